@@ -13,13 +13,20 @@ ads_columns='ad_id:int64,campaign_id:int64,title:utf8,category:utf8,creative.for
 where='position >= 0 and not is_null(user_id)'
 
 say() { printf '\n%s\n' "$1"; }
-# timed NAME 'PIPELINE': print it, run it, keep its seconds.
+# timed NAME 'PIPELINE': print it, run it, keep its seconds, those of the processors, and the bytes that it read and wrote, through
+# pipes too.
 timed() {
     printf '%s\n' "$2" | sed 's/^/  $ /'
     _start=$(date +%s.%N)
-    eval "$2"
+    (
+        eval "$2"
+        times >times.txt
+        while read -r _what _bytes; do echo "$_what $_bytes"; done </proc/self/io >io.txt
+    )
     _end=$(date +%s.%N)
-    awk -v n="$1" -v a="$_start" -v b="$_end" 'BEGIN { printf "%s\t%.2f\n", n, b - a }' >>seconds.tsv
+    awk -v n="$1" -v a="$_start" -v b="$_end" 'function s(t) { split(t, p, "m"); return 60 * p[1] + p[2] }
+        FILENAME == "times.txt" { if (FNR == 2) cpu = s($1) + s($2); next } /^[rw]char/ { io[$1] = $2 }
+        END { printf "%s\t%.2f\t%.2f\t%d\t%d\n", n, b - a, cpu, io["rchar:"], io["wchar:"] }' times.txt io.txt >>seconds.tsv
 }
 import() { ctr-import -q --format tsv --header "$@"; }
 
@@ -71,8 +78,10 @@ table 6 | ctr-extract -q --table featurebox.plan | gz 7
 table 7 | ctr-train lr -q -o text.model"
 ls -l [1-7].csv.gz | awk '{ n += $5 } END { printf "intermediate, gzip\t%d\n", n }' >>bytes.tsv
 
-say 'What it took (seconds; the ratio to one command), and the bytes of files between the stages'
-awk -F'\t' '{ s[$1] = $2; n[NR] = $1 } END { for (i = 1; i <= NR; i++) printf "%s\t%s\t%.1f\n", n[i], s[n[i]], s[n[i]] / s["fused"] }' seconds.tsv
+say 'What it took: seconds; the ratio to one command; seconds of processors; MB read and written, pipes too. And the bytes of files
+between the stages'
+awk -F'\t' '{ s[$1] = $2; n[NR] = $1; rest[$1] = sprintf("%.2f\t%.0f\t%.0f", $3, $4 / 1e6, $5 / 1e6) } END {
+    for (i = 1; i <= NR; i++) printf "%s\t%s\t%.1f\t%s\n", n[i], s[n[i]], s[n[i]] / s["fused"], rest[n[i]] }' seconds.tsv
 cat bytes.tsv
 cmp fused.model pipe.model
 tables() { for s in fused staged text; do ctr-info --digest "$s.model"; done | uniq | wc -l; }

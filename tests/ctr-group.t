@@ -47,7 +47,7 @@ exits 'a list is no key' 2 ctr-group -k l --add 'n=count()' l.arrows
 err_like 'said' 'a list cannot be a key'
 printf 'k,n\n1,9223372036854775807\n1,1\n' | ctr-import -f csv --header --columns k:int64,n:int64 >big.arrows
 exits 'a sum beyond int64' 1 ctr-group -k k --add 's=sum(n)' big.arrows
-err_like 'tells the remedy' 'sum\(n\) of a group is beyond int64'
+err_like 'tells the remedy' 'the group k=1: sum\(n\) is beyond int64'
 is 'whose mean there is' "$(ctr-group -k k --add 's=mean(n)' big.arrows | ctr-export -f csv --no-header)" '1,4.611686018427388e+18'
 cp a.arrows b.arrows
 exits 'input and output are the same file' 2 ctr-group -k k --add 'n=count()' -o b.arrows b.arrows

@@ -116,6 +116,78 @@ where click == 1
 join users on user
 group user, ad = last(ad), click = mean(click), age = mean(age)' log=log.arrows users=users.arrows
 
+# All other words of the statements, features alone. A word that is left out of the plan gives other bytes.
+same() {
+    _case=$1 _defs=$2 _statements=$3 _without=$4
+    shift 4
+    { echo "$_statements"; definitions "$_defs"; } >plan
+    ctr-extract -q --table plan table.arrows -o want.arrows || echo failed >want.arrows
+    ok "$_case" ctr-extract -q -j 2 plan "$@" -o got.arrows
+    ok "$_case: the bytes of the pipe" cmp want.arrows got.arrows
+    [ "$_without" ] || return 0
+    sed "s/$_without//" plan >other
+    ctr-extract -q other "$@" 2>/dev/null | ctr-export -q -f jsonl >other.jsonl 2>/dev/null
+    ok "$_case: not without it" sh -c '! ctr-export -q -f jsonl got.arrows | cmp -s - other.jsonl'
+}
+ctr-sort -q -k user log.arrows -o byuser.arrows
+ctr-sort -q -k user users.arrows -o users2.arrows
+ctr-join -q -k user --merge --inner users2.arrows byuser.arrows -o table.arrows
+same 'join merge inner' 'feature city' 'from log
+join users on user merge inner' ' inner' log=byuser.arrows users=users2.arrows
+ctr-join -q -k user --merge --anti users2.arrows byuser.arrows -o table.arrows
+same 'join merge anti' '' 'from log
+join users on user merge anti' ' anti' log=byuser.arrows users=users2.arrows
+ctr-sort -q -k ad log.arrows -o byad.arrows
+ctr-join -q -k ad --merge --multi --prefix=x. ads.arrows byad.arrows -o table.arrows
+same 'join merge multi' 'feature brand = x.brand' 'from log
+join ads on ad merge multi prefix "x."' ' multi' log=byad.arrows ads=ads.arrows
+ctr-select -q --columns 'user,ad,rank=id' log.arrows | ctr-sort -q -k user,ad --unique -o pairs.arrows
+ctr-join -q -k user,ad pairs.arrows log.arrows -o table.arrows
+same 'join on two keys' 'feature rank' 'from log
+join pairs on user, ad' '' log=log.arrows pairs=pairs.arrows
+ctr-join -q -k user --next=time=at --within=1s buys.arrows log.arrows -o table.arrows
+same 'join next within' 'feature buy' 'from log
+join buys on user next time = at within 1s' ' within 1s' log=log.arrows buys=buys.arrows
+ctr-join -q -k user --as-of=time=at buys.arrows log.arrows -o table.arrows
+same 'join as-of of two names' 'feature buy' 'from log
+join buys on user as-of time = at' '' log=log.arrows buys=buys.arrows
+ctr-select -q --add 'more=join(words, "+")' --add 'more=split(more, "+")' lists.arrows -o two.arrows
+ctr-select -q --explode words,more two.arrows -o table.arrows
+same 'explode of two lists' 'feature words
+feature more' 'from log
+explode words, more' '' log=two.arrows
+behaviours='history ad by user at at where "click == 1"'
+for words in 'oldest:--order=oldest' 'age:--age' 'last 2:--last=2' 'window 20m:--window=20m' 'delay 10m:--delay=10m' 'group "past":--group=past'; do
+    case $words in
+    age:*) of='dense h = history.age' ;;
+    group*) of='feature h = past.ad' ;;
+    *) of='feature h = history.ad' ;;
+    esac
+    ctr-history -q --columns=ad --user=user --time=at --where='click == 1' "${words#*:}" days.arrows -o table.arrows
+    case $words in age:* | group*) without= ;; *) without=" ${words%%:*}" ;; esac
+    same "history ${words%%:*}" "$of" "from log
+$behaviours ${words%%:*}" "$without" log=days.arrows
+done
+ctr-sort -q --shuffle --seed 3 days.arrows -o shuffled.arrows
+ctr-history -q --columns=ad --user=user --time=at --sort shuffled.arrows -o table.arrows
+same 'history sort' 'feature h = history.ad' 'from log
+history ad by user at at sort' ' sort' log=shuffled.arrows
+ctr-select -q --add 'at=if(id % 3 == 1, at - 5s, at)' days.arrows -o late.arrows
+ctr-history -q --columns=ad --user=user --time=at --lateness=1m late.arrows -o table.arrows
+same 'history lateness' 'feature h = history.ad' 'from log
+history ad by user at at lateness 1m' ' lateness 1m' log=late.arrows
+# Each option of a view of text, against ctr-import.
+printf '7;Bj\366rk;-;3\n8;\304nne;1;x\n9;Z;1;4\n' >odd.txt
+ctr-import -q -f csv --delimiter ';' --null - --encoding latin1 --columns 'ad:int64,user,click:int8,n:int64' --bad-rows skip=1 odd.txt 2>/dev/null |
+    ctr-select -q --add 'click=fill(click, 0)' -o table.arrows
+{ echo 'from log = csv("odd.txt", delimiter=";", null="-", encoding="latin1", columns="ad:int64,user,click:int8,n:int64", bad_rows="skip=1")
+label click = fill(click, 0)'; definitions 'feature n' | sed 1d; } >odd.plan
+ok 'options of text' ctr-extract odd.plan -o odd.arrows
+cp "$W/.ok" said
+ok 'options of text: a bad row is told' grep -q 'view log: .*1 bad rows skipped' said
+ctr-extract -q --table odd.plan table.arrows -o want.arrows
+ok 'options of text: the rows of ctr-import' same_rows want.arrows odd.arrows
+
 # Cleaning: rows are filtered, gaps filled and JSON read in the plan, from raw text.
 awk -v n="${SAN:+3000}" 'BEGIN {
     srand(9); n = n ? n : 20000
@@ -234,6 +306,10 @@ bytes() { sed -n 's/.*view log: \([0-9.]*\) \(.\)iB read/\1 \2/p' "$1" | awk '{ 
 ok 'fewer bytes of a file' awk "BEGIN { exit !($(bytes few.err) * 1.5 < $(bytes more.err)) }"
 
 # Refusals.
+ctr-select -q --columns 'ad,user' log.arrows -o log2.arrows
+ctr-select -q --columns 'id,user,ad,click,at' days.arrows | ctr-sort -q -k click,id -o mixed.arrows
+ctr-select -q --columns 'user,at,bought=ad' mixed.arrows -o mixed2.arrows
+ctr-select -q --add 'big=9223372036854775807' --columns ad,click,big log.arrows -o big.arrows
 refuse() { # NAME STATUS WORDS STATEMENT VIEWS…
     _case=$1 _status=$2 _words=$3 _statement=$4
     shift 4
@@ -255,6 +331,31 @@ refuse 'a join that explodes' 1 'ads' 'from log
 join ads on ad prefix "ad."' log=log.arrows ads=ads.arrows
 refuse 'sides of other orders' 1 'user' 'from log
 join users on user merge' log=log.arrows users=users.arrows
+refuse 'a join that explodes: where' 1 'bad.plan:2:1: ads=ads.arrows: rows 1 and 2 have the same key ad=0: multi joins all of them' 'from log
+join ads on ad prefix "ad."' log=log.arrows ads=ads.arrows
+refuse 'two columns of one name' 2 'with prefix "NAME."' 'from log
+join ads on ad multi' log=log.arrows ads=log2.arrows
+refuse 'sides of other orders: where' 1 'bad.plan:2:1: log.arrows: row 2 (user=' 'from log
+join users on user merge' log=log.arrows users=users.arrows
+refuse 'sides of other orders: remedy' 1 'or leave out merge' 'from log
+join users on user merge' log=log.arrows users=users.arrows
+refuse 'times that go backwards' 1 'bad.plan:2:1: mixed.arrows: row ' 'from log
+history ad by user at at' log=mixed.arrows
+ok 'times that go backwards: remedy' grep -q 'runs backwards, behind .*; give sort, or lateness for' err
+refuse 'times that go backwards behind a filter' 1 'bad.plan:3:1: the rows that line 2 of the plan makes: row ' 'from log
+where id % 2 == 0
+history ad by user at at' log=mixed.arrows
+refuse 'times of the second log' 1 'bad.plan:2:1: second=mixed2.arrows: row ' 'from log
+history bought from second by user at at' log=days.arrows second=mixed2.arrows
+ctr-select -q --add 'at=if(id % 100 == 99, null, at)' days.arrows -o gaps.arrows
+refuse 'a time that is null' 1 'bad.plan:2:1: gaps.arrows: row 100: its time at is null; leave such rows out (where not is_null(…) above it)' 'from log
+history ad by user at at' log=gaps.arrows
+refuse 'a condition that is a number' 2 'where wants a condition, and this is int64; compare it with something, as in click != 0' 'from log
+where click' log=log.arrows
+refuse 'a sum beyond int64' 1 'the group ad=0: sum(big) is beyond int64' 'from log
+group ad, click = max(click), user = sum(big)' log=big.arrows
+refuse 'a result named twice' 2 'bad.plan:2:1: ' 'from log
+group ad, user, click = max(click), click = min(click)' log=log.arrows
 refuse 'a misspelt column' 2 "bad.plan:2:1: --where: character 1: there is no column 'clik'; the nearest is 'click'" 'from log
 where clik == 1' log=log.arrows
 refuse 'a format' 2 'there is no format cvs' 'from log = cvs("log.csv")'
@@ -286,6 +387,14 @@ refuse 'a word' 2 'expected from, by, at, where, count' 'from log
 history ad bye user' log=days.arrows
 refuse 'two words' 2 'inner and anti exclude each other' 'from log
 join users on user inner anti' log=log.arrows users=users.arrows
+ctr-select -q --where 'id < 0' log.arrows -o none.log
+ok 'a log without rows' ctr-train lr -o none.model few.plan log=none.log
+cp "$W/.ok" said
+ok 'of which nothing is learned, which is said' grep -q 'the input has no rows' said
+printf 'from log\nfeature user = vocab(user)\n' >fitfew.plan
+ok 'a fit of no rows' ctr-extract --fit fitfew.plan log=none.log -o none.fitted
+cp "$W/.ok" said
+ok 'which is said' grep -q 'the input has no rows' said
 printf 'from log\nfeature user\nwhere click == 1\n' >bad.plan
 exits 'a statement below a definition' 2 ctr-extract bad.plan
 ok 'is told' grep -q 'stands above the definitions' err
@@ -297,7 +406,7 @@ exits '--for' 2 ctr-import --for few.plan log.csv
 # kill -9 and resume, in any pass, with other threads.
 run() {
     _j=$((_j % 3 + 1))
-    timeout "$@" ctr-train lr -q -j $_j --passes 2 --checkpoint cp --checkpoint-every 500 --resume -o killed.model \
+    timeout "$@" ctr-train lr -q -j $_j --queue $((_j * _j)) --passes 2 --checkpoint cp --checkpoint-every 500 --resume -o killed.model \
         --progressive killed.progressive all.plan log=day1.csv log=day2.csv basic=basic.csv
 }
 _j=0
@@ -305,6 +414,27 @@ ok 'two passes' ctr-train lr -q --passes 2 -o whole.model --progressive whole.pr
 killed_runs 'resume: ' run 02 03 05 07 09 12
 ok 'resume: the same model' cmp whole.model killed.model
 ok 'resume: the same predictions' same_rows whole.progressive killed.progressive
+
+for q in 1 2 64; do
+    ok "--queue $q" ctr-train lr -q -j 3 --queue $q -o queue.model all.plan log=day1.csv log=day2.csv basic=basic.csv
+    ok "--queue $q: the same model" cmp want.model queue.model
+    ok "--queue $q: features" ctr-extract -q -j 3 --queue $q -o queue.arrows all.plan log=day1.csv log=day2.csv basic=basic.csv
+    ok "--queue $q: the same features" cmp want.arrows queue.arrows
+    [ "$SAN" ] && break
+done
+exits '--queue of no batch' 2 ctr-extract --queue 0 all.plan log=log.csv basic=basic.csv
+exits '--queue beyond its limit' 2 ctr-extract --queue 1025 all.plan log=log.csv basic=basic.csv
+exits '--queue without views' 2 ctr-extract --queue 2 --table all.plan table.arrows
+ok 'says what it is for' grep -q -- '--queue is for a plan that begins with from VIEW' err
+exits '--queue of features' 2 ctr-train lr --queue 2 want.arrows -o none.model
+
+# When each stage ran and waited: a wait lies in the run of its stage, and the waits are the shares that -v tells.
+ctr-train lr -v -v -j 3 --queue 1 -o line.model all.plan log=day1.csv log=day2.csv basic=basic.csv 2>line.txt
+ok 'a time line of four stages and more' test "$(grep -c 'time line: .*: ran ' line.txt)" -ge 4
+ok 'in which stages wait while they run' awk '/time line/ {
+    sub(/.*time line: /, ""); split($0, part, ": "); split(part[2], f, " ")
+    if (f[1] == "ran") { from[part[1]] = f[2]; to[part[1]] = f[3] } else if (f[2] < from[part[1]] - 1e-6 || f[3] > to[part[1]] + 1e-3) bad = 1
+    else n++ } END { exit bad || !n }' line.txt
 
 # The example: one command, pipes, files of streams and of text.
 example() { OUT="$W/example" ROWS=2000 "$CTR_TOP/examples/featurebox.sh" >example.txt 2>example.err || { tail example.err; return 1; }; }

@@ -14,7 +14,8 @@ static struct {
     struct ctr_strs place;
     bool explain, dot, inputs, list_ops, lookup_anywhere, table;
     double max_unknown;
-} o = { .max_unknown = -1 };
+    int64_t queue;
+} o = { .max_unknown = -1, .queue = CTR_FLOW_QUEUE };
 
 static const struct ctr_opt opts[] = {
     { "fit", 0, CTR_OPT_STR, "PLAN", "learn the plan's vocabularies and quantiles; the result is a fitted plan", &o.fit,
@@ -25,6 +26,7 @@ static const struct ctr_opt opts[] = {
       &o.lookup_anywhere, CTR_OPT_LOCAL },
     { "table", 0, CTR_OPT_FLAG, NULL, "the input is the table that the plan's from, where, join, explode make",
       &o.table, CTR_OPT_LOCAL },
+    CTR_OPT_QUEUE(o.queue, NULL),
     CTR_OPT_MAX_UNKNOWN("fail when more of the values of a vocabulary are none of its own", o.max_unknown),
     { "explain", 0, CTR_OPT_FLAG, NULL, "print the layers, types and memory of the plan", &o.explain, CTR_OPT_LOCAL },
     { "dot", 0, CTR_OPT_FLAG, NULL, "print the plan as a graph for graphviz", &o.dot, CTR_OPT_LOCAL },
@@ -162,11 +164,13 @@ static int open_views(struct job *j, int first, struct ctr_err *err)
 {
     struct ctr_cli *cli = j->cli;
     const struct ctr_flow_opts fo = { .threads = (int)CTR_MIN(cli->jobs, (int64_t)1024),
+                                      .queue = (int)o.queue,
                                       .memory_bytes = cli->memory_bytes,
                                       .batch_rows = cli->batch_rows,
                                       .last = "extract",
                                       .note = note,
                                       .debug = debug,
+                                      .time_line = cli->verbose > 1,
                                       .ctx = cli };
     int rc = take_views(j, first, err);
     return rc < 0 ? rc : ctr_flow_open(&j->source, j->plan, &j->views, &fo, err);
@@ -233,6 +237,8 @@ static int fit(struct job *j, struct ctr_err *err)
             rc = check_memory(j, ctr_program_fit_memory(j->program), "--fit", err);
         ctr_cli_progress(j->cli, j->rows, j->r ? ctr_reader_total_rows(j->r) : -1);
     }
+    if (rc == 0 && !j->rows)
+        ctr_cli_note(j->cli, "the input has no rows: nothing is fitted");
     if (rc == 0)
         rc = ctr_program_fit_finish(j->program, err);
     if (rc == 0)
@@ -327,6 +333,8 @@ static int with_plan(struct job *j, struct ctr_err *err)
         return ctr_cli_usage(err, "--table is for a plan with statements, and %s has none: every input is its table",
                              j->path);
     if (rc < 0)
+        return rc;
+    if ((rc = ctr_cli_queue(j->cli, o.queue, reads_views(j), err)) < 0)
         return rc;
     if (o.lookup_anywhere)
         ctr_plan_lookup_anywhere(j->plan);

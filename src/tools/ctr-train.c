@@ -22,10 +22,10 @@ static struct {
     const char *validation, *variants, *progressive, *time_order, *init, *init_bias, *plan, *checkpoint, *every, *spool,
         *save_every;
     int64_t patience, validation_every;
-    int64_t passes;
+    int64_t passes, queue;
     const char *key_seed;
     bool resume, init_partial, follow, single, lookup_anywhere, table;
-} o = { .time_order = "warn", .patience = 1, .passes = 1 };
+} o = { .time_order = "warn", .patience = 1, .passes = 1, .queue = CTR_FLOW_QUEUE };
 
 /* What all models share. Their own options are in their own tables. */
 static const struct ctr_opt opts[] = {
@@ -35,6 +35,7 @@ static const struct ctr_opt opts[] = {
       &o.lookup_anywhere, CTR_OPT_LOCAL, .group = CTR_GROUP_INPUT },
     { "table", 0, CTR_OPT_FLAG, NULL, "the input is the table that PLAN's from, where, join, explode make", &o.table,
       CTR_OPT_LOCAL, .group = CTR_GROUP_INPUT },
+    CTR_OPT_QUEUE(o.queue, CTR_GROUP_INPUT),
     { "passes", 0, CTR_OPT_INT, "N", "go over the input N times (files, or --spool)", &o.passes, CTR_OPT_SOME,
       .group = CTR_GROUP_PASSES },
     { "validation", 0, CTR_OPT_STR, "FILE", "networks, lr on a GPU: score FILE after each pass; the best is the model",
@@ -313,6 +314,7 @@ static int open_views(struct run *run, const struct ctr_plan *plan, const struct
                       struct ctr_batch_source *s, struct ctr_err *err)
 {
     const struct ctr_flow_opts fo = { .threads = (int)CTR_MIN(run->cli->jobs, (int64_t)1024),
+                                      .queue = (int)o.queue,
                                       .memory_bytes = run->cli->memory_bytes,
                                       .batch_rows = run->cli->batch_rows,
                                       .reader = how,
@@ -321,6 +323,7 @@ static int open_views(struct run *run, const struct ctr_plan *plan, const struct
                                       .after = "train",
                                       .note = note,
                                       .debug = debug,
+                                      .time_line = run->cli->verbose > 1,
                                       .ctx = run };
     return ctr_flow_open(s, plan, &run->views, &fo, err);
 }
@@ -341,6 +344,8 @@ static int open_input(void *ctx, const char *path, const struct ctr_reader_opts 
 {
     struct run *run = ctx;
     struct ctr_reader_opts how = ro ? *ro : (struct ctr_reader_opts){ 0 };
+    if (!path)
+        run->extract_times = (struct ctr_stage_times){ 0 };
     struct ctr_plan *plan = NULL;
     how.part = run->files.part;
     how.parts = run->files.parts;
@@ -351,8 +356,7 @@ static int open_input(void *ctx, const char *path, const struct ctr_reader_opts 
     if (!rc && plan)
         rc = ctr_plan_source(s, plan, (int)CTR_MIN(run->cli->jobs, (int64_t)1024), run->cli->memory_bytes, err);
     if (!rc && !path && own_thread(run)) {
-        run->extract_times = (struct ctr_stage_times){ 0 };
-        rc = ctr_batch_source_queue(s, 4, &run->extract_times, err);
+        rc = ctr_batch_source_queue(s, (int)o.queue, &run->extract_times, err);
         plan = NULL; /* it is the source's */
     }
     if (rc) {
@@ -610,6 +614,8 @@ static int run_job(struct run *run, struct ctr_train_job *job, struct ctr_err *e
         rc = finish(run, err);
     if (!rc)
         summary(run);
+    if (!rc && !ctr_trainer_rows(run->trainer))
+        ctr_cli_note(run->cli, "the input has no rows: the model has learned nothing");
     return rc;
 }
 
@@ -622,11 +628,12 @@ static int take_views(struct run *run, const struct ctr_plan *plan, struct ctr_e
     if (o.table && !statements)
         return ctr_cli_usage(err, "--table is for a plan with statements, and %s has none: every input is its table",
                              run->plan);
-    if (!run->flows)
-        return 0;
+    int rc = ctr_cli_queue(cli, o.queue, run->flows, err);
+    if (rc || !run->flows)
+        return rc;
     if (o.follow)
         return ctr_cli_usage(err, "--follow reads one stream, not the views of a plan");
-    int rc = ctr_flow_views(&run->views, plan, cli->args + run->first, cli->nargs - run->first, err);
+    rc = ctr_flow_views(&run->views, plan, cli->args + run->first, cli->nargs - run->first, err);
     for (int i = 0; !rc && i < run->views.n; i++)
         rc = ctr_cli_read(cli, run->views.file[i].path, err);
     return rc;
@@ -646,6 +653,8 @@ static int take_plan(struct run *run, struct ctr_train_job *job, struct ctr_err 
                            o.key_seed ? "key-seed"
                            : o.table  ? "table"
                                       : "lookup-anywhere");
+    if (!rc && !is_plan)
+        rc = ctr_cli_queue(cli, o.queue, false, err);
     if (rc || !is_plan)
         return rc;
     rc = ctr_cli_read(cli, path, err);

@@ -291,6 +291,7 @@ static inline size_t ctr_utf8_mark(const void *text, size_t n)
     return n >= 3 && !memcmp(text, "\xef\xbb\xbf", 3) ? 3 : 0;
 }
 int64_t ctr_clock_ms(void);                     /* monotonic, from some moment on: for what is due */
+int64_t ctr_clock_ns(void);                     /* the same clock, for how long things take */
 bool ctr_time_format_valid(const char *format); /* is it one of these? */
 
 /* ---- instruction sets: cpu.c ---- */

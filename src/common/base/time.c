@@ -372,10 +372,14 @@ bool ctr_time_parse(const char *format, const char *p, size_t n, int64_t *ms)
     return c.p == c.end && finish(&t, ms);
 }
 
-int64_t ctr_clock_ms(void)
+int64_t ctr_clock_ns(void)
 {
     struct timespec ts;
-
     clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+    return ts.tv_sec * INT64_C(1000000000) + ts.tv_nsec;
+}
+
+int64_t ctr_clock_ms(void)
+{
+    return ctr_clock_ns() / 1000000;
 }

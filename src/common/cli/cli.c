@@ -290,6 +290,16 @@ void ctr_cli_debug(const struct ctr_cli *cli, const char *fmt, ...)
     va_end(ap);
 }
 
+int ctr_cli_queue(const struct ctr_cli *cli, int64_t queue, bool views, struct ctr_err *err)
+{
+    enum { MOST = 1024 };
+    if (queue > MOST)
+        return ctr_cli_usage(err, "--queue wants a number of batches from 1 to %d", MOST);
+    if (!views && ctr_cli_given(cli, "queue"))
+        return ctr_cli_usage(err, "--queue is for a plan that begins with from VIEW, and runs it");
+    return 0;
+}
+
 void ctr_cli_progress(struct ctr_cli *cli, int64_t rows, int64_t total)
 {
     int64_t now;

@@ -185,6 +185,14 @@ int ctr_cli_unseen(const struct ctr_cli *cli, const char *who, const char *what,
         "max-unknown", 0, CTR_OPT_REAL, "SHARE", help, &(v), CTR_OPT_LOCAL                                             \
     }
 int ctr_cli_max_unknown(double most, struct ctr_err *err) CTR_MUST; /* is it a share, or -1? */
+/* Batches that each stage of a plan may be ahead of the next one. */
+#define CTR_OPT_QUEUE(v, in_group)                                                                                     \
+    {                                                                                                                  \
+        "queue", 0, CTR_OPT_INT, "BATCHES", "stages of a plan's statements are so many batches ahead (default 4)",     \
+            &(v), CTR_OPT_LOCAL | CTR_OPT_SOME, .group = (in_group)                                                    \
+    }
+/* `views`: does the plan read views? */
+int ctr_cli_queue(const struct ctr_cli *cli, int64_t queue, bool views, struct ctr_err *err) CTR_MUST;
 void ctr_cli_debug(const struct ctr_cli *cli, const char *fmt, ...) CTR_PRINTF(2, 3);
 /* One line that is redrawn on a terminal, at most ten times a second. total -1: unknown. */
 void ctr_cli_progress(struct ctr_cli *cli, int64_t rows, int64_t total);

@@ -10,14 +10,27 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { SLOTS = 4 }; /* batches that a stage makes ahead */
-
 /* A queue between two stages. */
 struct link {
     char name[64]; /* of the stage in front of it */
     struct ctr_stage_times times;
     int behind; /* the link behind the stage that it feeds; -1: the caller */
 };
+
+/* When stages waited, where that is to be told: two a link, and two of the last one. */
+static int keep_waits(struct ctr_stage_times *t, struct ctr_err *err)
+{
+    t->blocked = calloc(1, sizeof *t->blocked);
+    t->starved = calloc(1, sizeof *t->starved);
+    return t->blocked && t->starved ? 0 : ctr_fail_nomem(err, sizeof *t->blocked);
+}
+
+static void free_waits(struct ctr_stage_times *t)
+{
+    free(t->blocked);
+    free(t->starved);
+    t->blocked = t->starved = NULL;
+}
 
 struct joined {
     struct ctr_join *join; /* of the source */
@@ -33,12 +46,13 @@ struct flow {
     struct ctr_select **exploded; /* one a statement */
     struct ctr_history **history; /* one a statement */
     struct ctr_group **group;     /* one a statement */
+    bool *failed;                 /* one a statement */
     int n, joins;
     struct link *link;
     int links;
     bool threads, regular; /* regular: all views can be opened again */
     struct ctr_batch_source source;
-    int64_t start_ms;
+    int64_t start_ns;
     bool whole; /* the end was seen */
 };
 
@@ -196,7 +210,9 @@ static int on_thread(struct flow *f, struct ctr_batch_source *s, int first, cons
         if (f->link[i].behind < 0)
             f->link[i].behind = f->links;
     f->links++;
-    return ctr_batch_source_queue(s, SLOTS, &l->times, err);
+    if (f->o.time_line && keep_waits(&l->times, err))
+        return err->code;
+    return ctr_batch_source_queue(s, f->o.queue, &l->times, err);
 }
 
 static int select_stage(struct flow *f, int i, const struct ctr_plan_statement *s, struct ctr_err *err)
@@ -212,8 +228,6 @@ static int select_stage(struct flow *f, int i, const struct ctr_plan_statement *
         rc = ctr_buf_append(&line, "", 1, err);
     if (!rc)
         rc = ctr_select_source(&f->source, &spec, &f->exploded[i], err);
-    if (rc == CTR_EUSAGE)
-        rc = ctr_plan_at_statement(f->plan, i, err);
     if (!rc)
         rc = ctr_batch_source_provenance(&f->source, "ctr-select", (const char *)line.data, err);
     ctr_buf_free(&line);
@@ -287,8 +301,6 @@ static int join_stage(struct flow *f, int i, const struct ctr_plan_statement *s,
         rc = ctr_join_new(&j, ctr_batch_source_schema(&f->source), view, s->view.name, &jo, err);
     if (!rc && (rc = ctr_join_source(&f->source, j, err)))
         ctr_join_free(j);
-    if (rc == CTR_EUSAGE)
-        rc = ctr_plan_at_statement(f->plan, i, err);
     if (!rc) {
         f->join[f->joins++] = (struct joined){ j, i };
         rc = provenance(f, "ctr-join", s, err);
@@ -376,8 +388,6 @@ static int history_stage(struct flow *f, int i, const struct ctr_plan_statement 
                              s->view.name ? &f->view[i].source : NULL, s->view.name ? s->view.name : "", &ho, err);
     if (!rc && (rc = ctr_history_source(&f->source, f->history[i], err)))
         ctr_history_free(f->history[i]);
-    if (rc == CTR_EUSAGE)
-        rc = ctr_plan_at_statement(f->plan, i, err);
     ctr_strs_free(&columns);
     ctr_strs_free(&counts);
     return rc ? rc : provenance(f, "ctr-history", s, err);
@@ -397,8 +407,6 @@ static int group_stage(struct flow *f, int i, const struct ctr_plan_statement *s
             rc = one_text(&add, s->option[k].text, err);
     if (!rc)
         rc = ctr_group_source(&f->source, &go, &f->group[i], err);
-    if (rc == CTR_EUSAGE)
-        rc = ctr_plan_at_statement(f->plan, i, err);
     ctr_strs_free(&keys);
     ctr_strs_free(&add);
     return rc ? rc : provenance(f, "ctr-group", s, err);
@@ -421,14 +429,28 @@ static int make_stages(struct flow *f, struct ctr_err *err)
         if (join && reading)
             rc = on_thread(f, &f->source, f->links, "read", f->view[0].view->name, err);
         reading = reading && !join;
+        if (!rc && (rc = stage[s->kind](f, i, s, err)))
+            rc = ctr_flow_fault(f->plan, i, &f->view[i], false, err);
         if (!rc)
-            rc = stage[s->kind](f, i, s, err);
+            rc = ctr_flow_faulty(&f->source, f->plan, i, &f->view[i], f->failed, err);
     }
     return rc ? rc
               : on_thread(f, &f->source, 0, reading ? "read" : "join", reading ? f->view[0].view->name : NULL, err);
 }
 
 /* ---- words ---- */
+
+/* What an import says, of its view. */
+struct of_view {
+    const struct flow *f;
+    const char *name;
+};
+
+static void note_of_view(void *ctx, const char *text)
+{
+    const struct of_view *v = ctx;
+    say(v->f, v->f->o.note, "view %s: %s", v->name, text);
+}
 
 static void tell_rows(const struct flow *f)
 {
@@ -460,8 +482,9 @@ static void tell_rows(const struct flow *f)
             say(f, f->o.debug, "group: %lld groups of %lld rows, %s spilled", (long long)gs.groups, (long long)gs.rows,
                 ctr_size_text((uint64_t)gs.spilled_bytes).s);
         }
+        struct of_view of = { f, f->view[i].view ? f->view[i].view->name : "" };
         if (f->view[i].import && f->o.note)
-            ctr_import_notes(f->view[i].import, "skip", f->o.note, f->o.ctx);
+            ctr_import_notes(f->view[i].import, "skip", note_of_view, &of);
     }
 }
 
@@ -469,8 +492,8 @@ static void tell_bytes(const struct flow *f)
 {
     for (int i = 0; i < f->n; i++)
         if (f->view[i].reader || f->view[i].import)
-            say(f, f->o.debug, "view %s: %s read", f->view[i].view->name,
-                ctr_size_text((uint64_t)ctr_flow_view_bytes(&f->view[i])).s);
+            say(f, f->o.debug, "view %s: %s read, %d of %d columns", f->view[i].view->name,
+                ctr_size_text((uint64_t)ctr_flow_view_bytes(&f->view[i])).s, f->view[i].read, f->view[i].columns);
 }
 
 static void tell_share(const struct flow *f, const char *name, int64_t ran_ns, int64_t waited_ns, int64_t blocked_ns)
@@ -497,11 +520,48 @@ static void tell_times(const struct flow *f)
         tell_stage(f, i, f->link[i].name, f->link[i].times.ran_ns, f->link[i].times.blocked_ns);
     if (!f->links)
         return;
-    const int64_t all_ns = (ctr_clock_ms() - f->start_ms) * 1000000;
+    const int64_t all_ns = ctr_clock_ns() - f->start_ns;
     const struct ctr_stage_times *last = f->o.last_times;
     tell_stage(f, -1, f->o.last ? f->o.last : "extract", last ? last->ran_ns : all_ns, last ? last->blocked_ns : 0);
     if (last)
         tell_share(f, f->o.after, all_ns, last->starved_ns, 0);
+}
+
+/* Seconds since the flow was opened. */
+static double since(const struct flow *f, int64_t ns)
+{
+    return (double)(ns - f->start_ns) / 1e9;
+}
+
+static void tell_waits(const struct flow *f, const char *stage, const char *what, const struct ctr_stage_waits *w)
+{
+    for (int i = 0; w && i < w->n; i++)
+        say(f, f->o.debug, "time line: %s: %s %.6f %.6f", stage, what, since(f, w->from_ns[i]), since(f, w->to_ns[i]));
+    if (w && w->n == CTR_STAGE_WAITS)
+        say(f, f->o.debug, "time line: %s: %s more than %d times, which are left out", stage, what, w->n);
+}
+
+/* `out`: the link behind the stage; NULL: it is the last one, and ends now. */
+static void tell_line(const struct flow *f, int link, const char *stage, const struct ctr_stage_times *out)
+{
+    const int64_t from_ns = out ? out->start_ns : f->start_ns, to_ns = out ? from_ns + out->ran_ns : ctr_clock_ns();
+    say(f, f->o.debug, "time line: %s: ran %.6f %.6f", stage, since(f, from_ns), since(f, to_ns));
+    for (int i = 0; i < f->links; i++)
+        if (f->link[i].behind == link)
+            tell_waits(f, stage, "waiting", f->link[i].times.starved);
+    tell_waits(f, stage, "blocked", out ? out->blocked : NULL);
+}
+
+static void tell_time_line(const struct flow *f)
+{
+    const struct ctr_stage_times *last = f->o.last_times;
+    for (int i = 0; i < f->links; i++)
+        tell_line(f, i, f->link[i].name, &f->link[i].times);
+    tell_line(f, -1, f->o.last ? f->o.last : "extract", last);
+    if (!last)
+        return;
+    say(f, f->o.debug, "time line: %s: ran 0.000000 %.6f", f->o.after, since(f, ctr_clock_ns()));
+    tell_waits(f, f->o.after, "waiting", last->starved);
 }
 
 /* ---- the source ---- */
@@ -532,8 +592,14 @@ static void flow_close(void *source)
     if (f->whole) {
         tell_bytes(f);
         tell_times(f);
+        if (f->o.time_line && f->links)
+            tell_time_line(f);
     }
     ctr_batch_source_close(&f->source);
+    for (int i = 0; f->link && i < f->links; i++)
+        free_waits(&f->link[i].times);
+    if (f->o.last_times && f->o.time_line)
+        free_waits(f->o.last_times);
     close_views(f);
     for (int i = 0; f->wants && i < f->n; i++)
         ctr_strs_free(&f->wants[i]);
@@ -543,6 +609,7 @@ static void flow_close(void *source)
     free(f->exploded);
     free(f->history);
     free(f->group);
+    free(f->failed);
     free(f->link);
     free(f);
 }
@@ -554,8 +621,9 @@ static int new_flow(struct flow **out, const struct ctr_plan *plan, const struct
         return ctr_fail_nomem(err, sizeof *f);
     f->plan = plan;
     f->o = *o;
+    f->o.queue = o->queue ? o->queue : CTR_FLOW_QUEUE;
     f->regular = true;
-    f->start_ms = ctr_clock_ms();
+    f->start_ns = ctr_clock_ns();
     while (ctr_plan_statement(plan, f->n))
         f->n++;
     const size_t n = (size_t)f->n;
@@ -565,8 +633,9 @@ static int new_flow(struct flow **out, const struct ctr_plan *plan, const struct
     f->exploded = calloc(n, sizeof *f->exploded);
     f->history = calloc(n, sizeof *f->history);
     f->group = calloc(n, sizeof *f->group);
+    f->failed = calloc(n, sizeof *f->failed);
     f->link = calloc(n + 2, sizeof *f->link);
-    if (!f->view || !f->wants || !f->join || !f->exploded || !f->history || !f->group || !f->link) {
+    if (!f->view || !f->wants || !f->join || !f->exploded || !f->history || !f->group || !f->failed || !f->link) {
         flow_close(f);
         *out = NULL;
         return ctr_fail_nomem(err, n * sizeof *f->view);
@@ -599,6 +668,8 @@ int ctr_flow_open(struct ctr_batch_source *s, const struct ctr_plan *plan, const
     rc = ctr_plan_check(plan, err); /* a statement with an error has no whole arguments */
     if (!rc)
         rc = open_pruned(f, views, err);
+    if (!rc && o->time_line && o->last_times)
+        rc = keep_waits(o->last_times, err);
     if (!rc)
         rc = make_stages(f, err);
     if (rc)

@@ -31,17 +31,20 @@ int ctr_flow_views(struct ctr_flow_views *v, const struct ctr_plan *plan, char *
                    struct ctr_err *err) CTR_MUST;
 void ctr_flow_views_free(struct ctr_flow_views *v);
 
+enum { CTR_FLOW_QUEUE = 4 };
 struct ctr_flow_opts {
     int threads;                          /* 1: none but the caller's, else stages have threads of their own */
+    int queue;                            /* batches that a stage makes ahead; 0: CTR_FLOW_QUEUE */
     int64_t memory_bytes;                 /* of each join; 0: see ctr_relation_memory */
     int64_t batch_rows;                   /* of joins; 0: CTR_BATCH_ROWS */
     const struct ctr_reader_opts *reader; /* of views that are streams, where there are no threads; or NULL */
     const char *last;                     /* what is done with the rows: "extract" */
     /* Or NULL: that is done on a thread of its own, whose queue has these times; `after` is done with the results. */
-    const struct ctr_stage_times *last_times;
+    struct ctr_stage_times *last_times;
     const char *after;
     void (*note)(void *ctx, const char *text);  /* words for the user, or NULL: rows without a match … */
     void (*debug)(void *ctx, const char *text); /* … and, as the source is closed: bytes that were read, times */
+    bool time_line;                             /* … and when each stage ran and waited */
     void *ctx;
 };
 /* A view that is no regular file is read by the caller's thread, as all then is. */

@@ -197,6 +197,8 @@ static int open_text(struct flow_view *v, const struct ctr_strs *only, const str
         first.note = NULL;
         rc = ctr_import_open(&v->import, &first, v->paths.s, v->paths.n, err);
         if (!rc)
+            v->columns = ctr_import_schema(v->import)->n;
+        if (!rc)
             rc = present(ctr_import_schema(v->import), only, &v->names, err);
         ctr_import_free(v->import);
         v->import = NULL;
@@ -205,6 +207,10 @@ static int open_text(struct flow_view *v, const struct ctr_strs *only, const str
     }
     if (!rc)
         rc = ctr_import_open(&v->import, &t, v->paths.s, v->paths.n, err);
+    if (!rc)
+        v->read = ctr_import_schema(v->import)->n;
+    if (!rc)
+        v->columns = CTR_MAX(v->columns, v->read);
     if (!rc)
         rc = text_source(v, (const char *)line.data, err);
     ctr_buf_free(&line);
@@ -222,6 +228,7 @@ static int open_stream(struct flow_view *v, const struct ctr_strs *only, const s
     if (rc)
         return rc;
     v->source = ctr_batch_source_stream(v->reader);
+    v->columns = v->read = ctr_reader_schema(v->reader)->n;
     if (!only)
         return 0;
     const struct ctr_schema *s = ctr_reader_schema(v->reader);
@@ -231,6 +238,7 @@ static int open_stream(struct flow_view *v, const struct ctr_strs *only, const s
     for (int i = 0; i < s->n; i++)
         if (ctr_strs_find(only, s->f[i].name) >= 0)
             column[n++] = i;
+    v->read = n ? n : v->read;
     rc = n ? ctr_batch_source_project(&v->source, column, n, err) : 0;
     free(column);
     return rc;

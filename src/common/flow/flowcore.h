@@ -17,6 +17,7 @@ struct flow_view {
     struct ctr_batch_source source;
     struct ctr_reader *reader; /* of the source: a stream, … */
     struct ctr_import *import; /* … or text */
+    int columns, read;         /* that it has, and of them, that are read */
     bool regular;              /* all of its files: they can be opened again, and never make a reader wait */
 };
 
@@ -26,5 +27,14 @@ int ctr_flow_view_open(struct flow_view *v, const struct ctr_view *view, const s
                        const struct ctr_strs *only, const struct ctr_flow_opts *o, struct ctr_err *err) CTR_MUST;
 void ctr_flow_view_close(struct flow_view *v); /* its source too, unless that was taken: source.ops NULL */
 int64_t ctr_flow_view_bytes(const struct flow_view *v);
+
+/* An error of a statement, in the words of a plan and with its line; of a file that it is not about, it stays. `rows`:
+ * the file that is named is that of rows which the statement was given. Returns the code. `v`: the statement's view. */
+int ctr_flow_fault(const struct ctr_plan *plan, int statement, const struct flow_view *v, bool rows,
+                   struct ctr_err *err);
+/* From here on errors of *s, which a statement (from 1 on) makes, are told so; failed[]: one a statement, of errors
+ * that came through. */
+int ctr_flow_faulty(struct ctr_batch_source *s, const struct ctr_plan *plan, int statement,
+                    const struct flow_view *view, bool *failed, struct ctr_err *err) CTR_MUST;
 
 #endif

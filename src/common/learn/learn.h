@@ -129,5 +129,6 @@ int ctr_train_progress(const struct ctr_train_stats *s, bool heading, struct ctr
 int ctr_trainer_saved(const struct ctr_trainer *t, const char *what, struct ctr_buf *text,
                       struct ctr_err *err) CTR_MUST;
 int ctr_trainer_summary(const struct ctr_trainer *t, struct ctr_buf *text, struct ctr_err *err) CTR_MUST;
+int64_t ctr_trainer_rows(const struct ctr_trainer *t); /* that were learned from, also before a checkpoint */
 
 #endif

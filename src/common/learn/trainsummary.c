@@ -65,3 +65,8 @@ int ctr_trainer_summary(const struct ctr_trainer *t, struct ctr_buf *text, struc
     rc = ctr_buf_printf(text, err, "progressive log loss %s\n", ctr_mean_text(s->loss / s->weight).s);
     return rc || isnan(auc) ? rc : ctr_buf_printf(text, err, "progressive AUC      %.4f\n", auc);
 }
+
+int64_t ctr_trainer_rows(const struct ctr_trainer *t)
+{
+    return t->v[0].s.rows;
+}

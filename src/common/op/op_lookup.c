@@ -134,12 +134,16 @@ static int prepare_embedding(struct ctr_op_call *call, struct ctr_op_state *s, s
     const struct ctr_vtype key = { .type = list->item, .key = list->key, .duration = list->duration };
     const struct ctr_value *pool = s->named[0];
     const struct ctr_field *f = NULL;
+    char got[64];
     int rc = prepare_file(call, s, &key, &f, err), i = 0;
 
     if (rc)
         return rc;
     if (f->type != CTR_FIXED || !ctr_types[f->item].floating)
-        return ctr_fail(err, CTR_EUSAGE, "embedding: %s is no vector of floats (fixed_size_list<float32>)", f->name);
+        return ctr_fail(err, CTR_EUSAGE,
+                        "embedding: %s is %s, and must be vectors of one length: fixed_size_list<float32>[LENGTH], as "
+                        "ctr-import --columns '%s:fixed_size_list<float32>[16],…' makes it",
+                        f->name, ctr_field_type_name(f, got, sizeof got), f->name);
     while (pool && i < (int)CTR_COUNT(pools) &&
            (pool->kind != CTR_V_STR || strlen(pools[i]) != pool->s.n || memcmp(pools[i], pool->s.p, pool->s.n) != 0))
         i++;

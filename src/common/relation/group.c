@@ -119,8 +119,7 @@ static int give_sum(struct aggregate *a, struct ctr_colbuf *out, struct ctr_err 
     if (ctr_types[out->type].floating)
         return give_real(a->real, out, err);
     if (a->whole > INT64_MAX || a->whole < INT64_MIN)
-        return ctr_fail(err, CTR_EDATA,
-                        "sum(%s) of a group is beyond int64: sum floats, as of ctr-select --add 'x=%s * 1.0'",
+        return ctr_fail(err, CTR_EDATA, "sum(%s) is beyond int64; sum floats: ctr-select --add 'x=%s * 1.0'",
                         a->column_name, a->column_name);
     return ctr_colbuf_i64(out, (int64_t)a->whole, err);
 }
@@ -653,6 +652,27 @@ static int read_values(struct ctr_group *g, int k, struct ctr_err *err)
     return rc;
 }
 
+/* The keys of the group in front of what is wrong with it. */
+static int in_group(const struct ctr_group *g, struct ctr_err *err)
+{
+    const struct ctr_err why = *err;
+    struct ctr_buf keys = { 0 };
+    int rc = 0;
+    for (int i = 0; !rc && i < g->nkeys; i++) {
+        const struct ctr_col *c = ctr_colbuf_view(&g->first.col[i]);
+        rc = ctr_buf_printf(&keys, err, "%s%s=%s", i ? ", " : "", g->key_names.s[i],
+                            ctr_col_missing(c, 0) ? "null" : "");
+        if (!rc && !ctr_col_missing(c, 0))
+            rc = ctr_col_text(c, 0, &keys, err);
+    }
+    *err = why;
+    if (!rc && keys.len)
+        (void)ctr_fail(err, why.code, "the group %.*s: %s", (int)CTR_MIN(keys.len, (size_t)300), (char *)keys.data,
+                       why.what);
+    ctr_buf_free(&keys);
+    return why.code;
+}
+
 static int end(struct ctr_group *g, struct ctr_err *err)
 {
     int rc = 0;
@@ -665,6 +685,8 @@ static int end(struct ctr_group *g, struct ctr_err *err)
         rc = read_values(g, i, err);
     for (int i = 0; !rc && i < g->n; i++)
         rc = g->agg[i].f->give(&g->agg[i], &g->result.col[g->nkeys + i], err);
+    if (rc == CTR_EDATA)
+        rc = in_group(g, err);
     g->stats.groups++;
     g->open = false;
     return rc;

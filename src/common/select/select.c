@@ -56,8 +56,12 @@ static int compile_where(struct ctr_select *s, const char *text, struct ctr_err 
         return rc;
     const struct ctr_field *f = ctr_expr_field(s->where);
     if (f->type != CTR_BOOL)
-        return ctr_fail(err, CTR_EUSAGE, "--where wants a condition, and this is %s; compare it with something",
-                        ctr_field_type_name(f, name, sizeof name));
+        return ctr_fail(err, CTR_EUSAGE,
+                        "--where wants a condition, and this is %s; compare it with something, as in %.60s%s",
+                        ctr_field_type_name(f, name, sizeof name), text,
+                        ctr_types[f->type].integer || ctr_types[f->type].floating ? " != 0"
+                        : f->type == CTR_UTF8                                     ? " != \"\""
+                                                                                  : " == …");
     return CTR_OK;
 }
 

@@ -7,7 +7,6 @@
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
 
 struct slot {
     struct ctr_batchbuf rows;
@@ -30,11 +29,15 @@ struct queued {
     const char *name;
 };
 
-static int64_t now_ns(void)
+/* From `from` until now nothing was done. */
+static void waited(int64_t from_ns, int64_t *sum_ns, struct ctr_stage_waits *w)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+    const int64_t now_ns = ctr_clock_ns();
+    *sum_ns += now_ns - from_ns;
+    if (!w || w->n == CTR_STAGE_WAITS)
+        return;
+    w->from_ns[w->n] = from_ns;
+    w->to_ns[w->n++] = now_ns;
 }
 
 static void make(struct queued *q, struct slot *s)
@@ -54,16 +57,18 @@ static void make(struct queued *q, struct slot *s)
 static void *run(void *arg)
 {
     struct queued *q = arg;
-    const int64_t start = now_ns();
+    const int64_t start = ctr_clock_ns();
     bool last = false;
     (void)ctr_float_mode(CTR_FLOAT_IEEE);
+    if (q->times)
+        q->times->start_ns = start;
     while (!last) {
         pthread_mutex_lock(&q->lock);
-        const int64_t before = q->head - q->tail == q->slots ? now_ns() : 0;
+        const int64_t before = q->head - q->tail == q->slots ? ctr_clock_ns() : 0;
         while (q->head - q->tail == q->slots && !q->stop)
             pthread_cond_wait(&q->given_back, &q->lock);
         if (before && q->times)
-            q->times->blocked_ns += now_ns() - before;
+            waited(before, &q->times->blocked_ns, q->times->blocked);
         struct slot *s = &q->slot[q->head % q->slots];
         const bool stop = q->stop;
         pthread_mutex_unlock(&q->lock);
@@ -74,7 +79,7 @@ static void *run(void *arg)
         pthread_mutex_lock(&q->lock);
         q->head++;
         if (last && q->times)
-            q->times->ran_ns = now_ns() - start;
+            q->times->ran_ns = ctr_clock_ns() - start;
         pthread_cond_signal(&q->made);
         pthread_mutex_unlock(&q->lock);
     }
@@ -96,11 +101,11 @@ static int queued_next(void *source, const struct ctr_batch **b, struct ctr_err 
         q->has = false;
         pthread_cond_signal(&q->given_back);
     }
-    const int64_t before = q->head == q->tail ? now_ns() : 0;
+    const int64_t before = q->head == q->tail ? ctr_clock_ns() : 0;
     while (q->head == q->tail)
         pthread_cond_wait(&q->made, &q->lock);
     if (before && q->times)
-        q->times->starved_ns += now_ns() - before;
+        waited(before, &q->times->starved_ns, q->times->starved);
     const struct slot *s = &q->slot[q->tail % q->slots];
     pthread_mutex_unlock(&q->lock);
     q->name = s->name;

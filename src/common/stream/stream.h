@@ -146,10 +146,17 @@ int ctr_batch_source_provenance(struct ctr_batch_source *s, const char *program,
 
 /* From here on *s runs on a thread of its own: it makes up to `slots` batches that its caller has not asked for, and
  * waits then. The same rows come out. Closing waits for the batch that is being made. */
+enum { CTR_STAGE_WAITS = 4096 }; /* the first ones are kept */
+struct ctr_stage_waits {
+    int64_t from_ns[CTR_STAGE_WAITS], to_ns[CTR_STAGE_WAITS]; /* ctr_clock_ns */
+    int n;
+};
 struct ctr_stage_times {
-    int64_t ran_ns;     /* of the thread, from its start to its last batch */
-    int64_t blocked_ns; /* of it: all slots were full */
-    int64_t starved_ns; /* of the caller: no batch was ready */
+    int64_t ran_ns;                            /* of the thread, from its start to its last batch */
+    int64_t blocked_ns;                        /* of it: all slots were full */
+    int64_t starved_ns;                        /* of the caller: no batch was ready */
+    int64_t start_ns;                          /* of the thread */
+    struct ctr_stage_waits *blocked, *starved; /* or NULL: when that was; the caller's */
 };
 int ctr_batch_source_queue(struct ctr_batch_source *s, int slots, struct ctr_stage_times *times /* or NULL */,
                            struct ctr_err *err) CTR_MUST;

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * flow_fault: errors of statements, in the words of a plan. The filters' libraries name their options, such as --sort;
+ * a plan has words for them, and a line. */
+#include "common/flow/flowcore.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+
+/* ---- words ---- */
+
+/* What filters say that a plan says otherwise. The longest come first. */
+static const struct {
+    const char *filter, *plan;
+} phrases[] = {
+    { "--add NAME=AGGREGATE(COLUMN), such as --add n=count()", "NAME = AGGREGATE(COLUMN), such as n = count()" },
+    { "with --prefix, or take fewer of them with --columns", "with prefix \"NAME.\"" },
+    { "ctr-select --where 'not is_null(…)'", "where not is_null(…) above it" },
+    { " (ctr-split --by)", " (ctr-split --by) before" },
+    { " (and --min-dwell)", "" },
+    { "ctr-select --add 'x=%s * 1.0'", "a view that ctr-select --add made" },
+    { "--user NAME says", "by NAME says" },
+    { "-k COLUMN", "on COLUMN" },
+    { "--user", "by" },
+    { "--time", "at" },
+};
+/* Options whose word is their name. */
+static const char *const same[] = { "inner",        "anti",   "multi",    "merge", "by-row", "as-of",
+                                    "next",         "within", "prefix",   "last",  "window", "delay",
+                                    "count-window", "prior",  "lateness", "sort",  "where",  "explode" };
+
+static bool is_option(const char *at, const char *text, const char *name)
+{
+    const size_t n = strlen(name);
+    return (at == text || at[-1] == ' ' || at[-1] == '(' || at[-1] == '\'') && !strncmp(at, "--", 2) &&
+           !strncmp(at + 2, name, n) && at[2 + n] != '-' && !isalnum((unsigned char)at[2 + n]);
+}
+
+/* How many bytes of *at a plan says as *word; 0: none. */
+static size_t find_word(const char *at, const char *text, const char **word)
+{
+    for (size_t i = 0; i < CTR_COUNT(phrases); i++) {
+        const size_t n = strlen(phrases[i].filter);
+        *word = phrases[i].plan;
+        if (!strncmp(at, phrases[i].filter, n) && !isalnum((unsigned char)at[n]))
+            return n;
+    }
+    for (size_t i = 0; i < CTR_COUNT(same); i++) {
+        *word = same[i];
+        if (is_option(at, text, same[i]))
+            return 2 + strlen(same[i]);
+    }
+    return 0;
+}
+
+/* `--sort` of another program stays: "ctr-sort --unique" is a command. */
+static bool of_command(const char *at, const char *text)
+{
+    const char *end = at, *p;
+    while (end > text && end[-1] == ' ')
+        end--;
+    for (p = end; p > text && (islower((unsigned char)p[-1]) || p[-1] == '-'); p--)
+        ;
+    return end < at && end - p > 4 && !strncmp(p, "ctr-", 4);
+}
+
+static void in_words(struct ctr_err *err)
+{
+    char text[sizeof err->what];
+    size_t n = 0, taken;
+    const char *at = err->what, *word;
+    while (*at && n + 1 < sizeof text) {
+        taken = of_command(at, err->what) ? 0 : find_word(at, err->what, &word);
+        if (!taken) {
+            text[n++] = *at++;
+            continue;
+        }
+        for (; *word && n + 1 < sizeof text; word++)
+            text[n++] = *word;
+        at += taken;
+    }
+    text[n] = 0;
+    memcpy(err->what, text, n + 1);
+}
+
+int ctr_flow_fault(const struct ctr_plan *plan, int statement, const struct flow_view *v, bool rows,
+                   struct ctr_err *err)
+{
+    const char *view = ctr_plan_statement(plan, statement)->view.name;
+    const bool of_view = view && !strcmp(err->file, view);
+    if (err->code != CTR_EUSAGE && err->file[0] && !of_view && !rows)
+        return err->code;
+    if (of_view && v->paths.n == 1)
+        ctr_format(err->file, sizeof err->file, "%.60s=%.180s", view, v->paths.s[0]);
+    in_words(err);
+    return ctr_plan_at_statement(plan, statement, err);
+}
+
+/* ---- while it runs ---- */
+
+/* A stage whose errors say which statement they are about: those that arose in it. */
+struct faulty {
+    struct ctr_batch_source below;
+    const struct ctr_plan *plan;
+    const struct flow_view *view; /* of the statement */
+    int statement;
+    bool *failed;   /* an array, by statement: an error came through */
+    char rows[256]; /* what its rows are called, where they are not one for one those that it is given */
+};
+
+static const struct ctr_schema *faulty_schema(const void *source)
+{
+    return ctr_batch_source_schema(&((const struct faulty *)source)->below);
+}
+
+static const char *faulty_name(const void *source)
+{
+    const struct faulty *s = source;
+    return s->rows[0] ? s->rows : ctr_batch_source_name(&s->below);
+}
+
+static void faulty_close(void *source)
+{
+    struct faulty *s = source;
+    ctr_batch_source_close(&s->below);
+    free(s);
+}
+
+/* The name of what is below is that of the rows which the statement is given. */
+static int faulty_next(void *source, const struct ctr_batch **b, struct ctr_err *err)
+{
+    struct faulty *s = source;
+    const int rc = ctr_batch_source_next(&s->below, b, err);
+    if (rc >= 0)
+        return rc;
+    const bool of_rows = !err->file[0] && !strncmp(err->what, "row ", 4);
+    if (of_rows)
+        ctr_err_file(err, ctr_batch_source_name(&s->below));
+    if (!s->failed[s->statement - 1])
+        (void)ctr_flow_fault(s->plan, s->statement, s->view, of_rows, err);
+    s->failed[s->statement] = true;
+    return rc;
+}
+
+/* Are its rows, one for one and in order, those that it is given? */
+static bool keeps_rows(const struct ctr_plan_statement *s)
+{
+    if (s->kind == CTR_STATEMENT_HISTORY)
+        return !ctr_stage_option(s, "sort") && !ctr_stage_option(s, "lateness");
+    return s->kind == CTR_STATEMENT_JOIN && !ctr_stage_option(s, "inner") && !ctr_stage_option(s, "anti") &&
+           !ctr_stage_option(s, "multi");
+}
+
+int ctr_flow_faulty(struct ctr_batch_source *s, const struct ctr_plan *plan, int statement,
+                    const struct flow_view *view, bool *failed, struct ctr_err *err)
+{
+    static const struct ctr_batch_source_ops ops = { faulty_schema, faulty_next, faulty_name, faulty_close, NULL };
+    const struct ctr_plan_statement *st = ctr_plan_statement(plan, statement);
+    struct faulty *new = malloc(sizeof *new);
+    if (!new)
+        return ctr_fail_nomem(err, sizeof *new);
+    *new = (struct faulty){ .below = *s, .plan = plan, .view = view, .statement = statement, .failed = failed };
+    if (!keeps_rows(st))
+        ctr_format(new->rows, sizeof new->rows, "the rows that line %d of the plan makes", st->line);
+    *s = (struct ctr_batch_source){ &ops, new };
+    return 0;
+}
