@@ -1,18 +1,19 @@
 #!/bin/sh
-# A planted world of interests (interests.py): lr, mlp, two-tower and din, five seeds each, and din in PyTorch where there is one. OUT=
-# chooses the folder, ROWS= the size, TORCH= the Python that has it.
+# A planted world of interests (interests.py): lr, mlp, two-tower and din, and the last three in PyTorch (models_torch.py) where there is
+# one. OUT= chooses the folder, ROWS= the size, SEEDS= the seeds, TORCH= the Python that has PyTorch.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 OUT=${OUT:-$here/out}
 ROWS=${ROWS:-60000}
 TORCH=${TORCH:-python3}
-COMMON='--embedding 8 --hidden 32 --minibatch 200 --rate .003 --passes 8'
+SEEDS=${SEEDS:-1 2 3 4 5}
 mkdir -p "$OUT/interests"
 cd "$OUT/interests"
 rm -f ./*.new
 
 auc() { ctr-eval --metrics auc,log_loss "$@" | awk '$1 == "total" { print $4, $5 }'; }
 row() { printf '| %s | %s | %s |\n' "$@"; }
+column() { cut -d ' ' -f "$2" "$1" | tr '\n' ' ' | sed 's/ $//'; }
 mean() { awk -v c="$2" '{ s += $c } END { printf("%.6f", s / NR) }' "$1"; }
 
 python3 "$here/interests.py" "$ROWS" 1 | ctr-import -q --format csv --header | ctr-extract -q "$here/interests.plan" |
@@ -22,19 +23,16 @@ echo '|---|---|---|'
 row 'the planted probabilities' $(auc --score p_true test.arrows)
 ctr-train lr -q --passes 2 -o lr.arrows train.arrows
 row 'lr --passes 2' $(ctr-predict -q lr.arrows test.arrows | auc)
+torch=
+"$TORCH" -c 'import torch' 2>/dev/null && torch=1
 for model in mlp 'two-tower --user-features past --ad-features article' 'din --attention-hidden 16,8'; do
-    for seed in 1 2 3 4 5; do
+    for seed in $SEEDS; do
         # shellcheck disable=SC2086
-        ctr-train $model -q $COMMON --seed $seed -o model.arrows train.arrows
+        ctr-train $model -q --embedding 8 --hidden 32 --minibatch 200 --rate .003 --passes 8 --seed $seed -o model.arrows train.arrows
         echo $(ctr-predict -q model.arrows test.arrows | auc) >>seeds.new
+        [ -z "$torch" ] || "$TORCH" "$here/models_torch.py" auc model.arrows train.arrows test.arrows $seed 8 .003 >>torch.new
     done
-    row "$model, mean of 5 seeds" "$(mean seeds.new 1)" "$(mean seeds.new 2)"
-    rm seeds.new
+    row "$model: mean ($(column seeds.new 1))" "$(mean seeds.new 1)" "$(mean seeds.new 2)"
+    [ -z "$torch" ] || row "in PyTorch: mean ($(column torch.new 1))" "$(mean torch.new 1)" ''
+    rm -f seeds.new torch.new
 done
-if "$TORCH" -c 'import torch' 2>/dev/null; then
-    for seed in 1 2 3 4 5; do
-        "$TORCH" "$here/din_torch.py" auc train.arrows test.arrows $seed 8 32 16,8 200 8 .003 >>torch.new
-    done
-    row 'din in PyTorch, mean of 5 seeds' "$(mean torch.new 1)" ''
-    rm torch.new
-fi
