@@ -23,6 +23,8 @@ struct input {
     int name_of_table; /* in the list of names */
     int dense_at;      /* by column */
     uint64_t seed, missing;
+    const char *group;       /* of a list: ctr.history of its column, or NULL */
+    int aligned_with;        /* the first list of that group, or itself */
     struct ctr_buf position; /* NUMBERS: hash of each position's key, as far as seen */
 };
 
@@ -47,7 +49,8 @@ struct ctr_inputs {
     const struct ctr_sparse_kernel *kernel;
     bool *repeats; /* by table: a key may come twice in a row */
     bool by_column;
-    int dense; /* by column: numbers a row */
+    bool aligned; /* some lists are of one group */
+    int dense;    /* by column: numbers a row */
     const struct ctr_batch *batch;
     const double *label_of, *weight_of; /* of the batch; NULL: none */
     struct ctr_buf labels, weights;     /* where they lie, unless in the column */
@@ -146,8 +149,21 @@ static int bind_column(struct ctr_inputs *in, int column, struct ctr_strs *table
                                    : ctr_sparse_hash(ctr_feature_key(i->seed, "(missing)", 9));
     in->fixed += i->kind == KEY || i->kind == NUMBER;
     in->has_x |= i->kind != KEY;
+    i->group = i->kind == KEY || i->kind == NUMBER ? NULL : ctr_meta_get(&f->meta, CTR_META_HISTORY);
     in->n++;
     return 0;
+}
+
+static void find_groups(struct ctr_inputs *in)
+{
+    for (int i = 0; i < in->n; i++) {
+        struct input *p = &in->in[i];
+        p->aligned_with = i;
+        for (int j = 0; j < i && p->group && p->aligned_with == i; j++)
+            if (in->in[j].group && !strcmp(in->in[j].group, p->group))
+                p->aligned_with = j;
+        in->aligned |= p->aligned_with != i;
+    }
 }
 
 static int check_number(const struct ctr_schema *s, int column, struct ctr_err *err)
@@ -194,6 +210,7 @@ int ctr_inputs_new(struct ctr_inputs **out, const struct ctr_schema *s, int labe
         return rc;
     }
     qsort(in->in, (size_t)in->n, sizeof *in->in, by_name);
+    find_groups(in);
     in->plain = !in->has_x && !in->change.hash_bits;
     for (int i = 0, keys = 0; i < in->n; i++) {
         if (in->in[i].kind == KEY)
@@ -570,6 +587,31 @@ static int measure(struct ctr_inputs *in, int64_t from, int64_t n, int64_t *star
     return 0;
 }
 
+static int64_t items_of(const struct ctr_inputs *in, const struct input *p, int64_t row)
+{
+    int64_t from = 0, end = 1; /* a null list is one item that is missing */
+    (void)ctr_col_items(&in->batch->col[p->column], in->schema->f[p->column].width, row, &from, &end);
+    return end - from;
+}
+
+/* Lists of one group have equal lengths in every row, whether a model reads them item by item or not. */
+static int check_aligned(const struct ctr_inputs *in, int64_t from, int64_t n, struct ctr_err *err)
+{
+    for (int k = 0; k < in->n && in->aligned; k++) {
+        const struct input *p = &in->in[k], *first = &in->in[p->aligned_with];
+        for (int64_t i = from; i < from + n && p != first; i++) {
+            const int64_t items = items_of(in, p, i), want = items_of(in, first, i);
+            if (items != want)
+                return ctr_fail(err, CTR_EDATA,
+                                "row %lld: '%.80s' has %lld items and '%.80s' has %lld: lists of one history (%.80s) "
+                                "are aligned, item by item; mend the row, or leave one of them out of that group",
+                                (long long)(in->batch->first_row + i + 1), first->name, (long long)want, p->name,
+                                (long long)items, p->group);
+        }
+    }
+    return 0;
+}
+
 int64_t ctr_inputs_fit(const struct ctr_inputs *in, int64_t from, int64_t n, int64_t entries)
 {
     int64_t rows = 0, sum = 0;
@@ -769,7 +811,8 @@ int ctr_inputs_rows(struct ctr_inputs *in, struct ctr_rowbuf *keep, int64_t from
     if (rc)
         return rc;
     int64_t *start = (int64_t *)(void *)buf->start.data;
-    if ((rc = measure(in, from, n, start, err)) || (rc = make_room(in, buf, start[n], err)))
+    if ((rc = check_aligned(in, from, n, err)) || (rc = measure(in, from, n, start, err)) ||
+        (rc = make_room(in, buf, start[n], err)))
         return rc;
     struct sink s = { (int64_t *)(void *)in->cursor.data, in->transposed ? n : 1, (uint64_t *)(void *)buf->hash.data,
                       no_table(in) ? NULL : (uint16_t *)(void *)buf->table.data,

@@ -86,7 +86,7 @@ struct ctr_rowbuf {
 };
 void ctr_rowbuf_free(struct ctr_rowbuf *b);
 /* Its rows [from, from + n). *rows lies in `buf` and no longer needs the batch; buf NULL: it is borrowed until the next
- * call or batch. */
+ * call or batch. Lists of one group (ctr.history) that differ in length are an error. */
 int ctr_inputs_rows(struct ctr_inputs *in, struct ctr_rowbuf *buf, int64_t from, int64_t n, struct ctr_rows *rows,
                     struct ctr_err *err) CTR_MUST;
 /* Does a column take part in learning (feature, dense, image), or does it pass through? */
