@@ -12,9 +12,10 @@
  *
  * A model sees vectors, never keys or tables, so that a table in this process, a cache on a GPU, a parameter
  * server or an owner of images are the same to it. deep.c: shapes, parameters, memory; deep_rows.c: lists, pull and
- * push; deep_common.c: lists that rows have in common; deep_source.c: where rows live; deep_stack.c: a stack of dense
- * layers, a part of models; deep_counts.c: how often keys come; deep_train.c: the learner; deep_ranks.c: a learner
- * over ranks; deep_file.c, deep_read.c: sections of a model file; deep_score.c: prediction.
+ * push; deep_common.c: lists that rows have in common; deep_distinct.c: rows that are equal in some inputs;
+ * deep_source.c: where rows live; deep_stack.c: a stack of dense layers, a part of models; deep_counts.c: how often
+ * keys come; deep_train.c: the learner; deep_ranks.c: a learner over ranks; deep_file.c, deep_read.c: sections of a
+ * model file; deep_score.c: prediction.
  *
  * Everything is cut by rows: an activation, a logit, a score depends on its row and on the parameters alone; gradients
  * are sums in the order of rows, of equal lists first (deep_common.c). So neither threads nor how rows arrive change a
@@ -111,6 +112,21 @@ struct ctr_deep_group {
     struct ctr_mem *row_start_mem, *row_item_mem;
 };
 
+/* Rows of the minibatch that are equal in some inputs (deep_distinct.c). */
+struct ctr_deep_distinct {
+    bool *has;               /* of each input: is it one of them? */
+    size_t bytes;            /* of a record of them */
+    struct ctr_deep_set set; /* by a hash of records */
+    struct ctr_buf record;   /* of the distinct ones */
+    struct ctr_buf number;   /* i32: of each row, that of its distinct one */
+    struct ctr_buf first;    /* i32: of each distinct one, the row that it came in first */
+    struct ctr_deep_distinct_buffers {
+        struct ctr_mem *number, *first;
+    } buffers[2]; /* on the device, by buffer_index */
+    int64_t sent_rows, sent_distinct;
+    struct ctr_mem *row_start_mem, *row_item_mem;
+};
+
 /* ---- a network on a device ---- */
 
 /* What the rows of a minibatch bring, on the host and on its way to the device; the lists of their keys are those of
@@ -180,6 +196,8 @@ struct ctr_deep {
     int sequences;
     struct ctr_deep_group *group;
     int groups;
+    struct ctr_deep_distinct *distinct;
+    int distincts;
     struct ctr_deep_param *param;
     int params;
     int64_t learned, floats; /* of the arena: parameters that the optimizer learns, all */
@@ -257,6 +275,24 @@ struct ctr_deep_sequence_view ctr_deep_sequence_of(const struct ctr_deep *d, int
 /* *m has room for `bytes` and keeps its first `used` bytes: a minibatch comes in pieces, and how many entries it will
  * have is not known before its last one. */
 int ctr_deep_keep(struct ctr_deep *d, struct ctr_mem **m, size_t used, size_t bytes, struct ctr_err *err) CTR_MUST;
+
+/* For declare: rows that are equal in the inputs of which `has` is set are to be known. Returns their number; < 0: an
+ * error. The inputs must be such that ctr_deep_can_be_distinct. */
+int ctr_deep_distinct(struct ctr_deep *d, const bool *has, struct ctr_err *err) CTR_MUST;
+bool ctr_deep_can_be_distinct(const struct ctr_deep_input *in);
+/* In forward of rows [from, from + n), the last ones of the minibatch so far: distinct rows [first, first + count) are
+ * new among them. Compute from rows `row` of x, behind what the distinct rows before gave, and copy to each row what
+ * row `number` gave. In backward of all rows: ctr_deep_distinct_sum, then backward of the distinct ones; dx is wanted
+ * of all rows: that of the distinct one in `row`, 0 in the others. */
+struct ctr_deep_distinct_view {
+    int64_t first, count;
+    struct ctr_vec row;    /* i32 [count]: the row of the minibatch that each came in first */
+    struct ctr_vec number; /* i32 [n] */
+};
+struct ctr_deep_distinct_view ctr_deep_distinct_of(const struct ctr_deep *d, int number, int64_t from, int64_t n);
+/* Sums over equal rows, in the order of rows: [rows x cols] to [distinct x cols]. */
+int ctr_deep_distinct_sum(struct ctr_deep *d, int number, struct ctr_mat rows, struct ctr_mat sums,
+                          struct ctr_err *err) CTR_MUST;
 
 /* Views of parameter i and of its gradient. */
 struct ctr_mat ctr_deep_mat(const struct ctr_deep *d, int i);
@@ -368,6 +404,15 @@ int ctr_deep_common_grad(struct ctr_deep *d, struct ctr_deep_group *g, struct ct
 struct ctr_lists ctr_deep_common_lists(const struct ctr_deep *d, const struct ctr_deep_group *g, int64_t first);
 /* more[u] += how often entries of row u of the vectors came, beside once a list. */
 void ctr_deep_common_uses(const struct ctr_deep *d, int32_t *more);
+
+/* ---- deep_distinct.c: rows that are equal in some inputs ---- */
+
+/* Rows [from, from + n) of r, whose lists are in the groups already, behind d->rows. */
+int ctr_deep_distinct_add(struct ctr_deep *d, struct ctr_deep_distinct *s, const struct ctr_rows *r, int64_t from,
+                          int64_t n, struct ctr_err *err) CTR_MUST;
+int ctr_deep_distinct_send(struct ctr_deep *d, struct ctr_deep_distinct *s, struct ctr_err *err) CTR_MUST;
+void ctr_deep_distinct_clear(struct ctr_deep_distinct *s);
+void ctr_deep_distinct_free(struct ctr_deep_distinct *s);
 
 /* ---- deep_source.c: where the rows of tables live ---- */
 

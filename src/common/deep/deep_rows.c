@@ -170,8 +170,8 @@ static int add_lists(struct ctr_deep *d, struct ctr_deep_group *g, const struct 
     return 0;
 }
 
-/* The lists of a sequence's fields have as many keys as each other, in each of the n new rows; first_row: of the
- * stream, of the first one. */
+/* The lists of a sequence's fields have as many keys as each other, in each of the n new rows: of lists that are
+ * aligned (inputs.c) not every item may have one. first_row: of the stream, of the first row. */
 static int check_aligned(const struct ctr_deep *d, struct ctr_deep_sequence *s, int64_t n, int64_t first_row,
                          struct ctr_err *err)
 {
@@ -183,7 +183,7 @@ static int check_aligned(const struct ctr_deep *d, struct ctr_deep_sequence *s, 
             if (other[i + 1] != start[i + 1]) {
                 return ctr_fail(err, CTR_EDATA,
                                 "row %lld: '%.80s' has %d keys and '%.80s' has %d: lists of one history (%.80s) are "
-                                "aligned, item by item; a null item gives no key, unless fill() replaces it",
+                                "aligned, item by item; an item that is null or has the weight 0 gives no key",
                                 (long long)(first_row + i + 1), d->input[s->input[0]].name, start[i + 1] - start[i],
                                 d->input[s->input[f]].name, other[i + 1] - other[i], d->input[s->input[0]].group);
             }
@@ -226,6 +226,8 @@ int ctr_deep_add(struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int
                                     : add_lists(d, &d->group[g], r, from, n, err);
     for (int i = 0; i < d->sequences && !rc; i++)
         rc = check_aligned(d, &d->sequence[i], n, r->first_row + from, err);
+    for (int i = 0; i < d->distincts && !rc; i++)
+        rc = ctr_deep_distinct_add(d, &d->distinct[i], r, from, n, err);
     if (!rc && d->images)
         rc = ctr_deep_images_add(d, n, r->first_row + from, err);
     if (!rc)
@@ -442,6 +444,8 @@ static int send_lists(struct ctr_deep *d, struct ctr_err *err)
         g->sent_entries = g->entries;
         g->sent_lists = (int64_t)(g->start.len / 4);
     }
+    for (int i = 0; i < d->distincts && !rc; i++)
+        rc = ctr_deep_distinct_send(d, &d->distinct[i], err);
     return rc;
 }
 
@@ -738,6 +742,8 @@ void ctr_deep_clear(struct ctr_deep *d)
     }
     for (int i = 0; i < d->sequences; i++)
         d->sequence[i].entries = 0;
+    for (int i = 0; i < d->distincts; i++)
+        ctr_deep_distinct_clear(&d->distinct[i]);
     if (d->images)
         ctr_deep_images_clear(d);
     forget_keys(d, d->batch.key_buffer);
@@ -762,6 +768,9 @@ void ctr_deep_rows_free(struct ctr_deep *d)
             ctr_mem_free(mems[b]);
         ctr_deep_set_free(&g->distinct);
     }
+    for (int i = 0; i < d->distincts; i++)
+        ctr_deep_distinct_free(&d->distinct[i]);
+    free(d->distinct);
     for (int i = 0; i < 2 * d->batch.sets; i++)
         ctr_deep_set_free(&d->batch.set[i % 2][i / 2]);
     free(d->batch.set[0]);

@@ -9,8 +9,12 @@
  *     logit = <t_user, t_ad> + b           no temperature, no normalization: the last layers learn the scale
  *
  * Nothing but a table that inputs of both sides name, and the tower of images (deep_images.c), is shared before the
- * product. So a vector is made from the columns
- * of its side alone: the outputs `user` and `ad`. A network of one output has the inputs and the stack of its side. */
+ * product. So a vector is made from the columns of its side alone: the outputs `user` and `ad`. A network of one output
+ * has the inputs and the stack of its side.
+ *
+ * Rows of a minibatch that are equal on a side have one vector there, which is made once (deep_distinct.c). Where
+ * training has statistics or draws of its own (dice, batch normalization, dropout) it goes through all rows; so does a
+ * side with lists of images. */
 #include <stdlib.h>
 
 #include "common/deep/deep_options.h"
@@ -41,8 +45,11 @@ struct tower {
     struct ctr_stack stack;
     struct run *run; /* of keys, then of numbers */
     int runs, key_runs;
-    int64_t cols, key_cols;            /* of x */
-    struct ctr_mem *x, *dx, *out, *dt; /* [room x cols], [room x key_cols], [room x vector] twice */
+    int64_t cols, key_cols;   /* of x */
+    int distinct;             /* number of the rows that are equal on this side; -1: all rows are computed */
+    struct ctr_mem *out, *dt; /* [room x vector]: of all rows */
+    /* of the rows that are computed: [rows x cols], [rows x key_cols], [rows x vector] twice */
+    struct ctr_mem *x, *dx, *vector, *dvector;
 };
 
 struct towers {
@@ -77,6 +84,21 @@ static int find_columns(const struct ctr_deep *d, struct tower *t, const char *s
         if (!d->input[i].table && !strcmp(d->input[i].side, side))
             add_run(t, (int64_t)d->keys * d->width + d->input[i].dense_at, d->input[i].dense);
     return 0;
+}
+
+/* Rows that are equal on a side, unless its lists cannot be compared. */
+static int find_distinct(struct ctr_deep *d, struct tower *t, const char *side, struct ctr_err *err)
+{
+    bool *has = calloc((size_t)d->inputs + 1, sizeof *has), all = true;
+    if (!has)
+        return ctr_fail_nomem(err, (size_t)d->inputs);
+    for (int i = 0; i < d->inputs; i++) {
+        has[i] = !strcmp(d->input[i].side, side);
+        all &= !has[i] || ctr_deep_can_be_distinct(&d->input[i]);
+    }
+    t->distinct = all ? ctr_deep_distinct(d, has, err) : -1;
+    free(has);
+    return all ? CTR_MIN(t->distinct, 0) : 0;
 }
 
 static bool is_side(const char *side)
@@ -148,6 +170,8 @@ static int declare(struct ctr_deep *d, struct ctr_err *err)
                                                .batch_norm = d->p.batch_norm,
                                                .dropout = d->p.dropout };
         if (!rc)
+            rc = find_distinct(d, &t->side[s], outputs[s].side, err);
+        if (!rc)
             rc = ctr_stack_declare(d, &t->side[s].stack, &shape, err);
     }
     if (!rc)
@@ -159,17 +183,9 @@ static int declare(struct ctr_deep *d, struct ctr_err *err)
 
 static int make_tower_room(struct ctr_deep *d, struct tower *t, int64_t room, struct ctr_err *err)
 {
-    const int64_t one = room * (int64_t)sizeof(float);
-    int rc = ctr_stack_room(d, &t->stack, room, err);
-    if (!rc)
-        rc = ctr_mem_grow(&t->x, d->dev, (size_t)(one * t->cols), err);
-    if (!rc)
-        rc = ctr_mem_grow(&t->out, d->dev, (size_t)(one * d->p.vector), err);
-    if (!rc && d->learns)
-        rc = ctr_mem_grow(&t->dx, d->dev, (size_t)(one * t->key_cols), err);
-    if (!rc && d->learns)
-        rc = ctr_mem_grow(&t->dt, d->dev, (size_t)(one * d->p.vector), err);
-    return rc;
+    const size_t vectors = (size_t)(room * d->p.vector) * sizeof(float);
+    int rc = ctr_mem_grow(&t->out, d->dev, vectors, err);
+    return rc || !d->learns ? rc : ctr_mem_grow(&t->dt, d->dev, vectors, err);
 }
 
 static int make_room(struct ctr_deep *d, int64_t room, struct ctr_err *err)
@@ -186,7 +202,7 @@ static void free_towers(struct ctr_deep *d)
     struct towers *t = d->state;
     for (int s = 0; s < SIDES; s++) {
         struct tower *side = &t->side[s];
-        struct ctr_mem *mems[] = { side->x, side->dx, side->out, side->dt };
+        struct ctr_mem *mems[] = { side->x, side->dx, side->out, side->dt, side->vector, side->dvector };
         ctr_stack_free(&side->stack);
         for (size_t i = 0; i < CTR_COUNT(mems); i++)
             ctr_mem_free(mems[i]);
@@ -197,19 +213,59 @@ static void free_towers(struct ctr_deep *d)
 
 /* ---- forward ---- */
 
+/* Does the tower go through the distinct rows alone, so that its activations are theirs? */
+static bool is_shared(const struct tower *t, bool training)
+{
+    return t->distinct >= 0 && !(training && t->stack.separate_training_forward);
+}
+
+/* For rows that are computed; those that are there stay. */
+static int computed_room(struct ctr_deep *d, struct tower *t, int64_t used, int64_t rows, struct ctr_err *err)
+{
+    const struct {
+        struct ctr_mem **m;
+        int64_t cols;
+        bool stays, wanted;
+    } rooms[] = { { &t->x, t->cols, true, true },
+                  { &t->vector, d->p.vector, true, t->distinct >= 0 },
+                  { &t->dx, t->key_cols, false, d->learns },
+                  { &t->dvector, d->p.vector, false, d->learns && t->distinct >= 0 } };
+    int rc = ctr_stack_keep(d, &t->stack, used, rows, err);
+    for (size_t i = 0; i < CTR_COUNT(rooms) && !rc; i++) {
+        const size_t row = (size_t)rooms[i].cols * sizeof(float);
+        if (rooms[i].wanted)
+            rc = ctr_deep_keep(d, rooms[i].m, rooms[i].stays ? (size_t)used * row : 0, (size_t)rows * row, err);
+    }
+    return rc;
+}
+
 /* Rows [from, from + n) of the tower's vectors into y. */
 static int forward_tower(struct ctr_deep *d, struct tower *t, int64_t from, int64_t n, bool training, struct ctr_mat y,
                          struct ctr_err *err)
 {
-    const struct ctr_mat all = ctr_mat_at(d->x, from * d->x_cols, n, d->x_cols);
-    const struct ctr_mat x = ctr_mat_at(t->x, from * t->cols, n, t->cols);
-    int rc = 0;
+    const bool shared = is_shared(t, training);
+    struct ctr_deep_distinct_view v = { .first = from, .count = n };
+    if (shared)
+        v = ctr_deep_distinct_of(d, t->distinct, from, n);
+    int rc = computed_room(d, t, v.first, v.first + v.count, err);
+    const struct ctr_mat x = ctr_mat_at(t->x, v.first * t->cols, v.count, t->cols);
+    const struct ctr_mat all = ctr_mat_at(d->x, shared ? 0 : from * d->x_cols, shared ? from + n : n, d->x_cols);
     for (int i = 0; i < t->runs && !rc; i++) {
         const struct run *r = &t->run[i];
-        const struct ctr_dev_copy copy = { ctr_mat_cols(all, r->from, r->cols), ctr_mat_cols(x, r->to, r->cols) };
-        rc = ctr_dev_copy(d->dev, &copy, err);
+        const struct ctr_dev_move_rows take = { .n = v.count,
+                                                .from = ctr_mat_cols(all, r->from, r->cols),
+                                                .to = ctr_mat_cols(x, r->to, r->cols),
+                                                .from_index = v.row };
+        rc = ctr_dev_move_rows(d->dev, &take, err);
     }
-    return rc ? rc : ctr_stack_forward(d, &t->stack, x, from, training, y, err);
+    if (rc || !shared)
+        return rc ? rc : ctr_stack_forward(d, &t->stack, x, from, training, y, err);
+    rc = ctr_stack_forward(d, &t->stack, x, v.first, training,
+                           ctr_mat_at(t->vector, v.first * d->p.vector, v.count, d->p.vector), err);
+    const struct ctr_dev_move_rows spread = {
+        .n = n, .from = ctr_mat(t->vector, v.first + v.count, d->p.vector), .to = y, .from_index = v.number
+    };
+    return rc ? rc : ctr_dev_move_rows(d->dev, &spread, err);
 }
 
 static int forward(struct ctr_deep *d, int64_t from, int64_t n, bool training, struct ctr_err *err)
@@ -242,18 +298,37 @@ static int32_t output_width(const struct ctr_deep *d)
 
 /* ---- backward ---- */
 
+/* dx of the rows that are computed, into columns of d->dx, where equal rows have 0. */
+static int put_gradient(struct ctr_deep *d, const struct run *r, struct ctr_mat dx, struct ctr_vec row,
+                        struct ctr_err *err)
+{
+    const struct ctr_mat all = ctr_mat_cols(ctr_mat(d->dx, d->rows, (int64_t)d->keys * d->width), r->from, r->cols);
+    const struct ctr_dev_fill zero = { .x = all };
+    const struct ctr_dev_move_rows put = {
+        .n = dx.rows, .from = ctr_mat_cols(dx, r->to, r->cols), .to = all, .to_index = row
+    };
+    int rc = dx.rows < d->rows ? ctr_dev_fill(d->dev, &zero, err) : 0;
+    return rc ? rc : ctr_dev_move_rows(d->dev, &put, err);
+}
+
 /* From the gradient of the tower's vectors, in t->dt. */
 static int backward_tower(struct ctr_deep *d, struct tower *t, struct ctr_err *err)
 {
-    const struct ctr_mat all = ctr_mat(d->dx, d->rows, (int64_t)d->keys * d->width);
-    const struct ctr_mat dx = ctr_mat(t->dx, d->rows, t->key_cols);
-    int rc = ctr_stack_backward(d, &t->stack, ctr_mat(t->x, d->rows, t->cols), ctr_mat(t->dt, d->rows, d->p.vector), dx,
-                                err);
-    for (int i = 0; i < t->key_runs && !rc; i++) {
-        const struct run *r = &t->run[i];
-        const struct ctr_dev_copy copy = { ctr_mat_cols(dx, r->to, r->cols), ctr_mat_cols(all, r->from, r->cols) };
-        rc = ctr_dev_copy(d->dev, &copy, err);
+    const bool shared = is_shared(t, true);
+    struct ctr_mat dvector = ctr_mat(t->dt, d->rows, d->p.vector);
+    struct ctr_deep_distinct_view v = { .count = d->rows };
+    int rc = 0;
+    if (shared) {
+        v = ctr_deep_distinct_of(d, t->distinct, 0, d->rows);
+        const struct ctr_mat sums = ctr_mat(t->dvector, v.count, d->p.vector);
+        rc = ctr_deep_distinct_sum(d, t->distinct, dvector, sums, err);
+        dvector = sums;
     }
+    const struct ctr_mat dx = ctr_mat(t->dx, v.count, t->key_cols);
+    if (!rc)
+        rc = ctr_stack_backward(d, &t->stack, ctr_mat(t->x, v.count, t->cols), dvector, dx, err);
+    for (int i = 0; i < t->key_runs && !rc; i++)
+        rc = put_gradient(d, &t->run[i], dx, v.row, err);
     return rc;
 }
 
