@@ -131,7 +131,6 @@ struct run {
     bool flows;       /* the plan runs the whole way from views: */
     struct ctr_flow_views views;
     struct ctr_comm *comm; /* the ranks that mpirun started, or NULL */
-    struct ctr_ranks_files files;
     struct ctr_stage_times extract_times;
     struct ctr_trainer *trainer;
     struct ctr_variants variants;
@@ -328,12 +327,32 @@ static int open_views(struct run *run, const struct ctr_plan *plan, const struct
     return ctr_flow_open(s, plan, &run->views, &fo, err);
 }
 
+/* One of the shards of the files. */
+static int open_shard(const struct run *run, const struct ctr_reader_opts *want, struct ctr_reader **r,
+                      struct ctr_err *err)
+{
+    struct ctr_cli *cli = run->cli;
+    struct ctr_shard_files files = { 0 };
+    struct ctr_reader_opts how = *want;
+    int rc = ctr_cli_inputs(cli, run->first, err);
+    if (!rc)
+        rc = ctr_shard_files(want->part, want->parts, cli->args + run->first, cli->nargs - run->first, &files, err);
+    how.part = files.part;
+    how.parts = files.parts;
+    if (!rc)
+        rc = ctr_reader_open(r, files.path, files.n, &how, err);
+    free(files.path);
+    return rc;
+}
+
 static int open_stream(struct run *run, const char *path, const struct ctr_reader_opts *how, struct ctr_batch_source *s,
                        struct ctr_err *err)
 {
     char *paths[] = { (char *)(uintptr_t)path };
     struct ctr_reader *r;
-    int rc = path ? ctr_reader_open(&r, paths, 1, how, err) : ctr_cli_reader(run->cli, run->first, how, &r, err);
+    int rc = path             ? ctr_reader_open(&r, paths, 1, how, err)
+             : how->parts > 1 ? open_shard(run, how, &r, err)
+                              : ctr_cli_reader(run->cli, run->first, how, &r, err);
     if (!rc)
         *s = ctr_batch_source_stream(r);
     return rc;
@@ -347,8 +366,6 @@ static int open_input(void *ctx, const char *path, const struct ctr_reader_opts 
     if (!path)
         run->extract_times = (struct ctr_stage_times){ 0 };
     struct ctr_plan *plan = NULL;
-    how.part = run->files.part;
-    how.parts = run->files.parts;
     how.foreign = run->plan; /* columns that the plan does not read may be of any type */
     int rc = run->plan ? open_plan(run->plan, &plan, err) : 0;
     if (!rc)
@@ -572,10 +589,11 @@ static int open_models(struct run *run, struct ctr_err *err)
 
 /* ---- ranks ---- */
 
-/* mpirun started this process: find the others, and the files that are this one's. The outputs are those of rank 0. */
+/* mpirun started this process: find the others. There are files for all; the outputs are those of rank 0. */
 static int start_ranks(struct run *run, struct ctr_train_job *job, struct ctr_err *err)
 {
     struct ctr_cli *cli = run->cli;
+    struct ctr_shard_files files = { 0 };
     int rc = ctr_ranks_start(job, err);
     run->comm = job->params.comm;
     if (rc || !run->comm)
@@ -585,11 +603,11 @@ static int start_ranks(struct run *run, struct ctr_train_job *job, struct ctr_er
                                   "ctr-extract first");
     rc = ctr_cli_inputs(cli, run->first, err);
     if (!rc)
-        rc = ctr_ranks_files(run->comm, cli->args + run->first, cli->nargs - run->first, &run->files, err);
+        rc = ctr_shard_files(ctr_comm_rank(run->comm), ctr_comm_size(run->comm), cli->args + run->first,
+                             cli->nargs - run->first, &files, err);
+    free(files.path);
     if (rc)
         return rc;
-    cli->nargs = run->first + run->files.n;
-    memcpy(cli->args + run->first, run->files.path, (size_t)run->files.n * sizeof *cli->args);
     if (ctr_comm_rank(run->comm)) {
         cli->quiet = true;
         cli->out = "/dev/null";
@@ -788,7 +806,6 @@ static int train(struct ctr_cli *cli, struct ctr_err *err)
     free(run.out);
     ctr_variants_free(&run.variants);
     ctr_flow_views_free(&run.views);
-    free(run.files.path);
     ctr_ranks_end(run.comm, rc);
     return rc;
 }

@@ -54,20 +54,19 @@ static int write_sums(struct ctr_validation *v, struct ctr_buf *b, struct ctr_er
 /* Sums of several models stand one behind the other, a ';' before each but the first. The line begins with a number
  * that tells what FILE.scores holds. */
 enum { WITH_SCORES = 2, WITH_UNCERTAINTY = 3, WITH_VALIDATION = 4 };
-static int write_line(const struct ctr_trainer *t, struct ctr_buf *b, struct ctr_err *err)
+static int write_line(const struct ctr_trainer *t, const struct ctr_position *at, int64_t pending,
+                      struct ctr_validation *v, struct ctr_buf *b, struct ctr_err *err)
 {
-    int64_t pending = t->job.model->pending ? t->job.model->pending(t->learner) : 0;
-    const int version = (t->at.uncertain ? WITH_UNCERTAINTY : WITH_SCORES) + (t->job.validation ? WITH_VALIDATION : 0);
-    int rc =
-        ctr_buf_printf(b, err, "%d %" PRId64 " %" PRId64 " %" PRId64 " %s %" PRId64 " %" PRId64 " %" PRId64, version,
-                       t->at.pass, t->at.row, pending, t->at.digest, t->at.scores, t->v->s.rows, t->v->next_report);
+    const int version = (at->uncertain ? WITH_UNCERTAINTY : WITH_SCORES) + (t->job.validation ? WITH_VALIDATION : 0);
+    int rc = ctr_buf_printf(b, err, "%d %" PRId64 " %" PRId64 " %" PRId64 " %s %" PRId64 " %" PRId64 " %" PRId64,
+                            version, t->at.pass, at->row, pending, at->digest, at->scores, v->s.rows, v->next_report);
     if (!rc && t->job.validation)
         rc = ctr_buf_printf(b, err, " %" PRId64 " %" PRId64 " %" PRId64 " %016" PRIx64, t->job.validation_every,
                             t->validations, t->best, bits(t->best_loss));
     for (int m = 0; m < t->models && !rc; m++) {
         rc = m ? ctr_buf_printf(b, err, ";") : 0;
         if (!rc)
-            rc = write_sums(&t->v[m], b, err);
+            rc = write_sums(&v[m], b, err);
     }
     return rc;
 }
@@ -83,7 +82,7 @@ static const char *hex(const char *s, uint64_t *v)
 static const char *read_bins(struct ctr_validation *v, const char *s)
 {
     uint64_t bin, p, n;
-    while (s && *s && *s != ';') {
+    while (s && *s && *s != ';' && *s != '|') {
         if (!(s = hex(s, &bin)) || *s != ':' || !(s = hex(s + 1, &p)) || *s != ':' || !(s = hex(s + 1, &n)) ||
             bin >= CTR_AUC_BINS)
             return NULL;
@@ -112,29 +111,61 @@ static bool is_count(int64_t n)
     return n >= 0 && n < (int64_t)1 << 48;
 }
 
-static const char *read_validation(struct ctr_trainer *t, const char *line)
+static const char *read_validation(struct ctr_trainer *t, struct ctr_position *r, const char *line)
 {
     int used = 0;
     uint64_t loss;
-    if (sscanf(line, "%" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNx64 "%n", &t->resume.every, &t->validations, &t->best,
-               &loss, &used) != 4 ||
-        t->resume.every < 0 || !is_count(t->validations) || !is_count(t->best) || t->best > t->validations)
+    if (sscanf(line, "%" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNx64 "%n", &r->every, &t->validations, &t->best, &loss,
+               &used) != 4 ||
+        r->every < 0 || !is_count(t->validations) || !is_count(t->best) || t->best > t->validations)
         return NULL;
     memcpy(&t->best_loss, &loss, sizeof loss);
     return line + used;
 }
 
-/* Over ranks the line has those of all, a '|' before each but the first. */
+/* The k-th of lines that are joined by '|', and its length. */
+static const char *line_at(const char *lines, int k, int *n)
+{
+    for (; k > 0 && lines; k--)
+        lines = (lines = strchr(lines, '|')) ? lines + 1 : NULL;
+    *n = lines ? (int)strcspn(lines, "|") : 0;
+    return lines;
+}
+
+/* Those of the shards of this rank: the sums of its rows stand in the first. */
+static int write_own_lines(struct ctr_trainer *t, struct ctr_buf *b, struct ctr_err *err)
+{
+    const int rank = ctr_comm_rank(t->job.params.comm), ranks = ctr_comm_size(t->job.params.comm);
+    const int64_t pending = t->job.model->pending ? t->job.model->pending(t->learner) : 0;
+    struct ctr_validation *none = malloc(sizeof *none);
+    if (!none)
+        return ctr_fail_nomem(err, sizeof *none);
+    ctr_validation_start(none);
+    int rc = ctr_buf_printf(b, err, "%s", "");
+    for (int s = rank; s < t->shards.n && !rc; s += ranks) {
+        const bool first = s == rank, at_it = s == t->shards.reads;
+        if (!first)
+            rc = ctr_buf_append(b, "|", 1, err);
+        if (!rc)
+            rc = write_line(t, at_it ? &t->at : &t->shards.at[s], at_it ? pending : 0, first ? t->v : none, b, err);
+    }
+    free(none);
+    return rc;
+}
+
+/* Over ranks the line has those of all shards, a '|' before each but the first. */
 static int write_lines(struct ctr_trainer *t, struct ctr_buf *b, struct ctr_err *err)
 {
     struct ctr_comm *c = t->job.params.comm;
     const int size = ctr_comm_size(c);
     struct ctr_buf mine = { 0 }, *in = calloc((size_t)size, sizeof *in);
-    int rc = in ? write_line(t, &mine, err) : ctr_fail_nomem(err, (size_t)size * sizeof *in);
+    int rc = in ? write_own_lines(t, &mine, err) : ctr_fail_nomem(err, (size_t)size * sizeof *in);
     if (!rc)
-        rc = ctr_comm_gather(c, CTR_COMM_CONTROL, mine.data, mine.len, in, err);
-    for (int r = 0; r < size && !rc; r++)
-        rc = ctr_buf_printf(b, err, "%s%.*s", r ? "|" : "", (int)in[r].len, (const char *)in[r].data);
+        rc = ctr_comm_gather(c, CTR_COMM_CONTROL, mine.data, mine.len + 1, in, err);
+    for (int s = 0, n; s < t->shards.n && !rc; s++) {
+        const char *line = line_at((const char *)in[s % size].data, s / size, &n);
+        rc = ctr_buf_printf(b, err, "%s%.*s", s ? "|" : "", n, line ? line : "");
+    }
     for (int r = 0; in && r < size; r++)
         ctr_buf_free(&in[r]);
     free(in);
@@ -142,43 +173,59 @@ static int write_lines(struct ctr_trainer *t, struct ctr_buf *b, struct ctr_err 
     return rc;
 }
 
-/* The line of this rank, as text into `own`; an error: the checkpoint is of another number of ranks. */
-static int line_of_rank(const struct ctr_trainer *t, const char *line, struct ctr_buf *own, struct ctr_err *err)
+/* Sums of models into v. */
+static bool read_line(struct ctr_trainer *t, const char *line, struct ctr_position *r, struct ctr_validation *v)
 {
-    const struct ctr_comm *c = t->job.params.comm;
-    int ranks = 1;
-    for (const char *p = line; (p = strchr(p, '|')); p++)
-        ranks++;
-    if (ranks != ctr_comm_size(c))
-        return ctr_fail(err, CTR_EUSAGE, "%s was made by %d rank%s, and this run has %d: resume with as many",
-                        t->job.checkpoint, ranks, CTR_S(ranks), ctr_comm_size(c));
-    for (int r = ctr_comm_rank(c); r > 0; r--)
-        line = strchr(line, '|') + 1;
-    return ctr_buf_printf(own, err, "%.*s", (int)strcspn(line, "|"), line);
-}
-
-static bool read_line(struct ctr_trainer *t, const char *line)
-{
-    struct ctr_position *r = &t->resume;
-    struct ctr_train_stats *s = &t->v->s;
+    struct ctr_train_stats *s = &v->s;
     int used = 0, version = 0;
     if (sscanf(line, "%d %" SCNd64 " %" SCNd64 " %" SCNd64 " %32s %" SCNd64 " %" SCNd64 " %" SCNd64 "%n", &version,
-               &r->pass, &r->row, &r->pending, r->digest, &r->scores, &s->rows, &t->v->next_report, &used) != 8 ||
+               &r->pass, &r->row, &r->pending, r->digest, &r->scores, &s->rows, &v->next_report, &used) != 8 ||
         ((version & 3) != WITH_SCORES && (version & 3) != WITH_UNCERTAINTY) || version > 7 || !is_count(r->pass) ||
         !is_count(r->row) || !is_count(r->pending) || r->pending > r->row ||
-        (r->scores != -1 && !is_count(r->scores)) || !is_count(s->rows) || !is_count(t->v->next_report))
+        (r->scores != -1 && !is_count(r->scores)) || !is_count(s->rows) || !is_count(v->next_report))
         return false;
     r->uncertain = (version & 3) == WITH_UNCERTAINTY;
     r->every = -1;
     line += used;
     if (version & WITH_VALIDATION)
-        line = read_validation(t, line);
+        line = read_validation(t, r, line);
     for (int m = 0; m < t->models && line; m++) {
         if (m && *line++ != ';')
             return false;
-        line = read_sums(&t->v[m], line);
+        line = read_sums(&v[m], line);
     }
-    return line && !*line;
+    return line && (!*line || *line == '|');
+}
+
+static int count_lines(const char *lines)
+{
+    int n = 1;
+    for (; (lines = strchr(lines, '|')); lines++)
+        n++;
+    return n;
+}
+
+/* The positions of all shards; the sums of those that this rank goes on with. *rows: of all. */
+static bool read_lines(struct ctr_trainer *t, const char *lines, struct ctr_validation *other, int64_t *rows)
+{
+    const struct ctr_comm *c = t->job.params.comm;
+    struct ctr_shards *all = &t->shards;
+    bool good = count_lines(lines) == all->n && (all->n == 1 || t->models == 1);
+    *rows = 0;
+    for (int s = 0, n; s < all->n && good; s++) {
+        const bool mine = s % ctr_comm_size(c) == ctr_comm_rank(c), first = s == ctr_comm_rank(c);
+        struct ctr_validation *v = first ? t->v : other;
+        for (int m = 0; m < t->models; m++)
+            ctr_validation_start(&v[m]);
+        good = read_line(t, line_at(lines, s, &n), &all->at[s], v) && all->at[s].pass == all->at[0].pass;
+        *rows += v->s.rows;
+        if (mine && !first) {
+            ctr_validation_settle(t->v);
+            ctr_validation_settle(v);
+            ctr_validation_add(t->v, v);
+        }
+    }
+    return good;
 }
 
 /* ---- the file ---- */
@@ -249,6 +296,47 @@ int ctr_checkpoint_check(const struct ctr_trainer *t, struct ctr_err *err)
                     row, pass + 1);
 }
 
+int ctr_checkpoint_peek(struct ctr_trainer *t, struct ctr_err *err)
+{
+    struct ctr_model_info info;
+    struct ctr_reader *r;
+    if (access(t->job.checkpoint, F_OK) && errno == ENOENT)
+        return 0;
+    int rc = ctr_model_open(t->job.checkpoint, &info, &r, err);
+    if (rc)
+        return rc;
+    const char *line = ctr_meta_get(&info.schema.meta, CTR_META_CHECKPOINT);
+    int64_t pass;
+    if (line && sscanf(line, "%*d %" SCNd64, &pass) == 1 && is_count(pass)) {
+        t->shards.resumed = count_lines(line);
+        t->shards.resumed_pass = pass;
+    }
+    ctr_reader_free(r);
+    ctr_model_info_free(&info);
+    return 0;
+}
+
+/* Does the run have what the checkpoint needs? */
+static int check_position(const struct ctr_trainer *t, const struct ctr_position *at, struct ctr_err *err)
+{
+    const int ranks = ctr_comm_size(t->job.params.comm);
+    if (at->pass >= t->job.passes)
+        return ctr_fail(err, CTR_EUSAGE, "%s was made in pass %" PRId64 ": --passes %" PRId64 " would end before it",
+                        t->job.checkpoint, at->pass + 1, t->job.passes);
+    if (at->every != (t->job.validation ? t->job.validation_every : -1))
+        return ctr_fail(err, CTR_EUSAGE, "%s was made with%s --validation%s: resume so, or remove it to start anew",
+                        t->job.checkpoint, at->every < 0 ? "out" : "",
+                        t->job.validation && at->every >= 0 ? " and another --validation-every" : "");
+    if (at->scores >= 0 && !t->job.progressive) /* at its end the run would drop those that it keeps */
+        return ctr_fail(err, CTR_EUSAGE, "%s was made with --progressive: resume with it, or remove it to start anew",
+                        t->job.checkpoint);
+    if (t->shards.n != ranks && (at->scores >= 0 || t->job.progressive || t->job.spool))
+        return ctr_fail(err, CTR_EUSAGE, "%s was made by %d rank%s, and this run has %d: with --%s resume with as many",
+                        t->job.checkpoint, t->shards.n, CTR_S(t->shards.n), ranks,
+                        t->job.spool ? "spool" : "progressive");
+    return 0;
+}
+
 int ctr_checkpoint_load(struct ctr_trainer *t, struct ctr_err *err)
 {
     struct ctr_model_info info;
@@ -261,33 +349,30 @@ int ctr_checkpoint_load(struct ctr_trainer *t, struct ctr_err *err)
     int rc = ctr_model_open(t->job.checkpoint, &info, &r, err);
     if (rc)
         return rc;
-    struct ctr_buf own = { 0 };
     const char *line = ctr_meta_get(&info.schema.meta, CTR_META_CHECKPOINT);
-    if (line)
-        rc = same_options(t, &info, err);
+    struct ctr_shards *shards = &t->shards;
+    struct ctr_validation *other = malloc((size_t)t->models * sizeof *other);
+    int64_t rows = 0;
+    if (!other)
+        rc = ctr_fail_nomem(err, (size_t)t->models * sizeof *other);
     if (!rc && line)
-        rc = line_of_rank(t, line, &own, err);
-    if (!rc && (!line || !read_line(t, (const char *)own.data)))
+        rc = same_options(t, &info, err);
+    if (!rc && (!line || !shards->resumed || !read_lines(t, line, other, &rows)))
         rc =
             ctr_fail(err, CTR_EDATA, "%s is no checkpoint: --resume wants the file of --checkpoint", t->job.checkpoint);
-    if (!rc && t->resume.pass >= t->job.passes)
-        rc = ctr_fail(err, CTR_EUSAGE, "%s was made in pass %" PRId64 ": --passes %" PRId64 " would end before it",
-                      t->job.checkpoint, t->resume.pass + 1, t->job.passes);
-    if (!rc && t->resume.every != (t->job.validation ? t->job.validation_every : -1))
-        rc = ctr_fail(err, CTR_EUSAGE, "%s was made with%s --validation%s: resume so, or remove it to start anew",
-                      t->job.checkpoint, t->resume.every < 0 ? "out" : "",
-                      t->job.validation && t->resume.every >= 0 ? " and another --validation-every" : "");
-    if (!rc && t->resume.scores >= 0 && !t->job.progressive) /* at its end the run would drop those that it keeps */
-        rc = ctr_fail(err, CTR_EUSAGE, "%s was made with --progressive: resume with it, or remove it to start anew",
-                      t->job.checkpoint);
+    if (!rc)
+        rc = check_position(t, &shards->at[0], err);
     if (!rc && t->job.validation)
         rc = ctr_earlystop_resume(t, err);
     if (!rc)
         rc = t->job.model->load(t->learner, &t->tables, r, err);
     if (!rc)
         rc = ctr_model_restore(t->job.model, t->learner, r, err);
-    t->checkpoints.rows = t->publications.rows = t->v->s.rows;
-    ctr_buf_free(&own);
+    t->checkpoints.rows = t->publications.rows = rows;
+    t->resumed = true;
+    if (!rc && shards->reads >= 0)
+        t->resume = shards->at[shards->reads];
+    free(other);
     ctr_reader_free(r);
     ctr_model_info_free(&info);
     return rc;

@@ -55,7 +55,8 @@ struct ctr_train_job {
     int64_t validation_every; /* … also in a pass, at the first minibatch that ends after so many rows; 0: no */
     int64_t patience;         /* … so many times that bring nothing better end the run */
     const char *spool;        /* file that keeps the first pass for the later ones, or NULL */
-    /* Open the input with these options, once a pass; or what `path` names, in place of it. */
+    /* Open the input with these options, once a pass; or what `path` names, in place of it. o->parts > 1: that shard of
+     * it (ctr_shard_files). */
     int (*open)(void *ctx, const char *path, const struct ctr_reader_opts *o, struct ctr_batch_source *s,
                 struct ctr_err *err);
     /* Called when no input came for idle_ms, and between batches only: a checkpoint may be written then. */
@@ -88,13 +89,13 @@ int ctr_ranks_start(struct ctr_train_job *job, struct ctr_err *err) CTR_MUST;
 /* After the run. `status` is not 0: it failed, and the others are ended when this process exits, which is after it said
  * why. */
 void ctr_ranks_end(struct ctr_comm *c, int status);
-/* The files that this rank reads of the n, every size-th one, or, of one IPC file, the blocks; for ctr_reader_open.
- * `path` is the caller's to free. */
-struct ctr_ranks_files {
+/* The files of shard `part` of the n: every parts-th one, or, of one IPC file, the blocks; for ctr_reader_open. `path`
+ * is the caller's to free. */
+struct ctr_shard_files {
     char **path; /* borrowed names */
     int n, part, parts;
 };
-int ctr_ranks_files(const struct ctr_comm *c, char *const *path, int n, struct ctr_ranks_files *mine,
+int ctr_shard_files(int part, int parts, char *const *path, int n, struct ctr_shard_files *mine,
                     struct ctr_err *err) CTR_MUST;
 
 struct ctr_trainer;

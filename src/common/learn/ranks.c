@@ -87,11 +87,9 @@ static bool has_blocks(const char *path)
     return is;
 }
 
-int ctr_ranks_files(const struct ctr_comm *c, char *const *path, int n, struct ctr_ranks_files *mine,
-                    struct ctr_err *err)
+int ctr_shard_files(int part, int parts, char *const *path, int n, struct ctr_shard_files *mine, struct ctr_err *err)
 {
-    const int rank = ctr_comm_rank(c), size = ctr_comm_size(c);
-    *mine = (struct ctr_ranks_files){ .path = calloc((size_t)n + 1, sizeof *mine->path) };
+    *mine = (struct ctr_shard_files){ .path = calloc((size_t)n + 1, sizeof *mine->path) };
     if (!mine->path)
         return ctr_fail_nomem(err, (size_t)n * sizeof *mine->path);
     for (int i = 0; i < n; i++)
@@ -99,16 +97,16 @@ int ctr_ranks_files(const struct ctr_comm *c, char *const *path, int n, struct c
             return ctr_fail(err, CTR_EUSAGE, "ranks read files, not stdin: name them");
     if (n == 1 && has_blocks(path[0])) {
         mine->path[mine->n++] = path[0];
-        mine->part = rank;
-        mine->parts = size;
+        mine->part = part;
+        mine->parts = parts;
         return 0;
     }
-    if (n < size)
+    if (n < parts)
         return ctr_fail(err, CTR_EUSAGE,
                         "%d file%s for %d ranks: each rank reads files of its own; name %d or more (ctr-split makes "
                         "them), or one .arrow file, whose blocks are shared out (ctr-cat --to file)",
-                        n, CTR_S(n), size, size);
-    for (int i = rank; i < n; i += size)
+                        n, CTR_S(n), parts, parts);
+    for (int i = part; i < n; i += parts)
         mine->path[mine->n++] = path[i];
     return check_twice(path, n, err);
 }
@@ -213,18 +211,10 @@ int ctr_ranks_gather(struct ctr_trainer *t, struct ctr_err *err)
     int rc = in ? ctr_comm_gather(c, CTR_COMM_CONTROL, v, sizeof *v, in, err) : ctr_fail_nomem(err, sizeof *in);
     for (int r = 0; r < size && !rc; r++) {
         const struct ctr_validation *theirs = (const struct ctr_validation *)(const void *)in[r].data;
-        if (!r) {
+        if (r)
+            ctr_validation_add(v, theirs);
+        else
             *v = *theirs;
-            continue;
-        }
-        v->s.rows += theirs->s.rows;
-        v->s.weight += theirs->s.weight;
-        v->s.loss += theirs->s.loss;
-        v->s.positives += theirs->s.positives;
-        for (int i = 0; i < CTR_AUC_BINS; i++) {
-            v->positive[i] += theirs->positive[i];
-            v->negative[i] += theirs->negative[i];
-        }
     }
     for (int r = 0; in && r < size; r++)
         ctr_buf_free(&in[r]);

@@ -77,6 +77,7 @@ void ctr_trainer_free(struct ctr_trainer *t)
     ctr_buf_free(&t->scores);
     ctr_buf_free(&t->columns);
     ctr_buf_free(&t->scores_path);
+    free(t->shards.at);
     free(t->out_from);
     free(t->out_col);
     free(t->v);
@@ -215,7 +216,7 @@ static int start_run(struct ctr_trainer *t, const struct ctr_schema *s, struct c
         ctr_checkpoint_sweep(t);
     if (!rc && t->job.resume)
         rc = ctr_checkpoint_load(t, err);
-    if (!rc && t->job.init && !t->job.init_partial && t->resume.row < 0)
+    if (!rc && t->job.init && !t->job.init_partial && !t->resumed)
         rc = load_init(t, err);
     if (!rc && t->job.progressive)
         rc = start_progressive(t, err);
@@ -281,7 +282,7 @@ static int start_pass(struct ctr_trainer *t, const struct ctr_schema *s, struct 
 {
     const struct ctr_row_transform change = ctr_row_transform_make(&t->job.params, t->at.pass);
     char why[512];
-    const bool first = !t->at.pass && !t->have_stream;
+    const bool first = !t->have_stream;
     int rc = first ? start_run(t, s, err) : 0;
     t->have_stream = true;
     if (!rc && !ctr_schema_equal(&t->stream, s, why, sizeof why))
@@ -304,9 +305,9 @@ static int start_pass(struct ctr_trainer *t, const struct ctr_schema *s, struct 
         ctr_inputs_transpose(t->in);
     if (!rc)
         rc = t->job.model->bind(t->learner, t->in, &t->tables, err);
-    if (!rc && first && t->job.init_partial && t->resume.row < 0)
+    if (!rc && first && t->job.init_partial && !t->resumed)
         rc = load_init(t, err);
-    if (!rc && t->job.init_rate > 0 && !t->at.pass && t->resume.row < 0)
+    if (!rc && t->job.init_rate > 0 && !t->at.pass && !t->resumed)
         t->job.model->set_bias(t->learner, ctr_log(t->job.init_rate) - ctr_log1p(-t->job.init_rate));
     if (!rc && t->job.checkpoint && !(rc = ctr_digest_new(&t->digest, s, err)))
         ctr_digest_hex(t->digest, t->at.digest);
@@ -696,6 +697,8 @@ static int open_pass(struct ctr_trainer *t, struct ctr_batch_source *s, struct c
         .idle_ctx = t,
         .idle_ms = ctr_cpu_count() > 1 ? CTR_MIN(t->job.idle_ms, QUIT_MS) : t->job.idle_ms,
         .follow = t->job.follow,
+        .part = CTR_MAX(t->shards.reads, 0),
+        .parts = t->shards.n > 1 ? t->shards.n : 0,
     };
     struct ctr_reader *spooled;
     if (!t->at.pass || !t->job.spool)
@@ -775,13 +778,14 @@ static int between_steps(struct ctr_trainer *t, const struct ctr_ranks_word *w, 
     return err->code = CTR_ESTOPPED;
 }
 
-/* The same over ranks (ranks.c): each minibatch is a step that all ranks take together. */
-static int take_steps(struct ctr_trainer *t, const struct ctr_tile **tile, int *got, struct ctr_err *err)
+/* The same over ranks (ranks.c): each minibatch is a step that all ranks take together. After the rows of its last
+ * shard a rank takes part without rows, until those of all have ended. */
+static int take_steps(struct ctr_trainer *t, bool last, const struct ctr_tile **tile, int *got, struct ctr_err *err)
 {
     const struct ctr_model *model = t->job.model;
     const struct ctr_rows none = { .rows = 0 };
     struct ctr_ranks_word word = { .all_ended = false };
-    bool ended = false;
+    bool ended = t->shards.reads < 0;
     int rc = 0;
     while (!rc) {
         if (!ended && (*got = ctr_feed_next(t->feed, tile, err)) < 0)
@@ -789,8 +793,10 @@ static int take_steps(struct ctr_trainer *t, const struct ctr_tile **tile, int *
         if (!ended && !*got) { /* the last minibatch may be short */
             ended = true;
             rc = model->pending(t->learner) ? model->end_pass(t->learner, err) : 0;
+            if (!last)
+                break;
         }
-        if (!rc && !ended && (*tile)->known) {
+        if (!rc && !ended && (*tile)->known && !(*tile)->rows.rows) {
             rc = take_tile(t, *tile, err);
             continue;
         }
@@ -806,14 +812,14 @@ static int take_steps(struct ctr_trainer *t, const struct ctr_tile **tile, int *
     return rc;
 }
 
-static int run_pass(struct ctr_trainer *t, const struct ctr_batch_source *s, struct ctr_err *err)
+static int run_pass(struct ctr_trainer *t, const struct ctr_batch_source *s, bool last, struct ctr_err *err)
 {
     const struct ctr_tile *tile = NULL;
     int rc = start_pass(t, ctr_batch_source_schema(s), err), got = 0;
-    if (!rc)
+    if (!rc && t->shards.reads >= 0)
         rc = start_feed(t, s, err);
     if (!rc)
-        rc = (t->job.params.comm ? take_steps : take_tiles)(t, &tile, &got, err);
+        rc = t->job.params.comm ? take_steps(t, last, &tile, &got, err) : take_tiles(t, &tile, &got, err);
     if (!rc && t->stopped) /* what follows is not read, nor kept for another pass */
         return 0;
     rc = rc ? rc : got;
@@ -834,23 +840,56 @@ static int run_pass(struct ctr_trainer *t, const struct ctr_batch_source *s, str
     return rc ? rc : finish_spool(t, err);
 }
 
+/* How the input of the pass is cut: as it was for the run that goes on, or for this one. */
+static int start_shards(struct ctr_trainer *t, struct ctr_err *err)
+{
+    struct ctr_shards *s = &t->shards;
+    const bool resumed = s->resumed && t->at.pass <= s->resumed_pass;
+    const int n = resumed ? s->resumed : ctr_comm_size(t->job.params.comm);
+    if (s->at && resumed)
+        return 0;
+    free(s->at);
+    s->n = n;
+    s->at = calloc((size_t)n, sizeof *s->at);
+    return s->at ? 0 : ctr_fail_nomem(err, (size_t)n * sizeof *s->at);
+}
+
+/* Rows of shard `number`, which is this rank's last one or not; there may be none. */
+static int run_shard(struct ctr_trainer *t, int number, bool last, struct ctr_err *err)
+{
+    struct ctr_shards *shards = &t->shards;
+    struct ctr_batch_source s = { 0 };
+    shards->reads = number < shards->n ? number : -1;
+    t->at.row = 0;
+    t->resume.row = -1;
+    if (t->resumed && shards->reads >= 0 && t->at.pass <= shards->resumed_pass)
+        t->resume = shards->at[number];
+    int rc = open_pass(t, &s, err);
+    if (rc && t->job.follow)
+        end_following(t, err);
+    if (!rc && t->job.model->rows && !t->job.follow) /* a log that grows is learned from as it comes */
+        rc = ctr_batch_source_regroup(&s, rows_at_once(t), err);
+    if (!rc)
+        rc = run_pass(t, &s, last, err);
+    if (!rc && shards->reads >= 0 && !before_resume(t))
+        shards->at[number] = t->at;
+    if (!rc && last && t->job.validation && !t->stopped && !before_resume(t) && !ctr_earlystop_due(t, t->at.row))
+        rc = ctr_earlystop_now(t, t->at.row, true, err);
+    end_pass(t);
+    ctr_batch_source_close(&s);
+    return rc;
+}
+
 int ctr_trainer_run(struct ctr_trainer *t, struct ctr_err *err)
 {
-    int rc = 0;
+    const int rank = ctr_comm_rank(t->job.params.comm), ranks = ctr_comm_size(t->job.params.comm);
+    int rc = t->job.checkpoint && t->job.resume ? ctr_checkpoint_peek(t, err) : 0;
+    if (t->shards.resumed && t->shards.resumed != ranks) /* the passes before were cut otherwise, and are over */
+        t->at.pass = CTR_MIN(t->shards.resumed_pass, t->job.passes - 1);
     for (; t->at.pass < t->job.passes && !rc && !t->stopped; t->at.pass++) {
-        struct ctr_batch_source s = { 0 };
-        t->at.row = 0;
-        rc = open_pass(t, &s, err);
-        if (rc && t->job.follow)
-            end_following(t, err);
-        if (!rc && t->job.model->rows && !t->job.follow) /* a log that grows is learned from as it comes */
-            rc = ctr_batch_source_regroup(&s, rows_at_once(t), err);
-        if (!rc)
-            rc = run_pass(t, &s, err);
-        if (!rc && t->job.validation && !t->stopped && !before_resume(t) && !ctr_earlystop_due(t, t->at.row))
-            rc = ctr_earlystop_now(t, t->at.row, true, err);
-        end_pass(t);
-        ctr_batch_source_close(&s);
+        rc = start_shards(t, err);
+        for (int s = rank; !rc && !t->stopped && (s == rank || s < t->shards.n); s += ranks)
+            rc = run_shard(t, s, s + ranks >= t->shards.n, err);
     }
     for (int i = 0; i < t->models; i++)
         ctr_validation_settle(&t->v[i]);

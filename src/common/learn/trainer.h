@@ -26,7 +26,8 @@ void ctr_validation_row(struct ctr_validation *v, double score, double label, do
 /* The same of rows [from, end) and of several models, whose scores of row i begin at score[i * stride]. */
 void ctr_validation_rows(struct ctr_validation *v, int models, const double *score, int64_t stride,
                          const struct ctr_rows *r, int64_t from, int64_t end);
-void ctr_validation_settle(struct ctr_validation *v); /* brings s up to date */
+void ctr_validation_settle(struct ctr_validation *v);                                 /* brings s up to date */
+void ctr_validation_add(struct ctr_validation *v, const struct ctr_validation *more); /* of other rows; both settled */
 /* Progressive AUC; ties where the odds differ by less than 1/128; NaN: one class. */
 double ctr_trainer_auc(const struct ctr_trainer *t, int model);
 
@@ -38,6 +39,16 @@ struct ctr_position {
     int64_t scores;  /* rows whose progressive predictions are kept beside the checkpoint, or -1: none */
     bool uncertain;  /* so is their uncertainty */
     int64_t every;   /* -1: without --validation; else job.validation_every */
+};
+
+/* The input of a pass is cut into shards, as many as the run has ranks: rank r reads shard r. What is left of a pass in
+ * which a run of another number of ranks wrote its checkpoint stays cut as it was: rank r reads shards r, r + ranks and
+ * so on, one after another, or, where there are fewer, none. */
+struct ctr_shards {
+    struct ctr_position *at; /* [n]: those that are not read yet as the checkpoint tells them, or as they ended */
+    int n, reads;            /* reads: the one that this rank is at; -1: none */
+    int resumed;             /* how many the checkpoint tells of; 0: there is none */
+    int64_t resumed_pass;
 };
 
 /* Of something that is done every so often: the rows when it was done last, and when it is
@@ -58,7 +69,9 @@ struct ctr_trainer {
     int values;                 /* of a row in `scores`: a score a model, or a score and its uncertainty */
     struct ctr_validation *v;   /* by model */
     struct ctr_position at;     /* now; digest: at the last end of a batch */
-    struct ctr_position resume; /* the checkpoint that the run goes on from; row -1: none */
+    struct ctr_position resume; /* of this shard: the checkpoint that the run goes on from; row -1: none */
+    struct ctr_shards shards;
+    bool resumed; /* the run goes on from a checkpoint */
     struct ctr_digest *digest;
     struct ctr_inputs *in;
     struct ctr_feed *feed;       /* of the pass */
@@ -125,7 +138,9 @@ int ctr_earlystop_save(struct ctr_trainer *t, struct ctr_out *out, struct ctr_er
 int ctr_earlystop_resume(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
 void ctr_earlystop_sweep(const struct ctr_trainer *t, int64_t keep);
 
-/* Load job.checkpoint into the learner, when there is one: sets resume, v. */
+/* When there is a checkpoint to go on from: sets shards.resumed and resumed_pass. */
+int ctr_checkpoint_peek(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
+/* Load job.checkpoint into the learner, when there is one: sets resume, shards.at, v. */
 int ctr_checkpoint_load(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
 int ctr_checkpoint_write(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
 /* The file of scores beside it. */

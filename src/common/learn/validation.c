@@ -260,6 +260,19 @@ void ctr_validation_rows(struct ctr_validation *v, int models, const double *sco
     }
 }
 
+void ctr_validation_add(struct ctr_validation *v, const struct ctr_validation *more)
+{
+    v->s.rows += more->s.rows;
+    v->s.weight += more->s.weight;
+    v->s.loss += more->s.loss;
+    v->s.positives += more->s.positives;
+    v->next_report = CTR_MAX(v->next_report, more->next_report);
+    for (int i = 0; i < CTR_AUC_BINS; i++) {
+        v->positive[i] += more->positive[i];
+        v->negative[i] += more->negative[i];
+    }
+}
+
 double ctr_trainer_auc(const struct ctr_trainer *t, int model)
 {
     const struct ctr_validation *v = &t->v[model];

@@ -1,0 +1,80 @@
+#!/bin/sh
+# A checkpoint does not know the number of ranks: a run goes on over more ranks, over fewer, in one process, or from one process over
+# ranks. What a pass still has stays cut as it was, so that each row is learned once: the counts of keys (--l2) are those of a run that
+# never stopped. A run breaks off where a file is truncated, which is no matter of time.
+. "${0%/*}/lib.sh"
+. "${0%/*}/ranks.sh"
+cd "$W" || exit 1
+
+awk 'BEGIN { srand(5); print "click,a,b"; for (i = 0; i < 2400; i++) print (rand() < .4) "," int(400 * rand()) "," int(20 / (.01 + rand())) }' >rows.csv
+printf 'label click\nfeature a\nfeature b\n' >plan
+for i in 0 1 2 3 4 5; do
+    awk "NR == 1 || int((NR - 2) / 400) == $i" rows.csv | ctr-import -q --format csv --header - | ctr-extract -q plan | ctr-cat -q --batch 50 -o part-$i.arrows
+done
+whole='part-0.arrows part-1.arrows part-2.arrows part-3.arrows part-4.arrows part-5.arrows'
+cut() { # cut NAME BYTES : part-5 breaks off
+    head -c "$2" part-5.arrows >"$1"
+}
+size=$(wc -c <part-5.arrows)
+cut early $((size / 2))
+cut late $((size * 3 / 4))
+broken() { echo "part-0.arrows part-1.arrows part-2.arrows part-3.arrows part-4.arrows $1"; }
+
+train() { # train RANKS OPTION… : 0: without mpirun
+    _r=$1
+    shift
+    set -- ctr-train mlp -q --l2 .001 --embedding 4 --hidden 4 --minibatch 50 --passes 2 --checkpoint c.ckpt --checkpoint-every 300 --resume "$@"
+    if [ "$_r" = 0 ]; then "$@"; else run "$_r" "$@"; fi
+}
+counts() { # counts MODEL : key and count of each row of tables
+    for t in a b; do ctr-select -q --only emb.$t "$1" | ctr-export -q --format csv -c key,count || return; done
+}
+ctr-train mlp -q --l2 .001 --embedding 4 --hidden 4 --minibatch 50 --passes 2 -o want.m $whole
+counts want.m >want.counts
+ok 'keys are counted' grep -q ',[0-9]*[2-9]$' want.counts
+
+position() { ctr-info --json c.ckpt | grep -o '"ctr.checkpoint":"[^"]*"' | tr '|' '\n' | wc -l; }
+breaks_off() { # breaks_off RANKS FILE : then a checkpoint is there
+    # shellcheck disable=SC2046
+    ! train "$1" -o no.m $(broken "$2") 2>err && [ -s c.ckpt ] && grep -q "$2: truncated" err
+}
+goes_on() { # goes_on RANKS SHARDS
+    [ "$(position)" = "$2" ] || { echo "the checkpoint has $(position) shards"; return 1; }
+    # shellcheck disable=SC2086
+    train "$1" -o got.m $whole && counts got.m | cmp - want.counts && [ ! -e c.ckpt ]
+}
+ok 'a run of 3 ranks breaks off' breaks_off 3 early
+cp c.ckpt three
+for r in 0 5; do
+    cp three c.ckpt
+    ok "it goes on with $r ranks (0: no mpirun), and learns each row once" goes_on $r 3
+done
+cp three c.ckpt
+ok 'it goes on with 2, and breaks off again' breaks_off 2 late
+ok '… and goes on with 4' goes_on 4 3
+ok 'a run of one process breaks off' breaks_off 0 late
+ok '… and goes on with 3 ranks' goes_on 3 1
+
+# ---- lr, from ranks to one process and back
+lr() { # lr RANKS OPTION…
+    _r=$1
+    shift
+    set -- ctr-train lr -q --minibatch 50 --passes 2 --checkpoint c.ckpt --checkpoint-every 300 --resume "$@"
+    if [ "$_r" = 0 ]; then "$@"; else run "$_r" "$@"; fi
+}
+# shellcheck disable=SC2046,SC2086
+lr_goes_on() {
+    ! lr "$1" -o no.m $(broken early) 2>err && [ -s c.ckpt ] && lr "$2" -o got.m $whole && [ "$(ctr-info --json got.m | grep -o '"rows":[0-9]*')" = "$(ctr-info --json lr.m | grep -o '"rows":[0-9]*')" ]
+}
+# shellcheck disable=SC2086
+ctr-train lr -q --minibatch 50 --passes 2 -o lr.m $whole
+ok 'lr: 2 ranks, then one process' lr_goes_on 2 0
+ok 'lr: one process, then 3 ranks' lr_goes_on 0 3
+
+# ---- other input, and a file that is shorter
+breaks_off 3 early
+awk 'NR > 1 { print prev } { prev = $0 } END { print "1,1,1" }' rows.csv | head -401 | ctr-import -q --format csv --header - | ctr-extract -q plan -o other.arrows
+exits 'another file: refused' 1 run 2 ctr-train mlp -q --l2 .001 --embedding 4 --hidden 4 --minibatch 50 --passes 2 --checkpoint c.ckpt --resume -o no.m \
+    part-0.arrows part-1.arrows other.arrows part-3.arrows part-4.arrows part-5.arrows
+err_like 'by its rows' 'rows are not those that c.ckpt was made from'
+done_testing
