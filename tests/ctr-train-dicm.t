@@ -110,6 +110,47 @@ fi
 ctr-export -f safetensors -o t.safetensors want.arrows
 ok 'the model has the tower' grep -q dicm.image.0.weight t.safetensors
 
+# ---- what attention weighs (ctr-model explain --images)
+ctr-extract -q --names names.arrows plan -o named.arrows raw2.arrows
+explain() { ctr-model explain -q --images images.arrows "$@"; }
+ctr-select --head 60 named.arrows -o few.arrows
+ctr-select --head 60 raw2.arrows -o few.raw
+attends() { # attends OPTIONS -- REFERENCE-OPTIONS: the weights of a model that learned with OPTIONS
+    _o=
+    while [ "$1" != -- ]; do _o="$_o $1"; shift; done
+    shift
+    # shellcheck disable=SC2086
+    train $_o -o a.model rows.arrows && for n in 0 2; do
+        explain -n $n --format stream a.model few.arrows >a.explained &&
+            ref attention a.model few.arrows a.explained n=$n images=keys.arrows hidden=12,8 images-tower=8,6 attention-hidden=6 "$@" || return 1
+    done
+}
+ok 'explain: the weights of attention are those of the reference' attends --images-pool attentive -- images-pool=attentive
+ok 'softmax, queries of IDs, histories of ids' attends --images-pool multi-query --base din --attention softmax -- \
+    images-pool=multi-query base=din attention=softmax ad=item
+not_softmax() { ! ref attention a.model few.arrows a.explained n=2 images=keys.arrows hidden=12,8 images-tower=8,6 attention-hidden=6 images-pool=multi-query base=din ad=item; }
+ok 'the check can fail' not_softmax
+explain -n 0 --format stream a.model few.raw >raw.explained
+explain -n 0 --format stream --names names.arrows a.model few.arrows >named.explained
+is 'raw rows have the names that --names tells of features' "$(ctr-info --digest raw.explained)" "$(ctr-info --digest named.explained)"
+is 'of every item' "$(ctr-select --where 'is_null(name)' raw.explained | ctr-info | sed -n 's/^rows: //p')" 0
+is 'which are the keys of images' "$(ctr-select --where 'list == "seen"' raw.explained | ctr-export -f csv --columns name,candidate | awk -F, 'NR > 1 && ($1 !~ /^p[0-9]$/ || $2 !~ /^(p[0-9]|.?.missing..?|)$/)')" ''
+is 'the scores of ctr-predict' "$(ctr-select --where 'place == 1 and unit == 2' --columns row,score raw.explained | ctr-sort -q -k row --unique | ctr-export -f csv | md5sum)" \
+    "$(ctr-predict -q --images images.arrows a.model few.arrows | ctr-select --columns score | ctr-export -f csv | awk 'NR == 1 { print "row,score"; next } { print NR - 1 "," $0 }' >all.csv
+    ctr-select --where 'place == 1 and unit == 2' --columns row raw.explained | ctr-export -f csv | sort -n -u | awk -F, 'NR == FNR { keep[$1]; next } $1 in keep' - all.csv | md5sum)"
+ctr-cat --batch 7 few.arrows | explain -n 0 --format stream --names names.arrows a.model >got.explained
+is 'whatever batches are' "$(ctr-info --digest got.explained)" "$(ctr-info --digest named.explained)"
+ok 'a text for people' sh -c "explain() { ctr-model explain -q --images images.arrows \"\$@\"; }; explain -n 1 a.model few.raw >text && grep -q '^row 2: score 0' text && grep -Eq '^ +weight  place  item, beside photo=p[0-9]' text && grep -Eq '^ +[+-]0\.[0-9]{6} +[0-9]+  seen=p[0-9]' text && grep -q 'beside .ids.' text && grep -q '(rest)=' text"
+exits 'a model of images without them' 2 ctr-model explain a.model few.arrows
+err_like 'is told' 'the model learns from images: --images FILE has their vectors'
+exits 'explain: an image that the file lacks' 1 ctr-model explain --images lacks.arrows a.model few.arrows
+err_like 'is told by row' 'row [0-9]*: image #'
+train -o sum.model rows.arrows
+exits 'a model that weighs nothing' 2 ctr-model explain --images images.arrows sum.model few.arrows
+err_like 'explains nothing' "sum.model: a model of kind 'dicm' without attention units explains nothing"
+exits 'images that are none' 1 ctr-model explain --images rows.arrows a.model few.arrows
+exits 'a full disk' 1 sh -c 'ctr-model explain --images images.arrows a.model few.arrows >/dev/full'
+
 # ---- checkpoints: killed at any moment, a run goes on to the same bytes
 run() { timeout "$@" ctr-train dicm -q --images images.arrows --embedding 4 --hidden 12,8 --images-tower 8,6 --attention-hidden 6 --minibatch 100 --rate .01 \
     --passes 3 --checkpoint d.ckpt --checkpoint-every 150 --resume -o got.arrows --progressive got.p batches.arrows; }
@@ -121,7 +162,7 @@ ok 'and the same predictions' cmp want3.p got.p
 
 # ---- what is missing or damaged
 exits 'an image that the file lacks' 1 ctr-train dicm --images lacks.arrows -o x.arrows rows.arrows
-err_like 'names row, column, file and remedy' 'row [0-9]*: an image of column .* is not in lacks.arrows: add it .* or train with --missing-image zero'
+err_like 'names row, column, file and remedy' 'rows.arrows: row [0-9]*: image #[0-9a-f]{16} of column .* is not in lacks.arrows .ctr-extract --names tells its name.: add it .* or train with --missing-image zero'
 exits '--missing-image zero' 0 ctr-train dicm --missing-image zero --images lacks.arrows --embedding 3 --hidden 4 --images-tower 3 -o zero.arrows rows.arrows
 err_like 'counts them' 'not in the file  *[1-9]'
 exits 'and so does the model' 0 sh -c 'ctr-predict -q --images lacks.arrows zero.arrows rows.arrows >p'
@@ -152,7 +193,9 @@ exits 'nor in prediction' 2 ctr-predict want.arrows rows.arrows
 bad length
 ctr-select --where 'key == "b"' -o three.arrows length.bad
 exits 'vectors of another length than the model learned' 1 ctr-predict --images three.arrows want.arrows rows.arrows
-err_like 'are told' 'the parameter image.0.weight of 8 x 4, with these options it is image.0.weight of 8 x 3'
+err_like 'are told' 'three.arrows: its vectors have 3 numbers, the model learned from vectors of 4'
+exits 'nor do they go on learning' 1 ctr-train dicm -q --images three.arrows --embedding 4 --hidden 12,8 --images-tower 8,6 --init want.arrows -o x.arrows rows.arrows
+err_like 'which is told' 'three.arrows: its vectors have 3 numbers'
 exits 'images for mlp' 2 ctr-train mlp -o x.arrows rows.arrows
 err_like 'are refused' "column 'photo' has the role image, and mlp does not learn from images: train dicm"
 exits 'rows without images' 2 sh -c 'ctr-extract -q rows.plan raw2.arrows | ctr-train dicm --images images.arrows -o x.arrows'

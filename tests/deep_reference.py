@@ -10,6 +10,7 @@ ctr-export --format safetensors, so that this also reads those.
         images: a stream of keys of images, made as those of the rows, and vectors; of an image that is not there: 0
         START: the same model before any learning (trained at a rate of next to nothing). Do scores and values agree?
     deep_reference.py score SAFETENSORS STREAM SCORED [hidden=… activation=… pooling=… batch-norm=1]   what the tensors predict
+    deep_reference.py attention MODEL STREAM EXPLAINED [n=…] [OPTION…]   what ctr-model explain -n N said of attention
     deep_reference.py counts STREAM CSV                         made-up counts of half of the keys
     deep_reference.py same A B [tolerance]                      equal tensors?
 """
@@ -228,6 +229,7 @@ def attended(m, o, rows, batch, name, fields, training, ids=None):
         if o["attention"] == "softmax":
             e = [math.exp(v / math.sqrt(size)) for v in s]
             s = [v / sum(e) for v in e]
+        o.get("weights", {}).setdefault(name, []).append(s)
         out.append([sum(a * k[j] for a, k in zip(s, keys)) for j in range(size)])
     return out
 
@@ -426,6 +428,40 @@ def check_score(path, stream, scored, words):
     near("scores", Table(scored)["score"], [sigmoid(z) for z in forward(m, o, rows, range(len(rows.label)))], 1e-5)
 
 
+def check_attention(path, stream, explained, words):
+    """Units in the order of their histories, that of IDs second; items by magnitude of weight, then the sum of the rest."""
+    n = int(dict(w.split("=") for w in words).get("n", 0))
+    o, rows, m = options([w for w in words if not w.startswith("n=")]), Rows(stream), Model(path)
+    o["weights"] = {}
+    scores = [sigmoid(z) for z in forward(m, o, rows, range(len(rows.label)))]
+    names = sorted(o["weights"])  # attention1. before attention1.ids.
+    histories = [h for h in rows.sequences if m.kind != "dicm" or (rows.images[h[0][0]] and o["images-pool"] in ("attentive", "multi-query")) or
+                 (not rows.images[h[0][0]] and o["base"] == "din")]
+    got, at = Table(explained).rows, 0
+    for i in range(len(rows.label)):
+        for unit, name in enumerate(names):
+            fields, s = histories[int(name.split(".")[0][len("attention") :]) - 1], o["weights"][name][i]
+            order = sorted(range(len(s)), key=lambda k: (-abs(s[k]), k))
+            shown = order[:n] if n else order
+            for rank, k in enumerate(shown):
+                lines = [got[at + f] for f in range(len(fields))]
+                at += len(fields)
+                place = lines[0]["place"] - 1
+                assert abs(s[place] - s[k]) < 1e-5, (i, name, rank, lines, s)  # nearly equal ones may change places
+                for (f, of), line in zip(fields, lines):
+                    assert (line["row"], line["unit"], line["place"], line["list"]) == (i + 1, unit + 1, place + 1, rows.key_names[f]), line
+                    assert line["key"] == rows.keys[i][f][place][0][1] and line["weight"] == lines[0]["weight"]
+                    assert line["of"] == ("(ids)" if ".ids." in name else None if of is None else rows.key_names[of]), line
+                near("weight of row %d" % (i + 1), [lines[0]["weight"]], [s[place]], 1e-5)
+                near("score of row %d" % (i + 1), [lines[0]["score"]], [scores[i]], 1e-5)
+            if len(shown) < len(order):
+                rest = got[at]
+                at += 1
+                assert (rest["list"], rest["name"], rest["place"]) == ("(rest)", "%d more" % (len(order) - n), None), rest
+                near("rest of row %d" % (i + 1), [rest["weight"]], [sum(s[k] for k in order[n:])], 1e-5)
+    assert at == len(got) > 0, "%d lines, expected %d" % (len(got), at)
+
+
 def same(a, b, tolerance):
     x, y = tensors(a), tensors(b)
     assert x.keys() == y.keys()
@@ -440,6 +476,8 @@ if __name__ == "__main__":
         check_training(a[0], a[1], a[2], a[3], a[4:])
     elif what == "score":
         check_score(a[0], a[1], a[2], a[3:])
+    elif what == "attention":
+        check_attention(a[0], a[1], a[2], a[3:])
     elif what == "counts":
         make_counts(a[0], a[1])
     elif what == "same":

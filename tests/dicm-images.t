@@ -70,6 +70,8 @@ predict --images values.arrow m.arrows >got.p
 ok 'predicts with the bits of the vectors, of images that came in no training, too' cmp want.p got.p
 predict -j 4 --images values.arrow m.arrows >got.p
 ok '-j 4 too' cmp want.p got.p
+exits 'values of a tower to learn from' 2 train --images values.arrow -o x.arrows
+err_like 'are refused' 'values.arrow: its vectors are what the tower of a model made .tower=[0-9a-f]*., to predict with that model: learn from the vectors'
 ctr-cat --to stream values.arrow >values.arrows
 predict --images values.arrows m.arrows >got.p
 ok 'as a stream, too' cmp want.p got.p

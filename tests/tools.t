@@ -178,6 +178,7 @@ done <<'LIST'
 add or check|ctr-signals list --platform web
 top or diff|ctr-model explain m.arrows --by-table
 slim|ctr-model top m.arrows --weights-only
+explain|ctr-model top m.arrows --images i.arrows
 LIST
 ok 'a value behind a "="' sh -c '! ctr-train lr --inclusion bloom=2 --inclusion-memory 1M --threshold 3 /nowhere 2>&1 | grep "inclusion-memory goes"'
 done_testing

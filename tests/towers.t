@@ -122,7 +122,7 @@ ctr-select --columns u,user,seen moved.arrows | ctr-sort -q --unique -k u 2>/dev
 is "a vector of the user does not depend on the ad's image" "$(ctr-info --digest got.arrows)" "$(ctr-info --digest pu.arrows)"
 ctr-import -q images.jsonl | ctr-select --where 'key != "p7"' >lacks.arrows
 exits 'an image of the user that the file lacks' 1 sh -c 'ctr-select --columns u,user,seen photos.arrows | ctr-predict --images lacks.arrows --tower user pm.arrows'
-err_like 'is told by row and column' "row [0-9]+: an image of column 'seen' is not in lacks.arrows"
+err_like 'is told by row and column' "row [0-9]+: image #[0-9a-f]{16} of column 'seen' is not in lacks.arrows"
 exits 'a tower of images without their vectors' 2 sh -c 'ctr-select --columns u,user,seen photos.arrows | ctr-predict --tower user pm.arrows'
 err_like 'is told' '\-\-images FILE has their vectors'
 exits '--missing-image zero' 0 photos --missing-image zero --images lacks.arrows -o zero.arrows photos.arrows
@@ -179,6 +179,30 @@ err_like 'is named, with a remedy' "row [0-9]+: some.arrows has no vector of 'u'
 ctr-cat users.arrows users.arrows >twice.arrows
 exits 'a user that comes twice' 1 ctr-predict --dot -k u,a twice.arrows ads.arrows pairs.arrows
 err_like 'is named' 'have the same key u=u'
+exits 'an ad that comes twice, for --top' 1 sh -c 'ctr-cat ads.arrows ads.arrows >twice.ads; ctr-predict --dot --top 3 users.arrows twice.ads'
+err_like 'is named' "twice.ads: rows [0-9]+ and [0-9]+ are one ad, 'a' ad[0-9]+: it would take two places; ctr-sort --unique"
+exits 'pairs without the column of a key' 2 ctr-predict --dot -k u,nowhere users.arrows ads.arrows pairs.arrows
+err_like 'are told which columns they have, and no other' "nowhere"
+ok 'and no other' sh -c '! grep -q "user.vector" "$1"' sh "$W/err"
+if has_python pyarrow; then
+    "$PY" - <<'EOF4'
+import pyarrow as pa
+t = pa.ipc.open_stream("ads.arrows").read_all()
+v = t["vector"].combine_chunks()
+x = v.flatten().to_pylist()
+x[v.type.list_size * 3 + 1] = float("nan")
+t = t.set_column(1, t.schema.field("vector"), pa.FixedSizeListArray.from_arrays(pa.array(x, pa.float32()), v.type.list_size))
+with pa.ipc.new_stream("nan.ads", t.schema) as w:
+    w.write_table(t)
+EOF4
+    exits 'a vector with NaN, of a pair' 1 ctr-predict --dot -k u,a users.arrows nan.ads pairs.arrows
+    err_like 'is named by file and ad' "row [0-9]+: a number of the vector that nan.ads has of 'a' ad[0-9]+ is null or not finite"
+    exits 'of an ad for --top' 1 ctr-predict --dot --top 2 users.arrows nan.ads
+    err_like 'is named by row' 'nan.ads: row 4: the vector is null, or a number of it is not finite'
+fi
+exits '--images for a model that has none' 2 ctr-predict --images pairs.arrows m.arrows pairs.arrows
+exits 'of another kind too' 2 ctr-predict --images pairs.arrows lr.arrows pairs.arrows
+err_like 'is refused' "lr.arrows: a model of kind 'lr' has no images: leave --images out"
 exits '--dot without --key or --top' 2 ctr-predict --dot users.arrows ads.arrows pairs.arrows
 err_like 'wants one' '\-\-dot wants --key USER,AD, the columns of the pairs, or --top K'
 exits 'one key' 2 ctr-predict --dot -k u users.arrows ads.arrows pairs.arrows

@@ -9,13 +9,13 @@
 #include "common/model/model.h"
 
 static struct {
-    const char *names, *format, *table;
+    const char *names, *format, *table, *images;
     int64_t n;
     bool by_table, weights_only;
 } o = { .n = 20, .format = "table" };
 
 static const struct ctr_opt opts[] = {
-    { "count", 'n', CTR_OPT_INT, "N", "show N weights, or N features a row (0: all; default 20)", &o.n,
+    { "count", 'n', CTR_OPT_INT, "N", "show N weights, or N features or items a row (0: all; default 20)", &o.n,
       .needs = "@top|@diff|@explain" },
     { "by-table", 0, CTR_OPT_FLAG, NULL, "top, diff: show N weights of each table", &o.by_table,
       .needs = "@top|@diff" },
@@ -23,6 +23,8 @@ static const struct ctr_opt opts[] = {
       .needs = "@top|@diff" },
     { "names", 0, CTR_OPT_STR, "FILE", "readable names, from ctr-extract --names", &o.names, CTR_OPT_PATH,
       .needs = "@top|@diff|@explain" },
+    { "images", 0, CTR_OPT_STR, "FILE", "explain of dicm: vectors of images by key", &o.images, CTR_OPT_PATH,
+      .needs = "@explain" },
     { "format", 'f', CTR_OPT_CHOICE, "table|stream", "a table for people, or a stream (default table)", &o.format,
       .needs = "@top|@diff|@explain" },
     { "weights-only", 0, CTR_OPT_FLAG, NULL, "slim: leave out rates, and keys of weight 0", &o.weights_only,
@@ -108,6 +110,52 @@ static int print_explained(struct ctr_out *out, const struct ctr_batch *b, int64
             rc = ctr_out_printf(out, err, "%10g  ", x);
         if (!rc)
             rc = print_feature(out, ctr_col_str(&b->col[2], i), &b->col[4], &b->col[3], i, err);
+    }
+    return rc;
+}
+
+/* A text, or "-" for null. */
+static int print_or_dash(struct ctr_out *out, const struct ctr_col *c, int64_t i, struct ctr_err *err)
+{
+    return ctr_col_null(c, i) ? ctr_out_write(out, "-", 1, err) : print_text(out, ctr_col_str(c, i), err);
+}
+
+/* "list=name" of an item, "list=#key" where it is not known. */
+static int print_item(struct ctr_out *out, const struct ctr_batch *b, int64_t i, struct ctr_err *err)
+{
+    int rc = print_weight(out, ctr_col_f64(&b->col[9], i), err);
+    if (!rc && ctr_col_null(&b->col[6], i))
+        rc = ctr_out_printf(out, err, "%5s  ", "-");
+    else if (!rc)
+        rc = ctr_out_printf(out, err, "%5" PRId64 "  ", ctr_col_i64(&b->col[6], i));
+    return rc ? rc : print_feature(out, ctr_col_str(&b->col[3], i), &b->col[8], &b->col[7], i, err);
+}
+
+/* Columns row, score, unit, list, of, candidate, place, key, name, weight: a head a row, one a unit, then its items. */
+static int print_attended(struct ctr_out *out, const struct ctr_batch *b, int64_t *row, int64_t *unit,
+                          struct ctr_err *err)
+{
+    int rc = 0;
+    for (int64_t i = 0; i < b->rows && !rc; i++) {
+        const int64_t of = ctr_col_i64(&b->col[0], i), in = ctr_col_i64(&b->col[2], i);
+        if (of != *row)
+            rc = ctr_out_printf(out, err, "%srow %" PRId64 ": score %s\n", *row ? "\n" : "", of,
+                                ctr_mean_text(ctr_col_f64(&b->col[1], i)).s);
+        if (!rc && (of != *row || in != *unit)) {
+            rc = ctr_out_printf(out, err, "  %10s  place  item, beside ", "weight");
+            if (!rc)
+                rc = print_or_dash(out, &b->col[4], i, err);
+            if (!rc && !ctr_col_null(&b->col[5], i) && !(rc = ctr_out_write(out, "=", 1, err)))
+                rc = print_text(out, ctr_col_str(&b->col[5], i), err);
+            if (!rc)
+                rc = ctr_out_write(out, "\n", 1, err);
+        }
+        *row = of;
+        *unit = in;
+        if (!rc)
+            rc = ctr_out_printf(out, err, "  ");
+        if (!rc)
+            rc = print_item(out, b, i, err);
     }
     return rc;
 }
@@ -202,10 +250,13 @@ static int open_explain(struct ctr_cli *cli, struct explain *x, struct ctr_err *
     int rc = ctr_cli_out(cli, is_table() ? 0 : CTR_OUT_BINARY, &x->out, err);
     if (!rc)
         rc = ctr_cli_reread(cli, &model, err);
+    const struct ctr_explain_opts how = { .n = o.n, .names = o.names, .images = o.images };
+    if (!rc && o.images)
+        rc = ctr_cli_read(cli, o.images, err);
     if (!rc && o.names && !(rc = ctr_cli_read(cli, o.names, err)))
         rc = ctr_cli_inputs(cli, 2, err); /* before the names are read */
     if (!rc)
-        rc = ctr_explain_open(&x->e, model, o.names, o.n, err);
+        rc = ctr_explain_open(&x->e, model, &how, err);
     if (!rc && *ctr_explain_warning(x->e))
         ctr_cli_note(cli, "%s", ctr_explain_warning(x->e));
     if (!rc)
@@ -217,10 +268,19 @@ static int open_explain(struct ctr_cli *cli, struct explain *x, struct ctr_err *
     return rc || is_table() ? rc : ctr_cli_writer(cli, x->out, ctr_explain_schema(x->e), &x->w, err);
 }
 
+static int print_rows(struct explain *x, int64_t *row, int64_t *unit, struct ctr_err *err)
+{
+    const struct ctr_batch *rows = ctr_batchbuf_view(&x->rows);
+    if (x->w)
+        return ctr_writer_batch(x->w, rows, err);
+    return ctr_explain_attends(x->e) ? print_attended(x->out, rows, row, unit, err)
+                                     : print_explained(x->out, rows, row, err);
+}
+
 static int run_explain(struct ctr_cli *cli, struct explain *x, struct ctr_err *err)
 {
     const struct ctr_batch *b;
-    int64_t row = 0;
+    int64_t row = 0, unit = 0;
     int rc = open_explain(cli, x, err);
     while (!rc && (rc = ctr_reader_next(x->r, &b, err)) > 0) {
         ctr_batchbuf_clear(&x->rows);
@@ -228,8 +288,7 @@ static int run_explain(struct ctr_cli *cli, struct explain *x, struct ctr_err *e
         if ((rc = ctr_explain_batch(x->e, b, &x->rows, err)))
             ctr_err_file(err, ctr_reader_file(x->r));
         else
-            rc = x->w ? ctr_writer_batch(x->w, ctr_batchbuf_view(&x->rows), err)
-                      : print_explained(x->out, ctr_batchbuf_view(&x->rows), &row, err);
+            rc = print_rows(x, &row, &unit, err);
         ctr_cli_progress(cli, ctr_reader_rows(x->r), ctr_reader_total_rows(x->r));
     }
     ctr_cli_progress_clear(cli);

@@ -353,7 +353,7 @@ ctr-train two-tower -q --user-features 'user*,who' --ad-features 'site,tags,pric
 ctr-select --columns user,who,user_site --where 'not is_null(user)' -o sides.arrows feat.arrows
 ctr-sort --unique -k user sides.arrows | ctr-predict --tower user -o users.vec towers.arrows
 ctr-extract --batch $batch -o faces.arrows faces.plan log.arrows
-ctr-train dicm -q --images users.vec --missing-image zero --embedding 3 --hidden 4 --images-tower 3 --minibatch 16 -o dicm.arrows faces.arrows
+ctr-train dicm -q --images users.vec --missing-image zero --images-pool attentive --attention-hidden 3 --embedding 3 --hidden 4 --images-tower 3 --minibatch 16 -o dicm.arrows faces.arrows
 ctr-train two-tower -q --images users.vec --missing-image zero --images-tower 3 --user-features faces --ad-features face,site --embedding 3 --hidden 4 --minibatch 16 -o face-towers.arrows faces.arrows
 ctr-select --columns faces -o face-users.arrows faces.arrows
 ctr-sort -k user users.vec | ctr-cat --to file --key user -o users.arrow

@@ -162,6 +162,7 @@ struct ctr_vectors {
 struct ctr_deep_images;
 struct ctr_image_table;
 struct ctr_deep_spec;
+struct ctr_attention;
 
 /* The net: its shape, its parameters in one arena, and what a model sees of a minibatch. */
 
@@ -234,8 +235,9 @@ struct ctr_deep_spec {
     int (*forward_output)(struct ctr_deep *d, int64_t n, struct ctr_mat *y, struct ctr_err *err);
     int32_t (*output_width)(const struct ctr_deep *d);
     const char *output_bias; /* the parameter, of one number, that is added to the product of both outputs; or NULL */
-    bool takes_sides;        /* its options have CTR_DEEP_SIDE_OPTIONS */
-    int32_t extra;           /* floats of a key's vector beside those of --embedding */
+    const struct ctr_attention *(*attention)(const struct ctr_deep *d); /* NULL, or its attention units */
+    bool takes_sides;                                                   /* its options have CTR_DEEP_SIDE_OPTIONS */
+    int32_t extra;                                /* floats of a key's vector beside those of --embedding */
     int32_t (*width)(const struct ctr_params *p); /* NULL, or floats of a key's vector */
 };
 
@@ -498,7 +500,7 @@ int ctr_deep_settle(struct ctr_deep_learner *l, struct ctr_err *err) CTR_MUST;
     .save_sections = ctr_deep_save_sections, .load = ctr_deep_load, .warm = ctr_deep_warm,                             \
     .scorer_open = ctr_deep_scorer_open, .scorer_free = ctr_deep_scorer_free, .session_new = ctr_deep_session_new,     \
     .session_free = ctr_deep_session_free, .predict_rows = ctr_deep_predict_rows, .output = ctr_deep_output,           \
-    .output_rows = ctr_deep_output_rows
+    .output_rows = ctr_deep_output_rows, .attends = ctr_deep_attends, .attended_rows = ctr_deep_attended_rows
 
 int ctr_deep_learner_new(void **learner, const struct ctr_model *m, const struct ctr_params *p, struct ctr_err *err);
 void ctr_deep_learner_free(void *learner);
@@ -531,6 +533,9 @@ int ctr_deep_predict_rows(void *session, const struct ctr_rows *rows, double *sc
 bool ctr_deep_output(const void *scorer, int i, struct ctr_output *out);
 int ctr_deep_output_rows(void *session, const struct ctr_rows *rows, float *value, struct ctr_key_counts *counts,
                          struct ctr_err *err);
+bool ctr_deep_attends(const void *scorer);
+int ctr_deep_attended_rows(void *session, const struct ctr_rows *rows, double *score, ctr_attended_each *each,
+                           void *ctx, struct ctr_err *err);
 
 /* Logits of rows [from, from + n) of the minibatch as probabilities; the error names the first that is none. first_row:
  * of the stream, of row `from`. */

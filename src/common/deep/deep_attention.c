@@ -397,6 +397,18 @@ int ctr_attention_forward(struct ctr_deep *d, struct ctr_attention *a, int64_t f
     return rc;
 }
 
+bool ctr_attention_weights(const struct ctr_deep *d, const struct ctr_attention *a, int i,
+                           struct ctr_attention_weights *w)
+{
+    const struct ctr_attention_unit *u = &a->unit[i];
+    if (i >= a->units)
+        return false;
+    *w = (struct ctr_attention_weights){
+        u->sequence, u->ids, ctr_vec(has_softmax(d) ? u->share : u->score, d->sequence[u->sequence].entries)
+    };
+    return true;
+}
+
 /* ---- backward ---- */
 
 /* From the gradient of the first layer's sum by row: those of W1 + W3 and, added, of q. */

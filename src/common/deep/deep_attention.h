@@ -48,6 +48,14 @@ int ctr_attention_make_room(struct ctr_deep *d, struct ctr_attention *a, int64_t
 int ctr_attention_forward(struct ctr_deep *d, struct ctr_attention *a, int64_t from, int64_t n, bool training,
                           struct ctr_mat *x, struct ctr_err *err) CTR_MUST;
 int ctr_attention_backward(struct ctr_deep *d, struct ctr_attention *a, struct ctr_err *err) CTR_MUST;
+/* After forward of all rows: what unit i gave the items of its sequence. False: there is no unit i. */
+struct ctr_attention_weights {
+    int sequence;
+    bool ids;              /* its second unit */
+    struct ctr_vec weight; /* f32 [entries]: a_e */
+};
+bool ctr_attention_weights(const struct ctr_deep *d, const struct ctr_attention *a, int i,
+                           struct ctr_attention_weights *w);
 void ctr_attention_free(struct ctr_attention *a);
 
 #endif

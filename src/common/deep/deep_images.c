@@ -68,6 +68,29 @@ static int32_t tower_inputs(const struct ctr_deep *d)
     return m->table && !m->embedded ? ctr_image_table_width(m->table) : d->image_inputs;
 }
 
+/* Are the vectors such as the tower takes? Those of an image table that a tower made stand in place of its values. */
+static int check_table(const struct ctr_deep *d, const struct ctr_deep_images *m, struct ctr_err *err)
+{
+    const int32_t width = ctr_image_table_width(m->table);
+    int rc = 0;
+    if (d->learns && ctr_image_table_tower(m->table))
+        rc = ctr_fail(err, CTR_EUSAGE,
+                      "its vectors are what the tower of a model made (%s), to predict with that model: learn from the "
+                      "vectors that the tower took",
+                      ctr_image_table_tower(m->table));
+    else if (m->embedded && width != d->image_width)
+        rc = ctr_fail(err, CTR_EDATA,
+                      "its vectors have %d numbers, the model's tower gives %d: they are of another model", width,
+                      d->image_width);
+    else if (!m->embedded && d->image_inputs && width != d->image_inputs)
+        rc = ctr_fail(err, CTR_EDATA,
+                      "its vectors have %d numbers, the model learned from vectors of %d: they are of another network",
+                      width, d->image_inputs);
+    if (rc)
+        ctr_err_file(err, ctr_image_table_path(m->table));
+    return rc;
+}
+
 int ctr_deep_images_declare(struct ctr_deep *d, struct ctr_err *err)
 {
     int rc = 0;
@@ -83,13 +106,8 @@ int ctr_deep_images_declare(struct ctr_deep *d, struct ctr_err *err)
     if (rc)
         return rc;
     memset(number, 0, (size_t)(images + 1) * sizeof *number);
-    if (m->embedded && ctr_image_table_width(m->table) != d->image_width) {
-        rc = ctr_fail(err, CTR_EDATA,
-                      "its vectors have %d numbers, the model's tower gives %d: they are of another model",
-                      ctr_image_table_width(m->table), d->image_width);
-        ctr_err_file(err, ctr_image_table_path(m->table));
+    if (m->table && (rc = check_table(d, m, err)))
         return rc;
-    }
     const struct ctr_stack_shape shape = { .prefix = "image.",
                                            .hidden = d->p.images_tower,
                                            .in = tower_inputs(d),
@@ -171,9 +189,9 @@ static int number_image(struct ctr_deep *d, uint64_t hash, int input, int64_t ro
     m->absent += at < 0;
     if (at < 0 && !strcmp(d->p.missing_image, "fail"))
         return ctr_fail(err, CTR_EDATA,
-                        "row %" PRId64 ": an image of column '%.80s' is not in %s: add it (ctr-embed-images --update), "
-                        "or train with --missing-image zero",
-                        row + 1, d->input[input].name, ctr_image_table_path(m->table));
+                        "row %" PRId64 ": image #%016" PRIx64 " of column '%.80s' is not in %s (ctr-extract --names "
+                        "tells its name): add it (ctr-embed-images --update), or train with --missing-image zero",
+                        row + 1, ctr_sparse_key(hash), d->input[input].name, ctr_image_table_path(m->table));
     if (at < 0)
         at = ctr_image_table_images(m->table); /* zeros, or what the tower makes of them */
     int32_t *of = &AS(int32_t, m->number)[at];

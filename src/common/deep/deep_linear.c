@@ -108,6 +108,11 @@ static int backward(struct ctr_deep *d, struct ctr_err *err)
     return rc || m->weight < 0 ? rc : backward_rest(d, m, dlogit, err);
 }
 
+static const struct ctr_attention *attention(const struct ctr_deep *d)
+{
+    return &((const struct linear *)d->state)->in;
+}
+
 static void free_linear(struct ctr_deep *d)
 {
     struct linear *m = d->state;
@@ -122,4 +127,5 @@ const struct ctr_deep_spec ctr_linear_network = {
     .forward = forward,
     .backward = backward,
     .free = free_linear,
+    .attention = attention,
 };

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/deep/deep.h"
+#include "common/deep/deep_attention.h"
 #include "common/deep/image_table.h"
 
 struct scorer {
@@ -301,5 +301,58 @@ int ctr_deep_output_rows(void *session, const struct ctr_rows *r, float *value, 
     if (!rc && counts)
         count_keys(s, r, counts);
     ctr_deep_clear(&s->net);
+    return rc;
+}
+
+/* ---- attention ---- */
+
+bool ctr_deep_attends(const void *scorer)
+{
+    const struct ctr_deep *d = &((const struct scorer *)scorer)->model;
+    struct ctr_attention_weights first;
+    return d->spec->attention && ctr_attention_weights(d, d->spec->attention(d), 0, &first);
+}
+
+/* The weights of a unit, off the device. */
+static int give_unit(const struct ctr_deep *d, const struct ctr_attention_weights *w, struct ctr_buf *buf,
+                     ctr_attended_each *each, void *ctx, struct ctr_err *err)
+{
+    const struct ctr_deep_sequence_view v = ctr_deep_sequence_of(d, w->sequence, 0, d->rows);
+    int rc = 0;
+    ctr_buf_clear(buf);
+    int32_t *start = ctr_buf_extend(buf, d->rows + 1 + v.entries, sizeof *start, &rc, err);
+    if (rc)
+        return rc;
+    float *weight = (float *)(void *)(start + d->rows + 1);
+    rc = ctr_mem_read(v.start.mem, (size_t)v.start.at * sizeof *start, start, (size_t)(d->rows + 1) * sizeof *start,
+                      err);
+    if (!rc)
+        rc = ctr_mem_read(w->weight.mem, (size_t)w->weight.at * sizeof *weight, weight,
+                          (size_t)v.entries * sizeof *weight, err);
+    const struct ctr_attended unit = { .inputs = d->sequence[w->sequence].input,
+                                       .n = d->sequence[w->sequence].fields,
+                                       .by_ids = w->ids,
+                                       .rows = d->rows,
+                                       .start = start,
+                                       .weight = weight };
+    return rc ? rc : each(ctx, &unit, err);
+}
+
+int ctr_deep_attended_rows(void *session, const struct ctr_rows *r, double *score, ctr_attended_each *each, void *ctx,
+                           struct ctr_err *err)
+{
+    struct session *s = session;
+    const struct ctr_attention *units = s->net.spec->attention(&s->net);
+    struct ctr_attention_weights w;
+    struct ctr_buf buf = { 0 };
+    int rc = add_rows(s, r, err);
+    if (!rc)
+        rc = s->net.spec->forward(&s->net, 0, r->rows, false, err);
+    if (!rc)
+        rc = ctr_deep_scores(&s->net, 0, r->rows, r->first_row, score, err);
+    for (int i = 0; !rc && ctr_attention_weights(&s->net, units, i, &w); i++)
+        rc = give_unit(&s->net, &w, &buf, each, ctx, err);
+    ctr_deep_clear(&s->net);
+    ctr_buf_free(&buf);
     return rc;
 }

@@ -125,6 +125,11 @@ static int backward(struct ctr_deep *d, struct ctr_err *err)
     return network(d)->backward(d, err);
 }
 
+static const struct ctr_attention *attention(const struct ctr_deep *d)
+{
+    return network(d)->attention(d);
+}
+
 static void free_network(struct ctr_deep *d)
 {
     network(d)->free(d);
@@ -136,6 +141,7 @@ static const struct ctr_deep_spec dicm_deep = {
     .forward = forward,
     .backward = backward,
     .free = free_network,
+    .attention = attention,
     .takes_sides = true,
     .width = width_of_ids,
 };

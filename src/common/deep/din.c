@@ -95,6 +95,11 @@ static int backward(struct ctr_deep *d, struct ctr_err *err)
     return rc ? rc : ctr_attention_backward(d, &m->in, err);
 }
 
+static const struct ctr_attention *attention(const struct ctr_deep *d)
+{
+    return &((const struct din *)d->state)->in;
+}
+
 static void free_network(struct ctr_deep *d)
 {
     struct din *m = d->state;
@@ -109,6 +114,7 @@ const struct ctr_deep_spec ctr_din_network = {
     .forward = forward,
     .backward = backward,
     .free = free_network,
+    .attention = attention,
 };
 
 static const struct ctr_deep_spec din_deep = {
@@ -117,6 +123,7 @@ static const struct ctr_deep_spec din_deep = {
     .forward = forward,
     .backward = backward,
     .free = free_network,
+    .attention = attention,
 };
 
 const struct ctr_model ctr_model_din = {

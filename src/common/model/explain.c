@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Explaining predictions of a linear model. Rows become entries exactly as for prediction; besides, the program that
- * makes the keys of raw rows tells their names, or a stream of names those of features, which find their entries by
- * hash. */
+ * Explaining predictions: features of a linear model, items of the histories of a model with attention units. Rows
+ * become entries exactly as for prediction; besides, the program that makes the keys of raw rows tells their names, or
+ * a stream of names those of features, which find their entries by hash. */
 #include "common/lang/lang.h"
 #include "common/model/keynames.h"
 #include "common/model/row_transform.h"
@@ -25,6 +25,17 @@ struct part {
     double x, weight, contribution;
 };
 
+/* A unit of the rows; its weights and starts are elements of the buffers. */
+struct unit {
+    struct ctr_attended attended; /* start and weight: NULL */
+    int64_t start_at, weight_at;
+};
+
+struct item {
+    int64_t place;
+    double weight;
+};
+
 struct ctr_explain {
     struct ctr_model_info info;
     struct ctr_row_transform change;
@@ -41,41 +52,71 @@ struct ctr_explain {
     int *table; /* of each column of `features`; -1: no input */
     int column; /* whose names are being taken */
     struct ctr_buf names, texts, parts, weights, scores, text;
+    bool attends;
+    struct ctr_buf units, starts, items, candidate;
 };
 
-static const struct {
+struct column {
     const char *name;
     enum ctr_type type;
-} columns[] = {
+};
+static const struct column columns[] = {
     { "row", CTR_I64 },   { "score", CTR_F64 }, { "table", CTR_UTF8 }, { "key", CTR_U64 },
     { "name", CTR_UTF8 }, { "x", CTR_F64 },     { "weight", CTR_F64 }, { "contribution", CTR_F64 },
 };
 enum { ROW, SCORE, TABLE, KEY, NAME, X, WEIGHT, CONTRIBUTION };
+static const struct column item_columns[] = {
+    { "row", CTR_I64 },        { "score", CTR_F64 }, { "unit", CTR_I64 }, { "list", CTR_UTF8 }, { "of", CTR_UTF8 },
+    { "candidate", CTR_UTF8 }, { "place", CTR_I64 }, { "key", CTR_U64 },  { "name", CTR_UTF8 }, { "weight", CTR_F64 },
+};
 
-int ctr_explain_open(struct ctr_explain **out, const char *path, const char *names, int64_t n, struct ctr_err *err)
+static int add_columns(struct ctr_schema *s, const struct column *c, size_t n, struct ctr_err *err)
+{
+    int rc = 0;
+    for (size_t i = 0; i < n && !rc; i++)
+        rc = ctr_schema_add(s, c[i].name, c[i].type, err);
+    return rc;
+}
+
+/* What there is to explain. */
+static int choose(struct ctr_explain *e, struct ctr_err *err)
+{
+    const struct ctr_model *m = e->info.model;
+    e->attends = m->attends && m->attends(e->scorer);
+    if (e->attends)
+        return add_columns(&e->schema, item_columns, CTR_COUNT(item_columns), err);
+    if (m->row_weights)
+        return add_columns(&e->schema, columns, CTR_COUNT(columns), err);
+    int rc =
+        ctr_fail(err, CTR_EUSAGE,
+                 "a model of kind '%s' without attention units explains nothing: those of ctr-train lr and din do, "
+                 "and those of dicm with --images-pool attentive",
+                 m->name);
+    ctr_err_file(err, e->path);
+    return rc;
+}
+
+int ctr_explain_open(struct ctr_explain **out, const char *path, const struct ctr_explain_opts *o, struct ctr_err *err)
 {
     struct ctr_explain *e = *out = calloc(1, sizeof *e);
     struct ctr_reader *r = NULL;
     if (!e)
         return ctr_fail_nomem(err, sizeof *e);
-    e->n = n;
+    e->n = o->n;
     int rc = ctr_strdup(&e->path, path, err);
     if (!rc)
         rc = ctr_hold(path, err); /* and the plan in it: ctr_explain_bind */
     if (!rc)
         rc = ctr_model_open(path, &e->info, &r, err);
     ctr_reader_free(r);
-    if (!rc && !e->info.model->row_weights) {
-        rc = ctr_fail(err, CTR_EUSAGE, "a model of kind '%s' explains nothing: those of ctr-train lr do",
-                      e->info.model->name);
-        ctr_err_file(err, path);
-    }
+    if (!rc)
+        rc = ctr_model_images(&e->info, path, o->images, err);
     if (!rc)
         rc = e->info.model->scorer_open(&e->scorer, path, &e->info, &e->tables, e->warning, sizeof e->warning, err);
-    if (!rc && names)
-        rc = ctr_keynames_open(&e->known, names, err);
-    for (size_t i = 0; i < CTR_COUNT(columns) && !rc; i++)
-        rc = ctr_schema_add(&e->schema, columns[i].name, columns[i].type, err);
+    if (!rc)
+        rc = choose(e, err);
+    if (!rc && o->names)
+        rc = ctr_keynames_open(&e->known, o->names, err);
     if (!rc)
         e->change = ctr_row_transform_make(&e->info.params, -1);
     return rc;
@@ -85,7 +126,8 @@ void ctr_explain_free(struct ctr_explain *e)
 {
     if (!e)
         return;
-    struct ctr_buf *bufs[] = { &e->names, &e->texts, &e->parts, &e->weights, &e->scores, &e->text };
+    struct ctr_buf *bufs[] = { &e->names, &e->texts, &e->parts,  &e->weights, &e->scores,
+                               &e->text,  &e->units, &e->starts, &e->items,   &e->candidate };
     for (size_t i = 0; i < CTR_COUNT(bufs); i++)
         ctr_buf_free(bufs[i]);
     ctr_inputs_free(e->in);
@@ -110,6 +152,11 @@ void ctr_explain_free(struct ctr_explain *e)
 const char *ctr_explain_warning(const struct ctr_explain *e)
 {
     return e->warning;
+}
+
+bool ctr_explain_attends(const struct ctr_explain *e)
+{
+    return e->attends;
 }
 
 const struct ctr_schema *ctr_explain_schema(const struct ctr_explain *e)
@@ -148,6 +195,8 @@ int ctr_explain_bind(struct ctr_explain *e, const struct ctr_schema *s, struct c
         rc = ctr_schema_copy(&e->features, raw ? ctr_program_output(e->program) : s, err);
     if (!rc)
         rc = ctr_inputs_new(&e->in, &e->features, -1, -1, &e->change, &e->tables, err);
+    if (!rc && e->info.model->by_column)
+        rc = ctr_inputs_by_column(e->in, err);
     if (!rc)
         rc = e->info.model->session_new(&e->session, e->scorer, e->in, &e->tables, NULL, err);
     return rc ? rc : find_tables(e, err);
@@ -239,7 +288,7 @@ static int row_names(struct ctr_explain *e, const struct ctr_batch *b, int64_t r
     ctr_buf_clear(&e->texts);
     for (e->column = 0; e->column < e->features.n && !rc; e->column++) {
         const struct ctr_field *f = &e->features.f[e->column];
-        if (e->table[e->column] < 0)
+        if (e->table[e->column] < 0 || (e->attends && ctr_field_role(f) == CTR_ROLE_DENSE))
             continue;
         if (ctr_field_role(f) == CTR_ROLE_DENSE)
             rc = number_names(e, f, &b->col[e->column], row, err);
@@ -279,7 +328,18 @@ static int find_name(struct ctr_explain *e, uint64_t hash, int table, bool *foun
     return rc;
 }
 
-/* ---- the answer ---- */
+/* The name of an entry, in `text`; NULL: it is not known, or no text. */
+static int name_entry(struct ctr_explain *e, uint64_t hash, int table, struct ctr_str *name, struct ctr_err *err)
+{
+    bool found = true;
+    int rc = find_name(e, hash, table, &found, err);
+    *name = (struct ctr_str){ found ? (const char *)e->text.data : NULL, e->text.len };
+    if (found && (!name->p || !ctr_utf8_valid(e->text.data, e->text.len)))
+        name->p = e->text.len ? NULL : "";
+    return rc;
+}
+
+/* ---- features ---- */
 
 static int by_strength(const void *a, const void *b)
 {
@@ -354,15 +414,13 @@ static int put_part(struct ctr_explain *e, const struct ctr_rows *r, int64_t i, 
                       .x = p->x,
                       .weight = p->weight,
                       .contribution = p->contribution };
-    bool found = true;
     int rc = 0;
     if (p->entry >= 0) {
+        struct ctr_str name;
         l.table = e->tables.s[r->table[p->entry]];
-        rc = find_name(e, r->hash[p->entry], r->table[p->entry], &found, err);
-        l.name = found ? (const char *)e->text.data : NULL;
-        l.name_n = e->text.len;
-        if (found && (!l.name || !ctr_utf8_valid(e->text.data, e->text.len)))
-            l.name = e->text.len ? NULL : "";
+        rc = name_entry(e, r->hash[p->entry], r->table[p->entry], &name, err);
+        l.name = name.p;
+        l.name_n = name.n;
     }
     return rc ? rc : put_line(out, r->first_row + i + 1, score, &l, err);
 }
@@ -370,10 +428,10 @@ static int put_part(struct ctr_explain *e, const struct ctr_rows *r, int64_t i, 
 static int put_row(struct ctr_explain *e, const struct ctr_rows *r, int64_t i, double score, struct ctr_batchbuf *out,
                    struct ctr_err *err)
 {
+    char name[64];
+    int rc = add_parts(e, r, i, err);
     const struct part *p = (const struct part *)(void *)e->parts.data;
     int64_t n = (int64_t)(e->parts.len / sizeof *p), shown = e->n && e->n < n ? e->n : n;
-    char name[64];
-    int rc = 0;
     for (int64_t k = 0; k < shown && !rc; k++)
         rc = put_part(e, r, i, &p[k], score, out, err);
     if (rc || shown == n)
@@ -383,6 +441,179 @@ static int put_row(struct ctr_explain *e, const struct ctr_rows *r, int64_t i, d
     for (int64_t k = shown; k < n; k++)
         rest.contribution += p[k].contribution;
     return put_line(out, r->first_row + i + 1, score, &rest, err);
+}
+
+/* ---- items of histories ---- */
+
+static int take_unit(void *ctx, const struct ctr_attended *a, struct ctr_err *err)
+{
+    struct ctr_explain *e = ctx;
+    struct unit u = { .attended = *a,
+                      .start_at = (int64_t)(e->starts.len / sizeof *a->start),
+                      .weight_at = (int64_t)(e->weights.len / sizeof *a->weight) };
+    u.attended.start = NULL;
+    u.attended.weight = NULL;
+    int rc = ctr_buf_append(&e->starts, a->start, (size_t)(a->rows + 1) * sizeof *a->start, err);
+    if (!rc)
+        rc = ctr_buf_append(&e->weights, a->weight, (size_t)a->start[a->rows] * sizeof *a->weight, err);
+    return rc ? rc : ctr_buf_append(&e->units, &u, sizeof u, err);
+}
+
+static int by_weight(const void *a, const void *b)
+{
+    const struct item *x = a, *y = b;
+    const double p = fabs(x->weight), q = fabs(y->weight);
+    if (p != q)
+        return p > q ? -1 : 1;
+    return (x->place > y->place) - (x->place < y->place);
+}
+
+/* The entry of the first key of an input in row i; a row without one: -1. */
+static int64_t first_entry(const struct ctr_rows *r, int64_t i, int input)
+{
+    for (int64_t k = r->start[i]; k < r->start[i + 1]; k++)
+        if (r->table[k] == input)
+            return k;
+    return -1;
+}
+
+static int find_input(const struct ctr_inputs *in, const char *name)
+{
+    for (int i = 0; name && i < ctr_inputs_count(in); i++)
+        if (!strcmp(ctr_inputs_info(in, i).name, name))
+            return i;
+    return -1;
+}
+
+/* What the items of an input are weighed beside: its name, and in e->candidate that of the row's key. */
+static int find_candidate(struct ctr_explain *e, const struct ctr_rows *r, int64_t i, const struct ctr_attended *a,
+                          int input, struct ctr_str *of, struct ctr_str *candidate, struct ctr_err *err)
+{
+    const char *name = a->by_ids ? "(ids)" : ctr_inputs_info(e->in, input).history_of;
+    const int found = a->by_ids ? -1 : find_input(e->in, name);
+    const int64_t entry = found < 0 ? -1 : first_entry(r, i, found);
+    *of = (struct ctr_str){ name, name ? strlen(name) : 0 };
+    *candidate = (struct ctr_str){ 0 };
+    if (entry < 0)
+        return 0;
+    int rc = name_entry(e, r->hash[entry], ctr_inputs_info(e->in, found).table, candidate, err);
+    if (rc || !candidate->p)
+        return rc;
+    ctr_buf_clear(&e->candidate);
+    rc = ctr_buf_append(&e->candidate, candidate->p, candidate->n, err);
+    candidate->p = candidate->n ? (const char *)e->candidate.data : "";
+    return rc;
+}
+
+/* A line: texts whose p is NULL, place 0 and key NULL are null. */
+struct item_line {
+    int64_t row, unit, place;
+    double score, weight;
+    struct ctr_str list, of, candidate, name;
+    const uint64_t *key;
+};
+
+static int put_text(struct ctr_colbuf *c, struct ctr_str s, struct ctr_err *err)
+{
+    return s.p ? ctr_colbuf_str(c, s.p, s.n, err) : ctr_colbuf_null(c, err);
+}
+
+static int put_item_line(struct ctr_batchbuf *out, const struct item_line *l, struct ctr_err *err)
+{
+    struct ctr_colbuf *c = out->col;
+    int rc = ctr_colbuf_i64(c++, l->row, err);
+    if (!rc)
+        rc = ctr_colbuf_f64(c++, l->score, err);
+    if (!rc)
+        rc = ctr_colbuf_i64(c++, l->unit, err);
+    const struct ctr_str texts[] = { l->list, l->of, l->candidate };
+    for (size_t i = 0; i < CTR_COUNT(texts) && !rc; i++)
+        rc = put_text(c++, texts[i], err);
+    if (!rc)
+        rc = l->place ? ctr_colbuf_i64(c, l->place, err) : ctr_colbuf_null(c, err);
+    c++;
+    if (!rc)
+        rc = l->key ? ctr_colbuf_i64(c, (int64_t)*l->key, err) : ctr_colbuf_null(c, err);
+    c++;
+    if (!rc)
+        rc = put_text(c++, l->name, err);
+    return rc ? rc : ctr_colbuf_f64(c, l->weight, err);
+}
+
+/* The lines of an item: one of each list. */
+static int put_item(struct ctr_explain *e, const struct ctr_rows *r, int64_t i, const struct ctr_attended *a,
+                    const struct item *item, struct item_line *l, struct ctr_batchbuf *out, struct ctr_err *err)
+{
+    int rc = 0;
+    for (int f = 0; f < a->n && !rc; f++) {
+        const struct ctr_input_info info = ctr_inputs_info(e->in, a->inputs[f]);
+        const int64_t entry = first_entry(r, i, a->inputs[f]) + item->place;
+        const uint64_t key = ctr_sparse_key(r->hash[entry]);
+        l->list = (struct ctr_str){ info.name, strlen(info.name) };
+        l->place = item->place + 1;
+        l->weight = item->weight;
+        l->key = &key;
+        rc = find_candidate(e, r, i, a, a->inputs[f], &l->of, &l->candidate, err);
+        if (!rc)
+            rc = name_entry(e, r->hash[entry], info.table, &l->name, err);
+        if (!rc)
+            rc = put_item_line(out, l, err);
+    }
+    return rc;
+}
+
+static int put_unit(struct ctr_explain *e, const struct ctr_rows *r, int64_t i, int number, double score,
+                    struct ctr_batchbuf *out, struct ctr_err *err)
+{
+    const struct unit *u = (const struct unit *)(void *)e->units.data + number;
+    const int32_t *start = (const int32_t *)(void *)e->starts.data + u->start_at;
+    const float *weight = (const float *)(void *)e->weights.data + u->weight_at + start[i];
+    const int64_t n = start[i + 1] - start[i], shown = e->n && e->n < n ? e->n : n;
+    struct item_line l = { .row = r->first_row + i + 1, .unit = number + 1, .score = score };
+    char rest[64];
+    int rc = 0;
+    ctr_buf_clear(&e->items);
+    struct item *item = ctr_buf_extend(&e->items, n, sizeof *item, &rc, err);
+    for (int64_t k = 0; k < n && !rc; k++)
+        item[k] = (struct item){ k, (double)weight[k] };
+    if (!rc && n)
+        qsort(item, (size_t)n, sizeof *item, by_weight);
+    for (int64_t k = 0; k < shown && !rc; k++)
+        rc = put_item(e, r, i, &u->attended, &item[k], &l, out, err);
+    if (rc || shown == n)
+        return rc;
+    l.list = (struct ctr_str){ "(rest)", 6 };
+    l.name = (struct ctr_str){ rest, (size_t)snprintf(rest, sizeof rest, "%lld more", (long long)(n - shown)) };
+    l.of = l.candidate = (struct ctr_str){ 0 };
+    l.key = NULL;
+    l.place = 0;
+    l.weight = 0;
+    for (int64_t k = shown; k < n; k++)
+        l.weight += item[k].weight;
+    return put_item_line(out, &l, err);
+}
+
+static int put_units(struct ctr_explain *e, const struct ctr_rows *r, int64_t i, double score, struct ctr_batchbuf *out,
+                     struct ctr_err *err)
+{
+    const int n = (int)(e->units.len / sizeof(struct unit));
+    int rc = 0;
+    for (int u = 0; u < n && !rc; u++)
+        rc = put_unit(e, r, i, u, score, out, err);
+    return rc;
+}
+
+/* ---- the answer ---- */
+
+static int predict(struct ctr_explain *e, const struct ctr_rows *r, double *score, struct ctr_err *err)
+{
+    const struct ctr_model *m = e->info.model;
+    if (!e->attends)
+        return m->predict_rows(e->session, r, score, NULL, err);
+    ctr_buf_clear(&e->units);
+    ctr_buf_clear(&e->starts);
+    ctr_buf_clear(&e->weights);
+    return m->attended_rows(e->session, r, score, take_unit, e, err);
 }
 
 static int explain_rows(struct ctr_explain *e, const struct ctr_batch *features, struct ctr_batchbuf *out,
@@ -397,13 +628,11 @@ static int explain_rows(struct ctr_explain *e, const struct ctr_batch *features,
         n = ctr_inputs_fit(e->in, from, CTR_MIN(TILE_ROWS, features->rows - from), CTR_TILE_ENTRIES);
         rc = ctr_inputs_rows(e->in, NULL, from, n, &r, err);
         if (!rc)
-            rc = e->info.model->predict_rows(e->session, &r, score, NULL, err);
+            rc = predict(e, &r, score, err);
         for (int64_t i = 0; i < n && !rc; i++) {
             rc = row_names(e, features, from + i, err);
             if (!rc)
-                rc = add_parts(e, &r, i, err);
-            if (!rc)
-                rc = put_row(e, &r, i, score[i], out, err);
+                rc = e->attends ? put_units(e, &r, i, score[i], out, err) : put_row(e, &r, i, score[i], out, err);
         }
     }
     return rc;

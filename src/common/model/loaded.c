@@ -32,12 +32,21 @@ struct ctr_session {
 
 /* ---- the model ---- */
 
+int ctr_model_images(struct ctr_model_info *info, const char *path, const char *images, struct ctr_err *err)
+{
+    info->params.images = images;
+    if (!images || info->params.missing_image)
+        return 0;
+    int rc = ctr_fail(err, CTR_EUSAGE, "a model of kind '%s' has no images: leave --images out", info->model->name);
+    ctr_err_file(err, path);
+    return rc;
+}
+
 static int choose_device(struct ctr_loaded *m, const struct ctr_predict_opts *o, struct ctr_err *err)
 {
     const bool gpu = o->device && strcmp(o->device, "cpu") != 0;
     m->info.uncertainty = o->uncertainty;
     m->info.params.device = o->device;
-    m->info.params.images = o->images;
     m->info.params.device_memory = o->device_memory;
     if (gpu && !m->info.model->device)
         return ctr_fail(err, CTR_EDATA, "--device: %s has no GPU implementation in this version; use --device cpu",
@@ -61,6 +70,8 @@ static int load(struct ctr_loaded **out, const char *path, const struct ctr_pred
     if (!rc)
         rc = ctr_model_open(path, &m->info, &r, err);
     ctr_reader_free(r);
+    if (!rc)
+        rc = ctr_model_images(&m->info, m->path, o->images, err);
     if (!rc)
         rc = choose_device(m, o, err);
     if (!rc)

@@ -292,6 +292,18 @@ struct ctr_output {
     uint64_t model; /* a hash of all parameters: vectors of other models fit no product with these */
 };
 
+/* What an attention unit gave the items of a history: those of row i of the rows have weight[start[i]] … in the order
+ * of the row's lists. */
+struct ctr_attended {
+    const int *inputs; /* the lists, aligned item by item: numbers of ctr_inputs, n of them */
+    int n;
+    bool by_ids; /* items are weighed beside IDs of the ad; else beside what their lists are the past of */
+    int64_t rows;
+    const int32_t *start; /* [rows + 1] */
+    const float *weight;
+};
+typedef int ctr_attended_each(void *ctx, const struct ctr_attended *unit, struct ctr_err *err);
+
 struct ctr_model;
 /* A learner of the models of params.variants in one: what tells them apart. */
 enum { CTR_SAVE_TOGETHER = 4 };
@@ -407,6 +419,10 @@ struct ctr_model {
     bool (*output)(const void *scorer, int i, struct ctr_output *out);
     int (*output_rows)(void *session, const struct ctr_rows *rows, float *value, struct ctr_key_counts *counts,
                        struct ctr_err *err);
+    /* NULL, or does it weigh the items of histories? Then scores of rows, and `each` gets every unit that weighs. */
+    bool (*attends)(const void *scorer);
+    int (*attended_rows)(void *session, const struct ctr_rows *rows, double *score, ctr_attended_each *each, void *ctx,
+                         struct ctr_err *err);
 };
 /* The model of that name, or NULL: models/models.c defines it, above every learner. */
 const struct ctr_model *ctr_model_find(const char *name);
@@ -440,6 +456,9 @@ int ctr_model_open(const char *path, struct ctr_model_info *info, struct ctr_rea
 void ctr_model_info_free(struct ctr_model_info *info);
 int ctr_model_slim(const char *path, const struct ctr_slim_opts *o, struct ctr_out *out, struct ctr_slim_told *told,
                    struct ctr_err *err) CTR_MUST;
+/* Make `images`, which may be NULL, the file of the images of a model that is opened. Of a model that has none it is
+ * CTR_EUSAGE. */
+int ctr_model_images(struct ctr_model_info *info, const char *path, const char *images, struct ctr_err *err) CTR_MUST;
 /* Refuse a stream that another plan extracted. `path` is the model's. */
 int ctr_model_same_plan(const struct ctr_model_info *info, const char *path, const struct ctr_schema *stream,
                         struct ctr_err *err) CTR_MUST;
@@ -568,20 +587,28 @@ struct ctr_diff_counts {
 int ctr_model_diff(const char *from, const char *to, const struct ctr_top_opts *o, struct ctr_diff_counts *counts,
                    ctr_top_each *each, void *ctx, struct ctr_err *err) CTR_MUST;
 
-/* What makes the prediction of a row, for a linear model: its log odds are the sum of the contributions, weight times
- * x, of its features and the bias. */
+/* What makes the prediction of a row. Of a linear model: its log odds are the sum of the contributions, weight times x,
+ * of its features and the bias. Of a model with attention units: the weight of each item of its histories. */
 struct ctr_explain;
-/* names: a stream of ctr-extract --names, for rows that are features; or NULL. */
-int ctr_explain_open(struct ctr_explain **e, const char *path, const char *names, int64_t n,
+struct ctr_explain_opts {
+    int64_t n;          /* the strongest features of a row, or items of a history; 0: all */
+    const char *names;  /* a stream of ctr-extract --names, for rows that are features; or NULL */
+    const char *images; /* the file of images' vectors; or NULL */
+};
+int ctr_explain_open(struct ctr_explain **e, const char *path, const struct ctr_explain_opts *o,
                      struct ctr_err *err) CTR_MUST;
+bool ctr_explain_attends(const struct ctr_explain *e); /* items, not features */
 void ctr_explain_free(struct ctr_explain *e);
 const char *ctr_explain_warning(const struct ctr_explain *e); /* after open: "" or what to say */
 /* The rows: raw ones, to which the plan in the model is applied, which gives names; or features, by their plan id or
  * because the model has no plan, whose names are those of ctr_explain_open. */
 int ctr_explain_bind(struct ctr_explain *e, const struct ctr_schema *s, struct ctr_err *err) CTR_MUST;
 const struct ctr_schema *ctr_explain_schema(const struct ctr_explain *e);
-/* Appends a row a feature: row (from 1), score, table, key, name, x, weight, contribution; the n strongest of a row (0:
- * all), strongest first, then the sum of the others as table "(rest)". A name that is not known is null. */
+/* Appends a row a feature: row (from 1), score, table, key, name, x, weight, contribution; the n strongest of a row,
+ * strongest first, then the sum of the others as table "(rest)". A name that is not known is null.
+ * Or a row for each list of an item of a history: row, score, unit (from 1), list, of (what the list is the past of;
+ * "(ids)" where items are weighed beside IDs of the ad; or null), candidate (the name of the row's key of `of`, or
+ * null), place (from 1, in the list), key, name, weight; likewise, with the sum as list "(rest)". */
 int ctr_explain_batch(struct ctr_explain *e, const struct ctr_batch *b, struct ctr_batchbuf *out,
                       struct ctr_err *err) CTR_MUST;
 

@@ -60,17 +60,26 @@ static const char *dot_name(const void *source)
 
 /* ---- rows ---- */
 
-static int no_vector(const struct dot *d, const struct ctr_batch *b, int64_t i, int side, struct ctr_err *err)
+/* Row i has no vector of this side, or one that is not finite. */
+static int bad_vector(const struct dot *d, const struct ctr_batch *b, int64_t i, int side, bool there,
+                      struct ctr_err *err)
 {
     struct ctr_buf text = { 0 };
     int rc = ctr_col_missing(&b->col[d->key[side]], i) ? ctr_buf_printf(&text, err, "null")
                                                        : ctr_col_text(&b->col[d->key[side]], i, &text, err);
-    if (!rc)
+    const long long row = b->first_row + i + 1;
+    const char *key = b->schema->f[d->key[side]].name;
+    const int shown = (int)CTR_MIN(text.len, 80);
+    if (!rc && there)
+        rc = ctr_fail(err, CTR_EDATA,
+                      "row %lld: a number of the vector that %s has of '%s' %.*s is null or not finite: make it anew "
+                      "with ctr-predict --tower %s",
+                      row, d->name[side], key, shown, (const char *)text.data, sides[side]);
+    else if (!rc)
         rc = ctr_fail(err, CTR_EDATA,
                       "row %lld: %s has no vector of '%s' %.*s: make it with ctr-predict --tower %s, or leave such "
                       "pairs out with ctr-join --inner",
-                      (long long)(b->first_row + i + 1), d->name[side], b->schema->f[d->key[side]].name,
-                      (int)CTR_MIN(text.len, 80), (const char *)text.data, sides[side]);
+                      row, d->name[side], key, shown, (const char *)text.data, sides[side]);
     ctr_buf_free(&text);
     return rc;
 }
@@ -87,8 +96,14 @@ static int send_vectors(struct dot *d, const struct ctr_batch *b, int side, stru
         int64_t from = 0, end = 0;
         const struct ctr_col *item = ctr_col_items(c, d->width, i, &from, &end);
         if (!item)
-            return no_vector(d, b, i, side, err);
-        memcpy(to + i * d->width, (const float *)item->data + from, bytes);
+            return bad_vector(d, b, i, side, false, err);
+        const float *x = (const float *)item->data + from;
+        bool finite = true;
+        for (int32_t k = 0; k < d->width; k++)
+            finite &= !ctr_col_null(item, from + k) && fabsf(x[k]) < INFINITY;
+        if (!finite)
+            return bad_vector(d, b, i, side, true, err);
+        memcpy(to + i * d->width, x, bytes);
     }
     if (!rc)
         rc = ctr_mem_grow(&d->values[side], d->dev, CTR_MAX((size_t)b->rows * bytes, 1), err);
@@ -152,6 +167,17 @@ static int split_keys(const char *keys, struct ctr_buf part[SIDES], struct ctr_e
                         keys ? keys : "");
     int rc = ctr_buf_printf(&part[USER], err, "%.*s", (int)(comma - keys), keys);
     return rc ? rc : ctr_buf_printf(&part[AD], err, "%s", comma + 1);
+}
+
+/* Have the pairs the column of a key? Behind the joins they have more columns, which are not theirs. */
+static int check_key(const char *key, const struct ctr_schema *pairs, struct ctr_err *err)
+{
+    char *name = strndup(key, strcspn(key, "="));
+    if (!name)
+        return ctr_fail_nomem(err, strlen(key));
+    int rc = CTR_MIN(ctr_schema_need(pairs, name, err), 0);
+    free(name);
+    return rc;
 }
 
 /* The pairs with the vectors of a side. */
@@ -230,6 +256,8 @@ int ctr_dot_source(struct ctr_batch_source *pairs, struct ctr_batch_source *user
     struct ctr_buf key[SIDES] = { 0 };
     struct ctr_vectors v[SIDES];
     int rc = d ? split_keys(o->keys, key, err) : ctr_fail_nomem(err, sizeof *d);
+    for (int side = 0; side < SIDES && !rc; side++)
+        rc = check_key((const char *)key[side].data, ctr_batch_source_schema(pairs), err);
     if (!rc) {
         d->name[USER] = o->users;
         d->name[AD] = o->ads;

@@ -52,7 +52,8 @@ struct ctr_top_ads_opts {
     int64_t memory_bytes; /* 0: no bound; ads are held: their vectors and their other columns */
 };
 struct ctr_top_ads;
-/* Reads `ads` to its end and takes it over, also where it fails. `users`: schema of the rows that will come. */
+/* Reads `ads` to its end and takes it over, also where it fails. `users`: schema of the rows that will come. Two rows
+ * of ads with equal columns, but for the vector, are an error. */
 int ctr_top_ads_new(struct ctr_top_ads **t, const struct ctr_schema *users, struct ctr_batch_source *ads,
                     const struct ctr_top_ads_opts *o, struct ctr_err *err) CTR_MUST;
 void ctr_top_ads_free(struct ctr_top_ads *t);

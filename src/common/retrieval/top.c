@@ -97,6 +97,58 @@ static int read_ads(struct ctr_top_ads *t, const struct ctr_batch_source *ads, s
     return rc;
 }
 
+static uint64_t hash_ad(const struct ctr_top_ads *t, int64_t i)
+{
+    uint64_t hash = 0;
+    for (int c = 0; c < t->ad_schema.n; c++)
+        if (c != t->of_ads.column)
+            hash = ctr_col_hash(ctr_colbuf_view(&t->ad_rows.col[c]), i, hash);
+    return hash;
+}
+
+static bool same_ad(const struct ctr_top_ads *t, int64_t i, int64_t j)
+{
+    bool same = true;
+    for (int c = 0; c < t->ad_schema.n && same; c++)
+        if (c != t->of_ads.column) {
+            const struct ctr_col *col = ctr_colbuf_view(&t->ad_rows.col[c]);
+            same = !ctr_col_compare(col, i, col, j);
+        }
+    return same;
+}
+
+static int twice(const struct ctr_top_ads *t, int64_t i, int64_t j, struct ctr_err *err)
+{
+    const int c = t->of_ads.column ? 0 : 1;
+    const struct ctr_col *col = ctr_colbuf_view(&t->ad_rows.col[c]);
+    struct ctr_buf text = { 0 };
+    int rc = ctr_col_missing(col, i) ? ctr_buf_printf(&text, err, "null") : ctr_col_text(col, i, &text, err);
+    if (!rc)
+        rc = ctr_fail(err, CTR_EDATA,
+                      "%.200s: rows %lld and %lld are one ad, '%s' %.*s: it would take two places; ctr-sort --unique "
+                      "keeps the first",
+                      t->o.ads, (long long)i + 1, (long long)j + 1, t->ad_schema.f[c].name, (int)CTR_MIN(text.len, 80),
+                      (const char *)text.data);
+    ctr_buf_free(&text);
+    return rc;
+}
+
+/* Rows of which all columns but the vector are equal are one ad. Without such columns nothing tells ads apart. */
+static int check_ads(const struct ctr_top_ads *t, struct ctr_err *err)
+{
+    struct ctr_index index = { 0 };
+    int rc = 0;
+    for (int64_t i = 0; i < t->ads && t->ad_schema.n > 1 && !rc; i++) {
+        const uint64_t hash = hash_ad(t, i);
+        const struct ctr_index_slot *s = ctr_index_find(&index, hash);
+        while (s && !same_ad(t, s->number, i))
+            s = ctr_index_next(&index, s);
+        rc = s ? twice(t, s->number, i, err) : ctr_index_add(&index, hash, (uint32_t)i, err);
+    }
+    ctr_index_free(&index);
+    return rc;
+}
+
 /* ---- what goes out ---- */
 
 static int add_column(struct ctr_top_ads *t, const struct ctr_field *f, const char *of, struct ctr_err *err)
@@ -201,6 +253,8 @@ int ctr_top_ads_new(struct ctr_top_ads **out, const struct ctr_schema *users, st
         rc = ctr_vectors_fit(&t->users, &t->of_ads, err);
     if (!rc)
         rc = read_ads(t, ads, err);
+    if (!rc)
+        rc = check_ads(t, err);
     if (!rc) {
         t->k = CTR_MIN(o->k, t->ads);
         rc = make_schema(t, users, err);

@@ -203,7 +203,10 @@ int ctr_keyed_open(struct ctr_keyed **out, const char *path, struct ctr_err *err
 int ctr_keyed_try(struct ctr_keyed **out, const char *path, struct ctr_err *err)
 {
     bool plain = false;
-    const int rc = open_any(out, path, &plain, err);
+    struct ctr_err why = { 0 }; /* a plain stream is no error, and must not give a later one its name */
+    const int rc = open_any(out, path, &plain, &why);
+    if (rc && !plain)
+        *err = why;
     return plain ? 0 : rc;
 }
 
