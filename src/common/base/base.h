@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * base: what every other folder stands on: errors, byte buffers, strings, hashing, numbers and times as text, output
+ * base: the foundation of every other folder: errors, byte buffers, strings, hashing, numbers and times as text, output
  * files that appear whole or not at all, a thread pool.
  *
  * Conventions of the whole library:
  *  - A function that can fail returns int: 0 (or a documented count >= 0) is success, a negative `enum ctr_code` is
- *    failure and `*err` is filled.  The library never prints, exits or touches stdout.
+ *    failure and `*err` is filled. The library never prints, exits or touches stdout.
  *  - `struct X *` from X_open/X_new is owned by the caller and released by X_free, which accepts NULL.
  *  - Sizes and rows are int64_t or size_t; bytes are uint8_t or char; times are ms since 1970 UTC in int64_t.
  */
@@ -39,35 +39,35 @@ enum ctr_code {
     CTR_ENOMEM = -1, /* an allocation failed, or --memory does not suffice */
     CTR_ESYS = -2,   /* a system call failed: err->sys is its errno */
     CTR_EDATA = -3,  /* the input is damaged, truncated or does not fit */
-    CTR_EUSAGE = -4, /* the command line or the plan asks for something that cannot be: exit 2 */
+    CTR_EUSAGE = -4, /* the command line or the plan asks for something impossible: exit 2 */
     CTR_ENO = -5,    /* the check ran and its answer is no: exit 3 */
-    CTR_EKIND = -6,  /* the input is of a kind that is not read, and nothing says that it is damaged */
-    CTR_ELARGE = -7, /* rows of a batch that are too large together: fewer may do */
+    CTR_EKIND = -6,  /* the input is of a kind that this reader does not support; it may be undamaged */
+    CTR_ELARGE = -7, /* the rows of a batch are too large together: a smaller batch may fit */
 };
 
 struct ctr_err {
     int code;        /* enum ctr_code */
     int sys;         /* errno, or 0 */
-    char file[256];  /* "" or the file that it is about; printed before `what` */
-    char what[1024]; /* names the row or line, where it is about one */
+    char file[256];  /* "" or the file concerned; printed before `what` */
+    char what[1024]; /* names the row or line, if there is one */
 };
 
-/* Fill *err and return `code`, so that callers write `return ctr_fail(err, CTR_EDATA, "…")`.  A file name that is
- * already set stays.  ctr_fail_sys adds ": strerror(errno)" and returns CTR_ESYS. */
+/* Fill *err and return `code`, so that callers write `return ctr_fail(err, CTR_EDATA, "…")`. An existing file name is
+ * kept. ctr_fail_sys adds ": strerror(errno)" and returns CTR_ESYS. */
 int ctr_fail(struct ctr_err *err, int code, const char *fmt, ...) CTR_PRINTF(3, 4);
 int ctr_fail_sys(struct ctr_err *err, const char *fmt, ...) CTR_PRINTF(2, 3);
 int ctr_fail_nomem(struct ctr_err *err, size_t bytes);
-void ctr_err_file(struct ctr_err *err, const char *file); /* name the file, if none is named yet */
-/* More words behind what happened, cut where there is no room. */
+void ctr_err_file(struct ctr_err *err, const char *file); /* set the file name unless it is set */
+/* Append to the message, truncated to the space left. */
 void ctr_err_add(struct ctr_err *err, const char *fmt, ...) CTR_PRINTF(2, 3);
 struct ctr_err_text {
     char s[2304];
 };
-struct ctr_err_text ctr_err_text(const struct ctr_err *err); /* the file and what happened, as a user reads it */
+struct ctr_err_text ctr_err_text(const struct ctr_err *err); /* file name and message, for users */
 
 /* ---- bytes and strings: buf.c ---- */
 
-enum { CTR_LINE = 64 }; /* bytes of the cache that come and go together, and that threads should not share */
+enum { CTR_LINE = 64 }; /* bytes of a cache line; threads should not share one */
 
 /* A growing byte buffer.  Zero-initialise to start; capacity always exceeds len by >= CTR_PAD readable bytes, so that
  * kernels may load past the last value. */
@@ -77,27 +77,29 @@ struct ctr_buf {
     size_t len, cap;
 };
 
-int ctr_buf_reserve(struct ctr_buf *b, size_t extra, struct ctr_err *err) CTR_MUST;        /* room for len + extra */
-int ctr_buf_room(struct ctr_buf *b, int64_t n, size_t size, struct ctr_err *err) CTR_MUST; /* emptied, for n values */
-/* Room for n values of `size` bytes more, counted as used: the caller fills them in. NULL when *rc is an error already,
- * or becomes one: many can be asked for, and *rc looked at once. */
+int ctr_buf_reserve(struct ctr_buf *b, size_t extra, struct ctr_err *err) CTR_MUST; /* room for len + extra */
+int ctr_buf_room(struct ctr_buf *b, int64_t n, size_t size,
+                 struct ctr_err *err) CTR_MUST; /* empty it, then reserve room for n values */
+/* Append n uninitialised values of `size` bytes for the caller to fill in. Returns NULL if *rc is already an error or
+ * becomes one, so a caller can request several and check *rc once. */
 void *ctr_buf_extend(struct ctr_buf *b, int64_t n, size_t size, int *rc, struct ctr_err *err);
 int ctr_buf_append(struct ctr_buf *b, const void *p, size_t n, struct ctr_err *err) CTR_MUST;
 int ctr_buf_printf(struct ctr_buf *b, struct ctr_err *err, const char *fmt, ...) CTR_MUST CTR_PRINTF(3, 4);
 int ctr_buf_vprintf(struct ctr_buf *b, struct ctr_err *err, const char *fmt, va_list ap) CTR_MUST CTR_PRINTF(3, 0);
 void ctr_buf_free(struct ctr_buf *b);
-/* Zeros on pages of their own, huge ones where the system grants them: a whole number of 2 MiB. Or NULL; by munmap. */
+/* Zeroed memory on its own pages, huge pages where the system grants them, rounded up to 2 MiB. NULL on failure;
+ * release with munmap. */
 uint8_t *ctr_pages_map(size_t bytes);
 static inline void ctr_buf_clear(struct ctr_buf *b)
 {
     b->len = 0;
 }
 
-/* An array that has room for *cap values of `size` bytes, n of which are there, gets room for another: for twice as
- * many when it is full. `array`: where its pointer is, NULL at first. */
+/* Ensure room for element n of an array with room for *cap elements of `size` bytes; a full array doubles. `array`:
+ * address of its pointer, NULL at first. */
 int ctr_array_grow(void *array, int n, int *cap, size_t size, struct ctr_err *err) CTR_MUST;
 
-/* Numbers of an array's elements by hash; see index.c below. */
+/* Finds elements of an array by hash; see index.c below. */
 struct ctr_index_slot {
     uint64_t hash;
     uint32_t number; /* CTR_INDEX_FREE: a free slot */
@@ -107,50 +109,50 @@ struct ctr_index { /* zero-initialise */
     int64_t taken, cap; /* slots; cap: 0 or a power of two */
 };
 
-/* A list of owned strings. Files name some of them, so a long one is found by hash. */
+/* A list of owned strings. Long lists, such as column names from a file, are found by hash. */
 struct ctr_strs {
     char **s;
     int n, cap;
-    struct ctr_index index; /* of a long list: its strings, of equal ones the first */
+    struct ctr_index index; /* of a long list; the first of equal strings */
 };
 int ctr_strs_add(struct ctr_strs *l, const char *s, size_t len, struct ctr_err *err) CTR_MUST;
 int ctr_strs_split(struct ctr_strs *l, const char *s, char sep, struct ctr_err *err) CTR_MUST; /* "a,b" */
-int ctr_strs_find(const struct ctr_strs *l, const char *s); /* index, of the first of equal ones, or -1 */
+int ctr_strs_find(const struct ctr_strs *l, const char *s); /* index of the first equal string, or -1 */
 int ctr_strs_find_n(const struct ctr_strs *l, const char *s, size_t n);
 void ctr_strs_free(struct ctr_strs *l);
 
 int ctr_strdup(char **out, const char *s, struct ctr_err *err) CTR_MUST;
-int ctr_memdup(char **out, const char *s, size_t n, struct ctr_err *err) CTR_MUST; /* with a 0 behind */
+int ctr_memdup(char **out, const char *s, size_t n, struct ctr_err *err) CTR_MUST; /* appends a terminating 0 */
 /* The candidate nearest to `name` by edit distance, or NULL when none is near: for "did you mean". */
 const char *ctr_nearest(const char *name, const char *const *candidates, int n);
-/* What to say of a name that is none of the candidates: "; the nearest is 'x'", else "; there are a, b, …", as many as
- * fit; "" for no candidates. Returns `out`. */
+/* A hint for an unknown name: "; the nearest is 'x'", or "; there are a, b, …" (as many as fit), or "" without
+ * candidates. Returns `out`. */
 const char *ctr_name_hint(char *out, size_t size, const char *name, const char *const *candidates, int n);
 bool ctr_glob(const char *pattern, const char *s); /* '*' and '?' only */
 bool ctr_ascii(const uint8_t *p, size_t n);        /* no byte above 0x7f */
 /* Is [p, p+n) well-formed UTF-8 (no surrogates, no overlong forms)? */
 bool ctr_utf8_valid(const uint8_t *p, size_t n);
-size_t ctr_utf8_length(const uint8_t *p, const uint8_t *end); /* of the well-formed character at p < end, or 0 */
+size_t ctr_utf8_length(const uint8_t *p, const uint8_t *end); /* bytes of the valid character at p < end, or 0 */
 
 /* ---- text shown to people: quote.c ----
  *
- * All that is printed for people, stderr too, goes through these. Control characters (C0, DEL, C1), controls of
- * bidirectional text, ends of lines and bytes that are not UTF-8 are escaped as \xHH. A text that needs it stands as
- * $'…', which a shell reads back to the same bytes; names of a plan stand in back quotes, which a plan reads back. */
+ * All text printed for people, on stderr too, passes through these functions. They escape control characters (C0, DEL,
+ * C1), bidirectional controls, line ends and bytes that are not UTF-8 as \xHH. Escaped text is written as $'…', which a
+ * shell reads back to the same bytes; names of a plan are written in back quotes, which a plan reads back. */
 
 bool ctr_text_is_plain(const char *s, size_t n); /* can it be shown as it is? */
-/* As snprintf: the length that all of it takes, cut between characters where there is less room. */
+/* Returns the full length, like snprintf; truncates between characters. */
 size_t ctr_quote(char *out, size_t size, const char *s, size_t n);
 size_t ctr_quote_value(char *out, size_t size, const char *s, size_t n); /* the same, plain text in '…' */
 int ctr_buf_quote(struct ctr_buf *b, const char *s, size_t n, struct ctr_err *err) CTR_MUST;
-/* Like printf, but each %s is shown as above; between two ' of the format a text that has a ' is quoted too. Widths are
- * counted in characters. %s never needs more than this: what was made by it passes unchanged. */
+/* Like printf, but each %s is quoted as above; inside '…' in the format, a text that contains ' is quoted too. Widths
+ * count characters. Text that these functions made passes through %s unchanged. */
 size_t ctr_format(char *out, size_t size, const char *fmt, ...) CTR_PRINTF(3, 4);
 size_t ctr_vformat(char *out, size_t size, const char *fmt, va_list ap) CTR_PRINTF(3, 0);
 int ctr_buf_format(struct ctr_buf *b, struct ctr_err *err, const char *fmt, ...) CTR_MUST CTR_PRINTF(3, 4);
 int ctr_buf_vformat(struct ctr_buf *b, struct ctr_err *err, const char *fmt, va_list ap) CTR_MUST CTR_PRINTF(3, 0);
-/* A name as the plan language writes and reads it: bare, or in back quotes, where back quotes, backslashes and what
- * must not be shown are escaped. */
+/* A name in the syntax of the plan language: bare, or in back quotes with back quotes, backslashes and unprintable
+ * characters escaped. */
 int ctr_quote_in(struct ctr_buf *b, char quote, const char *s, size_t n, struct ctr_err *err) CTR_MUST;
 int ctr_quote_name(struct ctr_buf *b, const char *name, struct ctr_err *err) CTR_MUST;
 
@@ -161,15 +163,15 @@ struct ctr_hash128 {
     uint64_t lo, hi;
 };
 struct ctr_hash128 ctr_hash128(const void *p, size_t n); /* XXH3-128, seed 0 */
-/* The same, where there is AVX2; hash.c alone calls them. */
+/* The AVX2 versions; only hash.c calls them. */
 uint64_t ctr_hash64_avx2(const void *p, size_t n, uint64_t seed);
 struct ctr_hash128 ctr_hash128_avx2(const void *p, size_t n);
 
-/* A number that is odd, and another one in every process: under the hashes by which tables find their places, so that
- * no input can be made whose keys share a slot. No result may depend on it. */
+/* A random odd number, different in every process. Hash tables multiply by it, so that nobody can craft input whose
+ * keys collide. No result may depend on it. */
 extern uint64_t ctr_hash_secret;
-/* The place of a hash, or of any number, in a table of mask + 1 places (a power of 2, 2 or more): of two numbers each
- * place is the same for at most 2 of mask + 1 secrets. */
+/* The slot of a hash (or any number) in a table of mask + 1 slots (a power of 2, at least 2). Two different numbers
+ * share a slot for at most 2 of every mask + 1 secrets. */
 static inline uint64_t ctr_hash_place(uint64_t h, uint64_t mask)
 {
     return h * ctr_hash_secret >> __builtin_clzll(mask);
@@ -177,8 +179,8 @@ static inline uint64_t ctr_hash_place(uint64_t h, uint64_t mask)
 
 /* ---- elements of an array by hash: index.c ---- */
 
-/* Open addressing. The hash is of the caller's choice; seed it with ctr_hash_secret where inputs can be made to
- * collide. Elements of one hash are found in the order in which they were added:
+/* Open addressing. The caller chooses the hash; seed it with ctr_hash_secret if input could be crafted to collide.
+ * Elements with equal hashes are found in insertion order:
  *
  *     const struct ctr_index_slot *s = ctr_index_find(&x, hash);
  *     while (s && !equal(&array[s->number], key))
@@ -186,7 +188,7 @@ static inline uint64_t ctr_hash_place(uint64_t h, uint64_t mask)
  */
 #define CTR_INDEX_FREE UINT32_MAX
 int ctr_index_add(struct ctr_index *x, uint64_t hash, uint32_t number, struct ctr_err *err) CTR_MUST;
-int ctr_index_reserve(struct ctr_index *x, struct ctr_err *err) CTR_MUST; /* there is a free slot then */
+int ctr_index_reserve(struct ctr_index *x, struct ctr_err *err) CTR_MUST; /* ensures a free slot */
 void ctr_index_free(struct ctr_index *x);
 static inline struct ctr_index_slot *ctr_index_home(const struct ctr_index *x, uint64_t hash) /* x->cap > 0 */
 {
@@ -196,14 +198,14 @@ static inline struct ctr_index_slot *ctr_index_after(const struct ctr_index *x, 
 {
     return &x->slot[(s - x->slot + 1) & (x->cap - 1)];
 }
-/* From a slot on, the first of that hash, or the free one behind all of them. */
+/* Starting at s: the first slot with this hash, or the free slot after them. */
 static inline struct ctr_index_slot *ctr_index_from(const struct ctr_index *x, struct ctr_index_slot *s, uint64_t hash)
 {
     while (s->number != CTR_INDEX_FREE && s->hash != hash)
         s = ctr_index_after(x, s);
     return s;
 }
-/* The first element of that hash, and the next one of the same; NULL: there is none. */
+/* The first element with this hash, and the next with the same hash; NULL: none. */
 static inline const struct ctr_index_slot *ctr_index_find(const struct ctr_index *x, uint64_t hash)
 {
     const struct ctr_index_slot *s = x->cap ? ctr_index_from(x, ctr_index_home(x, hash), hash) : NULL;
@@ -264,46 +266,46 @@ struct ctr_size_text {
     char s[24];
 };
 struct ctr_size_text ctr_size_text(uint64_t bytes);
-/* Of what is needed beyond `bound`: rounded up, so that typing it gives as much, and further where both would read
- * the same. */
+/* For memory needed beyond `bound`: rounded up, so that a user who types it gets enough, and up further until it
+ * differs from the text of `bound`. */
 struct ctr_size_text ctr_size_text_beyond(uint64_t bytes, uint64_t bound);
-/* A mean or a rate for people: six decimals; of less than .001 as many as show four digits, and of less than .00001
- * an exponent. At most 10 bytes of what lies in [0, 1]. */
+/* A mean or a rate for people: six decimals; below .001 seven and below .0001 eight; an exponent below .00001. At most
+ * 10 bytes for values in [0, 1]. */
 struct ctr_mean_text {
     char s[32];
 };
 struct ctr_mean_text ctr_mean_text(double v);
 bool ctr_parse_duration(const char *p, size_t n, int64_t *ms);
 
-/* Proleptic Gregorian calendar, UTC; years before 0000 and after 9999 have a sign and six digits or more, as in
- * "+010000-01-01T00:00:00Z", and are read so.  ctr_time_iso writes "2019-11-14T00:00:00Z", with ".123" before
- * the Z only when ms != 0, and returns the length (no terminator). */
+/* Proleptic Gregorian calendar, UTC; years before 0000 and after 9999 are written and read with a sign and at least six
+ * digits, as in "+010000-01-01T00:00:00Z". ctr_time_iso writes "2019-11-14T00:00:00Z", with ".123" before the Z only
+ * when ms != 0, and returns the length (no terminator). */
 int64_t ctr_time_civil(int year, int month, int day, int hour, int minute, int second, int ms);
 size_t ctr_time_iso(char *out, int64_t ms);
-/* Parse the whole of [p, p+n).  `format`: NULL for ISO 8601 in its usual spellings ("2017-07-03 10:03",
- * "2019-11-14T00:00:00.5+01:00", a bare date), "unix", "unix_ms", "unix_us" and "unix_ns" for numbers (of those years
- * too), else strptime-like: %Y %y %m %d %H %I %M %S (one or two digits each, %S with optional fraction), %p (AM/PM), %b
- * %B, %z, %f, %% . */
+/* Parse the whole of [p, p+n). `format`: NULL for ISO 8601 in its usual spellings ("2017-07-03 10:03",
+ * "2019-11-14T00:00:00.5+01:00", a bare date), "unix", "unix_ms", "unix_us" and "unix_ns" for numbers (years outside
+ * 0000 to 9999 too), else strptime-like: %Y %y %m %d %H %I %M %S (one or two digits each, %S with optional fraction),
+ * %p (AM/PM), %b %B, %z, %f, %% . */
 bool ctr_time_parse(const char *format, const char *p, size_t n, int64_t *ms);
-/* Bytes of the mark that editors put before text in UTF-8: 3, or 0. */
+/* Bytes of a UTF-8 byte order mark at the start of the text: 3, or 0. */
 static inline size_t ctr_utf8_mark(const void *text, size_t n)
 {
     return n >= 3 && !memcmp(text, "\xef\xbb\xbf", 3) ? 3 : 0;
 }
-int64_t ctr_clock_ms(void);                     /* monotonic, from some moment on: for what is due */
+int64_t ctr_clock_ms(void);                     /* monotonic, arbitrary origin: for deadlines */
 int64_t ctr_clock_ns(void);                     /* the same clock, for how long things take */
-bool ctr_time_format_valid(const char *format); /* is it one of these? */
+bool ctr_time_format_valid(const char *format); /* is it one of these formats? */
 
 /* ---- instruction sets: cpu.c ---- */
 
-/* Can loops that are dispatched at run time use this level? The processor has it, and $CTR_CPU (plain, avx2, avx512:
- * the highest to be used) does not forbid it: asked once. Every level gives the same bits. */
+/* May run-time dispatched loops use this level? The processor must support it and $CTR_CPU (plain, avx2 or avx512: the
+ * highest level allowed) must permit it; both are read once. Every level gives the same bits. */
 enum ctr_cpu { CTR_CPU_PLAIN, CTR_CPU_AVX2, CTR_CPU_AVX512 };
 bool ctr_cpu_has(enum ctr_cpu level);
-enum ctr_cpu ctr_cpu_best(void);       /* the highest that may be used */
+enum ctr_cpu ctr_cpu_best(void);       /* the highest level allowed */
 int ctr_cpu_count(void);               /* processors that this process may run on */
-void ctr_cpu_limit(const char *most);  /* from here on, for tests: in the place of $CTR_CPU; NULL: no limit */
-static inline void ctr_cpu_pause(void) /* in a loop that waits for another thread */
+void ctr_cpu_limit(const char *most);  /* for tests: replaces $CTR_CPU from now on; NULL: no limit */
+static inline void ctr_cpu_pause(void) /* call it in a loop that waits for another thread */
 {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
@@ -312,12 +314,12 @@ static inline void ctr_cpu_pause(void) /* in a loop that waits for another threa
 
 /* ---- output files: out.c ---- */
 
-/* Is it stdout that `path` names: NULL, "-", "/dev/stdout"? Not what that leads to, which may be a file with bytes. */
+/* Does `path` name stdout: NULL, "-" or "/dev/stdout"? The test is on the name; stdout itself may be a regular file. */
 bool ctr_names_stdout(const char *path);
-/* A file that appears whole or not at all.  `path` NULL or "-" is stdout; a FIFO, a device or /dev/fd/N is written
- * straight; anything else is a temporary beside it, fsynced and renamed by ctr_out_commit, which has no name before,
- * where the file system allows.  ctr_out_free without commit removes the temporary (so do fatal signals, see
- * ctr_out_cleanup). Writes are buffered; big ones go straight through. */
+/* A file that appears whole or not at all. `path` NULL or "-" is stdout; a FIFO, a device or /dev/fd/N is written
+ * directly; anything else is written to a temporary in the same folder, unnamed where the file system supports it,
+ * which ctr_out_commit fsyncs and renames. ctr_out_free without commit removes the temporary; so do fatal signals, see
+ * ctr_out_cleanup. Writes are buffered; large ones bypass the buffer. */
 struct ctr_out;
 enum {
     CTR_OUT_BINARY = 1, /* refuse a terminal */
@@ -335,13 +337,14 @@ int64_t ctr_out_tell(const struct ctr_out *o);     /* bytes written so far */
 const char *ctr_out_name(const struct ctr_out *o); /* for messages; "stdout" */
 bool ctr_out_is_stdout(const struct ctr_out *o);
 void ctr_out_cleanup(void); /* async-signal-safe: unlink the temporaries that are open */
-/* Where a path leads, also by links to what is not there yet; the caller's, NULL with errno. */
+/* The target of a path through all links, even if it does not exist yet; the caller frees it; NULL with errno. */
 char *ctr_path_followed(const char *path) CTR_MUST;
-/* The name of a file in its directory, whose status is in *dir; NULL: it has none. Paths that have both in common are
- * one file, there already or not. */
+/* The last component of a path; *dir gets the status of its directory; NULL: the path has none. Paths with equal name
+ * and directory are one file, whether it exists or not. */
 struct stat;
 const char *ctr_path_in(const char *path, struct stat *dir);
-/* A file of another writer that is to go with them, under a name that stays: its slot, or -1 (there are thousands). */
+/* Register another writer's temporary for ctr_out_cleanup; the string must stay valid. Returns its slot, or -1 if all
+ * slots (thousands) are taken. */
 int ctr_temp_hold(const char *path);
 void ctr_temp_release(int *slot);
 
@@ -349,30 +352,30 @@ void ctr_temp_release(int *slot);
 int ctr_tmpfile(struct ctr_err *err) CTR_MUST;
 int ctr_tmpfile_in(const char *dir, struct ctr_err *err) CTR_MUST; /* the same in another folder */
 
-/* open (O_CLOEXEC added), fsync and ftruncate that go on after EINTR; -1 with errno. */
+/* open (with O_CLOEXEC), fsync and ftruncate, repeated after EINTR; -1 with errno. */
 int ctr_open(const char *path, int flags, unsigned mode);
 int ctr_fsync(int fd);
 int ctr_truncate(int fd, int64_t n);
 
-/* An input that is read more than once is one file: hold.c. From ctr_hold until as many calls of ctr_hold_end,
- * ctr_open_input(path) opens the regular file that has the name now, whatever takes the name; when that file was
- * written to since, opening it is an error. Of other paths ctr_open_input is an open with O_CLOEXEC. */
-/* Has the file been replaced or written since it was looked at last, which *seen tells (zeros: never)? Look before it
- * is opened, so that no change is missed. A file that is gone did not change. While the path is held, the file of then
- * is what opening it gives. */
+/* Keeps an input that is read more than once the same file: hold.c. Between ctr_hold and the matching number of
+ * ctr_hold_end calls, ctr_open_input(path) opens the regular file that had the name at ctr_hold, even if the name is
+ * reused; if that file was written to since, opening fails. For other paths ctr_open_input is open with O_CLOEXEC. */
+/* Has the file been replaced or written since the last call, whose state is in *seen (zeros: no call yet)? Call it
+ * before opening the file, so that no change is missed. A deleted file counts as unchanged. While the path is held,
+ * opening it gives the held file. */
 struct ctr_file_seen {
     uint64_t dev, ino;
-    int64_t size, time_ms; /* written at, since 1970 */
+    int64_t size, time_ms; /* time of the last write, since 1970 */
     int64_t time_ns;
 };
 bool ctr_file_changed(const char *path, struct ctr_file_seen *seen);
 #define CTR_FILE_CHANGED "was changed or replaced by another program while it was read"
 int ctr_hold(const char *path, struct ctr_err *err) CTR_MUST;
 void ctr_hold_end(const char *path);
-void ctr_hold_end_all(void);     /* as the process ends: no thread reads any more */
-bool ctr_held(const char *path); /* can it be opened, whether or not there is a file of that name? */
+void ctr_hold_end_all(void);     /* at exit, when no thread reads any more */
+bool ctr_held(const char *path); /* can it be opened, even if no file has that name any more? */
 int ctr_open_input(const char *path, int flags, struct ctr_err *err) CTR_MUST;
-/* What tells that a file was written to, or is another one. */
+/* Identifies a file and its last change. */
 struct ctr_file_state {
     bool regular;
     uint64_t dev, ino;
@@ -381,56 +384,55 @@ struct ctr_file_state {
 struct ctr_file_state ctr_file_state(const struct stat *st);
 bool ctr_file_same(const struct ctr_file_state *a, const struct ctr_file_state *b);
 
-/* After a call on fd failed: is it to be made again? It was interrupted, or fd does not block, as when another program
- * that has the same pipe or terminal wants it so; then after a wait for events (POLLIN, POLLOUT). Else errno says why
- * not. */
+/* After a call on fd failed: should the caller repeat it? True after an interruption; for a non-blocking fd (another
+ * program that shares the pipe or terminal may have made it so) true after waiting for events (POLLIN, POLLOUT).
+ * Otherwise errno has the reason. */
 bool ctr_again(int fd, int events);
 
-/* Whole-count reads and writes that go on after EINTR, EAGAIN and short counts. ctr_read_full returns what it got (< n
- * only at the end of input). */
+/* Reads and writes of n bytes that continue after EINTR, EAGAIN and short counts. ctr_read_full returns what it got (<
+ * n only at the end of input). */
 ssize_t ctr_read_full(int fd, void *p, size_t n, struct ctr_err *err) CTR_MUST;
 int ctr_write_full(int fd, const void *p, size_t n, struct ctr_err *err) CTR_MUST;
 int ctr_pread_full(int fd, void *p, size_t n, int64_t offset, struct ctr_err *err) CTR_MUST; /* short is an error */
 
 /* ---- threads: pool.c ---- */
 
-/* As pthread_create. Signals belong to the main thread, but for SIGPIPE, which ends the writer, and SIGBUS, which
- * tells of a mapped file that was cut short. */
+/* Like pthread_create. The main thread handles all signals except SIGPIPE, which ends the writer, and SIGBUS, which
+ * reports that a mapped file was truncated. */
 int ctr_thread_start(pthread_t *id, void *(*main)(void *), void *arg);
 
-/* ctr_pool_run calls fn(ctx, task, worker) for task 0..tasks-1 on up to `threads` workers (the caller is worker 0; of a
- * pool that is NULL, the only one) and returns when all are done.  Which worker runs which task is not determined:
+/* ctr_pool_run calls fn(ctx, task, worker) for task 0..tasks-1 on up to `threads` workers and returns when all are
+ * done. The caller is worker 0; with a NULL pool it is the only one. The assignment of tasks to workers is arbitrary:
  * results must not depend on it. */
 struct ctr_pool;
-/* What becomes of denormal numbers: IEEE keeps them (data, lr), FLUSH makes them 0, operands and results (networks).
- * Sets it for this thread; returns what it was. */
+/* Handling of denormal numbers: IEEE keeps them (data, lr), FLUSH replaces denormal operands and results with 0
+ * (networks). Sets the mode of this thread; returns the previous one. */
 enum ctr_float_mode { CTR_FLOAT_IEEE, CTR_FLOAT_FLUSH };
 enum ctr_float_mode ctr_float_mode(enum ctr_float_mode mode);
-/* Tasks run in this mode; the caller's own is as before when ctr_pool_run returns. */
+/* Tasks run in this mode; ctr_pool_run restores the caller's mode. */
 int ctr_pool_new(struct ctr_pool **p, int threads, enum ctr_float_mode mode, struct ctr_err *err) CTR_MUST;
 void ctr_pool_run(struct ctr_pool *p, int64_t tasks, void (*fn)(void *ctx, int64_t task, int worker), void *ctx);
 int ctr_pool_threads(const struct ctr_pool *p);
-/* For runs that follow each other closely: a thread looks for what comes next for some microseconds before it sleeps,
- * because waking takes longer. */
+/* For runs in quick succession: threads spin for some microseconds before they sleep, because waking takes longer. */
 void ctr_pool_stay_awake(struct ctr_pool *p);
 void ctr_pool_free(struct ctr_pool *p);
 
-/* A thread that does a thing beside the caller: background.c. From ctr_background_run until ctr_background_wait says
- * so, the caller leaves alone what fn(ctx) uses. */
+/* A thread that runs one task beside the caller: background.c. Between ctr_background_run and a ctr_background_wait
+ * that returns true, the caller must not use what fn(ctx) uses. */
 struct ctr_background;
-struct ctr_background *ctr_background_new(void); /* NULL: none can be had, and the caller does everything itself */
-void ctr_background_run(struct ctr_background *b, void (*fn)(void *ctx), void *ctx); /* when nothing else runs */
-bool ctr_background_wait(struct ctr_background *b, int ms); /* is it done, within ms (< 0: however long that takes)? */
-void ctr_background_free(struct ctr_background *b);         /* after what it does */
+struct ctr_background *ctr_background_new(void); /* NULL: no thread available, the caller does the work itself */
+void ctr_background_run(struct ctr_background *b, void (*fn)(void *ctx), void *ctx); /* only when no task is running */
+bool ctr_background_wait(struct ctr_background *b, int ms); /* is the task done within ms (< 0: wait without limit)? */
+void ctr_background_free(struct ctr_background *b);         /* waits for the running task */
 
 /* ---- exp, log, sigmoid: math.c ---- */
 
-/* A fixed order of operations, the same bits on every processor (no libm). */
+/* Fixed order of operations, no libm: the same bits on every processor. */
 double ctr_exp(double x);
 double ctr_log(double x);
 double ctr_log1p(double x);
 double ctr_sigmoid(double x);
-/* Many at once, with the same bits; NULL: not on this processor's architecture. */
+/* Vectorised, with the same bits; NULL: not available on this architecture. */
 typedef void ctr_sigmoids(const double *x, double *p, int64_t n);
 ctr_sigmoids *ctr_sigmoids_at(enum ctr_cpu level);
 ctr_sigmoids *ctr_sigmoids_best(void);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * batch: what flows between stages: a schema, and batches of rows stored by column in the layout of Apache Arrow.
+ * batch: the data that flows between stages: a schema, and batches of rows stored by column in the layout of Apache
+ * Arrow.
  *
- * A `struct ctr_col` is a borrowed view: it owns nothing, and is valid as long as its source says so (a
- * reader: until its next call; a builder: until it changes). A `struct ctr_colbuf` is a growing column that owns its
- * buffers. Reading is normalised: whatever Arrow type came in, these are the only ones that stages see.
+ * A `struct ctr_col` is a borrowed view: it owns nothing and stays valid as long as its source documents (a reader:
+ * until its next call; a builder: until it changes). A `struct ctr_colbuf` is a growing column that owns its buffers.
+ * The reader converts every Arrow type to one of the types below; stages see no others.
  */
 #ifndef CTR_BATCH_H
 #define CTR_BATCH_H
@@ -31,11 +32,11 @@ enum ctr_type {
     CTR_LIST,  /* offsets[rows+1] into item; offsets[0] need not be 0 */
     CTR_FIXED, /* fixed_size_list: item holds rows * width values */
     CTR_WKEY,  /* weighted key, only as item of a list: data: uint64_t key; weight: float. Arrow struct<key, weight> */
-    CTR_FOREIGN, /* a type of Arrow that we do not read: only in schemas of ctr_reader_opts.foreign, never in a batch */
+    CTR_FOREIGN, /* an Arrow type that is not supported: only in schemas of ctr_reader_opts.foreign, never in a batch */
     CTR_NTYPES
 };
 
-/* One row a type: name as in --columns and messages ("int32", "timestamp"), bytes a value in data (0: bitmap or
+/* One row per type: name as in --columns and messages ("int32", "timestamp"), bytes per value in data (0: bitmap or
  * offsets), and classes. */
 struct ctr_type_info {
     const char *name;
@@ -52,7 +53,7 @@ static inline bool ctr_type_list(enum ctr_type t)
     return t == CTR_LIST || t == CTR_FIXED;
 }
 
-/* Ordered key-value metadata, as in Arrow. Keys of ours: CTR_META_*. */
+/* Ordered key-value metadata, as in Arrow. Our keys: CTR_META_*. */
 struct ctr_meta {
     char **kv; /* key, value, key, value, … (both owned) */
     int n;     /* pairs */
@@ -63,27 +64,29 @@ const char *ctr_meta_get(const struct ctr_meta *m, const char *key); /* or NULL 
 int ctr_meta_copy(struct ctr_meta *to, const struct ctr_meta *from, struct ctr_err *err) CTR_MUST;
 void ctr_meta_free(struct ctr_meta *m);
 
-#define CTR_META_ROLE          "ctr.role"        /* field: a name of ctr_roles[] */
-#define CTR_META_TABLE         "ctr.table"       /* field: whose keys these are */
-#define CTR_META_HISTORY_OF    "ctr.history_of"  /* field: this list is the past of that column */
-#define CTR_META_HISTORY       "ctr.history"     /* field: name of a group of lists that are aligned, item by item */
-#define CTR_META_SIDE          "ctr.side"        /* field: user or ad */
-#define CTR_META_TOWER         "ctr.tower"       /* field: these are vectors of that output of a model */
-#define CTR_META_TOWER_MODEL   "ctr.tower_model" /* field: a hash of the model's parameters */
-#define CTR_META_TOWER_BIAS    "ctr.tower_bias"  /* field: what is added to the product of the model's two vectors */
-#define CTR_META_SECTION       "ctr.section"     /* schema: name of this section of a bundle */
+#define CTR_META_ROLE        "ctr.role"        /* field: a name of ctr_roles[] */
+#define CTR_META_TABLE       "ctr.table"       /* field: name of the table of its keys */
+#define CTR_META_HISTORY_OF  "ctr.history_of"  /* field: this list is the history of that column */
+#define CTR_META_HISTORY     "ctr.history"     /* field: name of a group of lists, aligned item by item */
+#define CTR_META_SIDE        "ctr.side"        /* field: user or ad */
+#define CTR_META_TOWER       "ctr.tower"       /* field: these are vectors of that output (a tower) of a model */
+#define CTR_META_TOWER_MODEL "ctr.tower_model" /* field: a hash of the model's parameters */
+#define CTR_META_TOWER_BIAS                                                                                            \
+    "ctr.tower_bias"                         /* field: the constant to add to the product of the model's two vectors   \
+                                              */
+#define CTR_META_SECTION       "ctr.section" /* schema: name of this section of a bundle */
 #define CTR_META_SHAPE         "ctr.shape" /* schema of a section: "vector": the values of its one row; "none": no numbers */
 #define CTR_META_SECTIONS      "ctr.sections" /* schema of the first section: all names, joined with ',' */
-#define CTR_META_PG            "ctr.pg"       /* schema: provenance, one line a program, the latest last */
+#define CTR_META_PG            "ctr.pg"       /* schema: provenance, one line per program, the latest last */
 #define CTR_META_MODEL         "ctr.model"    /* schema of a model: its kind */
 #define CTR_META_PLAN          "ctr.plan"     /* schema: text of the plan that made the features */
 #define CTR_META_PLAN_ID       "ctr.plan_id"  /* schema: XXH3-128 (hex) of the canonical plan and its fitted state */
-#define CTR_META_KEY_SEED      "ctr.key_seed" /* schema: fingerprint of the secret that keys were made with: keyseed.c */
-#define CTR_META_PLAN_LANGUAGE "ctr.plan_language" /* schema: version of the plan's language; none: the first */
-#define CTR_META_NETWORK       "ctr.network"       /* schema of a table of images: what made the vectors */
-#define CTR_META_PLAN_INPUTS   "ctr.plan_inputs"   /* schema: types of the columns that the plan read: plan_inputs.c */
+#define CTR_META_KEY_SEED      "ctr.key_seed" /* schema: fingerprint of the secret used for the keys: keyseed.c */
+#define CTR_META_PLAN_LANGUAGE "ctr.plan_language" /* schema: version of the plan language; absent: the first */
+#define CTR_META_NETWORK       "ctr.network" /* schema of a table of images: the network that computed the vectors */
+#define CTR_META_PLAN_INPUTS   "ctr.plan_inputs" /* schema: types of the columns read by the plan: plan_inputs.c */
 
-/* Roles, by which tools find columns. */
+/* Roles: tools find columns by them. */
 enum ctr_role {
     CTR_ROLE_LABEL,
     CTR_ROLE_WEIGHT,
@@ -104,7 +107,7 @@ struct ctr_field {
     char *name;
     enum ctr_type type;  /* of the values, also when they are dictionary-encoded */
     enum ctr_type item;  /* CTR_LIST, CTR_FIXED: type of the items (a scalar type or CTR_WKEY) */
-    int32_t width;       /* CTR_FIXED: items a row */
+    int32_t width;       /* CTR_FIXED: items per row */
     const char *foreign; /* CTR_FOREIGN: its name in Arrow, a constant */
     bool dict;           /* batches carry int32 indices and a dictionary of values */
     uint32_t hash;       /* of the name, for ctr_schema_find; 0: not known */
@@ -124,22 +127,23 @@ int ctr_schema_add_field(struct ctr_schema *s, const struct ctr_field *f, const 
 int ctr_schema_copy(struct ctr_schema *to, const struct ctr_schema *from, struct ctr_err *err) CTR_MUST;
 void ctr_schema_free(struct ctr_schema *s);
 #define CTR_BATCH_ROWS 8192
-/* Rows of a batch on its way from program to program: a power of two up to CTR_BATCH_ROWS, so that what it holds, a
- * MiB at most by the types of its columns, is still in the cache when it is read. Of a section of a bundle, which is
- * there to be kept: CTR_BATCH_ROWS. */
+/* Rows per batch in a pipe: a power of two up to CTR_BATCH_ROWS, chosen by the types of the columns so that a batch
+ * takes at most 1 MiB and is still in the cache when the next program reads it. For a section of a bundle, which is
+ * stored: CTR_BATCH_ROWS. */
 int64_t ctr_schema_batch_rows(const struct ctr_schema *s);
 int ctr_schema_find(const struct ctr_schema *s, const char *name); /* index or -1 */
-/* As find, but an unknown name is an error (CTR_EUSAGE, never -1) that names the nearest column. Returns the index. */
+/* Like find, but an unknown name is an error (CTR_EUSAGE, never -1) that names the nearest column. Returns the
+ * index. */
 int ctr_schema_need(const struct ctr_schema *s, const char *name, struct ctr_err *err) CTR_MUST;
 int ctr_schema_role(const struct ctr_schema *s, enum ctr_role role); /* the first column of that role, or -1 */
-/* The column of a role: the one called `name`, or, NULL, the first of that role; -1: there is none, which is an error
- * (`need`) that says which option names one. */
+/* The column called `name` or, if NULL, the first column of that role. -1: none; if `need`, that is an error that names
+ * the option to use. */
 int ctr_schema_find_role(const struct ctr_schema *s, enum ctr_role role, const char *name, bool need,
                          struct ctr_err *err) CTR_MUST;
 int ctr_field_set_role(struct ctr_field *f, enum ctr_role role, struct ctr_err *err) CTR_MUST;
 int ctr_field_role(const struct ctr_field *f); /* enum ctr_role, or -1 */
-/* Same names, types, roles and tables in the same order (provenance, sections and `dict` do not matter)? The first
- * difference is put in words into `why` (may be NULL). */
+/* Same names, types, roles and tables in the same order (provenance, sections and `dict` do not matter)? `why` (may be
+ * NULL) gets a description of the first difference. */
 bool ctr_schema_equal(const struct ctr_schema *a, const struct ctr_schema *b, char *why, size_t why_size);
 /* "int32", "list<utf8>", "fixed_size_list<float32>[12]", "list<weighted key>"; returns out. */
 const char *ctr_field_type_name(const struct ctr_field *f, char *out, size_t size);
@@ -163,7 +167,7 @@ struct ctr_col {
 struct ctr_batch {
     const struct ctr_schema *schema;
     int64_t rows;
-    int64_t first_row;         /* number of rows before this batch in its stream */
+    int64_t first_row;         /* rows before this batch in its stream */
     const struct ctr_col *col; /* schema->n of them */
 };
 
@@ -172,12 +176,12 @@ static inline bool ctr_bit(const uint8_t *bits, int64_t i)
     return bits[i >> 3] >> (i & 7) & 1;
 }
 int64_t ctr_bits_count(const uint8_t *bits, int64_t from, int64_t n); /* ones among bits [from, from + n) */
-void ctr_bits_set(uint8_t *bits, int64_t from, int64_t n);            /* they become ones */
+void ctr_bits_set(uint8_t *bits, int64_t from, int64_t n);            /* set them */
 static inline bool ctr_col_null(const struct ctr_col *c, int64_t i)
 {
     return c->valid && !ctr_bit(c->valid, i);
 }
-/* Where the value of row *i lies, which is no null: the column of plain values, and *i as its row in that. */
+/* The plain column that holds the value of row *i (not null); *i becomes its row there. */
 static inline const struct ctr_col *ctr_col_plain(const struct ctr_col *c, int64_t *i)
 {
     if (!c->dict)
@@ -198,25 +202,25 @@ static inline struct ctr_str ctr_col_str(const struct ctr_col *c, int64_t i)
 /* Row i of a number, bool or time column as a double or as an int64 (floats truncate; unsigned wrap above 2^63). */
 double ctr_col_f64(const struct ctr_col *c, int64_t i);
 int64_t ctr_col_i64(const struct ctr_col *c, int64_t i);
-/* The whole column at once, or rows [from, from + n); nulls give `null_value`; out has as many values. */
+/* The whole column, or rows [from, from + n); nulls become `null_value`; out has room for as many values. */
 void ctr_col_to_f64(const struct ctr_col *c, double null_value, double *out);
 void ctr_col_range_f64(const struct ctr_col *c, int64_t from, int64_t n, double null_value, double *out);
-/* Append the canonical text of row i (scalars; lists as [a,b]): what keys hash and what CSV shows. Null appends
+/* Append the canonical text of row i (scalars; lists as [a,b]), the text that keys hash and CSV shows. Null appends
  * nothing. */
 int ctr_col_text(const struct ctr_col *c, int64_t i, struct ctr_buf *out, struct ctr_err *err) CTR_MUST;
-/* Is the value a null, also when the null lies in the dictionary? */
+/* Is the value null, in the column or in its dictionary? */
 static inline bool ctr_col_missing(const struct ctr_col *c, int64_t i)
 {
     return ctr_col_null(c, i) || (c->dict && ctr_col_null(c->dict, ((const int32_t *)c->data)[i]));
 }
-/* Items a row of a CTR_FIXED column, encoded or not, for callers without its field; else 0. */
+/* Items per row of a CTR_FIXED column, encoded or not, for callers without its field; else 0. */
 static inline int32_t ctr_col_width(const struct ctr_col *c)
 {
     c = c->dict ? c->dict : c;
     return c->type == CTR_FIXED && c->rows ? (int32_t)(c->item->rows / c->rows) : 0;
 }
-/* The list of row i, encoded or not (width: of a CTR_FIXED field): its items are [*from, *to) of the returned column;
- * NULL: the row is null, and *from and *to stay. */
+/* The list of row i, encoded or not (width: of a CTR_FIXED field): its items are [*from, *to) of the returned column.
+ * NULL: the row is null, and *from and *to are unchanged. */
 static inline const struct ctr_col *ctr_col_items(const struct ctr_col *c, int32_t width, int64_t i, int64_t *from,
                                                   int64_t *to)
 {
@@ -227,12 +231,12 @@ static inline const struct ctr_col *ctr_col_items(const struct ctr_col *c, int32
     *to = c->type == CTR_FIXED ? *from + width : c->offsets[i + 1];
     return c->item;
 }
-/* The numbers of a column that has the role label, weight or score, as doubles; each is checked: labels and scores lie
- * in [0, 1], weights are finite and not negative, none is null. Else an error about the first that is not, which names
- * its row and the column. *out is the column's own memory where it can be, else lies in buf. */
+/* The values of a label, weight or score column as doubles, checked: labels and scores lie in [0, 1], weights are
+ * finite and not negative, none is null. The error names the row and column of the first bad value. *out points into
+ * the column if possible, else into buf. */
 int ctr_col_checked(const struct ctr_col *c, enum ctr_role role, const char *name, int64_t first_row,
                     struct ctr_buf *buf, const double **out, struct ctr_err *err) CTR_MUST;
-/* The same of a column that an expression made: what helps against a null is another thing. */
+/* The same for the result of an expression; only the remedy in the message about nulls differs. */
 int ctr_col_checked_made(const struct ctr_col *c, enum ctr_role role, const char *name, int64_t first_row,
                          struct ctr_buf *buf, const double **out, struct ctr_err *err) CTR_MUST;
 /* Total order over the values of two columns of one type: nulls last, NaN after numbers, text by bytes, lists
@@ -244,10 +248,10 @@ uint64_t ctr_col_hash(const struct ctr_col *c, int64_t i, uint64_t seed);
 
 /* ---- growing columns, owned ---- */
 
-/* Start with ctr_colbuf_init; append in any way; ctr_colbuf_view gives a column over the buffers. A buffer of a
- * field with `dict` set holds indices; the dictionary is borrowed from the source of the gathers and must be one and
- * the same between clears. Every *append* can fail for memory, or for a text or list column beyond 2^31-1 bytes or
- * items (ctr_fail_too_long: that, with its remedy). */
+/* Start with ctr_colbuf_init; append in any way; ctr_colbuf_view gives a column over the buffers. A buffer of a field
+ * with `dict` set holds indices; it borrows the dictionary from the source of the gathers, which must be the same
+ * between clears. Every *append* can fail for lack of memory, or if a text or list column exceeds 2^31-1 bytes or items
+ * (ctr_fail_too_long makes that error, with its remedy). */
 int ctr_fail_too_long(struct ctr_err *err) CTR_MUST;
 struct ctr_colbuf {
     enum ctr_type type;
@@ -269,10 +273,11 @@ int ctr_colbuf_null(struct ctr_colbuf *b, struct ctr_err *err) CTR_MUST;
 int ctr_colbuf_i64(struct ctr_colbuf *b, int64_t v, struct ctr_err *err) CTR_MUST; /* any integer, bool, time (wraps) */
 int ctr_colbuf_f64(struct ctr_colbuf *b, double v, struct ctr_err *err) CTR_MUST;  /* any float type */
 int ctr_colbuf_str(struct ctr_colbuf *b, const char *p, size_t n, struct ctr_err *err) CTR_MUST;
-/* Lists: append the items to b->item, then close the row. Fixed: the same, width items a row. */
+/* Lists: append the items to b->item, then close the row. Fixed-size lists: the same, width items per row. */
 int ctr_colbuf_close(struct ctr_colbuf *b, struct ctr_err *err) CTR_MUST;
 int ctr_colbuf_wkey(struct ctr_colbuf *b, uint64_t key, float weight, struct ctr_err *err) CTR_MUST;
-/* The same two, inline while there is room and no null: for parsers that append an item at a time. */
+/* Inline versions of ctr_colbuf_wkey and close for parsers that append item by item; fast while there is room and no
+ * null. */
 static inline int ctr_colbuf_put_wkey(struct ctr_colbuf *b, uint64_t key, float weight, struct ctr_err *err)
 {
     if (b->valid.len || b->data.cap < b->data.len + sizeof(key) + CTR_PAD ||
@@ -298,7 +303,7 @@ static inline int ctr_colbuf_put_close(struct ctr_colbuf *b, struct ctr_err *err
     return 0;
 }
 
-/* Cut back to `rows` rows and the items of those; also what was appended without being closed. */
+/* Truncate to `rows` rows and their items; also drops items appended but not closed. */
 void ctr_colbuf_rewind(struct ctr_colbuf *b, int64_t rows);
 
 /* Rows [from, from+n) of c. Types must agree; an encoded source is decoded unless the buffer is_dict. */
@@ -308,7 +313,7 @@ int ctr_colbuf_range(struct ctr_colbuf *b, const struct ctr_col *c, int64_t from
 int ctr_colbuf_gather(struct ctr_colbuf *b, const struct ctr_col *c, const int64_t *idx, int64_t n,
                       struct ctr_err *err) CTR_MUST;
 
-/* One buffer a column of a schema. */
+/* One buffer per column of a schema. */
 struct ctr_batchbuf {
     const struct ctr_schema *schema; /* borrowed */
     struct ctr_colbuf *col;
@@ -327,7 +332,7 @@ const struct ctr_batch *ctr_batchbuf_view(struct ctr_batchbuf *b);
 
 /* ---- some rows of a batch: slice.c ---- */
 
-/* Rows [from, from + n) of a batch, borrowed from it and from the slice, which starts zeroed and may be used again. */
+/* Rows [from, from + n) of a batch, borrowed from it and from the slice; the slice starts zeroed and may be reused. */
 struct ctr_part {
     struct ctr_batch batch;
     struct ctr_buf cols, bits;
@@ -335,7 +340,7 @@ struct ctr_part {
 int ctr_batch_part(struct ctr_part *s, const struct ctr_batch *b, int64_t from, int64_t n,
                    struct ctr_err *err) CTR_MUST;
 void ctr_part_free(struct ctr_part *s);
-/* Bytes of the values of rows [from, from + n), each dictionary entry as often as it comes. */
+/* Bytes of the values of rows [from, from + n); a dictionary entry counts each time it is used. */
 int64_t ctr_col_bytes(const struct ctr_col *c, int64_t from, int64_t n);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * stream: reading and writing of the record stream, an Arrow IPC stream (or file) with an integrity layer in metadata
- * that others ignore. See ctr-stream(5). One reader and one writer serve every tool.
+ * stream: reader and writer of the record stream, an Arrow IPC stream (or file) with an integrity layer in metadata
+ * that other programs ignore. See ctr-stream(5). One reader and one writer serve every tool.
  *
  *     struct ctr_reader *r;  const struct ctr_batch *b;
  *     ctr_reader_open(&r, paths, npaths, NULL, err)
@@ -21,24 +21,27 @@
 struct ctr_reader;
 
 struct ctr_reader_opts {
-    bool lenient;      /* rescue: no error at a damage, but the end; or the next stream, see ctr_reader_damage */
-    const char *bytes; /* the column of this name (borrowed), if its type is binary, is bytes that need be no text */
-    bool foreign;  /* columns of other types are no error while they are left out (ctr_reader_project): CTR_FOREIGN */
-    bool sections; /* accept a bundle: ctr_reader_next ends at the end of each section, go on with ctr_reader_section */
-    const char *only; /* the section of this name (borrowed) as a plain stream; the others are checked and left out */
-    int part, parts;  /* of an IPC file: only blocks i with i mod parts == part (parts 0: all) */
-    /* Called when no input came for idle_ms, so that a writer can flush (NULL: none). False: give up, next fails. */
+    bool lenient;      /* rescue: damage ends the input instead of an error, or skips to the next stream; see
+                          ctr_reader_damage */
+    const char *bytes; /* the column of this name (borrowed) may have type binary and hold bytes that are not text */
+    bool foreign;      /* unsupported column types are allowed if ctr_reader_project leaves them out: CTR_FOREIGN */
+    bool sections;     /* accept a bundle: ctr_reader_next ends after each section, continue with ctr_reader_section */
+    const char
+        *only; /* read the section of this name (borrowed) as a plain stream; the others are checked and skipped */
+    int part, parts; /* of an IPC file: only blocks i with i mod parts == part (parts 0: all) */
+    /* Called after idle_ms without input, so that a writer can flush (NULL: none). False: stop; next fails. */
     bool (*idle)(void *ctx);
     void *idle_ctx;
     int idle_ms;
-    bool follow; /* needs idle: what is read may grow. The end of a file, or of the writers of a FIFO, is no end */
-    bool ahead;  /* needs idle: a thread reads the next batch while the caller works on the last; the same comes out */
+    bool follow; /* needs idle: the input may grow. End of file, or of a FIFO's writers, does not end it The end of a
+                    file, or of the writers of a FIFO, is no end */
+    bool ahead;  /* needs idle: a thread reads the next batch while the caller uses the last; same result */
 };
 
-/* Opens the files as one stream: n == 0 or "-" is stdin; each may be a stream, several streams one after another
- * (`cat a b`), or an IPC file (known by its magic; mapped into memory). Schemas must be equal; the message names the
- * first difference. A bundle without opts->sections is an error that lists the sections. Foreign streams are validated
- * in full. On a terminal: an error that says what to do. opts may be NULL. Paths are copied. */
+/* Opens the files as one stream: n == 0 or "-" is stdin; each may be a stream, several streams one after another (`cat
+ * a b`), or an IPC file (known by its magic; mapped into memory). Schemas must be equal; the message names the first
+ * difference. A bundle without opts->sections is an error that lists the sections. Foreign streams are validated in
+ * full. Stdin that is a terminal is an error that explains what to do. opts may be NULL. Paths are copied. */
 int ctr_reader_open(struct ctr_reader **r, char *const *paths, int n, const struct ctr_reader_opts *opts,
                     struct ctr_err *err) CTR_MUST;
 void ctr_reader_free(struct ctr_reader *r);
@@ -47,53 +50,54 @@ void ctr_reader_free(struct ctr_reader *r);
 const struct ctr_schema *ctr_reader_schema(const struct ctr_reader *r);
 
 /* Before the first ctr_reader_next: keep these columns only, in this order; schema and batches change accordingly. The
- * others are neither verified nor touched. */
+ * other columns are not verified. */
 int ctr_reader_project(struct ctr_reader *r, const int *columns, int n, struct ctr_err *err) CTR_MUST;
 
 /* 1: *b is the next batch (rows may be 0 only in foreign streams); 0: end, and the input was whole; < 0: error, whose
  * message names file, batch and row. */
 int ctr_reader_next(struct ctr_reader *r, const struct ctr_batch **b, struct ctr_err *err) CTR_MUST;
 
-/* With opts->sections, after ctr_reader_next returned 0: 1 when another section follows (ctr_reader_schema is its), 0
- * at the end of input. Also skips the rest of a section that was not read to its end (checked nevertheless). */
+/* With opts->sections, after ctr_reader_next returned 0: 1 when another section follows (ctr_reader_schema then returns
+ * its schema), 0 at the end of input. Also skips, but checks, the unread rest of a section. */
 int ctr_reader_section(struct ctr_reader *r, struct ctr_err *err) CTR_MUST;
 
-int64_t ctr_reader_rows(const struct ctr_reader *r);       /* handed out so far, all files */
-int64_t ctr_reader_total_rows(const struct ctr_reader *r); /* from file footers, or -1 when not known beforehand */
+int64_t ctr_reader_rows(const struct ctr_reader *r);       /* returned so far, over all files */
+int64_t ctr_reader_total_rows(const struct ctr_reader *r); /* from file footers, or -1 when unknown */
 const char *ctr_reader_file(const struct ctr_reader *r);   /* name of the file being read; valid until free */
-const char *ctr_reader_damage(const struct ctr_reader *r); /* lenient: what was wrong where, or NULL */
+const char *
+ctr_reader_damage(const struct ctr_reader *r); /* lenient: description and position of the damage, or NULL */
 
-/* The IPC file that is mapped at this address, or NULL. Async-signal-safe: batches of a file are views of its pages, so
- * that touching them raises SIGBUS when another program has cut the file short; a handler tells of it. */
+/* The IPC file that is mapped at this address, or NULL. Async-signal-safe. Batches of a file are views of its pages; if
+ * another program truncates the file, reading them raises SIGBUS, and the handler uses this name in its message. */
 const char *ctr_mapped_file(const void *address);
 
 struct ctr_reader_stats {
     int64_t batches, rows, messages;
-    int64_t bytes_read;     /* from pipes and files; for a mapped file, bytes of the buffers that were used */
+    int64_t bytes_read;     /* from pipes and files; for a mapped file, bytes of the used buffers */
     int64_t bytes_verified; /* hashed */
-    bool sealed;            /* had the integrity layer */
+    bool sealed;            /* the input has the integrity layer */
 };
 void ctr_reader_get_stats(const struct ctr_reader *r, struct ctr_reader_stats *s);
 
 /* ---- batch sources: batch_source.c ---- */
 
-/* Where batches come from: a stream or files, text, a stage over another source (ctr_select_source, ctr_join_source,
- * ctr_plan_source). Filters, trainers and plans that run the whole way take them alike:
+/* A source of batches: a stream or files, text, or a stage over another source (ctr_select_source, ctr_join_source,
+ * ctr_plan_source). Filters, trainers and raw-to-feature plans all read one:
  *
  *     struct ctr_batch_source s = ctr_batch_source_stream(reader);   s owns the reader
- *     ctr_select_source(&s, …), ctr_join_source(&s, …)               s is the stage over what it was, which it owns
+ *     ctr_select_source(&s, …), ctr_join_source(&s, …)               s becomes the stage, which owns the former s
  *     while ((rc = ctr_batch_source_next(&s, &b, err)) > 0)  …       b is borrowed until the next call
  *     ctr_batch_source_close(&s)                                     frees all stages
  *
- * A function that puts a stage over *s leaves what *s was in it where it fails. A source is opened anew for each pass.
- * Its rows depend neither on threads nor on how they are cut into batches. */
+ * If a function that puts a stage over *s fails, *s is unchanged. Each pass opens a new source. The rows depend neither
+ * on threads nor on batch boundaries. */
 struct ctr_batch_source_ops {
     const struct ctr_schema *(*schema)(const void *source);
     /* 1: *b is the next batch, borrowed until the next call; 0: the end, and the input was whole; < 0: an error. */
     int (*next)(void *source, const struct ctr_batch **b, struct ctr_err *err);
-    const char *(*name)(const void *source); /* of the file that is read, for messages; valid until close */
+    const char *(*name)(const void *source); /* of the file being read, for messages; valid until close */
     void (*close)(void *source);
-    /* Or NULL. Before the first next: keep these columns only, so that the others are not read. */
+    /* May be NULL. Before the first next: keep these columns only; the others are not read. */
     int (*project)(void *source, const int *columns, int n, struct ctr_err *err);
 };
 struct ctr_batch_source {
@@ -121,15 +125,15 @@ static inline void ctr_batch_source_close(struct ctr_batch_source *s)
 }
 /* The batches of a reader, which the source frees. */
 struct ctr_batch_source ctr_batch_source_stream(struct ctr_reader *r);
-/* Before the first next: keep these columns only, in this order. A source that cannot leave columns unread hides them.
+/* Before the first next: keep these columns only, in this order. A source that must read all columns hides the others.
  */
 int ctr_batch_source_project(struct ctr_batch_source *s, const int *columns, int n, struct ctr_err *err) CTR_MUST;
-/* From here on batches of *s have `rows` rows each, counted from its start; fewer where a file ends, or the input
- * breaks off. */
+/* Regroup *s into batches of `rows` rows, counted from its start; shorter batches occur at the end of a file and where
+ * the input breaks off. */
 int ctr_batch_source_regroup(struct ctr_batch_source *s, int64_t rows, struct ctr_err *err) CTR_MUST;
-/* Objects that are handed batches: give each to `batch`, then take results from `next` until it returns 0; after
- * `finish`, which says that there are no more, the rest of the results. *s becomes the rows that the object makes of
- * *s; it frees the object. */
+/* An object that consumes and produces batches: pass each input batch to `batch`, then call `next` until it returns 0;
+ * after the last input call `finish`, then `next` for the remaining results. *s becomes the source of the object's
+ * results and frees the object. */
 struct ctr_push_ops {
     const struct ctr_schema *(*schema)(const void *object);
     int (*batch)(void *object, const struct ctr_batch *b, struct ctr_err *err);
@@ -139,31 +143,31 @@ struct ctr_push_ops {
 };
 int ctr_batch_source_push(struct ctr_batch_source *s, const struct ctr_push_ops *push, void *object,
                           struct ctr_err *err) CTR_MUST;
-/* As the others, but all columns stay and the schema says that `program` ran with these options: for a stage whose
- * rows must be those of the filter of that name, byte for byte. */
+/* Like the other stages, but all columns stay and the schema records that `program` ran with these options: for a stage
+ * whose rows must equal the output of that filter byte for byte. */
 int ctr_batch_source_provenance(struct ctr_batch_source *s, const char *program, const char *options,
                                 struct ctr_err *err) CTR_MUST;
 
-/* From here on *s runs on a thread of its own: it makes up to `slots` batches that its caller has not asked for, and
- * waits then. The same rows come out. Closing waits for the batch that is being made. */
+/* Run *s on its own thread, which makes up to `slots` batches ahead and then waits. The rows are unchanged. Closing
+ * waits for the batch in progress. */
 enum { CTR_STAGE_WAITS = 4096 }; /* the first ones are kept */
 struct ctr_stage_waits {
     int64_t from_ns[CTR_STAGE_WAITS], to_ns[CTR_STAGE_WAITS]; /* ctr_clock_ns */
     int n;
 };
 struct ctr_stage_times {
-    int64_t ran_ns;                            /* of the thread, from its start to its last batch */
-    int64_t blocked_ns;                        /* of it: all slots were full */
-    int64_t starved_ns;                        /* of the caller: no batch was ready */
+    int64_t ran_ns;                            /* run time of the thread, from start to last batch */
+    int64_t blocked_ns;                        /* part of it: all slots were full */
+    int64_t starved_ns;                        /* wait time of the caller: no batch was ready */
     int64_t start_ns;                          /* of the thread */
     struct ctr_stage_waits *blocked, *starved; /* or NULL: when that was; the caller's */
 };
 int ctr_batch_source_queue(struct ctr_batch_source *s, int slots, struct ctr_stage_times *times /* or NULL */,
                            struct ctr_err *err) CTR_MUST;
 
-/* Common features ("Image Matters" of Ge et al., CIKM 2018, section 7.2): from here on these columns of *s (names, or
- * patterns with * and ?), lists too, are encoded by a dictionary a batch, so that rows of one user hold and write what
- * they have in common once. Batches have `rows` rows (0: CTR_BATCH_ROWS). Values and digest stay what they are. */
+/* Common features ("Image Matters" of Ge et al., CIKM 2018, section 7.2): encode these columns of *s (names, or
+ * patterns with * and ?; lists too) by one dictionary per batch, so that the values that rows of one user share are
+ * stored and written once. Batches have `rows` rows (0: CTR_BATCH_ROWS). Values and digest are unchanged. */
 int ctr_share_source(struct ctr_batch_source *s, const struct ctr_strs *columns, int64_t rows,
                      struct ctr_err *err) CTR_MUST;
 
@@ -176,33 +180,33 @@ enum ctr_compression { CTR_PLAIN, CTR_LZ4, CTR_ZSTD };
 enum { CTR_BATCH_BYTES = 64 << 20 };
 struct ctr_writer_opts {
     int64_t batch_rows;  /* 0: CTR_BATCH_ROWS */
-    int64_t batch_bytes; /* of the values of a message, unless one row has more; 0: CTR_BATCH_BYTES */
+    int64_t batch_bytes; /* maximum bytes of values per message (one row may exceed it); 0: CTR_BATCH_BYTES */
     enum ctr_compression compression;
     bool file;       /* an IPC file instead of a stream */
-    const char *key; /* file: keyed by this column; rows must come sorted by it (checked) */
+    const char *key; /* file: keyed by this column; rows must arrive sorted by it (checked) */
 };
 
-/* Writes to `out` (borrowed; several writers one after another make a bundle). The schema is copied. Batches are cut
- * and joined to exactly batch_rows rows, or as many as batch_bytes has room for, so that the bytes do not depend on how
- * the rows arrived; a batch that already fits is written without a copy. A change of a dictionary or ctr_writer_flush
- * sends a short one. */
+/* Writes to `out` (borrowed; several writers one after another make a bundle). The schema is copied. The writer
+ * regroups rows into batches of batch_rows rows, or as many as fit in batch_bytes, so the bytes do not depend on the
+ * input's batches; a batch that already fits is written without a copy. A changed dictionary or ctr_writer_flush causes
+ * a short batch. */
 int ctr_writer_open(struct ctr_writer **w, struct ctr_out *out, const struct ctr_schema *schema,
                     const struct ctr_writer_opts *opts, struct ctr_err *err) CTR_MUST;
 int ctr_writer_batch(struct ctr_writer *w, const struct ctr_batch *b, struct ctr_err *err) CTR_MUST;
 int ctr_writer_flush(struct ctr_writer *w, struct ctr_err *err) CTR_MUST;
-/* The trailer and the end mark: the only way to say that the data is whole. Does not commit `out`. */
+/* Write the trailer and the end mark, which alone mark the data as complete. Does not commit `out`. */
 int ctr_writer_finish(struct ctr_writer *w, struct ctr_err *err) CTR_MUST;
 void ctr_writer_free(struct ctr_writer *w); /* never writes */
 int64_t ctr_writer_rows(const struct ctr_writer *w);
 const struct ctr_schema *ctr_writer_schema(const struct ctr_writer *w);
 
-/* Provenance, as samtools' @PG: append "program\tversion\toptions\tparent" to the schema, unless the same line is
- * there. `options` holds what changes results only. */
+/* Provenance, like samtools' @PG: append "program\tversion\toptions\tparent" to the schema, unless the same line
+ * exists. `options` holds only what changes results. */
 int ctr_schema_provenance(struct ctr_schema *s, const char *program, const char *options, struct ctr_err *err) CTR_MUST;
 
 /* ---- digest ---- */
 
-/* A hash of schema (names, types, roles, tables, histories, sides, section) and rows in order, which ignores batch
+/* A hash of schema (names, types, roles, tables, histories, sides, section) and rows in order; it ignores batch
  * boundaries, dictionary encoding, compression and provenance. */
 struct ctr_digest;
 int ctr_digest_new(struct ctr_digest **d, const struct ctr_schema *s, struct ctr_err *err) CTR_MUST;
@@ -212,40 +216,41 @@ void ctr_digest_free(struct ctr_digest *d);
 
 /* ---- keyed files ---- */
 
-/* An IPC file sorted by one column whose first key of each block lies in the footer (ctr-cat --to file --key COL). */
+/* An IPC file sorted by one column, with the first key of each block in the footer (ctr-cat --to file --key COL). */
 struct ctr_keyed;
 int ctr_keyed_open(struct ctr_keyed **k, const char *path, struct ctr_err *err) CTR_MUST;
 void ctr_keyed_free(struct ctr_keyed *k);
 const struct ctr_schema *ctr_keyed_schema(const struct ctr_keyed *k);
 int ctr_keyed_column(const struct ctr_keyed *k); /* index of the key column */
-/* Looks up the n values of `keys` (a column of the key's type, any encoding) and appends to `out` (made over
- * ctr_keyed_schema) one row a key, all null where the key is absent or null; a repeated key in the file gives its first
- * row. found[i] tells (may be NULL). Only blocks that can hold a key are read, verified and kept in a small cache. */
+/* Looks up the n values of `keys` (a column of the key's type, any encoding) and appends one row per key to `out` (made
+ * over ctr_keyed_schema), all null where the key is absent or null; a key repeated in the file gives its first row.
+ * found[i] says whether key i exists (may be NULL). Reads and verifies only blocks that can hold a key and keeps them
+ * in a small cache. */
 int ctr_keyed_get_many(struct ctr_keyed *k, const struct ctr_col *keys, struct ctr_batchbuf *out, bool *found,
                        struct ctr_err *err) CTR_MUST;
 int64_t ctr_keyed_blocks_read(const struct ctr_keyed *k);
 int64_t ctr_keyed_bytes(const struct ctr_keyed *k); /* of the file */
-/* As ctr_keyed_open; *k is NULL where the file is whole but not keyed: a pipe, a stream, an IPC file without keys. */
+/* As ctr_keyed_open, but *k is NULL for a valid input without keys: a pipe, a stream, an IPC file without keys. */
 int ctr_keyed_try(struct ctr_keyed **k, const char *path, struct ctr_err *err) CTR_MUST;
-/* Rows by block, for those that number them: blocks; the keys of a block, which alone are read and verified then,
- * borrowed until the next call; all columns of a block, borrowed until the next look-up or block. */
+/* Access by block: the number of blocks; the keys of a block (nothing else is read and verified), borrowed until the
+ * next call; all columns of a block, borrowed until the next look-up or block. */
 int64_t ctr_keyed_blocks(const struct ctr_keyed *k);
 int ctr_keyed_keys(struct ctr_keyed *k, int64_t block, const struct ctr_col **keys, struct ctr_err *err) CTR_MUST;
 int ctr_keyed_block(struct ctr_keyed *k, int64_t block, const struct ctr_batch **b, struct ctr_err *err) CTR_MUST;
-/* Before what was read of blocks goes out: has another program written to the file? */
+/* Call before using results from blocks: has another program written to the file? */
 int ctr_keyed_unchanged(const struct ctr_keyed *k, struct ctr_err *err) CTR_MUST;
 
 /* ---- mapped files ---- */
 
-/* A sealed IPC file of columns of numbers without nulls, not compressed, whose values are read where they lie: pages of
- * the file, which processes share. All of it is verified at opening. A caller that has read values, by any number of
- * threads, asks ctr_mapped_unchanged before anything goes out that was made of them. */
+/* A sealed, uncompressed IPC file of numeric columns without nulls, whose values are read in place: pages of the file,
+ * which processes share. Opening verifies the whole file. After reading values (any number of threads may), a caller
+ * must check ctr_mapped_unchanged before it outputs results. */
 struct ctr_mapped;
 int ctr_mapped_open(struct ctr_mapped **m, const char *path, struct ctr_err *err) CTR_MUST;
 void ctr_mapped_free(struct ctr_mapped *m);
 const struct ctr_schema *ctr_mapped_schema(const struct ctr_mapped *m);
 int64_t ctr_mapped_rows(const struct ctr_mapped *m);
-int64_t ctr_mapped_block_rows(const struct ctr_mapped *m); /* of each block but the last, which may have fewer */
+int64_t ctr_mapped_block_rows(const struct ctr_mapped *m); /* of every block but the last, which may have fewer */
 const void *ctr_mapped_values(const struct ctr_mapped *m, int64_t block, int column);
 int ctr_mapped_unchanged(const struct ctr_mapped *m, struct ctr_err *err) CTR_MUST;
 
