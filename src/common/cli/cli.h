@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cli: the scaffold around every tool. A tool is one file that defines `const struct ctr_tool ctr_tool`; main() lives
- * here. Its option table is the only source of parsing, --help, completion, provenance and the man page test.
+ * cli: the scaffold of every tool. A tool is one file that defines `const struct ctr_tool ctr_tool`; main() is here.
+ * Its option table is the only source of parsing, --help, completion, provenance and the man page test.
  *
  *     static struct { const char *key; bool inner; } o;
  *     static const struct ctr_opt opts[] = {
@@ -30,41 +30,41 @@ enum ctr_opt_kind {
     CTR_OPT_DURATION, /* int64_t ms */
     CTR_OPT_LIST,     /* struct ctr_strs: the option may be repeated */
     CTR_OPT_COUNT,    /* int, counts repetitions */
-    CTR_OPT_READ,     /* anything: `read` reads the text */
+    CTR_OPT_READ,     /* any type: `read` parses the text */
 };
 enum {
-    CTR_OPT_LOCAL = 1, /* does not change results: stays out of provenance */
-    CTR_OPT_PATH = 2,  /* completes as a file name; out of provenance */
-    CTR_OPT_ONCE = 4,  /* given twice: an error */
-    CTR_OPT_SOME = 8,  /* CTR_OPT_INT: 0 would be none, or mean nothing: > 0 */
-    CTR_OPT_IDLE = 16, /* accepted, but does nothing in this tool: not in the help */
+    CTR_OPT_LOCAL = 1, /* does not change results: left out of provenance */
+    CTR_OPT_PATH = 2,  /* completed as a file name; left out of provenance */
+    CTR_OPT_ONCE = 4,  /* repeating it is an error */
+    CTR_OPT_SOME = 8,  /* CTR_OPT_INT: must be > 0 */
+    CTR_OPT_IDLE = 16, /* accepted without effect in this tool: not in the help */
 };
 
 struct ctr_opt {
-    const char *name; /* long name; NULL ends the table */
+    const char *name; /* long name; NULL: end of the table */
     char letter;      /* or 0 */
     enum ctr_opt_kind kind;
     const char *arg;  /* name of the argument in the help */
     const char *help; /* one line, lower case, no full stop */
     void *to;
     unsigned flags;
-    const char *(*word)(int i); /* or NULL: the words that a comma list of CTR_OPT_STR is made of; NULL past the end */
-    const char *needs; /* or NULL: without any of these it would do nothing, and is a usage error: "fit|inclusion=bloom"
-                          are options (one of value "bloom" or "bloom=…"), "@top|@diff" first arguments */
-    const char *group; /* or NULL: the heading in the help; options of a group stand together */
-    /* CTR_OPT_READ. An error that begins with "wants " gets the option's name before it. */
+    const char *(*word)(int i); /* or NULL: the valid words in a comma list of CTR_OPT_STR; NULL past the end */
+    const char *needs; /* or NULL: a usage error unless one of these is given: "fit|inclusion=bloom" are options (one
+                          with value "bloom" or "bloom=…"), "@top|@diff" first arguments */
+    const char *group; /* or NULL: the heading in the help; options of a group are adjacent */
+    /* CTR_OPT_READ. An error that starts with "wants " is prefixed with the option's name. */
     int (*read)(void *to, const char *text, struct ctr_err *err);
 };
 
 enum {
-    CTR_TOOL_DEVICE = 4, /* may compute on a GPU: calls ctr_cli_device when that is decided */
-    CTR_TOOL_PREFIX = 2, /* options end at the first argument: the rest belongs to another program */
+    CTR_TOOL_DEVICE = 4, /* may use a GPU: calls ctr_cli_device when that is decided */
+    CTR_TOOL_PREFIX = 2, /* options end at the first argument; the rest belongs to another program */
 };
 
-/* Flags of a tool, too. It takes the role options --label NAME … of these, … */
+/* Also flags of a tool: the role options --label NAME … that it has, … */
 #define CTR_TOOL_ROLE(role) (1u << (8 + (role)))
 #define CTR_TOOL_ROLES      (CTR_TOOL_ROLE(CTR_ROLE_SCORE + 1) - CTR_TOOL_ROLE(CTR_ROLE_LABEL))
-/* … and common options that do something in it: the help shows no others. */
+/* … and the common options that have an effect in it: the help shows only these. */
 enum {
     CTR_TOOL_READS = 1 << 20,  /* --jobs */
     CTR_TOOL_WRITES = 1 << 21, /* --batch, --flush */
@@ -76,104 +76,104 @@ struct ctr_cli;
 struct ctr_tool {
     const char *name;
     const char *summary;      /* as in the man page's NAME */
-    const char *synopsis;     /* what follows "ctr-X [options] "; several forms separated by '\n' */
+    const char *synopsis;     /* the text after "ctr-X [options] "; several forms separated by '\n' */
     const char *const *notes; /* extra paragraphs of --help, or NULL; NULL-terminated */
     const struct ctr_opt *opts;
     unsigned flags;
     int (*run)(struct ctr_cli *cli, struct ctr_err *err);
-    const char *(*word)(int i); /* or NULL: what the first argument may be; NULL past the end */
-    /* Or NULL: the options depend on the first argument. Those of `word`, NULL: there is no such; with word NULL those
-     * of all words, each name once. `opts` are what they share. */
+    const char *(*word)(int i); /* or NULL: valid first arguments; NULL past the end */
+    /* Or NULL: the options depend on the first argument. Returns those of `word`; NULL: no such word; for word NULL:
+     * those of all words, each name once. `opts` are the options shared by all words. */
     const struct ctr_opt *(*opts_of)(const char *word);
-    const char *(*word_help)(int i); /* with it: a word's summary */
+    const char *(*word_help)(int i); /* with opts_of: summary of a word */
 };
 extern const struct ctr_tool ctr_tool; /* defined by each tool */
 
 struct ctr_cli {
     const struct ctr_tool *tool;
-    char **args; /* what is not an option */
+    char **args; /* arguments that are not options */
     int nargs;
     /* common options */
     const char *out;             /* -o, or NULL */
-    int64_t jobs;                /* -j; 0 was replaced by the number of processors */
-    const char *device;          /* cpu, gpu, auto; tools without CTR_TOOL_DEVICE: cpu */
+    int64_t jobs;                /* -j; 0 is replaced by the number of processors */
+    const char *device;          /* cpu, gpu or auto; tools without CTR_TOOL_DEVICE: cpu */
     int64_t device_memory_bytes; /* --device-memory, 0: not given */
     int64_t memory_bytes;        /* --memory, 0: not given */
-    int64_t batch_rows;          /* --batch, 0: as ctr_schema_batch_rows says */
+    int64_t batch_rows;          /* --batch, 0: by ctr_schema_batch_rows */
     uint64_t seed;
     int verbose;
     bool quiet;
     int64_t flush_ms;
-    bool progress;                /* resolved: show it */
+    bool progress;                /* whether to show progress */
     const char *role[CTR_NROLES]; /* CTR_TOOL_ROLE: --label NAME … or NULL */
-    char *provenance;             /* options that change results, as typed */
-    struct ctr_strs given;        /* names of options */
+    char *provenance;             /* the options that change results, as typed */
+    struct ctr_strs given;        /* names of the options given */
     /* scaffold */
     struct ctr_writer *idle_writer; /* flushed when input is idle */
     int64_t progress_next_ms, progress_start_ms;
-    bool progress_drawn; /* the line stands on the terminal */
-    char reread[32];     /* ctr_cli_reread: the copy */
+    bool progress_drawn; /* a progress line is on the terminal */
+    char reread[32];     /* ctr_cli_reread: the copy's name */
     const char *reread_name;
-    bool stdin_taken, stdin_read; /* as a copy; as another input than the main stream */
+    bool stdin_taken, stdin_read; /* already used for a copy; already used as an input other than the main stream */
     struct ctr_strs read;         /* ctr_cli_read: names */
-    struct ctr_strs written;      /* ctr_cli_written: what tells files apart */
+    struct ctr_strs written;      /* ctr_cli_written: identities of the files */
 };
 
-/* Can what is to be done run on a GPU? If so, --device gpu is tried here, before anything is read, and -v tells what
- * was found; if not, gpu is an error and auto becomes cpu. */
+/* Can this operation run on a GPU? If so, --device gpu is opened here, before any input is read, and -v reports the
+ * result; if not, gpu is an error and auto becomes cpu. */
 int ctr_cli_device(struct ctr_cli *cli, bool can, const char *what, struct ctr_err *err) CTR_MUST;
-/* Exactly min..max positional arguments (max -1: any), else a usage error that shows the synopsis. */
+/* Require min..max positional arguments (max -1: any), else a usage error that shows the synopsis. */
 int ctr_cli_args(struct ctr_cli *cli, int min, int max, struct ctr_err *err) CTR_MUST;
-/* The first argument is none of the words that the tool takes there: a usage error that names the nearest, or all.
- * `what` they are. */
+/* The usage error for a first argument that is not one of the tool's words; names the nearest word, or all. `what`: a
+ * noun for the words. */
 int ctr_cli_unknown(const struct ctr_cli *cli, const char *what, struct ctr_err *err) CTR_MUST;
 /* Was the option given? */
 bool ctr_cli_given(const struct ctr_cli *cli, const char *name);
-/* A usage error in words; returns CTR_EUSAGE. */
+/* Make a usage error; returns CTR_EUSAGE. */
 #define ctr_cli_usage(err, ...) ctr_fail((err), CTR_EUSAGE, __VA_ARGS__)
 
 /* The main stream: args[first…], or stdin. opts may be NULL. Refuses an input that is also the output. Inputs are held
- * (ctr_hold) until the tool ends: each is one file, however often it is read. */
+ * (ctr_hold) until the tool ends, so each stays the same file for every read. */
 int ctr_cli_reader(struct ctr_cli *cli, int first, const struct ctr_reader_opts *opts, struct ctr_reader **r,
                    struct ctr_err *err) CTR_MUST;
-/* The check alone, for tools that read args[first…] (or stdin) by themselves. */
+/* Only the check, for tools that read args[first…] (or stdin) themselves. */
 int ctr_cli_inputs(struct ctr_cli *cli, int first, struct ctr_err *err) CTR_MUST;
-/* An option's file that will be read ("-": stdin): one that is -o is refused. Before ctr_cli_written, which refuses
- * such a file as well. */
+/* Register an option's file for reading ("-": stdin); refuses -o's file. Call it before ctr_cli_written, which refuses
+ * files registered here. */
 int ctr_cli_read(struct ctr_cli *cli, const char *path, struct ctr_err *err) CTR_MUST;
-/* A plan or model, which is read more than once: a pipe, or "-" for stdin, is copied into a temporary file, whose name
- * takes the place of *path. Once a process. */
+/* For a plan or model, which is read more than once: copies a pipe, or stdin for "-", to a temporary file, whose name
+ * replaces *path. Once per process. */
 int ctr_cli_reread(struct ctr_cli *cli, const char **path, struct ctr_err *err) CTR_MUST;
-/* Can an input be opened a second time? Not stdin, nor a pipe; the one that opens it reports what is not there. */
+/* Can an input be opened a second time? False for stdin and pipes; a missing file is reported when it is opened. */
 bool ctr_cli_reopens(const char *path);
-/* -o or stdout for binary or text. */
+/* Open -o or stdout for binary or text. */
 int ctr_cli_out(struct ctr_cli *cli, unsigned out_flags, struct ctr_out **o, struct ctr_err *err) CTR_MUST;
-/* Rows of a batch of a stream: as --batch or the schema says. */
+/* Rows per batch of a stream: from --batch or the schema. */
 int64_t ctr_cli_batch_rows(const struct ctr_cli *cli, const struct ctr_schema *schema);
-/* A stream writer on `out` with this tool's provenance added to a copy of the schema, flushed when input is idle. */
+/* A stream writer on `out` with this tool's provenance added to a copy of the schema; flushes when input pauses. */
 int ctr_cli_writer(struct ctr_cli *cli, struct ctr_out *out, const struct ctr_schema *schema, struct ctr_writer **w,
                    struct ctr_err *err) CTR_MUST;
-/* All batches of `rows` to `out`, finished; progress is that of r, which they are made of. */
+/* Write all batches of `rows` to `out` and finish; shows progress of r, from which they are made. */
 int ctr_cli_write_all(struct ctr_cli *cli, const struct ctr_reader *r, const struct ctr_batch_source *rows,
                       struct ctr_out *out, struct ctr_err *err) CTR_MUST;
-/* An option's file that will be written (ctr_cli_side_out calls it): one that is an input, -o or another such file is
- * refused. */
+/* Register an option's file for writing (ctr_cli_side_out calls it); refuses an input, -o's file, or another such
+ * file. */
 int ctr_cli_written(struct ctr_cli *cli, const char *path, struct ctr_err *err) CTR_MUST;
-/* The first half of that, for a tool whose outputs cannot be one file: one that is an input is refused. */
+/* Only the check against inputs, for a tool whose outputs cannot be one file. */
 int ctr_cli_spares_inputs(const struct ctr_cli *cli, const char *path, struct ctr_err *err) CTR_MUST;
-/* A side output (option value): "-" is stdout, and two on one stdout is a usage error. */
+/* A side output (option value): "-" is stdout; a second output to stdout is a usage error. */
 int ctr_cli_side_out(struct ctr_cli *cli, const char *path, unsigned out_flags, struct ctr_out **o,
                      struct ctr_err *err) CTR_MUST;
 
-/* The column of a role: --label NAME if given, else the column's own role, else -1 (or, `need`, an error that says
- * which option settles it). */
+/* The column of a role: --label NAME if given, else the column with the role, else -1 (or, with `need`, an error that
+ * names the option). */
 int ctr_cli_role(const struct ctr_cli *cli, const struct ctr_schema *s, enum ctr_role role, bool need,
                  struct ctr_err *err) CTR_MUST;
 
-/* Words on stderr: note unless -q, debug with -v. "ctr-join: " is put before, a newline after. */
+/* Messages on stderr: note unless -q, debug with -v. They are prefixed with "ctr-join: " and end with a newline. */
 void ctr_cli_note(const struct ctr_cli *cli, const char *fmt, ...) CTR_PRINTF(2, 3);
-/* What `who` does not know of `what` ("keys"), by table: says so when there is any; CTR_EDATA when the share of one of
- * them is above `most` (below 0: no bound). Sorts the list. */
+/* Reports the number of keys (`what`) unknown to `who`, by table, if there are any; CTR_EDATA if the share in a table
+ * exceeds `most` (below 0: no limit). Sorts the list. */
 struct ctr_unseen {
     const char *name; /* of the table or vocabulary */
     int64_t n, unknown;
@@ -184,7 +184,7 @@ int ctr_cli_unseen(const struct ctr_cli *cli, const char *who, const char *what,
     {                                                                                                                  \
         "max-unknown", 0, CTR_OPT_REAL, "SHARE", help, &(v), CTR_OPT_LOCAL                                             \
     }
-int ctr_cli_max_unknown(double most, struct ctr_err *err) CTR_MUST; /* is it a share, or -1? */
+int ctr_cli_max_unknown(double most, struct ctr_err *err) CTR_MUST; /* check that it is a share, or -1 */
 /* Batches that each stage of a plan may be ahead of the next one. */
 #define CTR_OPT_QUEUE(v, in_group)                                                                                     \
     {                                                                                                                  \
@@ -194,12 +194,12 @@ int ctr_cli_max_unknown(double most, struct ctr_err *err) CTR_MUST; /* is it a s
 /* `views`: does the plan read views? */
 int ctr_cli_queue(const struct ctr_cli *cli, int64_t queue, bool views, struct ctr_err *err) CTR_MUST;
 void ctr_cli_debug(const struct ctr_cli *cli, const char *fmt, ...) CTR_PRINTF(2, 3);
-/* One line that is redrawn on a terminal, at most ten times a second. total -1: unknown. */
+/* A progress line, redrawn on a terminal at most ten times a second. total -1: unknown. */
 void ctr_cli_progress(struct ctr_cli *cli, int64_t rows, int64_t total);
-/* Takes the line away: before text goes to stdout, which may be the same terminal. */
+/* Remove the line, before writing text to stdout, which may be the same terminal. */
 void ctr_cli_progress_clear(struct ctr_cli *cli);
 
-/* The last act of a filter, after its side outputs were committed: the trailer, then the commit of `o`. */
+/* The last step of a filter, after its side outputs are committed: write the trailer, then commit `o`. */
 int ctr_cli_finish(struct ctr_cli *cli, struct ctr_writer *w, struct ctr_out *o, struct ctr_err *err) CTR_MUST;
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What kinds of comm share. */
+ * Shared by the implementations of comm. */
 #ifndef CTR_COMM_IMPL_H
 #define CTR_COMM_IMPL_H
 
@@ -15,7 +15,7 @@ struct ctr_comm {
     struct ctr_buf *in;
 };
 
-/* Takes the members above; `c` is zeroed memory. Frees what it made where it fails. */
+/* Initialise with the members above; `c` is zeroed memory. If it fails, it frees what it allocated. */
 int ctr_comm_init(struct ctr_comm *c, const struct ctr_comm_ops *ops, int rank, int size, struct ctr_err *err) CTR_MUST;
 double ctr_comm_limit_s(void); /* $CTR_RANKS_LIMIT */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * flowcore: what the files of this folder share. */
+ * flowcore: internal to this folder. */
 #ifndef CTR_FLOWCORE_H
 #define CTR_FLOWCORE_H
 
@@ -10,22 +10,22 @@
 #include "common/select/select.h"
 #include "common/text/text.h"
 
-/* A view that is open. */
+/* An open view. */
 struct flow_view {
     const struct ctr_view *view;
-    struct ctr_strs paths, nulls, names; /* nulls, names: of text, which the import reads */
+    struct ctr_strs paths, nulls, names; /* nulls, names: for text, used by the import */
     struct ctr_batch_source source;
-    struct ctr_reader *reader; /* of the source: a stream, … */
+    struct ctr_reader *reader; /* the reader of the source: a stream, … */
     struct ctr_import *import; /* … or text */
     int columns, read;         /* that it has, and of them, that are read */
-    bool regular;              /* all of its files: they can be opened again, and never make a reader wait */
+    bool regular;              /* all its files are regular: they can be reopened, and reading them never blocks */
 };
 
-/* Open a view. `only`: the columns that are wanted, those of them that it has; NULL: all. Where a file is text that
- * cannot be read twice, all columns come. */
+/* Open a view. `only`: the columns needed, of which the view may lack some; NULL: all. If a file is text that cannot be
+ * read twice, the view has all columns. */
 int ctr_flow_view_open(struct flow_view *v, const struct ctr_view *view, const struct ctr_flow_views *files,
                        const struct ctr_strs *only, const struct ctr_flow_opts *o, struct ctr_err *err) CTR_MUST;
-void ctr_flow_view_close(struct flow_view *v); /* its source too, unless that was taken: source.ops NULL */
+void ctr_flow_view_close(struct flow_view *v); /* also closes its source, unless taken: source.ops NULL */
 int64_t ctr_flow_view_bytes(const struct flow_view *v);
 
 /* An error of a statement, in the words of a plan and with its line; of a file that it is not about, it stays. `rows`:

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * gpu: the operators of a plan's layer as one kernel ("FeatureBox", sections 4 and 5, Table 1): text made of the
- * operators' own bodies, compiled when it is needed by NVRTC, kept on disk, started once a layer. CUDA's driver and
- * NVRTC are opened at run time, so that nothing here needs CUDA to be built.
+ * gpu: runs the operators of a plan's layer as one kernel ("FeatureBox", sections 4 and 5, Table 1): its source
+ * consists of the operators' own bodies, NVRTC compiles it on demand, the result is cached on disk, and it is launched
+ * once per layer. CUDA's driver and NVRTC are opened at run time, so that building needs no CUDA.
  *
  *     struct ctr_gpu *m;
- *     ctr_gpu_open(&m, &opts, &err);          CTR_ESYS: there is no GPU, or no NVRTC
+ *     ctr_gpu_open(&m, &opts, &err);          CTR_ESYS: no GPU, or no NVRTC
  *     …each layer:
  *     why = ctr_gpu_refuses(&call[i]);        NULL: it can run
- *     ctr_gpu_run(m, call, n, &err);          results as columns of the host, the bits of ctr_op_run
+ *     ctr_gpu_run(m, call, n, &err);          results as host columns, with the bits of ctr_op_run
  *     ctr_gpu_free(m);
  *
- * One thread at a time uses a struct ctr_gpu. $CTR_CUDA_DRIVER and $CTR_NVRTC name other libraries than libcuda.so.1
- * and libnvrtc.so; the tests have some that run kernels on the host. */
+ * One thread at a time uses a struct ctr_gpu. $CTR_CUDA_DRIVER and $CTR_NVRTC name replacements for libcuda.so.1 and
+ * libnvrtc.so; the tests use some that run kernels on the host. */
 #ifndef CTR_GPU_H
 #define CTR_GPU_H
 
@@ -20,11 +20,11 @@
 
 /* ---- texts ---- */
 
-/* Text of the kernel of a layer: ctr_layer has one loop an operator (`loop`: their distinct loops, in the order of
- * opd_layer.first). each: besides, a kernel ctr_op_K an operator. */
+/* Source of a layer's kernel: ctr_layer has one loop per operator (`loop`: their distinct loops, in the order of
+ * opd_layer.first). each: also a kernel ctr_op_K per operator. */
 int ctr_gpu_text(struct ctr_buf *text, const struct ctr_op_device *const *loop, int n, bool each,
                  struct ctr_err *err) CTR_MUST;
-/* The files that the text includes, as they were when this program was built: name and text, NULL past the end. */
+/* The files that the source includes, as of this program's build: name and text, NULL past the end. */
 const char *ctr_gpu_header(int i, const char **text);
 /* Hash of all of them. */
 struct ctr_hash128 ctr_gpu_headers_hash(void);
@@ -33,49 +33,49 @@ struct ctr_hash128 ctr_gpu_headers_hash(void);
 
 struct ctr_gpu_image {
     struct ctr_buf code; /* cubin */
-    double seconds;      /* that it took */
-    bool cached;         /* it was on disk */
-    char key[33];        /* of the cache */
+    double seconds;      /* compile time */
+    bool cached;         /* it was found on disk */
+    char key[33];        /* key in the cache */
 };
-/* Text to code for an architecture, such as "sm_90". CTR_ESYS: there is no NVRTC; CTR_EDATA: it refuses. */
+/* Compile source for an architecture such as "sm_90". CTR_ESYS: no NVRTC; CTR_EDATA: a compile error. */
 int ctr_gpu_compile(const struct ctr_buf *text, const char *arch, struct ctr_gpu_image *out,
                     struct ctr_err *err) CTR_MUST;
 
 /* ---- running ---- */
 
 enum ctr_gpu_launch {
-    CTR_GPU_LAYER, /* one kernel a layer */
-    CTR_GPU_GRAPH, /* a CUDA graph of a kernel an operator */
-    CTR_GPU_EACH,  /* a launch an operator */
+    CTR_GPU_LAYER, /* one kernel per layer */
+    CTR_GPU_GRAPH, /* a CUDA graph with a kernel per operator */
+    CTR_GPU_EACH,  /* one launch per operator */
 };
 struct ctr_gpu_opts {
     enum ctr_gpu_launch launch;
-    bool all;             /* every operator in each kernel: one text for all layers, which takes long to compile */
-    int64_t memory_bytes; /* --device-memory: bound of what is used; 0: what the device has */
-    int64_t pool_bytes;   /* that the pool begins with; 0: 1 MiB. $CTR_GPU_POOL has another number */
-    void (*debug)(void *ctx, const char *text); /* what -v prints; NULL: nothing */
+    bool all;             /* all operators in each kernel: one source for all layers, which takes long to compile */
+    int64_t memory_bytes; /* --device-memory; 0: all of the device */
+    int64_t pool_bytes;   /* initial size of the pool; 0: 1 MiB. $CTR_GPU_POOL overrides it */
+    void (*debug)(void *ctx, const char *text); /* receives -v messages; NULL: none */
     void *ctx;
 };
 struct ctr_gpu;
 int ctr_gpu_open(struct ctr_gpu **m, const struct ctr_gpu_opts *opts, struct ctr_err *err) CTR_MUST;
 void ctr_gpu_free(struct ctr_gpu *m);
 
-/* A call, or with call NULL the keys of a column of `type` in the table of `seed`. `out` is empty. */
+/* A call or, if call is NULL, the keys of a column of `type` with the table seed `seed`. `out` is empty. */
 struct ctr_gpu_call {
     const struct ctr_op_call *call;
     const struct ctr_vtype *type;
     uint64_t seed;
-    const struct ctr_col *const *col; /* of the arguments; NULL for a literal */
+    const struct ctr_col *const *col; /* argument columns; NULL for a literal */
     int64_t rows;
     struct ctr_colbuf *out;
 };
 const char *ctr_gpu_refuses(const struct ctr_gpu_call *c);
-/* CTR_ELARGE: results need more than a device or a column has; run it on fewer rows. */
+/* CTR_ELARGE: the results exceed a device's or column's limit; run it on fewer rows. */
 int ctr_gpu_run(struct ctr_gpu *m, const struct ctr_gpu_call *call, int n, struct ctr_err *err) CTR_MUST;
 
 struct ctr_gpu_stats {
     int64_t launches, compactions, copies_up, copies_down, bytes_up, bytes_down;
-    int64_t pool_bytes, overflows; /* the pool grew so often, or a batch was to be split */
+    int64_t pool_bytes, overflows; /* how often the pool grew or a batch had to be split */
     int64_t compiled, cached;
     double compile_seconds, cached_seconds;
 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * gpu_args: calls to what their kernel reads: one block of memory that is copied to the device, and places for results
- * and scratch behind it. Inside of common/gpu.
+ * gpu_args: converts calls to the kernel's input: one memory block that is copied to the device, followed by areas for
+ * results and scratch memory. Internal to common/gpu.
  *
- * Until the device's addresses are known a pointer is an offset with the number of its area (gpu_ref). */
+ * Until the device addresses are known, a pointer is an offset with its area's number (gpu_ref). */
 #ifndef CTR_GPU_ARGS_H
 #define CTR_GPU_ARGS_H
 
@@ -13,36 +13,36 @@
 enum gpu_area { GPU_UP, GPU_DOWN, GPU_SCRATCH, GPU_AREAS };
 
 struct gpu_args {
-    struct ctr_buf up;       /* what is copied to the device */
-    int64_t size[GPU_AREAS]; /* bytes of each area; of GPU_UP up.len */
+    struct ctr_buf up;       /* copied to the device */
+    int64_t size[GPU_AREAS]; /* bytes of each area; GPU_UP: up.len */
     struct opd_call *call;   /* n of them, pointers as refs */
     struct gpu_call {
         const struct ctr_gpu_call *from;
         struct ctr_op_device d;
-        struct ctr_colbuf plain[OPD_ARGS]; /* lists that were encoded */
-        int64_t rows;                      /* of the loop: of items, when lifted */
+        struct ctr_colbuf plain[OPD_ARGS]; /* decoded lists */
+        int64_t rows;                      /* of the loop: of items, if lifted */
         int group;
         uint64_t param[4];
     } * info;
     int n;
-    int *order; /* calls by group: position -> call as given */
+    int *order; /* calls by group: position -> index of the call */
     const struct ctr_op_device **loop;
     int nloops;
     int32_t *first, *variable;
     int nvariable;
-    struct ctr_buf fixes; /* int64_t: where in `up` refs lie */
+    struct ctr_buf fixes; /* int64_t: offsets of refs in `up` */
     struct seen {
         const void *p;
         int64_t bytes, at;
-    } * seen; /* buffers that were put already */
+    } * seen; /* buffers already copied */
     int nseen, seen_cap;
     int64_t calls_at, first_at, variable_at, pool_at; /* in up */
 };
 
-/* table: operators that the kernel has, whatever the calls are. */
+/* table: the operators in the kernel, independent of the calls. */
 int ctr_gpu_args(struct gpu_args *a, const struct ctr_gpu_call *call, int n, const struct ctr_op_device *table,
                  int ntable, struct ctr_err *err) CTR_MUST;
-/* Refs become addresses, and calls, first and variable are put behind what is in `up`. */
+/* Replace refs by addresses, and append calls, first and variable to `up`. */
 int ctr_gpu_args_place(struct gpu_args *a, const uint64_t base[GPU_AREAS], struct ctr_err *err) CTR_MUST;
 void ctr_gpu_args_free(struct gpu_args *a);
 static inline int64_t ctr_gpu_at(const void *ref)

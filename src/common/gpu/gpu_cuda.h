@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * gpu_cuda: as much of CUDA's driver as layers need, opened at run time. Inside of common/gpu. */
+ * gpu_cuda: the part of CUDA's driver that layers need, opened at run time. Internal to common/gpu. */
 #ifndef CTR_GPU_CUDA_H
 #define CTR_GPU_CUDA_H
 
@@ -21,8 +21,8 @@ int ctr_gpu_cuda_load(struct gpu_cuda *c, const struct ctr_buf *code, void **mod
 void ctr_gpu_cuda_unload(struct gpu_cuda *c, void *module);
 int ctr_gpu_cuda_function(struct gpu_cuda *c, void *module, const char *name, void **function,
                           struct ctr_err *err) CTR_MUST;
-/* Kernels with one argument, in one stream. With graph they are gathered, and started by ctr_gpu_cuda_graph, which
- * waits for none of them: a node each, without edges. */
+/* Launch a kernel with one argument, in a single stream. With graph, launches are collected as nodes without edges and
+ * started by ctr_gpu_cuda_graph. */
 int ctr_gpu_cuda_launch(struct gpu_cuda *c, void *function, unsigned blocks, unsigned threads, unsigned shared,
                         const void *argument, struct ctr_err *err) CTR_MUST;
 struct gpu_node {

@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * history: what was known of a user and of a key when an event happened, row by row of a log in order of time.
+ * history: adds to each row of a time-ordered log what was known about its user and keys at that time.
  *
  *     ctr_history_new(&h, schema, past, past_name, &opts, err)
  *     for each batch of events:  ctr_history_batch(h, b, err);  while (ctr_history_next(h, &out, err) > 0) …
  *     ctr_history_finish(h, err);  while (ctr_history_next(h, &out, err) > 0) …
  *
- * Behaviours are the rows of the events' own log, or of a second log (`past`), for which `where` holds. A behaviour of
- * time s is known to an event of time t when t - s > delay, so never before and never in the same millisecond: rows of
- * one time do not see each other. A list holds the last `last` known behaviours of the row's user with t - s <= window.
- * It is the input of Deep Interest Network (Zhou et al., KDD 2018, section 4.1) and of the user's side of "Image
- * Matters" (Ge et al., CIKM 2018, section 3). Counts are the impressions and clicks of a key known in the same sense
- * (the feedback features of "FeatureBox", Zhao et al., 2022).
+ * Behaviours are the rows of the events' own log, or of a second log (`past`), that satisfy `where`. A behaviour of
+ * time s is known to an event of time t if t - s > delay; so behaviours of the same millisecond or later are never
+ * known. A list holds the user's last `last` known behaviours with t - s <= window. It is the input of Deep Interest
+ * Network (Zhou et al., KDD 2018, section 4.1) and of the user's side of "Image Matters" (Ge et al., CIKM 2018, section
+ * 3). Counts are the known impressions and clicks of a key (the feedback features of "FeatureBox", Zhao et al., 2022).
  *
- * Output rows come in order of time, rows of one time in their order in the input. Columns added:
- *     GROUP.COLUMN           list of the column's type; a null stays an item, so lists of one group have equal lengths;
+ * Output rows are in time order; rows of equal time keep their input order. Columns added:
+ *     GROUP.COLUMN           list of the column's type; nulls stay items, so all lists of a group have equal lengths;
  *                            metadata ctr.history_of=COLUMN, ctr.history=GROUP, ctr.side=user
  *     GROUP.age              list<int64>: t - s in ms
  *     count.KEY.impressions  int64: rows of the behaviours' log with this key and s < t
- *     count.KEY.clicks       int64: those for which `where` holds and t - s > delay
+ *     count.KEY.clicks       int64: those that satisfy `where`, with t - s > delay
  *                            (of both: with t - s <= count_window_ms)
  *     count.KEY.rate         float64: (clicks + prior * p) / (n + prior), n = rows with t - s > delay, p = the rate of
  *                            all rows with t - s > delay; null while there are none
@@ -29,48 +28,48 @@
 #include "common/stream/stream.h"
 
 enum ctr_history_input {
-    CTR_HISTORY_ORDERED, /* both logs are in order of time; a row that runs backwards is an error */
-    CTR_HISTORY_LATE,    /* a row may have a time up to lateness_ms before the greatest so far; beyond: an error */
-    CTR_HISTORY_SORT,    /* both are sorted first, by ctr_sort in memory_bytes */
+    CTR_HISTORY_ORDERED, /* both logs are in time order; an earlier row is an error */
+    CTR_HISTORY_LATE,    /* a row's time may precede the latest so far by up to lateness_ms; more is an error */
+    CTR_HISTORY_SORT,    /* ctr_sort first sorts both, within memory_bytes */
 };
 
-/* What is usual where nothing is said. */
+/* Default options. */
 #define CTR_HISTORY_USUAL                                                                                              \
     .user = -1, .time = -1, .last = 50, .window_ms = INT64_C(14) * 24 * 3600 * 1000, .lateness_ms = -1,                \
     .count_window_ms = -1, .prior = 20
 struct ctr_history_opts {
     int user, time;    /* columns of the events; user -1: no lists */
     const char *where; /* an expression over the behaviours' log, or NULL: every row */
-    const char
-        *dwell; /* an expression in ms, or NULL: behaviours have dwell >= min_dwell_ms, and are known no sooner */
+    const char *
+        dwell; /* an expression in ms, or NULL: behaviours need dwell >= min_dwell_ms, and become known only after it */
     int64_t min_dwell_ms;
-    const struct ctr_strs *columns; /* of the behaviours' log, side by side; "a,b" each; none: no lists */
+    const struct ctr_strs *columns; /* columns of the behaviours' log to list; "a,b" each; none: no lists */
     bool age, oldest_first;
     const char *group; /* NULL: "history" */
     int64_t last, window_ms, delay_ms;
-    const struct ctr_strs *counts; /* "a,b" each: a count by a and one by b; "a+b": one by both */
-    int64_t count_window_ms;       /* count rows with t - s <= it; < 0: all; above delay and min_dwell */
-    double prior;                  /* rows that p counts as in a rate */
+    const struct ctr_strs *counts; /* "a,b" each: counts by a and by b; "a+b": counts by both together */
+    int64_t count_window_ms;       /* count rows with t - s <= it; < 0: all; must exceed delay and min_dwell */
+    double prior;                  /* weight of p in a rate, in rows */
     enum ctr_history_input input;
     int64_t lateness_ms;
-    int64_t memory_bytes; /* of histories, counts and rows held back; 0: as ctr_relation_memory says */
+    int64_t memory_bytes; /* for histories, counts and delayed rows; 0: by ctr_relation_memory */
     int64_t batch_rows;
     int threads;
 };
 
 struct ctr_history_stats {
-    int64_t rows, past_rows, behaviours;      /* taken in; behaviours among them */
-    int64_t empty, no_user;                   /* rows with empty lists; of those the ones whose user is null */
-    int64_t users, dropped_users, most_bytes; /* held at the end; dropped when their window had passed */
+    int64_t rows, past_rows, behaviours;      /* read; behaviours among them */
+    int64_t empty, no_user;                   /* rows with empty lists; those of them whose user is null */
+    int64_t users, dropped_users, most_bytes; /* at the end; users dropped after their window had passed */
     int64_t spilled_bytes;
 };
 
 struct ctr_history;
-/* `past` is borrowed, and read as events come; NULL: the events' own log. Its
- * user and time are the columns of the same names, or of the roles. */
+/* `past` is borrowed and read as events arrive; NULL: the events' own log. Its user and time columns are found by the
+ * same names, or by role. */
 int ctr_history_new(struct ctr_history **h, const struct ctr_schema *events, const struct ctr_batch_source *past,
                     const char *past_name, const struct ctr_history_opts *o, struct ctr_err *err) CTR_MUST;
-/* *s becomes its rows with what h adds: a stage that hands its batches to h. It frees h, of whose schema *s was. */
+/* Replace *s by a stage that adds h's columns to its rows. It frees h, which must have been made for *s's schema. */
 int ctr_history_source(struct ctr_batch_source *s, struct ctr_history *h, struct ctr_err *err) CTR_MUST;
 const struct ctr_schema *ctr_history_schema(const struct ctr_history *h);
 /* The batch must stay valid until ctr_history_next has returned 0. */

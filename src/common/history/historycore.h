@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * historycore: the parts of history. timefeed.c brings the rows of a log into order of time; behaviours.c holds the
- * last behaviours of each user; feedback.c counts by key; history.c reads the columns and writes the lists.
+ * historycore: internal to history. timefeed.c brings the rows of a log into time order; behaviours.c stores the last
+ * behaviours of each user; feedback.c counts by key; history.c reads the columns and writes the lists.
  */
 #ifndef CTR_HISTORYCORE_H
 #define CTR_HISTORYCORE_H
@@ -10,7 +10,7 @@
 #include "common/relation/relation.h"
 #include "common/table/table.h"
 
-/* How long ago, for s <= t; unsigned, so that no two times are too far apart. */
+/* t - s for s <= t; unsigned, so that it cannot overflow. */
 static inline uint64_t ctr_time_age(int64_t t, int64_t s)
 {
     return (uint64_t)t - (uint64_t)s;
@@ -19,21 +19,21 @@ static inline uint64_t ctr_time_age(int64_t t, int64_t s)
 /* ---- timefeed.c: batches of a log in order of time ---- */
 
 struct ctr_timefeed {
-    const char *name; /* of the log, for messages: borrowed; NULL: the events' */
+    const char *name; /* of the log, for messages: borrowed; NULL: the events' log */
     int time;         /* column */
     enum ctr_history_input input;
     int64_t lateness_ms, memory_bytes, batch_rows;
     int threads;
-    struct ctr_schema schema; /* of what comes out */
+    struct ctr_schema schema; /* of the output */
     bool any, finished;
-    int64_t newest;            /* greatest time so far */
-    const struct ctr_batch *b; /* ORDERED: handed over and not given out yet */
+    int64_t newest;            /* latest time so far */
+    const struct ctr_batch *b; /* ORDERED: given but not yet returned */
     struct ctr_sort *sort;     /* being filled (SORT), or emptied */
     bool emptying;
-    struct ctr_batchbuf held, ready; /* LATE: rows that wait for later ones */
+    struct ctr_batchbuf held, ready; /* LATE: rows that wait for possible earlier ones */
     struct ctr_buf idx, times;
-    int64_t given;        /* rows before the batch that is given out next */
-    struct ctr_batch out; /* the same with that number */
+    int64_t given;        /* rows before the next batch returned */
+    struct ctr_batch out; /* the same with that first_row */
     int64_t spilled_bytes;
 };
 int ctr_timefeed_init(struct ctr_timefeed *f, const struct ctr_schema *in, struct ctr_err *err) CTR_MUST;
@@ -44,10 +44,10 @@ int ctr_timefeed_next(struct ctr_timefeed *f, const struct ctr_batch **b, struct
 
 /* ---- behaviours.c: the last behaviours of each user ---- */
 
-/* A behaviour is 2 + values words: its time, a bit a value that is null, the values (bits of a number; a text's
- * number). */
+/* A behaviour is 2 + values words: its time, a bit set of null values, the values (bits of a number; number of a
+ * text). */
 struct ctr_past {
-    uint64_t *word; /* a ring of cap behaviours */
+    uint64_t *word; /* a ring buffer of cap behaviours */
     uint32_t cap, first, n, next_free;
 };
 struct ctr_behaviours {
@@ -56,26 +56,27 @@ struct ctr_behaviours {
     uint64_t window_ms, delay_ms;
     struct ctr_sparse index; /* hash of the user -> 1 + number of a ctr_past */
     struct ctr_buf pasts;
-    uint32_t free;      /* 1 + number of a past that can be used again, or 0 */
+    uint32_t free;      /* 1 + number of a reusable ctr_past, or 0 */
     int64_t ring_bytes; /* of all rings */
     int64_t users, dropped;
-    int64_t swept_bytes; /* held after the last sweep */
+    int64_t swept_bytes; /* bytes held after the last sweep */
 };
 void ctr_behaviours_init(struct ctr_behaviours *u, int values, const struct ctr_history_opts *o);
 void ctr_behaviours_free(struct ctr_behaviours *u);
 int64_t ctr_behaviours_bytes(const struct ctr_behaviours *u);
-/* Drops users without a behaviour that can still be listed at `now`, when there may be many of them. */
+/* Drop users whose behaviours are all too old to be listed at `now`, if there may be many of them. */
 int ctr_behaviours_sweep(struct ctr_behaviours *u, int64_t now, bool must, struct ctr_err *err) CTR_MUST;
-int ctr_behaviours_reserve(struct ctr_behaviours *u, int64_t rows, struct ctr_err *err) CTR_MUST; /* before a batch */
-/* A behaviour of time `now`, the greatest so far; its values are written by the caller. NULL: *rc. */
+int ctr_behaviours_reserve(struct ctr_behaviours *u, int64_t rows,
+                           struct ctr_err *err) CTR_MUST; /* call before a batch */
+/* Add a behaviour of time `now`, the latest so far; the caller writes its values. NULL: failed with *rc. */
 uint64_t *ctr_behaviours_add(struct ctr_behaviours *u, uint64_t user, int64_t now, int *rc, struct ctr_err *err);
-/* What an event sees: n behaviours from number `from` of the ring on, the oldest first. */
+/* The behaviours known to an event: n from index `from` of the ring on, the oldest first. */
 struct ctr_seen {
     const struct ctr_past *past;
     uint32_t from, n;
 };
 struct ctr_seen ctr_behaviours_seen(const struct ctr_behaviours *u, uint64_t user, int64_t t);
-/* Fetches what the rows after row i of a batch will look at. */
+/* Prefetch for the rows after row i of a batch. */
 void ctr_behaviours_ahead(const struct ctr_behaviours *u, const uint64_t *user, int64_t i, int64_t rows);
 static inline const uint64_t *ctr_behaviour(const struct ctr_behaviours *u, const struct ctr_past *p, uint32_t i)
 {
@@ -87,7 +88,7 @@ static inline const uint64_t *ctr_behaviour(const struct ctr_behaviours *u, cons
 struct ctr_texts {
     struct ctr_sparse index; /* hash of the text -> 1 + its number */
     struct ctr_buf bytes;
-    struct ctr_buf start; /* int64_t a text, and where the last one ends */
+    struct ctr_buf start; /* int64_t: start of each text, and the end of the last */
 };
 void ctr_texts_init(struct ctr_texts *x);
 void ctr_texts_free(struct ctr_texts *x);
@@ -103,24 +104,25 @@ struct ctr_counter {
 struct ctr_feedback {
     int keys; /* sets of key columns */
     uint64_t delay_ms;
-    struct ctr_sparse *index; /* a set: hash of the key -> 1 + number of its counter */
+    struct ctr_sparse *index; /* per set: hash of the key -> 1 + number of its counter */
     struct ctr_buf *counter;
     struct ctr_counter all;
-    struct ctr_buf row; /* rows that are not all counted: time, click, number of a counter a set */
+    struct ctr_buf row; /* rows not fully counted yet: time, click, and number of a counter per set */
     uint64_t window_ms;
     bool windowed;
-    int64_t first, known, shown; /* of row: the first that is there, the next to be known, the next to be shown */
+    int64_t first, known,
+        shown; /* indices into row: the first present, the next to become known, the next to become an impression */
     int64_t rows;
 };
-/* window_ms < 0: rows are counted for ever. It is above delay_ms. */
+/* window_ms < 0: count without limit. Otherwise it must exceed delay_ms. */
 int ctr_feedback_init(struct ctr_feedback *f, int keys, uint64_t delay_ms, int64_t window_ms,
                       struct ctr_err *err) CTR_MUST;
 void ctr_feedback_free(struct ctr_feedback *f);
 int64_t ctr_feedback_bytes(const struct ctr_feedback *f);
-int ctr_feedback_reserve(struct ctr_feedback *f, int64_t rows, struct ctr_err *err) CTR_MUST; /* before a batch */
-/* A row of time s with hash[set] keys; room was reserved. */
+int ctr_feedback_reserve(struct ctr_feedback *f, int64_t rows, struct ctr_err *err) CTR_MUST; /* call before a batch */
+/* Add a row of time s with hash[set] keys; room must be reserved. */
 void ctr_feedback_add(struct ctr_feedback *f, int64_t s, bool click, uint64_t *const *hash, int64_t at);
-/* Counts what is known at t. */
+/* Count all rows known at t. */
 void ctr_feedback_until(struct ctr_feedback *f, int64_t t);
 struct ctr_counter ctr_feedback_get(const struct ctr_feedback *f, int set, uint64_t hash);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * image: photographs to vectors: VGG16 from Conv1 to FC6, as "Image Matters" (Ge et al., CIKM 2018, section 4.1)
- * makes the inputs of its image models.
+ * image: converts photographs to vectors: VGG16 from Conv1 to FC6, the inputs of the image models in "Image Matters"
+ * (Ge et al., CIKM 2018, section 4.1).
  *
  *     struct ctr_embedder *e;  const struct ctr_embedded *b;
  *     ctr_embedder_open(&e, &opts, err)                          reads the weights
@@ -9,14 +9,14 @@
  *         … b->n vectors of ctr_embedder_width(e) floats, in the order of the input …
  *     ctr_embedder_free(e)
  *
- * The parts, each of use alone:
+ * The parts can be used separately:
  *   source   files, tar archives, or a column of bytes, as (key, bytes)                    image_source.c, image_tar.c
- *   decode   JPEG and PNG to 8 bit RGB, known by content                                       image_decode.c
- *   prepare  resize, crop, normalise, to the bit as Pillow and torchvision do                  image_prepare.c
+ *   decode   JPEG and PNG to 8 bit RGB, detected by content                                    image_decode.c
+ *   prepare  resize, crop, normalise, with the bits of Pillow and torchvision                   image_prepare.c
  *   tower    the network (Simonyan & Zisserman 2015, configuration D, to the first fully connected layer)
  *                                                                                              image_tower.c
- * While one minibatch is in the network, the next is read and decoded by other threads. On a CPU a vector depends on
- * its image and the weights alone; on a GPU on the device too, and all minibatches have one shape there.
+ * While the network processes one minibatch, other threads read and decode the next. On a CPU a vector depends only on
+ * its image and the weights; on a GPU also on the device, where all minibatches have one shape.
  */
 #ifndef CTR_IMAGE_H
 #define CTR_IMAGE_H
@@ -32,9 +32,9 @@ struct ctr_image {
     uint8_t *rgb;
 };
 /* JPEG: baseline and progressive, grey, YCbCr, RGB, CMYK and YCCK (inverted, as Adobe and Pillow have it). PNG: grey,
- * palette, RGB, of 1 to 16 bits (the high byte counts), interlaced or not; alpha is left out, as Pillow's
- * convert("RGB") does. Orientation and colour profiles are not looked at. CTR_EDATA: this image is bad (of another
- * kind, damaged, cut short, more than max_pixels, of which none is held then), and why. CTR_ENOMEM. */
+ * palette, RGB, of 1 to 16 bits (the high byte is used), interlaced or not; alpha is ignored, as in Pillow's
+ * convert("RGB"). Orientation and colour profiles are ignored. CTR_EDATA: this image is bad (another format, damaged,
+ * truncated, or more than max_pixels, in which case it is not decoded); the message has the reason. CTR_ENOMEM. */
 int ctr_image_decode(struct ctr_image *image, const void *bytes, size_t n, int64_t max_pixels,
                      struct ctr_err *err) CTR_MUST;
 void ctr_image_free(struct ctr_image *image);
@@ -45,12 +45,12 @@ enum ctr_preprocess {
     CTR_PREPROCESS_TORCHVISION, /* (x / 255 - mean) / std, RGB: mean .485 .456 .406, std .229 .224 .225 */
     CTR_PREPROCESS_CAFFE,       /* x - mean, BGR: mean 103.939 116.779 123.68 */
 };
-/* The shorter side becomes side · 8 / 7 (256 for 224) by Pillow's antialiased bilinear filter, the middle side x side
- * is cut out, as torchvision's Resize and CenterCrop do on a Pillow image. out: side x side x 3 floats, a pixel after
- * the other. Only what the crop needs is computed. */
+/* Resizes the shorter side to side · 8 / 7 (256 for 224) with Pillow's antialiased bilinear filter and cuts out the
+ * middle side x side, like torchvision's Resize and CenterCrop on a Pillow image. out: side x side x 3 floats, pixel by
+ * pixel. Computes only what the crop needs. */
 int ctr_image_prepare(const struct ctr_image *image, int side, enum ctr_preprocess how, float *out,
                       struct ctr_err *err) CTR_MUST;
-/* The same before it is normalised: side x side x 3 bytes. */
+/* The same without normalisation: side x side x 3 bytes. */
 int ctr_image_crop(const struct ctr_image *image, int side, uint8_t *out, struct ctr_err *err) CTR_MUST;
 
 /* ---- source ---- */
@@ -58,23 +58,23 @@ int ctr_image_crop(const struct ctr_image *image, int side, uint8_t *out, struct
 struct ctr_image_source;
 struct ctr_image_source_opts {
     const char
-        *column;       /* paths are record streams: the column with the bytes; NULL: they are images and tar archives */
-    const char *key;   /* with column: the column with the keys; NULL: that with the role id */
-    bool integer_keys; /* without column: the stem of a name is an integer */
+        *column;     /* paths are record streams: the column with the bytes; NULL: paths are images and tar archives */
+    const char *key; /* with column: the column of keys; NULL: that with role id */
+    bool integer_keys; /* without column: the stem of the name is an integer */
 };
 struct ctr_image_item {
     const char *key, *name; /* key: the text of the key; name: for messages */
-    const uint8_t *bytes;   /* NULL: it could not be read */
+    const uint8_t *bytes;   /* NULL: not readable */
     size_t n;
-    const char *why; /* bytes NULL: why */
+    const char *why; /* if bytes is NULL: the reason */
 };
-/* Paths are borrowed; none or "-": stdin. Without a column the key is the stem of a name: what is behind the last '/'
+/* Paths are borrowed; none or "-": stdin. Without a column the key is the stem of the name: the part after the last '/'
  * and before the last '.'. */
 int ctr_image_source_open(struct ctr_image_source **s, char *const *paths, int n,
                           const struct ctr_image_source_opts *opts, struct ctr_err *err) CTR_MUST;
-/* 1: *item, borrowed until the next call; 0: end. Directories, links and empty names of an archive are left out. */
+/* 1: *item, borrowed until the next call; 0: end. Directories, links and empty names in an archive are skipped. */
 int ctr_image_source_next(struct ctr_image_source *s, struct ctr_image_item *item, struct ctr_err *err) CTR_MUST;
-/* The field of the keys: utf8 or an integer; name "key" or that of its column. */
+/* The field of the keys: utf8 or an integer, named "key" or like its column. */
 const struct ctr_field *ctr_image_source_key(const struct ctr_image_source *s);
 void ctr_image_source_free(struct ctr_image_source *s);
 
@@ -86,13 +86,12 @@ struct ctr_tar_entry {
     int64_t bytes;
     bool regular;
 };
-/* Reads from fd (borrowed), which begins with the n bytes at `head`. */
+/* Reads from fd (borrowed), after the n bytes at `head`. */
 int ctr_tar_open(struct ctr_tar **t, int fd, const void *head, size_t n, struct ctr_err *err) CTR_MUST;
-bool ctr_tar_is(const void *head, size_t n); /* 512 bytes that are a header of tar */
-/* 1: the next entry, borrowed; 0: the archive's end mark. A header whose sum is wrong, and an end without a mark, are
- * errors. */
+bool ctr_tar_is(const void *head, size_t n); /* is this a tar header (512 bytes)? */
+/* 1: the next entry, borrowed; 0: the archive's end mark. A wrong header checksum and a missing end mark are errors. */
 int ctr_tar_next(struct ctr_tar *t, struct ctr_tar_entry *e, struct ctr_err *err) CTR_MUST;
-/* The contents of the entry that came last; memory grows as bytes come. */
+/* The contents of the last entry; memory grows as bytes arrive. */
 int ctr_tar_read(struct ctr_tar *t, struct ctr_buf *out, struct ctr_err *err) CTR_MUST;
 void ctr_tar_free(struct ctr_tar *t);
 
@@ -100,15 +99,15 @@ void ctr_tar_free(struct ctr_tar *t);
 
 struct ctr_tower;
 /* VGG16's weights under torchvision's names (features.0.weight …, classifier.0.weight) or timm's
- * (pre_logits.fc1.weight), as F32, F16 or BF16; other tensors are left alone. Widths are those of the file: the
- * thirteen convolutions must chain, and FC6's inputs are the last width times s², which makes images of 32 s. Every
- * weight must be finite. The device is borrowed. */
+ * (pre_logits.fc1.weight), as F32, F16 or BF16; other tensors are ignored. Layer widths come from the file: the
+ * thirteen convolutions must fit each other, and FC6's inputs must be the last width times s², for images of side 32 s.
+ * Every weight must be finite. The device is borrowed. */
 int ctr_tower_open(struct ctr_tower **t, const char *path, struct ctr_dev *dev, struct ctr_err *err) CTR_MUST;
-int ctr_tower_side(const struct ctr_tower *t);           /* pixels of an image's side: 224 */
-int64_t ctr_tower_width(const struct ctr_tower *t);      /* numbers of a vector: 4096 */
+int ctr_tower_side(const struct ctr_tower *t);           /* pixels per side of an image: 224 */
+int64_t ctr_tower_width(const struct ctr_tower *t);      /* floats of a vector: 4096 */
 const char *ctr_tower_digest(const struct ctr_tower *t); /* XXH3-128 of the weights, hex */
 enum { CTR_TOWER_IMAGES = 32 };
-/* n <= CTR_TOWER_IMAGES images as ctr_image_prepare gives them, to vectors after ReLU. */
+/* n <= CTR_TOWER_IMAGES images from ctr_image_prepare to vectors, after ReLU. */
 int ctr_tower_forward(struct ctr_tower *t, const float *pixels, int n, float *vectors, struct ctr_err *err) CTR_MUST;
 void ctr_tower_free(struct ctr_tower *t);
 
@@ -119,9 +118,9 @@ struct ctr_embedder_opts {
     struct ctr_tower *tower;         /* borrowed */
     enum ctr_preprocess preprocess;
     int64_t max_pixels;
-    int threads; /* that decode */
+    int threads; /* for decoding */
     bool skip_bad;
-    const struct ctr_strs *known; /* NULL, or keys that are passed over */
+    const struct ctr_strs *known; /* NULL, or keys to skip */
 };
 struct ctr_bad_image {
     char *name, *why;
@@ -131,16 +130,16 @@ struct ctr_embedded {
     const char *const *key;
     const float *vector; /* n x width */
     const struct ctr_bad_image *bad;
-    int n_bad; /* with skip_bad; they have no vector */
+    int n_bad; /* with skip_bad; images without a vector */
 };
 struct ctr_embedder;
 int ctr_embedder_open(struct ctr_embedder **e, const struct ctr_embedder_opts *opts, struct ctr_err *err) CTR_MUST;
-/* 1: *b, borrowed until the next call; 0: end. A key that comes twice is an error. */
+/* 1: *b, borrowed until the next call; 0: end. A repeated key is an error. */
 int ctr_embedder_next(struct ctr_embedder *e, const struct ctr_embedded **b, struct ctr_err *err) CTR_MUST;
-/* Appends a row (key, vector) to rows of that schema. A number beyond float16 is an error. */
+/* Append a row (key, vector) to rows of that schema. A number beyond float16 is an error. */
 int ctr_image_put(struct ctr_batchbuf *rows, const char *key, const float *vector, int64_t width,
                   struct ctr_err *err) CTR_MUST;
-int64_t ctr_embedder_passed_over(const struct ctr_embedder *e); /* images whose keys were known */
+int64_t ctr_embedder_passed_over(const struct ctr_embedder *e); /* images skipped because their keys were known */
 void ctr_embedder_free(struct ctr_embedder *e);
 
 #endif

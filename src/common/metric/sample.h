@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sample: scores with labels and weights, held compactly and put in order of score. Internal to metric/.
+ * sample: scores with labels and weights, stored compactly and sorted by score. Internal to metric/.
  *
- * An entry is a key, the bits of the score (in [0, 1], so that the bits of floats are ordered as they are) shifted left
- * by one, with the class in the lowest bit: 32 bits where every score is a float32, else 64. So a sort by key is a sort
- * by score, with the negatives of a tie before its positives. A row with a fractional label is two entries.
+ * An entry is a key: the bits of the score (in [0, 1], where the bits of floats sort like the floats) shifted left by
+ * one, with the class in the lowest bit: 32 bits if every score is a float32, else 64. So sorting by key sorts by score
+ * and puts the negatives of a tie before its positives. A row with a fractional label is two entries.
  */
 #ifndef CTR_SAMPLE_H
 #define CTR_SAMPLE_H
@@ -23,16 +23,16 @@ struct ctr_sample {
 
 void ctr_sample_free(struct ctr_sample *s);
 int64_t ctr_sample_bytes(const struct ctr_sample *s);
-/* Room for `rows` more rows. */
+/* Reserve room for `rows` more rows. */
 int ctr_sample_reserve(struct ctr_sample *s, int64_t rows, struct ctr_err *err) CTR_MUST;
-/* An empty sample gets n entries of another one, which is not sorted yet, by their numbers. */
+/* Fill an empty sample with n entries of another, unsorted one, given their numbers. */
 int ctr_sample_gather(struct ctr_sample *s, const struct ctr_sample *from, const uint32_t *entry, int64_t n,
                       struct ctr_err *err) CTR_MUST;
-/* One row into room that was reserved, but for the first weight that is not 1, which may fail. */
+/* Add a row to reserved room; only the first weight other than 1 allocates and may fail. */
 int ctr_sample_push_weighted(struct ctr_sample *s, double score, double label, double weight, uint32_t unit,
                              struct ctr_err *err) CTR_MUST;
 
-/* All rows of a batch, with these scores, which are r's or others. unit: NULL unless s->units. */
+/* Add all rows of a batch with these scores, r's own or others. unit: NULL unless s->units. */
 int ctr_sample_push_rows(struct ctr_sample *s, const double *score, const struct ctr_metric_rows *r,
                          const uint32_t *unit, struct ctr_err *err) CTR_MUST;
 
@@ -51,7 +51,7 @@ static inline void ctr_sample_put(struct ctr_sample *s, double score, unsigned p
     s->n++;
 }
 
-/* One row of the common kind: weight 1 and label 0 or 1, in a sample that has no weights yet. */
+/* Add a common row: weight 1 and label 0 or 1, to a sample without weights. */
 static inline void ctr_sample_push_plain(struct ctr_sample *s, double score, unsigned positive, uint32_t unit)
 {
     if (s->units)
@@ -92,11 +92,11 @@ static inline double ctr_sample_weight(const struct ctr_sample *s, int64_t i)
     return s->weight.len ? ((const double *)s->weight.data)[i] : 1;
 }
 
-/* Puts the entries in order of score; entries of one key stay in the order in which they came. */
+/* Sort the entries by score; entries with equal keys keep their order. */
 int ctr_sample_sort(struct ctr_sample *s, struct ctr_err *err) CTR_MUST;
-int64_t ctr_sample_sort_bytes(const struct ctr_sample *s); /* needed besides, while it sorts */
+int64_t ctr_sample_sort_bytes(const struct ctr_sample *s); /* additional memory for sorting */
 
-/* Pairs of a 64-bit key and 8 bytes that go with it, sorted by key, stable; tmp has room for n. */
+/* Pairs of a 64-bit key and 8 bytes, sorted stably by key; tmp has room for n. */
 struct ctr_pair {
     uint64_t key;
     union {
@@ -105,16 +105,16 @@ struct ctr_pair {
     };
 };
 void ctr_pair_sort(struct ctr_pair *a, struct ctr_pair *tmp, int64_t n);
-uint64_t *ctr_key_sort(uint64_t *a, uint64_t *tmp, int64_t n); /* where the result is: a or tmp */
+uint64_t *ctr_key_sort(uint64_t *a, uint64_t *tmp, int64_t n); /* location of the result: a or tmp */
 
-/* Groups of equal score of a sorted sample, ascending:  while (ctr_ties_next(&t)) …
- * Start with { .s = sample }. */
+/* Iterates over groups of equal score in a sorted sample, ascending: while (ctr_ties_next(&t)) … Start with { .s =
+ * sample }. */
 struct ctr_ties {
     const struct ctr_sample *s;
     int64_t i;          /* the entry after the group */
     double score;       /* of the group */
     double neg, pos;    /* weights */
-    int64_t entries[2]; /* of negatives, of positives, that weigh more than 0 */
+    int64_t entries[2]; /* negatives and positives with weight above 0 */
 };
 static inline bool ctr_ties_next(struct ctr_ties *t)
 {
@@ -140,11 +140,11 @@ static inline bool ctr_ties_next(struct ctr_ties *t)
     return i > first;
 }
 
-/* Counts the pairs that positives win, by keys in order. The negatives of a tie come before its positives, so at a
- * positive both are known, how many negatives are below the tie and how many up to its end. At most UINT32_MAX keys:
- * twice the wins are below 2^63. */
+/* Counts the pairs that positives win, reading keys in order. The negatives of a tie come before its positives, so at a
+ * positive the numbers of negatives below the tie and up to its end are known. At most UINT32_MAX keys, so that twice
+ * the wins stay below 2^63. */
 struct ctr_wins {
-    uint64_t tie, wins;       /* the last score's bits; twice the pairs */
+    uint64_t tie, wins;       /* bits of the last score; twice the pairs */
     uint32_t below, neg, pos; /* negatives below the tie; so far */
     uint32_t unused;
 };
@@ -167,7 +167,7 @@ static inline double ctr_wins_auc(const struct ctr_wins *w)
     return w->neg && w->pos ? (double)w->wins / 2 / ((double)w->neg * (double)w->pos) : NAN;
 }
 
-/* Exact AUC of a sorted sample; NaN when a class has no weight. */
+/* Exact AUC of a sorted sample; NaN if a class has no weight. */
 double ctr_sample_auc(const struct ctr_sample *s);
 
 #endif

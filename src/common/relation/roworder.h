@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * roworder: order and equality of rows in the row-wise form, sorting of references to them, spilling of sorted runs to
- * an unlinked temporary, and merging of runs.
+ * roworder: order and equality of rows in the row-wise form, sorting references to them, spilling sorted runs to an
+ * unlinked temporary, and merging runs.
  *
  * The order: keys one after another, ascending or descending; numbers by value (-0 equals 0), texts by bytes, false
  * before true; NaN after numbers and nulls last in both directions. The first 16 bytes of a normalised key (a prefix
- * whose unsigned order agrees with the order of rows) settle most comparisons without touching the row.
+ * whose unsigned order agrees with the order of rows) decide most comparisons without reading the row.
  */
 #ifndef CTR_ROWORDER_H
 #define CTR_ROWORDER_H
@@ -19,12 +19,12 @@ struct ctr_roworder {
         bool descending;
     } * key;
     int n;
-    bool by_tag; /* by the tag alone; it is the whole prefix */
+    bool by_tag; /* only by the tag, which is the whole prefix */
     bool exact;  /* equal prefixes mean equal keys */
 };
 
-/* Keys "a,b:desc" (each of the list may hold several). Resolves the columns; an unknown one, one twice, or a list is an
- * error. */
+/* Keys "a,b:desc" (each list element may hold several). Resolves the columns; errors: an unknown column, a repeated
+ * one, or a list. */
 int ctr_roworder_init(struct ctr_roworder *o, const struct ctr_rowformat *f, const struct ctr_schema *s,
                       const struct ctr_strs *keys, struct ctr_err *err) CTR_MUST;
 void ctr_roworder_free(struct ctr_roworder *o);
@@ -62,8 +62,8 @@ struct ctr_spill {
 };
 void ctr_spill_init(struct ctr_spill *s, size_t buf_bytes);
 void ctr_spill_free(struct ctr_spill *s);
-int ctr_spill_begin(struct ctr_spill *s, struct ctr_err *err) CTR_MUST; /* a new run */
-int ctr_spill_flush(struct ctr_spill *s, struct ctr_err *err) CTR_MUST; /* before it is read */
+int ctr_spill_begin(struct ctr_spill *s, struct ctr_err *err) CTR_MUST; /* start a new run */
+int ctr_spill_flush(struct ctr_spill *s, struct ctr_err *err) CTR_MUST; /* call before reading it */
 int ctr_spill_room(struct ctr_spill *s, size_t n, struct ctr_err *err) CTR_MUST;
 static inline int ctr_spill_row(struct ctr_spill *s, const uint8_t *row, struct ctr_err *err)
 {
@@ -88,8 +88,8 @@ struct ctr_merge_source {
     int fd;
     struct ctr_run run;
 };
-/* Sources in order: equal keys come from the first source first. `o` and the files are borrowed. One source: a plain
- * read. */
+/* Sources in order: of equal keys, the first source's rows come first. `o` and the files are borrowed. With one source
+ * it just reads. */
 int ctr_merge_open(struct ctr_merge **m, const struct ctr_roworder *o, const struct ctr_merge_source *src, int n,
                    size_t buf_bytes, struct ctr_err *err) CTR_MUST;
 /* Up to `max` rows, valid until the next call; 0 at the end. */

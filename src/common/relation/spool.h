@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * spool: a stream kept in an unlinked temporary file, to be read a second time. Private to stages that need two passes
- * over a pipe. */
+ * spool: stores a stream in an unlinked temporary file, to read it a second time. Private to stages that need two
+ * passes over a pipe. */
 #ifndef CTR_SPOOL_H
 #define CTR_SPOOL_H
 
@@ -10,7 +10,7 @@
 struct ctr_spool;
 int ctr_spool_new(struct ctr_spool **s, const struct ctr_schema *schema, struct ctr_err *err) CTR_MUST;
 int ctr_spool_batch(struct ctr_spool *s, const struct ctr_batch *b, struct ctr_err *err) CTR_MUST;
-/* No more batches: *r reads them back; the caller frees it before the spool. */
+/* After the last batch: *r reads them back; the caller frees it before the spool. */
 int ctr_spool_reread(struct ctr_spool *s, struct ctr_reader **r, struct ctr_err *err) CTR_MUST;
 void ctr_spool_free(struct ctr_spool *s);
 

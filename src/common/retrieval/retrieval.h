@@ -1,42 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * retrieval: vectors of users and ads, as ctr-predict --tower writes them, put together again: scores of pairs, and the
- * best ads of each user by brute force.
+ * retrieval: combines vectors of users and ads written by ctr-predict --tower: scores of pairs, and the best ads of
+ * each user by brute force.
  *
  *     score = sigmoid(<user, ad> + bias)      s = fmaf(user[c], ad[c], s) for c = 0, 1, …, then s + bias
  *
- * That is what the whole model computes behind its towers, so that scores have its bits. A stream of vectors has one
+ * The whole model computes the same after its towers, so scores have equal bits. A stream of vectors has one
  * fixed_size_list<float32> column with ctr.tower (user or ad), ctr.tower_model and ctr.tower_bias; vectors of two
- * models, or of one side twice, are refused. */
+ * models, or of the same side twice, are refused. */
 #ifndef CTR_RETRIEVAL_H
 #define CTR_RETRIEVAL_H
 
 #include "common/stream/stream.h"
 
-/* The column of vectors in a schema, from what it says of itself. */
+/* The vector column of a schema, with its metadata. */
 struct ctr_vectors {
     int column;
     int32_t width;
-    char model[32]; /* as the column says it */
+    char model[32]; /* from the column's metadata */
     float bias;
 };
 /* `side`: user or ad. `name`: of the stream, for messages. */
 int ctr_vectors_find(struct ctr_vectors *v, const struct ctr_schema *s, const char *side, const char *name,
                      struct ctr_err *err) CTR_MUST;
-/* Are both of one model? */
+/* Are both from one model? */
 int ctr_vectors_fit(const struct ctr_vectors *user, const struct ctr_vectors *ad, struct ctr_err *err) CTR_MUST;
 
 /* ---- scores of pairs: dot.c ---- */
 
 struct ctr_dot_opts {
-    const char *keys;        /* "USER[=COLUMN],AD[=COLUMN]": columns of the pairs, and of users and ads where they are
-                                called otherwise */
+    const char *keys; /* "USER[=COLUMN],AD[=COLUMN]": columns of the pairs, and of users and ads if named differently */
     const char *users, *ads; /* names, for messages */
-    int64_t memory_bytes;    /* of each side; 0: a quarter of the machine's; what is more goes to temporaries */
+    int64_t memory_bytes;    /* per side; 0: a quarter of the machine's; larger data goes to temporaries */
     int threads;
 };
-/* *pairs becomes its rows with `score`, as ctr-predict adds it. It takes all three sources over, also where it fails. A
- * key that comes twice among users or ads, and a pair whose user or ad has no vector, are errors. */
+/* Replace *pairs by its rows with `score`, as from ctr-predict. It takes over all three sources, even if it fails.
+ * Errors: a repeated key among users or ads, and a pair whose user or ad has no vector. */
 int ctr_dot_source(struct ctr_batch_source *pairs, struct ctr_batch_source *users, struct ctr_batch_source *ads,
                    const struct ctr_dot_opts *o, struct ctr_err *err) CTR_MUST;
 
@@ -46,10 +45,9 @@ struct ctr_top_ads_opts {
     int64_t k;
     const char *users, *ads; /* names, for messages */
     int threads;
-    const char
-        *device; /* as in compute.h; a GPU adds up in an order of its own, so that bits may differ from a CPU's */
+    const char *device; /* as in compute.h; a GPU sums in its own order, so bits may differ from a CPU's */
     int64_t device_memory;
-    int64_t memory_bytes; /* 0: no bound; ads are held: their vectors and their other columns */
+    int64_t memory_bytes; /* 0: no limit; it stores the ads: their vectors and other columns */
 };
 struct ctr_top_ads;
 /* Reads `ads` to its end and takes it over, also where it fails. `users`: schema of the rows that will come. Two rows
@@ -57,10 +55,10 @@ struct ctr_top_ads;
 int ctr_top_ads_new(struct ctr_top_ads **t, const struct ctr_schema *users, struct ctr_batch_source *ads,
                     const struct ctr_top_ads_opts *o, struct ctr_err *err) CTR_MUST;
 void ctr_top_ads_free(struct ctr_top_ads *t);
-/* The user's columns but the vector; rank (int32, from 1); the ad's columns but the vector; score. */
+/* The user's columns without the vector; rank (int32, from 1); the ad's columns without the vector; score. */
 const struct ctr_schema *ctr_top_ads_schema(const struct ctr_top_ads *t);
-/* A batch of users; then the min(k, ads) best ads of each, in order: ctr_top_ads_next returns 1 until all were handed
- * out. Of equal products the ad that comes first in the stream is the better one. *b is borrowed until the next call.
+/* Give a batch of users; then ctr_top_ads_next returns the min(k, ads) best ads of each, in order: 1 until all are
+ * returned. Among equal products the ad that is first in the stream ranks higher. *b is borrowed until the next call.
  */
 int ctr_top_ads_batch(struct ctr_top_ads *t, const struct ctr_batch *users, struct ctr_err *err) CTR_MUST;
 int ctr_top_ads_next(struct ctr_top_ads *t, const struct ctr_batch **b, struct ctr_err *err) CTR_MUST;

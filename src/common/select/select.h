@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * select: what ctr-select does to a stream, in this order: --where, --add, --explode, --columns; and which rows --head
- * and --tail take.
+ * select: the operations of ctr-select, in this order: --where, --add, --explode, --columns; and the rows selected by
+ * --head and --tail.
  *
  *     ctr_select_new(&s, &spec, schema, err)           the whole schema of the input
- *     ctr_reader_project(r, s's inputs)                ctr_select_inputs: only these columns are looked at
+ *     ctr_reader_project(r, s's inputs)                ctr_select_inputs: read only these columns
  *     ctr_select_batch(s, in, &out, &taken, err)       out is borrowed until the next call
  */
 #ifndef CTR_SELECT_H
@@ -17,8 +17,8 @@ struct ctr_select_spec {
     const struct ctr_strs *add; /* NAME=EXPR, in order */
     const char *explode;        /* "a,b": lists aligned item by item */
     const char *columns;
-    bool mark;   /* keep the rows that --where leaves out, and mark them in `taken` */
-    bool decode; /* the rows will outlive their batch: no dictionaries in the result */
+    bool mark;   /* keep the rows that --where excludes, and mark the others in `taken` */
+    bool decode; /* results outlive their batch: decode dictionaries */
 };
 
 struct ctr_select;
@@ -26,16 +26,16 @@ int ctr_select_new(struct ctr_select **s, const struct ctr_select_spec *spec, co
                    struct ctr_err *err) CTR_MUST;
 void ctr_select_free(struct ctr_select *s);
 const struct ctr_schema *ctr_select_schema(const struct ctr_select *s);
-/* The columns of the input that are needed, ascending: batches come projected to these. */
+/* The input columns it needs, ascending: project batches to these. */
 const int *ctr_select_inputs(const struct ctr_select *s, int *n);
-/* *taken: a byte a row of *out, or NULL: all of them (always without spec.mark). */
+/* *taken: one byte per row of *out, or NULL: all rows (always without spec.mark). */
 int ctr_select_batch(struct ctr_select *s, const struct ctr_batch *in, const struct ctr_batch **out,
                      const uint8_t **taken, struct ctr_err *err) CTR_MUST;
 /* Rows that --explode dropped because their list was null or empty. */
 int64_t ctr_select_empty(const struct ctr_select *s);
 
-/* *s becomes the rows of *s as the spec (without mark and decode) makes them: a stage that reads the columns it needs.
- * *stage, which may be NULL, is for ctr_select_empty, until *s is closed. */
+/* Replace *s by a stage that applies the spec (without mark and decode) and reads only the columns it needs. *stage
+ * (may be NULL) is valid for ctr_select_empty until *s is closed. */
 int ctr_select_source(struct ctr_batch_source *s, const struct ctr_select_spec *spec, struct ctr_select **stage,
                       struct ctr_err *err) CTR_MUST;
 
@@ -51,7 +51,7 @@ struct ctr_picks {
 int ctr_columns_parse(struct ctr_picks *out, const char *list, const struct ctr_schema *s,
                       struct ctr_err *err) CTR_MUST;
 void ctr_picks_free(struct ctr_picks *p);
-/* Takes `…` off a name; the result goes to `out`. */
+/* Remove `…` quotes from a name; the result goes to `out`. */
 int ctr_unquote_name(struct ctr_buf *out, const char *p, size_t n, struct ctr_err *err) CTR_MUST;
 
 /* --head N|P%, --tail N|P% */
@@ -60,8 +60,8 @@ struct ctr_cut {
     int64_t n; /* rows, or millionths of a per cent */
 };
 int ctr_cut_parse(struct ctr_cut *c, const char *option, const char *text, struct ctr_err *err) CTR_MUST;
-/* Rows [from, to) of `total` that head, then tail of the head, take. Parts are cut so that head P% and tail (100-P)%
- * are together the whole, each row once. */
+/* Rows [from, to) of `total` selected by head, then tail within the head. Rounding is such that head P% and tail
+ * (100-P)% together select each row exactly once. */
 void ctr_cut_range(const struct ctr_cut *head, const struct ctr_cut *tail, int64_t total, int64_t *from, int64_t *to);
 
 #endif

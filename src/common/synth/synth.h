@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * synth: a synthetic world of users, ads, campaigns, impressions and clicks, written as the text logs that a real
- * system would leave. Every value is a function of the seed and of what it belongs to (a user, an ad, a row), through
- * counter-based random numbers and without libm, so that a seed gives the same bytes everywhere.
+ * synth: a synthetic world of users, ads, campaigns, impressions and clicks, written as text logs like those of a real
+ * system. Every value is a function of the seed and of its entity (a user, an ad, a row), through counter-based random
+ * numbers and without libm, so that a seed gives the same bytes everywhere.
  */
 #ifndef CTR_SYNTH_H
 #define CTR_SYNTH_H
@@ -17,7 +17,7 @@ struct ctr_synth_opts {
     bool photos;                               /* ads come and go, and part of the truth is in their photographs */
 };
 
-/* The logs, in the order of ctr_synth_files[]. The last two are written with `photos` alone. */
+/* The logs, in the order of ctr_synth_files[]. The last two only with `photos`. */
 enum ctr_synth_file {
     CTR_SYNTH_USERS,
     CTR_SYNTH_ADS,
@@ -33,12 +33,12 @@ int ctr_synth_nfiles(const struct ctr_synth_opts *opts);
 
 /* Truth (log-odds): bias + user + ad + campaign + referrer + hour + os - position, plus pairs: interest with category,
  * gender with category, age band with category, city with category. The bias is set so that the mean probability is
- * click_rate. With photos also what ctr_synth_appeal (synth_photos.h) says. Clicks are drawn from it, and follow their
- * impression by seconds to more than an hour. */
+ * click_rate. With photos it also includes ctr_synth_appeal (synth_photos.h). Clicks are drawn from it, and follow
+ * their impression by seconds to more than an hour. */
 struct ctr_synth;
 int ctr_synth_new(struct ctr_synth **s, const struct ctr_synth_opts *opts, struct ctr_err *err) CTR_MUST;
 void ctr_synth_free(struct ctr_synth *s);
-/* Impressions and clicks go out together, both in the order of their own time. `progress` may be NULL. */
+/* Write impressions and clicks, each in time order. `progress` may be NULL. */
 int ctr_synth_write(struct ctr_synth *s, struct ctr_out *out[CTR_SYNTH_NFILES],
                     void (*progress)(void *ctx, int64_t rows), void *ctx, struct ctr_err *err) CTR_MUST;
 int64_t ctr_synth_clicks(const struct ctr_synth *s); /* written so far */

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tensor: reading arrays of numbers from files of deep learning libraries: safetensors
+ * tensor: reads arrays of numbers from files of deep learning libraries: safetensors
  * (https://github.com/huggingface/safetensors: 8 bytes of length, a JSON header, the data) and NumPy's npy
- * (https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html), known by content.
+ * (https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html), detected by content.
  *
  *     struct ctr_tensors *f;
  *     ctr_tensors_open(&f, "vgg16.safetensors", err)
- *     const struct ctr_tensor *t = ctr_tensors_find(f, "features.0.weight");      NULL: there is none
+ *     const struct ctr_tensor *t = ctr_tensors_find(f, "features.0.weight");      NULL: not found
  *     ctr_tensors_floats(f, t, from, n, out, err)                                 n elements as float
  *     ctr_tensors_free(f)
  *
- * Everything that a header says is checked against the length of the file before memory is taken: a header that lies,
- * holes, overlaps and bytes behind the last tensor are errors (CTR_EDATA). Arrays are in C order, little-endian.
+ * The header is checked against the length of the file before memory is allocated: inconsistent headers, holes,
+ * overlaps and bytes after the last tensor are errors (CTR_EDATA). Arrays are in C order, little-endian.
  *
  * As rows, for ctr-import: every tensor whose first dimension is the number of rows is a column.
  *
@@ -26,8 +26,8 @@
 
 enum { CTR_TENSOR_RANK = 8 };
 
-/* A type of elements: its name in safetensors, its bytes, and the type of a column of them (BF16: float32, which holds
- * it exactly). */
+/* An element type: its name in safetensors, its bytes, and the column type (BF16: float32, which represents it
+ * exactly). */
 struct ctr_dtype {
     const char *name;
     int bytes;
@@ -36,7 +36,7 @@ struct ctr_dtype {
 };
 
 struct ctr_tensor {
-    char *name; /* of npy: "value" */
+    char *name; /* npy: "value" */
     const struct ctr_dtype *dtype;
     int rank;
     int64_t shape[CTR_TENSOR_RANK];
@@ -53,23 +53,22 @@ const struct ctr_tensor *ctr_tensors_at(const struct ctr_tensors *f, int i); /* 
 const struct ctr_tensor *ctr_tensors_find(const struct ctr_tensors *f, const char *name);
 /* "F32 [64, 3, 3, 3]"; returns out. */
 const char *ctr_tensor_text(const struct ctr_tensor *t, char *out, size_t size);
-/* Elements [from, from + n) as they lie in the file. A file that became shorter is an error. */
+/* Elements [from, from + n) as stored in the file. A file that has become shorter is an error. */
 int ctr_tensors_read(const struct ctr_tensors *f, const struct ctr_tensor *t, int64_t from, int64_t n, void *out,
                      struct ctr_err *err) CTR_MUST;
-/* The same as floats. F16, BF16 and F32 only: others are CTR_EDATA, for a float does not hold them. */
+/* The same as floats. Only F16, BF16 and F32; others are CTR_EDATA, because float cannot represent them. */
 int ctr_tensors_floats(const struct ctr_tensors *f, const struct ctr_tensor *t, int64_t from, int64_t n, float *out,
                        struct ctr_err *err) CTR_MUST;
 
-/* Rows of the tensors `names` (owned by the caller; "NAME" or "NAME=TENSOR"), or, NULL, of all. They must have the same
- * first dimension; what lies behind it makes a fixed_size_list, [n] alone a number. */
+/* The rows of the tensors `names` (owned by the caller; "NAME" or "NAME=TENSOR"), or, if NULL, of all. Their first
+ * dimensions must be equal; the other dimensions form a fixed_size_list; shape [n] gives numbers. */
 struct ctr_tensor_rows;
 int ctr_tensor_rows_open(struct ctr_tensor_rows **r, const char *path, const struct ctr_strs *names, int64_t batch_rows,
                          struct ctr_err *err) CTR_MUST;
 const struct ctr_schema *ctr_tensor_rows_schema(const struct ctr_tensor_rows *r);
-/* "images [100, 3, 7, 7]": the first column of more than two dimensions, which becomes a list of all behind the first;
- * or NULL. */
+/* "images [100, 3, 7, 7]": the first column with more than two dimensions, flattened to one list per row; or NULL. */
 const char *ctr_tensor_rows_flattened(const struct ctr_tensor_rows *r);
-/* Before the first next: the column of that name has the role. */
+/* Before the first next: give the column of that name a role. */
 int ctr_tensor_rows_role(struct ctr_tensor_rows *r, const char *name, enum ctr_role role, struct ctr_err *err) CTR_MUST;
 int ctr_tensor_rows_next(struct ctr_tensor_rows *r, const struct ctr_batch **b, struct ctr_err *err) CTR_MUST;
 void ctr_tensor_rows_free(struct ctr_tensor_rows *r);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tensors: a file of tensors while it is opened, and the two formats. */
+ * tensors: internal: a file of tensors while it is opened, and the two formats. */
 #ifndef CTR_TENSORS_H
 #define CTR_TENSORS_H
 
@@ -14,11 +14,11 @@ struct ctr_tensors {
     int n, cap;
 };
 
-/* The headers: they fill in f->t. `head` is the beginning of the file, `n` bytes of it. */
+/* Parse the headers into f->t. `head` is the first `n` bytes of the file. */
 int ctr_safetensors_head(struct ctr_tensors *f, const uint8_t *head, size_t n, struct ctr_err *err) CTR_MUST;
 int ctr_npy_head(struct ctr_tensors *f, const uint8_t *head, size_t n, struct ctr_err *err) CTR_MUST;
 
-/* A tensor of these shape and type; its name is copied. Checks the product of the shape. */
+/* Add a tensor of this shape and type; its name is copied. Checks the product of the shape. */
 int ctr_tensors_add(struct ctr_tensors *f, const struct ctr_tensor *t, const char *name, size_t n,
                     struct ctr_err *err) CTR_MUST;
 const struct ctr_dtype *ctr_dtype_find(const char *name, size_t n);
