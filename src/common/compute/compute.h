@@ -1,51 +1,51 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * compute: the operations that models are made of, behind one table, on several back ends.
+ * compute: the operations of which models consist, behind one table, on several back ends.
  *
  *     struct ctr_dev *dev;
  *     ctr_dev_open(&dev, &(struct ctr_dev_want){ .device = "cpu", .threads = 2 }, err);
  *     struct ctr_mem *x = NULL, …;
  *     ctr_mem_new(&x, dev, rows * in * 4, err);                                         // 64-byte aligned, zeroed
  *     ctr_mem_write(x, 0, host, rows * in * 4, err);
- *     // Y[rows x out] = prelu(X[rows x in] · W[out x in]' + b), and what is before prelu kept for the gradient:
+ *     // Y[rows x out] = prelu(X[rows x in] · W[out x in]' + b), keeping the input of prelu for the gradient:
  *     ctr_dev_gemm(dev, &(struct ctr_dev_gemm){ .a = ctr_mat(x, rows, in), .b = ctr_mat(w, out, in), .tb = true,
  *                                               .c = ctr_mat(y, rows, out), .bias = ctr_vec(b, out),
  *                                               .act = { .kind = CTR_ACT_PRELU, .alpha = ctr_vec(alpha, out) },
  *                                               .pre = ctr_mat(z, rows, out) }, err);
- *     ctr_mem_read(y, 0, host, bytes, err);                                             // waits for what is queued
+ *     ctr_mem_read(y, 0, host, bytes, err);                                             // waits for queued operations
  *
- * An operation is ctr_dev_NAME(dev, &(struct ctr_dev_NAME){ … }, err): members that are left out (zero) mean "none".
- * It checks shapes and bounds (CTR_EUSAGE, naming the operation, the operand and both shapes, and nothing was done) and
- * calls the slot of the back end's const struct ctr_ops. Every back end fills every slot (tests/compute):
+ * An operation is ctr_dev_NAME(dev, &(struct ctr_dev_NAME){ … }, err): omitted (zero) members mean "none". It checks
+ * shapes and bounds (CTR_EUSAGE names the operation, the operand and both shapes; nothing is computed) and calls the
+ * slot of the back end's const struct ctr_ops. Every back end fills every slot (tests/compute):
  *
- *   reference  plain C, accumulators of double, no threads: the judge of the others; never chosen by a tool
- *   cpu        own kernels for AVX-512, AVX2+FMA and plain C, with the same bits on each and for any thread count
- *   onednn     cpu, with gemm by oneDNN (libdnnl, opened at run time): may be faster, other bits
- *   cuda       lib/ctr/ctr-cuda.so: cuBLAS and own kernels; opened for device "gpu" and "auto" alone
+ *   reference  plain C, accumulators of double, no threads: the standard for the others; tools never choose it
+ *   cpu        own kernels for AVX-512, AVX2+FMA and plain C, with the same bits for each and for any thread count
+ *   onednn     cpu, with gemm by oneDNN (libdnnl, opened at run time): sometimes faster, other bits
+ *   cuda       lib/ctr/ctr-cuda.so: cuBLAS and own kernels; opened only for devices "gpu" and "auto"
  *
- * Views. struct ctr_mat is a row-major matrix of float in a ctr_mem: element (i, j) lies at float number
- * at + i * stride + j. struct ctr_vec is a dense run of n elements of 4 or 8 bytes, from ELEMENT number `at` (of that
- * size); the member's comment gives its type: f32, f64, i32, u32, u64. A view with mem NULL is none. Views are plain
- * values and own nothing. Sizes of 0 are fine everywhere. Outputs must not overlap inputs unless "in place" is said.
+ * Views. struct ctr_mat is a row-major matrix of float in a ctr_mem: element (i, j) is float number at + i * stride +
+ * j. struct ctr_vec is a dense run of n elements of 4 or 8 bytes, starting at ELEMENT number `at` (of that size); the
+ * member's comment gives its type: f32, f64, i32, u32, u64. A view with mem NULL is none. Views are plain values and
+ * own nothing. Sizes of 0 are valid everywhere. Outputs must not overlap inputs unless the comment says "in place".
  *
- * What results may depend on. cpu: on nothing but the inputs: each element of gemm's C is one sequential chain of fmaf,
- * all sums run in a fixed order, so that a row's result does not depend on the other rows of the call, nor on their
- * number, nor on threads or kernels. cuda: the same bytes on the same device; gemm's rows keep that only for calls of
- * equal shape. Denormals are flushed to zero by definition. NaN and infinity propagate as in IEEE 754.
+ * What results may depend on. cpu: only the inputs: each element of gemm's C is one sequential chain of fmaf, and all
+ * sums run in a fixed order, so a row's result does not depend on the other rows of the call or their number, on
+ * threads or on kernels. cuda: the same bytes on the same device; for gemm, rows are independent of the others only
+ * between calls of equal shape. Denormals are flushed to zero by definition. NaN and infinity propagate as in IEEE 754.
  *
- * Order. Operations of a device run in the order of the calls; a GPU queues them and returns, so that an error of
- * running (not of shapes) may come from a later call or from ctr_dev_sync. Calls into one device come from one thread
- * at a time; devices are independent. After CTR_ESYS or CTR_ENOMEM outputs are undefined and the device can be freed.
+ * Order. Operations of a device run in call order; a GPU queues them and returns, so a run-time error (not one of
+ * shapes) may be reported by a later call or by ctr_dev_sync. Only one thread at a time may call into a device; devices
+ * are independent. After CTR_ESYS or CTR_ENOMEM the outputs are undefined; the device can only be freed.
  *
- * Ownership. ctr_mem belongs to the caller, lives on one device and is freed before it; operations allocate nothing
- * that the caller frees. Scratch is the device's, grows on demand and counts as its memory.
+ * The caller owns each ctr_mem, which lives on one device and must be freed before it; operations allocate nothing for
+ * the caller to free. The device owns scratch memory, which grows on demand and counts as its memory.
  */
 #ifndef CTR_COMPUTE_H
 #define CTR_COMPUTE_H
 
 #include "common/base/base.h"
 
-struct ctr_dev; /* an open device: back end, its threads or its queue, scratch */
+struct ctr_dev; /* an open device: back end, its threads or queue, scratch memory */
 struct ctr_mem; /* bytes on a device */
 
 /* ---- devices: device.c ---- */
@@ -54,59 +54,60 @@ struct ctr_dev_want {
     const char *device;   /* "cpu" (also NULL), "gpu", "auto": a GPU if the plug-in opens, else the CPU; "reference" */
     int threads;          /* CPU; at least 1 */
     const char *gemm;     /* "exact"; CPU: "onednn", other bits; GPU: "tf32", inputs of 10 bits; NULL: $CTR_GEMM */
-    int64_t memory_bytes; /* of the device at most (--device-memory), beside cuBLAS' 32 MiB; 0: what it has */
-    bool profile;         /* wait after each operation and add up its time: ctr_dev_seconds */
+    int64_t memory_bytes; /* limit (--device-memory) without cuBLAS' 32 MiB; 0: all of the device */
+    bool profile;         /* wait after each operation and sum its time: ctr_dev_seconds */
     const char *plugin;   /* NULL: $CTR_CUDA_PLUGIN, ../lib/ctr/ctr-cuda.so beside the program, then the library path */
 };
 
-/* "gpu": an error when there is no plug-in, one of another version, no driver, or no device, and it says which. No
- * silent fall-back: "auto" on a CPU tells why in ctr_dev_note. gemm "onednn" without libdnnl: an error. */
+/* "gpu" fails, with the reason, without a plug-in of this version, a driver or a device. There is no silent fall-back:
+ * "auto" on a CPU gives the reason in ctr_dev_note. gemm "onednn" without libdnnl fails. */
 int ctr_dev_open(struct ctr_dev **dev, const struct ctr_dev_want *want, struct ctr_err *err) CTR_MUST;
 void ctr_dev_free(struct ctr_dev *dev);
 
-const char *ctr_dev_name(const struct ctr_dev *dev);    /* "cpu", "cuda", …: the back end */
-const char *ctr_dev_title(const struct ctr_dev *dev);   /* "cpu: avx512, 2 threads", "cuda: NVIDIA H200 (sm_90), …" */
-const char *ctr_dev_note(const struct ctr_dev *dev);    /* what -v should say about the choice, or "" */
-bool ctr_dev_is_host(const struct ctr_dev *dev);        /* its memory is the host's: ctr_mem_host works */
-int64_t ctr_dev_memory(const struct ctr_dev *dev);      /* bytes allocated now, scratch included */
-int64_t ctr_dev_memory_free(const struct ctr_dev *dev); /* what can still be allocated, about; INT64_MAX: no bound */
-/* A CPU's threads, for the caller's own work between operations; NULL: it has none. */
+const char *ctr_dev_name(const struct ctr_dev *dev);  /* the back end: "cpu", "cuda", … */
+const char *ctr_dev_title(const struct ctr_dev *dev); /* "cpu: avx512, 2 threads", "cuda: NVIDIA H200 (sm_90), …" */
+const char *ctr_dev_note(const struct ctr_dev *dev);  /* explanation of the choice, for -v, or "" */
+bool ctr_dev_is_host(const struct ctr_dev *dev);      /* its memory is host memory: ctr_mem_host works */
+int64_t ctr_dev_memory(const struct ctr_dev *dev);    /* bytes allocated now, including scratch */
+int64_t
+ctr_dev_memory_free(const struct ctr_dev *dev); /* an estimate of what can still be allocated; INT64_MAX: no limit */
+/* The threads of a CPU device, for the caller's own work between operations; NULL: none. */
 struct ctr_pool *ctr_dev_pool_of(const struct ctr_dev *dev);
 
-/* Wait until everything queued is done; errors of running come out here. */
+/* Wait for all queued operations; returns their run-time errors. */
 int ctr_dev_sync(struct ctr_dev *dev, struct ctr_err *err) CTR_MUST;
 
 /* ---- memory: device.c ---- */
 
-/* Zeroed, 64-byte aligned, readable 64 bytes past its end. CTR_ENOMEM names what was needed, what is free, and
+/* Zeroed, 64-byte aligned, readable 64 bytes past its end. CTR_ENOMEM names the bytes needed, the bytes free, and
  * --device-memory. */
 int ctr_mem_new(struct ctr_mem **m, struct ctr_dev *dev, size_t bytes, struct ctr_err *err) CTR_MUST;
-/* At least `bytes`: kept if it is large enough, else a new one, at least half as large again (contents are lost). *m
- * may be NULL. */
+/* Ensure at least `bytes`: keeps a large enough *m, else replaces it by one at least half as large again, without the
+ * contents. *m may be NULL. */
 int ctr_mem_grow(struct ctr_mem **m, struct ctr_dev *dev, size_t bytes, struct ctr_err *err) CTR_MUST;
-/* At least `bytes`, a quarter more where it is a new one; the first `used` bytes are kept. */
+/* Ensure at least `bytes`, with a quarter more if newly allocated; keeps the first `used` bytes. */
 int ctr_mem_keep(struct ctr_mem **m, struct ctr_dev *dev, size_t used, size_t bytes, struct ctr_err *err) CTR_MUST;
 void ctr_mem_free(struct ctr_mem *m);
-/* The memory of another device of the same back end and hardware as one of this device, to be read: weights that
- * several threads compute with, each on a device of its own. `of` is written no more, waited for (ctr_dev_sync), and
- * freed after it. */
+/* Use memory of another device of the same back end and hardware on this device, read only: for weights that several
+ * threads use, each with its own device. The owner must not write `of` any more, must have waited (ctr_dev_sync), and
+ * must free it last. */
 int ctr_mem_share(struct ctr_mem **m, struct ctr_dev *dev, const struct ctr_mem *of, struct ctr_err *err) CTR_MUST;
 size_t ctr_mem_bytes(const struct ctr_mem *m);
-/* The bytes themselves where ctr_dev_is_host, else NULL. After ctr_dev_sync or ctr_mem_read only. */
+/* The bytes, if ctr_dev_is_host, else NULL. Only valid after ctr_dev_sync or ctr_mem_read. */
 void *ctr_mem_host(struct ctr_mem *m);
 
-/* Host to device and back, from byte `at`, in the order of operations; `host` may be reused at once. To read waits for
- * what is queued; to write does not, but for room or where it is more than 4 MiB. */
+/* Copy host to device and back, from byte `at`, in operation order; `host` may be reused at once. Reading waits for
+ * queued operations; writing waits only for room, or if it exceeds 4 MiB. */
 int ctr_mem_write(struct ctr_mem *m, size_t at, const void *host, size_t bytes, struct ctr_err *err) CTR_MUST;
 int ctr_mem_read(struct ctr_mem *m, size_t at, void *host, size_t bytes, struct ctr_err *err) CTR_MUST;
 
 /* Copying while computing, with two sets of buffers A and B:
- *     ctr_host_new(&a, dev, bytes)                 pinned memory, which a GPU reads while the program goes on
+ *     ctr_host_new(&a, dev, bytes)                 pinned memory, which a GPU can read asynchronously
  *     ctr_dev_order(dev, CTR_COMPUTE, CTR_COPY)    copies queued from here on start after the operations queued so far
- *     ctr_mem_write_async(m, at, a, bytes)         into the copying queue; `a` stays untouched until ctr_dev_copied
+ *     ctr_mem_write_async(m, at, a, bytes)         into the copy queue; do not change `a` until ctr_dev_copied
  *     ctr_dev_order(dev, CTR_COPY, CTR_COMPUTE)    operations queued from here on start after the copies queued so far
- *     ctr_dev_copied(dev)                          waits for the copying queue alone
- * On a CPU write_async copies at once and the rest does nothing. */
+ *     ctr_dev_copied(dev)                          waits for the copy queue only
+ * On a CPU write_async copies at once and the other calls do nothing. */
 enum ctr_queue { CTR_COMPUTE, CTR_COPY };
 int ctr_host_new(void **p, struct ctr_dev *dev, size_t bytes, struct ctr_err *err) CTR_MUST;
 void ctr_host_free(void *p, struct ctr_dev *dev);
@@ -114,9 +115,9 @@ int ctr_mem_write_async(struct ctr_mem *m, size_t at, const void *pinned, size_t
 int ctr_dev_order(struct ctr_dev *dev, enum ctr_queue first, enum ctr_queue then, struct ctr_err *err) CTR_MUST;
 int ctr_dev_copied(struct ctr_dev *dev, struct ctr_err *err) CTR_MUST;
 
-/* What grows on the host, to a device without waiting: upload.c. *m becomes bytes [0, bytes) of `host`, of which `sent`
- * were sent before; no operation that is still queued may use what is written. `host` may be reused at once.
- * ctr_uploaded: operations from here on see it. */
+/* Send a growing host array to a device without waiting: upload.c. *m becomes bytes [0, bytes) of `host`, of which
+ * `sent` were sent before; no queued operation may use the bytes being written. `host` may be reused at once.
+ * ctr_uploaded: operations queued after it see the data. */
 struct ctr_upload { /* zero-initialise */
     char *pinned;
     size_t bytes, used;
@@ -136,7 +137,7 @@ struct ctr_vec {
     struct ctr_mem *mem;
     int64_t at, n;
 };
-/* (No compound literals: this header is C++ for src/cuda, too.) */
+/* (No compound literals: src/cuda includes this header as C++.) */
 static inline struct ctr_mat ctr_mat_at(struct ctr_mem *mem, int64_t at, int64_t rows, int64_t cols)
 {
     struct ctr_mat m = { mem, at, rows, cols, cols };
@@ -170,10 +171,10 @@ static inline struct ctr_vec ctr_vec(struct ctr_mem *mem, int64_t n)
 
 /* ---- matrix product, activations ---- */
 
-/* y = act(z), by column c:
+/* y = act(z), for each column c:
  *   RELU     z <= 0 ? 0 : z
  *   PRELU    z > 0 ? z : alpha[c] z                       (He et al. 2015, eq. 1)
- *   SIGMOID  1 / (1 + exp(-z))
+ *   SIGMOID 1 / (1 + exp(-z))
  *   DICE     p = sigmoid((z - mean[c]) / sqrt(var[c] + eps)); y = p z + (1 - p) alpha[c] z
  *            (DIN, Zhou et al. 2018, eq. 3; eps 1e-8 there); mean and var are those of the minibatch in training
  *            (ctr_dev_stats), running ones in prediction */
@@ -185,23 +186,23 @@ struct ctr_act {
     float eps;                /* DICE */
 };
 
-/* C[m x n] = act(A' · B' + bias), where A' is A or, with ta, its transpose, and so for B.
+/* C[m x n] = act(A' · B' + bias), where A' is A or, with ta, its transpose; likewise B'.
  *   forward            Y[rows x out]  = X[rows x in] · W[out x in]'      .tb
  *   input gradient     dX[rows x in]  = dZ[rows x out] · W[out x in]     neither
  *   weight gradient    dW[out x in]   = dZ[rows x out]' · X[rows x in]   .ta
  * Element (i, j): s = add ? C[i][j] : 0, then s = fmaf(A'[i][l], B'[l][j], s) for l = 0, 1, …, k-1 in this order; then
  * s += bias[j]; pre[i][j] = s; C[i][j] = act(s). cuda and onednn: the same product in their own order.
  *
- * With back.z, C is the gradient of what an activation at z gave, and on the way out it becomes that of z: to the bit
- * what ctr_dev_act_grad(z, dy = dz = C) would make of it afterwards, in fewer passes over memory. No bias, act and pre
- * then. */
+ * With back.z, C is the gradient of the output of an activation at z, and the operation converts it to the gradient of
+ * z, with the bits of ctr_dev_act_grad(z, dy = dz = C) afterwards, but in fewer passes over memory. Then there is no
+ * bias, act or pre. */
 struct ctr_dev_gemm {
     struct ctr_mat a, b, c;
     bool ta, tb;
-    bool add;            /* add to what is in C */
+    bool add;            /* add to the content of C */
     struct ctr_vec bias; /* f32 [n], or none */
     struct ctr_act act;  /* or none */
-    struct ctr_mat pre;  /* [m x n], or none: what act was applied to */
+    struct ctr_mat pre;  /* [m x n], or none: receives the input of act */
     struct ctr_dev_gemm_back {
         struct ctr_mat z;             /* [m x n], or none */
         struct ctr_act act;           /* not DICE */
@@ -216,12 +217,12 @@ struct ctr_dev_act {
     struct ctr_act act;
 };
 
-/* The gradient of y = act(z) where z had a bias added: dz = dy · act'(z), dalpha[c] = sum over rows of dy · dy/dalpha,
- * dbias[c] = sum over rows of dz. PRELU and RELU at z = 0: the side of z < 0; what RELU cuts off is 0, whatever dy is.
- * SIGMOID takes z too. kind NONE: dz = dy. DICE: mean and var are constants, unless `batch` says that they are those of
- * z itself: then dz goes through them. In place: dz = dy. dalpha, dbias: none, or set (not added to). cpu, cuda: these
- * sums run in double over each CTR_RUN_ROWS rows, then over the runs, so that threads share the rows; DICE on the cpu:
- * in float over each 16 rows, whose sums are added in double. */
+/* The gradient of y = act(z), where a bias was added to z: dz = dy · act'(z), dalpha[c] = sum over rows of dy ·
+ * dy/dalpha, dbias[c] = sum over rows of dz. PRELU and RELU at z = 0 use the slope of z < 0; where RELU gives 0, dz is
+ * 0 for every dy. SIGMOID takes z too. kind NONE: dz = dy. DICE: mean and var are constants unless `batch` says that
+ * they are statistics of z; then dz includes their gradients. In place: dz = dy. dalpha, dbias: none, or set (not added
+ * to). cpu, cuda: these sums run in double over each CTR_RUN_ROWS rows, then over the runs, so that threads can share
+ * the rows; DICE on the cpu: in float over each 16 rows, whose sums are added in double. */
 enum { CTR_RUN_ROWS = 64 };
 struct ctr_dev_act_grad {
     struct ctr_mat z, dy, dz;
@@ -232,26 +233,26 @@ struct ctr_dev_act_grad {
 
 /* ---- embeddings: pooling over ragged lists ---- */
 
-/* Lists of a minibatch: list s (of `lists`) has the entries start[s] … start[s+1]-1; entry e takes row index[e] of the
- * matrix of rows, times x[e]. Lists are ordered by sample and, within it, by field: list s belongs to sample
- * s / per_row, field s % per_row. No start: every list has exactly one entry (one-hot fields; start[s] = s). */
+/* Lists of a minibatch: list s (of `lists`) has the entries start[s] … start[s+1]-1; entry e refers to row index[e] of
+ * the matrix of rows, times x[e]. Lists are ordered by sample and, within it, by field: list s belongs to sample s /
+ * per_row, field s % per_row. No start: every list has exactly one entry (one-hot fields; start[s] = s). */
 struct ctr_lists {
     int64_t lists, per_row; /* lists = samples * per_row */
     struct ctr_vec start;   /* i32 [lists + 1], start[0] = 0, or none */
-    struct ctr_vec index;   /* i32 [entries], each in [0, rows.rows): the caller's promise, as is start's order */
-    struct ctr_vec segment; /* i32 [entries]: the list of each entry; pool_grad needs it where there is start */
+    struct ctr_vec index;   /* i32 [entries], each in [0, rows.rows): not checked, nor is start's order */
+    struct ctr_vec segment; /* i32 [entries]: the list of each entry; required by pool_grad if there is start */
     struct ctr_vec x;       /* f32 [entries], or none: all 1 */
 };
-/* SUM: sum of x · row. MEAN: that sum / number of entries. MAX: by element, of x · row; the first of equal ones gets
- * the gradient; a NaN among them wins. FM: the columns d >= 1 as SUM; column 0 is the sum of x · row[0] and, over all
- * pairs of entries e < f and all d >= 1, of (x row[d])_e (x row[d])_f: what a factorization machine (Rendle 2010, eq.
- * 1) of the list's entries gives but for its bias, with weights in column 0. Empty list: zeros. Sums run in the order
- * of the entries. */
+/* SUM: sum of x · row. MEAN: that sum / number of entries. MAX: elementwise maximum of x · row; the first of equal
+ * values gets the gradient; NaN wins. FM: columns d >= 1 as SUM; column 0 is the sum of x · row[0] plus, over all pairs
+ * of entries e < f and all d >= 1, (x row[d])_e (x row[d])_f: a factorization machine (Rendle 2010, eq. 1) over the
+ * list's entries without its bias, with weights in column 0. Empty list: zeros. Sums run in the order of the
+ * entries. */
 enum ctr_pooling { CTR_POOL_SUM, CTR_POOL_MEAN, CTR_POOL_MAX, CTR_POOL_FM };
 
 /* out[sample][field * width + d] = pooling over the list's entries of rows[index][d]; width = rows.cols. `out` has
- * samples rows and per_row * width columns: a slice of the columns of what the first layer reads makes the
- * concatenation. rows.stride may be larger than width, so that a row can hold its optimizer's state behind the value.
+ * samples rows and per_row * width columns: pooling into slices of the first layer's input concatenates. rows.stride
+ * may exceed width, so that a row can hold optimizer state after its value.
  */
 struct ctr_dev_pool {
     enum ctr_pooling how;
@@ -261,37 +262,37 @@ struct ctr_dev_pool {
 };
 
 /* Its gradient by row: grad[u][d] = sum over the entries e with index[e] = u, in ascending order of e (= row order), of
- * x[e] · dout[list of e][d] (MEAN: / number of entries; MAX: where e won; FM, d >= 1: of
- * x (dout[d] + dout[0] (out[d] - x row[d])) ). The entries of each row come from
- * ctr_dev_unique. Several calls (fields of several poolings) into one grad: `add` in all but the first. */
+ * x[e] · dout[list of e][d] (MEAN: / number of entries; MAX: where e won; FM, d >= 1: of x (dout[d] + dout[0] (out[d] -
+ * x row[d])) ). ctr_dev_unique gives the entries of each row. If several calls (fields with different pooling) add to
+ * one grad: set `add` in all but the first. */
 struct ctr_dev_pool_grad {
     enum ctr_pooling how;
     struct ctr_lists lists;
     struct ctr_vec group_start, group_item; /* i32 [unique + 1], i32 [entries]: from ctr_dev_unique */
     struct ctr_mat rows;                    /* as in pool: MAX and FM only */
-    struct ctr_mat out;                     /* what pool gave: FM only */
+    struct ctr_mat out;                     /* the result of pool: FM only */
     struct ctr_mat dout;                    /* as out in pool */
     struct ctr_mat grad;                    /* [unique x width] */
     bool add;
-    /* SUM: [unique x width], set to the sums of the squares of what grad sums; or none. With it accumulators are
-     * double: FTRL's n is large against what a row adds. */
+    /* SUM: [unique x width], set to the sums of squares of the terms of grad; or none. Accumulators are then double,
+     * because FTRL's n is large compared with what a row adds. */
     struct ctr_mat squares;
 };
 
 /* ---- target attention over ragged sequences (Zhou et al. 2018, section 4.3) ---- */
 
-/* A minibatch's sequences one after another, without padding: of `rows` rows, row r (counted from row0) has the entries
- * start[r] … start[r+1]-1 (counted from entry0), so that some rows of a minibatch can be worked on with its own start
- * and segment. Matrices of rows and of entries below are those rows and entries alone. */
+/* The sequences of a minibatch, concatenated without padding: row r (counted from row0) of `rows` rows has the entries
+ * start[r] … start[r+1]-1 (counted from entry0), so that a call can process a range of rows with the minibatch's own
+ * start and segment. Matrices of rows and entries below cover only that range. */
 struct ctr_segments {
-    struct ctr_vec start;   /* i32 [rows + 1], ascending from entry0 to entry0 + entries: the caller's promise */
+    struct ctr_vec start;   /* i32 [rows + 1], ascending from entry0 to entry0 + entries: not checked */
     struct ctr_vec segment; /* i32 [entries]: the row of each entry, row0 included */
     int64_t row0, entry0;
 };
 
-/* What an attention unit reads of a query q of a row and a key k of an entry, where it is not linear in one of them:
- * out[e] = [k_e, q_r * k_e], r the row of e. A first layer W = [W1 W2 W3 W4] of the paper's [q, k, q - k, q * k] is
- * q (W1 + W3)' by row, which ctr_dev_move_rows spreads over the entries, plus out · [W2 - W3, W4]'. */
+/* The part of an attention unit's input that is not linear in the query q of a row or the key k of an entry: out[e] =
+ * [k_e, q_r * k_e], r the row of e. For a first layer W = [W1 W2 W3 W4] of the paper's [q, k, q - k, q * k], the sum is
+ * q (W1 + W3)' per row, which ctr_dev_move_rows copies to the entries, plus out · [W2 - W3, W4]'. */
 struct ctr_dev_attend_input {
     struct ctr_segments segments;
     struct ctr_mat query; /* [rows x width] */
@@ -305,15 +306,15 @@ struct ctr_dev_attend_input_grad {
     struct ctr_mat query, key, dout, dquery, dkey;
 };
 
-/* out_r = sum over the row's entries, in order, of weight · value_e. The weight is 1 where there is no score, the score
- * itself, or, with softmax, share_e = exp(scale (score_e - m)) / sum of them over the row, m the row's largest score. A
- * row of no entries: zeros. */
+/* out_r = sum over the row's entries, in order, of weight · value_e. The weight is 1 without score, else the score or,
+ * with softmax, share_e = exp(scale (score_e - m)) / their sum over the row, where m is the row's largest score. A row
+ * without entries: zeros. */
 struct ctr_dev_attend {
     struct ctr_segments segments;
     bool softmax;
     float scale;          /* softmax: above 0 */
     struct ctr_vec score; /* f32 [entries], or none */
-    struct ctr_vec share; /* f32 [entries]: set with softmax, else none */
+    struct ctr_vec share; /* f32 [entries]: result of softmax, else none */
     struct ctr_mat value; /* [entries x width] */
     struct ctr_mat out;   /* [rows x width] */
 };
@@ -323,14 +324,15 @@ struct ctr_dev_attend_grad {
     struct ctr_segments segments;
     bool softmax;
     float scale;
-    struct ctr_vec share;       /* f32 [entries]: with softmax what attend set, else its score */
+    struct ctr_vec share;       /* f32 [entries]: with softmax attend's share, else its score */
     struct ctr_mat value, dout; /* as in attend */
     struct ctr_vec dscore;      /* f32 [entries] */
     struct ctr_mat dvalue;      /* [entries x width], or none */
 };
 
-/* Copy rows by number: to[to_index[i]] = from[from_index[i]] for i < n. An index that is none counts 0, 1, 2, …; a
- * negative one leaves the row out. No two equal in to_index. Between a table's rows and the rows of a minibatch. */
+/* Copy rows by number: to[to_index[i]] = from[from_index[i]] for i < n. A missing index means 0, 1, 2, …; a negative
+ * element skips the row. The elements of to_index must be distinct. Used between the rows of a table and those of a
+ * minibatch. */
 struct ctr_dev_move_rows {
     int64_t n;
     struct ctr_mat from, to;             /* same cols */
@@ -339,12 +341,12 @@ struct ctr_dev_move_rows {
 
 /* ---- elementwise ---- */
 
-/* to = from: concatenation (into a slice of columns), and its gradient (out of one). */
+/* to = from: for concatenation (into a slice of columns) and its gradient (out of one). */
 struct ctr_dev_copy {
     struct ctr_mat from, to;
 };
-/* y = a x + b y, each rounded once (x times a, y times b, the sum); b = 0 does not read y. x and y: same shape. Running
- * averages, sums of gradients. */
+/* y = a x + b y, rounding x times a, y times b, and the sum; b = 0 does not read y. x and y: same shape. For running
+ * averages and sums of gradients. */
 struct ctr_dev_axpby {
     float a, b;
     struct ctr_mat x, y;
@@ -367,9 +369,9 @@ struct ctr_dev_row_scale {
     struct ctr_mat x, y;
 };
 
-/* y = x · keep / (1 - rate): element (i, j) is kept when the 24 high bits of
- * ctr_random64(seed, stream, (row0 + i) cols + j), divided by 2^24, are at least rate, so that a mask does not depend
- * on how rows are cut into calls. The gradient is the same call on dy. In place. rate in [0, 1). */
+/* y = x · keep / (1 - rate): element (i, j) is kept if the 24 high bits of ctr_random64(seed, stream, (row0 + i) cols +
+ * j), divided by 2^24, are at least rate; the mask does not depend on the division of rows into calls. The gradient is
+ * the same call on dy. In place. rate in [0, 1). */
 struct ctr_dev_dropout {
     struct ctr_mat x, y;
     float rate;
@@ -391,15 +393,15 @@ struct ctr_dev_cross_grad {
 };
 
 /* Inner products of all pairs of a row's vectors (the dot interaction of DLRM, Naumov et al. 2019): v_f of row i is
- * x[i][f width … (f + 1) width - 1], and out[i][f (f - 1) / 2 + g] = v_f · v_g for 0 <= g < f < fields. A sum runs over
- * the vectors' elements in their order. */
+ * x[i][f width … (f + 1) width - 1], and out[i][f (f - 1) / 2 + g] = v_f · v_g for 0 <= g < f < fields. Sums run over
+ * the elements in order. */
 enum { CTR_MAX_DOT_FIELDS = 1024 };
 struct ctr_dev_dots {
     int64_t fields;     /* 1 to CTR_MAX_DOT_FIELDS */
     struct ctr_mat x;   /* [rows x fields * width] */
     struct ctr_mat out; /* [rows x fields (fields - 1) / 2] */
 };
-/* Its gradient: of v_f the sum, over g != f in ascending order, of dout of the pair times v_g. */
+/* Its gradient: that of v_f is the sum, over g != f in ascending order, of dout of the pair times v_g. */
 struct ctr_dev_dots_grad {
     int64_t fields;
     struct ctr_mat x, dout, dx; /* dx as x */
@@ -418,7 +420,7 @@ struct ctr_dev_norm {
     struct ctr_vec mean, var, gamma, beta; /* f32 [cols] */
     float eps;
 };
-/* Its gradient where mean and var are those of x itself; dgamma, dbeta: none, or set. In place: dx = dy. */
+/* Its gradient, where mean and var are statistics of x; dgamma, dbeta: none, or set. In place: dx = dy. */
 struct ctr_dev_norm_grad {
     struct ctr_mat x, dy, dx;
     struct ctr_vec mean, var, gamma, dgamma, dbeta; /* f32 [cols] */
@@ -441,7 +443,7 @@ struct ctr_dev_bce {
 
 /* One step with gradient g (+ l2 · w). State s1, s2 starts as zeros. step counts from 1.
  *   SGD      w -= rate g
- *   ADAGRAD  s1 += g²; w -= rate g / (sqrt(s1) + eps)
+ *   ADAGRAD s1 += g²; w -= rate g / (sqrt(s1) + eps)
  *            (Duchi et al. 2011)
  *   ADAM     s1 = beta1 s1 + (1 - beta1) g; s2 = beta2 s2 + (1 - beta2) g²;
  *            w -= rate / (1 - beta1^step) · s1 / (sqrt(s2) / sqrt(1 - beta2^step) + eps)
@@ -449,7 +451,7 @@ struct ctr_dev_bce {
  *   FTRL     z = s1, n = s2: sigma = (sqrt(n + g²) - sqrt(n)) / rate; z += g - sigma w; n += g²;
  *            w = |z| <= l1 ? 0 : -(z - sign(z) l1) / ((beta + sqrt(n)) / rate + l2)
  *            (McMahan et al. 2013, alg. 1; its l2 is that of the formula and is not added to g). Starts from w = 0;
- *            a table that starts elsewhere sets z = -w (beta / rate + l2). */
+ *            for another initial w set z = -w (beta / rate + l2). */
 enum ctr_dev_opt_kind { CTR_OPT_SGD, CTR_OPT_ADAGRAD, CTR_OPT_ADAM, CTR_OPT_FTRL };
 struct ctr_dev_opt {
     enum ctr_dev_opt_kind kind;
@@ -457,7 +459,7 @@ struct ctr_dev_opt {
     float beta, l1, l2;
     int64_t step;
 };
-static inline int ctr_opt_states(enum ctr_dev_opt_kind kind) /* floats of state a parameter */
+static inline int ctr_opt_states(enum ctr_dev_opt_kind kind) /* floats of state per parameter */
 {
     return kind == CTR_OPT_SGD ? 0 : kind == CTR_OPT_ADAGRAD ? 1 : 2;
 }
@@ -466,15 +468,16 @@ static inline int ctr_opt_states(enum ctr_dev_opt_kind kind) /* floats of state 
 struct ctr_dev_opt_dense {
     struct ctr_dev_opt opt;
     struct ctr_vec w, g;   /* f32 [n] */
-    struct ctr_vec s1, s2; /* f32 [n], as many as ctr_opt_states says */
+    struct ctr_vec s1, s2; /* f32 [n], as many as ctr_opt_states returns */
 };
 
-/* Sparse rows: only the rows named here are touched. A row of `rows` is value [width] | s1 [width] | s2 [width], so
- * rows.cols = width (1 + ctr_opt_states); g is [n x width]; g's row i belongs to row index[i], or i where index is
- * none; no two equal; a negative index leaves the row out. Adam is the usual lazy one (TensorFlow's LazyAdam, PyTorch's
- * SparseAdam): m and v of a row decay only when it is touched, the correction of bias counts all steps. l2_row[i] is
- * added to opt.l2 for row i: DIN's minibatch-aware regularization gives lambda / n_j there. FTRL with squares: n grows
- * by them and not by g², as if the gradients that g sums had come one after another with the same w. */
+/* Sparse rows: updates only the rows named here. A row of `rows` is value [width] | s1 [width] | s2 [width], so
+ * rows.cols = width (1 + ctr_opt_states); g is [n x width]; g's row i belongs to row index[i], or to row i without
+ * index; indices must be distinct; a negative index skips the row. Adam is the lazy variant (TensorFlow's LazyAdam,
+ * PyTorch's SparseAdam): m and v of a row decay only when it is updated; the bias correction counts all steps.
+ * l2_row[i] is added to opt.l2 for row i: DIN's minibatch-aware regularization gives lambda / n_j there. FTRL with
+ * squares: n grows by them instead of g², as if the gradients summed in g had been applied one after another with the
+ * same w. */
 struct ctr_dev_opt_rows {
     struct ctr_dev_opt opt;
     struct ctr_mat rows, g;
@@ -485,7 +488,7 @@ struct ctr_dev_opt_rows {
 
 /* ---- keys ---- */
 
-/* Stable ascending radix sort of u64 keys, with u32 values that move along. In place. */
+/* Stable ascending radix sort of u64 keys with optional u32 values. In place. */
 struct ctr_dev_sort {
     struct ctr_vec keys;   /* u64 [n] */
     struct ctr_vec values; /* u32 [n], or none */
@@ -493,7 +496,7 @@ struct ctr_dev_sort {
 
 /* Unique keys in order of first appearance: unique[index[e]] = keys[e]. group_item lists the entries of unique key 0 in
  * ascending order, then those of 1, …: those of u are group_item[group_start[u]] … [group_start[u+1]-1]. *count (host)
- * is the number of unique keys; asking for it waits for the device. */
+ * receives the number of unique keys, which waits for the device. */
 struct ctr_dev_unique {
     struct ctr_vec keys;                    /* u64 [n] */
     struct ctr_vec unique;                  /* u64 [n], the first *count are set */
@@ -502,16 +505,16 @@ struct ctr_dev_unique {
     int64_t *count;
 };
 
-/* Slots of a working set: which row of a cache in device memory holds which key. The set has `slots` slots (a multiple
- * of 8), in sets of 8; key k belongs to set ctr_mix64(k) % (slots / 8). key[slot] is valid where stamp[slot] != 0;
- * stamp is the `now` of its last use. First every one of the n distinct keys that is there is stamped (a hit); then the
- * others, in order, take a slot of their set: a free one, or the least recently used that is not of `now` (lowest
- * stamp, then lowest slot), whose key is evicted; where all 8 are of `now`: slot[i] = -1. The caller moves rows, in
- * this order:
- *   evicted_key/_slot[j], j < *evictions   keys that had to go and the slots that they left: save their rows
- *   missed[j], j < *misses                 the i that were not there, ascending: bring their rows
- * Evictions stand in the order of the keys that caused them. now counts from 1 upwards. All zero to start. The call
- * waits for the device, once. */
+/* Slots of a cache in device memory: assigns keys to rows of the cache. There are `slots` slots (a multiple of 8), in
+ * sets of 8; key k belongs to set ctr_mix64(k) % (slots / 8). key[slot] is valid if stamp[slot] != 0; stamp is the
+ * `now` of its last use. First, each of the n distinct keys that is present is stamped (a hit). Then each other key, in
+ * order, takes a slot of its set: a free one, or the least recently used that is not stamped `now` (lowest stamp, then
+ * lowest slot), whose key is evicted; if all 8 are stamped `now`: slot[i] = -1. The caller then moves rows, in this
+ * order:
+ *   evicted_key/_slot[j], j < *evictions   evicted keys and their slots: save these rows
+ *   missed[j], j < *misses                 ascending indices i of absent keys: load these rows
+ * Evictions are in the order of the keys that caused them. now starts at 1 and increases. Initialise everything to
+ * zero. The call waits for the device, once. */
 struct ctr_dev_slots {
     struct ctr_vec key;          /* u64 [slots] */
     struct ctr_vec stamp;        /* u32 [slots] */
@@ -521,13 +524,13 @@ struct ctr_dev_slots {
     struct ctr_vec evicted_key;  /* u64 [n] */
     struct ctr_vec evicted_slot; /* i32 [n] */
     uint32_t now;
-    int64_t *misses, *evictions, *failures; /* host; failures: slots of -1 */
+    int64_t *misses, *evictions, *failures; /* host; failures: number of slots of -1 */
 };
 
 /* ---- reductions ---- */
 
-/* out (f64 [1], on the device; read it when it is wanted): SUM, SUM_SQUARES, MAX_ABS (NaN if any is; 0 of none), and
- * NONFINITE: the first row (of x.rows) that has a NaN or an infinity, -1 when none has. Sums: doubles, row by row. */
+/* out (f64 [1], on the device; the caller reads it): SUM, SUM_SQUARES, MAX_ABS (NaN if any element is; 0 if there are
+ * none), and NONFINITE: the first row (of x.rows) with a NaN or an infinity, or -1. Sums: doubles, row by row. */
 enum ctr_reduction { CTR_REDUCE_SUM, CTR_REDUCE_SUM_SQUARES, CTR_REDUCE_MAX_ABS, CTR_REDUCE_NONFINITE };
 struct ctr_dev_reduce {
     enum ctr_reduction kind;
@@ -535,8 +538,8 @@ struct ctr_dev_reduce {
     struct ctr_vec out; /* f64 [1] */
 };
 
-/* Area under the ROC curve: the weighted share of (positive, negative) pairs that are in order, ties one half; a
- * fractional label is a row split in two. NaN where one class is missing or a score is NaN. */
+/* Area under the ROC curve: the weighted share of correctly ordered (positive, negative) pairs, ties one half; a
+ * fractional label counts as a row split in two. NaN if one class is missing or a score is NaN. */
 struct ctr_dev_auc {
     struct ctr_vec score, label, weight; /* f32 [n]; weight none: 1 */
     struct ctr_vec out;                  /* f64 [1] */
@@ -544,13 +547,14 @@ struct ctr_dev_auc {
 
 /* ---- images ----
  *
- * A minibatch of images is a matrix with a row a pixel, image by image, line by line, and a column a channel. */
+ * A minibatch of images is a matrix with one row per pixel (image by image, line by line) and one column per
+ * channel. */
 
 /* Convolution (cross-correlation, as in deep learning) with square windows and zeros around each image:
  *   y[image, i, j, o] = act(bias[o] + sum over u, v, c of w[(u size + v) channels + c, o] x[image, i stride + u - pad,
  *                                                                                       j stride + v - pad, c])
  * Lines of y: (height + 2 pad - size) / stride + 1, columns alike. The sum of an element starts at 0 and runs over u,
- * then v, then c, and is one chain of fmaf, as gemm's over the rows of w; then bias, then act. cuda: its own order. */
+ * then v, then c, as one chain of fmaf, like gemm's over the rows of w; then bias, then act. cuda: its own order. */
 struct ctr_dev_conv {
     int64_t images, height, width; /* of x */
     int64_t size, stride, pad;     /* of the window: pad < size */
@@ -565,8 +569,8 @@ static inline int64_t ctr_conv_side(int64_t side, int64_t size, int64_t stride, 
     return (side + 2 * pad - size) / stride + 1;
 }
 
-/* The largest value of each window, by channel; a NaN in the window wins. What is left over at the right and below
- * belongs to no window: lines of y are (height - size) / stride + 1. */
+/* The largest value of each window, by channel; a NaN in the window wins. Pixels left over at the right and bottom
+ * belong to no window: lines of y are (height - size) / stride + 1. */
 struct ctr_dev_max_pool {
     int64_t images, height, width;
     int64_t size, stride;
@@ -621,11 +625,11 @@ CTR_DEV_OPS(CTR_DEV_DECLARE)
 enum ctr_dev_op { CTR_DEV_OPS(CTR_DEV_NUMBER) CTR_DEV_OP_COUNT };
 #undef CTR_DEV_NUMBER
 const char *ctr_dev_op_name(enum ctr_dev_op op);
-/* With want.profile: seconds spent in an operation so far, waiting for it included. */
+/* With want.profile: total seconds of an operation, including waiting for it. */
 double ctr_dev_seconds(const struct ctr_dev *dev, enum ctr_dev_op op);
 
-/* Where the time goes ($CTR_PROFILE; else nothing is looked at): within the learner, and between its calls, where the
- * trainer waits for input and counts: devtime.c. Lines for the summary: seconds by operation, of the rest, of input. */
+/* Profile of a run ($CTR_PROFILE; otherwise inactive): time within the learner, and between its calls, where the
+ * trainer waits for input and counts: devtime.c. Summary lines: seconds by operation, of the rest, of input. */
 struct ctr_dev_time {
     double start, left, outside;
 };
@@ -637,7 +641,7 @@ int ctr_dev_time_summary(const struct ctr_dev_time *t, const struct ctr_dev *dev
 
 struct ctr_ops {
     const char *name;
-    /* Devices and memory; device.c keeps counts and bounds and fills messages that are the same for all. */
+    /* Devices and memory; device.c does the accounting, limits and common messages. */
     int (*open)(struct ctr_dev *dev, const struct ctr_dev_want *want, struct ctr_err *err);
     void (*close)(struct ctr_dev *dev);
     int (*sync)(struct ctr_dev *dev, struct ctr_err *err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * compute_impl: what the back ends share: the device and its memory as they are, views as pointers, the frame of the
- * plug-in. C that is also C++. */
+ * compute_impl: shared by the back ends: the device and its memory, views as pointers, the interface of the plug-in. C
+ * that is also C++. */
 #ifndef CTR_COMPUTE_IMPL_H
 #define CTR_COMPUTE_IMPL_H
 
@@ -11,7 +11,7 @@ enum { CTR_SCRATCHES = 8 };
 
 struct ctr_dev {
     const struct ctr_ops *ops;
-    void *state;           /* the back end's own */
+    void *state;           /* private to the back end */
     struct ctr_pool *pool; /* CPU */
     bool host, profile;
     int64_t bytes, limit_bytes; /* allocated; 0: no bound */
@@ -25,7 +25,7 @@ struct ctr_mem {
     struct ctr_dev *dev;
     void *p;
     size_t bytes;
-    bool shared; /* of another device, which frees it */
+    bool shared; /* belongs to another device, which frees it */
 };
 
 static inline float *ctr_mat_f32(struct ctr_mat m)
@@ -44,7 +44,7 @@ CTR_VEC_POINTER(u32, uint32_t)
 CTR_VEC_POINTER(u64, uint64_t)
 #undef CTR_VEC_POINTER
 
-/* What a gemm's `back` asks for, as the operation that it is. */
+/* The operation that a gemm's `back` requests. */
 static inline struct ctr_dev_act_grad ctr_gemm_back(const struct ctr_dev_gemm *a)
 {
     struct ctr_dev_act_grad g;
@@ -57,10 +57,10 @@ static inline struct ctr_dev_act_grad ctr_gemm_back(const struct ctr_dev_gemm *a
     return g;
 }
 
-/* Scratch number i of a host device, at least `bytes` large, contents lost. */
+/* Scratch buffer i of a host device, at least `bytes` large; contents are lost. */
 int ctr_dev_scratch(struct ctr_dev *dev, int i, size_t bytes, void **p, struct ctr_err *err) CTR_MUST;
 
-/* Memory of host devices: host.c; open and close of a device without threads and state. */
+/* Memory of host devices: host.c; open and close for a device without threads and state. */
 int ctr_host_open(struct ctr_dev *dev, const struct ctr_dev_want *want, struct ctr_err *err);
 void ctr_host_close(struct ctr_dev *dev);
 int ctr_host_sync(struct ctr_dev *dev, struct ctr_err *err);
@@ -75,18 +75,18 @@ int64_t ctr_host_memory_free(const struct ctr_dev *dev);
     .read = ctr_host_read, .host_new = ctr_host_mem_new, .host_free = ctr_host_mem_free, .order = ctr_host_order,      \
     .copied = ctr_host_sync, .memory_free = ctr_host_memory_free
 
-/* The plug-in exports one of these as ctr_plugin. `layout` guards against one that was built from other headers. */
+/* The plug-in exports one of these as ctr_plugin. `layout` detects a plug-in built from other headers. */
 #define CTR_PLUGIN_SYMBOL "ctr_plugin"
 struct ctr_plugin {
     char version[32]; /* CTR_VERSION */
     uint64_t layout;  /* CTR_PLUGIN_LAYOUT */
     const struct ctr_ops *ops;
 };
-/* The first number counts up when something changes that the sizes do not show. */
+/* Increment the first number for changes that the sizes do not show. */
 #define CTR_PLUGIN_LAYOUT                                                                                              \
     ((uint64_t)2 << 48 | (uint64_t)sizeof(struct ctr_ops) << 32 | (uint64_t)sizeof(struct ctr_dev) << 16 |             \
      (uint64_t)sizeof(struct ctr_dev_gemm))
-/* Opens the plug-in and sets dev->ops and dev->plugin: plugin.c, the one file that refers to it. */
+/* Opens the plug-in and sets dev->ops and dev->plugin: plugin.c, the only file that refers to it. */
 int ctr_plugin_open(struct ctr_dev *dev, const char *path, struct ctr_err *err) CTR_MUST;
 void ctr_plugin_close(struct ctr_dev *dev);
 

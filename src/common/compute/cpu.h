@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cpu: inside the CPU back end. The loops over blocks are one text, cpu_body.h, compiled for each instruction set by
- * cpu_avx512.c, cpu_avx2.c and cpu_plain.c into one table each, with the same bits; the files *_cpu.c cut operations
+ * cpu: internal to the CPU back end. The loops over blocks are in cpu_body.h, which cpu_avx512.c, cpu_avx2.c and
+ * cpu_plain.c each compile for an instruction set into a table, with the same bits; the files *_cpu.c divide operations
  * into blocks for threads and call the best table. */
 #ifndef CTR_COMPUTE_CPU_H
 #define CTR_COMPUTE_CPU_H
@@ -10,22 +10,22 @@
 #include "common/compute/compute_impl.h"
 #include "common/compute/element.h"
 
-/* A block of a matrix as a loop sees it. */
+/* A block of a matrix. */
 struct ctr_block {
     float *p;
     int64_t stride;
 };
 
-/* What an activation needs of the columns of a block; NULL: none. */
+/* Per-column parameters of an activation for a block; NULL: none. */
 struct ctr_act_cols {
     enum ctr_act_kind kind;
     float eps;
     const float *bias, *alpha, *mean, *var;
 };
 
-enum { CTR_COLS_BLOCK = 512 }; /* columns of a block whose sums are taken, at most */
+enum { CTR_COLS_BLOCK = 512 }; /* maximum columns of a block in sums */
 
-/* Gradient of a block: CTR_RUN_ROWS rows at most, or, for DICE, all rows; CTR_COLS_BLOCK columns at most. */
+/* Gradient of a block: at most CTR_RUN_ROWS rows or, for DICE, all rows; at most CTR_COLS_BLOCK columns. */
 struct ctr_act_grad_block {
     struct ctr_act_cols act;
     struct ctr_block z, dy, dz;
@@ -46,7 +46,7 @@ struct ctr_pool_block {
     const float *x;
     int64_t per_row, width;
     struct ctr_block rows, out; /* out: dout for the gradient */
-    struct ctr_block pooled;    /* FM, for the gradient: what pool gave */
+    struct ctr_block pooled;    /* FM, for the gradient: the result of pool */
     const int32_t *group, *item;
     struct ctr_block grad, squares; /* squares.p NULL: none */
     bool add;
@@ -66,8 +66,8 @@ struct ctr_attend_block {
 
 enum { CTR_MICRO_ROWS = 5, CTR_MICRO_VECTORS = 5 };
 
-/* C[rows x cols] from A'[rows x k] and B'[k x cols]: A' by strides of rows and of k, B' by the stride of k, columns
- * dense. A chain starts from `from` (NULL: 0) and ends in `to`. B' is read up to whole vectors. */
+/* C[rows x cols] from A'[rows x k] and B'[k x cols]: A' with strides of rows and of k, B' with the stride of k and
+ * dense columns. A chain starts from `from` (NULL: 0) and is stored to `to`. Reads B' up to whole vectors. */
 struct ctr_gemm_tile {
     int64_t k, a_row, a_k, b_k, ld;
     const float *a, *b, *from;
@@ -79,9 +79,9 @@ typedef void ctr_gemm_kernel(const struct ctr_gemm_tile *t);
 struct ctr_cpu_kernels {
     const char *name;
     bool (*usable)(void);
-    int lanes, rows, vectors;                                 /* of a tile: at most CTR_MICRO_ROWS, CTR_MICRO_VECTORS */
+    int lanes, rows, vectors; /* of a tile: at most CTR_MICRO_ROWS and CTR_MICRO_VECTORS */
     ctr_gemm_kernel *gemm[CTR_MICRO_ROWS][CTR_MICRO_VECTORS]; /* [rows - 1][vectors - 1] */
-    /* pre (p NULL: none): where z + bias goes; without a bias it is z itself. */
+    /* pre (p NULL: none): receives z + bias; without a bias it is z itself. */
     void (*act)(const struct ctr_act_cols *k, struct ctr_block z, struct ctr_block pre, struct ctr_block y,
                 int64_t rows, int64_t cols);
     void (*act_grad)(const struct ctr_act_grad_block *b, int64_t rows, int64_t cols);
@@ -97,7 +97,7 @@ struct ctr_cpu_kernels {
     void (*dropout)(uint64_t base, uint64_t counter, uint32_t least, float scale, const float *x, float *y, int64_t n);
     void (*cross)(const float *x0, const float *z, const float *x, float *y, int64_t n);
     void (*cross_grad)(const float *x0, const float *z, const float *dy, float *dz, float *dx0, int64_t n, bool add);
-    void (*dots)(const float *x, float *out, int64_t fields, int64_t width); /* a row */
+    void (*dots)(const float *x, float *out, int64_t fields, int64_t width); /* one row */
     void (*dots_grad)(const float *x, const float *dout, float *dx, int64_t fields, int64_t width);
     void (*stats)(struct ctr_block x, int64_t rows, int64_t cols, float *mean, float *var);
     void (*norm)(const struct ctr_norm_block *b, int64_t rows, int64_t cols);
@@ -107,7 +107,7 @@ struct ctr_cpu_kernels {
     /* l2, squares: by element, or NULL */
     void (*opt)(const struct ctr_opt_step *o, const float *g, const float *squares, const float *l2, float *w,
                 float *s1, float *s2, int64_t n);
-    void (*most)(const float *x, float *y, int64_t n); /* y = the larger of x and y; a NaN wins */
+    void (*most)(const float *x, float *y, int64_t n); /* y = the larger of x and y; NaN wins */
 };
 extern const struct ctr_cpu_kernels ctr_cpu_avx512, ctr_cpu_avx2, ctr_cpu_plain;
 
@@ -123,11 +123,11 @@ static inline const struct ctr_cpu_kernels *ctr_cpu_kernels_of(const struct ctr_
 
 int ctr_cpu_open(struct ctr_dev *dev, const struct ctr_dev_want *want, struct ctr_err *err);
 void ctr_cpu_close(struct ctr_dev *dev);
-/* bias, pre and act of a gemm whose products stand in T = pre (or C where there is no pre), for a block of it. */
+/* Apply bias, pre and act of a gemm to a block; the products are in T = pre (or C without pre). */
 void ctr_cpu_epilogue(const struct ctr_dev *dev, const struct ctr_dev_gemm *a, int64_t row, int64_t rows, int64_t col,
                       int64_t cols);
-/* Sums of an activation's gradient by run of CTR_RUN_ROWS rows: room for them, blocks of whole runs in any order, and
- * at last all runs in order. */
+/* Sums of an activation's gradient by runs of CTR_RUN_ROWS rows: allocate, add blocks of whole runs in any order, then
+ * add all runs in order. */
 struct ctr_run_sums {
     double *dalpha, *dbias; /* [runs x cols] */
     int64_t runs, cols;
@@ -144,7 +144,7 @@ CTR_DEV_OPS(CTR_CPU_DECLARE)
 #undef CTR_CPU_DECLARE
 #define CTR_CPU_SLOT(name) .name = ctr_cpu_##name,
 
-/* Tasks of about this many elements. */
+/* Elements per task, approximately. */
 enum { CTR_TASK_ELEMENTS = 32768 };
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * element: what each operation does to one element, as one text for gcc and nvcc: C that is also C++, floats only, each
- * operation rounded once in the order written (no contraction), no libm beside sqrt. So a CPU's vector loop, a plain
- * one and a CUDA thread give the same bits. */
+ * element: each operation on one element, as one text for gcc and nvcc: C that is also C++, floats only, each operation
+ * rounded once in the order written (no contraction), no libm except sqrt. So a vector loop on a CPU, a scalar loop and
+ * a CUDA thread give the same bits. */
 #ifndef CTR_ELEMENT_H
 #define CTR_ELEMENT_H
 
@@ -30,7 +30,7 @@ CTR_ELEMENT uint32_t ctr_e_to_bits(float f)
     return u;
 }
 
-/* c ? a : b by masks: no branch that gcc could make of it, for signs that alternate cost 8 ns an element. */
+/* c ? a : b by masks, so that gcc cannot make a branch: with alternating signs a branch costs 8 ns an element. */
 CTR_ELEMENT float ctr_e_choose(bool c, float a, float b)
 {
     const uint32_t mask = -(uint32_t)c;
@@ -41,7 +41,8 @@ CTR_ELEMENT float ctr_e_choose(bool c, float a, float b)
  * adding 1.5 · 2^23, so that its integer lies in the low bits. */
 CTR_ELEMENT float ctr_e_exp(float x)
 {
-    x = ctr_e_choose(x < -87.0f, -87.0f, x); /* as plain conditions they would split the loops that inline this */
+    x = ctr_e_choose(x < -87.0f, -87.0f,
+                     x); /* as plain conditions these would split the loops that inline this function */
     x = ctr_e_choose(x > 88.0f, 88.0f, x);
     const float shifted = x * 1.44269504f + 12582912.0f, n = shifted - 12582912.0f;
     const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
@@ -76,14 +77,14 @@ CTR_ELEMENT float ctr_e_softplus(float z)
     return (z < 0.0f ? 0.0f : z) + 2.0f * s * p;
 }
 
-/* 1 / sqrt(var + eps), the same wherever it is needed. */
+/* 1 / sqrt(var + eps), computed the same way everywhere. */
 CTR_ELEMENT float ctr_e_rstd(float var, float eps)
 {
     return 1.0f / sqrtf(var + eps);
 }
 
 /* y = act(z) by kind; a column's alpha, mean and rstd. */
-/* The larger one; a NaN wins, the one of `best` first. */
+/* The larger value; NaN wins, that of `best` first. */
 CTR_ELEMENT float ctr_e_most(float best, float x)
 {
     return ctr_e_choose(x > best || x != x, x, best);
@@ -105,7 +106,7 @@ CTR_ELEMENT float ctr_e_dice(float z, float alpha, float mean, float rstd)
     return p * z + (1.0f - p) * alpha * z;
 }
 
-/* dy/dz with the statistics held fixed, dy/dxhat and dy/dalpha of DICE. */
+/* dy/dz with constant statistics, dy/dxhat and dy/dalpha of DICE. */
 struct ctr_dice_slope {
     float dz, dxhat, dalpha, xhat;
 };
@@ -120,8 +121,8 @@ CTR_ELEMENT struct ctr_dice_slope ctr_e_dice_slope(float z, float alpha, float m
     return s;
 }
 
-/* The gradient of an entry of a list pooled as FM at d >= 1: of its vector's element `row`, with the list's dout at 0
- * and at d and its sum at d. */
+/* The gradient of an entry of a list pooled with FM, for d >= 1: for its vector's element `row`, with the list's dout
+ * at 0 and at d and its sum at d. */
 CTR_ELEMENT float ctr_e_fm_grad(float x, float row, float dout0, float dout, float sum)
 {
     return x * (dout + dout0 * (sum - x * row));
@@ -132,23 +133,23 @@ CTR_ELEMENT float ctr_e_cross(float x0, float z, float x)
     return x0 * z + x;
 }
 
-/* ctr_random64 of base.h, in two steps: what is fixed for a call, then the counter. */
+/* ctr_random64 of base.h in two steps: the part fixed for a call, then the counter. */
 CTR_ELEMENT uint64_t ctr_e_random_base(uint64_t seed, uint64_t stream)
 {
     return ctr_mix64(ctr_mix64(seed + 0x9e3779b97f4a7c15u) ^ stream);
 }
 
-/* Factor of an element under dropout: 0, or `scale`; `least` = ceil(rate · 2^24). */
+/* Factor of an element under dropout: 0 or `scale`; `least` = ceil(rate · 2^24). */
 CTR_ELEMENT float ctr_e_keep(uint64_t base, uint64_t counter, uint32_t least, float scale)
 {
     const uint32_t bits = (uint32_t)(ctr_mix64(base + counter * 0x9e3779b97f4a7c15u) >> 40);
     return bits >= least ? scale : 0.0f;
 }
 
-/* A step of an optimizer, its constants worked out once (in double, on the host). */
+/* An optimizer step with precomputed constants (in double, on the host). */
 struct ctr_opt_step {
     enum ctr_dev_opt_kind kind;
-    float rate, eps, beta1, beta2, rest1, rest2; /* rest = 1 - beta; ADAM: rate is corrected, … */
+    float rate, eps, beta1, beta2, rest1, rest2; /* rest = 1 - beta; ADAM: the corrected rate, … */
     float root_scale;                            /* … and 1 / sqrt(1 - beta2^step) */
     float beta, inv_rate, l1, l2;
 };
@@ -195,14 +196,14 @@ CTR_ELEMENT void ctr_e_adam(const struct ctr_opt_step *o, float g, float l2, flo
     *w = *w - o->rate * *s1 / (sqrtf(*s2) * o->root_scale + o->eps);
 }
 
-/* The weight that follows from z and sqrt(n). */
+/* The weight from z and sqrt(n). */
 CTR_ELEMENT float ctr_e_ftrl_weight(const struct ctr_opt_step *o, float l2, float z, float root)
 {
     const float size = fabsf(z) - o->l1, v = size / ((o->beta + root) * o->inv_rate + l2);
     return size <= 0.0f ? 0.0f : z > 0.0f ? -v : v;
 }
 
-/* squares: g * g, or that of the gradients that g sums. */
+/* squares: g * g, or the sum of squares of the gradients summed in g. */
 CTR_ELEMENT void ctr_e_ftrl(const struct ctr_opt_step *o, float g, float squares, float l2, float *w, float *z,
                             float *n)
 {
@@ -212,7 +213,7 @@ CTR_ELEMENT void ctr_e_ftrl(const struct ctr_opt_step *o, float g, float squares
     *w = ctr_e_ftrl_weight(o, l2, *z, root);
 }
 
-/* Keys of floats that sort as the floats do; -0 as 0. */
+/* Integer keys that sort like the floats; -0 like 0. */
 CTR_ELEMENT uint32_t ctr_e_ordered(float f)
 {
     const uint32_t u = ctr_e_to_bits(f + 0.0f);

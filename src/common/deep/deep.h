@@ -33,18 +33,18 @@ extern const struct ctr_model ctr_model_mlp, ctr_model_din, ctr_model_two_tower,
 
 /* ---- shapes ---- */
 
-/* A column of the stream, in the order of names. */
+/* A column of the stream; inputs are sorted by name. */
 struct ctr_deep_input {
     char *name, *table; /* table NULL: numbers */
     bool list;
-    bool image;               /* its keys' vectors are those of d->images */
-    int32_t cols, slots;      /* of keys: columns of x; lists a row: 1, or see ctr_deep_side_by_side */
-    int32_t dense, dense_at;  /* numbers a row, and where they begin among all of a row */
-    enum ctr_pooling pooling; /* set by the model's declare; SUM unless it says otherwise */
-    int table_at;             /* into ctr_deep_tables; -1: numbers */
-    int sequence;             /* 1 + its number where declare made it a field of a sequence; 0: pooled */
-    /* What the column says of itself (ctr-stream(5)), or NULL: the input that this list is the past of; the lists that
-     * it is aligned with, item by item; user or ad. */
+    bool image;               /* the vectors of its keys come from d->images */
+    int32_t cols, slots;      /* for keys: columns of x; lists per row: 1, or see ctr_deep_side_by_side */
+    int32_t dense, dense_at;  /* numbers per row, and the offset of the first one among all numbers of a row */
+    enum ctr_pooling pooling; /* set by the model's declare; default SUM */
+    int table_at;             /* index into ctr_deep_tables; -1: numbers */
+    int sequence;             /* 1 + number of its sequence, set by declare; 0: pooled */
+    /* Metadata of the column (ctr-stream(5)), or NULL: the input whose history this list is; the group of lists aligned
+     * with it, item by item; user or ad. */
     char *history_of, *group, *side;
 };
 
@@ -53,61 +53,61 @@ enum ctr_deep_init {
     CTR_INIT_ONE,
     CTR_INIT_PRELU, /* .25 */
     CTR_INIT_GLOROT,
-    CTR_INIT_SMALL /* as the vectors of keys: uniform within .01 */
+    CTR_INIT_SMALL /* like the vectors of keys: uniform in [-.01, .01) */
 };
 
 /* A dense parameter: rows x cols floats of the arena. */
 struct ctr_deep_param {
     char name[32]; /* "0.weight": its section is MODEL.0.weight */
     int64_t rows, cols, at;
-    bool vector; /* one row, which is no matrix */
+    bool vector; /* one row, not a matrix */
     enum ctr_deep_init init;
-    bool state; /* not learned by the optimizer: running statistics */
+    bool state; /* running statistics, which the optimizer does not change */
 };
 
-/* A sequence: inputs of keys whose lists are aligned, item by item. A model sees the vectors of all items. */
+/* A sequence: key inputs whose lists are aligned, item by item. A model sees the vectors of all items. */
 struct ctr_deep_sequence {
     int fields;
-    int *input;      /* the fields, in the order of inputs */
-    int *group;      /* of each field: the lists, one a row */
-    int64_t cols;    /* of all fields' values */
-    int64_t entries; /* of the rows so far */
+    int *input;      /* the fields, in input order */
+    int *group;      /* for each field: its lists, one per row */
+    int64_t cols;    /* of the values of all fields */
+    int64_t entries; /* in the rows so far */
     struct ctr_mem *value, *grad;
 };
 
-/* Distinct hashes of a minibatch, numbered in the order in which they came. */
+/* Distinct hashes of a minibatch, numbered in order of first occurrence. */
 struct ctr_deep_set {
     struct ctr_keyset keys;
-    struct ctr_buf uses; /* i32: how often each came, for the caller to count; 0 at first */
+    struct ctr_buf uses; /* i32: occurrences of each, counted by the caller; 0 at first */
     struct ctr_err err;
 };
 
-/* Keys of consecutive inputs that are pooled alike, or of one field of a sequence: the lists of compute.h, on the host
- * and on the device. `common`: of one input of lists; equal lists of the minibatch are one list here, which is pooled
- * once, and whose gradient is the sum of those of its rows (deep_common.c). */
+/* Keys of consecutive inputs with equal pooling, or of one field of a sequence: the lists of compute.h, on the host and
+ * on the device. `common`: for one input of lists; equal lists of the minibatch become one list, pooled once, whose
+ * gradient is the sum over its rows (deep_common.c). */
 struct ctr_deep_group {
     enum ctr_pooling pooling;
-    int first, inputs; /* of the inputs of keys */
-    int fields;        /* lists a row */
+    int first, inputs; /* index and number of its key inputs */
+    int fields;        /* lists per row */
     int32_t width;     /* floats of a value */
-    int64_t x_at;      /* the column of x that it begins at, unless it is of a sequence */
-    int sequence;      /* 1 + the number of the sequence; 0: pooled into x */
-    int field;         /* of that sequence */
-    bool images;       /* of d->images */
+    int64_t x_at;      /* its first column of x, unless it belongs to a sequence */
+    int sequence;      /* 1 + number of the sequence; 0: pooled into x */
+    int field;         /* index in that sequence */
+    bool images;       /* uses d->images */
     bool ragged;       /* else every list has one entry */
     bool common;
     int64_t entries;
     struct ctr_buf hash;                     /* u64 [entries] */
-    struct ctr_buf index, start, segment, x; /* as in struct ctr_lists; start, segment, x where ragged */
+    struct ctr_buf index, start, segment, x; /* as in struct ctr_lists; start, segment and x if ragged */
     struct ctr_deep_lists {
         struct ctr_mem *index, *start, *segment, *x, *list;
     } buffers[2]; /* on the device, by buffer_index */
     struct ctr_mem *group_start_mem, *group_item_mem;
-    int64_t sent_entries, sent_lists, sent_rows; /* on the device already */
-    /* where common */
-    struct ctr_deep_set distinct; /* lists, by a hash of what is in them */
-    struct ctr_buf list;          /* i32: of each row */
-    int64_t pooled;               /* lists that are pooled already */
+    int64_t sent_entries, sent_lists, sent_rows; /* already on the device */
+    /* if common */
+    struct ctr_deep_set distinct; /* lists, by a hash of their contents */
+    struct ctr_buf list;          /* i32: the list of each row */
+    int64_t pooled;               /* lists already pooled */
     struct ctr_mem *value, *grad; /* [lists x width] */
     struct ctr_mem *row_start_mem, *row_item_mem;
 };
@@ -129,33 +129,31 @@ struct ctr_deep_distinct {
 
 /* ---- a network on a device ---- */
 
-/* What the rows of a minibatch bring, on the host and on its way to the device; the lists of their keys are those of
- * the groups. */
+/* Data of a minibatch's rows, on the host and on the way to the device; the groups hold the lists of keys. */
 struct ctr_minibatch {
     struct ctr_buf label, weight; /* f32 */
     bool weighted;
-    /* What comes with the rows is sent while the device still learns from the minibatch before: minibatches alternate
-     * between two buffers. A buffer is free again when its next minibatch begins, because the scores between have been
-     * waited for. */
+    /* Minibatches alternate between two device buffers, so that the next one is sent while the device still learns the
+     * current one. A buffer is free when its next minibatch begins, because the scores in between were waited for. */
     int buffer_index;
     struct ctr_deep_batch {
         struct ctr_mem *label, *weight, *numbers;
     } buffers[2];
     int64_t sent_rows;
-    /* The distinct keys so far, by table, in the buffer of the source that is theirs; those of the next minibatch
-     * stand in the other one when they were announced. A second buffer takes memory: else there is one. */
+    /* The distinct keys so far, by table, per buffer of the source; the other buffer has those of the next minibatch if
+     * they were announced. The second buffer takes memory and may be absent. */
     struct ctr_deep_set *set[2];
     int sets, key_buffer;
     bool announced;
-    int64_t unique; /* of all tables */
+    int64_t unique; /* over all tables */
     struct ctr_upload upload;
 };
 
-/* Where the vectors of its keys come from and their gradients go. */
+/* The source of the vectors of its keys, and destination of their gradients. */
 struct ctr_vectors {
     struct ctr_source *source; /* deep_source.c; once bound */
-    struct ctr_source *store;  /* of that stack, what keeps the rows */
-    struct ctr_mat value;      /* [unique x width]: from the source */
+    struct ctr_source *store;  /* the source in that stack that stores the rows */
+    struct ctr_mat value;      /* [unique x width]: from `source` */
     struct ctr_mem *du, *l2;   /* gradients; DIN, eq. 7 */
 };
 
@@ -164,34 +162,35 @@ struct ctr_image_table;
 struct ctr_deep_spec;
 struct ctr_attention;
 
-/* The net: its shape, its parameters in one arena, and what a model sees of a minibatch. */
+/* The network: its shape, its parameters in one arena, and a model's view of a minibatch. */
 
-/* What a network gives beside the logit, from the inputs of one side: a tower's vector. */
+/* An output of a network besides the logit, computed from the inputs of one side: a tower's vector. */
 struct ctr_deep_output {
-    const char *name, *side; /* name NULL ends a list */
+    const char *name, *side; /* name NULL: end of the list */
 };
 
 struct ctr_deep {
     const struct ctr_model *model;
     const struct ctr_deep_spec *spec;
-    const struct ctr_deep_output *output; /* of spec->outputs: the network has its inputs alone, no logit; or NULL */
+    const struct ctr_deep_output
+        *output; /* an element of spec->outputs: the network has only that output's inputs and no logit; or NULL */
     struct ctr_params p;
     struct ctr_dev *dev;
     bool learns; /* keeps what backward needs */
-    /* Set by declare: training computes other activations than prediction (dropout, batch statistics). */
+    /* Set by declare: training computes different activations from prediction (dropout, batch statistics). */
     bool separate_training_forward;
-    int64_t step; /* minibatches learned from */
+    int64_t step; /* minibatches learned */
     /* shape */
     struct ctr_deep_input *input;
     int inputs;
-    int *key_input;       /* the inputs of keys: numbers of inputs */
-    int keys, pooled;     /* how many; how many of them are no fields of sequences */
-    int32_t dense, width; /* numbers a row; floats of an embedding */
-    int32_t image_width;  /* floats of what the tower gives */
-    int32_t image_inputs; /* floats that it takes, as the file says of which the network is made */
-    bool tower_alone;     /* the network is there for its tower: it has no images, and no rows */
-    int32_t u_cols;       /* value | state: of a row that the optimizer changes */
-    int32_t pooled_cols;  /* of x: values; pooled * width unless inputs differ */
+    int *key_input;       /* input numbers of the key inputs */
+    int keys, pooled;     /* how many; how many of them are pooled (not in sequences) */
+    int32_t dense, width; /* numbers per row; floats of an embedding */
+    int32_t image_width;  /* floats of the tower's output */
+    int32_t image_inputs; /* floats of the tower's input, as in the file from which the network is made */
+    bool tower_alone;     /* the network is only its tower: it has no images and no rows */
+    int32_t u_cols;       /* value | state: floats of a row that the optimizer changes */
+    int32_t pooled_cols;  /* columns of x with values; pooled * width unless inputs differ */
     int32_t x_cols;       /* pooled_cols + dense */
     struct ctr_deep_sequence *sequence;
     int sequences;
@@ -201,81 +200,84 @@ struct ctr_deep {
     int distincts;
     struct ctr_deep_param *param;
     int params;
-    int64_t learned, floats; /* of the arena: parameters that the optimizer learns, all */
+    int64_t learned, floats; /* of the arena: parameters that the optimizer learns; all */
     struct ctr_mem *w, *g, *s1, *s2;
     struct ctr_deep_images *images;      /* deep_images.c; NULL: none */
-    const struct ctr_image_table *table; /* their vectors, of a scorer, borrowed; NULL: the network reads them */
-    struct ctr_mem *bad;                 /* f64: the first element of w that is no number, -1 */
-    /* what a model sees of the minibatch: `rows` rows so far, of at most `room` */
+    const struct ctr_image_table *table; /* image vectors borrowed from a scorer; NULL: the network reads them itself */
+    struct ctr_mem *bad;                 /* f64: index of the first non-finite element of w, or -1 */
+    /* the model's view of the minibatch: `rows` rows so far, of at most `room` */
     int64_t rows, room;
     struct ctr_mem *x, *dx;         /* [room x x_cols], [room x pooled_cols] */
     struct ctr_mem *logit, *dlogit; /* f32 [room] */
     struct ctr_minibatch batch;
     struct ctr_vectors vectors;
-    void *state; /* of the model */
+    void *state; /* private to the model */
 };
 
 struct ctr_deep_spec {
-    /* The shape of the inputs is known (x_cols): say how they are pooled, or that they are sequences, which changes
-     * x_cols; then add parameters and make `state`. */
+    /* Called when the shape of the inputs is known (x_cols): set their pooling, or make them sequences (which changes
+     * x_cols); then add parameters and make `state`. */
     int (*declare)(struct ctr_deep *d, struct ctr_err *err);
     /* Memory for activations of `room` rows. */
     int (*make_room)(struct ctr_deep *d, int64_t room, struct ctr_err *err);
-    /* Logits of rows [from, from + n) of x. `training`: as the rows are learned from; always all rows at once if
+    /* Logits of rows [from, from + n) of x. `training`: for rows to be learned; called for all rows at once if
      * `separate_training_forward`.
      */
     int (*forward)(struct ctr_deep *d, int64_t from, int64_t n, bool training, struct ctr_err *err);
-    /* From dlogit of all rows: gradients of the parameters (ctr_deep_mat_grad, ctr_deep_vec_grad) and dx. */
+    /* From dlogit of all rows, compute the gradients of the parameters (ctr_deep_mat_grad, ctr_deep_vec_grad) and
+     * dx. */
     int (*backward)(struct ctr_deep *d, struct ctr_err *err);
     void (*free)(struct ctr_deep *d);
-    /* NULL, or what it gives beside the logit. A network that has d->output set before it is shaped has the inputs of
-     * that side: declare adds the parameters that the output depends on, under the same names, and forward_output
-     * computes it for rows [0, n) of x, in place of forward. */
+    /* NULL, or outputs besides the logit. A network whose d->output is set before shaping has only the inputs of that
+     * side: declare adds the parameters that the output uses, under the same names, and forward_output, called instead
+     * of forward, computes it for rows [0, n) of x. */
     const struct ctr_deep_output *outputs;
     int (*forward_output)(struct ctr_deep *d, int64_t n, struct ctr_mat *y, struct ctr_err *err);
     int32_t (*output_width)(const struct ctr_deep *d);
-    const char *output_bias; /* the parameter, of one number, that is added to the product of both outputs; or NULL */
+    const char *output_bias; /* a parameter (one number) to add to the product of both outputs; or NULL */
     const struct ctr_attention *(*attention)(const struct ctr_deep *d); /* NULL, or its attention units */
-    bool takes_sides;                                                   /* its options have CTR_DEEP_SIDE_OPTIONS */
-    int32_t extra;                                /* floats of a key's vector beside those of --embedding */
+    bool takes_sides;                                                   /* its options include CTR_DEEP_SIDE_OPTIONS */
+    int32_t extra;                                /* floats of a key's vector in addition to --embedding */
     int32_t (*width)(const struct ctr_params *p); /* NULL, or floats of a key's vector */
 };
 
-/* For declare: a parameter's number. rows 0: a vector of cols. Parameters that are `state` come after all others. */
+/* For declare: add a parameter and return its number. rows 0: a vector of cols. Parameters that are `state` must come
+ * after all others. */
 int ctr_deep_param(struct ctr_deep *d, enum ctr_deep_init init, bool state, int64_t rows, int64_t cols,
                    struct ctr_err *err, const char *name, ...) CTR_MUST CTR_PRINTF(7, 8);
-/* For declare, before parameters: the lists of input `input` are not pooled: they are a sequence, with those of all
- * inputs of its group (the inputs with the same ctr.history; it alone if it has none). They leave x. Returns the number
- * of the sequence, the same for each input of a group; < 0: an error, such as an input of numbers. */
+/* For declare, before parameters: make the lists of input `input` a sequence instead of pooling them, together with all
+ * inputs of its group (the inputs with the same ctr.history; only itself if it has none). They get no columns of x.
+ * Returns the number of the sequence, equal for all inputs of a group; < 0: an error, for example for an input of
+ * numbers. */
 int ctr_deep_sequence(struct ctr_deep *d, int input, struct ctr_err *err) CTR_MUST;
-/* For declare, before parameters: the list of an input becomes `slots` lists, of its last key, the one before, …; empty
- * where there are no more keys. Their values lie side by side in x. */
+/* For declare, before parameters: split the list of an input into `slots` lists: its last key, the one before, …; empty
+ * where there are no more keys. Their values are side by side in x. */
 void ctr_deep_side_by_side(struct ctr_deep *d, int input, int slots);
-/* The input of that name, such as what history_of says; -1: none. */
+/* The input of that name, for example a history_of; -1: none. */
 int ctr_deep_find_input(const struct ctr_deep *d, const char *name);
 
-/* A sequence in forward and backward. Entry e of the minibatch is item e - start[row] of its row; item and fields lie
- * side by side: value[e][field * width + i], width that of a key's value or of an image's, times the weight of the key
- * where keys are weighted. Rows are in order, so that the entries of rows [from, from + n) are entries [first, first +
- * count). An empty row has none.
+/* A sequence in forward and backward. Entry e of the minibatch is item e - start[row] of its row; fields are side by
+ * side: value[e][field * width + i], where width is that of a key's or an image's value; weighted keys multiply it by
+ * their weights. Rows are in order, so the entries of rows [from, from + n) are [first, first + count). An empty row
+ * has no entries.
  *
  *     struct ctr_deep_sequence_view s = ctr_deep_sequence_of(d, number, from, n);
- *     ctr_mat_rows(s.value, s.first, s.count)                    // what these rows bring, as the rows of a matrix
+ *     ctr_mat_rows(s.value, s.first, s.count)                    // the entries of these rows, as a matrix
  *
- * `value` is there before forward; backward sets `grad`, all of it (it holds anything before), and the rows of the
- * tables learn from that. What a model keeps of each entry from forward to backward has room for ctr_deep_keep. */
+ * `value` is set before forward; backward must set all of `grad` (its content is undefined before), and the tables'
+ * rows learn from it. ctr_deep_keep makes room for per-entry data that a model keeps from forward to backward. */
 struct ctr_deep_sequence_view {
     int fields;
     int64_t entries;            /* of all rows of the minibatch so far */
-    int64_t first, count;       /* those of the rows asked for */
-    struct ctr_mat value, grad; /* [entries x fields * width]; grad: while learning */
-    struct ctr_vec start;       /* i32 [n + 1]: entry of the minibatch where each row asked for begins, and the end */
-    struct ctr_vec segment;     /* i32 [entries]: the row of the minibatch of each entry */
-    struct ctr_vec weight;      /* none: all 1; weights of keys are in value already */
+    int64_t first, count;       /* those of the requested rows */
+    struct ctr_mat value, grad; /* [entries x fields * width]; grad: only in training */
+    struct ctr_vec start;       /* i32 [n + 1]: first entry of each requested row in the minibatch, and the end */
+    struct ctr_vec segment;     /* i32 [entries]: row of each entry in the minibatch */
+    struct ctr_vec weight;      /* none: all 1; weights of keys are already in value */
 };
 struct ctr_deep_sequence_view ctr_deep_sequence_of(const struct ctr_deep *d, int number, int64_t from, int64_t n);
-/* *m has room for `bytes` and keeps its first `used` bytes: a minibatch comes in pieces, and how many entries it will
- * have is not known before its last one. */
+/* Give *m room for `bytes`, keeping its first `used` bytes: a minibatch arrives in pieces, and its number of entries is
+ * unknown until the last one. */
 int ctr_deep_keep(struct ctr_deep *d, struct ctr_mem **m, size_t used, size_t bytes, struct ctr_err *err) CTR_MUST;
 
 /* For declare: rows that are equal in the inputs of which `has` is set are to be known. Returns their number; < 0: an
@@ -304,23 +306,23 @@ struct ctr_vec ctr_deep_vec_grad(const struct ctr_deep *d, int i);
 
 /* ---- deep.c ---- */
 
-/* The inputs of a stream, owned; and whether two are the same, else why. */
+/* The inputs of a stream, owned by the caller; and are two lists of inputs equal, else why not? */
 int ctr_deep_inputs(const struct ctr_inputs *in, const struct ctr_strs *tables, struct ctr_deep_input **list, int *n,
                     struct ctr_err *err) CTR_MUST;
-/* Sides by the names that --user-features and --ad-features give, which win over those of the stream. */
+/* Set sides from the names in --user-features and --ad-features, which override those of the stream. */
 int ctr_deep_inputs_sides(struct ctr_deep_input *list, int n, const struct ctr_params *p, struct ctr_err *err) CTR_MUST;
-void ctr_deep_input_free(struct ctr_deep_input *in); /* what it points to */
+void ctr_deep_input_free(struct ctr_deep_input *in); /* frees its members */
 void ctr_deep_inputs_free(struct ctr_deep_input *list, int n);
 int ctr_deep_inputs_copy(const struct ctr_deep *from, struct ctr_deep_input **list, struct ctr_err *err) CTR_MUST;
 int ctr_deep_same_inputs(const struct ctr_deep *d, const struct ctr_deep_input *list, int n,
                          struct ctr_err *err) CTR_MUST;
 
-/* A device for `threads` threads. */
+/* Open a device with `threads` threads. */
 int ctr_deep_open(struct ctr_deep *d, const struct ctr_model *m, const struct ctr_params *p, int threads, bool learns,
                   struct ctr_err *err) CTR_MUST;
-/* Give it its inputs (taken over), declare the model, make the arena with its first values. */
+/* Set its inputs (takes ownership), declare the model, and make the arena with initial values. */
 int ctr_deep_shape(struct ctr_deep *d, struct ctr_deep_input *list, int n, struct ctr_err *err) CTR_MUST;
-/* Memory for `rows` rows; keeps those that are there. */
+/* Memory for `rows` rows; keeps the existing rows. */
 int ctr_deep_room(struct ctr_deep *d, int64_t rows, struct ctr_err *err) CTR_MUST;
 void ctr_deep_free(struct ctr_deep *d);
 static inline bool ctr_deep_shaped(const struct ctr_deep *d)
@@ -337,40 +339,40 @@ struct ctr_deep_table {
 struct ctr_deep_tables {
     struct ctr_deep_table *t;
     int n;
-    int32_t width, floats; /* of a value, of a row: value | state | number of times it came (uint32_t, where l2) */
+    int32_t width, floats; /* of a value, of a row: value | state | number of occurrences (uint32_t, with l2) */
     bool counts;
-    struct ctr_sparse given; /* counts that are given: slots of hash, uint32_t */
+    struct ctr_sparse given; /* counts from a file: slots of hash, uint32_t */
 };
-int ctr_deep_tables_find(const struct ctr_deep_tables *all, const char *name); /* -1 */
+int ctr_deep_tables_find(const struct ctr_deep_tables *all, const char *name); /* or -1 */
 int ctr_deep_tables_add(struct ctr_deep_tables *all, const char *name, const struct ctr_params *p, int *at,
                         struct ctr_err *err) CTR_MUST;
 void ctr_deep_tables_free(struct ctr_deep_tables *all);
-/* Numbers of the inputs' tables, made where they are new and `add` is set; else -1. */
+/* Numbers of the inputs' tables; `add` creates new ones, else they get -1. */
 int ctr_deep_tables_bind(struct ctr_deep_tables *all, struct ctr_deep *d, bool add, struct ctr_err *err) CTR_MUST;
 
-/* deep_counts.c: add the counts of a stream, and that of a hash; 0: it has none. */
+/* deep_counts.c: read the counts of a stream; the count of a hash, 0: none. */
 enum { CTR_DEEP_COUNT_SLOT = 12 };
 int ctr_deep_counts_read(struct ctr_sparse *t, const char *path, struct ctr_err *err) CTR_MUST;
 uint32_t ctr_deep_count(const struct ctr_sparse *t, uint64_t hash);
 
 /* Append rows [from, from + n) of r to the minibatch: their lists, numbers, labels, weights. */
 int ctr_deep_add(struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int64_t n, struct ctr_err *err) CTR_MUST;
-/* Find the keys of the rows from `first` on and bring their rows to the device; `make`: with new ones for new keys,
- * while the tables take no more than `bound` bytes (0: none). Then pool into x. `pool` may be NULL. */
+/* Find the keys of the rows from `first` on and bring their table rows to the device; `make`: create rows for new keys
+ * while the tables take at most `bound` bytes (0: no bound). Then pool into x. `pool` may be NULL. */
 int ctr_deep_pull(struct ctr_deep *d, struct ctr_deep_tables *all, bool make, struct ctr_pool *pool, int64_t first,
                   int64_t bound, struct ctr_err *err) CTR_MUST;
-/* Rows [from, from + n) of r come next, in the minibatch behind this one, which is pulled and not yet cleared: their
- * keys to the source, so that it fetches rows meanwhile. More of them may follow. Nothing else may come next, unless
- * this is taken back (between minibatches). */
+/* Announce rows [from, from + n) of r, which belong to the minibatch after the current one (pulled, not yet cleared),
+ * so that the source fetches their table rows meanwhile. More of them may follow. The next minibatch must then begin
+ * with these rows, unless the announcement is revoked (between minibatches). */
 int ctr_deep_announce(struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int64_t n, struct ctr_pool *pool,
                       struct ctr_err *err) CTR_MUST;
 void ctr_deep_unannounce(struct ctr_deep *d);
-/* The same without new rows: other ranks have some. */
+/* Pull without new rows, because other ranks have some. */
 int ctr_deep_pull_none(struct ctr_deep *d, struct ctr_pool *pool, struct ctr_err *err) CTR_MUST;
-/* From dx to the gradients of rows, a step of the optimizer on them, and back into the tables. */
+/* Turn dx into gradients of table rows, apply an optimizer step, and write them back to the tables. */
 int ctr_deep_push(struct ctr_deep *d, struct ctr_deep_tables *all, struct ctr_pool *pool, const struct ctr_dev_opt *opt,
                   struct ctr_err *err) CTR_MUST;
-/* ctr_upload, with the minibatch's pinned memory. */
+/* ctr_upload with the minibatch's pinned memory. */
 static inline int ctr_deep_send(struct ctr_deep *d, struct ctr_mem **m, const void *host, size_t sent, size_t bytes,
                                 struct ctr_err *err)
 {
@@ -380,31 +382,31 @@ static inline int ctr_deep_sent(struct ctr_deep *d, struct ctr_err *err)
 {
     return ctr_uploaded(d->dev, err);
 }
-/* Forget the minibatch. */
+/* Clear the minibatch. */
 void ctr_deep_clear(struct ctr_deep *d);
 void ctr_deep_rows_free(struct ctr_deep *d);
-/* The number of a hash, which is made where it is new: that is the last one. *rc: an error, in s->err. */
+/* The number of a hash; a new hash gets the next number. *rc: set on an error, which is in s->err. */
 int32_t ctr_deep_set_add(struct ctr_deep_set *s, uint64_t h, int *rc);
 void ctr_deep_set_clear(struct ctr_deep_set *s);
 void ctr_deep_set_free(struct ctr_deep_set *s);
-/* The entries of each of `rows` numbers of `index`, in ascending order, as pool_grad wants them, to the device. */
+/* Send the entries of each of `rows` values of `index`, in ascending order, to the device, as pool_grad requires. */
 int ctr_deep_send_groups(struct ctr_deep *d, const struct ctr_buf *index, int64_t rows, struct ctr_mem **start,
                          struct ctr_mem **item, struct ctr_err *err) CTR_MUST;
 
 /* ---- deep_common.c: lists that rows have in common ---- */
 
-/* Rows [from, from + n) of r into a common group. */
+/* Add rows [from, from + n) of r to a common group. */
 int ctr_deep_common_add(struct ctr_deep *d, struct ctr_deep_group *g, const struct ctr_rows *r, int64_t from, int64_t n,
                         struct ctr_err *err) CTR_MUST;
 int ctr_deep_common_send(struct ctr_deep *d, struct ctr_deep_group *g, struct ctr_err *err) CTR_MUST;
-/* The lists that are not pooled yet, and of rows `first` and later to x, a part of d->x. */
+/* Pool the lists not yet pooled, and copy those of rows `first` and later to x, a part of d->x. */
 int ctr_deep_common_pool(struct ctr_deep *d, struct ctr_deep_group *g, int64_t first, struct ctr_mat x,
                          struct ctr_err *err) CTR_MUST;
-/* g->grad from the gradient of all rows. */
+/* Compute g->grad from the gradient of all rows. */
 int ctr_deep_common_grad(struct ctr_deep *d, struct ctr_deep_group *g, struct ctr_mat dx, struct ctr_err *err) CTR_MUST;
 /* All lists, or those from `first` on. */
 struct ctr_lists ctr_deep_common_lists(const struct ctr_deep *d, const struct ctr_deep_group *g, int64_t first);
-/* more[u] += how often entries of row u of the vectors came, beside once a list. */
+/* more[u] += the occurrences of entries of vector row u, beyond one per list. */
 void ctr_deep_common_uses(const struct ctr_deep *d, int32_t *more);
 
 /* ---- deep_distinct.c: rows that are equal in some inputs ---- */
@@ -418,77 +420,77 @@ void ctr_deep_distinct_free(struct ctr_deep_distinct *s);
 
 /* ---- deep_source.c: where the rows of tables live ---- */
 
-/* The stack of sources, made once from options and device; it knows the tables that there are now. */
+/* Create the stack of sources, once, from options and device, and bind the current tables. */
 int ctr_deep_source_bind(struct ctr_deep_tables *all, struct ctr_deep *d, struct ctr_err *err) CTR_MUST;
-int64_t ctr_deep_source_rows(const struct ctr_deep *d, int table); /* that a table has; -1: all tables */
+int64_t ctr_deep_source_rows(const struct ctr_deep *d, int table); /* rows of a table; -1: all tables */
 int64_t ctr_deep_source_memory(const struct ctr_deep *d);          /* bytes of rows in this process */
-/* What the source has learned is in the tables: before they are read past it. */
+/* Write what the source has learned to the tables, before they are read directly. */
 int ctr_deep_source_settle(struct ctr_deep *d, struct ctr_err *err) CTR_MUST;
 
 /* ---- deep_images.c: vectors of images, and the tower that they go through ---- */
 
-/* For declare, of a model with inputs of images: read the file of d->p.images, unless d->table is there; add the
- * tower's parameters, image.0.weight … . */
+/* For declare of a model with image inputs: read the file d->p.images, unless d->table is set; add the tower's
+ * parameters, image.0.weight … . */
 int ctr_deep_images_declare(struct ctr_deep *d, struct ctr_err *err) CTR_MUST;
-/* Number the images of the n rows behind d->rows, whose lists are there; first_row: of the stream, of the first one. */
+/* Number the images of the n rows after d->rows, whose lists exist; first_row: stream row of the first one. */
 int ctr_deep_images_add(struct ctr_deep *d, int64_t n, int64_t first_row, struct ctr_err *err) CTR_MUST;
-/* Of those that are new: vectors to the device, and through the tower. */
+/* Send the vectors of new images to the device and through the tower. */
 int ctr_deep_images_pull(struct ctr_deep *d, struct ctr_err *err) CTR_MUST;
-/* What the tower gave, a row for each distinct image of the minibatch, and its gradient. */
+/* The tower's output, one row per distinct image of the minibatch, and its gradient. */
 struct ctr_mat ctr_deep_images_value(const struct ctr_deep *d);
 struct ctr_mat ctr_deep_images_grad(const struct ctr_deep *d);
-int ctr_deep_images_room(struct ctr_deep *d, struct ctr_err *err) CTR_MUST; /* for the gradient */
+int ctr_deep_images_room(struct ctr_deep *d, struct ctr_err *err) CTR_MUST; /* memory for the gradient */
 int ctr_deep_images_backward(struct ctr_deep *d, struct ctr_err *err) CTR_MUST;
 void ctr_deep_images_clear(struct ctr_deep *d);
-int64_t ctr_deep_images_bytes(const struct ctr_deep *d); /* of the table, in memory */
-/* "tower=…", of the parameters of the tower; and is the table, where it has values of a tower, of this one? */
+int64_t ctr_deep_images_bytes(const struct ctr_deep *d); /* of the table in memory */
+/* "tower=…", a hash of the tower's parameters; and, if the table holds tower outputs, are they of this tower? */
 int ctr_deep_tower_text(const struct ctr_deep *d, struct ctr_buf *text, struct ctr_err *err) CTR_MUST;
 int ctr_deep_images_check(const struct ctr_deep *d, struct ctr_err *err) CTR_MUST;
-/* Of a network that is there for its tower: n vectors to values. */
+/* For a network that is only a tower: n vectors to values. */
 int ctr_deep_tower_rows(struct ctr_deep *d, const float *vectors, int64_t n, float *values,
                         struct ctr_err *err) CTR_MUST;
 int ctr_deep_images_summary(const struct ctr_deep *d, struct ctr_buf *text, struct ctr_err *err) CTR_MUST;
 void ctr_deep_images_free(struct ctr_deep *d);
-/* The table of a network, to lend it to others. */
+/* A network's table, to lend to others. */
 const struct ctr_image_table *ctr_deep_images_table(const struct ctr_deep *d);
 
 /* ---- deep_train.c, deep_file.c, deep_score.c: the functions of struct ctr_model ---- */
 
-/* What the optimizer keeps of a value, in columns of its own beside it. */
+/* Optimizer state of a value, in its own columns after it. */
 enum { CTR_DEEP_STATES = 2 };
 extern const char *const ctr_deep_states[CTR_DEEP_STATES];
-/* Columns of the main section that are there where an input has one of them. */
+/* Columns of the main section that are present only if some input has such metadata. */
 enum { CTR_DEEP_RELATIONS = 3 };
 extern const char *const ctr_deep_relations[CTR_DEEP_RELATIONS];
 
-#define CTR_META_MODEL_CLOCK "ctr.model_clock" /* of the main section: minibatches and rows learned from */
+#define CTR_META_MODEL_CLOCK "ctr.model_clock" /* of the main section: minibatches and rows learned */
 
 struct ctr_deep_learner {
     struct ctr_deep net;
     struct ctr_deep_tables tables;
-    struct ctr_pool *pool, *own_pool; /* the device's, or its own; NULL: it is the device's */
-    int64_t learned_rows;             /* all passes: the schedule's clock */
-    int64_t first_row;                /* of the minibatch, for messages */
-    int64_t unchecked; /* the last row of an update whose parameters have not been looked at yet; 0: none */
+    struct ctr_pool *pool, *own_pool; /* the device's pool, or its own; NULL: own_pool is not needed */
+    int64_t learned_rows;             /* over all passes: clock of the learning rate schedule */
+    int64_t first_row;                /* stream row of the minibatch's first row, for messages */
+    int64_t unchecked;                /* the last row of an update whose parameters are not yet checked; 0: none */
     struct ctr_dev_time time;
-    struct ctr_ahead ahead; /* rows that come next; peek NULL: not known */
+    struct ctr_ahead ahead; /* the next rows; peek NULL: unknown */
     struct {
-        bool whole;   /* the minibatch of every rank */
-        int64_t rows; /* of the step, of all ranks */
-        int64_t keys; /* of all ranks, when the model was saved last */
-    } ranks;          /* with net.p.comm */
+        bool whole;   /* every rank's minibatch is complete */
+        int64_t rows; /* of this step, over all ranks */
+        int64_t keys; /* over all ranks, at the last save */
+    } ranks;          /* if net.p.comm is set */
 };
 
-/* deep_ranks.c, of learners with net.p.comm. Put the owners of keys over the source. */
+/* deep_ranks.c, for learners with net.p.comm. Stack the distribution of keys to owners on the source. */
 int ctr_deep_ranks_source(struct ctr_deep *d, const struct ctr_deep_tables *all, struct ctr_err *err) CTR_MUST;
-/* Before each pull while learning: is this rank's minibatch whole with it? Sets l->ranks. */
+/* Before each pull in training: does this pull complete this rank's minibatch? Sets l->ranks. */
 int ctr_deep_ranks_round(struct ctr_deep_learner *l, bool whole, struct ctr_err *err) CTR_MUST;
-/* This rank's minibatch is whole: pull with the others until all are. */
+/* This rank's minibatch is complete: join in pulls until all ranks' are. */
 int ctr_deep_ranks_rest(struct ctr_deep_learner *l, struct ctr_err *err) CTR_MUST;
-/* After backward: the gradients of dense parameters become sums over ranks. */
+/* After backward: sum the gradients of dense parameters over ranks. */
 int ctr_deep_ranks_gradients(struct ctr_deep_learner *l, struct ctr_err *err) CTR_MUST;
 
-/* Wait for the last update: parameters that are not numbers any more must reach neither a score nor a checkpoint. */
+/* Wait for the last update: parameters that are not finite must reach neither a score nor a checkpoint. */
 int ctr_deep_settle(struct ctr_deep_learner *l, struct ctr_err *err) CTR_MUST;
 
 #define CTR_DEEP_FUNCTIONS                                                                                             \
@@ -537,12 +539,12 @@ bool ctr_deep_attends(const void *scorer);
 int ctr_deep_attended_rows(void *session, const struct ctr_rows *rows, double *score, ctr_attended_each *each,
                            void *ctx, struct ctr_err *err);
 
-/* Logits of rows [from, from + n) of the minibatch as probabilities; the error names the first that is none. first_row:
- * of the stream, of row `from`. */
+/* Probabilities from the logits of rows [from, from + n) of the minibatch; the error names the first that is not
+ * finite. first_row: stream row of row `from`. */
 int ctr_deep_scores(struct ctr_deep *d, int64_t from, int64_t n, int64_t first_row, double *score,
                     struct ctr_err *err) CTR_MUST;
-/* Read all sections behind the main one's schema into a network and its tables, values alone: for prediction. `r`
- * stands before the first batch of the main section. `warn`: what the file lacks. */
+/* Read all sections after the main section's schema into a network and its tables, without optimizer state: for
+ * prediction. `r` is at the first batch of the main section. `warn`: receives what the file lacks. */
 int ctr_deep_read(struct ctr_deep *d, struct ctr_deep_tables *all, struct ctr_strs *names, struct ctr_reader *r,
                   char *warn, size_t warn_size, struct ctr_err *err) CTR_MUST;
 

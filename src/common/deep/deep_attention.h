@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attention units over sequences: a part of networks (deep.h), as deep_stack.h is. Each sequence of the minibatch is
- * pooled by one unit or two, and stands with the columns of d->x in what the layers above read:
+ * Attention units over sequences: a building block of networks (deep.h), like deep_stack.h. One or two units pool each
+ * sequence of the minibatch; the results and the columns of d->x are the input of the layers above:
  *
- *     s_e = unit([q, k_e, q - k_e, q * k_e])       q: of the row, as wide as a value k_e of an item
+ *     s_e = unit([q, k_e, q - k_e, q * k_e])       q: query of the row, as wide as an item's value k_e
  *     a_e = s_e, or softmax(s_e / sqrt(size of k)) over the row's items
- *     u   = sum of a_e k_e                         0 of no items
+ *     u   = sum of a_e k_e                         0 without items
  *     x   = [u of each unit | columns of d->x]
  *
- * The first unit of a sequence compares items with the candidate: q is the values of the inputs that its fields are the
- * past of, field by field, 0 where a field says none (Zhou et al., "Deep Interest Network", KDD 2018, section 4.3). The
- * second one, where `ask_ids` is set, of sequences of images alone, asks with IDs of the ad (Ge et al., "Image
- * Matters", CIKM 2018, section 5.2, "multi-query attentive pooling"): q = Q [values of the ad's inputs of keys], Q
- * learned.
+ * The first unit of a sequence compares items with the candidate: q is the values of the inputs named by its fields'
+ * history_of, field by field, 0 for a field without one (Zhou et al., "Deep Interest Network", KDD 2018, section 4.3).
+ * The second unit, for sequences of images if `ask_ids` is set, queries with IDs of the ad (Ge et al., "Image Matters",
+ * CIKM 2018, section 5.2, "multi-query attentive pooling"): q = Q [values of the ad's key inputs], Q learned.
  *
- * In declare: make sequences (ctr_deep_sequence), then ctr_attention_declare; then parameters of the layers above,
- * which read a->cols columns; then ctr_attention_declare_running. In make_room ctr_attention_room. Forward fills rows
- * of x, backward goes from dx, the gradient of x's first a->learned columns, to d->dx and to the sequences. */
+ * In declare: make sequences (ctr_deep_sequence), then call ctr_attention_declare; then declare the parameters of the
+ * layers above, which read a->cols columns; then call ctr_attention_declare_running. In make_room call
+ * ctr_attention_room. Forward fills rows of x; backward turns dx, the gradient of x's first a->learned columns, into
+ * d->dx and the gradients of the sequences. */
 #ifndef CTR_DEEP_ATTENTION_H
 #define CTR_DEEP_ATTENTION_H
 
 #include "common/deep/deep_stack.h"
 
 struct ctr_attention_unit;
-/* Neighbouring columns of d->x that stand in x, too. */
+/* Adjacent columns of d->x that are part of x. */
 struct ctr_attention_run {
     int64_t from, cols, to;
 };
@@ -36,8 +36,8 @@ struct ctr_attention {
     struct ctr_mem *x, *dx; /* [room x cols], [room x learned] */
 };
 struct ctr_attention_shape {
-    bool ask_ids; /* a second unit for each sequence of images */
-    bool no_ids;  /* x lacks the columns of inputs of keys that are no images */
+    bool ask_ids; /* a second unit for each image sequence */
+    bool no_ids;  /* x lacks the columns of key inputs other than images */
 };
 
 int ctr_attention_declare(struct ctr_deep *d, struct ctr_attention *a, const struct ctr_attention_shape *shape,

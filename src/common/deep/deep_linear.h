@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * linear: logistic regression as the network behind pooled inputs, for models that add to it. See deep_linear.c. */
+ * linear: logistic regression as a network on pooled inputs, for models that extend it. See deep_linear.c. */
 #ifndef CTR_DEEP_LINEAR_H
 #define CTR_DEEP_LINEAR_H
 

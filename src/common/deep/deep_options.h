@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * deep_options: the rows of option tables that deep models share. A model's table is made of these macros and of rows
- * of its own; its order is that of the text in model files:
+ * deep_options: option table rows that deep models share. A model's table consists of these macros and its own rows, in
+ * the order of the text in model files:
  *
  *     static const struct ctr_param options[] = {
  *         CTR_DEEP_OPTIONS,                  every deep model: embeddings, minibatches, Adam
- *         CTR_DEEP_POOLING_OPTION,           models that pool the keys of a field as --pooling says
+ *         CTR_DEEP_POOLING_OPTION,           models that pool the keys of a field by --pooling
  *         CTR_DEEP_STACK_OPTIONS("200,80"),  models with hidden layers; their default sizes (_LIKE: and activation)
  *         { "own", … },
  *         { 0 },
@@ -61,15 +61,15 @@ extern const char *const ctr_deep_missing_images[];
     { "batch-norm", CTR_PARAM_FLAG, CTR_PARAM_AT(batch_norm), "no", .range = "yes or no", .group = CTR_GROUP_MODEL,    \
       .help = "normalise hidden units over the minibatch", .words = ctr_no_yes }
 
-/* Models that tell inputs of the user from those of the ad: spec.takes_sides. */
+/* Models that distinguish inputs of the user and of the ad: spec.takes_sides. */
 #define CTR_DEEP_SIDE_OPTIONS                                                                                          \
     { "user-features", CTR_PARAM_TEXT, CTR_PARAM_AT(user_features), .unit = "LIST", .group = CTR_GROUP_MODEL,          \
       .help = "inputs of the user: names or patterns, with commas", .flags = CTR_PARAM_UNSAVED },                      \
     { "ad-features", CTR_PARAM_TEXT, CTR_PARAM_AT(ad_features), .unit = "LIST", .group = CTR_GROUP_MODEL,              \
       .help = "inputs of the ad", .flags = CTR_PARAM_UNSAVED }
 
-/* Models that learn from images: ctr_deep_images_declare. file_without: the value that a model file without the option
- * has, or NULL: each file has it. */
+/* Models that learn from images: ctr_deep_images_declare. file_without: the value implied by a model file without the
+ * option, or NULL: always saved. */
 #define CTR_DEEP_IMAGES_OPTION                                                                                         \
     { "images", CTR_PARAM_FILE, CTR_PARAM_AT(images), .unit = "FILE", .group = CTR_GROUP_MODEL,                        \
       .help = "vectors of images: a column of keys and one of lists of floats", .flags = CTR_PARAM_UNSAVED }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * din: the network of din.c, for models that add to it: they make the sequences, then it is declared. */
+ * din: the network of din.c, for models that extend it: they make the sequences, then declare it. */
 #ifndef CTR_DIN_H
 #define CTR_DIN_H
 
@@ -18,7 +18,7 @@ extern const char *const ctr_din_attentions[];
       .group = CTR_GROUP_MODEL, .help = "units of the hidden layers of attention units, or 0" }
 /* clang-format on */
 
-/* Attention units of the sequences beside the other inputs, under layers of --hidden. */
+/* Attention units over the sequences, next to the other inputs, below layers of --hidden. */
 extern const struct ctr_deep_spec ctr_din_network;
 
 #endif

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * embedding: a table of embeddings: 64-bit keys -> rows of floats (value, then what the optimizer keeps), numbered from
- * 0 as they come.
+ * embedding: a table of embeddings: 64-bit keys -> rows of floats (value, then optimizer state), numbered from 0 in
+ * order of insertion.
  *
- * An index in the manner of sparse.h (slots of 12 bytes: hash, number of the row; dense) stands before slabs that hold
- * the rows without gaps. Both grow in place, a few slots and pages at every reserve, so that no call takes long; large
- * ones ask for huge pages. A row costs its floats and at most CTR_EMBEDDING_OVERHEAD bytes, growth included.
+ * An index like sparse.h's (dense, slots of 12 bytes: hash, row number) points into slabs that hold the rows without
+ * gaps. Both grow in place, a few slots and pages per reserve, so that no call takes long; large ones ask for huge
+ * pages. A row costs its floats and at most CTR_EMBEDDING_OVERHEAD bytes, including growth.
  *
- * A new row starts with values that depend on its key and the seed alone, uniform in [-scale, scale), and with zeros
- * behind them: neither the order of keys nor threads change a table's content. A key that has no row counts as one
- * whose row is new, so that a prediction is the same whether the learner has seen the key before its first update or
- * not.
+ * A new row's values depend only on its key and the seed, uniform in [-scale, scale), followed by zeros: neither the
+ * order of keys nor threads change a table's content. A key without a row has the values of a new row, so a prediction
+ * is the same before and after the learner inserts the key, until its first update.
  */
 #ifndef CTR_EMBEDDING_H
 #define CTR_EMBEDDING_H
@@ -24,7 +23,7 @@ struct ctr_embedding {
     struct ctr_sparse index;
     struct ctr_area area; /* rows */
     int32_t width;        /* floats of a value */
-    int32_t floats;       /* of a row, 1 … CTR_EMBEDDING_MAX_FLOATS */
+    int32_t floats;       /* of a row: value and optimizer state, 1 … CTR_EMBEDDING_MAX_FLOATS */
     uint32_t used;
     uint64_t seed;
     float scale;
@@ -43,19 +42,19 @@ static inline float *ctr_embedding_row(const struct ctr_embedding *t, uint32_t i
     return (float *)(void *)t->area.base + (size_t)i * (size_t)t->floats;
 }
 
-/* The numbers of the rows of n hashes (ctr_sparse_hash of keys), made where they are new; room has been reserved. */
+/* The row numbers of n hashes (ctr_sparse_hash of keys); new keys get rows; room must have been reserved. */
 void ctr_embedding_get(struct ctr_embedding *t, const uint64_t *hash, int64_t n, uint32_t *row);
-/* The same of those that are there; others: CTR_EMBEDDING_NONE. Any number of threads at once. */
+/* The same without insertion; keys without a row: CTR_EMBEDDING_NONE. Safe for any number of threads at once. */
 #define CTR_EMBEDDING_NONE UINT32_MAX
 void ctr_embedding_find(const struct ctr_embedding *t, const uint64_t *hash, int64_t n, uint32_t *row);
 
-/* Copy the first `floats` (the width or more) of rows out to `to`, and back. NONE: what a new row of hash[i] would
- * have; hash may be NULL where no row is NONE. */
+/* Copy the first `floats` (at least the width) of rows to `to`, and back. For NONE, copies the initial values of
+ * hash[i]; hash may be NULL if no row is NONE. */
 void ctr_embedding_gather(const struct ctr_embedding *t, const uint32_t *row, const uint64_t *hash, int64_t n,
                           int32_t floats, float *to);
 void ctr_embedding_scatter(struct ctr_embedding *t, const uint32_t *row, int64_t n, int32_t floats, const float *from);
 
-/* Add to the count behind the floats of a row that change, up to 2^32 - 1; the sum. */
+/* Add to the use count stored after a row's floats, saturating at 2^32 - 1; returns the sum. */
 static inline uint32_t ctr_embedding_count(float *at, int32_t uses)
 {
     uint32_t count;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * keyset: the distinct keys of a minibatch, numbered from 0 as they come. What sparse.h keeps for a whole run grows in
- * place; this is emptied after each minibatch and keeps its memory. Zero-initialise to start. */
+ * keyset: the distinct keys of a minibatch, numbered from 0 in order of first occurrence. Unlike sparse.h, which keeps
+ * its keys for a whole run and grows in place, it is emptied after each minibatch and keeps its memory. Zero-initialise
+ * to start. */
 #ifndef CTR_KEYSET_H
 #define CTR_KEYSET_H
 
@@ -14,7 +15,7 @@ struct ctr_keyset {
     int64_t n;
 };
 
-/* The number of hash h, which is added where it is new; undefined after an error, which *rc says. */
+/* The number of hash h, added if new; undefined after an error, which *rc holds. */
 int32_t ctr_keyset_add(struct ctr_keyset *s, uint64_t h, int *rc, struct ctr_err *err);
 void ctr_keyset_clear(struct ctr_keyset *s);
 void ctr_keyset_free(struct ctr_keyset *s);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * knownkeys: the keys that a model holds with weight 0. Prediction does not need them, but for telling keys that have
- * no weight from those that the model has never seen. So a key is not held itself: 32 bits of its hash stand where the
- * other bits say, six bytes a key, and of a thousand million unknown keys about one passes for a known one. That is why
- * this is no ctr_sparse, which is exact and takes three times the memory.
+ * knownkeys: the keys that a model holds with weight 0. Prediction needs them only to distinguish them from keys that
+ * the model has never seen. So keys are stored as fingerprints: the slot encodes some bits of the hash, and 32 bits are
+ * stored, six bytes a key; about one in 10^9 unknown keys is taken for a known one. ctr_sparse is exact, but takes
+ * three times the memory.
  *
  *     room++ for each key, ctr_known_make, ctr_known_add …; then ctr_known_has, by any number of threads
  */
@@ -18,13 +18,13 @@ struct ctr_known {  /* zero-initialise */
 };
 int ctr_known_make(struct ctr_known *k, struct ctr_err *err) CTR_MUST;
 void ctr_known_free(struct ctr_known *k);
-int ctr_known_add(struct ctr_known *k, uint64_t h, struct ctr_err *err) CTR_MUST; /* fails where there is no room */
+int ctr_known_add(struct ctr_known *k, uint64_t h, struct ctr_err *err) CTR_MUST; /* fails if there is no room */
 
 static inline uint32_t ctr_known_print(uint64_t h)
 {
     return (uint32_t)h | !(uint32_t)h;
 }
-/* The slot where a hash stands, or the empty one where it would. */
+/* The slot that holds a hash, or the empty slot where it belongs. */
 static inline uint64_t ctr_known_slot(const struct ctr_known *k, uint64_t h)
 {
     const uint32_t print = ctr_known_print(h);

@@ -2,15 +2,15 @@
  *
  * rowstore: rows of floats on disk, by table and key.
  *
- *     ctr_rowstore_open(&s, dir, floats, err);            in files of no name in dir
+ *     ctr_rowstore_open(&s, dir, floats, err);            in unnamed files in dir
  *     ctr_rowstore_put(s, keys, n, rows, err);
- *     ctr_rowstore_get(s, keys, n, rows, found, err);     rows[i] is where row i goes
+ *     ctr_rowstore_get(s, keys, n, rows, found, err);     rows[i] receives row i
  *
- * It holds what a process learns beyond its memory until the process ends: nothing is synchronised, and the files go
- * with the process, however it ends. It has hardly any memory of its own; the system's cache of files holds what there
- * is room for. Each row and each entry of the index has a checksum. A disk that fails to read a page of the index ends
- * the process (SIGBUS); all else is an error. One thread at a time. Every pointer to struct ctr_err is filled where a
- * call does not return 0; a message names dir.
+ * It holds the rows that do not fit in memory, for the life of the process: nothing is fsynced, and the files vanish
+ * with the process, however it ends. It uses hardly any memory of its own; the system's page cache holds as much as
+ * fits. Each row and each entry of the index has a checksum. A disk that fails to read a page of the index ends the
+ * process (SIGBUS); every other failure is an error. One thread at a time. A call that does not return 0 fills its
+ * struct ctr_err; the message names dir.
  */
 #ifndef CTR_ROWSTORE_H
 #define CTR_ROWSTORE_H
@@ -26,7 +26,7 @@ struct ctr_rowkey {
 int ctr_rowstore_open(struct ctr_rowstore **s, const char *dir, int32_t floats, struct ctr_err *err) CTR_MUST;
 int ctr_rowstore_put(struct ctr_rowstore *s, const struct ctr_rowkey *key, int64_t n, const float *rows,
                      struct ctr_err *err) CTR_MUST;
-/* A row that is not there is left as it is, and its found is false. */
+/* For a missing row, found is false and the destination is unchanged. */
 int ctr_rowstore_get(struct ctr_rowstore *s, const struct ctr_rowkey *key, int64_t n, float *const *rows, bool *found,
                      struct ctr_err *err) CTR_MUST;
 /* The rows of a table in ascending order of keys. */

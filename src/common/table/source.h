@@ -1,34 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * source: where the vectors of a network's keys live. A source turns the distinct keys of a minibatch into vectors on
- * the network's device and takes their gradients back. Keys are known by table and hash (ctr_sparse_hash of the key)
- * all the way down, never by the number of a row. Sources stack:
+ * the network's device and takes their gradients back. All layers identify keys by table and hash (ctr_sparse_hash of
+ * the key), never by row number. Sources stack:
  *
- *     ctr_source_ram(tables)             tables of embeddings in this process; finds each key of a minibatch once
- *     ctr_source_disk(folder, memory)    rows on disk, of which as many stay in this process as the memory holds
- *     ctr_source_cache(device, below)    rows stay on a device from minibatch to minibatch; below is asked for misses
+ *     ctr_source_ram(tables)             tables of embeddings in this process; looks up each key of a minibatch once
+ *     ctr_source_disk(folder, memory)    rows on disk, with a cache in this process bounded by `memory`
+ *     ctr_source_cache(device, below)    keeps rows on a device from minibatch to minibatch; asks `below` for misses
  *     ctr_source_frozen(file)            vectors of a keyed file, such as those of images; takes no gradients
  *     ctr_source_shard(comm, below)      keys that ranks own, by hash (source_shard.h)
  *
- * and whatever else fills a struct ctr_source_ops: a tower that computes its vectors
- * (tests/unit/unit-source.c has one of each).
+ * and any other struct ctr_source_ops: for example a tower that computes its vectors (tests/unit/unit-source.c has one
+ * of each).
  *
- *     ctr_source_begin(s, &want, buffer, err);      the keys of a minibatch; again with more of them behind, piece by
- *                                                   piece
- *     ctr_source_values(s, buffer, &values, err);   [keys x width] on the device; key i of table t is row places(t)[i]
- *     ctr_source_push(s, buffer, &step, err);       an optimizer's step with the gradients of these rows
- *     ctr_source_drop(s, buffer);                   forget the minibatch; without push: nothing was learned
+ *     ctr_source_begin(s, &want, buffer, err);      announce the keys of a minibatch; repeat with keys appended
+ *     ctr_source_values(s, buffer, &values, err);   [keys x width] on the device; row places(t)[i] is key i of table t
+ *     ctr_source_push(s, buffer, &step, err);       one optimizer step with the gradients of these rows
+ *     ctr_source_drop(s, buffer);                   release the minibatch; without push nothing is learned
  *
- * Two minibatches may be under way, in buffers 0 and 1: keys of the second can be announced while the first is learned
- * from. Its values are asked for after the push of the first, because they depend on it; a source that would give older
- * ones refuses (CTR_EUSAGE).
+ * Two minibatches may be in progress, in buffers 0 and 1: keys of the second can be announced while the first is
+ * learned. Request the second's values after the push of the first, because they depend on it; a source that would
+ * return older values refuses (CTR_EUSAGE).
  *
- * The same keys in the same order give the same bits through every stack of stores; a sum over shards runs in the order
- * of shards. A key that has no row has the vector that a new row would begin with; with `make` it gets that row.
+ * The same keys in the same order give the same bits through every stack of sources; sums over shards run in the order
+ * of shards. A key without a row has the initial vector of a new row; with `make` it gets that row.
  *
- * Ownership: a source owns the one below it. Hashes are borrowed until the next begin or drop of that buffer, values
- * are valid until push, drop or the next values of it. One thread at a time. After an error of push or settle the
- * source can only be freed. Every pointer to struct ctr_err is filled where a call does not return 0.
+ * Ownership: a source owns the one below it. Hashes are borrowed until the next begin or drop of that buffer; values
+ * are valid until push, drop or the next values of that buffer. One thread at a time. After an error of push or settle
+ * the source can only be freed. A call that does not return 0 fills its struct ctr_err.
  *
  * Source: Zhao et al., "FeatureBox" (2022) and "Distributed hierarchical GPU parameter server" (MLSys 2020), section 4,
  * for the hierarchy; Ge et al., "Image Matters" (CIKM 2018), section 4, for towers as stores.
@@ -45,14 +44,14 @@ struct ctr_source;
 struct ctr_want {
     int tables;
     const struct ctr_want_keys {
-        const uint64_t *hash; /* [n]; those of the begin before stand first, as they were */
+        const uint64_t *hash; /* [n]; the hashes of the previous begin come first, unchanged */
         int64_t n;
     } * keys;
-    bool make;             /* learned from: keys without a row get one */
-    struct ctr_pool *pool; /* tables are looked up by its threads; NULL: by this one */
+    bool make;             /* for training: keys without a row get one */
+    struct ctr_pool *pool; /* its threads look up tables; NULL: the caller does */
 };
 
-/* What push does: opt, with the gradients of the rows of values. */
+/* Arguments of push: the step `opt` with the gradients of the rows of values. */
 struct ctr_source_step {
     struct ctr_dev_opt opt;
     struct ctr_mat grad;    /* [keys x width] */
@@ -61,127 +60,127 @@ struct ctr_source_step {
     struct ctr_pool *pool;  /* as in want */
 };
 
-/* Keys of one table, for what a source does to rows of the one below it. */
+/* Keys of one table, as passed from a source to the one below it. */
 struct ctr_source_keys {
     int table;
     const uint64_t *hash;
-    uint32_t *number; /* a note of the source for each key, made by its `find`; NULL: none were made */
+    uint32_t *number; /* per key, set by the source's own `find` for its later calls; NULL: it sets none */
     int64_t n;
 };
 
-/* Rows in ascending order of keys: value, state, and the count where there is one. */
+/* Rows in ascending order of keys: value, state, and the use count if there is one. */
 typedef int ctr_source_each(void *ctx, uint64_t key, const float *row, struct ctr_err *err);
 
-/* One const struct a kind of source. A store of rows fills find (or not), fetch and put, and has begin, values and push
- * from source.c; others bring their own. */
+/* One const struct per kind of source. A store of rows provides fetch, put and optionally find, and uses begin, values
+ * and push of source.c; other sources provide those themselves. */
 struct ctr_source_ops {
     const char *name;
     bool one_at_a_time; /* find, fetch and put are called by one thread */
-    bool looks_ahead;   /* begin fetches rows while the caller goes on */
-    /* Note where rows are, and make those that are new; threads call it for several tables at once. NULL: nothing. */
+    bool looks_ahead;   /* begin fetches rows in the background */
+    /* Locate rows and create the new ones; several threads call it, each for another table. NULL: nothing to do. */
     int (*find)(struct ctr_source *s, const struct ctr_source_keys *keys, bool make, struct ctr_err *err);
-    /* Rows out, `floats` each, and back. Threads call them for several tables at once. put NULL: they never change. */
+    /* Read rows, `floats` each, and write them back. Several threads call them, each for another table. put NULL: rows
+     * never change. */
     int (*fetch)(struct ctr_source *s, const struct ctr_source_keys *keys, bool make, float *to, struct ctr_err *err);
     int (*put)(struct ctr_source *s, const struct ctr_source_keys *keys, const float *from, struct ctr_err *err);
-    /* Add uses[i] to what is counted of key i; total[i]: the sum. NULL: nothing is counted. */
+    /* Add uses[i] to the use count of key i; total[i] gets the sum. NULL: the source counts nothing. */
     int (*count)(struct ctr_source *s, const struct ctr_source_keys *keys, const int32_t *uses, uint32_t *total,
                  struct ctr_err *err);
-    /* Pass the keys on; the batch lists them already. NULL: nothing. */
+    /* Announce the keys to lower sources; the batch already lists them. NULL: nothing to do. */
     int (*begin)(struct ctr_source *s, const struct ctr_want *want, int buffer, struct ctr_err *err);
-    /* The rows of a minibatch are at hand, before they are fetched. NULL: they are. */
+    /* Wait until the rows of a minibatch can be fetched. NULL: they always can. */
     int (*ready)(struct ctr_source *s, int buffer, struct ctr_err *err);
-    int (*values)(struct ctr_source *s, int buffer, struct ctr_mat *values, struct ctr_err *err); /* NULL: by fetch */
+    int (*values)(struct ctr_source *s, int buffer, struct ctr_mat *values, struct ctr_err *err); /* NULL: uses fetch */
     int (*push)(struct ctr_source *s, int buffer, const struct ctr_source_step *step,
-                struct ctr_err *err); /* NULL: by put */
+                struct ctr_err *err); /* NULL: uses put */
     void (*drop)(struct ctr_source *s, int buffer);
     int (*settle)(struct ctr_source *s, struct ctr_err *err);
     int (*save)(struct ctr_source *s, int table, ctr_source_each *each, void *ctx, struct ctr_err *err);
     int (*load)(struct ctr_source *s, int table, uint64_t key, const float *row, struct ctr_err *err);
-    int64_t (*rows)(const struct ctr_source *s, int table); /* that it has; -1: of all tables */
+    int64_t (*rows)(const struct ctr_source *s, int table); /* rows of a table; -1: of all tables */
     int64_t (*memory)(const struct ctr_source *s);          /* bytes of rows in this process; NULL: none */
     int (*summary)(const struct ctr_source *s, struct ctr_buf *text, struct ctr_err *err);
     void (*free)(struct ctr_source *s);
 };
 
-/* What all sources have; a kind of its own begins with it. */
+/* Common part of all sources; each kind's struct begins with it. */
 struct ctr_source {
     const struct ctr_source_ops *ops;
     struct ctr_dev *dev;   /* where values lie; borrowed */
-    int32_t width, floats; /* of a value; of a row that an optimizer changes: value | state */
+    int32_t width, floats; /* of a value; of a row: value | state */
     struct ctr_source_batch {
         struct ctr_source_table {
             const uint64_t *hash;
-            int64_t n, old;        /* keys; before the last begin */
+            int64_t n, old;        /* keys; keys before the last begin */
             struct ctr_buf number; /* u32 */
             struct ctr_buf places; /* i32 */
-            struct ctr_err err;    /* of a thread's task */
+            struct ctr_err err;    /* of the task of a thread */
         } * table;
         int tables;
-        int64_t n, here; /* keys; of which values are there */
+        int64_t n, here; /* keys; keys whose values are loaded */
         bool make;
         struct ctr_pool *pool; /* of the last begin */
         struct ctr_mem *u;     /* rows [n x floats] */
-        struct ctr_buf host;   /* the same, on its way to a device with memory of its own */
+        struct ctr_buf host;   /* the same in host memory, if the device has its own memory */
     } batch[2];
 };
 
 int ctr_source_begin(struct ctr_source *s, const struct ctr_want *want, int buffer, struct ctr_err *err) CTR_MUST;
-/* *values has a row a key, its stride may be larger than its width. */
+/* *values has one row per key; its stride may exceed its width. */
 int ctr_source_values(struct ctr_source *s, int buffer, struct ctr_mat *values, struct ctr_err *err) CTR_MUST;
-/* Of the keys of table t: their rows of values and gradients. */
+/* For each key of table t, the index of its row in values and gradients. */
 const int32_t *ctr_source_places(const struct ctr_source *s, int buffer, int t);
-/* Add to the counts of a minibatch's keys of table t, between values and push: how often each came in it; total: so
- * far, this minibatch included. */
+/* Add uses of a minibatch's keys of table t to their counts, between values and push: uses[i] = occurrences in this
+ * minibatch; total[i] gets the count so far, including this minibatch. */
 int ctr_source_count(struct ctr_source *s, int buffer, int t, const int32_t *uses, uint32_t *total,
                      struct ctr_err *err) CTR_MUST;
 int ctr_source_push(struct ctr_source *s, int buffer, const struct ctr_source_step *step, struct ctr_err *err) CTR_MUST;
 void ctr_source_drop(struct ctr_source *s, int buffer);
-/* What was pushed is in the lowest store: before it is read by others. The source goes on as it was. */
+/* Write all pushed changes to the lowest store, before others read it. The source remains usable. */
 int ctr_source_settle(struct ctr_source *s, struct ctr_err *err) CTR_MUST;
-/* Is it worth to announce the keys of the next minibatch? */
+/* Does announcing the keys of the next minibatch early help? */
 bool ctr_source_looks_ahead(const struct ctr_source *s);
-/* How many rows a table has, -1: all tables. */
+/* Number of rows of a table; -1: of all tables. */
 int64_t ctr_source_rows(const struct ctr_source *s, int table);
-/* Bytes that its rows take in this process. */
+/* Bytes of its rows in this process. */
 int64_t ctr_source_memory(const struct ctr_source *s);
-/* The rows of a table, settled first; and a row into it, before anything is learned: CTR_EDATA where the key has one.
+/* Save: the rows of a table, after settle. Load: add a row before training starts; CTR_EDATA if the key exists.
  */
 int ctr_source_save(struct ctr_source *s, int table, ctr_source_each *each, void *ctx, struct ctr_err *err) CTR_MUST;
 int ctr_source_load(struct ctr_source *s, int table, uint64_t key, const float *row, struct ctr_err *err) CTR_MUST;
-/* Lines for a summary, of all sources of the stack. */
+/* Append summary lines of all sources of the stack. */
 int ctr_source_summary(const struct ctr_source *s, struct ctr_buf *text, struct ctr_err *err) CTR_MUST;
 void ctr_source_free(struct ctr_source *s);
 
 /* Tables in this process, borrowed: table[t] may be set anew between minibatches (ctr_source_ram_bind). `floats`: of a
- * row that the optimizer changes; where a table has one float more behind them, that is a count (uint32_t). */
+ * row that the optimizer changes; a table with one more float per row stores a use count (uint32_t) there. */
 int ctr_source_ram(struct ctr_source **s, struct ctr_dev *dev, int32_t width, int32_t floats,
                    struct ctr_err *err) CTR_MUST;
 int ctr_source_ram_bind(struct ctr_source *s, int t, struct ctr_embedding *table, struct ctr_err *err) CTR_MUST;
 
-/* Rows on disk, in `dir` (rowstore.h), beside a cache of rows in this process. `memory` bounds
- * what the cache and, on a CPU, the buffers of the device take together; rows of minibatches that are under
- * way stay, of the others those go that were used longest ago. Rows that begin does not find are read by a thread of
- * its own; values waits for it. Where two minibatches do not fit, the second one is read when the first is dropped;
- * where one does not, values is an error that says so.
+/* Rows on disk, in `dir` (rowstore.h), beside a cache of rows in this process. `memory` bounds the sum of the cache
+ * and, on a CPU, the buffers of the device; rows of minibatches in progress stay, the least recently used others are
+ * evicted. A background thread reads the rows that begin does not find; values waits for it. If two minibatches do not
+ * fit, the second is read when the first is dropped; if one does not fit, values fails with a message.
  *
- * `first` says what the rows of table t begin with (ctr_embedding_init): it is bound as a table, has no rows, and its
- * `floats` are those of a row; one more than the source's is a count. */
+ * `first` gives the initial rows of table t (ctr_embedding_init): it is bound like a table but has no rows, and its
+ * `floats` are those of a row; one more than the source's adds a use count. */
 int ctr_source_disk(struct ctr_source **s, struct ctr_dev *dev, int32_t width, int32_t floats, int32_t row_floats,
                     const char *dir, int64_t memory, struct ctr_err *err) CTR_MUST;
 int ctr_source_disk_bind(struct ctr_source *s, int t, const struct ctr_embedding *first, struct ctr_err *err) CTR_MUST;
 
-/* Rows of `below` that stay in the memory of a device with memory of its own, so that tables may be larger than it: a
- * set of slots, 8 ways, least recently used. The optimizer changes them where they lie; one that has to go is put back
- * below. A row that finds no slot, because all 8 of its set are in this minibatch, lives in the minibatch's own rows.
- * What is not learned from goes past the slots. No bit depends on the slots nor on their number.
+/* Keeps rows of `below` in the memory of a device that has its own, so that tables may be larger than it: a
+ * set-associative cache, 8 ways, least recently used. The optimizer changes rows in the cache; an evicted row is
+ * written back to `below`. If all 8 ways of a set belong to this minibatch, further rows live in the minibatch's own
+ * buffer. Rows that are only read bypass the cache. Results do not depend on the number or use of slots.
  *
- * The slots take at most half of the memory that is free when the buffers of a first minibatch are there, and grow with
+ * The slots take at most half of the memory that is free once the buffers of the first minibatch exist, and grow with
  * the keys below. $CTR_WORKING_SET bounds their number (0: none), for tests and measurements. */
 int ctr_source_cache(struct ctr_source **s, struct ctr_dev *dev, struct ctr_source *below,
                      struct ctr_err *err) CTR_MUST;
 
-/* Vectors of the keyed file at path: its first column of fixed_size_list<float32>[width]. Of a key that it has not got:
- * zeros; ctr_source_summary says how many these were. */
+/* Vectors of the keyed file at path: its first column of fixed_size_list<float32>[width]. A missing key gets zeros;
+ * ctr_source_summary reports how many were missing. */
 int ctr_source_frozen(struct ctr_source **s, struct ctr_dev *dev, const char *path, struct ctr_err *err) CTR_MUST;
 
 #endif
