@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * plan: what the files of the plan language share; everybody else includes feature.h.
+ * plan: internal to the plan language; others include lang.h.
  *
  *     plan_lex.c    text -> tokens
  *     plan_parse.c  tokens -> definitions (repetition expanded, names resolved)
- *     plan_statement.c  tokens -> statements: where the rows come from
- *     plan_inputs.c the types of the columns that a plan was made for
- *     plan_graph.c  definitions + schema -> graph of typed nodes, equal ones joined, in layers
+ *     plan_statement.c  tokens -> statements: the source of the rows
+ *     plan_inputs.c the column types for which a plan was made
+ *     plan_graph.c  definitions + schema -> graph of typed nodes, equal nodes merged, in layers
  *     plan_serve.c  the plan of a model without its label
- *     plan_run.c    batches through a graph
+ *     plan_run.c    runs batches through a graph
  *     plan.c        the public plan: files, fitted state, identity
  *     program.c     the public program: roles and outputs
  *     plan_fit.c, plan_names.c, plan_show.c   fitting, readable names, --explain and --dot
  *     expr.c        single expressions
  *
- * Everything that a parse makes lives in one arena and dies with it.
+ * One arena holds everything that a parse creates.
  */
 #ifndef CTR_PLAN_H
 #define CTR_PLAN_H
@@ -22,17 +22,17 @@
 #include "common/lang/lang.h"
 #include "common/op/op.h"
 
-#ifndef PLAN_MAX_DEFS           /* fuzzing wants few */
+#ifndef PLAN_MAX_DEFS           /* fuzzing uses fewer */
 #define PLAN_MAX_DEFS (1 << 16) /* definitions after repetition */
 #endif
 enum {
     PLAN_MAX_TEXT = 1 << 20,       /* bytes of a plan */
     PLAN_MAX_NESTING = 64,         /* brackets within brackets */
-    PLAN_MAX_DEPTH = 1000,         /* calls within calls, chains of infix operators included */
-    PLAN_MAX_TOKENS = 1 << 20,     /* of all repetitions together */
-    PLAN_MAX_CONSTANT = 1 << 20,   /* bytes of a text that is computed from literals */
-    PLAN_MAX_CONSTANTS = 16 << 20, /* of all of them */
-    PLAN_NODE_BYTES = 64 << 20,    /* of a node's result, unless there is less memory */
+    PLAN_MAX_DEPTH = 1000,         /* calls within calls, including chains of infix operators */
+    PLAN_MAX_TOKENS = 1 << 20,     /* including repetitions */
+    PLAN_MAX_CONSTANT = 1 << 20,   /* bytes of a text computed from literals */
+    PLAN_MAX_CONSTANTS = 16 << 20, /* of all of them together */
+    PLAN_NODE_BYTES = 64 << 20,    /* of a node's result, unless memory is smaller */
 };
 
 /* ---- arena ---- */
@@ -64,29 +64,29 @@ void ctr_map_free(struct plan_map *m);
 struct plan_pos {
     int line, col; /* 1-based, in characters */
 };
-/* Where a text comes from. An expression of the command line has no lines: "--where: character 7: …". */
+/* The origin of a text. A command line expression has no lines: "--where: character 7: …". */
 struct plan_source {
     const char *file;
     bool inline_text;
-    bool bundle; /* a fitted plan or a model, whose lines the user does not see */
+    bool bundle; /* a fitted plan or a model, whose lines users do not see */
 };
 /* CTR_EUSAGE with file, line and column in err->file. */
 int ctr_plan_fail(const struct plan_source *src, struct plan_pos pos, struct ctr_err *err, const char *fmt, ...)
     CTR_PRINTF(4, 5);
-/* Put the position before an error that came from below; returns its code. */
+/* Prefix an error from a callee with the position; returns its code. */
 int ctr_plan_locate(const struct plan_source *src, struct plan_pos pos, struct ctr_err *err);
 
-/* The errors of a plan's lines, one a line, by line: an error does not keep those below it from being found. */
+/* Errors of a plan, one per line, in line order: the parser continues after an erroneous line. */
 enum { PLAN_FAULTS = 6 };
 struct plan_faults {
     struct plan_fault {
         struct plan_pos pos;
         char what[256];
     } fault[PLAN_FAULTS];
-    int n, more;            /* that are kept; beyond them */
-    struct plan_map broken; /* names in lines that could not be read: to miss their definitions is no other error */
+    int n, more;            /* errors kept; further errors */
+    struct plan_map broken; /* names defined in unreadable lines: references to them are not reported as errors */
 };
-/* An error of a line is kept and *err cleared; any other is returned. One without words is that of a line that stands
+/* Keep an error of a line and clear *err; return any other error. An error without text belongs to a line that depends
  * on a broken one. */
 int ctr_plan_keep(struct plan_faults *f, struct ctr_err *err);
 int ctr_plan_raise(const struct plan_source *src, const struct plan_faults *f, struct ctr_err *err) CTR_MUST;
@@ -95,7 +95,7 @@ int ctr_plan_raise(const struct plan_source *src, const struct plan_faults *f, s
 
 enum plan_tok_kind {
     TOK_END,
-    TOK_LINE, /* end of a line outside brackets */
+    TOK_LINE, /* end of a line, outside brackets */
     TOK_NAME,
     TOK_LITERAL,
     TOK_OPEN,
@@ -112,12 +112,12 @@ struct plan_tok {
     struct plan_pos pos;
     struct ctr_str source; /* as written */
     const char *name;      /* TOK_NAME, TOK_INFIX: the name itself */
-    bool quoted;           /* `name` */
+    bool quoted;           /* `name` was quoted */
     bool range;            /* name[lo..hi] */
-    int width;             /* digits to pad a number of the range to */
+    int width;             /* number of digits to which range numbers are padded */
     int64_t lo, hi;
     struct ctr_value value; /* TOK_LITERAL */
-    bool unidentified;      /* the plan is the same without it: the name of a file */
+    bool unidentified;      /* a file name, which does not change the plan's identity */
 };
 
 struct plan_toks {
@@ -125,7 +125,7 @@ struct plan_toks {
     int n, cap;
 };
 
-/* faults NULL: the first error ends it. */
+/* faults NULL: stop at the first error. */
 int ctr_plan_lex(struct plan_toks *out, struct plan_arena *arena, const struct plan_source *src, const char *text,
                  size_t n, struct plan_faults *faults, struct ctr_err *err) CTR_MUST;
 
@@ -138,7 +138,7 @@ struct plan_ast {
     struct plan_pos pos;
     int depth;
     const char *name; /* AST_NAME, AST_CALL */
-    int def;          /* AST_NAME: the definition it means, or -1: an input column */
+    int def;          /* AST_NAME: the definition it refers to, or -1: an input column */
     struct ctr_value value;
     const struct ctr_op *op; /* AST_CALL */
     struct plan_ast **arg;
@@ -149,23 +149,23 @@ struct plan_ast {
 enum plan_kind {
     PLAN_VALUE, /* intermediate */
     PLAN_KEEP,
-    PLAN_ROLE, /* role says which */
+    PLAN_ROLE, /* role: which one */
 };
 
 struct plan_def {
     enum plan_kind kind;
     enum ctr_role role;
     const char *name, *table; /* table: of features and images, default the name */
-    const char *of;           /* the feature whose past this one is, or NULL */
-    const char *group;        /* of lists that are aligned with it, or NULL: as its column says */
+    const char *of;           /* the feature whose history this one is, or NULL */
+    const char *group;        /* name of its group of aligned lists, or NULL: that of its column */
     struct plan_ast *expr;
     struct plan_pos pos, of_pos;
-    bool defines; /* NAME = expr; else the name alone */
+    bool defines; /* NAME = expr; else only the name */
 };
 
-/* What a parse gives. */
+/* The result of a parse. */
 struct plan_tree {
-    int language; /* set before: CTR_PLAN_LANGUAGE, or the one of an old model */
+    int language; /* set by the caller: CTR_PLAN_LANGUAGE, or the version of an old model */
     struct plan_arena arena;
     struct plan_source src;
     struct plan_def *def;
@@ -174,18 +174,18 @@ struct plan_tree {
     int nstatements, statements_cap;
     struct plan_map names;    /* of the definitions */
     struct ctr_strs inputs;   /* columns in order of first use */
-    struct ctr_buf canonical; /* the text without comments and free choices, for the identity */
-    int nfitted;              /* calls of fitted operators as written */
-    bool later;               /* set before: faults are raised when it is bound, with those that come up then */
+    struct ctr_buf canonical; /* the text without comments and other irrelevant choices, for the identity */
+    int nfitted;              /* calls of fitted operators in the text */
+    bool later;               /* set by the caller: raise faults at bind, together with those found there */
     struct plan_faults faults;
 };
 
 int ctr_plan_parse_tree(struct plan_tree *t, const char *file, const char *text, size_t n,
                         struct ctr_err *err) CTR_MUST;
-/* One expression instead of lines: the tree has one definition without a name. */
+/* Parse a single expression: the tree has one definition without a name. */
 int ctr_plan_parse_expr(struct plan_tree *t, const char *what, const char *text, size_t n,
                         struct ctr_err *err) CTR_MUST;
-/* Does the line that begins at token t hold a statement? Read it up to `end`, the token that ends the line. */
+/* Does the line starting at token t hold a statement? Parse it up to `end`, the last token of the line. */
 bool ctr_plan_is_statement(const struct plan_tok *t);
 int ctr_plan_read_statement(struct plan_tree *tree, struct plan_tok *t, struct plan_tok *end,
                             struct ctr_err *err) CTR_MUST;
@@ -196,7 +196,7 @@ void ctr_plan_tree_free(struct plan_tree *t);
 
 enum plan_node_kind {
     NODE_COLUMN, /* an input column */
-    NODE_CAST,   /* one that has another type than the plan's rows had: plan_inputs.c */
+    NODE_CAST,   /* a column whose type differs from that in the plan's metadata: plan_inputs.c */
     NODE_CONST,  /* a literal as a column */
     NODE_CALL,   /* an operator */
     NODE_KEYS,   /* keys of a feature */
@@ -210,59 +210,62 @@ struct plan_node {
     struct plan_pos pos;
     struct ctr_vtype type;
     int depth;
-    bool live;   /* some output needs it */
-    bool shared; /* made of one encoded input column: computed once per entry of its dictionary, and stays encoded */
+    bool live;   /* an output needs it */
+    bool shared; /* depends on one dictionary-encoded input column only: computed once per dictionary entry, and stays
+                    encoded */
     bool used;   /* it is an output itself */
-    bool fused;  /* NODE_KEYS: of the call without its value; NODE_CALL: only such keys want it, so it does not run */
-    int column;  /* NODE_COLUMN */
-    int *arg;    /* node of each argument of the call, -1 for a literal; NODE_KEYS…: arg[0] */
+    bool fused; /* NODE_KEYS: keys of the call without its values; NODE_CALL: used only by such keys, so it does not run
+                 */
+    int column; /* NODE_COLUMN */
+    int *arg;   /* node of each argument of the call, -1 for a literal; other kinds: arg[0] */
     int nargs;
-    uint64_t hash; /* of kind, operator and arguments, for joining equal nodes */
+    uint64_t hash; /* of kind, operator and arguments, to merge equal nodes */
     uint64_t seed; /* NODE_KEYS */
     const char *table;
-    const char *name;       /* the first definition that it is the value of, or NULL */
+    const char *name;       /* the first definition with this value, or NULL */
     struct ctr_value value; /* NODE_CONST */
     struct ctr_op_call call;
     bool bound;
     const char *fit_section; /* fitted: name of its section */
     bool fit_ready;
-    int64_t values, unknown; /* of a vocab: how many it gave, and how many of these were "(other)" */
+    int64_t values, unknown; /* of a vocab: values produced; how many of them were "(other)" */
     struct ctr_colbuf out;
     bool has_out;
     const struct ctr_col *col;      /* of the current batch */
-    const struct ctr_col **arg_col; /* room for the columns of the arguments */
-    struct ctr_col encoded;         /* shared: what col points to */
+    const struct ctr_col **arg_col; /* scratch memory for the argument columns */
+    struct ctr_col encoded;         /* shared: storage for col */
     struct ctr_buf scratch;
-    const char *side;         /* ctr.side; "": mixed */
-    const char *past, *group; /* ctr.history_of, ctr.history of the column whose items these are one by one, or NULL */
-    const char *role_name;    /* for messages about a label or weight: its name in the plan */
+    const char *side; /* ctr.side; "": mixed */
+    const char *past,
+        *group;            /* ctr.history_of and ctr.history of the column whose items correspond to these, or NULL */
+    const char *role_name; /* for messages about a label or weight: its name in the plan */
 };
 
 struct plan_graph {
     struct plan_arena arena;
     struct plan_source src;
     const struct ctr_schema *input;
-    const enum ctr_type *cast; /* of each column of the input: see ctr_inputs_bind; NULL: none */
+    const enum ctr_type *cast; /* per input column, see ctr_inputs_bind; NULL: no casts */
     struct plan_node *node;
     int n, cap;
-    int64_t limit_bytes;    /* of what one node of variable size holds of a batch: CTR_ELARGE above it */
-    int64_t folded;         /* bytes of texts that were computed from literals */
-    bool no_fusion;         /* a caller looks at every value */
+    int64_t limit_bytes;    /* limit of one variable-size node's data per batch; above: CTR_ELARGE */
+    int64_t folded;         /* bytes of texts computed from literals */
+    bool no_fusion;         /* the caller reads every value */
     struct ctr_index nodes; /* by hash */
     int *order;             /* live nodes by depth, then by number */
     int *layer;             /* nlayers + 1 offsets into order */
     int norder, nlayers;
-    const char *dir;               /* files that operators read lie relative to it */
-    bool confined;                 /* and nowhere else */
-    uint64_t key_seed;             /* of all hashes of texts that become keys */
-    struct plan_faults *faults;    /* NULL: the first error ends it */
-    int *def_node;                 /* ctr_graph_tree: value of each definition: a node */
+    const char *dir;               /* base folder of files that operators read */
+    bool confined;                 /* they may read no files elsewhere */
+    uint64_t key_seed;             /* seed of all hashes of texts that become keys */
+    struct plan_faults *faults;    /* NULL: stop at the first error */
+    int *def_node;                 /* ctr_graph_tree: node of each definition's value */
     struct ctr_pool *pool;         /* NULL: one thread */
-    struct ctr_err *task_err;      /* with a pool: one a node of the widest layer */
-    const struct ctr_batch *batch; /* that runs */
+    struct ctr_err *task_err;      /* with a pool: one per node of the widest layer */
+    const struct ctr_batch *batch; /* being processed */
 };
 
-/* What binding an expression gives: a node, or a literal that no call has used yet. */
+/* The result of binding an expression: a node, or a literal not yet used by a call. */
 struct plan_ref {
     int node; /* -1: a literal */
     const struct plan_ast *literal;
@@ -274,19 +277,20 @@ int ctr_inputs_cast(const struct plan_graph *g, struct plan_node *n, const struc
 int ctr_graph_init(struct plan_graph *g, const struct plan_source *src, const struct ctr_schema *input, const char *dir,
                    struct ctr_err *err) CTR_MUST;
 void ctr_graph_free(struct plan_graph *g);
-/* Bind all definitions of a tree but those left out (NULL: none): g->def_node[i]. */
+/* Bind all definitions of a tree except those in leave_out (NULL: none): g->def_node[i]. */
 int ctr_graph_tree(struct plan_graph *g, const struct plan_tree *t, const bool *leave_out,
                    struct ctr_err *err) CTR_MUST;
-/* A node that turns `node` into what a role takes (NODE_KEYS, NODE_DENSE, NODE_LABEL, NODE_WEIGHT). Returns it. */
+/* Add a node that converts `node` for a role (NODE_KEYS, NODE_DENSE, NODE_LABEL, NODE_WEIGHT). Returns it. */
 int ctr_graph_convert(struct plan_graph *g, enum plan_node_kind kind, int node, const struct plan_def *d,
                       struct ctr_err *err) CTR_MUST;
-/* Mark `node` and what it needs. */
+/* Mark `node` and its dependencies as live. */
 void ctr_graph_use(struct plan_graph *g, int node);
-/* After the last use: cut into layers, make buffers. */
+/* Call after the last use: divide into layers, create buffers. */
 int ctr_graph_seal(struct plan_graph *g, struct ctr_err *err) CTR_MUST;
 int ctr_graph_run(struct plan_graph *g, const struct ctr_batch *in, struct ctr_err *err) CTR_MUST;
-bool ctr_value_equal(const struct ctr_value *a, const struct ctr_value *b); /* of one kind and bits */
-/* A literal as the language has it. `brief`: of long texts the first 60 bytes, of long lists 8 items. */
+bool ctr_value_equal(const struct ctr_value *a, const struct ctr_value *b); /* equal kind and bits */
+/* Write a literal in the syntax of the language. `brief`: only the first 60 bytes of long texts and 8 items of long
+ * lists. */
 int ctr_value_show(struct ctr_buf *b, const struct ctr_value *v, bool brief, struct ctr_err *err) CTR_MUST;
 
 #endif

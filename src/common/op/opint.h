@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * opint: inside of the operators on the host. An operator is a row of a table (struct ctr_op) with variants by argument
- * types; a variant names the lanes its loop takes. The driver (op.c) cuts rows into tiles, loads each argument of a
- * tile into a lane (oplane.c: one array type for all column types, dictionaries resolved, nulls as bytes), calls the
- * loop, and appends result and nulls to the output column. So a loop sees plain arrays of at most CTR_OP_TILE values.
+ * opint: internal to the operators on the host. An operator is a row of a table (struct ctr_op) with variants by
+ * argument types; each variant names the lanes of its loop. The driver (op.c) divides rows into tiles, loads each
+ * argument of a tile into a lane (oplane.c: one array type for all column types, dictionaries resolved, nulls as
+ * bytes), calls the loop, and appends result and nulls to the output column. So a loop reads plain arrays of at most
+ * CTR_OP_TILE values.
  */
 #ifndef CTR_OPINT_H
 #define CTR_OPINT_H
@@ -15,25 +16,25 @@
 #define CTR_OP_TILE 1024
 
 enum ctr_lane {
-    CTR_LANE_NONE, /* validity only */
+    CTR_LANE_NONE, /* only presence */
     CTR_LANE_BOOL, /* uint8_t 0 or 1 */
     CTR_LANE_I64,  /* integers, times, durations, bools */
     CTR_LANE_U64,
     CTR_LANE_F64,
     CTR_LANE_STR,  /* struct opv_str of a text */
     CTR_LANE_TEXT, /* struct opv_str: the canonical text of any scalar */
-    CTR_LANE_HASH, /* uint64_t: hash of the canonical text; a key is itself */
+    CTR_LANE_HASH, /* uint64_t: hash of the canonical text; a key is its own hash */
 };
 
 struct ctr_lane_kind {
     enum ctr_lane lane;
-    bool list; /* spans over an item lane */
+    bool list; /* spans over a lane of items */
 };
 
 /* One argument of a tile. */
 struct ctr_op_in {
     const void *v;               /* lane; NULL for lists */
-    const uint8_t *ok;           /* a byte a row: 1 present */
+    const uint8_t *ok;           /* one byte per row: 1 present */
     const struct opv_span *span; /* lists */
     const void *item;            /* lists: lane of the items */
     const uint8_t *item_ok;
@@ -43,18 +44,18 @@ struct ctr_op_tile {
     int n, nargs;
     const struct ctr_op_in *in;
     void *out;              /* fixed: lane of the result */
-    uint8_t *ok;            /* of the result; starts as "all arguments present" (all 1 with CTR_OP_NULLS) */
+    uint8_t *ok;            /* of the result; initially 1 where all arguments are present (all 1 with CTR_OP_NULLS) */
     const void *param;      /* of the call */
     int64_t limit_bytes;    /* of the call */
-    struct ctr_colbuf *buf; /* variable: the loop appends values and offsets here, the driver rows and nulls */
+    struct ctr_colbuf *buf; /* variable size: the loop appends values and offsets, the driver rows and nulls */
 };
 
-/* A loop over a tile, and what a kernel needs to know to do the same (oploop.h). */
+/* A loop over a tile, and its device version (oploop.h). */
 struct ctr_op_loop {
     int (*run)(struct ctr_op_tile *t, struct ctr_err *err);
-    const char *name;      /* of the loop in the text for a device */
-    const char *file;      /* that has it */
-    const char *host_only; /* why it has no text for a device, or NULL */
+    const char *name;      /* of the loop in device source */
+    const char *file;      /* file that defines it */
+    const char *host_only; /* reason why it has no device version, or NULL */
     enum ctr_loop_kind kind;
 };
 
@@ -70,7 +71,7 @@ struct ctr_op_variant {
 
 enum {
     CTR_OP_NULLS = 1, /* sees nulls: its loop sets ok */
-    CTR_OP_LIFT = 2,  /* on a list in place of its first argument: item by item; gives no list itself */
+    CTR_OP_LIFT = 2,  /* with a list as first argument, applied item by item; the result must not be a list */
     CTR_OP_FITTED = 4,
     CTR_OP_NULL_ARG = 8, /* the literal null is an argument */
     CTR_OP_COLUMN = 16,  /* `column` runs whole columns (lookup) */
@@ -82,8 +83,8 @@ struct ctr_op {
     const char *name, *signature, *help;
     unsigned flags;
     const struct ctr_op_variant *variants; /* ends with args NULL */
-    const char *named;                     /* names of literal arguments after the positional ones: "min,max" */
-    /* After the variant was chosen: parameters from literals (state->named, call->arg). NULL: none. */
+    const char *named; /* names of literal arguments after the positional ones, in order: "min,max" */
+    /* Called after the variant is chosen: computes parameters from literals (state->named, call->arg). NULL: none. */
     int (*prepare)(struct ctr_op_call *call, struct ctr_op_state *s, struct ctr_err *err);
     int (*column)(const struct ctr_op_call *call, const struct ctr_col *const *col, int64_t rows,
                   struct ctr_colbuf *out, struct ctr_err *err);
@@ -94,62 +95,62 @@ struct ctr_op {
 struct ctr_op_state {
     const struct ctr_op *op;
     const struct ctr_op_loop *loop;
-    int nargs;                /* positional ones */
+    int nargs;                /* number of positional arguments */
     struct ctr_lane_kind *in; /* nargs of them */
     bool lift;
-    struct ctr_vtype inner;                      /* result of the loop: of the items when lifted */
+    struct ctr_vtype inner;                      /* result type of the loop: of the items when lifted */
     const struct ctr_value *named[CTR_OP_NAMED]; /* literals of named arguments, or NULL */
     void *param;
     void (*param_free)(void *param);
-    size_t param_bytes;                                 /* of *param, which a device copies; 0: it has none */
-    struct opv_str *(*param_texts)(void *param, int k); /* the k-th text that *param points to; NULL: no more */
-    bool needs_fit;                                     /* fitted, and neither fitted nor loaded yet */
+    size_t param_bytes;                                 /* of *param, which is copied to devices; 0: no parameter */
+    struct opv_str *(*param_texts)(void *param, int k); /* the k-th text that *param points to; NULL: past the last */
+    bool needs_fit;                                     /* not yet fitted or loaded */
 };
 
-/* Groups of the table, each ends with name NULL. */
+/* Groups of the table; each ends with name NULL. */
 extern const struct ctr_op ctr_ops_infix[], ctr_ops_number[], ctr_ops_text[], ctr_ops_json[], ctr_ops_key[],
     ctr_ops_time[], ctr_ops_fit[], ctr_ops_lookup[], ctr_ops_list[], ctr_ops_url[], ctr_op_old_quotient;
 
 /* ---- driver: op.c, oplane.c ---- */
 
-/* Calls fn on each tile of the rows [from, from+rows) of the columns. A lifted call must pass the item columns. */
+/* Call fn for each tile of the rows [from, from+rows) of the columns. For a lifted call pass the item columns. */
 int ctr_op_tiles(const struct ctr_op_call *call, const struct ctr_col *const *col, int64_t from, int64_t rows,
                  int (*fn)(void *ctx, struct ctr_op_tile *t, struct ctr_err *err), void *ctx,
                  struct ctr_err *err) CTR_MUST;
-/* Values [from, from+n) of a scalar column as a lane in `to` (16 bytes a value suffice); returns the lane, which may be
- * the column's own memory. ok: which are present; it is cleared where a value has no place in the lane. `text` is the
- * memory of texts that had to be made. */
+/* Load values [from, from+n) of a scalar column as a lane into `to` (16 bytes a value suffice); returns the lane, which
+ * may be the column's own memory. ok: presence; cleared where the lane cannot represent the value. `text` receives
+ * generated texts. */
 int ctr_lane_load(enum ctr_lane lane, bool key, uint64_t hash_seed, const struct ctr_col *c, int64_t from, int64_t n,
                   void *to, uint8_t *ok, struct ctr_buf *text, const void **v, struct ctr_err *err) CTR_MUST;
-/* Bytes of presence from a bitmap (NULL: all present), and back. Bits are appended to b for rows b->rows…, a multiple
- * of 8; rows and nulls advance by n. */
+/* Presence bytes from a bitmap (NULL: all present), and back. The latter appends bits to b for rows b->rows…, a
+ * multiple of 8, and advances rows and nulls by n. */
 void ctr_lane_valid(const uint8_t *valid, int64_t from, int64_t n, uint8_t *ok);
 int ctr_lane_append_valid(struct ctr_colbuf *b, const uint8_t *ok, int64_t n, struct ctr_err *err) CTR_MUST;
-/* The value of a literal in every one of n elements of a lane, and whether it is there. `text` has room for that of a
- * number, 64 bytes. */
+/* Fill n elements of a lane with a literal; returns whether it is present. `text` (64 bytes) holds the text of a
+ * number. */
 bool ctr_lane_literal(enum ctr_lane lane, uint64_t hash_seed, const struct ctr_value *v, char *text, void *to, int n);
 
-/* Loops that append: room for n offsets and for bytes (or items) within the limits of a column and of the call (0:
- * none), before memory is taken. */
+/* For loops that append: check the limits of a column and of the call (0: none), then reserve n offsets and bytes (or
+ * items). */
 int ctr_op_reserve_text(struct ctr_colbuf *b, int64_t n, int64_t bytes, int64_t limit, struct ctr_err *err) CTR_MUST;
 int ctr_op_reserve_items(struct ctr_colbuf *b, int64_t n, int64_t items, int64_t limit, struct ctr_err *err) CTR_MUST;
-/* Is a bound that a loop has of its bytes or items so high that they are to be counted first? */
+/* Is a loop's bound of its bytes or items so high that it should count first? */
 static inline bool ctr_op_counts_first(const struct ctr_op_tile *t, int64_t max)
 {
     return max > (16 << 20) || (t->limit_bytes && max > t->limit_bytes / 8);
 }
 
-/* Keys of scalars: key[i] = key of value from+i, op_key.c. Of nulls: anything. `memo` as in ctr_op_keys. */
+/* Keys of scalars: key[i] = key of value from+i, op_key.c. Undefined for nulls. `memo`: see ctr_op_keys. */
 int ctr_keys_scalar(bool key, const struct ctr_col *c, int64_t from, int64_t n, uint64_t seed, struct ctr_buf *memo,
                     uint64_t *out, struct ctr_err *err) CTR_MUST;
-/* Keys of the first of n texts, as many as are of eight bytes or null (!ok[i]; ok NULL: none is), a multiple of four:
- * returned. Only where there is AVX2. */
+/* Keys of the first of n texts, while they have eight bytes or are null (!ok[i]; ok NULL: no nulls); returns how many,
+ * a multiple of four. Requires AVX2. */
 int64_t ctr_keys_x8(const uint8_t *p, const int32_t *off, const uint8_t *ok, int64_t n, uint64_t seed, uint64_t missing,
                     uint64_t *out);
 uint64_t ctr_text_key(const uint8_t *p, int64_t n, uint64_t seed);
-uint64_t ctr_missing_key(uint64_t seed); /* of a null, whatever the type */
+uint64_t ctr_missing_key(uint64_t seed); /* of a null of any type */
 
-/* Run a bound call for keys: vocab has a way of its own (op_fit.c); returns false when the call has none. */
+/* Run a bound call for keys: vocab has a shortcut (op_fit.c); returns false for other calls. */
 bool ctr_vocab_has_keys(const struct ctr_op_call *call);
 int ctr_vocab_keys(const struct ctr_op_call *call, const struct ctr_col *const *col, int64_t rows, uint64_t seed,
                    struct ctr_buf *memo, struct ctr_colbuf *out, struct ctr_err *err) CTR_MUST;
@@ -168,12 +169,12 @@ bool ctr_value_number(const struct ctr_value *v, double *d);
 
 /* ---- loops made from bodies ---- */
 
-/* What the tables of operators name: an array of one, so that its name is a pointer. */
+/* Entries of the operator tables: an array of one, so that its name is a pointer. */
 #define CTR_LOOP_ROW(name_, kind_)                                                                                     \
     __attribute__((unused)) static const struct ctr_op_loop name_[1] = {                                               \
         { .run = name_##_run, .name = #name_, .file = __FILE__, .kind = kind_ }                                        \
     };
-/* A loop written by hand, which no kernel can have. */
+/* A loop written by hand, without a device version. */
 #define CTR_LOOP_HOST(name_, run_, why_)                                                                               \
     __attribute__((                                                                                                    \
         unused)) static const struct ctr_op_loop name_[1] = { { .run = run_, .name = #name_, .host_only = why_ } };
@@ -252,7 +253,7 @@ bool ctr_value_number(const struct ctr_value *v, double *d);
         return 0;                                                                                                      \
     }                                                                                                                  \
     CTR_LOOP_ROW(name, CTR_LOOP_OF_FIXED)
-/* r[i] = body(r[i], a[i]) over all arguments, from 0. */
+/* r[i] = body(r[i], a[i]) over all arguments, starting with 0. */
 #define CTR_LOOP_FOLD(name, T, body)                                                                                   \
     static int name##_run(struct ctr_op_tile *t, struct ctr_err *err)                                                  \
     {                                                                                                                  \
@@ -267,7 +268,7 @@ bool ctr_value_number(const struct ctr_value *v, double *d);
         return 0;                                                                                                      \
     }                                                                                                                  \
     CTR_LOOP_ROW(name, CTR_LOOP_OF_FIXED)
-/* Lists of keys: MAX(t, i) bounds their number, WRITE(t, i, to) gives it. */
+/* Lists of keys: MAX(t, i) bounds their number, WRITE(t, i, to) writes them and returns it. */
 #define CTR_LOOP_KEYS(name, MAX, WRITE)                                                                                \
     static int name##_run(struct ctr_op_tile *t, struct ctr_err *err)                                                  \
     {                                                                                                                  \
@@ -292,7 +293,7 @@ bool ctr_value_number(const struct ctr_value *v, double *d);
     }                                                                                                                  \
     CTR_LOOP_ROW(name, CTR_LOOP_OF_KEYS)
 
-/* Text: MAX(t, i) bounds row i in bytes, WRITE(t, i, s) writes it. Null rows write nothing. */
+/* Text: MAX(t, i) bounds the bytes of row i, WRITE(t, i, s) writes it. Null rows write nothing. */
 #define CTR_LOOP_TEXT(name, MAX, WRITE)                                                                                \
     static int name##_run(struct ctr_op_tile *t, struct ctr_err *err)                                                  \
     {                                                                                                                  \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * oplayer: what the host hands to the kernel of a layer: plain data, of the same layout in C, in C++ on the host and on
- * a device. Pointers are the device's. The host fills it (common/gpu), oploop_device.h reads it.
+ * oplayer: the data that the host passes to the kernel of a layer: plain data with the same layout in C, in C++ on the
+ * host and on a device. Pointers are device pointers. The host fills it (common/gpu), oploop_device.h reads it.
  */
 #ifndef CTR_OPLAYER_H
 #define CTR_OPLAYER_H
@@ -30,10 +30,10 @@ enum opd_type {
 /* Lanes, as enum ctr_lane of opint.h. */
 enum opd_lane { OPD_NONE, OPD_LANE_BOOL, OPD_LANE_I64, OPD_LANE_U64, OPD_LANE_F64, OPD_STR, OPD_TEXT, OPD_HASH };
 
-/* Values, as Arrow has them. With `index` they are the entries of a dictionary, which rows refer to. */
+/* Values, as in Arrow. With `index` they are the entries of a dictionary. */
 struct opd_col {
     const void *data;
-    const uint8_t *valid;   /* bitmap of the rows; NULL: all are there */
+    const uint8_t *valid;   /* bitmap of the rows; NULL: all present */
     const int32_t *offsets; /* of texts */
     const int32_t *index;   /* NULL: plain */
     const uint8_t *entry_valid;
@@ -41,17 +41,17 @@ struct opd_col {
     int64_t type;
 };
 
-/* An argument of a call. A literal is one value of its lane, for all rows. */
+/* An argument of a call. A literal is a single value of its lane, for all rows. */
 struct opd_arg {
-    struct opd_col col; /* scalars; of lists the items */
+    struct opd_col col; /* for scalars; for lists, their items */
     int64_t lane, list, literal, literal_ok, width;
     uint64_t hash_seed; /* of OPD_HASH */
-    int64_t key;        /* a hash already */
+    int64_t key;        /* already a hash */
     /* lists */
     const uint8_t *valid;
     const int32_t *offsets; /* NULL: each has `width` items */
-    int64_t first;          /* item 0 of the lanes below is this one of the column; of scalars: row 0 */
-    void *item;             /* lane of the items, which the thread of a row fills */
+    int64_t first;          /* item of the column that is item 0 of the lanes below; for scalars: row 0 */
+    void *item;             /* lane of the items; the thread of a row fills it */
     uint8_t *item_ok;
     uint8_t *item_text; /* texts of numbers, OPD_NUMBER bytes each */
 };
@@ -61,20 +61,20 @@ enum { OPD_NUMBER = 24 };
 /* A call, an instance of an operator. */
 struct opd_call {
     int64_t rows, nargs;
-    int64_t nulls; /* it sees nulls */
-    int64_t bytes; /* of a value of fixed size: 1 or 8 */
+    int64_t nulls; /* it handles nulls */
+    int64_t bytes; /* per value of fixed size: 1 or 8 */
     const void *param;
     void *out;
     uint8_t *ok;
-    int64_t *at; /* numbers of the items of in[0], for those that order them */
-    /* results of variable size: where in the pool those of each row lie, and their sizes */
+    int64_t *at; /* numbers of the items of in[0], for operators that order them */
+    /* for results of variable size: position and size of each row's part in the pool */
     int64_t *start;
-    int64_t *row_bytes; /* rows + 1: afterwards, where each row begins among the compacted bytes */
+    int64_t *row_bytes; /* rows + 1: in the end, where each row begins in the compacted bytes */
     int64_t *row_items;
     struct opd_arg arg[OPD_ARGS];
 };
 
-/* The pool: Algorithm 1. head counts what was asked for, also beyond the size. */
+/* The pool: Algorithm 1. head counts all requests, even beyond the size. */
 struct opd_pool {
     uint64_t head, size;
     uint8_t *data;
@@ -82,14 +82,14 @@ struct opd_pool {
 
 struct opd_layer {
     const struct opd_call *call;
-    const int32_t *first;    /* of each operator's calls */
-    const int32_t *variable; /* calls whose results vary in size */
+    const int32_t *first;    /* first call of each operator */
+    const int32_t *variable; /* calls with results of variable size */
     int64_t nvariable;
     struct opd_pool *pool;
     uint8_t *compact; /* see opd_place */
 };
 
-/* Where in `compact` the result of a call lies behind those of `before` bytes: bytes, then int32 ends of its items. */
+/* Position in `compact` of a call's result after `before` bytes of others: bytes, then int32 ends of its items. */
 struct opd_place {
     int64_t bytes, ends, next;
 };

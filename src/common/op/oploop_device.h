@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * oploop_device: the loops of operators as code of a thread, and what stands around them in the kernel of a layer:
- * columns to lanes, the memory pool, the compaction of what varies in size ("FeatureBox", section 5). A thread has a
- * tile of one row. The generator (common/gpu) puts OPD_FIXED, OPD_TEXT, … of the operators of a layer into one kernel.
+ * oploop_device: the loops of operators as code of a device thread, and the rest of a layer's kernel: columns to lanes,
+ * the memory pool, compaction of variable-size results ("FeatureBox", section 5). A thread's tile has one row. The
+ * generator (common/gpu) combines OPD_FIXED, OPD_TEXT, … of a layer's operators into one kernel.
  *
  * On the host the same text runs in blocks of fibres (src/cuda/onhost_blocks.h). */
 #ifndef CTR_OPLOOP_DEVICE_H
@@ -26,7 +26,7 @@
 #define OPD_KERNEL(name)       extern "C" void name(const struct opd_layer L)
 #endif
 
-/* As opint.h has them, for a tile of one row. */
+/* As in opint.h, for a tile of one row. */
 struct ctr_op_in {
     const void *v;
     const uint8_t *ok;
@@ -40,7 +40,7 @@ struct ctr_op_tile {
     void *out;
     uint8_t *ok;
     const void *param;
-    int64_t *at; /* room for the numbers of the items of in[0] */
+    int64_t *at; /* scratch memory for the item numbers of in[0] */
 };
 
 /* ---- the macros of oploop.h ---- */
@@ -89,7 +89,7 @@ struct ctr_op_tile {
         r[i] = body(r[i], ((const T *)in[k].v)[i]);                                                                    \
     }
 
-/* What varies in size writes into a sink, which counts where it has no memory. */
+/* Variable-size results go to a sink, which only counts if it has no memory. */
 #define CTR_LOOP_TEXT(name, MAX, WRITE)                                                                                \
     OPV_FN void name(struct ctr_op_tile *t, struct opv_sink *s)                                                        \
     {                                                                                                                  \
@@ -233,7 +233,7 @@ OPD_FN uint64_t opd_hash(struct opv_str s, uint64_t seed)
     return s.n <= OPV_HASH_SHORT ? opv_hash_short(s.p, (uint64_t)s.n, seed) : opv_hash_long(s.p, (uint64_t)s.n, seed);
 }
 
-/* Value `row` of a column to a lane. Returns whether it is there; below a null lies a defined value. */
+/* Load value `row` of a column into a lane. Returns whether it is present; the lane of a null gets a defined value. */
 OPD_FN uint8_t opd_lane(const struct opd_arg *a, int64_t row, void *to, uint8_t *text)
 {
     const struct opd_col *c = &a->col;
@@ -250,7 +250,7 @@ OPD_FN uint8_t opd_lane(const struct opd_arg *a, int64_t row, void *to, uint8_t 
             ok = (uint8_t)(!c->entry_valid || opd_bit(c->entry_valid, j));
         }
     }
-    if (!ok) { /* the host has what lies there, which nothing reads */
+    if (!ok) { /* what the host stores for a null; nothing reads it */
         if (a->lane == OPD_LANE_BOOL)
             *(uint8_t *)to = 0;
         else if (a->lane != OPD_NONE)
@@ -295,7 +295,7 @@ OPV_FN int64_t opd_lane_bytes(int64_t lane)
     return lane == OPD_LANE_BOOL ? 1 : lane == OPD_STR || lane == OPD_TEXT ? (int64_t)sizeof(struct opv_str) : 8;
 }
 
-/* Items of a list belong to one row, so that its thread may fill their lane. */
+/* Items of a list belong to one row, so the row's thread may fill their lane. */
 OPD_FN void opd_open_list(const struct opd_arg *a, int64_t row, struct opd_row *w, int k)
 {
     const int64_t bytes = opd_lane_bytes(a->lane);
@@ -344,7 +344,7 @@ OPD_FN void opd_open(const struct opd_call *c, int64_t row, struct opd_row *w, s
     t->at = c->at ? c->at + w->span[0].from : 0;
 }
 
-/* What lies below a null is 0. */
+/* The value of a null is 0. */
 OPV_FN void opd_store(const struct opd_call *c, int64_t row, const struct opd_row *w)
 {
     if (c->bytes == 1)
@@ -356,12 +356,12 @@ OPV_FN void opd_store(const struct opd_call *c, int64_t row, const struct opd_ro
 
 /* ---- the pool ---- */
 
-/* What is shared by a block: a number a thread, the sums of OPD_PARTS runs of them, their sum, and where it begins. */
+/* Shared by a block: one number per thread, the sums of OPD_PARTS runs of them, the total, and its position. */
 enum { OPD_PARTS = 16, OPD_SUM = OPD_PARTS, OPD_AT };
 
-/* The sum of what the threads before this one of the block give, and *all: of all of them. Runs of threads are summed
- * by one thread each, the sums of the runs by the first, which takes that much of the pool (NULL: of none), rounded up:
- * *at. All threads of the block call it. */
+/* The sum over the previous threads of the block, and *all: over all threads. One thread sums each run; the first
+ * thread sums the runs, takes that much of the pool (NULL: no pool), rounded up, and sets *at. All threads of the block
+ * must call it. */
 OPD_FN int64_t opd_prefix(int64_t v, struct opd_pool *pool, int64_t *all, int64_t *at)
 {
     OPD_SHARED(int64_t, sum);
@@ -398,9 +398,9 @@ OPD_FN int64_t opd_prefix(int64_t v, struct opd_pool *pool, int64_t *all, int64_
     return before;
 }
 
-/* Algorithm 1 of the paper: sizes by thread, a prefix sum in the block, one atomicAdd a block. Its line 4 has address +
- * prefix_i - prefix_1, which overlaps for an inclusive sum, and checks no bound; here the sum is exclusive, and -1 says
- * that the block's part does not fit. */
+/* Algorithm 1 of the paper: sizes by thread, a prefix sum in the block, one atomicAdd a block. Line 4 in the paper,
+ * address + prefix_i - prefix_1, overlaps for an inclusive sum and checks no bound; here the sum is exclusive, and -1
+ * means that the block's part does not fit. */
 OPV_FN int64_t opd_take(struct opd_pool *pool, int64_t bytes)
 {
     int64_t all, at, before = opd_prefix((bytes + 7) / 8 * 8, pool, &all, &at);
@@ -424,7 +424,7 @@ OPV_FN int64_t opd_take(struct opd_pool *pool, int64_t bytes)
         }                                                                                                              \
     }
 
-/* Twice: the first pass counts, the second one writes into the pool. keys: the bytes are 8 an item. */
+/* Two passes: the first counts, the second writes into the pool. keys: 8 bytes per item. */
 #define OPD_VARIABLE(group, fn, has_ends, is_keys)                                                                     \
     OPD_EACH(group, j_)                                                                                                \
     {                                                                                                                  \
@@ -482,7 +482,7 @@ OPV_FN void opd_store_view(const struct opd_call *c, int64_t row, uint8_t ok, in
 
 #ifndef OPD_FIXED_ONLY
 
-/* Sizes to places, in place: a block a call. */
+/* Turn sizes into positions, in place: one block per call. */
 OPV_FN void opd_places(int64_t *v, int64_t rows)
 {
     int64_t carry = 0, all, none;
@@ -504,7 +504,7 @@ OPD_KERNEL(ctr_places)
     opd_places(c->row_items, c->rows);
 }
 
-/* Each row's bytes, and the ends of its items counted from the column's start. */
+/* Copy each row's bytes and the ends of its items, counted from the column's start. */
 OPV_FN void opd_compact_row(const struct opd_layer *L, const struct opd_call *c, struct opd_place p, int64_t row)
 {
     const int64_t to = c->row_bytes[row], n = c->row_bytes[row + 1] - to;

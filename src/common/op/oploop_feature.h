@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * oploop_feature: keys of features as a call of a device: what ctr_op_keys makes on the host (op_key.c, which remembers
- * small numbers and takes four texts at a time), for scalars and for lists. Argument 0 has its hash already, or, when
- * it is a key itself, its value. */
+ * oploop_feature: keys of features as a device call: the same as ctr_op_keys on the host (op_key.c, which caches small
+ * numbers and processes four texts at a time), for scalars and lists. Argument 0 is already hashed, or, if it is a key
+ * itself, its value. */
 #ifndef CTR_OPLOOP_FEATURE_H
 #define CTR_OPLOOP_FEATURE_H
 
@@ -11,7 +11,7 @@
 struct op_feature {
     uint64_t seed, missing; /* the key of a null */
     int64_t key;            /* the values are keys */
-    int64_t aligned;        /* a null item has a key too */
+    int64_t aligned;        /* a null item has a key, too */
 };
 OPV_FN uint64_t op_feature_key(const struct op_feature *p, uint64_t v, uint8_t ok)
 {

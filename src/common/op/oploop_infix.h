@@ -24,7 +24,7 @@ CTR_LOOP1(loop_not, uint8_t, uint8_t, !a0[i])
     CTR_LOOP2(name##_uf, uint64_t, double, uint8_t, SATISFIES(opv_cmp_uf(a0[i], a1[i]), mask))                         \
     CTR_LOOP2(name##_if, int64_t, double, uint8_t, SATISFIES(opv_cmp_if(a0[i], a1[i]), mask))                          \
     CTR_LOOP2(name##_s, struct opv_str, struct opv_str, uint8_t, SATISFIES(opv_cmp_s(a0[i], a1[i]), mask))
-/* The same with the arguments swapped, for pairs whose body takes the other order. */
+/* The same with swapped arguments, for pairs whose body takes the other order. */
 #define SWAPPED(name, mask)                                                                                            \
     CTR_LOOP2(name##_iu, int64_t, uint64_t, uint8_t, SATISFIES(opv_cmp_ui(a1[i], a0[i]), mask))                        \
     CTR_LOOP2(name##_fu, double, uint64_t, uint8_t, SATISFIES(opv_cmp_uf(a1[i], a0[i]), mask))                         \

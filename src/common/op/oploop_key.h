@@ -9,10 +9,10 @@
 CTR_LOOP1(loop_hash, uint64_t, uint64_t, a0[i])
 CTR_LOOP2(loop_hash_bits, uint64_t, int64_t, uint64_t, a0[i] >> (64 - a1[i]))
 
-/* r = body(r, a) over the arguments, from 0. */
+/* r = body(r, a) over the arguments, starting with 0. */
 CTR_LOOP_FOLD(loop_cross, uint64_t, opv_cross)
 
-/* How many combinations row i has; from 2^53 on, more than any column holds, it is all the same. */
+/* Number of combinations of row i; exact only below 2^53, which is more than any column holds. */
 OPV_FN int64_t op_combinations(const struct ctr_op_tile *t, int i)
 {
     int64_t n = t->ok[i];
@@ -21,7 +21,7 @@ OPV_FN int64_t op_combinations(const struct ctr_op_tile *t, int i)
             n *= t->in[k].span[i].to - t->in[k].span[i].from;
     return n;
 }
-/* All combinations of row i, the last list fastest. Null items take part in none. `to` has room for op_combinations. */
+/* All combinations of row i, the last list fastest. Null items are left out. `to` has room for op_combinations. */
 OPV_FN int64_t op_cross_row(const struct ctr_op_tile *t, int i, uint64_t *to)
 {
     int64_t n = 1;
@@ -32,7 +32,7 @@ OPV_FN int64_t op_cross_row(const struct ctr_op_tile *t, int i, uint64_t *to)
         int64_t from = in->span ? in->span[i].from : i, stop = in->span ? in->span[i].to : i + 1, live = 0, at;
         for (int64_t j = from; j < stop; j++)
             live += !in->span || in->item_ok[j];
-        /* from the end, so that the prefixes are read before their place is written */
+        /* from the end, so that prefixes are read before they are overwritten */
         at = n * live;
         for (int64_t p = n - 1; p >= 0; p--) {
             const uint64_t prefix = to[p];

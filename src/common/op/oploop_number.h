@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * oploop_number: the loops of op_number.c, as macros over bodies that the host and a device expand in their own ways:
+ * oploop_number: the loops of op_number.c, as macros over bodies that host and device expand differently:
  * CONTRIBUTING.md, "An operator of the plan language". */
 #ifndef CTR_OPLOOP_NUMBER_H
 #define CTR_OPLOOP_NUMBER_H
@@ -34,7 +34,7 @@ struct op_thresholds {
 CTR_LOOP_PARAM(loop_bucket, double, struct op_thresholds, int64_t, opv_bucket(a0[i], p->at, p->n, &ok[i]))
 CTR_LOOP1(loop_log_bucket, double, int64_t, opv_log_bucket(a0[i], &ok[i]))
 
-/* Counts are mostly small: theirs are looked up. */
+/* Counts are mostly small: their results are in a table. */
 enum { OP_SMALL = 4096 };
 struct op_square_log {
     int16_t start[OPV_SQUARE_LOG_STARTS];

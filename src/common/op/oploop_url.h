@@ -7,7 +7,7 @@
 #include "common/op/opbody_url.h"
 #include "common/op/oploop_text.h"
 
-/* As many occurrences as have room, each with what takes its place. */
+/* The maximum number of occurrences, each with its replacement. */
 OPV_FN int64_t op_replace_max(const struct ctr_op_tile *t, int i)
 {
     const int64_t n = OP_BYTES(t, i), what = OP_STR(t, 1, i).n;
