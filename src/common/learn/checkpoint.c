@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checkpoints. A checkpoint is the model on the way, with a line of metadata that says where the run was: the pass and
- * its row, the digest of the rows of that pass, and the sums of progressive validation, bit for bit. Progressive
- * predictions so far, with --uncertainty each followed by its own, are kept beside it (FILE.scores: doubles, appended
- * and fsynced before the checkpoint is renamed into place), so that a resumed run writes the progressive stream anew,
- * from the first row, without learning twice. Whenever the process dies, the checkpoint that is there is whole, and
- * FILE.scores holds at least the scores that it counts. With --validation it says how often that was looked at and
- * which time was the best, whose model is FILE.best.N. */
+ * Checkpoints. A checkpoint is a model saved during the run, with a line of metadata that gives the position of the
+ * run: the pass and its row, the digest of the pass's rows so far, and the sums of progressive validation, bit for bit.
+ * Progressive predictions so far (with --uncertainty each followed by its own) are kept beside it in FILE.scores
+ * (doubles, appended and fsynced before the checkpoint is renamed into place), so that a resumed run writes the
+ * progressive stream from the first row again, without learning twice. Whenever the process dies, the existing
+ * checkpoint is whole, and FILE.scores holds at least the scores that it counts. With --validation it also has the
+ * number of validations and the best one, whose model is FILE.best.N. */
 #include "common/comm/comm.h"
 #include "common/learn/trainer.h"
 
@@ -51,8 +51,8 @@ static int write_sums(struct ctr_validation *v, struct ctr_buf *b, struct ctr_er
     return rc;
 }
 
-/* Sums of several models stand one behind the other, a ';' before each but the first. The line begins with a number
- * that tells what FILE.scores holds. */
+/* The sums of several models follow each other, separated by ';'. The line starts with a number that describes the
+ * content of FILE.scores. */
 enum { WITH_SCORES = 2, WITH_UNCERTAINTY = 3, WITH_VALIDATION = 4 };
 static int write_line(const struct ctr_trainer *t, const struct ctr_position *at, int64_t pending,
                       struct ctr_validation *v, struct ctr_buf *b, struct ctr_err *err)
@@ -105,7 +105,7 @@ static const char *read_sums(struct ctr_validation *v, const char *s)
     return read_bins(v, s);
 }
 
-/* What counts rows, or times: no run gets to where it, or bytes of it, would overflow. */
+/* A valid count of rows or validations: larger ones could overflow, also as bytes. */
 static bool is_count(int64_t n)
 {
     return n >= 0 && n < (int64_t)1 << 48;
@@ -248,7 +248,7 @@ static int same_options(struct ctr_trainer *t, const struct ctr_model_info *info
     return rc;
 }
 
-/* Can it be made? To find out hours later would cost them. */
+/* Can it be created? Finding out hours later would waste them. */
 static int check_makeable(const char *path, struct ctr_err *err)
 {
     struct ctr_out *out = NULL;
@@ -260,7 +260,7 @@ static int check_makeable(const char *path, struct ctr_err *err)
     return rc;
 }
 
-/* By its beginning: the end may be missing. *row is -1 where a model is none. */
+/* Judged by its beginning, because the end may be missing. *row is -1 for a model that is not a checkpoint. */
 static bool is_model(const char *path, int64_t *pass, int64_t *row)
 {
     struct ctr_model_info info;
@@ -277,8 +277,8 @@ static bool is_model(const char *path, int64_t *pass, int64_t *row)
     return true;
 }
 
-/* The file is replaced, and removed at the end: it must not be there, even as a checkpoint: a complete run has removed
- * its own, so that this one is all that is left of a run that did not get to its end. */
+/* The run replaces the file and removes it at the end, so it must not exist, even as a checkpoint: a complete run has
+ * removed its own, so an existing one is all that is left of an incomplete run. */
 int ctr_checkpoint_check(const struct ctr_trainer *t, struct ctr_err *err)
 {
     const char *path = t->job.checkpoint;
@@ -327,7 +327,7 @@ static int check_position(const struct ctr_trainer *t, const struct ctr_position
         return ctr_fail(err, CTR_EUSAGE, "%s was made with%s --validation%s: resume so, or remove it to start anew",
                         t->job.checkpoint, at->every < 0 ? "out" : "",
                         t->job.validation && at->every >= 0 ? " and another --validation-every" : "");
-    if (at->scores >= 0 && !t->job.progressive) /* at its end the run would drop those that it keeps */
+    if (at->scores >= 0 && !t->job.progressive) /* at its end the run would remove the stored scores */
         return ctr_fail(err, CTR_EUSAGE, "%s was made with --progressive: resume with it, or remove it to start anew",
                         t->job.checkpoint);
     if (t->shards.n != ranks && (at->scores >= 0 || t->job.progressive || t->job.spool))
@@ -378,8 +378,8 @@ int ctr_checkpoint_load(struct ctr_trainer *t, struct ctr_err *err)
     return rc;
 }
 
-/* What fails after the rename fails with a checkpoint in place, which counts the scores:
- * they stay from before on. */
+/* If a step after the rename fails, the checkpoint is in place and counts the scores; so the scores are registered
+ * before. */
 static int commit(struct ctr_trainer *t, struct ctr_out *out, struct ctr_err *err)
 {
     const bool held = t->scores_slot >= 0;
@@ -437,7 +437,7 @@ void ctr_checkpoint_remove_files(const char *checkpoint, const char *behind,
     struct ctr_buf pattern = { 0 };
     struct ctr_err err = { 0 };
     glob_t found;
-    if (strpbrk(checkpoint, "*?[\\") || /* an unusual name: rather leave files than remove the wrong ones */
+    if (strpbrk(checkpoint, "*?[\\") || /* an unusual name: leave files rather than remove the wrong ones */
         ctr_buf_printf(&pattern, &err, "%s%s", checkpoint, behind))
         return;
     if (!glob((char *)pattern.data, GLOB_NOSORT, NULL, &found)) {
@@ -449,7 +449,7 @@ void ctr_checkpoint_remove_files(const char *checkpoint, const char *behind,
     ctr_buf_free(&pattern);
 }
 
-/* Not what someone else calls so, an input among them. */
+/* Is it a leftover, and not a file of that name made by others, such as an input? */
 static bool is_left(const char *path, const char *end, int64_t keep)
 {
     (void)end, (void)keep;

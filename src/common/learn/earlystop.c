@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Early stopping: after each pass, and as often in it as is asked for, the rows of a stream that is not learned from
- * are scored. The best model so far waits in a temporary file, or beside the checkpoint; when so many times brought
- * nothing better the run ends, and that one is the product. When it is looked at depends on rows alone: a pass has its
- * minibatches from its first row on. */
+ * Early stopping: after each pass, and within it as often as requested, the rows of a validation stream are scored. The
+ * best model so far is kept in a temporary file or beside the checkpoint; after so many validations without improvement
+ * the run ends, and that model is the result. The time of a validation depends only on rows: minibatches are counted
+ * from the first row of a pass. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
@@ -60,7 +60,7 @@ static int best_path(const struct ctr_trainer *t, int64_t time, struct ctr_buf *
     return ctr_buf_printf(path, err, "%s.best.%" PRId64, t->job.checkpoint, time);
 }
 
-/* Save the model at `path`. */
+/* Save the model to `path`. */
 static int save_at(struct ctr_trainer *t, const char *path, unsigned flags, struct ctr_err *err)
 {
     struct ctr_out *out = NULL;
@@ -92,7 +92,7 @@ static int open_best(struct ctr_trainer *t, const char *path, struct ctr_err *er
     return t->best_fd < 0 ? ctr_fail_sys(err, "%s: the best model so far cannot be read", path) : 0;
 }
 
-/* As model of time `time`; the one before goes, unless the checkpoint needs it. */
+/* Save it as the model of validation `time`; remove the previous one, unless the checkpoint needs it. */
 static int keep_best(struct ctr_trainer *t, int64_t time, struct ctr_err *err)
 {
     struct ctr_buf path = { 0 }, before = { 0 };
@@ -125,7 +125,7 @@ int ctr_earlystop_resume(struct ctr_trainer *t, struct ctr_err *err)
     return rc;
 }
 
-/* .best.N of another time than `keep` or, left by a run that was killed, .best.N.tmp.XXXXXX. */
+/* .best.N of a validation other than `keep` or, left by a killed run, .best.N.tmp.XXXXXX. */
 static bool is_best(const char *path, const char *end, int64_t keep)
 {
     char *tail;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * feed: see feed.h. A ring of tiles between a thread that makes them and one that takes them. Their keys are found in
- * parts by any idle thread: the maker when some tiles wait for it, the taker when it has no tile, and,
- * where there are processors for it, a thread that does nothing else. So the work of two threads is the same however
- * long making, finding and learning take. A taker that has two threads' work to do offers them a part of it.
+ * feed: see feed.h. A ring of tiles between a maker thread and the taker. Any idle thread finds keys in parts: the
+ * maker when enough tiles wait, the taker when it has no tile, and, with enough processors, a third thread that does
+ * nothing else. So two threads share the work evenly, whatever making, finding and learning cost. A taker with enough
+ * work for two threads offers a part of it to others.
  *
- * Invariant: the maker alone touches tile `made`, and the taker tile `taken`, which is given back when it asks for the
- * next. Of a part, tiles are found one after another, by one thread at a time; a tile is found when all its parts are.
- * In turn, a tile's first part waits for the tile before, its others for that, and its last part for all of them.
+ * Invariant: only the maker uses tile `made`, and only the taker uses tile `taken`, until it asks for the next. For
+ * each part, one thread at a time finds tiles in order; a tile is found when all its parts are. In ordered mode, a
+ * tile's first part waits for the previous tile, its other parts for its first, and its last part for all of them.
  */
 #include "common/learn/feed.h"
 
@@ -21,14 +21,15 @@
 #include <unistd.h>
 
 enum {
-    TILE_ROWS = 256,   /* their entries stay in cache between the sweep by column and the update by row */
-    RING = 8,          /* tiles: to read and verify the next batch takes about as long as to learn five of them */
-    LARGE_TILE = 8192, /* rows: of tiles that are larger one is made ahead, for their memory */
-    SOME = RING / 4,   /* tiles that a thread is woken for while more are coming: to wake it takes as long as one */
-    BACKLOG = 4,       /* tiles that wait for their keys to be found before the maker does it */
-    LOOKS = 30,        /* times that, while another thread learns: it ends within a millisecond */
-    SPINS = 1000,      /* looks for news before a thread sleeps: some 30 us, as long as to fall asleep and wake takes */
-    STOP_MS = 100,     /* a signal is seen within this time */
+    TILE_ROWS = 256,   /* their entries stay in cache between the pass by column and the update by row */
+    RING = 8,          /* tiles: reading and verifying the next batch takes about as long as learning five tiles */
+    LARGE_TILE = 8192, /* rows: of larger tiles only one is made ahead, because of their memory */
+    SOME =
+        RING / 4,  /* tiles to collect before waking a thread while more are coming: waking takes as long as one tile */
+    BACKLOG = 4,   /* tiles whose keys are not found before the maker helps */
+    LOOKS = 30,    /* STOP_MS polls while another thread learns: it ends within a millisecond */
+    SPINS = 1000,  /* polls before a thread sleeps: about 30 us, as long as falling asleep and waking takes */
+    STOP_MS = 100, /* maximum delay until a signal is noticed */
 };
 
 enum { TAKER, MAKER, FINDER };
@@ -36,36 +37,36 @@ enum { TAKER, MAKER, FINDER };
 struct slot {
     struct ctr_tile tile;
     struct ctr_rowbuf buf;
-    int code; /* of ctr_feed_next */
+    int code; /* result of ctr_feed_next */
     struct ctr_err err;
 };
 
 struct ctr_feed {
     struct ctr_feed_opts o;
-    /* the maker's */
-    const struct ctr_batch *batch; /* at hand, or NULL */
-    int64_t at, row;               /* next row of the batch; rows of the batches before */
-    /* the taker's */
+    /* used by the maker */
+    const struct ctr_batch *batch; /* the current one, or NULL */
+    int64_t at, row;               /* next row of the batch; rows of the previous batches */
+    /* used by the taker */
     bool inside; /* the last tile did not end its batch */
     bool held;   /* it has a tile */
-    /* all */
-    bool threaded, finds; /* a thread makes; another one only finds */
+    /* shared */
+    bool threaded, finds; /* there is a maker thread; there is a thread that only finds */
     pthread_t thread, finder;
     pthread_mutex_t lock;
-    pthread_cond_t some, work; /* a tile can be taken; there is something to make or to find. Or quit. */
+    pthread_cond_t some, work; /* a tile can be taken; there is something to make or find. Also signalled on quit. */
     uint64_t made, found, taken;
     int parts;
-    uint64_t part_found[CTR_FIND_MOST_PARTS]; /* tiles */
-    bool part_held[CTR_FIND_MOST_PARTS];      /* by a thread that is at the next of them */
+    uint64_t part_found[CTR_FIND_MOST_PARTS]; /* tiles whose part is found */
+    bool part_held[CTR_FIND_MOST_PARTS];      /* a thread is finding the part of the next of them */
     bool ended;                               /* the last tile is made */
-    void (*submitted)(void *ctx);             /* the taker's work, or NULL: none is left */
+    void (*submitted)(void *ctx);             /* the taker's offered work, or NULL: none left */
     void *submitted_ctx;
-    bool work_submitted, work_running; /* there ever was any; a thread is at it */
+    bool work_submitted, work_running; /* work was ever offered; a thread is doing it */
     bool waits_some;
-    int wait_work;    /* threads */
-    atomic_uint news; /* rises when any of this changes */
+    int wait_work;    /* waiting threads */
+    atomic_uint news; /* incremented when any of this changes */
     atomic_bool quit;
-    atomic_bool idles; /* the maker waits for input, and is not just slow */
+    atomic_bool idles; /* the maker waits for input, and is not merely slow */
     struct slot slot[RING];
 };
 
@@ -88,7 +89,7 @@ static int digest_rows(struct ctr_feed *f, int64_t from, int64_t n, struct ctr_e
     return rc;
 }
 
-/* A row whose entries alone take a quarter of the memory: the ring, what finds its keys and what learns need as much.
+/* Refuse a row whose entries alone take a quarter of the memory: the ring, finding and learning need as much again.
  */
 static int check_row(const struct ctr_feed *f, const struct ctr_rows *r, struct ctr_err *err)
 {
@@ -101,8 +102,8 @@ static int check_row(const struct ctr_feed *f, const struct ctr_rows *r, struct 
                     ctr_size_text_beyond((uint64_t)bytes, (uint64_t)memory / 4).s, ctr_size_text((uint64_t)memory).s);
 }
 
-/* At most *n rows from f->at on; the first ones of a batch are checked with all that follow. Fewer where they have many
- * entries: all tiles of the ring are to take an eighth of the memory. */
+/* At most *n rows from f->at on; the first rows of a batch are checked with all that follow. Fewer if they have many
+ * entries, so that all tiles of the ring take at most an eighth of the memory. */
 static int make_rows(struct ctr_feed *f, struct slot *s, int64_t first, int64_t *n, struct ctr_err *err)
 {
     const int64_t share = f->o.memory_bytes / 8 / RING / CTR_ENTRY_BYTES;
@@ -114,7 +115,8 @@ static int make_rows(struct ctr_feed *f, struct slot *s, int64_t first, int64_t 
     return rc ? rc : check_row(f, &s->tile.rows, err);
 }
 
-/* The next rows of the batch at hand: those before `first` only counted, those before `known` digested on their own. */
+/* The next rows of the current batch: rows before `first` are only counted, rows before `known` are digested
+ * separately. */
 static int make_part(struct ctr_feed *f, struct slot *s, int64_t first, int64_t known, struct ctr_err *err)
 {
     struct ctr_tile *t = &s->tile;
@@ -203,7 +205,7 @@ static void find_all(struct ctr_feed *f, struct slot *s)
         find_alone(f, s, CTR_FIND_LAST);
 }
 
-/* Of the first `parts` parts: tiles that all have found. With the lock held, as all that follows. */
+/* Number of tiles for which the first `parts` parts are all found. Must hold the lock, as must all functions below. */
 static uint64_t found_by(const struct ctr_feed *f, int parts)
 {
     uint64_t found = f->part_found[0];
@@ -212,7 +214,7 @@ static uint64_t found_by(const struct ctr_feed *f, int parts)
     return found;
 }
 
-/* Tiles whose part may be found by now. */
+/* Number of tiles whose part may be found now. */
 static uint64_t ready_tiles(const struct ctr_feed *f, int part)
 {
     return !f->o.ordered            ? f->made
@@ -221,7 +223,7 @@ static uint64_t ready_tiles(const struct ctr_feed *f, int part)
                                     : f->part_found[CTR_FIND_FIRST];
 }
 
-/* The part that is farthest behind and that no thread is at; -1: there is none. */
+/* The part that is farthest behind and that no thread is finding; -1: none. */
 static int part_to_find(const struct ctr_feed *f)
 {
     int part = -1;
@@ -232,7 +234,7 @@ static int part_to_find(const struct ctr_feed *f)
     return part;
 }
 
-/* Is another thread at a part? Then it ends soon, and sleeping until then takes longer. */
+/* Is another thread finding a part? It then ends soon, and sleeping until then would take longer. */
 static bool being_found(const struct ctr_feed *f)
 {
     bool held = false;
@@ -241,7 +243,7 @@ static bool being_found(const struct ctr_feed *f)
     return held;
 }
 
-/* The taker is woken once in a while for some tiles rather than for each, since that takes long; `now`: at once. */
+/* Wakes the taker once for several tiles rather than for each, because waking is slow; `now`: at once. */
 static void tell(struct ctr_feed *f, bool now)
 {
     atomic_fetch_add_explicit(&f->news, 1, memory_order_relaxed);
@@ -251,7 +253,7 @@ static void tell(struct ctr_feed *f, bool now)
     }
 }
 
-/* Gives the lock up while it finds. */
+/* Releases the lock while it finds. */
 static void find(struct ctr_feed *f, int part, int thread)
 {
     struct slot *s = &f->slot[f->part_found[part] % RING];
@@ -278,7 +280,7 @@ static bool has_submitted_work(const struct ctr_feed *f)
     return f->submitted && !f->work_running;
 }
 
-/* Gives the lock up while it works. */
+/* Releases the lock while it works. */
 static void run_submitted(struct ctr_feed *f)
 {
     f->work_running = true;
@@ -292,7 +294,7 @@ static void run_submitted(struct ctr_feed *f)
 
 /* ---- the threads ---- */
 
-/* Until something changes, or for long enough. Gives the lock up. */
+/* Poll until something changes or the limit is reached. Releases the lock. */
 static void look_for_news(struct ctr_feed *f)
 {
     const unsigned before = atomic_load_explicit(&f->news, memory_order_relaxed);
@@ -300,7 +302,7 @@ static void look_for_news(struct ctr_feed *f)
     for (int i = 0; i < SPINS && atomic_load_explicit(&f->news, memory_order_relaxed) == before; i++)
         ctr_cpu_pause();
     if (atomic_load_explicit(&f->news, memory_order_relaxed) == before)
-        sched_yield(); /* the thread with the news may need this processor */
+        sched_yield(); /* the thread that makes the change may need this processor */
     pthread_mutex_lock(&f->lock);
 }
 
@@ -317,7 +319,8 @@ static void wake_work(struct ctr_feed *f)
         pthread_cond_broadcast(&f->work);
 }
 
-/* Is there room for a tile? After the last rows of a batch that the taker needs, when it is through with them. */
+/* Is there room for a tile? After the last rows of a batch that the taker needs: only when the taker has finished with
+ * them. */
 static bool has_room(const struct ctr_feed *f)
 {
     const struct slot *last = &f->slot[(f->made + RING - 1) % RING];
@@ -329,7 +332,7 @@ static bool has_room(const struct ctr_feed *f)
 static void make(struct ctr_feed *f)
 {
     struct slot *s = &f->slot[f->made % RING];
-    if (!f->batch) /* it may wait for input, and then the others go on without it */
+    if (!f->batch) /* it may wait for input; the others continue without it */
         tell(f, true);
     pthread_mutex_unlock(&f->lock);
     fill(f, s);
@@ -350,7 +353,7 @@ static void *make_tiles(void *arg)
 {
     struct ctr_feed *f = arg;
     pthread_mutex_lock(&f->lock);
-    int looks = 0; /* left, for the next piece of the taker's work */
+    int looks = 0; /* polls left for the next piece of the taker's work */
     for (unsigned seen = 0; !atomic_load(&f->quit);) {
         const int part = part_to_find(f);
         const unsigned news = atomic_load_explicit(&f->news, memory_order_relaxed);
@@ -392,7 +395,7 @@ static void *find_keys(void *arg)
     return NULL;
 }
 
-/* What the threads see is set before there is one. */
+/* Set what the threads read before starting them. */
 static void start_threads(struct ctr_feed *f)
 {
     f->threaded = true;
@@ -408,7 +411,7 @@ static bool stopping(const struct ctr_feed *f)
     return f->o.stop && *f->o.stop;
 }
 
-/* Sleep until there is a tile, or news, with the lock held; it is given up while idle() runs. */
+/* Sleep until there is a tile or a change; must hold the lock, which is released during idle(). */
 static void wait_some(struct ctr_feed *f, int64_t *since)
 {
     const bool can_idle = f->o.idle && !f->inside;
@@ -429,7 +432,7 @@ static void wait_some(struct ctr_feed *f, int64_t *since)
     }
 }
 
-/* The next tile, with the lock held. While it waits, the caller helps to find keys. */
+/* Get the next tile; must hold the lock. The caller helps to find keys while it waits. */
 static void wait_tile(struct ctr_feed *f)
 {
     bool looked = false;
@@ -461,7 +464,7 @@ static struct slot *take(struct ctr_feed *f)
     }
     f->held = true;
     wait_tile(f);
-    if (part_to_find(f) >= 0) /* it finds no more for a while */
+    if (part_to_find(f) >= 0) /* it has no time to find for a while */
         wake_work(f);
     struct slot *s = &f->slot[f->taken % RING];
     pthread_mutex_unlock(&f->lock);

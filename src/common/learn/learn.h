@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * learn: a model learns from a stream of rows: passes, progressive validation, checkpoints and resume, early stopping.
+ * learn: trains a model on a stream of rows: passes, progressive validation, checkpoints and resume, early stopping.
  *
  *     source -> feed (rows, made ahead) -> model's train_rows -> progressive scores -> checkpoints, the model file
  *
- * It does not depend on the kind of model: that is a struct ctr_model. */
+ * It works for every struct ctr_model. */
 #ifndef CTR_LEARN_H
 #define CTR_LEARN_H
 
@@ -14,29 +14,28 @@
 
 /* ---- training: trainer.c, checkpoint.c ---- */
 
-/* Progressive validation so far; plain sums, so that a checkpoint can hold them. */
+/* Progressive validation so far; plain sums, so that a checkpoint can store them. */
 struct ctr_train_stats {
-    int64_t rows;     /* seen, all passes */
+    int64_t rows;     /* over all passes */
     double weight;    /* sum of weights, first pass */
-    double loss;      /* weighted log loss of progressive predictions, first pass; p is kept off 0 and 1 by 1e-15 */
+    double loss;      /* weighted log loss of progressive predictions, first pass; p is clamped to [1e-15, 1 - 1e-15] */
     double positives; /* weighted labels, first pass */
-    double since_weight, since_loss; /* since the last report */
+    double since_weight, since_loss; /* sums since the last report */
     /* of the last row */
     double label, score;
     int64_t features;
 };
 
-/* How often something is done: after so many rows or milliseconds, at the end of a batch; 0: never. */
+/* An interval: rows or milliseconds, checked at the end of a batch; 0: never. */
 struct ctr_every {
     int64_t rows, ms;
 };
 bool ctr_every_parse(const char *text, struct ctr_every *every); /* "1000000" rows, or a time such as "10m" */
 
-/* What becomes of rows whose time lies before that of an earlier row: they are counted and told of, not looked for, an
- * error. */
+/* What to do about rows whose time is before that of an earlier row: count and report, ignore, fail. */
 enum ctr_time_orders { CTR_TIME_WARN, CTR_TIME_IGNORE, CTR_TIME_FAIL };
 
-/* The bias is the log-odds of the labels so far, until so many rows came, and so many labels of either class. */
+/* Keep the bias at the log-odds of the labels so far, until enough rows and enough labels of both classes have come. */
 #define CTR_INIT_AUTO -1.0
 enum { CTR_INIT_ROWS = 1000, CTR_INIT_LABELS = 10 };
 
@@ -45,38 +44,38 @@ struct ctr_train_job {
     struct ctr_params params;
     int64_t passes;
     int64_t memory_bytes;              /* 0: no bound */
-    const char *label, *weight, *time; /* names that override roles, or NULL */
-    enum ctr_time_orders time_order;   /* in the first pass, where there are times */
+    const char *label, *weight, *time; /* column names that override roles, or NULL */
+    enum ctr_time_orders time_order;   /* in the first pass, if there is a time column */
     const char *init;                  /* model to start from, or NULL */
-    bool init_partial;                 /* of it, what has the same name and shape */
-    double init_rate;                  /* click rate that the bias starts from; 0: as the model does; CTR_INIT_AUTO */
-    const char *fitted;                /* fitted plan that the model takes along, or NULL */
-    const char *validation;            /* input that is scored after each pass, or NULL; then … */
-    int64_t validation_every; /* … also in a pass, at the first minibatch that ends after so many rows; 0: no */
-    int64_t patience;         /* … so many times that bring nothing better end the run */
-    const char *spool;        /* file that keeps the first pass for the later ones, or NULL */
+    bool init_partial;                 /* take only what has the same name and shape */
+    double init_rate;                  /* click rate for the initial bias; 0: the model's default; CTR_INIT_AUTO */
+    const char *fitted;                /* fitted plan to include in the model, or NULL */
+    const char *validation;            /* input to score after each pass, or NULL */
+    int64_t validation_every;          /* also within a pass, at the first minibatch end after so many rows; 0: no */
+    int64_t patience;                  /* stop after so many validations without improvement */
+    const char *spool;                 /* file to keep the first pass for later passes, or NULL */
     /* Open the input with these options, once a pass; or what `path` names, in place of it. o->parts > 1: that shard of
      * it (ctr_shard_files). */
     int (*open)(void *ctx, const char *path, const struct ctr_reader_opts *o, struct ctr_batch_source *s,
                 struct ctr_err *err);
-    /* Called when no input came for idle_ms, and between batches only: a checkpoint may be written then. */
+    /* Called after idle_ms without input, and only between batches, where a checkpoint can be written. */
     void (*idle)(void *ctx);
     int idle_ms;
-    /* Make the writer of progressive predictions over this schema (NULL: none). The trainer writes rows to it, its
-     * maker finishes and frees it. */
+    /* Make the writer of progressive predictions for this schema (NULL: none). The trainer writes rows to it; the
+     * callback's owner finishes and frees it. */
     int (*progressive)(void *ctx, const struct ctr_schema *s, struct ctr_writer **w, struct ctr_err *err);
-    void (*report)(void *ctx, const struct ctr_train_stats *s); /* when the number of rows doubles, or NULL */
-    void (*note)(void *ctx, const char *text);                  /* words for the user, or NULL */
-    void (*saved)(void *ctx, const char *text);                 /* lines on what was saved on the way, or NULL */
+    void (*report)(void *ctx, const struct ctr_train_stats *s); /* called when the number of rows doubles, or NULL */
+    void (*note)(void *ctx, const char *text);                  /* text for the user, or NULL */
+    void (*saved)(void *ctx, const char *text); /* summary lines of a model saved during the run, or NULL */
     void *ctx;
-    /* Save the model on the way, or NULL; called between batches. */
+    /* Save the model during the run, or NULL; called between batches. */
     int (*publish)(void *ctx, struct ctr_err *err);
     struct ctr_every publish_every;
-    bool follow;                       /* the input may grow for ever: see ctr_reader_opts */
+    bool follow;                       /* the input may grow without end: see ctr_reader_opts */
     const char *checkpoint;            /* file, or NULL */
-    struct ctr_every checkpoint_every; /* besides on a stop */
+    struct ctr_every checkpoint_every; /* also on stop */
     bool resume;
-    const volatile sig_atomic_t *stop; /* not 0: write a checkpoint and stop; or NULL */
+    const volatile sig_atomic_t *stop; /* set: write a checkpoint and stop; or NULL */
     const char *program, *options;     /* for provenance */
 };
 
@@ -101,32 +100,31 @@ int ctr_shard_files(int part, int parts, char *const *path, int n, struct ctr_sh
 struct ctr_trainer;
 int ctr_trainer_new(struct ctr_trainer **t, const struct ctr_train_job *job, struct ctr_err *err) CTR_MUST;
 void ctr_trainer_free(struct ctr_trainer *t);
-/* Runs the job to its end. After *job->stop: CTR_ESTOPPED, the checkpoint is written. */
+/* Runs the job to its end. After *job->stop it returns CTR_ESTOPPED, with the checkpoint written. */
 enum { CTR_ESTOPPED = -100 };
 int ctr_trainer_run(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
-/* Is the run still reading rows that its checkpoint has learned from? */
+/* Is the run still skipping rows that its checkpoint has learned? */
 bool ctr_trainer_resuming(const struct ctr_trainer *t);
-/* The input ends here, for now: an error where it had more rows when the checkpoint was made. */
+/* The input ends here, for now: fail if it had more rows when the checkpoint was made. */
 int ctr_trainer_check_end(const struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
-/* Where a run ends before its input does, after its checkpoint: the rows that wait for the end of their minibatch are
- * learned as one that is shorter. */
+/* The run ends before its input does: after the checkpoint, learn the rows that wait for a full minibatch as a shorter
+ * one. */
 int ctr_trainer_learn_waiting(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
-/* Call job.publish, and write a checkpoint, where it is due, or on a stop: from job.idle. */
+/* From job.idle: call job.publish and write a checkpoint, if due or on a stop. */
 int ctr_trainer_save_due(struct ctr_trainer *t, bool stop, struct ctr_err *err) CTR_MUST;
 int ctr_trainer_save(struct ctr_trainer *t, int model, struct ctr_out *out, struct ctr_err *err) CTR_MUST;
-/* All models, each to an output of its own; when all are written, they are committed. */
+/* Write all models, each to its own output; commit when all are written. */
 int ctr_trainer_save_all(struct ctr_trainer *t, struct ctr_out *const *out, struct ctr_err *err) CTR_MUST;
-/* Models that learn together: 1, or those of job.model->variant_ops. */
+/* Number of models trained together: 1, or those of job.model->variant_ops. */
 int ctr_trainer_models(const struct ctr_trainer *t);
-/* When all outputs are safe: remove the checkpoint. */
+/* Remove the checkpoint, once all outputs are safe. */
 void ctr_trainer_done(struct ctr_trainer *t);
-/* Is this one of the names that the trainer keeps beside a checkpoint, replaced and removed
- * with it? path may be NULL. */
+/* Is this a file that the trainer keeps beside a checkpoint and replaces and removes with it? path may be NULL. */
 bool ctr_checkpoint_keeps(const char *checkpoint, const char *path);
-/* Words for people, appended to `text`: a line of progress, with a heading above the first, and the summary. */
+/* Append text for people: a progress line, with a heading before the first, and the summary. */
 int ctr_train_progress(const struct ctr_train_stats *s, bool heading, struct ctr_buf *text,
                        struct ctr_err *err) CTR_MUST;
-/* What a saving holds: keys, bytes, keys refused. `what`: model or checkpoint. */
+/* Append the content of a saved file: keys, bytes, keys refused. `what`: model or checkpoint. */
 int ctr_trainer_saved(const struct ctr_trainer *t, const char *what, struct ctr_buf *text,
                       struct ctr_err *err) CTR_MUST;
 int ctr_trainer_summary(const struct ctr_trainer *t, struct ctr_buf *text, struct ctr_err *err) CTR_MUST;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A run over ranks: which files are whose, what all ranks must have in common, and what they agree on before each step.
+ * Training over ranks: the distribution of files, checks that all ranks agree, and the decisions before each step.
  *
- * Every rank runs the trainer over its own rows. Before a step, which is a minibatch of each rank, all tell whether
- * they have rows, and rank 0 whether a checkpoint or the model is due. A rank whose rows are at their end goes on with
- * empty minibatches, so that no rank waits for one that has left; when all are at their end the pass ends. */
+ * Every rank runs the trainer on its own rows. Before a step (one minibatch of each rank), every rank says whether it
+ * has rows, and rank 0 whether a checkpoint or the model is due. A rank at the end of its rows continues with empty
+ * minibatches, so that the others need not wait for it; when all are at the end, the pass ends. */
 #include "common/learn/trainer.h"
 
 #include <inttypes.h>
@@ -64,7 +64,7 @@ int ctr_ranks_check(const struct ctr_train_job *job, struct ctr_err *err)
 
 /* ---- files ---- */
 
-/* No two of the files are one: their rows would be learned twice. */
+/* Fail if two of the files are the same: their rows would be learned twice. */
 static int check_twice(char *const *path, int n, struct ctr_err *err)
 {
     for (int i = 0; i < n; i++)
@@ -183,7 +183,7 @@ int ctr_ranks_agree(struct ctr_trainer *t, bool ended, struct ctr_ranks_word *w,
     const bool first = !ctr_comm_rank(c);
     enum { ENDED, ROWS, STOP, CHECKPOINT, PUBLISH, WORDS };
     int64_t sum[WORDS] = { [ENDED] = ended, [ROWS] = t->v->s.rows, [STOP] = t->job.stop && *t->job.stop };
-    /* Due by the rows of all ranks as of the last step, or by the clock of rank 0. */
+    /* Due by the rows of all ranks at the last step, or by the clock of rank 0. */
     if (first && t->job.checkpoint && t->ranks.rows != t->checkpoints.rows)
         sum[CHECKPOINT] = ctr_schedule_due(&t->checkpoints, &t->job.checkpoint_every, t->ranks.rows);
     if (first && t->job.publish && t->ranks.rows != t->published)
@@ -199,7 +199,7 @@ int ctr_ranks_agree(struct ctr_trainer *t, bool ended, struct ctr_ranks_word *w,
 
 /* ---- after the run ---- */
 
-/* Sums of progressive validation, of all ranks in their order. */
+/* Sums of progressive validation over all ranks, in rank order. */
 int ctr_ranks_gather(struct ctr_trainer *t, struct ctr_err *err)
 {
     struct ctr_comm *c = t->job.params.comm;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Models that learned together are saved by two threads, where there are two processors, some models at a time: their
- * states lie in the same cache lines. Each file is one thread's, so that its bytes are those of a model saved alone.
- * None gets its name before all are written. */
+ * Saves models that were trained together, with two threads if there are two processors, several models at a time,
+ * because their states share cache lines. Each file is written by one thread, so its bytes equal those of a model saved
+ * alone. Files are renamed into place after all are written. */
 #include <stdlib.h>
 
 #include "common/learn/trainer.h"
 
-enum { SAVERS = 2, COMMITTERS = 8 }; /* those compute, these wait for the disk */
+enum { SAVERS = 2, COMMITTERS = 8 }; /* savers compute, committers wait for the disk */
 
 struct saving {
     struct ctr_trainer *t;
     struct ctr_out *const *out;
-    struct ctr_err *err; /* by model */
+    struct ctr_err *err; /* per model */
 };
 
 static void save(void *ctx, int64_t task, int worker)
@@ -29,16 +29,16 @@ static void save(void *ctx, int64_t task, int worker)
     int rc = n ? ctr_trainer_save_some(s->t, model, n, out, err) : 0;
     for (int i = 0; i < n && !rc; i++)
         rc = ctr_out_flush(out[i], err);
-    (void)rc; /* err says it */
+    (void)rc; /* err has it */
 }
 
-/* The disk, and to free the pages of the files that are replaced, take their time. */
+/* Slow because of the disk and of freeing the pages of the replaced files. */
 static void commit(void *ctx, int64_t task, int worker)
 {
     struct saving *s = ctx;
     (void)worker;
     int rc = ctr_out_commit(s->out[task], &s->err[task]);
-    (void)rc; /* err says it */
+    (void)rc; /* err has it */
 }
 
 static int first_error(const struct saving *s, struct ctr_err *err)

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The trainer: passes over the input, progressive predictions before each update, checkpoints and resume. It does not
- * depend on the kind of model. Rows come in tiles, made by the feed; what concerns batches happens where a tile ends
- * one.
+ * The trainer: passes over the input, progressive predictions before each update, checkpoints and resume. It works for
+ * every kind of model. Rows arrive in tiles from the feed; work per batch happens when a tile ends one.
  *
- * Resume: the input is read again from its start. Rows before the checkpoint are not learned again: they feed the
- * digest, which must be the one of the checkpoint, and, with --progressive, the predictions that were kept. */
+ * Resume: the input is read again from its start. Rows before the checkpoint are not learned again: they update the
+ * digest, which must equal the checkpoint's, and, with --progressive, their stored predictions are written. */
 #include "common/comm/comm.h"
 #include "common/learn/trainer.h"
 
@@ -14,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MINIBATCH_ROWS = 1024 }; /* handed out at a time: to wake the threads that share them takes long */
+enum { MINIBATCH_ROWS = 1024 }; /* rows per call: waking the threads that share them is slow */
 
 int ctr_trainer_new(struct ctr_trainer **out, const struct ctr_train_job *job, struct ctr_err *err)
 {
@@ -86,7 +85,8 @@ void ctr_trainer_free(struct ctr_trainer *t)
 
 /* ---- what the run starts from ---- */
 
-/* A partial start may be of another plan: tables that have one name are taken for the same. Not with another secret. */
+/* A partial start may have another plan, in which case tables of equal name are matched. It must not have another
+ * secret. */
 static int check_init_plan(struct ctr_trainer *t, const struct ctr_model_info *info, struct ctr_err *err)
 {
     const struct ctr_meta *there = &info->schema.meta, *here = &t->stream.meta;
@@ -107,7 +107,7 @@ static int check_init_plan(struct ctr_trainer *t, const struct ctr_model_info *i
     return 0;
 }
 
-/* A line each, behind the file's name. */
+/* Note each line, prefixed with the file's name. */
 static void note_lines(const struct ctr_trainer *t, struct ctr_buf *told)
 {
     struct ctr_buf line = { 0 };
@@ -129,7 +129,7 @@ static int load_model(struct ctr_trainer *t, int number, struct ctr_reader *r, s
         return model->warm(t->learner, &t->tables, r, t->job.init_partial, told, err);
     int rc = model->variant_ops ? model->variant_ops->load(t->learner, number, &t->tables, r, err)
                                 : model->load(t->learner, &t->tables, r, err);
-    if (rc || model->variant_ops) /* the keys of many models are those of the one */
+    if (rc || model->variant_ops) /* the variants' keys are those of the single model */
         return rc;
     const int64_t keys = model->keys(t->learner);
     return ctr_buf_printf(told, err, "taken: %" PRId64 " key%s of %d table%s\n", keys, CTR_S(keys), t->tables.n,
@@ -147,7 +147,7 @@ static int load_init_of(struct ctr_trainer *t, int number, struct ctr_err *err)
     if (strcmp(info.model->name, t->job.model->name))
         rc = ctr_fail(err, CTR_EUSAGE, "--init: this is a model of kind %s, not %s", info.model->name,
                       t->job.model->name);
-    else if (info.params.hash_bits != t->job.params.hash_bits) /* one key would have two weights */
+    else if (info.params.hash_bits != t->job.params.hash_bits) /* one key would get two weights */
         rc = ctr_fail(err, CTR_EUSAGE,
                       "--init: the model was learned with --hash-bits %" PRId64 ", not %" PRId64
                       " (0: keys as they are): give the same",
@@ -198,7 +198,7 @@ static int start_progressive(struct ctr_trainer *t, struct ctr_err *err)
     return t->job.progressive(t->job.ctx, &t->out_schema, &t->out, err);
 }
 
-/* Once, when the first pass has opened the input. */
+/* Called once, after the first pass has opened the input. */
 static int start_run(struct ctr_trainer *t, const struct ctr_schema *s, struct ctr_err *err)
 {
     int rc = ctr_schema_copy(&t->stream, s, err);
@@ -241,10 +241,10 @@ static int find_columns(struct ctr_trainer *t, const struct ctr_schema *s, struc
     if (t->label < 0)
         return t->label;
     t->weight = ctr_schema_find_role(s, CTR_ROLE_WEIGHT, t->job.weight, false, err);
-    return CTR_MIN(t->weight + 1, 0); /* -1: there is none */
+    return CTR_MIN(t->weight + 1, 0); /* -1: none */
 }
 
-/* The times that are looked at in the first pass. */
+/* Set up the time order check of the first pass. */
 static int start_order(struct ctr_trainer *t, const struct ctr_schema *s, struct ctr_err *err)
 {
     const bool fail = t->job.time_order == CTR_TIME_FAIL;
@@ -261,12 +261,12 @@ static int start_order(struct ctr_trainer *t, const struct ctr_schema *s, struct
     return 0;
 }
 
-/* The columns of weights that variants have of their own. */
+/* Find the weight columns of variants. */
 static int find_weights(const struct ctr_variants *vs, const struct ctr_schema *s, struct ctr_inputs *in,
                         struct ctr_err *err)
 {
     int rc = 0;
-    for (int i = 0, next = 0; i < vs->n && !rc; i++) { /* numbers begin in the order of lines */
+    for (int i = 0, next = 0; i < vs->n && !rc; i++) { /* numbers are assigned in the order of lines */
         if (vs->v[i].weight != next)
             continue;
         const char *name = vs->weights.s[next++];
@@ -316,15 +316,15 @@ static int start_pass(struct ctr_trainer *t, const struct ctr_schema *s, struct 
 
 /* ---- the bias: --init-bias auto ---- */
 
-/* Whole minibatches, CTR_INIT_ROWS rows at least. */
+/* Whole minibatches, at least CTR_INIT_ROWS rows. */
 static int64_t init_span(const struct ctr_trainer *t)
 {
     const int64_t step = t->job.params.minibatch;
     return (CTR_INIT_ROWS + step - 1) / step * step;
 }
 
-/* The bias is that of the labels before each minibatch of the first span and, while one of the classes has come less
- * than CTR_INIT_LABELS times, before every other one. */
+/* Before each minibatch of the first span, set the bias from the labels so far; afterwards before every other one,
+ * while a class has fewer than CTR_INIT_LABELS labels. */
 static void start_bias(struct ctr_trainer *t)
 {
     const struct ctr_train_stats *s = &t->v[0].s;
@@ -334,7 +334,8 @@ static void start_bias(struct ctr_trainer *t)
         return;
     const double mean = s->weight / (double)s->rows, negatives = s->weight - s->positives;
     const bool few = CTR_MIN(s->positives, negatives) < CTR_INIT_LABELS * mean;
-    const double odds = (s->positives + mean / 2) / (negatives + mean / 2); /* half a row of either class: finite */
+    const double odds =
+        (s->positives + mean / 2) / (negatives + mean / 2); /* half a row of either class keeps it finite */
     if (few || row <= span)
         t->job.model->set_bias(t->learner, ctr_log(odds));
     if (few || row < span || t->bias_told)
@@ -347,7 +348,7 @@ static void start_bias(struct ctr_trainer *t)
         t->job.note(t->job.ctx, text);
 }
 
-/* Said once, when the first such row comes: the run may never end. */
+/* Report once, at the first such row, because the run may never end. */
 static void note_order(struct ctr_trainer *t, const struct ctr_time_order *now)
 {
     char text[300];
@@ -364,7 +365,7 @@ static void note_order(struct ctr_trainer *t, const struct ctr_time_order *now)
     t->job.note(t->job.ctx, text);
 }
 
-/* Rows of this pass that lie before the checkpoint that the run goes on from. */
+/* Rows of this pass before the checkpoint that the run continues. */
 static int64_t known_rows(const struct ctr_trainer *t)
 {
     if (t->resume.row < 0 || t->at.pass > t->resume.pass)
@@ -372,11 +373,11 @@ static int64_t known_rows(const struct ctr_trainer *t)
     return t->at.pass < t->resume.pass ? INT64_MAX : t->resume.row;
 }
 
-/* Rows that a model of minibatches gets at once: so many whole minibatches as are worth it. */
+/* Rows per call for a minibatch model: as many whole minibatches as is efficient. */
 static int64_t rows_at_once(const struct ctr_trainer *t)
 {
     const int64_t minibatch = t->job.params.minibatch;
-    if (t->job.params.comm) /* a step is one of each rank */
+    if (t->job.params.comm) /* a step has one minibatch per rank */
         return minibatch;
     return minibatch * CTR_MAX(MINIBATCH_ROWS / minibatch, 1);
 }
@@ -417,7 +418,7 @@ static int start_feed(struct ctr_trainer *t, const struct ctr_batch_source *s, s
         .memory_bytes = t->job.memory_bytes,
     };
     int rc = ctr_feed_new(&t->feed, &o, err);
-    if (!rc && model->set_ahead && !t->job.validation_every) { /* else a tile is learned from in parts */
+    if (!rc && model->set_ahead && !t->job.validation_every) { /* else tiles are learned in parts */
         const struct ctr_ahead ahead = { peek, t->feed };
         model->set_ahead(t->learner, &ahead);
     }
@@ -434,7 +435,7 @@ static void count_rows(struct ctr_trainer *t, const struct ctr_rows *r, const do
 {
     struct ctr_validation *v = t->v;
     for (int64_t from = 0, end; from < r->rows; from = end) {
-        end = CTR_MIN(r->rows, from + CTR_MAX(v->next_report - v->s.rows, 1)); /* the next one to report on */
+        end = CTR_MIN(r->rows, from + CTR_MAX(v->next_report - v->s.rows, 1)); /* the next row to report on */
         v->s.rows += end - from;
         if (t->at.pass == 0)
             ctr_validation_rows(v, t->models, score, t->values, r, from, end);
@@ -491,7 +492,7 @@ static int check_prefix(struct ctr_trainer *t, struct ctr_err *err)
     return 0;
 }
 
-/* Rows before the checkpoint: their predictions were kept, where any are wanted. */
+/* Rows before the checkpoint: use their stored predictions, if predictions are needed. */
 static int pass_over(struct ctr_trainer *t, int64_t n, double *score, struct ctr_err *err)
 {
     int rc = t->out && t->at.pass == 0 ? ctr_checkpoint_scores_read(t, t->at.row, score, n, err) : 0;
@@ -516,7 +517,7 @@ static int end_batch(struct ctr_trainer *t, const struct ctr_batch *b, struct ct
     return rc;
 }
 
-/* A tile's scores, then their uncertainties: by row instead. */
+/* Convert a tile's scores, followed by its uncertainties, to pairs by row. */
 static int join_rows(struct ctr_trainer *t, double *score, int64_t n, struct ctr_err *err)
 {
     ctr_buf_clear(&t->columns);
@@ -543,7 +544,7 @@ static struct ctr_rows part_of(const struct ctr_trainer *t, const struct ctr_row
     return part;
 }
 
-/* Learn, and see by the way what the validation says. Rows behind the one where that ends the run are left out. */
+/* Learn, with validations in between. If a validation ends the run, the rows after it are left out. */
 static int learn_rows(struct ctr_trainer *t, struct ctr_rows *r, double *score, struct ctr_err *err)
 {
     const int64_t minibatch = t->job.params.minibatch;
@@ -563,7 +564,7 @@ static int learn_rows(struct ctr_trainer *t, struct ctr_rows *r, double *score, 
     return rc;
 }
 
-/* Known rows that are made again had been scored, and not yet learned from, when the checkpoint was written. */
+/* Known rows that are returned again had been scored, but not learned, when the checkpoint was written. */
 static int take_tile(struct ctr_trainer *t, const struct ctr_tile *tile, struct ctr_err *err)
 {
     t->whole = false;
@@ -600,14 +601,14 @@ static int take_tile(struct ctr_trainer *t, const struct ctr_tile *tile, struct 
     return rc;
 }
 
-/* Is the run still among rows that an older checkpoint covers? Then that one stands. */
+/* Is the run still in rows that an existing checkpoint covers? Then that checkpoint stays. */
 static bool before_resume(const struct ctr_trainer *t)
 {
     return t->resume.row >= 0 &&
            (t->at.pass < t->resume.pass || (t->at.pass == t->resume.pass && t->at.row < t->resume.row));
 }
 
-/* Reports what was saved; a failure of this is ignored. */
+/* Reports what was saved; ignores failures. */
 static void tell_saved(const struct ctr_trainer *t, const char *what)
 {
     struct ctr_buf text = { 0 };
@@ -640,7 +641,7 @@ static int publish(struct ctr_trainer *t, struct ctr_err *err)
     return 0;
 }
 
-/* Where no row came since the last time, nothing is due. */
+/* Nothing is due if no row has come since the last time. */
 int ctr_trainer_save_due(struct ctr_trainer *t, bool stop, struct ctr_err *err)
 {
     const int64_t rows = t->v->s.rows;
@@ -677,7 +678,7 @@ static int between_batches(struct ctr_trainer *t, struct ctr_err *err)
 
 /* ---- passes ---- */
 
-/* The source waits for input: here, or on the thread of the feed. */
+/* The source waits for input: in this thread or in the feed's. */
 static bool source_waits(void *ctx)
 {
     struct ctr_trainer *t = ctx;
@@ -723,8 +724,8 @@ static int finish_spool(struct ctr_trainer *t, struct ctr_err *err)
     return rc;
 }
 
-/* A log that is followed broke off: the rows before are a model like those that were saved on the way. The error says
- * what became of them. */
+/* A followed log broke off: the rows before it give a model like those saved during the run. The error message says
+ * so. */
 static void end_following(struct ctr_trainer *t, struct ctr_err *err)
 {
     const int64_t rows = t->v->s.rows;
@@ -753,7 +754,7 @@ int ctr_trainer_check_end(const struct ctr_trainer *t, struct ctr_err *err)
                                   : "");
 }
 
-/* All rows of the pass. *tile: the last ones. 0, or what ctr_feed_next returned, which is < 0, in *got. */
+/* Learn all rows of the pass. *tile: the last tile. *got: 0, or the negative result of ctr_feed_next. */
 static int take_tiles(struct ctr_trainer *t, const struct ctr_tile **tile, int *got, struct ctr_err *err)
 {
     int rc = 0;
@@ -765,7 +766,7 @@ static int take_tiles(struct ctr_trainer *t, const struct ctr_tile **tile, int *
     return rc;
 }
 
-/* What all ranks do between two steps. */
+/* Actions of all ranks between two steps. */
 static int between_steps(struct ctr_trainer *t, const struct ctr_ranks_word *w, struct ctr_err *err)
 {
     int rc = w->publish ? publish(t, err) : 0;
@@ -820,13 +821,13 @@ static int run_pass(struct ctr_trainer *t, const struct ctr_batch_source *s, boo
         rc = start_feed(t, s, err);
     if (!rc)
         rc = t->job.params.comm ? take_steps(t, last, &tile, &got, err) : take_tiles(t, &tile, &got, err);
-    if (!rc && t->stopped) /* what follows is not read, nor kept for another pass */
+    if (!rc && t->stopped) /* the following rows are neither read nor kept for another pass */
         return 0;
     rc = rc ? rc : got;
     if (!rc && t->job.model->end_pass && !before_resume(t))
         rc = t->job.model->end_pass(t->learner, err);
     if (rc < 0 && t->whole && rc != CTR_ESTOPPED &&
-        !t->job.params.comm) { /* the input broke off: what was learned is worth keeping */
+        !t->job.params.comm) { /* the input broke off: save what was learned */
         struct ctr_err second = { 0 };
         if (write_checkpoint(t, &second) && t->job.note)
             t->job.note(t->job.ctx, ctr_err_text(&second).s);
@@ -867,7 +868,7 @@ static int run_shard(struct ctr_trainer *t, int number, bool last, struct ctr_er
     int rc = open_pass(t, &s, err);
     if (rc && t->job.follow)
         end_following(t, err);
-    if (!rc && t->job.model->rows && !t->job.follow) /* a log that grows is learned from as it comes */
+    if (!rc && t->job.model->rows && !t->job.follow) /* rows of a growing log are learned as they come */
         rc = ctr_batch_source_regroup(&s, rows_at_once(t), err);
     if (!rc)
         rc = run_pass(t, &s, last, err);
@@ -911,7 +912,7 @@ int ctr_trainer_save(struct ctr_trainer *t, int model, struct ctr_out *out, stru
     return t->best ? ctr_earlystop_save(t, out, err) : ctr_trainer_save_now(t, model, out, err);
 }
 
-/* What a file of the model says, as if it had learned alone. */
+/* Make the learner that a model's file is saved from, as if it had been trained alone. */
 static int make_standalone(struct ctr_trainer *t, int model, struct ctr_save *s, struct ctr_err *err)
 {
     const struct ctr_variant_ops *variants = t->job.model->variant_ops;

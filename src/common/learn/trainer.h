@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * trainer.h: what trainer.c and checkpoint.c share. */
+ * trainer.h: internal to learn/: declarations shared by trainer.c, checkpoint.c and their neighbours. */
 #ifndef CTR_TRAINER_H
 #define CTR_TRAINER_H
 
@@ -11,10 +11,10 @@
 
 struct ctr_trainer;
 
-enum { CTR_AUC_BINS = 8192 }; /* of the odds, 128 a doubling */
+enum { CTR_AUC_BINS = 8192 }; /* over the odds, 128 per doubling */
 
-/* Progressive validation with what it needs between rows. The log loss of plain rows (weight 1, label 0 or 1) is the
- * logarithm of a product, taken when the product gets small: a multiplication a row. */
+/* Progressive validation and its state between rows. The log loss of plain rows (weight 1, label 0 or 1) is the
+ * logarithm of a product, taken when the product becomes small: one multiplication per row. */
 struct ctr_validation {
     struct ctr_train_stats s;
     double product;
@@ -23,21 +23,21 @@ struct ctr_validation {
 };
 void ctr_validation_start(struct ctr_validation *v);
 void ctr_validation_row(struct ctr_validation *v, double score, double label, double weight);
-/* The same of rows [from, end) and of several models, whose scores of row i begin at score[i * stride]. */
+/* The same for rows [from, end) and several models; the scores of row i start at score[i * stride]. */
 void ctr_validation_rows(struct ctr_validation *v, int models, const double *score, int64_t stride,
                          const struct ctr_rows *r, int64_t from, int64_t end);
 void ctr_validation_settle(struct ctr_validation *v);                                 /* brings s up to date */
 void ctr_validation_add(struct ctr_validation *v, const struct ctr_validation *more); /* of other rows; both settled */
-/* Progressive AUC; ties where the odds differ by less than 1/128; NaN: one class. */
+/* Progressive AUC; odds closer than 1/128 count as ties; NaN: only one class. */
 double ctr_trainer_auc(const struct ctr_trainer *t, int model);
 
-/* Where a run was. Rows are those of the pass. */
+/* A position in the run. Rows are counted within the pass. */
 struct ctr_position {
     int64_t pass, row;
-    char digest[33]; /* of the pass's rows so far */
-    int64_t pending; /* of these rows, the last ones that were scored and not yet learned from */
-    int64_t scores;  /* rows whose progressive predictions are kept beside the checkpoint, or -1: none */
-    bool uncertain;  /* so is their uncertainty */
+    char digest[33]; /* of the rows of the pass so far */
+    int64_t pending; /* of these rows, the last ones scored but not yet learned */
+    int64_t scores;  /* rows whose progressive predictions are in the file beside the checkpoint, or -1: none */
+    bool uncertain;  /* their uncertainties are, too */
     int64_t every;   /* -1: without --validation; else job.validation_every */
 };
 
@@ -51,8 +51,7 @@ struct ctr_shards {
     int64_t resumed_pass;
 };
 
-/* Of something that is done every so often: the rows when it was done last, and when it is
- * due next, 0: not known yet. */
+/* State of a periodic action: rows at its last run, and when the next is due; 0: unknown. */
 struct ctr_schedule {
     int64_t rows, ms;
 };
@@ -64,53 +63,53 @@ struct ctr_trainer {
     struct ctr_strs tables;
     struct ctr_schema stream; /* of the input */
     bool have_stream;
-    bool whole;                 /* no batch is half learned */
-    int models;                 /* that learn together */
-    int values;                 /* of a row in `scores`: a score a model, or a score and its uncertainty */
-    struct ctr_validation *v;   /* by model */
-    struct ctr_position at;     /* now; digest: at the last end of a batch */
+    bool whole;                 /* no batch is partly learned */
+    int models;                 /* trained together */
+    int values;                 /* per row in `scores`: one score per model, or a score and its uncertainty */
+    struct ctr_validation *v;   /* one per model */
+    struct ctr_position at;     /* current position; digest: at the end of the last batch */
     struct ctr_position resume; /* of this shard: the checkpoint that the run goes on from; row -1: none */
     struct ctr_shards shards;
     bool resumed; /* the run goes on from a checkpoint */
     struct ctr_digest *digest;
     struct ctr_inputs *in;
-    struct ctr_feed *feed;       /* of the pass */
+    struct ctr_feed *feed;       /* of the current pass */
     int label, weight;           /* columns */
-    struct ctr_time_order order; /* of the first pass */
+    struct ctr_time_order order; /* in the first pass */
     bool bias_told;
     /* progressive */
     struct ctr_writer *out; /* borrowed */
     struct ctr_schema out_schema;
     int *out_from;
     struct ctr_col *out_col;
-    struct ctr_buf scores;  /* of the batch so far: by row, then by value */
-    struct ctr_buf columns; /* the same by value, then by row, when there are several */
-    int64_t kept;           /* so many of them lie before the checkpoint */
+    struct ctr_buf scores;  /* of the current batch so far: by row, then by value */
+    struct ctr_buf columns; /* the same by value, then by row, if there are several values */
+    int64_t kept;           /* how many of them precede the checkpoint */
     /* spool */
     struct ctr_out *spool_out;
     struct ctr_writer *spool;
     /* checkpoints */
     int scores_fd;
-    int scores_slot; /* ctr_temp_hold's, until a checkpoint counts the scores */
+    int scores_slot; /* from ctr_temp_hold, until a checkpoint includes the scores */
     struct ctr_buf scores_path;
     struct ctr_schedule checkpoints, publications;
-    /* early stopping: how often the stream was scored; the best time (from 1; 0: none yet), its loss, its model; */
+    /* early stopping: validations so far; the best one (from 1; 0: none yet), its loss, its model; */
     int64_t validations, best;
     double best_loss;
     int best_fd;
-    int64_t best_saved; /* the time in the checkpoint */
-    bool stopped;       /* nothing better came for long enough */
-    int64_t published;  /* rows when job.publish was called last, */
-    int64_t saved;      /* … and when it succeeded */
+    int64_t best_saved; /* the best validation in the checkpoint */
+    bool stopped;       /* patience is used up */
+    int64_t published;  /* rows at the last call of job.publish … */
+    int64_t saved;      /* … and at the last that succeeded */
     struct {
-        int64_t rows; /* seen by all ranks before the last step */
+        int64_t rows; /* of all ranks before the last step */
     } ranks;          /* with job.params.comm */
-    /* While several threads save: one at a time makes what its model shares with the others. */
+    /* While several threads save: held while a model computes what it shares with others. */
     pthread_mutex_t *sharing_lock;
 };
 
 int ctr_trainer_save_now(struct ctr_trainer *t, int model, struct ctr_out *out, struct ctr_err *err) CTR_MUST;
-/* n models, which are saved together: model[i] to out[i]. */
+/* Save n models together: model[i] to out[i]. */
 int ctr_trainer_save_some(struct ctr_trainer *t, const int *model, int n, struct ctr_out *const *out,
                           struct ctr_err *err) CTR_MUST;
 
@@ -119,22 +118,23 @@ int ctr_ranks_check(const struct ctr_train_job *job, struct ctr_err *err) CTR_MU
 /* All ranks have the same options and a stream of the same schema, which has been read.
  */
 int ctr_ranks_same(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
-/* Between minibatches, by all ranks: has this one come to the end of its rows? What all do next. */
+/* All ranks call it between minibatches: has this rank reached the end of its rows? The result is the next step of all
+ * ranks. */
 struct ctr_ranks_word {
     bool all_ended, stop, checkpoint, publish;
 };
 int ctr_ranks_agree(struct ctr_trainer *t, bool ended, struct ctr_ranks_word *w, struct ctr_err *err) CTR_MUST;
-/* t->v becomes that of all ranks. */
+/* Sum t->v over all ranks. */
 int ctr_ranks_gather(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
 
-/* earlystop.c: after `row` rows of a pass, where nothing is pending, score job.validation and keep the model if it is
- * the best; that sets `stopped`. And write that one. */
+/* earlystop.c: after `row` rows of a pass, with none pending, score job.validation and keep the model if it is the best
+ * so far; sets `stopped`. Then write the best model. */
 int ctr_earlystop_now(struct ctr_trainer *t, int64_t row, bool ends_pass, struct ctr_err *err) CTR_MUST;
-/* Is a time due, after a minibatch that ends there? */
+/* Is a validation due after a minibatch that ends at this row? */
 bool ctr_earlystop_due(const struct ctr_trainer *t, int64_t row);
 int ctr_earlystop_save(struct ctr_trainer *t, struct ctr_out *out, struct ctr_err *err) CTR_MUST;
-/* With checkpoints the best model is a file beside them, CHECKPOINT.best.N, so that each finds its own: open that of
- * t->best again; remove all but that of time `keep` (0: all). */
+/* With checkpoints, the best model is in a file CHECKPOINT.best.N beside the checkpoint that refers to it: reopen that
+ * of t->best; remove all except number `keep` (0: all). */
 int ctr_earlystop_resume(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
 void ctr_earlystop_sweep(const struct ctr_trainer *t, int64_t keep);
 
@@ -143,20 +143,21 @@ int ctr_checkpoint_peek(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
 /* Load job.checkpoint into the learner, when there is one: sets resume, shards.at, v. */
 int ctr_checkpoint_load(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
 int ctr_checkpoint_write(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
-/* The file of scores beside it. */
+/* Open the file of scores beside it. */
 int ctr_checkpoint_scores_open(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
 int ctr_checkpoint_scores_add(struct ctr_trainer *t, const double *score, int64_t n, struct ctr_err *err) CTR_MUST;
 int ctr_checkpoint_scores_read(struct ctr_trainer *t, int64_t from, double *score, int64_t n,
                                struct ctr_err *err) CTR_MUST;
-/* Close it; a run that made no checkpoint leaves nothing beside it. */
+/* Close it; a run that wrote no checkpoint leaves no file. */
 void ctr_checkpoint_close(struct ctr_trainer *t);
-/* Remove the temporaries of checkpoints that were being written when a run was killed: a checkpoint has one run. */
+/* Remove temporaries of checkpoints left by a killed run: a checkpoint belongs to one run. */
 void ctr_checkpoint_sweep(const struct ctr_trainer *t);
-/* Remove the files CHECKPOINT + behind, a pattern, that are `ours` by what stands at `end`, behind CHECKPOINT. */
+/* Remove the files that match CHECKPOINT + `behind` (a pattern) and for which `ours` accepts the text after
+ * CHECKPOINT. */
 void ctr_checkpoint_remove_files(const char *checkpoint, const char *behind,
                                  bool (*ours)(const char *path, const char *end, int64_t keep), int64_t keep);
-/* Did a run that was killed leave a temporary: one that begins as a checkpoint does, or as any model, or is empty, for
- * where the file system has no files without a name it is made before the first write? */
+/* Did a killed run leave this temporary? It starts like a checkpoint or like a model, or is empty, because file systems
+ * without unnamed files create it before the first write. */
 bool ctr_checkpoint_left(const char *path, bool model);
 int ctr_checkpoint_check(const struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
 void ctr_checkpoint_remove(struct ctr_trainer *t);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a run of learning tells about itself: lines of progress in the manner of Vowpal Wabbit, and the summary. */
+ * Texts about a run of training: progress lines in the style of Vowpal Wabbit, and the summary. */
 #include "common/learn/trainer.h"
 
 #include <inttypes.h>
@@ -29,7 +29,7 @@ static int variants_table(const struct ctr_trainer *t, struct ctr_buf *text, str
     return rc;
 }
 
-/* What is held: keys, bytes, keys refused. */
+/* Append the content: keys, bytes, keys refused. */
 static int held(const struct ctr_trainer *t, struct ctr_buf *text, struct ctr_err *err)
 {
     const struct ctr_model *m = t->job.model;
@@ -56,7 +56,7 @@ int ctr_trainer_summary(const struct ctr_trainer *t, struct ctr_buf *text, struc
     int rc = ctr_buf_printf(text, err, "\nrows                 %" PRId64 "\n", s->rows);
     if (!rc)
         rc = held(t, text, err);
-    if (rc || s->weight <= 0) /* no row had a weight: nothing to take a mean of */
+    if (rc || s->weight <= 0) /* no row had a weight: the mean is undefined */
         return rc;
     rc = ctr_buf_printf(text, err, "mean label           %s\n", ctr_mean_text(s->positives / s->weight).s);
     if (rc || m->variant_ops)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Progressive validation: sums over predictions that were made before the learner saw the row. All sums depend on the
- * sequence of rows alone. */
+ * Progressive validation: sums over predictions made before the learner saw the row. All sums depend only on the
+ * sequence of rows. */
 #include "common/learn/trainer.h"
 
 #include <math.h>
 
 #include "common/base/isa.h"
 
-static const double P_MIN = 1e-15; /* keeps a wrong and certain prediction from an infinite loss */
+static const double P_MIN = 1e-15; /* limits the loss of a wrong and certain prediction */
 
 void ctr_validation_start(struct ctr_validation *v)
 {
@@ -25,7 +25,7 @@ void ctr_validation_settle(struct ctr_validation *v)
     v->s.since_loss += loss;
 }
 
-static const double LEAST = 1e-280; /* of a product, before its logarithm is taken */
+static const double LEAST = 1e-280; /* minimum of a product before its logarithm is taken */
 
 static double clip(double p)
 {
@@ -80,7 +80,7 @@ static bool is_plain(const struct ctr_rows *r, int64_t i)
     return (!r->weight || r->weight[i] == 1) && (label == 0 || label == 1);
 }
 
-/* Plain rows: the sums of a run of them stay in registers. */
+/* For plain rows the sums of a run stay in registers. */
 static void one_model(struct ctr_validation *v, const double *score, int64_t stride, const struct ctr_rows *r,
                       int64_t from, int64_t end)
 {
@@ -124,7 +124,7 @@ CTR_BODY void count_lanes(struct ctr_validation *v, int n, double label, const i
         bins_of(&v[m], label)[bin[m]] += 1;
 }
 
-/* Vectors of so many models: of wider ones than the processor's the compiler makes a number at a time. */
+/* Vectors of this width: gcc compiles vectors wider than the processor's to scalar code. */
 #define DEFINE_LANES(width)                                                                                            \
     typedef double lanes_##width __attribute__((vector_size(width * sizeof(double))));                                 \
     typedef int64_t bits_##width __attribute__((vector_size(width * sizeof(int64_t))));                                \
@@ -146,7 +146,7 @@ CTR_BODY void count_lanes(struct ctr_validation *v, int n, double label, const i
         const bits_##width beyond = *bin > CTR_AUC_BINS - 1;                                                           \
         *bin = (*bin & ~beyond) | ((CTR_AUC_BINS - 1) & beyond);                                                       \
     }                                                                                                                  \
-    /* Models v[0 … n - 1], n <= width, over rows from `from` on until one of them is not plain, or the end. */      \
+    /* Models v[0 … n - 1], n <= width, over rows from `from` on up to the first that is not plain, or the end. */   \
     CTR_BODY int64_t plain_rows_##width(struct ctr_validation *v, int n, const double *score, int64_t stride,          \
                                         const struct ctr_rows *r, int64_t from, int64_t end)                           \
     {                                                                                                                  \
@@ -282,5 +282,5 @@ double ctr_trainer_auc(const struct ctr_trainer *t, int model)
         below += v->negative[i];
         positive += v->positive[i];
     }
-    return isnormal(positive * below) ? pairs / (positive * below) : NAN; /* NaN too where weights overflow */
+    return isnormal(positive * below) ? pairs / (positive * below) : NAN; /* also NaN if weights overflow */
 }

@@ -13,7 +13,7 @@
 
 enum { TILE_ROWS = 512 };
 
-/* A name that an entry of the row may have. */
+/* A name that may belong to an entry of the row. */
 struct named {
     uint64_t hash;
     int table;
@@ -46,11 +46,11 @@ struct ctr_explain {
     struct ctr_strs tables;
     struct ctr_plan *plan;       /* NULL: rows are features */
     struct ctr_program *program; /* NULL: the same */
-    struct ctr_keynames *known;  /* NULL: of features too, names are not known */
+    struct ctr_keynames *known;  /* NULL: names of features are unknown, too */
     struct ctr_schema features, schema;
     struct ctr_inputs *in;
-    int *table; /* of each column of `features`; -1: no input */
-    int column; /* whose names are being taken */
+    int *table; /* per column of `features`; -1: not an input */
+    int column; /* the column whose names are being collected */
     struct ctr_buf names, texts, parts, weights, scores, text;
     bool attends;
     struct ctr_buf units, starts, items, candidate;
@@ -105,7 +105,7 @@ int ctr_explain_open(struct ctr_explain **out, const char *path, const struct ct
     e->n = o->n;
     int rc = ctr_strdup(&e->path, path, err);
     if (!rc)
-        rc = ctr_hold(path, err); /* and the plan in it: ctr_explain_bind */
+        rc = ctr_hold(path, err); /* with the plan in it: ctr_explain_bind */
     if (!rc)
         rc = ctr_model_open(path, &e->info, &r, err);
     ctr_reader_free(r);
@@ -209,7 +209,7 @@ static int take_name(void *ctx, uint64_t key, struct ctr_str name, struct ctr_er
     struct ctr_explain *e = ctx;
     struct named n = { .hash = ctr_sparse_hash(key), .table = e->table[e->column], .at = e->texts.len };
     int rc = 0;
-    if (e->change.hash_bits) { /* many tables in one: the name tells which */
+    if (e->change.hash_bits) { /* many tables in one: the name includes the original table */
         n.hash = ctr_row_transform_fold(n.hash, e->change.hash_bits);
         rc = ctr_buf_printf(&e->texts, err, "%s%s", table_name(&e->features.f[e->column]), name.n ? "=" : "");
     }
@@ -219,7 +219,7 @@ static int take_name(void *ctx, uint64_t key, struct ctr_str name, struct ctr_er
     return rc ? rc : ctr_buf_append(&e->names, &n, sizeof n, err);
 }
 
-/* Numbers, whose keys have positions as names. */
+/* For numbers, whose keys have positions as names. */
 static int number_names(struct ctr_explain *e, const struct ctr_field *f, const struct ctr_col *c, int64_t row,
                         struct ctr_err *err)
 {
@@ -237,7 +237,7 @@ static int number_names(struct ctr_explain *e, const struct ctr_field *f, const 
     return rc;
 }
 
-/* Keys that every table may have have names that are known always. */
+/* Keys that every table may have get fixed names. */
 static int key_name(struct ctr_explain *e, const char *table, uint64_t key, struct ctr_err *err)
 {
     static const char *const special[] = { "(missing)", "(other)", "" };
@@ -251,7 +251,7 @@ static int key_name(struct ctr_explain *e, const char *table, uint64_t key, stru
     return name.p ? take_name(e, key, name, err) : 0;
 }
 
-/* Of features that were extracted already. */
+/* For features extracted earlier. */
 static int key_names(struct ctr_explain *e, const struct ctr_field *f, const struct ctr_col *c, int64_t row,
                      struct ctr_err *err)
 {
@@ -302,7 +302,7 @@ static int row_names(struct ctr_explain *e, const struct ctr_batch *b, int64_t r
     return rc;
 }
 
-/* All names of an entry, each once, in `text`; none: false. */
+/* All names of an entry, each once, in `text`; returns false if there are none. */
 static int find_name(struct ctr_explain *e, uint64_t hash, int table, bool *found, struct ctr_err *err)
 {
     const struct named *n = (const struct named *)(void *)e->names.data, *last = NULL;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * inputs: batches of columns to rows of weighted coordinates. Columns are taken in the order of their names, so that
- * sums over a row have one order whatever the order of the columns. Loops run by column over a tile of rows; a second
- * sweep by row, needed only where a key can repeat or an x be 0, sums the repeated ones. Its set of keys is a table of
- * its own, since it is emptied for each row: 4 bytes a slot, the keys stay in the row. */
+ * inputs: converts batches of columns to rows of weighted coordinates. Columns are processed in order of name, so that
+ * sums over a row do not depend on the order of columns. Loops run by column over a tile of rows; a second pass by row,
+ * only needed if a key can repeat or an x be 0, merges repeated keys. The pass has its own hash set, because it is
+ * emptied for each row: 4 bytes a slot; the keys stay in the row. */
 #include "common/model/model.h"
 
 #include <math.h>
@@ -20,15 +20,15 @@ struct input {
     int column;
     enum kind kind;
     uint16_t table;    /* of the entries; by column: its own number */
-    int name_of_table; /* in the list of names */
+    int name_of_table; /* index in the list of names */
     int dense_at;      /* by column */
     uint64_t seed, missing;
     const char *group;       /* of a list: ctr.history of its column, or NULL */
     int aligned_with;        /* the first list of that group, or itself */
-    struct ctr_buf position; /* NUMBERS: hash of each position's key, as far as seen */
+    struct ctr_buf position; /* NUMBERS: hash of each position's key, as far as needed */
 };
 
-/* A column of weights beside that of the rows. */
+/* A column of weights in addition to that of the rows. */
 struct weights {
     int column;
     const double *of; /* of the batch */
@@ -39,25 +39,25 @@ struct ctr_inputs {
     const struct ctr_schema *schema;
     struct input *in;
     int n, label, weight, time;
-    int fixed;  /* entries of a row that come from KEY and, unless by column, NUMBER */
+    int fixed;  /* entries per row from KEY and, unless by column, NUMBER */
     int *key;   /* the inputs that are KEY, in order */
-    bool plain; /* every row has exactly one entry a table, with x = 1: no second sweep */
+    bool plain; /* every row has exactly one entry per table, with x = 1: no second pass */
     bool has_x; /* some x may differ from 1 */
     bool transposed;
     struct ctr_row_transform change;
     uint16_t *tables; /* of the inputs, in order */
     const struct ctr_sparse_kernel *kernel;
-    bool *repeats; /* by table: a key may come twice in a row */
+    bool *repeats; /* by table: a key may occur twice in a row */
     bool by_column;
     bool aligned; /* some lists are of one group */
-    int dense;    /* by column: numbers a row */
+    int dense;    /* by column: numbers per row */
     const struct ctr_batch *batch;
     const double *label_of, *weight_of; /* of the batch; NULL: none */
-    struct ctr_buf labels, weights;     /* where they lie, unless in the column */
-    struct weights *more;               /* weights beside them */
+    struct ctr_buf labels, weights;     /* their storage, unless they are in the column */
+    struct weights *more;               /* additional weights */
     int mores, more_cap;
-    struct ctr_rowbuf own; /* for callers that bring none */
-    struct ctr_buf cursor; /* by row of the tile: where its next entry goes */
+    struct ctr_rowbuf own; /* for callers that pass none */
+    struct ctr_buf cursor; /* per row of the tile: position of its next entry */
     struct ctr_buf seen;   /* uint32_t slots of a row's set of keys */
 };
 
@@ -362,10 +362,10 @@ int ctr_inputs_batch(struct ctr_inputs *in, const struct ctr_batch *b, struct ct
 /* ---- columns to rows ---- */
 
 struct sink {
-    int64_t *cursor; /* by row of the tile: where the next entry goes */
-    int64_t step;    /* from a row's entry to its next one */
+    int64_t *cursor; /* per row of the tile: position of its next entry */
+    int64_t step;    /* distance between a row's consecutive entries */
     uint64_t *hash;
-    uint16_t *table; /* NULL: not asked for */
+    uint16_t *table; /* NULL: not requested */
     double *x;       /* NULL: all 1 */
 };
 
@@ -396,7 +396,7 @@ static void put_keys(const struct input *in, const struct ctr_col *c, int64_t fr
     }
 }
 
-/* The common case: every column of keys has plain ones without nulls, one a row. */
+/* The common case: every column of keys has plain ones without nulls, one per row. */
 static bool all_plain(const struct ctr_inputs *in)
 {
     for (int k = 0; in->plain && k < in->fixed; k++) {
@@ -412,7 +412,7 @@ static const uint64_t *keys_of(const struct ctr_inputs *in, int k)
     return in->batch->col[in->in[in->key[k]].column].data;
 }
 
-/* The hashes of a block stay in the first cache between columns, in which they come, and rows, in which they go. */
+/* The hashes of a block stay in the first-level cache between the passes by column and by row. */
 enum { BLOCK_ROWS = 64, BLOCK_COLUMNS = 64 };
 
 static void put_block(const struct ctr_inputs *in, int first, int columns, int64_t from, int64_t rows, uint64_t *to)
@@ -422,7 +422,7 @@ static void put_block(const struct ctr_inputs *in, int first, int columns, int64
     const int64_t width = in->fixed;
     for (int k = 0; k < columns; k++) {
         const uint64_t *key = keys_of(in, first + k) + from;
-        for (int64_t i = BLOCK_ROWS; i < 2 * BLOCK_ROWS; i += LINE) /* too many columns for the processor to foresee */
+        for (int64_t i = BLOCK_ROWS; i < 2 * BLOCK_ROWS; i += LINE) /* too many columns for the hardware prefetcher */
             __builtin_prefetch(key + i);
         in->kernel->hash(key, rows, hash[k]);
     }
@@ -444,7 +444,7 @@ static void put_plain(const struct ctr_inputs *in, int64_t from, int64_t n, cons
         memcpy(s->table + i * in->n, in->tables, (size_t)in->n * sizeof *s->table);
 }
 
-/* Hashes by column. A column's rows of a tile are too short for the processor to foresee the next column's. */
+/* Hashes by column. A column's rows of a tile are too short for the hardware prefetcher to reach the next column's. */
 static void put_columns(const struct ctr_inputs *in, int64_t from, int64_t n, uint64_t *hash)
 {
     enum { AHEAD = 2 }; /* columns */
@@ -498,8 +498,8 @@ static int bad_value(const struct ctr_inputs *in, int64_t row, const char *colum
                     (long long)(in->batch->first_row + row + 1), column);
 }
 
-/* Values [at, at + n) of a column, 0 where they are null, to every step-th float. Returns the first that is NaN or
- * infinite, or n. */
+/* Store values [at, at + n) of a column, 0 for null, to every step-th float. Returns the first that is NaN or infinite,
+ * or n. */
 static int64_t put_floats(const struct ctr_col *c, int64_t at, int64_t n, float *to, int64_t step)
 {
     enum { SOME = 256 };
@@ -520,7 +520,7 @@ static int64_t put_floats(const struct ctr_col *c, int64_t at, int64_t n, float 
     return n;
 }
 
-/* By column: the numbers of rows [from, from + n) of one input, 0 where they are null. */
+/* By column: the numbers of rows [from, from + n) of one input, 0 for null. */
 static int put_dense_column(const struct ctr_inputs *in, const struct input *p, int64_t from, int64_t n, float *to,
                             struct ctr_err *err)
 {
@@ -553,7 +553,7 @@ static int put_dense(const struct ctr_inputs *in, struct ctr_buf *buf, int64_t f
     return rc;
 }
 
-/* Upper bounds of each row's entries, and the keys of positions. */
+/* Compute upper bounds of each row's entries, and the keys of positions. */
 static int measure(struct ctr_inputs *in, int64_t from, int64_t n, int64_t *start, struct ctr_err *err)
 {
     if (in->plain) {
@@ -635,7 +635,7 @@ int64_t ctr_inputs_fit(const struct ctr_inputs *in, int64_t from, int64_t n, int
 
 /* ---- repeated keys ---- */
 
-/* Slots of a row's set of keys, all empty; entry + 1 stands in them. */
+/* Empty the hash set of a row; slots hold entry + 1. */
 static int empty_set(struct ctr_inputs *in, int64_t entries, uint64_t *mask, struct ctr_err *err)
 {
     uint64_t slots = 64;
@@ -649,7 +649,8 @@ static int empty_set(struct ctr_inputs *in, int64_t entries, uint64_t *mask, str
     return rc;
 }
 
-/* Sum the x of repeated keys into the first one, drop x == 0, close the gaps. Returns the entries kept at `to`. */
+/* Add the x of repeated keys to the first one, drop x == 0, close the gaps. Returns the number of entries kept at
+ * `to`. */
 static int64_t join_repeated(struct ctr_inputs *in, const struct sink *s, int64_t from, int64_t end, int64_t to,
                              uint64_t mask)
 {
@@ -678,7 +679,7 @@ static int64_t join_repeated(struct ctr_inputs *in, const struct sink *s, int64_
     return to;
 }
 
-/* The first input with a value in this row that is NaN or infinite; there is one. */
+/* The first input with a NaN or infinite value in this row; one must exist. */
 static const struct input *not_finite(const struct ctr_inputs *in, int64_t row)
 {
     const struct input *p = in->in;
@@ -725,7 +726,7 @@ static int second_sweep(struct ctr_inputs *in, const struct sink *s, int64_t fro
     return 0;
 }
 
-/* By column, where each input has one entry a row: the entry's place tells its input. */
+/* By column, if each input has one entry per row: an entry's position gives its input. */
 static bool no_table(const struct ctr_inputs *in)
 {
     return in->by_column && in->plain;
@@ -741,7 +742,7 @@ static int make_room(const struct ctr_inputs *in, struct ctr_rowbuf *buf, int64_
     return rc;
 }
 
-/* Labels or weights of rows [from, from + n): where they lie in the batch, or a copy in `buf`. */
+/* Labels or weights of rows [from, from + n): a pointer into the batch, or a copy in `buf`. */
 static int put_column(const double *all, int64_t from, int64_t n, struct ctr_buf *buf, const double **out,
                       struct ctr_err *err)
 {
@@ -783,7 +784,7 @@ static int put_days(const struct ctr_inputs *in, struct ctr_buf *buf, int64_t fr
     return rc;
 }
 
-/* The weights of rows beside their own: a pointer a column. */
+/* The additional weights of rows: one pointer per column. */
 static int put_weights(const struct ctr_inputs *in, struct ctr_rowbuf *buf, bool keep, int64_t from, int64_t n,
                        const double *const **weights, struct ctr_err *err)
 {

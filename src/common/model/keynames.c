@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * keynames: entries sorted by key and table, the earlier name first; texts lie behind one another in one buffer. */
+ * keynames: entries sorted by key and table, the earlier name first; one buffer holds all texts. */
 #include "common/model/keynames.h"
 
 #include <stdlib.h>

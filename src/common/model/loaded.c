@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * loaded: a model that threads share, and the sessions that they own. See model.h. What a session changes is its own;
- * of the model it changes the number of owners alone, which is atomic. */
+ * loaded: a model that threads share, and the sessions that they own. See model.h. A session changes only its own
+ * memory and, atomically, the model's number of owners. */
 #include "common/model/row_transform.h"
 
 #include <stdatomic.h>
@@ -21,13 +21,13 @@ struct ctr_session {
     struct ctr_loaded *m;
     char warning[512];
     const struct ctr_schema *schema;
-    struct ctr_strs tables; /* the model's, then those of the stream alone */
+    struct ctr_strs tables; /* the model's, then those only in the stream */
     struct ctr_inputs *in;
     void *own;     /* the model's session */
-    int64_t *keys; /* by table (by column: input) keys, then those that are unknown */
-    int counted;   /* tables or inputs */
+    int64_t *keys; /* by table (by column: input): keys, then unknown keys */
+    int counted;   /* number of tables or inputs */
     struct ctr_output output;
-    bool bound; /* `keys` and `own` are there */
+    bool bound; /* `keys` and `own` are set */
 };
 
 /* ---- the model ---- */
@@ -84,7 +84,7 @@ static int load(struct ctr_loaded **out, const char *path, const struct ctr_pred
     return 0;
 }
 
-/* The file is read more than once, and a learner may put another model in its place meanwhile. */
+/* The file is read more than once, and a learner may replace it meanwhile. */
 int ctr_loaded_open(struct ctr_loaded **out, const char *path, const struct ctr_predict_opts *o, struct ctr_err *err)
 {
     *out = NULL;
@@ -150,8 +150,7 @@ int ctr_loaded_output(const struct ctr_loaded *m, const char *name, struct ctr_o
 
 /* ---- a session ---- */
 
-/* Without a plan to compare, tables are all that a stream and a model can share: none in common is a mistake, some of
- * the model's missing may be one. */
+/* Without a plan to compare, only table names can match: no common table is an error, missing ones may be. */
 static int compare_tables(struct ctr_session *s, struct ctr_err *err)
 {
     const struct ctr_loaded *m = s->m;
@@ -248,7 +247,7 @@ const char *ctr_session_warning(const struct ctr_session *s)
     return s->warning;
 }
 
-/* Scores, or values of an output, of rows as many as fit. */
+/* Compute scores, or values of an output, for as many rows as fit. */
 static int predict(struct ctr_session *s, const struct ctr_rows *rows, double *score, double *uncertainty, float *value,
                    struct ctr_err *err)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Model files: a stream whose schema metadata says which model it is, with which options it learned, and which plan
- * made its features. A model with fitted sections is a bundle: its own section comes first. */
+ * Model files: a stream whose schema metadata hold the kind of model, its options, and the plan of its features. A
+ * model with fitted sections is a bundle, whose first section is the model. */
 #include "common/lang/lang.h"
 #include "common/model/model.h"
 
@@ -126,7 +126,7 @@ static int make_schema(const struct ctr_save *s, struct ctr_schema *schema, stru
     return rc;
 }
 
-/* The fitted plan that the stream's features were made with. */
+/* Open the fitted plan that made the stream's features. */
 static int open_fitted(const char *path, const struct ctr_schema *stream, struct ctr_plan **plan, struct ctr_err *err)
 {
     const char *id = ctr_meta_get(&stream->meta, CTR_META_PLAN_ID);
@@ -204,7 +204,7 @@ int ctr_model_restore(const struct ctr_model *model, void *learner, struct ctr_r
     return rc;
 }
 
-/* A file that is being written. */
+/* A file being written. */
 struct file {
     const struct ctr_save *s;
     struct ctr_out *out;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * params: the options of a model, by its table of them: as text, checked and compared. */
+ * params: the options of a model, driven by its option table: conversion to text, checks and comparison. */
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -81,7 +81,7 @@ static const char *saved_name(const struct ctr_param *o)
     return o->saved_as ? o->saved_as : o->name;
 }
 
-/* Row i of those that a file of the model can have; NULL past the end. */
+/* Row i of those that a model's file can contain; NULL past the end. */
 static const struct ctr_param *saved_at(const struct ctr_model *m, int i)
 {
     for (const struct ctr_param *o = m->options; o->name; o++)
@@ -140,11 +140,11 @@ static bool parse_value(struct ctr_params *p, const struct ctr_param *o, const c
     case CTR_PARAM_SIZES: return ctr_sizes_parse(value_of(p, o), text, n);
     case CTR_PARAM_FLAG: *(bool *)value_of(p, o) = word == o->words[1]; return word;
     case CTR_PARAM_WORD: *(const char **)value_of(p, o) = word; return word;
-    default: return false; /* no file has it */
+    default: return false; /* not saved in files */
     }
 }
 
-/* A default, as it is typed. */
+/* Set a default, given as typed. */
 static void set_usual(struct ctr_params *p, const struct ctr_param *o, const char *text)
 {
     if (text && o->kind == CTR_PARAM_BYTES)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The predictor: a model file over a stream. Rows of a batch are cut into fixed tiles that workers take in any order; a
- * score depends on its row alone. */
+ * The predictor: applies a model file to a stream. Rows of a batch are divided into fixed tiles, which workers process
+ * in any order; a score depends only on its row. */
 #include "common/model/row_transform.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { TILE_ROWS = 512 }; /* at most */
+enum { TILE_ROWS = 512 }; /* maximum */
 
 struct failure {
     struct ctr_err err;
@@ -21,19 +21,19 @@ struct ctr_predictor {
     struct ctr_file_seen seen;
     char warning[512];
     struct ctr_pool *pool;
-    struct ctr_session **session; /* one a worker */
-    struct failure *failed;       /* one a worker: its first */
+    struct ctr_session **session; /* one per worker */
+    struct failure *failed;       /* one per worker: its first failure */
     struct ctr_schema stream, schema;
     struct ctr_output output;
     int *from;
     struct ctr_col *col, item;
-    struct ctr_buf values; /* of a batch: scores, then their uncertainties, if these are asked for; or vectors */
+    struct ctr_buf values; /* for a batch: scores, then uncertainties if requested; or vectors */
     struct ctr_batch out;
-    const struct ctr_batch *batch; /* being predicted */
+    const struct ctr_batch *batch; /* being processed */
     int64_t tile_rows;
 };
 
-/* Refuse a stream that has a score already, of that name. */
+/* Fail if the stream already has a score of that name. */
 static int add_score(const struct ctr_schema *s, struct ctr_schema *out, const char *model, struct ctr_err *err)
 {
     struct ctr_buf name = { 0 };
@@ -64,7 +64,7 @@ int ctr_scored_schema(const struct ctr_schema *s, const char *const *name, int n
         (*from)[out->n] = i;
         rc = ctr_schema_add_field(out, &s->f[i], NULL, err);
         if (!rc && ctr_field_role(&s->f[i]) == CTR_ROLE_SCORE)
-            rc = ctr_meta_set(&out->f[out->n - 1].meta, CTR_META_ROLE, NULL, err); /* there is one score */
+            rc = ctr_meta_set(&out->f[out->n - 1].meta, CTR_META_ROLE, NULL, err); /* there is only one score */
     }
     for (int i = 0; i < n && !rc; i++) {
         (*from)[out->n] = -1 - i;
@@ -86,7 +86,7 @@ int ctr_scored_uncertainty(struct ctr_schema *out, int *from, struct ctr_err *er
     return rc ? rc : ctr_field_set_role(&out->f[out->n - 1], CTR_ROLE_UNCERTAINTY, err);
 }
 
-/* A column more, `vector`, that says of which output of which model it is. */
+/* Add a column `vector`, with metadata about its model and output. */
 static int vector_schema(struct ctr_predictor *p, struct ctr_err *err)
 {
     char model[32], bias[32];
@@ -183,7 +183,7 @@ static void predict_tile(void *ctx, int64_t tile, int worker)
     p->failed[worker].tile = tile;
 }
 
-/* The failure of the first tile, so that the message does not depend on the threads. */
+/* The failure of the first tile, so that the message does not depend on threads. */
 static int first_failure(struct ctr_predictor *p, struct ctr_err *err)
 {
     const struct failure *first = NULL;
@@ -196,7 +196,7 @@ static int first_failure(struct ctr_predictor *p, struct ctr_err *err)
     return err->code;
 }
 
-/* Column i of what goes out: one of the stream, scores or uncertainties, or vectors. */
+/* Output column i: one of the stream, scores or uncertainties, or vectors. */
 static struct ctr_col column_of(struct ctr_predictor *p, int i, const struct ctr_batch *in)
 {
     const int from = p->from[i];
@@ -222,7 +222,7 @@ int ctr_predictor_run(struct ctr_predictor *p, const struct ctr_batch *in, const
     p->batch = in;
     const int64_t threads = p->how.threads, round = threads * TILE_ROWS;
     const int64_t tiles = (in->rows + round - 1) / round * threads;
-    p->tile_rows = CTR_MAX((in->rows + tiles - 1) / CTR_MAX(tiles, 1), 1); /* as many for each thread */
+    p->tile_rows = CTR_MAX((in->rows + tiles - 1) / CTR_MAX(tiles, 1), 1); /* equally many per thread */
     ctr_pool_run(p->pool, (in->rows + p->tile_rows - 1) / p->tile_rows, predict_tile, p);
     if ((rc = first_failure(p, err)))
         return rc;

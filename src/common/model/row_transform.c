@@ -26,7 +26,7 @@ bool ctr_row_transform_scales(const struct ctr_row_transform *c)
     return c->norm || c->drop > 0 || c->scale < 1;
 }
 
-/* Divide by the norm. The largest goes first, so that no square overflows. */
+/* Divide by the norm. Divide by the largest first, so that no square overflows. */
 static void normalize(int norm, int64_t k, double *x)
 {
     double largest = 0, sum = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The strongest weights of a linear model, or the strongest changes from one to another, with the names of their keys:
- * from a stream of ctr-extract --names, or from the fitted vocabularies that the model carries. Memory holds what is
- * shown and a few times more, not the models. */
+ * The strongest weights of a linear model, or the strongest changes between two, with the names of their keys: from a
+ * stream of ctr-extract --names, or from the fitted vocabularies in the model. Memory holds a few times the output, not
+ * the models. */
 #include "common/lang/lang.h"
 #include "common/model/model.h"
 
@@ -10,7 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* A name may hold the byte 0. */
+/* A name may contain a zero byte. */
 struct name {
     uint32_t n;
     char p[];
@@ -20,44 +20,44 @@ struct weight {
     uint64_t key;
     union {
         uint64_t count;
-        double old; /* of a change: what w was */
+        double old; /* for a change: the previous w */
     };
     double w;
-    struct name *name; /* NULL: not known */
+    struct name *name; /* NULL: unknown */
     int table;
     bool counted;
 };
 
-/* The strongest of one table, or of all. */
+/* The strongest of one table, or of all tables. */
 struct top {
     struct weight *e;
     size_t n, cap;
 };
 
-/* A table that is made of a vocabulary. */
+/* A table made from a vocabulary. */
 struct maker {
     int section, table;
 };
 
 struct tops {
     const struct ctr_top_opts *o;
-    const char *from; /* the model that `old` is of, or NULL */
+    const char *from; /* the model that `old` comes from, or NULL */
     struct ctr_diff_counts counts;
     struct ctr_strs tables;
-    struct ctr_strs *vocabs; /* by table: of which sections its keys are made; NULL: not known */
-    struct top *top;         /* one, or one a table */
+    struct ctr_strs *vocabs; /* by table: the sections that its keys come from; NULL: unknown */
+    struct top *top;         /* one, or one per table */
     int n;
-    struct weight **shown; /* all that are shown, by key and table: most names are of none of them */
+    struct weight **shown; /* all results, sorted by key and table: most names belong to none of them */
     size_t nshown;
-    struct ctr_strs sections; /* vocabularies that the plan makes tables of */
+    struct ctr_strs sections; /* vocabularies from which the plan makes tables */
     struct maker *maker;      /* sorted by section */
     int makers;
-    int *nameless; /* tables of which a key that is shown has no name yet */
+    int *nameless; /* tables with a result whose key has no name yet */
     int n_nameless;
-    uint64_t *seed; /* of the keys of each table */
+    uint64_t *seed; /* seed of the keys of each table */
 };
 
-/* Strongest first; ties by table and key, so that the order is one. */
+/* Strongest first; ties by table and key, so that the order is unique. */
 static int compare(double p, double q, const struct weight *x, const struct weight *y)
 {
     if (p != q)
@@ -114,9 +114,9 @@ static int keep(struct tops *s, const struct weight *w, struct ctr_err *err)
     return 0;
 }
 
-enum { NO_TABLE = INT_MIN }; /* none of the codes of errors */
+enum { NO_TABLE = INT_MIN }; /* not an error code */
 
-/* The number of the table named so, appended when it is new (add) or NO_TABLE. */
+/* The number of the table of that name; a new name is appended (add) or gives NO_TABLE. */
 static int table_number(struct tops *s, struct ctr_str name, int last, bool add, struct ctr_err *err)
 {
     if (last >= 0 && strlen(s->tables.s[last]) == name.n && !memcmp(s->tables.s[last], name.p, name.n))
@@ -128,7 +128,7 @@ static int table_number(struct tops *s, struct ctr_str name, int last, bool add,
     return rc ? rc : s->tables.n - 1;
 }
 
-/* The number of the table of a weight, if it is to be shown; NO_TABLE: it is not. */
+/* The number of a weight's table, or NO_TABLE if the weight is not to be shown. */
 static int shown_table(struct tops *s, struct ctr_str name, int last, struct ctr_err *err)
 {
     int rc = table_number(s, name, last, true, err);
@@ -158,7 +158,7 @@ static int take_batch(struct tops *s, const struct ctr_batch *b, struct ctr_err 
     return rc;
 }
 
-/* Columns of a table of weights or names by name and type, in the given order. */
+/* Project a table of weights or names to these columns, checking names and types. */
 static int project(struct ctr_reader *r, const char *const *names, const enum ctr_type *types, int n,
                    struct ctr_err *err)
 {
@@ -233,7 +233,7 @@ struct side {
     struct ctr_str table; /* of row i */
     uint64_t key;
     double w;
-    struct ctr_buf last; /* the table of the row before, and its key */
+    struct ctr_buf last; /* table of the previous row, and its key */
     uint64_t last_key;
     bool any;
 };
@@ -250,7 +250,7 @@ static int compare_sides(const struct side *a, const struct side *b)
     return c ? c : (a->key > b->key) - (a->key < b->key);
 }
 
-/* Is the row where it must be? Remembers it. */
+/* Is the row in order? Stores it for the next call. */
 static int check_order(struct side *d, struct ctr_err *err)
 {
     struct ctr_str last = { (const char *)d->last.data, d->last.len };
@@ -268,7 +268,7 @@ static int check_order(struct side *d, struct ctr_err *err)
     return ctr_buf_append(&d->last, d->table.p, d->table.n, err);
 }
 
-/* To the next row. */
+/* Advance to the next row. */
 static int advance(struct side *d, struct ctr_err *err)
 {
     int rc = 0;
@@ -391,7 +391,7 @@ static struct name *name_new(struct ctr_str s)
     return x;
 }
 
-/* The first name given to a key stays. Counts (NULL: none is known) add up. */
+/* A key keeps the first name that it is given. Counts (NULL: unknown) add up. */
 static int set_name(struct tops *s, int table, uint64_t key, struct ctr_str name, const uint64_t *count,
                     struct ctr_err *err)
 {
@@ -453,7 +453,7 @@ static int by_section(const void *a, const void *b)
                                     : (x->table > y->table) - (x->table < y->table);
 }
 
-/* s->vocabs the other way round: which tables a section makes. */
+/* The inverse of s->vocabs: the tables made from each section. */
 static int index_makers(struct tops *s, struct ctr_err *err)
 {
     int cap = 0, rc = 0;
@@ -471,7 +471,8 @@ static int index_makers(struct tops *s, struct ctr_err *err)
     return rc;
 }
 
-/* Tables that a section makes: by the plan, or the one of its name ("vocab.site"). The first, and how many. */
+/* The tables made from a section: by the plan, or the table of its name ("vocab.site"). Returns the first, and their
+ * number. */
 static const struct maker *makers_of(const struct tops *s, const char *section, struct maker *by_name, int *n)
 {
     const int table = s->vocabs ? -1 : ctr_strs_find(&s->tables, section + 6);
@@ -493,9 +494,9 @@ static const struct maker *makers_of(const struct tops *s, const char *section, 
     return s->maker + low;
 }
 
-/* A vocabulary holds values. They name keys of the tables that the plan makes of it, and count them (first); any other
- * table may have them too: a value's key is tried in each that still has a key without a name. There the same value
- * came as often as another vocabulary says. */
+/* A vocabulary holds values. They name keys of the tables that the plan makes from it, and count them (first). Other
+ * tables may have the same values: each value's key is tried in every table that still has a key without a name. There
+ * the same value came as often as another vocabulary says. */
 static int read_vocab(struct tops *s, struct ctr_reader *r, const char *section, bool counts, bool first,
                       struct ctr_err *err)
 {
@@ -520,7 +521,7 @@ static int read_vocab(struct tops *s, struct ctr_reader *r, const char *section,
     return rc;
 }
 
-/* Which vocabularies each table is made of, by the plan in the model. */
+/* The vocabularies of each table, from the plan in the model. */
 static int read_plan(struct tops *s, const char *path, const struct ctr_model_info *info, struct ctr_err *err)
 {
     struct ctr_plan *plan = NULL;
@@ -544,11 +545,11 @@ static int read_vocabs(struct tops *s, const char *path, bool counts, bool first
         return rc;
     while (!rc && (more = ctr_reader_section(r, err)) > 0) {
         const char *name = ctr_meta_get(&ctr_reader_schema(r)->meta, CTR_META_SECTION);
-        char *section = NULL; /* the schema changes below */
+        char *section = NULL; /* a copy, because the schema changes below */
         if (!name || strncmp(name, "vocab.", 6))
             continue;
         if (first && !s->vocabs && !s->from &&
-            (rc = read_plan(s, path, &info, err))) /* a model may lack what its plan fitted */
+            (rc = read_plan(s, path, &info, err))) /* a model may lack sections that its plan fitted */
             break;
         if (!(rc = ctr_strdup(&section, name, err)))
             rc = read_vocab(s, r, section, counts, first, err);
@@ -571,7 +572,7 @@ static int find_seeds(struct tops *s, struct ctr_err *err)
     return 0;
 }
 
-/* Keys that every table may have, and those that stand for the table itself. */
+/* Name keys that every table may have, and keys that represent the table itself. */
 static int name_special(struct tops *s, struct ctr_err *err)
 {
     static const char *const special[] = { "(missing)", "(other)", "" };
@@ -624,7 +625,7 @@ static int make_schema(struct ctr_schema *s, bool diff, struct ctr_err *err)
     return rc;
 }
 
-/* The rows, a batch at a time: the answer may be the whole model. */
+/* Output rows in batches: the result may be the whole model. */
 static int give_rows(struct tops *s, ctr_top_each *each, void *ctx, struct ctr_err *err)
 {
     struct ctr_schema schema;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * modeloptions: a tool's option table from the tables of models. */
+ * modeloptions: builds a tool's option table from the tables of models. */
 #include <stdio.h>
 
 #include "common/models/models.h"
@@ -45,7 +45,7 @@ static void join_words(const char *const *words, char *to, size_t size)
         at += (size_t)snprintf(to + at, size - at, "%s%s", i ? "|" : "", words[i]);
 }
 
-/* The help, with range and default. */
+/* The help text, with range and default. */
 static void write_help(const struct ctr_param *o, char *to, size_t size)
 {
     const bool number = o->range && o->unit, tells = o->usual && o->kind != CTR_PARAM_FLAG;
