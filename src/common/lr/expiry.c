@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/lr/expiry.h"
 
-enum { AGES = 4096 }; /* days that are told apart, more than --expire may have: what is older is of one age */
+enum { AGES = 4096 }; /* days with separate counts, more than --expire allows: all older days count as one */
 
 static void stamp_unknown(const struct ctr_expiry *e, const struct ctr_keys *table, int tables,
                           const struct ctr_states *states, int32_t today)
@@ -20,7 +20,7 @@ static int64_t age_of(const struct ctr_expiry *e, const uint8_t *row)
     return CTR_MIN(CTR_MAX(age, 0), AGES - 1);
 }
 
-/* The age from which keys are dropped; AGES: none. */
+/* The minimum age of keys to drop; AGES: none. */
 static int64_t oldest_kept(const struct ctr_expiry *e, const struct ctr_keys *table, int tables,
                            const struct ctr_states *states)
 {

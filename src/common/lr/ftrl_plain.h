@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ftrl_plain: FTRL-Proximal as it is written, Algorithm 1 of "Ad Click Prediction: a View from the Trenches" (KDD
- * 2013), for readers. optimizer_ftrl.h and ftrl_x8.c compute the same by vectors, and tests hold them to this loop. */
+ * ftrl_plain: FTRL-Proximal exactly as in Algorithm 1 of "Ad Click Prediction: a View from the Trenches" (KDD 2013),
+ * for readers. optimizer_ftrl.h and ftrl_x8.c compute the same with vectors; tests compare them with this loop. */
 #ifndef CTR_FTRL_PLAIN_H
 #define CTR_FTRL_PLAIN_H
 
@@ -19,8 +19,8 @@ static inline double ctr_ftrl_plain_weight(const struct ctr_ftrl_plain *f, int64
     return -(f->z[i] - copysign(f->l1, f->z[i])) / ((f->beta + sqrt(f->n[i])) / f->alpha + f->l2);
 }
 
-/* A row has k coordinates i[0] … i[k-1], none twice, with values x (NULL: all 1), a label y and a weight. Learns from
- * it and returns the probability of a click that was predicted before. */
+/* A row has k distinct coordinates i[0] … i[k-1] with values x (NULL: all 1), a label y and a weight. Learns from the
+ * row; returns the probability of a click predicted before. */
 static inline double ctr_ftrl_plain_row(struct ctr_ftrl_plain *f, const int64_t *i, const double *x, int64_t k,
                                         double y, double weight)
 {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The kernels of FTRL-Proximal for eight models at once: one body, compiled for the instruction sets that help, chosen
- * at run time. See ftrl_x8.h, and optimizer_ftrl.h for the formulas: every lane does what the kernels there do, in
- * their order. */
+ * The kernels of FTRL-Proximal for eight models at once: one body, compiled for several instruction sets, chosen at run
+ * time. See ftrl_x8.h, and optimizer_ftrl.h for the formulas: every lane performs the same operations in the same
+ * order. */
 #include "common/base/isa.h"
 #include "common/lr/ftrl_x8.h"
 #include "common/lr/root_x8.h"
 
 #define LANES CTR_X8
 
-/* One by one between other work, so that memory and arithmetic go on together. */
+/* Prefetch lines one by one between other work, so that memory and arithmetic overlap. */
 CTR_BODY void ask_for(const uint8_t *at, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i += CTR_LINE)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The loops of ftrl_x8.c, which includes this text once an instruction set and type, with NAME, ATTRIBUTES, WIDTH,
- * REAL, BITS (an integer of its size), TOP (its sign bit), SQRT and HALF_OF_ROOTS defined. WIDTH numbers are a vector,
- * as wide as the processor's: wider ones the compiler compares and shuffles one number at a time. */
+ * The loops of ftrl_x8.c, which includes this text once per instruction set and type, with NAME, ATTRIBUTES, WIDTH,
+ * REAL, BITS (an integer of its size), TOP (its sign bit), SQRT and HALF_OF_ROOTS defined. A vector has WIDTH numbers,
+ * the processor's width: gcc compiles comparisons and shuffles of wider vectors to scalar code. */
 typedef REAL NAME(vector) __attribute__((vector_size(WIDTH * sizeof(REAL))));
 typedef BITS NAME(bits) __attribute__((vector_size(WIDTH * sizeof(REAL))));
 typedef double NAME(wide) __attribute__((vector_size(WIDTH * sizeof(double))));
@@ -35,8 +35,8 @@ CTR_BODY void NAME(load_params)(const struct ctr_x8_params *from, struct NAME(pa
     }
 }
 
-/* x in all lanes, from lane `first` on, that have the coordinate. By memory: for x - (vector){ 0 } gcc 12 makes eight
- * instructions in a row. */
+/* x in the lanes, from lane `first` on, that have the coordinate. Through memory: for x - (vector){ 0 } gcc 12 emits
+ * eight dependent instructions. */
 CTR_BODY void NAME(load_x)(const struct ctr_x8_row *r, int64_t i, int first, const bool masked, WIDE *to)
 {
     double all[WIDTH];
@@ -56,7 +56,7 @@ CTR_BODY void NAME(roots)(VECTOR *n)
         (*n)[v] = SQRT((*n)[v]);
 }
 
-/* Every other coordinate's, where the processor has two ways that do not wait for each other (root_x8.h). */
+/* For every other coordinate, where the processor has two independent ways to compute roots (root_x8.h). */
 ATTRIBUTES CTR_BODY void NAME(roots_in_turn)(int64_t i, VECTOR *n)
 {
     if (i & 1)
@@ -124,7 +124,7 @@ ATTRIBUTES static void NAME(digest)(const uint64_t *mixed, const void *from_z, c
 ATTRIBUTES CTR_BODY void NAME(forward_any)(const struct ctr_x8_params *from, const struct ctr_x8_row *row, double *dot,
                                            const bool masked)
 {
-    const struct ctr_x8_row r = *row; /* what is stored might alias it */
+    const struct ctr_x8_row r = *row; /* a copy, because stores might alias *row */
     REAL *restrict to_w = r.w, *restrict to_root = r.root;
     WIDE sum[CTR_LANES][PARTS] = { 0 };
     struct NAME(params) p[PARTS] = { 0 };

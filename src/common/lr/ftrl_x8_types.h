@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ftrl_x8_body.h for double and for float, of one instruction set; ftrl_x8.c includes it. */
+ * Instantiates ftrl_x8_body.h for double and float with one instruction set; ftrl_x8.c includes it. */
 #define TYPE          f64
 #define REAL          double
 #define BITS          int64_t

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Inclusion of new keys. See inclusion.h. A key's counters of all generations lie in one cache line: what costs time is
- * to get it. */
+ * Inclusion of new keys. See inclusion.h. A key's counters of all generations are in one cache line: loading it is the
+ * main cost. */
 #include "common/lr/inclusion.h"
 
 #include <math.h>
@@ -10,12 +10,12 @@
 #include "common/table/table.h"
 
 enum {
-    GENERATIONS = 4, /* 4 bits each of a cell */
+    GENERATIONS = 4, /* 4 bits of a cell each */
     LINE = 64,
     PROBES = 4,
-    LOAD = 2, /* occurrences a line before the next generation counts */
+    LOAD = 2, /* occurrences per line before the next generation counts */
     REGISTERS = 4096,
-    HEADER = 5, /* words of a saved state before the registers */
+    HEADER = 5, /* words of a saved state before its registers */
 };
 
 struct ctr_inclusion {
@@ -23,12 +23,12 @@ struct ctr_inclusion {
     int bloom;
     uint64_t seed;
     int64_t pass, refused;
-    uint8_t rank[REGISTERS]; /* of a HyperLogLog of the keys that asked */
+    uint8_t rank[REGISTERS]; /* of a HyperLogLog of the keys asked about */
     /* bloom */
     uint8_t *line; /* of 32 cells; a cell holds 4 bits of every generation */
     uint64_t lines;
     struct ctr_area area;
-    int64_t now, counted; /* the generation that counts, and what it has counted */
+    int64_t now, counted; /* the current generation, and its number of counts */
 };
 
 int ctr_inclusion_parse(void *params, const char *text, struct ctr_err *err)
@@ -90,7 +90,7 @@ void ctr_inclusion_end_pass(struct ctr_inclusion *n)
     n->pass++;
 }
 
-/* The oldest generation is emptied and counts next. */
+/* Clear the oldest generation, which counts next. */
 static void next_generation(struct ctr_inclusion *n)
 {
     n->now = (n->now + 1) % GENERATIONS;
@@ -101,7 +101,7 @@ static void next_generation(struct ctr_inclusion *n)
         word[i] &= keep;
 }
 
-/* The counters of a cell as bytes, and the lesser of two such, byte by byte; none is above 15. */
+/* The counters of a cell as bytes, and the bytewise minimum of two; all are below 16. */
 static uint32_t spread(uint16_t cell)
 {
     return (cell & 0x0f0fu) | (uint32_t)(cell >> 4 & 0x0f0f) << 16;
@@ -112,8 +112,8 @@ static uint32_t lesser(uint32_t a, uint32_t b)
     return (b & mask) | (a & ~mask);
 }
 
-/* Has the key come `bloom` times? Else count this time: only the least counters grow, which keeps the others' errors
- * small ("conservative update"). */
+/* Has the key occurred `bloom` times? Otherwise count this occurrence: only the smallest counters are incremented,
+ * which reduces errors ("conservative update"). */
 static bool came_often(struct ctr_inclusion *n, uint64_t x)
 {
     uint16_t *line = (uint16_t *)(void *)(n->line + ctr_sparse_scale(x, n->lines) * LINE), *cell[PROBES];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lanes: sums in eight lanes, which any processor adds in the same order, by vectors as wide as its own (isa.h). */
+ * lanes: sums in eight lanes, added in the same order on any processor, with vectors of the processor's width
+ * (isa.h). */
 #ifndef CTR_LANES_H
 #define CTR_LANES_H
 
@@ -9,14 +10,14 @@
 
 typedef double ctr_lanes __attribute__((vector_size(CTR_LANES * sizeof(double))));
 
-/* ctr_lanes_join, compiled into its caller. */
+/* ctr_lanes_join, inlined. */
 CTR_BODY double ctr_lanes_total(const ctr_lanes *sum)
 {
     const ctr_lanes a = *sum;
     return ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7]));
 }
 
-/* double name(const real *w, const double *x, int64_t room): the sum of w x, `width` numbers a vector. */
+/* double name(const real *w, const double *x, int64_t room): the sum of w x, `width` numbers per vector. */
 #define CTR_LANES_DOT(name, real, width)                                                                               \
     CTR_BODY double name(const real *restrict w, const double *restrict x, int64_t room)                               \
     {                                                                                                                  \

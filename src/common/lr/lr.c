@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lr: logistic regression by FTRL-Proximal, exactly row by row. One table of states a feature table, so that small
- * fields stay in cache and a row's table name costs nothing. The bias is a coordinate of its own.
+ * lr: logistic regression by FTRL-Proximal, exactly row by row. There is one table of states per feature table, so that
+ * small tables stay in cache and a row needs no table name. The bias is a separate coordinate.
  *
- * The keys of rows are found first (lr_find.c), ahead on another thread where that may be. Then the states of a block
- * are made, nothing in the tables moves any more, and lr_rows.c learns from its rows. */
+ * First the keys of rows are found (lr_find.c), ahead on another thread where possible. Then the states of a block are
+ * created; from then on nothing in the tables moves, and lr_rows.c learns the rows. */
 #include <stdlib.h>
 
 #include "common/lr/inclusion.h"
@@ -173,7 +173,7 @@ int ctr_lr_register_keys(struct lr *m, const struct ctr_rows *r, int64_t from, i
     return m->state_groups ? make_state_groups(m, err) : ctr_states_make(&m->states, most, err);
 }
 
-/* The numbers of rows [from, end), and states for them. */
+/* Find the state numbers of rows [from, end), and create the states. */
 static int find_rows(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, int64_t bound,
                      const uint32_t **number, struct ctr_err *err)
 {
@@ -226,10 +226,11 @@ static int lr_train_rows(void *learner, const struct ctr_rows *r, double *score,
 static bool lr_transposed(const void *learner)
 {
     const struct lr *m = learner;
-    return m->params.minibatch < 2 || !m->learning.events; /* their draws take the hashes of a row */
+    return m->params.minibatch < 2 || !m->learning.events; /* their random draws need the hashes of a row */
 }
 
-/* A day that begins drops keys; a saving on the way takes the filter as the row learned last has left it. */
+/* A new day drops keys, and a save during the run needs the filter as of the last row learned: both exclude unordered
+ * finding. */
 static enum ctr_finds lr_finds(const void *learner, bool saves)
 {
     const struct lr *m = learner;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lr.h: what the files of the model lr share: the learner, and how its section of a model file is read. */
+ * lr.h: internal to lr/: the learner, and how its section of a model file is read. */
 #ifndef CTR_LR_H
 #define CTR_LR_H
 
@@ -13,7 +13,7 @@
 
 extern const struct ctr_model ctr_model_lr;
 extern const struct ctr_model ctr_model_lr_ranks;  /* by minibatches over ranks; no row of it, either */
-extern const struct ctr_model ctr_model_lr_device; /* by minibatches on a device; no row of the table of models */
+extern const struct ctr_model ctr_model_lr_device; /* minibatches on a device; not in the table of models */
 
 struct ctr_inclusion;
 
@@ -23,13 +23,13 @@ struct ctr_lr_digested {
     bool finite;
 };
 
-/* A table whose rows lie elsewhere, in the order of keys: to be saved. The row of a key is base + number * bytes. */
+/* A table to save whose rows are stored elsewhere, in the order of keys. The row of a key is base + number * bytes. */
 struct ctr_lr_sorted {
     const struct ctr_sparse_numbered *place;
     uint64_t n;
     const uint8_t *base;
     uint64_t bytes;
-    const struct ctr_lr_digested *digested; /* or NULL: not known */
+    const struct ctr_lr_digested *digested; /* or NULL: unknown */
 };
 
 /* Rows that ranks have, to be saved: what is told of all of them, how many a table has, and the rows of a table in the
@@ -42,11 +42,11 @@ struct ctr_lr_elsewhere {
     void *ctx;
 };
 
-/* The finder's scratch. */
+/* Scratch memory of a thread that finds keys. */
 struct ctr_lr_finder {
-    struct ctr_buf hash[2], home[2]; /* of a block's keys in one table and in the next */
-    struct ctr_buf group;            /* numbers of some columns */
-    struct ctr_buf own;              /* numbers of rows that came without */
+    struct ctr_buf hash[2], home[2]; /* hashes and homes of a block's keys, for the current table and the next */
+    struct ctr_buf group;            /* numbers for a group of columns */
+    struct ctr_buf own;              /* numbers, for rows that have none yet */
 };
 
 struct lr {
@@ -55,45 +55,48 @@ struct lr {
     bool no_bias;
     struct ctr_keys *table;
     struct ctr_states states;
-    /* Or NULL: of lr that only finds, in the place of `states`, one a length of rows; and by table its number among
-     * them. The first has rows of 0 bytes: no learner takes such tables, and their keys get no numbers. */
+    /* Or NULL: for an lr that only finds keys, in place of `states`: one per distinct row length; and for each table
+     * the index of its own. Element 0 has rows of 0 bytes, for tables that no learner uses; their keys get no
+     * numbers. */
     struct ctr_states *state_groups;
     int *state_group_of, state_group_count;
-    int variants;                             /* that it finds for: words of --memory */
-    struct ctr_lr_sorted *sorted;             /* by table: saved in the place of `table`; NULL: that holds the rows */
-    const struct ctr_learning *sorted_as;     /* whose layout its rows have */
+    int variants;                             /* number of variants it finds for: for messages about --memory */
+    struct ctr_lr_sorted *sorted;             /* by table: saved instead of `table`; NULL: `table` holds the rows */
+    const struct ctr_learning *sorted_as;     /* the learner whose layout its rows have */
     const struct ctr_lr_elsewhere *elsewhere; /* saved in the place of both; NULL: nothing */
-    struct ctr_inclusion *inclusion;          /* NULL: every key is taken up */
+    struct ctr_inclusion *inclusion;          /* NULL: every key is included */
     struct ctr_expiry expiry;
-    uint64_t *seed;  /* by table: of its name */
-    uint64_t *extra; /* by table: entries of the block */
+    uint64_t *seed;  /* by table: seed of its name */
+    uint64_t *extra; /* by table: entries in the block */
     int tables;
     struct ctr_lr_finder finder;
-    struct ctr_lr_finder by_thread[CTR_FIND_THREADS]; /* of those that find parts of rows ahead */
-    pthread_rwlock_t finding;                         /* read: by the threads that find keys ahead */
-    struct ctr_buf row;                               /* table rows of the rows on their way */
-    struct ctr_buf hash;                              /* of some transposed rows, by row: for draws */
-    int64_t block, width;                             /* the first of these; entries that each has room for */
+    struct ctr_lr_finder by_thread[CTR_FIND_THREADS]; /* for threads that find parts of rows ahead */
+    pthread_rwlock_t finding;                         /* read lock: threads that find keys ahead */
+    struct ctr_buf row;                               /* table rows of the rows in progress */
+    struct ctr_buf hash;                              /* hashes of some transposed rows, by row: for random draws */
+    int64_t block, width;                             /* the first of these; entries per row */
     const struct ctr_sparse_kernel *kernel;
     const struct ctr_lr_loops *loops;
     struct ctr_buf registered; /* struct ctr_lr_registered of a block */
-    struct ctr_buf far;        /* uint16_t: positions of rows that have one entry a table, where this is large */
+    struct ctr_buf far;        /* uint16_t: positions of rows with one entry per table, when `number` is large */
     int64_t far_n;
     struct ctr_buf z, n, w, root, x; /* scratch of a row */
-    int64_t filled;                  /* x holds this many ones less 1, the bias and zeros; 0: something else */
-    struct ctr_lr_deferred {         /* rows of a minibatch, from which is learned when it is complete: lr_rows.c */
-        int64_t n, longest;          /* `longest`: keys of a row, so far */
-        struct ctr_buf rows, logit;  /* struct deferred_row; double */
-        struct ctr_buf number, x, hash, w; /* by coordinate; w: of the minibatch's start, in the learner's precision */
+    int64_t filled;          /* x holds this number of ones minus 1, then the bias and zeros; 0: something else */
+    struct ctr_lr_deferred { /* rows of an incomplete minibatch, learned when it is complete: lr_rows.c */
+        int64_t n, longest;  /* `longest`: largest number of keys in a row so far */
+        struct ctr_buf rows, logit; /* struct deferred_row; double */
+        struct ctr_buf number, x, hash,
+            w; /* by coordinate; w: as of the minibatch's start, in the learner's precision */
     } deferred;
-    struct ctr_more more;     /* of learners that need it; the event of the last row learned */
-    struct ctr_params params; /* as the model file tells them */
-    /* NULL, or what learns from a row in the place of forward and update. k coordinates, the bias the last. */
+    struct ctr_more more;     /* for learners that need it; the event of the last row learned */
+    struct ctr_params params; /* as in the model file */
+    /* NULL, or replaces forward and update for each row. k coordinates, the bias last. */
     int (*each_row)(struct lr *m, const struct ctr_rows *r, int64_t i, const struct ctr_coords *s, uint8_t *const *row,
                     int64_t k, double *score, struct ctr_err *err);
     void *each_ctx;
-    struct ctr_buf terms;                                                           /* of a row's uncertainty */
-    _Alignas(16) uint8_t bias[CTR_SPARSE_MAX_STRIDE], spare[CTR_SPARSE_MAX_STRIDE]; /* in no table. See optimizer.h */
+    struct ctr_buf terms; /* of the uncertainty of a row */
+    _Alignas(16) uint8_t bias[CTR_SPARSE_MAX_STRIDE],
+        spare[CTR_SPARSE_MAX_STRIDE]; /* outside the tables. See optimizer.h */
 };
 
 static inline struct ctr_states *ctr_lr_states_of(struct lr *m, int table)
@@ -105,18 +108,19 @@ static inline bool ctr_lr_wants(const struct lr *m, int table)
     return !m->state_groups || m->state_group_of[table];
 }
 
-/* Loops that vectorise, for every instruction set the same. */
+/* Vectorised loops; all instruction sets give the same result. */
 struct ctr_lr_registered {
-    uint32_t *known, *learned; /* by position: of struct ctr_keys; of `learned` what is new */
+    uint32_t *known, *learned; /* by position: as in struct ctr_keys; `learned` receives the increase */
 };
 struct ctr_lr_loops {
     void (*rows)(uint8_t *base, uint64_t bytes, const uint32_t *restrict number, int64_t k, uint8_t **restrict row);
-    /* ctr_keys_register of rows that have k entries each. */
+    /* ctr_keys_register for rows with k entries each. */
     void (*register_keys)(const uint32_t *restrict number, int64_t rows, int64_t k,
                           const struct ctr_lr_registered *registered);
-    /* Eight columns of `rows` numbers, a multiple of eight, which lie `step` apart, to rows of `width`. */
+    /* Transpose eight columns of `rows` numbers (a multiple of eight), `step` apart, to rows of `width`. */
     void (*transpose)(const uint32_t *column, int64_t step, int64_t rows, uint32_t *number, int64_t width);
-    uint64_t (*equal)(const uint32_t *number, int64_t n, uint32_t to); /* bits of n <= 64 numbers: is it `to`? */
+    uint64_t (*equal)(const uint32_t *number, int64_t n,
+                      uint32_t to); /* one bit for each of n <= 64 numbers: equal to `to`? */
 };
 const struct ctr_lr_loops *ctr_lr_loops_best(void); /* lr_find.c */
 
@@ -128,59 +132,60 @@ int ctr_lr_bind(void *learner, const struct ctr_strs *tables, struct ctr_err *er
 
 /* lr_find.c */
 void ctr_lr_finder_free(struct ctr_lr_finder *f);
-int64_t ctr_lr_block_end(const struct ctr_rows *r, int64_t from); /* rows [from, it) are a block between two growths */
-/* number[e]: that of the key of entry e, of rows [from, end), a block; 0: it is refused. Fails when the tables need
- * more than `bound` bytes (0: none). */
+int64_t ctr_lr_block_end(const struct ctr_rows *r,
+                         int64_t from); /* rows [from, result) form a block: tables grow only between blocks */
+/* Find the keys of rows [from, end), a block: number[e] is the state number of entry e's key; 0: refused. Fails when
+ * the tables need more than `bound` bytes (0: none). */
 int ctr_lr_find_block(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, int64_t bound,
                       uint32_t *number, struct ctr_err *err) CTR_MUST;
-/* Of struct ctr_model. */
+/* Functions of struct ctr_model. */
 int ctr_lr_find(void *learner, const struct ctr_rows *r, const struct ctr_find *f, struct ctr_err *err) CTR_MUST;
-/* Around a visit of all tables: no thread finds ahead meanwhile. */
+/* Call before and after iterating over all tables: stops the threads that find ahead. */
 void ctr_lr_hold_finders(struct lr *m);
 void ctr_lr_release_finders(struct lr *m);
 
-/* The learner meets the keys of rows [from, end): then their states are there. */
+/* Register the keys of rows [from, end) with the learner and create their states. */
 int ctr_lr_register_keys(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, const uint32_t *number,
                          struct ctr_err *err) CTR_MUST;
 
-/* lr_rows.c: rows [from, end) of a block, one after another; number[e] is that of entry e, which has a state. The last
- * minibatch may go on with the next rows; end_minibatch ends it. */
+/* lr_rows.c: learn rows [from, end) of a block one by one; number[e] is the state number of entry e; its state exists.
+ * The last minibatch may continue with the next rows; end_minibatch ends it. */
 int ctr_lr_train_exactly(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, const uint32_t *number,
                          double *score, struct ctr_err *err) CTR_MUST;
 int ctr_lr_train_minibatches(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, const uint32_t *number,
                              double *score, struct ctr_err *err) CTR_MUST;
 void ctr_lr_end_minibatch(struct lr *m);
-int ctr_lr_diverged(int64_t row, struct ctr_err *err); /* the error that a prediction is not a number */
+int ctr_lr_diverged(int64_t row, struct ctr_err *err); /* the error that a prediction is not finite */
 
 /* lr_uncertain.c */
-/* u(x) of a row is the sum over these of its coordinates (the bias the last), by ctr_lanes_dot: |x| alpha / (beta +
- * n^power), of k coordinates as forward has left them in `s`. x NULL: all 1. */
+/* The terms of u(x): |x| alpha / (beta + n^power) for the row's k coordinates (the bias last), as forward has left them
+ * in `s`; ctr_lanes_dot sums them. x NULL: all 1. */
 void ctr_lr_uncertain_terms(const struct ctr_learning *l, const struct ctr_event *e, const struct ctr_coords *s,
                             uint8_t *const *row, const double *x, int64_t k, double *term);
-/* struct lr's each_row: as without it, with the uncertainty besides. */
+/* An each_row of struct lr: learns as without it, and computes the uncertainty. */
 int ctr_lr_learn_uncertain(struct lr *m, const struct ctr_rows *r, int64_t i, const struct ctr_coords *s,
                            uint8_t *const *row, int64_t k, double *score, struct ctr_err *err) CTR_MUST;
-/* The greatest rate, that of an unseen key after `e`; refuses one that is not finite. */
+/* The largest learning rate, that of an unseen key after `e`; fails if it is not finite. */
 int ctr_lr_unseen_rate(const struct ctr_learning *l, const struct ctr_event *e, double *rate,
                        struct ctr_err *err) CTR_MUST;
 
 /* lr_save.c */
 struct ctr_lr_digested ctr_lr_digest_keys(const struct lr *m); /* of the rows of all tables, without the bias */
-/* Of the rows of a sorted table, as `as` has them; m counts events. */
+/* Digest of the rows of a sorted table with the layout of `as`; counts events in m. */
 struct ctr_lr_digested ctr_lr_digest_sorted(const struct lr *m, const struct ctr_learning *as,
                                             const struct ctr_lr_sorted *t);
 int ctr_lr_save_schema(const void *learner, struct ctr_schema *s, struct ctr_err *err) CTR_MUST;
 int ctr_lr_save(void *learner, const struct ctr_strs *tables, struct ctr_writer *w, struct ctr_err *err) CTR_MUST;
-/* Of struct ctr_variant_ops: learners with the same options but for numbers, and the same keys, from `sorted`. */
+/* Of struct ctr_variant_ops: saves learners with equal options except for numbers, and equal keys, from `sorted`. */
 int ctr_lr_save_some(void *const *learner, int n, const struct ctr_strs *tables, struct ctr_writer *const *w,
                      struct ctr_err *err) CTR_MUST;
 
 /* lr_file.c */
 int ctr_lr_load(void *learner, struct ctr_strs *tables, struct ctr_reader *r, struct ctr_err *err) CTR_MUST;
-/* The same of a section that a learner of the same options wrote, which the section itself need not say. */
+/* The same for a section that a learner with the same options wrote, which may lack the metadata. */
 int ctr_lr_resume(void *learner, struct ctr_strs *tables, struct ctr_reader *r, struct ctr_err *err) CTR_MUST;
 
-/* Part of the digest of weights: a sum, so that order does not matter, and weights of 0 do not count. */
+/* One term of the digest of weights: a sum, so that order does not matter and weights of 0 do not count. */
 static inline uint64_t ctr_lr_digest(uint64_t key, double w)
 {
     uint64_t bits;
@@ -188,44 +193,44 @@ static inline uint64_t ctr_lr_digest(uint64_t key, double w)
     return w == 0 ? 0 : ctr_mix64(ctr_mix64(key) + bits);
 }
 
-/* The columns of a model section by name; NULL: not there. */
+/* The columns of a model section by name; NULL: absent. */
 enum { CTR_LR_WEIGHT, CTR_LR_Z, CTR_LR_N, CTR_LR_NEGATIVES, CTR_LR_POSITIVES, CTR_LR_LAST, CTR_LR_NUMBERS };
 extern const char *const ctr_lr_number_names[CTR_LR_NUMBERS];
-bool ctr_lr_has_number(const struct ctr_learning *l, int i); /* as a column of this learner's models */
+bool ctr_lr_has_number(const struct ctr_learning *l, int i); /* is it a column of this learner's models? */
 struct ctr_lr_columns {
     const struct ctr_col *table, *key, *number[CTR_LR_NUMBERS], *day;
 };
 
-/* The first state column of this learner that is not there, or NULL: then there is all to learn on. */
+/* The first state column of this learner that is absent, or NULL: training can continue from the section. */
 const char *ctr_lr_missing(const struct ctr_lr_columns *c, const struct ctr_learning *l);
 const char *ctr_lr_rate_missing(const struct ctr_lr_columns *c,
-                                const struct ctr_learning *l); /* of those of the rate */
+                                const struct ctr_learning *l); /* of the state columns of the learning rate */
 void ctr_lr_state(const struct ctr_lr_columns *c, const struct ctr_learning *l, int64_t i, struct ctr_state *s);
-/* Where the learner of a model section stands: CTR_META_MODEL_STEPS. */
+/* The event count at which the learner of a model section stopped: CTR_META_MODEL_STEPS. */
 int ctr_lr_start(const struct ctr_learning *l, const struct ctr_meta *meta, struct ctr_event *e,
                  struct ctr_err *err) CTR_MUST;
 
 int ctr_lr_find_columns(const struct ctr_batch *b, struct ctr_lr_columns *c, struct ctr_err *err) CTR_MUST;
 
-/* The number of a row's table, found once a run of equal names; -1: the bias. Starts as zeros. */
+/* The number of a row's table, looked up once per run of equal names; -1: the bias. Zero-initialise to start. */
 struct ctr_lr_table {
     struct ctr_str name;
     int table;
-    bool bias; /* the caller's: its row came */
+    bool bias; /* set by the caller: the bias row was read */
     char copy[256];
 };
 
 int ctr_lr_find_table(struct ctr_lr_table *cache, struct ctr_str name, struct ctr_strs *tables,
                       struct ctr_err *err) CTR_MUST;
-/* The error of a row whose table and key came before: which of the two counts is undefined. */
+/* The error about a repeated table and key: which of the rows counts is undefined. */
 int ctr_lr_duplicate_key(const struct ctr_batch *b, int64_t i, struct ctr_err *err);
 
-/* lr_walk.c: all weights of a model's section, twice: `take` gets each row and, the second time, finds `again` set. Set
- * the first lines; rates: those of keys are wanted, besides. */
+/* lr_walk.c: reads all weights of a model's section twice: `take` gets each row and, the second time, finds `again`
+ * set. The caller sets the first members; rates: it also wants the learning rates of keys. */
 struct ctr_lr_walked {
-    const struct ctr_batch *batch; /* row i of it */
+    const struct ctr_batch *batch; /* its row i */
     int64_t i;
-    int table; /* its number in `tables`; -1: the bias, which comes once at most */
+    int table; /* its number in `tables`; -1: the bias, which occurs at most once */
     double weight;
     float rate;
 };
@@ -235,19 +240,20 @@ struct ctr_lr_walk {
     struct ctr_strs *tables; /* new names are appended */
     bool rates;
     int (*take)(void *ctx, const struct ctr_lr_walk *w, const struct ctr_lr_walked *r, struct ctr_err *err);
-    void (*restart)(void *ctx); /* what was taken does not count: z and n win, and the first time begins anew */
+    void (*restart)(
+        void *ctx); /* discard the rows taken so far: z and n override weights, and the first pass starts again */
     void *ctx;
 
     struct ctr_learning learning;
     struct ctr_event event;
     double unseen_rate; /* of a new key */
-    bool again, derive; /* z and n win over weight */
-    bool bias;          /* its row came */
-    int64_t differ;     /* weights that z and n do not agree with */
+    bool again, derive; /* z and n override weight */
+    bool bias;          /* the bias row was read */
+    int64_t differ;     /* weights that disagree with z and n */
     uint64_t digest;    /* of all weights */
-    bool derived;       /* of the batch, and so are these */
+    bool derived;       /* the columns of the batch were computed from z and n */
     struct ctr_lr_columns c;
-    struct ctr_buf hash, table; /* of all its rows */
+    struct ctr_buf hash, table; /* for all its rows */
 };
 int ctr_lr_walk_start(struct ctr_lr_walk *w, struct ctr_err *err) CTR_MUST;
 int ctr_lr_walk_count(struct ctr_lr_walk *w, struct ctr_err *err) CTR_MUST;
@@ -263,7 +269,7 @@ static inline const int *ctr_lr_walk_tables(const struct ctr_lr_walk *w)
 }
 
 /* lr_slim.c */
-extern const struct ctr_model ctr_model_lr_slim; /* predicts from a serving file; no row of the table of models */
+extern const struct ctr_model ctr_model_lr_slim; /* predicts from a serving file; not in the table of models */
 int ctr_lr_slim(const char *path, const struct ctr_model_info *info, const struct ctr_slim_opts *o, struct ctr_out *out,
                 struct ctr_slim_told *told, struct ctr_err *err) CTR_MUST;
 
@@ -278,7 +284,7 @@ int ctr_lr_predict_uncertain(void *session, const struct ctr_rows *rows, double 
 int ctr_lr_predict_rows(void *session, const struct ctr_rows *rows, double *score, struct ctr_key_counts *counts,
                         struct ctr_err *err) CTR_MUST;
 double ctr_lr_row_weights(const void *scorer, const struct ctr_rows *rows, int64_t i, double *weight);
-/* The same, and the row's keys are counted. */
+/* The same, also counting the row's keys. */
 double ctr_lr_row_counted(const void *scorer, const struct ctr_rows *rows, int64_t i, double *weight,
                           struct ctr_key_counts *counts);
 

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lr on a device, by minibatches, with the operations of the compute table: the weights of a row's keys (the bias is
- * one of them), summed; binary cross-entropy; FTRL-Proximal for the rows of the keys that came. z and n take the
- * gradients of a minibatch as if its rows came one after another, all with the weights of its start, as lr_rows.c does
- * on a CPU:
+ * lr on a device, in minibatches, with operations of the compute table: sum of the weights of a row's keys (including
+ * the bias); binary cross-entropy; FTRL-Proximal for the rows of the minibatch's keys. z and n take the gradients of a
+ * minibatch as if its rows came one after another, all with the weights of its start, like lr_rows.c on a CPU:
  *
  *     z += sum g - (sqrt(n + sum g^2) - sqrt(n)) / alpha w        n += sum g^2
  *
- * Keys are looked up here, in tables that grow, shared out to threads by table; the device gets numbers of rows and
- * finds the distinct ones. Their rows live in a cache (table/source.h). The sums of a key run in the order of
- * rows and nothing depends on how its number came about, so that threads, batches and the cache change no bit.
+ * The host looks up keys in growing tables, which threads share by table; the device gets row numbers and finds the
+ * distinct ones. A cache holds their rows (table/source.h). The sums of a key run in the order of rows and do not
+ * depend on row numbers, so threads, batches and the cache change no bit.
  *
- * A minibatch may come in pieces: each is scored when it comes, with the rows as they were before
- * it, and they are brought once more for the update of the whole. */
+ * A minibatch may arrive in pieces: each piece is scored on arrival, with the rows before the update; the rows are
+ * fetched again to update the whole minibatch. */
 #include "common/lr/lr_device.h"
 
 #include <math.h>
@@ -56,7 +55,7 @@ static void lr_device_free(void *learner)
 
 /* ---- rows by number ---- */
 
-/* What lies below the cache: its keys are numbers of rows, table << 32 | row, which were looked up for all entries. */
+/* The source below the cache: its keys are row numbers, table << 32 | row, already looked up for all entries. */
 struct numbered {
     struct ctr_source base;
     const struct ctr_lr_device *learner;
@@ -199,7 +198,7 @@ static void *scratch(struct ctr_buf *b, int64_t n, size_t size, int *rc, struct 
     return ctr_buf_extend(b, n, size, rc, err);
 }
 
-/* The entries of rows [from, from + n) by table, each table's in order. */
+/* Group the entries of rows [from, from + n) by table, keeping their order. */
 static int sort_by_table(struct ctr_lr_device *l, const struct ctr_rows *r, int64_t from, int64_t n,
                          struct ctr_err *err)
 {
@@ -232,7 +231,7 @@ struct find {
     bool make;
 };
 
-/* The rows of table t's keys, made where they are new; room is made for those that are. */
+/* Find the rows of table t's keys and create the new ones, for which room is reserved. */
 static void find_rows(void *ctx, int64_t t, int worker)
 {
     enum { AT_ONCE = 256 };
@@ -293,7 +292,7 @@ static int look_up(struct ctr_lr_device *l, const struct ctr_rows *r, int64_t fr
                     ctr_size_text((uint64_t)bound).s);
 }
 
-/* Append rows [from, from + n) of r to the minibatch. `make`: with rows for new keys; else these add nothing. */
+/* Append rows [from, from + n) of r to the minibatch. `make`: create rows for new keys; else these add nothing. */
 static int add_rows(struct ctr_lr_device *l, const struct ctr_rows *r, int64_t from, int64_t n, bool make,
                     int64_t bound, struct ctr_err *err)
 {
@@ -340,7 +339,7 @@ static int add_rows(struct ctr_lr_device *l, const struct ctr_rows *r, int64_t f
 
 /* ---- the minibatch on the device ---- */
 
-/* What was added last, without waiting. */
+/* Send the rows added last, without waiting. */
 static int send_rows(struct ctr_lr_device *l, struct ctr_err *err)
 {
     struct ctr_lr_device_batch *on = &l->buffers[l->buffer_index];
@@ -371,7 +370,7 @@ static int64_t entry_of(const struct ctr_lr_device *l, int64_t row)
     return AS(int32_t, l->start)[row];
 }
 
-/* The distinct rows of the entries from row `first` on, in order of appearance, and the entries of each. */
+/* Find the distinct rows of the entries from row `first` on, in order of appearance, and the entries of each. */
 static int find_unique(struct ctr_lr_device *l, int64_t first, struct ctr_err *err)
 {
     const int64_t from = entry_of(l, first), n = l->entries - from;
@@ -400,7 +399,7 @@ static int find_unique(struct ctr_lr_device *l, int64_t first, struct ctr_err *e
     return rc;
 }
 
-/* What the rows of the minibatch from `first` on need. `make`: they are learned from. */
+/* Fetch what the rows of the minibatch from `first` on need. `make`: for training. */
 static int bring(struct ctr_lr_device *l, int64_t first, bool make, struct ctr_err *err)
 {
     ctr_source_drop(l->source, 0);
@@ -412,7 +411,7 @@ static int bring(struct ctr_lr_device *l, int64_t first, bool make, struct ctr_e
     return rc ? rc : ctr_source_values(l->source, 0, &l->value, err);
 }
 
-/* The lists of the rows from `first` on: a row's keys are one. */
+/* The lists of the rows from `first` on: the keys of a row form a list. */
 static struct ctr_lists lists_from(const struct ctr_lr_device *l, int64_t first)
 {
     const struct ctr_lr_device_batch *on = &l->buffers[l->buffer_index];
@@ -424,7 +423,7 @@ static struct ctr_lists lists_from(const struct ctr_lr_device *l, int64_t first)
                                .x = l->ones ? (struct ctr_vec){ 0 } : ctr_vec(on->x, l->entries) };
 }
 
-/* Scores of the rows from `first` on, the last that were added; first_row: theirs in the stream. */
+/* Score the rows from `first` on, the last ones added; first_row: stream row of the first. */
 static int score_rows(struct ctr_lr_device *l, int64_t first, int64_t first_row, double *score, struct ctr_err *err)
 {
     const int64_t n = l->rows - first;
@@ -526,7 +525,7 @@ static int lr_device_train_rows(void *learner, const struct ctr_rows *r, double 
     return rc;
 }
 
-/* Out of the tables, which the cache is written to first. */
+/* Uses the tables, after writing the cache back to them. */
 static int lr_device_evaluate(void *learner, const struct ctr_rows *r, double *score, struct ctr_err *err)
 {
     struct ctr_lr_device *l = learner;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lr_device: lr on a device, by minibatches: the learner, which lr_device.c and lr_device_file.c share. */
+ * lr_device: lr trained in minibatches on a device: declarations shared by lr_device.c and lr_device_file.c. */
 #ifndef CTR_LR_DEVICE_H
 #define CTR_LR_DEVICE_H
 
@@ -8,47 +8,47 @@
 #include "common/lr/lr.h"
 #include "common/table/table.h"
 
-/* Floats of a key's row, as opt_rows takes them. The number of a row is table << 32 | row in its table. */
+/* Floats of a key's row, for opt_rows. The number of a row is table << 32 | row in its table. */
 enum { CTR_LR_DEVICE_W, CTR_LR_DEVICE_Z, CTR_LR_DEVICE_N, CTR_LR_DEVICE_FLOATS };
 
 struct ctr_lr_device {
     struct ctr_params p;
     struct ctr_dev *dev;
     struct ctr_pool *pool;
-    struct ctr_learning learning; /* what the files tell */
+    struct ctr_learning learning; /* parameters, as in files */
     struct ctr_dev_opt opt;
-    struct ctr_embedding *table; /* the first one has the bias alone, then those of the stream */
+    struct ctr_embedding *table; /* the first has only the bias; the tables of the stream follow */
     int tables;
     struct ctr_source *source; /* a cache of their rows */
-    struct ctr_mat value;      /* the rows of the minibatch, from there */
+    struct ctr_mat value;      /* the minibatch's rows, from `source` */
     struct ctr_dev_time time;
 
-    /* The minibatch: rows, and entries, which are keys of rows; what of both was sent. */
+    /* The minibatch: number of rows, and of entries (keys of rows); how many of both are on the device. */
     int64_t rows, entries, sent_rows, sent_entries;
-    int64_t first;                                  /* values hold what the rows from here on need */
-    int64_t unique;                                 /* distinct rows of tables among these */
-    bool weighted;                                  /* some rows have weights */
+    int64_t first;                                  /* values include the rows needed from here on */
+    int64_t unique;                                 /* distinct table rows in these */
+    bool weighted;                                  /* some rows have a weight other than 1 */
     bool ones;                                      /* every x is 1 */
     struct ctr_buf id, segment, x;                  /* u64, i32, f32 [entries]: number, row, value */
     struct ctr_buf start, label, weight;            /* i32 [rows + 1], f32 [rows] */
     struct ctr_buf unique_host, logit;              /* u64 [unique]; f32 [rows] */
-    struct ctr_buf begin, hash, entry, row, failed; /* of the rows that are added, by table */
+    struct ctr_buf begin, hash, entry, row, failed; /* for new rows, by table */
     struct ctr_lr_device_batch {
         struct ctr_mem *id, *segment, *x, *start, *label, *weight;
-    } buffers[2]; /* the same on the device, of two minibatches by turn */
+    } buffers[2]; /* the same on the device, for two minibatches alternately */
     int buffer_index;
     struct ctr_upload upload;
     struct ctr_mem *unique_id, *index;        /* u64 [unique]; i32 [entries] */
-    struct ctr_mem *group_start, *group_item; /* i32 [unique + 1], [entries]: the entries of each */
+    struct ctr_mem *group_start, *group_item; /* i32 [unique + 1], [entries]: the entries of each unique row */
     struct ctr_mem *grad, *squares;           /* f32 [unique] */
     struct ctr_mem *logits, *dlogits;         /* f32 [rows] */
 
     const struct ctr_strs *names; /* of tables, borrowed */
-    struct lr *file;              /* while a file is written, */
-    struct ctr_buf places;        /* and the order of its keys */
+    struct lr *file;              /* while a file is written … */
+    struct ctr_buf places;        /* … and the order of its keys */
 };
 
-/* Table `t` of those that lr names is t + 1 here. */
+/* Table `t` of lr has number t + 1 here. */
 int ctr_lr_device_bind(struct ctr_lr_device *l, int tables, struct ctr_err *err) CTR_MUST;
 
 /* lr_device_file.c: functions of struct ctr_model */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Files of lr on a device are those of lr, as f32: lr_file.c writes them, out of the tables here. */
+ * Files of lr on a device equal those of lr with f32: lr_file.c writes them from the tables here. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -57,7 +57,7 @@ static int begin_file(struct ctr_lr_device *l, struct ctr_err *err)
 {
     struct ctr_params p = l->p;
     void *m = NULL;
-    p.minibatch = 1; /* it learns nothing */
+    p.minibatch = 1; /* it does not learn */
     end_file(l);
     int rc = ctr_source_settle(l->source, err);
     if (!rc)
@@ -105,7 +105,7 @@ static int check_frame(const struct ctr_schema *s, struct ctr_err *err)
     return rc;
 }
 
-/* The row of a key, *duplicate when it is there already; its weight is worked out as the device does it. */
+/* Insert the row of a key, or set *duplicate if it exists; computes its weight as the device does. */
 static int put_state(struct ctr_lr_device *l, int table, uint64_t key, const struct ctr_state *s, bool *duplicate,
                      struct ctr_err *err)
 {

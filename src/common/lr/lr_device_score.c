@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Prediction with lr on a device: lr_score.c reads the model and finds the weights of a row's keys, the device adds
- * them up. A score depends on its row alone. */
+ * Prediction with lr on a device: lr_score.c reads the model and finds the weights of a row's keys; the device adds
+ * them. A score depends only on its row. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -95,7 +95,7 @@ static void *room(struct ctr_buf *b, int64_t n, size_t size, int *rc, struct ctr
     return b->data;
 }
 
-/* The weights of each row's keys, then the bias, one row after another. */
+/* The weights of each row's keys, then the bias, row after row. */
 static int gather(struct session *s, const struct ctr_rows *r, struct ctr_key_counts *counts, struct ctr_err *err)
 {
     const int64_t first = r->start[0], most = r->start[r->rows] - first;

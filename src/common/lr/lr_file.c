@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The section of a model file that holds lr: columns table (dictionary), key, weight and the state of the optimizer (z;
- * n, or negatives and positives; last), typed as the learner keeps them; rows sorted by table and key, so that the file
- * depends on what was learned and not on the order of its keys. */
+ * The section of a model file for lr: columns table (dictionary), key, weight and optimizer state (z; n, or negatives
+ * and positives; last), with the learner's types; rows are sorted by table and key, so that the file does not depend on
+ * the order of insertion. */
 #include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -51,7 +51,7 @@ int ctr_lr_find_columns(const struct ctr_batch *b, struct ctr_lr_columns *c, str
 {
     static const struct {
         const char *name;
-        enum ctr_type type; /* CTR_F64: or CTR_F32 */
+        enum ctr_type type; /* CTR_F64: CTR_F32 is valid, too */
         size_t at;
     } want[] = {
         { "table", CTR_UTF8, offsetof(struct ctr_lr_columns, table) },
@@ -157,7 +157,7 @@ void ctr_lr_state(const struct ctr_lr_columns *c, const struct ctr_learning *l, 
                              whole_at(c->number[CTR_LR_NEGATIVES], i), whole_at(c->number[CTR_LR_POSITIVES], i) };
 }
 
-/* Is it the state of this learner? `writer`: the one that wrote it. */
+/* Is it a state of this learner? `writer`: the learner that wrote it. */
 static int check_frame(const struct lr *m, const struct ctr_schema *s, struct ctr_learning *writer, struct ctr_err *err)
 {
     const char *text = ctr_meta_get(&s->meta, CTR_META_MODEL_OPTIONS);
@@ -176,7 +176,7 @@ static int check_frame(const struct lr *m, const struct ctr_schema *s, struct ct
     return ctr_learning_init(writer, &p, err);
 }
 
-/* Do weights whose keys did not come shrink alike? */
+/* Do weights of absent keys shrink in the same way? */
 static bool shrinks_alike(const struct ctr_learning *a, const struct ctr_learning *b)
 {
     return a->alpha == b->alpha && a->beta == b->beta && a->l1 == b->l1 && a->l2 == b->l2 && a->power == b->power;
@@ -193,7 +193,7 @@ static void load_day(struct lr *m, const struct ctr_lr_columns *c, int64_t i, ui
     m->expiry.today = CTR_MAX(m->expiry.today, day);
 }
 
-/* `writer`: NULL, or the learner of other options that the weights shrink by up to now. */
+/* `writer`: NULL, or a learner with other options, by which the weights have shrunk so far. */
 static int load_batch(struct lr *m, const struct ctr_learning *writer, struct ctr_strs *tables,
                       struct ctr_lr_table *cache, const struct ctr_batch *b, struct ctr_err *err)
 {

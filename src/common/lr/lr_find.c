@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lr, the finder: the numbers of the keys of rows that come, ahead of the learner, on any thread that waits (feed.h).
- * Rows with one key a table are looked up table by table, a block at a time, so that what is small stays in the first
- * cache and what is large is on its way while another table is worked on. That is why there are columns, parts and
- * prefetches here: finding keys is half of a run; numbers that are turned by eights, and keys that look on later, are
- * worth 4 to 8% each. */
+ * lr, the finder: looks up the state numbers of the keys of coming rows, ahead of the learner, on any waiting thread
+ * (feed.h). Rows with one key per table are looked up table by table, in blocks, so that small tables stay in the
+ * first-level cache and lines of large ones are prefetched while another table is processed. Hence columns, parts and
+ * prefetches here: finding keys is half of a run's time; transposing numbers by eights and deferring slow look-ups gain
+ * 4 to 8% each. */
 #include <stdlib.h>
 
 #include "common/base/isa.h"
@@ -14,15 +14,15 @@
 
 enum {
     BLOCK_ROWS = 256,     /* rows between two growths */
-    LIST_ROWS = 64,       /* the same where a table can have many keys a row: room is made for each */
-    BLOCK_ENTRIES = 8192, /* or so many entries of rows, if there are more */
+    LIST_ROWS = 64,       /* the same if a table can have many keys per row: room is made for each */
+    BLOCK_ENTRIES = 8192, /* maximum entries of these rows */
     NEAR_BYTES = 16384,   /* indexes up to this size need no prefetch */
-    WORD = 64,            /* entries that a word has bits for */
-    ASKS = 64,            /* keys that wait together for what decides on them */
-    GROUP = 8,            /* columns whose numbers are put into rows together */
-    FEW = 16,             /* keys of a word that may wait for the next word */
+    WORD = 64,            /* entries per bitmap word */
+    ASKS = 64,            /* keys batched for the inclusion filter */
+    GROUP = 8,            /* columns whose numbers are transposed together */
+    FEW = 16,             /* maximum keys of a word deferred to the next */
 };
-#define ASKED UINT32_MAX /* for now in the place of a number: the key may be new, and the filter is asked */
+#define ASKED UINT32_MAX /* temporary number: the key may be new, and the filter must decide */
 
 void ctr_lr_finder_free(struct ctr_lr_finder *f)
 {
@@ -74,7 +74,7 @@ static int check_memory(struct lr *m, int64_t bound, struct ctr_err *err)
                     (long long)keys, needs.s, allows.s);
 }
 
-/* The room that a block may need, by table: as if all of its keys were new. */
+/* The room that a block needs at most, by table: as if all of its keys were new. */
 static void measure_block(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end)
 {
     int64_t first = r->start[from], last = r->one_a_table ? r->start[from + 1] : r->start[end];
@@ -99,7 +99,7 @@ static int by_table_and_hash(const void *a, const void *b)
     return x->hash < y->hash ? -1 : x->hash > y->hash;
 }
 
-/* The room that it does need: so what --memory must be depends on the keys, and not on how the rows were cut. */
+/* The room that it needs exactly: so the required --memory depends on the keys, not on blocks. */
 static int count_new(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, struct ctr_err *err)
 {
     struct ctr_buf found = { 0 };
@@ -146,7 +146,7 @@ static int make_scratch(struct ctr_lr_finder *f, int64_t entries, struct ctr_err
 struct column { /* of a block */
     int table;
     int64_t n;
-    const uint64_t *hash; /* NULL: no learner takes the table */
+    const uint64_t *hash; /* NULL: no learner uses the table */
     uint8_t *const *home;
 };
 
@@ -158,7 +158,7 @@ static void prefetch_all(uint8_t *const *home, int64_t n)
     }
 }
 
-/* The keys of rows [from, end) in the table at position k of a row: their hashes and homes, asked from memory. */
+/* Start on the keys of rows [from, end) at position k of a row: compute their hashes and homes, and prefetch. */
 static struct column begin_column(const struct lr *m, const struct ctr_lr_finder *f, const struct ctr_rows *r,
                                   int64_t from, int64_t end, int64_t k, int stage)
 {
@@ -179,7 +179,7 @@ static struct column begin_column(const struct lr *m, const struct ctr_lr_finder
     return c;
 }
 
-/* The number of a key that lies neither in its home nor behind it. */
+/* The number of a key that is neither in its home nor in the slot after it. */
 static uint32_t other_number(struct lr *m, int table, uint8_t *home, uint64_t hash)
 {
     struct ctr_keys *t = &m->table[table];
@@ -187,7 +187,7 @@ static uint32_t other_number(struct lr *m, int table, uint8_t *home, uint64_t ha
                         : ctr_keys_number(t, ctr_lr_states_of(m, table), ctr_sparse_get_from(&t->index, home, hash));
 }
 
-/* Those of rows from + i, for all bits i of `others`. */
+/* The same for the keys of rows from + i, for all bits i of `others`. */
 static void find_others(struct lr *m, const struct column *c, int64_t from, uint64_t others, uint32_t *restrict number)
 {
     for (; others; others &= others - 1) {
@@ -196,8 +196,9 @@ static void find_others(struct lr *m, const struct column *c, int64_t from, uint
     }
 }
 
-/* Its numbers. Nineteen of twenty keys lie in their home or behind it; of the others half are new: they look through
- * the next lines, which are asked from memory, where they are few while more keys are looked up. */
+/* Finish the column: the numbers of its keys. Nineteen of twenty keys are in their home or the slot after it; half of
+ * the others are new. The latter search further lines, which are prefetched, if they are few, while other keys are
+ * looked up. */
 static void end_column(struct lr *m, const struct column *c, uint32_t *restrict number)
 {
     for (int64_t i = 0; !c->hash && i < c->n; i++)
@@ -217,7 +218,7 @@ static void end_column(struct lr *m, const struct column *c, uint32_t *restrict 
     }
 }
 
-/* Numbers of some columns to rows of `width`: of a row some at a time, because they share a line. */
+/* Transpose the numbers of some columns to rows of `width`: several per row, because they share a cache line. */
 static void put_group(const struct lr *m, const uint32_t *restrict column, int64_t columns, int64_t rows, int64_t width,
                       uint32_t *restrict number)
 {
@@ -230,7 +231,7 @@ static void put_group(const struct lr *m, const uint32_t *restrict column, int64
             number[k] = column[k * rows + i];
 }
 
-struct positions { /* of a row */
+struct positions { /* within a row */
     int64_t from, end;
 };
 
@@ -239,7 +240,7 @@ static void find_positions(struct lr *m, const struct ctr_lr_finder *f, const st
 {
     const int64_t rows = end - from, width = r->start[from + 1] - r->start[from];
     uint32_t *group = (uint32_t *)(void *)f->group.data;
-    int64_t in = 0; /* columns of the group */
+    int64_t in = 0; /* columns in the group */
     struct column next = { .n = 0 };
     if (p.from < p.end)
         next = begin_column(m, f, r, from, end, p.from, 0);
@@ -259,12 +260,12 @@ static void find_positions(struct lr *m, const struct ctr_lr_finder *f, const st
 
 struct ask {
     uint64_t hash, draw;
-    uint8_t *place; /* first the home, then what was empty when it was looked for */
+    uint8_t *place; /* first the home, later the slot found empty */
     int64_t row, entry;
     int table;
 };
 
-/* Numbers of keys that are held; the others are left. Returns how many these are. */
+/* Set the numbers of existing keys and keep the others in `ask`. Returns how many those are. */
 static int64_t find_held(const struct lr *m, struct ask *ask, int64_t n, uint32_t *number)
 {
     int64_t left = 0;
@@ -282,7 +283,7 @@ static int64_t find_held(const struct lr *m, struct ask *ask, int64_t n, uint32_
     return left;
 }
 
-/* Numbers of keys that were not held, and may be by now; 0: the key is refused. */
+/* Set the numbers of keys that did not exist before, and may by now; 0: refused. */
 static void decide(struct lr *m, struct ask *ask, int64_t n, uint32_t *number)
 {
     n = find_held(m, ask, n, number);
@@ -295,8 +296,8 @@ static void decide(struct lr *m, struct ask *ask, int64_t n, uint32_t *number)
     }
 }
 
-/* The filter sees rows one after another, and the new keys of a row in their order: some at a time, so that what they
- * need is on its way. */
+/* The filter must see rows in order, and the new keys of a row in their order: several at a time, to prefetch for
+ * them. */
 static void ask_rows(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, uint32_t *number)
 {
     struct ask ask[ASKS];
@@ -324,7 +325,7 @@ static void ask_rows(struct lr *m, const struct ctr_rows *r, int64_t from, int64
 
 /* ---- any rows ---- */
 
-/* Entry by entry: a table may come more than once in a row. */
+/* Entry by entry: a table may occur several times in a row. */
 static void find_entries(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, uint32_t *number)
 {
     uint8_t **home = (uint8_t **)(void *)m->finder.home[0].data;
@@ -338,7 +339,7 @@ static void find_entries(struct lr *m, const struct ctr_rows *r, int64_t from, i
             number[e] = ctr_lr_wants(m, r->table[e]) ? other_number(m, r->table[e], home[e - first], r->hash[e]) : 0;
 }
 
-/* Of a block, or more where no thread finds ahead. */
+/* For a block, or more if no thread finds ahead. */
 static int find_room(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, int64_t bound,
                      struct ctr_err *err)
 {
@@ -372,7 +373,7 @@ int ctr_lr_find_block(struct lr *m, const struct ctr_rows *r, int64_t from, int6
 
 /* ---- ahead, on any thread ---- */
 
-/* Of rows with one key a table: a part has some of their positions, one after another. */
+/* For rows with one key per table: each part has a range of their positions. */
 static int find_part(struct lr *m, struct ctr_lr_finder *f, const struct ctr_rows *r, int part, int64_t bound,
                      uint32_t *number, struct ctr_err *err)
 {
@@ -381,8 +382,8 @@ static int find_part(struct lr *m, struct ctr_lr_finder *f, const struct ctr_row
     int rc = 0;
     for (int64_t from = 0, end; from < r->rows && !rc; from = end) {
         end = ctr_lr_block_end(r, from);
-        const int64_t room = m->inclusion ? r->rows : end - from; /* a filter decides on new keys behind all blocks */
-        for (int64_t k = p.from; k < p.end && !rc && !bound; k++) /* else there is room: see find_room */
+        const int64_t room = m->inclusion ? r->rows : end - from; /* a filter decides on new keys after all blocks */
+        for (int64_t k = p.from; k < p.end && !rc && !bound; k++) /* otherwise there is room: see find_room */
             if (ctr_lr_wants(m, r->table[k]))
                 rc = ctr_keys_reserve(&m->table[r->table[k]], ctr_lr_states_of(m, r->table[k]), (uint64_t)room, err);
         if (!rc && !(rc = make_scratch(f, end - from, err)))
@@ -401,8 +402,8 @@ static int find_all(struct lr *m, const struct ctr_rows *r, int64_t bound, uint3
     return rc;
 }
 
-/* Lists, whose rows may have a table twice, are found in one part. Of all others --memory is looked at in the first
- * one, and a filter is asked in the last. */
+/* Rows with lists, which may have a table twice, are found in one part. For all others the first part checks --memory,
+ * and the last asks the filter. */
 int ctr_lr_find(void *learner, const struct ctr_rows *r, const struct ctr_find *f, struct ctr_err *err)
 {
     struct lr *m = learner;

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows that lr learns one after another: exactly, or in minibatches (--minibatch), whose rows all predict with the
- * weights of its start. Their keys have been found and have states; so nothing in the tables moves, and the states are
- * prefetched AHEAD rows before they are used: worth 1.5 times the speed where ids are Zipf. */
+ * Learning of rows by lr: exactly, or in minibatches (--minibatch), whose rows all predict with the weights of the
+ * start. The keys have been found and have states; nothing in the tables moves, so states are prefetched AHEAD rows
+ * before use: 1.5 times as fast when ids follow a Zipf distribution. */
 #include "common/base/isa.h"
 #include "common/lr/lr.h"
 
 enum {
     AHEAD = 8,         /* rows between prefetch and use */
-    RING = 16,         /* rows whose states are on their way, and more than AHEAD */
-    TRANSPOSED = 64,   /* rows whose hashes are turned at a time: they stay in the first cache */
+    RING = 16,         /* rows with prefetched states, more than AHEAD */
+    TRANSPOSED = 64,   /* rows whose hashes are transposed at a time: they stay in the first-level cache */
     NEAR_BYTES = 8192, /* states of a table up to this size need no prefetch */
 };
 
-/* Room for the longest row of the block, and for the rows that are on their way. */
+/* Room for the longest row of the block, and for the prefetched rows. */
 static int make_scratch(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, struct ctr_err *err)
 {
     int64_t longest = m->deferred.longest;
     for (int64_t i = from; i < end; i++)
         longest = CTR_MAX(longest, r->start[i + 1] - r->start[i]);
     m->deferred.longest = m->params.minibatch > 1 ? longest : 0;
-    longest = (longest + 2 * CTR_LANES) / CTR_LANES * CTR_LANES; /* the bias too */
+    longest = (longest + 2 * CTR_LANES) / CTR_LANES * CTR_LANES; /* includes the bias */
     m->width = longest;
     m->block = from;
     struct ctr_buf *bufs[] = { &m->z, &m->n, &m->w, &m->root };
@@ -39,7 +39,7 @@ static int make_scratch(struct lr *m, const struct ctr_rows *r, int64_t from, in
     return rc;
 }
 
-/* For the draws of at most TRANSPOSED transposed rows: halves of their hashes by row. */
+/* For the random draws of at most TRANSPOSED transposed rows: halves of their hashes by row. */
 static void transpose_hashes(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end)
 {
     const struct ctr_learning *l = &m->learning;
@@ -51,7 +51,7 @@ static void transpose_hashes(struct lr *m, const struct ctr_rows *r, int64_t fro
         ctr_halves_transpose(r->hash + from, r->rows, k, end - from, 32, m->width, high);
 }
 
-/* Those of row i; rows from `from` on come one after another. */
+/* The halves of row i; rows from `from` on must be requested in order. */
 static void lend_hashes(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, int64_t i)
 {
     if (!r->transposed) {
@@ -65,7 +65,7 @@ static void lend_hashes(struct lr *m, const struct ctr_rows *r, int64_t from, in
     m->more.high = m->more.low + TRANSPOSED * m->width;
 }
 
-/* The positions of a row, where all have one entry a table, whose tables are large. */
+/* The positions in a row, with one entry per table, that belong to large tables. */
 static int make_shape(struct lr *m, const struct ctr_rows *r, int64_t from, struct ctr_err *err)
 {
     const int64_t k = r->start[from + 1] - r->start[from];
@@ -78,13 +78,13 @@ static int make_shape(struct lr *m, const struct ctr_rows *r, int64_t from, stru
     return rc;
 }
 
-/* The table rows of a row's entries; behind them is room for the bias and for padding. */
+/* The table rows of a row's entries, with room for the bias and padding. */
 static uint8_t **rows_of(const struct lr *m, int64_t row)
 {
     return (uint8_t **)(void *)m->row.data + (row - m->block) % RING * m->width;
 }
 
-/* Behind the k entries of a row the bias, if there is one, then what pads to whole lanes. */
+/* After the k entries of a row: the bias, if there is one, then padding to whole lanes. */
 static void end_row(struct lr *m, uint8_t **row, int64_t k)
 {
     const int64_t all = k + !m->no_bias;
@@ -93,7 +93,7 @@ static void end_row(struct lr *m, uint8_t **row, int64_t k)
         row[j] = m->spare;
 }
 
-/* The table rows of a row's entries, asked from memory. */
+/* Compute and prefetch the table rows of a row's entries. */
 static void begin_row(const struct lr *m, const struct ctr_rows *r, int64_t row, const uint32_t *restrict number)
 {
     const int64_t k = r->start[row + 1] - r->start[row];
@@ -104,7 +104,7 @@ static void begin_row(const struct lr *m, const struct ctr_rows *r, int64_t row,
     const int64_t last = m->states.bytes - 1;
     for (int64_t i = 0; CTR_LINE % m->states.bytes == 0 && i < m->far_n; i++)
         __builtin_prefetch(to[far[i]] + CTR_STATE_AT, 1);
-    for (int64_t i = 0; CTR_LINE % m->states.bytes && i < m->far_n; i++) { /* a state may lie on two lines */
+    for (int64_t i = 0; CTR_LINE % m->states.bytes && i < m->far_n; i++) { /* a state may span two lines */
         const uint8_t *state = to[far[i]] + CTR_STATE_AT;
         __builtin_prefetch(state, 1);
         __builtin_prefetch(state + last, 1);
@@ -113,7 +113,7 @@ static void begin_row(const struct lr *m, const struct ctr_rows *r, int64_t row,
         __builtin_prefetch(to[i] + CTR_STATE_AT, 1);
 }
 
-/* x of a row, then the bias, then zeros to the end of the lanes. */
+/* x of a row, then the bias, then zeros to the end of the last lane. */
 static inline void fill_x(struct lr *m, const double *x, int64_t k, int64_t all)
 {
     double *to = (double *)(void *)m->x.data;
@@ -134,7 +134,7 @@ int ctr_lr_diverged(int64_t row, struct ctr_err *err)
     return ctr_fail(err, CTR_EDATA, "row %lld: the prediction is not a number" CTR_LR_TOO_LARGE, (long long)row);
 }
 
-/* `events` is a constant where this is called: the default learner needs none. */
+/* Callers pass a constant for `events`: the default learner needs none. */
 CTR_BODY int train_block(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, const uint32_t *number,
                          double *score, const bool events, struct ctr_err *err)
 {
@@ -150,7 +150,7 @@ CTR_BODY int train_block(struct lr *m, const struct ctr_rows *r, int64_t from, i
         double p = 0;
         for (int64_t j = 0; m->expiry.days && j < k; j++)
             ctr_expiry_stamp(&m->expiry, row[j], m->expiry.today);
-        if (m->inclusion) /* what the last row left there */
+        if (m->inclusion) /* as the last row left it there */
             memset(ctr_states_refused(&m->states), 0, m->states.bytes);
         end_row(m, row, k);
         fill_x(m, r->x ? r->x + at : NULL, k, all);
@@ -158,7 +158,7 @@ CTR_BODY int train_block(struct lr *m, const struct ctr_rows *r, int64_t from, i
             lend_hashes(m, r, from, end, i);
         if (!m->each_row)
             p = ctr_sigmoid(l->forward(l, &s, row, all));
-        /* What follows from p waits for it; this does not. */
+        /* This does not depend on p, unlike the following. */
         if (i + AHEAD < end)
             begin_row(m, r, i + AHEAD, number);
         if (m->each_row) {
@@ -191,13 +191,14 @@ int ctr_lr_train_exactly(struct lr *m, const struct ctr_rows *r, int64_t from, i
 
 /* ---- by minibatches ---- */
 
-/* The gradients of a minibatch are those of the weights at its start; then its rows update z and n one after another,
- * so that a repeated key takes their gradients in row order. Minibatches are counted by rows from the start of a pass:
- * one may begin in a call and end in a later one, when states may have moved, so that it keeps the numbers of keys. */
+/* All gradients of a minibatch use the weights at its start; then its rows update z and n one after another, so that a
+ * repeated key gets their gradients in row order. Minibatches are counted in rows from the start of a pass: one may
+ * begin in one call and end in a later one, after states have moved, so it stores key numbers. */
 struct deferred_row {
-    int64_t at, keys; /* of its coordinates, padded to whole lanes, in the arrays of struct ctr_lr_deferred */
+    int64_t at,
+        keys; /* index and number of its coordinates, padded to whole lanes, in the arrays of struct ctr_lr_deferred */
     double gradient, label, weight;
-    bool ones; /* x are all 1 */
+    bool ones; /* all x are 1 */
 };
 
 static struct deferred_row *deferred_rows(const struct lr *m)
@@ -213,7 +214,7 @@ static int64_t deferred_end(const struct lr *m)
     return last->at + ctr_lanes_padded(last->keys + 1);
 }
 
-/* Room behind the `used` ones. */
+/* Make room after the `used` ones. */
 static int add_room(struct ctr_buf *b, int64_t used, int64_t n, size_t size, struct ctr_err *err)
 {
     b->len = (size_t)used * size;
@@ -233,7 +234,7 @@ static int make_deferred(struct lr *m, const struct ctr_rows *r, int64_t from, i
     return rc ? rc : ctr_buf_room(&m->terms, m->width, sizeof(double), err);
 }
 
-/* The sum of a row's terms. Where tables may come more than once a row, a term's lane is its table's. */
+/* The sum of a row's terms. If tables may occur several times in a row, a term's lane depends on its table. */
 static double sum_terms(const struct lr *m, const struct ctr_rows *r, int64_t i, int64_t all)
 {
     const double *term = (const double *)(const void *)m->terms.data;
@@ -247,7 +248,7 @@ static double sum_terms(const struct lr *m, const struct ctr_rows *r, int64_t i,
     return ctr_lanes_join(lane);
 }
 
-/* The logit of row i, which becomes a row of the minibatch. */
+/* Compute the logit of row i and add it to the minibatch. */
 static double add_row(struct lr *m, const struct ctr_rows *r, int64_t i, const uint32_t *number, double *uncertainty)
 {
     const struct ctr_learning *l = &m->learning;
@@ -276,11 +277,11 @@ static double add_row(struct lr *m, const struct ctr_rows *r, int64_t i, const u
     return logit;
 }
 
-/* The table rows of row i of the minibatch, asked from memory. */
+/* Prefetch the table rows of row i of the minibatch. */
 static uint8_t **begin_deferred(const struct lr *m, int64_t i)
 {
     const struct deferred_row *own = &deferred_rows(m)[i];
-    uint8_t **row = (uint8_t **)(void *)m->row.data + (RING + i % RING) * m->width; /* behind those of rows to come */
+    uint8_t **row = (uint8_t **)(void *)m->row.data + (RING + i % RING) * m->width; /* after those of coming rows */
     m->loops->rows(ctr_states_rows(&m->states), m->states.bytes,
                    (const uint32_t *)(const void *)m->deferred.number.data + own->at, own->keys, row);
     for (int64_t j = 0; j < own->keys; j++)
@@ -288,7 +289,7 @@ static uint8_t **begin_deferred(const struct lr *m, int64_t i)
     return row;
 }
 
-/* The rows of the minibatch, one after another, with the weights of its start. */
+/* Update with the rows of the minibatch in order, with the weights of its start. */
 void ctr_lr_end_minibatch(struct lr *m)
 {
     const struct ctr_learning *l = &m->learning;
@@ -314,7 +315,7 @@ void ctr_lr_end_minibatch(struct lr *m)
     m->deferred.n = 0;
 }
 
-/* Rows [from, end), which are the next ones of their minibatch. */
+/* Predict rows [from, end), which continue their minibatch. */
 static int predict_rows(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, const uint32_t *number,
                         int64_t prefetched, double *score, struct ctr_err *err)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Saving lr, in the order of lr_file.c's section: first the digest of all weights, which the schema tells; then the
- * rows, gathered and sorted table by table, a page at a time. Of large tables, one page is written by a thread while
- * the next one is filled. */
+ * Saving lr, in the format of lr_file.c's section: first the digest of all weights, which goes into the schema; then
+ * the rows, gathered and sorted table by table, a page at a time. For large tables, a thread writes one page while the
+ * next is filled. */
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ static double read_row(const struct lr *m, const struct ctr_learning *l, const u
     return ctr_state_weight(l, &m->more.event, s);
 }
 
-/* Where a row lies that a variant keeps among those of others; asks for one that comes soon. */
+/* The row of a variant, which is stored among those of others; prefetches a later one. */
 static inline const uint8_t *sorted_row(const struct ctr_lr_sorted *t, uint64_t i)
 {
     enum { AHEAD = 16 };
@@ -50,7 +50,7 @@ static inline bool digest_row(const struct lr *m, const struct ctr_learning *l, 
 
 enum { GROUP = 256 };
 
-/* digest_row of rows that are on their way, of a learner that has columns. */
+/* digest_row for prefetched rows, for a learner that has columns. */
 static bool digest_group(const struct ctr_learning *l, const uint64_t *key, uint8_t *const *row, int64_t n,
                          uint64_t *digest)
 {
@@ -114,7 +114,7 @@ struct ctr_lr_digested ctr_lr_digest_sorted(const struct lr *m, const struct ctr
     return all;
 }
 
-/* Are the tables so large that a second thread helps, and may there be one? */
+/* Are the tables large enough for a second thread, and is one allowed? */
 static bool worth_a_thread(const struct lr *m)
 {
     enum { KEYS = 1 << 16 };
@@ -124,7 +124,7 @@ static bool worth_a_thread(const struct lr *m)
     return keys >= KEYS && ctr_cpu_count() > 1;
 }
 
-/* Tables for two threads: each takes the last one that is left. */
+/* Tables for two threads: each takes the last remaining one. */
 struct digesting {
     const struct lr *m;
     int *left;
@@ -151,8 +151,8 @@ struct ctr_lr_digested ctr_lr_digest_keys(const struct lr *m)
     return (struct ctr_lr_digested){ d[0].sum.digest + d[1].sum.digest, d[0].sum.finite & d[1].sum.finite };
 }
 
-/* The digest of all weights; false when some state or weight is infinite or not a number. An update that overflows
- * shows in the next prediction, but the last row has none after it. */
+/* The digest of all weights; false if some state or weight is not finite. The next prediction shows an update that
+ * overflows, but the last row has no next. */
 static bool digest_all(const struct lr *m, uint64_t *digest)
 {
     struct ctr_lr_digested all = { 0, true };
@@ -218,16 +218,16 @@ int ctr_lr_save_schema(const void *learner, struct ctr_schema *s, struct ctr_err
 
 enum { PAGE_ROWS = CTR_BATCH_ROWS };
 
-/* A model's part of a page. */
+/* A model's columns of a page. */
 struct part {
     const struct lr *m;
     struct ctr_writer *w;
     struct ctr_col col[2 + NUMBERS + 1];
     int cols;
-    uint8_t *number[NUMBERS]; /* in the type of the file */
+    uint8_t *number[NUMBERS]; /* with the type in the file */
 };
 
-/* Rows of models that hold the same keys. */
+/* Rows of models with the same keys. */
 struct page {
     struct part model[CTR_SAVE_TOGETHER];
     int n;
@@ -296,11 +296,11 @@ static int write_page(struct page *p, struct ctr_err *err)
 /* ---- pages to the streams, by a thread of its own ---- */
 
 struct saver {
-    struct page page[2], *at;      /* `at` is filled */
-    struct ctr_col names;          /* the dictionary */
-    int32_t current;               /* table */
+    struct page page[2], *at;      /* `at` is being filled */
+    struct ctr_col names;          /* the dictionary of table names */
+    int32_t current;               /* of the current table */
     struct ctr_background *writer; /* or NULL */
-    /* The writer's, until ctr_background_wait: */
+    /* Used by the writer until ctr_background_wait: */
     struct page *full;
     int rc; /* the first error */
     struct ctr_err err;
@@ -313,7 +313,7 @@ static void write_full(void *ctx)
         s->rc = write_page(s->full, &s->err);
 }
 
-/* Without it, or memory for its page, the caller's thread writes. */
+/* Without a thread, or memory for its page, the caller writes. */
 static void start_writer(struct saver *s, void *const *learner, int n, struct ctr_writer *const *w)
 {
     struct ctr_err ignored = { 0 };
@@ -321,7 +321,7 @@ static void start_writer(struct saver *s, void *const *learner, int n, struct ct
         s->writer = ctr_background_new();
 }
 
-/* The page that was handed over is written. */
+/* Wait until the submitted page is written. */
 static int wait_written(struct saver *s, struct ctr_err *err)
 {
     if (!s->writer)
@@ -353,14 +353,14 @@ static int end_rows(struct saver *s, int64_t n, struct ctr_err *err)
     return s->at->rows == PAGE_ROWS ? flush(s, err) : 0;
 }
 
-/* A table row as row `at` of a page. */
+/* Store a table row as row `at` of a page. */
 static void put_state(const struct page *p, const struct part *o, const struct ctr_learning *layout, const uint8_t *row,
                       int64_t at)
 {
     struct ctr_state state;
     const struct lr *m = o->m;
     double weight = read_row(m, layout, row, &state);
-    const double real[] = { weight, state.value, state.n }; /* in the order of columns */
+    const double real[] = { weight, state.value, state.n }; /* in column order */
     for (int i = WEIGHT; i < NEGATIVES; i++)
         if (m->learning.precision == CTR_F64_STATE)
             ((double *)(void *)o->number[i])[at] = real[i];
@@ -391,7 +391,7 @@ static const struct ctr_learning *layout_of(const struct lr *m)
     return m->sorted ? m->sorted_as : &m->learning;
 }
 
-/* n <= GROUP rows of model o, of a learner that has columns, from row `from` of t on. */
+/* Store n <= GROUP rows of model o, a learner that has columns, from row `from` of t on. */
 static void put_columns(const struct page *p, const struct part *o, const struct ctr_lr_sorted *t, uint64_t from,
                         int64_t n)
 {
@@ -410,7 +410,7 @@ static void put_columns(const struct page *p, const struct part *o, const struct
     ctr_state_columns(l, row, n, &to);
 }
 
-/* The rows of a table, of all models: t[v] says where those of model v lie. */
+/* Write the rows of a table for all models; t[v] locates those of model v. */
 static int save_sorted(struct saver *s, const struct ctr_lr_sorted *t, struct ctr_err *err)
 {
     const struct lr *m = s->at->model->m;

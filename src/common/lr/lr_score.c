@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Prediction with lr: the weights that are not 0 and, for the uncertainty, every key's learning rate. What is counted
- * first gives the tables their sizes. */
+ * Prediction with lr: the nonzero weights and, for the uncertainty, every key's learning rate. A first pass over the
+ * file counts keys, to size the tables. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,13 +12,13 @@
 
 enum {
     AHEAD = 8,               /* rows between prefetch and use */
-    BLOCK = CTR_WEIGHTS_RUN, /* rows that are scored column by column: their sums fit into the first cache */
+    BLOCK = CTR_WEIGHTS_RUN, /* rows scored column by column: their sums fit into the first-level cache */
     LANES = CTR_LANES,
 };
 
 struct scorer {
-    struct ctr_weight_tables weights; /* with rates: for the uncertainty */
-    struct ctr_known known;           /* keys of all tables that stand there without a weight */
+    struct ctr_weight_tables weights; /* with rates if uncertainty is requested */
+    struct ctr_known known;           /* keys of all tables stored without a weight */
     bool no_bias;
     double bias, bias_rate, unseen_rate;
     ctr_sigmoids *sigmoids;
@@ -34,7 +34,7 @@ void ctr_lr_scorer_free(void *scorer)
     free(s);
 }
 
-/* The scorer again, with an empty table for each that the stream alone has. */
+/* A copy of the scorer with an empty table for each table that only the stream has. */
 int ctr_lr_session_new(void **session, const void *scorer, const struct ctr_strs *tables, struct ctr_err *err)
 {
     struct scorer *s = malloc(sizeof *s);
@@ -62,7 +62,7 @@ void ctr_lr_session_free(void *session)
 
 /* ---- loading ---- */
 
-/* How often a key came, as a power of two; 0 where the model does not tell. */
+/* The number of occurrences of a key as a power of two; 0 if the model has no counts. */
 static uint8_t heat_of(const struct ctr_lr_columns *c, int64_t i)
 {
     const struct ctr_col *n = c->number[CTR_LR_N];
@@ -131,7 +131,7 @@ int ctr_lr_scorer_open(void **out, const char *path, const struct ctr_model_info
     s->weights.rates = info->uncertainty;
     s->sigmoids = ctr_sigmoids_best();
     int rc = ctr_lr_walk_start(&walk, err);
-    s->bias_rate = s->unseen_rate = walk.unseen_rate; /* until its row comes */
+    s->bias_rate = s->unseen_rate = walk.unseen_rate; /* until the bias row is read */
     if (!rc)
         rc = ctr_lr_walk_count(&walk, err);
     if (!rc)
@@ -157,7 +157,7 @@ int ctr_lr_scorer_open(void **out, const char *path, const struct ctr_model_info
 
 /* ---- scoring ---- */
 
-/* Weights of row i's entries and, unless NULL, their learning rates and counts. */
+/* Look up the weights of row i's entries and, unless NULL, their learning rates and counts. */
 CTR_BODY void look_up(const struct scorer *s, const struct ctr_rows *r, int64_t i, double *weight, double *rate,
                       struct ctr_key_counts *counts, const bool rates)
 {
@@ -190,9 +190,9 @@ double ctr_lr_row_weights(const void *scorer, const struct ctr_rows *r, int64_t 
 
 /* ---- scores ---- */
 
-/* What a row is scored by: its logit, and u(x) = sum of |x_i| alpha / (beta + sqrt(n_i)), the greatest change of the
- * log-odds that one more row with these features would make (section 6); uncertainty NULL: not asked for, and the
- * tables have no rates, which is known where this is called. */
+/* Score rows: the logit, and u(x) = sum of |x_i| alpha / (beta + sqrt(n_i)), the largest change of the log-odds by one
+ * more row with these features (section 6). uncertainty NULL: not requested, and the tables have no rates; a constant
+ * for each caller. */
 CTR_BODY int score_rows(const struct scorer *s, const struct ctr_rows *r, double *logit, double *uncertainty,
                         struct ctr_key_counts *counts, struct ctr_err *err)
 {
@@ -227,7 +227,7 @@ CTR_BODY int score_rows(const struct scorer *s, const struct ctr_rows *r, double
 
 /* ---- column by column, of transposed rows ---- */
 
-/* A block's sums: a row's k-th term goes to lane k mod LANES, as in ctr_lanes_dot. */
+/* A block's sums: the k-th term of a row goes to lane k mod LANES, as in ctr_lanes_dot. */
 typedef double lane_sums[LANES][BLOCK];
 
 static void add_number(double *restrict sum, int64_t n, double x)
@@ -246,7 +246,7 @@ static void join_sums(lane_sums sum, int64_t n, double *restrict out)
     }
 }
 
-/* Rows [from, from + n), at most BLOCK. The homes of a column are asked from memory while the one before is added. */
+/* Score rows [from, from + n), at most BLOCK. The homes of a column are prefetched while the previous one is added. */
 static void score_block(const struct scorer *s, const struct ctr_rows *r, int64_t from, int64_t n, double *logit,
                         double *uncertainty, struct ctr_key_counts *counts)
 {

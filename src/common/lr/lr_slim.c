@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The serving file of lr: an IPC file that is mapped, in which keys are looked up where they lie. Rows are sorted by
- * table and key: key, weight in units of 2^-13 (q2.13 of "Ad Click Prediction: a View from the Trenches", KDD 2013,
- * section 4.5.1) and a byte of its learning rate, which is what the uncertainty takes from n. The rate of byte q is
- * that of a new key times exp(-q step). Weights are rounded to the nearest: what the paper rounds at random is every
- * step of training, where errors add up; here each weight is rounded once.
+ * The serving file of lr: a memory mapped IPC file, in which keys are looked up in place. Rows are sorted by table and
+ * key: key, weight in units of 2^-13 (q2.13 of "Ad Click Prediction: a View from the Trenches", KDD 2013, section
+ * 4.5.1), and one byte for its learning rate, which the uncertainty needs. The rate of byte q is that of a new key
+ * times exp(-q step). Weights are rounded to nearest: the paper rounds every training step at random, because errors
+ * would add up; here each weight is rounded once.
  *
- * The schema tells (CTR_META_MODEL_SLIM) bias, its rate, the rate of a new key and the step, then a line a table: its
+ * The schema holds (CTR_META_MODEL_SLIM) bias, its rate, the rate of a new key and the step, then a line per table: its
  * rows, the length of its name, its name. */
 #include <math.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static const struct {
     enum ctr_type type;
 } columns[] = { { "key", CTR_U64 }, { "weight", CTR_I16 }, { "rate", CTR_U8 } };
 
-/* Of all bytes, for writing and reading. */
+/* The rates of all byte values, for writing and reading. */
 static void fill_rates(double *rate, double unseen, double step)
 {
     for (int q = 0; q < RATES; q++)
@@ -35,12 +35,12 @@ struct slimmer {
     bool rates;
     struct ctr_slim_told *told;
     struct ctr_buf rows; /* int64_t by table */
-    int table;           /* of the row before */
+    int table;           /* of the previous row */
     uint64_t key;
-    bool any;          /* a row of that table came */
-    double head[HEAD]; /* bias, its rate, that of a new key, step */
+    bool any;          /* there was a row of that table */
+    double head[HEAD]; /* bias, its rate, the rate of a new key, step */
     double least, rate[RATES];
-    struct ctr_writer *w; /* the second time, with room for a batch */
+    struct ctr_writer *w; /* in the second pass, with room for a batch */
     struct ctr_col col[COLUMNS];
     uint64_t keys[CTR_BATCH_ROWS];
     int16_t weights[CTR_BATCH_ROWS];
@@ -62,7 +62,7 @@ static int16_t rounded(double weight)
     return (int16_t)CTR_MIN(CTR_MAX(rint(weight / UNIT), INT16_MIN), INT16_MAX);
 }
 
-/* Rates that are less than 2^-40 of the greatest count as that. */
+/* Rates below 2^-40 of the largest are stored as that. */
 static uint8_t byte_of(const struct slimmer *s, double rate)
 {
     const double step = s->head[3], q = step > 0 ? rint(ctr_log(s->head[2] / rate) / step) : 0;
@@ -79,7 +79,7 @@ static int64_t *rows_of(const struct slimmer *s)
     return (int64_t *)(void *)s->rows.data;
 }
 
-/* Tables are numbered as they come. */
+/* Tables are numbered in order of appearance. */
 static int check_order(struct slimmer *s, const struct ctr_lr_walked *r, uint64_t key, struct ctr_err *err)
 {
     static const int64_t none;
@@ -140,7 +140,7 @@ static int take(void *ctx, const struct ctr_lr_walk *walk, const struct ctr_lr_w
     return 0;
 }
 
-/* What the file tells before its rows. */
+/* The text in the schema. */
 static int make_text(const struct slimmer *s, const struct ctr_strs *tables, struct ctr_buf *text, struct ctr_err *err)
 {
     const int n = (int)(s->rows.len / sizeof(int64_t));
@@ -219,7 +219,7 @@ int ctr_lr_slim(const char *path, const struct ctr_model_info *info, const struc
     s->told = told;
     restart(s);
     int rc = ctr_lr_walk_start(&walk, err);
-    s->head[1] = s->head[2] = walk.unseen_rate; /* the first until the row of the bias comes */
+    s->head[1] = s->head[2] = walk.unseen_rate; /* the first until the bias row is read */
     if (!rc)
         rc = ctr_lr_walk_count(&walk, err);
     if (!rc)
@@ -239,7 +239,7 @@ struct block {
     const uint8_t *rate;
 };
 
-struct range { /* the rows of a table: keys between `low` and `high` */
+struct range { /* the rows of a table: keys from `low` to `high` */
     int64_t first, rows;
     uint64_t low, high;
 };
@@ -248,7 +248,7 @@ struct scorer {
     struct ctr_mapped *file;
     int shift; /* a block has 2^shift rows */
     struct block *block;
-    struct ctr_buf ranges; /* struct range a table of the model: the first ones of the list of names */
+    struct ctr_buf ranges; /* struct range per table of the model, which are first in the list of names */
     bool no_bias;
     double head[HEAD], rate[RATES];
     ctr_sigmoids *sigmoids;
@@ -278,7 +278,7 @@ static void slim_free(void *scorer)
     free(s);
 }
 
-/* The number in front of the next `end`. */
+/* Parse the number before the next `end`. */
 static bool parse_number(const char **p, char end, double *v)
 {
     const char *stop = strchr(*p, end);
@@ -345,7 +345,7 @@ static int find_blocks(struct scorer *s, struct ctr_err *err)
     return 0;
 }
 
-/* Searches rely on it. */
+/* Searches rely on the order. */
 static int check_sorted(const struct scorer *s, struct range *r, struct ctr_err *err)
 {
     for (int64_t i = 1; i < r->rows; i++)
@@ -397,7 +397,7 @@ static int slim_open(void **out, const char *path, const struct ctr_model_info *
     return 0;
 }
 
-/* A session is the scorer, which no row changes; tables of the stream alone come behind those of the model. */
+/* The session is the scorer itself, which is immutable; tables only in the stream come after those of the model. */
 static int slim_session(void **session, const void *scorer, const struct ctr_inputs *in, const struct ctr_strs *tables,
                         const char *output, struct ctr_err *err)
 {
@@ -411,14 +411,14 @@ static void slim_session_free(void *session)
     (void)session;
 }
 
-/* The row of a key, or -1. Keys are hashes as a rule, so that a key's place follows from its value to a few rows; of
- * others, half of them are left out a step. */
+/* The row of a key, or -1. Keys are usually hashes, so a key's value gives its position to within a few rows; for
+ * others, bisection. */
 static int64_t find(const struct scorer *s, int table, uint64_t hash)
 {
     enum { GUESSES = 8 };
     const uint64_t key = ctr_sparse_key(hash);
     const struct range *r = (const struct range *)(void *)s->ranges.data + table;
-    if (table >= (int)(s->ranges.len / sizeof *r)) /* of the stream alone */
+    if (table >= (int)(s->ranges.len / sizeof *r)) /* only in the stream */
         return -1;
     int64_t first = r->first, last = r->first + r->rows - 1;
     uint64_t low = r->low, high = r->high;
@@ -438,13 +438,13 @@ static int64_t find(const struct scorer *s, int table, uint64_t hash)
             last = middle - 1;
             high = there;
         }
-        if (key < low || key > high) /* the file changed, which is found out behind the scores */
+        if (key < low || key > high) /* the file was changed, which is detected after scoring */
             return -1;
     }
     return -1;
 }
 
-/* Weights of row i's entries and, unless NULL, their rates and counts. Returns how many there are. */
+/* Look up the weights of row i's entries and, unless NULL, their rates and counts. Returns their number. */
 static int64_t look_up(const struct scorer *s, const struct ctr_rows *r, int64_t i, double *weight, double *rate,
                        struct ctr_key_counts *counts)
 {

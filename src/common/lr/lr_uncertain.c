@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The uncertainty of a prediction: u(x) = sum of |x_i| alpha / (beta + n_i^power), the most that the log-odds could
- * move if the row came once more ("Ad Click Prediction: a View from the Trenches", KDD 2013, section 6). A rate is
- * rounded to float, so that prediction finds it on the line of the weight; terms are added up as the dot product is. So
- * training and prediction tell the same bits. */
+ * The uncertainty of a prediction: u(x) = sum of |x_i| alpha / (beta + n_i^power), the largest change of the log-odds
+ * by one more such row ("Ad Click Prediction: a View from the Trenches", KDD 2013, section 6). A rate is rounded to
+ * float, so that prediction can store it in the cache line of the weight; terms are summed like the dot product. So
+ * training and prediction give the same bits. */
 #include <math.h>
 
 #include "common/base/isa.h"
@@ -40,7 +40,7 @@ CTR_EACH_ISA(DEFINE_RATES)
 static void (*const rates[])(const struct ctr_learning *l, const void *root, int64_t k,
                              double *rate) = CTR_ISA_TABLE(RATES_ROW);
 
-/* Where weights follow from z and n, forward has taken the roots; else they are taken here. */
+/* If weights are computed from z and n, forward has computed the roots; otherwise they are computed here. */
 void ctr_lr_uncertain_terms(const struct ctr_learning *l, const struct ctr_event *e, const struct ctr_coords *s,
                             uint8_t *const *row, const double *x, int64_t k, double *restrict term)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A walk over the weights of a model's section and, where they are wanted, the learning rates of its keys. z and n are
- * read only when the weights are not those that training wrote. The file is read twice: what is counted first tells
+ * Iterates over the weights of a model's section and, if requested, the learning rates of its keys. z and n are read
+ * only if the weights are not those that training wrote. The file is read twice: the first pass counts, for table
  * sizes. */
 #include <math.h>
 #include <stdio.h>
 
 #include "common/lr/lr.h"
 
-/* Hashes of the keys and numbers of the tables of all rows; a run of equal names is looked up once. */
+/* Hashes of keys and table numbers of all rows; a run of equal names is looked up once. */
 static int find_keys(struct ctr_lr_walk *w, const struct ctr_batch *b, struct ctr_err *err)
 {
     struct ctr_lr_table cache = { .table = 0 };
@@ -30,7 +30,7 @@ static int find_keys(struct ctr_lr_walk *w, const struct ctr_batch *b, struct ct
     return rc;
 }
 
-/* Weight and rate of row i, both checked. */
+/* Read weight and rate of row i, checking both. */
 static int read_row(const struct ctr_lr_walk *w, struct ctr_lr_walked *r, struct ctr_err *err)
 {
     const struct ctr_col *told = w->c.number[CTR_LR_WEIGHT];
@@ -48,7 +48,7 @@ static int read_row(const struct ctr_lr_walk *w, struct ctr_lr_walked *r, struct
     return 0;
 }
 
-/* By more than versions round: the first ones took the root of counts as a double. */
+/* Beyond rounding differences between versions: the first ones took the root of counts in double. */
 static bool differs(double derived, double told)
 {
     return !(fabs(derived - told) <= 1e-6 * fabs(derived));
@@ -89,7 +89,7 @@ static int walk_batch(struct ctr_lr_walk *w, const struct ctr_batch *b, struct c
     return rc ? rc : walk_rows(w, b, err);
 }
 
-/* Read the columns that are needed: table, key and weight, the second time n, those of the rate besides, or all. */
+/* Project to the needed columns: table, key and weight; in the second pass also n; for rates their columns; or all. */
 static int project(struct ctr_lr_walk *w, const struct ctr_schema *schema, struct ctr_reader *r, struct ctr_err *err)
 {
     static const char *const names[] = { "table", "key", "weight", "n", "negatives", "positives" };
@@ -129,7 +129,7 @@ int ctr_lr_walk_start(struct ctr_lr_walk *w, struct ctr_err *err)
     return rc || !w->rates ? rc : ctr_lr_unseen_rate(&w->learning, &w->event, &w->unseen_rate, err);
 }
 
-/* Once more with z and n when the model was edited since it was trained: then these win. */
+/* If the model was edited after training, read again with z and n, which override the weights. */
 int ctr_lr_walk_count(struct ctr_lr_walk *w, struct ctr_err *err)
 {
     const char *digest = ctr_meta_get(&w->info->schema.meta, CTR_META_MODEL_WEIGHTS);

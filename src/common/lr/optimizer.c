@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of optimizers, and the learner that a choice of optimizer, rate and precision makes: its layout, and the
- * phases of a row (load, root, weights; advance, step, store), each a loop of optimizer_kernel.c. The default choice
- * does all in one, in optimizer_ftrl.h. */
+ * The table of optimizers, and the learner made from an optimizer, a rate and a precision: its layout, and the phases
+ * of a row (load, root, weights; advance, step, store), each a loop of optimizer_kernel.c. The default choice runs all
+ * phases in one function, in optimizer_ftrl.h. */
 #include "common/lr/optimizer.h"
 
 #include <math.h>
@@ -63,7 +63,7 @@ void ctr_more_free(struct ctr_more *m)
 
 /* ---- between table and scratch ---- */
 
-/* Pointers are read once: the compiler must assume that what is written through them aliases them. */
+/* Pointers are read once: the compiler must assume that writes through them alias them. */
 CTR_BODY void load_any(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row, int64_t room,
                        const enum ctr_precision precision, const bool counts, const bool n)
 {
@@ -87,7 +87,7 @@ CTR_BODY void load_any(const struct ctr_learning *p, const struct ctr_coords *s,
     }
 }
 
-/* q2.13 and the code of n behind it. */
+/* q2.13 followed by the code of n. */
 static void load_codes(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row, int64_t room)
 {
     float *z = s->z, *n = s->n;
@@ -168,7 +168,7 @@ double ctr_learning_root(const struct ctr_learning *p, double n)
     return p->power == 0.5 ? sqrt(n) : n > 0 ? ctr_exp(p->power * ctr_log(n)) : 0;
 }
 
-/* n^power where it is no square root; what is infinite stays. */
+/* n^power for powers other than the square root; infinity stays. */
 static void raise_root(const struct ctr_learning *p, const struct ctr_coords *s, void *root, int64_t room)
 {
     if (p->power == 0.5 || p->rate == CTR_RATE_GLOBAL)
@@ -190,8 +190,8 @@ static double rate_of(const struct ctr_learning *p, double root)
     return p->alpha / (by + (double)(by == 0));
 }
 
-/* m steps w -> max(0, w - eta l1) / (1 + eta l2), of different eta as well, give w q - (1 - q) l1 / l2, where q is the
- * product of the 1 / (1 + eta l2), as long as that is positive; without l2 w - l1 times the sum of eta. */
+/* m steps w -> max(0, w - eta l1) / (1 + eta l2), also with varying eta, give w q - (1 - q) l1 / l2 while positive,
+ * where q is the product of the 1 / (1 + eta l2); without l2: w - l1 times the sum of eta. */
 double ctr_learning_shrunk(const struct ctr_learning *p, double w, double root, double time)
 {
     const bool global = p->rate == CTR_RATE_GLOBAL;
@@ -202,7 +202,7 @@ double ctr_learning_shrunk(const struct ctr_learning *p, double w, double root, 
     if (p->l2 > 0) {
         const double less = global ? time : time * ctr_log1p(eta * p->l2); /* -log q */
         const double q = ctr_exp(-less);
-        /* 1 - q without cancellation, of q near 1 (Kahan) */
+        /* 1 - q without cancellation near q = 1 (Kahan) */
         const double lost = q == 1 ? less : q > 0.5 ? (1 - q) * less / -ctr_log(q) : 1 - q;
         size = from * q - lost / p->l2 * p->l1;
     } else {
@@ -227,7 +227,7 @@ static void shrink_rows(const struct ctr_learning *p, const struct ctr_coords *s
     }
 }
 
-/* The event is over: the clock goes on, and the k coordinates of the row have been computed by it. */
+/* End the event: advance the clock and record it for the row's k coordinates. */
 static void set_clocks(const struct ctr_learning *p, struct ctr_event *e, uint8_t *const *row, int64_t k)
 {
     const double eta = p->rate == CTR_RATE_GLOBAL ? rate_of(p, e->next) : 1;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The loops of optimizers over the coordinates of a row. optimizer_kernel.c includes this text once an instruction set
- * and type, with NAME, ATTRIBUTES, REAL and VECTOR defined. Arrays are padded with coordinates whose x and state are
- * 0, so that the compiler makes whole vectors and no step moves them. */
+ * Loops of optimizers over the coordinates of a row. optimizer_kernel.c includes this text once per instruction set and
+ * type, with NAME, ATTRIBUTES, REAL and VECTOR defined. Arrays are padded with coordinates whose x and state are 0, so
+ * that the compiler can use whole vectors; no step changes them. */
 
 #define PARAMS                                                                                                         \
     const REAL inv_alpha = (REAL)p->inv_alpha, alpha = (REAL)p->alpha, beta = (REAL)p->beta, l1 = (REAL)p->l1,         \
@@ -42,7 +42,7 @@ ATTRIBUTES static void NAME(root_global)(const struct ctr_learning *p, const str
         root[i] = all;
 }
 
-/* A coordinate that is held has an infinite root, hence a step of 0. While it is, n is minus its occurrences. */
+/* A held coordinate has an infinite root, so its step is 0. While it is held, n is minus its occurrences. */
 CTR_BODY void NAME(advance_squares_any)(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room,
                                         double g, const bool holds)
 {
@@ -139,7 +139,7 @@ ATTRIBUTES static double NAME(weights_dual)(const struct ctr_learning *p, const 
     return NAME(dot)(w, s->x, room);
 }
 
-/* ftrl with one rate for all: see step_ftrl_global. */
+/* ftrl with one rate for all coordinates: see step_ftrl_global. */
 ATTRIBUTES static double NAME(weights_ftrl_global)(const struct ctr_learning *p, const struct ctr_coords *s,
                                                    int64_t room)
 {
@@ -174,9 +174,9 @@ ATTRIBUTES static void NAME(step_ftrl)(const struct ctr_learning *p, const struc
     }
 }
 
-/* With one rate for all, every event changes z of every coordinate whose weight is not 0, and leaves that weight as it
- * is. So the table holds what does not change: alpha z where the weight is 0, else alpha l1 + |w| with the sign of z. z
- * comes back with the rate of before the row, and goes with that of after it. */
+/* With one rate for all, every event changes z of every coordinate with a nonzero weight, but not that weight. So the
+ * table stores an invariant: alpha z if the weight is 0, else alpha l1 + |w| with the sign of z. Loading converts it to
+ * z with the rate before the row, storing converts back with the rate after it. */
 ATTRIBUTES static void NAME(step_ftrl_global)(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room,
                                               double g)
 {
@@ -208,7 +208,7 @@ ATTRIBUTES static void NAME(step_rda)(const struct ctr_learning *p, const struct
         z[i] += (REAL)(g * x[i]);
 }
 
-/* Where beta and the counter are 0, their sum counts as 1. */
+/* If beta and the counter are 0, their sum counts as 1. */
 CTR_BODY REAL NAME(eta)(REAL alpha, REAL by)
 {
     return alpha / (by + (REAL)(by == 0));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Table rows to columns of a file, many at a time, by loops that vectorise: numbers with the bits of ctr_state_read.
- * Row by row, a learner by counts takes twice as long to be saved. */
+ * Converts table rows to file columns, many at a time, with loops that vectorise; the numbers have the bits of
+ * ctr_state_read. Row by row, saving a learner by counts takes twice as long. */
 #include <math.h>
 
 #include "common/base/isa.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One group of rows to columns from `at` on, n <= GROUP of them. optimizer_columns.c includes this text once a type,
+ * Converts a group of n <= GROUP rows to columns from `at` on. optimizer_columns.c includes this text once per type,
  * with NAME, REAL, ABSOLUTE and SQRT defined. */
 CTR_BODY void NAME(group)(const struct ctr_learning *l, const uint8_t *const *row, int64_t n,
                           const struct ctr_state_columns *to, int64_t at)

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The default learner, FTRL-Proximal with a learning rate by coordinate: Algorithm 1 of "Ad Click Prediction: a View
- * from the Trenches" (KDD 2013), all phases of a row in one. With per-coordinate z and n:
+ * The default learner, FTRL-Proximal with a learning rate per coordinate: Algorithm 1 of "Ad Click Prediction: a View
+ * from the Trenches" (KDD 2013), with all phases of a row in one function. With per-coordinate z and n:
  *
  *     w_i = 0                                             if |z_i| <= l1
  *     w_i = -(z_i - sgn(z_i) l1) / ((beta + sqrt(n_i)) / alpha + l2)   otherwise
  *     g_i = weight (p - y) x_i,  sigma_i = (sqrt(n_i + g_i^2) - sqrt(n_i)) / alpha
  *     z_i += g_i - sigma_i w_i,  n_i += g_i^2
  *
- * ftrl_plain.h has it without vectors. The state of a key is z and n, 8 bytes behind the pointer to its row.
- * optimizer_types.h includes this text behind optimizer_body.h. */
-typedef REAL NAME(pair) __attribute__((vector_size(2 * sizeof(REAL)))); /* z, n as they lie in a table row */
+ * ftrl_plain.h has a version without vectors. The state of a key is z and n, 8 bytes after the pointer to its row.
+ * optimizer_types.h includes this text after optimizer_body.h. */
+typedef REAL NAME(pair) __attribute__((vector_size(2 * sizeof(REAL)))); /* z, n as in a table row */
 typedef REAL NAME(four) __attribute__((vector_size(4 * sizeof(REAL))));
 
-/* Rows' pairs to vectors of z and of n, as wide as the processor's (the compiler takes shuffles of wider ones apart),
- * without a way through memory; and back. */
+/* Rows' pairs to vectors of z and of n of the processor's width (gcc splits shuffles of wider ones), without a detour
+ * through memory; and back. */
 CTR_BODY void NAME(gather_pairs)(uint8_t *const *row, REAL *z, REAL *n)
 {
     NAME(pair) p[WIDTH];
@@ -83,7 +83,7 @@ ATTRIBUTES static void NAME(update_squares)(const struct ctr_learning *p, const 
         NAME(scatter_pairs)(row + i, z + i, n + i);
 }
 
-/* The same when rows may have changed since forward: only w is of then. */
+/* The same if rows may have changed since forward: only w is from then. */
 ATTRIBUTES static void NAME(update_deferred_squares)(const struct ctr_learning *p, const struct ctr_coords *s,
                                                      uint8_t *const *row, int64_t k, double g)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ftrl with the square root of a counter, for the states that optimizer_ftrl.h does not cover: all phases of a row in
+ * ftrl with the square root of a counter, for the states that optimizer_ftrl.h does not handle: all phases of a row in
  * one pass over eight coordinates at a time, with the bits of the loops of optimizer_body.h. For processors with the
- * vectors of optimizer_x8.h. optimizer_types.h includes this text behind that one. Worth 7% of a run with q2.13 and 8%
- * with counts; counts as f32, worth 2%, have the same text.
+ * vectors of optimizer_x8.h. optimizer_types.h includes this text after it. It saves 7% of a run with q2.13 and 8% with
+ * counts; counts as f32, which gain 2%, share the text.
  *
- * The columns of such a state, each loaded and stored by itself, or two as one word: so no load overlaps a part of the
- * row's last stores, for which it would have to wait.
+ * Each column of such a state is loaded and stored separately, or two as one word, so that no load overlaps part of a
+ * recent store, for which it would have to wait.
  *
  *     byte of the row      8           12          16
  *     squares, q2.13       value and the code of n
@@ -14,7 +14,7 @@
  *     counts, f32          N     P     value
  *     counts, f64          N     P     value
  *
- * Numbers of the type lie in PARTS vectors, doubles in WIDES; q2.13 comes with floats, which lie in one. */
+ * Numbers of the type occupy PARTS vectors, doubles WIDES; q2.13 is used with floats, which occupy one. */
 #define IN_ISA(name)      TYPED(name, ISA)
 #define FUSED_BODY        IN_ISA(FOR)
 #define VECTOR            NAME(reals)
@@ -31,7 +31,7 @@ FUSED_BODY void NAME(load_x)(const double *from, WIDE *x)
         memcpy(&x[h], from + h * CTR_LANES / WIDES, sizeof *x);
 }
 
-/* Eight states to vectors: `half` is n, which is a float, or the counts. */
+/* Eight states to vectors: `half` is n (a float) or the counts. */
 FUSED_BODY void NAME(gather)(uint8_t *const *row, VECTOR *value, halves *half, const bool q13, const bool counts)
 {
 #define HALF_AT(j)    load_half(row[j] + 8)
@@ -55,7 +55,7 @@ FUSED_BODY void NAME(gather)(uint8_t *const *row, VECTOR *value, halves *half, c
 #undef QUARTER_AT
 }
 
-/* The same back, of counts and a value that is not q2.13. */
+/* The reverse, for counts and a value that is not q2.13. */
 FUSED_BODY void NAME(scatter)(uint8_t *const *row, const VECTOR *value, halves half)
 {
     if (sizeof(REAL) == 4) {
@@ -67,14 +67,14 @@ FUSED_BODY void NAME(scatter)(uint8_t *const *row, const VECTOR *value, halves h
     for (size_t j = 0; j < CTR_LANES; j++) {
         const uint32_t own = half[j];
         const REAL wide = value[j * PARTS / CTR_LANES][j % (CTR_LANES / PARTS)];
-        uint8_t *const to = row[j]; /* read once: the compiler must assume that what is stored aliases the pointers */
+        uint8_t *const to = row[j]; /* read once: the compiler must assume that stores alias the pointers */
         memcpy(to + 8, &own, sizeof own);
         memcpy(to + 12, &wide, sizeof wide);
     }
 }
 
-/* States to s->z (the true one), to s->n or the counts, and to s->root; and, if `weighs`, weights to s->w, whose dot
- * product it returns. */
+/* States to s->z (the true z), to s->n or the counts, and to s->root; and, if `weighs`, weights to s->w, returning
+ * their dot product. */
 FUSED_BODY double NAME(fused_forward)(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row,
                                       int64_t k, const bool q13, const bool counts, const bool weighs)
 {
@@ -112,7 +112,7 @@ FUSED_BODY double NAME(fused_forward)(const struct ctr_learning *p, const struct
     return ctr_lanes_total(&all);
 }
 
-/* What does not wait for the gradient: the counts and their roots. */
+/* The part that does not depend on the gradient: the counts and their roots. */
 FUSED_BODY void NAME(fused_count)(const struct ctr_coords *s, int64_t k)
 {
     const struct ctr_more *m = s->more;
@@ -139,7 +139,7 @@ FUSED_BODY void NAME(fused_count)(const struct ctr_coords *s, int64_t k)
     }
 }
 
-/* n of q2.13 with the row's gradients, and its roots; returns the bits of n before they are cut. */
+/* n of q2.13 including the row's gradients, and its roots; returns the bits of n before truncation. */
 FUSED_BODY halves NAME(advance_x8)(const float *from, halves draw, const VECTOR *gi, VECTOR *root)
 {
     lanes_f32 n, g;
@@ -152,7 +152,7 @@ FUSED_BODY halves NAME(advance_x8)(const float *from, halves draw, const VECTOR 
     return own;
 }
 
-/* q2.13 goes by way of scratch: so small, a number is stored from memory in fewer steps than from a vector. */
+/* q2.13 goes through scratch memory: such a small number takes fewer steps to store from memory than from a vector. */
 FUSED_BODY void NAME(fused_update)(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row,
                                    int64_t k, double g, const bool q13, const bool counts)
 {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Halves of hashes, row by row, for draws. Those of rows that lie by column are turned, eight columns at a time: each
- * is read in one go, as the processor expects it of what another thread wrote, and narrowed before it is turned. Worth
- * a twentieth of the time of learners that draw (q2.13, counts). */
+ * Halves of hashes, row by row, for random draws. Rows stored by column are transposed, eight columns at a time: each
+ * is read sequentially, which suits the prefetcher, and narrowed before it is transposed. It saves 5% of the time of
+ * learners that draw (q2.13, counts). */
 #include "common/base/isa.h"
 #include "common/lr/optimizer.h"
 #include "common/lr/transpose_x8.h"
 
 CTR_FAST void ctr_more_hash(struct ctr_more *m, const uint64_t *restrict hash, int64_t k)
 {
-    const int64_t room = ctr_lanes_padded(k + 1); /* the bias too */
+    const int64_t room = ctr_lanes_padded(k + 1); /* includes the bias */
     uint32_t *restrict low = (uint32_t *)(void *)m->bufs[3].data, *restrict high = (uint32_t *)(void *)m->bufs[4].data;
     for (int64_t i = 0; i < k; i++) {
         low[i] = (uint32_t)hash[i];

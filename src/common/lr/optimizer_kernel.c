@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The loops of optimizers, compiled for the instruction sets that help and for double and float; integers and
- * element-wise IEEE operations, so that all agree. */
+ * The loops of optimizers, compiled for several instruction sets and for double and float; they use only integer and
+ * element-wise IEEE operations, so all give the same bits. */
 #include <tgmath.h> /* sqrt, fabs and copysign of either type */
 
 #include "common/lr/lanes.h"
@@ -18,7 +18,7 @@ typedef shorts bits_f32;
 
 /* ---- counts ---- */
 
-/* Counts the event of a row whose weight is not 1; else kernels count it. */
+/* Count the event of a row with a weight other than 1; kernels count the others. */
 static bool count_weighted(const struct ctr_coords *s, int64_t k)
 {
     const struct ctr_event *e = &s->more->event;
@@ -71,7 +71,7 @@ CTR_BODY void shrink_any(const struct ctr_learning *p, const struct ctr_coords *
     }
 }
 
-/* n of 16 bits with the row's gradient, and its root. It is rounded by the draw's lower 15 bits, z by the upper 16. */
+/* n of 16 bits including the row's gradient, and its root. The draw's lower 15 bits round n, its upper 16 round z. */
 CTR_BODY void advance_codes_any(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room, double g)
 {
     float *restrict n = s->n, *restrict next = s->more->next;
@@ -86,7 +86,7 @@ CTR_BODY void advance_codes_any(const struct ctr_learning *p, const struct ctr_c
     }
 }
 
-/* floor(2^13 z + u) with u in [0, 1), of 16 random bits: unbiased, for z comes in units of 2^-29. */
+/* floor(2^13 z + u) with u in [0, 1), from 16 random bits: unbiased, because z is in units of 2^-29. */
 CTR_BODY void round_any(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room)
 {
     const float *restrict z = s->z;
@@ -99,7 +99,7 @@ CTR_BODY void round_any(const struct ctr_learning *p, const struct ctr_coords *s
         float t = z[i] * 0x1p29f;
         low[i] = t > -0x1p31f ? t : -0x1p31f;
     }
-    for (int64_t i = 0; i < room; i++) /* loops of their own: bounds in one loop are branches to the compiler */
+    for (int64_t i = 0; i < room; i++) /* separate loops: gcc compiles bounds within one loop to branches */
         low[i] = low[i] < 0x7fffp16f ? low[i] : 0x7fffp16f;
     for (int64_t i = 0; i < room; i++) {
         q[i] = ((int32_t)low[i] + (int32_t)((bits[i] + draw) >> 16)) >> 16;
@@ -171,7 +171,7 @@ CTR_BODY void round_any(const struct ctr_learning *p, const struct ctr_coords *s
         advance_codes_any(p, s, room, g);                                                                              \
     }
 
-#define WIDTH      4 /* doubles of a vector */
+#define WIDTH      4 /* doubles per vector */
 #define ISA        plain
 #define ATTRIBUTES CTR_FAST
 #include "common/lr/optimizer_types.h"
@@ -222,7 +222,7 @@ uint16_t ctr_count_code(uint64_t value)
 
 /* ---- the dot product ---- */
 
-/* Whole lanes, then what is left. */
+/* Whole lanes, then the rest. */
 CTR_BODY double dot_body(const double *w, const double *x, int64_t k, const bool ones)
 {
     double sum[CTR_LANES] = { 0 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One coordinate at a time, as files hold it: a table row to numbers and back, and its weight with the bits of the
- * kernels, whose formulas stand here once more without vectors: tests judge the kernels by them. */
+ * One coordinate at a time, as in files: a table row to numbers and back, and its weight with the bits of the kernels.
+ * Their formulas appear here again without vectors, and tests compare the kernels with them. */
 #include <math.h>
 
 #include "common/lr/optimizer.h"
@@ -27,13 +27,13 @@ static float root32(const struct ctr_learning *l, const struct ctr_event *e, con
                                       : (float)ctr_learning_root(l, (double)n);
 }
 
-/* What eta z is multiplied with to be z. */
+/* The factor that turns eta z into z. */
 static float inverse_rate(const struct ctr_learning *l, const struct ctr_event *e, const struct ctr_state *s)
 {
     return l->rooted ? ((float)l->beta + root32(l, e, s)) * (float)l->inv_alpha : 1;
 }
 
-/* A number of the row: double, float, or the code of n. */
+/* A number in the row: double, float, or the code of n. */
 static double get(const uint8_t *from, uint32_t bytes)
 {
     uint16_t code;
@@ -82,7 +82,7 @@ void ctr_state_read(const struct ctr_learning *l, const struct ctr_event *e, con
 
 void ctr_state_write(const struct ctr_learning *l, const struct ctr_event *e, const struct ctr_state *s, uint8_t *row)
 {
-    struct ctr_state kept = *s; /* with n as the row keeps it: z comes back by that */
+    struct ctr_state kept = *s; /* with n as stored in the row: converting z back uses that */
     if (l->layout.n) {
         put(row + l->layout.n, l->layout.n_bytes, s->n);
         kept.n = get(row + l->layout.n, l->layout.n_bytes);

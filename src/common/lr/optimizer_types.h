@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * optimizer_body.h and optimizer_ftrl.h for double and for float, and optimizer_fused.h where FUSE is defined, of one
- * instruction set. optimizer_kernel.c includes it. */
+ * Instantiates optimizer_body.h and optimizer_ftrl.h, and optimizer_fused.h if FUSE is defined, for double and float
+ * with one instruction set. optimizer_kernel.c includes it. */
 #define TYPE f64
 #include "common/lr/optimizer_body.h"
 #include "common/lr/optimizer_ftrl.h"

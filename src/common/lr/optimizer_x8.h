@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What optimizer_fused.h does with eight coordinates, by instructions where the compiler finds no single ones for its
- * own vectors. Floats and counts of eight fit the vectors of AVX2, doubles those of AVX-512. optimizer_kernel.c
+ * Operations of optimizer_fused.h on eight coordinates, with intrinsics where the compiler finds no single instruction
+ * for its own vectors. Eight floats or counts fit a vector of AVX2, eight doubles one of AVX-512. optimizer_kernel.c
  * includes it. */
 #include <immintrin.h>
 
-/* Compiled into a function of its instruction set, or of a larger one. */
+/* Inlined into functions of the same or a larger instruction set. */
 #define FOR_avx2   CTR_BODY __attribute__((target("avx2")))
 #define FOR_avx512 CTR_BODY __attribute__((target("avx512f,avx512dq,avx512vl")))
 
@@ -87,7 +87,7 @@ FOR_avx2 lanes_f32 roots_f32(lanes_f32 v)
     return (lanes_f32)_mm256_sqrt_ps((__m256)v);
 }
 
-/* Eight doubles behind counts. */
+/* Eight doubles after the counts. */
 #define REAL_AT(j) load_real(row[j] + 12)
 FOR_avx2 void load_reals_avx2(uint8_t *const *row, four *to)
 {
@@ -100,7 +100,7 @@ FOR_avx512 void load_reals_avx512(uint8_t *const *row, lanes *to)
 }
 #undef REAL_AT
 
-/* Eight floats as numbers of the type. */
+/* Convert eight floats to the type. */
 FOR_avx2 void of_floats_f32(lanes_f32 v, lanes_f32 *to)
 {
     *to = v;
@@ -159,7 +159,7 @@ FOR_avx512 void gradients_f64_avx512(double g, const lanes *x, lanes *to)
 
 /* ---- draws ---- */
 
-/* Of keys in one event, see struct ctr_event. */
+/* For keys in one event, see struct ctr_event. */
 FOR_avx2 halves draw_x8(const uint32_t *hash, uint32_t draw)
 {
     halves x;
@@ -167,7 +167,7 @@ FOR_avx2 halves draw_x8(const uint32_t *hash, uint32_t draw)
     return x + draw;
 }
 
-/* Counts of one event more where x is not 0, as advance_counts has them. */
+/* Counts after one more event where x is not 0, as in advance_counts. */
 FOR_avx2 halves count_x8_avx2(halves count, halves draw, uint32_t shift, const four *x)
 {
     const halves own = count >> shift & 0xffff, below = ~(~(halves){ 0 } << (own >> CTR_COUNT_BITS));
@@ -185,7 +185,7 @@ FOR_avx512 halves count_x8_avx512(halves count, halves draw, uint32_t shift, con
     return (halves)_mm256_mask_add_epi32((__m256i)count, hit, (__m256i)count, _mm256_set1_epi32(1 << shift));
 }
 
-/* Roots of PN/(N+P), as ctr_count_mean has it. */
+/* Roots of PN/(N+P), as in ctr_count_mean. */
 FOR_avx2 lanes_f32 roots_of_counts(halves count)
 {
     const halves codes[2] = { count & 0xffff, count >> 16 };
@@ -198,7 +198,7 @@ FOR_avx2 lanes_f32 roots_of_counts(halves count)
     return roots_f32(seen[0] * seen[1] / (lanes_f32)_mm256_max_ps((__m256)sum, _mm256_set1_ps(1)));
 }
 
-/* round_any; clips gets -1 for each that is cut off. What returns has q in its upper half. */
+/* round_any; clips gets -1 for each clipped value. The result has q in its upper half. */
 FOR_avx2 halves round_x8(lanes_f32 z, halves draw, shorts *clips)
 {
     const __m256 least = _mm256_set1_ps(-0x1p31f), most = _mm256_set1_ps(0x7fffp16f);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * root_x8: square roots of eight doubles, correctly rounded, by multiplications: processors that have one slow unit
- * for roots and divisions get on with both when every other root is made so. Worth a tenth of the time of 16 variants.
+ * root_x8: square roots of eight doubles, correctly rounded, by multiplications: a processor with one slow unit for
+ * roots and divisions uses both at once if every other root is computed this way. It saves 10% of the time with 16
+ * variants.
  *
- * Of y = (1 + e) / sqrt(a) with |e| < 2^-14, which the processor estimates, a step of Newton's makes g and 2h, which
- * are sqrt(a) and its inverse but for factors of 1 - 1.5 e^2; g + (a - g^2) h is then off by 3.4 e^4, which is less
- * than .43 of an ulp. So one of t, which is that rounded down, and of the next number above it is the rounded root: the
- * upper one if a > t * above (Tuckerman's test), for a and t^2 are multiples of the square of t's ulp. One fused
- * multiplication tells, whatever the estimate was, as long as nothing overflows or becomes subnormal; other numbers
- * take the processor's roots. */
+ * From the processor's estimate y = (1 + e) / sqrt(a) with |e| < 2^-14, a Newton step gives g and 2h, which are sqrt(a)
+ * and its inverse up to factors of 1 - 1.5 e^2; the error of g + (a - g^2) h is then 3.4 e^4, less than .43 ulp. So the
+ * rounded root is either t, that value rounded down, or the next number above: the latter if a > t * above (Tuckerman's
+ * test), because a and t^2 are multiples of the square of t's ulp. One fused multiplication decides it for any
+ * estimate, as long as nothing overflows or becomes subnormal; other numbers use the processor's roots. */
 #ifndef CTR_ROOT_X8_H
 #define CTR_ROOT_X8_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * transpose_x8: eight columns of 32-bit numbers to eight rows, by vectors. Column by column, each number touches a line
- * of its own: finding keys takes a twelfth more. */
+ * transpose_x8: transposes eight columns of 32-bit numbers to eight rows, with vectors. Column by column, each number
+ * would touch another cache line: finding keys would take 8% longer. */
 #ifndef CTR_TRANSPOSE_X8_H
 #define CTR_TRANSPOSE_X8_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lr_shared_value.h: the step of variants that share one value a coordinate. See lr_shared_value.c. */
+ * lr_shared_value.h: the learning step of variants that share one value per coordinate. See lr_shared_value.c. */
 #ifndef CTR_LR_SHARED_VALUE_H
 #define CTR_LR_SHARED_VALUE_H
 
@@ -9,22 +9,22 @@
 
 typedef double ctr_shared_value_lanes __attribute__((vector_size(CTR_LANES * sizeof(double)))); /* of variants */
 
-/* Tables that follow each other, and that the same variants have, are one class. */
+/* Consecutive tables with the same variants form a class. */
 struct ctr_shared_value_step {
     int n;              /* variants */
-    int groups;         /* vectors of them, an even number */
-    int tables;         /* the bias comes after the last */
+    int groups;         /* vectors of variants, an even number */
+    int tables;         /* the bias follows the last */
     uint16_t *class_of; /* by table */
     int classes;
-    uint64_t *has; /* by class: a bit field of variants, `words` long */
+    uint64_t *has; /* by class: bit set of variants, `words` long */
     size_t words;
     ctr_shared_value_lanes *mask; /* the same as 0 and 1: by class, then by groups */
     double *share;                /* by class: 1 / variants that have it, or 0 */
-    /* Of a row: */
+    /* For the current row: */
     struct ctr_buf product, class;          /* by coordinate: w x */
-    ctr_shared_value_lanes *sum, *gradient; /* by variant; behind the last one 0 */
-    double *mean;                           /* by class: of the gradients */
-    int64_t *mean_of;                       /* by class: the row that it is of */
+    ctr_shared_value_lanes *sum, *gradient; /* by variant; 0 past the last one */
+    double *mean;                           /* by class: mean of the gradients */
+    int64_t *mean_of;                       /* by class: the row of that mean */
     int64_t rows;
     ctr_sigmoids *sigmoids;
     const struct ctr_shared_value_kernel *kernel;
@@ -40,7 +40,7 @@ static inline bool ctr_shared_value_has(const struct ctr_shared_value_step *q, i
     return q->has[q->class_of[table] * q->words + (size_t)variant / 64] >> variant % 64 & 1;
 }
 
-/* struct lr's each_row, whose each_ctx is a struct ctr_shared_value_step. */
+/* An each_row of struct lr, whose each_ctx is a struct ctr_shared_value_step. */
 int ctr_shared_value_learn(struct lr *m, const struct ctr_rows *r, int64_t i, const struct ctr_coords *s,
                            uint8_t *const *row, int64_t k, double *score, struct ctr_err *err) CTR_MUST;
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sums over the variants that have a coordinate. lr_shared_value_row.c includes this text once an instruction set, with
- * NAME, ATTRIBUTES and WIDTH, the doubles of a vector, defined. */
+ * Sums over the variants that have a coordinate. lr_shared_value_row.c includes this text once per instruction set,
+ * with NAME, ATTRIBUTES and WIDTH (doubles per vector) defined. */
 typedef double NAME(vector) __attribute__((vector_size(WIDTH * sizeof(double))));
 
-/* Two vectors of eight variants at a time stay in registers, and neither waits for the other. */
+/* Two independent vectors of eight variants at a time stay in registers. */
 ATTRIBUTES static void NAME(sums)(const struct ctr_shared_value_step *q, const double *product, const uint16_t *class,
                                   int64_t k)
 {
@@ -20,7 +20,7 @@ ATTRIBUTES static void NAME(sums)(const struct ctr_shared_value_step *q, const d
     }
 }
 
-/* The means of a row are made once a class. */
+/* Compute each mean of a row once per class. */
 ATTRIBUTES static void NAME(means)(const struct ctr_shared_value_step *q, const uint16_t *class, int64_t k, double *x)
 {
     enum { PARTS = CTR_LANES / WIDTH };

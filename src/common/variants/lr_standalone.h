@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lr_standalone.h: models that learned together are saved as if each had learned alone. They have their keys in the
- * tables of one lr, and share the order of these, which is made once for all files; it is good until more keys come,
- * and costs memory. */
+ * lr_standalone.h: saves models that were trained together as if each had been trained alone. Their keys are in the
+ * tables of one lr; all files share the sorted order of the keys, computed once. It is valid until keys are added, and
+ * takes memory. */
 #ifndef CTR_LR_STANDALONE_H
 #define CTR_LR_STANDALONE_H
 
@@ -17,7 +17,7 @@ struct ctr_lr_orders {
     struct ctr_lr_order *of; /* by table */
     int tables;
 };
-/* For so many tables from now on; forgets all. */
+/* Prepare for so many tables; discards existing orders. */
 int ctr_lr_orders_init(struct ctr_lr_orders *o, int tables, struct ctr_err *err) CTR_MUST;
 void ctr_lr_orders_free(struct ctr_lr_orders *o);
 void ctr_lr_orders_forget(struct ctr_lr_orders *o);
@@ -28,14 +28,15 @@ static inline struct ctr_sparse_numbered *ctr_lr_order_of(const struct ctr_lr_or
     return (struct ctr_sparse_numbered *)(void *)place->data;
 }
 
-/* What else files share of a table, made when its order is; several tables at once. Numbers may be changed. */
+/* Callback that computes other shared data of a table along with its order; runs for several tables at once. It may
+ * change the numbers. */
 typedef int ctr_lr_ordered(void *ctx, int table, struct ctr_sparse_numbered *place, uint64_t n, struct ctr_err *err);
-/* The orders that are not there yet, of the tables of `keys`, by the threads of a pool (NULL: one). */
+/* Compute missing orders for the tables of `keys`, with the threads of a pool (NULL: one). */
 int ctr_lr_orders_make(struct ctr_lr_orders *o, struct lr *keys, struct ctr_pool *pool, ctr_lr_ordered *ordered,
                        void *ctx, struct ctr_err *err) CTR_MUST;
 
-/* The learner of variant i alone, without what all share; and ready to be saved: `sorted` is its caller's to fill in
- * for the first `tables` tables, whose rows are as those of `as`. */
+/* Create the learner of variant i without the shared parts; then make it ready to be saved: the caller fills in
+ * `sorted` for the first `tables` tables, whose rows have the layout of `as`. */
 int ctr_lr_standalone_new(const struct ctr_variants *vs, int i, struct lr **one, struct ctr_err *err) CTR_MUST;
 int ctr_lr_standalone_file(const struct ctr_variants *vs, int i, const struct ctr_strs *names,
                            const struct ctr_learning *as, struct lr **one, struct ctr_err *err) CTR_MUST;

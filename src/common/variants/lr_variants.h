@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lr_variants.h: what the files of lr's variants share: lr_variants.c, the learner; lr_variants_bind.c, where states
- * lie; lr_variants_file.c, models and checkpoints. */
+ * lr_variants.h: internal to lr's variants: lr_variants.c, the learner; lr_variants_bind.c, the layout of states;
+ * lr_variants_file.c, models and checkpoints. */
 #ifndef CTR_LR_VARIANTS_H
 #define CTR_LR_VARIANTS_H
 
@@ -11,77 +11,77 @@
 
 #define CTR_LR_NONE INT32_MIN
 
-/* A table of features, shared by all variants that learn it. A row of states is: `fixed` bytes, the same in all tables,
- * of learners with counts and of those that are not the default one; then those of the eights that
- * have this table; then the states of the other variants that have it. Row 0 is that of keys that are refused. */
+/* A table of features, shared by all variants that learn it. A row of states has: `fixed` bytes, the same in all
+ * tables, for learners with counts and learners other than the default one; then the states of the groups of eight (x8)
+ * that have this table; then the states of the other variants that have it. Row 0 belongs to refused keys. */
 struct shared_table {
-    /* By variant: where in a row of states is what its kernels take for a table row; CTR_LR_NONE: it has none. */
+    /* By variant: offset in a row of states of the table row for its kernels; CTR_LR_NONE: none. */
     int32_t *at;
-    bool *takes;                    /* by variant: it learns from this table; one that it was only loaded with rests */
-    uint32_t x8_end_bytes;          /* of a row of states: those of single variants begin */
-    int32_t *x8_at;                 /* by eight: where in a row of states its own are */
-    bool *x8_idle;                  /* by eight: none of its variants takes this table */
-    uint64_t *x8_mask;              /* by eight and lane: all bits, if that takes it */
-    struct ctr_lr_digested *digest; /* by variant of an eight, while models are saved */
+    bool *takes;                    /* by variant: it learns this table; false for a table that it only loaded */
+    uint32_t x8_end_bytes;          /* offset in a row of states where single variants begin */
+    int32_t *x8_at;                 /* by x8: offset of its states in a row of states */
+    bool *x8_idle;                  /* by x8: none of its variants learns this table */
+    uint64_t *x8_mask;              /* by x8 and lane: all bits set if that lane learns it */
+    struct ctr_lr_digested *digest; /* by variant of an x8, while models are saved */
 };
 
-/* Eight variants by the default optimizer, or a few less, that one kernel takes through a row together. */
+/* Up to eight variants of the default optimizer, which one kernel processes together. */
 struct x8 {
     int variant[CTR_X8]; /* by lane; -1: the lane is empty */
     int n;
     enum ctr_precision precision;
     struct ctr_x8_params params;
-    uint32_t bytes;  /* of their states of a key */
-    bool aligned;    /* all take the same tables, so that a row's coordinates have the same numbers in all */
-    bool everywhere; /* it takes every table, and lies at the same place in all */
+    uint32_t bytes;  /* of their states of one key */
+    bool aligned;    /* all learn the same tables, so a row's coordinates have the same numbers in all lanes */
+    bool everywhere; /* it learns every table, at the same offset in all */
     bool masked;     /* not aligned, or a lane is empty or has no bias */
-    bool weighted;   /* some have weights of their own */
+    bool weighted;   /* some variants have their own weights */
     uint64_t bias_mask[CTR_X8];
-    uint8_t *bias; /* their states of it */
+    uint8_t *bias; /* their states of the bias */
 };
 
-/* Where the states of a table lie, while a block lasts. */
+/* Location of a table's states, valid for a block. */
 struct ctr_lr_spot {
     uint8_t *states; /* row 0 */
-    uint64_t bytes;  /* of a row; 0: no variant has the table */
+    uint64_t bytes;  /* per row; 0: no variant has the table */
 };
 
-/* A row as an eight has it: its coordinates, the bias the last. */
+/* A row as an x8 processes it: its coordinates, the bias last. */
 struct ctr_lr_x8_row {
     uint8_t **state;
     const uint64_t **mask;
     double *x;
     int64_t k;
-    int64_t ones; /* of x */
+    int64_t ones; /* number of ones in x */
 };
 
-/* Some variants, which one thread takes through a block: eights, and numbers of q->scalar. */
+/* A set of variants that one thread processes: x8s, and indices into q->scalar. */
 struct group {
     int x8_from, x8_end;
     int from, end;
-    int batch; /* single variants that predict together, before they learn */
-    /* Scratch of each of them, `room` long: coordinates, and where they lie. */
+    int batch; /* number of single variants that predict together before they learn */
+    /* Scratch memory for each of them, `room` long: coordinates, and their locations. */
     struct ctr_buf z, n, w, root, x, slot, hash;
     int64_t room;
-    struct ctr_buf k, ones, dot; /* by variant: coordinates; x holds so many ones, then zeros, or -1; dot product */
-    /* Of eights: each one's row and the next ones in turn; scratch; the coordinates of one lane. */
+    struct ctr_buf k, ones, dot; /* by variant: coordinates; number of ones in x before the zeros, or -1; dot product */
+    /* For x8s: the current and next rows of each; scratch memory; the coordinates of one lane. */
     struct ctr_buf x8_rows, x8_room;
-    double *x8_w, *x8_root; /* of some eights, x8_numbers each */
+    double *x8_w, *x8_root; /* for some x8s, x8_numbers each */
     size_t x8_numbers;
     int32_t *lane_at;
     struct ctr_err err;
-    int64_t failed_row; /* of the block */
+    int64_t failed_row; /* within the block */
     _Alignas(64) char padding;
 };
 
 struct variant {
-    struct lr *one;        /* options, events; its tables stay empty, and its layout is that of rows of states */
-    struct lr *loaded;     /* read from a file and not yet in the shared tables, or NULL */
-    uint8_t *bias, *spare; /* rows as its kernels take them; in `rows` or, the bias, with its eight */
+    struct lr *one;        /* options and events; its tables stay empty, and its layout is that of rows of states */
+    struct lr *loaded;     /* read from a file, not yet copied to the shared tables, or NULL */
+    uint8_t *bias, *spare; /* rows as its kernels take them; in `rows` or, for the bias, in its x8 */
     uint8_t *rows;
-    int x8;       /* number of its own, from 1; 0: none */
-    int lane;     /* in that */
-    bool uniform; /* lies at the same place in every table, and has them all */
+    int x8;       /* index of its x8, from 1; 0: none */
+    int lane;     /* within that x8 */
+    bool uniform; /* has every table, at the same offset in all */
 };
 
 struct variant_set {
@@ -89,29 +89,29 @@ struct variant_set {
     struct variant *v;
     int n;
     uint32_t fixed;
-    bool counts; /* some variants share counts of events */
+    bool counts; /* some variants share event counts */
     bool events; /* some need the hashes of rows, or their counts */
     struct x8 *x8;
     int x8_count;
-    int *scalar; /* the variants that are in none; NULL: not bound yet */
+    int *scalar; /* the variants outside x8s; NULL: not bound yet */
     int scalar_count;
     struct shared_table *table;
     int tables;
-    struct ctr_lr_orders orders;  /* of tables, while models are saved */
-    const struct ctr_strs *names; /* of tables, the trainer's */
-    struct lr *find;              /* finds keys, in tables of its own; its `apart` are the rows of states */
+    struct ctr_lr_orders orders;  /* of the tables, while models are saved */
+    const struct ctr_strs *names; /* of tables, owned by the trainer */
+    struct lr *find;              /* finds keys in its own tables; its `state_groups` hold the rows of states */
     ctr_sigmoids *sigmoids;
     const struct ctr_x8_kernel *x8_kernel;
     struct ctr_buf spot;      /* by table: struct ctr_lr_spot */
-    bool one_spot;            /* it is the same of all */
-    struct ctr_worker worker; /* the second of two threads; submit NULL: there is none */
-    struct ctr_pool *pool;    /* more than two share the work here; else NULL */
+    bool one_spot;            /* equal for all tables */
+    struct ctr_worker worker; /* the second of two threads; submit NULL: none */
+    struct ctr_pool *pool;    /* for more than two threads; else NULL */
     struct group *group;
     int groups;
-    /* of the block */
+    /* of the current block */
     const struct ctr_rows *r;
     int64_t from, end;
-    const uint32_t *number; /* by entry: of rows of states */
+    const uint32_t *number; /* by entry: row number in the states */
     double *score;
 };
 
@@ -123,7 +123,7 @@ int64_t ctr_lr_variants_memory(const void *learner);
 
 /* ---- lr_variants_bind.c ---- */
 
-/* The columns of a state: byte offsets in a row of one layout and in one of another. */
+/* A map of the columns of a state: byte offsets in rows of two layouts. */
 enum { CTR_LR_PIECES = 4 };
 struct ctr_lr_piece {
     uint32_t from, to, bytes;
@@ -136,16 +136,16 @@ static inline void ctr_lr_move_state(const struct ctr_lr_piece *piece, int n, co
         memcpy(to + piece[i].to, from + piece[i].from, piece[i].bytes);
 }
 
-void ctr_lr_variants_lay_out_fixed(struct variant_set *q); /* the front of every row */
+void ctr_lr_variants_lay_out_fixed(struct variant_set *q); /* the first part of every row */
 int ctr_lr_variants_bind(void *learner, const struct ctr_inputs *in, const struct ctr_strs *names,
                          struct ctr_err *err) CTR_MUST;
 
-/* Of entry e of row i of the block: its table, and its row of states. */
+/* For entry e of row i of the block: its table, and its row of states. */
 static inline int ctr_lr_table_of(const struct ctr_rows *r, int64_t i, int64_t e)
 {
     return r->table[r->transposed ? e - r->start[i] : e];
 }
-/* What a row of the block weighs for variant v. */
+/* The weight of a row of the block for variant v. */
 static inline double ctr_lr_weight_of(const struct variant_set *q, int v, int64_t row)
 {
     const int own = q->vs->v[v].weight;
@@ -159,19 +159,19 @@ static inline uint8_t *ctr_lr_state_of(const struct variant_set *q, int table, i
 
 /* ---- lr_variants_x8.c ---- */
 
-/* Groups the variants, once, by the tables that they take: has[v * tables + t]. */
+/* Group the variants, once, by the tables that they learn: has[v * tables + t]. */
 int ctr_lr_x8_make(struct variant_set *q, const bool *has, struct ctr_err *err) CTR_MUST;
 void ctr_lr_x8_free(struct variant_set *q);
-/* Their states of a table begin `bytes` behind the start of a row and end at the return value; t->at of their variants
- * is not CTR_LR_NONE where these have the table. */
+/* Lay out their states of a table from offset `bytes` of a row on; returns the end offset. t->at of their variants must
+ * not be CTR_LR_NONE where they have the table. */
 uint32_t ctr_lr_x8_lay_out(struct variant_set *q, struct shared_table *t, uint32_t bytes);
-/* The variants that take table t, after t->takes was set. */
+/* Set which variants learn table t, after t->takes was set. */
 void ctr_lr_x8_bind(const struct variant_set *q, struct shared_table *t);
 int ctr_lr_x8_scratch(struct group *w, int64_t longest, struct ctr_err *err) CTR_MUST;
-/* The group's eights learn from a row of the block; rows come in order. */
+/* The group's x8s learn a row of the block; call it for rows in order. */
 int ctr_lr_x8_learn(struct variant_set *q, struct group *w, int64_t row) CTR_MUST;
 
-/* The digests of a table, by its keys. */
+/* The digests of a table, from its keys. */
 void ctr_lr_x8_digest(const struct variant_set *q, int table, const struct ctr_sparse_numbered *place, uint64_t n);
 
 /* ---- lr_variants_file.c: of struct ctr_model ---- */
