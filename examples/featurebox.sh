@@ -1,6 +1,6 @@
 #!/bin/sh
 # From raw views to a model in one command ("FeatureBox", Zhao et al., 2022), and the same by the filters of its statements: in
-# pipes, and staged through files as jobs of a cluster do it. OUT= chooses the folder, ROWS= the number of impressions.
+# pipes, and staged through files as jobs of a cluster do it. OUT= chooses the folder, ROWS= the number of impressions; ONLY=views makes nothing but them.
 set -eu
 PLAN=$(cd "$(dirname "$0")" && pwd)/featurebox.plan
 OUT=${OUT:-out/featurebox}
@@ -36,6 +36,7 @@ say "1. The views: $ROWS impressions of a planted world, and basic features of a
     awk -F'\t' -v OFS='\t' 'NR == 1 { print "impression_id", "basic_os", "basic_site"; next } { split($7, s, "."); print $1, $6, s[1] }' \
         logs/impressions.tsv >logs/basic.tsv
 }
+[ "${ONLY-}" != views ] || exit 0
 rm -f seconds.tsv
 
 say '2. One command, from raw text to a model'

@@ -40,9 +40,9 @@ def pixels(begin, end, waits, scale):
 
 
 def colour(p):
-    busy = max(0.0, 1 - p["waiting"] - p["blocked"])
-    mix = [busy * b + p["waiting"] * w + p["blocked"] * k for b, w, k in zip(*(COLOUR[c] for c in ("busy", "waiting", "blocked")))]
-    return "#%02x%02x%02x" % tuple(min(255, round(c / 8) * 8) for c in mix)
+    waiting, blocked = (min(1, round(p[what] * 4) / 4) for what in ("waiting", "blocked"))
+    shares = (max(0.0, 1 - waiting - blocked), waiting, blocked)
+    return "#%02x%02x%02x" % tuple(min(255, round(sum(s * c for s, c in zip(shares, rgb)))) for rgb in zip(*COLOUR.values()))
 
 
 def main():
@@ -50,7 +50,7 @@ def main():
     last = max(e for _, e in ran.values())
     scale, height = WIDTH / last, TOP + ROW * len(ran) + 40
     print(f'<svg xmlns="http://www.w3.org/2000/svg" width="{LEFT + WIDTH + 20}" height="{height}" font-family="sans-serif" font-size="13">')
-    print(f'<rect width="100%" height="100%" fill="white"/>')
+    print('<rect width="100%" height="100%" fill="white"/>')
     for i, (name, c) in enumerate(COLOUR.items()):
         print(f'<rect x="{LEFT + 110 * i}" y="14" width="14" height="14" fill="rgb{c}"/><text x="{LEFT + 110 * i + 20}" y="26">{name}</text>')
     for i, (stage, (begin, end)) in enumerate(ran.items()):
@@ -62,16 +62,14 @@ def main():
             while x < WIDTH and (row[x] and colour(row[x])) == c:
                 x += 1
             if c:
-                print(f'<rect x="{LEFT + first}" y="{y + 3}" width="{x - first}" height="{ROW - 8}" fill="{c}"/>')
-    step = 10 ** len(str(int(last))) / 10
-    while last / step < 4:
-        step /= 2 if str(step).strip("0.").startswith(("1", "5")) and last / step * 2 >= 4 else 2.5
+                print(f'<path d="M{LEFT + first} {y + 3}h{x - first}v{ROW - 8}h-{x - first}z" fill="{c}"/>')
+    step = min((m * 10.0 ** e for e in range(-4, 6) for m in (1, 2, 5)), key=lambda s: abs(last / s - 6))
     y = TOP + ROW * len(ran)
     at = 0.0
     while at <= last:
         print(f'<path d="M{LEFT + at * scale:.1f} {TOP}V{y + 4}" stroke="#999" stroke-width="0.5"/>'
               f'<text x="{LEFT + at * scale:.1f}" y="{y + 20}" text-anchor="middle">{at:g} s</text>')
-        at = round(at + step, 9)
+        at = round(at + step, 6)
     print("</svg>")
 
 

@@ -613,6 +613,20 @@ is '/ of integers is a float, // an integer, both null by 0' "$(ctr-select --add
 ctr-extract --list-ops | awk -F'\t' -f "$CTR_TOP/tests/ops-to-mdoc.awk" >ops.mdoc
 sed -n '/^\.Sh OPERATORS/,/^\.El/p' "$CTR_TOP/man/ctr-plan.5" | sed 1d >page.mdoc
 ok "ctr-plan(5) lists the operators (ctr-extract --list-ops | awk -F'\\t' -f tests/ops-to-mdoc.awk)" diff page.mdoc ops.mdoc
+# Its examples are true: "EXPR is VALUE" behind a colon or at the beginning.
+ctr-extract --list-ops | awk -F'\t' '{
+    s = $3
+    while (match(s, /(: |^)[a-z_0-9]+\([^:;]*(:\/\/[^:;]*)?\) is [^;:]+/)) {
+        e = substr(s, RSTART, RLENGTH); s = substr(s, RSTART + RLENGTH); sub(/^: /, "", e)
+        at = index(e, ") is "); v = substr(e, at + 5)
+        if (v ~ /^\[/) v = substr(v, 1, index(v, "]")); else sub(/, .*/, "", v)
+        print substr(e, 1, at) "\t" v
+    } }' >told.txt
+printf 'x\n1\n' | ctr-import -q -f csv --header -o one.arrows
+while IFS="$(printf '\t')" read -r expr value; do
+    is "an example of ctr-plan(5): $expr" "$(ctr-select --add "y=$expr" --columns y one.arrows | ctr-export -f tsv --no-header | tr -d '"')" "$value"
+done <told.txt
+ok 'there are examples' test "$(wc -l <told.txt)" -ge 18
 # Names of keys that literals are part of: text that a person would write.
 printf 'user,click,x\nu,1,1\n' | ctr-import --format csv --header -o lit.arrows
 cat >lit.plan <<'PLAN'

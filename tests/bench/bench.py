@@ -129,7 +129,8 @@ class Bench:
             wall, cpu, out, err = sh(command)
             return {"wall": wall, "cpu": cpu, "out": out, "err": err}
         args = " ".join("'%s'" % a for a in command)
-        return json.loads(sh(f"{self.python} {HERE}/peers.py {args}")[2].splitlines()[-1])
+        wall, _, out, _ = sh(f"{self.python} {HERE}/peers.py {args}")
+        return {"whole": wall, **json.loads(out.splitlines()[-1])}
 
     def medians(self, commands, runs=None):
         """Commands in turn, `runs` times each: the medians of wall and cpu, and the last of what they said."""
@@ -442,31 +443,54 @@ class Bench:
             self.compare(f"extract, 39 features, -j {j}", f"ctr-extract -q -j {j} {plan} {f} >/dev/null", rate=(1, "M rows/s"),
                          goal="2 M rows/s" if j == 1 else "", limit="77-99 ns a row by hand (AVX-512)" if j == 1 else "")
 
+    def views(self, n):
+        """The folder of n impressions with their views, and the views as arguments (examples/featurebox.sh)."""
+        d = os.path.abspath(f"{self.dir}/featurebox-{n}")
+        self.made(f"{d}.made", f"OUT={d} ROWS={n} ONLY=views {self.featurebox_script} && touch {{out}}")
+        logs = f"{d}/logs"
+        return d, f"impressions={logs}/impressions.tsv clicks={logs}/clicks.tsv users={logs}/users.tsv ads={logs}/ads.jsonl basic={logs}/basic.tsv"
+
+    featurebox_script = os.path.join(HERE, "../../examples/featurebox.sh")
+
     def featurebox(self):
         """Views to a model: one command, the filters in pipes, and staged by files (examples/featurebox.sh has the commands)."""
         n = int(os.environ.get("CTR_BENCH_ROWS", 200000 if self.a.quick else 1000000))  # 80 million are 10 GB of text
-        d = os.path.abspath(f"{self.dir}/featurebox-{n}")
-        script = os.path.join(HERE, "../../examples/featurebox.sh")
-        seconds = {}
+        d, views = self.views(n)
+        found = {}
         for _ in range(self.runs):
-            out = sh(f"OUT={d} ROWS={n} {script}")[2].splitlines()
+            out = sh(f"OUT={d} ROWS={n} {self.featurebox_script}")[2].splitlines()
             assert out[-1] == "models that differ: 0", out[-1]
             for line in out[-8:]:
                 f = line.split("\t")
-                seconds.setdefault(f[0], []).append(float(f[1]) if len(f) > 1 else 0)
-        m = {k: statistics.median(v) for k, v in seconds.items()}
-        kept = {"staged": f"{m['intermediate'] / 1e6:.0f} MB between stages", "text": f"{m['intermediate, gzip'] / 1e6:.0f} MB between stages"}
+                if len(f) > 1:
+                    found.setdefault(f[0], []).append([float(x) for x in f[1:]])
+        m = {k: [statistics.median(x) for x in zip(*v)] for k, v in found.items()}
+        cell = lambda k: f"{m[k][0]:.2f} s ({m[k][2]:.2f}), {m[k][3]:.0f} MB read, {m[k][4]:.0f} written"
+        kept = {"staged": f"{m['intermediate'][0] / 1e6:.0f} MB between stages", "text": f"{m['intermediate, gzip'][0] / 1e6:.0f} MB between stages"}
         for k, what, goal in (("text", "staged, gzip-compressed text", "5"), ("staged", "staged, streams", ""), ("pipe", "filters in pipes", "1.2")):
             self.row(f"views to a model in one command, {n / 1e6:g}M rows" if k == "text" else "",
-                     f"{m['fused']:.2f} s, {n / m['fused'] / 1e3:.0f} k rows/s" if k == "text" else "", f"{what} {m[k]:.2f} s",
-                     f"{m[k] / m['fused']:.1f}", goal, kept.get(k, ""))
-        logs = f"{d}/logs"
-        views = f"impressions={logs}/impressions.tsv clicks={logs}/clicks.tsv users={logs}/users.tsv ads={logs}/ads.jsonl basic={logs}/basic.tsv"
-        extract = f"ctr-extract -q -j 2 {d}/featurebox.plan {views}"
-        _, found = self.compare(f"views to features, {n / 1e6:g}M rows, -j 2", f"{extract} >/dev/null",
-                                [("DuckDB", "duckdb", self.peer("duckdb_featurebox", logs)), ("Polars", "polars", self.peer("polars_featurebox", logs)),
-                                 ("Spark", "pyspark", self.peer("spark_featurebox", logs))],
-                                "1, aim 3", "", (n / 1e6, "M rows/s"))
+                     f"{cell('fused')}, {n / m['fused'][0] / 1e3:.0f} k rows/s" if k == "text" else "", f"{what} {cell(k)}",
+                     f"{m[k][0] / m['fused'][0]:.1f} ({m[k][2] / m['fused'][2]:.1f})", goal, kept.get(k, ""))
+        if self.have.get("pyspark"):
+            spark = self.once(self.peer("spark_staged", f"{d}/logs", f"{d}/spark"))
+            self.row("", "", f"Spark, three jobs to features {spark['wall']:.2f} s, no training", f"{spark['wall'] / m['fused'][0]:.1f}", "5")
+            shutil.rmtree(f"{d}/spark")
+        for size in sorted({10000, n}):
+            self.extraction(size)
+
+    def extraction(self, n):
+        """Views to features alone. What prepares: of ours --explain, which opens the views and makes the plan; of the peers the start."""
+        d, views = self.views(n)
+        plan = os.path.join(HERE, "../../examples/featurebox.plan")
+        extract = f"ctr-extract -q -j 2 {plan} {views}"
+        prepare, = self.medians([f"ctr-extract --explain {plan} {views} >/dev/null"])
+        peers = [("DuckDB", "duckdb", self.peer("duckdb_featurebox", f"{d}/logs")), ("Polars", "polars", self.peer("polars_featurebox", f"{d}/logs"))]
+        ours, found = self.compare(f"views to features, {n / 1e6:g}M rows, -j 2", f"{extract} >/dev/null", peers, "1, aim 3",
+                                   f"{prepare['wall'] * 1e3:.0f} ms of it prepare", (n / 1e6, "M rows/s"))
+        if self.have.get("pyspark") and n <= 2000000:
+            found["Spark"] = m = self.once(self.peer("spark_featurebox", f"{d}/logs"))
+            self.row("", "", f"Spark {self.cell(m)}, second pass", f"{m['wall'] / ours['wall']:.1f}")
+        self.row("", "", ", ".join(f"{k} {p['whole'] - p['wall']:.1f} s" for k, p in found.items()) + " to start, not in these")
         rows, clicked, words = (int(x) for x in sh(f"{extract} | ctr-select -q --add 'n=length(word)' --columns clicked,n | "
                                                    "ctr-export -q -f csv --no-header | awk -F, '{ c += $1; w += $2 } END { print NR, c, w }'")[2].split())
         for p in found.values():

@@ -171,31 +171,59 @@ def polars_featurebox(folder):
     report(c, rows=t.height, clicked=int(t["clicked"].sum()), words=int(t["word"].list.len().sum()))
 
 
-def spark_featurebox(folder):
-    """Apache Spark in local mode with two cores: the second pass of a session, as the first one compiles. The result is written to no file."""
+def spark_session():
+    """Apache Spark in local mode with two cores."""
     from pyspark.sql import SparkSession
     spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "4") \
         .config("spark.driver.memory", "3g").config("spark.sql.session.timeZone", "UTC").getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    tsv = dict(sep="\t", header=True, inferSchema=True, quote="")
-    for _ in range(2):
-        with clock() as c:
-            for view in ("impressions", "clicks", "users", "basic"):
-                spark.read.csv(f"{folder}/{view}.tsv", **tsv).createOrReplaceTempView(view)
-            spark.read.json(f"{folder}/ads.jsonl").createOrReplaceTempView("ads")
-            t = spark.sql(SPARK)
-            t.write.format("noop").mode("overwrite").save()  # every column of every row
+    return spark
+
+
+def spark_views(spark, folder):
+    for view in ("impressions", "clicks", "users", "basic"):
+        spark.read.csv(f"{folder}/{view}.tsv", sep="\t", header=True, inferSchema=True, quote="").createOrReplaceTempView(view)
+    spark.read.json(f"{folder}/ads.jsonl").createOrReplaceTempView("ads")
+
+
+def spark_found(t):
     n = t.selectExpr("count(*) n", "sum(int(clicked)) c", "sum(size(word)) w").collect()[0]
-    report(c, rows=n.n, clicked=n.c, words=n.w)
+    return {"rows": n.n, "clicked": n.c, "words": n.w}
+
+
+def spark_featurebox(folder, passes="2"):
+    """The last pass of a session, as the first one compiles. The result is written to no file."""
+    spark = spark_session()
+    for _ in range(int(passes)):
+        with clock() as c:
+            spark_views(spark, folder)
+            t = spark.sql(SPARK_CLICKS + ", " + SPARK_TABLE.format(i="i") + SPARK_FEATURES)
+            t.write.format("noop").mode("overwrite").save()  # every column of every row
+    report(c, **spark_found(t))
     spark.stop()
 
 
-SPARK = r"""
-with t as (select i.*, c.click_time is not null as clicked, u.gender, u.age, u.city, u.interests, a.campaign_id, a.title, a.category,
-    a.creative.format as format, a.price, b.basic_os, b.basic_site, regexp_extract_all(lower(a.title), '([a-z0-9]+)', 1) as w, split(u.interests, ',') as likes
-    from impressions i left join clicks c on i.impression_id = c.impression_id left join users u on i.user_id = u.user_id
-    left join ads a on i.ad_id = a.ad_id left join basic b on i.impression_id = b.impression_id
-    where i.position >= 0 and i.user_id is not null)
+def spark_staged(folder, out):
+    """The same as three jobs, as a cluster runs them: each writes Parquet files, which the next one reads. One pass of a session."""
+    spark = spark_session()
+    with clock() as c:
+        spark_views(spark, folder)
+        spark.sql(SPARK_CLICKS + " select * from i").write.mode("overwrite").parquet(f"{out}/clicks")
+        spark.read.parquet(f"{out}/clicks").createOrReplaceTempView("stage1")
+        spark.sql("with " + SPARK_TABLE.format(i="stage1") + " select * from t").write.mode("overwrite").parquet(f"{out}/table")
+        spark.read.parquet(f"{out}/table").createOrReplaceTempView("t")
+        spark.sql(SPARK_FEATURES).write.mode("overwrite").parquet(f"{out}/features")
+    report(c, **spark_found(spark.read.parquet(f"{out}/features")))
+    spark.stop()
+
+
+SPARK_CLICKS = """with i as (select i.*, c.click_time is not null as clicked from impressions i left join clicks c on i.impression_id = c.impression_id
+    where i.position >= 0 and i.user_id is not null)"""
+SPARK_TABLE = r"""t as (select i.*, u.gender, u.age, u.city, u.interests, a.campaign_id, a.title, a.category, a.creative.format as format, a.price,
+    b.basic_os, b.basic_site, regexp_extract_all(lower(a.title), '([a-z0-9]+)', 1) as w, split(u.interests, ',') as likes
+    from {i} i left join users u on i.user_id = u.user_id
+    left join ads a on i.ad_id = a.ad_id left join basic b on i.impression_id = b.impression_id)"""
+SPARK_FEATURES = r"""
 select impression_id, time, clicked, xxhash64(user_id) user, xxhash64(ad_id) ad, xxhash64(campaign_id) campaign, xxhash64(city) city, xxhash64(gender) gender,
     xxhash64(int(age >= 18) + int(age >= 25) + int(age >= 35) + int(age >= 45) + int(age >= 55) + int(age >= 65)) age,
     xxhash64(category) category, transform(likes, x -> xxhash64(x)) interest, xxhash64(position) position, xxhash64(format) format,

@@ -52,8 +52,8 @@ struct flow {
     int links;
     bool threads, regular; /* regular: all views can be opened again */
     struct ctr_batch_source source;
-    int64_t start_ns;
-    bool whole; /* the end was seen */
+    int64_t start_ns, opened_ns; /* when it was begun to open the views; when all sides that joins hold were read */
+    bool whole;                  /* the end was seen */
 };
 
 static void CTR_PRINTF(3, 4) say(const struct flow *f, void (*to)(void *ctx, const char *text), const char *fmt, ...)
@@ -516,11 +516,13 @@ static void tell_stage(const struct flow *f, int link, const char *name, int64_t
 
 static void tell_times(const struct flow *f)
 {
+    say(f, f->o.debug, "views opened, and the sides that joins hold read, in %.3f s",
+        (double)(f->opened_ns - f->start_ns) / 1e9);
     for (int i = 0; i < f->links; i++)
         tell_stage(f, i, f->link[i].name, f->link[i].times.ran_ns, f->link[i].times.blocked_ns);
     if (!f->links)
         return;
-    const int64_t all_ns = ctr_clock_ns() - f->start_ns;
+    const int64_t all_ns = ctr_clock_ns() - f->opened_ns;
     const struct ctr_stage_times *last = f->o.last_times;
     tell_stage(f, -1, f->o.last ? f->o.last : "extract", last ? last->ran_ns : all_ns, last ? last->blocked_ns : 0);
     if (last)
@@ -544,7 +546,7 @@ static void tell_waits(const struct flow *f, const char *stage, const char *what
 /* `out`: the link behind the stage; NULL: it is the last one, and ends now. */
 static void tell_line(const struct flow *f, int link, const char *stage, const struct ctr_stage_times *out)
 {
-    const int64_t from_ns = out ? out->start_ns : f->start_ns, to_ns = out ? from_ns + out->ran_ns : ctr_clock_ns();
+    const int64_t from_ns = out ? out->start_ns : f->opened_ns, to_ns = out ? from_ns + out->ran_ns : ctr_clock_ns();
     say(f, f->o.debug, "time line: %s: ran %.6f %.6f", stage, since(f, from_ns), since(f, to_ns));
     for (int i = 0; i < f->links; i++)
         if (f->link[i].behind == link)
@@ -555,12 +557,13 @@ static void tell_line(const struct flow *f, int link, const char *stage, const s
 static void tell_time_line(const struct flow *f)
 {
     const struct ctr_stage_times *last = f->o.last_times;
+    say(f, f->o.debug, "time line: open: ran 0.000000 %.6f", since(f, f->opened_ns));
     for (int i = 0; i < f->links; i++)
         tell_line(f, i, f->link[i].name, &f->link[i].times);
     tell_line(f, -1, f->o.last ? f->o.last : "extract", last);
     if (!last)
         return;
-    say(f, f->o.debug, "time line: %s: ran 0.000000 %.6f", f->o.after, since(f, ctr_clock_ns()));
+    say(f, f->o.debug, "time line: %s: ran %.6f %.6f", f->o.after, since(f, f->opened_ns), since(f, ctr_clock_ns()));
     tell_waits(f, f->o.after, "waiting", last->starved);
 }
 
@@ -672,11 +675,13 @@ int ctr_flow_open(struct ctr_batch_source *s, const struct ctr_plan *plan, const
         rc = keep_waits(o->last_times, err);
     if (!rc)
         rc = make_stages(f, err);
-    if (rc)
+    if (rc) {
         flow_close(f);
-    else
-        *s = (struct ctr_batch_source){ &ops, f };
-    return rc;
+        return rc;
+    }
+    f->opened_ns = ctr_clock_ns();
+    *s = (struct ctr_batch_source){ &ops, f };
+    return 0;
 }
 
 int ctr_flow_inputs(const struct ctr_plan *plan, const struct ctr_flow_views *views, ctr_flow_each_column *each,

@@ -308,8 +308,9 @@ const struct ctr_op ctr_ops_lookup[] = {
       "the column of a keyed file in the row with that key; null where there is none", CTR_OP_COLUMN,
       CTR_VARIANTS({ "t!vt!>i", NULL }), NULL, prepare_lookup, column_lookup },
     { "embedding", "embedding(file: text, list of keys, column: text, pool=\"mean\") -> list of float",
-      "mean, sum or max, position by position, of the vectors that a keyed file has for the items; null where it has "
-      "none",
+      "of the n vectors v that a keyed file has for the items, position by position: mean (v[0] + v[1] + ...) / n, "
+      "sum, "
+      "or max; null where it has none",
       CTR_OP_COLUMN, CTR_VARIANTS({ "t![vt!>[f", NULL }), "pool", prepare_embedding, column_embedding },
     { NULL },
 };
