@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * check: the calls of compute.h. Each looks at the shapes and bounds of its operands, says what does not fit, and calls
- * the back end's slot; so a back end may take them for granted. */
+ * check: the calls of compute.h. Each checks shapes and bounds of its operands, reports what does not fit, and calls
+ * the back end's slot; so back ends need no checks. */
 #include "common/compute/compute_impl.h"
 
 #include <time.h>
@@ -25,7 +25,7 @@ struct check {
     const struct ctr_dev *dev;
     const char *op;
     struct ctr_err *err;
-    int code; /* of the first that does not fit, or 0 */
+    int code; /* of the first operand that does not fit, or 0 */
 };
 
 static void refuse_place(struct check *k, const char *name, const char *why)
@@ -33,7 +33,7 @@ static void refuse_place(struct check *k, const char *name, const char *why)
     k->code = ctr_fail(k->err, CTR_EUSAGE, "%s: operand %s %s", k->op, name, why);
 }
 
-/* Elements [at, at + n) of `size` bytes inside the buffer, and the buffer on this device? */
+/* Are elements [at, at + n) of `size` bytes inside the buffer, and is the buffer on this device? */
 static void check_place(struct check *k, const char *name, const struct ctr_mem *mem, int64_t at, int64_t n, int size)
 {
     if (n == 0)

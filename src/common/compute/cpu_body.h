@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cpu_body: the loops of the CPU back end, compiled once for each instruction set (see cpu.h). An includer has defined
- * ISA (a suffix), LANES, ROWS and VECTORS (of gemm's tile), and, where LANES > 1, VEC, LOAD, STORE, SPLAT and FMA.
- * Loops are over elements that do not depend on each other, so that the compiler may vectorise them without changing a
- * bit; sums have accumulators of double, one a column, and run in the order of the rows. */
+ * cpu_body: the loops of the CPU back end, compiled once for each instruction set (see cpu.h). The includer defines ISA
+ * (a suffix), LANES, ROWS and VECTORS (of gemm's tile), and, if LANES > 1, VEC, LOAD, STORE, SPLAT and FMA. Loops run
+ * over independent elements, so that the compiler may vectorise them without changing a bit; sums have accumulators of
+ * double, one per column, and run in the order of rows. */
 
-/* "GCC ivdep" below: arrays may be the same (in place), but no element depends on another one. */
+/* "GCC ivdep" below: arrays may be identical (in place), but no element depends on another. */
 
 /* ---- gemm: one tile ---- */
 
 #if LANES > 1
 #define UNROLL _Pragma("GCC unroll 8")
-/* The last vector may be cut: it goes through memory of its own. */
+/* The last vector may be partial: it goes through scratch memory. */
 CTR_BODY VEC load_cut(const float *p, int cols)
 {
     float whole[LANES] = { 0 };
@@ -91,7 +91,7 @@ TILE_ROWS(TILE_ROW)
 
 /* ---- activations ---- */
 
-/* y = act(s), s = z + bias; `keep`: s into pre. */
+/* y = act(s), s = z + bias; `keep`: also store s to pre. */
 CTR_BODY void act_row(const struct ctr_act_cols *k, const float *z, float *pre, float *y, int64_t cols,
                       const enum ctr_act_kind kind, const bool biased, const bool keep)
 {
@@ -109,7 +109,7 @@ CTR_BODY void act_row(const struct ctr_act_cols *k, const float *z, float *pre, 
     }
 }
 
-/* DICE by blocks of columns, each of which has its 1 / sqrt(var + eps) taken once. */
+/* DICE by blocks of columns, to compute each 1 / sqrt(var + eps) once. */
 static void act_dice(const struct ctr_act_cols *k, struct ctr_block z, struct ctr_block pre, struct ctr_block y,
                      int64_t rows, int64_t cols)
 {
@@ -199,8 +199,8 @@ CTR_BODY void act_grad_rows(const struct ctr_act_grad_block *b, int64_t rows, in
     memcpy(b->dbias, dbias, (size_t)cols * sizeof *dbias);
 }
 
-/* DICE in two passes: with `batch`, the sums of the first go through the statistics in the second. */
-enum { DICE_RUN = 16 }; /* rows whose terms are added in float before their sum is added in double */
+/* DICE in two passes: with `batch`, the second uses the sums of the first for the gradient of the statistics. */
+enum { DICE_RUN = 16 }; /* rows whose terms are summed in float before the sum is added in double */
 
 CTR_BODY void add_run(double *sum, float *run, int64_t cols)
 {
@@ -310,8 +310,8 @@ CTR_BODY void max_entry(const struct ctr_pool_block *b, int64_t e, float *out)
         out[d] = wins(x * row[d], out[d]) ? x * row[d] : out[d];
 }
 
-/* FM: column 0 of a list whose sums stand in `out`, with the inner products of pairs: each entry's vector with the sum
- * of those before it. */
+/* FM: column 0 of a list whose sums are in `out`: adds the inner products of pairs, each entry's vector with the sum of
+ * the vectors before it. */
 static void add_pairs(const struct ctr_pool_block *b, int64_t first, int64_t end, float *out)
 {
     enum { PART = 64 };
@@ -356,7 +356,7 @@ static void pool(const struct ctr_pool_block *b, int64_t from, int64_t to)
     }
 }
 
-/* Does entry e win at d in its list? */
+/* Does entry e have the maximum of its list in column d? */
 CTR_BODY bool is_largest(const struct ctr_pool_block *b, int64_t e, int64_t first, int64_t end, int64_t d)
 {
     const float v = (b->x ? b->x[e] : 1.0f) * entry_row(b, e)[d];
@@ -481,7 +481,7 @@ static void attend_input_grad(const struct ctr_attend_block *b, int64_t from, in
     }
 }
 
-/* weight · value added to a row's sum. */
+/* Add weight · value to a row's sum. */
 CTR_BODY void add_value(const struct ctr_attend_block *b, const float *weight, int64_t e, float *sum)
 {
     const int64_t width = b->width;
@@ -519,7 +519,7 @@ static void attend(const struct ctr_attend_block *b, int64_t from, int64_t to)
     }
 }
 
-/* Sixteen sums that take turns, then joined by halves: the same bits in vectors of any length. */
+/* Sixteen interleaved sums, then added pairwise: the same bits for any vector length. */
 CTR_BODY float inner_product(const float *x, const float *y, int64_t n)
 {
     float sum[16] = { 0 };
@@ -572,7 +572,7 @@ static void axpby(float a, const float *x, float b, float *y, int64_t n)
             y[i] = a * x[i] + b * y[i];
 }
 
-/* Chains of eight rows run beside each other: one waits for each of its fmaf. */
+/* Eight rows at a time, because a chain waits for each of its fmaf. */
 static void row_dot(struct ctr_block a, struct ctr_block b, int64_t cols, float bias, bool biased, float *y,
                     int64_t rows)
 {
@@ -581,7 +581,7 @@ static void row_dot(struct ctr_block a, struct ctr_block b, int64_t cols, float 
         const float *x[ROWS_AT_ONCE], *z[ROWS_AT_ONCE];
         float sum[ROWS_AT_ONCE] = { 0 };
         n = CTR_MIN(ROWS_AT_ONCE, rows - i);
-        for (int r = 0; r < ROWS_AT_ONCE; r++) { /* past the end the last row again */
+        for (int r = 0; r < ROWS_AT_ONCE; r++) { /* past the end repeat the last row */
             x[r] = a.p + (i + CTR_MIN(r, n - 1)) * a.stride;
             z[r] = b.p + (i + CTR_MIN(r, n - 1)) * b.stride;
         }
@@ -619,8 +619,8 @@ static void cross_grad(const float *x0, const float *z, const float *dy, float *
     }
 }
 
-/* A few elements of all vectors stand side by side, so that the products of one vector with those before it are a loop
- * over neighbours; each sum runs over the elements in order. */
+/* Transposes a few elements of all vectors, so that the products of one vector with the previous ones are a loop over
+ * adjacent elements; each sum runs over the elements in order. */
 static void dots(const float *x, float *out, int64_t fields, int64_t width)
 {
     enum { PART = 8 };

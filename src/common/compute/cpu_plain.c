@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cpu_plain: the loops of cpu_body.h for any processor: fmaf in a loop. It shows what the others must give. */
+ * cpu_plain: the loops of cpu_body.h for any processor: fmaf in a loop. The other versions must give the same
+ * results. */
 #include "common/compute/cpu.h"
 
 #pragma GCC optimize("O3")

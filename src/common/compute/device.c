@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * device: opening one, its memory and the copying queue. What is the same for every back end is here, so that a back
- * end's slots only allocate, copy and compute. */
+ * device: opens devices and manages their memory and the copy queue. It has everything common to the back ends, so that
+ * their slots only allocate, copy and compute. */
 #include "common/compute/compute_impl.h"
 
 #include <stdio.h>

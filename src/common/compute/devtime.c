@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * devtime: where the time of learning goes, for measurements: with $CTR_PROFILE the device is waited for after each
- * operation. See compute.h. */
+ * devtime: profiles learning: with $CTR_PROFILE each operation is waited for. See compute.h. */
 #include <stdlib.h>
 #include <time.h>
 

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * gemm_cpu: C = act(A' B' + bias) on the CPU. C is cut into a grid of blocks, one a task; a block runs over k in pieces
- * that stay in the second-level cache, and over tiles of a few rows and vectors whose sums stay in registers. However
- * it is cut, an element's sum is one chain of fmaf over ascending k: a piece begins with what the piece before it
- * stored, and storing a float does not change it. So bits depend on no size chosen here.
+ * gemm_cpu: C = act(A' B' + bias) on the CPU. C is divided into a grid of blocks, one per task; a block iterates over k
+ * in pieces that stay in the second-level cache, and over tiles of a few rows and vectors whose sums stay in registers.
+ * For any division, an element's sum is one chain of fmaf over ascending k: a piece starts with the value stored by the
+ * previous piece, and storing a float does not change it. So bits do not depend on the sizes chosen here.
  *
- * A' is read where it lies. B' is packed into panels of a tile's width, which stream: once for all tasks, or, where k
- * is long and columns are dense (weight gradients), a piece at a time by the worker that needs it. */
+ * A' is read in place. B' is packed into panels of a tile's width, which are read sequentially: once for all tasks or,
+ * if k is long and columns are dense (weight gradients), a piece at a time by the worker that needs it. */
 #include "common/compute/cpu.h"
 
 enum {
-    K_WHOLE = 1024,        /* k up to which it is not cut */
-    K_PIECE = 256,         /* pieces of a longer one */
+    K_WHOLE = 1024,        /* largest k that is not divided */
+    K_PIECE = 256,         /* pieces of a larger k */
     ROWS_BLOCK = 128,      /* rows of a block, */
-    ROWS_WHOLE = 480,      /* where there are more than these */
-    ROWS_PACK = 40,        /* rows of a block for which a piece of B' is packed; rows of A' that are packed together */
+    ROWS_WHOLE = 480,      /* if there are more rows than this */
+    ROWS_PACK = 40,        /* minimum rows of a block for packing a piece of B'; rows of A' packed together */
     PACK_BYTES = 16 << 20, /* packed B' at a time */
-    BLOCKS_A_THREAD = 4,   /* so that a slow thread does not hold up the rest; */
-    PIECED_A_THREAD = 2,   /* where each block packs what it needs of B', fewer */
+    BLOCKS_A_THREAD = 4,   /* so that a slow thread does not delay the others */
+    PIECED_A_THREAD = 2,   /* fewer if each block packs its own parts of B' */
 };
 
 struct job {
@@ -26,19 +26,19 @@ struct job {
     const struct ctr_cpu_kernels *kernels;
     int64_t m, n, k;
     int64_t a_row, a_k, b_k, b_col;      /* strides of A', B' in elements */
-    struct ctr_mat target;               /* where sums stand before bias and act: pre, or C */
+    struct ctr_mat target;               /* receives the sums before bias and act: pre, or C */
     int64_t width;                       /* columns of a whole tile */
-    int64_t first_panel, panels;         /* of this round */
-    float *packed;                       /* the panels of this round, or NULL: */
-    float *pieces;                       /* a piece of a panel for each worker */
+    int64_t first_panel, panels;         /* of the current round */
+    float *packed;                       /* the panels of the current round, or NULL: */
+    float *pieces;                       /* a piece of a panel per worker */
     int64_t piece;                       /* of k */
-    float *packed_rows;                  /* the same of A' for a block's rows, ROWS_PACK at a time; NULL: as it lies */
+    float *packed_rows;                  /* the same for A' and a block's rows, ROWS_PACK at a time; NULL: in place */
     const struct ctr_dev_act_grad *back; /* or NULL */
     struct ctr_run_sums sums;
-    int64_t rows_unit, panels_block, row_blocks; /* a block: some units of rows, and panels */
+    int64_t rows_unit, panels_block, row_blocks; /* a block: some units of rows, by panels */
 };
 
-/* k rows of B' where its columns are dense: what lies past cols is not used. */
+/* Copy k rows of B' with dense columns: what is past cols is not used. */
 static void copy_panel(const struct job *j, const float *b, int64_t cols, int64_t k, float *out)
 {
     for (int64_t l = 0; l < k; l++)
@@ -58,7 +58,7 @@ static void pack_panel(void *ctx, int64_t task, int worker)
         copy_panel(j, b, cols, j->k, out);
         return;
     }
-    for (int64_t l0 = 0; l0 < j->k; l0 += 16) { /* lines of B stay in the cache for their 16 floats */
+    for (int64_t l0 = 0; l0 < j->k; l0 += 16) { /* cache lines of B are used for all their 16 floats */
         const int64_t l1 = CTR_MIN(l0 + 16, j->k);
         for (int64_t c = 0; c < cols; c++)
             for (int64_t l = l0; l < l1; l++)
@@ -68,12 +68,12 @@ static void pack_panel(void *ctx, int64_t task, int worker)
     }
 }
 
-static int64_t packed_rows_floats(const struct job *j) /* of a worker */
+static int64_t packed_rows_floats(const struct job *j) /* per worker */
 {
     return (CTR_MIN(j->m, ROWS_WHOLE) / ROWS_PACK + 2) * ROWS_PACK * j->piece;
 }
 
-/* B' of one panel for k in [k0, k1), for so many rows: packed, if that is worth while. */
+/* B' of one panel for k in [k0, k1), packed if there are enough rows. */
 static const float *piece_of(const struct job *j, int64_t panel, int64_t rows, int64_t k0, int64_t k1, int worker,
                              int64_t *stride)
 {
@@ -90,8 +90,8 @@ static const float *piece_of(const struct job *j, int64_t panel, int64_t rows, i
     return to;
 }
 
-/* A' of a block's rows for k in [k0, k1). Where its rows lie beside each other, each k is on a page of its own: a piece
- * has more pages than the first level of the TLB. */
+/* Pack A' of a block's rows for k in [k0, k1). If its rows are adjacent in memory, each k is on another page, and a
+ * piece has more pages than the first-level TLB. */
 static void pack_rows(const struct job *j, int64_t row0, int64_t row1, int64_t k0, int64_t k1, int worker)
 {
     const int64_t step = ROWS_PACK * j->piece;
@@ -162,7 +162,8 @@ static void run_block(void *ctx, int64_t task, int worker)
         ctr_cpu_epilogue(j->dev, j->a, row0, row1 - row0, col, cols);
 }
 
-/* Blocks: few, so that operands are read few times, but enough for the threads, and as many for each. */
+/* Divide into blocks: few, so that operands are read few times, but enough for the threads, with equal numbers for
+ * each. */
 static int64_t cut(struct job *j, int threads)
 {
     const int64_t want = threads > 1 ? (int64_t)threads * (j->pieces ? PIECED_A_THREAD : BLOCKS_A_THREAD) : 1;

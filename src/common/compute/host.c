@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * host: memory of the back ends that compute on the host. Large buffers ask for huge pages: 4 KiB ones cost a matrix
- * product some 6%. */
+ * host: memory of the back ends that run on the host. Large buffers request huge pages: with pages of 4 KiB a matrix
+ * product takes about 6% longer. */
 #include "common/compute/compute_impl.h"
 
 #include <stdio.h>
@@ -29,8 +29,8 @@ int ctr_host_sync(struct ctr_dev *dev, struct ctr_err *err)
     return 0;
 }
 
-/* Large buffers are mappings: zero without being written, so that the threads that use a page are the first to touch
- * it. Before the bytes lies where their mapping begins and how long it is. */
+/* Large buffers are mappings: they are zero without being written, so the threads that use a page are the first to
+ * touch it. A header before the bytes has the start and length of the mapping. */
 struct mapping {
     void *base;
     size_t bytes;
@@ -60,7 +60,7 @@ int ctr_host_mem_new(struct ctr_dev *dev, void **p, size_t bytes, struct ctr_err
     *head_of(*p) = (struct mapping){ base, align == HUGE_PAGE ? room : 0 };
 #ifdef MADV_HUGEPAGE
     if (align == HUGE_PAGE)
-        madvise(*p, room - (size_t)((char *)*p - base), MADV_HUGEPAGE); /* a wish: it may be refused */
+        madvise(*p, room - (size_t)((char *)*p - base), MADV_HUGEPAGE); /* only advice */
 #endif
     return 0;
 }

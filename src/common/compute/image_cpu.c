@@ -2,11 +2,11 @@
  *
  * image_cpu: convolution and pooling of images on the CPU.
  *
- * A convolution is a product of a matrix of windows with w, and the matrix is never made. A task has some lines of y of
- * one image. It copies the lines of x below them, with the zeros around, into memory of its worker; there the pixels of
- * a line of a window are one run of size x channels floats, and the windows of neighbours begin stride x channels
- * floats apart. So each line of the window is a product that gemm's tiles run where the lines lie: size pieces of the
- * chain of an element, each beginning with what the piece before it stored, as in gemm_cpu.c. */
+ * A convolution is the product of a matrix of windows with w; the matrix is not stored. A task computes some lines of y
+ * of one image. It copies the needed lines of x, with zero padding, to memory of its worker; there the pixels of a
+ * window's line are one run of size x channels floats, and neighbouring windows start stride x channels floats apart.
+ * So each line of the window is a product that gemm's tiles compute in place: an element's chain has `size` pieces,
+ * each starting with the value stored by the previous piece, as in gemm_cpu.c. */
 #include "common/compute/cpu.h"
 
 enum { PIXELS_A_TASK = 200, TASKS_A_THREAD = 4 };
@@ -15,15 +15,15 @@ struct conv {
     const struct ctr_dev_conv *a;
     const struct ctr_cpu_kernels *kernels;
     int64_t lines, columns;       /* of y */
-    int64_t task_lines, blocks;   /* of y: a task's, tasks an image */
+    int64_t task_lines, blocks;   /* of y: lines per task, tasks per image */
     int64_t panel_cols, panels;   /* of w */
-    int64_t groups, group_panels; /* the panels are shared out to so many tasks */
-    int64_t padded, line_floats;  /* columns of x with the zeros, floats of one line of them */
-    int64_t room_floats;          /* of a worker */
+    int64_t groups, group_panels; /* the panels are divided among so many tasks */
+    int64_t padded, line_floats;  /* columns of x with padding; floats of such a line */
+    int64_t room_floats;          /* per worker */
     float *packed, *room;
 };
 
-/* Panel p of w: rows of panel_cols floats, zeros behind the last column. */
+/* Panel p of w: rows of panel_cols floats, zero past the last column. */
 static void pack_panel(void *ctx, int64_t task, int worker)
 {
     const struct conv *v = ctx;
@@ -38,7 +38,7 @@ static void pack_panel(void *ctx, int64_t task, int worker)
     }
 }
 
-/* The lines of x from `first` on that a task reads. */
+/* Copy the lines of x from `first` on that a task reads. */
 static void copy_lines(const struct conv *v, int64_t image, int64_t first, int64_t n, float *to)
 {
     const struct ctr_dev_conv *a = v->a;
@@ -61,7 +61,7 @@ static void copy_lines(const struct conv *v, int64_t image, int64_t first, int64
     }
 }
 
-/* One panel of one line of the window, for all lines of y of the task. */
+/* Multiply one panel by one line of the window, for all lines of y of the task. */
 static void run_panel(const struct conv *v, int64_t panel, int64_t u, const float *x, float *y, int64_t lines)
 {
     const struct ctr_dev_conv *a = v->a;
@@ -114,7 +114,7 @@ static void run_lines(void *ctx, int64_t task, int worker)
         v->kernels->act(&act, out, (struct ctr_block){ 0 }, out, lines * v->columns, cols);
 }
 
-/* Panels of about the same width, so that no tile is thin; tasks enough for the threads. */
+/* Divide into panels of similar width, so that no tile is narrow, and enough tasks for the threads. */
 static void cut(struct conv *v, int threads)
 {
     const struct ctr_dev_conv *a = v->a;

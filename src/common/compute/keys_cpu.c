@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * keys_cpu: sorting, unique keys, slots of a working set, reductions and AUC on the CPU. Table and sort are its own:
- * they are what the operations `unique` and `sort` mean, without allocation, in the scratch of the device. */
+ * keys_cpu: sorting, unique keys, slots of a cache, reductions and AUC on the CPU. It has its own table and sort,
+ * because they implement the operations `unique` and `sort` without allocation, in the device's scratch memory. */
 #include "common/compute/cpu.h"
 
 /* ---- radix sort: least significant byte first, so it is stable; bytes that are all alike are skipped ---- */
@@ -74,7 +74,7 @@ int ctr_cpu_sort(struct ctr_dev *dev, const struct ctr_dev_sort *a, struct ctr_e
 
 /* ---- unique: a hash table of positions in `unique`, open addressing, at most half full ---- */
 
-enum { AHEAD = 16 }; /* keys whose place is fetched before it is needed */
+enum { AHEAD = 16 }; /* keys between prefetch and use */
 
 static void find_unique(const struct ctr_dev_unique *a, int32_t *table, uint64_t mask)
 {
@@ -97,7 +97,7 @@ static void find_unique(const struct ctr_dev_unique *a, int32_t *table, uint64_t
     *a->count = count;
 }
 
-/* Entries by unique key: counted, summed, then placed in ascending order. */
+/* Group entries by unique key: count, sum, then place in ascending order. */
 static void group_entries(const int32_t *index, int64_t n, int64_t count, int32_t *start, int32_t *item)
 {
     memset(start, 0, (size_t)(count + 1) * sizeof *start);
@@ -106,7 +106,7 @@ static void group_entries(const int32_t *index, int64_t n, int64_t count, int32_
     for (int64_t u = 0; u < count; u++)
         start[u + 1] += start[u];
     for (int64_t e = 0; e < n; e++)
-        item[start[index[e]]++] = (int32_t)e;                 /* start[u] ends where u + 1 starts: … */
+        item[start[index[e]]++] = (int32_t)e;                 /* afterwards start[u] is the start of u + 1 … */
     memmove(start + 1, start, (size_t)count * sizeof *start); /* … so all move up by one */
     start[0] = 0;
 }
@@ -138,7 +138,7 @@ static int64_t set_of(const struct ctr_dev_slots *a, uint64_t key)
     return (int64_t)(ctr_mix64(key) % (uint64_t)(a->key.n / WAYS)) * WAYS;
 }
 
-/* Stamps the keys that are there; returns how many are not. */
+/* Stamp the keys that are present; returns the number of absent ones. */
 static int64_t take_hits(const struct ctr_dev_slots *a)
 {
     const uint64_t *key = ctr_vec_u64(a->key), *want = ctr_vec_u64(a->want);
@@ -225,7 +225,7 @@ static double reduce_row(enum ctr_reduction kind, const float *x, int64_t n, int
     return out;
 }
 
-/* An exponent of ones, plus one, carries into the sign. */
+/* Adding one to an exponent of all ones carries into the sign. */
 static bool all_finite(const float *x, int64_t n)
 {
     enum { LANES = 8 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * onednn: the CPU back end with its matrix product by oneDNN (libdnnl, opened at run time: nothing is linked). Its bits
- * depend on the processor, on shapes and on threads, so it is never chosen unasked. */
+ * onednn: the CPU back end with matrix products by oneDNN (libdnnl, opened at run time, not linked). Its bits depend on
+ * the processor, on shapes and on threads, so it is used only on request. */
 #include "common/compute/cpu.h"
 
 #include <dlfcn.h>
@@ -15,7 +15,7 @@ struct library {
     void *handle;
     sgemm_fn *sgemm;
 };
-static struct library library; /* opened once, never closed: OpenMP's threads stay */
+static struct library library; /* opened once, never closed, because OpenMP's threads stay */
 
 static int open_library(int threads, struct ctr_err *err)
 {
@@ -76,7 +76,7 @@ static int gemm(struct ctr_dev *dev, const struct ctr_dev_gemm *a, struct ctr_er
     return back.z.mem ? ctr_cpu_act_grad(dev, &back, err) : 0;
 }
 
-#define ctr_cpu_gemm gemm /* in the table below alone */
+#define ctr_cpu_gemm gemm /* only in the table below */
 const struct ctr_ops ctr_ops_onednn = {
     .name = "onednn", .open = open_onednn, .close = ctr_cpu_close, CTR_HOST_SLOTS, CTR_DEV_OPS(CTR_CPU_SLOT)
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ops_cpu: the CPU back end's table, and its operations on whole matrices and vectors, cut into tasks. */
+ * ops_cpu: the CPU back end's table, and its operations on whole matrices and vectors, divided into tasks. */
 #include "common/compute/cpu.h"
 
 #include <stdio.h>
@@ -68,7 +68,7 @@ static void run_task(void *ctx, int64_t task, int worker)
     t->run(t, task * t->block, CTR_MIN((task + 1) * t->block, t->n));
 }
 
-/* run(t, from, to) over [0, n), a block at a time. */
+/* run(t, from, to) over [0, n), in blocks. */
 static int spread(struct task *t, struct ctr_dev *dev, const void *a, int64_t n, int64_t block,
                   void (*run)(const struct task *t, int64_t from, int64_t to))
 {
@@ -82,7 +82,7 @@ static int spread(struct task *t, struct ctr_dev *dev, const void *a, int64_t n,
     return 0;
 }
 
-/* Of sums over rows: wide, because rows come from far, and long runs of them come faster. */
+/* Columns per task for sums over rows: wide, because rows are far apart in memory, and long runs load faster. */
 static int64_t cols_a_task(const struct ctr_dev *dev, int64_t cols)
 {
     return CTR_MIN((cols / ctr_pool_threads(dev->pool) + 15) / 16 * 16, CTR_COLS_BLOCK);
@@ -153,7 +153,7 @@ int ctr_cpu_run_sums(struct ctr_dev *dev, struct ctr_run_sums *s, int64_t rows, 
     return 0;
 }
 
-/* One block of act_grad, whose sums are those of run `run`. */
+/* One block of act_grad, which contributes the sums of run `run`. */
 static void act_grad_block(const struct ctr_dev *dev, const struct ctr_dev_act_grad *a, const struct ctr_run_sums *s,
                            int64_t run, int64_t row, int64_t rows, int64_t col, int64_t cols)
 {
@@ -212,7 +212,7 @@ int ctr_cpu_act_grad(struct ctr_dev *dev, const struct ctr_dev_act_grad *a, stru
     int rc = ctr_cpu_run_sums(dev, &s, a->dy.rows, a->dy.cols, err);
     if (rc)
         return rc;
-    if (a->act.kind == CTR_ACT_DICE) { /* its statistics join all rows */
+    if (a->act.kind == CTR_ACT_DICE) { /* its statistics depend on all rows */
         s.runs = CTR_MIN(s.runs, 1);
         rc = spread(&t, dev, a, a->dy.cols, cols_a_task(dev, a->dy.cols), run_dice_grad);
     } else {
@@ -601,7 +601,7 @@ int ctr_cpu_bce(struct ctr_dev *dev, const struct ctr_dev_bce *a, struct ctr_err
     struct ctr_dev_bce b = *a;
     double total = 0;
 
-    if (a->total.mem && !a->loss.mem) { /* the total is a sum of what is stored */
+    if (a->total.mem && !a->loss.mem) { /* the total sums what is stored */
         void *loss;
         int rc = ctr_dev_scratch(dev, 1, (size_t)a->z.n * sizeof(float), &loss, err);
         if (rc)
@@ -630,12 +630,11 @@ int ctr_cpu_opt_dense(struct ctr_dev *dev, const struct ctr_dev_opt_dense *a, st
     return spread(&t, dev, a, a->w.n, CTR_TASK_ELEMENTS, run_opt_dense);
 }
 
-/* Rows are gathered a piece at a time into dense arrays, so that the optimizer's loop runs over whole vectors whatever
- * the width. */
+/* Rows are gathered in pieces into dense arrays, so that the optimizer's loop uses whole vectors for any width. */
 enum { PIECE = 1024 };
 struct piece {
     _Alignas(64) float g[PIECE], squares[PIECE], l2[PIECE], w[PIECE], s1[PIECE], s2[PIECE];
-    float *row[PIECE]; /* of each stretch of `cols` elements */
+    float *row[PIECE]; /* of each run of `cols` elements */
     int64_t cols, stretches;
     bool squared; /* squares are given */
 };

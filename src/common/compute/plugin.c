@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * plugin: finds and opens ctr-cuda.so. No other file refers to the plug-in. */
+ * plugin: finds and opens ctr-cuda.so. No other file refers to it. */
 #include "common/compute/compute_impl.h"
 
 #include <dlfcn.h>
@@ -12,7 +12,7 @@
 
 #define PLUGIN_NAME "ctr-cuda.so"
 
-/* PROGRAM/../lib/ctr/ctr-cuda.so where it exists: as installed, and as it lies in a build folder. */
+/* PROGRAM/../lib/ctr/ctr-cuda.so if it exists: as installed, and as in a build folder. */
 static bool beside_program(char *path, size_t size)
 {
     char program[PATH_MAX];
@@ -58,6 +58,6 @@ int ctr_plugin_open(struct ctr_dev *dev, const char *path, struct ctr_err *err)
 
 void ctr_plugin_close(struct ctr_dev *dev)
 {
-    /* Not unmapped: threads and exit handlers of the driver may still run its code. */
+    /* Stays mapped: threads and exit handlers of the driver may still run its code. */
     dev->plugin = NULL;
 }

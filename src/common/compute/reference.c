@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * reference: every operation as its definition in compute.h reads: scalar loops, accumulators of double, libm, no
- * threads. It judges the other back ends; nothing here is fast, and nothing is shared with them. */
+ * reference: every operation written like its definition in compute.h: scalar loops, accumulators of double, libm, no
+ * threads. The other back ends are tested against it; it is not fast, and shares no code with them. */
 #include "common/compute/compute_impl.h"
 
 #include <math.h>
@@ -75,7 +75,7 @@ static int act(struct ctr_dev *dev, const struct ctr_dev_act *a, struct ctr_err 
     return 0;
 }
 
-/* dy/dz with the statistics held fixed, dy/dalpha, and (DICE) dy/dxhat. */
+/* dy/dz with constant statistics, dy/dalpha, and (DICE) dy/dxhat. */
 struct slope {
     double dz, dalpha, dxhat, xhat;
 };
@@ -121,7 +121,8 @@ static int act_grad(struct ctr_dev *dev, const struct ctr_dev_act_grad *a, struc
         }
         for (int64_t i = 0; i < rows; i++) {
             struct slope s = slope_at(&a->act, a->z.mem ? (double)*at(a->z, i, j) : 0, j);
-            double dy = (double)*at(a->dy, i, j), dz = s.dz != 0 ? dy * s.dz : 0; /* what RELU cuts off, even NaN */
+            double dy = (double)*at(a->dy, i, j),
+                   dz = s.dz != 0 ? dy * s.dz : 0; /* 0 where RELU gives 0, even for NaN */
             if (a->act.kind == CTR_ACT_DICE)
                 dz += (dy * s.dxhat - (a->batch ? (sum + s.xhat * sum_xhat) / (double)rows : 0)) / root;
             *at(a->dz, i, j) = (float)dz;
@@ -145,13 +146,13 @@ static struct span list_at(const struct ctr_lists *l, int64_t s)
     return start ? (struct span){ start[s], start[s + 1] } : (struct span){ s, s + 1 };
 }
 
-/* x · row of entry e, at d. */
+/* x · row of entry e, at column d. */
 static double entry_value(const struct ctr_lists *l, struct ctr_mat rows, int64_t e, int64_t d)
 {
     return f32_or(l->x, e, 1) * (double)*at(rows, ctr_vec_i32(l->index)[e], d);
 }
 
-/* The entry that MAX takes; the list is not empty. */
+/* The entry that MAX selects; the list must not be empty. */
 static int64_t largest(const struct ctr_lists *l, struct ctr_mat rows, struct span list, int64_t d)
 {
     int64_t best = list.from;
@@ -165,7 +166,7 @@ static int64_t largest(const struct ctr_lists *l, struct ctr_mat rows, struct sp
     return best;
 }
 
-/* FM: the inner products of the entries' vectors, which begin at column 1. */
+/* FM: the inner products of all pairs of the entries' vectors, which start at column 1. */
 static double pairs(const struct ctr_lists *l, struct ctr_mat rows, struct span list)
 {
     double sum = 0;
@@ -670,7 +671,7 @@ static int unique(struct ctr_dev *dev, const struct ctr_dev_unique *a, struct ct
     return 0;
 }
 
-/* The slot of a key's set that holds it, or -1; *oldest: the one that it may take, or -1. */
+/* The slot that holds the key in its set, or -1; *oldest: the slot that it may take, or -1. */
 static int64_t find_slot(const struct ctr_dev_slots *a, uint64_t want, int64_t *oldest)
 {
     const uint64_t *key = ctr_vec_u64(a->key);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * upload: what grows on the host, sent to a device with memory of its own through pinned memory and the copying queue,
- * so that a copy runs while the device computes and the host goes on. See compute.h. */
+ * upload: sends data that grow on the host to a device with its own memory, through pinned memory and the copy queue,
+ * so that a copy runs while the device computes and the host continues. See compute.h. */
 #include "common/compute/compute.h"
 
-/* Room for `bytes` of pinned memory behind what is used; where it does not suffice, from its start, when all of it is
- * copied. */
+/* Reserve `bytes` of pinned memory after the used part; if there is not enough, wait for all copies and start over. */
 static int pinned_room(struct ctr_upload *u, struct ctr_dev *dev, size_t bytes, struct ctr_err *err)
 {
     u->used = (u->used + CTR_LINE - 1) / CTR_LINE * CTR_LINE;
@@ -29,7 +28,7 @@ int ctr_upload(struct ctr_upload *u, struct ctr_dev *dev, struct ctr_mem **m, co
                size_t bytes, struct ctr_err *err)
 {
     const size_t before = *m ? ctr_mem_bytes(*m) : 0;
-    const bool fresh = !*m || bytes > before; /* a larger one is a new one */
+    const bool fresh = !*m || bytes > before; /* a larger one is newly allocated */
     int rc = ctr_mem_grow(m, dev, bytes, err);
     sent = fresh ? 0 : sent;
     if (rc || bytes <= sent)

@@ -37,7 +37,7 @@ struct dcnv2 {
     struct layer layer[CTR_MAX_LAYERS];
     int layers;
     bool parallel;
-    int weight, bias; /* parallel: of the last layer, over [x_L | hidden] */
+    int weight, bias; /* parallel: of the last layer, on [x_L | hidden] */
     struct ctr_mem *dy, *dz, *dx0, *dt, *dhidden;
 };
 
@@ -74,7 +74,7 @@ static int dcnv2_declare(struct ctr_deep *d, struct ctr_err *err)
     for (int i = 0; i < d->inputs; i++)
         d->input[i].pooling = ctr_deep_pooling_of(d->p.pooling);
     m->layers = (int)d->p.cross_layers;
-    m->parallel = !strcmp(d->p.structure, "parallel") && d->p.hidden.n; /* without hidden layers both are one */
+    m->parallel = !strcmp(d->p.structure, "parallel") && d->p.hidden.n; /* without hidden layers both are the same */
     for (int l = 0; l < m->layers && !rc; l++)
         rc = declare_layer(d, &m->layer[l], l, err);
     const struct ctr_stack_shape shape = { .prefix = "",
@@ -176,7 +176,7 @@ static int sum_columns(struct ctr_deep *d, struct ctr_mat dz, int bias, struct c
     return ctr_dev_act_grad(d->dev, &sum, err);
 }
 
-/* Of y = x W': dW = dy' x into `dw`, and dy W into `dx`, added where `add` says so. */
+/* Gradients of y = x W': dW = dy' x into `dw`, and dy W into `dx`, accumulated if `add`. */
 static int product_gradients(struct ctr_deep *d, struct ctr_mat dy, struct ctr_mat x, struct ctr_mat w,
                              struct ctr_mat dw, struct ctr_mat dx, bool add, struct ctr_err *err)
 {
@@ -186,7 +186,7 @@ static int product_gradients(struct ctr_deep *d, struct ctr_mat dy, struct ctr_m
     return rc ? rc : ctr_dev_gemm(d->dev, &by_x, err);
 }
 
-/* From dy, the gradient of x_(l+1), that of x_l, in place, and what x_0 gets of this layer, added to dx0. */
+/* From dy, the gradient of x_(l+1), compute that of x_l, in place, and add this layer's contribution for x_0 to dx0. */
 static int layer_gradients(struct ctr_deep *d, struct dcnv2 *m, int l, struct ctr_mat dy, struct ctr_err *err)
 {
     const struct layer *y = &m->layer[l];
@@ -211,7 +211,8 @@ static int layer_gradients(struct ctr_deep *d, struct dcnv2 *m, int l, struct ct
               : product_gradients(d, dt, x, ctr_deep_mat(d, y->down), ctr_deep_mat_grad(d, y->down), dy, true, err);
 }
 
-/* From dlogit: dy, the gradient of x_L; and, parallel, what x_0 gets of the hidden layers, into d->dx. */
+/* From dlogit compute dy, the gradient of x_L; and, for parallel, the hidden layers' contribution for x_0, into
+ * d->dx. */
 static int last_gradients(struct ctr_deep *d, struct dcnv2 *m, struct ctr_mat top, struct ctr_mat dy,
                           struct ctr_err *err)
 {

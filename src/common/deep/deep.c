@@ -32,7 +32,7 @@ static int copy_text(char **to, const char *from, struct ctr_err *err)
     return from ? ctr_strdup(to, from, err) : 0;
 }
 
-/* What a column says of itself. */
+/* Copy the metadata of a column. */
 static int copy_relations(struct ctr_deep_input *to, const char *history_of, const char *group, const char *side,
                           struct ctr_err *err)
 {
@@ -92,8 +92,7 @@ int ctr_deep_inputs(const struct ctr_inputs *in, const struct ctr_strs *tables, 
     return rc;
 }
 
-/* Give the side to the inputs that the list names; an input that stands in the other list is an error, and so is a name
- * of none. */
+/* Set the side of the inputs in the list; an input in both lists and an unknown name are errors. */
 static int name_side(struct ctr_deep_input *list, int n, const char *names, const char *side, bool *named,
                      struct ctr_err *err)
 {
@@ -140,7 +139,7 @@ static void describe(const struct ctr_deep_input *p, char text[160])
         snprintf(text, 160, "%d numbers", p->dense);
 }
 
-/* A model that was learned without relations between columns does not need them. */
+/* A model trained without such metadata does not need it. */
 static int same_relation(const struct ctr_deep_input *in, const char *what, const char *ours, const char *theirs,
                          struct ctr_err *err)
 {
@@ -157,7 +156,7 @@ static int same_relations(const struct ctr_deep_input *ours, const struct ctr_de
     int rc = same_relation(ours, CTR_META_HISTORY_OF, ours->history_of, theirs->history_of, err);
     if (!rc)
         rc = same_relation(ours, CTR_META_HISTORY, ours->group, theirs->group, err);
-    if (rc || !theirs->side) /* --user-features gave it: the stream need not */
+    if (rc || !theirs->side) /* set by --user-features, not by the stream */
         return rc;
     return same_relation(ours, CTR_META_SIDE, ours->side, theirs->side, err);
 }
@@ -260,7 +259,7 @@ int ctr_deep_param(struct ctr_deep *d, enum ctr_deep_init init, bool state, int6
     va_start(ap, name);
     vsnprintf(p->name, sizeof p->name, name, ap);
     va_end(ap);
-    /* 16 floats: each begins a line. */
+    /* 16 floats: align each to a cache line. */
     d->floats += (p->rows * cols + 15) / 16 * 16;
     if (!state)
         d->learned = d->floats;
@@ -287,7 +286,7 @@ struct ctr_vec ctr_deep_vec_grad(const struct ctr_deep *d, int i)
     return ctr_vec_at(d->g, d->param[i].at, d->param[i].rows * d->param[i].cols);
 }
 
-/* The first value of element i: Glorot & Bengio (2010), eq. 16, for weights. */
+/* The initial value of element i: Glorot & Bengio (2010), eq. 16, for weights. */
 static float first_value(const struct ctr_deep *d, const struct ctr_deep_param *p, int64_t i)
 {
     switch (p->init) {
@@ -356,8 +355,8 @@ int ctr_deep_open(struct ctr_deep *d, const struct ctr_model *m, const struct ct
     return ctr_dev_open(&d->dev, &want, err);
 }
 
-/* Inputs of keys that follow each other and are pooled alike make a group; a field of a sequence is one by itself, and
- * so is an input of lists, of which many rows may have the same one. */
+/* Adjacent key inputs with equal pooling form a group; each field of a sequence is its own group, and so is each input
+ * of lists, which many rows may share. */
 static int make_groups(struct ctr_deep *d, struct ctr_err *err)
 {
     int64_t x = 0;
@@ -388,7 +387,7 @@ static int make_groups(struct ctr_deep *d, struct ctr_err *err)
         while (s->input[g->field] != d->key_input[k])
             g->field++;
         s->group[g->field] = d->groups - 1;
-        g->pooling = CTR_POOL_SUM; /* of one entry */
+        g->pooling = CTR_POOL_SUM; /* of a single entry */
     }
     return 0;
 }

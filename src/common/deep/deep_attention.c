@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attention units: see deep_attention.h. The first layer of a unit is linear in q and in k but for q * k, so that its
- * product is taken apart:
+ * Attention units: see deep_attention.h. The first layer of a unit is linear in q and in k except for q * k, so its
+ * product can be split:
  *
  *     W [q, k, q - k, q * k] = (W1 + W3) q + (W2 - W3) k + W4 (q * k)
  *
- * The first term is computed by row and not by item, and the product by item is half as long. Rows have no padding:
- * what an item costs is spent on the items that are there. */
+ * The first term is computed per row instead of per item, and the remaining product per item is half as long. Rows are
+ * not padded: only existing items are computed. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,27 +17,27 @@ struct ctr_attention_unit {
     char prefix[32];
     int sequence;
     int64_t cols;   /* of a value of an item, and of q */
-    int64_t out_at; /* the column of the network's input that u begins at */
-    /* What the row asks with: columns of d->x, and where they stand side by side. With `ids` q = Q asked. */
+    int64_t out_at; /* the first column of u in the network's input */
+    /* The sources of the query: columns of d->x, and the matrix that collects them. With `ids` q = Q asked. */
     struct ctr_attention_run *ask;
     int asks;
     int64_t ask_cols;
-    bool ids;         /* the second unit of its sequence */
+    bool ids;         /* this is the second unit of its sequence */
     int query_weight; /* Q */
     struct ctr_stack stack;
-    int64_t first;                          /* units of its first layer */
+    int64_t first;                          /* units of the first layer */
     struct ctr_mem *asked, *dasked;         /* [room x ask_cols], with ids */
     struct ctr_mem *query, *dquery;         /* [room x cols] */
     struct ctr_mem *base, *dbase;           /* [room x first]: (W1 + W3) q */
     struct ctr_mem *weight, *dweight;       /* [first x 3 cols]: W1 + W3, W2 - W3, W4 */
     struct ctr_mem *input, *dinput;         /* [entries x 2 cols]: k, q * k */
     struct ctr_mem *score, *share, *dscore; /* f32 [entries] */
-    struct ctr_mem *dvalue;                 /* [entries x cols], with ids: added to the first unit's */
+    struct ctr_mem *dvalue;                 /* [entries x cols], with ids: to be added to the first unit's */
 };
 
 /* ---- shape ---- */
 
-/* The column of d->x where the pooled value of an input begins. */
+/* The first column of d->x with the pooled value of an input. */
 static int64_t column_of(const struct ctr_deep *d, int input)
 {
     int64_t before = 0;
@@ -51,7 +51,7 @@ static void add_ask(const struct ctr_deep *d, struct ctr_attention_unit *u, int 
     u->ask[u->asks++] = (struct ctr_attention_run){ column_of(d, input), d->input[input].cols, to };
 }
 
-/* The candidate of field `field`, which is input `input`. */
+/* Add the candidate of field `field`, which is input `input`. */
 static int ask_candidate(const struct ctr_deep *d, struct ctr_attention_unit *u, int field, int input,
                          struct ctr_err *err)
 {
@@ -70,13 +70,13 @@ static int ask_candidate(const struct ctr_deep *d, struct ctr_attention_unit *u,
     return 0;
 }
 
-/* Is the input the past of input `of`, and of ids? */
+/* Is the input a history of input `of`, and made of ids? */
 static bool is_past_of(const struct ctr_deep *d, const struct ctr_deep_input *in, int of)
 {
     return in->table && !in->image && in->history_of && !strcmp(in->history_of, d->input[of].name);
 }
 
-/* Inputs of keys of the side `ad`; where no input of keys has a side, those that histories are the past of. */
+/* Use the key inputs of side `ad`; if no key input has a side, those that histories refer to. */
 static int ask_ids(const struct ctr_deep *d, struct ctr_attention_unit *u, struct ctr_err *err)
 {
     bool sides = false;
@@ -134,7 +134,7 @@ static int declare_unit(struct ctr_deep *d, struct ctr_attention_unit *u, struct
     return rc;
 }
 
-/* Columns [from, from + cols) of d->x stand in x. */
+/* Add columns [from, from + cols) of d->x to x. */
 static void add_run(struct ctr_attention *a, int64_t from, int64_t cols)
 {
     struct ctr_attention_run *last = a->runs ? &a->run[a->runs - 1] : NULL;
@@ -194,7 +194,7 @@ int ctr_attention_declare_running(struct ctr_deep *d, struct ctr_attention *a, s
 
 struct room {
     struct ctr_mem **m;
-    int64_t floats; /* a row */
+    int64_t floats; /* per row */
     bool backward;
 };
 
@@ -224,7 +224,7 @@ int ctr_attention_make_room(struct ctr_deep *d, struct ctr_attention *a, int64_t
     return rc;
 }
 
-/* For the entries of the minibatch so far; those of rows that are done stay. */
+/* Make room for the entries of the minibatch so far; keeps those of finished rows. */
 static int entries_room(struct ctr_deep *d, struct ctr_attention_unit *u, const struct ctr_deep_sequence_view *v,
                         struct ctr_err *err)
 {
@@ -275,7 +275,7 @@ static int add(struct ctr_deep *d, float a, struct ctr_mat x, struct ctr_mat y, 
     return ctr_dev_axpby(d->dev, &(struct ctr_dev_axpby){ .a = a, .b = 1, .x = x, .y = y }, err);
 }
 
-/* Block i of columns, each as wide as a value of an item. */
+/* Block i of columns, each of the width of an item's value. */
 static struct ctr_mat block(const struct ctr_attention_unit *u, struct ctr_mat m, int i)
 {
     return ctr_mat_cols(m, i * u->cols, u->cols);
@@ -289,7 +289,7 @@ static struct ctr_segments segments_of(const struct ctr_deep_sequence_view *v, i
                                   .entry0 = v->first };
 }
 
-/* scale of scores before softmax: the authors' 1 / sqrt(size of k). */
+/* The scale of scores before softmax: the authors' 1 / sqrt(size of k). */
 static float scale_of(const struct ctr_attention_unit *u)
 {
     return (float)(1 / sqrt((double)u->cols));
@@ -302,7 +302,7 @@ static bool has_softmax(const struct ctr_deep *d)
 
 /* ---- forward ---- */
 
-/* The weight of the first layer, taken apart. */
+/* Split the weight of the first layer. */
 static int take_apart(struct ctr_deep *d, struct ctr_attention_unit *u, struct ctr_err *err)
 {
     const struct ctr_mat w = ctr_deep_mat(d, ctr_stack_first(&u->stack)),
@@ -319,7 +319,7 @@ static int take_apart(struct ctr_deep *d, struct ctr_attention_unit *u, struct c
     return rc;
 }
 
-/* q of rows [from, from + n), and what of the first layer it gives. Fields without a candidate stay 0. */
+/* Compute q of rows [from, from + n), and its term of the first layer. Fields without a candidate stay 0. */
 static int ask(struct ctr_deep *d, struct ctr_attention_unit *u, int64_t from, int64_t n, struct ctr_err *err)
 {
     const struct ctr_mat x = ctr_mat_at(d->x, from * d->x_cols, n, d->x_cols);
@@ -411,7 +411,7 @@ bool ctr_attention_weights(const struct ctr_deep *d, const struct ctr_attention 
 
 /* ---- backward ---- */
 
-/* From the gradient of the first layer's sum by row: those of W1 + W3 and, added, of q. */
+/* From the gradient of the first layer's sum per row: those of W1 + W3 and, accumulated, of q. */
 static int ask_backward(struct ctr_deep *d, struct ctr_attention_unit *u, const struct ctr_deep_sequence_view *v,
                         struct ctr_err *err)
 {
@@ -434,7 +434,7 @@ static int ask_backward(struct ctr_deep *d, struct ctr_attention_unit *u, const 
     return rc ? rc : ctr_dev_gemm(d->dev, &more, err);
 }
 
-/* The gradient of the first layer's weight, put together: of W1 that of W1 + W3, of W2 that of W2 - W3, of W3 both. */
+/* Combine the gradient of the first layer's weight: W1 gets that of W1 + W3, W2 that of W2 - W3, W3 both. */
 static int put_together(struct ctr_deep *d, struct ctr_attention_unit *u, struct ctr_err *err)
 {
     const struct ctr_mat g = ctr_mat(u->dweight, u->first, 3 * u->cols);
@@ -447,7 +447,7 @@ static int put_together(struct ctr_deep *d, struct ctr_attention_unit *u, struct
     return rc ? rc : copy(d, block(u, g, 2), block(u, to, 3), err);
 }
 
-/* From dq: the gradient of what was asked with, added to dx. */
+/* From dq: the gradient of the query's sources, added to dx. */
 static int asked_backward(struct ctr_deep *d, struct ctr_attention_unit *u, struct ctr_mat dx, struct ctr_err *err)
 {
     const struct ctr_mat dq = ctr_mat(u->dquery, d->rows, u->cols);
@@ -509,7 +509,7 @@ int ctr_attention_backward(struct ctr_deep *d, struct ctr_attention *a, struct c
     int rc = 0;
     for (int i = 0; i < a->runs && !rc; i++) {
         const struct ctr_attention_run *r = &a->run[i];
-        const int64_t cols = CTR_MIN(r->cols, a->learned - r->to); /* numbers have none */
+        const int64_t cols = CTR_MIN(r->cols, a->learned - r->to); /* numbers have no gradient */
         if (cols > 0)
             rc = copy(d, ctr_mat_cols(all, r->to, cols), ctr_mat_cols(dx, r->from, cols), err);
     }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lists that rows have in common: the history of a user stands in the rows of all ads that the user saw. Equal lists of
- * a minibatch, found by what is in them, are one list: its keys are looked up once and its vectors are pooled once, and
- * the rows take copies ("Image Matters", Ge et al. 2018, section 7.2). Backward, the gradients of its rows are summed
- * first, in the order of rows; the rows of the tables learn from that sum.
+ * Lists shared by rows: a user's history occurs in the rows of all ads shown to that user. Equal lists of a minibatch,
+ * compared by content, become one list: its keys are looked up and its vectors pooled once, and the rows get copies
+ * ("Image Matters", Ge et al. 2018, section 7.2). Backward first sums the gradients of the list's rows, in row order;
+ * the tables' rows learn from that sum.
  *
- * Whether columns come dictionary-encoded does not matter, nor how the stream is cut into batches: lists are compared,
- * and the sums of a minibatch depend on its rows alone. */
+ * Neither dictionary encoding nor batch boundaries matter: lists are compared, and the sums of a minibatch depend only
+ * on its rows. */
 #include <string.h>
 
 #include "common/deep/deep.h"
@@ -27,7 +27,7 @@ static uint64_t hash_of(const struct list *l)
     return l->x ? ctr_hash64(l->x, (size_t)l->n * sizeof *l->x, h) : h;
 }
 
-/* Is list k of the group this one? */
+/* Is list k of the group equal to this one? */
 static bool is_same(const struct ctr_deep_group *g, int32_t k, const struct list *l)
 {
     const int32_t from = AS(int32_t, g->start)[k], end = AS(int32_t, g->start)[k + 1];
@@ -39,7 +39,7 @@ static bool is_same(const struct ctr_deep_group *g, int32_t k, const struct list
     return same;
 }
 
-/* Room for `all` entries and `lists` lists more. */
+/* Room for `all` entries and `lists` more lists. */
 static int make_room(struct ctr_deep_group *g, int64_t all, int64_t lists, struct ctr_err *err)
 {
     if (g->entries + all > INT32_MAX)
@@ -70,7 +70,7 @@ static void append(struct ctr_deep_group *g, int32_t k, const struct list *l)
     g->start.len += sizeof(int32_t);
 }
 
-/* The number of a list, which is appended where it is new. Other lists of the same hash send it on to another hash. */
+/* The number of a list, appended if new. If another list has the same hash, the next hash is tried. */
 static int number_list(struct ctr_deep_group *g, const struct list *l, int32_t *number, struct ctr_err *err)
 {
     struct ctr_deep_set *s = &g->distinct;
@@ -93,7 +93,7 @@ static int number_list(struct ctr_deep_group *g, const struct list *l, int32_t *
 
 static struct list list_of(const struct ctr_rows *r, int64_t i, int input)
 {
-    int64_t from = r->start[i], end = r->start[i + 1]; /* rows with lists have r->table */
+    int64_t from = r->start[i], end = r->start[i + 1]; /* rows with lists always have r->table */
     while (from < end && r->table[from] < input)
         from++;
     for (end = from; end < r->start[i + 1] && r->table[end] == input;)
@@ -101,7 +101,7 @@ static struct list list_of(const struct ctr_rows *r, int64_t i, int input)
     return (struct list){ r->hash + from, r->x ? r->x + from : NULL, end - from };
 }
 
-/* Rows of one user follow each other often. */
+/* A shortcut, because rows of one user are often adjacent. */
 static bool repeats(const struct list *a, const struct list *b)
 {
     return a->n == b->n && !memcmp(a->hash, b->hash, (size_t)a->n * sizeof *a->hash) &&

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How often keys come, told by a stream: n_j of the regularisation of embeddings. A fitted plan has it in its
- * vocabularies, a model that was learned with --l2 in its tables. */
+ * Key frequencies from a stream: n_j for the regularisation of embeddings. A fitted plan has them in its vocabularies,
+ * a model trained with --l2 in its tables. */
 #include "common/deep/deep.h"
 
 static bool is_integer(enum ctr_type t)
@@ -10,7 +10,7 @@ static bool is_integer(enum ctr_type t)
            t == CTR_U64;
 }
 
-/* Of a key that comes twice: the sum. */
+/* A repeated key gets the sum. */
 static int add_counts(struct ctr_sparse *t, const struct ctr_batch *b, struct ctr_err *err)
 {
     const struct ctr_col *key = &b->col[0], *count = &b->col[1];
@@ -29,7 +29,7 @@ static int add_counts(struct ctr_sparse *t, const struct ctr_batch *b, struct ct
     return rc;
 }
 
-/* A section with both columns is read, another one passed over. */
+/* Read a section with both columns; skip others. */
 static int read_section(struct ctr_sparse *t, struct ctr_reader *r, bool *found, struct ctr_err *err)
 {
     const struct ctr_schema *s = ctr_reader_schema(r);

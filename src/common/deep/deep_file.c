@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Deep models in a file: a bundle. The main section lists what the model is made of: inputs, tables, parameters, and,
- * where columns said it, which input is the past of which, which are aligned, and whose side they are on. Then a
- * section a table, emb.TABLE (key, value, and the optimizer's m, v; count where l2), sorted by key, and one a
- * parameter, MODEL.0.weight (row, value, m, v). A value is a fixed_size_list<float32>, bit for bit what the learner
- * keeps. Prediction reads key, row and value alone. */
+ * Deep models in a file: a bundle. The main section lists the model's parts: inputs, tables, parameters and, if columns
+ * have such metadata, history relations, groups of aligned lists, and sides. Then follow one section per table,
+ * emb.TABLE (key, value, the optimizer's m and v; count with l2), sorted by key, and one per parameter, MODEL.0.weight
+ * (row, value, m, v). A value is a fixed_size_list<float32> with the learner's bits. Prediction reads only key, row and
+ * value. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ const char *const ctr_deep_states[CTR_DEEP_STATES] = { "m", "v" };
 
 /* ---- names of sections ---- */
 
-/* A list of names is joined by commas, so that one in a name is written %2C, and % as %25. */
+/* Commas join lists of names, so within a name a comma is written %2C, and % as %25. */
 static int table_section(const char *table, struct ctr_buf *out, struct ctr_err *err)
 {
     int rc = ctr_buf_printf(out, err, "emb.");
@@ -35,7 +35,7 @@ static int by_name(const void *a, const void *b)
     return strcmp((*(const struct ctr_deep_table *const *)a)->name, (*(const struct ctr_deep_table *const *)b)->name);
 }
 
-/* Tables in the order of names: the file depends on what was learned, not on the order of its keys. */
+/* Tables sorted by name, so that the file does not depend on the order of their keys. */
 static int sorted_tables(const struct ctr_deep_tables *all, const struct ctr_deep_table ***list, struct ctr_err *err)
 {
     *list = calloc((size_t)all->n + 1, sizeof **list);
@@ -106,7 +106,7 @@ static int put_text(struct ctr_colbuf *c, const char *text, struct ctr_err *err)
     return text ? ctr_colbuf_str(c, text, strlen(text), err) : ctr_colbuf_null(c, err);
 }
 
-/* What an input says of itself; `in` NULL: it is none. */
+/* The metadata columns of an input; `in` NULL: a row that is not an input. */
 static int put_relations(struct ctr_batchbuf *b, const struct ctr_deep_input *in, struct ctr_err *err)
 {
     const char *text[] = { in ? in->history_of : NULL, in ? in->group : NULL, in ? in->side : NULL };
@@ -184,7 +184,7 @@ struct saver {
     struct ctr_writer *w;
     struct ctr_schema schema;
     int32_t width;
-    int lists; /* value and state */
+    int lists; /* number of value and state columns */
     bool is_key, counts, vector;
     int64_t rows;
     void *number; /* u64 keys or i32 rows */
@@ -243,7 +243,7 @@ static int saver_flush(struct saver *s, struct ctr_err *err)
     return ctr_writer_batch(s->w, &b, err);
 }
 
-/* `value`: the value, then its state, `stride` floats from each other. */
+/* `value`: the value, then its state, at a distance of `stride` floats each. */
 static int saver_row(struct saver *s, uint64_t number, const float *value, int64_t stride, struct ctr_err *err)
 {
     if (s->is_key)
@@ -263,7 +263,7 @@ static int saver_row(struct saver *s, uint64_t number, const float *value, int64
     return ++s->rows == SAVE_ROWS ? saver_flush(s, err) : 0;
 }
 
-/* After the last row, whatever came before; frees it. */
+/* Close after the last row, or after an error; frees it. */
 static int saver_close(struct saver *s, int rc, struct ctr_err *err)
 {
     if (!rc)
@@ -307,7 +307,7 @@ static int save_table(const struct ctr_deep_learner *l, const struct ctr_deep_ta
     return rc;
 }
 
-/* The arena, then both states of what is learned, on the host. */
+/* Read the arena, then both states of the learned parameters, to the host. */
 static int read_arena(const struct ctr_deep *d, float **to, struct ctr_err *err)
 {
     const size_t n = (size_t)d->floats, learned = (size_t)d->learned * sizeof **to;

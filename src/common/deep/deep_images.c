@@ -1,35 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Images of a deep model (Ge et al., "Image Matters", CIKM 2018, sections 4 and 5): vectors of a table by key, which
- * nothing changes (image_table.h), and a tower of dense layers that learns. Each distinct image of a minibatch goes
- * through the tower once, forward and backward, in the order in which rows name them, so that sums over images do not
- * depend on how rows arrive.
+ * Images of a deep model (Ge et al., "Image Matters", CIKM 2018, sections 4 and 5): fixed vectors by key from a table
+ * (image_table.h), and a tower of dense layers that learns. Each distinct image of a minibatch goes through the tower
+ * once, forward and backward, in order of first occurrence in the rows, so sums over images do not depend on how rows
+ * arrive.
  *
  *     hash of a key in a row -> row of the table -> number in the minibatch -> its vector on the device -> tower ->
  * value
  *
- * Prediction keeps what the tower gave for later minibatches, up to a bound; then it forgets all of them. A value
- * depends on its image alone, so that this changes no bit. A table of what the model's tower gave needs no tower. */
+ * Prediction caches the tower's outputs for later minibatches, up to a limit; then it clears the cache. A value depends
+ * only on its image, so caching changes no bit. A table of tower outputs needs no tower. */
 #include <inttypes.h>
 #include <stdlib.h>
 
 #include "common/deep/deep_stack.h"
 #include "common/deep/image_table.h"
 
-/* Bytes of values that a network for prediction keeps. */
+/* Limit of cached values, in bytes, in prediction. */
 enum { KEPT_BYTES = 64 << 20 };
 
 struct ctr_deep_images {
     const struct ctr_image_table *table;
-    struct ctr_image_table *own; /* or NULL: it is borrowed */
-    bool embedded;               /* its vectors are values */
-    struct ctr_buf number;       /* i32, by row of the table: 1 + its number in the minibatch; 0: it is not there */
+    struct ctr_image_table *own; /* or NULL: the table is borrowed */
+    bool embedded;               /* the table holds values, not the tower's inputs */
+    struct ctr_buf number;       /* i32, by row of the table: 1 + its number in the minibatch; 0: none */
     struct ctr_buf row;          /* i32, by number */
-    struct ctr_buf host;         /* f32: the vectors of numbers first_host … */
+    struct ctr_buf host;         /* f32: the vectors of images first_host … */
     int64_t first_host;
-    int64_t n, done;                          /* images of the minibatch; those that went through the tower */
-    int64_t named, absent;                    /* of all rows: entries, and those without a vector */
-    struct ctr_mem *x, *value, *grad, *zeros; /* zeros: a vector that the tower takes */
+    int64_t n, done;                          /* images of the minibatch; those that have passed the tower */
+    int64_t named, absent;                    /* over all rows: entries; entries without a vector */
+    struct ctr_mem *x, *value, *grad, *zeros; /* zeros: an input of the tower */
     struct ctr_stack tower;
 };
 
@@ -61,7 +61,7 @@ static int own_table(struct ctr_deep *d, struct ctr_err *err)
     return rc;
 }
 
-/* Of vectors that the tower learns from, their length; of others, that of the model's file. */
+/* The length of the tower's input: from the vectors in training, otherwise from the model's file. */
 static int32_t tower_inputs(const struct ctr_deep *d)
 {
     const struct ctr_deep_images *m = d->images;
@@ -140,7 +140,7 @@ int64_t ctr_deep_images_bytes(const struct ctr_deep *d)
 
 /* ---- the tower's name ---- */
 
-/* A hash of its parameters: vectors of two towers are not comparable. */
+/* A hash of its parameters: vectors of different towers are not comparable. */
 int ctr_deep_tower_text(const struct ctr_deep *d, struct ctr_buf *text, struct ctr_err *err)
 {
     uint64_t hash = 0;
@@ -193,7 +193,7 @@ static int number_image(struct ctr_deep *d, uint64_t hash, int input, int64_t ro
                         "tells its name): add it (ctr-embed-images --update), or train with --missing-image zero",
                         row + 1, ctr_sparse_key(hash), d->input[input].name, ctr_image_table_path(m->table));
     if (at < 0)
-        at = ctr_image_table_images(m->table); /* zeros, or what the tower makes of them */
+        at = ctr_image_table_images(m->table); /* zeros, or the tower's output for zeros */
     int32_t *of = &AS(int32_t, m->number)[at];
     if (!*of) {
         float *vector = ctr_buf_extend(&m->host, ctr_image_table_width(m->table), sizeof *vector, &rc, err);
@@ -209,7 +209,7 @@ static int number_image(struct ctr_deep *d, uint64_t hash, int input, int64_t ro
     return 0;
 }
 
-/* The images of field f of group g in one row. */
+/* Number the images of field f of group g in one row. */
 static int add_list(struct ctr_deep *d, struct ctr_deep_group *g, int f, int64_t row, int64_t in_stream,
                     struct ctr_err *err)
 {
@@ -239,7 +239,7 @@ int ctr_deep_images_add(struct ctr_deep *d, int64_t n, int64_t first_row, struct
     return rc;
 }
 
-/* Of a table of values: that of an image without a vector, which is what the tower makes of zeros. */
+/* For a table of values: the value of an image without a vector, which is the tower's output for zeros. */
 static int forward_zeros(struct ctr_deep *d, struct ctr_deep_images *m, struct ctr_err *err)
 {
     const int64_t number = AS(int32_t, m->number)[ctr_image_table_images(m->table)] - 1;
@@ -258,7 +258,7 @@ static int forward_zeros(struct ctr_deep *d, struct ctr_deep_images *m, struct c
                                   ctr_mat_at(m->value, number * d->image_width, 1, d->image_width), err);
 }
 
-/* Vectors on the device into values: those from number `done` on, which lie at row x_at of m->x. */
+/* Turn vectors on the device into values: those from number `done` on, starting at row x_at of m->x. */
 static int forward(struct ctr_deep *d, struct ctr_deep_images *m, int64_t x_at, struct ctr_err *err)
 {
     const int64_t fresh = m->n - m->done, in = ctr_image_table_width(m->table);
@@ -276,9 +276,9 @@ int ctr_deep_images_pull(struct ctr_deep *d, struct ctr_err *err)
     struct ctr_deep_images *m = d->images;
     const size_t in = (size_t)ctr_image_table_width(m->table) * sizeof(float);
     const size_t out = (size_t)d->image_width * sizeof(float);
-    const int64_t x_at = m->done - m->first_host; /* what backward reads stays */
+    const int64_t x_at = m->done - m->first_host; /* keep what backward reads */
     int rc = ctr_image_table_unchanged(m->table, err);
-    if (!rc && !x_at && !ctr_dev_is_host(d->dev)) /* the minibatch before is still learned from */
+    if (!rc && !x_at && !ctr_dev_is_host(d->dev)) /* the previous minibatch is still being learned */
         rc = ctr_dev_sync(d->dev, err);
     if (!rc)
         rc = ctr_deep_send(d, &m->x, m->host.data, (size_t)x_at * in, (size_t)(m->n - m->first_host) * in, err);

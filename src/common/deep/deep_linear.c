@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * linear: logistic regression behind pooled inputs: of ids the weight that each has, of images and numbers a linear
- * function of their values.
+ * linear: logistic regression on pooled inputs: a weight per id, and a linear function of the values of images and
+ * numbers.
  *
  *     logit = b + sum over the keys of ids of (weight in the row · w_key) + <w, x>
  *
- * The value of a key of an id is w_key, one number. x: vectors of images, pooled, then numbers. */
+ * The value of an id's key is w_key, one number. x: vectors of images, pooled, then numbers. */
 #include <stdlib.h>
 
 #include "common/deep/deep_attention.h"
@@ -13,8 +13,8 @@
 
 struct linear {
     struct ctr_attention in;
-    int weight, bias;      /* weight -1: there are ids alone */
-    struct ctr_mem *is_id; /* [1 x x_cols]: 1 where d->x has a value of ids */
+    int weight, bias;      /* weight -1: only ids */
+    struct ctr_mem *is_id; /* [1 x x_cols]: 1 in columns of d->x with values of ids */
 };
 
 static int declare(struct ctr_deep *d, struct ctr_err *err)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The words of the options that deep models share. See deep_options.h. */
+ * The value lists of options that deep models share. See deep_options.h. */
 #include "common/deep/deep_options.h"
 
 const char *const ctr_deep_activations[] = { "prelu", "relu", "dice", NULL };

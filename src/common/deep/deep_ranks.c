@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A deep learner over ranks (Ge et al., "Image Matters", section 4.2, Algorithm 1): every rank learns from minibatches
- * of its own with one model. Keys are owned by ranks, which a source does (source_shard.h); here are the steps that
- * ranks take together, and the dense parameters, which every rank has and whose gradients are summed.
+ * A deep learner over ranks (Ge et al., "Image Matters", section 4.2, Algorithm 1): every rank learns its own
+ * minibatches with one shared model. A source distributes keys to owners (source_shard.h); this file has the steps that
+ * ranks take together, and the dense parameters, of which every rank has a copy and whose gradients are summed.
  *
- * A step is one minibatch of each rank, and learns as if they were one: the gradient is that of the mean loss of all
- * their rows. A minibatch may come in pieces, as many as it likes on each rank: each piece is a round, in which all
- * ranks pull, and rounds go on until the minibatch of every rank is whole. A rank without rows takes part in rounds
- * with none. */
+ * A step is one minibatch per rank and learns them as one: the gradient is that of the mean loss of all their rows. A
+ * minibatch may arrive in any number of pieces per rank: each piece is a round, in which all ranks pull, and rounds
+ * continue until the minibatch of every rank is complete. A rank without rows takes part with an empty round. */
 #include <stdlib.h>
 
 #include "common/comm/comm.h"
@@ -44,13 +43,13 @@ int ctr_deep_ranks_rest(struct ctr_deep_learner *l, struct ctr_err *err)
     return rc;
 }
 
-/* The tower of images is counted apart. */
+/* Bytes of the image tower are counted separately. */
 static enum ctr_comm_kind kind_of(const struct ctr_deep_param *p)
 {
     return strncmp(p->name, "image.", 6) ? CTR_COMM_SYNC : CTR_COMM_SYNC_TOWER;
 }
 
-/* Parameters that follow each other and are of one kind: the floats [*from, returned) of the arena. */
+/* A run of adjacent parameters of one kind: the floats [*from, returned) of the arena. */
 static int64_t run_of(const struct ctr_deep *d, int *i, enum ctr_comm_kind *kind)
 {
     *kind = kind_of(&d->param[*i]);
@@ -72,7 +71,7 @@ static int sum_gradients(struct ctr_deep *d, float *g, struct ctr_err *err)
     return rc;
 }
 
-/* Running statistics: the mean of all ranks', each by its rows. */
+/* Running statistics: the mean over ranks, weighted by rows. */
 static int average_state(const struct ctr_deep_learner *l, float *state, int64_t n, struct ctr_err *err)
 {
     const double share = (double)l->net.rows / (double)l->ranks.rows;
@@ -95,7 +94,7 @@ int ctr_deep_ranks_gradients(struct ctr_deep_learner *l, struct ctr_err *err)
     if (d->rows)
         rc = ctr_mem_read(d->g, 0, host, learned, err);
     else
-        memset(host, 0, learned); /* the gradients of an empty minibatch */
+        memset(host, 0, learned); /* gradients of an empty minibatch */
     if (!rc)
         rc = sum_gradients(d, host, err);
     if (!rc)

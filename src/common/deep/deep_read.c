@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Deep models out of a file: what the main section promises is checked against the options that the model was made
- * with, and every other section against what was promised. See deep_file.c for the format. */
+ * Reading deep models: the main section is checked against the model's options, and every other section against the
+ * main section. See deep_file.c for the format. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,14 +9,14 @@
 
 #include "common/deep/deep.h"
 
-/* A table or a parameter of the main section. */
+/* A table or a parameter listed in the main section. */
 struct part {
     char *name;
     bool table;
     int64_t rows, cols;
     int64_t seen; /* rows read */
     bool found;
-    const char *skip; /* a partial start: why it is not taken, or NULL */
+    const char *skip; /* a partial start: the reason for not taking it, or NULL */
 };
 
 struct load {
@@ -24,9 +24,9 @@ struct load {
     struct ctr_deep_tables *all;
     struct part *part;
     int parts;
-    bool state;   /* the optimizer's too */
-    bool partial; /* into a network that is shaped: what fits is taken */
-    float *arena; /* values; with state, m and v behind them */
+    bool state;   /* read optimizer state, too */
+    bool partial; /* into a shaped network: take only what fits */
+    float *arena; /* values; with state, followed by m and v */
 };
 
 /* ---- columns ---- */
@@ -70,7 +70,7 @@ static bool is(struct ctr_str s, const char *word)
     return s.n == strlen(word) && !memcmp(s.p, word, s.n);
 }
 
-/* The columns that only a file with such inputs has: into the last input of the list. */
+/* The metadata columns, which files may lack: stored in the last input of the list. */
 static int read_relations(struct ctr_deep_input *in, const struct ctr_batch *b, int64_t row, struct ctr_err *err)
 {
     char **const to[CTR_DEEP_RELATIONS] = { &in->history_of, &in->group, &in->side };
@@ -95,7 +95,7 @@ static int add_input(struct ctr_deep_input **list, int *n, struct ctr_str name, 
                      const struct ctr_col *table, const struct ctr_batch *b, int64_t row, int64_t cols,
                      struct ctr_err *err)
 {
-    const size_t room = 2 * (size_t)*n + 1; /* twice as much, whenever 1, 3, 7, … are there */
+    const size_t room = 2 * (size_t)*n + 1; /* doubles whenever *n is 1, 3, 7, … */
     struct ctr_deep_input *more = *n & (*n + 1) ? *list : realloc(*list, room * sizeof *more), *p;
     if (!more)
         return ctr_fail_nomem(err, room * sizeof *more);
@@ -145,7 +145,7 @@ static int read_parts(struct load *l, const struct ctr_batch *b, struct ctr_deep
     return rc;
 }
 
-/* What the options make must be what the file lists. */
+/* Compare the parts made from the options with the parts listed in the file. */
 static int check_parts(const struct load *l, struct ctr_err *err)
 {
     const struct ctr_deep *d = l->d;
@@ -179,7 +179,7 @@ static const struct ctr_deep_param *find_param(const struct ctr_deep *d, const c
     return NULL;
 }
 
-/* A partial start: tables and parameters of the same name and shape. */
+/* A partial start: choose tables and parameters with equal name and shape. */
 static void choose_parts(struct load *l)
 {
     for (int i = 0; i < l->parts; i++) {
@@ -196,7 +196,7 @@ static void choose_parts(struct load *l)
     }
 }
 
-/* Values of a tower, in place of what it takes, do not say how many numbers that is. */
+/* Tower outputs, used instead of its inputs, do not give the inputs' width. */
 static void take_tower(struct load *l)
 {
     for (int i = 0; i < l->parts; i++) {
@@ -220,7 +220,7 @@ static int read_main(struct load *l, struct ctr_strs *names, struct ctr_reader *
     if (rc || l->partial)
         ctr_deep_inputs_free(list, n);
     else
-        rc = ctr_deep_shape(l->d, list, n, err); /* owns the list */
+        rc = ctr_deep_shape(l->d, list, n, err); /* takes ownership of the list */
     if (!rc && l->partial) {
         choose_parts(l);
         return 0;
@@ -247,7 +247,7 @@ static struct part *find_part(struct load *l, const char *name, bool table)
     return NULL;
 }
 
-/* Values and state of row i of a batch, one after another. */
+/* Values and state of row i of a batch, stored consecutively. */
 struct lists {
     const float *value[1 + CTR_DEEP_STATES];
     int n;
@@ -323,7 +323,7 @@ static int read_rows(struct load *l, struct part *p, const struct ctr_batch *b, 
     return rc;
 }
 
-/* Number and value alone, when state is not wanted. */
+/* Project to number and value, if state is not wanted. */
 static int project(struct load *l, struct ctr_reader *r, const char *number, struct ctr_err *err)
 {
     const struct ctr_schema *s = ctr_reader_schema(r);
@@ -348,7 +348,7 @@ static int read_section(struct load *l, struct ctr_reader *r, struct ctr_err *er
     else if (!strncmp(meta, l->d->model->name, prefix) && meta[prefix] == '.')
         p = find_part(l, meta + prefix + 1, false);
     else
-        return 0; /* of the plan */
+        return 0; /* a section of the plan */
     if (!p || (p->table && !p->skip && ctr_deep_tables_find(l->all, p->name) < 0))
         return damaged(err, name, "the main section does not list it");
     if (p->found)
@@ -362,7 +362,7 @@ static int read_section(struct load *l, struct ctr_reader *r, struct ctr_err *er
     return rc;
 }
 
-/* Nothing that prediction needs may be missing; keys may, and that is said. */
+/* All parts that prediction needs must be present; missing keys are only reported. */
 static int check_whole(const struct load *l, char *warn, size_t warn_size, struct ctr_err *err)
 {
     for (int i = 0; i < l->parts; i++) {
@@ -473,14 +473,14 @@ static int put_arena(const struct load *l, struct ctr_err *err)
     const struct ctr_deep *d = l->d;
     const size_t all = (size_t)d->floats * sizeof(float), learned = (size_t)d->learned * sizeof(float);
     int rc = ctr_mem_write(d->w, 0, l->arena, all, err);
-    if (!rc && l->state) /* LCOV_EXCL_BR_LINE a GPU's memory alone cannot be written */
+    if (!rc && l->state) /* LCOV_EXCL_BR_LINE only writing to a GPU's memory can fail */
         rc = ctr_mem_write(d->s1, 0, l->arena + d->floats, learned, err);
     if (!rc && l->state) /* LCOV_EXCL_BR_LINE */
         rc = ctr_mem_write(d->s2, 0, l->arena + 2 * d->floats, learned, err);
     return rc;
 }
 
-/* From a load of d, all, state and partial. */
+/* Read everything; the caller sets d, all, state and partial. */
 static int read_all(struct load *l, struct ctr_strs *names, struct ctr_reader *r, char *warn, size_t warn_size,
                     struct ctr_buf *told, struct ctr_err *err)
 {
@@ -488,7 +488,7 @@ static int read_all(struct load *l, struct ctr_strs *names, struct ctr_reader *r
     int rc = read_main(l, names, r, err), more = 0;
     if (!rc && !(l->arena = calloc((size_t)d->floats * (l->state ? 1 + CTR_DEEP_STATES : 1) + 1, sizeof *l->arena)))
         rc = ctr_fail_nomem(err, (size_t)d->floats * sizeof *l->arena);
-    if (!rc && l->partial) /* what is not taken stays */
+    if (!rc && l->partial) /* parts that are not taken stay unchanged */
         rc = get_arena(l, err);
     while (!rc && (more = ctr_reader_section(r, err)) > 0)
         rc = read_section(l, r, err);
@@ -513,7 +513,7 @@ int ctr_deep_read(struct ctr_deep *d, struct ctr_deep_tables *all, struct ctr_st
     return read_all(&(struct load){ .d = d, .all = all }, names, r, warn, warn_size, NULL, err);
 }
 
-/* Minibatches and rows that were learned. */
+/* The numbers of minibatches and rows learned. */
 static int read_clock(const struct ctr_reader *r, int64_t *step, int64_t *rows, struct ctr_err *err)
 {
     const char *clock = ctr_meta_get(&ctr_reader_schema(r)->meta, CTR_META_MODEL_CLOCK);

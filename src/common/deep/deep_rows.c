@@ -2,9 +2,10 @@
  *
  * The sparse side of a deep model: the tables, the lists of a minibatch, pull and push.
  *
- * A table works for itself (its distinct keys), so that tables are shared out to threads and nothing depends on them.
- * Vectors of distinct keys come from a source (table/source.h), in the order in which the keys came. The set of these
- * is a table of its own: 4 bytes a slot beside the array of hashes that goes to the source, emptied for each minibatch.
+ * Each table finds its distinct keys independently, so tables are distributed over threads and results do not depend on
+ * threads. A source (table/source.h) gives the vectors of distinct keys, in the order of first occurrence. The set of
+ * these is its own hash table: 4 bytes a slot beside the array of hashes that the source receives, emptied for each
+ * minibatch.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -21,7 +22,7 @@ static struct ctr_deep_set *sets_of(const struct ctr_deep *d)
 
 /* ---- tables ---- */
 
-/* Half-width of the first values: small against what Adam's first steps (of 0.003) make of them. */
+/* Half-width of the initial values: small compared with Adam's first steps (0.003). */
 static const float FIRST_SCALE = 0.01F;
 
 int ctr_deep_tables_find(const struct ctr_deep_tables *all, const char *name)
@@ -91,7 +92,7 @@ int ctr_deep_tables_bind(struct ctr_deep_tables *all, struct ctr_deep *d, bool a
 
 /* ---- lists ---- */
 
-/* Every key input has one key a row: the entries of the rows are the lists of the one group. */
+/* For rows with one key per key input: the entries of the rows are the lists of the single group. */
 static int add_plain(struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int64_t n, struct ctr_err *err)
 {
     struct ctr_deep_group *g = d->group;
@@ -100,13 +101,13 @@ static int add_plain(struct ctr_deep *d, const struct ctr_rows *r, int64_t from,
     return rc;
 }
 
-/* The input that entry e of row i is of. */
+/* The input of entry e of row i. */
 static inline int input_of(const struct ctr_deep *d, const struct ctr_rows *r, int64_t i, int64_t e)
 {
     return r->table ? r->table[e] : d->key_input[e - r->start[i]];
 }
 
-/* A list as lists of one entry each, from its end: into those of group g behind the k entries that are there. */
+/* Split a list into lists of one entry each, from its end, after the k existing entries of group g. */
 static int64_t add_slots(struct ctr_deep_group *g, const struct ctr_rows *r, int64_t first, int64_t end, int64_t row,
                          int64_t k, int32_t **start)
 {
@@ -122,7 +123,7 @@ static int64_t add_slots(struct ctr_deep_group *g, const struct ctr_rows *r, int
     return k;
 }
 
-/* The entries of group g in rows [from, from + n). The entries of a row are in the order of inputs. */
+/* Add the entries of group g in rows [from, from + n). The entries of a row are in input order. */
 static int add_lists(struct ctr_deep *d, struct ctr_deep_group *g, const struct ctr_rows *r, int64_t from, int64_t n,
                      struct ctr_err *err)
 {
@@ -144,7 +145,7 @@ static int add_lists(struct ctr_deep *d, struct ctr_deep_group *g, const struct 
         int64_t e = r->start[i], end = r->start[i + 1];
         while (e < end && input_of(d, r, i, e) < first)
             e++;
-        if (g->fields > g->inputs) { /* one input, whose list becomes several */
+        if (g->fields > g->inputs) { /* one input, split into several lists */
             for (end = e; end < r->start[i + 1] && input_of(d, r, i, end) == first;)
                 end++;
             k = add_slots(g, r, e, end, d->rows + i - from, k, &start);
@@ -268,7 +269,7 @@ struct pull {
     int64_t first; /* row */
 };
 
-/* The entries of key input k in the rows from p->first on, or of the common lists that are new. */
+/* Iterates over the entries of key input k in the rows from p->first on, or of the new common lists. */
 struct walk {
     struct ctr_deep_group *g;
     int64_t list, lists, entry, end;
@@ -297,7 +298,7 @@ static inline int64_t walk_next(struct walk *w)
     return w->entry++;
 }
 
-/* Distinct keys of table t. */
+/* Find the distinct keys of table t. */
 static void find_keys(void *ctx, int64_t t, int worker)
 {
     struct pull *p = ctx;
@@ -317,7 +318,7 @@ static void find_keys(void *ctx, int64_t t, int worker)
     s->err.code = rc;
 }
 
-/* The row of each entry's vector. */
+/* Set the vector row of each entry. */
 static void place_entries(void *ctx, int64_t t, int worker)
 {
     struct pull *p = ctx;
@@ -340,9 +341,9 @@ static int check_bound(const struct pull *p, int64_t bound, struct ctr_err *err)
     uint64_t need = (uint64_t)ctr_dev_memory(p->d->dev) + ctr_sparse_bytes(&p->all->given);
     need += (uint64_t)ctr_deep_images_bytes(p->d);
     int64_t entries = 0;
-    if (!bound || !p->make || p->d->p.spill) /* a source with rows on disk keeps to the bound itself */
+    if (!bound || !p->make || p->d->p.spill) /* a source with rows on disk enforces the bound itself */
         return 0;
-    for (int g = 0; g < p->d->groups; g++) /* every one may be new */
+    for (int g = 0; g < p->d->groups; g++) /* each may be new */
         entries += p->d->group[g].entries;
     need += (uint64_t)ctr_deep_source_memory(p->d);
     need += (uint64_t)entries * ((uint64_t)p->all->floats * sizeof(float) + 16);
@@ -356,7 +357,7 @@ static int check_bound(const struct pull *p, int64_t bound, struct ctr_err *err)
         ctr_deep_images_bytes(p->d) ? "; --images takes no memory for vectors of a keyed file (ctr-cat --key)" : "");
 }
 
-/* The keys of all tables of the minibatch in a buffer, to the source; unless a table's thread failed. */
+/* Announce the minibatch's keys of all tables in a buffer to the source, unless a table's thread failed. */
 static int begin_keys(struct ctr_deep *d, int buffer, bool make, struct ctr_pool *pool, int64_t *unique,
                       struct ctr_err *err)
 {
@@ -387,7 +388,7 @@ struct announce {
     int64_t from, n;
 };
 
-/* Distinct keys of table t in rows that come next. */
+/* Find the distinct keys of table t in the coming rows. */
 static void announce_keys(void *ctx, int64_t t, int worker)
 {
     const struct announce *a = ctx;
@@ -396,7 +397,8 @@ static void announce_keys(void *ctx, int64_t t, int worker)
     struct ctr_deep_set *s = &d->batch.set[!d->batch.key_buffer][t];
     int rc = 0;
     (void)worker;
-    for (int k = 0; k < d->keys && !r->table && !rc; k++) { /* one key each: by field, as they will be added */
+    for (int k = 0; k < d->keys && !r->table && !rc;
+         k++) { /* one key each: by field, in the order in which they will be added */
         if (d->input[d->key_input[k]].table_at != t)
             continue;
         for (int64_t i = a->from; i < a->from + a->n && !rc; i++)
@@ -454,7 +456,7 @@ static struct ctr_lists lists_of(const struct ctr_deep *d, const struct ctr_deep
 {
     const struct ctr_deep_lists *on = &g->buffers[d->batch.buffer_index];
     struct ctr_lists l = { .lists = (d->rows - first) * g->fields, .per_row = g->fields };
-    if (g->ragged) { /* start holds numbers of entries of the minibatch */
+    if (g->ragged) { /* start holds entry numbers of the minibatch */
         l.start = ctr_vec_at(on->start, first * g->fields, l.lists + 1);
         l.index = ctr_vec(on->index, g->entries);
         l.segment = ctr_vec(on->segment, g->entries);
@@ -487,7 +489,7 @@ static struct ctr_lists entries_of(const struct ctr_deep *d, const struct ctr_de
                                .x = ctr_vec_at(on->x, first, g->entries - first) };
 }
 
-/* A field's columns of the entries from `first` on. */
+/* A field's columns for the entries from `first` on. */
 static struct ctr_mat part_of_sequence(const struct ctr_deep *d, const struct ctr_deep_group *g, struct ctr_mem *m,
                                        int64_t first)
 {
@@ -495,7 +497,7 @@ static struct ctr_mat part_of_sequence(const struct ctr_deep *d, const struct ct
     return (struct ctr_mat){ m, first * stride + (int64_t)g->field * g->width, g->entries - first, g->width, stride };
 }
 
-/* Memory for the entries; those of rows before `first` stay. */
+/* Memory for the entries; keeps those of rows before `first`. */
 static int sequence_room(struct ctr_deep *d, int64_t first, struct ctr_err *err)
 {
     int rc = 0;
@@ -565,12 +567,12 @@ int ctr_deep_pull(struct ctr_deep *d, struct ctr_deep_tables *all, bool make, st
     if (rc)
         return rc;
     ctr_pool_run(pool, d->batch.sets, find_keys, &p);
-    if (!d->vectors.source) /* there are no tables */
+    if (!d->vectors.source) /* no tables */
         return send_lists(d, err) || ctr_deep_sent(d, err) ? err->code : pool_all(d, first, err);
     if ((rc = begin_keys(d, d->batch.key_buffer, make, pool, &d->batch.unique, err)))
         return rc;
     ctr_pool_run(pool, d->batch.sets, place_entries, &p);
-    if ((rc = send_lists(d, err))) /* on its way while rows are brought */
+    if ((rc = send_lists(d, err))) /* copied while rows are fetched */
         return rc;
     rc = ctr_source_values(d->vectors.source, d->batch.key_buffer, &d->vectors.value, err);
     if (!rc)
@@ -617,7 +619,7 @@ int ctr_deep_send_groups(struct ctr_deep *d, const struct ctr_buf *of, int64_t r
 static int row_gradients(struct ctr_deep *d, struct ctr_err *err)
 {
     int rc = ctr_mem_grow(&d->vectors.du, d->dev, (size_t)(d->batch.unique * d->width) * sizeof(float), err);
-    bool begun[2] = { false, false }; /* of tables, of images */
+    bool begun[2] = { false, false }; /* for tables, for images */
     if (!rc && d->images)
         rc = ctr_deep_images_room(d, err);
     for (int i = 0; i < d->groups && !rc; i++) {
@@ -625,7 +627,7 @@ static int row_gradients(struct ctr_deep *d, struct ctr_err *err)
         const struct ctr_mat rows = g->images ? ctr_deep_images_value(d) : d->vectors.value;
         const struct ctr_mat to =
             g->images ? ctr_deep_images_grad(d) : ctr_mat(d->vectors.du, d->batch.unique, d->width);
-        /* while the backward pass computes */
+        /* during the backward pass */
         rc = ctr_deep_send_groups(d, &g->index, to.rows, &g->group_start_mem, &g->group_item_mem, err);
         if (!rc && g->common)
             rc = ctr_deep_common_grad(d, g, part_of_x(d, g, d->dx, d->pooled_cols, 0), err);
@@ -657,8 +659,8 @@ static int row_gradients(struct ctr_deep *d, struct ctr_err *err)
     return rc;
 }
 
-/* DIN, eq. 7: lambda / n_j for each row of the minibatch, where n_j counts the entries of its key so far, these
- * included, unless its count is given. */
+/* DIN, eq. 7: lambda / n_j for each row of the minibatch, where n_j is the number of entries of its key so far,
+ * including these, unless given. */
 static int send_l2(struct ctr_deep *d, const struct ctr_deep_tables *all, struct ctr_err *err)
 {
     struct ctr_buf l2 = { 0 }, counts = { 0 }, more = { 0 };
@@ -683,7 +685,7 @@ static int send_l2(struct ctr_deep *d, const struct ctr_deep_tables *all, struct
             to[place[k]] = (float)(d->p.l2 / (double)(given ? given : count[k]));
         }
     }
-    if (!rc) /* memory, though there may be no keys: it says that rows have l2 */
+    if (!rc) /* allocate even without keys: it indicates that rows have l2 */
         rc = ctr_mem_grow(&d->vectors.l2, d->dev, sizeof *to, err);
     if (!rc)
         rc = ctr_deep_send(d, &d->vectors.l2, l2.data, 0, (size_t)d->batch.unique * sizeof *to, err);
@@ -711,7 +713,7 @@ int ctr_deep_push(struct ctr_deep *d, struct ctr_deep_tables *all, struct ctr_po
     return rc ? rc : ctr_source_push(d->vectors.source, d->batch.key_buffer, &step, err);
 }
 
-/* The keys of the minibatch in a buffer. */
+/* Drop the keys of the minibatch in a buffer. */
 static void forget_keys(struct ctr_deep *d, int buffer)
 {
     if (d->vectors.source)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Prediction with deep models: tables and parameters read once and shared; each session has a network of its own over
- * them, on a device of its own, or one of an output of the model, which has the inputs of one side alone. A score
- * depends on its row alone. An unknown key has the first value that the learner would give it. */
+ * Prediction with deep models: tables and parameters are read once and shared; each session has its own network over
+ * them, on its own device, or the network of one output, which has only the inputs of one side. A score depends only on
+ * its row. An unknown key has the initial value of the learner. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 struct scorer {
     struct ctr_deep model; /* shape and parameters */
     struct ctr_deep_tables tables;
-    uint64_t id; /* of all parameters */
+    uint64_t id; /* a hash of all parameters */
 };
 
 struct session {
@@ -42,7 +42,7 @@ static int hash_key(void *ctx, uint64_t key, const float *row, struct ctr_err *e
     return 0;
 }
 
-/* A hash of all parameters, for models whose outputs are kept: vectors of two models fit no product. */
+/* A hash of all parameters, to identify stored outputs: vectors of different models must not be combined. */
 static int make_id(struct scorer *s, struct ctr_err *err)
 {
     const size_t bytes = (size_t)s->model.floats * sizeof(float);
@@ -93,7 +93,7 @@ int ctr_deep_scorer_open(void **out, const char *path, const struct ctr_model_in
     return 0;
 }
 
-/* The value of a parameter of one number; 0 where there is none of that name. */
+/* The value of a parameter with one number; 0 if there is none of that name. */
 static float one_number(const struct ctr_deep *d, const char *name)
 {
     struct ctr_err err = { 0 };
@@ -138,7 +138,7 @@ static const struct ctr_deep_output *find_output(const struct ctr_deep_spec *spe
     return o && o->name ? o : NULL;
 }
 
-/* The inputs of a side; the others' are freed. Numbers move together. */
+/* Keep the inputs of a side and free the others. Adjusts the positions of numbers. */
 static int keep_side(struct ctr_deep_input *list, int n, const char *side)
 {
     int kept = 0, dense = 0;
@@ -154,8 +154,8 @@ static int keep_side(struct ctr_deep_input *list, int n, const char *side)
     return kept;
 }
 
-/* The parameters of the whole network, as it has them: one memory for all sessions. Those of an output: copies, by
- * name, for they lie elsewhere. */
+/* The parameters of the whole network: one memory for all sessions. Those of an output are copied by name, because
+ * their positions differ. */
 static int take_weights(const struct ctr_deep *from, struct ctr_deep *to, struct ctr_err *err)
 {
     int rc = 0;
@@ -168,7 +168,7 @@ static int take_weights(const struct ctr_deep *from, struct ctr_deep *to, struct
     float *w = malloc(CTR_MAX(bytes, 1));
     if (!w)
         return ctr_fail_nomem(err, bytes);
-    struct ctr_mem *shared = NULL; /* read through this thread's device */
+    struct ctr_mem *shared = NULL; /* accessed through this thread's device */
     rc = ctr_mem_share(&shared, to->dev, from->w, err);
     if (!rc)
         rc = ctr_mem_read(shared, 0, w, bytes, err);

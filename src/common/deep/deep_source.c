@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The stack of sources of a deep model's tables, from its options and its device. See deep.h and table/source.h. */
+ * Builds the stack of sources for a deep model's tables from its options and its device. See deep.h and
+ * table/source.h. */
 #include "common/deep/deep.h"
 
 static bool spills(const struct ctr_deep *d)
@@ -8,7 +9,7 @@ static bool spills(const struct ctr_deep *d)
     return d->learns && d->p.spill;
 }
 
-/* What keeps the rows of the tables. */
+/* Make the source that stores the rows of the tables. */
 static int make_store(const struct ctr_deep_tables *all, struct ctr_deep *d, struct ctr_err *err)
 {
     int rc;
@@ -29,14 +30,14 @@ static int bind_table(struct ctr_deep *d, int t, struct ctr_embedding *rows, str
                      : ctr_source_ram_bind(d->vectors.store, t, rows, err);
 }
 
-/* A device with memory of its own keeps rows from minibatch to minibatch. */
+/* Add a cache if the device has its own memory. */
 static int make_cache(struct ctr_deep *d, struct ctr_err *err)
 {
     if (ctr_dev_is_host(d->dev))
         return 0;
     int rc = ctr_source_cache(&d->vectors.source, d->dev, d->vectors.source, err);
     if (rc)
-        d->vectors.source = d->vectors.store = NULL; /* what is below is gone, too */
+        d->vectors.source = d->vectors.store = NULL; /* the source below is freed, too */
     return rc;
 }
 

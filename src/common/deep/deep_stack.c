@@ -75,7 +75,7 @@ int ctr_stack_declare_running(struct ctr_deep *d, struct ctr_stack *s, struct ct
     return rc;
 }
 
-/* Room for so many rows of `row` bytes; those that are used stay. */
+/* Room for so many rows of `row` bytes; keeps the used ones. */
 static int rows_room(struct ctr_deep *d, struct ctr_mem **m, int64_t used, int64_t room, size_t row,
                      struct ctr_err *err)
 {
@@ -141,7 +141,7 @@ static struct ctr_vec grad(const struct ctr_deep *d, int param)
     return param < 0 ? (struct ctr_vec){ 0 } : ctr_deep_vec_grad(d, param);
 }
 
-/* The activation of a layer; its statistics are the running ones, or, in training, those of the minibatch. */
+/* The activation of a layer; uses running statistics or, in training, those of the minibatch. */
 static struct ctr_act act_of(const struct ctr_deep *d, const struct ctr_stack *s, const struct ctr_stack_layer *y,
                              bool training)
 {
@@ -161,8 +161,8 @@ static int average(struct ctr_deep *d, int running, struct ctr_mem *stats, int64
     return ctr_dev_axpby(d->dev, &step, err);
 }
 
-/* Mean and variance of the minibatch, and into the running ones; the variance there is the
- * unbiased one, as in PyTorch. No rows (of a minibatch without entries) say nothing of them. */
+/* Compute mean and variance of the minibatch and update the running ones, with the unbiased variance, as in PyTorch. A
+ * minibatch without entries leaves them unchanged. */
 static int take_stats(struct ctr_deep *d, struct ctr_mat x, struct ctr_mem *stats, int mean, int var,
                       struct ctr_err *err)
 {
@@ -179,7 +179,7 @@ static int take_stats(struct ctr_deep *d, struct ctr_mat x, struct ctr_mem *stat
     return rc;
 }
 
-/* The draws of layer l: of a stack without a prefix those of the seed, of others of the seed and the prefix. */
+/* Dropout of layer l: the seed and, if there is one, the stack's prefix determine the draws. */
 static int drop(struct ctr_deep *d, const struct ctr_stack *s, int l, struct ctr_mat x, struct ctr_err *err)
 {
     const char *prefix = s->shape.prefix;
@@ -192,7 +192,7 @@ static int drop(struct ctr_deep *d, const struct ctr_stack *s, int l, struct ctr
     return s->shape.dropout > 0 ? ctr_dev_dropout(d->dev, &mask, err) : 0;
 }
 
-/* What happens between the product of a layer and its output, where that is more than one call of gemm does. */
+/* The steps between a layer's product and its output that gemm does not include. */
 static int after_product(struct ctr_deep *d, const struct ctr_stack *s, struct ctr_stack_layer *y, struct ctr_mat z,
                          struct ctr_mat out, int64_t from, bool training, struct ctr_err *err)
 {
@@ -226,7 +226,7 @@ struct ctr_mat ctr_stack_out(const struct ctr_stack *s, int64_t from, int64_t n)
     return rows_of(top->y, from, n, top->out);
 }
 
-/* Between product and output there is the activation alone: gemm does it. */
+/* Only the activation follows the product: gemm includes it. */
 static bool is_plain(const struct ctr_stack *s)
 {
     return !s->shape.batch_norm && s->act != CTR_ACT_DICE;
@@ -248,13 +248,13 @@ struct ctr_mat ctr_stack_first_dz(const struct ctr_stack *s, int64_t n, struct c
     return s->layers ? ctr_mat(s->down[1], n, s->layer[0].out) : dy;
 }
 
-/* The weights of layer l (the last one: `layers`), whose parameter is `weight`. */
+/* The weights of layer l (the last layer: `layers`), whose parameter is `weight`. */
 static struct ctr_mat weights_of(const struct ctr_deep *d, const struct ctr_stack *s, int l, int weight)
 {
     return !l && s->first_weight.mem ? s->first_weight : ctr_deep_mat(d, weight);
 }
 
-/* Scored rows from the first on, with the parameters of now, have their first sums in z. */
+/* Record that scored rows, from the first on, have their first sums in z with the current parameters. */
 static void note_sums(const struct ctr_deep *d, struct ctr_stack *s, int64_t from, int64_t n)
 {
     const bool follows = from == s->summed && s->summed_step == d->step;
@@ -309,8 +309,8 @@ int ctr_stack_forward(struct ctr_deep *d, struct ctr_stack *s, struct ctr_mat x,
 
 /* ---- backward ---- */
 
-/* Of layer l: dW = dz' x; and, unless `down` is none, the gradient of (the first columns of) x: dz W, and on through
- * `back`. */
+/* Gradients of layer l: dW = dz' x; and, unless `down` is none, dz W, the gradient of (the first columns of) x,
+ * converted further by `back`. */
 static int product_gradients(struct ctr_deep *d, const struct ctr_stack *s, int l, int weight, struct ctr_mat dz,
                              struct ctr_mat x, struct ctr_mat down, struct ctr_dev_gemm_back back, struct ctr_err *err)
 {
@@ -322,7 +322,7 @@ static int product_gradients(struct ctr_deep *d, const struct ctr_stack *s, int 
     return rc || !down.mem || !down.cols ? rc : ctr_dev_gemm(d->dev, &dx, err);
 }
 
-/* The gradient of a layer whose output is its activation, nothing else. */
+/* The gradient of a layer whose output is just its activation. */
 static struct ctr_dev_gemm_back plain_back(struct ctr_deep *d, const struct ctr_stack *s,
                                            const struct ctr_stack_layer *y, int64_t rows)
 {
@@ -332,7 +332,7 @@ static struct ctr_dev_gemm_back plain_back(struct ctr_deep *d, const struct ctr_
                                        .dbias = grad(d, y->bias) };
 }
 
-/* From the gradient of another layer's output to that of its product, in place. */
+/* Convert the gradient of another layer's output to that of its product, in place. */
 static int before_product(struct ctr_deep *d, const struct ctr_stack *s, const struct ctr_stack_layer *y,
                           struct ctr_mat dy, struct ctr_err *err)
 {
@@ -359,7 +359,7 @@ static int before_product(struct ctr_deep *d, const struct ctr_stack *s, const s
     return ctr_dev_norm_grad(d->dev, &norm, err);
 }
 
-/* From the gradient of a layer's output, after its dropout, to that of its product, in place. */
+/* Convert the gradient of a layer's output, after dropout, to that of its product, in place. */
 static int through_layer(struct ctr_deep *d, const struct ctr_stack *s, int l, struct ctr_mat dy, struct ctr_err *err)
 {
     int rc = drop(d, s, l, dy, err);

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The learner of deep models: minibatches out of rows however they come, scores before each update, one step of Adam
- * for the parameters and for the rows that the minibatch touched.
+ * The learner of deep models: collects minibatches from rows, scores rows before each update, and applies one step of
+ * Adam to the parameters and to the table rows of the minibatch.
  *
- * A minibatch may come in pieces (the stream's batches are cut elsewhere): each is pulled, pooled and scored when it
- * comes, with the parameters of the last update, and the activations stay for the backward pass of the whole.
+ * A minibatch may arrive in pieces, because the stream's batches have other boundaries: each piece is pulled, pooled
+ * and scored on arrival, with the parameters of the last update, and its activations stay for the backward pass of the
+ * whole minibatch.
  *
- * An update is queued and not waited for: on a GPU the host goes on with the next rows, whose lists are copied while
- * the device still learns from the last ones, until the next scores are wanted. */
+ * An update is queued without waiting: on a GPU the host continues with the next rows, whose lists are copied while the
+ * device still learns, until the next scores are needed. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "common/deep/deep.h"
 
-/* Those of the device, or, beside a GPU, its own. */
+/* Use the device's threads or, with a GPU, create own ones. */
 static int take_threads(struct ctr_deep_learner *l, struct ctr_err *err)
 {
     l->pool = ctr_dev_pool_of(l->net.dev);
@@ -111,7 +112,7 @@ static struct ctr_dev_opt optimizer(const struct ctr_deep_learner *l)
     };
 }
 
-/* dlogit of the minibatch: the gradient of the mean of its weighted losses. */
+/* dlogit of the minibatch: the gradient of its mean weighted loss. */
 static int loss_gradient(struct ctr_deep_learner *l, struct ctr_err *err)
 {
     const struct ctr_deep *d = &l->net;
@@ -180,7 +181,7 @@ void ctr_deep_set_ahead(void *learner, const struct ctr_ahead *ahead)
     ((struct ctr_deep_learner *)learner)->ahead = ahead ? *ahead : (struct ctr_ahead){ 0 };
 }
 
-/* The minibatch is whole: the rows behind row `next` of r are of the one that follows. */
+/* The minibatch is complete: announce the rows of r from row `next` on, which belong to the following one. */
 static int announce_next(struct ctr_deep_learner *l, const struct ctr_rows *r, int64_t next, struct ctr_err *err)
 {
     struct ctr_deep *d = &l->net;
@@ -222,7 +223,7 @@ static int learn(struct ctr_deep_learner *l, const struct ctr_rows *r, double *s
     return 0;
 }
 
-/* Other ranks have rows, this one has none any more. */
+/* A step without rows, while other ranks have some. */
 static int learn_none(struct ctr_deep_learner *l, struct ctr_err *err)
 {
     l->ranks.whole = false;

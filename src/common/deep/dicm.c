@@ -7,12 +7,12 @@
  *     u of a list of images, by --images-pool:
  *         sum, mean, max    of its images' v
  *         concat            the v of its last --images-last images side by side, the last one first, then zeros
- *         attentive         sum of a_e v_e, a_e of an attention unit whose query is the image that the list is the past
- *                           of
- *         multi-query       that, and beside it the same with IDs of the ad as the query (deep_attention.h)
+ *         attentive         sum of a_e v_e, a_e from an attention unit whose query is the image named by the list's
+ *                           history_of
+ *         multi-query       the same, plus a second unit with IDs of the ad as the query (deep_attention.h)
  *     logit = base([u of each input of images, values of the other inputs, numbers])
  *
- * The base is lr (deep_linear.c), mlp, or din, where histories of ids have attention units, too. */
+ * The base is lr (deep_linear.c), mlp, or din; in din histories of ids have attention units, too. */
 #include "common/deep/deep_linear.h"
 #include "common/deep/deep_options.h"
 #include "common/deep/din.h"
@@ -71,7 +71,7 @@ static int check_inputs(struct ctr_deep *d, struct ctr_err *err)
     return 0;
 }
 
-/* How each input is pooled; inputs with attention units become sequences. */
+/* Set the pooling of each input; inputs with attention units become sequences. */
 static int pool_inputs(struct ctr_deep *d, struct ctr_err *err)
 {
     int rc = 0;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * din: Deep Interest Network (Zhou et al., KDD 2018, section 4.3). The past of a user, a sequence of items, is pooled
- * with weights that an attention unit gives each item beside the candidate (deep_attention.h):
+ * din: Deep Interest Network (Zhou et al., KDD 2018, section 4.3). The history of a user, a sequence of items, is
+ * pooled with weights from an attention unit that compares each item with the candidate (deep_attention.h):
  *
  *     s_e = unit([q, k_e, q - k_e, q * k_e])       q: the candidate's values, k_e: the item's, field by field
  *     a_e = s_e, or softmax(s_e / sqrt(size of k)) over the row's items
- *     u   = sum of a_e k_e                         0 of no items
+ *     u   = sum of a_e k_e                         0 without items
  *     logit = stack([u of each history, pooled values of the other inputs, numbers])
  *
- * A history is a sequence of the inputs of one group (ctr.history); a field of it that says ctr.history_of is compared
- * with that input, any other one with 0. Each history has a unit of its own. */
+ * A history is a sequence of the inputs of one group (ctr.history); a field with ctr.history_of is compared with that
+ * input, others with 0. Each history has its own unit. */
 #include <stdlib.h>
 
 #include "common/deep/deep_attention.h"
@@ -53,7 +53,7 @@ static int declare_network(struct ctr_deep *d, struct ctr_err *err)
     return rc ? rc : ctr_stack_declare_running(d, &m->stack, err);
 }
 
-/* Every input that says what it is the past of becomes a sequence, with those of its group. */
+/* Make a sequence of every input with history_of, together with its group. */
 static int declare(struct ctr_deep *d, struct ctr_err *err)
 {
     int rc = 0;

@@ -5,7 +5,7 @@
  *     v_0 = bottom layers(numbers)                       `embedding` numbers
  *     logit = top layers([v_0 | <v_f, v_g> for all g < f])    v_1 … v_F: the fields, pooled
  *
- * Without numbers there is no v_0. The last of the bottom layers has the activation of the others. */
+ * Without numbers there is no v_0. The last bottom layer has the same activation as the others. */
 #include <stdlib.h>
 
 #include "common/deep/deep_options.h"
@@ -33,7 +33,7 @@ static const struct ctr_param dlrm_options[] = {
 struct dlrm {
     struct ctr_stack bottom, top;
     bool numbers;
-    int64_t vectors, pairs, cols; /* a row's; of what the top layers read */
+    int64_t vectors, pairs, cols; /* per row; width of the top layers' input */
     struct ctr_mem *z, *dz;       /* [room x vectors * width] */
     struct ctr_mem *t, *dt;       /* [room x cols] */
     struct ctr_mem *dv;           /* [room x width]: of v_0 */
@@ -105,7 +105,7 @@ static int dlrm_make_room(struct ctr_deep *d, int64_t room, struct ctr_err *err)
     return rc;
 }
 
-/* Parts of rows [from, from + n): of z, v_0 and the fields; of t, v_0 and the products. */
+/* Parts of rows [from, from + n): of z: v_0 and the fields; of t: v_0 and the products. */
 static struct ctr_mat z_part(const struct ctr_deep *d, struct ctr_mem *z, int64_t from, int64_t n, bool of_fields)
 {
     const struct dlrm *m = d->state;
@@ -151,7 +151,7 @@ static int dlrm_forward(struct ctr_deep *d, int64_t from, int64_t n, bool traini
                                   ctr_mat_at(d->logit, from, n, 1), err);
 }
 
-/* v_0 is read by the products and by the top layers. */
+/* v_0 has gradients from the products and from the top layers. */
 static int bottom_gradients(struct ctr_deep *d, struct dlrm *m, struct ctr_err *err)
 {
     const struct ctr_mat dv = ctr_mat(m->dv, d->rows, d->width);

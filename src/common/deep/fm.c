@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * fm: a factorization machine of degree 2 (Rendle, "Factorization Machines", ICDM 2010, eq. 1). Its features are all
- * keys of a row, each entry of a list for itself, and its numbers:
+ * keys of a row, with each list entry a feature, and its numbers:
  *
  *     logit = b + sum over i of w_i x_i + sum over pairs i < j of <v_i, v_j> x_i x_j
  *
- * The vector of a feature is w | v. CTR_POOL_FM of compute.h makes of a list of them one vector: what the list gives by
- * itself, and the sum of x v. The entries of a field are pooled so, and the numbers, whose vectors are the rows of a
- * dense parameter; these vectors, pooled once more, give the logit. No pair is left out, and the work is linear in the
- * number of features. */
+ * The vector of a feature is w | v. CTR_POOL_FM of compute.h reduces a list of features to one vector: the list's own
+ * contribution to the logit, and the sum of x v. It is applied to the entries of each field and to the numbers, whose
+ * vectors are rows of a dense parameter; then to the resulting vectors, which gives the logit. All pairs are included,
+ * and the work is linear in the number of features. */
 #include <stdlib.h>
 
 #include "common/deep/deep_options.h"
@@ -23,13 +23,13 @@ struct lists {
 
 struct fm {
     int bias, numbers;       /* parameters; numbers -1: none */
-    int64_t fields;          /* those of keys, and that of the numbers */
+    int64_t fields;          /* key fields, plus one for the numbers */
     struct lists of_fields;  /* entry e takes row e of z */
     struct lists of_numbers; /* entry e takes row e % dense of the parameter */
     struct ctr_mem *x;       /* f32 [room x dense]: the numbers */
     struct ctr_mem *z, *dz;  /* [room x fields * width] */
-    struct ctr_mem *y, *dy;  /* [room x width]; dy is 0 but for its column 0 */
-    /* The entries of each number, in the first `grouped` rows. */
+    struct ctr_mem *y, *dy;  /* [room x width]; dy is 0 except in column 0 */
+    /* The entries of each number in the first `grouped` rows. */
     int64_t grouped;
     struct ctr_mem *group_start, *group_item;
 };
@@ -85,7 +85,7 @@ static int make_lists(struct ctr_deep *d, struct lists *l, int64_t rows, bool ro
     return rc;
 }
 
-/* Those of rows [from, from + n). */
+/* The lists of rows [from, from + n). */
 static struct ctr_lists lists_of(const struct lists *l, int64_t from, int64_t n, struct ctr_mem *x)
 {
     const int64_t entries = (from + n) * l->each;
@@ -144,7 +144,7 @@ static int fm_make_room(struct ctr_deep *d, int64_t room, struct ctr_err *err)
 
 /* ---- forward and backward ---- */
 
-/* Columns of rows [from, from + n) of m, whose rows are the fields' vectors: those of the keys, that of the numbers. */
+/* Columns of rows [from, from + n) of m, whose rows are the fields' vectors: those of keys, that of numbers. */
 static struct ctr_mat of_keys(const struct ctr_deep *d, struct ctr_mem *m, int64_t from, int64_t n)
 {
     const int64_t cols = ((const struct fm *)d->state)->fields * d->width;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * image_table: see image_table.h. Invariant: a row that the index names lies in the file or in memory, and a vector
- * that is handed out has finite numbers. */
+ * image_table: see image_table.h. Invariant: each row in the index is in the file or in memory, and each vector
+ * returned has finite numbers. */
 #include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
@@ -20,8 +20,8 @@ struct ctr_image_table {
     char *tower;
     uint64_t *seed; /* of the tables that name images */
     int seeds;
-    struct ctr_buf vector;  /* of a stream: f32 [images][width] */
-    struct ctr_keyed *file; /* or where they lie; one thread at a time */
+    struct ctr_buf vector;  /* for a stream: f32 [images][width] */
+    struct ctr_keyed *file; /* or the file; one thread at a time */
     struct ctr_buf first;   /* i64 [blocks + 1]: the first row of each block, and the end */
     pthread_mutex_t lock;
 };
@@ -86,7 +86,7 @@ int ctr_image_vector(const struct ctr_col *c, int64_t i, int32_t *width, struct 
     const struct ctr_col *items = ctr_col_items(c, *width, i, &at, &end);
     if (!items)
         return ctr_fail(err, CTR_EDATA, "row %" PRId64 ": the vector of '%.*s' is null", row + 1, shown, key.p);
-    const bool measure = !*width; /* of lists: that of the first */
+    const bool measure = !*width; /* for lists: use the length of the first */
     if (measure)
         *width = (int32_t)CTR_MIN(end - at, INT32_MAX);
     if (!*width || end - at != *width)
@@ -120,7 +120,7 @@ static int put_place(struct ctr_image_table *t, uint64_t key, int64_t row, bool 
     return 0;
 }
 
-/* The text of a key, as each table that names images hashes it. */
+/* Index the text of a key, hashed with the seed of each table of images. */
 static int put_text(struct ctr_image_table *t, struct ctr_str text, int64_t row, struct ctr_err *err)
 {
     int rc = 0;
@@ -196,7 +196,7 @@ static int hold(struct ctr_image_table *t, struct ctr_err *err)
 
 /* ---- a keyed file, where it lies ---- */
 
-/* Its key is that by which it is keyed; rows are numbered block by block. */
+/* The file must be keyed by the key column; rows are numbered block by block. */
 static int index_file(struct ctr_image_table *t, struct ctr_err *err)
 {
     const int64_t blocks = ctr_keyed_blocks(t->file);
@@ -220,7 +220,7 @@ static int index_file(struct ctr_image_table *t, struct ctr_err *err)
     return rc ? rc : ctr_keyed_unchanged(t->file, err);
 }
 
-/* The block of a row: the last one that begins at it or before. */
+/* The block of a row: the last one that starts at or before it. */
 static int64_t block_of(const struct ctr_image_table *t, int64_t row)
 {
     const int64_t *first = AS(int64_t, t->first);
@@ -243,7 +243,7 @@ static int fetch_mapped(struct ctr_image_table *t, int64_t row, float *to, struc
                                  row, to, err);
 }
 
-/* Of lists that may differ, the first one says how long all are. */
+/* For variable-size lists, the first one determines the length. */
 static int measure(struct ctr_image_table *t, struct ctr_err *err)
 {
     if (t->width || !t->images)
@@ -334,7 +334,7 @@ const char *ctr_image_table_tower(const struct ctr_image_table *t)
 
 int ctr_image_table_fetch(const struct ctr_image_table *t, int64_t row, float *to, struct ctr_err *err)
 {
-    struct ctr_image_table *own = (struct ctr_image_table *)(uintptr_t)t; /* under the lock */
+    struct ctr_image_table *own = (struct ctr_image_table *)(uintptr_t)t; /* protected by the lock */
     const size_t bytes = (size_t)t->width * sizeof *to;
     int rc = 0;
     if (row == t->images)

@@ -36,7 +36,7 @@ static const struct ctr_param two_tower_options[] = {
 static const struct ctr_deep_output outputs[] = { { "user", "user" }, { "ad", "ad" }, { 0 } };
 enum { SIDES = 2 };
 
-/* Neighbouring columns of d->x that belong to a side. */
+/* Adjacent columns of d->x that belong to a side. */
 struct run {
     int64_t from, cols, to;
 };
@@ -69,7 +69,7 @@ static void add_run(struct tower *t, int64_t from, int64_t cols)
     t->cols += cols;
 }
 
-/* Which columns of d->x the side has: those of its keys come first, because they alone have a gradient. */
+/* Find the columns of d->x of the side: those of its keys first, because only they have a gradient. */
 static int find_columns(const struct ctr_deep *d, struct tower *t, const char *side, struct ctr_err *err)
 {
     t->run = calloc((size_t)d->inputs + 1, sizeof *t->run);
@@ -126,8 +126,8 @@ static int check_sides(const struct ctr_deep *d, struct ctr_err *err)
     return 0;
 }
 
-/* The tower of images, if the network has any. The file of their vectors is of no use without them, but for a network
- * of the side that has none. */
+/* Declare the tower of images, if the network has image inputs. An image file without image inputs is an error, except
+ * for the network of a side without any. */
 static int declare_images(struct ctr_deep *d, struct ctr_err *err)
 {
     bool any = false;
@@ -239,7 +239,7 @@ static int computed_room(struct ctr_deep *d, struct tower *t, int64_t used, int6
     return rc;
 }
 
-/* Rows [from, from + n) of the tower's vectors into y. */
+/* Write the tower's vectors of rows [from, from + n) to y. */
 static int forward_tower(struct ctr_deep *d, struct tower *t, int64_t from, int64_t n, bool training, struct ctr_mat y,
                          struct ctr_err *err)
 {
@@ -311,7 +311,7 @@ static int put_gradient(struct ctr_deep *d, const struct run *r, struct ctr_mat 
     return rc ? rc : ctr_dev_move_rows(d->dev, &put, err);
 }
 
-/* From the gradient of the tower's vectors, in t->dt. */
+/* Backward from the gradient of the tower's vectors, in t->dt. */
 static int backward_tower(struct ctr_deep *d, struct tower *t, struct ctr_err *err)
 {
     const bool shared = is_shared(t, true);

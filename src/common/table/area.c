@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Memory of large tables: address space is reserved ahead without pages, so that a table grows in place; when the
- * reservation is used up its pages are moved to a larger one by the page table (mremap), not copied. Large areas ask
- * for huge pages, and keep their alignment when they move. Small ones must not start at such multiples, all of them:
- * forty tables of a few KiB would have to share the same few sets of the caches.
+ * reservation is full, its pages are remapped to a larger one (mremap), not copied. Large areas use huge pages, and
+ * keep their alignment when they move. Small areas must not all start at huge page boundaries: forty tables of a few
+ * KiB would then compete for the same cache sets.
  */
 #include "common/table/sparse.h"
 
@@ -17,7 +17,7 @@
 #endif
 
 enum { HUGE = 2 << 20, SMALL = 1 << 20, LARGE = 64 << 20, PAGE = 4096 };
-enum { FILL = 4 << 20, SETTLE = HUGE }; /* bytes that the kernel works through in one call */
+enum { FILL = 4 << 20, SETTLE = HUGE }; /* bytes processed by the kernel per call */
 
 static size_t round_up(size_t n, size_t to)
 {
@@ -34,11 +34,12 @@ static uint8_t *reserve(size_t bytes)
     if (head)
         munmap(p, head);
     munmap(p + head + bytes, HUGE - head);
-    (void)madvise(p + head, bytes, MADV_HUGEPAGE); /* advice only: results and errors do not depend on it */
+    (void)madvise(p + head, bytes, MADV_HUGEPAGE); /* only advice: results and errors do not depend on it */
     return p + head;
 }
 
-/* A small area, some pages behind a multiple of HUGE: by its address, so that those of an array lie evenly apart. */
+/* Start a small area some pages after a multiple of HUGE, determined by its address, so that those of an array are
+ * spread evenly. */
 static int start(struct ctr_area *a, struct ctr_err *err)
 {
     const size_t pages = (uint64_t)(uintptr_t)a * 0x9e3779b97f4a7c15u >> 56, offset = pages * PAGE;
@@ -52,8 +53,8 @@ static int start(struct ctr_area *a, struct ctr_err *err)
     return 0;
 }
 
-/* The pages of a small area to others: moved ones would stay apart in the kernel's books from those that come later,
- * and never become huge ones with them. */
+/* Copy the pages of a small area: remapped pages would remain a separate mapping from later ones, and never become huge
+ * pages with them. */
 static int copy_small(struct ctr_area *a, uint8_t *to)
 {
     enum { PART = 64 << 10 };
@@ -97,7 +98,7 @@ int ctr_area_grow(struct ctr_area *a, size_t bytes, struct ctr_err *err)
             return rc;
     }
     if (bytes > a->reserved) {
-        int rc = move(a, CTR_MAX(round_up(bytes * 4, HUGE), LARGE), err); /* generous: moves are few */
+        int rc = move(a, CTR_MAX(round_up(bytes * 4, HUGE), LARGE), err); /* generous, so that moves are rare */
         if (rc && (rc = move(a, round_up(bytes + bytes / 4, HUGE), err)))
             return rc;
     }
@@ -113,7 +114,7 @@ int ctr_area_fill(struct ctr_area *a, size_t bytes, struct ctr_err *err)
     int rc = ctr_area_grow(a, bytes, err);
 #ifdef MADV_POPULATE_WRITE
     if (!rc && a->bytes > before && a->bytes - before <= FILL)
-        (void)madvise(a->base + before, a->bytes - before, MADV_POPULATE_WRITE); /* advice too */
+        (void)madvise(a->base + before, a->bytes - before, MADV_POPULATE_WRITE); /* only advice */
 #else
     (void)before;
 #endif
@@ -125,7 +126,7 @@ int ctr_area_reserve(struct ctr_area *a, size_t bytes, struct ctr_err *err)
     if (bytes <= a->bytes)
         return 0;
     const size_t to = bytes + bytes / 8;
-    return ctr_area_fill(a, to < SMALL ? to : round_up(bytes, HUGE), err); /* pages that come are huge ones */
+    return ctr_area_fill(a, to < SMALL ? to : round_up(bytes, HUGE), err); /* new pages are huge ones */
 }
 
 void ctr_area_ahead(struct ctr_area *a, size_t bytes)
@@ -136,7 +137,7 @@ void ctr_area_ahead(struct ctr_area *a, size_t bytes)
     (void)rc; /* the next allocation reports it */
 }
 
-/* Worth it where the table of pages leaves the cache, and not each time: all processors are told. */
+/* Useful once the page table exceeds the cache, but not on every call, because all processors are notified. */
 void ctr_area_settle(struct ctr_area *a)
 {
 #ifdef MADV_COLLAPSE
@@ -147,8 +148,8 @@ void ctr_area_settle(struct ctr_area *a)
         a->settled = 0;
     }
     const size_t n = CTR_MIN(SETTLE, a->to_settle - a->settled);
-    const bool done = !madvise(a->base + a->settled, n, MADV_COLLAPSE); /* advice too */
-    a->settled = done ? a->settled + n : a->to_settle; /* without huge pages: not before it has grown again */
+    const bool done = !madvise(a->base + a->settled, n, MADV_COLLAPSE); /* only advice */
+    a->settled = done ? a->settled + n : a->to_settle;                  /* if it fails, try again only after growth */
 #else
     (void)a;
 #endif

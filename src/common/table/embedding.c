@@ -33,7 +33,7 @@ int ctr_embedding_reserve(struct ctr_embedding *t, uint64_t extra, struct ctr_er
         return ctr_fail(err, CTR_EDATA, "a table of embeddings has more than %u keys", CTR_EMBEDDING_NONE - 1);
     int rc = ctr_sparse_reserve(&t->index, extra, err);
     uint64_t need = row_bytes(t, t->used + extra) + CTR_LINE;
-    /* Pages are the system's until they are written: room is asked for in steps. */
+    /* Unwritten pages take no memory, so room is requested in steps. */
     return rc || need <= t->area.bytes ? rc : ctr_area_grow(&t->area, need + need / 8, err);
 }
 

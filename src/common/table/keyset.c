@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Distinct keys of a minibatch: open addressing, half empty at least. See keyset.h. */
+ * Distinct keys of a minibatch: open addressing, at least half empty. See keyset.h. */
 #include "common/table/keyset.h"
 
 enum { FIRST_SLOTS = 1024 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * knownkeys: see knownkeys.h. Invariant: a third of the slots is empty, so that searches end. */
+ * knownkeys: see knownkeys.h. Invariant: a third of the slots is empty, so that every search ends. */
 #include "common/table/knownkeys.h"
 
 #include <stdlib.h>

@@ -2,10 +2,10 @@
  *
  * Rows on disk. See rowstore.h.
  *
- * Both files have no name. The file of rows holds records: a row, its key, and a checksum of both; a key keeps the
- * place of its record. The file of the index is a hash table of entries, key to place, probed one after another and
- * doubled where it is fuller than 7/10; it is mapped, so that the system's cache holds what is used of it and the
- * memory of the process does not. An entry has a check of its own, and names a record that has the same key. */
+ * Both files are unnamed. The file of rows holds records: a key, a checksum of both, and the row; a key's record never
+ * moves. The index file is a hash table of entries, key to record, with linear probing, doubled when fuller than 7/10;
+ * it is mapped, so that its used parts are in the system's page cache and not in the process's memory. An entry has its
+ * own checksum, and refers to a record with the same key. */
 #include "common/table/rowstore.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@ struct entry {
     uint16_t table, check;
 };
 
-/* In front of a record's floats. */
+/* Precedes a record's floats. */
 struct record {
     uint64_t key;
     uint32_t table, sum;
@@ -31,12 +31,12 @@ struct record {
 
 struct ctr_rowstore {
     char *dir;       /* for messages */
-    int rows, table; /* descriptors: of the file of rows, of the index */
+    int rows, table; /* file descriptors: of the rows, of the index */
     int32_t floats;
     size_t bytes; /* of a record */
     struct entry *index;
     uint64_t size, used; /* entries, a power of two; keys */
-    uint8_t *some;       /* AT_ONCE records */
+    uint8_t *some;       /* buffer for AT_ONCE records */
 };
 
 static int fail_sys(const struct ctr_rowstore *s, const char *what, struct ctr_err *err)
@@ -65,7 +65,7 @@ static uint16_t check_of(const struct entry *e)
     return (uint16_t)ctr_mix64(e->key ^ (uint64_t)e->table << 32 ^ (uint64_t)e->place * 0x9e3779b97f4a7c15u);
 }
 
-/* The entry of a key, or the empty one where it would stand; NULL: one is damaged. */
+/* The entry of a key, or the empty one where it belongs; NULL: an entry is damaged. */
 static struct entry *find(const struct ctr_rowstore *s, uint32_t table, uint64_t key)
 {
     for (uint64_t at = mix(table, key);; at++) {
@@ -77,7 +77,7 @@ static struct entry *find(const struct ctr_rowstore *s, uint32_t table, uint64_t
     }
 }
 
-/* Room on disk is taken before the file is mapped: a full disk is an error here, not a signal when it is written to. */
+/* Disk space is allocated before the file is mapped, so that a full disk is an error here and not a signal later. */
 static int map_index(struct ctr_rowstore *s, uint64_t size, struct entry **index, int *fd, struct ctr_err *err)
 {
     *fd = ctr_tmpfile_in(s->dir, err);
@@ -198,7 +198,7 @@ static int write_records(struct ctr_rowstore *s, uint64_t place, const uint8_t *
     return 0;
 }
 
-/* The row at a place, into `to`. */
+/* Read the row at a place into `to`. */
 static int read_record(struct ctr_rowstore *s, const struct ctr_rowkey *key, uint64_t place, float *to,
                        struct ctr_err *err)
 {
@@ -220,7 +220,7 @@ static int read_record(struct ctr_rowstore *s, const struct ctr_rowkey *key, uin
     return 0;
 }
 
-/* At most AT_ONCE rows: those of keys that have a place go there, the others together behind all. */
+/* Write at most AT_ONCE rows: existing keys in place, new ones together at the end. */
 static int put_some(struct ctr_rowstore *s, const struct ctr_rowkey *key, int64_t n, const float *rows,
                     struct ctr_err *err)
 {
@@ -253,7 +253,7 @@ int ctr_rowstore_put(struct ctr_rowstore *s, const struct ctr_rowkey *key, int64
 {
     int rc = 0;
     for (int64_t at = 0, k; at < n && !rc; at += k) {
-        k = CTR_MIN(n - at, AT_ONCE - 1); /* one record more is made to be written to its place */
+        k = CTR_MIN(n - at, AT_ONCE - 1); /* one extra record is a buffer for writing in place */
         rc = put_some(s, key + at, k, rows + at * s->floats, err);
     }
     return rc;
@@ -290,7 +290,7 @@ static int by_key(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The entries of a table with keys in [low, high]. */
+/* Collect the entries of a table with keys in [low, high]. */
 static int collect(const struct ctr_rowstore *s, uint32_t table, uint64_t low, uint64_t high, struct ctr_buf *to,
                    struct ctr_err *err)
 {
@@ -306,7 +306,7 @@ static int collect(const struct ctr_rowstore *s, uint32_t table, uint64_t low, u
     return rc;
 }
 
-/* In ranges of keys, which costs a walk over the index each, so that their order takes little memory. */
+/* Sorts ranges of keys, each with a pass over the index, so that it needs little memory. */
 int ctr_rowstore_each(struct ctr_rowstore *s, uint32_t table, ctr_embedding_each *each, void *ctx, struct ctr_err *err)
 {
     const uint64_t ranges = s->used / RANGE_KEYS + 1, span = UINT64_MAX / ranges;

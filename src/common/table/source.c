@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sources that keep rows, and tables in this process, which are one. See source.h.
+ * Sources that store rows, and the one with tables in this process. See source.h.
  *
- * The rows of a minibatch lie in `u`, value | state, in the order in which they came: piece by piece, and in a piece
- * table by table. Tables are shared out to threads, so that nothing depends on these. */
+ * The rows of a minibatch are in `u`, value | state, in order of announcement: piece by piece, and within a piece table
+ * by table. Tables are distributed over threads, so that results do not depend on threads. */
 #include "common/table/source.h"
 
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static int make_tables(struct ctr_source_batch *b, int tables, struct ctr_err *e
     return 0;
 }
 
-/* The keys of table t of a minibatch from the `from`-th on. */
+/* The keys of table t of a minibatch, from number `from` on. */
 static struct ctr_source_keys keys_of(const struct ctr_source_batch *b, int t, int64_t from)
 {
     const struct ctr_source_table *k = &b->table[t];
@@ -97,7 +97,7 @@ int ctr_source_count(struct ctr_source *s, int buffer, int t, const int32_t *use
 
 /* ---- values and push of a store ---- */
 
-/* The keys since `here`, which are of the last begin: a run of each table. */
+/* Fetch table t's keys since `here`, from the last begin. */
 static void fetch_table(void *ctx, int64_t t, int worker)
 {
     const struct task *k = ctx;
@@ -122,7 +122,7 @@ static void put_table(void *ctx, int64_t t, int worker)
     struct ctr_source_table *table = &k->b->table[t];
     const int32_t *places = AS(int32_t, table->places);
     (void)worker;
-    for (int64_t at = 0, end; at < table->n && !table->err.code; at = end) { /* one run a piece */
+    for (int64_t at = 0, end; at < table->n && !table->err.code; at = end) { /* one run per piece */
         for (end = at + 1; end < table->n && places[end] == places[end - 1] + 1;)
             end++;
         struct ctr_source_keys keys = keys_of(k->b, (int)t, at);
@@ -186,7 +186,7 @@ static int store_push(struct ctr_source *s, int buffer, const struct ctr_source_
 int ctr_source_push(struct ctr_source *s, int buffer, const struct ctr_source_step *step, struct ctr_err *err)
 {
     int rc = s->ops->push ? s->ops->push(s, buffer, step, err) : store_push(s, buffer, step, err);
-    s->batch[buffer].here = 0; /* the values are old now */
+    s->batch[buffer].here = 0; /* the values are outdated */
     return rc;
 }
 
@@ -285,7 +285,7 @@ static int ram_find(struct ctr_source *s, const struct ctr_source_keys *keys, bo
     return rc;
 }
 
-/* fn for keys with the numbers of their rows, some at a time where these are not known yet. */
+/* A function of keys and row numbers, called for several keys at a time while their numbers are unknown. */
 typedef void with_numbers(void *ctx, const struct ctr_source_keys *keys, int64_t at);
 static int each_numbered(struct ctr_source *s, const struct ctr_source_keys *keys, bool make, with_numbers *fn,
                          void *ctx, struct ctr_err *err)
@@ -365,7 +365,7 @@ static int ram_load(struct ctr_source *s, int table, uint64_t key, const float *
     int rc = ctr_embedding_reserve(t, 1, err);
     if (rc)
         return rc;
-    t->scale = 0; /* the value is there */
+    t->scale = 0; /* the value is present */
     ctr_embedding_get(t, &hash, 1, &number);
     t->scale = scale;
     if (t->used == before)

@@ -2,10 +2,10 @@
  *
  * A cache of rows on a device. See source.h.
  *
- * On the device a key is one number of 64 bits, its hash mixed with its table; ctr_dev_slots says which keys of a
- * minibatch have a slot (hits), which do not (misses: below is asked for them) and which had to go (evictions: they are
- * put back below first). The host keeps table and hash of what each slot holds and never looks at hits. All traffic
- * with below goes through `stage`, STAGE_ROWS rows at a time. */
+ * On the device a key is one 64-bit number, its hash mixed with its table; ctr_dev_slots finds which keys of a
+ * minibatch have a slot (hits), which do not (misses, requested from below), and which must go (evictions, first
+ * written back below). The host stores the table and hash of each slot and never reads hits. All transfers to and from
+ * below use `stage`, STAGE_ROWS rows at a time. */
 #include "common/table/source.h"
 
 #include <inttypes.h>
@@ -23,26 +23,26 @@ struct held {
 struct cache {
     struct ctr_source base;
     struct ctr_source *below;
-    int64_t slots;         /* 0: there are none */
-    bool begun;            /* a first minibatch was there */
-    bool bounded;          /* it has what it may have */
-    bool newer;            /* than below */
-    uint32_t now;          /* minibatches */
+    int64_t slots;         /* 0: none */
+    bool begun;            /* the first minibatch has been seen */
+    bool bounded;          /* it has reached its limit */
+    bool newer;            /* it has changes not yet written below */
+    uint32_t now;          /* number of minibatches */
     struct ctr_mem *rows;  /* [slots x floats] */
     struct ctr_mem *key;   /* u64 [slots] */
     struct ctr_mem *stamp; /* u32 [slots] */
-    struct held *held;     /* [slots]: valid where stamped */
+    struct held *held;     /* [slots]: valid if stamped */
     struct ctr_mem *stage; /* [stage_rows x floats] */
-    float *stage_host;     /* the same on the host */
+    float *stage_host;     /* its copy on the host */
     int64_t stage_rows;
     struct ctr_mem *want, *missed, *evicted_key, *evicted_slot, *index;
     struct ctr_buf scratch, put; /* i32; struct held */
     int64_t hits, misses, evictions;
     struct {
-        bool in_set;            /* its rows go through the slots */
-        struct ctr_mem *slot;   /* i32 [n]: the slot of each row, -1: none */
-        struct ctr_buf key;     /* struct held: of each row */
-        struct ctr_buf slotted; /* i32: slot on the host */
+        bool in_set;            /* its rows use the slots */
+        struct ctr_mem *slot;   /* i32 [n]: the slot of each row; -1: none */
+        struct ctr_buf key;     /* struct held: per row */
+        struct ctr_buf slotted; /* i32: copy of slot on the host */
         int64_t unslotted;
     } part[2];
 };
@@ -94,7 +94,7 @@ static void runs(const struct held *h, int64_t at, int64_t n, int64_t *end)
         ++*end;
 }
 
-/* Rows h[0 … n) out of below or back into it: runs of keys of one table at a time. */
+/* Read rows h[0 … n) from below or write them back: runs of keys of one table at a time. */
 static int move_below(struct cache *c, const struct held *h, int64_t n, bool back, bool make, float *rows,
                       struct ctr_err *err)
 {
@@ -112,7 +112,7 @@ static int move_below(struct cache *c, const struct held *h, int64_t n, bool bac
     return rc;
 }
 
-/* Rows index[i], i < n, of `from`, which are those of keys h[i], put below. */
+/* Write rows index[i], i < n, of `from`, which have keys h[i], below. */
 static int save_rows(struct cache *c, struct ctr_mat from, struct ctr_vec index, const struct held *h, int64_t n,
                      struct ctr_err *err)
 {
@@ -144,7 +144,7 @@ static int cache_settle(struct ctr_source *s, struct ctr_err *err)
     for (int64_t at = 0, k; at < c->slots && !rc; at += k) {
         k = CTR_MIN(c->slots - at, c->stage_rows);
         rc = ctr_mem_read(c->rows, (size_t)at * row, c->stage_host, (size_t)k * row, err);
-        for (int64_t i = 0, end; i < k && !rc; i = end) { /* runs of slots that hold something */
+        for (int64_t i = 0, end; i < k && !rc; i = end) { /* runs of slots in use */
             for (end = i; end < k && stamp[at + end];)
                 end++;
             if (end > i)
@@ -159,14 +159,14 @@ static int cache_settle(struct ctr_source *s, struct ctr_err *err)
 
 /* ---- size ---- */
 
-/* Slots that may be had, WAYS at a time: half of what would be free without them. */
+/* The number of slots that fit, a multiple of WAYS: half of the memory that would be free without them. */
 static int64_t affordable(const struct cache *c)
 {
     const char *most = getenv("CTR_WORKING_SET");
     const int64_t row = c->base.floats * (int64_t)sizeof(float), slot = row + 8 + 4;
     const int64_t held = c->slots ? c->slots * slot + c->stage_rows * row : 0;
     const int64_t bytes = (ctr_dev_memory_free(c->base.dev) / 2 + held / 2);
-    int64_t slots = CTR_MIN(bytes / (slot + row), STAGE_ROWS); /* the stage is no larger than the slots */
+    int64_t slots = CTR_MIN(bytes / (slot + row), STAGE_ROWS); /* the stage is not larger than the slots */
     if (slots == STAGE_ROWS)
         slots = (bytes - STAGE_ROWS * row) / slot;
     if (most && *most)
@@ -195,7 +195,7 @@ static int make_rows(struct cache *c, int64_t slots, struct ctr_err *err)
     return rc;
 }
 
-/* The slots for a minibatch; more of them where below has more keys. */
+/* Adjust the slots for a minibatch: more if below has more keys. */
 static int fit(struct cache *c, int buffer, struct ctr_err *err)
 {
     const struct ctr_source_batch *b = &c->base.batch[buffer];
@@ -206,13 +206,13 @@ static int fit(struct cache *c, int buffer, struct ctr_err *err)
     ctr_buf_clear(&c->part[buffer].slotted);
     if (!b->make)
         return ctr_source_settle(&c->base, err);
-    if (!c->begun) { /* the first minibatch does without: its buffers show what memory is left */
+    if (!c->begun) { /* the first minibatch uses no slots: its buffers show what memory is left */
         c->begun = true;
         return 0;
     }
     const int64_t keys = ctr_source_rows(c->below, -1) + b->n; /* all may be new */
     c->now++;
-    if (!c->bounded && keys > c->slots / WAYS * 6) { /* sets of WAYS overflow where they are fuller */
+    if (!c->bounded && keys > c->slots / WAYS * 6) { /* sets of WAYS overflow when fuller */
         int64_t slots = affordable(c);
         c->bounded = slots <= keys * 2;
         slots = CTR_MIN(slots, (keys * 2 + WAYS - 1) / WAYS * WAYS);
@@ -228,7 +228,7 @@ static int fit(struct cache *c, int buffer, struct ctr_err *err)
 
 /* ---- values ---- */
 
-/* Table and hash of the rows from `here` on, in their order. */
+/* Table and hash of the rows from `here` on, in order. */
 static int list_keys(struct cache *c, int buffer, struct ctr_err *err)
 {
     const struct ctr_source_batch *b = &c->base.batch[buffer];
@@ -244,7 +244,7 @@ static int list_keys(struct cache *c, int buffer, struct ctr_err *err)
     return rc;
 }
 
-/* All rows, past the slots. */
+/* Fetch all rows, bypassing the slots. */
 static int fetch_all(struct cache *c, int buffer, struct ctr_err *err)
 {
     struct ctr_source_batch *b = &c->base.batch[buffer];
@@ -271,7 +271,7 @@ static int make_lists(struct cache *c, int64_t n, struct ctr_err *err)
     return rc;
 }
 
-/* Those that go: the first n of evicted_slot. */
+/* Evict the first n of evicted_slot. */
 static int evict(struct cache *c, int64_t n, struct ctr_err *err)
 {
     int rc = 0;
@@ -288,7 +288,7 @@ static int evict(struct cache *c, int64_t n, struct ctr_err *err)
     return rc ? rc : save_rows(c, rows_of(c), ctr_vec(c->evicted_slot, n), h, n, err);
 }
 
-/* Those that come: the first n of missed, to u and to their slots. h, slot: of the rows of this piece. */
+/* Load the first n of missed into u and into their slots. h, slot: of the rows of this piece. */
 static int bring(struct cache *c, struct ctr_mat u, const struct held *h, const int32_t *slot, int64_t n, int buffer,
                  struct ctr_err *err)
 {
@@ -330,13 +330,13 @@ static int bring(struct cache *c, struct ctr_mat u, const struct held *h, const 
     return rc;
 }
 
-/* One number for a table and a hash: the hashes of one table stay distinct. */
+/* One number for table and hash; hashes of one table stay distinct. */
 static uint64_t number_of(const struct held *h)
 {
     return ctr_mix64(h->hash ^ ((uint64_t)h->table * 0x9e3779b97f4a7c15u));
 }
 
-/* The rows from `here` on, by way of the slots. */
+/* Fetch the rows from `here` on through the slots. */
 static int values_in_set(struct cache *c, int buffer, struct ctr_err *err)
 {
     struct ctr_source_batch *b = &c->base.batch[buffer];
@@ -383,7 +383,7 @@ static int values_in_set(struct cache *c, int buffer, struct ctr_err *err)
     if (!rc && misses)
         rc = ctr_mem_read(c->part[buffer].slot, (size_t)before * 4, on_host, (size_t)n * sizeof *on_host, err);
     else if (!rc)
-        memset(on_host, 0, (size_t)n * sizeof *on_host); /* each has one */
+        memset(on_host, 0, (size_t)n * sizeof *on_host); /* all are new */
     c->newer = true;
     c->hits += n - misses;
     c->misses += misses;
@@ -409,7 +409,7 @@ static int cache_values(struct ctr_source *s, int buffer, struct ctr_mat *values
 
 /* ---- push ---- */
 
-/* The rows without a slot: where they are in u, and their keys. */
+/* The step for rows without a slot: their positions in u, and their keys. */
 static int step_unslotted(struct cache *c, int buffer, const struct ctr_dev_opt_rows *step, struct ctr_err *err)
 {
     const int64_t n = c->base.batch[buffer].n;

@@ -2,17 +2,16 @@
  *
  * Rows on disk under a cache in this process. See source.h; rowstore.h for the disk.
  *
- * A slot of the cache holds a row. Slots are found by table and hash in chains of their own, because rows leave the
- * cache, which ctr_sparse does not know. A slot is pinned by each minibatch under way that has its key; one that is not
- * stands in a list, the one that was used last at its end, and the first of the list goes when room is needed. It is
+ * Each slot of the cache holds a row. Slots are found by table and hash in their own chained hash table, because
+ * ctr_sparse cannot remove single rows. A slot is pinned by each current minibatch that has its key. Unpinned slots are
+ * in a list, the most recently used at its end; when room is needed the first of the list is evicted. An evicted row is
  * written to the store if it is newer.
  *
- * One job at a time runs beside the caller: it writes the rows that went, and reads those that begin did not find,
- * into slots that are pinned. No job runs while rows are loaded. Nothing looks at slots while rows may be on their way
- * but through finish(), which waits for the job; a fetch or put of a minibatch whose values are there touches slots
- * that no job has.
+ * One background job at a time writes evicted rows and reads the rows that begin did not find, into pinned slots. No
+ * job runs while rows are loaded. While a job may run, slots are accessed only after finish(), which waits for it; only
+ * a fetch or put of a minibatch that has its values may use its slots, which no job touches.
  *
- * No bit depends on the number of slots: a row is the same wherever it is. */
+ * Results do not depend on the number of slots. */
 #include "common/table/rowstore.h"
 #include "common/table/source.h"
 
@@ -26,9 +25,9 @@ enum { CHUNK = 64, NONE = -1, SOME_ROWS = 1024, HAS = 1, NEWER = 2 };
 
 struct slot {
     uint64_t hash;
-    int32_t before, after, chain; /* of the list; in the chain of its bucket */
+    int32_t before, after, chain; /* neighbours in the list; next in the bucket's chain */
     uint16_t table;
-    uint8_t pins, state; /* HAS: there is such a row; NEWER: than in the store */
+    uint8_t pins, state; /* HAS: the row exists; NEWER: than in the store */
 };
 
 struct chunk {
@@ -39,11 +38,11 @@ struct chunk {
 struct table {
     struct ctr_embedding first;
     int64_t rows;
-    uint64_t loaded; /* the largest key that was loaded */
+    uint64_t loaded; /* the largest key loaded so far */
     bool any_loaded;
 };
 
-/* Rows that are written, then rows that are read. */
+/* Rows to write, then rows to read. */
 struct job {
     struct ctr_buf put, put_rows; /* struct ctr_rowkey; floats */
     struct ctr_buf get, to, slot; /* struct ctr_rowkey; float *; i32 */
@@ -56,18 +55,18 @@ struct job {
 struct disk {
     struct ctr_source base;
     struct ctr_rowstore *store;
-    struct ctr_background *thread; /* NULL: the caller does it */
+    struct ctr_background *thread; /* NULL: the caller runs it */
     int32_t row_floats;
     int64_t memory;
     struct table *table;
     int tables;
     struct chunk **chunk;
-    int64_t slots, used; /* that there are; that were ever used */
-    int32_t first, last; /* of the list */
+    int64_t slots, used; /* allocated; used so far */
+    int32_t first, last; /* ends of the list */
     int32_t *bucket;
     int64_t buckets; /* a power of two */
     struct job job;
-    struct ctr_buf load_keys, load_rows; /* rows on their way in */
+    struct ctr_buf load_keys, load_rows; /* rows waiting to be loaded */
     int64_t hits, misses, evictions, read, written;
     double waited;
 };
@@ -155,7 +154,7 @@ static int64_t slot_bytes(const struct disk *d)
            2 * (int64_t)sizeof(int32_t);
 }
 
-/* What else the memory is for: the buffers of a device on the host. */
+/* Other uses of the memory: the host buffers of a device. */
 static int64_t other_bytes(const struct disk *d)
 {
     return ctr_dev_is_host(d->base.dev) ? ctr_dev_memory(d->base.dev) : 0;
@@ -177,7 +176,7 @@ static int grow_buckets(struct disk *d, struct ctr_err *err)
     return 0;
 }
 
-/* More slots, if the memory allows them: *grown. Rows do not move. */
+/* Add slots if memory allows: *grown. Rows do not move. */
 static int grow(struct disk *d, bool *grown, struct ctr_err *err)
 {
     const int64_t chunks = d->slots / CHUNK, bytes = (d->slots + CHUNK) * slot_bytes(d) + other_bytes(d);
@@ -239,7 +238,7 @@ static int start_job(struct disk *d, struct ctr_err *err)
     return 0;
 }
 
-/* Rows that were loaded, into the store. */
+/* Write the loaded rows to the store. */
 static int put_loaded(struct disk *d, struct ctr_err *err)
 {
     const int64_t n = (int64_t)(d->load_keys.len / sizeof(struct ctr_rowkey));
@@ -250,7 +249,7 @@ static int put_loaded(struct disk *d, struct ctr_err *err)
     return rc;
 }
 
-/* Wait for the job; what it read is there. */
+/* Wait for the job; the rows that it read are then valid. */
 static int finish(struct disk *d, struct ctr_err *err)
 {
     struct job *j = &d->job;
@@ -283,7 +282,7 @@ static int put_later(struct disk *d, int32_t i, struct ctr_err *err)
     return rc;
 }
 
-/* A pinned slot for a key that has none, whose row the next job reads; NONE: all are pinned. */
+/* Take a slot for a key that has none, pinned; the next job reads its row. NONE: all slots are pinned. */
 static int take(struct disk *d, int table, uint64_t hash, int32_t *at, struct ctr_err *err)
 {
     bool grown = true;
@@ -334,13 +333,13 @@ static void find_table(void *ctx, int64_t t, int worker)
         number[i] = find(l->d, (int)t, k->hash[i]);
 }
 
-/* Pin what is there and read what is not. */
+/* Pin the existing rows and read the missing ones. */
 static int disk_begin(struct ctr_source *s, const struct ctr_want *want, int buffer, struct ctr_err *err)
 {
     struct disk *d = (struct disk *)s;
     struct ctr_source_batch *b = &s->batch[buffer];
     struct look look = { d, b };
-    for (int t = 0; t < want->tables; t++) /* what drop sees after an error */
+    for (int t = 0; t < want->tables; t++) /* for drop after an error */
         for (int64_t i = b->table[t].old; i < b->table[t].n; i++)
             AS(int32_t, b->table[t].number)[i] = NONE;
     int rc = finish(d, err);
@@ -372,7 +371,7 @@ static int no_room(const struct disk *d, int64_t keys, struct ctr_err *err)
                     keys, ctr_size_text_beyond(need, (uint64_t)d->memory).s, ctr_size_text((uint64_t)d->memory).s);
 }
 
-/* Keys for which begin had no slot have one now that the other minibatch is gone. */
+/* Give slots to keys that got none in begin, now that the other minibatch is dropped. */
 static int disk_ready(struct ctr_source *s, int buffer, struct ctr_err *err)
 {
     struct disk *d = (struct disk *)s;
@@ -409,7 +408,7 @@ static void disk_drop(struct ctr_source *s, int buffer)
 
 /* ---- rows ---- */
 
-/* fn for keys with the numbers of their slots, some at a time where these are not known. */
+/* A function of keys and slot numbers, called for several keys at a time while their slots are unknown. */
 typedef void with_slots(struct disk *d, const struct ctr_source_keys *keys, int64_t at, void *ctx);
 static int each_slot(struct disk *d, const struct ctr_source_keys *keys, with_slots *fn, void *ctx, struct ctr_err *err)
 {
@@ -456,7 +455,7 @@ struct move {
     bool make;
 };
 
-/* A row that is used to learn is there from now on. */
+/* Mark a row used for training as existing. */
 static void own(struct disk *d, int table, struct slot *s)
 {
     d->table[table].rows += !(s->state & HAS);
@@ -534,7 +533,7 @@ static int disk_save(struct ctr_source *s, int table, ctr_source_each *each, voi
     return ctr_rowstore_each(((struct disk *)s)->store, (uint32_t)table, each, ctx, err);
 }
 
-/* Straight into the store. Keys come in ascending order, as files have them: others are looked for. */
+/* Writes directly to the store. Keys come in ascending order, as in files; any other order needs a look-up. */
 static int disk_load(struct ctr_source *s, int table, uint64_t key, const float *row, struct ctr_err *err)
 {
     struct disk *d = (struct disk *)s;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Vectors of a keyed file, which nothing changes. See source.h. */
+ * Constant vectors of a keyed file. See source.h. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -16,7 +16,7 @@ struct frozen {
     int64_t asked, absent;
 };
 
-/* One table at a time: a keyed file reads for one caller. */
+/* One table at a time, because a keyed file serves one caller. */
 static int frozen_fetch(struct ctr_source *s, const struct ctr_source_keys *keys, bool make, float *to,
                         struct ctr_err *err)
 {

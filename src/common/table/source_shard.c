@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Keys that ranks own: rank hash % ranks has the row of a key in the source below its shard, and every rank asks for
- * what its minibatch needs. See source.h.
+ * Distributes keys over ranks: rank hash % ranks stores a key's row in the source below its shard, and every rank
+ * requests what its minibatch needs. See source.h.
  *
  *     begin    worker: distinct keys -> owners          owner: their union, in the order of ranks -> below
- *     values   owner: a row for each key of each rank   worker: puts them in the order of its minibatch
- *     push     worker: gradients -> owners              owner: sums those of a key in the order of ranks -> below
+ *     values   owner: a row per key of each rank         worker: stores them in the order of its minibatch
+ *     push     worker: gradients -> owners              owner: sums them per key in the order of ranks -> below
  *
- * Each of these is one swap, which all ranks make; a rank whose minibatch is empty asks for nothing and answers. */
+ * Each step is one swap by all ranks; a rank whose minibatch is empty requests nothing but answers. */
 #include "common/table/source_shard.h"
 
 #include <stdlib.h>
@@ -22,25 +22,25 @@ struct shard {
     struct ctr_comm *comm;
     struct ctr_source *below;
     struct ctr_shard_kinds kinds;
-    int32_t saved; /* floats of a row that save gives */
+    int32_t saved; /* floats per row that save returns */
     int ranks;
-    struct side { /* of a minibatch */
-        /* By owner: the places of this rank's keys in the minibatch; how many of them had values. */
+    struct side { /* per minibatch */
+        /* By owner: positions of this rank's keys in the minibatch; how many of them have values. */
         struct ctr_buf *place; /* i32 */
         int64_t *here;
-        /* By worker: what it asked for; how many of them have been given. */
+        /* By worker: its requests; how many of them are answered. */
         struct asked {
-            struct ctr_buf table, key; /* i32: number of the table; of the key among those of the table */
+            struct ctr_buf table, key; /* i32: number of the table; of the key within the table */
             int64_t given;
         } * asked;
-        struct ctr_keyset *set; /* by table: what all asked for */
+        struct ctr_keyset *set; /* by table: union of all requests */
         int sets;
     } side[2];
     struct ctr_comm_part *part; /* [ranks] */
     struct ctr_buf *out, *in;   /* [ranks] */
     struct ctr_buf host, sum, l2, squares, seen;
     struct ctr_mem *values, *grad, *l2_row, *squares_sum;
-    struct ctr_buf uses, total; /* of count */
+    struct ctr_buf uses, total; /* for count */
 };
 
 static int owner_of(const struct shard *s, uint64_t hash)
@@ -48,7 +48,7 @@ static int owner_of(const struct shard *s, uint64_t hash)
     return (int)(hash % (uint64_t)s->ranks);
 }
 
-/* What lies in out[], to its rank. */
+/* Send out[] to the ranks. */
 static int swap(struct shard *s, enum ctr_comm_kind kind, struct ctr_err *err)
 {
     for (int r = 0; r < s->ranks; r++)
@@ -77,7 +77,7 @@ static int make_sets(struct side *side, int tables, struct ctr_err *err)
     return 0;
 }
 
-/* The keys since the last begin, to their owners: a count a table, then the keys of each table. */
+/* Send the keys since the last begin to their owners: a count per table, then the keys of each table. */
 static int ask(struct shard *s, int buffer, int tables, struct ctr_err *err)
 {
     const struct ctr_source_batch *b = &s->base.batch[buffer];
@@ -107,7 +107,7 @@ static int ask(struct shard *s, int buffer, int tables, struct ctr_err *err)
     return rc;
 }
 
-/* The keys that rank r asks for, to the union. */
+/* Add rank r's requested keys to the union. */
 static int take_asked(struct shard *s, struct side *side, int r, int tables, struct ctr_err *err)
 {
     const struct ctr_buf *in = &s->in[r];
@@ -154,7 +154,7 @@ static int shard_begin(struct ctr_source *source, const struct ctr_want *want, i
 
 /* ---- values ---- */
 
-/* The floats of a matrix on the host: where they are, or a copy. */
+/* The floats of a matrix on the host: in place, or copied. */
 static int on_host(struct shard *s, struct ctr_mat m, struct ctr_buf *copy, const float **p, struct ctr_err *err)
 {
     const size_t bytes = m.rows ? (size_t)((m.rows - 1) * m.stride + m.cols) * sizeof **p : 0;
@@ -178,7 +178,7 @@ static int64_t asked_keys(const struct asked *a)
     return (int64_t)(a->key.len / sizeof(int32_t));
 }
 
-/* The row below of key i that a rank asked for. */
+/* The row below of a rank's requested key i. */
 static int64_t row_below(const struct shard *s, int buffer, const struct asked *a, int64_t i)
 {
     return ctr_source_places(s->below, buffer, AS(int32_t, a->table)[i])[AS(int32_t, a->key)[i]];
@@ -237,7 +237,7 @@ static int shard_values(struct ctr_source *source, int buffer, struct ctr_mat *v
 
 /* ---- push ---- */
 
-/* Of the keys of each owner: gradient, squares, and what belongs to the row. */
+/* Send each owner, for its keys, the gradient, squares, and l2. */
 static int send_gradients(struct shard *s, const struct side *side, const struct ctr_source_step *step,
                           struct ctr_err *err)
 {
@@ -266,14 +266,14 @@ static int send_gradients(struct shard *s, const struct side *side, const struct
     return rc ? rc : swap(s, s->kinds.gradients, err);
 }
 
-/* from is added to the sum, or begins it. */
+/* Add `from` to the sum, or start the sum with it. */
 static void add_row(float *sum, const float *from, int32_t width, bool begun)
 {
     for (int32_t j = 0; j < width; j++)
         sum[j] = begun ? sum[j] + from[j] : from[j];
 }
 
-/* Sums a key, in the order of ranks. */
+/* Sum per key, in the order of ranks. */
 static int sum_gradients(struct shard *s, int buffer, int64_t rows, bool squares, bool l2, struct ctr_err *err)
 {
     const int32_t width = s->base.width;
@@ -299,7 +299,7 @@ static int sum_gradients(struct shard *s, int buffer, int64_t rows, bool squares
             add_row(sum + at * width, from, width, seen[at]);
             if (squares)
                 add_row(square + at * width, from + width, width, seen[at]);
-            if (l2) /* the same of all ranks */
+            if (l2) /* equal on all ranks */
                 weight[at] = from[floats - 1];
             seen[at] = true;
         }
@@ -320,7 +320,7 @@ static int shard_push(struct ctr_source *source, int buffer, const struct ctr_so
     int64_t rows = 0;
     for (int t = 0; t < side->sets; t++)
         rows += side->set[t].n;
-    const bool squares = step->squares.mem, l2 = step->l2_row.mem; /* as on all ranks */
+    const bool squares = step->squares.mem, l2 = step->l2_row.mem; /* equal on all ranks */
     int rc = send_gradients(s, side, step, err);
     if (!rc)
         rc = sum_gradients(s, buffer, rows, squares, l2, err);
@@ -358,14 +358,14 @@ static void shard_drop(struct ctr_source *source, int buffer)
 
 /* ---- counts ---- */
 
-/* The keys are all those of one table of a minibatch. */
+/* The minibatch with these keys, which are all keys of one table. */
 static int buffer_of(const struct ctr_source *source, const struct ctr_source_keys *keys)
 {
     const struct ctr_source_batch *b = &source->batch[1];
     return keys->table < b->tables && keys->n && b->table[keys->table].hash == keys->hash;
 }
 
-/* Uses of all ranks come together at the owner, and their sum so far goes back. */
+/* The owner adds the uses of all ranks and returns the sum so far. */
 static int shard_count(struct ctr_source *source, const struct ctr_source_keys *keys, const int32_t *uses,
                        uint32_t *total, struct ctr_err *err)
 {
@@ -405,7 +405,7 @@ static int shard_count(struct ctr_source *source, const struct ctr_source_keys *
     if (!rc)
         rc = swap(s, CTR_COMM_CONTROL, err);
     for (int r = 0; r < s->ranks; r++)
-        ctr_buf_clear(&s->out[r]); /* from here on: what has been taken of in[r] */
+        ctr_buf_clear(&s->out[r]); /* from here on: position in in[r] */
     for (int64_t i = 0; i < keys->n && !rc; i++) {
         const int o = owner_of(s, keys->hash[i]);
         if (s->out[o].len + sizeof *total > s->in[o].len)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The sparse table: growth in place, and visits in the order of keys. See sparse.h.
+ * The sparse table: growth in place, and iteration in key order. See sparse.h.
  *
- * Invariant: between a row's home and the row itself no slot is empty, where the home is taken from `size`, or, for
- * rows whose home by `old_size` lies below `frontier`, from `old_size`. Homes by `size` are never below those by
- * `old_size`, so a run that moves (bounded by empty slots on both sides) lands at or above where it was.
+ * Invariant: there is no empty slot between a row's home and the row, where the home is computed with `size` or, for
+ * rows whose home by `old_size` is below `frontier`, with `old_size`. Homes by `size` are never below those by
+ * `old_size`, so a moved run (bounded by empty slots on both sides) ends up at or above its old position.
  *
- * The radix sort of a visit is its own: keys are hashes, so that two passes and an insertion sort do for a range.
+ * Iteration has its own radix sort: keys are hashes, so that two passes and an insertion sort suffice for a range.
  */
 #include "common/base/isa.h"
 #include "common/table/sparse.h"
@@ -15,16 +15,16 @@
 
 enum {
     FIRST_SLOTS = 128,    /* of an empty table */
-    MOVES_PER_KEY = 32,   /* slots that a growth advances for each key that room is made for */
-    MOVES_AT_LEAST = 256, /* and at every call; all of them, */
-    CROWD_PART = 16,      /* where more keys come than this part of the slots */
-    MOVE_SLOTS = 64,      /* moved at a time: they fit into the first cache */
+    MOVES_PER_KEY = 32,   /* slots by which growth advances per key reserved */
+    MOVES_AT_LEAST = 256, /* and at least so many per call; all of them */
+    CROWD_PART = 16,      /* if more keys are added than this fraction of the slots */
+    MOVE_SLOTS = 64,      /* moved at a time: they fit into the first-level cache */
     AHEAD = 16,           /* rows between prefetch and use */
-    RANGES = 8,           /* of keys, sorted one after another, */
-    RANGE_KEYS = 1 << 15, /* unless they are few: an eighth of a large table's keys, twice 16 bytes each */
+    RANGES = 8,           /* number of key ranges sorted one after another */
+    RANGE_KEYS = 1 << 15, /* unless there are few keys: an eighth of a large table's keys, twice 16 bytes each */
 };
 
-/* Load, and the part of the slots that is added; in the order of enum ctr_sparse_kind. */
+/* Maximum load, and growth as a fraction of the slots; in the order of enum ctr_sparse_kind. */
 static const struct {
     double load;
     uint64_t part;
@@ -69,7 +69,7 @@ static bool occupied(const struct ctr_sparse *t, uint64_t i)
     return ctr_sparse_row_hash(slot(t, i)) != 0;
 }
 
-/* Slots of the next size that take `rows` rows. */
+/* The next size, in slots, that holds `rows` rows. */
 static uint64_t size_for(const struct ctr_sparse *t, uint64_t rows)
 {
     uint64_t size = t->size ? t->size : FIRST_SLOTS;
@@ -78,7 +78,7 @@ static uint64_t size_for(const struct ctr_sparse *t, uint64_t rows)
     return size;
 }
 
-/* Of so many slots, and, where they have grown, of the rows on the move. */
+/* Bytes of so many slots and, after growth, of the rows being moved. */
 static uint64_t bytes_of(const struct ctr_sparse *t, uint64_t slots)
 {
     return (slots + (slots > FIRST_SLOTS ? 2 * MOVE_SLOTS : 0)) * t->stride;
@@ -123,10 +123,10 @@ uint8_t *ctr_sparse_add(struct ctr_sparse *t, uint8_t *empty, uint64_t h)
     return empty;
 }
 
-/* Room for so many rows, wherever their homes are: they may run over the end. */
+/* Room for so many rows with any homes: they may extend past the last home. */
 static int make_room(struct ctr_sparse *t, uint64_t rows, struct ctr_err *err)
 {
-    return make_slots(t, CTR_MAX(t->size, t->end) + rows + 2, err); /* two are read behind a home */
+    return make_slots(t, CTR_MAX(t->size, t->end) + rows + 2, err); /* two slots are read after a home */
 }
 
 CTR_BODY void copy_row(uint8_t *to, const uint8_t *from, uint32_t stride)
@@ -134,11 +134,11 @@ CTR_BODY void copy_row(uint8_t *to, const uint8_t *from, uint32_t stride)
     uint32_t i = 0;
     for (; i + 8 <= stride; i += 8)
         memcpy(to + i, from + i, 8);
-    if (i < stride) /* rows of 10, 12 or 14 bytes: no less and no more than the row */
+    if (i < stride) /* rows of 10, 12 or 14 bytes: copy exactly the row */
         memcpy(to + i, from + i, stride - i);
 }
 
-/* Into the first empty slot at or after its home. Returns where it lies. */
+/* Store the row in the first empty slot at or after its home. Returns that slot. */
 CTR_BODY uint8_t *put_row(const struct ctr_sparse *t, const uint8_t *row, uint32_t stride)
 {
     uint8_t *to = t->rows + ctr_sparse_scale(ctr_sparse_secret(ctr_sparse_row_hash(row)), t->size) * stride;
@@ -148,8 +148,8 @@ CTR_BODY uint8_t *put_row(const struct ctr_sparse *t, const uint8_t *row, uint32
     return to;
 }
 
-/* Put the rows of t->run back, which stood from slot `first` on. Keys that come often come early and get their homes;
- * they keep them, because rows that stood in their homes go first. */
+/* Reinsert the rows of t->run, which were at slot `first` and after. Frequent keys are inserted early and get their
+ * homes; they keep them, because rows that were at home are reinserted first. */
 CTR_BODY void put_back(struct ctr_sparse *t, uint64_t first, uint32_t stride)
 {
     uint8_t *wait = t->run.data, *highest = t->rows;
@@ -160,7 +160,7 @@ CTR_BODY void put_back(struct ctr_sparse *t, uint64_t first, uint32_t stride)
             uint8_t *to = put_row(t, r, stride);
             highest = CTR_MAX(highest, to);
         } else if (h) {
-            copy_row(wait, r, stride); /* to the front, over rows that are back already */
+            copy_row(wait, r, stride); /* to the front, over rows already reinserted */
             wait += stride;
         }
     }
@@ -171,8 +171,8 @@ CTR_BODY void put_back(struct ctr_sparse *t, uint64_t first, uint32_t stride)
     t->end = CTR_MAX(t->end, (uint64_t)(highest - t->rows) / stride + 1);
 }
 
-/* Move what stands in the `slots` slots below the frontier, and the rest of a run that they end in, and lower the
- * frontier below it. */
+/* Move the rows in the `slots` slots below the frontier, and the rest of a run that crosses the boundary, and lower the
+ * frontier accordingly. */
 static int move_rows(struct ctr_sparse *t, uint64_t slots, struct ctr_err *err)
 {
     uint64_t first = t->frontier - CTR_MIN(t->frontier, slots), last = t->frontier;
@@ -180,7 +180,7 @@ static int move_rows(struct ctr_sparse *t, uint64_t slots, struct ctr_err *err)
         first--;
     while (occupied(t, last))
         last++;
-    t->frontier = first ? first - 1 : 0; /* the slot before is empty: no key's home */
+    t->frontier = first ? first - 1 : 0; /* the slot before is empty, so no home is there */
     if (first == last)
         return 0;
     ctr_buf_clear(&t->run);
@@ -190,7 +190,7 @@ static int move_rows(struct ctr_sparse *t, uint64_t slots, struct ctr_err *err)
     if (rc)
         return rc;
     memset(slot(t, first), 0, (last - first) * t->stride);
-    switch (t->stride) { /* known where it is copied, for the tables that most learners have */
+    switch (t->stride) { /* a compile-time constant for the common strides */
     case CTR_SPARSE_NUMBERED: put_back(t, first, CTR_SPARSE_NUMBERED); break;
     case 16: put_back(t, first, 16); break;
     default: put_back(t, first, t->stride);
@@ -224,14 +224,14 @@ int ctr_sparse_reserve(struct ctr_sparse *t, uint64_t extra, struct ctr_err *err
         t->old_size = t->size;
         t->frontier = t->size;
         t->size = size;
-        /* Many keys at once would crowd where rows have not moved yet. */
+        /* Many new keys at once would collide with unmoved rows. */
         if ((rc = advance(t, extra > t->old_size / CROWD_PART ? UINT64_MAX : MOVES_AT_LEAST, err)))
             return rc;
     }
     return make_room(t, extra, err);
 }
 
-/* Rows [first, last) are a run: drop some and close the gaps. */
+/* Drop some rows of the run [first, last) and close the gaps. */
 static int filter_run(struct ctr_sparse *t, uint64_t first, uint64_t last,
                       bool (*keep)(const void *ctx, const uint8_t *row), const void *ctx, struct ctr_err *err)
 {
@@ -294,7 +294,8 @@ uint8_t *ctr_sparse_next(const struct ctr_sparse *t, uint64_t *at)
 
 /* ---- in the order of keys ---- */
 
-/* By the digit of `bits` bits at `shift` of the distance from `low`; false: all agree in it, and b is as it was. */
+/* Sort by the digit of `bits` bits at `shift` of the distance from `low`; false: all digits are equal, and b is
+ * unchanged. */
 CTR_BODY bool sort_digit(const struct ctr_sparse_numbered *a, struct ctr_sparse_numbered *b, size_t n, uint64_t low,
                          int shift, int bits)
 {
@@ -315,7 +316,7 @@ CTR_BODY bool sort_digit(const struct ctr_sparse_numbered *a, struct ctr_sparse_
     return true;
 }
 
-/* Few are out of their place, and not far; false when it would take more than n steps. */
+/* For few misplaced elements at short distances; false if it would take more than n steps. */
 static bool insertion_sort(struct ctr_sparse_numbered *a, size_t n)
 {
     size_t steps = 0;
@@ -329,8 +330,8 @@ static bool insertion_sort(struct ctr_sparse_numbered *a, size_t n)
     return steps <= n;
 }
 
-/* Keys are hashes, as a rule: most of them differ in the first 22 bits in which some do. Where they do not, all digits
- * are sorted, the least significant first. Returns where the result lies: a or b. */
+/* Keys are usually hashes: most differ within 22 bits from the first differing bit. Otherwise all digits are sorted,
+ * least significant first. Returns the result: a or b. */
 static struct ctr_sparse_numbered *radix_sort(struct ctr_sparse_numbered *a, struct ctr_sparse_numbered *b, size_t n)
 {
     enum { BITS = 11 };
@@ -359,7 +360,8 @@ static int compare_keys(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The upper bounds (inclusive) of RANGES ranges, or fewer of RANGE_KEYS keys, from a sample at fixed distances. */
+/* The upper bounds (inclusive) of RANGES ranges, or fewer if RANGE_KEYS keys suffice for each, from an evenly spaced
+ * sample. */
 static int make_bounds(const struct ctr_sparse *t, uint64_t **bounds, size_t *n, struct ctr_err *err)
 {
     size_t ranges = CTR_MIN(t->used / RANGE_KEYS + 1, RANGES), want = ranges * 64, got = 0;
@@ -381,7 +383,7 @@ static int make_bounds(const struct ctr_sparse *t, uint64_t **bounds, size_t *n,
     return 0;
 }
 
-/* Rows whose keys lie in [low, high]. */
+/* Collect the rows with keys in [low, high]. */
 static int collect(const struct ctr_sparse *t, uint64_t low, uint64_t high, struct ctr_buf *into, struct ctr_err *err)
 {
     enum { SLOTS = 1024 };
@@ -403,7 +405,7 @@ static int collect(const struct ctr_sparse *t, uint64_t low, uint64_t high, stru
     return rc;
 }
 
-/* By the range: keys, and their numbers in an index, else where their rows lie. */
+/* Calls `range` for each range: with keys and their numbers for an index, else with row addresses. */
 static int sorted(const struct ctr_sparse *t, ctr_sparse_range *range, void *ctx, struct ctr_err *err)
 {
     struct ctr_buf a = { 0 }, b = { 0 };
@@ -442,7 +444,7 @@ static int visit_rows(void *ctx, struct ctr_sparse_numbered *e, uint64_t n, stru
     const struct rows_of *v = ctx;
     int rc = 0;
     for (uint64_t i = 0; i < n && !rc; i++) {
-        __builtin_prefetch((const void *)(uintptr_t)e[CTR_MIN(i + AHEAD, n - 1)].number); /* they lie far apart */
+        __builtin_prefetch((const void *)(uintptr_t)e[CTR_MIN(i + AHEAD, n - 1)].number); /* rows are scattered */
         rc = v->each(v->ctx, e[i].key, (const uint8_t *)(uintptr_t)e[i].number, err);
     }
     return rc;

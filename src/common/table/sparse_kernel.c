@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The loops of sparse tables that vectorise: hashes of a column of keys, homes of a row of hashes. One body, compiled
- * for the instruction sets that help; integers, so that all agree. */
+ * for several instruction sets; integer operations, so all give the same result. */
 #include "common/base/isa.h"
 #include "common/table/sparse.h"
 
@@ -30,8 +30,8 @@ typedef uint64_t lanes __attribute__((vector_size(LANES * sizeof(uint64_t))));
 typedef uint32_t halves __attribute__((vector_size(LANES * sizeof(uint32_t))));
 typedef int8_t lane_bytes __attribute__((vector_size(LANES)));
 
-/* The hashes and the numbers of the rows that lie `offset` bytes behind eight homes: 16 bytes are loaded, of which the
- * last four are the next row's. */
+/* Load the hashes and numbers of the rows `offset` bytes after eight homes: loads 16 bytes, of which the last four
+ * belong to the next row. */
 CTR_BODY void load_rows(uint8_t *const *home, uint64_t offset, lanes *hash, halves *number)
 {
     two row[LANES], low[LANES / 2], high[LANES / 2];
@@ -49,7 +49,7 @@ CTR_BODY void load_rows(uint8_t *const *home, uint64_t offset, lanes *hash, halv
     *number = __builtin_convertvector(behind, halves);
 }
 
-/* A bit a lane, of lanes that are 0 or all ones. */
+/* One bit per lane, for lanes that are 0 or all ones. */
 CTR_BODY uint64_t lane_bits(const lanes *v)
 {
     const lane_bytes bytes = __builtin_convertvector(*v, lane_bytes);
@@ -58,7 +58,7 @@ CTR_BODY uint64_t lane_bits(const lanes *v)
     return ctr_byte_bits(word);
 }
 
-/* Of eight keys: their row is the home or the one behind it; bits of those where it is neither. */
+/* Looks up eight keys in their home and the slot after it; returns bits of those not found there. */
 CTR_BODY uint64_t find_lanes(const uint64_t *restrict h, uint8_t *const *restrict home, uint32_t *restrict number)
 {
     lanes first, next, hash;
@@ -76,7 +76,7 @@ CTR_BODY uint64_t find_lanes(const uint64_t *restrict h, uint8_t *const *restric
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-/* The same by vectors of four: of those of eight the compiler compares a number at a time where it has to part them. */
+/* The same with vectors of four: gcc would compare vectors of eight number by number. */
 CTR_BODY __attribute__((target("avx2"))) void load_four(uint8_t *const *home, uint64_t offset, __m256i *hash,
                                                         __m256i *number)
 {
@@ -129,7 +129,7 @@ CTR_BODY uint64_t find_body(const uint64_t *restrict h, uint8_t *const *restrict
 
 /* ---- keys of a range ---- */
 
-/* Every slot is written and few are kept: a branch would be foreseen too seldom. */
+/* Every slot is written and few are kept: a branch would be mispredicted too often. */
 CTR_BODY uint64_t collect_body(const struct ctr_sparse *t, uint64_t first, uint64_t slots, uint64_t low, uint64_t span,
                                struct ctr_sparse_numbered *e)
 {
@@ -148,8 +148,8 @@ CTR_BODY uint64_t collect_body(const struct ctr_sparse *t, uint64_t first, uint6
 #if defined(__x86_64__)
 typedef uint32_t words __attribute__((vector_size(16 * sizeof(uint32_t))));
 
-/* The same of slots of an index, of which there are a multiple of eight: 24 words, of which one vector has the first 16
- * and one the last. */
+/* The same for slots of an index, a multiple of eight of them: 24 words, of which one vector has the first 16 and one
+ * the last. */
 CTR_BODY __attribute__((target("avx512f,avx512dq"))) uint64_t
 collect_eights(const uint8_t *row, uint64_t slots, uint64_t low, uint64_t span, struct ctr_sparse_numbered *e)
 {

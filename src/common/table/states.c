@@ -3,13 +3,13 @@
 
 #include <inttypes.h>
 
-enum { RUN = 32, LONGEST_RUN = 4096 }; /* numbers: whole cache lines, so that threads may share the tables out */
-enum { NEXT_BYTES = 1 << 20 };         /* what the runs of a tile or two take */
-#define MOST_NUMBERS (UINT32_MAX - (UINT32_C(1) << 29)) /* with room for the runs of all tables */
+enum { RUN = 32, LONGEST_RUN = 4096 }; /* numbers: whole cache lines, so that threads can work on different tables */
+enum { NEXT_BYTES = 1 << 20 };         /* enough for the runs of a tile or two */
+#define MOST_NUMBERS (UINT32_MAX - (UINT32_C(1) << 29)) /* leaves room for the runs of all tables */
 
 void ctr_states_init(struct ctr_states *s, uint32_t bytes)
 {
-    *s = (struct ctr_states){ .bytes = bytes, .given = RUN }; /* 0 is no number */
+    *s = (struct ctr_states){ .bytes = bytes, .given = RUN }; /* 0 is not a valid number */
 }
 
 void ctr_states_free(struct ctr_states *s)
@@ -40,20 +40,20 @@ void ctr_keys_free(struct ctr_keys *t)
     ctr_keys_init(t);
 }
 
-/* Numbers whose states are held for keys to come. */
+/* Numbers of dropped keys whose states are kept for reuse. */
 static uint64_t dropped(const struct ctr_keys *t)
 {
     return t->dropped.len / sizeof(uint32_t);
 }
 
-/* A table that grows takes longer and longer runs: a sixteenth of its keys. */
+/* A growing table takes longer and longer runs: a sixteenth of its keys. */
 uint32_t ctr_keys_new_number(struct ctr_keys *t, struct ctr_states *s)
 {
     if (t->dropped.len) {
         uint32_t number;
         t->dropped.len -= sizeof number;
         memcpy(&number, t->dropped.data + t->dropped.len, sizeof number);
-        t->learned++; /* it is not beyond `known`: no thread finds ahead while keys are dropped */
+        t->learned++; /* it is not beyond `known`: no finder runs while keys are dropped */
         return number;
     }
     if (t->next == t->end) {

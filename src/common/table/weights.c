@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * weights: see weights.h. Invariant: every table has an empty place, so that searches end. */
+ * weights: see weights.h. Invariant: every table has an empty place, so that every search ends. */
 #include "common/table/weights.h"
 
 #include <stdlib.h>
@@ -103,8 +103,8 @@ static struct row read_row(const struct ctr_weight_tables *w, const uint64_t *b,
                          w->rates ? (float)ctr_weights_rate(b, place) : 0, heat_at(w, b)[place] };
 }
 
-/* A new key, which is to be found from its home. It takes the place of one that comes more seldom, which goes on to
- * where it would have gone if it had come last. */
+/* Insert a new key so that it can be found from its home. It replaces a less frequent key, which moves to where it
+ * would be if inserted last. */
 static void add_row(const struct ctr_weight_tables *w, const struct ctr_weights *t, struct row row)
 {
     const int places = ctr_weights_places(w->rates);

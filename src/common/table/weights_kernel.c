@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The loops of prediction's tables: homes of a run of keys, and what they add to sums. A key's home is a whole line of
- * the cache, so four keys are compared with a vector of four at a time; those that stand elsewhere, or nowhere, are few
- * and looked for one by one. Every sum gets one term, so that all instruction sets agree. */
+ * Vectorised look-ups for prediction: homes of a run of keys, and their contributions to sums. A key's home is one
+ * cache line, so a vector of four compares its four keys at once; keys elsewhere or absent are few and are looked up
+ * one by one. Every sum gets one term, so all instruction sets give the same result. */
 #include "common/table/weights.h"
 
 CTR_BODY void homes_body(const struct ctr_weights *t, const uint64_t *restrict h, int64_t n,
@@ -28,7 +28,7 @@ CTR_BODY bool add_one(const struct ctr_weights_terms *s, int64_t i, const bool r
 
 CTR_BODY uint64_t add_ones(const struct ctr_weights_terms *s, const bool rates)
 {
-    const struct ctr_weights_terms of = *s; /* the compiler must assume that sums alias it */
+    const struct ctr_weights_terms of = *s; /* a copy: the compiler must assume that the sums alias it */
     uint64_t absent = 0;
     for (int64_t i = 0; i < of.n; i++) {
         __builtin_prefetch(of.ahead[i]);
@@ -40,7 +40,7 @@ CTR_BODY uint64_t add_ones(const struct ctr_weights_terms *s, const bool rates)
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-/* Of four vectors, in each of which one number at most is not 0, that number. */
+/* Combine four vectors, each with at most one nonzero number, into a vector of these numbers. */
 CTR_BODY __attribute__((target("avx2"))) __m256d join_fours(const __m256d v[4])
 {
     const __m256d low = _mm256_or_pd(_mm256_unpacklo_pd(v[0], v[1]), _mm256_unpackhi_pd(v[0], v[1])),
@@ -53,8 +53,8 @@ CTR_BODY __attribute__((target("avx2"))) void add_to(double *sum, __m256d term)
     _mm256_storeu_pd(sum, _mm256_add_pd(_mm256_loadu_pd(sum), term));
 }
 
-/* Keys [i, i + 4), where they are at home; bits of those that got nothing: they are elsewhere, or have nothing to add,
- * or are nowhere. An empty place has no numbers, so a hash of 0 gets nothing from it. */
+/* Add keys [i, i + 4) that are in their home bucket; returns bits of those that contributed nothing: elsewhere, without
+ * weight, or absent. An empty place has weight 0, so a hash of 0 gets nothing from it. */
 CTR_BODY __attribute__((target("avx2"))) uint64_t add_four(const struct ctr_weights_terms *s, int64_t i,
                                                            const bool rates)
 {
@@ -64,7 +64,7 @@ CTR_BODY __attribute__((target("avx2"))) uint64_t add_four(const struct ctr_weig
         const uint64_t *b = s->home[i + j];
         const __m256i hash = _mm256_set1_epi64x((int64_t)s->h[i + j]);
         __m256d here = _mm256_castsi256_pd(_mm256_cmpeq_epi64(_mm256_loadu_si256((const void *)b), hash));
-        if (rates) { /* the fourth is no hash */
+        if (rates) { /* the fourth word is not a hash */
             here = _mm256_blend_pd(here, _mm256_setzero_pd(), 8);
             rate[j] = _mm256_and_pd(here, _mm256_cvtps_pd(_mm_loadu_ps((const float *)(const void *)(b + 6))));
         }
@@ -117,7 +117,7 @@ CTR_BODY __attribute__((target("avx2"))) uint64_t add_fours(const struct ctr_wei
 DEFINE_KERNEL(plain, CTR_FAST, add_ones)
 #if defined(__x86_64__)
 DEFINE_KERNEL(avx2, CTR_FAST_AVX2, add_fours)
-/* There are four places in a line: wider vectors would add nothing. */
+/* A line has four places: wider vectors would gain nothing. */
 #define homes_avx512     homes_avx2
 #define add_avx512       add_avx2
 #define add_rated_avx512 add_rated_avx2
