@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * expr: one expression of the plan language over the columns of a schema: --where and --add.
+ * expr: a single expression of the plan language on the columns of a schema: --where and --add.
  */
 #include <stdlib.h>
 
 #include "common/lang/plan.h"
 
-enum { EXPR_BYTES = 1 << 30 }; /* of a batch, which is not cut */
+enum { EXPR_BYTES = 1 << 30 }; /* per batch, which is not divided */
 
 struct ctr_expr {
     struct plan_tree tree;
     struct plan_graph graph;
-    struct ctr_schema field; /* of one field */
+    struct ctr_schema field; /* with one field */
     int node;
 };
 

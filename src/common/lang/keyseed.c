@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * keyseed: a secret that keys are made with: without it no two texts of one key can be found. What goes into
- * the hashes is derived from the secret, and so is the fingerprint that streams, fitted plans and models carry: neither
- * tells the secret, nor the one the other. Invariant: a plan that came with a fingerprint makes no keys without the
- * secret of that fingerprint.
+ * keyseed: keys made with a secret: without it nobody can find texts whose keys collide. The hash seed and the
+ * fingerprint in streams, fitted plans and models are both derived from the secret: neither reveals the secret or the
+ * other. Invariant: a plan with a fingerprint makes no keys without that secret.
  */
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * plan: a plan as others see it: its text, its fitted state, its identity. The state lies in sections as they stand in
- * a fitted plan or a model; only binding gives it to operators.
+ * plan: the public view of a plan: its text, its fitted state, its identity. The state is kept as sections, as in a
+ * fitted plan or a model; only binding passes it to operators.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,7 @@ static int section_order(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-/* Names and types only, so that what a model adds to a copied section does not make it another plan. */
+/* Hashes only names and types, so that what a model adds to a copied section does not change the plan's identity. */
 static int section_digest(const struct plan_section *s, struct ctr_buf *to, struct ctr_err *err)
 {
     struct ctr_schema plain = { 0 };
@@ -82,7 +82,7 @@ int ctr_plan_add_section(struct ctr_plan *p, const char *name, const struct ctr_
     int rc = ctr_array_grow(&p->section, p->nsections, &p->cap, sizeof *p->section, err);
     if (rc)
         return rc;
-    for (int i = 0; i < p->nsections && p->cap != cap; i++) /* the rows borrow the schema beside them, which moved */
+    for (int i = 0; i < p->nsections && p->cap != cap; i++) /* the rows point to the adjacent schema, which moved */
         p->section[i].rows.schema = &p->section[i].schema;
     struct plan_section *s = &p->section[p->nsections++];
     *s = (struct plan_section){ 0 };
@@ -145,7 +145,7 @@ static int plan_new(struct ctr_plan **out, const char *path, struct ctr_err *err
 {
     struct ctr_plan *p = calloc(1, sizeof *p);
     bool descriptor = strncmp(path, "/dev/fd/", 8) == 0 || strncmp(path, "/proc/self/fd/", 14) == 0;
-    const char *slash = !descriptor ? strrchr(path, '/') : NULL; /* a pipe lies where we are */
+    const char *slash = !descriptor ? strrchr(path, '/') : NULL; /* for a pipe use the current folder */
     *out = p;
     if (!p)
         return ctr_fail_nomem(err, sizeof *p);
@@ -155,7 +155,7 @@ static int plan_new(struct ctr_plan **out, const char *path, struct ctr_err *err
     return rc;
 }
 
-/* Its text travels in the metadata of streams and models, comments too. */
+/* The text is copied into metadata of streams and models, including comments, so it must be UTF-8. */
 static int not_utf8(const char *file, const char *text, size_t n, struct ctr_err *err)
 {
     struct plan_pos at = { 1, 1 };
@@ -291,7 +291,7 @@ static int load_section(struct ctr_plan *p, struct ctr_reader *r, const char *na
     return rc;
 }
 
-/* A fitted plan or a model: the text in the metadata of the first section, the state in sections of their own. */
+/* Load a fitted plan or a model: the text in the metadata of the first section, the state in other sections. */
 static int load_bundle(struct ctr_plan *p, const char *path, struct ctr_err *err)
 {
     struct ctr_reader_opts ro = { .sections = true };
@@ -388,7 +388,7 @@ int ctr_plan_check(const struct ctr_plan *p, struct ctr_err *err)
     return ctr_plan_raise(&p->tree.src, &p->tree.faults, err);
 }
 
-/* Of a stream: a model or a fitted plan, whose first section has a name. */
+/* For a stream: is it a model or a fitted plan, whose first section has a name? */
 static int stream_is_plan(const char *path, bool *is_plan, struct ctr_err *err)
 {
     struct ctr_reader_opts ro = { .sections = true, .foreign = true };

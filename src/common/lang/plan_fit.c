@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * plan_fit: one pass over the rows fits every vocab, quantiles and keywords of a plan; what they learned becomes
- * sections of the plan, which is then the same as one that was read from a file.
+ * plan_fit: one pass over the rows fits every vocab, quantiles and keywords of a plan; the fitted state becomes
+ * sections of the plan, which then equals one read from a file.
  */
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * plan_graph: definitions bound to a schema: a graph of typed nodes. Arguments have smaller numbers than their users,
- * so the array is in topological order; equal nodes are one; calls of literals alone are computed here.
+ * plan_graph: binds definitions to a schema: a graph of typed nodes. Arguments have smaller numbers than their users,
+ * so the array is in topological order; equal nodes are merged; calls with only literals are computed here.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,7 +98,7 @@ static uint64_t node_hash(const struct plan_node *n)
     return h;
 }
 
-/* Of one hash are equal nodes, those whose arguments differ in name, and texts made to that end. */
+/* Nodes with equal hashes may also differ, in argument names or by crafted texts. */
 static bool node_equal(const struct plan_node *a, const struct plan_node *b)
 {
     bool same = same_name(a->group, b->group) & (a->hash == b->hash) & (a->kind == b->kind) & (a->column == b->column) &
@@ -117,7 +117,7 @@ static bool node_equal(const struct plan_node *a, const struct plan_node *b)
     return same;
 }
 
-/* The number of a node equal to *n, or -1. */
+/* The number of an existing node equal to *n, or -1. */
 static int find_node(const struct plan_graph *g, struct plan_node *n)
 {
     n->hash = node_hash(n);
@@ -127,7 +127,7 @@ static int find_node(const struct plan_graph *g, struct plan_node *n)
     return s ? (int)s->number : -1;
 }
 
-/* Adds *n, which owns its call's state from then on. Returns its number. */
+/* Add *n, which takes over its call's state. Returns its number. */
 static int add_node(struct plan_graph *g, struct plan_node n, struct ctr_err *err)
 {
     int rc = ctr_array_grow(&g->node, g->n, &g->cap, sizeof *g->node, err);
@@ -159,7 +159,7 @@ static int ref_node(struct plan_graph *g, const struct plan_ref *r, struct ctr_e
     return r->node >= 0 ? r->node : const_node(g, r->literal, err);
 }
 
-/* Row i of a scalar column, which is not null, as a literal; text goes to the arena. */
+/* Row i of a scalar column, not null, as a literal; text is copied to the arena. */
 static int scalar_value(struct plan_graph *g, const struct ctr_vtype *t, enum ctr_type type, const struct ctr_col *c,
                         int64_t i, struct ctr_value *v, struct ctr_err *err)
 {
@@ -181,7 +181,7 @@ static int scalar_value(struct plan_graph *g, const struct ctr_vtype *t, enum ct
     return CTR_OK;
 }
 
-/* The one row of a folded call as a literal; *ok is false for what stays a column. */
+/* The single row of a folded call as a literal; *ok is false if it must stay a column. */
 static int column_literal(struct plan_graph *g, const struct ctr_vtype *t, const struct ctr_col *c, struct plan_ast *a,
                           bool *ok, struct ctr_err *err)
 {
@@ -192,7 +192,7 @@ static int column_literal(struct plan_graph *g, const struct ctr_vtype *t, const
     return scalar_value(g, t, t->type, c, 0, &a->value, err);
 }
 
-/* Run a bound call without columns once. */
+/* Run a bound call without columns, once. */
 static int fold_call(struct plan_graph *g, const struct ctr_op_call *call, struct plan_ast *a, bool *ok,
                      struct ctr_err *err)
 {
@@ -217,7 +217,7 @@ struct binder {
     struct plan_graph *g;
     const struct plan_tree *tree;
     struct plan_ref *def; /* value of each definition so far */
-    bool *failed;         /* it has none: its line has an error */
+    bool *failed;         /* it has none, because of an error in its line */
     const char *name;     /* of the definition being bound */
     struct plan_map sections;
     struct ctr_err *err;
@@ -225,7 +225,7 @@ struct binder {
 
 static int bind_ast(struct binder *b, const struct plan_ast *a, struct plan_ref *r);
 
-/* Where in a name what looks like [1..3] ends it; 0: nowhere. Only a name in back quotes has it. */
+/* Position in a name where text like [1..3] starts; 0: none. Only a name in back quotes can contain it. */
 static int range_at(const char *name)
 {
     const char *open = strrchr(name, '[');
@@ -293,7 +293,7 @@ static int section_name(struct binder *b, struct plan_node *n)
     return ctr_map_set(&b->sections, s, b->g->n, b->err);
 }
 
-/* Arguments bound: as a node's, with `literals` counting those that are no column. */
+/* Bind arguments as those of a node; `literals` counts those that are not columns. */
 static int bind_args(struct binder *b, const struct plan_ast *a, struct plan_node *n, int *literals)
 {
     struct plan_arena *arena = &b->g->arena;
@@ -341,7 +341,7 @@ static int fold(struct binder *b, const struct plan_ast *a, struct plan_node *n,
     return CTR_OK;
 }
 
-/* Operators take most lists as columns only: when a call with literal lists does not bind, it is tried with columns. */
+/* Most operators accept lists only as columns: if a call with literal lists does not bind, try them as columns. */
 static int bind_op(struct binder *b, struct plan_node *n)
 {
     struct ctr_err first = { 0 };
@@ -374,7 +374,7 @@ static int bind_op(struct binder *b, struct plan_node *n)
     return rc;
 }
 
-/* To an error of a call: which of its arguments mean definitions that hide a column of the input. */
+/* Append to an error of a call which of its arguments are definitions that hide an input column. */
 static void tell_hidden(const struct binder *b, const struct plan_ast *a)
 {
     for (int i = 0; i < a->nargs; i++) {
@@ -405,7 +405,7 @@ static int bind_call(struct binder *b, const struct plan_ast *a, struct plan_ref
         tell_hidden(b, a);
     if (rc < 0)
         return ctr_plan_locate(&b->g->src, a->pos, b->err);
-    found = find_node(b->g, &n); /* bind_op may have made columns of lists */
+    found = find_node(b->g, &n); /* bind_op may have converted lists to columns */
     if (found >= 0) {
         ctr_op_unbind(&n.call);
         r->node = found;
@@ -552,8 +552,8 @@ static void mark_live(struct plan_graph *g)
                 g->node[g->node[i].arg[k]].live = true;
 }
 
-/* Keys of a fitted call whose value has no other reader: the operator has a way to them without the value between, but
- * not to those of null items. */
+/* Fuse keys with a fitted call if nothing else reads its value: the operator can make keys without the value, except
+ * for null items. */
 static int fuse_keys(struct plan_graph *g, struct ctr_err *err)
 {
     int *users = calloc((size_t)g->n + 1, sizeof *users);

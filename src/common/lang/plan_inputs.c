@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * plan_inputs: the types of the columns that a plan's features were made of. They travel with the plan, a line
- * "NAME TYPE" each, and hold for every log that the same plan is applied to: integers of all widths have the same keys,
- * but 1e16 and 10000000000000000, true and 1, or "007" and 7 have not. So a column that feeds keys and has another type
- * is cast where no value can change, and refused otherwise.
+ * plan_inputs: the types of the columns from which a plan's features were made. They are stored with the plan, one line
+ * "NAME TYPE" each, and apply to every log used with the plan: integers of all widths give equal keys, but 1e16 and
+ * 10000000000000000, true and 1, or "007" and 7 do not. So a column used for keys that has another type is cast if no
+ * value can change, and refused otherwise.
  */
 #include "common/lang/program.h"
 
@@ -27,8 +27,7 @@ int ctr_inputs_write(const struct ctr_strs *names, const struct ctr_schema *s, s
     return rc ? rc : ctr_buf_append(out, "", 1, err);
 }
 
-/* The line of a column at or after *at, which moves behind it: lines mostly come in the order in which they are asked
- * for. NULL: there is none. */
+/* The line of a column at or after *at, which is advanced: lines are usually requested in order. NULL: none. */
 static const char *find_line(const char *text, const char **at, const char *name)
 {
     const size_t n = strlen(name);
@@ -67,8 +66,8 @@ static bool same_values(enum ctr_type a, enum ctr_type b)
     return a == b || (ctr_types[a].integer && ctr_types[b].integer);
 }
 
-/* Numbers that are no lists, whose values another type may hold: from an integer to a float and back, and to the
- * narrower float, which is what the log would have held. */
+/* Scalar numbers that another type may represent: integer to float and back, and to the narrower float, which the log
+ * would have held. */
 static bool castable(enum ctr_type was, enum ctr_type is)
 {
     const bool integer = ctr_types[was].integer, from_integer = ctr_types[is].integer;
@@ -99,7 +98,7 @@ static void mark(const struct plan_ast *a, bool *wanted, const struct ctr_strs *
         mark(a->arg[i], wanted, inputs, column);
 }
 
-/* [i]: some key is made of input i, through whatever intermediates. */
+/* [i]: input i is used for keys, directly or through intermediates. */
 static bool *find_keyed(const struct plan_tree *t, struct ctr_err *err)
 {
     bool *wanted = calloc((size_t)t->ndefs + 1, sizeof *wanted);
@@ -134,7 +133,7 @@ static int refuse(const struct ctr_plan *p, const char *name, const struct ctr_v
         was->key ? "" : b, was->key ? "" : "')");
 }
 
-/* Calls `each` for what the plan says of each column that feeds keys, and ends with its first result below 0. */
+/* Call `each` with the recorded type of each column used for keys; stops at a negative result. */
 typedef int each_input(void *ctx, const char *name, const struct ctr_vtype *was, struct ctr_err *err);
 static int each_recorded(const struct ctr_plan *p, each_input *each, void *ctx, struct ctr_err *err)
 {
@@ -171,7 +170,7 @@ static int bind_input(void *ctx, const char *name, const struct ctr_vtype *was, 
 {
     const struct binding *b = ctx;
     const int column = ctr_schema_find(b->s, name);
-    if (column < 0 || b->s->f[column].type == CTR_FOREIGN) /* other errors, found later */
+    if (column < 0 || b->s->f[column].type == CTR_FOREIGN) /* reported elsewhere */
         return CTR_OK;
     const struct ctr_vtype is = ctr_field_vtype(&b->s->f[column]);
     const enum fit fit = compare(was, &is);
@@ -245,14 +244,14 @@ static int no_place(const struct plan_graph *g, const struct plan_node *n, const
         n->type.type == CTR_I64 ? "integers" : ctr_types[n->type.type].name);
 }
 
-/* The value as the type of the plan: *ok is false where it has no place there, or may not be what the log had. */
+/* The value in the plan's type: *ok is false if it is not representable, or may differ from the log's value. */
 static double cast_float(const struct ctr_col *c, enum ctr_type from, enum ctr_type to, int64_t i, bool *ok)
 {
     const double v = ctr_col_f64(c, i), exact = to == CTR_F32 ? 0x1p24 : 0x1p53, size = v < 0 ? -v : v;
     if (ctr_types[from].integer)
         *ok = size <= exact;
     else if (to == CTR_F32)
-        *ok = !(size > 0x1.fffffep127 && size < 0x1p1023 * 2); /* what rounds to no finite one */
+        *ok = !(size > 0x1.fffffep127 && size < 0x1p1023 * 2); /* rounds to no finite float */
     return v;
 }
 

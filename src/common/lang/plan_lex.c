@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * plan_lex: the text of a plan as tokens. A newline is a token only outside brackets and after something; comments and
- * blanks are none. Positions count characters, not bytes.
+ * plan_lex: splits the text of a plan into tokens. A newline is a token only outside brackets and after another token;
+ * comments and blanks are skipped. Positions count characters, not bytes.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -198,11 +198,11 @@ struct lexer {
     const struct plan_source *src;
     const char *p, *end, *line_start;
     int line;
-    int open; /* brackets */
+    int open; /* open brackets */
     struct ctr_err *err;
     struct plan_faults *faults;
-    bool bad;            /* the line at hand has an error: its tokens are dropped */
-    const char *counted; /* the last place asked for, and its column: a line of a megabyte is not counted again */
+    bool bad;            /* the current line has an error: its tokens are dropped */
+    const char *counted; /* the last position computed, and its column, so that long lines are counted once */
     int counted_col;
 };
 
@@ -277,7 +277,7 @@ static size_t put_utf8(char *o, int c)
     return 3;
 }
 
-/* One escape after the backslash at x->p; writes to *o. */
+/* Read one escape after the backslash at x->p; writes to *o. */
 static int lex_escape(struct lexer *x, char **o)
 {
     static const char from[] = "ntr\\\"'`", to[] = "\n\t\r\\\"'`";
@@ -300,12 +300,12 @@ static int lex_escape(struct lexer *x, char **o)
     return CTR_OK;
 }
 
-/* From the opening quote at x->p to after the closing one; *s is the text within. */
+/* Read from the opening quote at x->p to after the closing one; *s is the text inside. */
 static int lex_quoted(struct lexer *x, struct ctr_str *s)
 {
     const char *start = x->p;
     char quote = *x->p++;
-    const char *close = x->p; /* its length bounds the text's */
+    const char *close = x->p; /* its length bounds that of the text */
     while (close < x->end && *close != quote && *close != '\n')
         close += *close == '\\' && close + 1 < x->end ? 2 : 1;
     char *o = ctr_arena_alloc(x->arena, (size_t)(close - x->p) + 1, x->err);
@@ -371,7 +371,7 @@ static const char *skip_digits(const char *p, const char *end)
     return p;
 }
 
-/* [lo..hi] right after a name. */
+/* [lo..hi] directly after a name. */
 static int lex_range(struct lexer *x, struct plan_tok *t)
 {
     const char *start = x->p, *a = start + 1, *a_end = skip_digits(a, x->end);
@@ -502,14 +502,14 @@ static int lex_sign(struct lexer *x)
     return lex_fail(x, x->p, "unexpected %c", c);
 }
 
-/* A newline within open brackets continues the line; else it ends it. A bracket that was never closed would swallow the
- * plan: a line that starts like a definition of its own is told apart by the parser. */
+/* Within open brackets a newline continues the line; otherwise it ends it. An unclosed bracket would swallow the plan:
+ * the parser recognises a line that starts like a definition. */
 static int lex_newline(struct lexer *x)
 {
     if (x->open <= 0) {
         struct plan_toks *o = x->out;
         x->open = 0;
-        while (x->bad && o->n && o->t[o->n - 1].kind != TOK_LINE) { /* one of its names is what it defines */
+        while (x->bad && o->n && o->t[o->n - 1].kind != TOK_LINE) { /* one of its names is the one it defines */
             const struct plan_tok *t = &o->t[--o->n];
             if (t->kind == TOK_NAME && ctr_map_set(&x->faults->broken, t->name, 1, x->err) < 0)
                 return x->err->code;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * plan_names: readable names of the keys that a program makes. The names of a row are made in the order in which the
- * operators made its keys; a key that comes with two names is a collision. The table is its own: key, place and count
- * stand in the slot, so that a name that came before costs one cache miss beside its text.
+ * plan_names: readable names for the keys of a program. The names of a row are generated in the same order as its keys;
+ * a key with two names is a collision. It has its own hash table: key, position and count are in the slot, so that a
+ * known name costs one cache miss besides its text.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 struct name_slot {
     uint64_t key, count; /* count 0: free */
-    uint64_t at;         /* in `text`: length, then bytes */
+    uint64_t at;         /* offset in `text` of length, then bytes */
 };
 
 struct name_table {
@@ -24,14 +24,14 @@ struct name_table {
 struct plan_names {
     struct name_table *t;
     int n;
-    int *of; /* table of each output column, -1: no keys */
+    int *of; /* table of each output column; -1: no keys */
     struct ctr_strs collisions;
     struct ctr_buf scratch;
 };
 
-enum { MAX_COLLISIONS = 1000 }; /* that are told apart */
+enum { MAX_COLLISIONS = 1000 }; /* maximum listed individually */
 
-/* The names of one row: texts end to end. */
+/* The names of one row, concatenated. */
 struct row_names {
     struct ctr_buf text, end; /* end: size_t each */
 };
@@ -63,7 +63,7 @@ static void names_free(struct row_names *r)
 static int node_names(const struct plan_graph *g, int node, bool nulls, int64_t row, struct row_names *r,
                       struct ctr_err *err);
 
-/* `nulls`: a null item is "(missing)", else it has no name, as it has no key. */
+/* `nulls`: a null item is "(missing)", otherwise it has no name and no key. */
 static int value_names(const struct plan_node *n, bool nulls, int64_t row, struct row_names *r, struct ctr_err *err)
 {
     const struct ctr_col *c = n->col;
@@ -101,7 +101,7 @@ static int literal_names(const struct ctr_value *v, struct row_names *r, struct 
     return rc < 0 ? rc : names_close(r, err);
 }
 
-/* All combinations, the last argument fastest, as the operator does. */
+/* All combinations, the last argument fastest, like the operator. */
 static int product(const struct row_names *a, const struct row_names *b, struct row_names *r, struct ctr_err *err)
 {
     int rc = 0;
@@ -227,7 +227,7 @@ static int table_add(struct plan_names *m, struct name_table *t, uint64_t key, s
     return rc < 0 ? rc : ctr_buf_append(&t->text, name.p, name.n, err);
 }
 
-/* The keys of a row with their names, in order. */
+/* Call `each` for the keys of a row with their names, in order. */
 static int each_name(const struct plan_graph *g, const struct plan_node *k, int64_t row, struct row_names *r,
                      ctr_key_name *each, void *ctx, struct ctr_err *err)
 {
@@ -236,11 +236,11 @@ static int each_name(const struct plan_graph *g, const struct plan_node *k, int6
     const struct ctr_col *c = k->col, *keys = list ? c->item : c;
     int64_t from = list ? c->offsets[row] : row, to = list ? c->offsets[row + 1] : row + 1;
     if (ctr_col_missing(g->node[k->arg[0]].col, row))
-        return each(ctx, ((const uint64_t *)keys->data)[from], missing, err); /* it has a key, also as a list */
+        return each(ctx, ((const uint64_t *)keys->data)[from], missing, err); /* it has a key, also if it is a list */
     ctr_buf_clear(&r->text);
     ctr_buf_clear(&r->end);
     int rc = node_names(g, k->arg[0], k->group, row, r, err);
-    if (rc == 0 && names_count(r) != (size_t)(to - from)) /* LCOV_EXCL_BR_LINE keys and names are made alike */
+    if (rc == 0 && names_count(r) != (size_t)(to - from)) /* LCOV_EXCL_BR_LINE keys and names are generated alike */
         return ctr_fail(err, CTR_EDATA, "row %lld: %lld keys have %zu names",    /* LCOV_EXCL_LINE */
                         (long long)row, (long long)(to - from), names_count(r)); /* LCOV_EXCL_LINE */
     for (int64_t i = from; rc == 0 && i < to; i++)
@@ -353,7 +353,7 @@ static int by_table(const void *a, const void *b)
     return strcmp(((const struct name_table *)a)->table, ((const struct name_table *)b)->table);
 }
 
-/* The used slots to the front, sorted; the table is done with. */
+/* Move the used slots to the front, sorted; the table is not used afterwards. */
 static void sort_slots(struct name_table *t)
 {
     size_t n = 0;
@@ -450,7 +450,7 @@ int ctr_program_names_save(struct ctr_program *g, struct ctr_out *out, int64_t *
 
 /* ---- which vocabularies a table is made of ---- */
 
-/* What a name of an intermediate stands for. */
+/* The expression that an intermediate's name refers to. */
 static const struct plan_ast *resolve(const struct plan_tree *t, const struct plan_ast *a, int *def)
 {
     while (a->kind == AST_NAME && a->def >= 0) {
@@ -484,7 +484,7 @@ static bool same_ast(const struct plan_tree *t, const struct plan_ast *a, const 
     return true;
 }
 
-/* A call has the state, under the name of the definition, of the first one that equals it. */
+/* Equal calls share the state of the first one, under the name of its definition. */
 int ctr_plan_vocabs(const struct ctr_plan *p, const char *table, struct ctr_strs *sections, struct ctr_err *err)
 {
     const struct plan_tree *t = &p->tree;

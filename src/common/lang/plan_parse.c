@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * plan_parse: tokens -> definitions. A line with X[1..26] is parsed once a number, so that later steps see no
- * ranges. A name means the definition above that has it, else an input column; so a tree holds no cycles.
+ * plan_parse: tokens -> definitions. A line with X[1..26] is parsed once per number, so later steps see no ranges. A
+ * name refers to the definition above with that name, else to an input column; so there are no cycles.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,9 +12,9 @@ struct parser {
     struct plan_tree *tree;
     struct plan_toks toks;
     struct plan_map inputs, outputs;
-    int role_line[CTR_NROLES]; /* where a role that can be had once was given */
+    int role_line[CTR_NROLES]; /* line of a role that may occur only once */
     int i;                     /* next token */
-    int64_t number;            /* of the repetition */
+    int64_t number;            /* of the current repetition */
     int nesting;
     const struct plan_tok *opener; /* innermost open bracket */
     struct ctr_err *err;
@@ -71,7 +71,7 @@ static int unexpected(struct parser *p, const struct plan_tok *t, const char *wa
     return unexpected_so(p, t, wanted, "");
 }
 
-/* The name of a token, with the number of this repetition. */
+/* The name of a token, with the number of the current repetition. */
 static const char *token_name(struct parser *p, const struct plan_tok *t)
 {
     if (!t->range)
@@ -117,7 +117,7 @@ static int new_call(struct parser *p, const char *name, struct plan_pos pos, str
     a->name = name;
     a->nargs = nargs;
     a->op = ctr_op_find_in(p->tree->language, name,
-                           strlen(name)); /* parse_call and the lexer have checked that there is one */
+                           strlen(name)); /* parse_call and the lexer have checked that it exists */
     for (int i = 0; i < nargs; i++) {
         a->arg[i] = arg[i];
         a->depth = CTR_MAX(a->depth, arg[i]->depth + 1);
@@ -146,7 +146,7 @@ static int unknown_op(struct parser *p, const struct plan_tok *t)
                       near ? "; did you mean " : "", near ? near : "");
 }
 
-/* One argument; name=literal sets *name. */
+/* Parse an argument; name=literal sets *name. */
 static int parse_arg(struct parser *p, struct plan_ast **out, const char **name)
 {
     const struct plan_tok *t = peek(p);
@@ -186,7 +186,7 @@ static int add_arg(struct parser *p, struct arg_list *l, struct plan_ast *a, con
     return CTR_OK;
 }
 
-/* Items up to the closing bracket; the opening one is the last token taken. */
+/* Parse items up to the closing bracket; the last token read is the opening one. */
 static int parse_items(struct parser *p, enum plan_tok_kind close, struct arg_list *l)
 {
     const struct plan_tok *outer = p->opener, *open = &p->toks.t[p->i - 1];
@@ -229,13 +229,13 @@ static int parse_call(struct parser *p, const struct plan_tok *t, struct plan_as
     return rc;
 }
 
-/* How much numbers of a kind can say; 0: it is none of numbers. */
+/* Rank of a kind of numbers by its range; 0: not a number. */
 static int number_rank(enum ctr_value_kind k)
 {
     return k == CTR_V_INT ? 1 : k == CTR_V_UINT ? 2 : k == CTR_V_FLOAT ? 3 : 0;
 }
 
-/* The items of a list are of one kind: that of the number that says most. */
+/* The items of a list share a kind: that of the highest ranked number. */
 static int list_kind(struct parser *p, const struct arg_list *l, enum ctr_value_kind *kind)
 {
     *kind = CTR_V_NULL;
@@ -253,7 +253,7 @@ static int list_kind(struct parser *p, const struct arg_list *l, enum ctr_value_
     return CTR_OK;
 }
 
-/* An item as one of its list's kind: integers become floats or unsigned. */
+/* Convert an item to its list's kind: integers become floats or unsigned. */
 static int widen(struct parser *p, const struct plan_ast *a, enum ctr_value_kind kind, struct ctr_value *v)
 {
     const int64_t i = a->value.i;
@@ -358,7 +358,7 @@ static int infix_binding(const struct plan_tok *t)
     if (t->kind != TOK_INFIX)
         return 0;
     size_t i = 0;
-    while (strcmp(ops[i].name, t->name) != 0) /* the lexer gives no other signs */
+    while (strcmp(ops[i].name, t->name) != 0) /* the lexer returns no other signs */
         i++;
     return ops[i].binding;
 }
@@ -371,7 +371,7 @@ static int negate(struct parser *p, struct plan_pos pos, struct plan_ast *a, str
         return new_call(p, "neg", pos, &a, 1, out);
     if (v->kind == CTR_V_UINT && v->i != INT64_MIN)
         return parse_fail(p, pos, "the integer does not fit 64 bits");
-    if (v->i == INT64_MIN) /* 2^63, which is signed only below 0 */
+    if (v->i == INT64_MIN) /* 2^63, which is valid only when negative */
         v->kind = v->kind == CTR_V_UINT ? CTR_V_INT : CTR_V_UINT;
     a->pos = pos;
     v->i = (int64_t)(0 - (uint64_t)v->i);
@@ -465,7 +465,7 @@ static int add_def(struct parser *p, struct plan_def d)
     return rc;
 }
 
-/* "in TABLE", "of FEATURE", "group NAME" behind the name of a feature or an image. */
+/* Parse "in TABLE", "of FEATURE", "group NAME" after the name of a feature or an image. */
 static int parse_clauses(struct parser *p, struct plan_def *d, bool keyed)
 {
     int rc = 0;
@@ -488,7 +488,7 @@ static int parse_clauses(struct parser *p, struct plan_def *d, bool keyed)
     return rc;
 }
 
-/* NAME [in TABLE] [of FEATURE] [group NAME] [= expr] of a kind. */
+/* Parse NAME [in TABLE] [of FEATURE] [group NAME] [= expr] of a kind. */
 static int parse_definition(struct parser *p, enum plan_kind kind, int role)
 {
     struct plan_def d = { .kind = kind, .role = (enum ctr_role)CTR_MAX(role, 0), .pos = peek(p)->pos };
@@ -528,7 +528,7 @@ static int parse_keep(struct parser *p)
     return rc;
 }
 
-/* The first word of a line is unknown and a name follows: say which are known. */
+/* The error for an unknown first word followed by a name: lists the known words. */
 static int unknown_kind(struct parser *p, const struct plan_tok *t)
 {
     static const char *const kinds[] = { "feature", "dense", "image", "label", "weight", "user",
@@ -540,7 +540,7 @@ static int unknown_kind(struct parser *p, const struct plan_tok *t)
         t->name, near ? "; did you mean " : "", near ? near : "");
 }
 
-/* Something behind a definition that began at token `start`: what other languages mean by it is said. */
+/* The error for text after a definition that began at token `start`: explains constructs of other languages. */
 static int unexpected_end(struct parser *p, int start)
 {
     const struct plan_tok *t = peek(p);
@@ -577,7 +577,7 @@ static int parse_line(struct parser *p)
     return rc;
 }
 
-/* The range that a line repeats over; all ranges of a line must be the same. */
+/* The range over which a line repeats; all ranges in a line must be equal. */
 static int line_range(struct parser *p, int end, int64_t *lo, int64_t *hi)
 {
     const struct plan_tok *first = NULL;
@@ -598,7 +598,7 @@ static int line_range(struct parser *p, int end, int64_t *lo, int64_t *hi)
     return CTR_OK;
 }
 
-/* The line of tokens [start, end) has an error: go on behind it. Its names are kept. */
+/* Skip the line of tokens [start, end), which has an error. Its names are recorded. */
 static int broken_line(struct parser *p, int start, int end)
 {
     struct plan_faults *f = &p->tree->faults;
@@ -612,7 +612,7 @@ static int broken_line(struct parser *p, int start, int end)
     return CTR_MIN(rc, 0);
 }
 
-/* What stands behind `of` is another line, above or below, that writes keys and is no past itself. */
+/* The name after `of` must be another line, above or below, that makes keys and is not a history itself. */
 static int check_pasts(struct parser *p)
 {
     const struct plan_tree *t = p->tree;
@@ -641,7 +641,7 @@ static int parse_lines(struct parser *p)
     int64_t work = 0;
     while (peek(p)->kind != TOK_END) {
         int start = p->i, end = start;
-        int64_t lo = 0, hi = -1; /* a statement is no definition that repeats */
+        int64_t lo = 0, hi = -1; /* a statement does not repeat */
         if (peek(p)->kind == TOK_LINE) {
             next(p);
             continue;
@@ -677,7 +677,7 @@ static struct ctr_str canonical_token(const struct plan_tree *t, const struct pl
     return (struct ctr_str){ name, strlen(name) };
 }
 
-/* Tokens with one blank between, lines that hold something: comments and layout do not change a plan. */
+/* Tokens separated by single blanks, without empty lines: comments and layout do not change a plan. */
 static int canonical_text(struct plan_tree *t, const struct plan_toks *toks, struct ctr_err *err)
 {
     bool first = true;

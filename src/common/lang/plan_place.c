@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * plan_place: which device each node of a program is put on ("FeatureBox", section 4: computation on the GPU, operators
- * that need much memory on the CPU). Invariant: nodes are placed layer by layer in the order of the plan, so that the
- * placement depends on the plan, its tables and the options alone. */
+ * plan_place: assigns each node of a program to a device ("FeatureBox", section 4: computation on the GPU, operators
+ * that need much memory on the CPU). Invariant: nodes are placed layer by layer in plan order, so that the placement
+ * depends only on the plan, its tables and the options. */
 #include <stdlib.h>
 
 #include "common/lang/program.h"
 
-/* Bytes of a batch in a node's own buffer; texts and lists count their offsets only. */
+/* Bytes of a batch in a node's own buffer; for texts and lists only their offsets. */
 static int64_t out_bytes(const struct plan_node *n, int64_t rows)
 {
     const struct ctr_vtype *t = &n->type;

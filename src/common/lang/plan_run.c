@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * plan_run: a batch through a graph. A layer's nodes depend on earlier layers only, so that they may run on any number
- * of threads; each writes its own buffer, so that the bytes do not depend on it.
+ * plan_run: runs a batch through a graph. A layer's nodes depend only on earlier layers, so any number of threads may
+ * run them; each node writes its own buffer, so the bytes do not depend on threads.
  */
 #include <math.h>
 #include <stdio.h>
@@ -34,7 +34,7 @@ static int64_t value_bytes(const struct ctr_value *v)
     return bytes;
 }
 
-/* A column of one value is filled once and grows. */
+/* A constant column is filled once and grows on demand. */
 static int run_const(const struct plan_graph *g, struct plan_node *n, int64_t rows, struct ctr_err *err)
 {
     const int64_t bytes = value_bytes(&n->value) * rows;
@@ -58,7 +58,7 @@ static int check(const struct plan_graph *g, struct plan_node *n, const struct c
     return ctr_col_checked_made(c, role, n->role_name, g->batch->first_row, &n->scratch, v, err);
 }
 
-/* All rows as doubles, null as NaN, in n->scratch. */
+/* All rows as doubles, with NaN for null, in n->scratch. */
 static int to_doubles(struct plan_node *n, const struct ctr_col *c, const double **v, struct ctr_err *err)
 {
     ctr_buf_clear(&n->scratch);
@@ -79,7 +79,7 @@ static int run_label(const struct plan_graph *g, struct plan_node *n, const stru
     return rc;
 }
 
-/* Numbers of c appended as float32; null stays null. */
+/* Append the numbers of c as float32; null stays null. */
 static int append_f32(struct plan_node *n, struct ctr_colbuf *out, const struct ctr_col *c, struct ctr_err *err)
 {
     const double *v;
@@ -111,8 +111,8 @@ static int run_dense(struct plan_node *n, const struct ctr_col *c, struct ctr_er
 
 /* ---- nodes ---- */
 
-/* `keys`: NULL, or the node that wants the keys of the call in place of its value. entries: of the dictionary of the
- * only argument that is no literal. */
+/* `keys`: NULL, or the node that needs the keys of the call instead of its value. entries: dictionary entries of the
+ * only argument that is not a literal. */
 static int run_call(struct plan_graph *g, struct plan_node *n, struct plan_node *keys, bool entries, int64_t rows,
                     struct ctr_err *err)
 {
@@ -135,7 +135,7 @@ static int run_keys(struct plan_graph *g, struct plan_node *n, bool entries, int
                     : ctr_op_keys(&type, entries ? of->col->dict : of->col, rows, n->seed, &n->scratch, &n->out, err);
 }
 
-/* The encoded column that a shared node is computed from, where that pays; else NULL. */
+/* The encoded column from which a shared node is computed, if that is worthwhile; else NULL. */
 static const struct ctr_col *shared_column(const struct plan_graph *g, const struct plan_node *n, int64_t rows)
 {
     if (!n->shared || n->kind == NODE_COLUMN || g->no_fusion)
@@ -149,7 +149,7 @@ static const struct ctr_col *shared_column(const struct plan_graph *g, const str
     return c->dict && !c->valid && c->dict->rows <= rows ? c : NULL;
 }
 
-/* The values were made of the entries of `from`; rows refer to them as they did to those. */
+/* The values were computed from the entries of `from`; rows refer to them by the same indices. */
 static const struct ctr_col *encode(struct plan_node *n, const struct ctr_col *from)
 {
     const struct ctr_col *entries = ctr_colbuf_view(&n->out);

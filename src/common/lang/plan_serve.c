@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * plan_serve: the plan of a model over a log that has no label yet. What the label alone needs is left out of the
- * graph, and so is a weight whose column went with it; every other column that is missing stays an error. A plan that
- * is no model's always needs its label, so that a misspelt one cannot pass.
+ * plan_serve: applies the plan of a model to a log without labels. Definitions used only by the label are left out of
+ * the graph, and so is a weight whose column is missing as well; any other missing column is an error. A plan outside a
+ * model always needs its label, so that a misspelt one is detected.
  */
 #include "common/lang/program.h"
 
@@ -13,7 +13,7 @@ static bool for_learning(const struct plan_def *d)
     return d->kind == PLAN_ROLE && (d->role == CTR_ROLE_LABEL || d->role == CTR_ROLE_WEIGHT);
 }
 
-/* Does an expression read a column that the schema lacks, or a definition that does? */
+/* Does an expression read a missing column, or a definition that does? */
 static bool lacks(const struct plan_ast *a, const struct ctr_schema *s, const bool *absent)
 {
     if (a->kind == AST_NAME)
@@ -42,7 +42,7 @@ static bool reads(const struct plan_ast *a, const char *column)
     return false;
 }
 
-/* wanted[i]: definition i is a column of the output other than label and weight, or makes one. Definitions only read
+/* wanted[i]: definition i is an output column other than label and weight, or is used by one. Definitions refer only to
  * those above them. */
 static bool *mark_wanted(const struct plan_tree *t, struct ctr_err *err)
 {

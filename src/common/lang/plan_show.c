@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * plan_show: a program in words (--explain) and as a picture for graphviz (--dot). Both show what runs: live nodes,
- * layer by layer.
+ * plan_show: describes a program as text (--explain) and as a graph for graphviz (--dot). Both show the nodes that run:
+ * live nodes, layer by layer.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "common/lang/program.h"
 
-/* For people, as it could stand in a plan: its first bytes. */
+/* The first bytes of a text, for people, in the syntax of a plan. */
 static int show_brief(struct ctr_buf *b, struct ctr_str s, struct ctr_err *err)
 {
     size_t n = CTR_MIN(s.n, (size_t)60);
-    while (n < s.n && ((unsigned char)s.p[n] & 0xc0) == 0x80) /* a literal is UTF-8 */
+    while (n < s.n && ((unsigned char)s.p[n] & 0xc0) == 0x80) /* literals are UTF-8 */
         n--;
     int rc = ctr_quote_in(b, '"', s.p, n, err);
     if (rc || n == s.n)
         return rc;
-    b->len--; /* the quote stands behind it */
+    b->len--; /* the quote follows */
     return ctr_buf_append(b, "…\"", strlen("…\""), err);
 }
 
-/* All of it: these bytes are part of what a signal's version is known by. */
+/* The whole text: a signal's identity depends on these bytes. */
 static int show_text(struct ctr_buf *b, struct ctr_str s, struct ctr_err *err)
 {
     int rc = ctr_buf_append(b, "\"", 1, err);
@@ -60,7 +60,7 @@ int ctr_value_show(struct ctr_buf *b, const struct ctr_value *v, bool brief, str
     return rc ? rc : ctr_buf_printf(b, err, n < v->n ? ", … %d items]" : "]", v->n);
 }
 
-/* An argument as the number of its node; `named`: by name, where it has one. */
+/* An argument as the number of its node; `named`: by name, if it has one. */
 static int show_argument(const struct plan_graph *g, int k, bool named, struct ctr_buf *o, struct ctr_err *err)
 {
     const struct plan_node *n = &g->node[k];
@@ -69,7 +69,7 @@ static int show_argument(const struct plan_graph *g, int k, bool named, struct c
     return ctr_buf_printf(o, err, "#%d", k);
 }
 
-/* What a node does. */
+/* The operation of a node. */
 static int show_node(const struct plan_graph *g, const struct plan_node *n, bool named, struct ctr_buf *o,
                      struct ctr_err *err)
 {
@@ -97,7 +97,7 @@ static int show_node(const struct plan_graph *g, const struct plan_node *n, bool
     return rc < 0 ? rc : ctr_buf_printf(o, err, ")");
 }
 
-/* The outputs that a node is, and the name that the plan gave it. */
+/* The outputs that a node gives, and its name in the plan. */
 static int show_names(const struct ctr_program *g, int node, struct ctr_buf *o, struct ctr_err *err)
 {
     const struct plan_node *n = &g->graph.node[node];
@@ -160,7 +160,7 @@ static int show_layer(const struct ctr_program *g, int l, int64_t *bytes, bool *
     return rc;
 }
 
-/* Of both devices, and what is copied to the GPU, each result once. */
+/* Summary of both devices and of the copies to the GPU, each result once. */
 static int show_devices(const struct ctr_program *g, struct ctr_buf *o, struct ctr_err *err)
 {
     const struct plan_graph *p = &g->graph;
@@ -216,7 +216,7 @@ int ctr_program_explain(const struct ctr_program *g, struct ctr_buf *o, struct c
     return CTR_MIN(rc, 0);
 }
 
-/* Inside a quoted string of graphviz. */
+/* Escape for a quoted string of graphviz. */
 static int escape(struct ctr_buf *o, const struct ctr_buf *text, struct ctr_err *err)
 {
     int rc = 0;

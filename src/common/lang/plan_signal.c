@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * plan_signal: the signals of a plan: what its features, dense numbers and images are made of. A signal's identity is a
- * hash over its expression in which an intermediate stands for its own expression, so that neither names of
- * intermediates, nor layout, nor other signals change it.
+ * plan_signal: the signals of a plan: the definitions of its features, dense numbers and images. A signal's identity is
+ * a hash of its expression with intermediates replaced by their expressions, so that neither names of intermediates,
+ * nor layout, nor other signals change it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 struct walk {
     const struct plan_tree *tree;
     struct ctr_hash128 *hash; /* of each definition's expression */
-    bool *needed;             /* by the signal at hand */
+    bool *needed;             /* used by the current signal */
     struct ctr_strs inputs;
 };
 
@@ -92,7 +92,7 @@ static int show_ast(struct ctr_buf *b, const struct plan_ast *a, struct ctr_err 
 
 /* ---- a signal ---- */
 
-/* Mark what an expression stands on, and collect the columns. */
+/* Mark the definitions that an expression uses, and collect the columns. */
 static int mark(struct walk *w, const struct plan_ast *a, struct ctr_err *err)
 {
     int rc = 0;
@@ -105,7 +105,7 @@ static int mark(struct walk *w, const struct plan_ast *a, struct ctr_err *err)
     return rc;
 }
 
-/* "vocab(words, min=10); words = split(lower(title), " ")": the expression, then the intermediates under it. */
+/* "vocab(words, min=10); words = split(lower(title), " ")": the expression, then the intermediates it uses. */
 static int describe(struct walk *w, int def, struct ctr_buf *b, struct ctr_err *err)
 {
     const struct plan_def *d = w->tree->def;

@@ -9,8 +9,8 @@ struct extraction {
     struct ctr_batch_source below;
     struct ctr_plan *plan;
     struct ctr_program *program;
-    struct ctr_schema schema; /* of the program's output, with the provenance of ctr-extract */
-    bool more;                /* the program may have rows of its last batch left */
+    struct ctr_schema schema; /* the program's output, with the provenance of ctr-extract */
+    bool more;                /* the program may have more rows of its last batch */
 };
 
 static const struct ctr_schema *extraction_schema(const void *source)
@@ -49,7 +49,7 @@ static void extraction_close(void *source)
 {
     struct extraction *x = source;
     struct ctr_plan *plan = x->plan;
-    ctr_batch_source_close(&x->below); /* a source that runs the plan's statements looks at them */
+    ctr_batch_source_close(&x->below); /* the source may use the plan's statements while closing */
     extraction_free(x);
     ctr_plan_free(plan);
 }

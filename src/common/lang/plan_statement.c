@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * plan_statement: the lines above the definitions of a plan that say where its table comes from. A statement is read as
- * words; what a filter's option would hold stays text, which the filter's own library reads (flow.h), so that both mean
+ * plan_statement: the lines of a plan before its definitions, which specify the input table. A statement is parsed into
+ * words; the values of a filter's options stay text, which the filter's own library parses (flow.h), so that both mean
  * the same.
  *
  *     from VIEW [= FORMAT(["FILE",] option=literal, …)]
@@ -16,10 +16,10 @@
 
 #include "common/lang/program.h"
 
-/* The words of a statement, and what they are to its filter. */
+/* The words of a statement, and the corresponding options of its filter. */
 enum argument { NOTHING, PAIR, DURATION, TEXT, NAME, KEYS, NUMBER, CONDITION };
 struct word {
-    const char *word, *option; /* word NULL: the end */
+    const char *word, *option; /* word NULL: end of the list */
     enum argument argument;
 };
 static const struct word join_words[] = {
@@ -50,7 +50,7 @@ static const struct word history_words[] = {
 
 struct reader {
     struct plan_tree *tree;
-    struct plan_tok *t, *end; /* the next token; the one that ends the line */
+    struct plan_tok *t, *end; /* the next token; the last token of the line */
     struct ctr_err *err;
 };
 
@@ -86,7 +86,7 @@ static bool take(struct reader *r, enum plan_tok_kind kind)
     return is;
 }
 
-/* What is kept of a statement lives as long as the plan. */
+/* Copy text to the plan's arena. */
 static const char *keep(struct reader *r, const struct ctr_buf *b)
 {
     return ctr_arena_copy(&r->tree->arena, (const char *)b->data, b->len, r->err);
@@ -121,7 +121,7 @@ static int view_option(struct reader *r, struct ctr_view *v)
     return rc;
 }
 
-/* FORMAT(["FILE",] option=literal, …). The name of a file is no part of what the plan means. */
+/* FORMAT(["FILE",] option=literal, …). The file name is not part of the plan's identity. */
 static int view_text(struct reader *r, struct ctr_view *v)
 {
     int rc = need_name(r, "a format of text, such as csv(\"FILE\", header=true)", &v->format);
@@ -168,7 +168,7 @@ static int read_from(struct reader *r, struct ctr_plan_statement *s)
     return read_view(r, &s->view);
 }
 
-/* The text of the expression as it is written, which ctr_expr_compile reads again when there are columns. */
+/* The text of the expression as written; ctr_expr_compile parses it again when columns are known. */
 static int read_where(struct reader *r, struct ctr_plan_statement *s)
 {
     struct plan_tree expr = { .language = CTR_PLAN_LANGUAGE };
@@ -207,7 +207,7 @@ static int read_explode(struct reader *r, struct ctr_plan_statement *s)
     return rc;
 }
 
-/* KEY [= KEY2] as ctr-join has it, appended to `to`; the names of both sides to the statement. */
+/* Append KEY [= KEY2] to `to`, in the syntax of ctr-join; adds the names of both sides to the statement. */
 static int read_pair(struct reader *r, struct ctr_plan_statement *s, struct ctr_buf *to)
 {
     const struct plan_pos pos = r->t->pos;
@@ -225,7 +225,7 @@ static int read_pair(struct reader *r, struct ctr_plan_statement *s, struct ctr_
     return rc ? rc : ctr_strs_add(&s->view_inputs, right, strlen(right), r->err);
 }
 
-/* as-of, by-row and count-window are several tokens. */
+/* as-of, by-row and count-window consist of several tokens. */
 static const struct word *find_word(struct reader *r, const struct word *words)
 {
     char word[24] = "";
@@ -240,7 +240,7 @@ static const struct word *find_word(struct reader *r, const struct word *words)
     return words->word ? words : NULL;
 }
 
-/* One column of the rows so far. */
+/* A column of the rows so far. */
 static int read_column(struct reader *r, struct ctr_plan_statement *s, const char *before, struct ctr_buf *to)
 {
     const struct plan_pos pos = r->t->pos;
@@ -250,7 +250,7 @@ static int read_column(struct reader *r, struct ctr_plan_statement *s, const cha
         rc = fail_at(r, pos, "history takes no column with , + or = in its name");
     if (!rc)
         rc = ctr_buf_printf(to, r->err, "%s%s", before, name);
-    if (!rc && s->view.name) /* users, times and keys are columns of both logs */
+    if (!rc && s->view.name) /* user, time and keys are columns of both logs */
         rc = ctr_strs_add(&s->view_inputs, name, strlen(name), r->err);
     return rc ? rc : ctr_strs_add(&s->inputs, name, strlen(name), r->err);
 }
@@ -271,11 +271,11 @@ static int read_columns(struct reader *r, struct ctr_plan_statement *s, bool sum
     return rc;
 }
 
-/* The names in a condition that stands in quotes. */
+/* Collect the names in a quoted condition. */
 static int read_condition(struct reader *r, struct ctr_plan_statement *s, const struct ctr_str text)
 {
     struct plan_tree expr = { .language = CTR_PLAN_LANGUAGE };
-    struct ctr_strs *to = s->view.name ? &s->view_inputs : &s->inputs; /* it is about behaviours */
+    struct ctr_strs *to = s->view.name ? &s->view_inputs : &s->inputs; /* it applies to behaviours */
     int rc = ctr_plan_parse_expr(&expr, "where", text.p, text.n, r->err);
     if (rc)
         rc = ctr_plan_locate(&r->tree->src, r->t->pos, r->err);
@@ -322,7 +322,7 @@ static int add_option(struct reader *r, struct ctr_plan_statement *s, const char
     return CTR_OK;
 }
 
-/* The words up to the end of the line. `there`: those that there are. */
+/* Parse the words up to the end of the line. `there`: the valid words. */
 static int read_words(struct reader *r, struct ctr_plan_statement *s, const struct word *words, const char *there)
 {
     const struct word *w;
@@ -376,7 +376,7 @@ static int read_history(struct reader *r, struct ctr_plan_statement *s)
     if (!rc && is_word(r->t, "from")) {
         r->t++;
         rc = read_view(r, &s->view);
-        s->view_inputs = s->inputs; /* the columns are those of the behaviours */
+        s->view_inputs = s->inputs; /* the columns belong to the behaviours */
         s->inputs = (struct ctr_strs){ 0 };
     }
     return rc ? rc
@@ -386,7 +386,7 @@ static int read_history(struct reader *r, struct ctr_plan_statement *s)
                     "newest or oldest");
 }
 
-/* NAME = AGGREGATE(COLUMN[, P]), as ctr-group has it. */
+/* NAME = AGGREGATE(COLUMN[, P]), in the syntax of ctr-group. */
 static int read_aggregate(struct reader *r, struct ctr_plan_statement *s, const char *name)
 {
     struct ctr_buf value = { 0 };
@@ -415,7 +415,7 @@ static int read_aggregate(struct reader *r, struct ctr_plan_statement *s, const 
     return rc;
 }
 
-/* Keys are names; what has a = is an aggregate. */
+/* Names are keys; NAME = … is an aggregate. */
 static int read_group(struct reader *r, struct ctr_plan_statement *s)
 {
     struct ctr_buf keys = { 0 };
@@ -483,7 +483,7 @@ int ctr_plan_read_statement(struct plan_tree *tree, struct plan_tok *t, struct p
     *s =
         (struct ctr_plan_statement){ .kind = (enum ctr_statement_kind)kind, .line = t->pos.line, .column = t->pos.col };
     rc = words[kind].read(&r, s);
-    tree->nstatements++; /* also of a broken one: its lists are freed with the tree */
+    tree->nstatements++; /* also if broken, so that its lists are freed with the tree */
     return rc || r.t == end ? rc : unexpected(&r, "the end of the line");
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * program: a plan bound to a schema. Output columns stand in the order of the plan; what a batch gives depends on
- * nothing but the plan, its fitted state and the batch.
+ * program: a plan bound to a schema. Output columns are in plan order; the result of a batch depends only on the plan,
+ * its fitted state and the batch.
  */
 #include "common/lang/program.h"
 
@@ -13,7 +13,7 @@
 static enum plan_node_kind role_conversion(const struct plan_def *d)
 {
     if (d->kind != PLAN_ROLE)
-        return NODE_COLUMN; /* as it is */
+        return NODE_COLUMN; /* unchanged */
     switch (d->role) {
     case CTR_ROLE_FEATURE:
     case CTR_ROLE_IMAGE: return NODE_KEYS;
@@ -32,8 +32,8 @@ static bool plan_has_role(const struct plan_tree *t, int role)
     return false;
 }
 
-/* ctr.side of a node: that of all columns behind it, when they agree. Whose past it is, and the lists that it is
- * aligned with: of the column that it follows item by item. Nodes come after their arguments. */
+/* Sets ctr.side of a node to that of all columns it depends on, if they agree. history_of and group come from the
+ * column that it follows item by item. Arguments come before their users. */
 static void find_sides(struct ctr_program *g)
 {
     static const char mixed[] = "";
@@ -48,7 +48,7 @@ static void find_sides(struct ctr_program *g)
         }
         if (n->nargs && n->arg[0] >= 0 && (n->kind != NODE_CALL || ctr_op_lifted(&n->call))) {
             n->past = g->graph.node[n->arg[0]].past;
-            n->group = n->group ? n->group : g->graph.node[n->arg[0]].group; /* the plan says it first */
+            n->group = n->group ? n->group : g->graph.node[n->arg[0]].group; /* the plan overrides */
         }
         bool first = true;
         for (int k = 0; k < n->nargs; k++) {
@@ -62,9 +62,9 @@ static void find_sides(struct ctr_program *g)
     }
 }
 
-/* Common features ("Image Matters" of Ge et al., CIKM 2018, section 7.2): a value that depends on one dictionary alone
- * is computed once per entry, and a row of the output refers to it. Not of fitted operators, which count rows, and of
- * those that make something of a null. */
+/* Common features ("Image Matters" of Ge et al., CIKM 2018, section 7.2): a value that depends on a single dictionary
+ * is computed once per entry, and output rows refer to it. Not for fitted operators, which count rows, nor for
+ * operators that turn a null into a value. */
 static void find_shared(struct ctr_program *g)
 {
     for (int i = 0; i < g->graph.n; i++) {
@@ -99,7 +99,7 @@ static bool is_keyed(const struct plan_def *d)
     return d->kind == PLAN_ROLE && (d->role == CTR_ROLE_FEATURE || d->role == CTR_ROLE_IMAGE);
 }
 
-/* reads[i]: node i is made of the input column `name`, or is it. */
+/* reads[i]: node i depends on the input column `name`, or is it. */
 static void find_readers(const struct ctr_program *g, const char *name, bool *reads)
 {
     for (int i = 0; i < g->graph.n; i++) {
@@ -110,8 +110,8 @@ static void find_readers(const struct ctr_program *g, const char *name, bool *re
     }
 }
 
-/* The one feature of output i's table that is no list of the past and reads the column that output i is the past of;
- * NULL: there is none, or more than one. */
+/* The only feature of output i's table that is not a history and reads the column whose history output i is; NULL:
+ * none, or more than one. */
 static const char *find_present(const struct ctr_program *g, int i, int nout, const bool *reads)
 {
     const char *found = NULL;
@@ -127,10 +127,10 @@ static const char *find_present(const struct ctr_program *g, int i, int nout, co
     return found;
 }
 
-/* past[i]: the feature that output i is the past of, or NULL: as the plan says, else as the metadata of its column. */
+/* past[i]: the feature whose history output i is, or NULL: from the plan, else from the metadata of its column. */
 static int find_pasts(const struct ctr_program *g, int nout, const char **past, struct ctr_err *err)
 {
-    const char *column = NULL; /* that `reads` is of */
+    const char *column = NULL; /* the column for which `reads` holds */
     bool *reads = calloc((size_t)g->graph.n + 1, sizeof *reads);
     if (!reads)
         return ctr_fail_nomem(err, (size_t)g->graph.n);
@@ -147,7 +147,7 @@ static int find_pasts(const struct ctr_program *g, int nout, const char **past, 
     return 0;
 }
 
-/* A feature is the past of a feature; another column stays that of a column. */
+/* A feature is the history of a feature; another column that of a column. */
 static int history_meta(const struct ctr_program *g, struct ctr_field *f, const struct plan_def *d, int node,
                         const char *past, struct ctr_err *err)
 {
@@ -182,7 +182,7 @@ static int output_field(struct ctr_program *g, const struct plan_def *d, int nod
         rc = history_meta(g, f, d, node, past, err);
     if (role >= 0)
         rc = rc < 0 ? rc : ctr_field_set_role(f, (enum ctr_role)role, err);
-    else if (own >= 0 && plan_has_role(&g->plan->tree, own)) /* the plan says itself what has that role */
+    else if (own >= 0 && plan_has_role(&g->plan->tree, own)) /* the plan itself defines that role */
         rc = rc < 0 ? rc : ctr_meta_set(&f->meta, CTR_META_ROLE, NULL, err);
     if (rc == 0 && (role == CTR_ROLE_FEATURE || role == CTR_ROLE_IMAGE))
         rc = ctr_meta_set(&f->meta, CTR_META_TABLE, d->table, err);
@@ -355,7 +355,7 @@ static int use_outputs(struct ctr_program *g, struct ctr_err *err)
     return CTR_OK;
 }
 
-/* For fitting, what the fitted operators read; none of that may be fitted itself. */
+/* For fitting: use the inputs of fitted operators; these must not be fitted themselves. */
 static int use_fitted(struct ctr_program *g, struct ctr_err *err)
 {
     struct plan_graph *p = &g->graph;
@@ -392,7 +392,7 @@ int ctr_program_prepare(struct ctr_program *g, enum program_mode mode, struct ct
     return rc;
 }
 
-/* Values of vocabularies, and those that these do not hold. */
+/* Count the values of vocabularies, and those not in them. */
 static void count_unknown(struct ctr_program *g)
 {
     for (int i = 0; i < g->graph.n; i++) {
@@ -411,8 +411,8 @@ void ctr_program_memory(struct ctr_program *g, int64_t bytes)
     g->memory_bytes = bytes;
 }
 
-/* A quarter of the memory is for results of variable size, as much for those of fixed size, an eighth for the values
- * that are read: what operators need besides, and what is written, has the rest. */
+/* A quarter of the memory is for results of variable size, a quarter for those of fixed size, an eighth for the input
+ * values; the rest is for operators' other needs and for the output. */
 static void set_limits(struct ctr_program *g)
 {
     const int64_t memory = g->memory_bytes ? g->memory_bytes : INT64_C(1) << 30;
@@ -428,7 +428,7 @@ static void set_limits(struct ctr_program *g)
     g->part = CTR_MAX(memory / 4 / row, 1);
 }
 
-/* Do the values that the plan reads of these rows take too much? A dictionary's are only counted where they might. */
+/* Do the plan's input values of these rows take too much memory? Dictionaries are counted only if they might. */
 static bool reads_much(const struct ctr_program *g, int64_t n)
 {
     int64_t bytes = 0;
@@ -446,7 +446,7 @@ static bool reads_much(const struct ctr_program *g, int64_t n)
 static int64_t half(int64_t n)
 {
     n = (n + 1) / 2;
-    return n < 16 ? n : (n + 7) / 8 * 8; /* bitmaps stay where they are */
+    return n < 16 ? n : (n + 7) / 8 * 8; /* a multiple of 8, so that bitmaps need no shift */
 }
 
 int ctr_program_begin(struct ctr_program *g, const struct ctr_batch *in, enum program_mode mode, struct ctr_err *err)

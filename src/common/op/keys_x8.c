@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * keys_x8: keys of texts of eight bytes, such as hexadecimal categories, eight at a time, or four with AVX2.
- * Invariant: the key is that of opv_hash_4_8; without AVX2 there are none. */
+ * keys_x8: keys of texts of eight bytes, such as hexadecimal categories, eight at a time (AVX-512) or four (AVX2).
+ * Invariant: the key equals that of opv_hash_4_8; not available without AVX2. */
 #include "common/base/isa.h"
 #include "common/op/opint.h"
 
@@ -16,7 +16,7 @@ static inline EIGHT __m512i hash_eight(__m512i word, __m512i secret)
     const __m512i prime = _mm512_set1_epi64((long long)0x9fb21c651e98df25u);
     __m512i x = _mm512_xor_si512(_mm512_rol_epi64(word, 32), secret);
     x = _mm512_ternarylogic_epi64(x, _mm512_rol_epi64(x, 49), _mm512_rol_epi64(x, 24),
-                                  0x96); /* exclusive or of three */
+                                  0x96); /* exclusive or of all three */
     x = _mm512_mullo_epi64(x, prime);
     x = _mm512_xor_si512(x, _mm512_add_epi64(_mm512_srli_epi64(x, 35), _mm512_set1_epi64(8)));
     x = _mm512_mullo_epi64(x, prime);
@@ -38,7 +38,7 @@ static EIGHT int64_t keys_x8(const uint8_t *p, const int32_t *off, const uint8_t
         if (ok)
             memcpy(&bytes, ok + i, 8);
         const __mmask8 there = (__mmask8)ctr_bool_bits(bytes);
-        /* Eight bytes where there is a text, none where there is not: they lie one behind the other. */
+        /* Every present text has eight bytes, every null none, and they are adjacent. */
         if (_mm256_cmpneq_epi32_mask(_mm256_sub_epi32(to, from), _mm256_maskz_mov_epi32(there, eight)))
             break;
         const __m512i word = _mm512_maskz_expandloadu_epi64(there, p + off[i]);
@@ -65,13 +65,13 @@ static inline FOUR __m256i rotated(__m256i x, int n)
 /* opv_hash_4_8 of four words in memory order. */
 static inline FOUR __m256i hash_four(__m256i word, __m256i secret)
 {
-    __m256i x = _mm256_xor_si256(_mm256_shuffle_epi32(word, 0xb1), secret); /* halves swapped */
+    __m256i x = _mm256_xor_si256(_mm256_shuffle_epi32(word, 0xb1), secret); /* swap halves */
     x = times_prime(_mm256_xor_si256(x, _mm256_xor_si256(rotated(x, 49), rotated(x, 24))));
     x = times_prime(_mm256_xor_si256(x, _mm256_add_epi64(_mm256_srli_epi64(x, 35), _mm256_set1_epi64x(8))));
     return _mm256_xor_si256(x, _mm256_srli_epi64(x, 28));
 }
 
-/* Words lie one behind the other, and m has a bit for each place that has one: which halves go to the four places. */
+/* Words are adjacent, and m has a bit for each place with a word: selects the halves for the four places. */
 #define HALVES(k) 2 * __builtin_popcount(k), 2 * __builtin_popcount(k) + 1
 #define PLACES(m)                                                                                                      \
     {                                                                                                                  \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * op: the driver of the operators: runs a bound call over columns, tile by tile. Nulls, dictionaries, lists of what an
- * operator takes singly, and literals are its business, so that no operator repeats them. */
+ * op: the driver of operators: runs a bound call on columns, tile by tile. It handles nulls, dictionaries, lists as
+ * arguments of scalar operators, and literals, so that no operator has to. */
 #include "common/op/opint.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@ struct arg_work {
     struct ctr_buf item, item_ok, text;
     uint8_t ok[CTR_OP_TILE];
     struct opv_span span[CTR_OP_TILE];
-    struct opv_str lane[CTR_OP_TILE]; /* of whatever kind: the widest */
+    struct opv_str lane[CTR_OP_TILE]; /* of any kind: this is the widest */
 };
 
 struct work {
@@ -54,7 +54,7 @@ bool ctr_lane_literal(enum ctr_lane lane, uint64_t hash_seed, const struct ctr_v
 
 static void fill_literal(enum ctr_lane lane, uint64_t hash_seed, const struct ctr_op_arg *a, struct arg_work *w)
 {
-    char *text = (char *)w->span; /* the spans of a literal are free */
+    char *text = (char *)w->span; /* a literal does not use its spans */
 
     memset(w->ok, ctr_lane_literal(lane, hash_seed, a->literal, text, w->lane, CTR_OP_TILE), sizeof w->ok);
     w->in = (struct ctr_op_in){ .v = w->lane, .ok = w->ok };
@@ -181,7 +181,7 @@ struct run {
     struct ctr_colbuf *out;
 };
 
-/* What lies below a null is 0, so that equal columns have equal bytes. */
+/* The value of a null is 0, so that equal columns have equal bytes. */
 static void clear_nulls(uint64_t *v, const uint8_t *ok, int n)
 {
     for (int i = 0; i < n; i++)
@@ -204,7 +204,7 @@ static int run_fixed8(const struct run *r, struct ctr_op_tile *t, struct ctr_err
     return 0;
 }
 
-/* bool: bytes to bits; float32: narrowed, exact as the values came from float32. */
+/* bool: bytes to bits; float32: narrowed exactly, because the values came from float32. */
 static int append_narrow(struct ctr_colbuf *out, const void *lane, const uint8_t *ok, int n, struct ctr_err *err)
 {
     bool bits = out->type == CTR_BOOL;
@@ -279,7 +279,7 @@ static int run_plain(const struct ctr_op_call *call, const struct ctr_col *const
 
 /* ---- lists, item by item ---- */
 
-/* The offsets and the nulls of the list column, over the items that the loop made. */
+/* Offsets and nulls of the list column whose items the loop has computed. */
 int ctr_op_device_shape(struct ctr_colbuf *out, const struct ctr_col *c, int64_t rows, struct ctr_err *err)
 {
     uint8_t ok[CTR_OP_TILE];
@@ -329,7 +329,7 @@ static int run_decoded(const struct ctr_op_call *call, const struct ctr_col *con
     return s->lift ? run_lifted(call, col, rows, out, err) : run_plain(call, col, 0, rows, out, err);
 }
 
-/* Bytes that rows idx[0, n) of a column add to another. */
+/* Bytes that rows idx[0, n) of a column would add to another column. */
 static int64_t gathered_bytes(const struct ctr_col *c, const int64_t *idx, int64_t n)
 {
     int64_t bytes = 0;
@@ -339,7 +339,7 @@ static int64_t gathered_bytes(const struct ctr_col *c, const int64_t *idx, int64
     return bytes;
 }
 
-/* The only column argument is encoded: once per entry, then a gather. */
+/* If the only column argument is encoded: compute once per entry, then gather. */
 static int run_entries(const struct ctr_op_call *call, int k, const struct ctr_col *const *col, int64_t rows,
                        struct ctr_colbuf *out, struct ctr_err *err)
 {
@@ -370,7 +370,7 @@ static int run_entries(const struct ctr_op_call *call, int k, const struct ctr_c
     return rc;
 }
 
-/* Encoded list columns, which lanes cannot hold, are decoded first. */
+/* Decode encoded list columns first, because lanes cannot hold them. */
 static int run_lists_decoded(const struct ctr_op_call *call, const struct ctr_col *const *col, int64_t rows,
                              struct ctr_colbuf *out, struct ctr_err *err)
 {

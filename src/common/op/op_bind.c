@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * op_bind: the table of operators, and the choice of a variant for the argument types of a call. Invariant: after bind
- * every argument has the lane that the loop wants; a type that does not fit is an error that says what would. */
+ * op_bind: the table of operators, and the selection of a variant by a call's argument types. Invariant: after bind
+ * every argument has the lane that the loop needs; for a type that does not fit, the error names suitable types. */
 #include "common/op/opint.h"
 
 #include <stdio.h>
@@ -118,11 +118,11 @@ struct ctr_vtype ctr_value_type(const struct ctr_value *v)
     case CTR_V_DURATION: return (struct ctr_vtype){ .type = CTR_I64, .duration = true };
     case CTR_V_LIST: break;
     }
-    struct ctr_vtype item = ctr_value_type(v->list); /* no list is empty */
+    struct ctr_vtype item = ctr_value_type(v->list); /* lists are never empty */
     return (struct ctr_vtype){ .type = CTR_LIST, .item = item.type, .duration = item.duration };
 }
 
-/* What a letter of a variant accepts. */
+/* The types that a letter of a variant accepts. */
 static const struct letter {
     char letter;
     enum ctr_lane lane;
@@ -166,7 +166,7 @@ static bool scalar_fits(char letter, const struct ctr_vtype *t)
     }
 }
 
-/* One argument against the pattern at *p, which moves on. */
+/* Does an argument match the pattern at *p? Advances *p. */
 static bool arg_fits(const char **p, const struct ctr_op_arg *a, const struct ctr_vtype *type, unsigned flags)
 {
     bool list = **p == '[', literal;
@@ -193,7 +193,7 @@ static bool arg_fits(const char **p, const struct ctr_op_arg *a, const struct ct
     return scalar_fits(letter, type);
 }
 
-/* How many arguments fit a variant one after another; *whole: all do, and their number is right. */
+/* The number of leading arguments that match a variant; *whole: all match, and their number is right. */
 static int match(const struct ctr_op_variant *v, const struct ctr_op_arg *arg, const struct ctr_vtype *type, int nargs,
                  unsigned flags, bool *whole)
 {
@@ -249,7 +249,7 @@ static const char *ordinal(int k)
     return k < 4 ? words[k] : "last";
 }
 
-/* The letters that some best-fitting variant wants at argument k, as "text or a list of text". */
+/* The letters that the best-matching variants accept for argument k, as "text or a list of text". */
 static void wanted(const struct ctr_op *op, int k, const int *reach, char *wants, size_t size, char *words,
                    size_t nwords)
 {
@@ -352,7 +352,8 @@ static int bind_named(struct ctr_op_call *call, struct ctr_op_state *s, struct c
     return 0;
 }
 
-/* float32 when all columns of numbers are (or float16): what is chosen among them keeps its bits, and so its text. */
+/* float32 if all number columns are float32 (or float16): values chosen among them keep their bits, and so their
+ * text. */
 static enum ctr_type narrow_float(const struct ctr_op_call *call, const struct ctr_vtype *type, int nargs)
 {
     enum ctr_type r = CTR_F64;
@@ -418,7 +419,7 @@ static const struct ctr_op_variant *choose(const struct ctr_op_call *call, const
     return NULL;
 }
 
-/* The variant for a list in place of the first argument, the others being literals. */
+/* The variant for a list as first argument, with literals as the others. */
 static const struct ctr_op_variant *choose_lifted(struct ctr_op_state *s, const struct ctr_op_call *call,
                                                   struct ctr_vtype *type)
 {
@@ -442,7 +443,7 @@ static int bind_types(struct ctr_op_call *call, struct ctr_op_state *s, struct c
 {
     const struct ctr_op_variant *v;
 
-    for (int k = 0; k < s->nargs; k++) /* of a literal by its kind, whatever the front end said */
+    for (int k = 0; k < s->nargs; k++) /* a literal's type is by its kind, ignoring the front end's */
         type[k] = call->arg[k].literal ? ctr_value_type(call->arg[k].literal) : call->arg[k].type;
     v = choose(call, type, s->nargs);
     if (!v)

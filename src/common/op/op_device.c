@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * op_device: bound calls as a device needs them, and its results as columns. The kernels are common/gpu's. Invariant:
- * a call that is not refused gives the same column there as ctr_op_run does. */
+ * op_device: bound calls in the form a device needs, and its results as columns. The kernels are in common/gpu.
+ * Invariant: a call that is not refused gives the same column as ctr_op_run. */
 #include "common/op/oplayer.h"
 #include "common/op/opint.h"
 
@@ -15,7 +15,7 @@ static bool is_list(const struct ctr_vtype *t)
     return t->type == CTR_LIST || t->type == CTR_FIXED;
 }
 
-/* Why a device cannot make the lane of a column of that type, or NULL. */
+/* The reason why a device cannot load a column of that type into the lane, or NULL. */
 static const char *no_lane(enum ctr_lane lane, enum ctr_type type, bool key)
 {
     const bool text = lane == CTR_LANE_TEXT || (lane == CTR_LANE_HASH && !key);
@@ -78,7 +78,7 @@ static void add_loop(struct ctr_op_device *d, int cap, int *n, struct ctr_op_dev
 
 int ctr_op_device_table(struct ctr_op_device *d, int cap)
 {
-    /* what prepare chooses, and no row names */
+    /* chosen by prepare; not in any table row */
     static const struct ctr_op_device others[] = {
         { .loop = "loop_cross_lists", .file = "oploop_key.h", .kind = CTR_LOOP_OF_KEYS },
         { .loop = "loop_feature", .file = "oploop_feature.h", .kind = CTR_LOOP_OF_FIXED },
@@ -126,7 +126,7 @@ const char *ctr_op_device_keys(const struct ctr_vtype *type, uint64_t seed, void
     return NULL;
 }
 
-/* Ends of the rows, behind those that the column has, which begins at 0. */
+/* Append the ends of rows, which start at 0, after the column's existing ones. */
 static int append_ends(struct ctr_colbuf *out, const int64_t *at, int64_t rows, struct ctr_err *err)
 {
     int32_t *end = (int32_t *)(out->offsets.data + out->offsets.len);

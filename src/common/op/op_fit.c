@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * op_fit: the fitted operators vocab and quantiles, and what all fitted ones share (keywords: op_keywords.c).
- * Invariants: a vocabulary is a set of 64-bit hashes of canonical texts (of keys: the keys), each with text and count;
- * after finish only those that stay are in it, in order of hash. Fitting is exact: what it holds grows with the
- * distinct values (vocab) or with the values (quantiles).
+ * op_fit: the fitted operators vocab and quantiles, and the code shared by all fitted operators (keywords:
+ * op_keywords.c). Invariants: a vocabulary is a set of 64-bit hashes of canonical texts (or of keys), each with text
+ * and count; after finish only the entries to keep are in it, ordered by hash. Fitting is exact: memory grows with the
+ * number of distinct values (vocab) or of values (quantiles).
  *
- * Tables of its own, for 26 columns of a log are looked up at once: a slot of the vocabulary has 8 bytes, half a hash
- * and an entry, and the set of a fitted one has buckets of a cache line without entries. */
+ * It has its own hash tables, because 26 columns of a log are looked up at once: a slot of the vocabulary has 8 bytes,
+ * half a hash and an entry number; the set of a fitted one has buckets of a cache line without entries. */
 #include "common/op/opfit.h"
 
 #include <stdlib.h>
 
-enum { COLD = 12 }; /* how far before its use a line of memory is asked for */
+enum { COLD = 12 }; /* keys between prefetch and use */
 
 static const char other_text[] = "(other)";
 #define OTHER_TEXT ((const uint8_t *)other_text)
@@ -51,7 +51,7 @@ static inline struct entry *slot_entry(const struct vocab *v, uint64_t slot)
     return &v->entry[(slot & UINT32_MAX) - 1];
 }
 
-/* The first slot from the hash's own on that is free or of an entry whose hash has the same upper half. */
+/* The first slot, from the hash's home on, that is free or whose entry has a hash with the same upper half. */
 static inline uint64_t next_slot(const struct vocab *v, uint64_t hash, uint64_t i)
 {
     while (v->slot[i] && (v->slot[i] ^ hash) >> 32)
@@ -64,7 +64,7 @@ static inline uint64_t own_slot(const struct vocab *v, uint64_t hash)
     return next_slot(v, hash, ctr_hash_place(hash, v->mask));
 }
 
-/* Slot of the entry with that hash (and text, when one is given), or the free slot where it would go. */
+/* Slot of the entry with that hash (and text, if given), or the free slot where it belongs. */
 static uint64_t vocab_slot(const struct vocab *v, uint64_t hash, const struct opv_str *text)
 {
     for (uint64_t i = ctr_hash_place(hash, v->mask);; i = (i + 1) & v->mask) {
@@ -79,7 +79,7 @@ static uint64_t vocab_slot(const struct vocab *v, uint64_t hash, const struct op
     }
 }
 
-/* A table of `slots` (a power of 2) over the entries that there are. */
+/* Build a table of `slots` (a power of 2) over the existing entries. */
 static int vocab_index(struct vocab *v, uint64_t slots, struct ctr_err *err)
 {
     size_t bytes = slots * sizeof *v->slot;
@@ -152,8 +152,8 @@ int64_t ctr_vocab_find(const struct vocab *v, struct opv_str text)
     return slot ? slot_entry(v, slot) - v->entry : -1;
 }
 
-/* The hashes of a tile first: then slots, entries and texts, each a line of memory that is mostly cold, can be asked
- * for in turn before they are read. */
+/* Computes the hashes of a tile first; then prefetches slots, entries and texts in turn, which are mostly cache
+ * misses. */
 static int vocab_fit_tile(void *ctx, struct ctr_op_tile *t, struct ctr_err *err)
 {
     struct vocab *v = ctx;
@@ -194,7 +194,7 @@ static int by_hash(const void *pa, const void *pb, void *v)
     return a->hash != b->hash || !a->n || !b->n ? opv_cmp_u(a->hash, b->hash) : by_text(v, a, b);
 }
 
-/* The frequent first; of equal counts the one with the smaller hash, so that the order of rows does not matter. */
+/* The most frequent first; among equal counts the smaller hash, so that the order of rows does not matter. */
 static int by_count(const void *pa, const void *pb, void *v)
 {
     const struct entry *a = pa, *b = pb;
@@ -202,7 +202,7 @@ static int by_count(const void *pa, const void *pb, void *v)
     return a->count != b->count ? opv_cmp_u(b->count, a->count) : by_hash(pa, pb, v);
 }
 
-/* Sort by hash, which are mostly spread evenly: into buckets by their first bits, then each by comparison. */
+/* Sort by hash; hashes are evenly distributed: into buckets by their leading bits, then each by comparison. */
 static int sort_entries(struct vocab *v, struct ctr_err *err)
 {
     enum { FEW = 16 };
@@ -245,7 +245,7 @@ static int sort_entries(struct vocab *v, struct ctr_err *err)
     return 0;
 }
 
-/* The texts in the order of their entries. */
+/* Reorder the texts like their entries. */
 static int sort_texts(struct vocab *v, struct ctr_err *err)
 {
     struct ctr_buf texts = { 0 };
@@ -319,7 +319,7 @@ static int keyset_new(struct keyset **out, const struct vocab *v, uint64_t seed,
     memset(k->slot, 0, buckets * 4 * sizeof *k->slot);
     k->other =
         v->keys ? ctr_mix64(ctr_text_key(OTHER_TEXT, OTHER_LEN, 0) ^ seed) : ctr_text_key(OTHER_TEXT, OTHER_LEN, seed);
-    keyset_add(k, ctr_missing_key(seed)); /* nulls stay */
+    keyset_add(k, ctr_missing_key(seed)); /* nulls keep their key */
     for (int64_t i = 0; i < v->n; i++)
         keyset_add(k, v->keys ? ctr_mix64(v->entry[i].hash ^ seed)
                               : ctr_text_key(v->texts.data + v->entry[i].at, v->entry[i].n, seed));
@@ -327,7 +327,7 @@ static int keyset_new(struct keyset **out, const struct vocab *v, uint64_t seed,
     return 0;
 }
 
-/* Is the key in a bucket after the one where it belongs, which is full? */
+/* Is the key in a bucket after its home bucket, which is full? */
 static bool keyset_beyond(const struct keyset *k, uint64_t key)
 {
     uint64_t i = ctr_hash_place(key, k->mask) * 4 + 4;
@@ -356,7 +356,7 @@ static int keyset_get(struct vocab *v, uint64_t seed, const struct keyset **out,
     return rc;
 }
 
-/* Keys that are not in the set become that of "(other)". Large sets miss the cache: ask for lines well before. */
+/* Replace keys that are not in the set by that of "(other)". Large sets miss the cache, so prefetch well before. */
 static void keyset_filter(const struct keyset *k, uint64_t *key, int64_t n)
 {
     enum { AHEAD = 64 };
@@ -376,7 +376,7 @@ static void keyset_filter(const struct keyset *k, uint64_t *key, int64_t n)
 
 /* ---- vocab: running ---- */
 
-/* Texts whose hash is in the set of seed 0 stay; the others' places in the lane become "(other)". */
+/* Keep texts whose hash is in the set of seed 0; replace the others by "(other)" in the lane. */
 #define VOCAB_STR(t, i)      (((const struct opv_str *)(t)->in[0].v)[i])
 #define VOCAB_MAX(t, i)      VOCAB_STR(t, i).n
 #define VOCAB_WRITE(t, i, s) opv_put(s, VOCAB_STR(t, i).p, VOCAB_STR(t, i).n)
@@ -481,8 +481,8 @@ int ctr_vocab_keys(const struct ctr_op_call *call, const struct ctr_col *const *
 /* ---- quantiles ---- */
 
 struct quantiles {
-    int64_t n;             /* buckets wanted */
-    struct ctr_buf values; /* double: seen while fitting */
+    int64_t n;             /* number of buckets */
+    struct ctr_buf values; /* double: values seen while fitting */
     struct ctr_buf at;     /* double: thresholds, ascending */
 };
 
@@ -545,7 +545,7 @@ static int by_value(const void *pa, const void *pb)
     return (a > b) - (a < b);
 }
 
-/* Threshold i is the value of rank floor(i N / n); equal ones are one. */
+/* Threshold i is the value of rank floor(i N / n); equal ones are merged. */
 static int quantiles_finish(void *state, struct ctr_err *err)
 {
     struct quantiles *q = state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * op_infix: loops of the infix and unary operators. Integer arithmetic is in int64: a value or result that has no place
- * there is null, as is a division by 0; floats follow IEEE. Comparisons are exact between all types of numbers. */
+ * op_infix: loops of the infix and unary operators. Integer arithmetic is in int64: a value or result outside its range
+ * is null, and so is a division by 0; floats follow IEEE. Comparisons are exact between all types of numbers. */
 #include "common/op/oploop_infix.h"
 
 #define ORDERED(name)                                                                                                  \
@@ -28,7 +28,7 @@
         }                                                                                                              \
     }
 
-/* What / meant before version 2 of the language: a quotient of integers was rounded down. */
+/* The meaning of / before version 2 of the language: a quotient of integers was rounded down. */
 const struct ctr_op ctr_op_old_quotient = { "/", "x / y -> number or duration", "quotient; of integers rounded down", 0,
                                             CTR_VARIANTS({ "ii>i", loop_div_i }, { "ff>f", loop_div_f },
                                                          { "di>d", loop_div_i }, { "dd>f", loop_div_d }) };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * op_json: json_get: the path is parsed at bind into steps, the text is walked by the body. */
+ * op_json: json_get: bind parses the path into steps, the body walks the text. */
 #include "common/op/oploop_json.h"
 
 #include <stdlib.h>
@@ -45,7 +45,7 @@ static int parse_path(const char *p, int64_t n, struct op_path *to, struct ctr_e
     return 0;
 }
 
-/* For a device, which has memory of its own. */
+/* For a device, which has its own memory. */
 static struct opv_str *path_texts(void *param, int k)
 {
     struct op_path *p = param;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * op_key: keys of features, and the operators that make keys: cross, hash. A key is XXH3-64 of the canonical text of a
- * value; the text of an integer is made in registers or remembered. Invariant: ctr_op_keys(seed) of a value equals
- * ctr_feature_key(seed, ctr_col_text(value)), whatever the type and encoding. */
+ * value; the text of an integer is generated in registers or its key cached. Invariant: ctr_op_keys(seed) of a value
+ * equals ctr_feature_key(seed, ctr_col_text(value)) for every type and encoding. */
 #include "common/base/isa.h"
 #include "common/op/opbody_hash.h"
 #include "common/op/oploop_key.h"
@@ -33,7 +33,7 @@ uint64_t ctr_missing_key(uint64_t seed)
 
 /* ---- scalars ---- */
 
-/* Keys of small integers are remembered. */
+/* Keys of small integers are cached. */
 #define MEMO 1024
 struct memo {
     uint64_t seed;
@@ -41,7 +41,7 @@ struct memo {
     uint8_t known[MEMO];
 };
 
-/* The memo in b, which is empty at first, for one seed. */
+/* The cache in b, initially empty, for one seed. */
 static int open_memo(struct ctr_buf *b, uint64_t seed, struct memo **m, struct ctr_err *err)
 {
     int rc = b->len ? 0 : ctr_buf_reserve(b, sizeof **m, err);
@@ -84,8 +84,8 @@ static void str_keys(const struct opv_str *v, const uint8_t *ok, int64_t n, uint
         out[i] = ok[i] ? text_key(v[i].p, (uint64_t)v[i].n, seed) : 0;
 }
 
-/* Nulls, which come without a pattern, take the same path as a text of eight bytes: a branch that the processor cannot
- * foresee costs more than the hash. */
+/* Nulls, which are randomly distributed, take the same path as texts of eight bytes: a mispredicted branch costs more
+ * than the hash. */
 static void utf8_tile(const uint8_t *p, const int32_t *off, const uint8_t *ok, int64_t n, uint64_t seed,
                       uint64_t missing, uint64_t *out)
 {
@@ -209,7 +209,7 @@ static int scalar_keys(bool key, const struct ctr_col *c, int64_t rows, uint64_t
     return 0;
 }
 
-/* Once per entry of the dictionary, then a gather. */
+/* Compute once per entry of the dictionary, then gather. */
 static int entry_keys(bool key, const struct ctr_col *c, int64_t rows, uint64_t seed, struct ctr_buf *memo,
                       struct ctr_colbuf *out, struct ctr_err *err)
 {
@@ -251,7 +251,7 @@ static int dict_keys(bool key, const struct ctr_col *c, int64_t rows, uint64_t s
 
     if (c->dict->rows <= rows)
         return entry_keys(key, c, rows, seed, memo, out, err);
-    if ((rc = ctr_colbuf_init(&b, &f, err))) /* fewer rows than entries */
+    if ((rc = ctr_colbuf_init(&b, &f, err))) /* when there are fewer rows than entries */
         return rc;
     rc = ctr_colbuf_range(&b, c, 0, rows, err);
     if (!rc)
@@ -260,7 +260,7 @@ static int dict_keys(bool key, const struct ctr_col *c, int64_t rows, uint64_t s
     return rc;
 }
 
-/* A null list has the one key "(missing)", a null item none, or that key in an aligned list. */
+/* A null list has the single key "(missing)", a null item none, or that key in an aligned list. */
 static int list_keys(const struct ctr_vtype *type, const struct ctr_col *c, int64_t rows, uint64_t seed,
                      struct ctr_buf *memo, struct ctr_colbuf *out, struct ctr_err *err)
 {
@@ -340,7 +340,7 @@ static int prepare_hash_bits(struct ctr_op_call *call, struct ctr_op_state *s, s
     return 0;
 }
 
-/* Scalars alone fit the pattern; where any argument is a list, its lane becomes a list of hashes. */
+/* Only scalars match the pattern; if any argument is a list, its lane becomes a list of hashes. */
 static int prepare_cross(struct ctr_op_call *call, struct ctr_op_state *s, struct ctr_err *err)
 {
     bool any = false;

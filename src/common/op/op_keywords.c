@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * op_keywords: keyword extraction ("FeatureBox", 3.2), by tf-idf with document frequencies that are fitted. A document
- * is a list; a vocabulary counts the lists that a term is in. Invariant: the order of a result depends on its list and
- * on the counts alone; of equal scores the term that comes first in the list is first. */
+ * op_keywords: keyword extraction ("FeatureBox", 3.2) by tf-idf with fitted document frequencies. A document is a list;
+ * a vocabulary counts the lists that contain a term. Invariant: the order of a result depends only on its list and the
+ * counts; among equal scores the term that occurs first in the list is first. */
 #include "common/op/opfit.h"
 
 #include <stdlib.h>
@@ -11,8 +11,8 @@ struct keywords {
     struct vocab *terms; /* count: lists with the term */
     int64_t k;
     uint64_t documents;
-    struct ctr_buf in;  /* while fitting, uint64_t an entry: the last list that had it, from 1 on */
-    struct ctr_buf idf; /* double an entry */
+    struct ctr_buf in;  /* in fitting, uint64_t per entry: the last list with it, counted from 1 */
+    struct ctr_buf idf; /* double per entry */
 };
 
 static void keywords_free(void *p)
@@ -138,7 +138,7 @@ const struct ctr_fitted ctr_fitted_keywords = {
 /* ---- running ---- */
 
 struct term {
-    int64_t entry, at; /* at: the item where it comes first */
+    int64_t entry, at; /* at: the item of its first occurrence */
     double score;
 };
 
@@ -154,7 +154,7 @@ static int by_score(const void *pa, const void *pb)
     return a->score != b->score ? (a->score < b->score) - (a->score > b->score) : opv_cmp_i(a->at, b->at);
 }
 
-/* The terms of a list, the highest score first; how many of them there are, k at most. */
+/* The terms of a list, highest score first; returns their number, at most k. */
 static int64_t score_terms(const struct keywords *w, const struct ctr_op_in *in, struct opv_span a, struct term *term)
 {
     const double *idf = (const void *)w->idf.data;
@@ -176,7 +176,7 @@ static int64_t score_terms(const struct keywords *w, const struct ctr_op_in *in,
     return CTR_MIN(kept, w->k);
 }
 
-/* Room for the results of a tile, and for the terms of its longest list. */
+/* Reserve room for the results of a tile, and for the terms of its longest list. */
 static int reserve(const struct ctr_op_tile *t, const struct keywords *w, struct term **term, struct ctr_err *err)
 {
     const struct ctr_op_in *in = &t->in[0];

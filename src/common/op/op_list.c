@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * op_list: operators that order, choose, count or sum the items of a list ("FeatureBox", 3.2: the common operators of
+ * op_list: operators that order, select, count or sum the items of a list ("FeatureBox", 3.2: the common operators of
  * lists). Bodies: opbody_list.h. */
 #include "common/op/opbody_list.h"
 #include "common/op/opint.h"
@@ -46,7 +46,7 @@ static int reserve(const struct ctr_op_tile *t, enum opv_item_kind kind, struct 
                                 : ctr_buf_reserve(&t->buf->item->data, (size_t)(items + 1) * 8, err);
 }
 
-/* The items at[0..n) behind those that the column has. */
+/* Append the items at[0..n) to the column. */
 static void append(struct ctr_colbuf *b, const struct opv_items *l, const int64_t *at, int64_t n)
 {
     if (l->kind == OPV_ITEM_STR) {

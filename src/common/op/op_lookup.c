@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * op_lookup: lookup("file", key, "column"): a column of a keyed file, by key. Runs whole columns, as a get-many reads
- * each block once. The file is opened at bind, which is when the type of the result is known. */
+ * op_lookup: lookup("file", key, "column"): a column of a keyed file, by key. It processes whole columns, because a
+ * get-many reads each block once. Bind opens the file, because the type of the result comes from it. */
 #include "common/op/opint.h"
 #include "common/stream/stream.h"
 
@@ -15,7 +15,7 @@ struct lookup {
     struct ctr_keyed *file;
     int column;
     enum pool pool;       /* embedding */
-    pthread_mutex_t lock; /* the file has a cache */
+    pthread_mutex_t lock; /* protects the file's cache */
 };
 
 static void lookup_free(void *param)
@@ -27,7 +27,8 @@ static void lookup_free(void *param)
     free(p);
 }
 
-/* Where the file lies, links resolved, if that is in the folder or below; a file that is not there is another error. */
+/* Resolve the path of the file with its links; fails unless it is in the folder or below; a missing file is another
+ * error. */
 static int confine(const struct ctr_op_call *call, struct ctr_buf *path, struct ctr_err *err)
 {
     char *root = realpath(call->dir && *call->dir ? call->dir : ".", NULL);
@@ -72,7 +73,7 @@ static int open_file(struct ctr_op_call *call, struct lookup *p, struct ctr_err 
     return rc;
 }
 
-/* Can values of this type be keys of that? Integers of any width can, others must agree. */
+/* Can values of this type be keys of that column? Integers of any width match each other; other types must be equal. */
 static bool key_fits(const struct ctr_vtype *t, const struct ctr_field *f)
 {
     if (ctr_types[t->type].integer && !t->duration)
@@ -80,7 +81,7 @@ static bool key_fits(const struct ctr_vtype *t, const struct ctr_field *f)
     return t->type == f->type && !t->duration && t->type != CTR_LIST && t->type != CTR_FIXED;
 }
 
-/* Open the file; the column and the keys are of types that fit. *out: the column. `what`: lookup or embedding, whose
+/* Open the file and check the types of the column and the keys. *out: the column. `what`: lookup or embedding, whose
  * keys have the type `key`. */
 static int prepare_file(struct ctr_op_call *call, struct ctr_op_state *s, const struct ctr_vtype *key,
                         const struct ctr_field **out, struct ctr_err *err)
@@ -154,7 +155,7 @@ static int prepare_embedding(struct ctr_op_call *call, struct ctr_op_state *s, s
     return 0;
 }
 
-/* The keys as the file's type; what has no place in it is null, as it can be no key. */
+/* Cast the keys to the file's type; values outside its range become null, because they cannot be keys. */
 static int cast_keys(const struct ctr_col *c, int64_t rows, enum ctr_type type, struct ctr_colbuf *b,
                      struct ctr_err *err)
 {
@@ -176,7 +177,7 @@ static int cast_keys(const struct ctr_col *c, int64_t rows, enum ctr_type type, 
     return rc;
 }
 
-/* The rows of the file with these keys. The caller frees `found`, also after an error. */
+/* Look up the rows of the file with these keys. The caller frees `found`, also after an error. */
 static int get_many(struct lookup *p, const struct ctr_col *keys, int64_t rows, struct ctr_batchbuf *found,
                     struct ctr_err *err)
 {
@@ -211,7 +212,7 @@ static int column_lookup(const struct ctr_op_call *call, const struct ctr_col *c
 
 /* ---- embedding: the vectors of the items of a list, pooled ---- */
 
-/* Position d of the vectors [from, to): sums are of doubles, in the order of the list. *n: how many there are. */
+/* Pool position d of the vectors [from, to): sums are double, in the order of the list. *n: the number of vectors. */
 static double pool_position(const struct lookup *p, const struct ctr_col *vectors, int32_t width, int64_t from,
                             int64_t to, int32_t d, int64_t *n)
 {
@@ -251,7 +252,7 @@ static int pool_rows(const struct lookup *p, const struct ctr_col *vectors, int3
     return rc;
 }
 
-/* The items of all rows one after another; end[i]: where those of row i end. */
+/* Concatenate the items of all rows; end[i]: end of those of row i. */
 static int flatten(const struct ctr_col *list, int32_t width, int64_t rows, struct ctr_colbuf *items, int64_t *end,
                    struct ctr_err *err)
 {

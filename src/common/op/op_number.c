@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * op_number: operators on numbers, nulls and choices: int, floor, abs, clip, buckets, fill, is_null, if. */
+ * op_number: operators on numbers and nulls, and choices: int, floor, abs, clip, buckets, fill, is_null, if. */
 #include "common/op/oploop_number.h"
 
 #include <stdlib.h>
 
 /* ---- conversion ---- */
 
-/* Text that is no number gives null. */
+/* Text that is not a number gives null. */
 static int int_t(struct ctr_op_tile *t, struct ctr_err *err)
 {
     const struct opv_str *a = t->in[0].v;

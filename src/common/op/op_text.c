@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * op_text: operators on text and lists. The loops are made from the bodies of opbody_text.h. */
+ * op_text: operators on text and lists. The loops are built from the bodies of opbody_text.h. */
 #include "common/op/oploop_text.h"
 
 #include <stdlib.h>
 
-/* For a device, which has memory of its own. */
+/* For a device, which has its own memory. */
 static struct opv_str *ngrams_texts(void *param, int k)
 {
     return k == 0 ? &((struct op_ngrams *)param)->sep : NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * op_time: operators on times. All in UTC: another zone is time + 8h. */
+ * op_time: operators on times. Always in UTC: for another zone use time + 8h. */
 #include "common/op/oploop_time.h"
 
 const struct ctr_op ctr_ops_time[] = {

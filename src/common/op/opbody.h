@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * opbody: bodies of the operators on numbers, times and keys. A freestanding subset of C that is also C++ (no libc, no
- * allocation, no static state but constants, no loads through cast pointers, no VLA), so that the same text goes to gcc
- * and to NVRTC. A body sees the values of one row; the includer writes the loop over rows (opint.h on the host).
+ * opbody: bodies of the operators on numbers, times and keys. They are in a freestanding subset of C that is also C++
+ * (no libc, no allocation, no static state except constants, no loads through cast pointers, no VLA), so that gcc and
+ * NVRTC compile the same text. A body handles the values of one row; the includer writes the loop over rows (opint.h on
+ * the host).
  *
- * Invariants: a body is a total function: any bits are a legal input, also those below a null. A body that can have no
- * answer takes `uint8_t *ok` and clears it; it never sets it.
+ * Invariants: a body is a total function: all bit patterns are valid inputs, also those of nulls. A body that may have
+ * no result takes `uint8_t *ok` and clears it; it never sets it.
  */
 #ifndef CTR_OPBODY_H
 #define CTR_OPBODY_H
@@ -104,7 +105,7 @@ OPV_FN double opv_div_f(double a, double b)
 {
     return a / b;
 }
-/* A quotient of integers: null by 0. */
+/* A quotient of integers: division by 0 gives null. */
 OPV_FN double opv_ratio(double a, double b, uint8_t *ok)
 {
     *ok &= b != 0;
@@ -178,7 +179,7 @@ OPV_FN int opv_cmp_ui(uint64_t a, int64_t b)
 {
     return b < 0 ? 1 : opv_cmp_u(a, (uint64_t)b);
 }
-/* Exact, although neither type holds all values of the other. */
+/* Exact, although neither type can represent all values of the other. */
 OPV_FN int opv_cmp_if(int64_t a, double b)
 {
     int64_t t;
@@ -214,7 +215,7 @@ OPV_FN int opv_cmp_s(struct opv_str a, struct opv_str b)
 
 /* ---- buckets ---- */
 
-/* How many of the n ascending thresholds are <= x. */
+/* The number of the n ascending thresholds that are <= x. */
 OPV_FN int64_t opv_bucket(double x, const double *at, int64_t n, uint8_t *ok)
 {
     const double *base = at;
@@ -228,8 +229,8 @@ OPV_FN int64_t opv_bucket(double x, const double *at, int64_t n, uint8_t *ok)
     }
     return (int64_t)(base - at) + (*base <= x);
 }
-/* 0 for |x| < 1, else 1 + floor(ln |x|) with the sign of x; the last bucket begins at e^43. Between two powers of 2
- * lies at most one power of e: the exponent gives the bucket or the one below. */
+/* 0 for |x| < 1, else 1 + floor(ln |x|) with the sign of x; the last bucket starts at e^43. There is at most one power
+ * of e between two powers of 2: the exponent gives the bucket or the one below. */
 OPV_FN int64_t opv_log_bucket(double x, uint8_t *ok)
 {
     double m = opv_abs_f(x);
@@ -246,9 +247,9 @@ OPV_FN int64_t opv_log_bucket(double x, uint8_t *ok)
     }
     return x < 0 ? -1 - k : 1 + k;
 }
-/* floor(ln(x)^2) for x > 2, else x towards zero; the last bucket, 1906, goes on beyond 2^63. `start` has for the
- * exponent and the first 6 bits of the mantissa the bucket at the start of that range, in which at most two thresholds
- * lie. */
+/* floor(ln(x)^2) for x > 2, else x rounded towards zero; the last bucket, 1906, extends beyond 2^63. `start` maps the
+ * exponent and the first 6 bits of the mantissa to the bucket at the start of that range, which contains at most two
+ * thresholds. */
 #define OPV_SQUARE_LOG_STARTS (63 * 64)
 OPV_FN int64_t opv_square_log_bucket(double x, const int16_t *start, uint8_t *ok)
 {
@@ -289,7 +290,7 @@ OPV_FN int64_t opv_day_of_week(int64_t t) /* 0 is Monday; 1970-01-01 was a Thurs
 
 /* ---- keys ---- */
 
-/* One more value of a cross; the order counts, and for either argument fixed it is a bijection of the other. */
+/* Add a value to a cross; the order matters, and for either argument fixed it is a bijection of the other. */
 OPV_FN uint64_t opv_cross(uint64_t k, uint64_t h)
 {
     return ctr_mix64(ctr_mix64(k + 0x9e3779b97f4a7c15u) ^ h);

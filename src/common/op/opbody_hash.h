@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * opbody_hash: XXH3-64, in the subset of opbody.h; of short texts inlined into the loops that make keys. Invariant:
+ * opbody_hash: XXH3-64, in the subset of opbody.h; for short texts inlined into the loops that make keys. Invariant:
  * equals XXH3_64bits_withSeed (doc/xxhash_spec.md of xxHash); the constants of short texts are exclusive ors of pairs
  * of words of its default secret. */
 #ifndef CTR_OPBODY_HASH_H
@@ -11,7 +11,7 @@
 #define OPV_HASH_SHORT 16
 #ifdef __CUDACC_RTC__
 #define OPV_INLINE OPV_FN
-#define OPV_COLD   static __device__ __noinline__ /* one copy: a kernel is compiled while its user waits */
+#define OPV_COLD   static __device__ __noinline__ /* a single copy, because users wait for kernels to compile */
 #else
 #define OPV_COLD   OPV_FN
 #define OPV_INLINE OPV_FN __attribute__((always_inline))
@@ -190,7 +190,7 @@ OPV_COLD uint64_t opv_hash_stripes(const uint8_t *p, uint64_t n, uint64_t seed)
                           acc[2 * i + 1] ^ opv_secret_word(19 + 16 * (uint64_t)i, seed));
     return opv_hash_end(h);
 }
-/* Of more than OPV_HASH_SHORT bytes. The host has libxxhash for them. */
+/* For more than OPV_HASH_SHORT bytes. The host uses libxxhash for them. */
 OPV_FN uint64_t opv_hash_long(const uint8_t *p, uint64_t n, uint64_t seed)
 {
     return n <= 240 ? opv_hash_17_240(p, n, seed) : opv_hash_stripes(p, n, seed);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * opbody_json: body of json_get, in the subset of opbody.h: walks a JSON text along a path without building it.
- * Invariant: it never reads outside the text, keeps no stack (brackets are counted), and looks only at what lies before
- * the value. */
+ * opbody_json: body of json_get, in the subset of opbody.h: follows a path through a JSON text without building a tree.
+ * Invariant: it never reads outside the text, keeps no stack (brackets are counted), and reads only up to the value. */
 #ifndef CTR_OPBODY_JSON_H
 #define CTR_OPBODY_JSON_H
 
@@ -21,7 +20,7 @@ OPV_FN int64_t opv_json_blank(struct opv_str a, int64_t i)
         i++;
     return i;
 }
-/* End of the string that begins with the quote at i (after its closing quote), or -1. */
+/* End of the string whose opening quote is at i (after its closing quote), or -1. */
 OPV_FN int64_t opv_json_string_end(struct opv_str a, int64_t i)
 {
     for (i++; i < a.n; i++) {
@@ -32,7 +31,7 @@ OPV_FN int64_t opv_json_string_end(struct opv_str a, int64_t i)
     }
     return -1;
 }
-/* End of the value that begins at i, or -1 where the text ends before it does. */
+/* End of the value that starts at i, or -1 if the text ends before. */
 OPV_FN int64_t opv_json_value_end(struct opv_str a, int64_t i)
 {
     int64_t depth = 0;
@@ -47,7 +46,7 @@ OPV_FN int64_t opv_json_value_end(struct opv_str a, int64_t i)
             i++;
         } else if (c == '}' || c == ']') {
             if (depth == 0)
-                return i; /* of the container around it */
+                return i; /* end of the enclosing container */
             depth--;
             i++;
         } else if (depth > 0) {
@@ -97,8 +96,8 @@ OPV_FN void opv_put_utf8(struct opv_sink *s, uint32_t c)
     }
     opv_put_byte(s, (uint8_t)(0x80 | (c & 63)));
 }
-/* The escape after the backslash at i; returns where it ends. What is no escape gives U+FFFD;
- * never longer than it was. */
+/* Convert the escape after the backslash at i; returns its end. An invalid escape gives U+FFFD; the result is never
+ * longer than the input. */
 OPV_FN int64_t opv_json_escape(struct opv_str a, int64_t i, struct opv_sink *s)
 {
     uint8_t c = i + 1 < a.n ? a.p[i + 1] : 0;
@@ -115,7 +114,7 @@ OPV_FN int64_t opv_json_escape(struct opv_str a, int64_t i, struct opv_sink *s)
     default: break;
     }
     v = c == 'u' ? opv_json_hex4(a, i + 2) : -1;
-    if (v < 0) { /* the byte that was escaped stays, so that what is written stays well-formed */
+    if (v < 0) { /* keep the escaped byte, so that the result is well-formed */
         opv_put_byte(s, '\\');
         return i + 1;
     }
@@ -129,7 +128,7 @@ OPV_FN int64_t opv_json_escape(struct opv_str a, int64_t i, struct opv_sink *s)
     opv_put_utf8(s, v >= 0xd800 && v < 0xe000 ? 0xfffd : (uint32_t)v);
     return i + 6;
 }
-/* The content of a string: from after its opening quote to before its closing one. */
+/* Convert the content of a string, without quotes. */
 OPV_FN void opv_json_unescape(struct opv_str a, struct opv_sink *s)
 {
     for (int64_t i = 0; i < a.n;) {
@@ -141,7 +140,7 @@ OPV_FN void opv_json_unescape(struct opv_str a, struct opv_sink *s)
             i = opv_json_escape(a, i, s);
     }
 }
-/* Is the string whose content lies in [from, to) this name? Escapes are read byte by byte through a small window. */
+/* Does the string with content [from, to) equal this name? Escapes are read byte by byte through a small window. */
 OPV_FN int opv_json_is(struct opv_str a, int64_t from, int64_t to, struct opv_str name)
 {
     uint8_t window[8];
@@ -169,7 +168,7 @@ OPV_FN int opv_json_is(struct opv_str a, int64_t from, int64_t to, struct opv_st
     return k == name.n;
 }
 
-/* Position of the value of member `name` of the object at i, or -1. The first of equal names counts. */
+/* Position of the value of member `name` of the object at i, or -1. The first of equal names is used. */
 OPV_FN int64_t opv_json_member(struct opv_str a, int64_t i, struct opv_str name)
 {
     i = opv_json_blank(a, i + 1);
@@ -209,8 +208,8 @@ OPV_FN int64_t opv_json_element(struct opv_str a, int64_t i, int64_t index)
     return i;
 }
 
-/* The value at the end of the path: strings unescaped, anything else as it is written. Null, nothing there or a text
- * that is no JSON on the way give no value. */
+/* The value at the end of the path: strings unescaped, anything else as written. A null, a missing value or invalid
+ * JSON on the way give no value. */
 OPV_FN void opv_json_get_write(struct opv_str a, const struct opv_step *step, int64_t steps, struct opv_sink *s,
                                uint8_t *ok)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * opbody_list: bodies of the operators that order the items of a list or count them, in the subset of opbody.h. They
- * work on `at`, numbers of items that the caller has room for: a null item has none. The order of equal items is that
- * of the list, so that every order is total and results do not depend on how they are sorted.
+ * opbody_list: bodies of operators that order or count the items of a list, in the subset of opbody.h. They use `at`,
+ * an array of item numbers allocated by the caller; null items get no number. Equal items are ordered by position, so
+ * that every order is total and results do not depend on the sort algorithm.
  */
 #ifndef CTR_OPBODY_LIST_H
 #define CTR_OPBODY_LIST_H
@@ -11,7 +11,7 @@
 
 enum opv_item_kind { OPV_ITEM_I64, OPV_ITEM_F64, OPV_ITEM_STR };
 
-/* The items of a row: lane of their kind, which of them are present. */
+/* The items of a row: a lane of their kind, and which of them are present. */
 struct opv_items {
     enum opv_item_kind kind;
     const int64_t *i;
@@ -28,7 +28,7 @@ OPV_FN int opv_compare_str(struct opv_str a, struct opv_str b)
             return a.p[k] < b.p[k] ? -1 : 1;
     return a.n < b.n ? -1 : a.n > b.n;
 }
-/* NaN is above all numbers and equal to itself. */
+/* NaN is greater than all numbers and equal to itself. */
 OPV_FN int opv_compare_item(const struct opv_items *l, int64_t a, int64_t b)
 {
     if (l->kind == OPV_ITEM_STR)
@@ -45,7 +45,7 @@ OPV_FN int opv_item_before(const struct opv_items *l, int by_value, int64_t a, i
     return c ? c < 0 : a < b;
 }
 
-/* The numbers of the items that are present; how many there are. */
+/* The numbers of the items that are present; returns how many. */
 OPV_FN int64_t opv_present(const struct opv_items *l, struct opv_span a, int64_t *at)
 {
     int64_t n = 0;
@@ -101,7 +101,7 @@ OPV_FN int64_t opv_top_list(const struct opv_items *l, struct opv_span a, int64_
     }
     return n < k ? n : k < 0 ? 0 : k;
 }
-/* unique: each value once, where it comes first. */
+/* unique: each value at its first occurrence. */
 OPV_FN int64_t opv_unique_list(const struct opv_items *l, struct opv_span a, int64_t k, int64_t *at)
 {
     int64_t n = opv_present(l, a, at), kept = 0;
@@ -113,7 +113,7 @@ OPV_FN int64_t opv_unique_list(const struct opv_items *l, struct opv_span a, int
     opv_sort(l, 0, at, kept);
     return kept;
 }
-/* mode: the number of the item that comes most often, the first of several; -1: there is none. */
+/* mode: the number of the most frequent item, the first of several; -1: none. */
 OPV_FN int64_t opv_mode(const struct opv_items *l, struct opv_span a, int64_t *at)
 {
     int64_t n = opv_present(l, a, at), best = -1, most = 0;
@@ -128,7 +128,7 @@ OPV_FN int64_t opv_mode(const struct opv_items *l, struct opv_span a, int64_t *a
     }
     return best;
 }
-/* max, and min with sign -1: the number of the first of the largest items; NaN is left out where there is a number. */
+/* max, or min with sign -1: the number of the first of the largest items; NaN counts only if there are no numbers. */
 OPV_FN int64_t opv_extreme(const struct opv_items *l, struct opv_span a, int sign)
 {
     int64_t best = -1;
@@ -143,7 +143,7 @@ OPV_FN int64_t opv_extreme(const struct opv_items *l, struct opv_span a, int sig
     return best;
 }
 
-/* Sums in the order of the list; null items take no part. */
+/* Sums in list order, skipping null items. */
 OPV_FN int64_t opv_sum_i(struct opv_span a, const int64_t *x, const uint8_t *item_ok, uint8_t *ok)
 {
     int64_t sum = 0;

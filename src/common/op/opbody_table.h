@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * opbody_table: thresholds of the logarithmic buckets, as constants, so that no bucket depends on a libm. Invariant:
- * entry k is the smallest double that is not below the exact value (computed with 70 decimal digits); the tables end
- * with infinities, so that a search may look past the last.
+ * entry k is the smallest double not below the exact value (computed with 70 decimal digits); the tables end with
+ * infinities, so that a search may read past the last.
  */
 #ifndef CTR_OPBODY_TABLE_H
 #define CTR_OPBODY_TABLE_H

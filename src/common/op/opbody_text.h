@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * opbody_text: bodies of the operators on text and lists, in the subset of opbody.h. A variable operator has two
- * bodies: `max` bounds what a row can write, `write` writes it into a sink. The exact size comes from `write` too, with
+ * opbody_text: bodies of the operators on text and lists, in the subset of opbody.h. A variable-size operator has two
+ * bodies: `max` bounds what a row can write, `write` writes it into a sink. `write` also computes the exact size, with
  * a sink that only counts (p == NULL), so that the two cannot disagree.
  */
 #ifndef CTR_OPBODY_TEXT_H
@@ -9,11 +9,11 @@
 
 #include "common/op/opbody.h"
 
-/* Where a row's bytes, or the items of a list, go. n and items count from the start of the column. */
+/* The destination of a row's bytes, or of the items of a list. n and items count from the start of the column. */
 struct opv_sink {
     uint8_t *p;    /* bytes of the text column; NULL: count only */
     int64_t n;     /* bytes written */
-    int32_t *end;  /* lists: where each item ends */
+    int32_t *end;  /* lists: end of each item */
     uint64_t *key; /* lists of keys */
     int64_t items;
 };
@@ -44,7 +44,7 @@ OPV_FN void opv_end_item(struct opv_sink *s)
 
 /* ---- UTF-8: the input is well-formed ---- */
 
-OPV_FN int64_t opv_utf8_step(uint8_t c) /* bytes of the code point that begins with c */
+OPV_FN int64_t opv_utf8_step(uint8_t c) /* bytes of the code point that starts with c */
 {
     return c < 0x80 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
 }
@@ -64,7 +64,7 @@ OPV_FN int64_t opv_utf8_offset(struct opv_str a, int64_t at)
     return i < a.n ? i : a.n;
 }
 
-/* Lower case of a code point below 0x800 whose lower case has two bytes too: Latin, Greek, Cyrillic, Armenian. */
+/* Lower case of a code point below 0x800 whose lower case also has two bytes: Latin, Greek, Cyrillic, Armenian. */
 OPV_FN uint32_t opv_lower_cp(uint32_t c)
 {
     if (c < 0x100)
@@ -113,7 +113,7 @@ OPV_FN void opv_lower_write(struct opv_str a, struct opv_sink *s)
 
 /* ---- finding ---- */
 
-/* Offset of the first occurrence of b in a at or after `from`, or -1. An empty b is nowhere. */
+/* Offset of the first occurrence of b in a at or after `from`, or -1. An empty b never occurs. */
 OPV_FN int64_t opv_find(struct opv_str a, struct opv_str b, int64_t from)
 {
     if (b.n == 0)
@@ -128,7 +128,7 @@ OPV_FN int64_t opv_find(struct opv_str a, struct opv_str b, int64_t from)
     return -1;
 }
 
-/* Pieces between separators, empty ones too; an empty text has none. */
+/* The number of pieces between separators, including empty ones; an empty text has none. */
 OPV_FN int64_t opv_split_items(struct opv_str a, struct opv_str sep)
 {
     return a.n == 0 ? 0 : sep.n == 0 ? 1 : a.n / sep.n + 1;
@@ -152,7 +152,7 @@ OPV_FN int opv_word_byte(uint8_t c)
 {
     return (uint8_t)((c | 32) - 'a') < 26 || (uint8_t)(c - '0') < 10 || c >= 0x80;
 }
-/* Maximal runs of ASCII letters, digits and whatever is not ASCII. */
+/* Maximal runs of ASCII letters, digits and non-ASCII bytes. */
 OPV_FN void opv_words_write(struct opv_str a, struct opv_sink *s)
 {
     for (int64_t i = 0; i < a.n;) {
@@ -169,13 +169,13 @@ OPV_FN void opv_words_write(struct opv_str a, struct opv_sink *s)
     }
 }
 
-OPV_FN void opv_before_write(struct opv_str a, struct opv_str b, struct opv_sink *s) /* all of it where b is not */
+OPV_FN void opv_before_write(struct opv_str a, struct opv_str b, struct opv_sink *s) /* all of a if b does not occur */
 {
     int64_t at = opv_find(a, b, 0);
     opv_put(s, a.p, at < 0 ? a.n : at);
 }
 OPV_FN void opv_after_write(struct opv_str a, struct opv_str b, struct opv_sink *s,
-                            uint8_t *ok) /* null where b is not */
+                            uint8_t *ok) /* null if b does not occur */
 {
     int64_t at = opv_find(a, b, 0);
     *ok &= at >= 0;
@@ -183,14 +183,14 @@ OPV_FN void opv_after_write(struct opv_str a, struct opv_str b, struct opv_sink 
         opv_put(s, a.p + at + b.n, a.n - at - b.n);
 }
 
-/* `count` code points from code point `start` (0 is the first, -1 the last) as far as there are any. */
+/* Up to `count` code points from code point `start` (0 is the first, -1 the last). */
 OPV_FN void opv_substr_write(struct opv_str a, int64_t start, int64_t count, struct opv_sink *s)
 {
     int64_t from, to;
     struct opv_str rest;
     if (start < 0) {
         int64_t n = opv_utf8_length(a);
-        if (start < -n) { /* begins before the text: what lies before it is not there */
+        if (start < -n) { /* it starts before the text: that part is empty */
             count = count > OPV_I64_MIN - start - n ? count + (start + n) : 0;
             start = -n;
         }
@@ -205,7 +205,7 @@ OPV_FN void opv_substr_write(struct opv_str a, int64_t start, int64_t count, str
     opv_put(s, rest.p, to);
 }
 
-/* SQL's like: % is any text, _ one code point, \ takes the next byte as it is. The last % is where matching resumes. */
+/* SQL's like: % is any text, _ one code point, \ takes the next byte as it is. Matching resumes at the last %. */
 OPV_FN uint8_t opv_like(struct opv_str a, struct opv_str b)
 {
     int64_t i = 0, k = 0, star = -1, resume = 0;
@@ -261,7 +261,7 @@ OPV_FN void opv_join_write(struct opv_span a, const struct opv_str *item, const 
         opv_put(s, item[i].p, item[i].n);
     }
 }
-/* Each run of `size` items of a list, joined; a null item takes part in none. */
+/* Each run of `size` items of a list, joined; runs with a null item are skipped. */
 OPV_FN void opv_ngrams_list_write(struct opv_span a, const struct opv_str *item, const uint8_t *item_ok, int64_t size,
                                   struct opv_str sep, struct opv_sink *s)
 {
@@ -304,7 +304,7 @@ OPV_FN int64_t opv_at(struct opv_span a, int64_t at, const uint8_t *item_ok, uin
     }
     return a.from + at;
 }
-/* Summed in order; no value where the lengths differ or an item is null. */
+/* Summed in order; no value if the lengths differ or an item is null. */
 OPV_FN double opv_dot(struct opv_span a, const double *x, const uint8_t *x_ok, struct opv_span b, const double *y,
                       const uint8_t *y_ok, uint8_t *ok)
 {

@@ -7,7 +7,7 @@
 
 #include "common/op/opbody_text.h"
 
-/* Every occurrence of b, from the left, becomes c; of an empty b there is none. */
+/* Replaces every occurrence of b, from the left, by c; an empty b never occurs. */
 OPV_FN void opv_replace_write(struct opv_str a, struct opv_str b, struct opv_str c, struct opv_sink *s)
 {
     int64_t at = 0, end;
@@ -32,7 +32,7 @@ OPV_FN int opv_scheme_byte(uint8_t c, int first)
 {
     return (uint8_t)((c | 32) - 'a') < 26 || (!first && ((uint8_t)(c - '0') < 10 || c == '+' || c == '-' || c == '.'));
 }
-/* Where the scheme ends, at its ':'; 0: there is none. */
+/* The end of the scheme, at its ':'; 0: none. */
 OPV_FN int64_t opv_url_scheme(struct opv_str a)
 {
     int64_t i = 0;
@@ -40,7 +40,7 @@ OPV_FN int64_t opv_url_scheme(struct opv_str a)
         i++;
     return i < a.n && a.p[i] == ':' ? i : 0;
 }
-/* Host or port of the authority [from, to): user information is left out; an IPv6 address stands in brackets. */
+/* Host or port of the authority [from, to), without user information; an IPv6 address is in brackets. */
 OPV_FN int opv_url_authority(struct opv_str a, int64_t from, int64_t to, int port, struct opv_span *out)
 {
     int64_t end, i;
@@ -53,7 +53,7 @@ OPV_FN int opv_url_authority(struct opv_str a, int64_t from, int64_t to, int por
     out->to = port ? to : end;
     return out->from < out->to;
 }
-/* The span of a part in the bytes of a; 0: there is no such part. A path is there always, though it may be empty. */
+/* The span of a part in the bytes of a; 0: absent. A path is always present, though it may be empty. */
 OPV_FN int opv_url_span(struct opv_str a, int64_t part, struct opv_span *out)
 {
     int64_t at = opv_url_scheme(a), query, end, path;
@@ -87,8 +87,8 @@ OPV_FN void opv_url_part_write(struct opv_str a, int64_t part, struct opv_sink *
         *ok = 0;
 }
 
-/* The value of the first NAME=VALUE among those that '&' or ';' parts, of a URL's query; of a text without '?' all of
- * it is the query. As it stands there: url_decode undoes the per cent signs. NAME alone has an empty value. */
+/* The value of the first NAME=VALUE, separated by '&' or ';', in a URL's query; a text without '?' is a query as a
+ * whole. Not decoded: url_decode converts per cent signs. NAME alone has an empty value. */
 OPV_FN void opv_query_value_write(struct opv_str a, struct opv_str name, struct opv_sink *s, uint8_t *ok)
 {
     int64_t to = opv_find_byte(a, '#', '#', 0, a.n), at = opv_find_byte(a, '?', '?', 0, to);
@@ -112,7 +112,7 @@ OPV_FN int opv_hex(uint8_t c)
     c |= 32;
     return (uint8_t)(c - 'a') < 6 ? c - 'a' + 10 : -1;
 }
-/* The byte at *i, which moves on: %HH is the byte HH, + is a blank. */
+/* The byte at *i, which is advanced: %HH is the byte HH, + is a blank. */
 OPV_FN uint8_t opv_url_byte(struct opv_str a, int64_t *i)
 {
     const uint8_t c = a.p[(*i)++];
@@ -123,7 +123,8 @@ OPV_FN uint8_t opv_url_byte(struct opv_str a, int64_t *i)
     }
     return c == '+' ? ' ' : c;
 }
-/* One character of UTF-8 at *i, which moves on; 0: it is none (surrogates, overlong forms and zero bytes too). */
+/* Is there a valid UTF-8 character at *i, which is advanced? 0: no (also for surrogates, overlong forms and zero
+ * bytes). */
 OPV_FN int opv_url_character(struct opv_str a, int64_t *i)
 {
     const uint8_t c = opv_url_byte(a, i);
@@ -141,7 +142,7 @@ OPV_FN int opv_url_character(struct opv_str a, int64_t *i)
     }
     return !more || (v >= low && v < 0x110000 && (v < 0xd800 || v > 0xdfff));
 }
-/* No value where the bytes are no UTF-8, which no text can hold. */
+/* No value if the bytes are not UTF-8, which texts must be. */
 OPV_FN void opv_url_decode_write(struct opv_str a, struct opv_sink *s, uint8_t *ok)
 {
     for (int64_t i = 0; i < a.n;)

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * oplane: columns of any type to lanes, the few array types that the loops of operators take, and results to columns.
- * Invariant: a lane holds a defined value for every row, also below a null (of whatever index or bytes lie there). */
+ * oplane: converts columns of any type to lanes, the few array types that operators' loops read, and results to
+ * columns. Invariant: a lane holds a defined value for every row, also for nulls, whatever index or bytes the column
+ * has there. */
 #include "common/base/isa.h"
 #include "common/op/opint.h"
 
-/* Rows of a piece that is loaded at once: indices into a dictionary fit on the stack. */
+/* Rows loaded together: their dictionary indices fit on the stack. */
 struct piece {
-    const struct ctr_col *c; /* of plain values */
+    const struct ctr_col *c; /* plain values */
     const int32_t *idx;      /* NULL: rows from… */
     int64_t from, n;
 };
@@ -89,7 +90,7 @@ static void load_str(const struct piece *s, struct opv_str *o)
 
 #define SCALAR_TEXT_MAX 64
 
-/* The canonical text of anything but a text: ctr_col_text without its buffer. */
+/* The canonical text of a scalar other than text: ctr_col_text without its buffer. */
 static size_t scalar_text(const struct ctr_col *c, int64_t j, char *o)
 {
     switch (c->type) {
@@ -142,7 +143,7 @@ static void load_piece(enum ctr_lane lane, const struct piece *s, void *to, uint
     }
 }
 
-/* Does the lane lie in the column as it is? */
+/* Can the lane point into the column directly? */
 static bool lane_is_column(enum ctr_lane lane, const struct ctr_col *c)
 {
     if (c->dict)
@@ -151,7 +152,7 @@ static bool lane_is_column(enum ctr_lane lane, const struct ctr_col *c)
            (lane == CTR_LANE_F64 && c->type == CTR_F64) || (lane == CTR_LANE_U64 && c->type == CTR_U64);
 }
 
-/* Indices of a piece of an encoded column; nulls point at entry 0. False: the dictionary is empty, so all are null. */
+/* Indices of part of an encoded column; nulls refer to entry 0. False: the dictionary is empty, so all are null. */
 static bool piece_index(const struct ctr_col *c, int64_t from, int64_t n, int32_t *idx, uint8_t *ok)
 {
     const int32_t *v = (const int32_t *)c->data + from;
@@ -215,7 +216,7 @@ void ctr_lane_valid(const uint8_t *valid, int64_t from, int64_t n, uint8_t *ok)
     }
     for (; i < n && ((from + i) & 7); i++)
         ok[i] = ctr_bit(valid, from + i);
-    for (; i + 8 <= n; i += 8) { /* spread the bits of a byte over eight, and make each 0 or 1 */
+    for (; i + 8 <= n; i += 8) { /* spread the bits of a byte over eight bytes, each 0 or 1 */
         uint64_t x = valid[(from + i) >> 3] * 0x0101010101010101u & 0x8040201008040201u;
         x = (x + 0x7f7f7f7f7f7f7f7fu) >> 7 & 0x0101010101010101u;
         memcpy(ok + i, &x, 8);
@@ -224,7 +225,7 @@ void ctr_lane_valid(const uint8_t *valid, int64_t from, int64_t n, uint8_t *ok)
         ok[i] = ctr_bit(valid, from + i);
 }
 
-/* Bits of n bytes of 0 or 1; returns how many are 1. */
+/* Pack n bytes of 0 or 1 into bits; returns the number of ones. */
 static int64_t pack_bits(const uint8_t *v, int64_t n, uint8_t *bits)
 {
     int64_t i = 0, ones = 0;
