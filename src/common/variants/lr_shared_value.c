@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Variants of lr that share one value a coordinate ("Ad Click Prediction: a View from the Trenches", KDD 2013, section
- * 4.4): lossy, and hardly larger than one model. Bit fields of tables say which variants have their keys.
+ * Variants of lr that share one value per coordinate ("Ad Click Prediction: a View from the Trenches", KDD 2013,
+ * section 4.4): lossy, but hardly larger than one model. Bit sets per table record which variants have its keys.
  *
- * The learner is an ordinary lr, whose step lr_shared_value_row.c replaces. Each variant predicts with the weights of
- * the coordinates that it has; the gradient of a coordinate is the mean of the gradients of the variants that have it,
- * and the optimizer steps by it. With ogd that is the mean of the new values that the variants compute, as in the
- * paper, for any rate that does not depend on the gradient (counts, global); with a rate by sums of squares, and with
- * ftrl and rda, the mean gradient moves z and n. */
+ * The learner is an ordinary lr, whose learning step is replaced by lr_shared_value_row.c. Each variant predicts with
+ * the weights of its own coordinates; the gradient of a coordinate is the mean over the variants that have it, and the
+ * optimizer applies it. With ogd this equals the mean of the variants' new values, as in the paper, for any rate that
+ * does not depend on the gradient (counts, global); with a rate by sums of squares, and with ftrl and rda, the mean
+ * gradient updates z and n. */
 #include <stdlib.h>
 
 #include "common/lr/inclusion.h"
@@ -20,8 +20,8 @@ struct shared_value {
     struct ctr_shared_value_step step;
     /* While models are saved, by table: */
     struct ctr_lr_orders orders;
-    struct ctr_buf *state;          /* states in that order */
-    struct ctr_lr_digested *digest; /* the same in all models */
+    struct ctr_buf *state;          /* states in key order */
+    struct ctr_lr_digested *digest; /* equal in all models */
 };
 
 static void forget_order(struct shared_value *q)
@@ -50,7 +50,7 @@ static void shared_value_free(void *learner)
     free(q);
 }
 
-/* A value is shared by those that learn it alike. */
+/* Variants share a value only if their learning options are equal. */
 static int check_alike(const struct ctr_variants *vs, const struct ctr_params *base, struct ctr_err *err)
 {
     struct ctr_buf want = { 0 }, have = { 0 };
@@ -84,7 +84,7 @@ static int shared_value_new(void **out, const struct ctr_model *model, const str
         return ctr_fail_nomem(err, sizeof *q);
     q->vs = p->variants;
     own.variants = NULL;
-    own.no_bias = false; /* whose it is, its bits say */
+    own.no_bias = false; /* bit sets record the variants that have a bias */
     int rc = check_alike(q->vs, p, err);
     if (!rc)
         rc = ctr_lr_new(&one, &ctr_model_lr, &own, err);
@@ -168,7 +168,7 @@ static int shared_value_summary(const void *learner, struct ctr_buf *text, struc
 {
     const struct shared_value *q = learner;
     const int64_t held =
-        shared_value_memory(q) - ctr_inclusion_bytes(q->one->inclusion); /* the filter has a line of its own */
+        shared_value_memory(q) - ctr_inclusion_bytes(q->one->inclusion); /* the filter is reported on a separate line */
     const double bytes = (double)held / (double)CTR_MAX(shared_value_keys(q), 1);
     int rc = ctr_model_lr.add_summary(q->one, text, err);
     if (!rc)
@@ -204,7 +204,7 @@ static int shared_value_load(void *learner, struct ctr_strs *tables, struct ctr_
     return ctr_lr_load(((struct shared_value *)learner)->one, tables, r, err);
 }
 
-/* All start from the same values. */
+/* All start from equal values. */
 static int shared_value_load_one(void *learner, int i, struct ctr_strs *tables, struct ctr_reader *r,
                                  struct ctr_err *err)
 {
@@ -221,7 +221,7 @@ static struct ctr_lr_sorted sorted_table(const struct shared_value *q, int table
     return t;
 }
 
-/* The states of a table in the order of its keys: so all files go through them from the first to the last. */
+/* Copy the states of a table in key order, so that saving every file reads them sequentially. */
 static int order_states(void *ctx, int table, struct ctr_sparse_numbered *place, uint64_t n, struct ctr_err *err)
 {
     enum { AHEAD = 16 };
@@ -248,7 +248,7 @@ static int shared_value_prepare(void *learner, struct ctr_pool *pool, struct ctr
     return ctr_lr_orders_make(&q->orders, q->one, pool, order_states, q, err);
 }
 
-/* What is made for all is kept in the learner until it learns again. */
+/* Shared results are kept in the learner until it learns again. */
 static int shared_value_standalone(const void *learner, int i, const struct ctr_strs *names, void **out,
                                    struct ctr_err *err)
 {

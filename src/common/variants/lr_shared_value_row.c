@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A row of the variants that share one value a coordinate: each predicts with the weights of the coordinates that it
- * has, and each coordinate is moved by the mean of the gradients of the variants that have it. See lr_shared_value.c.
+ * Learns a row for variants that share one value per coordinate: each predicts with the weights of its coordinates, and
+ * the mean gradient of the variants that have a coordinate updates it. See lr_shared_value.c.
  *
- * Sums over coordinates are in their order, those over variants in eight lanes: the bits depend on nothing else. */
+ * Sums over coordinates run in their order, sums over variants in eight lanes: the bits depend on nothing else. */
 #include <stdlib.h>
 
 #include "common/lr/lanes.h"
@@ -99,7 +99,7 @@ static int make_room(struct ctr_shared_value_step *q, int tables, struct ctr_err
     return 0;
 }
 
-/* The next table is of class `classes`, or of the one before if the same variants have that. */
+/* The next table is of class `classes`, or of the previous class if the same variants have it. */
 static void end_class(struct ctr_shared_value_step *q, int table, int count)
 {
     const size_t c = (size_t)q->classes;
@@ -135,7 +135,7 @@ int ctr_shared_value_bind(struct ctr_shared_value_step *q, const struct ctr_vari
 
 /* ---- a row ---- */
 
-/* What each coordinate adds to the sum of a variant that has it, and its class. */
+/* The contribution of each coordinate to the sum of a variant that has it, and its class. */
 static int make_products(struct ctr_shared_value_step *q, const struct ctr_learning *l, const struct ctr_coords *s,
                          const uint16_t *table, int64_t k, struct ctr_err *err)
 {
@@ -174,7 +174,7 @@ int ctr_shared_value_learn(struct lr *m, const struct ctr_rows *r, int64_t i, co
 {
     struct ctr_shared_value_step *q = m->each_ctx;
     const struct ctr_learning *l = &m->learning;
-    (void)l->forward(l, s, row, k); /* for the weights */
+    (void)l->forward(l, s, row, k); /* to compute the weights */
     int rc = make_products(q, l, s, r->table + r->start[i], k, err);
     if (rc)
         return rc;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Variants of lr, learned together: one table of keys, behind each key the states of all variants that have its table,
- * in a row of memory that never moves relative to its index. A block of rows finds its keys once; then every variant
- * goes over the block with the kernels of lr, on state that it alone touches: its bits are those of the model learned
- * alone, and threads share the work by variants.
+ * Variants of lr, trained together: one table of keys and, for each key, the states of all variants that have its
+ * table, in a row of memory whose number never changes. The keys of a block of rows are found once; then every variant
+ * processes the block with the kernels of lr, on its own state, so its bits are those of a model trained alone, and
+ * threads divide the variants.
  *
- * Keys are found by an lr that learns nothing (states.h), ahead where that may be (feed.h). */
+ * An lr that does not learn finds the keys (states.h), ahead where possible (feed.h). */
 #include <math.h>
 #include <stdlib.h>
 
@@ -13,7 +13,7 @@
 
 enum {
     AHEAD_STATE = 2, /* rows between prefetch and use of states */
-    BATCH = 8,       /* variants that predict together: what lies between fits into the first cache */
+    BATCH = 8,       /* variants that predict together: their intermediate data fit into the first-level cache */
 };
 
 /* ---- a learner ---- */
@@ -68,11 +68,11 @@ static void variant_set_free(void *learner)
     free(q);
 }
 
-/* Two by default: the one that learns one model, and the one that reads ahead of it, which is not busy with that. */
+/* Two by default: the thread for a single model, and the feed's thread, which has spare time. */
 static int make_groups(struct variant_set *q, int threads, struct ctr_err *err)
 {
     threads = CTR_MAX(threads, ctr_cpu_count() > 1 && q->n > CTR_X8 ? 2 : 1);
-    q->groups = q->counts ? 1 : CTR_MIN(threads, q->n); /* counts: all in step */
+    q->groups = q->counts ? 1 : CTR_MIN(threads, q->n); /* with counts all variants stay in step */
     if (q->groups > 2) {
         int rc = ctr_pool_new(&q->pool, q->groups, CTR_FLOAT_IEEE, err);
         if (rc)
@@ -85,11 +85,11 @@ static int make_groups(struct variant_set *q, int threads, struct ctr_err *err)
         return ctr_fail_nomem(err, bytes);
     memset(q->group, 0, bytes);
     for (int g = 0; g < q->groups; g++)
-        q->group[g].batch = q->counts ? q->n : BATCH; /* all read a row's counts before one counts it */
+        q->group[g].batch = q->counts ? q->n : BATCH; /* all read a row's counts before one increments them */
     return 0;
 }
 
-/* Its options say which keys are taken up. */
+/* Its options determine the inclusion of keys. */
 static int make_finder(struct variant_set *q, const struct ctr_params *p, struct ctr_err *err)
 {
     struct ctr_params own = *p;
@@ -99,7 +99,7 @@ static int make_finder(struct variant_set *q, const struct ctr_params *p, struct
     q->find = learner;
     if (rc)
         return rc;
-    q->find->no_bias = true; /* variants have their own */
+    q->find->no_bias = true; /* variants have their own bias */
     q->find->variants = q->n;
     return 0;
 }
@@ -199,7 +199,7 @@ static int make_scratch(struct variant_set *q, struct ctr_err *err)
     return rc;
 }
 
-/* The numbers of a block, states for them, and where these lie. */
+/* Find the numbers of a block, create their states, and locate them. */
 static int find_numbers(struct variant_set *q, int64_t bound, struct ctr_err *err)
 {
     struct lr *m = q->find;
@@ -223,7 +223,7 @@ static int find_numbers(struct variant_set *q, int64_t bound, struct ctr_err *er
 
 /* ---- a block: variants ---- */
 
-/* Of single variants: eights ask for their own. */
+/* For single variants: x8s prefetch their own. */
 static void prefetch_states(const struct variant_set *q, const struct group *w, int64_t row)
 {
     const struct ctr_rows *r = q->r;
@@ -240,8 +240,8 @@ static void prefetch_states(const struct variant_set *q, const struct group *w, 
     }
 }
 
-/* The rows that the kernels of variant v take for a row's entries, its x, its bias and the padding; returns the
- * coordinates. */
+/* Collect the table rows of a row's entries for the kernels of variant v, its x, its bias and the padding; returns the
+ * number of coordinates. */
 static int64_t gather(const struct variant_set *q, int v, int64_t row, uint8_t **restrict slot, double *restrict x)
 {
     const struct ctr_rows *r = q->r;
@@ -277,7 +277,7 @@ static int64_t gather(const struct variant_set *q, int v, int64_t row, uint8_t *
     return k;
 }
 
-/* The same; where all x are 1, they are written once for rows of one length. */
+/* The same; if all x are 1, they are written once for rows of equal length. */
 static int64_t gather_once(const struct variant_set *q, int v, int64_t row, uint8_t **slot, double *x, int64_t *ones)
 {
     const int64_t k = gather(q, v, row, slot, q->r->x ? x : NULL);
@@ -291,7 +291,7 @@ static int64_t gather_once(const struct variant_set *q, int v, int64_t row, uint
     return k;
 }
 
-/* What updates left in the states of keys that are refused. */
+/* Clear what updates wrote to the states of refused keys. */
 static void wipe(const struct variant_set *q, const struct group *w, int table)
 {
     const struct shared_table *t = &q->table[table];
@@ -318,7 +318,7 @@ static void wipe_row(const struct variant_set *q, const struct group *w, int64_t
             wipe(q, w, ctr_lr_table_of(r, row, e));
 }
 
-/* For the draws of variant v the hashes of the k keys that it takes from a row. */
+/* Collect the hashes of the k keys that variant v uses from a row, for random draws. */
 static void take_hashes(const struct variant_set *q, const struct group *w, int v, int64_t row, int64_t k)
 {
     const struct ctr_rows *r = q->r;
@@ -330,7 +330,7 @@ static void take_hashes(const struct variant_set *q, const struct group *w, int 
     ctr_more_hash(&q->v[v].one->more, q->v[v].uniform ? r->hash + r->start[row] : own, k);
 }
 
-/* The scratch of variant v, the b-th of those that predict together. */
+/* The scratch memory of variant v, number b of those that predict together. */
 static struct ctr_coords coords_of(const struct variant_set *q, const struct group *w, int v, int b)
 {
     const size_t at = (size_t)(b * w->room) * sizeof(double);
@@ -340,7 +340,7 @@ static struct ctr_coords coords_of(const struct variant_set *q, const struct gro
     };
 }
 
-/* Variants q->scalar[from … end - 1] learn from a row. */
+/* Variants q->scalar[from … end - 1] learn a row. */
 static int learn_batch(struct variant_set *q, struct group *w, int from, int end, int64_t row)
 {
     const double label = q->r->label[row];
@@ -402,7 +402,8 @@ static void run_second(void *ctx)
     run_group(ctx, 1, 0);
 }
 
-/* The kernel clears pages, which takes as long as some tiles do: not while the other thread waits for states. */
+/* The kernel must clear pages, which takes as long as several tiles: so do it while the other thread is not waiting for
+ * states. */
 static void make_next_states(struct variant_set *q)
 {
     for (int i = 0; i < q->tables; i++)
@@ -410,7 +411,7 @@ static void make_next_states(struct variant_set *q)
             ctr_states_make_next(ctr_lr_states_of(q->find, i), q->find->table[i].known);
 }
 
-/* Threads that are more than two meet; of two, one is the feed's, which learns when it has the time. */
+/* More than two threads synchronise; of two, one is the feed's, which learns when it has time. */
 static void run_groups(struct variant_set *q)
 {
     if (q->groups == 2 && q->worker.submit) {
@@ -443,7 +444,7 @@ static int variant_set_train_rows(void *learner, const struct ctr_rows *r, doubl
     q->score = score;
     ctr_lr_orders_forget(&q->orders);
     for (q->from = 0; q->from < r->rows; q->from = q->end) {
-        q->end = r->number ? r->rows : ctr_lr_block_end(r, q->from); /* threads meet seldom */
+        q->end = r->number ? r->rows : ctr_lr_block_end(r, q->from); /* synchronise rarely */
         int rc = make_scratch(q, err);
         if (!rc)
             rc = find_numbers(q, bound, err);

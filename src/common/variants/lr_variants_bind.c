@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Variants of lr: which variant has which table, and where in a row of states its own lies. See lr_variants.c. */
+ * Variants of lr: which variant has which table, and the layout of a row of states. See lr_variants.c. */
 #include <stdlib.h>
 
 #include "common/variants/lr_variants.h"
@@ -19,8 +19,8 @@ int ctr_lr_pieces(const struct ctr_learning *from, const struct ctr_learning *to
     return n;
 }
 
-/* Room at the front of every row for the variants that are not the default learner, and for counts, which all share
- * whose rows weigh the same. Offsets are those from 8 bytes before it: kernels take rows that have a hash there. */
+/* Reserve the front of every row for variants other than the default learner, and for counts, which all variants with
+ * equal row weights share. Offsets start 8 bytes before the row: kernels take rows with a hash there. */
 void ctr_lr_variants_lay_out_fixed(struct variant_set *q)
 {
     for (int i = 0; i < q->n; i++) {
@@ -40,7 +40,7 @@ void ctr_lr_variants_lay_out_fixed(struct variant_set *q)
         l->layout.n = alone.n ? alone.n + by : 0;
         l->layout.last = alone.last ? alone.last + by : 0;
         q->fixed += (alone.bytes - first + 7) / 8 * 8;
-        ctr_learning_use(l, ctr_isa_best(), false); /* fused kernels are for the layout of a standalone row */
+        ctr_learning_use(l, ctr_isa_best(), false); /* fused kernels assume the layout of a standalone row */
     }
 }
 
@@ -73,7 +73,7 @@ static int add_tables(struct variant_set *q, const struct ctr_strs *names, struc
     return ctr_lr_orders_init(&q->orders, q->tables, err);
 }
 
-/* Variants that have all tables come first, and lie at the same place in all of them. */
+/* Variants that have all tables come first, at the same offset in all of them. */
 static int lay_out(struct variant_set *q, int table, const bool *has, struct ctr_err *err)
 {
     struct shared_table *t = &q->table[table];
@@ -98,12 +98,12 @@ static int lay_out(struct variant_set *q, int table, const bool *has, struct ctr
     for (int full = 1; full >= 0; full--)
         for (int i = 0; i < q->n; i++)
             if (t->at[i] != CTR_LR_NONE && !q->v[i].one->learning.events && !q->v[i].x8 && q->v[i].uniform == full) {
-                t->at[i] = (int32_t)bytes - 8;    /* where the hash would stand */
-                bytes += q->v[i].one->stride - 8; /* its own columns, behind the hash */
+                t->at[i] = (int32_t)bytes - 8;    /* position of the hash */
+                bytes += q->v[i].one->stride - 8; /* its own columns, without the hash */
             }
     struct lr *m = q->find;
-    int *shape =
-        &m->state_group_of[table]; /* with a filter each table has its own row of refused keys: threads write there */
+    int *shape = &m->state_group_of[table]; /* with a filter each table has its own row of refused keys, because threads
+                                               write there */
     for (*shape = 0; any && *shape < m->state_group_count && (m->inclusion || m->state_groups[*shape].bytes != bytes);)
         ++*shape;
     if (*shape == m->state_group_count)
@@ -126,7 +126,7 @@ static int spread_table(struct variant_set *q, int i, int table, const struct ct
     return rc;
 }
 
-/* What was read from a file goes into the shared tables. */
+/* Copy what was read from a file into the shared tables. */
 static int spread_loaded(struct variant_set *q, struct ctr_err *err)
 {
     int rc = 0;
@@ -157,7 +157,7 @@ static int check_normalize(const struct variant_set *q, const struct ctr_inputs 
     return 0;
 }
 
-/* Eights that a row finds without asking its tables. */
+/* Find the x8s that have the same place in all tables. */
 static void find_everywhere(const struct variant_set *q)
 {
     for (int e = 0; e < q->x8_count; e++) {
@@ -168,7 +168,7 @@ static void find_everywhere(const struct variant_set *q)
     }
 }
 
-/* Each thread gets its part of the eights, and of the others. */
+/* Divide the x8s and the other variants among threads. */
 static void share_out(struct variant_set *q)
 {
     for (int g = 0; g < q->groups; g++) {
@@ -210,7 +210,7 @@ int ctr_lr_variants_bind(void *learner, const struct ctr_inputs *in, const struc
         find_everywhere(q);
         share_out(q);
     }
-    for (int t = 1; t < q->tables && !rc; t++) /* tables that came later may be laid out otherwise */
+    for (int t = 1; t < q->tables && !rc; t++) /* tables added later may have another layout */
         for (int i = 0; i < q->n; i++)
             q->v[i].uniform &= q->table[t].at[i] == q->table[0].at[i];
     if (!rc)

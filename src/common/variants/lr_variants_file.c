@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Variants of lr as files: each model as if it had learned alone, and checkpoints, which hold a section of lr for each
- * variant. See lr_variants.c. */
+ * Variants of lr as files: each model as if trained alone, and checkpoints, which hold a section of lr per variant. See
+ * lr_variants.c. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -16,14 +16,14 @@ static int digest_table(void *ctx, int table, struct ctr_sparse_numbered *place,
     return 0;
 }
 
-/* The order of all keys, and the digests that are made for eight variants at once. */
+/* Compute the order of all keys, and the digests, which are computed for eight variants at once. */
 static int variant_set_prepare(void *learner, struct ctr_pool *pool, struct ctr_err *err)
 {
     struct variant_set *q = learner;
     return ctr_lr_orders_make(&q->orders, q->find, pool, digest_table, q, err);
 }
 
-/* Have the models of variants a and b the same rows? */
+/* Do the models of variants a and b have the same rows? */
 static bool same_rows(const struct variant_set *q, int a, int b)
 {
     bool same = q->v[a].one->no_bias == q->v[b].one->no_bias;
@@ -32,7 +32,7 @@ static bool same_rows(const struct variant_set *q, int a, int b)
     return same;
 }
 
-/* Lanes of an eight, where all its models have the same rows. */
+/* The lanes of an x8, if all its models have the same rows. */
 static int variant_set_together(const void *learner, int i, int *models)
 {
     const struct variant_set *q = learner;
@@ -51,14 +51,14 @@ static struct ctr_lr_sorted sorted_table(const struct variant_set *q, int i, int
 {
     const struct shared_table *t = &q->table[table];
     const struct ctr_states *states = ctr_lr_states_of(q->find, table);
-    const uintptr_t base = (uintptr_t)states->area.base; /* NULL: no key has a state */
+    const uintptr_t base = (uintptr_t)states->area.base; /* NULL: no states */
     struct ctr_lr_sorted to = { .bytes = states->bytes, .digested = q->v[i].x8 ? &t->digest[i] : NULL };
     to.place = ctr_lr_order_of(&q->orders, table, &to.n);
     to.base = (const uint8_t *)(base + (uintptr_t)t->at[i]);
     return to;
 }
 
-/* What is made for all, orders and digests, is kept in the learner until it learns again. */
+/* Shared results, orders and digests, are kept in the learner until it learns again. */
 static int variant_set_standalone(const void *learner, int i, const struct ctr_strs *names, void **out,
                                   struct ctr_err *err)
 {
@@ -151,7 +151,7 @@ int ctr_lr_variants_save_sections(void *learner, const struct ctr_strs *tables, 
     return rc;
 }
 
-/* --init: a whole model for variant i. */
+/* --init: load a whole model for variant i. */
 static int load_one(void *learner, int i, struct ctr_strs *tables, struct ctr_reader *r, struct ctr_err *err)
 {
     struct variant_set *q = learner;
@@ -159,7 +159,7 @@ static int load_one(void *learner, int i, struct ctr_strs *tables, struct ctr_re
     return rc ? rc : ctr_lr_load(q->v[i].loaded, tables, r, err);
 }
 
-/* A checkpoint of the same variants: checkpoint.c compared them. */
+/* Load a checkpoint of the same variants; checkpoint.c has compared them. */
 int ctr_lr_variants_load(void *learner, struct ctr_strs *tables, struct ctr_reader *r, struct ctr_err *err)
 {
     struct variant_set *q = learner;
@@ -178,7 +178,7 @@ int ctr_lr_variants_load(void *learner, struct ctr_strs *tables, struct ctr_read
 
 /* ---- what was saved ---- */
 
-/* What 16 bits did not hold, of the variants that have them. */
+/* Values clipped to 16 bits, for the variants that have such values. */
 static int cut_off_summary(const struct variant_set *q, struct ctr_buf *text, struct ctr_err *err)
 {
     int64_t values = 0;

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Variants of lr in eights: those by the default optimizer lie side by side in a row of states, so that the vectors of
- * ftrl_x8.h hold one coordinate of all of them. Which bits a variant gets does not depend on the others in its group.
+ * Variants of lr in groups of eight (x8): states of the default optimizer are side by side in a row of states, so that
+ * the vectors of ftrl_x8.h hold one coordinate of all eight. A variant's bits do not depend on the others in its group.
  * See lr_variants.c. */
 #include <stdlib.h>
 
 #include "common/variants/lr_variants.h"
 
 enum {
-    PREFIX = 64,    /* bytes before the states of a bias: kernels of one variant name its hash, which is not there */
-    FULL = 6,       /* of eight lanes: fewer are not worth the memory */
-    AHEAD_ROWS = 3, /* of one whose states are asked for */
-    PLACES = 4,     /* rows at hand */
-    TOGETHER = 2,   /* eights that predict, one after another, before they learn */
+    PREFIX =
+        64,   /* bytes before the states of a bias: kernels address the hash before a row, which does not exist here */
+    FULL = 6, /* minimum of eight lanes in use: fewer are not worth the memory */
+    AHEAD_ROWS = 3, /* rows between prefetch and use */
+    PLACES = 4,     /* rows in progress */
+    TOGETHER = 2,   /* x8s that predict before the first of them learns */
 };
 
 /* ---- groups of eight ---- */
@@ -22,7 +23,7 @@ static bool fits(const struct variant_set *q, int v)
     return !q->v[v].one->learning.events;
 }
 
-/* Variants of one precision follow each other, and of these, those that take the same tables. */
+/* Sort variants by precision, then by the tables that they use. */
 static int compare(const struct variant_set *q, const bool *has, int a, int b)
 {
     const size_t tables = (size_t)q->tables;
@@ -42,7 +43,7 @@ static void sort(const struct variant_set *q, const bool *has, int *v, int n)
     }
 }
 
-/* Would the rows of states of so many variants be full enough? */
+/* Are enough variants in the group to fill its rows of states? */
 static bool full(const struct variant_set *q, const bool *has, const int *v, int n)
 {
     int64_t lanes = 0, sets = 0;
@@ -144,7 +145,7 @@ uint32_t ctr_lr_x8_lay_out(struct variant_set *q, struct shared_table *t, uint32
             if (t->at[v] == CTR_LR_NONE)
                 continue;
             any = true;
-            t->at[v] = (int32_t)(bytes + (uint32_t)i * own->bytes / CTR_X8 / 2) - 8; /* where the hash would stand */
+            t->at[v] = (int32_t)(bytes + (uint32_t)i * own->bytes / CTR_X8 / 2) - 8; /* position of the hash */
         }
         t->x8_at[e] = (int32_t)bytes;
         bytes += any ? own->bytes : 0;
@@ -198,13 +199,13 @@ int ctr_lr_x8_scratch(struct group *w, int64_t longest, struct ctr_err *err)
     return 0;
 }
 
-/* Where the group has a row of its i-th eight. */
+/* Storage for a row of the group's i-th x8. */
 static struct ctr_lr_x8_row *place_of(const struct group *w, int number, int64_t row)
 {
     return (struct ctr_lr_x8_row *)(void *)w->x8_rows.data + PLACES * (number - w->x8_from) + row % PLACES;
 }
 
-/* x of k coordinates and the bias; where all are 1, only those that were not so before. */
+/* x of k coordinates and the bias; if all are 1, only those that were not are written. */
 static void gather_x(const struct ctr_rows *r, struct ctr_lr_x8_row *to, int64_t from, int64_t k)
 {
     if (r->x)
@@ -257,7 +258,7 @@ static void gather(const struct variant_set *q, const struct group *w, int numbe
     to->mask[to->k - 1] = e->bias_mask;
 }
 
-/* The dot products of lanes whose coordinates have other numbers than those of the row. */
+/* The dot products of lanes whose coordinates are numbered differently from the row's. */
 static void dot_each(const struct x8 *e, const struct ctr_x8_row *r, const uint64_t *const *mask, int32_t *at,
                      double *dot)
 {
@@ -271,10 +272,10 @@ static void dot_each(const struct x8 *e, const struct ctr_x8_row *r, const uint6
     }
 }
 
-/* What a row's update needs of the prediction. */
+/* The results of a prediction that the update needs. */
 struct prediction {
     struct ctr_x8_row r;
-    _Alignas(64) double g[CTR_X8]; /* of each lane: weight (p - y) */
+    _Alignas(64) double g[CTR_X8]; /* per lane: weight (p - y) */
 };
 
 static int predict(struct variant_set *q, struct group *w, int number, int64_t row, struct prediction *t)
@@ -316,8 +317,8 @@ static int predict(struct variant_set *q, struct group *w, int number, int64_t r
     return 0;
 }
 
-/* Some eights predict before the first of them learns: so the processor is not left waiting for an eight's dot product
- * and sigmoids. */
+/* Several x8s predict before the first of them learns, so that the processor need not wait for an x8's dot product and
+ * sigmoids. */
 int ctr_lr_x8_learn(struct variant_set *q, struct group *w, int64_t row)
 {
     for (int from = w->x8_from, end; from < w->x8_end; from = end) {
@@ -340,7 +341,7 @@ int ctr_lr_x8_learn(struct variant_set *q, struct group *w, int64_t row)
 
 enum { TILE = 128, AHEAD = 16 };
 
-/* Adds the digests of a tile of keys. */
+/* Add the digests of a tile of keys. */
 static void digest_tile(const struct variant_set *q, const struct x8 *e, const uint8_t *base, uint64_t stride,
                         const struct ctr_sparse_numbered *place, uint64_t n, uint64_t *sum, double *wrong)
 {

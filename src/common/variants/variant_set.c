@@ -14,16 +14,16 @@ enum { MAX_BYTES = 1 << 20 };
 
 #define BLANK " \t\r"
 
-/* Options that a line may set; the others are those of all rows, or of the run. */
+/* Options that a line may set; the others apply to all rows or to the run. */
 static const char *const own[] = { "alpha",     "beta",          "l1",    "l2",       "precision", "bias",
                                    "optimizer", "learning-rate", "power", "threshold" };
 
 struct parser {
     struct ctr_variants *vs;
     const struct ctr_params *base;
-    struct ctr_variant *v; /* of the line */
+    struct ctr_variant *v; /* of the current line */
     int line;
-    unsigned set; /* of `own`, by this line: bits */
+    unsigned set; /* bit set of `own` options that this line sets */
     struct ctr_err *err;
 };
 
@@ -115,7 +115,7 @@ static int take_option(struct parser *p, struct ctr_str s)
         s);
 }
 
-/* "name option=value …" as the learner understood it: the same for the same learning. */
+/* "name option=value …" in canonical form: equal for equal training. */
 static int append_text(struct parser *p)
 {
     struct ctr_buf *b = &p->vs->text;
@@ -230,7 +230,7 @@ int ctr_variants_read(struct ctr_variants *vs, const char *path, const struct ct
 
 void ctr_variants_free(struct ctr_variants *vs)
 {
-    for (int i = 0; vs->v && i <= vs->n; i++) { /* one may be half made */
+    for (int i = 0; vs->v && i <= vs->n; i++) { /* one may be partly initialised */
         free(vs->v[i].name);
         ctr_strs_free(&vs->v[i].in);
         ctr_strs_free(&vs->v[i].out);
