@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attend: target attention over ragged sequences. A thread for each element of an entry, and for sums over the entries
- * of a row a thread for each of the row's elements, in the order of the entries: sums depend on nothing but the input.
+ * attend: target attention over ragged sequences. One thread per element of an entry; for sums over the entries of a
+ * row, one thread per element of the row, in entry order: sums depend only on the input.
  */
 #include "cuda/kernel.h"
 

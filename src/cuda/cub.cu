@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cub: prefix sums and sorting of integers. On a GPU they are CUB's, of the CUDA toolkit; on the host the plainest
- * version, which counts as many launches. Sums of integers and stable sorts have one result, so that bits are the same
- * whatever the algorithm. (CUB's prefix sums of floats are not: those of keys.cu are its own.) Scratch: 0. */
+ * cub: prefix sums and sorting of integers. On a GPU they use CUB of the CUDA toolkit; on the host a simple version
+ * that counts as equally many launches. Sums of integers and stable sorts have a unique result, so the bits do not
+ * depend on the algorithm. (For prefix sums of floats that is not true: keys.cu has its own.) Uses scratch buffer 0. */
 #include "cuda/kernel.h"
 
 #ifndef CTR_CUDA_ON_HOST
@@ -36,7 +36,7 @@ int cuda_sort_by(struct cuda_dev *c, const struct cuda_sort *s, struct ctr_err *
 #include <algorithm>
 #include <vector>
 
-/* CUB starts one kernel that prepares and one that sums. */
+/* CUB launches one kernel that prepares and one that sums. */
 KERNEL prepare_kernel(int64_t) {}
 
 template <class T> static void scan_kernel(T *x, int64_t n)
@@ -71,7 +71,7 @@ static void sort_kernel(struct cuda_sort s)
     }
 }
 
-/* CUB starts one kernel that counts, one that sums the counts, and one for every 8 bits. */
+/* CUB launches one kernel that counts, one that sums the counts, and one per 8 bits. */
 int cuda_sort_by(struct cuda_dev *c, const struct cuda_sort *s, struct ctr_err *err)
 {
     for (int launch = 1; launch < 2 + (s->bits + 7) / 8; launch++)

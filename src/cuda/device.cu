@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * device: the CUDA back end's table, its device, memory and two queues. The plug-in exports ctr_plugin and needs
- * nothing of the program that opens it. */
+ * device: the CUDA back end's table, its device, memory and two queues. The plug-in exports ctr_plugin and uses nothing
+ * of the program that opens it. */
 #include "cuda/kernel.h"
 
 #include <limits.h>
@@ -52,11 +52,11 @@ static int mem_new(struct ctr_dev *dev, void **p, size_t bytes, struct ctr_err *
     int rc = cuda_started(c, "starting a kernel", err);
     rc = rc ? rc : cuda_check(c, cudaMalloc(p, bytes + CTR_PAD), "allocating", err);
     if (rc) {
-        (void)cudaGetLastError(); /* it is not the next call's */
+        (void)cudaGetLastError(); /* clear it for the next call */
         return rc;
     }
     rc = cuda_check(c, cudaMemsetAsync(*p, 0, bytes + CTR_PAD, c->compute), "clearing", err);
-    if (rc == 0) /* before what the copying queue brings */
+    if (rc == 0) /* before copies of the copy queue */
         rc = cuda_check(c, cudaStreamSynchronize(c->compute), "clearing", err);
     if (rc) {
         cudaFree(*p);
@@ -65,7 +65,7 @@ static int mem_new(struct ctr_dev *dev, void **p, size_t bytes, struct ctr_err *
     return rc;
 }
 
-/* What is queued may still use it. An error is the next call's. */
+/* Queued operations may still use it. The next call reports an error. */
 static void wait_all(struct cuda_dev *c)
 {
     CUDA_FAILED(c, cudaStreamSynchronize(c->copy));
@@ -144,7 +144,7 @@ static int device_order(struct ctr_dev *dev, enum ctr_queue first, enum ctr_queu
     return rc ? rc : cuda_check(c, cudaStreamWaitEvent(streams[then], c->event, 0), "ordering", err);
 }
 
-/* Room for what is written, behind what is queued already; where that fills it, wait until it is through. */
+/* Reserve room for the data to write, after what is queued; if full, wait until the queue is done. */
 enum { PINNED = 4 << 20 };
 
 static int pinned_room(struct cuda_dev *c, size_t bytes, struct ctr_err *err)
@@ -222,8 +222,8 @@ static int describe(struct ctr_dev *dev, int ordinal, bool tf32, struct ctr_err 
     return rc;
 }
 
-/* cuBLAS has a workspace of one size, whatever --device-memory: with another it may take other algorithms, of other
- * bits. */
+/* cuBLAS gets a workspace of fixed size, independent of --device-memory: with another size it may choose other
+ * algorithms, with other bits. */
 enum { WORKSPACE = 32 << 20 };
 
 static int open_blas(struct cuda_dev *c, bool tf32, struct ctr_err *err)

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * image: convolution and pooling of images. A convolution makes the matrix of windows of some rows of y at a time (a
- * row a pixel of y, a column a number of its window) and multiplies it with w by gemm, which adds bias and activation.
+ * image: convolution and pooling of images. A convolution builds the matrix of windows for some rows of y at a time
+ * (one row per pixel of y, one column per element of its window) and multiplies it by w with gemm, which adds bias and
+ * activation.
  */
 #include "cuda/kernel.h"
 
 static const int64_t WINDOW_BYTES = 256 << 20; /* of the matrix of windows */
 
-/* What a kernel needs of the shapes. */
+/* The shapes that a kernel needs. */
 struct window {
     int64_t height, width, lines, columns, size, stride, pad, channels;
 };
 
-/* Element e of the matrix of windows whose first row is that of pixel `first` of y. */
+/* Element e of the matrix of windows whose first row is pixel `first` of y. */
 KERNEL window_kernel(struct window s, struct view x, float *to, int64_t first, int64_t n)
 {
     EACH(e, n)

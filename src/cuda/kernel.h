@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kernel: how the plug-in writes and starts a kernel. The same text runs on the host (CTR_CUDA_ON_HOST, see onhost.h),
- * where the tests try the whole plug-in without a GPU. Most kernels are loops over the elements that their threads
- * share out (EACH): what one element needs of another comes from an earlier kernel.
+ * kernel: how the plug-in defines and launches kernels. The same text runs on the host (CTR_CUDA_ON_HOST, see
+ * onhost.h), where tests run the whole plug-in without a GPU. Most kernels are loops whose elements are divided among
+ * threads (EACH): an element may only use results of earlier kernels.
  *
  *     KERNEL double_it(float *x, int64_t n)
  *     {
@@ -11,7 +11,7 @@
  *     }
  *     LAUNCH(c, double_it, n, x, n);      c: struct cuda_dev *; errors stay in c->failed until cuda_started
  *
- * The threads of a block can share memory and wait for one another; all of them must reach a barrier:
+ * The threads of a block can share memory and synchronise; all of them must reach a barrier:
  *
  *     KERNEL sum_of_block(const float *x, float *sum)
  *     {
@@ -55,16 +55,16 @@ struct cuda_dev {
     cudaStream_t compute, copy;
     cudaEvent_t event;
     cublasHandle_t blas;
-    void *workspace; /* cuBLAS' own */
+    void *workspace; /* used by cuBLAS */
     int ordinal;
-    cudaError_t failed; /* the first kernel that did not start */
-    char *pinned;       /* what is written goes through it, so that the host need not wait; NULL until then */
+    cudaError_t failed; /* the first launch that failed */
+    char *pinned;       /* staging buffer for writes, so that the host need not wait; NULL until first used */
     size_t pinned_used;
     void *scratch[SCRATCHES];
     size_t scratch_bytes[SCRATCHES];
 };
 
-/* Every call begins with this: the thread that calls works on this device from here on. */
+/* Every call begins with this: it makes this device the calling thread's current one. */
 static inline struct cuda_dev *cuda_of(struct ctr_dev *dev)
 {
     struct cuda_dev *c = (struct cuda_dev *)dev->state;
@@ -74,9 +74,9 @@ static inline struct cuda_dev *cuda_of(struct ctr_dev *dev)
 
 int cuda_fail(struct ctr_err *err, int code, const char *fmt, ...) CTR_PRINTF(3, 4);
 int cuda_check(struct cuda_dev *c, cudaError_t e, const char *what, struct ctr_err *err);
-/* The first error of starting kernels, once. */
+/* Returns the first launch error, once. */
 int cuda_started(struct cuda_dev *c, const char *what, struct ctr_err *err);
-/* Scratch number i, at least n elements; contents lost. NULL after *rc is set. */
+/* Scratch buffer i, at least n elements; contents are lost. NULL if *rc is set. */
 void *cuda_scratch_bytes(struct cuda_dev *c, int i, int64_t bytes, int *rc, struct ctr_err *err);
 template <class T> static inline T *cuda_scratch(struct cuda_dev *c, int i, int64_t n, int *rc, struct ctr_err *err)
 {
@@ -89,7 +89,7 @@ template <class T> static inline T *cuda_scratch(struct cuda_dev *c, int i, int6
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < (n); i += (int64_t)gridDim.x * blockDim.x)
 #define LAUNCH_BLOCKS(c, kernel, blocks, threads, bytes, ...)                                                          \
     do {                                                                                                               \
-        if ((c)->failed == cudaSuccess) { /* else what it reads may not have been made */                              \
+        if ((c)->failed == cudaSuccess) { /* otherwise its inputs may be missing */                                    \
             kernel<<<(unsigned)(blocks), (unsigned)(threads), bytes, (c)->compute>>>(__VA_ARGS__);                     \
             CUDA_FAILED(c, cudaGetLastError());                                                                        \
         }                                                                                                              \
@@ -105,7 +105,7 @@ template <class T> static inline T *cuda_scratch(struct cuda_dev *c, int i, int6
     type *name = (type *)(void *)ctr_shared_
 #endif
 
-/* A matrix as kernels see it. */
+/* A matrix as passed to kernels. */
 struct view {
     float *p;
     int64_t stride;
@@ -120,11 +120,11 @@ static __host__ __device__ __forceinline__ float *at(struct view v, int64_t i, i
     return v.p + i * v.stride + j;
 }
 
-/* Exclusive prefix sums of n numbers, in place: cub.cu. With a last one that is 0 it becomes the sum of all others. */
+/* Exclusive prefix sums of n numbers, in place: cub.cu. If the last number is 0 it becomes the sum of all others. */
 int cuda_scan_i32(struct cuda_dev *c, int32_t *x, int64_t n, struct ctr_err *err);
 int cuda_scan_u64(struct cuda_dev *c, uint64_t *x, int64_t n, struct ctr_err *err);
 
-/* Stable, ascending by the low `bits` bits of the keys; what is sorted stays as it is. values NULL: there are none. */
+/* Stable, ascending by the low `bits` bits of the keys; the input is unchanged. values NULL: none. */
 struct cuda_sort {
     const uint64_t *keys;
     const uint32_t *values;
@@ -134,7 +134,7 @@ struct cuda_sort {
     int bits;
 };
 int cuda_sort_by(struct cuda_dev *c, const struct cuda_sort *s, struct ctr_err *err);
-/* Bits that numbers below n have. */
+/* Number of bits of numbers below n. */
 static inline int cuda_bits(uint64_t n)
 {
     int bits = 1;

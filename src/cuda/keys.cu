@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * keys: sorting, unique keys, slots of a working set, reductions, loss, AUC. Atomics stand only where their order
- * cannot show in a result. Scratch: 0 that of cub.cu, 1-3 prefix sums and reductions, 4-15 the operations. */
+ * keys: sorting, unique keys, slots of a cache, reductions, loss, AUC. Atomics are used only where their order cannot
+ * affect a result. Scratch buffers: 0 that of cub.cu, 1-3 prefix sums and reductions, 4-15 the operations. */
 #include "cuda/kernel.h"
 
 /* ---- reductions: BLOCKS blocks of WAYS threads each take every so manyth element, then one block joins what these
@@ -33,7 +33,7 @@ static __device__ __forceinline__ double term_of(enum ctr_reduction kind, float 
     }
 }
 
-/* out[block] = what its threads have, joined. */
+/* out[block] = combined value of its threads. */
 static __device__ __forceinline__ void join_block(enum ctr_reduction kind, double mine, double *s, double *out)
 {
     const unsigned t = threadIdx.x;
@@ -67,7 +67,7 @@ KERNEL reduce_more_kernel(enum ctr_reduction kind, const double *x, int64_t n, d
     join_block(kind, v, s, out);
 }
 
-/* Blocks for n elements: one where it suffices. */
+/* Blocks for n elements: one if that is enough. */
 static unsigned blocks_for(int64_t n)
 {
     return (unsigned)CTR_MAX(CTR_MIN((n + WAYS - 1) / WAYS, (int64_t)BLOCKS), 1);
@@ -127,7 +127,7 @@ int cuda_sort(struct ctr_dev *dev, const struct ctr_dev_sort *a, struct ctr_err 
     return rc || n < 2 ? rc : cuda_sort_by(c, &s, err);
 }
 
-/* Copies a few bytes back and waits. */
+/* Copy a few bytes to the host and wait. */
 static int fetch(struct cuda_dev *c, const void *from, void *to, size_t bytes, struct ctr_err *err)
 {
     int rc = cuda_check(c, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, c->compute), "counting", err);
@@ -249,11 +249,11 @@ struct slots {
     uint64_t sets;
     uint32_t now;
     int64_t n;
-    /* beside each wanted key: its set, or, if it is there, `sets`; what it evicts, and from where, or -1 */
+    /* per wanted key: its set or, if present, `sets`; what it evicts, and from where, or -1 */
     uint64_t *set, *out_key;
     uint32_t *order;
     int32_t *out_slot;
-    uint64_t *rank; /* misses and, 32 bits higher, evictions before it; [n]: all */
+    uint64_t *rank; /* number of misses and, 32 bits higher, evictions before it; [n]: all */
     uint64_t *failures;
 };
 
@@ -275,7 +275,7 @@ KERNEL hits_kernel(struct slots s)
     }
 }
 
-/* Of its own, since others read the stamps of a set while they look for their key. */
+/* A separate kernel, because others read a set's stamps while they search. */
 KERNEL stamp_kernel(struct slots s)
 {
     EACH(i, s.n)
@@ -283,7 +283,7 @@ KERNEL stamp_kernel(struct slots s)
         s.stamp[s.slot[i]] = s.now;
 }
 
-/* Key i, which is not there, takes a slot. */
+/* Key i, which is absent, takes a slot. */
 static __device__ __forceinline__ void take_slot(const struct slots &s, int64_t set, int64_t i)
 {
     int64_t oldest = -1;
@@ -301,7 +301,7 @@ static __device__ __forceinline__ void take_slot(const struct slots &s, int64_t 
     s.stamp[oldest] = s.now;
 }
 
-/* set, order: by set, within it as the keys came. */
+/* set, order: sorted by set, within a set in key order. */
 KERNEL take_kernel(struct slots s, const uint64_t *set, const uint32_t *order)
 {
     EACH(j, s.n)
@@ -425,7 +425,7 @@ KERNEL score_kernel(const float *score, int64_t n, uint64_t *keys, uint32_t *row
     }
 }
 
-/* Weight of the class 0 or 1 of sorted row i. */
+/* Weight in class 0 or 1 of sorted row i. */
 static __device__ __forceinline__ double class_weight(const float *label, const float *weight, uint32_t row,
                                                       bool positive)
 {
@@ -440,8 +440,8 @@ KERNEL class_kernel(const uint32_t *rows, const float *label, const float *weigh
     out[i] = class_weight(label, weight, rows[i], positive);
 }
 
-/* Exclusive prefix sums of doubles, in an order of their own: of runs of 256, of the runs' sums (again in runs), back
- * into the runs. */
+/* Exclusive prefix sums of doubles, in their own fixed order: within runs of 256, over the runs' sums (again in runs),
+ * and back into the runs. */
 enum { RUN = 256 };
 
 KERNEL run_sums_kernel(const double *x, int64_t n, double *sum, int64_t runs)
@@ -455,7 +455,7 @@ KERNEL run_sums_kernel(const double *x, int64_t n, double *sum, int64_t runs)
     }
 }
 
-/* x becomes its prefix sums, starting from those of its run; the last run ends with the sum of all in *total. */
+/* Replace x by its prefix sums, starting with those of its run; the last run stores the total in *total. */
 KERNEL run_prefix_kernel(double *x, int64_t n, const double *before, int64_t runs, double *total)
 {
     EACH(r, runs)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * matrix: matrix product, activations, elementwise operations, batch normalization. Sums over rows: a thread for each
- * column of a tile of CTR_RUN_ROWS rows adds in double, then a thread for each column joins the tiles in order. */
+ * matrix: matrix product, activations, elementwise operations, batch normalization. Sums over rows: one thread per
+ * column of a tile of CTR_RUN_ROWS rows sums in double, then one thread per column adds the tiles in order. */
 #include "cuda/kernel.h"
 
 enum { TILE = CTR_RUN_ROWS, SUMS = 4 };
 
 /* ---- activations ---- */
 
-/* What an activation needs; NULL: none. */
+/* Parameters of an activation; NULL: none. */
 struct act_args {
     enum ctr_act_kind kind;
     float eps;
@@ -34,7 +34,7 @@ static __device__ __forceinline__ float activate(const struct act_args &k, float
     }
 }
 
-/* y = act(z + bias); pre, if there: z + bias. */
+/* y = act(z + bias); pre, if present: z + bias. */
 KERNEL act_kernel(struct act_args k, struct view z, struct view pre, struct view y, int64_t rows, int64_t cols)
 {
     EACH(e, rows * cols)
@@ -102,7 +102,7 @@ int cuda_gemm(struct ctr_dev *dev, const struct ctr_dev_gemm *a, struct ctr_err 
 
 /* ---- sums over rows ---- */
 
-/* sum[s][tile][col] += to sum[s][0][col], tiles in order, and from there, rounded, to `to`. */
+/* Add sum[s][tile][col] to sum[s][0][col], tiles in order, and store the rounded result to `to`. */
 KERNEL join_kernel(double *sum, int64_t tiles, int64_t cols, int sums, float *to0, float *to1)
 {
     EACH(e, cols * sums)
@@ -120,7 +120,7 @@ KERNEL join_kernel(double *sum, int64_t tiles, int64_t cols, int sums, float *to
 }
 
 struct sums {
-    double *p; /* [SUMS][tiles][cols]; the kernels set what is joined of it */
+    double *p; /* [SUMS][tiles][cols]; kernels set all that is summed */
     int64_t tiles, cols;
 };
 
@@ -320,7 +320,7 @@ int cuda_dropout(struct ctr_dev *dev, const struct ctr_dev_dropout *a, struct ct
 
 /* ---- batch normalization ---- */
 
-/* Sum 0: x; with means (sum 0, joined): sum 1: (x - mean)^2. */
+/* Sum 0: x; if means (the combined sum 0) are given, sum 1: (x - mean)^2. */
 KERNEL stats_kernel(struct view x, struct sums s, int64_t rows, bool squares)
 {
     EACH(e, s.cols * s.tiles)

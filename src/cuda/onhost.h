@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * onhost: as much of CUDA as the plug-in uses, on the host, so that tests run its text where no GPU is. A kernel that
- * has no barrier is a loop over its elements, backwards: reliance on an order that a GPU does not promise is an error
- * that shows. Under ThreadSanitizer, and always where a kernel has barriers, it runs in blocks of threads (see
- * onhost_blocks.h). Misaligned loads are not found: that is for compute-sanitizer.
+ * onhost: the part of CUDA that the plug-in uses, on the host, so that tests can run it without a GPU. A kernel without
+ * barriers runs as a loop over its elements, backwards, so that code which relies on an order that GPUs do not
+ * guarantee fails. Under ThreadSanitizer, and for kernels with barriers always, it runs in blocks of threads (see
+ * onhost_blocks.h). Misaligned loads are not detected: compute-sanitizer does that.
  *
- * Streams are queues, and $CTR_CUDA_ON_HOST_ORDER has them run as long after the call as CUDA allows, so that an order
- * that is missing changes results: "copies": a copying queue waits until it is waited for; "kernels": one that computes
- * does, while copies run at once; with "careless" behind it, waiting for events is forgotten, and barriers are, which
- * tests must notice. Without it everything runs at once.
+ * Streams are queues. $CTR_CUDA_ON_HOST_ORDER delays their operations as long as CUDA allows, so that missing
+ * synchronisation changes results: "copies": the copy queue runs only when waited for; "kernels": the compute queue
+ * does, while copies run at once; with "careless" appended, waits for events and barriers are ignored, which tests must
+ * detect. Without it every operation runs at once.
  *
- * $CTR_CUDA_ON_HOST_FAIL=CALL:N has the N-th call of a kind fail (the names of onhost_call_names).
- * $CTR_CUDA_ON_HOST_SAYS: when the process ends, stderr tells how often each was called, how many bytes were copied
- * while kernels were queued, and how many allocations, streams, events and handles are left.
- * $CTR_CUDA_ON_HOST_DEVICES: how many devices there are. A call for another one than that of the calling thread's last
- * cudaSetDevice fails. */
+ * $CTR_CUDA_ON_HOST_FAIL=CALL:N makes the N-th call of a kind fail (names: onhost_call_names). $CTR_CUDA_ON_HOST_SAYS:
+ * when the process ends, stderr reports the number of calls of each kind, the bytes copied while kernels were queued,
+ * and the allocations, streams, events and handles not released. $CTR_CUDA_ON_HOST_DEVICES: how many devices there are.
+ * A call for another one than that of the calling thread's last cudaSetDevice fails. */
 #ifndef CTR_CUDA_ONHOST_H
 #define CTR_CUDA_ONHOST_H
 
@@ -34,7 +33,7 @@
 
 #include "cuda/onhost_blocks.h"
 
-/* The elements of a thread: every one of a number of threads has one. Backwards. */
+/* The elements of a thread: the number of threads is large enough for one each. Backwards. */
 static inline int64_t onhost_threads(const struct onhost_place &me)
 {
     return (int64_t)me.blocks.x * me.threads.x;
@@ -49,7 +48,7 @@ static inline int64_t onhost_last(const struct onhost_place &me, int64_t n)
 #define EACH(i, n)                                                                                                     \
     const struct onhost_place here_ = onhost_here();                                                                   \
     for (int64_t i = onhost_last(here_, n); i >= 0; i -= onhost_threads(here_))
-/* A kernel without barriers: in blocks only where that shows races. */
+/* Runs a kernel without barriers in blocks only to detect races. */
 enum { ONHOST_BLOCKS = 2, ONHOST_THREADS = 4 };
 #define LAUNCH(c, kernel, n, ...)                                                                                      \
     do {                                                                                                               \
@@ -87,7 +86,7 @@ inline const char *const onhost_call_names[ONHOST_CALLS] = { "malloc", "copy", "
                                                              "blas",   "wait", "create" };
 inline std::atomic<int64_t> onhost_calls[ONHOST_CALLS], onhost_left, onhost_kernels, onhost_overlapped;
 
-/* At the end of the process. onhost_kernels: queued; onhost_overlapped: bytes copied meanwhile. */
+/* Printed when the process ends. onhost_kernels: queued; onhost_overlapped: bytes copied meanwhile. */
 struct onhost_report {
     ~onhost_report()
     {
@@ -101,7 +100,7 @@ struct onhost_report {
 };
 inline struct onhost_report onhost_report;
 
-/* Counts a call. Is it the one that is to fail? */
+/* Count a call. Is it the one that must fail? */
 static inline bool onhost_fails(enum onhost_call call)
 {
     const int64_t n = ++onhost_calls[call];
@@ -127,7 +126,7 @@ struct onhost_stream {
 typedef struct onhost_stream *cudaStream_t;
 struct onhost_event {
     cudaStream_t stream;
-    int64_t at; /* when so many are done */
+    int64_t at; /* number of operations after which it is reached */
 };
 typedef struct onhost_event *cudaEvent_t;
 struct onhost_blas {
@@ -161,7 +160,7 @@ static inline void onhost_queue(cudaStream_t s, std::function<void()> what)
     if (!onhost_order(s->computes ? "kernels" : "copies"))
         onhost_run(s, s->queued);
 }
-/* In `blocks` blocks of `threads` threads, or, with blocks 0, as one thread that has all elements. */
+/* In `blocks` blocks of `threads` threads or, if blocks is 0, as one thread with all elements. */
 template <class F, class... A>
 static inline cudaError_t onhost_launch(cudaStream_t s, unsigned blocks, unsigned threads, size_t bytes, F kernel,
                                         A... a)
@@ -336,7 +335,7 @@ static inline int cublasSetMathMode(cublasHandle_t h, int mode)
     h->math = mode;
     return CUBLAS_STATUS_SUCCESS;
 }
-/* TF32 keeps 10 bits behind the point. */
+/* TF32 keeps 10 bits of the mantissa. */
 static inline float onhost_tf32(float x, bool yes)
 {
     uint32_t u;

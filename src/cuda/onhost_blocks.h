@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * onhost_blocks: blocks of a kernel on the host. Each thread of a block is a fibre with a stack of its own; a fibre
- * runs until it ends, comes to a barrier, or, at an atomic, gives way. So the threads of a block are interleaved in one
- * fixed order on one processor, and barriers cost a switch.
+ * onhost_blocks: blocks of a kernel on the host. Each thread of a block is a fibre with its own stack; it runs until it
+ * ends, reaches a barrier, or yields at an atomic. So the threads of a block are interleaved in a fixed order on one
+ * processor, and a barrier costs a context switch.
  *
- * Each fibre is announced to ThreadSanitizer as a thread, and that a switch orders nothing: two accesses that only the
- * order of the fibres keeps apart are reported as the race that they are on a GPU, within a block and between blocks.
- * A launch begins after everything before it in its queue, and ends before everything behind it.
+ * Each fibre is registered with ThreadSanitizer as a thread, and switches as not synchronising: two accesses separated
+ * only by the order of fibres are reported as a race, as they would be on a GPU, within a block and between blocks. A
+ * launch starts after everything before it in its queue, and ends before everything after it.
  *
  * A barrier that some threads of a block do not reach ends the process with a message. */
 #ifndef CTR_CUDA_ONHOST_BLOCKS_H
@@ -35,7 +35,7 @@ static inline void __tsan_release(void *) {}
 #include <sanitizer/common_interface_defs.h>
 #endif
 
-/* What runs the fibres is no part of a kernel: ThreadSanitizer does not look at it. */
+/* The code that runs fibres is not part of a kernel: ThreadSanitizer ignores it. */
 #define ONHOST_UNSEEN __attribute__((no_sanitize("thread"), noinline))
 
 struct onhost_index {
@@ -68,13 +68,13 @@ struct onhost_fibre {
     ~onhost_fibre();
 };
 
-/* The fibres of a thread of the host. */
+/* The fibres of a host thread. */
 struct onhost_fibres {
     std::vector<onhost_fibre *> all;
     ucontext_t home;
-    onhost_fibre *now; /* NULL: none runs */
+    onhost_fibre *now; /* NULL: none is running */
     const std::function<void()> *body;
-    char *phase, begins, ends, barrier[2]; /* what ThreadSanitizer orders fibres by; phase: of the barrier ahead */
+    char *phase, begins, ends, barrier[2]; /* what ThreadSanitizer orders fibres by; phase: of the next barrier */
     unsigned atomics;
 #if defined __SANITIZE_THREAD__
     void *home_tsan;
@@ -91,7 +91,7 @@ struct onhost_fibres {
 };
 inline thread_local struct onhost_fibres onhost_fibres;
 
-/* Back to the one that runs the launch. */
+/* Switch back to the launcher. */
 ONHOST_UNSEEN static void onhost_leave(enum onhost_state state)
 {
     struct onhost_fibres *f = &onhost_fibres;
@@ -147,7 +147,7 @@ inline onhost_fibre::~onhost_fibre()
     munmap(stack, STACK);
 }
 
-/* The fibre goes on as thread t of block b. */
+/* Continue the fibre as thread t of block b. */
 ONHOST_UNSEEN static void onhost_switch_to(onhost_fibre *to, unsigned b, unsigned t, void *shared)
 {
     struct onhost_fibres *f = &onhost_fibres;
@@ -170,7 +170,8 @@ ONHOST_UNSEEN static void onhost_switch_to(onhost_fibre *to, unsigned b, unsigne
     f->now = NULL;
 }
 
-/* All threads of a block, the last one first, to their next barrier or their end. Are they at a barrier? */
+/* Run all threads of a block, the last one first, to their next barrier or their end. Returns whether they are at a
+ * barrier. */
 ONHOST_UNSEEN static bool onhost_round(onhost_fibre **fibre, unsigned b, unsigned threads, void *shared)
 {
     unsigned at_barrier = 0;
@@ -192,7 +193,7 @@ ONHOST_UNSEEN static bool onhost_round(onhost_fibre **fibre, unsigned b, unsigne
     return at_barrier > 0;
 }
 
-/* The k-th block that runs: the last one first, or as $CTR_CUDA_ON_HOST_BLOCKS says: forward, or mixed. */
+/* The k-th block to run: the last one first, or by $CTR_CUDA_ON_HOST_BLOCKS: forward, or mixed. */
 static inline unsigned onhost_block(unsigned k, unsigned blocks)
 {
     const char *order = getenv("CTR_CUDA_ON_HOST_BLOCKS");
@@ -203,7 +204,8 @@ static inline unsigned onhost_block(unsigned k, unsigned blocks)
     return blocks - 1 - k;
 }
 
-/* Neighbours are other fibres, so that blocks race, too. Their shared memory is there before any of them begins. */
+/* Neighbouring blocks use different fibres, so that races between blocks are detected, too. Their shared memory exists
+ * before any of them starts. */
 ONHOST_UNSEEN static void onhost_run_blocks(unsigned blocks, unsigned threads, size_t bytes,
                                             const std::function<void()> &body)
 {
@@ -236,13 +238,13 @@ ONHOST_UNSEEN static void onhost_run_blocks(unsigned blocks, unsigned threads, s
     onhost_place = { { 0 }, { 0 }, { 1 }, { 1 }, NULL };
 }
 
-/* All that the block's threads did before it happened before all that they do behind it. What orders one barrier is not
- * what orders the next, which threads may be at already. */
+/* Everything that the block's threads did before the barrier happens before everything after it. Consecutive barriers
+ * use different objects, because threads may already be at the next one. */
 ONHOST_UNSEEN static char *onhost_phase(void)
 {
     return onhost_fibres.phase;
 }
-/* "careless": barriers order nothing, which ThreadSanitizer must notice. */
+/* "careless": barriers do not synchronise, which ThreadSanitizer must detect. */
 ONHOST_UNSEEN static bool onhost_careless(void)
 {
     const char *order = getenv("CTR_CUDA_ON_HOST_ORDER");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sparse: pooling of embeddings and its gradient, moving rows, optimizers. A thread for each element of the output, or
- * for a piece of a long one, goes over its entries in order: sums depend on nothing but the input. */
+ * sparse: pooling of embeddings and its gradient, moving rows, optimizers. One thread per element of the output, or per
+ * piece of a long list, processes its entries in order: sums depend only on the input. */
 #include "cuda/kernel.h"
 
 struct lists {
@@ -10,7 +10,7 @@ struct lists {
     const int32_t *start, *index, *segment;
     const float *x;
     struct view rows, out; /* out: dout for the gradient */
-    struct view pooled;    /* FM, for the gradient: what pool gave */
+    struct view pooled;    /* FM, for the gradient: the result of pool */
 };
 
 static struct lists lists_of(enum ctr_pooling how, const struct ctr_lists *l, struct ctr_mat rows, struct ctr_mat out,
@@ -35,7 +35,7 @@ static __device__ __forceinline__ float *out_at(const struct lists &l, int64_t l
     return at(l.out, list / l.per_row, list % l.per_row * l.width + d);
 }
 
-/* x · row of an entry, at d. */
+/* x · row of an entry, at column d. */
 static __device__ __forceinline__ float value_of(const struct lists &l, int64_t e, int64_t d)
 {
     return (l.x ? l.x[e] : 1.0f) * *at(l.rows, l.index[e], d);
@@ -86,7 +86,7 @@ int cuda_pool(struct ctr_dev *dev, const struct ctr_dev_pool *a, struct ctr_err 
     return cuda_started(c, "pool", err);
 }
 
-/* Does entry e win at d in its list? */
+/* Does entry e have the maximum of its list in column d? */
 static __device__ __forceinline__ bool is_largest(const struct lists &l, int64_t e, int64_t first, int64_t end,
                                                   int64_t d)
 {
@@ -113,8 +113,8 @@ static __device__ __forceinline__ float entry_gradient(const struct lists &l, in
     return l.how != CTR_POOL_MAX || is_largest(l, e, first, end, d) ? x * dout : 0.0f;
 }
 
-/* A key that comes in most rows has as many entries as a minibatch: such long groups are summed in pieces, by threads
- * of their own, and the sums of the pieces in order. */
+/* A key that occurs in most rows has as many entries as the minibatch: such long groups are summed in pieces, by
+ * separate threads, and the pieces' sums in order. */
 enum { PIECE = 128 };
 
 static __host__ __device__ __forceinline__ int64_t pieces_of(int64_t entries)
@@ -142,7 +142,8 @@ static __device__ __forceinline__ void add_entries(const struct lists &l, const 
     }
 }
 
-/* first[u]: pieces of the groups before u; the last: all. The group of a piece is the last that begins at it or before.
+/* first[u]: number of pieces of the groups before u; the last: of all. The group of a piece is the last one that starts
+ * at or before it.
  */
 KERNEL sum_pieces_kernel(struct lists l, const int32_t *group, const int32_t *item, int64_t unique,
                          const int32_t *first, struct sums *out, int64_t most)

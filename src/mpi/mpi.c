@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ctr-mpi.so: ranks that are processes of MPI.
+ * ctr-mpi.so: ranks that are MPI processes.
  *
- * A thread tells the next rank each second that this process lives, and hears from the rank before; so a rank that has
- * stopped, or whose network is cut, is missed by one other at least, which ends the run. MPI is called by one thread at
- * a time (MPI_THREAD_SERIALIZED, one mutex): everything that waits tests, and lets the mutex go between. */
+ * Each second a thread sends a sign of life to the next rank and receives one from the previous rank; so if a rank has
+ * stopped, or its network fails, at least one other rank notices and ends the run. Only one thread at a time calls MPI
+ * (MPI_THREAD_SERIALIZED, one mutex): all waiting polls, and releases the mutex in between. */
 #include "common/base/base.h"
 #include "common/comm/mpi_plugin.h"
 
@@ -17,15 +17,15 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { TAG_COUNT = 1, TAG_DATA, TAG_ALIVE, MOST = 1 << 30 /* bytes of a message */ };
+enum { TAG_COUNT = 1, TAG_DATA, TAG_ALIVE, MOST = 1 << 30 /* bytes per message */ };
 enum { BEAT_MS = 1000, LOOK_MS = 100, SPINS = 200, NAP_US = 50, LONG_NAP_US = 200, ABORT_S = 5 };
 
 static struct {
     pthread_mutex_t lock;
-    pthread_cond_t wake; /* ends was set */
+    pthread_cond_t wake; /* `ends` was set */
     MPI_Comm work, beats;
     int rank, size;
-    double limit_s, heard; /* seconds: of the rank before */
+    double limit_s, heard; /* seconds: since the previous rank was heard */
     bool open, ends, lost;
     pthread_t thread;
     bool has_thread;
@@ -107,7 +107,7 @@ static MPI_Request *request(char *why)
     return &m.request[m.requests++];
 }
 
-/* For all requests. */
+/* Wait for all requests. */
 static int wait_all(char *why)
 {
     int done = 0;
@@ -146,7 +146,7 @@ static int counts(const int64_t *out, int64_t *in, char *why)
     return code ? fail_mpi(code, "MPI_Ialltoall", why) : wait_all(why);
 }
 
-/* To or from rank i, in messages that an int can count. */
+/* Start to send to or receive from rank i, in messages whose size fits an int. */
 static int start(int i, const void *out, void *in, int64_t n, char *why)
 {
     int code = 0;
@@ -172,14 +172,14 @@ static int data(const void *const *out, const int64_t *out_n, void *const *in, c
         const int from = (m.rank + m.size - k) % m.size;
         rc = start(from, NULL, in[from], in_n[from], why);
     }
-    for (int k = 1; k < m.size && !rc; k++) { /* another one first on each rank */
+    for (int k = 1; k < m.size && !rc; k++) { /* each rank starts with another one */
         const int to = (m.rank + k) % m.size;
         rc = start(to, out[to], NULL, out_n[to], why);
     }
     return rc ? rc : wait_all(why);
 }
 
-/* At exit. Where the network is cut, MPI_Abort may wait for ever. */
+/* At exit. If the network has failed, MPI_Abort may wait forever. */
 static void end_all(int status, void *none)
 {
     (void)none;

@@ -45,7 +45,7 @@ static enum ctr_cal_kind kind(void)
 
 /* ---- fitting ---- */
 
-/* Takes `out`. */
+/* Takes ownership of `out`. */
 static int write_map(struct ctr_cli *cli, const struct ctr_cal_map *m, struct ctr_out *out, struct ctr_err *err)
 {
     struct ctr_schema s = { 0 };
@@ -71,7 +71,7 @@ static const char *number(char text[32], double v)
     return text;
 }
 
-/* How fine an isotonic map is, and whether it is sure of something. */
+/* Report the resolution of an isotonic map, and whether it gives 0 or 1. */
 static void report_pools(const struct ctr_cli *cli, const struct ctr_cal_pools *p)
 {
     if (!p->left)
@@ -88,8 +88,8 @@ static void report_pools(const struct ctr_cli *cli, const struct ctr_cal_pools *
                  p->low > 0 ? "" : "0", p->low <= 0 && p->high >= 1 ? " and " : "", p->high < 1 ? "" : "1");
 }
 
-/* Mean score over mean label, before and after, for low, middle and high scores of `rows`,
- * those of the fit or others. */
+/* Report mean score over mean label, before and after, for low, middle and high scores of `rows` (those of the fit, or
+ * others). */
 static int report(const struct ctr_cli *cli, const struct ctr_cal_fit *f, const struct ctr_cal_fit *rows,
                   const struct ctr_cal_map *m, struct ctr_err *err)
 {
@@ -120,7 +120,7 @@ static int report(const struct ctr_cli *cli, const struct ctr_cal_fit *f, const 
     return 0;
 }
 
-/* Into a fit, or into maps as time goes on. */
+/* Feed a fit, or rolling maps. */
 static int feed(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_cal_fit *f, struct ctr_cal_rolling *rolling,
                 struct ctr_err *err)
 {
@@ -137,7 +137,7 @@ static int feed(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_cal_fit *f
     return rc;
 }
 
-/* Label, score, weight, --by and, for --rolling, the time, and the reader projected to them. */
+/* Find label, score, weight, --by and, for --rolling, the time, and project the reader to them. */
 static int find(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_cal_fit_opts *fo, struct ctr_err *err)
 {
     const struct ctr_schema *s = ctr_reader_schema(r);
@@ -150,7 +150,7 @@ static int find(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_cal_fit_op
     fo->columns.score = ctr_cli_role(cli, s, CTR_ROLE_SCORE, true, err);
     if (fo->columns.score < 0)
         return fo->columns.score;
-    fo->columns.weight = ctr_cli_role(cli, s, CTR_ROLE_WEIGHT, false, err); /* -1: there is none */
+    fo->columns.weight = ctr_cli_role(cli, s, CTR_ROLE_WEIGHT, false, err); /* -1: none */
     if (fo->columns.weight < -1)
         return fo->columns.weight;
     fo->by = o.by ? ctr_schema_need(s, o.by, err) : -1;
@@ -172,7 +172,7 @@ static int find(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_cal_fit_op
     return ctr_reader_project(r, keep, n, err);
 }
 
-/* The rows of --held-out. */
+/* Read the rows of --held-out. */
 static int hold_out(struct ctr_cli *cli, struct ctr_cal_fit_opts *fo, struct ctr_cal_fit **held, struct ctr_err *err)
 {
     char *paths[] = { (char *)(uintptr_t)o.held_out };
@@ -210,7 +210,7 @@ struct rolling {
     int64_t maps; /* written */
 };
 
-/* A map of the rows before `until`, or why there is none. */
+/* Write a map of the rows before `until`, or report why there is none. */
 static int fitted(void *ctx, const struct ctr_cal_fit *f, const struct ctr_cal_map *m, int64_t until,
                   struct ctr_err *err)
 {
@@ -296,7 +296,7 @@ static int fit(struct ctr_cli *cli, struct ctr_err *err)
 struct run {
     struct ctr_cli *cli;
     const char *path;
-    struct ctr_file_seen seen; /* the map's file when it was opened last */
+    struct ctr_file_seen seen; /* the map's file when it was last opened */
     struct ctr_reader *r;
     int score;
     struct ctr_cal_map *m;
@@ -309,7 +309,7 @@ static void close_map(struct run *run)
     ctr_cal_map_free(run->m);
 }
 
-/* Scores do not stop for a map that cannot be used: it is reported, and the one before goes on. */
+/* An unusable map does not stop scoring: it is reported, and the previous one stays in use. */
 static void reload(struct run *run, int64_t row)
 {
     struct ctr_err err = { 0 };
@@ -373,7 +373,7 @@ static int apply(struct ctr_cli *cli, struct ctr_err *err)
         (run.score = ctr_cli_role(cli, ctr_reader_schema(run.r), CTR_ROLE_SCORE, true, err)) < 0)
         rc = run.score;
     if (o.reload)
-        ctr_hold_end(run.path); /* another map may take its name */
+        ctr_hold_end(run.path); /* the file may be replaced by another map */
     if (!rc && !(rc = ctr_cal_apply_new(&run.a, run.m, ctr_reader_schema(run.r), run.score, err)))
         rc = pass(&run, err);
     close_map(&run);
@@ -381,7 +381,7 @@ static int apply(struct ctr_cli *cli, struct ctr_err *err)
     return rc;
 }
 
-/* Roles that would be ignored. */
+/* Reject roles that would have no effect. */
 static int check_roles(const struct ctr_cli *cli, struct ctr_err *err)
 {
     for (int i = 0; i < CTR_NROLES; i++) {

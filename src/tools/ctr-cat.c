@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ctr-cat: make one stream (or file) of many: concatenate, compress, key, seal foreign streams, rescue broken ones. */
+ * ctr-cat: combines inputs into one stream (or file): concatenates, compresses, adds a key, seals foreign streams,
+ * rescues broken ones. */
 #include "common/cli/cli.h"
 
 static struct {
@@ -25,7 +26,7 @@ static const struct ctr_opt opts[] = {
 
 /* ---- provenance: of all inputs, as far as they can be looked into before the schema is written ---- */
 
-/* The lines of `pg` that are not in `all` yet. */
+/* Add the lines of `pg` that `all` lacks. */
 static int add_lines(struct ctr_strs *all, const char *pg, struct ctr_err *err)
 {
     struct ctr_strs lines = { 0 };
@@ -37,7 +38,7 @@ static int add_lines(struct ctr_strs *all, const char *pg, struct ctr_err *err)
     return rc;
 }
 
-/* One that cannot be opened is reported when its turn comes. */
+/* Inputs that cannot be opened are reported when they are read. */
 static int add_lines_of(struct ctr_strs *all, char *path, struct ctr_err *err)
 {
     const struct ctr_reader_opts ro = { .sections = true };
@@ -50,7 +51,7 @@ static int add_lines_of(struct ctr_strs *all, char *path, struct ctr_err *err)
     return rc;
 }
 
-/* With inputs that were made in several ways, or that only tell when they are read, a line says so. */
+/* If the inputs have different histories, or their provenance is known only after reading, a line says so. */
 static int add_inputs(struct ctr_cli *cli, struct ctr_schema *schema, struct ctr_err *err)
 {
     struct ctr_strs all = { 0 };
@@ -84,7 +85,7 @@ static int add_inputs(struct ctr_cli *cli, struct ctr_schema *schema, struct ctr
 static int copy_section(struct ctr_cli *cli, const struct ctr_batch_source *in, struct ctr_reader *r,
                         struct ctr_out *out, struct ctr_err *err)
 {
-    /* At rest larger batches are better, and rows that share have more in common. */
+    /* Stored data benefit from larger batches, in which rows share more values. */
     const bool kept = !strcmp(o.to, "file") || strcmp(o.compress, "none") != 0 || o.share.n;
     struct ctr_writer_opts wo = {
         .batch_rows = kept ? cli->batch_rows : ctr_cli_batch_rows(cli, ctr_batch_source_schema(in)),
@@ -99,7 +100,7 @@ static int copy_section(struct ctr_cli *cli, const struct ctr_batch_source *in, 
     if (rc)
         return rc;
     wo.compression = !strcmp(o.compress, "lz4") ? CTR_LZ4 : !strcmp(o.compress, "zstd") ? CTR_ZSTD : CTR_PLAIN;
-    if (cli->provenance) /* a plain copy is the same stream: it leaves no line, so that cat of cat changes nothing */
+    if (cli->provenance) /* a plain copy equals its input: it adds no line, so that cat of cat changes nothing */
         rc = ctr_schema_provenance(&schema, cli->tool->name, cli->provenance, err);
     if (!rc && cli->nargs > 1 && !ctr_meta_get(&schema.meta, CTR_META_SECTION))
         rc = add_inputs(cli, &schema, err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ctr-embed-images: photographs to a keyed file of vectors, and vectors to the values that a model's tower gives. */
+ * ctr-embed-images: converts photographs to a keyed file of vectors, and vectors to the outputs of a model's tower. */
 #include "common/cli/cli.h"
 #include "common/deep/image_table.h"
 #include "common/deep/model_tower.h"
@@ -43,7 +43,7 @@ struct run {
     struct ctr_dev *dev;
     struct ctr_tower *network;
     struct ctr_model_tower *tower;
-    int64_t width; /* of what is written */
+    int64_t width; /* of the output vectors */
     struct ctr_reader *vectors;
     int columns[2];
     int32_t in_width;
@@ -71,7 +71,7 @@ static int tell_network(const struct run *r, struct ctr_buf *how, struct ctr_err
                                        ctr_tower_digest(r->network), ctr_tower_side(r->network), o.preprocess);
 }
 
-/* (key, vector), and how vectors were made: tables of one network fit together. */
+/* (key, vector), and the origin of the vectors: only tables of one network can be combined. */
 static int make_schema(struct run *r, struct ctr_err *err)
 {
     const struct ctr_field *key =
@@ -96,7 +96,7 @@ static int make_schema(struct run *r, struct ctr_err *err)
     return rc;
 }
 
-/* Rows of --update: into the result, their keys among the known. */
+/* Copy the rows of --update to the result, and their keys to the known keys. */
 static int take_over(struct run *r, struct ctr_err *err)
 {
     const char *how = ctr_meta_get(&r->schema.meta, CTR_META_NETWORK);
@@ -188,7 +188,7 @@ static int embed_all(struct run *r, struct ctr_err *err)
     return rc;
 }
 
-enum { CHUNK = 1024 }; /* vectors that the tower takes at once */
+enum { CHUNK = 1024 }; /* vectors per call of the tower */
 
 static int flush_vectors(struct run *r, struct ctr_err *err)
 {
@@ -215,7 +215,7 @@ static int add_vector(struct run *r, const struct ctr_batch *b, int64_t i, struc
     if (!rc && r->in_width != ctr_model_tower_inputs(r->tower))
         rc = ctr_fail(err, CTR_EDATA, "its vectors have %d numbers, the tower of %s takes %d", r->in_width, o.tower,
                       ctr_model_tower_inputs(r->tower));
-    if (!rc && ctr_strs_find_n(&r->known, key.p, key.n) >= 0) /* taken over */
+    if (!rc && ctr_strs_find_n(&r->known, key.p, key.n) >= 0) /* copied from --update */
         return 0;
     if (!rc)
         rc = ctr_strs_add(&r->in_keys, key.p, key.n, err);
@@ -240,7 +240,7 @@ static int embed_vectors(struct run *r, struct ctr_err *err)
     return rc ? rc : flush_vectors(r, err);
 }
 
-/* Rows are sorted: equal keys are neighbours. */
+/* Rows are sorted: equal keys are adjacent. */
 static int check_keys(struct run *r, const struct ctr_batch *b, struct ctr_buf *last, struct ctr_err *err)
 {
     struct ctr_buf text = { 0 };
@@ -325,7 +325,7 @@ static int check_options(struct ctr_cli *cli, struct ctr_err *err)
     return rc;
 }
 
-/* Photographs and the network that makes vectors of them. */
+/* Open the photographs and the network. */
 static int open_photographs(struct run *r, struct ctr_err *err)
 {
     const struct ctr_cli *cli = r->cli;

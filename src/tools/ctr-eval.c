@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ctr-eval: how good scores are. Finds the columns, streams rows into an evaluation, and shows it. */
+ * ctr-eval: evaluates scores. Finds the columns, streams rows into an evaluation, and prints it. */
 #include "common/cli/cli.h"
 #include "common/metric/metric.h"
 
@@ -44,13 +44,13 @@ static const struct ctr_opt opts[] = {
     { 0 },
 };
 
-/* The input, less the columns that are not needed. */
+/* The input, without unneeded columns. */
 struct input {
     struct ctr_reader *r;
     struct ctr_metric_columns c;
     int id;       /* or -1 */
     int *by;      /* columns of by_names */
-    int *keep, n; /* columns of the file that are kept */
+    int *keep, n; /* columns of the file to keep */
 };
 
 static int keep(struct input *in, int column)
@@ -64,7 +64,7 @@ static int keep(struct input *in, int column)
     return in->n++;
 }
 
-/* Finds the columns, by their places in the file. `identity`: also what tells whether rows are the same. */
+/* Find the columns, by their positions in the file. `identity`: also those that identify rows. */
 static int find(struct ctr_cli *cli, struct input *in, const struct ctr_strs *by, bool identity, struct ctr_err *err)
 {
     const struct {
@@ -97,7 +97,7 @@ static int find(struct ctr_cli *cli, struct input *in, const struct ctr_strs *by
     return 0;
 }
 
-/* Reads nothing else than these, which from now on go by their new places. */
+/* Project to these columns, which are then referred to by their new positions. */
 static int project(struct input *in, int nby, struct ctr_err *err)
 {
     int *column[] = { &in->c.label, &in->c.score, &in->c.weight, &in->c.user, &in->c.time, &in->id };
@@ -140,7 +140,7 @@ static int show_table(struct ctr_eval *e, const struct ctr_eval_view *v, struct 
     return rc;
 }
 
-/* What is shown: once, or each window when it is over. */
+/* The output: once, or for each window when it closes. */
 struct show {
     struct ctr_cli *cli;
     struct ctr_eval_view view;
@@ -149,7 +149,7 @@ struct show {
     struct ctr_batchbuf rows;
     struct ctr_writer *w;
     struct ctr_eval_live *live;
-    int64_t late; /* told of so far */
+    int64_t late; /* number already reported */
 };
 
 static int show_open(struct show *s, struct ctr_err *err)
@@ -193,7 +193,7 @@ static void show_free(struct show *s)
     ctr_out_free(s->out);
 }
 
-/* Rows that are not where they would be looked for. */
+/* Report rows that are not where users may expect them. */
 static void tell_rows(const struct ctr_cli *cli, const struct ctr_eval *e)
 {
     int64_t rows, lacking = ctr_eval_lacking(e, &rows);
@@ -207,7 +207,7 @@ static void tell_rows(const struct ctr_cli *cli, const struct ctr_eval *e)
                      (long long)ctr_eval_without_user(e));
 }
 
-/* Why something is undefined. */
+/* Report the reasons for undefined values. */
 static void explain(const struct ctr_cli *cli, const struct ctr_eval *e)
 {
     const struct ctr_metric_sums *t = &ctr_eval_slice(e, 0)->sums[0];
@@ -228,7 +228,7 @@ static void explain(const struct ctr_cli *cli, const struct ctr_eval *e)
 
 /* ---- windows of a stream that goes on ---- */
 
-/* Each time that their number has doubled, since a stream may not end, and where it does. */
+/* Whenever their number has doubled, because a stream may not end, and at the end. */
 static void tell_late(struct show *s, bool end)
 {
     const int64_t late = ctr_eval_live_late(s->live);
@@ -257,7 +257,7 @@ static int show_window(void *ctx, struct ctr_eval *e, int64_t window, struct ctr
 
 /* ---- wiring ---- */
 
-/* Roles that would be ignored. */
+/* Reject roles that would have no effect. */
 static int check_roles(const struct ctr_cli *cli, struct ctr_err *err)
 {
     if (cli->role[CTR_ROLE_QUERY])
@@ -292,7 +292,7 @@ static int check_options(struct ctr_strs *by, struct ctr_err *err)
     return 0;
 }
 
-/* Into e, or window by window. */
+/* Feed e, or the windows. */
 static int feed(struct show *s, struct ctr_eval *e, struct input *in, struct ctr_eval_control *c, struct ctr_err *err)
 {
     const double *other = NULL;
@@ -407,7 +407,7 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
     if ((rc = ctr_metric_list(o.metrics, in.c.user >= 0, &metrics, &n, err)))
         goto out;
     if (!(needs(metrics, n) & CTR_NEED_USERS) && !o.bootstrap && !o.control)
-        in.c.user = -1; /* of no use */
+        in.c.user = -1; /* not needed */
     if (!(rc = project(&in, by.n, err)) && !(o.control && (rc = ctr_eval_control_open(&c, o.control, cli->role, err))))
         rc = evaluate(cli, &in, c, &by, metrics, n, err);
 out:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ctr-export: a stream to text (csv, tsv, jsonl, libsvm, libffm, vw), to a NumPy array or to safetensors. A stream that
- * is not whole gives exit 1, and no file under -o.
+ * ctr-export: a stream to text (csv, tsv, jsonl, libsvm, libffm, vw), to a NumPy array or to safetensors. An incomplete
+ * stream gives exit 1, and no file under -o.
  */
 #include "common/cli/cli.h"
 #include "common/text/export.h"
@@ -31,7 +31,7 @@ static const struct ctr_opt opts[] = {
     { 0 },
 };
 
-/* The program that makes what the suffix promises, where that is not done here, or NULL. */
+/* The program for the compression that the suffix promises, if this tool lacks it, or NULL. */
 static const char *other_packer(const char *out)
 {
     static const struct {
@@ -44,8 +44,8 @@ static const char *other_packer(const char *out)
     return NULL;
 }
 
-/* The format that was named, or that the suffix of -o tells (before .gz, *gzip then), or csv; NULL for a suffix that
- * promises something else. */
+/* The format named, or given by the suffix of -o (before .gz, which sets *gzip), or csv; NULL for a suffix of another
+ * format. */
 static const struct ctr_export_format *choose_format(const char *out, bool *gzip)
 {
     static const char *const others[] = { "arrow", "arrows", "parquet", "feather", "json", "xlsx" };
@@ -107,7 +107,7 @@ static int copy(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_export *e,
     return rc < 0 ? rc : ctr_export_finish(e, err);
 }
 
-/* Not a format of rows: all sections of a model go into one file. */
+/* Not a format of rows: writes all sections of a model to one file. */
 static bool is_safetensors(const char *out)
 {
     static const char suffix[] = ".safetensors";
@@ -173,7 +173,7 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
         rc = project(r, err);
     for (int k = 0; k < CTR_NROLES && rc >= 0; k++)
         if ((rc = eo.role[k] = ctr_cli_role(cli, ctr_reader_schema(r), (enum ctr_role)k, false, err)) == -1)
-            rc = 0; /* there is none */
+            rc = 0; /* no such section */
     if (rc < 0)
         goto done;
     eo.total_rows = ctr_reader_total_rows(r);

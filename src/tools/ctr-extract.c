@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ctr-extract: a stream of raw columns in, features out, as a plan says (feature.h). */
+ * ctr-extract: converts a stream of raw columns to features by a plan (lang.h). */
 #include "common/cli/cli.h"
 #include "common/flow/flow.h"
 #include "common/lang/lang.h"
@@ -45,7 +45,7 @@ struct job {
     struct ctr_reader *r;        /* the main stream, of `source`; NULL: the plan reads views */
     struct ctr_flow_views views; /* of a plan with statements */
     struct ctr_batch_source source;
-    int64_t rows; /* that came in */
+    int64_t rows; /* rows read */
     struct ctr_out *out, *names;
     struct ctr_writer *w;
 };
@@ -108,7 +108,7 @@ static int print_column(void *ctx, const char *view, const char *column, struct 
     return rc < 0 ? rc : ctr_buf_append(ctx, "\n", 1, err);
 }
 
-/* The columns that it reads; of each view, where there are views. */
+/* Print the columns that the plan reads; per view, if it has views. */
 static int print_inputs(struct job *j, struct ctr_err *err)
 {
     struct ctr_buf b = { 0 };
@@ -142,7 +142,7 @@ static int explain(struct job *j, struct ctr_err *err)
 
 /* ---- input ---- */
 
-/* What was extracted once has keys where it had values: keys of keys are those of no model. */
+/* A stream that was already extracted has keys instead of values: keys of keys match no model. */
 static void note_extracted(const struct job *j)
 {
     const struct ctr_strs *in = ctr_plan_inputs(j->plan);
@@ -190,7 +190,7 @@ static int open_input(struct job *j, int first, struct ctr_err *err)
     int rc = (reads_views(j) ? open_views : open_stream)(j, first, err);
     if (rc < 0) {
         struct ctr_err plan = { 0 };
-        if (ctr_plan_check(j->plan, &plan) < 0) /* which came first */
+        if (ctr_plan_check(j->plan, &plan) < 0) /* reports the first error */
             *err = plan;
         return err->code;
     }
@@ -205,7 +205,7 @@ static int open_input(struct job *j, int first, struct ctr_err *err)
     return rc < 0 ? rc : ctr_program_threads(j->program, (int)CTR_MIN(j->cli->jobs, (int64_t)1024), err);
 }
 
-/* --memory: what grows with the rows must fit. */
+/* --memory: check data whose size grows with the rows. */
 static int check_memory(struct job *j, int64_t held, const char *option, struct ctr_err *err)
 {
     if (!j->cli->memory_bytes || held <= j->cli->memory_bytes)
@@ -260,7 +260,7 @@ static int save_names(struct job *j, struct ctr_err *err)
     return rc;
 }
 
-/* The values that fitted vocabularies do not hold. */
+/* Report values that are not in fitted vocabularies. */
 static int tell_unknown(struct job *j, struct ctr_err *err)
 {
     struct ctr_unseen *u = NULL, one;
@@ -298,7 +298,7 @@ static int extract(struct job *j, struct ctr_err *err)
         rc = ctr_program_run(j->program, b, &out, err);
         for (int more = 1; rc == 0 && more > 0;) {
             rc = ctr_writer_batch(j->w, out, err);
-            if (rc == 0 && out->rows < b->rows) /* what is cut does not gather in the writer */
+            if (rc == 0 && out->rows < b->rows) /* flush parts, so that they do not accumulate in the writer */
                 rc = ctr_writer_flush(j->w, err);
             if (rc == 0)
                 rc = CTR_MIN(more = ctr_program_more(j->program, &out, err), 0);
@@ -366,7 +366,7 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
     ctr_writer_free(j.w);
     ctr_out_free(j.names);
     ctr_out_free(j.out);
-    ctr_batch_source_close(&j.source); /* which may run the plan's statements */
+    ctr_batch_source_close(&j.source); /* it may use the plan's statements */
     ctr_flow_views_free(&j.views);
     ctr_plan_free(j.plan);
     return rc;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ctr-gridviz: one page over the eval tables of several models. */
+ * ctr-gridviz: makes one page from the evaluation tables of several models. */
 #include "common/cli/cli.h"
 #include "common/metric/gridviz.h"
 
@@ -16,7 +16,7 @@ static const struct ctr_opt opts[] = {
     { 0 },
 };
 
-/* What follows "NAME=", unless a folder of a path holds the '='. */
+/* The part after "NAME=", unless the '=' belongs to a folder of a path. */
 static char *path_of(char *arg)
 {
     char *equals = strchr(arg, '=');
@@ -24,7 +24,7 @@ static char *path_of(char *arg)
     return equals && !memchr(arg, '/', (size_t)(equals - arg)) ? equals + 1 : arg;
 }
 
-/* "runs/model-a.eval.arrows" is called model-a.eval. */
+/* "runs/model-a.eval.arrows" gets the name model-a.eval. */
 static int name_of(const char *path, struct ctr_strs *names, struct ctr_err *err)
 {
     const char *base = strrchr(path, '/') ? strrchr(path, '/') + 1 : path, *dot = strrchr(base, '.');
@@ -34,7 +34,7 @@ static int name_of(const char *path, struct ctr_strs *names, struct ctr_err *err
     return ctr_strs_add(names, base, dot && dot > base ? (size_t)(dot - base) : strlen(base), err);
 }
 
-/* Are these one file, under whatever name? */
+/* Are both paths the same file? */
 static bool same_file(const char *a, const char *b)
 {
     struct stat x, y;
@@ -43,7 +43,7 @@ static bool same_file(const char *a, const char *b)
            x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-/* Names and tables that were given before. */
+/* Reject repeated names and tables. */
 static int check_new(const struct ctr_cli *cli, const struct ctr_strs *names, int i, struct ctr_err *err)
 {
     for (int k = 0; k < i; k++) {
@@ -57,7 +57,7 @@ static int check_new(const struct ctr_cli *cli, const struct ctr_strs *names, in
     return 0;
 }
 
-/* The models' names; the arguments become those of the tables alone. */
+/* Determine the models' names; the arguments become just the tables. */
 static int name_models(struct ctr_cli *cli, struct ctr_strs *names, struct ctr_err *err)
 {
     int rc = cli->nargs ? 0 : name_of("-", names, err);

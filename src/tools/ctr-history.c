@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ctr-history: the behaviours of the user and the counts of keys as of each event. */
+ * ctr-history: adds the behaviours of the user and the counts of keys as of each event. */
 #include "common/cli/cli.h"
 #include "common/history/history.h"
 
@@ -70,7 +70,7 @@ static int check_options(const struct ctr_cli *cli, struct ctr_err *err)
 
 static bool not_idle(void *ctx)
 {
-    (void)ctx; /* what --behaviours waits for is no reason to write */
+    (void)ctx; /* waiting for --behaviours is no reason to write */
     return true;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ctr-import: text logs, and arrays of numbers, to a stream. */
+ * ctr-import: converts text logs, and arrays of numbers, to a stream. */
 #include "common/cli/cli.h"
 #include "common/lang/lang.h"
 #include "common/tensor/tensor.h"
@@ -39,7 +39,7 @@ static const char *const notes[] = {
     NULL,
 };
 
-/* What is no text at all. */
+/* Inputs that are not text. */
 #define IS_STREAM "is a stream by its name, which every tool reads as it is; --format says if it is text"
 static const struct {
     const char *name, *remedy;
@@ -66,7 +66,7 @@ static int choose_format(struct ctr_cli *cli, struct ctr_text_opts *t, struct ct
                          cli->nargs ? "the name " : "a file name", cli->nargs ? cli->args[0] : "");
 }
 
-/* The schema of --like: that of a stream; its rows are not read. */
+/* Read the schema of --like from a stream, without its rows. */
 static int read_like(struct ctr_schema *like, struct ctr_err *err)
 {
     struct ctr_reader *r = NULL;
@@ -94,7 +94,7 @@ static int copy_rows(struct ctr_cli *cli, struct ctr_import *im, struct ctr_writ
     return rc;
 }
 
-/* A quarantine of all rows is in place, and no product: the options are not those of this log. */
+/* If all rows are in the quarantine, fail without a product: the options do not match this log. */
 static int check_kept(const struct ctr_import *im, struct ctr_err *err)
 {
     struct ctr_import_stats stats;
@@ -110,7 +110,7 @@ static void note(void *ctx, const char *text)
     ctr_cli_note(ctx, "%s", text);
 }
 
-/* Side outputs first, then the trailer: a whole stream proves that the quarantine is in place. */
+/* Side outputs first, then the trailer: a complete stream implies that the quarantine is complete. */
 static int import(struct ctr_cli *cli, const struct ctr_text_opts *t, struct ctr_err *err)
 {
     struct ctr_import *im = NULL;
@@ -150,7 +150,7 @@ static int import(struct ctr_cli *cli, const struct ctr_text_opts *t, struct ctr
 
 /* ---- npy and safetensors ---- */
 
-/* Is it one of these, by --format or by the name? */
+/* Is it one of these, by --format or by its name? */
 static bool is_tensors(const struct ctr_cli *cli)
 {
     if (o.format)

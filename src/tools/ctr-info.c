@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ctr-info: what a stream is: columns, roles, provenance, counts; --check answers by status, --digest hashes it. */
+ * ctr-info: describes a stream: columns, roles, provenance, counts; --check answers by exit status, --digest hashes
+ * it. */
 #include "common/cli/cli.h"
 #include "common/text/json.h"
 
@@ -20,12 +21,12 @@ static const struct ctr_opt opts[] = {
     { 0 },
 };
 
-static struct ctr_err refused; /* the first column that is not read, for --check: what is read may be damaged */
+static struct ctr_err refused; /* the first unsupported column, for --check: the columns that are read may be damaged */
 
-/* What was counted in one section. */
+/* The counts of one section. */
 struct section_info {
-    struct ctr_schema schema; /* with its columns of other types, which are shown, and not read */
-    int *read, nread;         /* the others */
+    struct ctr_schema schema; /* including columns of unsupported types, which are shown but not read */
+    int *read, nread;         /* columns that are read */
     int64_t rows, batches;
     int64_t *nulls; /* of each column */
     char digest[33];
@@ -74,7 +75,7 @@ static int scan_section(struct ctr_cli *cli, struct ctr_reader *r, struct sectio
             break;
         ctr_cli_progress(cli, ctr_reader_rows(r), ctr_reader_total_rows(r));
     }
-    if (!rc && s->nread == s->schema.n) /* a hash of some columns is none of the stream */
+    if (!rc && s->nread == s->schema.n) /* a hash of some columns is not the stream's digest */
         ctr_digest_hex(d, s->digest);
     ctr_digest_free(d);
     return rc;
@@ -82,7 +83,7 @@ static int scan_section(struct ctr_cli *cli, struct ctr_reader *r, struct sectio
 
 /* ---- text ---- */
 
-/* A line, whatever is in the names and metadata of a stream that comes from elsewhere. */
+/* Print a line safely, whatever the names and metadata of a foreign stream contain. */
 static int print_line(struct ctr_out *out, struct ctr_err *err, const char *fmt, ...) CTR_PRINTF(3, 4);
 static int print_line(struct ctr_out *out, struct ctr_err *err, const char *fmt, ...)
 {
@@ -118,7 +119,7 @@ static int print_columns(struct ctr_out *out, const struct section_info *info, s
     return rc;
 }
 
-/* "program\tversion\toptions\tparent" a line, the latest last. */
+/* One line "program\tversion\toptions\tparent" each, the latest last. */
 static int print_provenance(struct ctr_out *out, const struct ctr_schema *s, struct ctr_err *err)
 {
     const char *pg = ctr_meta_get(&s->meta, CTR_META_PG);
@@ -136,7 +137,7 @@ static int print_provenance(struct ctr_out *out, const struct ctr_schema *s, str
     return rc;
 }
 
-/* Short metadata of ours; plans and provenance are too long for a line. */
+/* Our short metadata; plans and provenance are too long for a line. */
 static int print_metadata(struct ctr_out *out, const struct ctr_schema *s, struct ctr_err *err)
 {
     int rc = 0;
@@ -166,7 +167,7 @@ static int print_text(struct ctr_out *out, const struct section_info *info, cons
 
 /* ---- JSON ---- */
 
-/* "key":"value" after what b holds: a comma comes before all but the first of an object. */
+/* Append "key":"value", with a comma unless it is the first of an object. */
 static int json_pair(struct ctr_buf *b, const char *key, const char *value, struct ctr_err *err)
 {
     int rc = b->len && b->data[b->len - 1] == '{' ? 0 : ctr_buf_append(b, ",", 1, err);

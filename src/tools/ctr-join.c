@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ctr-join: join the main stream with another: by key, by key and time, or row with row. */
+ * ctr-join: joins the main stream with another: by key, by key and time, or row by row. */
 #include "common/cli/cli.h"
 #include "common/relation/relation.h"
 
@@ -45,7 +45,7 @@ static int check_options(const struct ctr_cli *cli, struct ctr_err *err)
 
 static bool not_idle(void *ctx)
 {
-    (void)ctx; /* nothing is written while RIGHT is read */
+    (void)ctx; /* no output is pending while RIGHT is read */
     return true;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ctr-model: look into models, and make them small for serving. */
+ * ctr-model: prints information about models, and converts them to small serving files. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -54,7 +54,7 @@ static int print_weight(struct ctr_out *out, double w, struct ctr_err *err)
     return ctr_out_printf(out, err, fabs(w) < 1e6 ? "%+10.6f  " : "%+10.4g  ", w);
 }
 
-/* "table=name", "table" where the name is empty, "table=#key" where it is not known. */
+/* "table=name", or "table" if the name is empty, or "table=#key" if it is unknown. */
 static int print_feature(struct ctr_out *out, struct ctr_str table, const struct ctr_col *name,
                          const struct ctr_col *key, int64_t i, struct ctr_err *err)
 {
@@ -68,7 +68,7 @@ static int print_feature(struct ctr_out *out, struct ctr_str table, const struct
     return rc ? rc : ctr_out_write(out, "\n", 1, err);
 }
 
-/* Columns table, key, name, then counts and weights; before the first row a head. */
+/* Print columns table, key, name, then counts and weights; with a header before the first row. */
 static int print_weights(struct ctr_out *out, const struct ctr_batch *b, bool head, struct ctr_err *err)
 {
     const struct ctr_field *f = b->schema->f;
@@ -89,7 +89,7 @@ static int print_weights(struct ctr_out *out, const struct ctr_batch *b, bool he
     return rc;
 }
 
-/* Columns row, score, table, key, name, x, weight, contribution: a head a row, then its features. */
+/* Print columns row, score, table, key, name, x, weight, contribution: a header per row, then its features. */
 static int print_explained(struct ctr_out *out, const struct ctr_batch *b, int64_t *row, struct ctr_err *err)
 {
     int rc = 0;
@@ -162,7 +162,7 @@ static int print_attended(struct ctr_out *out, const struct ctr_batch *b, int64_
 
 /* ---- top, diff ---- */
 
-/* Where the rows go. */
+/* The destination of the rows. */
 struct printer {
     struct ctr_cli *cli;
     struct ctr_out *out;
@@ -196,7 +196,7 @@ static void tell(const struct ctr_cli *cli, const struct ctr_diff_counts *n)
         ctr_cli_note(cli, "they learned with different options (ctr-info shows them)");
 }
 
-/* Weights of one model, or changes from one (NULL: none) to another. */
+/* Print the weights of one model, or the changes from `from` (NULL: none). */
 static int weights(struct ctr_cli *cli, const char *from, const char *model, struct ctr_err *err)
 {
     const struct ctr_top_opts to = { .n = o.n, .by_table = o.by_table, .table = o.table, .names = o.names };
@@ -254,7 +254,7 @@ static int open_explain(struct ctr_cli *cli, struct explain *x, struct ctr_err *
     if (!rc && o.images)
         rc = ctr_cli_read(cli, o.images, err);
     if (!rc && o.names && !(rc = ctr_cli_read(cli, o.names, err)))
-        rc = ctr_cli_inputs(cli, 2, err); /* before the names are read */
+        rc = ctr_cli_inputs(cli, 2, err); /* before reading names */
     if (!rc)
         rc = ctr_explain_open(&x->e, model, &how, err);
     if (!rc && *ctr_explain_warning(x->e))
@@ -304,7 +304,7 @@ static int explain(struct ctr_cli *cli, struct ctr_err *err)
     ctr_writer_free(x.w);
     ctr_out_free(x.out);
     ctr_reader_free(x.r);
-    ctr_batchbuf_free(&x.rows); /* whose schema is the explainer's */
+    ctr_batchbuf_free(&x.rows); /* its schema belongs to the explainer */
     ctr_explain_free(x.e);
     return rc;
 }
@@ -341,10 +341,10 @@ static int slim(struct ctr_cli *cli, struct ctr_err *err)
     return rc;
 }
 
-/* What to do with a model: a row each. */
+/* The actions, one row each. */
 static const struct {
     const char *name;
-    int min, max; /* arguments, its own name included; -1: any */
+    int min, max; /* arguments, including the action; -1: any */
     int (*run)(struct ctr_cli *cli, struct ctr_err *err);
 } actions[] = { { "top", 2, 2, top }, { "diff", 3, 3, diff }, { "explain", 2, -1, explain }, { "slim", 2, 2, slim } };
 

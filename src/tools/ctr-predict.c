@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ctr-predict: scores from a model over a stream of features; vectors of its towers, and scores from those. */
+ * ctr-predict: applies a model to a stream of features: scores, vectors of its towers, and scores from such vectors. */
 #include "common/cli/cli.h"
 #include "common/model/model.h"
 #include "common/retrieval/retrieval.h"
@@ -52,7 +52,7 @@ static void tell_model(const struct run *run, int64_t row)
     ctr_cli_debug(run->cli, "rows from %lld on are scored by %s of %s", (long long)row, run->model, time);
 }
 
-/* The keys that the model has never seen. */
+/* Report keys unknown to the model. */
 static int tell_unknown(const struct run *run, struct ctr_err *err)
 {
     struct ctr_unseen *u = NULL, one;
@@ -66,7 +66,7 @@ static int tell_unknown(const struct run *run, struct ctr_err *err)
     return rc;
 }
 
-/* Scores do not stop for a model that cannot be used: it is reported, and the one before goes on. */
+/* An unusable model does not stop scoring: it is reported, and the previous one stays in use. */
 static int reload(struct run *run, int64_t row, struct ctr_err *fatal)
 {
     struct ctr_predictor *next;
@@ -104,7 +104,7 @@ static int open_model(struct run *run, struct ctr_err *err)
                                           .device_memory = cli->device_memory_bytes,
                                           .images = o.images,
                                           .output = o.tower };
-    ctr_hold_end(run->model); /* another model may take its name: the predictor looks for it */
+    ctr_hold_end(run->model); /* the file may be replaced by another model, which the predictor checks */
     rc = ctr_predictor_open(&run->p, run->model, &run->how, err);
     if (!rc)
         warn(run, run->p);
@@ -146,7 +146,7 @@ static int predict(struct run *run, struct ctr_err *err)
 
 /* ---- scores from vectors ---- */
 
-/* A file of vectors, as the argument number i names it. */
+/* Open the file of vectors given as argument i. */
 static int open_vectors(struct ctr_cli *cli, int i, struct ctr_batch_source *s, struct ctr_err *err)
 {
     struct ctr_reader *r;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ctr-sample: subsample training data by query, with weights that keep the expected loss. */
+ * ctr-sample: subsamples training data by query, with weights that preserve the expected loss. */
 #include "common/cli/cli.h"
 #include "common/relation/relation.h"
 

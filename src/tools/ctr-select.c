@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ctr-select: rows and columns of a stream, or of sections of a bundle. What a row becomes is select.h; here is where
- * it goes: to the output, to --rest, or past a spool when the total must be known first. */
+ * ctr-select: selects rows and columns of a stream, or sections of a bundle. select.h transforms rows; this file
+ * directs them: to the output, to --rest, or through a spool if the total must be known first. */
 #include "common/cli/cli.h"
 #include "common/relation/spool.h"
 #include "common/select/select.h"
@@ -30,7 +30,7 @@ static const struct ctr_opt opts[] = {
     { 0 },
 };
 
-enum { TAIL_IN_MEMORY = 1 << 16 }; /* rows that --tail holds itself; more go through the spool */
+enum { TAIL_IN_MEMORY = 1 << 16 }; /* rows that --tail keeps in memory; more go through the spool */
 
 struct spool;
 struct job {
@@ -40,13 +40,13 @@ struct job {
     struct ctr_writer *w, *rest;
     struct ctr_select *s;
     struct ctr_cut head, tail;
-    int64_t from, to;         /* of the rows that --where takes, these go to the output */
-    int64_t seen;             /* rows that --where took so far */
-    struct ctr_batchbuf part; /* rows of a batch on their way */
+    int64_t from, to;         /* of the rows that match --where, these go to the output */
+    int64_t seen;             /* rows that have matched --where so far */
+    struct ctr_batchbuf part; /* rows of a batch being written */
     bool part_made;
-    int64_t *idx[2]; /* rows of a batch for the output, for the rest */
+    int64_t *idx[2]; /* rows of a batch for the output and for the rest */
     int64_t idx_cap;
-    struct spool *spool; /* while rows go there */
+    struct spool *spool; /* while rows are spooled */
     int64_t empty;
     struct ctr_strs sections; /* of the input */
 };
@@ -96,7 +96,7 @@ static int emit(struct job *j, const struct ctr_batch *b, const uint8_t *taken, 
 
 typedef int sink(struct job *j, const struct ctr_batch *b, const uint8_t *taken, struct ctr_err *err);
 
-/* The input through select into `to`, up to the end or to the last row that can count. */
+/* Send the input through select into `to`, up to the end or to the last row that can matter. */
 static int pass(struct job *j, sink *to, bool stops_early, struct ctr_err *err)
 {
     const struct ctr_batch *in, *b;
@@ -120,7 +120,7 @@ static int pass(struct job *j, sink *to, bool stops_early, struct ctr_err *err)
 /* ---- --tail of a few rows: the last ones stay in memory ---- */
 
 struct window {
-    struct ctr_batchbuf a, b; /* a grows; its last rows move to b, and they change places */
+    struct ctr_batchbuf a, b; /* a grows; its last rows are moved to b, then both are swapped */
 };
 
 static int window_add(struct window *w, const struct ctr_batch *in, int64_t from, int64_t n, int64_t keep,
@@ -175,7 +175,7 @@ static int tail_pass(struct job *j, struct ctr_err *err)
 
 struct spool {
     struct ctr_spool *file;
-    struct ctr_schema schema; /* with the mark */
+    struct ctr_schema schema; /* with the mark column */
     struct ctr_colbuf mark;
     struct ctr_col *col;
 };
@@ -263,7 +263,7 @@ static int spool_pass(struct job *j, struct ctr_err *err)
 
 /* ---- one section, or the whole stream ---- */
 
-/* Choose the pass: how many rows there will be is known, does not matter, or must be found out. */
+/* Choose the pass by whether the number of rows is known, irrelevant, or must be counted. */
 static int take_rows(struct job *j, struct ctr_err *err)
 {
     bool counts = !j->head.percent && !j->tail.given;
@@ -279,7 +279,7 @@ static int take_rows(struct job *j, struct ctr_err *err)
     return tail_pass(j, err);
 }
 
-/* The first section of the rest lists those that it will hold; the input's first section has told all names. */
+/* The first section of the rest lists its sections; the input's first section gives all names. */
 static int open_rest(struct job *j, struct ctr_err *err)
 {
     struct ctr_schema s = { 0 };
@@ -389,7 +389,7 @@ static int run_sections(struct job *j, struct ctr_err *err)
 static int finish(struct job *j, struct ctr_err *err)
 {
     int rc = j->rest_out ? ctr_out_commit(j->rest_out, err) : 0;
-    if (rc == 0 && j->w) /* the trailer of a plain stream comes after the rest is in place */
+    if (rc == 0 && j->w) /* a plain stream gets its trailer after the rest is in place */
         rc = ctr_writer_finish(j->w, err);
     if (rc == 0)
         rc = ctr_out_commit(j->out, err);

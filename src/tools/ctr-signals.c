@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ctr-signals: an index of the signals that models are trained on. Options and wiring; the index is in
+ * ctr-signals: maintains an index of the signals that models are trained on. Options and wiring; the index is in
  * src/common/signal. */
 #include <inttypes.h>
 #include <math.h>
@@ -66,8 +66,8 @@ struct run {
     struct ctr_signals *s;
     struct ctr_signals_view view;
     struct ctr_out *out;
-    struct ctr_plan *plan; /* of an action that takes one */
-    const char *arg[2];    /* behind the action */
+    struct ctr_plan *plan; /* for actions that take one */
+    const char *arg[2];    /* after the action */
 };
 
 /* ---- changes ---- */
@@ -190,7 +190,7 @@ static int check(struct run *run, struct ctr_err *err)
     return rc;
 }
 
-/* The plan that a stream was extracted with; NULL: none. */
+/* The plan that extracted a stream; NULL: none. */
 static int stream_plan(const struct ctr_schema *s, struct ctr_plan **p, struct ctr_err *err)
 {
     return ctr_plan_of_meta(p, "plan of the stream", &s->meta, err);
@@ -274,8 +274,8 @@ static const struct action *find_action(const char *name)
     return NULL;
 }
 
-/* The plan is whole before the index is opened: a failed `add` makes no index, and no other process waits for a slow
- * pipe. */
+/* The plan is read completely before the index is opened, so that a failed `add` creates no index, and no other process
+ * waits for a slow pipe. */
 static int open_plan(struct run *run, bool of_model, struct ctr_err *err)
 {
     const char *path = run->arg[0];
@@ -305,7 +305,7 @@ static int run_action(struct run *run, const struct action *a, struct ctr_err *e
         rc = open_plan(run, a->needs == MODEL, err);
     if (!rc)
         rc = ctr_signals_open(&run->s, o.db, a->mode, err);
-    /* vet begins when it has read the stream, so that no other process waits for that. */
+    /* check reads the stream before it begins, so that no other process waits for that. */
     if (!rc && a->mode != CTR_SIGNALS_READ && a->run != check_stream)
         rc = ctr_signals_begin(run->s, err);
     return rc ? rc : a->run(run, err);
@@ -332,7 +332,7 @@ static int run_list(struct run *run, const char *name, struct ctr_err *err)
     return rc;
 }
 
-/* Common options that this action would ignore; a: NULL for a listing. */
+/* Reject common options that this action would ignore; a: NULL for a listing. */
 static int check_common(const struct ctr_cli *cli, const struct action *a, struct ctr_err *err)
 {
     if (cli->out && a && a->run != check && a->run != check_stream)
@@ -384,7 +384,7 @@ static int run_tool(struct ctr_cli *cli, struct ctr_err *err)
     const struct action *a = find_action(cli->args[0]);
     rc = check_common(cli, a, err);
     if (!rc && *o.db && strcmp(o.db, "-"))
-        rc = ctr_cli_read(cli, o.db, err); /* so that it is no output */
+        rc = ctr_cli_read(cli, o.db, err); /* so that it cannot be an output */
     if (!rc)
         rc = check_rules(err);
     if (!rc)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ctr-sort: sort a stream by keys, shuffle it, or keep the first row of each key; in bounded memory. */
+ * ctr-sort: sorts a stream by keys, shuffles it, or keeps the first row of each key; in bounded memory. */
 #include "common/cli/cli.h"
 #include "common/relation/relation.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ctr-split: cut a stream into shards by key or in turn. Invariant: the shards get their names together, after every
- * one of them was written to its end. */
+ * ctr-split: divides a stream into shards by key or round robin. Invariant: all shards are renamed into place together,
+ * after every one was written completely. */
 #include "common/cli/cli.h"
 #include "common/relation/relation.h"
 
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-enum { MAX_SHARDS = 65536, SPARE_FILES = 16 /* for the input and what else is open */ };
+enum { MAX_SHARDS = 65536, SPARE_FILES = 16 /* for the input and other open files */ };
 
 static struct {
     int64_t shards;
@@ -34,7 +34,7 @@ static int open_shards(struct ctr_cli *cli, const struct ctr_schema *s, struct s
     struct ctr_buf name = { 0 };
     int rc = 0;
 
-    if (!getrlimit(RLIMIT_NOFILE, &files)) { /* a descriptor a shard: take what may be had */
+    if (!getrlimit(RLIMIT_NOFILE, &files)) { /* one descriptor per shard: raise the limit as far as allowed */
         files.rlim_cur = files.rlim_max;
         (void)setrlimit(RLIMIT_NOFILE, &files);
     }
@@ -53,7 +53,7 @@ static int open_shards(struct ctr_cli *cli, const struct ctr_schema *s, struct s
                               "-n %lld), or split into fewer shards and each of them again",
                               (long long)o.shards, i, (long long)o.shards + SPARE_FILES);
         }
-        cli->idle_writer = NULL; /* files are not read while they are written */
+        cli->idle_writer = NULL; /* shards are not read while they are written */
     }
     ctr_buf_free(&name);
     return rc;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ctr-synth: write synthetic logs as text, all files or none. */
+ * ctr-synth: writes synthetic logs as text, all files or none. */
 #include "common/cli/cli.h"
 #include "common/synth/synth.h"
 

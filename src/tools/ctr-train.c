@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ctr-train: learn a model from a stream of features. Options and wiring; learning is in src/common/model. */
+ * ctr-train: trains a model on a stream of features. Options and wiring; training is in src/common/learn. */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -27,7 +27,7 @@ static struct {
     bool resume, init_partial, follow, single, lookup_anywhere, table;
 } o = { .time_order = "warn", .patience = 1, .passes = 1, .queue = CTR_FLOW_QUEUE };
 
-/* What all models share. Their own options are in their own tables. */
+/* Options of all models. Models' own options are in their tables. */
 static const struct ctr_opt opts[] = {
     { "key-seed", 0, CTR_OPT_STR, "FILE", "PLAN makes keys with the secret in FILE", &o.key_seed, CTR_OPT_PATH,
       .group = CTR_GROUP_INPUT },
@@ -84,7 +84,7 @@ static bool has_single_value(const struct ctr_model *m)
     return ctr_model_of_variants(m, true);
 }
 
-/* What some models can do. */
+/* Optional abilities of models. */
 static const struct {
     bool (*can)(const struct ctr_model *m);
     struct ctr_opt opt;
@@ -100,7 +100,7 @@ static const struct {
         .needs = "variants", .group = CTR_GROUP_MANY } },
 };
 
-/* The options of a model, or of all. */
+/* The options of a model, or of all models. */
 static const struct ctr_opt *options_of(const char *word)
 {
     static struct ctr_model_opts all, own;
@@ -126,11 +126,11 @@ static volatile sig_atomic_t stop;
 
 struct run {
     struct ctr_cli *cli;
-    const char *plan; /* extracts the input in this process, or NULL: the input is features */
-    int first;        /* file of the input among the arguments */
-    bool flows;       /* the plan runs the whole way from views: */
+    const char *plan; /* extracts features from the input in this process, or NULL: the input is features */
+    int first;        /* index of the first input file in the arguments */
+    bool flows;       /* the plan has statements and reads views: */
     struct ctr_flow_views views;
-    struct ctr_comm *comm; /* the ranks that mpirun started, or NULL */
+    struct ctr_comm *comm; /* the ranks started by mpirun, or NULL */
     struct ctr_stage_times extract_times;
     struct ctr_trainer *trainer;
     struct ctr_variants variants;
@@ -197,15 +197,15 @@ static int finish(struct run *run, struct ctr_err *err)
         rc = ctr_trainer_save_all(run->trainer, run->out, err);
     if (!rc && side_last)
         rc = ctr_cli_finish(run->cli, run->writer, run->side, err);
-    if (!rc) /* no rank ends well before the model is in place */
+    if (!rc) /* a rank must not exit successfully before the model is in place */
         rc = ctr_comm_barrier(run->comm, err);
     if (!rc && !ctr_comm_rank(run->comm) &&
-        !(o.follow && stop)) /* a stopped run that follows goes on from its checkpoint */
+        !(o.follow && stop)) /* a stopped run with --follow continues from its checkpoint */
         ctr_trainer_done(run->trainer);
     return rc;
 }
 
-/* The file of a model: -o, and of a variant, with the %s in it replaced by its name. */
+/* The file of a model: -o; for a variant, %s in it is replaced by its name. */
 static int model_path(const char *pattern, const char *name, struct ctr_buf *path, struct ctr_err *err)
 {
     const char *at = name ? strstr(pattern, "%s") : NULL;
@@ -215,7 +215,7 @@ static int model_path(const char *pattern, const char *name, struct ctr_buf *pat
     return ctr_buf_printf(path, err, "%.*s%s%s", (int)(at - pattern), pattern, name, at + 2);
 }
 
-/* Save the model as it is now; a process that reads its file meanwhile has the one before, whole. */
+/* Save the current model; a process that reads the file meanwhile sees the previous one, complete. */
 static int publish(void *ctx, struct ctr_err *err)
 {
     struct run *run = ctx;
@@ -236,7 +236,7 @@ static int publish(void *ctx, struct ctr_err *err)
     return rc;
 }
 
-/* A stop: with --follow it is how a run ends, without it there is a checkpoint to go on from. */
+/* A stop: with --follow it is the normal end of a run, otherwise there is a checkpoint to continue from. */
 static int end_stopped(struct run *run, struct ctr_err *err)
 {
     int rc = o.follow && !ctr_trainer_resuming(run->trainer) ? finish(run, err) : stopped(err);
@@ -245,7 +245,7 @@ static int end_stopped(struct run *run, struct ctr_err *err)
     return rc;
 }
 
-/* A file that is followed, whose end has come when it is idle, and no pipe that is slow. */
+/* Is it a followed file, whose end is reached when it is idle, rather than a slow pipe? */
 static bool follows_file(const struct run *run)
 {
     const struct ctr_cli *cli = run->cli;
@@ -254,14 +254,14 @@ static bool follows_file(const struct run *run)
     return o.follow && !(strcmp(path, "-") ? stat(path, &st) : fstat(STDIN_FILENO, &st)) && S_ISREG(st.st_mode);
 }
 
-/* The input is idle: send what is there, and stop if a signal asked for it. Somebody waits for input meanwhile, so that
- * a stop ends the process from here; the checkpoint is whole by then. */
+/* The input is idle: flush the output, and stop if a signal requested it. Another thread may be waiting for input, so a
+ * stop ends the process here; the checkpoint is complete by then. */
 static void idle(void *ctx)
 {
     struct run *run = ctx;
     struct ctr_err err = { 0 };
     if (run->writer && ctr_writer_flush(run->writer, &err))
-        run->writer = NULL; /* the error shows again at the next write */
+        run->writer = NULL; /* the next write reports the error */
     const bool stopping = stop;
     int rc = ctr_trainer_save_due(run->trainer, stopping, &err);
     if (!rc && !stopping && follows_file(run))
@@ -302,13 +302,13 @@ static bool can_reopen(const struct run *run)
     return can;
 }
 
-/* Is the extraction from views a stage on a thread of its own? Not where it might wait in a pipe. */
+/* Does the extraction from views get its own thread? Not if it might block on a pipe. */
 static bool own_thread(const struct run *run)
 {
     return run->flows && run->cli->jobs > 1 && can_reopen(run);
 }
 
-/* The table of the statements. The stages take the place of `ahead`. */
+/* Open the table of the statements. Its stages replace `ahead`. */
 static int open_views(struct run *run, const struct ctr_plan *plan, const struct ctr_reader_opts *how,
                       struct ctr_batch_source *s, struct ctr_err *err)
 {
@@ -366,7 +366,7 @@ static int open_input(void *ctx, const char *path, const struct ctr_reader_opts 
     if (!path)
         run->extract_times = (struct ctr_stage_times){ 0 };
     struct ctr_plan *plan = NULL;
-    how.foreign = run->plan; /* columns that the plan does not read may be of any type */
+    how.foreign = run->plan; /* columns that the plan does not read may have any type */
     int rc = run->plan ? open_plan(run->plan, &plan, err) : 0;
     if (!rc)
         rc = run->flows && !path ? open_views(run, plan, &how, s, err) : open_stream(run, path, &how, s, err);
@@ -374,7 +374,7 @@ static int open_input(void *ctx, const char *path, const struct ctr_reader_opts 
         rc = ctr_plan_source(s, plan, (int)CTR_MIN(run->cli->jobs, (int64_t)1024), run->cli->memory_bytes, err);
     if (!rc && !path && own_thread(run)) {
         rc = ctr_batch_source_queue(s, (int)o.queue, &run->extract_times, err);
-        plan = NULL; /* it is the source's */
+        plan = NULL; /* the source owns it */
     }
     if (rc) {
         ctr_batch_source_close(s);
@@ -392,7 +392,8 @@ static int open_progressive(void *ctx, const struct ctr_schema *s, struct ctr_wr
     return rc;
 }
 
-/* A second one within this time is the same stop: timeout(1) and others signal a program and then its group. */
+/* A second signal within this time counts as the same stop: timeout(1) and others signal a program and then its
+ * group. */
 enum { SAME_STOP_MS = 1000 };
 
 static void on_signal(int sig)
@@ -410,7 +411,8 @@ static void on_signal(int sig)
     errno = saved;
 }
 
-/* With a checkpoint, SIGTERM and SIGINT stop the run in order; a second one, a second later, ends it at once. */
+/* With a checkpoint, SIGTERM and SIGINT stop the run cleanly; a second one, at least a second later, ends it at
+ * once. */
 static void catch_stop(void)
 {
     struct sigaction sa = { .sa_handler = on_signal };
@@ -446,7 +448,7 @@ static int check_options(const struct run *run, struct ctr_err *err)
     return 0;
 }
 
-/* Where to learn: the model of a GPU may be another one than that of the CPU. */
+/* Choose the device: the model for a GPU may differ from that for the CPU. */
 static int choose_device(struct ctr_cli *cli, struct ctr_train_job *job, struct ctr_err *err)
 {
     const bool by_rows = o.params.minibatch == 1 && !ctr_cli_given(cli, "minibatch");
@@ -544,7 +546,7 @@ static int read_variants(struct run *run, struct ctr_train_job *job, struct ctr_
                            "of their own");
     job->params.variants = &run->variants;
     job->model = many;
-    if (!rc && o.single) /* a checkpoint of the one is none of the other */
+    if (!rc && o.single) /* their checkpoints are not interchangeable */
         rc = ctr_buf_printf(&run->variants.text, err, "single-value\n");
     return rc;
 }
@@ -637,7 +639,7 @@ static int run_job(struct run *run, struct ctr_train_job *job, struct ctr_err *e
     return rc;
 }
 
-/* Of a plan with statements the files are VIEW=FILE. */
+/* For a plan with statements the files are VIEW=FILE. */
 static int take_views(struct run *run, const struct ctr_plan *plan, struct ctr_err *err)
 {
     struct ctr_cli *cli = run->cli;
@@ -657,7 +659,7 @@ static int take_views(struct run *run, const struct ctr_plan *plan, struct ctr_e
     return rc;
 }
 
-/* A plan in front of the files: what it extracts from them is learned. Its fitted state goes into the model. */
+/* A plan before the files: train on the features that it extracts. Its fitted state is copied to the model. */
 static int take_plan(struct run *run, struct ctr_train_job *job, struct ctr_err *err)
 {
     struct ctr_cli *cli = run->cli;
@@ -697,7 +699,7 @@ static int take_plan(struct run *run, struct ctr_train_job *job, struct ctr_err 
     return rc;
 }
 
-/* What to learn, where and how: all that no file has to be read for. */
+/* Read the options that need no file. */
 static int read_options(struct run *run, struct ctr_train_job *job, struct ctr_err *err)
 {
     struct ctr_cli *cli = run->cli;
@@ -722,7 +724,7 @@ static int read_options(struct run *run, struct ctr_train_job *job, struct ctr_e
     return rc ? rc : parse_every("save-every", save_every, &job->publish_every, err);
 }
 
-/* Those of options: first what is read, then what is written, so that none is both. */
+/* Register the options' files: first inputs, then outputs, so that none is both. */
 static int take_files(struct run *run, struct ctr_train_job *job, struct ctr_err *err)
 {
     struct ctr_cli *cli = run->cli;

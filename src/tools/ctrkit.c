@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ctrkit: the front door: lists the tools, runs one (ctrkit train = ctr-train), opens manuals, prints completion. */
+ * ctrkit: the common entry point: lists the tools, runs one (ctrkit train = ctr-train), opens manuals, prints
+ * completion scripts. */
 #include "common/cli/cli.h"
 
 #include <dirent.h>
@@ -23,7 +24,7 @@ static const struct ctr_opt opts[] = {
     { 0 },
 };
 
-/* Both shells ask the tool itself: its option table is the only list of options there is. */
+/* Both shells query the tool: its option table is the only list of options. */
 static const char bash_completion[] =
     "_ctrkit_options() { \"$1\" ${2:+\"$2\"} --list-options 2>/dev/null; }\n"
     "_ctrkit_tools() { \"$1\" --list | sed -n 's/^ctr-\\([^ ]*\\).*/\\1/p'; }\n"
@@ -59,7 +60,7 @@ static const char bash_completion[] =
     "    COMPREPLY=($(compgen -W \"${arg//|/ }\" -- \"$cur\"))\n"
     "    [ -n \"$arg\" ] || COMPREPLY=($(compgen -f -- \"$cur\"))\n"
     "}\n";
-/* The first line is read by compinit word by word, as it stands: quotes would be a part of the pattern. */
+/* compinit reads the first line word by word, literally: quotes would become part of the pattern. */
 static const char zsh_completion[] =
     "#compdef ctrkit -P ctr-*\n"
     "_ctrkit() {\n"
@@ -91,7 +92,7 @@ static const char zsh_completion[] =
     "}\n"
     "_ctrkit \"$@\"\n";
 
-/* Tools that a build leaves out where their library is missing (Makefile), and what brings them. */
+/* Tools that a build omits if their library is missing (Makefile), and how to get them. */
 static const struct {
     const char *name, *library, *package;
 } optional[] = {
@@ -99,7 +100,7 @@ static const struct {
     { "embed-images", "libjpeg or no libpng", "libjpeg-dev and libpng-dev" },
 };
 
-/* The folder that this program is in: its tools lie beside it. */
+/* The folder of this program, which also contains the tools. */
 static int own_folder(char *out, size_t size, struct ctr_err *err)
 {
     ssize_t n = readlink("/proc/self/exe", out, size - 1);
@@ -221,7 +222,7 @@ static int print_completion(struct ctr_cli *cli, const char *folder, struct ctr_
     return rc;
 }
 
-/* A name that is no tool's: the nearest, or all. */
+/* The error for an unknown tool: names the nearest, or all. */
 static int no_tool(const char *folder, const char *name, struct ctr_err *err)
 {
     enum { TOOLS_MAX = 64 };
@@ -270,10 +271,11 @@ static int show_manual(const char *page, struct ctr_err *err)
     return 0;
 }
 
-/* ctrkit help: this tool's help; ctrkit help train: its manual; ctrkit help train lr: that of its first argument. */
+/* ctrkit help: this tool's help; ctrkit help train: a tool's manual; ctrkit help train lr: that of its first
+ * argument. */
 static int help(const char *folder, const char *topic, const char *word, struct ctr_err *err)
 {
-    static const char *const formats[] = { "plan", "stream" }; /* pages that are no tool's */
+    static const char *const formats[] = { "plan", "stream" }; /* pages that describe no tool */
     char page[128], self[PATH_MAX + 16];
     bool known;
 
