@@ -55,6 +55,27 @@ ok '… and goes on with 4' goes_on 4 3
 ok 'a run of one process breaks off' breaks_off 0 late
 ok '… and goes on with 3 ranks' goes_on 3 1
 
+# ---- predictions and early stopping: the same number of ranks gives the bytes of a run that never stopped
+extras() { # extras FILE… : of two ranks
+    run 2 ctr-train mlp -q --minibatch 50 --rate .01 --passes 3 --checkpoint c.ckpt --checkpoint-every 300 --resume --progressive 'p-%d.arrows' \
+        --validation part-0.arrows --patience 3 -o v.m "$@"
+}
+rm -f c.ckpt
+# shellcheck disable=SC2086
+extras $whole && mv v.m want.m && for i in 0 1; do mv p-$i.arrows want-$i.arrows; done
+# shellcheck disable=SC2046,SC2086
+resumed() {
+    ! extras $(broken late) 2>err && [ -s c.ckpt ] && [ -s c.ckpt.scores.1 ] && extras $whole && cmp v.m want.m && cmp p-0.arrows want-0.arrows &&
+        cmp p-1.arrows want-1.arrows && ! ls c.ckpt* 2>/dev/null
+}
+ok 'with --progressive and --validation' resumed
+# shellcheck disable=SC2046
+! extras $(broken late) 2>err
+# shellcheck disable=SC2086
+exits 'which another number of ranks cannot go on' 2 run 3 ctr-train mlp -q --minibatch 50 --rate .01 --passes 3 --checkpoint c.ckpt --resume \
+    --progressive 'p-%d.arrows' --validation part-0.arrows --patience 3 --validation-every 0 -o v.m $whole
+rm -f c.ckpt*
+
 # ---- lr, from ranks to one process and back
 lr() { # lr RANKS OPTION…
     _r=$1

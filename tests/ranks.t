@@ -65,6 +65,28 @@ train 2 --l2 .001 -o got.m none.arrows rows.arrows
 train 1 --l2 .001 -o all.m rows.arrows
 scores got.m && scores all.m
 ok 'a rank without rows changes nothing' cmp got.m.csv all.m.csv
+
+# ---- tables on disk, predictions, early stopping
+ok 'rows on disk' sh -c 'for m in 1 2; do mpirun --oversubscribe -q -n 2 ctr-train mlp -q --l2 .001 --minibatch 100 $o -o d$m.m rows.arrow || exit
+    o="--spill . --memory 8M --prefetch 1"; done; cmp d1.m d2.m'
+predictions() { # each rank's rows in their order, with scores that no -j changes, and of both the loss that the summary tells
+    for j in 1 3; do run 2 ctr-train mlp -j $j --embedding 8 --hidden 4 --minibatch 100 --progressive "p$j-%d.arrows" -o p.m even.arrows odd.arrows 2>said || return; done
+    for i in 0 1; do cmp p1-$i.arrows p3-$i.arrows || return; done
+    ctr-export -q --format csv -c click p1-0.arrows >got && ctr-export -q --format csv -c click even.arrows | cmp - got &&
+        ctr-eval -q -m log_loss --format stream p1-0.arrows p1-1.arrows | ctr-export -q --no-header -c log_loss >got && awk '/progressive log loss/ { print $4 }' said >want &&
+        paste got want && paste got want | awk '{ exit !($1 - $2 < 1e-6 && $2 - $1 < 1e-6 && $1 > .1) }'
+}
+ok 'predictions, by rank' predictions
+early() { # the model is the best one, whose loss over the validation is what was said
+    for j in 1 3; do
+        run 2 ctr-train mlp -j $j --embedding 8 --hidden 4 --rate .03 --minibatch 100 --passes 9 --validation odd.arrows --validation-every 1500 --patience 2 -o v$j.m even.arrows rows.arrows 2>said || return
+    done
+    cmp v1.m v3.m && grep -c 'row [0-9]*: validation log loss' said && grep -q 'stopping' said || return
+    sed -n 's/.*validation log loss \([0-9.]*\).*the best so far.*/\1/p' said | tail -1 >want
+    ctr-predict -q v1.m odd.arrows | ctr-eval -q -m log_loss --format stream | ctr-export -q --no-header -c log_loss >got
+    paste got want && paste got want | awk '{ exit !($1 - $2 < 1e-5 && $2 - $1 < 1e-5 && $1 > .1) }'
+}
+ok 'early stopping' early
 ok '--init' sh -c 'for i in a b; do mpirun --oversubscribe -q -n 2 ctr-train mlp -q --embedding 8 --hidden 4 --minibatch 100 --init one.m -o $i.m rows.arrow || exit; done; cmp a.m b.m'
 
 # ---- what is refused
@@ -85,8 +107,9 @@ ctr-import -q --format csv --header rows.csv | ctr-extract -q other.plan -o othe
 refused 'another plan' "ranks differ: rank 0 has 'plan [0-9a-f]*', rank 1 has 'plan " 2 train 2 -o no.m rows.arrows other.arrows
 refused 'lr by rows' '^ctr-train: lr learns over ranks .* by minibatches: .* --minibatch ROWS' 2 run 2 ctr-train lr -o no.m even.arrows odd.arrows
 refused 'other learners' '^ctr-train: lr over ranks .* leave --optimizer out' 2 run 2 ctr-train lr --optimizer rda --minibatch 9 -o no.m even.arrows odd.arrows
-refused 'tables on disk' '^ctr-train: --spill does not go with ranks' 2 train 2 --spill . --memory 9M -o no.m even.arrows odd.arrows
-refused 'predictions' '^ctr-train: --progressive does not go with ranks' 2 train 2 --progressive p -o no.m even.arrows odd.arrows
+refused 'predictions in one file' '^ctr-train: ranks write .* a file each: --progressive wants one %d' 2 train 2 --progressive p -o no.m even.arrows odd.arrows
+refused 'another validation' "ranks differ: rank 0 has 'validation none.*rank 1 has 'validation other.arrows" 2 \
+    timeout 60 mpirun --oversubscribe -q -n 1 ctr-train mlp "$@" : -n 1 ctr-train mlp --validation other.arrows "$@"
 refused 'images' '^ctr-train: a model of images does not go with ranks' 2 run 2 ctr-train two-tower --images rows.arrow -o no.m even.arrows odd.arrows
 refused 'too few files' '2 files for 3 ranks.*ctr-split.*one .arrow file' 2 train 3 -o no.m even.arrows odd.arrows
 refused 'a file twice' 'are one file' 2 train 2 -o no.m even.arrows even.arrows

@@ -199,8 +199,7 @@ static int finish(struct run *run, struct ctr_err *err)
         rc = ctr_cli_finish(run->cli, run->writer, run->side, err);
     if (!rc) /* a rank must not exit successfully before the model is in place */
         rc = ctr_comm_barrier(run->comm, err);
-    if (!rc && !ctr_comm_rank(run->comm) &&
-        !(o.follow && stop)) /* a stopped run with --follow continues from its checkpoint */
+    if (!rc && !(o.follow && stop)) /* a stopped run with --follow continues from its checkpoint */
         ctr_trainer_done(run->trainer);
     return rc;
 }
@@ -617,9 +616,27 @@ static int start_ranks(struct run *run, struct ctr_train_job *job, struct ctr_er
     return 0;
 }
 
+/* Each rank writes the predictions of its own rows, to a file with its number. */
+static int open_side(struct run *run, struct ctr_err *err)
+{
+    const char *at = strstr(o.progressive, "%d");
+    struct ctr_buf path = { 0 };
+    if (!run->comm)
+        return ctr_cli_side_out(run->cli, o.progressive, CTR_OUT_BINARY, &run->side, err);
+    if (!at || strchr(at + 1, '%') || strchr(o.progressive, '%') != at)
+        return ctr_cli_usage(err, "ranks write the predictions of their rows to a file each: --progressive wants one "
+                                  "%%d for the number, such as p-%%d.arrows");
+    int rc = ctr_buf_printf(&path, err, "%.*s%d%s", (int)(at - o.progressive), o.progressive, ctr_comm_rank(run->comm),
+                            at + 2);
+    if (!rc)
+        rc = ctr_cli_side_out(run->cli, (const char *)path.data, CTR_OUT_BINARY, &run->side, err);
+    ctr_buf_free(&path);
+    return rc;
+}
+
 static int run_job(struct run *run, struct ctr_train_job *job, struct ctr_err *err)
 {
-    int rc = o.progressive ? ctr_cli_side_out(run->cli, o.progressive, CTR_OUT_BINARY, &run->side, err) : 0;
+    int rc = o.progressive ? open_side(run, err) : 0;
     if (!rc)
         rc = open_models(run, err);
     if (!rc)

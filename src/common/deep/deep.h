@@ -368,7 +368,7 @@ int ctr_deep_announce(struct ctr_deep *d, const struct ctr_rows *r, int64_t from
                       struct ctr_err *err) CTR_MUST;
 void ctr_deep_unannounce(struct ctr_deep *d);
 /* Pull without new rows, because other ranks have some. */
-int ctr_deep_pull_none(struct ctr_deep *d, struct ctr_pool *pool, struct ctr_err *err) CTR_MUST;
+int ctr_deep_pull_none(struct ctr_deep *d, bool make, struct ctr_pool *pool, struct ctr_err *err) CTR_MUST;
 /* Turn dx into gradients of table rows, apply an optimizer step, and write them back to the tables. */
 int ctr_deep_push(struct ctr_deep *d, struct ctr_deep_tables *all, struct ctr_pool *pool, const struct ctr_dev_opt *opt,
                   struct ctr_err *err) CTR_MUST;

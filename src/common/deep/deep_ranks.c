@@ -38,7 +38,7 @@ int ctr_deep_ranks_rest(struct ctr_deep_learner *l, struct ctr_err *err)
     while (!rc && !l->ranks.whole) {
         rc = ctr_deep_ranks_round(l, true, err);
         if (!rc)
-            rc = ctr_deep_pull_none(&l->net, l->pool, err);
+            rc = ctr_deep_pull_none(&l->net, true, l->pool, err);
     }
     return rc;
 }

@@ -580,11 +580,11 @@ int ctr_deep_pull(struct ctr_deep *d, struct ctr_deep_tables *all, bool make, st
     return rc ? rc : pool_all(d, first, err);
 }
 
-int ctr_deep_pull_none(struct ctr_deep *d, struct ctr_pool *pool, struct ctr_err *err)
+int ctr_deep_pull_none(struct ctr_deep *d, bool make, struct ctr_pool *pool, struct ctr_err *err)
 {
     if (!d->vectors.source)
         return 0;
-    int rc = begin_keys(d, d->batch.key_buffer, true, pool, &d->batch.unique, err);
+    int rc = begin_keys(d, d->batch.key_buffer, make, pool, &d->batch.unique, err);
     return rc ? rc : ctr_source_values(d->vectors.source, d->batch.key_buffer, &d->vectors.value, err);
 }
 

@@ -247,6 +247,11 @@ int ctr_deep_evaluate(void *learner, const struct ctr_rows *r, double *score, st
     int rc = ctr_deep_settle(l, err);
     if (!rc)
         rc = ctr_deep_source_settle(d, err);
+    if (!rc && !r->rows) { /* other ranks have rows */
+        rc = ctr_deep_pull_none(d, false, l->pool, err);
+        ctr_deep_clear(d);
+        return rc;
+    }
     if (!rc)
         rc = ctr_deep_add(d, r, 0, r->rows, err);
     if (!rc)

@@ -397,6 +397,8 @@ int ctr_checkpoint_write(struct ctr_trainer *t, struct ctr_err *err)
     if (t->at.scores >= 0 && t->scores_fd >= 0 && ctr_fsync(t->scores_fd))
         return ctr_fail_sys(err, "%s.scores: fsync failed", t->job.checkpoint);
     const bool elsewhere = ctr_comm_rank(t->job.params.comm); /* rank 0 writes the file */
+    if (elsewhere)
+        ctr_temp_release(&t->scores_slot);
     int rc = write_lines(t, &line, err);
     struct ctr_save s = { .model = t->job.model,
                           .params = &t->job.params,
@@ -416,7 +418,8 @@ int ctr_checkpoint_write(struct ctr_trainer *t, struct ctr_err *err)
         rc = ctr_comm_barrier(t->job.params.comm, err);
     if (!rc && t->job.validation) {
         t->best_saved = t->best;
-        ctr_earlystop_sweep(t, t->best);
+        if (!elsewhere)
+            ctr_earlystop_sweep(t, t->best);
     }
     ctr_out_free(out);
     ctr_buf_free(&line);
@@ -496,7 +499,7 @@ bool ctr_checkpoint_keeps(const char *checkpoint, const char *path)
     const char *name = ctr_path_in(checkpoint, &dir), *its = followed ? ctr_path_in(followed, &other) : NULL, *end = "";
     if (name && its && dir.st_dev == other.st_dev && dir.st_ino == other.st_ino && !strncmp(its, name, strlen(name)))
         end = its + strlen(name);
-    const bool keeps = !strcmp(end, ".scores") || !strncmp(end, ".best.", 6) || !strncmp(end, ".tmp.", 5);
+    const bool keeps = !strncmp(end, ".scores", 7) || !strncmp(end, ".best.", 6) || !strncmp(end, ".tmp.", 5);
     free(followed);
     return keeps;
 }
@@ -513,7 +516,9 @@ int ctr_checkpoint_scores_open(struct ctr_trainer *t, struct ctr_err *err)
     if (resume && t->resume.uncertain != t->at.uncertain)
         return ctr_fail(err, CTR_EUSAGE, "%s was made with%s --uncertainty: resume so, or remove it to start anew",
                         t->job.checkpoint, t->at.uncertain ? "out" : "");
-    int rc = ctr_buf_printf(&t->scores_path, err, "%s.scores", t->job.checkpoint);
+    const int rank = ctr_comm_rank(t->job.params.comm);
+    int rc = rank ? ctr_buf_printf(&t->scores_path, err, "%s.scores.%d", t->job.checkpoint, rank)
+                  : ctr_buf_printf(&t->scores_path, err, "%s.scores", t->job.checkpoint);
     if (rc)
         return rc;
     path = (const char *)t->scores_path.data;
@@ -562,8 +567,10 @@ void ctr_checkpoint_remove(struct ctr_trainer *t)
 {
     if (!t->job.checkpoint)
         return;
-    unlink(t->job.checkpoint);
-    if (t->job.validation)
+    const bool elsewhere = ctr_comm_rank(t->job.params.comm);
+    if (!elsewhere)
+        unlink(t->job.checkpoint);
+    if (t->job.validation && !elsewhere)
         ctr_earlystop_sweep(t, 0);
     if (t->scores_fd >= 0)
         unlink((const char *)t->scores_path.data);

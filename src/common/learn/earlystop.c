@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "common/comm/comm.h"
 #include "common/learn/trainer.h"
 
 enum { COPY_BYTES = 1 << 20 };
@@ -23,33 +24,83 @@ static int check_schema(struct ctr_trainer *t, const struct ctr_schema *s, struc
     return ctr_fail(err, CTR_EUSAGE, "--validation: the stream has another schema than the one learned from: %s", why);
 }
 
-/* Score all rows of s into v. */
-static int score_source(struct ctr_trainer *t, const struct ctr_batch_source *s, struct ctr_validation *v,
+/* Rows are scored in pieces, over ranks by turns: a round is a piece of each. All ranks get the scores of a round, in
+ * the order of rows, so that they come to the same loss. */
+struct scoring {
+    struct ctr_trainer *t;
+    struct ctr_inputs *in;
+    struct ctr_validation *v;
+    struct ctr_rowbuf own; /* the rows of this rank's piece, */
+    struct ctr_rows rows;
+    struct ctr_buf score, sent, *all; /* [ranks] */
+    int pieces;                       /* of the round so far */
+};
+struct scored_row {
+    double score, label, weight;
+};
+
+static int end_round(struct scoring *s, struct ctr_err *err)
+{
+    struct ctr_comm *c = s->t->job.params.comm;
+    int rc = 0;
+    ctr_buf_clear(&s->score);
+    ctr_buf_clear(&s->sent);
+    double *score = ctr_buf_extend(&s->score, s->rows.rows, sizeof *score, &rc, err);
+    struct scored_row *row = ctr_buf_extend(&s->sent, s->rows.rows, sizeof *row, &rc, err);
+    if (!rc)
+        rc = s->t->job.model->evaluate(s->t->learner, &s->rows, score, err);
+    for (int64_t i = 0; i < s->rows.rows && !rc; i++)
+        row[i] = (struct scored_row){ score[i], s->rows.label[i], s->rows.weight ? s->rows.weight[i] : 1 };
+    if (!rc)
+        rc = ctr_comm_gather(c, CTR_COMM_CONTROL, s->sent.data, s->sent.len, s->all, err);
+    for (int r = 0; r < ctr_comm_size(c) && !rc; r++) {
+        row = (struct scored_row *)(void *)s->all[r].data;
+        for (size_t i = 0; i < s->all[r].len / sizeof *row; i++)
+            ctr_validation_row(s->v, row[i].score, row[i].label, row[i].weight);
+    }
+    s->rows.rows = s->pieces = 0;
+    return rc;
+}
+
+static int score_batch(struct scoring *s, const struct ctr_batch *b, struct ctr_err *err)
+{
+    const struct ctr_comm *c = s->t->job.params.comm;
+    const int ranks = ctr_comm_size(c);
+    int rc = ctr_inputs_batch(s->in, b, err);
+    for (int64_t at = 0, n; at < b->rows && !rc; at += n) {
+        n = ctr_inputs_fit(s->in, at, CTR_MIN(b->rows - at, s->t->job.params.minibatch), CTR_TILE_ENTRIES);
+        if (s->pieces == ctr_comm_rank(c))
+            rc = ctr_inputs_rows(s->in, ranks > 1 ? &s->own : NULL, at, n, &s->rows, err);
+        if (!rc && ++s->pieces == ranks)
+            rc = end_round(s, err);
+    }
+    return rc;
+}
+
+/* Score all rows of source into v. */
+static int score_source(struct ctr_trainer *t, const struct ctr_batch_source *source, struct ctr_validation *v,
                         struct ctr_err *err)
 {
     const struct ctr_row_transform as_is = { .scale = 1, .images = t->job.params.missing_image != NULL };
-    struct ctr_inputs *in = NULL;
-    struct ctr_rows rows;
+    const int ranks = ctr_comm_size(t->job.params.comm);
+    struct scoring s = { .t = t, .v = v, .all = calloc((size_t)ranks, sizeof *s.all) };
     const struct ctr_batch *b;
-    double *score = malloc((size_t)t->job.params.minibatch * sizeof *score);
-    int rc = score ? check_schema(t, ctr_batch_source_schema(s), err) : ctr_fail_nomem(err, sizeof *score);
+    int rc = s.all ? check_schema(t, ctr_batch_source_schema(source), err) : ctr_fail_nomem(err, sizeof *s.all);
     if (!rc)
-        rc = ctr_inputs_new(&in, ctr_batch_source_schema(s), t->label, t->weight, &as_is, &t->tables, err);
+        rc = ctr_inputs_new(&s.in, ctr_batch_source_schema(source), t->label, t->weight, &as_is, &t->tables, err);
     if (!rc && t->job.model->by_column)
-        rc = ctr_inputs_by_column(in, err);
-    while (!rc && (rc = ctr_batch_source_next(s, &b, err)) > 0) {
-        rc = ctr_inputs_batch(in, b, err);
-        for (int64_t at = 0, n; at < b->rows && !rc; at += n) {
-            n = ctr_inputs_fit(in, at, CTR_MIN(b->rows - at, t->job.params.minibatch), CTR_TILE_ENTRIES);
-            rc = ctr_inputs_rows(in, NULL, at, n, &rows, err);
-            if (!rc)
-                rc = t->job.model->evaluate(t->learner, &rows, score, err);
-            for (int64_t i = 0; i < n && !rc; i++)
-                ctr_validation_row(v, score[i], rows.label[i], rows.weight ? rows.weight[i] : 1);
-        }
-    }
-    ctr_inputs_free(in);
-    free(score);
+        rc = ctr_inputs_by_column(s.in, err);
+    while (!rc && (rc = ctr_batch_source_next(source, &b, err)) > 0)
+        rc = score_batch(&s, b, err);
+    if (!rc && s.pieces)
+        rc = end_round(&s, err);
+    ctr_inputs_free(s.in);
+    ctr_rowbuf_free(&s.own);
+    ctr_buf_free(&s.score);
+    ctr_buf_free(&s.sent);
+    for (int r = 0; s.all && r < ranks; r++)
+        ctr_buf_free(&s.all[r]);
+    free(s.all);
     return rc;
 }
 
@@ -96,6 +147,8 @@ static int open_best(struct ctr_trainer *t, const char *path, struct ctr_err *er
 static int keep_best(struct ctr_trainer *t, int64_t time, struct ctr_err *err)
 {
     struct ctr_buf path = { 0 }, before = { 0 };
+    if (ctr_comm_rank(t->job.params.comm)) /* rank 0 keeps it */
+        return save_at(t, "/dev/null", 0, err);
     if (!t->job.checkpoint)
         return keep_unnamed(t, err);
     int rc = best_path(t, time, &path, err);
@@ -115,6 +168,8 @@ static int keep_best(struct ctr_trainer *t, int64_t time, struct ctr_err *err)
 int ctr_earlystop_resume(struct ctr_trainer *t, struct ctr_err *err)
 {
     struct ctr_buf path = { 0 };
+    if (ctr_comm_rank(t->job.params.comm))
+        return 0;
     int rc = best_path(t, t->best, &path, err);
     if (!rc && t->best)
         rc = open_best(t, (const char *)path.data, err);
@@ -143,6 +198,8 @@ void ctr_earlystop_sweep(const struct ctr_trainer *t, int64_t keep)
 int ctr_earlystop_save(struct ctr_trainer *t, struct ctr_out *out, struct ctr_err *err)
 {
     struct ctr_buf b = { 0 };
+    if (ctr_comm_rank(t->job.params.comm))
+        return 0;
     int64_t at = 0, size = lseek(t->best_fd, 0, SEEK_END);
     int rc = size < 0 ? ctr_fail_sys(err, "the best model cannot be read again") : ctr_buf_reserve(&b, COPY_BYTES, err);
     while (at < size && !rc) {

@@ -46,20 +46,19 @@ int ctr_ranks_check(const struct ctr_train_job *job, struct ctr_err *err)
         const char *name;
     } bad[] = {
         { job->follow, "--follow" },
-        { job->validation, "--validation" },
         { p->variants, "--variants" },
-        { job->spool, "--spool" },
-        { job->progressive, "--progressive" },
         { job->init_rate == CTR_INIT_AUTO, "--init-bias auto" },
         { p->images || p->images_pool, "a model of images" },
-        { p->spill, "--spill" },
         { p->device && strcmp(p->device, "cpu") != 0, "--device other than cpu" },
     };
     for (size_t i = 0; i < CTR_COUNT(bad); i++)
         if (bad[i].given)
             return ctr_fail(err, CTR_EUSAGE, "%s does not go with ranks (mpirun): leave it out, or run one process",
                             bad[i].name);
-    return 0;
+    return job->spool ? ctr_fail(err, CTR_EUSAGE,
+                                 "--spool is for input that cannot be read again, and ranks (mpirun) read files: leave "
+                                 "it out")
+                      : 0;
 }
 
 /* ---- files ---- */
@@ -167,6 +166,9 @@ int ctr_ranks_same(struct ctr_trainer *t, struct ctr_err *err)
                            CTR_VERSION, t->job.model->name, (const char *)params.data, t->job.passes,
                            t->job.params.seed, t->job.resume ? "resumes" : "begins", t->job.init ? " from --init" : "");
     if (!rc)
+        rc = ctr_buf_printf(&text, err, "validation %s, every %" PRId64 ", patience %" PRId64 "\n",
+                            t->job.validation ? t->job.validation : "none", t->job.validation_every, t->job.patience);
+    if (!rc)
         rc = describe_schema(&text, &t->stream, err);
     if (!rc)
         rc = same_text(c, &text, err);
@@ -177,12 +179,24 @@ int ctr_ranks_same(struct ctr_trainer *t, struct ctr_err *err)
 
 /* ---- before a step ---- */
 
+/* That this rank's shards of the pass have come to. */
+static int64_t rows_of_pass(const struct ctr_trainer *t)
+{
+    const struct ctr_comm *c = t->job.params.comm;
+    int64_t rows = 0;
+    for (int s = ctr_comm_rank(c); s < t->shards.n; s += ctr_comm_size(c))
+        rows += s == t->shards.reads ? t->at.row : t->shards.at[s].row;
+    return rows;
+}
+
 int ctr_ranks_agree(struct ctr_trainer *t, bool ended, struct ctr_ranks_word *w, struct ctr_err *err)
 {
     struct ctr_comm *c = t->job.params.comm;
     const bool first = !ctr_comm_rank(c);
-    enum { ENDED, ROWS, STOP, CHECKPOINT, PUBLISH, WORDS };
-    int64_t sum[WORDS] = { [ENDED] = ended, [ROWS] = t->v->s.rows, [STOP] = t->job.stop && *t->job.stop };
+    enum { ENDED, ROWS, PASS, STOP, CHECKPOINT, PUBLISH, WORDS };
+    int64_t sum[WORDS] = {
+        [ENDED] = ended, [ROWS] = t->v->s.rows, [PASS] = rows_of_pass(t), [STOP] = t->job.stop && *t->job.stop
+    };
     /* Due by the rows of all ranks at the last step, or by the clock of rank 0. */
     if (first && t->job.checkpoint && t->ranks.rows != t->checkpoints.rows)
         sum[CHECKPOINT] = ctr_schedule_due(&t->checkpoints, &t->job.checkpoint_every, t->ranks.rows);
@@ -190,10 +204,13 @@ int ctr_ranks_agree(struct ctr_trainer *t, bool ended, struct ctr_ranks_word *w,
         sum[PUBLISH] = ctr_schedule_due(&t->publications, &t->job.publish_every, t->ranks.rows);
     int rc = ctr_comm_sum_i64(c, sum, WORDS, err);
     t->ranks.rows = sum[ROWS];
+    const int64_t every = t->job.validation_every, before = t->ranks.looked;
+    t->ranks.looked = sum[PASS];
     *w = (struct ctr_ranks_word){ .all_ended = sum[ENDED] == ctr_comm_size(c),
                                   .stop = sum[STOP],
                                   .checkpoint = sum[CHECKPOINT] || (sum[STOP] && t->job.checkpoint),
-                                  .publish = sum[PUBLISH] };
+                                  .publish = sum[PUBLISH],
+                                  .validate = every && before >= 0 && sum[PASS] / every > before / every };
     return rc;
 }
 

@@ -549,7 +549,7 @@ static int learn_rows(struct ctr_trainer *t, struct ctr_rows *r, double *score, 
 {
     const int64_t minibatch = t->job.params.minibatch;
     int rc = 0;
-    if (!t->job.validation_every)
+    if (!t->job.validation_every || t->job.params.comm)
         return t->job.model->train_rows(t->learner, r, score, t->job.memory_bytes, err);
     for (int64_t at = 0, n; at < r->rows && !rc; at += n) {
         const int64_t row = t->at.row + at;
@@ -770,6 +770,8 @@ static int take_tiles(struct ctr_trainer *t, const struct ctr_tile **tile, int *
 static int between_steps(struct ctr_trainer *t, const struct ctr_ranks_word *w, struct ctr_err *err)
 {
     int rc = w->publish ? publish(t, err) : 0;
+    if (!rc && w->validate && !w->all_ended) /* else as the pass ends */
+        rc = ctr_earlystop_now(t, t->ranks.looked, false, err);
     if (!rc && w->checkpoint)
         rc = write_checkpoint(t, err);
     if (rc || !w->stop)
@@ -806,7 +808,7 @@ static int take_steps(struct ctr_trainer *t, bool last, const struct ctr_tile **
             if (!rc)
                 rc = between_steps(t, &word, err);
         }
-        if (rc || word.all_ended)
+        if (rc || word.all_ended || t->stopped)
             break;
         rc = ended ? model->train_rows(t->learner, &none, NULL, t->job.memory_bytes, err) : take_tile(t, *tile, err);
     }
@@ -874,7 +876,8 @@ static int run_shard(struct ctr_trainer *t, int number, bool last, struct ctr_er
         rc = run_pass(t, &s, last, err);
     if (!rc && shards->reads >= 0 && !before_resume(t))
         shards->at[number] = t->at;
-    if (!rc && last && t->job.validation && !t->stopped && !before_resume(t) && !ctr_earlystop_due(t, t->at.row))
+    const bool looked = !t->job.params.comm && ctr_earlystop_due(t, t->at.row);
+    if (!rc && last && t->job.validation && !t->stopped && !before_resume(t) && !looked)
         rc = ctr_earlystop_now(t, t->at.row, true, err);
     end_pass(t);
     ctr_batch_source_close(&s);
@@ -889,6 +892,7 @@ int ctr_trainer_run(struct ctr_trainer *t, struct ctr_err *err)
         t->at.pass = CTR_MIN(t->shards.resumed_pass, t->job.passes - 1);
     for (; t->at.pass < t->job.passes && !rc && !t->stopped; t->at.pass++) {
         rc = start_shards(t, err);
+        t->ranks.looked = -1;
         for (int s = rank; !rc && !t->stopped && (s == rank || s < t->shards.n); s += ranks)
             rc = run_shard(t, s, s + ranks >= t->shards.n, err);
     }

@@ -102,8 +102,9 @@ struct ctr_trainer {
     int64_t published;  /* rows at the last call of job.publish … */
     int64_t saved;      /* … and at the last that succeeded */
     struct {
-        int64_t rows; /* of all ranks before the last step */
-    } ranks;          /* with job.params.comm */
+        int64_t rows;   /* of all ranks before the last step */
+        int64_t looked; /* those of this pass; -1: before the first step of a pass */
+    } ranks;            /* with job.params.comm */
     /* While several threads save: held while a model computes what it shares with others. */
     pthread_mutex_t *sharing_lock;
 };
@@ -121,7 +122,7 @@ int ctr_ranks_same(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
 /* All ranks call it between minibatches: has this rank reached the end of its rows? The result is the next step of all
  * ranks. */
 struct ctr_ranks_word {
-    bool all_ended, stop, checkpoint, publish;
+    bool all_ended, stop, checkpoint, publish, validate;
 };
 int ctr_ranks_agree(struct ctr_trainer *t, bool ended, struct ctr_ranks_word *w, struct ctr_err *err) CTR_MUST;
 /* Sum t->v over all ranks. */

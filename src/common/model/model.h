@@ -366,7 +366,8 @@ struct ctr_model {
     void (*set_worker)(void *learner, const struct ctr_worker *worker);
     /* NULL, or gives the learner access to the rows ahead; NULL takes it away. */
     void (*set_ahead)(void *learner, const struct ctr_ahead *ahead);
-    /* NULL, or scores rows without learning; only between passes. At most params.minibatch rows. */
+    /* NULL, or scores rows without learning; only between passes. At most params.minibatch rows. Over ranks all call
+     * it, each with rows of its own or none. */
     int (*evaluate)(void *learner, const struct ctr_rows *rows, double *score, struct ctr_err *err);
     int (*end_pass)(void *learner, struct ctr_err *err); /* all rows of a pass have been given */
     bool (*transposed)(const void *learner);             /* does it accept transposed rows? NULL: no */
