@@ -67,6 +67,8 @@ ok 'queries of the IDs of --ad-features, on din, softmax' agrees --images-pool m
 for pool in sum concat multi-query; do
     ok "logistic regression, $pool" agrees --base lr --images-pool $pool --images-last 2 -- base=lr images-pool=$pool images-last=2 ad=item
 done
+ok '--images-scale standard, and missing images, which are zeros behind it' agrees --images lacks.arrows --missing-image zero --images-tower 0 --images-scale standard -- \
+    images=lacks.keys images-tower=0 images-scale=standard
 ok 'missing images are zeros' agrees --images lacks.arrows --missing-image zero --images-tower 0 -- images=lacks.keys images-tower=0
 wrong() { ! agrees --images-pool mean --; }
 ok 'the check can fail' wrong
@@ -85,7 +87,7 @@ sed 's/^image/feature/' plan >rows.plan
 ok '--images-as-ids is mlp with features in place of images' as_ids
 
 # ---- the same bytes however rows arrive
-for o in '--images-pool concat --images-last 3' '--images-pool multi-query --base lr'; do
+for o in '--images-pool concat --images-last 3' '--images-pool multi-query --base lr --images-scale standard'; do
     # shellcheck disable=SC2086
     train $o -j 1 -o want.arrows --progressive want.p rows.arrows
     # shellcheck disable=SC2086
@@ -153,9 +155,9 @@ exits 'a full disk' 1 sh -c 'ctr-model explain --images images.arrows a.model fe
 
 # ---- checkpoints: killed at any moment, a run goes on to the same bytes
 run() { timeout "$@" ctr-train dicm -q --images images.arrows --embedding 4 --hidden 12,8 --images-tower 8,6 --attention-hidden 6 --minibatch 100 --rate .01 \
-    --passes 3 --checkpoint d.ckpt --checkpoint-every 150 --resume -o got.arrows --progressive got.p batches.arrows; }
+    --images-scale standard --passes 3 --checkpoint d.ckpt --checkpoint-every 150 --resume -o got.arrows --progressive got.p batches.arrows; }
 ctr-cat --batch 70 -o batches.arrows rows.arrows
-train --passes 3 -o want3.arrows --progressive want3.p batches.arrows
+train --images-scale standard --passes 3 -o want3.arrows --progressive want3.p batches.arrows
 killed_runs '' run 005 010 020 040 080 150
 ok 'killed and resumed: the same model' ref same want3.arrows got.arrows
 ok 'and the same predictions' cmp want3.p got.p

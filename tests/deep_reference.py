@@ -6,7 +6,7 @@ ctr-export --format safetensors, so that this also reads those.
 
     deep_reference.py mlp|din|two-tower|fm|dcnv2|dlrm|dicm STREAM START MODEL PROGRESSIVE [minibatch=… hidden=… activation=… pooling=… batch-norm=1 dropout=… l2=… rate=…
                       decay=… decay-every=… seed=… passes=… counts=CSV attention=… attention-hidden=… user=COLUMN,… ad=COLUMN,…
-                      cross-rank=… structure=… bottom=… images=… images-pool=… images-last=… images-tower=… base=…]
+                      cross-rank=… structure=… bottom=… images=… images-pool=… images-last=… images-tower=… images-scale=… base=…]
         images: a stream of keys of images, made as those of the rows, and vectors; of an image that is not there: 0
         START: the same model before any learning (trained at a rate of next to nothing). Do scores and values agree?
     deep_reference.py score SAFETENSORS STREAM SCORED [hidden=… activation=… pooling=… batch-norm=1]   what the tensors predict
@@ -118,7 +118,17 @@ def embed_images(m, o, rows, batch):
         key, vector = [f["name"] for f in t.fields if role(f) == "image"][0], [f["name"] for f in t.fields if role(f) != "image"][0]
         o["vectors"] = {r[key]: r[vector] for r in t.rows}
     keys = sorted({k for i in batch for entries in rows.keys[i] for k, _ in entries if k[0] == IMAGE})
-    x = [o["vectors"].get(k[1], [0.0] * len(next(iter(o["vectors"].values())))) for k in keys]
+    vectors, width = o["vectors"], len(next(iter(o["vectors"].values())))
+    if o["images-scale"] == "standard":
+        if "standard" not in o:
+            columns = list(zip(*vectors.values()))
+            mean = [sum(c) / len(c) for c in columns]
+            scale = [1 / math.sqrt(sum((v - a) ** 2 for v in c) / len(c)) for c, a in zip(columns, mean)]
+            near("image.mean", m.dense["image.mean"], mean, 1e-6)
+            near("image.scale", m.dense["image.scale"], scale, 1e-5)
+            o["standard"] = {k: [(a - b) * c for a, b, c in zip(v, mean, scale)] for k, v in vectors.items()}
+        vectors = o["standard"]
+    x = [vectors.get(k[1], [0.0] * width) for k in keys]
     m.images = dict(zip(keys, layers(m, dict(o, activation="prelu"), x, "image.", o["images-tower"], None)))
 
 
@@ -355,7 +365,7 @@ def train(m, o, rows):
                 for entries in rows.keys[i]:
                     for k, _ in (e for e in entries if e[0][0] != IMAGE):
                         used[k] = used.get(k, 0) + 1
-            trained = [n for n in m.dense if not n.endswith((".mean", ".var"))]
+            trained = [n for n in m.dense if not n.endswith((".mean", ".var")) and n != "image.scale"]
             running = {}
             forward(m, o, rows, batch, (t, running))
             grads = {n: gradient(m, o, rows, batch, t, m.dense[n]) for n in trained}
@@ -381,7 +391,7 @@ def options(words):
     o.update({"decay": 1.0, "decay-every": 1440000000, "seed": 0, "passes": 1})
     o.update({"attention": "plain", "attention-hidden": [80, 40], "user": [], "ad": []})
     o.update({"cross-rank": 0, "structure": "parallel", "bottom": [64, 32]})
-    o.update({"images": "", "images-pool": "sum", "images-tower": [256, 64], "images-last": 20, "base": "mlp"})
+    o.update({"images": "", "images-pool": "sum", "images-tower": [256, 64], "images-last": 20, "images-scale": "none", "base": "mlp"})
     o["given"] = {}
     for w in words:
         k, v = w.split("=")
@@ -402,7 +412,7 @@ def near(what, got, want, tolerance):
 def check_training(stream, start, model, progressive, words):
     o, rows, m, got = options(words), Rows(stream), Model(start), Model(model)
     for n, v in m.dense.items():  # the start has seen the minibatches' statistics
-        if n.endswith((".mean", ".var")):
+        if n.endswith((".mean", ".var")) and n != "image.mean":
             v[:] = [0.0 if n.endswith(".mean") else 1.0] * len(v)
     values = [*m.rows.values(), *m.dense.values()]
     first = [list(v) for v in values]

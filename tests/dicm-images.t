@@ -111,6 +111,27 @@ is 'are those of their vectors' "$(ctr-info --digest direct.arrow)" "$(ctr-info 
 exits 'a tower for other vectors' 1 ctr-embed-images -w tiny.safetensors --tower m.arrows rgb0.png
 err_like 'is refused' 'm.arrows: its tower takes vectors of 24 numbers, the network gives 9'
 
+# ---- a scale of the vectors, which the model keeps
+train --images images.arrow --images-scale standard -o scaled.arrows
+predict --images images.arrow scaled.arrows >scaled.p
+ctr-embed-images -q --tower scaled.arrows --vectors -o scaled.arrow images.arrows
+predict --images scaled.arrow scaled.arrows >got.p
+ok '--images-scale standard: values of the tower predict with the bits of the vectors' cmp scaled.p got.p
+"$PY" - <<'EOP'
+import pyarrow as pa
+fields = pa.schema([pa.field("key", pa.string()), pa.field("vector", pa.list_(pa.float32(), 24))])
+t = pa.ipc.open_stream("images.arrows").read_all().to_pylist()
+for r in t:
+    r["vector"] = [1000 * x + 500 for x in r["vector"]]
+with pa.ipc.new_stream("large.arrows", fields) as w:
+    w.write_table(pa.Table.from_pylist(t, fields))
+EOP
+train --images large.arrows --images-scale standard -o large.m
+predict --images large.arrows large.m >got.p
+near() { paste -d, got.csv scaled.csv | awk -F, 'NR > 1 { d = $1 - $2; if (d > .002 || d < -.002) bad++ } END { exit bad > 0 }'; }
+scores got.p >got.csv && scores scaled.p >scaled.csv
+ok 'does not depend on the unit of the numbers, but for rounding' near
+
 # ---- partial warm-up: all but the vectors of ids
 ctr-select --section 'emb.*' --head 0 m.arrows >noids.arrows
 ctr-train dicm --embedding 5 --hidden 8 --images-tower 16,6 --attention-hidden 4 --images-pool attentive --minibatch 100 --rate 1e-35 --images images.arrows \

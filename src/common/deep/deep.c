@@ -412,7 +412,9 @@ int ctr_deep_shape(struct ctr_deep *d, struct ctr_deep_input *list, int n, struc
     int rc = d->spec->declare(d, err);
     if (!rc)
         rc = make_groups(d, err);
-    return rc ? rc : make_arena(d, err);
+    if (!rc)
+        rc = make_arena(d, err);
+    return rc || !d->learns ? rc : ctr_deep_images_standardise(d, err);
 }
 
 int ctr_deep_room(struct ctr_deep *d, int64_t rows, struct ctr_err *err)

@@ -432,6 +432,14 @@ int ctr_deep_source_settle(struct ctr_deep *d, struct ctr_err *err) CTR_MUST;
 /* For declare of a model with image inputs: read the file d->p.images, unless d->table is set; add the tower's
  * parameters, image.0.weight … . */
 int ctr_deep_images_declare(struct ctr_deep *d, struct ctr_err *err) CTR_MUST;
+/* For declare, behind all parameters that are learned: of --images-scale standard, mean and 1 / standard deviation of
+ * each number of the vectors, from up to CTR_IMAGE_SAMPLE images of the file in evenly spread runs. Learning does not
+ * change them; the tower takes (v - mean) * scale, and 0 of an image that is not there. A network without images:
+ * nothing. */
+enum { CTR_IMAGE_SAMPLE = 4096 };
+int ctr_deep_images_declare_running(struct ctr_deep *d, struct ctr_err *err) CTR_MUST;
+/* Of a network to learn, whose arena is there: their first values, which a model that is loaded replaces. */
+int ctr_deep_images_standardise(struct ctr_deep *d, struct ctr_err *err) CTR_MUST;
 /* Number the images of the n rows after d->rows, whose lists exist; first_row: stream row of the first one. */
 int ctr_deep_images_add(struct ctr_deep *d, int64_t n, int64_t first_row, struct ctr_err *err) CTR_MUST;
 /* Send the vectors of new images to the device and through the tower. */

@@ -5,12 +5,13 @@
  * once, forward and backward, in order of first occurrence in the rows, so sums over images do not depend on how rows
  * arrive.
  *
- *     hash of a key in a row -> row of the table -> number in the minibatch -> its vector on the device -> tower ->
- * value
+ *     hash of a key in a row -> row of the table -> number in the minibatch -> its vector, scaled, on the device ->
+ * tower -> value
  *
  * Prediction caches the tower's outputs for later minibatches, up to a limit; then it clears the cache. A value depends
  * only on its image, so caching changes no bit. A table of tower outputs needs no tower. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "common/deep/deep_stack.h"
@@ -30,6 +31,9 @@ struct ctr_deep_images {
     int64_t n, done;                          /* images of the minibatch; those that have passed the tower */
     int64_t named, absent;                    /* over all rows: entries; entries without a vector */
     struct ctr_mem *x, *value, *grad, *zeros; /* zeros: an input of the tower */
+    bool scaled;                              /* --images-scale standard: */
+    int mean, scale;                          /* parameters */
+    struct ctr_buf shift;                     /* f32: both, off the device when they were first needed */
     struct ctr_stack tower;
 };
 
@@ -116,12 +120,104 @@ int ctr_deep_images_declare(struct ctr_deep *d, struct ctr_err *err)
     return ctr_stack_declare(d, &m->tower, &shape, err);
 }
 
+/* ---- scale ---- */
+
+int ctr_deep_images_declare_running(struct ctr_deep *d, struct ctr_err *err)
+{
+    struct ctr_deep_images *m = d->images;
+    if (!m || strcmp(d->p.images_scale, "standard") != 0)
+        return 0;
+    m->scaled = true;
+    m->mean = ctr_deep_param(d, CTR_INIT_ZERO, true, 0, tower_inputs(d), err, "image.mean");
+    m->scale = m->mean < 0 ? m->mean : ctr_deep_param(d, CTR_INIT_ONE, true, 0, tower_inputs(d), err, "image.scale");
+    return CTR_MIN(m->scale, 0);
+}
+
+enum { SAMPLE_RUN = 16 }; /* neighbours, which share a block of the file */
+
+/* The row of image i of a sample of n of `images`: runs of neighbours, evenly spread. */
+static int64_t sample_row(int64_t i, int64_t n, int64_t images)
+{
+    return n == images ? i : i / SAMPLE_RUN * (images / (n / SAMPLE_RUN)) + i % SAMPLE_RUN;
+}
+
+/* Mean and 1 / standard deviation of each number, over the images of the sample; 0 where all are equal. */
+static int measure(const struct ctr_image_table *t, float *mean, float *scale, struct ctr_err *err)
+{
+    const int64_t images = ctr_image_table_images(t), n = CTR_MIN(images, CTR_IMAGE_SAMPLE);
+    const int32_t width = ctr_image_table_width(t);
+    double *sum = calloc((size_t)width, 2 * sizeof *sum), *squares = sum + width;
+    float *v = malloc((size_t)width * sizeof *v);
+    int rc = sum && v ? 0 : ctr_fail_nomem(err, (size_t)width * 2 * sizeof *sum);
+    for (int64_t i = 0; i < n && !rc; i++) {
+        rc = ctr_image_table_fetch(t, sample_row(i, n, images), v, err);
+        for (int32_t k = 0; k < width && !rc; k++) {
+            sum[k] += (double)v[k];
+            squares[k] += (double)v[k] * (double)v[k];
+        }
+    }
+    for (int32_t k = 0; k < width && !rc; k++) {
+        const double m = sum[k] / (double)n, variance = squares[k] / (double)n - m * m;
+        mean[k] = (float)m;
+        scale[k] = variance > 1e-12 * m * m ? (float)(1 / sqrt(variance)) : 0;
+        if (!(scale[k] < INFINITY))
+            scale[k] = 0;
+    }
+    free(sum);
+    free(v);
+    return rc;
+}
+
+int ctr_deep_images_standardise(struct ctr_deep *d, struct ctr_err *err)
+{
+    struct ctr_deep_images *m = d->images;
+    if (!m || !m->scaled)
+        return 0;
+    const int32_t width = tower_inputs(d);
+    const size_t bytes = (size_t)width * sizeof(float);
+    int rc = 0;
+    float *mean = ctr_buf_extend(&m->shift, 2 * width, sizeof *mean, &rc, err);
+    if (!rc)
+        rc = measure(m->table, mean, mean + width, err);
+    if (!rc)
+        rc = ctr_mem_write(d->w, (size_t)d->param[m->mean].at * sizeof *mean, mean, bytes, err);
+    if (!rc)
+        rc = ctr_mem_write(d->w, (size_t)d->param[m->scale].at * sizeof *mean, mean + width, bytes, err);
+    ctr_buf_clear(&m->shift); /* a model may be loaded */
+    return rc;
+}
+
+/* n vectors as the tower takes them, in place. */
+static int scale_vectors(struct ctr_deep *d, float *v, int64_t n, struct ctr_err *err)
+{
+    struct ctr_deep_images *m = d->images;
+    const int32_t width = tower_inputs(d);
+    const size_t bytes = (size_t)width * sizeof *v;
+    int rc = 0;
+    if (!m->scaled || m->embedded)
+        return 0;
+    if (!m->shift.len) {
+        float *to = ctr_buf_extend(&m->shift, 2 * width, sizeof *to, &rc, err);
+        if (!rc)
+            rc = ctr_mem_read(d->w, (size_t)d->param[m->mean].at * sizeof *to, to, bytes, err);
+        if (!rc)
+            rc = ctr_mem_read(d->w, (size_t)d->param[m->scale].at * sizeof *to, to + width, bytes, err);
+        if (rc)
+            return rc;
+    }
+    const float *mean = AS(float, m->shift), *scale = mean + width;
+    for (int64_t i = 0; i < n; i++, v += width)
+        for (int32_t k = 0; k < width; k++)
+            v[k] = (v[k] - mean[k]) * scale[k];
+    return 0;
+}
+
 void ctr_deep_images_free(struct ctr_deep *d)
 {
     struct ctr_deep_images *m = d->images;
     if (!m)
         return;
-    struct ctr_buf *bufs[] = { &m->number, &m->row, &m->host };
+    struct ctr_buf *bufs[] = { &m->number, &m->row, &m->host, &m->shift };
     struct ctr_mem *mems[] = { m->x, m->value, m->grad, m->zeros };
     for (size_t i = 0; i < CTR_COUNT(bufs); i++)
         ctr_buf_free(bufs[i]);
@@ -199,6 +295,8 @@ static int number_image(struct ctr_deep *d, uint64_t hash, int input, int64_t ro
         float *vector = ctr_buf_extend(&m->host, ctr_image_table_width(m->table), sizeof *vector, &rc, err);
         if (!rc)
             rc = ctr_image_table_fetch(m->table, at, vector, err);
+        if (!rc && at < ctr_image_table_images(m->table)) /* no image stays 0 */
+            rc = scale_vectors(d, vector, 1, err);
         int32_t *more = rc ? NULL : ctr_buf_extend(&m->row, 1, sizeof *more, &rc, err);
         if (rc)
             return rc;
@@ -339,8 +437,14 @@ int ctr_deep_tower_rows(struct ctr_deep *d, const float *vectors, int64_t n, flo
     int rc = ctr_mem_grow(&m->x, d->dev, in, err);
     if (!rc)
         rc = ctr_mem_grow(&m->value, d->dev, out, err);
+    ctr_buf_clear(&m->host);
+    float *scaled = rc ? NULL : ctr_buf_extend(&m->host, n * d->image_inputs, sizeof *scaled, &rc, err);
+    if (!rc) {
+        memcpy(scaled, vectors, in);
+        rc = scale_vectors(d, scaled, n, err);
+    }
     if (!rc)
-        rc = ctr_mem_write(m->x, 0, vectors, in, err);
+        rc = ctr_mem_write(m->x, 0, scaled, in, err);
     if (!rc)
         rc = ctr_stack_keep(d, &m->tower, 0, n, err);
     if (!rc)

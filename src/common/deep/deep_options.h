@@ -19,7 +19,7 @@
 #include "common/deep/deep.h"
 
 extern const char *const ctr_deep_activations[], *const ctr_deep_poolings[], *const ctr_no_yes[];
-extern const char *const ctr_deep_missing_images[];
+extern const char *const ctr_deep_missing_images[], *const ctr_deep_image_scales[];
 
 /* clang-format off */
 #define CTR_DEEP_OPTIONS                                                                                               \
@@ -80,6 +80,11 @@ extern const char *const ctr_deep_missing_images[];
       .group = CTR_GROUP_MODEL,                                                                                        \
       .help = "units of the hidden layers between an image and its --embedding numbers, or 0",                         \
       .unsaved = (file_without) }
+
+#define CTR_DEEP_IMAGES_SCALE_OPTION                                                                                   \
+    { "images-scale", CTR_PARAM_WORD, CTR_PARAM_AT(images_scale), "none", .range = "none or standard",                 \
+      .group = CTR_GROUP_MODEL, .help = "of the vectors of images before the tower",                                   \
+      .words = ctr_deep_image_scales, .unsaved = "none" }
 
 #define CTR_DEEP_MISSING_IMAGE_OPTION(file_without)                                                                    \
     { "missing-image", CTR_PARAM_WORD, CTR_PARAM_AT(missing_image), "fail", .range = "fail or zero",                   \

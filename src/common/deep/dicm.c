@@ -33,6 +33,7 @@ static const struct ctr_param dicm_options[] = {
     { "images-last", CTR_PARAM_INT, CTR_PARAM_AT(images_last), "20", 1, 1024, "1 to 1024", "N", CTR_GROUP_MODEL,
       "images of a list that concat takes, from its end", .unsaved = "20" },
     CTR_DEEP_IMAGES_TOWER_OPTION(NULL),
+    CTR_DEEP_IMAGES_SCALE_OPTION,
     { "images-as-ids", CTR_PARAM_FLAG, CTR_PARAM_AT(images_as_ids), "no", .range = "yes or no",
       .group = CTR_GROUP_MODEL, .help = "the baseline: images are keys like others", .words = ctr_no_yes },
     CTR_DEEP_MISSING_IMAGE_OPTION(NULL),
@@ -107,7 +108,9 @@ static int declare(struct ctr_deep *d, struct ctr_err *err)
         rc = pool_inputs(d, err);
     if (!rc && !d->p.images_as_ids)
         rc = ctr_deep_images_declare(d, err);
-    return rc ? rc : network(d)->declare(d, err);
+    if (!rc)
+        rc = network(d)->declare(d, err);
+    return rc ? rc : ctr_deep_images_declare_running(d, err);
 }
 
 static int make_room(struct ctr_deep *d, int64_t room, struct ctr_err *err)

@@ -29,6 +29,7 @@ static const struct ctr_param two_tower_options[] = {
       "numbers of a tower's vector" },
     CTR_DEEP_IMAGES_OPTION,
     CTR_DEEP_IMAGES_TOWER_OPTION("256,64"),
+    CTR_DEEP_IMAGES_SCALE_OPTION,
     CTR_DEEP_MISSING_IMAGE_OPTION("fail"),
     { 0 },
 };
@@ -178,7 +179,7 @@ static int declare(struct ctr_deep *d, struct ctr_err *err)
         rc = CTR_MIN(t->bias = ctr_deep_param(d, CTR_INIT_ZERO, false, 0, 1, err, "bias"), 0);
     for (int s = 0; s < SIDES && !rc; s++)
         rc = has_tower(d, s) ? ctr_stack_declare_running(d, &t->side[s].stack, err) : 0;
-    return rc;
+    return rc ? rc : ctr_deep_images_declare_running(d, err);
 }
 
 static int make_tower_room(struct ctr_deep *d, struct tower *t, int64_t room, struct ctr_err *err)

@@ -161,6 +161,7 @@ struct ctr_params {
     const char *images_pool;                 /* dicm: how lists of images are pooled */
     int64_t images_last;                     /* concat: how many of a list's images it takes, from the end */
     struct ctr_sizes images_tower;           /* units of the tower's hidden layers */
+    const char *images_scale;                /* none, standard */
     const char *missing_image;               /* fail, zero; NULL: a model that takes no images */
     const char *base;                        /* lr, mlp, din */
     bool images_as_ids;                      /* an embedding per key replaces the tower */
