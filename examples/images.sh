@@ -18,29 +18,21 @@ tower='--images photos.arrows --images-tower 32'
 attention='--attention softmax --attention-hidden 16 --ad-features ad,campaign,category'
 sides='--ad-features ad,campaign,category,photo,position --user-features who,gender,age,city,interests,os,past,seen'
 
-world() { # world SEED: the logs, and features by three plans, that differ in which of the two columns are images and which are ids
+world() { # world SEED: the logs, and features by four plans, that differ in which of the two columns are images and which are ids
     ctr-synth -q -o logs --photos --rows "$ROWS" --users "$((ROWS / 160 + 10))" --ads "$((ROWS / 20 + 10))" --rate 0.25 --days 14 --seed "$1"
     ctr-import -q --format tsv --header --time time logs/impressions.tsv -o impressions.arrows
     ctr-import -q --format tsv --header logs/users.tsv -o users.arrows
     ctr-import -q --format jsonl --columns ad_id:int64,campaign_id:int64,category:utf8 logs/ads.jsonl -o ads.arrows
     ctr-import -q --format tsv --header --time click_time logs/clicks.tsv | ctr-select -q --columns impression_id,click_time -o clicks.arrows
     ctr-import -q logs/photos.jsonl -o photos.arrows
-    python3 "$here/photo_npy.py" logs/photos.jsonl photos.npy photos.csv # the same by the text of the key, for `embedding` of plans
-    ctr-import -q -f csv --header --columns key:utf8 photos.csv -o keys.arrows
-    ctr-import -q photos.npy | ctr-select -q --columns vector=value | ctr-join -q --by-row keys.arrows | ctr-cat --to file --key key -o photos.arrow
     ctr-join -q -k impression_id clicks.arrows impressions.arrows | ctr-join -q -k user_id users.arrows | ctr-join -q -k ad_id ads.arrows |
-        ctr-select -q --add 'click=not is_null(click_time)' --add 'photo=concat(ad_id)' |
-        ctr-history -q --user user_id --time time -c ad_id,category,photo --where click --last 30 --window 14d -o history.arrows
+        ctr-select -q --add 'click=not is_null(click_time)' |
+        ctr-history -q --user user_id --time time -c ad_id,category --where click --last 30 --window 14d -o history.arrows
     cp "$here/images.plan" both.plan
     sed 's/^image   seen/feature seen/' both.plan >ad.plan
     sed 's/^image   photo/feature photo/; s/ of photo = / = /' both.plan >behaviour.plan
     sed 's/^image   /feature /' both.plan >ids.plan
-    { # two towers: the vectors as numbers of each side
-        grep -v ^image both.plan
-        echo 'dense photo = embedding("photos.arrow", split(photo, " "), "vector")'
-        echo 'dense seen = embedding("photos.arrow", history.photo, "vector", pool="mean")'
-    } >towers.plan
-    for plan in both ad behaviour ids towers; do
+    for plan in both ad behaviour ids; do
         ctr-extract -q $plan.plan history.arrows | ctr-select -q --head 80% --rest $plan.test.arrows -o $plan.train.arrows
     done
 }
@@ -96,9 +88,9 @@ for seed in $SEEDS; do
         esac
         learn partial both dicm $layers $tower $attention --images-pool multi-query --init noids.model
         learn full both dicm $layers $tower $attention --images-pool multi-query --init yesterday.model
-        # Table 8: two towers
+        # Table 8: two towers, for pre-ranking; images of ad and behaviours, which are summed, go through one tower
         learn towers-ids ids two-tower $layers $sides
-        learn towers-images towers two-tower $layers $sides
+        learn towers-images both two-tower $layers $sides $tower
         # Figure 6
         curve ids both $layers --images-as-ids
         curve multi-query both $layers $tower $attention --images-pool multi-query
