@@ -299,10 +299,17 @@ is 'only what something reads, by view' "$(ctr-extract --inputs all.plan log=log
 { echo 'from log'; definitions 'feature unused'; } >more.plan
 ctr-extract -v few.plan log=log.arrows 2>few.err >/dev/null
 ctr-extract -v more.plan log=log.arrows 2>more.err >/dev/null
+bytes() { sed -n 's/.*view log: \([0-9.]*\) \(.\)iB read.*/\1 \2/p' "$1" | awk '{ print $1 * ($2 == "M" ? 1024 : 1) }'; }
+ok 'fewer bytes of a stream in a file' awk "BEGIN { exit !($(bytes few.err) * 1.5 < $(bytes more.err)) }"
+ok 'and it tells of how many columns' grep -q 'view log: .* read, 3 of 7 columns' few.err
+ctr-extract -v few.plan log=log.arrows 2>/dev/null | ctr-info --digest >few.digest
+is 'the same rows as of a pipe' "$(cat log.arrows | ctr-extract few.plan log=/dev/stdin 2>/dev/null | ctr-info --digest)" "$(cat few.digest)"
+sed 's/^from log$/from log = csv(header=true)/' few.plan >text.plan
+ctr-extract -v text.plan log=log.csv 2>text.err >/dev/null
+ok 'text: all bytes and few columns' grep -q 'view log: .* read, 3 of 7 columns' text.err
 ctr-cat -q --to file log.arrows -o log.arrow
 ctr-extract -v few.plan log=log.arrow 2>few.err >/dev/null
 ctr-extract -v more.plan log=log.arrow 2>more.err >/dev/null
-bytes() { sed -n 's/.*view log: \([0-9.]*\) \(.\)iB read/\1 \2/p' "$1" | awk '{ print $1 * ($2 == "M" ? 1024 : 1) }'; }
 ok 'fewer bytes of a file' awk "BEGIN { exit !($(bytes few.err) * 1.5 < $(bytes more.err)) }"
 
 # Refusals.
@@ -354,6 +361,18 @@ refuse 'a condition that is a number' 2 'where wants a condition, and this is in
 where click' log=log.arrows
 refuse 'a sum beyond int64' 1 'the group ad=0: sum(big) is beyond int64' 'from log
 group ad, click = max(click), user = sum(big)' log=big.arrows
+{ cat log.csv; echo '1,x,2,3,0,w,u'; } >bad.csv
+refuse 'a bad cell of text' 1 'bad.csv: line' 'from log = csv("bad.csv", header=true)'
+ok 'a bad cell of text: remedy' grep -q 'is not int64; columns="user:utf8" or bad_rows="…" settles it' err
+refuse 'an option of another format' 2 'bad.plan:1:1: the format jsonl takes no header=true' 'from log = jsonl("bad.csv", header=true)'
+refuse 'a form of times' 1 'time="time:FORMAT" (' 'from log = csv("bad.csv", header=true, time="time:%Y-%m-%d")'
+: >empty.csv
+: >empty.arrows
+refuse 'text without a byte' 1 'the input is empty: without columns="…"' 'from log = csv("empty.csv", header=true)'
+refuse 'a stream without a byte' 1 'empty.arrows: is empty, without even a schema' 'from log' log=empty.arrows
+gzip -c log.csv | head -c 5000 >cut.csv.gz
+refuse 'text that is short' 1 'cut.csv.gz: gzip: truncated' 'from log = csv("cut.csv.gz", header=true)'
+refuse 'a folder' 1 'read failed: Is a directory' 'from log = csv(header=true)' log=.
 refuse 'a result named twice' 2 'bad.plan:2:1: ' 'from log
 group ad, user, click = max(click), click = min(click)' log=log.arrows
 refuse 'a misspelt column' 2 "bad.plan:2:1: --where: character 1: there is no column 'clik'; the nearest is 'click'" 'from log

@@ -440,18 +440,6 @@ static int make_stages(struct flow *f, struct ctr_err *err)
 
 /* ---- words ---- */
 
-/* What an import says, of its view. */
-struct of_view {
-    const struct flow *f;
-    const char *name;
-};
-
-static void note_of_view(void *ctx, const char *text)
-{
-    const struct of_view *v = ctx;
-    say(v->f, v->f->o.note, "view %s: %s", v->name, text);
-}
-
 static void tell_rows(const struct flow *f)
 {
     for (int i = 0; i < f->joins; i++) {
@@ -482,9 +470,8 @@ static void tell_rows(const struct flow *f)
             say(f, f->o.debug, "group: %lld groups of %lld rows, %s spilled", (long long)gs.groups, (long long)gs.rows,
                 ctr_size_text((uint64_t)gs.spilled_bytes).s);
         }
-        struct of_view of = { f, f->view[i].view ? f->view[i].view->name : "" };
-        if (f->view[i].import && f->o.note)
-            ctr_import_notes(f->view[i].import, "skip", note_of_view, &of);
+        if (f->view[i].import)
+            ctr_import_notes(f->view[i].import, "skip", ctr_flow_view_note, &f->view[i]);
     }
 }
 

@@ -5,6 +5,7 @@
 #include "common/flow/flowcore.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* ---- words ---- */
@@ -81,6 +82,82 @@ static void in_words(struct ctr_err *err)
     }
     text[n] = 0;
     memcpy(err->what, text, n + 1);
+}
+
+/* ---- words of a view of text ---- */
+
+/* Options of ctr-import, as FORMAT(…) of a plan has them. */
+static const struct {
+    const char *option, *name;
+    bool flag;
+} text_options[] = {
+    { "--columns", "columns", false }, { "--delimiter", "delimiter", false }, { "--null", "null", false },
+    { "--keys", "keys", false },       { "--encoding", "encoding", false },   { "--bad-rows", "bad_rows", false },
+    { "--time", "time", false },       { "--header", "header", true },        { "--binary", "binary", true },
+};
+static const struct {
+    const char *filter, *plan;
+} text_phrases[] = { { "--format ", "the format " }, { " or --like", "" } };
+
+/* The argument behind an option, and where it ends: a text in quotes, or a word that no prose is. */
+static const char *argument(const char *p, bool null, struct ctr_str *value)
+{
+    if (*p != ' ')
+        return NULL;
+    const bool quoted = *++p == '\'';
+    const char *end = quoted ? strchr(p + 1, '\'') : p + strcspn(p, " ;)");
+    if (!end || (!quoted && !null && strncmp(p, "latin1", 6) != 0 && !memchr(p, ':', (size_t)(end - p)) &&
+                 !memchr(p, '=', (size_t)(end - p))))
+        return NULL;
+    *value = (struct ctr_str){ p + quoted, (size_t)(end - p) - quoted };
+    return end + quoted;
+}
+
+/* One option or phrase at p, as a plan has it; NULL: there is none. */
+static const char *text_word(const char *p, char *out, size_t size)
+{
+    struct ctr_str value = { "…", strlen("…") };
+    for (size_t i = 0; i < CTR_COUNT(text_phrases); i++) {
+        const size_t n = strlen(text_phrases[i].filter);
+        if (!strncmp(p, text_phrases[i].filter, n)) {
+            snprintf(out, size, "%s", text_phrases[i].plan);
+            return p + n;
+        }
+    }
+    for (size_t i = 0; i < CTR_COUNT(text_options); i++) {
+        const size_t n = strlen(text_options[i].option);
+        if (strncmp(p, text_options[i].option, n) != 0 || isalnum((unsigned char)p[n]) || p[n] == '-')
+            continue;
+        const char *end = text_options[i].flag ? NULL : argument(p + n, !strcmp(text_options[i].name, "null"), &value);
+        if (text_options[i].flag)
+            snprintf(out, size, "%s=true", text_options[i].name);
+        else
+            snprintf(out, size, "%s=\"%.*s\"", text_options[i].name, (int)CTR_MIN(value.n, (size_t)200), value.p);
+        return end ? end : p + n;
+    }
+    return NULL;
+}
+
+void ctr_flow_text_words(char *to, size_t size, const char *from)
+{
+    char word[256];
+    size_t n = 0;
+    while (*from && n + 1 < size) {
+        const char *behind = text_word(from, word, sizeof word);
+        const size_t k = behind ? strlen(word) : 1;
+        const size_t take = CTR_MIN(k, size - 1 - n);
+        memcpy(to + n, behind ? word : from, take);
+        n += take;
+        from = behind ? behind : from + 1;
+    }
+    to[n] = 0;
+}
+
+int ctr_flow_text_fault(struct ctr_err *err)
+{
+    const struct ctr_err was = *err;
+    ctr_flow_text_words(err->what, sizeof err->what, was.what);
+    return err->code;
 }
 
 int ctr_flow_fault(const struct ctr_plan *plan, int statement, const struct flow_view *v, bool rows,

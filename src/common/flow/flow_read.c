@@ -139,7 +139,7 @@ static int text_next(void *source, const struct ctr_batch **b, struct ctr_err *e
         rc = ctr_import_finish(t->import, err);
         t->finished = !rc;
     }
-    return rc;
+    return rc < 0 ? ctr_flow_text_fault(err) : rc;
 }
 
 static const char *text_name(const void *source)
@@ -181,6 +181,17 @@ static int present(const struct ctr_schema *s, const struct ctr_strs *wanted, st
     return rc;
 }
 
+void ctr_flow_view_note(void *view, const char *text)
+{
+    const struct flow_view *v = view;
+    char words[1024], line[1200];
+    if (!v->opts->note)
+        return;
+    ctr_flow_text_words(words, sizeof words, text);
+    ctr_format(line, sizeof line, "view %s: %s", v->view->name, words);
+    v->opts->note(v->opts->ctx, line);
+}
+
 /* Opened twice where columns are left out: the first time tells which there are. */
 static int open_text(struct flow_view *v, const struct ctr_strs *only, const struct ctr_flow_opts *o,
                      struct ctr_err *err)
@@ -188,7 +199,7 @@ static int open_text(struct flow_view *v, const struct ctr_strs *only, const str
     static const struct ctr_strs none;
     struct ctr_buf line = { 0 };
     struct ctr_text_opts t = {
-        .nulls = &v->nulls, .jobs = o->threads, .batch_rows = -1, .note = o->note, .ctx = o->ctx
+        .nulls = &v->nulls, .jobs = o->threads, .batch_rows = -1, .note = ctr_flow_view_note, .ctx = v
     };
     int rc = text_options(&t, v->view, &v->nulls, &line, err);
     if (!rc && only && v->regular) {
@@ -214,7 +225,7 @@ static int open_text(struct flow_view *v, const struct ctr_strs *only, const str
     if (!rc)
         rc = text_source(v, (const char *)line.data, err);
     ctr_buf_free(&line);
-    return rc;
+    return rc ? ctr_flow_text_fault(err) : 0;
 }
 
 /* ---- streams ---- */
@@ -257,7 +268,7 @@ int ctr_flow_view_open(struct flow_view *v, const struct ctr_view *view, const s
                        const struct ctr_strs *only, const struct ctr_flow_opts *o, struct ctr_err *err)
 {
     int rc = 0;
-    *v = (struct flow_view){ .view = view };
+    *v = (struct flow_view){ .view = view, .opts = o };
     for (int i = 0; !rc && i < files->n; i++)
         if (!strcmp(files->file[i].view, view->name))
             rc = ctr_strs_add(&v->paths, files->file[i].path, strlen(files->file[i].path), err);

@@ -18,7 +18,8 @@ struct flow_view {
     struct ctr_reader *reader; /* the reader of the source: a stream, … */
     struct ctr_import *import; /* … or text */
     int columns, read;         /* that it has, and of them, that are read */
-    bool regular;              /* all its files are regular: they can be reopened, and reading them never blocks */
+    const struct ctr_flow_opts *opts;
+    bool regular; /* all its files are regular: they can be reopened, and reading them never blocks */
 };
 
 /* Open a view. `only`: the columns needed, of which the view may lack some; NULL: all. If a file is text that cannot be
@@ -28,6 +29,11 @@ int ctr_flow_view_open(struct flow_view *v, const struct ctr_view *view, const s
 void ctr_flow_view_close(struct flow_view *v); /* also closes its source, unless taken: source.ops NULL */
 int64_t ctr_flow_view_bytes(const struct flow_view *v);
 
+/* What ctr-import says, in the words of a view: columns="…" for --columns. The error's code comes back. */
+void ctr_flow_text_words(char *to, size_t size, const char *from);
+int ctr_flow_text_fault(struct ctr_err *err);
+/* Words for the user about a view: `note` of ctr-import. */
+void ctr_flow_view_note(void *view, const char *text);
 /* An error of a statement, in the words of a plan and with its line; of a file that it is not about, it stays. `rows`:
  * the file that is named is that of rows which the statement was given. Returns the code. `v`: the statement's view. */
 int ctr_flow_fault(const struct ctr_plan *plan, int statement, const struct flow_view *v, bool rows,

@@ -200,9 +200,11 @@ struct arrow_data {
     } * own;                        /* by buffer */
     int nown;
     struct ctr_reader_stats *stats;
-    bool mapped;  /* reading happens when a buffer is used */
-    bool copied;  /* values, too */
-    bool trusted; /* these bytes have been verified before */
+    const struct arrow_source *file; /* or NULL: a buffer is read of it when it is used … */
+    int64_t file_at, have;           /* … from here on, but for the first bytes of the body, which are there */
+    bool mapped;                     /* reading happens when a buffer is used */
+    bool copied;                     /* values, too */
+    bool trusted;                    /* these bytes have been verified before */
 };
 int ctr_data_set(struct arrow_data *d, const struct arrow_message *m, const uint8_t *body, struct ctr_reader_stats *st,
                  struct ctr_err *err) CTR_MUST;
@@ -299,6 +301,11 @@ void ctr_source_close(struct arrow_source *s);
 /* Up to n bytes into out (replacing what it holds); out->len < n only at the end of input. Memory grows with the bytes
  * that really come. */
 int ctr_source_read(struct arrow_source *s, struct ctr_buf *out, int64_t n, struct ctr_err *err) CTR_MUST;
+/* Take n bytes without reading them, where they lie in a file that can be read anywhere: 1, and `out` has room for
+ * them, whose first *have are there. 0: nothing is taken. */
+int ctr_source_defer(struct arrow_source *s, struct ctr_buf *out, int64_t n, int64_t *have,
+                     struct ctr_err *err) CTR_MUST;
+int ctr_source_read_at(const struct arrow_source *s, uint8_t *to, int64_t n, int64_t at, struct ctr_err *err) CTR_MUST;
 /* The next bytes without taking them: how many of n are there. */
 int ctr_source_peek(struct arrow_source *s, size_t n, const uint8_t **p, size_t *got, struct ctr_err *err) CTR_MUST;
 /* Is it the file that was opened, as it was then? Else an error. One that is followed may grow. */

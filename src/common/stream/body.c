@@ -86,6 +86,16 @@ static int verify(struct arrow_data *d, int i, const uint8_t *p, int64_t offset,
     return 0;
 }
 
+/* Bytes of the body that lie in the file still: those of a buffer and its padding. */
+static int read_deferred(struct arrow_data *d, int64_t offset, int64_t length, struct ctr_err *err)
+{
+    const int64_t from = CTR_MAX(offset, d->have),
+                  to = CTR_MIN((offset + length + ARROW_ALIGN - 1) / ARROW_ALIGN * ARROW_ALIGN, d->m->body_length);
+    return to > from
+               ? ctr_source_read_at(d->file, (uint8_t *)(uintptr_t)d->body + from, to - from, d->file_at + from, err)
+               : 0;
+}
+
 /* Copy, verify and unpack what lies at `offset` of the body as buffer i, once. */
 static int prepare(struct arrow_data *d, int i, bool copy, int64_t need, int64_t offset, int64_t length,
                    struct ctr_err *err)
@@ -97,7 +107,9 @@ static int prepare(struct arrow_data *d, int i, bool copy, int64_t need, int64_t
         return 0;
     if (d->mapped)
         d->stats->bytes_read += length;
-    if (copy && length) {
+    if (d->file)
+        rc = read_deferred(d, offset, length, err);
+    if (!rc && copy && length) {
         d->own[i].copy.len = 0;
         rc = ctr_buf_append(&d->own[i].copy, p, (size_t)length, err);
         p = d->own[i].copy.data;

@@ -265,6 +265,21 @@ static int check_seal(struct ctr_reader *r, struct ctr_err *err)
     return 0;
 }
 
+/* Of a batch in a file, some of whose columns are not read, buffers are read as they are used. */
+static int read_body(struct ctr_reader *r, struct ctr_err *err)
+{
+    struct arrow_data *d = &r->data[r->at];
+    const int64_t at = r->src.offset;
+    const bool some = r->msg.type == ARROW_BATCH && r->schema.n < r->leaves.n;
+    d->file = NULL;
+    int rc = some ? ctr_source_defer(&r->src, &r->body[r->at], r->msg.body_length, &d->have, err) : 0;
+    if (rc > 0) {
+        d->file = &r->src;
+        d->file_at = at;
+    }
+    return rc ? CTR_MIN(rc, 0) : ctr_source_read(&r->src, &r->body[r->at], r->msg.body_length, err);
+}
+
 /* Read a message into meta, msg and body. STEP_END: it was the end mark. */
 static int read_message(struct ctr_reader *r, struct ctr_err *err)
 {
@@ -297,7 +312,7 @@ static int read_message(struct ctr_reader *r, struct ctr_err *err)
     if (rc >= 0)
         rc = check_seal(r, err);
     if (rc >= 0)
-        rc = ctr_source_read(&r->src, &r->body[r->at], r->msg.body_length, err);
+        rc = read_body(r, err);
     if (rc < 0)
         return rc;
     r->stats.messages++;
@@ -349,6 +364,8 @@ static int decode_batch(struct ctr_reader *r, const uint8_t *body, bool mapped, 
 {
     int rc = check_counts(r, &r->arrow, err);
     r->data[r->at].mapped = r->data[r->at].copied = mapped;
+    if (mapped)
+        r->data[r->at].file = NULL;
     if (rc >= 0)
         rc = ctr_data_set(&r->data[r->at], &r->msg, body, &r->stats, err);
     for (int i = 0; rc >= 0 && i < r->schema.n; i++) {

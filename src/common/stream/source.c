@@ -331,6 +331,35 @@ int ctr_source_read(struct arrow_source *s, struct ctr_buf *out, int64_t n, stru
     return 0;
 }
 
+/* Of bytes that are few all are read at once. */
+enum { DEFER_BYTES = 64 << 10 };
+
+int ctr_source_defer(struct arrow_source *s, struct ctr_buf *out, int64_t n, int64_t *have, struct ctr_err *err)
+{
+    struct stat sb;
+    const int64_t at = s->offset, look = (int64_t)(s->look.len - s->at);
+    if (!s->own_fd || !s->opened.regular || s->grows || s->opts->lenient || n < look + DEFER_BYTES ||
+        fstat(s->fd, &sb) < 0 || sb.st_size - at < n)
+        return 0;
+    out->len = 0;
+    if (ctr_buf_reserve(out, (size_t)n, err))
+        return err->code;
+    memcpy(out->data, s->look.data + s->at, (size_t)look);
+    if (lseek(s->fd, at + n, SEEK_SET) < 0)
+        return ctr_fail_sys(err, "cannot read");
+    s->at = s->look.len = 0;
+    s->offset = at + n;
+    out->len = (size_t)n;
+    *have = look;
+    return 1;
+}
+
+int ctr_source_read_at(const struct arrow_source *s, uint8_t *to, int64_t n, int64_t at, struct ctr_err *err)
+{
+    s->stats->bytes_read += n;
+    return ctr_pread_full(s->fd, to, (size_t)n, at, err);
+}
+
 /* ---- behind a damage ---- */
 
 /* Does a sealed stream begin with these bytes of a file? The length is as the prefix tells it. */
