@@ -44,27 +44,29 @@ is 'with room: the GPU' "$(place --device-memory 1G figure4.plan log.arrows | aw
 ctr-extract --explain --device-memory 1G --place op5=cpu --place 3=cpu figure4.plan log.arrows >forced
 is '--place puts by name and by number' "$(grep -c 'cpu, .*: --place\]' forced)" 2
 ok 'the results of these are copied' grep -Eq '6 nodes on the gpu with .* of 1 GiB, 2 on the cpu; [1-9].* are copied' forced
-ok 'and what runs is said' grep -q '^run: on the cpu all the same' forced
+ok 'and what runs is said' grep -q '^run: on the cpu, without --device gpu' forced
 exits 'no such node' 2 ctr-extract --explain --place op9=gpu figure4.plan log.arrows
 err_like 'is told' 'op9=gpu: the plan has no such node'
 exits 'no such device' 2 ctr-extract --explain --place op1=tpu figure4.plan log.arrows
 err_like 'is told too' 'wants NODE=cpu or NODE=gpu'
 ctr-extract --device-memory 1G figure4.plan log.arrows >got.arrows 2>said
-ok 'no silent CPU' grep -q 'extraction has no GPU path' said
+ok 'no silent CPU' grep -q 'every operator runs on the CPU: --place and --device-memory are for --device gpu' said
 ctr-extract -q figure4.plan log.arrows >want.arrows
 ok 'the bytes do not depend on the placement' cmp want.arrows got.arrows
 
-# A dictionary beyond the device's memory stays on the CPU; what is small goes on.
+# What no kernel has stays on the CPU, whatever fits; what is computed of it goes on. Without room nothing is on the GPU.
 awk 'BEGIN { for (i = 0; i < 99000; i++) printf "%d,%d\n", i, i * 7 }' | ctr-import -q -f csv --columns k:int64,v:int64 | ctr-cat --to file --key k -o dict.arrow
 awk 'BEGIN { print "k,click"; for (i = 0; i < 5000; i++) print i % 4000 "," i % 2 }' | ctr-import -q -f csv --header -o keys.arrows
 printf 'far = lookup("dict.arrow", k, "v")\nnear = k %% 10\nkeep far, near, both = far + near\nfeature who = vocab(k)\n' >memory.plan
 ctr-extract -q --fit memory.plan -o memory.fitted keys.arrows
-ctr-extract --explain --device-memory 512K memory.fitted keys.arrows >shown
-ok 'the dictionary does not fit' grep -Eq 'lookup\(.* \[cpu, 1\.[0-9]* MiB: does not fit in the .*left\]' shown
-ok 'what is computed of it does' grep -Eq 'both.*\[gpu, ' shown
-ok 'a fitted vocabulary counts with what it holds' grep -Eq 'vocab\(.*\[(cpu|gpu), [2-9][0-9][0-9](\.[0-9])? KiB' shown
 ctr-extract --explain --device-memory 8M memory.fitted keys.arrows >shown
-ok 'with more memory it does' grep -Eq 'lookup\(.* \[gpu, 1\.[0-9]* MiB: fits in the .*left\]' shown
+ok 'a dictionary in the memory of the host' grep -Eq 'lookup\(.* \[cpu, 1\.[0-9]* MiB: it reads a keyed file' shown
+ok 'what is computed of it is not' grep -Eq 'both.*\[gpu, .* fits in the .* left\]' shown
+ok 'a fitted vocabulary counts with what it holds' grep -Eq 'vocab\(.*\[cpu, [2-9][0-9][0-9](\.[0-9])? KiB and more: it asks a vocabulary' shown
+ctr-extract --explain --device-memory 64K memory.fitted keys.arrows >shown
+ok 'results that do not fit' grep -Eq 'both.*\[cpu, .*: does not fit in the .*left\]' shown
+exits 'no kernel has it' 2 ctr-extract --explain --place far=gpu memory.fitted keys.arrows
+err_like 'is told, too' 'far=gpu: a GPU cannot run the node: it reads a keyed file'
 
 # The picture.
 ctr-extract --dot --device-memory 1G --place op5=cpu figure4.plan log.arrows >figure4.dot

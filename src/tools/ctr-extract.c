@@ -3,6 +3,7 @@
  * ctr-extract: converts a stream of raw columns to features by a plan (lang.h). */
 #include "common/cli/cli.h"
 #include "common/flow/flow.h"
+#include "common/gpu/gpu.h"
 #include "common/lang/lang.h"
 #include "common/op/op.h"
 
@@ -10,12 +11,12 @@
 #include <stdlib.h>
 
 static struct {
-    const char *fit, *names, *key_seed;
+    const char *fit, *names, *key_seed, *launch;
     struct ctr_strs place;
     bool explain, dot, inputs, list_ops, lookup_anywhere, table;
     double max_unknown;
     int64_t queue;
-} o = { .max_unknown = -1, .queue = CTR_FLOW_QUEUE };
+} o = { .max_unknown = -1, .launch = "meta", .queue = CTR_FLOW_QUEUE };
 
 static const struct ctr_opt opts[] = {
     { "fit", 0, CTR_OPT_STR, "PLAN", "learn the plan's vocabularies and quantiles; the result is a fitted plan", &o.fit,
@@ -30,8 +31,10 @@ static const struct ctr_opt opts[] = {
     CTR_OPT_MAX_UNKNOWN("fail when more of the values of a vocabulary are none of its own", o.max_unknown),
     { "explain", 0, CTR_OPT_FLAG, NULL, "print the layers, types and memory of the plan", &o.explain, CTR_OPT_LOCAL },
     { "dot", 0, CTR_OPT_FLAG, NULL, "print the plan as a graph for graphviz", &o.dot, CTR_OPT_LOCAL },
-    { "place", 0, CTR_OPT_LIST, "NODE=cpu|gpu", "--explain and --dot: put an operator there, whatever fits", &o.place,
-      CTR_OPT_LOCAL },
+    { "place", 0, CTR_OPT_LIST, "NODE=cpu|gpu", "put an operator there, whatever fits (--device gpu, --explain)",
+      &o.place, CTR_OPT_LOCAL },
+    { "launch", 0, CTR_OPT_CHOICE, "meta|graph|each", "with --device gpu: one kernel a layer, or one an operator",
+      &o.launch, CTR_OPT_LOCAL },
     { "inputs", 0, CTR_OPT_FLAG, NULL, "print the columns that the plan reads", &o.inputs, CTR_OPT_LOCAL },
     { "list-ops", 0, CTR_OPT_FLAG, NULL, "print the operators", &o.list_ops, CTR_OPT_LOCAL },
     { 0 },
@@ -125,11 +128,25 @@ static int print_inputs(struct job *j, struct ctr_err *err)
     return rc;
 }
 
+/* --device: the program runs on a GPU; with auto on the CPU where there is none. */
+static int open_gpu(struct job *j, struct ctr_err *err)
+{
+    struct ctr_gpu_opts go = { .optional = !strcmp(j->cli->device, "auto"),
+                               .memory_bytes = j->cli->device_memory_bytes,
+                               .note = note,
+                               .debug = debug,
+                               .ctx = j->cli };
+    int rc = ctr_gpu_launch_of(o.launch, &go.launch, err);
+    return rc < 0 || !strcmp(j->cli->device, "cpu") ? rc : ctr_program_gpu(j->program, &go, &o.place, err);
+}
+
 static int explain(struct job *j, struct ctr_err *err)
 {
     struct ctr_buf b = { 0 };
     const struct ctr_place_opts po = { &o.place, j->cli->device_memory_bytes };
-    int rc = ctr_program_place(j->program, &po, err);
+    int rc = open_gpu(j, err);
+    if (rc == 0 && !ctr_program_on_gpu(j->program))
+        rc = ctr_program_place(j->program, &po, err);
     if (rc == 0 && !o.dot)
         rc = ctr_flow_explain(j->plan, &b, err);
     if (rc == 0)
@@ -288,9 +305,10 @@ static int extract(struct job *j, struct ctr_err *err)
 {
     const struct ctr_batch *b, *out;
     int rc = open_outputs(j, err);
-    if (rc == 0 && (o.place.n || j->cli->device_memory_bytes))
-        ctr_cli_note(j->cli,
-                     "extraction has no GPU path: every operator runs on the CPU; --explain shows the placement");
+    if (rc == 0)
+        rc = open_gpu(j, err);
+    if (rc == 0 && (o.place.n || j->cli->device_memory_bytes) && !ctr_program_on_gpu(j->program))
+        ctr_cli_note(j->cli, "every operator runs on the CPU: --place and --device-memory are for --device gpu");
     if (rc == 0 && ctr_program_unlabelled(j->program))
         ctr_cli_note(j->cli, "the input lacks what the label of %s reads: there will be no label", j->path);
     while (rc == 0 && (rc = ctr_batch_source_next(&j->source, &b, err)) > 0) {
@@ -309,6 +327,8 @@ static int extract(struct job *j, struct ctr_err *err)
             rc = check_memory(j, ctr_program_names_memory(j->program), "--names", err);
         ctr_cli_progress(j->cli, j->rows, j->r ? ctr_reader_total_rows(j->r) : -1);
     }
+    if (rc == 0)
+        ctr_program_gpu_say(j->program);
     if (rc == 0)
         rc = tell_unknown(j, err);
     if (rc == 0 && o.names)
@@ -360,6 +380,8 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
     if (o.fit && o.names)
         return ctr_cli_usage(err, "--names belongs to extraction: name the keys with ctr-extract FITTED --names FILE");
     int rc = ctr_cli_max_unknown(o.max_unknown, err);
+    if (rc == 0 && (o.fit || o.inputs || o.list_ops))
+        rc = ctr_cli_device(cli, false, o.fit ? "ctr-extract --fit" : "ctr-extract without extraction", err);
     if (rc == 0)
         rc = o.list_ops ? list_ops(&j, err) : with_plan(&j, err);
     ctr_program_free(j.program);
@@ -379,6 +401,6 @@ const struct ctr_tool ctr_tool = {
     "[VIEW=FILE…]\n--list-ops",
     NULL,
     opts,
-    CTR_TOOL_READS | CTR_TOOL_WRITES | CTR_TOOL_MEMORY,
+    CTR_TOOL_READS | CTR_TOOL_WRITES | CTR_TOOL_MEMORY | CTR_TOOL_DEVICE,
     run,
 };

@@ -12,6 +12,7 @@
 #include "common/cli/cli.h"
 #include "common/comm/comm.h"
 #include "common/flow/flow.h"
+#include "common/gpu/gpu.h"
 #include "common/lang/lang.h"
 #include "common/learn/learn.h"
 #include "common/models/models.h"
@@ -357,6 +358,25 @@ static int open_stream(struct run *run, const char *path, const struct ctr_reade
     return rc;
 }
 
+/* A quarter of --device-memory is for the extraction, the rest for the model. */
+static int64_t extraction_memory(const struct run *run)
+{
+    return run->plan ? run->cli->device_memory_bytes / 4 : 0;
+}
+
+static int open_extraction(struct run *run, struct ctr_batch_source *s, struct ctr_plan *plan, struct ctr_err *err)
+{
+    const struct ctr_gpu_opts go = { .optional = !strcmp(run->cli->device, "auto"),
+                                     .memory_bytes = extraction_memory(run),
+                                     .note = note,
+                                     .debug = debug,
+                                     .ctx = run };
+    const struct ctr_plan_source_opts so = { .threads = (int)CTR_MIN(run->cli->jobs, (int64_t)1024),
+                                             .memory_bytes = run->cli->memory_bytes,
+                                             .gpu = strcmp(run->cli->device, "cpu") ? &go : NULL };
+    return ctr_plan_source(s, plan, &so, err);
+}
+
 static int open_input(void *ctx, const char *path, const struct ctr_reader_opts *ro, struct ctr_batch_source *s,
                       struct ctr_err *err)
 {
@@ -370,7 +390,7 @@ static int open_input(void *ctx, const char *path, const struct ctr_reader_opts 
     if (!rc)
         rc = run->flows && !path ? open_views(run, plan, &how, s, err) : open_stream(run, path, &how, s, err);
     if (!rc && plan)
-        rc = ctr_plan_source(s, plan, (int)CTR_MIN(run->cli->jobs, (int64_t)1024), run->cli->memory_bytes, err);
+        rc = open_extraction(run, s, plan, err);
     if (!rc && !path && own_thread(run)) {
         rc = ctr_batch_source_queue(s, (int)o.queue, &run->extract_times, err);
         plan = NULL; /* the source owns it */
@@ -723,6 +743,7 @@ static int read_options(struct run *run, struct ctr_train_job *job, struct ctr_e
     int rc = (job->model = ctr_model_find(cli->args[0])) ? 0 : ctr_cli_unknown(cli, "model", err);
     if (!rc)
         rc = choose_device(cli, job, err);
+    job->params.device_memory -= extraction_memory(run);
     if (!rc && o.validation)
         rc = check_validation(job, err);
     if (!rc)

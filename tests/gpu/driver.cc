@@ -6,13 +6,14 @@
  *
  * $CTR_CUDA_ON_HOST_FAIL=CALL:N has the N-th call of a name fail; $CTR_CUDA_ON_HOST_SAYS has the end of the process tell
  * how often each was called and what is left; $CTR_CUDA_ON_HOST_THREADS is another size of blocks, which no kernel may
- * mind; $CTR_CUDA_ON_HOST_CXXFLAGS are for the compiler. */
+ * mind; $CTR_CUDA_ON_HOST_CXXFLAGS are for the compiler; $CTR_CUDA_ON_HOST_MEMORY is the device's memory in bytes. */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -49,6 +50,15 @@ static int called(const char *name)
     return failed
 
 typedef uint64_t pointer;
+
+/* A GiB, or $CTR_CUDA_ON_HOST_MEMORY. */
+static std::map<pointer, size_t> allocated;
+static size_t taken;
+static size_t memory(void)
+{
+    const char *bytes = getenv("CTR_CUDA_ON_HOST_MEMORY");
+    return bytes ? (size_t)atoll(bytes) : (size_t)1 << 30;
+}
 struct module {
     void *library;
     void (*start)(void *, unsigned, unsigned, size_t, const void *);
@@ -123,16 +133,27 @@ int cuCtxSetCurrent(void *)
 int cuMemAlloc_v2(pointer *p, size_t n)
 {
     CALLED;
-    void *at = malloc(n);
+    void *at = taken + n <= memory() ? malloc(n) : NULL;
     if (!at)
         return 2;
     memset(at, 0x5a, n); /* memory of a device is not cleared */
     *p = (pointer)(uintptr_t)at;
+    allocated[*p] = n;
+    taken += n;
     left++;
+    return 0;
+}
+int cuMemGetInfo_v2(size_t *available, size_t *all)
+{
+    CALLED;
+    *all = memory();
+    *available = *all - taken;
     return 0;
 }
 int cuMemFree_v2(pointer p)
 {
+    taken -= allocated[p];
+    allocated.erase(p);
     free((void *)(uintptr_t)p);
     left--;
     return 0;
@@ -246,9 +267,36 @@ int cuGraphDestroy(void *g)
     left--;
     return 0;
 }
-int cuStreamSynchronize(void *)
+int cuEventCreate(void **e, unsigned)
 {
     CALLED;
+    *e = new double();
+    left++;
+    return 0;
+}
+int cuEventRecord(void *e, void *)
+{
+    struct timespec t;
+    CALLED;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    *(double *)e = (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+    return 0;
+}
+int cuEventSynchronize(void *)
+{
+    CALLED;
+    return 0;
+}
+int cuEventElapsedTime(float *ms, void *from, void *to)
+{
+    CALLED;
+    *ms = (float)((*(double *)to - *(double *)from) * 1e3);
+    return 0;
+}
+int cuEventDestroy_v2(void *e)
+{
+    delete (double *)e;
+    left--;
     return 0;
 }
 int cuGetErrorString(int e, const char **text)

@@ -819,7 +819,8 @@ static void check_lookup(void)
     check("embedding", (const char *const[ARGS]){ file, "li:10,20,10", "=t:vector", ".pool=t:sum" }, "[40,-20]");
     check("embedding", (const char *const[ARGS]){ file, "li:10,30,20", "=t:vector", ".pool=t:max" }, "[30,-5]");
     check("embedding", (const char *const[ARGS]){ file, "li:10", "=t:vector", ".pool=t:min" }, "!pool is");
-    check("embedding", (const char *const[ARGS]){ file, "li:10", "=t:tags" }, "!tags is no vector of floats");
+    check("embedding", (const char *const[ARGS]){ file, "li:10", "=t:tags" },
+          "!tags is list<utf8>, and must be vectors of one length");
     check("embedding", (const char *const[ARGS]){ file, "lt:10", "=t:vector" },
           "!embedding: the key of the file, id, is int32, got utf8");
     write_keyed(path, CTR_UTF8);

@@ -5,9 +5,11 @@
  * once per layer. CUDA's driver and NVRTC are opened at run time, so that building needs no CUDA.
  *
  *     struct ctr_gpu *m;
- *     ctr_gpu_open(&m, &opts, &err);          CTR_ESYS: no GPU, or no NVRTC
+ *     ctr_gpu_open(&m, &opts, &err);          CTR_ESYS: no GPU
  *     …each layer:
  *     why = ctr_gpu_refuses(&call[i]);        NULL: it can run
+ *     ctr_gpu_prepare(m, call, n, &err);      compiles its kernel, or takes it from the cache; CTR_ESYS: no NVRTC
+ *     …each batch and layer:
  *     ctr_gpu_run(m, call, n, &err);          results as host columns, with the bits of ctr_op_run
  *     ctr_gpu_free(m);
  *
@@ -35,6 +37,7 @@ struct ctr_gpu_image {
     struct ctr_buf code; /* cubin */
     double seconds;      /* compile time */
     bool cached;         /* it was found on disk */
+    bool damaged;        /* the file on disk was damaged, and was compiled again */
     char key[33];        /* key in the cache */
 };
 /* Compile source for an architecture such as "sm_90". CTR_ESYS: no NVRTC; CTR_EDATA: a compile error. */
@@ -48,17 +51,23 @@ enum ctr_gpu_launch {
     CTR_GPU_GRAPH, /* a CUDA graph with a kernel per operator */
     CTR_GPU_EACH,  /* one launch per operator */
 };
+/* "meta", "graph", "each". CTR_EUSAGE: another word. */
+int ctr_gpu_launch_of(const char *word, enum ctr_gpu_launch *launch, struct ctr_err *err) CTR_MUST;
 struct ctr_gpu_opts {
     enum ctr_gpu_launch launch;
+    bool optional;        /* for ctr_program_gpu: without a GPU run on the CPU, and tell debug why */
     bool all;             /* all operators in each kernel: one source for all layers, which takes long to compile */
     int64_t memory_bytes; /* --device-memory; 0: all of the device */
     int64_t pool_bytes;   /* initial size of the pool; 0: 1 MiB. $CTR_GPU_POOL overrides it */
+    void (*note)(void *ctx, const char *text);  /* receives messages that only -q hides; NULL: none */
     void (*debug)(void *ctx, const char *text); /* receives -v messages; NULL: none */
     void *ctx;
 };
 struct ctr_gpu;
 int ctr_gpu_open(struct ctr_gpu **m, const struct ctr_gpu_opts *opts, struct ctr_err *err) CTR_MUST;
 void ctr_gpu_free(struct ctr_gpu *m);
+/* Bytes that can be allocated: what --device-memory allows, or what the device has. */
+int64_t ctr_gpu_memory(const struct ctr_gpu *m);
 
 /* A call or, if call is NULL, the keys of a column of `type` with the table seed `seed`. `out` is empty. */
 struct ctr_gpu_call {
@@ -70,14 +79,18 @@ struct ctr_gpu_call {
     struct ctr_colbuf *out;
 };
 const char *ctr_gpu_refuses(const struct ctr_gpu_call *c);
+/* Get the code of a layer of these calls; only `call`, `type` and `seed` are used. */
+int ctr_gpu_prepare(struct ctr_gpu *m, const struct ctr_gpu_call *call, int n, struct ctr_err *err) CTR_MUST;
 /* CTR_ELARGE: the results exceed a device's or column's limit; run it on fewer rows. */
 int ctr_gpu_run(struct ctr_gpu *m, const struct ctr_gpu_call *call, int n, struct ctr_err *err) CTR_MUST;
 
 struct ctr_gpu_stats {
     int64_t launches, compactions, copies_up, copies_down, bytes_up, bytes_down;
-    int64_t pool_bytes, overflows; /* how often the pool grew or a batch had to be split */
+    int64_t pool_bytes, last_pool_bytes; /* largest request to the pool; that of the last layer */
+    int64_t overflows;                   /* how often the pool grew or a batch had to be split */
     int64_t compiled, cached;
     double compile_seconds, cached_seconds;
+    double kernel_seconds; /* on the device's clock: from the first launch of a layer to the end of its last one */
 };
 const struct ctr_gpu_stats *ctr_gpu_stats(const struct ctr_gpu *m);
 

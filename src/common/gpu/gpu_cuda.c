@@ -27,6 +27,7 @@ enum { MAJOR = 75, MINOR = 76 }; /* CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_… *
     X(cuDevicePrimaryCtxRelease_v2, (int))                                                                             \
     X(cuCtxSetCurrent, (void *))                                                                                       \
     X(cuMemAlloc_v2, (gpu_ptr *, size_t))                                                                              \
+    X(cuMemGetInfo_v2, (size_t *, size_t *))                                                                           \
     X(cuMemFree_v2, (gpu_ptr))                                                                                         \
     X(cuMemcpyHtoD_v2, (gpu_ptr, const void *, size_t))                                                                \
     X(cuMemcpyDtoH_v2, (void *, gpu_ptr, size_t))                                                                      \
@@ -41,11 +42,15 @@ enum { MAJOR = 75, MINOR = 76 }; /* CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_… *
     X(cuGraphLaunch, (void *, void *))                                                                                 \
     X(cuGraphExecDestroy, (void *))                                                                                    \
     X(cuGraphDestroy, (void *))                                                                                        \
-    X(cuStreamSynchronize, (void *))                                                                                   \
+    X(cuEventCreate, (void **, unsigned))                                                                              \
+    X(cuEventRecord, (void *, void *))                                                                                 \
+    X(cuEventSynchronize, (void *))                                                                                    \
+    X(cuEventElapsedTime, (float *, void *, void *))                                                                   \
+    X(cuEventDestroy_v2, (void *))                                                                                     \
     X(cuGetErrorString, (int, const char **))
 
 struct gpu_cuda {
-    void *library, *context;
+    void *library, *context, *event[2];
     int device;
     char arch[16], name[128];
 #define MEMBER(name, args) int(*name) args;
@@ -117,6 +122,8 @@ int ctr_gpu_cuda_open(struct gpu_cuda **out, struct ctr_err *err)
         rc = check(c, c->cuDevicePrimaryCtxRetain(&c->context, c->device), "context", err);
     if (rc == 0)
         rc = check(c, c->cuCtxSetCurrent(c->context), "context", err);
+    for (int i = 0; rc == 0 && i < 2; i++)
+        rc = check(c, c->cuEventCreate(&c->event[i], 0), "event", err);
     if (rc < 0) {
         ctr_gpu_cuda_free(c);
         c = NULL;
@@ -127,6 +134,9 @@ int ctr_gpu_cuda_open(struct gpu_cuda **out, struct ctr_err *err)
 
 void ctr_gpu_cuda_free(struct gpu_cuda *c)
 {
+    for (int i = 0; c && i < 2; i++)
+        if (c->event[i])
+            c->cuEventDestroy_v2(c->event[i]);
     if (c && c->context)
         c->cuDevicePrimaryCtxRelease_v2(c->device);
     free(c); /* the library stays: threads and exit handlers of the driver may still run its code */
@@ -191,9 +201,32 @@ int ctr_gpu_cuda_launch(struct gpu_cuda *c, void *function, unsigned blocks, uns
                  "starting a kernel", err);
 }
 
-int ctr_gpu_cuda_graph(struct gpu_cuda *c, const struct gpu_node *node, int n, struct ctr_err *err)
+int64_t ctr_gpu_cuda_memory(struct gpu_cuda *c)
 {
-    void *graph = NULL, *exec = NULL, *made;
+    size_t left = 0, all = 0;
+    return c->cuCtxSetCurrent(c->context) || c->cuMemGetInfo_v2(&left, &all) ? 0 : (int64_t)left;
+}
+
+int ctr_gpu_cuda_start(struct gpu_cuda *c, struct ctr_err *err)
+{
+    return check(c, c->cuEventRecord(c->event[0], NULL), "event", err);
+}
+
+int ctr_gpu_cuda_stop(struct gpu_cuda *c, double *seconds, struct ctr_err *err)
+{
+    float ms = 0;
+    int rc = check(c, c->cuEventRecord(c->event[1], NULL), "event", err);
+    if (rc == 0)
+        rc = check(c, c->cuEventSynchronize(c->event[1]), "kernel", err);
+    if (rc == 0)
+        rc = check(c, c->cuEventElapsedTime(&ms, c->event[0], c->event[1]), "event", err);
+    *seconds = (double)ms * 1e-3;
+    return rc;
+}
+
+int ctr_gpu_cuda_graph(struct gpu_cuda *c, const struct gpu_node *node, int n, void **exec, struct ctr_err *err)
+{
+    void *graph = NULL, *made;
     int rc = check(c, c->cuGraphCreate(&graph, 0), "graph", err);
     for (int i = 0; rc == 0 && i < n; i++) {
         void *args[] = { (void *)(uintptr_t)node[i].argument };
@@ -204,15 +237,21 @@ int ctr_gpu_cuda_graph(struct gpu_cuda *c, const struct gpu_node *node, int n, s
                                        .args = args };
         rc = check(c, c->cuGraphAddKernelNode_v2(&made, graph, NULL, 0, &p), "graph", err);
     }
+    *exec = NULL;
     if (rc == 0)
-        rc = check(c, c->cuGraphInstantiateWithFlags(&exec, graph, 0), "graph", err);
-    if (rc == 0)
-        rc = check(c, c->cuGraphLaunch(exec, NULL), "starting a graph", err);
-    if (rc == 0)
-        rc = check(c, c->cuStreamSynchronize(NULL), "graph", err);
-    if (exec)
-        c->cuGraphExecDestroy(exec);
+        rc = check(c, c->cuGraphInstantiateWithFlags(exec, graph, 0), "graph", err);
     if (graph)
         c->cuGraphDestroy(graph);
     return rc;
+}
+
+int ctr_gpu_cuda_graph_launch(struct gpu_cuda *c, void *exec, struct ctr_err *err)
+{
+    return check(c, c->cuGraphLaunch(exec, NULL), "starting a graph", err);
+}
+
+void ctr_gpu_cuda_graph_free(struct gpu_cuda *c, void *exec)
+{
+    if (exec)
+        c->cuGraphExecDestroy(exec);
 }

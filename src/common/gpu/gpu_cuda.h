@@ -21,8 +21,11 @@ int ctr_gpu_cuda_load(struct gpu_cuda *c, const struct ctr_buf *code, void **mod
 void ctr_gpu_cuda_unload(struct gpu_cuda *c, void *module);
 int ctr_gpu_cuda_function(struct gpu_cuda *c, void *module, const char *name, void **function,
                           struct ctr_err *err) CTR_MUST;
-/* Launch a kernel with one argument, in a single stream. With graph, launches are collected as nodes without edges and
- * started by ctr_gpu_cuda_graph. */
+int64_t ctr_gpu_cuda_memory(struct gpu_cuda *c); /* free bytes */
+/* Seconds between the two calls, by the device's clock. The second call waits. */
+int ctr_gpu_cuda_start(struct gpu_cuda *c, struct ctr_err *err) CTR_MUST;
+int ctr_gpu_cuda_stop(struct gpu_cuda *c, double *seconds, struct ctr_err *err) CTR_MUST;
+/* Launch a kernel with one argument, in a single stream. */
 int ctr_gpu_cuda_launch(struct gpu_cuda *c, void *function, unsigned blocks, unsigned threads, unsigned shared,
                         const void *argument, struct ctr_err *err) CTR_MUST;
 struct gpu_node {
@@ -30,6 +33,10 @@ struct gpu_node {
     unsigned blocks, threads, shared;
     const void *argument;
 };
-int ctr_gpu_cuda_graph(struct gpu_cuda *c, const struct gpu_node *node, int n, struct ctr_err *err) CTR_MUST;
+/* A graph of them: a node each, without edges. */
+int ctr_gpu_cuda_graph(struct gpu_cuda *c, const struct gpu_node *node, int n, void **exec,
+                       struct ctr_err *err) CTR_MUST;
+int ctr_gpu_cuda_graph_launch(struct gpu_cuda *c, void *exec, struct ctr_err *err) CTR_MUST;
+void ctr_gpu_cuda_graph_free(struct gpu_cuda *c, void *exec);
 
 #endif

@@ -181,8 +181,8 @@ static bool read_stamp(struct nvrtc *n)
     return !memcmp(&was, &is, sizeof is);
 }
 
-/* Whether a whole file lies there. */
-static bool cache_read(const char *path, struct ctr_buf *code)
+/* Whether a whole file lies there; *damaged: one that is not whole does. */
+static bool cache_read(const char *path, struct ctr_buf *code, bool *damaged)
 {
     struct ctr_err ignored = { 0 };
     struct cache_head head;
@@ -197,6 +197,7 @@ static bool cache_read(const char *path, struct ctr_buf *code)
         good = h.hi == head.hash.hi && h.lo == head.hash.lo;
         code->len = good ? (size_t)head.bytes : 0;
     }
+    *damaged = f && !good;
     if (f)
         fclose(f);
     return good;
@@ -287,7 +288,7 @@ int ctr_gpu_compile(const struct ctr_buf *text, const char *arch, struct ctr_gpu
     make_key(&nvrtc, text, arch, out->key);
     snprintf(name, sizeof name, "%s.cubin", out->key);
     place = cache_path(name, path, sizeof path);
-    out->cached = place && cache_read(path, &out->code);
+    out->cached = place && cache_read(path, &out->code, &out->damaged);
     if (!out->cached)
         rc = compile_new(&nvrtc, text, arch, out, place ? path : NULL, err);
     out->seconds = now() - from;

@@ -21,6 +21,9 @@ struct module {
     void **function; /* ctr_layer, or ctr_op_0 … */
     void *places, *compact;
     int n;
+    void *graph; /* of the launch before, and what it was started with */
+    struct opd_layer last;
+    unsigned blocks;
 };
 
 struct ctr_gpu {
@@ -61,6 +64,27 @@ static int room(struct ctr_gpu *m, struct memory *of, int64_t bytes, struct ctr_
     return rc;
 }
 
+/* What it begins with may be more than the device has. */
+static int first_pool(struct ctr_gpu *m, struct ctr_err *err)
+{
+    int64_t bytes = m->opts.pool_bytes;
+    int rc = room(m, &m->pool, bytes, err);
+    while (rc == CTR_ELARGE && bytes > OPD_ROUND) {
+        *err = (struct ctr_err){ 0 };
+        rc = room(m, &m->pool, bytes /= 2, err);
+    }
+    return rc;
+}
+
+static void release(struct ctr_gpu *m)
+{
+    struct memory *const all[] = { &m->up, &m->down, &m->scratch, &m->pool, &m->compact };
+    for (size_t i = 0; m->cuda && i < CTR_COUNT(all); i++) {
+        ctr_gpu_cuda_release(m->cuda, all[i]->p);
+        *all[i] = (struct memory){ 0 };
+    }
+}
+
 /* ---- code ---- */
 
 static void say(const struct ctr_gpu *m, const char *text)
@@ -69,38 +93,78 @@ static void say(const struct ctr_gpu *m, const char *text)
         m->opts.debug(m->opts.ctx, text);
 }
 
-static void say_compiled(struct ctr_gpu *m, const struct gpu_args *a, const struct ctr_gpu_image *image)
+static void note(const struct ctr_gpu *m, const char *text)
+{
+    if (m->opts.note)
+        m->opts.note(m->opts.ctx, text);
+}
+
+static void say_compiled(struct ctr_gpu *m, int loops, const struct ctr_gpu_image *image)
 {
     char text[256];
     double *total = image->cached ? &m->stats.cached_seconds : &m->stats.compile_seconds;
     *total += image->seconds;
     *(image->cached ? &m->stats.cached : &m->stats.compiled) += 1;
-    snprintf(text, sizeof text, "kernel %.8s: %d operator%s for %s, %zu bytes, %s in %.2f ms", image->key, a->nloops,
-             a->nloops == 1 ? "" : "s", ctr_gpu_cuda_arch(m->cuda), image->code.len,
-             image->cached ? "cached" : "compiled", image->seconds * 1e3);
+    snprintf(text, sizeof text, "kernel %.8s: %d operator%s for %s, %zu bytes, %s in %.2f ms", image->key, loops,
+             loops == 1 ? "" : "s", ctr_gpu_cuda_arch(m->cuda), image->code.len, image->cached ? "cached" : "compiled",
+             image->seconds * 1e3);
     say(m, text);
+    if (!image->damaged)
+        return;
+    snprintf(text, sizeof text, "the cache had a damaged kernel, %.8s: it was compiled again", image->key);
+    note(m, text);
+}
+
+/* The distinct loops of a layer, in the order that its kernel has them. */
+struct loops {
+    struct ctr_op_device *d;
+    int n;
+};
+
+static int loops_of(const struct ctr_gpu *m, const struct ctr_gpu_call *call, int n, struct loops *l,
+                    struct ctr_err *err)
+{
+    uint64_t param[4];
+    *l = (struct loops){ calloc((size_t)(m->ntable + n) + 1, sizeof *l->d), m->ntable };
+    if (!l->d)
+        return ctr_fail_nomem(err, (size_t)(m->ntable + n) * sizeof *l->d);
+    memcpy(l->d, m->table, (size_t)m->ntable * sizeof *l->d);
+    for (int i = 0; i < n; i++) {
+        struct ctr_op_device d;
+        int k = 0;
+        const char *why =
+            call[i].call ? ctr_op_device(call[i].call, &d) : ctr_op_device_keys(call[i].type, call[i].seed, param, &d);
+        if (why)
+            return ctr_fail(err, CTR_EDATA, "%s has no code for a GPU: it %s",
+                            call[i].call ? ctr_op_name(call[i].call->op) : "a feature", why);
+        while (k < l->n && strcmp(l->d[k].loop, d.loop) != 0)
+            k++;
+        if (k == l->n)
+            l->d[l->n++] = d;
+    }
+    return 0;
 }
 
 /* Some operator varies in size, whether it is called or not. */
-static bool has_places(const struct gpu_args *a)
+static bool has_places(const struct loops *l)
 {
     bool fixed = true;
-    for (int i = 0; i < a->nloops; i++)
-        fixed = fixed && a->loop[i]->kind == CTR_LOOP_OF_FIXED;
+    for (int i = 0; i < l->n; i++)
+        fixed = fixed && l->d[i].kind == CTR_LOOP_OF_FIXED;
     return !fixed;
 }
 
-static int load(struct ctr_gpu *m, const struct gpu_args *a, const struct ctr_buf *text, struct module *to,
+static int load(struct ctr_gpu *m, const struct loops *l, const struct ctr_buf *text, struct module *to,
                 struct ctr_err *err)
 {
     struct ctr_gpu_image image = { 0 };
     char name[32] = "ctr_layer";
     int rc = ctr_gpu_compile(text, ctr_gpu_cuda_arch(m->cuda), &image, err);
     if (rc == 0)
-        say_compiled(m, a, &image);
+        say_compiled(m, l->n, &image);
     if (rc == 0)
         rc = ctr_gpu_cuda_load(m->cuda, &image.code, &to->module, err);
-    to->n = m->opts.launch == CTR_GPU_LAYER ? 1 : a->nloops;
+    to->n = m->opts.launch == CTR_GPU_LAYER ? 1 : l->n;
     to->function = calloc((size_t)to->n, sizeof *to->function);
     if (rc == 0 && !to->function)
         rc = ctr_fail_nomem(err, (size_t)to->n * sizeof *to->function);
@@ -109,26 +173,39 @@ static int load(struct ctr_gpu *m, const struct gpu_args *a, const struct ctr_bu
             snprintf(name, sizeof name, "ctr_op_%d", i);
         rc = ctr_gpu_cuda_function(m->cuda, to->module, name, &to->function[i], err);
     }
-    if (rc == 0 && has_places(a))
+    if (rc == 0 && has_places(l))
         rc = ctr_gpu_cuda_function(m->cuda, to->module, "ctr_places", &to->places, err);
-    if (rc == 0 && has_places(a))
+    if (rc == 0 && has_places(l))
         rc = ctr_gpu_cuda_function(m->cuda, to->module, "ctr_compact", &to->compact, err);
     ctr_buf_free(&image.code);
     return rc;
 }
 
-static int module_of(struct ctr_gpu *m, const struct gpu_args *a, struct module **to, struct ctr_err *err)
+static int text_of(const struct ctr_gpu *m, const struct loops *l, struct ctr_buf *text, struct ctr_err *err)
+{
+    const struct ctr_op_device **loop = calloc((size_t)l->n + 1, sizeof *loop);
+    int rc;
+    if (!loop)
+        return ctr_fail_nomem(err, (size_t)l->n * sizeof *loop);
+    for (int i = 0; i < l->n; i++)
+        loop[i] = &l->d[i];
+    rc = ctr_gpu_text(text, loop, l->n, m->opts.launch != CTR_GPU_LAYER, err);
+    free(loop);
+    return rc;
+}
+
+static int module_of(struct ctr_gpu *m, const struct loops *l, struct module **to, struct ctr_err *err)
 {
     struct ctr_buf text = { 0 };
     struct module made = { 0 };
-    int rc = ctr_gpu_text(&text, a->loop, a->nloops, m->opts.launch != CTR_GPU_LAYER, err);
+    int rc = text_of(m, l, &text, err);
     made.text = ctr_hash128(text.data, text.len);
     *to = NULL;
-    for (int i = 0; i < m->nmodules; i++)
+    for (int i = 0; rc == 0 && i < m->nmodules; i++)
         if (m->module[i].text.lo == made.text.lo && m->module[i].text.hi == made.text.hi)
             *to = &m->module[i];
     if (rc == 0 && !*to)
-        rc = load(m, a, &text, &made, err);
+        rc = load(m, l, &text, &made, err);
     if (rc == 0 && !*to)
         rc = ctr_array_grow(&m->module, m->nmodules, &m->cap, sizeof *m->module, err);
     if (rc == 0 && !*to) {
@@ -154,22 +231,37 @@ static unsigned blocks_of(const struct gpu_args *a)
 
 enum { SHARED_BYTES = (OPD_THREADS + 18) * 8 /* as opd_prefix has it */ };
 
-static int start(struct ctr_gpu *m, const struct gpu_args *a, const struct module *f, const struct opd_layer *l,
-                 struct ctr_err *err)
+/* The graph is that of the launch before, where it began with the same. */
+static int start_graph(struct ctr_gpu *m, struct module *f, unsigned blocks, const struct opd_layer *l,
+                       struct ctr_err *err)
 {
-    const unsigned blocks = blocks_of(a);
-    struct gpu_node *node = NULL;
+    struct gpu_node *node;
     int rc = 0;
-    if (m->opts.launch == CTR_GPU_GRAPH) {
+    if (!f->graph || f->blocks != blocks || memcmp(&f->last, l, sizeof *l) != 0) {
+        ctr_gpu_cuda_graph_free(m->cuda, f->graph);
+        f->graph = NULL;
         node = calloc((size_t)f->n, sizeof *node);
         if (!node)
             return ctr_fail_nomem(err, (size_t)f->n * sizeof *node);
         for (int i = 0; i < f->n; i++)
             node[i] = (struct gpu_node){ f->function[i], blocks, OPD_THREADS, SHARED_BYTES, l };
-        rc = ctr_gpu_cuda_graph(m->cuda, node, f->n, err);
+        rc = ctr_gpu_cuda_graph(m->cuda, node, f->n, &f->graph, err);
         free(node);
-        m->stats.launches++;
+        f->blocks = blocks;
+        f->last = *l;
     }
+    m->stats.launches++;
+    return rc < 0 ? rc : ctr_gpu_cuda_graph_launch(m->cuda, f->graph, err);
+}
+
+static int start(struct ctr_gpu *m, const struct gpu_args *a, struct module *f, const struct opd_layer *l,
+                 struct ctr_err *err)
+{
+    const unsigned blocks = blocks_of(a);
+    double seconds = 0;
+    int rc = ctr_gpu_cuda_start(m->cuda, err);
+    if (rc == 0 && m->opts.launch == CTR_GPU_GRAPH)
+        rc = start_graph(m, f, blocks, l, err);
     for (int i = 0; rc == 0 && m->opts.launch != CTR_GPU_GRAPH && i < f->n; i++) {
         rc = ctr_gpu_cuda_launch(m->cuda, f->function[i], blocks, OPD_THREADS, SHARED_BYTES, l, err);
         m->stats.launches++;
@@ -178,6 +270,9 @@ static int start(struct ctr_gpu *m, const struct gpu_args *a, const struct modul
         rc = ctr_gpu_cuda_launch(m->cuda, f->places, (unsigned)a->nvariable, OPD_THREADS, SHARED_BYTES, l, err);
         m->stats.compactions++;
     }
+    if (rc == 0)
+        rc = ctr_gpu_cuda_stop(m->cuda, &seconds, err);
+    m->stats.kernel_seconds += seconds;
     return rc;
 }
 
@@ -196,8 +291,7 @@ static int up(struct ctr_gpu *m, gpu_ptr to, const void *from, int64_t bytes, st
 }
 
 /* The kernel, until its results fit into the pool. Resetting that is one copy of its head. */
-static int run_kernel(struct ctr_gpu *m, struct gpu_args *a, const struct module *f, struct opd_layer *l,
-                      struct ctr_err *err)
+static int run_kernel(struct ctr_gpu *m, struct gpu_args *a, struct module *f, struct opd_layer *l, struct ctr_err *err)
 {
     struct opd_pool pool = { .size = 0 };
     int rc = 0;
@@ -214,6 +308,7 @@ static int run_kernel(struct ctr_gpu *m, struct gpu_args *a, const struct module
             rc = room(m, &m->pool, (int64_t)pool.head, err);
         }
     }
+    m->stats.last_pool_bytes = (int64_t)pool.head;
     m->stats.pool_bytes = CTR_MAX(m->stats.pool_bytes, (int64_t)pool.head);
     return rc;
 }
@@ -272,13 +367,19 @@ static int compact(struct ctr_gpu *m, const struct gpu_args *a, const struct mod
                    struct ctr_err *err)
 {
     struct ctr_buf b = { 0 };
+    double seconds = 0;
     int64_t bytes = 0;
     int rc = place_rows(m, a, &bytes, err);
     if (rc == 0)
         rc = room(m, &m->compact, bytes, err);
     l->compact = (uint8_t *)(uintptr_t)m->compact.p;
     if (rc == 0)
+        rc = ctr_gpu_cuda_start(m->cuda, err);
+    if (rc == 0)
         rc = ctr_gpu_cuda_launch(m->cuda, f->compact, blocks_of(a), OPD_THREADS, SHARED_BYTES, l, err);
+    if (rc == 0)
+        rc = ctr_gpu_cuda_stop(m->cuda, &seconds, err);
+    m->stats.kernel_seconds += seconds;
     m->stats.compactions++;
     if (rc == 0)
         rc = ctr_buf_reserve(&b, (size_t)bytes + 8, err);
@@ -313,19 +414,16 @@ static int results(struct ctr_gpu *m, const struct gpu_args *a, const struct mod
     return rc;
 }
 
-static int run_args(struct ctr_gpu *m, struct gpu_args *a, struct ctr_err *err)
+static int run_args(struct ctr_gpu *m, struct gpu_args *a, struct module *f, struct ctr_err *err)
 {
-    struct module *f = NULL;
     struct opd_layer l = { 0 };
-    int rc = module_of(m, a, &f, err);
-    if (rc == 0)
-        rc = room(m, &m->up, a->size[GPU_UP], err);
+    int rc = room(m, &m->up, a->size[GPU_UP], err);
     if (rc == 0)
         rc = room(m, &m->down, a->size[GPU_DOWN], err);
     if (rc == 0)
         rc = room(m, &m->scratch, a->size[GPU_SCRATCH], err);
     if (rc == 0 && a->nvariable && !m->pool.bytes)
-        rc = room(m, &m->pool, m->opts.pool_bytes, err);
+        rc = first_pool(m, err);
     if (rc == 0) {
         const uint64_t base[GPU_AREAS] = { m->up.p, m->down.p, m->scratch.p };
         rc = ctr_gpu_args_place(a, base, err);
@@ -342,21 +440,50 @@ static int run_args(struct ctr_gpu *m, struct gpu_args *a, struct ctr_err *err)
     return rc < 0 ? rc : results(m, a, f, &l, err);
 }
 
+/* Calls without rows have no results; their loops are in the kernel all the same. */
+static int run_live(struct ctr_gpu *m, const struct ctr_gpu_call *call, int n, const struct loops *l,
+                    struct ctr_err *err)
+{
+    struct gpu_args a = { 0 };
+    struct module *f = NULL;
+    int rc = module_of(m, l, &f, err);
+    if (rc == 0)
+        rc = ctr_gpu_args(&a, call, n, l->d, l->n, err);
+    if (rc == 0)
+        rc = run_args(m, &a, f, err);
+    ctr_gpu_args_free(&a);
+    if (rc == CTR_ELARGE) /* what fewer rows take may be shared out otherwise */
+        release(m);
+    return rc;
+}
+
 int ctr_gpu_run(struct ctr_gpu *m, const struct ctr_gpu_call *call, int n, struct ctr_err *err)
 {
     struct ctr_gpu_call *some = calloc((size_t)n + 1, sizeof *some);
-    struct gpu_args a = { 0 };
+    struct loops l = { 0 };
     int live = 0, rc = some ? 0 : ctr_fail_nomem(err, (size_t)n * sizeof *some);
     for (int i = 0; rc == 0 && i < n; i++)
         if (call[i].rows > 0)
             some[live++] = call[i];
-    if (rc == 0 && live) {
-        rc = ctr_gpu_args(&a, some, live, m->table, m->ntable, err);
-        if (rc == 0)
-            rc = run_args(m, &a, err);
-        ctr_gpu_args_free(&a);
-    }
+    m->stats.last_pool_bytes = 0;
+    if (rc == 0 && live)
+        rc = loops_of(m, call, n, &l, err);
+    if (rc == 0 && live)
+        rc = run_live(m, some, live, &l, err);
+    free(l.d);
     free(some);
+    return rc;
+}
+
+int ctr_gpu_prepare(struct ctr_gpu *m, const struct ctr_gpu_call *call, int n, struct ctr_err *err)
+{
+    struct module *f;
+    struct loops l = { 0 };
+    m->stats.last_pool_bytes = 0;
+    int rc = n ? loops_of(m, call, n, &l, err) : 0;
+    if (rc == 0 && n)
+        rc = module_of(m, &l, &f, err);
+    free(l.d);
     return rc;
 }
 
@@ -367,6 +494,22 @@ const char *ctr_gpu_refuses(const struct ctr_gpu_call *c)
     struct ctr_op_device d;
     uint64_t param[4];
     return c->call ? ctr_op_device(c->call, &d) : ctr_op_device_keys(c->type, c->seed, param, &d);
+}
+
+int ctr_gpu_launch_of(const char *word, enum ctr_gpu_launch *launch, struct ctr_err *err)
+{
+    static const char *const words[] = { [CTR_GPU_LAYER] = "meta", [CTR_GPU_GRAPH] = "graph", [CTR_GPU_EACH] = "each" };
+    for (size_t i = 0; i < CTR_COUNT(words); i++)
+        if (!strcmp(word, words[i])) {
+            *launch = (enum ctr_gpu_launch)i;
+            return 0;
+        }
+    return ctr_fail(err, CTR_EUSAGE, "launches are meta, graph or each, not '%s'", word);
+}
+
+int64_t ctr_gpu_memory(const struct ctr_gpu *m)
+{
+    return m->opts.memory_bytes ? m->opts.memory_bytes : ctr_gpu_cuda_memory(m->cuda);
 }
 
 int ctr_gpu_open(struct ctr_gpu **out, const struct ctr_gpu_opts *opts, struct ctr_err *err)
@@ -384,7 +527,7 @@ int ctr_gpu_open(struct ctr_gpu **out, const struct ctr_gpu_opts *opts, struct c
     if (pool && ctr_parse_i64(pool, strlen(pool), &bytes) && bytes > 0)
         m->opts.pool_bytes = bytes;
     if (!m->opts.pool_bytes)
-        m->opts.pool_bytes = FIRST_POOL;
+        m->opts.pool_bytes = opts->memory_bytes ? CTR_MIN(FIRST_POOL, CTR_MAX(opts->memory_bytes / 8, 1)) : FIRST_POOL;
     rc = ctr_gpu_cuda_open(&m->cuda, err);
     if (rc < 0) {
         ctr_gpu_free(m);
@@ -400,10 +543,9 @@ void ctr_gpu_free(struct ctr_gpu *m)
 {
     if (!m)
         return;
-    struct memory *const all[] = { &m->up, &m->down, &m->scratch, &m->pool, &m->compact };
-    for (size_t i = 0; m->cuda && i < CTR_COUNT(all); i++)
-        ctr_gpu_cuda_release(m->cuda, all[i]->p);
+    release(m);
     for (int i = 0; i < m->nmodules; i++) {
+        ctr_gpu_cuda_graph_free(m->cuda, m->module[i].graph);
         ctr_gpu_cuda_unload(m->cuda, m->module[i].module);
         free(m->module[i].function);
     }

@@ -153,21 +153,35 @@ int ctr_program_run(struct ctr_program *g, const struct ctr_batch *in, const str
  * and those not in it. */
 const char *ctr_program_unknown(const struct ctr_program *g, int i, int64_t *values, int64_t *unknown);
 /* Placement ("FeatureBox", section 4), shown by --explain and --dot: layer by layer, an operator is placed on the GPU
- * if the data it reads besides its batch (dictionary, embeddings, fitted vocabulary) and its result fit in the rest of
- * device_memory_bytes; otherwise on the CPU, and its result is copied. `place`: "NODE=cpu" and "NODE=gpu" override the
- * rule; NODE is a number, a name in the plan or an output's name. Without memory (0) all other operators are on the
- * CPU. It is a plan: ctr_program_run computes on the CPU. Before the first run; CTR_EUSAGE: no such node. */
+ * if a kernel exists for it, and the data it reads besides its batch (dictionary, embeddings, fitted vocabulary) and
+ * its result fit in the rest of device_memory_bytes; otherwise on the CPU, and its result is copied. `place`:
+ * "NODE=cpu" and "NODE=gpu" override the rule; NODE is a number, a name in the plan or an output's name. Without memory
+ * (0) all other operators are on the CPU. Before the first run; CTR_EUSAGE: no such node, or one without a kernel. */
 struct ctr_place_opts {
     const struct ctr_strs *place;
     int64_t device_memory_bytes;
 };
 int ctr_program_place(struct ctr_program *g, const struct ctr_place_opts *o, struct ctr_err *err) CTR_MUST;
+/* Before the first run: open a GPU, place the nodes with its memory or that of o->memory_bytes, compile the kernels of
+ * the layers; ctr_program_run then has the GPU run what is placed on it. Results are the same bytes. CTR_ESYS: there is
+ * no GPU or no NVRTC; with o->optional the program then runs on the CPU. */
+struct ctr_gpu_opts; /* common/gpu/gpu.h */
+int ctr_program_gpu(struct ctr_program *g, const struct ctr_gpu_opts *o, const struct ctr_strs *place,
+                    struct ctr_err *err) CTR_MUST;
+bool ctr_program_on_gpu(const struct ctr_program *g);
+/* A line a layer to o->debug: nodes, launches, memory, times. */
+void ctr_program_gpu_say(const struct ctr_program *g);
 int ctr_program_explain(const struct ctr_program *g, struct ctr_buf *out, struct ctr_err *err) CTR_MUST;
 int ctr_program_dot(const struct ctr_program *g, struct ctr_buf *out, struct ctr_err *err) CTR_MUST;
 
 /* A source of the plan's features of the batches of *s: schema and rows of a stream of ctr-extract. The source also
- * frees the plan. memory_bytes: see ctr_program_memory. */
-int ctr_plan_source(struct ctr_batch_source *s, struct ctr_plan *plan, int threads, int64_t memory_bytes,
+ * frees the plan. */
+struct ctr_plan_source_opts {
+    int threads;
+    int64_t memory_bytes;           /* see ctr_program_memory */
+    const struct ctr_gpu_opts *gpu; /* see ctr_program_gpu; NULL: run on the CPU */
+};
+int ctr_plan_source(struct ctr_batch_source *s, struct ctr_plan *plan, const struct ctr_plan_source_opts *o,
                     struct ctr_err *err) CTR_MUST;
 
 /* Fit: feed all batches, finish, then save the plan with its fitted state as a bundle. */

@@ -9,6 +9,7 @@
  *     plan_graph.c  definitions + schema -> graph of typed nodes, equal nodes merged, in layers
  *     plan_serve.c  the plan of a model without its label
  *     plan_run.c    runs batches through a graph
+ *     plan_gpu.c    runs nodes of a graph on a GPU
  *     plan.c        the public plan: files, fitted state, identity
  *     program.c     the public program: roles and outputs
  *     plan_fit.c, plan_names.c, plan_show.c   fitting, readable names, --explain and --dot
@@ -216,8 +217,9 @@ struct plan_node {
     bool used;   /* it is an output itself */
     bool fused; /* NODE_KEYS: keys of the call without its values; NODE_CALL: used only by such keys, so it does not run
                  */
-    int column; /* NODE_COLUMN */
-    int *arg;   /* node of each argument of the call, -1 for a literal; other kinds: arg[0] */
+    bool on_gpu; /* runs on the GPU, with the others of its layer */
+    int column;  /* NODE_COLUMN */
+    int *arg;    /* node of each argument of the call, -1 for a literal; other kinds: arg[0] */
     int nargs;
     uint64_t hash; /* of kind, operator and arguments, to merge equal nodes */
     uint64_t seed; /* NODE_KEYS */
@@ -263,6 +265,7 @@ struct plan_graph {
     struct ctr_pool *pool;         /* NULL: one thread */
     struct ctr_err *task_err;      /* with a pool: one per node of the widest layer */
     const struct ctr_batch *batch; /* being processed */
+    struct plan_gpu *gpu;          /* NULL: all nodes run on the CPU */
 };
 
 /* The result of binding an expression: a node, or a literal not yet used by a call. */
@@ -288,6 +291,16 @@ void ctr_graph_use(struct plan_graph *g, int node);
 /* Call after the last use: divide into layers, create buffers. */
 int ctr_graph_seal(struct plan_graph *g, struct ctr_err *err) CTR_MUST;
 int ctr_graph_run(struct plan_graph *g, const struct ctr_batch *in, struct ctr_err *err) CTR_MUST;
+/* Set n->arg_col to the argument columns of a call or of keys; entries: to the entries of their dictionary. */
+void ctr_node_args(const struct plan_graph *g, struct plan_node *n, bool entries);
+/* The encoded column from which a shared node is computed, where that is faster; else NULL. */
+const struct ctr_col *ctr_node_shared(const struct plan_graph *g, const struct plan_node *n, int64_t rows);
+/* Set n->col from the values in n->out; if `shared` is not NULL, these belong to its entries. */
+void ctr_node_done(struct plan_node *n, const struct ctr_col *shared);
+/* plan_gpu.c: why a GPU cannot run a node (words that follow "it "), or NULL; run the on_gpu nodes of a layer. */
+const char *ctr_node_refused(const struct plan_graph *g, const struct plan_node *n);
+int ctr_graph_run_gpu(struct plan_graph *g, int layer, struct ctr_err *err) CTR_MUST;
+void ctr_graph_free_gpu(struct plan_graph *g);
 bool ctr_value_equal(const struct ctr_value *a, const struct ctr_value *b); /* equal kind and bits */
 /* Write a literal in the syntax of the language. `brief`: only the first 60 bytes of long texts and 8 items of long
  * lists. */

@@ -37,6 +37,7 @@ int ctr_graph_init(struct plan_graph *g, const struct plan_source *src, const st
 
 void ctr_graph_free(struct plan_graph *g)
 {
+    ctr_graph_free_gpu(g);
     for (int i = 0; i < g->n; i++) {
         if (g->node[i].bound)
             ctr_op_unbind(&g->node[i].call);

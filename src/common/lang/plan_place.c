@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * plan_place: assigns each node of a program to a device ("FeatureBox", section 4: computation on the GPU, operators
- * that need much memory on the CPU). Invariant: nodes are placed layer by layer in plan order, so that the placement
- * depends only on the plan, its tables and the options. */
+ * that need much memory and those without a kernel on the CPU). Invariant: nodes are placed layer by layer in plan
+ * order, so that the placement depends only on the plan, its tables and the options. */
 #include <stdlib.h>
 
 #include "common/lang/program.h"
@@ -56,6 +56,9 @@ static int place_one(struct ctr_program *g, const char *text, struct ctr_err *er
     for (int k = 0; k < g->graph.n; k++)
         if (g->graph.node[k].live && g->graph.node[k].kind != NODE_COLUMN &&
             is_called(g, k, name, (size_t)(eq - name))) {
+            const char *why = gpu ? ctr_node_refused(&g->graph, &g->graph.node[k]) : NULL;
+            if (why)
+                return ctr_fail(err, CTR_EUSAGE, "--place %s: a GPU cannot run the node: it %s", text, why);
             g->place[k].forced = any = true;
             g->place[k].gpu = gpu;
         }
@@ -75,7 +78,8 @@ static void place_node(struct ctr_program *g, int k, int64_t *left)
     p->out_bytes = out_bytes(n, ctr_schema_batch_rows(&g->input));
     p->own_bytes = n->kind == NODE_CALL && n->bound ? ctr_op_memory(&n->call) : 0;
     p->left_bytes = *left;
-    if (n->kind == NODE_COLUMN)
+    p->refused = ctr_node_refused(&g->graph, n);
+    if (n->kind == NODE_COLUMN || p->refused)
         return;
     const int64_t bytes = p->own_bytes + p->out_bytes;
     if (!p->forced)

@@ -111,15 +111,20 @@ static int run_dense(struct plan_node *n, const struct ctr_col *c, struct ctr_er
 
 /* ---- nodes ---- */
 
-/* `keys`: NULL, or the node that needs the keys of the call instead of its value. entries: dictionary entries of the
- * only argument that is not a literal. */
-static int run_call(struct plan_graph *g, struct plan_node *n, struct plan_node *keys, bool entries, int64_t rows,
-                    struct ctr_err *err)
+void ctr_node_args(const struct plan_graph *g, struct plan_node *n, bool entries)
 {
     for (int i = 0; i < n->nargs; i++) {
         const struct ctr_col *c = n->arg[i] < 0 ? NULL : g->node[n->arg[i]].col;
         n->arg_col[i] = c && entries ? c->dict : c;
     }
+}
+
+/* `keys`: NULL, or the node that needs the keys of the call instead of its value. entries: dictionary entries of the
+ * only argument that is not a literal. */
+static int run_call(struct plan_graph *g, struct plan_node *n, struct plan_node *keys, bool entries, int64_t rows,
+                    struct ctr_err *err)
+{
+    ctr_node_args(g, n, entries);
     n->call.limit_bytes = g->limit_bytes;
     int rc = keys ? ctr_op_run_keys(&n->call, n->arg_col, rows, keys->seed, &keys->scratch, &keys->out, err)
                   : ctr_op_run(&n->call, n->arg_col, rows, &n->out, err);
@@ -135,8 +140,7 @@ static int run_keys(struct plan_graph *g, struct plan_node *n, bool entries, int
                     : ctr_op_keys(&type, entries ? of->col->dict : of->col, rows, n->seed, &n->scratch, &n->out, err);
 }
 
-/* The encoded column from which a shared node is computed, if that is worthwhile; else NULL. */
-static const struct ctr_col *shared_column(const struct plan_graph *g, const struct plan_node *n, int64_t rows)
+const struct ctr_col *ctr_node_shared(const struct plan_graph *g, const struct plan_node *n, int64_t rows)
 {
     if (!n->shared || n->kind == NODE_COLUMN || g->no_fusion)
         return NULL;
@@ -157,14 +161,19 @@ static const struct ctr_col *encode(struct plan_node *n, const struct ctr_col *f
     return &n->encoded;
 }
 
+void ctr_node_done(struct plan_node *n, const struct ctr_col *shared)
+{
+    n->col = shared ? encode(n, shared) : ctr_colbuf_view(&n->out);
+}
+
 static int run_node(struct plan_graph *g, struct plan_node *n, struct ctr_err *err)
 {
-    const struct ctr_col *shared = shared_column(g, n, g->batch->rows);
+    const struct ctr_col *shared = ctr_node_shared(g, n, g->batch->rows);
     const int64_t rows = shared ? shared->dict->rows : g->batch->rows;
     const struct ctr_col *from = n->kind == NODE_CALL || !n->nargs ? NULL : g->node[n->arg[0]].col;
     const double *v;
     int rc = 0;
-    if (n->kind == NODE_CALL && n->fused)
+    if ((n->kind == NODE_CALL && n->fused) || n->on_gpu)
         return CTR_OK;
     if (n->has_out && n->kind != NODE_CONST)
         ctr_colbuf_clear(&n->out);
@@ -179,33 +188,47 @@ static int run_node(struct plan_graph *g, struct plan_node *n, struct ctr_err *e
     case NODE_WEIGHT: n->col = from; return check(g, n, from, &v, err);
     }
     if (rc == 0)
-        n->col = shared ? encode(n, shared) : ctr_colbuf_view(&n->out);
+        ctr_node_done(n, shared);
     return rc;
 }
 
 struct layer_job {
     struct plan_graph *g;
+    int layer;
     const int *node;
 };
 
+/* The GPU is the first task, as its nodes take one thread, which waits for them. */
 static void run_task(void *ctx, int64_t task, int worker)
 {
     struct layer_job *j = ctx;
+    struct ctr_err *err = &j->g->task_err[task];
     (void)worker;
-    j->g->task_err[task].code = 0;
-    (void)!run_node(j->g, &j->g->node[j->node[task]], &j->g->task_err[task]);
+    err->code = 0;
+    if (task == 0)
+        (void)!ctr_graph_run_gpu(j->g, j->layer, err);
+    else
+        (void)!run_node(j->g, &j->g->node[j->node[task - 1]], err);
 }
 
-static int run_layer_parallel(struct plan_graph *g, const int *node, int n, struct ctr_err *err)
+static int run_layer_parallel(struct plan_graph *g, int l, const int *node, int n, struct ctr_err *err)
 {
-    struct layer_job j = { g, node };
-    ctr_pool_run(g->pool, n, run_task, &j);
-    for (int i = 0; i < n; i++)
+    struct layer_job j = { g, l, node };
+    ctr_pool_run(g->pool, n + 1, run_task, &j);
+    for (int i = 0; i <= n; i++)
         if (g->task_err[i].code < 0) {
             *err = g->task_err[i];
             return err->code;
         }
     return CTR_OK;
+}
+
+static int run_layer(struct plan_graph *g, int l, const int *node, int n, struct ctr_err *err)
+{
+    int rc = ctr_graph_run_gpu(g, l, err);
+    for (int i = 0; rc == 0 && i < n; i++)
+        rc = run_node(g, &g->node[node[i]], err);
+    return rc;
 }
 
 static int room_for_errors(struct plan_graph *g, struct ctr_err *err)
@@ -226,11 +249,7 @@ int ctr_graph_run(struct plan_graph *g, const struct ctr_batch *in, struct ctr_e
     for (int l = 0; rc == 0 && l < g->nlayers; l++) {
         const int *node = g->order + g->layer[l];
         int n = g->layer[l + 1] - g->layer[l];
-        if (g->pool && l && n > 1)
-            rc = run_layer_parallel(g, node, n, err);
-        else
-            for (int i = 0; rc == 0 && i < n; i++)
-                rc = run_node(g, &g->node[node[i]], err);
+        rc = g->pool && l && n > 1 ? run_layer_parallel(g, l, node, n, err) : run_layer(g, l, node, n, err);
     }
     return rc;
 }

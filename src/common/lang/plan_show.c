@@ -127,6 +127,8 @@ static int show_place(const struct ctr_program *g, int k, struct ctr_buf *o, str
                             varies(&g->graph.node[k]) ? " and more" : "");
     if (rc >= 0 && p->forced)
         return ctr_buf_printf(o, err, "--place]");
+    if (rc >= 0 && p->refused)
+        return ctr_buf_printf(o, err, "it %s]", p->refused);
     if (rc >= 0 && !g->device_memory_bytes)
         return ctr_buf_printf(o, err, "no --device-memory]");
     return rc < 0 ? rc
@@ -190,12 +192,10 @@ static int show_devices(const struct ctr_program *g, struct ctr_buf *o, struct c
     rc = ctr_buf_printf(o, err, "device: %d nodes on the gpu with %s", gpu, ctr_size_text((uint64_t)held).s);
     if (rc >= 0 && g->device_memory_bytes)
         rc = ctr_buf_printf(o, err, " of %s", ctr_size_text((uint64_t)g->device_memory_bytes).s);
-    return rc < 0
-               ? rc
-               : ctr_buf_printf(o, err,
-                                ", %d on the cpu; %s of a batch are copied to the gpu\nrun: on the cpu all the same, "
-                                "as extraction has no GPU path\n",
-                                cpu, ctr_size_text((uint64_t)copied).s);
+    return rc < 0 ? rc
+                  : ctr_buf_printf(o, err, ", %d on the cpu; %s of a batch are copied to the gpu\n%s", cpu,
+                                   ctr_size_text((uint64_t)copied).s,
+                                   p->gpu ? "run: as placed\n" : "run: on the cpu, without --device gpu\n");
 }
 
 int ctr_program_explain(const struct ctr_program *g, struct ctr_buf *o, struct ctr_err *err)

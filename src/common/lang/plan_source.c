@@ -49,12 +49,13 @@ static void extraction_close(void *source)
 {
     struct extraction *x = source;
     struct ctr_plan *plan = x->plan;
+    ctr_program_gpu_say(x->program);
     ctr_batch_source_close(&x->below); /* the source may use the plan's statements while closing */
     extraction_free(x);
     ctr_plan_free(plan);
 }
 
-int ctr_plan_source(struct ctr_batch_source *s, struct ctr_plan *plan, int threads, int64_t memory_bytes,
+int ctr_plan_source(struct ctr_batch_source *s, struct ctr_plan *plan, const struct ctr_plan_source_opts *o,
                     struct ctr_err *err)
 {
     static const struct ctr_batch_source_ops ops = { extraction_schema, extraction_next, extraction_name,
@@ -66,9 +67,11 @@ int ctr_plan_source(struct ctr_batch_source *s, struct ctr_plan *plan, int threa
     if (!rc)
         rc = ctr_program_bind(&x->program, plan, ctr_batch_source_schema(s), err);
     if (!rc)
-        ctr_program_memory(x->program, memory_bytes);
+        ctr_program_memory(x->program, o->memory_bytes);
     if (!rc)
-        rc = ctr_program_threads(x->program, threads, err);
+        rc = ctr_program_threads(x->program, o->threads, err);
+    if (!rc && o->gpu)
+        rc = ctr_program_gpu(x->program, o->gpu, NULL, err);
     if (!rc)
         rc = ctr_schema_copy(&x->schema, ctr_program_output(x->program), err);
     if (!rc)

@@ -484,8 +484,8 @@ int ctr_program_part(struct ctr_program *g, const struct ctr_batch **b, struct c
     }
     if (rc == CTR_ELARGE) {
         const struct ctr_err why = *err;
-        rc = ctr_fail(err, CTR_EDATA, "row %lld: %s: shorten its lists or texts, or give more --memory",
-                      (long long)((*b)->first_row + 1), why.what);
+        rc = ctr_fail(err, CTR_EDATA, "row %lld: %s: shorten its lists or texts, or give more --memory%s",
+                      (long long)((*b)->first_row + 1), why.what, g->graph.gpu ? " or --device-memory" : "");
     }
     g->at += n;
     g->part = n < CTR_MIN(rows - g->at + n, g->part) ? n : g->part;

@@ -77,9 +77,10 @@ struct ctr_program {
 struct plan_place {
     bool gpu;
     int64_t own_bytes,
-        out_bytes;      /* bytes besides the batch; bytes of its result, without the contents of texts and lists */
-    int64_t left_bytes; /* device memory left before it */
-    bool forced;        /* set by `place` */
+        out_bytes;       /* bytes besides the batch; bytes of its result, without the contents of texts and lists */
+    int64_t left_bytes;  /* device memory left before it */
+    bool forced;         /* set by `place` */
+    const char *refused; /* why a GPU cannot run it, or NULL */
 };
 struct ctr_place_opts;
 /* A placement for each node, from the graph's arena; created once, by the rule without memory unless ctr_program_place

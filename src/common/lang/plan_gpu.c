@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * plan_gpu: the nodes of a plan that run on a GPU, one kernel a layer (common/gpu). Invariant: each of them fills its
+ * buffer with the bytes that the CPU would, so that no result depends on where a node ran. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/gpu/gpu.h"
+#include "common/lang/program.h"
+
+struct plan_gpu {
+    struct ctr_gpu *device;
+    struct ctr_gpu_opts opts;
+    struct ctr_gpu_call *call; /* of the layer that runs, with its nodes and types of keys */
+    struct plan_node **node;
+    struct ctr_vtype *type;
+    struct gpu_layer {
+        int64_t batches;
+        struct ctr_gpu_stats took; /* what it added to those of the device */
+    } * layer;                     /* one each */
+};
+
+/* ---- which nodes ---- */
+
+static struct ctr_vtype keys_type(const struct plan_graph *g, const struct plan_node *n)
+{
+    struct ctr_vtype type = g->node[n->arg[0]].type;
+    type.aligned = n->group;
+    return type;
+}
+
+const char *ctr_node_refused(const struct plan_graph *g, const struct plan_node *n)
+{
+    struct ctr_vtype type;
+    switch (n->kind) { /* LCOV_EXCL_BR_LINE there are no others */
+    case NODE_CALL: return ctr_gpu_refuses(&(struct ctr_gpu_call){ .call = &n->call });
+    case NODE_KEYS:
+        if (n->fused)
+            return ctr_node_refused(g, &g->node[n->arg[0]]);
+        type = keys_type(g, n);
+        return ctr_gpu_refuses(&(struct ctr_gpu_call){ .type = &type, .seed = n->seed });
+    case NODE_COLUMN: return "is an input column";
+    case NODE_CONST: return "is one value for all rows";
+    case NODE_CAST: return "casts an input column";
+    case NODE_DENSE:
+    case NODE_LABEL:
+    case NODE_WEIGHT: break;
+    }
+    return "checks and converts numbers for a role";
+}
+
+/* Everything of a call but its columns. */
+static void describe(struct plan_graph *g, int at, struct plan_node *n)
+{
+    struct plan_gpu *u = g->gpu;
+    u->node[at] = n;
+    u->type[at] = n->kind == NODE_KEYS ? keys_type(g, n) : n->type;
+    u->call[at] = (struct ctr_gpu_call){
+        .call = n->kind == NODE_CALL ? &n->call : NULL, .type = &u->type[at], .seed = n->seed, .out = &n->out
+    };
+}
+
+static int describe_layer(struct plan_graph *g, int layer)
+{
+    int n = 0;
+    for (int i = g->layer[layer]; i < g->layer[layer + 1]; i++)
+        if (g->node[g->order[i]].on_gpu)
+            describe(g, n++, &g->node[g->order[i]]);
+    return n;
+}
+
+/* ---- running ---- */
+
+/* What a layer added: b - a. Of the pool, the most that was asked of it so far. */
+static void add_stats(struct ctr_gpu_stats *to, const struct ctr_gpu_stats *a, const struct ctr_gpu_stats *b)
+{
+    to->launches += b->launches - a->launches;
+    to->compactions += b->compactions - a->compactions;
+    to->bytes_up += b->bytes_up - a->bytes_up;
+    to->bytes_down += b->bytes_down - a->bytes_down;
+    to->overflows += b->overflows - a->overflows;
+    to->compiled += b->compiled - a->compiled;
+    to->cached += b->cached - a->cached;
+    to->compile_seconds += b->compile_seconds - a->compile_seconds;
+    to->cached_seconds += b->cached_seconds - a->cached_seconds;
+    to->kernel_seconds += b->kernel_seconds - a->kernel_seconds;
+    to->pool_bytes = CTR_MAX(to->pool_bytes, b->last_pool_bytes);
+}
+
+int ctr_graph_run_gpu(struct plan_graph *g, int layer, struct ctr_err *err)
+{
+    struct plan_gpu *u = g->gpu;
+    const int n = u ? describe_layer(g, layer) : 0;
+    if (!n)
+        return 0;
+    for (int i = 0; i < n; i++) {
+        struct plan_node *node = u->node[i];
+        const struct ctr_col *shared = ctr_node_shared(g, node, g->batch->rows);
+        ctr_node_args(g, node, shared);
+        ctr_colbuf_clear(&node->out);
+        node->call.limit_bytes = g->limit_bytes;
+        u->call[i].col = node->arg_col;
+        u->call[i].rows = shared ? shared->dict->rows : g->batch->rows;
+    }
+    const struct ctr_gpu_stats before = *ctr_gpu_stats(u->device);
+    int rc = ctr_gpu_run(u->device, u->call, n, err);
+    for (int i = 0; rc == 0 && i < n; i++)
+        ctr_node_done(u->node[i], ctr_node_shared(g, u->node[i], g->batch->rows));
+    add_stats(&u->layer[layer].took, &before, ctr_gpu_stats(u->device));
+    u->layer[layer].batches++;
+    return rc;
+}
+
+/* ---- opening ---- */
+
+static int make_room(struct plan_graph *g, struct ctr_err *err)
+{
+    struct plan_gpu *u = g->gpu;
+    const size_t n = (size_t)g->norder + 1;
+    u->call = calloc(n, sizeof *u->call);
+    u->node = calloc(n, sizeof *u->node);
+    u->type = calloc(n, sizeof *u->type);
+    u->layer = calloc((size_t)g->nlayers + 1, sizeof *u->layer);
+    return u->call && u->node && u->type && u->layer ? 0 : ctr_fail_nomem(err, n * sizeof *u->call);
+}
+
+/* The kernels of all layers, so that what cannot be compiled is known before a row is read. */
+static int prepare_layers(struct plan_graph *g, struct ctr_err *err)
+{
+    struct plan_gpu *u = g->gpu;
+    int rc = 0;
+    for (int l = 0; rc == 0 && l < g->nlayers; l++) {
+        const struct ctr_gpu_stats before = *ctr_gpu_stats(u->device);
+        rc = ctr_gpu_prepare(u->device, u->call, describe_layer(g, l), err);
+        add_stats(&u->layer[l].took, &before, ctr_gpu_stats(u->device));
+    }
+    return rc;
+}
+
+static int open_gpu(struct ctr_program *p, const struct ctr_gpu_opts *o, const struct ctr_strs *place,
+                    struct ctr_err *err)
+{
+    struct plan_graph *g = &p->graph;
+    struct ctr_place_opts po = { place, o->memory_bytes };
+    int rc = ctr_gpu_open(&g->gpu->device, o, err);
+    if (rc == 0) {
+        po.device_memory_bytes = ctr_gpu_memory(g->gpu->device);
+        rc = ctr_program_place(p, &po, err);
+    }
+    if (rc == 0)
+        rc = make_room(g, err);
+    for (int i = 0; rc == 0 && i < g->norder; i++)
+        g->node[g->order[i]].on_gpu = p->place[g->order[i]].gpu;
+    return rc < 0 ? rc : prepare_layers(g, err);
+}
+
+int ctr_program_gpu(struct ctr_program *p, const struct ctr_gpu_opts *o, const struct ctr_strs *place,
+                    struct ctr_err *err)
+{
+    struct plan_graph *g = &p->graph;
+    char text[sizeof err->what + 64];
+    g->gpu = calloc(1, sizeof *g->gpu);
+    if (!g->gpu)
+        return ctr_fail_nomem(err, sizeof *g->gpu);
+    g->gpu->opts = *o;
+    int rc = open_gpu(p, o, place, err);
+    if (rc == 0)
+        return 0;
+    ctr_graph_free_gpu(g);
+    if (rc != CTR_ESYS || !o->optional)
+        return rc;
+    snprintf(text, sizeof text, "device auto: the CPU extracts, because %s", err->what);
+    if (o->debug)
+        o->debug(o->ctx, text);
+    *err = (struct ctr_err){ 0 };
+    return 0;
+}
+
+void ctr_graph_free_gpu(struct plan_graph *g)
+{
+    struct plan_gpu *u = g->gpu;
+    if (!u)
+        return;
+    for (int i = 0; i < g->n; i++)
+        g->node[i].on_gpu = false;
+    ctr_gpu_free(u->device);
+    free(u->call);
+    free(u->node);
+    free(u->type);
+    free(u->layer);
+    free(u);
+    g->gpu = NULL;
+}
+
+bool ctr_program_on_gpu(const struct ctr_program *p)
+{
+    return p->graph.gpu;
+}
+
+/* ---- what -v says ---- */
+
+static void say_layer(const struct plan_graph *g, int l)
+{
+    const struct plan_gpu *u = g->gpu;
+    const struct ctr_gpu_stats *s = &u->layer[l].took;
+    char text[320], code[64] = "";
+    int n = 0;
+    for (int i = g->layer[l]; i < g->layer[l + 1]; i++)
+        n += g->node[g->order[i]].on_gpu;
+    if (!n)
+        return;
+    if (s->compiled || s->cached)
+        snprintf(code, sizeof code, "%s in %.2f ms, ", s->compiled ? "compiled" : "cached, read",
+                 (s->compile_seconds + s->cached_seconds) * 1e3);
+    snprintf(text, sizeof text,
+             "layer %d: %d of %d nodes on the GPU; %s%lld batches, %lld launches and %lld to compact, pool %s, grown "
+             "%lld times, %s up, %s down, kernels %.2f ms",
+             l, n, g->layer[l + 1] - g->layer[l], code, (long long)u->layer[l].batches, (long long)s->launches,
+             (long long)s->compactions, ctr_size_text((uint64_t)s->pool_bytes).s, (long long)s->overflows,
+             ctr_size_text((uint64_t)s->bytes_up).s, ctr_size_text((uint64_t)s->bytes_down).s, s->kernel_seconds * 1e3);
+    u->opts.debug(u->opts.ctx, text);
+}
+
+void ctr_program_gpu_say(const struct ctr_program *p)
+{
+    const struct plan_graph *g = &p->graph;
+    for (int l = 0; g->gpu && g->gpu->opts.debug && l < g->nlayers; l++)
+        say_layer(g, l);
+}

@@ -1,0 +1,158 @@
+#!/bin/sh
+# ctr-extract --device gpu: plans as kernels, one a layer, by the stand-ins for CUDA's driver and NVRTC (tests/gpu/driver.cc). Each
+# gives the bytes of the CPU, for any pool, order of blocks, way to launch, batch and number of threads.
+. "${0%/*}/lib.sh"
+export CTR_CUDA_DRIVER="$CTR_BUILD/onhost/libcuda.so" XDG_CACHE_HOME="$W/cache"
+export CTR_NVRTC="$CTR_CUDA_DRIVER" CTR_CUDA_ON_HOST_THREADS=16
+[ -f "$CTR_CUDA_DRIVER" ] || skip_all "there is no c++"
+export CTR_CUDA_ON_HOST_CXXFLAGS=-O0
+[ -z "$SAN" ] || export CTR_CUDA_ON_HOST_CXXFLAGS="-O0 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-sanitize=vptr"
+cd "$W" || exit 1
+
+# Counts with gaps, hexadecimal texts; examples/criteo.plan.
+awk 'BEGIN {
+    srand(3); printf "click,row"
+    for (k = 1; k <= 13; k++) printf ",I%d", k
+    for (k = 1; k <= 26; k++) printf ",C%d", k
+    print ""
+    for (i = 0; i < 300; i++) {
+        printf "%d,%d", rand() < .3, i
+        for (k = 1; k <= 13; k++) if (rand() < .2) printf ","; else printf ",%d", int(exp(8 * rand())) - 2
+        for (k = 1; k <= 26; k++) if (rand() < .1) printf ","; else printf ",%08x", int(rand() * 5000)
+        print "" } }' </dev/null | ctr-import -q -f csv --header -o criteo.arrows || exit 1
+
+# Texts that are null, empty, long and of several bytes a character; lists; a column that is a dictionary; views of a page.
+awk -v OFS='\t' 'BEGIN {
+    srand(4); print "click", "query", "title", "url", "price", "time", "tags", "place"
+    for (i = 0; i < 240; i++) {
+        q = i % 13 == 0 ? "" : "Red Shoes " i % 17 " für  Kinder"
+        if (i % 60 == 7) for (k = 0; k < 9; k++) q = q q
+        t = i % 11 == 0 ? "" : "neu|Hat " i % 5 "|" (i % 3 ? "Hat 1" : "")
+        g = "a" i % 4; for (k = i % 6; k > 0; k--) g = g ";b" (i * k) % 9
+        print i % 2, q, t, "https://shop.example/p/" i "?q=red+hat&n=" i % 7 "#top", i % 9 ? i * 1.25 : "", 1600000000 + 977 * i, g, "city" i % 5
+    } }' </dev/null | ctr-import -q -f tsv --header --null '' --time time:unix --columns click:int8,query:utf8,title:utf8,url:utf8,price:float64,time:timestamp,tags:utf8,place:utf8 -o plain.arrows || exit 1
+ctr-select -q --add 'tag=split(tags, ";")' plain.arrows -o text.arrows || exit 1
+cat >text.plan <<'PLAN'
+label   click
+q       = lower(query)
+words   = words(q)
+parts   = split(title, "|")
+keep    parts, low = lower(parts), list = sort(tag), shop = like(url, "https://shop%"), n = length(words), first = substr(q, 0, 4)
+keep    host = url_part(url, "host"), cents = int(price * 100), hour = hour_of_day(time), best = mode(tag), few = at(sort(tag), 0)
+dense   price
+feature words
+feature part = unique(parts)
+feature tag
+feature both = cross(words, tag)
+feature at = cross(place, hour_of_day(time))
+feature bucket = log_bucket(int(price))
+feature rare = vocab(place, min=50)
+PLAN
+
+ctr-extract -q --fit text.plan -o text.fitted text.arrows || exit 1
+cp "$CTR_TOP/examples/criteo.plan" . || exit 1
+for p in criteo.plan text.fitted; do
+    d=criteo.arrows; [ $p = criteo.plan ] || d=text.arrows
+    ctr-extract -q $p $d -o $p.want || exit 1
+    for b in 7 100; do ctr-extract -q --batch $b $p $d -o $p.want$b || exit 1; done
+done
+gpu() { ctr-extract --device gpu "$@"; }
+# same NAME PLAN FILE WANT OPTIONS… : the bytes of the CPU.
+same() {
+    _name=$1 _plan=$2 _file=$3 _want=$4
+    shift 4
+    gpu -q "$@" "$_plan" "$_file" -o got.arrows 2>err && cmp -s got.arrows "$_want"
+    ok "$_name" test $? -eq 0
+    [ ! -s err ] || sed 's/^/# /' err
+}
+
+# ---- results
+same "examples/criteo.plan: the bytes of the CPU" criteo.plan criteo.arrows criteo.plan.want
+same "texts, lists, nulls, a dictionary, a fitted vocabulary" text.fitted text.arrows text.fitted.want
+for b in 7 100; do
+    same "batches of $b rows" text.fitted text.arrows text.fitted.want$b --batch $b
+done
+ctr-cat -q --batch 50 text.arrows -o pieces.arrows
+ctr-extract -q text.fitted pieces.arrows -o pieces.want
+for pool in 1 1000 4096; do
+    CTR_GPU_POOL=$pool same "a pool of $pool bytes, which grows" text.fitted pieces.arrows pieces.want
+done
+for j in 2 4; do
+    same "-j $j" text.fitted text.arrows text.fitted.want -j $j
+done
+for order in forward mixed; do
+    CTR_CUDA_ON_HOST_BLOCKS=$order CTR_CUDA_ON_HOST_THREADS=24 same "blocks $order, of another size" text.fitted text.arrows text.fitted.want
+done
+for launch in graph each; do
+    same "--launch $launch" text.fitted text.arrows text.fitted.want --launch $launch
+done
+gpu -q -v text.fitted - <text.arrows 2>/dev/null | ctr-cat - >got.arrows
+is "from a pipe to a pipe: the digest of the CPU" "$(ctr-info --digest got.arrows)" "$(ctr-info --digest text.fitted.want)"
+gpu -q --names gpu.names text.fitted text.arrows -o got.arrows
+ctr-extract -q --names cpu.names text.fitted text.arrows -o want.arrows
+ok "--names: the same names" cmp gpu.names cpu.names
+ok "and bytes" cmp got.arrows want.arrows
+
+# ---- memory: a batch that does not fit is cut, and a row that does not fit alone is an error
+gpu -q --device-memory 400K text.fitted text.arrows -o got.arrows
+is "--device-memory: batches are cut, the rows are the same" "$(ctr-info --digest got.arrows)" "$(ctr-info --digest text.fitted.want)"
+CTR_CUDA_ON_HOST_MEMORY=300000 gpu -q text.fitted text.arrows -o got.arrows
+is "a device with less memory than a batch takes" "$(ctr-info --digest got.arrows)" "$(ctr-info --digest text.fitted.want)"
+printf 'label click\nkeep q = lower(query)\n' >lower.plan
+exits "a row that does not fit" 1 ctr-extract -q --device gpu --place q=gpu --device-memory 3K lower.plan text.arrows -o none.arrows
+err_like "names the row and the bound" 'row [0-9]*: a layer takes .* of the GPU.s memory, and --device-memory allows 3 KiB'
+
+# ---- what is said
+gpu -v criteo.plan criteo.arrows -o got.arrows 2>said
+ok "-v: the device" grep -q 'device: kernels on the host (sm_90)' said
+ok "the kernels, cached" grep -Eq 'kernel [0-9a-f]{8}: 1 operator for sm_90, [0-9]* bytes, cached in [0-9.]* ms' said
+ok "layers: nodes, launches, pool, times" grep -Eq 'layer 1: 39 of 40 nodes on the GPU; cached, read in [0-9.]* ms, 1 batches, 1 launches' said
+is "one launch a layer, whatever its operators" "$(grep -c ', 1 launches and' said)" 2
+CTR_CUDA_ON_HOST_SAYS=1 gpu --launch each text.fitted text.arrows -o got.arrows 2>each
+CTR_CUDA_ON_HOST_SAYS=1 gpu text.fitted text.arrows -o got.arrows 2>meta
+launches() { sed -n 's/^on host: cuLaunchKernel //p' "$1"; }
+ok "fewer than one an operator" test "$(launches meta)" -lt "$(launches each)"
+ok "the device's memory is given back" grep -q '^on host: 0 left' meta
+ctr-extract --explain --device gpu text.fitted text.arrows >shown
+ok "--explain: what stays on the CPU, and why" grep -q 'vocab(.*\[cpu, .*: it asks a vocabulary, which lies in the memory of the host\]' shown
+ok "what runs" grep -q '^run: as placed' shown
+exits "--place of what no kernel has" 2 gpu --place rare=gpu text.fitted text.arrows
+err_like "says why" 'rare=gpu: a GPU cannot run the node: it asks a vocabulary'
+same "--place on the CPU" text.fitted text.arrows text.fitted.want --place both=cpu
+
+fails() {
+    _want=$1
+    shift
+    "$@" -o none.arrows >e.out 2>e.err
+    [ $? -eq 1 ] && [ ! -s e.out ] && [ ! -e none.arrows ] && grep -q "$_want" e.err
+}
+
+# ---- training: the model of the CPU, whose features the GPU made
+if [ -f "$gpu_plugin" ]; then
+    ctr-train mlp -q --embedding 4 --hidden 4 --minibatch 64 text.fitted text.arrows -o want.model
+    CTR_CUDA_PLUGIN=$gpu_plugin ctr-train mlp -v --device gpu --embedding 4 --hidden 4 --minibatch 64 text.fitted text.arrows -o got.model 2>said
+    ok "ctr-train PLAN --device gpu extracts there" grep -q 'layer 1: .* nodes on the GPU' said
+    ctr-extract -q want.model text.arrows | ctr-predict -q want.model -o want.scores
+    ctr-extract -q --device gpu got.model text.arrows | ctr-predict -q got.model -o got.scores
+    ok "and learns" test "$(ctr-eval -q -m auc want.scores)" = "$(ctr-eval -q -m auc got.scores)"
+    CTR_CUDA_DRIVER=$W/no.so CTR_CUDA_PLUGIN=$gpu_plugin ok "no driver for the extraction" fails 'no GPU: the driver' ctr-train mlp -q --device gpu --hidden 4 --minibatch 64 text.fitted text.arrows
+fi
+
+# ---- no silent CPU
+CTR_CUDA_DRIVER=$W/no.so ok "no driver" fails 'no GPU: the driver of CUDA cannot be opened' gpu criteo.plan criteo.arrows
+CTR_CUDA_ON_HOST_DEVICES=0 ok "no device" fails 'no GPU: the driver finds none' gpu criteo.plan criteo.arrows
+XDG_CACHE_HOME=$W/empty CTR_NVRTC=$W/no.so ok "no NVRTC" fails 'there is no NVRTC: .*CUDA toolkit' gpu criteo.plan criteo.arrows
+XDG_CACHE_HOME=$W/empty CTR_CUDA_ON_HOST_FAIL=nvrtcCompileProgram:1 ok "NVRTC refuses" fails 'NVRTC 99.0 refuses the kernel of a layer' gpu criteo.plan criteo.arrows
+for call in cuModuleLoadData cuMemcpyHtoD_v2 cuLaunchKernel cuMemcpyDtoH_v2 cuEventSynchronize; do
+    CTR_CUDA_ON_HOST_FAIL=$call:1 ok "$call that fails" fails 'GPU: ' gpu criteo.plan criteo.arrows
+done
+exits "--fit on a GPU" 1 ctr-extract --device gpu --fit text.plan text.arrows
+err_like "is refused" 'device gpu: ctr-extract --fit has no GPU implementation'
+CTR_CUDA_DRIVER=$W/no.so ctr-extract -v --device auto criteo.plan criteo.arrows -o got.arrows 2>said
+ok "auto without a GPU: the CPU, and why" grep -q 'device auto: the CPU extracts, because no GPU' said
+ok "with its bytes" cmp got.arrows criteo.plan.want
+for e in "$W"/cache/ctrkit/*.cubin; do truncate -s 100 "$e"; done
+gpu criteo.plan criteo.arrows -o got.arrows 2>said
+ok "a damaged cache is told" grep -q 'the cache had a damaged kernel' said
+ok "and made again" cmp got.arrows criteo.plan.want
+done_testing
