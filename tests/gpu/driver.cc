@@ -160,6 +160,19 @@ int cuMemFree_v2(pointer p)
     left--;
     return 0;
 }
+int cuMemAllocAsync(pointer *p, size_t n, void *)
+{
+    return cuMemAlloc_v2(p, n);
+}
+int cuMemFreeAsync(pointer p, void *)
+{
+    return cuMemFree_v2(p);
+}
+int cuCtxSetLimit(int, size_t)
+{
+    CALLED;
+    return 0;
+}
 int cuMemcpyHtoD_v2(pointer to, const void *from, size_t n)
 {
     CALLED;
