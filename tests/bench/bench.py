@@ -14,6 +14,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -35,6 +36,13 @@ def sh(command):
     if status:
         raise SystemExit(f"bench: failed: {command}\n{err.decode()}")
     return wall, used.ru_utime + used.ru_stime, out.decode(), err.decode()
+
+
+# 100 features, of numbers, of texts and of pieces of texts, of the log's columns.
+TEXT_PLAN = "label click\n" + "".join(f"feature n{i} = log_bucket(I{i})\nfeature s{i} = square_log_bucket(I{i})\n" for i in range(1, 14)) + "".join(
+    f"feature c{i} = lower(C{i})\nfeature p{i} = substr(C{i}, 0, 3)\n" for i in range(1, 27)) + "".join(
+    f"feature w{i} = split(concat(C{i}, \"|\", C{i + 1}, \"|\", I1), \"|\")\n" for i in range(1, 12)) + "".join(
+    f"feature x{i} = cross(C{i}, C{i + 1})\n" for i in range(1, 12))
 
 
 class Bench:
@@ -405,6 +413,64 @@ class Bench:
             self.row(f"train lr on the GPU, minibatches of {minibatch}", f"{rate:.0f} k rows/s", f"on the CPU {cpu:.0f} k rows/s", f"{rate / cpu:.1f}")
             self.shares(f"{train} --device gpu", said)
         self.feed()
+        self.gpu_featurebox()
+
+    def gpu_run(self, command):
+        """What a command for the GPU printed, or None and a note: there is no GPU."""
+        p = subprocess.run(command, shell=True, capture_output=True, text=True)
+        if p.returncode == 77 or "no GPU" in p.stderr:
+            self.notes.append(f"gpu: {p.stderr.strip().splitlines()[-1]}")
+            return None
+        assert p.returncode == 0, f"{command}: {p.stderr[-2000:]}"
+        return p
+
+    def gpu_featurebox(self):
+        """A plan's layers on a GPU ("FeatureBox", Table 1 and sections 4 and 5). $CTR_BENCH_ROWS: rows of the logs."""
+        launches = self.gpu_run(f"{self.tool}/bench-gpu launches {os.environ.get('CTR_BENCH_LAUNCHES', 10000)}")
+        if not launches:
+            return
+        rows = int(os.environ.get("CTR_BENCH_ROWS", 1000000))
+        for line in launches.stdout.splitlines()[1:]:
+            what, us, note = line.split("\t")
+            self.row(f"empty kernel: {what}", f"{us} us", note)
+        lines = [line.split("\t") for line in self.gpu_run(f"{self.tool}/bench-gpu split {min(rows, 65536)}").stdout.splitlines()[1:]]
+        for i, (what, us, note) in enumerate(lines):
+            self.row(f"a layer of 8 splits, memory: {what}", f"{us} us, {note.split(',')[0]}", ratio=f"{float(us) / float(lines[0][1]):.1f}" if i else "")
+        log = self.made(f"{self.dir}/1m/gpu{rows}.arrows", f"ctr-select -q --head {rows} {self.log(1)} -o {{out}}")
+        with open(os.path.join(HERE, "../../examples/criteo.plan")) as f:
+            here = self.plan("criteo39.plan", "".join(line for line in f if not line.startswith("id")))  # the log has no numbers of rows
+        self.gpu_compile(here, log)
+        self.gpu_plan("39 features, examples/criteo.plan", here, log, rows, "400 M rows/s resident, 100 M from memory")
+        self.gpu_plan("100 features with text", self.plan("text100.plan", TEXT_PLAN), log, rows, "10 M rows/s, 5 times the CPU")
+        train = f"ctr-train lr -q --device gpu --minibatch 4096 -o {self.dir}/gpu.model"
+        ready = self.made(f"{self.dir}/1m/gpu{rows}.features", f"ctr-extract -q {here} {log} -o {{out}}")
+        if self.gpu_run(f"{train} {ready}"):
+            fused, alone = self.medians([f"{train} -j 0 {here} {log}", f"{train} -j 0 {ready}"])
+            self.row("training from the raw log, extraction on the GPU, to training from ready features", self.cell(fused, (rows / 1e6, "M rows/s")),
+                     self.cell(alone), f"{fused['wall'] / alone['wall']:.3f}", "1.03")
+            self.row("", f"{os.path.getsize(log) / fused['wall'] / 1e9:.2f} GB/s of log", goal="1.3 GB/s")
+
+    def gpu_compile(self, plan, log):
+        """Cold and cached, of all layers of a plan."""
+        with tempfile.TemporaryDirectory() as cache:
+            said = [self.once(f"XDG_CACHE_HOME={cache} ctr-extract -v --explain --device gpu {plan} {log} >{cache}/shown") for _ in range(2)]
+        ms = [sum(float(x) for x in re.findall(r"(?:compiled|cached) in ([0-9.]+) ms", s["err"])) for s in said]
+        self.row("kernels of examples/criteo.plan: compiled, cached", f"{ms[0]:.0f} ms ({said[0]['cpu'] * 1e3:.0f}), {ms[1]:.2f} ms", goal="1 s, 1 ms")
+
+    def gpu_plan(self, what, plan, log, rows, goal):
+        """Ways to launch, the same bytes, and the CPU."""
+        extract = f"ctr-extract -v -j 0 {plan} {log}"
+        digest = lambda device: sh(f"ctr-extract -q {device} {plan} {log} | ctr-info --digest -")[2].split()[0]
+        cpu = self.medians([f"{extract} >/dev/null"])[0]
+        for i, launch in enumerate(("meta", "graph", "each")):
+            device = f"--device gpu --launch {launch}"
+            assert digest(device) == digest(""), f"{what}: --launch {launch} gives other rows than the CPU"
+            m = self.medians([f"{extract} {device} >/dev/null"])[0]
+            layers = re.findall(r"(\d+) launches and (\d+) to compact.*kernels ([0-9.]+) ms", m["err"])
+            kernels = sum(float(x[2]) for x in layers) / 1e3
+            self.row(f"{what}, --launch {launch}", f"{self.cell(m, (rows / 1e6, 'M rows/s'))}; kernels {kernels:.3f} s, {rows / 1e6 / max(kernels, 1e-9):.0f} M rows/s, "
+                     f"{sum(int(x[0]) for x in layers)} launches", f"CPU {self.cell(cpu, (rows / 1e6, 'M rows/s'))}" if not i else "",
+                     f"{cpu['wall'] / m['wall']:.1f}", goal if not i else "")
 
     def passes(self, train, rows):
         """Thousand rows a second without start and first pass, and what five passes said."""
@@ -725,7 +791,8 @@ class Bench:
     def main(self):
         groups = {"control": self.control, "train": self.train, "deep": self.deep, "din": self.din, "spill": self.spill, "gpu": self.gpu, "many": self.many, "import": self.imports, "extract": self.extract, "hop": self.hop,
                   "eval": self.eval, "calibrate": self.calibrate, "join": self.join, "history": self.history, "sort": self.sort, "start": self.start,
-                  "growth": self.growth, "memory": self.memory, "gemm": self.gemm, "page": self.page, "featurebox": self.featurebox}
+                  "growth": self.growth, "memory": self.memory, "gemm": self.gemm, "page": self.page, "featurebox": self.featurebox,
+                  "gpu-featurebox": self.gpu_featurebox}
         if self.only and self.only - set(groups):
             raise SystemExit(f"bench: BENCH picks from {','.join(groups)}")
         load = os.getloadavg()[0]
@@ -735,7 +802,7 @@ class Bench:
         self.limits()
         self.print("\n| what | ours | peer | ratio | goal | limit |\n|---|---|---|---|---|---|")
         for name, run in groups.items():
-            if (name != "gpu" or self.only) and self.wants(name):  # make bench-gpu asks for it
+            if (not name.startswith("gpu") or self.only) and self.wants(name):  # make bench-gpu asks for it
                 run()
         self.print()
         for n in self.notes:
