@@ -36,5 +36,15 @@ history -c article --group recent --last 5 | ctr-select -q --columns recent.arti
 history -c article,type,colour,department --last 50 --where true --count "customer,$(echo "$attributes" | sed 's/[a-z]*/customer+&/g')" |
     ctr-join -q --by-row recent.arrows -o history.arrows
 
-grep -v like "$here/hm.plan" | grep -v photo_vector >without.plan
-compare without.plan "$here/hm.plan"
+cp "$here/hm.plan" with.plan # whose embedding() reads photos.arrow beside it
+grep -v like with.plan | grep -v photo_vector >without.plan
+compare without.plan with.plan
+
+# Which photographs of a customer's past attention weighs highest beside that of the article: attention.html, of twelve purchases by
+# customers with ten photographs or more, by the last model that was trained.
+ctr-select -q --where "$test and bought and length(history.article) >= 10" history.arrows | ctr-sort -q -k customer,time --unique | ctr-sort -q --shuffle --seed 4 |
+    ctr-select -q --head 12 -o shown.arrows
+ctr-export -q -f jsonl shown.arrows >shown.jsonl
+ctr-model explain -q --images photos.arrow -n 7 --format stream model.arrows shown.arrows | ctr-export -q -f jsonl >weights.jsonl
+python3 "$here/attention.py" shown.jsonl weights.jsonl "$DATA/hm_small/images.tar" customer bought >attention.html
+printf '\nPictures: %s\n' "$PWD/attention.html"

@@ -13,7 +13,10 @@ FC6 is in no such package. In its place stands a FIXED RANDOM matrix with orthog
 for the ReLU behind it), of a seed, and a bias of 0: it keeps lengths and angles of what the convolutions see, and was
 learned from nothing. `--model FILE` takes an ONNX file that is there already, `--seed N` another matrix, `--width N`
 fewer numbers a vector than 4096. `--size 128` makes a network for images of 128 x 128 pixels (any multiple of 32),
-which takes a third of the time of 224 x 224; nothing prevents it, because this FC6 was not learned for a size."""
+which takes a third of the time of 224 x 224; nothing prevents it, because this FC6 was not learned for a size.
+
+`--fc6 mean` puts the mean of each channel over the positions in its place (A. Babenko and V. Lempitsky, "Aggregating Deep
+Convolutional Features for Image Retrieval", ICCV 2015): 512 numbers, which say what is seen and not where."""
 import argparse
 import hashlib
 import json
@@ -146,8 +149,12 @@ def orthogonal(rows, cols, seed):
     return np.ascontiguousarray((q * np.sign(np.diag(r)) * np.float32(np.sqrt(2))).T)
 
 
-def write(path, tensors):
-    head, at = {'__metadata__': {'format': 'pt', 'preprocess': 'caffe', 'FC6': 'random and orthogonal, not learned'}}, 0
+def channel_means(positions):
+    return np.kron(np.eye(512, dtype=np.float32), np.full((1, positions), 1 / positions, np.float32))
+
+
+def write(path, tensors, fc6):
+    head, at = {'__metadata__': {'format': 'pt', 'preprocess': 'caffe', 'FC6': fc6 + ', not learned'}}, 0
     for name, t in tensors.items():
         head[name] = {'dtype': 'F32', 'shape': list(t.shape), 'data_offsets': [at, at + t.nbytes]}
         at += t.nbytes
@@ -167,6 +174,7 @@ def main():
     p.add_argument('--seed', type=int, default=1)
     p.add_argument('--width', type=int, default=4096)
     p.add_argument('--size', type=int, default=224)
+    p.add_argument('--fc6', choices=['random', 'mean'], default='random')
     a = p.parse_args()
     inputs = 512 * (a.size // 32) ** 2
     if a.size % 32 or not 0 < a.width <= inputs:
@@ -181,10 +189,12 @@ def main():
     for (weight, bias), (_, _, _, layer) in zip(convolutions(model), CONVS):
         tensors['features.%d.weight' % layer], tensors['features.%d.bias' % layer] = weight, bias
     print('the thirteen convolutions are those of VGG16 (sha256 %s)' % SUM, file=sys.stderr)
-    tensors['classifier.0.weight'] = orthogonal(a.width, inputs, a.seed)
-    tensors['classifier.0.bias'] = np.zeros(a.width, np.float32)
-    print('FC6 is a random orthogonal matrix of seed %d: nothing that was learned' % a.seed, file=sys.stderr)
-    write(a.output, tensors)
+    mean = a.fc6 == 'mean'
+    fc6 = channel_means(inputs // 512) if mean else orthogonal(a.width, inputs, a.seed)
+    tensors['classifier.0.weight'], tensors['classifier.0.bias'] = fc6, np.zeros(len(fc6), np.float32)
+    what = 'the mean of each channel' if mean else 'a random orthogonal matrix of seed %d' % a.seed
+    print('FC6 is %s: nothing that was learned' % what, file=sys.stderr)
+    write(a.output, tensors, 'the mean of each channel' if mean else 'random and orthogonal')
 
 
 if __name__ == '__main__':
