@@ -2,7 +2,7 @@
 # Images beside ids, in planted worlds whose pictures carry part of the truth (ctr-synth --photos): the tables of "Image Matters"
 # (Ge et al., CIKM 2018), each row in five worlds with five seeds. Writes results.tsv and prints the tables of images.md.
 # OUT= chooses the folder, ROWS= the impressions of a world, SEEDS= the worlds, ONLY= some of the rows,
-# whose results are added to those that are there.
+# whose results are added to those that are there. PAPER=1 takes the paper's settings, which want millions of rows.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 OUT=${OUT:-$here/out}
@@ -15,6 +15,11 @@ cd "$OUT/images"
 base='-q --minibatch 100 --embedding 8 --rate 0.003 --l2 10 --passes 3'
 layers='--hidden 32,16'
 tower='--images photos.arrows --images-tower 32'
+if [ -n "${PAPER:-}" ]; then # Adam .001 x .9 after each 24,000 minibatches of 3000, PReLU, tower D-256-64-12; --l2 is DIN's
+    base='-q --minibatch 3000 --embedding 12 --rate 0.001 --decay 0.9 --decay-every 72000000 --l2 0.01'
+    layers='--hidden 200,80'
+    tower='--images photos.arrows --images-tower 256,64'
+fi
 attention='--attention softmax --attention-hidden 16 --ad-features ad,campaign,category'
 sides='--ad-features ad,campaign,category,photo,position --user-features who,gender,age,city,interests,os,past,seen'
 
