@@ -1,0 +1,171 @@
+# Line 17: training over ranks (mpirun). A rank is killed, at random moments or at a system call of a checkpoint; its disk is full; its
+# memory runs out; its input is damaged. All ranks end within 30 seconds, not well and with a message; no model is written, the last
+# checkpoint is whole, and the run goes on from it to the bytes of a run that nothing happened to.
+use strict;
+use warnings;
+use Fault;
+use File::Path qw(remove_tree);
+use Time::HiRes qw(time sleep);
+
+my $RANKS = 3;
+my @MPIRUN = qw(mpirun --oversubscribe); # with its own words: of a rank that was killed it alone can tell
+my @TRAIN = qw(ctr-train mlp -q --embedding 4 --hidden 4 --minibatch 50 --passes 2 --checkpoint out/c --checkpoint-every 300 --resume -o out/main);
+my @SHARDS = map { "s$_.arrows" } 0 .. $RANKS - 1;
+$ENV{$_} = 1 for qw(OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM);
+$ENV{OMPI_MCA_btl_vader_single_copy_mechanism} = 'none';
+
+# Of all ranks; that of rank `at` under env.
+sub ranks {
+    my ($dir, %o) = @_;
+    my @all = @MPIRUN;
+    my @env = map { "$_=$o{env}{$_}" } sort keys %{ $o{env} || {} };
+    for my $r (0 .. $RANKS - 1) {
+        push @all, ':' if $r;
+        push @all, '-n', 1, ($o{env} && $r == $o{at} ? ('env', @env) : ()), @TRAIN, @{ $o{files} || \@SHARDS };
+    }
+    my $began = time;
+    my ($status, $signal) = run(dir => $dir, args => \@all, limit => 90, setup => $o{setup});
+    return ($status, $signal, time - $began);
+}
+
+sub no_mpirun {
+    return 'SKIP no MPI under the sanitizers' if $SAN;
+    return 'SKIP a build without Open MPI' unless -e "$BUILD/lib/ctr/ctr-mpi.so";
+    return 'SKIP mpirun starts no processes here' if system "timeout 60 @MPIRUN -n 2 true >/dev/null 2>&1 </dev/null";
+    return '';
+}
+
+sub clear { my $at = shift; remove_tree("$at/out", "$at/report"); mkdir "$at/out"; }
+
+sub never_disturbed {
+    my ($at) = @_;
+    return Storable::retrieve("$at/.good") if -e "$at/.good";
+    system("cd $at && ctr-split -q --shards $RANKS -o 's%d.arrows' feat.arrows") == 0 or die "ctr-split fails\n";
+    clear($at);
+    my ($status) = ranks($at, at => 0, env => { LD_PRELOAD => $INJECT, CTR_INJECT_REPORT => 'report' });
+    die 'training fails: ' . last_words($at) . "\n" if $status;
+    my $good = { outputs => { outputs($at) }, calls => { report_of($at) } };
+    Storable::store($good, "$at/.good");
+    return $good;
+}
+
+# What is wrong after a fault: ''. `may_be_good`: the fault may have hit nothing that matters.
+sub ended {
+    my ($at, $good, $status, $signal, $took, %o) = @_;
+    return 'ends after ' . int($took) . ' s' if $took > 30;
+    if (!$signal && defined $status && $status == 0) {
+        return $o{may_be_good} ? same_outputs($at, $good->{outputs}, whole => 1) : 'ends well';
+    }
+    return 'no message' unless length slurp("$at/err");
+    return 'a model is there' if -e "$at/out/main";
+    if (-e "$at/out/c") {
+        my ($s) = run(dir => $at, args => ['ctr-predict', 'out/c', 'feat.arrows'], err => 'err.check');
+        return 'the checkpoint is damaged: ' . slurp("$at/err.check") if $s;
+    }
+    ($status, $signal) = ranks($at);
+    return 'resuming: ' . outcome($status, $signal) . ': ' . last_words($at) if $status || $signal;
+    return same_outputs($at, $good->{outputs}, whole => 1, except => qr{\.tmp\.\w{6}$});
+}
+
+sub counted {
+    my ($what, @r) = @_;
+    my @bad = grep { $_ } @r;
+    return (scalar(@r) . " $what; all ranks ended within 30 s and the run went on to the same bytes: " . (@r - @bad), @bad);
+}
+
+line '17a', 'kill -9 of a rank at random moments', sub {
+    my ($quick, $dir) = @_;
+    my $skip = no_mpirun();
+    return $skip if $skip;
+    inputs($dir, 2000, batch => 50);
+    my @jobs = (1 .. ($quick ? 1 : 60));
+    return counted('runs of which a rank was killed', spread(\@jobs, $dir, sub {
+        my ($i, $at) = @_;
+        my $good = never_disturbed($at);
+        clear($at);
+        my $wait = .2 + random_of(31, $i, 1_500_000) / 1e6;
+        my @r = ranks($at, setup => sub {
+            my $mpirun = $$;
+            return if fork;
+            sleep $wait;
+            my @ranks = grep { $_ } split /\s+/, `ps -eo pid=,ppid=,comm= | awk '\$2 == $mpirun && \$3 ~ /^ctr-train/ { print \$1 }'`;
+            kill 9, $ranks[random_of(32, $i, scalar @ranks)] if @ranks;
+            POSIX::_exit(0);
+        });
+        my $wrong = ended($at, $good, @r, may_be_good => 1);
+        return $wrong && "run $i, after $wait s: $wrong";
+    }));
+};
+
+line '17b', 'a rank at each system call of a checkpoint', sub {
+    my ($quick, $dir) = @_;
+    my $skip = no_mpirun();
+    return $skip if $skip;
+    inputs($dir, 2000, batch => 50);
+    my @jobs = map { my $k = $_; map { [$k, $_] } qw(kill killed ENOSPC) } qw(fsync rename write close);
+    @jobs = (['rename', 'kill']) if $quick;
+    my ($n, @bad) = 0;
+    for (spread(\@jobs, $dir, sub {
+        my ($kind, $action) = @{ $_[0] };
+        my $at = $_[1];
+        my $good = never_disturbed($at);
+        my ($n, @bad) = 0;
+        my $calls = $good->{calls}{$kind};
+        my $step = 1 + int($calls / ($quick ? 1 : 12));
+        for (my $i = 1; $i <= $calls; $i += $step) {
+            clear($at);
+            my $fault = "$kind:$i" . ($action eq 'ENOSPC' ? '+' : '') . ":$action";
+            my $wrong = ended($at, $good, ranks($at, at => 0, env => { LD_PRELOAD => $INJECT, CTR_INJECT => $fault }), may_be_good => 1);
+            push @bad, "$fault: $wrong" if $wrong;
+            $n++;
+        }
+        return [$n, @bad];
+    })) { my ($k, @b) = @$_; $n += $k; push @bad, @b; }
+    return ("$n kills and full disks of rank 0; all ranks ended within 30 s and the run went on to the same bytes: " . ($n - @bad), @bad);
+};
+
+line '17c', 'memory that runs out on one rank', sub {
+    my ($quick, $dir) = @_;
+    my $skip = no_mpirun();
+    return $skip if $skip;
+    inputs($dir, 2000, batch => 50);
+    my @jobs = (1 .. ($quick ? 1 : 40));
+    return counted('allocations of rank 1 that failed', spread(\@jobs, $dir, sub {
+        my ($i, $at) = @_;
+        my $good = never_disturbed($at);
+        clear($at);
+        my $call = 1 + int($good->{calls}{alloc} * ($quick ? .9 : (random_of(33, $i, 1000) / 1000)));
+        my $wrong = ended($at, $good, ranks($at, at => 1, env => { LD_PRELOAD => $INJECT, CTR_INJECT => "alloc:$call+:ENOMEM" }), may_be_good => 1);
+        return $wrong && "alloc:$call+: $wrong";
+    }));
+};
+
+line '17d', 'damaged input of one rank', sub {
+    my ($quick, $dir) = @_;
+    my $skip = no_mpirun();
+    return $skip if $skip;
+    inputs($dir, 2000, batch => 50);
+    my @jobs = (1 .. ($quick ? 1 : 40));
+    return counted('inputs of rank 1 with a flipped bit, or cut', spread(\@jobs, $dir, sub {
+        my ($i, $at) = @_;
+        my $good = never_disturbed($at);
+        clear($at);
+        my $bytes = slurp("$at/s1.arrows");
+        my $where = random_of(34, $i, length $bytes);
+        if ($i % 2) { substr($bytes, $where) = '' } else { substr($bytes, $where, 1) ^= chr(1 << $i % 8) }
+        spew("$at/bad.arrows", $bytes);
+        my $wrong = ended($at, $good, ranks($at, files => [$SHARDS[0], 'bad.arrows', $SHARDS[2]]), may_be_good => 1);
+        return $wrong && "byte $where: $wrong";
+    }));
+};
+line '17e', 'ranks on hosts whose network delays, loses, is cut', sub {
+    my ($quick) = @_;
+    return 'SKIP a part of make fault only' if $quick;
+    my @tap = split /\n/, `$TOP/tests/fault/ranks-netns`;
+    return "SKIP $1" if @tap && $tap[0] =~ /^1\.\.0 # SKIP (.*)/;
+    my @good = grep { /^ok / } @tap;
+    my @bad = grep { /^not ok / } @tap;
+    push @bad, 'it broke off' unless @tap && $tap[-1] =~ /^1\.\.\d+$/;
+    return ('three network namespaces over TCP: ' . @good . ' checks hold', @bad);
+};
+1;
