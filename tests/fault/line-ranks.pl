@@ -57,7 +57,7 @@ sub ended {
         return $o{may_be_good} ? same_outputs($at, $good->{outputs}, whole => 1) : 'ends well';
     }
     return 'no message' unless length slurp("$at/err");
-    return 'a model is there' if -e "$at/out/main";
+    return 'a model is there, and another one' if -e "$at/out/main" && slurp("$at/out/main") ne $good->{outputs}{'out/main'}; # killed at the very end
     if (-e "$at/out/c") {
         my ($s) = run(dir => $at, args => ['ctr-predict', 'out/c', 'feat.arrows'], err => 'err.check');
         return 'the checkpoint is damaged: ' . slurp("$at/err.check") if $s;

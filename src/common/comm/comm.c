@@ -31,11 +31,13 @@ int ctr_comm_init(struct ctr_comm *c, const struct ctr_comm_ops *ops, int rank, 
     *c = (struct ctr_comm){ .ops = ops, .rank = rank, .size = size };
     c->out = calloc((size_t)size, sizeof *c->out);
     c->in = calloc((size_t)size, sizeof *c->in);
-    if (c->out && c->in)
+    c->in_n = calloc((size_t)size, sizeof *c->in_n);
+    if (c->out && c->in && c->in_n)
         return 0;
     free(c->out);
     free(c->in);
-    return ctr_fail_nomem(err, (size_t)size * (sizeof *c->out + sizeof *c->in));
+    free(c->in_n);
+    return ctr_fail_nomem(err, (size_t)size * (sizeof *c->out + sizeof *c->in + sizeof *c->in_n));
 }
 
 void ctr_comm_free(struct ctr_comm *c)
@@ -46,6 +48,7 @@ void ctr_comm_free(struct ctr_comm *c)
         ctr_buf_free(&c->in[i]);
     free(c->in);
     free(c->out);
+    free(c->in_n);
     c->ops->free(c, c->failed);
 }
 
@@ -80,8 +83,8 @@ void ctr_comm_abort(struct ctr_comm *c, const char *why)
         c->ops->abort(c, why);
 }
 
-int ctr_comm_swap(struct ctr_comm *c, enum ctr_comm_kind kind, const struct ctr_comm_part *out, struct ctr_buf *in,
-                  struct ctr_err *err)
+int ctr_comm_swap_known(struct ctr_comm *c, enum ctr_comm_kind kind, const struct ctr_comm_part *out,
+                        struct ctr_buf *in, const int64_t *in_n, struct ctr_err *err)
 {
     const int rank = ctr_comm_rank(c), size = ctr_comm_size(c);
     for (int i = 0; i < size; i++)
@@ -94,9 +97,15 @@ int ctr_comm_swap(struct ctr_comm *c, enum ctr_comm_kind kind, const struct ctr_
         c->bytes.away[kind] += i == rank ? 0 : (int64_t)out[i].n;
     }
     if (!rc && size > 1)
-        rc = c->ops->swap(c, out, in, err);
+        rc = c->ops->swap(c, out, in, in_n, err);
     c->failed |= rc < 0;
     return rc;
+}
+
+int ctr_comm_swap(struct ctr_comm *c, enum ctr_comm_kind kind, const struct ctr_comm_part *out, struct ctr_buf *in,
+                  struct ctr_err *err)
+{
+    return ctr_comm_swap_known(c, kind, out, in, NULL, err);
 }
 
 int ctr_comm_gather(struct ctr_comm *c, enum ctr_comm_kind kind, const void *p, size_t n, struct ctr_buf *in,
@@ -119,21 +128,26 @@ int ctr_comm_sum(struct ctr_comm *c, enum ctr_comm_kind kind, float *v, int64_t 
 {
     if (!c || c->size == 1)
         return 0;
+    const int64_t from = first_of(c, n, c->rank), mine = first_of(c, n, c->rank + 1) - from;
     for (int i = 0; i < c->size; i++) {
         const int64_t at = first_of(c, n, i);
         c->out[i] = (struct ctr_comm_part){ v + at, (size_t)(first_of(c, n, i + 1) - at) * sizeof *v };
+        c->in_n[i] = mine * (int64_t)sizeof *v;
     }
-    int rc = ctr_comm_swap(c, kind, c->out, c->in, err);
+    int rc = ctr_comm_swap_known(c, kind, c->out, c->in, c->in_n, err);
     if (rc)
         return rc;
-    const int64_t from = first_of(c, n, c->rank), mine = first_of(c, n, c->rank + 1) - from;
     for (int64_t i = 0; i < mine; i++) {
         float sum = ((const float *)(void *)c->in[0].data)[i];
         for (int r = 1; r < c->size; r++)
             sum += ((const float *)(void *)c->in[r].data)[i];
         v[from + i] = sum;
     }
-    rc = ctr_comm_gather(c, kind, v + from, (size_t)mine * sizeof *v, c->in, err);
+    for (int i = 0; i < c->size; i++) {
+        c->in_n[i] = (int64_t)c->out[i].n;
+        c->out[i] = (struct ctr_comm_part){ v + from, (size_t)mine * sizeof *v };
+    }
+    rc = ctr_comm_swap_known(c, kind, c->out, c->in, c->in_n, err);
     for (int i = 0; i < c->size && !rc; i++)
         if (c->in[i].len)
             memcpy(v + first_of(c, n, i), c->in[i].data, c->in[i].len);
@@ -144,7 +158,11 @@ int ctr_comm_sum_i64(struct ctr_comm *c, int64_t *v, int n, struct ctr_err *err)
 {
     if (!c || c->size == 1)
         return 0;
-    int rc = ctr_comm_gather(c, CTR_COMM_CONTROL, v, (size_t)n * sizeof *v, c->in, err);
+    for (int i = 0; i < c->size; i++) {
+        c->in_n[i] = n * (int64_t)sizeof *v;
+        c->out[i] = (struct ctr_comm_part){ v, (size_t)n * sizeof *v };
+    }
+    int rc = ctr_comm_swap_known(c, CTR_COMM_CONTROL, c->out, c->in, c->in_n, err);
     for (int i = 0; i < n && !rc; i++) {
         v[i] = 0;
         for (int r = 0; r < c->size; r++)
@@ -157,9 +175,11 @@ int ctr_comm_broadcast(struct ctr_comm *c, int root, void *p, size_t n, struct c
 {
     if (!c || c->size == 1)
         return 0;
-    for (int i = 0; i < c->size; i++)
+    for (int i = 0; i < c->size; i++) {
+        c->in_n[i] = i == root ? (int64_t)n : 0;
         c->out[i] = (struct ctr_comm_part){ p, c->rank == root ? n : 0 };
-    int rc = ctr_comm_swap(c, CTR_COMM_CONTROL, c->out, c->in, err);
+    }
+    int rc = ctr_comm_swap_known(c, CTR_COMM_CONTROL, c->out, c->in, c->in_n, err);
     if (!rc && n)
         memcpy(p, c->in[root].data, n);
     return rc;

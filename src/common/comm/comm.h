@@ -64,6 +64,9 @@ void ctr_comm_recount(struct ctr_comm *c, enum ctr_comm_kind from, enum ctr_comm
 
 int ctr_comm_swap(struct ctr_comm *c, enum ctr_comm_kind kind, const struct ctr_comm_part *out, struct ctr_buf *in,
                   struct ctr_err *err) CTR_MUST;
+/* The same where in_n[r] bytes are known to come from rank r, by all: a message less. */
+int ctr_comm_swap_known(struct ctr_comm *c, enum ctr_comm_kind kind, const struct ctr_comm_part *out,
+                        struct ctr_buf *in, const int64_t *in_n, struct ctr_err *err) CTR_MUST;
 int ctr_comm_gather(struct ctr_comm *c, enum ctr_comm_kind kind, const void *p, size_t n, struct ctr_buf *in,
                     struct ctr_err *err) CTR_MUST;
 int ctr_comm_sum(struct ctr_comm *c, enum ctr_comm_kind kind, float *v, int64_t n, struct ctr_err *err) CTR_MUST;
@@ -84,8 +87,10 @@ void ctr_comm_free(struct ctr_comm *c);
 
 struct ctr_comm_ops {
     const char *name;
-    /* in[r] has no memory reserved; the caller handles this rank's own part. */
-    int (*swap)(struct ctr_comm *c, const struct ctr_comm_part *out, struct ctr_buf *in, struct ctr_err *err);
+    /* in[r] has no memory reserved; the caller handles this rank's own part. in_n: bytes that come, or NULL: not known.
+     */
+    int (*swap)(struct ctr_comm *c, const struct ctr_comm_part *out, struct ctr_buf *in, const int64_t *in_n,
+                struct ctr_err *err);
     void (*abort)(struct ctr_comm *c, const char *why);
     void (*free)(struct ctr_comm *c, bool failed);
 };

@@ -13,6 +13,7 @@ struct ctr_comm {
     struct ctr_comm_bytes bytes;
     struct ctr_comm_part *out; /* [size]: of gather and sum */
     struct ctr_buf *in;
+    int64_t *in_n;
 };
 
 /* Initialise with the members above; `c` is zeroed memory. If it fails, it frees what it allocated. */

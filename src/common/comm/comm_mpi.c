@@ -27,7 +27,8 @@ bool ctr_comm_started(void)
     return getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMIX_RANK");
 }
 
-static int mpi_swap(struct ctr_comm *c, const struct ctr_comm_part *out, struct ctr_buf *in, struct ctr_err *err)
+static int mpi_swap(struct ctr_comm *c, const struct ctr_comm_part *out, struct ctr_buf *in, const int64_t *in_n,
+                    struct ctr_err *err)
 {
     struct rank *r = (struct rank *)c;
     char why[CTR_MPI_WHY];
@@ -36,7 +37,9 @@ static int mpi_swap(struct ctr_comm *c, const struct ctr_comm_part *out, struct 
         r->out[i] = out[i].p;
         r->out_n[i] = (int64_t)out[i].n;
     }
-    if (r->mpi->counts(r->out_n, r->in_n, why))
+    if (in_n)
+        memcpy(r->in_n, in_n, (size_t)c->size * sizeof *in_n);
+    else if (r->mpi->counts(r->out_n, r->in_n, why))
         return ctr_fail(err, CTR_ESYS, "%s", why);
     for (int i = 0; i < c->size; i++)
         if (i != c->rank)

@@ -55,7 +55,8 @@ static int meet(struct rank *r, struct ctr_err *err)
     return rc;
 }
 
-static int threads_swap(struct ctr_comm *c, const struct ctr_comm_part *out, struct ctr_buf *in, struct ctr_err *err)
+static int threads_swap(struct ctr_comm *c, const struct ctr_comm_part *out, struct ctr_buf *in, const int64_t *in_n,
+                        struct ctr_err *err)
 {
     struct rank *r = (struct rank *)c;
     struct shared *s = r->shared;
@@ -65,7 +66,9 @@ static int threads_swap(struct ctr_comm *c, const struct ctr_comm_part *out, str
         return rc;
     for (int i = 0; i < c->size && !rc; i++)
         if (i != c->rank)
-            rc = ctr_buf_append(&in[i], s->out[i][c->rank].p, s->out[i][c->rank].n, err);
+            rc = in_n && in_n[i] != (int64_t)s->out[i][c->rank].n
+                     ? ctr_fail(err, CTR_EDATA, "rank %d sent a message of another length", i)
+                     : ctr_buf_append(&in[i], s->out[i][c->rank].p, s->out[i][c->rank].n, err);
     struct ctr_err late = { 0 };
     const int met = meet(r, rc ? &late : err);
     return rc ? rc : met;

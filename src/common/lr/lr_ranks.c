@@ -46,6 +46,7 @@ struct lr_ranks {
     struct ctr_buf *asked;      /* by rank, i32 */
     int64_t *given;
     struct ctr_comm_part *part; /* [ranks] */
+    int64_t *known;             /* [ranks]: bytes that come */
     struct ctr_buf *out, *in;   /* [ranks] */
     /* While it is saved. */
     struct ctr_lr_elsewhere elsewhere;
@@ -56,11 +57,12 @@ struct sums {
     double g, squares;
 };
 
-static int swap(struct lr_ranks *l, enum ctr_comm_kind kind, struct ctr_err *err)
+/* in_n: bytes that come, or NULL. */
+static int swap(struct lr_ranks *l, enum ctr_comm_kind kind, const int64_t *in_n, struct ctr_err *err)
 {
     for (int r = 0; r < l->ranks; r++)
         l->part[r] = (struct ctr_comm_part){ l->out[r].data, l->out[r].len };
-    return ctr_comm_swap(l->comm, kind, l->part, l->in, err);
+    return ctr_comm_swap_known(l->comm, kind, l->part, l->in, in_n, err);
 }
 
 static int bad_message(int rank, struct ctr_err *err)
@@ -118,6 +120,7 @@ static void ranks_free(void *learner)
     free(l->here);
     free(l->given);
     free(l->part);
+    free(l->known);
     ctr_lr_free(l->own);
     free(l);
 }
@@ -137,9 +140,10 @@ static int ranks_new(void **out, const struct ctr_model *m, const struct ctr_par
     l->asked = calloc(n, sizeof *l->asked);
     l->given = calloc(n, sizeof *l->given);
     l->part = calloc(n, sizeof *l->part);
+    l->known = calloc(n, sizeof *l->known);
     l->out = calloc(n, sizeof *l->out);
     l->in = calloc(n, sizeof *l->in);
-    const bool whole = l->place && l->here && l->asked && l->given && l->part && l->out && l->in;
+    const bool whole = l->place && l->here && l->asked && l->given && l->part && l->known && l->out && l->in;
     int rc = whole ? check_options(p, err) : ctr_fail_nomem(err, n * sizeof *l->place);
     if (!rc)
         rc = ctr_lr_new(&own, m, p, err);
@@ -263,7 +267,7 @@ static int ask(struct lr_ranks *l, bool whole, struct ctr_err *err)
         k->asked = k->set.n;
     }
     if (!rc)
-        rc = swap(l, CTR_COMM_IDS, err);
+        rc = swap(l, CTR_COMM_IDS, NULL, err);
     if (!rc)
         ctr_comm_recount(l->comm, CTR_COMM_IDS, CTR_COMM_CONTROL, (int64_t)head);
     return rc;
@@ -324,7 +328,9 @@ static int give_weights(struct lr_ranks *l, struct ctr_err *err)
             *w++ = weight_of(m, ctr_states_row(&m->states, number[at[i]]));
         l->given[r] = n;
     }
-    return rc ? rc : swap(l, CTR_COMM_VECTORS, err);
+    for (int o = 0; o < l->ranks; o++)
+        l->known[o] = ((int64_t)(l->place[o].len / sizeof(int32_t)) - l->here[o]) * (int64_t)sizeof(double);
+    return rc ? rc : swap(l, CTR_COMM_VECTORS, l->known, err);
 }
 
 static int take_weights(struct lr_ranks *l, struct ctr_err *err)
@@ -437,7 +443,9 @@ static int send_sums(struct lr_ranks *l, const struct sums *bias, struct ctr_err
         for (int64_t i = 0; i < n && !rc; i++)
             to[i] = AS(struct sums, l->sums)[slot[i]];
     }
-    return rc ? rc : swap(l, CTR_COMM_GRADIENTS, err);
+    for (int r = 0; r < l->ranks; r++)
+        l->known[r] = (1 + (int64_t)(l->asked[r].len / sizeof(int32_t))) * (int64_t)sizeof(struct sums);
+    return rc ? rc : swap(l, CTR_COMM_GRADIENTS, l->known, err);
 }
 
 static void learn_key(struct lr *m, const struct sums *sum, uint8_t *row)

@@ -37,6 +37,7 @@ struct shard {
         int sets;
     } side[2];
     struct ctr_comm_part *part; /* [ranks] */
+    int64_t *known;             /* [ranks]: bytes that come */
     struct ctr_buf *out, *in;   /* [ranks] */
     struct ctr_buf host, sum, l2, squares, seen;
     struct ctr_mem *values, *grad, *l2_row, *squares_sum;
@@ -48,12 +49,17 @@ static int owner_of(const struct shard *s, uint64_t hash)
     return (int)(hash % (uint64_t)s->ranks);
 }
 
-/* Send out[] to the ranks. */
-static int swap(struct shard *s, enum ctr_comm_kind kind, struct ctr_err *err)
+/* Send out[] to the ranks; in_n: bytes that come, or NULL. */
+static int swap_known(struct shard *s, enum ctr_comm_kind kind, const int64_t *in_n, struct ctr_err *err)
 {
     for (int r = 0; r < s->ranks; r++)
         s->part[r] = (struct ctr_comm_part){ s->out[r].data, s->out[r].len };
-    return ctr_comm_swap(s->comm, kind, s->part, s->in, err);
+    return ctr_comm_swap_known(s->comm, kind, s->part, s->in, in_n, err);
+}
+
+static int swap(struct shard *s, enum ctr_comm_kind kind, struct ctr_err *err)
+{
+    return swap_known(s, kind, NULL, err);
 }
 
 static int bad_message(int rank, struct ctr_err *err)
@@ -202,7 +208,9 @@ static int give_values(struct shard *s, int buffer, struct ctr_err *err)
             memcpy(to, row + row_below(s, buffer, a, i) * below.stride, bytes);
         a->given = n;
     }
-    return rc ? rc : swap(s, s->kinds.values, err);
+    for (int o = 0; o < s->ranks; o++)
+        s->known[o] = ((int64_t)(side->place[o].len / sizeof(int32_t)) - side->here[o]) * (int64_t)bytes;
+    return rc ? rc : swap_known(s, s->kinds.values, s->known, err);
 }
 
 static int shard_values(struct ctr_source *source, int buffer, struct ctr_mat *values, struct ctr_err *err)
@@ -263,7 +271,10 @@ static int send_gradients(struct shard *s, const struct side *side, const struct
     }
     ctr_buf_free(&copy[0]);
     ctr_buf_free(&copy[1]);
-    return rc ? rc : swap(s, s->kinds.gradients, err);
+    const size_t floats = (size_t)s->base.width * (step->squares.mem ? 2 : 1) + (step->l2_row.mem ? 1 : 0);
+    for (int r = 0; r < s->ranks; r++)
+        s->known[r] = asked_keys(&side->asked[r]) * (int64_t)(floats * sizeof(float));
+    return rc ? rc : swap_known(s, s->kinds.gradients, s->known, err);
 }
 
 /* Add `from` to the sum, or start the sum with it. */
@@ -517,6 +528,7 @@ static void shard_free(struct ctr_source *source)
     free(s->out);
     free(s->in);
     free(s->part);
+    free(s->known);
     for (size_t i = 0; i < CTR_COUNT(bufs); i++)
         ctr_buf_free(bufs[i]);
     for (size_t i = 0; i < CTR_COUNT(mems); i++)
@@ -557,10 +569,11 @@ int ctr_source_shard(struct ctr_source **out, struct ctr_comm *comm, struct ctr_
         .saved = saved,
         .ranks = (int)n,
         .part = calloc(n, sizeof *s->part),
+        .known = calloc(n, sizeof *s->known),
         .out = calloc(n, sizeof *s->out),
         .in = calloc(n, sizeof *s->in)
     };
-    bool whole = s->part && s->out && s->in;
+    bool whole = s->part && s->known && s->out && s->in;
     for (int i = 0; i < 2; i++) {
         struct side *side = &s->side[i];
         side->place = calloc(n, sizeof *side->place);
