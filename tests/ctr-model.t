@@ -62,7 +62,7 @@ case $CTR_BUILD in
 esac
 exits 'no action' 2 ctr-model
 exits 'another action' 2 ctr-model bottom m.arrows
-err_like 'is named' "no action 'bottom'; there are top, diff, explain, slim$"
+err_like 'is named' "no action 'bottom'; there are top, diff, explain, slim, merge$"
 exits 'a stream is no model' 1 ctr-model top log.arrows
 err_like 'and says so' 'log.arrows: not a model'
 head -c 900 m.arrows >cut.arrows

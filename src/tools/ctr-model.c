@@ -341,12 +341,34 @@ static int slim(struct ctr_cli *cli, struct ctr_err *err)
     return rc;
 }
 
+/* ---- merge ---- */
+
+static int merge(struct ctr_cli *cli, struct ctr_err *err)
+{
+    struct ctr_out *out = NULL;
+    int rc = ctr_cli_out(cli, CTR_OUT_BINARY, &out, err);
+    for (int i = 1; i < cli->nargs && !rc; i++)
+        rc = ctr_cli_reopens(cli->args[i])
+                 ? ctr_cli_read(cli, cli->args[i], err)
+                 : ctr_cli_usage(err, "%s: merge reads its files twice, and a pipe only once", cli->args[i]);
+    if (!rc)
+        rc = ctr_model_merge(cli->args + 1, cli->nargs - 1, out, err);
+    if (!rc)
+        rc = ctr_out_commit(out, err);
+    ctr_out_free(out);
+    return rc;
+}
+
 /* The actions, one row each. */
 static const struct {
     const char *name;
     int min, max; /* arguments, including the action; -1: any */
     int (*run)(struct ctr_cli *cli, struct ctr_err *err);
-} actions[] = { { "top", 2, 2, top }, { "diff", 3, 3, diff }, { "explain", 2, -1, explain }, { "slim", 2, 2, slim } };
+} actions[] = { { "top", 2, 2, top },
+                { "diff", 3, 3, diff },
+                { "explain", 2, -1, explain },
+                { "slim", 2, 2, slim },
+                { "merge", 3, -1, merge } };
 
 static const char *action(int i)
 {
@@ -366,8 +388,9 @@ static int run_tool(struct ctr_cli *cli, struct ctr_err *err)
 
 const struct ctr_tool ctr_tool = {
     .name = "ctr-model",
-    .summary = "look into models: strongest weights, what changed, what makes a prediction; make them small",
-    .synopsis = "top MODEL\ndiff OLD NEW\nexplain MODEL [FILE…]\nslim MODEL",
+    .summary =
+        "look into models: strongest weights, what changed, what makes a prediction; make them small; merge deltas",
+    .synopsis = "top MODEL\ndiff OLD NEW\nexplain MODEL [FILE…]\nslim MODEL\nmerge CHECKPOINT DELTA…",
     .opts = opts,
     .flags = CTR_TOOL_READS | CTR_TOOL_WRITES,
     .run = run_tool,

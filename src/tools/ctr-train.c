@@ -22,7 +22,7 @@ static struct {
     struct ctr_params params;
     const char *validation, *variants, *progressive, *time_order, *init, *init_bias, *plan, *checkpoint, *every, *spool,
         *save_every;
-    int64_t patience, validation_every;
+    int64_t patience, validation_every, deltas;
     int64_t passes, queue;
     const char *key_seed;
     bool resume, init_partial, follow, single, lookup_anywhere, table;
@@ -64,6 +64,9 @@ static const struct ctr_opt opts[] = {
     { "checkpoint", 0, CTR_OPT_STR, "FILE", "keep in FILE what --resume needs", &o.checkpoint, CTR_OPT_PATH,
       .group = CTR_GROUP_RESTART },
     { "checkpoint-every", 0, CTR_OPT_STR, "ROWS|TIME", "how often, such as 1000000 or 10m", &o.every, CTR_OPT_LOCAL,
+      .needs = "checkpoint", .group = CTR_GROUP_RESTART },
+    { "checkpoint-deltas", 0, CTR_OPT_INT, "N",
+      "of a checkpoint and the N that follow, write what changed: FILE.delta.1 …", &o.deltas, CTR_OPT_LOCAL,
       .needs = "checkpoint", .group = CTR_GROUP_RESTART },
     { "resume", 0, CTR_OPT_FLAG, NULL, "go on from the checkpoint, if there is one", &o.resume, CTR_OPT_LOCAL,
       .needs = "checkpoint", .group = CTR_GROUP_RESTART },
@@ -552,6 +555,8 @@ static int read_variants(struct run *run, struct ctr_train_job *job, struct ctr_
     const struct ctr_model *many = ctr_model_of_variants(job->model, o.single);
     if (!many)
         return ctr_cli_usage(err, "%s%s takes no --variants", job->model->name, ctr_model_where(job->model));
+    if (o.deltas)
+        return ctr_cli_usage(err, "--checkpoint-deltas are of one model: leave --variants out");
     if (o.params.expire)
         return ctr_cli_usage(err, "--expire drops keys of one model: leave --variants out");
     if (job->params.minibatch > 1)
@@ -820,6 +825,7 @@ static int train(struct ctr_cli *cli, struct ctr_err *err)
         .publish = publish,
         .follow = o.follow,
         .checkpoint = o.checkpoint,
+        .checkpoint_deltas = o.deltas,
         .resume = o.resume,
         .stop = &stop,
         .program = cli->tool->name,

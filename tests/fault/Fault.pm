@@ -361,6 +361,9 @@ ctr-select --columns id,site,tags,price feat.arrows | ctr-predict --tower ad -o 
 ctr-select --columns user,id --where 'not is_null(user)' -o pairs.arrows feat.arrows
 ctr-calibrate --fit isotonic --label click --score score --by site --slice-clicks 2 -o map.arrows log.arrows
 ctr-model slim -q -o serving.arrow model.arrows
+ctr-select --head 45 feat.arrows | ctr-cat --batch 10 | head -c -200 >broken.arrows
+! ctr-train lr -q --checkpoint state.ckpt --checkpoint-every 20 --checkpoint-deltas 9 -o none broken.arrows
+test -s state.ckpt.delta.2
 cp model.arrows dict.arrows
 ctr-train lr -q --l1 0.5 -o model2.arrows feat.arrows
 ctr-extract plain.plan log.arrows | ctr-train lr -q -o plain.model

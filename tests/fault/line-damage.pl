@@ -52,7 +52,7 @@ sub judge_damage {
     return "$c->{name}: $what: what came out is no beginning of the good output" if index($good->{'out/stdout'}, $got) != 0;
     my %files = %$good;
     delete $files{'out/stdout'};
-    my $wrong = same_outputs($at, \%files, except => qr{^out/(stdout|c|c\.scores|spool)$});
+    my $wrong = same_outputs($at, \%files, except => qr{^out/(stdout|c|c\.scores|c\.delta\.\d+|spool)$});
     return $wrong ? "$c->{name}: $what: $wrong" : 'seen';
 }
 

@@ -7,7 +7,7 @@ use Fault;
 use File::Path qw(make_path remove_tree);
 
 # What may be left by design: the checkpoint of a run that failed, and the spool that was named.
-my $KEPT = qr{^out/(c|c\.scores|spool)$};
+my $KEPT = qr{^out/(c|c\.scores|c\.delta\.\d+|spool)$};
 
 # Where a failure changes nothing but speed, or only what the tool says less precisely.
 my %HARMLESS = (THREAD => 1);

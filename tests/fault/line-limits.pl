@@ -5,7 +5,7 @@ use warnings;
 use Fault;
 use File::Path qw(remove_tree);
 
-my $KEPT = qr{^out/(c|c\.scores|spool)$};
+my $KEPT = qr{^out/(c|c\.scores|c\.delta\.\d+|spool)$};
 
 # A run under prlimit(1): '' or what is wrong. Its words go through a pipe, which no limit of files is about.
 sub limited {

@@ -6,7 +6,7 @@ use File::Path qw(remove_tree);
 use POSIX ();
 
 # What may stay when a run fails: what --resume needs, and the spool that was named.
-my $KEPT = qr{^out/(c|c\.scores|spool)$};
+my $KEPT = qr{^out/(c|c\.scores|c\.delta\.\d+|spool)$};
 
 # Places, and what the message names.
 my @PLACES = (

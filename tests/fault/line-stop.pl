@@ -5,7 +5,7 @@ use warnings;
 use Fault;
 use File::Path qw(remove_tree);
 
-my $KEPT = qr{^out/(c|c\.scores|spool)$};
+my $KEPT = qr{^out/(c|c\.scores|c\.delta\.\d+|spool)$};
 
 sub stopped {
     my ($c, $at, $inject, $good) = @_;

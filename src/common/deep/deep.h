@@ -506,11 +506,12 @@ int ctr_deep_settle(struct ctr_deep_learner *l, struct ctr_err *err) CTR_MUST;
     .learner_free = ctr_deep_learner_free, .bind = ctr_deep_bind, .set_ahead = ctr_deep_set_ahead,                     \
     .train_rows = ctr_deep_train_rows, .end_pass = ctr_deep_end_pass, .evaluate = ctr_deep_evaluate,                   \
     .pending = ctr_deep_pending, .keys = ctr_deep_keys, .memory = ctr_deep_memory, .add_summary = ctr_deep_summary,    \
-    .save_schema = ctr_deep_save_schema, .save = ctr_deep_save, .section_names = ctr_deep_section_names,               \
-    .save_sections = ctr_deep_save_sections, .load = ctr_deep_load, .warm = ctr_deep_warm,                             \
-    .scorer_open = ctr_deep_scorer_open, .scorer_free = ctr_deep_scorer_free, .session_new = ctr_deep_session_new,     \
-    .session_free = ctr_deep_session_free, .predict_rows = ctr_deep_predict_rows, .output = ctr_deep_output,           \
-    .output_rows = ctr_deep_output_rows, .attends = ctr_deep_attends, .attended_rows = ctr_deep_attended_rows
+    .changes = ctr_deep_changes, .save_schema = ctr_deep_save_schema, .save = ctr_deep_save,                           \
+    .section_names = ctr_deep_section_names, .save_sections = ctr_deep_save_sections, .load = ctr_deep_load,           \
+    .warm = ctr_deep_warm, .scorer_open = ctr_deep_scorer_open, .scorer_free = ctr_deep_scorer_free,                   \
+    .session_new = ctr_deep_session_new, .session_free = ctr_deep_session_free, .predict_rows = ctr_deep_predict_rows, \
+    .output = ctr_deep_output, .output_rows = ctr_deep_output_rows, .attends = ctr_deep_attends,                       \
+    .attended_rows = ctr_deep_attended_rows
 
 int ctr_deep_learner_new(void **learner, const struct ctr_model *m, const struct ctr_params *p, struct ctr_err *err);
 void ctr_deep_learner_free(void *learner);
@@ -521,6 +522,7 @@ void ctr_deep_set_ahead(void *learner, const struct ctr_ahead *ahead);
 int ctr_deep_evaluate(void *learner, const struct ctr_rows *rows, double *score, struct ctr_err *err);
 int ctr_deep_end_pass(void *learner, struct ctr_err *err);
 int64_t ctr_deep_pending(const void *learner);
+int ctr_deep_changes(void *learner, enum ctr_changes what, struct ctr_err *err);
 int64_t ctr_deep_keys(const void *learner);
 int64_t ctr_deep_memory(const void *learner);
 int ctr_deep_summary(const void *learner, struct ctr_buf *text, struct ctr_err *err);

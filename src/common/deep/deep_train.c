@@ -272,6 +272,12 @@ int ctr_deep_end_pass(void *learner, struct ctr_err *err)
     return rc ? rc : ctr_deep_settle(l, err);
 }
 
+int ctr_deep_changes(void *learner, enum ctr_changes what, struct ctr_err *err)
+{
+    const struct ctr_deep_learner *l = learner;
+    return l->net.vectors.source ? ctr_source_changes(l->net.vectors.source, what, err) : 0;
+}
+
 int64_t ctr_deep_pending(const void *learner)
 {
     return ((const struct ctr_deep_learner *)learner)->net.rows;

@@ -6,7 +6,12 @@
  * (doubles, appended and fsynced before the checkpoint is renamed into place), so that a resumed run writes the
  * progressive stream from the first row again, without learning twice. Whenever the process dies, the existing
  * checkpoint is whole, and FILE.scores holds at least the scores that it counts. With --validation it also has the
- * number of validations and the best one, whose model is FILE.best.N. */
+ * number of validations and the best one, whose model is FILE.best.N.
+ *
+ * With deltas, checkpoints after a whole one are files FILE.delta.N of what changed since the one before (model.h),
+ * each of which names the state that it follows: the checkpoint is FILE with all deltas that follow it without a gap.
+ * So a delta that a whole checkpoint has replaced is none any more from the rename on, whether or not it could be
+ * removed. */
 #include "common/comm/comm.h"
 #include "common/learn/trainer.h"
 
@@ -14,6 +19,7 @@
 #include <fcntl.h>
 #include <glob.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -298,22 +304,17 @@ int ctr_checkpoint_check(const struct ctr_trainer *t, struct ctr_err *err)
 
 int ctr_checkpoint_peek(struct ctr_trainer *t, struct ctr_err *err)
 {
-    struct ctr_model_info info;
-    struct ctr_reader *r;
+    struct ctr_buf line = { 0 };
+    int64_t pass;
     if (access(t->job.checkpoint, F_OK) && errno == ENOENT)
         return 0;
-    int rc = ctr_model_open(t->job.checkpoint, &info, &r, err);
-    if (rc)
-        return rc;
-    const char *line = ctr_meta_get(&info.schema.meta, CTR_META_CHECKPOINT);
-    int64_t pass;
-    if (line && sscanf(line, "%*d %" SCNd64, &pass) == 1 && is_count(pass)) {
-        t->shards.resumed = count_lines(line);
+    int rc = ctr_model_position(t->job.checkpoint, &line, err);
+    if (!rc && line.len && sscanf((const char *)line.data, "%*d %" SCNd64, &pass) == 1 && is_count(pass)) {
+        t->shards.resumed = count_lines((const char *)line.data);
         t->shards.resumed_pass = pass;
     }
-    ctr_reader_free(r);
-    ctr_model_info_free(&info);
-    return 0;
+    ctr_buf_free(&line);
+    return rc;
 }
 
 /* Does the run have what the checkpoint needs? */
@@ -337,16 +338,11 @@ static int check_position(const struct ctr_trainer *t, const struct ctr_position
     return 0;
 }
 
-int ctr_checkpoint_load(struct ctr_trainer *t, struct ctr_err *err)
+static int load_whole(struct ctr_trainer *t, const struct ctr_model_whole *from, struct ctr_err *err)
 {
     struct ctr_model_info info;
     struct ctr_reader *r;
-    if (access(t->job.checkpoint, F_OK) && errno == ENOENT) {
-        if (t->job.note)
-            t->job.note(t->job.ctx, "no checkpoint yet: starting from the first row");
-        return check_makeable(t->job.checkpoint, err);
-    }
-    int rc = ctr_model_open(t->job.checkpoint, &info, &r, err);
+    int rc = ctr_model_open(from->path, &info, &r, err);
     if (rc)
         return rc;
     const char *line = ctr_meta_get(&info.schema.meta, CTR_META_CHECKPOINT);
@@ -372,10 +368,54 @@ int ctr_checkpoint_load(struct ctr_trainer *t, struct ctr_err *err)
     t->resumed = true;
     if (!rc && shards->reads >= 0)
         t->resume = shards->at[shards->reads];
+    ctr_model_state(&info.schema.meta, t->chain.state);
     free(other);
     ctr_reader_free(r);
     ctr_model_info_free(&info);
     return rc;
+}
+
+int ctr_checkpoint_load(struct ctr_trainer *t, struct ctr_err *err)
+{
+    struct ctr_model_whole whole;
+    if (access(t->job.checkpoint, F_OK) && errno == ENOENT) {
+        if (t->job.note)
+            t->job.note(t->job.ctx, "no checkpoint yet: starting from the first row");
+        return check_makeable(t->job.checkpoint, err);
+    }
+    int rc = ctr_model_whole(t->job.checkpoint, &whole, err);
+    if (rc)
+        return rc;
+    t->chain.n = whole.deltas;
+    t->chain.whole = t->job.checkpoint_deltas;
+    return ctr_model_whole_end(&whole, t->job.checkpoint, load_whole(t, &whole, err), err);
+}
+
+int ctr_checkpoint_follow(struct ctr_trainer *t, struct ctr_err *err)
+{
+    return t->job.model->changes(t->learner, CTR_CHANGES_NOTE, err);
+}
+
+/* Deltas from the `keep`-th on, and what a killed run left of one. */
+static bool is_delta(const char *path, const char *end, int64_t keep)
+{
+    char *tail;
+    const int64_t n = strtoll(end + strlen(".delta."), &tail, 10);
+    struct stat st;
+    if (!*tail)
+        return n >= keep && ctr_model_is_delta(path);
+    return !strncmp(tail, ".tmp.", 5) && strlen(tail) == strlen(".tmp.XXXXXX") && !stat(path, &st) &&
+           S_ISREG(st.st_mode) && (!st.st_size || ctr_model_is_delta(path));
+}
+
+/* Those of this run, the last one first, and what others left. */
+static void remove_deltas(const struct ctr_trainer *t)
+{
+    char path[PATH_MAX];
+    for (int64_t i = t->chain.n; i > 0; i--)
+        if (snprintf(path, sizeof path, "%s.delta.%" PRId64, t->job.checkpoint, i) < (int)sizeof path)
+            unlink(path);
+    ctr_checkpoint_remove_files(t->job.checkpoint, ".delta.[0-9]*", is_delta, 0);
 }
 
 /* If a step after the rename fails, the checkpoint is in place and counts the scores; so the scores are registered
@@ -390,16 +430,41 @@ static int commit(struct ctr_trainer *t, struct ctr_out *out, struct ctr_err *er
     return rc;
 }
 
+/* A delta where there is a whole one that has not enough of them yet. */
+static int checkpoint_path(const struct ctr_trainer *t, bool *delta, struct ctr_buf *path, struct ctr_err *err)
+{
+    *delta = t->chain.whole && t->chain.n < t->job.checkpoint_deltas;
+    if (ctr_comm_rank(t->job.params.comm)) /* rank 0 writes the file */
+        return ctr_buf_printf(path, err, "/dev/null");
+    return *delta ? ctr_delta_path(t->job.checkpoint, t->chain.n + 1, path, err)
+                  : ctr_buf_printf(path, err, "%s", t->job.checkpoint);
+}
+
+/* One was written: the next one may be a delta that follows it. */
+static int follow(struct ctr_trainer *t, bool delta, const char *state, struct ctr_err *err)
+{
+    if (!delta && !ctr_comm_rank(t->job.params.comm))
+        remove_deltas(t);
+    t->chain.n = delta ? t->chain.n + 1 : 0;
+    t->chain.whole = t->job.checkpoint_deltas;
+    memcpy(t->chain.state, state, CTR_STATE_TEXT);
+    return t->chain.whole ? ctr_checkpoint_follow(t, err) : 0;
+}
+
 int ctr_checkpoint_write(struct ctr_trainer *t, struct ctr_err *err)
 {
-    struct ctr_buf line = { 0 };
+    struct ctr_buf line = { 0 }, path = { 0 };
     struct ctr_out *out = NULL;
+    char state[CTR_STATE_TEXT] = "";
+    bool delta = false;
     if (t->at.scores >= 0 && t->scores_fd >= 0 && ctr_fsync(t->scores_fd))
         return ctr_fail_sys(err, "%s.scores: fsync failed", t->job.checkpoint);
     const bool elsewhere = ctr_comm_rank(t->job.params.comm); /* rank 0 writes the file */
     if (elsewhere)
         ctr_temp_release(&t->scores_slot);
     int rc = write_lines(t, &line, err);
+    if (!rc)
+        rc = checkpoint_path(t, &delta, &path, err);
     struct ctr_save s = { .model = t->job.model,
                           .params = &t->job.params,
                           .learner = t->learner,
@@ -407,13 +472,19 @@ int ctr_checkpoint_write(struct ctr_trainer *t, struct ctr_err *err)
                           .stream = &t->stream,
                           .checkpoint = (const char *)line.data,
                           .program = t->job.program,
-                          .options = t->job.options };
+                          .options = t->job.options,
+                          .delta = delta ? t->chain.state : NULL,
+                          .state = state };
     if (!rc)
-        rc = ctr_out_open(&out, elsewhere ? "/dev/null" : t->job.checkpoint, CTR_OUT_BINARY, err);
+        rc = ctr_out_open(&out, (const char *)path.data, CTR_OUT_BINARY, err);
+    if (!rc && delta)
+        rc = t->job.model->changes(t->learner, CTR_CHANGES_ONLY, err);
     if (!rc)
         rc = ctr_model_save(&s, out, err);
     if (!rc && !elsewhere)
         rc = commit(t, out, err);
+    if (!rc)
+        rc = follow(t, delta, state, err);
     if (!rc)
         rc = ctr_comm_barrier(t->job.params.comm, err);
     if (!rc && t->job.validation) {
@@ -423,6 +494,7 @@ int ctr_checkpoint_write(struct ctr_trainer *t, struct ctr_err *err)
     }
     ctr_out_free(out);
     ctr_buf_free(&line);
+    ctr_buf_free(&path);
     return rc;
 }
 
@@ -462,6 +534,10 @@ static bool is_left(const char *path, const char *end, int64_t keep)
 void ctr_checkpoint_sweep(const struct ctr_trainer *t)
 {
     ctr_checkpoint_remove_files(t->job.checkpoint, ".tmp.??????", is_left, 0);
+    if (!t->job.resume) /* of a run whose checkpoint is gone */
+        remove_deltas(t);
+    else
+        ctr_checkpoint_remove_files(t->job.checkpoint, ".delta.[0-9]*", is_delta, INT64_MAX);
 }
 
 /* ---- when ---- */
@@ -499,7 +575,8 @@ bool ctr_checkpoint_keeps(const char *checkpoint, const char *path)
     const char *name = ctr_path_in(checkpoint, &dir), *its = followed ? ctr_path_in(followed, &other) : NULL, *end = "";
     if (name && its && dir.st_dev == other.st_dev && dir.st_ino == other.st_ino && !strncmp(its, name, strlen(name)))
         end = its + strlen(name);
-    const bool keeps = !strncmp(end, ".scores", 7) || !strncmp(end, ".best.", 6) || !strncmp(end, ".tmp.", 5);
+    const bool keeps = !strncmp(end, ".scores", 7) || !strncmp(end, ".best.", 6) || !strncmp(end, ".tmp.", 5) ||
+                       !strncmp(end, ".delta.", 7);
     free(followed);
     return keeps;
 }
@@ -568,8 +645,10 @@ void ctr_checkpoint_remove(struct ctr_trainer *t)
     if (!t->job.checkpoint)
         return;
     const bool elsewhere = ctr_comm_rank(t->job.params.comm);
-    if (!elsewhere)
+    if (!elsewhere) {
         unlink(t->job.checkpoint);
+        remove_deltas(t);
+    }
     if (t->job.validation && !elsewhere)
         ctr_earlystop_sweep(t, 0);
     if (t->scores_fd >= 0)

@@ -74,6 +74,7 @@ struct ctr_train_job {
     bool follow;                       /* the input may grow without end: see ctr_reader_opts */
     const char *checkpoint;            /* file, or NULL */
     struct ctr_every checkpoint_every; /* also on stop */
+    int64_t checkpoint_deltas;         /* this many checkpoints after a whole one are deltas: FILE.delta.1, … */
     bool resume;
     const volatile sig_atomic_t *stop; /* set: write a checkpoint and stop; or NULL */
     const char *program, *options;     /* for provenance */

@@ -28,6 +28,9 @@ int ctr_trainer_new(struct ctr_trainer **out, const struct ctr_train_job *job, s
     t->at.scores = -1;
     t->at.uncertain = job->params.uncertainty;
     int rc = ctr_params_check(job->model, &job->params, err);
+    if (!rc && job->checkpoint_deltas && !job->model->changes)
+        rc = ctr_fail(err, CTR_EUSAGE, "%s%s%s takes no --checkpoint-deltas", job->model->name,
+                      ctr_model_where(job->model), job->params.comm ? " over ranks" : "");
     if (!rc && job->params.comm)
         rc = ctr_ranks_check(job, err);
     if (!rc)
@@ -139,9 +142,12 @@ static int load_model(struct ctr_trainer *t, int number, struct ctr_reader *r, s
 static int load_init_of(struct ctr_trainer *t, int number, struct ctr_err *err)
 {
     struct ctr_buf told = { 0 };
+    struct ctr_model_whole whole;
     struct ctr_model_info info;
     struct ctr_reader *r;
-    int rc = ctr_model_open(t->job.init, &info, &r, err);
+    int rc = ctr_model_whole(t->job.init, &whole, err);
+    if (!rc && (rc = ctr_model_open(whole.path, &info, &r, err)))
+        ctr_model_whole_free(&whole);
     if (rc)
         return rc;
     if (strcmp(info.model->name, t->job.model->name))
@@ -163,6 +169,7 @@ static int load_init_of(struct ctr_trainer *t, int number, struct ctr_err *err)
     ctr_buf_free(&told);
     ctr_reader_free(r);
     ctr_model_info_free(&info);
+    ctr_model_whole_free(&whole);
     return rc;
 }
 
@@ -305,6 +312,8 @@ static int start_pass(struct ctr_trainer *t, const struct ctr_schema *s, struct 
         ctr_inputs_transpose(t->in);
     if (!rc)
         rc = t->job.model->bind(t->learner, t->in, &t->tables, err);
+    if (!rc && first && t->chain.whole)
+        rc = ctr_checkpoint_follow(t, err);
     if (!rc && first && t->job.init_partial && !t->resumed)
         rc = load_init(t, err);
     if (!rc && t->job.init_rate > 0 && !t->at.pass && !t->resumed)

@@ -93,6 +93,11 @@ struct ctr_trainer {
     int scores_slot; /* from ctr_temp_hold, until a checkpoint includes the scores */
     struct ctr_buf scores_path;
     struct ctr_schedule checkpoints, publications;
+    struct {
+        bool whole;                 /* there is a whole one, and changes since the last one are noted */
+        int64_t n;                  /* deltas behind it */
+        char state[CTR_STATE_TEXT]; /* of the last one */
+    } chain;
     /* early stopping: validations so far; the best one (from 1; 0: none yet), its loss, its model; */
     int64_t validations, best;
     double best_loss;
@@ -144,6 +149,8 @@ int ctr_checkpoint_peek(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
 /* Load job.checkpoint into the learner, when there is one: sets resume, shards.at, v. */
 int ctr_checkpoint_load(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
 int ctr_checkpoint_write(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
+/* Once all tables are bound, in a run that goes on from a checkpoint: changes since are noted. */
+int ctr_checkpoint_follow(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
 /* Open the file of scores beside it. */
 int ctr_checkpoint_scores_open(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
 int ctr_checkpoint_scores_add(struct ctr_trainer *t, const double *score, int64_t n, struct ctr_err *err) CTR_MUST;

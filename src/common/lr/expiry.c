@@ -46,6 +46,19 @@ static bool young(const void *ctx, const uint8_t *row)
     return age_of(c->e, row) < c->age;
 }
 
+/* The keys of a table that are about to be dropped. */
+static int note_gone(const struct choice *c, const struct ctr_keys *t, int table, const struct ctr_states *states,
+                     struct ctr_err *err)
+{
+    uint64_t at = 0, hash;
+    int rc = 0;
+    for (const uint8_t *row; !rc && (row = ctr_keys_row(t, states, &at, &hash));)
+        if (!young(c, row))
+            rc = ctr_buf_append(c->e->gone, &(struct ctr_expired){ table, ctr_sparse_key(hash) },
+                                sizeof(struct ctr_expired), err);
+    return rc;
+}
+
 int ctr_expiry_begin(struct ctr_expiry *e, struct ctr_keys *table, int tables, struct ctr_states *states, int32_t today,
                      struct ctr_err *err)
 {
@@ -56,7 +69,9 @@ int ctr_expiry_begin(struct ctr_expiry *e, struct ctr_keys *table, int tables, s
     int rc = 0;
     for (int i = 0; i < tables && !rc && c.age < AGES; i++) {
         const uint64_t before = table[i].index.used;
-        rc = ctr_keys_filter(&table[i], states, young, &c, err);
+        rc = e->gone ? note_gone(&c, &table[i], i, states, err) : 0;
+        if (!rc)
+            rc = ctr_keys_filter(&table[i], states, young, &c, err);
         e->dropped += (int64_t)(before - table[i].index.used);
     }
     return rc;

@@ -16,9 +16,14 @@ enum { CTR_DAY_BYTES = 4, CTR_NO_DAY = INT32_MIN };
 struct ctr_expiry {
     int64_t days; /* 0: keys never expire, and nothing else is used */
     int64_t floor;
-    uint32_t at;     /* offset of the day in a table row */
-    int32_t today;   /* CTR_NO_DAY: before the first row */
-    int64_t dropped; /* keys, in this run and the runs it resumed */
+    uint32_t at;          /* offset of the day in a table row */
+    int32_t today;        /* CTR_NO_DAY: before the first row */
+    int64_t dropped;      /* keys, in this run and the runs it resumed */
+    struct ctr_buf *gone; /* NULL, or gets each key that is dropped: */
+};
+struct ctr_expired {
+    int table;
+    uint64_t key;
 };
 
 /* Day `today` begins with its first row. Table rows without a day (from a model trained without expiry) get this day.

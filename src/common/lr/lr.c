@@ -58,6 +58,7 @@ void ctr_lr_free(void *learner)
                                &m->root,
                                &m->x,
                                &m->terms,
+                               &m->gone,
                                &m->deferred.rows,
                                &m->deferred.logit,
                                &m->deferred.number,
@@ -66,6 +67,7 @@ void ctr_lr_free(void *learner)
                                &m->deferred.w };
     for (size_t i = 0; i < CTR_COUNT(bufs); i++)
         ctr_buf_free(bufs[i]);
+    ctr_changed_free(&m->changed);
     ctr_states_free(&m->states);
     ctr_lr_finder_free(&m->finder);
     for (int i = 0; i < CTR_FIND_THREADS; i++)
@@ -196,13 +198,23 @@ static int64_t day_end(const struct lr *m, const struct ctr_rows *r, int64_t fro
     return i;
 }
 
+/* Numbers of keys lie below it. */
+static uint64_t numbers_given(const struct lr *m)
+{
+    return __atomic_load_n(&m->states.given, __ATOMIC_RELAXED);
+}
+
 static int learn_block(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, double *score, int64_t bound,
                        struct ctr_err *err)
 {
     const uint32_t *number = NULL;
     int rc = find_rows(m, r, from, end, bound, &number, err);
+    if (!rc)
+        rc = ctr_changed_room(&m->changed, numbers_given(m), err);
     if (rc)
         return rc;
+    if (m->changed.on)
+        ctr_lr_note_changed(m, number + r->start[from], r->start[end] - r->start[from]);
     return m->params.minibatch > 1 ? ctr_lr_train_minibatches(m, r, from, end, number, score, err)
                                    : ctr_lr_train_exactly(m, r, from, end, number, score, err);
 }
@@ -283,6 +295,18 @@ static int lr_summary(const void *learner, struct ctr_buf *text, struct ctr_err 
     return rc || !m->inclusion ? rc : ctr_inclusion_summary(m->inclusion, keys, text, err);
 }
 
+/* ---- deltas ---- */
+
+static int lr_changes(void *learner, enum ctr_changes what, struct ctr_err *err)
+{
+    struct lr *m = learner;
+    m->all_change = m->learning.shrinking || m->learning.rate == CTR_RATE_GLOBAL;
+    m->expiry.gone = &m->gone;
+    if (what == CTR_CHANGES_NOTE)
+        ctr_buf_clear(&m->gone);
+    return ctr_changed_set(&m->changed, what, numbers_given(m), err);
+}
+
 static int lr_state(const void *learner, struct ctr_buf *words, struct ctr_err *err)
 {
     const struct lr *m = learner;
@@ -324,6 +348,7 @@ const struct ctr_model ctr_model_lr = {
     .keys = lr_keys,
     .memory = lr_memory,
     .add_summary = lr_summary,
+    .changes = lr_changes,
     .state = lr_state,
     .restore = lr_restore,
     .save_schema = ctr_lr_save_schema,

@@ -64,7 +64,10 @@ struct lr {
     struct ctr_lr_sorted *sorted;             /* by table: saved instead of `table`; NULL: `table` holds the rows */
     const struct ctr_learning *sorted_as;     /* the learner whose layout its rows have */
     const struct ctr_lr_elsewhere *elsewhere; /* saved in the place of both; NULL: nothing */
-    struct ctr_inclusion *inclusion;          /* NULL: every key is included */
+    struct ctr_changed changed;      /* by number: rows that were learned from, or made, since the last checkpoint */
+    bool all_change;                 /* weights follow from the number of rows: all rows do */
+    struct ctr_buf gone;             /* struct ctr_expired: keys that were dropped since then */
+    struct ctr_inclusion *inclusion; /* NULL: every key is included */
     struct ctr_expiry expiry;
     uint64_t *seed;  /* by table: seed of its name */
     uint64_t *extra; /* by table: entries in the block */
@@ -123,6 +126,18 @@ struct ctr_lr_loops {
                       uint32_t to); /* one bit for each of n <= 64 numbers: equal to `to`? */
 };
 const struct ctr_lr_loops *ctr_lr_loops_best(void); /* lr_find.c */
+
+/* Of saving: does a delta hold the row of this number? */
+static inline bool ctr_lr_saves(const struct lr *m, uint64_t number)
+{
+    return m->all_change || !ctr_changed_skips(&m->changed, number);
+}
+/* The rows that learning from these entries changes. */
+static inline void ctr_lr_note_changed(struct lr *m, const uint32_t *number, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        ctr_changed_note(&m->changed, number[i]);
+}
 
 extern const struct ctr_param ctr_lr_options[]; /* lr_options.c */
 int ctr_lr_new(void **learner, const struct ctr_model *model, const struct ctr_params *p, struct ctr_err *err) CTR_MUST;

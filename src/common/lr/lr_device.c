@@ -78,10 +78,22 @@ static int numbered_fetch(struct ctr_source *s, const struct ctr_source_keys *ke
 static int numbered_put(struct ctr_source *s, const struct ctr_source_keys *keys, const float *from,
                         struct ctr_err *err)
 {
+    struct ctr_embedding *table = ((struct numbered *)s)->learner->table;
     (void)err;
-    for (int64_t i = 0; i < keys->n; i++)
-        memcpy(row_of(s, keys->hash[i]), from + i * FLOATS, FLOATS * sizeof *from);
+    for (int64_t i = 0; i < keys->n; i++) {
+        const uint64_t number = keys->hash[i];
+        ctr_embedding_scatter(&table[number >> 32], &(uint32_t){ (uint32_t)number }, 1, FLOATS, from + i * FLOATS);
+    }
     return 0;
+}
+
+static int numbered_changes(struct ctr_source *s, enum ctr_changes what, struct ctr_err *err)
+{
+    const struct ctr_lr_device *l = ((struct numbered *)s)->learner;
+    int rc = 0;
+    for (int t = 0; t < l->tables && !rc; t++)
+        rc = ctr_changed_set(&l->table[t].changed, what, l->table[t].used, err);
+    return rc;
 }
 
 static int64_t all_rows(const struct ctr_lr_device *l)
@@ -103,9 +115,12 @@ static void numbered_free(struct ctr_source *s)
     free(s);
 }
 
-static const struct ctr_source_ops numbered_ops = {
-    .name = "numbered", .fetch = numbered_fetch, .put = numbered_put, .rows = numbered_rows, .free = numbered_free
-};
+static const struct ctr_source_ops numbered_ops = { .name = "numbered",
+                                                    .fetch = numbered_fetch,
+                                                    .put = numbered_put,
+                                                    .rows = numbered_rows,
+                                                    .changes = numbered_changes,
+                                                    .free = numbered_free };
 
 static int make_source(struct ctr_lr_device *l, struct ctr_err *err)
 {

@@ -295,6 +295,10 @@ void ctr_lr_end_minibatch(struct lr *m)
     const struct ctr_learning *l = &m->learning;
     const struct ctr_lr_deferred *a = &m->deferred;
     struct ctr_coords s = { m->z.data, m->n.data, NULL, m->root.data, (double *)(void *)m->x.data, &m->more };
+    for (int64_t i = 0; m->changed.on && i < a->n; i++) { /* a checkpoint may have come since they were added */
+        const struct deferred_row *own = &deferred_rows(m)[i];
+        ctr_lr_note_changed(m, (const uint32_t *)(const void *)a->number.data + own->at, own->keys);
+    }
     for (int64_t i = 0; i < CTR_MIN(AHEAD, a->n); i++)
         (void)begin_deferred(m, i);
     for (int64_t i = 0; i < a->n; i++) {

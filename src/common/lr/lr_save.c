@@ -174,6 +174,12 @@ static bool digest_all(const struct lr *m, uint64_t *digest)
     return finite & all.finite;
 }
 
+/* Does the file tell of keys that were dropped: a delta? */
+static bool drops(const struct lr *m)
+{
+    return m->expiry.days && m->changed.only;
+}
+
 static int set_whole(struct ctr_meta *meta, const char *key, int64_t v, struct ctr_err *err)
 {
     char text[CTR_NUM_MAX + 1];
@@ -202,6 +208,8 @@ int ctr_lr_save_schema(const void *learner, struct ctr_schema *s, struct ctr_err
             rc = ctr_schema_add(s, ctr_lr_number_names[i], number_type(&m->learning, i), err);
     if (!rc && m->expiry.days)
         rc = ctr_schema_add(s, "day", CTR_I32, err);
+    if (!rc && drops(m))
+        rc = ctr_schema_add(s, CTR_COLUMN_DROPPED, CTR_BOOL, err);
     if (!rc && m->learning.events)
         rc = set_whole(&s->meta, CTR_META_MODEL_STEPS, (int64_t)m->more.event.step, err);
     if (!rc && m->learning.shrinking && m->learning.rate == CTR_RATE_GLOBAL) {
@@ -222,7 +230,7 @@ enum { PAGE_ROWS = CTR_BATCH_ROWS };
 struct part {
     const struct lr *m;
     struct ctr_writer *w;
-    struct ctr_col col[2 + NUMBERS + 1];
+    struct ctr_col col[2 + NUMBERS + 2];
     int cols;
     uint8_t *number[NUMBERS]; /* with the type in the file */
 };
@@ -234,6 +242,7 @@ struct page {
     int32_t *table;
     uint64_t *key;
     int32_t *day;
+    uint8_t *dropped; /* bits */
     int64_t rows;
 };
 
@@ -254,6 +263,8 @@ static int make_part(struct page *p, struct lr *m, struct ctr_writer *w, const s
     }
     if (m->expiry.days)
         o->col[o->cols++] = (struct ctr_col){ .type = CTR_I32, .data = p->day };
+    if (drops(m))
+        o->col[o->cols++] = (struct ctr_col){ .type = CTR_BOOL, .data = p->dropped };
     return 0;
 }
 
@@ -263,7 +274,8 @@ static int make_page(struct page *p, void *const *learner, int n, struct ctr_wri
     p->table = malloc(PAGE_ROWS * sizeof *p->table);
     p->key = malloc(PAGE_ROWS * sizeof *p->key);
     p->day = malloc(PAGE_ROWS * sizeof *p->day);
-    int rc = p->table && p->key && p->day ? 0 : ctr_fail_nomem(err, PAGE_ROWS * sizeof *p->key);
+    p->dropped = calloc(PAGE_ROWS / 8, sizeof *p->dropped);
+    int rc = p->table && p->key && p->day && p->dropped ? 0 : ctr_fail_nomem(err, PAGE_ROWS * sizeof *p->key);
     for (int v = 0; v < n && !rc; v++)
         rc = make_part(p, learner[v], w[v], names, err);
     return rc;
@@ -277,6 +289,7 @@ static void free_page(struct page *p)
     free(p->table);
     free(p->key);
     free(p->day);
+    free(p->dropped);
 }
 
 static int write_page(struct page *p, struct ctr_err *err)
@@ -290,16 +303,18 @@ static int write_page(struct page *p, struct ctr_err *err)
         rc = ctr_writer_batch(o->w, &b, err);
     }
     p->rows = 0;
+    memset(p->dropped, 0, PAGE_ROWS / 8 * sizeof *p->dropped);
     return rc;
 }
 
 /* ---- pages to the streams, by a thread of its own ---- */
 
 struct saver {
-    struct page page[2], *at;      /* `at` is being filled */
-    struct ctr_col names;          /* the dictionary of table names */
-    int32_t current;               /* of the current table */
-    struct ctr_background *writer; /* or NULL */
+    struct page page[2], *at;                  /* `at` is being filled */
+    struct ctr_col names;                      /* the dictionary of table names */
+    int32_t current;                           /* of the current table */
+    const struct ctr_expired *gone, *gone_end; /* keys of the table that were dropped, those to come */
+    struct ctr_background *writer;             /* or NULL */
     /* Used by the writer until ctr_background_wait: */
     struct page *full;
     int rc; /* the first error */
@@ -353,25 +368,32 @@ static int end_rows(struct saver *s, int64_t n, struct ctr_err *err)
     return s->at->rows == PAGE_ROWS ? flush(s, err) : 0;
 }
 
-/* Store a table row as row `at` of a page. */
-static void put_state(const struct page *p, const struct part *o, const struct ctr_learning *layout, const uint8_t *row,
-                      int64_t at)
+/* As row `at` of a page. */
+static void put_numbers(const struct part *o, const struct ctr_state *state, double weight, int64_t at)
 {
-    struct ctr_state state;
     const struct lr *m = o->m;
-    double weight = read_row(m, layout, row, &state);
-    const double real[] = { weight, state.value, state.n }; /* in column order */
+    const double real[] = { weight, state->value, state->n }; /* in the order of columns */
     for (int i = WEIGHT; i < NEGATIVES; i++)
         if (m->learning.precision == CTR_F64_STATE)
             ((double *)(void *)o->number[i])[at] = real[i];
         else
             ((float *)(void *)o->number[i])[at] = (float)real[i];
     if (m->learning.layout.counts) {
-        ((uint64_t *)(void *)o->number[NEGATIVES])[at] = state.negatives;
-        ((uint64_t *)(void *)o->number[POSITIVES])[at] = state.positives;
+        ((uint64_t *)(void *)o->number[NEGATIVES])[at] = state->negatives;
+        ((uint64_t *)(void *)o->number[POSITIVES])[at] = state->positives;
     }
     if (m->learning.layout.last)
-        ((double *)(void *)o->number[LAST])[at] = state.last;
+        ((double *)(void *)o->number[LAST])[at] = state->last;
+}
+
+/* Store a table row as row `at` of a page. */
+static void put_state(const struct page *p, const struct part *o, const struct ctr_learning *layout, const uint8_t *row,
+                      int64_t at)
+{
+    struct ctr_state state;
+    const struct lr *m = o->m;
+    const double weight = read_row(m, layout, row, &state);
+    put_numbers(o, &state, weight, at);
     if (m->expiry.days)
         p->day[at] = row == m->bias ? m->expiry.today : ctr_expiry_day(&m->expiry, row);
 }
@@ -435,12 +457,71 @@ static int save_sorted(struct saver *s, const struct ctr_lr_sorted *t, struct ct
     return rc;
 }
 
+/* A key that is no more. */
+static int save_dropped(struct saver *s, uint64_t key, struct ctr_err *err)
+{
+    struct page *p = s->at;
+    const struct ctr_state none = { 0 };
+    p->table[p->rows] = s->current;
+    p->key[p->rows] = key;
+    put_numbers(p->model, &none, 0, p->rows);
+    p->day[p->rows] = 0;
+    ctr_bits_set(p->dropped, p->rows, 1);
+    return end_rows(s, 1, err);
+}
+
+/* Dropped keys below `key`; of `last` all others. A key that came again has a row. */
+static int save_dropped_below(struct saver *s, uint64_t key, bool last, struct ctr_err *err)
+{
+    int rc = 0;
+    for (; s->gone < s->gone_end && (last || s->gone->key < key) && !rc; s->gone++)
+        if (s->gone + 1 == s->gone_end || s->gone[1].key != s->gone->key)
+            rc = save_dropped(s, s->gone->key, err);
+    while (!last && s->gone < s->gone_end && s->gone->key == key)
+        s->gone++;
+    return rc;
+}
+
 static int save_range(void *ctx, struct ctr_sparse_numbered *e, uint64_t n, struct ctr_err *err)
 {
     struct saver *s = ctx;
-    const struct ctr_states *states = &s->at->model->m->states;
-    const struct ctr_lr_sorted t = { e, n, ctr_states_rows(states), states->bytes, NULL };
-    return save_sorted(s, &t, err);
+    const struct lr *m = s->at->model->m;
+    const struct ctr_states *states = &m->states;
+    struct ctr_lr_sorted t = { e, 0, ctr_states_rows(states), states->bytes, NULL };
+    int rc = 0;
+    for (uint64_t i = 0; i < n && !rc; i++) {
+        if (!ctr_lr_saves(m, e[i].number))
+            continue;
+        if (s->gone < s->gone_end && s->gone->key <= e[i].key) { /* the rows before go first */
+            rc = save_sorted(s, &t, err);
+            t.place += t.n;
+            t.n = 0;
+            if (!rc)
+                rc = save_dropped_below(s, e[i].key, false, err);
+        }
+        e[t.place - e + (ptrdiff_t)t.n++] = e[i];
+    }
+    return rc ? rc : save_sorted(s, &t, err);
+}
+
+static int by_table_and_key(const void *a, const void *b)
+{
+    const struct ctr_expired *x = a, *y = b;
+    return x->table != y->table ? x->table - y->table : (x->key > y->key) - (x->key < y->key);
+}
+
+/* The keys of a table that were dropped, which are sorted. */
+static void find_gone(struct saver *s, const struct lr *m, int table)
+{
+    const struct ctr_expired *all = (const struct ctr_expired *)(const void *)m->gone.data;
+    const size_t n = drops(m) ? m->gone.len / sizeof *all : 0;
+    size_t from = 0, to;
+    while (from < n && all[from].table < table)
+        from++;
+    for (to = from; to < n && all[to].table == table;)
+        to++;
+    s->gone = all + from;
+    s->gone_end = all + to;
 }
 
 static int take_sorted(void *ctx, const struct ctr_lr_sorted *t, struct ctr_err *err)
@@ -455,8 +536,11 @@ static int save_table(struct saver *s, int table, struct ctr_err *err)
     struct ctr_lr_sorted t[CTR_SAVE_TOGETHER];
     if (m->elsewhere)
         return m->elsewhere->each(m->elsewhere->ctx, table, take_sorted, s, err);
-    if (!m->sorted)
-        return ctr_keys_sorted(&m->table[table], save_range, s, err);
+    if (!m->sorted) {
+        find_gone(s, m, table);
+        int rc = ctr_keys_sorted(&m->table[table], save_range, s, err);
+        return rc ? rc : save_dropped_below(s, 0, true, err);
+    }
     for (int v = 0; v < p->n; v++)
         t[v] = p->model[v].m->sorted[table];
     return save_sorted(s, t, err);
@@ -484,9 +568,14 @@ static int save_tables(struct saver *s, const struct named *order, int n, struct
     return rc ? rc : wait_written(s, err);
 }
 
+/* Keys that the file has rows of: those of the table, or, of a delta, perhaps some that it had. */
 static uint64_t keys_of(const struct lr *m, int table)
 {
-    return m->elsewhere ? m->elsewhere->keys[table] : m->sorted ? m->sorted[table].n : m->table[table].learned;
+    struct saver s = { .current = 0 };
+    find_gone(&s, m, table);
+    return m->elsewhere ? m->elsewhere->keys[table]
+           : m->sorted  ? m->sorted[table].n
+                        : m->table[table].learned + (uint64_t)(s.gone_end - s.gone);
 }
 
 int ctr_lr_save_some(void *const *learner, int models, const struct ctr_strs *tables, struct ctr_writer *const *w,
@@ -498,6 +587,8 @@ int ctr_lr_save_some(void *const *learner, int models, const struct ctr_strs *ta
     struct ctr_colbuf names = { 0 };
     struct ctr_field text = { .type = CTR_UTF8 };
     int n = 0;
+    if (drops(m) && m->gone.len)
+        qsort(m->gone.data, m->gone.len / sizeof(struct ctr_expired), sizeof(struct ctr_expired), by_table_and_key);
     for (int i = 0; order && i < m->tables; i++)
         if (keys_of(m, i))
             order[n++] = (struct named){ tables->s[i], i };

@@ -12,6 +12,7 @@ struct ctr_loaded {
     atomic_int owners;
     struct ctr_model_info info;
     char *path;
+    struct ctr_model_whole whole;
     char warning[512];
     void *scorer;
     struct ctr_strs tables;
@@ -67,16 +68,21 @@ static int load(struct ctr_loaded **out, const char *path, const struct ctr_pred
         return ctr_fail_nomem(err, sizeof *m);
     atomic_init(&m->owners, 1);
     int rc = ctr_strdup(&m->path, path, err);
+    m->whole.fd = -1;
     if (!rc)
-        rc = ctr_model_open(path, &m->info, &r, err);
+        rc = ctr_model_whole(path, &m->whole, err);
+    if (!rc)
+        rc = ctr_model_open(m->whole.path, &m->info, &r, err);
     ctr_reader_free(r);
     if (!rc)
         rc = ctr_model_images(&m->info, m->path, o->images, err);
     if (!rc)
         rc = choose_device(m, o, err);
     if (!rc)
-        rc = m->info.model->scorer_open(&m->scorer, path, &m->info, &m->tables, m->warning, sizeof m->warning, err);
+        rc = m->info.model->scorer_open(&m->scorer, m->whole.path, &m->info, &m->tables, m->warning, sizeof m->warning,
+                                        err);
     if (rc) {
+        rc = ctr_model_whole_end(&m->whole, path, rc, err);
         ctr_loaded_free(m);
         return rc;
     }
@@ -109,6 +115,7 @@ void ctr_loaded_free(struct ctr_loaded *m)
         m->info.model->scorer_free(m->scorer);
     ctr_model_info_free(&m->info);
     ctr_strs_free(&m->tables);
+    ctr_model_whole_free(&m->whole);
     free(m->path);
     free(m);
 }
@@ -121,6 +128,11 @@ const struct ctr_model_info *ctr_loaded_info(const struct ctr_loaded *m)
 const char *ctr_loaded_path(const struct ctr_loaded *m)
 {
     return m->path;
+}
+
+const struct ctr_model_whole *ctr_loaded_whole(const struct ctr_loaded *m)
+{
+    return &m->whole;
 }
 
 const char *ctr_loaded_warning(const struct ctr_loaded *m)

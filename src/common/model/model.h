@@ -12,6 +12,7 @@
 #define CTR_MODEL_H
 
 #include "common/stream/stream.h"
+#include "common/table/table.h"
 
 /* ---- rows: inputs.c ---- */
 
@@ -379,6 +380,9 @@ struct ctr_model {
     int64_t (*memory)(const void *learner); /* bytes */
     /* NULL, or appends summary lines "name value": what was saved, and how. */
     int (*add_summary)(const void *learner, struct ctr_buf *text, struct ctr_err *err);
+    /* NULL, or what deltas need: see enum ctr_changes (table/changed.h). With CTR_CHANGES_ONLY, save writes the rows of
+     * keyed sections that changed alone, and all else. */
+    int (*changes)(void *learner, enum ctr_changes what, struct ctr_err *err);
     /* NULL, or saves checkpoint state beside the main section as 64-bit words (none: nothing), and restores it. */
     int (*state)(const void *learner, struct ctr_buf *words, struct ctr_err *err);
     int (*restore)(void *learner, const uint64_t *word, size_t words, struct ctr_err *err);
@@ -439,6 +443,8 @@ const struct ctr_model *ctr_model_find(const char *name);
 #define CTR_META_MODEL_SLIM    "ctr.model_slim"    /* a serving file: header before its rows */
 #define CTR_META_VARIANTS      "ctr.variants"      /* a checkpoint of several models: their text */
 #define CTR_META_CHECKPOINT    "ctr.checkpoint"    /* a model saved during a run: its position */
+#define CTR_META_DELTA         "ctr.delta" /* a checkpoint of what changed alone: the state (ctr_model_state) before it */
+#define CTR_COLUMN_DROPPED     "dropped"   /* of a delta: the key is no more */
 
 /* The model's default params; params as text, "alpha=0.1 beta=1 l1=0 l2=0 precision=f64 bias=yes", and back. */
 struct ctr_params ctr_params_usual(const struct ctr_model *m);
@@ -475,6 +481,8 @@ struct ctr_save {
     const struct ctr_strs *tables;
     const struct ctr_schema *stream;
     const char *checkpoint, *program, *options, *fitted;
+    const char *delta; /* NULL, or the state that the learner's changes follow, which alone are written */
+    char *state;       /* NULL, or gets the state that is saved: CTR_STATE_TEXT bytes */
 };
 /* Is `path` the fitted plan of this stream? And does the stream's plan have state that the model should include? */
 int ctr_model_check_fitted(const char *path, const struct ctr_schema *stream, struct ctr_err *err) CTR_MUST;
@@ -485,6 +493,37 @@ int ctr_model_save_some(const struct ctr_save *s, int n, ctr_save_rows *save, st
                         struct ctr_err *err) CTR_MUST;
 /* Restore the state of a checkpoint; the reader is past its main section. */
 int ctr_model_restore(const struct ctr_model *model, void *learner, struct ctr_reader *r, struct ctr_err *err) CTR_MUST;
+
+/* ---- deltas: modelmerge.c ----
+ *
+ * A delta is a file like that of a checkpoint, but sections by key hold only the rows that changed since the state
+ * before and, in the column `dropped`, keys that went since. Each file says which state it holds, by a hash of the
+ * metadata of its first section: options, and the position with the digest of the rows learned and the sums of all
+ * predictions, bit for bit. A delta names the state that it follows, so that no other file passes for that one. */
+enum { CTR_STATE_TEXT = 33 };
+void ctr_model_state(const struct ctr_meta *meta, char out[CTR_STATE_TEXT]);
+/* The checkpoint path[0] with its deltas path[1 … n-1], in their order, as the checkpoint that would have been written
+ * whole, byte for byte. Memory: a batch a file. */
+int ctr_model_merge(char *const *path, int n, struct ctr_out *out, struct ctr_err *err) CTR_MUST;
+/* FILE.delta.N, from 1 */
+int ctr_delta_path(const char *checkpoint, int64_t n, struct ctr_buf *path, struct ctr_err *err) CTR_MUST;
+bool ctr_model_is_delta(const char *path); /* by its beginning: the end may be missing */
+/* A model, or a checkpoint with all deltas beside it that follow: `path` is the file's own, or, of deltas, of a
+ * temporary file that holds them merged. */
+struct ctr_model_whole {
+    char *path;
+    int fd;                     /* -1: none */
+    int64_t deltas;             /* merged */
+    char state[CTR_STATE_TEXT]; /* of the last one */
+};
+int ctr_model_whole(const char *path, struct ctr_model_whole *w, struct ctr_err *err) CTR_MUST;
+/* Where the checkpoint was made, its deltas included: the text of CTR_META_CHECKPOINT; empty: a model has none. */
+int ctr_model_position(const char *path, struct ctr_buf *line, struct ctr_err *err) CTR_MUST;
+/* Is there a delta more since? *seen: of the file that was looked at last; zeros: none was. */
+bool ctr_model_whole_grew(const char *path, const struct ctr_model_whole *w, struct ctr_file_seen *seen);
+void ctr_model_whole_free(struct ctr_model_whole *w);
+/* The same after work that returned rc, which it returns: its message names `path`, not the temporary file. */
+int ctr_model_whole_end(struct ctr_model_whole *w, const char *path, int rc, struct ctr_err *err) CTR_MUST;
 
 /* ---- predicting: loaded.c ----
  *
@@ -515,7 +554,8 @@ struct ctr_loaded *ctr_loaded_hold(struct ctr_loaded *m); /* adds an owner; retu
 void ctr_loaded_free(struct ctr_loaded *m);               /* removes an owner; NULL: nothing */
 const struct ctr_model_info *ctr_loaded_info(const struct ctr_loaded *m);
 const char *ctr_loaded_path(const struct ctr_loaded *m);
-const char *ctr_loaded_warning(const struct ctr_loaded *m); /* "" or a warning about the file */
+const struct ctr_model_whole *ctr_loaded_whole(const struct ctr_loaded *m); /* the file and its deltas */
+const char *ctr_loaded_warning(const struct ctr_loaded *m);                 /* "" or a warning about the file */
 /* The output of that name; the error lists the existing ones. */
 int ctr_loaded_output(const struct ctr_loaded *m, const char *name, struct ctr_output *out,
                       struct ctr_err *err) CTR_MUST;

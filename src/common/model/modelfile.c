@@ -16,6 +16,10 @@ static int read_info(struct ctr_model_info *info, struct ctr_err *err)
     const char *options = ctr_meta_get(&info->schema.meta, CTR_META_MODEL_OPTIONS);
     if (!name)
         return ctr_fail(err, CTR_EDATA, "not a model: ctr-train writes models");
+    if (ctr_meta_get(&info->schema.meta, CTR_META_DELTA))
+        return ctr_fail(err, CTR_EDATA,
+                        "a delta, which holds what changed since another checkpoint: name that one, or "
+                        "join both with ctr-model merge");
     info->model = ctr_model_find(name);
     if (info->model && ctr_meta_get(&info->schema.meta, CTR_META_MODEL_SLIM))
         info->model = info->model->slim;
@@ -218,6 +222,10 @@ static int begin_file(struct file *f, struct ctr_err *err)
 {
     const struct ctr_save *s = f->s;
     int rc = make_schema(s, &f->schema, err);
+    if (!rc && s->state)
+        ctr_model_state(&f->schema.meta, s->state);
+    if (!rc && s->delta)
+        rc = ctr_meta_set(&f->schema.meta, CTR_META_DELTA, s->delta, err);
     if (!rc && s->checkpoint && s->model->state)
         rc = s->model->state(s->learner, &f->state, err);
     if (!rc && s->fitted)

@@ -18,7 +18,7 @@ struct failure {
 struct ctr_predictor {
     struct ctr_loaded *m;
     struct ctr_predict_opts how;
-    struct ctr_file_seen seen;
+    struct ctr_file_seen seen, seen_delta;
     char warning[512];
     struct ctr_pool *pool;
     struct ctr_session **session; /* one per worker */
@@ -269,9 +269,10 @@ void ctr_predictor_free(struct ctr_predictor *p)
 int ctr_predictor_reload(struct ctr_predictor *p, struct ctr_predictor **next, struct ctr_err *err)
 {
     *next = NULL;
-    if (!ctr_file_changed(ctr_loaded_path(p->m), &p->seen))
+    const char *path = ctr_loaded_path(p->m);
+    if (!ctr_file_changed(path, &p->seen) && !ctr_model_whole_grew(path, ctr_loaded_whole(p->m), &p->seen_delta))
         return 0;
-    int rc = ctr_predictor_open(next, ctr_loaded_path(p->m), &p->how, err);
+    int rc = ctr_predictor_open(next, path, &p->how, err);
     if (rc)
         return rc;
     struct ctr_predictor *n = *next;

@@ -721,14 +721,25 @@ static int answer(struct tops *s, const char *path, ctr_top_each *each, void *ct
 int ctr_model_top(const char *path, const struct ctr_top_opts *o, ctr_top_each *each, void *ctx, struct ctr_err *err)
 {
     struct tops s = { .o = o };
-    return answer(&s, path, each, ctx, err);
+    struct ctr_model_whole m;
+    int rc = ctr_model_whole(path, &m, err);
+    if (!rc)
+        rc = ctr_model_whole_end(&m, path, answer(&s, m.path, each, ctx, err), err);
+    return rc;
 }
 
 int ctr_model_diff(const char *from, const char *to, const struct ctr_top_opts *o, struct ctr_diff_counts *counts,
                    ctr_top_each *each, void *ctx, struct ctr_err *err)
 {
-    struct tops s = { .o = o, .from = from };
-    int rc = answer(&s, to, each, ctx, err);
+    struct tops s = { .o = o };
+    struct ctr_model_whole a, b;
+    int rc = ctr_model_whole(from, &a, err);
+    if (rc)
+        return rc;
+    s.from = a.path;
+    rc = ctr_model_whole(to, &b, err);
+    if (!rc)
+        rc = ctr_model_whole_end(&b, to, answer(&s, b.path, each, ctx, err), err);
     *counts = s.counts;
-    return rc;
+    return ctr_model_whole_end(&a, from, rc, err);
 }

@@ -19,6 +19,7 @@ void ctr_embedding_free(struct ctr_embedding *t)
 {
     ctr_sparse_free(&t->index);
     ctr_area_free(&t->area);
+    ctr_changed_free(&t->changed);
     t->used = 0;
 }
 
@@ -32,6 +33,8 @@ int ctr_embedding_reserve(struct ctr_embedding *t, uint64_t extra, struct ctr_er
     if (t->used + extra >= CTR_EMBEDDING_NONE)
         return ctr_fail(err, CTR_EDATA, "a table of embeddings has more than %u keys", CTR_EMBEDDING_NONE - 1);
     int rc = ctr_sparse_reserve(&t->index, extra, err);
+    if (!rc)
+        rc = ctr_changed_room(&t->changed, t->used + extra, err);
     uint64_t need = row_bytes(t, t->used + extra) + CTR_LINE;
     /* Unwritten pages take no memory, so room is requested in steps. */
     return rc || need <= t->area.bytes ? rc : ctr_area_grow(&t->area, need + need / 8, err);
@@ -39,7 +42,7 @@ int ctr_embedding_reserve(struct ctr_embedding *t, uint64_t extra, struct ctr_er
 
 uint64_t ctr_embedding_bytes(const struct ctr_embedding *t)
 {
-    return ctr_sparse_bytes(&t->index) + row_bytes(t, t->used);
+    return ctr_sparse_bytes(&t->index) + row_bytes(t, t->used) + t->changed.bit.len;
 }
 
 static uint32_t number_of(const uint8_t *slot)
@@ -71,6 +74,8 @@ void ctr_embedding_get(struct ctr_embedding *t, const uint64_t *hash, int64_t n,
         uint64_t before = t->index.used;
         uint8_t *slot = ctr_sparse_get(&t->index, hash[i]);
         row[i] = t->index.used > before ? add_row(t, slot, hash[i]) : number_of(slot);
+        if (t->changed.on)
+            ctr_changed_note(&t->changed, row[i]);
     }
 }
 
@@ -113,6 +118,8 @@ void ctr_embedding_scatter(struct ctr_embedding *t, const uint32_t *row, int64_t
     for (int64_t i = 0; i < n; i++, from += floats) {
         if (i + AHEAD < n)
             prefetch_row(t, row[i + AHEAD], bytes);
+        if (t->changed.on)
+            ctr_changed_note(&t->changed, row[i]);
         memcpy(ctr_embedding_row(t, row[i]), from, bytes);
     }
 }
@@ -126,6 +133,8 @@ struct visit {
 static int visit_slot(void *ctx, uint64_t key, const uint8_t *slot, struct ctr_err *err)
 {
     const struct visit *v = ctx;
+    if (ctr_changed_skips(&v->t->changed, number_of(slot)))
+        return 0;
     return v->each(v->ctx, key, ctr_embedding_row(v->t, number_of(slot)), err);
 }
 

@@ -14,6 +14,7 @@
 #ifndef CTR_EMBEDDING_H
 #define CTR_EMBEDDING_H
 
+#include "common/table/changed.h"
 #include "common/table/sparse.h"
 
 #define CTR_EMBEDDING_SLOT     12
@@ -27,6 +28,7 @@ struct ctr_embedding {
     uint32_t used;
     uint64_t seed;
     float scale;
+    struct ctr_changed changed; /* noted by get, reserve before it, and scatter; sorted looks at `only` */
 };
 enum { CTR_EMBEDDING_MAX_FLOATS = 1 << 16 };
 
@@ -64,7 +66,7 @@ static inline uint32_t ctr_embedding_count(float *at, int32_t uses)
     return count;
 }
 
-/* Rows in ascending order of keys. */
+/* Rows in ascending order of keys; of changed.only those that changed. */
 typedef int ctr_embedding_each(void *ctx, uint64_t key, const float *row, struct ctr_err *err);
 int ctr_embedding_sorted(const struct ctr_embedding *t, ctr_embedding_each *each, void *ctx,
                          struct ctr_err *err) CTR_MUST;

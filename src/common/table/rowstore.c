@@ -35,8 +35,9 @@ struct ctr_rowstore {
     int32_t floats;
     size_t bytes; /* of a record */
     struct entry *index;
-    uint64_t size, used; /* entries, a power of two; keys */
-    uint8_t *some;       /* buffer for AT_ONCE records */
+    uint64_t size, used;        /* entries, a power of two; keys */
+    uint8_t *some;              /* buffer for AT_ONCE records */
+    struct ctr_changed changed; /* by place */
 };
 
 static int fail_sys(const struct ctr_rowstore *s, const char *what, struct ctr_err *err)
@@ -158,6 +159,7 @@ void ctr_rowstore_free(struct ctr_rowstore *s)
         close(s->rows);
     if (s->table >= 0)
         close(s->table);
+    ctr_changed_free(&s->changed);
     free(s->dir);
     free(s->some);
     free(s);
@@ -229,6 +231,8 @@ static int put_some(struct ctr_rowstore *s, const struct ctr_rowkey *key, int64_
     int rc = before + AT_ONCE < UINT32_MAX ? 0 : ctr_fail(err, CTR_EDATA, "rows on disk: more than 2^32 keys");
     while (!rc && (before + AT_ONCE) * 10 > s->size * 7)
         rc = grow(s, err);
+    if (!rc)
+        rc = ctr_changed_room(&s->changed, before + AT_ONCE, err);
     for (int64_t i = 0; i < n && !rc; i++) {
         struct entry *e = find(s, key[i].table, key[i].key);
         uint8_t *to = s->some + fresh * s->bytes;
@@ -237,6 +241,8 @@ static int put_some(struct ctr_rowstore *s, const struct ctr_rowkey *key, int64_
             break;
         }
         make_record(s, &key[i], rows + i * s->floats, to);
+        if (s->changed.on)
+            ctr_changed_note(&s->changed, e->place ? e->place - 1 : before + fresh);
         if (e->place) {
             rc = write_records(s, e->place - 1, to, 1, err);
             continue;
@@ -300,10 +306,17 @@ static int collect(const struct ctr_rowstore *s, uint32_t table, uint64_t low, u
         const struct entry *e = &s->index[i];
         if (!e->place || e->table != table || e->key < low || e->key > high)
             continue;
+        if (ctr_changed_skips(&s->changed, e->place - 1))
+            continue;
         rc = e->check == check_of(e) ? ctr_buf_append(to, &(struct at){ e->key, e->place - 1 }, sizeof(struct at), err)
                                      : damaged(s, "index", err);
     }
     return rc;
+}
+
+int ctr_rowstore_changes(struct ctr_rowstore *s, enum ctr_changes what, struct ctr_err *err)
+{
+    return ctr_changed_set(&s->changed, what, s->used, err);
 }
 
 /* Sorts ranges of keys, each with a pass over the index, so that it needs little memory. */

@@ -29,6 +29,8 @@ int ctr_rowstore_put(struct ctr_rowstore *s, const struct ctr_rowkey *key, int64
 /* For a missing row, found is false and the destination is unchanged. */
 int ctr_rowstore_get(struct ctr_rowstore *s, const struct ctr_rowkey *key, int64_t n, float *const *rows, bool *found,
                      struct ctr_err *err) CTR_MUST;
+/* Of ctr_rowstore_each: see enum ctr_changes. */
+int ctr_rowstore_changes(struct ctr_rowstore *s, enum ctr_changes what, struct ctr_err *err) CTR_MUST;
 /* The rows of a table in ascending order of keys. */
 int ctr_rowstore_each(struct ctr_rowstore *s, uint32_t table, ctr_embedding_each *each, void *ctx,
                       struct ctr_err *err) CTR_MUST;

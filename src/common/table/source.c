@@ -213,6 +213,12 @@ int ctr_source_settle(struct ctr_source *s, struct ctr_err *err)
     return s->ops->settle ? s->ops->settle(s, err) : 0;
 }
 
+int ctr_source_changes(struct ctr_source *s, enum ctr_changes what, struct ctr_err *err)
+{
+    int rc = ctr_source_settle(s, err);
+    return rc || !s->ops->changes ? rc : s->ops->changes(s, what, err);
+}
+
 int ctr_source_save(struct ctr_source *s, int table, ctr_source_each *each, void *ctx, struct ctr_err *err)
 {
     int rc = ctr_source_settle(s, err);
@@ -267,6 +273,7 @@ struct ram {
     struct ctr_source base;
     struct ctr_embedding **table;
     int tables;
+    bool notes; /* changes: of tables that are bound later, too */
 };
 
 static struct ctr_embedding *table_of(struct ctr_source *s, int t)
@@ -351,6 +358,16 @@ static int ram_count(struct ctr_source *s, const struct ctr_source_keys *keys, c
     return each_numbered(s, keys, true, add_counts, &(struct rows){ .s = s, .uses = uses, .total = total }, err);
 }
 
+static int ram_changes(struct ctr_source *s, enum ctr_changes what, struct ctr_err *err)
+{
+    struct ram *r = (struct ram *)s;
+    int rc = 0;
+    r->notes |= what == CTR_CHANGES_NOTE;
+    for (int t = 0; t < r->tables && !rc; t++)
+        rc = ctr_changed_set(&r->table[t]->changed, what, r->table[t]->used, err);
+    return rc;
+}
+
 static int ram_save(struct ctr_source *s, int table, ctr_source_each *each, void *ctx, struct ctr_err *err)
 {
     return ctr_embedding_sorted(table_of(s, table), each, ctx, err);
@@ -403,6 +420,7 @@ static const struct ctr_source_ops ram_ops = { .name = "ram",
                                                .fetch = ram_fetch,
                                                .put = ram_put,
                                                .count = ram_count,
+                                               .changes = ram_changes,
                                                .save = ram_save,
                                                .load = ram_load,
                                                .rows = ram_rows,
@@ -430,5 +448,5 @@ int ctr_source_ram_bind(struct ctr_source *s, int t, struct ctr_embedding *table
         r->tables = t + 1;
     }
     r->table[t] = table;
-    return 0;
+    return r->notes && !table->changed.on ? ctr_changed_start(&table->changed, table->used, err) : 0;
 }

@@ -95,6 +95,7 @@ struct ctr_source_ops {
                 struct ctr_err *err); /* NULL: uses put */
     void (*drop)(struct ctr_source *s, int buffer);
     int (*settle)(struct ctr_source *s, struct ctr_err *err);
+    int (*changes)(struct ctr_source *s, enum ctr_changes what, struct ctr_err *err); /* NULL: none are noted */
     int (*save)(struct ctr_source *s, int table, ctr_source_each *each, void *ctx, struct ctr_err *err);
     int (*load)(struct ctr_source *s, int table, uint64_t key, const float *row, struct ctr_err *err);
     int64_t (*rows)(const struct ctr_source *s, int table); /* rows of a table; -1: of all tables */
@@ -144,6 +145,9 @@ bool ctr_source_looks_ahead(const struct ctr_source *s);
 int64_t ctr_source_rows(const struct ctr_source *s, int table);
 /* Bytes of its rows in this process. */
 int64_t ctr_source_memory(const struct ctr_source *s);
+/* What save gives from now on, for deltas: all rows, or those that changed since the last call with CTR_CHANGES_NOTE,
+ * which forgets what was noted. The source is settled first. */
+int ctr_source_changes(struct ctr_source *s, enum ctr_changes what, struct ctr_err *err) CTR_MUST;
 /* Save: the rows of a table, after settle. Load: add a row before training starts; CTR_EDATA if the key exists.
  */
 int ctr_source_save(struct ctr_source *s, int table, ctr_source_each *each, void *ctx, struct ctr_err *err) CTR_MUST;

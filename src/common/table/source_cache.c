@@ -474,6 +474,12 @@ static int cache_count(struct ctr_source *s, const struct ctr_source_keys *keys,
     return below->ops->count(below, &plain, uses, total, err);
 }
 
+/* What settling puts back counts as changed: all rows that the device holds. */
+static int cache_changes(struct ctr_source *s, enum ctr_changes what, struct ctr_err *err)
+{
+    return ctr_source_changes(((struct cache *)s)->below, what, err);
+}
+
 static int cache_save(struct ctr_source *s, int table, ctr_source_each *each, void *ctx, struct ctr_err *err)
 {
     return ctr_source_save(((struct cache *)s)->below, table, each, ctx, err);
@@ -514,6 +520,7 @@ static const struct ctr_source_ops cache_ops = { .name = "cache",
                                                  .push = cache_push,
                                                  .count = cache_count,
                                                  .settle = cache_settle,
+                                                 .changes = cache_changes,
                                                  .save = cache_save,
                                                  .load = cache_load,
                                                  .rows = cache_row_count,

@@ -528,6 +528,11 @@ static int disk_settle(struct ctr_source *s, struct ctr_err *err)
     return rc ? rc : finish(d, err);
 }
 
+static int disk_changes(struct ctr_source *s, enum ctr_changes what, struct ctr_err *err)
+{
+    return ctr_rowstore_changes(((struct disk *)s)->store, what, err);
+}
+
 static int disk_save(struct ctr_source *s, int table, ctr_source_each *each, void *ctx, struct ctr_err *err)
 {
     return ctr_rowstore_each(((struct disk *)s)->store, (uint32_t)table, each, ctx, err);
@@ -630,6 +635,7 @@ static const struct ctr_source_ops disk_ops = { .name = "disk",
                                                 .count = disk_count,
                                                 .drop = disk_drop,
                                                 .settle = disk_settle,
+                                                .changes = disk_changes,
                                                 .save = disk_save,
                                                 .load = disk_load,
                                                 .rows = disk_rows,

@@ -479,6 +479,11 @@ static int shard_settle(struct ctr_source *source, struct ctr_err *err)
     return ctr_source_settle(((struct shard *)source)->below, err);
 }
 
+static int shard_changes(struct ctr_source *source, enum ctr_changes what, struct ctr_err *err)
+{
+    return ctr_source_changes(((struct shard *)source)->below, what, err);
+}
+
 static int64_t shard_rows(const struct ctr_source *source, int table)
 {
     return ctr_source_rows(((const struct shard *)source)->below, table);
@@ -545,6 +550,7 @@ static const struct ctr_source_ops shard_ops = { .name = "shard",
                                                  .push = shard_push,
                                                  .drop = shard_drop,
                                                  .settle = shard_settle,
+                                                 .changes = shard_changes,
                                                  .save = shard_save,
                                                  .load = shard_load,
                                                  .rows = shard_rows,
