@@ -55,6 +55,10 @@ head -c $(($(wc -c <a.arrows) - 30)) a.arrows >cut.arrows
 exits 'a truncated input' 1 ctr-group -k k --add 'n=count()' -o out.arrows cut.arrows
 ok 'leaves no output' test ! -e out.arrows
 
+printf 'k,n\n1,2\n' | ctr-import -q -f csv --header -o "$W/named.arrows"
+exits 'two columns of one name' 2 ctr-group -k k --add 'n=count()' --add 'n=sum(n)' "$W/named.arrows"
+err_like 'say where to name them' 'two columns of the result are called n: --add gives each a name of its own, NAME=sum'
+exits 'a column named as a key' 2 ctr-group -k k --add 'k=count()' "$W/named.arrows"
 mkdir ref
 if ! has_python pyarrow; then
     skip 'against the reference' 'no pyarrow'

@@ -73,7 +73,7 @@ exits 'beyond the lateness' 1 ctr-history -c item --lateness 30s shuffled
 err_like 'is named' 'row [0-9]*: its time .* is more than --lateness before .*, which came earlier; give more, or --sort'
 printf 'user,time,item\n1,2024-05-01,a\n1,,b\n' | import notime user:int64,time:timestamp,item:utf8 --user user --time time
 exits 'a null time' 1 ctr-history -c item notime
-err_like 'is named' '^ctr-history: row 2: its time time is null; leave such rows out'
+err_like 'is named' '^ctr-history: notime: row 2: its time time is null; leave such rows out'
 exits 'nothing to add' 2 ctr-history log
 err_like 'is told' 'nothing to add: --columns and --age list behaviours, --count counts them'
 exits '--count alone' 2 ctr-history --count item log
@@ -125,4 +125,9 @@ if has_python pyarrow; then
 else
     skip 'random logs' 'no pyarrow'
 fi
+printf 'user,ad,t\n1,2,5\n1,3,4\n' | ctr-import -q -f csv --header -o "$W/back.arrows"
+exits 'times that run backwards' 1 ctr-history -c ad --user user --time t "$W/back.arrows"
+err_like 'name the file' 'back.arrows: row 2: its time .* runs backwards'
+exits 'a column that is listed twice' 2 ctr-history -c ad,ad --user user --time t "$W/back.arrows"
+err_like 'has a remedy' 'column history.ad is there twice: .* --group NAME'
 done_testing

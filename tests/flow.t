@@ -373,7 +373,13 @@ refuse 'a stream without a byte' 1 'empty.arrows: is empty, without even a schem
 gzip -c log.csv | head -c 5000 >cut.csv.gz
 refuse 'text that is short' 1 'cut.csv.gz: gzip: truncated' 'from log = csv("cut.csv.gz", header=true)'
 refuse 'a folder' 1 'read failed: Is a directory' 'from log = csv(header=true)' log=.
-refuse 'a result named twice' 2 'bad.plan:2:1: ' 'from log
+refuse 'a list of a column named twice' 2 'bad.plan:2:1: column history.ad is there twice: name a column once, or call the lists otherwise by group "NAME"' 'from log
+history ad, ad by user at at' log=days.arrows
+refuse 'a condition of a history that is a number' 2 "where 'click' is int64, but must be a condition (bool), such as click != 0" 'from log
+history ad by user at at where "click"' log=days.arrows
+refuse 'keys of text that are no text' 2 'user is utf8 on the left and user is int64 in users: give one the other'"'"'s type, by columns="NAME:TYPE" of a view of text' 'from log = csv("log.csv", header=true, columns="id:int64,user:utf8,ad,time,click,words,unused")
+join users on user' users=users.arrows
+refuse 'a result named twice' 2 'bad.plan:2:1: two columns of the result are called click: = gives each a name of its own' 'from log
 group ad, user, click = max(click), click = min(click)' log=log.arrows
 refuse 'a misspelt column' 2 "bad.plan:2:1: --where: character 1: there is no column 'clik'; the nearest is 'click'" 'from log
 where clik == 1' log=log.arrows

@@ -245,6 +245,8 @@ int ctr_cli_write_all(struct ctr_cli *cli, const struct ctr_reader *r, const str
         rc = ctr_writer_batch(w, b, err);
         ctr_cli_progress(cli, ctr_reader_rows(r), ctr_reader_total_rows(r));
     }
+    if (rc < 0 && !strncmp(err->what, "row ", 4)) /* of the input, where no other file is named */
+        ctr_err_file(err, ctr_batch_source_name(rows));
     if (!rc)
         rc = ctr_cli_finish(cli, w, out, err);
     ctr_writer_free(w);

@@ -65,6 +65,10 @@ static int list_field(struct ctr_history *h, const char *group, const char *colu
 {
     struct ctr_buf name = { 0 };
     int rc = ctr_buf_printf(&name, err, "%s.%s%c", group, column, 0);
+    if (!rc && ctr_schema_find(&h->out, (char *)name.data) >= 0)
+        rc = ctr_fail(err, CTR_EUSAGE,
+                      "column %s is there twice: name a column once, or call the lists otherwise by --group NAME",
+                      (char *)name.data);
     if (!rc)
         rc = ctr_schema_add(&h->out, (char *)name.data, CTR_LIST, err);
     ctr_buf_free(&name);
@@ -243,7 +247,8 @@ static int compile(struct ctr_expr **e, const char *what, const char *text, cons
     const struct ctr_field *f = ctr_expr_field(*e);
     if (condition ? f->type != CTR_BOOL : !ctr_type_number(f->type))
         return ctr_fail(err, CTR_EUSAGE, "%s '%s' is %s, but must be %s", what, text,
-                        ctr_field_type_name(f, type, sizeof type), condition ? "a condition (bool)" : "a number (ms)");
+                        ctr_field_type_name(f, type, sizeof type),
+                        condition ? "a condition (bool), such as click != 0" : "a number (ms)");
     return 0;
 }
 

@@ -387,10 +387,28 @@ static int sorted_schemas(struct ctr_group *g, const struct ctr_schema *s, struc
     return rc;
 }
 
+static int unique_names(const struct ctr_group *g, struct ctr_err *err)
+{
+    bool twice = false;
+    for (int i = 0; i < g->n; i++) {
+        const char *name = g->agg[i].name;
+        twice |= ctr_strs_find(&g->key_names, name) >= 0;
+        for (int k = 0; k < i; k++)
+            twice |= !strcmp(g->agg[k].name, name);
+        if (twice)
+            return ctr_fail(err, CTR_EUSAGE,
+                            "two columns of the result are called %s: --add gives each a name of its own, NAME=%s(…)",
+                            name, g->agg[i].f->name);
+    }
+    return 0;
+}
+
 /* Keys keep their roles; an aggregate is another thing than its column. */
 static int result_schema(struct ctr_group *g, const struct ctr_schema *s, struct ctr_err *err)
 {
-    int rc = ctr_meta_copy(&g->out.meta, &s->meta, err);
+    int rc = unique_names(g, err);
+    if (!rc)
+        rc = ctr_meta_copy(&g->out.meta, &s->meta, err);
     for (int i = 0; !rc && i < g->nkeys; i++) {
         rc = ctr_schema_add_field(&g->out, &s->f[g->key[i]], NULL, err);
         if (!rc)
