@@ -47,6 +47,10 @@ feature both = cross(words, tag)
 feature at = cross(place, hour_of_day(time))
 feature bucket = log_bucket(int(price))
 feature rare = vocab(place, min=50)
+feature tagged = vocab(tag, min=20)
+feature cheap = vocab(int(price), max=9)
+feature seen = vocab(query, min=2)
+keep    known = vocab(query, min=2)
 PLAN
 
 ctr-extract -q --fit text.plan -o text.fitted text.arrows || exit 1
@@ -93,6 +97,17 @@ ctr-extract -q --names cpu.names text.fitted text.arrows -o want.arrows
 ok "--names: the same names" cmp gpu.names cpu.names
 ok "and bytes" cmp got.arrows want.arrows
 
+# Many values, of which half are known: buckets of the set are full, rows go beyond them.
+awk 'BEGIN { print "k,click"; for (i = 0; i < 3000; i++) print (i * 7919) % 2000 "," i % 2 }' </dev/null | ctr-import -q -f csv --header -o many.arrows
+printf 'label click\nfeature a = vocab(k, min=2)\nfeature t = vocab(concat("v", k), min=2)\n' >many.plan
+ctr-extract -q --fit many.plan -o many.fitted many.arrows
+ctr-extract -q many.fitted many.arrows -o many.want
+same "vocabularies of a thousand values" many.fitted many.arrows many.want
+CTR_CUDA_ON_HOST_SAYS=1 gpu -q --batch 500 many.fitted many.arrows -o got.arrows 2>calls
+ctr-cat -q --batch 300 many.arrows -o parts.arrows
+CTR_CUDA_ON_HOST_SAYS=1 gpu -q many.fitted parts.arrows -o got.arrows 2>more
+ok "a vocabulary is copied once, not once a batch" test "$(sed -n 's/^on host: cuMemAlloc_v2 //p' more)" -le "$(($(sed -n 's/^on host: cuMemAlloc_v2 //p' calls) + 4))"
+
 # ---- memory: a batch that does not fit is cut, and a row that does not fit alone is an error
 gpu -q --device-memory 400K text.fitted text.arrows -o got.arrows
 is "--device-memory: batches are cut, the rows are the same" "$(ctr-info --digest got.arrows)" "$(ctr-info --digest text.fitted.want)"
@@ -114,10 +129,11 @@ launches() { sed -n 's/^on host: cuLaunchKernel //p' "$1"; }
 ok "fewer than one an operator" test "$(launches meta)" -lt "$(launches each)"
 ok "the device's memory is given back" grep -q '^on host: 0 left' meta
 ctr-extract --explain --device gpu text.fitted text.arrows >shown
-ok "--explain: what stays on the CPU, and why" grep -q 'vocab(.*\[cpu, .*: it asks a vocabulary, which lies in the memory of the host\]' shown
+ok "--explain: what stays on the CPU, and why" grep -q 'vocab(.*known.*\[cpu, .*: it asks a vocabulary, which lies in the memory of the host\]' shown
+ok "keys of a fitted vocabulary run on the GPU" grep -q 'keys(.*rare (feature)  \[gpu, .* fits in the .* left\]' shown
 ok "what runs" grep -q '^run: as placed' shown
-exits "--place of what no kernel has" 2 gpu --place rare=gpu text.fitted text.arrows
-err_like "says why" 'rare=gpu: a GPU cannot run the node: it asks a vocabulary'
+exits "--place of what no kernel has" 2 gpu --place known=gpu text.fitted text.arrows
+err_like "says why" 'known=gpu: a GPU cannot run the node: it asks a vocabulary'
 same "--place on the CPU" text.fitted text.arrows text.fitted.want --place both=cpu
 
 fails() {

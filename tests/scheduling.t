@@ -62,7 +62,9 @@ ctr-extract -q --fit memory.plan -o memory.fitted keys.arrows
 ctr-extract --explain --device-memory 8M memory.fitted keys.arrows >shown
 ok 'a dictionary in the memory of the host' grep -Eq 'lookup\(.* \[cpu, 1\.[0-9]* MiB: it reads a keyed file' shown
 ok 'what is computed of it is not' grep -Eq 'both.*\[gpu, .* fits in the .* left\]' shown
-ok 'a fitted vocabulary counts with what it holds' grep -Eq 'vocab\(.*\[cpu, [2-9][0-9][0-9](\.[0-9])? KiB and more: it asks a vocabulary' shown
+ok 'keys of a fitted vocabulary count with what it holds' grep -Eq 'keys\(.*\[gpu, [2-9][0-9][0-9](\.[0-9])? KiB: fits in' shown
+ctr-extract --explain --device-memory 200K memory.fitted keys.arrows >shown
+ok 'a vocabulary that does not fit' grep -Eq 'keys\(.*\[cpu, [2-9][0-9][0-9].* KiB: does not fit in the .*left\]' shown
 ctr-extract --explain --device-memory 64K memory.fitted keys.arrows >shown
 ok 'results that do not fit' grep -Eq 'both.*\[cpu, .*: does not fit in the .*left\]' shown
 exits 'no kernel has it' 2 ctr-extract --explain --place far=gpu memory.fitted keys.arrows

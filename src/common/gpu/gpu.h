@@ -72,6 +72,7 @@ int64_t ctr_gpu_memory(const struct ctr_gpu *m);
 /* A call or, if call is NULL, the keys of a column of `type` with the table seed `seed`. `out` is empty. */
 struct ctr_gpu_call {
     const struct ctr_op_call *call;
+    const struct ctr_op_call *filter; /* keys: as ctr_op_run_keys of this fitted vocab; `col` is its argument */
     const struct ctr_vtype *type;
     uint64_t seed;
     const struct ctr_col *const *col; /* argument columns; NULL for a literal */

@@ -216,6 +216,11 @@ static int put_param(struct gpu_args *a, const struct gpu_call *m, const void **
         return 0;
     rc = put(a, m->d.param, (int64_t)m->d.param_bytes, &at, err);
     *to = at;
+    if (rc == 0 && m->d.table) {
+        uint64_t table = 0;
+        rc = a->tables->put(a->tables->ctx, m->d.table, (int64_t)m->d.table_bytes, &table, err);
+        memcpy(a->up.data + ctr_gpu_at(at) + m->d.table_at, &table, sizeof table);
+    }
     for (int k = 0; rc == 0 && m->d.param_texts; k++) {
         const struct opv_str *s = m->d.param_texts(m->d.param, k);
         if (!s)
@@ -277,21 +282,27 @@ static void make_groups(struct gpu_args *a)
             a->variable[a->nvariable++] = i;
 }
 
+const char *ctr_gpu_describe(const struct ctr_gpu_call *c, uint64_t param[CTR_OP_DEVICE_PARAM], struct ctr_op_device *d)
+{
+    return c->call     ? ctr_op_device(c->call, d)
+           : c->filter ? ctr_op_device_vocab_keys(c->filter, c->seed, param, d)
+                       : ctr_op_device_keys(c->type, c->seed, param, d);
+}
+
 static int describe(struct gpu_call *m, const struct ctr_gpu_call *from, struct ctr_err *err)
 {
-    const char *why;
+    const char *why = ctr_gpu_describe(from, m->param, &m->d);
     m->from = from;
-    why = from->call ? ctr_op_device(from->call, &m->d) : ctr_op_device_keys(from->type, from->seed, m->param, &m->d);
     return why ? ctr_fail(err, CTR_EDATA, "%s has no code for a GPU: it %s",
                           from->call ? ctr_op_name(from->call->op) : "a feature", why)
                : 0;
 }
 
 int ctr_gpu_args(struct gpu_args *a, const struct ctr_gpu_call *call, int n, const struct ctr_op_device *table,
-                 int ntable, struct ctr_err *err)
+                 int ntable, const struct gpu_tables *tables, struct ctr_err *err)
 {
     int rc = 0;
-    *a = (struct gpu_args){ .n = n, .size = { ALIGN, ALIGN, ALIGN } };
+    *a = (struct gpu_args){ .tables = tables, .n = n, .size = { ALIGN, ALIGN, ALIGN } };
     a->call = calloc((size_t)n, sizeof *a->call);
     a->info = calloc((size_t)n, sizeof *a->info);
     a->order = calloc((size_t)n, sizeof *a->order);

@@ -12,7 +12,14 @@
 
 enum gpu_area { GPU_UP, GPU_DOWN, GPU_SCRATCH, GPU_AREAS };
 
+/* Copies a table to the device, once; *at: its address there. */
+struct gpu_tables {
+    int (*put)(void *ctx, const void *table, int64_t bytes, uint64_t *at, struct ctr_err *err);
+    void *ctx;
+};
+
 struct gpu_args {
+    const struct gpu_tables *tables;
     struct ctr_buf up;       /* copied to the device */
     int64_t size[GPU_AREAS]; /* bytes of each area; GPU_UP: up.len */
     struct opd_call *call;   /* n of them, pointers as refs */
@@ -22,7 +29,7 @@ struct gpu_args {
         struct ctr_colbuf plain[OPD_ARGS]; /* decoded lists */
         int64_t rows;                      /* of the loop: of items, if lifted */
         int group;
-        uint64_t param[4];
+        uint64_t param[CTR_OP_DEVICE_PARAM];
     } * info;
     int n;
     int *order; /* calls by group: position -> index of the call */
@@ -41,7 +48,10 @@ struct gpu_args {
 
 /* table: the operators in the kernel, independent of the calls. */
 int ctr_gpu_args(struct gpu_args *a, const struct ctr_gpu_call *call, int n, const struct ctr_op_device *table,
-                 int ntable, struct ctr_err *err) CTR_MUST;
+                 int ntable, const struct gpu_tables *tables, struct ctr_err *err) CTR_MUST;
+/* Fill *d with what a device needs of a call. Returns NULL, or why a device cannot run it. */
+const char *ctr_gpu_describe(const struct ctr_gpu_call *c, uint64_t param[CTR_OP_DEVICE_PARAM],
+                             struct ctr_op_device *d);
 /* Replace refs by addresses, and append calls, first and variable to `up`. */
 int ctr_gpu_args_place(struct gpu_args *a, const uint64_t base[GPU_AREAS], struct ctr_err *err) CTR_MUST;
 void ctr_gpu_args_free(struct gpu_args *a);

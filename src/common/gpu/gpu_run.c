@@ -35,6 +35,12 @@ struct ctr_gpu {
     int nmodules, cap;
     struct ctr_op_device table[MOST_LOOPS]; /* with opts.all */
     int ntable;
+    struct table {
+        const void *from;
+        int64_t bytes;
+        struct memory at;
+    } * resident;
+    int nresident, resident_cap;
     struct ctr_buf host; /* results, as they came back */
 };
 
@@ -42,7 +48,10 @@ struct ctr_gpu {
 
 static int64_t held(const struct ctr_gpu *m)
 {
-    return m->up.bytes + m->down.bytes + m->scratch.bytes + m->pool.bytes + m->compact.bytes;
+    int64_t bytes = m->up.bytes + m->down.bytes + m->scratch.bytes + m->pool.bytes + m->compact.bytes;
+    for (int i = 0; i < m->nresident; i++)
+        bytes += m->resident[i].at.bytes;
+    return bytes;
 }
 
 static int room(struct ctr_gpu *m, struct memory *of, int64_t bytes, struct ctr_err *err)
@@ -124,7 +133,7 @@ struct loops {
 static int loops_of(const struct ctr_gpu *m, const struct ctr_gpu_call *call, int n, struct loops *l,
                     struct ctr_err *err)
 {
-    uint64_t param[4];
+    uint64_t param[CTR_OP_DEVICE_PARAM];
     *l = (struct loops){ calloc((size_t)(m->ntable + n) + 1, sizeof *l->d), m->ntable };
     if (!l->d)
         return ctr_fail_nomem(err, (size_t)(m->ntable + n) * sizeof *l->d);
@@ -132,8 +141,7 @@ static int loops_of(const struct ctr_gpu *m, const struct ctr_gpu_call *call, in
     for (int i = 0; i < n; i++) {
         struct ctr_op_device d;
         int k = 0;
-        const char *why =
-            call[i].call ? ctr_op_device(call[i].call, &d) : ctr_op_device_keys(call[i].type, call[i].seed, param, &d);
+        const char *why = ctr_gpu_describe(&call[i], param, &d);
         if (why)
             return ctr_fail(err, CTR_EDATA, "%s has no code for a GPU: it %s",
                             call[i].call ? ctr_op_name(call[i].call->op) : "a feature", why);
@@ -440,15 +448,34 @@ static int run_args(struct ctr_gpu *m, struct gpu_args *a, struct module *f, str
     return rc < 0 ? rc : results(m, a, f, &l, err);
 }
 
+static int put_table(void *ctx, const void *table, int64_t bytes, uint64_t *at, struct ctr_err *err)
+{
+    struct ctr_gpu *m = ctx;
+    struct table t = { table, bytes, { 0 } };
+    for (int i = 0; i < m->nresident; i++)
+        if (m->resident[i].from == table && m->resident[i].bytes == bytes) {
+            *at = m->resident[i].at.p;
+            return 0;
+        }
+    int rc = ctr_array_grow(&m->resident, m->nresident, &m->resident_cap, sizeof *m->resident, err);
+    if (rc == 0)
+        rc = room(m, &t.at, bytes, err);
+    if (rc == 0)
+        m->resident[m->nresident++] = t;
+    *at = t.at.p;
+    return rc < 0 ? rc : up(m, t.at.p, table, bytes, err);
+}
+
 /* Calls without rows have no results; their loops are in the kernel all the same. */
 static int run_live(struct ctr_gpu *m, const struct ctr_gpu_call *call, int n, const struct loops *l,
                     struct ctr_err *err)
 {
+    const struct gpu_tables tables = { put_table, m };
     struct gpu_args a = { 0 };
     struct module *f = NULL;
     int rc = module_of(m, l, &f, err);
     if (rc == 0)
-        rc = ctr_gpu_args(&a, call, n, l->d, l->n, err);
+        rc = ctr_gpu_args(&a, call, n, l->d, l->n, &tables, err);
     if (rc == 0)
         rc = run_args(m, &a, f, err);
     ctr_gpu_args_free(&a);
@@ -492,8 +519,8 @@ int ctr_gpu_prepare(struct ctr_gpu *m, const struct ctr_gpu_call *call, int n, s
 const char *ctr_gpu_refuses(const struct ctr_gpu_call *c)
 {
     struct ctr_op_device d;
-    uint64_t param[4];
-    return c->call ? ctr_op_device(c->call, &d) : ctr_op_device_keys(c->type, c->seed, param, &d);
+    uint64_t param[CTR_OP_DEVICE_PARAM];
+    return ctr_gpu_describe(c, param, &d);
 }
 
 int ctr_gpu_launch_of(const char *word, enum ctr_gpu_launch *launch, struct ctr_err *err)
@@ -550,6 +577,9 @@ void ctr_gpu_free(struct ctr_gpu *m)
         free(m->module[i].function);
     }
     free(m->module);
+    for (int i = 0; i < m->nresident; i++)
+        ctr_gpu_cuda_release(m->cuda, m->resident[i].at.p);
+    free(m->resident);
     ctr_buf_free(&m->host);
     ctr_gpu_cuda_free(m->cuda);
     free(m);

@@ -33,10 +33,11 @@ const char *ctr_node_refused(const struct plan_graph *g, const struct plan_node 
 {
     struct ctr_vtype type;
     switch (n->kind) { /* LCOV_EXCL_BR_LINE there are no others */
-    case NODE_CALL: return ctr_gpu_refuses(&(struct ctr_gpu_call){ .call = &n->call });
+    case NODE_CALL:
+        return n->fused ? "runs as a part of its keys" : ctr_gpu_refuses(&(struct ctr_gpu_call){ .call = &n->call });
     case NODE_KEYS:
         if (n->fused)
-            return ctr_node_refused(g, &g->node[n->arg[0]]);
+            return ctr_gpu_refuses(&(struct ctr_gpu_call){ .filter = &g->node[n->arg[0]].call, .seed = n->seed });
         type = keys_type(g, n);
         return ctr_gpu_refuses(&(struct ctr_gpu_call){ .type = &type, .seed = n->seed });
     case NODE_COLUMN: return "is an input column";
@@ -49,15 +50,22 @@ const char *ctr_node_refused(const struct plan_graph *g, const struct plan_node 
     return "checks and converts numbers for a role";
 }
 
+static struct plan_node *argument(struct plan_graph *g, const struct plan_node *n)
+{
+    return &g->node[n->arg[0]];
+}
+
 /* Everything of a call but its columns. */
 static void describe(struct plan_graph *g, int at, struct plan_node *n)
 {
     struct plan_gpu *u = g->gpu;
     u->node[at] = n;
-    u->type[at] = n->kind == NODE_KEYS ? keys_type(g, n) : n->type;
-    u->call[at] = (struct ctr_gpu_call){
-        .call = n->kind == NODE_CALL ? &n->call : NULL, .type = &u->type[at], .seed = n->seed, .out = &n->out
-    };
+    u->type[at] = n->kind != NODE_KEYS ? n->type : n->fused ? argument(g, n)->call.arg[0].type : keys_type(g, n);
+    u->call[at] = (struct ctr_gpu_call){ .call = n->kind == NODE_CALL ? &n->call : NULL,
+                                         .filter = n->kind == NODE_KEYS && n->fused ? &argument(g, n)->call : NULL,
+                                         .type = &u->type[at],
+                                         .seed = n->seed,
+                                         .out = &n->out };
 }
 
 static int describe_layer(struct plan_graph *g, int layer)
@@ -96,10 +104,11 @@ int ctr_graph_run_gpu(struct plan_graph *g, int layer, struct ctr_err *err)
     for (int i = 0; i < n; i++) {
         struct plan_node *node = u->node[i];
         const struct ctr_col *shared = ctr_node_shared(g, node, g->batch->rows);
-        ctr_node_args(g, node, shared);
+        struct plan_node *of = u->call[i].filter ? argument(g, node) : node;
+        ctr_node_args(g, of, shared);
         ctr_colbuf_clear(&node->out);
         node->call.limit_bytes = g->limit_bytes;
-        u->call[i].col = node->arg_col;
+        u->call[i].col = of->arg_col;
         u->call[i].rows = shared ? shared->dict->rows : g->batch->rows;
     }
     const struct ctr_gpu_stats before = *ctr_gpu_stats(u->device);

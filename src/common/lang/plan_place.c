@@ -71,12 +71,19 @@ static int place_one(struct ctr_program *g, const char *text, struct ctr_err *er
 
 /* ---- the rule ---- */
 
+/* Bytes that a node reads besides its batch; keys that are made with a call read those of the call. */
+static int64_t own_bytes(const struct ctr_program *g, const struct plan_node *n)
+{
+    const struct plan_node *of = n->kind == NODE_KEYS && n->fused ? &g->graph.node[n->arg[0]] : n;
+    return of->kind == NODE_CALL && of->bound ? ctr_op_memory(&of->call) : 0;
+}
+
 static void place_node(struct ctr_program *g, int k, int64_t *left)
 {
     const struct plan_node *n = &g->graph.node[k];
     struct plan_place *p = &g->place[k];
     p->out_bytes = out_bytes(n, ctr_schema_batch_rows(&g->input));
-    p->own_bytes = n->kind == NODE_CALL && n->bound ? ctr_op_memory(&n->call) : 0;
+    p->own_bytes = own_bytes(g, n);
     p->left_bytes = *left;
     p->refused = ctr_node_refused(&g->graph, n);
     if (n->kind == NODE_COLUMN || p->refused)

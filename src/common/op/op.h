@@ -155,6 +155,9 @@ struct ctr_op_device {
     struct ctr_vtype inner; /* result type of the loop: of an item, when lifted */
     void *param;
     size_t param_bytes;
+    const void *table; /* stays on the device between calls; NULL: none */
+    size_t table_bytes;
+    size_t table_at;                                    /* its address belongs to this byte of *param */
     struct opv_str *(*param_texts)(void *param, int k); /* the k-th text that a copy of *param points to, or NULL */
 };
 /* Returns NULL and fills *d, or the reason why a device cannot run the call: text that follows "…: it ". */
@@ -183,5 +186,10 @@ int ctr_op_device_shape(struct ctr_colbuf *out, const struct ctr_col *list, int6
 /* The keys of a feature as a device call. Its parameters for `seed` are written to *param, which has room for 32 bytes.
  */
 const char *ctr_op_device_keys(const struct ctr_vtype *type, uint64_t seed, void *param, struct ctr_op_device *d);
+/* The same for ctr_op_run_keys of a fitted vocab: keys of its argument that it does not contain become that of
+ * "(other)". *param has room for CTR_OP_DEVICE_PARAM words. */
+enum { CTR_OP_DEVICE_PARAM = 12 };
+const char *ctr_op_device_vocab_keys(const struct ctr_op_call *call, uint64_t seed, uint64_t *param,
+                                     struct ctr_op_device *d);
 
 #endif

@@ -83,6 +83,8 @@ int ctr_op_device_table(struct ctr_op_device *d, int cap)
         { .loop = "loop_cross_lists", .file = "oploop_key.h", .kind = CTR_LOOP_OF_KEYS },
         { .loop = "loop_feature", .file = "oploop_feature.h", .kind = CTR_LOOP_OF_FIXED },
         { .loop = "loop_features", .file = "oploop_feature.h", .kind = CTR_LOOP_OF_KEYS },
+        { .loop = "loop_vocab_feature", .file = "oploop_feature.h", .kind = CTR_LOOP_OF_FIXED },
+        { .loop = "loop_vocab_features", .file = "oploop_feature.h", .kind = CTR_LOOP_OF_KEYS },
     };
     int n = 0;
     for (int op = 0; ctr_op_at(op); op++)
@@ -123,6 +125,33 @@ const char *ctr_op_device_keys(const struct ctr_vtype *type, uint64_t seed, void
                                  .inner = { .type = list ? CTR_LIST : CTR_U64, .item = CTR_U64, .key = true },
                                  .param = param,
                                  .param_bytes = sizeof(struct feature) };
+    return NULL;
+}
+
+/* As struct op_vocab_feature of oploop_feature.h. */
+struct vocab_feature {
+    struct feature feature;
+    struct ctr_vocab_set set;
+};
+_Static_assert(sizeof(struct vocab_feature) <= CTR_OP_DEVICE_PARAM * sizeof(uint64_t), "it has room");
+
+const char *ctr_op_device_vocab_keys(const struct ctr_op_call *call, uint64_t seed, uint64_t *param,
+                                     struct ctr_op_device *d)
+{
+    struct vocab_feature *p = (void *)param;
+    const char *why;
+    if (!ctr_vocab_has_keys(call))
+        return "is not fitted";
+    why = ctr_op_device_keys(&call->arg[0].type, seed, p, d);
+    if (why)
+        return why;
+    if (!ctr_vocab_set(call, seed, &p->set))
+        return "has no memory for its set of keys";
+    d->loop = is_list(&call->arg[0].type) ? "loop_vocab_features" : "loop_vocab_feature";
+    d->param_bytes = sizeof *p;
+    d->table = p->set.slot;
+    d->table_bytes = (p->set.mask + 1) * 4 * sizeof *p->set.slot;
+    d->table_at = offsetof(struct vocab_feature, set.slot);
     return NULL;
 }
 

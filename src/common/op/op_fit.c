@@ -463,6 +463,19 @@ bool ctr_vocab_has_keys(const struct ctr_op_call *call)
     return call->op == vocab_op() && !call->arg[0].literal && !((const struct ctr_op_state *)call->state)->needs_fit;
 }
 
+bool ctr_vocab_set(const struct ctr_op_call *call, uint64_t seed, struct ctr_vocab_set *set)
+{
+    const struct ctr_op_state *s = call->state;
+    const struct keyset *k;
+    struct ctr_err ignored = { 0 };
+
+    if (keyset_get(s->param, seed, &k, &ignored) < 0)
+        return false;
+    *set = (struct ctr_vocab_set){ k->slot,         k->mask,  (uint64_t)__builtin_clzll(k->mask),
+                                   ctr_hash_secret, k->other, k->has_zero };
+    return true;
+}
+
 int ctr_vocab_keys(const struct ctr_op_call *call, const struct ctr_col *const *col, int64_t rows, uint64_t seed,
                    struct ctr_buf *memo, struct ctr_colbuf *out, struct ctr_err *err)
 {

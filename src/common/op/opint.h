@@ -152,6 +152,13 @@ uint64_t ctr_missing_key(uint64_t seed); /* of a null of any type */
 
 /* Run a bound call for keys: vocab has a shortcut (op_fit.c); returns false for other calls. */
 bool ctr_vocab_has_keys(const struct ctr_op_call *call);
+/* Its set of keys with that seed, as oploop_feature.h reads it; false: no memory. */
+struct ctr_vocab_set {
+    const uint64_t *slot; /* 4 * (mask + 1) */
+    uint64_t mask, shift, secret, other;
+    int64_t has_zero;
+};
+bool ctr_vocab_set(const struct ctr_op_call *call, uint64_t seed, struct ctr_vocab_set *set);
 int ctr_vocab_keys(const struct ctr_op_call *call, const struct ctr_col *const *col, int64_t rows, uint64_t seed,
                    struct ctr_buf *memo, struct ctr_colbuf *out, struct ctr_err *err) CTR_MUST;
 

@@ -41,4 +41,40 @@ OPV_FN int64_t op_feature_keys(const struct ctr_op_tile *t, int i, uint64_t *to)
 }
 CTR_LOOP_KEYS(loop_features, op_feature_max, op_feature_keys)
 
+/* Keys of a fitted vocab: those that its set does not contain become that of "(other)". Buckets of four, then linear
+ * probing, as keyset_filter of op_fit.c. */
+struct op_vocab_feature {
+    struct op_feature feature;
+    const uint64_t *slot; /* 4 * (mask + 1), 0 is free */
+    uint64_t mask, shift, secret, other;
+    int64_t has_zero;
+};
+OPV_FN uint64_t op_vocab_key(const struct op_vocab_feature *p, uint64_t x)
+{
+    const uint64_t last = p->mask * 4 + 3;
+    uint64_t i = (x * p->secret >> p->shift) * 4;
+    for (int k = 0; k < 4; k++)
+        if (p->slot[i + k] == x && (x || p->has_zero))
+            return x;
+    if (!p->slot[i + 3])
+        return p->other;
+    for (i = (i + 4) & last; p->slot[i]; i = (i + 1) & last)
+        if (p->slot[i] == x)
+            return x;
+    return p->other;
+}
+CTR_LOOP0(loop_vocab_feature, uint64_t,
+          op_vocab_key((const struct op_vocab_feature *)t->param,
+                       op_feature_key((const struct op_feature *)t->param, ((const uint64_t *)in[0].v)[i],
+                                      in[0].ok[i])))
+
+OPV_FN int64_t op_vocab_keys(const struct ctr_op_tile *t, int i, uint64_t *to)
+{
+    const int64_t n = op_feature_keys(t, i, to);
+    for (int64_t k = 0; k < n; k++)
+        to[k] = op_vocab_key((const struct op_vocab_feature *)t->param, to[k]);
+    return n;
+}
+CTR_LOOP_KEYS(loop_vocab_features, op_feature_max, op_vocab_keys)
+
 #endif
