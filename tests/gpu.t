@@ -5,6 +5,16 @@
 export CTR_CUDA_DRIVER="$CTR_BUILD/onhost/libcuda.so" XDG_CACHE_HOME="$W/cache"
 export CTR_NVRTC="$CTR_CUDA_DRIVER"
 [ -f "$CTR_CUDA_DRIVER" ] || skip_all "there is no c++"
+if [ -n "${CTR_GPU:-}" ]; then # make check-gpu: each row on the card, and the pool
+    unset CTR_NVRTC
+    export CTR_CUDA_DRIVER=libcuda.so.1
+    cd "$W" || exit 1
+    for unit in unit-op unit-gpu; do
+        ok "$unit: on the card the bytes of the host" sh -c "\"$CTR_BUILD/unit/$unit\" >$unit.out && ! grep '^not ok' $unit.out"
+    done
+    done_testing
+    exit 0
+fi
 [ -z "$SAN" ] || export CTR_CUDA_ON_HOST_CXXFLAGS="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-sanitize=vptr"
 cd "$W" || exit 1
 
@@ -79,7 +89,10 @@ fails() {
 cache=$W/none
 CTR_NVRTC=$W/no-such.so ok "no NVRTC" fails 'there is no NVRTC: .*no-such.so.*CUDA toolkit' compile
 CTR_CUDA_ON_HOST_FAIL=nvrtcCompileProgram:1 ok "a kernel that NVRTC refuses" \
-    fails 'NVRTC 99.0 refuses the kernel of a layer: this call was to fail' compile
+    fails 'NVRTC 99.0 refuses the kernel of a layer (--place NODE=cpu .*): this call was to fail' compile
+CTR_CUDA_ON_HOST_FAIL=nvrtcCompileProgram:1:5 ok "an architecture that NVRTC does not know" fails 'NVRTC 99.0 does not know sm_90' compile
+CTR_CUDA_ON_HOST_FAIL=nvrtcCompileProgram:1:1 ok "a kernel that is too large" fails 'too little memory to compile .*--place NODE=cpu' compile
+CTR_CUDA_ON_HOST_VERSION=11 ok "an NVRTC that is too old" fails 'NVRTC 11.0 is too old: CUDA 12 or newer' compile
 CTR_CUDA_ON_HOST_FAIL=nvrtcCreateProgram:1 ok "NVRTC that does not start" fails 'NVRTC does not start' compile
 ok "no entry of what failed" [ -z "$(entry)" ]
 CTR_CUDA_DRIVER=$W/no-such.so ok "no driver" fails 'no GPU: the driver of CUDA cannot be opened' "$CTR_BUILD/unit/unit-gpu"

@@ -4,7 +4,7 @@
  * is the host's C++ compiler, code is a shared library, and a kernel runs in blocks of fibres (src/cuda/onhost_blocks.h).
  * So common/gpu runs as it stands, from the text of a layer to its columns.
  *
- * $CTR_CUDA_ON_HOST_FAIL=CALL:N has the N-th call of a name fail; $CTR_CUDA_ON_HOST_SAYS has the end of the process tell
+ * $CTR_CUDA_ON_HOST_FAIL=CALL:N[:CODE] has the N-th call of a name fail; $CTR_CUDA_ON_HOST_SAYS has the end of the process tell
  * how often each was called and what is left; $CTR_CUDA_ON_HOST_THREADS is another size of blocks, which no kernel may
  * mind; $CTR_CUDA_ON_HOST_CXXFLAGS are for the compiler; $CTR_CUDA_ON_HOST_MEMORY is the device's memory in bytes. */
 #include <dlfcn.h>
@@ -43,7 +43,8 @@ static int called(const char *name)
     const char *want = getenv("CTR_CUDA_ON_HOST_FAIL"), *colon = want ? strchr(want, ':') : NULL;
     if (!colon || std::string(want, (size_t)(colon - want)) != name || atol(colon + 1) != n)
         return 0;
-    return strstr(name, "Alloc") ? 2 : 719;
+    const char *code = strchr(colon + 1, ':');
+    return code ? atoi(code + 1) : strstr(name, "Alloc") ? 2 : strstr(name, "Compile") ? 6 : 719;
 }
 #define CALLED                                                                                                         \
     if (const int failed = called(__func__))                                                                           \
@@ -386,9 +387,10 @@ int nvrtcCompileProgram(void *of, int, const char *const *)
     struct program *p = (struct program *)of;
     char folder[] = "/tmp/ctr-nvrtc-XXXXXX";
     const char *top = getenv("CTR_TOP"), *flags = getenv("CTR_CUDA_ON_HOST_CXXFLAGS");
-    if (called(__func__) || !mkdtemp(folder)) {
+    const int failed = called(__func__);
+    if (failed || !mkdtemp(folder)) {
         p->log = "this call was to fail";
-        return 6;
+        return failed ? failed : 6;
     }
     const std::string at = folder;
     for (const auto &h : p->header)

@@ -178,8 +178,19 @@ int ctr_gpu_cuda_down(struct gpu_cuda *c, void *to, gpu_ptr from, int64_t bytes,
 
 int ctr_gpu_cuda_load(struct gpu_cuda *c, const struct ctr_buf *code, void **module, struct ctr_err *err)
 {
-    int rc = check(c, c->cuCtxSetCurrent(c->context), "context", err);
-    return rc < 0 ? rc : check(c, c->cuModuleLoadData(module, code->data), "loading a kernel", err);
+    /* invalid image, no binary for the device, invalid PTX, PTX of another version, invalid source */
+    static const int foreign[] = { 200, 209, 218, 222, 300 };
+    int rc = check(c, c->cuCtxSetCurrent(c->context), "context", err), result;
+    if (rc < 0)
+        return rc;
+    result = c->cuModuleLoadData(module, code->data);
+    for (size_t i = 0; i < CTR_COUNT(foreign); i++)
+        if (result == foreign[i])
+            return ctr_fail(err, CTR_ESYS,
+                            "GPU: the driver refuses a kernel that NVRTC compiled for %s (%d): they are of different "
+                            "versions of CUDA; take a newer driver, or name an NVRTC of its version by $CTR_NVRTC",
+                            c->arch, result);
+    return check(c, result, "loading a kernel", err);
 }
 
 void ctr_gpu_cuda_unload(struct gpu_cuda *c, void *module)

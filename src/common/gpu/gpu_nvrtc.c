@@ -60,6 +60,8 @@ static int open_nvrtc(struct nvrtc *n, struct ctr_err *err)
 #undef FIND
     if (missing || n->nvrtcVersion(&n->major, &n->minor))
         return ctr_fail(err, CTR_ESYS, "NVRTC has no %s: CUDA 12 or newer is wanted", missing ? missing : "version");
+    if (n->major < 12)
+        return ctr_fail(err, CTR_ESYS, "NVRTC %d.%d is too old: CUDA 12 or newer is wanted", n->major, n->minor);
     return 0;
 }
 
@@ -205,15 +207,25 @@ static bool cache_read(const char *path, struct ctr_buf *code, bool *damaged)
 
 /* ---- compiling ---- */
 
-static int refused(const struct nvrtc *n, void *program, struct ctr_err *err)
+/* result: of nvrtcCompileProgram. */
+static int refused(const struct nvrtc *n, void *program, int result, const char *arch, struct ctr_err *err)
 {
+    enum { OUT_OF_MEMORY = 1, INVALID_OPTION = 5 };
     size_t size = 0;
     char *log = NULL;
     int rc;
+    if (result == OUT_OF_MEMORY)
+        return ctr_fail(err, CTR_ENOMEM,
+                        "NVRTC has too little memory to compile the kernel of a layer; --place NODE=cpu leaves an "
+                        "operator out of it");
+    if (result == INVALID_OPTION)
+        return ctr_fail(err, CTR_ESYS, "NVRTC %d.%d does not know %s: that of a newer CUDA toolkit is wanted", n->major,
+                        n->minor, arch);
     if (n->nvrtcGetProgramLogSize(program, &size) == 0 && (log = calloc(1, size + 1)))
         (void)n->nvrtcGetProgramLog(program, log);
-    rc = ctr_fail(err, CTR_EDATA, "NVRTC %d.%d refuses the kernel of a layer: %.200s", n->major, n->minor,
-                  log ? log : "it does not say why");
+    rc = ctr_fail(err, CTR_EDATA,
+                  "NVRTC %d.%d refuses the kernel of a layer (--place NODE=cpu leaves an operator out of it): %.200s",
+                  n->major, n->minor, log ? log : "it does not say why");
     free(log);
     return rc;
 }
@@ -232,10 +244,9 @@ static int compile(const struct nvrtc *n, const char *text, const char *arch, st
     option[CTR_COUNT(options)] = architecture;
     if (n->nvrtcCreateProgram(&program, text, "layer.cu", headers, header, name))
         return ctr_fail(err, CTR_ESYS, "NVRTC does not start");
-    if (n->nvrtcCompileProgram(program, (int)CTR_COUNT(option), option))
-        rc = refused(n, program, err);
-    if (rc == 0 && (n->nvrtcGetCUBINSize(program, &size) || !size))
-        rc = refused(n, program, err);
+    const int result = n->nvrtcCompileProgram(program, (int)CTR_COUNT(option), option);
+    if (result || n->nvrtcGetCUBINSize(program, &size) || !size)
+        rc = refused(n, program, result, arch, err);
     if (rc == 0)
         rc = ctr_buf_reserve(code, size, err);
     if (rc == 0 && n->nvrtcGetCUBIN(program, (char *)code->data))
