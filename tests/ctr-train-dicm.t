@@ -143,6 +143,13 @@ is 'the scores of ctr-predict' "$(ctr-select --where 'place == 1 and unit == 2' 
 ctr-cat --batch 7 few.arrows | explain -n 0 --format stream --names names.arrows a.model >got.explained
 is 'whatever batches are' "$(ctr-info --digest got.explained)" "$(ctr-info --digest named.explained)"
 ok 'a text for people' sh -c "explain() { ctr-model explain -q --images images.arrows \"\$@\"; }; explain -n 1 a.model few.raw >text && grep -q '^row 2: score 0' text && grep -Eq '^ +weight  place  item, beside photo=p[0-9]' text && grep -Eq '^ +[+-]0\.[0-9]{6} +[0-9]+  seen=p[0-9]' text && grep -q 'beside .ids.' text && grep -q '(rest)=' text"
+page() { # of what attention weighs: pictures inside, light and dark
+    mkdir pics && for k in 0 1 2 3 4 5 6 7 8 9; do printf 'picture %d' $k >pics/p$k.jpg; done && tar cf pics.tar -C pics . &&
+        ctr-export -f jsonl few.raw >few.jsonl && explain -n 3 --format stream a.model few.raw | ctr-export -f jsonl >few.weights &&
+        "$PY" "$CTR_TOP/examples/attention.py" few.jsonl few.weights pics.tar item click >page.html && test "$(grep -c '^<section>' page.html)" -gt 20 &&
+        grep -q 'prefers-color-scheme: dark' page.html && grep -q 'src="data:image/jpeg;base64,cGljdHVyZSA' page.html && ! grep -Eq '(src|href)="[^d]|http' page.html
+}
+ok 'a page with pictures, self-contained' page
 exits 'a model of images without them' 2 ctr-model explain a.model few.arrows
 err_like 'is told' 'the model learns from images: --images FILE has their vectors'
 exits 'explain: an image that the file lacks' 1 ctr-model explain --images lacks.arrows a.model few.arrows
