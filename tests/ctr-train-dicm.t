@@ -179,7 +179,7 @@ bad() { "$PY" - "$1" <<'EOP'
 import sys
 import pyarrow as pa
 bad = {"nan": [["a", [1, 2]], ["b", [1, float("nan")]]], "twice": [["a", [1, 2]], ["b", [1, 2]], ["a", [1, 2]]],
-    "length": [["a", [1, 2]], ["b", [1, 2, 3]]], "null": [["a", [1, 2]], ["b", None]], "none": []}[sys.argv[1]]
+    "length": [["a", [1, 2]], ["b", [1, 2, 3]]], "null": [["a", [1, 2]], ["b", None]], "none": [], "empty": [["a", []]]}[sys.argv[1]]
 schema = pa.schema([pa.field("key", pa.string()), pa.field("vector", pa.list_(pa.float32()))])
 with pa.ipc.new_stream(sys.argv[1] + ".bad", schema) as w:
     w.write_table(pa.Table.from_pylist([{"key": k, "vector": v} for k, v in bad], schema))
@@ -195,6 +195,7 @@ refuses twice "row 3: a second vector of 'a'"
 refuses length "row 2: the vector of 'b' has 3 numbers, those before have 2"
 refuses null "row 2: the vector of 'b' is null"
 refuses none 'it has no vectors'
+refuses empty "row 1: the vector of 'a' has no numbers"
 exits 'images without vectors' 1 ctr-train dicm --images rows.arrows -o x.arrows rows.arrows
 exits 'no file of images' 2 ctr-train dicm -o x.arrows rows.arrows
 err_like 'is told' 'the model learns from images: --images FILE has their vectors'

@@ -148,7 +148,8 @@ is 'and is that of yesterday' "$(ctr-export -f jsonl warm.arrow | cksum)" "$(ctr
 import pyarrow as pa
 fields = pa.schema([pa.field("key", pa.string()), pa.field("vector", pa.list_(pa.float32()))])
 bad = {"nan": [["p1", [1, 2]], ["p2", [1, float("nan")]]], "twice": [["p1", [1, 2]], ["p1", [1, 2]]], "length": [["p1", [1, 2]], ["p2", [1, 2, 3]]],
-    "null": [["p1", [1, 2]], ["p2", None]], "nokey": [["p1", [1, 2]], [None, [1, 2]]], "missing": [["(missing)", [1, 2]]]}
+    "null": [["p1", [1, 2]], ["p2", None]], "nokey": [["p1", [1, 2]], [None, [1, 2]]], "missing": [["(missing)", [1, 2]]],
+    "empty": [["p1", []]]}
 for name, rows in bad.items():
     with pa.ipc.new_stream(name + ".s", fields) as w:
         w.write_table(pa.Table.from_pylist([{"key": k, "vector": v} for k, v in rows], fields))
@@ -165,6 +166,7 @@ refuses twice "row 2: a second vector of 'p1'"
 refuses length "row 2: the vector of 'p2' has 3 numbers, those before have 2"
 refuses null "row 2: the vector of 'p2' is null"
 refuses nokey 'row 2: the key is null'
+refuses empty "row 1: the vector of 'p1' has no numbers"
 refuses missing "a key is '.missing.', which stands for a null"
 head -c 20000 images.arrow >cut.arrow
 exits 'a keyed file that is cut short' 1 predict --images cut.arrow m.arrows

@@ -89,7 +89,9 @@ int ctr_image_vector(const struct ctr_col *c, int64_t i, int32_t *width, struct 
     const bool measure = !*width; /* for lists: use the length of the first */
     if (measure)
         *width = (int32_t)CTR_MIN(end - at, INT32_MAX);
-    if (!*width || end - at != *width)
+    if (!*width)
+        return ctr_fail(err, CTR_EDATA, "row %" PRId64 ": the vector of '%.*s' has no numbers", row + 1, shown, key.p);
+    if (end - at != *width)
         return ctr_fail(err, CTR_EDATA,
                         "row %" PRId64 ": the vector of '%.*s' has %" PRId64 " numbers, those before have %d", row + 1,
                         shown, key.p, end - at, *width);
