@@ -110,7 +110,6 @@ refused 'other learners' '^ctr-train: lr over ranks .* leave --optimizer out' 2 
 refused 'predictions in one file' '^ctr-train: ranks write .* a file each: --progressive wants one %d' 2 train 2 --progressive p -o no.m even.arrows odd.arrows
 refused 'another validation' "ranks differ: rank 0 has 'validation none.*rank 1 has 'validation other.arrows" 2 \
     timeout 60 mpirun --oversubscribe -q -n 1 ctr-train mlp "$@" : -n 1 ctr-train mlp --validation other.arrows "$@"
-refused 'images' '^ctr-train: a model of images does not go with ranks' 2 run 2 ctr-train two-tower --images rows.arrow -o no.m even.arrows odd.arrows
 refused 'too few files' '2 files for 3 ranks.*ctr-split.*one .arrow file' 2 train 3 -o no.m even.arrows odd.arrows
 refused 'a file twice' 'are one file' 2 train 2 -o no.m even.arrows even.arrows
 refused 'stdin' 'ranks read files, not stdin' 2 train 2 -o no.m even.arrows -

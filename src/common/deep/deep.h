@@ -14,8 +14,8 @@
  * server or an owner of images are the same to it. deep.c: shapes, parameters, memory; deep_rows.c: lists, pull and
  * push; deep_common.c: lists that rows have in common; deep_distinct.c: rows that are equal in some inputs;
  * deep_source.c: where rows live; deep_stack.c: a stack of dense layers, a part of models; deep_counts.c: how often
- * keys come; deep_train.c: the learner; deep_ranks.c: a learner over ranks; deep_file.c, deep_read.c: sections of a
- * model file; deep_score.c: prediction.
+ * keys come; deep_train.c: the learner; deep_ranks.c: a learner over ranks; deep_ranks_bytes.c: what ranks send;
+ * deep_file.c, deep_read.c: sections of a model file; deep_score.c: prediction.
  *
  * Everything is cut by rows: an activation, a logit, a score depends on its row and on the parameters alone; gradients
  * are sums in the order of rows, of equal lists first (deep_common.c). So neither threads nor how rows arrive change a
@@ -24,6 +24,7 @@
 #ifndef CTR_DEEP_H
 #define CTR_DEEP_H
 
+#include "common/comm/comm.h"
 #include "common/compute/compute.h"
 #include "common/table/table.h"
 #include "common/model/model.h"
@@ -429,6 +430,12 @@ int ctr_deep_source_settle(struct ctr_deep *d, struct ctr_err *err) CTR_MUST;
 
 /* ---- deep_images.c: vectors of images, and the tower that they go through ---- */
 
+struct ctr_deep_images_counts {
+    int64_t named, absent;   /* entries of rows, and of these without a vector */
+    int64_t named_once;      /* in the first pass */
+    int64_t asked, forwards; /* distinct images of minibatches learned from; vectors that went through the tower */
+};
+
 /* For declare of a model with image inputs: read the file d->p.images, unless d->table is set; add the tower's
  * parameters, image.0.weight … . */
 int ctr_deep_images_declare(struct ctr_deep *d, struct ctr_err *err) CTR_MUST;
@@ -442,13 +449,14 @@ int ctr_deep_images_declare_running(struct ctr_deep *d, struct ctr_err *err) CTR
 int ctr_deep_images_standardise(struct ctr_deep *d, struct ctr_err *err) CTR_MUST;
 /* Number the images of the n rows after d->rows, whose lists exist; first_row: stream row of the first one. */
 int ctr_deep_images_add(struct ctr_deep *d, int64_t n, int64_t first_row, struct ctr_err *err) CTR_MUST;
-/* Send the vectors of new images to the device and through the tower. */
+/* Bring the tower's output for new images; over ranks every rank calls this, also without new ones. */
 int ctr_deep_images_pull(struct ctr_deep *d, struct ctr_err *err) CTR_MUST;
-/* The tower's output, one row per distinct image of the minibatch, and its gradient. */
+/* The tower's output, one row per distinct image of the minibatch, and its gradient. Push computes the
+ * gradients of the tower's parameters from it. */
 struct ctr_mat ctr_deep_images_value(const struct ctr_deep *d);
 struct ctr_mat ctr_deep_images_grad(const struct ctr_deep *d);
 int ctr_deep_images_room(struct ctr_deep *d, struct ctr_err *err) CTR_MUST; /* memory for the gradient */
-int ctr_deep_images_backward(struct ctr_deep *d, struct ctr_err *err) CTR_MUST;
+int ctr_deep_images_push(struct ctr_deep *d, const struct ctr_dev_opt *opt, struct ctr_err *err) CTR_MUST;
 void ctr_deep_images_clear(struct ctr_deep *d);
 int64_t ctr_deep_images_bytes(const struct ctr_deep *d); /* of the table in memory */
 /* "tower=…", a hash of the tower's parameters; and, if the table holds tower outputs, are they of this tower? */
@@ -457,7 +465,12 @@ int ctr_deep_images_check(const struct ctr_deep *d, struct ctr_err *err) CTR_MUS
 /* For a network that is only a tower: n vectors to values. */
 int ctr_deep_tower_rows(struct ctr_deep *d, const float *vectors, int64_t n, float *values,
                         struct ctr_err *err) CTR_MUST;
-int ctr_deep_images_summary(const struct ctr_deep *d, struct ctr_buf *text, struct ctr_err *err) CTR_MUST;
+int ctr_deep_images_summary(const struct ctr_deep *d, const struct ctr_deep_images_counts *all, struct ctr_buf *text,
+                            struct ctr_err *err) CTR_MUST;
+/* Of this rank, so far; and a bit for each row of the table: some row of the stream has named it (over ranks). */
+void ctr_deep_images_counts(const struct ctr_deep *d, struct ctr_deep_images_counts *counts);
+const struct ctr_buf *ctr_deep_images_seen(const struct ctr_deep *d);
+void ctr_deep_images_pass(struct ctr_deep *d); /* a pass has ended */
 void ctr_deep_images_free(struct ctr_deep *d);
 /* A network's table, to lend to others. */
 const struct ctr_image_table *ctr_deep_images_table(const struct ctr_deep *d);
@@ -483,11 +496,21 @@ struct ctr_deep_learner {
     struct ctr_dev_time time;
     struct ctr_ahead ahead; /* the next rows; peek NULL: unknown */
     struct {
-        bool whole;   /* every rank's minibatch is complete */
-        int64_t rows; /* of this step, over all ranks */
-        int64_t keys; /* over all ranks, at the last save */
-    } ranks;          /* if net.p.comm is set */
+        bool whole;         /* every rank's minibatch is complete */
+        int64_t rows;       /* of this step, over all ranks */
+        int64_t keys;       /* over all ranks, at the last save */
+        int64_t steps, ids; /* steps taken; distinct IDs in this rank's minibatches, summed */
+        struct ctr_deep_ranks_sums {
+            int64_t all[CTR_COMM_KINDS], away[CTR_COMM_KINDS], ids;
+            struct ctr_deep_images_counts images;
+        } sums;           /* over all ranks, at the last save */
+        int64_t distinct; /* images that any rank had named by then */
+    } ranks;              /* if net.p.comm is set */
 };
+
+/* deep_ranks_bytes.c: sum the counts of all ranks, before a save; and print them in a summary. */
+int ctr_deep_ranks_count(struct ctr_deep_learner *l, struct ctr_err *err) CTR_MUST;
+int ctr_deep_ranks_summary(const struct ctr_deep_learner *l, struct ctr_buf *text, struct ctr_err *err) CTR_MUST;
 
 /* deep_ranks.c, for learners with net.p.comm. Stack the distribution of keys to owners on the source. */
 int ctr_deep_ranks_source(struct ctr_deep *d, const struct ctr_deep_tables *all, struct ctr_err *err) CTR_MUST;

@@ -153,6 +153,8 @@ int ctr_deep_save(void *learner, const struct ctr_strs *tables, struct ctr_write
         if (!rc)
             rc = put_relations(&b, in, err);
     }
+    if (!rc)
+        rc = ctr_deep_ranks_count(l, err);
     l->ranks.keys = 0;
     for (int i = 0; i < l->tables.n && !rc; i++) {
         int64_t rows = ctr_deep_source_rows(d, (int)(list[i] - l->tables.t));

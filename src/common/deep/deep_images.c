@@ -5,17 +5,17 @@
  * once, forward and backward, in order of first occurrence in the rows, so sums over images do not depend on how rows
  * arrive.
  *
- *     hash of a key in a row -> row of the table -> number in the minibatch -> its vector, scaled, on the device ->
- * tower -> value
+ *     hash of a key in a row -> row of the table -> number in the minibatch -> its value, from a source
  *
- * Prediction caches the tower's outputs for later minibatches, up to a limit; then it clears the cache. A value depends
- * only on its image, so caching changes no bit. A table of tower outputs needs no tower. */
+ * The source is a stack (deep_images.h) of the table, the tower and, over ranks, the owners of images. Prediction
+ * caches the tower's outputs for later minibatches, up to a limit; then it clears the cache. A value depends only on
+ * its image, so caching changes no bit. A table of tower outputs needs no tower. */
+#include "common/deep/deep_images.h"
+
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
-
-#include "common/deep/deep_stack.h"
-#include "common/deep/image_table.h"
 
 /* Limit of cached values, in bytes, in prediction. */
 enum { KEPT_BYTES = 64 << 20 };
@@ -24,16 +24,18 @@ struct ctr_deep_images {
     const struct ctr_image_table *table;
     struct ctr_image_table *own; /* or NULL: the table is borrowed */
     bool embedded;               /* the table holds values, not the tower's inputs */
-    struct ctr_buf number;       /* i32, by row of the table: 1 + its number in the minibatch; 0: none */
-    struct ctr_buf row;          /* i32, by number */
-    struct ctr_buf host;         /* f32: the vectors of images first_host … */
-    int64_t first_host;
-    int64_t n, done;                          /* images of the minibatch; those that have passed the tower */
-    int64_t named, absent;                    /* over all rows: entries; entries without a vector */
-    struct ctr_mem *x, *value, *grad, *zeros; /* zeros: an input of the tower */
-    bool scaled;                              /* --images-scale standard: */
-    int mean, scale;                          /* parameters */
-    struct ctr_buf shift;                     /* f32: both, off the device when they were first needed */
+    struct ctr_buf number;       /* i32, by row of the table: 1 + its number in the minibatch; 0: it is not there */
+    struct ctr_buf row;          /* u64, by number: keys for the source; a tower alone: f32, its inputs */
+    int64_t n;                   /* images of the minibatch */
+    struct ctr_buf seen;         /* bits, by row of the table, over ranks: it was named */
+    struct ctr_deep_images_counts counts;
+    struct ctr_source *source, *embedder; /* of that stack, the tower; NULL: the network is there for its tower */
+    struct ctr_mat value;
+    struct ctr_mem *grad;
+    struct ctr_mem *x, *y; /* of a tower alone */
+    bool scaled;           /* --images-scale standard: */
+    int mean, scale;       /* parameters */
+    struct ctr_buf shift;  /* f32: both, off the device when they were first needed */
     struct ctr_stack tower;
 };
 
@@ -62,6 +64,30 @@ static int own_table(struct ctr_deep *d, struct ctr_err *err)
         rc = ctr_image_table_open(&m->own, d->p.images, tables, n, err);
     free(tables);
     m->table = m->own;
+    return rc;
+}
+
+/* Ranks name images by their row of the table, and step together: all have the same rows, and the same way. */
+static int same_table(struct ctr_deep *d, struct ctr_err *err)
+{
+    const struct ctr_image_table *t = d->images->table;
+    const int size = ctr_comm_size(d->p.comm);
+    char text[256];
+    snprintf(text, sizeof text, "%" PRId64 " images of %d numbers, keys %016" PRIx64 ", --images-at %s",
+             ctr_image_table_images(t), ctr_image_table_width(t), ctr_image_table_keys(t), d->p.images_at);
+    struct ctr_buf *in = calloc((size_t)size, sizeof *in);
+    int rc = in ? ctr_comm_gather(d->p.comm, CTR_COMM_CONTROL, text, strlen(text) + 1, in, err)
+                : ctr_fail_nomem(err, (size_t)size * sizeof *in);
+    for (int r = 1; r < size && !rc; r++)
+        if (strcmp((const char *)in[r].data, (const char *)in[0].data) != 0) {
+            rc = ctr_fail(err, CTR_EUSAGE,
+                          "ranks differ: rank 0 has %.200s, rank %d has %.200s: give all of them one file of --images",
+                          (const char *)in[0].data, r, (const char *)in[r].data);
+            ctr_err_file(err, ctr_image_table_path(t));
+        }
+    for (int r = 0; in && r < size; r++)
+        ctr_buf_free(&in[r]);
+    free(in);
     return rc;
 }
 
@@ -95,6 +121,39 @@ static int check_table(const struct ctr_deep *d, const struct ctr_deep_images *m
     return rc;
 }
 
+/* ---- where values come from ---- */
+
+/* Over ranks images have owners: ams, these run the tower; server, they give the vectors of the table; worker: there
+ * are none, every rank reads the table for itself. */
+static bool is_at(const struct ctr_deep *d, const char *where)
+{
+    return d->p.comm && d->learns && !strcmp(d->p.images_at, where);
+}
+
+static int own(struct ctr_deep *d, struct ctr_source **s, struct ctr_err *err)
+{
+    static const struct ctr_shard_kinds kinds = { CTR_COMM_IMAGES, CTR_COMM_IMAGE_VECTORS, CTR_COMM_IMAGE_GRADIENTS };
+    return ctr_source_shard(s, d->p.comm, *s, 0, &kinds, err);
+}
+
+static int make_source(struct ctr_deep *d, struct ctr_err *err)
+{
+    struct ctr_deep_images *m = d->images;
+    struct ctr_source *s = NULL;
+    int rc = ctr_deep_vectors_source(&s, d, m->table, err);
+    if (!rc && is_at(d, "server"))
+        rc = own(d, &s, err);
+    if (!rc)
+        rc = ctr_deep_tower_source(&s, d, &m->tower, s, m->embedded ? m->table : NULL, err);
+    m->embedder = rc ? NULL : s;
+    if (!rc && is_at(d, "ams"))
+        rc = own(d, &s, err);
+    if (rc) /* what is below is gone, too */
+        s = m->embedder = NULL;
+    m->source = s;
+    return rc;
+}
+
 int ctr_deep_images_declare(struct ctr_deep *d, struct ctr_err *err)
 {
     int rc = 0;
@@ -104,6 +163,8 @@ int ctr_deep_images_declare(struct ctr_deep *d, struct ctr_err *err)
     m->table = d->table;
     if (!m->table && !d->tower_alone)
         rc = own_table(d, err);
+    if (!rc && d->p.comm && m->table)
+        rc = same_table(d, err);
     m->embedded = !rc && m->table && !d->learns && ctr_image_table_tower(m->table);
     const int64_t images = rc || !m->table ? 0 : ctr_image_table_images(m->table);
     int32_t *number = rc ? NULL : ctr_buf_extend(&m->number, images + 1, sizeof *number, &rc, err);
@@ -117,7 +178,13 @@ int ctr_deep_images_declare(struct ctr_deep *d, struct ctr_err *err)
                                            .in = tower_inputs(d),
                                            .out = d->image_width,
                                            .activation = "prelu" };
-    return ctr_stack_declare(d, &m->tower, &shape, err);
+    const size_t bits = (size_t)images / 8 + 1;
+    unsigned char *seen = d->p.comm ? ctr_buf_extend(&m->seen, (int64_t)bits, 1, &rc, err) : NULL;
+    if (seen)
+        memset(seen, 0, bits);
+    if (!rc)
+        rc = ctr_stack_declare(d, &m->tower, &shape, err);
+    return rc || !m->table ? rc : make_source(d, err);
 }
 
 /* ---- scale ---- */
@@ -187,8 +254,7 @@ int ctr_deep_images_standardise(struct ctr_deep *d, struct ctr_err *err)
     return rc;
 }
 
-/* n vectors as the tower takes them, in place. */
-static int scale_vectors(struct ctr_deep *d, float *v, int64_t n, struct ctr_err *err)
+int ctr_deep_images_scale(struct ctr_deep *d, float *v, int64_t n, struct ctr_err *err)
 {
     struct ctr_deep_images *m = d->images;
     const int32_t width = tower_inputs(d);
@@ -217,8 +283,9 @@ void ctr_deep_images_free(struct ctr_deep *d)
     struct ctr_deep_images *m = d->images;
     if (!m)
         return;
-    struct ctr_buf *bufs[] = { &m->number, &m->row, &m->host, &m->shift };
-    struct ctr_mem *mems[] = { m->x, m->value, m->grad, m->zeros };
+    struct ctr_buf *bufs[] = { &m->number, &m->row, &m->seen, &m->shift };
+    struct ctr_mem *mems[] = { m->x, m->y, m->grad };
+    ctr_source_free(m->source);
     for (size_t i = 0; i < CTR_COUNT(bufs); i++)
         ctr_buf_free(bufs[i]);
     for (size_t i = 0; i < CTR_COUNT(mems); i++)
@@ -281,8 +348,8 @@ static int number_image(struct ctr_deep *d, uint64_t hash, int input, int64_t ro
     struct ctr_deep_images *m = d->images;
     int64_t at = ctr_image_table_find(m->table, hash);
     int rc = 0;
-    m->named++;
-    m->absent += at < 0;
+    m->counts.named++;
+    m->counts.absent += at < 0;
     if (at < 0 && !strcmp(d->p.missing_image, "fail"))
         return ctr_fail(err, CTR_EDATA,
                         "row %" PRId64 ": image #%016" PRIx64 " of column '%.80s' is not in %s (ctr-extract --names "
@@ -292,16 +359,13 @@ static int number_image(struct ctr_deep *d, uint64_t hash, int input, int64_t ro
         at = ctr_image_table_images(m->table); /* zeros, or the tower's output for zeros */
     int32_t *of = &AS(int32_t, m->number)[at];
     if (!*of) {
-        float *vector = ctr_buf_extend(&m->host, ctr_image_table_width(m->table), sizeof *vector, &rc, err);
-        if (!rc)
-            rc = ctr_image_table_fetch(m->table, at, vector, err);
-        if (!rc && at < ctr_image_table_images(m->table)) /* no image stays 0 */
-            rc = scale_vectors(d, vector, 1, err);
-        int32_t *more = rc ? NULL : ctr_buf_extend(&m->row, 1, sizeof *more, &rc, err);
+        uint64_t *more = ctr_buf_extend(&m->row, 1, sizeof *more, &rc, err);
         if (rc)
             return rc;
-        *more = (int32_t)at;
+        *more = (uint64_t)at;
         *of = (int32_t)++m->n;
+        if (d->p.comm && at < ctr_image_table_images(m->table))
+            m->seen.data[at / 8] |= (unsigned char)(1 << at % 8);
     }
     *number = *of - 1;
     return 0;
@@ -337,63 +401,18 @@ int ctr_deep_images_add(struct ctr_deep *d, int64_t n, int64_t first_row, struct
     return rc;
 }
 
-/* For a table of values: the value of an image without a vector, which is the tower's output for zeros. */
-static int forward_zeros(struct ctr_deep *d, struct ctr_deep_images *m, struct ctr_err *err)
-{
-    const int64_t number = AS(int32_t, m->number)[ctr_image_table_images(m->table)] - 1;
-    const size_t bytes = (size_t)d->image_inputs * sizeof(float);
-    if (number < m->done)
-        return 0;
-    float *zeros = calloc(1, CTR_MAX(bytes, 1));
-    int rc = zeros ? ctr_mem_grow(&m->zeros, d->dev, bytes, err) : ctr_fail_nomem(err, bytes);
-    if (!rc)
-        rc = ctr_mem_write(m->zeros, 0, zeros, bytes, err);
-    free(zeros);
-    if (!rc)
-        rc = ctr_stack_keep(d, &m->tower, 0, 1, err);
-    return rc ? rc
-              : ctr_stack_forward(d, &m->tower, ctr_mat(m->zeros, 1, d->image_inputs), 0, false,
-                                  ctr_mat_at(m->value, number * d->image_width, 1, d->image_width), err);
-}
-
-/* Turn vectors on the device into values: those from number `done` on, starting at row x_at of m->x. */
-static int forward(struct ctr_deep *d, struct ctr_deep_images *m, int64_t x_at, struct ctr_err *err)
-{
-    const int64_t fresh = m->n - m->done, in = ctr_image_table_width(m->table);
-    const struct ctr_mat x = ctr_mat_at(m->x, x_at * in, fresh, in);
-    const struct ctr_mat value = ctr_mat_at(m->value, m->done * d->image_width, fresh, d->image_width);
-    int rc = m->embedded ? ctr_dev_copy(d->dev, &(struct ctr_dev_copy){ x, value }, err) : 0;
-    if (rc || m->embedded)
-        return rc ? rc : forward_zeros(d, m, err);
-    rc = ctr_stack_keep(d, &m->tower, x_at, x_at + fresh, err);
-    return rc ? rc : ctr_stack_forward(d, &m->tower, x, x_at, d->learns, value, err);
-}
-
 int ctr_deep_images_pull(struct ctr_deep *d, struct ctr_err *err)
 {
     struct ctr_deep_images *m = d->images;
-    const size_t in = (size_t)ctr_image_table_width(m->table) * sizeof(float);
-    const size_t out = (size_t)d->image_width * sizeof(float);
-    const int64_t x_at = m->done - m->first_host; /* keep what backward reads */
-    int rc = ctr_image_table_unchanged(m->table, err);
-    if (!rc && !x_at && !ctr_dev_is_host(d->dev)) /* the previous minibatch is still being learned */
-        rc = ctr_dev_sync(d->dev, err);
-    if (!rc)
-        rc = ctr_deep_send(d, &m->x, m->host.data, (size_t)x_at * in, (size_t)(m->n - m->first_host) * in, err);
-    if (!rc)
-        rc = ctr_deep_sent(d, err);
-    if (!rc)
-        rc = ctr_deep_keep(d, &m->value, (size_t)m->done * out, (size_t)m->n * out, err);
-    if (!rc && m->n > m->done)
-        rc = forward(d, m, x_at, err);
-    if (!rc)
-        m->done = m->n;
-    return rc;
+    const struct ctr_want_keys keys = { AS(uint64_t, m->row), m->n };
+    const struct ctr_want want = { .tables = 1, .keys = &keys };
+    int rc = ctr_source_begin(m->source, &want, 0, err);
+    return rc ? rc : ctr_source_values(m->source, 0, &m->value, err);
 }
 
 struct ctr_mat ctr_deep_images_value(const struct ctr_deep *d)
 {
-    return ctr_mat(d->images->value, d->images->n, d->image_width);
+    return d->images->value;
 }
 
 struct ctr_mat ctr_deep_images_grad(const struct ctr_deep *d)
@@ -406,25 +425,25 @@ int ctr_deep_images_room(struct ctr_deep *d, struct ctr_err *err)
     return ctr_mem_grow(&d->images->grad, d->dev, (size_t)(d->images->n * d->image_width) * sizeof(float), err);
 }
 
-int ctr_deep_images_backward(struct ctr_deep *d, struct ctr_err *err)
+int ctr_deep_images_push(struct ctr_deep *d, const struct ctr_dev_opt *opt, struct ctr_err *err)
 {
-    struct ctr_deep_images *m = d->images;
-    return ctr_stack_backward(d, &m->tower, ctr_mat(m->x, m->n, ctr_image_table_width(m->table)),
-                              ctr_deep_images_grad(d), (struct ctr_mat){ 0 }, err);
+    const struct ctr_source_step step = { .opt = *opt, .grad = ctr_deep_images_grad(d) };
+    d->images->counts.asked += d->images->n;
+    return ctr_source_push(d->images->source, 0, &step, err);
 }
 
 void ctr_deep_images_clear(struct ctr_deep *d)
 {
     struct ctr_deep_images *m = d->images;
-    ctr_buf_clear(&m->host);
-    if (!d->learns && m->done == m->n && m->n * d->image_width < (int64_t)(KEPT_BYTES / sizeof(float))) {
-        m->first_host = m->n;
+    if (!m->source)
         return;
-    }
+    if (!d->learns && m->value.rows == m->n && m->n * d->image_width < (int64_t)(KEPT_BYTES / sizeof(float)))
+        return;
     for (int64_t i = 0; i < m->n; i++)
-        AS(int32_t, m->number)[AS(int32_t, m->row)[i]] = 0;
+        AS(int32_t, m->number)[AS(uint64_t, m->row)[i]] = 0;
     ctr_buf_clear(&m->row);
-    m->n = m->done = m->first_host = 0;
+    m->n = 0;
+    ctr_source_drop(m->source, 0);
 }
 
 /* ---- a tower alone ---- */
@@ -436,12 +455,12 @@ int ctr_deep_tower_rows(struct ctr_deep *d, const float *vectors, int64_t n, flo
                  out = (size_t)(n * d->image_width) * sizeof *values;
     int rc = ctr_mem_grow(&m->x, d->dev, in, err);
     if (!rc)
-        rc = ctr_mem_grow(&m->value, d->dev, out, err);
-    ctr_buf_clear(&m->host);
-    float *scaled = rc ? NULL : ctr_buf_extend(&m->host, n * d->image_inputs, sizeof *scaled, &rc, err);
+        rc = ctr_mem_grow(&m->y, d->dev, out, err);
+    ctr_buf_clear(&m->row);
+    float *scaled = rc ? NULL : ctr_buf_extend(&m->row, n * d->image_inputs, sizeof *scaled, &rc, err);
     if (!rc) {
         memcpy(scaled, vectors, in);
-        rc = scale_vectors(d, scaled, n, err);
+        rc = ctr_deep_images_scale(d, scaled, n, err);
     }
     if (!rc)
         rc = ctr_mem_write(m->x, 0, scaled, in, err);
@@ -449,16 +468,39 @@ int ctr_deep_tower_rows(struct ctr_deep *d, const float *vectors, int64_t n, flo
         rc = ctr_stack_keep(d, &m->tower, 0, n, err);
     if (!rc)
         rc = ctr_stack_forward(d, &m->tower, ctr_mat(m->x, n, d->image_inputs), 0, false,
-                               ctr_mat(m->value, n, d->image_width), err);
-    return rc ? rc : ctr_mem_read(m->value, 0, values, out, err);
+                               ctr_mat(m->y, n, d->image_width), err);
+    return rc ? rc : ctr_mem_read(m->y, 0, values, out, err);
 }
 
-int ctr_deep_images_summary(const struct ctr_deep *d, struct ctr_buf *text, struct ctr_err *err)
+/* ---- counts ---- */
+
+void ctr_deep_images_counts(const struct ctr_deep *d, struct ctr_deep_images_counts *counts)
 {
     const struct ctr_deep_images *m = d->images;
+    *counts = m->counts;
+    counts->forwards = m->embedder ? ctr_deep_tower_forwards(m->embedder) : 0;
+    if (!counts->named_once) /* the first pass goes on */
+        counts->named_once = counts->named;
+}
+
+const struct ctr_buf *ctr_deep_images_seen(const struct ctr_deep *d)
+{
+    return &d->images->seen;
+}
+
+void ctr_deep_images_pass(struct ctr_deep *d)
+{
+    struct ctr_deep_images_counts *c = &d->images->counts;
+    if (!c->named_once)
+        c->named_once = c->named;
+}
+
+int ctr_deep_images_summary(const struct ctr_deep *d, const struct ctr_deep_images_counts *all, struct ctr_buf *text,
+                            struct ctr_err *err)
+{
     return ctr_buf_printf(text, err,
                           "images in the file   %" PRId64 "\n"
                           "images named         %" PRId64 "\n"
                           "not in the file      %" PRId64 "\n",
-                          ctr_image_table_images(m->table), m->named, m->absent);
+                          ctr_image_table_images(d->images->table), all->named, all->absent);
 }

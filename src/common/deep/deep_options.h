@@ -19,7 +19,7 @@
 #include "common/deep/deep.h"
 
 extern const char *const ctr_deep_activations[], *const ctr_deep_poolings[], *const ctr_no_yes[];
-extern const char *const ctr_deep_missing_images[], *const ctr_deep_image_scales[];
+extern const char *const ctr_deep_missing_images[], *const ctr_deep_image_scales[], *const ctr_deep_images_at[];
 
 /* clang-format off */
 #define CTR_DEEP_OPTIONS                                                                                               \
@@ -67,6 +67,11 @@ extern const char *const ctr_deep_missing_images[], *const ctr_deep_image_scales
       .help = "inputs of the user: names or patterns, with commas", .flags = CTR_PARAM_UNSAVED },                      \
     { "ad-features", CTR_PARAM_TEXT, CTR_PARAM_AT(ad_features), .unit = "LIST", .group = CTR_GROUP_MODEL,              \
       .help = "inputs of the ad", .flags = CTR_PARAM_UNSAVED }
+
+#define CTR_DEEP_IMAGES_AT_OPTION                                                                                      \
+    { "images-at", CTR_PARAM_WORD, CTR_PARAM_AT(images_at), "ams", .range = "ams, worker or server",                   \
+      .group = CTR_GROUP_MEMORY, .help = "over ranks, where images go through the tower",                              \
+      .words = ctr_deep_images_at, .flags = CTR_PARAM_UNSAVED }
 
 /* Models that learn from images: ctr_deep_images_declare. file_without: the value implied by a model file without the
  * option, or NULL: always saved. */

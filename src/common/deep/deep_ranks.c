@@ -71,41 +71,69 @@ static int sum_gradients(struct ctr_deep *d, float *g, struct ctr_err *err)
     return rc;
 }
 
-/* Running statistics: the mean over ranks, weighted by rows. */
-static int average_state(const struct ctr_deep_learner *l, float *state, int64_t n, struct ctr_err *err)
+/* Running statistics of params [from, end): the mean over ranks, weighted by rows. */
+static int average_run(const struct ctr_deep_learner *l, int from, int end, struct ctr_err *err)
 {
-    const double share = (double)l->net.rows / (double)l->ranks.rows;
-    for (int64_t i = 0; i < n; i++)
+    const struct ctr_deep *d = &l->net;
+    const double share = (double)d->rows / (double)l->ranks.rows;
+    const int64_t at = d->param[from].at, n = (end < d->params ? d->param[end].at : d->floats) - at;
+    const size_t bytes = (size_t)n * sizeof(float);
+    float *state = malloc(CTR_MAX(bytes, 1));
+    int rc = state ? ctr_mem_read(d->w, (size_t)at * sizeof *state, state, bytes, err) : ctr_fail_nomem(err, bytes);
+    for (int64_t i = 0; i < n && !rc; i++)
         state[i] = (float)(share * (double)state[i]);
-    return ctr_comm_sum(l->net.p.comm, CTR_COMM_SYNC, state, n, err);
+    if (!rc)
+        rc = ctr_comm_sum(d->p.comm, CTR_COMM_SYNC, state, n, err);
+    if (!rc)
+        rc = ctr_mem_write(d->w, (size_t)at * sizeof *state, state, bytes, err);
+    free(state);
+    return rc;
+}
+
+/* The scale of images is the same on all ranks, and stays. */
+static bool is_statistics(const struct ctr_deep_param *p)
+{
+    return p->state && kind_of(p) == CTR_COMM_SYNC;
+}
+
+static int average_state(const struct ctr_deep_learner *l, struct ctr_err *err)
+{
+    const struct ctr_deep *d = &l->net;
+    int rc = 0;
+    for (int i = 0, end; i < d->params && !rc; i = end) {
+        for (end = i + 1; end < d->params && is_statistics(&d->param[i]) && is_statistics(&d->param[end]);)
+            end++;
+        if (is_statistics(&d->param[i]))
+            rc = average_run(l, i, end, err);
+    }
+    return rc;
+}
+
+/* The gradients of an empty minibatch. Those of the tower are of the images that this rank owns, whoever has the rows.
+ */
+static void clear_gradients(const struct ctr_deep *d, float *g)
+{
+    for (int i = 0; i < d->params && !d->param[i].state; i++)
+        if (kind_of(&d->param[i]) == CTR_COMM_SYNC)
+            memset(g + d->param[i].at, 0, (size_t)(d->param[i].rows * d->param[i].cols) * sizeof *g);
 }
 
 int ctr_deep_ranks_gradients(struct ctr_deep_learner *l, struct ctr_err *err)
 {
     struct ctr_deep *d = &l->net;
-    const int64_t states = d->floats - d->learned;
-    const size_t learned = (size_t)d->learned * sizeof(float), state = (size_t)states * sizeof(float);
+    const size_t learned = (size_t)d->learned * sizeof(float);
     if (ctr_comm_size(d->p.comm) == 1)
         return 0;
-    float *host = malloc(CTR_MAX(learned + state, 1));
+    float *host = malloc(CTR_MAX(learned, 1));
     if (!host)
-        return ctr_fail_nomem(err, learned + state);
-    int rc = 0;
-    if (d->rows)
-        rc = ctr_mem_read(d->g, 0, host, learned, err);
-    else
-        memset(host, 0, learned); /* gradients of an empty minibatch */
+        return ctr_fail_nomem(err, learned);
+    int rc = ctr_mem_read(d->g, 0, host, learned, err);
+    if (!d->rows)
+        clear_gradients(d, host);
     if (!rc)
         rc = sum_gradients(d, host, err);
     if (!rc)
         rc = ctr_mem_write(d->g, 0, host, learned, err);
-    float *statistics = host + d->learned;
-    if (!rc && states)
-        rc = ctr_mem_read(d->w, learned, statistics, state, err);
-    if (!rc && states)
-        rc = average_state(l, statistics, states, err);
-    if (!rc && states)
-        rc = ctr_mem_write(d->w, learned, statistics, state, err);
     free(host);
-    return rc;
+    return rc ? rc : average_state(l, err);
 }

@@ -582,10 +582,10 @@ int ctr_deep_pull(struct ctr_deep *d, struct ctr_deep_tables *all, bool make, st
 
 int ctr_deep_pull_none(struct ctr_deep *d, bool make, struct ctr_pool *pool, struct ctr_err *err)
 {
-    if (!d->vectors.source)
-        return 0;
-    int rc = begin_keys(d, d->batch.key_buffer, make, pool, &d->batch.unique, err);
-    return rc ? rc : ctr_source_values(d->vectors.source, d->batch.key_buffer, &d->vectors.value, err);
+    int rc = d->vectors.source ? begin_keys(d, d->batch.key_buffer, make, pool, &d->batch.unique, err) : 0;
+    if (!rc && d->vectors.source)
+        rc = ctr_source_values(d->vectors.source, d->batch.key_buffer, &d->vectors.value, err);
+    return rc || !d->images ? rc : ctr_deep_images_pull(d, err);
 }
 
 /* ---- push ---- */
@@ -701,8 +701,8 @@ int ctr_deep_push(struct ctr_deep *d, struct ctr_deep_tables *all, struct ctr_po
                   struct ctr_err *err)
 {
     int rc = d->rows ? row_gradients(d, err) : 0;
-    if (!rc && d->images && d->rows)
-        rc = ctr_deep_images_backward(d, err);
+    if (!rc && d->images)
+        rc = ctr_deep_images_push(d, opt, err);
     if (!rc && all->counts)
         rc = send_l2(d, all, err);
     const struct ctr_source_step step = { .opt = *opt,

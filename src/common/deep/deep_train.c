@@ -169,6 +169,8 @@ static int update(struct ctr_deep_learner *l, struct ctr_err *err)
         rc = ctr_dev_opt_dense(d->dev, &step, err);
     if (!rc)
         rc = ctr_dev_reduce(d->dev, &find, err);
+    l->ranks.steps++;
+    l->ranks.ids += d->batch.unique;
     l->unchecked = rc ? 0 : l->first_row + d->rows;
     d->step++;
     l->learned_rows += d->p.comm ? l->ranks.rows : d->rows;
@@ -268,6 +270,8 @@ int ctr_deep_end_pass(void *learner, struct ctr_err *err)
 {
     struct ctr_deep_learner *l = learner;
     int rc = l->net.rows ? update(l, err) : 0;
+    if (l->net.images)
+        ctr_deep_images_pass(&l->net);
     ctr_deep_unannounce(&l->net);
     return rc ? rc : ctr_deep_settle(l, err);
 }
@@ -300,7 +304,12 @@ int ctr_deep_summary(const void *learner, struct ctr_buf *text, struct ctr_err *
 {
     const struct ctr_deep_learner *l = learner;
     int rc = l->net.vectors.source ? ctr_source_summary(l->net.vectors.source, text, err) : 0;
+    struct ctr_deep_images_counts images = l->ranks.sums.images;
+    if (l->net.images && !l->net.p.comm)
+        ctr_deep_images_counts(&l->net, &images);
     if (!rc && l->net.images)
-        rc = ctr_deep_images_summary(&l->net, text, err);
+        rc = ctr_deep_images_summary(&l->net, &images, text, err);
+    if (!rc)
+        rc = ctr_deep_ranks_summary(l, text, err);
     return rc ? rc : ctr_dev_time_summary(&l->time, l->net.dev, text, err);
 }

@@ -27,6 +27,7 @@ static const struct ctr_param dicm_options[] = {
     CTR_DIN_ATTENTION_OPTIONS,
     CTR_DEEP_SIDE_OPTIONS,
     CTR_DEEP_IMAGES_OPTION,
+    CTR_DEEP_IMAGES_AT_OPTION,
     { "images-pool", CTR_PARAM_WORD, CTR_PARAM_AT(images_pool), "sum",
       .range = "concat, max, mean, sum, attentive or multi-query", .group = CTR_GROUP_MODEL,
       .help = "of the images of a list", .words = pools },

@@ -20,6 +20,7 @@ struct ctr_image_table {
     char *tower;
     uint64_t *seed; /* of the tables that name images */
     int seeds;
+    uint64_t keys;          /* a hash of them */
     struct ctr_buf vector;  /* for a stream: f32 [images][width] */
     struct ctr_keyed *file; /* or the file; one thread at a time */
     struct ctr_buf first;   /* i64 [blocks + 1]: the first row of each block, and the end */
@@ -143,7 +144,9 @@ static int put_key(struct ctr_image_table *t, const struct ctr_col *key, int64_t
         return ctr_fail(err, CTR_EDATA, "row %" PRId64 ": the key is null", t->images + 1);
     if (t->images >= INT32_MAX - 1)
         return ctr_fail(err, CTR_EDATA, "more than 2^31 images");
-    return put_text(t, ctr_image_key(key, i, number), t->images, err);
+    const struct ctr_str text = ctr_image_key(key, i, number);
+    t->keys = ctr_hash64(text.p, text.n, t->keys);
+    return put_text(t, text, t->images, err);
 }
 
 int64_t ctr_image_table_find(const struct ctr_image_table *t, uint64_t hash)
@@ -312,6 +315,11 @@ int ctr_image_table_open(struct ctr_image_table **out, const char *path, const c
 int64_t ctr_image_table_images(const struct ctr_image_table *t)
 {
     return t->images;
+}
+
+uint64_t ctr_image_table_keys(const struct ctr_image_table *t)
+{
+    return t->keys;
 }
 
 int32_t ctr_image_table_width(const struct ctr_image_table *t)

@@ -26,6 +26,8 @@ int64_t ctr_image_table_bytes(const struct ctr_image_table *t); /* in memory */
 const char *ctr_image_table_path(const struct ctr_image_table *t);
 /* The tower that computed the vectors, as ctr_tower_text names it; NULL: not from a tower. */
 const char *ctr_image_table_tower(const struct ctr_image_table *t);
+/* A hash of the keys and their rows: the same of tables with the same keys in the same order. */
+uint64_t ctr_image_table_keys(const struct ctr_image_table *t);
 /* The row of a hash; -1: none. Row `images`, for null, always exists and holds zeros. */
 int64_t ctr_image_table_find(const struct ctr_image_table *t, uint64_t hash);
 /* Fetch the vector of a row. The error names the key, also if the file is damaged there. */

@@ -28,6 +28,7 @@ static const struct ctr_param two_tower_options[] = {
     { "vector", CTR_PARAM_INT, CTR_PARAM_AT(vector), "32", 1, 1024, "1 to 1024", "N", CTR_GROUP_MODEL,
       "numbers of a tower's vector" },
     CTR_DEEP_IMAGES_OPTION,
+    CTR_DEEP_IMAGES_AT_OPTION,
     CTR_DEEP_IMAGES_TOWER_OPTION("256,64"),
     CTR_DEEP_IMAGES_SCALE_OPTION,
     CTR_DEEP_MISSING_IMAGE_OPTION("fail"),

@@ -48,7 +48,6 @@ int ctr_ranks_check(const struct ctr_train_job *job, struct ctr_err *err)
         { job->follow, "--follow" },
         { p->variants, "--variants" },
         { job->init_rate == CTR_INIT_AUTO, "--init-bias auto" },
-        { p->images || p->images_pool, "a model of images" },
         { p->device && strcmp(p->device, "cpu") != 0, "--device other than cpu" },
     };
     for (size_t i = 0; i < CTR_COUNT(bad); i++)

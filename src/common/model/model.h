@@ -164,6 +164,7 @@ struct ctr_params {
     struct ctr_sizes images_tower;           /* units of the tower's hidden layers */
     const char *images_scale;                /* none, standard */
     const char *missing_image;               /* fail, zero; NULL: a model that takes no images */
+    const char *images_at;                   /* over ranks: ams, worker, server. Stands in no file */
     const char *base;                        /* lr, mlp, din */
     bool images_as_ids;                      /* an embedding per key replaces the tower */
     const char *images;                      /* file of image vectors. Not saved */
