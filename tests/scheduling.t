@@ -67,6 +67,9 @@ ctr-extract --explain --device-memory 200K memory.fitted keys.arrows >shown
 ok 'a vocabulary that does not fit' grep -Eq 'keys\(.*\[cpu, [2-9][0-9][0-9].* KiB: does not fit in the .*left\]' shown
 ctr-extract --explain --device-memory 64K memory.fitted keys.arrows >shown
 ok 'results that do not fit' grep -Eq 'both.*\[cpu, .*: does not fit in the .*left\]' shown
+printf 'label click\nfeature q = quantiles(k, 4)\n' >quantiles.plan
+ctr-extract -q --fit quantiles.plan -o quantiles.fitted keys.arrows
+ok 'fitted thresholds' sh -c "ctr-extract --explain --device-memory 8M quantiles.fitted keys.arrows | grep -q 'keys(.*\[cpu, .*: it asks fitted thresholds'"
 exits 'no kernel has it' 2 ctr-extract --explain --place far=gpu memory.fitted keys.arrows
 err_like 'is told, too' 'far=gpu: a GPU cannot run the node: it reads a keyed file'
 

@@ -140,8 +140,10 @@ const char *ctr_op_device_vocab_keys(const struct ctr_op_call *call, uint64_t se
 {
     struct vocab_feature *p = (void *)param;
     const char *why;
-    if (!ctr_vocab_has_keys(call))
-        return "is not fitted";
+    if (!ctr_vocab_has_keys(call)) { /* another fitted operator, or a vocab that is not fitted */
+        why = ctr_op_device(call, d);
+        return why ? why : "is not fitted";
+    }
     why = ctr_op_device_keys(&call->arg[0].type, seed, p, d);
     if (why)
         return why;
