@@ -138,7 +138,8 @@ class Bench:
             return {"wall": wall, "cpu": cpu, "out": out, "err": err}
         args = " ".join("'%s'" % a for a in command)
         wall, _, out, _ = sh(f"{self.python} {HERE}/peers.py {args}")
-        return {"whole": wall, **json.loads(out.splitlines()[-1])}
+        m = json.loads(out.splitlines()[-1])
+        return {"start": wall - m["wall"], **m}
 
     def medians(self, commands, runs=None):
         """Commands in turn, `runs` times each: the medians of wall and cpu, and the last of what they said."""
@@ -556,7 +557,7 @@ class Bench:
         if self.have.get("pyspark") and n <= 2000000:
             found["Spark"] = m = self.once(self.peer("spark_featurebox", f"{d}/logs"))
             self.row("", "", f"Spark {self.cell(m)}, second pass", f"{m['wall'] / ours['wall']:.1f}")
-        self.row("", "", ", ".join(f"{k} {p['whole'] - p['wall']:.1f} s" for k, p in found.items()) + " to start, not in these")
+        self.row("", "", ", ".join(f"{k} {p['start']:.1f} s" for k, p in found.items()) + " to start, not in these")
         rows, clicked, words = (int(x) for x in sh(f"{extract} | ctr-select -q --add 'n=length(word)' --columns clicked,n | "
                                                    "ctr-export -q -f csv --no-header | awk -F, '{ c += $1; w += $2 } END { print NR, c, w }'")[2].split())
         for p in found.values():
