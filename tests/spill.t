@@ -80,6 +80,41 @@ resumes() {
 ok 'kill -9 and resume' resumes
 is 'what killed runs left is gone' "$(ls spill)" ''
 
+# ---- lr, by minibatches
+lr() { ctr-train lr -q --minibatch 100 "$@"; }
+lr_same() { # lr_same OPTIONS: with one row of ten in memory
+    lr "$@" --progressive all.lp -o all.lr rows.arrows 2>/dev/null && ctr-train lr --minibatch 100 "$@" -v --memory 45K --spill spill --progressive got.lp -o got.lr rows.arrows 2>lr.err &&
+        cmp all.lr got.lr && cmp all.lp got.lp && test "$(count 'memory evictions' lr.err)" -gt 5000
+}
+for o in '' '--l1 .1 --uncertainty' '--precision f32 --no-bias' '--optimizer fobos --l1 .01' '--learning-rate counts --precision q2.13' '--passes 2 --dropout .2' '--init-bias auto'; do
+    [ -z "$SAN" ] || [ ${#o} -gt 20 ] || [ -z "$o" ] || continue
+    ok "lr $o" lr_same $o
+done
+lr -o all.lr rows.arrows
+keys=$(ctr-info all.lr | awk '$1 == "rows:" { print $2 }')
+ok "few of $keys rows of lr in memory" test "$keys" -gt $((10 * $(count 'memory rows' lr.err)))
+ok 'lr, large batches, --batch' sh -c 'ctr-train lr -q --minibatch 100 -j 3 --memory 45K --spill spill -o got.lr large.arrows && cmp got.lr all.lr'
+lr -o all.i --init all.lr some.arrows 2>/dev/null
+lr -o got.i --init all.lr --memory 45K --spill spill some.arrows 2>/dev/null
+ok 'lr --init' cmp all.i got.i
+lr_resumes() { # lr_resumes OPTIONS
+    rm -f c.ckpt* got.lr
+    for delay in .05 .08 .12 .2 600; do
+        timeout --foreground -s KILL $delay ctr-train lr -q --minibatch 100 --memory 45K --spill spill "$@" --checkpoint c.ckpt --checkpoint-every 1500 --resume \
+            -o got.lr rows.arrows && break
+    done 2>/dev/null
+    cmp got.lr all.lr
+}
+ok 'lr: kill -9 and resume' lr_resumes
+ok 'lr: from deltas, too' lr_resumes --checkpoint-deltas 3
+lr_merged() {
+    head -c -3000 rows.arrows >cut.arrows
+    rm -f w.ckpt* d.ckpt*
+    ! lr --checkpoint w.ckpt --checkpoint-every 3000 -o x cut.arrows 2>/dev/null && ! lr --memory 45K --spill spill --checkpoint d.ckpt --checkpoint-every 3000 \
+        --checkpoint-deltas 9 -o x cut.arrows 2>/dev/null && ctr-model merge d.ckpt d.ckpt.delta.* >got && cmp got w.ckpt
+}
+ok 'lr: deltas from disk are those of a run in memory' lr_merged
+
 # ---- refusals
 message() { # message TEXT COMMAND…
     _text=$1
@@ -90,6 +125,8 @@ ok 'a minibatch that does not fit' message 'raise it, or lower --minibatch' trai
 ok 'without --memory' message '--spill needs --memory' train -q --spill spill -o x.arrows some.arrows
 ok 'no such folder' message 'none: no temporary file can be made there' train -q --memory 2500K --spill none -o x.arrows some.arrows
 ok 'tables that are too large name the way out' message '(--spill DIR)' train -q --memory 2500K -o x.arrows rows.arrows
-ok 'lr has no such option' message 'lr takes no --spill' ctr-train lr -q --spill spill some.arrows
+ok 'lr row by row' message 'by minibatches: say of how many rows' ctr-train lr -q --memory 1M --spill spill some.arrows
+ok 'lr without --memory' message '--spill needs --memory' ctr-train lr -q --minibatch 100 --spill spill some.arrows
+ok 'lr --inclusion' message 'leave --spill out' ctr-train lr -q --minibatch 100 --inclusion bloom=1 --memory 1M --spill spill some.arrows
 is 'and nothing stays' "$(ls spill)" ''
 done_testing

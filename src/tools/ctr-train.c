@@ -487,7 +487,10 @@ static int choose_device(struct ctr_cli *cli, struct ctr_train_job *job, struct 
     job->params.device = cli->device;
     job->params.device_memory = cli->device_memory_bytes;
     job->params.memory_bytes = cli->memory_bytes;
-    return ctr_model_opts_of_device(job->model, cli, &job->params, err);
+    rc = ctr_model_opts_of_device(job->model, cli, &job->params, err);
+    if (!rc && job->params.spill && job->model->spill)
+        job->model = job->model->spill;
+    return rc;
 }
 
 static int check_init_bias(struct ctr_train_job *job, struct ctr_err *err)

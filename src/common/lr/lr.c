@@ -333,6 +333,7 @@ const struct ctr_model ctr_model_lr = {
     .options = ctr_lr_options,
     .device = &ctr_model_lr_device,
     .ranks = &ctr_model_lr_ranks,
+    .spill = &ctr_model_lr_spill,
     .write_slim = ctr_lr_slim,
     .slim = &ctr_model_lr_slim,
     .learner_new = ctr_lr_new,

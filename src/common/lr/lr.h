@@ -12,6 +12,7 @@
 #include "common/model/model.h"
 
 extern const struct ctr_model ctr_model_lr;
+extern const struct ctr_model ctr_model_lr_spill;  /* by minibatches with rows on disk; no row of it, either */
 extern const struct ctr_model ctr_model_lr_ranks;  /* by minibatches over ranks; no row of it, either */
 extern const struct ctr_model ctr_model_lr_device; /* minibatches on a device; not in the table of models */
 
@@ -64,6 +65,9 @@ struct lr {
     struct ctr_lr_sorted *sorted;             /* by table: saved instead of `table`; NULL: `table` holds the rows */
     const struct ctr_learning *sorted_as;     /* the learner whose layout its rows have */
     const struct ctr_lr_elsewhere *elsewhere; /* saved in the place of both; NULL: nothing */
+    /* NULL, or called by ctr_lr_load after each batch of rows, which it may take out of the tables. */
+    int (*loaded)(void *ctx, const struct ctr_strs *tables, struct ctr_err *err);
+    void *loaded_ctx;
     struct ctr_changed changed;      /* by number: rows that were learned from, or made, since the last checkpoint */
     bool all_change;                 /* weights follow from the number of rows: all rows do */
     struct ctr_buf gone;             /* struct ctr_expired: keys that were dropped since then */

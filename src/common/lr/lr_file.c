@@ -249,7 +249,8 @@ static int load_all(struct lr *m, const struct ctr_learning *writer, struct ctr_
     const struct ctr_batch *b;
     int rc = ctr_lr_start(&m->learning, &ctr_reader_schema(r)->meta, &m->more.event, err);
     while (!rc && (rc = ctr_reader_next(r, &b, err)) > 0)
-        rc = load_batch(m, writer, tables, &cache, b, err);
+        if (!(rc = load_batch(m, writer, tables, &cache, b, err)) && m->loaded)
+            rc = m->loaded(m->loaded_ctx, tables, err);
     return rc;
 }
 

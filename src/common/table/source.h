@@ -136,6 +136,8 @@ const int32_t *ctr_source_places(const struct ctr_source *s, int buffer, int t);
 int ctr_source_count(struct ctr_source *s, int buffer, int t, const int32_t *uses, uint32_t *total,
                      struct ctr_err *err) CTR_MUST;
 int ctr_source_push(struct ctr_source *s, int buffer, const struct ctr_source_step *step, struct ctr_err *err) CTR_MUST;
+/* In the place of push: the rows as the caller has changed them, where the device's memory is the host's. */
+int ctr_source_write(struct ctr_source *s, int buffer, struct ctr_err *err) CTR_MUST;
 void ctr_source_drop(struct ctr_source *s, int buffer);
 /* Write all pushed changes to the lowest store, before others read it. The source remains usable. */
 int ctr_source_settle(struct ctr_source *s, struct ctr_err *err) CTR_MUST;
