@@ -92,7 +92,7 @@ const int32_t *ctr_source_places(const struct ctr_source *s, int buffer, int t)
 int ctr_source_count(struct ctr_source *s, int buffer, int t, const int32_t *uses, uint32_t *total, struct ctr_err *err)
 {
     const struct ctr_source_keys keys = keys_of(&s->batch[buffer], t, 0);
-    return s->ops->count(s, &keys, uses, total, err);
+    return s->ops->count(s, buffer, &keys, uses, total, err);
 }
 
 /* ---- values and push of a store ---- */
@@ -361,9 +361,10 @@ static int ram_put(struct ctr_source *s, const struct ctr_source_keys *keys, con
     return each_numbered(s, keys, true, scatter, &(struct rows){ .s = s, .from = from }, err);
 }
 
-static int ram_count(struct ctr_source *s, const struct ctr_source_keys *keys, const int32_t *uses, uint32_t *total,
-                     struct ctr_err *err)
+static int ram_count(struct ctr_source *s, int buffer, const struct ctr_source_keys *keys, const int32_t *uses,
+                     uint32_t *total, struct ctr_err *err)
 {
+    (void)buffer;
     return each_numbered(s, keys, true, add_counts, &(struct rows){ .s = s, .uses = uses, .total = total }, err);
 }
 

@@ -83,9 +83,10 @@ struct ctr_source_ops {
      * never change. */
     int (*fetch)(struct ctr_source *s, const struct ctr_source_keys *keys, bool make, float *to, struct ctr_err *err);
     int (*put)(struct ctr_source *s, const struct ctr_source_keys *keys, const float *from, struct ctr_err *err);
-    /* Add uses[i] to the use count of key i; total[i] gets the sum. NULL: the source counts nothing. */
-    int (*count)(struct ctr_source *s, const struct ctr_source_keys *keys, const int32_t *uses, uint32_t *total,
-                 struct ctr_err *err);
+    /* Add uses[i] to the use count of key i of the minibatch; total[i] gets the sum. NULL: the source counts nothing.
+     */
+    int (*count)(struct ctr_source *s, int buffer, const struct ctr_source_keys *keys, const int32_t *uses,
+                 uint32_t *total, struct ctr_err *err);
     /* Announce the keys to lower sources; the batch already lists them. NULL: nothing to do. */
     int (*begin)(struct ctr_source *s, const struct ctr_want *want, int buffer, struct ctr_err *err);
     /* Wait until the rows of a minibatch can be fetched. NULL: they always can. */

@@ -466,12 +466,12 @@ static int cache_push(struct ctr_source *s, int buffer, const struct ctr_source_
 
 /* ---- what goes below ---- */
 
-static int cache_count(struct ctr_source *s, const struct ctr_source_keys *keys, const int32_t *uses, uint32_t *total,
-                       struct ctr_err *err)
+static int cache_count(struct ctr_source *s, int buffer, const struct ctr_source_keys *keys, const int32_t *uses,
+                       uint32_t *total, struct ctr_err *err)
 {
     struct ctr_source *below = ((struct cache *)s)->below;
     const struct ctr_source_keys plain = { .table = keys->table, .hash = keys->hash, .n = keys->n };
-    return below->ops->count(below, &plain, uses, total, err);
+    return below->ops->count(below, buffer, &plain, uses, total, err);
 }
 
 /* What settling puts back counts as changed: all rows that the device holds. */

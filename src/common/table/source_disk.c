@@ -505,9 +505,10 @@ static int disk_put(struct ctr_source *s, const struct ctr_source_keys *keys, co
     return each_slot((struct disk *)s, keys, copy_in, &(struct move){ .from = from }, err);
 }
 
-static int disk_count(struct ctr_source *s, const struct ctr_source_keys *keys, const int32_t *uses, uint32_t *total,
-                      struct ctr_err *err)
+static int disk_count(struct ctr_source *s, int buffer, const struct ctr_source_keys *keys, const int32_t *uses,
+                      uint32_t *total, struct ctr_err *err)
 {
+    (void)buffer;
     return each_slot((struct disk *)s, keys, add_counts, &(struct move){ .uses = uses, .total = total }, err);
 }
 

@@ -369,19 +369,12 @@ static void shard_drop(struct ctr_source *source, int buffer)
 
 /* ---- counts ---- */
 
-/* The minibatch with these keys, which are all keys of one table. */
-static int buffer_of(const struct ctr_source *source, const struct ctr_source_keys *keys)
-{
-    const struct ctr_source_batch *b = &source->batch[1];
-    return keys->table < b->tables && keys->n && b->table[keys->table].hash == keys->hash;
-}
-
 /* The owner adds the uses of all ranks and returns the sum so far. */
-static int shard_count(struct ctr_source *source, const struct ctr_source_keys *keys, const int32_t *uses,
+static int shard_count(struct ctr_source *source, int buffer, const struct ctr_source_keys *keys, const int32_t *uses,
                        uint32_t *total, struct ctr_err *err)
 {
     struct shard *s = (struct shard *)source;
-    const int buffer = buffer_of(source, keys), t = keys->table;
+    const int t = keys->table;
     const int64_t n = s->side[buffer].set[t].n;
     int rc = 0;
     for (int r = 0; r < s->ranks; r++)
