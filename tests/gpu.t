@@ -76,6 +76,7 @@ bench() { XDG_CACHE_HOME=$W/bench CTR_CUDA_ON_HOST_SAYS=1 "$CTR_BUILD/bench/benc
 ok "launches of an empty kernel" bench launches 10
 is "as many as asked for, and graphs of as many" "$(cut -f 1 b.out | tail -n +2 | tr '\n' ',')" '1 launches,a graph of 1,10 launches,a graph of 10,'
 ok "a layer of splits by the pool, by cuMemAllocAsync and by malloc of threads" bench split 40
+ok "whose memory is given back" grep -q '^on host: 0 left' b.err
 is "with the same pieces" "$(sed -n 's/.*sum //p' b.out | sort | uniq -c | awk '{ print $1 }')" 3
 CTR_CUDA_DRIVER=$W/no-such.so exits "no GPU: skipped" 77 "$CTR_BUILD/bench/bench-gpu" launches 1
 

@@ -68,10 +68,16 @@ static void *function(void *module, const char *name)
     return f;
 }
 
+/* Memory of the device, until the end. */
+static gpu_ptr taken[64];
+static int ntaken;
+
 static gpu_ptr memory(int64_t bytes)
 {
     gpu_ptr p = 0;
     check(ctr_gpu_cuda_alloc(gpu, &p, bytes, &err));
+    if (ntaken < (int)CTR_COUNT(taken))
+        taken[ntaken++] = p;
     return p;
 }
 
@@ -356,10 +362,11 @@ static void find_async(void)
 static void split(int64_t rows)
 {
     struct splits s = { .rows = rows };
+    void *module = compiled(split_text);
     double pool[RUNS], async[RUNS], heap[RUNS];
     uint64_t sum[3] = { 0 };
     find_async();
-    open_splits(&s, compiled(split_text));
+    open_splits(&s, module);
     for (int r = -1; r < RUNS; r++) { /* the first one is left out: code is loaded, pools of the driver grow */
         const double p = by_pool(&s);
         sum[0] = sum_of(&s);
@@ -378,6 +385,7 @@ static void split(int64_t rows)
         printf("%s\t%.1f\t%.1f M rows/s, sum %016llx\n", name[i], us, (double)rows * SPLITS / us,
                (unsigned long long)sum[i]);
     }
+    ctr_gpu_cuda_unload(gpu, module);
 }
 
 int main(int argc, char **argv)
@@ -396,6 +404,8 @@ int main(int argc, char **argv)
         launches((int)n);
     else
         split(n);
+    for (int i = 0; i < ntaken; i++)
+        ctr_gpu_cuda_release(gpu, taken[i]);
     ctr_gpu_cuda_free(gpu);
     return 0;
 }
