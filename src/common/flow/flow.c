@@ -506,7 +506,8 @@ static void tell_times(const struct flow *f)
     say(f, f->o.debug, "views opened, and the sides that joins hold read, in %.3f s",
         (double)(f->opened_ns - f->start_ns) / 1e9);
     for (int i = 0; i < f->links; i++)
-        tell_stage(f, i, f->link[i].name, f->link[i].times.ran_ns, f->link[i].times.blocked_ns);
+        if (f->link[i].times.ran_ns) /* else nothing asked for its end: it waits still */
+            tell_stage(f, i, f->link[i].name, f->link[i].times.ran_ns, f->link[i].times.blocked_ns);
     if (!f->links)
         return;
     const int64_t all_ns = ctr_clock_ns() - f->opened_ns;
@@ -546,7 +547,8 @@ static void tell_time_line(const struct flow *f)
     const struct ctr_stage_times *last = f->o.last_times;
     say(f, f->o.debug, "time line: open: ran 0.000000 %.6f", since(f, f->opened_ns));
     for (int i = 0; i < f->links; i++)
-        tell_line(f, i, f->link[i].name, &f->link[i].times);
+        if (f->link[i].times.ran_ns)
+            tell_line(f, i, f->link[i].name, &f->link[i].times);
     tell_line(f, -1, f->o.last ? f->o.last : "extract", last);
     if (!last)
         return;
