@@ -27,12 +27,18 @@ torch=
 "$TORCH" -c 'import torch' 2>/dev/null && torch=1
 for model in mlp 'two-tower --user-features past --ad-features article' 'din --attention-hidden 16,8'; do
     for seed in $SEEDS; do
+        set -- -q --embedding 8 --hidden 32 --minibatch 200 --seed "$seed"
         # shellcheck disable=SC2086
-        ctr-train $model -q --embedding 8 --hidden 32 --minibatch 200 --rate .003 --passes 8 --seed $seed -o model.arrows train.arrows
+        ctr-train $model "$@" --rate .003 --passes 8 -o model.arrows train.arrows
         echo $(ctr-predict -q model.arrows test.arrows | auc) >>seeds.new
-        [ -z "$torch" ] || "$TORCH" "$here/models_torch.py" auc model.arrows train.arrows test.arrows $seed 8 .003 >>torch.new
+        [ -n "$torch" ] || continue
+        # shellcheck disable=SC2086
+        ctr-train $model "$@" --rate 1e-35 -o start.arrows train.arrows
+        "$TORCH" "$here/models_torch.py" auc start.arrows train.arrows test.arrows same 8 .003 >>same.new
+        "$TORCH" "$here/models_torch.py" auc start.arrows train.arrows test.arrows "$seed" 8 .003 >>torch.new
     done
     row "$model: mean ($(column seeds.new 1))" "$(mean seeds.new 1)" "$(mean seeds.new 2)"
-    [ -z "$torch" ] || row "in PyTorch: mean ($(column torch.new 1))" "$(mean torch.new 1)" ''
-    rm -f seeds.new torch.new
+    [ -z "$torch" ] || row "in PyTorch from the same first values: mean ($(column same.new 1))" "$(mean same.new 1)" ''
+    [ -z "$torch" ] || row "in PyTorch from its own: mean ($(column torch.new 1))" "$(mean torch.new 1)" ''
+    rm -f seeds.new same.new torch.new
 done

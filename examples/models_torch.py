@@ -5,8 +5,8 @@
     models_torch.py steps START FEATURES PROGRESSIVE STEPS RATE [NAME]
         from the values of the model START (trained at a rate of next to nothing), the loss of each of the first STEPS minibatches before its update, beside
         that of the scores in PROGRESSIVE; prints a row of a table, which NAME begins; exit 1 where two losses differ by more than 1e-4
-    models_torch.py auc START TRAIN TEST SEED PASSES RATE [L2]
-        trains with first values of the same distributions, and prints the AUC of TEST
+    models_torch.py auc START TRAIN TEST SEED|same PASSES RATE [L2]
+        trains with first values of the same distributions, or from those of START, and prints the AUC of TEST
 
 Models are the functions in the table MODELS. Streams and models are read through ctr-export and ctr-info. Lists are ragged here, too: no padding."""
 import json
@@ -284,7 +284,7 @@ def area(score, label):
 def auc(start, train, test, seed, passes, rate, l2=0.0):
     places = {}
     rows, later = Rows(train, places), Rows(test, places)
-    net = Net(start, places, int(seed))
+    net = Net(start, places, None if seed == "same" else int(seed))
     learner, n, minibatch = Learner(net, float(rate), float(l2)), len(rows.label), int(net.options["minibatch"])
     for _ in range(int(passes)):
         for at in range(0, n, minibatch):
