@@ -127,6 +127,26 @@ ctr-select -q --section 'emb.*' --head 0 -o noids.m got.m
 # shellcheck disable=SC2086
 ok 'a partial warm start of ranks' run 2 ctr-train dicm --init noids.m --init-partial $dicm 50 -o warm.m rows.arrow 2>said
 
+# ---- the table of examples/ams.md, at a small scale, and what MPI itself counts
+small() { OUT=$W/ams D=64 IMAGES=500 MINIBATCH=50 STEPS=3 TIMES= "$CTR_TOP/examples/ams.sh" >table; }
+ok 'ams.sh: formulas and counts agree within 1%' small
+ok 'at the sizes of the paper' sh -c 'for n in 157.5 29.3 128.2 5,128 13.1 154.6; do grep -q "| $n |" table || { echo "no $n"; exit 1; }; done'
+sed '/^vectors, gradients/s/ 26[0-9]\.[0-9]/ 300.0/g' ams/ams/ams.txt >off.txt
+off() { "$PY" "$CTR_TOP/examples/ams.py" table 64 off.txt ams/ams/worker.txt ams/ams/server.txt >/dev/null; }
+exits 'a count that is off: status 3' 3 off
+ok 'the model at worker and server: the same scores' cmp ams/ams/worker.csv ams/ams/server.csv
+ok 'at ams: within 1e-5' sh -c 'paste -d, ams/ams/ams.csv ams/ams/worker.csv | awk -F, "NR > 1 { e = \$1 - \$2; d = e > d ? e : -e > d ? -e : d } END { exit !(NR > 100 && d < 1e-5) }"'
+monitored() { # bytes that rank 0 sent to rank 1, as Open MPI's monitoring has them, beside the half of what the summary says
+    (cd ams/ams && timeout 60 mpirun --oversubscribe -q -n 2 --mca pml_monitoring_enable 1 --mca pml_monitoring_enable_output 1 ctr-train dicm \
+        --images images.64.500.arrow --seed 1 -j 1 --minibatch 50 -o m.model part-0.arrows part-1.arrows 2>&1) >monitor.txt
+    grep -q '^E.0.1.' monitor.txt || return 77
+    awk '/^E\t0\t1\t/ { mpi = $4 } /^steps/ { steps = $2 } /^[a-z].* [0-9.]+ +[0-9.]+ *$/ && !/^vectors, gradients|^progressive|^mean/ { ours += $NF }
+        END { ours *= steps * 1024 / 2; print "MPI " mpi ", summary " ours; exit !(mpi > 1e5 && mpi < 1.02 * ours && mpi > .98 * ours) }' monitor.txt
+}
+if ompi_info 2>/dev/null | grep -q 'pml: monitoring'; then
+    ok 'Open MPI counts the bytes that the summary says' monitored
+fi
+
 # ---- what is refused
 ctr-select -q --where 'key != "p07"' -o fewer.arrows images.arrows
 # shellcheck disable=SC2086

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 enum { TAG_COUNT = 1, TAG_DATA, TAG_ALIVE, MOST = 1 << 30 /* bytes per message */ };
-enum { BEAT_MS = 1000, LOOK_MS = 100, SPINS = 200, NAP_US = 50, LONG_NAP_US = 200, ABORT_S = 5 };
+enum { BEAT_MS = 1000, LOOK_MS = 100, SPINS = 200, NAP_US = 50, LONG_NAP_US = 1000, ABORT_S = 5 };
 
 static struct {
     pthread_mutex_t lock;
@@ -107,9 +107,17 @@ static MPI_Request *request(char *why)
     return &m.request[m.requests++];
 }
 
+/* A sixteenth of the time waited so far: a long wait takes little of the processor, and ends little later. */
+static useconds_t nap_us(double began)
+{
+    const double us = (now_s() - began) * 1e6 / 16;
+    return us < NAP_US ? NAP_US : us > LONG_NAP_US ? LONG_NAP_US : (useconds_t)us;
+}
+
 /* Wait for all requests. */
 static int wait_all(char *why)
 {
+    const double began = now_s();
     int done = 0;
     for (int64_t turn = 0;; turn++) {
         pthread_mutex_lock(&m.lock);
@@ -127,7 +135,7 @@ static int wait_all(char *why)
             return -1;
         }
         if (turn > SPINS)
-            usleep(turn > 10 * SPINS ? LONG_NAP_US : NAP_US);
+            usleep(nap_us(began));
     }
     m.requests = 0;
     return 0;

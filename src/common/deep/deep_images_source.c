@@ -11,7 +11,7 @@ struct vectors {
     struct ctr_source base;
     struct ctr_deep *d; /* whose pinned memory brings them to the device */
     const struct ctr_image_table *table;
-    struct ctr_buf host; /* f32, of the minibatch */
+    struct ctr_buf host; /* f32, of the minibatch, on its way to a device with memory of its own */
     struct ctr_mem *x;
 };
 
@@ -26,17 +26,24 @@ static int vectors_values(struct ctr_source *source, int buffer, struct ctr_mat 
     struct vectors *v = (struct vectors *)source;
     const struct ctr_source_batch *b = &source->batch[buffer];
     const size_t row = (size_t)source->width * sizeof(float);
+    const bool host = ctr_dev_is_host(source->dev);
+    float *to = NULL;
     int rc = ctr_image_table_unchanged(v->table, err);
-    if (!rc && !b->here && !ctr_dev_is_host(source->dev)) /* the minibatch before is still learned from */
+    if (!rc && !b->here && !host) /* the minibatch before is still learned from */
         rc = ctr_dev_sync(source->dev, err);
     if (!b->here)
         ctr_buf_clear(&v->host);
-    float *to = rc ? NULL : ctr_buf_extend(&v->host, (b->n - b->here) * source->width, sizeof *to, &rc, err);
+    if (!rc && host)
+        rc = ctr_mem_keep(&v->x, source->dev, (size_t)b->here * row, (size_t)b->n * row, err);
+    else if (!rc)
+        to = ctr_buf_extend(&v->host, (b->n - b->here) * source->width, sizeof *to, &rc, err);
+    if (!rc && host && b->n)
+        to = (float *)ctr_mem_host(v->x) + b->here * source->width;
     for (int64_t i = b->here; i < b->n && !rc; i++, to += source->width)
         rc = fetch(v, (int64_t)b->table->hash[i], to, err);
-    if (!rc)
+    if (!rc && !host)
         rc = ctr_deep_send(v->d, &v->x, v->host.data, (size_t)b->here * row, (size_t)b->n * row, err);
-    if (!rc)
+    if (!rc && !host)
         rc = ctr_deep_sent(v->d, err);
     *values = ctr_mat(v->x, b->n, source->width);
     return rc;

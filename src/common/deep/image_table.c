@@ -79,6 +79,14 @@ int ctr_image_columns(const struct ctr_schema *s, int columns[2], int32_t *width
     return 0;
 }
 
+static bool all_finite(const float *x, int32_t n)
+{
+    bool good = true;
+    for (int32_t k = 0; k < n; k++)
+        good &= fabsf(x[k]) < INFINITY;
+    return good;
+}
+
 int ctr_image_vector(const struct ctr_col *c, int64_t i, int32_t *width, struct ctr_str key, int64_t row, float *to,
                      struct ctr_err *err)
 {
@@ -96,6 +104,10 @@ int ctr_image_vector(const struct ctr_col *c, int64_t i, int32_t *width, struct 
         return ctr_fail(err, CTR_EDATA,
                         "row %" PRId64 ": the vector of '%.*s' has %" PRId64 " numbers, those before have %d", row + 1,
                         shown, key.p, end - at, *width);
+    if (!measure && items->type == CTR_F32 && !items->nulls && all_finite((const float *)items->data + at, *width)) {
+        memcpy(to, (const float *)items->data + at, (size_t)*width * sizeof *to);
+        return 0;
+    }
     for (int32_t k = 0; k < *width && !measure; k++) {
         to[k] = items->type == CTR_F16 ? ctr_f16_to_f32(((const uint16_t *)items->data)[at + k])
                                        : (float)ctr_col_f64(items, at + k);
