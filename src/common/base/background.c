@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * background: a thread beside the caller's that does one thing after another. Invariant: from ctr_background_run until
- * ctr_background_wait returns true, what the task uses is the thread's; at all other times it is the caller's. */
+ * background: a thread that runs one task after another beside the caller. Invariant: from ctr_background_run until
+ * ctr_background_wait returns true, the thread owns what the task uses; otherwise the caller does. */
 #include "common/base/base.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@ struct ctr_background {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t begun, done;
-    void (*fn)(void *ctx); /* what is to be done or being done, or NULL */
+    void (*fn)(void *ctx); /* the task waiting or running, or NULL */
     void *ctx;
     bool stop;
 };

@@ -10,8 +10,8 @@
 
 enum { HUGE_PAGE = 2 << 20 };
 
-/* Large buffers are mappings of whole huge pages, where the system grants them, and grow by the page table: nothing is
- * copied, and the system, which clears each page that it gives, clears none twice. */
+/* Large buffers are mappings of whole huge pages, if the system grants them. They grow by remapping, without copying,
+ * and no page is cleared twice. */
 static bool is_large(size_t bytes)
 {
     return bytes >= HUGE_PAGE;
@@ -28,11 +28,11 @@ uint8_t *ctr_pages_map(size_t bytes)
     if (before)
         (void)munmap(p, before);
     (void)munmap(p + before + bytes, HUGE_PAGE - before);
-    (void)madvise(p + before, bytes, MADV_HUGEPAGE); /* advice only: results do not depend on it */
+    (void)madvise(p + before, bytes, MADV_HUGEPAGE); /* only advice: results do not depend on it */
     return p + before;
 }
 
-/* A mapping made longer where it is, or moved to where there is room; NULL: it is as it was. */
+/* Extend a mapping in place or move it; NULL: it is unchanged. */
 static uint8_t *map_longer(uint8_t *p, size_t old, size_t bytes)
 {
     uint8_t *to;
@@ -55,7 +55,8 @@ static void release(struct ctr_buf *b)
         free(b->data);
 }
 
-/* Room for `cap` bytes and the pad: NULL, or the buffer's bytes in it, and what they were in is gone. */
+/* Room for `cap` bytes and the pad: returns the new memory with the buffer's bytes, having released the old, or
+ * NULL. */
 static uint8_t *resize(struct ctr_buf *b, size_t cap)
 {
     size_t bytes = cap + CTR_PAD;
@@ -89,7 +90,7 @@ int ctr_buf_reserve(struct ctr_buf *b, size_t extra, struct ctr_err *err)
     p = resize(b, cap);
     if (!p)
         return ctr_fail_nomem(err, cap);
-    if (!is_large(cap + CTR_PAD)) /* a mapping is zero already */
+    if (!is_large(cap + CTR_PAD)) /* mappings are zero already */
         memset(p + cap, 0, CTR_PAD);
     b->data = p;
     b->cap = cap;
@@ -154,7 +155,7 @@ void ctr_buf_free(struct ctr_buf *b)
 
 /* ---- lists of strings ---- */
 
-enum { SHORT_LIST = 32 }; /* so many are compared one by one */
+enum { SHORT_LIST = 32 }; /* up to here strings are compared one by one */
 
 static bool is_str(const char *have, const char *s, size_t n)
 {
@@ -174,7 +175,7 @@ static int find_by_hash(const struct ctr_strs *l, const char *s, size_t n)
     return p ? (int)p->number : -1;
 }
 
-/* Strings from the first that the index lacks on. */
+/* Index the strings from number `from` on. */
 static int index_strs(struct ctr_strs *l, int from, struct ctr_err *err)
 {
     int rc = 0;
@@ -189,7 +190,7 @@ static int index_strs(struct ctr_strs *l, int from, struct ctr_err *err)
 int ctr_array_grow(void *array, int n, int *cap, size_t size, struct ctr_err *err)
 {
     const int more = *cap ? 2 * *cap : 16;
-    void **at = array, *p; /* of whatever type: all data pointers look alike */
+    void **at = array, *p; /* of any type: all data pointers have the same representation */
 
     if (n < *cap)
         return 0;
@@ -282,7 +283,7 @@ int ctr_strdup(char **out, const char *s, struct ctr_err *err)
     return ctr_memdup(out, s, strlen(s), err);
 }
 
-/* Levenshtein distance of names of at most 63 bytes; longer ones are cut. */
+/* Levenshtein distance of names of at most 63 bytes; longer ones are truncated. */
 static int edit_distance(const char *a, const char *b)
 {
     int row[64], n = (int)CTR_MIN(strlen(a), 63), m = (int)CTR_MIN(strlen(b), 63);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cpu: which instruction set the dispatched loops may use. Results never depend on it, which the environment variable
- * CTR_CPU=plain|avx2|avx512 lets tests show: it is the highest level that is used. Processor and environment are asked
- * once: to ask costs more than to hash a few hundred bytes. */
+ * cpu: the instruction set that dispatched loops may use. Results never depend on it; tests verify that with the
+ * environment variable CTR_CPU=plain|avx2|avx512, the highest level to use. Processor and environment are queried once,
+ * because that takes longer than hashing a few hundred bytes. */
 #include "common/base/base.h"
 
 #include <sched.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-static int best = -1; /* until it is known */
+static int best = -1; /* -1: not yet known */
 
 static bool has_level(enum ctr_cpu level)
 {

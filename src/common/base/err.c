@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * err: filling of struct ctr_err. Never allocates, so that it works when memory is gone. */
+ * err: filling of struct ctr_err. Never allocates, so that it works without free memory. */
 #include "common/base/base.h"
 
 #include <errno.h>
@@ -63,5 +63,6 @@ struct ctr_err_text ctr_err_text(const struct ctr_err *err)
 void ctr_err_file(struct ctr_err *err, const char *file)
 {
     if (!err->file[0] && file)
-        snprintf(err->file, sizeof err->file, "%s", *file ? file : "''"); /* as a shell's $UNSET leaves it */
+        snprintf(err->file, sizeof err->file, "%s",
+                 *file ? file : "''"); /* the result of an unset variable in a shell */
 }

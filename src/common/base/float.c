@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * float: floating point numbers to the shortest text that reads back to the same bits, and correctly rounded back.
+ * float: converts floating point numbers to the shortest text that reads back to the same bits, and text to the nearest
+ * number.
  *
- * Writing follows R. Giulietti, "The Schubfach way to render doubles" (2020): one 128-bit power of ten brings the
- * rounding interval of the number to a scale where at most two candidates of each length lie in it. Reading multiplies
- * the first 19 digits with the same table and bounds the true value by an interval; when both ends round alike that
- * is the answer, else (about once in 10^15 for short texts) the decision is made exactly on big integers. Neither
- * depends on the locale.
+ * Writing follows R. Giulietti, "The Schubfach way to render doubles" (2020): one 128-bit power of ten scales the
+ * rounding interval of the number so that it contains at most two candidates of each length. Reading multiplies the
+ * first 19 digits by a power of the same table and bounds the true value by an interval; if both ends round to one
+ * number, that is the result, else (about once in 10^15 for short texts) big integers decide exactly. Neither depends
+ * on the locale.
  */
 #include "common/base/base.h"
 #include "common/base/pow10.h"
@@ -31,7 +32,8 @@ static uint64_t scale_to_odd(u128 g, uint64_t cp)
     return (uint64_t)(high >> 64) | ((uint64_t)high > 1);
 }
 
-/* c * 2^q with its neighbours' midpoints: `closer` tells that the one below is nearer (c is a power of two). */
+/* c * 2^q with the midpoints to its neighbours: `closer` means that the lower neighbour is nearer (c is a power of
+ * two). */
 static struct decimal shortest(uint64_t c, int q, bool closer)
 {
     int k = (int)(((int64_t)q * 1262611 - (closer ? 524031 : 0)) >> 22); /* floor(log10(2^q or 3/4 2^q)) */
@@ -39,7 +41,7 @@ static struct decimal shortest(uint64_t c, int q, bool closer)
     const uint64_t *row = ctr_pow10[-k - CTR_POW10_MIN];
     u128 g = (u128)row[0] << 64 | row[1];
     if (-k < 0 || -k > 55)
-        g++; /* the table rounds down, this method needs rounded up */
+        g++; /* the table rounds down, this method needs rounding up */
     uint64_t odd = c & 1;
     uint64_t lower = scale_to_odd(g, (4 * c - 2 + closer) << h) + odd;
     uint64_t value = scale_to_odd(g, 4 * c << h);
@@ -58,14 +60,14 @@ static struct decimal shortest(uint64_t c, int q, bool closer)
     return (struct decimal){ s + round_up, k };
 }
 
-/* As C's %g would with as many digits as needed: plain for 1e-4 <= v < 1e16, else with an exponent of two digits or
- * more. */
+/* Like C's %g with as many digits as needed: plain for 1e-4 <= v < 1e16, else with an exponent of at least two
+ * digits. */
 static size_t write_decimal(char *out, struct decimal d)
 {
     while (d.digits % 10 == 0)
         d.digits /= 10, d.exponent++;
     char text[CTR_NUM_MAX];
-    int n = (int)ctr_fmt_u64(text, d.digits), point = n + d.exponent; /* the point stands before digit `point` */
+    int n = (int)ctr_fmt_u64(text, d.digits), point = n + d.exponent; /* the decimal point precedes digit `point` */
     char *o = out;
     if (point > 16 || point < -3) {
         *o++ = text[0];
@@ -147,20 +149,20 @@ size_t ctr_fmt_f32(char *out, float v)
 
 /* ---- reading ---- */
 
-/* A format of binary floats: bits of the significand with the hidden one, exponent of the least subnormal's unit, and
- * of the unit of the greatest numbers. */
+/* A binary float format: bits of the significand with the hidden one, exponent of the smallest subnormal's unit, and of
+ * the unit of the largest numbers. */
 struct binary {
     int bits, min_exp, max_exp;
 };
 static const struct binary binary64 = { 53, -1074, 971 }, binary32 = { 24, -149, 104 };
 
-/* What the text says: 0.d1d2d3… as digits and an exponent. */
+/* The parsed text: 0.d1d2d3… as digits and an exponent. */
 struct number {
     bool neg;
-    bool more;             /* non-zero digits lie beyond the first 19: the value is above w, below w + 1 */
+    bool more;             /* there are nonzero digits after the first 19: w < value < w + 1 */
     uint64_t w;            /* the first 19 significant digits */
     int64_t exponent;      /* value = w * 10^exponent */
-    const char *from, *to; /* the text from the first significant digit to the last digit, may hold a point */
+    const char *from, *to; /* the text from the first significant digit to the last digit; may contain a point */
     int64_t last;          /* power of ten of the last digit of the text */
 };
 
@@ -224,7 +226,7 @@ static bool scan_number(const char *p, size_t n, struct number *x)
     return true;
 }
 
-/* Big integers, little-endian words; large enough for every comparison that compare_exact makes. */
+/* Big integers, little-endian words; large enough for every comparison of compare_exact. */
 #define BIG_WORDS 128
 struct big {
     int n;
@@ -268,7 +270,7 @@ static int big_compare(const struct big *a, const struct big *b)
 }
 
 /* The sign of |text| - m * 2^e. No midpoint between two doubles has more than 767 significant digits, so of the digits
- * beyond 800 it matters only whether one is not zero. */
+ * after the 800th only matters whether one is nonzero. */
 static int compare_exact(const struct number *x, uint64_t m, int e)
 {
     struct big a = { 0 }, b = { 0 };
@@ -294,14 +296,14 @@ static int compare_exact(const struct number *x, uint64_t m, int e)
     return big_compare(&a, &b);
 }
 
-/* hi (with something below it, if `low`) in units of 2^shift, to nearest even; 1 <= shift <= 63. */
+/* Round hi (plus something smaller, if `low`), in units of 2^shift, to nearest even; 1 <= shift <= 63. */
 static uint64_t round_even(uint64_t hi, bool low, int shift)
 {
     uint64_t m = hi >> shift, rest = hi & ((1ull << shift) - 1), half = 1ull << (shift - 1);
     return m + (rest > half || (rest == half && (low || (m & 1))));
 }
 
-/* *significand * 2^*unit is the number of the format nearest to x, the sign apart; false: beyond its range. */
+/* *significand * 2^*unit is the format's number nearest to |x|; false: out of range. */
 static bool nearest(const struct number *x, const struct binary *f, uint64_t *significand, int *unit)
 {
     *significand = 0;
@@ -321,14 +323,14 @@ static bool nearest(const struct number *x, const struct binary *f, uint64_t *si
     int shift = 63 + (int)(hi >> 63) - f->bits;
     if (e + shift < f->min_exp)
         shift = f->min_exp - e;
-    if (shift > 63) { /* less than the least subnormal */
+    if (shift > 63) { /* below the smallest subnormal */
         *significand = shift <= 70 && compare_exact(x, 1, f->min_exp - 1) > 0;
         return true;
     }
     uint64_t m = round_even(hi, rest != 0, shift);
     if (x->more || q < 0 || q > 55) {
-        /* The true value is above the product by less than w (the power was rounded down), and by less than another
-         * power when digits were left out. */
+        /* The true value exceeds the product by less than w (the power was rounded down), and by less than another
+         * power if digits were omitted. */
         u128 top_rest = rest + w;
         uint64_t top = hi + (top_rest < rest) + (x->more ? 1ull << lz : 0);
         if (top < hi || round_even(top, true, shift) != m) {
@@ -346,7 +348,7 @@ static bool nearest(const struct number *x, const struct binary *f, uint64_t *si
     return *unit <= f->max_exp;
 }
 
-/* nan, inf, infinity in any case, with a sign. */
+/* nan, inf, infinity in any case, with an optional sign. */
 static bool parse_special(const char *p, size_t n, double *v)
 {
     bool neg = n && *p == '-';

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * hash: XXH3 of libxxhash, kept behind two functions so that no other file includes it for a few bytes. */
+ * hash: XXH3 of libxxhash behind two functions, so that no other file includes its large header. */
 #include "common/base/base.h"
 
 #include <errno.h>
@@ -9,11 +9,11 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-enum { SHORT_BYTES = XXH3_MIDSIZE_MAX }; /* up to here XXH3 has no vectors */
+enum { SHORT_BYTES = XXH3_MIDSIZE_MAX }; /* up to here XXH3 uses no vectors */
 
 uint64_t ctr_hash_secret = 0x9e3779b97f4a7c15u;
 
-/* Before main, so that no table exists yet. Where there is no such call, where the process lies must do. */
+/* Runs before main, before any table exists. Without this system call, the address of the process must suffice. */
 __attribute__((constructor)) static void draw_secret(void)
 {
     uint64_t drawn = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * hash_avx2: XXH3 compiled for AVX2: the same hashes, two to three times as fast as for the processors that every build
- * must run on. Called by hash.c alone, after it asked the processor. */
+ * hash_avx2: XXH3 compiled for AVX2: the same hashes, two to three times as fast as for the baseline processor. Only
+ * hash.c calls it, after checking the processor. */
 #if defined(__x86_64__)
 #pragma GCC target("avx2")
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * hold: an input that is read more than once (passes, plan and features of a model, several look-ups) is one file from
- * first to last. Invariant: between ctr_hold and the last ctr_hold_end of a path, ctr_open_input gives the file that
- * had the name at first, with the size and the time that it had then, or fails.
+ * hold: keeps an input that is read more than once (passes, plan and features of a model, several look-ups) the same
+ * file. Invariant: between ctr_hold and the last ctr_hold_end of a path, ctr_open_input returns the file that had the
+ * name at first, with unchanged size and time, or fails.
  */
 #include "common/base/base.h"
 
@@ -17,7 +17,7 @@
 struct held {
     struct held *next;
     struct ctr_file_state state;
-    int fd; /* -1: none can be had, so that a file that was replaced is an error */
+    int fd; /* -1: none available, so that a replaced file is an error */
     int users;
     char path[];
 };
@@ -28,7 +28,7 @@ static struct {
     int fds;
 } all = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* Where the pointer to a path is, or would be. */
+/* The location of the pointer to a path, or where it would be. */
 static struct held **find(const char *path)
 {
     struct held **at = &all.first;
@@ -53,7 +53,7 @@ bool ctr_file_same(const struct ctr_file_state *a, const struct ctr_file_state *
            a->time_s == b->time_s && a->time_ns == b->time_ns;
 }
 
-/* Half of the descriptors that there can be are left to others. */
+/* Leaves half of the possible descriptors to others. */
 static int open_to_hold(const char *path, struct stat *st)
 {
     struct rlimit limit;
@@ -75,7 +75,7 @@ static int hold_locked(const char *path, struct ctr_err *err)
         return 0;
     }
     if (stat(path, &st) || !S_ISREG(st.st_mode))
-        return 0; /* the one that opens it reports what is not there; others are read once */
+        return 0; /* opening reports missing files; other kinds are read once */
     const size_t n = strlen(path) + 1;
     if (!(h = *at = calloc(1, sizeof *h + n)))
         return ctr_fail_nomem(err, sizeof *h + n);
@@ -131,13 +131,13 @@ bool ctr_held(const char *path)
     return is;
 }
 
-/* Another descriptor of the file that is held, with an offset of its own. */
+/* Another descriptor of the held file, with its own offset. */
 static int open_again(const struct held *h, int flags)
 {
     char name[40];
     snprintf(name, sizeof name, "/proc/self/fd/%d", h->fd);
     const int fd = h->fd < 0 ? -1 : ctr_open(name, flags, 0);
-    return fd < 0 && (h->fd < 0 || errno == ENOENT) ? ctr_open(h->path, flags, 0) : fd; /* there may be no /proc */
+    return fd < 0 && (h->fd < 0 || errno == ENOENT) ? ctr_open(h->path, flags, 0) : fd; /* /proc may be missing */
 }
 
 static int open_held(const struct held *h, int flags, struct ctr_err *err)
@@ -163,7 +163,7 @@ int ctr_open_input(const char *path, int flags, struct ctr_err *err)
     pthread_mutex_unlock(&all.lock);
     if (h)
         return fd;
-    fd = ctr_open(path, flags, 0); /* of a FIFO: waits for its writer */
+    fd = ctr_open(path, flags, 0); /* for a FIFO this waits for its writer */
     return fd < 0 ? ctr_fail_sys(err, "cannot open") : fd;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * index: elements of an array by hash. Invariant: at most 60% of the slots are taken, so that searches end. */
+ * index: elements of an array by hash. Invariant: at most 60% of the slots are taken, so that every search ends. */
 #include "common/base/base.h"
 
 #include <stdlib.h>

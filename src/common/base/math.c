@@ -2,9 +2,9 @@
  *
  * exp, log and sigmoid for the whole library: the bodies of mathbody.h behind external names.
  *
- * Sigmoids, one and many at once, have the bits of opv_sigmoid: the operations of opv_exp in their order, without its
- * branches, of which a learner's rows could not foresee half; for many compiled for the instruction sets that help.
- * Where a branch would be taken opv_sigmoid answers. */
+ * The sigmoids, single and vectorised, have the bits of opv_sigmoid: the operations of opv_exp in order, but without
+ * its branches, half of which would be mispredicted. The vectorised one is compiled for several instruction sets. Where
+ * a branch would be taken they call opv_sigmoid. */
 #include <math.h>
 
 #include "common/base/base.h"
@@ -28,9 +28,9 @@ static const double FAR = 708; /* exp(-708) is above 2^-1022 */
 
 CTR_BODY double near_sigmoid(double x)
 {
-    const double whole = 0x1.8p52; /* what is added to it is rounded to an integer, which its low bits hold */
+    const double whole = 0x1.8p52; /* adding it rounds to an integer, which is then in the low bits */
     const double a = -fabs(x), y = a * 1.4426950408889634 + 0.5, nearest = (y + whole) - whole;
-    const double k = nearest - 0.5 + copysign(0.5, y - nearest); /* floor of y; a condition would be a branch */
+    const double k = nearest - 0.5 + copysign(0.5, y - nearest); /* floor of y; a condition would compile to a branch */
     const double q = opv_exp_near(a - k * OPV_LN2_HI, k * OPV_LN2_LO);
     const double shifted = k + whole;
     uint64_t bits;

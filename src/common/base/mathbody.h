@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mathbody: exp, log and sigmoid as bodies, and the subset of C that all bodies are written in: freestanding C that is
- * also C++ (no libc, no allocation, no static state but constants, no loads through cast pointers, no VLA), so that the
- * same text goes to gcc and to NVRTC. The bits of a result depend neither on a libm nor on the processor.
+ * mathbody: exp, log and sigmoid as bodies, and the subset of C for all bodies: freestanding C that is also C++ (no
+ * libc, no allocation, no static state except constants, no loads through cast pointers, no VLA), so that gcc and NVRTC
+ * compile the same text. The bits of a result depend neither on a libm nor on the processor.
  */
 #ifndef CTR_MATHBODY_H
 #define CTR_MATHBODY_H
@@ -30,7 +30,7 @@ typedef unsigned long long uint64_t;
 
 #define OPV_I64_MAX 0x7fffffffffffffffLL
 #define OPV_I64_MIN (-OPV_I64_MAX - 1)
-#ifdef __CUDACC_RTC__ /* whose compiler makes no constant of an overflow */
+#ifdef __CUDACC_RTC__ /* its compiler does not fold an overflow to a constant */
 #define OPV_INF (__builtin_bit_cast(double, 0x7ff0000000000000ull))
 #define OPV_NAN (__builtin_bit_cast(double, 0x7ff8000000000000ull))
 #else
@@ -59,7 +59,7 @@ OPV_FN double opv_floor(double x)
 {
     double t;
     if (!(x > -4503599627370496.0 && x < 4503599627370496.0))
-        return x; /* integral already, or NaN */
+        return x; /* already integral, or NaN */
     t = (double)(int64_t)x;
     return t > x ? t - 1 : t;
 }
@@ -100,14 +100,14 @@ OPV_FN double opv_exp(double x)
     k = opv_floor(x * 1.4426950408889634 + 0.5);
     q = opv_exp_near(x - k * OPV_LN2_HI, k * OPV_LN2_LO);
     e = (int64_t)k;
-    if (e > 1023) /* 2^1024 is no double */
+    if (e > 1023) /* 2^1024 is not a double */
         return q * 2.0 * opv_bits_f64((uint64_t)(e - 1 + 1023) << 52);
     if (e >= -1022)
         return q * opv_bits_f64((uint64_t)(e + 1023) << 52);
     return q * opv_bits_f64((uint64_t)(e + 54 + 1023) << 52) * 0x1p-54;
 }
-/* log(x) = k ln 2 + log(1+f), sqrt(1/2) <= 1+f < sqrt(2); log(1+f) = 2 atanh(s), s = f/(2+f). x is normal and positive;
- * k is made a double through its bits, and nothing branches, so that a loop over it becomes vectors everywhere. */
+/* log(x) = k ln 2 + log(1+f), sqrt(1/2) <= 1+f < sqrt(2); log(1+f) = 2 atanh(s), s = f/(2+f). x must be normal and
+ * positive; k is converted to a double through its bits, and nothing branches, so that loops over it vectorise. */
 OPV_CORE double opv_log_normal(double x, double shift)
 {
     uint64_t u = opv_f64_bits(x), m = (u & 0xfffffffffffffu) | 0x3ff0000000000000u,
@@ -128,7 +128,7 @@ OPV_CORE double opv_log_normal(double x, double shift)
     q = q * z + 2.0 / 5.0;
     q = q * z + 2.0 / 3.0;
     q = q * z;
-    half = 0.5 * f * f; /* 2s = f - s f, and s f = half - s half: what is large is added last */
+    half = 0.5 * f * f; /* 2s = f - s f, and s f = half - s half: the largest term is added last */
     return k * OPV_LN2_HI - ((half - (s * (half + q) + k * OPV_LN2_LO)) - f);
 }
 OPV_FN double opv_log(double x)
@@ -146,7 +146,7 @@ OPV_FN double opv_log1p(double x)
     double u = 1.0 + x;
     if (!(u > 0) || u == OPV_INF || u == 1.0)
         return u == 1.0 ? x : opv_log(u);
-    /* what 1 + x lost in rounding, to first order */
+    /* the rounding error of 1 + x, to first order */
     return opv_log(u) + (x < 1 ? x - (u - 1.0) : 1.0 - (u - x)) / u;
 }
 OPV_FN double opv_sigmoid(double x)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mix64: the bijection of 64 bits that stands under keys, draws and dropout, as one text for the host, for nvcc and for
- * NVRTC: it includes nothing and needs uint64_t. */
+ * mix64: the bijection of 64 bits used for keys, random draws and dropout, as one text for the host, nvcc and NVRTC: it
+ * includes nothing and needs uint64_t. */
 #ifndef CTR_MIX64_H
 #define CTR_MIX64_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * num: integers, sizes, durations and half floats as text and bits. Floats as text are in float.c.
+ * num: converts integers, sizes, durations and half floats to and from text and bits. Floats as text are in float.c.
  */
 #include "common/base/base.h"
 
@@ -34,8 +34,7 @@ static const uint64_t pow10_u64[20] = { 1u,
 
 static int count_digits(uint64_t v)
 {
-    int guess =
-        ((64 - __builtin_clzll(v | 1)) * 1233) >> 12; /* log10(2) is 1233/4096, never too high by more than one */
+    int guess = ((64 - __builtin_clzll(v | 1)) * 1233) >> 12; /* log10(2) is 1233/4096; too high by at most one */
     return guess + (v >= pow10_u64[guess]) + (v == 0);
 }
 
@@ -145,11 +144,11 @@ uint16_t ctr_f32_to_f16(float f)
     uint32_t bits;
     memcpy(&bits, &f, 4);
     uint32_t sign = bits >> 16 & 0x8000u, a = bits & 0x7fffffffu;
-    if (a > 0x7f800000u) /* NaN stays NaN, quiet, with what fits of its payload */
+    if (a > 0x7f800000u) /* NaN stays a quiet NaN, with the part of its payload that fits */
         return (uint16_t)(sign | 0x7e00u | (a >> 13 & 0x3ffu));
-    if (a >= 0x477ff000u) /* rounds to 2^16 or above */
+    if (a >= 0x477ff000u) /* rounds to 2^16 or more */
         return (uint16_t)(sign | 0x7c00u);
-    if (a < 0x33000000u) /* below half of the least subnormal */
+    if (a < 0x33000000u) /* less than half of the smallest subnormal */
         return (uint16_t)sign;
     int shift = 13;
     uint32_t man = a;
@@ -161,14 +160,14 @@ uint16_t ctr_f32_to_f16(float f)
     }
     uint32_t half = 1u << (shift - 1), rest = man & ((1u << shift) - 1);
     man >>= shift;
-    man += rest > half || (rest == half && (man & 1)); /* a carry runs into the exponent, as it should */
+    man += rest > half || (rest == half && (man & 1)); /* a carry into the exponent is correct */
     return (uint16_t)(sign | man);
 }
 
 /* ---- sizes and durations ---- */
 
-/* number suffix: digits with an optional fraction, then one of the units; the result is a whole count, as it stands or,
- * if `up`, of what is finer than the unit, rounded up. */
+/* Parses "number suffix": digits with an optional fraction, then one of the units; the result is an integer, either
+ * exact or, if `up`, rounded up. */
 struct unit {
     const char *suffix;
     int64_t factor;
@@ -214,7 +213,7 @@ bool ctr_parse_size(const char *s, int64_t *bytes)
         { "MiB", 1LL << 20 },
         { "GiB", 1LL << 30 },
         { "TiB", 1LL << 40 },
-        { " B", 1 }, /* as they are printed */
+        { " B", 1 }, /* as printed */
         { " KiB", 1LL << 10 },
         { " MiB", 1LL << 20 },
         { " GiB", 1LL << 30 },
@@ -248,7 +247,7 @@ struct ctr_size_text ctr_size_text_beyond(uint64_t bytes, uint64_t bound)
         uint64_t unit = 1;
         while ((uint64_t)read / unit >= 1024)
             unit *= 1024;
-        t = ctr_size_text((uint64_t)read + (unit + 9) / 10); /* the next one that is written in another way */
+        t = ctr_size_text((uint64_t)read + (unit + 9) / 10); /* the next size whose text differs */
     }
     return t;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * out: output files that appear whole or not at all. A regular file is written as a temporary beside it, fsynced and
- * renamed by commit; stdout, FIFOs, devices and /dev/fd/N are written straight. The temporary has no name until it is
- * to be renamed, so that nothing is left of a process that is killed; where that cannot be it has one from the start.
+ * out: output files that appear complete or not at all. A regular file is written as a temporary in the same folder,
+ * which commit fsyncs and renames; stdout, FIFOs, devices and /dev/fd/N are written directly. The temporary is unnamed
+ * until it is renamed, so that a killed process leaves nothing; if the file system has no unnamed files, it has a name
+ * from the start.
  */
 #include "common/base/base.h"
 
@@ -18,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#ifndef OUT_BUFFER /* fuzzing wants a small one */
+#ifndef OUT_BUFFER /* fuzzing uses a small one */
 #define OUT_BUFFER ((size_t)64 << 10)
 #endif
 enum { OUT_OPEN_MAX = 4096, OUT_IOV_MAX = 512, GIVEN_BYTES = 2 << 20, START_BYTES = 4 << 20 };
@@ -27,21 +28,21 @@ struct ctr_out {
     int fd;
     int slot;   /* in open_temps, or -1 */
     char *name; /* as given, for messages */
-    char *path; /* where it goes: symbolic links resolved */
-    char *temp; /* name of the temporary; NULL: written straight */
-    bool named; /* it has its name */
+    char *path; /* destination: symbolic links resolved */
+    char *temp; /* name of the temporary; NULL: written directly */
+    bool named; /* it exists under that name */
     struct ctr_buf buf;
     int64_t written; /* flushed bytes */
-    int64_t started; /* of a temporary: so many of them are on their way to the disk */
-    bool gives;      /* a pipe, which takes pages */
-    uint8_t *given;  /* GIVEN_BYTES, up to given_at of which are the pipe's; NULL: none yet */
+    int64_t started; /* of a temporary: bytes whose writeback has been started */
+    bool gives;      /* a pipe that accepts pages */
+    uint8_t *given;  /* GIVEN_BYTES, of which the pipe has those up to given_at; NULL: none yet */
     size_t given_at;
 };
 
-/* Globals, as few are: a signal handler must find the temporaries. Slots are claimed by compare-and-swap. */
+/* Necessary globals: a signal handler must find the temporaries. Slots are claimed by compare-and-swap. */
 static const char *open_temps[OUT_OPEN_MAX];
 static bool ending;
-static int making; /* threads that give a name */
+static int making; /* threads creating a name */
 static __thread int own_making;
 
 int ctr_temp_hold(const char *temp)
@@ -61,7 +62,7 @@ void ctr_temp_release(int *slot)
     *slot = -1;
 }
 
-/* Around what makes a name for a temporary: no thread enters while the process ends. */
+/* Call before creating a name for a temporary: blocks threads while the process ends. */
 static void begin_making(void)
 {
     own_making++;
@@ -79,7 +80,7 @@ static void end_making(void)
     own_making--;
 }
 
-/* It may run inside of what it waits for, on the thread that a signal came to. */
+/* A signal may call it within the section it waits for, on the same thread. */
 void ctr_out_cleanup(void)
 {
     enum { WAIT_MS = 1000 }; /* a disk may hang */
@@ -95,7 +96,7 @@ void ctr_out_cleanup(void)
 
 char *ctr_path_followed(const char *path)
 {
-    enum { LINKS = 40 }; /* as many as Linux follows */
+    enum { LINKS = 40 }; /* Linux's limit of followed links */
     char *at = realpath(path, NULL), text[PATH_MAX];
     ssize_t n = -1;
 
@@ -167,7 +168,7 @@ int ctr_fsync(int fd)
     return rc;
 }
 
-/* Of a name that is held: mkostemp may be interrupted before it has made a file. */
+/* For a registered name, because mkostemp may be interrupted before it creates the file. */
 static int make_temp(char *temp, size_t n)
 {
     int fd;
@@ -179,7 +180,7 @@ static int make_temp(char *temp, size_t n)
     return fd;
 }
 
-/* The directory of a file: its descriptor, or -1, in *fd. */
+/* Open the directory of a file: sets *fd to its descriptor, or -1. */
 static int open_directory(const char *path, int flags, int *fd, struct ctr_err *err)
 {
     char *dir = strdup(path), *slash;
@@ -207,8 +208,8 @@ static struct fd_path fd_path(int fd)
     return p;
 }
 
-/* Leaves o->fd at -1 where the file system has no such files, or the name could not be given to one later: that goes by
- * /proc, and it may be too long. */
+/* Leaves o->fd at -1 if the file system has no unnamed files, or if the file could not be named later: that uses /proc,
+ * whose paths may be too long. */
 static int make_unnamed(struct ctr_out *o, struct ctr_err *err)
 {
     int rc = open_directory(o->path, O_TMPFILE | O_RDWR, &o->fd, err);
@@ -222,7 +223,7 @@ static int make_unnamed(struct ctr_out *o, struct ctr_err *err)
 
 static int make_named(struct ctr_out *o)
 {
-    o->slot = ctr_temp_hold(o->temp); /* before it is there: a signal may come at once */
+    o->slot = ctr_temp_hold(o->temp); /* before it exists, because a signal may come at any time */
     o->fd = make_temp(o->temp, strlen(o->temp) + 1);
     o->named = o->fd >= 0;
     if (!o->named)
@@ -230,8 +231,8 @@ static int make_named(struct ctr_out *o)
     return o->named ? 0 : -1;
 }
 
-/* The mode of the file that is replaced, or of any new one. The set-user-ID, set-group-ID and sticky bits are dropped:
- * they were granted to the old bytes. */
+/* Set the mode of the replaced file, or that of a new file. The set-user-ID, set-group-ID and sticky bits are dropped,
+ * because they were granted for the old contents. */
 static int set_mode(const struct ctr_out *o)
 {
     struct stat st;
@@ -266,7 +267,7 @@ static int link_name(struct ctr_out *o)
     return o->named ? 0 : -1;
 }
 
-/* What must not have a name there (a security module, an odd file system) is copied into a file that has one. */
+/* If the file cannot be given a name (security modules, unusual file systems), copy it to a named file. */
 static int copy_named(struct ctr_out *o)
 {
     enum { CHUNK = 1 << 30 };
@@ -291,8 +292,8 @@ static int give_name(struct ctr_out *o)
     return errno == ENOSPC || errno == EDQUOT ? -1 : copy_named(o);
 }
 
-/* A regular file (or nothing yet) gets a temporary; whatever else is there is written straight, and so is a descriptor
- * that is open already, whatever it is. */
+/* A regular file or missing path gets a temporary; anything else, and an open descriptor of any kind, is written
+ * directly. */
 static int open_target(struct ctr_out *o, const char *path, struct ctr_err *err)
 {
     struct stat st;
@@ -403,10 +404,9 @@ int ctr_out_write(struct ctr_out *o, const void *p, size_t n, struct ctr_err *er
 
 /* ---- pages for a pipe ----
  *
- * Into a pipe write() copies page by page what it must allocate for it, and the reader, which frees them again, pays as
- * much. So a pipe is lent pages of ours instead, half a message or some messages to a huge one, by vmsplice(2).
- * Invariant: what was lent is not written to again, however long it is kept: pages that are full are dropped,
- * and stay as long as the pipe has them. */
+ * write() to a pipe allocates and copies page by page, and the reader spends as much time freeing the pages. So a pipe
+ * is given our own pages by vmsplice(2), in huge pages that hold half a message or several messages. Invariant: bytes
+ * given to a pipe are never overwritten: full pages are unmapped, and exist as long as the pipe uses them. */
 
 static bool fresh_pages(struct ctr_out *o)
 {
@@ -420,7 +420,8 @@ static bool fresh_pages(struct ctr_out *o)
     return true;
 }
 
-/* As much of v as the pages take. Where the kernel will not have them, what is left is for write(), which says why. */
+/* Give as much of v as the pages hold. If the kernel refuses them, write() is used for the rest and reports the
+ * error. */
 static ssize_t give(struct ctr_out *o, const struct iovec *v, int n)
 {
     if (!(o->gives = fresh_pages(o)))
@@ -445,7 +446,7 @@ static ssize_t give(struct ctr_out *o, const struct iovec *v, int n)
     return (ssize_t)(all - left.iov_len);
 }
 
-/* The disk works while we do: less is left for fsync to wait for. Advice, as it were; fsync tells of errors. */
+/* Start writeback early, so that fsync has less to wait for. Only advice; fsync reports errors. */
 static void start_writing(struct ctr_out *o)
 {
 #ifdef SYNC_FILE_RANGE_WRITE
@@ -458,7 +459,7 @@ static void start_writing(struct ctr_out *o)
 #endif
 }
 
-/* All of v, going on after short counts. */
+/* Write all of v, continuing after short counts. */
 static int writev_full(struct ctr_out *o, struct iovec *v, int n, struct ctr_err *err)
 {
     while (n) {
@@ -531,7 +532,7 @@ int ctr_out_printf(struct ctr_out *o, struct ctr_err *err, const char *fmt, ...)
     return rc;
 }
 
-/* A file system that cannot sync a directory says EINVAL. */
+/* A file system that cannot sync a directory returns EINVAL. */
 static int sync_directory(const char *path, int fd, struct ctr_err *err)
 {
     int rc = 0;
@@ -543,8 +544,8 @@ static int sync_directory(const char *path, int fd, struct ctr_err *err)
     return rc;
 }
 
-/* The directory's entry must reach the disk too. It is opened before the rename, so that nothing but the disk can fail
- * after it. */
+/* The directory entry must reach the disk, too. The directory is opened before the rename, so that afterwards only the
+ * disk can fail. */
 static int out_rename(struct ctr_out *o, struct ctr_err *err)
 {
     int rc, old, dir = -1;
@@ -559,7 +560,8 @@ static int out_rename(struct ctr_out *o, struct ctr_err *err)
         return ctr_fail_sys(err, "%s: close failed", o->name);
     if ((rc = open_directory(o->path, O_RDONLY | O_DIRECTORY, &dir, err)))
         return rc;
-    old = ctr_open(o->path, O_PATH, 0); /* its pages are freed below: rename would keep the directory locked for that */
+    old = ctr_open(o->path, O_PATH,
+                   0); /* keep the old file's pages until later: rename would lock the directory while freeing them */
     if (rename(o->temp, o->path)) {
         rc = ctr_fail_sys(err, "%s: rename failed", o->name);
         if (dir >= 0)
@@ -583,7 +585,7 @@ int ctr_out_commit(struct ctr_out *o, struct ctr_err *err)
         return rc;
     if (o->temp)
         return out_rename(o, err);
-    if (o->fd == STDOUT_FILENO) { /* errors that wait for the close (NFS, quotas) must be heard; the descriptor stays */
+    if (o->fd == STDOUT_FILENO) { /* errors reported at close (NFS, quotas) must be seen; the descriptor stays open */
         fd = dup(o->fd);
         if (fd < 0 || (close(fd) && errno != EINTR))
             return out_fail(o, err);

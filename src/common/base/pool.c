@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * pool: a fixed set of threads that run numbered tasks. The caller works too, as worker 0. All tasks run in the pool's
- * floating-point mode, by definition of their results. */
+ * pool: a fixed set of threads that run numbered tasks. The caller works, too, as worker 0. All tasks run in the pool's
+ * floating-point mode, which is part of the definition of their results. */
 #include "common/base/base.h"
 
 #include <pthread.h>
@@ -13,7 +13,7 @@
 #include <xmmintrin.h>
 #endif
 
-enum { LOOKS = 1500 }; /* about 30 us: what it takes to wake a thread */
+enum { LOOKS = 1500 }; /* polls of about 30 us: the time to wake a thread */
 
 struct ctr_pool {
     pthread_mutex_t lock;
@@ -21,8 +21,8 @@ struct ctr_pool {
     void (*fn)(void *ctx, int64_t task, int worker);
     void *ctx;
     int64_t tasks, next;
-    _Atomic int64_t left;   /* tasks that are not done; */
-    _Atomic uint64_t round; /* both change with the lock held, and are looked at without it */
+    _Atomic int64_t left;   /* tasks not yet done; */
+    _Atomic uint64_t round; /* both are changed with the lock held, and read without it */
     _Atomic int looks;
     int threads, started;
     bool stop;
@@ -47,7 +47,7 @@ enum ctr_float_mode ctr_float_mode(enum ctr_float_mode mode)
 #endif
 }
 
-/* Takes tasks until there are none left; called and returns with the lock held. */
+/* Run tasks until none are left; called, and returns, with the lock held. */
 static void work(struct ctr_pool *p, int worker)
 {
     while (p->next < p->tasks) {
@@ -137,7 +137,7 @@ void ctr_pool_run(struct ctr_pool *p, int64_t tasks, void (*fn)(void *ctx, int64
     p->ctx = ctx;
     p->tasks = tasks;
     p->next = 0;
-    p->left = tasks; /* a thread that wakes after all are taken is not waited for */
+    p->left = tasks; /* a thread that wakes after all tasks are taken is not waited for */
     p->round++;
     pthread_cond_broadcast(&p->start);
     work(p, 0);
@@ -154,7 +154,8 @@ void ctr_pool_run(struct ctr_pool *p, int64_t tasks, void (*fn)(void *ctx, int64
 void ctr_pool_stay_awake(struct ctr_pool *p)
 {
     pthread_mutex_lock(&p->lock);
-    p->looks = p->threads <= sysconf(_SC_NPROCESSORS_ONLN) ? LOOKS : 0; /* else they would stand in each other's way */
+    p->looks =
+        p->threads <= sysconf(_SC_NPROCESSORS_ONLN) ? LOOKS : 0; /* otherwise they would compete for processors */
     pthread_mutex_unlock(&p->lock);
 }
 

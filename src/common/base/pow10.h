@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * pow10: the powers of ten that float.c multiplies with. */
+ * pow10: the powers of ten used by float.c. */
 #ifndef CTR_POW10_H
 #define CTR_POW10_H
 

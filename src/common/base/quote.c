@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * quote: how text from files, command lines and streams is shown to people. Invariant: what leaves here has no control
- * characters (C0, DEL, C1), no controls of bidirectional text, no ends of lines and no bytes that are not UTF-8, so
- * that it can neither steer a terminal nor read as something else; and two texts that differ are shown differently.
- * Nothing here allocates, but for ctr_buf_*, and the plain functions may be called by a signal handler. */
+ * quote: how text from files, command lines and streams is printed for people. Invariant: the output has no control
+ * characters (C0, DEL, C1), no bidirectional controls, no line ends and no invalid UTF-8, so that it cannot control a
+ * terminal or imitate other text; and different texts are printed differently. Nothing here allocates, except
+ * ctr_buf_*, and signal handlers may call the other functions. */
 #include "common/base/base.h"
 
 #include <stdio.h>
 
 /* ---- which characters ---- */
 
-/* Length of the character at p, 1 where the bytes are not UTF-8; *plain: it may be shown as it is. */
+/* Length of the character at p, 1 if the bytes are not UTF-8; *plain: it needs no escape. */
 static size_t next_char(const uint8_t *p, const uint8_t *end, bool *plain)
 {
     const size_t n = ctr_utf8_length(p, end);
@@ -22,8 +22,8 @@ static size_t next_char(const uint8_t *p, const uint8_t *end, bool *plain)
         n == 2 ? (p[0] & 0x1fu) << 6 | (p[1] & 0x3fu) : (p[0] & 0x0fu) << 12 | (p[1] & 0x3fu) << 6 | (p[2] & 0x3fu);
     *plain = n == 4 || !(c < 0xa0 ||                     /* C1 */
                          c == 0x61c ||                   /* Arabic letter mark */
-                         c == 0x200e || c == 0x200f ||   /* marks of direction */
-                         (c >= 0x2028 && c <= 0x202e) || /* separators of lines; embeddings and overrides */
+                         c == 0x200e || c == 0x200f ||   /* direction marks */
+                         (c >= 0x2028 && c <= 0x202e) || /* line separators; embeddings and overrides */
                          (c >= 0x2066 && c <= 0x206f));  /* isolates */
     return n;
 }
@@ -39,7 +39,7 @@ bool ctr_text_is_plain(const char *s, size_t n)
     return true;
 }
 
-/* The next character as it stands between two `quote`: itself or escaped, of at most 16 bytes. Its length. */
+/* The next character as printed between two `quote`: itself or escaped, at most 16 bytes. Returns its length. */
 static size_t escape_char(char out[17], const uint8_t **p, const uint8_t *end, char quote)
 {
     const uint8_t *s = *p;
@@ -62,9 +62,9 @@ static size_t escape_char(char out[17], const uint8_t **p, const uint8_t *end, c
 
 struct sink {
     char *out;
-    size_t size, at; /* at < size: there is always room for the 0 */
-    size_t need;     /* what all would take */
-    int columns;     /* characters of it */
+    size_t size, at; /* at < size, so there is always room for the terminator */
+    size_t need;     /* length without truncation */
+    int columns;     /* its characters */
     bool full;
 };
 
@@ -80,7 +80,7 @@ static void put(struct sink *k, const char *p, size_t n)
     k->at += n;
 }
 
-/* Text that is plain already: cut between characters. */
+/* Write text that is plain: truncated between characters. */
 static void put_plain(struct sink *k, const char *s, size_t n)
 {
     const uint8_t *p = (const uint8_t *)s, *end = p + n;
@@ -184,7 +184,7 @@ int ctr_quote_name(struct ctr_buf *b, const char *name, struct ctr_err *err)
 
 /* ---- formats ---- */
 
-struct spec { /* of one conversion: "%-*.*lld" */
+struct spec { /* one conversion: "%-*.*lld" */
     char text[32];
     size_t n;
     int width, precision; /* -1: none */
@@ -204,7 +204,7 @@ static int number(const char **f, va_list *ap)
     return n;
 }
 
-/* Behind the %; the text of the conversion is made anew, with its numbers in it. */
+/* Parse the part after the %; the conversion is rewritten with its numbers filled in. */
 static struct spec read_spec(const char **f, va_list *ap)
 {
     struct spec s = { .width = -1, .precision = -1 };
@@ -240,7 +240,7 @@ static void put_spaces(struct sink *k, int n)
         put(k, " ", 1);
 }
 
-/* Of text that may go on behind n: n without the bytes of a character that is cut there. */
+/* For text that may continue after n: n without the bytes of a character cut there. */
 static size_t cut_between(const char *text, size_t n)
 {
     size_t at = n;
@@ -252,7 +252,7 @@ static size_t cut_between(const char *text, size_t n)
     return n - at < (first < 0xe0 ? 2u : first < 0xf0 ? 3u : 4u) ? at : n;
 }
 
-/* Between two ' of the format a text that holds one is quoted too: what stands there can be pasted. */
+/* Between two ' of the format, text that contains ' is quoted, too, so that it can be pasted. */
 static void put_text(struct sink *k, const struct spec *s, const char *text)
 {
     if (!text)

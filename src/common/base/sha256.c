@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sha256: FIPS 180-4, for what must not be turned back: a secret's fingerprint. Everything else is hashed by XXH3. */
+ * sha256: FIPS 180-4, where a one-way function is needed: a secret's fingerprint. Everything else uses XXH3. */
 #include "common/base/base.h"
 
 static uint32_t rotate(uint32_t x, int n)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * time: points in time as text: the proleptic Gregorian calendar in UTC, without locale or time zone of the machine.
+ * time: converts points in time to and from text: the proleptic Gregorian calendar in UTC, independent of locale and
+ * time zone.
  */
 #include "common/base/base.h"
 
@@ -9,7 +10,7 @@
 
 #define DAY_MS 86400000
 
-/* Days since 1970-01-01: years are counted from March, so that the leap day is the last, in cycles of 400. */
+/* Days since 1970-01-01: years are counted from March, so that the leap day comes last, in cycles of 400. */
 static int64_t days_from_civil(int y, int m, int d)
 {
     y -= m <= 2;
@@ -107,7 +108,7 @@ static bool take_char(struct cursor *c, char ch)
     return c->p < c->end && *c->p == ch ? c->p++, true : false;
 }
 
-/* Digits of a fraction of a second, to whole milliseconds; what is finer is cut off. */
+/* Digits of a fraction of a second, truncated to milliseconds. */
 static bool take_fraction(struct cursor *c, int *ms)
 {
     int n = 0, x = 0;
@@ -155,13 +156,13 @@ static bool finish(const struct civil *t, int64_t *ms)
     }
     if (hour > 23 || t->minute > 59 || t->second > 60)
         return false;
-    /* the last days of int64 are reached from within */
+    /* computed so that the last days of int64 do not overflow */
     int64_t days = days_from_civil(t->year, t->month, t->day), back = days < 0 ? DAY_MS : 0;
     int64_t rest = ctr_time_civil(1970, 1, 1, hour, t->minute, t->second, t->ms) - (int64_t)t->offset_m * 60000 - back;
     return !__builtin_mul_overflow(days + (back != 0), (int64_t)DAY_MS, ms) && !__builtin_add_overflow(*ms, rest, ms);
 }
 
-/* A year of four digits, or one with a sign of five to nine. */
+/* A year of four digits, or one with a sign and five to nine digits. */
 static bool take_iso_year(struct cursor *c, int *year)
 {
     const bool neg = take_char(c, '-');
@@ -173,7 +174,7 @@ static bool take_iso_year(struct cursor *c, int *year)
     return true;
 }
 
-/* YYYY-MM-DD[(T| )H[H]:MM[:SS[(.|,)fraction]][ ][zone]]; slashes do for hyphens. */
+/* YYYY-MM-DD[(T| )H[H]:MM[:SS[(.|,)fraction]][ ][zone]]; slashes may replace hyphens. */
 static bool parse_iso(struct cursor *c, int64_t *ms)
 {
     struct civil t = { 0 };
@@ -203,7 +204,7 @@ static bool has_text(int64_t ms)
     return ms >= FIRST_DAY * DAY_MS && ms < (LAST_DAY + 1) * DAY_MS;
 }
 
-/* Microseconds (per_ms 1000) or nanoseconds since 1970, cut to milliseconds, towards the past. */
+/* Microseconds (per_ms 1000) or nanoseconds since 1970, rounded down to milliseconds. */
 static bool parse_fine_epoch(const char *p, size_t n, int64_t per_ms, int64_t *ms)
 {
     int64_t t;
@@ -213,8 +214,8 @@ static bool parse_fine_epoch(const char *p, size_t n, int64_t per_ms, int64_t *m
     return has_text(*ms);
 }
 
-/* Seconds (scale 1000) or milliseconds (scale 1) since 1970, with an optional fraction that is cut to milliseconds,
- * towards the past. */
+/* Seconds (scale 1000) or milliseconds (scale 1) since 1970, with an optional fraction, rounded down to
+ * milliseconds. */
 static bool parse_epoch(const char *p, size_t n, int64_t scale, int64_t *ms)
 {
     const char *point = memchr(p, '.', n);
@@ -233,7 +234,7 @@ static bool parse_epoch(const char *p, size_t n, int64_t scale, int64_t *ms)
         for (const char *d = point + 1 + (scale == 1 ? 0 : 3); d < p + n; d++)
             finer |= *d != '0';
     }
-    /* milliseconds that are read as seconds lie in the year 49000 */
+    /* milliseconds read as seconds would be in the year 49000 */
     return !__builtin_add_overflow(s, neg ? -frac - finer : frac, ms) && has_text(*ms);
 }
 
@@ -262,7 +263,7 @@ static bool take_year(struct cursor *c, int *year)
 static bool take_short_year(struct cursor *c, int *year)
 {
     bool ok = take_int(c, 1, 2, year);
-    *year += *year < 69 ? 2000 : 1900; /* as POSIX */
+    *year += *year < 69 ? 2000 : 1900; /* as in POSIX */
     return ok;
 }
 
@@ -286,13 +287,13 @@ static bool take_percent(struct cursor *c, int *none)
     return take_char(c, '%');
 }
 
-/* The conversions of a format, by letter: what reads one, and to where. */
+/* The conversions of a format, by letter: the function that reads it, and the destination. */
 #define TO(field) offsetof(struct civil, field)
 static const struct conversion {
     bool (*take)(struct cursor *c, int *to);
     size_t to;
-    bool hour12;   /* makes the time one of twelve hours */
-    bool fraction; /* of a second may follow */
+    bool hour12;   /* it selects the twelve-hour clock */
+    bool fraction; /* a fraction of a second may follow */
 } conversions['z' + 1] = {
     ['Y'] = { take_year, TO(year) },
     ['y'] = { take_short_year, TO(year) },
@@ -317,7 +318,7 @@ static const struct conversion *find_conversion(char letter)
     return i < CTR_COUNT(conversions) && conversions[i].take ? &conversions[i] : NULL;
 }
 
-/* The conversion of a format whose letter is at f. */
+/* Read the conversion whose letter is at f. */
 static bool take_field(struct cursor *c, const char *f, struct civil *t)
 {
     const struct conversion *k = find_conversion(*f);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * checked: labels, weights and scores as doubles that can be summed without looking. Plans, trainers and metrics all
- * ask here, so that a bad value has one message. */
+ * checked: labels, weights and scores as doubles that callers can use without checks. Plans, trainers and metrics all
+ * use it, so that a bad value has one message. */
 #include "common/batch/batch.h"
 
 #include <float.h>
 #include <math.h>
 
-/* The column as doubles, nulls as NaN; in place where it is that already. */
+/* The column as doubles, nulls as NaN; in place if it already is. */
 static int doubles(const struct ctr_col *c, struct ctr_buf *buf, const double **out, struct ctr_err *err)
 {
     int rc;
@@ -23,7 +23,7 @@ static int doubles(const struct ctr_col *c, struct ctr_buf *buf, const double **
     return 0;
 }
 
-/* Is one of v[0..n) perhaps not within [0, high]? By its bits, of which those of -0 are suspect too. */
+/* May one of v[0..n) be outside [0, high]? Tests the bits; those of -0 are suspect, too. */
 static bool suspect(const double *v, int64_t n, double high)
 {
     uint64_t limit, bits, seen = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * colbuf: growing columns. Invariants: offsets has rows+1 entries once anything was appended; valid is empty until the
- * first null, then has a bit a row; bits past the last row are 0. */
+ * colbuf: growing columns. Invariants: offsets has rows+1 entries after the first append; valid is empty until the
+ * first null, then has a bit per row; bits past the last row are 0. */
 #include "common/batch/batch.h"
 
 #include <stdio.h>
@@ -50,7 +50,7 @@ void ctr_colbuf_clear(struct ctr_colbuf *b)
 
 /* ---- validity ---- */
 
-/* Room for bits up to row `rows`, new ones zero. */
+/* Room for bits up to row `rows`, zeroed. */
 static int bits_reserve(struct ctr_buf *b, int64_t rows, struct ctr_err *err)
 {
     size_t need = (size_t)(rows + 7) / 8;
@@ -92,7 +92,7 @@ static void bits_copy(uint8_t *to, int64_t at, const uint8_t *from, int64_t star
             to[(at + i) >> 3] |= (uint8_t)(1 << ((at + i) & 7));
 }
 
-/* Make the bitmap exist and cover n more rows; the rows so far are present. */
+/* Create the bitmap if needed and cover n more rows; existing rows are present. */
 static int valid_start(struct ctr_colbuf *b, int64_t n, struct ctr_err *err)
 {
     bool fresh = !b->valid.len;
@@ -103,7 +103,7 @@ static int valid_start(struct ctr_colbuf *b, int64_t n, struct ctr_err *err)
     return rc;
 }
 
-/* n rows that are present were appended (rows not yet counted). */
+/* Record that n present rows were appended (rows not yet counted). */
 static int valid_extend(struct ctr_colbuf *b, int64_t n, struct ctr_err *err)
 {
     int rc;

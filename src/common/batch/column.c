@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * column: reading of single values out of borrowed columns: as numbers, text, hashes, and in order. For the edges of
- * the system and for keys; hot loops work on the buffers themselves. */
+ * column: reads single values from borrowed columns: as numbers, text, hashes, and for comparison. For conversions at
+ * the boundaries and for keys; hot loops read the buffers directly. */
 #include "common/batch/batch.h"
 
 #include <math.h>
@@ -210,7 +210,8 @@ int ctr_col_compare(const struct ctr_col *a, int64_t i, const struct ctr_col *b,
 
 /* ---- hashes ---- */
 
-/* A number hashes as the integer it is, when it is one, so that 4 and 4.0 meet; else by the bits of the double. */
+/* A number with an integral value hashes like the integer, so that 4 and 4.0 are equal; others by the bits of the
+ * double. */
 static uint64_t hash_f64(double d, uint64_t seed)
 {
     uint64_t bits;
@@ -225,7 +226,7 @@ static uint64_t hash_f64(double d, uint64_t seed)
     return ctr_mix64(ctr_mix64(bits + 1) ^ seed);
 }
 
-/* Hashes as an integer that no column holds. */
+/* Hashes like an integer that no column can hold. */
 static const uint64_t MISSING = 0xb49a1f7c83d652e9u;
 
 uint64_t ctr_col_hash(const struct ctr_col *c, int64_t i, uint64_t seed)

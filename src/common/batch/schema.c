@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * schema: names and types of columns, their metadata, and how they are compared and found. */
+ * schema: names and types of columns, their metadata, comparison and look-up. */
 #include "common/batch/batch.h"
 
 #include <stdio.h>
@@ -110,13 +110,13 @@ static void field_free(struct ctr_field *f)
     ctr_meta_free(&f->meta);
 }
 
-/* Never 0, which stands for a field that was not added. */
+/* Never 0, which means unknown. */
 static uint32_t name_hash(const char *name)
 {
     return (uint32_t)ctr_hash64(name, strlen(name), 0) | 1;
 }
 
-/* Room doubles: at each power of two it is used up. */
+/* The capacity doubles at each power of two. */
 static int append_field(struct ctr_schema *s, const struct ctr_field *f, const char *name, struct ctr_err *err)
 {
     struct ctr_field copy = *f;
@@ -197,7 +197,7 @@ int ctr_schema_need(const struct ctr_schema *s, const char *name, struct ctr_err
 
     if (i >= 0)
         return i;
-    for (i = 0; n > 2 && name[0] == '`' && name[n - 1] == '`' && i < s->n; i++) /* as ctr-info and plans write it */
+    for (i = 0; n > 2 && name[0] == '`' && name[n - 1] == '`' && i < s->n; i++) /* as printed by ctr-info and plans */
         if (strlen(s->f[i].name) == n - 2 && !memcmp(s->f[i].name, name + 1, n - 2))
             return i;
     names = malloc((size_t)(s->n + 1) * sizeof *names);
@@ -227,7 +227,7 @@ int ctr_schema_role(const struct ctr_schema *s, enum ctr_role role)
     return -1;
 }
 
-/* Has a column a type that the role takes? */
+/* Is the column's type valid for the role? */
 static bool can_have(enum ctr_role role, const struct ctr_field *f)
 {
     const bool integer = ctr_types[f->type].integer, floating = ctr_types[f->type].floating;
@@ -247,7 +247,7 @@ int ctr_schema_find_role(const struct ctr_schema *s, enum ctr_role role, const c
 
     if (name || i >= 0 || !need)
         return i;
-    /* "score", and of several models "score.fast", …; else what has the type for it, and no role */
+    /* "score", and for several models "score.fast", …; else columns of a valid type without a role */
     const char **like = malloc((size_t)(s->n + 1) * sizeof *like);
     const size_t n = strlen(ctr_roles[role]);
     char hint[300] = "";
@@ -368,7 +368,12 @@ bool ctr_type_parse(const char *s, size_t n, struct ctr_field *f)
 
 /* ---- rows of a batch ---- */
 
-enum { BATCH_BYTES = 1 << 20, TEXT_BYTES = 8, LIST_ITEMS = 4, MIN_ROWS = 32 }; /* texts and lists as logs have them */
+enum {
+    BATCH_BYTES = 1 << 20,
+    TEXT_BYTES = 8,
+    LIST_ITEMS = 4,
+    MIN_ROWS = 32
+}; /* typical sizes of texts and lists in logs */
 
 static int64_t value_bytes(enum ctr_type type)
 {

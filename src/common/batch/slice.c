@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * slice: some rows of a batch as a batch. Values stay where they are; only bitmaps that would begin within a byte are
+ * slice: some rows of a batch as a batch. Values are borrowed; only bitmaps that would start within a byte are
  * copied. */
 #include "common/batch/batch.h"
 
@@ -11,7 +11,7 @@ static int32_t value_width(const struct ctr_col *c)
     return c->dict ? (int32_t)sizeof(int32_t) : ctr_types[c->type].width;
 }
 
-/* Bits that columns [0, n) may have to copy, each from a byte of its own on. */
+/* Bytes for bitmaps that columns [0, n) may have to copy, each from a byte boundary. */
 static size_t bitmap_bytes(const struct ctr_col *c, int64_t rows)
 {
     return 2 * ((size_t)rows / 8 + 16) +

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * arrow-meta: the metadata that we write: schema, batch, dictionary and footer, each sealed by ctr.xxh3: the XXH3-128
- * of the bytes with its own 32 digits as '0'.
+ * arrow-meta: writes our metadata: schema, batch, dictionary and footer, each sealed by ctr.xxh3: the XXH3-128 of the
+ * bytes with its own 32 digits as '0'.
  */
 #include "common/stream/arrow.h"
 
@@ -11,13 +11,13 @@ static const char zeros32[] = "00000000000000000000000000000000";
 
 /* ---- key-value metadata ---- */
 
-/* A vector of `n` tables is begun; returns where its references lie. */
+/* Begin a vector of `n` tables; returns the position of its references. */
 static size_t table_array(struct ctr_fbw *w, size_t at, size_t n)
 {
     return ctr_fb_array(w, at, n, 4);
 }
 
-/* Returns where the bytes of the value lie. */
+/* Returns the position of the value's bytes. */
 static size_t put_pair(struct ctr_fbw *w, size_t at, const char *key, const char *value, size_t n)
 {
     struct ctr_fb_slot kv[] = { { CTR_FB_REF, 0, 0 }, { CTR_FB_REF, 0, 0 } };
@@ -132,7 +132,7 @@ static void seal(struct ctr_fbw *w, size_t digits)
     ctr_fb_put(w, digits, hex, 32);
 }
 
-/* Begin a message: 8 bytes for the prefix, the root, the Message table. The slots tell where to go on. */
+/* Begin a message: 8 bytes for the prefix, the root, the Message table. The slots give the positions to continue at. */
 static void message_begin(struct ctr_fbw *w, struct ctr_fb_slot s[5], int header, int64_t body_length,
                           struct ctr_err *err)
 {
@@ -162,7 +162,7 @@ static int message_end(struct ctr_fbw *w, int64_t offset, size_t digits)
     return w->rc;
 }
 
-/* The custom metadata of a message. Returns where the digits of the seal lie. */
+/* The custom metadata of a message. Returns the position of the seal's digits. */
 static size_t put_seal(struct ctr_fbw *w, size_t at, int64_t seq, const char *sums, size_t sums_n,
                        const struct ctr_meta *extra)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * arrow-parse: any Arrow metadata, read with suspicion: every offset lies in the buffer, nesting and the number of
- * fields are bounded, and the seal, when there is one, is checked before anything else is believed.
+ * arrow-parse: parses any Arrow metadata safely: every offset is checked against the buffer, nesting and the number of
+ * fields are limited, and the seal, if there is one, is checked before anything else is used.
  */
 #include "common/stream/arrow.h"
 
@@ -15,14 +15,15 @@ static int read_meta(struct ctr_meta *m, const struct ctr_fb_view *t, int field,
     struct ctr_fb_vec v = ctr_fb_list(t, field, 4);
     struct ctr_strs text = { 0 };
     int rc = 0;
-    if (v.count > ARROW_MAX_PAIRS) /* each is compared with those before */
+    if (v.count > ARROW_MAX_PAIRS) /* each is compared with the previous ones */
         return ctr_fail(err, CTR_EKIND, "%zu entries of key-value metadata, at most %d are read", v.count,
                         ARROW_MAX_PAIRS);
     for (size_t i = 0; rc >= 0 && i < v.count && !t->r->bad; i++) {
         struct ctr_fb_view kv = ctr_fb_at(t->r, &v, i);
         size_t kn, vn;
         const char *k = ctr_fb_str(&kv, 0, &kn), *x = ctr_fb_str(&kv, 1, &vn);
-        /* Others keep binary metadata (pyarrow's own schema, pandas): what is no text, or too much, is not kept. */
+        /* Other programs store binary metadata (pyarrow's own schema, pandas): values that are not text, or too long,
+         * are dropped. */
         if (!k || memchr(k, 0, kn) || (x && memchr(x, 0, vn)))
             continue;
         if (!ctr_utf8_valid((const uint8_t *)k, kn) || (x && !ctr_utf8_valid((const uint8_t *)x, vn)))
@@ -82,13 +83,13 @@ static const char *const kind_casts[ARROW_NKINDS] = {
     [ARROW_LARGE_LIST_VIEW] = "list",
 };
 
-/* The name by which errors call a field: that of its column, and of what it is within it. Long ones are cut. */
+/* The name of a field in errors: that of its column, and its path within it. Long names are truncated. */
 #define PATH_MAX_BYTES 256
 static const char *path_of(const struct arrow_field *f, char *path)
 {
     const struct arrow_field *up[ARROW_MAX_DEPTH + 1];
     int n = 0, at = 0;
-    for (; f; f = f->up) /* read_fields bounds how many */
+    for (; f; f = f->up) /* read_fields limits the depth */
         up[n++] = f;
     path[0] = 0;
     while (n-- && at < PATH_MAX_BYTES)
@@ -222,7 +223,8 @@ static int read_fields(struct arrow_field **out, int *n, const struct arrow_fiel
     return 0;
 }
 
-/* Numbers of the nodes and buffers that a field owns; the children of an encoded one count in its dictionary. */
+/* Assign the numbers of the nodes and buffers that a field owns; children of an encoded field are counted in its
+ * dictionary. */
 static void number(struct arrow_field *f, int *node, int *buffer, int *variadic)
 {
     static const uint8_t buffers[ARROW_NKINDS] = {

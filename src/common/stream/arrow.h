@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * arrow: internal to stream/: the parts of which reader and writer are made. See ctr-stream(5) for the format.
+ * arrow: internal to stream/: the components of reader and writer. See ctr-stream(5) for the format.
  *
  *   flatbuf.c     metadata, bytes          arrow-meta.c   our metadata, written     emit.c     columns -> body buffers
  *   source.c      pipes and files          arrow-parse.c  any metadata, validated   body.c     buffers, verified
@@ -70,24 +70,24 @@ struct arrow_node {
     int64_t rows, nulls;
 };
 struct arrow_part { /* one body buffer */
-    const void *p;  /* NULL: at `at` in the scratch */
+    const void *p;  /* NULL: at offset `at` in scratch memory */
     size_t at, n;
     uint64_t sum;
     int64_t offset; /* in the body */
 };
-struct arrow_body { /* reused from batch to batch */
+struct arrow_body { /* reused for each batch */
     struct ctr_buf nodes, parts, scratch, packed;
-    struct ctr_buf clean; /* struct ctr_colbuf *: items of lists that had to be rewritten */
+    struct ctr_buf clean; /* struct ctr_colbuf *: items of rewritten lists */
     int nnodes, nparts;
     int64_t length;
 };
 void ctr_body_clear(struct arrow_body *b);
 void ctr_body_free(struct arrow_body *b);
-/* Append rows [from, from+n) of a column (its indices when it is encoded). Canonical: null slots hold zeros, bits past
- * the end are 0, offsets begin at 0, so that equal rows are equal bytes. */
+/* Append rows [from, from+n) of a column (its indices if encoded). Canonical: null slots hold zeros, bits past the end
+ * are 0, offsets start at 0, so that equal rows give equal bytes. */
 int ctr_body_column(struct arrow_body *b, const struct ctr_col *c, int32_t width, int64_t from, int64_t n,
                     struct ctr_err *err) CTR_MUST;
-/* Compress, sum and lay out. */
+/* Compress, hash and lay out. */
 int ctr_body_seal(struct arrow_body *b, enum ctr_compression how, struct ctr_err *err) CTR_MUST;
 static inline struct arrow_part *ctr_body_parts(const struct arrow_body *b)
 {
@@ -105,7 +105,7 @@ int ctr_meta_batch(struct ctr_fbw *w, const struct arrow_body *b, int64_t rows, 
 
 struct arrow_block { /* as in the footer of an IPC file */
     int64_t offset;
-    int64_t meta_length; /* i32 and 4 bytes of padding there; includes the prefix */
+    int64_t meta_length; /* followed by 4 bytes of padding in the file; includes the prefix */
     int64_t body_length;
 };
 int ctr_meta_footer(struct ctr_fbw *w, const struct ctr_schema *s, const struct arrow_block *dicts, size_t ndicts,
@@ -114,10 +114,10 @@ int ctr_meta_footer(struct ctr_fbw *w, const struct ctr_schema *s, const struct 
 
 /* ---- compress.c ---- */
 
-/* Append an IPC-compressed buffer (int64 length, then the data, or -1 and the data as they are). */
+/* Append an IPC-compressed buffer (int64 length, then the data; or -1 and the uncompressed data). */
 int ctr_ipc_compress(enum ctr_compression how, const void *p, size_t n, struct ctr_buf *out,
                      struct ctr_err *err) CTR_MUST;
-/* The inverse; `most` bounds the result, memory grows with what really comes out. */
+/* The inverse; `most` limits the result, and memory grows with the actual output. */
 int ctr_ipc_decompress(enum ctr_compression how, const uint8_t *p, size_t n, int64_t most, struct ctr_buf *out,
                        struct ctr_err *err) CTR_MUST;
 
@@ -130,22 +130,22 @@ struct arrow_field {
     bool is_signed; /* int */
     int unit;       /* time unit: 0 s, 1 ms, 2 us, 3 ns; date: 0 day, 1 ms; union: 0 sparse, 1 dense */
     int32_t width;  /* fixed size list or binary */
-    bool bytes;     /* binary that is handed out unchecked, as no text */
+    bool bytes;     /* binary that is returned unchecked, not as text */
     bool dict;
     int64_t dict_id;
     int index_bits;
     bool index_signed;
-    const struct arrow_field *up; /* what it is a child of; NULL for a column */
+    const struct arrow_field *up; /* its parent; NULL for a column */
     struct arrow_field *child;
     int nchild;
     struct ctr_meta meta;
-    int node, buffer, variadic; /* first of its own in a batch, or in the dictionary that it is part of */
+    int node, buffer, variadic; /* first of its own in a batch, or in the dictionary that contains it */
 };
 struct arrow_schema {
     struct arrow_field *f;
     int n;
     struct ctr_meta meta;
-    int nodes, buffers, variadics; /* that a batch has */
+    int nodes, buffers, variadics; /* number of its own in a batch */
 };
 void ctr_arrow_free(struct arrow_schema *s);
 
@@ -172,7 +172,7 @@ struct arrow_message {
 int ctr_message_parse(struct arrow_message *m, const uint8_t *p, size_t n, struct ctr_buf *scratch,
                       struct ctr_err *err) CTR_MUST;
 int ctr_arrow_schema(struct arrow_schema *s, const struct ctr_fb_view *t, struct ctr_err *err) CTR_MUST;
-/* The name of a field's type where it is none of those that we read, else NULL; and the error that tells of it. */
+/* The name of a field's type if it is unsupported, else NULL; and the error about it. */
 const char *ctr_arrow_foreign(const struct arrow_field *f);
 int ctr_arrow_refuse(const struct arrow_field *f, struct ctr_err *err) CTR_MUST;
 
@@ -188,22 +188,21 @@ void ctr_footer_free(struct arrow_footer *f);
 
 /* ---- body.c: the buffers of a message, verified before they are used ---- */
 
-/* Another program may write to a file that is mapped. So what is verified is a copy, but for values of a keyed file,
- * which may be large and needed here and there: no address depends on them, and ctr_source_unchanged is asked after
- * they were read. */
+/* Another program may write to a mapped file. So a copy is verified, except for values of a keyed file, which may be
+ * large and accessed randomly: no address depends on them, and ctr_source_unchanged is called after reading them. */
 struct arrow_data {
     const struct arrow_message *m;
     const uint8_t *body;
-    struct ctr_buf seen; /* a byte a buffer: verified and unpacked */
+    struct ctr_buf seen; /* one byte per buffer: verified and unpacked */
     struct arrow_own {
-        struct ctr_buf copy, plain; /* of what is mapped; decompressed */
+        struct ctr_buf copy, plain; /* copy of mapped bytes; decompressed bytes */
     } * own;                        /* by buffer */
     int nown;
     struct ctr_reader_stats *stats;
     const struct arrow_source *file; /* or NULL: a buffer is read of it when it is used … */
     int64_t file_at, have;           /* … from here on, but for the first bytes of the body, which are there */
-    bool mapped;                     /* reading happens when a buffer is used */
-    bool copied;                     /* values, too */
+    bool mapped;                     /* bytes are read when a buffer is used */
+    bool copied;                     /* copy values, too */
     bool trusted;                    /* these bytes have been verified before */
 };
 int ctr_data_set(struct arrow_data *d, const struct arrow_message *m, const uint8_t *body, struct ctr_reader_stats *st,
@@ -213,9 +212,9 @@ int ctr_data_node(const struct arrow_data *d, int node, int64_t *rows, int64_t *
 /* Buffer i, which must have `need` bytes; its length in *n, if n is not NULL. */
 int ctr_data_buffer(struct arrow_data *d, int i, int64_t need, const uint8_t **p, int64_t *n,
                     struct ctr_err *err) CTR_MUST;
-/* The same for values, of which a walk takes any as well as any others. */
+/* The same for values, on which no address depends. */
 int ctr_data_values(struct arrow_data *d, int i, int64_t need, const uint8_t **p, struct ctr_err *err) CTR_MUST;
-/* The bitmap of a node's buffer, checked against its count; NULL when there are no nulls. */
+/* The bitmap of a node's buffer, checked against its null count; NULL without nulls. */
 int ctr_data_valid(struct arrow_data *d, int i, int64_t rows, int64_t nulls, const uint8_t **p,
                    struct ctr_err *err) CTR_MUST;
 
@@ -225,26 +224,26 @@ int ctr_data_valid(struct arrow_data *d, int i, int64_t rows, int64_t nulls, con
 struct arrow_level {
     struct ctr_col col;
     struct ctr_buf data, offsets, valid;
-    struct ctr_colbuf gathered; /* values of a dictionary, where none may stay */
-    struct ctr_colbuf few;      /* those entries of a large one that rows point at */
+    struct ctr_colbuf gathered; /* values of a dictionary, if it must not be kept */
+    struct ctr_colbuf few;      /* the entries of a large dictionary that rows use */
     bool gathered_set, few_set;
 };
 struct arrow_store {
     struct arrow_level lv[2];
 };
-/* The values of a dictionary that lies on the path of a leaf. */
+/* The values of a dictionary on the path of a leaf. */
 struct arrow_dict {
     bool ready, grown_set;
     struct arrow_store store;
     struct ctr_colbuf grown; /* after a delta */
     struct ctr_col col;
-    struct ctr_buf place;  /* scratch: uint32_t an entry, 0; see few_entries */
+    struct ctr_buf place;  /* scratch: uint32_t per entry, 0; see few_entries */
     struct ctr_buf chosen; /* scratch: int64_t: which entries */
     struct arrow_data data;
     struct arrow_message m;
-    struct ctr_buf meta, body; /* what col points into */
+    struct ctr_buf meta, body; /* col points into them */
 };
-/* A column of a batch, where it is not in the batch's own bytes. */
+/* A column of a batch that is not in the batch's own bytes. */
 struct arrow_decoded {
     struct arrow_store store;
     struct ctr_buf index; /* see ctr_leaf_conform */
@@ -254,25 +253,26 @@ struct arrow_decoded {
 struct arrow_leaf {
     const struct arrow_field *path[ARROW_MAX_DEPTH + 1];
     int depth;
-    struct ctr_field field;                       /* what it becomes; name and meta are owned */
-    const struct arrow_field *foreign;            /* why it is CTR_FOREIGN */
-    struct arrow_decoded out[2];                  /* of a batch, and of the one that is read ahead */
-    struct arrow_dict *dict[ARROW_MAX_DEPTH + 1]; /* where path[i] is encoded */
+    struct ctr_field field;                       /* the resulting field; owns name and meta */
+    const struct arrow_field *foreign;            /* the field that makes it CTR_FOREIGN */
+    struct arrow_decoded out[2];                  /* of the current batch, and of the one read ahead */
+    struct arrow_dict *dict[ARROW_MAX_DEPTH + 1]; /* if path[i] is encoded */
 };
 struct arrow_leaves {
     struct arrow_leaf *l;
     int n, cap;
 };
-/* The columns of a schema, and their storage: leaves.c. Those that are not read are an error, or are CTR_FOREIGN. */
+/* The columns of a schema, and their storage: leaves.c. Unsupported columns are an error, or become CTR_FOREIGN. */
 int ctr_leaves_make(struct arrow_leaves *ls, const struct arrow_schema *s, bool foreign, struct ctr_err *err) CTR_MUST;
 int ctr_leaf_refuse(const struct arrow_leaf *l, struct ctr_err *err) CTR_MUST;
 void ctr_leaves_free(struct arrow_leaves *ls);
-/* The column of a batch; valid until the next call with out[at], or until the bytes of the batch or a dictionary go. */
+/* The column of a batch; valid until the next call with out[at], or until the bytes of the batch or a dictionary are
+ * released. */
 int ctr_leaf_decode(struct arrow_leaf *l, int at, struct arrow_data *d, const struct ctr_col **out,
                     struct ctr_err *err) CTR_MUST;
-/* The same column, encoded or not as the schema that was promised says. */
+/* The same column, encoded or not as the promised schema requires. */
 int ctr_leaf_conform(struct arrow_leaf *l, int at, bool dict, const struct ctr_col **c, struct ctr_err *err) CTR_MUST;
-/* A dictionary has come: keep a copy of what this leaf needs of it. */
+/* A dictionary has arrived: copy the part that this leaf needs. */
 int ctr_leaf_dictionary(struct arrow_leaf *l, const struct arrow_message *m, const uint8_t *body,
                         struct ctr_reader_stats *st, struct ctr_err *err) CTR_MUST;
 
@@ -282,36 +282,36 @@ struct arrow_source {
     int fd;
     bool own_fd, from_pipe, pollable, eof;
     bool grows;          /* a file that is followed */
-    bool replaced;       /* another one has its name now */
-    bool waited;         /* at its end, since it was last read */
-    struct ctr_buf tail; /* the last bytes that were read of it */
+    bool replaced;       /* another file has its name now */
+    bool waited;         /* at the end, since the last read */
+    struct ctr_buf tail; /* the last bytes read */
     char *name;
     struct ctr_buf look; /* read ahead: [at, look.len) */
     size_t at;
-    int64_t offset;     /* bytes handed out */
-    const uint8_t *map; /* of a file that others may write to: what is looked at twice is copied first */
+    int64_t offset;     /* bytes returned */
+    const uint8_t *map; /* of a file that others may write to: bytes that are read twice must be copied first */
     int64_t map_size;
-    struct ctr_file_state opened; /* as it was then */
+    struct ctr_file_state opened; /* its state at opening */
     const struct ctr_reader_opts *opts;
     struct ctr_reader_stats *stats;
 };
 int ctr_source_open(struct arrow_source *s, const char *path, const struct ctr_reader_opts *opts,
                     struct ctr_reader_stats *st, struct ctr_err *err) CTR_MUST;
 void ctr_source_close(struct arrow_source *s);
-/* Up to n bytes into out (replacing what it holds); out->len < n only at the end of input. Memory grows with the bytes
- * that really come. */
+/* Read up to n bytes into out (replacing its content); out->len < n only at the end of input. Memory grows with the
+ * bytes received. */
 int ctr_source_read(struct arrow_source *s, struct ctr_buf *out, int64_t n, struct ctr_err *err) CTR_MUST;
 /* Take n bytes without reading them, where they lie in a file that can be read anywhere: 1, and `out` has room for
  * them, whose first *have are there. 0: nothing is taken. */
 int ctr_source_defer(struct arrow_source *s, struct ctr_buf *out, int64_t n, int64_t *have,
                      struct ctr_err *err) CTR_MUST;
 int ctr_source_read_at(const struct arrow_source *s, uint8_t *to, int64_t n, int64_t at, struct ctr_err *err) CTR_MUST;
-/* The next bytes without taking them: how many of n are there. */
+/* Look at the next bytes without consuming them: *got of n are available. */
 int ctr_source_peek(struct arrow_source *s, size_t n, const uint8_t **p, size_t *got, struct ctr_err *err) CTR_MUST;
-/* Is it the file that was opened, as it was then? Else an error. One that is followed may grow. */
+/* Is it the file that was opened, in the same state? Otherwise an error. A followed file may grow. */
 int ctr_source_unchanged(const struct arrow_source *s, struct ctr_err *err) CTR_MUST;
-/* Behind a damage: to the next offset from `from` on where the schema of a sealed stream stands, whose seal holds. 1:
- * there; 0: there is none, or what is read is no regular file. */
+/* After damage: find the next offset from `from` on at which the valid schema message of a sealed stream starts. 1:
+ * found; 0: none, or the input is not a regular file. */
 int ctr_source_resync(struct arrow_source *s, int64_t from, struct ctr_buf *scratch, struct ctr_err *err) CTR_MUST;
 
 /* ---- ipcfile.c: a mapped IPC file ---- */
@@ -319,12 +319,12 @@ int ctr_source_resync(struct arrow_source *s, int64_t from, struct ctr_buf *scra
 struct ctr_ipcfile {
     const uint8_t *map;
     int64_t size, footer_at;
-    struct ctr_buf copy; /* of the metadata at hand */
+    struct ctr_buf copy; /* of the current metadata */
     struct arrow_footer footer;
     struct arrow_schema schema;
-    int64_t rows; /* of all blocks, as the seal tells; -1: it has none */
+    int64_t rows; /* of all blocks, from the seal; -1: no seal */
 };
-/* Checks the footer, that blocks lie where they may and, in a sealed file, both ends and that nothing lies between. */
+/* Check the footer, that blocks are at valid positions and, in a sealed file, both ends and that there are no gaps. */
 int ctr_ipcfile_open(struct ctr_ipcfile *f, const uint8_t *map, int64_t size, struct ctr_buf *scratch,
                      struct ctr_err *err) CTR_MUST;
 void ctr_ipcfile_close(struct ctr_ipcfile *f);

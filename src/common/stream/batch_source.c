@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * batch_source: streams as sources of batches, and what any source may be asked for: some columns, batches of a size.
+ * batch_source: streams as sources of batches, and adapters for any source: column selection, batch size.
  */
 #include "common/stream/stream.h"
 
@@ -45,7 +45,7 @@ struct ctr_batch_source ctr_batch_source_stream(struct ctr_reader *r)
 struct picked {
     struct ctr_batch_source below;
     struct ctr_schema schema;
-    int *column; /* of `below`, one a column of the schema */
+    int *column; /* of `below`, one per column of the schema */
     struct ctr_col *col;
     struct ctr_batch view;
 };
@@ -88,7 +88,7 @@ static void picked_close(void *source)
     picked_free(source);
 }
 
-/* columns NULL: all. program NULL: no line of provenance. */
+/* columns NULL: all. program NULL: no provenance line. */
 static int pick(struct ctr_batch_source *s, const int *columns, int n, const char *program, const char *options,
                 struct ctr_err *err)
 {
@@ -131,13 +131,13 @@ int ctr_batch_source_provenance(struct ctr_batch_source *s, const char *program,
 
 struct regrouped {
     struct ctr_batch_source below;
-    struct ctr_schema plain; /* of buf: rows of several batches have several dictionaries, so they are decoded */
+    struct ctr_schema plain; /* of buf: decoded, because rows of several batches have several dictionaries */
     struct ctr_part part;
-    bool encoded; /* some column is */
+    bool encoded; /* some column is encoded */
     int64_t rows, given;
-    const struct ctr_batch *from; /* what is not handed out of it begins at row `at`; NULL: nothing */
+    const struct ctr_batch *from; /* rows from `at` on are still to be returned; NULL: none */
     int64_t at;
-    int end; /* what `below` said instead of a batch, and why */
+    int end; /* the result of `below` instead of a batch, and its error */
     struct ctr_err err;
     struct ctr_batchbuf buf;
     struct ctr_batch view;
@@ -171,7 +171,7 @@ static void regrouped_close(void *source)
     free_regrouped(r);
 }
 
-/* Is there more? The first time that there is not, `end` says why. */
+/* Are there more rows? If not, `end` has the reason. */
 static bool has_rows(struct regrouped *r)
 {
     while (!r->from && r->end > 0) {
@@ -191,7 +191,8 @@ static void take(struct regrouped *r, int64_t n)
         r->from = NULL;
 }
 
-/* Rows are copied unless a batch has just so many. A batch has rows of one file, so that messages name it. */
+/* Copies rows unless a batch has exactly the requested number. A batch has rows of one file, so that messages name
+ * it. */
 static int regrouped_next(void *source, const struct ctr_batch **b, struct ctr_err *err)
 {
     struct regrouped *r = source;
@@ -211,7 +212,7 @@ static int regrouped_next(void *source, const struct ctr_batch **b, struct ctr_e
             take(r, k);
             return 1;
         }
-        if (!n && k == want && r->encoded) { /* which a copy would decode */
+        if (!n && k == want && r->encoded) { /* a copy would decode it */
             rc = ctr_batch_part(&r->part, r->from, r->at, k, err);
             *b = &r->part.batch;
             take(r, k);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * body: the buffers of a message. Invariant: a buffer that is handed out lies in the body, is aligned, has the bytes
- * that were asked for and, in a sealed stream, has been hashed; a buffer that is not asked for is never touched.
+ * body: the buffers of a message. Invariant: a buffer that is returned is inside the body, is aligned, has the
+ * requested bytes and, in a sealed stream, has been verified; other buffers are never read.
  */
 #include "common/stream/arrow.h"
 
 #include <stdlib.h>
 
-/* Stands for an empty buffer: kernels may load past the last value. */
+/* Represents an empty buffer: kernels may load past the last value. */
 static const uint8_t no_bytes[CTR_PAD] __attribute__((aligned(64)));
 
 int ctr_data_set(struct arrow_data *d, const struct arrow_message *m, const uint8_t *body, struct ctr_reader_stats *st,
@@ -72,7 +72,7 @@ static bool hex64(const char *p, uint64_t *v)
     return true;
 }
 
-/* The sum of buffer i, whose bytes are at p, and zeros between it and the next multiple of 64. */
+/* Verify the sum of buffer i, whose bytes are at p, and the zero padding up to the next multiple of 64. */
 static int verify(struct arrow_data *d, int i, const uint8_t *p, int64_t offset, int64_t length, struct ctr_err *err)
 {
     uint64_t want;
@@ -96,7 +96,7 @@ static int read_deferred(struct arrow_data *d, int64_t offset, int64_t length, s
                : 0;
 }
 
-/* Copy, verify and unpack what lies at `offset` of the body as buffer i, once. */
+/* Copy, verify and unpack buffer i, at `offset` of the body, once. */
 static int prepare(struct arrow_data *d, int i, bool copy, int64_t need, int64_t offset, int64_t length,
                    struct ctr_err *err)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * compress: buffers of compressed bodies: an int64 with the plain length (-1: stored as they are), then a ZSTD or LZ4
- * frame. Decompression grows its memory with what really comes out, so that a lie about the length reserves nothing.
+ * compress: buffers of compressed bodies: an int64 with the uncompressed length (-1: stored uncompressed), then a ZSTD
+ * or LZ4 frame. Decompression grows its memory with the actual output, so that a wrong length reserves nothing.
  */
 #include "common/stream/arrow.h"
 
@@ -23,9 +23,9 @@ int ctr_ipc_compress(enum ctr_compression how, const void *p, size_t n, struct c
         if (ZSTD_isError(k))
             return ctr_fail(err, CTR_EDATA, "zstd: %s", ZSTD_getErrorName(k));
     } else {
-        k = LZ4F_compressFrame(to + 8, bound, p, n, NULL); /* takes no memory at this level, and has room */
+        k = LZ4F_compressFrame(to + 8, bound, p, n, NULL); /* allocates nothing at this level, and has room */
     }
-    if (k >= n) { /* as an error of lz4 would be, too */
+    if (k >= n) { /* errors of lz4 are also that large */
         length = -1;
         k = n;
         memcpy(to + 8, p, n);

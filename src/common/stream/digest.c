@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * digest: one number for the content of a stream. Each column feeds running hashes of its own (values, lengths, rows of
- * the nulls), so that cutting the rows into other batches feeds the same bytes. Slots under a null feed zeros. */
+ * digest: a hash of the content of a stream. Each column feeds its own running hashes (values, lengths, row numbers of
+ * nulls), so that other batch boundaries feed the same bytes. Slots of nulls feed zeros. */
 #include "common/stream/stream.h"
 
 #include <stdio.h>
@@ -73,7 +73,7 @@ static void feed_field(XXH3_state_t *s, const struct ctr_field *f)
         feed_text(s, v ? v : "");
     }
     const char *history = ctr_meta_get(&f->meta, CTR_META_HISTORY);
-    if (history) { /* no name of the next column has this byte */
+    if (history) { /* a byte that cannot occur in the next column's name */
         feed_text(s, "\xff");
         feed_text(s, history);
     }
@@ -130,7 +130,7 @@ void ctr_digest_free(struct ctr_digest *d)
 
 static void column_feed(struct column_digest *d, const struct ctr_col *c, int64_t from, int64_t n);
 
-/* The value bytes of row i, or of n rows from i when they lie side by side. */
+/* The value bytes of row i, or of n rows from i on if they are contiguous. */
 static void feed_values(struct column_digest *d, const struct ctr_col *c, int64_t i, int64_t n)
 {
     int width = ctr_types[c->type].width;
@@ -161,7 +161,7 @@ static void feed_values(struct column_digest *d, const struct ctr_col *c, int64_
     }
 }
 
-/* A null feeds its row number, and nothing as a value. */
+/* A null feeds its row number, and no value. */
 static void column_feed(struct column_digest *d, const struct ctr_col *c, int64_t from, int64_t n)
 {
     int64_t start = from;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * emit: columns to the nodes and buffers of an Arrow body. Values go out from where they lie; bitmaps, rebased offsets
- * and columns with nulls pass through the scratch, because the bytes are canonical: equal rows give equal bytes.
+ * emit: writes columns as the nodes and buffers of an Arrow body. Values are sent from where they are; bitmaps, rebased
+ * offsets and columns with nulls go through scratch memory, because the bytes are canonical: equal rows give equal
+ * bytes.
  */
 #include "common/stream/arrow.h"
 
@@ -49,7 +50,7 @@ static int add_part(struct arrow_body *b, const void *p, size_t at, size_t n, st
     return ctr_buf_append(&b->parts, &part, sizeof part, err);
 }
 
-/* n aligned bytes of the scratch; *at is where, because the scratch may move. */
+/* Allocate n aligned bytes of scratch memory; *at is an offset, because the memory may move. */
 static int scratch(struct arrow_body *b, size_t n, size_t *at, struct ctr_err *err)
 {
     size_t pad = (8 - b->scratch.len % 8) % 8;
@@ -61,8 +62,8 @@ static int scratch(struct arrow_body *b, size_t n, size_t *at, struct ctr_err *e
     return 0;
 }
 
-/* Bits [from, from+n), moved to bit 0 and zero after the end; masked by bits of the scratch
- * unless mask_at is SIZE_MAX. */
+/* Bits [from, from+n), shifted to bit 0 and zero after the end; masked by the scratch bits at mask_at, unless
+ * SIZE_MAX. */
 static int add_bits(struct arrow_body *b, const uint8_t *bits, size_t mask_at, int64_t from, int64_t n,
                     struct ctr_err *err)
 {
@@ -88,7 +89,7 @@ static int add_bits(struct arrow_body *b, const uint8_t *bits, size_t mask_at, i
     return add_part(b, NULL, at, bytes, err);
 }
 
-/* Node and validity buffer. *valid is where the bits lie in the scratch, or SIZE_MAX when there is no null. */
+/* Add node and validity buffer. *valid is the offset of the bits in scratch memory, or SIZE_MAX without nulls. */
 static int add_validity(struct arrow_body *b, const struct ctr_col *c, int64_t from, int64_t n, size_t *valid,
                         struct ctr_err *err)
 {
@@ -113,7 +114,7 @@ static int add_validity(struct arrow_body *b, const struct ctr_col *c, int64_t f
     return 0;
 }
 
-/* The nulls among the 64 rows from i on, a bit each; `valid` is of the scratch, which has eight bytes more. */
+/* The nulls among the 64 rows from i on, one bit each; `valid` is in scratch memory, followed by eight more bytes. */
 static inline uint64_t nulls_from(const uint8_t *valid, int64_t i, int64_t n)
 {
     uint64_t bits;
@@ -176,7 +177,7 @@ static int add_offsets(struct arrow_body *b, const int32_t *off, int64_t n, stru
     return add_part(b, NULL, at, (size_t)(n + 1) * 4, err);
 }
 
-/* Text whose null slots own bytes: copy what is present. */
+/* Text whose null slots own bytes: copy only present texts. */
 static int add_text_clean(struct arrow_body *b, const struct ctr_col *c, int64_t from, int64_t n, size_t valid_at,
                           struct ctr_err *err)
 {
@@ -213,7 +214,7 @@ static int add_text(struct arrow_body *b, const struct ctr_col *c, int64_t from,
     return add_part(b, (const char *)c->data + off[0], 0, (size_t)(off[n] - off[0]), err);
 }
 
-/* Struct<key, weight>: no buffer but validity of its own, two children without nulls. */
+/* Struct<key, weight>: its own validity buffer and two children without nulls. */
 static int add_weighted(struct arrow_body *b, const struct ctr_col *c, int64_t from, int64_t n, size_t valid,
                         struct ctr_err *err)
 {
@@ -229,7 +230,7 @@ static int add_weighted(struct arrow_body *b, const struct ctr_col *c, int64_t f
     return rc < 0 ? rc : add_values(b, c->weight + from, 4, n, valid, err);
 }
 
-/* A column for the items of a rewritten list; it lives until the body is cleared. */
+/* A column for the items of a rewritten list; valid until the body is cleared. */
 static int new_clean(struct arrow_body *b, const struct ctr_col *item, struct ctr_colbuf **out, struct ctr_err *err)
 {
     struct ctr_colbuf *c = calloc(1, sizeof *c);
@@ -242,7 +243,7 @@ static int new_clean(struct arrow_body *b, const struct ctr_col *item, struct ct
     return rc;
 }
 
-/* Null rows own items: only those of the others go out. */
+/* If null rows own items: write only those of the others. */
 static int add_list_clean(struct arrow_body *b, const struct ctr_col *c, int64_t from, int64_t n, struct ctr_err *err)
 {
     struct ctr_colbuf *items;

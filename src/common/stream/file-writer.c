@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * file-writer: the footer of an IPC file: where each block lies and, in a keyed file, its first key. The text of the
- * keys is that of ctr_col_text with '%', ',' and control characters as %XX; a null is "%-".
+ * file-writer: the footer of an IPC file: the position of each block and, in a keyed file, its first key. Keys are
+ * written as by ctr_col_text, with '%', ',' and control characters as %XX; null is "%-".
  */
 #include "common/stream/writer.h"
 
@@ -12,7 +12,7 @@ struct ctr_file_writer {
     struct ctr_buf blocks, keys;
     int key; /* column, or -1 */
     const char *name;
-    struct ctr_colbuf last; /* the key of the row before */
+    struct ctr_colbuf last; /* the key of the previous row */
     bool last_set, unique;
     int64_t rows;
 };
@@ -65,7 +65,7 @@ static int add_key(struct ctr_file_writer *f, const struct ctr_col *c, int64_t r
         else
             rc = ctr_buf_append(&f->keys, &ch, 1, err);
     }
-    /* An empty first key must leave a trace, so that the list is not taken for an empty one. */
+    /* An empty first key must leave a mark, so that the list is not mistaken for an empty one. */
     if (rc >= 0 && !text.len)
         rc = ctr_buf_append(&f->keys, "%.", 2, err);
     ctr_buf_free(&text);
@@ -132,7 +132,7 @@ int ctr_file_writer_finish(struct ctr_file_writer *f, struct ctr_out *out, const
     struct ctr_meta m = { 0 };
     struct ctr_fbw w = { 0 };
     uint8_t end[10] = "    ARROW1";
-    int rc = ctr_buf_append(&f->keys, "", 1, err); /* terminate */
+    int rc = ctr_buf_append(&f->keys, "", 1, err); /* terminator */
     f->keys.len--;
     if (rc >= 0)
         rc = footer_meta(f, &m, rows, batches, err);

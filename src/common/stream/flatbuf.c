@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * flatbuf: see flatbuf.h. Invariants: a written buffer passes a strict FlatBuffers verifier, alignment included; no
- * read goes outside [p, p+n), whatever the bytes are.
+ * flatbuf: see flatbuf.h. Invariants: a written buffer passes a strict FlatBuffers verifier, including alignment; no
+ * read leaves [p, p+n), for any bytes.
  */
 #include "common/stream/flatbuf.h"
 
@@ -37,7 +37,7 @@ static void link_to(struct ctr_fbw *w, size_t at, size_t target)
     ctr_fb_put(w, at, &d, 4);
 }
 
-/* Offsets of the fields inside the table, widest first, so that no padding lies between them. */
+/* Offsets of the fields in the table, widest first, so that there is no padding between them. */
 static unsigned table_layout(const struct ctr_fb_slot *s, int n, uint16_t *off)
 {
     unsigned end = 4;
@@ -54,7 +54,7 @@ static unsigned table_layout(const struct ctr_fb_slot *s, int n, uint16_t *off)
     return end;
 }
 
-/* Where the table begins; Arrow's have at most 7 fields. */
+/* Returns the start of the table; Arrow's tables have at most 7 fields. */
 static size_t put_table(struct ctr_fbw *w, struct ctr_fb_slot *s, int n)
 {
     uint16_t vt[2 + 16] = { 0 };
@@ -97,7 +97,7 @@ size_t ctr_fb_array(struct ctr_fbw *w, size_t at, size_t count, size_t size)
 {
     ctr_fb_align(w, 4);
     if (size % 8 == 0 && w->b.len % 8 == 0)
-        grow(w, 4); /* the count lies just before the elements, which are aligned to 8 */
+        grow(w, 4); /* the count directly precedes the elements, which are aligned to 8 */
     uint32_t n = (uint32_t)count;
     size_t head = w->b.len;
     grow(w, 4 + count * size);
@@ -184,7 +184,7 @@ struct ctr_fb_view ctr_fb_root(struct ctr_fbr *r)
     return table_at(r, 0);
 }
 
-/* Where a field of `size` bytes lies, or 0 when it is absent. */
+/* The position of a field of `size` bytes, or 0 if absent. */
 static size_t field_at(const struct ctr_fb_view *t, int field, unsigned size)
 {
     unsigned slot = 4 + 2 * (unsigned)field;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * flatbuf: the little of FlatBuffers that Arrow's metadata needs, without generated code.
+ * flatbuf: the part of FlatBuffers needed for Arrow's metadata, without generated code.
  *
- * Writing goes parent first: a table is laid out with holes for its references, which are linked when the child is
- * written, so that every offset points forward and nothing is built backwards. Reading checks every access against the
- * buffer and notes the first bad one in `bad`: callers read on (they get zeros) and look once at the end.
+ * Tables are written parent first, with placeholders for references, which are linked when the child is written; so
+ * every offset points forward. Reading checks every access against the buffer and records the first bad one in `bad`:
+ * callers continue (they get zeros) and check once at the end.
  */
 #ifndef CTR_FLATBUF_H
 #define CTR_FLATBUF_H
@@ -24,13 +24,13 @@ enum { CTR_FB_REF = -4 };
 struct ctr_fb_slot {
     int size;       /* 0: absent; 1, 2, 4, 8: a scalar; CTR_FB_REF: a reference to be linked */
     uint64_t value; /* of a scalar */
-    size_t at;      /* out: where it lies in the buffer */
+    size_t at;      /* out: its position in the buffer */
 };
 
 size_t ctr_fb_child(struct ctr_fbw *w, size_t at, struct ctr_fb_slot *s, int n); /* table, linked from `at` */
-size_t ctr_fb_text(struct ctr_fbw *w, size_t at, const char *p, size_t n);       /* where its bytes begin */
+size_t ctr_fb_text(struct ctr_fbw *w, size_t at, const char *p, size_t n);       /* returns the position of its bytes */
 /* A vector of `count` zeroed elements of `size` bytes, linked from `at`; elements are aligned to min(size, 8). Returns
- * where they begin. */
+ * their position. */
 size_t ctr_fb_array(struct ctr_fbw *w, size_t at, size_t count, size_t size);
 void ctr_fb_put(struct ctr_fbw *w, size_t at, const void *p, size_t n); /* overwrite bytes that are there */
 void ctr_fb_align(struct ctr_fbw *w, size_t to);
@@ -40,7 +40,7 @@ void ctr_fb_align(struct ctr_fbw *w, size_t to);
 struct ctr_fbr {
     const uint8_t *p;
     size_t n;
-    size_t budget; /* bytes of text and elements that may still be visited: shared children cannot multiply */
+    size_t budget; /* bytes of text and elements that may still be read: limits children that are shared many times */
     bool bad;
 };
 struct ctr_fb_view { /* a table, or nothing (at == 0) */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ipcfile: an Arrow IPC file in memory: magic, the messages of a stream, the footer that tells where they lie, its
- * length, magic. A sealed file is accounted for from its first byte to its last.
+ * ipcfile: an Arrow IPC file in memory: magic, the messages of a stream, the footer with their positions, its length,
+ * magic. In a sealed file every byte from first to last is accounted for.
  */
 #include "common/stream/arrow.h"
 
@@ -17,8 +17,8 @@ void ctr_ipcfile_close(struct ctr_ipcfile *f)
     *f = (struct ctr_ipcfile){ 0 };
 }
 
-/* The size of the metadata at `at`, or -1 where no message begins; *head is the length of what says so. Before version
- * 0.15 of Arrow, which knew no seal, no mark stood before the size. */
+/* The size of the metadata at `at`, or -1 if no message starts there; *head is the length of its prefix. Before version
+ * 0.15 of Arrow, which had no seals, the size was not preceded by a marker. */
 static int64_t size_at(const struct ctr_ipcfile *f, int64_t at, int *head)
 {
     const bool marked = ctr_fb_load32(f->map + at) == -1;
@@ -26,14 +26,14 @@ static int64_t size_at(const struct ctr_ipcfile *f, int64_t at, int *head)
     return marked || !f->footer.sealed ? ctr_fb_load32(f->map + at + *head - 4) : -1;
 }
 
-/* A copy of the map's metadata, which no other process can change. */
+/* Copy metadata from the map, so that no other process can change them. */
 static int copy_at(struct ctr_ipcfile *f, int64_t at, int64_t length, struct ctr_err *err)
 {
     f->copy.len = 0;
     return ctr_buf_append(&f->copy, f->map + at, (size_t)length, err);
 }
 
-/* Parse the message at `at`, whose metadata ends before `end`; *length is that of prefix and metadata. */
+/* Parse the message at `at`, whose metadata must end before `end`; *length includes the prefix. */
 static int message_at(struct ctr_ipcfile *f, int64_t at, int64_t end, struct arrow_message *m, int64_t *length,
                       struct ctr_buf *scratch, struct ctr_err *err)
 {
@@ -63,7 +63,7 @@ static int check_block(const struct ctr_ipcfile *f, const struct arrow_block *b,
     return 0;
 }
 
-/* Schema, blocks, trailer and end mark follow one another without a gap. */
+/* Schema, blocks, trailer and end mark must follow one another without a gap. */
 static int check_sealed(struct ctr_ipcfile *f, struct ctr_buf *scratch, struct ctr_err *err)
 {
     static const uint8_t eos[8] = { 0xff, 0xff, 0xff, 0xff };
@@ -98,7 +98,7 @@ static int check_sealed(struct ctr_ipcfile *f, struct ctr_buf *scratch, struct c
     return 0;
 }
 
-/* Where the messages that begin at `at` end: at an end mark, or where none begins. */
+/* The end of the messages that start at `at`: at an end mark, or where no message starts. */
 static int64_t skip_messages(struct ctr_ipcfile *f, int64_t at, struct ctr_buf *scratch)
 {
     struct ctr_err ignored;
@@ -112,8 +112,9 @@ static int64_t skip_messages(struct ctr_ipcfile *f, int64_t at, struct ctr_buf *
     return at;
 }
 
-/* A file whose footer has no seal is another program's: it does not begin with a sealed message, and its last block
- * ends shortly before the footer (else the footer is not that of what lies before, as when two files come in one pipe).
+/* A file whose footer has no seal must be from another program: it must not start with a sealed message, and its last
+ * block must end shortly before the footer (otherwise the footer belongs to another file, as when two files are
+ * concatenated in a pipe).
  */
 static int check_foreign(struct ctr_ipcfile *f, struct ctr_buf *scratch, struct ctr_err *err)
 {

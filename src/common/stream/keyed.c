@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * keyed: look-ups in an IPC file that is sorted by one column. The first keys of the blocks lie in the footer, so that
- * a key costs a search there and one in its block; a block is read and verified when a key first needs it. Invariant:
- * whatever another program writes to the file meanwhile, no search leaves its block, and no row found goes out that was
- * read after the file changed.
+ * keyed: look-ups in an IPC file that is sorted by one column. The footer has the first keys of the blocks, so that a
+ * look-up takes a search there and one in a block; a block is read and verified when first needed. Invariant: whatever
+ * another program writes to the file meanwhile, no search leaves its block, and no row that was read after the file
+ * changed is returned.
  */
 #include "common/stream/arrow.h"
 
@@ -12,7 +12,7 @@
 
 enum { CACHE_BLOCKS = 16 };
 
-/* A decoded block. Its columns borrow from the map, or from the stores of its leaves. */
+/* A decoded block. Its columns point into the map, or into the buffers of its leaves. */
 struct keyed_slot {
     struct arrow_leaves leaves;
     struct arrow_message m;
@@ -24,7 +24,7 @@ struct keyed_slot {
 };
 
 struct keyed_want {
-    int64_t block, i; /* look for key i in this block */
+    int64_t block, i; /* look up key i in this block */
 };
 
 struct ctr_keyed {
@@ -32,18 +32,18 @@ struct ctr_keyed {
     struct ctr_reader_opts opts;
     struct ctr_reader_stats stats;
     char *path;
-    bool held;  /* several look-ups of one plan read one file */
-    bool plain; /* it is whole, but no keyed file */
+    bool held;  /* several look-ups of one plan share a file */
+    bool plain; /* it is valid, but not a keyed file */
     struct ctr_ipcfile file;
     struct ctr_schema schema;
     int key;
     bool unique;
-    struct ctr_colbuf first; /* the first key of each block; blocks that begin with a null come last and are left out */
-    uint8_t *verified;       /* a byte a block */
+    struct ctr_colbuf first; /* the first key of each block; blocks that start with a null come last and are omitted */
+    uint8_t *verified;       /* one byte per block */
     struct keyed_slot slot[CACHE_BLOCKS], keys; /* keys: of ctr_keyed_keys */
     uint64_t clock;
     int64_t blocks_read;
-    struct ctr_batchbuf rows; /* found, in the order of the blocks */
+    struct ctr_batchbuf rows; /* found rows, in block order */
     bool rows_set;
     struct ctr_buf scratch, want, at, pick;
 };
@@ -55,7 +55,7 @@ static int hex_digit(char c)
     return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* The text of a key as file-writer.c wrote it. False when it is no such text. */
+/* Decode the text of a key as written by file-writer.c. False if it is invalid. */
 static bool unescape(const char *p, size_t n, struct ctr_buf *out)
 {
     out->len = 0;
@@ -127,7 +127,7 @@ static int open_keyed(struct ctr_keyed *k, const char *path, struct ctr_err *err
 {
     struct stat sb;
     k->plain = !stat(path, &sb) && !S_ISREG(sb.st_mode) && !S_ISDIR(sb.st_mode);
-    if (k->plain) /* a FIFO without a writer would hang */
+    if (k->plain) /* a FIFO without a writer would block */
         return ctr_fail(err, CTR_EDATA,
                         "is no regular file, and blocks are read in any order: ctr-cat --to file -o FILE makes one");
     int rc = ctr_hold(path, err);
@@ -263,7 +263,7 @@ int64_t ctr_keyed_blocks_read(const struct ctr_keyed *k)
 
 /* ---- blocks ---- */
 
-/* `only`: this column alone; -1: all. */
+/* `only`: only this column; -1: all. */
 static int load(struct ctr_keyed *k, struct keyed_slot *s, int64_t block, int only, struct ctr_err *err)
 {
     const uint8_t *body;
@@ -300,7 +300,7 @@ static int load(struct ctr_keyed *k, struct keyed_slot *s, int64_t block, int on
     return 0;
 }
 
-/* The block, from the cache or read into the place of the one that was used longest ago. */
+/* The block, from the cache, or read in place of the least recently used one. */
 static int get_block(struct ctr_keyed *k, int64_t block, const struct ctr_batch **b, struct ctr_err *err)
 {
     struct keyed_slot *s = k->slot;
@@ -347,7 +347,7 @@ int ctr_keyed_unchanged(const struct ctr_keyed *k, struct ctr_err *err)
 
 /* ---- look-ups ---- */
 
-/* The first of rows [0, n) of c that is not below key i; nulls are above. *equal: it is the key. */
+/* The first of rows [0, n) of c that is not below key i; nulls sort last. *equal: is it the key? */
 static int64_t lower_bound(const struct ctr_col *c, int64_t n, const struct ctr_col *keys, int64_t i, bool *equal)
 {
     int64_t lo = 0, hi = n;
@@ -370,8 +370,8 @@ static int by_block(const void *a, const void *b)
     return (x->i > y->i) - (x->i < y->i);
 }
 
-/* Which block each key that has not been found must be looked for in. A run of equal keys may begin at the end of the
- * block before the one that begins with the key: that is the first pass; `second` looks in the latter. */
+/* Determine the block in which to look up each key not yet found. A run of equal keys may start at the end of the block
+ * before the one that starts with the key: the first pass looks there, `second` in the latter. */
 static int plan(struct ctr_keyed *k, const struct ctr_col *keys, const int64_t *at, bool second, size_t *n,
                 struct ctr_err *err)
 {
@@ -397,7 +397,7 @@ static int plan(struct ctr_keyed *k, const struct ctr_col *keys, const int64_t *
     return 0;
 }
 
-/* Append the rows that are found to k->rows; at[i] becomes the row there. */
+/* Append the rows found to k->rows; at[i] becomes the row index. */
 static int pass(struct ctr_keyed *k, const struct ctr_col *keys, int64_t *at, bool second, struct ctr_err *err)
 {
     size_t n, j;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * leaves: which columns of ours an Arrow schema becomes: a struct a column for each of its fields, a list of scalars or
- * of struct<key, weight> one. What lies on the way to a column's values is its path.
+ * leaves: maps an Arrow schema to our columns: a struct becomes a column per field, a list of scalars or of struct<key,
+ * weight> a single one. The fields on the way to a column's values are its path.
  */
 #include "common/stream/arrow.h"
 
@@ -38,7 +38,7 @@ struct walk {
     const struct arrow_field *path[ARROW_MAX_DEPTH + 1];
     int depth;
     const struct arrow_field *list; /* on the path, or NULL */
-    bool foreign;                   /* may there be columns that are not read? */
+    bool foreign;                   /* are unsupported columns allowed? */
     bool dict;                      /* encoded, outside of any list */
     struct ctr_err *err;
 };
@@ -73,7 +73,7 @@ int ctr_leaf_refuse(const struct arrow_leaf *l, struct ctr_err *err)
                     l->field.name);
 }
 
-/* A column that is not read, because of a field on its path. */
+/* An unsupported column, because of a field on its path. */
 static int leaf_foreign(struct walk *w, const struct arrow_field *why, const char *name, const struct ctr_meta *meta)
 {
     int rc = leaf_add(w, name, meta, CTR_FOREIGN);
@@ -109,7 +109,7 @@ static int walk_field(struct walk *w, const struct arrow_field *f, const char *n
     struct walk before = *w;
     enum ctr_type type;
     int rc;
-    w->path[w->depth++] = f; /* arrow-parse.c bounds the depth */
+    w->path[w->depth++] = f; /* arrow-parse.c limits the depth */
     w->dict |= f->dict && !w->list;
     if (ctr_arrow_foreign(f)) {
         rc = leaf_foreign(w, f, name, meta);

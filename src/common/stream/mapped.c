@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mapped: columns of an IPC file, read where they lie. All checksums are verified at opening; then values are pages of
- * the file, which processes share. Invariant: every value that is handed out lies in the map.
+ * mapped: columns of an IPC file, read in place. Opening verifies all checksums; afterwards values are pages of the
+ * file, which processes share. Invariant: every value returned is inside the map.
  */
 #include "common/stream/arrow.h"
 
@@ -19,7 +19,7 @@ struct ctr_mapped {
     struct ctr_buf scratch;
 };
 
-/* The columns of a block. */
+/* Verify the columns of a block. */
 static int verify_block(struct ctr_mapped *m, struct arrow_data *data, size_t block, struct ctr_err *err)
 {
     struct arrow_message message;

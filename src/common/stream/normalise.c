@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * normalise: Arrow arrays of any supported layout to the few column types that stages see. What has our layout already
- * is borrowed as it lies; the rest is converted into the store of its leaf. Invariants of what comes out: offsets are
- * monotone and inside their data, text is UTF-8, indices lie in their dictionary, counts of nulls are true.
+ * normalise: converts Arrow arrays of any supported layout to the column types that stages see. Data in our layout are
+ * borrowed in place; the rest is converted into the buffers of its leaf. Invariants of the result: offsets are monotone
+ * and within their data, text is UTF-8, indices are within their dictionary, counts of nulls are right.
  */
 #include "common/stream/arrow.h"
 #include "common/base/isa.h"
 
 #include <stdlib.h>
 
-struct where { /* of a decoding */
+struct where { /* context of a decoding */
     struct arrow_leaf *l;
     struct arrow_data *d;
     struct arrow_store *st;
     bool encoded; /* the result may stay dictionary-encoded */
-    int view;     /* how many views come before the field */
+    int view;     /* number of views before the field */
 };
 
 /* ---- pieces ---- */
@@ -26,7 +26,7 @@ static int fail_column(const struct arrow_leaf *l, struct ctr_err *err)
     return ctr_fail(err, err->code, "column '%s': %s", l->field.name, what);
 }
 
-/* In vectors, which -O2 does not make of it. */
+/* Vectorised, which -O2 would not do. */
 CTR_FAST static int check_offsets(const int32_t *off, int64_t rows, struct ctr_err *err)
 {
     int bad = off[0] < 0;
@@ -35,7 +35,7 @@ CTR_FAST static int check_offsets(const int32_t *off, int64_t rows, struct ctr_e
     return bad ? ctr_fail(err, CTR_EDATA, "the offsets of a list or text are damaged") : 0;
 }
 
-/* int32 offsets of `rows` rows, monotone; 64-bit ones are narrowed. */
+/* int32 offsets of `rows` rows, checked to be monotone; 64-bit ones are narrowed. */
 static int get_offsets(struct where *w, int buffer, int64_t rows, bool large, struct arrow_level *lv,
                        const int32_t **out, struct ctr_err *err)
 {
@@ -44,7 +44,7 @@ static int get_offsets(struct where *w, int buffer, int64_t rows, bool large, st
     int rc = ctr_data_buffer(w->d, buffer, rows ? (rows + 1) * (large ? 8 : 4) : 0, &p, &n, err);
     if (rc < 0)
         return rc;
-    if (!large || n == 0) { /* without rows there may be no offset, not even one */
+    if (!large || n == 0) { /* without rows there may be no offset at all */
         *out = (const int32_t *)p;
         return check_offsets(*out, rows, err);
     }
@@ -66,7 +66,7 @@ static int get_offsets(struct where *w, int buffer, int64_t rows, bool large, st
     return 0;
 }
 
-/* Every text is UTF-8 by itself; bytes of null slots do not matter. */
+/* Check that every text is UTF-8 by itself; bytes of null slots are ignored. */
 static int check_text(const struct ctr_col *c, struct ctr_err *err)
 {
     const int32_t *off = c->offsets;
@@ -75,7 +75,7 @@ static int check_text(const struct ctr_col *c, struct ctr_err *err)
     if (ctr_ascii(p + off[0], (size_t)(end - off[0])))
         return 0;
     if (ctr_utf8_valid(p + off[0], (size_t)(end - off[0]))) {
-        bool split = false; /* a boundary in the middle of a character */
+        bool split = false; /* a boundary within a character */
         for (int64_t i = 1; i < c->rows; i++)
             split |= off[i] < end && (p[off[i]] & 0xc0) == 0x80;
         if (!split)
@@ -90,7 +90,7 @@ static int check_text(const struct ctr_col *c, struct ctr_err *err)
 
 /* ---- scalars: one function a layout ---- */
 
-/* `c` has type, rows, nulls and valid; the function adds the values. `b` is the first buffer of the field. */
+/* `c` has type, rows, nulls and valid set; the function adds the values. `b` is the first buffer of the field. */
 typedef int decode_fn(struct where *w, const struct arrow_field *f, int b, struct arrow_level *lv, struct ctr_err *err);
 
 static int decode_fixed(struct where *w, const struct arrow_field *f, int b, struct arrow_level *lv,
@@ -119,11 +119,11 @@ static int decode_text(struct where *w, const struct arrow_field *f, int b, stru
 
 struct view {
     int32_t length;
-    char prefix[4]; /* or, up to 12 bytes, the text itself */
+    char prefix[4]; /* or the text itself, if at most 12 bytes */
     int32_t buffer, offset;
 };
 
-/* The bytes of a view; its buffers begin at `first`, `count` of them. */
+/* The bytes of a view, in one of `count` buffers from `first` on. */
 static int view_bytes(struct where *w, const struct view *v, int first, int64_t count, const uint8_t **p,
                       struct ctr_err *err)
 {
@@ -140,7 +140,7 @@ static int view_bytes(struct where *w, const struct view *v, int first, int64_t 
     return rc;
 }
 
-/* How many data buffers do the views before number `k` have, and this one? */
+/* The number of data buffers of the views before number `k`, and of that view. */
 static int variadic(struct where *w, int k, int64_t *before, int64_t *own, struct ctr_err *err)
 {
     const struct arrow_message *m = w->d->m;
@@ -156,7 +156,7 @@ static int variadic(struct where *w, int k, int64_t *before, int64_t *own, struc
     return 0;
 }
 
-/* Views can name the same bytes many times: their sum is looked at before any are copied. */
+/* Views may share bytes many times: check their total size before copying. */
 static int view_total(const struct ctr_col *c, const uint8_t *p, struct ctr_err *err)
 {
     int64_t total = 0;
@@ -238,7 +238,7 @@ static int decode_time(struct where *w, const struct arrow_field *f, int b, stru
     return 0;
 }
 
-/* A column without a type: text, all of it null. It has no bytes, so its length is bounded by the body's. */
+/* A column of type null: text, all null. It has no bytes, so its length is limited by the body's. */
 static int decode_null(struct where *w, const struct arrow_field *f, int b, struct arrow_level *lv, struct ctr_err *err)
 {
     struct ctr_col *c = &lv->col;
@@ -271,7 +271,7 @@ static decode_fn *const decoders[ARROW_NKINDS] = {
 
 static int decode_at(struct where *w, int i, bool root, int64_t rows, int level, struct ctr_err *err);
 
-/* What is null in the parent is null in the child. */
+/* A null parent makes the child null. */
 static int and_valid(struct arrow_level *lv, const uint8_t *parent, struct ctr_err *err)
 {
     struct ctr_col *c = &lv->col;
@@ -352,7 +352,7 @@ static int decode_list(struct where *w, int i, int b, int level, struct ctr_err 
         to[k] = ctr_col_null(c, k) ? 0 : (uint64_t)v < (uint64_t)n ? (int32_t)v : -1;                                  \
     }
 
-/* Indices of any width as int32; all of those that are not null lie in [0, n). */
+/* Convert indices of any width to int32; all that are not null must be in [0, n). */
 static int narrow(const struct arrow_field *f, const uint8_t *p, int64_t n, struct arrow_level *lv, struct ctr_err *err)
 {
     struct ctr_col *c = &lv->col;
@@ -385,7 +385,7 @@ static int narrow(const struct arrow_field *f, const uint8_t *p, int64_t n, stru
     return low < 0 ? ctr_fail(err, CTR_EDATA, "an index points outside the dictionary") : 0;
 }
 
-/* The same column without its dictionary. */
+/* The same column, decoded. */
 static int unfold(struct arrow_level *lv, const struct ctr_field *as, struct ctr_err *err)
 {
     struct ctr_col c = lv->col;
@@ -401,8 +401,8 @@ static int unfold(struct arrow_level *lv, const struct ctr_field *as, struct ctr
     return rc;
 }
 
-/* A dictionary that grew by deltas can have many more entries than a batch has rows, and each batch would carry them
- * all to the one that takes it: then it gets those that its rows point at, in order of appearance. */
+/* A dictionary grown by deltas may have many more entries than a batch has rows, and every batch would pass on all of
+ * them: so it gets only those that its rows use, in order of appearance. */
 static bool is_much(const struct arrow_dict *d, int64_t rows)
 {
     enum { TIMES = 4, MORE = 1024 };
@@ -466,7 +466,7 @@ static int decode_indices(struct where *w, int i, int b, int level, struct ctr_e
     struct arrow_dict *dict = w->l->dict[i];
     struct arrow_level *lv = &w->st->lv[level];
     const uint8_t *p;
-    int64_t n = dict ? dict->col.rows : 0; /* nothing is read after a dictionary that failed */
+    int64_t n = dict ? dict->col.rows : 0; /* a dictionary that failed ends reading */
     int rc = ctr_data_buffer(w->d, b + 1, lv->col.rows * (f->index_bits / 8), &p, NULL, err);
     if (rc >= 0 && lv->col.rows > lv->col.nulls && !dict)
         rc = ctr_fail(err, CTR_EDATA, "its dictionary has not come");
@@ -475,7 +475,7 @@ static int decode_indices(struct where *w, int i, int b, int level, struct ctr_e
     if (rc < 0)
         return rc;
     struct ctr_field as = value_field(w->l, level);
-    if (!dict) { /* no rows, or nulls only */
+    if (!dict) { /* no rows, or only nulls */
         const struct ctr_col c = lv->col;
         lv->col.dict = NULL;
         if (!lv->gathered_set)
@@ -511,7 +511,7 @@ static int decode_at(struct where *w, int i, bool root, int64_t rows, int level,
     if ((rows >= 0 && have != rows) || have > (int64_t)INT32_MAX * 256)
         return ctr_fail(err, CTR_EDATA, "a column has %lld rows where %lld are due", (long long)have, (long long)rows);
     w->view = root ? 0 : f->variadic;
-    if (w->view > 0) { /* the numbers of the schema do not count the data buffers of the views before */
+    if (w->view > 0) { /* the schema's numbers do not include the data buffers of preceding views */
         int64_t before, own;
         rc = variadic(w, w->view - 1, &before, &own, err);
         if (rc < 0)
@@ -558,7 +558,7 @@ int ctr_leaf_conform(struct arrow_leaf *l, int at, bool dict, const struct ctr_c
         *c = &lv->col;
         return rc;
     }
-    /* Every value is an entry of its own. */
+    /* Make every value an entry of its own. */
     rc = ctr_buf_reserve(&out->index, (size_t)rows * 4 + 4, err);
     if (rc < 0)
         return rc;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * pushed: an object that is handed batches and gives others, such as a join, as a stage over a source. */
+ * pushed: an object that consumes and produces batches, such as a join, as a stage over a source. */
 #include "common/stream/stream.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@ struct pushed {
     struct ctr_batch_source below;
     const struct ctr_push_ops *ops;
     void *object;
-    enum { WANTS, HAS, AT_END } state; /* what the object was handed last */
+    enum { WANTS, HAS, AT_END } state; /* state of the object */
 };
 
 static const struct ctr_schema *pushed_schema(const void *source)
@@ -31,7 +31,7 @@ static void pushed_close(void *source)
     free(s);
 }
 
-/* The next batch, or that there is none, to the object. */
+/* Pass the next batch, or the end of input, to the object. */
 static int feed(struct pushed *s, struct ctr_err *err)
 {
     const struct ctr_batch *b;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * queued: a source that runs on a thread of its own, ahead of its caller by a few batches. The batches lie in a ring:
- * `head` of them were made and `tail` given back; slot i mod slots belongs to the thread while it is not made, else to
- * the caller. A full ring stops the thread: that is the back pressure. */
+ * queued: runs a source on its own thread, a few batches ahead of its caller. The batches are in a ring: `head` of them
+ * were made and `tail` released; slot i mod slots belongs to the thread until it is made, then to the caller. A full
+ * ring stops the thread, which limits its lead. */
 #include "common/stream/stream.h"
 
 #include <pthread.h>
@@ -11,8 +11,8 @@
 struct slot {
     struct ctr_batchbuf rows;
     struct ctr_batch view;
-    const char *name; /* of the file that is read */
-    int rc;           /* what the source said; err is why */
+    const char *name; /* of the current file */
+    int rc;           /* the source's result; err has the reason */
     struct ctr_err err;
 };
 
@@ -91,7 +91,7 @@ static const struct ctr_schema *queued_schema(const void *source)
     return ctr_batch_source_schema(&((const struct queued *)source)->below);
 }
 
-/* What was at the end, an error or none, is said again when it is asked for again. */
+/* After the end, further calls return the same result, an error or none. */
 static int queued_next(void *source, const struct ctr_batch **b, struct ctr_err *err)
 {
     struct queued *q = source;
@@ -141,7 +141,7 @@ static void queued_close(void *source)
     pthread_mutex_unlock(&q->lock);
     pthread_join(q->thread, NULL);
     struct ctr_batch_source below = q->below;
-    free_slots(q); /* they look at its schema */
+    free_slots(q); /* they use its schema */
     ctr_batch_source_close(&below);
 }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * reader: files, streams in files and sections of streams, as one sequence of batches. Invariant: next returns 0 only
- * after the end mark of every stream was seen and, where a stream is sealed, its trailer agreed with what was read.
+ * reader: reads files, streams in files and sections of streams as one sequence of batches. Invariant: next returns 0
+ * only after the end mark of every stream was seen and the trailer of every sealed stream agreed with what was read.
  *
- * With opts.ahead a thread fetches the next batch while the caller works on the last one: they take turns with the
- * reader's state, so that all of it belongs to the thread that has the turn (ctr_background), but for what the caller
- * looks at meanwhile: `shown` and the batch that it has. Only batches are fetched ahead; whatever changes more than its
- * own place (dictionaries, ends, other streams) waits for the caller's next call.
+ * With opts.ahead a thread reads the next batch while the caller uses the last one. Either the thread or the caller
+ * owns the reader's state (ctr_background), except `shown` and the current batch, which the caller always owns. Only
+ * batches are read ahead; anything that changes other state (dictionaries, ends, further streams) waits for the
+ * caller's next call.
  */
 #include "common/stream/arrow.h"
 
@@ -16,11 +16,11 @@
 #include <unistd.h>
 
 enum {
-    AHEAD_BATCHES = 2,           /* come first: a short input does without a thread */
-    AHEAD_MOST_BYTES = 16 << 20, /* of a batch, since there are two then */
-    AHEAD_LOOK_MS = 100,         /* a thread that waits for input sees within this time that it shall end */
+    AHEAD_BATCHES = 2,           /* before a thread is started: short inputs need none */
+    AHEAD_MOST_BYTES = 16 << 20, /* maximum batch size, because there are two batches then */
+    AHEAD_LOOK_MS = 100,         /* maximum delay until a thread that waits for input notices that it must end */
 };
-enum { STEP_END = 0, STEP_BATCH = 1, STEP_ON = 2 }; /* what a step of the reader came to */
+enum { STEP_END = 0, STEP_BATCH = 1, STEP_ON = 2 }; /* results of a step */
 
 #define WRITER_FAILED ": the program before it in the pipe failed or was stopped"
 
@@ -33,30 +33,30 @@ struct ctr_reader {
     struct ctr_ipcfile ipc; /* when src.map */
     bool ipc_open;
     size_t block, dict_block; /* next */
-    int64_t block_base;       /* blocks of the files before */
+    int64_t block_base;       /* number of blocks in the previous files */
 
-    /* the stream at hand */
+    /* the current stream */
     struct arrow_schema arrow;
     struct arrow_leaves leaves;
     bool in_stream, sealed, trailer;
-    bool old; /* the format before version 0.15 of Arrow: no mark stands before the size of a message */
+    bool old; /* the format before version 0.15 of Arrow: the size of a message is not preceded by a marker */
     int64_t seq, stream_rows, stream_batches, file_rows, file_batches;
-    int64_t stream_at, message_at; /* where they begin in the file; -1: none came */
+    int64_t stream_at, message_at; /* their positions in the file; -1: none yet */
     struct ctr_buf meta, scratch;
     struct arrow_message msg;
-    struct ctr_buf body[2]; /* [at], as of all pairs: of the message at hand */
+    struct ctr_buf body[2]; /* [at], like all pairs: of the current message */
     struct arrow_data data[2];
     int at;
 
-    /* the section at hand, as promised to the caller */
+    /* the current section, as promised to the caller */
     struct ctr_schema full, schema;
-    int *columns; /* of full that make schema */
+    int *columns; /* columns of `full` that form `schema` */
     struct ctr_col *cols[2];
     struct ctr_batch batch[2];
     char *section; /* name, or NULL */
     bool section_set, section_pending;
-    bool passing;             /* behind the section of opts.only */
-    struct ctr_strs sections; /* what the first one listed */
+    bool passing;             /* after the section of opts.only */
+    struct ctr_strs sections; /* listed in the first section */
     int section_at;
 
     int64_t rows;
@@ -64,11 +64,11 @@ struct ctr_reader {
     char damage[1024];
 
     /* reading ahead */
-    struct ctr_background *thread; /* or NULL: not yet, or none can be had */
-    bool fetching;                 /* it has the turn */
+    struct ctr_background *thread; /* or NULL: not yet started, or unavailable */
+    bool fetching;                 /* it owns the state */
     struct ctr_reader_opts fetch_opts;
-    atomic_bool idles, quit; /* it waits for input; it shall end */
-    int fetched;             /* what it came to */
+    atomic_bool idles, quit; /* it waits for input; it must end */
+    int fetched;             /* its result */
     struct ctr_err fetch_err;
 };
 
@@ -103,7 +103,7 @@ static int open_file(struct ctr_reader *r, struct ctr_err *err)
 
 /* ---- schemas ---- */
 
-/* The schema of the stream at hand in our terms. */
+/* The schema of the current stream as our columns. */
 static int make_schema(struct ctr_reader *r, struct ctr_schema *s, struct ctr_err *err)
 {
     int rc = ctr_meta_copy(&s->meta, &r->arrow.meta, err);
@@ -142,7 +142,7 @@ static int all_columns(struct ctr_reader *r, struct ctr_err *err)
     return room_for_columns(r, r->full.n, err);
 }
 
-/* Make the stream at hand the section that the caller sees. Takes `s`. */
+/* Make the current stream the caller's current section. Takes ownership of `s`. */
 static int adopt_section(struct ctr_reader *r, struct ctr_schema *s, struct ctr_err *err)
 {
     const char *name = ctr_meta_get(&s->meta, CTR_META_SECTION), *all = ctr_meta_get(&s->meta, CTR_META_SECTIONS);
@@ -175,7 +175,7 @@ static const char *name_of(const char *section)
     return section ? section : "(unnamed)";
 }
 
-/* The sections that the first one lists, else the one at hand. */
+/* List the sections named in the first one, else the current one. */
 static int list_sections(const struct ctr_reader *r, struct ctr_buf *list, struct ctr_err *err)
 {
     int rc = r->sections.n ? 0 : ctr_buf_printf(list, err, "%s", name_of(r->section));
@@ -200,7 +200,7 @@ static int fail_bundle(const struct ctr_reader *r, const char *next, struct ctr_
     return rc;
 }
 
-/* A stream begins: it goes on with the section at hand, or begins another. STEP_END: it begins another. */
+/* At the start of a stream: does it continue the current section? STEP_END: it starts another. */
 static int enter_stream(struct ctr_reader *r, struct ctr_err *err)
 {
     struct ctr_schema s = { 0 };
@@ -296,7 +296,7 @@ static int read_message(struct ctr_reader *r, struct ctr_err *err)
         return ctr_fail(err, CTR_EDATA, "a message is damaged (no message begins where one should)");
     if (!size)
         return STEP_END;
-    /* The metadata goes behind its prefix, so that the seal hashes one piece. */
+    /* The metadata follow the prefix, so that the seal hashes one piece. */
     memcpy(prefix + 4, r->meta.data + mark, 4);
     rc = ctr_source_read(&r->src, &r->body[r->at], size, err);
     if (rc < 0)
@@ -359,7 +359,7 @@ static int check_counts(const struct ctr_reader *r, const struct arrow_schema *s
     return 0;
 }
 
-/* The batch in msg, at `body`, as columns of the caller's schema. */
+/* Decode the batch in msg, at `body`, to the columns of the caller's schema. */
 static int decode_batch(struct ctr_reader *r, const uint8_t *body, bool mapped, struct ctr_err *err)
 {
     int rc = check_counts(r, &r->arrow, err);
@@ -410,7 +410,7 @@ static bool is_trailer(const struct ctr_reader *r)
     return r->sealed && (r->msg.trailer_rows >= 0 || r->msg.trailer_batches >= 0);
 }
 
-/* The next message of a stream. STEP_BATCH: a batch, decoded; STEP_ON: another one; STEP_END: the end mark. */
+/* Read the next message of a stream. STEP_BATCH: a decoded batch; STEP_ON: another message; STEP_END: the end mark. */
 static int fetch_message(struct ctr_reader *r, struct ctr_err *err)
 {
     int rc = read_message(r, err);
@@ -419,7 +419,7 @@ static int fetch_message(struct ctr_reader *r, struct ctr_err *err)
                : decode_batch(r, r->body[r->at].data, false, err);
 }
 
-/* What was fetched takes its place. */
+/* Process the message that was read. */
 static int stream_step(struct ctr_reader *r, int fetched, struct ctr_err *err)
 {
     int rc;
@@ -441,7 +441,8 @@ static int stream_step(struct ctr_reader *r, int fetched, struct ctr_err *err)
     return rc < 0 ? rc : STEP_ON;
 }
 
-/* The next block of a mapped file. STEP_BATCH: decoded; STEP_ON: for another reader; STEP_END: no block is due. */
+/* Read the next block of a mapped file. STEP_BATCH: decoded; STEP_ON: it belongs to another part; STEP_END: no block is
+ * left. */
 static int fetch_block(struct ctr_reader *r, struct ctr_err *err)
 {
     const uint8_t *body;
@@ -486,7 +487,7 @@ static int fetch(struct ctr_reader *r, struct ctr_err *err)
 
 /* ---- reading ahead ---- */
 
-/* What the source calls on the thread while no input comes. */
+/* Called by the source on the thread while no input arrives. */
 static bool fetch_idles(void *ctx)
 {
     struct ctr_reader *r = ctx;
@@ -501,7 +502,7 @@ static void fetch_beside(void *ctx)
     r->fetched = fetch(r, &r->fetch_err);
 }
 
-/* The caller has been given batch[at] and gives the turn to the thread. */
+/* After returning batch[at] to the caller, hand the state to the thread. */
 static void fetch_ahead(struct ctr_reader *r)
 {
     if (!r->opts.ahead || r->stats.batches < AHEAD_BATCHES || r->body[r->at].cap > AHEAD_MOST_BYTES)
@@ -521,7 +522,7 @@ static void fetch_ahead(struct ctr_reader *r)
     ctr_background_run(r->thread, fetch_beside, r);
 }
 
-/* Takes the turn back. Meanwhile `idle` is the caller's, which is not called again after it gave up. */
+/* Take the state back. Meanwhile calls the caller's `idle`, until that gives up. */
 static int take_fetched(struct ctr_reader *r, struct ctr_err *err)
 {
     while (!ctr_background_wait(r->thread, r->opts.idle_ms))
@@ -534,7 +535,7 @@ static int take_fetched(struct ctr_reader *r, struct ctr_err *err)
     return r->fetched;
 }
 
-/* One message or block. */
+/* Process one message or block. */
 static int step(struct ctr_reader *r, struct ctr_err *err)
 {
     int rc = r->fetching ? take_fetched(r, err) : fetch(r, err);
@@ -568,7 +569,7 @@ static int fail_no_stream(const struct ctr_reader *r, const uint8_t *p, size_t n
     return ctr_fail(err, CTR_EDATA, "is not an Arrow stream or IPC file: text is read by ctr-import");
 }
 
-/* Does a stream of Arrow before 0.15 begin with these 8 bytes: a size, and where in so many bytes its table lies? */
+/* Do these 8 bytes start a stream of Arrow before 0.15: a size, and a table position within it? */
 static bool begins_old(const uint8_t *p)
 {
     const int64_t size = ctr_fb_load32(p), root = ctr_fb_load32(p + 4);
@@ -582,7 +583,7 @@ static void reset_stream(struct ctr_reader *r)
     r->trailer = false;
 }
 
-/* The column that may hold any bytes. */
+/* Mark the column that may hold arbitrary bytes. */
 static void mark_bytes(struct ctr_reader *r)
 {
     for (int i = 0; r->opts.bytes && i < r->arrow.n; i++) {
@@ -608,13 +609,14 @@ static int begin_ipc(struct ctr_reader *r, struct ctr_err *err)
     return enter_stream(r, err);
 }
 
-/* The schema message of a stream in the source. */
+/* Read the schema message of a stream. */
 static int begin_stream(struct ctr_reader *r, struct ctr_err *err)
 {
     reset_stream(r);
     r->stream_at = r->src.offset;
     int rc = read_message(r, err);
-    if (rc == CTR_EDATA && r->old && strncmp(err->what, "truncated", 9)) /* these bytes were none by chance */
+    if (rc == CTR_EDATA && r->old &&
+        strncmp(err->what, "truncated", 9)) /* the bytes were not such a stream after all */
         rc = fail_no_stream(r, r->meta.data + 4, 4, err);
     if (rc == STEP_END)
         rc = ctr_fail(err, CTR_EDATA, "an end mark comes where a schema is due");
@@ -633,7 +635,7 @@ static int begin_stream(struct ctr_reader *r, struct ctr_err *err)
     return enter_stream(r, err);
 }
 
-/* Find the next stream: in the file at hand, or in the next file. STEP_END: there is none, or it is another section. */
+/* Find the next stream, in the current or the next file. STEP_END: there is none, or it is another section. */
 static int next_stream(struct ctr_reader *r, struct ctr_err *err)
 {
     const uint8_t *p;
@@ -675,12 +677,12 @@ static int next_stream(struct ctr_reader *r, struct ctr_err *err)
 
 /* ---- the interface ---- */
 
-/* Say where it happened; `inside`: in the middle of a stream. */
+/* Add the position to an error; `inside`: within a stream. */
 static int located(struct ctr_reader *r, int rc, bool inside, struct ctr_err *err)
 {
     char what[sizeof err->what];
     if (rc == CTR_EDATA && r->src_open && !r->opts.lenient && ctr_source_unchanged(&r->src, err) < 0)
-        inside = false; /* which explains it */
+        inside = false; /* the error explains it */
     if (rc == CTR_EDATA && inside && strncmp(err->what, "truncated", 9)) {
         memcpy(what, err->what, sizeof what);
         what[sizeof what - 80] = 0;
@@ -697,7 +699,7 @@ static int located(struct ctr_reader *r, int rc, bool inside, struct ctr_err *er
     return STEP_END;
 }
 
-/* After damage a plain stream goes on with the next one that begins in the file, or in the next file. */
+/* After damage, continue with the next stream that starts in the file, or in the next file. */
 static int behind_damage(struct ctr_reader *r, struct ctr_err *err)
 {
     if (r->section)
@@ -720,7 +722,7 @@ static bool at_only(const struct ctr_reader *r)
     return r->section && !strcmp(r->section, r->opts.only);
 }
 
-/* Go to the section of opts.only, which is a plain stream from there on. */
+/* Go to the section of opts.only, which is then read as a plain stream. */
 static int find_only(struct ctr_reader *r, struct ctr_err *err)
 {
     struct ctr_buf list = { 0 };
@@ -740,7 +742,8 @@ static int find_only(struct ctr_reader *r, struct ctr_err *err)
     return rc < 0 ? rc : ctr_meta_set(&r->schema.meta, CTR_META_SECTIONS, NULL, err);
 }
 
-/* Read what follows the section of opts.only: the input was whole only if that is. What the caller sees stays. */
+/* Read what follows the section of opts.only, to verify that the input is complete. The caller's view does not
+ * change. */
 static int pass_rest(struct ctr_reader *r, struct ctr_err *err)
 {
     const struct ctr_reader_stats shown = r->shown;

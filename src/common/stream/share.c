@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * share: columns encoded by dictionaries of their own values, batch by batch, as a stage over a source. A value that
- * came a few rows ago is an index; it is found by its hash in a cache of last places, so that a value may stand in a
- * dictionary twice, and two values never become one: they are compared bit by bit. Invariant: batches have `rows` rows,
- * whatever comes in, and the bytes of the dictionaries depend on the rows alone. */
+ * share: encodes columns by dictionaries of their own values, batch by batch, as a stage over a source. A value that
+ * occurred a few rows ago becomes an index; a small cache finds it by hash, so a value may be in a dictionary twice,
+ * but different values are never merged: they are compared bit by bit. Invariant: batches have `rows` rows, whatever
+ * the input's batches, and the bytes of the dictionaries depend only on the rows. */
 #include "common/stream/stream.h"
 
 #include <stdlib.h>
@@ -15,12 +15,12 @@ struct shared {
     struct ctr_schema schema, plain; /* plain: without dictionaries */
     bool *share;
     int64_t rows;
-    const struct ctr_batch *in; /* rows from `at` on are to be taken */
+    const struct ctr_batch *in; /* rows from `at` on are unprocessed */
     int64_t at, given;
     struct ctr_batchbuf held;
     struct ctr_colbuf *entries;
-    struct ctr_buf *index; /* int32_t a row */
-    struct ctr_buf first;  /* int64_t an entry: the row that it came with */
+    struct ctr_buf *index; /* int32_t per row */
+    struct ctr_buf first;  /* int64_t per entry: the row of its first occurrence */
     struct ctr_col *views;
     struct ctr_batch batch;
     int32_t last[PLACES];
@@ -55,7 +55,7 @@ static bool same(const struct ctr_col *c, int64_t i, int64_t j, int32_t width)
     return true;
 }
 
-/* Column k of the held rows. */
+/* Encode column k of the collected rows. */
 static int encode(struct shared *s, int k, struct ctr_err *err)
 {
     const struct ctr_col *c = ctr_colbuf_view(&s->held.col[k]);
@@ -69,7 +69,7 @@ static int encode(struct shared *s, int k, struct ctr_err *err)
     int64_t *first = (int64_t *)(void *)s->first.data;
     memset(s->last, -1, sizeof s->last);
     for (int64_t i = 0; i < c->rows; i++) {
-        if (i && same(c, i - 1, i, width)) { /* mostly, where rows of one user stand together */
+        if (i && same(c, i - 1, i, width)) { /* likely if rows of a user are adjacent */
             index[i] = index[i - 1];
             continue;
         }
@@ -158,7 +158,7 @@ static void shared_close(void *source)
     free_shared(s);
 }
 
-/* Which columns the patterns name. */
+/* Find the columns that the patterns name. */
 static int choose(struct shared *s, const struct ctr_strs *columns, struct ctr_err *err)
 {
     for (int i = 0; i < columns->n; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * source: the bytes of a pipe or file. A read goes straight to the caller's memory, and what the pipe holds
- * beyond goes to a look-ahead in the same call. Memory grows with what really came, never with what a length claims.
+ * source: reads the bytes of a pipe or file. A read goes directly to the caller's memory, and further bytes in the pipe
+ * go to a look-ahead buffer in the same call. Memory grows with the bytes received, never with a claimed length.
  */
 #include "common/stream/arrow.h"
 
@@ -15,13 +15,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#ifndef LOOK_BYTES /* fuzzing wants few */
+#ifndef LOOK_BYTES /* fuzzing uses fewer */
 #define LOOK_BYTES ((size_t)64 << 10)
 #endif
 enum { PIECE_BYTES = 4 << 20, PIPE_BYTES = 1 << 20, MAPS = 256, TAIL_BYTES = 4096 };
 
-/* Files that are mapped, for a signal handler: reading a page of one that another program has cut short raises SIGBUS.
- * Where there are more of them than places, the others go without a name. */
+/* Mapped files, for the signal handler: reading a page of a file that another program has truncated raises SIGBUS.
+ * Files beyond the table's size are not named in the message. */
 static struct {
     const uint8_t *map;
     size_t size;
@@ -71,8 +71,7 @@ static int map_fd(struct arrow_source *s, int fd, int64_t size, struct ctr_err *
     return 0;
 }
 
-/* An IPC file from a pipe: its footer, which comes last, tells where everything lies, so it
- * goes to a temporary file. */
+/* Copy an IPC file from a pipe to a temporary file, because its footer, which has all positions, comes last. */
 static int spool(struct arrow_source *s, struct ctr_err *err)
 {
     struct ctr_buf piece = { 0 };
@@ -93,7 +92,7 @@ static int spool(struct arrow_source *s, struct ctr_err *err)
     return rc;
 }
 
-/* Maps the input, if it is an IPC file. */
+/* Map the input, if it is an IPC file. */
 static int map_file(struct arrow_source *s, const struct stat *sb, struct ctr_err *err)
 {
     static const char magic[8] = "ARROW1";
@@ -118,8 +117,8 @@ int ctr_source_open(struct arrow_source *s, const char *path, const struct ctr_r
     int rc = ctr_strdup(&s->name, is_stdin ? "stdin" : path, err);
     if (rc < 0)
         return rc;
-    /* A process that also holds a FIFO's writing end sees no end of it when its writers go. open reports what is not
-     * there. */
+    /* If this process also holds the writing end of a FIFO, it does not end when the writers exit. open reports a
+     * missing file. */
     if (opts->follow && !is_stdin)
         (void)!stat(path, &sb);
     s->fd = rc = is_stdin ? 0 : ctr_open_input(path, S_ISFIFO(sb.st_mode) ? O_RDWR : O_RDONLY, err);
@@ -138,7 +137,7 @@ int ctr_source_open(struct arrow_source *s, const char *path, const struct ctr_r
     s->opened = ctr_file_state(&sb);
     s->from_pipe = S_ISFIFO(sb.st_mode) || S_ISSOCK(sb.st_mode);
     if (S_ISFIFO(sb.st_mode))
-        (void)fcntl(s->fd, F_SETPIPE_SZ, PIPE_BYTES); /* fails where the limit is lower: slower, not wrong */
+        (void)fcntl(s->fd, F_SETPIPE_SZ, PIPE_BYTES); /* if the limit is lower this fails, which only costs speed */
     s->pollable = !S_ISREG(sb.st_mode) && opts->idle;
     s->grows = S_ISREG(sb.st_mode) && opts->follow;
     rc = ctr_buf_reserve(&s->look, LOOK_BYTES, err);
@@ -167,7 +166,8 @@ void ctr_source_close(struct arrow_source *s)
     *s = (struct arrow_source){ .fd = -1 };
 }
 
-/* A change of what has been read already is not seen otherwise: each part may be whole in itself. */
+/* Detects changes of parts already read, which no other check would detect, because each part may be valid by
+ * itself. */
 int ctr_source_unchanged(const struct arrow_source *s, struct ctr_err *err)
 {
     struct stat sb;
@@ -179,8 +179,8 @@ int ctr_source_unchanged(const struct arrow_source *s, struct ctr_err *err)
     return ctr_file_same(&s->opened, &now) ? 0 : ctr_fail(err, CTR_EDATA, CTR_FILE_CHANGED);
 }
 
-/* Before a read that may block: while nothing comes, and after a signal, let the writer send what it has, and the tool
- * see that it shall stop. */
+/* Before a read that may block: after a time without input, and after a signal, lets the writer flush, and the tool
+ * check whether to stop. */
 static int wait_idle(struct arrow_source *s, struct ctr_err *err)
 {
     struct pollfd p = { .fd = s->fd, .events = POLLIN };
@@ -191,7 +191,7 @@ static int wait_idle(struct arrow_source *s, struct ctr_err *err)
     return on ? 0 : ctr_fail(err, CTR_EDATA, "reading was given up");
 }
 
-/* Has another file taken the name? Then this one, renamed or removed, is read to its end, and looked at once more. */
+/* Has another file taken the name? Then this one, renamed or removed, is read to its end, and checked once more. */
 static bool is_replaced(const struct arrow_source *s)
 {
     struct stat named, open;
@@ -201,7 +201,7 @@ static bool is_replaced(const struct arrow_source *s)
 
 /* ---- a file that grows ---- */
 
-/* The last bytes of k that were read into v. */
+/* Keep the last of the k bytes read into v. */
 static int keep_tail(struct arrow_source *s, const struct iovec *v, ssize_t k, struct ctr_err *err)
 {
     int rc = ctr_buf_reserve(&s->tail, 2 * TAIL_BYTES, err);
@@ -219,8 +219,8 @@ static int keep_tail(struct arrow_source *s, const struct iovec *v, ssize_t k, s
     return rc;
 }
 
-/* Is what was read of the file up to `end` still there? It may have been cut short and have grown again, and have the
- * same length. Its last bytes tell. */
+/* Is the part already read, up to `end`, unchanged? The file may have been truncated and have grown again to the same
+ * length. Its last bytes are compared. */
 static int check_tail(struct arrow_source *s, off_t end, struct ctr_err *err)
 {
     uint8_t now[TAIL_BYTES];
@@ -273,7 +273,7 @@ static ssize_t read_vectors(struct arrow_source *s, const struct iovec *v, int n
     return k;
 }
 
-/* One readv into `to` (n bytes) and, beyond it, the look-ahead, which is empty. Returns what `to` got. */
+/* One readv into `to` (n bytes) and the empty look-ahead buffer. Returns the number of bytes in `to`. */
 static ssize_t read_some(struct arrow_source *s, uint8_t *to, size_t n, struct ctr_err *err)
 {
     struct iovec v[2] = { { to, n }, { s->look.data, LOOK_BYTES } };
@@ -309,7 +309,7 @@ int ctr_source_read(struct arrow_source *s, struct ctr_buf *out, int64_t n, stru
     out->len = 0;
     while ((int64_t)out->len < n) {
         size_t left = (size_t)(n - (int64_t)out->len), have = s->look.len - s->at;
-        size_t piece = CTR_MIN(left, CTR_MAX((size_t)PIECE_BYTES, out->len)); /* doubles with what came */
+        size_t piece = CTR_MIN(left, CTR_MAX((size_t)PIECE_BYTES, out->len)); /* doubles with the bytes received */
         int rc = ctr_buf_reserve(out, piece, err);
         if (rc < 0)
             return rc;
@@ -362,7 +362,7 @@ int ctr_source_read_at(const struct arrow_source *s, uint8_t *to, int64_t n, int
 
 /* ---- behind a damage ---- */
 
-/* Does a sealed stream begin with these bytes of a file? The length is as the prefix tells it. */
+/* Does a sealed stream start with these bytes of a file? The length is taken from the prefix. */
 static int begins_stream(int fd, int64_t at, int64_t size, struct ctr_buf *meta, struct ctr_buf *scratch,
                          struct ctr_err *err)
 {

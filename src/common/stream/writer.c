@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * writer: batches of any size in, messages of exactly batch_rows rows out, fewer where these take more than
- * batch_bytes, so that the bytes depend on the rows alone. A message is written from where its columns lie; only what
- * is left over is copied into `pending`. Dictionaries are written when their content changes, after the rows of the one
- * before.
+ * writer: regroups batches of any size into messages of exactly batch_rows rows, or fewer if they would take more than
+ * batch_bytes, so that the bytes depend only on the rows. A message is written from the columns in place; only
+ * remaining rows are copied to `pending`. A dictionary is written when its content changes, after the rows that use the
+ * previous one.
  */
 #include "common/stream/writer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-/* What an encoded column carries in `pending`: the dictionary itself has been written and may be gone. */
+/* The dictionary of an encoded column in `pending`: the dictionary itself has been written and may no longer exist. */
 struct writer_dict {
     struct ctr_col stand_in;
     uint64_t id; /* hash of the content, 0: none written yet */
@@ -23,9 +23,9 @@ struct ctr_writer {
     struct ctr_batchbuf pending;
     int64_t pending_bytes;
     bool pending_set, finished, failed;
-    struct ctr_col *cols; /* of the batch at hand, as the schema has them */
+    struct ctr_col *cols; /* of the current batch, in the form of the schema */
     struct writer_dict *dicts;
-    struct ctr_colbuf *index; /* identity indices for columns that come without a dictionary */
+    struct ctr_colbuf *index; /* identity indices for columns without a dictionary */
     struct arrow_body body, dict_body;
     struct ctr_fbw meta;
     struct ctr_buf iov;
@@ -94,7 +94,7 @@ static struct arrow_block block_here(const struct ctr_writer *w, int64_t body_le
     return (struct arrow_block){ ctr_out_tell(w->out) - w->start, (int64_t)w->meta.b.len, body_length };
 }
 
-/* Rows [from, from+n) of the columns at hand; n == 0 with `trailer`: the end. */
+/* Write rows [from, from+n) of the current columns; n == 0 with `trailer`: the end. */
 static int write_batch(struct ctr_writer *w, const struct ctr_col *cols, int64_t from, int64_t n,
                        const struct ctr_meta *trailer, struct ctr_err *err)
 {
@@ -137,7 +137,7 @@ static int write_pending(struct ctr_writer *w, struct ctr_err *err)
     return rc;
 }
 
-/* Write the dictionary of column i, if it is not the one that was written last. */
+/* Write the dictionary of column i, unless it equals the last one written. */
 static int write_dictionary(struct ctr_writer *w, int i, const struct ctr_col *values, struct ctr_err *err)
 {
     struct writer_dict *d = &w->dicts[i];
@@ -162,7 +162,7 @@ static int write_dictionary(struct ctr_writer *w, int i, const struct ctr_col *v
 
 /* ---- opening ---- */
 
-/* No reader takes a name of other bytes, and readers drop such metadata without a word. */
+/* Readers refuse names that are not UTF-8, and drop such metadata silently. */
 static int check_texts(const struct ctr_schema *s, struct ctr_err *err)
 {
     for (int i = -1; i < s->n; i++) {
@@ -180,7 +180,7 @@ static int check_texts(const struct ctr_schema *s, struct ctr_err *err)
 static int check_schema(const struct ctr_schema *s, struct ctr_err *err)
 {
     char name[64];
-    int left = ARROW_MAX_FIELDS; /* no reader takes more, a list's items and what stands in them counted too */
+    int left = ARROW_MAX_FIELDS; /* the readers' limit, which includes list items and their children */
     for (int i = 0; i < s->n; i++) {
         const struct ctr_field *f = &s->f[i];
         bool list = ctr_type_list(f->type);
@@ -252,7 +252,7 @@ int ctr_writer_open(struct ctr_writer **out, struct ctr_out *o, const struct ctr
 
 /* ---- rows ---- */
 
-/* Indices 0, 1, 2, … over a column that came without a dictionary, which becomes its own. */
+/* Indices 0, 1, 2, … for a column without a dictionary, which becomes its own dictionary. */
 static int identity(struct ctr_writer *w, int i, const struct ctr_col *c, struct ctr_err *err)
 {
     struct ctr_colbuf *b = &w->index[i];
@@ -268,7 +268,7 @@ static int identity(struct ctr_writer *w, int i, const struct ctr_col *c, struct
     return rc;
 }
 
-/* The columns as the schema has them, with every dictionary written. *plain: can they go out as they are? */
+/* Convert the columns to the form of the schema, and write every dictionary. *plain: can they be written in place? */
 static int adopt(struct ctr_writer *w, const struct ctr_batch *b, bool *plain, struct ctr_err *err)
 {
     *plain = true;
@@ -277,7 +277,7 @@ static int adopt(struct ctr_writer *w, const struct ctr_batch *b, bool *plain, s
         int rc = 0;
         w->cols[i] = *c;
         if (!w->schema.f[i].dict) {
-            *plain &= !c->dict; /* pending decodes */
+            *plain &= !c->dict; /* pending rows are decoded */
             continue;
         }
         if (!c->dict)
@@ -299,8 +299,8 @@ static int64_t bytes_of(const struct ctr_writer *w, int64_t at, int64_t n)
     return bytes;
 }
 
-/* How many of rows [at, at + n) still fit into the message, whose other rows are pending: of an empty one at least one.
- * *bytes: what they take. */
+/* How many of rows [at, at + n) still fit into the message with the pending rows: at least one if there are none.
+ * *bytes: their size. */
 static int64_t rows_that_fit(const struct ctr_writer *w, int64_t at, int64_t n, int64_t *bytes)
 {
     const int64_t room = w->opts.batch_bytes - w->pending_bytes;
@@ -366,7 +366,7 @@ int ctr_writer_flush(struct ctr_writer *w, struct ctr_err *err)
 {
     int rc = 0;
     if (w->finished || w->failed || w->file)
-        return 0; /* no reader waits for a file */
+        return 0; /* nobody reads a file meanwhile */
     rc = write_pending(w, err);
     if (rc >= 0)
         rc = ctr_out_flush(w->out, err);
@@ -376,7 +376,7 @@ int ctr_writer_flush(struct ctr_writer *w, struct ctr_err *err)
 
 /* ---- the end ---- */
 
-/* A column without rows, for the trailer and for dictionaries that never came. */
+/* A column without rows, for the trailer and for dictionaries that never occurred. */
 static int empty_columns(struct ctr_writer *w, struct ctr_err *err)
 {
     const struct ctr_batch *none = ctr_batchbuf_view(&w->pending);
@@ -442,8 +442,8 @@ int ctr_schema_provenance(struct ctr_schema *s, const char *program, const char 
     const bool utf8 = ctr_utf8_valid(line.data, line.len);
     for (size_t i = 0; rc >= 0 && i < line.len; i++)
         if (line.data[i] == '\n' || (!utf8 && line.data[i] >= 0x80))
-            line.data[i] = line.data[i] == '\n' ? ' ' : '?'; /* a --delimiter of latin1, say */
-    /* The parent is the program before, by name; the same line again is left out. */
+            line.data[i] = line.data[i] == '\n' ? ' ' : '?'; /* for example a --delimiter in latin1 */
+    /* The parent is the previous program; a repeated line is omitted. */
     if (rc >= 0 && last)
         rc = ctr_buf_append(&line, last, strcspn(last, "\t"), err);
     if (rc >= 0)
