@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cli: what tools do alike: open the main stream and the outputs, find columns by role, speak on stderr. */
+ * cli: common operations of tools: opening the main stream and the outputs, finding columns by role, messages on
+ * stderr. */
 #include "common/cli/reread.h"
 
 #include <stdio.h>
@@ -9,8 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The line of the synopsis that is about this action, which may stand among others, as in "allow|remove SIGNAL"; else
- * the first. */
+/* The line of the synopsis for this action, which may be one of several, as in "allow|remove SIGNAL"; else the
+ * first. */
 static const char *synopsis_of(const char *synopsis, const char *action)
 {
     size_t n = strlen(action);
@@ -95,7 +96,7 @@ static bool flush_when_idle(void *ctx)
     struct ctr_cli *cli = ctx;
     struct ctr_err err = { 0 };
 
-    /* An error shows again at the next write. */
+    /* The next write reports an error. */
     if (cli->idle_writer && ctr_writer_flush(cli->idle_writer, &err))
         cli->idle_writer = NULL;
     return true;
@@ -137,8 +138,8 @@ int ctr_cli_out(struct ctr_cli *cli, unsigned out_flags, struct ctr_out **o, str
     return ctr_out_open(o, cli->out, out_flags, err);
 }
 
-/* What tells a file that is written from others, there already or not: its inode, or its directory's and its name.
- * Nothing for what may be named twice: devices, pipes. */
+/* Identifies an output file, existing or not: by its inode, or by its directory and name. Empty for devices and pipes,
+ * which may be named twice. */
 static int identify(const char *path, struct ctr_buf *id, struct ctr_err *err)
 {
     const bool std = ctr_names_stdout(path);
@@ -156,11 +157,11 @@ static int identify(const char *path, struct ctr_buf *id, struct ctr_err *err)
     return rc;
 }
 
-/* Remember an output; an error if it is known. */
+/* Register an output; an error if it is registered already. */
 static int note_output(struct ctr_cli *cli, const char *path, struct ctr_err *err)
 {
     struct ctr_buf id = { 0 };
-    int rc = cli->written.n ? 0 : identify(cli->out, &id, err); /* -o is the first of them */
+    int rc = cli->written.n ? 0 : identify(cli->out, &id, err); /* -o is registered first */
     if (!rc && !cli->written.n)
         rc = ctr_strs_add(&cli->written, id.len ? (const char *)id.data : "", id.len, err);
     if (!rc)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * main: the scaffold around every tool: options, --help, --version, signals, exit status. */
+ * main: the scaffold of every tool: options, --help, --version, signals, exit status. */
 #include "common/cli/options.h"
 #include "common/cli/reread.h"
 #include "common/compute/compute.h"
@@ -71,7 +71,7 @@ static void bind_tables(struct ctr_option_tables *t, struct ctr_cli *cli)
                                   &cli->role[roles[i].role], CTR_OPT_ONCE };
 }
 
-/* A standard descriptor that is closed would be taken by the next open: hold its place with one that refuses. */
+/* The next open would take a closed standard descriptor: occupy it with one that fails. */
 static void hold_standard_fds(void)
 {
     static const int mode[] = { O_WRONLY, O_RDONLY, O_RDONLY };
@@ -88,17 +88,17 @@ static void die_of_signal(int sig)
     raise(sig);
 }
 
-/* An IPC file is mapped, and batches are views of it. When another program cuts it short, nothing can be saved: what
- * was verified is gone. Outputs are dropped as for any error. */
+/* Batches are views of mapped IPC files. If another program truncates a file, the run cannot continue: verified data
+ * are gone. Outputs are discarded as after any error. */
 static void die_of_shortened_file(int sig, siginfo_t *info, void *context)
 {
     static volatile int dying;
     const char *file = ctr_mapped_file(info->si_addr);
     char name[1024];
     (void)context;
-    while (__atomic_exchange_n(&dying, 1, __ATOMIC_SEQ_CST)) /* another thread says it */
+    while (__atomic_exchange_n(&dying, 1, __ATOMIC_SEQ_CST)) /* another thread reports it */
         pause();
-    if (!file) { /* a bug, not a file */
+    if (!file) { /* a bug, not a truncated file */
         die_of_signal(sig);
         return;
     }
@@ -123,7 +123,7 @@ static void catch_signals(void)
         if (sigaction(fatal[i], NULL, &old) == 0 && (old.sa_handler == SIG_DFL || fatal[i] == SIGPIPE))
             sigaction(fatal[i], &sa, NULL);
     sigaction(SIGBUS, &bus, NULL);
-    signal(SIGXFSZ, SIG_IGN); /* the write fails and says it */
+    signal(SIGXFSZ, SIG_IGN); /* the failing write reports it */
 }
 
 static int exit_status(int code)
@@ -131,7 +131,7 @@ static int exit_status(int code)
     return code == 0 ? 0 : code == CTR_EUSAGE ? 2 : code == CTR_ENO ? 3 : 1;
 }
 
-/* Words that go to stdout instead of data are checked too: --help >/dev/full fails. */
+/* Check text written to stdout instead of data, too: --help >/dev/full must fail. */
 static int close_stdout(const struct ctr_tool *tool)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))
@@ -144,7 +144,7 @@ static int report(const struct ctr_cli *cli, struct ctr_err *err)
 {
     struct ctr_err_text text = ctr_err_text(err);
     ctr_cli_names(cli, text.s, sizeof text.s);
-    if (err->sys == EPIPE) { /* the reader is gone: end as SIGPIPE would */
+    if (err->sys == EPIPE) { /* the reader has exited: end like SIGPIPE */
         signal(SIGPIPE, SIG_DFL);
         raise(SIGPIPE);
     }
@@ -187,7 +187,7 @@ static int settle(struct ctr_cli *cli, struct ctr_err *err)
         return ctr_cli_usage(err, "--batch wants 0 to %d rows", 1 << 20);
     if (cli->flush_ms > 3600 * 1000)
         return ctr_cli_usage(err, "--flush wants at most 1h");
-    cli->flush_ms = CTR_MAX(cli->flush_ms, 1); /* 0 would poll without a pause */
+    cli->flush_ms = CTR_MAX(cli->flush_ms, 1); /* 0 would poll without pause */
     cli->progress = !cli->quiet &&
                     (!strcmp(common.progress, "always") || (!strcmp(common.progress, "auto") && isatty(STDERR_FILENO)));
     return cli->tool->flags & CTR_TOOL_DEVICE ? 0 : ctr_cli_device(cli, false, cli->tool->name, err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * options: getopt_long over the option tables; the same tables print the help and feed completion. */
+ * options: parses the option tables with getopt_long; the same tables give the help and completion. */
 #include "common/cli/options.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 
 enum { OPTIONS_MAX = 128, LONG_BASE = 256, HELP_COLUMN = 28, HELP_WIDTH = 80 };
 
-/* Option i of all that the tool accepts: its own, then roles, then common ones. NULL past the end. */
+/* Option i of all options of the tool: its own, then roles, then common ones. NULL past the end. */
 static const struct ctr_opt *option_at(const struct ctr_option_tables *t, int i)
 {
     const struct ctr_opt *tables[] = { t->own, t->roles, t->common };
@@ -95,7 +95,7 @@ static bool takes_value(const struct ctr_opt *o)
     return o->kind != CTR_OPT_FLAG && o->kind != CTR_OPT_COUNT;
 }
 
-/* Remember an option that changes results, as "--name=value", in the order typed. */
+/* Record an option that changes results, as "--name=value", in the order given. */
 static int remember(struct ctr_cli *cli, const struct ctr_opt *o, const char *value, struct ctr_err *err)
 {
     char *line;
@@ -110,7 +110,7 @@ static int remember(struct ctr_cli *cli, const struct ctr_opt *o, const char *va
     return 0;
 }
 
-/* An unknown option names the nearest one. */
+/* The error for an unknown option names the nearest one. */
 static int unknown(const struct ctr_tool *tool, const struct ctr_option_tables *t, const char *typed,
                    struct ctr_err *err)
 {
@@ -139,13 +139,13 @@ static int unknown(const struct ctr_tool *tool, const struct ctr_option_tables *
                    : ctr_cli_usage(err, "there is no option '%.*s' (see --help)", n_typed, typed);
 }
 
-/* Is `word`, such as "bloom=2", the `n` bytes at `want`, or that with a "=" behind it? */
+/* Is `word`, such as "bloom=2", equal to the `n` bytes at `want`, or to these followed by "=…"? */
 static bool is_word(const char *word, const char *want, size_t n)
 {
     return !strncmp(word, want, n) && (!word[n] || word[n] == '=');
 }
 
-/* Was `need`, n bytes of ctr_opt.needs, given? value[i] is that of option i, NULL if it was not. */
+/* Was `need`, n bytes of ctr_opt.needs, given? value[i] is the value of option i, NULL if not given. */
 static bool is_given(const struct ctr_cli *cli, const struct ctr_option_tables *t, const char *const *value,
                      const char *need, size_t n)
 {
@@ -161,7 +161,7 @@ static bool is_given(const struct ctr_cli *cli, const struct ctr_option_tables *
     return false;
 }
 
-/* An option that would do nothing without another one is not ignored in silence. */
+/* An option without effect because another is missing is an error. */
 static int check_needs(const struct ctr_cli *cli, const struct ctr_option_tables *t, const char *const *value,
                        struct ctr_err *err)
 {
@@ -184,7 +184,7 @@ static int check_needs(const struct ctr_cli *cli, const struct ctr_option_tables
     return 0;
 }
 
-/* The tables as getopt_long takes them. */
+/* The tables in the format of getopt_long. */
 struct getopt_tables {
     struct option longs[OPTIONS_MAX + 1];
     char shorts[3 * OPTIONS_MAX + 3];
@@ -208,11 +208,11 @@ static void bind_getopt(const struct ctr_tool *tool, const struct ctr_option_tab
                 g->shorts[at++] = ':';
         }
     }
-    optind = 0; /* from the start */
+    optind = 0; /* restart */
     opterr = 0;
 }
 
-/* Which options there are may depend on the first argument, which options can stand before. */
+/* The valid options may depend on the first argument, before which options may occur. */
 static void choose_options(const struct ctr_tool *tool, struct ctr_option_tables *t, int argc, char **argv,
                            struct getopt_tables *g)
 {
@@ -234,7 +234,7 @@ static void choose_options(const struct ctr_tool *tool, struct ctr_option_tables
 int ctr_options_parse(struct ctr_cli *cli, struct ctr_option_tables *t, int argc, char **argv, struct ctr_err *err)
 {
     struct getopt_tables g;
-    const char *value[OPTIONS_MAX] = { NULL }; /* of what was given */
+    const char *value[OPTIONS_MAX] = { NULL }; /* of the options given */
     int c, rc = 0;
 
     choose_options(cli->tool, t, argc, argv, &g);
@@ -292,7 +292,7 @@ static void print_words(const char *(*word)(int i), const char *between, FILE *f
         fprintf(f, "%s%s", i ? between : "", word(i));
 }
 
-/* Columns that n bytes of UTF-8 take. */
+/* Screen columns of n bytes of UTF-8. */
 static int columns_of(const char *p, int n)
 {
     int columns = 0;
@@ -301,12 +301,12 @@ static int columns_of(const char *p, int n)
     return columns;
 }
 
-/* The n bytes of text from column `at` on, broken at blanks, or behind a comma of a long word, into lines that begin at
+/* Print n bytes of text from column `at` on, broken at blanks, or after a comma of a long word, into lines indented by
  * `indent`. */
 static void print_wrapped(const char *text, int n, int at, int indent, FILE *f)
 {
     for (int from = 0; from < n;) {
-        int end = from; /* of the longest piece that fits */
+        int end = from; /* end of the longest piece that fits */
         for (int i = from + 1; i <= n; i++) {
             bool stop = i == n || text[i] == ' ' || (text[i - 1] == ',' && n - from > HELP_WIDTH - indent);
             if (stop && at + columns_of(text + from, i - from) >= HELP_WIDTH && (end > from || at > indent))
@@ -345,7 +345,7 @@ static void help_option(const struct ctr_opt *o, FILE *f)
     }
 }
 
-/* "ctr-train - summary" and the forms of the command; of one word, those with it in the first place. */
+/* "ctr-train - summary" and the forms of the command; for a word, those that start with it. */
 static void help_usage(const struct ctr_tool *tool, const char *word, const char *summary, FILE *f)
 {
     const char *form = tool->synopsis;
@@ -363,7 +363,7 @@ static void help_usage(const struct ctr_tool *tool, const char *word, const char
     }
 }
 
-/* What the first argument may be. Returns the summary of `word`. */
+/* List the valid first arguments. Returns the summary of `word`. */
 static const char *help_words(const struct ctr_tool *tool, const char *word, FILE *f)
 {
     for (int i = 0; tool->word(i); i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * reread: plans and models are read more than once, and a pipe cannot be. It is copied into an unnamed temporary file,
- * which the system removes with the process; messages keep the name that was typed. */
+ * reread: plans and models are read more than once, which a pipe does not allow. So it is copied to an unnamed
+ * temporary file, which vanishes with the process; messages use the name that the user typed. */
 #include "common/cli/reread.h"
 
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * unseen: what a stream holds that a model or a vocabulary has never seen, counted and bounded: how a column whose
- * values have changed is noticed. */
+ * unseen: reports and limits the values of a stream that a model or a vocabulary does not know, so that users notice a
+ * column whose values have changed. */
 #include "common/cli/cli.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@ static double share(const struct ctr_unseen *u)
     return u->n ? (double)u->unknown / (double)u->n : 0;
 }
 
-/* The greatest share first; of equal ones the first by name. */
+/* The largest share first; among equal shares by name. */
 static int by_share(const void *a, const void *b)
 {
     const double x = share(a), y = share(b);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Ranks that are processes of MPI. MPI is a plug-in, lib/ctr/ctr-mpi.so, opened only where a starter of MPI processes
- * started this one: it takes a tenth of a second to start. See comm.h. */
+ * Ranks that are MPI processes. MPI is a plug-in, lib/ctr/ctr-mpi.so, opened only if a launcher of MPI processes
+ * started this one, because starting MPI takes a tenth of a second. See comm.h. */
 #include "common/comm/comm_impl.h"
 #include "common/comm/mpi_plugin.h"
 
@@ -49,7 +49,7 @@ static int mpi_swap(struct ctr_comm *c, const struct ctr_comm_part *out, struct 
     return rc;
 }
 
-/* When the process exits, after it has told why. */
+/* Takes effect when the process exits, after its message. */
 static void mpi_abort(struct ctr_comm *c, const char *why)
 {
     (void)why;
@@ -70,7 +70,7 @@ static void mpi_free(struct ctr_comm *c, bool failed)
 
 static const struct ctr_comm_ops mpi_ops = { .name = "mpi", .swap = mpi_swap, .abort = mpi_abort, .free = mpi_free };
 
-/* PROGRAM/../lib/ctr/ctr-mpi.so, as installed, and as it lies in a build folder; or what $CTR_MPI_PLUGIN names. */
+/* Open PROGRAM/../lib/ctr/ctr-mpi.so, as installed, and as in a build folder; or the file named by $CTR_MPI_PLUGIN. */
 static int open_plugin(const struct ctr_mpi_plugin **mpi, struct ctr_err *err)
 {
     char found[2 * PATH_MAX] = PLUGIN_NAME, program[PATH_MAX];
@@ -80,7 +80,7 @@ static int open_plugin(const struct ctr_mpi_plugin **mpi, struct ctr_err *err)
         program[n] = 0;
         snprintf(found, sizeof found, "%s/../lib/ctr/%s", dirname(program), PLUGIN_NAME);
     }
-    /* Open MPI opens parts of its own, which look for its symbols among those that all see. */
+    /* Open MPI opens its own plug-ins, which need its symbols to be global. */
     void *handle = dlopen(path ? path : found, RTLD_NOW | RTLD_GLOBAL);
     if (!handle)
         return ctr_fail(err, CTR_ESYS,

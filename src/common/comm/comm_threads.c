@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Ranks that are threads of one process. A rank shows the others what it sends, waits until all have, copies what is
- * for it, and waits again, so that what was shown may go. See comm.h. */
+ * Ranks that are threads of one process. Each rank publishes what it sends, waits for all ranks, copies its parts, and
+ * waits again before the published data may change. See comm.h. */
 #include "common/comm/comm_impl.h"
 
 #include <errno.h>
@@ -12,13 +12,13 @@
 struct shared {
     pthread_mutex_t lock;
     pthread_cond_t change;
-    int size, users; /* ranks; comms that are not freed yet */
-    int here;        /* ranks that wait */
-    int64_t turn;    /* times that all were there */
+    int size, users; /* ranks; comms not yet freed */
+    int here;        /* ranks waiting */
+    int64_t turn;    /* barriers passed */
     double limit_s;
     bool aborted;
     char why[512];
-    const struct ctr_comm_part **out; /* [size]: what each one shows */
+    const struct ctr_comm_part **out; /* [size]: published by each rank */
 };
 
 struct rank {
@@ -26,7 +26,7 @@ struct rank {
     struct shared *shared;
 };
 
-/* Until all ranks are here. */
+/* Wait for all ranks. */
 static int meet(struct rank *r, struct ctr_err *err)
 {
     struct shared *s = r->shared;
@@ -60,7 +60,7 @@ static int threads_swap(struct ctr_comm *c, const struct ctr_comm_part *out, str
 {
     struct rank *r = (struct rank *)c;
     struct shared *s = r->shared;
-    s->out[c->rank] = out; /* read by others between the two meetings */
+    s->out[c->rank] = out; /* the others read it between the two barriers */
     int rc = meet(r, err);
     if (rc)
         return rc;
@@ -130,7 +130,7 @@ int ctr_comm_threads(struct ctr_comm **list, int n, double limit_s, struct ctr_e
     }
     if (!rc)
         return 0;
-    s->users = made + 1; /* this function is one, so that none but it frees what they share */
+    s->users = made + 1; /* this function counts as one, so that only it frees the shared state */
     while (made > 0)
         ctr_comm_free(list[--made]);
     pthread_cond_destroy(&s->change);

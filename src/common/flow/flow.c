@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * flow: statements as stages. First it is found out, from the last statement to the first, which columns anything
- * reads; then the views are opened, with these columns, and the stages are put over them in the order of the
- * statements. */
+ * flow: runs statements as stages. First, from the last statement to the first, it determines the columns that are
+ * needed; then it opens the views with these columns and stacks the stages in statement order. */
 #include "common/flow/flowcore.h"
 
 #include <stdarg.h>
@@ -12,12 +11,12 @@
 
 /* A queue between two stages. */
 struct link {
-    char name[64]; /* of the stage in front of it */
+    char name[64]; /* of the stage before it */
     struct ctr_stage_times times;
-    int behind; /* the link behind the stage that it feeds; -1: the caller */
+    int behind; /* index of the link after the stage that it feeds; -1: the caller */
 };
 
-/* When stages waited, where that is to be told: two a link, and two of the last one. */
+/* Record when stages waited, if requested: two records per link, and two for the last stage. */
 static int keep_waits(struct ctr_stage_times *t, struct ctr_err *err)
 {
     t->blocked = calloc(1, sizeof *t->blocked);
@@ -40,20 +39,20 @@ struct joined {
 struct flow {
     const struct ctr_plan *plan;
     struct ctr_flow_opts o;
-    struct flow_view *view; /* one a statement: of those without a view, nothing */
-    struct ctr_strs *wants; /* one a statement: of its view, the columns that are wanted */
+    struct flow_view *view; /* one per statement; empty for those without a view */
+    struct ctr_strs *wants; /* one per statement: the columns needed from its view */
     struct joined *join;
-    struct ctr_select **exploded; /* one a statement */
-    struct ctr_history **history; /* one a statement */
-    struct ctr_group **group;     /* one a statement */
-    bool *failed;                 /* one a statement */
+    struct ctr_select **exploded; /* one per statement */
+    struct ctr_history **history; /* one per statement */
+    struct ctr_group **group;     /* one per statement */
+    bool *failed;                 /* one per statement */
     int n, joins;
     struct link *link;
     int links;
-    bool threads, regular; /* regular: all views can be opened again */
+    bool threads, regular; /* regular: all views can be reopened */
     struct ctr_batch_source source;
     int64_t start_ns, opened_ns; /* when it was begun to open the views; when all sides that joins hold were read */
-    bool whole;                  /* the end was seen */
+    bool whole;                  /* the end has been reached */
 };
 
 static void CTR_PRINTF(3, 4) say(const struct flow *f, void (*to)(void *ctx, const char *text), const char *fmt, ...)
@@ -83,7 +82,7 @@ static int want_all(struct ctr_strs *to, const struct ctr_strs *names, struct ct
     return rc;
 }
 
-/* Of the names that are wanted behind a join, those that its view may give. */
+/* Of the names needed after a join, those that its view may provide. */
 static int want_of_view(struct ctr_strs *to, const struct ctr_plan_statement *s, const struct ctr_strs *wanted,
                         struct ctr_err *err)
 {
@@ -109,7 +108,7 @@ static int find_wants(struct flow *f, struct ctr_err *err)
         if (s->kind == CTR_STATEMENT_FROM)
             rc = want_all(&f->wants[i], &wanted, err);
         if (s->kind == CTR_STATEMENT_GROUP)
-            ctr_strs_free(&wanted); /* its results: nothing else passes it */
+            ctr_strs_free(&wanted); /* it outputs only its own columns */
         if (!rc)
             rc = want_all(&wanted, &s->inputs, err);
         if (!rc && s->kind == CTR_STATEMENT_FROM)
@@ -148,7 +147,7 @@ static bool has(const struct flow *f, int i, const char *name)
     return f->view[i].view && ctr_schema_find(ctr_batch_source_schema(&f->view[i].source), name) >= 0;
 }
 
-/* Is it a column that a history or a group makes? */
+/* Does a history or a group create this column? */
 static bool is_made(const struct ctr_plan_statement *s, const char *name)
 {
     for (int i = 0; s->kind == CTR_STATEMENT_GROUP && i < s->n; i++)
@@ -160,7 +159,7 @@ static bool is_made(const struct ctr_plan_statement *s, const char *name)
            ((!strncmp(name, group ? group : "history", n) && name[n] == '.') || !strncmp(name, "count.", 6));
 }
 
-/* Does any view have a column that a join calls by this name? */
+/* Does any view have a column that a join outputs under this name? */
 static bool any_has(const struct flow *f, const char *name)
 {
     bool any = false;
@@ -174,8 +173,7 @@ static bool any_has(const struct flow *f, const char *name)
     return any;
 }
 
-/* Is all there that anything reads? Otherwise no column is left out, so that the message of what is missing can name
- * the nearest. */
+/* Do all needed columns exist? If not, no column is left out, so that the error can name the nearest column. */
 static bool complete(const struct flow *f)
 {
     const struct ctr_strs *in = ctr_plan_inputs(f->plan);
@@ -184,7 +182,7 @@ static bool complete(const struct flow *f)
         all &= any_has(f, in->s[i]) || ctr_plan_can_lack(f->plan, in->s[i]);
     for (int i = 0; i < f->n; i++) {
         const struct ctr_plan_statement *s = ctr_plan_statement(f->plan, i);
-        if (s->kind == CTR_STATEMENT_HISTORY) /* else by their roles */
+        if (s->kind == CTR_STATEMENT_HISTORY) /* otherwise by role */
             all &= ctr_stage_option(s, "time") &&
                    (ctr_stage_option(s, "user") || !(ctr_stage_option(s, "columns") || ctr_stage_option(s, "age")));
         for (int k = 0; k < s->inputs.n; k++)
@@ -197,7 +195,7 @@ static bool complete(const struct flow *f)
 
 /* ---- stages ---- */
 
-/* Runs *s on a thread of its own from here on. `first`: links from there on feed it. */
+/* Run *s on its own thread. `first`: the links from there on feed it. */
 static int on_thread(struct flow *f, struct ctr_batch_source *s, int first, const char *what, const char *name,
                      struct ctr_err *err)
 {
@@ -287,7 +285,7 @@ static int provenance(struct flow *f, const char *filter, const struct ctr_plan_
     return rc;
 }
 
-/* The rows so far come from a thread of their own, and so does the view of a join that streams it. */
+/* Run the rows so far on their own thread, and the view of a streaming join on another. */
 static int join_stage(struct flow *f, int i, const struct ctr_plan_statement *s, struct ctr_err *err)
 {
     struct ctr_batch_source *view = &f->view[i].source;
@@ -414,13 +412,13 @@ static int group_stage(struct flow *f, int i, const struct ctr_plan_statement *s
 
 static int make_stages(struct flow *f, struct ctr_err *err)
 {
-    bool reading = true; /* no join yet */
+    bool reading = true; /* no join so far */
     f->source = f->view[0].source;
     f->view[0].source.ops = NULL;
     int rc = 0;
     for (int i = 1; !rc && i < f->n; i++) {
         const struct ctr_plan_statement *s = ctr_plan_statement(f->plan, i);
-        const bool join = s->kind >= CTR_STATEMENT_JOIN; /* or a stage of its own kind: not part of reading */
+        const bool join = s->kind >= CTR_STATEMENT_JOIN; /* or another stage that is not part of reading */
         static int (*const stage[])(struct flow *, int, const struct ctr_plan_statement *, struct ctr_err *) = {
             [CTR_STATEMENT_WHERE] = select_stage, [CTR_STATEMENT_EXPLODE] = select_stage,
             [CTR_STATEMENT_JOIN] = join_stage,    [CTR_STATEMENT_HISTORY] = history_stage,
@@ -491,7 +489,7 @@ static void tell_share(const struct flow *f, const char *name, int64_t ran_ns, i
         CTR_MAX(100 - waited - blocked, 0.0), CTR_MIN(waited, 100.0), blocked, (double)ran_ns / 1e9);
 }
 
-/* A stage waits for the links that feed it, and is blocked by the one behind it. */
+/* A stage waits for the links that feed it, and is blocked by the one after it. */
 static void tell_stage(const struct flow *f, int link, const char *name, int64_t ran_ns, int64_t blocked_ns)
 {
     int64_t waited_ns = 0;
@@ -531,7 +529,7 @@ static void tell_waits(const struct flow *f, const char *stage, const char *what
         say(f, f->o.debug, "time line: %s: %s more than %d times, which are left out", stage, what, w->n);
 }
 
-/* `out`: the link behind the stage; NULL: it is the last one, and ends now. */
+/* `out`: the link after the stage; NULL: it is the last stage, and ends now. */
 static void tell_line(const struct flow *f, int link, const char *stage, const struct ctr_stage_times *out)
 {
     const int64_t from_ns = out ? out->start_ns : f->opened_ns, to_ns = out ? from_ns + out->ran_ns : ctr_clock_ns();
@@ -635,7 +633,7 @@ static int new_flow(struct flow **out, const struct ctr_plan *plan, const struct
     return 0;
 }
 
-/* Views with the columns that are wanted, or with all where one is missing. */
+/* Open views with the needed columns, or with all if one is missing. */
 static int open_pruned(struct flow *f, const struct ctr_flow_views *files, struct ctr_err *err)
 {
     int rc = find_wants(f, err);
@@ -657,7 +655,7 @@ int ctr_flow_open(struct ctr_batch_source *s, const struct ctr_plan *plan, const
     int rc = new_flow(&f, plan, o, err);
     if (rc)
         return rc;
-    rc = ctr_plan_check(plan, err); /* a statement with an error has no whole arguments */
+    rc = ctr_plan_check(plan, err); /* the arguments of a statement with an error are incomplete */
     if (!rc)
         rc = open_pruned(f, views, err);
     if (!rc && o->time_line && o->last_times)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * flow_read: a view as a source: streams by the reader of all filters, text by the importers of ctr-import. */
+ * flow_read: a view as a source: the reader of all filters for streams, the importers of ctr-import for text. */
 #include "common/flow/flowcore.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 /* ---- text ---- */
 
-/* The options of an import that a plan can give, as ctr-import calls them. */
+/* The import options available in a plan, named as in ctr-import. */
 static void set_header(struct ctr_text_opts *t, const char *text)
 {
     t->header = !text;
@@ -41,7 +41,7 @@ static void set_bad_rows(struct ctr_text_opts *t, const char *text)
 
 static const struct option {
     const char *name;
-    bool flag, null; /* true or a text; null: "null", whose list the caller keeps */
+    bool flag, null; /* true or a text; null: "null", whose list the caller owns */
     void (*set)(struct ctr_text_opts *t, const char *text);
 } options[] = {
     { "header", true, false, set_header },        { "columns", false, false, set_columns },
@@ -50,7 +50,7 @@ static const struct option {
     { "binary", true, false, set_binary },        { "bad-rows", false, false, set_bad_rows },
 };
 
-/* A name of a plan has no '-'. */
+/* Names in a plan use '_' for '-'. */
 static bool same_option(const char *option, const char *name)
 {
     for (; *option && (*option == *name || (*option == '-' && *name == '_')); option++)
@@ -97,7 +97,7 @@ static int no_format(const char *name, struct ctr_err *err)
     return ctr_fail(err, CTR_EUSAGE, "there is no format %s%s", name, ctr_name_hint(hint, sizeof hint, name, names, n));
 }
 
-/* The options of the text, and the line of provenance that ctr-import would write. */
+/* Set the options of the text, and the provenance line of ctr-import. */
 static int text_options(struct ctr_text_opts *t, const struct ctr_view *v, struct ctr_strs *nulls, struct ctr_buf *line,
                         struct ctr_err *err)
 {
@@ -151,7 +151,7 @@ static void text_close(void *source)
 {
     struct text *t = source;
     ctr_schema_free(&t->schema);
-    free(t); /* the view frees the import, of which it tells */
+    free(t); /* the view frees the import, which it reports on */
 }
 
 static int text_source(struct flow_view *v, const char *provenance, struct ctr_err *err)
@@ -171,7 +171,7 @@ static int text_source(struct flow_view *v, const char *provenance, struct ctr_e
     return rc;
 }
 
-/* The names of `wanted` that the schema has. */
+/* The names in `wanted` that the schema has. */
 static int present(const struct ctr_schema *s, const struct ctr_strs *wanted, struct ctr_strs *out, struct ctr_err *err)
 {
     int rc = 0;
@@ -192,7 +192,7 @@ void ctr_flow_view_note(void *view, const char *text)
     v->opts->note(v->opts->ctx, line);
 }
 
-/* Opened twice where columns are left out: the first time tells which there are. */
+/* Opened twice if columns are left out: the first time gives the existing columns. */
 static int open_text(struct flow_view *v, const struct ctr_strs *only, const struct ctr_flow_opts *o,
                      struct ctr_err *err)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * flow_show: statements for people. */
+ * flow_show: describes statements for people. */
 #include "common/flow/flowcore.h"
 
 static int show_view(const struct ctr_view *v, struct ctr_buf *out, struct ctr_err *err)

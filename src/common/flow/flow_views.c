@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * flow_views: which files a view is: of the command line, or named by the plan. */
+ * flow_views: the files of a view: from the command line, or named by the plan. */
 #include "common/flow/flowcore.h"
 
 #include <stdio.h>
@@ -66,7 +66,7 @@ static int no_view(const struct ctr_plan *plan, const char *argument, struct ctr
     return rc;
 }
 
-/* A file that the plan names lies in the plan's folder. What came in a model or a fitted plan opens no file by itself.
+/* A file named by the plan is relative to the plan's folder. A plan in a model or a fitted plan must not open files.
  */
 static int add_named(struct ctr_flow_views *v, const struct ctr_plan *plan, const struct ctr_view *view,
                      struct ctr_err *err)

@@ -11,7 +11,7 @@ enum { ALIGN = 64 };
 
 static void *ref(enum gpu_area area, int64_t at)
 {
-    return (void *)(uintptr_t)((uint64_t)at * GPU_AREAS + (uint64_t)area); /* no place is at 0 */
+    return (void *)(uintptr_t)((uint64_t)at * GPU_AREAS + (uint64_t)area); /* so that no ref is 0 */
 }
 
 static void *take(struct gpu_args *a, enum gpu_area area, int64_t bytes)
@@ -21,7 +21,7 @@ static void *take(struct gpu_args *a, enum gpu_area area, int64_t bytes)
     return ref(area, at);
 }
 
-/* n bytes to the device, with 8 behind them that may be read. */
+/* Copy n bytes to the device, followed by 8 readable bytes. */
 static int put(struct gpu_args *a, const void *p, int64_t n, void **to, struct ctr_err *err)
 {
     const size_t at = (a->up.len + ALIGN - 1) / ALIGN * ALIGN;
@@ -36,7 +36,7 @@ static int put(struct gpu_args *a, const void *p, int64_t n, void **to, struct c
     return 0;
 }
 
-/* The same for a buffer of a column, which several arguments may read. */
+/* The same for a buffer of a column that several arguments may share. */
 static int put_once(struct gpu_args *a, const void *p, int64_t n, const void **to, struct ctr_err *err)
 {
     void *at = NULL;
@@ -66,7 +66,7 @@ static int64_t device_type(enum ctr_type t)
     return types[t];
 }
 
-/* Values of the first `rows` rows of a plain column. */
+/* Copy the values of the first `rows` rows of a plain column. */
 static int put_values(struct gpu_args *a, const struct ctr_col *c, int64_t rows, struct opd_col *to,
                       struct ctr_err *err)
 {
@@ -106,7 +106,7 @@ static int64_t lane_bytes(int lane)
     return lane == OPD_LANE_BOOL ? 1 : lane == OPD_STR || lane == OPD_TEXT ? (int64_t)sizeof(struct opv_str) : 8;
 }
 
-/* A list: its items are a column, and have lanes of their own. */
+/* Copy a list: its items are a column with its own lanes. */
 static int put_list(struct gpu_args *a, const struct ctr_col *c, const struct ctr_vtype *type, int64_t rows,
                     struct opd_arg *to, struct opd_call *call, struct ctr_err *err)
 {
@@ -142,7 +142,7 @@ static struct ctr_vtype item_type(const struct ctr_vtype *t)
     return (struct ctr_vtype){ .type = t->item, .key = t->key, .duration = t->duration };
 }
 
-/* Encoded lists are decoded first, as the host's driver does. */
+/* Decode encoded lists first, like the host's driver. */
 static int decoded(struct gpu_call *m, int k, const struct ctr_vtype *type, const struct ctr_col **c,
                    struct ctr_err *err)
 {
@@ -194,7 +194,7 @@ static int put_arg(struct gpu_args *a, struct gpu_call *m, int k, struct opd_cal
         return rc;
     to->hash_seed = m->from->call ? m->from->call->hash_seed : m->from->seed;
     to->key = type.key;
-    if (m->d.lift && k == 0) { /* its items, as rows */
+    if (m->d.lift && k == 0) { /* its items as rows */
         const int64_t rows = m->from->rows, from = c->offsets && rows ? c->offsets[0] : 0;
         m->rows = rows == 0 ? 0 : c->offsets ? c->offsets[rows] - from : rows * type.width;
         type = item_type(&type);
@@ -207,7 +207,7 @@ static int put_arg(struct gpu_args *a, struct gpu_call *m, int k, struct opd_cal
                     : put_col(a, c, m->from->rows, to->lane != OPD_NONE, &to->col, err);
 }
 
-/* The parameters, and the texts that they point to. */
+/* Copy the parameters, and the texts that they point to. */
 static int put_param(struct gpu_args *a, const struct gpu_call *m, const void **to, struct ctr_err *err)
 {
     void *at = NULL, *bytes = NULL;
@@ -258,7 +258,7 @@ static int put_call(struct gpu_args *a, struct gpu_call *m, struct opd_call *cal
     return rc;
 }
 
-/* Calls of one loop stand together, in the order of its first. */
+/* Group calls with the same loop, in the order of the first call of each. */
 static void make_groups(struct gpu_args *a)
 {
     int at = 0;
@@ -318,7 +318,7 @@ int ctr_gpu_args(struct gpu_args *a, const struct ctr_gpu_call *call, int n, con
     if (rc == 0)
         make_groups(a);
     if (rc == 0)
-        rc = ctr_buf_append(&a->up, "", 1, err); /* no place is at 0 */
+        rc = ctr_buf_append(&a->up, "", 1, err); /* so that no ref is 0 */
     for (int i = 0; rc == 0 && i < n; i++)
         rc = put_call(a, &a->info[a->order[i]], &a->call[i], err);
     a->size[GPU_UP] = (int64_t)a->up.len + n * (int64_t)sizeof *a->call + (n + ntable) * 16 + 1024;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * gpu_cuda: CUDA's driver API, opened at run time: types and numbers as cuda.h of CUDA 12 and 13 has them. */
+ * gpu_cuda: CUDA's driver API, opened at run time: types and constants as in cuda.h of CUDA 12 and 13. */
 #include "common/gpu/gpu_cuda.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-/* As cuda.h: CUDA_KERNEL_NODE_PARAMS_v2. */
+/* As in cuda.h: CUDA_KERNEL_NODE_PARAMS_v2. */
 struct node_params {
     void *function;
     unsigned grid[3], block[3], shared;
@@ -139,7 +139,7 @@ void ctr_gpu_cuda_free(struct gpu_cuda *c)
             c->cuEventDestroy_v2(c->event[i]);
     if (c && c->context)
         c->cuDevicePrimaryCtxRelease_v2(c->device);
-    free(c); /* the library stays: threads and exit handlers of the driver may still run its code */
+    free(c); /* the library stays open: threads and exit handlers of the driver may still run its code */
 }
 
 const char *ctr_gpu_cuda_arch(const struct gpu_cuda *c)
@@ -153,7 +153,7 @@ const char *ctr_gpu_cuda_name(const struct gpu_cuda *c)
 
 int ctr_gpu_cuda_alloc(struct gpu_cuda *c, gpu_ptr *p, int64_t bytes, struct ctr_err *err)
 {
-    int rc = check(c, c->cuCtxSetCurrent(c->context), "context", err); /* whatever thread calls */
+    int rc = check(c, c->cuCtxSetCurrent(c->context), "context", err); /* whichever thread calls */
     *p = 0;
     return rc < 0 ? rc
                   : check(c, c->cuMemAlloc_v2(p, (size_t)CTR_MAX(bytes, 64)), ctr_size_text((uint64_t)bytes).s, err);

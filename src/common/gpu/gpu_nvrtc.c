@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * gpu_nvrtc: the text of a layer to code, by NVRTC, which is opened when there is something to compile, and the cache
- * on disk: $XDG_CACHE_HOME/ctrkit, or ~/.cache/ctrkit. A file of it is named by the hash of everything that the code
- * depends on, appears whole or not at all, and has a hash of itself: what is damaged is made again. */
+ * gpu_nvrtc: compiles the source of a layer with NVRTC, which is opened only to compile, and caches the code on disk:
+ * $XDG_CACHE_HOME/ctrkit, or ~/.cache/ctrkit. A cached file is named by the hash of everything that the code depends
+ * on, appears complete or not at all, and contains a hash of itself: damaged files are replaced. */
 #include "common/gpu/gpu.h"
 
 #include <dlfcn.h>
@@ -32,7 +32,7 @@ struct nvrtc {
 #undef MEMBER
 };
 
-/* One rounding an operation: the bits of the CPU. */
+/* Each operation is rounded: the same bits as on the CPU. */
 static const char *const options[] = { "--std=c++17", "--fmad=false", "--Ofast-compile=mid", "--disable-warnings" };
 
 static double now(void)
@@ -93,7 +93,7 @@ static void make_key(const struct nvrtc *n, const struct ctr_buf *text, const ch
     snprintf(key, 33, "%016llx%016llx", (unsigned long long)h.hi, (unsigned long long)h.lo);
 }
 
-/* A file of the cache, its folders made; false: there is no place for a cache. */
+/* The path of a file of the cache, creating its folders; false: no cache. */
 static bool cache_path(const char *name, char *path, size_t size)
 {
     const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
@@ -115,7 +115,7 @@ static bool cache_path(const char *name, char *path, size_t size)
     return snprintf(path + n, size - (size_t)n, "/%s", name) < (int)(size - (size_t)n);
 }
 
-/* A cache that cannot be written is none. */
+/* Failing to write the cache is not an error. */
 static void cache_write(const char *path, const void *head, size_t size, const void *body, size_t bytes)
 {
     struct ctr_err ignored = { 0 };
@@ -130,10 +130,10 @@ static void cache_write(const char *path, const void *head, size_t size, const v
     ctr_out_free(o);
 }
 
-/* Opening NVRTC takes longer than reading code: what the cache has of it is its version, for as long as the file of the
- * library stays as it was. */
+/* Opening NVRTC takes longer than reading code, so the cache stores its version, valid while the library file is
+ * unchanged. */
 struct stamp {
-    char asked[128], path[512]; /* $CTR_NVRTC; the file that was found */
+    char asked[128], path[512]; /* $CTR_NVRTC; the file found */
     int64_t size, seconds, nanoseconds, major, minor;
 };
 
@@ -256,7 +256,7 @@ static int compile(const struct nvrtc *n, const char *text, const char *arch, st
     return rc;
 }
 
-/* Its version, from the cache or from itself. */
+/* Get its version, from the cache or the library. */
 static int know_version(struct nvrtc *n, struct ctr_err *err)
 {
     if (n->major || read_stamp(n))
@@ -289,7 +289,7 @@ static int compile_new(struct nvrtc *n, const struct ctr_buf *text, const char *
 
 int ctr_gpu_compile(const struct ctr_buf *text, const char *arch, struct ctr_gpu_image *out, struct ctr_err *err)
 {
-    static struct nvrtc nvrtc; /* stays open */
+    static struct nvrtc nvrtc; /* never closed */
     char path[PATH_MAX], name[sizeof out->key + sizeof ".cubin"];
     const double from = now();
     int rc = know_version(&nvrtc, err);

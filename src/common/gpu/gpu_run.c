@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * gpu_run: a layer on a device: text, code, arguments, launch, results. The pool is as large as it was needed so far:
- * what does not fit ends the head beyond the size, at exactly what is needed, and the kernel runs again. */
+ * gpu_run: runs a layer on a device: source, code, arguments, launch, results. The pool has the size needed so far: if
+ * a result does not fit, the kernel's counter (head) ends above the size, at exactly the size needed, and the kernel
+ * runs again. */
 #include "common/gpu/gpu_args.h"
 #include "common/gpu/gpu_cuda.h"
 
@@ -41,7 +42,7 @@ struct ctr_gpu {
         struct memory at;
     } * resident;
     int nresident, resident_cap;
-    struct ctr_buf host; /* results, as they came back */
+    struct ctr_buf host; /* results, copied back */
 };
 
 /* ---- memory ---- */
@@ -153,7 +154,7 @@ static int loops_of(const struct ctr_gpu *m, const struct ctr_gpu_call *call, in
     return 0;
 }
 
-/* Some operator varies in size, whether it is called or not. */
+/* Does the kernel have an operator with variable-size results, called or not? */
 static bool has_places(const struct loops *l)
 {
     bool fixed = true;
@@ -237,7 +238,7 @@ static unsigned blocks_of(const struct gpu_args *a)
     return (unsigned)CTR_MIN((rows + OPD_THREADS - 1) / OPD_THREADS, MOST_BLOCKS);
 }
 
-enum { SHARED_BYTES = (OPD_THREADS + 18) * 8 /* as opd_prefix has it */ };
+enum { SHARED_BYTES = (OPD_THREADS + 18) * 8 /* as opd_prefix needs */ };
 
 /* The graph is that of the launch before, where it began with the same. */
 static int start_graph(struct ctr_gpu *m, struct module *f, unsigned blocks, const struct opd_layer *l,
@@ -298,7 +299,7 @@ static int up(struct ctr_gpu *m, gpu_ptr to, const void *from, int64_t bytes, st
     return ctr_gpu_cuda_up(m->cuda, to, from, bytes, err);
 }
 
-/* The kernel, until its results fit into the pool. Resetting that is one copy of its head. */
+/* Run the kernel until its results fit into the pool. To reset the pool, only its head is copied. */
 static int run_kernel(struct ctr_gpu *m, struct gpu_args *a, struct module *f, struct opd_layer *l, struct ctr_err *err)
 {
     struct opd_pool pool = { .size = 0 };
@@ -334,7 +335,7 @@ static int take_fixed(const struct ctr_gpu *m, const struct gpu_call *c, const s
     return ctr_op_device_fixed(out, result(m, o->out), result(m, o->ok), c->rows, err);
 }
 
-/* Sizes of the compacted results, and whether a column holds them. */
+/* Sizes of the compacted results, and whether a column can hold them. */
 static int place_rows(const struct ctr_gpu *m, const struct gpu_args *a, int64_t *bytes, struct ctr_err *err)
 {
     struct opd_place p = { 0, 0, 0 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * gpu_text: the text of a layer's kernel. The bodies are the files that the host's compiler read: they lie in the
- * program (the assembler's .incbin), and a kernel includes those that its operators are in. */
+ * gpu_text: generates the source of a layer's kernel. The bodies are the files compiled for the host: the program
+ * contains them (by the assembler's .incbin), and a kernel includes those of its operators. */
 #include "common/gpu/gpu.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * behaviours: a ring of behaviours a user, in order of time. Invariant: a ring holds every behaviour that an event from
- * now on can list; those that are not known yet stand behind the last ones that are. */
+ * behaviours: a ring of behaviours per user, in time order. Invariant: a ring holds every behaviour that a future event
+ * can list; behaviours not yet known follow the known ones. */
 #include "common/history/historycore.h"
 
 #include <stdlib.h>
@@ -112,7 +112,7 @@ static struct ctr_past *past_of(struct ctr_behaviours *u, uint64_t user)
     return &pasts(u)[number - 1];
 }
 
-/* Forget what no event from now on lists: outside the window, or with `last` known ones behind it. */
+/* Drop behaviours that no future event lists: outside the window, or followed by `last` known ones. */
 static void forget(const struct ctr_behaviours *u, struct ctr_past *p, int64_t now)
 {
     while (p->n && (ctr_time_age(now, time_of(u, p, 0)) > u->window_ms ||
@@ -154,7 +154,7 @@ uint64_t *ctr_behaviours_add(struct ctr_behaviours *u, uint64_t user, int64_t no
     return word;
 }
 
-/* How many behaviours, from the oldest on, are older than `age`: mostly none or all. */
+/* How many behaviours, from the oldest on, are older than `age`: usually none or all. */
 static uint32_t older(const struct ctr_behaviours *u, const struct ctr_past *p, int64_t t, uint64_t age)
 {
     uint32_t from = 0, to = p->n;
@@ -179,7 +179,7 @@ static const struct ctr_past *find(const struct ctr_behaviours *u, uint64_t user
     return number ? &pasts(u)[number - 1] : NULL;
 }
 
-/* Three steps of memory, each of which the one before it has to name. */
+/* Three dependent memory accesses, each of which gives the address of the next. */
 void ctr_behaviours_ahead(const struct ctr_behaviours *u, const uint64_t *user, int64_t i, int64_t rows)
 {
     enum { STEP = 8 };

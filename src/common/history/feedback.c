@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * feedback: running counts by key. Rows wait in a queue in order of time; one end of it has been shown, so that it is
- * counted as an impression, the next ones are old enough for their clicks to be known, and, with a window, to be taken
- * back. Invariant: after
+ * feedback: running counts by key. Rows wait in a queue in time order: at one point they are counted as impressions,
+ * later their clicks become known, and with a window they are finally subtracted. Invariant: after
  * ctr_feedback_until(t) a counter holds exactly what is known at t. */
 #include "common/history/historycore.h"
 
@@ -58,7 +57,7 @@ static struct ctr_counter *counter(const struct ctr_feedback *f, int set, int64_
 int ctr_feedback_reserve(struct ctr_feedback *f, int64_t rows, struct ctr_err *err)
 {
     int rc = 0;
-    if (f->first > f->rows - f->first) { /* more than half is empty: what is there moves to the start */
+    if (f->first > f->rows - f->first) { /* more than half is unused: move the rest to the start */
         memmove(f->row.data, row_at(f, f->first), (size_t)(f->rows - f->first) * words(f) * sizeof(int64_t));
         f->rows -= f->first;
         f->shown -= f->first;
@@ -99,7 +98,7 @@ void ctr_feedback_add(struct ctr_feedback *f, int64_t s, bool click, uint64_t *c
         row[2 + k] = counter_of(f, k, hash[k][at]);
 }
 
-/* A row's click becomes known (by 1), or the row leaves the window (by -1). */
+/* A row's click becomes known (by = 1), or the row leaves the window (by = -1). */
 static void count_known(struct ctr_feedback *f, const int64_t *row, int64_t by)
 {
     for (int k = 0; k < f->keys; k++) {

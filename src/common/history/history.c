@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * history: the stage. Each row of the events is answered from what is known, and then becomes known itself, or, with a
- * second log, the rows of that which are earlier become known first. Invariant: before an event of time t is answered,
- * every behaviour of a time below t has been taken in; what is not known at t yet the parts leave out. */
+ * history: the stage. Each event row is answered from what is known, and then becomes known itself; with a second log,
+ * its earlier rows become known first. Invariant: before an event of time t is answered, every behaviour of a time
+ * below t has been added; the other files leave out what is not yet known at t. */
 #include "common/history/historycore.h"
 #include "common/lang/lang.h"
 
 #include <stdlib.h>
 
-enum { MOST_COLUMNS = 64 }; /* a bit each of a behaviour's word of nulls */
-enum { ITEMS = 1 << 22 };   /* of a column in one batch given out, unless one row has more */
+enum { MOST_COLUMNS = 64 }; /* one bit each in a behaviour's null set */
+enum { ITEMS = 1 << 22 };   /* per column in an output batch, unless one row has more */
 
-/* A log and the columns that are read of it, prepared a batch at a time. */
+/* A log and the columns read from it, prepared batch by batch. */
 struct side {
     struct ctr_timefeed feed;
     const struct ctr_batch *b; /* or NULL */
     int64_t pos;               /* the next row */
     int user;
-    int *key;                        /* columns of all sets of keys, one set after another */
-    int *key_start;                  /* a set's first one; one more */
+    int *key;                        /* columns of all sets of keys, concatenated */
+    int *key_start;                  /* start of each set, and the end */
     struct ctr_buf time, hash, null; /* of the batch */
-    uint64_t **key_hash;             /* a set */
-    int64_t cap;                     /* rows that key_hash has room for */
+    uint64_t **key_hash;             /* one per set */
+    int64_t cap;                     /* capacity of key_hash in rows */
 };
 
 struct ctr_history {
@@ -32,15 +32,15 @@ struct ctr_history {
     struct ctr_expr *where, *dwell;
     const struct ctr_col *is, *took; /* their results for the batch of behaviours */
     struct ctr_strs columns;
-    int *column;             /* of the behaviours' log, those listed */
-    struct ctr_colbuf *list; /* a column, then the age */
+    int *column;             /* of the behaviours' log: the columns to list */
+    struct ctr_colbuf *list; /* one per column, then the age */
     int lists, sets;
-    struct ctr_colbuf *number; /* three a set of keys */
+    struct ctr_colbuf *number; /* three per set of keys */
     struct ctr_behaviours users;
     struct ctr_texts texts;
-    bool any_null; /* in a behaviour so far */
+    bool any_null; /* in some behaviour so far */
     struct ctr_feedback counts;
-    struct ctr_buf text_of; /* a column: numbers of the texts of its dictionary; uint64_t, UINT64_MAX: not known yet */
+    struct ctr_buf text_of; /* per column: numbers of its dictionary's texts; uint64_t, UINT64_MAX: unknown */
     struct ctr_part part;
     struct ctr_col *views;
     struct ctr_batch batch;
@@ -130,7 +130,7 @@ static int count_fields(struct ctr_history *h, const char *key, struct ctr_err *
     return CTR_MIN(rc, 0);
 }
 
-/* "a+b": columns of one set of keys, in a log. */
+/* "a+b": the columns of a set of keys in a log. */
 static int key_columns(struct side *s, const char *log, const char *key, int set, struct ctr_err *err)
 {
     struct ctr_strs names = { 0 };
@@ -207,7 +207,7 @@ static int open_past(struct ctr_history *h, const struct ctr_schema *events, con
     return ctr_timefeed_init(&h->past.feed, s, err);
 }
 
-/* Equal values of two columns hash alike, and no others. */
+/* The types of both columns must be such that only equal values hash alike. */
 static int check_types(const struct ctr_history *h, const struct ctr_field *a, const struct ctr_field *b,
                        struct ctr_err *err)
 {
@@ -452,7 +452,7 @@ static int64_t i64_at(const struct ctr_col *c, int64_t i)
     return ctr_col_i64(c, i);
 }
 
-/* Times and hashes of the batch's rows. */
+/* Compute times and hashes of the batch's rows. */
 static int take(struct ctr_history *h, struct side *s, const struct ctr_batch *b, struct ctr_err *err)
 {
     int rc = side_room(s, h->sets, b->rows, err);
@@ -468,7 +468,7 @@ static int take(struct ctr_history *h, struct side *s, const struct ctr_batch *b
     return rc;
 }
 
-/* The same of the behaviours' log: which of them are behaviours, and room for all. */
+/* The same for the behaviours' log: determine which rows are behaviours, and reserve room for all. */
 static int take_behaviours(struct ctr_history *h, struct side *s, const struct ctr_batch *b, struct ctr_err *err)
 {
     int rc = s == &h->past ? take(h, s, b, err) : 0;
@@ -556,7 +556,7 @@ static int past_row(struct ctr_history *h, struct ctr_err *err)
     return 1;
 }
 
-/* Rows of the second log before t. */
+/* Add rows of the second log before t. */
 static int learn_until(struct ctr_history *h, int64_t t, struct ctr_err *err)
 {
     int rc;
@@ -593,7 +593,7 @@ static int append_value(const struct ctr_history *h, struct ctr_colbuf *item, ui
     for (uint32_t i = 0; i < seen->n; i++)                                                                             \
     ((type *)to)[i] = (type)ctr_behaviour(&h->users, seen->past, nth(h, seen, i))[word]
 
-/* One word of each behaviour, cut to a width. */
+/* Copy one word of each behaviour, narrowed to a width. */
 static void copy_words(const struct ctr_history *h, const struct ctr_seen *seen, int word, size_t width, void *to)
 {
     switch (width) {
@@ -604,7 +604,7 @@ static void copy_words(const struct ctr_history *h, const struct ctr_seen *seen,
     }
 }
 
-/* Values of a fixed width without nulls go in at once. */
+/* Values of fixed width without nulls are appended at once. */
 static int append_values(const struct ctr_history *h, const struct ctr_seen *seen, int v, struct ctr_err *err)
 {
     struct ctr_colbuf *item = h->list[v].item;

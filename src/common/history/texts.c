@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * texts: texts by number. Two texts of one hash are told apart: the second one is looked for under the next seed. */
+ * texts: texts by number. Texts with equal hashes are distinguished: the second is stored under the hash with the next
+ * seed. */
 #include "common/history/historycore.h"
 
 void ctr_texts_init(struct ctr_texts *x)

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * timefeed: the rows of a log in order of time, rows of one time in their order in the log. Invariant: what was given
- * out is not later than anything that follows; whether a row is late depends on the rows before it alone, not on how
- * they were cut into batches. */
+ * timefeed: returns the rows of a log in time order, with rows of equal time in log order. Invariant: a returned row is
+ * never later than a following one; whether a row is late depends only on the preceding rows, not on batches. */
 #include "common/history/historycore.h"
 
 #include <stdlib.h>
 
-enum { HELD_ROWS = 1 << 14 }; /* rows that are sorted at once, at least */
+enum { HELD_ROWS = 1 << 14 }; /* minimum number of rows sorted at once */
 
 static struct ctr_err *in_log(struct ctr_err *err, const struct ctr_timefeed *f)
 {
@@ -45,7 +44,7 @@ int ctr_timefeed_init(struct ctr_timefeed *f, const struct ctr_schema *in, struc
     if (!rc)
         rc = ctr_schema_copy(&f->schema, in, err);
     for (int i = 0; !rc && f->input != CTR_HISTORY_ORDERED && i < in->n; i++)
-        f->schema.f[i].dict = false; /* rows change places */
+        f->schema.f[i].dict = false; /* rows are reordered */
     if (!rc && f->input == CTR_HISTORY_SORT)
         rc = make_sort(f, err);
     if (!rc && f->input == CTR_HISTORY_LATE)
@@ -105,13 +104,13 @@ static int check_times(struct ctr_timefeed *f, const struct ctr_batch *b, struct
 
 /* ---- rows that wait ---- */
 
-/* Those that nothing can come before any more go to a sort of their own; the others stay. */
+/* Rows that no new row can precede are moved to a sort; the others stay. */
 static int release(struct ctr_timefeed *f, struct ctr_err *err)
 {
     const struct ctr_batch *b = ctr_batchbuf_view(&f->held);
     int rc = ctr_buf_room(&f->idx, b->rows, sizeof(int64_t), err);
     int64_t *idx = (int64_t *)(void *)f->idx.data, n = 0;
-    for (int pass = 0; !rc && pass < 2; pass++) { /* first the ready ones */
+    for (int pass = 0; !rc && pass < 2; pass++) { /* first the ready rows */
         for (int64_t i = 0; i < b->rows; i++)
             if ((f->finished ||
                  ctr_time_age(f->newest, ctr_col_i64(&b->col[f->time], i)) >= (uint64_t)f->lateness_ms) == !pass)

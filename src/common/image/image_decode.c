@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * image_decode: JPEG by libjpeg-turbo, PNG by libpng, from memory. Both report errors by longjmp: each decoder is one
- * function that sets the return point and touches nothing afterwards that it changed before, but what lies in its
- * struct. What they print goes into err. */
+ * image_decode: JPEG by libjpeg-turbo, PNG by libpng, from memory. Both libraries report errors by longjmp: each
+ * decoder is one function that sets the return point, and after a jump uses only its struct, not local variables
+ * changed since. Their messages are stored in err. */
 #include "common/image/image.h"
 
 #include <limits.h>
@@ -14,7 +14,7 @@
 #include <jerror.h>
 #include <png.h>
 
-enum { MOST_SCANS = 200 }; /* of a progressive JPEG: each costs as much as a picture, and a few bytes */
+enum { MOST_SCANS = 200 }; /* of a progressive JPEG: each scan costs as much as an image, but only a few bytes */
 
 void ctr_image_free(struct ctr_image *image)
 {
@@ -27,7 +27,7 @@ static int bad(struct ctr_err *err, const char *kind, const char *why)
     return ctr_fail(err, CTR_EDATA, "%s: %s", kind, why);
 }
 
-/* Room for the pixels, of which there may be so many. */
+/* Allocate the pixels, after checking their number. */
 static int make_room(struct ctr_image *image, int64_t width, int64_t height, int64_t max_pixels, struct ctr_err *err)
 {
     if (width < 1 || height < 1)
@@ -63,8 +63,8 @@ static void jpeg_fails(j_common_ptr d)
     longjmp(j->jump, 1);
 }
 
-/* A warning: data that is damaged, which libjpeg would go on from with invented pixels. Bytes that do not matter are
- * passed over. */
+/* A warning means damaged data, which libjpeg would replace by invented pixels: an error. Warnings about irrelevant
+ * bytes are ignored. */
 static void jpeg_warns(j_common_ptr d, int level)
 {
     if (level >= 0 || d->err->msg_code == JWRN_EXTRANEOUS_DATA || d->err->msg_code == JWRN_ADOBE_XFORM ||
@@ -82,7 +82,7 @@ static void jpeg_scans(j_common_ptr d)
     }
 }
 
-/* Adobe's CMYK is inverted; Pillow takes all for Adobe's. x: 255 - cyan, …, 255 - black. */
+/* Adobe's CMYK is inverted; Pillow treats all CMYK as Adobe's. x: 255 - cyan, …, 255 - black. */
 static void cmyk_line(const uint8_t *x, uint8_t *rgb, int64_t n)
 {
     for (int64_t i = 0; i < n; i++, x += 4, rgb += 3)
@@ -164,7 +164,7 @@ static void png_fails(png_structp p, png_const_charp why)
 
 static void png_warns(png_structp p, png_const_charp why)
 {
-    (void)p, (void)why; /* of chunks that do not matter here */
+    (void)p, (void)why; /* about irrelevant chunks */
 }
 
 static void png_reads(png_structp p, png_bytep to, size_t n)
@@ -176,7 +176,7 @@ static void png_reads(png_structp p, png_bytep to, size_t n)
     g->at += n;
 }
 
-/* libpng's errors do not tell that memory ran out, which is not the image's fault. */
+/* libpng does not report lack of memory, which is not the image's fault. */
 static png_voidp png_takes(png_structp p, png_alloc_size_t n)
 {
     struct png *g = png_get_mem_ptr(p);
@@ -191,7 +191,7 @@ static void png_gives(png_structp p, png_voidp to)
     free(to);
 }
 
-/* What comes out is 8 bit RGB: Pillow's convert("RGB"). */
+/* The output is 8 bit RGB, like Pillow's convert("RGB"). */
 static void png_transforms(struct png *g)
 {
     const int colour = png_get_color_type(g->p, g->info);
@@ -234,7 +234,7 @@ static int decode_png(struct ctr_image *image, const void *bytes, size_t n, int6
         g->rc = g->rc ? g->rc : g->no_memory ? ctr_fail(err, CTR_ENOMEM, "PNG: %s", g->why) : bad(err, "PNG", g->why);
     } else {
         png_set_read_fn(g->p, g, png_reads);
-        png_set_user_limits(g->p, INT_MAX, INT_MAX); /* make_room has the limit that counts */
+        png_set_user_limits(g->p, INT_MAX, INT_MAX); /* make_room checks the limit */
         png_set_chunk_malloc_max(g->p, 8 << 20);
         png_set_keep_unknown_chunks(g->p, PNG_HANDLE_CHUNK_NEVER, NULL, 0);
         png_read_info(g->p, g->info);
@@ -260,7 +260,7 @@ static const struct {
     const char *magic;
     size_t n;
     int (*decode)(struct ctr_image *image, const void *bytes, size_t n, int64_t max_pixels, struct ctr_err *err);
-    const char *other; /* what it is, where it is not read */
+    const char *other; /* its format, if not supported */
 } kinds[] = {
     { "\xff\xd8\xff", 3, decode_jpeg, NULL },
     { "\x89PNG\r\n\x1a\n", 8, decode_png, NULL },

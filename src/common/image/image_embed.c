@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * image_embed: the pipeline: images are read and decoded for one minibatch while another is in the network. Invariant:
- * a slot belongs to the thread that fills it from ctr_background_run until ctr_background_wait, then to the caller. */
+ * image_embed: the pipeline: reads and decodes the images of one minibatch while the network processes another.
+ * Invariant: from ctr_background_run until ctr_background_wait a slot belongs to the thread that fills it, then to the
+ * caller. */
 #include "common/image/image.h"
 
 #include <math.h>
@@ -17,7 +18,7 @@ struct item {
 struct slot {
     struct item item[CTR_TOWER_IMAGES];
     int n;
-    float *pixels; /* of item i at i */
+    float *pixels; /* those of item i at index i */
     bool end;
     int rc;
     struct ctr_err err;
@@ -28,9 +29,9 @@ struct ctr_embedder {
     struct ctr_pool *pool;
     struct ctr_background *background;
     struct slot slot[2];
-    int filling; /* the slot that is being filled, or -1 */
+    int filling; /* the slot being filled, or -1 */
     struct ctr_strs seen;
-    int64_t passed_over, image; /* image: floats */
+    int64_t passed_over, image; /* image: floats per image */
     float *vectors;
     const char *keys[CTR_TOWER_IMAGES];
     struct ctr_bad_image bad[CTR_TOWER_IMAGES];
@@ -49,7 +50,7 @@ static void clear_slot(struct slot *s)
     s->n = 0;
 }
 
-/* A new item of the slot, and its bytes. */
+/* Add an item and its bytes to the slot. */
 static int keep(struct ctr_embedder *e, struct slot *s, const struct ctr_image_item *from, struct ctr_err *err)
 {
     struct item *i = &s->item[s->n];
@@ -168,7 +169,7 @@ int ctr_embedder_open(struct ctr_embedder **out, const struct ctr_embedder_opts 
     return 0;
 }
 
-/* The images that are good move together; what is wrong with the others. */
+/* Move the good images together, and collect the errors of the others. */
 static int sort_out(struct ctr_embedder *e, struct slot *s, struct ctr_err *err)
 {
     e->out = (struct ctr_embedded){ .key = e->keys, .vector = e->vectors, .bad = e->bad };
@@ -190,7 +191,7 @@ static int sort_out(struct ctr_embedder *e, struct slot *s, struct ctr_err *err)
     return 0;
 }
 
-/* Weights are finite, but sums of them can overflow. */
+/* Weights are finite, but their sums can overflow. */
 static int check_vectors(const struct ctr_embedder *e, struct ctr_err *err)
 {
     const int64_t width = ctr_tower_width(e->opts.tower);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * image_prepare: resize, crop and normalise. The filter is Pillow's (src/libImaging/Resample.c, ImagingResample with
- * BILINEAR for 8 bits a channel), to the bit: weights in double, normalised, then rounded to 22 bits of fixed point;
- * first along lines, rounded to bytes, then along columns. Only what the crop shows is computed, so that a line of
- * pixels 60,000 long takes no more memory than a square. */
+ * image_prepare: resize, crop and normalise. The filter equals Pillow's to the bit (src/libImaging/Resample.c,
+ * ImagingResample with BILINEAR for 8 bits per channel): weights in double, normalised, then rounded to 22 bits of
+ * fixed point; first along lines, rounded to bytes, then along columns. Only the cropped part is computed, so that a
+ * line of 60,000 pixels takes no more memory than a square. */
 #include "common/image/image.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@ enum { FIXED_BITS = 32 - 8 - 2 };
 struct filter {
     int32_t *first, *count, *weight;
     int64_t size, n;
-    int64_t from, to; /* input positions that are read */
+    int64_t from, to; /* range of input positions used */
 };
 
 static void filter_free(struct filter *f)
@@ -25,7 +25,7 @@ static void filter_free(struct filter *f)
     free(f->weight);
 }
 
-/* Weights of output position `at`. */
+/* Compute the weights of output position `at`. */
 static void weigh(struct filter *f, int64_t i, int64_t at, double scale, int64_t in, double *w)
 {
     const double filter_scale = CTR_MAX(scale, 1.0), support = filter_scale, center = ((double)at + 0.5) * scale;
@@ -47,7 +47,7 @@ static void weigh(struct filter *f, int64_t i, int64_t at, double scale, int64_t
     f->count[i] = (int32_t)n;
 }
 
-/* From `in` pixels to `out`, of which [crop, crop + n) are wanted. */
+/* A filter from `in` to `out` pixels, for output positions [crop, crop + n). */
 static int filter_new(struct filter *f, int64_t in, int64_t out, int64_t crop, int64_t n, struct ctr_err *err)
 {
     const double scale = (double)in / (double)out;
@@ -75,7 +75,7 @@ static uint8_t to_byte(int32_t sum)
     return (uint8_t)CTR_MAX(CTR_MIN(v, 255), 0);
 }
 
-/* One line of pixels, along itself. */
+/* Filter one line of pixels horizontally. */
 static void along_line(const struct filter *f, const uint8_t *in, uint8_t *out)
 {
     for (int64_t i = 0; i < f->n; i++) {
@@ -90,7 +90,7 @@ static void along_line(const struct filter *f, const uint8_t *in, uint8_t *out)
     }
 }
 
-/* Lines of `bytes` bytes, which begin with input line f->from, to one line: output position i. */
+/* Filter lines of `bytes` bytes vertically, starting with input line f->from, to output line i. */
 static void along_columns(const struct filter *f, int64_t i, const uint8_t *lines, int64_t bytes, int32_t *sum,
                           uint8_t *out)
 {
@@ -106,7 +106,7 @@ static void along_columns(const struct filter *f, int64_t i, const uint8_t *line
         out[b] = to_byte(sum[b]);
 }
 
-/* Python's round((size - side) / 2.0): halves to even. */
+/* Like Python's round((size - side) / 2.0): halves to even. */
 static int64_t crop_at(int64_t size, int64_t side)
 {
     const int64_t d = size - side, half = d / 2;

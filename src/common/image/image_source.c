@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * image_source: where images come from, one after the other: files, archives, a column of a stream. */
+ * image_source: returns images one by one from files, archives, or a column of a stream. */
 #include "common/image/image.h"
 
 #include <errno.h>
@@ -96,7 +96,7 @@ static int next_row(struct ctr_image_source *s, struct ctr_image_item *item, str
 
 /* ---- files and archives ---- */
 
-/* The key of a name: its stem. */
+/* The key from a name: its stem. */
 static int set_key(struct ctr_image_source *s, struct ctr_image_item *item, struct ctr_err *err)
 {
     const char *slash = strrchr(item->name, '/'), *base = slash ? slash + 1 : item->name, *dot = strrchr(base, '.');
@@ -116,7 +116,7 @@ static int set_key(struct ctr_image_source *s, struct ctr_image_item *item, stru
     return rc;
 }
 
-/* An image that cannot be opened is that image's matter; a disk that cannot be read is not. */
+/* An image that cannot be opened is an error of that image; a disk that cannot be read is not. */
 static int unreadable(struct ctr_image_source *s, struct ctr_image_item *item, int error)
 {
     ctr_format(s->why, sizeof s->why, "cannot be read: %s", strerror(error));
@@ -157,7 +157,7 @@ static void close_file(struct ctr_image_source *s)
     s->fd = -1;
 }
 
-/* The next path: 1 and an image, or 0 and s->tar. */
+/* Open the next path: 1 and an image, or 0 and s->tar. */
 static int open_path(struct ctr_image_source *s, struct ctr_image_item *item, struct ctr_err *err)
 {
     const char *path = s->paths[s->at++];

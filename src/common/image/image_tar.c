@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * image_tar: reading tar archives as they come: POSIX ustar, pax headers (path, size) and GNU's long names. Invariant:
- * between calls the input stands behind `left` bytes of an entry and the padding to a whole block. */
+ * image_tar: reads tar archives sequentially: POSIX ustar, pax headers (path, size) and GNU's long names. Invariant:
+ * between calls the input is `left` bytes of an entry, and the padding to a whole block, before the next header. */
 #include "common/image/image.h"
 
 #include <stdlib.h>
@@ -11,16 +11,16 @@ enum { BLOCK = 512, PIECE = 1 << 20, NAME_BYTES = 1 << 16 };
 
 struct ctr_tar {
     int fd;
-    struct ctr_buf head; /* what was read before opening */
+    struct ctr_buf head; /* bytes read before opening */
     size_t head_at;
-    int64_t left, padding; /* of the entry that came last */
+    int64_t left, padding; /* of the last entry */
     struct ctr_buf name, next_name;
     int64_t next_size; /* pax: of the next entry, or -1 */
     int64_t at;        /* in the archive, for messages */
     bool began;
 };
 
-/* Octal digits, blanks and zeros around; GNU's base 256; -1: neither. */
+/* Octal digits, with blanks and zero bytes around them; or GNU's base 256; -1: neither. */
 static int64_t number(const uint8_t *p, int n)
 {
     int64_t v = 0;
@@ -89,7 +89,7 @@ static int cut_short(const struct ctr_tar *t, struct ctr_err *err)
                     (long long)t->at);
 }
 
-/* Exactly n bytes; 1, or 0 at the end of input where none came. */
+/* Read exactly n bytes: 1, or 0 at the end of input. */
 static int take(struct ctr_tar *t, void *to, size_t n, struct ctr_err *err)
 {
     const size_t there = CTR_MIN(t->head.len - t->head_at, n);
@@ -108,7 +108,7 @@ static int take(struct ctr_tar *t, void *to, size_t n, struct ctr_err *err)
     return there + (size_t)got ? cut_short(t, err) : 0;
 }
 
-/* n bytes behind `out`, in pieces, so that a length that lies takes no memory. */
+/* Append n bytes to `out`, in pieces, so that a wrong length allocates no memory. */
 static int append(struct ctr_tar *t, struct ctr_buf *out, int64_t n, struct ctr_err *err)
 {
     while (n > 0) {
@@ -196,7 +196,7 @@ static int set_name(struct ctr_tar *t, const uint8_t *h, struct ctr_err *err)
     return rc;
 }
 
-/* A header that is about the next one. */
+/* Read a header that describes the next entry. */
 static int read_extension(struct ctr_tar *t, char type, struct ctr_err *err)
 {
     struct ctr_buf b = { 0 };

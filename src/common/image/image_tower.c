@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * image_tower: VGG16 to FC6 in operations of the compute table. Pixels are rows of channels (compute.h); the weights of
- * safetensors, [out, in, line, column], are turned to match as they are read, and those of FC6, whose inputs
+ * image_tower: VGG16 to FC6 with operations of the compute table. Pixels are rows of channels (compute.h); the weights
+ * of safetensors, [out, in, line, column], are transposed accordingly when read, and those of FC6, whose inputs
  * torchvision orders [channel, line, column], to [line, column, channel]. */
 #include "common/image/image.h"
 #include "common/tensor/tensor.h"
@@ -12,7 +12,7 @@
 
 enum { CONVS = 13, AT_ONCE = 4, READ_ROWS = 16 };
 
-/* Number of the layer in torchvision's "features", and whether pooling follows it. */
+/* Number of the layer in torchvision's "features", and whether pooling follows. */
 static const struct {
     int number;
     bool pool;
@@ -31,7 +31,7 @@ struct ctr_tower {
     struct ctr_tensors *file;
     const char *path;
     struct layer conv[CONVS], fc;
-    int side, last; /* pixels of the image, of what the last pooling leaves */
+    int side, last; /* side of the image, and of the last pooling's output */
     struct ctr_mem *pixels, *a, *b, *flat, *vectors;
     char digest[33];
     struct ctr_buf hashes;
@@ -61,7 +61,7 @@ static const struct ctr_tensor *need(const struct ctr_tower *t, const char *name
     return w;
 }
 
-/* A NaN or an infinity in the weights would be one in every vector. */
+/* A NaN or infinite weight would give NaN or infinity in every vector. */
 static int check_finite(const struct ctr_tower *t, const struct ctr_tensor *w, const float *v, int64_t n,
                         struct ctr_err *err)
 {
@@ -99,7 +99,8 @@ static int read_bias(struct ctr_tower *t, const struct ctr_tensor *b, struct lay
     return rc;
 }
 
-/* w [out, in, places] of the file to [places, in, out]; some outputs at a time, so that lines of memory are filled. */
+/* Transpose w [out, in, places] of the file to [places, in, out], several outputs at a time, so that whole cache lines
+ * are written. */
 static int read_weights(struct ctr_tower *t, const struct ctr_tensor *w, struct layer *l, int64_t places,
                         struct ctr_err *err)
 {
@@ -156,7 +157,7 @@ static int read_conv(struct ctr_tower *t, int i, struct ctr_err *err)
     return rc ? rc : read_bias(t, b, l, err);
 }
 
-/* The inputs of FC6 say how large images are. */
+/* The number of inputs of FC6 determines the size of images. */
 static int read_fc(struct ctr_tower *t, struct ctr_err *err)
 {
     const struct ctr_tensor *w = need(t, "classifier.0.weight", "pre_logits.fc1.weight", err);
@@ -276,7 +277,7 @@ const char *ctr_tower_digest(const struct ctr_tower *t)
 
 /* ---- forward ---- */
 
-/* AT_ONCE images, in t->pixels, to rows of t->flat from `first` on. */
+/* Turn AT_ONCE images, in t->pixels, into rows of t->flat from `first` on. */
 static int convolve(struct ctr_tower *t, int images, int first, struct ctr_err *err)
 {
     struct ctr_mem *from = t->pixels, *to = t->a;
@@ -324,7 +325,7 @@ static int convolve(struct ctr_tower *t, int images, int first, struct ctr_err *
 
 int ctr_tower_forward(struct ctr_tower *t, const float *pixels, int n, float *vectors, struct ctr_err *err)
 {
-    /* On a GPU a product's bits depend on its shape: there is one. */
+    /* On a GPU a product's bits depend on its shape, so only one shape is used. */
     const bool whole = !ctr_dev_is_host(t->dev);
     const int64_t image = (int64_t)t->side * t->side * 3, rows = whole ? CTR_TOWER_IMAGES : n;
     int rc = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * bootstrap: intervals by resampling. In each replicate every unit (a user where there are users, else a row) counts as
- * often as a Poisson(1) number says, drawn from (seed, replicate, unit), so that neither the threads nor the batches
- * matter, and both models of a comparison are resampled alike. The rows are sorted once.
+ * bootstrap: confidence intervals by resampling. In each replicate every unit (a user if there are users, else a row)
+ * has a Poisson(1) weight drawn from (seed, replicate, unit), so that neither threads nor batches matter, and both
+ * models of a comparison are resampled alike. The rows are sorted once.
  *
  * Source: Chamandy et al., "Estimating Uncertainty for Massive Data Streams", Google 2012. */
 #include "common/metric/evalstate.h"
@@ -27,11 +27,11 @@ static uint8_t draw(uint64_t seed, uint64_t replicate, uint64_t unit)
 struct job {
     struct ctr_eval *e;
     double **loss[2]; /* [side][slice][entry] */
-    uint8_t *count;   /* units a worker */
+    uint8_t *count;   /* per worker: weights of units */
     size_t units;
 };
 
-/* Sums of a replicate of one slice, in order of score. */
+/* Sums of a replicate for one slice, in score order. */
 static void resample(const struct ctr_slice *s, int side, const double *loss, const uint8_t *count,
                      struct ctr_metric_sums *to)
 {
@@ -97,7 +97,7 @@ static void replicate(void *ctx, int64_t r, int worker)
         }
 }
 
-/* Sorts every slice and finds the log loss of its entries. */
+/* Sort every slice and compute the log loss of its entries. */
 static int prepare(struct job *j, struct ctr_err *err)
 {
     struct ctr_eval *e = j->e;
@@ -153,7 +153,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Linear between order statistics, as in R's type 7. */
+/* Linear between order statistics, like R's type 7. */
 static double quantile(const double *v, int64_t n, double q)
 {
     double at = q * (double)(n - 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * calapply: a stream through a calibration map. The score column gets the calibrated score, in its place and with its
- * role; the old one follows as the last column, named …_raw, without a role. All other columns are passed on, borrowed.
+ * calapply: applies a calibration map to a stream. The calibrated score replaces the score, with its position and role;
+ * the old score is appended as a column named …_raw, without a role. All other columns are borrowed.
  */
 #include "common/metric/metric.h"
 
@@ -144,7 +144,7 @@ static int slice_of(struct ctr_cal_apply *a, const struct ctr_col *by, int64_t i
     return 0;
 }
 
-/* A score below 1 stays below 1 as a float32. */
+/* A score below 1 stays below 1 as float32. */
 static double rounded(const struct ctr_cal_apply *a, double v)
 {
     return a->out.type == CTR_F32 && v < 1 ? CTR_MIN(v, 1 - 0x1p-24) : v;

@@ -2,12 +2,12 @@
  *
  * calibrate: fits monotone maps from scores to click rates.
  *
- *   isotonic  weighted least squares among all non-descending functions, by pooling adjacent violators
+ *   isotonic weighted least squares among all non-descending functions, by pooling adjacent violators
  *             (Ayer et al. 1955; Zadrozny and Elkan, KDD 2002)
  *   power     gamma p^kappa by Poisson regression of clicks on ln p ("Ad Click Prediction", section 7)
  *   platt     1 / (1 + exp(-(a + b logit p))) by logistic regression (Platt 1999, on log-odds)
  *
- * Rows are merged into one point a score before anything is fitted, and sums run in order of score. */
+ * Rows with equal scores are first merged into one point, and sums run in score order. */
 #include "common/metric/calstate.h"
 
 #include "common/base/isa.h"
@@ -19,7 +19,7 @@
 
 struct part { /* rows of one slice; [0]: of all */
     struct ctr_sample sample;
-    int64_t positive, negative; /* rows with a positive label, with one below 1 */
+    int64_t positive, negative; /* rows with a positive label, with a label below 1 */
     char *text;
     size_t text_bytes;
 };
@@ -153,7 +153,7 @@ static int check_memory(const struct ctr_cal_fit *f, struct ctr_err *err)
                     (long long)f->seen, ctr_size_text_beyond((uint64_t)need, (uint64_t)f->o.memory_bytes).s);
 }
 
-/* Of the part of all rows. */
+/* For the part with all rows. */
 CTR_FAST static void count_classes(struct ctr_cal_fit *f)
 {
     const struct ctr_metric_rows *r = &f->rows;
@@ -238,16 +238,15 @@ static int pool_violators(const struct ctr_sample *s, struct ctr_buf *blocks, st
     return 0;
 }
 
-/* The same where every entry weighs 1, in whole numbers. A block is the entries up to the next one's first. Counts are
- * below 2^26, so that products compare exactly, and as the rounded quotients would, which differ where the fractions
- * do.
+/* The same if every entry weighs 1, with integers. A block extends to the first entry of the next. Counts are below
+ * 2^26, so that products compare exactly, like the rounded quotients, which differ whenever the fractions do.
  */
 enum { MAX_WHOLE = 1 << 26 };
 struct whole {
     uint32_t first, positive;
 };
 
-/* Puts a block, which ends before `end`, on top of the n there are; returns how many there are then. */
+/* Push a block, which ends before `end`, onto the n existing ones; returns their new number. */
 static inline int64_t pool_block(struct whole *b, int64_t n, struct whole x, uint32_t end)
 {
     while (n && (uint64_t)b[n - 1].positive * (end - x.first) >= (uint64_t)x.positive * (x.first - b[n - 1].first)) {
@@ -259,22 +258,22 @@ static inline int64_t pool_block(struct whole *b, int64_t n, struct whole x, uin
     return n + 1;
 }
 
-/* The entries of a score, negatives first, are one point. A point of positives alone is pooled with the one after it,
- * one of negatives alone with the one before; so blocks begin only where a point with a negative comes before one with
- * a positive. */
+/* The entries of a score, negatives first, form one point. A point with only positives is pooled with the next, one
+ * with only negatives with the previous; so blocks start only where a point with a negative precedes one with a
+ * positive. */
 static inline int64_t pool_points(const struct ctr_sample *s, bool wide, struct whole *b)
 {
     const uint64_t *wides = (const uint64_t *)(const void *)s->key.data;
     const uint32_t *narrows = (const uint32_t *)(const void *)s->key.data;
     const uint32_t n = (uint32_t)s->n;
     struct whole x = { 0, 0 };
-    uint64_t last = 1, mixed = UINT64_MAX, key; /* mixed: the last score that has both */
+    uint64_t last = 1, mixed = UINT64_MAX, key; /* mixed: the last score with both classes */
     int64_t blocks = 0;
 
     for (uint32_t i = 0; i < n; i++, last = key) {
         key = wide ? wides[i] : narrows[i];
         if (~last & key & 1) {
-            uint32_t from = i; /* of its point */
+            uint32_t from = i; /* start of its point */
             while (from > x.first && (wide ? wides[from - 1] : narrows[from - 1]) >> 1 == key >> 1)
                 from--;
             mixed = from < i ? key >> 1 : mixed;
@@ -316,8 +315,8 @@ static int pool_whole(const struct ctr_sample *s, struct ctr_buf *blocks, struct
     return rc;
 }
 
-/* Pools with fewer than `least` rows of a class say little, and those of one class alone say 0 or 1: such a pool is
- * merged with those that follow until it has enough, the last one with those before. Returns how many are left. */
+/* Pools with fewer than `least` rows of a class are unreliable, and pools of a single class give 0 or 1: such a pool is
+ * merged with the following ones until it has enough, the last one with the previous. Returns the number left. */
 static int64_t merge_thin(struct block *b, int64_t n, int64_t least)
 {
     int64_t left = 0;
@@ -374,7 +373,8 @@ struct point {
     double x, weight, label;
 };
 
-/* What makes the two different: mean, its derivative and the log likelihood's second term, as functions of a + b x. */
+/* The difference between the two: mean, its derivative and the log likelihood's second term, as functions of a + b
+ * x. */
 struct link {
     double (*x)(double score);
     void (*at)(double eta, double *mean, double *slope, double *penalty);
@@ -419,10 +419,10 @@ static struct newton sums(const struct link *l, const struct point *p, int64_t n
     return s;
 }
 
-/* Far from the top a whole step may be 1e15 too long. */
+/* Far from the maximum a full step may be 1e15 too long. */
 #define MAX_STEP 8.0
 
-/* Newton's step; along the gradient, coordinate by coordinate, where the hessian has no inverse. */
+/* A Newton step; along the gradient, coordinate by coordinate, if the hessian is singular. */
 static void newton_step(const struct newton *s, bool fixed, double *da, double *db)
 {
     double det = s->h[0] * s->h[2] - s->h[1] * s->h[1], longest;
@@ -441,7 +441,7 @@ static void newton_step(const struct newton *s, bool fixed, double *da, double *
     }
 }
 
-/* Climbs to the top of a concave likelihood in a and, unless `fixed`, b; a step that loses is halved. */
+/* Maximise a concave likelihood in a and, unless `fixed`, b; halves steps that decrease it. */
 static void climb(const struct link *l, const struct point *p, int64_t n, double *a, double *b, bool fixed)
 {
     struct newton s = sums(l, p, n, *a, *b);
@@ -450,8 +450,8 @@ static void climb(const struct link *l, const struct point *p, int64_t n, double
         double da, db, scale, slack;
         struct newton next;
         newton_step(&s, fixed, &da, &db);
-        slack =
-            fabs(da) + fabs(db) < 1e-4 ? 1e-13 * fabs(s.likelihood) : 0; /* at the top it is level but for rounding */
+        slack = fabs(da) + fabs(db) < 1e-4 ? 1e-13 * fabs(s.likelihood)
+                                           : 0; /* at the maximum it is constant except for rounding */
         for (scale = 1;; scale /= 2) {
             next = sums(l, p, n, *a + scale * da, *b + scale * db);
             if (next.likelihood >= s.likelihood - slack || scale < 1e-12)
@@ -483,7 +483,7 @@ static int points(const struct ctr_sample *s, const struct link *l, struct ctr_b
     return 0;
 }
 
-/* x to mean 0 and variance 1; spread 0: it is constant. Returns the mean label. */
+/* Scale x to mean 0 and variance 1; spread 0: x is constant. Returns the mean label. */
 static double standardise(struct point *p, int64_t n, double *centre, double *spread)
 {
     double label = 0, weight = 0;
@@ -507,8 +507,8 @@ static double standardise(struct point *p, int64_t n, double *centre, double *sp
     return label / weight;
 }
 
-/* Newton's method starts at the best constant: nowhere is the likelihood better conditioned, whatever the scores. At
- * the identity it is flat when scores are 0 and 1 or are far too small. The fit is then at least as likely as both. */
+/* Newton's method starts at the best constant, where the likelihood is best conditioned for any scores. At the identity
+ * it is flat if scores are 0 and 1 or far too small. The fit is at least as likely as both. */
 static int fit_regression(const struct ctr_sample *s, const struct link *l, struct ctr_cal_part *to, bool *floored,
                           struct ctr_err *err)
 {
@@ -525,7 +525,7 @@ static int fit_regression(const struct ctr_sample *s, const struct link *l, stru
     n = (int64_t)(buf.len / sizeof *p);
     rate = standardise(p, n, &centre, &spread);
     a = l == &poisson_link ? ctr_cal_log(rate) : ctr_cal_logit(rate);
-    one = spread == 0; /* score: nothing tells the slope */
+    one = spread == 0; /* score: the slope is undetermined */
     if (one)
         spread = b = 1;
     climb(l, p, n, &a, &b, one);
@@ -534,7 +534,7 @@ static int fit_regression(const struct ctr_sample *s, const struct link *l, stru
         b = spread;
         climb(l, p, n, &a, &b, one);
     }
-    if (!(b >= CTR_CAL_MIN_SLOPE * spread)) { /* the scores do not rise with the clicks */
+    if (!(b >= CTR_CAL_MIN_SLOPE * spread)) { /* the scores do not increase with the clicks */
         *floored = true;
         b = CTR_CAL_MIN_SLOPE * spread;
         climb(l, p, n, &a, &b, true);
@@ -646,7 +646,7 @@ bool ctr_cal_fit_floored(const struct ctr_cal_fit *f)
     return f->floored;
 }
 
-/* Bins of equal weight by the old score; then every slice's rows through its own map. */
+/* Bins of equal weight by the old score; then each slice's rows through its own map. */
 int ctr_cal_fit_bias(const struct ctr_cal_fit *f, const struct ctr_cal_map *m, struct ctr_cal_bias *b, int bins,
                      struct ctr_err *err)
 {

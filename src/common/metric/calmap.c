@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * calmap: a calibration map as an ordinary stream, and applied. A loaded map has been checked: whatever it was made
- * from, it is monotone, and its values are probabilities. */
+ * calmap: saves, loads and applies a calibration map, which is an ordinary stream. A loaded map has been checked: it is
+ * monotone, and its values are probabilities. */
 #include "common/metric/calstate.h"
 
 #include <math.h>
@@ -64,8 +64,8 @@ int ctr_cal_map_slice(const struct ctr_cal_map *m, const char *text, size_t n)
     return p && ctr_cal_same(text, n, p->text, p->text_bytes) ? (int)s->number + 1 : 0;
 }
 
-/* The knot at or below `score`, which lies within the fitted range. Without a branch: scores of a stream come in no
- * order, so that a processor foresees half of them. */
+/* The knot at or below `score`, which must be in the fitted range. Without branches: scores are unordered, so half of
+ * the branches would be mispredicted. */
 static const struct ctr_knot *find_knot(const struct ctr_knot *k, int64_t n, double score)
 {
     for (int64_t left = n - 1, half; left > 1; left -= half) { /* it is one of k[0 .. left) */
@@ -172,7 +172,7 @@ static int part_order(const void *a, const void *b)
     return d ? d : (x->text_bytes > y->text_bytes) - (x->text_bytes < y->text_bytes);
 }
 
-/* The global map first, then slices by their text, null last. */
+/* The global map first, then slices by text, null last. */
 int ctr_cal_map_rows(const struct ctr_cal_map *m, struct ctr_batchbuf *rows, struct ctr_err *err)
 {
     const struct ctr_cal_part **order = calloc((size_t)m->n, sizeof *order);
@@ -209,8 +209,8 @@ static int check_schema(const struct ctr_schema *s, int *at, struct ctr_err *err
 struct loading {
     struct ctr_cal_map *m;
     int at[COLUMNS];
-    int part;      /* being read, -1: none */
-    unsigned have; /* bits of the parameters read */
+    int part;      /* being read; -1: none */
+    unsigned have; /* bit set of the parameters read */
     bool global;
 };
 
@@ -224,7 +224,7 @@ static int bad(struct ctr_err *err, int64_t row, const char *what)
     return ctr_fail(err, CTR_EDATA, "not a calibration map: row %lld: %s", (long long)row, what);
 }
 
-/* Is the part that was being read whole? */
+/* Is the part just read complete? */
 static int part_end(const struct loading *l, int64_t row, struct ctr_err *err)
 {
     const struct ctr_cal_part *p = l->part < 0 ? NULL : &l->m->part[l->part];
@@ -242,7 +242,7 @@ static int kind_of(struct ctr_str s)
     return -1;
 }
 
-/* The part of a row: the one being read, or a new one. */
+/* The part of a row: the current one, or a new one. */
 static int part_row(struct loading *l, const struct ctr_col *by, const struct ctr_col *slice, int64_t i, int kind,
                     int64_t row, struct ctr_err *err)
 {

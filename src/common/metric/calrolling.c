@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * calrolling: calibration maps of a stream that need not end, each fitted to the rows of the last so-and-so-long.
+ * calrolling: calibration maps of an endless stream, each fitted to the rows of a recent period.
  *
- * Time, which is that of the rows, is cut into panes. Rows are kept by pane; when a row is the first of a pane later
- * than all before, panes that are too old go, and a map is fitted to the others. Row by row, so that batches do not
- * matter. */
+ * Time, taken from the rows, is divided into panes. Rows are stored by pane; when a row starts a new latest pane, old
+ * panes are dropped, and a map is fitted to the rest. This is decided row by row, so batches do not matter. */
 #include "common/metric/metric.h"
 
 #include <stdlib.h>
@@ -16,10 +15,10 @@ struct pane {
 
 struct ctr_cal_rolling {
     struct ctr_cal_rolling_opts o;
-    struct ctr_schema schema; /* of the rows that are kept: dictionaries do not outlive a batch */
+    struct ctr_schema schema; /* of the stored rows: without dictionaries, which do not outlive a batch */
     struct pane *pane;        /* by start */
     int n, cap;
-    int64_t latest; /* start of the latest pane, where there is one */
+    int64_t latest; /* start of the latest pane, if there is one */
     int64_t old;
 };
 
@@ -35,7 +34,7 @@ int ctr_cal_rolling_new(struct ctr_cal_rolling **out, const struct ctr_schema *s
     r->o = *o;
     for (int i = 0; i < s->n; i++)
         r->schema.f[i].dict = false;
-    rc = ctr_cal_fit_new(&f, &r->schema, &o->fit, err); /* says what is wrong with columns */
+    rc = ctr_cal_fit_new(&f, &r->schema, &o->fit, err); /* reports errors about columns */
     ctr_cal_fit_free(f);
     return rc;
 }
@@ -56,7 +55,7 @@ int64_t ctr_cal_rolling_old(const struct ctr_cal_rolling *r)
     return r->old;
 }
 
-/* Does what begins then lie wholly before the rows of a map that ends at `until`? */
+/* Does the pane with this start lie entirely before the rows of a map that ends at `until`? */
 static bool is_old(const struct ctr_cal_rolling *r, int64_t start, int64_t until)
 {
     int64_t from;
@@ -86,7 +85,7 @@ static int64_t held_bytes(const struct ctr_cal_rolling *r)
     return bytes;
 }
 
-/* A map of the rows that are kept, which end before `until`. */
+/* Fit a map to the stored rows, which end before `until`. */
 static int fit(struct ctr_cal_rolling *r, int64_t until, struct ctr_err *err)
 {
     struct ctr_cal_fit_opts o = r->o.fit;
@@ -104,14 +103,14 @@ static int fit(struct ctr_cal_rolling *r, int64_t until, struct ctr_err *err)
         rc = ctr_cal_fit_batch(f, ctr_batchbuf_view(&r->pane[i].rows), err);
     if (!rc)
         rc = ctr_cal_fit_finish(f, &m, err);
-    if (!rc || rc == CTR_EDATA) /* these rows give no map: others may */
+    if (!rc || rc == CTR_EDATA) /* these rows give no map; later ones may */
         rc = r->o.fitted(r->o.ctx, f, m, until, err);
     ctr_cal_map_free(m);
     ctr_cal_fit_free(f);
     return rc;
 }
 
-/* The pane that begins then, a new one where there is none. */
+/* Find the pane with this start, or create it. */
 static int find_pane(struct ctr_cal_rolling *r, int64_t start, struct pane **p, struct ctr_err *err)
 {
     struct pane new = { .start = start };
@@ -132,7 +131,7 @@ static int find_pane(struct ctr_cal_rolling *r, int64_t start, struct pane **p, 
     return 0;
 }
 
-/* Rows [from, from + n), all of one pane. */
+/* Add rows [from, from + n), all of one pane. */
 static int add_rows(struct ctr_cal_rolling *r, const struct ctr_batch *b, int64_t start, int64_t from, int64_t n,
                     struct ctr_err *err)
 {
@@ -147,7 +146,7 @@ static int add_rows(struct ctr_cal_rolling *r, const struct ctr_batch *b, int64_
     return rc ? rc : ctr_batchbuf_range(&p->rows, b, from, n, err);
 }
 
-/* Labels, scores and weights, so that a wrong one is named by its row while that is known. */
+/* Check labels, scores and weights here, so that errors name the row. */
 static int check_rows(const struct ctr_cal_rolling *r, const struct ctr_batch *b, struct ctr_err *err)
 {
     struct ctr_metric_rows rows = { 0 };

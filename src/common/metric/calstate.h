@@ -12,9 +12,9 @@ struct ctr_knot {
     double score, value;
 };
 struct ctr_cal_part {
-    char *text; /* the slice's value; NULL: null, or of part 0 */
+    char *text; /* the slice's value; NULL: null, or for part 0 */
     size_t text_bytes;
-    bool mapped; /* has a map of its own; part 0, the global one, always */
+    bool mapped; /* has its own map; always true for part 0, the global map */
     enum ctr_cal_kind kind;
     struct ctr_buf knots;
     double a, b; /* power: ln gamma and kappa; platt: intercept and slope */
@@ -38,7 +38,7 @@ static inline bool ctr_cal_same(const char *a, size_t a_n, const char *b, size_t
 /* A new, empty part; returns its index. */
 int ctr_cal_part_add(struct ctr_cal_map *m, const char *text, size_t n, struct ctr_err *err) CTR_MUST;
 
-/* ln p and ln(p / (1 - p)) of a score kept 2^-52 away from where they are infinite. */
+/* ln p and ln(p / (1 - p)), with the score kept 2^-52 away from where they are infinite. */
 double ctr_cal_log(double score);
 double ctr_cal_logit(double score);
 

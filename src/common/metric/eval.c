@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * eval: takes rows into slices (evalslices.c), and finishes each slice.
+ * eval: assigns rows to slices (evalslices.c), and finishes each slice.
  *
- * A slice keeps running sums. When a metric ranks, the total has all rows as compact entries (sample.h), and for every
- * column that makes slices there is, by entry, to which slice it belongs; at the end a slice's own sample is made of
- * that, or, where only its AUC is asked for, counters (evalsweep.c). Rows enter a slice in the order of the input, so
- * that its sums do not depend on batches. */
+ * A slice keeps running sums. If a metric ranks, the total has all rows as compact entries (sample.h), and for every
+ * slicing column an array gives the slice of each entry; at the end each slice's sample is made from it or, if only its
+ * AUC is needed, counters (evalsweep.c). Rows enter a slice in input order, so its sums do not depend on batches. */
 #include "common/metric/evalstate.h"
 
 #include <math.h>
@@ -15,7 +14,7 @@
 
 static bool is_narrow(const struct ctr_field *f)
 {
-    return f->type != CTR_F64; /* every other number in [0, 1] is a float32 */
+    return f->type != CTR_F64; /* every other number type in [0, 1] fits float32 */
 }
 
 int ctr_eval_new(struct ctr_eval **out, const struct ctr_schema *s, const struct ctr_eval_opts *o, struct ctr_err *err)
@@ -52,7 +51,7 @@ int ctr_eval_new(struct ctr_eval **out, const struct ctr_schema *s, const struct
     return 0;
 }
 
-/* In the order of values slices lie anywhere in memory: the one that comes soon, once slice i was asked for. */
+/* In value order slices are scattered in memory: prefetch the one after slice i. */
 static void ask_for_next(const struct ctr_eval *e, int64_t i)
 {
     enum { AHEAD = 8 };
@@ -100,10 +99,10 @@ void ctr_eval_free(struct ctr_eval *e)
 
 /* ---- rows ---- */
 
-/* A batch as it came. */
+/* A batch of input. */
 struct incoming {
     const struct ctr_batch *b;
-    const struct ctr_col *time; /* NULL: there are no windows */
+    const struct ctr_col *time; /* NULL: no windows */
     const double *control;      /* or NULL */
 };
 
@@ -162,13 +161,13 @@ static int64_t window_of(const struct ctr_eval *e, const struct ctr_col *time, i
 
 /* ---- the entries of rows ---- */
 
-/* How many entries a row has in a sample: a fractional label makes two. */
+/* Number of entries of a row in a sample: two for a fractional label. */
 static inline int64_t entries_of(double label, double weight)
 {
     return 1 + (label > 0 && label < 1 && weight != 0);
 }
 
-/* Where the total's entries of each row of the batch begin, before they are there. */
+/* Position of the total's entries for each row of the batch, before they are added. */
 static int find_entries(struct ctr_eval *e, struct ctr_err *err)
 {
     const struct ctr_metric_rows *r = &e->rows;
@@ -192,7 +191,7 @@ static int find_entries(struct ctr_eval *e, struct ctr_err *err)
                     "--metrics");
 }
 
-/* Row i's entries are those of a slice. There is room for two. */
+/* Assign row i's entries to a slice. There is room for two. */
 static inline void give_row(const struct ctr_eval *e, struct ctr_slice_rows *to, uint32_t token, bool list, int64_t i)
 {
     const int64_t *at = (const int64_t *)(const void *)e->entry.data;
@@ -217,7 +216,7 @@ static int give_room(const struct ctr_eval *e, struct ctr_slice_rows *to, bool l
     return rc || !list || !e->samples ? rc : ctr_buf_reserve(&to->entry, bytes, err);
 }
 
-/* A row into the slice of a value, and into its window. `list`: the value is an item of one. */
+/* Add a row to the slice of a value, and to its window. `list`: the value is an item of a list. */
 static inline int add_to(struct ctr_eval *e, const struct incoming *in, const struct ctr_slice_value *v,
                          const struct row *r, bool list, struct ctr_err *err)
 {
@@ -232,7 +231,7 @@ static inline int add_to(struct ctr_eval *e, const struct incoming *in, const st
         return rc;
     t = ctr_slice_run(e, 0, id);
     if (t->last_row == number)
-        return 0; /* an item that repeats within its list */
+        return 0; /* an item repeated within its list */
     t->last_row = number;
     if ((rc = slice_add(e, id, r, err)))
         return rc;
@@ -248,7 +247,7 @@ static inline int add_to(struct ctr_eval *e, const struct incoming *in, const st
     return 0;
 }
 
-/* What slice_add does to the sums of rows that weigh 1, with the sums in registers. */
+/* Like slice_add for rows of weight 1, with the sums in registers. */
 static void sum_rows(struct ctr_running *to, const struct ctr_metric_rows *r, const double *loss)
 {
     struct ctr_running t = *to;
@@ -298,7 +297,7 @@ static int add_all(struct ctr_eval *e, const struct incoming *in, struct ctr_err
     return rc;
 }
 
-/* The windows of all rows: as add_to, less the whole. */
+/* The windows of all rows: like add_to without the total slice. */
 static int add_windows(struct ctr_eval *e, const struct incoming *in, struct ctr_err *err)
 {
     struct ctr_slice_value all = { -1, NULL, 0 };
@@ -316,7 +315,7 @@ static int add_windows(struct ctr_eval *e, const struct incoming *in, struct ctr
     return rc;
 }
 
-/* Rows from `from` on, one by one: their slices may be new, and others may go to the rest. */
+/* Add rows from `from` on, one by one: their slices may be new, and others may be merged into the rest. */
 static int add_tile(struct ctr_eval *e, int by, const struct incoming *in, int64_t from, int64_t n, struct ctr_err *err)
 {
     struct row r = { 0 };
@@ -332,7 +331,7 @@ static int add_tile(struct ctr_eval *e, int by, const struct incoming *in, int64
     return rc;
 }
 
-/* Rows of slices that are all there, in the common case: what add_tile does to them, less what it looks for. */
+/* Add rows whose slices all exist, in the common case: like add_tile, without its look-ups. */
 static void add_known(struct ctr_eval *e, int by, int64_t from, const uint32_t *id, int64_t n)
 {
     typedef double pair __attribute__((vector_size(2 * sizeof(double))));
@@ -363,7 +362,7 @@ static void add_known(struct ctr_eval *e, int by, int64_t from, const uint32_t *
     to->token.len += (size_t)n * sizeof *token;
 }
 
-/* A value a row. */
+/* One value per row. */
 static int add_scalars(struct ctr_eval *e, int by, const struct incoming *in, struct ctr_err *err)
 {
     const int64_t rows = in->b->rows;
@@ -399,11 +398,11 @@ static int add_lists(struct ctr_eval *e, int by, const struct incoming *in, stru
     for (int64_t i = 0; !rc && i < in->b->rows; i++) {
         struct ctr_slice_value v = { by, col, i };
         int64_t from = i, end = i + 1;
-        if ((rc = ctr_slices_bound(e, by, err))) /* between rows: a list may name a value twice */
+        if ((rc = ctr_slices_bound(e, by, err))) /* between rows, because a list may contain a value twice */
             break;
         row_get(e, in->control, i, &r);
         v.col = ctr_col_items(col, f->width, i, &from, &end);
-        v.col = v.col ? v.col : col; /* a null is a slice */
+        v.col = v.col ? v.col : col; /* null is a slice */
         if ((rc = give_room(e, &to[0], true, end - from, err)) ||
             (in->time && (rc = give_room(e, &to[1], true, end - from, err))))
             break;
@@ -426,7 +425,7 @@ static int losses(struct ctr_buf *buf, const double *score, const double *label,
     return 0;
 }
 
-/* The id of a row without a user: one for all of them, or, where rows are resampled by user, one each. */
+/* The id of rows without a user: one for all of them or, if resampled by user, one each. */
 static int no_user_id(struct ctr_eval *e, uint32_t *id, struct ctr_err *err)
 {
     size_t bytes;
@@ -449,7 +448,7 @@ static int no_user_id(struct ctr_eval *e, uint32_t *id, struct ctr_err *err)
     return 0;
 }
 
-/* The id of a user that the memo does not hold. A small number has no slot in the map, which would outgrow the cache.
+/* The id of a user that is not in the memo. A small number has no slot in the map, which would outgrow the cache.
  */
 static int user_id(struct ctr_eval *e, const struct ctr_col *user, int64_t i, uint64_t hash, uint32_t *id,
                    struct ctr_err *err)
@@ -460,7 +459,7 @@ static int user_id(struct ctr_eval *e, const struct ctr_col *user, int64_t i, ui
 
     if (!e->o.null_user && ctr_col_missing(user, i))
         return no_user_id(e, id, err);
-    if (ctr_memo_find(&e->memo, user, i, 1, id)) /* since then */
+    if (ctr_memo_find(&e->memo, user, i, 1, id)) /* added meanwhile */
         return 0;
     *id = m->index.taken ? ctr_idmap_slot(m, hash)->number : UINT32_MAX;
     if (*id != UINT32_MAX)
@@ -516,7 +515,7 @@ int ctr_eval_check_time(const struct ctr_batch *b, int column, struct ctr_err *e
     return 0;
 }
 
-/* Is there enough memory for what is held, and for ordering it at the end? */
+/* Check that memory suffices for the data, and for sorting it at the end. */
 static int check_memory(const struct ctr_eval *e, struct ctr_err *err)
 {
     int64_t need = e->held + (e->users.index.cap + e->slices.index.cap) * (int64_t)sizeof *e->users.index.slot +
@@ -534,7 +533,7 @@ static int check_memory(const struct ctr_eval *e, struct ctr_err *err)
         need += ctr_sample_bytes(m);
         sorting = CTR_MAX(sorting, ctr_sample_sort_bytes(m));
     }
-    if (e->o.nby || e->o.window_ms > 0) { /* the entries by slice and a slice's copy of its own, or the sweep */
+    if (e->o.nby || e->o.window_ms > 0) { /* the entries by slice and a copy per slice, or the sweep */
         int64_t n = e->slice[0]->parts->sample[0].n;
         sorting = CTR_MAX(sorting + n * (int64_t)sizeof(uint32_t), 2 * n * (int64_t)sizeof(uint64_t));
     }
@@ -573,7 +572,7 @@ int ctr_eval_batch(struct ctr_eval *e, const struct ctr_batch *b, const double *
 
 /* ---- the end ---- */
 
-/* What a slice's sample says, which is ordered and, unless it will be looked at again, freed. */
+/* Compute the results of a slice's sample, which is sorted and, unless needed again, freed. */
 static int finish_slice(struct ctr_eval *e, struct ctr_slice *s, uint32_t *local, struct ctr_err *err)
 {
     int rc = 0;
@@ -584,7 +583,7 @@ static int finish_slice(struct ctr_eval *e, struct ctr_slice *s, uint32_t *local
         if (e->o.needs & CTR_NEED_USERS && e->o.columns.user >= 0)
             rc = ctr_gauc(m, &(struct ctr_gauc_users){ e->users.n, &e->no_user, s == e->slice[0] ? NULL : local }, to,
                           e->o.bootstrap ? &s->parts->users[side] : NULL, err);
-        if (!e->o.bootstrap && !e->o.keep) /* in no need of them any more: sort keys alone */
+        if (!e->o.bootstrap && !e->o.keep) /* not needed any more: sort only keys */
             m->units = false;
         if (!rc && e->o.needs & CTR_NEED_RANKS && (isnan(to->auc) || e->o.keep) && !(rc = ctr_sample_sort(m, err)))
             to->auc = ctr_sample_auc(m);
@@ -594,7 +593,7 @@ static int finish_slice(struct ctr_eval *e, struct ctr_slice *s, uint32_t *local
     return rc;
 }
 
-/* The slices that share a list of entries, each with the sample that it says. */
+/* Finish the slices that share a list of entries. */
 static int finish_list(struct ctr_eval *e, struct ctr_slice_rows *rows, const uint32_t *place, uint32_t *local,
                        struct ctr_err *err)
 {
@@ -620,7 +619,7 @@ static int finish_list(struct ctr_eval *e, struct ctr_slice_rows *rows, const ui
     return rc;
 }
 
-/* The AUC of each slice of a list and side without a sample of its own; *done is false where that cannot be. */
+/* The AUC of each slice of a list and side without separate samples; *done is false if impossible. */
 static int sweep_list(struct ctr_eval *e, struct ctr_slice_rows *rows, const uint32_t *place, bool *done,
                       struct ctr_err *err)
 {
@@ -651,14 +650,14 @@ static int finish_all(struct ctr_eval *e, uint32_t *place, uint32_t *local, stru
         if (e->rows_of[i].token.len && !(rc = sweep_list(e, &e->rows_of[i], place, &done, err)) && !done)
             rc = finish_list(e, &e->rows_of[i], place, local, err);
     }
-    return rc ? rc : finish_slice(e, e->slice[0], local, err); /* last: its entries were those of the others */
+    return rc ? rc : finish_slice(e, e->slice[0], local, err); /* last: the others used its entries */
 }
 
 int ctr_eval_finish(struct ctr_eval *e, struct ctr_pool *pool, struct ctr_err *err)
 {
     struct ctr_slice_value all = { -1, NULL, 0 };
     uint32_t *local = NULL, *place = NULL, total;
-    int rc = ctr_slice_get(e, &all, false, 0, &total, err); /* also when there were no rows */
+    int rc = ctr_slice_get(e, &all, false, 0, &total, err); /* also if there were no rows */
 
     if (rc || (rc = ctr_slices_order(e, err)))
         return rc;

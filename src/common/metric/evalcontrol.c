@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * evalcontrol: the scores of another model on the same rows, read in step with the main stream and checked row by row.
+ * evalcontrol: reads the scores of another model on the same rows in parallel with the main stream, and checks that the
+ * rows are the same.
  */
 #include "common/metric/metric.h"
 
 #include <stdlib.h>
 
-/* What tells whether rows are the same: label, weight, id, user, time. Here and there; -1: not there. */
+/* The columns that identify rows: label, weight, id, user, time. In both streams; -1: absent. */
 enum { PARTS = 5 };
 static const struct {
     enum ctr_role role;
@@ -23,10 +24,10 @@ struct ctr_eval_control {
     const struct ctr_batch *b;      /* NULL before the first and after the last */
     int64_t at;                     /* row of b */
     const double *scores;           /* of b */
-    struct ctr_buf batch, score_of; /* where they may lie; those of the main batch */
+    struct ctr_buf batch, score_of; /* their storage; those of the main batch */
 };
 
-/* A role option may name what only the main stream has. */
+/* A role option may name a column that only the main stream has. */
 static int find(const struct ctr_schema *s, enum ctr_role role, const char *const *names, bool need,
                 struct ctr_err *err)
 {
@@ -35,7 +36,7 @@ static int find(const struct ctr_schema *s, enum ctr_role role, const char *cons
     return ctr_schema_find_role(s, role, names[role], need, err);
 }
 
-/* Finds the columns and reads no others. */
+/* Find the columns and project to them. */
 static int project(struct ctr_eval_control *c, const char *const *names, struct ctr_err *err)
 {
     const struct ctr_schema *s = ctr_reader_schema(c->r);
@@ -102,7 +103,7 @@ static int not_same(const struct ctr_eval_control *c, int64_t row, const char *w
                     (long long)row, c->path, what);
 }
 
-/* Do row i of the main stream and row j of the control agree in every column that both have? */
+/* Are row i of the main stream and row j of the control equal in every common column? */
 static int same_row(const struct ctr_eval_control *c, const int *main, const struct ctr_batch *x, int64_t i, int64_t j,
                     struct ctr_err *err)
 {
@@ -113,7 +114,7 @@ static int same_row(const struct ctr_eval_control *c, const int *main, const str
     return 0;
 }
 
-/* The next batch of the control, its scores checked: 1, or 0 at its end. */
+/* Read the next batch of the control and check its scores: 1, or 0 at its end. */
 static int next(struct ctr_eval_control *c, struct ctr_err *err)
 {
     const char *name = ctr_reader_schema(c->r)->f[c->score].name;

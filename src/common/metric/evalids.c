@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * evalids: numbers 0, 1, … for values in order of first appearance. A map by hash holds them all; a memo in front of it
- * finds most without a hash: whole numbers that are small, texts of up to 15 bytes, entries of a dictionary. The memo
- * of texts is a table of its own: it is bounded, looks at 8 slots at most, and compares texts of 16 bytes in registers.
+ * evalids: assigns ids 0, 1, … to values in order of first appearance. A hash map has all of them; a memo before it
+ * finds most without hashing: small integers, texts of up to 15 bytes, dictionary entries. The memo of texts is its own
+ * hash table: it is bounded, probes at most 8 slots, and compares texts of 16 bytes in registers.
  */
 #include "common/metric/evalstate.h"
 
@@ -45,12 +45,12 @@ void ctr_idmap_free(struct ctr_idmap *m)
 
 enum { SHORT = 15, PROBES = 8, FIRST_SLOTS = 1 << 10, MOST_SLOTS = 1 << 17 };
 
-/* The bytes, zeros, and in the last one the length. */
+/* The bytes, zero padding, and the length in the last byte. */
 struct text {
     uint64_t word[2];
 };
 
-/* Texts lie close together, in the order in which they came, and slots of 4 bytes say where: few lines of the cache. */
+/* Texts are stored contiguously in order of arrival, with slots of 4 bytes pointing to them: few cache lines. */
 struct known {
     struct text text;
     uint64_t id;
@@ -69,7 +69,7 @@ int64_t ctr_memo_bytes(const struct ctr_memo *m)
     return (int64_t)(m->number.cap + m->text.cap + m->slot.cap + m->entry.cap);
 }
 
-/* The first `count` numbers of 32 bits, zeros where there were none. */
+/* Extend to `count` numbers of 32 bits with zeros. */
 static int lengthen(struct ctr_buf *b, uint64_t count, struct ctr_err *err)
 {
     size_t bytes = (size_t)count * sizeof(uint32_t);
@@ -90,7 +90,7 @@ int ctr_memo_batch(struct ctr_memo *m, const struct ctr_col *c, struct ctr_err *
     return lengthen(&m->entry, (uint64_t)c->dict->rows, err);
 }
 
-/* Where a value is: in its dictionary, if it has one. */
+/* Resolve a value's dictionary, if it has one. */
 static inline const struct ctr_col *resolve(const struct ctr_col *c, int64_t *i)
 {
     if (c->dict)
@@ -105,8 +105,8 @@ static inline uint64_t whole_number(const struct ctr_col *c, int64_t i)
                                 : (uint64_t)ctr_col_i64(c, i);
 }
 
-/* So many bytes at p as two words, with 15 bytes after them if there is `room`. Lengths vary from row to row, so that
- * no branch should depend on them. */
+/* The bytes at p as two words; `room`: 15 bytes after them are readable. Lengths vary from row to row, so there are no
+ * branches on them. */
 static inline struct text short_text(const char *p, uint32_t n, bool room)
 {
     static const uint8_t ones[4 * sizeof(uint64_t)] = { 255, 255, 255, 255, 255, 255, 255, 255,
@@ -124,7 +124,7 @@ static inline struct text short_text(const char *p, uint32_t n, bool room)
     return to;
 }
 
-/* The first of the slots where a text may be, by the highest bits of a product, which depend on all below. */
+/* The first slot for a text, from the highest bits of a product, which depend on all others. */
 static inline uint64_t slot_of(const struct text *t, uint64_t slots)
 {
     uint64_t h = t->word[0] * 0x9e3779b97f4a7c15u + t->word[1] * 0xd6e8feb86659fd93u;
@@ -147,7 +147,7 @@ static uint64_t slots(const struct ctr_memo *m)
     return m->slot.len ? m->slot.len / sizeof(uint32_t) - PROBES : 0;
 }
 
-/* Rows one by one, as learn_text sees them. */
+/* Row by row, as learn_text sees them. */
 static bool text_at(const struct ctr_col *c, int64_t i, struct text *to)
 {
     struct ctr_str s;
@@ -203,7 +203,7 @@ static void find_numbers(const struct ctr_memo *m, const struct ctr_col *c, int6
             __builtin_prefetch(&number[value[k]]);
     }
     for (int64_t k = 0; k < n; k++)
-        id[k] = value[k] < known ? number[value[k]] - 1 : UINT32_MAX; /* 0 - 1: not known either */
+        id[k] = value[k] < known ? number[value[k]] - 1 : UINT32_MAX; /* 0 - 1: also unknown */
 }
 
 static bool is_number(const struct ctr_col *c)
@@ -245,7 +245,7 @@ bool ctr_memo_find(struct ctr_memo *m, const struct ctr_col *c, int64_t from, in
     return all;
 }
 
-/* A place for a small number: small is what stays in proportion to the ids that there are. */
+/* A place for a small number: small means in proportion to the number of ids. */
 static int learn_number(struct ctr_memo *m, uint64_t value, uint32_t id, int64_t ids, bool *learnt, struct ctr_err *err)
 {
     uint64_t limit = 8 * (uint64_t)ids + (1 << 16), have = m->number.len / sizeof id;
@@ -258,7 +258,7 @@ static int learn_number(struct ctr_memo *m, uint64_t value, uint32_t id, int64_t
     return 0;
 }
 
-/* A slot for the text that is known as number `at`; where all that it may have are taken it will not be found. */
+/* Take a slot for text number `at`; if all its slots are taken, it will not be found. */
 static void take_slot(struct ctr_memo *m, uint32_t at)
 {
     const struct known *known = (const struct known *)(const void *)m->text.data + at;
@@ -271,7 +271,7 @@ static void take_slot(struct ctr_memo *m, uint32_t at)
         slot[k] = at + 1;
 }
 
-/* An eighth of the slots are taken at most. At last it learns no more: it should stay in the cache. */
+/* At most an eighth of the slots are used. Its size is limited, so that it stays in the cache. */
 static int learn_text(struct ctr_memo *m, const struct text *text, uint32_t id, struct ctr_err *err)
 {
     const struct known known = { *text, id };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * evallive: windows of a stream that need not end. Each window is an evaluation of its own, which is finished, given to
- * the caller and freed when the window is over. So memory is that of the windows that are open at a time.
+ * evallive: windows of an endless stream. Each window is a separate evaluation, which is finished, passed to the caller
+ * and freed when the window closes. So memory is that of the windows open at a time.
  *
- * Time is that of the rows: a window is over as soon as a row is later than its end by the lateness. That is decided
- * row by row, so that batches do not matter. A row whose window is over is left out, and counted. */
+ * Time is taken from the rows: a window closes as soon as a row is later than its end by the lateness. That is decided
+ * row by row, so batches do not matter. A row whose window has closed is left out, and counted. */
 #include "common/metric/metric.h"
 
 #include <stdlib.h>
@@ -15,15 +15,15 @@ struct window {
 };
 
 struct ctr_eval_live {
-    struct ctr_eval_live_opts o; /* its windows are none of an evaluation's own */
+    struct ctr_eval_live_opts o; /* its windows are separate evaluations */
     int64_t window_ms;
     const struct ctr_schema *schema;
-    struct window *window; /* those that are open, by start */
+    struct window *window; /* the open ones, by start */
     int n, cap;
     bool any;
-    int64_t latest; /* time of a row, where there was any */
+    int64_t latest; /* latest time of a row, if any */
     int64_t late;
-    struct ctr_batchbuf part; /* of the batch: rows in a row of one window */
+    struct ctr_batchbuf part; /* of the batch: a run of rows of one window */
 };
 
 int ctr_eval_live_new(struct ctr_eval_live **out, const struct ctr_schema *s, const struct ctr_eval_live_opts *o,
@@ -37,7 +37,7 @@ int ctr_eval_live_new(struct ctr_eval_live **out, const struct ctr_schema *s, co
     l->o = *o;
     l->schema = s;
     l->o.eval.window_ms = 0;
-    if (o->eval.memory_bytes) /* so many are open at a time, at most */
+    if (o->eval.memory_bytes) /* maximum number open at a time */
         l->o.eval.memory_bytes = CTR_MAX(1, o->eval.memory_bytes / (o->lateness_ms / o->eval.window_ms + 2));
     l->window_ms = o->eval.window_ms;
     return ctr_batchbuf_init(&l->part, s, err);
@@ -54,7 +54,7 @@ void ctr_eval_live_free(struct ctr_eval_live *l)
     free(l);
 }
 
-/* The first `n` windows are over. */
+/* Close the first `n` windows. */
 static int close_windows(struct ctr_eval_live *l, int n, struct ctr_err *err)
 {
     int rc = 0, done = 0;
@@ -70,7 +70,7 @@ static int close_windows(struct ctr_eval_live *l, int n, struct ctr_err *err)
     return rc;
 }
 
-/* Is the window over that begins then? */
+/* Has the window with this start closed? */
 static bool is_over(const struct ctr_eval_live *l, int64_t start)
 {
     int64_t end, until;
@@ -79,7 +79,7 @@ static bool is_over(const struct ctr_eval_live *l, int64_t start)
            !__builtin_sub_overflow(l->latest, l->o.lateness_ms, &until) && end <= until;
 }
 
-/* The open window that begins then, a new one where there is none. */
+/* Find the open window with this start, or create it. */
 static int find_window(struct ctr_eval_live *l, int64_t start, struct ctr_eval **e, struct ctr_err *err)
 {
     int i = l->n, rc;
@@ -99,7 +99,7 @@ static int find_window(struct ctr_eval_live *l, int64_t start, struct ctr_eval *
     return 0;
 }
 
-/* Rows [from, from + n) of a batch, all of one window. */
+/* Add rows [from, from + n) of a batch, all of one window. */
 static int add_rows(struct ctr_eval_live *l, const struct ctr_batch *b, const double *control, int64_t start,
                     int64_t from, int64_t n, struct ctr_err *err)
 {
@@ -143,7 +143,7 @@ int ctr_eval_live_batch(struct ctr_eval_live *l, const struct ctr_batch *b, cons
         l->latest = t;
         while (over < l->n && is_over(l, l->window[over].start))
             over++;
-        if (over) /* none of them has a row of this run: the run's window is that of the latest row, or was over before
+        if (over) /* none of them has rows of this run, whose window is that of the latest row or was closed before
                    */
             rc = close_windows(l, over, err);
     }

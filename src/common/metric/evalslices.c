@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * evalslices: the slices of an evaluation, found by hash, and their bound: with opts.slices only the values with the
- * most rows are kept, the others are added up in "(rest)".
+ * evalslices: finds the slices of an evaluation by hash, and limits them: with opts.slices only the values with the
+ * most rows are kept, and the others are summed in "(rest)".
  *
- * While rows come, a column holds a few times more values than will be shown. When these are exceeded, the half with
- * the fewest rows goes to the rest, between two rows of the input, so that it does not depend on batches. A value that
- * comes again starts anew: it may lack, at most, what the largest value that ever went had at that time, summed over
- * those times (as in lossy counting: Manku and Motwani, "Approximate Frequency Counts over Data Streams", VLDB 2002).
+ * While rows arrive, a column keeps a few times more values than will be shown. When there are more, the half with the
+ * fewest rows is merged into the rest, between two input rows, so that it does not depend on batches. A value that
+ * returns starts anew: it may lack at most the size of the largest value merged at each time, summed over those times
+ * (as in lossy counting: Manku and Motwani, "Approximate Frequency Counts over Data Streams", VLDB 2002).
  */
 #include "common/metric/evalstate.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-enum { MANY = 4096 };                      /* slices whose sums outgrow the near caches */
-enum { HELD_TIMES = 8, HELD_MORE = 1024 }; /* values of a column held at once: 8 N + 1024 */
+enum { MANY = 4096 };                      /* slices whose sums exceed the inner caches */
+enum { HELD_TIMES = 8, HELD_MORE = 1024 }; /* values of a column kept at once: 8 N + 1024 */
 
 int ctr_slice_open_parts(const struct ctr_eval *e, struct ctr_slice *s, struct ctr_err *err)
 {
@@ -65,7 +65,7 @@ static int value_text(struct ctr_eval *e, const struct ctr_slice_value *v, struc
     return rc ? rc : ctr_buf_append(&e->text, "", 1, err);
 }
 
-/* The next token. Where nothing is ranked there are none: values that come and go must leave nothing behind. */
+/* The next token. Without ranking there are none: merged values must leave nothing behind. */
 static int take_token(struct ctr_eval *e, struct ctr_slice *s, struct ctr_err *err)
 {
     if (!e->samples)
@@ -76,16 +76,16 @@ static int take_token(struct ctr_eval *e, struct ctr_slice *s, struct ctr_err *e
     return ctr_buf_append(&e->forward, &s->token, sizeof s->token, err);
 }
 
-/* Most pairs differ in what lies here, and millions of slices lie far apart. */
+/* Most pairs differ in these members, and millions of slices are scattered in memory. */
 struct ordered {
     double number;
-    uint64_t start; /* of the text, as a number of its bytes */
+    uint64_t start; /* the first bytes of the text, as a number */
     struct ctr_slice *s;
     int by;
     bool rest;
 };
 
-/* What a slice holds, and takes when all are ordered. */
+/* Memory of a slice, including that for sorting. */
 static int64_t slice_bytes(const struct ctr_slice *s)
 {
     return (int64_t)(sizeof *s + s->pub.text_n + 1 + sizeof(struct ordered));
@@ -150,15 +150,15 @@ static int slice_new(struct ctr_eval *e, const struct ctr_slice_value *v, uint64
         e->values[v->by].live++;
         s->lacks = e->values[v->by].went;
         if ((rc = ctr_buf_append(&e->values[v->by].value, &s, sizeof s, err)))
-            return rc; /* e has the slice */
+            return rc; /* e owns the slice */
     }
     for (int side = 0; side < 2; side++)
         s->pub.sums[side].auc = s->pub.sums[side].gauc = NAN;
     return 0;
 }
 
-/* The hash of a value, and that of its slice in a window. What has no value, the rest, hashes
- * as no small number does. */
+/* The hash of a value, and that of its slice in a window. A slice without value, the rest, hashes like no small
+ * number. */
 uint64_t ctr_slice_hash(const struct ctr_slice_value *v)
 {
     uint64_t h = v->col ? ctr_col_hash(v->col, v->i, ctr_hash_secret) : 0xa0761d6478bd642fu;
@@ -170,7 +170,7 @@ static uint64_t window_hash(uint64_t value, bool windowed, int64_t window)
     return windowed ? ctr_mix64(value ^ 0x77696e646f77u) + ctr_mix64((uint64_t)window) : value;
 }
 
-/* Is the slice that has the hash of a text that text's? Hashes of numbers are theirs alone. */
+/* Does the slice with this hash of a text have that text? Hashes of numbers are unique. */
 static int check_text(const struct ctr_slice *s, const struct ctr_slice_value *v, struct ctr_err *err)
 {
     const struct ctr_col *c = v->col;
@@ -189,7 +189,7 @@ int ctr_slice_find(struct ctr_eval *e, const struct ctr_slice_value *v, uint64_t
     int64_t known = e->slices.n;
     int rc = ctr_idmap_get(&e->slices, own, id, err);
 
-    if (!rc && *id < e->n && !e->slice[*id]) { /* it went to the rest, and comes again */
+    if (!rc && *id < e->n && !e->slice[*id]) { /* it was merged into the rest, and returns */
         if (!(rc = ctr_idmap_next(&e->slices, id, err)))
             ctr_idmap_slot(&e->slices, own)->number = *id;
     }
@@ -204,7 +204,8 @@ int ctr_slice_get(struct ctr_eval *e, const struct ctr_slice_value *v, bool wind
     return ctr_slice_find(e, v, ctr_slice_hash(v), windowed, window, id, err);
 }
 
-/* Many slices lie outside the cache, some steps from value to sums: each step is taken for all before the next one. */
+/* Slices are mostly outside the cache, several dependent accesses away: each access is made for all rows before the
+ * next. */
 int ctr_slices_known(struct ctr_eval *e, int by, const struct ctr_col *col, int64_t from, int64_t n, uint32_t *id,
                      bool *all, struct ctr_err *err)
 {
@@ -287,8 +288,8 @@ static int by_id(const void *a, const void *b)
     return (x->id > y->id) - (x->id < y->id);
 }
 
-/* The values of a column beyond the `keep` with the most rows, and their windows, in order of appearance. The work is
- * that of the column's values and of what goes, not of all windows of those that stay. */
+/* Choose the values of a column beyond the `keep` with the most rows, and their windows, in order of appearance. The
+ * work is proportional to the column's values and the chosen ones, not to all windows of the others. */
 static int choose(struct ctr_eval *e, int by, int64_t keep, struct ctr_buf *go, struct ctr_err *err)
 {
     struct ctr_slice_values *v = &e->values[by];
@@ -321,7 +322,7 @@ static int choose(struct ctr_eval *e, int by, int64_t keep, struct ctr_buf *go, 
     return rc;
 }
 
-/* Numbers the slices that are left anew: when as many have gone, so that each is moved only so often. */
+/* Renumber the remaining slices, once as many have been merged, so that each is moved rarely. */
 static int sweep(struct ctr_eval *e, struct ctr_err *err)
 {
     int64_t n = 0;
@@ -416,7 +417,7 @@ static int slice_order(const void *a, const void *b)
     return (x->pub.window_ms > y->pub.window_ms) - (x->pub.window_ms < y->pub.window_ms);
 }
 
-/* The sums go to where they are shown. */
+/* Copy the sums to the public struct. */
 static void publish(struct ctr_eval *e)
 {
     for (int side = 0; side < e->sides; side++) {
@@ -475,7 +476,7 @@ void ctr_slice_places(const struct ctr_eval *e, uint32_t *place)
         place[e->slice[i]->token] = (uint32_t)i;
     for (size_t t = 0; t < tokens; t++)
         if (forward[t] != t)
-            place[t] = place[forward[t]]; /* the rest stays */
+            place[t] = place[forward[t]]; /* the rest keeps its place */
 }
 
 int ctr_slice_order_make(struct ctr_slice_order *o, const struct ctr_eval *e, const struct ctr_slice_rows *rows,
@@ -492,7 +493,7 @@ int ctr_slice_order_make(struct ctr_slice_order *o, const struct ctr_eval *e, co
         return ctr_fail_nomem(err, n * sizeof *o->entry + (size_t)e->n * sizeof *o->end);
     for (size_t i = 0; i < n; i++)
         o->end[place[token[i]] + 1]++;
-    for (int64_t i = 0; i <= e->n; i++) { /* end[i + 1]: where slice i begins, and after the next loop ends */
+    for (int64_t i = 0; i <= e->n; i++) { /* end[i + 1]: start of slice i and, after the next loop, its end */
         int64_t k = o->end[i + 1];
         o->end[i + 1] = sum;
         sum += k;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * evalsweep: the AUC of every slice, and of all rows, in one pass over the rows in order of score, with counters a
- * slice.
+ * evalsweep: computes the AUC of every slice, and of all rows, in one pass over the rows in score order, with counters
+ * per slice.
  *
- * An entry is one number, its key and its slice's place. Both do not fit into 64 bits, but the upper bits of the key
- * say in which bucket of scores the entry is, and are left out there: entries go to buckets by these, each bucket is
- * sorted in the cache, and its entries counted. */
+ * An entry is one number: its key and the place of its slice. Both do not fit into 64 bits; but the upper bits of the
+ * key select a bucket of scores and can be omitted within it: entries are distributed to buckets, each bucket is sorted
+ * in the cache, and its entries are counted. */
 #include "common/base/isa.h"
 #include "common/metric/evalstate.h"
 
@@ -15,16 +15,16 @@ enum { BUCKET_BITS = 10, MOST_BUCKET_BITS = 14 };
 
 struct sweep {
     const struct ctr_sample *sample;
-    const uint32_t *entry, *token, *place; /* entry: NULL where entry i is i */
+    const uint32_t *entry, *token, *place; /* entry: NULL if entry i is i */
     int64_t n;
-    uint64_t least;            /* key */
-    int rest_bits, place_bits; /* of the key, below those of the bucket; of the place */
-    struct ctr_buf end;        /* int64_t by bucket: first where it begins, at last where it ends */
+    uint64_t least;            /* the smallest key */
+    int rest_bits, place_bits; /* of the key, below the bucket's bits; of the place */
+    struct ctr_buf end;        /* int64_t by bucket: first its start, finally its end */
     struct ctr_buf packed, tmp;
     struct ctr_wins *wins; /* by place */
 };
 
-/* Loops over the entries, compiled for wide and for narrow keys, with what does not change in registers. */
+/* Loops over the entries, compiled for wide and narrow keys, with invariants in registers. */
 CTR_BODY uint64_t key_at(const void *keys, bool wide, const uint32_t *entry, int64_t i)
 {
     int64_t k = entry ? entry[i] : i;
@@ -52,7 +52,7 @@ CTR_BODY void pack_entries(const struct sweep *sweep, bool wide, int64_t *at, ui
     }
 }
 
-/* How many bits tell buckets apart, more than usual where many slices need them; 0: it does not fit. */
+/* The number of bits for buckets, more than usual if many slices need them; 0: it does not fit. */
 static int choose_bits(struct sweep *s, int64_t slices)
 {
     uint64_t least = UINT64_MAX, most = 0;
@@ -71,7 +71,7 @@ static int choose_bits(struct sweep *s, int64_t slices)
     return buckets <= MOST_BUCKET_BITS ? buckets : 0;
 }
 
-/* Room for the buckets, and where each begins. */
+/* Allocate the buckets and compute their starts. */
 static int make_buckets(struct sweep *s, int64_t buckets, struct ctr_err *err)
 {
     int64_t *end, sum = 0, longest = 0;
@@ -95,7 +95,7 @@ static int make_buckets(struct sweep *s, int64_t buckets, struct ctr_err *err)
 
 static void count_buckets(const struct sweep *sweep, int64_t buckets, struct ctr_wins *total)
 {
-    enum { AHEAD = CTR_PAD / sizeof(uint64_t) }; /* what lies in a buffer's pad is fetched in vain */
+    enum { AHEAD = CTR_PAD / sizeof(uint64_t) }; /* prefetches within a buffer's padding are useless but harmless */
     const struct sweep s = *sweep;
     const uint64_t rest = ((uint64_t)1 << s.rest_bits) - 1, places = ((uint64_t)1 << s.place_bits) - 1;
     const int64_t *end = (const int64_t *)(const void *)s.end.data;

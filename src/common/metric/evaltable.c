@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * evaltable: an evaluation as a table for people, and as a stream for tools.
+ * evaltable: prints an evaluation as a table for people, and as a stream for tools.
  *
- * Both are made of one list of cells a slice, so that they cannot differ: the stream has a column a cell, the table
- * too, except with a control or intervals, where it has a line a slice and metric. */
+ * Both are made from one list of cells per slice, so they agree: the stream has one column per cell, and so has the
+ * table, except with a control or intervals, where it has one line per slice and metric. */
 #include "common/metric/metric.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@
 
 /* ---- a metric of a slice ---- */
 
-/* A metric's value, and what it has besides: the name in a stream, the head in a table, and digits there. */
+/* The parts of a metric, the value and others: name in a stream, heading and digits in a table. */
 enum { PARTS = CTR_EVAL_PARTS };
 static const struct part {
     const char *suffix, *head;
@@ -38,7 +38,7 @@ static bool has(const struct part *p, const struct ctr_eval_view *v)
     return (!p->control || v->control) && (!p->bootstrap || v->bootstrap);
 }
 
-/* The values of a slice's metric in the order of parts; those that it has not are NaN. */
+/* The parts of a slice's metric, in order; absent ones are NaN. */
 static int part_values(const struct ctr_eval *e, int64_t slice, const struct ctr_eval_view *v, int metric,
                        double value[PARTS], struct ctr_err *err)
 {
@@ -71,7 +71,7 @@ static int add_metric(const struct ctr_eval_view *v, int metric, struct ctr_sche
     return CTR_MIN(rc, 0);
 }
 
-/* The window of a slice, or NULL: all of the time. */
+/* The window of a slice, or NULL: the whole time. */
 static const int64_t *window_of(const struct ctr_eval_slice *s, const struct ctr_eval_view *v)
 {
     return v->window ? v->window : s->windowed ? &s->window_ms : NULL;
@@ -170,9 +170,9 @@ int ctr_eval_stream_rows(const struct ctr_eval *e, const struct ctr_eval_view *v
 /* ---- the table: cells of text, then aligned ---- */
 
 struct grid {
-    struct ctr_buf cells; /* each ends with a 0; there may be millions */
-    int64_t n;            /* of them */
-    int columns, left;    /* the first `left` columns are flush left */
+    struct ctr_buf cells; /* zero-terminated each; there may be millions */
+    int64_t n;            /* number of cells */
+    int columns, left;    /* the first `left` columns are left-aligned */
 };
 
 static int cell(struct grid *g, struct ctr_err *err, const char *fmt, ...) CTR_PRINTF(3, 4);
@@ -188,7 +188,7 @@ static int cell(struct grid *g, struct ctr_err *err, const char *fmt, ...)
     return ctr_buf_append(&g->cells, text, strlen(text) + 1, err);
 }
 
-/* As ctr_mean_text, which takes its time, unless it is small or near to where rounding turns. */
+/* Like ctr_mean_text, which is slow, except for values that are small or near a rounding boundary. */
 static int cell_share(struct grid *g, double v, struct ctr_err *err)
 {
     const double millionths = v * 1e6, below = floor(millionths), part = millionths - below;
@@ -210,13 +210,13 @@ static int cell_number(struct grid *g, double v, int digits, struct ctr_err *err
     return isfinite(v) ? cell(g, err, "%.*f", digits, v) : cell(g, err, "-");
 }
 
-/* A weight or a sum of labels: whole where it is whole. */
+/* A weight or a sum of labels: as an integer if it is one. */
 static int cell_sum(struct grid *g, double v, struct ctr_err *err)
 {
     return cell_number(g, v, v == floor(v) && v < 0x1p53 ? 0 : 3, err);
 }
 
-/* What a terminal shows of UTF-8: code points. */
+/* Screen columns of UTF-8: code points. */
 static int width(const char *s)
 {
     int n = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * gauc: the AUC of each user, averaged. Entries are put together by user (a counting sort), then each user's few by
- * score. Users come in order of first appearance, so the sum's order is a function of the rows alone.
+ * gauc: the mean of the users' AUC. Entries are grouped by user (a counting sort), then each user's few entries are
+ * sorted by score. Users are in order of first appearance, so the order of the sum depends only on the rows.
  *
  * Source: Zhu et al., "Optimized Cost per Click in Taobao Display Advertising", KDD 2017. */
 #include "common/metric/evalstate.h"
@@ -11,17 +11,17 @@
 
 struct group {
     double auc, weight;
-    bool both; /* classes */
+    bool both; /* has both classes */
 };
 
-/* Few keys: every pair of a positive and a negative, which needs no order. */
+/* For few keys: compare every positive with every negative, without sorting. */
 enum { FEW = 48 };
 static uint64_t wins_of_few(const uint64_t *k, int64_t n)
 {
     uint64_t score[2][FEW], wins = 0; /* of negatives, of positives */
     int64_t count[2] = { 0 };
 
-    for (int64_t i = 0; i < n; i++) { /* to both, and stays in one */
+    for (int64_t i = 0; i < n; i++) { /* store to both; one is overwritten */
         uint64_t positive = k[i] & 1;
         score[0][count[0]] = score[1][count[1]] = k[i] >> 1;
         count[0] += (int64_t)!positive;
@@ -33,7 +33,7 @@ static uint64_t wins_of_few(const uint64_t *k, int64_t n)
     return wins;
 }
 
-/* Unweighted: keys. */
+/* Unweighted: only keys. */
 static void group_keys(uint64_t *k, uint64_t *tmp, int64_t n, struct group *g)
 {
     struct ctr_wins w = CTR_NO_WINS;
@@ -80,9 +80,9 @@ static void group_pairs(struct ctr_pair *k, struct ctr_pair *tmp, int64_t n, str
 /* The users of a sample, numbered by first appearance in it. */
 struct users {
     const uint32_t *unit;
-    uint32_t *local;    /* a user's number; NULL: the user itself */
-    struct ctr_buf who; /* and back; empty where local is NULL */
-    struct ctr_buf end; /* int64_t: place of a user's first entry, and after scatter() the one after its last */
+    uint32_t *local;    /* a user's number; NULL: the user id itself */
+    struct ctr_buf who; /* the inverse; empty if local is NULL */
+    struct ctr_buf end; /* int64_t: first entry of a user; after scatter(): end of its entries */
     const struct ctr_buf *no_user;
     int64_t n;
 };
@@ -133,7 +133,7 @@ static int count(const struct ctr_sample *s, struct users *u, struct ctr_err *er
     return 0;
 }
 
-/* Entries by user. */
+/* Group entries by user. */
 static void scatter(const struct ctr_sample *s, const struct users *u, void *to)
 {
     int64_t *at = (int64_t *)u->end.data;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * gridpage: the page around the data of gridviz. Template, style, script and d3 lie in the binary as they were at build
- * (the assembler's .incbin); @NAME@ in the template stands for one of them. */
+ * gridpage: the HTML page of gridviz. The binary contains template, style, script and d3 (by the assembler's .incbin);
+ * @NAME@ in the template is replaced by one of them. */
 #include "common/metric/gridviz.h"
 
 #include <inttypes.h>
@@ -27,7 +27,7 @@ struct part {
     size_t n;
 };
 
-/* What stands for @NAME@ at p, which is behind the first @; NULL: nothing does. */
+/* The replacement of @NAME@ at p, which is after the first @; NULL: none. */
 static const struct part *find_part(const struct part *part, size_t n, const char *p, size_t left)
 {
     for (size_t i = 0; i < n; i++) {
@@ -38,7 +38,7 @@ static const struct part *find_part(const struct part *part, size_t n, const cha
     return NULL;
 }
 
-/* JSON has a '<' in texts only: escaped, no text can end the element that holds it. */
+/* In JSON '<' occurs only in texts: it is escaped, so that no text can end the script element. */
 static int put_data(const struct ctr_buf *data, struct ctr_buf *out, struct ctr_err *err)
 {
     const char *p = (const char *)data->data, *end = p + data->len;
@@ -57,7 +57,7 @@ static int put_data(const struct ctr_buf *data, struct ctr_buf *out, struct ctr_
 int ctr_gridviz_page(const struct ctr_buf *data, struct ctr_buf *out, struct ctr_err *err)
 {
     struct ctr_hash128 h = ctr_hash128(data->data, data->len);
-    char nonce[33]; /* lets the page's own scripts run and no other */
+    char nonce[33]; /* allows only the page's own scripts */
     const struct part part[] = {
         { "NONCE", nonce, 32 },
         { "STYLE", gridviz_css, gridviz_css_size },

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * gridviz: gathers eval tables by slice, and writes them as JSON. */
+ * gridviz: collects evaluation tables by slice, and writes them as JSON. */
 #include "common/metric/gridviz.h"
 
 #include "common/metric/evalstate.h"
@@ -36,12 +36,12 @@ struct model {
 struct slice {
     int by; /* -1: all rows */
     char *text;
-    size_t text_n; /* it may hold the byte 0 */
+    size_t text_n; /* it may contain a zero byte */
     bool windowed;
     int64_t window_ms;
-    bool seen;     /* in the table that is read: two values may have one text */
-    uint32_t next; /* with the same text, or 0: the first slice of all is not behind another */
-    uint32_t last; /* of the first slice of its text: which of them this table had last */
+    bool seen;     /* in the current table, because two values may have one text */
+    uint32_t next; /* next slice with the same text, or 0, because slice 0 follows no other */
+    uint32_t last; /* for the first slice of a text: the slice with that text last used by the current table */
 };
 
 struct ctr_gridviz {
@@ -156,7 +156,7 @@ static int slice_new(struct ctr_gridviz *g, const struct slice *like, struct ctr
     return rc;
 }
 
-/* The slice behind `at` of those that have one text, made where there is none. */
+/* The slice after `at` among those with one text, created if needed. */
 static int next_slice(struct ctr_gridviz *g, const struct slice *like, struct ctr_str text, uint32_t at, uint32_t *id,
                       struct ctr_err *err)
 {
@@ -170,7 +170,7 @@ static int next_slice(struct ctr_gridviz *g, const struct slice *like, struct ct
     return 0;
 }
 
-/* The slice of row i: the k-th of one text in a table is the k-th of that text in every other. */
+/* The slice of row i: the k-th slice with a text in one table matches the k-th in every other. */
 static int find_slice(struct ctr_gridviz *g, const struct table *t, const struct ctr_batch *b, int64_t i, uint32_t *id,
                       struct ctr_err *err)
 {

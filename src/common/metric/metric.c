@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * metric: the table of metrics. A metric is one row: what it is called, what it needs, and its value from the sums of a
- * slice. Nothing else in the tree names a metric. */
+ * metric: the table of metrics. A metric is one row: its name, its requirements, and its value from the sums of a
+ * slice. No other file names a metric. */
 #include "common/base/isa.h"
 #include "common/metric/metric.h"
 
@@ -10,7 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define CLIP 0x1p-52 /* scores are kept this far from 0 and 1 in the log loss */
+#define CLIP 0x1p-52 /* minimum distance of scores from 0 and 1 in the log loss */
 
 double ctr_log_loss(double score, double label)
 {
@@ -23,8 +23,8 @@ double ctr_log_loss(double score, double label)
     return -(label * ctr_log(q) + (1 - label) * ctr_log(1 - q));
 }
 
-/* The loop of ctr_log_losses: labels are 0 or 1 here; returns whether one was not. 1 - q or q is written without a
- * condition: gcc lets none compute but by AVX-512. */
+/* The loop of ctr_log_losses: expects labels 0 or 1; returns whether one was not. The choice of 1 - q or q has no
+ * condition: gcc vectorises conditions only for AVX-512. */
 CTR_BODY bool losses_body(const double *restrict score, const double *restrict label, int64_t n, double *restrict out)
 {
     uint64_t fractional = 0;
@@ -56,7 +56,7 @@ void ctr_log_losses(const double *score, const double *label, int64_t n, double 
             out[i] = ctr_log_loss(score[i], label[i]);
 }
 
-/* Sums that overflowed are no mean: a finite one over an infinite weight would be 0. */
+/* Overflowed sums give no mean: a finite sum over an infinite weight would be 0. */
 static double ratio(double a, double b)
 {
     return b > 0 && b < INFINITY ? a / b : NAN;
@@ -136,7 +136,7 @@ static int unknown(const char *name, struct ctr_err *err)
                     ctr_name_hint(hint, sizeof hint, name, names, ctr_metrics_count));
 }
 
-/* Counts are always shown, and may be asked for. */
+/* Counts are always shown, and may be requested. */
 static bool is_count(const char *name)
 {
     static const char *const counts[] = { "rows", "weight", "positives", "users", "left_out_users", "left_out_rows" };

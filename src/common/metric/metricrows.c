@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * metricrows: which columns a metric can be made of, and their numbers. */
+ * metricrows: checks the columns for metrics, and reads their numbers. */
 #include "common/metric/metric.h"
 #include "common/base/isa.h"
 

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * reliability: predicted against observed click rate, in bins of equal weight, as numbers and as a drawing. */
+ * reliability: predicted and observed click rate, in bins of equal weight, as numbers and as a drawing. */
 #include "common/metric/evalstate.h"
 
 #include <math.h>
 
-/* A bin ends with the tie that brings it to its share of the weight that was left when it began, so that equal scores
- * stay together and one great tie does not starve the bins after it. */
+/* A bin ends with the tie that reaches its share of the weight left at its start, so that equal scores stay together,
+ * and one large tie does not starve the following bins. */
 int ctr_sample_bins(const struct ctr_sample *s, double weight, struct ctr_reliability_bin *bin, int bins)
 {
     double left = weight, share = 0;
     struct ctr_ties t = { .s = s };
     bool open = false;
-    int n = 0; /* bins that are complete */
+    int n = 0; /* completed bins */
 
     while (ctr_ties_next(&t)) {
         double w = t.pos + t.neg;

@@ -2,10 +2,10 @@
  *
  * sample: compact (score, class, weight) entries, their radix sort, and the exact AUC.
  *
- * The sort is a radix sort of 10-bit digits, the least significant first: two or three passes over the upper bits of
- * the keys' range, which few keys share; each run that does is then sorted by itself. Every step is stable, so the
- * order, and with it every sum of weights, is a function of the rows alone. It is a sort of its own: entries are packed
- * into 4 or 8 bytes, and gauc sorts millions of runs of a few of them. */
+ * The sort is a radix sort of 10-bit digits, least significant first: two or three passes over the upper bits of the
+ * keys' range, which few keys share; runs of keys that share them are then sorted separately. Every step is stable, so
+ * the order, and every sum of weights, depends only on the rows. It is a separate sort, because entries are packed into
+ * 4 or 8 bytes, and gauc sorts millions of short runs. */
 #include "common/metric/sample.h"
 #include "common/base/isa.h"
 
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 enum { DIGIT_BITS = 10, DIGITS = 1 << DIGIT_BITS, PASSES = 3, INSERTION = 48 };
-enum { FEW = 16384 }; /* keys of which two digits tell nearly all apart */
+enum { FEW = 16384 }; /* number of keys for which two digits distinguish nearly all */
 
 void ctr_sample_free(struct ctr_sample *s)
 {
@@ -28,7 +28,7 @@ int64_t ctr_sample_bytes(const struct ctr_sample *s)
     return (int64_t)(s->key.cap + s->weight.cap + s->unit.cap);
 }
 
-/* Lengths follow n only here: what was pushed since the last call is counted first. */
+/* Lengths are updated only here: first count what was pushed since the last call. */
 int ctr_sample_reserve(struct ctr_sample *s, int64_t rows, struct ctr_err *err)
 {
     size_t key_size = s->wide ? 8 : 4, more = 2 * (size_t)rows;
@@ -50,7 +50,7 @@ int ctr_sample_reserve(struct ctr_sample *s, int64_t rows, struct ctr_err *err)
     return 0;
 }
 
-/* The first weight that is not 1: all before it weighed 1. */
+/* The first weight other than 1: store 1 for all previous entries. */
 static int start_weights(struct ctr_sample *s, struct ctr_err *err)
 {
     size_t slots = s->key.cap / (s->wide ? 8 : 4);
@@ -100,21 +100,21 @@ int ctr_sample_push_weighted(struct ctr_sample *s, double score, double label, d
     int rc;
 
     if (weight == 0)
-        label = label == 1; /* one entry says all */
+        label = label == 1; /* a single entry suffices */
     part[0] = weight * (1 - label);
     part[1] = weight * label;
     if (!s->weight.len && (rc = start_weights(s, err)))
         return rc;
     for (unsigned positive = 0; positive < 2; positive++) {
         if (label == !positive)
-            continue; /* a whole label has one entry only */
+            continue; /* a whole label has only one entry */
         ((double *)s->weight.data)[s->n] = part[positive];
         ctr_sample_push_plain(s, score, positive, unit);
     }
     return 0;
 }
 
-/* Keys of rows of the common kind. */
+/* Keys of common rows. */
 CTR_FAST static void put_whole(struct ctr_sample *s, const double *restrict score, const double *restrict label,
                                int64_t n)
 {
@@ -152,8 +152,8 @@ int ctr_sample_push_rows(struct ctr_sample *s, const double *score, const struct
     return rc;
 }
 
-/* Sorts of T by KEY(x), which is a K. `name`_digits orders by `passes` digits of KEY - base from bit `low` on; it and
- * `name`_sort return where the result is: a or t. */
+/* Defines sorts of T by KEY(x), of type K. `name`_digits sorts by `passes` digits of KEY - base from bit `low` on; it
+ * and `name`_sort return the result: a or t. */
 #define DEFINE_SORT(name, T, K, KEY)                                                                                   \
     static T *name##_digits(T *a, T *t, size_t n, K base, int low, int passes)                                         \
     {                                                                                                                  \
@@ -247,7 +247,7 @@ static int sort_keys(struct ctr_sample *s, struct ctr_err *err)
     if (rc)
         return rc;
     r = s->wide ? (void *)wide_sort(a, (uint64_t *)tmp.data, n) : (void *)narrow_sort(a, (uint32_t *)tmp.data, n);
-    if (r != a) { /* the other buffer is as large: it becomes the sample's */
+    if (r != a) { /* the other buffer has the same size: swap them */
         struct ctr_buf swap = s->key;
         s->key = tmp;
         tmp = swap;
@@ -336,7 +336,7 @@ static inline double auc_of_keys(const struct ctr_sample *s, bool wide)
 double ctr_sample_auc(const struct ctr_sample *s)
 {
     struct ctr_ties t = { .s = s };
-    double neg = 0, pos = 0, wins = 0; /* whole numbers stay exact up to 2^53 */
+    double neg = 0, pos = 0, wins = 0; /* integers are exact up to 2^53 */
 
     if (!s->weight.len && s->n <= UINT32_MAX)
         return s->wide ? auc_of_keys(s, true) : auc_of_keys(s, false);

@@ -1,46 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * group: aggregates by key over rows sorted by the keys. The sort is stable, so a group's rows are taken in the order
- * of the input, and a sum of floats has the same bits whatever the memory. What needs a group's values in order
- * (quantile, distinct) has a second sort, by the keys and then the value: groups come in the same order in both.
- * Invariant: memory holds no group, but its keys and a state an aggregate. */
+ * group: aggregates by key over rows sorted by the keys. The sort is stable, so a group's rows are processed in input
+ * order, and a float sum has the same bits for any memory size. Aggregates that need a group's values in order
+ * (quantile, distinct) use a second sort, by the keys and then the value: groups come in the same order in both.
+ * Invariant: memory never holds a group, only its keys and one state per aggregate. */
 #include "common/relation/relation.h"
 #include "common/relation/relkey.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-enum input { IN_ROWS, IN_ANY, IN_SCALAR, IN_NUMBER };   /* of which columns; IN_ROWS: of none, too */
-enum result { OUT_COUNT, OUT_SUM, OUT_REAL, OUT_SAME }; /* OUT_SUM: int64 of integers, else a float */
+enum input { IN_ROWS, IN_ANY, IN_SCALAR, IN_NUMBER };   /* valid columns; IN_ROWS: also none */
+enum result { OUT_COUNT, OUT_SUM, OUT_REAL, OUT_SAME }; /* OUT_SUM: int64 for integers, else float */
 
 struct aggregate;
 struct function {
     const char *name;
     enum input input;
     enum result result;
-    bool ordered; /* by the values in order */
-    /* Rows [from, to) of the column, of one group. */
+    bool ordered; /* needs the values in order */
+    /* Process rows [from, to) of the column, all of one group. */
     int (*take)(struct aggregate *a, const struct ctr_col *c, int64_t from, int64_t to, struct ctr_err *err);
-    int (*give)(struct aggregate *a, struct ctr_colbuf *out, struct ctr_err *err); /* of the group, which ends */
+    int (*give)(struct aggregate *a, struct ctr_colbuf *out, struct ctr_err *err); /* at the end of the group */
 };
 
 struct aggregate {
     const struct function *f;
     char *name, *column_name;
-    int column; /* of the input, -1: none */
+    int column; /* input column; -1: none */
     int sorted; /* column of the sort by keys; -1: none */
-    int values; /* of values[], -1: not ordered */
+    int values; /* index in values[]; -1: not ordered */
     double p;
     bool has_value;
-    int64_t n; /* values that are not null */
+    int64_t n; /* non-null values */
     __int128 whole;
     double real, low, high;
-    struct ctr_colbuf kept; /* a row: the smallest, … */
+    struct ctr_colbuf kept; /* one row: the smallest, … */
 };
 
-/* The values of a column by the keys, in order. */
+/* The values of a column sorted within the keys. */
 struct values {
-    int column, sorted;       /* of the input; of the sort by keys, which counts the nulls of a group */
+    int column, sorted;       /* of the input; of the sort by keys, to count a group's nulls */
     struct ctr_schema schema; /* the keys and the column */
     struct ctr_sort *sort;
     const struct ctr_batch *b;
@@ -53,15 +53,15 @@ struct ctr_group {
     int *key, nkeys;
     struct aggregate *agg;
     int n;
-    int *input, inputs;            /* columns that are read, ascending */
-    struct ctr_schema sorted, out; /* the keys, and the columns that are taken by row */
+    int *input, inputs;            /* columns read, ascending */
+    struct ctr_schema sorted, out; /* the keys, and the columns processed by row */
     struct ctr_sort *sort;
-    int *from; /* of the sort's columns, the place in a batch */
+    int *from; /* for each column of the sort, its position in a batch */
     struct values *values;
     int nvalues;
     struct ctr_col *cols;
     const struct ctr_batch *b; /* of the sort; [at, b->rows) are next */
-    int64_t at, rows;          /* rows: of the group so far */
+    int64_t at, rows;          /* rows: in the group so far */
     struct ctr_batchbuf first; /* the keys of the group: one row of the sort */
     struct ctr_batchbuf result;
     bool finished, open;
@@ -108,7 +108,7 @@ static int take_sum(struct aggregate *a, const struct ctr_col *c, int64_t from, 
     return 0;
 }
 
-/* One NaN: which one arithmetic gives depends on the order of operands. */
+/* A canonical NaN: arithmetic may give different ones, depending on the order of operands. */
 static int give_real(double v, struct ctr_colbuf *out, struct ctr_err *err)
 {
     return ctr_colbuf_f64(out, isnan(v) ? (double)NAN : v, err);
@@ -137,7 +137,7 @@ static int keep(struct aggregate *a, const struct ctr_col *c, int64_t row, struc
     return ctr_colbuf_range(&a->kept, c, row, 1, err);
 }
 
-/* The row of [from, to) that comes first in the order of values times `sign`. */
+/* The row of [from, to) with the smallest value times `sign`, the first of equals. */
 static int take_extreme(struct aggregate *a, const struct ctr_col *c, int64_t from, int64_t to, int sign,
                         struct ctr_err *err)
 {
@@ -175,7 +175,7 @@ static int give_kept(struct aggregate *a, struct ctr_colbuf *out, struct ctr_err
     return a->has_value ? ctr_colbuf_range(out, ctr_colbuf_view(&a->kept), 0, 1, err) : ctr_colbuf_null(out, err);
 }
 
-/* The values of a group by rank, in one or more runs; n: how many there were before. */
+/* The values of a group in order, in one or more runs; n: number of previous ones. */
 static int take_distinct(struct aggregate *a, const struct ctr_col *c, int64_t from, int64_t to, struct ctr_err *err)
 {
     int rc = 0;
@@ -187,7 +187,7 @@ static int take_distinct(struct aggregate *a, const struct ctr_col *c, int64_t f
     return rc;
 }
 
-/* Rank (N - 1) p of N values, between two of them in proportion; `whole` has N - 1 when the values come. */
+/* Interpolates at rank (N - 1) p of N values; `whole` is N - 1 before the values come. */
 static int take_quantile(struct aggregate *a, const struct ctr_col *c, int64_t from, int64_t to, struct ctr_err *err)
 {
     const double rank = (double)(int64_t)a->whole * a->p;
@@ -207,7 +207,7 @@ static int give_quantile(struct aggregate *a, struct ctr_colbuf *out, struct ctr
 {
     if (!a->n)
         return ctr_colbuf_null(out, err);
-    /* Equal ones, infinite ones too, need no arithmetic. */
+    /* Equal values, including infinite ones, need no arithmetic. */
     return give_real(!a->real || a->low == a->high ? a->low : a->low + a->real * (a->high - a->low), out, err);
 }
 
@@ -249,7 +249,7 @@ static struct ctr_str trimmed(const char *p, size_t n)
     return (struct ctr_str){ p, n };
 }
 
-/* NAME=FUNCTION(COLUMN[, P]) into its parts. */
+/* Parse NAME=FUNCTION(COLUMN[, P]). */
 static int parse(struct aggregate *a, const char *text, struct ctr_err *err)
 {
     const char *eq = strchr(text, '='), *open = eq ? strchr(eq, '(') : NULL;
@@ -346,7 +346,7 @@ static int add_column(struct ctr_group *g, const struct ctr_schema *s, int colum
     if (!more)
         return ctr_fail_nomem(err, ((size_t)g->sorted.n + 1) * sizeof *more);
     g->from = more;
-    g->from[g->sorted.n] = column; /* its place in a batch when inputs are known */
+    g->from[g->sorted.n] = column; /* its position in a batch once the inputs are known */
     *at = g->sorted.n;
     return ctr_schema_add_field(&g->sorted, &s->f[column], NULL, err);
 }
@@ -403,7 +403,7 @@ static int unique_names(const struct ctr_group *g, struct ctr_err *err)
     return 0;
 }
 
-/* Keys keep their roles; an aggregate is another thing than its column. */
+/* Keys keep their roles; an aggregate has no role. */
 static int result_schema(struct ctr_group *g, const struct ctr_schema *s, struct ctr_err *err)
 {
     int rc = unique_names(g, err);
@@ -439,7 +439,7 @@ static int result_schema(struct ctr_group *g, const struct ctr_schema *s, struct
     return rc;
 }
 
-/* The columns that are read, and where they stand in a batch that has these alone. */
+/* Find the columns to read, and their positions in a batch projected to these. */
 static int find_inputs(struct ctr_group *g, const struct ctr_schema *s, struct ctr_err *err)
 {
     int *place = calloc((size_t)s->n + 1, sizeof *place);
@@ -651,7 +651,7 @@ static int take_ordered(struct ctr_group *g, int v, const struct ctr_col *c, int
     return rc;
 }
 
-/* The group's rows of the sort by value; nulls come last. */
+/* Read the group's rows from the sort by value; nulls come last. */
 static int read_values(struct ctr_group *g, int k, struct ctr_err *err)
 {
     struct values *v = &g->values[k];
@@ -670,7 +670,7 @@ static int read_values(struct ctr_group *g, int k, struct ctr_err *err)
     return rc;
 }
 
-/* The keys of the group in front of what is wrong with it. */
+/* Prefix an error with the keys of the group. */
 static int in_group(const struct ctr_group *g, struct ctr_err *err)
 {
     const struct ctr_err why = *err;
@@ -697,7 +697,7 @@ static int end(struct ctr_group *g, struct ctr_err *err)
     for (int i = 0; !rc && i < g->nkeys; i++)
         rc = ctr_colbuf_range(&g->result.col[i], ctr_colbuf_view(&g->first.col[i]), 0, 1, err);
     for (int i = 0; i < g->n; i++)
-        if (g->agg[i].values >= 0) /* what a quantile has to know before the first value */
+        if (g->agg[i].values >= 0) /* a quantile needs it before the first value */
             g->agg[i].whole = g->rows - g->values[g->agg[i].values].nulls - 1;
     for (int i = 0; !rc && i < g->nvalues; i++)
         rc = read_values(g, i, err);
@@ -710,7 +710,7 @@ static int end(struct ctr_group *g, struct ctr_err *err)
     return rc;
 }
 
-/* Rows [from, to) of the batch belong to the group. */
+/* Add rows [from, to) of the batch to the group. */
 static int take(struct ctr_group *g, int64_t from, int64_t to, struct ctr_err *err)
 {
     int rc = 0;
@@ -725,7 +725,7 @@ static int take(struct ctr_group *g, int64_t from, int64_t to, struct ctr_err *e
     return rc;
 }
 
-/* Ends the group where the next row has other keys, and takes the run of rows that have equal ones. */
+/* End the group if the next row has other keys, and process the run of rows with equal keys. */
 static int take_run(struct ctr_group *g, struct ctr_err *err)
 {
     int rc = 0;

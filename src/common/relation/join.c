@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * join: options, schemas, and the batch that is given out; which right rows belong to a left row is found in
- * jointable.c, joinmerge.c or joinspill.c. Invariant: left rows come out in their order, and the right rows of one in
- * theirs. */
+ * join: options, schemas, and the output batch; jointable.c, joinmerge.c or joinspill.c find the matching right rows.
+ * Invariant: left rows keep their order, and so do the right rows of each. */
 #include "common/relation/joincore.h"
 
 #include <stdio.h>
@@ -51,7 +50,8 @@ static bool is_key(const struct ctr_keypair *p, int n, int right)
     return false;
 }
 
-/* Which columns of the right come out: those named, else all but the keys, and but a time named as the left's. */
+/* The right columns to output: those named, else all except the keys, and except a time column named like the
+ * left's. */
 static int wanted(struct ctr_join *j, const struct ctr_schema *right, int rtime, bool *want, struct ctr_err *err)
 {
     struct ctr_strs names = { 0 };
@@ -77,14 +77,14 @@ static int wanted(struct ctr_join *j, const struct ctr_schema *right, int rtime,
     return rc;
 }
 
-/* A role that a left column has already, and that only one column can have. */
+/* Does a left column already have this role, which only one column may have? */
 static bool role_taken(const struct ctr_join *j, int role)
 {
     return role >= 0 && role != CTR_ROLE_FEATURE && role != CTR_ROLE_DENSE && role != CTR_ROLE_IMAGE &&
            ctr_schema_role(&j->left, (enum ctr_role)role) >= 0;
 }
 
-/* NAME of the right side under its prefix. */
+/* Add the prefix to a name of the right side. */
 static int prefix_meta(const struct ctr_join *j, struct ctr_field *to, const char *key, const char *name,
                        struct ctr_err *err)
 {
@@ -98,8 +98,8 @@ static int prefix_meta(const struct ctr_join *j, struct ctr_field *to, const cha
     return rc;
 }
 
-/* The past of a right column is the past of that column under its new name; of none that comes
- * out, of one on the left. A group of aligned lists has the prefix of its columns. */
+/* A right history refers to its column under the new name; if that column is not output, to a left column. The group of
+ * aligned lists gets the prefix of its columns. */
 static int follow_history(const struct ctr_join *j, const struct ctr_schema *right, const bool *want,
                           struct ctr_field *to, struct ctr_err *err)
 {
@@ -137,7 +137,7 @@ static int add_right(struct ctr_join *j, const struct ctr_schema *right, const b
     return rc;
 }
 
-/* Project the right to what is needed; key and time columns become numbers of the projected schema. */
+/* Project the right side to the needed columns; key and time columns then index the projected schema. */
 static int project(struct ctr_join *j, const struct ctr_schema *right, int rtime, const bool *want, struct ctr_err *err)
 {
     int *keep = calloc((size_t)right->n + 1, sizeof *keep), *at = calloc((size_t)right->n + 1, sizeof *at), n = 0, rc;
@@ -191,7 +191,7 @@ static int make_schemas(struct ctr_join *j, const struct ctr_schema *left, struc
         rc = project(j, right, rtime, want, err);
     free(want);
     for (int i = 0; i < j->right.n; i++)
-        j->right.f[i].dict = false; /* rows are held decoded */
+        j->right.f[i].dict = false; /* rows are stored decoded */
     for (int i = 0; i < j->left_plain.n; i++)
         j->left_plain.f[i].dict = false;
     return rc;
@@ -246,7 +246,7 @@ static void free_shares(struct ctr_join *j)
     ctr_pool_free(j->pool);
 }
 
-/* Run `fn` over n rows in shares of whole tiles. */
+/* Run `fn` over n rows, divided into shares of whole tiles. */
 static void run_shares(struct ctr_join *j, int64_t n, void (*fn)(void *ctx, int64_t share, int worker))
 {
     int64_t tiles = (n + CTR_ROW_TILE - 1) / CTR_ROW_TILE;
@@ -311,7 +311,7 @@ int ctr_join_new(struct ctr_join **out, const struct ctr_schema *left, struct ct
         return rc;
     }
     j->opts = *o;
-    j->opts.multi |= o->kind == CTR_JOIN_ANTI && !o->at; /* whether there is one: others do no harm */
+    j->opts.multi |= o->kind == CTR_JOIN_ANTI && !o->at; /* only whether there is one matters */
     j->from = *right;
     right->ops = NULL;
     j->ltime = j->rtime = -1;
@@ -413,7 +413,7 @@ int ctr_join_out_reserve(struct ctr_join *j, int64_t rows, struct ctr_err *err)
     return 0;
 }
 
-/* The matches of a share; of a time join, the row for each time. */
+/* Find the matches of a share; for a time join, the row for each time. */
 static void match_share(void *ctx, int64_t share, int worker)
 {
     struct ctr_join *j = ctx;
@@ -455,8 +455,8 @@ int ctr_join_match(struct ctr_join *j, const struct ctr_batch *b, struct ctr_err
     return 0;
 }
 
-/* Right rows that are read next: what is fixed, and the text that begins behind it. Those of a batch do not all stay in
- * the cache. */
+/* Prefetch the right rows that are read next: the fixed part and the start of the variable part. The rows of a batch
+ * exceed the cache. */
 static void ask_rows(const struct ctr_join *j, int64_t from, int64_t to)
 {
     for (int64_t i = from; i < to; i++)
@@ -466,7 +466,7 @@ static void ask_rows(const struct ctr_join *j, int64_t from, int64_t to)
         }
 }
 
-/* The right columns of a share of the rows given out, a tile at a time: its rows stay in the cache from column to
+/* Read the right columns of a share of the output rows, a tile at a time: its rows stay in the cache from column to
  * column. */
 static void read_share(void *ctx, int64_t share, int worker)
 {
@@ -511,8 +511,8 @@ void ctr_join_clear_out(struct ctr_join *j)
     j->n = 0;
 }
 
-/* The batch: left rows lidx[0..n) of b, and the right columns as they lie in rout. All rows of
- * b as they are: borrowed. */
+/* Output the left rows lidx[0..n) of b, with the right columns in rout. If these are all rows of b in order, they are
+ * borrowed. */
 int ctr_join_emit(struct ctr_join *j, const struct ctr_batch *b, const struct ctr_batch **out, struct ctr_err *err)
 {
     bool whole = j->n == b->rows;
@@ -534,13 +534,13 @@ int ctr_join_emit(struct ctr_join *j, const struct ctr_batch *b, const struct ct
     return 1;
 }
 
-/* Which rows go out: by whether they have a match. */
+/* Is a row output, given whether it has a match? */
 static bool takes(const struct ctr_join *j, bool matched)
 {
     return j->opts.kind != (matched ? CTR_JOIN_ANTI : CTR_JOIN_INNER);
 }
 
-/* The rows of the batch, each once, with its match. */
+/* Output the rows of the batch, each once, with its match. */
 static void put_rows(struct ctr_join *j)
 {
     const bool matched = takes(j, true), unmatched = takes(j, false);
@@ -556,11 +556,11 @@ static void put_rows(struct ctr_join *j)
     j->pos = j->b->rows;
 }
 
-/* The rows from `pos` on with all their matches, as far as there is room. */
+/* Output the rows from `pos` on with all their matches, while there is room. */
 static void put_groups(struct ctr_join *j, int64_t room)
 {
     for (; j->pos < j->b->rows && j->n < room; j->pos++, j->sub = 0) {
-        const uint8_t *head = j->head[j->pos], *const *group = &head; /* NULL: one, which is expanded later */
+        const uint8_t *head = j->head[j->pos], *const *group = &head; /* NULL: one row, expanded later */
         int64_t n = 1;
         if ((j->skip && j->skip[j->pos]) || !takes(j, head))
             continue;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * joinblocks: a partition of the spilled join in which few keys have more right rows than fit into memory. The right
- * rows are cut into blocks that fit, and the left rows run past each of them. With --multi the right rows are sorted by
- * key, and a block is the first rows of so many keys (joingroup.c). With a time the blocks are cut from
- * the right rows in the order of time and visited from the nearest on (AS_OF: the latest first; NEXT: the earliest
- * first), so that the first block with a match has the one that counts. A last pass gives out the left rows without
- * any. */
+ * joinblocks: joins a partition of the spilled join in which a few keys have more right rows than fit into memory. The
+ * right rows are divided into blocks that fit, and the left rows are matched with each block. With --multi the right
+ * rows are sorted by key, and a block has the first rows of as many keys as fit (joingroup.c). With a time, blocks are
+ * made from the right rows in time order and visited from the nearest on (AS_OF: the latest first; NEXT: the earliest
+ * first), so that the first match is the right one. A last pass outputs the left rows without a match. */
 #include "common/relation/joincore.h"
 
 #include <stdlib.h>
@@ -29,7 +28,7 @@ static int copy_rows(struct ctr_join *j, struct ctr_merge *m, struct ctr_spill *
     return rc;
 }
 
-/* Each run of `from` sorted in memory by the order, into `to`. */
+/* Sort each run of `from` in memory into `to`. */
 static int sort_runs(struct ctr_join *j, const struct ctr_roworder *o, const struct ctr_spill *from,
                      struct ctr_spill *to, struct ctr_err *err)
 {
@@ -76,7 +75,7 @@ static int merge_runs(struct ctr_join *j, const struct ctr_roworder *o, const st
     return rc;
 }
 
-/* The right rows sorted by time, as runs of *to that are blocks; or by key, as one run. */
+/* Sort the right rows by time into runs of *to that are blocks; or by key into one run. */
 static int cut_blocks(struct ctr_join *j, const struct ctr_spill *right, struct ctr_spill *to, struct ctr_err *err)
 {
     const bool by_time = j->rtime >= 0;
@@ -109,7 +108,7 @@ static int cut_blocks(struct ctr_join *j, const struct ctr_spill *right, struct 
 
 /* ---- passing the left side by ---- */
 
-/* The matches of a left batch with one block, in the light of the blocks before: rows that are done are left out. */
+/* Keep the matches of a left batch with the current block, leaving out rows that earlier blocks matched. */
 void ctr_joinblocks_matched(struct ctr_join *j)
 {
     struct ctr_joinpart *p = j->part;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * joingroup: --multi in the spilled join. A left row with many matches is kept once, with a reference to the group of
- * its right rows in a temporary, and expanded when the results are merged: temporaries grow with the inputs, not with
- * their product. Invariant: the rows of a group lie one after another, in the order of the right side. */
+ * joingroup: --multi in the spilled join. A left row with many matches is stored once, with a reference to the group of
+ * its right rows in a temporary file, and expanded when the results are merged: files grow with the inputs, not with
+ * their product. Invariant: the rows of a group are adjacent, in the order of the right side. */
 #include "common/relation/joincore.h"
 
 #include <stdlib.h>
 
-#define SMALL 256 /* a single right row of at most so many bytes stands in the result itself */
+#define SMALL 256 /* a single right row of at most so many bytes is stored in the result itself */
 
 static bool is_small(const struct ctr_joingroup *g)
 {
@@ -86,7 +86,7 @@ static bool same_group(const struct ctr_join *j, const uint8_t *row)
     return key->len;
 }
 
-/* The first row of a group, to the table; a row with a null key has no group. */
+/* Add the first row of a group to the table; a row with a null key has no group. */
 static int add_head(struct ctr_join *j, const uint8_t *row, struct ctr_err *err)
 {
     struct ctr_joinheads *h = &j->part->heads;
@@ -145,7 +145,7 @@ int ctr_joingroup_load(struct ctr_join *j, struct ctr_err *err)
     return rc ? rc : ctr_jointable_build(&j->table, j, err);
 }
 
-/* Right rows of the groups in the table that some left row matched. */
+/* Number of right rows in groups of the table that some left row matched. */
 int64_t ctr_joingroup_matched(const struct ctr_join *j)
 {
     const struct ctr_joingroup *group = (const struct ctr_joingroup *)j->part->group.data;
@@ -159,7 +159,7 @@ int64_t ctr_joingroup_matched(const struct ctr_join *j)
 
 /* ---- expanding ---- */
 
-/* Up to `max` right rows of a group from the file offset *at on; they are valid until the next call. */
+/* Read up to `max` right rows of a group from file offset *at on; valid until the next call. */
 static int window_rows(struct ctr_join *j, int64_t *at, int64_t end, const uint8_t **row, int max, struct ctr_err *err)
 {
     struct ctr_joinwindow *w = &j->part->window;

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * joinmerge: joins that hold no side in memory: of sides sorted by the same keys, and of row with row. Invariant:
- * before the right batch (or with --multi the group) at hand goes away, the rows pending from it are gathered. */
+ * joinmerge: joins that hold no side in memory: of sides sorted by the same keys, and row by row. Invariant: before the
+ * current right batch (or with --multi the group) is released, the output rows that refer to it are gathered. */
 #include "common/relation/joincore.h"
 
 #include <stdlib.h>
 
-struct last_key { /* the key of the last row of the batch before */
+struct last_key { /* the key of the last row of the previous batch */
     struct ctr_batchbuf row;
     bool have;
 };
 
 struct ctr_joinmerge {
     const struct ctr_batch *rb; /* NULL: before the first, or at the end */
-    int64_t rpos, rrow;         /* in the batch; number of the row in the stream */
-    int64_t matched, last;      /* right rows that were matched, and the number of the last of them, -1: none */
+    int64_t rpos, rrow;         /* in the batch; row number in the stream */
+    int64_t matched, last;      /* number of matched right rows, and the number of the last one; -1: none */
     bool end;
-    int64_t *ridx; /* pending: rows of the source for output rows done..n; -1 unmatched */
+    int64_t *ridx; /* pending: source rows for output rows done..n; -1 unmatched */
     int64_t cap, done;
     struct last_key left, right;
     struct ctr_batchbuf group; /* --multi: the right rows of one key */
@@ -80,7 +80,7 @@ static struct row left_row(const struct ctr_join *j, int64_t i)
     return (struct row){ j->b->col, i, false };
 }
 
-static struct row right_row(const struct ctr_join *j) /* the one at hand */
+static struct row right_row(const struct ctr_join *j) /* the current one */
 {
     return (struct row){ j->merge->rb->col, j->merge->rpos, true };
 }
@@ -109,7 +109,7 @@ static bool null_key(const struct ctr_join *j, struct row r)
     return false;
 }
 
-/* The row before r with r; -1: r is the first. */
+/* Compare r with the row before it; -1: r is the first. */
 static int compare_last(const struct ctr_join *j, struct last_key *last, struct row r)
 {
     if (r.i)
@@ -138,7 +138,7 @@ static int key_words(const struct ctr_join *j, struct row r, struct ctr_buf *out
     return rc ? rc : ctr_buf_append(out, "", 1, err);
 }
 
-/* `number`: that of r in its stream, from 0. */
+/* `number`: of r in its stream, from 0. */
 static int fail_row(const struct ctr_join *j, struct row r, int64_t number, bool duplicate, struct ctr_err *err)
 {
     struct ctr_buf key = { 0 };
@@ -161,7 +161,7 @@ static int fail_row(const struct ctr_join *j, struct row r, int64_t number, bool
 
 /* ---- the right side ---- */
 
-/* Gather the pending rows from the source, which is about to change. */
+/* Gather the pending rows before the source changes. */
 static int flush(struct ctr_join *j, struct ctr_err *err)
 {
     static const struct ctr_col nothing;
@@ -194,7 +194,7 @@ static int next_right_batch(struct ctr_join *j, struct ctr_err *err)
     return 0;
 }
 
-/* To the next right row, which must stand in order. */
+/* Advance to the next right row, which must be in order. */
 static int step_right(struct ctr_join *j, struct ctr_err *err)
 {
     struct ctr_joinmerge *m = j->merge;
@@ -214,7 +214,7 @@ static int step_right(struct ctr_join *j, struct ctr_err *err)
     return c > 0 || duplicate ? fail_row(j, r, m->rrow, duplicate, err) : 0;
 }
 
-/* The right row at hand is the first with a key >= that of left row i; *equal tells. */
+/* Advance to the first right row with a key >= that of left row i; *equal: is it equal? */
 static int seek(struct ctr_join *j, int64_t i, bool *equal, struct ctr_err *err)
 {
     struct ctr_joinmerge *m = j->merge;
@@ -226,7 +226,7 @@ static int seek(struct ctr_join *j, int64_t i, bool *equal, struct ctr_err *err)
     return rc;
 }
 
-/* Take all right rows with the key of left row i into the group. */
+/* Collect all right rows with the key of left row i in the group. */
 static int read_group(struct ctr_join *j, int64_t i, struct ctr_err *err)
 {
     struct ctr_joinmerge *m = j->merge;
@@ -272,7 +272,7 @@ static void put_single(struct ctr_join *j, bool match, int64_t right)
         put(j, match ? right : -1);
 }
 
-/* Matches of the left row at hand; false: the batch is full and some are left. */
+/* Output the matches of the current left row; false: the batch is full and some are left. */
 static int match_row(struct ctr_join *j, int64_t room, bool *more, struct ctr_err *err)
 {
     struct ctr_joinmerge *m = j->merge;
@@ -339,7 +339,7 @@ int ctr_joinmerge_next(struct ctr_join *j, const struct ctr_batch **out, struct 
     return ctr_join_emit(j, j->b, out, err);
 }
 
-/* What is left of the right side must be in order and whole, too. */
+/* The rest of the right side must be in order and complete, too. */
 int ctr_joinmerge_finish(struct ctr_join *j, struct ctr_err *err)
 {
     int rc = 0;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * joinspill: the join when the right side exceeds memory (a Grace hash join). Both sides are cut into partitions by
- * hash of their keys, in temporaries; each partition is joined in memory, and the results, which stand in the order of
- * left rows within a partition, are merged by the number of the left row. Invariant: so the result is that of a join in
- * memory.
+ * joinspill: the join when the right side exceeds memory (a Grace hash join). Both sides are partitioned by the hash of
+ * their keys into temporaries; each partition is joined in memory, and the results, which are in left row order within
+ * a partition, are merged by left row number. Invariant: the result equals that of a join in memory.
  *
- * With --multi a result row ends with a struct ctr_joingroup, the right rows that it is joined with.
+ * With --multi a result row ends with a struct ctr_joingroup that refers to its right rows.
  */
 #include "common/relation/joincore.h"
 
@@ -72,7 +71,7 @@ void ctr_joinpart_free(struct ctr_joinpart *p)
     free(p);
 }
 
-/* Left rows are kept decoded from here on. */
+/* Store left rows decoded from here on. */
 static int decode_left(struct ctr_join *j, struct ctr_err *err)
 {
     int rc = 0;
@@ -132,7 +131,7 @@ int ctr_joinpart_new(struct ctr_join *j, struct ctr_err *err)
     return rc;
 }
 
-/* Rows of a batch to the partitions of level 0. */
+/* Distribute rows of a batch to the partitions of level 0. */
 static int distribute(struct ctr_join *j, const struct ctr_batch *b, struct ctr_rowformat *f, bool right,
                       int64_t first_row, struct ctr_err *err)
 {
@@ -178,7 +177,7 @@ int ctr_joinpart_left(struct ctr_join *j, const struct ctr_batch *b, struct ctr_
 int ctr_joinpart_open_run(struct ctr_joinpart *p, const struct ctr_spill *s, int run, struct ctr_merge **m,
                           struct ctr_err *err)
 {
-    /* One source: the order does not matter, the tag is there in any case. */
+    /* A single source: the order is irrelevant, but the tag is needed. */
     struct ctr_merge_source src = { s->fd, s->run[run] };
 
     return ctr_merge_open(m, &p->order, &src, 1, CTR_MAX(p->buf_bytes, 64 << 10), err);
@@ -206,7 +205,7 @@ int ctr_joinpart_hash(struct ctr_join *j, bool right, const uint8_t *const *rows
     return ctr_keys_hash(&keys, key, j->npairs, ctr_hash_secret, hash, NULL, err);
 }
 
-/* For each row of a run: into a deeper fan, or (fan NULL) into the table. */
+/* Distribute the rows of a run to deeper partitions or (fan NULL) add them to the table. */
 static int reread(struct ctr_join *j, const struct ctr_spill *from, int run, bool right, struct ctr_joinpair *fan,
                   int level, struct ctr_err *err)
 {
@@ -258,7 +257,7 @@ static int split_deeper(struct ctr_join *j, struct ctr_joinpair *from, struct ct
     return rc;
 }
 
-/* n rows of results into scratch, with their groups behind them. */
+/* Write n result rows to scratch memory, followed by their groups. */
 static int write_results(struct ctr_join *j, const struct ctr_batch *b, const int64_t *idx, const uint64_t *tag, int n,
                          uint8_t **at, struct ctr_err *err)
 {
@@ -289,7 +288,7 @@ static struct ctr_joingroup result_group(const struct ctr_join *j, const uint8_t
     return g;
 }
 
-/* A batch of results, to the run of this partition. */
+/* Append a batch of results to the run of this partition. */
 static int keep_result(struct ctr_join *j, const struct ctr_batch *b, struct ctr_err *err)
 {
     struct ctr_joinpart *p = j->part;
@@ -326,7 +325,7 @@ static int join_rows(struct ctr_join *j, struct ctr_err *err)
     return rc;
 }
 
-/* Join the left rows of a partition with the table, into the results. */
+/* Join the left rows of a partition with the table. */
 int ctr_joinpart_left_run(struct ctr_join *j, const struct ctr_spill *left, struct ctr_err *err)
 {
     struct ctr_joinpart *p = j->part;
@@ -390,7 +389,7 @@ static int join_pair(struct ctr_join *j, struct ctr_joinpair *q, struct ctr_err 
     }
     if (need > j->budget && q->level < MAX_LEVEL)
         return split_deeper(j, q, err);
-    if (need > j->budget && repeats) /* few keys with many rows: hashing parts them no further */
+    if (need > j->budget && repeats) /* few keys with many rows: hashing cannot divide them further */
         return ctr_joinblocks(j, &q->left, &q->right, err);
     rc = ctr_joinpart_load(j, &q->right, 0, err);
     if (!rc && j->opts.multi && j->opts.kind != CTR_JOIN_ANTI)
@@ -446,7 +445,7 @@ int ctr_joinpart_finish(struct ctr_join *j, struct ctr_err *err)
     return rc;
 }
 
-/* Results that stand for themselves, up to the next with a group. */
+/* Output results without a group, up to the next one with a group. */
 static int put_results(struct ctr_join *j, int max, struct ctr_err *err)
 {
     struct ctr_joinpart *p = j->part;
@@ -460,7 +459,7 @@ static int put_results(struct ctr_join *j, int max, struct ctr_err *err)
     return rc ? rc : n;
 }
 
-/* Up to `max` output rows from the results at hand, at least one. */
+/* Output at least one and up to `max` rows from the current results. */
 static int put_next(struct ctr_join *j, int max, struct ctr_err *err)
 {
     struct ctr_joinpart *p = j->part;
@@ -481,7 +480,7 @@ int ctr_joinpart_next(struct ctr_join *j, const struct ctr_batch **out, struct c
     int n;
 
     if (!p->merge)
-        return 0; /* until the left side is at its end */
+        return 0; /* wait for the end of the left side */
     ctr_batchbuf_clear(&p->out);
     while (have < j->opts.batch_rows) {
         if (p->at == p->have) {

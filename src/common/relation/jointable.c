@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * jointable: the right rows of a join in memory, and an open-addressing index of their keys: 8 bytes a slot, of which
- * 16 bits of the hash turn nearly every wrong row away before it is touched. A match is always verified by the key
- * itself. Probing goes tile by tile, so that the cache misses of many rows overlap. That is why it is no ctr_index,
- * whose 16 bytes a slot would double the misses.
+ * 16 bits of the hash reject nearly every wrong row without reading it. A match is always verified by comparing the
+ * keys. Probing processes tiles, so that the cache misses of many rows overlap. It is not a ctr_index, because 16 bytes
+ * a slot would double the misses.
  *
- * Invariant: the result depends on the order of the rows alone, never on addresses or hashes. */
+ * Invariant: the result depends only on the order of rows, never on addresses or hashes. */
 #include "common/relation/joincore.h"
 
 #include <stdlib.h>
@@ -184,7 +184,7 @@ static int insert(struct ctr_jointable *t, const struct ctr_join *j, uint8_t *ro
     return t->grouped ? new_group(t, row, err) : 0;
 }
 
-/* Counts in start[] become places; rows go to their group in order. */
+/* Convert the counts in start[] to positions; copy rows to their groups in order. */
 static int fill_groups(struct ctr_jointable *t, struct ctr_err *err)
 {
     int64_t groups = (int64_t)(t->start.len / 8), sum = 0, *start;
@@ -211,7 +211,7 @@ static int fill_groups(struct ctr_jointable *t, struct ctr_err *err)
     return 0;
 }
 
-/* Rows of one group by time, stable. */
+/* Sort the rows of a group by time, stably. */
 static int sort_group(struct ctr_jointable *t, int64_t from, int64_t n, struct ctr_err *err)
 {
     struct ctr_roworder order = { .format = t->format, .exact = true };
@@ -289,7 +289,7 @@ static bool left_equals(const struct ctr_jointable *t, const struct ctr_batch *b
     return same;
 }
 
-/* The first row whose tag fits was another key: go on by hand. Happens once in 2^16 occupied slots. */
+/* The first row with a matching tag had another key: continue one by one. This happens once in 2^16 occupied slots. */
 static const uint8_t *probe_slow(const struct ctr_jointable *t, const struct ctr_batch *b, int64_t i, uint64_t hash)
 {
     for (uint64_t at = hash & t->mask; t->slot[at]; at = (at + 1) & t->mask)
@@ -311,7 +311,7 @@ static void probe_tile(const struct ctr_jointable *t, const struct ctr_batch *b,
             at = (at + 1) & t->mask;
         head[i] = null[i] ? NULL : slot_row(t->slot[at]);
         same[i] = 1;
-        if (head[i]) { /* the slots, and the text that begins behind them */
+        if (head[i]) { /* the slots, and the start of the variable part */
             __builtin_prefetch(head[i]);
             __builtin_prefetch(head[i] + t->format->fixed_bytes);
         }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * relkey: hashing and equality of keys by column. The hash is that of ctr_col_hash, a column chained to the next; the
- * loops here give the same bits without a call per value. */
+ * relkey: hashing and equality of keys by column. The hash equals that of ctr_col_hash, chained over columns; the loops
+ * here avoid a call per value. */
 #include "common/relation/relkey.h"
 
 #include <math.h>
@@ -47,7 +47,7 @@ static void hash_plain(const struct ctr_col *c, int64_t n, uint64_t *hash)
     }
 }
 
-/* An encoded first key: each entry once. */
+/* For an encoded first key: once per entry. */
 static int hash_entries(const struct ctr_col *c, int64_t n, uint64_t seed, uint64_t *hash, struct ctr_err *err)
 {
     const int32_t *code = c->data;
@@ -100,7 +100,8 @@ enum ctr_keyclass ctr_key_class(enum ctr_type t)
     return t == CTR_BOOL ? CTR_KEY_BOOL : t == CTR_UTF8 ? CTR_KEY_TEXT : t == CTR_TIME ? CTR_KEY_TIME : CTR_KEY_NONE;
 }
 
-/* The operator of the plan language that makes a value of a class; times and booleans meet others as integers. */
+/* The operator of the plan language that casts to a class; times and booleans are compared with other types as
+ * integers. */
 static const char *cast_to(enum ctr_keyclass c)
 {
     return c == CTR_KEY_TEXT ? "concat" : c == CTR_KEY_FLOAT ? "number" : "int";
@@ -118,13 +119,13 @@ static int pair_types(struct ctr_keypair *p, const struct ctr_field *l, const st
         return ctr_fail(err, CTR_EUSAGE, "%s is %s, and a list cannot be a key: take an element with at()",
                         a == CTR_KEY_NONE ? l->name : r->name, a == CTR_KEY_NONE ? lt : rt);
     if (a != b) {
-        /* Which side to cast: the float rather than integers, times and booleans, since not
-         * every integer is a float. */
+        /* The side to cast: the float rather than integers, times and booleans, because not every integer is
+         * representable as a float. */
         bool right = a == CTR_KEY_FLOAT   ? false
                      : b == CTR_KEY_FLOAT ? a != CTR_KEY_TEXT
                                           : b == CTR_KEY_TIME || b == CTR_KEY_BOOL;
         const char *name = right ? r->name : l->name, *to = cast_to(right ? a : b);
-        const bool cuts = (right ? b : a) == CTR_KEY_FLOAT; /* 1.5 is no key; int() makes 1 of it */
+        const bool cuts = (right ? b : a) == CTR_KEY_FLOAT; /* 1.5 must not match; int() would make it 1 */
         char expr[400];
         if (cuts)
             snprintf(expr, sizeof expr, "if(int(%s) == %s, int(%s), null)", name, name, name);
@@ -143,7 +144,7 @@ static int pair_types(struct ctr_keypair *p, const struct ctr_field *l, const st
 static int parse_pair(char *spec, const struct ctr_schema *left, const struct ctr_schema *right, const char *right_name,
                       struct ctr_keypair *p, struct ctr_err *err)
 {
-    /* A column may have '=' in its name: then it is that column. */
+    /* A column name may contain '=': then the text names that column. */
     char *eq = ctr_schema_find(left, spec) < 0 ? strchr(spec, '=') : NULL;
 
     if (eq)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * rowformat: between columns and the row-wise form. Work goes tile by tile (CTR_ROW_TILE rows stay in the cache),
- * inside a tile column by column. Invariant: the slot of a null is zero, or for texts and lists an empty span. */
+ * rowformat: converts between columns and the row-wise form. It processes tiles of rows (CTR_ROW_TILE, which stay in
+ * the cache), column by column within a tile. Invariant: the slot of a null is zero, or for texts and lists an empty
+ * span. */
 #include "common/base/isa.h"
 #include "common/relation/rowformat.h"
 
@@ -43,7 +44,7 @@ void ctr_rowformat_free(struct ctr_rowformat *f)
     *f = (struct ctr_rowformat){ 0 };
 }
 
-/* Copies of a few bytes, exact, without a call. */
+/* Exact copies of a few bytes, without a call. */
 static inline void copy_bytes(uint8_t *to, const void *from, size_t n)
 {
     const uint8_t *p = from;
@@ -141,7 +142,7 @@ static uint8_t *list_write_text(const struct ctr_col *item, int64_t from, int64_
     uint8_t *ends = p, *q = p + 4 * n;
 
     for (int64_t i = 0; i < n; i++) {
-        /* A null may have bytes in a plain column: they were counted, so they are copied. */
+        /* A null may have bytes in a plain column: they are counted, and so they are copied. */
         bool empty = item->dict && ctr_col_missing(item, from + i);
         struct ctr_str s = empty ? (struct ctr_str){ NULL, 0 } : ctr_col_str(item, from + i);
         copy_bytes(q, s.p, s.n);
@@ -320,7 +321,7 @@ void ctr_row_write(struct ctr_rowformat *f, const struct ctr_col *cols, const in
 
 /* ---- rows to columns ---- */
 
-/* Validity bits [at, at + n), which are 0: those of values that null[i] does not mark. */
+/* Set validity bits [at, at + n), initially 0, for values that null[i] does not mark. */
 static void set_valid(uint8_t *bits, int64_t at, const uint8_t *null, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
@@ -334,7 +335,7 @@ static void set_valid(uint8_t *bits, int64_t at, const uint8_t *null, int64_t n)
         }
 }
 
-/* n values lie in the buffers of b: count them, and mark those that are null. */
+/* n values are in the buffers of b: count them, and mark the nulls. */
 static int count_rows(struct ctr_colbuf *b, const uint8_t *null, int64_t n, struct ctr_err *err)
 {
     size_t old = b->valid.len, need = (size_t)(b->rows + n + 7) / 8;
@@ -487,7 +488,7 @@ static int read_items(const uint8_t *p, int64_t n, struct ctr_colbuf *out, struc
             const uint8_t *at = p + i;
             if ((rc = read_fixed(&flat, &at, NULL, 1, out, err)))
                 return rc;
-            out->rows++; /* read_fixed places by rows; counted back below */
+            out->rows++; /* read_fixed uses rows as its position; restored below */
         }
         out->rows -= n;
         return 0;
@@ -604,7 +605,7 @@ void ctr_rowarena_init(struct ctr_rowarena *a, size_t block_bytes)
     *a = (struct ctr_rowarena){ .block_bytes = block_bytes };
 }
 
-/* Go on to a block with room for `need` bytes: one that was kept, or a new one. */
+/* Move on to a block with room for `need` bytes: an existing or a new one. */
 static int arena_block(struct ctr_rowarena *a, size_t need, struct ctr_err *err)
 {
     size_t bytes = CTR_MAX(need, a->block_bytes);
@@ -624,7 +625,7 @@ static int arena_block(struct ctr_rowarena *a, size_t need, struct ctr_err *err)
     if (!b.data)
         return ctr_fail_nomem(err, bytes);
     if (align == HUGE_PAGE)
-        (void)madvise(b.data, bytes, MADV_HUGEPAGE); /* a hint: cold rows cost fewer TLB misses */
+        (void)madvise(b.data, bytes, MADV_HUGEPAGE); /* a hint: fewer TLB misses for rows outside the cache */
     a->block[a->n++] = b;
     a->have++;
     a->bytes += (int64_t)bytes;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * roworder: keys, normalised prefixes, comparison, and the in-memory sort. Invariant: prefix(a) < prefix(b) implies
- * a < b in the order, and exact says that equal prefixes imply equality. The radix sort is its own: it moves prefixes
- * of 16 bytes with their rows, and ties are settled by the whole keys. */
+ * roworder: keys, normalised prefixes, comparison, and the in-memory sort. Invariant: prefix(a) < prefix(b) implies a <
+ * b, and `exact` means that equal prefixes imply equality. It has its own radix sort, which moves prefixes of 16 bytes
+ * with row pointers, and resolves ties by the whole keys. */
 #include "common/relation/roworder.h"
 
 #include <math.h>
@@ -75,7 +75,7 @@ void ctr_roworder_free(struct ctr_roworder *o)
 
 /* ---- prefixes ---- */
 
-enum { FLAG_VALUE, FLAG_NAN, FLAG_NULL }; /* a byte before each value: these sort last whatever the direction */
+enum { FLAG_VALUE, FLAG_NAN, FLAG_NULL }; /* a byte before each value: NaN and null sort last in both directions */
 
 static uint64_t ordered_f64(double d)
 {
@@ -95,7 +95,7 @@ static uint32_t ordered_f32(float d)
     return u >> 31 ? ~u : u | (uint32_t)1 << 31;
 }
 
-/* A number whose lowest bytes order as the values do; returns how many they are. Of NaN *flag tells. */
+/* A number whose lowest bytes sort like the values; returns their number. For NaN it sets *flag. */
 static int normal_value(const struct ctr_rowformat *f, const uint8_t *row, int col, uint8_t *flag, uint64_t *v)
 {
     const struct ctr_rowcol *c = &f->col[col];
@@ -143,7 +143,7 @@ void ctr_rowref_set(const struct ctr_roworder *o, struct ctr_rowref *r, const ui
             int room = 15 - at;
             for (int j = 0; j < room; j++)
                 b[at + 1 + j] = (size_t)j < s.n ? (uint8_t)s.p[j] ^ flip : flip;
-            break; /* what comes after a text of any length cannot be placed */
+            break; /* after a text of variable length, the position of further keys is unknown */
         } else {
             w = normal_value(o->format, row, k->col, &flag, &v);
             b[at] = flag;
@@ -210,7 +210,7 @@ static void insertion_sort(const struct ctr_roworder *o, struct ctr_rowref *r, i
     }
 }
 
-/* Stable merge sort that leaves what is in order alone: equal texts of a small vocabulary cost one pass. */
+/* Stable merge sort that skips sorted parts: equal texts of a small vocabulary cost one pass. */
 static void merge_sort(const struct ctr_roworder *o, struct ctr_rowref *r, struct ctr_rowref *tmp, int64_t n)
 {
     int64_t half = n / 2, i = 0, j = half, k = 0;
@@ -257,7 +257,7 @@ static void radix_sort(struct ctr_rowref **refs, struct ctr_rowref **tmp, int64_
     }
 }
 
-/* Put rows of equal prefixes in order by their whole keys. */
+/* Sort rows with equal prefixes by their whole keys. */
 static void settle_ties(const struct ctr_roworder *o, struct ctr_rowref *r, struct ctr_rowref *tmp, int64_t n)
 {
     for (int64_t i = 0, j; i < n; i = j) {

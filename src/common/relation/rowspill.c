@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * rowspill: sorted runs of rows in an unlinked temporary file, and the merge that reads them back. Invariant: a run is
- * rows one after another without gaps; the merge is stable by number of the source. */
+ * rowspill: sorted runs of rows in an unlinked temporary file, and the merge that reads them back. Invariant: a run
+ * consists of adjacent rows without gaps; the merge is stable by source number. */
 #include "common/relation/roworder.h"
 
 #include <stdlib.h>
@@ -64,7 +64,7 @@ int ctr_spill_room(struct ctr_spill *s, size_t n, struct ctr_err *err)
 
 struct source {
     int fd;
-    int64_t at, left; /* in the file: where to read on, how much */
+    int64_t at, left; /* in the file: next offset to read, and bytes left */
     struct ctr_buf buf;
     size_t pos;
 };
@@ -72,13 +72,13 @@ struct source {
 struct ctr_merge {
     const struct ctr_roworder *order;
     struct source *src;
-    struct ctr_rowref *head; /* row at the head of each source; row NULL: at its end */
+    struct ctr_rowref *head; /* first row of each source; row NULL: at its end */
     int *tree;               /* tree[0] the winner, tree[1..n) losers */
-    int n, starved;          /* starved: this source must be filled before going on, or -1 */
+    int n, starved;          /* starved: this source must be refilled before continuing, or -1 */
     size_t buf_bytes;
 };
 
-/* Move what is left to the front and read on, so that the next row is whole; sets the head. */
+/* Move the rest to the front and read more, so that the next row is complete; sets the head. */
 static int fill(struct ctr_merge *m, int i, struct ctr_err *err)
 {
     struct source *s = &m->src[i];
@@ -103,7 +103,7 @@ static int fill(struct ctr_merge *m, int i, struct ctr_err *err)
     s->buf.len += want;
     s->at += (int64_t)want;
     s->left -= (int64_t)want;
-    if (ctr_row_size(s->buf.data) > s->buf.len) /* wider than the buffer: its length is known now */
+    if (ctr_row_size(s->buf.data) > s->buf.len) /* larger than the buffer: its length is now known */
         return fill(m, i, err);
     ctr_rowref_set(m->order, &m->head[i], s->buf.data);
     return 0;
@@ -174,7 +174,7 @@ void ctr_merge_free(struct ctr_merge *m)
     free(m);
 }
 
-/* Step to the next row of source i; false when it must be read first. */
+/* Advance source i; false if it must be read first. */
 static bool step(struct ctr_merge *m, int i)
 {
     struct source *s = &m->src[i];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sort: external merge sort. Rows are taken into the row-wise form, sorted by reference, and given back by column; what
- * exceeds memory is spilled as sorted runs. Invariant: runs and the rows in them stand in the order of the input, so
- * the stable merge of runs equals one stable sort whatever the memory. */
+ * sort: external merge sort. Rows are converted to the row-wise form, sorted by reference, and returned by column; data
+ * beyond memory is spilled as sorted runs. Invariant: runs and the rows in them are in input order, so the stable merge
+ * of runs equals one stable sort for any memory size. */
 #include "common/relation/relation.h"
 #include "common/relation/roworder.h"
 
@@ -14,7 +14,7 @@
 #define MIN_READ   (64 << 10)
 #define MAX_READ   (8 << 20)
 
-/* Rows on their way to a run. */
+/* Rows to be written to a run. */
 struct bin {
     struct ctr_rowarena arena;
     struct ctr_rowref *refs;
@@ -26,12 +26,12 @@ struct ctr_sort {
     struct ctr_schema schema;
     struct ctr_rowformat format;
     struct ctr_roworder order;
-    struct bin bins[2], *bin; /* bin: being filled; with threads the other one is being written meanwhile */
+    struct bin bins[2], *bin; /* bin: being filled; with threads the other one is being written */
     struct ctr_rowref *tmp;
     int64_t tmp_cap, budget;
     pthread_t writer;
     bool spilled; /* at least one run */
-    bool writing; /* the thread runs, and has these to itself: its bin, tmp, spill, stats.dropped */
+    bool writing; /* the thread is running and owns these: its bin, tmp, spill, stats.dropped */
     int writer_rc;
     struct ctr_err writer_err;
     struct ctr_spill spill;
@@ -87,7 +87,7 @@ int ctr_sort_new(struct ctr_sort **out, const struct ctr_schema *schema, const s
     s->opts = *o;
     if (s->opts.batch_rows <= 0)
         s->opts.batch_rows = CTR_BATCH_ROWS;
-    /* A tenth for what comes with it: batches of the reader and the writer, slack of the blocks. */
+    /* A tenth is for other needs: batches of the reader and the writer, slack of the blocks. */
     s->budget = CTR_MAX(ctr_relation_memory(o->memory_bytes) / 10 * 9, MIN_MEMORY);
     ctr_spill_init(&s->spill, (size_t)CTR_MAX(CTR_MIN(s->budget / 16, 1 << 20), 4096));
     for (int i = 0; i < 2; i++)
@@ -167,7 +167,7 @@ static int grow_refs(struct ctr_rowref **r, int64_t *cap, int64_t need, struct c
     return 0;
 }
 
-/* Later rows with the key of an earlier one go. The references are sorted. */
+/* Drop later rows with the key of an earlier one. The references must be sorted. */
 static int64_t drop_equal(struct ctr_sort *s, struct bin *b)
 {
     int64_t kept = 0;
@@ -190,7 +190,7 @@ static int sort_rows(struct ctr_sort *s, struct bin *b, struct ctr_err *err)
     if (rc)
         return rc;
     ctr_rowrefs_sort(&s->order, &b->refs, &s->tmp, b->n);
-    if (b->refs != was) { /* they changed places */
+    if (b->refs != was) { /* they were swapped */
         b->cap = s->tmp_cap;
         s->tmp_cap = cap;
     }
@@ -204,7 +204,7 @@ static inline void prefetch_row(const uint8_t *row, uint32_t bytes)
         __builtin_prefetch(row + at);
 }
 
-/* How much of a row to fetch ahead. */
+/* Bytes of a row to prefetch. */
 static uint32_t ahead_bytes(const struct ctr_sort *s)
 {
     return CTR_MIN(s->format.fixed_bytes + (s->format.variable ? 128 : 0), 1024);
@@ -251,8 +251,8 @@ static int await_writer(struct ctr_sort *s, struct ctr_err *err)
     return s->writer_rc;
 }
 
-/* The bin is full. With one thread it is written; with more, written behind while the other one is filled: then each
- * may have half of the memory, but for the first, which may turn out to be all there is. */
+/* The bin is full. With one thread it is written; with more, a thread writes it while the other bin is filled: then
+ * each may use half of the memory, except the first, which may turn out to be the only one. */
 static int spill_bin(struct ctr_sort *s, struct ctr_err *err)
 {
     int rc = await_writer(s, err);
@@ -268,10 +268,11 @@ static int spill_bin(struct ctr_sort *s, struct ctr_err *err)
         s->bin->refs = s->tmp = NULL;
         s->bin->cap = s->tmp_cap = 0;
         return rc ? rc
-                  : ctr_rowarena_halve(&s->bin->arena, &other_bin(s)->arena, err); /* freed pages would stay ours */
+                  : ctr_rowarena_halve(&s->bin->arena, &other_bin(s)->arena,
+                                       err); /* freed pages would stay with the process */
     }
     s->bin = other_bin(s);
-    if (ctr_thread_start(&s->writer, write_behind, s)) /* no thread to be had: in turn */
+    if (ctr_thread_start(&s->writer, write_behind, s)) /* no thread available: write here */
         return write_run(s, other_bin(s), err);
     s->writing = true;
     return 0;
@@ -334,7 +335,7 @@ static int keep_last(struct ctr_sort *s, const uint8_t *row, struct ctr_err *err
     return ctr_buf_append(&s->last, row, ctr_row_size(row), err);
 }
 
-/* Up to max (<= CTR_ROW_TILE) rows of the merge; with unique, without those that equal an earlier one. 0 at the end. */
+/* Up to max (<= CTR_ROW_TILE) rows of the merge; with unique, without repeated keys. 0 at the end. */
 static int merged_rows(struct ctr_sort *s, struct ctr_merge *m, const uint8_t **rows, int max, struct ctr_err *err)
 {
     struct ctr_rowref refs[CTR_ROW_TILE];
@@ -363,7 +364,7 @@ static int merge_open(struct ctr_sort *s, const struct ctr_spill *from, int firs
     int64_t bytes = CTR_MIN(CTR_MAX(s->budget / (n + 2), MIN_READ / 4), MAX_READ);
     int rc;
 
-    if (bytes >= (int64_t)HUGE_PAGE) /* a buffer has whole ones, its padding included */
+    if (bytes >= (int64_t)HUGE_PAGE) /* a buffer uses whole huge pages, including its padding */
         bytes -= bytes % (int64_t)HUGE_PAGE + CTR_PAD;
 
     if (!src)
@@ -375,7 +376,7 @@ static int merge_open(struct ctr_sort *s, const struct ctr_spill *from, int firs
     return rc;
 }
 
-/* Merge neighbours among the runs into one run of `to`. */
+/* Merge adjacent runs into one run of `to`. */
 static int merge_some(struct ctr_sort *s, int first, int n, struct ctr_spill *to, struct ctr_err *err)
 {
     const uint8_t *rows[CTR_ROW_TILE];
@@ -394,7 +395,7 @@ static int merge_some(struct ctr_sort *s, int first, int n, struct ctr_spill *to
     return rc ? rc : k;
 }
 
-/* Fewer runs, until one merge with buffers of a decent size reads them all. */
+/* Reduce the number of runs until one merge with buffers of reasonable size can read them all. */
 static int merge_passes(struct ctr_sort *s, struct ctr_err *err)
 {
     int fan = (int)CTR_MIN(CTR_MAX(s->budget / MIN_READ - 2, 4), 512), rc = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * split: which shard a row goes to. Invariant: the shard depends on the values of the keys and the number of shards
- * alone, so that logs split on different days or machines fit together. */
+ * split: assigns rows to shards. Invariant: the shard depends only on the values of the keys and the number of shards,
+ * so that logs split on different days or machines correspond. */
 #include "common/relation/relation.h"
 #include "common/relation/relkey.h"
 
@@ -102,7 +102,7 @@ int ctr_split_batch(struct ctr_split *s, const struct ctr_batch *b, const int64_
         s->hash[i] = (s->nkeys ? s->hash[i] : (uint64_t)(s->seen + i)) % shards;
         s->start[s->hash[i] + 1]++;
     }
-    for (uint64_t k = 0; k < shards; k++) { /* start[k + 1]: where shard k begins, until it is filled */
+    for (uint64_t k = 0; k < shards; k++) { /* start[k + 1]: start of shard k until it is filled */
         int64_t n = s->start[k + 1];
         s->start[k + 1] = sum;
         sum += n;
@@ -117,7 +117,7 @@ int ctr_split_batch(struct ctr_split *s, const struct ctr_batch *b, const int64_
 
 /* ---- names ---- */
 
-/* At a '%': its conversion, or NULL when it is none of those allowed. Sets width and zero, and returns what follows. */
+/* At a '%': parse its conversion; NULL if it is not allowed. Sets width and zero, and returns the rest. */
 static const char *conversion(const char *p, int *width, bool *zero)
 {
     *width = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * spool: written once as an ordinary stream, then read as one, so that what came back from the disk is verified. */
+ * spool: written once as an ordinary stream, then read as one, so that data read back from the disk are verified. */
 #include "common/relation/spool.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 struct ctr_spool {
     int fd;
-    char path[32]; /* /dev/fd/N: the file has no name */
+    char path[32]; /* /dev/fd/N: the file is unnamed */
     struct ctr_out *out;
     struct ctr_writer *w;
 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * subsample: subsampling of training data by query ("Ad Click Prediction", section 4.6): every query with a click is
- * kept, a share of the others, which then weigh the inverse of the share, so that the expected weighted loss stays what
- * it was. Whether a query has a click is known only at the end: the rows wait in a spool, the clicked queries in a set
- * of 64-bit hashes. */
+ * subsample: subsampling of training data by query ("Ad Click Prediction", section 4.6): keeps every query with a
+ * click, and a share of the others with inverse weight, so that the expected weighted loss is unchanged. Only the end
+ * of the input shows whether a query has a click: rows wait in a spool, and a set has the 64-bit hashes of clicked
+ * queries. */
 #include "common/relation/relation.h"
 #include "common/relation/spool.h"
 #include "common/table/table.h"
@@ -21,7 +21,7 @@ struct ctr_subsample {
     struct ctr_buf labels, weights; /* of a batch, checked */
     struct ctr_colbuf weight;
     struct ctr_col *views;     /* the input's columns, then the weight */
-    struct ctr_sparse clicked; /* a row a query: its hash */
+    struct ctr_sparse clicked; /* one row per query: its hash */
     uint64_t *hash;
     uint8_t *null;
     int64_t *idx, cap;
@@ -182,7 +182,7 @@ int ctr_subsample_finish(struct ctr_subsample *s, struct ctr_err *err)
     return ctr_spool_reread(s->spool, &s->r, err);
 }
 
-/* Rows to keep, into s->idx; their weights into s->weight, which has a value for every row. */
+/* Select the rows to keep into s->idx; their weights go to s->weight, which has a value for every row. */
 static int choose(struct ctr_subsample *s, const struct ctr_batch *b, int64_t *kept, struct ctr_err *err)
 {
     const struct ctr_col *old = s->o.weight < b->schema->n ? &b->col[s->o.weight] : NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * dot: scores of pairs from the vectors of their users and ads. Two joins bring the vectors to each pair; their inner
- * products are one operation of the compute table. See retrieval.h. */
+ * dot: scores of pairs from the vectors of their users and ads. Two joins add the vectors to each pair; one operation
+ * of the compute table computes the inner products. See retrieval.h. */
 #include "common/retrieval/retrieval.h"
 
 #include <math.h>
@@ -13,12 +13,12 @@
 
 enum { USER, AD, SIDES };
 static const char *const sides[SIDES] = { "user", "ad" };
-/* Before the names of what the joins bring: no name that a plan or a text can have. */
+/* Prefixes of the columns added by the joins; no name in a plan or text can have them. */
 static const char *const prefixes[SIDES] = { "\x01user.", "\x01"
                                                           "ad." };
 
 struct dot {
-    struct ctr_batch_source from; /* pairs, joined with both */
+    struct ctr_batch_source from; /* pairs, joined with both sides */
     struct ctr_schema schema;
     int *column; /* of `from`; -1: the score */
     int key[SIDES], vector[SIDES];
@@ -84,7 +84,7 @@ static int bad_vector(const struct dot *d, const struct ctr_batch *b, int64_t i,
     return rc;
 }
 
-/* The vectors of one side, row after row, onto the device. */
+/* Copy the vectors of one side, row after row, to the device. */
 static int send_vectors(struct dot *d, const struct ctr_batch *b, int side, struct ctr_err *err)
 {
     const struct ctr_col *c = &b->col[d->vector[side]];
@@ -157,7 +157,7 @@ static const struct ctr_batch_source_ops dot_ops = { dot_schema, dot_next, dot_n
 
 /* ---- binding ---- */
 
-/* "a=b,c": the part of each side. */
+/* "a=b,c": split into the parts of each side. */
 static int split_keys(const char *keys, struct ctr_buf part[SIDES], struct ctr_err *err)
 {
     const char *comma = keys ? strchr(keys, ',') : NULL;
@@ -180,7 +180,7 @@ static int check_key(const char *key, const struct ctr_schema *pairs, struct ctr
     return rc;
 }
 
-/* The pairs with the vectors of a side. */
+/* Join the pairs with the vectors of a side. */
 static int join_side(struct dot *d, struct ctr_batch_source *pairs, struct ctr_batch_source *right, int side,
                      const char *key, const struct ctr_dot_opts *o, struct ctr_vectors *v, struct ctr_err *err)
 {
@@ -221,7 +221,7 @@ static int find_columns(struct dot *d, struct ctr_buf key[SIDES], const struct c
     return 0;
 }
 
-/* The pairs' own columns, and the score. */
+/* The columns of the pairs, and the score. */
 static int make_schema(struct dot *d, const struct ctr_schema *s, struct ctr_err *err)
 {
     int rc = ctr_scored_schema(s, NULL, 1, &d->schema, &d->column, err), kept = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * top: the best ads of each user, by brute force. Products of a block of users and a block of ads are one gemm; a
- * user's products are then gone through in the order of ads, and those above the worst of the best so far enter a heap.
- * A later ad never replaces an equal one, so that the result does not depend on blocks or threads. See retrieval.h. */
+ * top: the best ads of each user, by brute force. One gemm computes the products of a block of users and a block of
+ * ads; then each user's products are scanned in ad order, and those above the worst of the best so far enter a heap. A
+ * later ad never replaces an equal one, so the result does not depend on blocks or threads. See retrieval.h. */
 #include "common/retrieval/retrieval.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@ enum {
     USERS_BLOCK = 256,
     ADS_BLOCK = 4096, /* a block of products stays in the second-level cache */
     OUT_ROWS = CTR_BATCH_ROWS,
-    SCAN = 16, /* products that are compared at a time */
+    SCAN = 16, /* products compared at a time */
 };
 
 struct best {
@@ -27,22 +27,22 @@ struct ctr_top_ads {
     struct ctr_top_ads_opts o;
     struct ctr_vectors users, of_ads;
     int64_t ads, k;
-    struct ctr_buf ad_values; /* f32 [ads x width], until they are on the device */
+    struct ctr_buf ad_values; /* f32 [ads x width], until copied to the device */
     struct ctr_schema ad_schema, schema;
-    struct ctr_batchbuf ad_rows;  /* the ads' columns, in memory */
-    int *user_column, *ad_column; /* of each column of `schema`; -1: it is none of theirs */
+    struct ctr_batchbuf ad_rows;  /* the ads' other columns, in memory */
+    int *user_column, *ad_column; /* per column of `schema`: its source column; -1: not of this side */
     int rank, score;
     struct ctr_dev *dev;
     struct ctr_pool *pool; /* the device's, or: */
     struct ctr_pool *own_pool;
     struct ctr_mem *ad_mem, *user_mem, *product, *bias;
-    struct ctr_buf products; /* of a device that is not the host */
-    const float *block;      /* products of this block: [users of it x ADS_BLOCK] */
+    struct ctr_buf products; /* for devices other than the host */
+    const float *block;      /* products of the current block: [its users x ADS_BLOCK] */
     int64_t first_ad, block_ads;
-    struct ctr_buf best;  /* struct best [users of the batch x k], each a heap whose first is the worst */
-    struct ctr_buf found; /* i64: how many there are, by user */
+    struct ctr_buf best;  /* struct best [users of the batch x k], each a heap with the worst on top */
+    struct ctr_buf found; /* i64: heap size per user */
     const struct ctr_batch *batch;
-    int64_t next_user, first_user; /* to be handed out; of the block */
+    int64_t next_user, first_user; /* next user to return; first user of the block */
     struct ctr_batchbuf out;
     struct ctr_buf index;
 };
@@ -51,7 +51,7 @@ struct ctr_top_ads {
 
 /* ---- the ads ---- */
 
-/* The vectors of a batch, row after row. */
+/* Copy the vectors of a batch, row after row. */
 static int take_vectors(const struct ctr_vectors *v, const struct ctr_batch *b, const char *name, struct ctr_buf *to,
                         struct ctr_err *err)
 {
@@ -305,13 +305,13 @@ int64_t ctr_top_ads_count(const struct ctr_top_ads *t)
 
 /* ---- the best of a user ---- */
 
-/* Is a worse than b? Of equal ones the later ad is. */
+/* Is a worse than b? Among equals the later ad is worse. */
 static inline bool worse(const struct best *a, const struct best *b)
 {
     return a->logit < b->logit || (a->logit == b->logit && a->ad > b->ad);
 }
 
-/* Move down from place i of a heap of n, whose parents are worse than their children. */
+/* Sift down from index i in a heap of n whose parents are worse than their children. */
 static void sink(struct best *heap, int64_t n, int64_t i)
 {
     const struct best x = heap[i];
@@ -339,7 +339,7 @@ static void put(struct best *heap, int64_t *n, int64_t k, struct best x)
     heap[i] = x;
 }
 
-/* A user's products of this block. */
+/* Scan a user's products of this block. */
 static void scan(void *ctx, int64_t user, int worker)
 {
     struct ctr_top_ads *t = ctx;
@@ -350,7 +350,7 @@ static void scan(void *ctx, int64_t user, int worker)
     (void)worker;
     for (int64_t i = 0; i < ads; i += SCAN) {
         const int64_t end = CTR_MIN(i + SCAN, ads);
-        if (*n == t->k && end == i + SCAN) { /* seldom is any of them better */
+        if (*n == t->k && end == i + SCAN) { /* rarely is any of them better */
             const float least = heap[0].logit;
             int better = 0;
             for (int j = 0; j < SCAN; j++)
@@ -363,13 +363,13 @@ static void scan(void *ctx, int64_t user, int worker)
     }
 }
 
-/* The best first. */
+/* Sort the best first. */
 static void order(void *ctx, int64_t user, int worker)
 {
     const struct ctr_top_ads *t = ctx;
     struct best *heap = AS(struct best, t->best) + user * t->k;
     (void)worker;
-    for (int64_t n = t->k; n > 1; n--) { /* the worst goes to the end */
+    for (int64_t n = t->k; n > 1; n--) { /* move the worst to the end */
         const struct best worst = heap[0];
         heap[0] = heap[n - 1];
         sink(heap, n - 1, 0);
@@ -377,7 +377,7 @@ static void order(void *ctx, int64_t user, int worker)
     }
 }
 
-/* Products of users [first_user, + n) of the batch with the ads of a block. */
+/* Multiply users [first_user, + n) of the batch by the ads of a block. */
 static int multiply(struct ctr_top_ads *t, int64_t n, struct ctr_err *err)
 {
     const int32_t width = t->users.width;

@@ -100,7 +100,7 @@ static int take_name(struct ctr_picks *l, const struct item *it, const char *nam
     return it->drop || at >= 0 ? CTR_OK : pick_add(l, column, s->f[column].name, err);
 }
 
-/* new=old renames a column where it was taken already, else takes it. */
+/* new=old renames a column that is already selected, else selects it. */
 static int take_renamed(struct ctr_picks *l, const struct item *it, const struct ctr_schema *s, struct ctr_err *err)
 {
     struct ctr_buf to = { 0 }, from = { 0 };
@@ -135,7 +135,7 @@ static int take_item(struct ctr_picks *l, const struct item *it, const struct ct
     return rc;
 }
 
-/* The item at p up to a comma outside back quotes. */
+/* The item at p, up to a comma outside back quotes. */
 static struct item next_item(const char *p)
 {
     struct item it = { .p = p };
@@ -157,7 +157,7 @@ static struct item next_item(const char *p)
 int ctr_columns_parse(struct ctr_picks *out, const char *list, const struct ctr_schema *s, struct ctr_err *err)
 {
     int rc = 0;
-    if (*list == '-') /* only what is dropped is named: start from all */
+    if (*list == '-') /* only dropped columns are named: start from all */
         for (int i = 0; rc == 0 && i < s->n; i++)
             rc = pick_add(out, i, s->f[i].name, err);
     for (const char *p = list; rc == 0;) {

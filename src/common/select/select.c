@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * select: rows and columns of a batch. Columns that nothing asks for have no data here; their place in the arrays stays
- * empty, so that numbers of columns mean the same at every step.
+ * select: rows and columns of a batch. Unneeded columns have no data; their array positions stay empty, so that column
+ * numbers are the same at every step.
  */
 #include "common/select/select.h"
 
@@ -19,18 +19,18 @@ struct ctr_select {
     struct ctr_expr *where;
     struct add_step *add;
     int nadd;
-    struct ctr_schema exploded; /* after --explode; unused without */
+    struct ctr_schema exploded; /* after --explode; unused without it */
     int *explode;
     int nexplode;
     struct ctr_picks picks;
     struct ctr_schema output;
-    bool *need; /* columns of the last step before --columns that something uses */
-    bool *kept; /* those of them that --columns takes: --explode copies no other */
+    bool *need; /* columns needed of the step before --columns */
+    bool *kept; /* those of them that --columns selects: --explode copies only these */
     int *inputs;
     int ninputs;
     bool mark;
 
-    struct ctr_colbuf *buf, *item; /* rows kept by --where; rows exploded */
+    struct ctr_colbuf *buf, *item; /* rows that match --where; exploded rows */
     bool *buf_made, *item_made;
     struct ctr_col *col, *picked;
     int64_t *idx, *item_idx;
@@ -65,7 +65,7 @@ static int compile_where(struct ctr_select *s, const char *text, struct ctr_err 
     return CTR_OK;
 }
 
-/* NAME=EXPR: where NAME ends. */
+/* The end of NAME in NAME=EXPR. */
 static const char *add_equals(const char *text)
 {
     bool quoted = false;
@@ -80,7 +80,7 @@ static const char *add_equals(const char *text)
     return NULL;
 }
 
-/* The schema with the result of an --add: in place of the column of that name, or after the last. */
+/* The schema with the result of an --add: replaces the column of that name, or is appended. */
 static int add_schema(struct add_step *a, const struct ctr_schema *before, const char *name, struct ctr_err *err)
 {
     const struct ctr_field *f = ctr_expr_field(a->expr);
@@ -157,7 +157,7 @@ static int compile_explode(struct ctr_select *s, const char *list, struct ctr_er
     return rc;
 }
 
-/* The past of a column is the past of it under its new name; of one that is left out, still of the old name. */
+/* A history refers to its column under the new name; if that column is dropped, under the old name. */
 static int follow_rename(const struct ctr_select *s, const struct ctr_schema *before, struct ctr_field *f,
                          struct ctr_err *err)
 {
@@ -223,7 +223,7 @@ static int find_inputs(struct ctr_select *s, struct ctr_err *err)
     for (int i = 0; i < s->input.n; i++)
         if (s->need[i])
             s->inputs[s->ninputs++] = i;
-    if (!s->ninputs && s->input.n) { /* something must say how many rows there are */
+    if (!s->ninputs && s->input.n) { /* some column must give the number of rows */
         s->need[0] = true;
         s->ninputs = 1;
     }
@@ -345,7 +345,7 @@ static int grow(struct ctr_select *s, int64_t rows, struct ctr_err *err)
     return CTR_OK;
 }
 
-/* The condition as a byte a row: null is false. Returns how many hold. */
+/* Convert the condition to a byte per row: null is false. Returns the number that hold. */
 static int64_t condition_bytes(const struct ctr_col *c, uint8_t *taken)
 {
     int64_t n = 0;
@@ -432,7 +432,7 @@ static int misaligned(const struct ctr_select *s, int k, int64_t row, int64_t n,
                     s->exploded.f[s->explode[0]].name, (long long)want);
 }
 
-/* item_idx[out row] = row (item < 0), or the item's place in column k. Checks that lists are aligned on the way. */
+/* item_idx[out row] = row (item < 0), or the item's position in column k. Checks that lists are aligned. */
 static int explode_index(struct ctr_select *s, int k, int64_t *total, struct ctr_err *err)
 {
     int64_t n_out = 0, empty = 0;

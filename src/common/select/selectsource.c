@@ -28,7 +28,7 @@ static void selected_close(void *source)
     free(s);
 }
 
-/* A batch none of whose rows is taken is passed over. */
+/* Skips batches without selected rows. */
 static int selected_next(void *source, const struct ctr_batch **b, struct ctr_err *err)
 {
     struct selected *s = source;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * signaldb: the SQLite file under the index. Invariant: a file without our mark (application_id) and version is never
- * written to. */
+ * signaldb: the SQLite file of the index. Invariant: a file without our application_id and version is never written
+ * to. */
 #include "common/signal/signaldb.h"
 
 #include <fcntl.h>
@@ -12,10 +12,10 @@
 
 enum { APPLICATION_ID = 0x63747253 /* "ctrS" */, VERSION = 2 };
 
-/* A version's `unused_ms` is when it lost its last consumer (or came without one); null while it has one. `pinned` is a
- * vetting; null: the first that passes will be; 0: none is to be. A vetting's `seen` is a sample of its values, null
- * where none is taken, or can be a reference no more; `stream` the name that the stream was given ('': none, nor a
- * plan). */
+/* A version's `unused_ms` is the time when it lost its last consumer (or was added without one); null while it has one.
+ * `pinned` is a vetting; null: the first that passes will be pinned; 0: none. A vetting's `seen` is a sample of its
+ * values, null if none is taken or it can no longer be a reference; `stream` is the name given to the stream ('': no
+ * name and no plan). */
 static const char schema[] =
     "CREATE TABLE signal (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, owner TEXT NOT NULL DEFAULT '',"
     " description TEXT NOT NULL DEFAULT '', platform TEXT NOT NULL DEFAULT '', created_ms INTEGER NOT NULL) STRICT;"
@@ -35,7 +35,7 @@ static const char schema[] =
     " psi_pinned REAL, unseen REAL, seen BLOB, stream TEXT) STRICT;"
     "CREATE INDEX vetting_version ON vetting (version);";
 
-/* From version 1, whose vettings were compared with whatever was there before. */
+/* Upgrade from version 1, whose vettings were compared with the previous one. */
 static const char upgrade[] = "ALTER TABLE version ADD COLUMN pinned INTEGER;"
                               "ALTER TABLE vetting ADD COLUMN passed INTEGER NOT NULL DEFAULT 0;"
                               "ALTER TABLE vetting ADD COLUMN psi_pinned REAL;"
@@ -146,7 +146,7 @@ static int64_t now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* Is the file an index? An empty file belongs to no program. *version: of its tables, 0 where there are none yet. */
+/* Is the file an index? An empty file is accepted. *version: of its tables, 0 if there are none. */
 static int check_file(struct ctr_signals *s, enum ctr_signals_mode mode, int64_t *version, struct ctr_err *err)
 {
     int64_t id, objects, damage;
@@ -180,7 +180,7 @@ static int check_file(struct ctr_signals *s, enum ctr_signals_mode mode, int64_t
     return rc;
 }
 
-/* Tables for a file without any, or with those of an older version. Of two that do this at once the second finds it
+/* Create the tables, or upgrade those of an older version. If two processes do this at once, the second finds it
  * done. */
 static int make_tables(struct ctr_signals *s, struct ctr_err *err)
 {
@@ -198,7 +198,7 @@ static int make_tables(struct ctr_signals *s, struct ctr_err *err)
     return rc ? rc : ctr_signals_commit(s, err);
 }
 
-/* Where SQLite would find a change of another program half done, it would undo it: so look first. */
+/* SQLite would undo an interrupted change of another program: so check first. */
 static int check_header(struct ctr_signals *s, struct ctr_err *err)
 {
     static const char magic[16] = "SQLite format 3";
@@ -211,7 +211,7 @@ static int check_header(struct ctr_signals *s, struct ctr_err *err)
     const uint8_t *id = head + AT_ID;
     if (n < (ssize_t)sizeof head || memcmp(head, magic, sizeof magic) ||
         ((uint32_t)id[0] << 24 | id[1] << 16 | id[2] << 8 | id[3]) == APPLICATION_ID)
-        return 0; /* what cannot be read, or is none, is for SQLite to tell */
+        return 0; /* SQLite reports unreadable files and other formats */
     ctr_err_file(err, s->path);
     return ctr_fail(err, CTR_EDATA, "an SQLite file of another program, no index of signals");
 }
@@ -243,8 +243,8 @@ static int open_file(struct ctr_signals *s, enum ctr_signals_mode mode, struct c
     int rc = check_header(s, err);
     if (!rc)
         rc = open_with(s, mode, flags, &version, err);
-    /* A writer was killed, and the next that may write undoes what it did. Or the index is of an older version, and the
-     * next that may write brings it to this one. */
+    /* A writer was killed, and the next process that may write undoes its change. Or the index has an older version,
+     * and the next process that may write upgrades it. */
     if (mode == CTR_SIGNALS_READ &&
         (rc ? s->db && sqlite3_extended_errcode(s->db) == SQLITE_READONLY_ROLLBACK : version < VERSION))
         rc = open_with(s, mode, SQLITE_OPEN_READWRITE, &version, err);
@@ -260,8 +260,7 @@ static int open_file(struct ctr_signals *s, enum ctr_signals_mode mode, struct c
     return rc ? rc : ctr_signals_run(s, err, "PRAGMA temp_store = MEMORY", "");
 }
 
-/* SQLite has names of its own: "" and ":memory:" are gone when the program ends, "file:" begins an address with
- * options. */
+/* SQLite has special names: "" and ":memory:" vanish with the program, "file:" starts a URI with options. */
 static int check_name(const char *path, struct ctr_err *err)
 {
     struct stat st;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * signalindex: what changes the index. All of it runs inside a transaction of the caller's. */
+ * signalindex: changes of the index. All functions run inside a transaction of the caller. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -15,7 +15,7 @@ int ctr_signals_find(struct ctr_signals *s, const char *what, int64_t *signal, i
     int64_t number = 0;
     char *name = NULL;
     *version = 0;
-    /* A name may hold an '@' itself. */
+    /* A name may itself contain '@'. */
     int rc = ctr_signals_number(s, signal, 0, err, "SELECT id FROM signal WHERE name = ?", "s", what);
     if (rc || *signal)
         return rc;
@@ -241,7 +241,7 @@ struct json_consumers {
     int64_t n;
 };
 
-/* The text of a cell; *text is "" for a null. A name cannot hold a byte 0, which SQL's texts end at. */
+/* The text of a cell; *text is "" for null. A name cannot contain a zero byte, at which SQL texts end. */
 static int take_name(const struct ctr_batch *b, int column, int64_t i, char **text, struct ctr_err *err)
 {
     const struct ctr_col *c = &b->col[column];
@@ -272,7 +272,7 @@ static int find_consumed(struct ctr_signals *s, const struct ctr_batch *b, int64
     return rc;
 }
 
-/* The first line of a model takes the place of all that it consumed before. */
+/* The first line of a model replaces everything that it consumed before. */
 static int consume_row(struct json_consumers *j, const struct ctr_batch *b, int64_t i, struct ctr_err *err)
 {
     char *signal = NULL, *own = NULL;

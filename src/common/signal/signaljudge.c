@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * signaljudge: a check of a stream compared with its references. Invariant: a reference is one or more checks of the
- * same version that passed, or that a person accepted; what failed is never compared with. */
+ * signaljudge: compares the check of a stream with its references. Invariant: a reference is one or more checks of the
+ * same version that passed, or that a person accepted; failed checks are never used. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 /* ---- references ---- */
 
 struct reference {
-    int checks; /* 0: there is none */
+    int checks; /* 0: none */
     int64_t id; /* of the last of them */
     bool pinned;
     double cell[CTR_STREAM_CHECK_CELLS];
@@ -64,7 +64,7 @@ static int take_day(struct ctr_signals *s, sqlite3_stmt *st, struct day *d, stru
     return rc;
 }
 
-/* Of each figure the median of the days: of a histogram the shares count, and of all their sizes the median too. */
+/* Take the median over days of each figure; for histograms the median of the shares, and of the sizes. */
 static void settle(struct reference *r, const struct day *d)
 {
     double x[CTR_STREAM_CHECK_DAYS], size[CTR_STREAM_CHECK_DAYS] = { 0 };
@@ -88,7 +88,7 @@ static void settle(struct reference *r, const struct day *d)
     ctr_seen_settle(&r->seen);
 }
 
-/* The last `days` checks of a version that passed; or the pinned one. */
+/* Load the last `days` checks of a version that passed, or the pinned one. */
 static int find_reference(struct ctr_signals *s, int64_t version, bool pinned, int days, struct reference *r,
                           struct ctr_err *err)
 {
@@ -118,8 +118,8 @@ struct judgement {
     const struct ctr_stream_check_result *r;
     struct reference near, pinned;
     double cell[CTR_STREAM_CHECK_CELLS], missing;
-    double psi, psi_pinned, unseen; /* NaN: nothing to compare with */
-    struct ctr_buf why;             /* "; this; that"; ends with a 0 */
+    double psi, psi_pinned, unseen; /* NaN: no reference */
+    struct ctr_buf why;             /* "; this; that"; zero-terminated */
     bool passed;
 };
 
@@ -137,7 +137,7 @@ static struct words name_of(const struct reference *r)
     return w;
 }
 
-/* Against one reference: a change of what is missing, and of the distribution. */
+/* Compare with one reference: change of missing values, and of the distribution. */
 static int judge_change(struct judgement *j, const struct reference *ref, double *psi, struct ctr_err *err)
 {
     double noise, rows = (double)j->r->rows;
@@ -218,7 +218,7 @@ static int keep(struct ctr_signals *s, const struct judgement *j, int64_t versio
         rc = ctr_signals_run(s, err,
                              "UPDATE version SET pinned = coalesce(pinned, ?), allowed = allowed OR ? WHERE id = ?",
                              "iii", (int64_t)sqlite3_last_insert_rowid(s->db), (int64_t)j->rules->allow, version);
-    /* Which values it saw is of use while a vetting can be a reference: the last may still be accepted. */
+    /* The set of seen values is kept while a vetting can be a reference: the last one may still be accepted. */
     if (!rc)
         rc = ctr_signals_run(s, err,
                              "UPDATE vetting SET seen = NULL WHERE version = ?1 AND seen IS NOT NULL AND id NOT IN"
@@ -266,7 +266,7 @@ static int check_column(struct ctr_signals *s, const struct ctr_stream_check_rul
     return rc;
 }
 
-/* What should be in the stream and is not: of its plan; of a model; of what came under its name before. */
+/* Add the signals missing from the stream: those of its plan, of a model, or vetted before under its name. */
 static int add_absent(struct ctr_signals *s, const struct ctr_stream_check_rules *rules, const char *stream,
                       int64_t *absent, struct ctr_err *err)
 {
@@ -344,7 +344,7 @@ int ctr_signals_check_stream(struct ctr_signals *s, const struct ctr_stream_chec
 
 /* ---- what a person decides ---- */
 
-/* After an UPDATE: if it changed nothing, `what` has not got what it takes. */
+/* After an UPDATE: if it changed nothing, fail because `what` lacks the required state. */
 static int changed(struct ctr_signals *s, const char *what, const char *lacks, struct ctr_err *err)
 {
     if (sqlite3_changes(s->db))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * signallist: what the index has to say: listings and the check before training. Each is one query; one function prints
+ * signallist: queries of the index: listings and the check before training. Each is a single query; one function prints
  * the rows of any query, as a table or as JSON lines. */
 #include <stdlib.h>
 
@@ -8,7 +8,7 @@
 
 /* ---- printing ---- */
 
-/* Bytes that are no UTF-8 stand as \ufffd. */
+/* Write invalid UTF-8 as \ufffd. */
 static int put_json(struct ctr_buf *b, const char *p, size_t n, struct ctr_err *err)
 {
     bool valid = ctr_utf8_valid((const uint8_t *)p, n);
@@ -25,7 +25,7 @@ static int put_json(struct ctr_buf *b, const char *p, size_t n, struct ctr_err *
     return rc ? rc : ctr_buf_append(b, "\"", 1, err);
 }
 
-/* A cell of the current row: json null and "-" for null, numbers as they are read back. */
+/* Write a cell of the current row: null as json null and "-", numbers so that they read back exactly. */
 static int put_cell(struct ctr_buf *b, sqlite3_stmt *st, int i, bool json, struct ctr_err *err)
 {
     char text[CTR_NUM_MAX];
@@ -67,7 +67,7 @@ static int print_json(struct ctr_signals *s, sqlite3_stmt *st, struct ctr_out *o
     return rc;
 }
 
-/* Characters that take a place on the screen: bytes that do not continue one. */
+/* Screen columns: bytes that are not UTF-8 continuation bytes. */
 static int width(const char *s)
 {
     int n = 0;
@@ -125,7 +125,7 @@ int ctr_signals_print(struct ctr_signals *s, sqlite3_stmt *st, const struct ctr_
 
 /* ---- listings ---- */
 
-/* Every version beside its signal; `f` is what --where leaves of it. */
+/* Every version with its signal; `f` is what --where keeps. */
 #define VERSIONS                                                                                                       \
     "WITH v AS (SELECT g.id AS gid, v.id AS vid, g.name AS signal, v.number AS version,"                               \
     " CASE WHEN v.deprecated THEN 'deprecated' WHEN v.allowed THEN 'allowed' ELSE 'new' END AS state,"                 \
@@ -134,7 +134,7 @@ int ctr_signals_print(struct ctr_signals *s, sqlite3_stmt *st, const struct ctr_
     " (SELECT count(*) FROM consumer c WHERE c.version = v.id) AS consumers"                                           \
     " FROM version v JOIN signal g ON v.signal = g.id), f AS (SELECT * FROM v WHERE ?1 IN (0, gid) AND ?2 IN (0, vid)"
 #define TIME(ms) "strftime('%Y-%m-%dT%H:%M:%SZ', " #ms " / 1000, 'unixepoch')"
-/* What a version's last vetting found, null where it passed or there is none. */
+/* The failure of a version's last vetting, null if it passed or there is none. */
 #define LAST_FAILED(version)                                                                                           \
     "(SELECT 'vetting: ' || verdict FROM vetting t WHERE NOT passed AND t.id ="                                        \
     " (SELECT max(u.id) FROM vetting u WHERE u.version = " version "))"
@@ -173,7 +173,7 @@ const struct ctr_signals_list *ctr_signals_list_at(int i)
     return i < (int)CTR_COUNT(lists) ? &lists[i] : NULL;
 }
 
-/* What --where may name, and the condition with the parameter ?N. */
+/* The fields of --where, and the conditions with the parameter ?N. */
 static const struct {
     const char *field, *condition;
 } conditions[] = {
@@ -184,7 +184,7 @@ static const struct {
 };
 enum { FIRST_CONDITION = 5 };
 
-/* FIELD=PATTERN to its row of conditions; *pattern points behind the '='. */
+/* Find the condition for FIELD=PATTERN; *pattern points after the '='. */
 static int find_condition(const char *text, const char **pattern, struct ctr_err *err)
 {
     const char *equals = strchr(text, '=');
@@ -197,7 +197,7 @@ static int find_condition(const char *text, const char **pattern, struct ctr_err
                     text);
 }
 
-/* GLOB of SQLite has [a-z] too, which our patterns do not: '[' stands for itself as [[]. */
+/* SQLite's GLOB also has [a-z], unlike our patterns: escape '[' as [[]. */
 static int bind_pattern(sqlite3_stmt *st, int parameter, const char *pattern, struct ctr_err *err)
 {
     struct ctr_buf b = { 0 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * signalseen: a sample of the values that were seen, by hash. Bit 0 of a hash is left out of it: in a slot it says that
- * the slot is taken, in a saved sample that the value was seen once. The table is its own: its memory is fixed, and
- * when it is full half of the keys leave in place. */
+ * signalseen: a sample of seen values, by hash. Bit 0 of a hash is not used: in a slot it marks the slot as taken, in a
+ * saved sample that the value was seen once. It has its own hash table: its memory is fixed, and when full it drops
+ * half of the keys in place. */
 #include "common/signal/signalseen.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@ enum {
     SEEN_BITS = 14,
     SEEN_SLOTS = 1 << SEEN_BITS,
     SEEN_KEYS = SEEN_SLOTS / 2,
-    SEEN_LEVELS = 50, /* more hashes with so many zero bits are made on purpose: they are left out */
+    SEEN_LEVELS = 50, /* more hashes with so many zero bits would be crafted: they are ignored */
 };
 
 struct slot {
@@ -24,12 +24,12 @@ struct slot {
 
 struct ctr_seen {
     struct slot slot[SEEN_SLOTS];
-    uint64_t odd; /* a number of this process alone, so that no input can be made whose hashes share a slot */
+    uint64_t odd; /* a random number of the process, so that nobody can craft input whose hashes collide */
     int64_t keys;
     int level;
 };
 
-/* What begins a saved sample; the keys follow. */
+/* The header of a saved sample; the keys follow. */
 struct saved {
     int64_t level, values;
 };
@@ -56,7 +56,7 @@ void ctr_seen_free(struct ctr_seen *s)
     free(s);
 }
 
-/* The slot of a key, or the free one for it. */
+/* The slot of a key, or a free one for it. */
 static struct slot *find(struct ctr_seen *s, uint64_t key)
 {
     size_t i = (size_t)(key * s->odd >> (64 - SEEN_BITS));
@@ -65,8 +65,8 @@ static struct slot *find(struct ctr_seen *s, uint64_t key)
     return &s->slot[i];
 }
 
-/* Half of the keys, about. They are put in place in the order of the table, from behind a free slot on: none finds its
- * way barred by one that comes later. */
+/* Drop about half of the keys. The others are reinserted in table order, starting after a free slot, so that no key
+ * blocks an earlier one. */
 static void next_level(struct ctr_seen *s)
 {
     size_t start = 0;
@@ -129,7 +129,7 @@ int ctr_seen_save(const struct ctr_seen *s, struct ctr_buf *out, struct ctr_err 
     return rc;
 }
 
-/* Sorted, each key once; a repeated key was seen more than once. */
+/* Sort, with each key once; a repeated key was seen more than once. */
 void ctr_seen_settle(struct ctr_seen_set *u)
 {
     uint64_t *key = (uint64_t *)(void *)u->keys.data;
@@ -188,7 +188,7 @@ bool ctr_seen_compare(const struct ctr_seen *now, const struct ctr_seen_set *r, 
         return false;
     u->share = unseen / all;
     u->expected = CTR_MIN(once / values, 1);
-    /* Of a sample of the keys it is their number that counts, by their weight; of all, that of the values. */
+    /* For a sample of keys the error depends on the number of keys, by weight; otherwise on the number of values. */
     u->noise = level ? sqrt(squares) / all + 1 / sqrt(CTR_MAX(keys, 1)) : 1 / sqrt(all) + 1 / sqrt(values);
     return true;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * signalstream: what a stream says of each signal, in one pass and constant memory.
+ * signalstream: measures each signal of a stream, in one pass and constant memory.
  *
- * A signal that alone predicts the label almost perfectly is suspected of knowing it (a leak). A row's score is the
- * click rate of its value among the rows before it, so that a value seen once tells nothing about itself; rates live in
- * a table of RATES cells by hash, where values that share one only blur it. A list's score is the mean of its items. */
+ * A signal that alone predicts the label almost perfectly probably contains it (a leak). A row's score is the click
+ * rate of its value in the preceding rows, so that a value seen once reveals nothing about itself; rates are in a table
+ * of RATES cells by hash, where collisions only blur them. A list's score is the mean of its items. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -13,9 +13,9 @@
 
 enum {
     RATES = 1 << 16,
-    FORGET =
-        1 << 20,   /* rows of a cell: then it forgets half of them, and keeps its rate; counts of float end at 2^24 */
-    SCORES = 1024, /* cells of log-odds, from -LOG_ODDS to LOG_ODDS */
+    FORGET = 1 << 20, /* rows per cell, after which its counts are halved, keeping the rate; counts in float are exact
+                         up to 2^24 */
+    SCORES = 1024,    /* bins of log-odds, from -LOG_ODDS to LOG_ODDS */
     LOG_ODDS = 12,
     HLL_BITS = 12,
     HLL = 1 << HLL_BITS,
@@ -29,14 +29,14 @@ struct measured {
     char *name;
     int column;
     int32_t width;
-    bool keys; /* values are 64-bit keys already */
+    bool keys; /* values are already 64-bit keys */
     uint64_t missing_key;
     int64_t rows, missing;
     int64_t histogram[CTR_STREAM_CHECK_BUCKETS];
     double score[2][SCORES]; /* weight of labels 0 and 1 by score */
     uint8_t hll[HLL];
     struct rate rate[RATES];
-    struct ctr_seen *seen; /* NULL: of quantities and times, whose values need not come again */
+    struct ctr_seen *seen; /* NULL: for quantities and times, whose values need not recur */
 };
 
 struct ctr_stream_check {
@@ -115,7 +115,7 @@ void ctr_stream_check_free(struct ctr_stream_check *v)
 
 /* ---- a value ---- */
 
-/* Zero, then powers of two from 2^-15 to 2^15, of each sign. */
+/* Zero, then powers of two from 2^-15 to 2^15, for each sign. */
 static int number_bucket(double x)
 {
     int exponent;
@@ -136,7 +136,7 @@ static void count_value(struct measured *m, uint64_t hash, int bucket)
         ctr_seen_add(m->seen, hash);
 }
 
-/* The hash of value i, or false: it is missing. */
+/* The hash of value i; false: missing. */
 static bool take_value(struct measured *m, const struct ctr_col *c, int64_t i, uint64_t *hash)
 {
     if (ctr_col_missing(c, i))
@@ -166,7 +166,7 @@ static bool take_value(struct measured *m, const struct ctr_col *c, int64_t i, u
 
 /* ---- a row ---- */
 
-/* The row's values as hashes; returns how many. */
+/* The row's values as hashes; returns their number. */
 static int64_t row_values(struct measured *m, const struct ctr_col *c, int64_t i, struct ctr_buf *hashes,
                           struct ctr_err *err)
 {
@@ -197,7 +197,7 @@ static void learn_row(struct ctr_stream_check *v, struct measured *m, const uint
     if (n)
         score /= (double)n;
     else {
-        const struct rate *r = &m->rate[RATES - 1]; /* missing is a value too */
+        const struct rate *r = &m->rate[RATES - 1]; /* missing counts as a value */
         score = ((double)r->clicks + mean) / ((double)r->rows + 1);
     }
     double odds = log((score + 1e-9) / (1 - score + 1e-9));
@@ -251,7 +251,7 @@ int ctr_stream_check_columns(const struct ctr_stream_check *v)
     return v->n;
 }
 
-/* HyperLogLog (Flajolet and others, 2007), with linear counting for the small. */
+/* HyperLogLog (Flajolet and others, 2007), with linear counting for small numbers. */
 static int64_t distinct(const uint8_t *hll)
 {
     double sum = 0;
@@ -266,7 +266,7 @@ static int64_t distinct(const uint8_t *hll)
     return (int64_t)llround(estimate);
 }
 
-/* Pairs of a 1 and a 0 in which the 1 scores higher; equal cells count half. */
+/* Counts pairs of a 1 and a 0 in which the 1 scores higher; equal bins count half. */
 static double auc(double (*score)[SCORES])
 {
     double below = 0, ones = 0, pairs = 0;

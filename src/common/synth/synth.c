@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * synth: the synthetic world. Streams of random numbers are named by enum draw, so that adding one moves no other. */
+ * synth: the synthetic world. Streams of random numbers are numbered by enum draw, so that adding one changes no
+ * other. */
 #include "common/synth/synth.h"
 #include "common/synth/synth_photos.h"
 
@@ -9,7 +10,7 @@
 
 enum { CATEGORIES = 20, CITIES = 200, OSES = 4, POSITIONS = 4, AGE_BANDS = 6, REFERRERS = 1 << 20, BIAS_SAMPLE = 4096 };
 
-/* What is drawn; each has its own stream of random numbers. */
+/* The random quantities; each has its own stream of random numbers. */
 enum draw {
     USER_GENDER,
     USER_AGE,
@@ -64,7 +65,7 @@ struct user {
     int gender; /* 0 f, 1 m, 2 unknown */
     int age;    /* 0: unknown */
     int city;
-    uint32_t interests; /* a bit a category */
+    uint32_t interests; /* one bit per category */
 };
 struct ad {
     int64_t campaign;
@@ -82,7 +83,7 @@ struct click {
 struct ctr_synth {
     struct ctr_synth_opts o;
     double bias;
-    struct click *pending; /* heap by time: clicks that have not come yet */
+    struct click *pending; /* heap by time: clicks not yet written */
     int64_t npending, pending_cap, clicks;
 };
 
@@ -98,7 +99,7 @@ static int64_t below(const struct ctr_synth *s, enum draw what, int64_t of, int6
     return (int64_t)(uniform(s, what, of) * (double)n);
 }
 
-/* Long-tailed: the density of x/n falls as its power -2/3. */
+/* Long-tailed: the density of x/n is proportional to its power -2/3. */
 static int64_t skewed(const struct ctr_synth *s, enum draw what, int64_t of, int64_t n)
 {
     double u = uniform(s, what, of);
@@ -131,7 +132,7 @@ static struct ad ad_of(const struct ctr_synth *s, int64_t id)
                         .category = (int)skewed(s, AD_CATEGORY, id, CATEGORIES) };
 }
 
-/* Traffic by hour of the day: the inverse of a cumulative curve that is low at night, piecewise linear. */
+/* Traffic by hour of the day: the inverse of a piecewise linear cumulative curve that is low at night. */
 static double day_warp(double u)
 {
     static const double cumulative[] = { 0, .08, .2, .48, .8, 1 }; /* at 0, 6, 9, 14, 20, 24 o'clock */
@@ -151,7 +152,7 @@ static int64_t row_time(const struct ctr_synth *s, int64_t row)
     return s->o.start_ms + (int64_t)(((double)day + day_warp(days - (double)day)) * 86400e3);
 }
 
-/* The ad of a row. With photos a fifth of the ads is shown at a time: they come in the order of their ids and go. */
+/* The ad of a row. With photos a fifth of the ads is active at a time, in a window that moves through the ids. */
 static int64_t row_ad(const struct ctr_synth *s, int64_t row)
 {
     int64_t shown = CTR_MAX(s->o.ads / 5, 1);
@@ -196,7 +197,7 @@ static struct impression impression_of(const struct ctr_synth *s, int64_t row, s
                             .referrer = skewed(s, ROW_REFERRER, row, REFERRERS),
                             .slot = (int)below(s, ROW_SLOT, row, 6) };
 
-    /* half of the traffic comes from a few pages, the rest from a long tail in which most are seen once */
+    /* half of the traffic comes from a few pages, the rest from a long tail of which most are seen once */
     if (uniform(s, ROW_REFERRER, row + s->o.rows) < .5)
         m.referrer %= 50;
     *u = user_of(s, m.user);
@@ -205,7 +206,7 @@ static struct impression impression_of(const struct ctr_synth *s, int64_t row, s
     return m;
 }
 
-/* The bias that brings the mean probability of a sample to the click rate: bisection. */
+/* Find by bisection the bias for which the mean probability of a sample is the click rate. */
 static void set_bias(struct ctr_synth *s)
 {
     double lo = -20, hi = 20;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * synth_photos: looks, tastes, colours; PNG and tar, as little of both as it takes. */
+ * synth_photos: looks, tastes, colours; and minimal writers of PNG and tar. */
 #include "common/synth/synth_photos.h"
 
 #include <stdio.h>
 #include <zlib.h>
 
-/* Streams of random numbers; those below 64 are of synth.c. */
+/* Streams of random numbers; synth.c has those below 64. */
 enum { LOOK = 64, TASTE, MIXTURE, OFFSET, NOISE };
 enum { LINE = 1 + 3 * CTR_PHOTO_SIDE, PIXELS = LINE * CTR_PHOTO_SIDE, BLOCK = 512 };
 enum { STORED = 2 + 5 + PIXELS + 4, PNG_BYTES = 8 + 12 + 13 + 12 + STORED + 12 };
@@ -62,7 +62,7 @@ static uint8_t *put32(uint8_t *p, uint32_t v)
     return p + 4;
 }
 
-/* The length, name and check sum of a chunk around its n bytes, which lie at p + 8 already. */
+/* Write the length, name and checksum of a chunk around its n bytes, which are already at p + 8. */
 static uint8_t *chunk(uint8_t *p, const char *name, uint32_t n)
 {
     put32(p, n);
@@ -86,7 +86,7 @@ static void make_png(uint8_t png[PNG_BYTES], const uint8_t colour[CTR_PHOTO_COLO
 {
     static const uint8_t signature[8] = { 137, 'P', 'N', 'G', 13, 10, 26, 10 };
     static const uint8_t rgb8[5] = { 8, 2, 0, 0, 0 };
-    /* zlib: one last block, stored, of PIXELS bytes */
+    /* zlib: a single last block, stored, of PIXELS bytes */
     static const uint8_t stored[7] = { 0x78, 1, 1, PIXELS & 255, PIXELS >> 8, ~PIXELS & 255, ~PIXELS >> 8 & 255 };
     uint8_t *p = png + 8;
 

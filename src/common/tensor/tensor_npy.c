@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tensor_npy: the header of npy (versions 1 to 3), a dict as Python writes it:
+ * tensor_npy: the header of npy (versions 1 to 3), a Python dict:
  *     {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), } */
 #include "common/tensor/tensors.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tensor_rows: tensors of one first dimension as columns of batches. */
+ * tensor_rows: tensors with equal first dimensions as columns of batches. */
 #include "common/tensor/tensor.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@ enum { BATCH_BYTES = 16 << 20 };
 
 struct column {
     const struct ctr_tensor *t;
-    int64_t width; /* elements a row; 1 of a number */
+    int64_t width; /* elements per row; 1 for a number */
     bool list;
     struct ctr_buf data, bits;
     struct ctr_col item;
@@ -37,7 +37,7 @@ static int add_column(struct ctr_tensor_rows *r, const struct ctr_tensor *t, con
     c->t = t;
     c->list = t->rank > 1;
     c->width = 1;
-    for (int i = 1; i < t->rank; i++) /* no overflow where there are rows: elements is their product */
+    for (int i = 1; i < t->rank; i++) /* no overflow if there are rows: elements is their product */
         if (__builtin_mul_overflow(c->width, t->shape[i], &c->width))
             c->width = INT64_MAX;
     if (c->width < 1 || c->width > INT32_MAX)

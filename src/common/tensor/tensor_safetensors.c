@@ -18,7 +18,7 @@ static int broken(struct ctr_err *err, const char *why)
     return ctr_fail(err, CTR_EDATA, "the header is no JSON object of tensors: %s", why ? why : "it ends early");
 }
 
-/* An array of numbers that are not negative: how many, or < 0. */
+/* Parse an array of nonnegative numbers; returns how many, or < 0. */
 static int numbers(const struct ctr_json *v, int64_t *out, int most, const char **why)
 {
     const char *p = v->p + 1, *end = v->p + v->n;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tensors: opening a file of tensors and reading elements. Invariant: every tensor lies inside the file, and its bytes
- * are its elements times their size. */
+ * tensors: opening a file of tensors and reading elements. Invariant: every tensor is inside the file, and its size in
+ * bytes is its elements times their size. */
 #include "common/tensor/tensors.h"
 
 #include <fcntl.h>
@@ -75,7 +75,7 @@ static int by_name(const void *a, const void *b)
     return strcmp((*x)->name, (*y)->name);
 }
 
-/* No name twice: a reader could only take one of both. */
+/* Names must be unique, because a reader could find only one of two. */
 static int check_names(const struct ctr_tensors *f, struct ctr_err *err)
 {
     const struct ctr_tensor **sorted = malloc((size_t)CTR_MAX(f->n, 1) * sizeof(void *));
@@ -91,7 +91,7 @@ static int check_names(const struct ctr_tensors *f, struct ctr_err *err)
     return rc;
 }
 
-/* Data follows data, from where the header ends to the end of the file. */
+/* The data must be contiguous from the end of the header to the end of the file. */
 static int check_cover(const struct ctr_tensors *f, int64_t from, struct ctr_err *err)
 {
     int64_t at = from;
@@ -230,7 +230,7 @@ int ctr_tensors_floats(const struct ctr_tensors *f, const struct ctr_tensor *t, 
     int rc = ctr_tensors_read(f, t, from, n, out, err);
     if (rc || t->dtype->bytes == 4)
         return rc;
-    const uint16_t *half = (const uint16_t *)out; /* they lie in the first half of out: the last goes first */
+    const uint16_t *half = (const uint16_t *)out; /* they are in the first half of out, so convert the last one first */
     for (int64_t i = n - 1; i >= 0; i--) {
         uint16_t h;
         memcpy(&h, half + i, sizeof h);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cell: one piece of text as a value: which type it could be, and appending it to a column. */
+ * cell: converts a piece of text to a value: infers its type, and appends it to a column. */
 #include "common/text/json.h"
 #include "common/text/text.h"
 
@@ -18,12 +18,12 @@ enum {
     SEEN_NEGATIVE = 16,
     SEEN_FLOAT = 32,
     SEEN_NONFINITE = 64,
-    SEEN_WIDE = 128, /* an integer that a float64 does not give back */
+    SEEN_WIDE = 128, /* an integer that float64 cannot represent */
     SEEN_HUGE = 256  /* an integer beyond 64 bits */
 };
 
-/* The digits of an integer, also of one with zeros behind a point, from the first that is not 0: none for what is no
- * integer, and for 0. */
+/* The digits of an integer, also with zeros after a point, from the first nonzero one: empty for 0 and for other
+ * text. */
 static struct ctr_str integer_digits(const char *p, size_t n)
 {
     size_t k = n && (*p == '-' || *p == '+'), from, end;
@@ -43,8 +43,8 @@ static bool is_text(struct ctr_str s, const char *text, size_t n)
     return s.n == n && !memcmp(s.p, text, n);
 }
 
-/* Does a float of type t hold this integer? `spelled`: it is to come back with these very digits; without that, the
- * value counts. Integers of fewer digits than 16 (float64), 8 (float32) or 4 (float16) are all held. */
+/* Can a float of type t represent this integer? `spelled`: it must read back with the same digits; otherwise only the
+ * value matters. All integers of fewer digits than 16 (float64), 8 (float32) or 4 (float16) can be represented. */
 static bool float_holds(enum ctr_type t, const char *p, size_t n, bool spelled)
 {
     const size_t safe = t == CTR_F64 ? 15 : t == CTR_F32 ? 7 : 3;
@@ -76,9 +76,9 @@ static unsigned classify(const char *p, size_t n)
     double f;
     if ((n == 4 && !strncasecmp(p, "true", 4)) || (n == 5 && !strncasecmp(p, "false", 5)))
         return SEEN_BOOL;
-    if (ctr_cell_padded(p, n)) /* a name, not a number */
+    if (ctr_cell_padded(p, n)) /* an identifier, not a number */
         return SEEN_TEXT;
-    if (ctr_parse_i64(p, n, &i)) /* -0 is none of uint64, and its sign a part of the text */
+    if (ctr_parse_i64(p, n, &i)) /* -0 is not a uint64, and its sign is part of the text */
         return SEEN_I64 | (*p == '-' ? SEEN_NEGATIVE : 0) | integer_width(p, n);
     if (ctr_parse_u64(p, n, &u))
         return SEEN_U64 | integer_width(p, n);
@@ -86,7 +86,7 @@ static unsigned classify(const char *p, size_t n)
         return SEEN_TEXT;
     if (!isfinite(f))
         return SEEN_NONFINITE;
-    /* an integer beyond 64 bits is an identity, and a double would lose its digits */
+    /* an integer beyond 64 bits is an identifier whose digits a double would lose */
     return memchr(p, '.', n) || memchr(p, 'e', n) || memchr(p, 'E', n) ? SEEN_FLOAT | integer_width(p, n)
                                                                        : SEEN_HUGE | SEEN_WIDE;
 }
@@ -202,7 +202,7 @@ static int append_scalar(struct ctr_colbuf *b, const struct ctr_text_column *c, 
     return rc > 0 ? 0 : rc < 0 ? rc : 1;
 }
 
-/* "[a,b]": what ctr_col_text writes. An empty item is null, but in a list of texts. */
+/* "[a,b]", as written by ctr_col_text. An empty item is null, except in a list of texts. */
 static int append_plain_list(struct ctr_colbuf *b, const struct ctr_text_column *c, const char *p, size_t n,
                              struct ctr_text_job *j, struct ctr_err *err)
 {
@@ -230,7 +230,7 @@ misfit:
     return 0;
 }
 
-/* The cell as a JSON array, as ctr-export writes it. The scanner loads beyond the end: a padded copy. */
+/* The cell as a JSON array, as written by ctr-export. Copied with padding, because the scanner loads past the end. */
 static int append_json_list(struct ctr_colbuf *b, const struct ctr_text_column *c, const char *p, size_t n,
                             struct ctr_text_job *j, struct ctr_err *err)
 {
@@ -251,7 +251,7 @@ static int append_json_list(struct ctr_colbuf *b, const struct ctr_text_column *
     return rc;
 }
 
-/* Texts and weighted keys are tried as JSON first, since quotes would be part of a plain item. */
+/* For texts and weighted keys JSON is tried first, because quotes would be part of a plain item. */
 static int append_list(struct ctr_colbuf *b, const struct ctr_text_column *c, const char *p, size_t n,
                        struct ctr_text_job *j, struct ctr_err *err)
 {

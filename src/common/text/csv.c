@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * csv: delimited text, csv (RFC 4180: quoted cells may hold delimiters, newlines and doubled quotes) and tsv (cells are
- * raw bytes). The state is constant once opened; a block is parsed tile by tile, a tile column by column. A tile in
- * which a cell does not fit is taken back and parsed again without its bad rows, so that the usual path has no checks
- * for them.
+ * csv: delimited text: csv (RFC 4180: quoted cells may contain delimiters, newlines and doubled quotes) and tsv (cells
+ * are raw bytes). The state is constant after opening; a block is parsed tile by tile, each tile column by column. If a
+ * cell does not fit, its tile is reverted and parsed again without the bad rows, so that the common path needs no
+ * checks for them.
  */
 #include "common/text/csv.h"
 
@@ -17,10 +17,10 @@ struct csv_nulls {
 struct csv {
     struct csv_dialect d;
     struct ctr_str *null;
-    struct csv_nulls *nulls; /* one a column: which of them are its nulls */
+    struct csv_nulls *nulls; /* per column: its null texts */
     struct ctr_text_columns columns;
     bool header;
-    char *header_line; /* with its newline */
+    char *header_line; /* including its newline */
     size_t header_n;
     char header_file[256];
 };
@@ -35,7 +35,7 @@ static void csv_close(void *state)
     free(s);
 }
 
-/* What tells the cells of column c apart. */
+/* The rules for the cells of column c. */
 static struct csv_dialect dialect_of(const struct csv *s, int c)
 {
     struct csv_dialect d = s->d;
@@ -53,7 +53,7 @@ static void *take(uint8_t **at, size_t bytes)
     return p;
 }
 
-/* The arrays of a tile, cut from one buffer that is kept from block to block. */
+/* The arrays of a tile, allocated from one buffer that is kept between blocks. */
 static int tile_init(struct csv_tile *t, const struct csv_dialect *d, const struct ctr_text_block *b,
                      struct ctr_buf *scratch, struct ctr_buf *unquoted, struct ctr_err *err)
 {
@@ -79,7 +79,7 @@ static int tile_init(struct csv_tile *t, const struct csv_dialect *d, const stru
     return 0;
 }
 
-/* The rows that are good so far. */
+/* Select the rows that are good so far. */
 static void choose_rows(struct csv_tile *t, int from)
 {
     int n = 0;
@@ -94,7 +94,7 @@ static void choose_rows(struct csv_tile *t, int from)
 
 /* ---- a header that was not told of ---- */
 
-/* What the first record of a tile is by its look: each cell a name, and each the name of its column. */
+/* Whether the first record of a tile looks like a header: every cell is a name, and is the name of its column. */
 struct csv_look {
     bool named, same;
 };
@@ -121,7 +121,7 @@ static int look(const struct csv *s, struct csv_tile *t, uint32_t row_start, uin
     return 0;
 }
 
-/* Does the first record hold each of the columns, as a header that was not told of would? */
+/* Does the first record contain each column name, like an undeclared header? */
 static bool holds_names(const struct csv *s, const struct csv_tile *t, const struct ctr_text_columns *given,
                         const struct ctr_schema *like)
 {
@@ -143,7 +143,7 @@ static bool holds_names(const struct csv *s, const struct csv_tile *t, const str
 
 /* ---- opening ---- */
 
-/* How many cells the first record has. One that cannot be read leaves no column known. */
+/* The number of cells of the first record. If it is unreadable, no column is known. */
 static int count_cells(struct csv *s, const struct ctr_text_block *b, struct csv_tile *t, struct ctr_err *err)
 {
     ctr_csv_index(t, b->n, &s->d, 1);
@@ -165,7 +165,7 @@ static int check_first(const struct ctr_text_block *b, const struct csv_tile *t,
                     "line 1: a quote does not enclose a whole cell; --format tsv takes quotes as they are");
 }
 
-/* Does a line that was taken for one column look like several? What to type then, or NULL. */
+/* Does a line read as one column look like several? Returns the option to suggest, or NULL. */
 static const char *other_delimiter(const struct csv_dialect *d, const struct csv_tile *t)
 {
     static const struct {
@@ -184,7 +184,7 @@ static const char *other_delimiter(const struct csv_dialect *d, const struct csv
     return NULL;
 }
 
-/* Lines that end in CR alone are one line. */
+/* Lines that end in CR alone form a single line. */
 static void note_line_ends(const struct ctr_text_opts *o, const struct ctr_text_block *b)
 {
     const char *cr = memchr(b->p, '\r', b->n), *nl = memchr(b->p, '\n', b->n);
@@ -246,8 +246,8 @@ static int move_column(struct ctr_text_column *to, struct ctr_text_column *from,
     return to->name ? 0 : ctr_fail_nomem(err, strlen(from->name));
 }
 
-/* --columns over a header: entries that name header cells (their own name, or =SOURCE) type and rename those; a list of
- * as many other names as there are columns renames them all in order. */
+/* --columns with a header: entries that name header cells (by their own name, or =SOURCE) set types and rename; as many
+ * other names as there are columns rename all in order. */
 static int apply_names(struct csv *s, struct ctr_text_columns *given, struct ctr_err *err)
 {
     struct ctr_text_columns *l = &s->columns;
@@ -266,7 +266,7 @@ static int apply_names(struct csv *s, struct ctr_text_columns *given, struct ctr
     int *at = calloc((size_t)given->n + 1, sizeof *at);
     if (!at)
         return ctr_fail_nomem(err, (size_t)given->n * sizeof *at);
-    for (int i = 0; !rc && i < given->n; i++) { /* find them all before any changes its name */
+    for (int i = 0; !rc && i < given->n; i++) { /* find all before renaming any */
         const char *name = given->c[i].source ? given->c[i].source : given->c[i].name;
         at[i] = ctr_text_columns_need(l, "--columns", name, err);
         rc = at[i] < 0 ? at[i] : 0;
@@ -280,7 +280,7 @@ static int apply_names(struct csv *s, struct ctr_text_columns *given, struct ctr
     return rc;
 }
 
-/* Names by position: --columns, --like, or c1, c2, … Where bad rows are put up with, the first may be one. */
+/* Names by position: --columns, --like, or c1, c2, … If bad rows are tolerated, the first record may be one. */
 static int name_columns(struct csv *s, struct ctr_text_columns *given, const struct ctr_text_opts *o,
                         const struct ctr_text_block *b, const struct csv_tile *t, struct ctr_err *err)
 {
@@ -326,7 +326,7 @@ static int name_columns(struct csv *s, struct ctr_text_columns *given, const str
     return rc;
 }
 
-/* Types of the first CTR_SAMPLE_ROWS records, but for the first, which may be a header. */
+/* Infer types from the first CTR_SAMPLE_ROWS records, without the first, which may be a header. */
 static int infer_types(const struct csv *s, const struct ctr_text_block *b, struct csv_tile *t, struct ctr_infer *infer,
                        struct ctr_err *err)
 {
@@ -352,8 +352,8 @@ static int infer_types(const struct csv *s, const struct ctr_text_block *b, stru
     return 0;
 }
 
-/* The first record, which is no header as far as we were told, joins the sample. Where it is a text in every column,
- * and what follows is not, it may be one. */
+/* Add the first record, not declared a header, to the sample. If it is text in every column, unlike the following
+ * records, it may be one. */
 static int infer_first(const struct csv *s, const struct ctr_text_opts *o, struct csv_tile *t, size_t n,
                        struct ctr_infer *infer, struct ctr_err *err)
 {
@@ -373,7 +373,8 @@ static int infer_first(const struct csv *s, const struct ctr_text_opts *o, struc
         ctr_infer_see(&alone, cell.p, cell.n);
         names &= cell.n && ctr_infer_type(&alone) == CTR_UTF8;
         text &= !s->columns.c[c].typed || s->columns.c[c].type.type == CTR_UTF8;
-        other |= infer[c].values && (ctr_type_number(rest) || rest == CTR_BOOL); /* typed ones have none */
+        other |=
+            infer[c].values && (ctr_type_number(rest) || rest == CTR_BOOL); /* columns with a given type have none */
         const struct csv_dialect d = dialect_of(s, c);
         if (!s->columns.c[c].typed && !ctr_csv_null(&d, cell))
             ctr_infer_see(&infer[c], cell.p, cell.n);
@@ -386,7 +387,7 @@ static int infer_first(const struct csv *s, const struct ctr_text_opts *o, struc
     return 0;
 }
 
-/* A header and no row: types that were not given are anybody's guess. */
+/* A header without rows: types that were not given are guesses. */
 static void note_no_rows(const struct csv *s, const struct ctr_text_opts *o, const struct ctr_text_block *b)
 {
     bool known = o->like || b->more || b->n > s->header_n;
@@ -396,8 +397,8 @@ static void note_no_rows(const struct csv *s, const struct ctr_text_opts *o, con
         ctr_text_note(o, "%s has no rows: columns without a type are utf8; --columns or --like gives types", b->file);
 }
 
-/* A text of --null, [NAME:]STR: the column, or -1 for all, and STR. Names may hold colons: the longest that is a column
- * wins. */
+/* Parse an option --null, [NAME:]STR: the column, or -1 for all, and STR. Names may contain colons: the longest that is
+ * a column is used. */
 static int null_column(const struct csv *s, const char *text, int *column, struct ctr_str *null, struct ctr_err *err)
 {
     const char *colon = strchr(text, ':');
@@ -419,8 +420,8 @@ static int null_column(const struct csv *s, const char *text, int *column, struc
     return *column;
 }
 
-/* The texts of --null: those of all columns first, then, for each column that has its own, these and those. Without any
- * an empty cell is one. */
+/* Set the texts of --null: first those for all columns; a column with its own texts has both. Without any, the empty
+ * cell is null. */
 static int set_nulls(struct csv *s, const struct ctr_strs *nulls, struct ctr_err *err)
 {
     const int n = nulls ? nulls->n : 0;
@@ -439,7 +440,7 @@ static int set_nulls(struct csv *s, const struct ctr_strs *nulls, struct ctr_err
     used = CTR_MAX(all, 1);
     for (int c = 0; !rc && c < s->columns.n; c++)
         s->nulls[c].n = all;
-    for (int i = 0; !rc && i < n; i++) { /* the first of a column takes the others along */
+    for (int i = 0; !rc && i < n; i++) { /* the first text of a column adds the common ones */
         struct csv_nulls *own = column[i] < 0 ? NULL : &s->nulls[column[i]];
         if (!own || own->from)
             continue;
@@ -574,7 +575,7 @@ static int append_columns(const struct csv *s, struct csv_tile *t, struct ctr_te
     return 0;
 }
 
-/* The records of a tile from `skip` on. *line is the number of the line at *counted, an offset in the block. */
+/* Parse the records of a tile from `skip` on. *line is the line number at *counted, an offset in the block. */
 static int parse_tile(const struct csv *s, struct csv_tile *t, int skip, struct ctr_text_job *j, uint32_t *counted,
                       int64_t *line, struct ctr_err *err)
 {

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * csv.h: what the three parts of the delimited formats share: csv.c (schema, tiles, bad rows), csvindex.c (where cells
- * end), csvcell.c (columns of cells to values). Private to them.
+ * csv.h: internal to the delimited formats: csv.c (schema, tiles, bad rows), csvindex.c (ends of cells), csvcell.c
+ * (columns of cells to values).
  *
- * A tile is a run of whole records, about CSV_TILE_BYTES of a block. Its cells are known by where they end: cell c of
- * row r ends at end[first[r] + c] (a delimiter, or the end of the line) and starts after the delimiter of the one
- * before. All offsets count from the start of the block. A cell that starts with a quote, where quoting is on, is still
- * in its quotes.
+ * A tile is a run of complete records, about CSV_TILE_BYTES of a block. Its cells are given by their ends: cell c of
+ * row r ends at end[first[r] + c] (a delimiter, or the end of the line) and starts after the previous delimiter. All
+ * offsets count from the start of the block. A cell that starts with a quote, if quoting is enabled, includes its
+ * quotes.
  */
 #ifndef CTR_CSV_H
 #define CTR_CSV_H
 
 #include "common/text/text.h"
 
-#ifndef CSV_TILE_BYTES /* fuzzing wants small ones */
+#ifndef CSV_TILE_BYTES /* fuzzing uses small ones */
 #define CSV_TILE_BYTES (32 << 10)
 #endif
 #define CSV_MAX_COLUMNS 10000
@@ -37,32 +37,32 @@ struct csv_tile {
     int64_t *value;
     uint32_t *length;
     uint64_t *present;        /* bitmap */
-    uint8_t *special;         /* a column: some cell is quoted */
-    struct ctr_text_job *job; /* that the values are for; NULL while the schema is not known */
+    uint8_t *special;         /* per column: some cell is quoted */
+    struct ctr_text_job *job; /* that receives the values; NULL while the schema is unknown */
     struct ctr_buf *unquoted;
 };
 
-/* How cells are told apart. */
+/* The rules for separating cells. */
 struct csv_dialect {
     const char *delimiter;
     uint32_t delimiter_n;
     bool quoted;
-    const struct ctr_str *null; /* what is missing; nulls == 0: an empty cell */
+    const struct ctr_str *null; /* null texts; nulls == 0: the empty cell */
     int nulls;
     int columns;
 };
 
-/* Index the tile that starts at t->from of a block of n bytes: fills to, end, start, record_first, cells, status,
- * records. At most `columns` ends a record are kept, and `max_records` records. */
+/* Index the tile at t->from of a block of n bytes: fills to, end, start, record_first, cells, status, records. Keeps at
+ * most `columns` ends per record, and `max_records` records. */
 void ctr_csv_index(struct csv_tile *t, size_t n, const struct csv_dialect *d, int max_records);
 
 /* Append column c of the good rows to b; a row whose cell does not fit gets its status (if it has none) and a null.
- * Returns < 0 for memory only. */
+ * Returns < 0 only for lack of memory. */
 int ctr_csv_column(struct csv_tile *t, const struct csv_dialect *d, const struct ctr_text_column *column, int c,
                    struct ctr_colbuf *b, struct ctr_err *err);
 
-/* The raw text of a cell of record k, and what it says: without quotes (which may lie in t->unquoted until the next
- * call); *quoted tells. */
+/* The raw text of a cell of record k, and its content without quotes (in t->unquoted until the next call if necessary);
+ * *quoted: was it quoted? */
 struct ctr_str ctr_csv_raw(const struct csv_tile *t, const struct csv_dialect *d, uint32_t row_start, uint32_t first,
                            int c);
 int ctr_csv_unquote(struct csv_tile *t, const struct csv_dialect *d, struct ctr_str *cell, bool *quoted,

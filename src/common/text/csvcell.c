@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * csvcell: a column of cells to values. One loop a class of types, over the rows of a tile: no call, allocation or
- * choice of type a cell on the usual path. Numbers are parsed where they lie; what the short paths do not take goes to
- * the exact readers of base.h.
+ * csvcell: converts a column of cells to values. One loop per class of types, over the rows of a tile: no call,
+ * allocation or type dispatch per cell on the common path. Numbers are parsed in place; what the short paths do not
+ * handle goes to the exact readers of base.h.
  */
 #include "common/base/isa.h"
 #include "common/text/csv.h"
@@ -18,7 +18,8 @@ struct ctr_str ctr_csv_raw(const struct csv_tile *t, const struct csv_dialect *d
     return (struct ctr_str){ t->p + s, e - s };
 }
 
-/* What a loop over a column needs of a tile: in registers, as nothing that the loop writes can be part of it. */
+/* The members of a tile that a loop over a column needs, kept in registers, because nothing that the loop writes can
+ * alias them. */
 struct cells {
     const char *p;
     const uint32_t *first, *end, *row_start;
@@ -55,7 +56,7 @@ int ctr_csv_unquote(struct csv_tile *t, const struct csv_dialect *d, struct ctr_
     char *to = (char *)t->unquoted->data;
     for (const char *p = s->p; p < end; p++) {
         *to++ = *p;
-        p += *p == '"'; /* the second of a pair */
+        p += *p == '"'; /* skip the second of a pair */
     }
     *s = (struct ctr_str){ (char *)t->unquoted->data, (size_t)(to - (char *)t->unquoted->data) };
     return 0;
@@ -63,7 +64,7 @@ int ctr_csv_unquote(struct csv_tile *t, const struct csv_dialect *d, struct ctr_
 
 /* ---- validity ---- */
 
-/* Append the bitmap t->present of t->rows rows, `nulls` of them absent, and count the rows. */
+/* Append the bitmap t->present for t->rows rows, `nulls` of which are null, and count the rows. */
 static int finish_rows(struct csv_tile *t, struct ctr_colbuf *b, int64_t nulls, struct ctr_err *err)
 {
     int64_t rows = t->rows, words = (rows + 63) / 64;
@@ -105,7 +106,7 @@ static inline void misfit(struct csv_tile *t, int i, int c)
         *status = c + 1;
 }
 
-/* A loop over the rows of a tile that sets a bit a row: BODY gives `ok` for row i. Counts `nulls`. */
+/* A loop over the rows of a tile that sets a bit per row: BODY computes `ok` for row i. Counts `nulls`. */
 #define EACH_ROW(BODY)                                                                                                 \
     for (int w_ = 0, rows_ = t->rows; w_ < rows_; w_ += 64) {                                                          \
         uint64_t bits_ = 0;                                                                                            \
@@ -121,7 +122,7 @@ static inline void misfit(struct csv_tile *t, int i, int c)
 
 /* ---- integers ---- */
 
-#define NO_NUMBER 99 /* the length of no number */
+#define NO_NUMBER 99 /* a length that no number has */
 
 static inline uint64_t load8(const char *p)
 {
@@ -130,10 +131,10 @@ static inline uint64_t load8(const char *p)
     return x;
 }
 
-/* One to eight digits, the first n bytes of x; of any other n the result is false or worthless. */
+/* Parse one to eight digits, the first n bytes of x; for any other n the result is false or meaningless. */
 static inline bool digits8(uint64_t x, size_t n, uint64_t *v)
 {
-    unsigned shift = (64 - 8 * (unsigned)n) & 63; /* the missing digits in front become zeros */
+    unsigned shift = (64 - 8 * (unsigned)n) & 63; /* replaces the missing leading digits by zeros */
     uint64_t low = x - 0x3030303030303030u, other = (x + 0x4646464646464646u) | low;
     low <<= shift;
     bool digits = !((other << shift) & 0x8080808080808080u);
@@ -144,7 +145,7 @@ static inline bool digits8(uint64_t x, size_t n, uint64_t *v)
     return digits & (n - 1 < 8);
 }
 
-/* Integers that are not one to eight digits. */
+/* Integers other than one to eight digits. */
 static __attribute__((noinline)) bool parse_long(const char *p, size_t n, bool is_u64, int64_t *v)
 {
     uint64_t x, y;
@@ -159,7 +160,7 @@ static __attribute__((noinline)) bool parse_long(const char *p, size_t n, bool i
     return good;
 }
 
-/* The first eight bytes of each cell into t->value, its length, 0 for a null, into t->length. */
+/* Load the first eight bytes of each cell into t->value, and its length (0 for null) into t->length. */
 CTR_BODY void load_ints(struct csv_tile *t, const struct csv_dialect *d, int c, bool empty_null)
 {
     const struct cells l = cells_of(t, d, c);
@@ -176,8 +177,8 @@ CTR_BODY void load_ints(struct csv_tile *t, const struct csv_dialect *d, int c, 
     }
 }
 
-/* What load_ints gave, of up to 64 rows, to numbers, 0 for a null; a bit a row into *null. Returns a bit a row: this
- * one is for parse_long. */
+/* Convert up to 64 rows loaded by load_ints to numbers, 0 for null; sets a bit per null in *null. Returns a bit for
+ * each row that needs parse_long. */
 typedef uint64_t ints_fn(int64_t *value, const uint32_t *length, int rows, bool is_u64, bool strict, uint64_t *null);
 
 static uint64_t ints_plain(int64_t *value, const uint32_t *length, int rows, bool is_u64, bool strict, uint64_t *null)
@@ -198,7 +199,7 @@ static uint64_t ints_plain(int64_t *value, const uint32_t *length, int rows, boo
 }
 
 #if defined(__x86_64__)
-/* Four at a time; up to three rows more are read and written. */
+/* Four at a time; reads and writes up to three extra rows. */
 __attribute__((target("avx2"))) static uint64_t ints_avx2(int64_t *value, const uint32_t *length, int rows, bool is_u64,
                                                           bool strict, uint64_t *null)
 {
@@ -243,7 +244,7 @@ static ints_fn *choose_ints(void)
 }
 #endif
 
-/* An integer that is not one to eight digits, or that is padded. */
+/* An integer with another number of digits, or padded. */
 static bool rare_int(struct csv_tile *t, const struct ctr_text_column *column, struct ctr_str s, bool is_u64,
                      int64_t *v)
 {
@@ -254,7 +255,7 @@ static bool rare_int(struct csv_tile *t, const struct ctr_text_column *column, s
     return true;
 }
 
-/* Values of all rows into t->value, 0 where there is none; misfits are marked. Returns the number of nulls. */
+/* Store the values of all rows in t->value, 0 for null, and mark misfits. Returns the number of nulls. */
 static int64_t parse_ints(struct csv_tile *t, const struct csv_dialect *d, const struct ctr_text_column *column, int c,
                           bool is_u64)
 {
@@ -283,7 +284,7 @@ static int64_t parse_ints(struct csv_tile *t, const struct csv_dialect *d, const
     return nulls;
 }
 
-/* The values as type T, those beyond its range marked. */
+/* Narrow the values to type T and mark those outside its range. */
 #define NARROW(T, LOW, HIGH)                                                                                           \
     do {                                                                                                               \
         T *to_ = (T *)(b->data.data + b->data.len);                                                                    \
@@ -324,7 +325,7 @@ static int column_ints(struct csv_tile *t, const struct csv_dialect *d, const st
 static const double pow10_exact[] = { 1e0, 1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7, 1e8,
                                       1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16 };
 
-/* [-]digits[.digits] of at most 15 digits: both factors are exact, so that one division rounds correctly. */
+/* [-]digits[.digits] with at most 15 digits: both factors are exact, so one division rounds correctly. */
 static inline bool short_decimal(const char *p, size_t n, double *v)
 {
     const char *end = p + n, *point = NULL;
@@ -348,7 +349,7 @@ static inline bool short_decimal(const char *p, size_t n, double *v)
     return w < 1000000000000000u;
 }
 
-/* Is the cell a float64, as the column takes it? */
+/* Is the cell a float64 valid for the column? */
 static inline bool float64_cell(struct csv_tile *t, const struct ctr_text_column *column, struct ctr_str s, double *v)
 {
     const bool strict = column->inferred || column->like;
@@ -363,7 +364,7 @@ static inline bool float64_cell(struct csv_tile *t, const struct ctr_text_column
     return true;
 }
 
-/* The same of a float32 or float16, which are never inferred. Integers up to 2^11 are floats of either type. */
+/* The same for float32 or float16, which are never inferred. Integers up to 2^11 are exact in both types. */
 static inline bool float32_cell(struct csv_tile *t, const struct ctr_text_column *column, struct ctr_str s, float *v)
 {
     const enum ctr_type type = column->type.type;
@@ -418,7 +419,7 @@ static int column_floats(struct csv_tile *t, const struct csv_dialect *d, const 
 
 /* ---- text ---- */
 
-/* Copies the cells to `to`, where short ones take 16 bytes; returns the number of nulls. */
+/* Copy the cells to `to`, in steps of 16 bytes for short ones; returns the number of nulls. */
 CTR_BODY int64_t copy_cells(struct csv_tile *t, const struct csv_dialect *d, int c, uint8_t **data, int32_t at,
                             int32_t *offset, bool check, bool empty_null)
 {
@@ -483,7 +484,8 @@ static int column_any(struct csv_tile *t, const struct csv_dialect *d, const str
         int rc = ctr_csv_unquote(t, d, &s, &quoted, err);
         if (rc)
             return rc;
-        bool null = ctr_csv_null(d, s) && !(quoted && b->type == CTR_UTF8); /* "" is an empty text, nothing is null */
+        bool null =
+            ctr_csv_null(d, s) && !(quoted && b->type == CTR_UTF8); /* "" is an empty text, an empty cell is null */
         rc = null ? 0 : ctr_cell_append(b, column, s.p, s.n, t->job, err);
         if (rc < 0)
             return rc;

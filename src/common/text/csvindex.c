@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * csvindex: where the cells of a tile end. Text without quotes and with a delimiter of one byte goes through 64 bytes
- * at a time; everything else through a scanner of the whole grammar. Both give the same, on every processor.
+ * csvindex: finds the ends of the cells of a tile. Text without quotes and with a one-byte delimiter is processed 64
+ * bytes at a time; everything else by a scanner of the whole grammar. Both give the same result, on every processor.
  */
 #include "common/text/csv.h"
 
@@ -9,8 +9,8 @@
 #include <immintrin.h>
 #endif
 
-/* Positions of delimiters and newlines of [from, to) into end[]; for each newline its index there into line[]. Returns
- * the number of positions; *lines that of newlines. end has room for 64 more. */
+/* Store the positions of delimiters and newlines in [from, to) to end[], and for each newline its index there to
+ * line[]. Returns the number of positions; *lines: of newlines. end needs room for 64 more. */
 typedef uint32_t index_fn(const char *p, uint32_t from, uint32_t to, char delimiter, uint32_t *end, uint32_t *line,
                           int *lines);
 
@@ -31,7 +31,7 @@ static inline uint32_t emit(uint64_t cells, uint64_t newlines, uint32_t base, ui
     return k;
 }
 
-/* The last bytes of a tile, and all of them where there is no faster way. */
+/* The last bytes of a tile, or the whole tile if there is no faster way. */
 static uint32_t index_tail(const char *p, uint32_t from, uint32_t to, char delimiter, uint32_t *end, uint32_t k,
                            uint32_t *line, int *lines)
 {
@@ -135,7 +135,7 @@ static const char *closing_quote(const char *q, const char *end)
     return NULL;
 }
 
-/* The end of the cell at p: a delimiter or a newline. */
+/* The end of the cell at p: a delimiter or newline. */
 static const char *cell_end(const char *p, const struct csv_dialect *d)
 {
     char d0 = *d->delimiter;
@@ -147,7 +147,7 @@ static const char *cell_end(const char *p, const struct csv_dialect *d)
     }
 }
 
-/* One record; returns where the next one starts. The block ends with a newline. */
+/* Index one record; returns the start of the next. The block must end with a newline. */
 static const char *index_record(struct csv_tile *t, const char *p, const char *end, const struct csv_dialect *d,
                                 uint32_t *k)
 {

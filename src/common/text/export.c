@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * export: the table of export formats and the driver that they share. A batch is cut into tiles of a fixed number of
- * rows, which are formatted in parallel and written in order: the bytes do not depend on the threads.
+ * export: the table of export formats and their common driver. A batch is divided into tiles of a fixed number of rows,
+ * which are formatted in parallel and written in order: the bytes do not depend on threads.
  */
 #include "common/text/export_format.h"
 #include <stdlib.h>
@@ -98,7 +98,7 @@ int ctr_export_open(struct ctr_export **to, const struct ctr_export_format *f, c
         goto fail;
     if (opts->threads > 1 && (rc = ctr_pool_new(&e->pool, opts->threads, CTR_FLOAT_IEEE, err)) < 0)
         goto fail;
-    if (e->left_out.len && (rc = ctr_put(&e->left_out, "", 1, err)) < 0) /* a C string from now on */
+    if (e->left_out.len && (rc = ctr_put(&e->left_out, "", 1, err)) < 0) /* terminate it */
         goto fail;
     ctr_buf_free(&head);
     *to = e;
@@ -142,7 +142,7 @@ static void run_tile(void *ctx, int64_t task, int worker)
     t->rc = j->e->format->rows(j->e, j->b, from, to, t, &t->err);
 }
 
-/* Several tiles a thread at a time, so that memory does not grow with the batch. */
+/* Processes several tiles per thread at a time, so that memory does not grow with the batch. */
 int ctr_export_batch(struct ctr_export *e, const struct ctr_batch *b, struct ctr_err *err)
 {
     int wave = e->pool ? 4 * ctr_pool_threads(e->pool) : 1, rc;

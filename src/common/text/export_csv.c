@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * export_csv: csv and tsv. A csv cell is quoted only when it has to be: when it holds a quote, a line end or the first
- * byte of the delimiter, begins or ends with a blank, or would read as a null. A tsv cell is raw, and so is one before
- * a delimiter of several bytes, as ctr-import reads them: a delimiter or a line end in it is an error. Lists are JSON
- * text.
+ * export_csv: csv and tsv. A csv cell is quoted only if necessary: if it contains a quote, a line end or the first byte
+ * of the delimiter, begins or ends with a blank, or would be read as null. A tsv cell, or a cell before a delimiter of
+ * several bytes, is raw, as ctr-import reads it: a delimiter or line end in it is an error. Lists are JSON text.
  */
 #include "common/text/export_format.h"
 #include <stdlib.h>
@@ -13,11 +12,11 @@ struct csv {
     size_t delimiter_n, null_n;
     enum { KEEP, ESCAPE, FAIL } formulas;
     bool quotes;       /* csv, with a delimiter of one byte */
-    bool special[256]; /* bytes that make a cell quoted, or looked at, or refused */
-    uint64_t word[4];  /* the same bytes, each repeated eight times */
+    bool special[256]; /* bytes that cause quoting, a check, or an error */
+    uint64_t word[4];  /* the same bytes, repeated eight times each */
 };
 
-enum { NOT_RAW = 1, FORMULA = 2 }; /* why a text is not written */
+enum { NOT_RAW = 1, FORMULA = 2 }; /* reasons for not writing a text */
 
 #define ONES 0x0101010101010101u
 #define HIGH 0x8080808080808080u
@@ -49,20 +48,20 @@ static int quote(struct ctr_buf *b, const char *p, size_t n, struct ctr_err *err
     return 0;
 }
 
-/* Would a raw cell be read back as it is, when a delimiter or a line end follows? */
+/* Would a raw cell be read back unchanged, followed by a delimiter or a line end? */
 static bool raw_holds(const struct csv *c, const char *p, size_t n)
 {
     const size_t width = c->delimiter_n;
     if (width == 1 || memchr(p, '\n', n) || memchr(p, '\r', n) || memmem(p, n, c->delimiter, width))
         return false;
-    for (size_t k = 1; k < width && k <= n; k++) /* a delimiter that begins in the last k bytes of the cell */
+    for (size_t k = 1; k < width && k <= n; k++) /* a delimiter that starts in the last k bytes of the cell */
         if (!memcmp(p + n - k, c->delimiter, k) && !memcmp(c->delimiter, c->delimiter + k, width - k))
             return false;
     return true;
 }
 
-/* 0: written; NOT_RAW: the format cannot hold it; < 0: error. Copies first and looks in the copy,
- * whose padding may be read. */
+/* 0: written; NOT_RAW: the format cannot represent it; < 0: error. Copies first and checks the copy, whose padding is
+ * readable. */
 static int put_text(const struct csv *c, struct ctr_buf *b, const char *p, size_t n, struct ctr_err *err)
 {
     char *to = ctr_put_room(b, n, err);
@@ -75,7 +74,7 @@ static int put_text(const struct csv *c, struct ctr_buf *b, const char *p, size_
     for (size_t i = 0; i < n && !hit; i += 8) {
         uint64_t w;
         memcpy(&w, to + i, 8);
-        if (has_special(c, w)) /* maybe beyond the end: look again */
+        if (has_special(c, w)) /* maybe past the end: check again */
             for (size_t k = i; k < CTR_MIN(i + 8, n); k++)
                 hit |= c->special[(unsigned char)to[k]];
     }
@@ -92,7 +91,7 @@ static int put_text(const struct csv *c, struct ctr_buf *b, const char *p, size_
 
 /* ---- what a spreadsheet would run ---- */
 
-/* Does it begin as a formula does, behind any number of the ' that escape one? Also in the wide forms of East Asia. */
+/* Does it start like a formula, possibly after quotes ' that escape one? Also in the full-width forms. */
 static bool is_formula(const char *p, size_t n)
 {
     static const char *const begins[] = { "=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠" };
@@ -104,7 +103,7 @@ static bool is_formula(const char *p, size_t n)
     return false;
 }
 
-/* As put_text; with a ' before what is a formula, so that two texts that differ still do. */
+/* Like put_text, with a ' before formulas, so that different texts stay different. */
 static int put_safe(const struct csv *c, struct ctr_buf *b, const char *p, size_t n, struct ctr_err *err)
 {
     struct ctr_buf longer = { 0 };
@@ -164,7 +163,8 @@ static int rows(const struct ctr_export *e, const struct ctr_batch *b, int64_t f
                                       "--format csv can, with a --delimiter of one byte (a tab, where it is wanted)",
                                       err);
         }
-        const bool empty = t->text.len == start && c->quotes; /* one empty cell: an empty line would be no row */
+        const bool empty =
+            t->text.len == start && c->quotes; /* a single empty cell: an empty line would not be a row */
         int rc = empty ? ctr_put(&t->text, "\"\"\n", 3, err) : ctr_put(&t->text, "\n", 1, err);
         if (rc < 0)
             return rc;

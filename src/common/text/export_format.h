@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * export_format: what the files of the export formats share: the interface of a format and the writers of single
- * values.
+ * export_format: internal to the export formats: the interface of a format and the writers of single values.
  */
 #ifndef CTR_EXPORT_FORMAT_H
 #define CTR_EXPORT_FORMAT_H
@@ -11,25 +10,25 @@
 
 struct ctr_pool;
 
-/* What one task of a batch writes: its own buffers, so that tasks run in parallel. */
+/* The output of one task of a batch: its own buffers, so that tasks run in parallel. */
 struct ctr_export_tile {
-    struct ctr_buf text;    /* goes to the output, tile after tile */
-    struct ctr_buf scratch; /* the format's own */
+    struct ctr_buf text;    /* written to the output, tile after tile */
+    struct ctr_buf scratch; /* private to the format */
     struct ctr_err err;
     int rc;
 };
 
 struct ctr_export_format {
     const char *name;
-    unsigned honours; /* CTR_EXPORT_*: another option is a usage error */
+    unsigned honours; /* CTR_EXPORT_*: other options are usage errors */
     bool binary;
-    /* Look at the schema, choose columns, set e->state; text appended to `head` comes first in the output. */
+    /* Check the schema, select columns, set e->state; text appended to `head` is written first. */
     int (*start)(struct ctr_export *e, struct ctr_buf *head, struct ctr_err *err);
-    /* Append rows [from, to) of b to t->text. Runs on several threads at once: e is read only. */
+    /* Append rows [from, to) of b to t->text. Several threads may call it at once: e is read-only. */
     int (*rows)(const struct ctr_export *e, const struct ctr_batch *b, int64_t from, int64_t to,
                 struct ctr_export_tile *t, struct ctr_err *err);
     int (*finish)(struct ctr_export *e, struct ctr_err *err); /* may be NULL */
-    void (*stop)(struct ctr_export *e);                       /* free e->state; also after a failed start */
+    void (*stop)(struct ctr_export *e);                       /* frees e->state; also called after a failed start */
 };
 
 struct ctr_export_gzip;
@@ -38,7 +37,7 @@ struct ctr_export {
     struct ctr_export_opts opts;
     struct ctr_schema schema; /* a copy */
     struct ctr_out *out;
-    int spill; /* a temporary file that takes the rows until finish, or -1 */
+    int spill; /* a temporary file for the rows until finish, or -1 */
     int64_t rows;
     void *state;
     struct ctr_buf left_out;
@@ -48,7 +47,7 @@ struct ctr_export {
     int tiles;
 };
 
-/* export_gzip.c: write a piece of text, with `end` the last one, to `out`. */
+/* export_gzip.c: write a piece of text, the last one if `end`, to `out`. */
 int ctr_export_gzip_new(struct ctr_export_gzip **g, struct ctr_err *err) CTR_MUST;
 int ctr_export_gzip_write(struct ctr_export_gzip *g, const void *p, size_t n, bool end, struct ctr_out *out,
                           struct ctr_err *err) CTR_MUST;
@@ -58,7 +57,7 @@ int ctr_export_leave_out(struct ctr_export *e, int column, struct ctr_err *err) 
 /* "row 12: column price: WHAT" */
 int ctr_export_bad(const struct ctr_export *e, int64_t i, int column, const char *what, struct ctr_err *err) CTR_MUST;
 
-/* Room for n bytes (and CTR_PAD more) at the end of b, or NULL. */
+/* Reserve n bytes (and CTR_PAD more) at the end of b; NULL on failure. */
 static inline char *ctr_put_room(struct ctr_buf *b, size_t n, struct ctr_err *err)
 {
     if (b->cap < b->len + n + 2 * CTR_PAD && ctr_buf_reserve(b, n + 2 * CTR_PAD, err) < 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * export_gzip: text on its way out through gzip. No name and no time stand in the header, and nothing is flushed before
- * the end, so that the bytes depend on the text alone. */
+ * export_gzip: compresses text with gzip. The header has no name and no time, and nothing is flushed before the end, so
+ * that the bytes depend only on the text. */
 #include "common/text/export_format.h"
 #include <stdlib.h>
 #include <zlib.h>
@@ -28,7 +28,7 @@ int ctr_export_gzip_write(struct ctr_export_gzip *g, const void *p, size_t n, bo
     int rc = 0;
 
     do {
-        size_t piece = CTR_MIN(n, (size_t)16 << 20); /* zlib counts in 32 bits */
+        size_t piece = CTR_MIN(n, (size_t)16 << 20); /* zlib's counters have 32 bits */
         g->z.next_in = (Bytef *)(uintptr_t)from;
         g->z.avail_in = (uInt)piece;
         from += piece;
@@ -36,7 +36,7 @@ int ctr_export_gzip_write(struct ctr_export_gzip *g, const void *p, size_t n, bo
         do {
             g->z.next_out = g->out;
             g->z.avail_out = sizeof(g->out);
-            (void)deflate(&g->z, end && !n ? Z_FINISH : Z_NO_FLUSH); /* full output means: there is more */
+            (void)deflate(&g->z, end && !n ? Z_FINISH : Z_NO_FLUSH); /* a full output buffer means that there is more */
             rc = ctr_out_write(out, g->out, sizeof(g->out) - g->z.avail_out, err);
         } while (rc == 0 && !g->z.avail_out);
     } while (rc == 0 && n);

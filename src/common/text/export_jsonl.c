@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * export_jsonl: one JSON object a line. A column named user.id becomes the member id of the object user; the members of
- * an object stand together, where its first one stood. The text between two values never changes, so it is made once: a
- * row is a walk over (text, column) steps.
+ * export_jsonl: one JSON object per line. A column named user.id becomes the member id of the object user; the members
+ * of an object are together, at the position of the first. The text between two values is constant, so it is generated
+ * once: a row is a sequence of (text, column) steps.
  */
 #include "common/text/export_format.h"
 #include <stdlib.h>
 
 struct step {
-    size_t text, n; /* in jsonl.text: what comes before the value */
+    size_t text, n; /* in jsonl.text: the text before the value */
     int column;
 };
 
 struct jsonl {
     struct step *step;
-    bool *nested; /* of each column: its name is a path */
+    bool *nested; /* per column: its name is a path */
     int steps;
     struct ctr_buf text;
     size_t tail, tail_n; /* closing brackets and the newline */
@@ -22,8 +22,8 @@ struct jsonl {
 
 enum { MAX_DEPTH = 32 };
 
-/* Is a name with dots a path? Not one with an empty part or with very many, nor one below another column: `user` beside
- * `user.id` would be a value and an object at once, so that the second keeps its dot. */
+/* Is a name with dots a path? Not if a part is empty, if it has very many, or if it is below another column: `user` and
+ * `user.id` would make user both a value and an object, so the second keeps its dot. */
 static bool is_path(const struct ctr_export *e, const char *name)
 {
     size_t dots = 0;
@@ -47,8 +47,8 @@ static size_t part_end(const struct jsonl *j, int column, const char *name, size
     return dot ? (size_t)(dot - name) : strlen(name);
 }
 
-/* Emit the members of the object whose path is the first `depth` bytes of column `like` (depth 0: the row): each column
- * of it that was not done yet, and where one lies deeper, that whole object. */
+/* Write the members of the object whose path is the first `depth` bytes of column `like` (depth 0: the row): each of
+ * its columns not yet done, and for a deeper one that whole object. */
 static int object(struct ctr_export *e, struct jsonl *j, bool *done, int like, size_t depth, struct ctr_err *err)
 {
     const char *path = e->schema.f[like].name;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * export_npy: numeric columns as one NumPy array (format 1.0, little-endian, C order): one scalar column gives a
- * vector, several, or a fixed_size_list, a matrix of one type. The header holds the number of rows: where it is not
- * known beforehand the rows go to a temporary file first.
+ * vector; several, or a fixed_size_list, a matrix of one type. The header contains the number of rows: if it is
+ * unknown, the rows go to a temporary file first.
  */
 #include "common/text/export_format.h"
 #include <math.h>
@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 struct npy {
-    int *column, n; /* columns that are written */
-    int64_t width;  /* values a row */
+    int *column, n; /* columns to write */
+    int64_t width;  /* values per row */
     bool vector;
     enum ctr_type type; /* of the array */
 };
@@ -28,7 +28,8 @@ static size_t size_of(enum ctr_type t)
     return t == CTR_BOOL ? 1 : (size_t)ctr_types[t].width;
 }
 
-/* The type that holds the values of both, as NumPy promotes; float64 of 64-bit integers is checked value by value. */
+/* The type that represents the values of both, like NumPy's promotion; float64 for 64-bit integers is checked per
+ * value. */
 static enum ctr_type promote(enum ctr_type a, enum ctr_type b)
 {
     const struct ctr_type_info *x = &ctr_types[a], *y = &ctr_types[b];
@@ -74,7 +75,7 @@ static int put_head(const struct npy *y, int64_t rows, struct ctr_buf *head, str
 static bool fits(const struct ctr_field *f)
 {
     enum ctr_type t = f->type == CTR_FIXED ? f->item : f->type;
-    return dtype[t]; /* a list has none */
+    return dtype[t]; /* lists have none */
 }
 
 static int start(struct ctr_export *e, struct ctr_buf *head, struct ctr_err *err)
@@ -109,7 +110,7 @@ static int start(struct ctr_export *e, struct ctr_buf *head, struct ctr_err *err
     return e->spill < 0 ? e->spill : 0;
 }
 
-/* Value k of c as the type of the array; false: it cannot be. */
+/* Convert value k of c to the array's type; false: impossible. */
 static bool store(enum ctr_type type, const struct ctr_col *c, int64_t k, uint8_t *to)
 {
     double f;
@@ -119,7 +120,7 @@ static bool store(enum ctr_type type, const struct ctr_col *c, int64_t k, uint8_
         memcpy(to, (const uint8_t *)c->data + (size_t)k * size_of(type), size_of(type));
         return true;
     }
-    if (!ctr_types[type].floating) { /* promote has seen to it that it fits */
+    if (!ctr_types[type].floating) { /* promote guarantees that it fits */
         i = ctr_col_i64(c, k);
         memcpy(to, &i, size_of(type)); /* little-endian */
         return true;
@@ -157,7 +158,7 @@ static bool store_null(enum ctr_type type, uint8_t *to)
     }
 }
 
-/* One column of the tile: values `width` apart, `count` of them a row. */
+/* Write one column of the tile: values `width` apart, `count` per row. */
 static int put_column(const struct ctr_export *e, const struct ctr_batch *b, int64_t from, int64_t to, int column,
                       uint8_t *data, size_t row_bytes, struct ctr_err *err)
 {

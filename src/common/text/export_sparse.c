@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * export_sparse: libsvm, libffm and vw. All three write a row as a label and (index, value) items; the items come from
- * the same sources:
+ * export_sparse: libsvm, libffm and vw. All three write a row as a label and (index, value) items; items come from the
+ * same kinds of columns:
  *  - keys: uint64, list<uint64>, list<weighted key>: the key is the index, its weight (or 1) the value;
  *  - texts: utf8, list<utf8>: the text is the index; a column NAME.weight (list<float32>) holds the values of NAME;
- *  - numbers (dense): a column is an index, counted from 1 over all of them; a fixed_size_list takes one a value.
- * Sources are the columns of role feature or dense; where no column has either, all that have no role and fit.
+ *  - numbers (dense): a column is an index, counted from 1 over all of them; a fixed_size_list takes one per value.
+ * The sources are the columns with role feature or dense; if there are none, all columns without a role that have a
+ * suitable type.
  */
 #include "common/text/export_format.h"
 #include <math.h>
@@ -14,7 +15,7 @@
 enum kind { KEY, TEXT, NUMBER, UNFIT };
 
 struct source {
-    int column, weight; /* weight: column of the values, or -1 */
+    int column, weight; /* weight: column with the values, or -1 */
     enum kind kind;
     uint64_t index;      /* NUMBER: of its first value */
     uint64_t field;      /* libffm */
@@ -25,16 +26,16 @@ struct sparse {
     struct source *source;
     int sources;
     int label, importance, query, id; /* columns or -1 */
-    uint64_t numbers;                 /* indices taken by dense columns */
+    uint64_t numbers;                 /* indices used by dense columns */
     bool texts;
 };
 
 struct item {
     uint64_t index;
     const char *p; /* TEXT: the index */
-    size_t n;      /* its length; of a number that is sorted, its position */
+    size_t n;      /* its length; for a number being sorted, its position */
     double value;
-    bool single; /* value came from a float32 */
+    bool single; /* the value came from a float32 */
 };
 
 /* ---- start: which columns ---- */
@@ -54,7 +55,7 @@ static enum kind kind_of(const struct ctr_field *f)
     return UNFIT;
 }
 
-/* Does column w, NAME.weight, hold the values of the texts of column k, NAME? */
+/* Does column w, NAME.weight, contain the values for the texts of column k, NAME? */
 static bool weighs(const struct ctr_schema *s, int w, int k)
 {
     const struct ctr_field *f = &s->f[w], *text = &s->f[k];
@@ -80,7 +81,7 @@ static bool is_weights(const struct ctr_schema *s, int w)
     return false;
 }
 
-/* Take the column as a source: 1; leave it out: 0. */
+/* Use the column as a source: 1; leave it out: 0. */
 static int add_source(struct ctr_export *e, struct sparse *s, int k, bool any_role, struct ctr_err *err)
 {
     const struct ctr_field *f = &e->schema.f[k];
@@ -92,7 +93,7 @@ static int add_source(struct ctr_export *e, struct sparse *s, int k, bool any_ro
     src->kind = kind_of(f);
     if (src->kind == TEXT && !any_role && weight_of(&e->schema, k) < 0 &&
         (e->format != &ctr_export_vw || f->type != CTR_LIST))
-        return 0; /* any text: only what was imported as features, or lists of words for vw */
+        return 0; /* text: only if imported as features, or lists of words for vw */
     if (src->kind == UNFIT) {
         char type[64];
         return any_role ? ctr_fail(err, CTR_EUSAGE, "column %s: %s has no form in %s; leave it out with --columns",
@@ -173,7 +174,7 @@ static int start_libsvm(struct ctr_export *e, struct ctr_buf *head, struct ctr_e
     return start(e, true, false, err);
 }
 
-/* Fields are numbered by position; columns that are all called f0, f7, … keep their numbers. */
+/* Fields are numbered by position; if all columns are named f0, f7, …, they keep these numbers. */
 static int start_libffm(struct ctr_export *e, struct ctr_buf *head, struct ctr_err *err)
 {
     struct sparse *s;
@@ -197,12 +198,12 @@ static int start_libffm(struct ctr_export *e, struct ctr_buf *head, struct ctr_e
 static bool vw_word(const char *p, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (strchr(" \t\r\n|:", p[i])) /* also a NUL byte */
+        if (strchr(" \t\r\n|:", p[i])) /* also a zero byte */
             return false;
     return n > 0;
 }
 
-/* A column is a namespace of its name; "_" is the one without a name, and all single numbers stand in "dense". */
+/* A column becomes a namespace of its name; "_" is the unnamed namespace, and all single numbers are in "dense". */
 static int start_vw(struct ctr_export *e, struct ctr_buf *head, struct ctr_err *err)
 {
     struct sparse *s;
@@ -222,7 +223,7 @@ static int start_vw(struct ctr_export *e, struct ctr_buf *head, struct ctr_err *
             name = "dense";
         else if (!strncmp(name, "ns.", 3) &&
                  (!strcmp(name + 3, "label") || !strcmp(name + 3, "weight") || !strcmp(name + 3, "tag")))
-            name += 3; /* ctr-import put it there */
+            name += 3; /* the prefix added by ctr-import */
         if ((rc = ctr_buf_printf(&s->source[k].head, err, " |%s", strcmp(name, "_") ? name : "")) < 0)
             return rc;
     }
@@ -277,7 +278,7 @@ static int add_value(const struct ctr_export *e, const struct source *src, const
     return add_item(items, it, err);
 }
 
-/* The values of a text list; the two lists must be equally long. */
+/* Set the values of a text list; both lists must have equal lengths. */
 static int set_weights(const struct ctr_export *e, const struct source *src, const struct ctr_batch *b, int64_t i,
                        size_t first, struct ctr_buf *items, struct ctr_err *err)
 {
@@ -294,7 +295,7 @@ static int set_weights(const struct ctr_export *e, const struct source *src, con
     return 0;
 }
 
-/* Append the items of row i of one source. */
+/* Append the items of row i from one source. */
 static int gather(const struct ctr_export *e, const struct source *src, const struct ctr_batch *b, int64_t i,
                   struct ctr_buf *items, struct ctr_err *err)
 {
@@ -316,7 +317,7 @@ static int gather(const struct ctr_export *e, const struct source *src, const st
     return rc;
 }
 
-/* " FIELD:INDEX:VALUE": only libffm has fields, and in vw a value of 1 goes without saying. */
+/* " FIELD:INDEX:VALUE": only libffm has fields, and vw omits a value of 1. */
 static int put_item(const struct ctr_export *e, const struct source *src, int64_t i, struct ctr_buf *t,
                     const struct item *it, struct ctr_err *err)
 {
@@ -384,7 +385,7 @@ static int by_index(const void *a, const void *b)
     return x->index != y->index ? (x->index > y->index) - (x->index < y->index) : (x->n > y->n) - (x->n < y->n);
 }
 
-/* Strictly ascending indices, as the format requires: a repeated one is written once with the sum of its values. */
+/* The format requires strictly ascending indices: a repeated one is written once with the sum of its values. */
 static size_t ascend(struct item *it, size_t n)
 {
     size_t k = 1, m = 0;
@@ -394,7 +395,7 @@ static size_t ascend(struct item *it, size_t n)
     if (k >= n)
         return n;
     for (k = 0; k < n; k++)
-        it[k].n = k; /* equal indices keep their order: a sum has one result */
+        it[k].n = k; /* equal indices keep their order, so that their sum is unique */
     qsort(it, n, sizeof(*it), by_index);
     for (k = 1; k < n; k++) {
         if (it[k].index == it[m].index)
@@ -459,7 +460,7 @@ static int libffm_row(const struct ctr_export *e, const struct ctr_batch *b, int
 
 /* ---- vw ---- */
 
-/* "1 0.5 'tag " : a row without a label has no importance either. */
+/* "1 0.5 'tag " : a row without a label has no importance, either. */
 static int vw_head(const struct ctr_export *e, const struct ctr_batch *b, int64_t i, struct ctr_buf *t,
                    struct ctr_err *err)
 {
@@ -510,7 +511,7 @@ static int vw_items(const struct ctr_export *e, const struct source *src, int64_
     return rc;
 }
 
-/* Namespaces without a feature in the row are left out; a row of none has "|" alone. */
+/* Namespaces without a feature in the row are left out; a row without features has only "|". */
 static int vw_row(const struct ctr_export *e, const struct ctr_batch *b, int64_t i, struct ctr_export_tile *t,
                   struct ctr_err *err)
 {
@@ -526,7 +527,7 @@ static int vw_row(const struct ctr_export *e, const struct ctr_batch *b, int64_t
         if (!t->scratch.len)
             continue;
         if (!last || last->len != src->head.len || memcmp(last->data, src->head.data, last->len)) {
-            const size_t first = !last; /* goes without the blank */
+            const size_t first = !last; /* written without a blank */
             if ((rc = ctr_put(&t->text, src->head.data + first, src->head.len - first, err)) < 0)
                 return rc;
             last = &src->head;

@@ -30,7 +30,9 @@ int ctr_put_scalar(struct ctr_buf *b, const struct ctr_col *c, int64_t i, struct
     case CTR_U32: n = ctr_fmt_u64(p, ((const uint32_t *)c->data)[i]); break;
     case CTR_U16: n = ctr_fmt_u64(p, ((const uint16_t *)c->data)[i]); break;
     case CTR_TIME: n = ctr_time_iso(p, ((const int64_t *)c->data)[i]); break;
-    default: n = ctr_fmt_u64(p, ((const uint8_t *)c->data)[i]); break; /* CTR_U8: texts and lists do not come here */
+    default:
+        n = ctr_fmt_u64(p, ((const uint8_t *)c->data)[i]);
+        break; /* CTR_U8: texts and lists are handled elsewhere */
     }
     b->len += n;
     return 0;
@@ -39,7 +41,7 @@ int ctr_put_scalar(struct ctr_buf *b, const struct ctr_col *c, int64_t i, struct
 #define ONES 0x0101010101010101u
 #define HIGH 0x8080808080808080u
 
-/* Bytes below 0x20, '"' and '\\' as set high bits; the lowest set one is exact. */
+/* Bytes below 0x20, '"' and '\\' as set high bits; only the lowest set bit is reliable. */
 static inline uint64_t json_special(uint64_t x)
 {
     uint64_t q = x ^ ONES * '"', s = x ^ ONES * '\\';
@@ -64,7 +66,7 @@ static size_t json_escape(char *out, unsigned char c)
     return 6;
 }
 
-/* Copy first, then look in the copy, whose padding may be read: the source may end at the end of a mapping. */
+/* Copy first, then check the copy, whose padding is readable: the source may end at the end of a mapping. */
 int ctr_json_quote(struct ctr_buf *b, const char *p, size_t n, struct ctr_err *err)
 {
     char *to = ctr_put_room(b, n + 2, err);
@@ -92,7 +94,7 @@ int ctr_json_quote(struct ctr_buf *b, const char *p, size_t n, struct ctr_err *e
     to = ctr_put_room(b, 6 * n + 2, err);
     if (!to)
         return CTR_ENOMEM;
-    to[0] = '"'; /* growing may have moved the buffer without what is not part of it yet */
+    to[0] = '"'; /* growing may have moved the buffer without bytes not yet counted in its length */
     memcpy(to + 1, p, i);
     len = 1 + i;
     for (; i < n; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fields: the shared part of the libsvm, libffm and vw importers. Invariant of a parsed row: every list column that is
- * wanted got its items, and ctr_fields_parse closes all of them, so that all columns have as many rows.
+ * fields: common code of the libsvm, libffm and vw importers. Invariant of a parsed row: every needed list column has
+ * received its items, and ctr_fields_parse closes all of them, so that all columns have equally many rows.
  */
 #include "common/text/fields.h"
 #include <math.h>
@@ -63,7 +63,7 @@ int ctr_fields_add_field(struct ctr_fields *s, const char *name, size_t n, const
     s->fields++;
     if ((rc = add_column(s, column, CTR_LIST, s->keys == CTR_KEYS_TEXT ? CTR_UTF8 : CTR_WKEY, err)) < 0)
         return rc;
-    s->field[s->fields - 1].out = s->columns.n - 1; /* of the columns until the schema stands */
+    s->field[s->fields - 1].out = s->columns.n - 1; /* an index of `columns` until the schema is made */
     if (s->keys != CTR_KEYS_TEXT)
         return 0;
     if ((rc = ctr_buf_printf(&weight, err, "%s.weight", column)) == 0)
@@ -105,14 +105,14 @@ static int set_default_role(struct ctr_schema *schema, int column, enum ctr_role
     return ctr_field_set_role(&schema->f[column], role, err);
 }
 
-/* The columns of the batch that hold what is called by its name in the input. */
+/* The batch column for a name in the input. */
 static int out_of(const struct ctr_fields *s, const char *name)
 {
     int k = ctr_text_columns_find(&s->columns, name, strlen(name));
     return k < 0 ? -1 : s->columns.c[k].out;
 }
 
-/* --columns, or the columns of --like: the names to take. */
+/* The names to take from --columns, or the columns of --like. */
 int ctr_fields_picked(const struct ctr_text_opts *o, struct ctr_text_columns *pick, struct ctr_err *err)
 {
     int rc = o->columns ? ctr_text_columns_parse(pick, o->columns, err) : 0;
@@ -130,7 +130,7 @@ int ctr_fields_picked(const struct ctr_text_opts *o, struct ctr_text_columns *pi
     return rc;
 }
 
-/* --like may ask for types that the format does not make. */
+/* --like may request types that the format cannot give. */
 static int check_types(const struct ctr_fields *s, const struct ctr_text_column *made, const struct ctr_schema *schema,
                        struct ctr_err *err)
 {
@@ -157,7 +157,8 @@ static int make_schema(struct ctr_fields *s, const struct ctr_text_opts *o, stru
         return ctr_fail_nomem(err, bytes);
     memcpy(made, s->columns.c, bytes);
     for (int k = 0; k < s->columns.n; k++)
-        s->columns.c[k].typed &= !o->like; /* the types are the format's: check_types tells how to choose others */
+        s->columns.c[k].typed &=
+            !o->like; /* the format determines the types: check_types explains how to choose others */
     rc = ctr_text_schema(&s->columns, NULL, o, schema, err);
     if (rc == 0)
         rc = check_types(s, made, schema, err);

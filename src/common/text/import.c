@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * import: blocks of lines through a format into batches, with the policy for bad rows. Jobs of one round run on the
- * pool; their batches, bad rows and errors are taken in the order of the input, so that threads change nothing.
+ * import: turns blocks of lines into batches with a format, and applies the policy for bad rows. The pool runs the jobs
+ * of a round; their batches, bad rows and errors are processed in input order, so threads change nothing.
  */
 #include "common/text/textsample.h"
 #include "common/text/text.h"
@@ -18,17 +18,17 @@ struct ctr_import {
     void *state;
     struct ctr_pool *pool;
     struct ctr_text_job *job;
-    int jobs, round, next; /* jobs of this round, and the next to hand out */
-    /* one job, and no lists: blocks are put together to batches, so that a writer copies no rows to do it */
+    int jobs, round, next; /* jobs of the current round, and the next one to return */
+    /* one job, and no lists: blocks are merged into batches, so that the writer need not copy rows for that */
     bool gather;
-    int64_t given;            /* rows of the job that were handed out, to be dropped by the next call */
-    struct ctr_batchbuf rest; /* those behind them, on their way to the front */
-    struct ctr_col *head;     /* views of the rows that are handed out */
+    int64_t given;            /* rows of the job already returned, which the next call drops */
+    struct ctr_batchbuf rest; /* the rows after those, being moved to the front */
+    struct ctr_col *head;     /* views of the returned rows */
     struct ctr_batch batch;
     struct ctr_text_block first;
-    struct ctr_text_sample sample; /* where a record among the first ones is too long */
+    struct ctr_text_sample sample; /* used if one of the first records is too long */
     bool have_first, ended, idle;
-    struct ctr_err end_err; /* what ended the input, after the jobs of the round */
+    struct ctr_err end_err; /* the error that ended the input, reported after the jobs of the round */
     int end_rc;
     struct ctr_import_stats stats;
     /* bad rows */
@@ -36,7 +36,7 @@ struct ctr_import {
     int64_t max_bad;
     struct ctr_out *quarantine, *why;
     struct ctr_buf raw;
-    struct ctr_text_losses *loss; /* one a column */
+    struct ctr_text_losses *loss; /* one per column */
 };
 
 /* ---- what formats say about a bad row ---- */
@@ -93,7 +93,7 @@ struct ctr_text_shown ctr_text_show(const char *p, size_t n)
     return t;
 }
 
-/* The type that would take the value, and those that the column was inferred from, for the remedy. */
+/* The type that would accept the value and those from which the column was inferred, for the remedy. */
 static enum ctr_type fitting_type(const struct ctr_text_column *c, const char *p, size_t n)
 {
     struct ctr_infer infer = { .seen = c->seen };
@@ -110,7 +110,7 @@ static bool looks_null(const char *p, size_t n)
     for (size_t i = 0; i < CTR_COUNT(words); i++)
         if (strlen(words[i]) == n && !memcmp(words[i], p, n))
             return true;
-    return !n; /* an empty cell where --null names others */
+    return !n; /* an empty cell, if --null names others */
 }
 
 void ctr_text_note(const struct ctr_text_opts *o, const char *fmt, ...)
@@ -125,7 +125,7 @@ void ctr_text_note(const struct ctr_text_opts *o, const char *fmt, ...)
     o->note(o->ctx, text);
 }
 
-/* Forms of time that are no others: what one of them reads needs no choice between day and month. */
+/* Unambiguous time formats: a text in one of them needs no choice between day and month. */
 static const char *time_form(const char *cell, size_t n)
 {
     static const char *const forms[] = { "%Y-%m-%d %H:%M:%S UTC",
@@ -181,9 +181,9 @@ int ctr_job_bad_cell(struct ctr_text_job *j, const struct ctr_text_record *r, co
         keeps = ctr_cell_padded(cell.p, cell.n) ? ", which keeps no zeros or plus in front"
                 : c->type.type == CTR_F64       ? ", which does not hold this integer"
                                                 : ", as 0 and 1 are none of true and false";
-    /* neither of the two takes what is beyond the other, and the values before and after are not known here */
+    /* neither type accepts the other's extreme values, and the other values are unknown here */
     const bool either = c->typed && ((c->type.type == CTR_U64 && fit == CTR_I64) || fit == CTR_U64);
-    /* large integers are what is written with an exponent among integers */
+    /* large integers are those written with an exponent among integers */
     const bool rounds = c->typed && fit == CTR_F64 && (c->type.type == CTR_I64 || c->type.type == CTR_U64) &&
                         (memchr(cell.p, 'e', cell.n) || memchr(cell.p, 'E', cell.n));
     return ctr_job_bad(j, r, err, "column %s: %s is not %s%s%s; --columns %s:%s%s or --bad-rows settles it", c->name,
@@ -217,7 +217,7 @@ static int parse_policy(struct ctr_import *im, struct ctr_err *err)
     return rc;
 }
 
-/* Raw bytes as they were in the input: latin1 went to UTF-8, and goes back. */
+/* The raw bytes of the input: latin1 was converted to UTF-8, and is converted back. */
 static int write_raw(struct ctr_import *im, const char *p, size_t n, struct ctr_err *err)
 {
     if (!im->o.latin1)
@@ -245,7 +245,7 @@ static void take_untaken(struct ctr_import_stats *s, const struct ctr_text_job *
     s->untaken += j->untaken;
 }
 
-/* What the columns of a job lost, which starts to count anew. */
+/* Collect the losses of a job's columns and reset them. */
 static void take_losses(struct ctr_import *im, struct ctr_text_job *j)
 {
     for (int i = 0; i < im->schema.n; i++)
@@ -269,12 +269,12 @@ static int take_row(struct ctr_import *im, const char *file, const struct ctr_te
     if (im->policy != BAD_QUARANTINE)
         return 0;
     char name[1024];
-    ctr_quote(name, sizeof name, file, strlen(file)); /* a line stays a line */
+    ctr_quote(name, sizeof name, file, strlen(file)); /* keep it one line */
     int rc = write_raw(im, r->p, r->n, err);
     return rc ? rc : ctr_out_printf(im->why, err, "%s\t%lld\t%s\n", name, (long long)r->line, why);
 }
 
-/* A part of a record that is too long. A header is needed, whatever the policy. */
+/* Handle part of a record that is too long. A header is needed under every policy. */
 static int take_long(struct ctr_import *im, const struct ctr_text_block *b, struct ctr_err *err)
 {
     if (b->part == CTR_TEXT_LONG_REST)
@@ -373,7 +373,7 @@ static int open_jobs(struct ctr_import *im, struct ctr_err *err)
                     : ctr_fail_nomem(err, (size_t)im->schema.n * sizeof *im->head);
 }
 
-/* The first whole records, by which the format finds the columns. */
+/* The first complete records, from which the format determines the columns. */
 static int first_block(struct ctr_import *im, const char *file, struct ctr_err *err)
 {
     int rc;
@@ -389,8 +389,8 @@ static int first_block(struct ctr_import *im, const char *file, struct ctr_err *
     return CTR_MIN(rc, 0);
 }
 
-/* Input paused before the sample was whole: are all types known by what came, a header? Else wait for the sample. What
- * is wrong with the options is told then. */
+/* Input paused before the sample was complete: does what has arrived (a header) determine all types? If not, wait for
+ * the sample. Errors in the options are reported then. */
 static int settle_sample(struct ctr_import *im, const char *file, struct ctr_err *err)
 {
     const struct ctr_text_format *f = im->o.format;
@@ -409,7 +409,7 @@ static int settle_sample(struct ctr_import *im, const char *file, struct ctr_err
     return first_block(im, file, err);
 }
 
-/* A record behind the first block is too long, and left out: what follows it is of the sample as well. */
+/* A record after the first block is too long and is skipped: the records after it also belong to the sample. */
 static int pass_long(struct ctr_import *im, struct ctr_err *err)
 {
     if (!im->have_first || !im->first.more || ctr_count_byte(im->first.p, im->first.n, '\n') >= CTR_SAMPLE_ROWS)
@@ -487,7 +487,7 @@ static void run_job(void *ctx, int64_t task, int worker)
     j->rc = j->block.part == CTR_TEXT_WHOLE && j->block.n ? im->o.format->parse(im->state, j, &j->err) : 0;
 }
 
-/* Read a block a job, and parse them. An error of reading waits until what came before it was handed out. */
+/* Read a block per job, and parse them. A read error is reported after the rows before it were returned. */
 static void run_round(struct ctr_import *im)
 {
     im->round = im->next = 0;
@@ -547,9 +547,9 @@ static int next_job(struct ctr_import *im, const struct ctr_batch **b, struct ct
 
 /* ---- blocks put together ---- */
 
-#define GATHER_BYTES ((int64_t)64 << 20) /* of text: long rows are handed out as they come */
+#define GATHER_BYTES ((int64_t)64 << 20) /* of text: batches with long rows are returned as they are */
 
-/* The rows behind those that were handed out become the first. */
+/* Move the rows after the returned ones to the front. */
 static int drop_given(struct ctr_import *im, struct ctr_err *err)
 {
     struct ctr_batchbuf *out = &im->job->out, was = *out;
@@ -567,8 +567,8 @@ static int drop_given(struct ctr_import *im, struct ctr_err *err)
     return rc;
 }
 
-/* Another block behind the rows that there are. What fails takes back its own rows, and is told when the others are
- * handed out. */
+/* Append another block to the existing rows. If it fails, its rows are removed, and the error is reported after the
+ * others were returned. */
 static void gather_block(struct ctr_import *im)
 {
     struct ctr_text_job *j = im->job;
@@ -584,7 +584,7 @@ static void gather_block(struct ctr_import *im)
     im->idle = j->block.idle;
 }
 
-/* The first n rows of the job. */
+/* Return the first n rows of the job. */
 static const struct ctr_batch *give(struct ctr_import *im, int64_t n)
 {
     const struct ctr_batch *all = ctr_batchbuf_view(&im->job->out);

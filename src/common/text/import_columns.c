@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * import_columns: from the columns of a text to the schema of a stream: --columns, --like, --for, roles, --time. */
+ * import_columns: makes the schema of a stream from the columns of a text: --columns, --like, --for, roles, --time. */
 #include "common/text/csv.h"
 #include "common/text/text.h"
 
@@ -33,7 +33,7 @@ void ctr_text_columns_free(struct ctr_text_columns *l)
 
 /* ---- --columns ---- */
 
-/* The end of what starts at p: the next byte of `stops` outside of [] <> and back quotes. */
+/* The end of the item at p: the next byte of `stops` outside [] <> and back quotes. */
 static const char *span(const char *p, const char *stops)
 {
     int depth = 0;
@@ -51,7 +51,7 @@ static const char *span(const char *p, const char *stops)
     return p;
 }
 
-/* NAME[a..b]: a repeated name; with NAME[01..26] numbers have two digits. */
+/* NAME[a..b]: a repeated name; NAME[01..26] pads numbers to two digits. */
 struct name {
     const char *p;
     size_t n;
@@ -60,7 +60,7 @@ struct name {
     int64_t from, to;
 };
 
-/* The range, if any, stands behind the back quotes of a quoted name. */
+/* A range follows the back quotes of a quoted name. */
 static bool parse_name(const char *p, const char *end, struct name *x)
 {
     const char *close = p < end && *p == '`' ? memchr(p + 1, '`', (size_t)(end - p - 1)) : NULL;
@@ -91,7 +91,7 @@ static int name_at(const struct name *x, int64_t k, char **out, struct ctr_err *
     return 0;
 }
 
-/* Takes FORMAT of timestamp[FORMAT] or --time NAME:FORMAT. */
+/* Set FORMAT of timestamp[FORMAT] or --time NAME:FORMAT. */
 static int set_time_format(struct ctr_text_column *c, const char *p, size_t n, const char *what, struct ctr_err *err)
 {
     free(c->time_format);
@@ -141,7 +141,7 @@ static int parse_entry(struct ctr_text_columns *l, const char *p, const char *en
         sourced = parse_name(name_end + 1, source_end, &source);
         named &= sourced && source.repeats == name.repeats && source.to - source.from == name.to - name.from;
     }
-    if (!named || source_end + 1 == end) /* at source_end stands ':', or it is the end */
+    if (!named || source_end + 1 == end) /* at source_end there is ':', or the end */
         return ctr_fail(err, CTR_EUSAGE, "--columns: '%.*s' is not NAME[=SOURCE][:TYPE]", (int)CTR_MIN(end - p, 80), p);
     if (name.to - name.from >= CSV_MAX_COLUMNS)
         return ctr_fail(err, CTR_EUSAGE, "--columns: '%.*s' are more than %d columns", (int)CTR_MIN(end - p, 80), p,
@@ -200,7 +200,7 @@ int ctr_text_columns_need(const struct ctr_text_columns *l, const char *what, co
     return ctr_fail(err, CTR_EUSAGE, "%s: the input has no column '%s'%s", what, name, hint);
 }
 
-/* NAME[:FORMAT]: names may hold colons, so the longest name that is a column wins. */
+/* NAME[:FORMAT]: names may contain colons, so the longest name that is a column is used. */
 static int apply_time(struct ctr_text_columns *l, const char *spec, int *column, struct ctr_err *err)
 {
     const char *format = NULL;
@@ -223,7 +223,7 @@ static int apply_time(struct ctr_text_columns *l, const char *spec, int *column,
     return format ? set_time_format(c, format, strlen(format), "--time", err) : 0;
 }
 
-/* The schema of --like: its columns, by name; what it lacks is skipped. */
+/* The schema of --like: its columns by name; others are skipped. */
 static int schema_like(struct ctr_text_columns *l, const struct ctr_schema *like, struct ctr_schema *schema,
                        struct ctr_err *err)
 {
@@ -259,7 +259,7 @@ static bool wanted(const struct ctr_text_columns *l, int column, const struct ct
     return false;
 }
 
-/* A plan is over joined views: a log may lack some of its columns, and which it lacks is reported. */
+/* A plan describes joined views: a log may lack some of its columns; the missing ones are reported. */
 static int check_only(const struct ctr_text_columns *l, const struct ctr_text_opts *o, struct ctr_err *err)
 {
     char names[512] = "";

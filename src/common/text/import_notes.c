@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * import_notes: what an import has to tell of what it left out or changed, in words. */
+ * import_notes: reports what an import left out or changed. */
 #include "common/text/text.h"
 
 #include <stdarg.h>
@@ -21,7 +21,7 @@ static void CTR_PRINTF(2, 3) say(const struct words *w, const char *fmt, ...)
     w->note(w->ctx, text);
 }
 
-/* What columns whose type was given do not keep of their cells. */
+/* Report losses of columns with given types. */
 static void note_losses(const struct words *w, const struct ctr_schema *s, const struct ctr_text_losses *loss)
 {
     for (int i = 0; i < s->n; i++) {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * json: a scanner that skips strings and containers sixteen bytes at a time. Nesting is counted, not recursed into.
+ * json: a scanner that skips strings and containers sixteen bytes at a time. Nesting uses a counter instead of
+ * recursion.
  */
 #include "common/text/json.h"
 #include "common/text/jsonscan.h"
 
-/* Behind the bracket that closes the container at p. Which bracket a level has is kept in a bit of `kinds`. */
+/* The end of the container at p. `kinds` has a bit for the bracket of each level. */
 static const char *skip_container(const char *p, const char *end, const char **why)
 {
     uint64_t kinds[CTR_JSON_DEPTH / 64];
@@ -32,7 +33,7 @@ static const char *skip_container(const char *p, const char *end, const char **w
             kinds[depth / 64] &= ~((uint64_t)1 << depth % 64);
             kinds[depth / 64] |= (uint64_t)(*p == '{') << depth % 64;
             depth++;
-        } else { /* a bracket that closes */
+        } else { /* a closing bracket */
             depth--;
             if ((kinds[depth / 64] >> depth % 64 & 1) != (*p == '}')) {
                 *why = "a bracket that closes another kind";
@@ -52,7 +53,7 @@ static inline bool is_digit(char c)
     return (unsigned char)(c - '0') <= 9;
 }
 
-/* Does [p, e) spell a JSON number? */
+/* Is [p, e) a JSON number? */
 static bool is_number(const char *p, const char *e)
 {
     const char *from;
@@ -88,7 +89,7 @@ static const char *plain_value(const char *p, const char *end, struct ctr_json *
     v->kind = CTR_JSON_PLAIN;
     while (e < end && is_digit(*e))
         e++;
-    if (e > p && e < end && (*e == ',' || *e == '}') && (*p != '0' || e - p == 1)) { /* most numbers of a log */
+    if (e > p && e < end && (*e == ',' || *e == '}') && (*p != '0' || e - p == 1)) { /* the common case in logs */
         v->n = (size_t)(e - p);
         return e;
     }
@@ -220,7 +221,7 @@ static size_t put_utf8(char *to, uint32_t c)
     return 4;
 }
 
-/* The escape behind a backslash at *p: the character, or -1. */
+/* The character of the escape after a backslash at *p, or -1. */
 static int64_t escape(const char **p, const char *end)
 {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
@@ -246,7 +247,7 @@ static int64_t escape(const char **p, const char *end)
     return 0x10000 + ((int64_t)(c - 0xd800) << 10) + (low - 0xdc00);
 }
 
-/* What is wrong with the text between two quotes, by the grammar: half a surrogate pair is within it. */
+/* The syntax error of the text between two quotes; half a surrogate pair is not one. */
 static const char *string_unsound(const struct ctr_json *v)
 {
     static const char control[] = "a control character that is not escaped in a string", broken[] = "a broken escape";
@@ -266,7 +267,7 @@ static const char *string_unsound(const struct ctr_json *v)
     return NULL;
 }
 
-/* Its brackets match, and its strings end: ctr_json_value has seen to that, and to its depth. */
+/* ctr_json_value has checked that brackets match, that strings end, and the depth. */
 const char *ctr_json_unsound(const struct ctr_json *v)
 {
     uint64_t kinds[CTR_JSON_DEPTH / 64] = { 0 };
@@ -298,7 +299,7 @@ const char *ctr_json_unsound(const struct ctr_json *v)
     return NULL;
 }
 
-/* An escape is never shorter than what it stands for. */
+/* An escape is never shorter than its character. */
 int ctr_json_unescape(const char *p, size_t n, struct ctr_buf *out, struct ctr_err *err)
 {
     const char *end = p + n;

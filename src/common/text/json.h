@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * json: finding one's way in JSON text without building it. All functions look at [p, end) only, but may load up to
- * CTR_PAD bytes beyond `end`; they return NULL, with a reason in *why, where the text is broken.
+ * json: navigates JSON text without building a tree. All functions interpret only [p, end), but may load up to CTR_PAD
+ * bytes past `end`; for invalid text they return NULL, with a reason in *why.
  */
 #ifndef CTR_JSON_H
 #define CTR_JSON_H
 
 #include "common/batch/batch.h"
 
-#define CTR_JSON_DEPTH 256 /* deeper nesting is refused */
+#define CTR_JSON_DEPTH 256 /* deeper nesting is an error */
 
-/* A value as it stands in the text. */
+/* A value within the text. */
 enum ctr_json_kind { CTR_JSON_NONE, CTR_JSON_NULL, CTR_JSON_STRING, CTR_JSON_PLAIN, CTR_JSON_ARRAY, CTR_JSON_OBJECT };
 struct ctr_json {
     const char *p; /* STRING: without the quotes; PLAIN: a number, true or false; ARRAY, OBJECT: with the brackets */
@@ -26,26 +26,27 @@ static inline const char *ctr_json_space(const char *p, const char *end)
     return p;
 }
 
-/* The value at p, which is no blank: what it is, and where it ends (returned). Brackets and quotes of a container are
- * matched, no more; a plain value must be a JSON number, true, false or null. */
+/* Parse the value at p, which must not be a blank; returns its end. For a container it only matches brackets and
+ * quotes; a plain value must be a JSON number, true, false or null. */
 const char *ctr_json_value(const char *p, const char *end, struct ctr_json *v, const char **why);
-/* Is the array or object that a value is JSON all through? NULL, or why not. */
+/* Is an array or object valid JSON throughout? NULL, or the reason why not. */
 const char *ctr_json_unsound(const struct ctr_json *v);
-/* Step through a container: *p is behind its opening bracket or behind an element; 1: an element begins at *p, 0: its
- * end, *p behind the closing bracket; -1: broken. `first` starts true. */
+/* Iterate over a container: *p is after its opening bracket or after an element; 1: an element starts at *p; 0: end,
+ * with *p after the closing bracket; -1: invalid. `first` starts true. */
 int ctr_json_element(const char **p, const char *end, char close, bool *first, const char **why);
-/* The key at *p and its colon: *key is the text in quotes, *p the first byte of the value. */
+/* Parse the key at *p and its colon: *key is the text within quotes, *p the first byte of the value. */
 bool ctr_json_key(const char **p, const char *end, struct ctr_json *key, const char **why);
 
-/* Append the text of an escaped string to `out`: 1, or 0 where an escape is none or half a surrogate pair. */
+/* Append the text of an escaped string to `out`: 1, or 0 if an escape is invalid or half a surrogate pair. */
 int ctr_json_unescape(const char *p, size_t n, struct ctr_buf *out, struct ctr_err *err) CTR_MUST;
 
-/* Append a text in quotes, escaped where it must be. */
+/* Append a text in quotes, with the necessary escapes. */
 int ctr_json_quote(struct ctr_buf *b, const char *p, size_t n, struct ctr_err *err) CTR_MUST;
 
-/* Append a value to a column, as ctr_cell_append: 1; 0: it does not fit (rewind: items may be left behind); < 0: no
- * memory. A utf8 column takes any value, as its text, of an object or array what is JSON all through; null and none are
- * null; texts that spell a number or a time are one. Recursion is that of the type: lists hold scalars. */
+/* Append a value to a column, like ctr_cell_append: 1; 0: it does not fit (rewind: items may remain); < 0: no memory. A
+ * utf8 column accepts any value as its text, but an object or array only if it is valid JSON throughout; null and
+ * CTR_JSON_NONE give null; texts that contain a number or a time are accepted as one. Recursion is limited by the type:
+ * lists contain scalars. */
 struct ctr_text_column;
 struct ctr_text_job;
 int ctr_json_append(struct ctr_colbuf *b, const struct ctr_text_column *c, const struct ctr_json *v,

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * json_append: a JSON value into a column of any type. A value that does not fit leaves items behind in a list that is
- * not closed: the caller rewinds.
+ * json_append: appends a JSON value to a column of any type. A value that does not fit may leave items in a list that
+ * is not closed: the caller must rewind.
  */
 #include "common/text/json.h"
 #include "common/text/text.h"
 
-/* {"key":1,"weight":0.5}, as ctr-export writes it. */
+/* {"key":1,"weight":0.5}, as written by ctr-export. */
 static int put_weighted(struct ctr_colbuf *b, const struct ctr_json *v, struct ctr_err *err)
 {
     const char *p = v->p + 1, *end = v->p + v->n, *why;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * jsonl: one JSON object a line. Columns are paths (user.id, items.0.price); a line is walked to its end (jsontree.c)
+ * jsonl: one JSON object per line. Columns are paths (user.id, items.0.price); a line is parsed to its end (jsontree.c)
  * before anything is appended, and an absent value is null.
  *
- * Without --columns the paths and types are those of the first lines: nested objects become dotted names, arrays of
- * scalars lists; what is sometimes an object or holds objects stays JSON text (utf8).
+ * Without --columns the first lines determine paths and types: nested objects become dotted names, arrays of scalars
+ * lists; values that are sometimes objects, or contain objects, stay JSON text (utf8).
  */
 #include "common/text/json.h"
 #include "common/text/jsontree.h"
@@ -12,14 +12,14 @@
 #include <stdlib.h>
 
 enum { MAX_COLUMNS = 4096 /* found in the first lines */ };
-#define BELOW '\xff' /* between the names of members on the way to a value: in no name, which are UTF-8 */
+#define BELOW '\xff' /* separates the member names on the path to a value: not in any name, because names are UTF-8 */
 
 struct jsonl {
     struct ctr_text_columns columns;
     struct ctr_json_tree tree;
-    struct ctr_strs ways; /* to the values of the first lines, BELOW where their names have a dot for an object */
-    bool inferred;        /* the columns are what the first lines have */
-    const char *unfit;    /* why a member of the first lines is none, or NULL: its name, and where it stands */
+    struct ctr_strs ways; /* paths to the values of the first lines, with BELOW for each dot that enters an object */
+    bool inferred;        /* the columns come from the first lines */
+    const char *unfit; /* the reason why a member of the first lines is not a column, or NULL; its name and position */
     struct ctr_text_shown unfit_name;
     int64_t unfit_line;
 };
@@ -29,7 +29,7 @@ static const char *path_of(const struct ctr_text_column *c)
     return c->source ? c->source : c->name;
 }
 
-/* The tree over the columns; `wanted`: only those that are in the schema. */
+/* Build the tree of columns; `wanted`: only those in the schema. */
 static int build_tree(struct jsonl *j, bool wanted, struct ctr_err *err)
 {
     int rc;
@@ -45,17 +45,17 @@ static int build_tree(struct jsonl *j, bool wanted, struct ctr_err *err)
 
 /* ---- the first lines: which columns, which types ---- */
 
-/* A walk through the members of a line. */
+/* State while parsing the members of a line. */
 struct discovery {
     struct jsonl *j;
-    struct ctr_buf way; /* the names down to here */
+    struct ctr_buf way; /* the member names so far */
     struct ctr_buf *scratch;
     int depth;
     int64_t line;
 };
 static int discover(struct discovery *d, const char *p, const char *end, struct ctr_err *err);
 
-/* The first name that can be no column is told where there is no other. */
+/* Reports the first name that cannot be a column, if there is no column. */
 static void note_unfit(struct discovery *d, const char *why, const void *name, size_t n)
 {
     if (d->j->unfit)
@@ -65,7 +65,7 @@ static void note_unfit(struct discovery *d, const char *why, const void *name, s
     d->j->unfit_line = d->line;
 }
 
-/* A way to a value; its name is a column. */
+/* Record a path to a value; its name is a column. */
 static int note_way(struct discovery *d, struct ctr_err *err)
 {
     struct jsonl *j = d->j;
@@ -82,11 +82,11 @@ static int note_way(struct discovery *d, struct ctr_err *err)
         name[i] = name[i] == BELOW ? '.' : name[i];
         parts += name[i] == '.';
     }
-    if (parts > CTR_JSON_PATH) { /* it is counted among those that no column takes */
+    if (parts > CTR_JSON_PATH) { /* it counts as not taken by any column */
         note_unfit(d, "has more than 32 parts", name, n);
         return 0;
     }
-    if ((rc = ctr_json_tree_name(&j->tree, name, n, j->columns.n, err)) <= 0) /* a set of names here */
+    if ((rc = ctr_json_tree_name(&j->tree, name, n, j->columns.n, err)) <= 0) /* the tree serves as a set of names */
         return rc;
     if (j->columns.n >= MAX_COLUMNS)
         return ctr_fail(err, CTR_EDATA, "the first lines have more than %d members: pick some with --columns",
@@ -94,7 +94,7 @@ static int note_way(struct discovery *d, struct ctr_err *err)
     return ctr_text_columns_add(&j->columns, name, n, err);
 }
 
-/* A member: an object is entered, anything else is a column. 0: the line is no JSON from here on. */
+/* A member: enter an object; anything else is a column. 0: invalid JSON from here on. */
 static int discover_member(struct discovery *d, const char **p, const char *end, struct ctr_err *err)
 {
     const char *why, below = BELOW;
@@ -138,7 +138,7 @@ static int discover(struct discovery *d, const char *p, const char *end, struct 
     return CTR_MIN(rc, 0);
 }
 
-/* Is what stands before one of the separators of `way` in `name` a column? */
+/* Is a prefix of `name`, up to a separator of `way`, a column? */
 static bool is_below(const struct ctr_text_columns *l, const char *name, const char *way, unsigned char separator)
 {
     for (const char *p = strchr(way, separator); p; p = strchr(p + 1, separator))
@@ -147,7 +147,7 @@ static bool is_below(const struct ctr_text_columns *l, const char *name, const c
     return false;
 }
 
-/* Do all ways to a name lead through an object that is a value in another line? */
+/* Do all paths with this name lead through an object that is a value in another line? */
 static bool is_below_value(const struct jsonl *j, const char *name)
 {
     if (!is_below(&j->columns, name, name, '.'))
@@ -162,8 +162,8 @@ static bool is_below_value(const struct jsonl *j, const char *name)
     return true;
 }
 
-/* Where one line has a value and another an object, the dotted names go and the whole stays as JSON text, but for names
- * that have their dots in the input. */
+/* If one line has a value where another has an object, drop the dotted names and keep the whole as JSON text, except
+ * for names that have dots in the input. */
 static void drop_below_values(struct jsonl *j)
 {
     struct ctr_text_columns *l = &j->columns;
@@ -171,7 +171,7 @@ static void drop_below_values(struct jsonl *j)
 
     for (int k = 0; k < l->n; k++)
         if (is_below_value(j, l->c[k].name))
-            l->c[k].name[0] = 0; /* found by no prefix */
+            l->c[k].name[0] = 0; /* matches no prefix */
     for (int k = 0; k < l->n; k++) {
         if (l->c[k].name[0])
             l->c[kept++] = l->c[k];
@@ -201,7 +201,7 @@ static int discover_columns(struct jsonl *j, const struct ctr_text_block *b, str
     return rc;
 }
 
-/* What the values of a column were. */
+/* The kinds of values seen in a column. */
 struct seen {
     struct ctr_infer plain, item;
     bool scalar, text, list, object, item_text, item_deep;
@@ -213,7 +213,7 @@ static bool is_nonfinite(const struct ctr_json *v)
            (v->n == 9 && !memcmp(v->p, "-Infinity", 9));
 }
 
-/* A scalar: numbers decide the type; NaN and the infinities are written as text. */
+/* A scalar: numbers determine the type; NaN and infinities are written as text. */
 static void see_scalar(struct ctr_infer *infer, bool *text, const struct ctr_json *v)
 {
     if (v->kind == CTR_JSON_PLAIN || (v->kind == CTR_JSON_STRING && is_nonfinite(v)))
@@ -242,7 +242,7 @@ static void see(struct seen *s, const struct ctr_json *v)
     }
 }
 
-/* Lists get their type here, scalars through the inference that all formats share. */
+/* Determines the type of lists; scalars use the inference common to all formats. */
 static void settle(struct ctr_text_column *c, struct seen *s)
 {
     bool text = s->object || s->text || s->item_deep || (s->list && s->scalar);
@@ -297,7 +297,7 @@ static int list_columns(struct jsonl *j, const struct ctr_text_opts *o, const st
     return o->like ? rc : discover_columns(j, first, scratch, err);
 }
 
-/* Nothing was found in the first lines: why not? */
+/* The first lines have no columns: report why. */
 static int fail_no_columns(struct jsonl *j, const struct ctr_text_block *b, struct ctr_buf *scratch,
                            struct ctr_err *err)
 {
@@ -365,7 +365,8 @@ static void close_jsonl(void *state)
 
 /* ---- rows ---- */
 
-/* A value of the line that does not fit its column. In a line of UTF-8 a text is none because of an escape. */
+/* Report a value of the line that does not fit its column. In a UTF-8 line a text can be invalid only because of an
+ * escape. */
 static int report(struct ctr_text_job *job, const struct ctr_text_record *r, const struct ctr_text_column *c,
                   const struct ctr_json *v, struct ctr_err *err)
 {
@@ -379,7 +380,7 @@ static int report(struct ctr_text_job *job, const struct ctr_text_record *r, con
     return ctr_job_bad_cell(job, r, c, (struct ctr_str){ v->p, v->n }, err);
 }
 
-/* The values of the line into the columns: 1; 0: *column is the first that does not fit. */
+/* Append the values of the line to the columns: 1; 0: *column is the first that does not fit. */
 static int put_row(const struct jsonl *j, struct ctr_text_job *job, const struct ctr_json *value,
                    struct ctr_buf *scratch, int *column, struct ctr_err *err)
 {
@@ -393,7 +394,7 @@ static int put_row(const struct jsonl *j, struct ctr_text_job *job, const struct
     return 1;
 }
 
-/* job->scratch holds the values of a line, job->scratch2 what is remembered of the lines before in the block. */
+/* job->scratch has the values of a line, job->scratch2 the memo of the previous lines in the block. */
 static int begin_walk(struct ctr_json_walk *w, const struct jsonl *j, struct ctr_text_job *job, struct ctr_err *err)
 {
     int rc = ctr_buf_reserve(&job->scratch, (size_t)j->columns.n * sizeof(*w->value), err);

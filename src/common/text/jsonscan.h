@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * jsonscan: what the scanner of JSON text does for every value, in line. Private to json.c and jsontree.c.
+ * jsonscan: the inlined parts of the scanner, used for every value. Private to json.c and jsontree.c.
  */
 #ifndef CTR_JSONSCAN_H
 #define CTR_JSONSCAN_H
@@ -49,7 +49,7 @@ static inline int mask_first(mask_t m)
 #else
 enum { STEP = 8 };
 typedef uint64_t mask_t;
-static inline uint64_t equal(uint64_t x, unsigned char c) /* exact up to and with the first hit */
+static inline uint64_t equal(uint64_t x, unsigned char c) /* reliable up to and including the first match */
 {
     x ^= ONES * c;
     return (x - ONES) & ~x & HIGH;
@@ -70,8 +70,7 @@ static inline int mask_first(mask_t m)
 }
 #endif
 
-/* p is behind the opening quote: returns the closing one. In line: a member has a key, and
- * mostly a text for a value. */
+/* p is after the opening quote: returns the closing one. Inlined: a member has a key, and often a text as its value. */
 CTR_BODY const char *ctr_json_string_end(const char *p, const char *end, bool *escaped, const char **why)
 {
     *escaped = false;
@@ -93,9 +92,9 @@ CTR_BODY const char *ctr_json_string_end(const char *p, const char *end, bool *e
     return NULL;
 }
 
-/* The value at p if it is of the kinds that fill logs: a string without escapes, a number of one to eight digits, null;
- * the latter two right before a comma or '}'. NULL: anything else, for ctr_json_value. A newline stands at or behind
- * `end`. */
+/* Parse the value at p if it is of a frequent kind: a string without escapes, a number of one to eight digits, null;
+ * the latter two directly before a comma or '}'. NULL: anything else, for ctr_json_value. There must be a newline at or
+ * after `end`. */
 CTR_BODY const char *ctr_json_short_value(const char *p, const char *end, struct ctr_json *v)
 {
     uint64_t x, y;
@@ -114,7 +113,7 @@ CTR_BODY const char *ctr_json_short_value(const char *p, const char *end, struct
     }
     x = load(p);
     y = x ^ ONES * '0';
-    y = (((y & ~HIGH) + ONES * (0x80 - 10)) | y) & HIGH; /* the bytes that are no digits */
+    y = (((y & ~HIGH) + ONES * (0x80 - 10)) | y) & HIGH; /* the bytes that are not digits */
     k = y ? __builtin_ctzll(y) / 8 : 8;
     if ((k && ((k == 1) | (*p != '0'))) & ((p[k] == ',') | (p[k] == '}'))) {
         *v = (struct ctr_json){ .p = p, .n = (size_t)k, .kind = CTR_JSON_PLAIN };

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * jsontree: paths as a tree, and the walk of a line along it.
+ * jsontree: a tree of paths, and the parsing of a line along it.
  */
 #include "common/text/jsontree.h"
 #include "common/text/jsonscan.h"
 #include <stdlib.h>
 
 enum {
-    FEW = 8,  /* children that are searched one by one */
-    AHEAD = 4 /* members of the line before that a member is compared with */
+    FEW = 8,  /* maximum number of children searched linearly */
+    AHEAD = 4 /* members of the previous line to compare with */
 };
 
 struct ctr_json_node {
     uint64_t tag;    /* see tag_of */
-    uint64_t filter; /* a bit for each child's tag: most keys of a line are read into no column */
+    uint64_t filter; /* a bit for each child's tag: most keys of a line match no column */
     char *key;
     size_t n;
-    int64_t index; /* the key as an index of an array, or -1 */
+    int64_t index; /* the key as an array index, or -1 */
     int column;    /* or -1 */
     int parent, child, next, children;
 };
@@ -28,8 +28,7 @@ static inline uint64_t hash_of(int parent, const char *key, size_t n)
     return ctr_hash64(key, n, ctr_hash_secret + (uint64_t)parent);
 }
 
-/* Length, ends and middle of a key: equal keys have equal tags, and other keys rarely, so that bytes are seldom
- * compared. */
+/* Length, ends and middle of a key: equal keys have equal tags, others rarely do, so that bytes are rarely compared. */
 static inline uint64_t tag_of(const char *key, size_t n)
 {
     if (!n)
@@ -71,7 +70,7 @@ static int grow_nodes(struct ctr_json_tree *t, struct ctr_err *err)
     return ctr_array_grow(&t->node, t->nodes, &t->cap, sizeof(*t->node), err);
 }
 
-/* The child of that key, made if it is not there. */
+/* The child with that key, created if needed. */
 static int need_child(struct ctr_json_tree *t, int parent, const char *key, size_t n, struct ctr_err *err)
 {
     int c = find_child(t, parent, key, n), rc, *last;
@@ -157,7 +156,7 @@ void ctr_json_tree_free(struct ctr_json_tree *t)
     free(t->node);
     ctr_index_free(&t->index);
     t->node = NULL;
-    t->nodes = t->cap = 0; /* find_child goes by the lists until the table stands */
+    t->nodes = t->cap = 0; /* find_child uses the lists until the table is built */
 }
 
 /* ---- the members of the line before ---- */
@@ -178,8 +177,8 @@ static inline bool is_member(const struct ctr_json_member *m, int place, const c
     return (x & m->last) == m->text[k];
 }
 
-/* The node of the member at p if it is the next of the line before, or one soon after it: w->at moves there. -1: it is
- * not. */
+/* If the member at p is the next one of the previous line, or one soon after it, returns its node and moves w->at. -1:
+ * no match. */
 static inline int recall(struct ctr_json_walk *w, int place, const char *p, const char *end)
 {
     const struct ctr_json_memo *memo = w->memo;
@@ -197,7 +196,7 @@ static inline int recall(struct ctr_json_walk *w, int place, const char *p, cons
     return -1;
 }
 
-/* Remember the n bytes up to the value of a member of that node. */
+/* Store the n bytes before the value of a member of that node. */
 static void note_member(struct ctr_json_walk *w, int place, const char *p, size_t n, int node)
 {
     struct ctr_json_memo *memo = w->memo;
@@ -232,7 +231,7 @@ static const char *walk_array(struct ctr_json_walk *w, int node, const char *p, 
     return more < 0 ? NULL : p;
 }
 
-/* A key with dots, as `--flat` writes them, leads as far as objects of the names between them would. */
+/* A key with dots, as `--flat` writes them, is followed like nested objects. */
 static int find_member(const struct ctr_json_tree *t, int node, const char *key, size_t n)
 {
     int c = find_child(t, node, key, n);
@@ -248,8 +247,8 @@ static int find_member(const struct ctr_json_tree *t, int node, const char *key,
     }
 }
 
-/* The node that a key names. Escapes in keys are rare: they are undone in `scratch`, which has room for the line. -1:
- * no text. */
+/* The node of a key. Escapes in keys are rare: `scratch`, which has room for the line, receives the unescaped key. -1:
+ * invalid. */
 static int key_child(const struct ctr_json_tree *t, int node, const struct ctr_json *key, struct ctr_buf *scratch)
 {
     struct ctr_err err;
@@ -269,8 +268,8 @@ static inline struct ctr_json *value_of(struct ctr_json_walk *w, int node)
     return column >= 0 ? &w->value[column] : &w->skipped;
 }
 
-/* The member that begins at *p (behind the bracket or behind the member before): 1, with its node in *c and *p at its
- * value; 0: the object ends, -1: broken. */
+/* The next member at *p (after the bracket or the previous member): 1, with its node in *c and *p at its value; 0: end
+ * of the object; -1: invalid. */
 static int next_member(struct ctr_json_walk *w, int node, const char **p, const char *end, bool *first, int *c)
 {
     struct ctr_json key;
@@ -291,8 +290,8 @@ static bool is_empty_object(const char *p, const char *end)
     return *p == '{' && *ctr_json_space(p + 1, end) == '}';
 }
 
-/* A value that no column takes: `from` is the end of the member before, `p` where the value begins or blanks before it.
- * An object on a path gives its members instead. */
+/* Record a value that no column takes: `from` is the end of the previous member, `p` the value or blanks before it. For
+ * an object on a path, its members are recorded instead. */
 static void note_untaken(struct ctr_json_walk *w, int node, const char *from, const char *p, const char *end)
 {
     const char *value = ctr_json_space(p, end);
@@ -325,13 +324,12 @@ static const char *walk_object(struct ctr_json_walk *w, int node, const char *p,
             note_untaken(w, c, from, p, end);
         if ((from = ctr_json_short_value(p, end, value_of(w, c))) != NULL)
             p = from;
-        else if (!(p = walk(w, c, ctr_json_space(p, end), end))) /* more blanks than in the line before */
+        else if (!(p = walk(w, c, ctr_json_space(p, end), end))) /* more blanks than in the previous line */
             return NULL;
     }
 }
 
-/* The value at p belongs to `node` (0: to none). Its depth is that of the tree, so recursion is bounded by
- * CTR_JSON_PATH. */
+/* Process the value at p of `node` (0: none). Recursion follows the tree, so CTR_JSON_PATH limits it. */
 static const char *walk(struct ctr_json_walk *w, int node, const char *p, const char *end)
 {
     const struct ctr_json_node *o = &w->tree->node[node];
@@ -353,7 +351,7 @@ int ctr_json_line(struct ctr_json_walk *w, const char *p, const char *end)
     p = ctr_json_space(p, end);
     if (p == end)
         return 0;
-    if (w->columns) /* none: it is only asked whether this is an object */
+    if (w->columns) /* none: only checks that this is an object */
         memset(w->value, 0, (size_t)w->columns * sizeof(*w->value));
     w->at = 0;
     if (*p != '{') {

@@ -7,7 +7,7 @@
 #include "common/text/fields.h"
 #include <stdlib.h>
 
-/* Where the line ends for the format: at a comment. */
+/* The end of the line's data: before a comment. */
 static const char *cut_comment(const char *p, const char *end)
 {
     const char *hash = end > p ? memchr(p, '#', (size_t)(end - p)) : NULL;
@@ -54,7 +54,7 @@ static int libsvm_open(void **state, const struct ctr_text_opts *o, const struct
     return rc < 0 ? rc : ctr_fields_schema(s, o, schema, err);
 }
 
-/* The token [p, e) is qid:N; p == e: the row has none. */
+/* Append the token [p, e), qid:N; p == e: the row has none. */
 static int put_qid(const struct ctr_fields *s, struct ctr_text_job *j, const char *p, const char *e,
                    struct ctr_err *why)
 {
@@ -69,7 +69,7 @@ static int put_qid(const struct ctr_fields *s, struct ctr_text_job *j, const cha
     return s->query < 0 ? 0 : ctr_colbuf_i64(&j->out.col[s->query], qid, why);
 }
 
-/* index:value of `field`. */
+/* Append index:value of `field`. */
 static int put_pair(const struct ctr_fields *s, struct ctr_text_job *j, int field, const char *p, const char *e,
                     struct ctr_err *why)
 {
@@ -132,7 +132,7 @@ static int by_number(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-/* The fields of one line that are not yet among seen[0..n); one too many ends the search. */
+/* Add the fields of a line that are not in seen[0..n); stops at one too many. */
 static int line_fields(const char *p, const char *end, uint64_t *seen, int n)
 {
     const char *e = ctr_next_token(&p, end);

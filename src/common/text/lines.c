@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lines: files and pipes, packed or not, as blocks of whole records. Invariants: where a block is cut depends on the
- * bytes alone (but for idle_ms), a block ends with '\n', line numbers count physical lines, and CTR_PAD bytes past a
- * block are readable. What cannot be read is an error behind all records before it, whatever the size of blocks. A
- * record beyond CTR_RECORD_BYTES is handed out in parts, up to the first newline behind so many bytes.
+ * lines: reads files and pipes, compressed or not, as blocks of complete records. Invariants: block boundaries depend
+ * only on the bytes (except with idle_ms), a block ends with '\n', line numbers count physical lines, and CTR_PAD bytes
+ * past a block are readable. A read error is reported after all records before it, for any block size. A record beyond
+ * CTR_RECORD_BYTES is returned in parts, up to the first newline after that size.
  */
 #include "common/text/text.h"
 #include "common/text/unpack.h"
@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#ifndef RAW_BYTES /* fuzzing wants few */
+#ifndef RAW_BYTES /* fuzzing uses fewer */
 #define RAW_BYTES ((size_t)256 << 10)
 #endif
 
@@ -26,26 +26,26 @@ struct ctr_lines {
     /* blocks */
     struct ctr_buf *slot;
     int slots, next_slot;
-    int carry_slot; /* bytes read beyond the last block lie in its buffer */
+    int carry_slot; /* bytes read beyond the last block are in its buffer */
     size_t carry_at, carry_n;
-    bool sampled; /* the first block was handed out, or needs no sample */
-    bool owed;    /* records were handed out, and no pause since: the next one is told even without records */
+    bool sampled; /* the first block was returned, or needs no sample */
+    bool owed;    /* records were returned since the last pause: the next pause is reported even without records */
     /* the file */
     int file, fd; /* index of the open file; fd -1: none is open */
     bool eof, start, pollable;
     bool looked;   /* at its first bytes */
-    bool bom_seen; /* looked for a byte order mark */
+    bool bom_seen; /* checked for a byte order mark */
     int64_t line;
-    uint8_t *raw; /* bytes that were read but not yet decoded */
+    uint8_t *raw; /* bytes read but not yet decoded */
     size_t raw_at, raw_n;
     struct ctr_unpack *unpack; /* NULL: plain text */
-    bool more_inside;          /* it may hold bytes, though all input was given to it */
-    /* scan of the block that is being filled */
+    bool more_inside;          /* it may hold bytes, although it has received all input */
+    /* state of the block being filled */
     size_t at, record, end; /* examined so far; start of the current record; end of the last whole one */
-    size_t quote, resume;   /* an open quote (SIZE_MAX: none), and how far its end was looked for */
+    size_t quote, resume;   /* an open quote (SIZE_MAX: none), and the position up to which its end was searched */
     int64_t records;
-    enum ctr_text_part part; /* of what stands at the front of the buffer */
-    int failed;              /* what to return when the records before it are handed out, and why */
+    enum ctr_text_part part; /* of the data at the front of the buffer */
+    int failed;              /* the error to return after the records before it */
     struct ctr_err why;
 };
 
@@ -149,7 +149,7 @@ static int named(const struct ctr_lines *l, int rc, struct ctr_err *err)
     return rc;
 }
 
-/* Some bytes, at least one unless the file ends or cannot be read. */
+/* Read some bytes, at least one unless the file ends or is unreadable. */
 static int read_some(struct ctr_lines *l, void *p, size_t room, size_t *got, struct ctr_err *err)
 {
     ssize_t n;
@@ -183,7 +183,8 @@ static int open_file(struct ctr_lines *l, struct ctr_err *err)
     return 0;
 }
 
-/* Is the file packed? What is has no newline so early, and a line that has come is not held back for it. */
+/* Is the file compressed? Compressed data have no newline so early, so a complete line is not held back for this
+ * check. */
 static int look_at_file(struct ctr_lines *l, struct ctr_err *err)
 {
     l->looked = true;
@@ -227,7 +228,7 @@ static int unpack_some(struct ctr_lines *l, uint8_t *p, size_t room, size_t *got
     return 0;
 }
 
-/* Bytes of the file as it is when unpacked, before any change of encoding. */
+/* Read bytes of the uncompressed file, before any conversion of encoding. */
 static int decode_some(struct ctr_lines *l, uint8_t *p, size_t room, size_t *got, struct ctr_err *err)
 {
     if (l->unpack)
@@ -244,11 +245,12 @@ static int decode_some(struct ctr_lines *l, uint8_t *p, size_t room, size_t *got
     return rc;
 }
 
-/* Append to `b`, up to `upto` bytes in all; what came before an error too. */
+/* Append to `b`, up to `upto` bytes in total; also appends what came before an error. */
 static int fill_some(struct ctr_lines *l, struct ctr_buf *b, size_t upto, struct ctr_err *err)
 {
     size_t room = upto - b->len, got;
-    int rc = ctr_buf_reserve(b, room + 2, err); /* more for a missing newline, and a last byte that becomes two */
+    int rc =
+        ctr_buf_reserve(b, room + 2, err); /* extra room for a missing newline, and for a last byte that becomes two */
     if (rc)
         return rc;
     if (!l->o.latin1) {
@@ -278,8 +280,8 @@ static void record_ends(struct ctr_lines *l, size_t end)
     l->record = l->end = end;
 }
 
-/* The quote that opened at l->quote: find its end, and go on after it. false: more bytes are needed. A quote that is
- * not closed before the end of the file, or within CTR_RECORD_BYTES, spoils its line and no other. */
+/* Find the end of the quote opened at l->quote, and continue after it. false: more bytes are needed. A quote not closed
+ * before the end of the file, or within CTR_RECORD_BYTES, makes only its line bad. */
 static bool pass_quote(struct ctr_lines *l, const char *p, size_t n)
 {
     size_t limit = CTR_MIN(n, l->record + CTR_RECORD_BYTES);
@@ -314,7 +316,7 @@ static bool pass_quote(struct ctr_lines *l, const char *p, size_t n)
     return true;
 }
 
-/* Newlines of [l->at, to), none of which is quoted. */
+/* Count the newlines of [l->at, to), none of which is quoted. */
 static void pass_plain(struct ctr_lines *l, const char *p, size_t to)
 {
     const char *nl = to > l->at ? memrchr(p + l->at, '\n', to - l->at) : NULL;
@@ -326,7 +328,7 @@ static void pass_plain(struct ctr_lines *l, const char *p, size_t to)
     l->at = to;
 }
 
-/* Take note of the records that end in the first n bytes. */
+/* Find the records that end in the first n bytes. */
 static void scan(struct ctr_lines *l, const char *p, size_t n)
 {
     while (l->at < n || l->quote != SIZE_MAX) {
@@ -350,7 +352,7 @@ static void scan(struct ctr_lines *l, const char *p, size_t n)
     }
 }
 
-/* Has the block what it should have? */
+/* Does the block have enough records? */
 static bool full(const struct ctr_lines *l, const struct ctr_buf *b)
 {
     if (l->eof)
@@ -367,20 +369,20 @@ static bool idle(const struct ctr_lines *l)
            poll(&f, 1, l->o.idle_ms) == 0;
 }
 
-/* Some more of a record that is too long. */
+/* Read more of a record that is too long. */
 static int fill_rest(struct ctr_lines *l, struct ctr_buf *b, struct ctr_err *err)
 {
     int rc = fill_some(l, b, l->block_bytes, err);
     if (rc)
         return rc;
-    if (l->eof) /* and the part before had no newline */
+    if (l->eof) /* and the previous part had no newline */
         b->data[b->len++] = '\n';
     const uint8_t *nl = memchr(b->data, '\n', b->len);
     l->end = nl ? (size_t)(nl - b->data) + 1 : b->len;
     return 0;
 }
 
-/* Fill `b` with whole records and a rest, up to the end of the file at most. */
+/* Fill `b` with complete records and a rest, at most to the end of the file. */
 static int fill_block(struct ctr_lines *l, struct ctr_buf *b, bool *was_idle, struct ctr_err *err)
 {
     size_t target = CTR_MAX(l->block_bytes, b->len);
@@ -398,7 +400,7 @@ static int fill_block(struct ctr_lines *l, struct ctr_buf *b, bool *was_idle, st
     while (!full(l, b)) {
         if ((*was_idle = idle(l)))
             return 0;
-        if (b->len - l->record > CTR_RECORD_BYTES) { /* what stood before it was handed out first */
+        if (b->len - l->record > CTR_RECORD_BYTES) { /* what preceded it was returned first */
             l->part = CTR_TEXT_LONG;
             l->end = b->len;
             return 0;
@@ -425,7 +427,7 @@ static int fill_block(struct ctr_lines *l, struct ctr_buf *b, bool *was_idle, st
     return 0;
 }
 
-/* What was read beyond the last block is the beginning of this one. */
+/* What was read beyond the last block starts this one. */
 static int take_carry(struct ctr_lines *l, struct ctr_buf *b, struct ctr_err *err)
 {
     if (l->carry_slot != l->next_slot)
@@ -439,7 +441,7 @@ static int take_carry(struct ctr_lines *l, struct ctr_buf *b, struct ctr_err *er
     return 0;
 }
 
-/* The whole records of b, up to l->end; none: input pauses. */
+/* Return the complete records of b, up to l->end; none: input pauses. */
 static void give(struct ctr_lines *l, const struct ctr_buf *b, bool was_idle, struct ctr_text_block *out)
 {
     *out = (struct ctr_text_block){ .p = (char *)b->data,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writing safetensors. The header says how long every tensor is, and comes first: data waits in temporary files, one
- * for the first tensor of each section, one for the second, and so on. */
+ * Writes safetensors. The header, which comes first, has the length of every tensor: so data wait in temporary files,
+ * one for the first tensor of each section, one for the second, and so on. */
 #include "common/text/safetensors.h"
 
 #include <stdio.h>
@@ -22,9 +22,9 @@ struct tensor {
     char *name;
     enum ctr_type type;
     int64_t rows, width; /* width 0: a vector */
-    bool one_row;        /* of which the values are the tensor */
+    bool one_row;        /* its values are the tensor */
     int spill;
-    int64_t at, bytes; /* in the spill */
+    int64_t at, bytes; /* in the temporary file */
     int column;        /* of its section */
 };
 
@@ -43,7 +43,7 @@ static size_t size_of(enum ctr_type t)
 
 /* ---- sections ---- */
 
-/* The name of column c of a section, "" when it is left out on purpose. */
+/* The name of column c of a section; "" if it is left out on purpose. */
 static int name_tensor(const struct ctr_schema *s, int c, struct ctr_buf *name, struct ctr_err *err)
 {
     static const char *const beside[] = { "row", "m", "v", "count" };
@@ -88,7 +88,7 @@ static int start_section(struct writer *w, const struct ctr_schema *s, struct ct
     const char *shape = ctr_meta_get(&s->meta, CTR_META_SHAPE);
     int rc = 0;
     w->first = w->n;
-    if (shape && !strcmp(shape, "none")) /* it only tells what the others are */
+    if (shape && !strcmp(shape, "none")) /* it only describes the others */
         return 0;
     for (int c = 0; c < s->n && !rc; c++) {
         const struct ctr_field *f = &s->f[c];
@@ -107,7 +107,7 @@ static int start_section(struct writer *w, const struct ctr_schema *s, struct ct
 
 /* ---- data ---- */
 
-/* `n` values of c from `from` on; bools a byte each. */
+/* Write `n` values of c from `from` on; bools as one byte each. */
 static int put_values(struct writer *w, struct tensor *t, const struct ctr_col *c, int64_t from, int64_t n,
                       struct ctr_err *err)
 {
@@ -180,7 +180,7 @@ static int put_text(struct ctr_buf *b, const char *s, struct ctr_err *err)
     return ctr_json_quote(b, s, strlen(s), err);
 }
 
-/* What a reader of the tensors may want to know about the model: all of its metadata but the plan's text. */
+/* The model's metadata for readers of the tensors: all except the plan's text. */
 static int put_metadata(struct ctr_buf *head, const struct ctr_meta *m, struct ctr_err *err)
 {
     int rc = 0;

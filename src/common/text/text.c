@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * text: the table of the formats that ctr-import reads. A new format is a file and a row here. */
+ * text: the table of the formats that ctr-import reads. To add a format, add a file and a row here. */
 #include "common/text/text.h"
 
 const struct ctr_text_format *const ctr_text_formats[] = {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * textsample: blocks are copied one behind the other, long records go to a temporary file, which is mapped. */
+ * textsample: copies the blocks to one buffer, and long records to a temporary file, which is mapped. */
 #include "common/text/textsample.h"
 
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static int add_text(struct ctr_text_sample *s, const struct ctr_text_block *b, s
     return rc || !b->n ? rc : add_piece(s, b, err);
 }
 
-/* A part of a long record, which becomes one. */
+/* Add part of a long record. */
 static int add_long(struct ctr_text_sample *s, const struct ctr_text_block *b, bool keep, struct ctr_err *err)
 {
     int rc = b->part == CTR_TEXT_LONG ? add_piece(s, b, err) : 0;
@@ -41,7 +41,7 @@ static int add_long(struct ctr_text_sample *s, const struct ctr_text_block *b, b
     return 0;
 }
 
-/* Where the pieces lie, now that nothing moves any more. */
+/* Set the addresses of the pieces, once nothing moves any more. */
 static int place(struct ctr_text_sample *s, struct ctr_err *err)
 {
     const char *text = (const char *)s->text.data, *line = "";
@@ -64,13 +64,13 @@ int ctr_text_sample_gather(struct ctr_text_sample *s, struct ctr_lines *lines, s
                            struct ctr_err *err)
 {
     struct ctr_text_block b = *first;
-    struct ctr_err later; /* an error of reading comes again, behind what came before it */
+    struct ctr_err later; /* a read error is reported again, after what came before it */
     int64_t records = ctr_count_byte(b.p, b.n, '\n');
     size_t sample = b.n;
     int rc = add_text(s, &b, err);
     while (!rc && records < CTR_SAMPLE_ROWS && sample < CTR_RECORD_BYTES && ctr_lines_next(lines, &b, &later) > 0) {
         rc = b.part == CTR_TEXT_WHOLE ? add_text(s, &b, err) : add_long(s, &b, keep, err);
-        if (rc || b.file_start) /* the first file is the sample */
+        if (rc || b.file_start) /* only the first file is sampled */
             break;
         if (b.part != CTR_TEXT_WHOLE)
             continue;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * unpack: a method is a row of the table: the bytes that its data begins with, and how a step is made. */
+ * unpack: a method is a row of the table: its magic bytes, and its step function. */
 #include "common/text/unpack.h"
 
 #include <lz4frame.h>
@@ -19,10 +19,10 @@ struct method {
 struct ctr_unpack {
     const struct method *method;
     bool whole; /* at the end of a frame */
-    /* Of a frame in blocks that an error takes what was unpacked before it along: a step gets no more than one block,
-     * and none while there is more of the last one. */
+    /* For a frame with blocks, an error would discard what was unpacked before it: so a step gets at most one block,
+     * and none while output of the last one is left. */
     size_t next; /* bytes to the end of the block */
-    bool full;   /* the last step left no room */
+    bool full;   /* the last step filled the output */
     union {
         z_stream gzip;
         ZSTD_DStream *zstd;
@@ -42,7 +42,7 @@ static int gzip_open(struct ctr_unpack *u, struct ctr_err *err)
     return inflateInit2(&u->gzip, 15 + 16) == Z_OK ? 0 : ctr_fail_nomem(err, 64 << 10);
 }
 
-/* Several members may follow one another, and zeros at the end. */
+/* Several members, and zeros at the end, may follow. */
 static int gzip_step(struct ctr_unpack *u, struct ctr_unpack_io *io, struct ctr_err *err)
 {
     while (u->whole && io->used < io->n && !io->in[io->used])
@@ -79,7 +79,8 @@ static size_t share(const struct ctr_unpack *u, size_t n)
     return u->full ? 0 : CTR_MIN(n, u->next);
 }
 
-/* After a step: `hint` is what the frame would like next, the header of the block behind included; 0: it ended. */
+/* After a step: `hint` is the number of bytes that the frame wants next, including the next block's header; 0: it
+ * ended. */
 static void stepped(struct ctr_unpack *u, size_t hint, size_t header, const struct ctr_unpack_io *io)
 {
     u->whole = hint == 0 || (u->whole && !io->used);
@@ -154,7 +155,7 @@ static const struct method methods[] = {
 
 static const struct {
     const char *magic, *what;
-    size_t n; /* of the magic, where it has zeros */
+    size_t n; /* of the magic, which may contain zeros */
 } strangers[] = {
     { "PK\3\4", "is a zip archive; unpack it first: unzip -p FILE | ctr-import …" },
     { "\xfd\x37zXZ", "is xz data; unpack it first: xz -dc FILE | ctr-import …" },

@@ -2,16 +2,16 @@
  *
  * vw: the text of Vowpal Wabbit with simple labels:
  *     [label [importance]] [tag]|namespace[:scale] feature[:value] … |namespace …
- * becomes label, weight (if the first lines have an importance, or --weight weight), tag (if they have one, or --id
- * tag) and a column for each namespace of the first lines, "_" for the one without a name; --columns picks namespaces
- * and skips the others. A scale is multiplied into the values. Blank lines are skipped. Labels of contextual bandits,
- * costs and other reductions are bad rows.
+ * becomes label, weight (if the first lines have an importance, or with --weight weight), tag (if they have one, or
+ * with --id tag) and a column for each namespace of the first lines, "_" for the unnamed one; --columns selects
+ * namespaces and skips the others. Values are multiplied by the scale. Blank lines are skipped. Labels of contextual
+ * bandits, costs and other reductions are bad rows.
  */
 #include "common/text/fields.h"
 #include <math.h>
 #include <stdlib.h>
 
-/* What stands before the first bar. */
+/* The part before the first bar. */
 struct head {
     const char *label, *weight, *tag; /* NULL: absent */
     size_t label_n, weight_n, tag_n;
@@ -43,7 +43,7 @@ static void parse_head(const char *p, const char *bar, struct head *h)
     h->weight_n = len[1];
 }
 
-/* A namespace: "name:scale" right behind the bar. */
+/* Parse a namespace: "name:scale" directly after the bar. */
 static const char *parse_namespace(const char *p, const char *end, size_t *n, float *scale)
 {
     const char *e = p, *colon;
@@ -70,7 +70,7 @@ static bool is_reserved_name(const char *name)
     return false;
 }
 
-/* The column of a namespace. */
+/* Add the column of a namespace. */
 static int add_namespace(struct ctr_fields *s, const char *p, size_t n, struct ctr_err *err)
 {
     struct ctr_buf name = { 0 };
@@ -115,7 +115,7 @@ static int line_namespaces(struct ctr_fields *s, const char *bar, const char *en
     return rc;
 }
 
-/* Fixed columns come first: a pass for them, a pass for the namespaces. */
+/* Fixed columns come first: one pass for them, one for the namespaces. */
 static int sample(struct ctr_fields *s, const struct ctr_text_opts *o, const struct ctr_text_block *b,
                   struct ctr_err *err)
 {
@@ -222,7 +222,7 @@ static int put_tag(const struct ctr_fields *s, struct ctr_text_job *j, const str
     return has ? ctr_colbuf_str(&j->out.col[s->tag], h->tag, h->tag_n, why) : ctr_colbuf_null(&j->out.col[s->tag], why);
 }
 
-/* The features from p to the next bar or the end; *next is where it stopped. */
+/* Append the features from p to the next bar or the end; *next is where it stopped. */
 static int put_features(const struct ctr_fields *s, struct ctr_text_job *j, int field, float scale, const char *p,
                         const char *end, const char **next, struct ctr_err *why)
 {
