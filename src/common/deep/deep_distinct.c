@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows that are equal in some inputs: the ads that a user saw are rows with the same columns of the user. What a
- * network computes from these inputs alone it computes once for the distinct ones of a minibatch, and copies to their
- * rows
- * ("Image Matters", Ge et al. 2018, section 7.2). Backward, the gradients of equal rows are summed first, in the order
- * of rows.
+ * Rows with equal values in some inputs: for example the ads shown to a user are rows with the same user columns.
+ * Whatever a network computes from these inputs alone, it computes once for the distinct rows of a minibatch and copies
+ * to all of them ("Image Matters", Ge et al. 2018, section 7.2). Backward first sums the gradients of equal rows, in
+ * row order.
  *
- * A row is known by a record: of each input the hash of its key, the number of its list (deep_common.c) or its numbers.
- * Records themselves are compared, and are numbered in the order in which they come, so that the minibatch's rows alone
+ * A record identifies a row: for each input the hash of its key, the number of its list (deep_common.c) or its numbers.
+ * Records are compared byte by byte and numbered in order of first occurrence, so that only the minibatch's rows
  * matter, not how they arrive. */
 #include <stdlib.h>
 #include <string.h>
@@ -35,12 +34,12 @@ int ctr_deep_distinct(struct ctr_deep *d, const bool *has, struct ctr_err *err)
 
 bool ctr_deep_can_be_distinct(const struct ctr_deep_input *in)
 {
-    return !in->list || (!in->image && !in->sequence && in->slots == 1); /* lists that are numbered */
+    return !in->list || (!in->image && !in->sequence && in->slots == 1); /* its lists are numbered */
 }
 
 /* ---- which rows are equal ---- */
 
-/* `at`: of the minibatch. */
+/* Make the record of row `at` of the minibatch. */
 static void make_record(const struct ctr_deep *d, const struct ctr_deep_distinct *s, const struct ctr_rows *r,
                         int64_t row, int64_t at, unsigned char *to)
 {
@@ -65,8 +64,8 @@ static void make_record(const struct ctr_deep *d, const struct ctr_deep_distinct
     }
 }
 
-/* The number of the record that stands behind those that are known, which it joins where it is new. Other records of
- * the same hash send it on to another hash. */
+/* The number of the record stored after the known ones; a new record is added. If another record has the same hash, the
+ * next hash is tried. */
 static int number_record(struct ctr_deep_distinct *s, int64_t at, int32_t *number, struct ctr_err *err)
 {
     const int64_t known = s->set.keys.n;
@@ -96,7 +95,7 @@ int ctr_deep_distinct_add(struct ctr_deep *d, struct ctr_deep_distinct *s, const
         if ((rc = ctr_buf_reserve(&s->record, s->bytes, err)))
             break;
         make_record(d, s, r, from + i, d->rows + i, s->record.data + known);
-        /* rows of one user follow each other often */
+        /* rows of one user are often adjacent */
         if (i && !memcmp(s->record.data + known, s->record.data + (size_t)number[i - 1] * s->bytes, s->bytes))
             number[i] = number[i - 1];
         else

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows of all ranks in ascending order of keys: see merge_ranks.h. Every other rank's rows come in pieces, when rank 0
- * asks: it merges them with its own as these come. The others wait with a piece until it is asked for; an empty one is
- * the end. */
+ * Merges the rows of all ranks in ascending order of keys: see merge_ranks.h. Rank 0 requests the other ranks' rows in
+ * pieces and merges them with its own as these come. The other ranks prepare a piece and wait until it is requested; an
+ * empty piece marks the end. */
 #include "common/table/merge_ranks.h"
 
 #include <stdlib.h>
@@ -16,9 +16,9 @@ struct merge {
     size_t row; /* bytes: key, row */
     ctr_merge_row *each;
     void *ctx;
-    struct ctr_buf mine;   /* others than rank 0: the piece */
+    struct ctr_buf mine;   /* ranks other than 0: the piece */
     struct ctr_buf *there; /* rank 0: pieces of the others */
-    size_t *at;            /* what has been taken of them */
+    size_t *at;            /* position in each of them */
     bool *ended, *ask;
     struct ctr_comm_part *out; /* [ranks] */
     struct ctr_buf *in;        /* [ranks] */
@@ -30,7 +30,7 @@ static int bad_message(int rank, struct ctr_err *err)
     return ctr_fail(err, CTR_EDATA, "rank %d sent rows of another shape: do all ranks run the same program?", rank);
 }
 
-/* A round: rank 0 tells each what to do, and those that it asks send their piece. Returns what this rank was told. */
+/* A round: rank 0 sends each rank a command, and the ranks asked send their piece. Returns the command to this rank. */
 static int round_of(struct merge *m, bool end, struct ctr_err *err)
 {
     for (int r = 0; r < m->ranks; r++) {
@@ -53,7 +53,7 @@ static int round_of(struct merge *m, bool end, struct ctr_err *err)
     return rc ? rc : told;
 }
 
-/* Another rank than 0 has a piece, or, with an empty one, nothing more. */
+/* A rank other than 0 has a piece or, if empty, no more rows. */
 static int offer(struct merge *m, struct ctr_err *err)
 {
     int told = WAIT;
@@ -63,7 +63,7 @@ static int offer(struct merge *m, struct ctr_err *err)
     return CTR_MIN(told, 0);
 }
 
-/* It takes part until the last one has nothing more. */
+/* It takes part until no rank has rows left. */
 static int end_offers(struct merge *m, struct ctr_err *err)
 {
     int told = m->mine.len ? offer(m, err) : WAIT;
@@ -81,7 +81,7 @@ static int add_row_of_rank(void *ctx, uint64_t key, const void *row, struct ctr_
     return rc || m->mine.len < PIECE_BYTES ? rc : offer(m, err);
 }
 
-/* Rank 0: every other rank has a row here, or has none any more. */
+/* Rank 0: ensure that a row of every other rank is present, or that the rank has none left. */
 static int refill(struct merge *m, struct ctr_err *err)
 {
     bool any = false;
@@ -100,7 +100,7 @@ static int refill(struct merge *m, struct ctr_err *err)
     return rc;
 }
 
-/* The rows of other ranks with keys below `bound`; all where there is none. */
+/* Output the rows of other ranks with keys below `bound`; all without a bound. */
 static int merge_to(struct merge *m, const uint64_t *bound, struct ctr_err *err)
 {
     int rc = refill(m, err);

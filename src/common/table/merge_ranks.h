@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * merge_ranks: rows that ranks have, each of them in ascending order of keys, to rank 0 in that order.
+ * merge_ranks: sends the rows of all ranks, each rank's in ascending order of keys, to rank 0 in that order.
  *
  *     ctr_merge_ranks(comm, row_bytes, own, own_ctx, each, ctx, err)
  *
- * All ranks call it. own(own_ctx, take, to, err) calls take(to, key, row, err) for each row of this rank; on rank 0
- * each(ctx, key, row, err) is called for each row of all ranks, on the others never. No two ranks have a key. A rank
- * keeps a piece of its rows, and rank 0 a piece of every other rank's: no table is whole on one rank. Rows are aligned
- * as floats and are borrowed during a call. */
+ * All ranks call it. own(own_ctx, take, to, err) calls take(to, key, row, err) for each row of this rank; each(ctx,
+ * key, row, err) is called on rank 0 only, for each row of all ranks. A key occurs on one rank only. A rank buffers a
+ * piece of its rows, and rank 0 a piece of every other rank's: no rank holds a whole table. Rows are aligned as floats
+ * and are borrowed during a call. */
 #ifndef CTR_MERGE_RANKS_H
 #define CTR_MERGE_RANKS_H
 
