@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lr over ranks, by minibatches: every rank learns from minibatches of its own, and owns the keys whose hash says so
- * (ctr_shard_owns): their states are those of a struct lr, which also reads and writes the files. All ranks have the
- * bias. A step is one minibatch of each rank:
+ * lr over ranks, in minibatches: every rank trains on its own minibatches and owns the keys that ctr_shard_owns assigns
+ * to it by hash; a struct lr holds their states, and also reads and writes the files. Every rank has the bias. A step
+ * is one minibatch per rank:
  *
  *     ask      worker: distinct keys -> owners           owner: their weights -> workers
  *     score    worker: p of each row, and of each key the sums of g and of g^2, g = weight (p - y) x
@@ -10,9 +10,9 @@
  *
  *     z += sum g - (n'^power - n^power) / alpha w        n' = n + sum g^2
  *
- * which is what lr_rows.c does with a minibatch of all ranks' rows, whose roots telescope: the results differ by
- * rounding alone. A minibatch may come in pieces: each is a round of asking, in which all ranks take part until the
- * minibatch of each is whole; a rank without rows asks for nothing. Nothing depends on threads nor on the pieces. */
+ * This equals lr_rows.c on a minibatch with the rows of all ranks, because the roots telescope: results differ only by
+ * rounding. A minibatch may arrive in pieces: each piece is a round, in which all ranks take part, until the minibatch
+ * of each rank is complete; a rank without rows requests nothing. Results do not depend on threads or pieces. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -21,25 +21,26 @@
 #define AS(type, buf) ((type *)(void *)(buf).data)
 
 struct lr_ranks {
-    struct lr *own; /* keys of this rank, the bias of all */
+    struct lr *own; /* the keys of this rank, and the bias */
     struct ctr_comm *comm;
     int ranks;
-    int64_t minibatch, keys; /* keys: of all ranks, when they were saved last */
-    /* The worker's minibatch. Its distinct keys, the slots, are numbered as they come. */
+    int64_t minibatch, keys; /* keys: over all ranks, at the last save */
+    /* The worker's minibatch. Its distinct keys (slots) are numbered in order of first occurrence. */
     int64_t rows, slots;
-    bool whole; /* so is that of each rank, as of the last round */
+    bool whole; /* the minibatches of all ranks are complete, as of the last round */
     struct table_keys {
         struct ctr_keyset set;
         struct ctr_buf slot; /* i32, by number in the set */
-        int64_t asked;       /* so many of them */
+        int64_t asked;       /* number of slots already requested */
     } * table;
     int tables;
     struct ctr_buf start, slot, x;   /* i64 [rows + 1]; i32, f64 [entries] */
     struct ctr_buf label, weight, p; /* f64 [rows] */
     struct ctr_buf w, sums, term;    /* f64 [slots]; struct sums [slots]; f64: of a row */
-    struct ctr_buf *place;           /* by owner, i32: slots in the order in which it was asked for them */
-    int64_t *here;                   /* by owner: weights that came */
-    /* The owner's: numbers of states that ranks asked for, each once; and by rank which of them, and how many it got.
+    struct ctr_buf *place;           /* by owner, i32: slots in the order of their requests */
+    int64_t *here;                   /* by owner: number of weights received */
+    /* The owner's data: state numbers requested by ranks, each once; and per rank the requested ones, and how many have
+     * been sent.
      */
     struct ctr_keyset wanted;
     struct ctr_buf number, all; /* u32, struct sums, by the number in `wanted` */
@@ -48,7 +49,7 @@ struct lr_ranks {
     struct ctr_comm_part *part; /* [ranks] */
     int64_t *known;             /* [ranks]: bytes that come */
     struct ctr_buf *out, *in;   /* [ranks] */
-    /* While it is saved. */
+    /* Used while saving. */
     struct ctr_lr_elsewhere elsewhere;
     struct ctr_buf table_keys; /* u64, by table */
 };
@@ -241,7 +242,7 @@ static int owner_of(const struct lr_ranks *l, uint64_t hash)
     return (int)(hash % (uint64_t)l->ranks);
 }
 
-/* To each owner: is the minibatch of this rank whole; how many keys of each table; the keys. */
+/* Send each owner: whether this rank's minibatch is complete; the number of keys per table; the keys. */
 static int ask(struct lr_ranks *l, bool whole, struct ctr_err *err)
 {
     const size_t head = (size_t)(1 + l->tables) * sizeof(int64_t);
@@ -273,7 +274,7 @@ static int ask(struct lr_ranks *l, bool whole, struct ctr_err *err)
     return rc;
 }
 
-/* The state of a key, made where it is new: its place in `wanted`. */
+/* Find the state of a key, creating it if new; returns its index in `wanted`. */
 static int32_t want(struct lr_ranks *l, int table, uint64_t hash, int *rc, struct ctr_err *err)
 {
     struct lr *m = l->own;
@@ -363,8 +364,8 @@ static int take_part(struct lr_ranks *l, bool whole, struct ctr_err *err)
 
 /* ---- scores ---- */
 
-/* Row i of the minibatch, row `of` of r. With the bits of lr_rows.c: a term's lane is its place or, where tables may
- * come more than once a row, its table's. */
+/* The logit of row i of the minibatch, row `of` of r. It has the bits of lr_rows.c: a term's lane is its position or,
+ * if tables may occur more than once per row, its table's number. */
 static double logit_of(struct lr_ranks *l, const struct ctr_rows *r, int64_t of, int64_t i)
 {
     const struct lr *m = l->own;
@@ -404,7 +405,7 @@ static int score_rows(struct lr_ranks *l, const struct ctr_rows *r, int64_t from
 
 /* ---- an update ---- */
 
-/* Of each key of the minibatch, in the order of rows; and of the bias. */
+/* Sum per key of the minibatch, in row order; and for the bias. */
 static int sum_rows(struct lr_ranks *l, struct sums *bias, struct ctr_err *err)
 {
     int rc = 0;
@@ -429,7 +430,7 @@ static int sum_rows(struct lr_ranks *l, struct sums *bias, struct ctr_err *err)
     return 0;
 }
 
-/* To each owner: the sums of the bias, then those of its keys. */
+/* Send each owner the sums of the bias, then those of its keys. */
 static int send_sums(struct lr_ranks *l, const struct sums *bias, struct ctr_err *err)
 {
     int rc = 0;
@@ -534,7 +535,7 @@ static int ranks_train_rows(void *learner, const struct ctr_rows *r, double *sco
 {
     struct lr_ranks *l = learner;
     int rc = 0;
-    if (!r->rows) { /* other ranks have rows, this one has none any more */
+    if (!r->rows) { /* other ranks have rows, but this one has none left */
         l->whole = false;
         rc = update(l, err);
         return rc ? rc : check_memory(l, bound, err);
@@ -607,7 +608,7 @@ static int sum_told(struct lr_ranks *l, const struct ctr_buf *mine, struct ctr_e
     return rc;
 }
 
-/* What the metadata of the section tells of all rows, and how many a table has. */
+/* Collect the metadata of the section for all rows, and the number of rows per table. */
 static int begin_saving(struct lr_ranks *l, struct ctr_err *err)
 {
     const struct lr *m = l->own;
@@ -631,9 +632,9 @@ static int begin_saving(struct lr_ranks *l, struct ctr_err *err)
 struct saving {
     struct lr_ranks *l;
     int table;
-    ctr_merge_row *merge; /* what takes the rows of this rank, */
+    ctr_merge_row *merge; /* receives the rows of this rank … */
     void *merge_ctx;
-    ctr_lr_take_sorted *take; /* and those of all, some at a time */
+    ctr_lr_take_sorted *take; /* … and those of all ranks, several at a time */
     void *to;
     struct ctr_sparse_numbered place[256];
     struct ctr_buf rows;
