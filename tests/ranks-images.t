@@ -9,7 +9,7 @@ cd "$W" || exit 1
 
 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 TMPDIR=$W
 OMPI_MCA_btl_vader_single_copy_mechanism=none # containers forbid a process to read the memory of another one
-export OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM OMPI_MCA_btl_vader_single_copy_mechanism TMPDIR
+export PY OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM OMPI_MCA_btl_vader_single_copy_mechanism TMPDIR
 timeout 60 mpirun --oversubscribe -q -n 2 true >mpirun.out 2>&1 </dev/null || skip_all "mpirun starts no processes here: $(head -n 1 mpirun.out)"
 run() { # run RANKS COMMAND…
     _ranks=$1
@@ -69,7 +69,7 @@ for at in ams server; do
 done
 # shellcheck disable=SC2086
 run 2 ctr-train dicm -q --images-scale standard --batch-norm $dicm 50 -o two.m rows.arrow && ctr-train dicm -q --images-scale standard $dicm 50 -o one.m rows.arrows
-ok '--images-scale: statistics of the file stay as they are' sh -c '"${CTR_PYTHON:-python3}" -c "
+ok '--images-scale: statistics of the file stay as they are' sh -c '"$PY" -c "
 import sys; sys.path.insert(0, \"$CTR_TOP/tests\")
 from deep_reference import tensors
 a, b = tensors(\"one.m\"), tensors(\"two.m\")
@@ -95,7 +95,7 @@ if has_python numpy pyarrow; then
         rm -f got.m
         # shellcheck disable=SC2086
         run $ranks ctr-train dicm --base lr $dicm 50 -o got.m "$@" 2>said && ctr-cat -q a.arrows b.arrows | ctr-train dicm -q --base lr $dicm 50 --rate 1e-35 -o start.m
-        ok "$ranks ranks: the values of a plain version" sh -c '"$CTR_PYTHON" "$0"/tests/ams_reference.py keys.arrows start.m got.m 50 .01 "$@" >counts' "$CTR_TOP" "$@"
+        ok "$ranks ranks: the values of a plain version" sh -c '"$PY" "$0"/tests/ams_reference.py keys.arrows start.m got.m 50 .01 "$@" >counts' "$CTR_TOP" "$@"
         ok "$ranks ranks: its counts" awk -v ranks=$ranks 'NR == FNR { for (i = 1; i < NF; i += 2) n[$i] = $(i + 1); next }
             function near(a, b) { return a - b < .06 && b - a < .06 }
             /^steps/ { good += $2 == n["steps"] && $4 == ranks && near($10, n["ids"] / n["steps"]) && near($13, n["images"] / n["steps"]) }
