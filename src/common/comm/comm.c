@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What all kinds of comm do alike: everything is a swap. See comm.h. */
+ * Common code of all kinds of comm: every operation is a swap. See comm.h. */
 #include "common/comm/comm_impl.h"
 
 #include <stdlib.h>
@@ -118,7 +118,7 @@ int ctr_comm_gather(struct ctr_comm *c, enum ctr_comm_kind kind, const void *p, 
     return ctr_comm_swap(c, kind, c->out, in, err);
 }
 
-/* Rank i sums a part of v, [first(i), first(i + 1)), and gives it to the others. */
+/* Rank i sums part [first(i), first(i + 1)) of v and sends it to the others. */
 static int64_t first_of(const struct ctr_comm *c, int64_t n, int i)
 {
     return n / c->size * i + CTR_MIN((int64_t)i, n % c->size);
