@@ -24,7 +24,7 @@ train() { # train RANKS OPTION… : 0: without mpirun
     _r=$1
     shift
     set -- ctr-train mlp -q --l2 .001 --embedding 4 --hidden 4 --minibatch 50 --passes 2 --checkpoint c.ckpt --checkpoint-every 300 --resume "$@"
-    if [ "$_r" = 0 ]; then "$@"; else run "$_r" "$@"; fi
+    if [ "$_r" = 0 ]; then "$@"; else run "$_r" "$@" --prefetch $((_r % 2)); fi
 }
 counts() { # counts MODEL : key and count of each row of tables
     for t in a b; do ctr-select -q --only emb.$t "$1" | ctr-export -q --format csv -c key,count || return; done

@@ -67,6 +67,8 @@ scores got.m && scores all.m
 ok 'a rank without rows changes nothing' cmp got.m.csv all.m.csv
 
 # ---- tables on disk, predictions, early stopping
+ok '--prefetch: requests ahead change no bit' sh -c 'for p in 0 1; do
+    mpirun --oversubscribe -q -n 3 ctr-train mlp -q --l2 .001 --minibatch 100 --passes 2 --prefetch $p -o p$p.m rows.arrow || exit; done; cmp p0.m p1.m'
 ok 'rows on disk' sh -c 'for m in 1 2; do mpirun --oversubscribe -q -n 2 ctr-train mlp -q --l2 .001 --minibatch 100 $o -o d$m.m rows.arrow || exit
     o="--spill . --memory 8M --prefetch 1"; done; cmp d1.m d2.m'
 predictions() { # each rank's rows in their order, with scores that no -j changes, and of both the loss that the summary tells
@@ -108,6 +110,8 @@ refused 'another plan' "ranks differ: rank 0 has 'plan [0-9a-f]*', rank 1 has 'p
 refused 'lr by rows' '^ctr-train: lr learns over ranks .* by minibatches: .* --minibatch ROWS' 2 run 2 ctr-train lr -o no.m even.arrows odd.arrows
 refused 'other learners' '^ctr-train: lr over ranks .* leave --optimizer out' 2 run 2 ctr-train lr --optimizer rda --minibatch 9 -o no.m even.arrows odd.arrows
 refused 'predictions in one file' '^ctr-train: ranks write .* a file each: --progressive wants one %d' 2 train 2 --progressive p -o no.m even.arrows odd.arrows
+refused 'another prefetch' 'ranks differ: rank 0 has .*prefetch 0.*rank 1 has .*prefetch 1' 2 \
+    timeout 60 mpirun --oversubscribe -q -n 1 ctr-train mlp "$@" : -n 1 ctr-train mlp --prefetch 1 "$@"
 refused 'another validation' "ranks differ: rank 0 has 'validation none.*rank 1 has 'validation other.arrows" 2 \
     timeout 60 mpirun --oversubscribe -q -n 1 ctr-train mlp "$@" : -n 1 ctr-train mlp --validation other.arrows "$@"
 refused 'too few files' '2 files for 3 ranks.*ctr-split.*one .arrow file' 2 train 3 -o no.m even.arrows odd.arrows

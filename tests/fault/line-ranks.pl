@@ -14,6 +14,20 @@ my @SHARDS = map { "s$_.arrows" } 0 .. $RANKS - 1;
 $ENV{$_} = 1 for qw(OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM);
 $ENV{OMPI_MCA_btl_vader_single_copy_mechanism} = 'none';
 
+# Where one rank fails, mpirun itself may hang after all ranks have ended (PMIx_server_finalize of Open MPI 4.1.4): then it is killed.
+sub watch {
+    my $mpirun = $$;
+    return if fork;
+    my ($idle, $began) = (0, time);
+    while (kill 0, $mpirun) {
+        sleep .5;
+        my $alive = grep { /\S/ } split /\n/, `ps -eo ppid=,stat=,comm= | awk '\$1 == $mpirun && \$2 !~ /^Z/ && \$3 ~ /^ctr-train/'`;
+        $idle = $alive || time - $began < 5 ? 0 : $idle + .5;
+        kill 9, $mpirun if $idle >= 8 || time - $began > 80;
+    }
+    POSIX::_exit(0);
+}
+
 # Of all ranks; that of rank `at` under env.
 sub ranks {
     my ($dir, %o) = @_;
@@ -24,7 +38,7 @@ sub ranks {
         push @all, '-n', 1, ($o{env} && $r == $o{at} ? ('env', @env) : ()), @TRAIN, @{ $o{files} || \@SHARDS };
     }
     my $began = time;
-    my ($status, $signal) = run(dir => $dir, args => \@all, limit => 90, setup => $o{setup});
+    my ($status, $signal) = run(dir => $dir, args => \@all, limit => 0, setup => sub { watch(); $o{setup}->() if $o{setup} });
     return ($status, $signal, time - $began);
 }
 

@@ -182,6 +182,8 @@ struct net {
     struct ctr_embedding table[TABLES];
     struct ctr_source *source;
     struct ctr_mem *grad, *l2;
+    int buffer;
+    bool announced;
 };
 
 static void net_open(struct net *net, struct ctr_comm *comm)
@@ -221,24 +223,34 @@ static float slope(uint64_t hash, int number, int rank, int j)
     return (float)(int)(ctr_random64(hash, (uint64_t)number, (uint64_t)(rank * WIDTH + j)) % 64) / 64 - .4375F;
 }
 
-static void begin(struct net *net, const struct keys *k, bool half)
+static void begin(struct net *net, const struct keys *k, bool half, int buffer)
 {
     struct ctr_err err = { 0 };
     const struct ctr_want_keys keys[TABLES] = { { k->hash[0], half ? k->n[0] / 2 : k->n[0] },
                                                 { k->hash[1], half ? 0 : k->n[1] } };
     const struct ctr_want want = { TABLES, keys, true, NULL };
-    must(ctr_source_begin(net->source, &want, 0, &err), &err);
+    must(ctr_source_begin(net->source, &want, buffer, &err), &err);
 }
 
-/* Learn from k, whose gradients are those of ranks [from, end). */
-static void learn(struct net *net, const struct keys *k, int number, int from, int end, bool counts)
+/* Learn from k, whose gradients are those of ranks [from, end), in net->buffer. `next`: announced before the push, to
+ * be learned from next, so that k was announced too; or NULL. */
+static void learn(struct net *net, const struct keys *k, const struct keys *next, int number, int from, int end,
+                  bool counts)
 {
     struct ctr_err err = { 0 };
     struct ctr_mat values, again;
-    begin(net, k, true);
-    must(ctr_source_values(net->source, 0, &values, &err), &err);
-    begin(net, k, false);
-    must(ctr_source_values(net->source, 0, &again, &err), &err);
+    const int buffer = net->buffer;
+    if (!net->announced) {
+        begin(net, k, true, buffer);
+        must(ctr_source_values(net->source, buffer, &values, &err), &err);
+        begin(net, k, false, buffer);
+    }
+    must(ctr_source_values(net->source, buffer, &again, &err), &err);
+    if (next) {
+        begin(net, next, false, !buffer);
+        net->buffer = !buffer;
+    }
+    net->announced = next;
     struct ctr_source_step step = {
         .opt = { .kind = CTR_OPT_ADAM, .rate = .05F, .eps = 1e-8F, .beta1 = .9F, .beta2 = .999F, .step = number + 1 },
         .grad = ctr_mat(net->grad, again.rows, WIDTH),
@@ -248,7 +260,7 @@ static void learn(struct net *net, const struct keys *k, int number, int from, i
         int32_t uses[MOST_RANKS * MOST];
         uint32_t total[MOST_RANKS * MOST];
         for (int64_t i = 0; i < k->n[t]; i++) {
-            const int64_t at = ctr_source_places(net->source, 0, t)[i];
+            const int64_t at = ctr_source_places(net->source, buffer, t)[i];
             uses[i] = 0;
             memset(row(step.grad, at), 0, WIDTH * sizeof(float));
             for (int r = from; r < end; r++) {
@@ -261,12 +273,12 @@ static void learn(struct net *net, const struct keys *k, int number, int from, i
             }
         }
         if (counts)
-            must(ctr_source_count(net->source, 0, t, uses, total, &err), &err);
+            must(ctr_source_count(net->source, buffer, t, uses, total, &err), &err);
         for (int64_t i = 0; i < k->n[t] && counts; i++)
-            ((float *)ctr_mem_host(net->l2))[ctr_source_places(net->source, 0, t)[i]] = .01F / (float)total[i];
+            ((float *)ctr_mem_host(net->l2))[ctr_source_places(net->source, buffer, t)[i]] = .01F / (float)total[i];
     }
-    must(ctr_source_push(net->source, 0, &step, &err), &err);
-    ctr_source_drop(net->source, 0);
+    must(ctr_source_push(net->source, buffer, &step, &err), &err);
+    ctr_source_drop(net->source, buffer);
 }
 
 /* The keys of all ranks. */
@@ -318,7 +330,7 @@ static void save(struct net *net, struct saved *s)
 }
 
 struct trial {
-    bool counts;
+    bool counts, ahead;
     struct saved saved[MOST_RANKS];
     const struct saved *load; /* rows to begin with */
 };
@@ -331,9 +343,10 @@ static void train_rank(struct rank *r)
     net_open(&net, r->comm);
     for (int i = 0; i < (t->load ? t->load->n : 0); i++)
         must(ctr_source_load(net.source, i >= t->load->first, t->load->key[i], t->load->row[i], &r->err), &r->err);
+    struct keys k[2] = { keys_of(0, rank) }; /* of two minibatches: a source borrows their hashes */
     for (int i = 0; i < BATCHES && !t->load; i++) {
-        const struct keys k = keys_of(i, rank);
-        learn(&net, &k, i, rank, rank + 1, t->counts);
+        k[(i + 1) % 2] = keys_of(i + 1, rank);
+        learn(&net, &k[i % 2], t->ahead && i < BATCHES - 1 ? &k[(i + 1) % 2] : NULL, i, rank, rank + 1, t->counts);
     }
     save(&net, &t->saved[rank]);
     net_free(&net);
@@ -346,7 +359,7 @@ static bool same(const struct saved *a, const struct saved *b)
            !memcmp(a->row, b->row, (size_t)a->n * sizeof a->row[0]);
 }
 
-static void test_shards(bool counts)
+static void test_shards(bool counts, bool ahead)
 {
     static struct trial trial, again;
     static struct saved want;
@@ -357,15 +370,16 @@ static void test_shards(bool counts)
         net_open(&net, NULL);
         for (int i = 0; i < BATCHES; i++) {
             struct keys *k = keys_of_all(i, n);
-            learn(&net, k, i, 0, n, counts);
+            learn(&net, k, NULL, i, 0, n, counts);
             free(k);
         }
         save(&net, &want);
         net_free(&net);
-        trial = (struct trial){ .counts = counts };
+        trial = (struct trial){ .counts = counts, .ahead = ahead };
         run_ranks(n, 20, train_rank, &trial, rank);
-        ok(same(&trial.saved[0], &want), "%d owners, which learn%s what one learns from all their minibatches: %d rows",
-           n, counts ? ", with counts," : "", want.n);
+        ok(same(&trial.saved[0], &want),
+           "%d owners, which learn%s%s what one learns from all their minibatches: %d rows", n,
+           counts ? ", with counts," : "", ahead ? ", requests ahead," : "", want.n);
         bool none = true;
         for (int r = 1; r < n; r++)
             none &= !trial.saved[r].n;
@@ -379,7 +393,8 @@ static void test_shards(bool counts)
 int main(void)
 {
     test_comm();
-    test_shards(false);
-    test_shards(true);
+    test_shards(false, false);
+    test_shards(true, false);
+    test_shards(true, true);
     return done_testing();
 }

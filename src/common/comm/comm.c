@@ -44,6 +44,7 @@ void ctr_comm_free(struct ctr_comm *c)
 {
     if (!c)
         return;
+    ctr_background_free(c->thread);
     for (int i = 0; i < c->size; i++)
         ctr_buf_free(&c->in[i]);
     free(c->in);
@@ -83,10 +84,42 @@ void ctr_comm_abort(struct ctr_comm *c, const char *why)
         c->ops->abort(c, why);
 }
 
+static _Thread_local bool in_comm_thread;
+
+static void run_call(void *arg)
+{
+    const struct ctr_comm_call *call = arg;
+    in_comm_thread = true;
+    call->fn(call->ctx);
+}
+
+void ctr_comm_wait(struct ctr_comm *c)
+{
+    if (!c || !c->runs || in_comm_thread)
+        return;
+    ctr_background_wait(c->thread, -1);
+    c->runs = false;
+}
+
+void ctr_comm_run(struct ctr_comm *c, void (*fn)(void *ctx), void *ctx)
+{
+    ctr_comm_wait(c);
+    if (!c->thread)
+        c->thread = ctr_background_new();
+    if (!c->thread) {
+        fn(ctx);
+        return;
+    }
+    c->call = (struct ctr_comm_call){ fn, ctx };
+    c->runs = true;
+    ctr_background_run(c->thread, run_call, &c->call);
+}
+
 int ctr_comm_swap_known(struct ctr_comm *c, enum ctr_comm_kind kind, const struct ctr_comm_part *out,
                         struct ctr_buf *in, const int64_t *in_n, struct ctr_err *err)
 {
     const int rank = ctr_comm_rank(c), size = ctr_comm_size(c);
+    ctr_comm_wait(c);
     for (int i = 0; i < size; i++)
         ctr_buf_clear(&in[i]);
     int rc = ctr_buf_append(&in[rank], out[rank].p, out[rank].n, err);
@@ -113,6 +146,7 @@ int ctr_comm_gather(struct ctr_comm *c, enum ctr_comm_kind kind, const void *p, 
 {
     if (!c)
         return ctr_comm_swap(c, kind, &(struct ctr_comm_part){ p, n }, in, err);
+    ctr_comm_wait(c);
     for (int i = 0; i < c->size; i++)
         c->out[i] = (struct ctr_comm_part){ p, n };
     return ctr_comm_swap(c, kind, c->out, in, err);
@@ -129,6 +163,7 @@ int ctr_comm_sum(struct ctr_comm *c, enum ctr_comm_kind kind, float *v, int64_t 
     if (!c || c->size == 1)
         return 0;
     const int64_t from = first_of(c, n, c->rank), mine = first_of(c, n, c->rank + 1) - from;
+    ctr_comm_wait(c);
     for (int i = 0; i < c->size; i++) {
         const int64_t at = first_of(c, n, i);
         c->out[i] = (struct ctr_comm_part){ v + at, (size_t)(first_of(c, n, i + 1) - at) * sizeof *v };
@@ -158,6 +193,7 @@ int ctr_comm_sum_i64(struct ctr_comm *c, int64_t *v, int n, struct ctr_err *err)
 {
     if (!c || c->size == 1)
         return 0;
+    ctr_comm_wait(c);
     for (int i = 0; i < c->size; i++) {
         c->in_n[i] = n * (int64_t)sizeof *v;
         c->out[i] = (struct ctr_comm_part){ v, (size_t)n * sizeof *v };
@@ -175,6 +211,7 @@ int ctr_comm_broadcast(struct ctr_comm *c, int root, void *p, size_t n, struct c
 {
     if (!c || c->size == 1)
         return 0;
+    ctr_comm_wait(c);
     for (int i = 0; i < c->size; i++) {
         c->in_n[i] = i == root ? (int64_t)n : 0;
         c->out[i] = (struct ctr_comm_part){ p, c->rank == root ? n : 0 };

@@ -67,6 +67,10 @@ int ctr_comm_swap(struct ctr_comm *c, enum ctr_comm_kind kind, const struct ctr_
 /* The same where in_n[r] bytes are known to come from rank r, by all: a message less. */
 int ctr_comm_swap_known(struct ctr_comm *c, enum ctr_comm_kind kind, const struct ctr_comm_part *out,
                         struct ctr_buf *in, const int64_t *in_n, struct ctr_err *err) CTR_MUST;
+/* fn(ctx) on a thread of the comm, beside the caller: calls that fn makes come before those that others make from now
+ * on, which wait until it has returned. Where no thread can be had the caller runs it. One at a time. */
+void ctr_comm_run(struct ctr_comm *c, void (*fn)(void *ctx), void *ctx);
+void ctr_comm_wait(struct ctr_comm *c); /* until it has returned */
 int ctr_comm_gather(struct ctr_comm *c, enum ctr_comm_kind kind, const void *p, size_t n, struct ctr_buf *in,
                     struct ctr_err *err) CTR_MUST;
 int ctr_comm_sum(struct ctr_comm *c, enum ctr_comm_kind kind, float *v, int64_t n, struct ctr_err *err) CTR_MUST;

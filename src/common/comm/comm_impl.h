@@ -14,6 +14,12 @@ struct ctr_comm {
     struct ctr_comm_part *out; /* [size]: of gather and sum */
     struct ctr_buf *in;
     int64_t *in_n;
+    struct ctr_background *thread; /* of ctr_comm_run, or NULL */
+    struct ctr_comm_call {
+        void (*fn)(void *ctx);
+        void *ctx;
+    } call;    /* what it runs, */
+    bool runs; /* as long as this is set */
 };
 
 /* Initialise with the members above; `c` is zeroed memory. If it fails, it frees what it allocated. */

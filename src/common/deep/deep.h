@@ -146,6 +146,8 @@ struct ctr_minibatch {
     struct ctr_deep_set *set[2];
     int sets, key_buffer;
     bool announced;
+    bool begun;     /* the keys of this minibatch were announced, or those of some ranks */
+    bool known;     /* the keys of this minibatch, on all ranks: no more are asked for */
     int64_t unique; /* over all tables */
     struct ctr_upload upload;
 };
@@ -496,10 +498,14 @@ struct ctr_deep_learner {
     struct ctr_dev_time time;
     struct ctr_ahead ahead; /* the next rows; peek NULL: unknown */
     struct {
-        bool whole;         /* every rank's minibatch is complete */
-        int64_t rows;       /* of this step, over all ranks */
-        int64_t keys;       /* over all ranks, at the last save */
-        int64_t steps, ids; /* steps taken; distinct IDs in this rank's minibatches, summed */
+        bool whole;               /* every rank's minibatch is complete */
+        int64_t rows;             /* of this step, over all ranks */
+        int64_t keys;             /* over all ranks, at the last save */
+        int64_t announced, next;  /* rows whose keys were announced: of this minibatch, of the one that follows */
+        const struct ctr_rows *r; /* behind row `from` of these lies the one that follows; NULL: not known */
+        int64_t from;
+        struct ctr_buf host; /* f32: gradients on their way */
+        int64_t steps, ids;  /* steps taken; distinct IDs in this rank's minibatches, summed */
         struct ctr_deep_ranks_sums {
             int64_t all[CTR_COMM_KINDS], away[CTR_COMM_KINDS], ids;
             struct ctr_deep_images_counts images;
@@ -518,6 +524,9 @@ int ctr_deep_ranks_source(struct ctr_deep *d, const struct ctr_deep_tables *all,
 int ctr_deep_ranks_round(struct ctr_deep_learner *l, bool whole, struct ctr_err *err) CTR_MUST;
 /* This rank's minibatch is complete: join in pulls until all ranks' are. */
 int ctr_deep_ranks_rest(struct ctr_deep_learner *l, struct ctr_err *err) CTR_MUST;
+/* All ranks announce the keys of the next minibatch, as far as they know them: once a step, between its pull and push.
+ */
+int ctr_deep_ranks_ahead(struct ctr_deep_learner *l, struct ctr_err *err) CTR_MUST;
 /* After backward: sum the gradients of dense parameters over ranks. */
 int ctr_deep_ranks_gradients(struct ctr_deep_learner *l, struct ctr_err *err) CTR_MUST;
 

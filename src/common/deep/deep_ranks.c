@@ -25,10 +25,11 @@ int ctr_deep_ranks_source(struct ctr_deep *d, const struct ctr_deep_tables *all,
 
 int ctr_deep_ranks_round(struct ctr_deep_learner *l, bool whole, struct ctr_err *err)
 {
-    int64_t sum[2] = { whole, l->net.rows };
-    int rc = ctr_comm_sum_i64(l->net.p.comm, sum, 2, err);
+    int64_t sum[3] = { whole, l->net.rows, l->net.rows > l->ranks.announced };
+    int rc = ctr_comm_sum_i64(l->net.p.comm, sum, 3, err);
     l->ranks.whole = sum[0] == ctr_comm_size(l->net.p.comm);
     l->ranks.rows = sum[1];
+    l->net.batch.known = l->net.batch.begun && !sum[2];
     return rc;
 }
 
@@ -41,6 +42,21 @@ int ctr_deep_ranks_rest(struct ctr_deep_learner *l, struct ctr_err *err)
             rc = ctr_deep_pull_none(&l->net, true, l->pool, err);
     }
     return rc;
+}
+
+int ctr_deep_ranks_ahead(struct ctr_deep_learner *l, struct ctr_err *err)
+{
+    struct ctr_deep *d = &l->net;
+    const struct ctr_rows *r = l->ranks.r;
+    if (!d->p.prefetch || !d->vectors.source)
+        return 0;
+    int64_t n = r ? CTR_MIN(r->rows - l->ranks.from, d->p.minibatch) : 0, from = l->ranks.from;
+    if (r && !n && l->ahead.peek && (r = l->ahead.peek(l->ahead.ctx))) {
+        n = CTR_MIN(r->rows, d->p.minibatch);
+        from = 0;
+    }
+    l->ranks.next = r ? n : 0;
+    return ctr_deep_announce(d, r, from, l->ranks.next, l->pool, err);
 }
 
 /* Bytes of the image tower are counted separately. */

@@ -380,6 +380,23 @@ static int begin_keys(struct ctr_deep *d, int buffer, bool make, struct ctr_pool
     return rc;
 }
 
+/* The same of the minibatch at hand, unless all of them were announced. */
+static int begin_own_keys(struct ctr_deep *d, bool make, struct ctr_pool *pool, struct ctr_err *err)
+{
+    const struct ctr_deep_set *set = d->batch.set[d->batch.key_buffer];
+    if (!d->batch.known)
+        return begin_keys(d, d->batch.key_buffer, make, pool, &d->batch.unique, err);
+    d->batch.unique = 0;
+    for (int t = 0; t < d->batch.sets; t++) {
+        d->batch.unique += set[t].keys.n;
+        if (set[t].err.code) {
+            *err = set[t].err;
+            return err->code;
+        }
+    }
+    return 0;
+}
+
 /* ---- the next minibatch ---- */
 
 struct announce {
@@ -415,10 +432,11 @@ int ctr_deep_announce(struct ctr_deep *d, const struct ctr_rows *r, int64_t from
 {
     struct announce a = { d, r, from, n };
     int64_t unique;
-    if (!n || !d->vectors.source)
+    if ((!n && !d->p.comm) || !d->vectors.source)
         return 0;
     d->batch.announced = true;
-    ctr_pool_run(pool, d->batch.sets, announce_keys, &a);
+    if (n)
+        ctr_pool_run(pool, d->batch.sets, announce_keys, &a);
     return begin_keys(d, !d->batch.key_buffer, true, pool, &unique, err);
 }
 
@@ -569,7 +587,7 @@ int ctr_deep_pull(struct ctr_deep *d, struct ctr_deep_tables *all, bool make, st
     ctr_pool_run(pool, d->batch.sets, find_keys, &p);
     if (!d->vectors.source) /* no tables */
         return send_lists(d, err) || ctr_deep_sent(d, err) ? err->code : pool_all(d, first, err);
-    if ((rc = begin_keys(d, d->batch.key_buffer, make, pool, &d->batch.unique, err)))
+    if ((rc = begin_own_keys(d, make, pool, err)))
         return rc;
     ctr_pool_run(pool, d->batch.sets, place_entries, &p);
     if ((rc = send_lists(d, err))) /* copied while rows are fetched */
@@ -582,7 +600,7 @@ int ctr_deep_pull(struct ctr_deep *d, struct ctr_deep_tables *all, bool make, st
 
 int ctr_deep_pull_none(struct ctr_deep *d, bool make, struct ctr_pool *pool, struct ctr_err *err)
 {
-    int rc = d->vectors.source ? begin_keys(d, d->batch.key_buffer, make, pool, &d->batch.unique, err) : 0;
+    int rc = d->vectors.source ? begin_own_keys(d, make, pool, err) : 0;
     if (!rc && d->vectors.source)
         rc = ctr_source_values(d->vectors.source, d->batch.key_buffer, &d->vectors.value, err);
     return rc || !d->images ? rc : ctr_deep_images_pull(d, err);
@@ -724,6 +742,7 @@ static void forget_keys(struct ctr_deep *d, int buffer)
 
 void ctr_deep_unannounce(struct ctr_deep *d)
 {
+    d->batch.begun = d->batch.known = false;
     forget_keys(d, d->batch.key_buffer);
 }
 
@@ -751,7 +770,8 @@ void ctr_deep_clear(struct ctr_deep *d)
     forget_keys(d, d->batch.key_buffer);
     if (d->batch.announced)
         d->batch.key_buffer = !d->batch.key_buffer;
-    d->batch.announced = false;
+    d->batch.begun = d->batch.announced;
+    d->batch.announced = d->batch.known = false;
 }
 
 void ctr_deep_rows_free(struct ctr_deep *d)

@@ -150,6 +150,8 @@ static int update(struct ctr_deep_learner *l, struct ctr_err *err)
     const struct ctr_dev_opt opt = optimizer(l);
     const struct ctr_dev_reduce find = { CTR_REDUCE_NONFINITE, ctr_mat(d->w, d->floats, 1), ctr_vec(d->bad, 1) };
     int rc = d->p.comm ? ctr_deep_ranks_rest(l, err) : 0;
+    if (!rc && d->p.comm)
+        rc = ctr_deep_ranks_ahead(l, err);
     if (!rc && d->rows && d->separate_training_forward)
         rc = d->spec->forward(d, 0, d->rows, true, err);
     if (!rc && d->rows)
@@ -174,6 +176,9 @@ static int update(struct ctr_deep_learner *l, struct ctr_err *err)
     l->unchecked = rc ? 0 : l->first_row + d->rows;
     d->step++;
     l->learned_rows += d->p.comm ? l->ranks.rows : d->rows;
+    l->ranks.announced = l->ranks.next;
+    l->ranks.next = 0;
+    l->ranks.r = NULL;
     ctr_deep_clear(d);
     return rc || !ctr_dev_is_host(d->dev) ? rc : ctr_deep_settle(l, err);
 }
@@ -188,8 +193,10 @@ static int announce_next(struct ctr_deep_learner *l, const struct ctr_rows *r, i
 {
     struct ctr_deep *d = &l->net;
     const int64_t n = CTR_MIN(r->rows - next, d->p.minibatch);
-    if (!d->p.prefetch || !d->vectors.source || !ctr_source_looks_ahead(d->vectors.source))
-        return 0;
+    l->ranks.r = r;
+    l->ranks.from = next;
+    if (d->p.comm || !d->p.prefetch || !d->vectors.source || !ctr_source_looks_ahead(d->vectors.source))
+        return 0; /* ranks announce together */
     int rc = ctr_deep_announce(d, r, next, n, l->pool, err);
     const struct ctr_rows *more = rc || !l->ahead.peek || n == d->p.minibatch ? NULL : l->ahead.peek(l->ahead.ctx);
     return more ? ctr_deep_announce(d, more, 0, CTR_MIN(more->rows, d->p.minibatch - n), l->pool, err) : rc;
@@ -246,6 +253,7 @@ int ctr_deep_evaluate(void *learner, const struct ctr_rows *r, double *score, st
     struct ctr_deep_learner *l = learner;
     struct ctr_deep *d = &l->net;
     ctr_deep_unannounce(d);
+    l->ranks.announced = 0;
     int rc = ctr_deep_settle(l, err);
     if (!rc)
         rc = ctr_deep_source_settle(d, err);
@@ -269,10 +277,14 @@ int ctr_deep_evaluate(void *learner, const struct ctr_rows *r, double *score, st
 int ctr_deep_end_pass(void *learner, struct ctr_err *err)
 {
     struct ctr_deep_learner *l = learner;
+    const bool ranks_go_on = l->net.p.comm && l->net.rows; /* theirs are announced */
     int rc = l->net.rows ? update(l, err) : 0;
     if (l->net.images)
         ctr_deep_images_pass(&l->net);
-    ctr_deep_unannounce(&l->net);
+    if (!ranks_go_on) {
+        ctr_deep_unannounce(&l->net);
+        l->ranks.announced = 0;
+    }
     return rc ? rc : ctr_deep_settle(l, err);
 }
 

@@ -160,10 +160,11 @@ int ctr_ranks_same(struct ctr_trainer *t, struct ctr_err *err)
         return 0;
     int rc = ctr_params_text(t->job.model, &t->job.params, &params, err);
     if (!rc)
-        rc =
-            ctr_buf_printf(&text, err, "version %s\nmodel %s with %s\npasses %" PRId64 ", seed %" PRId64 "\n%s%s\n",
-                           CTR_VERSION, t->job.model->name, (const char *)params.data, t->job.passes,
-                           t->job.params.seed, t->job.resume ? "resumes" : "begins", t->job.init ? " from --init" : "");
+        rc = ctr_buf_printf(
+            &text, err,
+            "version %s\nmodel %s with %s\npasses %" PRId64 ", seed %" PRId64 ", prefetch %" PRId64 "\n%s%s\n",
+            CTR_VERSION, t->job.model->name, (const char *)params.data, t->job.passes, t->job.params.seed,
+            t->job.params.prefetch, t->job.resume ? "resumes" : "begins", t->job.init ? " from --init" : "");
     if (!rc)
         rc = ctr_buf_printf(&text, err, "validation %s, every %" PRId64 ", patience %" PRId64 "\n",
                             t->job.validation ? t->job.validation : "none", t->job.validation_every, t->job.patience);

@@ -835,7 +835,7 @@ static int run_pass(struct ctr_trainer *t, const struct ctr_batch_source *s, boo
     if (!rc && t->stopped) /* the following rows are neither read nor kept for another pass */
         return 0;
     rc = rc ? rc : got;
-    if (!rc && t->job.model->end_pass && !before_resume(t))
+    if (!rc && t->job.model->end_pass && !before_resume(t) && (last || !t->job.params.comm))
         rc = t->job.model->end_pass(t->learner, err);
     if (rc < 0 && t->whole && rc != CTR_ESTOPPED &&
         !t->job.params.comm) { /* the input broke off: save what was learned */

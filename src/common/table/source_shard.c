@@ -35,6 +35,7 @@ struct shard {
         } * asked;
         struct ctr_keyset *set; /* by table: union of all requests */
         int sets;
+        bool learns; /* values were given and not pushed yet */
     } side[2];
     struct ctr_comm_part *part; /* [ranks] */
     int64_t *known;             /* [ranks]: bytes that come */
@@ -42,7 +43,26 @@ struct shard {
     struct ctr_buf host, sum, l2, squares, seen;
     struct ctr_mem *values, *grad, *l2_row, *squares_sum;
     struct ctr_buf uses, total; /* for count */
+    struct begun {              /* the rest of a begin, which the comm's thread does while the caller learns */
+        int buffer, tables, rc;
+        bool make, runs;
+        struct ctr_pool *pool;
+        struct ctr_err err;
+    } begun;
 };
+
+/* Wait for it. An error stays until a call can return it. */
+static int join(const struct ctr_source *source, struct ctr_err *err)
+{
+    struct shard *s = (struct shard *)(uintptr_t)source;
+    if (!s->begun.runs)
+        return 0;
+    ctr_comm_wait(s->comm);
+    if (s->begun.rc && err)
+        *err = s->begun.err;
+    s->begun.runs = s->begun.rc && !err;
+    return s->begun.rc;
+}
 
 static int owner_of(const struct shard *s, uint64_t hash)
 {
@@ -106,10 +126,6 @@ static int ask(struct shard *s, int buffer, int tables, struct ctr_err *err)
             AS(int64_t, s->out[o])[t]++;
         }
     }
-    if (!rc)
-        rc = swap(s, s->kinds.keys, err);
-    if (!rc)
-        ctr_comm_recount(s->comm, s->kinds.keys, CTR_COMM_CONTROL, (int64_t)((size_t)tables * sizeof(int64_t)));
     return rc;
 }
 
@@ -136,26 +152,58 @@ static int take_asked(struct shard *s, struct side *side, int r, int tables, str
     return rc;
 }
 
+/* Swap the keys, and begin below with the union. */
+static int begin_below(struct shard *s, struct begun *g, struct ctr_err *err)
+{
+    struct side *side = &s->side[g->buffer];
+    int rc = swap(s, s->kinds.keys, err);
+    if (!rc)
+        ctr_comm_recount(s->comm, s->kinds.keys, CTR_COMM_CONTROL, (int64_t)((size_t)g->tables * sizeof(int64_t)));
+    for (int r = 0; r < s->ranks && !rc; r++)
+        rc = take_asked(s, side, r, g->tables, err);
+    struct ctr_want_keys *keys = rc ? NULL : calloc((size_t)g->tables + 1, sizeof *keys);
+    if (!rc && !keys)
+        rc = ctr_fail_nomem(err, (size_t)g->tables * sizeof *keys);
+    if (rc)
+        return rc;
+    for (int t = 0; t < g->tables; t++)
+        keys[t] = (struct ctr_want_keys){ ctr_keyset_hashes(&side->set[t]), side->set[t].n };
+    const struct ctr_want theirs = { .tables = g->tables, .keys = keys, .make = g->make, .pool = g->pool };
+    rc = ctr_source_begin(s->below, &theirs, g->buffer, err);
+    free(keys);
+    return rc;
+}
+
+static void begin_later(void *ctx)
+{
+    struct shard *s = ctx;
+    s->begun.rc = begin_below(s, &s->begun, &s->begun.err);
+}
+
+/* Is the other minibatch being learned from? Then this one has time. */
+static bool is_ahead(const struct shard *s, int buffer)
+{
+    return s->base.batch[!buffer].make && s->side[!buffer].sets && s->side[!buffer].learns;
+}
+
 static int shard_begin(struct ctr_source *source, const struct ctr_want *want, int buffer, struct ctr_err *err)
 {
     struct shard *s = (struct shard *)source;
-    struct side *side = &s->side[buffer];
-    int rc = make_sets(side, want->tables, err);
+    int rc = join(source, err);
+    if (!rc)
+        rc = make_sets(&s->side[buffer], want->tables, err);
     if (!rc)
         rc = ask(s, buffer, want->tables, err);
-    for (int r = 0; r < s->ranks && !rc; r++)
-        rc = take_asked(s, side, r, want->tables, err);
-    struct ctr_want_keys *keys = rc ? NULL : calloc((size_t)want->tables + 1, sizeof *keys);
-    if (!rc && !keys)
-        rc = ctr_fail_nomem(err, (size_t)want->tables * sizeof *keys);
     if (rc)
         return rc;
-    for (int t = 0; t < want->tables; t++)
-        keys[t] = (struct ctr_want_keys){ ctr_keyset_hashes(&side->set[t]), side->set[t].n };
-    const struct ctr_want theirs = { .tables = want->tables, .keys = keys, .make = want->make, .pool = want->pool };
-    rc = ctr_source_begin(s->below, &theirs, buffer, err);
-    free(keys);
-    return rc;
+    const bool later = is_ahead(s, buffer);
+    s->begun = (struct begun){
+        .buffer = buffer, .tables = want->tables, .make = want->make, .runs = later, .pool = later ? NULL : want->pool
+    }; /* the caller uses its threads */
+    if (!later)
+        return begin_below(s, &s->begun, err);
+    ctr_comm_run(s->comm, begin_later, s);
+    return 0;
 }
 
 /* ---- values ---- */
@@ -220,7 +268,11 @@ static int shard_values(struct ctr_source *source, int buffer, struct ctr_mat *v
     const struct ctr_source_batch *b = &source->batch[buffer];
     const size_t row = (size_t)source->width * sizeof(float), sent = (size_t)b->here * row, all = (size_t)b->n * row;
     const bool host = ctr_dev_is_host(source->dev);
-    int rc = give_values(s, buffer, err);
+    int rc = join(source, err);
+    s->below->batch[buffer].pool = b->pool; /* a begin ahead had none */
+    if (!rc)
+        rc = give_values(s, buffer, err);
+    side->learns = b->make;
     if (!rc)
         rc = ctr_mem_keep(&s->values, source->dev, sent, all, err);
     if (!rc && !host) {
@@ -329,10 +381,13 @@ static int shard_push(struct ctr_source *source, int buffer, const struct ctr_so
     struct shard *s = (struct shard *)source;
     struct side *side = &s->side[buffer];
     int64_t rows = 0;
+    int rc = join(source, err);
     for (int t = 0; t < side->sets; t++)
         rows += side->set[t].n;
+    side->learns = false;
     const bool squares = step->squares.mem, l2 = step->l2_row.mem; /* equal on all ranks */
-    int rc = send_gradients(s, side, step, err);
+    if (!rc)
+        rc = send_gradients(s, side, step, err);
     if (!rc)
         rc = sum_gradients(s, buffer, rows, squares, l2, err);
     if (!rc)
@@ -356,6 +411,8 @@ static void shard_drop(struct ctr_source *source, int buffer)
 {
     struct shard *s = (struct shard *)source;
     struct side *side = &s->side[buffer];
+    (void)join(source, NULL);
+    side->learns = false;
     for (int r = 0; r < s->ranks; r++) {
         ctr_buf_clear(&side->place[r]);
         ctr_buf_clear(&side->asked[r].table);
@@ -375,8 +432,10 @@ static int shard_count(struct ctr_source *source, int buffer, const struct ctr_s
 {
     struct shard *s = (struct shard *)source;
     const int t = keys->table;
+    int rc = join(source, err);
+    if (rc)
+        return rc;
     const int64_t n = s->side[buffer].set[t].n;
-    int rc = 0;
     for (int r = 0; r < s->ranks; r++)
         ctr_buf_clear(&s->out[r]);
     for (int64_t i = 0; i < keys->n && !rc; i++)
@@ -455,7 +514,8 @@ static int shard_save(struct ctr_source *source, int table, ctr_source_each *eac
 {
     struct shard *s = (struct shard *)source;
     struct saving v = { .s = s, .table = table, .each = each, .ctx = ctx };
-    return ctr_merge_ranks(s->comm, (size_t)s->saved * sizeof(float), own_rows, &v, row_of_all, &v, err);
+    const int rc = join(source, err);
+    return rc ? rc : ctr_merge_ranks(s->comm, (size_t)s->saved * sizeof(float), own_rows, &v, row_of_all, &v, err);
 }
 
 static int shard_load(struct ctr_source *source, int table, uint64_t key, const float *row, struct ctr_err *err)
@@ -469,21 +529,25 @@ static int shard_load(struct ctr_source *source, int table, uint64_t key, const 
 
 static int shard_settle(struct ctr_source *source, struct ctr_err *err)
 {
-    return ctr_source_settle(((struct shard *)source)->below, err);
+    const int rc = join(source, err);
+    return rc ? rc : ctr_source_settle(((struct shard *)source)->below, err);
 }
 
 static int shard_changes(struct ctr_source *source, enum ctr_changes what, struct ctr_err *err)
 {
-    return ctr_source_changes(((struct shard *)source)->below, what, err);
+    const int rc = join(source, err);
+    return rc ? rc : ctr_source_changes(((struct shard *)source)->below, what, err);
 }
 
 static int64_t shard_rows(const struct ctr_source *source, int table)
 {
+    (void)join(source, NULL);
     return ctr_source_rows(((const struct shard *)source)->below, table);
 }
 
 static int64_t shard_memory(const struct ctr_source *source)
 {
+    (void)join(source, NULL);
     return ctr_source_memory(((const struct shard *)source)->below);
 }
 
@@ -515,6 +579,7 @@ static void shard_free(struct ctr_source *source)
     struct shard *s = (struct shard *)source;
     struct ctr_buf *bufs[] = { &s->host, &s->sum, &s->l2, &s->squares, &s->seen, &s->uses, &s->total };
     struct ctr_mem *mems[] = { s->values, s->grad, s->l2_row, s->squares_sum };
+    (void)join(source, NULL);
     side_free(&s->side[0], s->ranks);
     side_free(&s->side[1], s->ranks);
     for (int r = 0; r < s->ranks; r++) {
@@ -537,6 +602,7 @@ static void shard_free(struct ctr_source *source)
 
 static const struct ctr_source_ops shard_ops = { .name = "shard",
                                                  .one_at_a_time = true,
+                                                 .looks_ahead = true,
                                                  .count = shard_count,
                                                  .begin = shard_begin,
                                                  .values = shard_values,
