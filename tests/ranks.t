@@ -163,6 +163,8 @@ ok 'a run that was killed goes on to the same model' cmp got.m all.m
 
 # ---- other programs do without MPI
 ok 'filters do not load MPI' sh -c '! ldd "$CTR_BUILD/bin/ctr-train" | grep -qi mpi'
+exits 'srun without PMIx' 0 env SLURM_STEP_NUM_TASKS=3 ctr-train lr -o alone.m rows.arrows
+err_like 'tells that each process learns alone' 'srun started 3 processes .* each learns alone; srun --mpi=pmix'
 exits 'mpirun and no plug-in' 1 env CTR_MPI_PLUGIN=/none.so OMPI_COMM_WORLD_SIZE=2 ctr-train mlp -o no.m rows.arrows
 err_like 'is named with its remedy' 'plug-in for MPI cannot be opened.*libopenmpi-dev'
 done_testing

@@ -841,6 +841,11 @@ static int train(struct ctr_cli *cli, struct ctr_err *err)
         rc = take_plan(&run, &job, err);
     if (!rc)
         rc = read_options(&run, &job, err);
+    if (!rc && ctr_comm_strangers())
+        ctr_cli_note(cli,
+                     "srun started %" PRId64 " processes that do not know of each other: each learns alone; "
+                     "srun --mpi=pmix makes them ranks of one run",
+                     ctr_comm_strangers() + 1);
     if (!rc && ctr_comm_started())
         rc = start_ranks(&run, &job, err);
     if (!rc)

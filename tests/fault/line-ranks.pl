@@ -28,14 +28,14 @@ sub watch {
     POSIX::_exit(0);
 }
 
-# Of all ranks; that of rank `at` under env.
+# Of all ranks; that of rank `at` under env, or behind a command `before`.
 sub ranks {
     my ($dir, %o) = @_;
     my @all = @MPIRUN;
-    my @env = map { "$_=$o{env}{$_}" } sort keys %{ $o{env} || {} };
+    my @before = $o{env} ? ('env', map { "$_=$o{env}{$_}" } sort keys %{ $o{env} }) : @{ $o{before} || [] };
     for my $r (0 .. $RANKS - 1) {
         push @all, ':' if $r;
-        push @all, '-n', 1, ($o{env} && $r == $o{at} ? ('env', @env) : ()), @TRAIN, @{ $o{files} || \@SHARDS };
+        push @all, '-n', 1, (@before && $r == $o{at} ? @before : ()), @TRAIN, @{ $o{files} || \@SHARDS };
     }
     my $began = time;
     my ($status, $signal) = run(dir => $dir, args => \@all, limit => 0, setup => sub { watch(); $o{setup}->() if $o{setup} });
@@ -116,7 +116,8 @@ line '17b', 'a rank at each system call of a checkpoint', sub {
     my $skip = no_mpirun();
     return $skip if $skip;
     inputs($dir, 2000, batch => 50);
-    my @jobs = map { my $k = $_; map { [$k, $_] } qw(kill killed ENOSPC) } qw(fsync rename write close);
+    my @jobs = map { my $k = $_; map { [$k, $_] } qw(kill killed) } qw(fsync rename write close);
+    push @jobs, map { [$_, 'ENOSPC'] } qw(fsync rename); # MPI writes, to more than files: write and close are left to the limit
     @jobs = (['rename', 'kill']) if $quick;
     my ($n, @bad) = 0;
     for (spread(\@jobs, $dir, sub {
@@ -136,6 +137,23 @@ line '17b', 'a rank at each system call of a checkpoint', sub {
         return [$n, @bad];
     })) { my ($k, @b) = @$_; $n += $k; push @bad, @b; }
     return ("$n kills and full disks of rank 0; all ranks ended within 30 s and the run went on to the same bytes: " . ($n - @bad), @bad);
+};
+
+line '17f', 'a limit of the size of files on one rank', sub {
+    my ($quick, $dir) = @_;
+    my $skip = no_mpirun();
+    return $skip if $skip;
+    return 'SKIP no prlimit' if system 'command -v prlimit >/dev/null';
+    inputs($dir, 2000, batch => 50);
+    my @jobs = (1 .. ($quick ? 1 : 30));
+    return counted('limits of rank 0', spread(\@jobs, $dir, sub {
+        my ($i, $at) = @_;
+        my $good = never_disturbed($at);
+        clear($at);
+        my $most = 1 + int(random_of(35, $i, length $good->{outputs}{'out/main'}));
+        my $wrong = ended($at, $good, ranks($at, at => 0, before => ['prlimit', "--fsize=$most"]), may_be_good => 1);
+        return $wrong && "$most bytes: $wrong";
+    }));
 };
 
 line '17c', 'memory that runs out on one rank', sub {

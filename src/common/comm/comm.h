@@ -101,6 +101,8 @@ struct ctr_comm_ops {
 
 /* Was this process started by mpirun or another launcher of MPI processes? */
 bool ctr_comm_started(void);
+/* How many processes Slurm's srun started beside it without PMIx, so that they do not find each other; 0: none. */
+int64_t ctr_comm_strangers(void);
 int ctr_comm_mpi(struct ctr_comm **c, struct ctr_err *err) CTR_MUST;
 /* list[n]: one comm per thread; free each. */
 int ctr_comm_threads(struct ctr_comm **list, int n, double limit_s, struct ctr_err *err) CTR_MUST;

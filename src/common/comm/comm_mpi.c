@@ -27,6 +27,13 @@ bool ctr_comm_started(void)
     return getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMIX_RANK");
 }
 
+int64_t ctr_comm_strangers(void)
+{
+    const char *tasks = getenv("SLURM_STEP_NUM_TASKS");
+    int64_t n;
+    return !ctr_comm_started() && tasks && ctr_parse_i64(tasks, strlen(tasks), &n) && n > 1 ? n - 1 : 0;
+}
+
 static int mpi_swap(struct ctr_comm *c, const struct ctr_comm_part *out, struct ctr_buf *in, const int64_t *in_n,
                     struct ctr_err *err)
 {

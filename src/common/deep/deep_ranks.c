@@ -140,16 +140,17 @@ int ctr_deep_ranks_gradients(struct ctr_deep_learner *l, struct ctr_err *err)
     const size_t learned = (size_t)d->learned * sizeof(float);
     if (ctr_comm_size(d->p.comm) == 1)
         return 0;
-    float *host = malloc(CTR_MAX(learned, 1));
-    if (!host)
-        return ctr_fail_nomem(err, learned);
-    int rc = ctr_mem_read(d->g, 0, host, learned, err);
+    int rc = 0;
+    ctr_buf_clear(&l->ranks.host);
+    float *host = ctr_buf_extend(&l->ranks.host, d->learned, sizeof *host, &rc, err);
+    if (rc)
+        return rc;
+    rc = ctr_mem_read(d->g, 0, host, learned, err);
     if (!d->rows)
         clear_gradients(d, host);
     if (!rc)
         rc = sum_gradients(d, host, err);
     if (!rc)
         rc = ctr_mem_write(d->g, 0, host, learned, err);
-    free(host);
     return rc ? rc : average_state(l, err);
 }

@@ -56,6 +56,7 @@ void ctr_deep_learner_free(void *learner)
     ctr_deep_free(&l->net);
     ctr_deep_tables_free(&l->tables);
     ctr_pool_free(l->own_pool);
+    ctr_buf_free(&l->ranks.host);
     free(l);
 }
 
