@@ -367,8 +367,8 @@ static int prepare_cross(struct ctr_op_call *call, struct ctr_op_state *s, struc
 
 const struct ctr_op ctr_ops_key[] = {
     { "cross", "cross(scalar or list, scalar or list, ...) -> key or list of key",
-      "a key of the combination, whose order counts; with lists a key of each combination of items: "
-      "length(cross(split(\"a b\", \" \"), split(\"x y z\", \" \"))) is 6",
+      "a key of the combination; of lists one of each: length(cross(split(\"a b\", \" \"), split(\"x y\", \" \"))) is "
+      "4",
       0, CTR_VARIANTS({ "v*>k", loop_cross }), NULL, prepare_cross },
     { "hash", "hash(scalar) -> key", "the 64-bit hash of the text of x", CTR_OP_LIFT,
       CTR_VARIANTS({ "h>k", loop_hash }) },

@@ -43,9 +43,8 @@ const struct ctr_op ctr_ops_text[] = {
       "runs of letters and digits: words(\"Red, 42!\") is [Red,42]; whatever is not ASCII is a letter", 0,
       CTR_VARIANTS({ "t>[t", loop_words }) },
     { "ngrams", "ngrams(list of text or text, size: int, sep=\" \") -> list of text",
-      "runs of `size` items joined by sep: ngrams(split(\"a b c\", \" \"), 2) is [a b,b c]; or of `size` characters of "
-      "a "
-      "text: ngrams(\"word\", 3) is [wor,ord]",
+      "runs of `size` items joined by sep, or of `size` characters of a text: ngrams(split(\"a b c\", \" \"), 2) is [a "
+      "b,b c]",
       0, CTR_VARIANTS({ "[ti!>[t", loop_ngrams_list }, { "ti!>[t", loop_ngrams_text }), "sep", prepare_ngrams },
     { "join", "join(list, separator: text) -> text",
       "the texts of the items with separators between: join([1,2], \"-\") is 1-2", 0,
