@@ -343,6 +343,8 @@ static int with_plan(struct job *j, struct ctr_err *err)
         return rc;
     j->path = o.fit ? o.fit : j->cli->args[0];
     rc = ctr_cli_reread(j->cli, &j->path, err);
+    if (rc == 0 && o.key_seed)
+        rc = ctr_cli_read(j->cli, o.key_seed, err);
     if (rc == 0)
         rc = (o.inputs ? ctr_plan_open : ctr_plan_open_all)(&j->plan, j->path, err);
     if (rc < 0)

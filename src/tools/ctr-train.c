@@ -774,7 +774,7 @@ static int read_options(struct run *run, struct ctr_train_job *job, struct ctr_e
 static int take_files(struct run *run, struct ctr_train_job *job, struct ctr_err *err)
 {
     struct ctr_cli *cli = run->cli;
-    const char *const read[] = { o.init, o.validation };
+    const char *const read[] = { o.init, o.validation, o.key_seed };
     int rc = job->fitted ? ctr_cli_reread(cli, &job->fitted, err) : 0;
     if (!rc)
         rc = ctr_model_opts_read(job->model, cli, &job->params, err);

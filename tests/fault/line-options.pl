@@ -50,7 +50,7 @@ line '8c', 'the same model with every option', sub {
     my @r = spread(\@rows, $dir, sub {
         my ($name, $args, $input) = @{ $_[0] };
         my $at = $_[1];
-        my %drop = ('--checkpoint' => 2, '--checkpoint-every' => 2, '--resume' => 1, '-j' => 2);
+        my %drop = ('--checkpoint' => 2, '--checkpoint-every' => 2, '--checkpoint-deltas' => 2, '--resume' => 1, '-j' => 2);
         my @a = @$args;
         for (my $i = 0; $i < @a; ) { my $n = $drop{ $a[$i] }; if ($n) { splice @a, $i, $n } else { $i++ } }
         my $good = learned($at, \@a, $input, []);
