@@ -799,9 +799,10 @@ static enum ctr_time_orders time_order(void)
     return (enum ctr_time_orders)i;
 }
 
-static int train(struct ctr_cli *cli, struct ctr_err *err)
+/* The options as a job of the trainer. */
+static struct ctr_train_job job_of(struct run *run)
 {
-    struct run run = { .cli = cli, .first = 1 };
+    const struct ctr_cli *cli = run->cli;
     struct ctr_train_job job = {
         .params = o.params,
         .passes = o.passes,
@@ -824,7 +825,7 @@ static int train(struct ctr_cli *cli, struct ctr_err *err)
         .report = report,
         .note = note,
         .saved = saved,
-        .ctx = &run,
+        .ctx = run,
         .publish = publish,
         .follow = o.follow,
         .checkpoint = o.checkpoint,
@@ -836,6 +837,13 @@ static int train(struct ctr_cli *cli, struct ctr_err *err)
     };
     job.params.threads = (int)cli->jobs;
     job.params.seed = (int64_t)cli->seed;
+    return job;
+}
+
+static int train(struct ctr_cli *cli, struct ctr_err *err)
+{
+    struct run run = { .cli = cli, .first = 1 };
+    struct ctr_train_job job = job_of(&run);
     int rc = ctr_cli_args(cli, 1, -1, err);
     if (!rc)
         rc = take_plan(&run, &job, err);
@@ -877,7 +885,7 @@ static const char *model_summary(int i)
 const struct ctr_tool ctr_tool = {
     .name = "ctr-train",
     .summary = "learn a model from a stream of features",
-    .synopsis = "lr|mlp|din|two-tower [PLAN] [FILE…|VIEW=FILE…]",
+    .synopsis = "MODEL [PLAN] [FILE…|VIEW=FILE…]",
     .opts = opts,
     .flags = CTR_TOOL_ROLE(CTR_ROLE_LABEL) | CTR_TOOL_ROLE(CTR_ROLE_WEIGHT) | CTR_TOOL_ROLE(CTR_ROLE_TIME) |
              CTR_TOOL_READS | CTR_TOOL_WRITES | CTR_TOOL_MEMORY | CTR_TOOL_SEED | CTR_TOOL_DEVICE,

@@ -370,7 +370,7 @@ static const char *help_words(const struct ctr_tool *tool, const char *word, FIL
         if (word && !strcmp(word, tool->word(i)))
             return tool->word_help(i);
         if (!word)
-            fprintf(f, "  %-8s  %s\n", tool->word(i), tool->word_help(i));
+            fprintf(f, "  %-9s  %s\n", tool->word(i), tool->word_help(i));
     }
     return NULL;
 }

@@ -119,10 +119,13 @@ int ctr_trainer_save_now(struct ctr_trainer *t, int model, struct ctr_out *out, 
 int ctr_trainer_save_some(struct ctr_trainer *t, const int *model, int n, struct ctr_out *const *out,
                           struct ctr_err *err) CTR_MUST;
 
+/* trainerstart.c: at the start of each pass; `s` is the schema of its input. Sets t->in and binds the learner to it.
+ * The first call also opens outputs and loads job.init, or the checkpoint of job.resume. */
+int ctr_trainer_start_pass(struct ctr_trainer *t, const struct ctr_schema *s, struct ctr_err *err) CTR_MUST;
+
 /* ranks.c, with job.params.comm. Does the job go with ranks? */
 int ctr_ranks_check(const struct ctr_train_job *job, struct ctr_err *err) CTR_MUST;
-/* All ranks have the same options and a stream of the same schema, which has been read.
- */
+/* All ranks have the same options and a stream of the same schema, which has been read. */
 int ctr_ranks_same(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
 /* All ranks call it between minibatches: has this rank reached the end of its rows? The result is the next step of all
  * ranks. */

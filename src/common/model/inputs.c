@@ -802,6 +802,31 @@ static int put_weights(const struct ctr_inputs *in, struct ctr_rowbuf *buf, bool
     return rc;
 }
 
+/* The entries of rows from … from+n-1; `fast`: those of all_plain inputs. */
+static void put_values(const struct ctr_inputs *in, bool fast, int64_t from, int64_t n, const int64_t *start,
+                       struct sink *s)
+{
+    for (int64_t i = 0; i < n && !fast; i++)
+        s->cursor[i] = in->transposed ? i : start[i];
+    if (fast && in->transposed)
+        put_columns(in, from, n, s->hash);
+    if (fast && !in->transposed)
+        put_plain(in, from, n, s);
+    for (int k = 0; k < in->n && !fast; k++) {
+        const struct input *p = &in->in[k];
+        const struct ctr_col *c = &in->batch->col[p->column];
+        int32_t width = in->schema->f[p->column].width;
+        if (p->kind == KEY)
+            put_keys(p, c, from, n, s);
+        else if (is_number(p) && !in->by_column)
+            put_numbers(p, c, width, from, n, s);
+        else if (is_number(p))
+            continue;
+        else
+            put_lists(p, c, width, from, n, s);
+    }
+}
+
 int ctr_inputs_rows(struct ctr_inputs *in, struct ctr_rowbuf *keep, int64_t from, int64_t n, struct ctr_rows *rows,
                     struct ctr_err *err)
 {
@@ -819,25 +844,7 @@ int ctr_inputs_rows(struct ctr_inputs *in, struct ctr_rowbuf *keep, int64_t from
                       no_table(in) ? NULL : (uint16_t *)(void *)buf->table.data,
                       in->has_x ? (double *)(void *)buf->x.data : NULL };
     const bool fast = all_plain(in);
-    for (int64_t i = 0; i < n && !fast; i++)
-        s.cursor[i] = in->transposed ? i : start[i];
-    if (fast && in->transposed)
-        put_columns(in, from, n, s.hash);
-    if (fast && !in->transposed)
-        put_plain(in, from, n, &s);
-    for (int k = 0; k < in->n && !fast; k++) {
-        const struct input *p = &in->in[k];
-        const struct ctr_col *c = &in->batch->col[p->column];
-        int32_t width = in->schema->f[p->column].width;
-        if (p->kind == KEY)
-            put_keys(p, c, from, n, &s);
-        else if (is_number(p) && !in->by_column)
-            put_numbers(p, c, width, from, n, &s);
-        else if (is_number(p))
-            continue;
-        else
-            put_lists(p, c, width, from, n, &s);
-    }
+    put_values(in, fast, from, n, start, &s);
     for (int64_t e = 0; in->change.hash_bits && e < start[n]; e++)
         s.hash[e] = ctr_row_transform_fold(s.hash[e], in->change.hash_bits);
     if (!in->plain && (rc = second_sweep(in, &s, from, n, start, err)))

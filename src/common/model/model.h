@@ -6,7 +6,7 @@
  *
  * A model is one file that exports one const struct ctr_model, listed in the table of models.c. Code that all models
  * share (columns to rows, passes, progressive predictions, checkpoints, resume, the frame of the model file) is in
- * inputs.c, trainer.c, checkpoint.c, modelfile.c and predictor.c and does not depend on the kind of model.
+ * inputs.c, modelfile.c, predictor.c and learn/, and does not depend on the kind of model.
  */
 #ifndef CTR_MODEL_H
 #define CTR_MODEL_H
