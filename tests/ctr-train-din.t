@@ -133,6 +133,17 @@ err_like 'is told' 'this is a model of kind mlp, not din'
 grep -v 'past\|pcat\|days\|bought' plan >none.plan
 exits 'no history' 2 sh -c '"$0" make.py 20 1 | ctr-extract -q none.plan | ctr-train din -o x.arrows' "$PY"
 err_like 'says what to do' "no feature says which one it is the past of: add 'feature past of item = "
+# Where nobody asks for predictions before updates, they are left out; the model is the same, and so is what a diverging run says.
+for o in '' '--activation prelu --batch-norm --dropout .2' '--activation prelu'; do
+    # shellcheck disable=SC2086
+    train $o --passes 2 --progressive asked.p -o asked.arrows rows.arrows
+    # shellcheck disable=SC2086
+    ctr-cat --batch 7 rows.arrows | train $o --passes 2 --spool spool -o quiet.arrows
+    ok "${o:-dice}: the same model with and without predictions before updates" ref same asked.arrows quiet.arrows
+done
+exits 'a rate that diverges, with -q' 1 train --rate 1e30 -o x.arrows rows.arrows
+err_like 'names the row' 'row [0-9]*: .* is not a number.*the learner diverged'
+
 # Lists of one group are aligned as lists (models.t); here each item also wants a key, which a null in a stream of another program has not.
 "$PY" - <<'EOP' >nulls.arrows
 import sys

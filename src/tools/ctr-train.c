@@ -822,6 +822,7 @@ static struct ctr_train_job job_of(struct run *run)
         .idle = idle,
         .idle_ms = (int)cli->flush_ms,
         .progressive = o.progressive ? open_progressive : NULL,
+        .unscored = cli->quiet && !o.progressive && !o.checkpoint,
         .report = report,
         .note = note,
         .saved = saved,

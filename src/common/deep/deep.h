@@ -497,6 +497,7 @@ struct ctr_deep_learner {
     int64_t unchecked;                /* the last row of an update whose parameters are not yet checked; 0: none */
     struct ctr_dev_time time;
     struct ctr_ahead ahead; /* the next rows; peek NULL: unknown */
+    bool unscored;          /* the predictions before each update are not needed */
     struct {
         bool whole;               /* every rank's minibatch is complete */
         int64_t rows;             /* of this step, over all ranks */
@@ -536,14 +537,14 @@ int ctr_deep_settle(struct ctr_deep_learner *l, struct ctr_err *err) CTR_MUST;
 #define CTR_DEEP_FUNCTIONS                                                                                             \
     .by_column = true, .floats = CTR_FLOAT_FLUSH, .rows = CTR_MAX_MINIBATCH, .learner_new = ctr_deep_learner_new,      \
     .learner_free = ctr_deep_learner_free, .bind = ctr_deep_bind, .set_ahead = ctr_deep_set_ahead,                     \
-    .train_rows = ctr_deep_train_rows, .end_pass = ctr_deep_end_pass, .evaluate = ctr_deep_evaluate,                   \
-    .pending = ctr_deep_pending, .keys = ctr_deep_keys, .memory = ctr_deep_memory, .add_summary = ctr_deep_summary,    \
-    .changes = ctr_deep_changes, .save_schema = ctr_deep_save_schema, .save = ctr_deep_save,                           \
-    .section_names = ctr_deep_section_names, .save_sections = ctr_deep_save_sections, .load = ctr_deep_load,           \
-    .warm = ctr_deep_warm, .scorer_open = ctr_deep_scorer_open, .scorer_free = ctr_deep_scorer_free,                   \
-    .session_new = ctr_deep_session_new, .session_free = ctr_deep_session_free, .predict_rows = ctr_deep_predict_rows, \
-    .output = ctr_deep_output, .output_rows = ctr_deep_output_rows, .attends = ctr_deep_attends,                       \
-    .attended_rows = ctr_deep_attended_rows
+    .set_scored = ctr_deep_set_scored, .train_rows = ctr_deep_train_rows, .end_pass = ctr_deep_end_pass,               \
+    .evaluate = ctr_deep_evaluate, .pending = ctr_deep_pending, .keys = ctr_deep_keys, .memory = ctr_deep_memory,      \
+    .add_summary = ctr_deep_summary, .changes = ctr_deep_changes, .save_schema = ctr_deep_save_schema,                 \
+    .save = ctr_deep_save, .section_names = ctr_deep_section_names, .save_sections = ctr_deep_save_sections,           \
+    .load = ctr_deep_load, .warm = ctr_deep_warm, .scorer_open = ctr_deep_scorer_open,                                 \
+    .scorer_free = ctr_deep_scorer_free, .session_new = ctr_deep_session_new, .session_free = ctr_deep_session_free,   \
+    .predict_rows = ctr_deep_predict_rows, .output = ctr_deep_output, .output_rows = ctr_deep_output_rows,             \
+    .attends = ctr_deep_attends, .attended_rows = ctr_deep_attended_rows
 
 int ctr_deep_learner_new(void **learner, const struct ctr_model *m, const struct ctr_params *p, struct ctr_err *err);
 void ctr_deep_learner_free(void *learner);
@@ -551,6 +552,7 @@ int ctr_deep_bind(void *learner, const struct ctr_inputs *in, const struct ctr_s
 int ctr_deep_train_rows(void *learner, const struct ctr_rows *rows, double *score, int64_t memory_bytes,
                         struct ctr_err *err);
 void ctr_deep_set_ahead(void *learner, const struct ctr_ahead *ahead);
+void ctr_deep_set_scored(void *learner, bool scored);
 int ctr_deep_evaluate(void *learner, const struct ctr_rows *rows, double *score, struct ctr_err *err);
 int ctr_deep_end_pass(void *learner, struct ctr_err *err);
 int64_t ctr_deep_pending(const void *learner);
@@ -582,7 +584,7 @@ int ctr_deep_attended_rows(void *session, const struct ctr_rows *rows, double *s
                            void *ctx, struct ctr_err *err);
 
 /* Probabilities from the logits of rows [from, from + n) of the minibatch; the error names the first that is not
- * finite. first_row: stream row of row `from`. */
+ * finite. first_row: stream row of row `from`. score NULL: only check them. */
 int ctr_deep_scores(struct ctr_deep *d, int64_t from, int64_t n, int64_t first_row, double *score,
                     struct ctr_err *err) CTR_MUST;
 /* Read all sections after the main section's schema into a network and its tables, without optimizer state: for

@@ -5,7 +5,7 @@
  *
  * A minibatch may arrive in pieces, because the stream's batches have other boundaries: each piece is pulled, pooled
  * and scored on arrival, with the parameters of the last update, and its activations stay for the backward pass of the
- * whole minibatch.
+ * whole minibatch. If training has a forward pass of its own and nobody needs the scores, the pieces are not scored.
  *
  * An update is queued without waiting: on a GPU the host continues with the next rows, whose lists are copied while the
  * device still learns, until the next scores are needed. */
@@ -88,7 +88,8 @@ int ctr_deep_scores(struct ctr_deep *d, int64_t from, int64_t n, int64_t first_r
     if (!rc)
         rc = ctr_mem_read(d->logit, (size_t)from * sizeof *logit, logit, (size_t)n * sizeof *logit, err);
     for (int64_t i = 0; i < n && !rc; i++) {
-        score[i] = ctr_sigmoid((double)logit[i]);
+        if (score)
+            score[i] = ctr_sigmoid((double)logit[i]);
         if (!(fabsf(logit[i]) < INFINITY)) {
             rc = ctr_fail(err, CTR_EDATA,
                           "row %lld: the prediction is not a number: the learner diverged; scale numbers down, or "
@@ -145,6 +146,12 @@ int ctr_deep_settle(struct ctr_deep_learner *l, struct ctr_err *err)
     return rc;
 }
 
+/* Are rows scored on arrival, before the forward pass of training? */
+static bool scores_ahead(const struct ctr_deep_learner *l)
+{
+    return !l->unscored || !l->net.separate_training_forward;
+}
+
 static int update(struct ctr_deep_learner *l, struct ctr_err *err)
 {
     struct ctr_deep *d = &l->net;
@@ -155,6 +162,8 @@ static int update(struct ctr_deep_learner *l, struct ctr_err *err)
         rc = ctr_deep_ranks_ahead(l, err);
     if (!rc && d->rows && d->separate_training_forward)
         rc = d->spec->forward(d, 0, d->rows, true, err);
+    if (!rc && d->rows && !scores_ahead(l))
+        rc = ctr_deep_scores(d, 0, d->rows, l->first_row, NULL, err);
     if (!rc && d->rows)
         rc = loss_gradient(l, err);
     if (!rc && d->rows)
@@ -189,6 +198,11 @@ void ctr_deep_set_ahead(void *learner, const struct ctr_ahead *ahead)
     ((struct ctr_deep_learner *)learner)->ahead = ahead ? *ahead : (struct ctr_ahead){ 0 };
 }
 
+void ctr_deep_set_scored(void *learner, bool scored)
+{
+    ((struct ctr_deep_learner *)learner)->unscored = !scored;
+}
+
 /* The minibatch is complete: announce the rows of r from row `next` on, which belong to the following one. */
 static int announce_next(struct ctr_deep_learner *l, const struct ctr_rows *r, int64_t next, struct ctr_err *err)
 {
@@ -219,12 +233,14 @@ static int learn(struct ctr_deep_learner *l, const struct ctr_rows *r, double *s
             rc = ctr_deep_pull(d, &l->tables, true, l->pool, from, bound, err);
         if (!rc && d->rows == d->p.minibatch)
             rc = announce_next(l, r, at + n, err);
-        if (!rc)
+        if (!rc && scores_ahead(l))
             rc = d->spec->forward(d, from, n, !d->separate_training_forward, err);
         if (!rc)
             rc = ctr_deep_settle(l, err);
-        if (!rc)
+        if (!rc && scores_ahead(l))
             rc = ctr_deep_scores(d, from, n, r->first_row + at, score + at, err);
+        else if (!rc)
+            memset(score + at, 0, (size_t)n * sizeof *score);
         if (!rc && d->rows == d->p.minibatch)
             rc = update(l, err);
         if (rc)

@@ -64,6 +64,7 @@ struct ctr_train_job {
     /* Make the writer of progressive predictions for this schema (NULL: none). The trainer writes rows to it; the
      * callback's owner finishes and frees it. */
     int (*progressive)(void *ctx, const struct ctr_schema *s, struct ctr_writer **w, struct ctr_err *err);
+    bool unscored; /* no --progressive, report, summary or checkpoint: nobody needs predictions before updates */
     void (*report)(void *ctx, const struct ctr_train_stats *s); /* called when the number of rows doubles, or NULL */
     void (*note)(void *ctx, const char *text);                  /* text for the user, or NULL */
     void (*saved)(void *ctx, const char *text); /* summary lines of a model saved during the run, or NULL */

@@ -370,6 +370,9 @@ struct ctr_model {
     void (*set_worker)(void *learner, const struct ctr_worker *worker);
     /* NULL, or gives the learner access to the rows ahead; NULL takes it away. */
     void (*set_ahead)(void *learner, const struct ctr_ahead *ahead);
+    /* NULL, or says whether the predictions of train_rows are needed from now on; the learner may leave them out where
+     * they cost extra, with score[i] = 0. */
+    void (*set_scored)(void *learner, bool scored);
     /* NULL, or scores rows without learning; only between passes. At most params.minibatch rows. Over ranks all call
      * it, each with rows of its own or none. */
     int (*evaluate)(void *learner, const struct ctr_rows *rows, double *score, struct ctr_err *err);
