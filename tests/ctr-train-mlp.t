@@ -182,8 +182,6 @@ is '--patience 3 goes on for three passes' "$(grep -c 'validation log loss' stop
 ctr-select --columns row,click,a late.arrows >other.arrows
 exits 'validation on another schema' 2 ctr-train mlp -q --validation other.arrows -o x.arrows rows.arrows
 err_like 'says so' 'other.arrows: --validation: the stream has another schema'
-exits 'validation for lr' 2 ctr-train lr --validation late.arrows -o x.arrows rows.arrows
-err_like 'is refused' 'lr takes no --validation'
 exits '--validation of an endless run' 2 ctr-train mlp --validation late.arrows --follow -o x.arrows rows.arrows
 exits '--validation-every without --validation' 2 ctr-train mlp --validation-every 10 -o x.arrows rows.arrows
 

@@ -2,20 +2,9 @@
 # mpirun -n R ctr-train dicm, two-tower --images: images have owners (--images-at ams, server) or none (worker). One model from all three, that of a
 # plain version of the paper's Algorithm 1, whose counts are those that the summary prints.
 . "${0%/*}/lib.sh"
-[ -z "$SAN" ] || skip_all "MPI is left out under the sanitizers"
-command -v mpirun >/dev/null || skip_all "no mpirun"
-[ -f "$CTR_BUILD/lib/ctr/ctr-mpi.so" ] || skip_all "a build without Open MPI"
+. "${0%/*}/ranks.sh"
+export PY
 cd "$W" || exit 1
-
-OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 TMPDIR=$W
-OMPI_MCA_btl_vader_single_copy_mechanism=none # containers forbid a process to read the memory of another one
-export PY OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM OMPI_MCA_btl_vader_single_copy_mechanism TMPDIR
-timeout 60 mpirun --oversubscribe -q -n 2 true >mpirun.out 2>&1 </dev/null || skip_all "mpirun starts no processes here: $(head -n 1 mpirun.out)"
-run() { # run RANKS COMMAND…
-    _ranks=$1
-    shift
-    timeout 60 mpirun --oversubscribe -q -n "$_ranks" "$@"
-}
 
 # 60 images of 6 numbers, of which rows name 1 to 6
 awk 'BEGIN { srand(5); for (i = 0; i < 60; i++) { printf "{\"key\": \"p%02d\", \"vector\": [", i >"images.jsonl"
@@ -137,7 +126,7 @@ exits 'a count that is off: status 3' 3 off
 ok 'the model at worker and server: the same scores' cmp ams/ams/worker.csv ams/ams/server.csv
 ok 'at ams: within 1e-5' sh -c 'paste -d, ams/ams/ams.csv ams/ams/worker.csv | awk -F, "NR > 1 { e = \$1 - \$2; d = e > d ? e : -e > d ? -e : d } END { exit !(NR > 100 && d < 1e-5) }"'
 monitored() { # bytes that rank 0 sent to rank 1, as Open MPI's monitoring has them, beside the half of what the summary says
-    (cd ams/ams && timeout 60 mpirun --oversubscribe -q -n 2 --mca pml_monitoring_enable 1 --mca pml_monitoring_enable_output 1 ctr-train dicm \
+    (cd ams/ams && env -u OMPI_MCA_pml timeout 60 mpirun --oversubscribe -q -n 2 --mca pml_monitoring_enable 1 --mca pml_monitoring_enable_output 1 ctr-train dicm \
         --images images.64.500.arrow --seed 1 -j 1 --minibatch 50 -o m.model part-0.arrows part-1.arrows 2>&1) >monitor.txt
     grep -q '^E.0.1.' monitor.txt || return 77
     awk '/^E\t0\t1\t/ { mpi = $4 } /^steps/ { steps = $2 } /^[a-z].* [0-9.]+ +[0-9.]+ *$/ && !/^vectors, gradients|^progressive|^mean/ { ours += $NF }

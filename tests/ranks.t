@@ -79,16 +79,17 @@ predictions() { # each rank's rows in their order, with scores that no -j change
         paste got want && paste got want | awk '{ exit !($1 - $2 < 1e-6 && $2 - $1 < 1e-6 && $1 > .1) }'
 }
 ok 'predictions, by rank' predictions
-early() { # the model is the best one, whose loss over the validation is what was said
+early() { # early MODEL OPTION… : the model is the best one, whose loss over the validation is what was said
     for j in 1 3; do
-        run 2 ctr-train mlp -j $j --embedding 8 --hidden 4 --rate .03 --minibatch 100 --passes 9 --validation odd.arrows --validation-every 1500 --patience 2 -o v$j.m even.arrows rows.arrows 2>said || return
+        run 2 ctr-train "$@" -j $j --minibatch 100 --passes 9 --validation odd.arrows --validation-every 1500 --patience 2 -o v$j.m even.arrows rows.arrows 2>said || return
     done
     cmp v1.m v3.m && grep -c 'row [0-9]*: validation log loss' said && grep -q 'stopping' said || return
     sed -n 's/.*validation log loss \([0-9.]*\).*the best so far.*/\1/p' said | tail -1 >want
     ctr-predict -q v1.m odd.arrows | ctr-eval -q -m log_loss --format stream | ctr-export -q --no-header -c log_loss >got
     paste got want && paste got want | awk '{ exit !($1 - $2 < 1e-5 && $2 - $1 < 1e-5 && $1 > .1) }'
 }
-ok 'early stopping' early
+ok 'early stopping' early mlp --embedding 8 --hidden 4 --rate .03
+ok 'early stopping of lr' early lr --alpha .9
 ok '--init' sh -c 'for i in a b; do mpirun --oversubscribe -q -n 2 ctr-train mlp -q --embedding 8 --hidden 4 --minibatch 100 --init one.m -o $i.m rows.arrow || exit; done; cmp a.m b.m'
 
 # ---- what is refused
@@ -109,6 +110,7 @@ ctr-import -q --format csv --header rows.csv | ctr-extract -q other.plan -o othe
 refused 'another plan' "ranks differ: rank 0 has 'plan [0-9a-f]*', rank 1 has 'plan " 2 train 2 -o no.m rows.arrows other.arrows
 refused 'lr by rows' '^ctr-train: lr learns over ranks .* by minibatches: .* --minibatch ROWS' 2 run 2 ctr-train lr -o no.m even.arrows odd.arrows
 refused 'other learners' '^ctr-train: lr over ranks .* leave --optimizer out' 2 run 2 ctr-train lr --optimizer rda --minibatch 9 -o no.m even.arrows odd.arrows
+refused 'lr with rows on disk' '^ctr-train: --spill of lr does not go with ranks' 2 run 2 ctr-train lr --minibatch 9 --memory 8M --spill . -o no.m even.arrows odd.arrows
 refused 'predictions in one file' '^ctr-train: ranks write .* a file each: --progressive wants one %d' 2 train 2 --progressive p -o no.m even.arrows odd.arrows
 refused 'another prefetch' 'ranks differ: rank 0 has .*prefetch 0.*rank 1 has .*prefetch 1' 2 \
     timeout 60 mpirun --oversubscribe -q -n 1 ctr-train mlp "$@" : -n 1 ctr-train mlp --prefetch 1 "$@"

@@ -39,8 +39,8 @@ static const struct ctr_opt opts[] = {
     CTR_OPT_QUEUE(o.queue, CTR_GROUP_INPUT),
     { "passes", 0, CTR_OPT_INT, "N", "go over the input N times (files, or --spool)", &o.passes, CTR_OPT_SOME,
       .group = CTR_GROUP_PASSES },
-    { "validation", 0, CTR_OPT_STR, "FILE", "networks, lr on a GPU: score FILE after each pass; the best is the model",
-      &o.validation, CTR_OPT_PATH, .group = CTR_GROUP_PASSES },
+    { "validation", 0, CTR_OPT_STR, "FILE", "score FILE after each pass; the best is the model", &o.validation,
+      CTR_OPT_PATH, .group = CTR_GROUP_PASSES },
     { "validation-every", 0, CTR_OPT_INT, "ROWS", "also in a pass, when a minibatch ends after so many rows",
       &o.validation_every, CTR_OPT_SOME, .needs = "validation", .group = CTR_GROUP_PASSES },
     { "patience", 0, CTR_OPT_INT, "N", "stop after N times that --validation finds no better (default 1)", &o.patience,
@@ -538,7 +538,8 @@ static int check_uncertainty(const struct ctr_train_job *job, struct ctr_err *er
 static int check_validation(const struct ctr_train_job *job, struct ctr_err *err)
 {
     if (!job->model->evaluate)
-        return ctr_cli_usage(err, "%s takes no --validation", job->model->name);
+        return ctr_cli_usage(err, "%s takes no --validation%s", job->model->name,
+                             job->params.spill ? " with --spill" : "");
     if (o.follow)
         return ctr_cli_usage(err, "--validation keeps the best model of a run that ends: leave --follow out");
     if (o.validation_every && o.progressive)
@@ -560,6 +561,8 @@ static int read_variants(struct run *run, struct ctr_train_job *job, struct ctr_
         return ctr_cli_usage(err, "%s%s takes no --variants", job->model->name, ctr_model_where(job->model));
     if (o.deltas)
         return ctr_cli_usage(err, "--checkpoint-deltas are of one model: leave --variants out");
+    if (o.validation)
+        return ctr_cli_usage(err, "--validation chooses the best of one model: leave --variants out");
     if (o.params.expire)
         return ctr_cli_usage(err, "--expire drops keys of one model: leave --variants out");
     if (job->params.minibatch > 1)

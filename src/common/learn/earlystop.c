@@ -221,6 +221,15 @@ bool ctr_earlystop_due(const struct ctr_trainer *t, int64_t row)
     return every && row > 0 && row % minibatch == 0 && row / every > (row - minibatch) / every;
 }
 
+int64_t ctr_earlystop_next(const struct ctr_trainer *t, int64_t row)
+{
+    const int64_t every = t->job.validation_every, minibatch = t->job.params.minibatch, begun = row - row % minibatch;
+    if (every >= INT64_MAX / 4)
+        return INT64_MAX;
+    const int64_t wanted = (begun / every + 1) * every;
+    return (wanted + minibatch - 1) / minibatch * minibatch;
+}
+
 static void say(const struct ctr_trainer *t, int64_t row, bool ends_pass, double loss)
 {
     char text[200], where[64] = "";

@@ -49,6 +49,7 @@ int ctr_ranks_check(const struct ctr_train_job *job, struct ctr_err *err)
         { p->variants, "--variants" },
         { job->init_rate == CTR_INIT_AUTO, "--init-bias auto" },
         { p->device && strcmp(p->device, "cpu") != 0, "--device other than cpu" },
+        { p->spill && !job->model->deep, "--spill of lr" },
     };
     for (size_t i = 0; i < CTR_COUNT(bad); i++)
         if (bad[i].given)

@@ -319,13 +319,12 @@ static struct ctr_rows part_of(const struct ctr_trainer *t, const struct ctr_row
 /* Learn, with validations in between. If a validation ends the run, the rows after it are left out. */
 static int learn_rows(struct ctr_trainer *t, struct ctr_rows *r, double *score, struct ctr_err *err)
 {
-    const int64_t minibatch = t->job.params.minibatch;
     int rc = 0;
     if (!t->job.validation_every || t->job.params.comm)
         return t->job.model->train_rows(t->learner, r, score, t->job.memory_bytes, err);
     for (int64_t at = 0, n; at < r->rows && !rc; at += n) {
-        const int64_t row = t->at.row + at;
-        n = CTR_MIN(r->rows - at, minibatch - row % minibatch);
+        const int64_t row = t->at.row + at, due = ctr_earlystop_next(t, row);
+        n = CTR_MIN(r->rows - at, due - row);
         const struct ctr_rows part = part_of(t, r, at, n);
         rc = t->job.model->train_rows(t->learner, &part, score + at * t->values, t->job.memory_bytes, err);
         if (!rc && ctr_earlystop_due(t, row + n))

@@ -141,6 +141,8 @@ int ctr_ranks_gather(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
 int ctr_earlystop_now(struct ctr_trainer *t, int64_t row, bool ends_pass, struct ctr_err *err) CTR_MUST;
 /* Is a validation due after a minibatch that ends at this row? */
 bool ctr_earlystop_due(const struct ctr_trainer *t, int64_t row);
+/* The first row after `row` at which one is due. */
+int64_t ctr_earlystop_next(const struct ctr_trainer *t, int64_t row);
 int ctr_earlystop_save(struct ctr_trainer *t, struct ctr_out *out, struct ctr_err *err) CTR_MUST;
 /* With checkpoints, the best model is in a file CHECKPOINT.best.N beside the checkpoint that refers to it: reopen that
  * of t->best; remove all except number `keep` (0: all). */

@@ -229,7 +229,7 @@ int ctr_trainer_start_pass(struct ctr_trainer *t, const struct ctr_schema *s, st
         rc = start_order(t, s, err);
     if (!rc && t->job.model->by_column)
         rc = ctr_inputs_by_column(t->in, err);
-    if (!rc && t->job.model->transposed && t->job.model->transposed(t->learner))
+    if (!rc && t->job.model->transposed && t->job.model->transposed(t->learner) && !t->job.validation_every)
         ctr_inputs_transpose(t->in);
     if (!rc)
         rc = t->job.model->bind(t->learner, t->in, &t->tables, err);

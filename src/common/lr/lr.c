@@ -341,6 +341,7 @@ const struct ctr_model ctr_model_lr = {
     .bind = lr_bind,
     .set_bias = lr_set_bias,
     .train_rows = lr_train_rows,
+    .evaluate = ctr_lr_evaluate,
     .find = ctr_lr_find,
     .finds = lr_finds,
     .end_pass = lr_end_pass,

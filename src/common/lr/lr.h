@@ -174,7 +174,17 @@ int ctr_lr_train_exactly(struct lr *m, const struct ctr_rows *r, int64_t from, i
 int ctr_lr_train_minibatches(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, const uint32_t *number,
                              double *score, struct ctr_err *err) CTR_MUST;
 void ctr_lr_end_minibatch(struct lr *m);
+/* The sum of the terms of row i, the bias last, in its lanes; zeros follow to the end of the last lane. If tables may
+ * occur several times in a row, a term's lane depends on its table. */
+double ctr_lr_sum_terms(const struct lr *m, const struct ctr_rows *r, int64_t i, const double *term);
 int ctr_lr_diverged(int64_t row, struct ctr_err *err); /* the error that a prediction is not finite */
+
+/* lr_evaluate.c, of struct ctr_model */
+int ctr_lr_evaluate(void *learner, const struct ctr_rows *rows, double *score, struct ctr_err *err) CTR_MUST;
+/* The weight of a table row. */
+double ctr_lr_weight(const struct lr *m, const uint8_t *row);
+/* The row of a key, or NULL: it has none. */
+const uint8_t *ctr_lr_row_of(const struct lr *m, int table, uint64_t hash);
 
 /* lr_uncertain.c */
 /* The terms of u(x): |x| alpha / (beta + n^power) for the row's k coordinates (the bias last), as forward has left them

@@ -234,11 +234,9 @@ static int make_deferred(struct lr *m, const struct ctr_rows *r, int64_t from, i
     return rc ? rc : ctr_buf_room(&m->terms, m->width, sizeof(double), err);
 }
 
-/* The sum of a row's terms. If tables may occur several times in a row, a term's lane depends on its table. */
-static double sum_terms(const struct lr *m, const struct ctr_rows *r, int64_t i, int64_t all)
+double ctr_lr_sum_terms(const struct lr *m, const struct ctr_rows *r, int64_t i, const double *term)
 {
-    const double *term = (const double *)(const void *)m->terms.data;
-    const int64_t at = r->start[i], k = r->start[i + 1] - at;
+    const int64_t at = r->start[i], k = r->start[i + 1] - at, all = k + !m->no_bias;
     double lane[CTR_LANES] = { 0 };
     if (r->one_a_table)
         return ctr_lanes_dot(term, NULL, all);
@@ -269,10 +267,10 @@ static double add_row(struct lr *m, const struct ctr_rows *r, int64_t i, const u
     for (int64_t j = 0; j < all && !r->one_a_table; j++)
         term[j] = (l->precision == CTR_F64_STATE ? ((double *)s.w)[j] : (double)((float *)s.w)[j]) * x[j];
     if (!r->one_a_table)
-        logit = sum_terms(m, r, i, all);
+        logit = ctr_lr_sum_terms(m, r, i, term);
     if (m->params.uncertainty) {
         ctr_lr_uncertain_terms(l, &m->more.event, &s, row, r->x ? x : NULL, all, term);
-        *uncertainty = sum_terms(m, r, i, all);
+        *uncertainty = ctr_lr_sum_terms(m, r, i, term);
     }
     return logit;
 }
