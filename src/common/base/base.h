@@ -360,6 +360,8 @@ int ctr_truncate(int fd, int64_t n);
 /* Keeps an input that is read more than once the same file: hold.c. Between ctr_hold and the matching number of
  * ctr_hold_end calls, ctr_open_input(path) opens the regular file that had the name at ctr_hold, even if the name is
  * reused; if that file was written to since, opening fails. For other paths ctr_open_input is open with O_CLOEXEC. */
+/* Is it a regular file? 1; 0: it is of another kind, "-", or not there; or an error. */
+int ctr_is_file(const char *path, struct ctr_err *err) CTR_MUST;
 /* Has the file been replaced or written since the last call, whose state is in *seen (zeros: no call yet)? Call it
  * before opening the file, so that no change is missed. A deleted file counts as unchanged. While the path is held,
  * opening it gives the held file. */

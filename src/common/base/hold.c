@@ -167,6 +167,16 @@ int ctr_open_input(const char *path, int flags, struct ctr_err *err)
     return fd < 0 ? ctr_fail_sys(err, "cannot open") : fd;
 }
 
+int ctr_is_file(const char *path, struct ctr_err *err)
+{
+    struct stat st;
+    if (!strcmp(path, "-"))
+        return 0;
+    if (!stat(path, &st))
+        return S_ISREG(st.st_mode);
+    return errno == ENOENT || errno == ENOTDIR ? 0 : ctr_fail_sys(err, "cannot stat");
+}
+
 bool ctr_file_changed(const char *path, struct ctr_file_seen *seen)
 {
     const struct ctr_file_seen was = *seen;

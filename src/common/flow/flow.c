@@ -626,6 +626,7 @@ static int new_flow(struct flow **out, const struct ctr_plan *plan, const struct
     f->failed = calloc(n, sizeof *f->failed);
     f->link = calloc(n + 2, sizeof *f->link);
     if (!f->view || !f->wants || !f->join || !f->exploded || !f->history || !f->group || !f->failed || !f->link) {
+        f->n = 0; /* nothing is open in any of them */
         flow_close(f);
         *out = NULL;
         return ctr_fail_nomem(err, n * sizeof *f->view);

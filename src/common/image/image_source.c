@@ -166,8 +166,11 @@ static int open_path(struct ctr_image_source *s, struct ctr_image_item *item, st
 
     item->name = standard ? "stdin" : path;
     s->fd = standard ? 0 : ctr_open(path, O_RDONLY, 0);
-    if (s->fd < 0)
+    if (s->fd < 0 &&
+        (errno == ENOENT || errno == ENOTDIR || errno == EACCES || errno == ELOOP || errno == ENAMETOOLONG))
         return unreadable(s, item, errno);
+    if (s->fd < 0)
+        return ctr_fail_sys(err, "cannot open %s", path);
     if (!fstat(s->fd, &st) && S_ISDIR(st.st_mode))
         return unreadable(s, item, EISDIR);
     ctr_buf_clear(&s->bytes);

@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/lang/program.h"
@@ -407,11 +406,14 @@ static int stream_is_plan(const char *path, bool *is_plan, struct ctr_err *err)
 int ctr_plan_named(const char *path, bool *is_plan, struct ctr_err *err)
 {
     struct ctr_buf b = { 0 };
-    struct stat st;
     *is_plan = false;
-    if (!strcmp(path, "-") || stat(path, &st) || !S_ISREG(st.st_mode))
-        return 0;
-    int fd = ctr_open_input(path, O_RDONLY, err), rc = fd < 0 ? fd : read_text(fd, &b, err);
+    int rc = ctr_is_file(path, err), fd = rc > 0 ? ctr_open_input(path, O_RDONLY, err) : -1;
+    if (rc <= 0) {
+        if (rc)
+            ctr_err_file(err, path);
+        return rc;
+    }
+    rc = fd < 0 ? fd : read_text(fd, &b, err);
     if (fd >= 0)
         close(fd);
     if (rc == 0 && is_stream(&b))

@@ -8,7 +8,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 void ctr_model_state(const struct ctr_meta *meta, char out[CTR_STATE_TEXT])
@@ -498,7 +497,10 @@ static int read_frame(const struct file *f, char state[CTR_STATE_TEXT], struct c
 static int follows(const char *path, char state[CTR_STATE_TEXT], struct ctr_buf *position, struct ctr_err *err)
 {
     struct file f = { 0 };
-    int rc = access(path, F_OK) ? 1 : open_file(&f, path, err);
+    int rc = ctr_is_file(path, err);
+    if (rc <= 0)
+        return rc;
+    rc = open_file(&f, path, err);
     if (rc && access(path, F_OK)) { /* the learner has just removed it */
         rc = 0;
     } else if (!rc) {
@@ -536,19 +538,15 @@ static int merge_to_temporary(char *const *path, int n, struct ctr_model_whole *
     return rc ? rc : ctr_strdup(&w->path, name, err);
 }
 
-static bool is_file(const char *path)
-{
-    struct stat st;
-    return strcmp(path, "-") != 0 && !stat(path, &st) && S_ISREG(st.st_mode);
-}
-
 /* The file and its deltas: their paths, and the state and the position of the last one. */
 static int find_chain(const char *path, struct ctr_strs *all, char state[CTR_STATE_TEXT], struct ctr_buf *position,
                       struct ctr_err *err)
 {
     struct ctr_buf next = { 0 };
     struct file base = { 0 };
-    int rc = ctr_strs_add(all, path, strlen(path), err), more = is_file(path); /* nothing lies beside a pipe */
+    int rc = ctr_strs_add(all, path, strlen(path), err), more = rc ? 0 : ctr_is_file(path, err);
+    if (more < 0) /* 0: nothing lies beside a pipe */
+        rc = more;
     if (!rc && more && !(rc = open_file(&base, path, err)))
         rc = read_frame(&base, state, position, err);
     close_file(&base);
