@@ -118,7 +118,14 @@ ok 'a model without days can be gone on from' train --expire 2 --init dayless.ar
 ok 'and predicts' sh -c 'ctr-predict tm.arrows timed.arrows >tscores.arrows'
 exits '--expire without a time' 2 ctr-train lr --expire 2 -o x.arrows onehot.arrows
 err_like 'names the option' '--time'
-exits '--expire with minibatches' 2 ctr-train lr --expire 2 --minibatch 8 -o x.arrows timed.arrows
+train --expire 2 --expire-floor 50 --minibatch 30 -o tm.arrows --progressive timep.arrows timed7.arrows
+train --expire 2 --expire-floor 50 --minibatch 30 -j 3 --progressive tbp.arrows timed.arrows >tm1.arrows
+ok '--expire by minibatches, other batches: the same model' same_rows tm.arrows tm1.arrows
+ok 'and the same predictions' cmp timep.arrows tbp.arrows
+rm -f te.ckpt
+exits 'the input breaks off' 1 train --expire 2 --expire-floor 50 --minibatch 30 --checkpoint te.ckpt -o x.arrows --progressive x.p timedcut.arrows
+train --expire 2 --expire-floor 50 --minibatch 30 --checkpoint te.ckpt --resume -o tr.arrows --progressive trp.arrows timed7.arrows
+ok 'and the run goes on to the same model' cmp tm.arrows tr.arrows
 exits '--expire with passes' 2 ctr-train lr --expire 2 --passes 2 -o x.arrows timed.arrows
 for bad in '--hash-bits 33' '--dropout 1' '--dropout -.1' '--normalize l3'; do
     # shellcheck disable=SC2086

@@ -92,6 +92,59 @@ ctr-train lr -q --minibatch 50 --passes 2 -o lr.m $whole
 ok 'lr: 2 ranks, then one process' lr_goes_on 2 0
 ok 'lr: one process, then 3 ranks' lr_goes_on 0 3
 
+# ---- deltas of checkpoints, and their merge, which is what a run of whole ones writes at the same row
+awk 'BEGIN { srand(3); print "click,user,ad,time"; for (i = 0; i < 2400; i++)
+    printf "%d,%d,%d,2026-01-%02dT00:00:00Z\n", rand() < .3, int(i / 20) + int(30 * rand()), int(20 * rand()), 1 + i / 240 }' >days.csv
+printf 'label click\ntime time\nfeature user\nfeature ad\n' >days.plan
+for i in 0 1 2 3 4 5; do
+    awk "NR == 1 || (NR - 2) % 6 == $i" days.csv | ctr-import -q --format csv --header --time time - | ctr-extract -q days.plan | ctr-cat -q --batch 50 -o day-$i.arrows
+done
+days='day-0.arrows day-1.arrows day-2.arrows day-3.arrows day-4.arrows day-5.arrows'
+head -c $(($(wc -c <day-5.arrows) * 3 / 4)) day-5.arrows >day-cut.arrows
+cut_days='day-0.arrows day-1.arrows day-2.arrows day-3.arrows day-4.arrows day-cut.arrows'
+chain() { # chain RANKS MODEL OPTION… : breaks off with deltas, which are the whole one of a run without; goes on from them to the model of a run that never stopped
+    _r=$1
+    shift
+    rm -f d.ckpt* w.ckpt*
+    # shellcheck disable=SC2086
+    ! run "$_r" ctr-train "$@" -q --checkpoint w.ckpt --checkpoint-every 200 -o no.m $cut_days 2>err && test -s w.ckpt || return
+    # shellcheck disable=SC2086
+    ! run "$_r" ctr-train "$@" -q --checkpoint d.ckpt --checkpoint-every 200 --checkpoint-deltas 99 -o no.m $cut_days 2>err && test -s d.ckpt.delta.2 || return
+    # shellcheck disable=SC2046
+    ctr-model merge d.ckpt $(ls d.ckpt.delta.* | sort -t. -k4n) >merged.ckpt && cmp merged.ckpt w.ckpt || return
+    mkdir -p kept && rm -f kept/* && cp d.ckpt* kept/
+    # shellcheck disable=SC2086
+    run "$_r" ctr-train "$@" -q --checkpoint d.ckpt --checkpoint-every 200 --checkpoint-deltas 99 --resume -o got.m $days &&
+        run "$_r" ctr-train "$@" -q -o want.m $days && cmp got.m want.m && ! ls d.ckpt* 2>/dev/null
+}
+elsewhere() { # elsewhere RANKS MODEL OPTION… : the same deltas go on over another number of ranks, to the same keys
+    _r=$1
+    shift
+    cp kept/* .
+    # shellcheck disable=SC2086
+    run "$_r" ctr-train "$@" -q --checkpoint d.ckpt --checkpoint-every 200 --checkpoint-deltas 99 --resume -o got.m $days || return
+    for s in lr emb.user; do
+        for m in got want; do ctr-select -q --only $s $m.m 2>/dev/null | ctr-export -q -c key >$m.keys 2>/dev/null; done
+        test -s got.keys && cmp got.keys want.keys && return
+    done
+    return 1
+}
+ok 'lr: deltas of 2 ranks' chain 2 lr --minibatch 20 --passes 2
+ok '… go on with 3' elsewhere 3 lr --minibatch 20 --passes 2
+ok 'lr --inclusion: deltas of 3 ranks' chain 3 lr --minibatch 20 --inclusion bloom=1
+cp kept/* .
+# shellcheck disable=SC2086
+exits 'whose filters 2 cannot take' 2 run 2 ctr-train lr --minibatch 20 --inclusion bloom=1 -q --checkpoint d.ckpt --checkpoint-deltas 99 --resume -o no.m $days
+err_like 'which they say' 'filters of 3 ranks.*resume with as many'
+ok 'lr --inclusion poisson: deltas of 2 ranks' chain 2 lr --minibatch 20 --inclusion poisson=.5
+cp kept/* .
+# shellcheck disable=SC2086
+ok '… go on with 3' run 3 ctr-train lr --minibatch 20 --inclusion poisson=.5 -q --checkpoint d.ckpt --checkpoint-deltas 99 --resume -o got.m $days
+ok 'lr --expire: deltas of 2 ranks, with keys that are gone' chain 2 lr --minibatch 20 --expire 2 --expire-floor 30
+ok 'which they tell' sh -c 'for f in kept/d.ckpt.delta.*; do ctr-select --only lr $f | ctr-select --where dropped | ctr-export -q; done | grep -q ",true$"'
+ok 'mlp: deltas of 3 ranks' chain 3 mlp --embedding 4 --hidden 4 --minibatch 20
+ok '… go on with 2' elsewhere 2 mlp --embedding 4 --hidden 4 --minibatch 20
+
 # ---- other input, and a file that is shorter
 breaks_off 3 early
 awk 'NR > 1 { print prev } { prev = $0 } END { print "1,1,1" }' rows.csv | head -401 | ctr-import -q --format csv --header - | ctr-extract -q plan -o other.arrows

@@ -44,6 +44,8 @@ for model in 'mlp --l2 .001' dcnv2 'din --activation prelu' 'two-tower --user-fe
 done
 most=1e-12
 ok '2 ranks learn from minibatches of both: lr' together lr --l1 .3 --init-bias .4
+ok '… with bloom=1' together lr --inclusion bloom=1
+ctr-select -q --add 'time = ts"2026-01-01T00:00Z" + 5m * row' -o timed.arrows rows.arrows 2>/dev/null
 rm two.m all.m half.m
 
 # ---- the same bits
@@ -59,6 +61,10 @@ ok 'have other bits: the comparison can fail' sh -c '! cmp -s a.m two.m'
 ok 'statistics of batches' same 3 mlp --batch-norm
 ok 'lr' same 3 lr --l1 .3
 ok '… goes on from a model' same 2 lr --l1 .3 --init lr.m
+ok '… takes up keys by bloom=2' same 2 lr --inclusion bloom=2
+ok '… by poisson=.3' same 3 lr --inclusion poisson=.3
+ctr-train lr -q --inclusion poisson=.3 --minibatch 100 -o one.m rows.arrow
+ok '… one rank: the bytes of no mpirun' sh -c 'mpirun -q -n 1 ctr-train lr -q --inclusion poisson=.3 --minibatch 100 -o got.m rows.arrow && cmp got.m one.m'
 ctr-select -q --head 0 -o none.arrows rows.arrows
 scores() { ctr-predict -q "$1" rows.arrows | ctr-export -q --format csv -c score >"$1.csv"; }
 train 2 --l2 .001 -o got.m none.arrows rows.arrows
@@ -109,7 +115,7 @@ printf 'label click\nfeature a\nfeature b\n' >other.plan
 ctr-import -q --format csv --header rows.csv | ctr-extract -q other.plan -o other.arrows
 refused 'another plan' "ranks differ: rank 0 has 'plan [0-9a-f]*', rank 1 has 'plan " 2 train 2 -o no.m rows.arrows other.arrows
 refused 'lr by rows' '^ctr-train: lr learns over ranks .* by minibatches: .* --minibatch ROWS' 2 run 2 ctr-train lr -o no.m even.arrows odd.arrows
-refused 'other learners' '^ctr-train: lr over ranks .* leave --optimizer out' 2 run 2 ctr-train lr --optimizer rda --minibatch 9 -o no.m even.arrows odd.arrows
+refused 'other learners' '^ctr-train: lr over ranks .* FTRL-Proximal .* leave --optimizer out' 2 run 2 ctr-train lr --optimizer rda --minibatch 9 -o no.m even.arrows odd.arrows
 refused 'lr with rows on disk' '^ctr-train: --spill of lr does not go with ranks' 2 run 2 ctr-train lr --minibatch 9 --memory 8M --spill . -o no.m even.arrows odd.arrows
 refused 'predictions in one file' '^ctr-train: ranks write .* a file each: --progressive wants one %d' 2 train 2 --progressive p -o no.m even.arrows odd.arrows
 refused 'another prefetch' 'ranks differ: rank 0 has .*prefetch 0.*rank 1 has .*prefetch 1' 2 \

@@ -128,5 +128,6 @@ ok 'tables that are too large name the way out' message '(--spill DIR)' train -q
 ok 'lr row by row' message 'by minibatches: say of how many rows' ctr-train lr -q --memory 1M --spill spill some.arrows
 ok 'lr without --memory' message '--spill needs --memory' ctr-train lr -q --minibatch 100 --spill spill some.arrows
 ok 'lr --inclusion' message 'leave --spill out' ctr-train lr -q --minibatch 100 --inclusion bloom=1 --memory 1M --spill spill some.arrows
+ok 'lr --expire' message 'leave --spill out' ctr-train lr -q --minibatch 100 --expire 1 --memory 1M --spill spill some.arrows
 is 'and nothing stays' "$(ls spill)" ''
 done_testing

@@ -490,6 +490,8 @@ static int choose_device(struct ctr_cli *cli, struct ctr_train_job *job, struct 
     rc = ctr_model_opts_of_device(job->model, cli, &job->params, err);
     if (!rc && job->params.spill && job->model->spill)
         job->model = job->model->spill;
+    else if (!rc && job->model->by_ranks && job->model->by_ranks(&job->params))
+        job->model = job->model->ranks;
     return rc;
 }
 

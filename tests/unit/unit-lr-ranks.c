@@ -2,11 +2,14 @@
  *
  * lr over ranks that are threads of one process, beside FTRL-Proximal by minibatches as it is written: the gradients of
  * a minibatch, which is that of all ranks, are those of the weights at its start, and its rows update z and n one after
- * another. Rows come in pieces of any size, ranks have minibatches that are short or empty, keys repeat. */
+ * another. Rows come in pieces of any size, ranks have minibatches that are short or empty, keys repeat. With
+ * --inclusion a key is counted, or drawn for, occurrence by occurrence; with --expire keys that did not come for some
+ * days are gone. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "common/lr/ftrl_plain.h"
+#include "common/lr/inclusion.h"
 #include "common/lr/lr.h"
 
 #include "tap.h"
@@ -24,7 +27,7 @@ static void must(int rc, const struct ctr_err *err)
 
 struct row {
     int k, table[ENTRIES];
-    int key[ENTRIES];
+    int key[ENTRIES], day;
     double x[ENTRIES], label, weight;
 };
 
@@ -59,6 +62,7 @@ static struct row make_row(const struct trial *t, int rank, int step, int i)
         seen[r.table[j]][r.key[j]] = true;
         r.x[j] = t->one_a_table ? 1 : ctr_random01(11, (uint64_t)(rank * 1000 + step), (uint64_t)(i * 100 + 40 + j));
     }
+    r.day = 100 + (step + rank) / 3;
     r.label = (r.key[0] + (int)(draw(rank, step, i, 1) % 3)) % 3 == 0;
     r.weight = draw(rank, step, i, 2) % 7 ? 1 : 2.5;
     return r;
@@ -66,9 +70,44 @@ static struct row make_row(const struct trial *t, int rank, int step, int i)
 
 /* ---- as it is written ---- */
 
-static void plain_minibatch(struct ctr_ftrl_plain *f, const struct trial *t, int step, double *const *score)
+struct plain {
+    bool held[COORDINATES];
+    int seen[COORDINATES], last[COORDINATES], today;
+    struct ctr_inclusion *inclusion; /* draws */
+    int64_t first[MOST_RANKS];       /* rows of the ranks before the minibatch */
+};
+
+/* Is the key taken up at this occurrence? */
+static bool takes(struct plain *k, const struct trial *t, int c, int table, uint64_t hash, int rank, int i)
+{
+    if (t->params.bloom)
+        return k->seen[c]++ >= t->params.bloom;
+    if (!(t->params.poisson > 0))
+        return true;
+    const uint64_t draw = ctr_inclusion_draw(k->inclusion, ctr_table_seed((const char[]){ "abc"[table], 0 }), hash);
+    return ctr_inclusion_takes(k->inclusion, (k->first[rank] + i) * t->ranks + rank, draw);
+}
+
+static void drop_old(struct plain *k, struct ctr_ftrl_plain *f, const struct trial *t, int today)
+{
+    if (!t->params.expire || today <= k->today)
+        return;
+    k->today = today;
+    for (int c = 0; c < BIAS; c++)
+        if (k->held[c] && today - k->last[c] > t->params.expire) {
+            k->held[c] = false;
+            f->z[c] = f->n[c] = 0;
+        }
+}
+
+static void plain_minibatch(struct ctr_ftrl_plain *f, struct plain *k, const struct trial *t, int step,
+                            double *const *score)
 {
     double w[COORDINATES];
+    int today = k->today;
+    for (int rank = 0; rank < t->ranks; rank++)
+        for (int i = 0; i < rows_of(t, rank, step); i++)
+            today = CTR_MAX(today, make_row(t, rank, step, i).day);
     for (int64_t c = 0; c < COORDINATES; c++)
         w[c] = ctr_ftrl_plain_weight(f, c);
     for (int rank = 0; rank < t->ranks; rank++)
@@ -82,10 +121,18 @@ static void plain_minibatch(struct ctr_ftrl_plain *f, const struct trial *t, int
             for (int j = 0; j <= r.k; j++) {
                 const int c = j < r.k ? r.table[j] * KEYS + r.key[j] : BIAS;
                 const double g = r.weight * (p - r.label) * (j < r.k ? r.x[j] : 1);
+                if (c != BIAS && !k->held[c])
+                    k->held[c] = takes(k, t, c, r.table[j], ctr_sparse_hash((uint64_t)(r.key[j] + 1)), rank, i);
+                if (c != BIAS && !k->held[c])
+                    continue;
+                k->last[c] = today;
                 f->z[c] += g - (sqrt(f->n[c] + g * g) - sqrt(f->n[c])) / f->alpha * w[c];
                 f->n[c] += g * g;
             }
         }
+    for (int rank = 0; rank < t->ranks; rank++)
+        k->first[rank] += rows_of(t, rank, step);
+    drop_old(k, f, t, today);
 }
 
 /* ---- over ranks ---- */
@@ -95,6 +142,8 @@ struct built {
     uint64_t hash[MINIBATCH * ENTRIES];
     uint16_t table[MINIBATCH * ENTRIES];
     double x[MINIBATCH * ENTRIES], label[MINIBATCH], weight[MINIBATCH];
+    int32_t day[MINIBATCH];
+    int64_t rows; /* before these */
 };
 
 static struct ctr_rows build(const struct trial *t, struct built *b, int rank, int step, int from, int n)
@@ -110,9 +159,13 @@ static struct ctr_rows build(const struct trial *t, struct built *b, int rank, i
         }
         b->label[i] = r.label;
         b->weight[i] = r.weight;
+        b->day[i] = r.day;
     }
     b->start[n] = e;
+    b->rows += n;
     return (struct ctr_rows){ .rows = n,
+                              .first_row = b->rows - n,
+                              .day = t->params.expire ? b->day : NULL,
                               .start = b->start,
                               .hash = b->hash,
                               .table = b->table,
@@ -136,11 +189,11 @@ static void *run_rank(void *arg)
     struct ctr_params p = t->params;
     struct ctr_strs names = { 0 };
     struct ctr_err err = { 0 };
-    struct built *b = malloc(sizeof *b);
+    struct built *b = calloc(1, sizeof *b);
     void *l = NULL;
     if (!b)
         exit(1);
-    p.comm = own->comm;
+    p.comm = t->ranks > 1 ? own->comm : NULL;
     for (int i = 0; i < TABLES; i++)
         must(ctr_strs_add(&names, &"abc"[i], 1, &err), &err);
     must(m->learner_new(&l, m, &p, &err), &err);
@@ -185,14 +238,53 @@ static double difference(const struct trial *t, int minibatches)
 {
     double z[COORDINATES] = { 0 }, n[COORDINATES] = { 0 }, most = 0;
     struct ctr_ftrl_plain f = { t->params.alpha, t->params.beta, t->params.l1, t->params.l2, z, n };
+    static const struct plain none;
+    struct plain k = none;
+    struct ctr_err err = { 0 };
+    must(ctr_inclusion_new(&k.inclusion, &t->params, &err), &err);
     for (int step = 0; step < minibatches; step++) {
         double p[MOST_RANKS][MINIBATCH], *score[] = { p[0], p[1], p[2] };
-        plain_minibatch(&f, t, step, score);
+        plain_minibatch(&f, &k, t, step, score);
         for (int rank = 0; rank < t->ranks; rank++)
             for (int i = 0; i < rows_of(t, rank, step); i++)
                 most = fmax(most, fabs(p[rank][i] - t->score[rank][step * MINIBATCH + i]));
     }
+    ctr_inclusion_free(k.inclusion);
     return most;
+}
+
+static void try(struct trial *t, const char *what)
+{
+    run_ranks(t);
+    const double d = difference(t, STEPS);
+    ok(d < (!strcmp(t->params.precision, "f32") ? 1e-5 : 1e-13) && !isnan(t->score[0][STEPS * MINIBATCH / 2]),
+       "%d ranks, %s, %s%s: the scores of FTRL-Proximal by minibatches of all: difference %.2g", t->ranks,
+       t->one_a_table ? "a key a table" : "any keys", t->params.precision, what, d);
+}
+
+/* Those of a run with other params differ. */
+static void try_rules(struct trial *t)
+{
+    const struct ctr_params usual = t->params;
+    t->params.bloom = 2;
+    t->params.bloom_bytes = 1 << 20;
+    try(t, ", bloom=2");
+    t->params.bloom = 1;
+    ok(difference(t, STEPS) > 1e-3, "and of no other count");
+    t->params = usual;
+    t->params.poisson = .2;
+    try(t, ", poisson=.2");
+    t->params.seed = 3;
+    ok(difference(t, STEPS) > 1e-3, "and of no other seed");
+    t->params = usual;
+    t->params.expire = 1;
+    try(t, ", expire=1");
+    t->params.expire = 2;
+    ok(difference(t, STEPS) > 1e-3, "and of no other number of days");
+    t->params.bloom = 3;
+    t->params.bloom_bytes = 1 << 20;
+    try(t, ", expire=2, bloom=3");
+    t->params = usual;
 }
 
 int main(void)
@@ -210,13 +302,12 @@ int main(void)
                 t.params.l2 = .01;
                 t.params.precision = f32 ? "f32" : "f64";
                 t.params.minibatch = MINIBATCH;
-                run_ranks(&t);
-                const double d = difference(&t, STEPS);
-                ok(d < (f32 ? 1e-5 : 1e-13) && !isnan(t.score[0][STEPS * MINIBATCH / 2]),
-                   "%d ranks, %s, %s: the scores of FTRL-Proximal by minibatches of all: difference %.2g", ranks,
-                   one ? "a key a table" : "any keys", t.params.precision, d);
+                try(&t, "");
                 t.params.alpha = .31;
                 ok(difference(&t, STEPS) > 1e-3, "and of no other rate");
+                t.params.alpha = .3;
+                if (!f32)
+                    try_rules(&t);
             }
     return done_testing();
 }

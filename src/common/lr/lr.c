@@ -23,10 +23,8 @@ int ctr_lr_new(void **out, const struct ctr_model *model, const struct ctr_param
     m->no_bias = p->no_bias;
     int rc = ctr_learning_init(&m->learning, p, err);
     ctr_learning_start(&m->learning, &m->more.event, 0);
-    m->expiry = (struct ctr_expiry){ p->expire, p->expire_floor, m->learning.layout.bytes, CTR_NO_DAY, 0 };
+    m->expiry = (struct ctr_expiry){ p->expire, p->expire_floor, m->learning.layout.bytes, CTR_NO_DAY, 0, p->comm };
     m->stride = m->learning.layout.bytes + (p->expire ? CTR_DAY_BYTES : 0);
-    if (!rc && p->expire && p->minibatch > 1)
-        rc = ctr_fail(err, CTR_EUSAGE, "--expire goes row by row: leave --minibatch out");
     ctr_states_init(&m->states, m->stride - CTR_STATE_AT);
     double unseen;
     if (!rc && p->uncertainty && !(rc = ctr_lr_unseen_rate(&m->learning, &m->more.event, &unseen, err)))
@@ -327,12 +325,19 @@ static int lr_restore(void *learner, const uint64_t *word, size_t words, struct 
     return words ? ctr_fail(err, CTR_EDATA, "the checkpoint has a state that its options do not need") : 0;
 }
 
+/* A new key is decided upon, or dropped, when its minibatch has been learned from. */
+static bool lr_by_ranks(const struct ctr_params *p)
+{
+    return p->minibatch > 1 && (p->bloom || p->poisson > 0 || p->expire);
+}
+
 const struct ctr_model ctr_model_lr = {
     .name = "lr",
     .summary = "logistic regression, by FTRL-Proximal and its relatives",
     .options = ctr_lr_options,
     .device = &ctr_model_lr_device,
     .ranks = &ctr_model_lr_ranks,
+    .by_ranks = lr_by_ranks,
     .spill = &ctr_model_lr_spill,
     .write_slim = ctr_lr_slim,
     .slim = &ctr_model_lr_slim,

@@ -203,6 +203,7 @@ struct ctr_lr_digested ctr_lr_digest_keys(const struct lr *m); /* of the rows of
 /* Digest of the rows of a sorted table with the layout of `as`; counts events in m. */
 struct ctr_lr_digested ctr_lr_digest_sorted(const struct lr *m, const struct ctr_learning *as,
                                             const struct ctr_lr_sorted *t);
+void ctr_lr_sort_gone(struct lr *m); /* of a delta: the keys that were dropped, by table and key */
 int ctr_lr_save_schema(const void *learner, struct ctr_schema *s, struct ctr_err *err) CTR_MUST;
 int ctr_lr_save(void *learner, const struct ctr_strs *tables, struct ctr_writer *w, struct ctr_err *err) CTR_MUST;
 /* Of struct ctr_variant_ops: saves learners with equal options except for numbers, and equal keys, from `sorted`. */

@@ -43,8 +43,6 @@ static int check_options(const struct ctr_params *p, struct ctr_err *err)
         { strcmp(p->optimizer, "ftrl") != 0, "--optimizer" },
         { strcmp(p->learning_rate, "per-coordinate") != 0, "--learning-rate" },
         { !strcmp(p->precision, "q2.13"), "--precision q2.13" },
-        { p->bloom || p->poisson > 0, "--inclusion" },
-        { p->expire, "--expire" },
         { p->uncertainty, "--uncertainty" },
     };
     if (p->minibatch < 2)
@@ -52,7 +50,8 @@ static int check_options(const struct ctr_params *p, struct ctr_err *err)
                         "lr learns over ranks (mpirun) by minibatches: say of how many rows of each: --minibatch ROWS");
     for (size_t i = 0; i < CTR_COUNT(rowwise); i++)
         if (rowwise[i].given)
-            return ctr_fail(err, CTR_EUSAGE, "lr over ranks (mpirun) learns by FTRL-Proximal: leave %s out",
+            return ctr_fail(err, CTR_EUSAGE, "%s learns by FTRL-Proximal from sums of gradients: leave %s out",
+                            p->comm ? "lr over ranks (mpirun)" : "lr by --minibatch with --inclusion or --expire",
                             rowwise[i].option);
     return 0;
 }
@@ -62,8 +61,9 @@ static void ranks_free(void *learner)
     struct ctr_lr_ranks *l = learner;
     if (!l)
         return;
-    struct ctr_buf *bufs[] = { &l->start, &l->slot, &l->x,    &l->label,  &l->weight, &l->p,
-                               &l->w,     &l->sums, &l->term, &l->number, &l->all,    &l->table_keys };
+    struct ctr_buf *bufs[] = { &l->start,   &l->slot,     &l->x,    &l->label,  &l->weight, &l->p,
+                               &l->w,       &l->sums,     &l->term, &l->number, &l->all,    &l->table_keys,
+                               &l->refused, &l->occurred, &l->at,   &l->row,    &l->fresh };
     struct ctr_buf *lists[] = { l->place, l->asked, l->out, l->in };
     for (size_t i = 0; i < CTR_COUNT(bufs); i++)
         ctr_buf_free(bufs[i]);
@@ -75,7 +75,10 @@ static void ranks_free(void *learner)
     for (int t = 0; t < l->tables; t++) {
         ctr_keyset_free(&l->table[t].set);
         ctr_buf_free(&l->table[t].slot);
+        ctr_keyset_free(&l->table[t].unknown);
+        ctr_buf_free(&l->table[t].unknown_at);
     }
+    ctr_inclusion_free(l->seen);
     ctr_keyset_free(&l->wanted);
     free(l->table);
     free(l->here);
@@ -109,6 +112,11 @@ static int ranks_new(void **out, const struct ctr_model *m, const struct ctr_par
     if (!rc)
         rc = ctr_lr_new(&own, m, p, err);
     l->own = own;
+    if (!rc) {
+        l->decides = l->own->inclusion;
+        rc = l->decides ? ctr_inclusion_new(&l->seen, p, err) : 0;
+    }
+    l->day = l->latest = CTR_NO_DAY;
     if (rc) {
         ranks_free(l);
         return rc;
@@ -155,6 +163,7 @@ static int add_rows(struct ctr_lr_ranks *l, const struct ctr_rows *r, int64_t fr
     double *x = ctr_lr_ranks_more(&l->x, entries, sizeof *x, &rc, err);
     double *label = ctr_lr_ranks_more(&l->label, n, sizeof *label, &rc, err);
     double *weight = ctr_lr_ranks_more(&l->weight, n, sizeof *weight, &rc, err);
+    int64_t *row = ctr_lr_ranks_more(&l->row, l->decides ? n : 0, sizeof *row, &rc, err);
     if (!rc && l->slot.len / sizeof *slot > INT32_MAX)
         rc = ctr_fail(err, CTR_EDATA, "a minibatch has more than 2^31 keys: lower --minibatch");
     const int64_t before = rc ? 0 : start[-1];
@@ -166,6 +175,10 @@ static int add_rows(struct ctr_lr_ranks *l, const struct ctr_rows *r, int64_t fr
         start[i] = before + r->start[from + i + 1] - first;
         label[i] = r->label[from + i];
         weight[i] = r->weight ? r->weight[from + i] : 1;
+        if (l->decides)
+            row[i] = (r->first_row + from + i) * l->ranks + ctr_comm_rank(l->comm);
+        if (r->day)
+            l->day = CTR_MAX(l->day, r->day[from + i]);
     }
     l->rows += n;
     return rc;
@@ -173,13 +186,16 @@ static int add_rows(struct ctr_lr_ranks *l, const struct ctr_rows *r, int64_t fr
 
 static void forget(struct ctr_lr_ranks *l)
 {
-    struct ctr_buf *bufs[] = { &l->start, &l->slot, &l->x, &l->label, &l->weight, &l->p, &l->w, &l->number };
+    struct ctr_buf *bufs[] = { &l->start, &l->slot, &l->x,      &l->label,   &l->weight, &l->p,
+                               &l->w,     &l->row,  &l->number, &l->refused, &l->fresh };
     for (size_t i = 0; i < CTR_COUNT(bufs); i++)
         ctr_buf_clear(bufs[i]);
     for (int t = 0; t < l->tables; t++) {
         ctr_keyset_clear(&l->table[t].set);
         ctr_buf_clear(&l->table[t].slot);
         l->table[t].asked = 0;
+        ctr_keyset_clear(&l->table[t].unknown);
+        ctr_buf_clear(&l->table[t].unknown_at);
     }
     for (int r = 0; r < l->ranks; r++) {
         ctr_buf_clear(&l->place[r]);
@@ -188,6 +204,7 @@ static void forget(struct ctr_lr_ranks *l)
     }
     ctr_keyset_clear(&l->wanted);
     l->rows = l->slots = 0;
+    l->day = l->latest = CTR_NO_DAY;
 }
 
 /* ---- a round: keys to owners, weights back ---- */
@@ -197,18 +214,29 @@ static int owner_of(const struct ctr_lr_ranks *l, uint64_t hash)
     return (int)(hash % (uint64_t)l->ranks);
 }
 
-/* Send each owner: whether this rank's minibatch is complete; the number of keys per table; the keys. */
+/* Before the keys of a message: whether this rank's minibatch is complete; its latest day; the number of keys per
+ * table. */
+enum { WHOLE, DAY, COUNTS };
+
+static int64_t head_words(const struct ctr_lr_ranks *l)
+{
+    return COUNTS + l->tables;
+}
+
+/* Send each owner its keys. */
 static int ask(struct ctr_lr_ranks *l, bool whole, struct ctr_err *err)
 {
-    const size_t head = (size_t)(1 + l->tables) * sizeof(int64_t);
+    const int64_t words = head_words(l), head = words * (int64_t)sizeof(int64_t);
     int rc = 0;
     for (int o = 0; o < l->ranks && !rc; o++) {
         ctr_buf_clear(&l->out[o]);
-        int64_t *count = ctr_lr_ranks_more(&l->out[o], 1 + l->tables, sizeof *count, &rc, err);
+        int64_t *count = ctr_lr_ranks_more(&l->out[o], words, sizeof *count, &rc, err);
         if (!rc)
-            memset(count, 0, head);
-        if (!rc)
-            count[0] = whole;
+            memset(count, 0, (size_t)head);
+        if (!rc) {
+            count[WHOLE] = whole;
+            count[DAY] = l->day;
+        }
     }
     for (int t = 0; t < l->tables && !rc; t++) {
         struct ctr_lr_ranks_table *k = &l->table[t];
@@ -218,14 +246,14 @@ static int ask(struct ctr_lr_ranks *l, bool whole, struct ctr_err *err)
             rc = ctr_buf_append(&l->out[o], &hash[i], sizeof *hash, err);
             if (!rc)
                 rc = ctr_buf_append(&l->place[o], &AS(int32_t, k->slot)[i], sizeof(int32_t), err);
-            AS(int64_t, l->out[o])[1 + t]++;
+            AS(int64_t, l->out[o])[COUNTS + t]++;
         }
         k->asked = k->set.n;
     }
     if (!rc)
         rc = ctr_lr_ranks_swap(l, CTR_COMM_IDS, NULL, err);
     if (!rc)
-        ctr_comm_recount(l->comm, CTR_COMM_IDS, CTR_COMM_CONTROL, (int64_t)head);
+        ctr_comm_recount(l->comm, CTR_COMM_IDS, CTR_COMM_CONTROL, head);
     return rc;
 }
 
@@ -240,11 +268,28 @@ static int32_t index_of(struct ctr_lr_ranks *l, const uint8_t *row, int *rc, str
     return at;
 }
 
+/* The number in `fresh` of a key without a state. */
+static int32_t fresh_of(struct ctr_lr_ranks *l, int table, uint64_t hash, int *rc, struct ctr_err *err)
+{
+    struct ctr_lr_ranks_table *t = &l->table[table];
+    const int32_t at = ctr_keyset_add(&t->unknown, hash, rc, err);
+    const int32_t next = (int32_t)(l->fresh.len / sizeof(struct ctr_lr_fresh));
+    if (*rc || (size_t)at < t->unknown_at.len / sizeof at)
+        return *rc ? 0 : AS(int32_t, t->unknown_at)[at];
+    const struct ctr_lr_fresh new = { .hash = hash, .table = table };
+    *rc = ctr_buf_append(&t->unknown_at, &next, sizeof next, err);
+    if (!*rc)
+        *rc = ctr_buf_append(&l->fresh, &new, sizeof new, err);
+    return next;
+}
+
 /* Of a key that may have no state. */
 static int32_t held(struct ctr_lr_ranks *l, int table, uint64_t hash, int *rc, struct ctr_err *err)
 {
     const uint8_t *row = ctr_lr_row_of(l->own, table, hash);
-    return row ? index_of(l, row, rc, err) : CTR_LR_NO_KEY;
+    return row          ? index_of(l, row, rc, err)
+           : l->scoring ? CTR_LR_NO_KEY
+                        : ctr_lr_fresh_code(fresh_of(l, table, hash, rc, err));
 }
 
 /* Of a key whose state is created if it is new. */
@@ -252,8 +297,11 @@ static int32_t want(struct ctr_lr_ranks *l, int table, uint64_t hash, int *rc, s
 {
     struct lr *m = l->own;
     uint8_t *row;
+    const uint64_t before = m->table[table].learned;
     if ((*rc = ctr_keys_get(&m->table[table], &m->states, hash, &row, err)))
         return 0;
+    if (m->table[table].learned > before)
+        ctr_lr_ranks_changed(l, row, rc, err);
     return index_of(l, row, rc, err);
 }
 
@@ -261,20 +309,27 @@ static int take_asked(struct ctr_lr_ranks *l, int r, struct ctr_err *err)
 {
     const struct ctr_buf *in = &l->in[r];
     const int64_t *count = AS(const int64_t, *in);
-    const uint64_t *hash = (const uint64_t *)(count + 1 + l->tables);
+    const uint64_t *hash = (const uint64_t *)(count + head_words(l));
     int64_t n = 0;
     int rc = 0;
-    const bool has_head = in->len >= (size_t)(1 + l->tables) * sizeof *count;
+    const bool has_head = in->len >= (size_t)head_words(l) * sizeof *count;
     for (int t = 0; t < l->tables && has_head; t++)
-        n += count[1 + t];
-    if (!has_head || in->len != (size_t)(1 + l->tables + n) * sizeof *count)
+        n += count[COUNTS + t];
+    if (!has_head || in->len != (size_t)(head_words(l) + n) * sizeof *count)
         return ctr_lr_ranks_bad_message(r, err);
-    l->whole &= count[0] != 0;
+    l->whole &= count[WHOLE] != 0;
+    l->latest = CTR_MAX(l->latest, count[DAY]);
     int32_t *at = ctr_lr_ranks_more(&l->asked[r], n, sizeof *at, &rc, err);
     for (int t = 0; t < l->tables && !rc; t++)
-        for (int64_t i = 0; i < count[1 + t] && !rc; i++)
-            *at++ = l->scoring ? held(l, t, *hash++, &rc, err) : want(l, t, *hash++, &rc, err);
+        for (int64_t i = 0; i < count[COUNTS + t] && !rc; i++)
+            *at++ = l->scoring || l->decides ? held(l, t, *hash++, &rc, err) : want(l, t, *hash++, &rc, err);
     return rc;
+}
+
+/* The number of bytes that tell of n keys: their weights, and whether there is a state. */
+static int64_t weight_bytes(const struct ctr_lr_ranks *l, int64_t n)
+{
+    return n * (int64_t)(sizeof(double) + l->decides);
 }
 
 static int give_weights(struct ctr_lr_ranks *l, struct ctr_err *err)
@@ -288,26 +343,34 @@ static int give_weights(struct ctr_lr_ranks *l, struct ctr_err *err)
         ctr_buf_clear(&l->out[r]);
         double *w = ctr_lr_ranks_more(&l->out[r], n - l->given[r], sizeof *w, &rc, err);
         for (int64_t i = l->given[r]; i < n && !rc; i++)
-            *w++ = at[i] == CTR_LR_NO_KEY ? 0 : ctr_lr_weight(m, ctr_states_row(&m->states, number[at[i]]));
+            *w++ = at[i] < 0 ? 0 : ctr_lr_weight(m, ctr_states_row(&m->states, number[at[i]]));
+        uint8_t *refused = ctr_lr_ranks_more(&l->out[r], l->decides ? n - l->given[r] : 0, sizeof *refused, &rc, err);
+        for (int64_t i = l->given[r]; i < n && l->decides && !rc; i++)
+            *refused++ = at[i] < 0;
         l->given[r] = n;
     }
     for (int o = 0; o < l->ranks; o++)
-        l->known[o] = ((int64_t)(l->place[o].len / sizeof(int32_t)) - l->here[o]) * (int64_t)sizeof(double);
+        l->known[o] = weight_bytes(l, (int64_t)(l->place[o].len / sizeof(int32_t)) - l->here[o]);
     return rc ? rc : ctr_lr_ranks_swap(l, CTR_COMM_VECTORS, l->known, err);
 }
 
 static int take_weights(struct ctr_lr_ranks *l, struct ctr_err *err)
 {
+    const int64_t new = l->slots - (int64_t)(l->w.len / sizeof(double));
     int rc = 0;
-    (void)ctr_lr_ranks_more(&l->w, l->slots - (int64_t)(l->w.len / sizeof(double)), sizeof(double), &rc, err);
+    (void)ctr_lr_ranks_more(&l->w, new, sizeof(double), &rc, err);
+    (void)ctr_lr_ranks_more(&l->refused, l->decides ? new : 0, sizeof(uint8_t), &rc, err);
     double *w = AS(double, l->w);
     for (int o = 0; o < l->ranks && !rc; o++) {
         const int32_t *slot = AS(int32_t, l->place[o]);
         const int64_t n = (int64_t)(l->place[o].len / sizeof *slot), from = l->here[o];
-        if (l->in[o].len != (size_t)(n - from) * sizeof *w)
+        const uint8_t *refused = l->in[o].data + (n - from) * (int64_t)sizeof *w;
+        if (l->in[o].len != (size_t)weight_bytes(l, n - from))
             return ctr_lr_ranks_bad_message(o, err);
         for (int64_t i = from; i < n; i++)
             w[slot[i]] = AS(double, l->in[o])[i - from];
+        for (int64_t i = from; i < n && l->decides; i++)
+            l->refused.data[slot[i]] = refused[i - from];
         l->here[o] = n;
     }
     return rc;
@@ -377,7 +440,7 @@ static int64_t own_bytes(const struct ctr_lr_ranks *l)
     uint64_t bytes = 0;
     for (int t = 0; t < l->own->tables; t++)
         bytes += ctr_keys_bytes(&l->own->table[t], &l->own->states);
-    return (int64_t)bytes;
+    return (int64_t)bytes + ctr_inclusion_bytes(l->own->inclusion);
 }
 
 static int check_memory(const struct ctr_lr_ranks *l, int64_t bound, struct ctr_err *err)
@@ -434,8 +497,12 @@ static int ranks_evaluate(void *learner, const struct ctr_rows *r, double *score
 static int ranks_end_pass(void *learner, struct ctr_err *err)
 {
     struct ctr_lr_ranks *l = learner;
+    const bool ends = !l->rows || !l->comm; /* over ranks a call that has no rows follows */
     l->whole = false;
-    return l->rows ? update(l, err) : 0;
+    int rc = l->rows ? update(l, err) : 0;
+    if (!rc && ends && l->decides)
+        ctr_inclusion_end_pass(l->own->inclusion);
+    return rc;
 }
 
 static int64_t ranks_pending(const void *learner)
@@ -458,6 +525,13 @@ static int64_t ranks_memory(const void *learner)
     return own_bytes(learner);
 }
 
+static int ranks_summary(const void *learner, struct ctr_buf *text, struct ctr_err *err)
+{
+    const struct ctr_lr_ranks *l = learner;
+    int rc = l->own->expiry.days ? ctr_buf_printf(text, err, "keys expired         %lld\n", (long long)l->dropped) : 0;
+    return rc || !l->seen ? rc : ctr_inclusion_summary(l->seen, l->keys, text, err);
+}
+
 const struct ctr_model ctr_model_lr_ranks = {
     .name = "lr",
     .summary = "lr over ranks, by minibatches",
@@ -473,7 +547,12 @@ const struct ctr_model ctr_model_lr_ranks = {
     .pending = ranks_pending,
     .keys = ranks_keys,
     .memory = ranks_memory,
+    .add_summary = ranks_summary,
+    .changes = ctr_lr_ranks_changes,
+    .state = ctr_lr_ranks_state,
+    .restore = ctr_lr_ranks_restore,
     .save_schema = ctr_lr_ranks_save_schema,
+    .predict_uncertain = ctr_lr_predict_uncertain,
     .save = ctr_lr_ranks_save,
     .load = ctr_lr_ranks_load,
 };

@@ -398,6 +398,15 @@ static void put_state(const struct page *p, const struct part *o, const struct c
         p->day[at] = row == m->bias ? m->expiry.today : ctr_expiry_day(&m->expiry, row);
 }
 
+/* As row `at` of a page, whose table and key it has: that the key is no more. */
+static void put_dropped(struct page *p, int64_t at)
+{
+    const struct ctr_state none = { 0 };
+    put_numbers(p->model, &none, 0, at);
+    p->day[at] = 0;
+    ctr_bits_set(p->dropped, at, 1);
+}
+
 static int save_bias(struct saver *s, struct ctr_err *err)
 {
     struct page *p = s->at;
@@ -452,6 +461,9 @@ static int save_sorted(struct saver *s, const struct ctr_lr_sorted *t, struct ct
             for (int64_t i = 0; i < n; i++)
                 put_state(p, &p->model[v], layout_of(p->model[v].m), sorted_row(&t[v], from + (uint64_t)i),
                           p->rows + i);
+        for (int64_t i = 0; m->elsewhere && drops(m) && i < n; i++) /* what ranks have sent */
+            if (p->day[p->rows + i] == CTR_NO_DAY)
+                put_dropped(p, p->rows + i);
         rc = end_rows(s, n, err);
     }
     return rc;
@@ -461,12 +473,9 @@ static int save_sorted(struct saver *s, const struct ctr_lr_sorted *t, struct ct
 static int save_dropped(struct saver *s, uint64_t key, struct ctr_err *err)
 {
     struct page *p = s->at;
-    const struct ctr_state none = { 0 };
     p->table[p->rows] = s->current;
     p->key[p->rows] = key;
-    put_numbers(p->model, &none, 0, p->rows);
-    p->day[p->rows] = 0;
-    ctr_bits_set(p->dropped, p->rows, 1);
+    put_dropped(p, p->rows);
     return end_rows(s, 1, err);
 }
 
@@ -508,6 +517,12 @@ static int by_table_and_key(const void *a, const void *b)
 {
     const struct ctr_expired *x = a, *y = b;
     return x->table != y->table ? x->table - y->table : (x->key > y->key) - (x->key < y->key);
+}
+
+void ctr_lr_sort_gone(struct lr *m)
+{
+    if (drops(m) && m->gone.len)
+        qsort(m->gone.data, m->gone.len / sizeof(struct ctr_expired), sizeof(struct ctr_expired), by_table_and_key);
 }
 
 /* The keys of a table that were dropped, which are sorted. */
@@ -587,8 +602,7 @@ int ctr_lr_save_some(void *const *learner, int models, const struct ctr_strs *ta
     struct ctr_colbuf names = { 0 };
     struct ctr_field text = { .type = CTR_UTF8 };
     int n = 0;
-    if (drops(m) && m->gone.len)
-        qsort(m->gone.data, m->gone.len / sizeof(struct ctr_expired), sizeof(struct ctr_expired), by_table_and_key);
+    ctr_lr_sort_gone(m);
     for (int i = 0; order && i < m->tables; i++)
         if (keys_of(m, i))
             order[n++] = (struct named){ tables->s[i], i };

@@ -67,7 +67,7 @@ static int check_options(const struct ctr_params *p, struct ctr_err *err)
                         "--minibatch ROWS");
     if (p->bloom || p->poisson > 0)
         return ctr_fail(err, CTR_EUSAGE, "--inclusion knows the keys in memory alone: leave --spill out");
-    return 0;
+    return p->expire ? ctr_fail(err, CTR_EUSAGE, "--expire drops keys in memory alone: leave --spill out") : 0;
 }
 
 static int spill_new(void **out, const struct ctr_model *m, const struct ctr_params *p, struct ctr_err *err)

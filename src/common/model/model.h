@@ -339,6 +339,7 @@ struct ctr_model {
     const struct ctr_model *device;
     /* What learns it over ranks, where that is another one whose files are the same; deep models do it themselves. */
     const struct ctr_model *ranks;
+    bool (*by_ranks)(const struct ctr_params *p); /* NULL, or does `ranks` learn it in one process, too? */
     const struct ctr_model *spill; /* NULL, or what learns it with params.spill; deep models: themselves */
     /* NULL, or writes the model at `path` as a serving file; and the model that predicts from that. */
     int (*write_slim)(const char *path, const struct ctr_model_info *info, const struct ctr_slim_opts *o,
