@@ -45,7 +45,6 @@ done
 most=1e-12
 ok '2 ranks learn from minibatches of both: lr' together lr --l1 .3 --init-bias .4
 ok '… with bloom=1' together lr --inclusion bloom=1
-ctr-select -q --add 'time = ts"2026-01-01T00:00Z" + 5m * row' -o timed.arrows rows.arrows 2>/dev/null
 rm two.m all.m half.m
 
 # ---- the same bits
@@ -63,8 +62,8 @@ ok 'lr' same 3 lr --l1 .3
 ok '… goes on from a model' same 2 lr --l1 .3 --init lr.m
 ok '… takes up keys by bloom=2' same 2 lr --inclusion bloom=2
 ok '… by poisson=.3' same 3 lr --inclusion poisson=.3
-ctr-train lr -q --inclusion poisson=.3 --minibatch 100 -o one.m rows.arrow
-ok '… one rank: the bytes of no mpirun' sh -c 'mpirun -q -n 1 ctr-train lr -q --inclusion poisson=.3 --minibatch 100 -o got.m rows.arrow && cmp got.m one.m'
+ctr-train lr -q --inclusion poisson=.3 --minibatch 100 -o lr-one.m rows.arrow
+ok '… one rank: the bytes of no mpirun' sh -c 'mpirun -q -n 1 ctr-train lr -q --inclusion poisson=.3 --minibatch 100 -o got.m rows.arrow && cmp got.m lr-one.m'
 ctr-select -q --head 0 -o none.arrows rows.arrows
 scores() { ctr-predict -q "$1" rows.arrows | ctr-export -q --format csv -c score >"$1.csv"; }
 train 2 --l2 .001 -o got.m none.arrows rows.arrows
@@ -118,6 +117,13 @@ refused 'lr by rows' '^ctr-train: lr learns over ranks .* by minibatches: .* --m
 refused 'other learners' '^ctr-train: lr over ranks .* FTRL-Proximal .* leave --optimizer out' 2 run 2 ctr-train lr --optimizer rda --minibatch 9 -o no.m even.arrows odd.arrows
 refused 'lr with rows on disk' '^ctr-train: --spill of lr does not go with ranks' 2 run 2 ctr-train lr --minibatch 9 --memory 8M --spill . -o no.m even.arrows odd.arrows
 refused 'predictions in one file' '^ctr-train: ranks write .* a file each: --progressive wants one %d' 2 train 2 --progressive p -o no.m even.arrows odd.arrows
+mkdir -p other/bin other/lib/ctr
+version=$(ctr-train --version | awk '{ print $2 }')
+for f in bin/ctr-train lib/ctr/ctr-mpi.so; do perl -0777 -pe "s/\\Q$version\\E\\0/9${version#?}\\0/g" "$CTR_BUILD/$f" >other/$f; done
+chmod +x other/bin/ctr-train
+is 'a program of another version' "$(other/bin/ctr-train --version)" "ctr-train 9${version#?}"
+refused 'another version' "ranks differ: rank 0 has 'version $version', rank 1 has 'version 9${version#?}': start all of them alike" 2 \
+    timeout 60 mpirun --oversubscribe -q -n 1 ctr-train mlp "$@" : -n 1 other/bin/ctr-train mlp "$@"
 refused 'another prefetch' 'ranks differ: rank 0 has .*prefetch 0.*rank 1 has .*prefetch 1' 2 \
     timeout 60 mpirun --oversubscribe -q -n 1 ctr-train mlp "$@" : -n 1 ctr-train mlp --prefetch 1 "$@"
 refused 'another validation' "ranks differ: rank 0 has 'validation none.*rank 1 has 'validation other.arrows" 2 \
