@@ -169,7 +169,7 @@ checked: $(if $(shell command -v c++),$(B)/onhost/libcuda.so $(B)/onhost/ctr-cud
 
 .PHONY: check-gpu bench-gpu
 # On a machine with a GPU; elsewhere they say "skipped: no device". `make check` runs the same tests on the host.
-gpu_tests := tests/gpu.t tests/gpu-extract.t tests/device.t tests/lr-device.t tests/workingset.t
+gpu_tests := tests/gpu.t tests/gpu-extract.t tests/device.t tests/lr-device.t tests/workingset.t tests/ranks-device.t
 check-gpu: all $(B)/compute/compute $(B)/unit/unit-op $(B)/unit/unit-gpu $(B)/onhost/libcuda.so
 	@$(B)/compute/compute --device gpu --nan && CTR_GPU=1 CTR_BUILD=$(CURDIR)/$(B) tests/run $(gpu_tests) || [ $$? -eq 77 ]
 

@@ -207,14 +207,14 @@ static void device_close(struct ctr_dev *dev)
     free(c);
 }
 
-static int describe(struct ctr_dev *dev, int ordinal, bool tf32, struct ctr_err *err)
+static int describe(struct ctr_dev *dev, int ordinal, int devices, bool tf32, struct ctr_err *err)
 {
     struct cudaDeviceProp prop;
     int driver = 0;
     char number[16] = "";
     int rc = cuda_check(NULL, cudaGetDeviceProperties(&prop, ordinal), "asking for the device", err);
     rc = rc ? rc : cuda_check(NULL, cudaDriverGetVersion(&driver), "asking for the driver", err);
-    if (ordinal)
+    if (devices > 1)
         snprintf(number, sizeof number, "%d: ", ordinal);
     if (rc == 0)
         snprintf(dev->title, sizeof dev->title, "cuda: %s%.64s (sm_%d%d), driver %d.%d, products of %s", number,
@@ -239,13 +239,27 @@ static int open_blas(struct cuda_dev *c, bool tf32, struct ctr_err *err)
     return 0;
 }
 
+/* The one that is wanted, or that of $CTR_CUDA_DEVICE, or the one whose turn it is. */
+static int choose(const struct ctr_dev_want *want, int devices, int *ordinal, struct ctr_err *err)
+{
+    const char *text = want->number < 0 ? getenv("CTR_CUDA_DEVICE") : NULL;
+    char *end = NULL;
+    const bool given = text && *text;
+    const long n = want->number >= 0 ? want->number : given ? strtol(text, &end, 10) : want->turn % devices;
+    if (given && (*end || n < 0 || n >= devices))
+        return cuda_fail(err, CTR_ESYS, "no GPU '%s' ($CTR_CUDA_DEVICE): the driver finds %d, counted from 0", text,
+                         devices);
+    if (n >= devices)
+        return cuda_fail(err, CTR_ESYS, "no GPU %ld (--device gpu:%ld): the driver finds %d, counted from 0", n, n,
+                         devices);
+    *ordinal = (int)n;
+    return 0;
+}
+
 static int device_open(struct ctr_dev *dev, const struct ctr_dev_want *want, struct ctr_err *err)
 {
-    const char *number = getenv("CTR_CUDA_DEVICE");
-    char *end = NULL;
-    const long ordinal = number && *number ? strtol(number, &end, 10) : 0;
     const bool tf32 = want->gemm && !strcmp(want->gemm, "tf32");
-    int devices = 0, driver = 0;
+    int devices = 0, driver = 0, ordinal = 0;
 
     if (cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0)
         return cuda_fail(err, CTR_ESYS, "no GPU: no driver is there");
@@ -253,17 +267,16 @@ static int device_open(struct ctr_dev *dev, const struct ctr_dev_want *want, str
     if (e != cudaSuccess || devices == 0)
         return cuda_fail(err, CTR_ESYS, "no GPU: the driver finds no device%s%s", e != cudaSuccess ? ": " : "",
                          e != cudaSuccess ? cudaGetErrorString(e) : "");
-    if ((end && *end) || ordinal < 0 || ordinal >= devices)
-        return cuda_fail(err, CTR_ESYS, "no GPU '%s' ($CTR_CUDA_DEVICE): the driver finds %d, counted from 0", number,
-                         devices);
-    int rc = describe(dev, (int)ordinal, tf32, err);
+    int rc = choose(want, devices, &ordinal, err);
+    rc = rc ? rc : describe(dev, ordinal, devices, tf32, err);
     if (rc)
         return rc;
+    dev->number = ordinal;
     struct cuda_dev *c = (struct cuda_dev *)calloc(1, sizeof *c);
     if (!c)
         return cuda_fail(err, CTR_ENOMEM, "out of memory");
     c->dev = dev;
-    c->ordinal = (int)ordinal;
+    c->ordinal = ordinal;
     dev->state = c;
     rc = cuda_check(c, cudaSetDevice(c->ordinal), "opening", err);
     rc = rc ? rc : cuda_check(c, cudaStreamCreateWithFlags(&c->compute, cudaStreamNonBlocking), "opening", err);

@@ -213,7 +213,18 @@ static void close_all(void)
     MPI_Finalize();
 }
 
-static int open_all(double limit_s, int *rank, int *size, char *why)
+static int local_rank(int *local, char *why)
+{
+    MPI_Comm machine;
+    const int code = MPI_Comm_split_type(m.work, MPI_COMM_TYPE_SHARED, m.rank, MPI_INFO_NULL, &machine);
+    if (code)
+        return fail_mpi(code, "MPI_Comm_split_type", why);
+    MPI_Comm_rank(machine, local);
+    MPI_Comm_free(&machine);
+    return 0;
+}
+
+static int open_all(double limit_s, int *rank, int *size, int *local, char *why)
 {
     int level = 0;
     int code = MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level);
@@ -229,6 +240,8 @@ static int open_all(double limit_s, int *rank, int *size, char *why)
     MPI_Comm_set_errhandler(m.beats, MPI_ERRORS_RETURN);
     MPI_Comm_rank(m.work, &m.rank);
     MPI_Comm_size(m.work, &m.size);
+    if (local_rank(local, why))
+        return -1;
     m.limit_s = limit_s;
     m.heard = now_s();
     if (m.size > 1 && pthread_create(&m.thread, NULL, beat, NULL)) {

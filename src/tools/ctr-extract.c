@@ -131,7 +131,8 @@ static int print_inputs(struct job *j, struct ctr_err *err)
 /* --device: the program runs on a GPU; with auto on the CPU where there is none. */
 static int open_gpu(struct job *j, struct ctr_err *err)
 {
-    struct ctr_gpu_opts go = { .optional = !strcmp(j->cli->device, "auto"),
+    struct ctr_gpu_opts go = { .device = j->cli->device,
+                               .optional = !strcmp(j->cli->device, "auto"),
                                .memory_bytes = j->cli->device_memory_bytes,
                                .note = note,
                                .debug = debug,

@@ -369,7 +369,8 @@ static int64_t extraction_memory(const struct run *run)
 
 static int open_extraction(struct run *run, struct ctr_batch_source *s, struct ctr_plan *plan, struct ctr_err *err)
 {
-    const struct ctr_gpu_opts go = { .optional = !strcmp(run->cli->device, "auto"),
+    const struct ctr_gpu_opts go = { .device = run->cli->device,
+                                     .optional = !strncmp(run->cli->device, "auto", 4),
                                      .memory_bytes = extraction_memory(run),
                                      .note = note,
                                      .debug = debug,
@@ -475,11 +476,13 @@ static int choose_device(struct ctr_cli *cli, struct ctr_train_job *job, struct 
 {
     const bool by_rows = o.params.minibatch == 1 && !ctr_cli_given(cli, "minibatch");
     const struct ctr_model *device = job->model->device;
-    if (device && by_rows && !strcmp(cli->device, "gpu"))
+    if (device && by_rows && ctr_cli_wants_gpu(cli))
         return ctr_cli_usage(err,
                              "--device gpu: %s learns by minibatches there; say of how many rows: --minibatch ROWS",
                              job->model->name);
-    int rc = ctr_cli_device(cli, device && !by_rows, job->model->name, err);
+    const bool alone = device != job->model && cli->ranks.size; /* its learner on a GPU knows no ranks */
+    const char *what = alone ? "a linear model over ranks" : job->model->name;
+    int rc = ctr_cli_device(cli, device && !by_rows && !alone, what, err);
     if (rc)
         return rc;
     if (device && strcmp(cli->device, "cpu") != 0)
@@ -623,19 +626,26 @@ static int open_models(struct run *run, struct ctr_err *err)
 
 /* ---- ranks ---- */
 
-/* mpirun started this process: find the others. There are files for all; the outputs are those of rank 0. */
-static int start_ranks(struct run *run, struct ctr_train_job *job, struct ctr_err *err)
+/* mpirun started this process: find the others. */
+static int start_ranks(struct run *run, struct ctr_err *err)
+{
+    const int rc = ctr_ranks_start(&run->comm, err);
+    if (!rc && run->comm)
+        run->cli->ranks =
+            (struct ctr_cli_ranks){ ctr_comm_rank(run->comm), ctr_comm_size(run->comm), ctr_comm_local(run->comm) };
+    return rc;
+}
+
+/* There are files for all; the outputs are those of rank 0. */
+static int join_ranks(struct run *run, struct ctr_train_job *job, struct ctr_err *err)
 {
     struct ctr_cli *cli = run->cli;
     struct ctr_shard_files files = { 0 };
-    int rc = ctr_ranks_start(job, err);
-    run->comm = job->params.comm;
-    if (rc || !run->comm)
-        return rc;
+    ctr_ranks_join(job, run->comm);
     if (run->flows)
         return ctr_cli_usage(err, "a plan with statements does not go with ranks (mpirun): make its table with "
                                   "ctr-extract first");
-    rc = ctr_cli_inputs(cli, run->first, err);
+    int rc = ctr_cli_inputs(cli, run->first, err);
     if (!rc)
         rc = ctr_shard_files(ctr_comm_rank(run->comm), ctr_comm_size(run->comm), cli->args + run->first,
                              cli->nargs - run->first, &files, err);
@@ -853,6 +863,8 @@ static int train(struct ctr_cli *cli, struct ctr_err *err)
     int rc = ctr_cli_args(cli, 1, -1, err);
     if (!rc)
         rc = take_plan(&run, &job, err);
+    if (!rc && ctr_comm_started())
+        rc = start_ranks(&run, err);
     if (!rc)
         rc = read_options(&run, &job, err);
     if (!rc && ctr_comm_strangers())
@@ -860,8 +872,8 @@ static int train(struct ctr_cli *cli, struct ctr_err *err)
                      "srun started %" PRId64 " processes that do not know of each other: each learns alone; "
                      "srun --mpi=pmix makes them ranks of one run",
                      ctr_comm_strangers() + 1);
-    if (!rc && ctr_comm_started())
-        rc = start_ranks(&run, &job, err);
+    if (!rc && run.comm)
+        rc = join_ranks(&run, &job, err);
     if (!rc)
         rc = take_files(&run, &job, err);
     if (!rc)

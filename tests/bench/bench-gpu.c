@@ -395,7 +395,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: bench-gpu launches MOST | split ROWS\n");
         return 2;
     }
-    if (ctr_gpu_cuda_open(&gpu, &err) < 0) {
+    if (ctr_gpu_cuda_open(&gpu, -1, &err) < 0) {
         fprintf(stderr, "skipped: %s\n", err.what);
         return 77;
     }

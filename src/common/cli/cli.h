@@ -23,7 +23,7 @@
 enum ctr_opt_kind {
     CTR_OPT_FLAG,     /* bool */
     CTR_OPT_STR,      /* const char * */
-    CTR_OPT_CHOICE,   /* const char *; arg is "a|b|c" and the value is one of them */
+    CTR_OPT_CHOICE,   /* const char *; arg is "a|b|c:N" and the value is one of them, N a number */
     CTR_OPT_INT,      /* int64_t, >= 0 */
     CTR_OPT_REAL,     /* double, finite */
     CTR_OPT_SIZE,     /* int64_t bytes, > 0 */
@@ -96,7 +96,7 @@ struct ctr_cli {
     /* common options */
     const char *out;             /* -o, or NULL */
     int64_t jobs;                /* -j; 0 is replaced by the number of processors */
-    const char *device;          /* cpu, gpu or auto; tools without CTR_TOOL_DEVICE: cpu */
+    const char *device;          /* cpu, gpu, gpu:N or auto; tools without CTR_TOOL_DEVICE: cpu */
     int64_t device_memory_bytes; /* --device-memory, 0: not given */
     int64_t memory_bytes;        /* --memory, 0: not given */
     int64_t batch_rows;          /* --batch, 0: by ctr_schema_batch_rows */
@@ -108,7 +108,13 @@ struct ctr_cli {
     const char *role[CTR_NROLES]; /* CTR_TOOL_ROLE: --label NAME … or NULL */
     char *provenance;             /* the options that change results, as typed */
     struct ctr_strs given;        /* names of the options given */
+    /* Of a tool that runs as one of several processes (ranks): which of how many, and which of those on this machine:
+     * `gpu` is the GPU of that number, modulo the number of GPUs. */
+    struct ctr_cli_ranks {
+        int rank, size, local;
+    } ranks;
     /* scaffold */
+    char device_name[16];           /* of `device`, where ranks chose it */
     struct ctr_writer *idle_writer; /* flushed when input is idle */
     int64_t progress_next_ms, progress_start_ms;
     bool progress_drawn; /* a progress line is on the terminal */
@@ -121,6 +127,7 @@ struct ctr_cli {
 
 /* Can this operation run on a GPU? If so, --device gpu is opened here, before any input is read, and -v reports the
  * result; if not, gpu is an error and auto becomes cpu. */
+bool ctr_cli_wants_gpu(const struct ctr_cli *cli); /* gpu or gpu:N */
 int ctr_cli_device(struct ctr_cli *cli, bool can, const char *what, struct ctr_err *err) CTR_MUST;
 /* Require min..max positional arguments (max -1: any), else a usage error that shows the synopsis. */
 int ctr_cli_args(struct ctr_cli *cli, int min, int max, struct ctr_err *err) CTR_MUST;

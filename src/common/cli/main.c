@@ -23,7 +23,7 @@ static void bind_tables(struct ctr_option_tables *t, struct ctr_cli *cli)
         { "output", 'o', CTR_OPT_STR, "FILE", "write the product to FILE instead of stdout", &cli->out, CTR_OPT_PATH },
         { "jobs", 'j', CTR_OPT_INT, "N", "use up to N threads (0: all); never changes results", &cli->jobs,
           CTR_OPT_LOCAL },
-        { "device", 0, CTR_OPT_CHOICE, "cpu|gpu|auto", "where to compute", &cli->device, CTR_OPT_LOCAL },
+        { "device", 0, CTR_OPT_CHOICE, "cpu|gpu|gpu:N|auto", "where to compute", &cli->device, CTR_OPT_LOCAL },
         { "device-memory", 0, CTR_OPT_SIZE, "SIZE", "bound of what is used of the device's memory",
           &cli->device_memory_bytes, CTR_OPT_LOCAL },
         { "memory", 0, CTR_OPT_SIZE, "SIZE", "bound of what grows with the data, such as 2G", &cli->memory_bytes,
@@ -152,14 +152,21 @@ static int report(const struct ctr_cli *cli, struct ctr_err *err)
     return exit_status(err->code ? err->code : CTR_EDATA);
 }
 
+bool ctr_cli_wants_gpu(const struct ctr_cli *cli)
+{
+    return !strncmp(cli->device, "gpu", 3);
+}
+
 int ctr_cli_device(struct ctr_cli *cli, bool can, const char *what, struct ctr_err *err)
 {
-    struct ctr_dev_want want = { .device = cli->device, .memory_bytes = cli->device_memory_bytes };
+    struct ctr_dev_want want = { .device = cli->device,
+                                 .turn = cli->ranks.local,
+                                 .memory_bytes = cli->device_memory_bytes };
     struct ctr_dev *dev;
 
     if (!strcmp(cli->device, "cpu"))
         return 0;
-    if (!can && !strcmp(cli->device, "gpu"))
+    if (!can && ctr_cli_wants_gpu(cli))
         return ctr_fail(err, CTR_EDATA, "--device gpu: %s has no GPU implementation in this version; use --device cpu",
                         what);
     if (!can) {
@@ -170,9 +177,18 @@ int ctr_cli_device(struct ctr_cli *cli, bool can, const char *what, struct ctr_e
     int rc = ctr_dev_open(&dev, &want, err);
     if (rc)
         return rc;
-    ctr_cli_debug(cli, "%s", *ctr_dev_note(dev) ? ctr_dev_note(dev) : ctr_dev_title(dev));
-    if (ctr_dev_is_host(dev))
+    const char *said = *ctr_dev_note(dev) ? ctr_dev_note(dev) : ctr_dev_title(dev);
+    if (cli->ranks.size)
+        ctr_cli_debug(cli, "rank %d: %s", cli->ranks.rank, said);
+    else
+        ctr_cli_debug(cli, "%s", said);
+    if (ctr_dev_is_host(dev)) {
         cli->device = "cpu";
+    } else if (cli->ranks.size) { /* what is opened later is this one, too */
+        snprintf(cli->device_name, sizeof cli->device_name, "%.4s:%d", ctr_cli_wants_gpu(cli) ? "gpu" : "auto",
+                 ctr_dev_number(dev));
+        cli->device = cli->device_name;
+    }
     ctr_dev_free(dev);
     return 0;
 }

@@ -22,14 +22,22 @@ static const struct ctr_opt *option_at(const struct ctr_option_tables *t, int i)
     return NULL;
 }
 
+/* Is `value` of n bytes the choice p of k bytes? Of "a:N", N stands for a number. */
+static bool is_alike(const char *p, size_t k, const char *value, size_t n)
+{
+    if (k > 2 && !memcmp(p + k - 2, ":N", 2)) {
+        const size_t digits = n < k ? 0 : strspn(value + k - 1, "0123456789");
+        return digits && digits <= 5 && k - 1 + digits == n && !memcmp(p, value, k - 1);
+    }
+    return k == n && !memcmp(p, value, n);
+}
+
 /* Is `value` one of "a|b|c"? */
 static bool is_choice(const char *choices, const char *value)
 {
-    size_t n = strlen(value);
-
     for (const char *p = choices;;) {
         size_t k = strcspn(p, "|");
-        if (k == n && !memcmp(p, value, n))
+        if (is_alike(p, k, value, strlen(value)))
             return true;
         if (!p[k])
             return false;
@@ -411,6 +419,21 @@ void ctr_options_help(const struct ctr_tool *tool, const struct ctr_option_table
     fprintf(f, "%s(1) and ctrkit(7).\n", tool->name);
 }
 
+/* Those that are words: "a|b:N|c" completes to a and c. */
+static void print_choices(const char *p, FILE *f)
+{
+    for (const char *between = "";;) {
+        const size_t k = strcspn(p, "|");
+        if (k < 2 || memcmp(p + k - 2, ":N", 2) != 0) {
+            fprintf(f, "%s%.*s", between, (int)k, p);
+            between = "|";
+        }
+        if (!p[k])
+            return;
+        p += k + 1;
+    }
+}
+
 void ctr_options_list(const struct ctr_tool *tool, const struct ctr_option_tables *t, FILE *f)
 {
     static const char *const kinds[] = { "flag", "text",     "choice", "number", "number",
@@ -425,6 +448,8 @@ void ctr_options_list(const struct ctr_tool *tool, const struct ctr_option_table
                                         : kinds[o->kind]);
         if (o->word)
             print_words(o->word, "|", f);
+        else if (o->kind == CTR_OPT_CHOICE)
+            print_choices(o->arg, f);
         else
             fputs(o->arg ? o->arg : "", f);
         fprintf(f, "\t%s\n", o->help);

@@ -63,6 +63,11 @@ int ctr_comm_size(const struct ctr_comm *c)
     return c ? c->size : 1;
 }
 
+int ctr_comm_local(const struct ctr_comm *c)
+{
+    return c ? c->local : 0;
+}
+
 const struct ctr_comm_bytes *ctr_comm_bytes(const struct ctr_comm *c)
 {
     return &c->bytes;

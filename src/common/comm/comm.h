@@ -57,6 +57,8 @@ struct ctr_comm_part {
 
 int ctr_comm_rank(const struct ctr_comm *c);
 int ctr_comm_size(const struct ctr_comm *c);
+/* The number of this rank among those on the same machine, in the order of ranks. */
+int ctr_comm_local(const struct ctr_comm *c);
 const struct ctr_comm_bytes *ctr_comm_bytes(const struct ctr_comm *c); /* c is not NULL */
 
 /* Count `bytes` of each message of the last swap under another kind. */

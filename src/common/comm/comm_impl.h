@@ -8,7 +8,7 @@
 
 struct ctr_comm {
     const struct ctr_comm_ops *ops;
-    int rank, size;
+    int rank, size, local;
     bool failed;
     struct ctr_comm_bytes bytes;
     struct ctr_comm_part *out; /* [size]: of gather and sum */

@@ -105,10 +105,10 @@ static int open_plugin(const struct ctr_mpi_plugin **mpi, struct ctr_err *err)
 int ctr_comm_mpi(struct ctr_comm **c, struct ctr_err *err)
 {
     char why[CTR_MPI_WHY];
-    int rank, size;
+    int rank, size, local;
     struct rank *r = calloc(1, sizeof *r);
     int rc = r ? open_plugin(&r->mpi, err) : ctr_fail_nomem(err, sizeof *r);
-    if (!rc && r->mpi->open(ctr_comm_limit_s(), &rank, &size, why))
+    if (!rc && r->mpi->open(ctr_comm_limit_s(), &rank, &size, &local, why))
         rc = ctr_fail(err, CTR_ESYS, "%s", why);
     const struct ctr_mpi_plugin *mpi = rc ? NULL : r->mpi;
     if (!rc)
@@ -118,6 +118,7 @@ int ctr_comm_mpi(struct ctr_comm **c, struct ctr_err *err)
         return rc;
     }
     r->mpi = mpi;
+    r->base.local = local;
     r->out_n = calloc((size_t)size, sizeof *r->out_n);
     r->in_n = calloc((size_t)size, sizeof *r->in_n);
     r->out = calloc((size_t)size, sizeof *r->out);

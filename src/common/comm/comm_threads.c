@@ -126,6 +126,7 @@ int ctr_comm_threads(struct ctr_comm **list, int n, double limit_s, struct ctr_e
             break;
         }
         r->shared = s;
+        r->base.local = made;
         list[made] = &r->base;
     }
     if (!rc)

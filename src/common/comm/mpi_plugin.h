@@ -9,13 +9,14 @@
 #include <stdint.h>
 
 #define CTR_MPI_SYMBOL "ctr_mpi_plugin"
-enum { CTR_MPI_LAYOUT = 1, /* version of this interface */ CTR_MPI_WHY = 512 };
+enum { CTR_MPI_LAYOUT = 2, /* version of this interface */ CTR_MPI_WHY = 512 };
 
 struct ctr_mpi_plugin {
     int layout;
     char version[32];
     /* Functions return 0, or -1 with a message in `why` (CTR_MPI_WHY bytes). */
-    int (*open)(double limit_s, int *rank, int *size, char *why);
+    /* local: the number of the rank among those of the same machine. */
+    int (*open)(double limit_s, int *rank, int *size, int *local, char *why);
     /* Numbers of bytes to send to and receive from each rank. */
     int (*counts)(const int64_t *out, int64_t *in, char *why);
     /* The bytes; this rank's own part is not touched. */

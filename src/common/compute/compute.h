@@ -51,7 +51,10 @@ struct ctr_mem; /* bytes on a device */
 /* ---- devices: device.c ---- */
 
 struct ctr_dev_want {
-    const char *device;   /* "cpu" (also NULL), "gpu", "auto": a GPU if the plug-in opens, else the CPU; "reference" */
+    const char *device;   /* "cpu" (also NULL), "gpu", "auto": a GPU if the plug-in opens, else the CPU; "reference".
+                             "gpu:N", "auto:N": GPU number N, from 0 */
+    int turn;             /* without N and $CTR_CUDA_DEVICE: GPU number turn % GPUs */
+    int number;           /* set by ctr_dev_open: N, or -1 */
     int threads;          /* CPU; at least 1 */
     const char *gemm;     /* "exact"; CPU: "onednn", other bits; GPU: "tf32", inputs of 10 bits; NULL: $CTR_GEMM */
     int64_t memory_bytes; /* limit (--device-memory) without cuBLAS' 32 MiB; 0: all of the device */
@@ -64,9 +67,13 @@ struct ctr_dev_want {
 int ctr_dev_open(struct ctr_dev **dev, const struct ctr_dev_want *want, struct ctr_err *err) CTR_MUST;
 void ctr_dev_free(struct ctr_dev *dev);
 
+/* N of "gpu:N" or "auto:N"; -1: none is named. */
+int ctr_dev_number_of(const char *device);
+
 const char *ctr_dev_name(const struct ctr_dev *dev);  /* the back end: "cpu", "cuda", … */
 const char *ctr_dev_title(const struct ctr_dev *dev); /* "cpu: avx512, 2 threads", "cuda: NVIDIA H200 (sm_90), …" */
 const char *ctr_dev_note(const struct ctr_dev *dev);  /* explanation of the choice, for -v, or "" */
+int ctr_dev_number(const struct ctr_dev *dev);        /* of the GPU, from 0 */
 bool ctr_dev_is_host(const struct ctr_dev *dev);      /* its memory is host memory: ctr_mem_host works */
 int64_t ctr_dev_memory(const struct ctr_dev *dev);    /* bytes allocated now, including scratch */
 int64_t

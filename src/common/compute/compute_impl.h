@@ -14,6 +14,7 @@ struct ctr_dev {
     void *state;           /* private to the back end */
     struct ctr_pool *pool; /* CPU */
     bool host, profile;
+    int number;                 /* of the GPU, from 0 */
     int64_t bytes, limit_bytes; /* allocated; 0: no bound */
     char title[160], note[1400];
     double seconds[CTR_DEV_OP_COUNT];
@@ -84,7 +85,7 @@ struct ctr_plugin {
 };
 /* Increment the first number for changes that the sizes do not show. */
 #define CTR_PLUGIN_LAYOUT                                                                                              \
-    ((uint64_t)2 << 48 | (uint64_t)sizeof(struct ctr_ops) << 32 | (uint64_t)sizeof(struct ctr_dev) << 16 |             \
+    ((uint64_t)3 << 48 | (uint64_t)sizeof(struct ctr_ops) << 32 | (uint64_t)sizeof(struct ctr_dev) << 16 |             \
      (uint64_t)sizeof(struct ctr_dev_gemm))
 /* Opens the plug-in and sets dev->ops and dev->plugin: plugin.c, the only file that refers to it. */
 int ctr_plugin_open(struct ctr_dev *dev, const char *path, struct ctr_err *err) CTR_MUST;

@@ -4,6 +4,7 @@
  * their slots only allocate, copy and compute. */
 #include "common/compute/compute_impl.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -25,6 +26,7 @@ static int open_gpu(struct ctr_dev *dev, const struct ctr_dev_want *want, struct
 {
     struct ctr_dev_want gpu = *want;
     gpu.gemm = gemm_of(want);
+    gpu.number = want->device ? ctr_dev_number_of(want->device) : -1;
     if (strcmp(gpu.gemm, "exact") != 0 && strcmp(gpu.gemm, "tf32") != 0)
         return ctr_fail(err, CTR_EUSAGE, "gemm '%s': on a GPU there are 'exact' and 'tf32'", gpu.gemm);
     int rc = ctr_plugin_open(dev, want->plugin, err);
@@ -47,6 +49,19 @@ static int open_cpu(struct ctr_dev *dev, const struct ctr_dev_want *want, struct
     return ctr_fail(err, CTR_EUSAGE, "gemm '%s' is neither 'exact' nor 'onednn'", gemm);
 }
 
+int ctr_dev_number_of(const char *device)
+{
+    const char *colon = strchr(device, ':');
+    int64_t n = -1;
+    return colon && ctr_parse_i64(colon + 1, strlen(colon + 1), &n) ? (int)CTR_MIN(n, (int64_t)INT_MAX) : -1;
+}
+
+static bool is_kind(const char *device, const char *kind)
+{
+    const size_t n = strlen(kind);
+    return !strncmp(device, kind, n) && (!device[n] || device[n] == ':');
+}
+
 static int open_device(struct ctr_dev *dev, const struct ctr_dev_want *want, struct ctr_err *err)
 {
     const char *device = want->device ? want->device : "cpu";
@@ -54,12 +69,12 @@ static int open_device(struct ctr_dev *dev, const struct ctr_dev_want *want, str
 
     if (!strcmp(device, "cpu"))
         return open_cpu(dev, want, err);
-    if (!strcmp(device, "gpu"))
+    if (is_kind(device, "gpu"))
         return open_gpu(dev, want, err);
     if (!strcmp(device, "reference"))
         return open_as(dev, &ctr_ops_reference, want, err);
-    if (strcmp(device, "auto") != 0)
-        return ctr_fail(err, CTR_EUSAGE, "device '%s' is none of 'cpu', 'gpu', 'auto'", device);
+    if (!is_kind(device, "auto"))
+        return ctr_fail(err, CTR_EUSAGE, "device '%s' is none of 'cpu', 'gpu', 'gpu:N', 'auto'", device);
     if (open_gpu(dev, want, &why) == 0) {
         snprintf(dev->note, sizeof dev->note, "device auto: %s", dev->title);
         return 0;
@@ -112,6 +127,11 @@ const char *ctr_dev_title(const struct ctr_dev *dev)
 const char *ctr_dev_note(const struct ctr_dev *dev)
 {
     return dev->note;
+}
+
+int ctr_dev_number(const struct ctr_dev *dev)
+{
+    return dev->number;
 }
 
 bool ctr_dev_is_host(const struct ctr_dev *dev)

@@ -55,6 +55,7 @@ enum ctr_gpu_launch {
 int ctr_gpu_launch_of(const char *word, enum ctr_gpu_launch *launch, struct ctr_err *err) CTR_MUST;
 struct ctr_gpu_opts {
     enum ctr_gpu_launch launch;
+    const char *device;   /* gpu, gpu:N; NULL: gpu. Without N: $CTR_CUDA_DEVICE, or the first one */
     bool optional;        /* for ctr_program_gpu: without a GPU run on the CPU, and tell debug why */
     bool all;             /* all operators in each kernel: one source for all layers, which takes long to compile */
     int64_t memory_bytes; /* --device-memory; 0: all of the device */

@@ -79,11 +79,11 @@ static int find_symbols(struct gpu_cuda *c, const char *path, struct ctr_err *er
     return missing ? ctr_fail(err, CTR_ESYS, "no GPU: %s has no %s: CUDA 12 or newer is wanted", path, missing) : 0;
 }
 
-/* $CTR_CUDA_DEVICE, or the first device. */
-static int choose_device(struct gpu_cuda *c, struct ctr_err *err)
+/* That number; -1: $CTR_CUDA_DEVICE, or the first device. */
+static int choose_device(struct gpu_cuda *c, int number, struct ctr_err *err)
 {
-    const char *which = getenv("CTR_CUDA_DEVICE");
-    int64_t at = 0;
+    const char *which = number < 0 ? getenv("CTR_CUDA_DEVICE") : NULL;
+    int64_t at = CTR_MAX(number, 0);
     int n = 0, major = 0, minor = 0, rc = check(c, c->cuInit(0), "cuInit", err);
     if (rc == 0)
         rc = check(c, c->cuDeviceGetCount(&n), "counting devices", err);
@@ -91,6 +91,9 @@ static int choose_device(struct gpu_cuda *c, struct ctr_err *err)
         return ctr_fail(err, CTR_ESYS, "no GPU: the driver finds none");
     if (rc == 0 && which && (!ctr_parse_i64(which, strlen(which), &at) || at < 0 || at >= n))
         return ctr_fail(err, CTR_ESYS, "no GPU '%s' ($CTR_CUDA_DEVICE): the driver finds %d, counted from 0", which, n);
+    if (rc == 0 && at >= n)
+        return ctr_fail(err, CTR_ESYS, "no GPU %d (--device gpu:%d): the driver finds %d, counted from 0", number,
+                        number, n);
     if (rc == 0)
         rc = check(c, c->cuDeviceGet(&c->device, (int)at), "device", err);
     if (rc == 0)
@@ -103,7 +106,7 @@ static int choose_device(struct gpu_cuda *c, struct ctr_err *err)
     return rc;
 }
 
-int ctr_gpu_cuda_open(struct gpu_cuda **out, struct ctr_err *err)
+int ctr_gpu_cuda_open(struct gpu_cuda **out, int number, struct ctr_err *err)
 {
     const char *path = getenv("CTR_CUDA_DRIVER");
     struct gpu_cuda *c = calloc(1, sizeof *c);
@@ -117,7 +120,7 @@ int ctr_gpu_cuda_open(struct gpu_cuda **out, struct ctr_err *err)
     if (rc == 0)
         rc = find_symbols(c, path, err);
     if (rc == 0)
-        rc = choose_device(c, err);
+        rc = choose_device(c, number, err);
     if (rc == 0)
         rc = check(c, c->cuDevicePrimaryCtxRetain(&c->context, c->device), "context", err);
     if (rc == 0)

@@ -9,7 +9,8 @@
 typedef uint64_t gpu_ptr; /* CUdeviceptr */
 
 struct gpu_cuda;
-int ctr_gpu_cuda_open(struct gpu_cuda **c, struct ctr_err *err) CTR_MUST;
+/* number: of the device; -1: $CTR_CUDA_DEVICE, or the first one. */
+int ctr_gpu_cuda_open(struct gpu_cuda **c, int number, struct ctr_err *err) CTR_MUST;
 void ctr_gpu_cuda_free(struct gpu_cuda *c);
 const char *ctr_gpu_cuda_arch(const struct gpu_cuda *c); /* "sm_90" */
 const char *ctr_gpu_cuda_name(const struct gpu_cuda *c);

@@ -3,6 +3,7 @@
  * gpu_run: runs a layer on a device: source, code, arguments, launch, results. The pool has the size needed so far: if
  * a result does not fit, the kernel's counter (head) ends above the size, at exactly the size needed, and the kernel
  * runs again. */
+#include "common/compute/compute.h"
 #include "common/gpu/gpu_args.h"
 #include "common/gpu/gpu_cuda.h"
 
@@ -556,7 +557,7 @@ int ctr_gpu_open(struct ctr_gpu **out, const struct ctr_gpu_opts *opts, struct c
         m->opts.pool_bytes = bytes;
     if (!m->opts.pool_bytes)
         m->opts.pool_bytes = opts->memory_bytes ? CTR_MIN(FIRST_POOL, CTR_MAX(opts->memory_bytes / 8, 1)) : FIRST_POOL;
-    rc = ctr_gpu_cuda_open(&m->cuda, err);
+    rc = ctr_gpu_cuda_open(&m->cuda, opts->device ? ctr_dev_number_of(opts->device) : -1, err);
     if (rc < 0) {
         ctr_gpu_free(m);
         return rc;

@@ -83,10 +83,12 @@ struct ctr_train_job {
 
 /* ---- over ranks: ranks.c ---- */
 
-/* A process that a starter of MPI processes has started finds the others: job->params.comm becomes theirs, which
- * ctr_ranks_end frees, also after an error; NULL where it is the only one, which learns as without ranks. What does not
- * go with ranks is refused by ctr_trainer_new. */
-int ctr_ranks_start(struct ctr_train_job *job, struct ctr_err *err) CTR_MUST;
+/* A process that a starter of MPI processes has started finds the others: *c becomes theirs, which ctr_ranks_end frees,
+ * also after an error; NULL where it is the only one, which learns as without ranks. */
+int ctr_ranks_start(struct ctr_comm **c, struct ctr_err *err) CTR_MUST;
+/* Make the job, whose model is chosen, that of one of these ranks. ctr_trainer_new refuses what does not go with them.
+ */
+void ctr_ranks_join(struct ctr_train_job *job, struct ctr_comm *c);
 /* After the run. `status` is not 0: it failed, and the others are ended when this process exits, which is after it said
  * why. */
 void ctr_ranks_end(struct ctr_comm *c, int status);

@@ -16,19 +16,21 @@
 
 /* ---- start and end ---- */
 
-int ctr_ranks_start(struct ctr_train_job *job, struct ctr_err *err)
+int ctr_ranks_start(struct ctr_comm **c, struct ctr_err *err)
 {
-    int rc = ctr_comm_mpi(&job->params.comm, err);
-    if (rc)
-        return rc;
-    if (ctr_comm_size(job->params.comm) == 1) {
-        ctr_comm_free(job->params.comm);
-        job->params.comm = NULL;
-        return 0;
+    int rc = ctr_comm_mpi(c, err);
+    if (!rc && ctr_comm_size(*c) == 1) {
+        ctr_comm_free(*c);
+        *c = NULL;
     }
+    return rc;
+}
+
+void ctr_ranks_join(struct ctr_train_job *job, struct ctr_comm *c)
+{
+    job->params.comm = c;
     job->idle = NULL; /* what it does, all ranks would have to */
     job->model = job->model->ranks ? job->model->ranks : job->model;
-    return 0;
 }
 
 void ctr_ranks_end(struct ctr_comm *c, int status)
@@ -48,7 +50,6 @@ int ctr_ranks_check(const struct ctr_train_job *job, struct ctr_err *err)
         { job->follow, "--follow" },
         { p->variants, "--variants" },
         { job->init_rate == CTR_INIT_AUTO, "--init-bias auto" },
-        { p->device && strcmp(p->device, "cpu") != 0, "--device other than cpu" },
         { p->spill && !job->model->deep, "--spill of lr" },
     };
     for (size_t i = 0; i < CTR_COUNT(bad); i++)
