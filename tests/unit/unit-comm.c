@@ -390,8 +390,25 @@ static void test_shards(bool counts, bool ahead)
     ok(same(&again.saved[0], &want), "rows are loaded by those that own them");
 }
 
+/* Of images, every one, every second one, every sixth one is used: whatever the rows, each rank has its part. */
+static void test_owners(void)
+{
+    enum { ROWS = 60000, TOP = 8 };
+    double worst = 0;
+    for (int ranks = 2; ranks <= TOP; ranks++)
+        for (int step = 1; step <= 6; step++) {
+            int has[TOP] = { 0 };
+            for (uint64_t row = 0; row < ROWS; row += (uint64_t)step)
+                has[ctr_shard_owner(row, ranks)]++;
+            for (int r = 0; r < ranks; r++)
+                worst = fmax(worst, fabs(has[r] * (double)ranks * step / ROWS - 1));
+        }
+    ok(worst < .1, "owners of rows of a table have equal parts to %.1f%%", worst * 100);
+}
+
 int main(void)
 {
+    test_owners();
     test_comm();
     test_shards(false, false);
     test_shards(true, false);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lr over ranks, in minibatches: every rank trains on its own minibatches and owns the keys that ctr_shard_owns assigns
- * to it by hash; a struct lr holds their states, and also reads and writes the files. Every rank has the bias. A step
- * is one minibatch per rank:
+ * lr over ranks, in minibatches: every rank trains on its own minibatches and owns the keys that ctr_shard_owner
+ * assigns to it by hash; a struct lr holds their states, and also reads and writes the files. Every rank has the bias.
+ * A step is one minibatch per rank:
  *
  *     ask      worker: distinct keys -> owners           owner: their weights -> workers
  *     score    worker: p of each row, and of each key the sums of g and of g^2, g = weight (p - y) x
@@ -209,11 +209,6 @@ static void forget(struct ctr_lr_ranks *l)
 
 /* ---- a round: keys to owners, weights back ---- */
 
-static int owner_of(const struct ctr_lr_ranks *l, uint64_t hash)
-{
-    return (int)(hash % (uint64_t)l->ranks);
-}
-
 /* Before the keys of a message: whether this rank's minibatch is complete; its latest day; the number of keys per
  * table. */
 enum { WHOLE, DAY, COUNTS };
@@ -242,7 +237,7 @@ static int ask(struct ctr_lr_ranks *l, bool whole, struct ctr_err *err)
         struct ctr_lr_ranks_table *k = &l->table[t];
         const uint64_t *hash = ctr_keyset_hashes(&k->set);
         for (int64_t i = k->asked; i < k->set.n && !rc; i++) {
-            const int o = owner_of(l, hash[i]);
+            const int o = ctr_shard_owner(hash[i], l->ranks);
             rc = ctr_buf_append(&l->out[o], &hash[i], sizeof *hash, err);
             if (!rc)
                 rc = ctr_buf_append(&l->place[o], &AS(int32_t, k->slot)[i], sizeof(int32_t), err);

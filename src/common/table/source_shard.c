@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Distributes keys over ranks: rank hash % ranks stores a key's row in the source below its shard, and every rank
- * requests what its minibatch needs. See source.h.
+ * Distributes keys over ranks: its owner (ctr_shard_owner) stores a key's row in the source below its shard, and every
+ * rank requests what its minibatch needs. See source.h.
  *
  *     begin    worker: distinct keys -> owners          owner: their union, in the order of ranks -> below
  *     values   owner: a row per key of each rank         worker: stores them in the order of its minibatch
@@ -64,11 +64,6 @@ static int join(const struct ctr_source *source, struct ctr_err *err)
     return s->begun.rc;
 }
 
-static int owner_of(const struct shard *s, uint64_t hash)
-{
-    return (int)(hash % (uint64_t)s->ranks);
-}
-
 /* Send out[] to the ranks; in_n: bytes that come, or NULL. */
 static int swap_known(struct shard *s, enum ctr_comm_kind kind, const int64_t *in_n, struct ctr_err *err)
 {
@@ -119,7 +114,7 @@ static int ask(struct shard *s, int buffer, int tables, struct ctr_err *err)
         const struct ctr_source_table *table = &b->table[t];
         const int32_t *place = AS(int32_t, table->places);
         for (int64_t i = table->old; i < table->n && !rc; i++) {
-            const int o = owner_of(s, table->hash[i]);
+            const int o = ctr_shard_owner(table->hash[i], s->ranks);
             rc = ctr_buf_append(&s->out[o], &table->hash[i], sizeof *table->hash, err);
             if (!rc)
                 rc = ctr_buf_append(&side->place[o], &place[i], sizeof *place, err);
@@ -439,7 +434,7 @@ static int shard_count(struct ctr_source *source, int buffer, const struct ctr_s
     for (int r = 0; r < s->ranks; r++)
         ctr_buf_clear(&s->out[r]);
     for (int64_t i = 0; i < keys->n && !rc; i++)
-        rc = ctr_buf_append(&s->out[owner_of(s, keys->hash[i])], &uses[i], sizeof *uses, err);
+        rc = ctr_buf_append(&s->out[ctr_shard_owner(keys->hash[i], s->ranks)], &uses[i], sizeof *uses, err);
     if (!rc)
         rc = swap(s, CTR_COMM_CONTROL, err);
     ctr_buf_clear(&s->uses);
@@ -470,7 +465,7 @@ static int shard_count(struct ctr_source *source, int buffer, const struct ctr_s
     for (int r = 0; r < s->ranks; r++)
         ctr_buf_clear(&s->out[r]); /* from here on: position in in[r] */
     for (int64_t i = 0; i < keys->n && !rc; i++) {
-        const int o = owner_of(s, keys->hash[i]);
+        const int o = ctr_shard_owner(keys->hash[i], s->ranks);
         if (s->out[o].len + sizeof *total > s->in[o].len)
             return bad_message(o, err);
         memcpy(&total[i], s->in[o].data + s->out[o].len, sizeof *total);
@@ -521,7 +516,7 @@ static int shard_save(struct ctr_source *source, int table, ctr_source_each *eac
 static int shard_load(struct ctr_source *source, int table, uint64_t key, const float *row, struct ctr_err *err)
 {
     struct shard *s = (struct shard *)source;
-    const bool mine = owner_of(s, ctr_sparse_hash(key)) == ctr_comm_rank(s->comm);
+    const bool mine = ctr_shard_owner(ctr_sparse_hash(key), s->ranks) == ctr_comm_rank(s->comm);
     return mine ? ctr_source_load(s->below, table, key, row, err) : 0;
 }
 

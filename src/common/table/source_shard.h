@@ -12,13 +12,20 @@ struct ctr_shard_kinds {
     enum ctr_comm_kind keys, values, gradients;
 };
 
-/* Does this rank own the key? */
-static inline bool ctr_shard_owns(const struct ctr_comm *comm, uint64_t hash)
+/* The rank that owns a key, of ids by their hash and of images by the row of their table. It is hashed here: tables of
+ * images are sorted by key, in which neighbours differ, such as the front and the back of an ad, whose uses are not
+ * alike. By row % 2 one of two ranks would embed all of the fronts. */
+static inline int ctr_shard_owner(uint64_t key, int ranks)
 {
-    return (int)(hash % (uint64_t)ctr_comm_size(comm)) == ctr_comm_rank(comm);
+    return (int)(ctr_mix64(key) % (uint64_t)ranks);
+}
+/* Does this rank own the key? */
+static inline bool ctr_shard_owns(const struct ctr_comm *comm, uint64_t key)
+{
+    return ctr_shard_owner(key, ctr_comm_size(comm)) == ctr_comm_rank(comm);
 }
 
-/* Rank hash % ranks owns a key and stores its row in its own `below`, which the source takes over even if this call
+/* The owner of a key (ctr_shard_owner) stores its row in its own `below`, which the source takes over even if this call
  * fails. All ranks make every call except load, summary and free, in the same order, with the same tables and the same
  * optimizer settings; keys differ. The result equals that of one rank trained on the union of all minibatches: the
  * gradients of a key are summed in the order of ranks. `saved`: floats per row that ctr_source_save returns.
