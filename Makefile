@@ -46,7 +46,7 @@ mandir  := $(PREFIX)/share/man
 units   := $(patsubst tests/unit/%.c,$(B)/unit/%,$(filter-out $(left),$(sort $(wildcard tests/unit/*.c))))
 NVCC    ?= $(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc))
 # Ranks (Open MPI) are a plug-in too, opened by ctr-train where mpirun started it.
-mpi     := $(if $(SAN)$(TSAN)$(FUZZ),,$(shell pkg-config --exists ompi-c && echo $(B)/lib/ctr/ctr-mpi.so))
+mpi     := $(if $(SAN)$(FUZZ),,$(shell pkg-config --exists ompi-c && echo $(B)/lib/ctr/ctr-mpi.so))
 cu_files := $(sort $(wildcard src/cuda/*.cu))
 plugin  := $(if $(SAN)$(TSAN)$(FUZZ),,$(if $(NVCC),$(B)/lib/ctr/ctr-cuda.so))
 fuzzers := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(sort $(filter-out $(left),$(wildcard tests/fuzz/fuzz-*.c))))

@@ -190,6 +190,59 @@ line '17d', 'damaged input of one rank', sub {
         return $wrong && "byte $where: $wrong";
     }));
 };
+
+# Runs of all that ranks do: $dir/runs has what is trained, a line each.
+my @CHECKED = (
+    [qw(lr --minibatch 50 --inclusion bloom=1 --inclusion-memory 64K --checkpoint c --checkpoint-every 300 --checkpoint-deltas 2)],
+    [qw(lr --minibatch 50 --l1 .1 --validation s0.arrows --validation-every 500 --patience 9)],
+    [qw(mlp --embedding 4 --hidden 4 --minibatch 50 --l2 .01 --prefetch 1 --checkpoint c --checkpoint-every 300 --validation s0.arrows -j 2)],
+    [qw(mlp --embedding 4 --hidden 4 --minibatch 50 --memory 2500K --spill . --progressive p-%d)],
+);
+sub checked {
+    my ($dir, $what, @before) = @_;
+    inputs($dir, 1000, batch => 50);
+    system("cd $dir && ctr-split -q --shards 2 -o 's%d.arrows' feat.arrows") == 0 or die "ctr-split fails\n";
+    my @bad;
+    for my $train (@CHECKED) {
+        unlink glob "$dir/c*";
+        my ($status, $signal) =
+            run(dir => $dir, args => [@MPIRUN, '-n', 2, @before, @$train, qw(-q -o model s0.arrows s1.arrows)], limit => 300);
+        push @bad, "@$train: " . outcome($status, $signal) . ': ' . last_words($dir) if $status || $signal || !-s "$dir/model" || length slurp("$dir/err");
+        unlink "$dir/model";
+    }
+    return (@CHECKED . " runs of two ranks under $what without a report: " . (@CHECKED - @bad), @bad);
+}
+
+line '17g', 'valgrind over ranks', sub {
+    my ($quick, $dir) = @_;
+    my $skip = no_mpirun();
+    return $skip if $skip;
+    return 'SKIP a part of make fault only' if $quick;
+    return 'SKIP no valgrind' if system 'command -v valgrind >/dev/null';
+    my @supp = map { "--suppressions=$_" } grep { -e } '/usr/share/openmpi/openmpi-valgrind.supp', "$TOP/tests/fault/openmpi.supp";
+    local $ENV{OMPI_MCA_pml} = 'ob1';
+    return checked($dir, 'valgrind', qw(valgrind -q --error-exitcode=9), @supp, "$BUILD/bin/ctr-train");
+};
+
+line '17h', 'ThreadSanitizer over ranks', sub {
+    my ($quick, $dir) = @_;
+    my $skip = no_mpirun();
+    return $skip if $skip;
+    my $built = "$TOP/build/opt-tsan";
+    my @units = map { "unit/unit-$_" } qw(comm lr-ranks);
+    my @missing = grep { !-e "$built/$_" } 'bin/ctr-train', 'lib/ctr/ctr-mpi.so', @units;
+    return 'SKIP a part of make fault only' if $quick;
+    return 'SKIP not built: make TSAN=1 ' . join ' ', map { "build/opt-tsan/$_" } @missing if @missing;
+    local $ENV{OMPI_MCA_pml} = 'ob1';
+    local $ENV{TSAN_OPTIONS} = 'ignore_noninstrumented_modules=1'; # Open MPI has threads of its own
+    my ($told, @bad) = checked($dir, 'ThreadSanitizer', "$built/bin/ctr-train");
+    for my $unit (@units) {
+        my $out = `$built/$unit 2>&1`;
+        push @bad, "$unit: " . join ' ', grep { /^not ok|WARNING|SUMMARY/ } split /^/, $out if $? || $out =~ /WARNING: Thread/;
+    }
+    return ("$told; ranks as threads: " . @units . ' programs', @bad);
+};
+
 line '17e', 'ranks on hosts whose network delays, loses, is cut', sub {
     my ($quick) = @_;
     return 'SKIP a part of make fault only' if $quick;
