@@ -49,7 +49,7 @@ fi
 ok "a wrong result is found" sh -c "! '$compute' --err 0.001 --seed 7 >'$W/tap' && grep -q '^not ok.*gemm' '$W/tap'"
 
 exits "an unknown back end" 1 "$compute" --device tpu
-ok "says what there is" grep -q "none of 'cpu', 'gpu', 'auto'" "$W/out"
+ok "says what there is" grep -q "none of 'cpu', 'gpu'" "$W/out"
 
 # The GPU's text as loops on the host: kernels, launches and scratch are tried without a GPU.
 onhost=$CTR_BUILD/onhost/ctr-cuda.so
