@@ -556,6 +556,26 @@ for name in ids.arrow ../ids.arrow "$W/box/ids.arrow" link.arrow; do
     esac
 done
 
+# So does what the conditions of its statements look up, and names of a plan start in its folder.
+for statement in 'where lookup("%s", x, "v") == 10' 'history click by x at t where "lookup(\"%s\", x, \"v\") == 10"'; do
+    for name in ids.arrow ../ids.arrow; do
+        what="${statement%% *} of $name"
+        # shellcheck disable=SC2059
+        { echo 'from log'; printf "$statement\n" "$name"; printf 'label click\nfeature x\nkeep t\n'; } >box/in/w.plan
+        ctr-select -q --add 't=ts"2024-01-01T00:00Z" + 1s * x' box/log.arrows -o box/timed.arrows
+        exits "a plan: $what" 0 ctr-extract box/in/w.plan log=box/timed.arrows -o box/w.arrows
+        ctr-train lr -q -o box/in/w.model box/w.arrows
+        case $name in
+        ids.arrow) exits "its model: $what" 0 ctr-extract box/in/w.model log=box/timed.arrows ;;
+        *)
+            exits "its model may not: $what" 2 ctr-extract box/in/w.model log=box/timed.arrows
+            err_like 'which says what allows it' "lies outside that file's folder; --lookup-anywhere allows it"
+            exits 'and then may' 0 ctr-extract --lookup-anywhere box/in/w.model log=box/timed.arrows
+            ;;
+        esac
+    done
+done
+
 # Values that a fitted vocabulary does not hold.
 printf 'u,item,click\n1,a,1\n9,d,0\n,,1\n8,e,1\n4,c,0\n' | ctr-import -f csv --header -o day3.arrows
 exits 'a fitted vocabulary: values that it does not hold are counted' 0 ctr-extract day.fitted day3.arrows

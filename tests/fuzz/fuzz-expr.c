@@ -12,7 +12,7 @@ static void evaluate(const char *text)
     struct ctr_err err = { 0 };
     const struct ctr_batch *b = fuzz_batch();
     const struct ctr_col *c;
-    if (ctr_expr_compile(&e, "--where", text, b->schema, &err) < 0) {
+    if (ctr_expr_compile(&e, "--where", text, b->schema, NULL, &err) < 0) {
         FUZZ_CHECK(err.what[0]);
         return;
     }

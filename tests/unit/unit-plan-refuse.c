@@ -116,7 +116,7 @@ static const char *eval(const char *text)
     struct ctr_expr *e = NULL;
     const struct ctr_col *c;
     err = (struct ctr_err){ 0 };
-    int rc = ctr_expr_compile(&e, "--where", text, &schema, &err);
+    int rc = ctr_expr_compile(&e, "--where", text, &schema, NULL, &err);
     if (!rc)
         rc = ctr_expr_eval(e, batch, &c, &err);
     ctr_expr_free(e);

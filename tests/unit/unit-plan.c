@@ -360,7 +360,7 @@ static const char *value(const char *text, char *out, size_t size)
     const struct ctr_col *c;
     struct ctr_schema none = { 0 };
     struct ctr_batch batch = { &none, 2, 0, NULL };
-    int rc = ctr_expr_compile(&e, "--add", text, &none, &err);
+    int rc = ctr_expr_compile(&e, "--add", text, &none, NULL, &err);
     if (rc == 0)
         rc = ctr_expr_eval(e, &batch, &c, &err);
     if (rc == 0 && !ctr_col_missing(c, 1))
@@ -429,7 +429,7 @@ static void test_expr_errors(void)
         struct ctr_err err = { 0 };
         struct ctr_expr *e = NULL;
         char got[1400];
-        int rc = ctr_expr_compile(&e, "--where", t[i].expr, &input, &err);
+        int rc = ctr_expr_compile(&e, "--where", t[i].expr, &input, NULL, &err);
         snprintf(got, sizeof got, "%s: %s", err.file, err.what);
         ok(rc == CTR_EUSAGE && strncmp(got, t[i].error, strlen(t[i].error)) == 0, "%s (%s)", t[i].error, got);
         ctr_expr_free(e);

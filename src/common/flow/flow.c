@@ -217,9 +217,10 @@ static int select_stage(struct flow *f, int i, const struct ctr_plan_statement *
 {
     const struct ctr_strs none = { 0 };
     const bool where = s->kind == CTR_STATEMENT_WHERE;
-    const struct ctr_select_spec spec = { .where = where ? s->text : NULL,
-                                          .add = &none,
-                                          .explode = where ? NULL : s->text };
+    const struct ctr_lookups lookups = ctr_plan_lookups(f->plan);
+    const struct ctr_select_spec spec = {
+        .where = where ? s->text : NULL, .add = &none, .explode = where ? NULL : s->text, .lookups = &lookups
+    };
     struct ctr_buf line = { 0 };
     int rc = ctr_buf_printf(&line, err, "--%s=%s", where ? "where" : "explode", s->text);
     if (!rc)
@@ -371,6 +372,7 @@ static int one_text(struct ctr_strs *to, const char *text, struct ctr_err *err)
 static int history_stage(struct flow *f, int i, const struct ctr_plan_statement *s, struct ctr_err *err)
 {
     struct ctr_strs columns = { 0 }, counts = { 0 };
+    const struct ctr_lookups lookups = ctr_plan_lookups(f->plan);
     struct ctr_history_opts ho;
     int rc = history_options(f, s, &ho, err);
     if (!rc)
@@ -379,6 +381,7 @@ static int history_stage(struct flow *f, int i, const struct ctr_plan_statement 
         rc = one_text(&counts, ctr_stage_option(s, "count"), err);
     ho.columns = &columns;
     ho.counts = &counts;
+    ho.lookups = &lookups;
     if (!rc && s->view.name)
         rc = on_thread(f, &f->view[i].source, f->links, "read", s->view.name, err);
     if (!rc)

@@ -237,11 +237,11 @@ static int check_keys(const struct ctr_history *h, struct ctr_err *err)
     return rc;
 }
 
-static int compile(struct ctr_expr **e, const char *what, const char *text, const struct ctr_schema *s, bool condition,
-                   struct ctr_err *err)
+static int compile(struct ctr_history *h, struct ctr_expr **e, const char *what, const char *text,
+                   const struct ctr_schema *s, bool condition, struct ctr_err *err)
 {
     char type[128];
-    int rc = ctr_expr_compile(e, what, text, s, err);
+    int rc = ctr_expr_compile(e, what, text, s, h->o.lookups, err);
     if (rc)
         return rc;
     const struct ctr_field *f = ctr_expr_field(*e);
@@ -291,9 +291,9 @@ static int start(struct ctr_history *h, const struct ctr_schema *events, const c
     ctr_strs_free(&sets);
     const struct ctr_schema *s = &behaviours_side(h)->feed.schema;
     if (!rc && o->where)
-        rc = compile(&h->where, "--where", o->where, s, true, err);
+        rc = compile(h, &h->where, "--where", o->where, s, true, err);
     if (!rc && o->dwell)
-        rc = compile(&h->dwell, "--dwell", o->dwell, s, false, err);
+        rc = compile(h, &h->dwell, "--dwell", o->dwell, s, false, err);
     ctr_behaviours_init(&h->users, h->columns.n, o);
     if (!rc && h->sets && o->count_window_ms >= 0 && (uint64_t)o->count_window_ms <= h->users.delay_ms)
         rc = ctr_fail(err, CTR_EUSAGE,

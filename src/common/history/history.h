@@ -38,8 +38,9 @@ enum ctr_history_input {
     .user = -1, .time = -1, .last = 50, .window_ms = INT64_C(14) * 24 * 3600 * 1000, .lateness_ms = -1,                \
     .count_window_ms = -1, .prior = 20
 struct ctr_history_opts {
-    int user, time;    /* columns of the events; user -1: no lists */
-    const char *where; /* an expression over the behaviours' log, or NULL: every row */
+    int user, time;                    /* columns of the events; user -1: no lists */
+    const char *where;                 /* an expression over the behaviours' log, or NULL: every row */
+    const struct ctr_lookups *lookups; /* of `where` and dwell; NULL: any file; used by ctr_history_new only */
     const char *
         dwell; /* an expression in ms, or NULL: behaviours need dwell >= min_dwell_ms, and become known only after it */
     int64_t min_dwell_ms;

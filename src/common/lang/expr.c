@@ -29,7 +29,7 @@ static int result_field(struct ctr_expr *e, struct ctr_err *err)
 }
 
 int ctr_expr_compile(struct ctr_expr **out, const char *what, const char *text, const struct ctr_schema *s,
-                     struct ctr_err *err)
+                     const struct ctr_lookups *lookups, struct ctr_err *err)
 {
     struct ctr_expr *e = calloc(1, sizeof *e);
     *out = NULL;
@@ -40,7 +40,8 @@ int ctr_expr_compile(struct ctr_expr **out, const char *what, const char *text, 
         rc = ctr_plan_fail(&e->tree.src, (struct plan_pos){ 1, 1 }, err,
                            "an operator that is fitted belongs into a plan");
     if (rc == 0)
-        rc = ctr_graph_init(&e->graph, &e->tree.src, s, NULL, err);
+        rc = ctr_graph_init(&e->graph, &e->tree.src, s, lookups ? lookups->dir : NULL, err);
+    e->graph.confined = lookups && lookups->confined;
     if (rc == 0)
         rc = ctr_graph_tree(&e->graph, &e->tree, NULL, err);
     e->graph.limit_bytes = EXPR_BYTES;

@@ -10,11 +10,16 @@
 
 /* ---- expressions ---- */
 
-/* An expression over the columns of a schema. `what` names its origin in messages ("--where"). The result column is
- * borrowed until the next eval. */
+/* Which files lookup() and embedding() read. */
+struct ctr_lookups {
+    const char *dir; /* relative names start here; NULL: the current folder */
+    bool confined;   /* files outside dir are refused */
+};
+/* An expression over the columns of a schema. `what` names its origin in messages ("--where"). lookups NULL: any file.
+ * The result column is borrowed until the next eval. */
 struct ctr_expr;
 int ctr_expr_compile(struct ctr_expr **e, const char *what, const char *text, const struct ctr_schema *s,
-                     struct ctr_err *err) CTR_MUST;
+                     const struct ctr_lookups *lookups, struct ctr_err *err) CTR_MUST;
 const struct ctr_field *ctr_expr_field(const struct ctr_expr *e); /* the type of the result */
 const struct ctr_strs *ctr_expr_inputs(const struct ctr_expr *e); /* the columns it reads */
 int ctr_expr_eval(struct ctr_expr *e, const struct ctr_batch *b, const struct ctr_col **result,
@@ -107,6 +112,7 @@ const struct ctr_plan_statement *ctr_plan_statement(const struct ctr_plan *p, in
 const char *ctr_stage_option(const struct ctr_plan_statement *s, const char *name); /* NULL: not given */
 /* Prefix an error with the position of statement i; returns its code. */
 int ctr_plan_at_statement(const struct ctr_plan *p, int i, struct ctr_err *err);
+struct ctr_lookups ctr_plan_lookups(const struct ctr_plan *p);
 const char *ctr_plan_dir(const struct ctr_plan *p); /* its folder; NULL: the current one */
 bool ctr_plan_in_bundle(const struct ctr_plan *p);  /* it was read from a fitted plan or a model */
 

@@ -509,6 +509,11 @@ int ctr_plan_at_statement(const struct ctr_plan *p, int i, struct ctr_err *err)
     return ctr_plan_locate(&p->tree.src, (struct plan_pos){ s->line, s->column }, err);
 }
 
+struct ctr_lookups ctr_plan_lookups(const struct ctr_plan *p)
+{
+    return (struct ctr_lookups){ p->dir, p->tree.src.bundle && !p->anywhere };
+}
+
 const char *ctr_plan_dir(const struct ctr_plan *p)
 {
     return p->dir;

@@ -263,6 +263,7 @@ static int load_fitted(struct ctr_program *g, struct ctr_err *err)
 int ctr_program_bind(struct ctr_program **out, struct ctr_plan *p, const struct ctr_schema *input, struct ctr_err *err)
 {
     struct ctr_program *g = calloc(1, sizeof *g);
+    const struct ctr_lookups lookups = ctr_plan_lookups(p);
     size_t n = (size_t)p->tree.ndefs + 1;
     *out = NULL;
     if (!g)
@@ -274,11 +275,11 @@ int ctr_program_bind(struct ctr_program **out, struct ctr_plan *p, const struct 
     int rc =
         g->node && g->def && g->col ? ctr_schema_copy(&g->input, input, err) : ctr_fail_nomem(err, n * sizeof *g->col);
     if (rc == 0)
-        rc = ctr_graph_init(&g->graph, &p->tree.src, &g->input, p->dir, err);
+        rc = ctr_graph_init(&g->graph, &p->tree.src, &g->input, lookups.dir, err);
     g->graph.key_seed = p->key_seed;
     if (rc == 0)
         rc = ctr_plan_check_secret(p, err);
-    g->graph.confined = p->tree.src.bundle && !p->anywhere;
+    g->graph.confined = lookups.confined;
     if (rc == 0)
         rc = ctr_plan_leave_out(p, input, &g->leave_out, err);
     if (rc == 0)

@@ -48,10 +48,10 @@ static const struct ctr_schema *last_schema(const struct ctr_select *s)
     return s->nadd ? &s->add[s->nadd - 1].schema : &s->input;
 }
 
-static int compile_where(struct ctr_select *s, const char *text, struct ctr_err *err)
+static int compile_where(struct ctr_select *s, const char *text, const struct ctr_lookups *lookups, struct ctr_err *err)
 {
     char name[128];
-    int rc = ctr_expr_compile(&s->where, "--where", text, &s->input, err);
+    int rc = ctr_expr_compile(&s->where, "--where", text, &s->input, lookups, err);
     if (rc < 0)
         return rc;
     const struct ctr_field *f = ctr_expr_field(s->where);
@@ -102,7 +102,7 @@ static int add_schema(struct add_step *a, const struct ctr_schema *before, const
     return CTR_OK;
 }
 
-static int compile_add(struct ctr_select *s, const char *text, struct ctr_err *err)
+static int compile_add(struct ctr_select *s, const char *text, const struct ctr_lookups *lookups, struct ctr_err *err)
 {
     const char *eq = add_equals(text), *start = text + strspn(text, " "), *end = eq;
     while (end && end > start && end[-1] == ' ')
@@ -115,7 +115,7 @@ static int compile_add(struct ctr_select *s, const char *text, struct ctr_err *e
     int rc = ctr_unquote_name(&name, start, (size_t)(end - start), err);
     if (rc == 0) {
         snprintf(what, sizeof what, "--add %.80s", (char *)name.data);
-        rc = ctr_expr_compile(&a->expr, what, eq + 1, last_schema(s), err);
+        rc = ctr_expr_compile(&a->expr, what, eq + 1, last_schema(s), lookups, err);
     }
     if (rc == 0)
         rc = add_schema(a, last_schema(s), (char *)name.data, err);
@@ -259,9 +259,9 @@ int ctr_select_new(struct ctr_select **out, const struct ctr_select_spec *spec, 
     s->mark = spec->mark;
     int rc = ctr_schema_copy(&s->input, in, err);
     if (rc == 0 && spec->where)
-        rc = compile_where(s, spec->where, err);
+        rc = compile_where(s, spec->where, spec->lookups, err);
     for (int i = 0; rc == 0 && i < nadd; i++)
-        rc = compile_add(s, spec->add->s[i], err);
+        rc = compile_add(s, spec->add->s[i], spec->lookups, err);
     if (rc == 0 && spec->explode)
         rc = compile_explode(s, spec->explode, err);
     if (rc == 0)
