@@ -56,6 +56,20 @@ where click == 1 or id % 3 != 0' log=log.arrows
 ctr-select -q --explode words lists.arrows -o table.arrows
 fused explode 'feature words' 'from log
 explode words' log=lists.arrows
+ctr-select -q --add 'words=split(words, "|")' log.arrows | ctr-select -q --explode words | ctr-select -q --add '`a word`=concat(words, ad)' |
+    ctr-select -q --add 'user=user % 280' | ctr-join -q -k user users.arrows -o table.arrows
+fused 'add, of what is exploded and joined on' 'feature words
+feature `a word`
+feature city' 'from log
+add words = split(words, "|")   # of the text of the view
+explode words
+add `a word` = concat(words, ad)
+add user = user % 280
+join users on user' log=log.arrows users=users.arrows
+is 'add: neither it nor what is read under its name is asked of another view' \
+    "$(ctr-extract --inputs plan log=log.arrows users=users.arrows | tr '\t\n' '. ')" 'log.user log.ad log.click log.words users.user users.city '
+ctr-extract --explain plan log=log.arrows users=users.arrows >shown
+ok 'add: --explain names the filter' grep -qF 'stage 2  ctr-select --add=words=split(words, "|")' shown
 ctr-join -q -k user users.arrows log.arrows -o table.arrows
 fused join 'feature city
 dense age' 'from log
@@ -381,6 +395,14 @@ refuse 'keys of text that are no text' 2 'user is utf8 on the left and user is i
 join users on user' users=users.arrows
 refuse 'a result named twice' 2 'bad.plan:2:1: two columns of the result are called click: = gives each a name of its own' 'from log
 group ad, user, click = max(click), click = min(click)' log=log.arrows
+refuse 'add: a misspelt column' 2 "bad.plan:2:1: --add n: character 1: there is no column 'clik'; the nearest is 'click'" 'from log
+add n = clik + 1' log=log.arrows
+refuse 'add: no expression' 2 'bad.plan:2:8: expected an expression before the end of the line' 'from log
+add n =' log=log.arrows
+refuse 'add: no name' 2 'expected the name of a column, not 3' 'from log
+add 3 = id' log=log.arrows
+refuse 'add: what is fitted' 2 'an operator that is fitted belongs into a definition' 'from log
+add n = vocab(ad)' log=log.arrows
 refuse 'a misspelt column' 2 "bad.plan:2:1: --where: character 1: there is no column 'clik'; the nearest is 'click'" 'from log
 where clik == 1' log=log.arrows
 refuse 'a format' 2 'there is no format cvs' 'from log = cvs("log.csv")'
@@ -423,6 +445,7 @@ ok 'which is said' grep -q 'the input has no rows' said
 printf 'from log\nfeature user\nwhere click == 1\n' >bad.plan
 exits 'a statement below a definition' 2 ctr-extract bad.plan
 ok 'is told' grep -q 'stands above the definitions' err
+ok 'with what makes columns there' grep -q 'add NAME = EXPR' err
 exits 'an input that is the output' 2 ctr-extract few.plan log=log.arrows -o log.arrows
 exits '--table without statements' 2 sh -c 'grep -v from few.plan >plain.plan; ctr-extract --table plain.plan log.arrows'
 exits '--follow' 2 ctr-train lr --follow few.plan log=log.arrows -o f.model

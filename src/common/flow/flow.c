@@ -82,6 +82,19 @@ static int want_all(struct ctr_strs *to, const struct ctr_strs *names, struct ct
     return rc;
 }
 
+/* No statement above needs to give this column: another one makes it. */
+static int unwant(struct ctr_strs *from, const char *name, struct ctr_err *err)
+{
+    struct ctr_strs rest = { 0 };
+    int rc = 0;
+    for (int i = 0; !rc && i < from->n; i++)
+        if (strcmp(from->s[i], name) != 0)
+            rc = ctr_strs_add(&rest, from->s[i], strlen(from->s[i]), err);
+    ctr_strs_free(from);
+    *from = rest;
+    return rc;
+}
+
 /* Of the names needed after a join, those that its view may provide. */
 static int want_of_view(struct ctr_strs *to, const struct ctr_plan_statement *s, const struct ctr_strs *wanted,
                         struct ctr_err *err)
@@ -109,6 +122,8 @@ static int find_wants(struct flow *f, struct ctr_err *err)
             rc = want_all(&f->wants[i], &wanted, err);
         if (s->kind == CTR_STATEMENT_GROUP)
             ctr_strs_free(&wanted); /* it outputs only its own columns */
+        if (!rc && s->kind == CTR_STATEMENT_ADD)
+            rc = unwant(&wanted, s->adds, err);
         if (!rc)
             rc = want_all(&wanted, &s->inputs, err);
         if (!rc && s->kind == CTR_STATEMENT_FROM)
@@ -147,9 +162,11 @@ static bool has(const struct flow *f, int i, const char *name)
     return f->view[i].view && ctr_schema_find(ctr_batch_source_schema(&f->view[i].source), name) >= 0;
 }
 
-/* Does a history or a group create this column? */
+/* Does an addition, a history or a group create this column? */
 static bool is_made(const struct ctr_plan_statement *s, const char *name)
 {
+    if (s->kind == CTR_STATEMENT_ADD)
+        return !strcmp(s->adds, name);
     for (int i = 0; s->kind == CTR_STATEMENT_GROUP && i < s->n; i++)
         if (!strncmp(s->option[i].text, name, strlen(name)) && s->option[i].text[strlen(name)] == '=')
             return true;
@@ -215,20 +232,23 @@ static int on_thread(struct flow *f, struct ctr_batch_source *s, int first, cons
 
 static int select_stage(struct flow *f, int i, const struct ctr_plan_statement *s, struct ctr_err *err)
 {
-    const struct ctr_strs none = { 0 };
-    const bool where = s->kind == CTR_STATEMENT_WHERE;
+    struct ctr_strs add = { 0 };
     const struct ctr_lookups lookups = ctr_plan_lookups(f->plan);
-    const struct ctr_select_spec spec = {
-        .where = where ? s->text : NULL, .add = &none, .explode = where ? NULL : s->text, .lookups = &lookups
-    };
+    const struct ctr_select_spec spec = { .where = s->kind == CTR_STATEMENT_WHERE ? s->text : NULL,
+                                          .add = &add,
+                                          .explode = s->kind == CTR_STATEMENT_EXPLODE ? s->text : NULL,
+                                          .lookups = &lookups };
     struct ctr_buf line = { 0 };
-    int rc = ctr_buf_printf(&line, err, "--%s=%s", where ? "where" : "explode", s->text);
+    int rc = ctr_buf_printf(&line, err, "--%s=%s", ctr_flow_select_option(s), s->text);
     if (!rc)
         rc = ctr_buf_append(&line, "", 1, err);
+    if (!rc && s->adds)
+        rc = ctr_strs_add(&add, s->text, strlen(s->text), err);
     if (!rc)
         rc = ctr_select_source(&f->source, &spec, &f->exploded[i], err);
     if (!rc)
         rc = ctr_batch_source_provenance(&f->source, "ctr-select", (const char *)line.data, err);
+    ctr_strs_free(&add);
     ctr_buf_free(&line);
     return rc;
 }
@@ -423,9 +443,9 @@ static int make_stages(struct flow *f, struct ctr_err *err)
         const struct ctr_plan_statement *s = ctr_plan_statement(f->plan, i);
         const bool join = s->kind >= CTR_STATEMENT_JOIN; /* or another stage that is not part of reading */
         static int (*const stage[])(struct flow *, int, const struct ctr_plan_statement *, struct ctr_err *) = {
-            [CTR_STATEMENT_WHERE] = select_stage, [CTR_STATEMENT_EXPLODE] = select_stage,
-            [CTR_STATEMENT_JOIN] = join_stage,    [CTR_STATEMENT_HISTORY] = history_stage,
-            [CTR_STATEMENT_GROUP] = group_stage,
+            [CTR_STATEMENT_WHERE] = select_stage,    [CTR_STATEMENT_ADD] = select_stage,
+            [CTR_STATEMENT_EXPLODE] = select_stage,  [CTR_STATEMENT_JOIN] = join_stage,
+            [CTR_STATEMENT_HISTORY] = history_stage, [CTR_STATEMENT_GROUP] = group_stage,
         };
         if (join && reading)
             rc = on_thread(f, &f->source, f->links, "read", f->view[0].view->name, err);

@@ -21,6 +21,7 @@ static const struct {
     { " (and --min-dwell)", "" },
     { "ctr-select --add 'x=%s * 1.0'", "a view that ctr-select --add made" },
     { "--user NAME says", "by NAME says" },
+    { "an operator that is fitted belongs into a plan", "an operator that is fitted belongs into a definition" },
     { "cast one, as with", "give one the other's type, by columns=\"NAME:TYPE\" of a view of text, or as with" },
     { "--group NAME", "group \"NAME\"" },
     { "--add gives", "= gives" },
@@ -29,9 +30,9 @@ static const struct {
     { "--time", "at" },
 };
 /* Options whose word is their name. */
-static const char *const same[] = { "inner",        "anti",   "multi",    "merge", "by-row", "as-of",
-                                    "next",         "within", "prefix",   "last",  "window", "delay",
-                                    "count-window", "prior",  "lateness", "sort",  "where",  "explode" };
+static const char *const same[] = { "inner",    "anti",   "multi", "merge",   "by-row", "as-of",        "next",
+                                    "within",   "prefix", "last",  "window",  "delay",  "count-window", "prior",
+                                    "lateness", "sort",   "where", "explode", "add" };
 
 static bool is_option(const char *at, const char *text, const char *name)
 {
@@ -225,6 +226,8 @@ static int faulty_next(void *source, const struct ctr_batch **b, struct ctr_err 
 /* Are its rows, one for one and in order, those that it is given? */
 static bool keeps_rows(const struct ctr_plan_statement *s)
 {
+    if (s->kind == CTR_STATEMENT_ADD)
+        return true;
     if (s->kind == CTR_STATEMENT_HISTORY)
         return !ctr_stage_option(s, "sort") && !ctr_stage_option(s, "lateness");
     return s->kind == CTR_STATEMENT_JOIN && !ctr_stage_option(s, "inner") && !ctr_stage_option(s, "anti") &&

@@ -11,14 +11,18 @@ static int show_view(const struct ctr_view *v, struct ctr_buf *out, struct ctr_e
     return rc ? rc : ctr_buf_printf(out, err, "%s%s", v->format ? " " : "", v->name);
 }
 
+const char *ctr_flow_select_option(const struct ctr_plan_statement *s)
+{
+    return s->kind == CTR_STATEMENT_WHERE ? "where" : s->kind == CTR_STATEMENT_ADD ? "add" : "explode";
+}
+
 static int show(const struct ctr_plan_statement *s, struct ctr_buf *out, struct ctr_err *err)
 {
     int rc = 0;
     if (s->kind == CTR_STATEMENT_FROM)
         return show_view(&s->view, out, err);
     if (s->kind < CTR_STATEMENT_JOIN)
-        return ctr_buf_printf(out, err, "ctr-select --%s=%s", s->kind == CTR_STATEMENT_WHERE ? "where" : "explode",
-                              s->text);
+        return ctr_buf_printf(out, err, "ctr-select --%s=%s", ctr_flow_select_option(s), s->text);
     static const char *const filter[] = {
         [CTR_STATEMENT_JOIN] = "ctr-join", [CTR_STATEMENT_HISTORY] = "ctr-history", [CTR_STATEMENT_GROUP] = "ctr-group"
     };

@@ -29,6 +29,9 @@ int ctr_flow_view_open(struct flow_view *v, const struct ctr_view *view, const s
 void ctr_flow_view_close(struct flow_view *v); /* also closes its source, unless taken: source.ops NULL */
 int64_t ctr_flow_view_bytes(const struct flow_view *v);
 
+/* The option of ctr-select that a statement is. */
+const char *ctr_flow_select_option(const struct ctr_plan_statement *s);
+
 /* What ctr-import says, in the words of a view: columns="…" for --columns. The error's code comes back. */
 void ctr_flow_text_words(char *to, size_t size, const char *from);
 int ctr_flow_text_fault(struct ctr_err *err);

@@ -72,11 +72,12 @@ int ctr_plan_save_sections(const struct ctr_plan *p, struct ctr_out *out, struct
 
 /* ---- statements: plan_statement.c ---- */
 
-/* The statements that a raw-to-feature plan runs before its definitions: the lines `from`, `where`, `explode`, `join`,
- * `history` and `group`, in order. Each means the filter of that name; flow.h runs them. */
+/* The statements that a raw-to-feature plan runs before its definitions: the lines `from`, `where`, `add`, `explode`,
+ * `join`, `history` and `group`, in order. Each means the filter of that name; flow.h runs them. */
 enum ctr_statement_kind {
     CTR_STATEMENT_FROM,
     CTR_STATEMENT_WHERE,
+    CTR_STATEMENT_ADD,
     CTR_STATEMENT_EXPLODE,
     CTR_STATEMENT_JOIN,
     CTR_STATEMENT_HISTORY,
@@ -102,7 +103,8 @@ struct ctr_plan_statement {
     enum ctr_statement_kind kind;
     int line, column;
     struct ctr_view view;            /* FROM, JOIN; HISTORY: of behaviours, if given */
-    const char *text;                /* WHERE: the condition; EXPLODE: "a,b" */
+    const char *text;                /* WHERE: the condition; ADD: "NAME=EXPR"; EXPLODE: "a,b" */
+    const char *adds;                /* ADD: the name */
     struct ctr_stage_option *option; /* JOIN, HISTORY, GROUP (each "add" is an aggregate) */
     int n;
     struct ctr_strs inputs, view_inputs; /* columns that it reads from the rows so far; from its view */

@@ -6,6 +6,7 @@
  *
  *     from VIEW [= FORMAT(["FILE",] option=literal, …)]
  *     where EXPR
+ *     add NAME = EXPR
  *     explode COLUMN, …
  *     join VIEW [= FORMAT(…)] [on KEY [= KEY2], …] [WORD …]
  *     history [COLUMN, …] [from VIEW [= FORMAT(…)]] [WORD …]
@@ -168,22 +169,44 @@ static int read_from(struct reader *r, struct ctr_plan_statement *s)
     return read_view(r, &s->view);
 }
 
-/* The text of the expression as written; ctr_expr_compile parses it again when columns are known. */
-static int read_where(struct reader *r, struct ctr_plan_statement *s)
+/* An expression, to the end of the line, as text: ctr_expr_compile parses it again when columns are known. */
+static int read_expr(struct reader *r, struct ctr_plan_statement *s, const char *what, const char **text)
 {
     struct plan_tree expr = { .language = CTR_PLAN_LANGUAGE };
     const struct plan_tok *last = r->end - 1;
-    if (r->t == r->end)
-        return unexpected(r, "a condition");
     const size_t n = (size_t)(last->source.p + last->source.n - r->t->source.p);
-    s->text = ctr_arena_copy(&r->tree->arena, r->t->source.p, n, r->err);
-    int rc = s->text ? ctr_plan_parse_expr(&expr, "where", s->text, n, r->err) : r->err->code;
+    *text = ctr_arena_copy(&r->tree->arena, r->t->source.p, n, r->err);
+    int rc = *text ? ctr_plan_parse_expr(&expr, what, *text, n, r->err) : r->err->code;
     if (rc)
         rc = ctr_plan_locate(&r->tree->src, r->t->pos, r->err);
     s->inputs = expr.inputs;
     expr.inputs = (struct ctr_strs){ 0 };
     ctr_plan_tree_free(&expr);
     r->t = r->end;
+    return rc;
+}
+
+static int read_where(struct reader *r, struct ctr_plan_statement *s)
+{
+    return r->t == r->end ? unexpected(r, "a condition") : read_expr(r, s, "where", &s->text);
+}
+
+/* In the syntax of ctr-select: NAME=EXPR. */
+static int read_add(struct reader *r, struct ctr_plan_statement *s)
+{
+    const struct ctr_str name = r->t->source;
+    const char *expr = NULL;
+    struct ctr_buf text = { 0 };
+    int rc = need_name(r, "the name of a column", &s->adds);
+    if (!rc && !take(r, TOK_ASSIGN))
+        rc = unexpected(r, "= and an expression");
+    if (!rc)
+        rc = r->t == r->end ? unexpected(r, "an expression") : read_expr(r, s, "add", &expr);
+    if (!rc)
+        rc = ctr_buf_printf(&text, r->err, "%.*s=%s", (int)name.n, name.p, expr);
+    if (!rc && !(s->text = keep(r, &text)))
+        rc = r->err->code;
+    ctr_buf_free(&text);
     return rc;
 }
 
@@ -450,9 +473,10 @@ static const struct {
     const char *word;
     int (*read)(struct reader *r, struct ctr_plan_statement *s);
 } words[] = {
-    [CTR_STATEMENT_FROM] = { "from", read_from },          [CTR_STATEMENT_WHERE] = { "where", read_where },
-    [CTR_STATEMENT_EXPLODE] = { "explode", read_explode }, [CTR_STATEMENT_JOIN] = { "join", read_join },
-    [CTR_STATEMENT_HISTORY] = { "history", read_history }, [CTR_STATEMENT_GROUP] = { "group", read_group },
+    [CTR_STATEMENT_FROM] = { "from", read_from },    [CTR_STATEMENT_WHERE] = { "where", read_where },
+    [CTR_STATEMENT_ADD] = { "add", read_add },       [CTR_STATEMENT_EXPLODE] = { "explode", read_explode },
+    [CTR_STATEMENT_JOIN] = { "join", read_join },    [CTR_STATEMENT_HISTORY] = { "history", read_history },
+    [CTR_STATEMENT_GROUP] = { "group", read_group },
 };
 
 bool ctr_plan_is_statement(const struct plan_tok *t)
@@ -475,7 +499,7 @@ int ctr_plan_read_statement(struct plan_tree *tree, struct plan_tok *t, struct p
     if (!rc && tree->ndefs)
         rc = fail_at(&r, t->pos,
                      "`%s` stands above the definitions: they make the features of the table that the "
-                     "statements make",
+                     "statements make; `add NAME = EXPR` makes a column for statements",
                      t->name);
     if (rc)
         return rc;
