@@ -115,6 +115,14 @@ ok 'and leaves no output' test ! -e none.arrow
 { head -c 520 ustar.tar; printf X; tail -c +522 ustar.tar; } >flipped.tar
 exits 'a header that is damaged' 1 embed -o none.arrow flipped.tar
 err_like 'is found by its sum' 'flipped.tar: .*no header of tar'
+mkdir -p links && cp rgb0.png links/one.png && ln links/one.png links/two.png && ln -s one.png links/three.png && tar -C links -cf links.tar one.png two.png three.png
+exits 'a hard link in an archive' 1 embed -o none.arrow links.tar
+err_like 'is a bad image, with a remedy' 'two.png: is a hard link, whose contents are under another name: archive with tar --hard-dereference'
+embed --bad-images quarantine=links.tsv -o some.arrow links.tar
+is 'which is counted, while a symbolic link is passed over' "$(cut -f 1 links.tsv) $(ctr-export -f jsonl --columns key some.arrow)" 'two.png {"key":"one"}'
+tar --hard-dereference -C links -cf links.tar one.png two.png three.png
+embed -o some.arrow links.tar
+is 'and which that remedy helps' "$(ctr-export -f jsonl --columns key some.arrow | tr -d '\n')" '{"key":"one"}{"key":"two"}'
 exits 'a key that comes twice' 1 embed -o none.arrow rgb0.png ustar.tar
 err_like 'names both' 'rgb0.png: the key rgb0 came before'
 

@@ -85,6 +85,7 @@ struct ctr_tar_entry {
     const char *name;
     int64_t bytes;
     bool regular;
+    bool hard_link; /* another name of an entry before it, without contents */
 };
 /* Reads from fd (borrowed), after the n bytes at `head`. */
 int ctr_tar_open(struct ctr_tar **t, int fd, const void *head, size_t n, struct ctr_err *err) CTR_MUST;

@@ -195,15 +195,17 @@ static int next_entry(struct ctr_image_source *s, struct ctr_image_item *item, s
     struct ctr_tar_entry e;
     int rc;
     while ((rc = ctr_tar_next(s->tar, &e, err)) > 0) {
-        if (!e.regular)
+        if (!e.regular && !e.hard_link)
             continue;
         ctr_buf_clear(&s->name);
         rc = ctr_buf_append(&s->name, e.name, strlen(e.name) + 1, err);
         item->name = (const char *)s->name.data;
-        if (!rc && e.bytes > MOST_BYTES) {
+        if (!rc && e.hard_link)
+            item->why = "is a hard link, whose contents are under another name: archive with tar --hard-dereference";
+        if (!rc && e.bytes > MOST_BYTES)
             item->why = "has more than 1 GiB";
+        if (item->why)
             return 1;
-        }
         if (!rc)
             rc = ctr_tar_read(s->tar, &s->bytes, err);
         item->bytes = s->bytes.data ? s->bytes.data : (const uint8_t *)"";

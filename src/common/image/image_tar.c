@@ -246,7 +246,7 @@ int ctr_tar_next(struct ctr_tar *t, struct ctr_tar_entry *e, struct ctr_err *err
         if (rc)
             return rc;
         const size_t n = t->name.len - 1;
-        *e = (struct ctr_tar_entry){ .name = (const char *)t->name.data, .bytes = t->left };
+        *e = (struct ctr_tar_entry){ .name = (const char *)t->name.data, .bytes = t->left, .hard_link = type == '1' };
         e->regular = (type == '0' || !type || type == '7') && n && e->name[n - 1] != '/';
         return 1;
     }
