@@ -56,6 +56,7 @@ class Ams:
         asked = [list(dict.fromkeys(k[1] for i in b for e in rows.keys[i] for k, _ in e if k[0] == IMAGE)) for rows, b in batches]
         ids = [{k for i in b for e in rows.keys[i] for k, _ in e if k[0] != IMAGE} for rows, b in batches]
         total = sum(len(b) for _, b in batches)
+        # Any cut by key does: the owner of an image changes only the order of sums.
         owned = [list(dict.fromkeys(k for a in asked for k in a if k % self.ranks == r)) for r in range(self.ranks)]
         embedded = [self.embed(np.array([self.vectors.get(k, self.null) for k in o]).reshape(len(o), -1)) for o in owned]
         value = {k: v for o, (_, vs) in zip(owned, embedded) for k, v in zip(o, vs)}

@@ -128,6 +128,16 @@ refused 'another prefetch' 'ranks differ: rank 0 has .*prefetch 0.*rank 1 has .*
     timeout 60 mpirun --oversubscribe -q -n 1 ctr-train mlp "$@" : -n 1 ctr-train mlp --prefetch 1 "$@"
 refused 'another validation' "ranks differ: rank 0 has 'validation none.*rank 1 has 'validation other.arrows" 2 \
     timeout 60 mpirun --oversubscribe -q -n 1 ctr-train mlp "$@" : -n 1 ctr-train mlp --validation other.arrows "$@"
+refused 'another order of files' "ranks differ: rank 0 has 'file 1: even.arrows', rank 1 has 'file 1: odd.arrows'" 2 \
+    timeout 60 mpirun --oversubscribe -q -n 1 ctr-train mlp "$@" : -n 1 ctr-train mlp --embedding 8 --hidden 4 --minibatch 100 -q -o no.m odd.arrows even.arrows
+mkdir -p host
+ctr-select -q --head 3000 rows.arrow | ctr-cat -q --to file --batch 100 -o host/rows.arrow
+refused 'other blocks by one name' "ranks differ: rank 0 has 'file 1: rows.arrow of [0-9]* bytes, .*', rank 1 has 'file 1: rows.arrow of [0-9]* bytes" 2 \
+    timeout 60 mpirun --oversubscribe -q -n 1 ctr-train mlp -q -o no.m rows.arrow : -n 1 -wdir "$PWD/host" ctr-train mlp -q -o no.m rows.arrow
+refused 'a checkpoint on one rank' "ranks differ: rank 0 has 'checkpoint none, .*rank 1 has 'checkpoint c.ckpt" 2 \
+    timeout 60 mpirun --oversubscribe -q -n 1 ctr-train mlp "$@" : -n 1 ctr-train mlp --checkpoint c.ckpt --checkpoint-every 500 "$@"
+refused 'predictions of one rank' "ranks differ: rank 0 has 'predictions before updates: none', rank 1 has 'predictions before updates: written" 2 \
+    timeout 60 mpirun --oversubscribe -q -n 1 ctr-train mlp "$@" : -n 1 ctr-train mlp --progressive p-%d.arrows "$@"
 refused 'too few files' '2 files for 3 ranks.*ctr-split.*one .arrow file' 2 train 3 -o no.m even.arrows odd.arrows
 refused 'a file twice' 'are one file' 2 train 2 -o no.m even.arrows even.arrows
 refused 'stdin' 'ranks read files, not stdin' 2 train 2 -o no.m even.arrows -

@@ -100,6 +100,10 @@ struct ctr_shard_files {
 };
 int ctr_shard_files(int part, int parts, char *const *path, int n, struct ctr_shard_files *mine,
                     struct ctr_err *err) CTR_MUST;
+/* Fail on all ranks if they have other lists of files, by which some rows would be learned twice and others never: the
+ * names must be the same in the same order, and of one file whose blocks are shared out the content, too. */
+int ctr_ranks_same_files(struct ctr_comm *c, char *const *path, int n, const struct ctr_shard_files *mine,
+                         struct ctr_err *err) CTR_MUST;
 
 struct ctr_trainer;
 int ctr_trainer_new(struct ctr_trainer **t, const struct ctr_train_job *job, struct ctr_err *err) CTR_MUST;

@@ -154,6 +154,49 @@ static int describe_schema(struct ctr_buf *b, const struct ctr_schema *s, struct
     return rc;
 }
 
+/* What tells a file from most others: its size, and a hash of its beginning and end. */
+static int describe_content(struct ctr_buf *b, const char *path, struct ctr_err *err)
+{
+    enum { ENDS = 1 << 16 };
+    struct stat st;
+    char *ends = calloc(2, ENDS);
+    FILE *f = fopen(path, "rb");
+    int rc = ends ? 0 : ctr_fail_nomem(err, (size_t)2 * ENDS);
+    size_t n = 0;
+    if (!rc && (!f || fstat(fileno(f), &st)))
+        rc = ctr_fail_sys(err, "%s: cannot be read", path);
+    if (!rc) {
+        n = fread(ends, 1, ENDS, f);
+        if (!fseeko(f, -(off_t)CTR_MIN(st.st_size, (off_t)ENDS), SEEK_END))
+            n += fread(ends + n, 1, ENDS, f);
+        rc = ferror(f) ? ctr_fail_sys(err, "%s: cannot be read", path)
+                       : ctr_buf_printf(b, err, " of %" PRId64 " bytes, hash %016" PRIx64, (int64_t)st.st_size,
+                                        ctr_hash64(ends, n, 0));
+    }
+    if (f)
+        fclose(f);
+    free(ends);
+    return rc;
+}
+
+int ctr_ranks_same_files(struct ctr_comm *c, char *const *path, int n, const struct ctr_shard_files *mine,
+                         struct ctr_err *err)
+{
+    struct ctr_buf text = { 0 };
+    int rc = ctr_buf_printf(&text, err, "%d files\n", n);
+    for (int i = 0; i < n && !rc; i++) {
+        rc = ctr_buf_printf(&text, err, "file %d: %s", i + 1, path[i]);
+        if (!rc && mine->parts) /* all ranks read its blocks */
+            rc = describe_content(&text, path[i], err);
+        if (!rc)
+            rc = ctr_buf_printf(&text, err, "\n");
+    }
+    if (!rc)
+        rc = same_text(c, &text, err);
+    ctr_buf_free(&text);
+    return rc;
+}
+
 int ctr_ranks_same(struct ctr_trainer *t, struct ctr_err *err)
 {
     struct ctr_comm *c = t->job.params.comm;
@@ -170,6 +213,14 @@ int ctr_ranks_same(struct ctr_trainer *t, struct ctr_err *err)
     if (!rc)
         rc = ctr_buf_printf(&text, err, "validation %s, every %" PRId64 ", patience %" PRId64 "\n",
                             t->job.validation ? t->job.validation : "none", t->job.validation_every, t->job.patience);
+    if (!rc)
+        rc = ctr_buf_printf(&text, err,
+                            "checkpoint %s, deltas %" PRId64 "\npredictions before updates: %s\nrows on disk: %s\n",
+                            t->job.checkpoint ? t->job.checkpoint : "none", t->job.checkpoint_deltas,
+                            t->job.progressive ? "written"
+                            : t->job.unscored  ? "none"
+                                               : "made",
+                            t->job.params.spill ? "yes" : "no");
     if (!rc)
         rc = describe_schema(&text, &t->stream, err);
     if (!rc)

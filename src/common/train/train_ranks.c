@@ -37,6 +37,8 @@ int ctr_train_join_ranks(struct ctr_train *run, struct ctr_train_job *job, struc
     if (!rc)
         rc = ctr_shard_files(ctr_comm_rank(run->comm), ctr_comm_size(run->comm), cli->args + run->first,
                              cli->nargs - run->first, &files, err);
+    if (!rc)
+        rc = ctr_ranks_same_files(run->comm, cli->args + run->first, cli->nargs - run->first, &files, err);
     free(files.path);
     if (rc)
         return rc;
