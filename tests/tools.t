@@ -157,6 +157,72 @@ is 'ctr-train --help shows what all models take' "$(for m in $models; do [ $m = 
 is 'a model alone has its own' "$(grep -cxE -e '--(alpha|variants|uncertainty|init-bias)' "$W/shown.lr") $(grep -cxE -e '--(alpha|variants|uncertainty|init-bias)' "$W/shown.mlp")" '4 0'
 is 'roles that do something alone are there' "$(ctr-train --help | sed -n 's/^ *--\([a-z]*\) NAME.*/\1/p' | tr '\n' ' ')" 'label weight time '
 exits 'others are none' 2 ctr-train lr --user u
+
+# No option that the help of a model lists is refused: each one with a value that it takes and the options that it goes with,
+# over a few rows. `refused MODEL OPTION…` names those that are.
+value_of() {
+    case $1 in
+    --init-bias | --alpha | --beta | --power | --rate | --decay | --dropout) echo .5 ;;
+    --inclusion) echo poisson=.5 ;;
+    --inclusion-memory | --images-memory | --memory | --device-memory) echo 64M ;;
+    --spill) echo "$W/spill" ;;
+    --hidden | --attention-hidden) echo 4 ;;
+    --init) echo "$W/start.$2" ;;
+    --validation) echo "$W/few.arrows" ;;
+    --variants) echo "$W/variants.txt" ;;
+    --device) echo cpu ;;
+    --checkpoint) echo "$W/kept" ;;
+    --time | --weight) echo price ;;
+    --spool | --progressive | --output) echo "$W/written" ;;
+    --save-every | --checkpoint-every) echo 1000 ;;
+    --flush) echo 1s ;;
+    --label) echo click ;;
+    --minibatch) echo 2 ;;
+    *) echo 1 ;;
+    esac
+}
+with_of() {
+    case $1 in
+    --spill) echo --minibatch 2 --memory 64M ;;
+    --prefetch) echo --spill "$W/spill" --memory 64M ;;
+    --decay-every) echo --decay .5 ;;
+    --l2-counts) echo --l2 .5 ;;
+    --save-every) echo -o "$W/written" ;;
+    --threshold) echo --optimizer ogd-count ;;
+    --inclusion-memory) echo --inclusion bloom=2 ;;
+    --expire-floor) echo --expire 1 ;;
+    --validation-every | --patience) echo --validation "$W/few.arrows" ;;
+    --spool) echo --passes 2 ;;
+    --checkpoint-every | --checkpoint-deltas | --resume) echo --checkpoint "$W/kept" ;;
+    --uncertainty) echo --progressive "$W/written" ;;
+    --init-partial) echo --init "$W/start.$2" ;;
+    --variants) echo -o "$W/v-%s.arrows" ;;
+    --single-value) echo --variants "$W/variants.txt" -o "$W/v-%s.arrows" ;;
+    esac
+}
+refused() {
+    _model=$1
+    shift
+    for _o; do
+        rm -f "$W/kept"*
+        _kind=$(ctr-train $_model --list-options | awk -F '\t' -v o="$_o" '$1 == o { split($4, w, "|"); print $3 == "choice" ? w[1] : $3 }')
+        case $_kind in flag | '') _v= ;; file | text | number | size | duration) _v==$(value_of "$_o" $_model) ;; *) _v==$_kind ;; esac
+        ctr-train $_model -q $(with_of "$_o" $_model) "$_o$_v" "$W/few.arrows" >"$W/m.arrows" 2>"$W/said"
+        grep -Eq -e "takes? no $_o\\b" "$W/said" && echo "$_o"
+    done
+}
+if has ctr-import; then
+    printf 'click,user,price\n1,a,2\n0,b,3\n1,a,4\n0,c,5\n' | ctr-import -f csv --header >"$W/few.log"
+    printf 'label click\nfeature user\ndense price\n' >"$W/few.plan"
+    ctr-extract -q "$W/few.plan" "$W/few.log" >"$W/few.arrows"
+    printf 'base\nother alpha=.2\n' >"$W/variants.txt"
+    mkdir "$W/spill"
+    for model in $models; do
+        ctr-train $model -q -o "$W/start.$model" "$W/few.arrows" 2>/dev/null
+        is "no option that ctr-train $model --help lists is refused" "$(refused $model $(grep -vxE -e '--(help|version|list-options|follow)' "$W/shown.$model"))" ''
+    done
+    is 'which would be found' "$(refused lr --init-partial --alpha --hidden)" "$(printf '%s\n' --init-partial --hidden)"
+fi
 is 'common options that do nothing are not shown' "$(ctr-cat --help | grep -cE -e '--(seed|memory|device)')" 0
 exits 'but taken' 2 ctr-cat --seed 1 --device-memory 0G
 

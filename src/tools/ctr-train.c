@@ -47,8 +47,6 @@ static const struct ctr_opt opts[] = {
       CTR_OPT_LOCAL, .group = CTR_GROUP_OUTPUTS },
     { "init", 0, CTR_OPT_STR, "MODEL", "start from the state of MODEL", &o.init, CTR_OPT_PATH,
       .group = CTR_GROUP_RESTART },
-    { "init-partial", 0, CTR_OPT_FLAG, NULL, "deep models: take of --init what has the same name and shape",
-      &o.init_partial, 0, .needs = "init", .group = CTR_GROUP_RESTART },
     { "checkpoint", 0, CTR_OPT_STR, "FILE", "keep in FILE what --resume needs", &o.checkpoint, CTR_OPT_PATH,
       .group = CTR_GROUP_RESTART },
     { "checkpoint-every", 0, CTR_OPT_STR, "ROWS|TIME", "how often, such as 1000000 or 10m", &o.every, CTR_OPT_LOCAL,
@@ -64,6 +62,11 @@ static const struct ctr_opt opts[] = {
 static bool has_bias(const struct ctr_model *m)
 {
     return m->set_bias;
+}
+
+static bool has_partial_start(const struct ctr_model *m)
+{
+    return m->warm;
 }
 
 static bool has_variants(const struct ctr_model *m)
@@ -82,8 +85,11 @@ static const struct {
     struct ctr_opt opt;
 } some_opts[] = {
     { has_bias,
-      { "init-bias", 0, CTR_OPT_STR, "RATE|auto", "lr: start the bias from this click rate, or that of the first rows",
+      { "init-bias", 0, CTR_OPT_STR, "RATE|auto", "start the bias from this click rate, or that of the first rows",
         &o.init_bias, 0, .group = CTR_GROUP_MODEL } },
+    { has_partial_start,
+      { "init-partial", 0, CTR_OPT_FLAG, NULL, "take of --init what has the same name and shape", &o.init_partial, 0,
+        .needs = "init", .group = CTR_GROUP_RESTART } },
     { has_variants,
       { "variants", 0, CTR_OPT_STR, "FILE", "learn the models of FILE together, a line each; -o m-%s.arrows names them",
         &o.variants, CTR_OPT_PATH, .group = CTR_GROUP_MANY } },

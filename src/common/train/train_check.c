@@ -50,14 +50,6 @@ static int check_uncertainty(const struct ctr_train *run, const struct ctr_train
     return 0;
 }
 
-static int check_init(const struct ctr_train_job *job, struct ctr_err *err)
-{
-    if (job->init_partial && !job->model->warm)
-        return ctr_cli_usage(err, "%s%s takes no --init-partial: choose rows of the model with ctr-select",
-                             job->model->name, ctr_model_where(job->model));
-    return 0;
-}
-
 static int check_init_bias(const struct ctr_train *run, struct ctr_train_job *job, struct ctr_err *err)
 {
     double rate = CTR_INIT_AUTO;
@@ -103,8 +95,6 @@ int ctr_train_check(const struct ctr_train *run, struct ctr_train_job *job, stru
         rc = check_options(run, err);
     if (!rc)
         rc = check_uncertainty(run, job, err);
-    if (!rc)
-        rc = check_init(job, err);
     if (!rc)
         rc = check_init_bias(run, job, err);
     if (!rc)
