@@ -36,5 +36,10 @@ done
 for set in criteo_x4:Criteo_x4 avazu_x4:Avazu_x4 frappe_x1:Frappe_x1; do
     is "${set%:*}: entries of the vocabularies" "$(sed -n 's/^vocabulary: \([0-9]*\) entries.*/\1/p' "${set%:*}.txt")" "$("$PY" count.py "${set%:*}" "data/${set#*:}/train.csv")"
 done
+units() { ctr-info "out/bars/$1/din.arrows" | sed -n 's/^section: din\.\(attention[0-9]*\)\.0\.weight$/\1/p' | grep -c .; }
+for set in amazonelectronics_x1:1 taobaoad_x1:3 kuaivideo_x1:2; do
+    is "${set%:*}: attention units, one a history" "$(units "${set%:*}")" "${set#*:}"
+done
+is 'amazonelectronics_x1: the unit compares item and category' "$(ctr-info out/bars/amazonelectronics_x1/din.arrows | sed -n '/^section: din.attention1.0.weight$/,/^$/s/^value *fixed_size_list<float32>\(.*\]\).*/\1/p')" '[512]'
 ok 'nothing is made again' sh -c "test -z \"\$(make -n -C '$CTR_TOP/examples' BARS='$W/data' OUT='$W/out' bars-frappe_x1 | grep -c ctr-import | grep -v '^0')\""
 done_testing
