@@ -99,7 +99,10 @@ for kind, f in kinds.items():
         for n in sorted(glob.glob('*.png') + glob.glob('*.jpg')):
             long = 'd/' * (30 if kind == 'ustar' else 200) + n
             t.add(n, long)
-            l = tarfile.TarInfo('link-' + n); l.type = tarfile.SYMTYPE; l.linkname = long; t.addfile(l)
+    with tarfile.open(kind + '-odd.tar', 'w', format=f) as t:
+        for n, type in ('sym', tarfile.SYMTYPE), ('hard', tarfile.LNKTYPE), ('fifo', tarfile.FIFOTYPE), ('cont', b'C'), ('folder', tarfile.DIRTYPE):
+            l = tarfile.TarInfo(n); l.type = type; l.linkname = 'rgb0.png' if type in (tarfile.SYMTYPE, tarfile.LNKTYPE) else ''; t.addfile(l)
+        t.add('rgb0.png')
 PYTHON
 "$PY" archive.py
 for kind in ustar gnu pax; do
@@ -119,10 +122,39 @@ mkdir -p links && cp rgb0.png links/one.png && ln links/one.png links/two.png &&
 exits 'a hard link in an archive' 1 embed -o none.arrow links.tar
 err_like 'is a bad image, with a remedy' 'two.png: is a hard link, whose contents are under another name: archive with tar --hard-dereference'
 embed --bad-images quarantine=links.tsv -o some.arrow links.tar
-is 'which is counted, while a symbolic link is passed over' "$(cut -f 1 links.tsv) $(ctr-export -f jsonl --columns key some.arrow)" 'two.png {"key":"one"}'
-tar --hard-dereference -C links -cf links.tar one.png two.png three.png
+is 'which is counted, as a symbolic link is, with its remedy' "$(cat links.tsv; ctr-export -f jsonl --columns key some.arrow)" "$(printf '%s\t%s\n' \
+    two.png 'is a hard link, whose contents are under another name: archive with tar --hard-dereference' \
+    three.png 'is a symbolic link, without contents: archive with tar --dereference'; echo '{"key":"one"}')"
+tar --dereference --hard-dereference -C links -cf links.tar one.png two.png three.png
 embed -o some.arrow links.tar
-is 'and which that remedy helps' "$(ctr-export -f jsonl --columns key some.arrow | tr -d '\n')" '{"key":"one"}{"key":"two"}'
+is 'and which these remedies help' "$(ctr-export -f jsonl --columns key some.arrow | tr -d '\n')" '{"key":"one"}{"key":"three"}{"key":"two"}'
+for kind in ustar gnu pax; do
+    embed -v --bad-images skip -o some.arrow $kind-odd.tar 2>said
+    is "other entries of $kind are counted and named, directories are not" \
+        "$(grep -o '[a-z]*: is a[n ].*' said | cut -c 1-28 | tr '\n' ';') $(tail -n 1 said) $(ctr-export -f jsonl --columns key some.arrow)" \
+        'sym: is a symbolic link, wit;hard: is a hard link, whose ;fifo: is a device or a FIFO,;cont: is an entry of type 67; '"$(
+            echo 'ctr-embed-images: 1 image computed, 0 taken over, 4 bad and skipped {"key":"rgb0"}')"
+done
+
+# Sparse files, of each format of GNU tar, with a map that goes on behind the header; what follows is read.
+"$PY" -c '
+with open("holes.png", "wb") as f:
+    for i in range(60):
+        f.seek(i * 65536)
+        f.write(b"x" * 4096)'
+for kind in gnu 'posix --sparse-version=0.0' 'posix --sparse-version=0.1' 'posix --sparse-version=1.0'; do
+    # shellcheck disable=SC2086
+    tar --sparse --format=$kind -cf sparse.tar holes.png rgb0.png
+    embed -v --bad-images skip -o some.arrow sparse.tar 2>said
+    is "a sparse file of tar --format=$kind" "$(grep -o 'holes.*' said | head -n 1) $(ctr-export -f jsonl --columns key some.arrow)" \
+        'holes.png: is a sparse file: archive without tar --sparse {"key":"rgb0"}'
+done
+rm holes.png
+gzip -c ustar.tar >odd.tar.gz
+exits 'a compressed archive' 2 embed --bad-images skip -o none.arrow odd.tar.gz
+err_like 'is refused with a remedy' 'odd.tar.gz is gzip data, not an image or a tar archive; unpack it first: gzip -dc FILE | ctr-embed-images'
+ok 'which helps' sh -c 'gzip -dc odd.tar.gz | ctr-embed-images -w tiny.safetensors -o again.arrow'
+ok 'to the same bytes' cmp all.arrow again.arrow
 exits 'a key that comes twice' 1 embed -o none.arrow rgb0.png ustar.tar
 err_like 'names both' 'rgb0.png: the key rgb0 came before'
 

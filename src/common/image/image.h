@@ -72,7 +72,8 @@ struct ctr_image_item {
  * and before the last '.'. */
 int ctr_image_source_open(struct ctr_image_source **s, char *const *paths, int n,
                           const struct ctr_image_source_opts *opts, struct ctr_err *err) CTR_MUST;
-/* 1: *item, borrowed until the next call; 0: end. Directories, links and empty names in an archive are skipped. */
+/* 1: *item, borrowed until the next call; 0: end. Directories, volume labels and empty names in an archive are skipped;
+ * links, sparse files and other entries without readable contents are bad images. */
 int ctr_image_source_next(struct ctr_image_source *s, struct ctr_image_item *item, struct ctr_err *err) CTR_MUST;
 /* The field of the keys: utf8 or an integer, named "key" or like its column. */
 const struct ctr_field *ctr_image_source_key(const struct ctr_image_source *s);
@@ -85,7 +86,7 @@ struct ctr_tar_entry {
     const char *name;
     int64_t bytes;
     bool regular;
-    bool hard_link; /* another name of an entry before it, without contents */
+    const char *why; /* NULL, or why its contents cannot be read, though it may be an image: links, sparse files, … */
 };
 /* Reads from fd (borrowed), after the n bytes at `head`. */
 int ctr_tar_open(struct ctr_tar **t, int fd, const void *head, size_t n, struct ctr_err *err) CTR_MUST;

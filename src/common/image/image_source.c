@@ -116,6 +116,29 @@ static int set_key(struct ctr_image_source *s, struct ctr_image_item *item, stru
     return rc;
 }
 
+/* Compressed archives, by their first bytes. They are refused whatever --bad-images says, because they may hold many
+ * images; nothing in an archive is looked at like this. */
+static const struct {
+    const char *magic, *what, *unpack;
+} packed[] = {
+    { "\x1f\x8b", "gzip data", "gzip -dc" },       { "\x28\xb5\x2f\xfd", "zstd data", "zstd -dc" },
+    { "\xfd\x37zXZ", "xz data", "xz -dc" },        { "BZh", "bzip2 data", "bzip2 -dc" },
+    { "\x04\x22\x4d\x18", "LZ4 data", "lz4 -dc" },
+};
+
+static int refuse_packed(const struct ctr_image_source *s, const char *name, struct ctr_err *err)
+{
+    for (size_t i = 0; i < CTR_COUNT(packed); i++)
+        if (s->bytes.len >= strlen(packed[i].magic) && !memcmp(s->bytes.data, packed[i].magic, strlen(packed[i].magic)))
+            return ctr_fail(err, CTR_EUSAGE,
+                            "%s is %s, not an image or a tar archive; unpack it first: %s FILE | ctr-embed-images …",
+                            name, packed[i].what, packed[i].unpack);
+    if (s->bytes.len >= 4 && !memcmp(s->bytes.data, "PK\3\4", 4))
+        return ctr_fail(err, CTR_EUSAGE,
+                        "%s is a zip archive, not an image or a tar archive; unpack it first: unzip FILE", name);
+    return 0;
+}
+
 /* An image that cannot be opened is an error of that image; a disk that cannot be read is not. */
 static int unreadable(struct ctr_image_source *s, struct ctr_image_item *item, int error)
 {
@@ -187,6 +210,9 @@ static int open_path(struct ctr_image_source *s, struct ctr_image_item *item, st
         return ctr_tar_open(&s->tar, s->fd, s->bytes.data, s->bytes.len, err);
     if (got >= 6 && (!memcmp(s->bytes.data, "\xff\xff\xff\xff", 4) || !memcmp(s->bytes.data, "ARROW1", 6)))
         return ctr_fail(err, CTR_EUSAGE, "%s is a record stream: --column names its column of images", item->name);
+    rc = refuse_packed(s, item->name, err);
+    if (rc)
+        return rc;
     return got < HEAD_BYTES ? (item->bytes = s->bytes.data, item->n = s->bytes.len, 1) : read_rest(s, item, err);
 }
 
@@ -195,19 +221,17 @@ static int next_entry(struct ctr_image_source *s, struct ctr_image_item *item, s
     struct ctr_tar_entry e;
     int rc;
     while ((rc = ctr_tar_next(s->tar, &e, err)) > 0) {
-        if (!e.regular && !e.hard_link)
+        if (!e.regular && !e.why)
             continue;
         ctr_buf_clear(&s->name);
         rc = ctr_buf_append(&s->name, e.name, strlen(e.name) + 1, err);
         item->name = (const char *)s->name.data;
-        if (!rc && e.hard_link)
-            item->why = "is a hard link, whose contents are under another name: archive with tar --hard-dereference";
-        if (!rc && e.bytes > MOST_BYTES)
-            item->why = "has more than 1 GiB";
+        if (rc)
+            return rc;
+        item->why = e.why ? e.why : e.bytes > MOST_BYTES ? "has more than 1 GiB" : NULL;
         if (item->why)
             return 1;
-        if (!rc)
-            rc = ctr_tar_read(s->tar, &s->bytes, err);
+        rc = ctr_tar_read(s->tar, &s->bytes, err);
         item->bytes = s->bytes.data ? s->bytes.data : (const uint8_t *)"";
         item->n = s->bytes.len;
         return rc ? rc : 1;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * image_tar: reads tar archives sequentially: POSIX ustar, pax headers (path, size) and GNU's long names. Invariant:
- * between calls the input is `left` bytes of an entry, and the padding to a whole block, before the next header. */
+ * image_tar: reads tar archives sequentially: POSIX ustar, pax headers (path, size) and GNU's long names; sparse files
+ * are recognised, not read. Invariant: between calls the input is `left` bytes of an entry, and the padding to a whole
+ * block, before the next header. */
 #include "common/image/image.h"
 
 #include <stdlib.h>
@@ -16,8 +17,9 @@ struct ctr_tar {
     int64_t left, padding; /* of the last entry */
     struct ctr_buf name, next_name;
     int64_t next_size; /* pax: of the next entry, or -1 */
+    bool next_sparse;  /* pax: the next entry is a sparse file */
     int64_t at;        /* in the archive, for messages */
-    bool began;
+    char why[100];
 };
 
 /* Octal digits, with blanks and zero bytes around them; or GNU's base 256; -1: neither. */
@@ -163,7 +165,11 @@ static int read_pax(struct ctr_tar *t, const struct ctr_buf *b, struct ctr_err *
         } else if (equals && equals - key == 4 && !memcmp(key, "size", 4)) {
             if (!ctr_parse_i64(equals + 1, (size_t)(stop - equals - 1), &t->next_size) || t->next_size < 0)
                 return ctr_fail(err, CTR_EDATA, "the pax header before byte %lld is damaged", (long long)t->at);
+        } else if (equals && equals - key == 15 && !memcmp(key, "GNU.sparse.name", 15)) {
+            ctr_buf_clear(&t->next_name);
+            rc = ctr_buf_append(&t->next_name, equals + 1, (size_t)(stop - equals - 1), err);
         }
+        t->next_sparse |= equals && equals - key > 11 && !memcmp(key, "GNU.sparse.", 11);
         p += n;
     }
     return rc;
@@ -215,6 +221,47 @@ static int read_extension(struct ctr_tar *t, char type, struct ctr_err *err)
     return rc;
 }
 
+/* The map of a sparse file that GNU tar writes goes on in blocks behind the header. */
+static int skip_sparse_map(struct ctr_tar *t, const uint8_t *h, struct ctr_err *err)
+{
+    uint8_t block[BLOCK];
+    bool more = h[482];
+    int rc = 1;
+    while (more && (rc = take(t, block, BLOCK, err)) > 0)
+        more = block[504];
+    return rc ? CTR_MIN(rc, 0) : cut_short(t, err);
+}
+
+/* Types of entries; others than these have contents that are not those of a file, as far as is known here. */
+static const struct {
+    const char *types;
+    bool regular;
+    const char *why;
+} kinds[] = {
+    { "07", true, NULL },
+    { "5DV", false, NULL }, /* directories, GNU's too; the label of a volume */
+    { "1", false, "is a hard link, whose contents are under another name: archive with tar --hard-dereference" },
+    { "2", false, "is a symbolic link, without contents: archive with tar --dereference" },
+    { "346", false, "is a device or a FIFO, without contents" },
+    { "S", false, "is a sparse file: archive without tar --sparse" },
+    { "M", false, "begins in another volume of the archive: join them by tar --multi-volume" },
+};
+
+static void describe(struct ctr_tar *t, char type, struct ctr_tar_entry *e)
+{
+    const size_t n = t->name.len - 1;
+    *e = (struct ctr_tar_entry){ .name = (const char *)t->name.data, .bytes = t->left };
+    const char sought = (char)(t->next_sparse ? 'S' : type ? type : '0');
+    for (size_t i = 0; i < CTR_COUNT(kinds); i++)
+        if (strchr(kinds[i].types, sought)) {
+            e->regular = kinds[i].regular && n && e->name[n - 1] != '/';
+            e->why = kinds[i].why;
+            return;
+        }
+    ctr_format(t->why, sizeof t->why, "is an entry of type %d, which is not read", (unsigned char)type);
+    e->why = t->why;
+}
+
 int ctr_tar_next(struct ctr_tar *t, struct ctr_tar_entry *e, struct ctr_err *err)
 {
     uint8_t h[BLOCK];
@@ -245,9 +292,8 @@ int ctr_tar_next(struct ctr_tar *t, struct ctr_tar_entry *e, struct ctr_err *err
         rc = set_name(t, h, err);
         if (rc)
             return rc;
-        const size_t n = t->name.len - 1;
-        *e = (struct ctr_tar_entry){ .name = (const char *)t->name.data, .bytes = t->left, .hard_link = type == '1' };
-        e->regular = (type == '0' || !type || type == '7') && n && e->name[n - 1] != '/';
-        return 1;
+        describe(t, type, e);
+        t->next_sparse = false;
+        return type == 'S' && (rc = skip_sparse_map(t, h, err)) ? rc : 1;
     }
 }
