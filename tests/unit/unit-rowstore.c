@@ -25,7 +25,7 @@ static void must(int rc, const struct ctr_err *err)
 
 static struct ctr_rowkey key_at(int i)
 {
-    return (struct ctr_rowkey){ (uint32_t)i % 3, ctr_mix64((uint64_t)i) };
+    return (struct ctr_rowkey){ .table = (uint32_t)i % 3, .key = ctr_mix64((uint64_t)i) };
 }
 
 static float number(int i, int j)
@@ -52,16 +52,15 @@ static int right(struct ctr_rowstore *s, int from, int n, struct ctr_err *err)
     static float rows[ROWS][FLOATS];
     static float *to[ROWS];
     static struct ctr_rowkey keys[ROWS];
-    static bool found[ROWS];
     int good = 0;
     for (int i = 0; i < n; i++) {
         to[i] = rows[i];
         keys[i] = key_at(from + i);
     }
-    int rc = ctr_rowstore_get(s, keys, n, to, found, err);
+    int rc = ctr_rowstore_get(s, keys, n, to, err);
     for (int i = 0; i < n && !rc; i++) {
-        good += found[i];
-        for (int j = 0; j < FLOATS && found[i]; j++)
+        good += keys[i].place > 0;
+        for (int j = 0; j < FLOATS && keys[i].place; j++)
             if (rows[i][j] != number(from + i, j)) {
                 good--;
                 break;

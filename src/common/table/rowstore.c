@@ -3,9 +3,12 @@
  * Rows on disk. See rowstore.h.
  *
  * Both files are unnamed. The file of rows holds records: a key, a checksum of both, and the row; a key's record never
- * moves. The index file is a hash table of entries, key to record, with linear probing, doubled when fuller than 7/10;
- * it is mapped, so that its used parts are in the system's page cache and not in the process's memory. An entry has its
- * own checksum, and refers to a record with the same key. */
+ * moves. The index file is a hash table of entries, key to record, with linear probing, doubled when fuller than 7/10.
+ * An entry has its own checksum, and refers to a record with the same key.
+ *
+ * Both files are mapped, so that what is used of them is in the system's page cache, and a row costs two misses of the
+ * processor's cache and no call of the system. Rows are looked up in groups: the entries of a group are prefetched,
+ * then the records. */
 #include "common/table/rowstore.h"
 
 #include <errno.h>
@@ -15,7 +18,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { AT_ONCE = 256, FIRST_ENTRIES = 1 << 10, RANGE_KEYS = 1 << 20 };
+enum { GROUP = 64, FIRST_ENTRIES = 1 << 10, FIRST_BYTES = 1 << 16, RANGE_KEYS = 1 << 20, AHEAD = 16 };
+
+#define AS(type, buf) ((type *)(void *)(buf).data)
 
 struct entry {
     uint64_t key;
@@ -36,7 +41,9 @@ struct ctr_rowstore {
     size_t bytes; /* of a record */
     struct entry *index;
     uint64_t size, used;        /* entries, a power of two; keys */
-    uint8_t *some;              /* buffer for AT_ONCE records */
+    uint8_t *record;            /* the file of rows */
+    size_t mapped;              /* bytes of it */
+    struct ctr_buf keys;        /* u64, by table: how many */
     struct ctr_changed changed; /* by place */
 };
 
@@ -79,23 +86,32 @@ static struct entry *find(const struct ctr_rowstore *s, uint32_t table, uint64_t
 }
 
 /* Disk space is allocated before the file is mapped, so that a full disk is an error here and not a signal later. */
+static void *map(int fd, void *old, size_t before, size_t bytes)
+{
+    int failed;
+    while ((failed = posix_fallocate(fd, (off_t)before, (off_t)(bytes - before))) == EINTR)
+        ;
+    errno = failed;
+    void *p = failed ? MAP_FAILED
+              : old  ? mremap(old, before, bytes, MREMAP_MAYMOVE)
+                     : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (p == MAP_FAILED)
+        return NULL;
+    (void)madvise(p, bytes, MADV_RANDOM);
+    return p;
+}
+
 static int map_index(struct ctr_rowstore *s, uint64_t size, struct entry **index, int *fd, struct ctr_err *err)
 {
     *fd = ctr_tmpfile_in(s->dir, err);
     if (*fd < 0)
         return *fd;
-    int failed;
-    while ((failed = posix_fallocate(*fd, 0, (off_t)(size * sizeof **index))) == EINTR)
-        ;
-    errno = failed;
-    void *p = failed ? MAP_FAILED : mmap(NULL, size * sizeof **index, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
-    if (p == MAP_FAILED) {
+    *index = map(*fd, NULL, 0, size * sizeof **index);
+    if (!*index) {
         const int rc = fail_sys(s, "cannot grow the index", err);
         close(*fd);
         return rc;
     }
-    (void)madvise(p, size * sizeof **index, MADV_RANDOM);
-    *index = p;
     return 0;
 }
 
@@ -134,14 +150,11 @@ int ctr_rowstore_open(struct ctr_rowstore **out, const char *dir, int32_t floats
     s->rows = s->table = -1;
     s->floats = floats;
     s->bytes = (sizeof(struct record) + (size_t)floats * sizeof(float) + 7) / 8 * 8;
-    s->some = calloc(AT_ONCE, s->bytes);
-    int rc = s->some ? ctr_strdup(&s->dir, dir, err) : ctr_fail_nomem(err, AT_ONCE * s->bytes);
+    int rc = ctr_strdup(&s->dir, dir, err);
     if (!rc && (s->rows = ctr_tmpfile_in(dir, err)) < 0)
         rc = s->rows;
-    if (!rc) {
-        (void)posix_fadvise(s->rows, 0, 0, POSIX_FADV_RANDOM);
+    if (!rc)
         rc = grow(s, err);
-    }
     if (rc)
         ctr_rowstore_free(s);
     else
@@ -155,13 +168,15 @@ void ctr_rowstore_free(struct ctr_rowstore *s)
         return;
     if (s->index)
         munmap(s->index, s->size * sizeof *s->index);
+    if (s->record)
+        munmap(s->record, s->mapped);
     if (s->rows >= 0)
         close(s->rows);
     if (s->table >= 0)
         close(s->table);
     ctr_changed_free(&s->changed);
+    ctr_buf_free(&s->keys);
     free(s->dir);
-    free(s->some);
     free(s);
 }
 
@@ -172,131 +187,158 @@ int ctr_rowstore_file(const struct ctr_rowstore *s, bool index)
 
 /* ---- rows ---- */
 
+static struct record *record_at(const struct ctr_rowstore *s, uint64_t place)
+{
+    return (struct record *)(void *)(s->record + place * s->bytes);
+}
+
+static void prefetch_record(const struct ctr_rowstore *s, uint64_t place)
+{
+    const uint8_t *r = s->record + place * s->bytes;
+    __builtin_prefetch(r);
+    __builtin_prefetch(r + s->bytes - 1);
+}
+
+static void prefetch_entry(const struct ctr_rowstore *s, const struct ctr_rowkey *key)
+{
+    __builtin_prefetch(&s->index[mix(key->table, key->key) & (s->size - 1)]);
+}
+
 static uint32_t sum_of(const struct ctr_rowstore *s, const struct record *r)
 {
     return (uint32_t)ctr_hash64(r + 1, (size_t)s->floats * sizeof(float), r->key ^ (uint64_t)r->table << 40);
 }
 
-static void make_record(const struct ctr_rowstore *s, const struct ctr_rowkey *key, const float *row, uint8_t *to)
+static void write_record(struct ctr_rowstore *s, const struct ctr_rowkey *key, uint64_t place, const float *row)
 {
-    struct record *r = (struct record *)(void *)to;
+    struct record *r = record_at(s, place);
     r->key = key->key;
     r->table = key->table;
     memcpy(r + 1, row, (size_t)s->floats * sizeof *row);
     r->sum = sum_of(s, r);
+    if (s->changed.on)
+        ctr_changed_note(&s->changed, place);
 }
 
-static int write_records(struct ctr_rowstore *s, uint64_t place, const uint8_t *from, uint64_t n, struct ctr_err *err)
+/* The record of a key at a place, or NULL: it is damaged. */
+static const struct record *record_of(const struct ctr_rowstore *s, uint32_t table, uint64_t key, uint64_t place)
 {
-    const size_t bytes = n * s->bytes;
-    for (size_t done = 0; done < bytes;) {
-        const ssize_t k = pwrite(s->rows, from + done, bytes - done, (off_t)(place * s->bytes + done));
-        if (k < 0 && errno == EINTR)
-            continue;
-        if (k <= 0)
-            return fail_sys(s, "cannot write", err);
-        done += (size_t)k;
+    const struct record *r = place < s->used ? record_at(s, place) : NULL;
+    return r && r->key == key && r->table == table && r->sum == sum_of(s, r) ? r : NULL;
+}
+
+static int add_table(struct ctr_rowstore *s, uint32_t table, struct ctr_err *err)
+{
+    const size_t bytes = ((size_t)table + 1) * sizeof(uint64_t);
+    int rc = bytes > s->keys.len ? ctr_buf_reserve(&s->keys, bytes - s->keys.len, err) : 0;
+    if (!rc && bytes > s->keys.len) {
+        memset(s->keys.data + s->keys.len, 0, bytes - s->keys.len);
+        s->keys.len = bytes;
     }
-    return 0;
+    return rc;
 }
 
-/* Read the row at a place into `to`. */
-static int read_record(struct ctr_rowstore *s, const struct ctr_rowkey *key, uint64_t place, float *to,
-                       struct ctr_err *err)
+/* Room for `extra` more keys. */
+static int reserve(struct ctr_rowstore *s, uint64_t extra, struct ctr_err *err)
 {
-    struct record *r = (struct record *)(void *)s->some;
-    size_t got = 0;
-    while (got < s->bytes) {
-        const ssize_t k = pread(s->rows, s->some + got, s->bytes - got, (off_t)(place * s->bytes + got));
-        if (k < 0 && errno == EINTR)
-            continue;
-        if (k < 0)
-            return fail_sys(s, "cannot read", err);
-        if (!k)
-            break;
-        got += (size_t)k;
-    }
-    if (got < s->bytes || r->key != key->key || r->table != key->table || r->sum != sum_of(s, r))
-        return damaged(s, "rows", err);
-    memcpy(to, r + 1, (size_t)s->floats * sizeof *to);
-    return 0;
-}
-
-/* Write at most AT_ONCE rows: existing keys in place, new ones together at the end. */
-static int put_some(struct ctr_rowstore *s, const struct ctr_rowkey *key, int64_t n, const float *rows,
-                    struct ctr_err *err)
-{
-    const uint64_t before = s->used;
-    uint64_t fresh = 0;
-    int rc = before + AT_ONCE < UINT32_MAX ? 0 : ctr_fail(err, CTR_EDATA, "rows on disk: more than 2^32 keys");
-    while (!rc && (before + AT_ONCE) * 10 > s->size * 7)
+    const uint64_t keys = s->used + extra, page = 1 << 12;
+    const size_t need = keys * s->bytes;
+    int rc = keys < UINT32_MAX ? 0 : ctr_fail(err, CTR_EDATA, "rows on disk: more than 2^32 keys");
+    while (!rc && keys * 10 > s->size * 7)
         rc = grow(s, err);
-    if (!rc)
-        rc = ctr_changed_room(&s->changed, before + AT_ONCE, err);
-    for (int64_t i = 0; i < n && !rc; i++) {
-        struct entry *e = find(s, key[i].table, key[i].key);
-        uint8_t *to = s->some + fresh * s->bytes;
-        if (!e) {
-            rc = damaged(s, "index", err);
-            break;
-        }
-        make_record(s, &key[i], rows + i * s->floats, to);
-        if (s->changed.on)
-            ctr_changed_note(&s->changed, e->place ? e->place - 1 : before + fresh);
-        if (e->place) {
-            rc = write_records(s, e->place - 1, to, 1, err);
-            continue;
-        }
-        *e = (struct entry){ key[i].key, (uint32_t)(before + ++fresh), (uint16_t)key[i].table, 0 };
-        e->check = check_of(e);
+    if (!rc && need > s->mapped) {
+        const size_t bytes = (need + need / 4 + FIRST_BYTES) / page * page;
+        uint8_t *record = map(s->rows, s->record, s->mapped, bytes);
+        if (!record)
+            return fail_sys(s, "cannot grow the file", err);
+        s->record = record;
+        s->mapped = bytes;
     }
-    s->used += fresh;
-    return rc ? rc : write_records(s, before, s->some, fresh, err);
+    return rc ? rc : ctr_changed_room(&s->changed, keys, err);
+}
+
+/* The place of a key, which gets one. */
+static int give_place(struct ctr_rowstore *s, const struct ctr_rowkey *key, uint64_t *place, struct ctr_err *err)
+{
+    struct entry *e = find(s, key->table, key->key);
+    if (!e)
+        return damaged(s, "index", err);
+    if (!e->place) {
+        int rc = add_table(s, key->table, err);
+        if (rc)
+            return rc;
+        *e = (struct entry){ key->key, (uint32_t)++s->used, (uint16_t)key->table, 0 };
+        e->check = check_of(e);
+        AS(uint64_t, s->keys)[key->table]++;
+    }
+    *place = e->place - 1;
+    return 0;
+}
+
+/* At most GROUP rows. */
+static int put_group(struct ctr_rowstore *s, const struct ctr_rowkey *key, int64_t n, const float *rows,
+                     struct ctr_err *err)
+{
+    uint64_t place[GROUP];
+    int rc = reserve(s, (uint64_t)n, err);
+    for (int64_t i = 0; i < n && !rc; i++)
+        prefetch_entry(s, &key[i]);
+    for (int64_t i = 0; i < n && !rc; i++)
+        if (!(rc = give_place(s, &key[i], &place[i], err)))
+            prefetch_record(s, place[i]);
+    for (int64_t i = 0; i < n && !rc; i++)
+        write_record(s, &key[i], place[i], rows + i * s->floats);
+    return rc;
 }
 
 int ctr_rowstore_put(struct ctr_rowstore *s, const struct ctr_rowkey *key, int64_t n, const float *rows,
                      struct ctr_err *err)
 {
     int rc = 0;
-    for (int64_t at = 0, k; at < n && !rc; at += k) {
-        k = CTR_MIN(n - at, AT_ONCE - 1); /* one extra record is a buffer for writing in place */
-        rc = put_some(s, key + at, k, rows + at * s->floats, err);
-    }
+    for (int64_t at = 0; at < n && !rc; at += GROUP)
+        rc = put_group(s, key + at, CTR_MIN(n - at, GROUP), rows + at * s->floats, err);
     return rc;
 }
 
-int ctr_rowstore_get(struct ctr_rowstore *s, const struct ctr_rowkey *key, int64_t n, float *const *rows, bool *found,
-                     struct ctr_err *err)
+/* Of at most GROUP keys. */
+static int get_group(struct ctr_rowstore *s, struct ctr_rowkey *key, int64_t n, float *const *rows, struct ctr_err *err)
 {
-    enum { AHEAD = 8 };
-    int rc = 0;
-    for (int64_t i = 0; i < n && !rc; i++) {
-        if (i + AHEAD < n)
-            __builtin_prefetch(&s->index[mix(key[i + AHEAD].table, key[i + AHEAD].key) & (s->size - 1)]);
+    for (int64_t i = 0; i < n; i++)
+        prefetch_entry(s, &key[i]);
+    for (int64_t i = 0; i < n; i++) {
         const struct entry *e = find(s, key[i].table, key[i].key);
-        found[i] = e && e->place;
         if (!e)
-            rc = damaged(s, "index", err);
-        else if (e->place)
-            rc = read_record(s, &key[i], e->place - 1, rows[i], err);
+            return damaged(s, "index", err);
+        key[i].place = e->place;
+        if (e->place)
+            prefetch_record(s, e->place - 1);
     }
+    for (int64_t i = 0; i < n; i++) {
+        const struct record *r = key[i].place ? record_of(s, key[i].table, key[i].key, key[i].place - 1) : NULL;
+        if (r)
+            memcpy(rows[i], r + 1, (size_t)s->floats * sizeof *rows[i]);
+        else if (key[i].place)
+            return damaged(s, "rows", err);
+    }
+    return 0;
+}
+
+int ctr_rowstore_get(struct ctr_rowstore *s, struct ctr_rowkey *key, int64_t n, float *const *rows, struct ctr_err *err)
+{
+    int rc = 0;
+    for (int64_t at = 0; at < n && !rc; at += GROUP)
+        rc = get_group(s, key + at, CTR_MIN(n - at, GROUP), rows + at, err);
     return rc;
 }
 
-/* ---- rows in order ---- */
+/* ---- all rows ---- */
 
-struct at {
-    uint64_t key;
-    uint32_t place;
-};
-
-static int by_key(const void *a, const void *b)
+int ctr_rowstore_changes(struct ctr_rowstore *s, enum ctr_changes what, struct ctr_err *err)
 {
-    const uint64_t x = ((const struct at *)a)->key, y = ((const struct at *)b)->key;
-    return x < y ? -1 : x > y;
+    return ctr_changed_set(&s->changed, what, s->used, err);
 }
 
-/* Collect the entries of a table with keys in [low, high]. */
+/* Collect the keys of a table in [low, high], with their places. */
 static int collect(const struct ctr_rowstore *s, uint32_t table, uint64_t low, uint64_t high, struct ctr_buf *to,
                    struct ctr_err *err)
 {
@@ -308,38 +350,44 @@ static int collect(const struct ctr_rowstore *s, uint32_t table, uint64_t low, u
             continue;
         if (ctr_changed_skips(&s->changed, e->place - 1))
             continue;
-        rc = e->check == check_of(e) ? ctr_buf_append(to, &(struct at){ e->key, e->place - 1 }, sizeof(struct at), err)
-                                     : damaged(s, "index", err);
+        const struct ctr_sparse_numbered at = { e->key, e->place - 1 };
+        rc = e->check == check_of(e) ? ctr_buf_append(to, &at, sizeof at, err) : damaged(s, "index", err);
     }
     return rc;
 }
 
-int ctr_rowstore_changes(struct ctr_rowstore *s, enum ctr_changes what, struct ctr_err *err)
+static int visit(const struct ctr_rowstore *s, uint32_t table, const struct ctr_sparse_numbered *at, size_t n,
+                 ctr_embedding_each *each, void *ctx, struct ctr_err *err)
 {
-    return ctr_changed_set(&s->changed, what, s->used, err);
+    int rc = 0;
+    for (size_t i = 0; i < n && !rc; i++) {
+        if (i + AHEAD < n)
+            prefetch_record(s, at[i + AHEAD].number);
+        const struct record *r = record_of(s, table, at[i].key, at[i].number);
+        rc = r ? each(ctx, at[i].key, (const float *)(const void *)(r + 1), err) : damaged(s, "rows", err);
+    }
+    return rc;
 }
 
 /* Sorts ranges of keys, each with a pass over the index, so that it needs little memory. */
 int ctr_rowstore_each(struct ctr_rowstore *s, uint32_t table, ctr_embedding_each *each, void *ctx, struct ctr_err *err)
 {
-    const uint64_t ranges = s->used / RANGE_KEYS + 1, span = UINT64_MAX / ranges;
-    float *row = malloc((size_t)s->floats * sizeof *row);
-    struct ctr_buf some = { 0 };
-    int rc = row ? 0 : ctr_fail_nomem(err, (size_t)s->floats * sizeof *row);
-    for (uint64_t r = 0; r < ranges && !rc; r++) {
+    const uint64_t keys = (table + 1) * sizeof keys <= s->keys.len ? AS(uint64_t, s->keys)[table] : 0;
+    const uint64_t ranges = keys / RANGE_KEYS + 1, span = UINT64_MAX / ranges;
+    struct ctr_buf some = { 0 }, other = { 0 };
+    int rc = 0;
+    for (uint64_t r = 0; r < ranges && keys && !rc; r++) {
         const uint64_t low = r * span + (r > 0), high = r + 1 < ranges ? (r + 1) * span : UINT64_MAX;
         rc = collect(s, table, low, high, &some, err);
-        const int64_t n = (int64_t)(some.len / sizeof(struct at));
-        struct at *at = (struct at *)(void *)some.data;
-        if (n && !rc)
-            qsort(at, (size_t)n, sizeof *at, by_key);
-        for (int64_t i = 0; i < n && !rc; i++) {
-            rc = read_record(s, &(struct ctr_rowkey){ table, at[i].key }, at[i].place, row, err);
-            if (!rc)
-                rc = each(ctx, at[i].key, row, err);
-        }
+        const size_t n = some.len / sizeof(struct ctr_sparse_numbered);
+        if (!rc)
+            rc = ctr_buf_room(&other, (int64_t)n, sizeof(struct ctr_sparse_numbered), err);
+        if (!rc && n)
+            rc = visit(s, table,
+                       ctr_sparse_sort(AS(struct ctr_sparse_numbered, some), AS(struct ctr_sparse_numbered, other), n),
+                       n, each, ctx, err);
     }
     ctr_buf_free(&some);
-    free(row);
+    ctr_buf_free(&other);
     return rc;
 }

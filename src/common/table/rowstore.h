@@ -4,13 +4,13 @@
  *
  *     ctr_rowstore_open(&s, dir, floats, err);            in unnamed files in dir
  *     ctr_rowstore_put(s, keys, n, rows, err);
- *     ctr_rowstore_get(s, keys, n, rows, found, err);     rows[i] receives row i
+ *     ctr_rowstore_get(s, keys, n, rows, err);            rows[i] receives row i; keys[i].place 0: there is none
  *
  * It holds the rows that do not fit in memory, for the life of the process: nothing is fsynced, and the files vanish
- * with the process, however it ends. It uses hardly any memory of its own; the system's page cache holds as much as
- * fits. Each row and each entry of the index has a checksum. A disk that fails to read a page of the index ends the
- * process (SIGBUS); every other failure is an error. One thread at a time. A call that does not return 0 fills its
- * struct ctr_err; the message names dir.
+ * with the process, however it ends. It uses hardly any memory of its own: its files are mapped, and the system's page
+ * cache holds as much of them as fits. Each row and each entry of the index has a checksum. A disk that fails to read a
+ * page ends the process (SIGBUS); every other failure is an error. One thread at a time. A call that does not return 0
+ * fills its struct ctr_err; the message names dir.
  */
 #ifndef CTR_ROWSTORE_H
 #define CTR_ROWSTORE_H
@@ -20,14 +20,15 @@
 struct ctr_rowstore;
 struct ctr_rowkey {
     uint32_t table;
+    uint32_t place; /* set by get: of its record, + 1; 0: there is none */
     uint64_t key;
 };
 
 int ctr_rowstore_open(struct ctr_rowstore **s, const char *dir, int32_t floats, struct ctr_err *err) CTR_MUST;
 int ctr_rowstore_put(struct ctr_rowstore *s, const struct ctr_rowkey *key, int64_t n, const float *rows,
                      struct ctr_err *err) CTR_MUST;
-/* For a missing row, found is false and the destination is unchanged. */
-int ctr_rowstore_get(struct ctr_rowstore *s, const struct ctr_rowkey *key, int64_t n, float *const *rows, bool *found,
+/* Sets the places of the keys. For a missing row the destination is unchanged. */
+int ctr_rowstore_get(struct ctr_rowstore *s, struct ctr_rowkey *key, int64_t n, float *const *rows,
                      struct ctr_err *err) CTR_MUST;
 /* Of ctr_rowstore_each: see enum ctr_changes. */
 int ctr_rowstore_changes(struct ctr_rowstore *s, enum ctr_changes what, struct ctr_err *err) CTR_MUST;

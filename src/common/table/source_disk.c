@@ -46,7 +46,6 @@ struct table {
 struct job {
     struct ctr_buf put, put_rows; /* struct ctr_rowkey; floats */
     struct ctr_buf get, to, slot; /* struct ctr_rowkey; float *; i32 */
-    struct ctr_buf found;         /* bool */
     bool running;
     int rc;
     struct ctr_err err;
@@ -207,12 +206,12 @@ static void run_job(void *ctx)
     struct job *j = &d->job;
     const int64_t puts = (int64_t)(j->put.len / sizeof(struct ctr_rowkey));
     const int64_t gets = (int64_t)(j->get.len / sizeof(struct ctr_rowkey));
-    const struct ctr_rowkey *get = AS(struct ctr_rowkey, j->get);
+    struct ctr_rowkey *get = AS(struct ctr_rowkey, j->get);
     j->rc = ctr_rowstore_put(d->store, AS(struct ctr_rowkey, j->put), puts, AS(float, j->put_rows), &j->err);
     if (!j->rc)
-        j->rc = ctr_rowstore_get(d->store, get, gets, AS(float *, j->to), AS(bool, j->found), &j->err);
+        j->rc = ctr_rowstore_get(d->store, get, gets, AS(float *, j->to), &j->err);
     for (int64_t i = 0; i < gets && !j->rc; i++) {
-        if (AS(bool, j->found)[i])
+        if (get[i].place)
             continue;
         const uint64_t hash = ctr_sparse_hash(get[i].key);
         float *row = AS(float *, j->to)[i];
@@ -221,13 +220,11 @@ static void run_job(void *ctx)
     }
 }
 
-static int start_job(struct disk *d, struct ctr_err *err)
+static void start_job(struct disk *d)
 {
     struct job *j = &d->job;
-    int rc = 0;
-    (void)ctr_buf_extend(&j->found, (int64_t)(j->get.len / sizeof(struct ctr_rowkey)), sizeof(bool), &rc, err);
-    if (rc || (!j->put.len && !j->get.len))
-        return rc;
+    if (!j->put.len && !j->get.len)
+        return;
     d->read += (int64_t)(j->get.len / sizeof(struct ctr_rowkey));
     d->written += (int64_t)(j->put.len / sizeof(struct ctr_rowkey));
     j->running = true;
@@ -235,7 +232,6 @@ static int start_job(struct disk *d, struct ctr_err *err)
         ctr_background_run(d->thread, run_job, d);
     else
         run_job(d);
-    return 0;
 }
 
 /* Write the loaded rows to the store. */
@@ -260,10 +256,11 @@ static int finish(struct disk *d, struct ctr_err *err)
         (void)ctr_background_wait(d->thread, -1);
     d->waited += now() - start;
     j->running = false;
-    for (size_t i = 0; i < j->found.len && !j->rc; i++)
-        if (AS(bool, j->found)[i])
-            slot_at(d, AS(int32_t, j->slot)[i])->state |= HAS;
-    struct ctr_buf *bufs[] = { &j->put, &j->put_rows, &j->get, &j->to, &j->slot, &j->found };
+    for (size_t i = 0; i < j->slot.len / sizeof(int32_t) && !j->rc; i++) {
+        struct slot *s = slot_at(d, AS(int32_t, j->slot)[i]);
+        s->state |= AS(struct ctr_rowkey, j->get)[i].place ? HAS : 0;
+    }
+    struct ctr_buf *bufs[] = { &j->put, &j->put_rows, &j->get, &j->to, &j->slot };
     for (size_t i = 0; i < CTR_COUNT(bufs); i++)
         ctr_buf_clear(bufs[i]);
     if (j->rc)
@@ -274,7 +271,7 @@ static int finish(struct disk *d, struct ctr_err *err)
 static int put_later(struct disk *d, int32_t i, struct ctr_err *err)
 {
     struct slot *s = slot_at(d, i);
-    const struct ctr_rowkey key = { s->table, ctr_sparse_key(s->hash) };
+    const struct ctr_rowkey key = { s->table, 0, ctr_sparse_key(s->hash) };
     int rc = ctr_buf_append(&d->job.put, &key, sizeof key, err);
     if (!rc)
         rc = ctr_buf_append(&d->job.put_rows, row_at(d, i), (size_t)d->row_floats * sizeof(float), err);
@@ -304,7 +301,7 @@ static int take(struct disk *d, int table, uint64_t hash, int32_t *at, struct ct
     }
     *slot_at(d, i) = (struct slot){ .hash = hash, .table = (uint16_t)table, .pins = 1 };
     chain_in(d, i);
-    const struct ctr_rowkey key = { (uint32_t)table, ctr_sparse_key(hash) };
+    const struct ctr_rowkey key = { (uint32_t)table, 0, ctr_sparse_key(hash) };
     float *row = row_at(d, i);
     if (!rc)
         rc = ctr_buf_append(&d->job.get, &key, sizeof key, err);
@@ -358,7 +355,9 @@ static int disk_begin(struct ctr_source *s, const struct ctr_want *want, int buf
                 rc = take(d, t, b->table[t].hash[i], &AS(int32_t, b->table[t].number)[i], err);
                 d->misses++;
             }
-    return rc ? rc : start_job(d, err);
+    if (!rc)
+        start_job(d);
+    return rc;
 }
 
 static int no_room(const struct disk *d, int64_t keys, struct ctr_err *err)
@@ -392,7 +391,7 @@ static int disk_ready(struct ctr_source *s, int buffer, struct ctr_err *err)
                 rc = no_room(d, b->n, err);
         }
     if (!rc && more)
-        rc = start_job(d, err);
+        start_job(d);
     return rc ? rc : finish(d, err);
 }
 
@@ -435,10 +434,10 @@ static int each_slot(struct disk *d, const struct ctr_source_keys *keys, with_sl
                 break;
             d->misses++;
         }
-        if (!rc)
-            rc = start_job(d, err);
-        if (!rc)
+        if (!rc) {
+            start_job(d);
             rc = finish(d, err);
+        }
         if (!rc)
             fn(d, &some, at, ctx);
         for (int64_t i = 0; i < pinned; i++)
@@ -521,11 +520,13 @@ static int disk_settle(struct ctr_source *s, struct ctr_err *err)
     for (int32_t i = 0; i < d->used && !rc; i++) {
         if (slot_at(d, i)->state & NEWER)
             rc = put_later(d, i, err);
-        if (!rc && d->job.put.len >= SOME_ROWS * sizeof(struct ctr_rowkey) && !(rc = start_job(d, err)))
+        if (!rc && d->job.put.len >= SOME_ROWS * sizeof(struct ctr_rowkey)) {
+            start_job(d);
             rc = finish(d, err);
+        }
     }
     if (!rc)
-        rc = start_job(d, err);
+        start_job(d);
     return rc ? rc : finish(d, err);
 }
 
@@ -544,7 +545,7 @@ static int disk_load(struct ctr_source *s, int table, uint64_t key, const float 
 {
     struct disk *d = (struct disk *)s;
     struct table *t = &d->table[table];
-    const struct ctr_rowkey name = { (uint32_t)table, key };
+    struct ctr_rowkey name = { (uint32_t)table, 0, key };
     const size_t bytes = (size_t)d->row_floats * sizeof *row;
     int rc = d->job.running ? finish(d, err) : 0;
     bool twice = t->any_loaded && key == t->loaded;
@@ -552,7 +553,9 @@ static int disk_load(struct ctr_source *s, int table, uint64_t key, const float 
         float *old = malloc(bytes);
         rc = old ? put_loaded(d, err) : ctr_fail_nomem(err, bytes);
         if (!rc)
-            rc = ctr_rowstore_get(d->store, &name, 1, &old, &twice, err);
+            rc = ctr_rowstore_get(d->store, &name, 1, &old, err);
+        twice = name.place;
+        name.place = 0;
         free(old);
     }
     if (!rc && twice)
@@ -608,9 +611,7 @@ static void disk_free(struct ctr_source *s)
         (void)ctr_background_wait(d->thread, -1);
     if (d->thread)
         ctr_background_free(d->thread);
-    struct ctr_buf *bufs[] = {
-        &j->put, &j->put_rows, &j->get, &j->to, &j->slot, &j->found, &d->load_keys, &d->load_rows
-    };
+    struct ctr_buf *bufs[] = { &j->put, &j->put_rows, &j->get, &j->to, &j->slot, &d->load_keys, &d->load_rows };
     for (size_t i = 0; i < CTR_COUNT(bufs); i++)
         ctr_buf_free(bufs[i]);
     for (int64_t i = 0; i < d->slots / CHUNK; i++) {

@@ -331,8 +331,8 @@ static bool insertion_sort(struct ctr_sparse_numbered *a, size_t n)
 }
 
 /* Keys are usually hashes: most differ within 22 bits from the first differing bit. Otherwise all digits are sorted,
- * least significant first. Returns the result: a or b. */
-static struct ctr_sparse_numbered *radix_sort(struct ctr_sparse_numbered *a, struct ctr_sparse_numbered *b, size_t n)
+ * least significant first. */
+struct ctr_sparse_numbered *ctr_sparse_sort(struct ctr_sparse_numbered *a, struct ctr_sparse_numbered *b, size_t n)
 {
     enum { BITS = 11 };
     uint64_t low = UINT64_MAX, high = 0;
@@ -424,8 +424,8 @@ static int sorted(const struct ctr_sparse *t, ctr_sparse_range *range, void *ctx
             break;
         size_t entries = a.len / sizeof(struct ctr_sparse_numbered);
         rc = range(ctx,
-                   radix_sort((struct ctr_sparse_numbered *)(void *)a.data,
-                              (struct ctr_sparse_numbered *)(void *)b.data, entries),
+                   ctr_sparse_sort((struct ctr_sparse_numbered *)(void *)a.data,
+                                   (struct ctr_sparse_numbered *)(void *)b.data, entries),
                    entries, err);
     }
     free(bounds);

@@ -185,6 +185,8 @@ int ctr_sparse_sorted(const struct ctr_sparse *t, ctr_sparse_each *each, void *c
 struct ctr_sparse_numbered {
     uint64_t key, number;
 };
+/* Sorts a by key; returns the result: a, or b, which has as much room. */
+struct ctr_sparse_numbered *ctr_sparse_sort(struct ctr_sparse_numbered *a, struct ctr_sparse_numbered *b, size_t n);
 typedef int ctr_sparse_range(void *ctx, struct ctr_sparse_numbered *e, uint64_t n, struct ctr_err *err);
 int ctr_sparse_sorted_numbers(const struct ctr_sparse *t, ctr_sparse_range *range, void *ctx,
                               struct ctr_err *err) CTR_MUST;
