@@ -6,7 +6,7 @@
  *
  * A model is one file that exports one const struct ctr_model, listed in the table of models.c. Code that all models
  * share (columns to rows, passes, progressive predictions, checkpoints, resume, the frame of the model file) is in
- * inputs.c, modelfile.c, predictor.c and learn/, and does not depend on the kind of model.
+ * inputs.c, inputs_rows.c, modelfile.c, predictor.c and learn/, and does not depend on the kind of model.
  */
 #ifndef CTR_MODEL_H
 #define CTR_MODEL_H
@@ -14,7 +14,7 @@
 #include "common/stream/stream.h"
 #include "common/table/table.h"
 
-/* ---- rows: inputs.c ---- */
+/* ---- rows: inputs.c, inputs_rows.c ---- */
 
 /* Rows as the learner reads them. Entries of row i are start[i] … start[i+1]-1, in the order of column names, then of
  * list items. A row has no (table, key) twice: the x of repeated keys are summed in order. Entries with x = 0 are
