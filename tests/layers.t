@@ -1,30 +1,47 @@
 #!/usr/bin/env perl
 # The folders of src/common form layers: includes between them have no cycle, nothing includes the registry of models but
-# tools, and other folders include only what a folder offers. V=1 shows the graph.
+# tools, and folders, tools and plug-ins include only what a folder offers. V=1 shows the graph.
 use strict;
 use warnings;
 use Test::More;
 
-chdir "$ENV{CTR_TOP}/src/common" or die;
+chdir "$ENV{CTR_TOP}/src" or die;
 
-# A folder's public header is FOLDER/FOLDER.h. Besides, these are for all: texts that C, C++ and NVRTC share, and instruction sets.
-my %offered = map { $_ => 1 } qw(base/isa.h base/mix64.h base/mathbody.h compute/element.h op/oplayer.h);
-# Other headers that are included from outside; the list may only get shorter. many
-# models in one pass use lr's kernels, ctr-join and metric read JSON.
-my %known = map { $_ => 1 } qw(lr/ftrl_x8.h lr/inclusion.h lr/lanes.h text/json.h);
+# A folder's public header is FOLDER/FOLDER.h, which includes others that it offers. Besides, these may be included, by all
+# or by the folders that are named.
+my %offered = (
+    'base/isa.h'             => [],             # instruction sets
+    'base/mix64.h'           => [],             # text that C, C++ and NVRTC share
+    'base/mathbody.h'        => [],             # the same
+    'compute/element.h'      => [],             # the same
+    'op/oplayer.h'           => [],             # the same
+    'compute/compute_impl.h' => ['cuda'],       # what a back end fills
+    'comm/mpi_plugin.h'      => ['mpi'],        # the interface of the plug-in
+    'lr/lanes.h'             => ['variants'],   # loops that are compiled for each instruction set, into each user
+    'lr/ftrl_x8.h'           => ['variants'],   # the kernel over eight rows, which variants run model by model
+    'lr/inclusion.h'         => ['variants'],   # inclusion of new keys, one filter for all models
+    'text/json.h'            => [qw(metric tensor tools)], # JSON that is no stream: in pages and in heads of files
+    'text/export.h'          => ['tools'],      # streams to text; text.h has what reads it
+    'text/safetensors.h'     => ['tools'],      # a format of tensors, not of rows of text
+    'relation/spool.h'       => ['tools'],      # rows kept until their number is known, for --head and --tail by percent
+    'metric/gridviz.h'       => ['tools'],      # a page over tables of metrics, not a metric
+    'deep/image_table.h'     => ['tools'],      # vectors of images: no part of a network, so not in deep.h
+    'deep/model_tower.h'     => ['tools'],      # the tower of a trained model alone, likewise
+);
 
 sub includes {
     my %graph;
     my %inner;
     for my $file (@_) {
-        my ($folder) = $file =~ m{^([^/]+)/} or next;
+        my ($folder) = $file =~ m{^(?:common/)?([^/]+)/} or next;
         $graph{$folder} ||= {};
         open my $f, '<', $file or die "$file: $!\n";
         while (<$f>) {
-            my ($to, $header) = m{^\s*#\s*include "common/([a-z]+)/([^"]+)"} or next;
+            my ($root, $to, $header) = m{^\s*#\s*include "(?:(common|tools|cuda|mpi)/)([a-z]+/)?([^"]+)"} or next;
+            ($to = $to && $root eq 'common' ? $to : "$root/") =~ s{/$}{};
             next if $to eq $folder;
             $graph{$folder}{$to} = 1;
-            $inner{"$to/$header"}{$folder} = 1 unless $header eq "$to.h" || $offered{"$to/$header"};
+            $inner{"$to/$header"}{$folder} = 1 unless $header eq "$to.h";
         }
     }
     return (\%graph, \%inner);
@@ -43,15 +60,33 @@ sub layers {
     return (\@order, \@left);
 }
 
-my ($graph, $inner) = includes(glob '*/*.[ch]');
+# Headers that are included and not offered: "HEADER (by FOLDER)".
+sub not_offered {
+    my ($inner) = @_;
+    my @bad;
+    for my $header (sort keys %$inner) {
+        my $to = $offered{$header};
+        my %may = map { $_ => 1 } @{ $to || [] };
+        push @bad, map { "$header (by $_)" } grep { !$to || (%may && !$may{$_}) } sort keys %{ $inner->{$header} };
+    }
+    return @bad;
+}
+
+my ($graph, $inner) = includes(glob('common/*/*.[ch]'), glob('tools/*.[ch]'), glob('cuda/*.{cu,h}'), glob('mpi/*.[ch]'));
 my ($order, $cycle) = layers($graph);
 note join ' ', @$_ for @$order;
 note "$_ <- @{[sort keys %{$graph->{$_}}]}" for sort keys %$graph;
-is "@$cycle", '', 'no cycle among the folders of src/common';
-is join(' ', grep { $graph->{$_}{models} } sort keys %$graph), '', 'no folder includes models/';
-my @new = grep { !$known{$_} } sort keys %$inner;
-is join(' ', @new), '', 'other folders include public headers only';
-is join(' ', grep { !$inner->{$_} } sort keys %known), '', 'and the list of other headers has no row that is not needed';
+is "@$cycle", '', 'no cycle among the folders of src/common, tools and plug-ins';
+is join(' ', grep { $graph->{$_}{models} && $_ ne 'tools' } sort keys %$graph), '', 'no folder includes models/, but tools do';
+my @above = grep { my $f = $_; grep { $graph->{$f}{$_} } qw(tools cuda mpi) } sort keys %$graph;
+is "@above", '', 'nothing includes headers of tools or plug-ins';
+is join(' ', not_offered($inner)), '', 'other folders include public headers only';
+is join(' ', grep { !$inner->{$_} } sort keys %offered), '', 'and the list of other headers has no row that is not needed';
+is join(' ', not_offered({ 'lr/lanes.h' => { deep => 1, variants => 1 }, 'lr/lr_rows.h' => { tools => 1 } })), 'lr/lanes.h (by deep) lr/lr_rows.h (by tools)',
+    'a header that is not offered is found';
+cmp_ok scalar(keys %{ $graph->{tools} }), '>', 15, 'includes of tools are seen';
+is join(' ', sort keys %{ $graph->{cuda} }), 'compute', 'a plug-in stands on what it implements';
+is join(' ', sort keys %{ $graph->{mpi} }), 'base comm', 'the other too';
 
 my (undef, $found) = layers({ a => { b => 1 }, b => { c => 1 }, c => { b => 1 }, d => {} });
 is "@$found", 'a b c', 'a cycle is found';
