@@ -209,6 +209,49 @@ exits 'of another type' 2 embed --type float16 --update some.arrow -o none2.arro
 exits 'in place' 2 embed --update some.arrow -o some.arrow ./*.png
 ok 'which leaves it as it was' cmp some.arrow keep.arrow
 
+# Several minibatches of the network: a vector does not depend on what is computed beside it, nor on which run of --update computes it.
+mkdir many
+i=0
+while [ $i -lt 75 ]; do
+    # shellcheck disable=SC2012
+    ln "$(ls ./*.png ./*.jpg | sed -n "$((i % 16 + 1))p")" many/$i.jpg
+    i=$((i + 1))
+done
+ls many >many.names
+for j in 1 3; do
+    tar --hard-dereference -C many -cf many.tar $([ $j = 1 ] && cat many.names || sort -r many.names)
+    embed -j $j -o many$j.arrow many.tar
+done
+ok '75 images: -j 1, and -j 3 in another order, give the same bytes' cmp many1.arrow many3.arrow
+is 'and vectors of each image alone' "$(vector_of many1.arrow 37)" "$(vector_of all.arrow "$(ls ./*.png ./*.jpg | sed -n '6s/^..\(.*\)\....$/\1/p')")"
+# shellcheck disable=SC2046
+embed -o part1.arrow $(sed -n '1,33s|^|many/|p' many.names)
+# shellcheck disable=SC2046
+embed -q --update part1.arrow -o part2.arrow $(sed -n '20,70s|^|many/|p' many.names)
+embed -v --update part2.arrow -o part3.arrow many.tar 2>said
+ok 'in three runs of --update too' cmp many1.arrow part3.arrow
+is 'of which the last computes what is new' "$(tail -n 1 said)" 'ctr-embed-images: 5 images computed, 70 taken over, 0 bad'
+
+# kill -9 in the middle of a run: neither the table that it updates nor the one that it would replace changes, and the next run gives the bytes of one
+# that was never killed.
+cp part1.arrow old.arrow
+cp part2.arrow new.arrow
+mkfifo pipe
+embed --update old.arrow -o new.arrow pipe 2>/dev/null &
+pid=$!
+exec 8<>pipe
+head -c 40000 many.tar >&8
+sleep 1
+kill -9 $pid
+wait $pid
+is 'kill -9' $? 137
+exec 8>&-
+ok 'leaves the table that it updates' cmp old.arrow part1.arrow
+ok 'and the one that it would replace' cmp new.arrow part2.arrow
+embed -q --update old.arrow -o new.arrow many.tar
+ok 'and the next run is whole' cmp new.arrow many1.arrow
+rm -r many
+
 # Keys.
 cp rgb0.png 7.png; cp rgb1.png 10.png
 ok 'integer keys' embed --key-type int64 -o numbers.arrow 10.png 7.png
@@ -242,6 +285,34 @@ fi
 exits '--id without --column' 2 embed --id key rgb0.png
 exits '--key-type with --column' 2 embed --column c --key-type int64 rgb0.png
 exits '/dev/full' 1 sh -c 'ctr-embed-images -w tiny.safetensors rgb0.png >/dev/full'
+
+# The example that fetches VGG16's convolutions writes nothing from a file that holds others.
+if has_python numpy; then
+    "$PY" - <<'PYTHON'
+def field(number, data):
+    n, size = len(data), b''
+    while n > 127:
+        size, n = size + bytes([n & 127 | 128]), n >> 7
+    return bytes([number << 3 | 2]) + size + bytes([n]) + data
+graph, width = b'', 3
+for block, convs, out in (1, 2, 64), (2, 2, 128), (3, 3, 256), (4, 3, 512), (5, 3, 512):
+    for conv in range(1, convs + 1):
+        for end, n in ('convolution/ReadVariableOp:0', out * width * 9), ('Squeeze:0', out):
+            name = 'functional_1/block%d_conv%d_1/%s' % (block, conv, end)
+            graph += field(5, field(8, name.encode()) + field(9, bytes(4 * n)))
+        width = out
+open('zeros.onnx', 'wb').write(field(7, graph))
+open('other.onnx', 'wb').write(field(7, field(5, field(8, b'w') + field(9, bytes(4)))))
+PYTHON
+    exits 'vgg16-weights.py with other weights' 1 "$PY" "$CTR_TOP/examples/vgg16-weights.py" --model zeros.onnx weights.safetensors
+    err_like 'tells their sum' 'the convolutions have 58858752 bytes and sha256 [0-9a-f]{64}: they are not those that are expected'
+    exits 'with another network' 1 "$PY" "$CTR_TOP/examples/vgg16-weights.py" --model other.onnx weights.safetensors
+    err_like 'names what is missing' 'has no initializer functional_1/block1_conv1_1/convolution'
+    ok 'and writes nothing' sh -c '! ls weights.safetensors*'
+    rm zeros.onnx
+else
+    skip 'vgg16-weights.py' 'no numpy'
+fi
 
 # Real posters: 3,867 progressive, 4 baseline, a PNG named .jpg.
 posters=$DATA/ml1m_posters/posters.tar
