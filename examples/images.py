@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The tables of images.md from what images.sh measured, beside those of "Image Matters" (Ge et al., CIKM 2018).
-usage: images.py RESULTS.tsv [CURVES.tsv]; each line is row, seed, GAUC, AUC (of a curve: row, seed, start, GAUC, AUC).
+usage: images.py RESULTS.tsv [CURVES.tsv [FIGURE.svg]]; each line is row, seed, GAUC, AUC (of a curve: row, seed, start, GAUC, AUC).
+FIGURE.svg becomes the drawing of the curves.
 A difference is paired by seed; its 95% interval is Student's. Exit status 3 when a difference that is asserted, because five
 worlds showed it significantly, is not positive."""
 import collections
@@ -74,6 +75,39 @@ def claim(text, weights, asserted=True):
     print("- %s: %+.4f ± %.4f GAUC, %s" % (text, mean, half, verdict))
 
 
+def figure(path, starts, curves):
+    """Draw (name, colour, [(mean, half of the 95% interval) at each start])."""
+    top = math.ceil(max(m + h for _, _, c in curves for m, h in c) * 50) / 50
+    low = math.floor(min(m - h for _, _, c in curves for m, h in c) * 50) / 50
+    left, right, above, below = 70, 660, 40, 380
+
+    def x(i):
+        return left + 20 + (right - left - 40) * i / max(len(starts) - 1, 1)
+
+    def y(v):
+        return below - (below - above) * (v - low) / (top - low)
+
+    s = ['<svg xmlns="http://www.w3.org/2000/svg" width="680" height="440" font-family="sans-serif" font-size="13">',
+         '<rect width="680" height="440" fill="white"/>']
+    for k in range(round((top - low) * 50) + 1):
+        v = low + k / 50
+        s.append('<path d="M%d %.1fH%d" stroke="#ddd"/><text x="%d" y="%.1f" text-anchor="end">%.2f</text>' % (left, y(v), right, left - 8, y(v) + 4, v))
+    for i, start in enumerate(starts):
+        s.append('<text x="%.1f" y="%d" text-anchor="middle">%s</text><text x="%.1f" y="%d" text-anchor="middle">%s</text>' % (
+            x(i), below + 20, start[5:10], x(i), below + 36, start[11:16]))
+    for n, (name, colour, c) in enumerate(curves):
+        shift = 3 * n  # bars beside each other
+        for i, (mean, half) in enumerate(c):
+            if half < math.inf:
+                s.append('<path d="M%.1f %.1fV%.1f" stroke="%s" stroke-opacity="0.4" stroke-width="2"/>' % (x(i) + shift, y(mean - half), y(mean + half), colour))
+        s.append('<polyline points="%s" fill="none" stroke="%s" stroke-width="2"/>' % (" ".join("%.1f,%.1f" % (x(i), y(m)) for i, (m, _) in enumerate(c)), colour))
+        s += ['<circle cx="%.1f" cy="%.1f" r="3" fill="%s"/>' % (x(i), y(m), colour) for i, (m, _) in enumerate(c)]
+        s.append('<path d="M%d %dh24" stroke="%s" stroke-width="2"/><text x="%d" y="%d">%s</text>' % (left + 250, above + 290 + 20 * n, colour, left + 282, above + 294 + 20 * n, name))
+    s.append('<text x="%d" y="22">GAUC of the next 28 hours, before they are learned from</text>' % left)
+    with open(path, "w", encoding="ascii") as f:
+        f.write("\n".join(s) + "\n</svg>\n")
+
+
 table("Table 3: which images", [("baseline: ids of images", "ids", .6205), ("image of the ad", "ad", .6235),
                                 ("images of behaviours", "behaviour", .6219), ("both", "multi-query", .6260)], "ids")
 claim("the image of the ad adds", {"ad": 1, "ids": -1})
@@ -111,10 +145,16 @@ if len(sys.argv) > 2 and os.path.exists(sys.argv[2]):
     curves = read(sys.argv[2], 5)
     print("### Figure 6: GAUC in the course of the first pass, of rows that were not learned from yet\n")
     print("| from | baseline | dicm, multi-query | gain |\n|---|---|---|---|")
-    for start in sorted({k[1] for k in curves}):
+    drawn = {"ids": [], "multi-query": []}
+    starts = sorted({k[1] for k in curves})
+    for start in starts:
         pair = [curves.get((r, start), {}) for r in ("ids", "multi-query")]
         seeds = sorted(set(pair[0]) & set(pair[1]))
+        for p, c in zip(pair, drawn.values()):
+            c.append(interval([p[s][0] for s in seeds]))
         mean, half = interval([pair[1][s][0] - pair[0][s][0] for s in seeds])
         print("| %s | %.4f | %.4f | %+.4f ± %.4f |" % (start, *(sum(p[s][0] for s in seeds) / len(seeds) for p in pair), mean, half))
     print()
+    if len(sys.argv) > 3:
+        figure(sys.argv[3], starts, [("ids of images", "#d62728", drawn["ids"]), ("dicm: images, multi-query", "#1f77b4", drawn["multi-query"])])
 sys.exit(3 if wrong else 0)

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Images beside ids, in planted worlds whose pictures carry part of the truth (ctr-synth --photos): the tables of "Image Matters"
-# (Ge et al., CIKM 2018), each row in five worlds with five seeds. Writes results.tsv and prints the tables of images.md.
+# (Ge et al., CIKM 2018), each row in five worlds with five seeds. Writes results.tsv, curves.tsv and images.svg and prints the tables of images.md.
 # OUT= chooses the folder, ROWS= the impressions of a world, SEEDS= the worlds, ONLY= some of the rows,
 # whose results are added to those that are there. PAPER=1 takes the paper's settings, which want millions of rows.
 set -eu
@@ -101,4 +101,5 @@ for seed in $SEEDS; do
         curve multi-query both $layers $tower $attention --images-pool multi-query
     }
 done
-python3 "$here/images.py" results.tsv curves.tsv
+touch results.tsv # ONLY=curve has none
+python3 "$here/images.py" results.tsv curves.tsv images.svg
