@@ -31,6 +31,16 @@ ok 'images: photographs add to ids in a small world' small_images ids attentive
 ok 'images: a table with the figures of the paper' grep -q '^| attentive | 0.6257 | +0.0052 | 0\.[5-7]' "$W/images.md"
 reversed() { printf 'ids\t1\t.7\t.7\nids\t2\t.71\t.71\nad\t1\t.6\t.6\nad\t2\t.61\t.61\n' >"$W/reversed.tsv"; python3 "$CTR_TOP/examples/images.py" "$W/reversed.tsv" >/dev/null; echo $?; }
 is 'images: status 3 where a direction is reversed' "$(reversed)" 3
+drawn() { # a curve of two points in two worlds
+    for row in ids multi-query; do for seed in 1 2; do for day in 1 2; do
+        printf '%s\t%s\t2026-01-0%sT00:00:00Z\t.%s%s\t.7\n' $row $seed $day $((6 + ${#row} / 11)) $((day + seed))
+    done; done; done >"$W/curves.tsv"
+    : >"$W/none.tsv"
+    python3 "$CTR_TOP/examples/images.py" "$W/none.tsv" "$W/curves.tsv" "$W/curves.svg" >"$W/curves.md" || return 1
+    python3 -c 'import sys, xml.etree.ElementTree as e; print([len(l.get("points").split()) for l in e.parse(sys.argv[1]).getroot() if l.tag.endswith("polyline")])' "$W/curves.svg"
+    grep -c '^| 2026.*| +0.1000 ± 0.0000 |' "$W/curves.md"
+}
+is 'images: a picture of two curves beside their table' "$(drawn | tr '\n' ' ')" '[2, 2] 2 '
 lacks() { CTR_CHROMIUM=$W/none make -s -C "$CTR_TOP/examples" OUT="$W/lacks" trenches-fig2.png >"$W/lacks.txt" 2>&1 || grep -c 'no chromium: install chromium' "$W/lacks.txt"; }
 is 'what a target needs is told before it works' "$(lacks) $(ls "$W/lacks" 2>/dev/null)" '1 '
 for e in criteo avazu mind mindhistory amex ml1m ml1mhistory amazon taobao ipinyou; do ok "$e runs" figures $e; done
