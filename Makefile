@@ -179,7 +179,8 @@ bench-gpu: $(if $(BENCH),bins,all $(B)/compute/compute) $(addprefix $(B)/bench/b
 
 $(B)/bench/%: $(B)/tests/bench/%.o $(B)/libctr.a
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
 # Ours, the peers, the limits of the machine in one table. QUICK=1: 1 million rows, fewer runs; BENCH=train,join picks rows.
 bench: bins $(B)/bench/bench-log $(B)/bench/bench-limit $(B)/compute/compute
@@ -231,7 +232,8 @@ checked: $(B)/compute/compute
 # A library that is preloaded to make the N-th call fail. Sanitizers have allocators of their own.
 $(B)/fault/inject.so: tests/fault/inject.c
 	@mkdir -p $(@D)
-	$(CC) -D_GNU_SOURCE -O2 -g -Wall -Wextra $(if $(DEV),-Werror) $(if $(SAN)$(TSAN),-DNO_ALLOC) -fPIC -shared -o $@ $< -ldl
+	$(call say,LD,$@)
+	$(Q)$(CC) -D_GNU_SOURCE -O2 -g -Wall -Wextra $(if $(DEV),-Werror) $(if $(SAN)$(TSAN),-DNO_ALLOC) -fPIC -shared -o $@ $< -ldl
 
 checked: $(B)/fault/inject.so
 

@@ -239,13 +239,13 @@ static int open_blas(struct cuda_dev *c, bool tf32, struct ctr_err *err)
     return 0;
 }
 
-/* The one that is wanted, or that of $CTR_CUDA_DEVICE, or the one whose turn it is. */
+/* The one that is wanted, or that of $CTR_CUDA_DEVICE, or that of the rank on this machine. */
 static int choose(const struct ctr_dev_want *want, int devices, int *ordinal, struct ctr_err *err)
 {
     const char *text = want->number < 0 ? getenv("CTR_CUDA_DEVICE") : NULL;
     char *end = NULL;
     const bool given = text && *text;
-    const long n = want->number >= 0 ? want->number : given ? strtol(text, &end, 10) : want->turn % devices;
+    const long n = want->number >= 0 ? want->number : given ? strtol(text, &end, 10) : want->local_rank % devices;
     if (given && (*end || n < 0 || n >= devices))
         return cuda_fail(err, CTR_ESYS, "no GPU '%s' ($CTR_CUDA_DEVICE): the driver finds %d, counted from 0", text,
                          devices);

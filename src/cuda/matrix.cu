@@ -202,12 +202,12 @@ KERNEL dice_grad_kernel(struct act_args k, struct view z, struct view dy, struct
         const int64_t j = e % s.cols, tile = e / s.cols, end = CTR_MIN((tile + 1) * TILE, rows);
         const float rstd = ctr_e_rstd(k.var[j], k.eps);
         const float shift = batch ? (float)(s.p[2 * s.tiles * s.cols + j] / (double)rows) : 0;
-        const float turn = batch ? (float)(s.p[3 * s.tiles * s.cols + j] / (double)rows) : 0;
+        const float mean_dot = batch ? (float)(s.p[3 * s.tiles * s.cols + j] / (double)rows) : 0;
         double dbias = 0;
         for (int64_t i = tile * TILE; i < end; i++) {
             const float g = *at(dy, i, j);
             const struct ctr_dice_slope d = ctr_e_dice_slope(*at(z, i, j), k.alpha[j], k.mean[j], rstd);
-            const float v = g * d.dz + (g * d.dxhat - (shift + d.xhat * turn)) * rstd;
+            const float v = g * d.dz + (g * d.dxhat - (shift + d.xhat * mean_dot)) * rstd;
             *at(dz, i, j) = v;
             dbias += (double)v;
         }
@@ -409,8 +409,9 @@ KERNEL norm_grad_kernel(struct norm_args k, struct view x, struct view dy, struc
     {
         const int64_t i = e / s.cols, j = e % s.cols;
         const float rstd = ctr_e_rstd(k.var[j], k.eps), slope = (k.gamma ? k.gamma[j] : 1.0f) * rstd;
-        const float turn = (float)(s.p[j] / (double)rows), shift = (float)(s.p[s.tiles * s.cols + j] / (double)rows);
-        *at(dx, i, j) = slope * (*at(dy, i, j) - (shift + (*at(x, i, j) - k.mean[j]) * rstd * turn));
+        const float mean_dot = (float)(s.p[j] / (double)rows),
+                    shift = (float)(s.p[s.tiles * s.cols + j] / (double)rows);
+        *at(dx, i, j) = slope * (*at(dy, i, j) - (shift + (*at(x, i, j) - k.mean[j]) * rstd * mean_dot));
     }
 }
 

@@ -160,7 +160,7 @@ bool ctr_cli_wants_gpu(const struct ctr_cli *cli)
 int ctr_cli_device(struct ctr_cli *cli, bool can, const char *what, struct ctr_err *err)
 {
     struct ctr_dev_want want = { .device = cli->device,
-                                 .turn = cli->ranks.local,
+                                 .local_rank = cli->ranks.local,
                                  .memory_bytes = cli->device_memory_bytes };
     struct ctr_dev *dev;
 

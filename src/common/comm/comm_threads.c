@@ -12,9 +12,9 @@
 struct shared {
     pthread_mutex_t lock;
     pthread_cond_t change;
-    int size, users; /* ranks; comms not yet freed */
-    int here;        /* ranks waiting */
-    int64_t turn;    /* barriers passed */
+    int size, users;  /* ranks; comms not yet freed */
+    int here;         /* ranks waiting */
+    int64_t barriers; /* passed */
     double limit_s;
     bool aborted;
     char why[512];
@@ -27,7 +27,7 @@ struct rank {
 };
 
 /* Wait for all ranks. */
-static int meet(struct rank *r, struct ctr_err *err)
+static int wait_for_all(struct rank *r, struct ctr_err *err)
 {
     struct shared *s = r->shared;
     struct timespec until;
@@ -38,17 +38,17 @@ static int meet(struct rank *r, struct ctr_err *err)
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
     pthread_mutex_lock(&s->lock);
-    const int64_t turn = s->turn;
+    const int64_t barriers = s->barriers;
     if (++s->here == s->size) {
         s->here = 0;
-        s->turn++;
+        s->barriers++;
         pthread_cond_broadcast(&s->change);
     }
-    while (s->turn == turn && !s->aborted && woken != ETIMEDOUT)
+    while (s->barriers == barriers && !s->aborted && woken != ETIMEDOUT)
         woken = pthread_cond_timedwait(&s->change, &s->lock, &until);
-    if (s->turn == turn && s->aborted)
+    if (s->barriers == barriers && s->aborted)
         rc = ctr_fail(err, CTR_ESYS, "%s", s->why);
-    else if (s->turn == turn)
+    else if (s->barriers == barriers)
         rc = ctr_fail(err, CTR_ESYS, "rank %d waits for %d of %d ranks, which gave no sign of life for %g s",
                       r->base.rank, s->size - s->here, s->size, s->limit_s);
     pthread_mutex_unlock(&s->lock);
@@ -61,7 +61,7 @@ static int threads_swap(struct ctr_comm *c, const struct ctr_comm_part *out, str
     struct rank *r = (struct rank *)c;
     struct shared *s = r->shared;
     s->out[c->rank] = out; /* the others read it between the two barriers */
-    int rc = meet(r, err);
+    int rc = wait_for_all(r, err);
     if (rc)
         return rc;
     for (int i = 0; i < c->size && !rc; i++)
@@ -69,9 +69,9 @@ static int threads_swap(struct ctr_comm *c, const struct ctr_comm_part *out, str
             rc = in_n && in_n[i] != (int64_t)s->out[i][c->rank].n
                      ? ctr_fail(err, CTR_EDATA, "rank %d sent a message of another length", i)
                      : ctr_buf_append(&in[i], s->out[i][c->rank].p, s->out[i][c->rank].n, err);
-    struct ctr_err late = { 0 };
-    const int met = meet(r, rc ? &late : err);
-    return rc ? rc : met;
+    struct ctr_err unused = { 0 }; /* the first error is reported */
+    const int waited = wait_for_all(r, rc ? &unused : err);
+    return rc ? rc : waited;
 }
 
 static void threads_abort(struct ctr_comm *c, const char *why)

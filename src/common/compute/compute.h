@@ -53,7 +53,7 @@ struct ctr_mem; /* bytes on a device */
 struct ctr_dev_want {
     const char *device;   /* "cpu" (also NULL), "gpu", "auto": a GPU if the plug-in opens, else the CPU; "reference".
                              "gpu:N", "auto:N": GPU number N, from 0 */
-    int turn;             /* without N and $CTR_CUDA_DEVICE: GPU number turn % GPUs */
+    int local_rank;       /* without N and $CTR_CUDA_DEVICE: GPU number local_rank % GPUs */
     int number;           /* set by ctr_dev_open: N, or -1 */
     int threads;          /* CPU; at least 1 */
     const char *gemm;     /* "exact"; CPU: "onednn", other bits; GPU: "tf32", inputs of 10 bits; NULL: $CTR_GEMM */

@@ -215,7 +215,7 @@ static void dice_grad(const struct ctr_act_grad_block *b, int64_t rows, int64_t 
     double dalpha[CTR_COLS_BLOCK] = { 0 }, dbias[CTR_COLS_BLOCK] = { 0 };
     double sum[CTR_COLS_BLOCK] = { 0 }, sum_xhat[CTR_COLS_BLOCK] = { 0 };
     float run[3][CTR_COLS_BLOCK] = { { 0 } };
-    float rstd[CTR_COLS_BLOCK], shift[CTR_COLS_BLOCK], turn[CTR_COLS_BLOCK];
+    float rstd[CTR_COLS_BLOCK], shift[CTR_COLS_BLOCK], mean_dot[CTR_COLS_BLOCK];
     const float *alpha = b->act.alpha, *mean = b->act.mean;
 
     for (int64_t j = 0; j < cols; j++)
@@ -237,7 +237,7 @@ static void dice_grad(const struct ctr_act_grad_block *b, int64_t rows, int64_t 
     }
     for (int64_t j = 0; j < cols; j++) {
         shift[j] = b->batch ? (float)(sum[j] / (double)rows) : 0;
-        turn[j] = b->batch ? (float)(sum_xhat[j] / (double)rows) : 0;
+        mean_dot[j] = b->batch ? (float)(sum_xhat[j] / (double)rows) : 0;
     }
     for (int64_t i = 0; i < rows; i++) {
         const float *z = b->z.p + i * b->z.stride, *dy = b->dy.p + i * b->dy.stride;
@@ -245,7 +245,7 @@ static void dice_grad(const struct ctr_act_grad_block *b, int64_t rows, int64_t 
 #pragma GCC ivdep
         for (int64_t j = 0; j < cols; j++) {
             const struct ctr_dice_slope s = ctr_e_dice_slope(z[j], alpha[j], mean[j], rstd[j]);
-            const float d = dy[j] * s.dz + (dy[j] * s.dxhat - (shift[j] + s.xhat * turn[j])) * rstd[j];
+            const float d = dy[j] * s.dz + (dy[j] * s.dxhat - (shift[j] + s.xhat * mean_dot[j])) * rstd[j];
             dz[j] = d;
             run[0][j] += d;
         }
@@ -700,7 +700,7 @@ static void norm(const struct ctr_norm_block *b, int64_t rows, int64_t cols)
 static void norm_grad(const struct ctr_norm_block *b, int64_t rows, int64_t cols)
 {
     double dgamma[CTR_COLS_BLOCK] = { 0 }, dbeta[CTR_COLS_BLOCK] = { 0 };
-    float rstd[CTR_COLS_BLOCK], shift[CTR_COLS_BLOCK], turn[CTR_COLS_BLOCK], slope[CTR_COLS_BLOCK];
+    float rstd[CTR_COLS_BLOCK], shift[CTR_COLS_BLOCK], mean_dot[CTR_COLS_BLOCK], slope[CTR_COLS_BLOCK];
     const float *mean = b->mean;
 
     for (int64_t j = 0; j < cols; j++)
@@ -714,7 +714,7 @@ static void norm_grad(const struct ctr_norm_block *b, int64_t rows, int64_t cols
     }
     for (int64_t j = 0; j < cols; j++) {
         shift[j] = (float)(dbeta[j] / (double)rows);
-        turn[j] = (float)(dgamma[j] / (double)rows);
+        mean_dot[j] = (float)(dgamma[j] / (double)rows);
         slope[j] = (b->gamma ? b->gamma[j] : 1.0f) * rstd[j];
     }
     for (int64_t i = 0; i < rows; i++) {
@@ -723,7 +723,7 @@ static void norm_grad(const struct ctr_norm_block *b, int64_t rows, int64_t cols
 #pragma GCC ivdep
         for (int64_t j = 0; j < cols; j++) {
             const float xhat = (x[j] - mean[j]) * rstd[j];
-            dx[j] = slope[j] * (dy[j] - (shift[j] + xhat * turn[j]));
+            dx[j] = slope[j] * (dy[j] - (shift[j] + xhat * mean_dot[j]));
         }
     }
     store_sums(b->dgamma, dgamma, cols);

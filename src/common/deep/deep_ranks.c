@@ -125,8 +125,8 @@ static int average_state(const struct ctr_deep_learner *l, struct ctr_err *err)
     return rc;
 }
 
-/* The gradients of an empty minibatch. Those of the tower are of the images that this rank owns, whoever has the rows.
- */
+/* The gradients of an empty minibatch. Those of the tower are of the images that this rank owns, whichever rank
+ * has the rows. */
 static void clear_gradients(const struct ctr_deep *d, float *g)
 {
     for (int i = 0; i < d->params && !d->param[i].state; i++)

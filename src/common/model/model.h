@@ -203,8 +203,8 @@ enum ctr_param_kind {
 enum {
     CTR_PARAM_UNSAVED = 1, /* not saved in model files */
     CTR_PARAM_UNTYPED = 2, /* only in files: no command line option */
-    CTR_PARAM_LOCAL = 8,   /* changes no result: left out of provenance */
     CTR_PARAM_ROWWISE = 4, /* does not apply to a learner with `on_device` */
+    CTR_PARAM_LOCAL = 8,   /* changes no result: left out of provenance */
 };
 struct ctr_params;
 struct ctr_param {
@@ -358,7 +358,7 @@ struct ctr_model {
     /* NULL, or sets the bias of all its models that have one; call it after bind, while no row is pending. */
     void (*set_bias)(void *learner, double log_odds);
     /* Train row by row, exactly (or by params.minibatch): score[i] is the prediction before the update by row i, i from
-     * 0. 0. With params.uncertainty, score[rows->rows + i] is that of row i, for a model with predict_uncertain.
+     * 0. With params.uncertainty, score[rows->rows + i] is that of row i, for a model with predict_uncertain.
      * memory_bytes 0: no bound. */
     int (*train_rows)(void *learner, const struct ctr_rows *rows, double *score, int64_t memory_bytes,
                       struct ctr_err *err);

@@ -117,7 +117,7 @@ static bool same_ad(const struct ctr_top_ads *t, int64_t i, int64_t j)
     return same;
 }
 
-static int twice(const struct ctr_top_ads *t, int64_t i, int64_t j, struct ctr_err *err)
+static int fail_duplicate(const struct ctr_top_ads *t, int64_t i, int64_t j, struct ctr_err *err)
 {
     const int c = t->of_ads.column ? 0 : 1;
     const struct ctr_col *col = ctr_colbuf_view(&t->ad_rows.col[c]);
@@ -143,7 +143,7 @@ static int check_ads(const struct ctr_top_ads *t, struct ctr_err *err)
         const struct ctr_index_slot *s = ctr_index_find(&index, hash);
         while (s && !same_ad(t, s->number, i))
             s = ctr_index_next(&index, s);
-        rc = s ? twice(t, s->number, i, err) : ctr_index_add(&index, hash, (uint32_t)i, err);
+        rc = s ? fail_duplicate(t, s->number, i, err) : ctr_index_add(&index, hash, (uint32_t)i, err);
     }
     ctr_index_free(&index);
     return rc;
