@@ -126,6 +126,13 @@ rm -f te.ckpt
 exits 'the input breaks off' 1 train --expire 2 --expire-floor 50 --minibatch 30 --checkpoint te.ckpt -o x.arrows --progressive x.p timedcut.arrows
 train --expire 2 --expire-floor 50 --minibatch 30 --checkpoint te.ckpt --resume -o tr.arrows --progressive trp.arrows timed7.arrows
 ok 'and the run goes on to the same model' cmp tm.arrows tr.arrows
+train --minibatch 30 -o plain.arrows --progressive plainp.arrows timed.arrows
+train --expire 4000 --minibatch 30 -o kept.arrows --progressive keptp.arrows timed.arrows
+beside() { # the scores of two runs: largest difference below 1e-12
+    for _f; do ctr-export -q --format csv --columns score "$_f" | tail -n +2 >"$_f.score"; done
+    paste "$1.score" "$2.score" | awk 'function abs(x) { return x < 0 ? -x : x } abs($1 - $2) > most { most = abs($1 - $2) } END { print NR " rows, largest difference " most; exit !(NR > 1000 && most < 1e-12) }'
+}
+ok '--expire by minibatches that drops nothing: predictions without it, but for rounding' beside plainp.arrows keptp.arrows
 exits '--expire with passes' 2 ctr-train lr --expire 2 --passes 2 -o x.arrows timed.arrows
 for bad in '--hash-bits 33' '--dropout 1' '--dropout -.1' '--normalize l3'; do
     # shellcheck disable=SC2086

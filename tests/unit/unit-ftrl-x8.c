@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "common/lr/ftrl_plain.h"
 #include "common/lr/ftrl_x8.h"
 #include "common/lr/lr.h"
 
@@ -241,6 +242,42 @@ static void test_roots(const struct ctr_x8_kernel *kernel)
        middles);
 }
 
+/* Each lane beside the plain loop, which knows none of the kernels: the predictions before each update. */
+static void test_plain(struct both *b, const struct ctr_x8_kernel *kernel, enum ctr_precision type)
+{
+    static double z[CTR_X8][KEYS], n[CTR_X8][KEYS];
+    struct ctr_err err = { 0 };
+    double worst = 0;
+    memset(z, 0, sizeof z);
+    memset(n, 0, sizeof n);
+    bool made = !open_both(b, type, false, &err);
+    for (int event = 0; event < EVENTS && made; event++) {
+        const int k = 1 + event % WIDE;
+        const double y = event % 4 == 0, weight = 1 + event % 3;
+        double x[WIDE], g[CTR_X8], dot[CTR_X8];
+        int64_t at[WIDE];
+        uint8_t *state[WIDE];
+        for (int i = 0; i < k; i++) {
+            at[i] = (event * 11 + i) % KEYS;
+            x[i] = i % 3 ? 1 : 0.5 + ctr_random01(3, (uint64_t)event, (uint64_t)i);
+            state[i] = b->state + (size_t)at[i] * 2 * CTR_X8 * bytes_of(type);
+        }
+        const struct ctr_x8_row r = { .state = state, .x = x, .k = k, .w = b->w, .root = b->root };
+        kernel->forward[type](&b->params, &r, dot);
+        for (int v = 0; v < CTR_X8; v++) {
+            struct ctr_ftrl_plain f = {
+                1 / b->params.inv_alpha[v], b->params.beta[v], b->params.l1[v], b->params.l2[v], z[v], n[v]
+            };
+            const double p = 1 / (1 + exp(-dot[v]));
+            worst = fmax(worst, fabs(p - ctr_ftrl_plain_row(&f, at, x, k, y, weight)));
+            g[v] = weight * (p - y);
+        }
+        kernel->update[type](&b->params, &r, g);
+    }
+    ok(made && worst < (type == CTR_F64_STATE ? 1e-13 : 1e-5), "%s, %s: each lane predicts as the plain loop (%.2g)",
+       kernel->name, ctr_precision_names[type], worst);
+}
+
 int main(void)
 {
     struct both *b = aligned_alloc(64, (sizeof *b + 63) / 64 * 64);
@@ -256,6 +293,8 @@ int main(void)
             ok(same && agree(b, type), "%s, %s%s: dot products and states of eight models", kernel->name,
                ctr_precision_names[type], masked ? ", some without some keys" : "");
             test_files(b, kernel, type);
+            if (!masked)
+                test_plain(b, kernel, type);
             if (!turn)
                 test_roots(kernel);
         }

@@ -4,6 +4,8 @@
  * 1 written out, the memory bound holds, hostile values are errors. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "common/lr/ftrl_plain.h"
 #include "common/lr/lr.h"
@@ -157,49 +159,117 @@ static void test_rows(void)
     }
 }
 
-/* Long rows over a growing table, against the plain loop over an array. */
-static void test_training(const char *precision, double tolerance)
+/* Long rows over a growing table, against the plain loop over an array: each engine that learns lr. */
+enum { TRAIN_KEYS = 60000, TRAIN_ROWS = 3000, TRAIN_WIDE = 50 };
+struct engine {
+    const char *what, *precision, *device;
+    const struct ctr_model *model;
+    int64_t minibatch;
+    double tolerance;
+};
+
+/* The plain loop by minibatches: all gradients with the weights at the start. Row i has its keys and the bias. */
+static void plain_minibatch(struct ctr_ftrl_plain *f, const uint64_t *keys, int from, int n, double *p)
 {
-    enum { KEYS = 60000, ROWS = 3000, WIDE = 50 };
+    static double w[TRAIN_KEYS + 1];
+    for (int64_t c = 0; c <= TRAIN_KEYS; c++)
+        w[c] = ctr_ftrl_plain_weight(f, c);
+    for (int i = from; i < from + n; i++) {
+        double sum = w[TRAIN_KEYS];
+        for (int j = 0; j < TRAIN_WIDE; j++)
+            sum += w[keys[i * TRAIN_WIDE + j]];
+        p[i] = 1 / (1 + exp(-sum));
+        const double g = p[i] - (i % 3 == 0);
+        for (int j = 0; j <= TRAIN_WIDE; j++) {
+            const int64_t c = j < TRAIN_WIDE ? (int64_t)keys[i * TRAIN_WIDE + j] : TRAIN_KEYS;
+            f->z[c] += g - (sqrt(f->n[c] + g * g) - sqrt(f->n[c])) / f->alpha * w[c];
+            f->n[c] += g * g;
+        }
+    }
+}
+
+/* Predictions of the plain loop before each update. */
+static void plain_scores(const struct engine *e, const struct ctr_params *p, const uint64_t *keys, double *score)
+{
+    double *z = calloc(TRAIN_KEYS + 1, sizeof *z), *n = calloc(TRAIN_KEYS + 1, sizeof *n);
+    struct ctr_ftrl_plain plain = { p->alpha, p->beta, p->l1, p->l2, z, n };
+    for (int i = 0; i < TRAIN_ROWS; i += (int)e->minibatch) {
+        int64_t at[TRAIN_WIDE + 1];
+        for (int j = 0; j < TRAIN_WIDE; j++)
+            at[j] = (int64_t)keys[i * TRAIN_WIDE + j];
+        at[TRAIN_WIDE] = TRAIN_KEYS; /* the bias */
+        if (e->minibatch == 1)
+            score[i] = ctr_ftrl_plain_row(&plain, at, NULL, TRAIN_WIDE + 1, i % 3 == 0, 1);
+        else
+            plain_minibatch(&plain, keys, i, (int)e->minibatch, score);
+    }
+    free(z);
+    free(n);
+}
+
+static void test_memory(const struct engine *e, void *learner, const struct ctr_rows *r, double *score)
+{
+    struct ctr_err err = { 0 };
+    const double row = !strcmp(e->precision, "f64") ? 40 : 32;
+    ok((double)ctr_model_lr.memory(learner) < row * (double)ctr_model_lr.keys(learner), "%s: %.1f bytes a key", e->what,
+       (double)ctr_model_lr.memory(learner) / (double)ctr_model_lr.keys(learner));
+    const int rc = ctr_model_lr.train_rows(learner, r, score, 1 << 20, &err);
+    ok(rc == CTR_ENOMEM && strstr(err.what, "--memory allows 1 MiB"), "%s: %s", e->what, err.what);
+}
+
+static void test_training(const struct engine *e)
+{
     struct fixture f;
     struct ctr_rows r;
     struct ctr_params p = ctr_params_usual(&ctr_model_lr);
     void *learner = NULL;
-    double *z = calloc(KEYS + 1, sizeof *z), *n = calloc(KEYS + 1, sizeof *n), worst = 0, score[ROWS];
-    uint64_t *keys = calloc((size_t)ROWS * WIDE, sizeof *keys);
+    double worst = 0, score[TRAIN_ROWS], want[TRAIN_ROWS];
+    uint64_t *keys = calloc((size_t)TRAIN_ROWS * TRAIN_WIDE, sizeof *keys);
     p.l1 = 0.05;
-    p.precision = precision;
+    p.precision = e->precision;
+    p.device = e->device;
+    p.minibatch = e->minibatch;
     open_fixture(&f);
     int rc = 0;
-    for (int i = 0; i < ROWS && !rc; i++) {
-        for (int j = 0; j < WIDE; j++)
-            keys[i * WIDE + j] = ctr_random64(3, (uint64_t)i, (uint64_t)j) % (KEYS / WIDE) * WIDE + (uint64_t)j;
-        rc = add(&f, i % 3 == 0, 1, keys + i * WIDE, WIDE, 0);
+    for (int i = 0; i < TRAIN_ROWS && !rc; i++) {
+        for (int j = 0; j < TRAIN_WIDE; j++)
+            keys[i * TRAIN_WIDE + j] =
+                ctr_random64(3, (uint64_t)i, (uint64_t)j) % (TRAIN_KEYS / TRAIN_WIDE) * TRAIN_WIDE + (uint64_t)j;
+        rc = add(&f, i % 3 == 0, 1, keys + i * TRAIN_WIDE, TRAIN_WIDE, 0);
     }
-    rc = rc || ctr_model_lr.learner_new(&learner, &ctr_model_lr, &p, &f.err) ||
-         ctr_model_lr.bind(learner, NULL, &f.tables, &f.err) ||
+    rc = rc || e->model->learner_new(&learner, e->model, &p, &f.err) ||
+         e->model->bind(learner, f.in, &f.tables, &f.err) ||
          ctr_inputs_batch(f.in, ctr_batchbuf_view(&f.rows), &f.err) ||
-         ctr_inputs_rows(f.in, NULL, 0, ROWS, &r, &f.err) || ctr_model_lr.train_rows(learner, &r, score, 0, &f.err);
-    ok(!rc, "%s: %d rows of %d keys train (%s)", precision, ROWS, WIDE, f.err.what);
-    struct ctr_ftrl_plain plain = { p.alpha, p.beta, p.l1, p.l2, z, n };
-    for (int i = 0; i < ROWS && !rc; i++) {
-        int64_t at[WIDE + 1];
-        for (int j = 0; j < WIDE; j++)
-            at[j] = (int64_t)keys[i * WIDE + j];
-        at[WIDE] = KEYS; /* the bias */
-        worst = fmax(worst, fabs(ctr_ftrl_plain_row(&plain, at, NULL, WIDE + 1, i % 3 == 0, 1) - score[i]));
-    }
-    ok(worst < tolerance, "%s: predictions are those of Algorithm 1 (worst %.2g)", precision, worst);
-    double row = !strcmp(precision, "f64") ? 40 : 32;
-    ok((double)ctr_model_lr.memory(learner) < row * (double)ctr_model_lr.keys(learner), "%s: %.1f bytes a key",
-       precision, (double)ctr_model_lr.memory(learner) / (double)ctr_model_lr.keys(learner));
-    rc = ctr_model_lr.train_rows(learner, &r, score, 1 << 20, &f.err);
-    ok(rc == CTR_ENOMEM && strstr(f.err.what, "--memory allows 1 MiB"), "%s: %s", precision, f.err.what);
-    ctr_model_lr.learner_free(learner);
+         ctr_inputs_rows(f.in, NULL, 0, TRAIN_ROWS, &r, &f.err) || e->model->train_rows(learner, &r, score, 0, &f.err);
+    ok(!rc, "%s: %d rows of %d keys train (%s)", e->what, TRAIN_ROWS, TRAIN_WIDE, f.err.what);
+    plain_scores(e, &p, keys, want);
+    for (int i = 0; i < TRAIN_ROWS && !rc; i++)
+        worst = fmax(worst, fabs(want[i] - score[i]));
+    ok(worst < e->tolerance, "%s: predictions are those of the plain loop (worst %.2g)", e->what, worst);
+    if (!rc && e->minibatch == 1)
+        test_memory(e, learner, &r, score);
+    e->model->learner_free(learner);
     close_fixture(&f);
-    free(z);
-    free(n);
     free(keys);
+}
+
+static void test_engines(void)
+{
+    static const struct engine engine[] = {
+        { "row by row, f64", "f64", NULL, &ctr_model_lr, 1, 1e-12 },
+        { "row by row, f32", "f32", NULL, &ctr_model_lr, 1, 1e-4 },
+        { "minibatches, f64", "f64", NULL, &ctr_model_lr, 250, 1e-12 },
+        { "minibatches, f32", "f32", NULL, &ctr_model_lr, 250, 1e-4 },
+        { "lr_device, reference", "f32", "reference", &ctr_model_lr_device, 250, 1e-4 },
+        { "lr_device, cpu", "f32", "cpu", &ctr_model_lr_device, 250, 1e-4 },
+        { "lr_device, kernels on the host", "f32", "gpu", &ctr_model_lr_device, 250, 1e-4 },
+    };
+    char plugin[4096];
+    snprintf(plugin, sizeof plugin, "%s/onhost/ctr-cuda.so", getenv("CTR_BUILD") ? getenv("CTR_BUILD") : ".");
+    const bool on_host = !access(plugin, R_OK) && !setenv("CTR_CUDA_PLUGIN", plugin, 1);
+    for (size_t i = 0; i < CTR_COUNT(engine); i++)
+        if (on_host || !engine[i].device || strcmp(engine[i].device, "gpu") != 0)
+            test_training(&engine[i]);
 }
 
 static uint64_t visited(const struct lr *m, bool *met)
@@ -352,8 +422,7 @@ int main(void)
                 test_kernel_plain(ctr_isa_at(i), state, state == CTR_F64_STATE ? 1e-14 : 1e-5);
             }
     test_rows();
-    test_training("f64", 1e-12);
-    test_training("f32", 1e-4);
+    test_engines();
     test_ahead();
     test_sorted();
     test_params();

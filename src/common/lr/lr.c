@@ -325,7 +325,7 @@ static int lr_restore(void *learner, const uint64_t *word, size_t words, struct 
     return words ? ctr_fail(err, CTR_EDATA, "the checkpoint has a state that its options do not need") : 0;
 }
 
-/* A new key is decided upon, or dropped, when its minibatch has been learned from. */
+/* See "minibatches" in lr.h. */
 static bool lr_by_ranks(const struct ctr_params *p)
 {
     return p->minibatch > 1 && (p->bloom || p->poisson > 0 || p->expire);

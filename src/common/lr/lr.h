@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lr.h: internal to lr/: the learner, and how its section of a model file is read. */
+ * lr.h: internal to lr/: the learner, and how its section of a model file is read.
+ *
+ * Minibatches. lr_rows.c predicts with the weights at the start of a minibatch, then updates z and n after each row: a
+ * row keeps the numbers of its coordinates, and there are no sums. It is the faster engine of one process, for every
+ * optimizer. lr_ranks.c sums the gradients and their squares per key, and the owner of a key updates it once; ranks
+ * need that, since rows travel nowhere. It also learns --inclusion and --expire by minibatches in one process, because
+ * whether a key has a state is decided there when the minibatch ends, in lr_rows.c when its row is found. Both compute
+ * the same in exact arithmetic, since the steps of sqrt(n) add up, and differ in rounding: so --expire may change the
+ * last digits. */
 #ifndef CTR_LR_H
 #define CTR_LR_H
 
