@@ -72,7 +72,10 @@ def claim(text, weights, asserted=True):
     mean, half = interval(v)
     verdict = "significant" if mean > half else "not significant" if mean > -half else "THE OTHER WAY, significantly"
     wrong += asserted and mean <= 0
-    print("- %s: %+.4f ± %.4f GAUC, %s" % (text, mean, half, verdict))
+    if len(v) < 2:
+        print("- %s: %+.4f GAUC, in one world, so without an interval" % (text, mean))
+    else:
+        print("- %s: %+.4f ± %.4f GAUC, %s" % (text, mean, half, verdict))
 
 
 def figure(path, starts, curves):

@@ -20,6 +20,17 @@ if [ -n "${PAPER:-}" ]; then # Adam .001 x .9 after each 24,000 minibatches of 3
     layers='--hidden 200,80'
     tower='--images photos.arrows --images-tower 256,64'
 fi
+fields() { # 27 fields of ids, as in the paper: those of images.plan and 16 more, most of them crosses
+    [ -n "${PAPER:-}" ] || return 0
+    echo 'feature site = referrer
+feature title = split(title, " ")
+feature hour = hour_of_day(time)
+feature weekday = day_of_week(time)'
+    for pair in gender,age gender,city gender,os gender,category age,category city,category os,category position,category \
+        gender,campaign_id age,campaign_id os,campaign_id position,campaign_id; do
+        echo "feature cross_${pair%,*}_${pair#*,} = cross(${pair%,*}, ${pair#*,})"
+    done
+}
 attention='--attention softmax --attention-hidden 16 --ad-features ad,campaign,category'
 sides='--ad-features ad,campaign,category,photo,position --user-features who,gender,age,city,interests,os,past,seen'
 
@@ -27,13 +38,13 @@ world() { # world SEED: the logs, and features by four plans, that differ in whi
     ctr-synth -q -o logs --photos --rows "$ROWS" --users "$((ROWS / 160 + 10))" --ads "$((ROWS / 20 + 10))" --rate 0.25 --days 14 --seed "$1"
     ctr-import -q --format tsv --header --time time logs/impressions.tsv -o impressions.arrows
     ctr-import -q --format tsv --header logs/users.tsv -o users.arrows
-    ctr-import -q --format jsonl --columns ad_id:int64,campaign_id:int64,category:utf8 logs/ads.jsonl -o ads.arrows
+    ctr-import -q --format jsonl --columns ad_id:int64,campaign_id:int64,category:utf8,title:utf8 logs/ads.jsonl -o ads.arrows
     ctr-import -q --format tsv --header --time click_time logs/clicks.tsv | ctr-select -q --columns impression_id,click_time -o clicks.arrows
     ctr-import -q logs/photos.jsonl -o photos.arrows
     ctr-join -q -k impression_id clicks.arrows impressions.arrows | ctr-join -q -k user_id users.arrows | ctr-join -q -k ad_id ads.arrows |
         ctr-select -q --add 'click=not is_null(click_time)' |
         ctr-history -q --user user_id --time time -c ad_id,category --where click --last 30 --window 14d -o history.arrows
-    cp "$here/images.plan" both.plan
+    { cat "$here/images.plan" && fields; } >both.plan
     sed 's/^image   seen/feature seen/' both.plan >ad.plan
     sed 's/^image   photo/feature photo/; s/ of photo = / = /' both.plan >behaviour.plan
     sed 's/^image   /feature /' both.plan >ids.plan
