@@ -200,6 +200,23 @@ for how in 'lr' 'lr --l1 10' 'mlp' 'lr --optimizer ogd'; do
     is "$how: unknown keys by table, the greatest share first" "$(sed 's/of 1[05] keys/of N keys/' err)" \
         'ctr-predict: seen.m does not know 5 of N keys: item 3 of 5 (60%), u 2 of 5 (40%)'
 done
+# Deep models count keys where they pull vectors: lists, empty ones too, and two inputs with one table, beside lr's own count.
+# (No row has a key twice, since lr sees a key of a table once a row.)
+awk 'BEGIN { srand(5); print "u,item,past,click"
+    for (i = 0; i < 4000; i++) { n = int(4 * rand()); most = 300 * (1 + int(i / 1000)); a = int(most * rand()); past = ""
+        for (j = 0; j < n; j++) past = past (j ? " " : "") "i" (a + 1 + 7 * j) % most
+        print int(900 * rand()) ",i" a "," past "," (rand() < .3) } }' >lists.csv
+printf 'label click\nfeature u\nfeature item\nfeature past of item = split(past, " ")\n' >lists.plan
+ctr-import -q -f csv --header lists.csv | ctr-extract -q lists.plan -o lists.feat
+ctr-select --head 500 --rest later.feat lists.feat >early.feat
+ctr-train lr -q -o lists-lr.m early.feat
+ctr-predict lists-lr.m later.feat 2>want >/dev/null
+ok 'lists have keys that are unknown' grep -q 'does not know [0-9]* of [0-9]* keys: .*item [1-9]' want
+for how in mlp 'mlp --pooling max' din; do
+    ok "$how learns from lists" ctr-train $how -q --embedding 2 --hidden 2 -o lists.m early.feat
+    ctr-predict --batch 300 -j 3 lists.m later.feat 2>err >/dev/null
+    is "$how: unknown keys of lists" "$(sed 's/^[^:]*: [^ ]*//' err)" "$(sed 's/^[^:]*: [^ ]*//' want)"
+done
 ctr-train lr -q --l1 10 -o seen.m seen.feat
 ctr-select --where 'weight != 0' seen.m -o pruned.m
 ctr-predict pruned.m seen.feat 2>err >/dev/null

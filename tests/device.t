@@ -66,6 +66,10 @@ ctr-train mlp -q --embedding 5 --hidden 16,8 --minibatch 300 --device gpu -o fir
 ctr-predict -q --device gpu first.arrows next.feat | ctr-export -q --format csv --columns score >next.txt
 ctr-export -q --format csv --columns score gpu.p | awk 'NR == 1 || NR > 601 && NR <= 901' >want.txt
 ok "keys that a model does not know: predictions are progressive scores" cmp next.txt want.txt
+ctr-predict first.arrows next.feat 2>cpu.said >/dev/null
+ctr-predict --device gpu first.arrows next.feat 2>gpu.said >/dev/null
+ok "of which there are some" grep -q 'does not know [1-9]' gpu.said
+is "and as many on both" "$(grep 'does not know' gpu.said)" "$(grep 'does not know' cpu.said)"
 ok "models learned on one and on the other" close cpu-cpu.p gpu-gpu.p
 exits "memory that does not suffice" 1 train --device gpu --device-memory 64K -o none.arrows
 err_like "says what is needed" 'more are needed beside .*, and --device-memory allows 64 KiB|bytes of scratch are needed'

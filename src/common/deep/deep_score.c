@@ -19,6 +19,7 @@ struct scorer {
 struct session {
     const struct scorer *of;
     struct ctr_deep net;
+    bool *searched; /* by input: its keys are looked up to be counted */
 };
 
 /* ---- what threads share ---- */
@@ -127,6 +128,7 @@ void ctr_deep_session_free(void *session)
 {
     struct session *s = session;
     ctr_deep_free(&s->net);
+    free(s->searched);
     free(s);
 }
 
@@ -219,6 +221,8 @@ int ctr_deep_session_new(void **out, const void *scorer, const struct ctr_inputs
         rc = ctr_deep_same_inputs(&s->net, list, n, err);
         ctr_deep_inputs_free(list, n);
     }
+    if (!rc && !(s->searched = calloc((size_t)s->net.inputs + 1, sizeof *s->searched)))
+        rc = ctr_fail_nomem(err, (size_t)s->net.inputs + 1);
     if (rc)
         ctr_deep_session_free(s);
     else
@@ -250,23 +254,80 @@ static void count_run(const struct session *s, int input, const uint64_t *hash, 
                             : table >= 0 && row[i] != CTR_EMBEDDING_NONE);
 }
 
-static void count_keys(const struct session *s, const struct ctr_rows *r, struct ctr_key_counts *counts)
+/* The lists of key input k in the rows of a pull. */
+struct pulled {
+    const struct ctr_deep_group *g;
+    const uint32_t *number; /* by key of the table; NULL: the keys must be looked up */
+    int32_t first;          /* the place of key 0 */
+    int field;
+};
+
+/* Did the pull look up every key of input k? Not those of images, of a list that rows have in common, which counts in
+ * each row, and of a list that is split, which may have more keys than it is split into. */
+static struct pulled pulled_of(const struct ctr_deep *net, int k)
+{
+    const struct ctr_deep_input *in = &net->input[net->key_input[k]];
+    struct pulled p = { net->group, NULL, 0, 0 };
+    while (k >= p.g->first + p.g->inputs)
+        p.g++;
+    p.field = k - p.g->first;
+    if (in->image || in->table_at < 0 || !net->vectors.source || p.g->common || p.g->fields != p.g->inputs)
+        return p;
+    p.number = ctr_source_numbers(net->vectors.source, net->batch.key_buffer, in->table_at);
+    if (net->batch.set[net->batch.key_buffer][in->table_at].keys.n) /* keys of a table have places one after another */
+        p.first = *ctr_source_places(net->vectors.source, net->batch.key_buffer, in->table_at);
+    return p;
+}
+
+static void count_pulled(const struct ctr_deep *net, int k, const struct pulled *p, int64_t rows,
+                         struct ctr_key_counts *counts)
+{
+    const int32_t *place = (const int32_t *)(const void *)p->g->index.data;
+    const int32_t *start = (const int32_t *)(const void *)p->g->start.data;
+    int64_t keys = 0, unknown = 0;
+    for (int64_t i = 0; i < rows; i++) {
+        const int64_t list = i * p->g->fields + p->field, first = p->g->ragged ? start[list] : list;
+        const int64_t end = p->g->ragged ? start[list + 1] : list + 1;
+        for (int64_t e = first; e < end; e++)
+            unknown += p->number[place[e] - p->first] == CTR_EMBEDDING_NONE;
+        keys += end - first;
+    }
+    counts->keys[net->key_input[k]] += keys;
+    counts->unknown[net->key_input[k]] += unknown;
+}
+
+/* Look up the keys of the inputs that are marked. */
+static void count_searched(const struct session *s, const struct ctr_rows *r, struct ctr_key_counts *counts)
 {
     const int64_t first = r->start[0], end = r->start[r->rows], keys = s->net.keys;
     for (int64_t e = first, n; r->table && e < end; e += n) { /* lists: an input's keys lie one after another */
         for (n = 1; n < RUN && e + n < end && r->table[e + n] == r->table[e];)
             n++;
-        count_run(s, r->table[e], r->hash + e, n, counts);
+        if (s->searched[r->table[e]])
+            count_run(s, r->table[e], r->hash + e, n, counts);
     }
     for (int64_t k = 0; !r->table && k < keys; k++) { /* one key an input: they lie row by row */
         uint64_t hash[RUN];
-        for (int64_t i = 0, n; i < r->rows; i += n) {
+        for (int64_t i = 0, n; s->searched[s->net.key_input[k]] && i < r->rows; i += n) {
             n = CTR_MIN(RUN, r->rows - i);
             for (int64_t l = 0; l < n; l++)
                 hash[l] = r->hash[first + (i + l) * keys + k];
             count_run(s, s->net.key_input[k], hash, n, counts);
         }
     }
+}
+
+static void count_keys(const struct session *s, const struct ctr_rows *r, struct ctr_key_counts *counts)
+{
+    bool search = false;
+    for (int k = 0; k < s->net.keys && r->rows; k++) {
+        const struct pulled p = pulled_of(&s->net, k);
+        if (p.number)
+            count_pulled(&s->net, k, &p, r->rows, counts);
+        search |= s->searched[s->net.key_input[k]] = !p.number;
+    }
+    if (search)
+        count_searched(s, r, counts);
 }
 
 int ctr_deep_predict_rows(void *session, const struct ctr_rows *r, double *score, struct ctr_key_counts *counts,

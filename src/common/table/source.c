@@ -437,6 +437,11 @@ static const struct ctr_source_ops ram_ops = { .name = "ram",
                                                .memory = ram_memory,
                                                .free = ram_free };
 
+const uint32_t *ctr_source_numbers(const struct ctr_source *s, int buffer, int t)
+{
+    return s->ops == &ram_ops ? AS(uint32_t, s->batch[buffer].table[t].number) : NULL;
+}
+
 int ctr_source_ram(struct ctr_source **out, struct ctr_dev *dev, int32_t width, int32_t floats, struct ctr_err *err)
 {
     struct ram *r = calloc(1, sizeof *r);

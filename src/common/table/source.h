@@ -132,6 +132,8 @@ int ctr_source_begin(struct ctr_source *s, const struct ctr_want *want, int buff
 int ctr_source_values(struct ctr_source *s, int buffer, struct ctr_mat *values, struct ctr_err *err) CTR_MUST;
 /* For each key of table t, the index of its row in values and gradients. */
 const int32_t *ctr_source_places(const struct ctr_source *s, int buffer, int t);
+/* For each key of table t, the number of its row, or CTR_EMBEDDING_NONE; NULL: the source keeps no such numbers. */
+const uint32_t *ctr_source_numbers(const struct ctr_source *s, int buffer, int t);
 /* Add uses of a minibatch's keys of table t to their counts, between values and push: uses[i] = occurrences in this
  * minibatch; total[i] gets the count so far, including this minibatch. */
 int ctr_source_count(struct ctr_source *s, int buffer, int t, const int32_t *uses, uint32_t *total,
