@@ -38,12 +38,28 @@ bits precision=q2.13
 counts learning-rate=counts
 holds optimizer=ogd-count threshold=2
 LIST
+    spew("$dir/photos.jsonl", join '', map { my $p = $_; sprintf "{\"key\": \"t%d\", \"vector\": [%s]}\n", $p, join ', ', map { random_of(20 + $_, $p, 200) / 100 } 1 .. 5 } 0 .. 24);
     make_ok($dir, <<'SH');
 set -e
 ctr-import --batch 90 --format csv --header --time time -o log.arrows log.csv
 ctr-extract -q --batch 90 -o feat.arrows plain.plan log.arrows
 grep -v 'tags\|dense' plain.plan >flat.plan
 ctr-extract -q --batch 90 -o flat.arrows flat.plan log.arrows
+cat >past.plan <<'PLAN'
+label click
+time time
+keep id, w
+feature user
+feature site
+feature past in site of site = split(tags, " ")
+dense price = log1p(price)
+image photo = concat("t", site)
+image seen in photo of photo = split(tags, " ")
+PLAN
+ctr-extract -q --batch 90 -o seen.arrows past.plan log.arrows
+grep -v '^image' past.plan >din.plan
+ctr-extract -q --batch 90 -o past.arrows din.plan log.arrows
+ctr-import -f jsonl -q photos.jsonl | ctr-sort -q -k key | ctr-cat -q --to file --key key -o photos.arrow
 ctr-train lr -q --alpha 0.3 --l1 0.2 -o first.arrows feat.arrows
 ctr-train mlp -q --embedding 4 --hidden 8,4 --l2 0.01 -o first-mlp.arrows feat.arrows
 SH
@@ -63,7 +79,7 @@ sub resume_rows {
         push @o, qw(--passes 2) unless $words =~ /--passes/;
         push @o, qw(-o out/main) unless $words =~ / -o /;
         push @rows, [$name, ['ctr-train', @o, '--resume', '--checkpoint', 'out/c', '--checkpoint-every', $EVERY,
-            $words =~ /--validation-every/ ? () : ('--progressive', 'out/scores')], $name =~ /^flat/ ? 'flat.arrows' : 'feat.arrows'];
+            $words =~ /--validation-every/ ? () : ('--progressive', 'out/scores')], $name =~ /^(flat|past|seen)/ ? "$1.arrows" : 'feat.arrows'];
     }
     return @rows;
 }
@@ -73,10 +89,10 @@ sub resume_run {
     return run(dir => $at, args => [@$args, $input], env => \%env);
 }
 
-# The table at the end, but for what is about memory.
+# The table at the end, but for what is about memory and disk, and the uses of images, which are those of one process.
 sub said {
     my ($table) = (slurp("$_[0]/err") // '') =~ /^(rows .*)/ms;
-    return join '', map { s/ \(.*\)//r } grep { !/^(?:bytes a key|shared values)/ } ($table // 'nothing') =~ /.*\n?/g;
+    return join '', map { s/ \(.*\)//r } grep { !/^(?:bytes a key|shared values|memory|disk|images named)/ } ($table // 'nothing') =~ /.*\n?/g;
 }
 
 line '7d', 'resumed with every kind of state', sub {
