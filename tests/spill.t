@@ -122,7 +122,7 @@ message() { # message TEXT COMMAND…
     ! "$@" >x 2>x.err && grep -q -e "$_text" x.err
 }
 ok 'a minibatch that does not fit' message 'raise it, or lower --minibatch' train -q --minibatch 5000 --memory 2500K --spill spill -o x.arrows rows.arrows
-ok 'without --memory' message '--spill needs --memory' train -q --spill spill -o x.arrows some.arrows
+ok 'without --memory' message '--spill: needs --memory' train -q --spill spill -o x.arrows some.arrows
 ok 'no such folder' message 'none: no temporary file can be made there' train -q --memory 2500K --spill none -o x.arrows some.arrows
 ok 'tables that are too large name the way out' message '(--spill DIR)' train -q --memory 2500K -o x.arrows rows.arrows
 ok 'lr row by row' message 'by minibatches: say of how many rows' ctr-train lr -q --memory 1M --spill spill some.arrows

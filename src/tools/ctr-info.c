@@ -252,6 +252,10 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
 
     if (!rc)
         rc = ctr_cli_reader(cli, 0, &ro, &r, err);
+    if (!rc && o.digest && cli->nargs > 1)
+        ctr_cli_note(cli,
+                     "%d files are read as one stream where their schemas agree: for a digest each, name one at a time",
+                     cli->nargs);
     for (int n = 0; !rc && more; n++) {
         struct section_info info = { 0 };
         rc = scan_section(cli, r, &info, err);

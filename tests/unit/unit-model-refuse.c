@@ -261,7 +261,7 @@ static const struct trial mlp[] = {
     { { { "mlp", CUT } }, "the model lacks parameters that its options ask for", NULL },
     { { { "mlp", REPEAT, NULL, "65536", 0 } }, "a kind is none of key, keys", NULL },
     { { { "mlp", REPEAT, NULL, "1", -1 } }, "with these options it is none", NULL },
-    { { { "mlp", SET, "name", "other" } }, "input 1 is 'other', the stream's is 'item'", NULL },
+    { { { "mlp", SET, "name", "other" } }, "the stream lacks the model's input 'other'", NULL },
     { { { "mlp", SET, "kind", "keys" } }, "takes lists of keys of table item, the stream has keys of table", NULL },
     { { { "mlp", META, "ctr.model_clock", NULL } }, FINE, "how many minibatches were learned" },
     { { { "mlp", META, "ctr.model_clock", "7" } }, FINE, "how many minibatches were learned" },

@@ -161,25 +161,46 @@ static int same_relations(const struct ctr_deep_input *ours, const struct ctr_de
     return same_relation(ours, CTR_META_SIDE, ours->side, theirs->side, err);
 }
 
+static bool has_input(const struct ctr_deep_input *list, int n, const char *name)
+{
+    for (int i = 0; i < n; i++)
+        if (!strcmp(list[i].name, name))
+            return true;
+    return false;
+}
+
+/* An input that the stream lacks, or that the model does not know: for one of its outputs, that of the other side. */
+static int other_inputs(const struct ctr_deep *d, const struct ctr_deep_input *list, int n, struct ctr_err *err)
+{
+    for (int i = 0; i < d->inputs; i++)
+        if (!has_input(list, n, d->input[i].name))
+            return ctr_fail(err, CTR_EDATA,
+                            "the stream lacks the model's input '%.80s': extract the features with the model's plan",
+                            d->input[i].name);
+    for (int i = 0; i < n; i++)
+        if (!has_input(d->input, d->inputs, list[i].name))
+            return ctr_fail(err, CTR_EDATA,
+                            "the stream's feature '%.80s' is no input of the model%s%s: leave the column out "
+                            "(ctr-select --columns)",
+                            list[i].name, d->output ? " on the side of " : "", d->output ? d->output->name : "");
+    return 0;
+}
+
 int ctr_deep_same_inputs(const struct ctr_deep *d, const struct ctr_deep_input *list, int n, struct ctr_err *err)
 {
-    for (int i = 0; i < CTR_MIN(n, d->inputs); i++) {
+    if (other_inputs(d, list, n, err))
+        return err->code;
+    for (int i = 0; i < d->inputs; i++) { /* both in the order of names */
         const struct ctr_deep_input *ours = &d->input[i], *theirs = &list[i];
         char a[160], b[160];
         describe(ours, a);
         describe(theirs, b);
-        if (strcmp(ours->name, theirs->name) != 0)
-            return ctr_fail(err, CTR_EDATA, "the model's input %d is '%.80s', the stream's is '%.80s': %s", i + 1,
-                            ours->name, theirs->name, "extract the features with the model's plan");
         if (strcmp(a, b) != 0)
             return ctr_fail(err, CTR_EDATA, "the model's input '%.80s' takes %s, the stream has %s", ours->name, a, b);
         if (same_relations(ours, theirs, err))
             return err->code;
     }
-    return n == d->inputs ? 0
-                          : ctr_fail(err, CTR_EDATA, "the model has %d inputs, the stream has %d: %s '%.80s'",
-                                     d->inputs, n, n < d->inputs ? "it lacks" : "the model does not know",
-                                     n < d->inputs ? d->input[n].name : list[d->inputs].name);
+    return 0;
 }
 
 /* ---- sequences ---- */

@@ -13,10 +13,12 @@ static bool spills(const struct ctr_deep *d)
 static int make_store(const struct ctr_deep_tables *all, struct ctr_deep *d, struct ctr_err *err)
 {
     int rc;
+    if (spills(d)) /* no error of the input, whose name would stand before it */
+        ctr_err_file(err, "--spill");
     if (d->learns && d->p.prefetch && !d->p.spill && !d->p.comm)
         rc = ctr_fail(err, CTR_EUSAGE, "--prefetch goes with --spill, or with ranks (mpirun)");
     else if (spills(d) && !d->p.memory_bytes)
-        rc = ctr_fail(err, CTR_EUSAGE, "--spill needs --memory: what the rows in memory may take");
+        rc = ctr_fail(err, CTR_EUSAGE, "needs --memory: what the rows in memory may take");
     else if (spills(d))
         rc = ctr_source_disk(&d->vectors.store, d->dev, d->width, d->u_cols, all->floats, d->p.spill, d->p.memory_bytes,
                              err);

@@ -68,13 +68,15 @@ static int no_view(const struct ctr_plan *plan, const char *argument, struct ctr
 
 /* A file named by the plan is relative to the plan's folder. A plan in a model or a fitted plan must not open files.
  */
-static int add_named(struct ctr_flow_views *v, const struct ctr_plan *plan, const struct ctr_view *view,
+static int add_named(struct ctr_flow_views *v, const struct ctr_plan *plan, const struct ctr_plan_statement *s,
                      struct ctr_err *err)
 {
+    const struct ctr_view *view = &s->view;
     const char *dir = ctr_plan_dir(plan);
     struct ctr_buf path = { 0 };
     if (!view->path || ctr_plan_in_bundle(plan))
-        return ctr_fail(err, CTR_EUSAGE, "the plan reads the view %s: name its file, %s=FILE%s", view->name, view->name,
+        return ctr_fail(err, CTR_EUSAGE, "line %d of the plan reads the view %s: name its file, %s=FILE%s", s->line,
+                        view->name, view->name,
                         view->path ? " (a file that the plan of a model or fitted plan names is not opened unasked)"
                                    : "");
     const bool relative = dir && view->path[0] != '/';
@@ -106,7 +108,7 @@ int ctr_flow_views(struct ctr_flow_views *v, const struct ctr_plan *plan, char *
         for (int k = 0; k < v->n; k++)
             there |= s->view.name && !strcmp(v->file[k].view, s->view.name);
         if (!there)
-            rc = add_named(v, plan, &s->view, err);
+            rc = add_named(v, plan, s, err);
     }
     if (rc)
         ctr_flow_views_free(v);

@@ -20,8 +20,9 @@ static int check_time(const struct ctr_timefeed *f, const struct ctr_field *fiel
     char type[128];
     if (field->type == CTR_TIME || (ctr_types[field->type].integer && field->type != CTR_U64))
         return 0;
-    return ctr_fail(in_log(err, f), CTR_EUSAGE, "the time %s is %s, but must be a timestamp, or an integer (ms)",
-                    field->name, ctr_field_type_name(field, type, sizeof type));
+    return ctr_fail(in_log(err, f), CTR_EUSAGE, "the time %s is %s, but must be a timestamp, or an integer (ms)%s",
+                    field->name, ctr_field_type_name(field, type, sizeof type),
+                    field->type == CTR_UTF8 ? ": ctr-import --time makes timestamps of text" : "");
 }
 
 static int make_sort(struct ctr_timefeed *f, struct ctr_err *err)

@@ -138,9 +138,10 @@ static int start_run(struct ctr_trainer *t, const struct ctr_schema *s, struct c
         t->job.note(t->job.ctx,
                     "the plan is fitted and its state is not in the stream: name the fitted plan with --plan, so "
                     "that the model can extract too");
-    if (!rc && t->job.checkpoint && !t->job.resume)
+    const bool writes = t->job.checkpoint && !ctr_comm_rank(t->job.params.comm);
+    if (!rc && writes && !t->job.resume)
         rc = ctr_checkpoint_check(t, err);
-    if (!rc && t->job.checkpoint && !ctr_comm_rank(t->job.params.comm))
+    if (!rc && writes)
         ctr_checkpoint_sweep(t);
     if (!rc && t->job.resume)
         rc = ctr_checkpoint_load(t, err);

@@ -45,7 +45,9 @@ static int held(const struct ctr_trainer *t, struct ctr_buf *text, struct ctr_er
 
 int ctr_trainer_saved(const struct ctr_trainer *t, const char *what, struct ctr_buf *text, struct ctr_err *err)
 {
-    int rc = ctr_buf_format(text, err, "saved                %s, after %" PRId64 " rows\n", what, t->v[0].s.rows);
+    int rc =
+        ctr_buf_format(text, err, "saved                %s, after %" PRId64 " rows%s\n", what,
+                       t->job.params.comm ? t->ranks.rows : t->v[0].s.rows, t->job.params.comm ? " of all ranks" : "");
     return rc ? rc : held(t, text, err);
 }
 

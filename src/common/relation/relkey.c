@@ -150,8 +150,10 @@ static int parse_pair(char *spec, const struct ctr_schema *left, const struct ct
     if (eq)
         *eq = 0;
     p->left = ctr_schema_need(left, spec, err);
-    if (p->left < 0)
+    if (p->left < 0) {
+        ctr_err_add(err, " (on the left side)");
         return p->left;
+    }
     p->right = ctr_schema_need(right, eq ? eq + 1 : spec, err);
     if (p->right < 0) {
         ctr_err_file(err, right_name);

@@ -65,7 +65,7 @@ int ctr_train_take_plan(struct ctr_train *run, struct ctr_train_job *job, struct
     if (!rc)
         rc = ctr_hold(path, err);
     if (!rc && (rc = open_plan(run, path, &plan, err)))
-        ctr_err_add(err, " (a plan is wanted here, or a stream; ctr-import makes streams of text)");
+        ctr_err_add(err, " (a file that is no stream is read as a plan; ctr-import makes streams of text)");
     if (!rc && ctr_plan_needs_fit(plan)) {
         ctr_err_file(err, path);
         rc = ctr_fail(err, CTR_EUSAGE, "the plan needs fitting first: ctr-extract --fit %s -o FITTED FILE…", path);
