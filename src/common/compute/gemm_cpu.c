@@ -38,11 +38,20 @@ struct job {
     int64_t rows_unit, panels_block, row_blocks; /* a block: some units of rows, by panels */
 };
 
+/* A few dozen floats. A memcpy of unknown size costs more here: a call or, if gcc expands it, rep movsq. */
+static inline void copy_few(float *to, const float *from, int64_t n)
+{
+    for (; n >= 8; n -= 8, to += 8, from += 8)
+        memcpy(to, from, 8 * sizeof *to);
+    for (int64_t i = 0; i < n; i++)
+        to[i] = from[i];
+}
+
 /* Copy k rows of B' with dense columns: what is past cols is not used. */
 static void copy_panel(const struct job *j, const float *b, int64_t cols, int64_t k, float *out)
 {
     for (int64_t l = 0; l < k; l++)
-        memcpy(out + l * j->width, b + l * j->b_k, (size_t)cols * sizeof *out);
+        copy_few(out + l * j->width, b + l * j->b_k, cols);
 }
 
 /* Panel p of B', k x width, k outermost: columns past the end are zeros. */
@@ -100,7 +109,7 @@ static void pack_rows(const struct job *j, int64_t row0, int64_t row1, int64_t k
         const int64_t rows = CTR_MIN(row1 - row, ROWS_PACK);
         const float *from = ctr_mat_f32(j->a->a) + row + k0 * j->a_k;
         for (int64_t k = 0; k < k1 - k0; k++)
-            memcpy(to + k * ROWS_PACK, from + k * j->a_k, (size_t)rows * sizeof *to);
+            copy_few(to + k * ROWS_PACK, from + k * j->a_k, rows);
     }
 }
 
