@@ -173,7 +173,7 @@ gpu_tests := tests/gpu.t tests/gpu-extract.t tests/device.t tests/lr-device.t te
 check-gpu: all $(B)/compute/compute $(B)/unit/unit-op $(B)/unit/unit-gpu $(B)/onhost/libcuda.so
 	@$(B)/compute/compute --device gpu --nan && CTR_GPU=1 CTR_BUILD=$(CURDIR)/$(B) tests/run $(gpu_tests) || [ $$? -eq 77 ]
 
-# BENCH=featurebox: launches, memory and plans alone, which need the driver and NVRTC and no plug-in.
+# BENCH=featurebox: launches, memory and plans alone, which need the driver and NVRTC and no plug-in. BENCH=din: din alone.
 bench-gpu: $(if $(BENCH),bins,all $(B)/compute/compute) $(addprefix $(B)/bench/bench-,log limit gpu)
 	@$(if $(BENCH),,$(B)/compute/compute --device gpu --bench &&) python3 tests/bench/bench.py --build $(B) --quick --only gpu$(BENCH:%=-%) $(BENCH_FLAGS) || [ $$? -eq 77 ]
 

@@ -331,8 +331,8 @@ class Bench:
                      f"{m['wall'] / whole['wall']:.2f} ({m['cpu'] / whole['cpu']:.2f}) times the time", goal)
 
     def din(self):
-        """Attention over 30 behaviours of two columns a row, minibatches of 4096. Ours counts start, reading, predictions before each update and the
-        saved model too."""
+        """Attention over 30 behaviours of two columns a row, minibatches of 4096. Ours counts start, reading and the saved model too; with -q and without
+        --progressive it makes no predictions before updates."""
         rows, peer_rows = (20 if self.a.quick else 80) * 4096, 10 * 4096
         f, torch, ours, peers = self.behaviours(rows), self.torch("din"), [], []
         for _ in range(self.runs):
@@ -413,8 +413,26 @@ class Bench:
             rate, said = self.passes(f"{train} --device gpu", rows)
             self.row(f"train lr on the GPU, minibatches of {minibatch}", f"{rate:.0f} k rows/s", f"on the CPU {cpu:.0f} k rows/s", f"{rate / cpu:.1f}")
             self.shares(f"{train} --device gpu", said)
+        self.gpu_din()
         self.feed()
         self.gpu_featurebox()
+
+    def gpu_din(self):
+        """din's rows as on the CPU (din), on the GPU. With -v a first pass makes predictions before updates; later passes, which count, make none."""
+        rows = int(os.environ.get("CTR_BENCH_ROWS", 80 * 4096))
+        f, torch = self.behaviours(rows), self.torch("gpu din", "torch.cuda.is_available()")
+        for minibatch in (4096, 16384):
+            train = f"ctr-train din -v --device gpu --embedding 16 --minibatch {minibatch} -o {self.dir}/din.model {f}"
+            if not self.gpu_run(train):
+                return
+            rate, said = self.passes(train, rows)
+            peers = [self.peer_seconds(f"{torch} {HERE}/din_torch.py 2 {10 * minibatch} {how} {minibatch} cuda", how, 1)
+                     for how in ("eager", "compile") for _ in range(self.runs if torch else 0)]
+            peer = min((x for x in peers if x), key=lambda m: m["wall"], default=None)
+            theirs = 10 * minibatch / peer["wall"] / 1e3 if peer else 0
+            self.row(f"train din on the GPU, 30 behaviours, minibatches of {minibatch}", f"{rate:.0f} k rows/s",
+                     f"PyTorch {peer['how']} {theirs:.0f} k rows/s" if peer else "", f"{rate / theirs:.1f}" if peer else "", "3")
+            self.shares(train, said)
 
     def gpu_run(self, command):
         """What a command for the GPU printed, or None and a note: there is no GPU."""
@@ -793,7 +811,7 @@ class Bench:
         groups = {"control": self.control, "train": self.train, "deep": self.deep, "din": self.din, "spill": self.spill, "gpu": self.gpu, "many": self.many, "import": self.imports, "extract": self.extract, "hop": self.hop,
                   "eval": self.eval, "calibrate": self.calibrate, "join": self.join, "history": self.history, "sort": self.sort, "start": self.start,
                   "growth": self.growth, "memory": self.memory, "gemm": self.gemm, "page": self.page, "featurebox": self.featurebox,
-                  "gpu-featurebox": self.gpu_featurebox}
+                  "gpu-din": self.gpu_din, "gpu-featurebox": self.gpu_featurebox}
         if self.only and self.only - set(groups):
             raise SystemExit(f"bench: BENCH picks from {','.join(groups)}")
         load = os.getloadavg()[0]
