@@ -1,6 +1,7 @@
 #!/bin/sh
 # Models side by side on one log, MovieLens: the last 20% of each user's events are the test. Options are chosen on the 10% before
 # them; then each model learns from the first 80% with five seeds. Prints a table of deep.md: means, and 95% intervals over the seeds.
+# Seconds are processor seconds of learning, all threads, start and saved model included, of one pass (the mean of the seeds).
 # FEATURES= names the features, of ml1mmodels.plan; OUT= the folder of the products; MODELS= some of the models.
 set -eu
 OUT=${OUT:-out}
@@ -30,7 +31,7 @@ settings() {
 }
 figures() { ctr-eval --metrics auc,gauc,log_loss | awk '$1 == "total" { print $4, $5, $6 }'; }
 
-echo '| model | chosen | AUC | GAUC | log loss | seconds |'
+echo '| model | chosen | AUC | GAUC | log loss | seconds a pass |'
 echo '|---|---|---|---|---|---|'
 for m in $MODELS; do
     chosen=$(settings "$m" | while read -r s; do
@@ -40,16 +41,18 @@ for m in $MODELS; do
     done | sort -n | head -n 1 | cut -d ' ' -f 2-)
     rm -f seeds.txt
     for seed in 1 2 3 4 5; do
-        start=$(date +%s.%N)
+        times >times.txt # a subshell would have no children to count
         # shellcheck disable=SC2046,SC2086
         ctr-train "$m" -q $(own "$m") $chosen --seed $seed -o "$m.model" train.arrows
-        end=$(date +%s.%N)
-        echo "$(ctr-predict -q "$m.model" test.arrows | figures) $start $end" >>seeds.txt
+        times >>times.txt
+        seconds=$(awk 'NR % 2 == 0 { split($1 " " $2, t, /[ms ]+/); s = t[1] * 60 + t[2] + t[3] * 60 + t[4] - s } END { print s }' times.txt)
+        echo "$(ctr-predict -q "$m.model" test.arrows | figures) $seconds" >>seeds.txt
     done
     awk -v m="$m" -v c="$chosen" '
         function show(i,   mean, half) { # Student: 2.776 for five
             mean = sum[i] / NR; half = 2.776 * sqrt((square[i] / NR - mean * mean > 0 ? square[i] / NR - mean * mean : 0) / (NR - 1))
             return sprintf(half < .00005 ? "%.4f" : "%.4f ± %.4f", mean, half) }
-        { for (i = 1; i <= 3; i++) { sum[i] += $i; square[i] += $i * $i } time += $5 - $4 }
-        END { printf "| %s | %s | %s | %s | %s | %.1f |\n", m, c, show(1), show(2), show(3), time / NR }' seeds.txt
+        { for (i = 1; i <= 3; i++) { sum[i] += $i; square[i] += $i * $i } time += $4 }
+        BEGIN { passes = c; sub(/.*--passes /, "", passes) }
+        END { printf "| %s | %s | %s | %s | %s | %.1f |\n", m, c, show(1), show(2), show(3), time / NR / passes }' seeds.txt
 done

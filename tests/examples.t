@@ -18,6 +18,16 @@ reaches() { # reaches FILE N COLUMN LEAST
     awk -v a="$got" -v b="$4" 'BEGIN { exit !(a != "" && a + 0 >= b + 0) }'
 }
 
+# interests: the planted world of deep.md, one seed, without PyTorch: what reads the past beside the candidate is far ahead
+interests() {
+    make -s -C "$CTR_TOP/examples" OUT="$W/world" ROWS=60000 SEEDS=1 MODELS='lr mlp din' TORCH=false interests >"$W/interests.md" || return 1
+    awk -F '|' '{ split($2, name, /[ :]+/); a[name[2]] = $3 } END { print "lr" a["lr"] "mlp" a["mlp"] "din" a["din"]
+        exit !(a["lr"] > .6 && a["mlp"] > a["lr"] + .03 && a["din"] > a["mlp"] + .07 && a["din"] < a["the"]) }' "$W/interests.md"
+}
+ok 'interests: din above mlp above lr' interests
+is 'interests: a row a model, with its processor seconds' "$(grep -cE '^\| (lr|mlp|din).*\| 0\.[0-9]{6} \| 0\.[0-9]{6} \| [0-9]+\.[0-9]{2} \|$' "$W/interests.md")" 3
+is 'interests: an unknown model' "$(OUT=$W/world ROWS=50 MODELS=dni "$CTR_TOP/examples/interests.sh" 2>&1 >/dev/null | tail -n 1)" "interests.sh: no model 'dni'"
+
 help() { make -s -C "$CTR_TOP/examples" help | sed 1d | cut -f 1 | tr -d ' ' | tr '\n' ' '; }
 trenches=$(sed -n 's/^trenches += /trenches-/p' "$CTR_TOP/examples/trenches.mk" | sed 's/-fig2$/-fig2 trenches-fig2.png/' | tr '\n' ' ')
 bars=$(sed -n 's/^bars := //p' "$CTR_TOP/examples/bars.mk" | tr ' ' '\n' | sed 's/^/bars-/' | tr '\n' ' ')'bars frappe '
