@@ -134,10 +134,29 @@ mkdir -p host
 ctr-select -q --head 3000 rows.arrow | ctr-cat -q --to file --batch 100 -o host/rows.arrow
 refused 'other blocks by one name' "ranks differ: rank 0 has 'file 1: rows.arrow of [0-9]* bytes, .*', rank 1 has 'file 1: rows.arrow of [0-9]* bytes" 2 \
     timeout 60 mpirun --oversubscribe -q -n 1 ctr-train mlp -q -o no.m rows.arrow : -n 1 -wdir "$PWD/host" ctr-train mlp -q -o no.m rows.arrow
-refused 'a checkpoint on one rank' "ranks differ: rank 0 has 'checkpoint none, .*rank 1 has 'checkpoint c.ckpt" 2 \
-    timeout 60 mpirun --oversubscribe -q -n 1 ctr-train mlp "$@" : -n 1 ctr-train mlp --checkpoint c.ckpt --checkpoint-every 500 "$@"
-refused 'predictions of one rank' "ranks differ: rank 0 has 'predictions before updates: none', rank 1 has 'predictions before updates: written" 2 \
-    timeout 60 mpirun --oversubscribe -q -n 1 ctr-train mlp "$@" : -n 1 ctr-train mlp --progressive p-%d.arrows "$@"
+unlike() { # unlike NAME PATTERN OPTION… : rank 1 alone has these options
+    _who=$1 _line=$2
+    shift 2
+    refused "$_who" "ranks differ: rank 0 has $_line.*: start all of them alike" 2 timeout 60 mpirun --oversubscribe -q -n 1 ctr-train "$learner" --minibatch 100 -q \
+        -o no.m even.arrows odd.arrows : -n 1 ctr-train "$learner" "$@" --minibatch 100 -q -o no.m even.arrows odd.arrows
+}
+learner=mlp
+unlike 'a checkpoint on one rank' "'checkpoint none, .*rank 1 has 'checkpoint c.ckpt" --checkpoint c.ckpt --checkpoint-every 500
+unlike 'predictions of one rank' "'predictions before updates: none', rank 1 has 'predictions before updates: written" --progressive p-%d.arrows
+unlike 'another label' "'label none, .*rank 1 has 'label a, " --label a
+unlike 'another weight' "'label none, weight none, .*rank 1 has 'label none, weight x, " --weight x
+unlike 'another time' "'.*time none, .*rank 1 has '.* time x, " --time x
+unlike 'another model to start from' "'begins', rank 1 has 'begins from --init in part'" --init one.m --init-partial
+unlike 'another plan in the model' "'--plan none', rank 1 has '--plan plan of [0-9]* bytes" --plan plan
+learner=lr
+unlike 'another click rate' "'.*initial rate 0'.* rank 1 has '.*initial rate 0.1'" --init-bias .1
+learner=two-tower
+unlike 'other towers' "'user features none, .*rank 1 has 'user features a,past, ad features b,x'" --user-features a,past --ad-features b,x
+printf '%s\n' 1,2 | ctr-import -q --format csv --columns a,b -o host/one.m
+set -- --embedding 8 --hidden 4 --minibatch 100 -q -o no.m
+refused 'another model by one name' "ranks differ: rank 0 has '--init one.m of [0-9]* bytes, .*', rank 1 has '--init one.m of [0-9]* bytes" 2 \
+    timeout 60 mpirun --oversubscribe -q -n 1 ctr-train mlp --init one.m "$@" "$PWD/even.arrows" "$PWD/odd.arrows" : \
+    -n 1 -wdir "$PWD/host" ctr-train mlp --init one.m "$@" "$PWD/even.arrows" "$PWD/odd.arrows"
 refused 'too few files' '2 files for 3 ranks.*ctr-split.*one .arrow file' 2 train 3 -o no.m even.arrows odd.arrows
 refused 'a file twice' 'are one file' 2 train 2 -o no.m even.arrows even.arrows
 refused 'stdin' 'ranks read files, not stdin' 2 train 2 -o no.m even.arrows -

@@ -159,6 +159,8 @@ static int describe_content(struct ctr_buf *b, const char *path, struct ctr_err 
 {
     enum { ENDS = 1 << 16 };
     struct stat st;
+    if (!stat(path, &st) && !S_ISREG(st.st_mode)) /* a pipe can be read once */
+        return 0;
     char *ends = calloc(2, ENDS);
     FILE *f = fopen(path, "rb");
     int rc = ends ? 0 : ctr_fail_nomem(err, (size_t)2 * ENDS);
@@ -197,6 +199,30 @@ int ctr_ranks_same_files(struct ctr_comm *c, char *const *path, int n, const str
     return rc;
 }
 
+static const char *given(const char *text)
+{
+    return text ? text : "none";
+}
+
+/* Roles and first values, which models do not have among their options. */
+static int describe_job(struct ctr_buf *b, const struct ctr_train_job *j, struct ctr_err *err)
+{
+    const struct ctr_params *p = &j->params;
+    const char *const file[] = { "--init", j->init, "--plan", j->fitted, "--l2-counts", p->l2_counts };
+    int rc = ctr_buf_printf(
+        b, err, "label %s, weight %s, time %s, initial rate %g\nuser features %s, ad features %s\n%s%s%s\n",
+        given(j->label), given(j->weight), given(j->time), j->init_rate, given(p->user_features), given(p->ad_features),
+        j->resume ? "resumes" : "begins", j->init ? " from --init" : "", j->init_partial ? " in part" : "");
+    for (size_t i = 0; i < CTR_COUNT(file) && !rc; i += 2) {
+        rc = ctr_buf_printf(b, err, "%s %s", file[i], given(file[i + 1]));
+        if (!rc && file[i + 1])
+            rc = describe_content(b, file[i + 1], err);
+        if (!rc)
+            rc = ctr_buf_printf(b, err, "\n");
+    }
+    return rc;
+}
+
 int ctr_ranks_same(struct ctr_trainer *t, struct ctr_err *err)
 {
     struct ctr_comm *c = t->job.params.comm;
@@ -206,17 +232,18 @@ int ctr_ranks_same(struct ctr_trainer *t, struct ctr_err *err)
     int rc = ctr_params_text(t->job.model, &t->job.params, &params, err);
     if (!rc)
         rc = ctr_buf_printf(
-            &text, err,
-            "version %s\nmodel %s with %s\npasses %" PRId64 ", seed %" PRId64 ", prefetch %" PRId64 "\n%s%s\n",
+            &text, err, "version %s\nmodel %s with %s\npasses %" PRId64 ", seed %" PRId64 ", prefetch %" PRId64 "\n",
             CTR_VERSION, t->job.model->name, (const char *)params.data, t->job.passes, t->job.params.seed,
-            t->job.params.prefetch, t->job.resume ? "resumes" : "begins", t->job.init ? " from --init" : "");
+            t->job.params.prefetch);
+    if (!rc)
+        rc = describe_job(&text, &t->job, err);
     if (!rc)
         rc = ctr_buf_printf(&text, err, "validation %s, every %" PRId64 ", patience %" PRId64 "\n",
-                            t->job.validation ? t->job.validation : "none", t->job.validation_every, t->job.patience);
+                            given(t->job.validation), t->job.validation_every, t->job.patience);
     if (!rc)
         rc = ctr_buf_printf(&text, err,
                             "checkpoint %s, deltas %" PRId64 "\npredictions before updates: %s\nrows on disk: %s\n",
-                            t->job.checkpoint ? t->job.checkpoint : "none", t->job.checkpoint_deltas,
+                            given(t->job.checkpoint), t->job.checkpoint_deltas,
                             t->job.progressive ? "written"
                             : t->job.unscored  ? "none"
                                                : "made",
