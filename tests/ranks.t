@@ -97,6 +97,20 @@ ok 'early stopping' early mlp --embedding 8 --hidden 4 --rate .03
 ok 'early stopping of lr' early lr --alpha .9
 ok '--init' sh -c 'for i in a b; do mpirun --oversubscribe -q -n 2 ctr-train mlp -q --embedding 8 --hidden 4 --minibatch 100 --init one.m -o $i.m rows.arrow || exit; done; cmp a.m b.m'
 
+# ---- bytes of lr by kind, beside the formulas, whose IDs are counted here
+printf 'label click\nfeature a\nfeature b\n' >other.plan
+for i in 0 1; do
+    awk "NR == 1 || int((NR - 2) / 100) % 2 == $i" rows.csv | ctr-import -q --format csv --header - | ctr-extract -q -o ids-$i.arrows other.plan
+done
+ids=$(awk -F, 'NR > 1 { m = int((NR - 2) / 100); n += !seen[m, "a", $2]++; n += !seen[m, "b", $3]++ } END { printf "%.1f", n / 20 }' rows.csv)
+for o in '' '--inclusion bloom=1'; do
+    # shellcheck disable=SC2086
+    run 2 ctr-train lr $o --minibatch 100 -o no.m ids-0.arrows ids-1.arrows 2>said
+    ok "bytes of lr $o: IDs of a step" grep -qx "steps  *20 of 2 ranks; a step asks for $ids IDs" said
+    ok '… formulas and counts' awk '/^(ids|vectors|gradients|dense gradients|vectors, gradients)  / { n += $(NF - 2) == $(NF - 1) }
+        /^vectors, gradients/ { n += $NF > 1 && $NF < $(NF - 1) } END { exit n != 6 }' said
+done
+
 # ---- what is refused
 refused() { # refused NAME PATTERN STATUS COMMAND…
     _name=$1 _like=$2 _want=$3

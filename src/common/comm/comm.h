@@ -50,6 +50,11 @@ struct ctr_comm_bytes {
     int64_t all[CTR_COMM_KINDS], away[CTR_COMM_KINDS];
 };
 
+/* Append a table of `sum`, the bytes of all ranks: KiB a step, the mean of `steps`, and beside it formula[kind], bytes
+ * a step; below 0: there is none, and without bytes no line. */
+int ctr_comm_bytes_text(const struct ctr_comm_bytes *sum, int64_t steps, const double *formula, struct ctr_buf *text,
+                        struct ctr_err *err) CTR_MUST;
+
 struct ctr_comm_part {
     const void *p;
     size_t n;

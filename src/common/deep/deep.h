@@ -508,7 +508,8 @@ struct ctr_deep_learner {
         struct ctr_buf host; /* f32: gradients on their way */
         int64_t steps, ids;  /* steps taken; distinct IDs in this rank's minibatches, summed */
         struct ctr_deep_ranks_sums {
-            int64_t all[CTR_COMM_KINDS], away[CTR_COMM_KINDS], ids;
+            struct ctr_comm_bytes bytes;
+            int64_t ids;
             struct ctr_deep_images_counts images;
         } sums;           /* over all ranks, at the last save */
         int64_t distinct; /* images that any rank had named by then */

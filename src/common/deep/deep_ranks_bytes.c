@@ -22,12 +22,8 @@
 static int sum_counts(struct ctr_deep_learner *l, struct ctr_err *err)
 {
     struct ctr_deep_ranks_sums *s = &l->ranks.sums;
-    const struct ctr_comm_bytes bytes = *ctr_comm_bytes(l->net.p.comm); /* before this is sent */
-    *s = (struct ctr_deep_ranks_sums){ .ids = l->ranks.ids };
-    for (int k = 0; k < CTR_COMM_KINDS; k++) {
-        s->all[k] = bytes.all[k];
-        s->away[k] = bytes.away[k];
-    }
+    /* Bytes before this is sent. */
+    *s = (struct ctr_deep_ranks_sums){ .bytes = *ctr_comm_bytes(l->net.p.comm), .ids = l->ranks.ids };
     if (l->net.images)
         ctr_deep_images_counts(&l->net, &s->images);
     return ctr_comm_sum_i64(l->net.p.comm, (int64_t *)s, (int)(sizeof *s / sizeof(int64_t)), err);
@@ -108,39 +104,12 @@ static bool of_images(enum ctr_comm_kind kind)
            kind == CTR_COMM_SYNC_TOWER;
 }
 
-/* A sum stays where it is in part on every stack of ranks: what is sent is what leaves a rank. */
-static double counted(const struct ctr_deep_ranks_sums *s, enum ctr_comm_kind kind)
-{
-    return (double)(kind == CTR_COMM_SYNC || kind == CTR_COMM_SYNC_TOWER ? s->away[kind] : s->all[kind]);
-}
-
 static int bytes_table(const struct ctr_deep_learner *l, struct ctr_buf *text, struct ctr_err *err)
 {
-    const struct ctr_deep_ranks_sums *s = &l->ranks.sums;
-    const double steps = (double)l->ranks.steps, kib = 1024;
-    double sum[3] = { 0 }; /* of vectors and gradients: what the paper's formulas count */
-    int rc = ctr_buf_format(text, err, "%-20s %12s %12s %12s\n", "KiB a step", "formula", "counted", "to others");
-    for (enum ctr_comm_kind k = 0; k < CTR_COMM_KINDS && !rc; k++) {
-        const double says = formula(l, k), all = counted(s, k) / steps, away = (double)s->away[k] / steps;
-        if (of_images(k) && !l->net.images)
-            continue;
-        if (says < 0) {
-            rc = ctr_buf_format(text, err, "%-20s %12s %12.1f %12.1f\n", ctr_comm_kind_name[k], "", all / kib,
-                                away / kib);
-            continue;
-        }
-        rc = ctr_buf_format(text, err, "%-20s %12.1f %12.1f %12.1f\n", ctr_comm_kind_name[k], says / kib, all / kib,
-                            away / kib);
-        if (k == CTR_COMM_VECTORS || k == CTR_COMM_GRADIENTS || k == CTR_COMM_IMAGE_VECTORS ||
-            k == CTR_COMM_IMAGE_GRADIENTS) {
-            sum[0] += says;
-            sum[1] += all;
-            sum[2] += away;
-        }
-    }
-    return rc ? rc
-              : ctr_buf_format(text, err, "%-20s %12.1f %12.1f %12.1f\n", "vectors, gradients", sum[0] / kib,
-                               sum[1] / kib, sum[2] / kib);
+    double says[CTR_COMM_KINDS];
+    for (enum ctr_comm_kind k = 0; k < CTR_COMM_KINDS; k++)
+        says[k] = of_images(k) && !l->net.images ? -1 : formula(l, k);
+    return ctr_comm_bytes_text(&l->ranks.sums.bytes, l->ranks.steps, says, text, err);
 }
 
 static int images_lines(const struct ctr_deep_learner *l, struct ctr_buf *text, struct ctr_err *err)

@@ -520,11 +520,31 @@ static int64_t ranks_memory(const void *learner)
     return own_bytes(learner);
 }
 
+/* The formulas of deep models (deep_ranks_bytes.c), with what lr sends of a key: a weight, and the sums of g and g^2.
+ */
+static int bytes_table(const struct ctr_lr_ranks *l, struct ctr_buf *text, struct ctr_err *err)
+{
+    const double steps = (double)l->steps, ids = (double)l->sum.ids / steps, others = l->ranks - 1;
+    const double sums = sizeof(struct ctr_lr_sums);
+    double formula[CTR_COMM_KINDS];
+    for (int k = 0; k < CTR_COMM_KINDS; k++)
+        formula[k] = -1;
+    formula[CTR_COMM_IDS] = sizeof(uint64_t) * ids;
+    formula[CTR_COMM_VECTORS] = (double)weight_bytes(l, 1) * ids;
+    formula[CTR_COMM_GRADIENTS] = sums * ids + (double)l->sum.occurred / steps;
+    formula[CTR_COMM_SYNC] = l->ranks * others * sums; /* of the bias: each rank adds up what all send */
+    int rc = ctr_buf_format(text, err, "steps                %lld of %d ranks; a step asks for %.1f IDs\n",
+                            (long long)l->steps, l->ranks, ids);
+    return rc ? rc : ctr_comm_bytes_text(&l->sum.bytes, l->steps, formula, text, err);
+}
+
 static int ranks_summary(const void *learner, struct ctr_buf *text, struct ctr_err *err)
 {
     const struct ctr_lr_ranks *l = learner;
     int rc = l->own->expiry.days ? ctr_buf_printf(text, err, "keys expired         %lld\n", (long long)l->dropped) : 0;
-    return rc || !l->seen ? rc : ctr_inclusion_summary(l->seen, l->keys, text, err);
+    if (!rc && l->seen)
+        rc = ctr_inclusion_summary(l->seen, l->keys, text, err);
+    return rc || !l->comm || !l->steps ? rc : bytes_table(l, text, err);
 }
 
 const struct ctr_model ctr_model_lr_ranks = {

@@ -66,6 +66,11 @@ struct ctr_lr_ranks {
     /* Used while saving. */
     struct ctr_lr_elsewhere elsewhere;
     struct ctr_buf table_keys; /* u64, by table */
+    struct ctr_lr_ranks_sent {
+        struct ctr_comm_bytes bytes;
+        int64_t ids, occurred; /* distinct keys of each minibatch; bytes of gradients of keys without a state */
+    } sent, sum;               /* by this rank; by all, at the last save */
+    int64_t steps;
     /* Of all ranks, at the last save: */
     int64_t dropped;
     struct ctr_inclusion *seen;

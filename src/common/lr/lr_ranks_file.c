@@ -10,7 +10,18 @@
 struct told {
     struct ctr_lr_digested digested;
     int64_t dropped;
+    struct ctr_lr_ranks_sent sent;
 };
+
+static void add_sent(struct ctr_lr_ranks_sent *to, const struct ctr_lr_ranks_sent *from)
+{
+    for (int k = 0; k < CTR_COMM_KINDS; k++) {
+        to->bytes.all[k] += from->bytes.all[k];
+        to->bytes.away[k] += from->bytes.away[k];
+    }
+    to->ids += from->ids;
+    to->occurred += from->occurred;
+}
 
 static int sum_told(struct ctr_lr_ranks *l, const struct ctr_buf *mine, struct ctr_err *err)
 {
@@ -18,6 +29,7 @@ static int sum_told(struct ctr_lr_ranks *l, const struct ctr_buf *mine, struct c
     int rc = ctr_comm_gather(l->comm, CTR_COMM_CONTROL, mine->data, bytes, l->in, err);
     l->elsewhere.digested = (struct ctr_lr_digested){ 0, true };
     l->dropped = 0;
+    l->sum = (struct ctr_lr_ranks_sent){ 0 };
     if (l->seen)
         ctr_inclusion_clear_seen(l->seen);
     for (int r = 0; r < l->ranks && !rc; r++) {
@@ -28,6 +40,7 @@ static int sum_told(struct ctr_lr_ranks *l, const struct ctr_buf *mine, struct c
         l->elsewhere.digested.digest += told->digested.digest;
         l->elsewhere.digested.finite &= told->digested.finite;
         l->dropped += told->dropped;
+        add_sent(&l->sum, &told->sent);
         for (int t = 0; t < l->own->tables; t++) {
             AS(uint64_t, l->table_keys)[t] += keys[t];
             l->keys += (int64_t)keys[t];
@@ -55,7 +68,9 @@ static int begin_saving(struct ctr_lr_ranks *l, struct ctr_err *err)
 {
     const struct lr *m = l->own;
     struct ctr_buf mine = { 0 };
-    const struct told told = { ctr_lr_digest_keys(m), m->expiry.dropped };
+    if (l->comm)
+        l->sent.bytes = *ctr_comm_bytes(l->comm);
+    const struct told told = { ctr_lr_digest_keys(m), m->expiry.dropped, l->sent };
     int rc = ctr_buf_append(&mine, &told, sizeof told, err);
     for (int t = 0; t < m->tables && !rc; t++) {
         const struct ctr_expired *end, *gone = gone_of(m, t, &end);

@@ -89,7 +89,14 @@ static int send_sums(struct ctr_lr_ranks *l, const struct ctr_lr_sums *bias, str
         l->known[r] = (1 + (int64_t)(l->asked[r].len / sizeof(int32_t))) * (int64_t)sizeof(struct ctr_lr_sums);
     if (!rc && l->decides)
         rc = add_occurred(l, err);
-    return rc ? rc : ctr_lr_ranks_swap(l, CTR_COMM_GRADIENTS, l->decides ? NULL : l->known, err);
+    if (!rc)
+        rc = ctr_lr_ranks_swap(l, CTR_COMM_GRADIENTS, l->decides ? NULL : l->known, err);
+    if (!rc)
+        ctr_comm_recount(l->comm, CTR_COMM_GRADIENTS, CTR_COMM_SYNC, sizeof *bias);
+    l->sent.ids += l->slots;
+    l->sent.occurred += (int64_t)l->occurred.len;
+    l->steps++;
+    return rc;
 }
 
 /* ---- the owner ---- */
