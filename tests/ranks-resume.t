@@ -92,6 +92,36 @@ ctr-train lr -q --minibatch 50 --passes 2 -o lr.m $whole
 ok 'lr: 2 ranks, then one process' lr_goes_on 2 0
 ok 'lr: one process, then 3 ranks' lr_goes_on 0 3
 
+# ---- din, dicm and two-tower go on over another number of ranks
+awk 'BEGIN { srand(4); print "click,a,b,past,photo,seen"; for (i = 0; i < 2400; i++) { past = seen = ""
+    for (k = 0; k < int(4 * rand()); k++) { past = past (k ? " " : "") int(400 * rand()); seen = seen (k ? " " : "") "p" int(30 * rand()) }
+    print (rand() < .4) "," int(400 * rand()) "," int(20 / (.01 + rand())) "," past ",p" int(30 * rand()) "," seen } }' >seen.csv
+awk 'BEGIN { srand(6); for (i = 0; i < 30; i++) printf "{\"key\": \"p%d\", \"vector\": [%.3f, %.3f, %.3f]}\n", i, rand(), rand(), rand() }' |
+    ctr-import -q -f jsonl | ctr-sort -q -k key | ctr-cat -q --to file --key key -o images.arrow
+printf 'label click\nfeature a\nfeature b\nfeature past in a of a = split(past, " ")\n' >past.plan
+{ cat past.plan && printf 'image photo\nimage seen in photo of photo = split(seen, " ")\n'; } >seen.plan
+for kind in past seen; do
+    for i in 0 1 2 3 4 5; do
+        awk "NR == 1 || int((NR - 2) / 400) == $i" seen.csv | ctr-import -q --format csv --header - | ctr-extract -q $kind.plan | ctr-cat -q --batch 50 -o $kind-$i.arrows
+    done
+    cut_off=$(($(wc -c <$kind-5.arrows) * 3 / 4))
+    head -c $cut_off $kind-5.arrows >$kind-cut.arrows
+done
+other_kinds() { # other_kinds PARTS MODEL OPTION… : 3 ranks break off; 3 go on to the bytes of a run that did not, 2 and one process learn each row once
+    _parts=$1
+    shift
+    set -- ctr-train "$@" -q --l2 .001 --embedding 4 --hidden 4 --minibatch 50 --passes 2
+    run 3 "$@" -o want.m "$_parts"-[0-5].arrows && counts want.m >want.counts && rm -f c.ckpt || return
+    set -- "$@" --checkpoint c.ckpt --checkpoint-every 300 --resume
+    ! run 3 "$@" -o no.m "$_parts"-[0-4].arrows "$_parts"-cut.arrows 2>err && cp c.ckpt three || return
+    run 3 "$@" -o got.m "$_parts"-[0-5].arrows && cmp got.m want.m || return
+    cp three c.ckpt && run 2 "$@" -o got.m "$_parts"-[0-5].arrows && counts got.m | cmp - want.counts || return
+    cp three c.ckpt && "$@" -o got.m "$_parts"-[0-5].arrows && counts got.m | cmp - want.counts && ! cmp -s got.m want.m
+}
+ok 'din: 3 ranks, then 3, 2 and one process' other_kinds past din
+ok 'dicm' other_kinds seen dicm --images images.arrow --images-tower 4 --images-pool attentive
+ok 'two-tower' other_kinds past two-tower --user-features b,past --ad-features a
+
 # ---- deltas of checkpoints, and their merge, which is what a run of whole ones writes at the same row
 awk 'BEGIN { srand(3); print "click,user,ad,time"; for (i = 0; i < 2400; i++)
     printf "%d,%d,%d,2026-01-%02dT00:00:00Z\n", rand() < .3, int(i / 20) + int(30 * rand()), int(20 * rand()), 1 + i / 240 }' >days.csv
