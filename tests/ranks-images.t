@@ -120,6 +120,7 @@ ok 'a partial warm start of ranks' run 2 ctr-train dicm --init noids.m --init-pa
 small() { OUT=$W/ams D=64 IMAGES=500 MINIBATCH=50 STEPS=3 TIMES= "$CTR_TOP/examples/ams.sh" >table; }
 ok 'ams.sh: formulas and counts agree within 1%' small
 ok 'at the sizes of the paper' sh -c 'for n in 157.5 29.3 128.2 5,128 13.1 154.6; do grep -q "| $n |" table || { echo "no $n"; exit 1; }; done'
+ok 'storage: images that are used 31 times' grep -Eq '^. storage .*[|] 31 times [|] 31 times [|] 3[01][.][0-9]* times [|] 3[01][.][0-9] times ' table
 sed '/^vectors, gradients/s/ 26[0-9]\.[0-9]/ 300.0/g' ams/ams/ams.txt >off.txt
 off() { "$PY" "$CTR_TOP/examples/ams.py" table 64 off.txt ams/ams/worker.txt ams/ams/server.txt >/dev/null; }
 exits 'a count that is off: status 3' 3 off
