@@ -304,7 +304,7 @@ exits 'nor one that lacks a section' 1 ctr-predict cut.arrows rows.arrows
 err_like 'which is named' "section 'emb\.[a-z]+' is missing"
 ctr-select --columns row,click,a,b,w,item,past,text,age,vec rows.arrows >lacks.arrows
 exits 'a stream without one of the inputs' 1 ctr-train mlp --init half.arrows --embedding 5 --hidden 16,8 -o x.arrows lacks.arrows
-err_like 'is told which' "it lacks 'word'"
+err_like 'is told which' "the stream lacks the model's input 'word'"
 printf 'label click\nfeature a\nfeature b\n' >ab.plan
 printf 'label click\nfeature a = a + 1\nfeature b\n' >ba.plan
 printf 'click,a,b\n0,1,2\n1,2,2\n0,3,1\n1,1,1\n' | ctr-import --format csv --header >raw.arrows

@@ -67,7 +67,7 @@ ctr-train lr -q -o day1.lr pairs.arrows
 ok 'lr' sh -c 'ctr-train lr --init day1.lr -o got.lr pairs.arrows 2>&1 | sed -n "s/ctr-train: \(.*taken\)/\1/p" >said'
 is 'says what was taken, too' "$(cat said)" 'day1.lr: taken: 71 keys of 2 tables'
 exits 'lr with --init-partial' 2 ctr-train lr --init day1.lr --init-partial -o x.lr pairs.arrows
-err_like 'is told how' 'lr takes no --init-partial: choose rows of the model with ctr-select'
+err_like 'is told so' 'lr takes no --init-partial'
 exits '--init-partial without --init' 2 ctr-train mlp --init-partial -o x.model pairs.arrows
 exits 'a model of another kind' 2 ctr-train mlp --init towers.model --init-partial -o x.model pairs.arrows
 head -c 3000 day1.model >cut.model
