@@ -458,6 +458,7 @@ static int cache_push(struct ctr_source *s, int buffer, const struct ctr_source_
             rc = ctr_mem_read(b->u, 0, b->host.data, (size_t)(b->n * s->floats) * sizeof(float), err);
         return rc ? rc : move_below(c, AS(struct held, c->part[buffer].key), b->n, true, true, AS(float, b->host), err);
     }
+    c->newer = true; /* a checkpoint may have settled the cache since the values */
     in_place.rows = rows_of(c);
     in_place.index = ctr_vec(c->part[buffer].slot, b->n);
     int rc = ctr_dev_opt_rows(s->dev, &in_place, err);
