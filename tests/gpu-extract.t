@@ -159,6 +159,30 @@ if [ -f "$gpu_plugin" ]; then
     ctr-extract -q want.model text.arrows | ctr-predict -q want.model -o want.scores
     ctr-extract -q --device gpu got.model text.arrows | ctr-predict -q got.model -o got.scores
     ok "and learns" test "$(ctr-eval -q -m auc want.scores)" = "$(ctr-eval -q -m auc got.scores)"
+
+    # Where the operators run changes no byte of the model.
+    train() { CTR_CUDA_PLUGIN=$gpu_plugin ctr-train mlp --device gpu --embedding 4 --hidden 4 --minibatch 64 "$@"; }
+    CTR_CUDA_ON_HOST_SAYS=1 train -v --place q=cpu --place words=cpu -o placed.model text.fitted text.arrows 2>placed
+    ok "ctr-train --place: the same model" cmp got.model placed.model
+    nodes() { sed -n "s/^ctr-train: layer $2: \([0-9]*\) of .* nodes on the GPU.*/\1/p" "$1"; }
+    is "a node less in layer 1, and one in layer 2" "$(nodes placed 1) $(nodes placed 2)" "$(($(nodes said 1) - 1)) $(($(nodes said 2) - 1))"
+    for launch in meta graph each; do
+        CTR_CUDA_ON_HOST_SAYS=1 train -q --launch $launch -o $launch.model text.fitted text.arrows 2>$launch
+        ok "ctr-train --launch $launch: the same model" cmp got.model $launch.model
+    done
+    ok "each: more launches than one a layer" test "$(launches meta)" -lt "$(launches each)"
+    exits "--place of a node that is not there" 2 train --place nobody=cpu -o none.model text.fitted text.arrows
+    err_like "is told" 'nobody'
+    exits "--place of what no kernel has" 2 train --place known=gpu -o none.model text.fitted text.arrows
+    err_like "says why" 'known=gpu: a GPU cannot run the node: it asks a vocabulary'
+    ctr-extract -q text.fitted text.arrows -o features.arrows
+    for o in '--place q=cpu' '--launch each'; do
+        exits "$o without a plan" 2 train $o -o none.model features.arrows
+        err_like "is refused" "${o%% *} is for a PLAN in front of the files"
+    done
+    ctr-train lr --place q=cpu -o none.model text.fitted text.arrows 2>said
+    ok "--place on the CPU is told" grep -q 'every operator runs on the CPU: --place is for --device gpu' said
+
     CTR_CUDA_DRIVER=$W/no.so CTR_CUDA_PLUGIN=$gpu_plugin ok "no driver for the extraction" fails 'no GPU: the driver' ctr-train mlp -q --device gpu --hidden 4 --minibatch 64 text.fitted text.arrows
 fi
 

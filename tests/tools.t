@@ -130,7 +130,7 @@ there is no tool 'xyzzy'; there are calibrate, cat, |ctrkit xyzzy
 there is no tool 'trian'; the nearest is 'train'$|ctrkit help trian
 there is no tool '../bin/ctr-cat'|ctrkit help ctr-../bin/ctr-cat
 '--he' may be --head or --help$|ctr-select --he 3
-'--p' may be --power or --passes or another$|ctr-train lr --p x
+'--p' may be --power or --place or another$|ctr-train lr --p x
 argument is missing: ctr-calibrate .options. --fit KIND .* …; --help shows the other forms$|ctr-calibrate
 --shards N says how many, 1 to 65536$|ctr-split
 --user is given twice, and only the last would count$|ctr-eval --user a --user b

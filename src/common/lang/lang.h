@@ -188,6 +188,7 @@ struct ctr_plan_source_opts {
     int threads;
     int64_t memory_bytes;           /* see ctr_program_memory */
     const struct ctr_gpu_opts *gpu; /* see ctr_program_gpu; NULL: run on the CPU */
+    const struct ctr_strs *place;   /* with gpu: NODE=cpu|gpu, as ctr_program_gpu takes them; NULL: none */
 };
 int ctr_plan_source(struct ctr_batch_source *s, struct ctr_plan *plan, const struct ctr_plan_source_opts *o,
                     struct ctr_err *err) CTR_MUST;

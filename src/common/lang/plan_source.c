@@ -71,7 +71,7 @@ int ctr_plan_source(struct ctr_batch_source *s, struct ctr_plan *plan, const str
     if (!rc)
         rc = ctr_program_threads(x->program, o->threads, err);
     if (!rc && o->gpu)
-        rc = ctr_program_gpu(x->program, o->gpu, NULL, err);
+        rc = ctr_program_gpu(x->program, o->gpu, o->place, err);
     if (!rc)
         rc = ctr_schema_copy(&x->schema, ctr_program_output(x->program), err);
     if (!rc)

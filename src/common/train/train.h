@@ -29,7 +29,8 @@ struct ctr_plan;
 struct ctr_train_opts {
     struct ctr_params params;
     const char *validation, *variants, *progressive, *time_order, *init, *init_bias, *plan, *checkpoint, *every, *spool,
-        *save_every, *key_seed;
+        *save_every, *key_seed, *launch;
+    struct ctr_strs place;
     int64_t patience, validation_every, deltas, passes, queue;
     bool resume, init_partial, follow, single, lookup_anywhere, table;
 };

@@ -24,6 +24,17 @@ static int open_plan(const struct ctr_train *run, const char *path, struct ctr_p
     return rc;
 }
 
+/* The first given option that is for a PLAN, or NULL. */
+static const char *plan_option(const struct ctr_train_opts *o)
+{
+    return o->key_seed          ? "key-seed"
+           : o->lookup_anywhere ? "lookup-anywhere"
+           : o->table           ? "table"
+           : o->place.n         ? "place"
+           : o->launch          ? "launch"
+                                : NULL;
+}
+
 /* For a plan with statements the files are VIEW=FILE. */
 static int take_views(struct ctr_train *run, const struct ctr_plan *plan, struct ctr_err *err)
 {
@@ -52,11 +63,8 @@ int ctr_train_take_plan(struct ctr_train *run, struct ctr_train_job *job, struct
     struct ctr_buf sections = { 0 };
     bool is_plan;
     int rc = ctr_plan_named(path, &is_plan, err);
-    if (!rc && !is_plan && (run->o->key_seed || run->o->lookup_anywhere || run->o->table))
-        rc = ctr_cli_usage(err, "--%s is for a PLAN in front of the files",
-                           run->o->key_seed ? "key-seed"
-                           : run->o->table  ? "table"
-                                            : "lookup-anywhere");
+    if (!rc && !is_plan && plan_option(run->o))
+        rc = ctr_cli_usage(err, "--%s is for a PLAN in front of the files", plan_option(run->o));
     if (!rc && !is_plan)
         rc = ctr_cli_queue(cli, run->o->queue, false, err);
     if (rc || !is_plan)
@@ -170,16 +178,18 @@ int64_t ctr_train_extraction_memory(const struct ctr_train *run)
 static int open_extraction(struct ctr_train *run, struct ctr_batch_source *s, struct ctr_plan *plan,
                            struct ctr_err *err)
 {
-    const struct ctr_gpu_opts go = { .device = run->cli->device,
-                                     .optional = !strncmp(run->cli->device, "auto", 4),
-                                     .memory_bytes = ctr_train_extraction_memory(run),
-                                     .note = ctr_train_note,
-                                     .debug = ctr_train_debug,
-                                     .ctx = run };
+    struct ctr_gpu_opts go = { .device = run->cli->device,
+                               .optional = !strncmp(run->cli->device, "auto", 4),
+                               .memory_bytes = ctr_train_extraction_memory(run),
+                               .note = ctr_train_note,
+                               .debug = ctr_train_debug,
+                               .ctx = run };
     const struct ctr_plan_source_opts so = { .threads = (int)CTR_MIN(run->cli->jobs, (int64_t)1024),
                                              .memory_bytes = run->cli->memory_bytes,
-                                             .gpu = strcmp(run->cli->device, "cpu") ? &go : NULL };
-    return ctr_plan_source(s, plan, &so, err);
+                                             .gpu = strcmp(run->cli->device, "cpu") ? &go : NULL,
+                                             .place = &run->o->place };
+    const int rc = run->o->launch ? ctr_gpu_launch_of(run->o->launch, &go.launch, err) : 0;
+    return rc ? rc : ctr_plan_source(s, plan, &so, err);
 }
 
 int ctr_train_open(void *ctx, const char *path, const struct ctr_reader_opts *ro, struct ctr_batch_source *s,
