@@ -303,7 +303,8 @@ ok 'fitted over views' sh -c 'sed "s/^feature user$/feature user = vocab(user, m
 for f in want.fitted fitted.arrows; do ctr-select --only vocab.user $f -o $f.vocab; done
 ok 'the state is that of the table' same_rows want.fitted.vocab fitted.arrows.vocab
 mkfifo pipe
-ok 'a view that is a pipe' sh -c 'cat log.csv >pipe & ctr-extract -q -j 2 all.plan log=pipe basic=basic.csv -o got.arrows'
+ok 'a view that is a pipe' sh -c 'cat log.csv >pipe & ctr-extract -v -j 2 all.plan log=pipe basic=basic.csv -o got.arrows 2>said'
+ok 'has no threads, which -v tells' grep -q 'a view is not a regular file: one thread reads the views and runs all stages' said
 ok 'the same rows' same_rows want.arrows got.arrows
 
 # What is read.
@@ -354,6 +355,26 @@ refuse 'sides of other orders' 1 'user' 'from log
 join users on user merge' log=log.arrows users=users.arrows
 refuse 'a join that explodes: where' 1 'bad.plan:2:1: ads=ads.arrows: rows 1 and 2 have the same key ad=0: multi joins all of them' 'from log
 join ads on ad prefix "ad."' log=log.arrows ads=ads.arrows
+
+# A join that multiplies: a thousand rows by a thousand of one key, which are never held together.
+awk 'BEGIN { for (side = 0; side < 2; side++) { f = side ? "right.csv" : "left.csv"; print side ? "k,r" : "k,id,click" >f
+    for (i = 0; i < 1000; i++) print side ? "7," i : "7," i "," i % 2 >f } }' </dev/null
+printf 'from left = csv("left.csv", header=true)\njoin right on k multi\nlabel click\nkeep id, of = r\nfeature r\n' >many.plan
+ctr-import -q -f csv --header right.csv -o right.arrows
+fan() { ctr-extract -v -j "$1" --memory 1M -o fan.arrows many.plan right=right.arrows 2>said; }
+for j in 1 3; do
+    ok "a join that explodes, -j $j" fan $j
+    ok "is told, -j $j" grep -q 'join right: 1000000 rows of 1000, 1000.0 for each' said
+    is "every pair, -j $j" "$(ctr-group -q -k click --add 'n=count()' --add 'ids=sum(id)' --add 'rs=sum(of)' fan.arrows | ctr-export -q -f csv --no-header)" \
+        '0,500000,249500000,249750000
+1,500000,250000000,249750000'
+done
+if [ -z "$SAN" ]; then # the whole result has 25 MB
+    ok 'in bounded memory' below 14000 ctr-extract -q --memory 1M -o fan.arrows many.plan right=right.arrows
+fi
+printf 'from log\njoin users on user\nlabel click\nfeature city\n' >lone.plan
+ok 'one row each: nothing to tell' sh -c '! ctr-extract -v -o none.arrows lone.plan log=log.arrows users=users.arrows 2>&1 | grep "for each"'
+rm -f none.arrows
 refuse 'two columns of one name' 2 'with prefix "NAME."' 'from log
 join ads on ad multi' log=log.arrows ads=log2.arrows
 refuse 'sides of other orders: where' 1 'bad.plan:2:1: log.arrows: row 2 (user=' 'from log

@@ -183,6 +183,26 @@ if [ -f "$gpu_plugin" ]; then
     ctr-train lr --place q=cpu -o none.model text.fitted text.arrows 2>said
     ok "--place on the CPU is told" grep -q 'every operator runs on the CPU: --place is for --device gpu' said
 
+    # kill -9 and resume: at each start the operators are elsewhere.
+    for i in 1 2 3 4 5 6 7 8 9 10; do echo text.arrows; done | xargs ctr-cat -q -o longer.arrows
+    killed() {
+        _start=$((_start + 1))
+        case $((_start % 4)) in
+        0) _where='--place q=cpu --place part=cpu -j 2' ;;
+        1) _where='--launch each' ;;
+        2) _where='--place words=cpu --place both=cpu --place at=cpu --launch graph -j 3' ;;
+        3) _where='--device-memory 2M' ;;
+        esac
+        # shellcheck disable=SC2086
+        CTR_CUDA_PLUGIN=$gpu_plugin timeout "$@" ctr-train mlp -q --device gpu --embedding 4 --hidden 4 --minibatch 64 --passes 2 $_where \
+            --checkpoint cp --checkpoint-every 100 --resume --progressive killed.p -o killed.model text.fitted longer.arrows
+    }
+    train -q --passes 2 --checkpoint whole.cp --checkpoint-every 100 --progressive whole.p -o whole.model text.fitted longer.arrows
+    _start=0
+    killed_runs 'resume, other placements: ' killed 10 15 20 25 30 35 40 50
+    ok 'resume, other placements: the same model' cmp whole.model killed.model
+    ok 'resume, other placements: the same predictions' same_rows whole.p killed.p
+
     CTR_CUDA_DRIVER=$W/no.so CTR_CUDA_PLUGIN=$gpu_plugin ok "no driver for the extraction" fails 'no GPU: the driver' ctr-train mlp -q --device gpu --hidden 4 --minibatch 64 text.fitted text.arrows
 fi
 

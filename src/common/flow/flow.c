@@ -471,6 +471,9 @@ static void tell_rows(const struct flow *f)
             say(f, f->o.note, "join %s: %lld of %lld rows have no match; %lld of its %lld rows match none of them",
                 name, (long long)st.unmatched, (long long)st.left_rows, (long long)st.right_unmatched,
                 (long long)st.right_rows);
+        if (st.out_rows > st.left_rows && st.left_rows)
+            say(f, f->o.debug, "join %s: %lld rows of %lld, %.1f for each", name, (long long)st.out_rows,
+                (long long)st.left_rows, (double)st.out_rows / (double)st.left_rows);
         if (st.partitions)
             say(f, f->o.debug, "join %s: %lld partitions, %s spilled", name, (long long)st.partitions,
                 ctr_size_text((uint64_t)st.spilled_bytes).s);
@@ -529,6 +532,8 @@ static void tell_times(const struct flow *f)
     for (int i = 0; i < f->links; i++)
         if (f->link[i].times.ran_ns) /* else nothing asked for its end: it waits still */
             tell_stage(f, i, f->link[i].name, f->link[i].times.ran_ns, f->link[i].times.blocked_ns);
+    if (f->o.threads > 1 && !f->regular)
+        say(f, f->o.debug, "a view is not a regular file: one thread reads the views and runs all stages");
     if (!f->links)
         return;
     const int64_t all_ns = ctr_clock_ns() - f->opened_ns;
