@@ -137,6 +137,10 @@ argument is missing: ctr-calibrate .options. --fit KIND .* …; --help shows the
 LIST
 exits 'a manual that is not installed' 1 env MANPATH=/nowhere ctrkit help select
 err_like 'is told how to be' 'man shows no page ctr-select: `make install` installs it, ctr-select --help is shorter'
+exits 'nor that of a first word' 1 env MANPATH=/nowhere ctrkit help train din
+err_like 'has the command' 'man shows no page ctr-train-din: `make install` installs it, ctr-train din --help is shorter'
+exits 'nor that of a format, which no tool has' 1 env MANPATH=/nowhere ctrkit help plan
+err_like 'has none' 'man shows no page ctr-plan: `make install` installs it$'
 ok 'one that is' sh -c "MANPATH='$W/mans' && export MANPATH && mkdir -p '$W/mans/man1' && cp '$man/ctr-select.1' '$W/mans/man1' && ctrkit help select | grep -q ctr-select"
 
 # ---- the options of a first argument

@@ -253,7 +253,8 @@ static bool has_tool(const char *folder, const char *name)
     return !strchr(name, '/') && !access(path, X_OK);
 }
 
-static int show_manual(const char *page, struct ctr_err *err)
+/* shorter: the command whose --help tells the main points of the page; "": none. */
+static int show_manual(const char *page, const char *shorter, struct ctr_err *err)
 {
     int status = 0;
     pid_t pid = fork();
@@ -266,8 +267,8 @@ static int show_manual(const char *page, struct ctr_err *err)
     if (pid < 0 || waitpid(pid, &status, 0) < 0)
         return ctr_fail_sys(err, "man %s", page);
     if (status)
-        return ctr_fail(err, CTR_ESYS, "man shows no page %s: `make install` installs it, %s --help is shorter", page,
-                        page);
+        return ctr_fail(err, CTR_ESYS, "man shows no page %s: `make install` installs it%s%s%s", page,
+                        *shorter ? ", " : "", shorter, *shorter ? " --help is shorter" : "");
     return 0;
 }
 
@@ -276,8 +277,8 @@ static int show_manual(const char *page, struct ctr_err *err)
 static int help(const char *folder, const char *topic, const char *word, struct ctr_err *err)
 {
     static const char *const formats[] = { "plan", "stream" }; /* pages that describe no tool */
-    char page[128], self[PATH_MAX + 16];
-    bool known;
+    char page[128], shorter[128], self[PATH_MAX + 16];
+    bool known, format = false;
 
     snprintf(self, sizeof self, "%s/ctrkit", folder);
     if (!topic) {
@@ -288,14 +289,18 @@ static int help(const char *folder, const char *topic, const char *word, struct 
         topic += 4;
     known = !strcmp(topic, "ctrkit") || has_tool(folder, topic);
     for (size_t i = 0; i < CTR_COUNT(formats); i++)
-        known |= !strcmp(topic, formats[i]);
+        format |= !strcmp(topic, formats[i]);
+    known |= format;
     for (size_t i = 0; i < CTR_COUNT(optional); i++)
         known |= !strcmp(topic, optional[i].name);
     if (!known)
         return no_tool(folder, topic, err);
-    snprintf(page, sizeof page, "%s%s%s%s", strcmp(topic, "ctrkit") ? "ctr-" : "", topic, word ? "-" : "",
-             word ? word : "");
-    return show_manual(page, err);
+    const char *prefix = strcmp(topic, "ctrkit") ? "ctr-" : "";
+    snprintf(page, sizeof page, "%s%s%s%s", prefix, topic, word ? "-" : "", word ? word : "");
+    *shorter = 0;
+    if (!format)
+        snprintf(shorter, sizeof shorter, "%s%s%s%s", prefix, topic, word ? " " : "", word ? word : "");
+    return show_manual(page, shorter, err);
 }
 
 static int run_tool(const char *folder, char **args, struct ctr_err *err)
