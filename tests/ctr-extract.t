@@ -633,20 +633,35 @@ is '/ of integers is a float, // an integer, both null by 0' "$(ctr-select --add
 ctr-extract --list-ops | awk -F'\t' -f "$CTR_TOP/tests/ops-to-mdoc.awk" >ops.mdoc
 sed -n '/^\.Sh OPERATORS/,/^\.El/p' "$CTR_TOP/man/ctr-plan.5" | sed 1d >page.mdoc
 ok "ctr-plan(5) lists the operators (ctr-extract --list-ops | awk -F'\\t' -f tests/ops-to-mdoc.awk)" diff page.mdoc ops.mdoc
-# Its examples are true: "EXPR is VALUE" behind a colon or at the beginning.
+# Each has an example, "EXPR is VALUE" or "where x is ROW, ROW: EXPR is VALUE, VALUE", and the examples are true.
 ctr-extract --list-ops | awk -F'\t' '{
-    s = $3
-    while (match(s, /(: |^)[a-z_0-9]+\([^:;]*(:\/\/[^:;]*)?\) is [^;:]+/)) {
-        e = substr(s, RSTART, RLENGTH); s = substr(s, RSTART + RLENGTH); sub(/^: /, "", e)
-        at = index(e, ") is "); v = substr(e, at + 5)
-        if (v ~ /^\[/) v = substr(v, 1, index(v, "]")); else sub(/, .*/, "", v)
-        print substr(e, 1, at) "\t" v
+    begins = $1 == "neg" ? "-" : $1 == "not" ? "not " : ""
+    inside = $1 ~ /^[a-z]/ && $1 !~ /^(or|and)$/ ? $1 "(" : " " $1 " "
+    n = split($3, part, "; ")
+    for (i = 1; i <= n; i++) {
+        rows = ""
+        for (e = part[i]; at = index(e, ": "); e = substr(e, at + 2))
+            rows = e ~ /^where x is / ? substr(e, 12, at - 12) : ""
+        at = index(e, " is ")
+        v = substr(e, at + 4)
+        e = substr(e, 1, at - 1)
+        if (begins ? index(e, begins) != 1 : !index(e, inside))
+            continue
+        if (rows == "") # words may follow one value
+            v = v ~ /^\[/ ? substr(v, 1, index(v, "]")) : substr(v, 1, index(v ", ", ", ") - 1)
+        print $1 "\t" e "\t" v "\t" rows
     } }' >told.txt
-printf 'x\n1\n' | ctr-import -q -f csv --header -o one.arrows
-while IFS="$(printf '\t')" read -r expr value; do
-    is "an example of ctr-plan(5): $expr" "$(ctr-select --add "y=$expr" --columns y one.arrows | ctr-export -f tsv --no-header | tr -d '"')" "$value"
+ctr-extract --list-ops | cut -f 1 | sort >named.txt
+is 'operators without an example' "$(cut -f 1 told.txt | sort -u | comm -13 - named.txt)" ''
+printf 'ad,price\n7,2.5\n' | ctr-import -q -f csv --header | ctr-cat --to file -k ad -o ads.arrow
+printf 'word\tv\nbox\t[3,4]\nred\t[1,2]\n' | ctr-import -q -f tsv --header -c 'v:fixed_size_list<float32>[2]' | ctr-cat --to file -k word -o words.arrow
+while IFS="$(printf '\t')" read -r name expr value rows; do
+    printf 'keep y = %s\n' "$expr" >told.plan
+    { echo x; echo "${rows:-1}" | sed 's/, /\n/g'; } | ctr-import -q -f csv --header -o told.arrows
+    ctr-extract -q --fit told.plan told.arrows -o told.fit 2>/dev/null || cp told.plan told.fit # nothing in it is fitted
+    is "an example of $name in ctr-plan(5): $expr" \
+        "$(ctr-extract -q told.fit told.arrows | ctr-export -f tsv --no-header | tr -d '"' | awk '{ printf "%s%s", s, $0; s = ", " }')" "$value"
 done <told.txt
-ok 'there are examples' test "$(wc -l <told.txt)" -ge 18
 # Names of keys that literals are part of: text that a person would write.
 printf 'user,click,x\nu,1,1\n' | ctr-import --format csv --header -o lit.arrows
 cat >lit.plan <<'PLAN'

@@ -2,6 +2,7 @@
 function roff(s) {
     gsub(/\\/, "\\e", s)
     gsub(/"/, "\\(dq", s)
+    gsub(/; /, ";\n", s)
     return s
 }
 BEGIN { print ".Bl -tag -width Ds" }

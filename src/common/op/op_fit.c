@@ -803,14 +803,16 @@ CTR_LOOP_HOST(loop_keywords, ctr_keywords_loop, "asks fitted document frequencie
 const struct ctr_op ctr_ops_fit[] = {
     { "vocab", "vocab(scalar, min=1, max=no limit) -> text (of a key: key)",
       "fitted: the value as text, \"(other)\" where fewer than min of it were seen, or where max others are more "
-      "frequent",
+      "frequent; where x is a, a, b: vocab(x, min=2) is a, a, (other)",
       CTR_OP_LIFT | CTR_OP_FITTED, CTR_VARIANTS({ "k>k", loop_vocab_key }, { "x>t", loop_vocab_text }), "min,max",
       prepare_vocab },
     { "quantiles", "quantiles(x: number, n: int) -> int",
-      "fitted: which of n buckets that held equally many values (equal values share one)", CTR_OP_LIFT | CTR_OP_FITTED,
-      CTR_VARIANTS({ "fi!>i", loop_quantiles }), NULL, prepare_quantiles },
+      "fitted: which of n buckets that held equally many values (equal values share one); where x is 1, 2, 3, 4: "
+      "quantiles(x, 2) is 0, 0, 1, 1",
+      CTR_OP_LIFT | CTR_OP_FITTED, CTR_VARIANTS({ "fi!>i", loop_quantiles }), NULL, prepare_quantiles },
     { "keywords", "keywords(list of texts, k=number, min=1) -> list of texts",
-      "fitted: the k terms of highest tf-idf, the highest first; terms that fewer than min lists have are left out",
+      "fitted: the k terms of highest tf-idf, the highest first; terms that fewer than min lists have are left out; "
+      "where x is red box, red box, red hat: keywords(words(x), k=1) is [box], [box], [hat]",
       CTR_OP_FITTED, CTR_VARIANTS({ "[t>[t", loop_keywords }), "k,min", ctr_keywords_prepare },
     { NULL },
 };

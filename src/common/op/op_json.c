@@ -69,7 +69,8 @@ static int prepare_json_get(struct ctr_op_call *call, struct ctr_op_state *s, st
 
 const struct ctr_op ctr_ops_json[] = {
     { "json_get", "json_get(text, path: text) -> text",
-      "what a JSON text has at a path such as \"user.id\" or \"items[0].name\"; null where it has nothing", CTR_OP_LIFT,
-      CTR_VARIANTS({ "tt!>t", loop_json_get }), NULL, prepare_json_get },
+      "what a JSON text has at a path such as \"user.id\" or \"items[0].name\": json_get(\"{\\\"a\\\":[1,2]}\", "
+      "\"a[1]\") is 2; null where it has nothing",
+      CTR_OP_LIFT, CTR_VARIANTS({ "tt!>t", loop_json_get }), NULL, prepare_json_get },
     { NULL },
 };

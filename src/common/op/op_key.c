@@ -370,9 +370,10 @@ const struct ctr_op ctr_ops_key[] = {
       "a key of the combination; of lists one of each: length(cross(split(\"a b\", \" \"), split(\"x y\", \" \"))) is "
       "4",
       0, CTR_VARIANTS({ "v*>k", loop_cross }), NULL, prepare_cross },
-    { "hash", "hash(scalar) -> key", "the 64-bit hash of the text of x", CTR_OP_LIFT,
-      CTR_VARIANTS({ "h>k", loop_hash }) },
-    { "hash_bits", "hash_bits(scalar, bits: int) -> int", "the hash of x in 2^bits values: collisions by design",
-      CTR_OP_LIFT, CTR_VARIANTS({ "hi!>i", loop_hash_bits }), NULL, prepare_hash_bits },
+    { "hash", "hash(scalar) -> key", "the 64-bit hash of the text of x: hash(\"a\") is 16629034431890738719",
+      CTR_OP_LIFT, CTR_VARIANTS({ "h>k", loop_hash }) },
+    { "hash_bits", "hash_bits(scalar, bits: int) -> int",
+      "the hash of x in 2^bits values, collisions by design: hash_bits(\"a\", 10) is 923", CTR_OP_LIFT,
+      CTR_VARIANTS({ "hi!>i", loop_hash_bits }), NULL, prepare_hash_bits },
     { NULL },
 };

@@ -306,12 +306,13 @@ int64_t ctr_op_memory(const struct ctr_op_call *call)
 
 const struct ctr_op ctr_ops_lookup[] = {
     { "lookup", "lookup(file: text, key, column: text) -> type of the column",
-      "the column of a keyed file in the row with that key; null where there is none", CTR_OP_COLUMN,
-      CTR_VARIANTS({ "t!vt!>i", NULL }), NULL, prepare_lookup, column_lookup },
+      "the column of a keyed file in the row with that key, such as the price of ad 7, 2.5; null where there is none; "
+      "where x is 7: lookup(\"ads.arrow\", x, \"price\") is 2.5",
+      CTR_OP_COLUMN, CTR_VARIANTS({ "t!vt!>i", NULL }), NULL, prepare_lookup, column_lookup },
     { "embedding", "embedding(file: text, list of keys, column: text, pool=\"mean\") -> list of float",
       "of the n vectors v that a keyed file has for the items, position by position: mean (v[0] + v[1] + ...) / n, "
-      "sum, "
-      "or max; null where it has none",
+      "sum, or max; null where it has none; where red has the vector [1,2] and box [3,4]: embedding(\"words.arrow\", "
+      "[\"red\",\"box\"], \"v\") is [2,3]",
       CTR_OP_COLUMN, CTR_VARIANTS({ "t![vt!>[f", NULL }), "pool", prepare_embedding, column_embedding },
     { NULL },
 };
