@@ -31,6 +31,22 @@ unset CTR_CUDA_ON_HOST_BLOCKS
 "$CTR_BUILD/unit/unit-gpu" >pool.out 2>pool.err
 ok "results larger than the pool" test $? -eq 0
 ok "pools of 1 byte to 4 MiB, each with every byte" sh -c '! grep "^not ok" pool.out && grep -c "^ok" pool.out | grep -qx 12'
+ok "threads of a block in another order" env CTR_CUDA_ON_HOST_BLOCKS=forward sh -c '"$CTR_BUILD/unit/unit-gpu" >forward.out 2>&1 && ! grep "^not ok" forward.out'
+
+# A prefix sum without its barrier N gives other results in one order of threads or another, or does not end well.
+without() {
+    for order in forward mixed backward; do
+        CTR_CUDA_ON_HOST_BLOCKS=$order CTR_CUDA_ON_HOST_THREADS=80 CTR_CUDA_ON_HOST_CXXFLAGS="-O1 -DOPD_WITHOUT_BARRIER=$1 ${CTR_CUDA_ON_HOST_CXXFLAGS:-}" \
+            XDG_CACHE_HOME=$W/without$1 timeout 120 "$CTR_BUILD/unit/unit-gpu" >without.out 2>&1 && ! grep -q '^not ok' without.out || return 0
+    done
+    return 1
+}
+if [ -z "$SAN" ]; then
+    for n in 1 2 3; do
+        ok "without barrier $n of the prefix sum: found" without $n
+    done
+    ok "with all of them: nothing" eval '! without 0'
+fi
 
 # Nothing below runs a kernel.
 export CTR_CUDA_ON_HOST_CXXFLAGS=-O0

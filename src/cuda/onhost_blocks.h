@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * onhost_blocks: blocks of a kernel on the host. Each thread of a block is a fibre with its own stack; it runs until it
- * ends, reaches a barrier, or yields at an atomic. So the threads of a block are interleaved in a fixed order on one
- * processor, and a barrier costs a context switch.
+ * ends, reaches a barrier, or yields at an atomic. So the threads of a block are interleaved on one processor, in an
+ * order that $CTR_CUDA_ON_HOST_BLOCKS gives, and a barrier costs a context switch. A missing barrier changes results
+ * only where a thread that reads runs before the one that writes: tests use several orders.
  *
  * Each fibre is registered with ThreadSanitizer as a thread, and switches as not synchronising: two accesses separated
  * only by the order of fibres are reported as a race, as they would be on a GPU, within a block and between blocks. A
@@ -170,14 +171,35 @@ ONHOST_UNSEEN static void onhost_switch_to(onhost_fibre *to, unsigned b, unsigne
     f->now = NULL;
 }
 
-/* Run all threads of a block, the last one first, to their next barrier or their end. Returns whether they are at a
- * barrier. */
+/* Which of n blocks, or of the n threads of one, runs as the k-th: the last one first, or by $CTR_CUDA_ON_HOST_BLOCKS:
+ * forward, or mixed. */
+enum onhost_turns { ONHOST_BACKWARD, ONHOST_FORWARD, ONHOST_MIXED };
+static inline enum onhost_turns onhost_turns(void)
+{
+    const char *order = getenv("CTR_CUDA_ON_HOST_BLOCKS");
+    return !order                      ? ONHOST_BACKWARD
+           : !strcmp(order, "forward") ? ONHOST_FORWARD
+           : !strcmp(order, "mixed")   ? ONHOST_MIXED
+                                       : ONHOST_BACKWARD;
+}
+static inline unsigned onhost_turn(enum onhost_turns order, unsigned k, unsigned n)
+{
+    if (order == ONHOST_FORWARD)
+        return k;
+    if (order == ONHOST_MIXED) /* the odd ones, then the even ones backwards */
+        return k < n / 2 ? 2 * k + 1 : (n - 1 - k) * 2;
+    return n - 1 - k;
+}
+
+/* Run all threads of a block in turn to their next barrier or their end. Returns whether they are at a barrier. */
 ONHOST_UNSEEN static bool onhost_round(onhost_fibre **fibre, unsigned b, unsigned threads, void *shared)
 {
+    const enum onhost_turns order = onhost_turns();
     unsigned at_barrier = 0;
     for (bool again = true; again;) {
         again = false;
-        for (unsigned t = threads; t-- > 0;) {
+        for (unsigned k = 0; k < threads; k++) {
+            const unsigned t = onhost_turn(order, k, threads);
             if (fibre[t]->state == ONHOST_GAVE_WAY)
                 onhost_switch_to(fibre[t], b, t, shared);
             again |= fibre[t]->state == ONHOST_GAVE_WAY;
@@ -191,17 +213,6 @@ ONHOST_UNSEEN static bool onhost_round(onhost_fibre **fibre, unsigned b, unsigne
         abort();
     }
     return at_barrier > 0;
-}
-
-/* The k-th block to run: the last one first, or by $CTR_CUDA_ON_HOST_BLOCKS: forward, or mixed. */
-static inline unsigned onhost_block(unsigned k, unsigned blocks)
-{
-    const char *order = getenv("CTR_CUDA_ON_HOST_BLOCKS");
-    if (order && !strcmp(order, "forward"))
-        return k;
-    if (order && !strcmp(order, "mixed")) /* the odd ones, then the even ones backwards */
-        return k < blocks / 2 ? 2 * k + 1 : (blocks - 1 - k) * 2;
-    return blocks - 1 - k;
 }
 
 /* Neighbouring blocks use different fibres, so that races between blocks are detected, too. Their shared memory exists
@@ -223,7 +234,7 @@ ONHOST_UNSEEN static void onhost_run_blocks(unsigned blocks, unsigned threads, s
 #endif
     __tsan_release(&f->begins);
     for (unsigned k = 0; k < blocks; k++) {
-        const unsigned b = onhost_block(k, blocks);
+        const unsigned b = onhost_turn(onhost_turns(), k, blocks);
         onhost_fibre **fibre = f->all.data() + k % 2 * threads;
         for (unsigned t = 0; t < threads; t++)
             fibre[t]->state = ONHOST_GAVE_WAY;

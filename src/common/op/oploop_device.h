@@ -26,6 +26,13 @@
 #define OPD_KERNEL(name)       extern "C" void name(const struct opd_layer L)
 #endif
 
+/* Barrier k of opd_prefix. tests/gpu.t leaves out one at a time, to show that blocks on the host notice. */
+#ifdef OPD_WITHOUT_BARRIER
+#define OPD_BARRIER(k) ((k) == OPD_WITHOUT_BARRIER ? (void)0 : __syncthreads())
+#else
+#define OPD_BARRIER(k) __syncthreads()
+#endif
+
 /* As in opint.h, for a tile of one row. */
 struct ctr_op_in {
     const void *v;
@@ -368,7 +375,7 @@ OPD_FN int64_t opd_prefix(int64_t v, struct opd_pool *pool, int64_t *all, int64_
     const unsigned me = threadIdx.x, n = blockDim.x, run = (n + OPD_PARTS - 1) / OPD_PARTS;
     int64_t *part = sum + n, before;
     sum[me] = v;
-    __syncthreads();
+    OPD_BARRIER(1);
     if (me < OPD_PARTS) {
         int64_t s = 0;
         for (unsigned k = me * run; k < (me + 1) * run && k < n; k++) {
@@ -378,7 +385,7 @@ OPD_FN int64_t opd_prefix(int64_t v, struct opd_pool *pool, int64_t *all, int64_
         }
         part[me] = s;
     }
-    __syncthreads();
+    OPD_BARRIER(2);
     if (me == 0) {
         int64_t s = 0;
         for (unsigned k = 0; k < OPD_PARTS; k++) {
@@ -390,7 +397,7 @@ OPD_FN int64_t opd_prefix(int64_t v, struct opd_pool *pool, int64_t *all, int64_
         s = (s + OPD_ROUND - 1) / OPD_ROUND * OPD_ROUND;
         part[OPD_AT] = pool ? (int64_t)atomicAdd(&pool->head, (uint64_t)s) : 0;
     }
-    __syncthreads();
+    OPD_BARRIER(3);
     *all = part[OPD_SUM];
     *at = part[OPD_AT];
     before = part[me / run] + sum[me];
