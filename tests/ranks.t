@@ -130,6 +130,12 @@ refused 'another plan' "ranks differ: rank 0 has 'plan [0-9a-f]*', rank 1 has 'p
 refused 'lr by rows' '^ctr-train: lr learns over ranks .* by minibatches: .* --minibatch ROWS' 2 run 2 ctr-train lr -o no.m even.arrows odd.arrows
 refused 'other learners' '^ctr-train: lr over ranks .* FTRL-Proximal .* leave --optimizer out' 2 run 2 ctr-train lr --optimizer rda --minibatch 9 -o no.m even.arrows odd.arrows
 refused 'lr with rows on disk' '^ctr-train: --spill of lr does not go with ranks' 2 run 2 ctr-train lr --minibatch 9 --memory 8M --spill . -o no.m even.arrows odd.arrows
+printf 'from log\nwhere a > 0\nlabel click\nfeature a\nfeature b\n' >raw.plan
+ctr-import -q --format csv --header rows.csv -o log.arrows
+refused 'a plan with statements' 'statements does not go with ranks .*: `ctr-extract PLAN VIEW=FILE…` makes its features, and `ctr-split --shards R` a file for' 2 \
+    run 2 ctr-train mlp --minibatch 9 -q -o no.m raw.plan log=log.arrows
+ctr-extract -q raw.plan log=log.arrows | ctr-split -q --shards 2 -o 'raw-%d.arrows'
+ok 'what it advises' run 2 ctr-train mlp --minibatch 9 -q -o raw.m raw-*.arrows
 refused 'predictions in one file' '^ctr-train: ranks write .* a file each: --progressive wants one %d' 2 train 2 --progressive p -o no.m even.arrows odd.arrows
 mkdir -p other/bin other/lib/ctr
 version=$(ctr-train --version | awk '{ print $2 }')

@@ -31,8 +31,8 @@ int ctr_train_join_ranks(struct ctr_train *run, struct ctr_train_job *job, struc
         return 0;
     ctr_ranks_join(job, run->comm);
     if (run->flows)
-        return ctr_cli_usage(err, "a plan with statements does not go with ranks (mpirun): make its table with "
-                                  "ctr-extract first");
+        return ctr_cli_usage(err, "a plan with statements does not go with ranks (mpirun): `ctr-extract PLAN "
+                                  "VIEW=FILE…` makes its features, and `ctr-split --shards R` a file for each rank");
     int rc = ctr_cli_inputs(cli, run->first, err);
     if (!rc)
         rc = ctr_shard_files(ctr_comm_rank(run->comm), ctr_comm_size(run->comm), cli->args + run->first,
