@@ -47,6 +47,8 @@ units   := $(patsubst tests/unit/%.c,$(B)/unit/%,$(filter-out $(left),$(sort $(w
 NVCC    ?= $(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc))
 # Ranks (Open MPI) are a plug-in too, opened by ctr-train where mpirun started it.
 mpi     := $(if $(SAN)$(FUZZ),,$(shell pkg-config --exists ompi-c && echo $(B)/lib/ctr/ctr-mpi.so))
+# Between the GPUs of ranks: NCCL, which the plug-in opens at run time, if its header is there.
+nccl    := $(firstword $(wildcard $(addsuffix /nccl.h,$(NVCC:%/bin/nvcc=%/include) /usr/local/include /usr/include)))
 cu_files := $(sort $(wildcard src/cuda/*.cu))
 plugin  := $(if $(SAN)$(TSAN)$(FUZZ),,$(if $(NVCC),$(B)/lib/ctr/ctr-cuda.so))
 fuzzers := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(sort $(filter-out $(left),$(wildcard tests/fuzz/fuzz-*.c))))
@@ -58,6 +60,7 @@ fuzzers := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(sort $(filter-out $(left),$(w
 
 all: bins $(plugin)
 	$(if $(NVCC)$(SAN)$(TSAN)$(FUZZ),,@echo '  note: no nvcc, so the plug-in for GPUs is left out (install the CUDA toolkit and run make again, or give NVCC=PATH)')
+	$(if $(nccl)$(if $(NVCC),,1)$(SAN)$(TSAN)$(FUZZ),,@echo '  note: no nccl.h, so GPUs of ranks send through host memory (install libnccl-dev and run make again)')
 	$(if $(mpi)$(SAN)$(TSAN)$(FUZZ),,@echo '  note: no Open MPI, so training over ranks is left out (install libopenmpi-dev, as make deps does, and run make again)')
 	@mkdir -p bin && ln -sf $(tools:%=../$(B)/bin/%) bin/
 
@@ -116,7 +119,7 @@ CUWARN   := -Wall,-Wextra,-Wno-missing-field-initializers$(if $(DEV),$(,)-Werror
 # One rounding an operation, denormals flushed: the bits of the CPU.
 CUFLAGS  := -std=c++20 -O2 -fmad=false -ftz=true -prec-div=true -prec-sqrt=true -Xcompiler -fPIC,-ffp-contract=off,$(CUWARN) \
 	$(if $(DEV),-Werror all-warnings) -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90 \
-	-gencode arch=compute_90,code=compute_90 -D_GNU_SOURCE -Isrc
+	-gencode arch=compute_90,code=compute_90 -D_GNU_SOURCE -Isrc $(if $(nccl),-DCTR_NCCL -isystem $(dir $(nccl)))
 
 $(B)/src/cuda/%.o: src/cuda/%.cu
 	@mkdir -p $(@D)
@@ -126,7 +129,7 @@ $(B)/src/cuda/%.o: src/cuda/%.cu
 $(B)/lib/ctr/ctr-cuda.so: $(cu_files:%.cu=$(B)/%.o)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
-	$(Q)$(NVCC) -shared -o $@ $^ -lcublas
+	$(Q)$(NVCC) -shared -o $@ $^ -lcublas -ldl
 
 $(B)/lib/ctr/ctr-mpi.so: src/mpi/mpi.c $(B)/flags
 	@mkdir -p $(@D)
@@ -163,9 +166,15 @@ $(B)/onhost/libcuda.so: tests/gpu/driver.cc $(B)/flags
 	$(call say,CXX,$@)
 	$(Q)c++ -std=c++20 -O1 -g1 -Wall -Wextra $(if $(DEV),-Werror) -fPIC -shared -o $@ $< -ldl
 
+# … and for NCCL, between processes.
+$(B)/onhost/libnccl.so: tests/gpu/nccl.cc src/cuda/onhost.h $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,CXX,$@)
+	$(Q)c++ -std=c++20 -O1 -g1 -Wall -Wextra $(if $(DEV),-Werror) -Isrc -fPIC -shared -o $@ $<
+
 $(B)/src/common/gpu/gpu_text.o: $(wildcard src/common/op/op*.h src/common/base/m*.h)
 
-checked: $(if $(shell command -v c++),$(B)/onhost/libcuda.so $(B)/onhost/ctr-cuda.so $(if $(SAN)$(COV)$(FUZZ),,$(addprefix $(B)/onhost-tsan/,ctr-cuda.so compute)))
+checked: $(if $(shell command -v c++),$(B)/onhost/libcuda.so $(B)/onhost/libnccl.so $(B)/onhost/ctr-cuda.so $(if $(SAN)$(COV)$(FUZZ),,$(addprefix $(B)/onhost-tsan/,ctr-cuda.so compute)))
 
 .PHONY: check-gpu bench-gpu
 # On a machine with a GPU; elsewhere they say "skipped: no device". `make check` runs the same tests on the host.

@@ -1,7 +1,8 @@
 #!/bin/sh
 # mpirun -n R ctr-train MODEL --device gpu: every rank computes on a GPU, that of its number on the machine modulo the GPUs, or the one
 # named. The model is close to that of processors over as many ranks, and has the same bits for any -j, --batch and number of rows that
-# stay on the device. Where there is no GPU the plug-in's text runs on the host.
+# stay on the device, and whether dense gradients go by NCCL or through host memory. Where there is no GPU the plug-in's text runs on the
+# host, and tests/gpu/nccl.cc stands for NCCL.
 . "${0%/*}/lib.sh"
 . "${0%/*}/ranks.sh"
 export CTR_CUDA_PLUGIN="$gpu_plugin"
@@ -90,6 +91,56 @@ err_like 'tells what there is' "--device wants cpu.gpu.gpu:N.auto, not 'gpu:1234
 is 'the numbers are not words to complete' "$(ctr-train --list-options | awk -F'\t' '$1 == "--device" { print $4 }')" 'cpu|gpu|auto'
 exits 'lr' 1 run 2 ctr-train lr --minibatch 100 --device gpu -o no.m plan.arrow
 err_like 'learns on processors' 'device gpu: a linear model over ranks has no GPU implementation in this version; use --device cpu'
+
+# ---- from GPU to GPU: the bits of the way through host memory
+! gpu_on_host || export CTR_NCCL_LIBRARY="$CTR_BUILD/onhost/libnccl.so" CTR_CUDA_ON_HOST_DEVICES=3
+way() { sed -n 's/^dense gradients go *//p' way.err; } # of the last run with -v
+for ranks in 2 3; do
+    for device in host direct; do
+        # shellcheck disable=SC2086
+        CTR_NCCL=$([ $device = host ] && echo 0) run $ranks ctr-train mlp -v --embedding 4 --hidden 5 --minibatch 100 --l2 .001 --passes 2 --device gpu \
+            -j $ranks -o $device.m plan.arrow 2>way.err
+        [ $device = direct ] || is "$ranks ranks: CTR_NCCL=0" "$(way)" 'through host memory, because of rank 0: CTR_NCCL=0'
+    done
+    ok "$ranks ranks: the same model by NCCL" cmp direct.m host.m
+    ! gpu_on_host || is '… is said' "$(way)" 'from GPU to GPU, by NCCL'
+done
+for device in 0 1; do
+    # shellcheck disable=SC2086
+    CTR_NCCL=$device run 2 ctr-train dicm $common --images images.arrow --images-tower 5 --device gpu -o images$device.m images.plan.arrow
+done
+ok '… and of images, with a tower' cmp images0.m images1.m
+if gpu_on_host; then
+    mlp got.m -j 3 --batch 17 --prefetch 1
+    ok '… for any -j and batches' cmp got.m one.m
+    CTR_CUDA_ON_HOST_ORDER=kernels mlp got.m
+    ok '… and when kernels are late' cmp got.m one.m
+    CTR_NCCL_ON_HOST_SAYS=1 mlp got.m 2>sent.err
+    ok '… which the library has sent' test "$(grep -c '^nccl: [1-9][0-9]* bytes sent' sent.err)" = 2
+    # shellcheck disable=SC2086
+    CTR_CUDA_ON_HOST_DEVICES=1 run 2 ctr-train mlp -v --hidden 5 --device gpu -o got.m plan.arrow 2>way.err
+    is 'ranks that share a GPU' "$(way)" 'through host memory, because ranks 0 and 1 share a GPU'
+    CTR_NCCL_LIBRARY=$W/none.so run 2 ctr-train mlp -v --hidden 5 --device gpu -o got.m plan.arrow 2>way.err
+    ok 'no NCCL' sh -c "grep -q '^dense gradients go *through host memory, because of rank 0: NCCL cannot be opened: .*none.so' way.err"
+    rm -f no.m
+    for fail in open:1 send:5 receive:5 group:5 network:5 stall:5 kill:5 stop:5; do
+        # shellcheck disable=SC2086
+        CTR_RANKS_LIMIT=3 timeout 60 mpirun --oversubscribe -q -n 1 ctr-train mlp $common --device gpu -o no.m plan.arrow : \
+            -n 1 -x CTR_NCCL_ON_HOST_FAIL=$fail ctr-train mlp $common --device gpu -o no.m plan.arrow >err 2>&1 </dev/null
+        _rc=$?
+        ok "one rank, $fail: all end" test $_rc -ne 0 -a $_rc -ne 124 -a ! -e no.m
+        case $fail in
+        kill*) continue ;;
+        open* | group*) said='NCCL: .*: unhandled system error' ;;
+        send* | receive*) said='NCCL: sending: internal error' ;;
+        network*) said='NCCL: sending: remote process exited' ;;
+        stall*) said='NCCL: rank . of 2: sending has taken 3 s' ;;
+        stop*) said='has taken 3 s\|no sign of life for 3 s' ;;
+        esac
+        ok '… with a message' grep -q "$said" err
+    done
+    unset CTR_NCCL_LIBRARY CTR_CUDA_ON_HOST_DEVICES
+fi
 
 # ---- a rank whose device fails ends all
 if gpu_on_host; then

@@ -190,6 +190,7 @@ static int device_read(struct ctr_dev *dev, const void *from, void *host, size_t
 static void device_close(struct ctr_dev *dev)
 {
     struct cuda_dev *c = cuda_of(dev);
+    cuda_link_close(c);
     if (c->copy && c->compute)
         wait_all(c);
     for (int i = 0; i < SCRATCHES; i++)
@@ -302,6 +303,7 @@ static const struct ctr_ops ops = { .name = "cuda",
                                     .order = device_order,
                                     .copied = device_copied,
                                     .memory_free = device_free,
+                                    .link = &cuda_link_ops,
                                     CTR_DEV_OPS(SLOT) };
 
 extern "C" {

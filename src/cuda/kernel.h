@@ -49,6 +49,8 @@ enum { SCRATCHES = 16 };
         (c)->failed = (c)->failed == cudaSuccess ? e_ : (c)->failed;                                                   \
     } while (0)
 
+struct cuda_nccl;
+
 /* The state of a device. */
 struct cuda_dev {
     struct ctr_dev *dev;
@@ -62,6 +64,7 @@ struct cuda_dev {
     size_t pinned_used;
     void *scratch[SCRATCHES];
     size_t scratch_bytes[SCRATCHES];
+    struct cuda_nccl *nccl; /* nccl.cu: the connection with other ranks, or NULL */
 };
 
 /* Every call begins with this: it makes this device the calling thread's current one. */
@@ -119,6 +122,10 @@ static __host__ __device__ __forceinline__ float *at(struct view v, int64_t i, i
 {
     return v.p + i * v.stride + j;
 }
+
+/* nccl.cu */
+extern const struct ctr_link_ops cuda_link_ops;
+void cuda_link_close(struct cuda_dev *c);
 
 /* Exclusive prefix sums of n numbers, in place: cub.cu. If the last number is 0 it becomes the sum of all others. */
 int cuda_scan_i32(struct cuda_dev *c, int32_t *x, int64_t n, struct ctr_err *err);

@@ -64,7 +64,13 @@ enum { ONHOST_BLOCKS = 2, ONHOST_THREADS = 4 };
 #define SHARED(type, name) type *name = (type *)onhost_here().shared
 
 typedef int cudaError_t;
-enum { cudaSuccess, cudaErrorMemoryAllocation = 2, cudaErrorInvalidDevice = 101, cudaErrorLaunchFailure = 719 };
+enum {
+    cudaSuccess,
+    cudaErrorMemoryAllocation = 2,
+    cudaErrorInvalidDevice = 101,
+    cudaErrorNotReady = 600,
+    cudaErrorLaunchFailure = 719
+};
 enum { CUBLAS_STATUS_SUCCESS, CUBLAS_OP_N = 0, CUBLAS_OP_T = 1 };
 enum { CUBLAS_DEFAULT_MATH = 0, CUBLAS_TF32_TENSOR_OP_MATH = 3 };
 enum { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
@@ -209,6 +215,11 @@ static inline cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int)
     *p = { "its kernels on the host", 0, 0 };
     return cudaSuccess;
 }
+static inline cudaError_t cudaDeviceGetPCIBusId(char *id, int bytes, int device)
+{
+    snprintf(id, (size_t)bytes, "0000:%02x:00.0", device);
+    return cudaSuccess;
+}
 static inline cudaError_t cudaDriverGetVersion(int *v)
 {
     *v = getenv("CTR_CUDA_ON_HOST_DRIVER") ? atoi(getenv("CTR_CUDA_ON_HOST_DRIVER")) : 12000;
@@ -279,6 +290,11 @@ static inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, int)
     return onhost_create(s, none);
 }
 static inline cudaError_t cudaStreamSynchronize(cudaStream_t s)
+{
+    onhost_run(s, s->queued);
+    return onhost_called(ONHOST_WAIT);
+}
+static inline cudaError_t cudaStreamQuery(cudaStream_t s)
 {
     onhost_run(s, s->queued);
     return onhost_called(ONHOST_WAIT);
@@ -369,6 +385,44 @@ static inline int cublasSgemm(cublasHandle_t h, int ta, int tb, int m, int n, in
                          ldc) == cudaSuccess
                ? CUBLAS_STATUS_SUCCESS
                : 1;
+}
+
+/* ---- NCCL, as far as nccl.cu uses it: a library of tests defines it (tests/gpu/nccl.cc) ---- */
+
+enum ncclResult_t {
+    ncclSuccess,
+    ncclUnhandledCudaError,
+    ncclSystemError,
+    ncclInternalError,
+    ncclInvalidArgument,
+    ncclInvalidUsage,
+    ncclRemoteError,
+    ncclInProgress
+};
+enum ncclDataType_t { ncclInt8 };
+typedef struct ncclComm *ncclComm_t;
+struct ncclUniqueId {
+    char internal[128];
+};
+struct ncclConfig_t {
+    int blocking;
+};
+#define NCCL_CONFIG_INITIALIZER                                                                                        \
+    {                                                                                                                  \
+        1                                                                                                              \
+    }
+extern "C" {
+ncclResult_t ncclGetVersion(int *version);
+ncclResult_t ncclGetUniqueId(ncclUniqueId *id);
+ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t *config);
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *result);
+ncclResult_t ncclCommAbort(ncclComm_t comm);
+ncclResult_t ncclGroupStart();
+ncclResult_t ncclGroupEnd();
+ncclResult_t ncclSend(const void *p, size_t n, ncclDataType_t type, int rank, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclRecv(void *p, size_t n, ncclDataType_t type, int rank, ncclComm_t comm, cudaStream_t stream);
+const char *ncclGetErrorString(ncclResult_t result);
+const char *ncclGetLastError(ncclComm_t comm);
 }
 
 #endif

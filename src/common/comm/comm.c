@@ -120,6 +120,12 @@ void ctr_comm_run(struct ctr_comm *c, void (*fn)(void *ctx), void *ctx)
     ctr_background_run(c->thread, run_call, &c->call);
 }
 
+void ctr_comm_count(struct ctr_comm *c, enum ctr_comm_kind kind, int to, int64_t bytes)
+{
+    c->bytes.all[kind] += bytes;
+    c->bytes.away[kind] += to == c->rank ? 0 : bytes;
+}
+
 int ctr_comm_swap_known(struct ctr_comm *c, enum ctr_comm_kind kind, const struct ctr_comm_part *out,
                         struct ctr_buf *in, const int64_t *in_n, struct ctr_err *err)
 {
@@ -130,10 +136,8 @@ int ctr_comm_swap_known(struct ctr_comm *c, enum ctr_comm_kind kind, const struc
     int rc = ctr_buf_append(&in[rank], out[rank].p, out[rank].n, err);
     if (!c)
         return rc;
-    for (int i = 0; i < size; i++) {
-        c->bytes.all[kind] += (int64_t)out[i].n;
-        c->bytes.away[kind] += i == rank ? 0 : (int64_t)out[i].n;
-    }
+    for (int i = 0; i < size; i++)
+        ctr_comm_count(c, kind, i, (int64_t)out[i].n);
     if (!rc && size > 1)
         rc = c->ops->swap(c, out, in, in_n, err);
     c->failed |= rc < 0;
@@ -158,7 +162,7 @@ int ctr_comm_gather(struct ctr_comm *c, enum ctr_comm_kind kind, const void *p, 
 }
 
 /* Rank i sums part [first(i), first(i + 1)) of v and sends it to the others. */
-static int64_t first_of(const struct ctr_comm *c, int64_t n, int i)
+int64_t ctr_comm_first(const struct ctr_comm *c, int64_t n, int i)
 {
     return n / c->size * i + CTR_MIN((int64_t)i, n % c->size);
 }
@@ -167,11 +171,11 @@ int ctr_comm_sum(struct ctr_comm *c, enum ctr_comm_kind kind, float *v, int64_t 
 {
     if (!c || c->size == 1)
         return 0;
-    const int64_t from = first_of(c, n, c->rank), mine = first_of(c, n, c->rank + 1) - from;
+    const int64_t from = ctr_comm_first(c, n, c->rank), mine = ctr_comm_first(c, n, c->rank + 1) - from;
     ctr_comm_wait(c);
     for (int i = 0; i < c->size; i++) {
-        const int64_t at = first_of(c, n, i);
-        c->out[i] = (struct ctr_comm_part){ v + at, (size_t)(first_of(c, n, i + 1) - at) * sizeof *v };
+        const int64_t at = ctr_comm_first(c, n, i);
+        c->out[i] = (struct ctr_comm_part){ v + at, (size_t)(ctr_comm_first(c, n, i + 1) - at) * sizeof *v };
         c->in_n[i] = mine * (int64_t)sizeof *v;
     }
     int rc = ctr_comm_swap_known(c, kind, c->out, c->in, c->in_n, err);
@@ -190,7 +194,7 @@ int ctr_comm_sum(struct ctr_comm *c, enum ctr_comm_kind kind, float *v, int64_t 
     rc = ctr_comm_swap_known(c, kind, c->out, c->in, c->in_n, err);
     for (int i = 0; i < c->size && !rc; i++)
         if (c->in[i].len)
-            memcpy(v + first_of(c, n, i), c->in[i].data, c->in[i].len);
+            memcpy(v + ctr_comm_first(c, n, i), c->in[i].data, c->in[i].len);
     return rc;
 }
 

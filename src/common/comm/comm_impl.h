@@ -25,5 +25,9 @@ struct ctr_comm {
 /* Initialise with the members above; `c` is zeroed memory. If it fails, it frees what it allocated. */
 int ctr_comm_init(struct ctr_comm *c, const struct ctr_comm_ops *ops, int rank, int size, struct ctr_err *err) CTR_MUST;
 double ctr_comm_limit_s(void); /* $CTR_RANKS_LIMIT */
+/* Count bytes that go to a rank. */
+void ctr_comm_count(struct ctr_comm *c, enum ctr_comm_kind kind, int to, int64_t bytes);
+/* Of n elements, the first one that rank i sums. */
+int64_t ctr_comm_first(const struct ctr_comm *c, int64_t n, int i);
 
 #endif

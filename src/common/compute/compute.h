@@ -134,6 +134,32 @@ int ctr_upload(struct ctr_upload *u, struct ctr_dev *dev, struct ctr_mem **m, co
 int ctr_uploaded(struct ctr_dev *dev, struct ctr_err *err) CTR_MUST;
 void ctr_upload_free(struct ctr_upload *u, struct ctr_dev *dev);
 
+/* ---- between processes: device.c ----
+ * Devices of several processes, the ranks of a run, send each other memory if the back end can: cuda does by NCCL,
+ * which it opens at run time. Learners use the calls of comm.h, which call these. */
+enum { CTR_LINK_ID = 128, CTR_LINK_PLACE = 32 };
+struct ctr_dev_link {
+    unsigned char id[CTR_LINK_ID];
+    int rank, ranks;
+    double limit_s;
+};
+/* Byte out_at[r] of `out` and out_n[r] - 1 more go to rank r, and those of rank r come to byte in_at[r] of `in`. The
+ * part of this rank is copied. */
+struct ctr_dev_swap {
+    struct ctr_mem *out, *in;                     /* different ones; NULL: no bytes */
+    const int64_t *out_at, *out_n, *in_at, *in_n; /* [ranks] */
+};
+/* Can this device be connected? CTR_ESYS: no, and err says why. place: the address of the device in its machine. */
+int ctr_dev_link_find(struct ctr_dev *dev, char place[CTR_LINK_PLACE], struct ctr_err *err) CTR_MUST;
+/* On one rank: an id of the run, for ctr_dev_link of all ranks. */
+int ctr_dev_link_id(struct ctr_dev *dev, unsigned char id[CTR_LINK_ID], struct ctr_err *err) CTR_MUST;
+/* All ranks make these two calls, at about the same time: one that takes longer than limit_s fails. The first connects
+ * the ranks; the second sends and receives, and returns when the bytes are there. */
+int ctr_dev_link(struct ctr_dev *dev, const struct ctr_dev_link *link, struct ctr_err *err) CTR_MUST;
+int ctr_dev_swap(struct ctr_dev *dev, const struct ctr_dev_swap *swap, struct ctr_err *err) CTR_MUST;
+/* The number of connected ranks; 0: not connected. */
+int ctr_dev_linked(const struct ctr_dev *dev);
+
 /* ---- views ---- */
 
 struct ctr_mat {
@@ -646,6 +672,14 @@ void ctr_dev_time_leave(struct ctr_dev_time *t);
 int ctr_dev_time_summary(const struct ctr_dev_time *t, const struct ctr_dev *dev, struct ctr_buf *text,
                          struct ctr_err *err) CTR_MUST;
 
+/* What ctr_dev_link_find, _id, ctr_dev_link and ctr_dev_swap call. */
+struct ctr_link_ops {
+    int (*find)(struct ctr_dev *dev, char *place, struct ctr_err *err);
+    int (*id)(struct ctr_dev *dev, unsigned char *id, struct ctr_err *err);
+    int (*open)(struct ctr_dev *dev, const struct ctr_dev_link *link, struct ctr_err *err);
+    int (*swap)(struct ctr_dev *dev, const struct ctr_dev_swap *swap, struct ctr_err *err);
+};
+
 struct ctr_ops {
     const char *name;
     /* Devices and memory; device.c does the accounting, limits and common messages. */
@@ -661,6 +695,7 @@ struct ctr_ops {
     int (*order)(struct ctr_dev *dev, enum ctr_queue first, enum ctr_queue then, struct ctr_err *err);
     int (*copied)(struct ctr_dev *dev, struct ctr_err *err);
     int64_t (*memory_free)(const struct ctr_dev *dev);
+    const struct ctr_link_ops *link; /* NULL: devices cannot be connected */
 #define CTR_DEV_SLOT(name) int (*name)(struct ctr_dev * dev, const struct ctr_dev_##name *a, struct ctr_err *err);
     CTR_DEV_OPS(CTR_DEV_SLOT)
 #undef CTR_DEV_SLOT

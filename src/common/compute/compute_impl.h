@@ -15,6 +15,7 @@ struct ctr_dev {
     struct ctr_pool *pool; /* CPU */
     bool host, profile;
     int number;                 /* of the GPU, from 0 */
+    int rank, ranks;            /* of ctr_dev_link; 0 ranks: none */
     int64_t bytes, limit_bytes; /* allocated; 0: no bound */
     char title[160], note[1400];
     double seconds[CTR_DEV_OP_COUNT];

@@ -316,3 +316,42 @@ int ctr_dev_scratch(struct ctr_dev *dev, int i, size_t bytes, void **p, struct c
     *p = rc ? NULL : dev->scratch[i]->p;
     return rc;
 }
+
+/* ---- between processes ---- */
+
+int ctr_dev_link_find(struct ctr_dev *dev, char place[CTR_LINK_PLACE], struct ctr_err *err)
+{
+    if (!dev->ops->link)
+        return ctr_fail(err, CTR_ESYS, "%s: only GPUs are connected", ctr_dev_title(dev));
+    return dev->ops->link->find(dev, place, err);
+}
+
+int ctr_dev_link_id(struct ctr_dev *dev, unsigned char id[CTR_LINK_ID], struct ctr_err *err)
+{
+    return dev->ops->link->id(dev, id, err);
+}
+
+int ctr_dev_link(struct ctr_dev *dev, const struct ctr_dev_link *link, struct ctr_err *err)
+{
+    const int rc = dev->ops->link->open(dev, link, err);
+    dev->rank = link->rank;
+    dev->ranks = rc ? 0 : link->ranks;
+    return rc;
+}
+
+int ctr_dev_linked(const struct ctr_dev *dev)
+{
+    return dev->ranks;
+}
+
+int ctr_dev_swap(struct ctr_dev *dev, const struct ctr_dev_swap *a, struct ctr_err *err)
+{
+    int rc = 0;
+    for (int r = 0; r < dev->ranks && !rc; r++) {
+        if (a->out_n[r])
+            rc = check_copy(a->out, "swap", (size_t)a->out_at[r], (size_t)a->out_n[r], err);
+        if (!rc && a->in_n[r])
+            rc = check_copy(a->in, "swap", (size_t)a->in_at[r], (size_t)a->in_n[r], err);
+    }
+    return rc ? rc : dev->ops->link->swap(dev, a, err);
+}

@@ -373,7 +373,8 @@ int ctr_deep_open(struct ctr_deep *d, const struct ctr_model *m, const struct ct
                                  .threads = CTR_MAX(threads, 1),
                                  .memory_bytes = p->device_memory,
                                  .profile = ctr_dev_times() };
-    return ctr_dev_open(&d->dev, &want, err);
+    int rc = ctr_dev_open(&d->dev, &want, err);
+    return rc || !learns ? rc : ctr_comm_link(p->comm, d->dev, d->link, sizeof d->link, err);
 }
 
 /* Adjacent key inputs with equal pooling form a group; each field of a sequence is its own group, and so is each input

@@ -179,7 +179,8 @@ struct ctr_deep {
         *output; /* an element of spec->outputs: the network has only that output's inputs and no logit; or NULL */
     struct ctr_params p;
     struct ctr_dev *dev;
-    bool learns; /* keeps what backward needs */
+    char link[240]; /* how dense gradients travel between ranks: ctr_comm_link */
+    bool learns;    /* keeps what backward needs */
     /* Set by declare: training computes different activations from prediction (dropout, batch statistics). */
     bool separate_training_forward;
     int64_t step; /* minibatches learned */
@@ -505,8 +506,9 @@ struct ctr_deep_learner {
         int64_t announced, next;  /* rows whose keys were announced: of this minibatch, of the one that follows */
         const struct ctr_rows *r; /* behind row `from` of these lies the one that follows; NULL: not known */
         int64_t from;
-        struct ctr_buf host; /* f32: gradients on their way */
-        int64_t steps, ids;  /* steps taken; distinct IDs in this rank's minibatches, summed */
+        struct ctr_buf host;  /* f32: gradients on their way */
+        struct ctr_mem *room; /* the same, where devices are connected */
+        int64_t steps, ids;   /* steps taken; distinct IDs in this rank's minibatches, summed */
         struct ctr_deep_ranks_sums {
             struct ctr_comm_bytes bytes;
             int64_t ids;

@@ -74,14 +74,17 @@ static int64_t run_of(const struct ctr_deep *d, int *i, enum ctr_comm_kind *kind
     return *i < d->params && !d->param[*i].state ? d->param[*i].at : d->learned;
 }
 
-static int sum_gradients(struct ctr_deep *d, float *g, struct ctr_err *err)
+/* host: the gradients, in host memory; NULL: devices are connected. */
+static int sum_gradients(struct ctr_deep_learner *l, float *host, struct ctr_err *err)
 {
+    struct ctr_deep *d = &l->net;
     int rc = 0;
     int64_t from = 0;
     for (int i = 0; i < d->params && !d->param[i].state && !rc;) {
         enum ctr_comm_kind kind;
         const int64_t end = run_of(d, &i, &kind);
-        rc = ctr_comm_sum(d->p.comm, kind, g + from, end - from, err);
+        rc = host ? ctr_comm_sum(d->p.comm, kind, host + from, end - from, err)
+                  : ctr_comm_sum_mem(d->p.comm, kind, d->dev, d->g, from, end - from, &l->ranks.room, err);
         from = end;
     }
     return rc;
@@ -127,30 +130,38 @@ static int average_state(const struct ctr_deep_learner *l, struct ctr_err *err)
 
 /* The gradients of an empty minibatch. Those of the tower are of the images that this rank owns, whichever rank
  * has the rows. */
-static void clear_gradients(const struct ctr_deep *d, float *g)
+static int clear_gradients(const struct ctr_deep *d, struct ctr_err *err)
 {
-    for (int i = 0; i < d->params && !d->param[i].state; i++)
-        if (kind_of(&d->param[i]) == CTR_COMM_SYNC)
-            memset(g + d->param[i].at, 0, (size_t)(d->param[i].rows * d->param[i].cols) * sizeof *g);
+    int rc = 0;
+    for (int i = 0; i < d->params && !d->param[i].state && !rc; i++)
+        if (kind_of(&d->param[i]) == CTR_COMM_SYNC) {
+            const int64_t n = d->param[i].rows * d->param[i].cols;
+            rc = ctr_dev_fill(d->dev, &(struct ctr_dev_fill){ .x = ctr_mat_at(d->g, d->param[i].at, 1, n) }, err);
+        }
+    return rc;
+}
+
+static int sum_on_host(struct ctr_deep_learner *l, struct ctr_err *err)
+{
+    struct ctr_deep *d = &l->net;
+    const size_t learned = (size_t)d->learned * sizeof(float);
+    int rc = 0;
+    ctr_buf_clear(&l->ranks.host);
+    float *host = ctr_buf_extend(&l->ranks.host, d->learned, sizeof *host, &rc, err);
+    if (!rc)
+        rc = ctr_mem_read(d->g, 0, host, learned, err);
+    if (!rc)
+        rc = sum_gradients(l, host, err);
+    return rc ? rc : ctr_mem_write(d->g, 0, host, learned, err);
 }
 
 int ctr_deep_ranks_gradients(struct ctr_deep_learner *l, struct ctr_err *err)
 {
     struct ctr_deep *d = &l->net;
-    const size_t learned = (size_t)d->learned * sizeof(float);
     if (ctr_comm_size(d->p.comm) == 1)
         return 0;
-    int rc = 0;
-    ctr_buf_clear(&l->ranks.host);
-    float *host = ctr_buf_extend(&l->ranks.host, d->learned, sizeof *host, &rc, err);
-    if (rc)
-        return rc;
-    rc = ctr_mem_read(d->g, 0, host, learned, err);
-    if (!d->rows)
-        clear_gradients(d, host);
+    int rc = d->rows ? 0 : clear_gradients(d, err);
     if (!rc)
-        rc = sum_gradients(d, host, err);
-    if (!rc)
-        rc = ctr_mem_write(d->g, 0, host, learned, err);
+        rc = ctr_dev_linked(d->dev) ? sum_gradients(l, NULL, err) : sum_on_host(l, err);
     return rc ? rc : average_state(l, err);
 }

@@ -141,6 +141,8 @@ int ctr_deep_ranks_summary(const struct ctr_deep_learner *l, struct ctr_buf *tex
                             (double)l->ranks.sums.images.asked / steps, d->p.images_at);
     if (!rc)
         rc = ctr_buf_append(text, "\n", 1, err);
+    if (!rc && !ctr_dev_is_host(d->dev))
+        rc = ctr_buf_format(text, err, "dense gradients go   %s\n", d->link);
     if (!rc)
         rc = bytes_table(l, text, err);
     return rc || !d->images ? rc : images_lines(l, text, err);

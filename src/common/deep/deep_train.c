@@ -53,6 +53,7 @@ void ctr_deep_learner_free(void *learner)
     struct ctr_deep_learner *l = learner;
     if (!l)
         return;
+    ctr_mem_free(l->ranks.room);
     ctr_deep_free(&l->net);
     ctr_deep_tables_free(&l->tables);
     ctr_pool_free(l->own_pool);
