@@ -314,21 +314,23 @@ class Bench:
         self.feed()
 
     def spill(self):
-        """Tables of ten times --memory, whose ids come by Zipf's law, beside all in memory; and what prefetching gains."""
+        """Tables of ten and four times --memory, whose ids come by Zipf's law, beside all in memory; and what prefetching gains."""
         rows = 500000 if self.a.quick else 2000000
         text = self.plan("zipf.plan", "label click\nfeature F[1..6]\n")
         log = ("""awk 'BEGIN {{ srand(1); print "click,F1,F2,F3,F4,F5,F6"; for (i = 0; i < ROWS; i++) {{ printf "%d", rand() < .3; """
                """for (f = 0; f < 6; f++) printf ",%d", int(exp(rand() * log(1e7))); print "" }} }}'""").replace("ROWS", str(rows))
         f = self.made(f"{self.dir}/zipf{rows}.arrows", f"{log} | ctr-import -q --format csv --header | ctr-extract -q {text} -o {{out}}")
-        train = f"ctr-train mlp -v --embedding 32 --minibatch 1000 -o {self.dir}/spill.model"
-        keys, mib = re.search(r"\nkeys +(\d+) \(([\d.]+) MiB", self.once(f"{train} {f}")["err"]).groups()
-        some = f"{train} --memory {int(float(mib) * 102.4)}K --spill {self.dir}"
-        whole, ahead, behind = self.medians([f"{train} {f}", f"{some} --prefetch 1 {f}", f"{some} {f}"])
-        for what, m, goal in ((", --prefetch 1", ahead, ""), ("", behind, "<= 2")):
-            hits, waited = re.search(r"memory hits +\d+ \((.*?)%", m["err"])[1], re.search(r"disk waited for +([\d.]+) s", m["err"])[1]
-            self.row(f"train mlp, {rows / 1e6:.1f}M rows, {int(keys) / 1e6:.1f}M keys of 32, {mib} MiB, a tenth in --memory{what}",
-                     f"{self.cell(m, (rows / 1e3, 'k rows/s'))}, {hits}% hits, {waited} s waited", "all in memory " + self.cell(whole, (rows / 1e3, "k rows/s")),
-                     f"{m['wall'] / whole['wall']:.2f} ({m['cpu'] / whole['cpu']:.2f}) times the time", goal)
+        for model, options, some in (("mlp", "--embedding 32", ((10, " --prefetch 1"), (10, ""))), ("lr", "", ((10, ""), (4, "")))):
+            train = f"ctr-train {model} -v {options} --minibatch 1000 -o {self.dir}/spill.model"
+            keys, mib = re.search(r"\nkeys +(\d+) \(([\d.]+) MiB", self.once(f"{train} {f}")["err"]).groups()
+            spills = [f"{train} --memory {int(float(mib) * 1024 / part)}K --spill {self.dir}{ahead} {f}" for part, ahead in some]
+            whole, *spilled = self.medians([f"{train} {f}", *spills])
+            for (part, ahead), m in zip(some, spilled):
+                hits, waited = re.search(r"memory hits +\d+ \((.*?)%", m["err"])[1], re.search(r"disk waited for +([\d.]+) s", m["err"])[1]
+                self.row(f"train {model} {options}, {rows / 1e6:.1f}M rows, {int(keys) / 1e6:.1f}M keys, {mib} MiB, 1/{part} in --memory{ahead}",
+                         f"{self.cell(m, (rows / 1e3, 'k rows/s'))}, {hits}% hits, {waited} s waited",
+                         "all in memory " + self.cell(whole, (rows / 1e3, "k rows/s")),
+                         f"{m['wall'] / whole['wall']:.2f} ({m['cpu'] / whole['cpu']:.2f}) times the time", "" if ahead else "<= 2")
 
     def din(self):
         """Attention over 30 behaviours of two columns a row, minibatches of 4096. Ours counts start, reading and the saved model too; with -q and without

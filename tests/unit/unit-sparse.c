@@ -152,6 +152,39 @@ static void test_filter(void)
     ok(!rc && right, "a filter drops rows, and the table grows again");
 }
 
+/* A table that is built anew has the same rows, and no more bytes than one that never had others. */
+static void test_shrink(void)
+{
+    struct ctr_err err = { 0 };
+    bool right = true;
+    int rc = 0;
+    for (uint64_t n = 1; n < 30000; n = n * 5 / 4 + 1) { /* at any moment of the growth */
+        struct ctr_sparse t, few;
+        uint64_t at = 0, seen = 0;
+        ctr_sparse_init_index(&t);
+        ctr_sparse_init_index(&few);
+        for (uint32_t k = 0; k < n && !rc; k++)
+            if (!(rc = ctr_sparse_reserve(&t, 1, &err)))
+                memcpy(ctr_sparse_get(&t, k % 100 ? ctr_sparse_hash(k) : 0) + 8, &k, sizeof k);
+        if (!rc && n % 2)
+            rc = ctr_sparse_filter(&t, third, NULL, &err);
+        rc = rc ? rc : ctr_sparse_reserve(&few, t.used, &err);
+        for (const uint8_t *row; !rc && (row = ctr_sparse_next(&t, &at));)
+            memcpy(ctr_sparse_get(&few, ctr_sparse_row_hash(row)) + 8, row + 8, sizeof(uint32_t));
+        rc = rc ? rc : ctr_sparse_shrink(&t, &err);
+        right &= t.used == few.used && ctr_sparse_bytes(&t) == ctr_sparse_bytes(&few);
+        at = 0;
+        for (const uint8_t *row; !rc && (row = ctr_sparse_next(&few, &at)); seen++) {
+            const uint8_t *same = ctr_sparse_find(&t, ctr_sparse_row_hash(row));
+            right &= same && ctr_sparse_row_number(same) == ctr_sparse_row_number(row);
+        }
+        right &= seen == t.used;
+        ctr_sparse_free(&t);
+        ctr_sparse_free(&few);
+    }
+    ok(!rc && right, "a table that is built anew has its rows, in as few bytes as they need");
+}
+
 static bool keep_none(const void *ctx, const uint8_t *row)
 {
     (void)ctx;
@@ -382,6 +415,7 @@ int main(void)
     test_end();
     test_ahead();
     test_filter();
+    test_shrink();
     test_dropped();
     test_kernels();
     test_collect();

@@ -8,11 +8,18 @@
  *
  * Both files are mapped, so that what is used of them is in the system's page cache, and a row costs two misses of the
  * processor's cache and no call of the system. Rows are looked up in groups: the entries of a group are prefetched,
- * then the records. */
+ * then the records.
+ *
+ * Rows are written in place, not appended to files that are compacted where half of their rows are stale. Nothing here
+ * outlives the process, so that an old version of a row has no reader: checkpoints hold what a crash must not lose. In
+ * place a row takes its bytes once, and there is nothing to compact; appended, a table of which each row is written
+ * often would take up to twice the disk, and each row be copied again by compaction, for writes in sequence that the
+ * page cache, which gathers the writes of a page, needs on spinning disks alone. */
 #include "common/table/rowstore.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -390,4 +397,20 @@ int ctr_rowstore_each(struct ctr_rowstore *s, uint32_t table, ctr_embedding_each
     ctr_buf_free(&some);
     ctr_buf_free(&other);
     return rc;
+}
+
+int ctr_rowstore_summary(const struct ctr_rowstore_told *t, struct ctr_buf *text, struct ctr_err *err)
+{
+    return ctr_buf_printf(text, err,
+                          "memory rows          %" PRId64 " (%s)\n"
+                          "memory hits          %" PRId64 " (%.1f%%)\n"
+                          "memory misses        %" PRId64 "\n"
+                          "memory evictions     %" PRId64 "\n"
+                          "disk rows asked for  %" PRId64 " (%s)\n"
+                          "disk rows written    %" PRId64 " (%s)\n"
+                          "disk waited for      %.3f s\n",
+                          t->rows, ctr_size_text((uint64_t)t->bytes).s, t->hits,
+                          100 * (double)t->hits / (double)CTR_MAX(t->hits + t->misses, 1), t->misses, t->evictions,
+                          t->read, ctr_size_text((uint64_t)(t->read * t->row_bytes)).s, t->written,
+                          ctr_size_text((uint64_t)(t->written * t->row_bytes)).s, t->waited);
 }

@@ -36,6 +36,15 @@ int ctr_rowstore_changes(struct ctr_rowstore *s, enum ctr_changes what, struct c
 int ctr_rowstore_each(struct ctr_rowstore *s, uint32_t table, ctr_embedding_each *each, void *ctx,
                       struct ctr_err *err) CTR_MUST;
 int ctr_rowstore_file(const struct ctr_rowstore *s, bool index); /* the descriptor, for tests */
+
+/* What a cache of rows tells under -v. */
+struct ctr_rowstore_told {
+    int64_t rows, bytes; /* in memory */
+    int64_t row_bytes;
+    int64_t hits, misses, evictions, read, written;
+    double waited; /* s */
+};
+int ctr_rowstore_summary(const struct ctr_rowstore_told *told, struct ctr_buf *text, struct ctr_err *err) CTR_MUST;
 void ctr_rowstore_free(struct ctr_rowstore *s);
 
 #endif

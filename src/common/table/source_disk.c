@@ -66,8 +66,7 @@ struct disk {
     int64_t buckets; /* a power of two */
     struct job job;
     struct ctr_buf load_keys, load_rows; /* rows waiting to be loaded */
-    int64_t hits, misses, evictions, read, written;
-    double waited;
+    struct ctr_rowstore_told told;
 };
 
 static double now(void)
@@ -225,8 +224,8 @@ static void start_job(struct disk *d)
     struct job *j = &d->job;
     if (!j->put.len && !j->get.len)
         return;
-    d->read += (int64_t)(j->get.len / sizeof(struct ctr_rowkey));
-    d->written += (int64_t)(j->put.len / sizeof(struct ctr_rowkey));
+    d->told.read += (int64_t)(j->get.len / sizeof(struct ctr_rowkey));
+    d->told.written += (int64_t)(j->put.len / sizeof(struct ctr_rowkey));
     j->running = true;
     if (d->thread)
         ctr_background_run(d->thread, run_job, d);
@@ -241,7 +240,7 @@ static int put_loaded(struct disk *d, struct ctr_err *err)
     int rc = ctr_rowstore_put(d->store, AS(struct ctr_rowkey, d->load_keys), n, AS(float, d->load_rows), err);
     ctr_buf_clear(&d->load_keys);
     ctr_buf_clear(&d->load_rows);
-    d->written += n;
+    d->told.written += n;
     return rc;
 }
 
@@ -254,7 +253,7 @@ static int finish(struct disk *d, struct ctr_err *err)
     const double start = now();
     if (d->thread)
         (void)ctr_background_wait(d->thread, -1);
-    d->waited += now() - start;
+    d->told.waited += now() - start;
     j->running = false;
     for (size_t i = 0; i < j->slot.len / sizeof(int32_t) && !j->rc; i++) {
         struct slot *s = slot_at(d, AS(int32_t, j->slot)[i]);
@@ -297,7 +296,7 @@ static int take(struct disk *d, int table, uint64_t hash, int32_t *at, struct ct
         chain_out(d, i);
         if (slot_at(d, i)->state & NEWER)
             rc = put_later(d, i, err);
-        d->evictions++;
+        d->told.evictions++;
     }
     *slot_at(d, i) = (struct slot){ .hash = hash, .table = (uint16_t)table, .pins = 1 };
     chain_in(d, i);
@@ -347,13 +346,13 @@ static int disk_begin(struct ctr_source *s, const struct ctr_want *want, int buf
         for (int64_t i = b->table[t].old; i < b->table[t].n; i++)
             if (AS(int32_t, b->table[t].number)[i] != NONE) {
                 pin(d, AS(int32_t, b->table[t].number)[i]);
-                d->hits++;
+                d->told.hits++;
             }
     for (int t = 0; t < want->tables && !rc; t++)
         for (int64_t i = b->table[t].old; i < b->table[t].n && !rc; i++)
             if (AS(int32_t, b->table[t].number)[i] == NONE) {
                 rc = take(d, t, b->table[t].hash[i], &AS(int32_t, b->table[t].number)[i], err);
-                d->misses++;
+                d->told.misses++;
             }
     if (!rc)
         start_job(d);
@@ -424,7 +423,7 @@ static int each_slot(struct disk *d, const struct ctr_source_keys *keys, with_sl
             int32_t *i = &number[pinned];
             if ((*i = find(d, keys->table, some.hash[pinned])) != NONE) {
                 pin(d, *i);
-                d->hits++;
+                d->told.hits++;
                 continue;
             }
             rc = take(d, keys->table, some.hash[pinned], i, err);
@@ -432,7 +431,7 @@ static int each_slot(struct disk *d, const struct ctr_source_keys *keys, with_sl
                 rc = no_room(d, n, err);
             if (rc)
                 break;
-            d->misses++;
+            d->told.misses++;
         }
         if (!rc) {
             start_job(d);
@@ -588,19 +587,11 @@ static int64_t disk_memory(const struct ctr_source *s)
 static int disk_summary(const struct ctr_source *s, struct ctr_buf *text, struct ctr_err *err)
 {
     const struct disk *d = (const struct disk *)s;
-    const uint64_t row = (uint64_t)d->row_floats * sizeof(float);
-    return ctr_buf_printf(text, err,
-                          "memory rows          %" PRId64 " (%s)\n"
-                          "memory hits          %" PRId64 " (%.1f%%)\n"
-                          "memory misses        %" PRId64 "\n"
-                          "memory evictions     %" PRId64 "\n"
-                          "disk rows asked for  %" PRId64 " (%s)\n"
-                          "disk rows written    %" PRId64 " (%s)\n"
-                          "disk waited for      %.3f s\n",
-                          d->slots, ctr_size_text((uint64_t)(d->slots * slot_bytes(d))).s, d->hits,
-                          100 * (double)d->hits / (double)CTR_MAX(d->hits + d->misses, 1), d->misses, d->evictions,
-                          d->read, ctr_size_text((uint64_t)d->read * row).s, d->written,
-                          ctr_size_text((uint64_t)d->written * row).s, d->waited);
+    struct ctr_rowstore_told told = d->told;
+    told.rows = d->slots;
+    told.bytes = d->slots * slot_bytes(d);
+    told.row_bytes = d->row_floats * (int64_t)sizeof(float);
+    return ctr_rowstore_summary(&told, text, err);
 }
 
 static void disk_free(struct ctr_source *s)

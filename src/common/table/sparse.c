@@ -292,6 +292,20 @@ uint8_t *ctr_sparse_next(const struct ctr_sparse *t, uint64_t *at)
     return NULL;
 }
 
+int ctr_sparse_shrink(struct ctr_sparse *t, struct ctr_err *err)
+{
+    struct ctr_sparse small;
+    uint64_t at = 0;
+    init(&small, t->stride, t->kind);
+    int rc = ctr_sparse_reserve(&small, t->used, err);
+    for (const uint8_t *row; !rc && (row = ctr_sparse_next(t, &at));)
+        memcpy(ctr_sparse_get(&small, row == t->zero ? 0 : ctr_sparse_row_hash(row)) + 8, row + 8, t->stride - 8);
+    ctr_sparse_free(rc ? &small : t);
+    if (!rc)
+        *t = small;
+    return rc;
+}
+
 /* ---- in the order of keys ---- */
 
 /* Sort by the digit of `bits` bits at `shift` of the distance from `low`; false: all digits are equal, and b is

@@ -173,6 +173,9 @@ static inline uint8_t *ctr_sparse_get(struct ctr_sparse *t, uint64_t h)
 int ctr_sparse_filter(struct ctr_sparse *t, bool (*keep)(const void *ctx, const uint8_t *row), const void *ctx,
                       struct ctr_err *err) CTR_MUST;
 
+/* Build the table anew, with no more slots than its rows need; until it is built both are in memory. */
+int ctr_sparse_shrink(struct ctr_sparse *t, struct ctr_err *err) CTR_MUST;
+
 /* Every row once, in no defined order: *at starts with 0; NULL at the end. */
 uint8_t *ctr_sparse_next(const struct ctr_sparse *t, uint64_t *at);
 

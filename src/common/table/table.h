@@ -9,6 +9,7 @@
  *     source.h     where the vectors of a network's keys live: in these tables, on a device, in a file
  *     source_shard.h  a source whose keys are owned by ranks, which are processes
  *     merge_ranks.h   rows of all ranks in the order of keys, on rank 0
+ *     rowstore.h   rows on disk, by table and key: under a source, and under lr with --spill
  *     keyset.h     the distinct keys of a minibatch
  *     embedding.h  vectors of floats and their optimizer state, made from the key's hash: deep models
  */
@@ -19,6 +20,7 @@
 #include "common/table/keyset.h"
 #include "common/table/knownkeys.h"
 #include "common/table/merge_ranks.h"
+#include "common/table/rowstore.h"
 #include "common/table/source.h"
 #include "common/table/source_shard.h"
 #include "common/table/sparse.h"
