@@ -1,4 +1,4 @@
-# Line 17: training over ranks (mpirun). A rank is killed, at random moments or at a system call of a checkpoint; its disk is full; its
+# Line 17: training over ranks (mpirun), each kind of it by turns (NAMES='^lr' picks some). A rank, which varies too, is killed, at random moments or at a system call of a checkpoint; its disk is full; its
 # memory runs out; its input is damaged. All ranks end within 30 seconds, not well and with a message; no model is written, the last
 # checkpoint is whole, and the run goes on from it to the bytes of a run that nothing happened to.
 use strict;
@@ -9,8 +9,26 @@ use Time::HiRes qw(time sleep);
 
 my $RANKS = 3;
 my @MPIRUN = qw(mpirun --oversubscribe); # with its own words: of a rank that was killed it alone can tell
-my @TRAIN = qw(ctr-train mlp -q --embedding 4 --hidden 4 --minibatch 50 --passes 2 --checkpoint out/c --checkpoint-every 300 --resume -o out/main);
-my @SHARDS = map { "s$_.arrows" } 0 .. $RANKS - 1;
+my @MLP = qw(mlp --embedding 4 --hidden 4);
+my @DICM = qw(dicm --images users.vec --missing-image zero --images-pool attentive --attention-hidden 3 --embedding 3 --hidden 4 --images-tower 3);
+my @KINDS = ( # name, the prefix of its shards, what is trained
+    ['mlp',         's', @MLP, qw(--progressive out/p-%d)],
+    ['lr',          's', qw(lr --l1 .1 --progressive out/p-%d)],
+    ['dicm-ams',    'f', @DICM, qw(--images-at ams)],
+    ['dicm-server', 'f', @DICM, qw(--images-at server)],
+    ['deltas',      's', @MLP, qw(--l2 .01 --checkpoint-deltas 2)],
+    ['spill',       's', @MLP, qw(--l2 .01 --memory 2500K --spill . --prefetch 1)],
+);
+my %INPUT = (s => 'feat.arrows', f => 'faces.arrows');
+@KINDS = grep { !$ENV{NAMES} || $_->[0] =~ /$ENV{NAMES}/ } @KINDS;
+my ($kind, @train, @shards); # of the job at hand
+sub pick {
+    my ($i) = @_;
+    my ($name, $prefix, @what) = @{ $KINDS[$i % @KINDS] };
+    $kind = { name => $name, input => $INPUT{$prefix}, predict => [$prefix eq 'f' ? qw(--images users.vec) : ()] };
+    @train = ('ctr-train', @what, qw(-q --minibatch 50 --passes 2 --checkpoint out/c --checkpoint-every 300 --resume -o out/main));
+    @shards = map { "$prefix$_.arrows" } 0 .. $RANKS - 1;
+}
 $ENV{$_} = 1 for qw(OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM);
 $ENV{OMPI_MCA_btl_vader_single_copy_mechanism} = 'none';
 
@@ -28,14 +46,14 @@ sub watch {
     POSIX::_exit(0);
 }
 
-# Of all ranks; that of rank `at` under env, or behind a command `before`.
+# Of all ranks; that of rank `at` (all without it) under env, of whose values %d is the rank, or behind a command `before`.
 sub ranks {
     my ($dir, %o) = @_;
     my @all = @MPIRUN;
     my @before = $o{env} ? ('env', map { "$_=$o{env}{$_}" } sort keys %{ $o{env} }) : @{ $o{before} || [] };
     for my $r (0 .. $RANKS - 1) {
         push @all, ':' if $r;
-        push @all, '-n', 1, (@before && $r == $o{at} ? @before : ()), @TRAIN, @{ $o{files} || \@SHARDS };
+        push @all, '-n', 1, (!defined $o{at} || $r == $o{at} ? map { s/%d/$r/r } @before : ()), @train, @{ $o{files} || \@shards };
     }
     my $began = time;
     my ($status, $signal) = run(dir => $dir, args => \@all, limit => 0, setup => sub { watch(); $o{setup}->() if $o{setup} });
@@ -46,20 +64,27 @@ sub no_mpirun {
     return 'SKIP no MPI under the sanitizers' if $SAN;
     return 'SKIP a build without Open MPI' unless -e "$BUILD/lib/ctr/ctr-mpi.so";
     return 'SKIP mpirun starts no processes here' if system "timeout 60 @MPIRUN -n 2 true >/dev/null 2>&1 </dev/null";
-    return '';
+    return @KINDS ? '' : "SKIP no kind of training over ranks is called $ENV{NAMES}";
 }
 
 sub clear { my $at = shift; remove_tree("$at/out", "$at/report"); mkdir "$at/out"; }
 
 sub never_disturbed {
     my ($at) = @_;
-    return Storable::retrieve("$at/.good") if -e "$at/.good";
-    system("cd $at && ctr-split -q --shards $RANKS -o 's%d.arrows' feat.arrows") == 0 or die "ctr-split fails\n";
+    my $kept = "$at/.good-$kind->{name}";
+    return Storable::retrieve($kept) if -e $kept;
+    my $prefix = substr $shards[0], 0, 1;
+    system("cd $at && ctr-split -q --shards $RANKS -o '$prefix%d.arrows' $kind->{input}") == 0 or die "ctr-split fails\n";
     clear($at);
-    my ($status) = ranks($at, at => 0, env => { LD_PRELOAD => $INJECT, CTR_INJECT_REPORT => 'report' });
-    die 'training fails: ' . last_words($at) . "\n" if $status;
-    my $good = { outputs => { outputs($at) }, calls => { report_of($at) } };
-    Storable::store($good, "$at/.good");
+    my ($status) = ranks($at, env => { LD_PRELOAD => $INJECT, CTR_INJECT_REPORT => 'report-%d' });
+    die "training $kind->{name} fails: " . last_words($at) . "\n" if $status;
+    my @calls;
+    for my $r (0 .. $RANKS - 1) {
+        rename "$at/report-$r", "$at/report";
+        push @calls, { report_of($at) };
+    }
+    my $good = { outputs => { outputs($at) }, calls => \@calls };
+    Storable::store($good, $kept);
     return $good;
 }
 
@@ -73,7 +98,7 @@ sub ended {
     return 'no message' unless length slurp("$at/err");
     return 'a model is there, and another one' if -e "$at/out/main" && slurp("$at/out/main") ne $good->{outputs}{'out/main'}; # killed at the very end
     if (-e "$at/out/c") {
-        my ($s) = run(dir => $at, args => ['ctr-predict', 'out/c', 'feat.arrows'], err => 'err.check');
+        my ($s) = run(dir => $at, args => ['ctr-predict', @{ $kind->{predict} }, 'out/c', $kind->{input}], err => 'err.check');
         return 'the checkpoint is damaged: ' . slurp("$at/err.check") if $s;
     }
     ($status, $signal) = ranks($at);
@@ -95,6 +120,7 @@ line '17a', 'kill -9 of a rank at random moments', sub {
     my @jobs = (1 .. ($quick ? 1 : 60));
     return counted('runs of which a rank was killed', spread(\@jobs, $dir, sub {
         my ($i, $at) = @_;
+        pick($i);
         my $good = never_disturbed($at);
         clear($at);
         my $wait = .2 + random_of(31, $i, 1_500_000) / 1e6;
@@ -107,7 +133,7 @@ line '17a', 'kill -9 of a rank at random moments', sub {
             POSIX::_exit(0);
         });
         my $wrong = ended($at, $good, @r, may_be_good => 1);
-        return $wrong && "run $i, after $wait s: $wrong";
+        return $wrong && "$kind->{name}: run $i, after $wait s: $wrong";
     }));
 };
 
@@ -118,25 +144,29 @@ line '17b', 'a rank at each system call of a checkpoint', sub {
     inputs($dir, 2000, batch => 50);
     my @jobs = map { my $k = $_; map { [$k, $_] } qw(kill killed) } qw(fsync rename write close);
     push @jobs, map { [$_, 'ENOSPC'] } qw(fsync rename); # MPI writes, to more than files: write and close are left to the limit
-    @jobs = (['rename', 'kill']) if $quick;
+    my @faults = map { my $i = $_; map { [$i, @$_] } @jobs } 0 .. $#KINDS;
+    @faults = ([0, 'rename', 'kill']) if $quick;
     my ($n, @bad) = 0;
-    for (spread(\@jobs, $dir, sub {
-        my ($kind, $action) = @{ $_[0] };
+    for (spread(\@faults, $dir, sub {
+        my ($k, $call, $action) = @{ $_[0] };
         my $at = $_[1];
+        pick($k);
         my $good = never_disturbed($at);
         my ($n, @bad) = 0;
-        my $calls = $good->{calls}{$kind};
-        my $step = 1 + int($calls / ($quick ? 1 : 12));
-        for (my $i = 1; $i <= $calls; $i += $step) {
-            clear($at);
-            my $fault = "$kind:$i" . ($action eq 'ENOSPC' ? '+' : '') . ":$action";
-            my $wrong = ended($at, $good, ranks($at, at => 0, env => { LD_PRELOAD => $INJECT, CTR_INJECT => $fault }), may_be_good => 1);
-            push @bad, "$fault: $wrong" if $wrong;
-            $n++;
+        for my $r (0 .. ($quick ? 0 : $RANKS - 1)) {
+            my $calls = $good->{calls}[$r]{$call} || 0;
+            my $step = 1 + int($calls / ($quick ? 1 : $r ? 2 : 4));
+            for (my $i = 1 + random_of(37, $n, $quick ? 1 : $step); $i <= $calls; $i += $step) {
+                clear($at);
+                my $fault = "$call:$i" . ($action eq 'ENOSPC' ? '+' : '') . ":$action";
+                my $wrong = ended($at, $good, ranks($at, at => $r, env => { LD_PRELOAD => $INJECT, CTR_INJECT => $fault }), may_be_good => 1);
+                push @bad, "$kind->{name}: rank $r: $fault: $wrong" if $wrong;
+                $n++;
+            }
         }
         return [$n, @bad];
     })) { my ($k, @b) = @$_; $n += $k; push @bad, @b; }
-    return ("$n kills and full disks of rank 0; all ranks ended within 30 s and the run went on to the same bytes: " . ($n - @bad), @bad);
+    return ("$n kills and full disks of a rank; all ranks ended within 30 s and the run went on to the same bytes: " . ($n - @bad), @bad);
 };
 
 line '17f', 'a limit of the size of files on one rank', sub {
@@ -146,13 +176,15 @@ line '17f', 'a limit of the size of files on one rank', sub {
     return 'SKIP no prlimit' if system 'command -v prlimit >/dev/null';
     inputs($dir, 2000, batch => 50);
     my @jobs = (1 .. ($quick ? 1 : 30));
-    return counted('limits of rank 0', spread(\@jobs, $dir, sub {
+    return counted('limits of a rank', spread(\@jobs, $dir, sub {
         my ($i, $at) = @_;
+        pick($i - 1);
+        my $r = $quick ? 0 : random_of(38, $i, $RANKS);
         my $good = never_disturbed($at);
         clear($at);
         my $most = 1 + int(random_of(35, $i, length $good->{outputs}{'out/main'}));
-        my $wrong = ended($at, $good, ranks($at, at => 0, before => ['prlimit', "--fsize=$most"]), may_be_good => 1);
-        return $wrong && "$most bytes: $wrong";
+        my $wrong = ended($at, $good, ranks($at, at => $r, before => ['prlimit', "--fsize=$most"]), may_be_good => 1);
+        return $wrong && "$kind->{name}: rank $r: $most bytes: $wrong";
     }));
 };
 
@@ -162,13 +194,15 @@ line '17c', 'memory that runs out on one rank', sub {
     return $skip if $skip;
     inputs($dir, 2000, batch => 50);
     my @jobs = (1 .. ($quick ? 1 : 40));
-    return counted('allocations of rank 1 that failed', spread(\@jobs, $dir, sub {
+    return counted('allocations of a rank that failed', spread(\@jobs, $dir, sub {
         my ($i, $at) = @_;
+        pick($i + 1);
+        my $r = $quick ? 1 : random_of(39, $i, $RANKS);
         my $good = never_disturbed($at);
         clear($at);
-        my $call = 1 + int($good->{calls}{alloc} * ($quick ? .9 : (random_of(33, $i, 1000) / 1000)));
-        my $wrong = ended($at, $good, ranks($at, at => 1, env => { LD_PRELOAD => $INJECT, CTR_INJECT => "alloc:$call+:ENOMEM" }), may_be_good => 1);
-        return $wrong && "alloc:$call+: $wrong";
+        my $call = 1 + int($good->{calls}[$r]{alloc} * ($quick ? .9 : (random_of(33, $i, 1000) / 1000)));
+        my $wrong = ended($at, $good, ranks($at, at => $r, env => { LD_PRELOAD => $INJECT, CTR_INJECT => "alloc:$call+:ENOMEM" }), may_be_good => 1);
+        return $wrong && "$kind->{name}: rank $r: alloc:$call+: $wrong";
     }));
 };
 
@@ -178,39 +212,46 @@ line '17d', 'damaged input of one rank', sub {
     return $skip if $skip;
     inputs($dir, 2000, batch => 50);
     my @jobs = (1 .. ($quick ? 1 : 40));
-    return counted('inputs of rank 1 with a flipped bit, or cut', spread(\@jobs, $dir, sub {
+    return counted('inputs of a rank with a flipped bit, or cut', spread(\@jobs, $dir, sub {
         my ($i, $at) = @_;
+        pick($i + 3);
+        my $r = $quick ? 1 : random_of(40, $i, $RANKS);
         my $good = never_disturbed($at);
         clear($at);
-        my $bytes = slurp("$at/s1.arrows");
+        my $bytes = slurp("$at/$shards[$r]");
         my $where = random_of(34, $i, length $bytes);
         if ($i % 2) { substr($bytes, $where) = '' } else { substr($bytes, $where, 1) ^= chr(1 << $i % 8) }
         spew("$at/bad.arrows", $bytes);
-        my $wrong = ended($at, $good, ranks($at, files => [$SHARDS[0], 'bad.arrows', $SHARDS[2]]), may_be_good => 1);
-        return $wrong && "byte $where: $wrong";
+        my $wrong = ended($at, $good, ranks($at, files => [map { $_ == $r ? 'bad.arrows' : $shards[$_] } 0 .. $#shards]), may_be_good => 1);
+        return $wrong && "$kind->{name}: rank $r: byte $where: $wrong";
     }));
 };
 
 # Runs of all that ranks do: $dir/runs has what is trained, a line each.
-my @CHECKED = (
-    [qw(lr --minibatch 50 --inclusion bloom=1 --inclusion-memory 64K --checkpoint c --checkpoint-every 300 --checkpoint-deltas 2)],
-    [qw(lr --minibatch 50 --l1 .1 --validation s0.arrows --validation-every 500 --patience 9)],
-    [qw(mlp --embedding 4 --hidden 4 --minibatch 50 --l2 .01 --prefetch 1 --checkpoint c --checkpoint-every 300 --validation s0.arrows -j 2)],
-    [qw(mlp --embedding 4 --hidden 4 --minibatch 50 --memory 2500K --spill . --progressive p-%d)],
+my @CHECKED = ( # ranks, the prefix of shards, what is trained
+    [2, 's', qw(lr --minibatch 50 --inclusion bloom=1 --inclusion-memory 64K --checkpoint c --checkpoint-every 300 --checkpoint-deltas 2)],
+    [3, 's', qw(lr --minibatch 50 --l1 .1 --validation s0.arrows --validation-every 500 --patience 9)],
+    [2, 's', @MLP, qw(--minibatch 50 --l2 .01 --prefetch 1 --checkpoint c --checkpoint-every 300 --validation s0.arrows -j 2)],
+    [3, 's', @MLP, qw(--minibatch 50 --memory 2500K --spill . --progressive p-%d)],
+    [3, 'f', @DICM, qw(--minibatch 50 --images-at ams --checkpoint c --checkpoint-every 300 --checkpoint-deltas 2)],
+    [2, 'f', @DICM, qw(--minibatch 50 --images-at server --prefetch 1)],
 );
 sub checked {
     my ($dir, $what, @before) = @_;
     inputs($dir, 1000, batch => 50);
-    system("cd $dir && ctr-split -q --shards 2 -o 's%d.arrows' feat.arrows") == 0 or die "ctr-split fails\n";
+    for my $prefix (sort keys %INPUT) {
+        system("cd $dir && ctr-split -q --shards 3 -o '$prefix%d.arrows' $INPUT{$prefix}") == 0 or die "ctr-split fails\n";
+    }
     my @bad;
-    for my $train (@CHECKED) {
+    for (@CHECKED) {
+        my ($ranks, $prefix, @what) = @$_;
         unlink glob "$dir/c*";
         my ($status, $signal) =
-            run(dir => $dir, args => [@MPIRUN, '-n', 2, @before, @$train, qw(-q -o model s0.arrows s1.arrows)], limit => 300);
-        push @bad, "@$train: " . outcome($status, $signal) . ': ' . last_words($dir) if $status || $signal || !-s "$dir/model" || length slurp("$dir/err");
+            run(dir => $dir, args => [@MPIRUN, '-n', $ranks, @before, @what, qw(-q -o model), map { "$prefix$_.arrows" } 0 .. 2], limit => 300);
+        push @bad, "@what: " . outcome($status, $signal) . ': ' . last_words($dir) if $status || $signal || !-s "$dir/model" || length slurp("$dir/err");
         unlink "$dir/model";
     }
-    return (@CHECKED . " runs of two ranks under $what without a report: " . (@CHECKED - @bad), @bad);
+    return (@CHECKED . " runs of two or three ranks under $what without a report: " . (@CHECKED - @bad), @bad);
 }
 
 line '17g', 'valgrind over ranks', sub {
