@@ -98,7 +98,7 @@ def table(width, paths):
 # ---- table 1
 
 MPIRUN = ["mpirun", "--oversubscribe", "-q", "-n"]
-ROWS, LONG, SHORT = int(os.environ.get("ROWS", 4800)), 5, 2  # rows of a step of all ranks; steps of two runs, whose difference has no start and no end
+ROWS, LONG, SHORT = int(os.environ.get("ROWS", 4800)), 12, 4  # rows of a step of all ranks; steps of two runs, whose difference has no start and no end
 PAPER_HOURS = {5: 62.9, 10: 32.0, 20: 17.4, 40: 10.2}
 SWAPS = 12  # of a step: what is due, who is whole, IDs and images asked for and given, their gradients, two sums of two swaps each
 

@@ -67,7 +67,7 @@ python3 "$here/ams.py" table "$D" ams.txt worker.txt server.txt stored.txt often
 bench=${BENCH_COMM:-$here/../build/opt/bench/bench-comm}
 [ -x "$bench" ] || make -s -C "$here/.." build/opt/bench/bench-comm
 echo 'keep row' >>rows.plan
-rows $((5 * ${ROWS:-4800})) 7 >times.arrows
+rows $((12 * ${ROWS:-4800})) 7 >times.arrows
 echo
 # shellcheck disable=SC2086
 ROWS=${ROWS:-4800} python3 "$here/ams.py" times "${TRIES:-3}" "${TIMES-2,4}" "$bench" curve.svg $model

@@ -10,6 +10,7 @@
 
 #include <mpi.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,8 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { TAG_COUNT = 1, TAG_DATA, TAG_ALIVE, MOST = 1 << 30 /* bytes per message */ };
-enum { BEAT_MS = 1000, LOOK_MS = 100, SPINS = 200, NAP_US = 50, LONG_NAP_US = 1000, ABORT_S = 5 };
+enum { TAG_COUNT = 1, TAG_DATA, TAG_ALIVE, PIECE = 1 << 18 /* bytes per message */ };
+enum { BEAT_MS = 1000, LOOK_MS = 100, SPIN_US = 200, NAP_US = 50, LONG_NAP_US = 1000, ABORT_S = 5 };
 
 static struct {
     pthread_mutex_t lock;
@@ -30,6 +31,7 @@ static struct {
     pthread_t thread;
     bool has_thread;
     MPI_Request *request;
+    int *ended; /* [room] */
     int requests, room;
 } m = { .lock = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER };
 
@@ -97,45 +99,54 @@ static MPI_Request *request(char *why)
     if (m.requests == m.room) {
         const int room = m.room ? 2 * m.room : 64;
         MPI_Request *more = realloc(m.request, (size_t)room * sizeof *more);
-        if (!more) {
+        m.request = more ? more : m.request;
+        int *ended = more ? realloc(m.ended, (size_t)room * sizeof *ended) : NULL;
+        if (!ended) {
             snprintf(why, CTR_MPI_WHY, "out of memory");
             return NULL;
         }
-        m.request = more;
+        m.ended = ended;
         m.room = room;
     }
     return &m.request[m.requests++];
 }
 
-/* A sixteenth of the time waited so far: a long wait takes little of the processor, and ends little later. */
-static useconds_t nap_us(double began)
+/* Give the processor to others after so long without a completed request. MPI moves data only while it is called, so
+ * that a rank that sleeps stops its messages: while they move, their pieces complete, and it only yields. A long wait
+ * sleeps for a sixteenth of its time so far, takes little of the processor, and ends little later. */
+static void pause_after(double waited_s)
 {
-    const double us = (now_s() - began) * 1e6 / 16;
-    return us < NAP_US ? NAP_US : us > LONG_NAP_US ? LONG_NAP_US : (useconds_t)us;
+    const double us = waited_s * 1e6, nap = us / 16;
+    if (us < SPIN_US)
+        sched_yield();
+    else
+        usleep(nap < NAP_US ? NAP_US : nap > LONG_NAP_US ? LONG_NAP_US : (useconds_t)nap);
 }
 
 /* Wait for all requests. */
 static int wait_all(char *why)
 {
-    const double began = now_s();
-    int done = 0;
-    for (int64_t turn = 0;; turn++) {
+    double moved = now_s();
+    for (int left = m.requests; left;) {
+        int n = 0;
         pthread_mutex_lock(&m.lock);
-        const int code = MPI_Testall(m.requests, m.request, &done, MPI_STATUSES_IGNORE);
+        const int code = MPI_Testsome(m.requests, m.request, &n, m.ended, MPI_STATUSES_IGNORE);
         const bool lost = m.lost;
         pthread_mutex_unlock(&m.lock);
         if (code)
             return fail_mpi(code, "waiting for the other ranks", why);
-        if (done)
-            break;
+        if (n > 0) {
+            left -= n;
+            moved = now_s();
+            continue;
+        }
         if (lost) {
             snprintf(why, CTR_MPI_WHY,
                      "rank %d of %d gave no sign of life for %g s: it stopped, or its network is cut; the run ends",
                      (m.rank + m.size - 1) % m.size, m.size, m.limit_s);
             return -1;
         }
-        if (turn > SPINS)
-            usleep(nap_us(began));
+        pause_after(now_s() - moved);
     }
     m.requests = 0;
     return 0;
@@ -154,12 +165,12 @@ static int counts(const int64_t *out, int64_t *in, char *why)
     return code ? fail_mpi(code, "MPI_Ialltoall", why) : wait_all(why);
 }
 
-/* Start to send to or receive from rank i, in messages whose size fits an int. */
+/* Start to send to or receive from rank i. */
 static int start(int i, const void *out, void *in, int64_t n, char *why)
 {
     int code = 0;
-    for (int64_t at = 0; at < n && !code; at += MOST) {
-        const int part = (int)(n - at < MOST ? n - at : MOST);
+    for (int64_t at = 0; at < n && !code; at += PIECE) {
+        const int part = (int)(n - at < PIECE ? n - at : PIECE);
         MPI_Request *r = request(why);
         if (!r)
             return -1;
@@ -208,7 +219,9 @@ static void close_all(void)
     if (m.has_thread)
         pthread_join(m.thread, NULL);
     free(m.request);
+    free(m.ended);
     m.request = NULL;
+    m.ended = NULL;
     m.open = false;
     MPI_Finalize();
 }
