@@ -105,6 +105,59 @@ ctr-extract -q --fit many.plan -o many.fitted many.arrows
 ctr-extract -q many.fitted many.arrows -o many.want
 same "vocabularies of a thousand values" many.fitted many.arrows many.want
 
+# ---- results that stay on the device between layers: numbers, conditions, texts, lists of texts and keys, items of lists, entries of a dictionary
+cat >stays.plan <<'PLAN'
+label   click
+q       = lower(query)
+some    = substr(q, 1, 9)
+words   = words(some)
+long    = lower(words)
+dear    = price * 2 > 40
+cents   = int(price * 100)
+town    = lower(place)
+town2   = substr(town, 1, 5)
+parts   = split(title, "|")
+low     = lower(parts)
+short   = substr(low, 0, 3)
+mixed   = cross(town2, words)
+feature a = concat(some, cents)
+feature b = if(dear, town, some)
+feature c = sort(long)
+feature d = cross(mixed, town)
+feature e = cross(town2, tag)
+feature f = is_null(some)
+feature g = unique(short)
+feature h = length(low)
+feature i = at(short, 1)
+feature j = if(is_null(cents), cents, cents % 7)
+feature k = ngrams(words, 2)
+feature l = log_bucket(cents)
+feature m = dear
+feature n = short
+feature o = town2
+feature p = not dear or is_null(words)
+feature r = length(split(town2, "t"))
+feature s = lower(split(town2, "t"))
+keep    both = lower(some), list = sort(short)
+PLAN
+ctr-cat -q --share place,title,tag text.arrows -o shared.arrows || exit 1
+for d in text shared; do
+    ctr-extract -q stays.plan $d.arrows -o $d.stays || exit 1
+    gpu -v stays.plan $d.arrows -o got.arrows 2>said
+    ok "results that stay, $d: the bytes of the CPU" cmp got.arrows $d.stays
+    ok "they stay" test "$(sed -n 's/.* \([0-9]*\) results stay.*/\1/p' said | awk '{ n += $1 } END { print n }')" -ge 10
+    CTR_GPU_POOL=1 same "with a pool that grows, in mixed order" stays.plan $d.arrows $d.stays -j 2
+    for place in q=cpu words=cpu,low=cpu short=cpu,town=cpu mixed=cpu,dear=cpu; do
+        same "--place $place" stays.plan $d.arrows $d.stays $(echo $place | sed 's/[^,]*/--place &/g; s/,/ /g')
+    done
+    ctr-extract -q --batch 31 stays.plan $d.arrows -o want.arrows
+    same "in batches of 31" stays.plan $d.arrows want.arrows --batch 31
+    gpu -q --device-memory 150K stays.plan $d.arrows -o got.arrows 2>err
+    is "in batches that fit in memory" "$(ctr-info --digest got.arrows)" "$(ctr-info --digest $d.stays)"
+    gpu -q --names gpu.names stays.plan $d.arrows -o /dev/null && ctr-extract -q --names cpu.names stays.plan $d.arrows -o /dev/null
+    ok "--names reads them all" cmp gpu.names cpu.names
+done
+
 # What follows is about the stand-ins.
 if [ -n "${CTR_GPU:-}" ]; then
     done_testing

@@ -76,7 +76,7 @@ struct node {
 struct graph {
     std::vector<node> nodes;
 };
-enum { ARGUMENT = 48 }; /* sizeof(struct opd_layer) */
+enum { ARGUMENT = 56 }; /* sizeof(struct opd_layer) */
 
 static int run(const struct function *f, unsigned blocks, unsigned threads, unsigned shared, const void *argument)
 {

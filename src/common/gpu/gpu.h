@@ -70,15 +70,22 @@ void ctr_gpu_free(struct ctr_gpu *m);
 /* Bytes that can be allocated: what --device-memory allows, or what the device has. */
 int64_t ctr_gpu_memory(const struct ctr_gpu *m);
 
-/* A call or, if call is NULL, the keys of a column of `type` with the table seed `seed`. `out` is empty. */
+/* A call or, if call is NULL, the keys of a column of `type` with the table seed `seed`. `out` is empty.
+ *
+ * A result can stay on the device, for calls of later layers: in slot `keep`, from 1 on, until another result takes it.
+ * The caller reuses the slots of results that no later layer reads. A lifted call has the items alone in its slot; the
+ * host has the shape of their list. */
 struct ctr_gpu_call {
     const struct ctr_op_call *call;
     const struct ctr_op_call *filter; /* keys: as ctr_op_run_keys of this fitted vocab; `col` is its argument */
     const struct ctr_vtype *type;
     uint64_t seed;
     const struct ctr_col *const *col; /* argument columns; NULL for a literal */
+    const int *from;                  /* slot of each argument, whose column then lacks values; 0: none; or NULL */
     int64_t rows;
     struct ctr_colbuf *out;
+    int keep;   /* slot of the result; 0: none */
+    bool stays; /* in it alone: *out gets at most the shape of a list. Not for results of type float32 */
 };
 const char *ctr_gpu_refuses(const struct ctr_gpu_call *c);
 /* Get the code of a layer of these calls; only `call`, `type` and `seed` are used. */
@@ -87,6 +94,7 @@ int ctr_gpu_prepare(struct ctr_gpu *m, const struct ctr_gpu_call *call, int n, s
 int ctr_gpu_run(struct ctr_gpu *m, const struct ctr_gpu_call *call, int n, struct ctr_err *err) CTR_MUST;
 
 struct ctr_gpu_stats {
+    int64_t kept, stayed; /* results that were kept on the device; of these, without a copy on the host */
     int64_t launches, compactions, copies_up, copies_down, bytes_up, bytes_down;
     int64_t pool_bytes, last_pool_bytes; /* largest request to the pool; that of the last layer */
     int64_t overflows;                   /* how often the pool grew or a batch had to be split */

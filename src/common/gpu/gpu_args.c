@@ -14,10 +14,20 @@ static void *ref(enum gpu_area area, int64_t at)
     return (void *)(uintptr_t)((uint64_t)at * GPU_AREAS + (uint64_t)area); /* so that no ref is 0 */
 }
 
+static void *address(uint64_t at)
+{
+    return at ? ref(GPU_ADDRESS, (int64_t)at) : NULL;
+}
+
+static int64_t rounded(int64_t bytes)
+{
+    return (CTR_MAX(bytes, 1) + ALIGN - 1) / ALIGN * ALIGN;
+}
+
 static void *take(struct gpu_args *a, enum gpu_area area, int64_t bytes)
 {
     int64_t at = a->size[area];
-    a->size[area] += (CTR_MAX(bytes, 1) + ALIGN - 1) / ALIGN * ALIGN;
+    a->size[area] += rounded(bytes);
     return ref(area, at);
 }
 
@@ -106,8 +116,22 @@ static int64_t lane_bytes(int lane)
     return lane == OPD_LANE_BOOL ? 1 : lane == OPD_STR || lane == OPD_TEXT ? (int64_t)sizeof(struct opv_str) : 8;
 }
 
-/* Copy a list: its items are a column with its own lanes. */
-static int put_list(struct gpu_args *a, const struct ctr_col *c, const struct ctr_vtype *type, int64_t rows,
+/* Scratch memory for n items. */
+static void take_items(struct gpu_args *a, int64_t n, const struct ctr_vtype *type, struct opd_arg *to,
+                       struct opd_call *call)
+{
+    if (!call->at)
+        call->at = take(a, GPU_SCRATCH, n * 8);
+    if (to->lane == OPD_NONE)
+        return;
+    to->item = take(a, GPU_SCRATCH, n * lane_bytes((int)to->lane));
+    to->item_ok = take(a, GPU_SCRATCH, n);
+    if ((to->lane == OPD_TEXT || to->lane == OPD_HASH) && type->item != CTR_UTF8)
+        to->item_text = take(a, GPU_SCRATCH, n * OPD_NUMBER);
+}
+
+/* Copy a list: its items are a column with its own lanes. kept: they are on the device already. */
+static int put_list(struct gpu_args *a, const struct ctr_col *c, const struct ctr_vtype *type, int64_t rows, bool kept,
                     struct opd_arg *to, struct opd_call *call, struct ctr_err *err)
 {
     const int64_t from = c->offsets && rows ? c->offsets[0] : 0;
@@ -119,15 +143,76 @@ static int put_list(struct gpu_args *a, const struct ctr_col *c, const struct ct
         rc = put_once(a, c->offsets, (rows + 1) * 4, (const void **)&to->offsets, err);
     if (rc < 0)
         return rc;
-    if (!call->at)
-        call->at = take(a, GPU_SCRATCH, (end - from) * 8);
-    if (to->lane == OPD_NONE)
-        return 0;
-    to->item = take(a, GPU_SCRATCH, (end - from) * lane_bytes((int)to->lane));
-    to->item_ok = take(a, GPU_SCRATCH, end - from);
-    if ((to->lane == OPD_TEXT || to->lane == OPD_HASH) && type->item != CTR_UTF8)
-        to->item_text = take(a, GPU_SCRATCH, (end - from) * OPD_NUMBER);
-    return put_col(a, c->item, end, true, &to->col, err);
+    take_items(a, end - from, type, to, call);
+    return to->lane == OPD_NONE || kept ? 0 : put_col(a, c->item, end, true, &to->col, err);
+}
+
+/* ---- arguments that are on the device already ---- */
+
+/* Values of a result, for lists their items. */
+static void set_values(const struct gpu_kept *r, struct opd_col *to)
+{
+    to->type = r->type == CTR_BOOL ? OPD_BYTE : device_type(r->type);
+    to->data = address(r->kind == CTR_LOOP_OF_FIXED ? r->out : r->data);
+    if (r->kind == CTR_LOOP_OF_TEXT)
+        to->at = address(r->at);
+    if (r->kind == CTR_LOOP_OF_TEXTS)
+        to->offsets = address(r->ends);
+}
+
+static bool of_rows(const struct gpu_kept *r)
+{
+    return r->kind == CTR_LOOP_OF_FIXED || r->kind == CTR_LOOP_OF_TEXT;
+}
+
+/* Its rows. c: the column that it would be on the host, without values. */
+static int put_kept_rows(struct gpu_args *a, const struct gpu_kept *r, const struct ctr_col *c, struct opd_col *to,
+                         struct ctr_err *err)
+{
+    int rc = 0;
+    if (r->lift) /* lists, whose shape the host has */
+        return put_valid(a, c, c->rows, &to->valid, err);
+    *(c->dict ? &to->entry_ok : &to->ok) = address(r->ok);
+    set_values(r, to);
+    if (c->dict) {
+        to->entries = c->dict->rows;
+        rc = put_once(a, c->data, c->rows * 4, (const void **)&to->index, err);
+    }
+    return rc;
+}
+
+/* The items of its lists, as rows or as those of a list. */
+static void set_kept_items(const struct gpu_kept *r, struct opd_col *to)
+{
+    set_values(r, to);
+    if (of_rows(r))
+        to->ok = address(r->ok);
+}
+
+static int put_kept(struct gpu_args *a, struct gpu_call *m, const struct gpu_kept *r, const struct ctr_vtype *type,
+                    int k, struct opd_call *call, struct ctr_err *err)
+{
+    struct opd_arg *to = &call->arg[k];
+    const struct ctr_col *c = m->from->col[k];
+    int rc = 0;
+    if (m->d.lift && k == 0) {
+        m->rows = r->lift ? r->rows : r->items;
+        to->key = type->key;
+        set_kept_items(r, &to->col);
+    } else if (!m->d.arg[k].list) {
+        rc = put_kept_rows(a, r, c, &to->col, err);
+    } else {
+        to->list = true;
+        if (r->lift) {
+            rc = put_list(a, c, type, m->from->rows, true, to, call, err);
+        } else {
+            to->ok = address(r->ok);
+            to->at = address(r->item);
+            take_items(a, r->items, type, to, call);
+        }
+        set_kept_items(r, &to->col);
+    }
+    return rc;
 }
 
 /* ---- calls ---- */
@@ -190,10 +275,12 @@ static int put_arg(struct gpu_args *a, struct gpu_call *m, int k, struct opd_cal
     to->lane = m->d.arg[k].lane;
     if (m->from->call && m->from->call->arg[k].literal)
         return put_literal(a, m, k, to, err);
-    if ((rc = decoded(m, k, &type, &c, err)) < 0)
-        return rc;
     to->hash_seed = m->from->call ? m->from->call->hash_seed : m->from->seed;
     to->key = type.key;
+    if (m->from->from && m->from->from[k])
+        return put_kept(a, m, a->device->kept(a->device->ctx, m->from->from[k]), &type, k, call, err);
+    if ((rc = decoded(m, k, &type, &c, err)) < 0)
+        return rc;
     if (m->d.lift && k == 0) { /* its items as rows */
         const int64_t rows = m->from->rows, from = c->offsets && rows ? c->offsets[0] : 0;
         m->rows = rows == 0 ? 0 : c->offsets ? c->offsets[rows] - from : rows * type.width;
@@ -203,7 +290,7 @@ static int put_arg(struct gpu_args *a, struct gpu_call *m, int k, struct opd_cal
         return put_col(a, c->item, from + m->rows, to->lane != OPD_NONE, &to->col, err);
     }
     to->list = m->d.arg[k].list;
-    return to->list ? put_list(a, c, &type, m->from->rows, to, call, err)
+    return to->list ? put_list(a, c, &type, m->from->rows, false, to, call, err)
                     : put_col(a, c, m->from->rows, to->lane != OPD_NONE, &to->col, err);
 }
 
@@ -218,7 +305,7 @@ static int put_param(struct gpu_args *a, const struct gpu_call *m, const void **
     *to = at;
     if (rc == 0 && m->d.table) {
         uint64_t table = 0;
-        rc = a->tables->put(a->tables->ctx, m->d.table, (int64_t)m->d.table_bytes, &table, err);
+        rc = a->device->put(a->device->ctx, m->d.table, (int64_t)m->d.table_bytes, &table, err);
         memcpy(a->up.data + ctr_gpu_at(at) + m->d.table_at, &table, sizeof table);
     }
     for (int k = 0; rc == 0 && m->d.param_texts; k++) {
@@ -235,6 +322,44 @@ static int put_param(struct gpu_args *a, const struct gpu_call *m, const void **
     return rc;
 }
 
+/* A result stays in its slot: presence, then values, or where the bytes and items of each row begin. */
+static int keep_rows(struct gpu_args *a, const struct gpu_call *m, struct opd_call *call, struct ctr_err *err)
+{
+    const bool fixed = m->d.kind == CTR_LOOP_OF_FIXED;
+    const int64_t values = rounded(fixed ? m->rows * call->bytes : (m->rows + 1) * 8), ok = rounded(m->rows);
+    uint64_t at = 0;
+    int rc = a->device->room(a->device->ctx, m->from->keep, ok + (fixed ? 1 : 2) * values, &at, err);
+    const enum ctr_type type = m->d.inner.type;
+    struct gpu_kept *r = rc ? NULL : a->device->kept(a->device->ctx, m->from->keep);
+    if (rc)
+        return rc;
+    *r = (struct gpu_kept){ .rows = m->rows,
+                            .kind = m->d.kind,
+                            .lift = m->d.lift,
+                            .type = type == CTR_LIST ? m->d.inner.item : type,
+                            .width = call->bytes,
+                            .ok = at,
+                            .out = fixed ? at + (uint64_t)ok : 0,
+                            .at = fixed ? 0 : at + (uint64_t)ok,
+                            .item = fixed ? 0 : at + (uint64_t)(ok + values) };
+    call->ok = address(r->ok);
+    call->out = address(r->out);
+    call->row_bytes = address(r->at);
+    call->row_items = address(r->item);
+    return rc;
+}
+
+static void take_rows(struct gpu_args *a, const struct gpu_call *m, struct opd_call *call)
+{
+    call->ok = take(a, GPU_DOWN, m->rows);
+    if (m->d.kind == CTR_LOOP_OF_FIXED) {
+        call->out = take(a, GPU_DOWN, m->rows * call->bytes);
+        return;
+    }
+    call->row_bytes = take(a, GPU_DOWN, (m->rows + 1) * 8);
+    call->row_items = take(a, GPU_DOWN, (m->rows + 1) * 8);
+}
+
 static int put_call(struct gpu_args *a, struct gpu_call *m, struct opd_call *call, struct ctr_err *err)
 {
     const enum ctr_loop_kind kind = m->d.kind;
@@ -245,16 +370,15 @@ static int put_call(struct gpu_args *a, struct gpu_call *m, struct opd_call *cal
     for (int k = 0; rc == 0 && k < m->d.nargs; k++)
         rc = put_arg(a, m, k, call, err);
     call->rows = m->rows;
-    call->ok = take(a, GPU_DOWN, m->rows);
     if (kind == CTR_LOOP_OF_FIXED) {
         call->bytes = m->d.inner.type == CTR_BOOL ? 1 : 8;
-        call->out = take(a, GPU_DOWN, m->rows * call->bytes);
     } else {
         call->bytes = kind == CTR_LOOP_OF_KEYS ? 8 : 0;
-        call->row_bytes = take(a, GPU_DOWN, (m->rows + 1) * 8);
-        call->row_items = take(a, GPU_DOWN, (m->rows + 1) * 8);
         call->start = take(a, GPU_SCRATCH, m->rows * 8);
     }
+    if (rc == 0 && m->from->keep)
+        return keep_rows(a, m, call, err);
+    take_rows(a, m, call);
     return rc;
 }
 
@@ -299,10 +423,10 @@ static int describe(struct gpu_call *m, const struct ctr_gpu_call *from, struct 
 }
 
 int ctr_gpu_args(struct gpu_args *a, const struct ctr_gpu_call *call, int n, const struct ctr_op_device *table,
-                 int ntable, const struct gpu_tables *tables, struct ctr_err *err)
+                 int ntable, const struct gpu_device *device, struct ctr_err *err)
 {
     int rc = 0;
-    *a = (struct gpu_args){ .tables = tables, .n = n, .size = { ALIGN, ALIGN, ALIGN } };
+    *a = (struct gpu_args){ .device = device, .n = n, .size = { ALIGN, ALIGN, ALIGN } };
     a->call = calloc((size_t)n, sizeof *a->call);
     a->info = calloc((size_t)n, sizeof *a->info);
     a->order = calloc((size_t)n, sizeof *a->order);
@@ -321,7 +445,9 @@ int ctr_gpu_args(struct gpu_args *a, const struct ctr_gpu_call *call, int n, con
         rc = ctr_buf_append(&a->up, "", 1, err); /* so that no ref is 0 */
     for (int i = 0; rc == 0 && i < n; i++)
         rc = put_call(a, &a->info[a->order[i]], &a->call[i], err);
-    a->size[GPU_UP] = (int64_t)a->up.len + n * (int64_t)sizeof *a->call + (n + ntable) * 16 + 1024;
+    a->total = take(a, GPU_DOWN, a->nvariable * 16);
+    a->size[GPU_UP] =
+        (int64_t)a->up.len + n * (int64_t)(sizeof *a->call + sizeof(struct opd_place)) + (n + ntable) * 16 + 1024;
     return rc;
 }
 
@@ -344,8 +470,9 @@ static void resolve_call(struct opd_call *c, const uint64_t base[GPU_AREAS])
         resolve(fields[i], base);
     for (int k = 0; k < c->nargs; k++) {
         struct opd_arg *g = &c->arg[k];
-        void *const of_arg[] = { &g->col.data, &g->col.valid, &g->col.offsets, &g->col.index, &g->col.entry_valid,
-                                 &g->valid,    &g->offsets,   &g->item,        &g->item_ok,   &g->item_text };
+        void *const of_arg[] = { &g->col.data,        &g->col.valid, &g->col.offsets,  &g->col.at,  &g->col.index,
+                                 &g->col.entry_valid, &g->col.ok,    &g->col.entry_ok, &g->valid,   &g->ok,
+                                 &g->offsets,         &g->at,        &g->item,         &g->item_ok, &g->item_text };
         for (size_t i = 0; i < CTR_COUNT(of_arg); i++)
             resolve(of_arg[i], base);
     }
@@ -376,6 +503,10 @@ int ctr_gpu_args_place(struct gpu_args *a, const uint64_t base[GPU_AREAS], struc
     if (rc == 0)
         rc = put(a, &pool, sizeof pool, &at, err);
     a->pool_at = ctr_gpu_at(at);
+    memset(placed, 0, rc ? 0 : (size_t)a->nvariable * sizeof(struct opd_place));
+    if (rc == 0)
+        rc = put(a, placed, a->nvariable * (int64_t)sizeof(struct opd_place), &at, err);
+    a->place_at = ctr_gpu_at(at);
     free(placed);
     return rc;
 }

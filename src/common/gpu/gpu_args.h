@@ -3,23 +3,40 @@
  * gpu_args: converts calls to the kernel's input: one memory block that is copied to the device, followed by areas for
  * results and scratch memory. Internal to common/gpu.
  *
- * Until the device addresses are known, a pointer is an offset with its area's number (gpu_ref). */
+ * Until the device addresses are known, a pointer is an offset with its area's number (gpu_ref). Arguments that earlier
+ * layers left on the device (gpu_kept), and results that stay there, have their addresses at once. */
 #ifndef CTR_GPU_ARGS_H
 #define CTR_GPU_ARGS_H
 
 #include "common/gpu/gpu.h"
 #include "common/op/oplayer.h"
 
-enum gpu_area { GPU_UP, GPU_DOWN, GPU_SCRATCH, GPU_AREAS };
+enum gpu_area { GPU_UP, GPU_DOWN, GPU_SCRATCH, GPU_ADDRESS, GPU_AREAS };
 
-/* Copies a table to the device, once; *at: its address there. */
-struct gpu_tables {
+/* A result that stays on the device; addresses are of device memory. */
+struct gpu_kept {
+    int64_t rows, items; /* rows of the loop; items of its lists */
+    enum ctr_loop_kind kind;
+    bool lift;           /* its rows are the items of a list whose shape the host has */
+    enum ctr_type type;  /* of the values, for lists: of the items */
+    int64_t width;       /* bytes of a value of fixed size */
+    uint64_t ok, out;    /* presence: a byte per row; values of fixed size */
+    uint64_t at, item;   /* else where each row begins: bytes, items */
+    uint64_t data, ends; /* bytes in row order; ends of items, after a 0 */
+};
+
+struct gpu_device {
+    /* Copy a table to the device, once; *at: its address there. */
     int (*put)(void *ctx, const void *table, int64_t bytes, uint64_t *at, struct ctr_err *err);
+    /* Room for the rows of a result that stays there, in a slot. */
+    int (*room)(void *ctx, int slot, int64_t bytes, uint64_t *at, struct ctr_err *err);
+    /* What a slot has; the caller fills it. */
+    struct gpu_kept *(*kept)(void *ctx, int slot);
     void *ctx;
 };
 
 struct gpu_args {
-    const struct gpu_tables *tables;
+    const struct gpu_device *device;
     struct ctr_buf up;       /* copied to the device */
     int64_t size[GPU_AREAS]; /* bytes of each area; GPU_UP: up.len */
     struct opd_call *call;   /* n of them, pointers as refs */
@@ -43,12 +60,13 @@ struct gpu_args {
         int64_t bytes, at;
     } * seen; /* buffers already copied */
     int nseen, seen_cap;
-    int64_t calls_at, first_at, variable_at, pool_at; /* in up */
+    int64_t calls_at, first_at, variable_at, pool_at, place_at; /* in up */
+    void *total;                                                /* of opd_layer; in GPU_DOWN */
 };
 
 /* table: the operators in the kernel, independent of the calls. */
 int ctr_gpu_args(struct gpu_args *a, const struct ctr_gpu_call *call, int n, const struct ctr_op_device *table,
-                 int ntable, const struct gpu_tables *tables, struct ctr_err *err) CTR_MUST;
+                 int ntable, const struct gpu_device *device, struct ctr_err *err) CTR_MUST;
 /* Fill *d with what a device needs of a call. Returns NULL, or why a device cannot run it. */
 const char *ctr_gpu_describe(const struct ctr_gpu_call *c, uint64_t param[CTR_OP_DEVICE_PARAM],
                              struct ctr_op_device *d);

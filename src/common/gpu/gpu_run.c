@@ -33,6 +33,11 @@ struct ctr_gpu {
     struct ctr_gpu_stats stats;
     struct gpu_cuda *cuda;
     struct memory up, down, scratch, pool, compact;
+    struct slot {
+        struct memory rows, data; /* presence and sizes; bytes of results of variable size */
+        struct gpu_kept kept;
+    } * slot; /* from 1 on: slot[0] is unused */
+    int nslots, slots_cap;
     struct module *module;
     int nmodules, cap;
     struct ctr_op_device table[MOST_LOOPS]; /* with opts.all */
@@ -53,6 +58,8 @@ static int64_t held(const struct ctr_gpu *m)
     int64_t bytes = m->up.bytes + m->down.bytes + m->scratch.bytes + m->pool.bytes + m->compact.bytes;
     for (int i = 0; i < m->nresident; i++)
         bytes += m->resident[i].at.bytes;
+    for (int i = 0; i < m->nslots; i++)
+        bytes += m->slot[i].rows.bytes + m->slot[i].data.bytes;
     return bytes;
 }
 
@@ -93,6 +100,11 @@ static void release(struct ctr_gpu *m)
     for (size_t i = 0; m->cuda && i < CTR_COUNT(all); i++) {
         ctr_gpu_cuda_release(m->cuda, all[i]->p);
         *all[i] = (struct memory){ 0 };
+    }
+    for (int i = 0; m->cuda && i < m->nslots; i++) {
+        ctr_gpu_cuda_release(m->cuda, m->slot[i].rows.p);
+        ctr_gpu_cuda_release(m->cuda, m->slot[i].data.p);
+        m->slot[i] = (struct slot){ 0 };
     }
 }
 
@@ -336,40 +348,110 @@ static int take_fixed(const struct ctr_gpu *m, const struct gpu_call *c, const s
     return ctr_op_device_fixed(out, result(m, o->out), result(m, o->ok), c->rows, err);
 }
 
-/* Sizes of the compacted results, and whether a column can hold them. */
-static int place_rows(const struct ctr_gpu *m, const struct gpu_args *a, int64_t *bytes, struct ctr_err *err)
+static const struct gpu_call *variable(const struct gpu_args *a, int i)
 {
-    struct opd_place p = { 0, 0, 0 };
-    for (int i = 0; i < a->nvariable; i++) {
-        const struct opd_call *o = &a->call[a->variable[i]];
-        const int64_t *at = result(m, o->row_bytes), *item = result(m, o->row_items);
-        p = opd_place(p.next, at[o->rows], o->bytes == 0 ? item[o->rows] : 0);
-        if (at[o->rows] > INT32_MAX)
-            return ctr_op_too_large(at[o->rows], INT32_MAX, err);
-    }
-    *bytes = p.next;
-    return 0;
+    return &a->info[a->order[a->variable[i]]];
 }
 
-static int take_rows(struct ctr_gpu *m, const struct gpu_args *a, const uint8_t *compact, struct ctr_err *err)
+/* Of a compacted result: its bytes, a 0, and the ends of its items. */
+struct size {
+    int64_t bytes, items, ends_at, all;
+};
+static struct size size_of(const struct ctr_gpu *m, const struct gpu_args *a, int i)
 {
-    struct opd_place p = { 0, 0, 0 };
+    const int64_t *total = (const int64_t *)result(m, a->total) + 2 * (ptrdiff_t)i;
+    struct size s = { .bytes = total[0], .items = total[1], .ends_at = (total[0] + 63) / 64 * 64 };
+    s.all = s.ends_at + (variable(a, i)->d.kind == CTR_LOOP_OF_TEXTS ? (s.items + 1) * 4 + 63 : 63) / 64 * 64;
+    return s;
+}
+
+/* Where the compacted results go: into their slots, and the others into `compact`, of which *bytes are used. */
+static int place_rows(struct ctr_gpu *m, const struct gpu_args *a, struct opd_place *place, int64_t *bytes,
+                      struct ctr_err *err)
+{
+    int rc = 0;
+    *bytes = 0;
+    for (int i = 0; rc == 0 && i < a->nvariable; i++) {
+        const struct ctr_gpu_call *c = variable(a, i)->from;
+        const struct size s = size_of(m, a, i);
+        rc = s.bytes > INT32_MAX ? ctr_op_too_large(s.bytes, INT32_MAX, err)
+                                 : ctr_op_device_fits(variable(a, i)->d.kind, s.bytes, s.items,
+                                                      c->call ? c->call->limit_bytes : 0, err);
+        if (rc == 0 && c->keep)
+            rc = room(m, &m->slot[c->keep].data, s.all, err);
+        *bytes += c->keep ? 0 : s.all;
+    }
+    if (rc == 0)
+        rc = room(m, &m->compact, *bytes, err);
+    uint64_t next = m->compact.p;
+    for (int i = 0; rc == 0 && i < a->nvariable; i++) {
+        struct slot *keep = variable(a, i)->from->keep ? &m->slot[variable(a, i)->from->keep] : NULL;
+        const struct size s = size_of(m, a, i);
+        const uint64_t at = keep ? keep->data.p : next, ends = at + (uint64_t)s.ends_at;
+        const bool has_ends = variable(a, i)->d.kind == CTR_LOOP_OF_TEXTS;
+        place[i] = (struct opd_place){ (uint8_t *)(uintptr_t)at, has_ends ? (int32_t *)(uintptr_t)(ends + 4) : NULL };
+        next += keep ? 0 : (uint64_t)s.all;
+        if (keep) {
+            keep->kept.data = at;
+            keep->kept.ends = has_ends ? ends : 0;
+            keep->kept.items = s.items;
+        }
+    }
+    return rc;
+}
+
+/* The rows of a result of variable size: `ok`, `at` and `item` are on the host, its bytes begin at `data`. */
+static int append_rows(const struct gpu_call *c, const uint8_t *ok, const int64_t *at, const int64_t *item,
+                       const uint8_t *data, const struct size *s, struct ctr_err *err)
+{
+    const struct ctr_op_device_rows r = { .kind = c->d.kind,
+                                          .rows = c->rows,
+                                          .limit_bytes = c->from->call ? c->from->call->limit_bytes : 0,
+                                          .ok = ok,
+                                          .bytes = data,
+                                          .at = at,
+                                          .item = item,
+                                          .end = (const int32_t *)(const void *)(data + s->ends_at + 4) };
+    return ctr_op_device_rows(c->d.lift ? c->from->out->item : c->from->out, &r, err);
+}
+
+static int take_rows(struct ctr_gpu *m, const struct gpu_args *a, const uint8_t *data, struct ctr_err *err)
+{
     int rc = 0;
     for (int i = 0; rc == 0 && i < a->nvariable; i++) {
         const struct opd_call *o = &a->call[a->variable[i]];
-        const struct gpu_call *c = &a->info[a->order[a->variable[i]]];
-        const int64_t *at = result(m, o->row_bytes), *item = result(m, o->row_items);
-        p = opd_place(p.next, at[o->rows], o->bytes == 0 ? item[o->rows] : 0);
-        const struct ctr_op_device_rows r = { .kind = c->d.kind,
-                                              .rows = c->rows,
-                                              .limit_bytes = c->from->call ? c->from->call->limit_bytes : 0,
-                                              .ok = result(m, o->ok),
-                                              .bytes = compact + p.bytes,
-                                              .at = at,
-                                              .item = item,
-                                              .end = (const int32_t *)(const void *)(compact + p.ends) };
-        rc = ctr_op_device_rows(c->d.lift ? c->from->out->item : c->from->out, &r, err);
+        const struct size s = size_of(m, a, i);
+        if (variable(a, i)->from->keep)
+            continue;
+        rc = append_rows(variable(a, i), result(m, o->ok), result(m, o->row_bytes), result(m, o->row_items), data, &s,
+                         err);
+        data += s.all;
     }
+    return rc;
+}
+
+/* Copy a kept result to the host, too. */
+static int take_kept(struct ctr_gpu *m, const struct gpu_call *c, const struct size *s, struct ctr_err *err)
+{
+    const struct slot *from = &m->slot[c->from->keep];
+    const struct gpu_kept *k = &from->kept;
+    const bool fixed = c->d.kind == CTR_LOOP_OF_FIXED;
+    const int64_t rows =
+        fixed ? (int64_t)(k->out - k->ok) + c->rows * k->width : (int64_t)(k->item - k->ok) + (c->rows + 1) * 8;
+    const int64_t data_at = (rows + 63) / 64 * 64;
+    struct ctr_buf b = { 0 };
+    int rc = ctr_buf_reserve(&b, (size_t)(data_at + (fixed ? 0 : s->all)) + 8, err);
+    if (rc == 0)
+        rc = down(m, b.data, k->ok, rows, err);
+    if (rc == 0 && !fixed)
+        rc = down(m, b.data + data_at, k->data, s->all, err);
+    if (rc == 0 && fixed)
+        rc = ctr_op_device_fixed(c->d.lift ? c->from->out->item : c->from->out, b.data + (k->out - k->ok), b.data,
+                                 c->rows, err);
+    else if (rc == 0)
+        rc = append_rows(c, b.data, (const int64_t *)(const void *)(b.data + (k->at - k->ok)),
+                         (const int64_t *)(const void *)(b.data + (k->item - k->ok)), b.data + data_at, s, err);
+    ctr_buf_free(&b);
     return rc;
 }
 
@@ -377,12 +459,13 @@ static int compact(struct ctr_gpu *m, const struct gpu_args *a, const struct mod
                    struct ctr_err *err)
 {
     struct ctr_buf b = { 0 };
+    struct opd_place *place = calloc((size_t)a->nvariable, sizeof *place);
     double seconds = 0;
     int64_t bytes = 0;
-    int rc = place_rows(m, a, &bytes, err);
+    int rc = place ? place_rows(m, a, place, &bytes, err) : ctr_fail_nomem(err, (size_t)a->nvariable * sizeof *place);
     if (rc == 0)
-        rc = room(m, &m->compact, bytes, err);
-    l->compact = (uint8_t *)(uintptr_t)m->compact.p;
+        rc = up(m, m->up.p + (uint64_t)a->place_at, place, a->nvariable * (int64_t)sizeof *place, err);
+    free(place);
     if (rc == 0)
         rc = ctr_gpu_cuda_start(m->cuda, err);
     if (rc == 0)
@@ -409,11 +492,22 @@ static int results(struct ctr_gpu *m, const struct gpu_args *a, const struct mod
     rc = ctr_buf_reserve(&m->host, (size_t)a->size[GPU_DOWN], err);
     if (rc == 0)
         rc = down(m, m->host.data, m->down.p, a->size[GPU_DOWN], err);
-    for (int i = 0; rc == 0 && i < a->n; i++)
-        if (a->info[a->order[i]].d.kind == CTR_LOOP_OF_FIXED)
-            rc = take_fixed(m, &a->info[a->order[i]], &a->call[i], err);
+    for (int i = 0; rc == 0 && i < a->n; i++) {
+        const struct gpu_call *c = &a->info[a->order[i]];
+        if (c->d.kind == CTR_LOOP_OF_FIXED && !c->from->keep)
+            rc = take_fixed(m, c, &a->call[i], err);
+        else if (c->d.kind == CTR_LOOP_OF_FIXED && !c->from->stays)
+            rc = take_kept(m, c, NULL, err);
+        m->stats.kept += c->from->keep > 0;
+        m->stats.stayed += c->from->stays;
+    }
     if (rc == 0 && a->nvariable)
         rc = compact(m, a, f, l, err);
+    for (int i = 0; rc == 0 && i < a->nvariable; i++) {
+        const struct size s = size_of(m, a, i);
+        if (variable(a, i)->from->keep && !variable(a, i)->from->stays)
+            rc = take_kept(m, variable(a, i), &s, err);
+    }
     for (int i = 0; rc == 0 && i < a->n; i++) { /* a lifted call has the shape of its list */
         const struct gpu_call *c = &a->info[i];
         const struct ctr_col *list = c->from->col ? c->from->col[0] : NULL;
@@ -435,7 +529,7 @@ static int run_args(struct ctr_gpu *m, struct gpu_args *a, struct module *f, str
     if (rc == 0 && a->nvariable && !m->pool.bytes)
         rc = first_pool(m, err);
     if (rc == 0) {
-        const uint64_t base[GPU_AREAS] = { m->up.p, m->down.p, m->scratch.p };
+        const uint64_t base[GPU_AREAS] = { m->up.p, m->down.p, m->scratch.p, 0 };
         rc = ctr_gpu_args_place(a, base, err);
     }
     if (rc == 0)
@@ -445,6 +539,8 @@ static int run_args(struct ctr_gpu *m, struct gpu_args *a, struct module *f, str
     l.variable = (const void *)(uintptr_t)(m->up.p + (uint64_t)a->variable_at);
     l.nvariable = a->nvariable;
     l.pool = (void *)(uintptr_t)(m->up.p + (uint64_t)a->pool_at);
+    l.total = (void *)(uintptr_t)(m->down.p + (uint64_t)ctr_gpu_at(a->total));
+    l.place = (const void *)(uintptr_t)(m->up.p + (uint64_t)a->place_at);
     if (rc == 0)
         rc = run_kernel(m, a, f, &l, err);
     return rc < 0 ? rc : results(m, a, f, &l, err);
@@ -468,16 +564,36 @@ static int put_table(void *ctx, const void *table, int64_t bytes, uint64_t *at, 
     return rc < 0 ? rc : up(m, t.at.p, table, bytes, err);
 }
 
+static int slot_room(void *ctx, int slot, int64_t bytes, uint64_t *at, struct ctr_err *err)
+{
+    struct ctr_gpu *m = ctx;
+    int rc = 0;
+    while (rc == 0 && m->nslots <= slot) {
+        rc = ctr_array_grow(&m->slot, m->nslots, &m->slots_cap, sizeof *m->slot, err);
+        if (rc == 0)
+            m->slot[m->nslots++] = (struct slot){ 0 };
+    }
+    if (rc == 0)
+        rc = room(m, &m->slot[slot].rows, bytes, err);
+    *at = rc ? 0 : m->slot[slot].rows.p;
+    return rc;
+}
+
+static struct gpu_kept *slot_kept(void *ctx, int slot)
+{
+    return &((struct ctr_gpu *)ctx)->slot[slot].kept;
+}
+
 /* Calls without rows have no results; their loops are in the kernel all the same. */
 static int run_live(struct ctr_gpu *m, const struct ctr_gpu_call *call, int n, const struct loops *l,
                     struct ctr_err *err)
 {
-    const struct gpu_tables tables = { put_table, m };
+    const struct gpu_device device = { put_table, slot_room, slot_kept, m };
     struct gpu_args a = { 0 };
     struct module *f = NULL;
     int rc = module_of(m, l, &f, err);
     if (rc == 0)
-        rc = ctr_gpu_args(&a, call, n, l->d, l->n, &tables, err);
+        rc = ctr_gpu_args(&a, call, n, l->d, l->n, &device, err);
     if (rc == 0)
         rc = run_args(m, &a, f, err);
     ctr_gpu_args_free(&a);
@@ -492,8 +608,14 @@ int ctr_gpu_run(struct ctr_gpu *m, const struct ctr_gpu_call *call, int n, struc
     struct loops l = { 0 };
     int live = 0, rc = some ? 0 : ctr_fail_nomem(err, (size_t)n * sizeof *some);
     for (int i = 0; rc == 0 && i < n; i++)
-        if (call[i].rows > 0)
+        if (call[i].rows > 0) {
             some[live++] = call[i];
+        } else if (call[i].keep) {
+            uint64_t none;
+            rc = slot_room(m, call[i].keep, 0, &none, err);
+            if (rc == 0)
+                m->slot[call[i].keep].kept = (struct gpu_kept){ 0 };
+        }
     m->stats.last_pool_bytes = 0;
     if (rc == 0 && live)
         rc = loops_of(m, call, n, &l, err);
@@ -582,6 +704,7 @@ void ctr_gpu_free(struct ctr_gpu *m)
     for (int i = 0; i < m->nresident; i++)
         ctr_gpu_cuda_release(m->cuda, m->resident[i].at.p);
     free(m->resident);
+    free(m->slot);
     ctr_buf_free(&m->host);
     ctr_gpu_cuda_free(m->cuda);
     free(m);

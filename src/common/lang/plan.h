@@ -236,6 +236,7 @@ struct plan_node {
     const struct ctr_col *col;      /* of the current batch */
     const struct ctr_col **arg_col; /* scratch memory for the argument columns */
     struct ctr_col encoded;         /* shared: storage for col */
+    struct ctr_col absent;          /* its values are on the GPU alone: storage for col */
     struct ctr_buf scratch;
     const char *side; /* ctr.side; "": mixed */
     const char *past,
@@ -295,8 +296,8 @@ int ctr_graph_run(struct plan_graph *g, const struct ctr_batch *in, struct ctr_e
 void ctr_node_args(const struct plan_graph *g, struct plan_node *n, bool entries);
 /* The encoded column from which a shared node is computed, where that is faster; else NULL. */
 const struct ctr_col *ctr_node_shared(const struct plan_graph *g, const struct plan_node *n, int64_t rows);
-/* Set n->col from the values in n->out; if `shared` is not NULL, these belong to its entries. */
-void ctr_node_done(struct plan_node *n, const struct ctr_col *shared);
+/* Set n->col; if `shared` is not NULL, the values belong to its entries. */
+void ctr_node_done(struct plan_node *n, const struct ctr_col *values, const struct ctr_col *shared);
 /* plan_gpu.c: why a GPU cannot run a node (words that follow "it "), or NULL; run the on_gpu nodes of a layer. */
 const char *ctr_node_refused(const struct plan_graph *g, const struct plan_node *n);
 int ctr_graph_run_gpu(struct plan_graph *g, int layer, struct ctr_err *err) CTR_MUST;

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * plan_gpu: the nodes of a plan that run on a GPU, one kernel a layer (common/gpu). Invariant: each of them fills its
- * buffer with the bytes that the CPU would, so that no result depends on where a node ran. */
+ * plan_gpu: the nodes of a plan that run on a GPU, one kernel a layer (common/gpu). Invariant: each of them gives the
+ * bytes that the CPU would, so that no result depends on where a node ran.
+ *
+ * A result that later nodes on the GPU read stays there, in a slot until the layer of its last reader; results whose
+ * lives do not overlap share slots. It comes to the host only if something there reads it. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -14,11 +17,20 @@ struct plan_gpu {
     struct ctr_gpu_call *call; /* of the layer that runs, with its nodes and types of keys */
     struct plan_node **node;
     struct ctr_vtype *type;
+    int *from;        /* slots of arguments, MOST_ARGS a call */
+    struct gpu_stay { /* of each node's result */
+        int slot;     /* 0: it comes to the host alone */
+        int last;     /* layer of its last reader on the GPU */
+        bool host;    /* the host reads it, too */
+    } * stay;         /* by node; NULL until the first batch */
+    int slots;
     struct gpu_layer {
         int64_t batches;
         struct ctr_gpu_stats took; /* what it added to those of the device */
     } * layer;                     /* one each */
 };
+
+enum { MOST_ARGS = 8 };
 
 /* ---- which nodes ---- */
 
@@ -77,6 +89,90 @@ static int describe_layer(struct plan_graph *g, int layer)
     return n;
 }
 
+/* ---- which results stay ---- */
+
+static bool is_list(const struct plan_node *n)
+{
+    return n->type.type == CTR_LIST || n->type.type == CTR_FIXED;
+}
+
+/* The node whose arguments n reads; NULL: none, because n does not run. */
+static const struct plan_node *reads(const struct plan_graph *g, const struct plan_node *n)
+{
+    if (!n->live || (n->kind == NODE_CALL && n->fused))
+        return NULL;
+    return n->kind == NODE_KEYS && n->fused ? &g->node[n->arg[0]] : n;
+}
+
+/* Can n take argument `of` from the device? An encoded list is decoded by the host. */
+static bool reads_there(const struct plan_node *n, const struct plan_node *of)
+{
+    return n->on_gpu && !(is_list(of) && of->shared && !n->shared);
+}
+
+static bool is_lifted(const struct plan_node *n)
+{
+    struct ctr_op_device d;
+    return n->kind == NODE_CALL && is_list(n) && !ctr_op_device(&n->call, &d) && d.lift;
+}
+
+/* A lifted call has the shape of its list, which the host keeps. That of another lifted call is there anyway. */
+static bool needs_shape(const struct plan_node *n, const struct plan_node *of)
+{
+    return is_lifted(n) && is_list(of) && !is_lifted(of);
+}
+
+static void find_readers(const struct plan_graph *g, struct gpu_stay *stay)
+{
+    for (int i = 0; i < g->n; i++) {
+        const struct plan_node *n = &g->node[i], *of = reads(g, n);
+        stay[i].host = n->used || n->fit_section;
+        for (int k = 0; of && k < of->nargs; k++) {
+            struct gpu_stay *s = of->arg[k] < 0 ? NULL : &stay[of->arg[k]];
+            if (s && reads_there(n, &g->node[of->arg[k]]))
+                s->last = CTR_MAX(s->last, n->depth);
+            if (s)
+                s->host |= !reads_there(n, &g->node[of->arg[k]]) || needs_shape(n, &g->node[of->arg[k]]);
+        }
+    }
+}
+
+/* The lowest slot that no result of this layer or of an earlier one still needs. */
+static int free_slot(const struct plan_graph *g, const struct gpu_stay *stay, int layer)
+{
+    int slot = 1;
+    for (int i = 0; i < g->n; i++)
+        if (stay[i].slot == slot && stay[i].last >= layer) {
+            slot++;
+            i = -1;
+        }
+    return slot;
+}
+
+static bool stays(const struct plan_node *n, const struct gpu_stay *s)
+{
+    const struct ctr_vtype *t = &n->type;
+    return n->on_gpu && s->last > n->depth && (is_list(n) ? t->item : t->type) != CTR_F32; /* which the host rounds */
+}
+
+static int choose_slots(struct plan_graph *g, struct ctr_err *err)
+{
+    struct plan_gpu *u = g->gpu;
+    u->stay = calloc((size_t)g->n + 1, sizeof *u->stay);
+    if (!u->stay)
+        return ctr_fail_nomem(err, (size_t)g->n * sizeof *u->stay);
+    if (g->no_fusion) /* all of them are read */
+        return 0;
+    find_readers(g, u->stay);
+    for (int at = 0; at < g->norder; at++) {
+        const struct plan_node *n = &g->node[g->order[at]];
+        struct gpu_stay *s = &u->stay[g->order[at]];
+        s->slot = stays(n, s) ? free_slot(g, u->stay, n->depth) : 0;
+        u->slots = CTR_MAX(u->slots, s->slot);
+    }
+    return 0;
+}
+
 /* ---- running ---- */
 
 /* What a layer added: b - a. Of the pool, the most that was asked of it so far. */
@@ -86,6 +182,8 @@ static void add_stats(struct ctr_gpu_stats *to, const struct ctr_gpu_stats *a, c
     to->compactions += b->compactions - a->compactions;
     to->bytes_up += b->bytes_up - a->bytes_up;
     to->bytes_down += b->bytes_down - a->bytes_down;
+    to->kept += b->kept - a->kept;
+    to->stayed += b->stayed - a->stayed;
     to->overflows += b->overflows - a->overflows;
     to->compiled += b->compiled - a->compiled;
     to->cached += b->cached - a->cached;
@@ -95,26 +193,57 @@ static void add_stats(struct ctr_gpu_stats *to, const struct ctr_gpu_stats *a, c
     to->pool_bytes = CTR_MAX(to->pool_bytes, b->last_pool_bytes);
 }
 
+static void set_slots(const struct plan_graph *g, const struct plan_node *node, const struct plan_node *of, int at)
+{
+    const struct plan_gpu *u = g->gpu;
+    const struct gpu_stay *own = &u->stay[node - g->node];
+    int *from = u->from + (ptrdiff_t)at * MOST_ARGS;
+    for (int k = 0; k < of->nargs; k++) {
+        const int arg = of->arg[k];
+        from[k] = arg >= 0 && reads_there(node, &g->node[arg]) ? u->stay[arg].slot : 0;
+    }
+    u->call[at].from = from;
+    u->call[at].keep = own->slot;
+    u->call[at].stays = own->slot && !own->host;
+}
+
+static void set_call(struct plan_graph *g, struct plan_node *node, int at)
+{
+    struct ctr_gpu_call *call = &g->gpu->call[at];
+    const struct ctr_col *shared = ctr_node_shared(g, node, g->batch->rows);
+    struct plan_node *of = call->filter ? argument(g, node) : node;
+    ctr_node_args(g, of, shared);
+    ctr_colbuf_clear(&node->out);
+    node->call.limit_bytes = g->limit_bytes;
+    call->col = of->arg_col;
+    call->rows = shared ? shared->dict->rows : g->batch->rows;
+    set_slots(g, node, of, at);
+}
+
+/* Of a result that stays on the device the host has a column without values; of a list computed by items, its shape. */
+static void set_done(struct plan_graph *g, struct plan_node *node, const struct ctr_gpu_call *call)
+{
+    const struct ctr_col *values = ctr_colbuf_view(&node->out);
+    if (call->stays && !values->rows) {
+        node->absent = (struct ctr_col){ .type = node->type.type, .rows = call->rows };
+        values = &node->absent;
+    }
+    ctr_node_done(node, values, ctr_node_shared(g, node, g->batch->rows));
+}
+
 int ctr_graph_run_gpu(struct plan_graph *g, int layer, struct ctr_err *err)
 {
     struct plan_gpu *u = g->gpu;
     const int n = u ? describe_layer(g, layer) : 0;
-    if (!n)
-        return 0;
-    for (int i = 0; i < n; i++) {
-        struct plan_node *node = u->node[i];
-        const struct ctr_col *shared = ctr_node_shared(g, node, g->batch->rows);
-        struct plan_node *of = u->call[i].filter ? argument(g, node) : node;
-        ctr_node_args(g, of, shared);
-        ctr_colbuf_clear(&node->out);
-        node->call.limit_bytes = g->limit_bytes;
-        u->call[i].col = of->arg_col;
-        u->call[i].rows = shared ? shared->dict->rows : g->batch->rows;
-    }
+    int rc = !n || u->stay ? 0 : choose_slots(g, err);
+    if (!n || rc < 0)
+        return rc;
+    for (int i = 0; i < n; i++)
+        set_call(g, u->node[i], i);
     const struct ctr_gpu_stats before = *ctr_gpu_stats(u->device);
-    int rc = ctr_gpu_run(u->device, u->call, n, err);
+    rc = ctr_gpu_run(u->device, u->call, n, err);
     for (int i = 0; rc == 0 && i < n; i++)
-        ctr_node_done(u->node[i], ctr_node_shared(g, u->node[i], g->batch->rows));
+        set_done(g, u->node[i], &u->call[i]);
     add_stats(&u->layer[layer].took, &before, ctr_gpu_stats(u->device));
     u->layer[layer].batches++;
     return rc;
@@ -129,8 +258,9 @@ static int make_room(struct plan_graph *g, struct ctr_err *err)
     u->call = calloc(n, sizeof *u->call);
     u->node = calloc(n, sizeof *u->node);
     u->type = calloc(n, sizeof *u->type);
+    u->from = calloc(n, MOST_ARGS * sizeof *u->from);
     u->layer = calloc((size_t)g->nlayers + 1, sizeof *u->layer);
-    return u->call && u->node && u->type && u->layer ? 0 : ctr_fail_nomem(err, n * sizeof *u->call);
+    return u->call && u->node && u->type && u->from && u->layer ? 0 : ctr_fail_nomem(err, n * sizeof *u->call);
 }
 
 /* The kernels of all layers, so that what cannot be compiled is known before a row is read. */
@@ -196,6 +326,8 @@ void ctr_graph_free_gpu(struct plan_graph *g)
     free(u->call);
     free(u->node);
     free(u->type);
+    free(u->from);
+    free(u->stay);
     free(u->layer);
     free(u);
     g->gpu = NULL;
@@ -223,10 +355,11 @@ static void say_layer(const struct plan_graph *g, int l)
                  (s->compile_seconds + s->cached_seconds) * 1e3);
     snprintf(text, sizeof text,
              "layer %d: %d of %d nodes on the GPU; %s%lld batches, %lld launches and %lld to compact, pool %s, grown "
-             "%lld times, %s up, %s down, kernels %.2f ms",
+             "%lld times, %s up, %s down, %lld results stay, kernels %.2f ms",
              l, n, g->layer[l + 1] - g->layer[l], code, (long long)u->layer[l].batches, (long long)s->launches,
              (long long)s->compactions, ctr_size_text((uint64_t)s->pool_bytes).s, (long long)s->overflows,
-             ctr_size_text((uint64_t)s->bytes_up).s, ctr_size_text((uint64_t)s->bytes_down).s, s->kernel_seconds * 1e3);
+             ctr_size_text((uint64_t)s->bytes_up).s, ctr_size_text((uint64_t)s->bytes_down).s, (long long)s->stayed,
+             s->kernel_seconds * 1e3);
     u->opts.debug(u->opts.ctx, text);
 }
 

@@ -154,16 +154,15 @@ const struct ctr_col *ctr_node_shared(const struct plan_graph *g, const struct p
 }
 
 /* The values were computed from the entries of `from`; rows refer to them by the same indices. */
-static const struct ctr_col *encode(struct plan_node *n, const struct ctr_col *from)
+static const struct ctr_col *encode(struct plan_node *n, const struct ctr_col *entries, const struct ctr_col *from)
 {
-    const struct ctr_col *entries = ctr_colbuf_view(&n->out);
     n->encoded = (struct ctr_col){ .type = entries->type, .rows = from->rows, .data = from->data, .dict = entries };
     return &n->encoded;
 }
 
-void ctr_node_done(struct plan_node *n, const struct ctr_col *shared)
+void ctr_node_done(struct plan_node *n, const struct ctr_col *values, const struct ctr_col *shared)
 {
-    n->col = shared ? encode(n, shared) : ctr_colbuf_view(&n->out);
+    n->col = shared ? encode(n, values, shared) : values;
 }
 
 static int run_node(struct plan_graph *g, struct plan_node *n, struct ctr_err *err)
@@ -188,7 +187,7 @@ static int run_node(struct plan_graph *g, struct plan_node *n, struct ctr_err *e
     case NODE_WEIGHT: n->col = from; return check(g, n, from, &v, err);
     }
     if (rc == 0)
-        ctr_node_done(n, shared);
+        ctr_node_done(n, ctr_colbuf_view(&n->out), shared);
     return rc;
 }
 

@@ -181,6 +181,9 @@ struct ctr_op_device_rows {
     const int32_t *end;
 };
 int ctr_op_device_rows(struct ctr_colbuf *out, const struct ctr_op_device_rows *r, struct ctr_err *err) CTR_MUST;
+/* Whether a column may have so many bytes or, of lists, items: CTR_ELARGE as ctr_op_device_rows. */
+int ctr_op_device_fits(enum ctr_loop_kind kind, int64_t bytes, int64_t items, int64_t limit_bytes,
+                       struct ctr_err *err) CTR_MUST;
 /* For a lifted call: set offsets and nulls of the list whose items are in out->item. */
 int ctr_op_device_shape(struct ctr_colbuf *out, const struct ctr_col *list, int64_t rows, struct ctr_err *err) CTR_MUST;
 /* The keys of a feature as a device call. Its parameters for `seed` are written to *param, which has room for 32 bytes.

@@ -157,6 +157,15 @@ const char *ctr_op_device_vocab_keys(const struct ctr_op_call *call, uint64_t se
     return NULL;
 }
 
+int ctr_op_device_fits(enum ctr_loop_kind kind, int64_t bytes, int64_t items, int64_t limit_bytes, struct ctr_err *err)
+{
+    const int64_t width = kind == CTR_LOOP_OF_TEXTS ? 4 : 8;
+    if (limit_bytes && kind != CTR_LOOP_OF_TEXT && items > limit_bytes / width)
+        return ctr_op_too_large(items * width, limit_bytes, err);
+    return limit_bytes && kind != CTR_LOOP_OF_KEYS && bytes > limit_bytes ? ctr_op_too_large(bytes, limit_bytes, err)
+                                                                          : 0;
+}
+
 /* Append the ends of rows, which start at 0, after the column's existing ones. */
 static int append_ends(struct ctr_colbuf *out, const int64_t *at, int64_t rows, struct ctr_err *err)
 {

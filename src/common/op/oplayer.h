@@ -25,18 +25,21 @@ enum opd_type {
     OPD_F32,
     OPD_F64,
     OPD_UTF8,
+    OPD_BYTE, /* a bool of a byte: a result that stayed on the device */
 };
 
 /* Lanes, as enum ctr_lane of opint.h. */
 enum opd_lane { OPD_NONE, OPD_LANE_BOOL, OPD_LANE_I64, OPD_LANE_U64, OPD_LANE_F64, OPD_STR, OPD_TEXT, OPD_HASH };
 
-/* Values, as in Arrow. With `index` they are the entries of a dictionary. */
+/* Values, as in Arrow, or a result that stayed on the device. With `index` they are the entries of a dictionary. */
 struct opd_col {
     const void *data;
     const uint8_t *valid;   /* bitmap of the rows; NULL: all present */
     const int32_t *offsets; /* of texts */
+    const int64_t *at;      /* the same of a result; or NULL */
     const int32_t *index;   /* NULL: plain */
     const uint8_t *entry_valid;
+    const uint8_t *ok, *entry_ok; /* instead of the bitmaps, of a result: a byte per row; or NULL */
     int64_t entries;
     int64_t type;
 };
@@ -48,10 +51,11 @@ struct opd_arg {
     uint64_t hash_seed; /* of OPD_HASH */
     int64_t key;        /* already a hash */
     /* lists */
-    const uint8_t *valid;
-    const int32_t *offsets; /* NULL: each has `width` items */
-    int64_t first;          /* item of the column that is item 0 of the lanes below; for scalars: row 0 */
-    void *item;             /* lane of the items; the thread of a row fills it */
+    const uint8_t *valid, *ok; /* as those of a column */
+    const int32_t *offsets;    /* both NULL: each has `width` items */
+    const int64_t *at;         /* the same of a result */
+    int64_t first;             /* item of the column that is item 0 of the lanes below; for scalars: row 0 */
+    void *item;                /* lane of the items; the thread of a row fills it */
     uint8_t *item_ok;
     uint8_t *item_text; /* texts of numbers, OPD_NUMBER bytes each */
 };
@@ -86,20 +90,14 @@ struct opd_layer {
     const int32_t *variable; /* calls with results of variable size */
     int64_t nvariable;
     struct opd_pool *pool;
-    uint8_t *compact; /* see opd_place */
+    int64_t *total;                /* of each of these: bytes, items */
+    const struct opd_place *place; /* and where its compacted result goes */
 };
 
-/* Position in `compact` of a call's result after `before` bytes of others: bytes, then int32 ends of its items. */
+/* ends[-1] is 0; NULL: the items have no ends. */
 struct opd_place {
-    int64_t bytes, ends, next;
+    uint8_t *bytes;
+    int32_t *ends;
 };
-OPV_FN struct opd_place opd_place(int64_t before, int64_t bytes, int64_t items)
-{
-    struct opd_place p;
-    p.bytes = before;
-    p.ends = before + (bytes + 63) / 64 * 64;
-    p.next = p.ends + (items * 4 + 63) / 64 * 64;
-    return p;
-}
 
 #endif

@@ -176,6 +176,7 @@ OPD_FN int64_t opd_i64(const struct opd_col *c, int64_t j)
 {
     switch (c->type) {
     case OPD_BOOL: return opd_bit((const uint8_t *)c->data, j);
+    case OPD_BYTE: return ((const uint8_t *)c->data)[j];
     case OPD_I8: return ((const int8_t *)c->data)[j];
     case OPD_I16: return ((const int16_t *)c->data)[j];
     case OPD_I32: return ((const int32_t *)c->data)[j];
@@ -197,9 +198,10 @@ OPD_FN double opd_f64(const struct opd_col *c, int64_t j)
 }
 OPV_FN struct opv_str opd_str(const struct opd_col *c, int64_t j)
 {
+    const int64_t from = c->at ? c->at[j] : c->offsets[j];
     struct opv_str s;
-    s.p = (const uint8_t *)c->data + c->offsets[j];
-    s.n = c->offsets[j + 1] - c->offsets[j];
+    s.p = (const uint8_t *)c->data + from;
+    s.n = (c->at ? c->at[j + 1] : c->offsets[j + 1]) - from;
     return s;
 }
 /* The canonical text of an integer, at most 20 bytes and a sign. */
@@ -223,7 +225,7 @@ OPD_FN struct opv_str opd_text(const struct opd_col *c, int64_t j, uint8_t *room
     struct opv_str s = { room, 0 };
     if (c->type == OPD_UTF8)
         return opd_str(c, j);
-    if (c->type == OPD_BOOL) {
+    if (c->type == OPD_BOOL || c->type == OPD_BYTE) {
         const int yes = (int)opd_i64(c, j);
         const char *word = yes ? "true" : "false";
         for (s.n = 0; word[s.n]; s.n++)
@@ -240,11 +242,16 @@ OPD_FN uint64_t opd_hash(struct opv_str s, uint64_t seed)
     return s.n <= OPV_HASH_SHORT ? opv_hash_short(s.p, (uint64_t)s.n, seed) : opv_hash_long(s.p, (uint64_t)s.n, seed);
 }
 
+OPV_FN uint8_t opd_ok(const uint8_t *bytes, const uint8_t *bits, int64_t i)
+{
+    return (uint8_t)(bytes ? bytes[i] : bits ? opd_bit(bits, i) : 1);
+}
+
 /* Load value `row` of a column into a lane. Returns whether it is present; the lane of a null gets a defined value. */
 OPD_FN uint8_t opd_lane(const struct opd_arg *a, int64_t row, void *to, uint8_t *text)
 {
     const struct opd_col *c = &a->col;
-    uint8_t ok = c->valid ? opd_bit(c->valid, row) : 1;
+    uint8_t ok = opd_ok(c->ok, c->valid, row);
     uint64_t *word = (uint64_t *)to;
     int64_t j = row;
     const int wide = a->lane == OPD_STR || a->lane == OPD_TEXT;
@@ -254,7 +261,7 @@ OPD_FN uint8_t opd_lane(const struct opd_arg *a, int64_t row, void *to, uint8_t 
             ok = 0;
         } else {
             j = c->index[row];
-            ok = (uint8_t)(!c->entry_valid || opd_bit(c->entry_valid, j));
+            ok = opd_ok(c->entry_ok, c->entry_valid, j);
         }
     }
     if (!ok) { /* what the host stores for a null; nothing reads it */
@@ -269,7 +276,7 @@ OPD_FN uint8_t opd_lane(const struct opd_arg *a, int64_t row, void *to, uint8_t 
         return 0;
     }
     switch (a->lane) {
-    case OPD_LANE_BOOL: *(uint8_t *)to = opd_bit((const uint8_t *)c->data, j); break;
+    case OPD_LANE_BOOL: *(uint8_t *)to = (uint8_t)opd_i64(c, j); break;
     case OPD_LANE_I64:
         *(int64_t *)to = opd_i64(c, j);
         if (c->type == OPD_U64)
@@ -306,9 +313,9 @@ OPV_FN int64_t opd_lane_bytes(int64_t lane)
 OPD_FN void opd_open_list(const struct opd_arg *a, int64_t row, struct opd_row *w, int k)
 {
     const int64_t bytes = opd_lane_bytes(a->lane);
-    int64_t from = a->offsets ? a->offsets[row] : row * a->width;
-    int64_t to = a->offsets ? a->offsets[row + 1] : from + a->width;
-    w->arg_ok[k] = (uint8_t)(a->valid ? opd_bit(a->valid, row) : 1);
+    int64_t from = a->at ? a->at[row] : a->offsets ? a->offsets[row] : row * a->width;
+    int64_t to = a->at ? a->at[row + 1] : a->offsets ? a->offsets[row + 1] : from + a->width;
+    w->arg_ok[k] = opd_ok(a->ok, a->valid, row);
     w->span[k].from = from - a->first;
     w->span[k].to = to - a->first;
     w->in[k].span = &w->span[k];
@@ -509,31 +516,34 @@ OPD_KERNEL(ctr_places)
     const struct opd_call *c = L.call + L.variable[blockIdx.x];
     opd_places(c->row_bytes, c->rows);
     opd_places(c->row_items, c->rows);
+    if (threadIdx.x == 0) {
+        L.total[2 * blockIdx.x] = c->row_bytes[c->rows];
+        L.total[2 * blockIdx.x + 1] = c->row_items[c->rows];
+    }
 }
 
 /* Copy each row's bytes and the ends of its items, counted from the column's start. */
-OPV_FN void opd_compact_row(const struct opd_layer *L, const struct opd_call *c, struct opd_place p, int64_t row)
+OPV_FN void opd_compact_row(const struct opd_layer *L, const struct opd_call *c, const struct opd_place *p, int64_t row)
 {
     const int64_t to = c->row_bytes[row], n = c->row_bytes[row + 1] - to;
     const int64_t item = c->row_items[row], items = c->row_items[row + 1] - item;
     const uint8_t *from = L->pool->data + c->start[row];
     const int32_t *end = (const int32_t *)(const void *)(from + (n + 7) / 8 * 8);
-    int32_t *ends = (int32_t *)(void *)(L->compact + p.ends);
     for (int64_t k = 0; k < n; k++)
-        L->compact[p.bytes + to + k] = from[k];
-    for (int64_t k = 0; c->bytes == 0 && k < items; k++)
-        ends[item + k] = (int32_t)(to + end[k]);
+        p->bytes[to + k] = from[k];
+    for (int64_t k = 0; p->ends && k < items; k++)
+        p->ends[item + k] = (int32_t)(to + end[k]);
+    if (p->ends && row == 0)
+        p->ends[-1] = 0;
 }
 
 OPD_KERNEL(ctr_compact)
 {
-    struct opd_place p = { 0, 0, 0 };
     for (int64_t j = 0; j < L.nvariable; j++) {
         const struct opd_call *c = L.call + L.variable[j];
-        p = opd_place(p.next, c->row_bytes[c->rows], c->bytes == 0 ? c->row_items[c->rows] : 0);
         for (int64_t row = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; row < c->rows;
              row += (int64_t)gridDim.x * blockDim.x)
-            opd_compact_row(&L, c, p, row);
+            opd_compact_row(&L, c, L.place + j, row);
     }
 }
 
