@@ -99,13 +99,15 @@ static MPI_Request *request(char *why)
     if (m.requests == m.room) {
         const int room = m.room ? 2 * m.room : 64;
         MPI_Request *more = realloc(m.request, (size_t)room * sizeof *more);
-        m.request = more ? more : m.request;
-        int *ended = more ? realloc(m.ended, (size_t)room * sizeof *ended) : NULL;
-        if (!ended) {
+        if (more)
+            m.request = more;
+        int *ended = realloc(m.ended, (size_t)room * sizeof *ended);
+        if (ended)
+            m.ended = ended;
+        if (!more || !ended) {
             snprintf(why, CTR_MPI_WHY, "out of memory");
             return NULL;
         }
-        m.ended = ended;
         m.room = room;
     }
     return &m.request[m.requests++];

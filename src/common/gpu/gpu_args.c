@@ -330,9 +330,9 @@ static int keep_rows(struct gpu_args *a, const struct gpu_call *m, struct opd_ca
     uint64_t at = 0;
     int rc = a->device->room(a->device->ctx, m->from->keep, ok + (fixed ? 1 : 2) * values, &at, err);
     const enum ctr_type type = m->d.inner.type;
-    struct gpu_kept *r = rc ? NULL : a->device->kept(a->device->ctx, m->from->keep);
-    if (rc)
+    if (rc < 0)
         return rc;
+    struct gpu_kept *r = a->device->kept(a->device->ctx, m->from->keep);
     *r = (struct gpu_kept){ .rows = m->rows,
                             .kind = m->d.kind,
                             .lift = m->d.lift,
@@ -346,7 +346,7 @@ static int keep_rows(struct gpu_args *a, const struct gpu_call *m, struct opd_ca
     call->out = address(r->out);
     call->row_bytes = address(r->at);
     call->row_items = address(r->item);
-    return rc;
+    return 0;
 }
 
 static void take_rows(struct gpu_args *a, const struct gpu_call *m, struct opd_call *call)

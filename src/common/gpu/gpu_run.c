@@ -440,10 +440,10 @@ static int take_kept(struct ctr_gpu *m, const struct gpu_call *c, const struct s
         fixed ? (int64_t)(k->out - k->ok) + c->rows * k->width : (int64_t)(k->item - k->ok) + (c->rows + 1) * 8;
     const int64_t data_at = (rows + 63) / 64 * 64;
     struct ctr_buf b = { 0 };
-    int rc = ctr_buf_reserve(&b, (size_t)(data_at + (fixed ? 0 : s->all)) + 8, err);
+    int rc = ctr_buf_reserve(&b, (size_t)(data_at + s->all) + 8, err);
     if (rc == 0)
         rc = down(m, b.data, k->ok, rows, err);
-    if (rc == 0 && !fixed)
+    if (rc == 0)
         rc = down(m, b.data + data_at, k->data, s->all, err);
     if (rc == 0 && fixed)
         rc = ctr_op_device_fixed(c->d.lift ? c->from->out->item : c->from->out, b.data + (k->out - k->ok), b.data,
@@ -497,7 +497,7 @@ static int results(struct ctr_gpu *m, const struct gpu_args *a, const struct mod
         if (c->d.kind == CTR_LOOP_OF_FIXED && !c->from->keep)
             rc = take_fixed(m, c, &a->call[i], err);
         else if (c->d.kind == CTR_LOOP_OF_FIXED && !c->from->stays)
-            rc = take_kept(m, c, NULL, err);
+            rc = take_kept(m, c, &(struct size){ 0 }, err);
         m->stats.kept += c->from->keep > 0;
         m->stats.stayed += c->from->stays;
     }
