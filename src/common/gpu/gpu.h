@@ -94,7 +94,7 @@ int ctr_gpu_prepare(struct ctr_gpu *m, const struct ctr_gpu_call *call, int n, s
 int ctr_gpu_run(struct ctr_gpu *m, const struct ctr_gpu_call *call, int n, struct ctr_err *err) CTR_MUST;
 
 struct ctr_gpu_stats {
-    int64_t kept, stayed; /* results that were kept on the device; of these, without a copy on the host */
+    int64_t stayed; /* results that are on the device alone */
     int64_t launches, compactions, copies_up, copies_down, bytes_up, bytes_down;
     int64_t pool_bytes, last_pool_bytes; /* largest request to the pool; that of the last layer */
     int64_t overflows;                   /* how often the pool grew or a batch had to be split */

@@ -160,11 +160,6 @@ static void set_values(const struct gpu_kept *r, struct opd_col *to)
         to->offsets = address(r->ends);
 }
 
-static bool of_rows(const struct gpu_kept *r)
-{
-    return r->kind == CTR_LOOP_OF_FIXED || r->kind == CTR_LOOP_OF_TEXT;
-}
-
 /* Its rows. c: the column that it would be on the host, without values. */
 static int put_kept_rows(struct gpu_args *a, const struct gpu_kept *r, const struct ctr_col *c, struct opd_col *to,
                          struct ctr_err *err)
@@ -185,7 +180,7 @@ static int put_kept_rows(struct gpu_args *a, const struct gpu_kept *r, const str
 static void set_kept_items(const struct gpu_kept *r, struct opd_col *to)
 {
     set_values(r, to);
-    if (of_rows(r))
+    if (r->lift) /* else an item is never null */
         to->ok = address(r->ok);
 }
 

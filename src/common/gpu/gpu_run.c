@@ -498,7 +498,6 @@ static int results(struct ctr_gpu *m, const struct gpu_args *a, const struct mod
             rc = take_fixed(m, c, &a->call[i], err);
         else if (c->d.kind == CTR_LOOP_OF_FIXED && !c->from->stays)
             rc = take_kept(m, c, &(struct size){ 0 }, err);
-        m->stats.kept += c->from->keep > 0;
         m->stats.stayed += c->from->stays;
     }
     if (rc == 0 && a->nvariable)

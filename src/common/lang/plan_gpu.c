@@ -23,7 +23,6 @@ struct plan_gpu {
         int last;     /* layer of its last reader on the GPU */
         bool host;    /* the host reads it, too */
     } * stay;         /* by node; NULL until the first batch */
-    int slots;
     struct gpu_layer {
         int64_t batches;
         struct ctr_gpu_stats took; /* what it added to those of the device */
@@ -137,39 +136,34 @@ static void find_readers(const struct plan_graph *g, struct gpu_stay *stay)
     }
 }
 
-/* The lowest slot that no result of this layer or of an earlier one still needs. */
-static int free_slot(const struct plan_graph *g, const struct gpu_stay *stay, int layer)
-{
-    int slot = 1;
-    for (int i = 0; i < g->n; i++)
-        if (stay[i].slot == slot && stay[i].last >= layer) {
-            slot++;
-            i = -1;
-        }
-    return slot;
-}
-
 static bool stays(const struct plan_node *n, const struct gpu_stay *s)
 {
     const struct ctr_vtype *t = &n->type;
     return n->on_gpu && s->last > n->depth && (is_list(n) ? t->item : t->type) != CTR_F32; /* which the host rounds */
 }
 
+/* A result takes the lowest slot that no result of its layer or of an earlier one still needs. */
 static int choose_slots(struct plan_graph *g, struct ctr_err *err)
 {
     struct plan_gpu *u = g->gpu;
     u->stay = calloc((size_t)g->n + 1, sizeof *u->stay);
-    if (!u->stay)
+    int *free_from = calloc((size_t)g->n + 2, sizeof *free_from); /* layer, by slot */
+    if (!u->stay || !free_from) {
+        free(free_from);
         return ctr_fail_nomem(err, (size_t)g->n * sizeof *u->stay);
-    if (g->no_fusion) /* all of them are read */
-        return 0;
-    find_readers(g, u->stay);
-    for (int at = 0; at < g->norder; at++) {
+    }
+    if (!g->no_fusion) /* else all of them are read */
+        find_readers(g, u->stay);
+    for (int at = 0; at < g->norder && !g->no_fusion; at++) {
         const struct plan_node *n = &g->node[g->order[at]];
         struct gpu_stay *s = &u->stay[g->order[at]];
-        s->slot = stays(n, s) ? free_slot(g, u->stay, n->depth) : 0;
-        u->slots = CTR_MAX(u->slots, s->slot);
+        if (!stays(n, s))
+            continue;
+        for (s->slot = 1; free_from[s->slot] > n->depth;)
+            s->slot++;
+        free_from[s->slot] = s->last + 1;
     }
+    free(free_from);
     return 0;
 }
 
@@ -182,7 +176,6 @@ static void add_stats(struct ctr_gpu_stats *to, const struct ctr_gpu_stats *a, c
     to->compactions += b->compactions - a->compactions;
     to->bytes_up += b->bytes_up - a->bytes_up;
     to->bytes_down += b->bytes_down - a->bytes_down;
-    to->kept += b->kept - a->kept;
     to->stayed += b->stayed - a->stayed;
     to->overflows += b->overflows - a->overflows;
     to->compiled += b->compiled - a->compiled;
