@@ -178,6 +178,24 @@ printf 'label click\nkeep q = lower(query)\n' >lower.plan
 exits "a row that does not fit" 1 ctr-extract -q --device gpu --place q=gpu --device-memory 3K lower.plan text.arrows -o none.arrows
 err_like "names the row and the bound" 'row [0-9]*: a layer takes .* of the GPU.s memory, and --device-memory allows 3 KiB'
 
+CTR_CUDA_ON_HOST_FAIL=cuMemHostAlloc:2 gpu -q text.fitted text.arrows -o got.arrows
+is "too little page-locked memory for a batch: it is cut" "$(ctr-info --digest got.arrows)" "$(ctr-info --digest text.fitted.want)"
+
+# ---- copies and waits: a column that two layers read is copied once a batch; a layer waits once, and again if results have variable sizes
+printf 'label click\nlow = lower(query)\nkeep n = length(query)\nfeature same = low == query\n' >twice.plan
+printf 'label click\nkeep n = length(query), low = lower(query)\n' >once.plan
+ctr-extract -q --batch 50 twice.plan pieces.arrows -o want.arrows
+CTR_CUDA_ON_HOST_SAYS=1 gpu -v --batch 50 twice.plan pieces.arrows -o got.arrows 2>twice
+ok "a column that two layers read: the bytes of the CPU" cmp got.arrows want.arrows
+CTR_CUDA_ON_HOST_SAYS=1 gpu -v --batch 50 once.plan pieces.arrows -o got.arrows 2>once
+said() { sed -n "s/.*layer $2: .* \([0-9]*\) waits.*/\1/p" "$1"; }
+grep 'layer [0-9]' twice once | sed 's/^/# /'
+up() { sed -n "s/.*layer $2: .*grown 0 times, \([0-9]*\)[.0-9]* KiB up.*/\1/p" "$1"; }
+ok "the second layer copies little" test "$(up twice 2)" -lt "$(($(up twice 1) / 4))"
+is "waits of 5 batches: layers with texts" "$(said twice 1) $(said once 1)" "10 10"
+is "a layer with results of fixed size" "$(said twice 2)" 5
+ok "no copy of pageable memory" grep -qx 'on host: 0 copies of pageable memory' twice
+
 # ---- what is said
 gpu -v criteo.plan criteo.arrows -o got.arrows 2>said
 ok "-v: the device" grep -q 'device: kernels on the host (sm_90)' said
@@ -264,7 +282,7 @@ CTR_CUDA_DRIVER=$W/no.so ok "no driver" fails 'no GPU: the driver of CUDA cannot
 CTR_CUDA_ON_HOST_DEVICES=0 ok "no device" fails 'no GPU: the driver finds none' gpu criteo.plan criteo.arrows
 XDG_CACHE_HOME=$W/empty CTR_NVRTC=$W/no.so ok "no NVRTC" fails 'there is no NVRTC: .*CUDA toolkit' gpu criteo.plan criteo.arrows
 XDG_CACHE_HOME=$W/empty CTR_CUDA_ON_HOST_FAIL=nvrtcCompileProgram:1 ok "NVRTC refuses" fails 'NVRTC 99.0 refuses the kernel of a layer' gpu criteo.plan criteo.arrows
-for call in cuModuleLoadData cuMemcpyHtoD_v2 cuLaunchKernel cuMemcpyDtoH_v2 cuEventSynchronize; do
+for call in cuModuleLoadData cuStreamCreate cuMemcpyHtoDAsync_v2 cuLaunchKernel cuMemcpyDtoHAsync_v2 cuStreamSynchronize cuEventElapsedTime; do
     CTR_CUDA_ON_HOST_FAIL=$call:1 ok "$call that fails" fails 'GPU: ' gpu criteo.plan criteo.arrows
 done
 CTR_CUDA_ON_HOST_FAIL=cuModuleLoadData:1:222 ok "a driver of another version than NVRTC" \

@@ -81,6 +81,18 @@ static gpu_ptr memory(int64_t bytes)
     return p;
 }
 
+static void up(gpu_ptr to, const void *from, int64_t bytes)
+{
+    check(ctr_gpu_cuda_up(gpu, to, from, bytes, &err));
+    check(ctr_gpu_cuda_wait(gpu, &err));
+}
+
+static void down(void *to, gpu_ptr from, int64_t bytes)
+{
+    check(ctr_gpu_cuda_down(gpu, to, from, bytes, &err));
+    check(ctr_gpu_cuda_wait(gpu, &err));
+}
+
 /* ---- launches ---- */
 
 static const char empty_text[] = "#define CTR_KERNEL_TEXT 1\n#define OPD_FIXED_ONLY 1\n"
@@ -89,20 +101,18 @@ static const char empty_text[] = "#define CTR_KERNEL_TEXT 1\n#define OPD_FIXED_O
 static double launch_all(void *f, int n)
 {
     const struct opd_layer l = { 0 };
-    double from = now(), seconds;
-    check(ctr_gpu_cuda_start(gpu, &err));
+    double from = now();
     for (int i = 0; i < n; i++)
         check(ctr_gpu_cuda_launch(gpu, f, 1, OPD_THREADS, SHARED, &l, &err));
-    check(ctr_gpu_cuda_stop(gpu, &seconds, &err));
+    check(ctr_gpu_cuda_wait(gpu, &err));
     return now() - from;
 }
 
 static double launch_graph(void *exec)
 {
-    double from = now(), seconds;
-    check(ctr_gpu_cuda_start(gpu, &err));
+    double from = now();
     check(ctr_gpu_cuda_graph_launch(gpu, exec, &err));
-    check(ctr_gpu_cuda_stop(gpu, &seconds, &err));
+    check(ctr_gpu_cuda_wait(gpu, &err));
     return now() - from;
 }
 
@@ -205,13 +215,13 @@ static void start(const struct splits *s, void *f, unsigned blocks)
 
 static void set_head(const struct splits *s)
 {
-    check(ctr_gpu_cuda_up(gpu, s->head, &s->pool, sizeof s->pool, &err));
+    up(s->head, &s->pool, sizeof s->pool);
 }
 
 static uint64_t take_head(const struct splits *s)
 {
     struct opd_pool got;
-    check(ctr_gpu_cuda_down(gpu, &got, s->head, sizeof got, &err)); /* which waits */
+    down(&got, s->head, sizeof got);
     return got.head;
 }
 
@@ -276,18 +286,18 @@ static double by_alloc_async(struct splits *s, uint64_t *sum)
     memcpy(call, s->call, sizeof call);
     for (int k = 0; k < SPLITS; k++) {
         gpu_ptr p = 0;
-        check(ctr_gpu_cuda_down(gpu, &bytes[k], (gpu_ptr)(uintptr_t)(call[k].bytes + s->rows), 8, &err));
-        need(alloc_async(&p, (size_t)bytes[k], NULL), "cuMemAllocAsync");
+        down(&bytes[k], (gpu_ptr)(uintptr_t)(call[k].bytes + s->rows), 8);
+        need(alloc_async(&p, (size_t)bytes[k], ctr_gpu_cuda_stream(gpu)), "cuMemAllocAsync");
         call[k].out = (uint8_t *)(uintptr_t)p;
     }
-    check(ctr_gpu_cuda_up(gpu, s->calls, call, sizeof call, &err));
+    up(s->calls, call, sizeof call);
     start(s, s->write, blocks_of(s));
     (void)take_head(s);
     took = now() - from;
     *sum = sum_of(s);
     from = now();
     for (int k = 0; k < SPLITS; k++)
-        need(free_async((gpu_ptr)(uintptr_t)call[k].out, NULL), "cuMemFreeAsync");
+        need(free_async((gpu_ptr)(uintptr_t)call[k].out, ctr_gpu_cuda_stream(gpu)), "cuMemFreeAsync");
     (void)take_head(s);
     return took + now() - from;
 }
@@ -306,8 +316,8 @@ static int64_t make_column(const struct splits *s, int k, gpu_ptr *text, gpu_ptr
     }
     *text = memory((int64_t)b.len + 8);
     *offsets = memory((s->rows + 1) * 4);
-    check(ctr_gpu_cuda_up(gpu, *text, b.data, (int64_t)b.len, &err));
-    check(ctr_gpu_cuda_up(gpu, *offsets, end, (s->rows + 1) * 4, &err));
+    up(*text, b.data, (int64_t)b.len);
+    up(*offsets, end, (s->rows + 1) * 4);
     const int64_t bytes = (int64_t)b.len;
     ctr_buf_free(&b);
     free(end);
@@ -329,7 +339,7 @@ static void open_splits(struct splits *s, void *module)
     }
     s->calls = memory(sizeof s->call);
     s->head = memory(sizeof s->pool);
-    check(ctr_gpu_cuda_up(gpu, s->calls, s->call, sizeof s->call, &err));
+    up(s->calls, s->call, sizeof s->call);
     s->pool.size = (uint64_t)(4 * bytes + s->rows * SPLITS * 16 + (1 << 20));
     s->pool.data = (uint8_t *)(uintptr_t)memory((int64_t)s->pool.size);
     s->layer.call = (const void *)(uintptr_t)s->calls;

@@ -2,7 +2,8 @@
  *
  * driver: stands for libcuda.so.1 and libnvrtc.so where there is no GPU ($CTR_CUDA_DRIVER and $CTR_NVRTC name it): NVRTC
  * is the host's C++ compiler, code is a shared library, and a kernel runs in blocks of fibres (src/cuda/onhost_blocks.h).
- * So common/gpu runs as it stands, from the text of a layer to its columns.
+ * So common/gpu runs as it stands, from the text of a layer to its columns. What is put on a stream runs late, when the
+ * host waits: a copy from memory that changed before, or a result that is read too early, gives other bytes.
  *
  * $CTR_CUDA_ON_HOST_FAIL=CALL:N[:CODE] has the N-th call of a name fail; $CTR_CUDA_ON_HOST_SAYS has the end of the process tell
  * how often each was called and what is left; $CTR_CUDA_ON_HOST_THREADS is another size of blocks, which no kernel may
@@ -17,12 +18,13 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
 static std::map<std::string, long> calls;
-static std::atomic<long> left;
+static std::atomic<long> left, pageable;
 
 struct report {
     ~report()
@@ -31,7 +33,7 @@ struct report {
             return;
         for (const auto &c : calls)
             fprintf(stderr, "on host: %s %ld\n", c.first.c_str(), c.second);
-        fprintf(stderr, "on host: %ld left\n", left.load());
+        fprintf(stderr, "on host: %ld copies of pageable memory\non host: %ld left\n", pageable.load(), left.load());
     }
 };
 static struct report at_end;
@@ -78,13 +80,36 @@ struct graph {
 };
 enum { ARGUMENT = 56 }; /* sizeof(struct opd_layer) */
 
-static int run(const struct function *f, unsigned blocks, unsigned threads, unsigned shared, const void *argument)
+static void run(const node &n)
 {
     const char *fewer = getenv("CTR_CUDA_ON_HOST_THREADS");
-    if (!f->of->start)
-        return 209; /* CUDA_ERROR_NO_BINARY_FOR_GPU */
-    f->of->start(f->kernel, blocks, fewer ? (unsigned)atoi(fewer) : threads, shared, argument);
-    return 0;
+    n.f->of->start(n.f->kernel, n.blocks, fewer ? (unsigned)atoi(fewer) : n.threads, n.shared, n.argument.data());
+}
+
+struct stream {
+    std::vector<std::function<void()>> queue;
+};
+static std::map<void *, size_t> pinned;
+
+static void later(void *s, std::function<void()> f)
+{
+    if (s)
+        ((struct stream *)s)->queue.push_back(std::move(f));
+    else
+        f();
+}
+static void drain(void *s)
+{
+    for (auto &f : ((struct stream *)s)->queue)
+        f();
+    ((struct stream *)s)->queue.clear();
+}
+static void copy_later(void *s, void *to, const void *from, size_t n, const void *host)
+{
+    const auto at = pinned.upper_bound((void *)host);
+    const bool is_pinned = at != pinned.begin() && (const char *)host + n <= (char *)std::prev(at)->first + std::prev(at)->second;
+    pageable += !is_pinned;
+    later(s, [=] { memcpy(to, from, n); });
 }
 
 extern "C" {
@@ -165,25 +190,61 @@ int cuMemAllocAsync(pointer *p, size_t n, void *)
 {
     return cuMemAlloc_v2(p, n);
 }
-int cuMemFreeAsync(pointer p, void *)
+int cuMemFreeAsync(pointer p, void *s)
 {
-    return cuMemFree_v2(p);
+    later(s, [=] { cuMemFree_v2(p); });
+    return 0;
 }
 int cuCtxSetLimit(int, size_t)
 {
     CALLED;
     return 0;
 }
-int cuMemcpyHtoD_v2(pointer to, const void *from, size_t n)
+int cuMemHostAlloc(void **p, size_t n, unsigned)
 {
     CALLED;
-    memcpy((void *)(uintptr_t)to, from, n);
+    *p = malloc(n);
+    pinned[*p] = n;
+    left++;
     return 0;
 }
-int cuMemcpyDtoH_v2(void *to, pointer from, size_t n)
+int cuMemFreeHost(void *p)
+{
+    pinned.erase(p);
+    free(p);
+    left--;
+    return 0;
+}
+int cuStreamCreate(void **s, unsigned)
 {
     CALLED;
-    memcpy(to, (const void *)(uintptr_t)from, n);
+    *s = new struct stream();
+    left++;
+    return 0;
+}
+int cuStreamSynchronize(void *s)
+{
+    CALLED;
+    drain(s);
+    return 0;
+}
+int cuStreamDestroy_v2(void *s)
+{
+    drain(s);
+    delete (struct stream *)s;
+    left--;
+    return 0;
+}
+int cuMemcpyHtoDAsync_v2(pointer to, const void *from, size_t n, void *s)
+{
+    CALLED;
+    copy_later(s, (void *)(uintptr_t)to, from, n, from);
+    return 0;
+}
+int cuMemcpyDtoHAsync_v2(void *to, pointer from, size_t n, void *s)
+{
+    CALLED;
+    copy_later(s, to, (const void *)(uintptr_t)from, n, to);
     return 0;
 }
 /* The code begins with its size. That of NVRTC itself, an ELF file, is loaded and cannot be started: so that its
@@ -236,10 +297,14 @@ int cuModuleGetFunction(void **out, void *of, const char *name)
     return 0;
 }
 int cuLaunchKernel(void *f, unsigned x, unsigned, unsigned, unsigned threads, unsigned, unsigned, unsigned shared,
-                   void *, void **args, void **)
+                   void *s, void **args, void **)
 {
+    const node n = { (struct function *)f, x, threads, shared, std::string((const char *)args[0], ARGUMENT) };
     CALLED;
-    return run((struct function *)f, x, threads, shared, args[0]);
+    if (!n.f->of->start)
+        return 209; /* CUDA_ERROR_NO_BINARY_FOR_GPU */
+    later(s, [=] { run(n); });
+    return 0;
 }
 int cuGraphCreate(void **g, unsigned)
 {
@@ -269,12 +334,14 @@ int cuGraphInstantiateWithFlags(void **exec, void *g, unsigned long long)
     return 0;
 }
 /* Nodes without edges may run in any order: the last one first. */
-int cuGraphLaunch(void *exec, void *)
+int cuGraphLaunch(void *exec, void *s)
 {
     CALLED;
-    const auto &nodes = ((struct graph *)exec)->nodes;
-    for (size_t i = nodes.size(); i-- > 0;)
-        run(nodes[i].f, nodes[i].blocks, nodes[i].threads, nodes[i].shared, nodes[i].argument.data());
+    const auto nodes = ((struct graph *)exec)->nodes;
+    later(s, [=] {
+        for (size_t i = nodes.size(); i-- > 0;)
+            run(nodes[i]);
+    });
     return 0;
 }
 int cuGraphExecDestroy(void *g)
@@ -296,17 +363,14 @@ int cuEventCreate(void **e, unsigned)
     left++;
     return 0;
 }
-int cuEventRecord(void *e, void *)
-{
-    struct timespec t;
-    CALLED;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    *(double *)e = (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-    return 0;
-}
-int cuEventSynchronize(void *)
+int cuEventRecord(void *e, void *s)
 {
     CALLED;
+    later(s, [=] {
+        struct timespec t;
+        clock_gettime(CLOCK_MONOTONIC, &t);
+        *(double *)e = (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+    });
     return 0;
 }
 int cuEventElapsedTime(float *ms, void *from, void *to)

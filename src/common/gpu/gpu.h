@@ -9,7 +9,9 @@
  *     …each layer:
  *     why = ctr_gpu_refuses(&call[i]);        NULL: it can run
  *     ctr_gpu_prepare(m, call, n, &err);      compiles its kernel, or takes it from the cache; CTR_ESYS: no NVRTC
- *     …each batch and layer:
+ *     …each batch:
+ *     ctr_gpu_begin(m);
+ *     …each of its layers:
  *     ctr_gpu_run(m, call, n, &err);          results as host columns, with the bits of ctr_op_run
  *     ctr_gpu_free(m);
  *
@@ -90,11 +92,14 @@ struct ctr_gpu_call {
 const char *ctr_gpu_refuses(const struct ctr_gpu_call *c);
 /* Get the code of a layer of these calls; only `call`, `type` and `seed` are used. */
 int ctr_gpu_prepare(struct ctr_gpu *m, const struct ctr_gpu_call *call, int n, struct ctr_err *err) CTR_MUST;
+/* A batch begins. Columns of the calls must not change until the next one: they are copied to the device once. */
+void ctr_gpu_begin(struct ctr_gpu *m);
 /* CTR_ELARGE: the results exceed a device's or column's limit; run it on fewer rows. */
 int ctr_gpu_run(struct ctr_gpu *m, const struct ctr_gpu_call *call, int n, struct ctr_err *err) CTR_MUST;
 
 struct ctr_gpu_stats {
     int64_t stayed; /* results that are on the device alone */
+    int64_t waits;  /* of the host for the device */
     int64_t launches, compactions, copies_up, copies_down, bytes_up, bytes_down;
     int64_t pool_bytes, last_pool_bytes; /* largest request to the pool; that of the last layer */
     int64_t overflows;                   /* how often the pool grew or a batch had to be split */

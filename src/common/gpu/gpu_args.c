@@ -31,35 +31,40 @@ static void *take(struct gpu_args *a, enum gpu_area area, int64_t bytes)
     return ref(area, at);
 }
 
-/* Copy n bytes to the device, followed by 8 readable bytes. */
+/* Copy n bytes to the device, followed by 8 readable bytes. p: NULL for zeros. */
 static int put(struct gpu_args *a, const void *p, int64_t n, void **to, struct ctr_err *err)
 {
-    const size_t at = (a->up.len + ALIGN - 1) / ALIGN * ALIGN;
-    int rc = ctr_buf_reserve(&a->up, at - a->up.len + (size_t)n + 8, err);
-    if (rc < 0)
-        return rc;
-    memset(a->up.data + a->up.len, 0, at - a->up.len + (size_t)n + 8);
-    if (n)
+    const int64_t at = (a->up.len + ALIGN - 1) / ALIGN * ALIGN, end = at + n + 8;
+    if (end > a->up.cap) {
+        a->up.cap = end + end / 2;
+        int rc = a->device->stage(a->device->ctx, &a->up.data, &a->up.cap, err);
+        if (rc < 0)
+            return rc;
+    }
+    memset(a->up.data + a->up.len, 0, (size_t)(at - a->up.len));
+    if (n && p)
         memcpy(a->up.data + at, p, (size_t)n);
-    a->up.len = at + (size_t)n + 8;
-    *to = ref(GPU_UP, (int64_t)at);
+    memset(a->up.data + (p ? at + n : at), 0, (size_t)(p ? 8 : n + 8));
+    a->up.len = end;
+    *to = ref(GPU_UP, at);
     return 0;
 }
 
 /* The same for a buffer of a column that several arguments may share. */
 static int put_once(struct gpu_args *a, const void *p, int64_t n, const void **to, struct ctr_err *err)
 {
-    void *at = NULL;
-    for (int i = 0; i < a->nseen; i++)
-        if (a->seen[i].p == p && a->seen[i].bytes >= n) {
-            *to = ref(GPU_UP, a->seen[i].at);
-            return 0;
-        }
+    void *at = address(a->passing ? 0 : a->device->copied(a->device->ctx, p, n));
+    for (int i = 0; !at && i < a->nseen; i++)
+        if (a->seen[i].p == p && a->seen[i].bytes >= n)
+            at = ref(GPU_UP, a->seen[i].at);
+    *to = at;
+    if (at)
+        return 0;
     int rc = put(a, p, n, &at, err);
     if (rc == 0)
         rc = ctr_array_grow(&a->seen, a->nseen, &a->seen_cap, sizeof *a->seen, err);
     if (rc == 0)
-        a->seen[a->nseen++] = (struct seen){ p, n, ctr_gpu_at(at) };
+        a->seen[a->nseen++] = (struct seen){ p, n, ctr_gpu_at(at), a->passing };
     *to = at;
     return rc;
 }
@@ -270,12 +275,14 @@ static int put_arg(struct gpu_args *a, struct gpu_call *m, int k, struct opd_cal
     to->lane = m->d.arg[k].lane;
     if (m->from->call && m->from->call->arg[k].literal)
         return put_literal(a, m, k, to, err);
+    a->passing = false;
     to->hash_seed = m->from->call ? m->from->call->hash_seed : m->from->seed;
     to->key = type.key;
     if (m->from->from && m->from->from[k])
         return put_kept(a, m, a->device->kept(a->device->ctx, m->from->from[k]), &type, k, call, err);
     if ((rc = decoded(m, k, &type, &c, err)) < 0)
         return rc;
+    a->passing = c != m->from->col[k];
     if (m->d.lift && k == 0) { /* its items as rows */
         const int64_t rows = m->from->rows, from = c->offsets && rows ? c->offsets[0] : 0;
         m->rows = rows == 0 ? 0 : c->offsets ? c->offsets[rows] - from : rows * type.width;
@@ -436,13 +443,13 @@ int ctr_gpu_args(struct gpu_args *a, const struct ctr_gpu_call *call, int n, con
         rc = describe(&a->info[i], &call[i], err);
     if (rc == 0)
         make_groups(a);
+    void *none;
     if (rc == 0)
-        rc = ctr_buf_append(&a->up, "", 1, err); /* so that no ref is 0 */
+        rc = put(a, NULL, 1, &none, err); /* so that no ref is 0 */
     for (int i = 0; rc == 0 && i < n; i++)
         rc = put_call(a, &a->info[a->order[i]], &a->call[i], err);
     a->total = take(a, GPU_DOWN, a->nvariable * 16);
-    a->size[GPU_UP] =
-        (int64_t)a->up.len + n * (int64_t)(sizeof *a->call + sizeof(struct opd_place)) + (n + ntable) * 16 + 1024;
+    a->size[GPU_UP] = a->up.len + n * (int64_t)(sizeof *a->call + sizeof(struct opd_place)) + (n + ntable) * 16 + 1024;
     return rc;
 }
 
@@ -476,7 +483,6 @@ static void resolve_call(struct opd_call *c, const uint64_t base[GPU_AREAS])
 int ctr_gpu_args_place(struct gpu_args *a, const uint64_t base[GPU_AREAS], struct ctr_err *err)
 {
     const int64_t *fix = (const int64_t *)(const void *)a->fixes.data;
-    const struct opd_pool pool = { 0 };
     struct opd_call *placed = malloc((size_t)a->n * sizeof *placed);
     void *at = NULL;
     int rc = placed ? 0 : ctr_fail_nomem(err, (size_t)a->n * sizeof *placed);
@@ -496,11 +502,10 @@ int ctr_gpu_args_place(struct gpu_args *a, const uint64_t base[GPU_AREAS], struc
         rc = put(a, a->variable, a->nvariable * (int64_t)sizeof *a->variable, &at, err);
     a->variable_at = ctr_gpu_at(at);
     if (rc == 0)
-        rc = put(a, &pool, sizeof pool, &at, err);
+        rc = put(a, NULL, sizeof(struct opd_pool), &at, err);
     a->pool_at = ctr_gpu_at(at);
-    memset(placed, 0, rc ? 0 : (size_t)a->nvariable * sizeof(struct opd_place));
     if (rc == 0)
-        rc = put(a, placed, a->nvariable * (int64_t)sizeof(struct opd_place), &at, err);
+        rc = put(a, NULL, a->nvariable * (int64_t)sizeof(struct opd_place), &at, err);
     a->place_at = ctr_gpu_at(at);
     free(placed);
     return rc;
@@ -518,6 +523,5 @@ void ctr_gpu_args_free(struct gpu_args *a)
     free(a->first);
     free(a->variable);
     free(a->seen);
-    ctr_buf_free(&a->up);
     ctr_buf_free(&a->fixes);
 }

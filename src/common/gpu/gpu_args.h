@@ -4,7 +4,7 @@
  * results and scratch memory. Internal to common/gpu.
  *
  * Until the device addresses are known, a pointer is an offset with its area's number (gpu_ref). Arguments that earlier
- * layers left on the device (gpu_kept), and results that stay there, have their addresses at once. */
+ * layers left on the device (gpu_kept), or copied there, and results that stay there, have their addresses at once. */
 #ifndef CTR_GPU_ARGS_H
 #define CTR_GPU_ARGS_H
 
@@ -32,13 +32,20 @@ struct gpu_device {
     int (*room)(void *ctx, int slot, int64_t bytes, uint64_t *at, struct ctr_err *err);
     /* What a slot has; the caller fills it. */
     struct gpu_kept *(*kept)(void *ctx, int slot);
+    /* Address of a buffer of which an earlier layer of the batch copied at least so many bytes; 0: none. */
+    uint64_t (*copied)(void *ctx, const void *p, int64_t bytes);
+    /* Page-locked memory of at least *bytes, which becomes its size, with what *p has. */
+    int (*stage)(void *ctx, uint8_t **p, int64_t *bytes, struct ctr_err *err);
     void *ctx;
 };
 
 struct gpu_args {
     const struct gpu_device *device;
-    struct ctr_buf up;       /* copied to the device */
-    int64_t size[GPU_AREAS]; /* bytes of each area; GPU_UP: up.len */
+    struct gpu_stage { /* copied to the device */
+        uint8_t *data;
+        int64_t len, cap;
+    } up;
+    int64_t size[GPU_AREAS]; /* bytes of each area; GPU_UP: at most, with what ctr_gpu_args_place appends */
     struct opd_call *call;   /* n of them, pointers as refs */
     struct gpu_call {
         const struct ctr_gpu_call *from;
@@ -46,6 +53,8 @@ struct gpu_args {
         struct ctr_colbuf plain[OPD_ARGS]; /* decoded lists */
         int64_t rows;                      /* of the loop: of items, if lifted */
         int group;
+        int64_t rows_at, data_at; /* where the host has it: rows of a kept result, bytes of a variable one */
+        int64_t rows_bytes;       /* kept and read by the host: bytes of its rows */
         uint64_t param[CTR_OP_DEVICE_PARAM];
     } * info;
     int n;
@@ -58,8 +67,10 @@ struct gpu_args {
     struct seen {
         const void *p;
         int64_t bytes, at;
-    } * seen; /* buffers already copied */
+        bool passing; /* the layer owns it: later layers must not look for it */
+    } * seen;         /* buffers already copied */
     int nseen, seen_cap;
+    bool passing;                                               /* of the buffers that are copied next */
     int64_t calls_at, first_at, variable_at, pool_at, place_at; /* in up */
     void *total;                                                /* of opd_layer; in GPU_DOWN */
 };
@@ -70,7 +81,7 @@ int ctr_gpu_args(struct gpu_args *a, const struct ctr_gpu_call *call, int n, con
 /* Fill *d with what a device needs of a call. Returns NULL, or why a device cannot run it. */
 const char *ctr_gpu_describe(const struct ctr_gpu_call *c, uint64_t param[CTR_OP_DEVICE_PARAM],
                              struct ctr_op_device *d);
-/* Replace refs by addresses, and append calls, first and variable to `up`. */
+/* Replace refs by addresses, and append calls, first, variable, pool and place to `up`. */
 int ctr_gpu_args_place(struct gpu_args *a, const uint64_t base[GPU_AREAS], struct ctr_err *err) CTR_MUST;
 void ctr_gpu_args_free(struct gpu_args *a);
 static inline int64_t ctr_gpu_at(const void *ref)

@@ -16,6 +16,7 @@ struct node_params {
 };
 
 enum { MAJOR = 75, MINOR = 76 }; /* CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_… */
+enum { NON_BLOCKING = 1 };       /* CU_STREAM_NON_BLOCKING: apart from the default stream */
 
 #define CALLS(X)                                                                                                       \
     X(cuInit, (unsigned))                                                                                              \
@@ -29,8 +30,13 @@ enum { MAJOR = 75, MINOR = 76 }; /* CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_… *
     X(cuMemAlloc_v2, (gpu_ptr *, size_t))                                                                              \
     X(cuMemGetInfo_v2, (size_t *, size_t *))                                                                           \
     X(cuMemFree_v2, (gpu_ptr))                                                                                         \
-    X(cuMemcpyHtoD_v2, (gpu_ptr, const void *, size_t))                                                                \
-    X(cuMemcpyDtoH_v2, (void *, gpu_ptr, size_t))                                                                      \
+    X(cuMemHostAlloc, (void **, size_t, unsigned))                                                                     \
+    X(cuMemFreeHost, (void *))                                                                                         \
+    X(cuMemcpyHtoDAsync_v2, (gpu_ptr, const void *, size_t, void *))                                                   \
+    X(cuMemcpyDtoHAsync_v2, (void *, gpu_ptr, size_t, void *))                                                         \
+    X(cuStreamCreate, (void **, unsigned))                                                                             \
+    X(cuStreamSynchronize, (void *))                                                                                   \
+    X(cuStreamDestroy_v2, (void *))                                                                                    \
     X(cuModuleLoadData, (void **, const void *))                                                                       \
     X(cuModuleUnload, (void *))                                                                                        \
     X(cuModuleGetFunction, (void **, void *, const char *))                                                            \
@@ -44,13 +50,12 @@ enum { MAJOR = 75, MINOR = 76 }; /* CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_… *
     X(cuGraphDestroy, (void *))                                                                                        \
     X(cuEventCreate, (void **, unsigned))                                                                              \
     X(cuEventRecord, (void *, void *))                                                                                 \
-    X(cuEventSynchronize, (void *))                                                                                    \
     X(cuEventElapsedTime, (float *, void *, void *))                                                                   \
     X(cuEventDestroy_v2, (void *))                                                                                     \
     X(cuGetErrorString, (int, const char **))
 
 struct gpu_cuda {
-    void *library, *context, *event[2];
+    void *library, *context, *stream, *event[2];
     int device;
     char arch[16], name[128];
 #define MEMBER(name, args) int(*name) args;
@@ -125,6 +130,8 @@ int ctr_gpu_cuda_open(struct gpu_cuda **out, int number, struct ctr_err *err)
         rc = check(c, c->cuDevicePrimaryCtxRetain(&c->context, c->device), "context", err);
     if (rc == 0)
         rc = check(c, c->cuCtxSetCurrent(c->context), "context", err);
+    if (rc == 0)
+        rc = check(c, c->cuStreamCreate(&c->stream, NON_BLOCKING), "stream", err);
     for (int i = 0; rc == 0 && i < 2; i++)
         rc = check(c, c->cuEventCreate(&c->event[i], 0), "event", err);
     if (rc < 0) {
@@ -140,6 +147,8 @@ void ctr_gpu_cuda_free(struct gpu_cuda *c)
     for (int i = 0; c && i < 2; i++)
         if (c->event[i])
             c->cuEventDestroy_v2(c->event[i]);
+    if (c && c->stream)
+        c->cuStreamDestroy_v2(c->stream);
     if (c && c->context)
         c->cuDevicePrimaryCtxRelease_v2(c->device);
     free(c); /* the library stays open: threads and exit handlers of the driver may still run its code */
@@ -152,6 +161,10 @@ const char *ctr_gpu_cuda_arch(const struct gpu_cuda *c)
 const char *ctr_gpu_cuda_name(const struct gpu_cuda *c)
 {
     return c->name;
+}
+void *ctr_gpu_cuda_stream(const struct gpu_cuda *c)
+{
+    return c->stream;
 }
 
 int ctr_gpu_cuda_alloc(struct gpu_cuda *c, gpu_ptr *p, int64_t bytes, struct ctr_err *err)
@@ -171,12 +184,36 @@ void ctr_gpu_cuda_release(struct gpu_cuda *c, gpu_ptr p)
 int ctr_gpu_cuda_up(struct gpu_cuda *c, gpu_ptr to, const void *from, int64_t bytes, struct ctr_err *err)
 {
     int rc = check(c, c->cuCtxSetCurrent(c->context), "context", err);
-    return rc < 0 || bytes == 0 ? rc : check(c, c->cuMemcpyHtoD_v2(to, from, (size_t)bytes), "copy to the device", err);
+    return rc < 0 || bytes == 0
+               ? rc
+               : check(c, c->cuMemcpyHtoDAsync_v2(to, from, (size_t)bytes, c->stream), "copy to the device", err);
 }
 
 int ctr_gpu_cuda_down(struct gpu_cuda *c, void *to, gpu_ptr from, int64_t bytes, struct ctr_err *err)
 {
-    return bytes == 0 ? 0 : check(c, c->cuMemcpyDtoH_v2(to, from, (size_t)bytes), "kernel, or the copy behind it", err);
+    return bytes == 0
+               ? 0
+               : check(c, c->cuMemcpyDtoHAsync_v2(to, from, (size_t)bytes, c->stream), "copy from the device", err);
+}
+
+int ctr_gpu_cuda_wait(struct gpu_cuda *c, struct ctr_err *err)
+{
+    return check(c, c->cuStreamSynchronize(c->stream), "kernel, or a copy beside it", err);
+}
+
+int ctr_gpu_cuda_pin(struct gpu_cuda *c, void **p, int64_t bytes, struct ctr_err *err)
+{
+    int rc = check(c, c->cuCtxSetCurrent(c->context), "context", err);
+    char what[64];
+    snprintf(what, sizeof what, "%s of page-locked memory", ctr_size_text((uint64_t)bytes).s);
+    *p = NULL;
+    return rc < 0 ? rc : check(c, c->cuMemHostAlloc(p, (size_t)CTR_MAX(bytes, 64), 0), what, err);
+}
+
+void ctr_gpu_cuda_unpin(struct gpu_cuda *c, void *p)
+{
+    if (p)
+        (void)c->cuMemFreeHost(p);
 }
 
 int ctr_gpu_cuda_load(struct gpu_cuda *c, const struct ctr_buf *code, void **module, struct ctr_err *err)
@@ -211,7 +248,7 @@ int ctr_gpu_cuda_launch(struct gpu_cuda *c, void *function, unsigned blocks, uns
                         const void *argument, struct ctr_err *err)
 {
     void *args[] = { (void *)(uintptr_t)argument };
-    return check(c, c->cuLaunchKernel(function, blocks, 1, 1, threads, 1, 1, shared, NULL, args, NULL),
+    return check(c, c->cuLaunchKernel(function, blocks, 1, 1, threads, 1, 1, shared, c->stream, args, NULL),
                  "starting a kernel", err);
 }
 
@@ -223,17 +260,18 @@ int64_t ctr_gpu_cuda_memory(struct gpu_cuda *c)
 
 int ctr_gpu_cuda_start(struct gpu_cuda *c, struct ctr_err *err)
 {
-    return check(c, c->cuEventRecord(c->event[0], NULL), "event", err);
+    return check(c, c->cuEventRecord(c->event[0], c->stream), "event", err);
 }
 
-int ctr_gpu_cuda_stop(struct gpu_cuda *c, double *seconds, struct ctr_err *err)
+int ctr_gpu_cuda_stop(struct gpu_cuda *c, struct ctr_err *err)
+{
+    return check(c, c->cuEventRecord(c->event[1], c->stream), "event", err);
+}
+
+int ctr_gpu_cuda_seconds(struct gpu_cuda *c, double *seconds, struct ctr_err *err)
 {
     float ms = 0;
-    int rc = check(c, c->cuEventRecord(c->event[1], NULL), "event", err);
-    if (rc == 0)
-        rc = check(c, c->cuEventSynchronize(c->event[1]), "kernel", err);
-    if (rc == 0)
-        rc = check(c, c->cuEventElapsedTime(&ms, c->event[0], c->event[1]), "event", err);
+    int rc = check(c, c->cuEventElapsedTime(&ms, c->event[0], c->event[1]), "event", err);
     *seconds = (double)ms * 1e-3;
     return rc;
 }
@@ -261,7 +299,7 @@ int ctr_gpu_cuda_graph(struct gpu_cuda *c, const struct gpu_node *node, int n, v
 
 int ctr_gpu_cuda_graph_launch(struct gpu_cuda *c, void *exec, struct ctr_err *err)
 {
-    return check(c, c->cuGraphLaunch(exec, NULL), "starting a graph", err);
+    return check(c, c->cuGraphLaunch(exec, c->stream), "starting a graph", err);
 }
 
 void ctr_gpu_cuda_graph_free(struct gpu_cuda *c, void *exec)

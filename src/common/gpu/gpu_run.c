@@ -2,7 +2,11 @@
  *
  * gpu_run: runs a layer on a device: source, code, arguments, launch, results. The pool has the size needed so far: if
  * a result does not fit, the kernel's counter (head) ends above the size, at exactly the size needed, and the kernel
- * runs again. */
+ * runs again.
+ *
+ * A layer's copies and kernels are queued without waiting, from and to page-locked memory. The host waits once for
+ * results of fixed size and the sizes of the others, and once more if there are others, which are compacted in between.
+ * A block of the device's memory holds what a layer copied; later layers of the batch read columns there. */
 #include "common/compute/compute.h"
 #include "common/gpu/gpu_args.h"
 #include "common/gpu/gpu_cuda.h"
@@ -28,11 +32,25 @@ struct module {
     unsigned blocks;
 };
 
+struct pinned {
+    uint8_t *data;
+    int64_t bytes;
+};
+
 struct ctr_gpu {
     struct ctr_gpu_opts opts;
     struct ctr_gpu_stats stats;
     struct gpu_cuda *cuda;
-    struct memory up, down, scratch, pool, compact;
+    struct memory down, scratch, pool, compact;
+    struct memory *block; /* one for each layer of the batch */
+    int nblocks, blocks_cap, block_at;
+    struct copied {
+        const void *p;
+        int64_t bytes;
+        uint64_t at;
+    } * copied; /* the columns in them */
+    int ncopied, copied_cap;
+    struct pinned stage, sizes, rows; /* copied to the device; from it: first, and after compaction */
     struct slot {
         struct memory rows, data; /* presence and sizes; bytes of results of variable size */
         struct gpu_kept kept;
@@ -48,14 +66,15 @@ struct ctr_gpu {
         struct memory at;
     } * resident;
     int nresident, resident_cap;
-    struct ctr_buf host; /* results, copied back */
 };
 
 /* ---- memory ---- */
 
 static int64_t held(const struct ctr_gpu *m)
 {
-    int64_t bytes = m->up.bytes + m->down.bytes + m->scratch.bytes + m->pool.bytes + m->compact.bytes;
+    int64_t bytes = m->down.bytes + m->scratch.bytes + m->pool.bytes + m->compact.bytes;
+    for (int i = 0; i < m->nblocks; i++)
+        bytes += m->block[i].bytes;
     for (int i = 0; i < m->nresident; i++)
         bytes += m->resident[i].at.bytes;
     for (int i = 0; i < m->nslots; i++)
@@ -94,18 +113,48 @@ static int first_pool(struct ctr_gpu *m, struct ctr_err *err)
     return rc;
 }
 
+/* Room for `bytes`; keep: of them, those in use. */
+static int pin(struct ctr_gpu *m, struct pinned *of, int64_t bytes, int64_t keep, struct ctr_err *err)
+{
+    struct pinned p = { NULL, bytes + bytes / 4 };
+    void *at;
+    if (of->bytes >= bytes)
+        return 0;
+    int rc = ctr_gpu_cuda_pin(m->cuda, &at, p.bytes, err);
+    if (rc == CTR_ENOMEM) /* fewer rows may fit */
+        rc = err->code = CTR_ELARGE;
+    if (rc < 0)
+        return rc;
+    p.data = at;
+    if (keep)
+        memcpy(p.data, of->data, (size_t)keep);
+    ctr_gpu_cuda_unpin(m->cuda, of->data);
+    *of = p;
+    return 0;
+}
+
+static void forget(struct ctr_gpu *m, struct memory *of)
+{
+    ctr_gpu_cuda_release(m->cuda, of->p);
+    *of = (struct memory){ 0 };
+}
+
 static void release(struct ctr_gpu *m)
 {
-    struct memory *const all[] = { &m->up, &m->down, &m->scratch, &m->pool, &m->compact };
-    for (size_t i = 0; m->cuda && i < CTR_COUNT(all); i++) {
-        ctr_gpu_cuda_release(m->cuda, all[i]->p);
-        *all[i] = (struct memory){ 0 };
+    struct memory *const all[] = { &m->down, &m->scratch, &m->pool, &m->compact };
+    struct ctr_err none = { 0 };
+    if (!m->cuda)
+        return;
+    (void)!ctr_gpu_cuda_wait(m->cuda, &none); /* after an error copies may be under way */
+    for (size_t i = 0; i < CTR_COUNT(all); i++)
+        forget(m, all[i]);
+    for (int i = 0; i < m->nblocks; i++)
+        forget(m, &m->block[i]);
+    for (int i = 0; i < m->nslots; i++) {
+        forget(m, &m->slot[i].rows);
+        forget(m, &m->slot[i].data);
     }
-    for (int i = 0; m->cuda && i < m->nslots; i++) {
-        ctr_gpu_cuda_release(m->cuda, m->slot[i].rows.p);
-        ctr_gpu_cuda_release(m->cuda, m->slot[i].data.p);
-        m->slot[i] = (struct slot){ 0 };
-    }
+    m->ncopied = 0;
 }
 
 /* ---- code ---- */
@@ -280,7 +329,6 @@ static int start(struct ctr_gpu *m, const struct gpu_args *a, struct module *f, 
                  struct ctr_err *err)
 {
     const unsigned blocks = blocks_of(a);
-    double seconds = 0;
     int rc = ctr_gpu_cuda_start(m->cuda, err);
     if (rc == 0 && m->opts.launch == CTR_GPU_GRAPH)
         rc = start_graph(m, f, blocks, l, err);
@@ -292,9 +340,18 @@ static int start(struct ctr_gpu *m, const struct gpu_args *a, struct module *f, 
         rc = ctr_gpu_cuda_launch(m->cuda, f->places, (unsigned)a->nvariable, OPD_THREADS, SHARED_BYTES, l, err);
         m->stats.compactions++;
     }
+    return rc < 0 ? rc : ctr_gpu_cuda_stop(m->cuda, err);
+}
+
+/* For kernels and copies. */
+static int wait(struct ctr_gpu *m, struct ctr_err *err)
+{
+    double seconds = 0;
+    int rc = ctr_gpu_cuda_wait(m->cuda, err);
     if (rc == 0)
-        rc = ctr_gpu_cuda_stop(m->cuda, &seconds, err);
+        rc = ctr_gpu_cuda_seconds(m->cuda, &seconds, err);
     m->stats.kernel_seconds += seconds;
+    m->stats.waits++;
     return rc;
 }
 
@@ -312,43 +369,58 @@ static int up(struct ctr_gpu *m, gpu_ptr to, const void *from, int64_t bytes, st
     return ctr_gpu_cuda_up(m->cuda, to, from, bytes, err);
 }
 
-/* Run the kernel until its results fit into the pool. To reset the pool, only its head is copied. */
-static int run_kernel(struct ctr_gpu *m, struct gpu_args *a, struct module *f, struct opd_layer *l, struct ctr_err *err)
+/* Copy the part of a kept result that has an entry a row. */
+static int down_rows(struct ctr_gpu *m, const struct gpu_call *c, struct ctr_err *err)
 {
-    struct opd_pool pool = { .size = 0 };
+    return c->rows_bytes ? down(m, m->sizes.data + c->rows_at, m->slot[c->from->keep].kept.ok, c->rows_bytes, err) : 0;
+}
+
+/* Run the kernel until its results fit into the pool; then `sizes` has the rows of all results that the host reads. To
+ * reset the pool, only its head is copied. */
+static int run_kernel(struct ctr_gpu *m, struct gpu_args *a, gpu_ptr block, struct module *f, const struct opd_layer *l,
+                      struct ctr_err *err)
+{
+    struct opd_pool *pool = (struct opd_pool *)(void *)(a->up.data + a->pool_at);
+    int64_t bytes = a->up.len;
+    gpu_ptr to = block;
+    const uint8_t *from = a->up.data;
     int rc = 0;
     for (bool again = true; rc == 0 && again;) {
-        pool = (struct opd_pool){ 0, (uint64_t)m->pool.bytes, (uint8_t *)(uintptr_t)m->pool.p };
-        rc = up(m, m->up.p + (uint64_t)a->pool_at, &pool, sizeof pool, err);
+        *pool = (struct opd_pool){ 0, (uint64_t)m->pool.bytes, (uint8_t *)(uintptr_t)m->pool.p };
+        rc = up(m, to, from, bytes, err);
         if (rc == 0)
             rc = start(m, a, f, l, err);
+        if (rc == 0 && a->nvariable)
+            rc = down(m, pool, block + (uint64_t)a->pool_at, sizeof *pool, err);
         if (rc == 0)
-            rc = down(m, &pool, m->up.p + (uint64_t)a->pool_at, sizeof pool, err);
-        again = rc == 0 && pool.head > pool.size;
+            rc = down(m, m->sizes.data, m->down.p, a->size[GPU_DOWN], err);
+        for (int i = 0; rc == 0 && i < a->n; i++)
+            rc = down_rows(m, &a->info[i], err);
+        if (rc == 0)
+            rc = wait(m, err);
+        again = rc == 0 && pool->head > pool->size;
         if (again) {
             m->stats.overflows++;
-            rc = room(m, &m->pool, (int64_t)pool.head, err);
+            rc = room(m, &m->pool, (int64_t)pool->head, err);
         }
+        to = block + (uint64_t)a->pool_at;
+        from = (const uint8_t *)pool;
+        bytes = sizeof *pool;
     }
-    m->stats.last_pool_bytes = (int64_t)pool.head;
-    m->stats.pool_bytes = CTR_MAX(m->stats.pool_bytes, (int64_t)pool.head);
+    m->stats.last_pool_bytes = (int64_t)pool->head;
+    m->stats.pool_bytes = CTR_MAX(m->stats.pool_bytes, (int64_t)pool->head);
     return rc;
 }
 
 /* ---- results ---- */
 
-static const void *result(const struct ctr_gpu *m, const void *ref)
+static const void *result(const struct ctr_gpu *m, const struct gpu_call *c, const void *ref)
 {
-    return m->host.data + ctr_gpu_at(ref);
+    const int64_t at = ctr_gpu_at(ref);
+    return m->sizes.data + (c->from->keep ? c->rows_at + at - (int64_t)m->slot[c->from->keep].kept.ok : at);
 }
 
-static int take_fixed(const struct ctr_gpu *m, const struct gpu_call *c, const struct opd_call *o, struct ctr_err *err)
-{
-    struct ctr_colbuf *out = c->d.lift ? c->from->out->item : c->from->out;
-    return ctr_op_device_fixed(out, result(m, o->out), result(m, o->ok), c->rows, err);
-}
-
-static const struct gpu_call *variable(const struct gpu_args *a, int i)
+static struct gpu_call *variable(const struct gpu_args *a, int i)
 {
     return &a->info[a->order[a->variable[i]]];
 }
@@ -359,15 +431,14 @@ struct size {
 };
 static struct size size_of(const struct ctr_gpu *m, const struct gpu_args *a, int i)
 {
-    const int64_t *total = (const int64_t *)result(m, a->total) + 2 * (ptrdiff_t)i;
+    const int64_t *total = (const int64_t *)(const void *)(m->sizes.data + ctr_gpu_at(a->total)) + 2 * (ptrdiff_t)i;
     struct size s = { .bytes = total[0], .items = total[1], .ends_at = (total[0] + 63) / 64 * 64 };
     s.all = s.ends_at + (variable(a, i)->d.kind == CTR_LOOP_OF_TEXTS ? (s.items + 1) * 4 + 63 : 63) / 64 * 64;
     return s;
 }
 
-/* Where the compacted results go: into their slots, and the others into `compact`, of which *bytes are used. */
-static int place_rows(struct ctr_gpu *m, const struct gpu_args *a, struct opd_place *place, int64_t *bytes,
-                      struct ctr_err *err)
+/* Room for the compacted results: in their slots, and for the others in `compact`, of which *bytes are used. */
+static int room_for_rows(struct ctr_gpu *m, const struct gpu_args *a, int64_t *bytes, struct ctr_err *err)
 {
     int rc = 0;
     *bytes = 0;
@@ -381,138 +452,161 @@ static int place_rows(struct ctr_gpu *m, const struct gpu_args *a, struct opd_pl
             rc = room(m, &m->slot[c->keep].data, s.all, err);
         *bytes += c->keep ? 0 : s.all;
     }
-    if (rc == 0)
-        rc = room(m, &m->compact, *bytes, err);
-    uint64_t next = m->compact.p;
-    for (int i = 0; rc == 0 && i < a->nvariable; i++) {
-        struct slot *keep = variable(a, i)->from->keep ? &m->slot[variable(a, i)->from->keep] : NULL;
+    return rc < 0 ? rc : room(m, &m->compact, *bytes, err);
+}
+
+/* Where each of them goes, on the device and, after the `bytes` of `compact`, on the host. *all: bytes there. */
+static void place_rows(struct ctr_gpu *m, const struct gpu_args *a, struct opd_place *place, int64_t bytes,
+                       int64_t *all)
+{
+    int64_t next = 0;
+    *all = bytes;
+    for (int i = 0; i < a->nvariable; i++) {
+        struct gpu_call *c = variable(a, i);
+        struct slot *keep = c->from->keep ? &m->slot[c->from->keep] : NULL;
         const struct size s = size_of(m, a, i);
-        const uint64_t at = keep ? keep->data.p : next, ends = at + (uint64_t)s.ends_at;
-        const bool has_ends = variable(a, i)->d.kind == CTR_LOOP_OF_TEXTS;
+        const uint64_t at = keep ? keep->data.p : m->compact.p + (uint64_t)next, ends = at + (uint64_t)s.ends_at;
+        const bool has_ends = c->d.kind == CTR_LOOP_OF_TEXTS;
         place[i] = (struct opd_place){ (uint8_t *)(uintptr_t)at, has_ends ? (int32_t *)(uintptr_t)(ends + 4) : NULL };
-        next += keep ? 0 : (uint64_t)s.all;
+        c->data_at = keep ? *all : next;
+        next += keep ? 0 : s.all;
+        *all += keep && !c->from->stays ? s.all : 0;
         if (keep) {
             keep->kept.data = at;
             keep->kept.ends = has_ends ? ends : 0;
             keep->kept.items = s.items;
         }
     }
-    return rc;
 }
 
-/* The rows of a result of variable size: `ok`, `at` and `item` are on the host, its bytes begin at `data`. */
-static int append_rows(const struct gpu_call *c, const uint8_t *ok, const int64_t *at, const int64_t *item,
-                       const uint8_t *data, const struct size *s, struct ctr_err *err)
+/* Results of variable size: to their places, and to `rows` of the host. */
+static int compact(struct ctr_gpu *m, struct gpu_args *a, gpu_ptr block, const struct module *f,
+                   const struct opd_layer *l, struct ctr_err *err)
 {
-    const struct ctr_op_device_rows r = { .kind = c->d.kind,
-                                          .rows = c->rows,
-                                          .limit_bytes = c->from->call ? c->from->call->limit_bytes : 0,
-                                          .ok = ok,
-                                          .bytes = data,
-                                          .at = at,
-                                          .item = item,
-                                          .end = (const int32_t *)(const void *)(data + s->ends_at + 4) };
-    return ctr_op_device_rows(c->d.lift ? c->from->out->item : c->from->out, &r, err);
-}
-
-static int take_rows(struct ctr_gpu *m, const struct gpu_args *a, const uint8_t *data, struct ctr_err *err)
-{
-    int rc = 0;
-    for (int i = 0; rc == 0 && i < a->nvariable; i++) {
-        const struct opd_call *o = &a->call[a->variable[i]];
-        const struct size s = size_of(m, a, i);
-        if (variable(a, i)->from->keep)
-            continue;
-        rc = append_rows(variable(a, i), result(m, o->ok), result(m, o->row_bytes), result(m, o->row_items), data, &s,
-                         err);
-        data += s.all;
+    struct opd_place *place = (struct opd_place *)(void *)(a->up.data + a->place_at);
+    int64_t bytes = 0, all = 0;
+    int rc = room_for_rows(m, a, &bytes, err);
+    if (rc == 0) {
+        place_rows(m, a, place, bytes, &all);
+        rc = pin(m, &m->rows, all + 8, 0, err);
     }
-    return rc;
-}
-
-/* Copy a kept result to the host, too. */
-static int take_kept(struct ctr_gpu *m, const struct gpu_call *c, const struct size *s, struct ctr_err *err)
-{
-    const struct slot *from = &m->slot[c->from->keep];
-    const struct gpu_kept *k = &from->kept;
-    const bool fixed = c->d.kind == CTR_LOOP_OF_FIXED;
-    const int64_t rows =
-        fixed ? (int64_t)(k->out - k->ok) + c->rows * k->width : (int64_t)(k->item - k->ok) + (c->rows + 1) * 8;
-    const int64_t data_at = (rows + 63) / 64 * 64;
-    struct ctr_buf b = { 0 };
-    int rc = ctr_buf_reserve(&b, (size_t)(data_at + s->all) + 8, err);
     if (rc == 0)
-        rc = down(m, b.data, k->ok, rows, err);
-    if (rc == 0)
-        rc = down(m, b.data + data_at, k->data, s->all, err);
-    if (rc == 0 && fixed)
-        rc = ctr_op_device_fixed(c->d.lift ? c->from->out->item : c->from->out, b.data + (k->out - k->ok), b.data,
-                                 c->rows, err);
-    else if (rc == 0)
-        rc = append_rows(c, b.data, (const int64_t *)(const void *)(b.data + (k->at - k->ok)),
-                         (const int64_t *)(const void *)(b.data + (k->item - k->ok)), b.data + data_at, s, err);
-    ctr_buf_free(&b);
-    return rc;
-}
-
-static int compact(struct ctr_gpu *m, const struct gpu_args *a, const struct module *f, struct opd_layer *l,
-                   struct ctr_err *err)
-{
-    struct ctr_buf b = { 0 };
-    struct opd_place *place = calloc((size_t)a->nvariable, sizeof *place);
-    double seconds = 0;
-    int64_t bytes = 0;
-    int rc = place ? place_rows(m, a, place, &bytes, err) : ctr_fail_nomem(err, (size_t)a->nvariable * sizeof *place);
-    if (rc == 0)
-        rc = up(m, m->up.p + (uint64_t)a->place_at, place, a->nvariable * (int64_t)sizeof *place, err);
-    free(place);
+        rc = up(m, block + (uint64_t)a->place_at, place, a->nvariable * (int64_t)sizeof *place, err);
     if (rc == 0)
         rc = ctr_gpu_cuda_start(m->cuda, err);
     if (rc == 0)
         rc = ctr_gpu_cuda_launch(m->cuda, f->compact, blocks_of(a), OPD_THREADS, SHARED_BYTES, l, err);
     if (rc == 0)
-        rc = ctr_gpu_cuda_stop(m->cuda, &seconds, err);
-    m->stats.kernel_seconds += seconds;
+        rc = ctr_gpu_cuda_stop(m->cuda, err);
     m->stats.compactions++;
     if (rc == 0)
-        rc = ctr_buf_reserve(&b, (size_t)bytes + 8, err);
-    if (rc == 0)
-        rc = down(m, b.data, m->compact.p, bytes, err);
-    if (rc == 0)
-        rc = take_rows(m, a, b.data, err);
-    ctr_buf_free(&b);
+        rc = down(m, m->rows.data, m->compact.p, bytes, err);
+    for (int i = 0; rc == 0 && i < a->nvariable; i++) {
+        const struct gpu_call *c = variable(a, i);
+        const struct size s = size_of(m, a, i);
+        if (c->from->keep && !c->from->stays)
+            rc = down(m, m->rows.data + c->data_at, m->slot[c->from->keep].kept.data, s.all, err);
+    }
+    return rc < 0 ? rc : wait(m, err);
+}
+
+static struct ctr_colbuf *out_of(const struct gpu_call *c)
+{
+    return c->d.lift ? c->from->out->item : c->from->out;
+}
+
+static int take_fixed(const struct ctr_gpu *m, const struct gpu_call *c, const struct opd_call *o, struct ctr_err *err)
+{
+    return ctr_op_device_fixed(out_of(c), result(m, c, o->out), result(m, c, o->ok), c->rows, err);
+}
+
+static int take_rows(const struct ctr_gpu *m, const struct gpu_args *a, int i, struct ctr_err *err)
+{
+    const struct gpu_call *c = variable(a, i);
+    const struct opd_call *o = &a->call[a->variable[i]];
+    const uint8_t *data = m->rows.data + c->data_at;
+    const struct ctr_op_device_rows r = { .kind = c->d.kind,
+                                          .rows = c->rows,
+                                          .limit_bytes = c->from->call ? c->from->call->limit_bytes : 0,
+                                          .ok = result(m, c, o->ok),
+                                          .bytes = data,
+                                          .at = result(m, c, o->row_bytes),
+                                          .item = result(m, c, o->row_items),
+                                          .end = (const int32_t *)(const void *)(data + size_of(m, a, i).ends_at + 4) };
+    return ctr_op_device_rows(out_of(c), &r, err);
+}
+
+/* A lifted call has the shape of its list. */
+static int take_shape(struct gpu_call *c, struct ctr_err *err)
+{
+    const struct ctr_col *list = c->from->col[0];
+    return ctr_op_device_shape(c->from->out, list->dict ? ctr_colbuf_view(&c->plain[0]) : list, c->from->rows, err);
+}
+
+static int take_results(struct ctr_gpu *m, struct gpu_args *a, struct ctr_err *err)
+{
+    int rc = 0;
+    for (int i = 0; rc == 0 && i < a->n; i++) {
+        const struct gpu_call *c = &a->info[a->order[i]];
+        if (c->d.kind == CTR_LOOP_OF_FIXED && !c->from->stays)
+            rc = take_fixed(m, c, &a->call[i], err);
+        m->stats.stayed += c->from->stays;
+    }
+    for (int i = 0; rc == 0 && i < a->nvariable; i++)
+        if (!variable(a, i)->from->stays)
+            rc = take_rows(m, a, i, err);
+    for (int i = 0; rc == 0 && i < a->n; i++)
+        if (a->info[i].d.lift)
+            rc = take_shape(&a->info[i], err);
     return rc;
 }
 
-static int results(struct ctr_gpu *m, const struct gpu_args *a, const struct module *f, struct opd_layer *l,
-                   struct ctr_err *err)
+/* ---- a layer ---- */
+
+/* The next block of the batch. */
+static int next_block(struct ctr_gpu *m, int64_t bytes, gpu_ptr *block, struct ctr_err *err)
 {
-    int rc;
-    ctr_buf_clear(&m->host);
-    rc = ctr_buf_reserve(&m->host, (size_t)a->size[GPU_DOWN], err);
+    int rc = 0;
+    if (m->block_at == m->nblocks) {
+        rc = ctr_array_grow(&m->block, m->nblocks, &m->blocks_cap, sizeof *m->block, err);
+        if (rc == 0)
+            m->block[m->nblocks++] = (struct memory){ 0 };
+    }
     if (rc == 0)
-        rc = down(m, m->host.data, m->down.p, a->size[GPU_DOWN], err);
-    for (int i = 0; rc == 0 && i < a->n; i++) {
-        const struct gpu_call *c = &a->info[a->order[i]];
-        if (c->d.kind == CTR_LOOP_OF_FIXED && !c->from->keep)
-            rc = take_fixed(m, c, &a->call[i], err);
-        else if (c->d.kind == CTR_LOOP_OF_FIXED && !c->from->stays)
-            rc = take_kept(m, c, &(struct size){ 0 }, err);
-        m->stats.stayed += c->from->stays;
+        rc = room(m, &m->block[m->block_at], bytes, err);
+    if (rc == 0)
+        *block = m->block[m->block_at++].p;
+    return rc;
+}
+
+/* Memory of the host for the rows of results: what is copied back in any case, then the kept results that it reads. */
+static int room_for_sizes(struct ctr_gpu *m, struct gpu_args *a, struct ctr_err *err)
+{
+    int64_t bytes = a->size[GPU_DOWN];
+    for (int i = 0; i < a->n; i++) {
+        struct gpu_call *c = &a->info[i];
+        const struct gpu_kept *k = c->from->keep ? &m->slot[c->from->keep].kept : NULL;
+        if (!k || c->from->stays)
+            continue;
+        c->rows_at = bytes;
+        c->rows_bytes = k->kind == CTR_LOOP_OF_FIXED ? (int64_t)(k->out - k->ok) + c->rows * k->width
+                                                     : (int64_t)(k->item - k->ok) + (c->rows + 1) * 8;
+        bytes += (c->rows_bytes + 63) / 64 * 64;
     }
-    if (rc == 0 && a->nvariable)
-        rc = compact(m, a, f, l, err);
-    for (int i = 0; rc == 0 && i < a->nvariable; i++) {
-        const struct size s = size_of(m, a, i);
-        if (variable(a, i)->from->keep && !variable(a, i)->from->stays)
-            rc = take_kept(m, variable(a, i), &s, err);
-    }
-    for (int i = 0; rc == 0 && i < a->n; i++) { /* a lifted call has the shape of its list */
-        const struct gpu_call *c = &a->info[i];
-        const struct ctr_col *list = c->from->col ? c->from->col[0] : NULL;
-        if (c->d.lift)
-            rc = ctr_op_device_shape(c->from->out, list->dict ? ctr_colbuf_view(&a->info[i].plain[0]) : list,
-                                     c->from->rows, err);
+    return pin(m, &m->sizes, bytes + 8, 0, err);
+}
+
+/* Later layers of the batch find the columns of this one. */
+static int note_copied(struct ctr_gpu *m, const struct gpu_args *a, gpu_ptr block, struct ctr_err *err)
+{
+    int rc = 0;
+    for (int i = 0; rc == 0 && i < a->nseen; i++) {
+        if (a->seen[i].passing)
+            continue;
+        rc = ctr_array_grow(&m->copied, m->ncopied, &m->copied_cap, sizeof *m->copied, err);
+        if (rc == 0)
+            m->copied[m->ncopied++] =
+                (struct copied){ a->seen[i].p, a->seen[i].bytes, block + (uint64_t)a->seen[i].at };
     }
     return rc;
 }
@@ -520,29 +614,34 @@ static int results(struct ctr_gpu *m, const struct gpu_args *a, const struct mod
 static int run_args(struct ctr_gpu *m, struct gpu_args *a, struct module *f, struct ctr_err *err)
 {
     struct opd_layer l = { 0 };
-    int rc = room(m, &m->up, a->size[GPU_UP], err);
+    gpu_ptr block = 0;
+    int rc = next_block(m, a->size[GPU_UP], &block, err);
     if (rc == 0)
         rc = room(m, &m->down, a->size[GPU_DOWN], err);
     if (rc == 0)
         rc = room(m, &m->scratch, a->size[GPU_SCRATCH], err);
     if (rc == 0 && a->nvariable && !m->pool.bytes)
         rc = first_pool(m, err);
+    if (rc == 0)
+        rc = room_for_sizes(m, a, err);
     if (rc == 0) {
-        const uint64_t base[GPU_AREAS] = { m->up.p, m->down.p, m->scratch.p, 0 };
+        const uint64_t base[GPU_AREAS] = { block, m->down.p, m->scratch.p, 0 };
         rc = ctr_gpu_args_place(a, base, err);
     }
-    if (rc == 0)
-        rc = up(m, m->up.p, a->up.data, (int64_t)a->up.len, err);
-    l.call = (const void *)(uintptr_t)(m->up.p + (uint64_t)a->calls_at);
-    l.first = (const void *)(uintptr_t)(m->up.p + (uint64_t)a->first_at);
-    l.variable = (const void *)(uintptr_t)(m->up.p + (uint64_t)a->variable_at);
+    l.call = (const void *)(uintptr_t)(block + (uint64_t)a->calls_at);
+    l.first = (const void *)(uintptr_t)(block + (uint64_t)a->first_at);
+    l.variable = (const void *)(uintptr_t)(block + (uint64_t)a->variable_at);
     l.nvariable = a->nvariable;
-    l.pool = (void *)(uintptr_t)(m->up.p + (uint64_t)a->pool_at);
+    l.pool = (void *)(uintptr_t)(block + (uint64_t)a->pool_at);
     l.total = (void *)(uintptr_t)(m->down.p + (uint64_t)ctr_gpu_at(a->total));
-    l.place = (const void *)(uintptr_t)(m->up.p + (uint64_t)a->place_at);
+    l.place = (const void *)(uintptr_t)(block + (uint64_t)a->place_at);
     if (rc == 0)
-        rc = run_kernel(m, a, f, &l, err);
-    return rc < 0 ? rc : results(m, a, f, &l, err);
+        rc = run_kernel(m, a, block, f, &l, err);
+    if (rc == 0)
+        rc = note_copied(m, a, block, err);
+    if (rc == 0 && a->nvariable)
+        rc = compact(m, a, block, f, &l, err);
+    return rc < 0 ? rc : take_results(m, a, err);
 }
 
 static int put_table(void *ctx, const void *table, int64_t bytes, uint64_t *at, struct ctr_err *err)
@@ -560,7 +659,9 @@ static int put_table(void *ctx, const void *table, int64_t bytes, uint64_t *at, 
     if (rc == 0)
         m->resident[m->nresident++] = t;
     *at = t.at.p;
-    return rc < 0 ? rc : up(m, t.at.p, table, bytes, err);
+    if (rc == 0)
+        rc = up(m, t.at.p, table, bytes, err);
+    return rc < 0 ? rc : ctr_gpu_cuda_wait(m->cuda, err);
 }
 
 static int slot_room(void *ctx, int slot, int64_t bytes, uint64_t *at, struct ctr_err *err)
@@ -583,11 +684,29 @@ static struct gpu_kept *slot_kept(void *ctx, int slot)
     return &((struct ctr_gpu *)ctx)->slot[slot].kept;
 }
 
+static uint64_t find_copied(void *ctx, const void *p, int64_t bytes)
+{
+    const struct ctr_gpu *m = ctx;
+    for (int i = 0; i < m->ncopied; i++)
+        if (m->copied[i].p == p && m->copied[i].bytes >= bytes)
+            return m->copied[i].at;
+    return 0;
+}
+
+static int grow_stage(void *ctx, uint8_t **p, int64_t *bytes, struct ctr_err *err)
+{
+    struct ctr_gpu *m = ctx;
+    int rc = pin(m, &m->stage, *bytes, *p ? m->stage.bytes : 0, err);
+    *p = m->stage.data;
+    *bytes = m->stage.bytes;
+    return rc;
+}
+
 /* Calls without rows have no results; their loops are in the kernel all the same. */
 static int run_live(struct ctr_gpu *m, const struct ctr_gpu_call *call, int n, const struct loops *l,
                     struct ctr_err *err)
 {
-    const struct gpu_device device = { put_table, slot_room, slot_kept, m };
+    const struct gpu_device device = { put_table, slot_room, slot_kept, find_copied, grow_stage, m };
     struct gpu_args a = { 0 };
     struct module *f = NULL;
     int rc = module_of(m, l, &f, err);
@@ -599,6 +718,11 @@ static int run_live(struct ctr_gpu *m, const struct ctr_gpu_call *call, int n, c
     if (rc == CTR_ELARGE) /* what fewer rows take may be shared out otherwise */
         release(m);
     return rc;
+}
+
+void ctr_gpu_begin(struct ctr_gpu *m)
+{
+    m->ncopied = m->block_at = 0;
 }
 
 int ctr_gpu_run(struct ctr_gpu *m, const struct ctr_gpu_call *call, int n, struct ctr_err *err)
@@ -704,7 +828,11 @@ void ctr_gpu_free(struct ctr_gpu *m)
         ctr_gpu_cuda_release(m->cuda, m->resident[i].at.p);
     free(m->resident);
     free(m->slot);
-    ctr_buf_free(&m->host);
+    free(m->block);
+    free(m->copied);
+    struct pinned *const pinned[] = { &m->stage, &m->sizes, &m->rows };
+    for (size_t i = 0; m->cuda && i < CTR_COUNT(pinned); i++)
+        ctr_gpu_cuda_unpin(m->cuda, pinned[i]->data);
     ctr_gpu_cuda_free(m->cuda);
     free(m);
 }

@@ -300,6 +300,7 @@ const struct ctr_col *ctr_node_shared(const struct plan_graph *g, const struct p
 void ctr_node_done(struct plan_node *n, const struct ctr_col *values, const struct ctr_col *shared);
 /* plan_gpu.c: why a GPU cannot run a node (words that follow "it "), or NULL; run the on_gpu nodes of a layer. */
 const char *ctr_node_refused(const struct plan_graph *g, const struct plan_node *n);
+void ctr_graph_begin_gpu(struct plan_graph *g);
 int ctr_graph_run_gpu(struct plan_graph *g, int layer, struct ctr_err *err) CTR_MUST;
 void ctr_graph_free_gpu(struct plan_graph *g);
 bool ctr_value_equal(const struct ctr_value *a, const struct ctr_value *b); /* equal kind and bits */

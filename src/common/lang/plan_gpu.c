@@ -174,6 +174,9 @@ static void add_stats(struct ctr_gpu_stats *to, const struct ctr_gpu_stats *a, c
 {
     to->launches += b->launches - a->launches;
     to->compactions += b->compactions - a->compactions;
+    to->waits += b->waits - a->waits;
+    to->copies_up += b->copies_up - a->copies_up;
+    to->copies_down += b->copies_down - a->copies_down;
     to->bytes_up += b->bytes_up - a->bytes_up;
     to->bytes_down += b->bytes_down - a->bytes_down;
     to->stayed += b->stayed - a->stayed;
@@ -222,6 +225,12 @@ static void set_done(struct plan_graph *g, struct plan_node *node, const struct 
         values = &node->absent;
     }
     ctr_node_done(node, values, ctr_node_shared(g, node, g->batch->rows));
+}
+
+void ctr_graph_begin_gpu(struct plan_graph *g)
+{
+    if (g->gpu)
+        ctr_gpu_begin(g->gpu->device);
 }
 
 int ctr_graph_run_gpu(struct plan_graph *g, int layer, struct ctr_err *err)
@@ -337,7 +346,7 @@ static void say_layer(const struct plan_graph *g, int l)
 {
     const struct plan_gpu *u = g->gpu;
     const struct ctr_gpu_stats *s = &u->layer[l].took;
-    char text[320], code[64] = "";
+    char text[400], code[64] = "";
     int n = 0;
     for (int i = g->layer[l]; i < g->layer[l + 1]; i++)
         n += g->node[g->order[i]].on_gpu;
@@ -348,11 +357,11 @@ static void say_layer(const struct plan_graph *g, int l)
                  (s->compile_seconds + s->cached_seconds) * 1e3);
     snprintf(text, sizeof text,
              "layer %d: %d of %d nodes on the GPU; %s%lld batches, %lld launches and %lld to compact, pool %s, grown "
-             "%lld times, %s up, %s down, %lld results stay, kernels %.2f ms",
+             "%lld times, %s up in %lld copies, %s down in %lld, %lld waits, %lld results stay, kernels %.2f ms",
              l, n, g->layer[l + 1] - g->layer[l], code, (long long)u->layer[l].batches, (long long)s->launches,
              (long long)s->compactions, ctr_size_text((uint64_t)s->pool_bytes).s, (long long)s->overflows,
-             ctr_size_text((uint64_t)s->bytes_up).s, ctr_size_text((uint64_t)s->bytes_down).s, (long long)s->stayed,
-             s->kernel_seconds * 1e3);
+             ctr_size_text((uint64_t)s->bytes_up).s, (long long)s->copies_up, ctr_size_text((uint64_t)s->bytes_down).s,
+             (long long)s->copies_down, (long long)s->waits, (long long)s->stayed, s->kernel_seconds * 1e3);
     u->opts.debug(u->opts.ctx, text);
 }
 

@@ -245,6 +245,7 @@ int ctr_graph_run(struct plan_graph *g, const struct ctr_batch *in, struct ctr_e
 {
     int rc = room_for_errors(g, err);
     g->batch = in;
+    ctr_graph_begin_gpu(g);
     for (int l = 0; rc == 0 && l < g->nlayers; l++) {
         const int *node = g->order + g->layer[l];
         int n = g->layer[l + 1] - g->layer[l];
