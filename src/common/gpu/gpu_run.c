@@ -9,27 +9,16 @@
  * A block of the device's memory holds what a layer copied; later layers of the batch read columns there. */
 #include "common/compute/compute.h"
 #include "common/gpu/gpu_args.h"
-#include "common/gpu/gpu_cuda.h"
+#include "common/gpu/gpu_code.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { FIRST_POOL = 1 << 20, MOST_BLOCKS = 1024, MOST_LOOPS = 256 };
+enum { FIRST_POOL = 1 << 20, MOST_BLOCKS = 1024 };
 
 struct memory {
     gpu_ptr p;
     int64_t bytes;
-};
-
-struct module {
-    struct ctr_hash128 text;
-    void *module;
-    void **function; /* ctr_layer, or ctr_op_0 … */
-    void *places, *compact;
-    int n;
-    void *graph; /* of the launch before, and what it was started with */
-    struct opd_layer last;
-    unsigned blocks;
 };
 
 struct pinned {
@@ -56,10 +45,7 @@ struct ctr_gpu {
         struct gpu_kept kept;
     } * slot; /* from 1 on: slot[0] is unused */
     int nslots, slots_cap;
-    struct module *module;
-    int nmodules, cap;
-    struct ctr_op_device table[MOST_LOOPS]; /* with opts.all */
-    int ntable;
+    struct gpu_code code;
     struct table {
         const void *from;
         int64_t bytes;
@@ -157,139 +143,6 @@ static void release(struct ctr_gpu *m)
     m->ncopied = 0;
 }
 
-/* ---- code ---- */
-
-static void say(const struct ctr_gpu *m, const char *text)
-{
-    if (m->opts.debug)
-        m->opts.debug(m->opts.ctx, text);
-}
-
-static void note(const struct ctr_gpu *m, const char *text)
-{
-    if (m->opts.note)
-        m->opts.note(m->opts.ctx, text);
-}
-
-static void say_compiled(struct ctr_gpu *m, int loops, const struct ctr_gpu_image *image)
-{
-    char text[256];
-    double *total = image->cached ? &m->stats.cached_seconds : &m->stats.compile_seconds;
-    *total += image->seconds;
-    *(image->cached ? &m->stats.cached : &m->stats.compiled) += 1;
-    snprintf(text, sizeof text, "kernel %.8s: %d operator%s for %s, %zu bytes, %s in %.2f ms", image->key, loops,
-             loops == 1 ? "" : "s", ctr_gpu_cuda_arch(m->cuda), image->code.len, image->cached ? "cached" : "compiled",
-             image->seconds * 1e3);
-    say(m, text);
-    if (!image->damaged)
-        return;
-    snprintf(text, sizeof text, "the cache had a damaged kernel, %.8s: it was compiled again", image->key);
-    note(m, text);
-}
-
-/* The distinct loops of a layer, in the order that its kernel has them. */
-struct loops {
-    struct ctr_op_device *d;
-    int n;
-};
-
-static int loops_of(const struct ctr_gpu *m, const struct ctr_gpu_call *call, int n, struct loops *l,
-                    struct ctr_err *err)
-{
-    uint64_t param[CTR_OP_DEVICE_PARAM];
-    *l = (struct loops){ calloc((size_t)(m->ntable + n) + 1, sizeof *l->d), m->ntable };
-    if (!l->d)
-        return ctr_fail_nomem(err, (size_t)(m->ntable + n) * sizeof *l->d);
-    memcpy(l->d, m->table, (size_t)m->ntable * sizeof *l->d);
-    for (int i = 0; i < n; i++) {
-        struct ctr_op_device d;
-        int k = 0;
-        const char *why = ctr_gpu_describe(&call[i], param, &d);
-        if (why)
-            return ctr_fail(err, CTR_EDATA, "%s has no code for a GPU: it %s",
-                            call[i].call ? ctr_op_name(call[i].call->op) : "a feature", why);
-        while (k < l->n && strcmp(l->d[k].loop, d.loop) != 0)
-            k++;
-        if (k == l->n)
-            l->d[l->n++] = d;
-    }
-    return 0;
-}
-
-/* Does the kernel have an operator with variable-size results, called or not? */
-static bool has_places(const struct loops *l)
-{
-    bool fixed = true;
-    for (int i = 0; i < l->n; i++)
-        fixed = fixed && l->d[i].kind == CTR_LOOP_OF_FIXED;
-    return !fixed;
-}
-
-static int load(struct ctr_gpu *m, const struct loops *l, const struct ctr_buf *text, struct module *to,
-                struct ctr_err *err)
-{
-    struct ctr_gpu_image image = { 0 };
-    char name[32] = "ctr_layer";
-    int rc = ctr_gpu_compile(text, ctr_gpu_cuda_arch(m->cuda), &image, err);
-    if (rc == 0)
-        say_compiled(m, l->n, &image);
-    if (rc == 0)
-        rc = ctr_gpu_cuda_load(m->cuda, &image.code, &to->module, err);
-    to->n = m->opts.launch == CTR_GPU_LAYER ? 1 : l->n;
-    to->function = calloc((size_t)to->n, sizeof *to->function);
-    if (rc == 0 && !to->function)
-        rc = ctr_fail_nomem(err, (size_t)to->n * sizeof *to->function);
-    for (int i = 0; rc == 0 && i < to->n; i++) {
-        if (m->opts.launch != CTR_GPU_LAYER)
-            snprintf(name, sizeof name, "ctr_op_%d", i);
-        rc = ctr_gpu_cuda_function(m->cuda, to->module, name, &to->function[i], err);
-    }
-    if (rc == 0 && has_places(l))
-        rc = ctr_gpu_cuda_function(m->cuda, to->module, "ctr_places", &to->places, err);
-    if (rc == 0 && has_places(l))
-        rc = ctr_gpu_cuda_function(m->cuda, to->module, "ctr_compact", &to->compact, err);
-    ctr_buf_free(&image.code);
-    return rc;
-}
-
-static int text_of(const struct ctr_gpu *m, const struct loops *l, struct ctr_buf *text, struct ctr_err *err)
-{
-    const struct ctr_op_device **loop = calloc((size_t)l->n + 1, sizeof *loop);
-    int rc;
-    if (!loop)
-        return ctr_fail_nomem(err, (size_t)l->n * sizeof *loop);
-    for (int i = 0; i < l->n; i++)
-        loop[i] = &l->d[i];
-    rc = ctr_gpu_text(text, loop, l->n, m->opts.launch != CTR_GPU_LAYER, err);
-    free(loop);
-    return rc;
-}
-
-static int module_of(struct ctr_gpu *m, const struct loops *l, struct module **to, struct ctr_err *err)
-{
-    struct ctr_buf text = { 0 };
-    struct module made = { 0 };
-    int rc = text_of(m, l, &text, err);
-    made.text = ctr_hash128(text.data, text.len);
-    *to = NULL;
-    for (int i = 0; rc == 0 && i < m->nmodules; i++)
-        if (m->module[i].text.lo == made.text.lo && m->module[i].text.hi == made.text.hi)
-            *to = &m->module[i];
-    if (rc == 0 && !*to)
-        rc = load(m, l, &text, &made, err);
-    if (rc == 0 && !*to)
-        rc = ctr_array_grow(&m->module, m->nmodules, &m->cap, sizeof *m->module, err);
-    if (rc == 0 && !*to) {
-        m->module[m->nmodules] = made;
-        *to = &m->module[m->nmodules++];
-    } else if (rc < 0) {
-        ctr_gpu_cuda_unload(m->cuda, made.module);
-        free(made.function);
-    }
-    ctr_buf_free(&text);
-    return rc;
-}
-
 /* ---- launches ---- */
 
 static unsigned blocks_of(const struct gpu_args *a)
@@ -303,7 +156,7 @@ static unsigned blocks_of(const struct gpu_args *a)
 enum { SHARED_BYTES = (OPD_THREADS + 18) * 8 /* as opd_prefix needs */ };
 
 /* The graph is that of the launch before, where it began with the same. */
-static int start_graph(struct ctr_gpu *m, struct module *f, unsigned blocks, const struct opd_layer *l,
+static int start_graph(struct ctr_gpu *m, struct gpu_module *f, unsigned blocks, const struct opd_layer *l,
                        struct ctr_err *err)
 {
     struct gpu_node *node;
@@ -311,12 +164,12 @@ static int start_graph(struct ctr_gpu *m, struct module *f, unsigned blocks, con
     if (!f->graph || f->blocks != blocks || memcmp(&f->last, l, sizeof *l) != 0) {
         ctr_gpu_cuda_graph_free(m->cuda, f->graph);
         f->graph = NULL;
-        node = calloc((size_t)f->n, sizeof *node);
+        node = calloc((size_t)f->nfunctions, sizeof *node);
         if (!node)
-            return ctr_fail_nomem(err, (size_t)f->n * sizeof *node);
-        for (int i = 0; i < f->n; i++)
+            return ctr_fail_nomem(err, (size_t)f->nfunctions * sizeof *node);
+        for (int i = 0; i < f->nfunctions; i++)
             node[i] = (struct gpu_node){ f->function[i], blocks, OPD_THREADS, SHARED_BYTES, l };
-        rc = ctr_gpu_cuda_graph(m->cuda, node, f->n, &f->graph, err);
+        rc = ctr_gpu_cuda_graph(m->cuda, node, f->nfunctions, &f->graph, err);
         free(node);
         f->blocks = blocks;
         f->last = *l;
@@ -325,14 +178,14 @@ static int start_graph(struct ctr_gpu *m, struct module *f, unsigned blocks, con
     return rc < 0 ? rc : ctr_gpu_cuda_graph_launch(m->cuda, f->graph, err);
 }
 
-static int start(struct ctr_gpu *m, const struct gpu_args *a, struct module *f, const struct opd_layer *l,
+static int start(struct ctr_gpu *m, const struct gpu_args *a, struct gpu_module *f, const struct opd_layer *l,
                  struct ctr_err *err)
 {
     const unsigned blocks = blocks_of(a);
     int rc = ctr_gpu_cuda_start(m->cuda, err);
     if (rc == 0 && m->opts.launch == CTR_GPU_GRAPH)
         rc = start_graph(m, f, blocks, l, err);
-    for (int i = 0; rc == 0 && m->opts.launch != CTR_GPU_GRAPH && i < f->n; i++) {
+    for (int i = 0; rc == 0 && m->opts.launch != CTR_GPU_GRAPH && i < f->nfunctions; i++) {
         rc = ctr_gpu_cuda_launch(m->cuda, f->function[i], blocks, OPD_THREADS, SHARED_BYTES, l, err);
         m->stats.launches++;
     }
@@ -377,8 +230,8 @@ static int down_rows(struct ctr_gpu *m, const struct gpu_call *c, struct ctr_err
 
 /* Run the kernel until its results fit into the pool; then `sizes` has the rows of all results that the host reads. To
  * reset the pool, only its head is copied. */
-static int run_kernel(struct ctr_gpu *m, struct gpu_args *a, gpu_ptr block, struct module *f, const struct opd_layer *l,
-                      struct ctr_err *err)
+static int run_kernel(struct ctr_gpu *m, struct gpu_args *a, gpu_ptr block, struct gpu_module *f,
+                      const struct opd_layer *l, struct ctr_err *err)
 {
     struct opd_pool *pool = (struct opd_pool *)(void *)(a->up.data + a->pool_at);
     int64_t bytes = a->up.len;
@@ -480,7 +333,7 @@ static void place_rows(struct ctr_gpu *m, const struct gpu_args *a, struct opd_p
 }
 
 /* Results of variable size: to their places, and to `rows` of the host. */
-static int compact(struct ctr_gpu *m, struct gpu_args *a, gpu_ptr block, const struct module *f,
+static int compact(struct ctr_gpu *m, struct gpu_args *a, gpu_ptr block, const struct gpu_module *f,
                    const struct opd_layer *l, struct ctr_err *err)
 {
     struct opd_place *place = (struct opd_place *)(void *)(a->up.data + a->place_at);
@@ -611,7 +464,7 @@ static int note_copied(struct ctr_gpu *m, const struct gpu_args *a, gpu_ptr bloc
     return rc;
 }
 
-static int run_args(struct ctr_gpu *m, struct gpu_args *a, struct module *f, struct ctr_err *err)
+static int run_args(struct ctr_gpu *m, struct gpu_args *a, struct gpu_module *f, struct ctr_err *err)
 {
     struct opd_layer l = { 0 };
     gpu_ptr block = 0;
@@ -703,15 +556,12 @@ static int grow_stage(void *ctx, uint8_t **p, int64_t *bytes, struct ctr_err *er
 }
 
 /* Calls without rows have no results; their loops are in the kernel all the same. */
-static int run_live(struct ctr_gpu *m, const struct ctr_gpu_call *call, int n, const struct loops *l,
+static int run_live(struct ctr_gpu *m, const struct ctr_gpu_call *call, int n, struct gpu_module *f,
                     struct ctr_err *err)
 {
     const struct gpu_device device = { put_table, slot_room, slot_kept, find_copied, grow_stage, m };
     struct gpu_args a = { 0 };
-    struct module *f = NULL;
-    int rc = module_of(m, l, &f, err);
-    if (rc == 0)
-        rc = ctr_gpu_args(&a, call, n, l->d, l->n, &device, err);
+    int rc = ctr_gpu_args(&a, call, n, f->loop, f->nloops, &device, err);
     if (rc == 0)
         rc = run_args(m, &a, f, err);
     ctr_gpu_args_free(&a);
@@ -728,7 +578,7 @@ void ctr_gpu_begin(struct ctr_gpu *m)
 int ctr_gpu_run(struct ctr_gpu *m, const struct ctr_gpu_call *call, int n, struct ctr_err *err)
 {
     struct ctr_gpu_call *some = calloc((size_t)n + 1, sizeof *some);
-    struct loops l = { 0 };
+    struct gpu_module *f = NULL;
     int live = 0, rc = some ? 0 : ctr_fail_nomem(err, (size_t)n * sizeof *some);
     for (int i = 0; rc == 0 && i < n; i++)
         if (call[i].rows > 0) {
@@ -741,24 +591,18 @@ int ctr_gpu_run(struct ctr_gpu *m, const struct ctr_gpu_call *call, int n, struc
         }
     m->stats.last_pool_bytes = 0;
     if (rc == 0 && live)
-        rc = loops_of(m, call, n, &l, err);
+        rc = ctr_gpu_code(&m->code, call, n, &f, err);
     if (rc == 0 && live)
-        rc = run_live(m, some, live, &l, err);
-    free(l.d);
+        rc = run_live(m, some, live, f, err);
     free(some);
     return rc;
 }
 
 int ctr_gpu_prepare(struct ctr_gpu *m, const struct ctr_gpu_call *call, int n, struct ctr_err *err)
 {
-    struct module *f;
-    struct loops l = { 0 };
+    struct gpu_module *f;
     m->stats.last_pool_bytes = 0;
-    int rc = n ? loops_of(m, call, n, &l, err) : 0;
-    if (rc == 0 && n)
-        rc = module_of(m, &l, &f, err);
-    free(l.d);
-    return rc;
+    return n ? ctr_gpu_code(&m->code, call, n, &f, err) : 0;
 }
 
 /* ---- life ---- */
@@ -797,7 +641,6 @@ int ctr_gpu_open(struct ctr_gpu **out, const struct ctr_gpu_opts *opts, struct c
     if (!m)
         return ctr_fail_nomem(err, sizeof *m);
     m->opts = *opts;
-    m->ntable = opts->all ? CTR_MIN(ctr_op_device_table(m->table, MOST_LOOPS), MOST_LOOPS) : 0;
     if (pool && ctr_parse_i64(pool, strlen(pool), &bytes) && bytes > 0)
         m->opts.pool_bytes = bytes;
     if (!m->opts.pool_bytes)
@@ -808,7 +651,9 @@ int ctr_gpu_open(struct ctr_gpu **out, const struct ctr_gpu_opts *opts, struct c
         return rc;
     }
     snprintf(text, sizeof text, "device: %s (%s)", ctr_gpu_cuda_name(m->cuda), ctr_gpu_cuda_arch(m->cuda));
-    say(m, text);
+    m->code = (struct gpu_code){ .cuda = m->cuda, .opts = &m->opts, .stats = &m->stats };
+    if (opts->debug)
+        opts->debug(opts->ctx, text);
     *out = m;
     return 0;
 }
@@ -818,12 +663,7 @@ void ctr_gpu_free(struct ctr_gpu *m)
     if (!m)
         return;
     release(m);
-    for (int i = 0; i < m->nmodules; i++) {
-        ctr_gpu_cuda_graph_free(m->cuda, m->module[i].graph);
-        ctr_gpu_cuda_unload(m->cuda, m->module[i].module);
-        free(m->module[i].function);
-    }
-    free(m->module);
+    ctr_gpu_code_free(&m->code);
     for (int i = 0; i < m->nresident; i++)
         ctr_gpu_cuda_release(m->cuda, m->resident[i].at.p);
     free(m->resident);
