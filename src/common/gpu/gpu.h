@@ -106,6 +106,7 @@ struct ctr_gpu_stats {
     int64_t compiled, cached;
     double compile_seconds, cached_seconds;
     double kernel_seconds; /* on the device's clock: from the first launch of a layer to the end of its last one */
+    double device_seconds; /* the same with the copies before and behind */
 };
 const struct ctr_gpu_stats *ctr_gpu_stats(const struct ctr_gpu *m);
 

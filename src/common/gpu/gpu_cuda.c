@@ -55,7 +55,7 @@ enum { NON_BLOCKING = 1 };       /* CU_STREAM_NON_BLOCKING: apart from the defau
     X(cuGetErrorString, (int, const char **))
 
 struct gpu_cuda {
-    void *library, *context, *stream, *event[2];
+    void *library, *context, *stream, *event[GPU_MARKS];
     int device;
     char arch[16], name[128];
 #define MEMBER(name, args) int(*name) args;
@@ -132,7 +132,7 @@ int ctr_gpu_cuda_open(struct gpu_cuda **out, int number, struct ctr_err *err)
         rc = check(c, c->cuCtxSetCurrent(c->context), "context", err);
     if (rc == 0)
         rc = check(c, c->cuStreamCreate(&c->stream, NON_BLOCKING), "stream", err);
-    for (int i = 0; rc == 0 && i < 2; i++)
+    for (int i = 0; rc == 0 && i < GPU_MARKS; i++)
         rc = check(c, c->cuEventCreate(&c->event[i], 0), "event", err);
     if (rc < 0) {
         ctr_gpu_cuda_free(c);
@@ -144,7 +144,7 @@ int ctr_gpu_cuda_open(struct gpu_cuda **out, int number, struct ctr_err *err)
 
 void ctr_gpu_cuda_free(struct gpu_cuda *c)
 {
-    for (int i = 0; c && i < 2; i++)
+    for (int i = 0; c && i < GPU_MARKS; i++)
         if (c->event[i])
             c->cuEventDestroy_v2(c->event[i]);
     if (c && c->stream)
@@ -258,21 +258,16 @@ int64_t ctr_gpu_cuda_memory(struct gpu_cuda *c)
     return c->cuCtxSetCurrent(c->context) || c->cuMemGetInfo_v2(&left, &all) ? 0 : (int64_t)left;
 }
 
-int ctr_gpu_cuda_start(struct gpu_cuda *c, struct ctr_err *err)
+int ctr_gpu_cuda_mark(struct gpu_cuda *c, enum gpu_mark mark, struct ctr_err *err)
 {
-    return check(c, c->cuEventRecord(c->event[0], c->stream), "event", err);
+    return check(c, c->cuEventRecord(c->event[mark], c->stream), "event", err);
 }
 
-int ctr_gpu_cuda_stop(struct gpu_cuda *c, struct ctr_err *err)
-{
-    return check(c, c->cuEventRecord(c->event[1], c->stream), "event", err);
-}
-
-int ctr_gpu_cuda_seconds(struct gpu_cuda *c, double *seconds, struct ctr_err *err)
+int ctr_gpu_cuda_between(struct gpu_cuda *c, enum gpu_mark from, enum gpu_mark to, double *seconds, struct ctr_err *err)
 {
     float ms = 0;
-    int rc = check(c, c->cuEventElapsedTime(&ms, c->event[0], c->event[1]), "event", err);
-    *seconds = (double)ms * 1e-3;
+    int rc = check(c, c->cuEventElapsedTime(&ms, c->event[from], c->event[to]), "event", err);
+    *seconds += (double)ms * 1e-3;
     return rc;
 }
 

@@ -32,10 +32,12 @@ void ctr_gpu_cuda_unload(struct gpu_cuda *c, void *module);
 int ctr_gpu_cuda_function(struct gpu_cuda *c, void *module, const char *name, void **function,
                           struct ctr_err *err) CTR_MUST;
 int64_t ctr_gpu_cuda_memory(struct gpu_cuda *c); /* free bytes */
-/* Seconds between the first two by the device's clock, after ctr_gpu_cuda_wait. */
-int ctr_gpu_cuda_start(struct gpu_cuda *c, struct ctr_err *err) CTR_MUST;
-int ctr_gpu_cuda_stop(struct gpu_cuda *c, struct ctr_err *err) CTR_MUST;
-int ctr_gpu_cuda_seconds(struct gpu_cuda *c, double *seconds, struct ctr_err *err) CTR_MUST;
+/* Times on the device's clock: copies, kernels and copies back lie between these marks. */
+enum gpu_mark { GPU_BEGIN, GPU_KERNELS, GPU_KERNELS_END, GPU_END, GPU_MARKS };
+int ctr_gpu_cuda_mark(struct gpu_cuda *c, enum gpu_mark mark, struct ctr_err *err) CTR_MUST;
+/* Add the seconds from one to another, after ctr_gpu_cuda_wait. */
+int ctr_gpu_cuda_between(struct gpu_cuda *c, enum gpu_mark from, enum gpu_mark to, double *seconds,
+                         struct ctr_err *err) CTR_MUST;
 /* Launch a kernel with one argument. */
 int ctr_gpu_cuda_launch(struct gpu_cuda *c, void *function, unsigned blocks, unsigned threads, unsigned shared,
                         const void *argument, struct ctr_err *err) CTR_MUST;

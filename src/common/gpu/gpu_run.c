@@ -182,7 +182,7 @@ static int start(struct ctr_gpu *m, const struct gpu_args *a, struct gpu_module 
                  struct ctr_err *err)
 {
     const unsigned blocks = blocks_of(a);
-    int rc = ctr_gpu_cuda_start(m->cuda, err);
+    int rc = ctr_gpu_cuda_mark(m->cuda, GPU_KERNELS, err);
     if (rc == 0 && m->opts.launch == CTR_GPU_GRAPH)
         rc = start_graph(m, f, blocks, l, err);
     for (int i = 0; rc == 0 && m->opts.launch != CTR_GPU_GRAPH && i < f->nfunctions; i++) {
@@ -193,17 +193,19 @@ static int start(struct ctr_gpu *m, const struct gpu_args *a, struct gpu_module 
         rc = ctr_gpu_cuda_launch(m->cuda, f->places, (unsigned)a->nvariable, OPD_THREADS, SHARED_BYTES, l, err);
         m->stats.compactions++;
     }
-    return rc < 0 ? rc : ctr_gpu_cuda_stop(m->cuda, err);
+    return rc < 0 ? rc : ctr_gpu_cuda_mark(m->cuda, GPU_KERNELS_END, err);
 }
 
 /* For kernels and copies. */
 static int wait(struct ctr_gpu *m, struct ctr_err *err)
 {
-    double seconds = 0;
-    int rc = ctr_gpu_cuda_wait(m->cuda, err);
+    int rc = ctr_gpu_cuda_mark(m->cuda, GPU_END, err);
     if (rc == 0)
-        rc = ctr_gpu_cuda_seconds(m->cuda, &seconds, err);
-    m->stats.kernel_seconds += seconds;
+        rc = ctr_gpu_cuda_wait(m->cuda, err);
+    if (rc == 0)
+        rc = ctr_gpu_cuda_between(m->cuda, GPU_KERNELS, GPU_KERNELS_END, &m->stats.kernel_seconds, err);
+    if (rc == 0)
+        rc = ctr_gpu_cuda_between(m->cuda, GPU_BEGIN, GPU_END, &m->stats.device_seconds, err);
     m->stats.waits++;
     return rc;
 }
@@ -240,7 +242,9 @@ static int run_kernel(struct ctr_gpu *m, struct gpu_args *a, gpu_ptr block, stru
     int rc = 0;
     for (bool again = true; rc == 0 && again;) {
         *pool = (struct opd_pool){ 0, (uint64_t)m->pool.bytes, (uint8_t *)(uintptr_t)m->pool.p };
-        rc = up(m, to, from, bytes, err);
+        rc = ctr_gpu_cuda_mark(m->cuda, GPU_BEGIN, err);
+        if (rc == 0)
+            rc = up(m, to, from, bytes, err);
         if (rc == 0)
             rc = start(m, a, f, l, err);
         if (rc == 0 && a->nvariable)
@@ -344,13 +348,15 @@ static int compact(struct ctr_gpu *m, struct gpu_args *a, gpu_ptr block, const s
         rc = pin(m, &m->rows, all + 8, 0, err);
     }
     if (rc == 0)
+        rc = ctr_gpu_cuda_mark(m->cuda, GPU_BEGIN, err);
+    if (rc == 0)
         rc = up(m, block + (uint64_t)a->place_at, place, a->nvariable * (int64_t)sizeof *place, err);
     if (rc == 0)
-        rc = ctr_gpu_cuda_start(m->cuda, err);
+        rc = ctr_gpu_cuda_mark(m->cuda, GPU_KERNELS, err);
     if (rc == 0)
         rc = ctr_gpu_cuda_launch(m->cuda, f->compact, blocks_of(a), OPD_THREADS, SHARED_BYTES, l, err);
     if (rc == 0)
-        rc = ctr_gpu_cuda_stop(m->cuda, err);
+        rc = ctr_gpu_cuda_mark(m->cuda, GPU_KERNELS_END, err);
     m->stats.compactions++;
     if (rc == 0)
         rc = down(m, m->rows.data, m->compact.p, bytes, err);

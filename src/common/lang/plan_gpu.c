@@ -186,6 +186,7 @@ static void add_stats(struct ctr_gpu_stats *to, const struct ctr_gpu_stats *a, c
     to->compile_seconds += b->compile_seconds - a->compile_seconds;
     to->cached_seconds += b->cached_seconds - a->cached_seconds;
     to->kernel_seconds += b->kernel_seconds - a->kernel_seconds;
+    to->device_seconds += b->device_seconds - a->device_seconds;
     to->pool_bytes = CTR_MAX(to->pool_bytes, b->last_pool_bytes);
 }
 
@@ -357,11 +358,13 @@ static void say_layer(const struct plan_graph *g, int l)
                  (s->compile_seconds + s->cached_seconds) * 1e3);
     snprintf(text, sizeof text,
              "layer %d: %d of %d nodes on the GPU; %s%lld batches, %lld launches and %lld to compact, pool %s, grown "
-             "%lld times, %s up in %lld copies, %s down in %lld, %lld waits, %lld results stay, kernels %.2f ms",
+             "%lld times, %s up in %lld copies, %s down in %lld, %lld waits, %lld results stay, kernels %.2f ms, with "
+             "copies %.2f ms",
              l, n, g->layer[l + 1] - g->layer[l], code, (long long)u->layer[l].batches, (long long)s->launches,
              (long long)s->compactions, ctr_size_text((uint64_t)s->pool_bytes).s, (long long)s->overflows,
              ctr_size_text((uint64_t)s->bytes_up).s, (long long)s->copies_up, ctr_size_text((uint64_t)s->bytes_down).s,
-             (long long)s->copies_down, (long long)s->waits, (long long)s->stayed, s->kernel_seconds * 1e3);
+             (long long)s->copies_down, (long long)s->waits, (long long)s->stayed, s->kernel_seconds * 1e3,
+             s->device_seconds * 1e3);
     u->opts.debug(u->opts.ctx, text);
 }
 
