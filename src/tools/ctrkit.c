@@ -6,6 +6,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fnmatch.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -153,7 +154,7 @@ static void unwrap(char *text)
 
 static int print_summary(struct ctr_out *out, const char *folder, const char *tool, struct ctr_err *err)
 {
-    char path[2 * PATH_MAX], text[64 << 10], *const args[] = { path, "--help", NULL };
+    char path[2 * PATH_MAX + 128], text[64 << 10], *const args[] = { path, "--help", NULL };
     int fd[2], n;
     pid_t pid;
 
@@ -247,20 +248,42 @@ static int no_tool(const char *folder, const char *name, struct ctr_err *err)
 
 static bool has_tool(const char *folder, const char *name)
 {
-    char path[PATH_MAX + 64];
+    char path[PATH_MAX + 80];
 
     snprintf(path, sizeof path, "%s/ctr-%s", folder, name);
     return !strchr(name, '/') && !access(path, X_OK);
 }
 
-/* shorter: the command whose --help tells the main points of the page; "": none. */
-static int show_manual(const char *page, const char *shorter, struct ctr_err *err)
+/* The file of a page that belongs to this program: beside a build, or where `make install` puts it. */
+static bool find_page(const char *folder, const char *pattern, char *path, size_t size)
 {
+    static const char *const manuals[] = { "../../../man", "../share/man/man1", "../share/man/man5",
+                                           "../share/man/man7" };
+    bool found = false;
+
+    for (size_t i = 0; i < CTR_COUNT(manuals) && !found; i++) {
+        snprintf(path, size, "%s/%s", folder, manuals[i]);
+        DIR *d = opendir(path);
+        for (struct dirent *e; d && !found && (e = readdir(d));)
+            if ((found = !fnmatch(pattern, e->d_name, 0)))
+                snprintf(path, size, "%s/%s/%s", folder, manuals[i], e->d_name);
+        if (d)
+            closedir(d);
+    }
+    return found;
+}
+
+/* shorter: the command whose --help tells the main points of the page; "": none. */
+static int show_manual(const char *folder, const char *page, const char *shorter, struct ctr_err *err)
+{
+    char pattern[160], path[2 * PATH_MAX + 128];
     int status = 0;
+    snprintf(pattern, sizeof pattern, "%s.[157]*", page);
+    const bool found = find_page(folder, pattern, path, sizeof path);
     pid_t pid = fork();
 
     if (pid == 0) {
-        execlp("man", "man", page, (char *)NULL);
+        execlp("man", "man", found ? path : page, (char *)NULL);
         fprintf(stderr, "man: %s\n", strerror(errno));
         _exit(127);
     }
@@ -272,12 +295,24 @@ static int show_manual(const char *page, const char *shorter, struct ctr_err *er
     return 0;
 }
 
-/* ctrkit help: this tool's help; ctrkit help train: a tool's manual; ctrkit help train lr: that of its first
+/* The tool with a page for its first argument `word`: train, for din. */
+static bool find_owner(const char *folder, const char *word, char *tool, size_t size)
+{
+    char pattern[160], path[2 * PATH_MAX + 128];
+    snprintf(pattern, sizeof pattern, "ctr-*-%s.1*", word);
+    if (strpbrk(word, "*?[\\/") || !find_page(folder, pattern, path, sizeof path))
+        return false;
+    const char *at = strrchr(path, '/') + strlen("/ctr-"), *rest = strchr(at, '-') + 1;
+    snprintf(tool, size, "%.*s", (int)(rest - 1 - at), at);
+    return !strncmp(rest, word, strlen(word)) && has_tool(folder, tool);
+}
+
+/* ctrkit help: this tool's help; ctrkit help train: a tool's manual; ctrkit help train lr, or lr: that of its first
  * argument. */
 static int help(const char *folder, const char *topic, const char *word, struct ctr_err *err)
 {
     static const char *const formats[] = { "plan", "stream" }; /* pages that describe no tool */
-    char page[128], shorter[128], self[PATH_MAX + 16];
+    char page[128], shorter[128], self[PATH_MAX + 16], owner[64];
     bool known, format = false;
 
     snprintf(self, sizeof self, "%s/ctrkit", folder);
@@ -293,6 +328,11 @@ static int help(const char *folder, const char *topic, const char *word, struct 
     known |= format;
     for (size_t i = 0; i < CTR_COUNT(optional); i++)
         known |= !strcmp(topic, optional[i].name);
+    if (!known && !word && find_owner(folder, topic, owner, sizeof owner)) {
+        known = true;
+        word = topic;
+        topic = owner;
+    }
     if (!known)
         return no_tool(folder, topic, err);
     const char *prefix = strcmp(topic, "ctrkit") ? "ctr-" : "";
@@ -300,7 +340,7 @@ static int help(const char *folder, const char *topic, const char *word, struct 
     *shorter = 0;
     if (!format)
         snprintf(shorter, sizeof shorter, "%s%s%s%s", prefix, topic, word ? " " : "", word ? word : "");
-    return show_manual(page, shorter, err);
+    return show_manual(folder, page, shorter, err);
 }
 
 static int run_tool(const char *folder, char **args, struct ctr_err *err)
