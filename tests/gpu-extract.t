@@ -182,7 +182,7 @@ CTR_CUDA_ON_HOST_FAIL=cuMemHostAlloc:2 gpu -q text.fitted text.arrows -o got.arr
 is "too little page-locked memory for a batch: it is cut" "$(ctr-info --digest got.arrows)" "$(ctr-info --digest text.fitted.want)"
 
 # ---- copies and waits: a column that two layers read is copied once a batch; a layer waits once, and again if results have variable sizes
-printf 'label click\nlow = lower(query)\nkeep n = length(query)\nfeature same = low == query\n' >twice.plan
+printf 'label click\nlow = lower(query)\nkeep n = length(query), first = substr(title, 0, 3)\nfeature same = low == query\n' >twice.plan
 printf 'label click\nkeep n = length(query), low = lower(query)\n' >once.plan
 ctr-extract -q --batch 50 twice.plan pieces.arrows -o want.arrows
 CTR_CUDA_ON_HOST_SAYS=1 gpu -v --batch 50 twice.plan pieces.arrows -o got.arrows 2>twice
@@ -194,6 +194,10 @@ up() { sed -n "s/.*layer $2: .*grown 0 times, \([0-9]*\)[.0-9]* KiB up.*/\1/p" "
 ok "the second layer copies little" test "$(up twice 2)" -lt "$(($(up twice 1) / 4))"
 is "waits of 5 batches: layers with texts" "$(said twice 1) $(said once 1)" "10 10"
 is "a layer with results of fixed size" "$(said twice 2)" 5
+gpu -v --batch 50 --place low=cpu twice.plan pieces.arrows -o got.arrows 2>beside
+ok "a result of the CPU that the GPU reads: the same bytes" cmp got.arrows want.arrows
+ups() { sed -n "s/.*layer $2: .* up in \([0-9]*\) copies.*/\1/p" "$1"; }
+is "is copied beside the layer" "$(ups beside 1)" "$(($(ups twice 1) + 5))"
 ok "no copy of pageable memory" grep -qx 'on host: 0 copies of pageable memory' twice
 
 # ---- what is said

@@ -18,8 +18,10 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -87,7 +89,12 @@ static void run(const node &n)
 }
 
 struct stream {
-    std::vector<std::function<void()>> queue;
+    std::deque<std::function<void()>> queue;
+};
+struct event {
+    double at;
+    struct stream *on;
+    std::shared_ptr<bool> done;
 };
 static std::map<void *, size_t> pinned;
 
@@ -98,11 +105,20 @@ static void later(void *s, std::function<void()> f)
     else
         f();
 }
+/* Run the first of what is queued. */
+static bool step(struct stream *s)
+{
+    if (s->queue.empty())
+        return false;
+    const auto f = std::move(s->queue.front());
+    s->queue.pop_front();
+    f();
+    return true;
+}
 static void drain(void *s)
 {
-    for (auto &f : ((struct stream *)s)->queue)
-        f();
-    ((struct stream *)s)->queue.clear();
+    while (step((struct stream *)s))
+        ;
 }
 static void copy_later(void *s, void *to, const void *from, size_t n, const void *host)
 {
@@ -220,6 +236,17 @@ int cuStreamCreate(void **s, unsigned)
     CALLED;
     *s = new struct stream();
     left++;
+    return 0;
+}
+int cuStreamWaitEvent(void *s, void *e, unsigned)
+{
+    struct stream *on = ((struct event *)e)->on;
+    const std::shared_ptr<bool> done = ((struct event *)e)->done;
+    CALLED;
+    later(s, [=] {
+        while (done && !*done && step(on))
+            ;
+    });
     return 0;
 }
 int cuStreamSynchronize(void *s)
@@ -359,29 +386,34 @@ int cuGraphDestroy(void *g)
 int cuEventCreate(void **e, unsigned)
 {
     CALLED;
-    *e = new double();
+    *e = new struct event();
     left++;
     return 0;
 }
-int cuEventRecord(void *e, void *s)
+int cuEventRecord(void *to, void *s)
 {
+    struct event *e = (struct event *)to;
+    const auto done = std::make_shared<bool>(false);
     CALLED;
+    e->on = (struct stream *)s;
+    e->done = done;
     later(s, [=] {
         struct timespec t;
         clock_gettime(CLOCK_MONOTONIC, &t);
-        *(double *)e = (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+        e->at = (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+        *done = true;
     });
     return 0;
 }
 int cuEventElapsedTime(float *ms, void *from, void *to)
 {
     CALLED;
-    *ms = (float)((*(double *)to - *(double *)from) * 1e3);
+    *ms = (float)((((struct event *)to)->at - ((struct event *)from)->at) * 1e3);
     return 0;
 }
 int cuEventDestroy_v2(void *e)
 {
-    delete (double *)e;
+    delete (struct event *)e;
     left--;
     return 0;
 }

@@ -139,8 +139,9 @@ static void check_pool(int64_t pool_bytes, const struct ctr_col *in)
         const int64_t before = ctr_gpu_stats(m)->overflows;
         for (int i = 0; i < CALLS; i++)
             ctr_colbuf_clear(&got[i]);
-        ctr_gpu_begin(m);
-        CHECK(ctr_gpu_run(m, call, CALLS, &err));
+        CHECK(ctr_gpu_begin(m, &err));
+        CHECK(ctr_gpu_start(m, call, CALLS, &err));
+        CHECK(ctr_gpu_finish(m, &err));
         for (int i = 0; i < CALLS; i++)
             same &= same_texts(ctr_colbuf_view(&want[i]), ctr_colbuf_view(&got[i]));
         ok(ctr_gpu_stats(m)->overflows - before == (again ? 0 : pool_bytes < (1 << 20)),

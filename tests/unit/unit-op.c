@@ -347,8 +347,9 @@ static void check_device(const struct ctr_gpu_call *call, const struct ctr_field
     }
     CHECK(ctr_colbuf_init(&made, f, &err));
     c.out = &made;
-    ctr_gpu_begin(gpu);
-    CHECK(ctr_gpu_run(gpu, &c, 1, &err));
+    CHECK(ctr_gpu_begin(gpu, &err));
+    CHECK(ctr_gpu_start(gpu, &c, 1, &err));
+    CHECK(ctr_gpu_finish(gpu, &err));
     if (!same_bytes(ctr_colbuf_view(out), ctr_colbuf_view(&made)))
         ok(false, "%s: the same bytes on the device", c.call ? ctr_op_name(c.call->op) : "keys");
     on_device++;

@@ -10,9 +10,11 @@
  *     why = ctr_gpu_refuses(&call[i]);        NULL: it can run
  *     ctr_gpu_prepare(m, call, n, &err);      compiles its kernel, or takes it from the cache; CTR_ESYS: no NVRTC
  *     …each batch:
- *     ctr_gpu_begin(m);
+ *     ctr_gpu_begin(m, &err);
  *     …each of its layers:
- *     ctr_gpu_run(m, call, n, &err);          results as host columns, with the bits of ctr_op_run
+ *     ctr_gpu_start(m, call, n, &err);        queues it
+ *     ctr_gpu_copy(m, col, &type, &err);      meanwhile: a column that a later layer reads
+ *     ctr_gpu_finish(m, &err);                results as host columns, with the bits of ctr_op_run
  *     ctr_gpu_free(m);
  *
  * One thread at a time uses a struct ctr_gpu. $CTR_CUDA_DRIVER and $CTR_NVRTC name replacements for libcuda.so.1 and
@@ -93,9 +95,16 @@ const char *ctr_gpu_refuses(const struct ctr_gpu_call *c);
 /* Get the code of a layer of these calls; only `call`, `type` and `seed` are used. */
 int ctr_gpu_prepare(struct ctr_gpu *m, const struct ctr_gpu_call *call, int n, struct ctr_err *err) CTR_MUST;
 /* A batch begins. Columns of the calls must not change until the next one: they are copied to the device once. */
-void ctr_gpu_begin(struct ctr_gpu *m);
-/* CTR_ELARGE: the results exceed a device's or column's limit; run it on fewer rows. */
-int ctr_gpu_run(struct ctr_gpu *m, const struct ctr_gpu_call *call, int n, struct ctr_err *err) CTR_MUST;
+int ctr_gpu_begin(struct ctr_gpu *m, struct ctr_err *err) CTR_MUST;
+/* Queue a layer, whose calls must not change until ctr_gpu_finish waits for it and takes its results; after an error it
+ * is over. CTR_ELARGE: the results exceed a device's or column's limit; run it on fewer rows. */
+int ctr_gpu_start(struct ctr_gpu *m, const struct ctr_gpu_call *call, int n, struct ctr_err *err) CTR_MUST;
+int ctr_gpu_finish(struct ctr_gpu *m, struct ctr_err *err) CTR_MUST;
+/* Instead of ctr_gpu_finish: wait, and forget the results. */
+void ctr_gpu_abandon(struct ctr_gpu *m);
+/* Copy a column while a layer runs. Encoded lists are left out: the host decodes them for the layer that reads them. */
+int ctr_gpu_copy(struct ctr_gpu *m, const struct ctr_col *col, const struct ctr_vtype *type,
+                 struct ctr_err *err) CTR_MUST;
 
 struct ctr_gpu_stats {
     int64_t stayed; /* results that are on the device alone */

@@ -64,7 +64,7 @@ static int put_once(struct gpu_args *a, const void *p, int64_t n, const void **t
     if (rc == 0)
         rc = ctr_array_grow(&a->seen, a->nseen, &a->seen_cap, sizeof *a->seen, err);
     if (rc == 0)
-        a->seen[a->nseen++] = (struct seen){ p, n, ctr_gpu_at(at), a->passing };
+        a->seen[a->nseen++] = (struct gpu_seen){ p, n, ctr_gpu_at(at), a->passing };
     *to = at;
     return rc;
 }
@@ -382,6 +382,21 @@ static int put_call(struct gpu_args *a, struct gpu_call *m, struct opd_call *cal
         return keep_rows(a, m, call, err);
     take_rows(a, m, call);
     return rc;
+}
+
+int ctr_gpu_args_column(struct gpu_args *a, const struct ctr_col *c, const struct ctr_vtype *type,
+                        const struct gpu_device *device, struct ctr_err *err)
+{
+    struct opd_call call = { 0 };
+    struct opd_arg *to = &call.arg[0];
+    *a = (struct gpu_args){ .device = device };
+    void *none;
+    int rc = put(a, NULL, 1, &none, err); /* so that no ref is 0 */
+    to->lane = OPD_LANE_I64;              /* values are read */
+    return rc < 0           ? rc
+           : !is_list(type) ? put_col(a, c, c->rows, true, &to->col, err)
+           : c->dict        ? 0
+                            : put_list(a, c, type, c->rows, false, to, &call, err);
 }
 
 /* Group calls with the same loop, in the order of the first call of each. */

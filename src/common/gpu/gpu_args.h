@@ -64,7 +64,7 @@ struct gpu_args {
     int32_t *first, *variable;
     int nvariable;
     struct ctr_buf fixes; /* int64_t: offsets of refs in `up` */
-    struct seen {
+    struct gpu_seen {
         const void *p;
         int64_t bytes, at;
         bool passing; /* the layer owns it: later layers must not look for it */
@@ -78,6 +78,9 @@ struct gpu_args {
 /* table: the operators in the kernel, independent of the calls. */
 int ctr_gpu_args(struct gpu_args *a, const struct ctr_gpu_call *call, int n, const struct ctr_op_device *table,
                  int ntable, const struct gpu_device *device, struct ctr_err *err) CTR_MUST;
+/* The buffers of a column, as those of arguments; nothing of an encoded list. */
+int ctr_gpu_args_column(struct gpu_args *a, const struct ctr_col *c, const struct ctr_vtype *type,
+                        const struct gpu_device *device, struct ctr_err *err) CTR_MUST;
 /* Fill *d with what a device needs of a call. Returns NULL, or why a device cannot run it. */
 const char *ctr_gpu_describe(const struct ctr_gpu_call *c, uint64_t param[CTR_OP_DEVICE_PARAM],
                              struct ctr_op_device *d);

@@ -35,6 +35,7 @@ enum { NON_BLOCKING = 1 };       /* CU_STREAM_NON_BLOCKING: apart from the defau
     X(cuMemcpyHtoDAsync_v2, (gpu_ptr, const void *, size_t, void *))                                                   \
     X(cuMemcpyDtoHAsync_v2, (void *, gpu_ptr, size_t, void *))                                                         \
     X(cuStreamCreate, (void **, unsigned))                                                                             \
+    X(cuStreamWaitEvent, (void *, void *, unsigned))                                                                   \
     X(cuStreamSynchronize, (void *))                                                                                   \
     X(cuStreamDestroy_v2, (void *))                                                                                    \
     X(cuModuleLoadData, (void **, const void *))                                                                       \
@@ -55,7 +56,7 @@ enum { NON_BLOCKING = 1 };       /* CU_STREAM_NON_BLOCKING: apart from the defau
     X(cuGetErrorString, (int, const char **))
 
 struct gpu_cuda {
-    void *library, *context, *stream, *event[GPU_MARKS];
+    void *library, *context, *stream, *beside, *event[GPU_MARKS], *arrived;
     int device;
     char arch[16], name[128];
 #define MEMBER(name, args) int(*name) args;
@@ -132,6 +133,10 @@ int ctr_gpu_cuda_open(struct gpu_cuda **out, int number, struct ctr_err *err)
         rc = check(c, c->cuCtxSetCurrent(c->context), "context", err);
     if (rc == 0)
         rc = check(c, c->cuStreamCreate(&c->stream, NON_BLOCKING), "stream", err);
+    if (rc == 0)
+        rc = check(c, c->cuStreamCreate(&c->beside, NON_BLOCKING), "stream", err);
+    if (rc == 0)
+        rc = check(c, c->cuEventCreate(&c->arrived, 2 /* without time */), "event", err);
     for (int i = 0; rc == 0 && i < GPU_MARKS; i++)
         rc = check(c, c->cuEventCreate(&c->event[i], 0), "event", err);
     if (rc < 0) {
@@ -147,6 +152,10 @@ void ctr_gpu_cuda_free(struct gpu_cuda *c)
     for (int i = 0; c && i < GPU_MARKS; i++)
         if (c->event[i])
             c->cuEventDestroy_v2(c->event[i]);
+    if (c && c->arrived)
+        c->cuEventDestroy_v2(c->arrived);
+    if (c && c->beside)
+        c->cuStreamDestroy_v2(c->beside);
     if (c && c->stream)
         c->cuStreamDestroy_v2(c->stream);
     if (c && c->context)
@@ -194,6 +203,17 @@ int ctr_gpu_cuda_down(struct gpu_cuda *c, void *to, gpu_ptr from, int64_t bytes,
     return bytes == 0
                ? 0
                : check(c, c->cuMemcpyDtoHAsync_v2(to, from, (size_t)bytes, c->stream), "copy from the device", err);
+}
+
+int ctr_gpu_cuda_up_beside(struct gpu_cuda *c, gpu_ptr to, const void *from, int64_t bytes, struct ctr_err *err)
+{
+    int rc = check(c, c->cuMemcpyHtoDAsync_v2(to, from, (size_t)bytes, c->beside), "copy to the device", err);
+    return rc < 0 ? rc : check(c, c->cuEventRecord(c->arrived, c->beside), "event", err);
+}
+
+int ctr_gpu_cuda_join(struct gpu_cuda *c, struct ctr_err *err)
+{
+    return check(c, c->cuStreamWaitEvent(c->stream, c->arrived, 0), "event", err);
 }
 
 int ctr_gpu_cuda_wait(struct gpu_cuda *c, struct ctr_err *err)

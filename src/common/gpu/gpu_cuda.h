@@ -22,7 +22,11 @@ int ctr_gpu_cuda_alloc(struct gpu_cuda *c, gpu_ptr *p, int64_t bytes, struct ctr
 void ctr_gpu_cuda_release(struct gpu_cuda *c, gpu_ptr p);
 int ctr_gpu_cuda_up(struct gpu_cuda *c, gpu_ptr to, const void *from, int64_t bytes, struct ctr_err *err) CTR_MUST;
 int ctr_gpu_cuda_down(struct gpu_cuda *c, void *to, gpu_ptr from, int64_t bytes, struct ctr_err *err) CTR_MUST;
-/* Until everything so far is done. */
+/* Copy on a second stream, beside the kernels of the first; join: what follows on the first waits for such copies. */
+int ctr_gpu_cuda_up_beside(struct gpu_cuda *c, gpu_ptr to, const void *from, int64_t bytes,
+                           struct ctr_err *err) CTR_MUST;
+int ctr_gpu_cuda_join(struct gpu_cuda *c, struct ctr_err *err) CTR_MUST;
+/* Until everything so far on the first stream is done. */
 int ctr_gpu_cuda_wait(struct gpu_cuda *c, struct ctr_err *err) CTR_MUST;
 /* Page-locked memory of the host. The device copies from and to it directly, while the host does other work. */
 int ctr_gpu_cuda_pin(struct gpu_cuda *c, void **p, int64_t bytes, struct ctr_err *err) CTR_MUST;

@@ -298,10 +298,13 @@ void ctr_node_args(const struct plan_graph *g, struct plan_node *n, bool entries
 const struct ctr_col *ctr_node_shared(const struct plan_graph *g, const struct plan_node *n, int64_t rows);
 /* Set n->col; if `shared` is not NULL, the values belong to its entries. */
 void ctr_node_done(struct plan_node *n, const struct ctr_col *values, const struct ctr_col *shared);
-/* plan_gpu.c: why a GPU cannot run a node (words that follow "it "), or NULL; run the on_gpu nodes of a layer. */
+/* plan_gpu.c: why a GPU cannot run a node (words that follow "it "), or NULL. For each batch begin; for each of its
+ * layers start the on_gpu nodes, and finish or abandon them after the others have run. */
 const char *ctr_node_refused(const struct plan_graph *g, const struct plan_node *n);
-void ctr_graph_begin_gpu(struct plan_graph *g);
-int ctr_graph_run_gpu(struct plan_graph *g, int layer, struct ctr_err *err) CTR_MUST;
+int ctr_graph_begin_gpu(struct plan_graph *g, struct ctr_err *err) CTR_MUST;
+int ctr_graph_start_gpu(struct plan_graph *g, int layer, struct ctr_err *err) CTR_MUST;
+int ctr_graph_finish_gpu(struct plan_graph *g, int layer, struct ctr_err *err) CTR_MUST;
+void ctr_graph_abandon_gpu(struct plan_graph *g);
 void ctr_graph_free_gpu(struct plan_graph *g);
 bool ctr_value_equal(const struct ctr_value *a, const struct ctr_value *b); /* equal kind and bits */
 /* Write a literal in the syntax of the language. `brief`: only the first 60 bytes of long texts and 8 items of long

@@ -14,7 +14,9 @@
 struct plan_gpu {
     struct ctr_gpu *device;
     struct ctr_gpu_opts opts;
-    struct ctr_gpu_call *call; /* of the layer that runs, with its nodes and types of keys */
+    int n; /* calls of the layer that runs */
+    struct ctr_gpu_stats before;
+    struct ctr_gpu_call *call; /* with their nodes and types of keys */
     struct plan_node **node;
     struct ctr_vtype *type;
     int *from;        /* slots of arguments, MOST_ARGS a call */
@@ -228,13 +230,12 @@ static void set_done(struct plan_graph *g, struct plan_node *node, const struct 
     ctr_node_done(node, values, ctr_node_shared(g, node, g->batch->rows));
 }
 
-void ctr_graph_begin_gpu(struct plan_graph *g)
+int ctr_graph_begin_gpu(struct plan_graph *g, struct ctr_err *err)
 {
-    if (g->gpu)
-        ctr_gpu_begin(g->gpu->device);
+    return g->gpu ? ctr_gpu_begin(g->gpu->device, err) : 0;
 }
 
-int ctr_graph_run_gpu(struct plan_graph *g, int layer, struct ctr_err *err)
+int ctr_graph_start_gpu(struct plan_graph *g, int layer, struct ctr_err *err)
 {
     struct plan_gpu *u = g->gpu;
     const int n = u ? describe_layer(g, layer) : 0;
@@ -243,13 +244,48 @@ int ctr_graph_run_gpu(struct plan_graph *g, int layer, struct ctr_err *err)
         return rc;
     for (int i = 0; i < n; i++)
         set_call(g, u->node[i], i);
-    const struct ctr_gpu_stats before = *ctr_gpu_stats(u->device);
-    rc = ctr_gpu_run(u->device, u->call, n, err);
-    for (int i = 0; rc == 0 && i < n; i++)
-        set_done(g, u->node[i], &u->call[i]);
-    add_stats(&u->layer[layer].took, &before, ctr_gpu_stats(u->device));
-    u->layer[layer].batches++;
+    u->n = n;
+    u->before = *ctr_gpu_stats(u->device);
+    return ctr_gpu_start(u->device, u->call, n, err);
+}
+
+/* Results of the CPU that later layers of the GPU read, while this one still runs there. */
+static int copy_beside(struct plan_graph *g, int layer, struct ctr_err *err)
+{
+    struct plan_gpu *u = g->gpu;
+    int rc = 0;
+    for (int i = g->layer[layer]; rc == 0 && i < g->layer[layer + 1]; i++) {
+        const struct plan_node *n = &g->node[g->order[i]];
+        if (n->kind == NODE_CALL && !n->on_gpu && !n->fused && u->stay[g->order[i]].last > n->depth)
+            rc = ctr_gpu_copy(u->device, n->col, &n->type, err);
+    }
     return rc;
+}
+
+int ctr_graph_finish_gpu(struct plan_graph *g, int layer, struct ctr_err *err)
+{
+    struct plan_gpu *u = g->gpu;
+    if (!u || !u->n)
+        return 0;
+    int rc = copy_beside(g, layer, err);
+    if (rc == 0)
+        rc = ctr_gpu_finish(u->device, err);
+    else
+        ctr_gpu_abandon(u->device);
+    for (int i = 0; rc == 0 && i < u->n; i++)
+        set_done(g, u->node[i], &u->call[i]);
+    add_stats(&u->layer[layer].took, &u->before, ctr_gpu_stats(u->device));
+    u->layer[layer].batches++;
+    u->n = 0;
+    return rc;
+}
+
+void ctr_graph_abandon_gpu(struct plan_graph *g)
+{
+    if (g->gpu && g->gpu->n)
+        ctr_gpu_abandon(g->gpu->device);
+    if (g->gpu)
+        g->gpu->n = 0;
 }
 
 /* ---- opening ---- */

@@ -193,28 +193,23 @@ static int run_node(struct plan_graph *g, struct plan_node *n, struct ctr_err *e
 
 struct layer_job {
     struct plan_graph *g;
-    int layer;
     const int *node;
 };
 
-/* The GPU is the first task, as its nodes take one thread, which waits for them. */
 static void run_task(void *ctx, int64_t task, int worker)
 {
     struct layer_job *j = ctx;
     struct ctr_err *err = &j->g->task_err[task];
     (void)worker;
     err->code = 0;
-    if (task == 0)
-        (void)!ctr_graph_run_gpu(j->g, j->layer, err);
-    else
-        (void)!run_node(j->g, &j->g->node[j->node[task - 1]], err);
+    (void)!run_node(j->g, &j->g->node[j->node[task]], err);
 }
 
-static int run_layer_parallel(struct plan_graph *g, int l, const int *node, int n, struct ctr_err *err)
+static int run_nodes_parallel(struct plan_graph *g, const int *node, int n, struct ctr_err *err)
 {
-    struct layer_job j = { g, l, node };
-    ctr_pool_run(g->pool, n + 1, run_task, &j);
-    for (int i = 0; i <= n; i++)
+    struct layer_job j = { g, node };
+    ctr_pool_run(g->pool, n, run_task, &j);
+    for (int i = 0; i < n; i++)
         if (g->task_err[i].code < 0) {
             *err = g->task_err[i];
             return err->code;
@@ -222,11 +217,25 @@ static int run_layer_parallel(struct plan_graph *g, int l, const int *node, int 
     return CTR_OK;
 }
 
-static int run_layer(struct plan_graph *g, int l, const int *node, int n, struct ctr_err *err)
+static int run_nodes(struct plan_graph *g, const int *node, int n, struct ctr_err *err)
 {
-    int rc = ctr_graph_run_gpu(g, l, err);
+    int rc = 0;
     for (int i = 0; rc == 0 && i < n; i++)
         rc = run_node(g, &g->node[node[i]], err);
+    return rc;
+}
+
+/* While the GPU runs its nodes, the CPU runs the others. */
+static int run_layer(struct plan_graph *g, int l, struct ctr_err *err)
+{
+    const int *node = g->order + g->layer[l], n = g->layer[l + 1] - g->layer[l];
+    int rc = ctr_graph_start_gpu(g, l, err);
+    if (rc < 0)
+        return rc;
+    rc = g->pool && l && n > 1 ? run_nodes_parallel(g, node, n, err) : run_nodes(g, node, n, err);
+    if (rc == 0)
+        return ctr_graph_finish_gpu(g, l, err);
+    ctr_graph_abandon_gpu(g);
     return rc;
 }
 
@@ -237,7 +246,7 @@ static int room_for_errors(struct plan_graph *g, struct ctr_err *err)
         return CTR_OK;
     for (int l = 0; l < g->nlayers; l++)
         widest = CTR_MAX(widest, g->layer[l + 1] - g->layer[l]);
-    g->task_err = calloc((size_t)widest + 1, sizeof *g->task_err);
+    g->task_err = calloc((size_t)widest, sizeof *g->task_err);
     return g->task_err ? CTR_OK : ctr_fail_nomem(err, (size_t)widest * sizeof *g->task_err);
 }
 
@@ -245,11 +254,9 @@ int ctr_graph_run(struct plan_graph *g, const struct ctr_batch *in, struct ctr_e
 {
     int rc = room_for_errors(g, err);
     g->batch = in;
-    ctr_graph_begin_gpu(g);
-    for (int l = 0; rc == 0 && l < g->nlayers; l++) {
-        const int *node = g->order + g->layer[l];
-        int n = g->layer[l + 1] - g->layer[l];
-        rc = g->pool && l && n > 1 ? run_layer_parallel(g, l, node, n, err) : run_layer(g, l, node, n, err);
-    }
+    if (rc == 0)
+        rc = ctr_graph_begin_gpu(g, err);
+    for (int l = 0; rc == 0 && l < g->nlayers; l++)
+        rc = run_layer(g, l, err);
     return rc;
 }
