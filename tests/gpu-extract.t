@@ -217,6 +217,11 @@ ok "keys of a fitted vocabulary run on the GPU" grep -q 'keys(.*rare (feature)  
 ok "what runs" grep -q '^run: as placed' shown
 exits "--place of what no kernel has" 2 gpu --place known=gpu text.fitted text.arrows
 err_like "says why" 'known=gpu: a GPU cannot run the node: it asks a vocabulary'
+same "--place of a name whose keys alone can run there" many.fitted many.arrows many.want --place t=gpu
+exits "a vocabulary that fits neither there nor in --memory" 1 gpu --memory 1K --device-memory 8K many.fitted many.arrows -o none.arrows
+err_like "names node, bytes and limits" 'node [0-9]* needs .* besides its batch: the GPU.s memory has .* left, and --memory allows 1 KiB'
+exits "one that is forced there" 1 gpu --place t=gpu --device-memory 8K many.fitted many.arrows -o none.arrows
+err_like "names both, too" 'node [0-9]* needs .* of the GPU.s memory besides its batch, which has 8 KiB'
 same "--place on the CPU" text.fitted text.arrows text.fitted.want --place both=cpu
 
 fails() {
@@ -296,6 +301,12 @@ err_like "is refused" 'device gpu: ctr-extract --fit has no GPU implementation'
 CTR_CUDA_DRIVER=$W/no.so ctr-extract -v --device auto criteo.plan criteo.arrows -o got.arrows 2>said
 ok "auto without a GPU: the CPU, and why" grep -q 'device auto: the CPU extracts, because no GPU' said
 ok "with its bytes" cmp got.arrows criteo.plan.want
+XDG_CACHE_HOME=$W/empty CTR_NVRTC=$W/no.so ctr-extract --device auto criteo.plan criteo.arrows -o got.arrows 2>said
+ok "auto with a GPU that cannot be used tells so without -v" grep -q 'device auto: the CPU extracts, because kernels cannot be compiled' said
+ok "with the bytes of the CPU" cmp got.arrows criteo.plan.want
+ctr-extract --launch each criteo.plan criteo.arrows -o got.arrows 2>said
+ok "--launch without a GPU is told" grep -q 'every operator runs on the CPU: --place, --launch and' said
+exits "--place of no node, without a GPU" 2 ctr-extract -q --place nobody=gpu criteo.plan criteo.arrows
 for e in "$W"/cache/ctrkit/*.cubin; do truncate -s 100 "$e"; done
 gpu criteo.plan criteo.arrows -o got.arrows 2>said
 ok "a damaged cache is told" grep -q 'the cache had a damaged kernel' said

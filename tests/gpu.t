@@ -112,6 +112,10 @@ CTR_CUDA_ON_HOST_FAIL=nvrtcCompileProgram:1:1 ok "a kernel that is too large" fa
 CTR_CUDA_ON_HOST_VERSION=11 ok "an NVRTC that is too old" fails 'NVRTC 11.0 is too old: CUDA 12 or newer' compile
 CTR_CUDA_ON_HOST_FAIL=nvrtcCreateProgram:1 ok "NVRTC that does not start" fails 'NVRTC does not start' compile
 ok "no entry of what failed" [ -z "$(entry)" ]
+for v in 12.0 12.8 12.9 13.1; do
+    cache=$W/$v
+    CTR_CUDA_ON_HOST_VERSION=$v ok "NVRTC $v compiles" compile
+done
 CTR_CUDA_DRIVER=$W/no-such.so ok "no driver" fails 'no GPU: the driver of CUDA cannot be opened' "$CTR_BUILD/unit/unit-gpu"
 CTR_CUDA_ON_HOST_DEVICES=0 ok "no device" fails 'no GPU: the driver finds none' "$CTR_BUILD/unit/unit-gpu"
 done_testing

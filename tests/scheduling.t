@@ -50,7 +50,7 @@ err_like 'is told' 'op9=gpu: the plan has no such node'
 exits 'no such device' 2 ctr-extract --explain --place op1=tpu figure4.plan log.arrows
 err_like 'is told too' 'wants NODE=cpu or NODE=gpu'
 ctr-extract --device-memory 1G figure4.plan log.arrows >got.arrows 2>said
-ok 'no silent CPU' grep -q 'every operator runs on the CPU: --place and --device-memory are for --device gpu' said
+ok 'no silent CPU' grep -q 'every operator runs on the CPU: --place, --launch and --device-memory are for --device gpu' said
 ctr-extract -q figure4.plan log.arrows >want.arrows
 ok 'the bytes do not depend on the placement' cmp want.arrows got.arrows
 

@@ -16,7 +16,7 @@ static struct {
     bool explain, dot, inputs, list_ops, lookup_anywhere, table;
     double max_unknown;
     int64_t queue;
-} o = { .max_unknown = -1, .launch = "meta", .queue = CTR_FLOW_QUEUE };
+} o = { .max_unknown = -1, .queue = CTR_FLOW_QUEUE };
 
 static const struct ctr_opt opts[] = {
     { "fit", 0, CTR_OPT_STR, "PLAN", "learn the plan's vocabularies and quantiles; the result is a fitted plan", &o.fit,
@@ -137,7 +137,7 @@ static int open_gpu(struct job *j, struct ctr_err *err)
                                .note = note,
                                .debug = debug,
                                .ctx = j->cli };
-    int rc = ctr_gpu_launch_of(o.launch, &go.launch, err);
+    int rc = o.launch ? ctr_gpu_launch_of(o.launch, &go.launch, err) : 0;
     return rc < 0 || !strcmp(j->cli->device, "cpu") ? rc : ctr_program_gpu(j->program, &go, &o.place, err);
 }
 
@@ -302,14 +302,24 @@ static int open_outputs(struct job *j, struct ctr_err *err)
     return rc < 0 || !o.names ? rc : ctr_program_names_start(j->program, err);
 }
 
+/* Options for a GPU, where there is none. */
+static int check_unused(struct job *j, struct ctr_err *err)
+{
+    const struct ctr_place_opts po = { &o.place, j->cli->device_memory_bytes };
+    if (o.place.n || o.launch || j->cli->device_memory_bytes)
+        ctr_cli_note(j->cli,
+                     "every operator runs on the CPU: --place, --launch and --device-memory are for --device gpu");
+    return o.place.n ? ctr_program_place(j->program, &po, err) : 0;
+}
+
 static int extract(struct job *j, struct ctr_err *err)
 {
     const struct ctr_batch *b, *out;
     int rc = open_outputs(j, err);
     if (rc == 0)
         rc = open_gpu(j, err);
-    if (rc == 0 && (o.place.n || j->cli->device_memory_bytes) && !ctr_program_on_gpu(j->program))
-        ctr_cli_note(j->cli, "every operator runs on the CPU: --place and --device-memory are for --device gpu");
+    if (rc == 0 && !ctr_program_on_gpu(j->program))
+        rc = check_unused(j, err);
     if (rc == 0 && ctr_program_unlabelled(j->program))
         ctr_cli_note(j->cli, "the input lacks what the label of %s reads: there will be no label", j->path);
     while (rc == 0 && (rc = ctr_batch_source_next(&j->source, &b, err)) > 0) {

@@ -432,9 +432,9 @@ struct program {
 
 int nvrtcVersion(int *major, int *minor)
 {
-    const char *version = getenv("CTR_CUDA_ON_HOST_VERSION");
+    const char *version = getenv("CTR_CUDA_ON_HOST_VERSION"), *dot = version ? strchr(version, '.') : NULL;
     *major = version ? atoi(version) : 99;
-    *minor = 0;
+    *minor = dot ? atoi(dot + 1) : 0;
     return 0;
 }
 int nvrtcCreateProgram(void **out, const char *text, const char *, int n, const char *const *header,
@@ -478,8 +478,13 @@ static void write_file(const std::string &path, const std::string &s)
     }
 }
 
-int nvrtcCompileProgram(void *of, int, const char *const *)
+int nvrtcCompileProgram(void *of, int options, const char *const *option)
 {
+    int major, minor;
+    nvrtcVersion(&major, &minor);
+    for (int i = 0; i < options; i++) /* which 12.9 has first */
+        if (!strncmp(option[i], "--Ofast-compile", 15) && (major < 12 || (major == 12 && minor < 9)))
+            return 5;
     struct program *p = (struct program *)of;
     char folder[] = "/tmp/ctr-nvrtc-XXXXXX";
     const char *top = getenv("CTR_TOP"), *flags = getenv("CTR_CUDA_ON_HOST_CXXFLAGS");

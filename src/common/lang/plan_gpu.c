@@ -344,12 +344,14 @@ int ctr_program_gpu(struct ctr_program *p, const struct ctr_gpu_opts *o, const s
     int rc = open_gpu(p, o, place, err);
     if (rc == 0)
         return 0;
+    const bool found = g->gpu->device; /* a GPU that cannot be used is worth a note */
     ctr_graph_free_gpu(g);
     if (rc != CTR_ESYS || !o->optional)
         return rc;
+    void (*say)(void *ctx, const char *text) = found ? o->note : o->debug;
     snprintf(text, sizeof text, "device auto: the CPU extracts, because %s", err->what);
-    if (o->debug)
-        o->debug(o->ctx, text);
+    if (say)
+        say(o->ctx, text);
     *err = (struct ctr_err){ 0 };
     return 0;
 }

@@ -49,6 +49,7 @@ static int place_one(struct ctr_program *g, const char *text, struct ctr_err *er
 {
     const char *eq = strrchr(text, '=');
     const bool gpu = eq && !strcmp(eq, "=gpu");
+    const char *refused = NULL;
     bool any = false;
     if (!eq || eq == text || (!gpu && strcmp(eq, "=cpu") != 0))
         return ctr_fail(err, CTR_EUSAGE, "--place wants NODE=cpu or NODE=gpu, not '%s'", text);
@@ -57,11 +58,15 @@ static int place_one(struct ctr_program *g, const char *text, struct ctr_err *er
         if (g->graph.node[k].live && g->graph.node[k].kind != NODE_COLUMN &&
             is_called(g, k, name, (size_t)(eq - name))) {
             const char *why = gpu ? ctr_node_refused(&g->graph, &g->graph.node[k]) : NULL;
-            if (why)
-                return ctr_fail(err, CTR_EUSAGE, "--place %s: a GPU cannot run the node: it %s", text, why);
+            if (why) { /* another node of the name may run there, such as the keys of this one */
+                refused = why;
+                continue;
+            }
             g->place[k].forced = any = true;
             g->place[k].gpu = gpu;
         }
+    if (!any && refused)
+        return ctr_fail(err, CTR_EUSAGE, "--place %s: a GPU cannot run the node: it %s", text, refused);
     return any ? 0
                : ctr_fail(err, CTR_EUSAGE,
                           "--place %s: the plan has no such node; a node is named by its number in --explain, its name "
@@ -78,7 +83,25 @@ static int64_t own_bytes(const struct ctr_program *g, const struct plan_node *n)
     return of->kind == NODE_CALL && of->bound ? ctr_op_memory(&of->call) : 0;
 }
 
-static void place_node(struct ctr_program *g, int k, int64_t *left)
+/* A table of an operator must fit on one side, if both have limits. */
+static int check_table(const struct ctr_program *g, int k, struct ctr_err *err)
+{
+    const struct plan_place *p = &g->place[k];
+    const char *name = g->graph.node[k].name;
+    const int64_t device = g->device_memory_bytes, host = g->memory_bytes;
+    if (p->forced && p->gpu && p->own_bytes > device)
+        return ctr_fail(err, CTR_ENOMEM, "node %d%s%s needs %s of the GPU's memory besides its batch, which has %s", k,
+                        name ? ", " : "", name ? name : "", ctr_size_text((uint64_t)p->own_bytes).s,
+                        ctr_size_text((uint64_t)device).s);
+    if (!p->gpu && !p->forced && host && p->own_bytes > host)
+        return ctr_fail(err, CTR_ENOMEM,
+                        "node %d%s%s needs %s besides its batch: the GPU's memory has %s left, and --memory allows %s",
+                        k, name ? ", " : "", name ? name : "", ctr_size_text((uint64_t)p->own_bytes).s,
+                        ctr_size_text((uint64_t)p->left_bytes).s, ctr_size_text((uint64_t)host).s);
+    return 0;
+}
+
+static int place_node(struct ctr_program *g, int k, int64_t *left, struct ctr_err *err)
 {
     const struct plan_node *n = &g->graph.node[k];
     struct plan_place *p = &g->place[k];
@@ -87,12 +110,13 @@ static void place_node(struct ctr_program *g, int k, int64_t *left)
     p->left_bytes = *left;
     p->refused = ctr_node_refused(&g->graph, n);
     if (n->kind == NODE_COLUMN || p->refused)
-        return;
+        return 0;
     const int64_t bytes = p->own_bytes + p->out_bytes;
     if (!p->forced)
         p->gpu = bytes <= *left && g->device_memory_bytes;
     if (p->gpu)
         *left = CTR_MAX(*left - bytes, 0);
+    return g->device_memory_bytes ? check_table(g, k, err) : 0;
 }
 
 static int place_all(struct ctr_program *g, const struct ctr_place_opts *o, struct ctr_err *err)
@@ -109,7 +133,7 @@ static int place_all(struct ctr_program *g, const struct ctr_place_opts *o, stru
     for (int i = 0; !rc && o->place && i < o->place->n; i++)
         rc = place_one(g, o->place->s[i], err);
     for (int i = 0; !rc && i < g->graph.norder; i++)
-        place_node(g, g->graph.order[i], &left);
+        rc = place_node(g, g->graph.order[i], &left, err);
     return rc;
 }
 
