@@ -8,9 +8,11 @@ ctr-synth -q -o "$W/c" --rows 5000 --seed 4
 ok 'other bytes for another seed' sh -c "! cmp -s '$W/a/impressions.tsv' '$W/c/impressions.tsv'"
 is 'a golden row' "$(sed -n 2p "$W/a/impressions.tsv" | cut -f 1,3-8)" "$(printf '0\tu240\t40\t0\tandroid\tsite32.example\t{"slot":2,"test":"a"}')"
 world() { # the experiments of examples/ stand on it
-    ctr-synth -q -o "$W/s" --rows 500 --seed 3 && cd "$W/s" && cat users.tsv ads.jsonl campaigns.tsv impressions.tsv clicks.tsv | cksum
+    ctr-synth -q -o "$W/s" --rows 500 --seed 3 && cd "$W/s" && cut -f 1-9 impressions.tsv | cat users.tsv ads.jsonl campaigns.tsv - clicks.tsv | cksum
 }
 is 'a small world, byte for byte' "$(world)" '1543053479 54183'
+is 'its queries' "$(cut -f 10 "$W/s/impressions.tsv" | cksum)" '3531085549 5634'
+is 'the first of them' "$(sed -n '2,6p' "$W/s/impressions.tsv" | cut -f 10 | tr '\n' ',')" 'last food city063,gold sports city087,sale office city000,games smart,Cameras great,'
 is 'rows' "$(wc -l <"$W/a/impressions.tsv")" 5001
 sorted() { tail -n +2 "$1" | cut -f "$2" | sort -c; }
 ok 'impressions are in order of time' sorted "$W/a/impressions.tsv" 2
@@ -28,10 +30,30 @@ clicks() { awk 'END { r = (NR - 1) / 50000; exit !(r > .19 && r < .21) }' "$W/d/
 ok 'and so are the clicks' clicks
 is 'users, ads, campaigns' "$(wc -l <"$W/d/users.tsv") $(wc -l <"$W/d/ads.jsonl") $(wc -l <"$W/d/campaigns.tsv")" '101 20 4'
 
+# ---- queries and basic features ----
+basic() { # by definition
+    awk -F'\t' -v OFS='\t' 'NR == 1 { print "impression_id", "basic_os", "basic_site"; next } { split($7, s, "."); print $1, $6, s[1] }' "$W/d/impressions.tsv" |
+        cmp - "$W/d/basic.tsv"
+}
+ok 'basic features: os and the site without its domain, row by row' basic
+queries() { # share of empty ones; probability and clicks where the query names the category of the ad, to the others; the same of ads outside the interests
+    sed 's/^{"ad_id":\([0-9]*\).*"category":"\([a-z]*\)".*/\1\t\2/' "$W/d/ads.jsonl" >"$W/categories"
+    awk -F'\t' 'FILENAME ~ /categories$/ { category[$1] = $2; next } FNR == 1 { next } FILENAME ~ /users/ { likes[$1] = $5; next }
+        FILENAME ~ /clicks/ { clicked[$2]; next } { n++ } $10 == "" { none++; next }
+        { m = index(tolower($10), category[$4]) > 0; row[m]++; p[m] += $9; c[m] += $1 in clicked }
+        !index(likes[$3], category[$4]) { rowo[m]++; po[m] += $9 }
+        END { e = none / n; a = p[1] / row[1] / (p[0] / row[0]); b = c[1] / row[1] / (c[0] / row[0]); o = po[1] / rowo[1] / (po[0] / rowo[0])
+            print e, row[1] / (n - none), a, b, o; exit !(e > .12 && e < .13 && row[1] > .25 * n && row[0] > .25 * n && a > 1.5 && b > 1.5 && o > 1.5) }' \
+        "$W/categories" "$W/d/users.tsv" "$W/d/clicks.tsv" "$W/d/impressions.tsv"
+}
+ok 'queries: an eighth is empty; a click is more probable where the query names the category of the ad, among the interests or not' queries
+texts() { awk -F'\t' 'NR > 1 && $10 !~ /^([A-Za-z][a-z]*( [a-z]+)?( city[0-9][0-9][0-9])?)?$/ { print; exit 1 }' "$W/d/impressions.tsv"; }
+ok 'queries: a word or two, and sometimes a city' texts
+
 # ---- photographs ----
 ctr-synth -q -o "$W/p" --photos --rows 20000 --users 200 --ads 500 --seed 3 && ctr-synth -q -o "$W/q" --photos --rows 20000 --users 200 --ads 500 --seed 3 -j 4
 ok 'photographs: the same bytes for a seed' diff -r "$W/p" "$W/q"
-photos() { ctr-synth -q -o "$W/s" --photos --rows 500 --seed 3 && cd "$W/s" && cat impressions.tsv photos.jsonl photos.tar | cksum; }
+photos() { ctr-synth -q -o "$W/s" --photos --rows 500 --seed 3 && cd "$W/s" && cut -f 1-9 impressions.tsv | cat - photos.jsonl photos.tar | cksum; }
 is 'a small world of photographs, byte for byte' "$(photos)" '514617689 97354'
 pictures() { # what the pictures show is what the vectors say; the PNG is decoded by definition, its check sums too
     python3 - "$W/p" <<'PY'

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 enum { CATEGORIES = 20, CITIES = 200, OSES = 4, POSITIONS = 4, AGE_BANDS = 6, REFERRERS = 1 << 20, BIAS_SAMPLE = 4096 };
+enum { QUERY_BYTES = 64 };
 
 /* The random quantities; each has its own stream of random numbers. */
 enum draw {
@@ -41,6 +42,9 @@ enum draw {
     PAIR_GENDER,
     PAIR_AGE,
     PAIR_CITY,
+    ROW_QUERY,
+    ROW_MATCH,
+    ROW_TOPIC,
 };
 
 static const char *const categories[CATEGORIES] = { "autos",   "beauty",  "books",  "cameras", "fashion",
@@ -52,9 +56,8 @@ static const char *const words[] = { "new",  "best", "sale",  "free",   "today",
                                      "easy", "last", "offer", "winter", "gold",  "quick", "green", "classic" };
 static const char *const formats[] = { "banner", "native", "video" };
 
-const char *const ctr_synth_files[CTR_SYNTH_NFILES] = { "users.tsv",       "ads.jsonl",  "campaigns.tsv",
-                                                        "impressions.tsv", "clicks.tsv", "photos.jsonl",
-                                                        "photos.tar" };
+const char *const ctr_synth_files[CTR_SYNTH_NFILES] = { "users.tsv",  "ads.jsonl", "campaigns.tsv", "impressions.tsv",
+                                                        "clicks.tsv", "basic.tsv", "photos.jsonl",  "photos.tar" };
 
 int ctr_synth_nfiles(const struct ctr_synth_opts *opts)
 {
@@ -74,7 +77,7 @@ struct ad {
 struct impression {
     int64_t row, time_ms, user, ad, referrer;
     int position, os, slot;
-    double p;
+    double p, effects; /* effects: the log-odds of p without the bias */
 };
 struct click {
     int64_t time_ms, row, user, ad;
@@ -202,8 +205,57 @@ static struct impression impression_of(const struct ctr_synth *s, int64_t row, s
         m.referrer %= 50;
     *u = user_of(s, m.user);
     *a = ad_of(s, m.ad);
-    m.p = ctr_sigmoid(truth(s, &m, u, a));
+    m.effects = truth(s, &m, u, a);
+    m.p = ctr_sigmoid(m.effects);
+    m.effects -= s->bias;
     return m;
+}
+
+/* The words before and after the category in the title of an ad. */
+static const char *title_word(const struct ctr_synth *s, int64_t ad, int which)
+{
+    return words[(ctr_random64(s->o.seed, AD_TITLE, (uint64_t)ad) >> 8 * which) % CTR_COUNT(words)];
+}
+
+/* What the user of a row looks for: the category of the ad (a match), else mostly an interest, or any category. A match
+ * is the more probable, the larger the log-odds of the click are. So the query tells of effects that no other column
+ * shows, and it changes no probability. */
+static int topic_of(const struct ctr_synth *s, const struct impression *m, const struct user *u, const struct ad *a,
+                    bool *match)
+{
+    const uint64_t bits = ctr_random64(s->o.seed, ROW_TOPIC, (uint64_t)m->row);
+    int topic = (int)((bits >> 8) % CATEGORIES);
+
+    *match = uniform(s, ROW_MATCH, m->row) < ctr_sigmoid(m->effects);
+    if (*match)
+        return a->category;
+    while (u->interests && bits & 3 && !(u->interests >> topic & 1))
+        topic = (topic + 1) % CATEGORIES;
+    return topic;
+}
+
+/* The text of a query: the topic alone, or with a word of titles (of a match often the ad's own) and the city of the
+ * user. An eighth is empty, a quarter of the others begins with a capital. */
+static void query_of(const struct ctr_synth *s, const struct impression *m, const struct user *u, const struct ad *a,
+                     char query[QUERY_BYTES])
+{
+    uint64_t bits = ctr_random64(s->o.seed, ROW_QUERY, (uint64_t)m->row);
+    bool match;
+    const char *topic = categories[topic_of(s, m, u, a, &match)], *word = words[(bits >> 16) % CTR_COUNT(words)];
+
+    query[0] = 0;
+    if (!(bits & 7))
+        return;
+    if (match && bits >> 3 & 1)
+        word = title_word(s, m->ad, (int)(bits >> 4 & 1));
+    switch (bits >> 5 & 3) {
+    case 0: snprintf(query, QUERY_BYTES, "%s", topic); break;
+    case 1: snprintf(query, QUERY_BYTES, "%s %s", word, topic); break;
+    case 2: snprintf(query, QUERY_BYTES, "%s %s", topic, word); break;
+    default: snprintf(query, QUERY_BYTES, "%s %s city%03d", word, topic, u->city);
+    }
+    if (!(bits >> 7 & 3))
+        query[0] = (char)(query[0] - 'a' + 'A');
 }
 
 /* Find by bisection the bias for which the mean probability of a sample is the click rate. */
@@ -287,10 +339,9 @@ static int write_ads(const struct ctr_synth *s, struct ctr_out *out, struct ctr_
         rc = ctr_out_printf(out, err,
                             "{\"ad_id\":%lld,\"campaign_id\":%lld,\"title\":\"%s %s %s\",\"category\":\"%s\","
                             "\"creative\":{\"format\":\"%s\",\"width\":%d,\"height\":%d}%s",
-                            (long long)i, (long long)a.campaign, words[bits % CTR_COUNT(words)], categories[a.category],
-                            words[(bits >> 8) % CTR_COUNT(words)], categories[a.category], format,
-                            format[0] == 'b' ? 300 : 320, format[0] == 'b' ? 250 : 180,
-                            bits >> 16 & 7 ? "" : ",\"price\":null}\n");
+                            (long long)i, (long long)a.campaign, title_word(s, i, 0), categories[a.category],
+                            title_word(s, i, 1), categories[a.category], format, format[0] == 'b' ? 300 : 320,
+                            format[0] == 'b' ? 250 : 180, bits >> 16 & 7 ? "" : ",\"price\":null}\n");
         if (!rc && (bits >> 16 & 7))
             rc = ctr_out_printf(out, err, ",\"price\":%.2f}\n", price);
     }
@@ -332,16 +383,22 @@ static int write_photos(const struct ctr_synth *s, struct ctr_out *vectors, stru
     return rc ? rc : ctr_synth_tar_end(pictures, err);
 }
 
-static int write_impression(struct ctr_out *out, const struct impression *m, struct ctr_err *err)
+static int write_impression(struct ctr_out *out, const struct impression *m, const char *query, struct ctr_err *err)
 {
     char time[40], p[CTR_NUM_MAX];
 
     time[ctr_time_iso(time, m->time_ms)] = 0;
     p[ctr_fmt_f64(p, m->p)] = 0;
     return ctr_out_printf(
-        out, err, "%lld\t%s\tu%lld\t%lld\t%d\t%s\tsite%lld.example\t{\"slot\":%d,\"test\":\"%c\"}\t%s\n",
+        out, err, "%lld\t%s\tu%lld\t%lld\t%d\t%s\tsite%lld.example\t{\"slot\":%d,\"test\":\"%c\"}\t%s\t%s\n",
         (long long)m->row, time, (long long)m->user, (long long)m->ad, m->position, m->os < OSES ? oses[m->os] : "",
-        (long long)m->referrer, m->slot, 'a' + (int)(m->user % 2), p);
+        (long long)m->referrer, m->slot, 'a' + (int)(m->user % 2), p, query);
+}
+
+static int write_basic(struct ctr_out *out, const struct impression *m, struct ctr_err *err)
+{
+    return ctr_out_printf(out, err, "%lld\t%s\tsite%lld\n", (long long)m->row, m->os < OSES ? oses[m->os] : "",
+                          (long long)m->referrer);
 }
 
 static int write_click(struct ctr_synth *s, struct ctr_out *out, const struct click *c, struct ctr_err *err)
@@ -407,19 +464,26 @@ static int64_t click_delay(const struct ctr_synth *s, int64_t row)
     return 800 + (int64_t)(20e3 * u) + (int64_t)(2400e3 * u4 * u4 * u4 * u4 * u4 * u4 * u4 * u4);
 }
 
-static int write_log(struct ctr_synth *s, struct ctr_out *views, struct ctr_out *clicks,
+static int write_log(struct ctr_synth *s, struct ctr_out *out[CTR_SYNTH_NFILES],
                      void (*progress)(void *ctx, int64_t rows), void *ctx, struct ctr_err *err)
 {
-    int rc =
-        ctr_out_printf(views, err, "impression_id\ttime\tuser_id\tad_id\tposition\tos\treferrer\tcontext\tp_true\n");
+    struct ctr_out *views = out[CTR_SYNTH_IMPRESSIONS], *clicks = out[CTR_SYNTH_CLICKS], *basic = out[CTR_SYNTH_BASIC];
+    char query[QUERY_BYTES];
+    int rc = ctr_out_printf(views, err,
+                            "impression_id\ttime\tuser_id\tad_id\tposition\tos\treferrer\tcontext\tp_true\tquery\n");
 
     if (!rc)
         rc = ctr_out_printf(clicks, err, "click_time\timpression_id\tuser_id\tad_id\n");
+    if (!rc)
+        rc = ctr_out_printf(basic, err, "impression_id\tbasic_os\tbasic_site\n");
     for (int64_t i = 0; !rc && i < s->o.rows; i++) {
         struct user u;
         struct ad a;
         struct impression m = impression_of(s, i, &u, &a);
-        rc = write_impression(views, &m, err);
+        query_of(s, &m, &u, &a, query);
+        rc = write_impression(views, &m, query, err);
+        if (!rc)
+            rc = write_basic(basic, &m, err);
         if (!rc && uniform(s, ROW_CLICK, i) < m.p)
             rc = pending_push(s, (struct click){ m.time_ms + click_delay(s, i), i, m.user, m.ad }, err);
         while (!rc && s->npending && s->pending[0].time_ms <= m.time_ms) {
@@ -447,5 +511,5 @@ int ctr_synth_write(struct ctr_synth *s, struct ctr_out *out[CTR_SYNTH_NFILES],
         rc = write_campaigns(s, out[CTR_SYNTH_CAMPAIGNS], err);
     if (!rc && s->o.photos)
         rc = write_photos(s, out[CTR_SYNTH_PHOTOS], out[CTR_SYNTH_PICTURES], err);
-    return rc ? rc : write_log(s, out[CTR_SYNTH_IMPRESSIONS], out[CTR_SYNTH_CLICKS], progress, ctx, err);
+    return rc ? rc : write_log(s, out, progress, ctx, err);
 }

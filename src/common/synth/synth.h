@@ -24,6 +24,7 @@ enum ctr_synth_file {
     CTR_SYNTH_CAMPAIGNS,
     CTR_SYNTH_IMPRESSIONS,
     CTR_SYNTH_CLICKS,
+    CTR_SYNTH_BASIC,
     CTR_SYNTH_PHOTOS,
     CTR_SYNTH_PICTURES,
     CTR_SYNTH_NFILES
@@ -34,7 +35,8 @@ int ctr_synth_nfiles(const struct ctr_synth_opts *opts);
 /* Truth (log-odds): bias + user + ad + campaign + referrer + hour + os - position, plus pairs: interest with category,
  * gender with category, age band with category, city with category. The bias is set so that the mean probability is
  * click_rate. With photos it also includes ctr_synth_appeal (synth_photos.h). Clicks are drawn from it, and follow
- * their impression by seconds to more than an hour. */
+ * their impression by seconds to more than an hour. Queries are drawn from it as well: the larger the log-odds, the
+ * more often the query names the category of the ad. */
 struct ctr_synth;
 int ctr_synth_new(struct ctr_synth **s, const struct ctr_synth_opts *opts, struct ctr_err *err) CTR_MUST;
 void ctr_synth_free(struct ctr_synth *s);
