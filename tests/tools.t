@@ -138,14 +138,15 @@ LIST
 ok 'manuals of a build that is not installed' sh -c "MANPATH=/nowhere ctrkit help select | grep -q ctr-select"
 ok 'of a format' sh -c "MANPATH=/nowhere ctrkit help plan | grep -qi ctr-plan"
 ok 'of a model' sh -c "MANPATH=/nowhere ctrkit help din | grep -qi ctr-train-din"
-mkdir -p alone && cp "$CTR_BUILD/bin/ctrkit" "$CTR_BUILD/bin/ctr-select" "$CTR_BUILD/bin/ctr-train" alone
-exits 'a manual that is not there' 1 env MANPATH=/nowhere alone/ctrkit help select
+alone=$W/alone # copies without manuals beside them
+mkdir -p "$alone" && cp "$CTR_BUILD/bin/ctrkit" "$CTR_BUILD/bin/ctr-select" "$CTR_BUILD/bin/ctr-train" "$alone"
+exits 'a manual that is not there' 1 env MANPATH=/nowhere "$alone/ctrkit" help select
 err_like 'is told how to be' 'man shows no page ctr-select: `make install` installs it, ctr-select --help is shorter'
-exits 'nor that of a first word' 1 env MANPATH=/nowhere alone/ctrkit help train din
+exits 'nor that of a first word' 1 env MANPATH=/nowhere "$alone/ctrkit" help train din
 err_like 'has the command' 'man shows no page ctr-train-din: `make install` installs it, ctr-train din --help is shorter'
-exits 'nor that of a format, which no tool has' 1 env MANPATH=/nowhere alone/ctrkit help plan
+exits 'nor that of a format, which no tool has' 1 env MANPATH=/nowhere "$alone/ctrkit" help plan
 err_like 'has none' 'man shows no page ctr-plan: `make install` installs it$'
-ok 'one that is' sh -c "MANPATH='$W/mans' && export MANPATH && mkdir -p '$W/mans/man1' && cp '$man/ctr-select.1' '$W/mans/man1' && alone/ctrkit help select | grep -q ctr-select"
+ok 'one that is' sh -c "MANPATH='$W/mans' && export MANPATH && mkdir -p '$W/mans/man1' && cp '$man/ctr-select.1' '$W/mans/man1' && '$alone/ctrkit' help select | grep -q ctr-select"
 
 # ---- the options of a first argument
 shown() { "$@" --help | sed -n 's/^  *\(-[a-z], \)*\(--[a-z0-9-]*\).*/\2/p' | sort; }
