@@ -107,6 +107,9 @@ ctr-history -q --user=user --time=at --where='click == 1' --count=ad,user+ad --p
 fused 'history count' 'dense rate = count.ad.rate
 dense n = log1p(`count.user+ad.clicks`)' 'from log
 history by user at at where "click == 1" count ad, user+ad prior 5.5 count-window 2h delay 1m' log=days.arrows
+ctr-history -q --columns=ad --user=user --time=at --where='click == 1' --window=1h --dwell='id % 7 * 1000' --min-dwell=5s --delay=1s days.arrows -o table.arrows
+fused 'history dwell' 'feature past in ad = history.ad' 'from log
+history ad by user at at where "click == 1" window 1h dwell "id % 7 * 1000" min-dwell 5s delay 1s' log=days.arrows
 ctr-select -q --columns 'user,at,bought=ad,buy=click' --where 'id % 2 == 0' days.arrows -o second.arrows
 ctr-history -q --columns=bought --user=user --time=at --where='buy == 1 or bought < 9' --last=4 --window=2h --behaviours second.arrows days.arrows -o table.arrows
 fused 'history from another log' 'feature past in ad = history.bought' 'from log
@@ -171,14 +174,19 @@ same 'explode of two lists' 'feature words
 feature more' 'from log
 explode words, more' '' log=two.arrows
 behaviours='history ad by user at at where "click == 1"'
-for words in 'oldest:--order=oldest' 'age:--age' 'last 2:--last=2' 'window 20m:--window=20m' 'delay 10m:--delay=10m' 'group "past":--group=past'; do
+for words in 'oldest:--order=oldest' 'age:--age' 'last 2:--last=2' 'window 20m:--window=20m' 'delay 10m:--delay=10m' 'group "past":--group=past' \
+    'dwell "1000 * (id % 7)" min-dwell 5s:--dwell=1000 * (id % 7) --min-dwell=5s' 'dwell "5000" min-dwell 3s:--dwell=5000 --min-dwell=3s'; do
     case $words in
     age:*) of='dense h = history.age' ;;
     group*) of='feature h = past.ad' ;;
     *) of='feature h = history.ad' ;;
     esac
-    ctr-history -q --columns=ad --user=user --time=at --where='click == 1' "${words#*:}" days.arrows -o table.arrows
-    case $words in age:* | group*) without= ;; *) without=" ${words%%:*}" ;; esac
+    case $words in
+    dwell*) set -- "${words#*:}" && set -- "${1% --*}" "--${1##* --}" ;; # an expression has blanks
+    *) set -- "${words#*:}" ;;
+    esac
+    ctr-history -q --columns=ad --user=user --time=at --where='click == 1' "$@" days.arrows -o table.arrows
+    case $words in age:* | group*) without= ;; *) without=" $(echo "${words%%:*}" | sed 's/\*/\\*/')" ;; esac
     same "history ${words%%:*}" "$of" "from log
 $behaviours ${words%%:*}" "$without" log=days.arrows
 done
@@ -190,6 +198,43 @@ ctr-select -q --add 'at=if(id % 3 == 1, at - 5s, at)' days.arrows -o late.arrows
 ctr-history -q --columns=ad --user=user --time=at --lateness=1m late.arrows -o table.arrows
 same 'history lateness' 'feature h = history.ad' 'from log
 history ad by user at at lateness 1m' ' lateness 1m' log=late.arrows
+
+# An option of a filter has a word in its statement, or the manual says that it has none.
+common=$(ctrkit --list-options | cut -f1)
+sed -n '/^\.Ss Statements/,/^\.Ss Kinds/p' "$CTR_TOP/man/ctr-plan.5" >section.txt
+sed -n '/have a word, but for/,/^\.El/p' section.txt >left-out.txt
+for filter in join history; do
+    printf 'from log\n%s nothing nothing\n' $filter >words.plan
+    ctr-extract words.plan log=log.arrows 2>&1 | sed -n 's/.*expected \(.*\), not nothing$/\1/p' | sed 's/, /\n/g; s/ or /\n/g' >$filter.words
+    while read -r word; do
+        ok "$filter: the manual has the word $word" sh -c "grep -Eq '^\.Ql $word( |$)|FORMAT.* $word (VIEW|KEY)' section.txt"
+    done <$filter.words
+done
+grep -o 'ctr-select --[a-z]*' section.txt | sed 's/.*--//' >select.words
+sed -n '/^The options are$/,/^The plan in/p' section.txt | tr -s ' ,"=' '\n' >import.words
+printf 'key\nadd\n' >group.words # by their place
+has_word() {
+    case $1$2 in
+    join--key) _word=on ;;
+    history--columns) return 0 ;; # by their place
+    history--user) _word=by ;;
+    history--time) _word=at ;;
+    history--behaviours) _word=from ;;
+    history--order) _word=oldest ;;
+    import--format) return 0 ;; # FORMAT(…)
+    import--bad-rows) _word=bad_rows ;;
+    import--label | import--weight | import--user | import--query | import--id | import--score) _word=roles ;;
+    *) _word=${2#--} ;;
+    esac
+    grep -qxF -- "$_word" $1.words || sed -n "/^\.It .* of .*ctr.$1/p" left-out.txt | grep -q -- " -${2#--} "
+}
+for filter in join history select group import; do
+    for option in $(ctr-$filter --list-options | cut -f1); do
+        case " $(echo $common) " in *" $option "*) continue ;; esac
+        ok "ctr-$filter $option has a word, or the manual says that it has none" has_word $filter "$option"
+    done
+done
+
 # Each option of a view of text, against ctr-import.
 printf '7;Bj\366rk;-;3\n8;\304nne;1;x\n9;Z;1;4\n' >odd.txt
 ctr-import -q -f csv --delimiter ';' --null - --encoding latin1 --columns 'ad:int64,user,click:int8,n:int64' --bad-rows skip=1 odd.txt 2>/dev/null |
@@ -439,6 +484,24 @@ refuse 'a history without a user' 2 'say which column is the time: at COLUMN' 'f
 history ad by user' log=log.arrows
 refuse 'clicks of a count' 2 'count needs where: which rows are clicks?' 'from log
 history count ad at at' log=days.arrows
+refuse 'a dwell time without a minimum' 2 'bad.plan:2:1: dwell goes with min-dwell' 'from log
+history ad by user at at dwell "id"' log=days.arrows
+refuse 'a dwell time that is a text' 2 "bad.plan:2:1: dwell 'words' is utf8, but must be a number" 'from log
+history ad by user at at dwell "words" min-dwell 3s' log=days.arrows
+refuse 'a dwell time without quotes' 2 'bad.plan:2:32: expected an expression in quotes, not id' 'from log
+history ad by user at at dwell id min-dwell 3s' log=days.arrows
+refuse 'a broken dwell time' 2 'bad.plan:2:32: dwell: character 5: expected a value' 'from log
+history ad by user at at dwell "id +" min-dwell 3s' log=days.arrows
+refuse 'a dwell time of the window' 2 'window must be longer than delay (and min-dwell)' 'from log
+history ad by user at at dwell "id" min-dwell 3s window 2s' log=days.arrows
+refuse 'words of lists, of counts' 2 'bad.plan:2:1: last goes with columns (history COLUMN, …) or age' 'from log
+history by user at at where "click == 1" count ad last 3' log=days.arrows
+refuse 'words of counts, of lists' 2 'bad.plan:2:1: prior goes with count' 'from log
+history ad by user at at prior 3' log=days.arrows
+refuse 'a word twice' 2 'bad.plan:2:26: by is there twice' 'from log
+history ad by user at at by user' log=days.arrows
+refuse 'two orders' 2 'bad.plan:2:33: oldest and newest exclude each other' 'from log
+history ad by user at at oldest newest' log=days.arrows
 refuse 'a group without aggregates' 2 'bad.plan:2:' 'from log
 group ad' log=log.arrows
 refuse 'keys behind aggregates' 2 'keys stand before the aggregates' 'from log

@@ -357,6 +357,7 @@ static int history_options(const struct flow *f, const struct ctr_plan_statement
     ho->where = ctr_stage_option(s, "where");
     if (ctr_stage_option(s, "count") && !ho->where)
         return ctr_fail(err, CTR_EUSAGE, "count needs where: which rows are clicks?");
+    ho->dwell = ctr_stage_option(s, "dwell");
     ho->age = ctr_stage_option(s, "age");
     ho->group = ctr_stage_option(s, "group");
     ho->oldest_first = (order = ctr_stage_option(s, "order")) && !strcmp(order, "oldest");
@@ -368,6 +369,7 @@ static int history_options(const struct flow *f, const struct ctr_plan_statement
         const char *option;
         int64_t *ms;
     } times[] = { { "window", &ho->window_ms },
+                  { "min-dwell", &ho->min_dwell_ms },
                   { "delay", &ho->delay_ms },
                   { "count-window", &ho->count_window_ms },
                   { "lateness", &ho->lateness_ms } };

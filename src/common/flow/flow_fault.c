@@ -18,7 +18,6 @@ static const struct {
     { "with --prefix, or take fewer of them with --columns", "with prefix \"NAME.\"" },
     { "ctr-select --where 'not is_null(…)'", "where not is_null(…) above it" },
     { " (ctr-split --by)", " (ctr-split --by) before" },
-    { " (and --min-dwell)", "" },
     { "ctr-select --add 'x=%s * 1.0'", "a view that ctr-select --add made" },
     { "--user NAME says", "by NAME says" },
     { "an operator that is fitted belongs into a plan", "an operator that is fitted belongs into a definition" },
@@ -30,9 +29,9 @@ static const struct {
     { "--time", "at" },
 };
 /* Options whose word is their name. */
-static const char *const same[] = { "inner",    "anti",   "multi", "merge",   "by-row", "as-of",        "next",
-                                    "within",   "prefix", "last",  "window",  "delay",  "count-window", "prior",
-                                    "lateness", "sort",   "where", "explode", "add" };
+static const char *const same[] = { "inner",        "anti",   "multi",    "merge",  "by-row", "as-of",     "next",
+                                    "within",       "prefix", "last",     "window", "dwell",  "min-dwell", "delay",
+                                    "count-window", "prior",  "lateness", "sort",   "where",  "explode",   "add" };
 
 static bool is_option(const char *at, const char *text, const char *name)
 {

@@ -17,11 +17,13 @@
 
 #include "common/lang/program.h"
 
-/* The words of a statement, and the corresponding options of its filter. */
-enum argument { NOTHING, PAIR, DURATION, TEXT, NAME, KEYS, NUMBER, CONDITION };
+/* The words of a statement, and the corresponding options of its filter: all that change rows, but those that
+ * ctr-plan(5) says it leaves out. */
+enum argument { NOTHING, PAIR, DURATION, TEXT, NAME, KEYS, NUMBER, CONDITION, EXPRESSION };
 struct word {
     const char *word, *option; /* word NULL: end of the list */
     enum argument argument;
+    const char *needs; /* options, A|B: without any of them the word would have no effect; or NULL */
 };
 static const struct word join_words[] = {
     { "inner", "inner", NOTHING },   { "anti", "anti", NOTHING },
@@ -35,17 +37,19 @@ static const struct word history_words[] = {
     { "at", "time", NAME },
     { "where", "where", CONDITION },
     { "count", "count", KEYS },
-    { "last", "last", NUMBER },
-    { "window", "window", DURATION },
+    { "last", "last", NUMBER, "columns|age" },
+    { "window", "window", DURATION, "columns|age" },
+    { "dwell", "dwell", EXPRESSION, "min-dwell" },
+    { "min-dwell", "min-dwell", DURATION, "dwell" },
     { "delay", "delay", DURATION },
-    { "count-window", "count-window", DURATION },
-    { "prior", "prior", NUMBER },
+    { "count-window", "count-window", DURATION, "count" },
+    { "prior", "prior", NUMBER, "count" },
     { "age", "age", NOTHING },
-    { "group", "group", TEXT },
+    { "group", "group", TEXT, "columns|age" },
     { "sort", "sort", NOTHING },
     { "lateness", "lateness", DURATION },
-    { "newest", "order", NOTHING },
-    { "oldest", "order", NOTHING },
+    { "newest", "order", NOTHING, "columns|age" },
+    { "oldest", "order", NOTHING, "columns|age" },
     { NULL },
 };
 
@@ -248,7 +252,7 @@ static int read_pair(struct reader *r, struct ctr_plan_statement *s, struct ctr_
     return rc ? rc : ctr_strs_add(&s->view_inputs, right, strlen(right), r->err);
 }
 
-/* as-of, by-row and count-window consist of several tokens. */
+/* as-of, by-row, min-dwell and count-window consist of several tokens. */
 static const struct word *find_word(struct reader *r, const struct word *words)
 {
     char word[24] = "";
@@ -294,12 +298,12 @@ static int read_columns(struct reader *r, struct ctr_plan_statement *s, bool sum
     return rc;
 }
 
-/* Collect the names in a quoted condition. */
-static int read_condition(struct reader *r, struct ctr_plan_statement *s, const struct ctr_str text)
+/* Collect the names in a quoted expression, the argument of `word`. */
+static int read_quoted(struct reader *r, struct ctr_plan_statement *s, const char *word, const struct ctr_str text)
 {
     struct plan_tree expr = { .language = CTR_PLAN_LANGUAGE };
     struct ctr_strs *to = s->view.name ? &s->view_inputs : &s->inputs; /* it applies to behaviours */
-    int rc = ctr_plan_parse_expr(&expr, "where", text.p, text.n, r->err);
+    int rc = ctr_plan_parse_expr(&expr, word, text.p, text.n, r->err);
     if (rc)
         rc = ctr_plan_locate(&r->tree->src, r->t->pos, r->err);
     for (int i = 0; !rc && i < expr.inputs.n; i++)
@@ -308,27 +312,49 @@ static int read_condition(struct reader *r, struct ctr_plan_statement *s, const 
     return rc;
 }
 
-static int word_argument(struct reader *r, struct ctr_plan_statement *s, enum argument kind, struct ctr_buf *value)
+static int word_argument(struct reader *r, struct ctr_plan_statement *s, const struct word *w, struct ctr_buf *value)
 {
     static const char *const wanted[] = { [DURATION] = "a time such as 30m",
                                           [TEXT] = "a text in quotes",
                                           [NUMBER] = "a number",
-                                          [CONDITION] = "a condition in quotes" };
+                                          [CONDITION] = "a condition in quotes",
+                                          [EXPRESSION] = "an expression in quotes" };
     const struct ctr_value *v = &r->t->value;
+    const enum argument kind = w->argument;
     int rc = 0;
     if (kind == PAIR)
         return read_pair(r, s, value);
     if (kind == NAME || kind == KEYS)
         return kind == NAME ? read_column(r, s, "", value) : read_columns(r, s, true, value);
-    const bool text = kind == TEXT || kind == CONDITION;
+    const bool quoted = kind == CONDITION || kind == EXPRESSION, text = quoted || kind == TEXT;
     if (r->t->kind != TOK_LITERAL || (kind == DURATION && v->kind != CTR_V_DURATION) ||
         (text && v->kind != CTR_V_STR) || (kind == NUMBER && v->kind != CTR_V_INT && v->kind != CTR_V_FLOAT))
         return unexpected(r, wanted[kind]);
     const struct ctr_str words = text ? v->s : r->t->source;
-    if (kind == CONDITION)
-        rc = read_condition(r, s, words);
+    if (quoted)
+        rc = read_quoted(r, s, w->word, words);
     r->t++;
     return rc ? rc : ctr_buf_append(value, words.p, words.n, r->err);
+}
+
+/* A word without effect because another is missing is an error, as with the filter. */
+static int check_needs(struct reader *r, const struct ctr_plan_statement *s, const struct word *w)
+{
+    static const char lists[] = "columns (history COLUMN, …)"; /* the option without a word */
+    const struct plan_pos pos = { s->line, s->column };
+    char there[64] = "";
+    size_t len = 0;
+    for (const char *p = w->needs; p && *p; p += strcspn(p, "|"), p += *p == '|') {
+        const size_t n = strcspn(p, "|");
+        for (int i = 0; i < s->n; i++)
+            if (strlen(s->option[i].name) == n && !memcmp(s->option[i].name, p, n))
+                return 0;
+        const struct ctr_str word =
+            memcmp(p, lists, n) ? (struct ctr_str){ p, n } : (struct ctr_str){ lists, strlen(lists) };
+        ctr_format(there + len, sizeof there - len, "%s%.*s", len ? " or " : "", (int)word.n, word.p);
+        len = strlen(there);
+    }
+    return len ? fail_at(r, pos, "%s goes with %s", w->word, there) : 0;
 }
 
 static int add_option(struct reader *r, struct ctr_plan_statement *s, const char *option, const struct ctr_buf *value)
@@ -338,8 +364,7 @@ static int add_option(struct reader *r, struct ctr_plan_statement *s, const char
     if (!more || !text)
         return r->err->code;
     for (int i = 0; i < s->n; i++)
-        if (!strcmp((more[i] = s->option[i]).name, option) && strcmp(option, "add") != 0)
-            return fail_at(r, r->t[-1].pos, "%s is there twice", option);
+        more[i] = s->option[i];
     more[s->n++] = (struct ctr_stage_option){ option, text };
     s->option = more;
     return CTR_OK;
@@ -348,20 +373,29 @@ static int add_option(struct reader *r, struct ctr_plan_statement *s, const char
 /* Parse the words up to the end of the line. `there`: the valid words. */
 static int read_words(struct reader *r, struct ctr_plan_statement *s, const struct word *words, const char *there)
 {
-    const struct word *w;
+    const struct word *w, *taken[CTR_COUNT(history_words)];
     struct ctr_buf value = { 0 };
-    int rc = 0;
+    int n = 0, rc = 0;
     while (!rc && r->t < r->end) {
+        const struct plan_pos pos = r->t->pos;
         if (!(w = find_word(r, words)))
             rc = unexpected(r, there);
+        for (int i = 0; !rc && i < n; i++)
+            if (!strcmp(taken[i]->option, w->option))
+                rc = taken[i] == w ? fail_at(r, pos, "%s is there twice", w->word)
+                                   : fail_at(r, pos, "%s and %s exclude each other", taken[i]->word, w->word);
         ctr_buf_clear(&value);
         if (!rc && w->argument)
-            rc = word_argument(r, s, w->argument, &value);
+            rc = word_argument(r, s, w, &value);
         else if (!rc && !strcmp(w->option, "order"))
             rc = ctr_buf_append(&value, w->word, strlen(w->word), r->err);
         if (!rc)
             rc = add_option(r, s, w->option, value.len ? &value : NULL);
+        if (!rc)
+            taken[n++] = w;
     }
+    for (int i = 0; !rc && i < n; i++)
+        rc = check_needs(r, s, taken[i]);
     ctr_buf_free(&value);
     return rc;
 }
@@ -403,10 +437,10 @@ static int read_history(struct reader *r, struct ctr_plan_statement *s)
         s->inputs = (struct ctr_strs){ 0 };
     }
     return rc ? rc
-              : read_words(
-                    r, s, history_words,
-                    "from, by, at, where, count, last, window, delay, count-window, prior, age, group, sort, lateness, "
-                    "newest or oldest");
+              : read_words(r, s, history_words,
+                           "from, by, at, where, count, last, window, dwell, min-dwell, delay, count-window, prior, "
+                           "age, group, "
+                           "sort, lateness, newest or oldest");
 }
 
 /* NAME = AGGREGATE(COLUMN[, P]), in the syntax of ctr-group. */
