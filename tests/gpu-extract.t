@@ -105,6 +105,29 @@ ctr-extract -q --fit many.plan -o many.fitted many.arrows
 ctr-extract -q many.fitted many.arrows -o many.want
 same "vocabularies of a thousand values" many.fitted many.arrows many.want
 
+# ---- look-ups: keys of each type, some absent, repeated, null or beyond the type of the file's; columns of each type, read again by later layers
+awk -v OFS=, 'BEGIN { srand(5); print "id,name,u,small,big,real,half,yes,at,word"
+    for (i = -300; i < 300; i += 3) for (k = 0; k < 1 + (i % 9 == 0); k++)
+        print i, "n" i, i + 300, i % 100 + k, i * 10000000000, i / 8, i / 4, (i + k) % 2 ? "true" : "false", 1600000000 + i, i % 5 ? "Wort " i + k : "" }' </dev/null |
+    ctr-import -q -f csv --header --null '' --time at:unix --columns id:int16,name:utf8,u:uint64,small:int8,big:int64,real:float64,half:float32,yes:bool,at:timestamp,word:utf8 -o dict.arrows
+for k in id name u; do ctr-sort -q -k $k dict.arrows | ctr-cat -q --batch 40 --to file --key $k -o $k.arrow; done
+awk -v OFS=, 'BEGIN { print "click,k,t,v"; for (i = 0; i < 400; i++) print i % 2, i % 7 ? i * 5 % 700 - 350 : "", i % 8 ? "n" (i * 2 % 700 - 350) : "", i % 9 ? i : "18446744073709551" i % 1000 }' </dev/null |
+    ctr-import -q -f csv --header --columns click:int8,k:int32,t:utf8,v:uint64 -o asks.arrows
+awk 'BEGIN { print "label click"; n = split("small big real half yes at word u name", c, " ")
+    for (i = 1; i <= n; i++) printf "k%s = lookup(\"id.arrow\", k, \"%s\")\nt%s = lookup(\"name.arrow\", t, \"%s\")\nv%s = lookup(\"u.arrow\", v, \"%s\")\nkeep k%s, t%s, v%s\nfeature f%s = k%s\n", c[i], c[i], c[i], c[i], c[i], c[i], c[i], c[i], c[i], c[i], c[i]
+    print "keep sum = ksmall + tsmall + vu, low = lower(kword), both = concat(tword, vname), hour = hour_of_day(kat), more = kreal * 2 + khalf, neither = not kyes"
+    print "feature pair = cross(kword, tsmall)\nfeature wide = cross(ksmall, vu)" }' </dev/null | grep -v '^feature f\(real\|half\|at\) ' >lookup.plan
+ctr-extract -q lookup.plan asks.arrows -o lookup.want
+ok "most look-ups find something" test "$(ctr-select -q --where 'not is_null(tword)' lookup.want | ctr-info - | sed -n 's/^rows: //p')" -gt 50
+for o in '-j 1' '-j 2' '--launch each' '--place ksmall=cpu' '--place kword=cpu --place vu=cpu' '--batch 30'; do
+    w=lookup.want
+    [ "$o" != '--batch 30' ] || { w=lookup.want30 && ctr-extract -q $o lookup.plan asks.arrows -o $w; }
+    same "look-ups, $o" lookup.plan asks.arrows $w $o
+done
+gpu -v --batch 30 lookup.plan asks.arrows -o got.arrows 2>said
+ok "they run on the GPU" grep -Eq 'layer 1: (2[7-9]|3[0-9]) of ' said
+exits "a dictionary that the device has no room for, forced there" 1 gpu --device-memory 3K --place ksmall=gpu lookup.plan asks.arrows -o none.arrows
+
 # ---- results that stay on the device between layers: numbers, conditions, texts, lists of texts and keys, items of lists, entries of a dictionary
 cat >stays.plan <<'PLAN'
 label   click

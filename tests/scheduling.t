@@ -60,7 +60,7 @@ awk 'BEGIN { print "k,click"; for (i = 0; i < 5000; i++) print i % 4000 "," i % 
 printf 'far = lookup("dict.arrow", k, "v")\nnear = k %% 10\nkeep far, near, both = far + near\nfeature who = vocab(k)\n' >memory.plan
 ctr-extract -q --fit memory.plan -o memory.fitted keys.arrows
 ctr-extract --explain --device-memory 8M memory.fitted keys.arrows >shown
-ok 'a dictionary in the memory of the host' grep -Eq 'lookup\(.* \[cpu, 1\.[0-9]* MiB: it reads a keyed file' shown
+ok 'a dictionary that fits' grep -Eq 'lookup\(.* \[gpu, 1\.[0-9]* MiB: fits in the 8 MiB left' shown
 ok 'what is computed of it is not' grep -Eq 'both.*\[gpu, .* fits in the .* left\]' shown
 ok 'keys of a fitted vocabulary count with what it holds' grep -Eq 'keys\(.*\[gpu, [2-9][0-9][0-9](\.[0-9])? KiB: fits in' shown
 ctr-extract --explain --device-memory 200K memory.fitted keys.arrows >shown
@@ -70,8 +70,10 @@ ok 'results that do not fit' grep -Eq 'both.*\[cpu, .*: does not fit in the .*le
 printf 'label click\nfeature q = quantiles(k, 4)\n' >quantiles.plan
 ctr-extract -q --fit quantiles.plan -o quantiles.fitted keys.arrows
 ok 'fitted thresholds' sh -c "ctr-extract --explain --device-memory 8M quantiles.fitted keys.arrows | grep -q 'keys(.*\[cpu, .*: it asks fitted thresholds'"
-exits 'no kernel has it' 2 ctr-extract --explain --place far=gpu memory.fitted keys.arrows
-err_like 'is told, too' 'far=gpu: a GPU cannot run the node: it reads a keyed file'
+ctr-extract --explain --device-memory 1M memory.fitted keys.arrows >shown
+ok 'one that does not' grep -Eq 'lookup\(.* \[cpu, 1\.[0-9]* MiB: does not fit in the 1 MiB left' shown
+exits 'no kernel has it' 2 ctr-extract --explain --place q=gpu quantiles.fitted keys.arrows
+err_like 'is told, too' 'q=gpu: a GPU cannot run the node: it asks fitted thresholds'
 
 # The picture.
 ctr-extract --dot --device-memory 1G --place op5=cpu figure4.plan log.arrows >figure4.dot

@@ -246,12 +246,15 @@ static int put_literal(struct gpu_args *a, const struct gpu_call *m, int k, stru
 {
     struct opv_str value[1] = { { NULL, 0 } };
     char text[64];
-    uint8_t ok = 0;
+    uint8_t ok = 1;
     void *at = NULL, *bytes = NULL;
     int rc = 0;
-    ctr_op_device_literal(m->from->call, k, value, &ok, text);
+    if (to->lane != OPD_NONE)
+        ctr_op_device_literal(m->from->call, k, value, &ok, text);
     to->literal = 1;
     to->literal_ok = ok;
+    if (to->lane == OPD_NONE) /* the operator has used it */
+        return 0;
     if (to->lane == OPD_STR || to->lane == OPD_TEXT) {
         rc = put(a, value->p, value->n, &bytes, err);
         value->p = bytes;
@@ -324,6 +327,13 @@ static int put_param(struct gpu_args *a, const struct gpu_call *m, const void **
     return rc;
 }
 
+/* The type of the values that are there: integers have 8 bytes. */
+static enum ctr_type kept_type(const struct ctr_vtype *t)
+{
+    const enum ctr_type type = t->type == CTR_LIST ? t->item : t->type;
+    return ctr_types[type].integer && ctr_types[type].width < 8 ? CTR_I64 : type;
+}
+
 /* A result stays in its slot: presence, then values, or where the bytes and items of each row begin. */
 static int keep_rows(struct gpu_args *a, const struct gpu_call *m, struct opd_call *call, struct ctr_err *err)
 {
@@ -331,14 +341,13 @@ static int keep_rows(struct gpu_args *a, const struct gpu_call *m, struct opd_ca
     const int64_t values = rounded(fixed ? m->rows * call->bytes : (m->rows + 1) * 8), ok = rounded(m->rows);
     uint64_t at = 0;
     int rc = a->device->room(a->device->ctx, m->from->keep, ok + (fixed ? 1 : 2) * values, &at, err);
-    const enum ctr_type type = m->d.inner.type;
     if (rc < 0)
         return rc;
     struct gpu_kept *r = a->device->kept(a->device->ctx, m->from->keep);
     *r = (struct gpu_kept){ .rows = m->rows,
                             .kind = m->d.kind,
                             .lift = m->d.lift,
-                            .type = type == CTR_LIST ? m->d.inner.item : type,
+                            .type = kept_type(&m->d.inner),
                             .width = call->bytes,
                             .ok = at,
                             .out = fixed ? at + (uint64_t)ok : 0,
@@ -434,6 +443,8 @@ static int describe(struct gpu_call *m, const struct ctr_gpu_call *from, struct 
 {
     const char *why = ctr_gpu_describe(from, m->param, &m->d);
     m->from = from;
+    if (!why && from->call)
+        return ctr_op_device_load(from->call, &m->d, err);
     return why ? ctr_fail(err, CTR_EDATA, "%s has no code for a GPU: it %s",
                           from->call ? ctr_op_name(from->call->op) : "a feature", why)
                : 0;

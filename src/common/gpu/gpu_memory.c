@@ -110,6 +110,11 @@ static int put_table(void *ctx, const void *table, int64_t bytes, uint64_t *at, 
     int rc = ctr_array_grow(&m->table, m->ntables, &m->tables_cap, sizeof *m->table, err);
     if (rc == 0)
         rc = ctr_gpu_room(m, &t.at, bytes, err);
+    if (rc == CTR_ELARGE && m->most_bytes && bytes > m->most_bytes) /* fewer rows do not help */
+        return ctr_fail(err, CTR_ENOMEM,
+                        "the table of an operator takes %s of the GPU's memory, and --device-memory allows %s; --place "
+                        "NODE=cpu leaves the operator on the host",
+                        ctr_size_text((uint64_t)bytes).s, ctr_size_text((uint64_t)m->most_bytes).s);
     if (rc == 0)
         m->table[m->ntables++] = t;
     *at = t.at.p;

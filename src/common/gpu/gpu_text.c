@@ -24,6 +24,7 @@
     X(json, "op/oploop_json.h")                                                                                        \
     X(key, "op/oploop_key.h")                                                                                          \
     X(list, "op/oploop_list.h")                                                                                        \
+    X(lookup, "op/oploop_lookup.h")                                                                                    \
     X(number, "op/oploop_number.h")                                                                                    \
     X(text, "op/oploop_text.h")                                                                                        \
     X(time, "op/oploop_time.h")                                                                                        \

@@ -239,6 +239,20 @@ static int run_narrow(const struct run *r, struct ctr_op_tile *t, struct ctr_err
     return rc ? rc : append_narrow(r->out, scratch, t->ok, t->n, err);
 }
 
+/* Integers of fewer than 64 bits: the low bytes. */
+static int append_low(struct ctr_colbuf *out, const void *lane, const uint8_t *ok, int n, struct ctr_err *err)
+{
+    const size_t width = (size_t)ctr_types[out->type].width;
+    const int64_t *v = lane;
+    int rc = ctr_buf_reserve(&out->data, (size_t)n * width, err);
+
+    for (int i = 0; !rc && i < n; i++, out->data.len += width) {
+        const int64_t low = ok[i] ? v[i] : 0;
+        memcpy(out->data.data + out->data.len, &low, width);
+    }
+    return rc;
+}
+
 int ctr_op_device_fixed(struct ctr_colbuf *out, const void *lane, const uint8_t *ok, int64_t rows, struct ctr_err *err)
 {
     const size_t width = out->type == CTR_BOOL ? 1 : 8;
@@ -248,6 +262,7 @@ int ctr_op_device_fixed(struct ctr_colbuf *out, const void *lane, const uint8_t 
         const int n = (int)CTR_MIN(rows - done, CTR_OP_TILE);
         const uint8_t *from = (const uint8_t *)lane + (size_t)done * width;
         rc = out->type == CTR_BOOL || out->type == CTR_F32 ? append_narrow(out, from, ok + done, n, err)
+             : ctr_types[out->type].width < 8              ? append_low(out, from, ok + done, n, err)
                                                            : ctr_buf_append(&out->data, from, (size_t)n * 8, err);
         rc = rc ? rc : ctr_lane_append_valid(out, ok + done, n, err);
     }

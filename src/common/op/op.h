@@ -162,6 +162,8 @@ struct ctr_op_device {
 };
 /* Returns NULL and fills *d, or the reason why a device cannot run the call: text that follows "…: it ". */
 const char *ctr_op_device(const struct ctr_op_call *call, struct ctr_op_device *d);
+/* What *d lacks until the call runs: a lookup reads its file, once. */
+int ctr_op_device_load(const struct ctr_op_call *call, struct ctr_op_device *d, struct ctr_err *err) CTR_MUST;
 /* The loops of the table that have device code, each once, without arguments: at most `cap`. Returns their number.
  */
 int ctr_op_device_table(struct ctr_op_device *d, int cap);

@@ -42,7 +42,7 @@ const char *ctr_op_device(const struct ctr_op_call *call, struct ctr_op_device *
     const char *why = NULL;
 
     if (s->op->flags & CTR_OP_COLUMN)
-        return "reads a keyed file, which lies in the memory of the host";
+        return ctr_op_device_lookup(call, d);
     if (s->loop->host_only)
         return s->loop->host_only;
     if (s->nargs > OPD_ARGS)
@@ -85,6 +85,8 @@ int ctr_op_device_table(struct ctr_op_device *d, int cap)
         { .loop = "loop_features", .file = "oploop_feature.h", .kind = CTR_LOOP_OF_KEYS },
         { .loop = "loop_vocab_feature", .file = "oploop_feature.h", .kind = CTR_LOOP_OF_FIXED },
         { .loop = "loop_vocab_features", .file = "oploop_feature.h", .kind = CTR_LOOP_OF_KEYS },
+        { .loop = "loop_lookup", .file = "oploop_lookup.h", .kind = CTR_LOOP_OF_FIXED },
+        { .loop = "loop_lookup_text", .file = "oploop_lookup.h", .kind = CTR_LOOP_OF_TEXT },
     };
     int n = 0;
     for (int op = 0; ctr_op_at(op); op++)

@@ -2,6 +2,7 @@
  *
  * op_lookup: lookup("file", key, "column"): a column of a keyed file, by key. It processes whole columns, because a
  * get-many reads each block once. Bind opens the file, because the type of the result comes from it. */
+#include "common/op/oplayer.h"
 #include "common/op/opint.h"
 #include "common/stream/stream.h"
 
@@ -15,7 +16,12 @@ struct lookup {
     struct ctr_keyed *file;
     int column;
     enum pool pool;       /* embedding */
-    pthread_mutex_t lock; /* protects the file's cache */
+    pthread_mutex_t lock; /* protects the file's cache, and the table */
+    struct device {       /* as struct op_lookup of oploop_lookup.h */
+        const uint8_t *table;
+        int64_t rows, key, key_bytes, value, value_bytes, ok, text, keys_unsigned, arg_unsigned;
+    } device;
+    struct ctr_buf table; /* the column for a device, once it is asked for */
 };
 
 static void lookup_free(void *param)
@@ -23,6 +29,7 @@ static void lookup_free(void *param)
     struct lookup *p = param;
 
     ctr_keyed_free(p->file);
+    ctr_buf_free(&p->table);
     pthread_mutex_destroy(&p->lock);
     free(p);
 }
@@ -207,6 +214,147 @@ static int column_lookup(const struct ctr_op_call *call, const struct ctr_col *c
         rc = ctr_colbuf_range(out, ctr_colbuf_view(&found.col[p->column]), 0, rows, err);
     if (found.schema)
         ctr_batchbuf_free(&found);
+    return rc;
+}
+
+/* ---- lookup on a device: the keys and the column in its memory ---- */
+
+static bool is_embedding(const struct ctr_op_call *call)
+{
+    return call->op != ctr_ops_lookup;
+}
+
+const char *ctr_op_device_lookup(const struct ctr_op_call *call, struct ctr_op_device *d)
+{
+    const struct lookup *p = ((const struct ctr_op_state *)call->state)->param;
+    const enum ctr_type key = call->arg[1].type.type, type = call->result.type;
+    const bool text = type == CTR_UTF8;
+
+    if (is_embedding(call))
+        return "reads a keyed file of vectors, which lies in the memory of the host";
+    if (!ctr_types[key].integer && key != CTR_UTF8 && key != CTR_TIME)
+        return "looks up keys that are neither integers nor texts";
+    if (type == CTR_LIST || type == CTR_FIXED || type == CTR_F16)
+        return "looks up lists or float16";
+    *d = (struct ctr_op_device){ .loop = text ? "loop_lookup_text" : "loop_lookup",
+                                 .file = "oploop_lookup.h",
+                                 .kind = text ? CTR_LOOP_OF_TEXT : CTR_LOOP_OF_FIXED,
+                                 .nargs = 2,
+                                 .arg = { [1] = { key == CTR_UTF8  ? OPD_STR
+                                                  : key == CTR_U64 ? OPD_LANE_U64
+                                                                   : OPD_LANE_I64 } },
+                                 .inner = call->result,
+                                 .param = (void *)(uintptr_t)&p->device,
+                                 .param_bytes = sizeof p->device,
+                                 .table_at = offsetof(struct device, table) };
+    return NULL;
+}
+
+/* The columns of the table, while it is made. */
+struct columns {
+    struct ctr_buf key, key_bytes, value, value_bytes, ok;
+    int64_t rows;
+};
+
+/* A value of a row: 8 bytes, or where its text ends. */
+static int add_value(struct ctr_buf *to, struct ctr_buf *bytes, const struct ctr_col *c, int64_t i, struct ctr_err *err)
+{
+    const enum ctr_type type = c->dict ? c->dict->type : c->type;
+    const bool missing = ctr_col_missing(c, i);
+    int64_t word = 0;
+
+    if (type == CTR_UTF8) {
+        const struct ctr_str s = missing ? (struct ctr_str){ "", 0 } : ctr_col_str(c, i);
+        int rc = ctr_buf_append(bytes, s.p, s.n, err);
+        if (rc)
+            return rc;
+        word = (int64_t)bytes->len;
+    } else if (!missing && ctr_types[type].floating) {
+        const double v = ctr_col_f64(c, i);
+        memcpy(&word, &v, sizeof word);
+    } else if (!missing) {
+        word = ctr_col_i64(c, i);
+    }
+    return ctr_buf_append(to, &word, sizeof word, err);
+}
+
+static int add_block(const struct lookup *p, const struct ctr_batch *b, struct columns *c, struct ctr_err *err)
+{
+    const struct ctr_col *key = &b->col[ctr_keyed_column(p->file)], *value = &b->col[p->column];
+    int rc = 0;
+
+    for (int64_t i = 0; !rc && i < b->rows; i++) {
+        const uint8_t ok = !ctr_col_missing(value, i);
+        if (ctr_col_missing(key, i))
+            continue;
+        rc = add_value(&c->key, &c->key_bytes, key, i, err);
+        if (!rc)
+            rc = add_value(&c->value, &c->value_bytes, value, i, err);
+        if (!rc)
+            rc = ctr_buf_append(&c->ok, &ok, 1, err);
+        c->rows++;
+    }
+    return rc;
+}
+
+/* Append a column at a multiple of 8 bytes, with 8 readable bytes behind it. */
+static int add_part(struct ctr_buf *table, const struct ctr_buf *part, int64_t *at, struct ctr_err *err)
+{
+    static const uint8_t zeros[16];
+
+    *at = (int64_t)table->len;
+    int rc = ctr_buf_append(table, part->data, part->len, err);
+    return rc ? rc : ctr_buf_append(table, zeros, 16 - part->len % 8, err);
+}
+
+static int make_table(struct lookup *p, struct columns *c, struct ctr_err *err)
+{
+    const enum ctr_type key = ctr_keyed_schema(p->file)->f[ctr_keyed_column(p->file)].type;
+    const int64_t zero = 0;
+    struct device *d = &p->device;
+    const struct ctr_batch *b;
+    int rc = 0;
+
+    if (key == CTR_UTF8)
+        rc = ctr_buf_append(&c->key, &zero, sizeof zero, err);
+    if (!rc && ctr_keyed_schema(p->file)->f[p->column].type == CTR_UTF8)
+        rc = ctr_buf_append(&c->value, &zero, sizeof zero, err);
+    for (int64_t k = 0; !rc && k < ctr_keyed_blocks(p->file); k++) {
+        rc = ctr_keyed_block(p->file, k, &b, err);
+        if (!rc)
+            rc = add_block(p, b, c, err);
+    }
+    if (!rc)
+        rc = ctr_keyed_unchanged(p->file, err);
+    d->rows = c->rows;
+    d->text = key == CTR_UTF8;
+    d->keys_unsigned = key == CTR_U64;
+    struct ctr_buf *const part[] = { &c->key, &c->key_bytes, &c->value, &c->value_bytes, &c->ok };
+    int64_t *const at[] = { &d->key, &d->key_bytes, &d->value, &d->value_bytes, &d->ok };
+    for (size_t i = 0; !rc && i < CTR_COUNT(part); i++)
+        rc = add_part(&p->table, part[i], at[i], err);
+    for (size_t i = 0; i < CTR_COUNT(part); i++)
+        ctr_buf_free(part[i]);
+    if (rc)
+        ctr_buf_clear(&p->table);
+    return rc;
+}
+
+int ctr_op_device_load(const struct ctr_op_call *call, struct ctr_op_device *d, struct ctr_err *err)
+{
+    struct columns c = { 0 };
+    int rc = 0;
+
+    if (call->op != ctr_ops_lookup)
+        return 0;
+    struct lookup *p = ((const struct ctr_op_state *)call->state)->param;
+    pthread_mutex_lock(&p->lock);
+    if (!p->table.len)
+        rc = make_table(p, &c, err);
+    pthread_mutex_unlock(&p->lock);
+    p->device.arg_unsigned = call->arg[1].type.type == CTR_U64;
+    d->table = p->table.data;
+    d->table_bytes = p->table.len;
     return rc;
 }
 

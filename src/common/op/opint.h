@@ -152,6 +152,8 @@ uint64_t ctr_missing_key(uint64_t seed); /* of a null of any type */
 
 /* Run a bound call for keys: vocab has a shortcut (op_fit.c); returns false for other calls. */
 bool ctr_vocab_has_keys(const struct ctr_op_call *call);
+/* As ctr_op_device, of an operator that reads a keyed file: op_lookup.c. */
+const char *ctr_op_device_lookup(const struct ctr_op_call *call, struct ctr_op_device *d);
 /* Its set of keys with that seed, as oploop_feature.h reads it; false: no memory. */
 struct ctr_vocab_set {
     const uint64_t *slot; /* 4 * (mask + 1) */
