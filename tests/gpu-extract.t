@@ -124,6 +124,19 @@ for o in '-j 1' '-j 2' '--launch each' '--place ksmall=cpu' '--place kword=cpu -
     [ "$o" != '--batch 30' ] || { w=lookup.want30 && ctr-extract -q $o lookup.plan asks.arrows -o $w; }
     same "look-ups, $o" lookup.plan asks.arrows $w $o
 done
+
+# ---- vectors of the items of lists: absent, null, repeated, none; lists that the GPU or the CPU made, columns of dictionaries
+awk 'BEGIN { for (i = -300; i < 300; i += 3) printf "{\"name\":\"n%d\",\"id\":%d,\"v\":%s}\n", i, i, i % 12 ? "[" i / 8 "," i * 1.7 "," (5 - i) / 3 "]" : "null" }' </dev/null |
+    ctr-import -q -f jsonl --columns 'name:utf8,id:int64,v:fixed_size_list<float32>[3]' -o vectors.arrows
+for k in id name; do ctr-sort -q -k $k vectors.arrows | ctr-cat -q --batch 40 --to file --key $k -o vec-$k.arrow; done
+awk 'BEGIN { for (i = 0; i < 200; i++) { s = ""; for (k = i % 6; k > 0; k--) s = s (s == "" ? "" : " ") "n" (i * k * 7 % 630 - 315); print "{\"click\":" i % 2 ",\"t\":" (i % 11 ? "\"" s "\"" : "null") ",\"ids\":" (i % 10 ? "[" i % 300 ",null," 3 * (i % 99) "," 3 * (i % 99) "]" : "[]") "}" } }' </dev/null |
+    ctr-import -q -f jsonl --columns 'click:int8,t:utf8,ids:list<int64>' -o items.arrows
+printf 'label click\nw = split(t, " ")\nkeep mean = embedding("vec-name.arrow", w, "v"), sum = embedding("vec-name.arrow", w, "v", pool="sum"), most = embedding("vec-id.arrow", ids, "v", pool="max")\nkeep both = embedding("vec-id.arrow", ids, "v"), n = length(w)\nfeature w\n' >vectors.plan
+ctr-extract -q vectors.plan items.arrows -o vectors.want
+ok "vectors are found, and not all" test "$(ctr-select -q --where 'not is_null(mean) and not is_null(most)' vectors.want | ctr-info - | sed -n 's/^rows: //p')" -gt 30
+for o in '-j 1' '-j 2' '--launch graph' '--place w=cpu' '--place sum=cpu'; do
+    same "vectors, $o" vectors.plan items.arrows vectors.want $o
+done
 gpu -v --batch 30 lookup.plan asks.arrows -o got.arrows 2>said
 ok "they run on the GPU" grep -Eq 'layer 1: (2[7-9]|3[0-9]) of ' said
 exits "a dictionary that the device has no room for, forced there" 1 gpu --device-memory 3K --place ksmall=gpu lookup.plan asks.arrows -o none.arrows

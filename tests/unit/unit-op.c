@@ -328,7 +328,7 @@ static void check_names(enum calls which, const char *want, const char *what)
  * such an operator here. */
 static void check_host_only(void)
 {
-    check_names(NEVER_ON_DEVICE, "vocab quantiles embedding", "operators that run on the host alone");
+    check_names(NEVER_ON_DEVICE, "vocab quantiles", "operators that run on the host alone");
     check_names(SOMETIMES_ON_DEVICE, "number int concat join cross hash lookup",
                 "operators that run there for some types");
     check_names(NEVER_CALLED, "keywords", "operators that other tests call (tests/keywords.t)");

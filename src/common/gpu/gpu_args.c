@@ -382,7 +382,8 @@ static int put_call(struct gpu_args *a, struct gpu_call *m, struct opd_call *cal
         rc = put_arg(a, m, k, call, err);
     call->rows = m->rows;
     if (kind == CTR_LOOP_OF_FIXED) {
-        call->bytes = m->d.inner.type == CTR_BOOL ? 1 : 8;
+        call->vector = m->d.inner.type == CTR_FIXED;
+        call->bytes = call->vector ? m->d.inner.width * (int64_t)sizeof(float) : m->d.inner.type == CTR_BOOL ? 1 : 8;
     } else {
         call->bytes = kind == CTR_LOOP_OF_KEYS ? 8 : 0;
         call->start = take(a, GPU_SCRATCH, m->rows * 8);

@@ -253,11 +253,27 @@ static int append_low(struct ctr_colbuf *out, const void *lane, const uint8_t *o
     return rc;
 }
 
+/* Vectors of float32. */
+static int append_vectors(struct ctr_colbuf *out, const float *v, const uint8_t *ok, int64_t rows, struct ctr_err *err)
+{
+    int rc = 0;
+
+    for (int64_t i = 0; !rc && i < rows; i++, v += out->width) {
+        for (int32_t d = 0; !rc && ok[i] && d < out->width; d++)
+            rc = ctr_colbuf_f64(out->item, v[d], err);
+        if (!rc)
+            rc = ok[i] ? ctr_colbuf_close(out, err) : ctr_colbuf_null(out, err);
+    }
+    return rc;
+}
+
 int ctr_op_device_fixed(struct ctr_colbuf *out, const void *lane, const uint8_t *ok, int64_t rows, struct ctr_err *err)
 {
     const size_t width = out->type == CTR_BOOL ? 1 : 8;
     int rc = 0;
 
+    if (out->type == CTR_FIXED)
+        return append_vectors(out, lane, ok, rows, err);
     for (int64_t done = 0; !rc && done < rows; done += CTR_OP_TILE) {
         const int n = (int)CTR_MIN(rows - done, CTR_OP_TILE);
         const uint8_t *from = (const uint8_t *)lane + (size_t)done * width;

@@ -87,6 +87,7 @@ int ctr_op_device_table(struct ctr_op_device *d, int cap)
         { .loop = "loop_vocab_features", .file = "oploop_feature.h", .kind = CTR_LOOP_OF_KEYS },
         { .loop = "loop_lookup", .file = "oploop_lookup.h", .kind = CTR_LOOP_OF_FIXED },
         { .loop = "loop_lookup_text", .file = "oploop_lookup.h", .kind = CTR_LOOP_OF_TEXT },
+        { .loop = "loop_embedding", .file = "oploop_lookup.h", .kind = CTR_LOOP_OF_FIXED },
     };
     int n = 0;
     for (int op = 0; ctr_op_at(op); op++)

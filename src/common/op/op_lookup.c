@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-enum pool { POOL_MEAN, POOL_SUM, POOL_MAX };
+enum pool { POOL_MEAN, POOL_SUM, POOL_MAX }; /* as in oploop_lookup.h */
 static const char *const pools[] = { [POOL_MEAN] = "mean", [POOL_SUM] = "sum", [POOL_MAX] = "max" };
 
 struct lookup {
@@ -19,7 +19,7 @@ struct lookup {
     pthread_mutex_t lock; /* protects the file's cache, and the table */
     struct device {       /* as struct op_lookup of oploop_lookup.h */
         const uint8_t *table;
-        int64_t rows, key, key_bytes, value, value_bytes, ok, text, keys_unsigned, arg_unsigned;
+        int64_t rows, key, key_bytes, value, value_bytes, ok, text, keys_unsigned, arg_unsigned, width, pool;
     } device;
     struct ctr_buf table; /* the column for a device, once it is asked for */
 };
@@ -217,32 +217,41 @@ static int column_lookup(const struct ctr_op_call *call, const struct ctr_col *c
     return rc;
 }
 
-/* ---- lookup on a device: the keys and the column in its memory ---- */
+/* ---- on a device: the keys and the column in its memory ---- */
 
-static bool is_embedding(const struct ctr_op_call *call)
+static const char *device_column(const struct lookup *p, const struct ctr_vtype *key, bool vectors)
 {
-    return call->op != ctr_ops_lookup;
+    const struct ctr_field *f = &ctr_keyed_schema(p->file)->f[p->column];
+    const enum ctr_type type = key->type == CTR_LIST || key->type == CTR_FIXED ? key->item : key->type;
+
+    if (!ctr_types[type].integer && type != CTR_UTF8 && type != CTR_TIME)
+        return "looks up keys that are neither integers nor texts";
+    if (vectors)
+        return f->item == CTR_F32 ? NULL : "pools vectors of other numbers than float32";
+    return f->type == CTR_LIST || f->type == CTR_FIXED || f->type == CTR_F16 ? "looks up lists or float16" : NULL;
+}
+
+static enum opd_lane lane_of(enum ctr_type key)
+{
+    return key == CTR_UTF8 ? OPD_STR : key == CTR_U64 ? OPD_LANE_U64 : OPD_LANE_I64;
 }
 
 const char *ctr_op_device_lookup(const struct ctr_op_call *call, struct ctr_op_device *d)
 {
     const struct lookup *p = ((const struct ctr_op_state *)call->state)->param;
-    const enum ctr_type key = call->arg[1].type.type, type = call->result.type;
-    const bool text = type == CTR_UTF8;
+    const struct ctr_vtype *key = &call->arg[1].type;
+    const bool vectors = call->op != ctr_ops_lookup, text = !vectors && call->result.type == CTR_UTF8;
+    const char *why = device_column(p, key, vectors);
 
-    if (is_embedding(call))
-        return "reads a keyed file of vectors, which lies in the memory of the host";
-    if (!ctr_types[key].integer && key != CTR_UTF8 && key != CTR_TIME)
-        return "looks up keys that are neither integers nor texts";
-    if (type == CTR_LIST || type == CTR_FIXED || type == CTR_F16)
-        return "looks up lists or float16";
-    *d = (struct ctr_op_device){ .loop = text ? "loop_lookup_text" : "loop_lookup",
+    if (why)
+        return why;
+    *d = (struct ctr_op_device){ .loop = vectors ? "loop_embedding"
+                                         : text  ? "loop_lookup_text"
+                                                 : "loop_lookup",
                                  .file = "oploop_lookup.h",
                                  .kind = text ? CTR_LOOP_OF_TEXT : CTR_LOOP_OF_FIXED,
                                  .nargs = 2,
-                                 .arg = { [1] = { key == CTR_UTF8  ? OPD_STR
-                                                  : key == CTR_U64 ? OPD_LANE_U64
-                                                                   : OPD_LANE_I64 } },
+                                 .arg = { [1] = { lane_of(vectors ? key->item : key->type), vectors } },
                                  .inner = call->result,
                                  .param = (void *)(uintptr_t)&p->device,
                                  .param_bytes = sizeof p->device,
@@ -255,6 +264,20 @@ struct columns {
     struct ctr_buf key, key_bytes, value, value_bytes, ok;
     int64_t rows;
 };
+
+static int add_vector(struct ctr_buf *to, const struct ctr_col *c, int64_t i, int32_t width, struct ctr_err *err)
+{
+    const bool missing = ctr_col_missing(c, i);
+    int64_t first = 0, last = 0;
+    const struct ctr_col *item = missing ? NULL : ctr_col_items(c, width, i, &first, &last);
+    int rc = 0;
+
+    for (int32_t d = 0; !rc && d < width; d++) {
+        const float v = missing ? 0 : (float)ctr_col_f64(item, first + d);
+        rc = ctr_buf_append(to, &v, sizeof v, err);
+    }
+    return rc;
+}
 
 /* A value of a row: 8 bytes, or where its text ends. */
 static int add_value(struct ctr_buf *to, struct ctr_buf *bytes, const struct ctr_col *c, int64_t i, struct ctr_err *err)
@@ -281,6 +304,7 @@ static int add_value(struct ctr_buf *to, struct ctr_buf *bytes, const struct ctr
 static int add_block(const struct lookup *p, const struct ctr_batch *b, struct columns *c, struct ctr_err *err)
 {
     const struct ctr_col *key = &b->col[ctr_keyed_column(p->file)], *value = &b->col[p->column];
+    const int32_t width = (int32_t)p->device.width;
     int rc = 0;
 
     for (int64_t i = 0; !rc && i < b->rows; i++) {
@@ -289,7 +313,8 @@ static int add_block(const struct lookup *p, const struct ctr_batch *b, struct c
             continue;
         rc = add_value(&c->key, &c->key_bytes, key, i, err);
         if (!rc)
-            rc = add_value(&c->value, &c->value_bytes, value, i, err);
+            rc = width ? add_vector(&c->value, value, i, width, err)
+                       : add_value(&c->value, &c->value_bytes, value, i, err);
         if (!rc)
             rc = ctr_buf_append(&c->ok, &ok, 1, err);
         c->rows++;
@@ -345,14 +370,18 @@ int ctr_op_device_load(const struct ctr_op_call *call, struct ctr_op_device *d, 
     struct columns c = { 0 };
     int rc = 0;
 
-    if (call->op != ctr_ops_lookup)
+    if (call->op < ctr_ops_lookup || call->op >= ctr_ops_lookup + 2)
         return 0;
     struct lookup *p = ((const struct ctr_op_state *)call->state)->param;
+    const struct ctr_vtype *key = &call->arg[1].type;
+    const bool vectors = call->op != ctr_ops_lookup;
     pthread_mutex_lock(&p->lock);
+    p->device.width = vectors ? call->result.width : 0;
+    p->device.pool = (int64_t)p->pool;
+    p->device.arg_unsigned = (vectors ? key->item : key->type) == CTR_U64;
     if (!p->table.len)
         rc = make_table(p, &c, err);
     pthread_mutex_unlock(&p->lock);
-    p->device.arg_unsigned = call->arg[1].type.type == CTR_U64;
     d->table = p->table.data;
     d->table_bytes = p->table.len;
     return rc;

@@ -65,8 +65,9 @@ enum { OPD_NUMBER = 24 };
 /* A call, an instance of an operator. */
 struct opd_call {
     int64_t rows, nargs;
-    int64_t nulls; /* it handles nulls */
-    int64_t bytes; /* per value of fixed size: 1 or 8 */
+    int64_t nulls;  /* it handles nulls */
+    int64_t bytes;  /* per value of fixed size: 1 or 8, or of a vector */
+    int64_t vector; /* results are vectors, which the operator writes itself */
     const void *param;
     void *out;
     uint8_t *ok;

@@ -335,6 +335,7 @@ OPD_FN void opd_open(const struct opd_call *c, int64_t row, struct opd_row *w, s
     for (int k = 0; k < (int)c->nargs; k++) {
         const struct opd_arg *a = &c->arg[k];
         w->in[k].v = &w->lane[k];
+        w->span[k].from = w->span[k].to = 0;
         w->in[k].span = 0;
         w->in[k].item = 0;
         w->in[k].item_ok = 0;
@@ -352,7 +353,7 @@ OPD_FN void opd_open(const struct opd_call *c, int64_t row, struct opd_row *w, s
     t->n = 1;
     t->nargs = (int)c->nargs;
     t->in = w->in;
-    t->out = &w->out;
+    t->out = c->vector ? (void *)((uint8_t *)c->out + row * c->bytes) : (void *)&w->out;
     t->ok = &w->ok;
     t->param = c->param;
     t->at = c->at ? c->at + w->span[0].from : 0;
@@ -361,7 +362,9 @@ OPD_FN void opd_open(const struct opd_call *c, int64_t row, struct opd_row *w, s
 /* The value of a null is 0. */
 OPV_FN void opd_store(const struct opd_call *c, int64_t row, const struct opd_row *w)
 {
-    if (c->bytes == 1)
+    if (c->vector)
+        (void)0;
+    else if (c->bytes == 1)
         ((uint8_t *)c->out)[row] = (uint8_t)(w->ok ? (uint8_t)(w->out & 0xff) & 1 : 0);
     else
         ((uint64_t *)c->out)[row] = w->ok ? w->out : 0;
