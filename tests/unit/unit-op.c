@@ -9,6 +9,7 @@
  * bind whose message has the words. */
 #include "common/gpu/gpu.h"
 #include "common/op/opbody_hash.h"
+#include "common/op/opbody_list.h"
 #include "common/op/opint.h"
 #include "common/stream/stream.h"
 
@@ -1053,6 +1054,75 @@ static void check_random(void)
     ctr_colbuf_free(&join);
 }
 
+/* ---- lists long enough for opv_group to compare hashes ---- */
+
+static bool same_item(const char *a, const char *b)
+{
+    return !strcmp(strcmp(a, "-0") ? a : "0", strcmp(b, "-0") ? b : "0");
+}
+
+/* unique and mode of n items from a pool of texts, against their definitions. */
+static void check_long_list(const char *type, const char *const *pool, int pools, int n)
+{
+    const char **item = malloc((size_t)n * sizeof *item), *best = NULL;
+    struct ctr_buf spec = { 0 }, want = { 0 };
+    int most = 0;
+
+    CHECK(ctr_buf_printf(&spec, &err, "%s:", type));
+    CHECK(ctr_buf_append(&want, "[", 1, &err));
+    for (int i = 0; i < n; i++) {
+        int first = i;
+        item[i] = pool[ctr_random64(3, 6, (uint64_t)i) % (uint64_t)pools];
+        CHECK(ctr_buf_printf(&spec, &err, "%s%s", i ? "," : "", item[i]));
+        if (!strcmp(item[i], "^"))
+            continue;
+        for (int k = i; k-- > 0;)
+            if (same_item(item[k], item[i]))
+                first = k;
+        if (first == i)
+            CHECK(ctr_buf_printf(&want, &err, "%s%s", want.len > 1 ? "," : "", item[i]));
+    }
+    for (int i = 0; i < n; i++) {
+        int count = 0;
+        for (int k = 0; k < n; k++)
+            count += strcmp(item[i], "^") && same_item(item[i], item[k]);
+        if (count > most) {
+            most = count;
+            best = item[i];
+        }
+    }
+    CHECK(ctr_buf_append(&want, "]", 2, &err));
+    CHECK(ctr_buf_append(&spec, "", 1, &err));
+    check("unique", (const char *const[ARGS]){ (const char *)spec.data }, (const char *)want.data);
+    check("mode", (const char *const[ARGS]){ (const char *)spec.data }, best);
+    ctr_buf_free(&spec);
+    ctr_buf_free(&want);
+    free(item);
+}
+
+static void check_long_lists(void)
+{
+    static const char *const ints[] = { "159035", "164078", "^", "7", "-1", "164078", "159035", "0" },
+                             *const floats[] = { "nan", "0", "-0", "2.5", "^", "-inf", "1e+300", "nan" },
+                             *const words[] = { "a",
+                                                "",
+                                                "^",
+                                                "b",
+                                                "longer than sixteen bytes",
+                                                "abcdefgh",
+                                                "ab",
+                                                "longer than sixteen byteS" };
+    const int64_t alike[] = { 159035, 164078 };
+    const struct opv_items l = { .kind = OPV_ITEM_I64, .i = alike };
+
+    ok(!((opv_item_hash(&l, 0) ^ opv_item_hash(&l, 1)) & OPV_HASH_PART), "two items whose hashes are alike");
+    for (int n = OPV_MANY - 1; n < 3 * OPV_MANY; n += 70) {
+        check_long_list("li", ints, (int)CTR_COUNT(ints), n);
+        check_long_list("lf", floats, (int)CTR_COUNT(floats), n);
+        check_long_list("lt", words, (int)CTR_COUNT(words), n);
+    }
+}
+
 static void check_table(void)
 {
     int n = 0;
@@ -1105,6 +1175,7 @@ int main(void)
     check_lookup();
     check_buckets();
     check_random();
+    check_long_lists();
     check_table();
     if (gpu) {
         printf("# on a device: %d calls, %d refused, %lld launches, %lld times more pool\n", on_device, refused,

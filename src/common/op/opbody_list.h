@@ -7,7 +7,7 @@
 #ifndef CTR_OPBODY_LIST_H
 #define CTR_OPBODY_LIST_H
 
-#include "common/op/opbody.h"
+#include "common/op/opbody_hash.h"
 
 enum opv_item_kind { OPV_ITEM_I64, OPV_ITEM_F64, OPV_ITEM_STR };
 
@@ -81,6 +81,52 @@ OPV_FN void opv_sort(const struct opv_items *l, int by_value, int64_t *at, int64
     }
 }
 
+/* ---- equal items ---- */
+
+#define OPV_MANY      64         /* from so many items on, comparing hashes is faster than comparing items */
+#define OPV_HASH_PART 0x7fffffff /* the bits of a hash that are compared */
+
+/* Equal items have equal hashes. */
+OPV_FN uint64_t opv_item_hash(const struct opv_items *l, int64_t i)
+{
+    if (l->kind == OPV_ITEM_STR) {
+        const uint64_t n = (uint64_t)l->s[i].n;
+        return n <= OPV_HASH_SHORT ? opv_hash_short(l->s[i].p, n, 0) : opv_hash_long(l->s[i].p, n, 0);
+    }
+    if (l->kind == OPV_ITEM_F64 && (l->f[i] != l->f[i] || l->f[i] == 0))
+        return l->f[i] == 0; /* NaN equals itself, and -0 equals 0 */
+    return opv_avalanche((uint64_t)l->i[i] * 0x9e3779b185ebca87u);
+}
+/* Order items with equal hashes, whose numbers ascend: equal ones become neighbours. */
+OPV_FN void opv_group_hash(const struct opv_items *l, int64_t *at, int64_t n)
+{
+    for (int64_t i = 1; i < n; i++)
+        if (opv_compare_item(l, at[0], at[i])) {
+            opv_sort(l, 1, at, n);
+            return;
+        }
+}
+/* Order the items such that equal ones are neighbours with ascending numbers. A long list is sorted by pairs of a
+ * part of the hash and a number counted from a.from: a sort by value reads two distant items for each comparison. */
+OPV_FN void opv_group(const struct opv_items *l, struct opv_span a, int64_t *at, int64_t n)
+{
+    if (n < OPV_MANY || a.to - a.from > 0x7fffffff) {
+        opv_sort(l, 1, at, n);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++)
+        at[i] = (int64_t)((opv_item_hash(l, at[i]) & OPV_HASH_PART) << 32) | (at[i] - a.from);
+    opv_sort(l, 0, at, n);
+    for (int64_t i = 0, end; i < n; i = end) {
+        const int64_t hash = at[i] >> 32;
+        for (end = i; end < n && at[end] >> 32 == hash; end++)
+            at[end] = a.from + (at[end] & 0xffffffff);
+        opv_group_hash(l, at + i, end - i);
+    }
+}
+
+/* ---- operators ---- */
+
 /* sort: ascending. */
 OPV_FN int64_t opv_sort_list(const struct opv_items *l, struct opv_span a, int64_t k, int64_t *at)
 {
@@ -106,7 +152,7 @@ OPV_FN int64_t opv_unique_list(const struct opv_items *l, struct opv_span a, int
 {
     int64_t n = opv_present(l, a, at), kept = 0;
     (void)k;
-    opv_sort(l, 1, at, n);
+    opv_group(l, a, at, n);
     for (int64_t i = 0; i < n; i++)
         if (!kept || opv_compare_item(l, at[kept - 1], at[i]))
             at[kept++] = at[i];
@@ -117,7 +163,7 @@ OPV_FN int64_t opv_unique_list(const struct opv_items *l, struct opv_span a, int
 OPV_FN int64_t opv_mode(const struct opv_items *l, struct opv_span a, int64_t *at)
 {
     int64_t n = opv_present(l, a, at), best = -1, most = 0;
-    opv_sort(l, 1, at, n);
+    opv_group(l, a, at, n);
     for (int64_t i = 0, end; i < n; i = end) {
         for (end = i + 1; end < n && !opv_compare_item(l, at[i], at[end]); end++)
             ;
