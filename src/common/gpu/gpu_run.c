@@ -90,9 +90,7 @@ static int launch(struct ctr_gpu *m, struct ctr_err *err)
 /* For kernels and copies. */
 static int wait(struct ctr_gpu *m, struct ctr_err *err)
 {
-    int rc = ctr_gpu_cuda_mark(m->cuda, GPU_END, err);
-    if (rc == 0)
-        rc = ctr_gpu_cuda_wait(m->cuda, err);
+    int rc = ctr_gpu_cuda_wait(m->cuda, err);
     if (rc == 0)
         rc = ctr_gpu_cuda_between(m->cuda, GPU_KERNELS, GPU_KERNELS_END, &m->stats.kernel_seconds, err);
     if (rc == 0)
@@ -125,7 +123,7 @@ static int queue(struct ctr_gpu *m, gpu_ptr to, const void *from, int64_t bytes,
         if (a->info[i].rows_bytes)
             rc = ctr_gpu_down(memory, memory->sizes.data + a->info[i].rows_at,
                               memory->slot[a->info[i].from->keep].kept.ok, a->info[i].rows_bytes, err);
-    return rc;
+    return rc < 0 ? rc : ctr_gpu_cuda_mark(m->cuda, GPU_END, err);
 }
 
 /* Until the results fit into the pool, of which only the head is reset by a copy. */
@@ -249,6 +247,8 @@ static int compact(struct ctr_gpu *m, struct ctr_err *err)
             rc = ctr_gpu_down(memory, memory->rows.data + c->data_at, memory->slot[c->from->keep].kept.data,
                               size_of(m, a, i).all, err);
     }
+    if (rc == 0)
+        rc = ctr_gpu_cuda_mark(m->cuda, GPU_END, err);
     return rc < 0 ? rc : wait(m, err);
 }
 
