@@ -448,7 +448,7 @@ refuse 'an option of another format' 2 'bad.plan:1:1: the format jsonl takes no 
 refuse 'a form of times' 1 'time="time:FORMAT" (' 'from log = csv("bad.csv", header=true, time="time:%Y-%m-%d")'
 : >empty.csv
 : >empty.arrows
-refuse 'text without a byte' 1 'the input is empty: without columns="…"' 'from log = csv("empty.csv", header=true)'
+refuse 'text without a byte' 1 'empty.csv: is empty, without a byte' 'from log = csv("empty.csv", header=true)'
 refuse 'a stream without a byte' 1 'empty.arrows: is empty, without even a schema' 'from log' log=empty.arrows
 gzip -c log.csv | head -c 5000 >cut.csv.gz
 refuse 'text that is short' 1 'cut.csv.gz: gzip: truncated' 'from log = csv("cut.csv.gz", header=true)'

@@ -49,7 +49,9 @@ struct flow {
     int n, joins;
     struct link *link;
     int links;
-    bool threads, regular; /* regular: all views can be reopened */
+    const struct ctr_flow_views *files; /* while the views are opened */
+    bool pruned;                        /* columns that nothing reads are left out */
+    bool threads, regular;              /* regular: all views can be reopened */
     struct ctr_batch_source source;
     int64_t start_ns, opened_ns; /* when it was begun to open the views; when all sides that joins hold were read */
     bool whole;                  /* the end has been reached */
@@ -135,19 +137,37 @@ static int find_wants(struct flow *f, struct ctr_err *err)
 
 /* ---- views ---- */
 
-static int open_views(struct flow *f, const struct ctr_flow_views *files, bool prune, struct ctr_err *err)
+/* `left`: the rows that the statement is given, if they are known. */
+static int open_view(struct flow *f, int i, bool again, const struct ctr_schema *left, struct ctr_err *err)
+{
+    const struct ctr_plan_statement *s = ctr_plan_statement(f->plan, i);
+    f->view[i].quiet = again;
+    f->view[i].side = (struct flow_side){ f->plan, f->view, i, left };
+    int rc = ctr_flow_view_open(&f->view[i], &s->view, f->files, f->pruned ? &f->wants[i] : NULL, &f->o, err);
+    if (rc == CTR_EUSAGE && s->view.format)
+        rc = ctr_plan_at_statement(f->plan, i, err);
+    return rc;
+}
+
+static int open_views(struct flow *f, bool again, struct ctr_err *err)
 {
     int rc = 0;
     for (int i = 0; !rc && i < f->n; i++) {
-        const struct ctr_plan_statement *s = ctr_plan_statement(f->plan, i);
-        if (!s->view.name)
+        if (!ctr_plan_statement(f->plan, i)->view.name)
             continue;
-        rc = ctr_flow_view_open(&f->view[i], &s->view, files, prune ? &f->wants[i] : NULL, &f->o, err);
-        if (rc == CTR_EUSAGE && s->view.format)
-            rc = ctr_plan_at_statement(f->plan, i, err);
+        rc = open_view(f, i, again, NULL, err);
         f->regular = f->regular && !rc && f->view[i].regular;
     }
     return rc;
+}
+
+/* The other side of a key is known now. */
+static int settle_keys(struct flow *f, int i, const struct ctr_schema *left, struct ctr_err *err)
+{
+    if (!f->view[i].guessed || !f->view[i].regular)
+        return 0;
+    ctr_flow_view_close(&f->view[i]);
+    return open_view(f, i, true, left, err);
 }
 
 static void close_views(struct flow *f)
@@ -162,20 +182,6 @@ static bool has(const struct flow *f, int i, const char *name)
     return f->view[i].view && ctr_schema_find(ctr_batch_source_schema(&f->view[i].source), name) >= 0;
 }
 
-/* Does an addition, a history or a group create this column? */
-static bool is_made(const struct ctr_plan_statement *s, const char *name)
-{
-    if (s->kind == CTR_STATEMENT_ADD)
-        return !strcmp(s->adds, name);
-    for (int i = 0; s->kind == CTR_STATEMENT_GROUP && i < s->n; i++)
-        if (!strncmp(s->option[i].text, name, strlen(name)) && s->option[i].text[strlen(name)] == '=')
-            return true;
-    const char *group = ctr_stage_option(s, "group");
-    const size_t n = strlen(group ? group : "history");
-    return s->kind == CTR_STATEMENT_HISTORY &&
-           ((!strncmp(name, group ? group : "history", n) && name[n] == '.') || !strncmp(name, "count.", 6));
-}
-
 /* Does any view have a column that a join outputs under this name? */
 static bool any_has(const struct flow *f, const char *name)
 {
@@ -185,7 +191,7 @@ static bool any_has(const struct flow *f, const char *name)
         const size_t n = prefix ? strlen(prefix) : 0;
         any |= ctr_plan_statement(f->plan, i)->kind != CTR_STATEMENT_HISTORY &&
                !strncmp(name, prefix ? prefix : "", n) && has(f, i, name + n);
-        any |= is_made(ctr_plan_statement(f->plan, i), name);
+        any |= ctr_flow_makes(ctr_plan_statement(f->plan, i), name);
     }
     return any;
 }
@@ -314,6 +320,8 @@ static int join_stage(struct flow *f, int i, const struct ctr_plan_statement *s,
     struct ctr_join *j = NULL;
     const bool streams = ctr_stage_option(s, "merge") || ctr_stage_option(s, "by-row");
     int rc = join_options(f, s, &jo, err);
+    if (!rc)
+        rc = settle_keys(f, i, ctr_batch_source_schema(&f->source), err);
     if (!rc && streams)
         rc = on_thread(f, view, f->links, "read", s->view.name, err);
     if (!rc)
@@ -404,6 +412,8 @@ static int history_stage(struct flow *f, int i, const struct ctr_plan_statement 
     ho.columns = &columns;
     ho.counts = &counts;
     ho.lookups = &lookups;
+    if (!rc && s->view.name)
+        rc = settle_keys(f, i, ctr_batch_source_schema(&f->source), err);
     if (!rc && s->view.name)
         rc = on_thread(f, &f->view[i].source, f->links, "read", s->view.name, err);
     if (!rc)
@@ -668,12 +678,17 @@ static int new_flow(struct flow **out, const struct ctr_plan *plan, const struct
 static int open_pruned(struct flow *f, const struct ctr_flow_views *files, struct ctr_err *err)
 {
     int rc = find_wants(f, err);
+    f->files = files;
+    f->pruned = true;
     if (!rc)
-        rc = open_views(f, files, true, err);
+        rc = open_views(f, false, err);
     if (!rc && f->regular && !complete(f)) {
         close_views(f);
-        rc = open_views(f, files, false, err);
+        f->pruned = false;
+        rc = open_views(f, true, err);
     }
+    if (!rc)
+        rc = settle_keys(f, 0, NULL, err);
     f->threads = f->regular && f->o.threads > 1;
     return rc;
 }

@@ -4,8 +4,10 @@
 #include "common/flow/flowcore.h"
 
 #include <stdio.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* ---- text ---- */
 
@@ -185,7 +187,7 @@ void ctr_flow_view_note(void *view, const char *text)
 {
     const struct flow_view *v = view;
     char words[1024], line[1200];
-    if (!v->opts->note)
+    if (!v->opts->note || v->quiet)
         return;
     ctr_flow_text_words(words, sizeof words, text);
     ctr_format(line, sizeof line, "view %s: %s", v->view->name, words);
@@ -198,9 +200,13 @@ static int open_text(struct flow_view *v, const struct ctr_strs *only, const str
 {
     static const struct ctr_strs none;
     struct ctr_buf line = { 0 };
-    struct ctr_text_opts t = {
-        .nulls = &v->nulls, .jobs = o->threads, .batch_rows = -1, .note = ctr_flow_view_note, .ctx = v
-    };
+    struct ctr_text_opts t = { .nulls = &v->nulls,
+                               .jobs = o->threads,
+                               .batch_rows = -1,
+                               .no_empty = true,
+                               .settle = ctr_flow_view_type,
+                               .note = ctr_flow_view_note,
+                               .ctx = v };
     int rc = text_options(&t, v->view, &v->nulls, &line, err);
     if (!rc && only && v->regular) {
         struct ctr_text_opts first = t;
@@ -255,6 +261,74 @@ static int open_stream(struct flow_view *v, const struct ctr_strs *only, const s
     return rc;
 }
 
+/* A stream in the place of text: the roles that the plan gives its columns. */
+struct roled {
+    struct ctr_batch_source below;
+    struct ctr_schema schema;
+};
+
+static const struct ctr_schema *roled_schema(const void *source)
+{
+    return &((const struct roled *)source)->schema;
+}
+
+static int roled_next(void *source, const struct ctr_batch **b, struct ctr_err *err)
+{
+    return ctr_batch_source_next(&((struct roled *)source)->below, b, err);
+}
+
+static const char *roled_name(const void *source)
+{
+    return ctr_batch_source_name(&((const struct roled *)source)->below);
+}
+
+static void roled_close(void *source)
+{
+    struct roled *r = source;
+    ctr_batch_source_close(&r->below);
+    ctr_schema_free(&r->schema);
+    free(r);
+}
+
+/* The column of a role, as NAME or for a time NAME:FORMAT; -1: it is not there, or not read. */
+static int role_column(const struct ctr_schema *s, enum ctr_role role, const char *text)
+{
+    int column = ctr_schema_find(s, text);
+    char name[512];
+    for (size_t n = strlen(text); column < 0 && role == CTR_ROLE_TIME && n > 0; n--)
+        if (text[n] == ':' && n < sizeof name) {
+            memcpy(name, text, n);
+            name[n] = 0;
+            column = ctr_schema_find(s, name);
+        }
+    return column;
+}
+
+static int set_roles(struct flow_view *v, struct ctr_err *err)
+{
+    static const struct ctr_batch_source_ops ops = { roled_schema, roled_next, roled_name, roled_close, NULL };
+    struct roled *r = calloc(1, sizeof *r);
+    if (!r)
+        return ctr_fail_nomem(err, sizeof *r);
+    int rc = ctr_schema_copy(&r->schema, ctr_batch_source_schema(&v->source), err);
+    for (int i = 0; !rc && i < v->view->n; i++)
+        for (int role = 0; !rc && role < CTR_NROLES; role++) {
+            const struct ctr_view_option *o = &v->view->option[i];
+            const int column = o->text && !strcmp(o->name, ctr_roles[role])
+                                   ? role_column(&r->schema, (enum ctr_role)role, o->text)
+                                   : -1;
+            if (column >= 0)
+                rc = ctr_field_set_role(&r->schema.f[column], (enum ctr_role)role, err);
+        }
+    if (rc) {
+        roled_close(r);
+        return rc;
+    }
+    r->below = v->source;
+    v->source = (struct ctr_batch_source){ &ops, r };
+    return 0;
+}
+
 static bool all_regular(const struct ctr_strs *paths)
 {
     struct stat st;
@@ -264,17 +338,67 @@ static bool all_regular(const struct ctr_strs *paths)
     return all;
 }
 
+/* The first bytes of a file, without taking them: of a pipe, if it is open already. */
+static size_t peek(const char *path, char *to, size_t n)
+{
+    const bool is_stdin = !strcmp(path, "-");
+    struct stat st;
+    int pipes[2];
+    ssize_t got = 0;
+    if (!is_stdin && (stat(path, &st) ||
+                      !(S_ISREG(st.st_mode) || !strncmp(path, "/dev/", 5) || !strncmp(path, "/proc/self/fd/", 14))))
+        return 0;
+    const int fd = is_stdin ? STDIN_FILENO : ctr_open(path, O_RDONLY, 0);
+    if (fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode)) {
+        const off_t at = lseek(fd, 0, SEEK_CUR);
+        got = at < 0 ? 0 : pread(fd, to, n, at);
+    } else if (fd >= 0 && S_ISFIFO(st.st_mode) && !pipe(pipes)) {
+        got = tee(fd, pipes[1], n, 0);
+        got = got > 0 ? read(pipes[0], to, n) : 0;
+        close(pipes[0]);
+        close(pipes[1]);
+    }
+    if (fd >= 0 && !is_stdin)
+        close(fd);
+    return got > 0 ? (size_t)got : 0;
+}
+
+/* Are the files given for a view of text streams already? */
+static int look_for_streams(const struct ctr_strs *paths, bool *stream, struct ctr_err *err)
+{
+    int n = 0;
+    const char *text = NULL;
+    for (int i = 0; i < paths->n; i++) {
+        char p[6];
+        const size_t got = peek(paths->s[i], p, sizeof p);
+        const bool is = (got >= 4 && !memcmp(p, "\xff\xff\xff\xff", 4)) || (got == 6 && !memcmp(p, "ARROW1", 6));
+        n += is;
+        text = is ? text : paths->s[i];
+    }
+    *stream = n && n == paths->n;
+    if (!n || *stream)
+        return 0;
+    ctr_err_file(err, text);
+    return ctr_fail(err, CTR_EDATA, "is text, and another file of the view an Arrow stream: give one kind of files");
+}
+
 int ctr_flow_view_open(struct flow_view *v, const struct ctr_view *view, const struct ctr_flow_views *files,
                        const struct ctr_strs *only, const struct ctr_flow_opts *o, struct ctr_err *err)
 {
     int rc = 0;
-    *v = (struct flow_view){ .view = view, .opts = o };
+    bool stream = !view->format;
+    *v = (struct flow_view){ .side = v->side, .quiet = v->quiet, .view = view, .opts = o };
     for (int i = 0; !rc && i < files->n; i++)
         if (!strcmp(files->file[i].view, view->name))
             rc = ctr_strs_add(&v->paths, files->file[i].path, strlen(files->file[i].path), err);
     v->regular = all_regular(&v->paths);
+    if (!rc && view->format)
+        rc = look_for_streams(&v->paths, &stream, err);
     if (!rc)
-        rc = (view->format ? open_text : open_stream)(v, only, o, err);
+        rc = (stream ? open_stream : open_text)(v, only, o, err);
+    if (!rc && stream && view->format)
+        rc = set_roles(v, err);
+    v->quiet = false;
     if (rc)
         ctr_flow_view_close(v);
     return rc;

@@ -118,6 +118,11 @@ struct ctr_lookups ctr_plan_lookups(const struct ctr_plan *p);
 const char *ctr_plan_dir(const struct ctr_plan *p); /* its folder; NULL: the current one */
 bool ctr_plan_in_bundle(const struct ctr_plan *p);  /* it was read from a fitted plan or a model */
 
+/* The type that a column had when the plan was fitted or learned from; false: not known, or one that no text has. Does
+ * a column of another type give equal keys, where its values allow it? */
+bool ctr_plan_input_type(const struct ctr_plan *p, const char *name, struct ctr_field *type);
+bool ctr_plan_type_fits(const struct ctr_field *was, const struct ctr_field *is);
+
 /* The signals of a plan, in order: the definitions with role feature, dense or image. Borrowed during the call. */
 struct ctr_plan_signal {
     const char *name;

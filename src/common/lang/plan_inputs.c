@@ -86,6 +86,27 @@ static enum fit compare(const struct ctr_vtype *was, const struct ctr_vtype *is)
     return !list && castable(was->type, is->type) ? FIT_CAST : FIT_OTHER;
 }
 
+bool ctr_plan_input_type(const struct ctr_plan *p, const char *name, struct ctr_field *type)
+{
+    struct ctr_vtype t;
+    struct ctr_buf quoted = { 0 };
+    struct ctr_err err = { 0 };
+    const char *at = p->inputs, *line = NULL;
+    if (p->inputs && !ctr_quote_name(&quoted, name, &err) && !ctr_buf_append(&quoted, "", 1, &err))
+        line = find_line(p->inputs, &at, (const char *)quoted.data);
+    ctr_buf_free(&quoted);
+    if (!line || !read_type(line, &t) || t.key)
+        return false;
+    *type = (struct ctr_field){ .type = t.type, .item = t.item, .width = t.width };
+    return true;
+}
+
+bool ctr_plan_type_fits(const struct ctr_field *was, const struct ctr_field *is)
+{
+    const struct ctr_vtype a = ctr_field_vtype(was), b = ctr_field_vtype(is);
+    return compare(&a, &b) != FIT_OTHER;
+}
+
 /* ---- which columns feed keys ---- */
 
 static void mark(const struct plan_ast *a, bool *wanted, const struct ctr_strs *inputs, bool *column)

@@ -175,6 +175,10 @@ int ctr_job_bad_cell(struct ctr_text_job *j, const struct ctr_text_record *r, co
         return ctr_job_bad(j, r, err, "column %s: %s is not %s; --null %s may settle it", c->name, text, type, text);
     if (c->type.type == CTR_TIME)
         return bad_time(j, r, c, cell, hint, err);
+    if (c->settled)
+        return ctr_job_bad(j, r, err,
+                           "column %s: %s is not %s, as which the plan knows the column; --bad-rows settles it",
+                           c->name, text, type);
     const enum ctr_type fit = fitting_type(c, cell.p, cell.n);
     const char *keeps = "";
     if (c->inferred && !ctr_cell_inferable(c->type.type, cell.p, cell.n))
@@ -427,6 +431,7 @@ static int open_import(struct ctr_import *im, char *const *paths, int n, struct 
     const char *file = n ? paths[0] : "stdin";
     size_t header_n = 0;
     int rc;
+    lo.no_empty = im->o.no_empty;
     lo.early = im->o.header && f->known;
     lo.delimiter = f->quoted && strlen(delimiter) == 1 ? delimiter : NULL;
     if ((rc = check_options(&im->o, err)) || (rc = parse_policy(im, err)) ||

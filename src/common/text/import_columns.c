@@ -301,6 +301,7 @@ static int schema_add(struct ctr_text_columns *l, const struct ctr_infer *infer,
             c->type = (struct ctr_field){ .type = ctr_infer_type(&infer[i]) };
             c->seen = infer[i].seen;
             c->inferred = true;
+            c->settled = o->settle && o->settle(o->ctx, c->name, infer[i].values > 0, &c->type);
         }
         c->out = -1;
         if (!wanted(l, i, o, role))
@@ -314,7 +315,7 @@ static int schema_add(struct ctr_text_columns *l, const struct ctr_infer *infer,
         if (rc)
             return rc;
         c->out = schema->n - 1;
-        if (c->inferred && ctr_infer_rounds(&(struct ctr_infer){ .seen = c->seen }))
+        if (c->inferred && !c->settled && ctr_infer_rounds(&(struct ctr_infer){ .seen = c->seen }))
             ctr_text_note(o,
                           "column %s has integers beyond 2^53, which float64 would round, beside other numbers: its "
                           "values stay text; --columns %s:utf8 says so as well",

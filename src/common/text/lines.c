@@ -501,6 +501,8 @@ int ctr_lines_next(struct ctr_lines *l, struct ctr_text_block *out, struct ctr_e
         if (l->failed && l->part == CTR_TEXT_WHOLE)
             scan(l, (char *)b->data, b->len);
         const bool given = l->end > 0 || was_idle;
+        if (!l->failed && l->o.no_empty && l->eof && l->start && !given)
+            l->failed = named(l, ctr_fail(&l->why, CTR_EDATA, "is empty, without a byte"), &l->why);
         if (given)
             give(l, b, was_idle, out);
         if (l->eof)

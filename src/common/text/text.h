@@ -27,6 +27,7 @@ struct ctr_lines;
 struct ctr_lines_opts {
     bool latin1;
     bool no_sample;        /* the first block may hold fewer than CTR_SAMPLE_ROWS records */
+    bool no_empty;         /* a file without a byte is an error */
     bool early;            /* it may also end where input pauses; ctr_lines_sample then requests the rest */
     const char *delimiter; /* not NULL: CSV quoting with this delimiter (one byte): a newline inside "…" at the start of
                               a field does not end the record */
@@ -98,7 +99,11 @@ struct ctr_text_opts {
     int idle_ms;
     int64_t batch_rows; /* per thread: rows returned together, or a multiple of that (0: one block's rows, -1: by
                            ctr_schema_batch_rows) */
+    bool no_empty;      /* a file without a byte is an error */
     size_t block_bytes; /* up to CTR_RECORD_BYTES; 0: CTR_BLOCK_BYTES; does not affect the result */
+    /* NULL, or may replace the inferred type of a column (true); `seen`: the first rows have a value. Later values are
+     * then checked as if it had been inferred. */
+    bool (*settle)(void *ctx, const char *column, bool seen, struct ctr_field *type);
     void (*note)(void *ctx, const char *text); /* NULL, or receives warnings about the first rows */
     void *ctx;
 };
@@ -119,6 +124,7 @@ struct ctr_text_column {
     struct ctr_field type; /* name unused; valid if typed, or after ctr_text_schema */
     bool typed;            /* type was given, else it is inferred */
     bool inferred;         /* type inferred from the first rows: later values must not contradict it */
+    bool settled;          /* ctr_text_opts.settle replaced the inferred type */
     bool like;             /* the type comes from --like */
     unsigned seen;         /* value classes for the inference, see ctr_infer; for a list, of its items */
     char *time_format;     /* for CTR_TIME: NULL is ISO 8601 (see ctr_time_parse) */
