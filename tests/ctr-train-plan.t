@@ -44,6 +44,22 @@ for run in '-j 1' '-j 4' '-j 2 --memory 8M'; do
     ok "$run" ctr-train lr -q --alpha .2 $run -o run.arrows plain.plan log.arrows
     ok "$run: the same bytes" cmp want.arrows run.arrows
 done
+# What the stages did: four lines a pass, each of which adds up to the time.
+shares() { # FILE STAGE COUNT
+    sed -n "s/^ctr-train: stage $2: //p" "$1" | awk -v n="$3" '{ sum = $1 + $3 + $5; bad += sum < 97 || sum > 103 || $1 < 0 || $5 < 0 } END { exit NR != n || bad }'
+}
+for j in 1 3; do
+    ok "-v -j $j" sh -c "ctr-train lr -v -j $j --passes 2 -o said.arrows plain.plan log.arrows 2>said"
+    for stage in read extract rows train; do ok "-v -j $j tells of stage $stage in each pass" shares said $stage 2; done
+done
+ctr-train lr -q --passes 2 -o two.arrows plain.plan log.arrows
+ok '-v: the same model' cmp two.arrows said.arrows
+ok '-v of a pipe' sh -c 'cat log.arrows | ctr-train lr -v -j 2 -o said.arrows plain.plan 2>said'
+ok 'tells of them, too' shares said train 1
+ok '-v of features' sh -c 'ctr-extract -q plain.plan log.arrows | ctr-train lr -v -o said.arrows 2>said'
+ok 'does not' not grep -q 'stage' said
+exits '--queue of a plan without statements' 2 ctr-train lr --queue 2 -o none.arrows plain.plan log.arrows
+err_like 'says what it is for' 'queue is for a plan that begins with from VIEW'
 ctr-cat --batch 77 log.arrows >small.arrows
 ctr-train lr -q --alpha .2 -o small.m plain.plan small.arrows
 ok 'small batches: the same bytes' cmp want.arrows small.m

@@ -554,6 +554,11 @@ for q in 1 2 64; do
     ok "--queue $q: the same features" cmp want.arrows queue.arrows
     [ "$SAN" ] && break
 done
+ok '-j 1 has no queues' sh -c 'ctr-train lr -v -j 1 -o one.model all.plan log=day1.csv log=day2.csv basic=basic.csv 2>said'
+ok 'which is told' grep -q -- '-j 1: one thread reads the views and runs all stages' said
+ok 'with what each stage did' test "$(grep -cE 'stage (views|extract|rows|train): [0-9]+% busy, [0-9]+% waiting, [0-9]+% blocked' said)" = 4
+ok 'the same model' cmp want.model one.model
+ok 'ctr-extract -j 1 tells it, too' sh -c 'ctr-extract -v -j 1 all.plan log=log.csv basic=basic.csv 2>&1 >/dev/null | grep -q -- "-j 1: one thread"'
 exits '--queue of no batch' 2 ctr-extract --queue 0 all.plan log=log.csv basic=basic.csv
 exits '--queue beyond its limit' 2 ctr-extract --queue 1025 all.plan log=log.csv basic=basic.csv
 exits '--queue without views' 2 ctr-extract --queue 2 --table all.plan table.arrows

@@ -345,6 +345,7 @@ static struct ctr_train_job job_of(struct ctr_train *run)
         .saved = saved,
         .ctx = run,
         .publish = ctr_train_publish,
+        .times = &run->learn_times,
         .follow = o.follow,
         .checkpoint = o.checkpoint,
         .checkpoint_deltas = o.deltas,

@@ -519,14 +519,6 @@ static void tell_bytes(const struct flow *f)
                 ctr_size_text((uint64_t)ctr_flow_view_bytes(&f->view[i])).s, f->view[i].read, f->view[i].columns);
 }
 
-static void tell_share(const struct flow *f, const char *name, int64_t ran_ns, int64_t waited_ns, int64_t blocked_ns)
-{
-    const double all = (double)CTR_MAX(ran_ns, (int64_t)1), waited = 100 * (double)waited_ns / all,
-                 blocked = 100 * (double)blocked_ns / all;
-    say(f, f->o.debug, "stage %s: %.0f%% busy, %.0f%% waiting, %.0f%% blocked of %.2f s", name,
-        CTR_MAX(100 - waited - blocked, 0.0), CTR_MIN(waited, 100.0), blocked, (double)ran_ns / 1e9);
-}
-
 /* A stage waits for the links that feed it, and is blocked by the one after it. */
 static void tell_stage(const struct flow *f, int link, const char *name, int64_t ran_ns, int64_t blocked_ns)
 {
@@ -534,7 +526,7 @@ static void tell_stage(const struct flow *f, int link, const char *name, int64_t
     for (int i = 0; i < f->links; i++)
         if (f->link[i].behind == link)
             waited_ns += f->link[i].times.starved_ns;
-    tell_share(f, name, ran_ns, waited_ns, blocked_ns);
+    say(f, f->o.debug, "%s", ctr_stage_text(name, ran_ns, waited_ns, blocked_ns).s);
 }
 
 static void tell_times(const struct flow *f)
@@ -546,13 +538,15 @@ static void tell_times(const struct flow *f)
             tell_stage(f, i, f->link[i].name, f->link[i].times.ran_ns, f->link[i].times.blocked_ns);
     if (f->o.threads > 1 && !f->regular)
         say(f, f->o.debug, "a view is not a regular file: one thread reads the views and runs all stages");
+    if (f->o.threads <= 1)
+        say(f, f->o.debug, "-j 1: one thread reads the views and runs all stages");
     if (!f->links)
         return;
     const int64_t all_ns = ctr_clock_ns() - f->opened_ns;
     const struct ctr_stage_times *last = f->o.last_times;
     tell_stage(f, -1, f->o.last ? f->o.last : "extract", last ? last->ran_ns : all_ns, last ? last->blocked_ns : 0);
     if (last)
-        tell_share(f, f->o.after, all_ns, last->starved_ns, 0);
+        say(f, f->o.debug, "%s", ctr_stage_text(f->o.after, all_ns, last->starved_ns, 0).s);
 }
 
 /* Seconds since the flow was opened. */

@@ -187,6 +187,11 @@ void ctr_program_gpu_say(const struct ctr_program *g);
 int ctr_program_explain(const struct ctr_program *g, struct ctr_buf *out, struct ctr_err *err) CTR_MUST;
 int ctr_program_dot(const struct ctr_program *g, struct ctr_buf *out, struct ctr_err *err) CTR_MUST;
 
+/* What a source of features did, by ctr_clock_ns. */
+struct ctr_plan_times {
+    int64_t start_ns, end_ns;    /* the first call; no more rows were there, 0: some are left */
+    int64_t read_ns, extract_ns; /* how long it read its rows; how long the plan's operators took */
+};
 /* A source of the plan's features of the batches of *s: schema and rows of a stream of ctr-extract. The source also
  * frees the plan. */
 struct ctr_plan_source_opts {
@@ -194,6 +199,9 @@ struct ctr_plan_source_opts {
     int64_t memory_bytes;           /* see ctr_program_memory */
     const struct ctr_gpu_opts *gpu; /* see ctr_program_gpu; NULL: run on the CPU */
     const struct ctr_strs *place;   /* with gpu: NODE=cpu|gpu, as ctr_program_gpu takes them; NULL: none */
+    /* Called when the source is closed after its end, or NULL. */
+    void (*closed)(void *ctx, const struct ctr_plan_times *times);
+    void *ctx;
 };
 int ctr_plan_source(struct ctr_batch_source *s, struct ctr_plan *plan, const struct ctr_plan_source_opts *o,
                     struct ctr_err *err) CTR_MUST;

@@ -11,6 +11,9 @@ struct extraction {
     struct ctr_program *program;
     struct ctr_schema schema; /* the program's output, with the provenance of ctr-extract */
     bool more;                /* the program may have more rows of its last batch */
+    struct ctr_plan_times times;
+    void (*closed)(void *ctx, const struct ctr_plan_times *times);
+    void *ctx;
 };
 
 static const struct ctr_schema *extraction_schema(const void *source)
@@ -18,19 +21,37 @@ static const struct ctr_schema *extraction_schema(const void *source)
     return &((const struct extraction *)source)->schema;
 }
 
+/* Read the next batch; 0: the end. */
+static int read_batch(struct extraction *x, const struct ctr_batch **in, struct ctr_err *err)
+{
+    const int64_t from_ns = ctr_clock_ns();
+    const int rc = ctr_batch_source_next(&x->below, in, err);
+    const int64_t to_ns = ctr_clock_ns();
+    x->times.read_ns += to_ns - from_ns;
+    if (!rc)
+        x->times.end_ns = to_ns;
+    return rc;
+}
+
 static int extraction_next(void *source, const struct ctr_batch **b, struct ctr_err *err)
 {
     struct extraction *x = source;
     const struct ctr_batch *in;
+    int64_t from_ns = ctr_clock_ns();
+    if (!x->times.start_ns)
+        x->times.start_ns = from_ns;
     int rc = x->more ? ctr_program_more(x->program, b, err) : 0;
-    if (rc)
-        return rc;
-    x->more = false;
-    if ((rc = ctr_batch_source_next(&x->below, &in, err)) <= 0)
-        return rc;
-    rc = ctr_program_run(x->program, in, b, err);
-    x->more = !rc;
-    return rc ? rc : 1;
+    if (!rc) {
+        x->more = false;
+        if ((rc = read_batch(x, &in, err)) <= 0)
+            return rc;
+        from_ns = ctr_clock_ns();
+        rc = ctr_program_run(x->program, in, b, err);
+        x->more = !rc;
+        rc = rc ? rc : 1;
+    }
+    x->times.extract_ns += ctr_clock_ns() - from_ns;
+    return rc;
 }
 
 static const char *extraction_name(const void *source)
@@ -50,6 +71,8 @@ static void extraction_close(void *source)
     struct extraction *x = source;
     struct ctr_plan *plan = x->plan;
     ctr_program_gpu_say(x->program);
+    if (x->closed && x->times.end_ns)
+        x->closed(x->ctx, &x->times);
     ctr_batch_source_close(&x->below); /* the source may use the plan's statements while closing */
     extraction_free(x);
     ctr_plan_free(plan);
@@ -82,6 +105,8 @@ int ctr_plan_source(struct ctr_batch_source *s, struct ctr_plan *plan, const str
     }
     x->below = *s;
     x->plan = plan;
+    x->closed = o->closed;
+    x->ctx = o->ctx;
     *s = (struct ctr_batch_source){ &ops, x };
     return 0;
 }

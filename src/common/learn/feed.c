@@ -47,8 +47,9 @@ struct ctr_feed {
     const struct ctr_batch *batch; /* the current one, or NULL */
     int64_t at, row;               /* next row of the batch; rows of the previous batches */
     /* used by the taker */
-    bool inside; /* the last tile did not end its batch */
-    bool held;   /* it has a tile */
+    bool inside;                  /* the last tile did not end its batch */
+    bool held;                    /* it has a tile */
+    struct ctr_learn_times times; /* waited_ns is the taker's, rows_ns that of the thread which makes tiles */
     /* shared */
     bool threaded, finds; /* there is a maker thread; there is a thread that only finds */
     pthread_t thread, finder;
@@ -259,10 +260,13 @@ static void find(struct ctr_feed *f, int part, int thread)
     struct slot *s = &f->slot[f->part_found[part] % RING];
     struct ctr_err err = { 0 };
     const int code = s->code;
+    const int64_t from_ns = thread == MAKER ? ctr_clock_ns() : 0;
     f->part_held[part] = true;
     pthread_mutex_unlock(&f->lock);
     int rc = code > 0 ? find_part(f, s, part, thread, &err) : 0;
     pthread_mutex_lock(&f->lock);
+    if (thread == MAKER)
+        f->times.rows_ns += ctr_clock_ns() - from_ns;
     if (rc && s->code > 0) {
         s->code = rc;
         s->err = err;
@@ -335,7 +339,9 @@ static void make(struct ctr_feed *f)
     if (!f->batch) /* it may wait for input; the others continue without it */
         tell(f, true);
     pthread_mutex_unlock(&f->lock);
+    const int64_t from_ns = ctr_clock_ns();
     fill(f, s);
+    f->times.rows_ns += ctr_clock_ns() - from_ns;
     atomic_store(&f->idles, false);
     pthread_mutex_lock(&f->lock);
     f->made++;
@@ -438,12 +444,15 @@ static void wait_tile(struct ctr_feed *f)
     bool looked = false;
     for (int64_t since = f->o.idle ? ctr_clock_ms() : 0; f->found == f->taken;) {
         const int part = part_to_find(f);
+        const int64_t from_ns = part < 0 ? ctr_clock_ns() : 0;
         if (part >= 0)
             find(f, part, TAKER);
         else if (!looked || being_found(f))
             look_for_news(f);
         else
             wait_some(f, &since);
+        if (part < 0)
+            f->times.waited_ns += ctr_clock_ns() - from_ns;
         looked = part < 0 && !looked;
     }
 }
@@ -451,8 +460,11 @@ static void wait_tile(struct ctr_feed *f)
 static struct slot *take(struct ctr_feed *f)
 {
     if (!f->threaded) {
+        const int64_t from_ns = ctr_clock_ns();
         fill(f, &f->slot[0]);
         find_all(f, &f->slot[0]);
+        f->times.rows_ns += ctr_clock_ns() - from_ns;
+        f->times.waited_ns = f->times.rows_ns;
         return &f->slot[0];
     }
     pthread_mutex_lock(&f->lock);
@@ -571,6 +583,8 @@ void ctr_feed_free(struct ctr_feed *f)
         pthread_join(f->thread, NULL);
     if (f->finds)
         pthread_join(f->finder, NULL);
+    if (f->o.times)
+        *f->o.times = f->times;
     for (int i = 0; i < RING; i++)
         ctr_rowbuf_free(&f->slot[i].buf);
     pthread_cond_destroy(&f->some);

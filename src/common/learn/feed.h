@@ -31,8 +31,9 @@ struct ctr_feed_opts {
      * also the caller of ctr_feed_next. */
     int (*find)(void *finder, const struct ctr_rows *rows, const struct ctr_find *f, struct ctr_err *err);
     void *finder;
-    bool ordered;         /* CTR_FIND_ORDERED */
-    int64_t memory_bytes; /* 0: no bound; else keys are found in order */
+    bool ordered;                  /* CTR_FIND_ORDERED */
+    int64_t memory_bytes;          /* 0: no bound; else keys are found in order */
+    struct ctr_learn_times *times; /* set by ctr_feed_free, or NULL */
 };
 
 /* The result of one ctr_feed_next: some rows of one batch. */

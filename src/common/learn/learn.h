@@ -39,6 +39,11 @@ enum ctr_time_orders { CTR_TIME_WARN, CTR_TIME_IGNORE, CTR_TIME_FAIL };
 #define CTR_INIT_AUTO -1.0
 enum { CTR_INIT_ROWS = 1000, CTR_INIT_LABELS = 10 };
 
+struct ctr_learn_times {
+    int64_t rows_ns;   /* reading the source, and making rows of its batches, on a thread of its own if there are two */
+    int64_t waited_ns; /* learning waited for rows */
+};
+
 struct ctr_train_job {
     const struct ctr_model *model;
     struct ctr_params params;
@@ -69,6 +74,7 @@ struct ctr_train_job {
     void (*note)(void *ctx, const char *text);                  /* text for the user, or NULL */
     void (*saved)(void *ctx, const char *text); /* summary lines of a model saved during the run, or NULL */
     void *ctx;
+    struct ctr_learn_times *times; /* of a source's rows, set before it is closed; or NULL */
     /* Save the model during the run, or NULL; called between batches. */
     int (*publish)(void *ctx, struct ctr_err *err);
     struct ctr_every publish_every;

@@ -188,6 +188,7 @@ static int start_feed(struct ctr_trainer *t, const struct ctr_batch_source *s, s
         .finder = t->learner,
         .ordered = finds == CTR_FIND_ORDERED,
         .memory_bytes = t->job.memory_bytes,
+        .times = t->job.times,
     };
     int rc = ctr_feed_new(&t->feed, &o, err);
     if (!rc && model->set_ahead && !t->job.validation_every) { /* else tiles are learned in parts */

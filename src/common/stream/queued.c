@@ -145,6 +145,16 @@ static void queued_close(void *source)
     ctr_batch_source_close(&below);
 }
 
+struct ctr_stage_text ctr_stage_text(const char *name, int64_t ran_ns, int64_t waited_ns, int64_t blocked_ns)
+{
+    struct ctr_stage_text t;
+    const double all = (double)CTR_MAX(ran_ns, (int64_t)1), waited = 100 * (double)waited_ns / all,
+                 blocked = 100 * (double)blocked_ns / all;
+    ctr_format(t.s, sizeof t.s, "stage %.80s: %.0f%% busy, %.0f%% waiting, %.0f%% blocked of %.2f s", name,
+               CTR_MAX(100 - waited - blocked, 0.0), CTR_MIN(waited, 100.0), blocked, (double)ran_ns / 1e9);
+    return t;
+}
+
 int ctr_batch_source_queue(struct ctr_batch_source *s, int slots, struct ctr_stage_times *times, struct ctr_err *err)
 {
     static const struct ctr_batch_source_ops ops = { queued_schema, queued_next, queued_name, queued_close, NULL };

@@ -162,6 +162,12 @@ struct ctr_stage_times {
     int64_t start_ns;                          /* of the thread */
     struct ctr_stage_waits *blocked, *starved; /* or NULL: when that was; the caller's */
 };
+/* "stage NAME: 60% busy, 30% waiting, 10% blocked of 2.50 s", for people: of its run time a stage waited for rows, was
+ * blocked by the stage behind it, and was busy else. */
+struct ctr_stage_text {
+    char s[160];
+};
+struct ctr_stage_text ctr_stage_text(const char *name, int64_t ran_ns, int64_t waited_ns, int64_t blocked_ns);
 int ctr_batch_source_queue(struct ctr_batch_source *s, int slots, struct ctr_stage_times *times /* or NULL */,
                            struct ctr_err *err) CTR_MUST;
 

@@ -42,8 +42,9 @@ struct ctr_train {
     int first;        /* index of the first input file in the arguments */
     bool flows;       /* the plan has statements and reads views: */
     struct ctr_flow_views views;
-    struct ctr_comm *comm; /* the ranks started by mpirun, or NULL */
-    struct ctr_stage_times extract_times;
+    struct ctr_comm *comm;                /* the ranks started by mpirun, or NULL */
+    struct ctr_stage_times extract_times; /* of its own thread, if it has one */
+    struct ctr_learn_times learn_times;   /* job.times */
     struct ctr_trainer *trainer;
     struct ctr_variants variants;
     struct ctr_out **out, *side; /* models, progressive */

@@ -175,7 +175,21 @@ int64_t ctr_train_extraction_memory(const struct ctr_train *run)
     return run->plan ? run->cli->device_memory_bytes / 4 : 0;
 }
 
-static int open_extraction(struct ctr_train *run, struct ctr_batch_source *s, struct ctr_plan *plan,
+/* Shares of the stages where no queues are between them: the thread that makes rows for the model reads and extracts,
+ * too, until it has made enough. An extraction on a thread of its own was measured to be slower: features are copied
+ * once more, and two threads are busy already. */
+static void tell_stages(void *ctx, const struct ctr_plan_times *t)
+{
+    struct ctr_train *run = ctx;
+    const int64_t all_ns = ctr_clock_ns() - t->start_ns, made_ns = t->read_ns + t->extract_ns;
+    const int64_t idle_ns = CTR_MAX(all_ns - run->learn_times.rows_ns, (int64_t)0);
+    ctr_train_debug(run, ctr_stage_text(run->flows ? "views" : "read", all_ns, 0, all_ns - t->read_ns).s);
+    ctr_train_debug(run, ctr_stage_text("extract", all_ns, t->read_ns, all_ns - made_ns).s);
+    ctr_train_debug(run, ctr_stage_text("rows", all_ns, made_ns, idle_ns).s);
+    ctr_train_debug(run, ctr_stage_text("train", all_ns, run->learn_times.waited_ns, 0).s);
+}
+
+static int open_extraction(struct ctr_train *run, struct ctr_batch_source *s, struct ctr_plan *plan, bool main,
                            struct ctr_err *err)
 {
     struct ctr_gpu_opts go = { .device = run->cli->device,
@@ -187,7 +201,9 @@ static int open_extraction(struct ctr_train *run, struct ctr_batch_source *s, st
     const struct ctr_plan_source_opts so = { .threads = (int)CTR_MIN(run->cli->jobs, (int64_t)1024),
                                              .memory_bytes = run->cli->memory_bytes,
                                              .gpu = strcmp(run->cli->device, "cpu") ? &go : NULL,
-                                             .place = &run->o->place };
+                                             .place = &run->o->place,
+                                             .closed = main && !own_thread(run) ? tell_stages : NULL,
+                                             .ctx = run };
     const int rc = run->o->launch ? ctr_gpu_launch_of(run->o->launch, &go.launch, err) : 0;
     return rc ? rc : ctr_plan_source(s, plan, &so, err);
 }
@@ -205,7 +221,7 @@ int ctr_train_open(void *ctx, const char *path, const struct ctr_reader_opts *ro
     if (!rc)
         rc = run->flows && !path ? open_views(run, plan, &how, s, err) : open_stream(run, path, &how, s, err);
     if (!rc && plan)
-        rc = open_extraction(run, s, plan, err);
+        rc = open_extraction(run, s, plan, !path, err);
     if (!rc && !path && own_thread(run)) {
         rc = ctr_batch_source_queue(s, (int)run->o->queue, &run->extract_times, err);
         plan = NULL; /* the source owns it */
