@@ -36,8 +36,9 @@ const struct ctr_op ctr_ops_text[] = {
       "the texts of the arguments one after another: concat(\"a\", 1, \"b\") is a1b", CTR_OP_LIFT,
       CTR_VARIANTS({ "x*>t", loop_concat }) },
     { "lower", "lower(text) -> text",
-      "in lower case, Latin, Greek, Cyrillic and Armenian letters: lower(\"Red Box\") is red box", CTR_OP_LIFT,
-      CTR_VARIANTS({ "t>t", loop_lower }) },
+      "in lower case, letters of Latin, Greek, Cyrillic and Armenian whose lower case has as many bytes: lower(\"Red "
+      "Box\") is red box",
+      CTR_OP_LIFT, CTR_VARIANTS({ "t>t", loop_lower }) },
     { "split", "split(text, separator: text) -> list of text",
       "the pieces between separators, empty ones too: split(\"a,,b\", \",\") is [a,,b]; an empty text has none", 0,
       CTR_VARIANTS({ "tt>[t", loop_split }) },

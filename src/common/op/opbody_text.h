@@ -64,29 +64,80 @@ OPV_FN int64_t opv_utf8_offset(struct opv_str a, int64_t at)
     return i < a.n ? i : a.n;
 }
 
-/* Lower case of a code point below 0x800 whose lower case also has two bytes: Latin, Greek, Cyrillic, Armenian. */
+/* Lower case of code points of the Latin, Greek, Cyrillic and Armenian scripts, where it has as many bytes of UTF-8:
+ * ranges of Unicode 14 (simple lower case), of which each step-th code point gets `add`. */
+struct opv_lower_range {
+    uint16_t from, to, step;
+    int32_t add;
+};
+enum { OPV_LOWER_RANGES = 131 };
+OPV_CONST struct opv_lower_range opv_lower[OPV_LOWER_RANGES] = {
+    { 0x100, 0x12e, 2, 1 },        { 0x132, 0x136, 2, 1 },        { 0x139, 0x147, 2, 1 },
+    { 0x14a, 0x176, 2, 1 },        { 0x178, 0x178, 1, -121 },     { 0x179, 0x17d, 2, 1 },
+    { 0x181, 0x181, 1, 210 },      { 0x182, 0x184, 2, 1 },        { 0x186, 0x186, 1, 206 },
+    { 0x187, 0x187, 1, 1 },        { 0x189, 0x18a, 1, 205 },      { 0x18b, 0x18b, 1, 1 },
+    { 0x18e, 0x18e, 1, 79 },       { 0x18f, 0x18f, 1, 202 },      { 0x190, 0x190, 1, 203 },
+    { 0x191, 0x191, 1, 1 },        { 0x193, 0x193, 1, 205 },      { 0x194, 0x194, 1, 207 },
+    { 0x196, 0x196, 1, 211 },      { 0x197, 0x197, 1, 209 },      { 0x198, 0x198, 1, 1 },
+    { 0x19c, 0x19c, 1, 211 },      { 0x19d, 0x19d, 1, 213 },      { 0x19f, 0x19f, 1, 214 },
+    { 0x1a0, 0x1a4, 2, 1 },        { 0x1a6, 0x1a6, 1, 218 },      { 0x1a7, 0x1a7, 1, 1 },
+    { 0x1a9, 0x1a9, 1, 218 },      { 0x1ac, 0x1ac, 1, 1 },        { 0x1ae, 0x1ae, 1, 218 },
+    { 0x1af, 0x1af, 1, 1 },        { 0x1b1, 0x1b2, 1, 217 },      { 0x1b3, 0x1b5, 2, 1 },
+    { 0x1b7, 0x1b7, 1, 219 },      { 0x1b8, 0x1b8, 1, 1 },        { 0x1bc, 0x1bc, 1, 1 },
+    { 0x1c4, 0x1c4, 1, 2 },        { 0x1c5, 0x1c5, 1, 1 },        { 0x1c7, 0x1c7, 1, 2 },
+    { 0x1c8, 0x1c8, 1, 1 },        { 0x1ca, 0x1ca, 1, 2 },        { 0x1cb, 0x1db, 2, 1 },
+    { 0x1de, 0x1ee, 2, 1 },        { 0x1f1, 0x1f1, 1, 2 },        { 0x1f2, 0x1f4, 2, 1 },
+    { 0x1f6, 0x1f6, 1, -97 },      { 0x1f7, 0x1f7, 1, -56 },      { 0x1f8, 0x21e, 2, 1 },
+    { 0x220, 0x220, 1, -130 },     { 0x222, 0x232, 2, 1 },        { 0x23b, 0x23b, 1, 1 },
+    { 0x23d, 0x23d, 1, -163 },     { 0x241, 0x241, 1, 1 },        { 0x243, 0x243, 1, -195 },
+    { 0x244, 0x244, 1, 69 },       { 0x245, 0x245, 1, 71 },       { 0x246, 0x24e, 2, 1 },
+    { 0x370, 0x372, 2, 1 },        { 0x376, 0x376, 1, 1 },        { 0x37f, 0x37f, 1, 116 },
+    { 0x386, 0x386, 1, 38 },       { 0x388, 0x38a, 1, 37 },       { 0x38c, 0x38c, 1, 64 },
+    { 0x38e, 0x38f, 1, 63 },       { 0x391, 0x3a1, 1, 32 },       { 0x3a3, 0x3ab, 1, 32 },
+    { 0x3cf, 0x3cf, 1, 8 },        { 0x3d8, 0x3e0, 2, 1 },        { 0x3f4, 0x3f4, 1, -60 },
+    { 0x3f7, 0x3f7, 1, 1 },        { 0x3f9, 0x3f9, 1, -7 },       { 0x3fa, 0x3fa, 1, 1 },
+    { 0x3fd, 0x3ff, 1, -130 },     { 0x400, 0x40f, 1, 80 },       { 0x410, 0x42f, 1, 32 },
+    { 0x460, 0x480, 2, 1 },        { 0x48a, 0x4be, 2, 1 },        { 0x4c0, 0x4c0, 1, 15 },
+    { 0x4c1, 0x4cd, 2, 1 },        { 0x4d0, 0x52e, 2, 1 },        { 0x531, 0x556, 1, 48 },
+    { 0x1e00, 0x1e94, 2, 1 },      { 0x1ea0, 0x1efe, 2, 1 },      { 0x1f08, 0x1f0f, 1, -8 },
+    { 0x1f18, 0x1f1d, 1, -8 },     { 0x1f28, 0x1f2f, 1, -8 },     { 0x1f38, 0x1f3f, 1, -8 },
+    { 0x1f48, 0x1f4d, 1, -8 },     { 0x1f59, 0x1f5f, 2, -8 },     { 0x1f68, 0x1f6f, 1, -8 },
+    { 0x1f88, 0x1f8f, 1, -8 },     { 0x1f98, 0x1f9f, 1, -8 },     { 0x1fa8, 0x1faf, 1, -8 },
+    { 0x1fb8, 0x1fb9, 1, -8 },     { 0x1fba, 0x1fbb, 1, -74 },    { 0x1fbc, 0x1fbc, 1, -9 },
+    { 0x1fc8, 0x1fcb, 1, -86 },    { 0x1fcc, 0x1fcc, 1, -9 },     { 0x1fd8, 0x1fd9, 1, -8 },
+    { 0x1fda, 0x1fdb, 1, -100 },   { 0x1fe8, 0x1fe9, 1, -8 },     { 0x1fea, 0x1feb, 1, -112 },
+    { 0x1fec, 0x1fec, 1, -7 },     { 0x1ff8, 0x1ff9, 1, -128 },   { 0x1ffa, 0x1ffb, 1, -126 },
+    { 0x1ffc, 0x1ffc, 1, -9 },     { 0x2132, 0x2132, 1, 28 },     { 0x2183, 0x2183, 1, 1 },
+    { 0x2c60, 0x2c60, 1, 1 },      { 0x2c63, 0x2c63, 1, -3814 },  { 0x2c67, 0x2c6b, 2, 1 },
+    { 0x2c72, 0x2c72, 1, 1 },      { 0x2c75, 0x2c75, 1, 1 },      { 0xa640, 0xa66c, 2, 1 },
+    { 0xa680, 0xa69a, 2, 1 },      { 0xa722, 0xa72e, 2, 1 },      { 0xa732, 0xa76e, 2, 1 },
+    { 0xa779, 0xa77b, 2, 1 },      { 0xa77d, 0xa77d, 1, -35332 }, { 0xa77e, 0xa786, 2, 1 },
+    { 0xa78b, 0xa78b, 1, 1 },      { 0xa790, 0xa792, 2, 1 },      { 0xa796, 0xa7a8, 2, 1 },
+    { 0xa7b3, 0xa7b3, 1, 928 },    { 0xa7b4, 0xa7c2, 2, 1 },      { 0xa7c4, 0xa7c4, 1, -48 },
+    { 0xa7c6, 0xa7c6, 1, -35384 }, { 0xa7c7, 0xa7c9, 2, 1 },      { 0xa7d0, 0xa7d0, 1, 1 },
+    { 0xa7d6, 0xa7d8, 2, 1 },      { 0xa7f5, 0xa7f5, 1, 1 },
+};
+OPV_FN uint32_t opv_lower_table(uint32_t c)
+{
+    int from = 0, to = OPV_LOWER_RANGES;
+    while (from < to) { /* the first range that ends at c or behind it */
+        const int half = (from + to) / 2;
+        if (opv_lower[half].to < c)
+            from = half + 1;
+        else
+            to = half;
+    }
+    if (from == OPV_LOWER_RANGES || c < opv_lower[from].from || (c - opv_lower[from].from) % opv_lower[from].step)
+        return c;
+    return (uint32_t)((int32_t)c + opv_lower[from].add);
+}
 OPV_FN uint32_t opv_lower_cp(uint32_t c)
 {
     if (c < 0x100)
         return c >= 0xc0 && c <= 0xde && c != 0xd7 ? c + 32 : c;
-    if (c < 0x180) { /* pairs; 0x130 and 0x149 have no single lower case of two bytes */
-        if (c == 0x178)
-            return 0xff;
-        if ((c >= 0x139 && c <= 0x148) || (c >= 0x179 && c <= 0x17e))
-            return c + (c & 1);
-        return c == 0x130 || c == 0x138 || c == 0x149 || c == 0x17f ? c : c | 1;
-    }
-    if (c >= 0x391 && c <= 0x3ab && c != 0x3a2)
-        return c + 32;
-    if (c >= 0x386 && c <= 0x38f)
-        return c == 0x386 ? 0x3ac : c == 0x38c ? 0x3cc : c >= 0x38e ? c + 63 : c >= 0x388 && c <= 0x38a ? c + 37 : c;
-    if (c >= 0x400 && c <= 0x42f)
-        return c < 0x410 ? c + 80 : c + 32;
-    if (c >= 0x460 && c <= 0x481)
-        return c | 1;
-    if (c >= 0x531 && c <= 0x556)
-        return c + 48;
-    return c;
+    if (c >= 0x410 && c < 0x460) /* most of Cyrillic */
+        return c < 0x430 ? c + 32 : c;
+    return opv_lower_table(c);
 }
 
 OPV_FN void opv_lower_write(struct opv_str a, struct opv_sink *s)
@@ -97,15 +148,23 @@ OPV_FN void opv_lower_write(struct opv_str a, struct opv_sink *s)
         return;
     }
     for (; i < a.n; i++) {
-        uint8_t c = a.p[i];
+        uint8_t c = a.p[i], *to = s->p + s->n + i;
         if (c < 0x80) {
-            s->p[s->n + i] = (uint8_t)(c + ((uint8_t)(c - 'A') < 26 ? 32 : 0));
+            *to = (uint8_t)(c + ((uint8_t)(c - 'A') < 26 ? 32 : 0));
         } else if (c >= 0xc3 && c < 0xe0 && i + 1 < a.n) {
-            uint32_t l = opv_lower_cp((uint32_t)(c & 31) << 6 | (a.p[i + 1] & 63));
-            s->p[s->n + i] = (uint8_t)(0xc0 | l >> 6);
-            s->p[s->n + ++i] = (uint8_t)(0x80 | (l & 63));
+            const uint32_t l = opv_lower_cp((uint32_t)(c & 31) << 6 | (a.p[i + 1] & 63));
+            to[0] = (uint8_t)(0xc0 | l >> 6);
+            to[1] = (uint8_t)(0x80 | (l & 63));
+            i++;
+        } else if ((c == 0xe1 || c == 0xe2 || c == 0xea) && i + 2 < a.n) {
+            const uint32_t l =
+                opv_lower_table((uint32_t)(c & 15) << 12 | (uint32_t)(a.p[i + 1] & 63) << 6 | (a.p[i + 2] & 63));
+            to[0] = (uint8_t)(0xe0 | l >> 12);
+            to[1] = (uint8_t)(0x80 | (l >> 6 & 63));
+            to[2] = (uint8_t)(0x80 | (l & 63));
+            i += 2;
         } else {
-            s->p[s->n + i] = c;
+            *to = c;
         }
     }
     s->n += a.n;
