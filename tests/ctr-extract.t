@@ -633,6 +633,23 @@ is '/ of integers is a float, // an integer, both null by 0' "$(ctr-select --add
 ctr-extract --list-ops | awk -F'\t' -f "$CTR_TOP/tests/ops-to-mdoc.awk" >ops.mdoc
 sed -n '/^\.Sh OPERATORS/,/^\.El/p' "$CTR_TOP/man/ctr-plan.5" | sed 1d >page.mdoc
 ok "ctr-plan(5) lists the operators (ctr-extract --list-ops | awk -F'\\t' -f tests/ops-to-mdoc.awk)" diff page.mdoc ops.mdoc
+# What it says of lists is what they take.
+ctr-extract --list-ops | awk -F'\t' '$1 ~ /^(sort|unique|top|sum|mean|max|min|mode)$/ { print $1, $2 }' >of-lists.txt
+is 'operators of lists' "$(wc -l <of-lists.txt)" 8
+echo x | ctr-import -q -f csv --header -c x -o nothing.arrows
+of_list() { # NAME SIGNATURE WORD LIST: the operator takes the list if and only if its signature has the word
+    [ "$1" = top ] && set -- "$1" "$2" "$3" "$4, 1"
+    case $2 in *"$3"*) _takes=0 ;; *) _takes=2 ;; esac
+    ctr-select -q --add "y = $1($4)" nothing.arrows >/dev/null
+    [ $? = $_takes ]
+}
+while read -r name signature; do
+    for list in 'numbers [1, 2]' 'numbers [1.5, 2.5]' 'texts ["a", "b"]' 'times [ts"2024-01-01T00:00Z"]' 'durations [1h, 2s]' 'bools [true]'; do
+        ok "$name(${list#* }): by what its signature says" of_list "$name" "$signature" "${list%% *}" "${list#* }"
+    done
+done <of-lists.txt
+exits 'the largest of texts' 2 ctr-select --add 'y = max(split("a|b", "|"))' nothing.arrows
+err_like 'is refused with a remedy for lists' 'got list<utf8>: number.x. or int.x. reads each text of a list'
 # Each has an example, "EXPR is VALUE" or "where x is ROW, ROW: EXPR is VALUE, VALUE", and the examples are true.
 ctr-extract --list-ops | awk -F'\t' '{
     begins = $1 == "neg" ? "-" : $1 == "not" ? "not " : ""

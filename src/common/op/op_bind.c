@@ -222,10 +222,14 @@ static const char *hint_for(const char *wants, const struct ctr_vtype *got)
 
     if (is_list(got) && !strchr(wants, '['))
         return "at(x, 0) takes one item of a list, join(x, \",\") makes a text of it";
+    if (is_list(got) && got->item == CTR_UTF8 && (strchr(wants, 'f') || strchr(wants, 'i')))
+        return "number(x) or int(x) reads each text of a list";
     if (strchr(wants, '[') && got->type == CTR_UTF8)
         return "split(x, \",\") makes a list of a text";
     if (strchr(wants, 't') && !got->key)
         return "concat(x) makes a text of it";
+    if (is_list(got))
+        return NULL;
     if ((strchr(wants, 'f') || strchr(wants, 'i')) && got->type == CTR_UTF8)
         return "number(x) or int(x) reads a text";
     if (strchr(wants, 'i') && ctr_types[got->type].floating)

@@ -49,7 +49,7 @@ const struct ctr_op ctr_ops_text[] = {
       "runs of `size` items joined by sep, or of `size` characters of a text: ngrams(split(\"a b c\", \" \"), 2) is [a "
       "b,b c]",
       0, CTR_VARIANTS({ "[ti!>[t", loop_ngrams_list }, { "ti!>[t", loop_ngrams_text }), "sep", prepare_ngrams },
-    { "join", "join(list, separator: text) -> text",
+    { "join", "join(list of scalars, separator: text) -> text",
       "the texts of the items with separators between: join([1,2], \"-\") is 1-2", 0,
       CTR_VARIANTS({ "[xt>t", loop_join }) },
     { "before", "before(text, mark: text) -> text",
