@@ -228,4 +228,6 @@ err_like 'is an error' 'seen.m does not know 60% of the keys of item, more than 
 ok 'without an output' test ! -e no.scores
 exits 'none above it' 0 ctr-predict --max-unknown .6 seen.m more.feat
 exits 'a share is from 0 to 1' 2 ctr-predict --max-unknown 60 seen.m more.feat
+exits 'a view of a plan' 1 ctr-predict seen.m log=log.csv
+err_like 'belongs to the tool before it' 'VIEW=FILE goes to ctr-extract: ctr-extract seen.m log=log.csv … | ctr-predict seen.m'
 done_testing

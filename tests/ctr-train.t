@@ -301,7 +301,7 @@ click null the label .column click. is null
 w -1 the weight .column w. is -1, but must be finite and not negative
 w inf the weight .column w. is inf
 w null the weight .column w. is null
-age inf a value of column age is NaN or infinite: clip or fill it in the plan
+age inf a value of column age is NaN or infinite; of a number x, if.abs.x. < 1e38, x, 0. in the plan is none
 LIST
 ok 'no model is left of a failed run' test ! -e x.arrows
 exits 'an unknown model' 2 ctr-train lrr mixed.arrows

@@ -518,6 +518,46 @@ refuse 'a word' 2 'expected from, by, at, where, count' 'from log
 history ad bye user' log=days.arrows
 refuse 'two words' 2 'inner and anti exclude each other' 'from log
 join users on user inner anti' log=log.arrows users=users.arrows
+printf 'id,k,x\n1,2,3\n' >left.csv
+printf 'k,x\n2,3\n' >right.csv
+two='from l = csv("left.csv", header=true)
+join r = csv("right.csv", header=true) on k'
+refuse 'a misspelt column behind a join whose sides have one in common' 2 "bad.plan:3:10: there is no column 'zzzz'; there are id, k" "$two
+keep id, zzzz"
+refuse 'columns in common that are read' 2 'bad.plan:2:1: both sides have a column x' "$two
+keep id, x"
+refuse 'a misspelt from' 2 'no kind form; did you mean from; there are feature, ' 'form log'
+refuse 'a misspelt join' 2 'no kind jion; did you mean join; ' 'from log
+jion users on user'
+refuse 'a left join' 2 'a line begins with join VIEW, which keeps the rows without a match' 'from log
+left join users on user'
+printf 'id,k,x\n1,a,3\n' >texts.csv
+printf 'k,y\n1.5,7\n2,0.5\n' >floats.csv
+printf 'k,click\n2,7\n' >sevens.csv
+refuse 'keys of two types, the left one to change' 2 'or by a line above, add k_key = int(k)' "$two
+keep id, k" l=texts.csv
+refuse 'keys of two types, the right one to change' 2 "or have VIEW=FILE made by ctr-select --add 'k_key=if(int(k) == k, int(k), null)'" "$two
+keep id, k" r=floats.csv
+printf 'id,k,user,ad\n1,2,3,4\n' >clickless.csv
+refuse 'a value of a joined view' 1 'clickless.csv joined with r: row 1: the label (column click) is 7' 'from l = csv("clickless.csv", header=true)
+join r = csv("sevens.csv", header=true) on k'
+refuse 'text for a stream' 1 'a view of text has a format, as in log = csv(header=true)' 'from log
+keep id' log=left.csv
+printf 'PK\003\004aaaa' >zip.csv
+refuse 'an archive for text' 1 'unzip -p FILE | … VIEW=-' "$two
+keep id" l=zip.csv
+# A bad line among the first rows is told before the types that it leads to.
+first() { printf 'click,price\n1,2.5\n'; eval "$1"; printf '1,3.5\n'; }
+first "printf '0,\\3773\\n'" >first1.csv
+first "printf '0\\n'" >first2.csv
+{ printf 'click,price\n0,'; head -c 17000000 /dev/zero | tr '\0' 3; printf '\n1,3.5\n'; } >first3.csv
+printf 'price,z\n2.5,1\n' >prices.csv
+for what in '1:line 3: column price: ' '2:line 3: 1 column where there should be 2' '3:line 2: longer than 16 MiB'; do
+    for plan in 'where price > 1' 'join r = csv("prices.csv", header=true) on price'; do
+        refuse "a bad line first, ${what%%:*}, ${plan%% *}" 1 "first${what%%:*}.csv: ${what#*:}" "from log = csv(\"first${what%%:*}.csv\", header=true)
+$plan"
+    done
+done
 ctr-select -q --where 'id < 0' log.arrows -o none.log
 ok 'a log without rows' ctr-train lr -o none.model few.plan log=none.log
 cp "$W/.ok" said

@@ -6,6 +6,7 @@
 #include "common/retrieval/retrieval.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 static struct {
     bool uncertainty, reload, dot;
@@ -111,6 +112,20 @@ static int open_model(struct run *run, struct ctr_err *err)
     return rc;
 }
 
+/* A plan with statements reads views; this is the tool behind it. */
+static int open_features(struct run *run, struct ctr_err *err)
+{
+    const struct ctr_cli *cli = run->cli;
+    int rc = ctr_cli_reader(run->cli, 1, NULL, &run->r, err);
+    for (int i = 1; rc < 0 && i < cli->nargs; i++)
+        if (strchr(cli->args[i], '=') && access(cli->args[i], F_OK)) {
+            ctr_err_add(err, "; VIEW=FILE goes to ctr-extract: ctr-extract %s %s … | ctr-predict %s", cli->args[0],
+                        cli->args[i], cli->args[0]);
+            break;
+        }
+    return rc;
+}
+
 static int predict(struct run *run, struct ctr_err *err)
 {
     struct ctr_cli *cli = run->cli;
@@ -119,7 +134,7 @@ static int predict(struct run *run, struct ctr_err *err)
     if (!rc)
         rc = open_model(run, err);
     if (!rc)
-        rc = ctr_cli_reader(cli, 1, NULL, &run->r, err);
+        rc = open_features(run, err);
     if (!rc)
         rc = ctr_predictor_bind(run->p, ctr_reader_schema(run->r), err);
     if (!rc) {

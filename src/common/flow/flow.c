@@ -668,15 +668,15 @@ static int new_flow(struct flow **out, const struct ctr_plan *plan, const struct
     return 0;
 }
 
-/* Open views with the needed columns, or with all if one is missing. */
-static int open_pruned(struct flow *f, const struct ctr_flow_views *files, struct ctr_err *err)
+/* Open views with the needed columns, or with all if one is missing, unless only `needed`. */
+static int open_pruned(struct flow *f, const struct ctr_flow_views *files, bool needed, struct ctr_err *err)
 {
     int rc = find_wants(f, err);
     f->files = files;
     f->pruned = true;
     if (!rc)
-        rc = open_views(f, false, err);
-    if (!rc && f->regular && !complete(f)) {
+        rc = open_views(f, needed, err);
+    if (!rc && f->regular && !needed && !complete(f)) {
         close_views(f);
         f->pruned = false;
         rc = open_views(f, true, err);
@@ -687,19 +687,19 @@ static int open_pruned(struct flow *f, const struct ctr_flow_views *files, struc
     return rc;
 }
 
-int ctr_flow_open(struct ctr_batch_source *s, const struct ctr_plan *plan, const struct ctr_flow_views *views,
-                  const struct ctr_flow_opts *o, struct ctr_err *err)
+static int open_flow(struct flow **out, const struct ctr_plan *plan, const struct ctr_flow_views *views,
+                     const struct ctr_flow_opts *o, bool *pruned, struct ctr_err *err)
 {
-    static const struct ctr_batch_source_ops ops = { flow_schema, flow_next, flow_name, flow_close, NULL };
     struct flow *f;
     int rc = new_flow(&f, plan, o, err);
     if (rc)
         return rc;
     rc = ctr_plan_check(plan, err); /* the arguments of a statement with an error are incomplete */
     if (!rc)
-        rc = open_pruned(f, views, err);
+        rc = open_pruned(f, views, *pruned, err);
     if (!rc && o->time_line && o->last_times)
         rc = keep_waits(o->last_times, err);
+    *pruned = f->pruned;
     if (!rc)
         rc = make_stages(f, err);
     if (rc) {
@@ -707,8 +707,27 @@ int ctr_flow_open(struct ctr_batch_source *s, const struct ctr_plan *plan, const
         return rc;
     }
     f->opened_ns = ctr_clock_ns();
-    *s = (struct ctr_batch_source){ &ops, f };
+    *out = f;
     return 0;
+}
+
+int ctr_flow_open(struct ctr_batch_source *s, const struct ctr_plan *plan, const struct ctr_flow_views *views,
+                  const struct ctr_flow_opts *o, struct ctr_err *err)
+{
+    static const struct ctr_batch_source_ops ops = { flow_schema, flow_next, flow_name, flow_close, NULL };
+    struct flow *f = NULL;
+    struct ctr_err narrow = { 0 };
+    bool pruned = false;
+    int rc = open_flow(&f, plan, views, o, &pruned, err);
+    /* A column is missing, and all others were to help its message. Those that nothing reads may clash in a join: then
+     * the message goes without them. */
+    if (rc == CTR_EUSAGE && !pruned) {
+        pruned = true;
+        rc = open_flow(&f, plan, views, o, &pruned, &narrow) ? rc : 0;
+    }
+    if (!rc)
+        *s = (struct ctr_batch_source){ &ops, f };
+    return rc;
 }
 
 int ctr_flow_inputs(const struct ctr_plan *plan, const struct ctr_flow_views *views, ctr_flow_each_column *each,
@@ -719,7 +738,7 @@ int ctr_flow_inputs(const struct ctr_plan *plan, const struct ctr_flow_views *vi
     int rc = new_flow(&f, plan, &o, err);
     if (rc)
         return rc;
-    rc = open_pruned(f, views, err);
+    rc = open_pruned(f, views, false, err);
     for (int i = 0; i < f->n; i++) {
         const struct ctr_schema *s = f->view[i].view && !rc ? ctr_batch_source_schema(&f->view[i].source) : NULL;
         for (int k = 0; s && !rc && k < s->n; k++)

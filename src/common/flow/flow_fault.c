@@ -18,10 +18,16 @@ static const struct {
     { "with --prefix, or take fewer of them with --columns", "with prefix \"NAME.\"" },
     { "ctr-select --where 'not is_null(…)'", "where not is_null(…) above it" },
     { " (ctr-split --by)", " (ctr-split --by) before" },
-    { "ctr-select --add 'x=%s * 1.0'", "a view that ctr-select --add made" },
     { "--user NAME says", "by NAME says" },
     { "an operator that is fitted belongs into a plan", "an operator that is fitted belongs into a definition" },
-    { "cast one, as with", "give one the other's type, by columns=\"NAME:TYPE\" of a view of text, or as with" },
+    { "cast one, as with",
+      "give one the other's type, by columns=\"NAME:TYPE\" of a view of text, or by a line above," },
+    { "cast that, as with",
+      "give one the other's type, by columns=\"NAME:TYPE\" of a view of text, or have VIEW=FILE made by" },
+    { "cast one of them (ctr-select --add)",
+      "give one the other's type, by columns=\"NAME:TYPE\" of a view of text, or by a line above, add NAME = EXPR" },
+    { "ctr-import --time makes timestamps of text", "time=\"NAME\" of a view of text makes timestamps" },
+    { "ctr-sort --unique keeps the first", "VIEW=FILE of ctr-sort --unique has the first alone" },
     { "--group NAME", "group \"NAME\"" },
     { "--add gives", "= gives" },
     { "-k COLUMN", "on COLUMN" },
@@ -68,12 +74,33 @@ static bool of_command(const char *at, const char *text)
     return end < at && end - p > 4 && !strncmp(p, "ctr-", 4);
 }
 
+/* ctr-select --add 'NAME=EXPR' at `at`: append the line that it is in a plan. How many bytes it has; 0: it is none, or
+ * another file is to be made with it. */
+static size_t add_line(const char *at, char *text, size_t *n, size_t size)
+{
+    static const char command[] = "ctr-select --add '", made[] = "made by ";
+    const size_t k = strlen(made);
+    if (strncmp(at, command, strlen(command)) != 0 || (*n >= k && !memcmp(text + *n - k, made, k)))
+        return 0;
+    const char *name = at + strlen(command), *eq = strchr(name, '='), *end = strchr(name, '\'');
+    if (!end || !eq || eq > end)
+        return 0;
+    text[*n] = 0;
+    *n += ctr_format(text + *n, size - *n, "add %.*s = %.*s", (int)(eq - name), name, (int)(end - eq - 1), eq + 1);
+    *n = CTR_MIN(*n, size - 1);
+    return (size_t)(end - at) + 1;
+}
+
 static void in_words(struct ctr_err *err)
 {
     char text[sizeof err->what];
     size_t n = 0, taken;
     const char *at = err->what, *word;
     while (*at && n + 1 < sizeof text) {
+        if ((taken = add_line(at, text, &n, sizeof text))) {
+            at += taken;
+            continue;
+        }
         taken = of_command(at, err->what) ? 0 : find_word(at, err->what, &word);
         if (!taken) {
             text[n++] = *at++;
@@ -100,7 +127,14 @@ static const struct {
 };
 static const struct {
     const char *filter, *plan;
-} text_phrases[] = { { "--format ", "the format " }, { " or --like", "" } };
+} text_phrases[] = {
+    { "--format ", "the format " },
+    { " or --like", "" },
+    { "FILE | ctr-import …", "FILE | … VIEW=-" },
+    { "already, which every tool reads as it is: ctr-cat FILE", ": give it on stdin, VIEW=-, or as a file" },
+    { "then every tool reads it", "and VIEW=FILE of that is read as it is" },
+    { "text is read by ctr-import", "a view of text has a format, as in log = csv(header=true)" },
+};
 
 /* The argument behind an option, and where it ends: a text in quotes, or a word that no prose is. */
 static const char *argument(const char *p, bool null, struct ctr_str *value)
@@ -185,7 +219,7 @@ struct faulty {
     const struct flow_view *view; /* of the statement */
     int statement;
     bool *failed;   /* an array, by statement: an error came through */
-    char rows[256]; /* what its rows are called, where they are not one for one those that it is given */
+    char rows[256]; /* what its rows are called, where they are not those that it is given */
 };
 
 static const struct ctr_schema *faulty_schema(const void *source)
@@ -242,6 +276,11 @@ int ctr_flow_faulty(struct ctr_batch_source *s, const struct ctr_plan *plan, int
     if (!new)
         return ctr_fail_nomem(err, sizeof *new);
     *new = (struct faulty){ .below = *s, .plan = plan, .view = view, .statement = statement, .failed = failed };
+    if (st->kind == CTR_STATEMENT_JOIN && keeps_rows(st)) { /* a value of theirs may be any side's */
+        const char *below = ctr_batch_source_name(s);
+        ctr_format(new->rows, sizeof new->rows, "%.160s%s%.60s", below,
+                   strstr(below, " joined with ") ? ", " : " joined with ", st->view.name);
+    }
     if (!keeps_rows(st))
         ctr_format(new->rows, sizeof new->rows, "the rows that line %d of the plan makes", st->line);
     *s = (struct ctr_batch_source){ &ops, new };

@@ -229,6 +229,8 @@ static int open_text(struct flow_view *v, const struct ctr_strs *only, const str
     if (!rc)
         v->columns = CTR_MAX(v->columns, v->read);
     if (!rc)
+        rc = ctr_import_check(v->import, err);
+    if (!rc)
         rc = text_source(v, (const char *)line.data, err);
     ctr_buf_free(&line);
     return rc ? ctr_flow_text_fault(err) : 0;
@@ -243,7 +245,7 @@ static int open_stream(struct flow_view *v, const struct ctr_strs *only, const s
     ro.foreign = true;
     int rc = ctr_reader_open(&v->reader, v->paths.s, v->paths.n, &ro, err);
     if (rc)
-        return rc;
+        return ctr_flow_text_fault(err);
     v->source = ctr_batch_source_stream(v->reader);
     v->columns = v->read = ctr_reader_schema(v->reader)->n;
     if (!only)

@@ -531,12 +531,19 @@ static int parse_keep(struct parser *p)
 /* The error for an unknown first word followed by a name: lists the known words. */
 static int unknown_kind(struct parser *p, const struct plan_tok *t)
 {
-    static const char *const kinds[] = { "feature", "dense", "image", "label", "weight", "user",
-                                         "time",    "query", "id",    "score", "keep" };
+    static const char *const kinds[] = { "feature", "dense",   "image", "label",   "weight", "user",
+                                         "time",    "query",   "id",    "score",   "keep",   "from",
+                                         "where",   "explode", "join",  "history", "group",  "add" };
     const char *near = ctr_nearest(t->name, kinds, CTR_COUNT(kinds));
+    if (is_word(t + 1, "join"))
+        return parse_fail(
+            p, t->pos,
+            "a line begins with join VIEW, which keeps the rows without a match; words behind the keys are "
+            "inner, anti and others");
     return parse_fail(
         p, t->pos,
-        "no kind %.40s%s%s; there are feature, dense, image, label, weight, user, time, query, id, score and keep",
+        "no kind %.40s%s%s; there are feature, dense, image, label, weight, user, time, query, id, score and "
+        "keep, and the statements from, where, add, explode, join, history and group",
         t->name, near ? "; did you mean " : "", near ? near : "");
 }
 

@@ -165,8 +165,10 @@ static void put_numbers(const struct ctr_input *in, const struct ctr_col *c, int
 
 static int bad_value(const struct ctr_inputs *in, int64_t row, const char *column, struct ctr_err *err)
 {
-    return ctr_fail(err, CTR_EDATA, "row %lld: a value of column %s is NaN or infinite: clip or fill it in the plan",
-                    (long long)(in->batch->first_row + row + 1), column);
+    return ctr_fail(
+        err, CTR_EDATA,
+        "row %lld: a value of column %s is NaN or infinite; of a number x, if(abs(x) < 1e38, x, 0) in the plan is none",
+        (long long)(in->batch->first_row + row + 1), column);
 }
 
 /* Store values [at, at + n) of a column, 0 for null, to every step-th float. Returns the first that is NaN or infinite,

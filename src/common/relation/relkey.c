@@ -132,8 +132,8 @@ static int pair_types(struct ctr_keypair *p, const struct ctr_field *l, const st
         else
             snprintf(expr, sizeof expr, "%s(%s)", to, name);
         return ctr_fail(err, CTR_EUSAGE,
-                        "%s is %s on the left and %s is %s in %s: cast one, as with ctr-select --add '%s_key=%s'",
-                        l->name, lt, r->name, rt, right_name, name, expr);
+                        "%s is %s on the left and %s is %s in %s: cast %s, as with ctr-select --add '%s_key=%s'",
+                        l->name, lt, r->name, rt, right_name, right ? "that" : "one", name, expr);
     }
     p->cls = a;
     p->left_signed = ctr_types[l->type].is_signed;

@@ -26,9 +26,9 @@ struct ctr_import {
     struct ctr_col *head;     /* views of the returned rows */
     struct ctr_batch batch;
     struct ctr_text_block first;
-    struct ctr_text_sample sample; /* used if one of the first records is too long */
-    bool have_first, ended, idle;
-    struct ctr_err end_err; /* the error that ended the input, reported after the jobs of the round */
+    struct ctr_text_sample sample;         /* used if one of the first records is too long */
+    bool have_first, sampled, ended, idle; /* sampled: `first` ends at CTR_SAMPLE_ROWS or where it cannot go on */
+    struct ctr_err end_err;                /* the error that ended the input, reported after the jobs of the round */
     int end_rc;
     struct ctr_import_stats stats;
     /* bad rows */
@@ -441,6 +441,7 @@ static int open_import(struct ctr_import *im, char *const *paths, int n, struct 
         (im->policy != BAD_FAIL && !lo.no_sample && (rc = pass_long(im, err))) ||
         (rc = f->open(&im->state, &im->o, &im->first, &im->schema, err)) || (rc = open_jobs(im, err)))
         return rc;
+    im->sampled = !lo.no_sample;
     if (im->quarantine && f->header && (header = f->header(im->state, &header_n)))
         rc = write_raw(im, header, header_n, err);
     im->idle = im->first.idle;
@@ -516,6 +517,28 @@ static void run_round(struct ctr_import *im)
         ctr_pool_run(im->pool, im->round, run_job, im);
     else if (im->round)
         run_job(im, 0, 0);
+}
+
+int ctr_import_check(struct ctr_import *im, struct ctr_err *err)
+{
+    struct ctr_text_job *j = im->job;
+    const int64_t records = im->have_first ? ctr_count_byte(im->first.p, im->first.n, '\n') : 0;
+    if (im->policy != BAD_FAIL || !im->have_first)
+        return 0;
+    j->block = im->first;
+    run_job(im, 0, 0);
+    if (j->rc)
+        *err = j->err;
+    int rc = j->rc ? j->rc : take_bad(im, j, err);
+    ctr_batchbuf_clear(&j->out);
+    memset(im->loss, 0, ((size_t)im->schema.n + 1) * sizeof *im->loss);
+    im->stats.untaken = 0;
+    if (rc || !im->sampled || !im->first.more || im->first.idle || records >= CTR_SAMPLE_ROWS ||
+        im->first.n >= CTR_RECORD_BYTES)
+        return rc;
+    struct ctr_text_block rest; /* what ended the sample early: a line that is too long, or data that cannot be read */
+    rc = ctr_lines_next(im->lines, &rest, err);
+    return rc > 0 && rest.part != CTR_TEXT_WHOLE ? take_long(im, &rest, err) : CTR_MIN(rc, 0);
 }
 
 static int next_job(struct ctr_import *im, const struct ctr_batch **b, struct ctr_err *err)

@@ -295,6 +295,8 @@ struct ctr_import;
 int ctr_import_open(struct ctr_import **im, const struct ctr_text_opts *o, char *const *paths, int n,
                     struct ctr_err *err) CTR_MUST;
 const struct ctr_schema *ctr_import_schema(const struct ctr_import *im);
+/* Before the first batch: an error if the rows of which the schema was made hold a bad one, and bad rows are errors. */
+int ctr_import_check(struct ctr_import *im, struct ctr_err *err) CTR_MUST;
 bool ctr_import_idle(const struct ctr_import *im); /* this batch (perhaps without rows), or the schema before it, was
                                                       returned because input paused: flush */
 int ctr_import_next(struct ctr_import *im, const struct ctr_batch **b, struct ctr_err *err) CTR_MUST;
