@@ -31,11 +31,7 @@ timed() {
 import() { ctr-import -q --format tsv --header "$@"; }
 
 say "1. The views: $ROWS impressions of a planted world, and basic features of another job, by the id of the impression"
-[ -s logs/basic.tsv ] || {
-    ctr-synth -q -o logs --rows "$ROWS" --seed 1
-    awk -F'\t' -v OFS='\t' 'NR == 1 { print "impression_id", "basic_os", "basic_site"; next } { split($7, s, "."); print $1, $6, s[1] }' \
-        logs/impressions.tsv >logs/basic.tsv
-}
+[ -s logs/basic.tsv ] || ctr-synth -q -o logs --rows "$ROWS" --seed 1
 [ "${ONLY-}" != views ] || exit 0
 rm -f seconds.tsv
 

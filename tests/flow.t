@@ -617,4 +617,11 @@ ok 'in which stages wait while they run' awk '/time line/ {
 example() { OUT="$W/example" ROWS=2000 "$CTR_TOP/examples/featurebox.sh" >example.txt 2>example.err || { tail example.err; return 1; }; }
 [ "$SAN" ] || ok 'the example runs' example
 [ "$SAN" ] || ok 'all of its models are one' grep -q '^models that differ: 0$' example.txt
+lists() { # the texts of the planted world are lists of several items, not one long item
+    l=$W/example/logs
+    ctr-extract -q "$CTR_TOP/examples/featurebox.plan" impressions="$l/impressions.tsv" clicks="$l/clicks.tsv" users="$l/users.tsv" ads="$l/ads.jsonl" \
+        basic="$l/basic.tsv" | ctr-select -q --add 'i=length(interest)' --add 'q=length(query_word)' --columns i,q |
+        ctr-export -q -f csv --no-header | awk -F, '{ i = $1 > i ? $1 : i; q = $2 > q ? $2 : q } END { print i, q }'
+}
+[ "$SAN" ] || is 'interests and words of queries are lists' "$(lists)" '3 3'
 done_testing

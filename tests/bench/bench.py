@@ -545,12 +545,13 @@ class Bench:
 
     def views(self, n):
         """The folder of n impressions with their views, and the views as arguments (examples/featurebox.sh)."""
-        d = os.path.abspath(f"{self.dir}/featurebox-{n}")
+        d = os.path.abspath(f"{self.dir}/views-{n}")
         self.made(f"{d}.made", f"OUT={d} ROWS={n} ONLY=views {self.featurebox_script} && touch {{out}}")
         logs = f"{d}/logs"
         return d, f"impressions={logs}/impressions.tsv clicks={logs}/clicks.tsv users={logs}/users.tsv ads={logs}/ads.jsonl basic={logs}/basic.tsv"
 
     featurebox_script = os.path.join(HERE, "../../examples/featurebox.sh")
+    featurebox_plan = os.path.join(HERE, "../../examples/featurebox.plan")
 
     def featurebox(self):
         """Views to a model: one command, the filters in pipes, and staged by files (examples/featurebox.sh has the commands)."""
@@ -575,28 +576,35 @@ class Bench:
             spark = self.once(self.peer("spark_staged", f"{d}/logs", f"{d}/spark"))
             self.row("", "", f"Spark, three jobs to features {spark['wall']:.2f} s, no training", f"{spark['wall'] / m['fused'][0]:.1f}", "5")
             shutil.rmtree(f"{d}/spark")
+            self.same_features(n, {"Spark, three jobs": spark})
         for size in sorted({10000, n}):
             self.extraction(size)
 
     def extraction(self, n):
         """Views to features alone. What prepares: of ours --explain, which opens the views and makes the plan; of the peers the start."""
         d, views = self.views(n)
-        plan = os.path.join(HERE, "../../examples/featurebox.plan")
-        extract = f"ctr-extract -q -j 2 {plan} {views}"
-        prepare, = self.medians([f"ctr-extract --explain {plan} {views} >/dev/null"])
+        extract = f"ctr-extract -q -j 2 {self.featurebox_plan} {views}"
+        prepare, = self.medians([f"ctr-extract --explain {self.featurebox_plan} {views} >/dev/null"])
         peers = [("DuckDB", "duckdb", self.peer("duckdb_featurebox", f"{d}/logs")), ("Polars", "polars", self.peer("polars_featurebox", f"{d}/logs"))]
         ours, found = self.compare(f"views to features, {n / 1e6:g}M rows, -j 2", f"{extract} >/dev/null", peers, "1, aim 3",
                                    f"{prepare['wall'] * 1e3:.0f} ms of it prepare", (n / 1e6, "M rows/s"))
         if self.have.get("pyspark") and n <= 2000000:
             found["Spark"] = m = self.once(self.peer("spark_featurebox", f"{d}/logs"))
             self.row("", "", f"Spark {self.cell(m)}, second pass", f"{m['wall'] / ours['wall']:.1f}")
-        self.row("", "", ", ".join(f"{k} {p['start']:.1f} s" for k, p in found.items()) + " to start, not in these")
-        rows, clicked, words = (int(x) for x in sh(f"{extract} | ctr-select -q --add 'n=length(word)' --columns clicked,n | "
-                                                   "ctr-export -q -f csv --no-header | awk -F, '{ c += $1; w += $2 } END { print NR, c, w }'")[2].split())
-        for p in found.values():
-            self.same("views to features: rows", rows, p["rows"])
-            self.same("views to features: clicks", clicked, p["clicked"])
-            self.same("views to features: words", words, p["words"])
+        self.row("", "", ", ".join(f"{k} {p['start']:.1f} s" for k, p in found.items()) + " to start and to count what it found, not in these")
+        self.same_features(n, found)
+
+    def same_features(self, n, found):
+        """Peers have as many rows and clicks, and in each list as many keys and different keys: of words, interests, queries and what is made of them."""
+        extract = f"ctr-extract -q -j 2 {self.featurebox_plan} {self.views(n)[1]}"
+        count = lambda of, awk: [int(x) for x in sh(f"{extract} | {of} | ctr-export -q -f csv --no-header | awk -F, '{awk}'")[2].split()]
+        rows = count("ctr-select -q --columns clicked", "{ n += $1 } END { print NR, n }")
+        keys = {k: count(f"ctr-select -q --explode {k} --columns {k} | ctr-group -q -k {k} --add 'n=count()'", "{ n += $2 } END { print n, NR }")
+                for k in re.findall(r"^(\w+) +list<", sh(f"{extract} | ctr-info")[2], re.M)}
+        for name, p in found.items():
+            for what, ours, peers in (("rows, clicks", rows, [p["rows"], p["clicked"]]), ("lists", keys, p["keys"])):
+                if ours != peers:
+                    raise SystemExit(f"bench: views to features: {what}: ours says {ours}, {name} {peers}")
 
     def hop(self):
         f = self.log(1)

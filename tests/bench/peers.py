@@ -134,11 +134,14 @@ def polars_join_arrow(left, right):
     report(c, rows=t.height, unmatched=t["name"].null_count())
 
 
-# The features of examples/featurebox.plan from the same text of the same views: keys are 64-bit hashes, lists of them where ours are.
-WORDS = "regexp_extract_all(lower(title), '[a-z0-9]+')"
+# The features of examples/featurebox.plan from the same text of the same views: keys are 64-bit hashes, lists of them where ours are. A list that
+# is missing has one key, as in ours. Of these columns bench.py compares the number of keys, and of different ones:
+FEATUREBOX_LISTS = ("interest", "word", "pair", "query_word", "asked", "likes")
+WORDS = "regexp_extract_all(lower({text}), '[a-z0-9]+')"
 FEATUREBOX = f"""
-with t as (select i.*, c.click_time is not null as clicked, u.gender, u.age, u.city, u.interests, a.campaign_id, a.title, a.category,
-    a.creative.format as format, a.price, b.basic_os, b.basic_site, {WORDS} as w, string_split(u.interests, ',') as likes
+with t as (select i.*, c.click_time is not null as clicked, u.gender, u.age, u.city, a.campaign_id, a.title, a.category,
+    a.creative.format as format, a.price, b.basic_os, b.basic_site, {WORDS.format(text="title")} as w, {WORDS.format(text="query")} as q,
+    string_split(u.interests, '|') as interests_list
     from read_csv('{{d}}/impressions.tsv', delim='\t', header=true, quote='') i
     left join read_csv('{{d}}/clicks.tsv', delim='\t', header=true) c using (impression_id)
     left join read_csv('{{d}}/users.tsv', delim='\t', header=true) u on i.user_id = u.user_id
@@ -147,10 +150,13 @@ with t as (select i.*, c.click_time is not null as clicked, u.gender, u.age, u.c
     where i.position >= 0 and i.user_id is not null)
 select impression_id, time, clicked, hash(user_id) user, hash(ad_id) ad, hash(campaign_id) campaign, hash(city) city, hash(gender) gender,
     hash((age >= 18)::int + (age >= 25)::int + (age >= 35)::int + (age >= 45)::int + (age >= 55)::int + (age >= 65)::int) age,
-    hash(category) category, list_transform(likes, lambda x: hash(x)) interest, hash(position) position, hash(format) format,
-    list_transform(list_distinct(w), lambda x: hash(x)) word, list_transform(range(1, len(w)), lambda k: hash(w[k] || ' ' || w[k + 1])) pair,
+    hash(category) category, coalesce(list_transform(interests_list, lambda x: hash(x)), [hash(null)]) interest,
+    hash(position) position, hash(format) format, coalesce(list_transform(list_distinct(w), lambda x: hash(x)), [hash(null)]) word,
+    coalesce(list_transform(range(1, len(w)), lambda k: hash(w[k] || ' ' || w[k + 1])), [hash(null)]) pair,
+    coalesce(list_transform(list_distinct(q), lambda x: hash(x)), [hash(null)]) query_word,
+    coalesce(list_transform(q, lambda x: hash(x || ' ' || category)), [hash(null)]) asked,
     hash(json_extract_string(context, '$.slot')) slot, hash(json_extract_string(context, '$.test')) test, hash(hour(time)) as "hour",
-    hash(split_part(referrer, '.', 1)) as site, list_transform(likes, lambda x: hash(x || ' ' || category)) liked,
+    hash(split_part(referrer, '.', 1)) as site, coalesce(list_transform(interests_list, lambda x: hash(x || ' ' || category)), [hash(null)]) likes,
     hash(basic_os || ' ' || basic_site) os_site, ln(1 + price)::float price, len(w)::float words from t"""
 
 
@@ -159,36 +165,53 @@ def duckdb_featurebox(folder):
     duckdb.sql("set threads = 2")
     with clock() as c:
         t = duckdb.sql(FEATUREBOX.format(d=folder)).to_arrow_table()
-    report(c, rows=t.num_rows, clicked=int(duckdb.sql("select sum(clicked::int) from t").fetchall()[0][0]),
-           words=int(duckdb.sql("select sum(len(word)) from t").fetchall()[0][0]))
+    clicked = duckdb.sql("select sum(clicked::int) from t").fetchall()[0][0]
+    count = " union all ".join(f"select '{k}', count(*), count(distinct key) from (select unnest({k}) as key from t)" for k in FEATUREBOX_LISTS)
+    keys = {k: n for k, *n in duckdb.sql(count).fetchall()}
+    report(c, rows=t.num_rows, clicked=int(clicked), keys=keys)
 
 
 def polars_featurebox(folder):
     import polars as pl
     tsv = dict(separator="\t", quote_char=None, infer_schema_length=10000)
+
+    def words(text):
+        return pl.col(text).str.to_lowercase().str.extract_all("[a-z0-9]+")
+
+    def keys_of(hashes):
+        """Of a list that is missing one key."""
+        return hashes.fill_null(pl.lit([0], dtype=pl.List(pl.UInt64)))
+
+    def hashes(list_):
+        return list_.list.eval(pl.element().hash())
+
+    def crossed(list_):
+        return keys_of(hashes(pl.col(list_)) + pl.col("category").hash(seed=1))
+
     with clock() as c:
         i = pl.scan_csv(f"{folder}/impressions.tsv", **tsv).filter((pl.col("position") >= 0) & pl.col("user_id").is_not_null())
+        i = i.with_columns(q=words("query"))
         clicks = pl.scan_csv(f"{folder}/clicks.tsv", **tsv).select("impression_id", "click_time")
         users, basic = pl.scan_csv(f"{folder}/users.tsv", **tsv), pl.scan_csv(f"{folder}/basic.tsv", **tsv)
-        ads = pl.scan_ndjson(f"{folder}/ads.jsonl").with_columns(format=pl.col("creative").struct.field("format"),
-                                                                w=pl.col("title").str.to_lowercase().str.extract_all("[a-z0-9]+"))
-        ads = ads.with_columns(pair=pl.concat_list(*[(pl.col("w").list.get(k, null_on_oob=True) + " " + pl.col("w").list.get(k + 1, null_on_oob=True))
-                                                     for k in range(8)]).list.drop_nulls())
+        users = users.with_columns(interests_list=pl.col("interests").str.split("|")).with_columns(interest=keys_of(hashes(pl.col("interests_list"))))
+        ads = pl.scan_ndjson(f"{folder}/ads.jsonl").with_columns(format=pl.col("creative").struct.field("format"), w=words("title"))
+        pair = pl.concat_list(*[(pl.col("w").list.get(k, null_on_oob=True) + " " + pl.col("w").list.get(k + 1, null_on_oob=True))
+                                for k in range(8)]).list.drop_nulls()
+        ads = ads.with_columns(word=keys_of(hashes(pl.col("w").list.unique())), pair=keys_of(hashes(pair)))
         t = i.join(clicks, on="impression_id", how="left").join(users, on="user_id", how="left").join(ads, on="ad_id", how="left") \
-            .join(basic, on="impression_id", how="left").with_columns(likes=pl.col("interests").str.split(","))
+            .join(basic, on="impression_id", how="left")
         age = sum((pl.col("age") >= a).cast(pl.Int32) for a in (18, 25, 35, 45, 55, 65))
         keys = ["user_id", "ad_id", "campaign_id", "city", "gender", "category", "position", "format"]
         t = t.select("impression_id", "time", pl.col("click_time").is_not_null().alias("clicked"), *[pl.col(k).hash().alias("k_" + k) for k in keys],
-                     age.hash().alias("age"), pl.col("likes").list.eval(pl.element().hash()).alias("interest"),
-                     pl.col("w").list.unique().list.eval(pl.element().hash()).alias("word"),
-                     pl.col("pair").list.eval(pl.element().hash()).alias("pair"),
+                     age.hash().alias("age"), "interest", "word", "pair",
+                     keys_of(hashes(pl.col("q").list.unique())).alias("query_word"), crossed("q").alias("asked"),
                      *[pl.col("context").str.json_path_match(f"$.{k}").hash().alias(k) for k in ("slot", "test")],
                      pl.col("time").str.to_datetime("%Y-%m-%dT%H:%M:%S%.fZ").dt.hour().hash().alias("hour"),
                      pl.col("referrer").str.split(".").list.first().hash().alias("site"),
-                     (pl.col("likes").list.join("\x01") + "\x02" + pl.col("category")).hash().alias("liked"),
+                     crossed("interests_list").alias("likes"),
                      (pl.col("basic_os") + " " + pl.col("basic_site")).hash().alias("os_site"),
                      pl.col("price").log1p().alias("price"), pl.col("w").list.len().alias("words")).collect()
-    report(c, rows=t.height, clicked=int(t["clicked"].sum()), words=int(t["word"].list.len().sum()))
+    report(c, rows=t.height, clicked=int(t["clicked"].sum()), keys={k: [int(t[k].list.len().sum()), t[k].explode().n_unique()] for k in FEATUREBOX_LISTS})
 
 
 def spark_session():
@@ -207,8 +230,11 @@ def spark_views(spark, folder):
 
 
 def spark_found(t):
-    n = t.selectExpr("count(*) n", "sum(int(clicked)) c", "sum(size(word)) w").collect()[0]
-    return {"rows": n.n, "clicked": n.c, "words": n.w}
+    n = t.selectExpr("count(*) rows", "sum(int(clicked)) clicked").collect()[0]
+    lists = ", ".join(f"struct('{k}' as name, {k} as keys)" for k in FEATUREBOX_LISTS)
+    t.selectExpr(f"inline(array({lists}))").selectExpr("name", "explode(keys) as key").createOrReplaceTempView("keys")
+    keys = t.sparkSession.sql("select name, count(*) n, count(distinct key) distinct_keys from keys group by name").collect()
+    return {"rows": n.rows, "clicked": n.clicked, "keys": {k.name: [k.n, k.distinct_keys] for k in keys}}
 
 
 def spark_featurebox(folder, passes="2"):
@@ -239,19 +265,22 @@ def spark_staged(folder, out):
 
 SPARK_CLICKS = """with i as (select i.*, c.click_time is not null as clicked from impressions i left join clicks c on i.impression_id = c.impression_id
     where i.position >= 0 and i.user_id is not null)"""
-SPARK_TABLE = r"""t as (select i.*, u.gender, u.age, u.city, u.interests, a.campaign_id, a.title, a.category, a.creative.format as format, a.price,
-    b.basic_os, b.basic_site, regexp_extract_all(lower(a.title), '([a-z0-9]+)', 1) as w, split(u.interests, ',') as likes
+SPARK_TABLE = r"""t as (select i.*, u.gender, u.age, u.city, a.campaign_id, a.title, a.category, a.creative.format as format, a.price,
+    b.basic_os, b.basic_site, regexp_extract_all(lower(a.title), '([a-z0-9]+)', 1) as w, regexp_extract_all(lower(i.query), '([a-z0-9]+)', 1) as q,
+    split(u.interests, '[|]') as interests_list
     from {i} i left join users u on i.user_id = u.user_id
     left join ads a on i.ad_id = a.ad_id left join basic b on i.impression_id = b.impression_id)"""
 SPARK_FEATURES = r"""
 select impression_id, time, clicked, xxhash64(user_id) user, xxhash64(ad_id) ad, xxhash64(campaign_id) campaign, xxhash64(city) city, xxhash64(gender) gender,
     xxhash64(int(age >= 18) + int(age >= 25) + int(age >= 35) + int(age >= 45) + int(age >= 55) + int(age >= 65)) age,
-    xxhash64(category) category, transform(likes, x -> xxhash64(x)) interest, xxhash64(position) position, xxhash64(format) format,
-    transform(array_distinct(w), x -> xxhash64(x)) word,
-    case when size(w) > 1 then transform(sequence(0, size(w) - 2), k -> xxhash64(w[k], w[k + 1])) end pair,
+    xxhash64(category) category, coalesce(transform(interests_list, x -> xxhash64(x)), array(xxhash64(null))) interest,
+    xxhash64(position) position, xxhash64(format) format, coalesce(transform(array_distinct(w), x -> xxhash64(x)), array(xxhash64(null))) word,
+    coalesce(case when size(w) > 1 then transform(sequence(0, size(w) - 2), k -> xxhash64(w[k], w[k + 1])) end, array(xxhash64(null))) pair,
+    coalesce(transform(array_distinct(q), x -> xxhash64(x)), array(xxhash64(null))) query_word,
+    coalesce(transform(q, x -> xxhash64(x, category)), array(xxhash64(null))) asked,
     xxhash64(get_json_object(context, '$.slot')) slot, xxhash64(get_json_object(context, '$.test')) test, xxhash64(hour(to_timestamp(time))) hour,
-    xxhash64(split_part(referrer, '.', 1)) site, transform(likes, x -> xxhash64(x, category)) liked, xxhash64(basic_os, basic_site) os_site,
-    float(ln(1 + price)) price, float(size(w)) words from t"""
+    xxhash64(split_part(referrer, '.', 1)) site, coalesce(transform(interests_list, x -> xxhash64(x, category)), array(xxhash64(null))) likes,
+    xxhash64(basic_os, basic_site) os_site, float(ln(1 + price)) price, float(size(w)) words from t"""
 
 
 def csv_types(columns):
