@@ -69,7 +69,7 @@ join users on user' log=log.arrows users=users.arrows
 is 'add: neither it nor what is read under its name is asked of another view' \
     "$(ctr-extract --inputs plan log=log.arrows users=users.arrows | tr '\t\n' '. ')" 'log.user log.ad log.click log.words users.user users.city '
 ctr-extract --explain plan log=log.arrows users=users.arrows >shown
-ok 'add: --explain names the filter' grep -qF 'stage 2  ctr-select --add=words=split(words, "|")' shown
+ok 'add: --explain names the filter' grep -qF "stage 2  ctr-select --add='words=split(words, \"|\")'" shown
 ctr-join -q -k user users.arrows log.arrows -o table.arrows
 fused join 'feature city
 dense age' 'from log

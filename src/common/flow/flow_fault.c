@@ -26,6 +26,7 @@ static const struct {
       "give one the other's type, by columns=\"NAME:TYPE\" of a view of text, or have VIEW=FILE made by" },
     { "cast one of them (ctr-select --add)",
       "give one the other's type, by columns=\"NAME:TYPE\" of a view of text, or by a line above, add NAME = EXPR" },
+    { "as ctr-import --time makes of a text", "as time=\"NAME\" of a view of text makes of one" },
     { "ctr-import --time makes timestamps of text", "time=\"NAME\" of a view of text makes timestamps" },
     { "ctr-sort --unique keeps the first", "VIEW=FILE of ctr-sort --unique has the first alone" },
     { "--group NAME", "group \"NAME\"" },

@@ -3,11 +3,32 @@
  * flow_show: describes statements for people. */
 #include "common/flow/flowcore.h"
 
+/* One argument of a command, as a shell reads it: --NAME, --NAME=TEXT. */
+static int show_option(struct ctr_buf *out, const char *name, const char *text, struct ctr_err *err)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.,:=/+%@^-";
+    int rc = ctr_buf_printf(out, err, " --%s%s", name, text ? "=" : "");
+    if (rc || !text || (*text && !text[strspn(text, plain)]))
+        return rc || !text ? rc : ctr_buf_append(out, text, strlen(text), err);
+    rc = ctr_buf_append(out, "'", 1, err);
+    for (const char *p = text; !rc && *p;) {
+        const size_t n = strcspn(p, "'");
+        rc = ctr_buf_append(out, p, n, err);
+        p += n;
+        if (!rc && *p) {
+            rc = ctr_buf_append(out, "'\\''", 4, err);
+            p++;
+        }
+    }
+    return rc ? rc : ctr_buf_append(out, "'", 1, err);
+}
+
 static int show_view(const struct ctr_view *v, struct ctr_buf *out, struct ctr_err *err)
 {
     int rc = v->format ? ctr_buf_printf(out, err, "ctr-import --format=%s", v->format) : 0;
     for (int i = 0; !rc && i < v->n; i++)
-        rc = ctr_buf_printf(out, err, v->option[i].text ? " --%s=%s" : " --%s", v->option[i].name, v->option[i].text);
+        rc = show_option(out, strcmp(v->option[i].name, "bad_rows") ? v->option[i].name : "bad-rows", v->option[i].text,
+                         err);
     return rc ? rc : ctr_buf_printf(out, err, "%s%s", v->format ? " " : "", v->name);
 }
 
@@ -21,14 +42,16 @@ static int show(const struct ctr_plan_statement *s, struct ctr_buf *out, struct 
     int rc = 0;
     if (s->kind == CTR_STATEMENT_FROM)
         return show_view(&s->view, out, err);
-    if (s->kind < CTR_STATEMENT_JOIN)
-        return ctr_buf_printf(out, err, "ctr-select --%s=%s", ctr_flow_select_option(s), s->text);
+    if (s->kind < CTR_STATEMENT_JOIN) {
+        rc = ctr_buf_printf(out, err, "ctr-select");
+        return rc ? rc : show_option(out, ctr_flow_select_option(s), s->text, err);
+    }
     static const char *const filter[] = {
         [CTR_STATEMENT_JOIN] = "ctr-join", [CTR_STATEMENT_HISTORY] = "ctr-history", [CTR_STATEMENT_GROUP] = "ctr-group"
     };
     rc = ctr_buf_printf(out, err, "%s", filter[s->kind]);
     for (int i = 0; !rc && i < s->n; i++)
-        rc = ctr_buf_printf(out, err, *s->option[i].text ? " --%s=%s" : " --%s", s->option[i].name, s->option[i].text);
+        rc = show_option(out, s->option[i].name, *s->option[i].text ? s->option[i].text : NULL, err);
     if (rc || !s->view.name)
         return rc;
     rc = ctr_buf_printf(out, err, "%s%s", s->kind == CTR_STATEMENT_HISTORY ? " --behaviours=" : " ",

@@ -239,8 +239,8 @@ static const char *hint_for(const char *wants, const struct ctr_vtype *got)
     if (strchr(wants, 'b') && number)
         return "x != 0 makes a bool of a number";
     if (strchr(wants, 'T'))
-        return "a time is a column of type timestamp, as ctr-import --time makes of a text, and time=\"NAME\" of a "
-               "view of text, or written ts\"2019-11-14T00:00Z\"";
+        return "a time is a column of type timestamp, as ctr-import --time makes of a text, or written "
+               "ts\"2019-11-14T00:00Z\"";
     if (strchr(wants, 'd'))
         return "a duration is written 14d, 1h, 30m or 15s, or is the difference of two times";
     return NULL;
