@@ -580,7 +580,7 @@ class Bench:
         for size in sorted({10000, n}):
             self.extraction(size)
 
-    def extraction(self, n):
+    def extraction(self, n=int(os.environ.get("CTR_BENCH_ROWS", 1000000))):
         """Views to features alone. What prepares: of ours --explain, which opens the views and makes the plan; of the peers the start."""
         d, views = self.views(n)
         extract = f"ctr-extract -q -j 2 {self.featurebox_plan} {views}"
@@ -588,7 +588,7 @@ class Bench:
         peers = [("DuckDB", "duckdb", self.peer("duckdb_featurebox", f"{d}/logs")), ("Polars", "polars", self.peer("polars_featurebox", f"{d}/logs"))]
         ours, found = self.compare(f"views to features, {n / 1e6:g}M rows, -j 2", f"{extract} >/dev/null", peers, "1, aim 3",
                                    f"{prepare['wall'] * 1e3:.0f} ms of it prepare", (n / 1e6, "M rows/s"))
-        if self.have.get("pyspark") and n <= 2000000:
+        if self.have.get("pyspark"):
             found["Spark"] = m = self.once(self.peer("spark_featurebox", f"{d}/logs"))
             self.row("", "", f"Spark {self.cell(m)}, second pass", f"{m['wall'] / ours['wall']:.1f}")
         self.row("", "", ", ".join(f"{k} {p['start']:.1f} s" for k, p in found.items()) + " to start and to count what it found, not in these")
@@ -833,7 +833,7 @@ class Bench:
     def main(self):
         groups = {"control": self.control, "train": self.train, "deep": self.deep, "din": self.din, "spill": self.spill, "gpu": self.gpu, "many": self.many, "import": self.imports, "extract": self.extract, "hop": self.hop,
                   "eval": self.eval, "calibrate": self.calibrate, "join": self.join, "history": self.history, "sort": self.sort, "start": self.start,
-                  "growth": self.growth, "memory": self.memory, "gemm": self.gemm, "page": self.page, "featurebox": self.featurebox,
+                  "growth": self.growth, "memory": self.memory, "gemm": self.gemm, "page": self.page, "featurebox": self.featurebox, "extraction": self.extraction,
                   "gpu-din": self.gpu_din, "gpu-featurebox": self.gpu_featurebox}
         if self.only and self.only - set(groups):
             raise SystemExit(f"bench: BENCH picks from {','.join(groups)}")
@@ -844,7 +844,7 @@ class Bench:
         self.limits()
         self.print("\n| what | ours | peer | ratio | goal | limit |\n|---|---|---|---|---|---|")
         for name, run in groups.items():
-            if (not name.startswith("gpu") or self.only) and self.wants(name):  # make bench-gpu asks for it
+            if (self.only or not name.startswith(("gpu", "extraction"))) and self.wants(name):  # which BENCH= and make bench-gpu ask for
                 run()
         self.print()
         for n in self.notes:
