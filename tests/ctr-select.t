@@ -68,8 +68,18 @@ awk 'BEGIN { printf "s\n"; for (i = 0; i < 40000; i++) printf "%s", i % 2 ? "a|"
     ctr-import --format csv --header --columns s:utf8 >wide.arrows
 is "what --columns leaves out is not repeated" \
     "$(sel --add 'i=split(s, "|")' --explode i -c i wide.arrows | grep -c '^[ab]$')" "40000"
-exits "what is kept may be too much for a batch" 1 ctr-select --add 'i=split(s, "|")' --explode i wide.arrows
-err_like "the remedy is named" "more than 2\^31-1 bytes or items in one batch; make batches smaller, by --batch here or by ctr-cat --batch N before this"
+# What is kept comes in parts of some 64 MiB: the first rows are there before memory for all of them would be.
+is "what is kept comes in parts" "$( (ulimit -v 1000000; ctr-select --add 'i=split(s, "|")' --explode i --head 2000 wide.arrows) | ctr-select --add 'n=length(s)' -c n,i | ctr-export -f csv | sed 1d | sort | uniq -c | tr -s ' ')" " 1000 80000,a
+ 1000 80000,b"
+awk 'BEGIN { printf "s\n"; for (r = 0; r < 4; r++) { for (i = 0; i < 900 * (r != 1); i++) printf "%s", i % 7 i "-------------------------------------------|"; print "" } }' |
+    ctr-import -q --format csv --header --columns s:utf8 -o wider.arrows
+many() { ctr-select -q --add 'i=split(s, "|")' --add 'j=concat(i, "x")' --explode i,j "$@"; }
+is "parts hold the rows of a whole" "$(many wider.arrows | ctr-select -q --add 's=substr(s, 0, 9)' | ctr-export -f csv | md5sum)" \
+    "$(ctr-select -q --add 'i=split(s, "|")' --add 'j=concat(i, "x")' --add 's=substr(s, 0, 9)' --explode i,j wider.arrows | ctr-export -f csv | md5sum)"
+for args in '--tail 5' '--head 2500 --tail 30' '--where s=="" --rest wider.rest' '--head 50% -c j,i'; do
+    is "parts, $args" "$(many $args wider.arrows | ctr-select -q --columns 'i,j' | ctr-export -f csv | md5sum)" \
+        "$(many wider.arrows | ctr-cat --batch 100 | ctr-select -q $(echo "$args" | sed 's/ -c.*//') | ctr-select -q --columns i,j | ctr-export -f csv | md5sum)"
+done
 exits "no list" 2 ctr-select --explode id r.arrows
 err_like "is named" "explode id: the column is int64, not a list"
 

@@ -103,13 +103,14 @@ static int pass(struct job *j, sink *to, bool stops_early, struct ctr_err *err)
     const uint8_t *taken;
     int rc;
     while ((rc = ctr_reader_next(j->r, &in, err)) > 0) {
-        rc = ctr_select_batch(j->s, in, &b, &taken, err);
-        if (rc < 0)
+        rc = ctr_select_batch(j->s, in, err);
+        while (rc == 0 && (rc = ctr_select_next(j->s, &b, &taken, err)) > 0 && !(stops_early && j->seen >= j->to))
+            if ((rc = to(j, b, taken, err)) < 0)
+                return rc;
+        if (rc < 0) {
             ctr_err_file(err, ctr_reader_file(j->r));
-        if (rc == 0)
-            rc = to(j, b, taken, err);
-        if (rc < 0)
             return rc;
+        }
         ctr_cli_progress(j->cli, ctr_reader_rows(j->r), -1);
         if (stops_early && j->seen >= j->to)
             return 0;
@@ -148,13 +149,14 @@ static int tail_pass(struct job *j, struct ctr_err *err)
     if (rc == 0)
         rc = ctr_batchbuf_init(&w.b, ctr_select_schema(j->s), err);
     while (rc == 0 && j->seen < limit && (rc = ctr_reader_next(j->r, &in, err)) > 0) {
-        rc = ctr_select_batch(j->s, in, &b, &taken, err);
+        rc = ctr_select_batch(j->s, in, err);
+        while (rc == 0 && j->seen < limit && (rc = ctr_select_next(j->s, &b, &taken, err)) > 0) {
+            const int64_t n = CTR_MIN(b->rows, limit - j->seen), skip = CTR_MAX((int64_t)0, n - keep);
+            rc = window_add(&w, b, skip, n - skip, keep, err);
+            j->seen += n;
+        }
         if (rc < 0)
             ctr_err_file(err, ctr_reader_file(j->r));
-        int64_t n = rc < 0 ? 0 : CTR_MIN(b->rows, limit - j->seen), skip = CTR_MAX((int64_t)0, n - keep);
-        if (rc == 0)
-            rc = window_add(&w, b, skip, n - skip, keep, err);
-        j->seen += n;
     }
     if (rc == 0) {
         int64_t rows = ctr_batchbuf_rows(&w.a);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * select: rows and columns of a batch. Unneeded columns have no data; their array positions stay empty, so that column
- * numbers are the same at every step.
+ * numbers are the same at every step. --explode repeats values for each item, so its result may exceed its input by
+ * any factor: it is made in parts of bounded size.
  */
 #include "common/select/select.h"
 
@@ -22,6 +23,8 @@ struct ctr_select {
     struct ctr_schema exploded; /* after --explode; unused without it */
     int *explode;
     int nexplode;
+    int *repeat; /* kept columns that are repeated for each item */
+    int nrepeat;
     struct ctr_picks picks;
     struct ctr_schema output;
     bool *need; /* columns needed of the step before --columns */
@@ -37,8 +40,15 @@ struct ctr_select {
     uint8_t *taken, *taken_out;
     int64_t cap, cap_out;
     int64_t empty;
-    struct ctr_batch step, batch;
+    struct ctr_batch step, batch; /* step: the current batch after --add */
+    const uint8_t *step_taken;
+    bool pending;                /* rows of step are left */
+    bool whole;                  /* one part of --explode has all of them */
+    int64_t from_row, from_item; /* of step, where the next part starts */
+    int64_t part_bytes;
 };
+
+enum { PART_BYTES = 64 << 20, LEAST_PART_BYTES = 64 << 10 };
 
 /* ---- compiling ---- */
 
@@ -198,6 +208,14 @@ static void need_names(struct ctr_select *s, const struct ctr_expr *e)
     }
 }
 
+static bool is_exploded(const struct ctr_select *s, int column)
+{
+    bool is = false;
+    for (int k = 0; k < s->nexplode; k++)
+        is |= s->explode[k] == column;
+    return is;
+}
+
 static int find_inputs(struct ctr_select *s, struct ctr_err *err)
 {
     size_t n = (size_t)last_schema(s)->n + 1;
@@ -210,8 +228,9 @@ static int find_inputs(struct ctr_select *s, struct ctr_err *err)
     s->item_made = calloc(n, sizeof *s->item_made);
     s->col = calloc(n, sizeof *s->col);
     s->picked = calloc((size_t)s->picks.n + 1, sizeof *s->picked);
+    s->repeat = calloc(n, sizeof *s->repeat);
     if (!s->need || !s->kept || !s->inputs || !s->buf || !s->item || !s->buf_made || !s->item_made || !s->col ||
-        !s->picked)
+        !s->picked || !s->repeat)
         return ctr_fail_nomem(err, n * sizeof *s->buf);
     need_names(s, s->where);
     for (int i = 0; i < s->nadd; i++)
@@ -220,6 +239,9 @@ static int find_inputs(struct ctr_select *s, struct ctr_err *err)
         s->need[s->explode[i]] = true;
     for (int i = 0; i < s->picks.n; i++)
         s->need[s->picks.p[i].column] = s->kept[s->picks.p[i].column] = true;
+    for (int i = 0; s->nexplode && i < s->exploded.n; i++)
+        if (s->kept[i] && !is_exploded(s, i))
+            s->repeat[s->nrepeat++] = i;
     for (int i = 0; i < s->input.n; i++)
         if (s->need[i])
             s->inputs[s->ninputs++] = i;
@@ -257,6 +279,7 @@ int ctr_select_new(struct ctr_select **out, const struct ctr_select_spec *spec, 
         return ctr_fail_nomem(err, sizeof *s);
     }
     s->mark = spec->mark;
+    s->part_bytes = spec->part_bytes ? CTR_MAX(CTR_MIN(spec->part_bytes, PART_BYTES), LEAST_PART_BYTES) : PART_BYTES;
     int rc = ctr_schema_copy(&s->input, in, err);
     if (rc == 0 && spec->where)
         rc = compile_where(s, spec->where, spec->lookups, err);
@@ -306,8 +329,8 @@ void ctr_select_free(struct ctr_select *s)
     ctr_schema_free(&s->exploded);
     ctr_schema_free(&s->output);
     ctr_picks_free(&s->picks);
-    void *plain[] = { s->explode, s->need, s->kept,     s->inputs, s->col,
-                      s->picked,  s->idx,  s->item_idx, s->taken,  s->taken_out };
+    void *plain[] = { s->repeat, s->explode, s->need,     s->kept,  s->inputs,   s->col,
+                      s->picked, s->idx,     s->item_idx, s->taken, s->taken_out };
     for (size_t i = 0; i < CTR_COUNT(plain); i++)
         free(plain[i]);
     free(s);
@@ -423,6 +446,16 @@ static int grow_out(struct ctr_select *s, int64_t rows, struct ctr_err *err)
     return CTR_OK;
 }
 
+/* The items of a row in exploded column k. */
+static int64_t items_of(const struct ctr_select *s, int k, int64_t row, int64_t *from)
+{
+    int64_t to = 0;
+    const int c = s->explode[k];
+    *from = 0;
+    (void)ctr_col_items(&s->col[c], last_schema(s)->f[c].width, row, from, &to);
+    return to - *from;
+}
+
 static int misaligned(const struct ctr_select *s, int k, int64_t row, int64_t n, int64_t want, struct ctr_err *err)
 {
     return ctr_fail(err, CTR_EDATA,
@@ -432,69 +465,148 @@ static int misaligned(const struct ctr_select *s, int k, int64_t row, int64_t n,
                     s->exploded.f[s->explode[0]].name, (long long)want);
 }
 
-/* item_idx[out row] = row (item < 0), or the item's position in column k. Checks that lists are aligned. */
-static int explode_index(struct ctr_select *s, int k, int64_t *total, struct ctr_err *err)
+static int check_aligned(struct ctr_select *s, int64_t row, int64_t n, struct ctr_err *err)
 {
-    int64_t n_out = 0, empty = 0;
-    const struct ctr_schema *before = last_schema(s);
+    int64_t from;
+    for (int k = 1; k < s->nexplode; k++) {
+        const int64_t other = items_of(s, k, row, &from);
+        if (other != n)
+            return misaligned(s, k, row, other, n, err);
+    }
+    return 0;
+}
+
+static const struct ctr_col *item_column(const struct ctr_select *s, int k)
+{
+    const struct ctr_col *c = &s->col[s->explode[k]];
+    return c->dict ? c->dict->item : c->item;
+}
+
+/* The bytes that each item of rows [from, from + n) repeats. */
+static int64_t repeated_bytes(const struct ctr_select *s, int64_t from, int64_t n)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < s->nrepeat; i++) {
+        const int c = s->repeat[i];
+        bytes += s->exploded.f[c].dict ? n * (int64_t)sizeof(int32_t) : ctr_col_bytes(&s->col[c], from, n);
+    }
+    return bytes;
+}
+
+/* The bytes of items [item, item + n) of a row, in all lists that are kept. */
+static int64_t item_bytes(const struct ctr_select *s, int64_t row, int64_t item, int64_t n)
+{
+    int64_t bytes = 0, from;
+    for (int k = 0; k < s->nexplode; k++)
+        if (s->kept[s->explode[k]]) {
+            (void)items_of(s, k, row, &from);
+            bytes += ctr_col_bytes(item_column(s, k), from + item, n);
+        }
+    return bytes;
+}
+
+/* How many of the n items of a row from `item` on fit into the part, at least one if it is empty. */
+static int64_t items_that_fit(const struct ctr_select *s, int64_t row, int64_t item, int64_t n, int64_t *room)
+{
+    const int64_t each = repeated_bytes(s, row, 1), all = item_bytes(s, row, item, n) + each * n;
+    int64_t taken = 0;
+    if (all <= *room) {
+        *room -= all;
+        return n;
+    }
+    for (; taken < n; taken++) {
+        const int64_t bytes = each + item_bytes(s, row, item + taken, 1);
+        if (bytes > *room && (taken || *room < s->part_bytes))
+            break;
+        *room -= bytes;
+    }
+    return taken;
+}
+
+/* Does the batch certainly fit into one part? By the longest list, which costs less than a look at each row. */
+static bool fits_whole(const struct ctr_select *s)
+{
+    const int64_t rows = s->step.rows;
+    int64_t longest = 0, items = 0, from;
+    for (int64_t i = 0; i < rows; i++) {
+        const int64_t n = items_of(s, 0, i, &from);
+        longest = CTR_MAX(longest, n);
+        items += n;
+    }
+    int64_t bytes = 0;
+    for (int k = 0; k < s->nexplode && items; k++)
+        bytes += ctr_col_bytes(&s->col[s->explode[k]], 0, rows);
+    return !items || (double)repeated_bytes(s, 0, rows) * (double)longest + (double)bytes <= (double)s->part_bytes;
+}
+
+/* Choose the items of the next part: item_idx[out row] = row. Returns the number of rows of the part. */
+static int64_t choose_part(struct ctr_select *s, struct ctr_err *err)
+{
+    s->whole = s->whole || (!s->from_row && !s->from_item && fits_whole(s));
+    int64_t n_out = 0, room = s->part_bytes, from;
     int rc = 0;
-    for (int64_t i = 0; rc == 0 && i < s->step.rows; i++) {
-        int64_t from = 0, to = 0, first = 0, last = 0;
-        int c0 = s->explode[0], ck = k < 0 ? c0 : s->explode[k];
-        (void)ctr_col_items(&s->col[c0], before->f[c0].width, i, &first, &last);
-        (void)ctr_col_items(&s->col[ck], before->f[ck].width, i, &from, &to);
-        int64_t n = to - from;
-        if (n != last - first)
-            return misaligned(s, k, i, n, last - first, err);
-        empty += n == 0;
-        rc = grow_out(s, n_out + n, err);
-        for (int64_t j = 0; rc == 0 && j < n; j++)
-            s->item_idx[n_out++] = k < 0 ? i : from + j;
+    while (s->from_row < s->step.rows) {
+        const int64_t n = items_of(s, 0, s->from_row, &from), left = n - s->from_item;
+        if (!s->from_item) {
+            rc = check_aligned(s, s->from_row, n, err);
+            s->empty += n == 0;
+        }
+        const int64_t taken = rc || s->whole ? left : items_that_fit(s, s->from_row, s->from_item, left, &room);
+        if (!rc)
+            rc = grow_out(s, n_out + taken, err);
+        if (rc)
+            return rc;
+        for (int64_t j = 0; j < taken; j++)
+            s->item_idx[n_out++] = s->from_row;
+        s->from_item += taken;
+        if (taken < left)
+            break;
+        s->from_row++;
+        s->from_item = 0;
     }
-    *total = n_out;
-    if (k < 0)
-        s->empty += empty;
-    return rc;
+    return n_out;
 }
 
-static int apply_explode(struct ctr_select *s, const uint8_t **taken, struct ctr_err *err)
+/* item_idx[out row] = the position of its item in column k, of the n rows of a part that starts at an item of a row. */
+static void index_items(struct ctr_select *s, int k, int64_t row, int64_t item, int64_t n)
 {
-    int64_t n;
-    int rc = explode_index(s, -1, &n, err);
-    for (int i = 0; rc == 0 && i < s->exploded.n; i++) {
-        bool lists = false;
-        for (int k = 0; k < s->nexplode; k++)
-            lists |= s->explode[k] == i;
-        if (lists || !s->kept[i])
-            continue;
-        ctr_colbuf_clear(&s->item[i]);
-        rc = ctr_colbuf_gather(&s->item[i], &s->col[i], s->item_idx, n, err);
+    for (int64_t at = 0; at < n; row++, item = 0) {
+        int64_t from;
+        const int64_t to = items_of(s, k, row, &from) + from;
+        for (int64_t j = from + item; j < to && at < n; j++)
+            s->item_idx[at++] = j;
     }
-    for (int64_t i = 0; rc == 0 && *taken && i < n; i++)
-        s->taken_out[i] = (*taken)[s->item_idx[i]];
-    for (int k = 0; rc == 0 && k < s->nexplode; k++) {
-        const struct ctr_col *c = &s->col[s->explode[k]];
-        rc = explode_index(s, k, &n, err);
-        if (rc < 0 || !s->kept[s->explode[k]])
-            continue;
-        ctr_colbuf_clear(&s->item[s->explode[k]]);
-        rc = ctr_colbuf_gather(&s->item[s->explode[k]], c->dict ? c->dict->item : c->item, s->item_idx, n, err);
-    }
-    for (int i = 0; rc == 0 && i < s->exploded.n; i++)
-        if (s->kept[i])
-            s->col[i] = *ctr_colbuf_view(&s->item[i]);
-    s->step.rows = n;
-    if (*taken)
-        *taken = s->taken_out;
+}
+
+static int gather_items(struct ctr_select *s, int column, const struct ctr_col *c, int64_t n, struct ctr_err *err)
+{
+    ctr_colbuf_clear(&s->item[column]);
+    return ctr_colbuf_gather(&s->item[column], c, s->item_idx, n, err);
+}
+
+/* The next part of the exploded batch. */
+static int explode_part(struct ctr_select *s, const uint8_t **taken, struct ctr_err *err)
+{
+    const int64_t row = s->from_row, item = s->from_item, n = choose_part(s, err);
+    int rc = (int)CTR_MIN(n, 0);
+    for (int i = 0; !rc && i < s->nrepeat; i++)
+        rc = gather_items(s, s->repeat[i], &s->col[s->repeat[i]], n, err);
+    for (int64_t i = 0; !rc && s->step_taken && i < n; i++)
+        s->taken_out[i] = s->step_taken[s->item_idx[i]];
+    for (int k = 0; !rc && k < s->nexplode; k++)
+        if (s->kept[s->explode[k]]) {
+            index_items(s, k, row, item, n);
+            rc = gather_items(s, s->explode[k], item_column(s, k), n, err);
+        }
+    s->batch.rows = n;
+    s->pending = !rc && s->from_row < s->step.rows;
+    *taken = s->step_taken ? s->taken_out : NULL;
     return rc;
 }
 
-int ctr_select_batch(struct ctr_select *s, const struct ctr_batch *in, const struct ctr_batch **out,
-                     const uint8_t **taken, struct ctr_err *err)
+int ctr_select_batch(struct ctr_select *s, const struct ctr_batch *in, struct ctr_err *err)
 {
     const struct ctr_schema *first = &s->input;
-    *taken = NULL;
-    *out = NULL;
     int rc = grow(s, in->rows, err);
     if (rc < 0)
         return rc;
@@ -503,17 +615,31 @@ int ctr_select_batch(struct ctr_select *s, const struct ctr_batch *in, const str
         s->col[s->inputs[i]] = in->col[i];
     s->step = (struct ctr_batch){ first, in->rows, in->first_row, s->col };
     s->batch = (struct ctr_batch){ &s->output, in->rows, in->first_row, s->picked };
+    s->step_taken = NULL;
+    s->from_row = s->from_item = 0;
+    s->whole = false;
     if (s->where)
-        rc = apply_where(s, taken, err);
+        rc = apply_where(s, &s->step_taken, err);
     if (rc == 0)
         rc = apply_adds(s, err);
-    if (rc == 0 && s->nexplode)
-        rc = apply_explode(s, taken, err);
+    s->pending = !rc;
+    return rc;
+}
+
+int ctr_select_next(struct ctr_select *s, const struct ctr_batch **out, const uint8_t **taken, struct ctr_err *err)
+{
+    if (!s->pending)
+        return 0;
+    s->pending = false;
+    s->batch.rows = s->step.rows;
+    *taken = s->step_taken;
+    int rc = s->nexplode ? explode_part(s, taken, err) : 0;
     if (rc < 0)
         return rc;
-    for (int i = 0; i < s->picks.n; i++)
-        s->picked[i] = s->col[s->picks.p[i].column];
-    s->batch.rows = s->step.rows;
+    for (int i = 0; i < s->picks.n; i++) {
+        const int c = s->picks.p[i].column;
+        s->picked[i] = s->nexplode ? *ctr_colbuf_view(&s->item[c]) : s->col[c];
+    }
     *out = &s->batch;
-    return CTR_OK;
+    return 1;
 }

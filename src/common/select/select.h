@@ -5,7 +5,8 @@
  *
  *     ctr_select_new(&s, &spec, schema, err)           the whole schema of the input
  *     ctr_reader_project(r, s's inputs)                ctr_select_inputs: read only these columns
- *     ctr_select_batch(s, in, &out, &taken, err)       out is borrowed until the next call
+ *     ctr_select_batch(s, in, err)                     in must stay while its parts are read
+ *     while (ctr_select_next(s, &out, &taken, err) > 0) …   out is borrowed until the next call
  */
 #ifndef CTR_SELECT_H
 #define CTR_SELECT_H
@@ -20,6 +21,7 @@ struct ctr_select_spec {
     bool mark;                         /* keep the rows that --where excludes, and mark the others in `taken` */
     bool decode;                       /* results outlive their batch: decode dictionaries */
     const struct ctr_lookups *lookups; /* or NULL: any file */
+    int64_t part_bytes; /* about so many bytes of a batch that --explode makes; 0, or more than 64 MiB: 64 MiB */
 };
 
 struct ctr_select;
@@ -29,9 +31,11 @@ void ctr_select_free(struct ctr_select *s);
 const struct ctr_schema *ctr_select_schema(const struct ctr_select *s);
 /* The input columns it needs, ascending: project batches to these. */
 const int *ctr_select_inputs(const struct ctr_select *s, int *n);
-/* *taken: one byte per row of *out, or NULL: all rows (always without spec.mark). */
-int ctr_select_batch(struct ctr_select *s, const struct ctr_batch *in, const struct ctr_batch **out,
-                     const uint8_t **taken, struct ctr_err *err) CTR_MUST;
+int ctr_select_batch(struct ctr_select *s, const struct ctr_batch *in, struct ctr_err *err) CTR_MUST;
+/* 1: the next part of the batch's result, which may be empty; 0: none is left. A result has one part, with --explode as
+ * many as its bytes need. *taken: one byte per row of *out, or NULL: all rows (always without spec.mark). */
+int ctr_select_next(struct ctr_select *s, const struct ctr_batch **out, const uint8_t **taken,
+                    struct ctr_err *err) CTR_MUST;
 /* Rows that --explode dropped because their list was null or empty. */
 int64_t ctr_select_empty(const struct ctr_select *s);
 

@@ -32,17 +32,22 @@ static void selected_close(void *source)
 static int selected_next(void *source, const struct ctr_batch **b, struct ctr_err *err)
 {
     struct selected *s = source;
-    const struct ctr_batch *in;
-    const uint8_t *taken;
-    int rc;
-    while ((rc = ctr_batch_source_next(&s->below, &in, err)) > 0) {
-        rc = ctr_select_batch(s->select, in, b, &taken, err);
-        if (rc)
+    for (;;) {
+        const struct ctr_batch *in;
+        const uint8_t *taken;
+        int rc;
+        while ((rc = ctr_select_next(s->select, b, &taken, err)) > 0)
+            if ((*b)->rows)
+                return rc;
+        if (!rc && (rc = ctr_batch_source_next(&s->below, &in, err)) <= 0)
+            return rc;
+        if (rc > 0)
+            rc = ctr_select_batch(s->select, in, err);
+        if (rc < 0) {
             ctr_err_file(err, selected_name(s));
-        if (rc || (*b)->rows)
-            return rc ? rc : 1;
+            return rc;
+        }
     }
-    return rc;
 }
 
 int ctr_select_source(struct ctr_batch_source *s, const struct ctr_select_spec *spec, struct ctr_select **stage,
