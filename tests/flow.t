@@ -401,6 +401,28 @@ join users on user merge' log=log.arrows users=users.arrows
 refuse 'a join that explodes: where' 1 'bad.plan:2:1: ads=ads.arrows: rows 1 and 2 have the same key ad=0: multi joins all of them' 'from log
 join ads on ad prefix "ad."' log=log.arrows ads=ads.arrows
 
+# A text of 30 KB, once for each of 10,000 items, 20 rows: 6 GB, unless it is left out, as nothing reads it below explode.
+awk 'BEGIN { print "id,click,k"; for (r = 0; r < 20; r++) { printf "%d,%d,", r, r % 3 == 0; for (i = 0; i < 10000; i++) printf "%d|", (i * 7 + r) % 97; print "end" } }' \
+    </dev/null >wide.csv
+rows() { ctr-export -q -f csv "$1" | md5sum; }
+printf 'label click\nfeature w\n' >of.items
+{ printf 'from log = csv("wide.csv", header=true)\nadd w = split(k, "|")\nexplode w\n' && cat of.items; } >unread.plan
+{ printf 'from log = csv("wide.csv", header=true)\nadd k = split(k, "|")\nexplode k\n' && sed 's/w/w = k/' of.items; } >replaced.plan
+for j in 1 3; do
+    ok "a text that nothing reads below explode, -j $j" ctr-extract -q -j $j -o unread.arrows unread.plan
+    ctr-extract -q -j $j -o replaced.arrows replaced.plan
+    is "is left out, -j $j" "$(rows unread.arrows)" "$(rows replaced.arrows)"
+done
+[ -n "$SAN" ] || ok 'in the memory of its items' below 40000 ctr-extract -q -o unread.arrows unread.plan
+# One that is read below comes in parts, of one row too: 0.6 GB.
+head -n 3 wide.csv >two.csv
+{ sed 's/wide/two/' unread.plan && echo 'keep n = length(k)'; } >read.plan
+{ printf 'from log = csv("two.csv", header=true)\nadd n = length(k)\nadd w = split(k, "|")\nexplode w\n' && cat of.items && echo 'keep n'; } >counted.plan
+ctr-extract -q -o counted.arrows counted.plan
+ok 'a text that is read below explode' ctr-extract -q --memory 4M -o read.arrows read.plan
+is 'is that of its row' "$(rows read.arrows)" "$(rows counted.arrows)"
+[ -n "$SAN" ] || ok 'in bounded memory' below 60000 ctr-extract -q --memory 4M -o read.arrows read.plan
+
 # A join that multiplies: a thousand rows by a thousand of one key, which are never held together.
 awk 'BEGIN { for (side = 0; side < 2; side++) { f = side ? "right.csv" : "left.csv"; print side ? "k,r" : "k,id,click" >f
     for (i = 0; i < 1000; i++) print side ? "7," i : "7," i "," i % 2 >f } }' </dev/null

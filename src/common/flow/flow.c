@@ -41,6 +41,8 @@ struct flow {
     struct ctr_flow_opts o;
     struct flow_view *view; /* one per statement; empty for those without a view */
     struct ctr_strs *wants; /* one per statement: the columns needed from its view */
+    struct ctr_strs *later; /* one per statement: the columns that anything after it reads */
+    bool drops;             /* stages leave out what is not among them */
     struct joined *join;
     struct ctr_select **exploded; /* one per statement */
     struct ctr_history **history; /* one per statement */
@@ -116,11 +118,12 @@ static int find_wants(struct flow *f, struct ctr_err *err)
     int rc = want_all(&wanted, ctr_plan_inputs(f->plan), err);
     for (int i = f->n - 1; !rc && i >= 0; i--) {
         const struct ctr_plan_statement *s = ctr_plan_statement(f->plan, i);
-        if (s->kind == CTR_STATEMENT_JOIN)
+        rc = want_all(&f->later[i], &wanted, err);
+        if (!rc && s->kind == CTR_STATEMENT_JOIN)
             rc = want_of_view(&f->wants[i], s, &wanted, err);
-        if (s->kind == CTR_STATEMENT_HISTORY)
+        if (!rc && s->kind == CTR_STATEMENT_HISTORY)
             rc = want_all(&f->wants[i], &s->view_inputs, err);
-        if (s->kind == CTR_STATEMENT_FROM)
+        if (!rc && s->kind == CTR_STATEMENT_FROM)
             rc = want_all(&f->wants[i], &wanted, err);
         if (s->kind == CTR_STATEMENT_GROUP)
             ctr_strs_free(&wanted); /* it outputs only its own columns */
@@ -243,7 +246,8 @@ static int select_stage(struct flow *f, int i, const struct ctr_plan_statement *
     const struct ctr_select_spec spec = { .where = s->kind == CTR_STATEMENT_WHERE ? s->text : NULL,
                                           .add = &add,
                                           .explode = s->kind == CTR_STATEMENT_EXPLODE ? s->text : NULL,
-                                          .lookups = &lookups };
+                                          .lookups = &lookups,
+                                          .part_bytes = f->o.memory_bytes };
     struct ctr_buf line = { 0 };
     int rc = ctr_buf_printf(&line, err, "--%s=%s", ctr_flow_select_option(s), s->text);
     if (!rc)
@@ -445,6 +449,25 @@ static int group_stage(struct flow *f, int i, const struct ctr_plan_statement *s
     return rc ? rc : provenance(f, "ctr-group", s, err);
 }
 
+/* Leave out what nothing after statement i reads, before the next statement copies it. */
+static int drop_columns(struct flow *f, int i, struct ctr_err *err)
+{
+    const struct ctr_schema *s = ctr_batch_source_schema(&f->source);
+    if (!f->drops)
+        return 0;
+    int *column = malloc(((size_t)s->n + 1) * sizeof *column), n = 0;
+    if (!column)
+        return ctr_fail_nomem(err, (size_t)s->n * sizeof *column);
+    for (int c = 0; c < s->n; c++)
+        if (ctr_strs_find(&f->later[i], s->f[c].name) >= 0)
+            column[n++] = c;
+    if (!n && s->n)
+        column[n++] = 0; /* for the number of rows */
+    const int rc = n < s->n ? ctr_batch_source_project(&f->source, column, n, err) : 0;
+    free(column);
+    return rc;
+}
+
 static int make_stages(struct flow *f, struct ctr_err *err)
 {
     bool reading = true; /* no join so far */
@@ -464,6 +487,8 @@ static int make_stages(struct flow *f, struct ctr_err *err)
         reading = reading && !join;
         if (!rc && (rc = stage[s->kind](f, i, s, err)))
             rc = ctr_flow_fault(f->plan, i, &f->view[i], false, err);
+        if (!rc)
+            rc = drop_columns(f, i, err);
         if (!rc)
             rc = ctr_flow_faulty(&f->source, f->plan, i, &f->view[i], f->failed, err);
     }
@@ -625,10 +650,13 @@ static void flow_close(void *source)
     if (f->o.last_times && f->o.time_line)
         free_waits(f->o.last_times);
     close_views(f);
-    for (int i = 0; f->wants && i < f->n; i++)
+    for (int i = 0; i < f->n; i++) {
         ctr_strs_free(&f->wants[i]);
+        ctr_strs_free(&f->later[i]);
+    }
     free(f->view);
     free(f->wants);
+    free(f->later);
     free(f->join);
     free(f->exploded);
     free(f->history);
@@ -653,13 +681,15 @@ static int new_flow(struct flow **out, const struct ctr_plan *plan, const struct
     const size_t n = (size_t)f->n;
     f->view = calloc(n, sizeof *f->view);
     f->wants = calloc(n, sizeof *f->wants);
+    f->later = calloc(n, sizeof *f->later);
     f->join = calloc(n, sizeof *f->join);
     f->exploded = calloc(n, sizeof *f->exploded);
     f->history = calloc(n, sizeof *f->history);
     f->group = calloc(n, sizeof *f->group);
     f->failed = calloc(n, sizeof *f->failed);
     f->link = calloc(n + 2, sizeof *f->link);
-    if (!f->view || !f->wants || !f->join || !f->exploded || !f->history || !f->group || !f->failed || !f->link) {
+    if (!f->view || !f->wants || !f->later || !f->join || !f->exploded || !f->history || !f->group || !f->failed ||
+        !f->link) {
         f->n = 0; /* nothing is open in any of them */
         flow_close(f);
         *out = NULL;
@@ -676,7 +706,8 @@ static int open_pruned(struct flow *f, const struct ctr_flow_views *files, bool 
     f->pruned = true;
     if (!rc)
         rc = open_views(f, needed, err);
-    if (!rc && f->regular && !needed && !complete(f)) {
+    f->drops = !rc && complete(f);
+    if (!rc && f->regular && !needed && !f->drops) {
         close_views(f);
         f->pruned = false;
         rc = open_views(f, true, err);
