@@ -467,6 +467,7 @@ group ad, click = max(click), user = sum(big)' log=big.arrows
 refuse 'a bad cell of text' 1 'bad.csv: line' 'from log = csv("bad.csv", header=true)'
 ok 'a bad cell of text: remedy' grep -q 'is not int64; columns="user:utf8" or bad_rows="…" settles it' err
 refuse 'an option of another format' 2 'bad.plan:1:1: the format jsonl takes no header=true' 'from log = jsonl("bad.csv", header=true)'
+refuse 'a role of no column' 2 'user="…": the input has no column '"'zz'" 'from log = csv("bad.csv", header=true, user="zz")'
 refuse 'a form of times' 1 'time="time:FORMAT" (' 'from log = csv("bad.csv", header=true, time="time:%Y-%m-%d")'
 : >empty.csv
 : >empty.arrows

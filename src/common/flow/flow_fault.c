@@ -122,9 +122,21 @@ static const struct {
     const char *option, *name;
     bool flag;
 } text_options[] = {
-    { "--columns", "columns", false }, { "--delimiter", "delimiter", false }, { "--null", "null", false },
-    { "--keys", "keys", false },       { "--encoding", "encoding", false },   { "--bad-rows", "bad_rows", false },
-    { "--time", "time", false },       { "--header", "header", true },        { "--binary", "binary", true },
+    { "--columns", "columns", false },
+    { "--delimiter", "delimiter", false },
+    { "--null", "null", false },
+    { "--keys", "keys", false },
+    { "--encoding", "encoding", false },
+    { "--bad-rows", "bad_rows", false },
+    { "--label", "label", false },
+    { "--weight", "weight", false },
+    { "--user", "user", false },
+    { "--query", "query", false },
+    { "--id", "id", false },
+    { "--score", "score", false },
+    { "--time", "time", false },
+    { "--header", "header", true },
+    { "--binary", "binary", true },
 };
 static const struct {
     const char *filter, *plan;
