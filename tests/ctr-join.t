@@ -113,12 +113,12 @@ err_like "on the left" "usr.*nearest.*user"
 exits "an unknown key on the right" 2 ctr-join -k user=usr users views
 err_like "names the file" "users: .*usr.*nearest.*user"
 exits "integer against text" 2 ctr-join -k ad=user users views
-err_like "names types and a cast" "ad is utf8 on the left and user is int16 in users: cast one, as with ctr-select --add .ad_key=int\(ad\)"
+err_like "names types and a cast" "ad is utf8 on the left and user is int16 in users: cast one, as with ctr-select --add .ad_key=int\(ad\)., then -k ad_key=user$"
 ctr-select --add 'user=number(user)' users >users.float
-for sides in "users.float views left" "views users.float right"; do
+for sides in "users.float views right user=user_key" "views users.float left user_key=user"; do
     set -- $sides
     exits "a float key on the $3" 2 ctr-join -k user "$1" "$2"
-    err_like "is to become an integer, and no integer a float" "ctr-select --add .user_key=if\(int\(user\) == user, int\(user\), null\).$"
+    err_like "is to become an integer, and no integer a float" "ctr-select --add .user_key=if\(int\(user\) == user, int\(user\), null\)., then -k $4$"
 done
 is "and meets none where it is not whole" "$(printf 'k,v\n1.5,a\n2,b\n,c\n-0,d\n' | ctr-import -qf csv --header --columns k:float64,v |
     ctr-select --add 'k_key=if(int(k) == k, int(k), null)' | ctr-join -qk k_key=user --prefix u_ users | ctr-export -f csv -c v,k_key)" "v,k_key

@@ -557,7 +557,7 @@ left join users on user'
 printf 'id,k,x\n1,a,3\n' >texts.csv
 printf 'k,y\n1.5,7\n2,0.5\n' >floats.csv
 printf 'k,click\n2,7\n' >sevens.csv
-refuse 'keys of two types, the left one to change' 2 'or by a line above, add k_key = int(k)' "$two
+refuse 'keys of two types, the left one to change' 2 'or by a line above, add k_key = int(k), then on k_key=' "$two
 keep id, k" l=texts.csv
 refuse 'keys of two types, the right one to change' 2 "or have VIEW=FILE made by ctr-select --add 'k_key=if(int(k) == k, int(k), null)'" "$two
 keep id, k" r=floats.csv

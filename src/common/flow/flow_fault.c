@@ -32,6 +32,7 @@ static const struct {
     { "--group NAME", "group \"NAME\"" },
     { "--add gives", "= gives" },
     { "-k COLUMN", "on COLUMN" },
+    { "then -k", "then on" },
     { "--user", "by" },
     { "--time", "at" },
 };

@@ -132,8 +132,10 @@ static int pair_types(struct ctr_keypair *p, const struct ctr_field *l, const st
         else
             snprintf(expr, sizeof expr, "%s(%s)", to, name);
         return ctr_fail(err, CTR_EUSAGE,
-                        "%s is %s on the left and %s is %s in %s: cast %s, as with ctr-select --add '%s_key=%s'",
-                        l->name, lt, r->name, rt, right_name, right ? "that" : "one", name, expr);
+                        "%s is %s on the left and %s is %s in %s: cast %s, as with ctr-select --add '%s_key=%s', then "
+                        "-k %s%s=%s%s",
+                        l->name, lt, r->name, rt, right_name, right ? "that" : "one", name, expr, l->name,
+                        right ? "" : "_key", r->name, right ? "_key" : "");
     }
     p->cls = a;
     p->left_signed = ctr_types[l->type].is_signed;
