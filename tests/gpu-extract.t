@@ -194,6 +194,51 @@ for d in text shared; do
     ok "--names reads them all" cmp gpu.names cpu.names
 done
 
+# ---- statements: the table comes from views, whose stages have threads of their own, in several batches
+awk 'BEGIN { print "place,region,size"; for (i = 0; i < 4; i++) print "city" i ",Land " i % 2 "," 3 * i }' </dev/null | ctr-import -q -f csv --header -o cities.arrows
+cat >views.plan <<'PLAN'
+from log
+where is_null(price) or price < 250
+add user = query_value(url, "n")
+join cities on place
+history place, price by user at time where "click == 1" last 4 window 1d
+label   click
+q       = lower(query)
+words   = words(q)
+time    time
+keep    q, low = substr(lower(region), 0, 3)
+feature user
+feature place
+feature past in place of place = history.place
+feature words
+feature both = cross(region, words)
+feature size
+dense   price = fill(price, 0) * 2
+PLAN
+cat >group.plan <<'PLAN'
+from log
+add q = lower(query)
+where not is_null(q)
+group q, place, click = max(click), n = count(), some = first(title)
+label   click
+words   = words(q)
+feature words
+feature part = split(some, "|")
+feature n
+PLAN
+for p in views group; do
+    set -- log=pieces.arrows
+    [ $p = group ] || set -- "$@" cities=cities.arrows
+    ctr-extract -q $p.plan "$@" -o views.want
+    for o in '-j 1' '-j 4' '-j 4 --queue 1 --place words=cpu'; do
+        [ -z "$SAN" ] || [ "$o" = '-j 4' ] || continue
+        # shellcheck disable=SC2086
+        gpu -v $o $p.plan "$@" -o got.arrows 2>said
+        ok "$p of views, $o: the bytes of the CPU" cmp got.arrows views.want
+        ok "$p of views, $o: on the GPU" grep -Eq 'layer 1: [1-9][0-9]* of [0-9]* nodes on the GPU' said
+    done
+done
+
 # What follows is about the stand-ins.
 if [ -n "${CTR_GPU:-}" ]; then
     done_testing
@@ -318,6 +363,39 @@ if [ -f "$gpu_plugin" ]; then
     killed_runs 'resume, other placements: ' killed 10 15 20 25 30 35 40 50
     ok 'resume, other placements: the same model' cmp whole.model killed.model
     ok 'resume, other placements: the same predictions' same_rows whole.p killed.p
+
+    # The same over views: at each start queues, threads and placements are others. Their kernels are in the cache before.
+    sed '/^add user/d; /^history/d; /^time/d; /user$/d; /^feature past/d' views.plan >rows.plan
+    set -- log=text.arrows cities=cities.arrows
+    where() {
+        case $(($1 % 4)) in
+        0) _where='-j 2 --queue 1 --place q=cpu' ;;
+        1) _where='-j 1 --launch each' ;;
+        2) _where='-j 4 --queue 9 --place words=cpu --place low=cpu --launch graph' ;;
+        3) _where='-j 3 --queue 2 --device-memory 2M' ;;
+        esac
+    }
+    for i in 0 ${SAN:-1 2 3}; do
+        where $i
+        # shellcheck disable=SC2086
+        train -q $_where -o one.$i rows.plan "$@"
+        ok "a model of views, $_where: the same" cmp one.0 one.$i
+    done
+    for i in 1 2 3 4 5 6 7 8 9; do set -- "$@" log=text.arrows; done
+    killed_views() {
+        where $_start
+        _start=$((_start + 1))
+        # shellcheck disable=SC2086
+        CTR_CUDA_PLUGIN=$gpu_plugin timeout "$@" ctr-train mlp --device gpu --embedding 4 --hidden 4 --minibatch 64 --passes 2 $_where \
+            --checkpoint views.cp --checkpoint-every 100 --resume --progressive killed.p -o killed.model rows.plan $views 2>>views.said
+    }
+    views=$*
+    train -q -j 4 --passes 2 --checkpoint whole.cp --checkpoint-every 100 --progressive whole.p -o whole.model rows.plan "$@"
+    _start=0
+    killed_runs 'resume over views: ' killed_views 10 15 20 25 30 35 40 50
+    [ "$SAN" ] || ok 'resume over views: some went on from a checkpoint' test "$(grep -c 'resumed after row' views.said)" -gt 1
+    ok 'resume over views: the same model' cmp whole.model killed.model
+    ok 'resume over views: the same predictions' same_rows whole.p killed.p
 
     CTR_CUDA_DRIVER=$W/no.so CTR_CUDA_PLUGIN=$gpu_plugin ok "no driver for the extraction" fails 'no GPU: the driver' ctr-train mlp -q --device gpu --hidden 4 --minibatch 64 text.fitted text.arrows
 fi
