@@ -298,6 +298,8 @@ static int read_right(struct ctr_join *j, struct ctr_err *err)
     return rc || j->part ? rc : ctr_jointable_build(&j->table, j, err);
 }
 
+enum { PART_BYTES = 64 << 20, LEAST_PART_BYTES = 1 << 20 };
+
 int ctr_join_new(struct ctr_join **out, const struct ctr_schema *left, struct ctr_batch_source *right,
                  const char *right_name, const struct ctr_join_opts *o, struct ctr_err *err)
 {
@@ -318,6 +320,7 @@ int ctr_join_new(struct ctr_join **out, const struct ctr_schema *left, struct ct
     if (j->opts.batch_rows <= 0)
         j->opts.batch_rows = CTR_BATCH_ROWS;
     j->budget = CTR_MAX(ctr_relation_memory(o->memory_bytes) / 10 * 9, 64 << 10);
+    j->part_bytes = CTR_MIN(CTR_MAX(ctr_relation_memory(o->memory_bytes), LEAST_PART_BYTES), PART_BYTES);
     snprintf(j->right_name, sizeof j->right_name, "%s", right_name);
     rc = make_schemas(j, left, err);
     if (!rc)
@@ -540,14 +543,14 @@ static bool takes(const struct ctr_join *j, bool matched)
     return j->opts.kind != (matched ? CTR_JOIN_ANTI : CTR_JOIN_INNER);
 }
 
-/* Output the rows of the batch, each once, with its match. */
+/* Output the rows of the batch from `pos` on, each once, with its match. */
 static void put_rows(struct ctr_join *j)
 {
     const bool matched = takes(j, true), unmatched = takes(j, false);
     const uint8_t *const *restrict head = j->head, **restrict rows = j->rows;
     int64_t *restrict lidx = j->lidx, n = 0;
 
-    for (int64_t i = 0; i < j->b->rows; i++) {
+    for (int64_t i = j->pos; i < j->b->rows; i++) {
         lidx[n] = i;
         rows[n] = head[i];
         n += (head[i] ? matched : unmatched) & !(j->skip && j->skip[i]);
@@ -583,8 +586,53 @@ static void put_groups(struct ctr_join *j, int64_t room)
     }
 }
 
+int64_t ctr_join_left_bytes(const struct ctr_join *j, int64_t from, int64_t n)
+{
+    int64_t bytes = 0;
+
+    for (int i = 0; i < j->left.n; i++)
+        bytes += j->left.f[i].dict ? 4 * n : ctr_col_bytes(&j->b->col[i], from, n);
+    return bytes;
+}
+
+/* Long texts of one side that match many rows of the other exceed any memory: leave the output rows that exceed
+ * part_bytes, if not the first, to the next batch. first_pos, first_sub: pos and sub before them. Left rows count only
+ * with --multi, which repeats them. */
+static void cut_output(struct ctr_join *j, int64_t first_pos, int64_t first_sub)
+{
+    int64_t bytes = 0, each = 0, n, sub = 0;
+    double most = (double)j->n * j->table.widest;
+
+    if (j->opts.multi && most <= (double)j->part_bytes) {
+        int64_t runs = 0, longest = 0;
+        for (int64_t i = 0; i < j->n; i++) {
+            runs = i && j->lidx[i] == j->lidx[i - 1] ? runs + 1 : 1;
+            longest = CTR_MAX(longest, runs);
+        }
+        if (j->n)
+            most += (double)longest * (double)ctr_join_left_bytes(j, first_pos, j->lidx[j->n - 1] + 1 - first_pos);
+    }
+    if (most <= (double)j->part_bytes)
+        return;
+    for (n = 0; n < j->n; n++) {
+        if (j->opts.multi && (!n || j->lidx[n] != j->lidx[n - 1]))
+            each = ctr_join_left_bytes(j, j->lidx[n], 1);
+        bytes += each + (j->rows[n] ? ctr_row_size(j->rows[n]) : 0);
+        if (n && bytes > j->part_bytes)
+            break;
+    }
+    if (n == j->n)
+        return;
+    j->pos = j->lidx[n];
+    for (int64_t i = n; i-- > 0 && j->lidx[i] == j->pos;)
+        sub++;
+    j->sub = sub + (j->pos == first_pos ? first_sub : 0);
+    j->n = n;
+}
+
 int ctr_join_table_next(struct ctr_join *j, const struct ctr_batch **out, struct ctr_err *err)
 {
+    const int64_t pos = j->pos, sub = j->sub;
     int64_t room;
     int rc;
 
@@ -598,6 +646,7 @@ int ctr_join_table_next(struct ctr_join *j, const struct ctr_batch **out, struct
         put_groups(j, room);
     else
         put_rows(j);
+    cut_output(j, pos, sub);
     if (!j->n)
         return 0;
     if ((rc = read_right_columns(j, err)))

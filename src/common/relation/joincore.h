@@ -20,6 +20,7 @@ struct ctr_jointable {
     struct ctr_rowarena arena;
     struct ctr_buf hash; /* uint64_t per row, in order; build frees it */
     int64_t rows;
+    uint32_t widest;      /* bytes of the longest row */
     struct ctr_buf slots; /* in huge pages when large: accesses are random */
     uint64_t *slot;       /* 0: empty; else 16 bits of the hash and 48 of the address of the first row of a key */
     uint64_t mask;
@@ -109,6 +110,7 @@ struct ctr_join {
     struct ctr_joinshare *share;
     int shares;
     int64_t budget;
+    int64_t part_bytes; /* about so many bytes of an output batch */
 
     /* the current left batch and its matches */
     const struct ctr_batch *b;
@@ -157,6 +159,7 @@ int ctr_join_reserve(struct ctr_join *j, int64_t rows, struct ctr_err *err) CTR_
 int ctr_join_out_reserve(struct ctr_join *j, int64_t rows, struct ctr_err *err) CTR_MUST; /* lidx, rows */
 int ctr_join_match(struct ctr_join *j, const struct ctr_batch *b, struct ctr_err *err) CTR_MUST;
 int ctr_join_table_next(struct ctr_join *j, const struct ctr_batch **out, struct ctr_err *err) CTR_MUST;
+int64_t ctr_join_left_bytes(const struct ctr_join *j, int64_t from, int64_t n); /* of rows of the left batch */
 void ctr_join_clear_out(struct ctr_join *j);
 int ctr_join_emit(struct ctr_join *j, const struct ctr_batch *b, const struct ctr_batch **out,
                   struct ctr_err *err) CTR_MUST;
@@ -191,9 +194,10 @@ int ctr_joingroup_load(struct ctr_join *j,
                        struct ctr_err *err) CTR_MUST; /* load first rows of groups into the table until it is full */
 void ctr_joingroup_close(struct ctr_joinpart *p);
 int64_t ctr_joingroup_matched(const struct ctr_join *j);
-/* Up to max output rows, at least one, from a result with a group; window.next is 0 after the last. */
+/* Up to max output rows, at least one, from a result with a group, whose bytes are taken from *room; window.next is 0
+ * after the last. */
 int ctr_joingroup_expand(struct ctr_join *j, const uint8_t *result, const struct ctr_joingroup *g, int max,
-                         struct ctr_err *err) CTR_MUST;
+                         int64_t *room, struct ctr_err *err) CTR_MUST;
 
 /* joinmerge.c: sides sorted by the keys, and row by row */
 int ctr_joinmerge_new(struct ctr_join *j, struct ctr_err *err) CTR_MUST;

@@ -160,14 +160,15 @@ int64_t ctr_joingroup_matched(const struct ctr_join *j)
 /* ---- expanding ---- */
 
 /* Read up to `max` right rows of a group from file offset *at on; valid until the next call. */
-static int window_rows(struct ctr_join *j, int64_t *at, int64_t end, const uint8_t **row, int max, struct ctr_err *err)
+static int window_rows(struct ctr_join *j, int64_t *at, int64_t end, const uint8_t **row, int max, int64_t each,
+                       int64_t *room, struct ctr_err *err)
 {
     struct ctr_joinwindow *w = &j->part->window;
     int64_t want = CTR_MAX((int64_t)j->part->buf_bytes, 64 << 10);
     int n = 0, rc;
 
     for (;;) {
-        for (; n < max && *at < end && *at >= w->from; n++) {
+        for (; n<max && * room> 0 && *at < end && *at >= w->from; n++) {
             int64_t have = w->from + (int64_t)w->buf.len - *at;
             const uint8_t *r = w->buf.data + (*at - w->from);
             if (have < 4)
@@ -180,6 +181,7 @@ static int window_rows(struct ctr_join *j, int64_t *at, int64_t end, const uint8
                 return ctr_fail(err, CTR_EDATA, "a row has a wrong length, at byte %lld", (long long)*at);
             }
             row[n] = r;
+            *room -= each + ctr_row_size(r);
             *at += ctr_row_size(r);
         }
         if (n)
@@ -197,12 +199,13 @@ static int window_rows(struct ctr_join *j, int64_t *at, int64_t end, const uint8
 }
 
 int ctr_joingroup_expand(struct ctr_join *j, const uint8_t *result, const struct ctr_joingroup *g, int max,
-                         struct ctr_err *err)
+                         int64_t *room, struct ctr_err *err)
 {
     struct ctr_joinpart *p = j->part;
     const uint8_t *left[CTR_ROW_TILE], *right[CTR_ROW_TILE];
     int64_t at = p->window.next ? p->window.next : g->from;
-    int n = window_rows(j, &at, g->from + g->bytes, right, CTR_MIN(max, CTR_ROW_TILE), err), rc = 0;
+    int n = window_rows(j, &at, g->from + g->bytes, right, CTR_MIN(max, CTR_ROW_TILE), ctr_row_size(result), room, err),
+        rc = 0;
 
     if (n < 0)
         return n;

@@ -12,6 +12,7 @@ struct last_key { /* the key of the last row of the previous batch */
 };
 
 struct ctr_joinmerge {
+    int64_t bytes;              /* of the output rows so far: right texts and lists, with --multi left rows */
     const struct ctr_batch *rb; /* NULL: before the first, or at the end */
     int64_t rpos, rrow;         /* in the batch; row number in the stream */
     int64_t matched, last;      /* number of matched right rows, and the number of the last one; -1: none */
@@ -260,8 +261,11 @@ static int check_left(struct ctr_join *j, int64_t i, struct ctr_err *err)
     return falls ? fail_row(j, r, j->stats.left_rows - j->b->rows + i, false, err) : 0;
 }
 
-static void put(struct ctr_join *j, int64_t right)
+/* right_cols: where the right row is; NULL: there is none. */
+static void put(struct ctr_join *j, const struct ctr_col *right_cols, int64_t right)
 {
+    for (int i = 0; right_cols && j->format.variable && i < j->nr; i++)
+        j->merge->bytes += ctr_col_bytes(&right_cols[j->rcol[i]], right, 1);
     j->lidx[j->n] = j->pos;
     j->merge->ridx[j->n++] = right;
 }
@@ -269,7 +273,7 @@ static void put(struct ctr_join *j, int64_t right)
 static void put_single(struct ctr_join *j, bool match, int64_t right)
 {
     if (match ? j->opts.kind != CTR_JOIN_ANTI : j->opts.kind != CTR_JOIN_INNER)
-        put(j, match ? right : -1);
+        put(j, match ? j->merge->rb->col : NULL, match ? right : -1);
 }
 
 /* Output the matches of the current left row; false: the batch is full and some are left. */
@@ -300,12 +304,15 @@ static int match_row(struct ctr_join *j, int64_t room, bool *more, struct ctr_er
             return rc;
         }
     }
+    const struct ctr_col *group = ctr_batchbuf_view(&m->group)->col;
+    const int64_t each = ctr_join_left_bytes(j, j->pos, 1);
     for (int64_t n = ctr_batchbuf_rows(&m->group); j->sub < n; j->sub++) {
-        if (j->n == room) {
+        if (j->n == room || (j->n && m->bytes >= j->part_bytes)) {
             *more = true;
             return 0;
         }
-        put(j, j->sub);
+        m->bytes += each;
+        put(j, group, j->sub);
     }
     j->sub = 0;
     return 0;
@@ -322,9 +329,9 @@ int ctr_joinmerge_next(struct ctr_join *j, const struct ctr_batch **out, struct 
         return 0;
     room = j->opts.multi ? CTR_MAX(j->opts.batch_rows, 256) : j->b->rows;
     ctr_join_clear_out(j);
-    m->done = 0;
+    m->done = m->bytes = 0;
     rc = reserve(j, room, err);
-    while (!rc && j->pos < j->b->rows && j->n < room) {
+    while (!rc && j->pos < j->b->rows && j->n < room && m->bytes < j->part_bytes) {
         rc = match_row(j, room, &more, err);
         if (more)
             break;

@@ -446,29 +446,31 @@ int ctr_joinpart_finish(struct ctr_join *j, struct ctr_err *err)
 }
 
 /* Output results without a group, up to the next one with a group. */
-static int put_results(struct ctr_join *j, int max, struct ctr_err *err)
+static int put_results(struct ctr_join *j, int max, int64_t *room, struct ctr_err *err)
 {
     struct ctr_joinpart *p = j->part;
     const uint8_t *rows[CTR_ROW_TILE];
     int n = 0, rc = 0;
 
-    while (n < max && p->at < p->have && !result_group(j, p->ref[p->at].row).bytes)
+    while (n<max && * room> 0 && p->at < p->have && !result_group(j, p->ref[p->at].row).bytes) {
+        *room -= ctr_row_size(p->ref[p->at].row);
         rows[n++] = p->ref[p->at++].row;
+    }
     for (int c = 0; !rc && c < p->oformat.n; c++)
         rc = ctr_row_read(&p->oformat, c, rows, n, &p->out.col[c], err);
     return rc ? rc : n;
 }
 
-/* Output at least one and up to `max` rows from the current results. */
-static int put_next(struct ctr_join *j, int max, struct ctr_err *err)
+/* Output at least one and up to `max` rows from the current results, while there is room. */
+static int put_next(struct ctr_join *j, int max, int64_t *room, struct ctr_err *err)
 {
     struct ctr_joinpart *p = j->part;
     struct ctr_joingroup g = result_group(j, p->ref[p->at].row);
     int n;
 
     if (!g.bytes)
-        return put_results(j, max, err);
-    n = ctr_joingroup_expand(j, p->ref[p->at].row, &g, max, err);
+        return put_results(j, max, room, err);
+    n = ctr_joingroup_expand(j, p->ref[p->at].row, &g, max, room, err);
     p->at += n >= 0 && !p->window.next;
     return n;
 }
@@ -476,13 +478,13 @@ static int put_next(struct ctr_join *j, int max, struct ctr_err *err)
 int ctr_joinpart_next(struct ctr_join *j, const struct ctr_batch **out, struct ctr_err *err)
 {
     struct ctr_joinpart *p = j->part;
-    int64_t have = 0;
+    int64_t have = 0, room = j->part_bytes;
     int n;
 
     if (!p->merge)
         return 0; /* wait for the end of the left side */
     ctr_batchbuf_clear(&p->out);
-    while (have < j->opts.batch_rows) {
+    while (have < j->opts.batch_rows && room > 0) {
         if (p->at == p->have) {
             p->at = p->have = 0;
             if ((n = ctr_merge_next(p->merge, p->ref, CTR_ROW_TILE, err)) <= 0) {
@@ -492,7 +494,7 @@ int ctr_joinpart_next(struct ctr_join *j, const struct ctr_batch **out, struct c
             }
             p->have = n;
         }
-        if ((n = put_next(j, (int)CTR_MIN(j->opts.batch_rows - have, CTR_ROW_TILE), err)) < 0)
+        if ((n = put_next(j, (int)CTR_MIN(j->opts.batch_rows - have, CTR_ROW_TILE), &room, err)) < 0)
             return n;
         have += n;
     }

@@ -71,8 +71,10 @@ int ctr_jointable_add(struct ctr_jointable *t, const struct ctr_col *cols, const
         rc = ctr_buf_reserve(&t->hash, (size_t)n * 8, err);
     if (rc)
         return rc;
-    for (int i = 0; i < n; i++, t->hash.len += 8)
+    for (int i = 0; i < n; i++, t->hash.len += 8) {
         memcpy(t->hash.data + t->hash.len, &hash[idx[i]], 8);
+        t->widest = CTR_MAX(t->widest, ctr_row_size(at[i]));
+    }
     t->rows += n;
     return 0;
 }
@@ -88,6 +90,7 @@ int ctr_jointable_add_row(struct ctr_jointable *t, const uint8_t *row, uint64_t 
     if (rc)
         return rc;
     memcpy(at, row, size);
+    t->widest = CTR_MAX(t->widest, size);
     t->rows++;
     return 0;
 }
