@@ -69,7 +69,7 @@ awk 'BEGIN { printf "s\n"; for (i = 0; i < 40000; i++) printf "%s", i % 2 ? "a|"
 is "what --columns leaves out is not repeated" \
     "$(sel --add 'i=split(s, "|")' --explode i -c i wide.arrows | grep -c '^[ab]$')" "40000"
 # What is kept comes in parts of some 64 MiB: the first rows are there before memory for all of them would be.
-is "what is kept comes in parts" "$( (ulimit -v 1000000; ctr-select --add 'i=split(s, "|")' --explode i --head 2000 wide.arrows) | ctr-select --add 'n=length(s)' -c n,i | ctr-export -f csv | sed 1d | sort | uniq -c | tr -s ' ')" " 1000 80000,a
+is "what is kept comes in parts" "$( ([ -n "$SAN" ] || ulimit -v 1000000; ctr-select --add 'i=split(s, "|")' --explode i --head 2000 wide.arrows) | ctr-select --add 'n=length(s)' -c n,i | ctr-export -f csv | sed 1d | sort | uniq -c | tr -s ' ')" " 1000 80000,a
  1000 80000,b"
 awk 'BEGIN { printf "s\n"; for (r = 0; r < 4; r++) { for (i = 0; i < 900 * (r != 1); i++) printf "%s", i % 7 i "-------------------------------------------|"; print "" } }' |
     ctr-import -q --format csv --header --columns s:utf8 -o wider.arrows
