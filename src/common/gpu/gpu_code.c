@@ -20,7 +20,7 @@ static int add_loop(struct ctr_op_device *loop, int n, const struct ctr_op_devic
     return n + 1;
 }
 
-/* The distinct loops of n calls, of which *loop has room; with opts->all, after those of all operators. */
+/* The distinct loops of n calls, of which *loop has room; with opts->all, after those of all operators, too. */
 static int loops_of(const struct gpu_code *c, const struct ctr_gpu_call *call, int n, struct ctr_op_device *loop,
                     int *nloops, struct ctr_err *err)
 {
@@ -149,7 +149,7 @@ int ctr_gpu_code(struct gpu_code *c, const struct ctr_gpu_call *call, int n, str
                  struct ctr_err *err)
 {
     int nloops = 0;
-    struct ctr_op_device *loop = calloc((size_t)n + MOST_LOOPS, sizeof *loop);
+    struct ctr_op_device *loop = calloc((size_t)n + (c->opts->all ? MOST_LOOPS : 0), sizeof *loop);
     int rc = loop ? loops_of(c, call, n, loop, &nloops, err) : ctr_fail_nomem(err, (size_t)n * sizeof *loop);
     *out = NULL;
     for (int i = 0; rc == 0 && !*out && i < c->nmodules; i++)

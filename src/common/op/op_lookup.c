@@ -217,6 +217,11 @@ static int column_lookup(const struct ctr_op_call *call, const struct ctr_col *c
     return rc;
 }
 
+static bool reads_file(const struct ctr_op_call *call)
+{
+    return call->op >= ctr_ops_lookup && call->op < ctr_ops_lookup + 2;
+}
+
 /* ---- on a device: the keys and the column in its memory ---- */
 
 static const char *device_column(const struct lookup *p, const struct ctr_vtype *key, bool vectors)
@@ -370,7 +375,7 @@ int ctr_op_device_load(const struct ctr_op_call *call, struct ctr_op_device *d, 
     struct columns c = { 0 };
     int rc = 0;
 
-    if (call->op < ctr_ops_lookup || call->op >= ctr_ops_lookup + 2)
+    if (!reads_file(call))
         return 0;
     struct lookup *p = ((const struct ctr_op_state *)call->state)->param;
     const struct ctr_vtype *key = &call->arg[1].type;
@@ -476,9 +481,7 @@ int64_t ctr_op_memory(const struct ctr_op_call *call)
 
     if (ctr_op_fitted(call->op))
         return ctr_op_fit_memory(call);
-    return call->op >= ctr_ops_lookup && call->op < ctr_ops_lookup + 2
-               ? ctr_keyed_bytes(((const struct lookup *)s->param)->file)
-               : 0;
+    return reads_file(call) ? ctr_keyed_bytes(((const struct lookup *)s->param)->file) : 0;
 }
 
 const struct ctr_op ctr_ops_lookup[] = {
