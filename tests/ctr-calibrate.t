@@ -88,7 +88,23 @@ map_of() { import - | ctr-calibrate --fit isotonic "$@" 2>said | ctr-export --no
 is "a click and a non-click each" "$(map_of --min-clicks 1 <small.csv)" "0.1:0.2500 0.3:0.2500 0.5:0.6667 0.8:0.6667"
 ok "what is left is said" grep -q '2 pools of scores, 4 before those with fewer than 1 clicks or non-clicks were merged' said
 ok "and no more" test "$(grep -c 'the map gives' said)" = 0
-is "as many as there are" "$(map_of <small.csv)" "0.1:0.4286 0.8:0.4286"
+# Pools that lose the ranking: a platt map stands in for them, and says so, -q or not. Where nothing was merged, or the scores rank nothing, pools stay.
+is "3 clicks make no pool of 10 each: a platt map" "$(map_of -q <small.csv | sed 's/:.*//') $(cat said)" " ctr-calibrate: the map is platt of 3 clicks and \
+4 non-clicks, as 1 isotonic pool of at least 10 of each keeps 0% of the ranking (--min-clicks)"
+awk -v OFS=, 'BEGIN { s = 7; print "click,score,site"; for (i = 0; i < 4000; i++) { s = (s * 16807) % 2147483647; p = (s / 2147483647) ^ 8
+    s = (s * 16807) % 2147483647; print (s / 2147483647 < p * .06), p, i % 2 } }' >few.csv
+import few.csv >few.arrows
+ctr-calibrate --fit isotonic -o few.map few.arrows 2>said
+auc() { ctr-eval -m auc "$@" | awk 'END { print $NF }'; }
+is "a few dozen clicks in two pools, which lose most of the ranking: all of it stays" "$(ctr-calibrate few.map few.arrows | auc) $(grep -c 'the map is platt of .* isotonic pools' said)" \
+    "$(auc few.arrows) 1"
+is "the map says so itself" "$(ctr-info few.map | grep -c 'calibration.*platt of')" 1
+ctr-calibrate -q --fit isotonic --min-clicks 0 -o few.map few.arrows 2>said
+is "pools that were not merged stay" "$(ctr-export -c kind --no-header few.map | sort -u) $(cat said)" 'isotonic-linear '
+ctr-select --add 'other = 1 - score' few.arrows | ctr-calibrate -q --fit isotonic --score other -o few.map 2>said
+is "scores that rank nothing stay one pool" "$(ctr-export -c kind --no-header few.map | sort -u) $(cat said)" 'isotonic-linear '
+ctr-calibrate -q --fit isotonic --by site --slice-clicks 5 -o few.map few.arrows 2>said
+is "slices likewise" "$(ctr-export -c slice,kind --no-header -f csv few.map | sort -u | tr '\n' ' ') $(grep -c '2 values of site are platt' said)" ',platt 0,platt 1,platt  1'
 is "rows count, not weights" "$(sed 's/$/,0.125/; 1s/0.125/w/' small.csv | map_of --weight w --min-clicks 1)" "0.1:0.2500 0.3:0.2500 0.5:0.6667 0.8:0.6667"
 is "rows that weigh nothing do not" "$(awk -v OFS=, 'NR == 1 { print $0, "w"; next } { print $0, 1 } END { print "1,0.1,a,0" }' small.csv |
     map_of --weight w --min-clicks 1)" "0.1:0.2500 0.3:0.2500 0.5:0.6667 0.8:0.6667"
@@ -344,6 +360,18 @@ ok "rows that are too old are counted" grep -q '1 rows were older than --rolling
 { cat roll.csv; echo '1,0.5,s1,1970-03-01T01:00:00Z'; } | ctr-import --format csv --header --label click --score score --time time | roll
 is "a status of 0" $? 0
 ok "rows of one class are told of" grep -q 'no map of the rows before 1970-03-01T02.*both classes.*the one before stays' said
+is "each map says its clicks and pools" "$(grep -c 'mean label was.*; isotonic-linear of [0-9]* clicks and [0-9]* non-clicks in [0-9]* pools' said)" 9
+cp roll.map before.map
+awk -v OFS=, 'BEGIN { for (i = 0; i < 300; i++) print (i == 250 || i == 290), i / 300, "s1,1970-03-01T01:00:00Z" }' >two.csv
+cat roll.csv two.csv | ctr-import --format csv --header --label click --score score --time time | roll
+ok "two clicks replace no map" same_map roll.map before.map
+is "which is said" "$(grep -c 'no map of the rows before 1970-03-01T02.*: one class has 2 of the 300 rows, fewer than --min-clicks 10.*the one before stays' said)" 1
+{ head -n 1 roll.csv; cat two.csv; } | ctr-import --format csv --header --label click --score score --time time >two.arrows
+exits "nor one that was there at the start" 1 roll two.arrows
+ok "it stays" same_map roll.map before.map
+rm -f roll.map
+roll two.arrows
+is "where there is none they make one" "$? $(ctr-export -c kind --no-header roll.map | sort -u)" '0 platt'
 rm -f roll.map
 awk -F, 'NR == 1 || $1 == 0' roll.csv | ctr-import --format csv --header --label click --score score --time time >none.arrows
 exits "where no rows gave a map" 1 ctr-calibrate --fit isotonic --rolling 2h --every 1h -o roll.map none.arrows

@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <unistd.h>
 
 static struct {
     const char *fit, *pieces, *by, *held_out;
@@ -21,7 +22,7 @@ static const struct ctr_opt opts[] = {
       CTR_OPT_ONCE },
     { "min-clicks", 0, CTR_OPT_INT, "N",
       "isotonic: merge pools with fewer clicks or non-clicks (default 10; 0: none, and it may give 0 and 1)",
-      &o.min_clicks, .needs = "fit=isotonic" },
+      &o.min_clicks, .needs = "fit=isotonic|rolling" },
     { "slice-clicks", 0, CTR_OPT_INT, "N", "slices with fewer clicks or non-clicks use the global map (default 100)",
       &o.slice_clicks, .needs = "by" },
     { "rolling", 0, CTR_OPT_DURATION, "DURATION", "fit again and again, to the rows of the last DURATION",
@@ -46,16 +47,18 @@ static enum ctr_cal_kind kind(void)
 /* ---- fitting ---- */
 
 /* Takes ownership of `out`. */
-static int write_map(struct ctr_cli *cli, const struct ctr_cal_map *m, struct ctr_out *out, struct ctr_err *err)
+static int write_map(struct ctr_cli *cli, const struct ctr_cal_fit *f, const struct ctr_cal_map *m, struct ctr_out *out,
+                     struct ctr_err *err)
 {
     struct ctr_schema s = { 0 };
     struct ctr_batchbuf rows = { 0 };
     struct ctr_writer *w = NULL;
     int rc;
 
-    if (!(rc = ctr_cal_map_schema(&s, err)) && !(rc = ctr_batchbuf_init(&rows, &s, err)) &&
-        !(rc = ctr_cal_map_rows(m, &rows, err)) && !(rc = ctr_cli_writer(cli, out, &s, &w, err)) &&
-        !(rc = ctr_writer_batch(w, ctr_batchbuf_view(&rows), err)))
+    if (!(rc = ctr_cal_map_schema(&s, err)) &&
+        !(rc = ctr_meta_set(&s.meta, CTR_META_CALIBRATION, ctr_cal_fit_text(f, m).s, err)) &&
+        !(rc = ctr_batchbuf_init(&rows, &s, err)) && !(rc = ctr_cal_map_rows(m, &rows, err)) &&
+        !(rc = ctr_cli_writer(cli, out, &s, &w, err)) && !(rc = ctr_writer_batch(w, ctr_batchbuf_view(&rows), err)))
         rc = ctr_cli_finish(cli, w, out, err);
     cli->idle_writer = NULL;
     ctr_writer_free(w);
@@ -69,6 +72,19 @@ static const char *number(char text[32], double v)
 {
     snprintf(text, 32, isnan(v) ? "-" : "%.4f", v);
     return text;
+}
+
+/* Warn where another map than the one asked for was fitted. */
+static void warn_replaced(const struct ctr_cli *cli, const struct ctr_cal_fit *f, const struct ctr_cal_map *m)
+{
+    const long long slices = ctr_cal_fit_replaced(f);
+
+    if (ctr_cal_fit_replaces(f, m))
+        ctr_cli_warn(cli, "the map is %s (--min-clicks)", ctr_cal_fit_text(f, m).s);
+    if (slices > 0)
+        ctr_cli_warn(
+            cli, "the maps of %lld values of %s are platt, as their isotonic pools lose the ranking (--slice-clicks)",
+            slices, o.by);
 }
 
 /* Report the resolution of an isotonic map, and whether it gives 0 or 1. */
@@ -197,8 +213,10 @@ static int fit_all(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_cal_fit
         ctr_err_file(err, ctr_reader_file(r));
     else if (!(rc = feed(cli, r, f, NULL, err)) && !(rc = ctr_cal_fit_finish(f, &m, err)) &&
              (!o.held_out || !(rc = hold_out(cli, fo, &held, err))) &&
-             !(rc = report(cli, f, held ? held : f, m, err)) && !(rc = ctr_cli_out(cli, CTR_OUT_BINARY, &out, err)))
-        rc = write_map(cli, m, out, err);
+             !(rc = report(cli, f, held ? held : f, m, err)) && !(rc = ctr_cli_out(cli, CTR_OUT_BINARY, &out, err))) {
+        warn_replaced(cli, f, m);
+        rc = write_map(cli, f, m, out, err);
+    }
     ctr_cal_map_free(m);
     ctr_cal_fit_free(held);
     ctr_cal_fit_free(f);
@@ -208,6 +226,7 @@ static int fit_all(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_cal_fit
 struct rolling {
     struct ctr_cli *cli;
     int64_t maps; /* written */
+    bool had;     /* there was one before */
 };
 
 /* Write a map of the rows before `until`, or report why there is none. */
@@ -223,24 +242,25 @@ static int fitted(void *ctx, const struct ctr_cal_fit *f, const struct ctr_cal_m
     time[ctr_time_iso(time, until)] = 0;
     if (!m) {
         ctr_cli_note(r->cli, "no map of the rows before %s: %s%s", time, ctr_err_text(err).s,
-                     r->maps ? "; the one before stays" : "");
+                     r->maps || r->had ? "; the one before stays" : "");
         return 0;
     }
     if ((rc = ctr_cal_fit_bias(f, m, &b, 1, err)) < 0 || (rc = ctr_out_open(&out, r->cli->out, CTR_OUT_BINARY, err)) ||
-        (rc = write_map(r->cli, m, out, err)))
+        (rc = write_map(r->cli, f, m, out, err)))
         return rc;
     r->maps++;
-    ctr_cli_note(r->cli, "a map of %lld rows before %s: mean score over mean label was %s",
-                 (long long)ctr_cal_fit_rows(f), time, number(before, b.before));
+    (ctr_cal_fit_replaces(f, m) ? ctr_cli_warn : ctr_cli_note)(
+        r->cli, "a map of %lld rows before %s: mean score over mean label was %s; %s", (long long)ctr_cal_fit_rows(f),
+        time, number(before, b.before), ctr_cal_fit_text(f, m).s);
     return 0;
 }
 
 static int fit_rolling(struct ctr_cli *cli, struct ctr_reader *r, const struct ctr_cal_fit_opts *fo,
                        struct ctr_err *err)
 {
-    struct rolling to = { .cli = cli };
+    struct rolling to = { .cli = cli, .had = !access(cli->out, F_OK) };
     const struct ctr_cal_rolling_opts ro = {
-        .fit = *fo, .rolling_ms = o.rolling_ms, .every_ms = o.every_ms, .fitted = fitted, .ctx = &to
+        .fit = *fo, .rolling_ms = o.rolling_ms, .every_ms = o.every_ms, .have = to.had, .fitted = fitted, .ctx = &to
     };
     struct ctr_cal_rolling *rolling = NULL;
     int rc = ctr_cal_rolling_new(&rolling, ctr_reader_schema(r), &ro, err);

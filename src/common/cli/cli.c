@@ -282,6 +282,15 @@ void ctr_cli_note(const struct ctr_cli *cli, const char *fmt, ...)
     va_end(ap);
 }
 
+void ctr_cli_warn(const struct ctr_cli *cli, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    say(cli, fmt, ap);
+    va_end(ap);
+}
+
 void ctr_cli_debug(const struct ctr_cli *cli, const char *fmt, ...)
 {
     va_list ap;

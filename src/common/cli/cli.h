@@ -177,8 +177,10 @@ int ctr_cli_side_out(struct ctr_cli *cli, const char *path, unsigned out_flags, 
 int ctr_cli_role(const struct ctr_cli *cli, const struct ctr_schema *s, enum ctr_role role, bool need,
                  struct ctr_err *err) CTR_MUST;
 
-/* Messages on stderr: note unless -q, debug with -v. They are prefixed with "ctr-join: " and end with a newline. */
+/* Messages on stderr: note unless -q, debug with -v; a warning, of what makes results other than they seem, always.
+ * They are prefixed with "ctr-join: " and end with a newline. */
 void ctr_cli_note(const struct ctr_cli *cli, const char *fmt, ...) CTR_PRINTF(2, 3);
+void ctr_cli_warn(const struct ctr_cli *cli, const char *fmt, ...) CTR_PRINTF(2, 3);
 /* Reports the number of keys (`what`) unknown to `who`, by table, if there are any; CTR_EDATA if the share in a table
  * exceeds `most` (below 0: no limit). Sorts the list. */
 struct ctr_unseen {

@@ -3,7 +3,7 @@
  * calibrate: fits monotone maps from scores to click rates.
  *
  *   isotonic weighted least squares among all non-descending functions, by pooling adjacent violators
- *             (Ayer et al. 1955; Zadrozny and Elkan, KDD 2002)
+ *             (Ayer et al. 1955; Zadrozny and Elkan, KDD 2002); platt instead where thin pools, merged, rank no more
  *   power     gamma p^kappa by Poisson regression of clicks on ln p ("Ad Click Prediction", section 7)
  *   platt     1 / (1 + exp(-(a + b logit p))) by logistic regression (Platt 1999, on log-odds)
  *
@@ -13,6 +13,7 @@
 #include "common/base/isa.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #define EDGE CTR_CAL_EDGE
@@ -33,8 +34,9 @@ struct ctr_cal_fit {
     struct ctr_metric_rows rows;
     struct ctr_buf text;
     bool narrow, floored;
-    struct ctr_cal_pools pools;
-    int64_t seen, thin;
+    struct ctr_cal_pools pools, all; /* of all maps; of the global one */
+    double kept;                     /* of the ranking, by the global map's pools: see keeps */
+    int64_t seen, thin, replaced;
     double weight; /* of all rows */
 };
 
@@ -340,28 +342,66 @@ static void note_pools(struct ctr_cal_pools *p, const struct block *b, int64_t f
     p->left += left;
 }
 
+/* The share of the ranking, which is AUC - 1/2, that these pools keep; 1 where the scores rank nothing. */
+static double keeps(const struct ctr_sample *s, const struct block *b, int64_t n)
+{
+    const double before = ctr_sample_auc(s) - 0.5;
+    double wins = 0, below = 0, clicks = 0;
+
+    for (int64_t i = 0; i < n; i++) {
+        const double others = b[i].weight - b[i].label;
+        wins += b[i].label * (below + others / 2);
+        below += others;
+        clicks += b[i].label;
+    }
+    return before > 0 ? (wins / (below * clicks) - 0.5) / before : 1;
+}
+
+/* Unmerged pools rank better than the scores. Merged ones of a few dozen clicks rank worse, and then a map of two
+ * parameters has the lower log loss on other rows: in 175 of 179 fits to 12 to 150 clicks of a real log and of three
+ * planted ones. */
+#define LEAST_KEPT 0.9
+
+static int put_knots(struct ctr_cal_part *to, const struct block *b, int64_t n, struct ctr_err *err)
+{
+    int rc = 0;
+
+    for (; !rc && n > 0; n--, b++) {
+        struct ctr_knot k = { b->low, b->value };
+        rc = ctr_buf_append(&to->knots, &k, sizeof k, err);
+        k.score = b->high;
+        if (!rc && to->kind == CTR_CAL_ISOTONIC_LINEAR && b->high > b->low)
+            rc = ctr_buf_append(&to->knots, &k, sizeof k, err);
+    }
+    return rc;
+}
+
+/* `to` becomes a platt map without knots where the pools lose the ranking. */
 static int fit_isotonic(struct ctr_cal_fit *f, const struct ctr_sample *s, struct ctr_cal_part *to, struct ctr_err *err)
 {
     struct ctr_buf blocks = { 0 };
     bool whole = s->n && s->n < MAX_WHOLE && !s->weight.len;
     int rc = whole ? pool_whole(s, &blocks, err) : pool_violators(s, &blocks, err);
     int64_t found = (int64_t)(blocks.len / sizeof(struct block)), left = 0;
+    struct block *b = (struct block *)blocks.data;
     const double edge = f->o.min_clicks ? EDGE : 0; /* a rounded quotient may be 1 */
+    double kept = 1;
 
     if (!rc) {
-        struct block *b = (struct block *)blocks.data;
         left = merge_thin(b, found, f->o.min_clicks);
+        if (left < found)
+            kept = keeps(s, b, left);
         for (int64_t i = 0; i < left; i++)
             b[i].value = CTR_MIN(CTR_MAX(b[i].value, edge), 1 - edge);
-        note_pools(&f->pools, b, found, left);
-    }
-    for (int64_t i = 0; !rc && i < left; i++) {
-        const struct block *b = &((const struct block *)blocks.data)[i];
-        struct ctr_knot k = { b->low, b->value };
-        rc = ctr_buf_append(&to->knots, &k, sizeof k, err);
-        k.score = b->high;
-        if (!rc && to->kind == CTR_CAL_ISOTONIC_LINEAR && b->high > b->low)
-            rc = ctr_buf_append(&to->knots, &k, sizeof k, err);
+        if (s == &f->part[0].sample) {
+            note_pools(&f->all, b, found, left);
+            f->kept = kept;
+        }
+        if (kept < LEAST_KEPT)
+            to->kind = CTR_CAL_PLATT;
+        else
+            note_pools(&f->pools, b, found, left);
+        rc = kept < LEAST_KEPT ? 0 : put_knots(to, b, left, err);
     }
     ctr_buf_free(&blocks);
     return rc;
@@ -561,8 +601,13 @@ static int fit_part(struct ctr_cal_fit *f, struct part *p, struct ctr_cal_part *
     switch (to->kind) {
     case CTR_CAL_POWER: return fit_regression(&p->sample, &poisson_link, to, &f->floored, err);
     case CTR_CAL_PLATT: return fit_regression(&p->sample, &logistic_link, to, &f->floored, err);
-    default: return fit_isotonic(f, &p->sample, to, err);
+    default: break;
     }
+    rc = fit_isotonic(f, &p->sample, to, err);
+    if (rc || to->kind != CTR_CAL_PLATT)
+        return rc;
+    f->replaced += p != f->part;
+    return fit_regression(&p->sample, &logistic_link, to, &f->floored, err);
 }
 
 /* Products of sums of weights must be finite. */
@@ -637,9 +682,43 @@ int64_t ctr_cal_fit_thin(const struct ctr_cal_fit *f)
 {
     return f->thin;
 }
+int64_t ctr_cal_fit_clicks(const struct ctr_cal_fit *f)
+{
+    return CTR_MIN(f->part[0].positive, f->part[0].negative);
+}
 const struct ctr_cal_pools *ctr_cal_fit_pools(const struct ctr_cal_fit *f)
 {
     return &f->pools;
+}
+int64_t ctr_cal_fit_replaced(const struct ctr_cal_fit *f)
+{
+    return f->replaced;
+}
+
+bool ctr_cal_fit_replaces(const struct ctr_cal_fit *f, const struct ctr_cal_map *m)
+{
+    return m->part[0].kind != f->o.kind;
+}
+
+struct ctr_cal_text ctr_cal_fit_text(const struct ctr_cal_fit *f, const struct ctr_cal_map *m)
+{
+    const long long clicks = f->part[0].positive, others = f->part[0].negative, pools = f->all.left;
+    const char *const kind = ctr_cal_kind_name(m->part[0].kind), *const s = pools == 1 ? "" : "s";
+    struct ctr_cal_text t;
+
+    if (ctr_cal_fit_replaces(f, m))
+        snprintf(
+            t.s, sizeof t.s,
+            "%s of %lld clicks and %lld non-clicks, as %lld isotonic pool%s of at least %lld of each keep%s %.0f%% "
+            "of the ranking",
+            kind, clicks, others, pools, s, (long long)f->o.min_clicks, pools == 1 ? "s" : "",
+            100 * CTR_MAX(f->kept, 0));
+    else if (pools)
+        snprintf(t.s, sizeof t.s, "%s of %lld clicks and %lld non-clicks in %lld pool%s", kind, clicks, others, pools,
+                 s);
+    else
+        snprintf(t.s, sizeof t.s, "%s of %lld clicks and %lld non-clicks", kind, clicks, others);
+    return t;
 }
 bool ctr_cal_fit_floored(const struct ctr_cal_fit *f)
 {

@@ -9,6 +9,11 @@
 
 static const char *const kinds[CTR_CAL_KINDS] = { "isotonic-linear", "isotonic-constant", "power", "platt" };
 
+const char *ctr_cal_kind_name(enum ctr_cal_kind kind)
+{
+    return kinds[kind];
+}
+
 enum { BY, SLICE, KIND, NAME, SCORE, VALUE, COLUMNS };
 static const struct {
     const char *name;

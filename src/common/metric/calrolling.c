@@ -19,6 +19,7 @@ struct ctr_cal_rolling {
     struct pane *pane;        /* by start */
     int n, cap;
     int64_t latest; /* start of the latest pane, if there is one */
+    int64_t clicks; /* ctr_cal_fit_clicks of the latest map; -1: none */
     int64_t old;
 };
 
@@ -32,6 +33,7 @@ int ctr_cal_rolling_new(struct ctr_cal_rolling **out, const struct ctr_schema *s
     if (rc)
         return rc;
     r->o = *o;
+    r->clicks = o->have ? INT64_MAX : -1;
     for (int i = 0; i < s->n; i++)
         r->schema.f[i].dict = false;
     rc = ctr_cal_fit_new(&f, &r->schema, &o->fit, err); /* reports errors about columns */
@@ -85,6 +87,17 @@ static int64_t held_bytes(const struct ctr_cal_rolling *r)
     return bytes;
 }
 
+/* Rows that would replace a map of more clicks by one of hardly any are as rows that give none. */
+static int check_clicks(const struct ctr_cal_rolling *r, const struct ctr_cal_fit *f, struct ctr_err *err)
+{
+    const int64_t clicks = ctr_cal_fit_clicks(f);
+
+    if (clicks >= r->o.fit.min_clicks || clicks > r->clicks)
+        return 0;
+    return ctr_fail(err, CTR_EDATA, "one class has %lld of the %lld rows, fewer than --min-clicks %lld",
+                    (long long)clicks, (long long)ctr_cal_fit_rows(f), (long long)r->o.fit.min_clicks);
+}
+
 /* Fit a map to the stored rows, which end before `until`. */
 static int fit(struct ctr_cal_rolling *r, int64_t until, struct ctr_err *err)
 {
@@ -101,8 +114,12 @@ static int fit(struct ctr_cal_rolling *r, int64_t until, struct ctr_err *err)
     rc = ctr_cal_fit_new(&f, &r->schema, &o, err);
     for (int i = 0; !rc && i < r->n; i++)
         rc = ctr_cal_fit_batch(f, ctr_batchbuf_view(&r->pane[i].rows), err);
+    if (!rc && !(rc = ctr_cal_fit_finish(f, &m, err)) && (rc = check_clicks(r, f, err))) {
+        ctr_cal_map_free(m);
+        m = NULL;
+    }
     if (!rc)
-        rc = ctr_cal_fit_finish(f, &m, err);
+        r->clicks = ctr_cal_fit_clicks(f);
     if (!rc || rc == CTR_EDATA) /* these rows give no map; later ones may */
         rc = r->o.fitted(r->o.ctx, f, m, until, err);
     ctr_cal_map_free(m);

@@ -35,6 +35,7 @@ static inline bool ctr_cal_same(const char *a, size_t a_n, const char *b, size_t
 {
     return a_n == b_n && !a == !b && (!a || !memcmp(a, b, a_n));
 }
+const char *ctr_cal_kind_name(enum ctr_cal_kind kind);
 /* A new, empty part; returns its index. */
 int ctr_cal_part_add(struct ctr_cal_map *m, const char *text, size_t n, struct ctr_err *err) CTR_MUST;
 
