@@ -227,7 +227,7 @@ slow=$( (printf 'a,b\n1,2\n' && sleep 0.3 && printf '1.5,x\n') | ctr-import -f c
 is "a type to infer waits for its sample" "$slow" "a:float64 b:utf8"
 (printf 'a,b\n1,2\n' && sleep 0.3) | ctr-import -q -f csv --flush 20ms --header -c z:float64 >/dev/null 2>"$W/live.err"
 is "a column that is not there is told at the end" "$? $(cat "$W/live.err")" \
-    "2 ctr-import: --columns: the input has no column 'z'; there are a, b"
+    "2 ctr-import: --columns: the input has no column 'z'; there are a, b; z=OLD renames column OLD"
 
 # ---- bad rows
 printf 'id,n\n1,10\n2\n3,x\n4,40\n5,"6\n7,70\n8,80,9\n' >"$W/bad.csv"
@@ -341,6 +341,17 @@ bad "a NUL in a name" 1 'line 1: the name of column 2 holds the byte 0' 'a,b\000
 bad "an unknown type" 2 "'int65' is no type, the nearest is" '1\n' -c a:int65
 bad "a column that is not there: which are" 2 "no column 'visitor'; there are user, price$" 'user,price\n1,2\n' --header --label visitor
 bad "an unknown column" 2 "the input has no column 'prise'; the nearest is 'price'" 'price,b\n1,2\n' --header -c prise:int8
+exchanged='ad,user,ts\n1,2,3\n'
+bad "--columns over a header: some names are in it, one is not" 2 \
+    "^ctr-import: --columns: the input has no column 'time'; there is ts; time=OLD renames column OLD$" "$exchanged" --header -c user:int64,ad:int64,time:int64
+bad "the nearest of those that no entry names" 2 "no column 'use'; the nearest is 'user'; use=OLD" "$exchanged" --header -c ad,use
+bad "more names than columns" 2 "no column 'ip'; ip=OLD" "$exchanged" --header -c user,ad,ts,ip
+bad "more names than columns, none in it" 2 "--columns names 4 columns, the header has 3$" "$exchanged" --header -c A,B,C,D
+is "the rename that is told" "$(printf "$exchanged" | ctr-import -qf csv --header -c user:int64,ad:int64,time=ts:int64 | text)" 'ad,user,time
+1,2,3'
+says "none of them: by position, which is told" "--columns names no column of the header: its names replace those of the header in order$" "$exchanged" --header -c u,a,t
+is "and is what it does" "$(printf "$exchanged" | ctr-import -qf csv --header -c u,a,t | text)" 'u,a,t
+1,2,3'
 bad "an unknown role column" 2 "--label: the input has no column 'clik'; the nearest is 'click'" 'click\n1\n' --header --label clik
 bad "a time that another form reads" 1 "column t: '2020-01-01 00:00:00 UTC' is no time in the form ISO 8601; --time 't:%Y-%m-%d %H:%M:%S UTC' or" \
     '2020-01-01 00:00:00 UTC\n' -c t --time t

@@ -74,6 +74,13 @@ header 'a header joined' 0 'from n = csv(header=true)
 join r = csv(header=true) on user' n=n0.csv r=r.csv
 header 'a header of another name' 100 'from n = csv(header=true)
 join r = csv(header=true, columns="key=user,t,buy") on user = key prefix "r."' n=n.csv r=r0.csv
+printf 'from n = csv(header=true, columns="click:int8,user,time")\nkeep user\n' >mixed.plan
+exits 'some names of columns= are in the header, one is not' 2 ctr-extract -q mixed.plan n=n.csv
+err_like 'which is told' "the input has no column 'time'; there is t; time=OLD renames column OLD"
+printf 'from n = csv(header=true, columns="user,click,time")\nkeep user\n' >swapped.plan
+exits 'a list as long as the header exchanges none' 2 ctr-extract -q swapped.plan n=n.csv
+header 'names that replace all of the header' 100 'from n = csv(header=true, columns="y,who,when")
+add user = who' n=n.csv
 header 'a key that a statement makes' 100 'from n = csv(header=true)
 add k = user % 3
 join r = csv(header=true) on k = user prefix "r."' n=n.csv r=r0.csv

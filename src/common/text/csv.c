@@ -246,33 +246,72 @@ static int move_column(struct ctr_text_column *to, struct ctr_text_column *from,
     return to->name ? 0 : ctr_fail_nomem(err, strlen(from->name));
 }
 
-/* --columns with a header: entries that name header cells (by their own name, or =SOURCE) set types and rename; as many
- * other names as there are columns rename all in order. */
-static int apply_names(struct csv *s, struct ctr_text_columns *given, struct ctr_err *err)
+/* The column of the header that each entry of --columns names, by its own name or =SOURCE, or -1. Returns how many name
+ * one. */
+static int find_named(const struct ctr_text_columns *l, const struct ctr_text_columns *given, int *at)
+{
+    int named = 0;
+    for (int i = 0; i < given->n; i++) {
+        const char *name = given->c[i].source ? given->c[i].source : given->c[i].name;
+        at[i] = ctr_text_columns_find(l, name, strlen(name));
+        named += at[i] >= 0;
+    }
+    return named;
+}
+
+/* Entry `missing` is not in the header: fail, with the columns that no entry names as candidates. */
+static int fail_missing(const struct ctr_text_columns *l, const struct ctr_text_columns *given, const int *at,
+                        int missing, struct ctr_err *err)
+{
+    const struct ctr_text_column *c = &given->c[missing];
+    const char **free_names = calloc((size_t)l->n + 1, sizeof *free_names);
+    char hint[200] = "";
+    int n = 0;
+    if (!free_names)
+        return ctr_fail_nomem(err, (size_t)l->n * sizeof *free_names);
+    for (int k = 0; k < l->n; k++) {
+        bool taken = false;
+        for (int i = 0; i < given->n; i++)
+            taken |= at[i] == k;
+        if (!taken)
+            free_names[n++] = l->c[k].name;
+    }
+    ctr_name_hint(hint, sizeof hint, c->source ? c->source : c->name, free_names, n);
+    free(free_names);
+    if (c->source)
+        return ctr_fail(err, CTR_EUSAGE, "--columns: the input has no column '%s'%s", c->source, hint);
+    return ctr_fail(err, CTR_EUSAGE, "--columns: the input has no column '%s'%s; %s=OLD renames column OLD", c->name,
+                    hint, c->name);
+}
+
+/* --columns with a header: entries name columns of the header, by their own name or =SOURCE, and set types and rename.
+ * As many names as there are columns, none of which is in the header, rename all in order. A mixture is an error: by
+ * position a column that is misspelt or missing would exchange the others. */
+static int apply_names(struct csv *s, struct ctr_text_columns *given, const struct ctr_text_opts *o,
+                       struct ctr_err *err)
 {
     struct ctr_text_columns *l = &s->columns;
-    int known = 0, sourced = 0, rc = 0;
-    for (int i = 0; i < given->n; i++) {
-        sourced += given->c[i].source != NULL;
-        known += ctr_text_columns_find(l, given->c[i].name, strlen(given->c[i].name)) >= 0;
-    }
-    if (!sourced && known < given->n && given->n == l->n) {
-        for (int i = 0; !rc && i < l->n; i++)
-            rc = move_column(&l->c[i], &given->c[i], err);
-        return rc;
-    }
-    if (!sourced && known < given->n && given->n > l->n)
-        return ctr_fail(err, CTR_EUSAGE, "--columns names %d columns, the header has %d", given->n, l->n);
-    int *at = calloc((size_t)given->n + 1, sizeof *at);
+    int *at = calloc((size_t)given->n + 1, sizeof *at), rc = 0;
     if (!at)
         return ctr_fail_nomem(err, (size_t)given->n * sizeof *at);
-    for (int i = 0; !rc && i < given->n; i++) { /* find all before renaming any */
-        const char *name = given->c[i].source ? given->c[i].source : given->c[i].name;
-        at[i] = ctr_text_columns_need(l, "--columns", name, err);
-        rc = at[i] < 0 ? at[i] : 0;
+    bool sourced = false;
+    for (int i = 0; i < given->n; i++)
+        sourced |= given->c[i].source != NULL;
+    const int named = find_named(l, given, at);
+    if (!named && !sourced && given->n == l->n) {
+        ctr_text_note(o, "--columns names no column of the header: its names replace those of the header in order");
+        for (int i = 0; i < given->n; i++)
+            at[i] = i;
+    } else if (!named && !sourced && given->n > l->n) {
+        rc = ctr_fail(err, CTR_EUSAGE, "--columns names %d columns, the header has %d", given->n, l->n);
+    }
+    for (int i = 0; !rc && i < given->n; i++) { /* all before renaming any */
+        if (at[i] < 0)
+            rc = fail_missing(l, given, at, i, err);
         for (int k = 0; !rc && k < i; k++)
             if (at[k] == at[i])
-                rc = ctr_fail(err, CTR_EUSAGE, "--columns: column '%s' of the input stands there twice", name);
+                rc = ctr_fail(err, CTR_EUSAGE, "--columns: column '%s' of the input stands there twice",
+                              l->c[at[i]].name);
     }
     for (int i = 0; !rc && i < given->n; i++)
         rc = move_column(&l->c[at[i]], &given->c[i], err);
@@ -488,7 +527,7 @@ static int csv_setup(struct csv *s, const struct ctr_text_opts *o, const struct 
         if (!rc)
             note_delimiter(o, &s->d, &t);
         if (!rc && given.n)
-            rc = apply_names(s, &given, err);
+            rc = apply_names(s, &given, o, err);
     } else if (!rc) {
         rc = name_columns(s, &given, o, b, &t, err);
     }
