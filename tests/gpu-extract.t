@@ -2,11 +2,12 @@
 # ctr-extract --device gpu: plans as kernels, one a layer, by the stand-ins for CUDA's driver and NVRTC (tests/gpu/driver.cc). Each
 # gives the bytes of the CPU, for any pool, order of blocks, way to launch, batch and number of threads.
 . "${0%/*}/lib.sh"
+nvrtc=${CTR_NVRTC:-} driver=${CTR_CUDA_DRIVER:-libcuda.so.1} # of the card
 export CTR_CUDA_DRIVER="$CTR_BUILD/onhost/libcuda.so" XDG_CACHE_HOME="$W/cache"
 export CTR_NVRTC="$CTR_CUDA_DRIVER" CTR_CUDA_ON_HOST_THREADS=16
-[ -f "$CTR_CUDA_DRIVER" ] || skip_all "there is no c++"
+gpu_on_host && [ ! -f "$CTR_CUDA_DRIVER" ] && skip_all "there is no c++"
 export CTR_CUDA_ON_HOST_CXXFLAGS=-O0
-[ -z "${CTR_GPU:-}" ] || { unset CTR_NVRTC; export CTR_CUDA_DRIVER=libcuda.so.1; } # make check-gpu: the card itself
+[ -z "${CTR_GPU:-}" ] || { export CTR_CUDA_DRIVER="$driver" CTR_NVRTC="$nvrtc" && [ -n "$nvrtc" ] || unset CTR_NVRTC; } # make check-gpu: the card itself
 [ -z "$SAN" ] || export CTR_CUDA_ON_HOST_CXXFLAGS="-O0 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-sanitize=vptr"
 cd "$W" || exit 1
 
@@ -85,7 +86,7 @@ done
 for j in 2 4; do
     same "-j $j" text.fitted text.arrows text.fitted.want -j $j
 done
-for order in forward mixed; do
+gpu_on_host && for order in forward mixed; do
     CTR_CUDA_ON_HOST_BLOCKS=$order CTR_CUDA_ON_HOST_THREADS=24 same "blocks $order, of another size" text.fitted text.arrows text.fitted.want
 done
 for launch in graph each; do

@@ -140,7 +140,7 @@ skip() { # skip NAME WHY
 }
 # The plug-in for --device gpu: its text as loops on the host; on a machine with a GPU, with CTR_GPU=1, itself.
 gpu_plugin=$CTR_BUILD/onhost/ctr-cuda.so
-[ -z "${CTR_GPU:-}" ] || gpu_plugin=$CTR_BUILD/lib/ctr/ctr-cuda.so
+[ -z "${CTR_GPU:-}" ] || gpu_plugin=${CTR_CUDA_PLUGIN:-$CTR_BUILD/lib/ctr/ctr-cuda.so}
 gpu_on_host() { [ -z "${CTR_GPU:-}" ]; }
 skip_all() {
     echo "1..0 # SKIP $1"

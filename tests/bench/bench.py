@@ -394,14 +394,27 @@ class Bench:
 
     def gpu(self):
         """On a GPU, for minibatches of several sizes: passes over 1M rows, start and the first pass left out."""
-        if subprocess.call([f"{os.path.dirname(self.bin)}/compute/compute", "--device", "gpu", "--bench", "none"], stdout=subprocess.DEVNULL) == 77:
-            self.notes.append("gpu: skipped: no device.")
-            return
-        self.print(sh("nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader || true")[2].strip())
+        for minibatch in (4096, 8192, 16384, 32768, 65536):
+            if not self.gpu_mlp((minibatch,)):
+                return
+            rows = int(os.environ.get("CTR_BENCH_ROWS", 1000000))
+            train = f"ctr-train lr -v -j 0 --minibatch {minibatch} -o {self.dir}/lr.model {self.keys(rows)}"
+            cpu, _ = self.passes(f"{train} --precision f32", rows)
+            rate, said = self.passes(f"{train} --device gpu", rows)
+            self.row(f"train lr on the GPU, minibatches of {minibatch}", f"{rate:.0f} k rows/s", f"on the CPU {cpu:.0f} k rows/s", f"{rate / cpu:.1f}")
+            self.shares(f"{train} --device gpu", said)
+        self.gpu_din()
+        self.feed()
+        self.gpu_featurebox()
+
+    def gpu_mlp(self, minibatches=(4096, 65536)):
+        """mlp beside PyTorch. False: there is no GPU."""
         rows = int(os.environ.get("CTR_BENCH_ROWS", 1000000))
         f, torch = self.keys(rows), self.torch("gpu", "torch.cuda.is_available()")
-        for minibatch in (4096, 8192, 16384, 32768, 65536):
+        for minibatch in minibatches:
             train = f"ctr-train mlp -v --device gpu --embedding 10 --hidden 400,400,400 --minibatch {minibatch} -o {self.dir}/deep.model {f}"
+            if not self.gpu_run(train):
+                return False
             rate, said = self.passes(train, rows)
             peers = [self.peer_seconds(f"{torch} {HERE}/deep_torch.py {how} 2 {40 * minibatch} {minibatch} cuda", how, 1)
                      for how in ("sparse", "dense", "compiled") for _ in range(self.runs if torch else 0)]
@@ -410,14 +423,7 @@ class Bench:
             self.row(f"train mlp on the GPU, minibatches of {minibatch}", f"{rate:.0f} k rows/s", f"PyTorch {peer['how']} {theirs:.0f} k rows/s" if peer else "",
                      f"{rate / theirs:.1f}" if peer else "", "3")
             self.shares(train, said)
-            train = f"ctr-train lr -v -j 0 --minibatch {minibatch} -o {self.dir}/lr.model {f}"
-            cpu, _ = self.passes(f"{train} --precision f32", rows)
-            rate, said = self.passes(f"{train} --device gpu", rows)
-            self.row(f"train lr on the GPU, minibatches of {minibatch}", f"{rate:.0f} k rows/s", f"on the CPU {cpu:.0f} k rows/s", f"{rate / cpu:.1f}")
-            self.shares(f"{train} --device gpu", said)
-        self.gpu_din()
-        self.feed()
-        self.gpu_featurebox()
+        return True
 
     def gpu_din(self):
         """din's rows as on the CPU (din), on the GPU. With -v a first pass makes predictions before updates; later passes, which count, make none."""
@@ -821,12 +827,12 @@ class Bench:
 
     def machine(self):
         cpu = re.search(r"model name\s*: (.*)", open("/proc/cpuinfo").read())
-        lscpu = dict(line.split(":", 1) for line in sh("lscpu")[2].splitlines() if ":" in line)
+        lscpu = dict(line.split(":", 1) for line in sh("lscpu || true")[2].splitlines() if ":" in line)
         cache = ", ".join(f"{k[:3].strip()} {lscpu[k].strip()}" for k in ("L2 cache", "L3 cache") if k in lscpu)
         memory = int(re.search(r"MemTotal: +(\d+)", open("/proc/meminfo").read()).group(1)) / 1048576
         self.print(f"Machine: {cpu[1] if cpu else platform.machine()} (family {lscpu.get('CPU family', '?').strip()} model "
                    f"{lscpu.get('Model', '?').strip()}), {os.cpu_count()} cores, {cache}, {memory:.0f} GiB; "
-                   f"Linux {platform.release()}; {sh('cc --version')[2].splitlines()[0]}.")
+                   f"Linux {platform.release()}; {sh('cc --version || echo no cc')[2].splitlines()[0]}.")
         debian = ", ".join(sh(f"{p} --version")[2].splitlines()[0] for p in ("sort", "datamash", "mlr") if shutil.which(p))
         self.print(f"Peers: {', '.join(f'{k} {v}' for k, v in self.have.items() if v)}; {debian}.")
 
@@ -834,7 +840,7 @@ class Bench:
         groups = {"control": self.control, "train": self.train, "deep": self.deep, "din": self.din, "spill": self.spill, "gpu": self.gpu, "many": self.many, "import": self.imports, "extract": self.extract, "hop": self.hop,
                   "eval": self.eval, "calibrate": self.calibrate, "join": self.join, "history": self.history, "sort": self.sort, "start": self.start,
                   "growth": self.growth, "memory": self.memory, "gemm": self.gemm, "page": self.page, "featurebox": self.featurebox, "extraction": self.extraction,
-                  "gpu-din": self.gpu_din, "gpu-featurebox": self.gpu_featurebox}
+                  "gpu-mlp": self.gpu_mlp, "gpu-din": self.gpu_din, "gpu-featurebox": self.gpu_featurebox}
         if self.only and self.only - set(groups):
             raise SystemExit(f"bench: BENCH picks from {','.join(groups)}")
         load = os.getloadavg()[0]
