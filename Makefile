@@ -112,6 +112,13 @@ $(patsubst %,$(B)/unit/unit-%,text-alloc plan-alloc model-alloc stream-alloc saf
 
 $(B)/src/common/metric/gridpage.o: $(patsubst %,src/common/metric/%,gridviz.html gridviz.css gridviz.js d3.min.js d3.LICENSE)
 
+# Manuals as text, for `ctrkit help` without man.
+$(B)/manuals.txt: src/tools/mdoc-to-text.awk $(mans)
+	@mkdir -p $(@D)
+	$(Q)awk -f $^ >$@
+$(B)/src/tools/ctrkit.o: $(B)/manuals.txt
+$(B)/src/tools/ctrkit.o: override CPPFLAGS += -DCTR_MANUALS='"$(B)/manuals.txt"'
+
 units: $(units)
 
 # The GPU's side is a plug-in, built where there is nvcc. Its text as loops on the host (c++ does) is for the tests.
@@ -182,6 +189,11 @@ gpu_tests := tests/gpu.t tests/gpu-extract.t tests/device.t tests/lr-device.t te
 check-gpu: all $(B)/compute/compute $(B)/unit/unit-op $(B)/unit/unit-gpu $(B)/onhost/libcuda.so
 	@$(B)/compute/compute --device gpu --nan && CTR_GPU=1 CTR_BUILD=$(CURDIR)/$(B) tests/run $(gpu_tests) || [ $$? -eq 77 ]
 
+# One archive that tests and measures on a bare machine with a GPU: card/run there (tests/gpu/card-run).
+.PHONY: card
+card: all $(B)/compute/compute $(B)/unit/unit-op $(B)/unit/unit-gpu $(addprefix $(B)/bench/bench-,log limit gpu)
+	@$(if $(plugin),,echo "make card: there is no nvcc" >&2; exit 1;) tests/gpu/card $(B) $(B)/card.tar.gz
+
 # BENCH=featurebox: launches, memory and plans alone, which need the driver and NVRTC and no plug-in. BENCH=din: din alone.
 bench-gpu: $(if $(BENCH),bins,all $(B)/compute/compute) $(addprefix $(B)/bench/bench-,log limit gpu)
 	@$(if $(BENCH),,$(B)/compute/compute --device gpu --bench &&) python3 tests/bench/bench.py --build $(B) --quick --only gpu$(BENCH:%=-%) $(BENCH_FLAGS) || [ $$? -eq 77 ]
@@ -227,7 +239,9 @@ coverage:
 checked: bins units fuzzers $(B)/bench/bench-log $(B)/bench/bench-gpu
 
 # T=… picks tests: make check T='tests/ctr-join.t'; TIMES=FILE keeps what each took.
-check: checked
+check:
+	@.ci/deps check
+	@$(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j2) checked
 	@CTR_BUILD=$(CURDIR)/$(B) tests/run $(T)
 
 # Every operation of the compute table against its reference: the program that tests/compute.t runs.
@@ -245,6 +259,11 @@ $(B)/fault/inject.so: tests/fault/inject.c
 	$(Q)$(CC) -D_GNU_SOURCE -O2 -g -Wall -Wextra $(if $(DEV),-Werror) $(if $(SAN)$(TSAN),-DNO_ALLOC) -fPIC -shared -o $@ $< -ldl
 
 checked: $(B)/fault/inject.so
+
+# The README's two commands in minimal roots of Debian 12 and 13, as root and as a user. As root, with debootstrap; FRESH='trixie' picks.
+.PHONY: fresh
+fresh:
+	@tests/fresh $(FRESH)
 
 .PHONY: fault
 # The scorecard of faults: make fault, or make fault LINE='3 7'. Its quick part is in `make check`.

@@ -73,6 +73,6 @@ cat <<END
   ctr-eval --by category calibrated.arrows              # how it does by slice
   ctr-model top --names names.arrows -n 50 model.arrows # more of the model
   ctr-info model.arrows                                 # what a model is: a stream, and how it was made
-  man ctrkit                                            # the tutorial (after make install; before: man man/ctrkit.7)
+  ctrkit help tutorial                                  # the tutorial
   make -C examples help                                 # the same on public data sets
 END

@@ -273,47 +273,88 @@ static bool find_page(const char *folder, const char *pattern, char *path, size_
     return found;
 }
 
-/* shorter: the command whose --help tells the main points of the page; "": none. */
-static int show_manual(const char *folder, const char *page, const char *shorter, struct ctr_err *err)
-{
-    char pattern[160], path[2 * PATH_MAX + 128];
-    int status = 0;
-    snprintf(pattern, sizeof pattern, "%s.[157]*", page);
-    const bool found = find_page(folder, pattern, path, sizeof path);
-    pid_t pid = fork();
+/* All pages as text, which the build makes (mdoc-to-text.awk) and the assembler puts here. */
+__asm__(".section .rodata\n"
+        "ctrkit_manuals: .incbin \"" CTR_MANUALS "\"\n"
+        ".byte 0\n"
+        ".previous\n");
+extern const char ctrkit_manuals[];
 
-    if (pid == 0) {
-        execlp("man", "man", found ? path : page, (char *)NULL);
-        fprintf(stderr, "man: %s\n", strerror(errno));
-        _exit(127);
-    }
-    if (pid < 0 || waitpid(pid, &status, 0) < 0)
-        return ctr_fail_sys(err, "man %s", page);
-    if (status)
-        return ctr_fail(err, CTR_ESYS, "man shows no page %s: `make install` installs it%s%s%s", page,
-                        *shorter ? ", " : "", shorter, *shorter ? " --help is shorter" : "");
+/* The text of a page "NAME.SECTION", behind a line "\f NAME.SECTION"; NULL: there is none. */
+static const char *page_text(const char *page, size_t *size)
+{
+    const size_t n = strlen(page);
+
+    for (const char *at = ctrkit_manuals; (at = strstr(at, "\f ")); at++)
+        if (!strncmp(at + 2, page, n) && at[2 + n] == '\n') {
+            const char *text = strchr(at, '\n') + 1;
+            *size = strcspn(text, "\f");
+            return text;
+        }
+    return NULL;
+}
+
+/* Through a pager on a terminal. */
+static int show_text(const char *page, struct ctr_err *err)
+{
+    size_t size = 0;
+    const char *text = page_text(page, &size);
+
+    if (!text)
+        return ctr_fail(err, CTR_ESYS, "there is no manual page %s", page);
+    FILE *pager = isatty(STDOUT_FILENO) ? popen("exec ${MANPAGER:-${PAGER:-more}}", "w") : NULL;
+    fwrite(text, 1, size, pager ? pager : stdout);
+    if (pager)
+        pclose(pager);
     return 0;
 }
 
-/* The tool with a page for its first argument `word`: train, for din. */
-static bool find_owner(const char *folder, const char *word, char *tool, size_t size)
+/* By man or mandoc where there is one and the page's file is found, else as text. */
+static int show_manual(const char *folder, const char *page, struct ctr_err *err)
 {
     char pattern[160], path[2 * PATH_MAX + 128];
-    snprintf(pattern, sizeof pattern, "ctr-*-%s.1*", word);
-    if (strpbrk(word, "*?[\\/") || !find_page(folder, pattern, path, sizeof path))
-        return false;
-    const char *at = strrchr(path, '/') + strlen("/ctr-"), *rest = strchr(at, '-') + 1;
-    snprintf(tool, size, "%.*s", (int)(rest - 1 - at), at);
-    return !strncmp(rest, word, strlen(word)) && has_tool(folder, tool);
+    int status = 1;
+
+    snprintf(pattern, sizeof pattern, "%s*", page);
+    if (find_page(folder, pattern, path, sizeof path)) {
+        pid_t pid = fork();
+        if (pid == 0) {
+            execlp("man", "man", path, (char *)NULL);
+            execlp("mandoc", "mandoc", isatty(STDOUT_FILENO) ? "-a" : "-Tutf8", path, (char *)NULL);
+            _exit(127);
+        }
+        if (pid < 0 || waitpid(pid, &status, 0) < 0)
+            return ctr_fail_sys(err, "man %s", page);
+    }
+    return status ? show_text(page, err) : 0;
+}
+
+/* The tool with a page ctr-TOOL-WORD.1 for its first argument: train, for din. */
+static bool find_owner(const char *word, char *tool, size_t size)
+{
+    char end[80];
+    const int n = snprintf(end, sizeof end, "-%s.1\n", word);
+
+    for (const char *at = ctrkit_manuals; n < (int)sizeof end && (at = strstr(at, "\f ctr-")); at++) {
+        const char *name = at + strlen("\f ctr-"), *rest = name + strcspn(name, "-\n");
+        if (!strncmp(rest, end, n)) {
+            snprintf(tool, size, "%.*s", (int)(rest - name), name);
+            return true;
+        }
+    }
+    return false;
 }
 
 /* ctrkit help: this tool's help; ctrkit help train: a tool's manual; ctrkit help train lr, or lr: that of its first
  * argument. */
 static int help(const char *folder, const char *topic, const char *word, struct ctr_err *err)
 {
-    static const char *const formats[] = { "plan", "stream" }; /* pages that describe no tool */
-    char page[128], shorter[128], self[PATH_MAX + 16], owner[64];
-    bool known, format = false;
+    static const struct {
+        const char *topic, *page;
+    } others[] = {
+        { "ctrkit", "ctrkit.1" }, { "tutorial", "ctrkit.7" }, { "plan", "ctr-plan.5" }, { "stream", "ctr-stream.5" }
+    };
+    char page[128], self[PATH_MAX + 16], owner[64];
 
     snprintf(self, sizeof self, "%s/ctrkit", folder);
     if (!topic) {
@@ -322,25 +363,21 @@ static int help(const char *folder, const char *topic, const char *word, struct 
     }
     if (!strncmp(topic, "ctr-", 4))
         topic += 4;
-    known = !strcmp(topic, "ctrkit") || has_tool(folder, topic);
-    for (size_t i = 0; i < CTR_COUNT(formats); i++)
-        format |= !strcmp(topic, formats[i]);
-    known |= format;
+    for (size_t i = 0; i < CTR_COUNT(others); i++)
+        if (!strcmp(topic, others[i].topic))
+            return show_manual(folder, others[i].page, err);
+    bool known = has_tool(folder, topic);
     for (size_t i = 0; i < CTR_COUNT(optional); i++)
         known |= !strcmp(topic, optional[i].name);
-    if (!known && !word && find_owner(folder, topic, owner, sizeof owner)) {
+    if (!known && !word && find_owner(topic, owner, sizeof owner)) {
         known = true;
         word = topic;
         topic = owner;
     }
     if (!known)
         return no_tool(folder, topic, err);
-    const char *prefix = strcmp(topic, "ctrkit") ? "ctr-" : "";
-    snprintf(page, sizeof page, "%s%s%s%s", prefix, topic, word ? "-" : "", word ? word : "");
-    *shorter = 0;
-    if (!format)
-        snprintf(shorter, sizeof shorter, "%s%s%s%s", prefix, topic, word ? " " : "", word ? word : "");
-    return show_manual(folder, page, shorter, err);
+    snprintf(page, sizeof page, "ctr-%s%s%s.1", topic, word ? "-" : "", word ? word : "");
+    return show_manual(folder, page, err);
 }
 
 static int run_tool(const char *folder, char **args, struct ctr_err *err)
