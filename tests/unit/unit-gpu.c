@@ -156,6 +156,64 @@ static void check_pool(int64_t pool_bytes, const struct ctr_col *in)
     ctr_op_unbind(&lower);
 }
 
+/* ---- tables that stay on the device ---- */
+
+static void texts(struct ctr_colbuf *b, const char *letters)
+{
+    CHECK(ctr_colbuf_init(b, &(struct ctr_field){ .type = CTR_UTF8 }, &err));
+    for (; *letters; letters++)
+        CHECK(ctr_colbuf_str(b, letters, 1, &err));
+}
+
+/* Keys of a vocabulary of some letters, on the device: are they those of the host? *at: where its table was. */
+static bool same_keys(struct ctr_gpu *m, const char *known, const char *asked, const void **at)
+{
+    const struct ctr_vtype utf8 = { .type = CTR_UTF8 };
+    struct ctr_op_arg arg = { .type = utf8 };
+    struct ctr_op_call vocab = { .op = ctr_op_find("vocab", 5), .arg = &arg, .nargs = 1 };
+    struct ctr_colbuf fit, rows, want, got;
+    uint64_t param[CTR_OP_DEVICE_PARAM];
+    struct ctr_op_device d;
+    texts(&fit, known);
+    texts(&rows, asked);
+    const struct ctr_col *const col = ctr_colbuf_view(&rows), *const seen = ctr_colbuf_view(&fit);
+    const struct ctr_field keys = { .type = CTR_U64 };
+    CHECK(ctr_op_bind(&vocab, &err));
+    CHECK(ctr_op_fit_update(&vocab, &seen, seen->rows, &err));
+    CHECK(ctr_op_fit_finish(&vocab, &err));
+    CHECK(ctr_colbuf_init(&want, &keys, &err));
+    CHECK(ctr_colbuf_init(&got, &keys, &err));
+    CHECK(ctr_op_run_keys(&vocab, &col, col->rows, 7, NULL, &want, &err));
+    const struct ctr_gpu_call call = {
+        .filter = &vocab, .type = &utf8, .seed = 7, .col = &col, .rows = col->rows, .out = &got
+    };
+    CHECK(ctr_gpu_begin(m, &err));
+    CHECK(ctr_gpu_start(m, &call, 1, &err));
+    CHECK(ctr_gpu_finish(m, &err));
+    *at = ctr_op_device_vocab_keys(&vocab, 7, param, &d) ? NULL : d.table;
+    const bool same = got.rows == want.rows && !memcmp(got.data.data, want.data.data, (size_t)want.rows * 8);
+    for (struct ctr_colbuf *const *b = (struct ctr_colbuf *const[]){ &fit, &rows, &want, &got, NULL }; *b; b++)
+        ctr_colbuf_free(*b);
+    ctr_op_unbind(&vocab);
+    return same;
+}
+
+/* A table is freed, and another of its size takes its place on the host. */
+static void check_tables(void)
+{
+    const void *at[2] = { NULL };
+    struct ctr_gpu *m;
+    int again = 0;
+    bool same = true;
+    CHECK(ctr_gpu_open(&m, &(struct ctr_gpu_opts){ 0 }, &err));
+    for (int i = 0; i < 20; i++) {
+        same &= same_keys(m, i % 2 ? "cd" : "ab", "abcde", &at[i % 2]);
+        again += i && at[0] == at[1];
+    }
+    ok(same, "tables freed and made anew, %s at one address: the new ones' keys", again ? "some" : "none");
+    ctr_gpu_free(m);
+}
+
 int main(int argc, char **argv)
 {
     struct ctr_colbuf in;
@@ -178,6 +236,7 @@ int main(int argc, char **argv)
     check_pool(1 << 10, ctr_colbuf_view(&in));
     check_pool(4 << 10, ctr_colbuf_view(&in));
     check_pool(4 << 20, ctr_colbuf_view(&in));
+    check_tables();
     ctr_colbuf_free(&in);
     return done_testing();
 }

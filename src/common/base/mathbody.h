@@ -31,12 +31,13 @@ typedef unsigned long long uint64_t;
 #define OPV_I64_MAX 0x7fffffffffffffffLL
 #define OPV_I64_MIN (-OPV_I64_MAX - 1)
 #ifdef __CUDACC_RTC__ /* its compiler does not fold an overflow to a constant */
-#define OPV_INF (__builtin_bit_cast(double, 0x7ff0000000000000ull))
-#define OPV_NAN (__builtin_bit_cast(double, 0x7ff8000000000000ull))
+#define OPV_INF __builtin_bit_cast(double, 0x7ff0000000000000ull)
 #else
 #define OPV_INF (1e308 * 10)
-#define OPV_NAN (OPV_INF - OPV_INF)
 #endif
+/* The NaN of every result that arithmetic makes or passes on. Processors differ in the sign of a new NaN and in which
+ * operand's they pass on; values that are only chosen or moved keep their bits. */
+#define OPV_NAN opv_bits_f64(0x7ff8000000000000u)
 
 union opv_bits {
     double d;
@@ -53,6 +54,22 @@ OPV_CORE double opv_bits_f64(uint64_t u)
     union opv_bits b;
     b.u = u;
     return b.d;
+}
+
+/* A result of arithmetic. */
+OPV_CORE double opv_number(double x)
+{
+    return x == x ? x : OPV_NAN;
+}
+/* The same narrowed. */
+OPV_CORE float opv_number_f32(double x)
+{
+    union {
+        uint32_t u;
+        float f;
+    } nan;
+    nan.u = 0x7fc00000u;
+    return x == x ? (float)x : nan.f;
 }
 
 OPV_FN double opv_floor(double x)
@@ -92,7 +109,7 @@ OPV_FN double opv_exp(double x)
     double k, q;
     int64_t e;
     if (x != x)
-        return x;
+        return OPV_NAN;
     if (x > 709.782712893384)
         return OPV_INF;
     if (x < -745.1332191019412)
@@ -133,12 +150,12 @@ OPV_CORE double opv_log_normal(double x, double shift)
 }
 OPV_FN double opv_log(double x)
 {
-    if (x != x || x == OPV_INF)
+    if (x != x || x < 0)
+        return OPV_NAN;
+    if (x == OPV_INF)
         return x;
     if (x == 0)
         return -OPV_INF;
-    if (x < 0)
-        return OPV_NAN;
     return opv_f64_bits(x) >> 52 == 0 ? opv_log_normal(x * 0x1p54, -54.0) : opv_log_normal(x, 0.0); /* subnormal */
 }
 OPV_FN double opv_log1p(double x)

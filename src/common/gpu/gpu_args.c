@@ -310,7 +310,7 @@ static int put_param(struct gpu_args *a, const struct gpu_call *m, const void **
     *to = at;
     if (rc == 0 && m->d.table) {
         uint64_t table = 0;
-        rc = a->device->put(a->device->ctx, m->d.table, (int64_t)m->d.table_bytes, &table, err);
+        rc = a->device->put(a->device->ctx, m->d.table_id, m->d.table, (int64_t)m->d.table_bytes, &table, err);
         memcpy(a->up.data + ctr_gpu_at(at) + m->d.table_at, &table, sizeof table);
     }
     for (int k = 0; rc == 0 && m->d.param_texts; k++) {

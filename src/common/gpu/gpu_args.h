@@ -26,8 +26,8 @@ struct gpu_kept {
 };
 
 struct gpu_device {
-    /* Copy a table to the device, once; *at: its address there. */
-    int (*put)(void *ctx, const void *table, int64_t bytes, uint64_t *at, struct ctr_err *err);
+    /* Copy a table to the device, once, which its id says; *at: its address there. */
+    int (*put)(void *ctx, uint64_t id, const void *table, int64_t bytes, uint64_t *at, struct ctr_err *err);
     /* Room for the rows of a result that stays there, in a slot. */
     int (*room)(void *ctx, int slot, int64_t bytes, uint64_t *at, struct ctr_err *err);
     /* What a slot has; the caller fills it. */

@@ -98,12 +98,12 @@ static struct gpu_kept *slot_kept(void *ctx, int slot)
     return &((struct gpu_memory *)ctx)->slot[slot].kept;
 }
 
-static int put_table(void *ctx, const void *table, int64_t bytes, uint64_t *at, struct ctr_err *err)
+static int put_table(void *ctx, uint64_t id, const void *table, int64_t bytes, uint64_t *at, struct ctr_err *err)
 {
     struct gpu_memory *m = ctx;
-    struct gpu_table t = { table, bytes, { 0 } };
+    struct gpu_table t = { id, { 0 } };
     for (int i = 0; i < m->ntables; i++)
-        if (m->table[i].from == table && m->table[i].bytes == bytes) {
+        if (m->table[i].id == id) {
             *at = m->table[i].at.p;
             return 0;
         }

@@ -46,8 +46,7 @@ struct gpu_memory {
     struct gpu_slot *slot; /* from 1 on: slot[0] is unused */
     int nslots, slots_cap;
     struct gpu_table {
-        const void *from;
-        int64_t bytes;
+        uint64_t id;
         struct gpu_mem at;
     } * table;
     int ntables, tables_cap;

@@ -157,7 +157,8 @@ struct ctr_op_device {
     size_t param_bytes;
     const void *table; /* stays on the device between calls; NULL: none */
     size_t table_bytes;
-    size_t table_at;                                    /* its address belongs to this byte of *param */
+    uint64_t table_id; /* its alone, also when it is freed and another takes its place */
+    size_t table_at;   /* its address belongs to this byte of *param */
     struct opv_str *(*param_texts)(void *param, int k); /* the k-th text that a copy of *param points to, or NULL */
 };
 /* Returns NULL and fills *d, or the reason why a device cannot run the call: text that follows "…: it ". */

@@ -106,6 +106,12 @@ void ctr_op_device_literal(const struct ctr_op_call *call, int k, void *value, u
     *ok = ctr_lane_literal(s->in[k].lane, call->hash_seed, call->arg[k].literal, text, value, 1);
 }
 
+uint64_t ctr_op_table_id(void)
+{
+    static _Atomic uint64_t last;
+    return ++last;
+}
+
 /* As struct op_feature of oploop_feature.h. */
 struct feature {
     uint64_t seed, missing;
@@ -150,7 +156,7 @@ const char *ctr_op_device_vocab_keys(const struct ctr_op_call *call, uint64_t se
     why = ctr_op_device_keys(&call->arg[0].type, seed, p, d);
     if (why)
         return why;
-    if (!ctr_vocab_set(call, seed, &p->set))
+    if (!ctr_vocab_set(call, seed, &p->set, &d->table_id))
         return "has no memory for its set of keys";
     d->loop = is_list(&call->arg[0].type) ? "loop_vocab_features" : "loop_vocab_feature";
     d->param_bytes = sizeof *p;

@@ -310,7 +310,7 @@ static int keyset_new(struct keyset **out, const struct vocab *v, uint64_t seed,
     k = malloc(sizeof *k);
     if (!k)
         return ctr_fail_nomem(err, sizeof *k);
-    *k = (struct keyset){ .seed = seed, .mask = buckets - 1 };
+    *k = (struct keyset){ .seed = seed, .mask = buckets - 1, .id = ctr_op_table_id() };
     k->slot = aligned_alloc(64, buckets * 4 * sizeof *k->slot);
     if (!k->slot) {
         free(k);
@@ -463,7 +463,7 @@ bool ctr_vocab_has_keys(const struct ctr_op_call *call)
     return call->op == vocab_op() && !call->arg[0].literal && !((const struct ctr_op_state *)call->state)->needs_fit;
 }
 
-bool ctr_vocab_set(const struct ctr_op_call *call, uint64_t seed, struct ctr_vocab_set *set)
+bool ctr_vocab_set(const struct ctr_op_call *call, uint64_t seed, struct ctr_vocab_set *set, uint64_t *id)
 {
     const struct ctr_op_state *s = call->state;
     const struct keyset *k;
@@ -473,6 +473,7 @@ bool ctr_vocab_set(const struct ctr_op_call *call, uint64_t seed, struct ctr_voc
         return false;
     *set = (struct ctr_vocab_set){ k->slot,         k->mask,  (uint64_t)__builtin_clzll(k->mask),
                                    ctr_hash_secret, k->other, k->has_zero };
+    *id = k->id;
     return true;
 }
 

@@ -22,6 +22,7 @@ struct lookup {
         int64_t rows, key, key_bytes, value, value_bytes, ok, text, keys_unsigned, arg_unsigned, width, pool;
     } device;
     struct ctr_buf table; /* the column for a device, once it is asked for */
+    uint64_t table_id;
 };
 
 static void lookup_free(void *param)
@@ -384,11 +385,14 @@ int ctr_op_device_load(const struct ctr_op_call *call, struct ctr_op_device *d, 
     p->device.width = vectors ? call->result.width : 0;
     p->device.pool = (int64_t)p->pool;
     p->device.arg_unsigned = (vectors ? key->item : key->type) == CTR_U64;
-    if (!p->table.len)
+    if (!p->table.len) {
+        p->table_id = ctr_op_table_id();
         rc = make_table(p, &c, err);
+    }
     pthread_mutex_unlock(&p->lock);
     d->table = p->table.data;
     d->table_bytes = p->table.len;
+    d->table_id = p->table_id;
     return rc;
 }
 
@@ -410,7 +414,7 @@ static double pool_position(const struct lookup *p, const struct ctr_col *vector
         r = p->pool != POOL_MAX ? r + v : !*n || v > r ? v : r;
         ++*n;
     }
-    return p->pool == POOL_MEAN && *n ? r / (double)*n : r;
+    return opv_number(p->pool == POOL_MEAN && *n ? r / (double)*n : r);
 }
 
 static int pool_rows(const struct lookup *p, const struct ctr_col *vectors, int32_t width, const int64_t *end,

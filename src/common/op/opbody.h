@@ -87,33 +87,33 @@ OPV_FN int64_t opv_clip_i(int64_t x, int64_t lo, int64_t hi)
     return x < lo ? lo : x > hi ? hi : x;
 }
 
-/* ---- floats: IEEE ---- */
+/* ---- floats: IEEE, and one NaN ---- */
 
 OPV_FN double opv_add_f(double a, double b)
 {
-    return a + b;
+    return opv_number(a + b);
 }
 OPV_FN double opv_sub_f(double a, double b)
 {
-    return a - b;
+    return opv_number(a - b);
 }
 OPV_FN double opv_mul_f(double a, double b)
 {
-    return a * b;
+    return opv_number(a * b);
 }
 OPV_FN double opv_div_f(double a, double b)
 {
-    return a / b;
+    return opv_number(a / b);
 }
 /* A quotient of integers: division by 0 gives null. */
 OPV_FN double opv_ratio(double a, double b, uint8_t *ok)
 {
     *ok &= b != 0;
-    return a / (b != 0 ? b : 1);
+    return opv_number(a / (b != 0 ? b : 1));
 }
 OPV_FN double opv_neg_f(double a)
 {
-    return -a;
+    return opv_number(-a);
 }
 OPV_FN double opv_abs_f(double a)
 {

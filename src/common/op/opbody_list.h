@@ -203,7 +203,7 @@ OPV_FN double opv_sum_f(struct opv_span a, const double *x, const uint8_t *item_
     double sum = 0;
     for (int64_t i = a.from; i < a.to; i++)
         sum += item_ok[i] ? x[i] : 0;
-    return sum;
+    return opv_number(sum);
 }
 OPV_FN double opv_mean(struct opv_span a, const double *x, const uint8_t *item_ok, uint8_t *ok)
 {
@@ -211,7 +211,7 @@ OPV_FN double opv_mean(struct opv_span a, const double *x, const uint8_t *item_o
     for (int64_t i = a.from; i < a.to; i++)
         n += item_ok[i];
     *ok &= n > 0;
-    return n ? opv_sum_f(a, x, item_ok) / (double)n : 0;
+    return n ? opv_number(opv_sum_f(a, x, item_ok) / (double)n) : 0;
 }
 
 #endif

@@ -377,7 +377,7 @@ OPV_FN double opv_dot(struct opv_span a, const double *x, const uint8_t *x_ok, s
         *ok &= x_ok[a.from + i] & y_ok[b.from + i];
         sum += x[a.from + i] * y[b.from + i];
     }
-    return sum;
+    return opv_number(sum);
 }
 
 #endif

@@ -39,7 +39,7 @@ struct entry {
  * order: a look-up compares all four without a branch, and continues with the next bucket only if one is full. */
 struct keyset {
     struct keyset *next;
-    uint64_t seed, mask, other;
+    uint64_t seed, mask, other, id;
     uint64_t *slot; /* 4 * (mask + 1), 0 is free */
     bool has_zero;
 };

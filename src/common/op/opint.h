@@ -160,7 +160,10 @@ struct ctr_vocab_set {
     uint64_t mask, shift, secret, other;
     int64_t has_zero;
 };
-bool ctr_vocab_set(const struct ctr_op_call *call, uint64_t seed, struct ctr_vocab_set *set);
+bool ctr_vocab_set(const struct ctr_op_call *call, uint64_t seed, struct ctr_vocab_set *set, uint64_t *id);
+/* The identity of a table for devices, which keep copies: each call gives another one, never 0. An address is none,
+ * because a table that is freed leaves it to the next. */
+uint64_t ctr_op_table_id(void);
 int ctr_vocab_keys(const struct ctr_op_call *call, const struct ctr_col *const *col, int64_t rows, uint64_t seed,
                    struct ctr_buf *memo, struct ctr_colbuf *out, struct ctr_err *err) CTR_MUST;
 

@@ -65,8 +65,8 @@ static void load_f64(const struct piece *s, double *o)
     case CTR_U16: EACH((double)((const uint16_t *)s->c->data)[j]); break;
     case CTR_U32: EACH((double)((const uint32_t *)s->c->data)[j]); break;
     case CTR_U64: EACH((double)((const uint64_t *)s->c->data)[j]); break;
-    case CTR_F16: EACH((double)ctr_f16_to_f32(((const uint16_t *)s->c->data)[j])); break;
-    case CTR_F32: EACH((double)((const float *)s->c->data)[j]); break;
+    case CTR_F16: EACH(opv_number((double)ctr_f16_to_f32(((const uint16_t *)s->c->data)[j]))); break;
+    case CTR_F32: EACH(opv_number((double)((const float *)s->c->data)[j])); break;
     default: WIDEN(double); break;
     }
 }

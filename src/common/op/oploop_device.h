@@ -190,8 +190,8 @@ OPD_FN double opd_f64(const struct opd_col *c, int64_t j)
 {
     switch (c->type) {
     case OPD_U64: return (double)((const uint64_t *)c->data)[j];
-    case OPD_F16: return (double)opd_half(((const uint16_t *)c->data)[j]);
-    case OPD_F32: return (double)((const float *)c->data)[j];
+    case OPD_F16: return opv_number((double)opd_half(((const uint16_t *)c->data)[j]));
+    case OPD_F32: return opv_number((double)((const float *)c->data)[j]);
     case OPD_F64: return ((const double *)c->data)[j];
     default: return (double)opd_i64(c, j);
     }

@@ -100,7 +100,7 @@ OPV_FN float op_embedding_at(const struct op_lookup *p, const int64_t *row, int6
             r = p->pool != OP_POOL_MAX ? r + x : !count || x > r ? x : r;
             count++;
         }
-    return (float)(p->pool == OP_POOL_MEAN && count ? r / (double)count : r);
+    return opv_number_f32(p->pool == OP_POOL_MEAN && count ? r / (double)count : r);
 }
 
 OPV_FN void loop_embedding(struct ctr_op_tile *t)
