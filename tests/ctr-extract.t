@@ -148,6 +148,21 @@ ok "NaN has no part in quantiles" test -n "$numbers" -a "$numbers" = "$(echo nan
 ctr-select --section 'quantiles.*' --add 'threshold=-threshold' quarters.fitted >falling.fitted
 exits "thresholds that fall" 1 sh -c 'echo 1 | ctr-import -f csv -c x:float64 | ctr-extract falling.fitted'
 err_like "are refused" 'row 2 of fitted quantiles: the thresholds do not ascend'
+# Numbers of a common range: by hand, and the same bytes for any batch, order of threads and state from a file.
+awk -v OFS=, 'BEGIN { srand(4); print "click,x,n,z"; for (i = 0; i < 5000; i++) print i % 3 == 0, sprintf("%.3f", 1e9 + i % 7 / 8), (i % 11 ? int(exp(12 * rand())) : ""), .1 }' | ctr-import -f csv --header -o raw.arrows
+printf '%s\n' 'label click' 'dense x = standardize(x)' 'dense part = minmax(n)' 'dense n = log_scale(n)' 'dense z = standardize(z)' >scale.plan
+ctr-extract -q --fit scale.plan raw.arrows -o scale.fitted
+ctr-cat --batch 13 raw.arrows | ctr-extract -q -j 4 --fit scale.plan -o scale2.fitted
+is "scales: the same fitted bytes for any batches" "$(ctr-info --digest scale.fitted)" "$(ctr-info --digest scale2.fitted | sed s/scale2/scale/)"
+is "sections of scales" "$(ctr-info scale.fitted | awk '/^section:/ { printf "%s ", $2 }')" "plan standardize.x minmax.part log_scale.n standardize.z "
+ctr-extract -q scale.fitted raw.arrows -o scaled.arrows
+is "the same scaled bytes" "$(ctr-cat --batch 13 raw.arrows | ctr-extract -q -j 4 scale.fitted | ctr-info --digest)" "$(ctr-info --digest <scaled.arrows)"
+is "means, deviations and ends" "$(ctr-select --add 'd = n - n' scaled.arrows | ctr-export -f csv --no-header | awk -F, '{ x += $2; xx += $2 * $2; z += $5 * $5 }
+    $4 != "" { k++; n += $4; nn += $4 * $4; low = k == 1 || $3 < low ? $3 : low; high = $3 > high ? $3 : high }
+    END { printf "%.4f %.4f %.4f %.4f %g %g %g\n", x / NR + 0, xx / NR, n / k + 0, nn / k, low, high, z }' | sed 's/-0.0000/0.0000/g')" "0.0000 1.0000 0.0000 1.0000 0 1 0"
+ctr-select --section "standardize.x" --add "deviation = -deviation" scale.fitted >bad.fitted
+exits "a deviation below 0" 1 ctr-extract bad.fitted raw.arrows
+err_like "is refused" 'row 1 of a fitted scale: it has one row of two finite numbers'
 # Many values: some fill the places where others belong.
 seq 20000 | ctr-import -f csv -c x:utf8 -o many.arrows
 echo 'feature x = vocab(x, max=10000)' >many.plan

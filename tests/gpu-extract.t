@@ -42,6 +42,9 @@ parts   = split(title, "|")
 keep    parts, low = lower(parts), list = sort(tag), shop = like(url, "https://shop%"), n = length(words), first = substr(q, 0, 4)
 keep    host = url_part(url, "host"), cents = int(price * 100), hour = hour_of_day(time), best = mode(tag), few = at(sort(tag), 0)
 dense   price
+dense   prices = standardize(price)
+dense   share = minmax(price)
+dense   size = log_scale(length(query))
 feature words
 feature part = unique(parts)
 feature tag

@@ -19,7 +19,7 @@ static struct {
 } o = { .max_unknown = -1, .queue = CTR_FLOW_QUEUE };
 
 static const struct ctr_opt opts[] = {
-    { "fit", 0, CTR_OPT_STR, "PLAN", "learn the plan's vocabularies and quantiles; the result is a fitted plan", &o.fit,
+    { "fit", 0, CTR_OPT_STR, "PLAN", "learn the plan's vocabularies, quantiles and scales; the result is a fitted plan", &o.fit,
       CTR_OPT_PATH },
     { "names", 0, CTR_OPT_STR, "FILE", "write a readable name for every key", &o.names, CTR_OPT_PATH },
     { "key-seed", 0, CTR_OPT_STR, "FILE", "make keys with the secret in FILE", &o.key_seed, CTR_OPT_PATH },
@@ -243,7 +243,7 @@ static int fit(struct job *j, struct ctr_err *err)
     if (!ctr_plan_needs_fit(j->plan) && (rc = ctr_plan_check(j->plan, err)) == 0) {
         ctr_err_file(err, j->path);
         return ctr_fail(err, CTR_EUSAGE,
-                        "there is nothing to fit: the plan has no vocab or quantiles, or is fitted already");
+                        "there is nothing to fit: the plan has no vocab, quantiles or scale, or is fitted already");
     }
     rc = open_input(j, 0, err);
     if (rc == 0)

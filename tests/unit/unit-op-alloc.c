@@ -75,6 +75,7 @@ static const struct plan {
     { "vocab", { .type = CTR_LIST, .item = CTR_UTF8 }, &list_col, NULL },
     { "vocab", { .type = CTR_I32 }, &number_col, NULL },
     { "quantiles", { .type = CTR_I32 }, &number_col, &two },
+    { "log_scale", { .type = CTR_I32 }, &number_col, NULL },
 };
 
 /* Save the state of a and load it into b, which is bound alike. */

@@ -794,6 +794,75 @@ static void check_fitted(void)
     FIT("quantiles", "f:1;2;3;4;5;6;7;8;~;nan", "f:0;1;2;3;4;5;6;7;99;~", "0;0;0;1;1;2;2;3;3;~", "=i:4");
     FIT("quantiles", "i32:5;5;5;5", "i32:4;5;6", "0;1;1", "=i:4");
     FIT("quantiles", "i32:~", "i32:4;~", "0;~", "=i:4");
+    FIT("standardize", "f:1;3;~;nan;inf", "f:1;2;3;5;~;nan;inf;-inf", "-1;0;1;3;~;~;~;~", NULL);
+    FIT("standardize", "i32:7;7;7", "i32:7;8;~", "0;0;~", NULL);
+    FIT("standardize", "f:0.1;0.1;0.1", "f:0.1;5;inf", "0;0;~", NULL);
+    FIT("standardize", "f:~", "f:5;~", "0;~", NULL);
+    FIT("minmax", "f32:-2;6;2;~;-inf", "f32:-2;2;6;-8;99;inf;~", "0;0.5;1;0;1;~;~", NULL);
+    FIT("minmax", "u:5;5", "u:5;0;18446744073709551615", "0;0;0", NULL);
+    FIT("log_scale", "i:0;9", "i:0;9;~", "-1;1;~", NULL);
+    FIT("log_scale", "f:-9;9;nan", "f:-9;0;9;-inf", "-1;0;1;~", NULL);
+    FIT("standardize", "lf:1,^;~;3;", "lf:1,^,5;~;", "[-1,,3];~;[]", NULL);
+}
+
+/* Mean and deviation of numbers far from 0, beside two passes in long double; in pieces they have the same bits. */
+static void check_scale(void)
+{
+    enum { N = 3000 };
+    struct ctr_buf spec = { 0 };
+    struct call whole, pieces;
+    struct ctr_batchbuf got[2];
+    struct ctr_schema s = { 0 };
+    long double mean = 0, square = 0, x[N];
+    uint64_t r = 7;
+
+    CHECK(ctr_buf_append(&spec, "f:", 2, &err));
+    for (int i = 0; i < N; i++) {
+        r = ctr_mix64(r);
+        const double v = 1e9 + (double)(r >> 40) / 65536;
+        mean += x[i] = v;
+        CHECK(ctr_buf_printf(&spec, &err, "%s%.17g", i ? ";" : "", v));
+    }
+    CHECK(ctr_buf_append(&spec, "", 1, &err));
+    mean /= N;
+    for (int i = 0; i < N; i++)
+        square += (x[i] - mean) * (x[i] - mean);
+    const char *const args[ARGS] = { (char *)spec.data, NULL };
+    CHECK(prepare(&whole, "standardize", args, 1));
+    CHECK(prepare(&pieces, "standardize", args, 1));
+    CHECK(ctr_op_fit_update(&whole.call, whole.view, N, &err));
+    for (int64_t at = 0, n; at < N; at += n) {
+        struct ctr_col c = *pieces.view[0];
+        const struct ctr_col *const view[ARGS] = { &c };
+        n = CTR_MIN(N - at, 1 + at % 97);
+        c.data = (const uint8_t *)c.data + at * 8;
+        c.rows = n;
+        CHECK(ctr_op_fit_update(&pieces.call, view, n, &err));
+    }
+    CHECK(ctr_op_fit_schema(&whole.call, &s, &err));
+    for (int k = 0; k < 2; k++) {
+        struct call *c = k ? &pieces : &whole;
+        CHECK(ctr_op_fit_finish(&c->call, &err));
+        CHECK(ctr_batchbuf_init(&got[k], &s, &err));
+        CHECK(ctr_op_fit_save(&c->call, &got[k], &err));
+    }
+    const double m = ctr_col_f64(ctr_colbuf_view(&got[0].col[0]), 0),
+                 d = ctr_col_f64(ctr_colbuf_view(&got[0].col[1]), 0);
+    ok(fabsl(m - mean) <= 1e-15L * mean, "standardize: the mean of two passes");
+    ok(fabsl(d / sqrtl(square / N) - 1) < 1e-9L, "standardize: the deviation of two passes (%.17g)", d);
+    ok(m == ctr_col_f64(ctr_colbuf_view(&got[1].col[0]), 0) && d == ctr_col_f64(ctr_colbuf_view(&got[1].col[1]), 0),
+       "standardize: the same bits in pieces");
+    for (int k = 0; k < 2; k++)
+        ctr_batchbuf_free(&got[k]);
+    ctr_schema_free(&s);
+    ctr_buf_free(&spec);
+    finish(&whole);
+    finish(&pieces);
+    CHECK(prepare(&whole, "minmax", (const char *const[ARGS]){ "f:-1e308;1.5e308", NULL }, 1));
+    CHECK(ctr_op_fit_update(&whole.call, whole.view, 2, &err));
+    ok(ctr_op_fit_finish(&whole.call, &err) == CTR_EDATA && strstr(err.what, "clip(x, low, high) first"),
+       "minmax: a range that overflows is an error");
+    finish(&whole);
 }
 
 /* ---- lookup ---- */
@@ -1228,6 +1297,7 @@ int main(void)
     check_one_key();
     check_cross();
     check_fitted();
+    check_scale();
     check_lookup();
     check_buckets();
     check_nans();

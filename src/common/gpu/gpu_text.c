@@ -26,6 +26,7 @@
     X(list, "op/oploop_list.h")                                                                                        \
     X(lookup, "op/oploop_lookup.h")                                                                                    \
     X(number, "op/oploop_number.h")                                                                                    \
+    X(scale, "op/oploop_scale.h")                                                                                      \
     X(text, "op/oploop_text.h")                                                                                        \
     X(time, "op/oploop_time.h")                                                                                        \
     X(url, "op/oploop_url.h")

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * plan_fit: one pass over the rows fits every vocab, quantiles and keywords of a plan; the fitted state becomes
+ * plan_fit: one pass over the rows fits every fitted operator of a plan, such as vocab; the fitted state becomes
  * sections of the plan, which then equals one read from a file.
  */
 #include <stdlib.h>

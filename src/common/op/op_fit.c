@@ -8,6 +8,7 @@
  * It has its own hash tables, because 26 columns of a log are looked up at once: a slot of the vocabulary has 8 bytes,
  * half a hash and an entry number; the set of a fitted one has buckets of a cache line without entries. */
 #include "common/op/opfit.h"
+#include "common/op/oploop_scale.h"
 
 #include <stdlib.h>
 
@@ -674,7 +675,8 @@ static const struct ctr_fitted fitted_quantiles = {
     quantiles_fit_tile, quantiles_finish, quantiles_memory, quantiles_columns, 1, save_quantiles, load_quantiles,
 };
 /* In the order of ctr_ops_fit. */
-static const struct ctr_fitted *const fitted[] = { &fitted_vocab, &fitted_quantiles, &ctr_fitted_keywords };
+static const struct ctr_fitted *const fitted[] = { &fitted_vocab,           &fitted_quantiles,  &ctr_fitted_keywords,
+                                                   &ctr_fitted_standardize, &ctr_fitted_minmax, &ctr_fitted_log_scale };
 
 /* ---- fitting, saving, loading ---- */
 
@@ -815,5 +817,18 @@ const struct ctr_op ctr_ops_fit[] = {
       "fitted: the k terms of highest tf-idf, the highest first; terms that fewer than min lists have are left out; "
       "where x is red box, red box, red hat: keywords(words(x), k=1) is [box], [box], [hat]",
       CTR_OP_FITTED, CTR_VARIANTS({ "[t>[t", loop_keywords }), "k,min", ctr_keywords_prepare },
+    { "standardize", "standardize(x: number) -> float",
+      "fitted: (x - mean) / standard deviation, 0 where all values were equal; NaN and infinities give null; where x "
+      "is "
+      "1, 3: standardize(x) is -1, 1",
+      CTR_OP_LIFT | CTR_OP_FITTED, CTR_VARIANTS({ "f>f", loop_standardize }), NULL, ctr_scale_prepare },
+    { "minmax", "minmax(x: number) -> float",
+      "fitted: 0 at the lowest value and below, 1 at the highest and above, 0 where all were equal; NaN and infinities "
+      "give null; where x is 2, 4, 6: minmax(x) is 0, 0.5, 1",
+      CTR_OP_LIFT | CTR_OP_FITTED, CTR_VARIANTS({ "f>f", loop_minmax }), NULL, ctr_scale_prepare },
+    { "log_scale", "log_scale(x: number) -> float",
+      "fitted: standardize of the logarithm of 1 + |x|, with the sign of x, for counts and prices; where x is 0, 9: "
+      "log_scale(x) is -1, 1",
+      CTR_OP_LIFT | CTR_OP_FITTED, CTR_VARIANTS({ "f>f", loop_log_scale }), NULL, ctr_scale_prepare },
     { NULL },
 };

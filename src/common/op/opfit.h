@@ -22,7 +22,8 @@ struct ctr_fitted {
     int (*save)(const void *state, struct ctr_batchbuf *rows, struct ctr_err *err);
     int (*load)(void *state, const struct ctr_batch *b, struct ctr_err *err);
 };
-extern const struct ctr_fitted ctr_fitted_keywords;
+extern const struct ctr_fitted ctr_fitted_keywords, ctr_fitted_standardize, ctr_fitted_minmax, ctr_fitted_log_scale;
+int ctr_scale_prepare(struct ctr_op_call *call, struct ctr_op_state *s, struct ctr_err *err) CTR_MUST;
 int ctr_keywords_prepare(struct ctr_op_call *call, struct ctr_op_state *s, struct ctr_err *err) CTR_MUST;
 int ctr_keywords_loop(struct ctr_op_tile *t, struct ctr_err *err) CTR_MUST;
 
