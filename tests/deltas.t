@@ -125,7 +125,7 @@ ok 'deltas out of order' message 'c.delta.2: does not follow deltas/c:' ctr-mode
 ok 'without the checkpoint' message 'the checkpoint that it follows comes first' ctr-model merge deltas/c.delta.1 deltas/c.delta.2
 ok 'of a model' message 'does not follow' ctr-model merge all.m deltas/c.delta.1
 ok 'no delta' message 'no delta: --checkpoint-deltas' ctr-model merge deltas/c whole/c
-ok 'a damaged one' sh -c 'rm -f x; cp deltas/c.delta.1 bad; printf x | dd of=bad bs=1 seek=$(($(stat -c %s bad) - 900)) conv=notrunc 2>/dev/null; ! ctr-model merge -o x deltas/c bad && test ! -e x'
+ok 'a damaged one' sh -c 'rm -f x; cp deltas/c.delta.1 bad; printf Z | dd of=bad bs=1 seek=$(($(stat -c %s bad) - 900)) conv=notrunc 2>/dev/null; ! ctr-model merge -o x deltas/c bad && test ! -e x'
 ok 'keys out of order' sh -c 'ctr-select --section lr --tail 10 deltas/c >bad 2>/dev/null; ctr-cat --help >/dev/null; ! ctr-model merge -o x bad deltas/c.delta.1'
 ok 'a pipe' message 'a pipe only once' ctr-model merge - deltas/c.delta.1
 ok 'several models' message 'of one model' ctr-train lr -q --variants many.csv --checkpoint c --checkpoint-deltas 3 -o m-%s onehot.arrows

@@ -35,6 +35,21 @@ is "a pipe tells too late" "$(ctr-cat "$W/a.arrows" - <"$W/made.arrows" | made)"
 cat 2 inputs, of which 1 did not tell beforehand how they were made"
 is "cat a b" "$(cat "$W/a.arrows" "$W/a.arrows" | ctr-info --digest)" "$(ctr-cat "$W/a.arrows" "$W/a.arrow" | ctr-info --digest)"
 
+# The first part of one stream and the rest of another one, which has the same schema and as many bytes: what is read is the one or the
+# other. So it is with the first sections of one bundle and the last one of another; each end mark moves what follows by 8 bytes.
+seq 1000 1079 | sed 's/$/,1/; 1i user,click' | ctr-import -q --format csv --header | ctr-cat --batch 20 -o "$W/one"
+seq 2000 2079 | sed 's/$/,1/; 1i user,click' | ctr-import -q --format csv --header | ctr-cat --batch 20 -o "$W/two"
+printf 'feature u = vocab(user, min=1)\nfeature v = vocab(user + 1, min=1)\n' >"$W/parts.plan"
+for i in one two; do ctr-extract -q --fit "$W/parts.plan" "$W/$i" -o "$W/$i.fit"; done
+parts() {
+    for at in $(seq "$3" 64 "$(($(wc -c <"$1") - 1))"); do
+        if got=$({ head -c "$at" "$1"; tail -c +$((at + 1)) "$2"; } | ctr-info --digest 2>&1); then echo $got; fi
+    done | sort -u
+}
+wholes() { for i; do echo $(ctr-info --digest "$i"); done | sort -u; }
+is "no parts of two streams are a stream" "$(parts "$W/one" "$W/two" 64)" "$(wholes "$W/one" "$W/two")"
+is "nor are those of two bundles" "$(parts "$W/one.fit" "$W/two.fit" 16)" "$(wholes "$W/one.fit" "$W/two.fit")"
+
 exits "two files in one pipe" 1 sh -c "cat '$W/a.arrow' '$W/a.arrow' | ctr-cat"
 printf 'user,show\n1,0\n' | ctr-import --format csv --header >"$W/b.arrows"
 exits "another schema" 1 ctr-cat "$W/a.arrows" "$W/b.arrows"

@@ -297,7 +297,7 @@ static const struct trial mlp[] = {
     /* a parameter */
     { { { "mlp.0.weight", META, CTR_META_SECTION, "mlp.9.weight" } }, "the main section does not list it", NULL },
     { { { "mlp.0.weight", META, CTR_META_SECTION, "mlpa" } }, "the model lacks its section 0.weight", NULL },
-    { { { "mlp.0.weight", META, CTR_META_SECTION, NULL } }, "section 'mlp.0.bias' is missing", NULL },
+    { { { "mlp.0.weight", META, CTR_META_SECTION, NULL } }, "section 'mlp.0.bias' does not follow", NULL },
     { { { "mlp.0.weight", MOVE }, { "mlp.0.weight", META, CTR_META_SECTION, NULL } },
       "lacks its section 0.weight",
       NULL },

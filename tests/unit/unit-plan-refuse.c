@@ -254,6 +254,7 @@ static const char fitted_text[] = "feature f = vocab(n, min=1)\n";
 /* A stream of one column with the metadata of a section, behind the others. */
 static const char *model_name; /* of the first section, or NULL */
 static const char *language, *inputs;
+static struct ctr_seal written; /* of the section before */
 static void put_section(const char *name, const char *list, const char *text)
 {
     struct ctr_schema s = { 0 };
@@ -267,8 +268,11 @@ static void put_section(const char *name, const char *list, const char *text)
     check(ctr_meta_set(&s.meta, CTR_META_PLAN_INPUTS, text ? inputs : NULL, &err));
     check(ctr_meta_set(&s.meta, CTR_META_MODEL, text ? model_name : NULL, &err));
     check(ctr_out_open(&o, to, 0, &err));
+    if (lseek(fd, 0, SEEK_CUR))
+        *ctr_out_seal(o) = written;
     check(ctr_writer_open(&w, o, &s, NULL, &err));
     check(ctr_writer_finish(w, &err));
+    written = *ctr_out_seal(o);
     check(ctr_out_commit(o, &err));
     ctr_writer_free(w);
     ctr_out_free(o);

@@ -29,6 +29,8 @@ static void start(int fd)
         printf("Bail out! cannot write\n");
 }
 
+static struct ctr_seal written; /* of the section before */
+
 /* Append a section of one batch to the input. */
 static void put(const struct ctr_schema *s, const struct ctr_col *col, int64_t rows)
 {
@@ -36,9 +38,11 @@ static void put(const struct ctr_schema *s, const struct ctr_col *col, int64_t r
     struct ctr_out *o;
     struct ctr_writer *w;
     check(ctr_out_open(&o, in_path, 0, &err));
+    *ctr_out_seal(o) = written;
     check(ctr_writer_open(&w, o, s, NULL, &err));
     check(ctr_writer_batch(w, &b, &err));
     check(ctr_writer_finish(w, &err));
+    written = *ctr_out_seal(o);
     check(ctr_out_commit(o, &err));
     ctr_writer_free(w);
     ctr_out_free(o);

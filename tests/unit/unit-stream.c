@@ -371,7 +371,7 @@ static void test_bundle(const struct ctr_schema *all)
     } bad[] = {
         { { "lr", "vocab.a" }, "lr,vocab.a,vocab.b", true, "truncated: section 'vocab.b' is missing" },
         { { "lr", "vocab.b", "vocab.a" }, "lr,vocab.a,vocab.b", true, "section 'vocab.a' is missing" },
-        { { "lr", NULL, "vocab.b" }, "lr,vocab.a,vocab.b", true, "section 'vocab.a' is missing" },
+        { { "lr", NULL, "vocab.b" }, "lr,vocab.a,vocab.b", true, "section 'vocab.a' does not follow" },
         { { "lr", "vocab.a" }, NULL, false, "is a bundle of sections (lr, vocab.a, …)" },
         { { "lr", NULL, "vocab.b" }, NULL, false, "is a bundle of sections (lr, (unnamed), …)" },
         { { NULL, "lr" }, NULL, false, "is a bundle of sections ((unnamed), lr, …)" },

@@ -335,6 +335,11 @@ int ctr_out_commit(struct ctr_out *o, struct ctr_err *err) CTR_MUST; /* flush, f
 void ctr_out_free(struct ctr_out *o);
 int64_t ctr_out_tell(const struct ctr_out *o);     /* bytes written so far */
 const char *ctr_out_name(const struct ctr_out *o); /* for messages; "stdout" */
+/* Kept for stream/: the seal of the last message written (ctr.xxh3), which the next section of a bundle names. */
+struct ctr_seal {
+    char digits[32]; /* hex, without a terminator; zeros: of none */
+};
+struct ctr_seal *ctr_out_seal(struct ctr_out *o);
 bool ctr_out_is_stdout(const struct ctr_out *o);
 void ctr_out_cleanup(void); /* async-signal-safe: unlink the temporaries that are open */
 /* The target of a path through all links, even if it does not exist yet; the caller frees it; NULL with errno. */

@@ -37,6 +37,7 @@ struct ctr_out {
     bool gives;      /* a pipe that accepts pages */
     uint8_t *given;  /* GIVEN_BYTES, of which the pipe has those up to given_at; NULL: none yet */
     size_t given_at;
+    struct ctr_seal seal;
 };
 
 /* Necessary globals: a signal handler must find the temporaries. Slots are claimed by compare-and-swap. */
@@ -344,6 +345,7 @@ int ctr_out_open(struct ctr_out **out, const char *path, unsigned flags, struct 
         return ctr_fail_nomem(err, sizeof *o);
     o->fd = -1;
     o->slot = -1;
+    memset(o->seal.digits, '0', sizeof o->seal.digits);
     o->name = strdup(is_stdout ? "stdout" : flags & CTR_OUT_TEMP ? CTR_TEMP_NAME : path);
     rc = o->name ? ctr_buf_reserve(&o->buf, OUT_BUFFER, err) : ctr_fail_nomem(err, 16);
     if (!rc && is_stdout)
@@ -622,6 +624,11 @@ int64_t ctr_out_tell(const struct ctr_out *o)
 const char *ctr_out_name(const struct ctr_out *o)
 {
     return o->name;
+}
+
+struct ctr_seal *ctr_out_seal(struct ctr_out *o)
+{
+    return &o->seal;
 }
 
 bool ctr_out_is_stdout(const struct ctr_out *o)

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * arrow-meta: writes our metadata: schema, batch, dictionary and footer, each sealed by ctr.xxh3: the XXH3-128 of the
- * bytes with its own 32 digits as '0'.
+ * bytes with its own 32 digits as '0'. A message's bytes include the seal of the message before (ctr.after), so that
+ * it belongs to one stream alone.
  */
 #include "common/stream/arrow.h"
 
 #include <stdio.h>
-
-static const char zeros32[] = "00000000000000000000000000000000";
 
 /* ---- key-value metadata ---- */
 
@@ -122,14 +121,17 @@ static void put_schema(struct ctr_fbw *w, size_t at, const struct ctr_schema *s)
 
 /* ---- seal ---- */
 
-static void seal(struct ctr_fbw *w, size_t digits)
+static struct ctr_seal seal(struct ctr_fbw *w, size_t digits)
 {
-    char hex[33];
-    if (w->rc < 0)
-        return;
-    struct ctr_hash128 h = ctr_hash128(w->b.data, w->b.len);
-    snprintf(hex, sizeof hex, "%016llx%016llx", (unsigned long long)h.hi, (unsigned long long)h.lo);
-    ctr_fb_put(w, digits, hex, 32);
+    char hex[33] = CTR_SEAL_NONE;
+    struct ctr_seal s;
+    if (w->rc >= 0) {
+        struct ctr_hash128 h = ctr_hash128(w->b.data, w->b.len);
+        snprintf(hex, sizeof hex, "%016llx%016llx", (unsigned long long)h.hi, (unsigned long long)h.lo);
+        ctr_fb_put(w, digits, hex, 32);
+    }
+    memcpy(s.digits, hex, sizeof s.digits);
+    return s;
 }
 
 /* Begin a message: 8 bytes for the prefix, the root, the Message table. The slots give the positions to continue at. */
@@ -150,7 +152,7 @@ static void message_begin(struct ctr_fbw *w, struct ctr_fb_slot s[5], int header
 }
 
 /* Pad, fill in the prefix, seal. */
-static int message_end(struct ctr_fbw *w, int64_t offset, size_t digits)
+static int message_end(struct ctr_fbw *w, int64_t offset, size_t digits, struct arrow_link *link)
 {
     while (w->rc == 0 && (offset + (int64_t)w->b.len) % ARROW_ALIGN)
         ctr_fb_align(w, w->b.len % 8 ? 8 : w->b.len + 8);
@@ -158,31 +160,34 @@ static int message_end(struct ctr_fbw *w, int64_t offset, size_t digits)
     if (w->rc == 0 && w->b.len - 8 > ARROW_MAX_METADATA)
         return ctr_fail(w->err, CTR_EDATA, "the metadata of a message would exceed 16 MiB: too many columns");
     ctr_fb_put(w, 4, &size, 4);
-    seal(w, digits);
+    link->after = seal(w, digits);
+    link->seq++;
     return w->rc;
 }
 
 /* The custom metadata of a message. Returns the position of the seal's digits. */
-static size_t put_seal(struct ctr_fbw *w, size_t at, int64_t seq, const char *sums, size_t sums_n,
+static size_t put_seal(struct ctr_fbw *w, size_t at, const struct arrow_link *link, const char *sums, size_t sums_n,
                        const struct ctr_meta *extra)
 {
     char text[24];
-    int n = snprintf(text, sizeof text, "%lld", (long long)seq), more = extra ? extra->n : 0;
-    size_t v = table_array(w, at, (size_t)(2 + !!sums + more)), k = v;
+    int n = snprintf(text, sizeof text, "%lld", (long long)link->seq), more = extra ? extra->n : 0;
+    size_t v = table_array(w, at, (size_t)(3 + !!sums + more)), k = v;
     put_pair(w, k, CTR_SEAL_SEQ, text, (size_t)n);
+    put_pair(w, k += 4, CTR_SEAL_AFTER, link->after.digits, sizeof link->after.digits);
     if (sums)
         put_pair(w, k += 4, CTR_SEAL_SUMS, sums, sums_n);
     for (int i = 0; i < more; i++)
         put_pair(w, k += 4, extra->kv[2 * i], extra->kv[2 * i + 1], strlen(extra->kv[2 * i + 1]));
-    return put_pair(w, k + 4, CTR_SEAL_XXH3, zeros32, 32);
+    return put_pair(w, k + 4, CTR_SEAL_XXH3, CTR_SEAL_NONE, 32);
 }
 
-int ctr_meta_schema(struct ctr_fbw *w, const struct ctr_schema *s, int64_t seq, int64_t offset, struct ctr_err *err)
+int ctr_meta_schema(struct ctr_fbw *w, const struct ctr_schema *s, struct arrow_link *link, int64_t offset,
+                    struct ctr_err *err)
 {
     struct ctr_fb_slot m[5];
     message_begin(w, m, ARROW_SCHEMA, 0, err);
     put_schema(w, m[2].at, s);
-    return message_end(w, offset, put_seal(w, m[4].at, seq, NULL, 0, NULL));
+    return message_end(w, offset, put_seal(w, m[4].at, link, NULL, 0, NULL), link);
 }
 
 /* ---- batches ---- */
@@ -217,8 +222,8 @@ static void sums_hex(const struct arrow_body *b, char *out)
             *out++ = digit[ctr_body_parts(b)[i].sum >> k & 15];
 }
 
-int ctr_meta_batch(struct ctr_fbw *w, const struct arrow_body *b, int64_t rows, int64_t dict_id, int64_t seq,
-                   enum ctr_compression how, const struct ctr_meta *extra, struct ctr_err *err)
+int ctr_meta_batch(struct ctr_fbw *w, const struct arrow_body *b, int64_t rows, int64_t dict_id,
+                   struct arrow_link *link, enum ctr_compression how, const struct ctr_meta *extra, struct ctr_err *err)
 {
     struct ctr_fb_slot m[5];
     struct ctr_buf sums = { 0 };
@@ -235,7 +240,7 @@ int ctr_meta_batch(struct ctr_fbw *w, const struct arrow_body *b, int64_t rows, 
         ctr_fb_child(w, m[2].at, d, 2);
         put_batch(w, d[1].at, b, rows, how);
     }
-    rc = message_end(w, 0, put_seal(w, m[4].at, seq, (char *)sums.data, n, extra));
+    rc = message_end(w, 0, put_seal(w, m[4].at, link, (char *)sums.data, n, extra), link);
     ctr_buf_free(&sums);
     return rc;
 }
@@ -266,8 +271,8 @@ int ctr_meta_footer(struct ctr_fbw *w, const struct ctr_schema *s, const struct 
     size_t v = table_array(w, t[4].at, (size_t)(1 + extra->n));
     for (int i = 0; i < extra->n; i++)
         put_pair(w, v + 4 * (size_t)i, extra->kv[2 * i], extra->kv[2 * i + 1], strlen(extra->kv[2 * i + 1]));
-    size_t digits = put_pair(w, v + 4 * (size_t)extra->n, CTR_SEAL_XXH3, zeros32, 32);
+    size_t digits = put_pair(w, v + 4 * (size_t)extra->n, CTR_SEAL_XXH3, CTR_SEAL_NONE, 32);
     ctr_fb_align(w, 8);
-    seal(w, digits);
+    (void)seal(w, digits);
     return w->rc;
 }

@@ -311,7 +311,6 @@ static int read_seal(struct arrow_message *m, const struct ctr_fb_view *t, const
         { CTR_SEAL_ROWS, &m->trailer_rows },
         { CTR_SEAL_BATCHES, &m->trailer_batches },
     };
-    const char *digits = NULL;
     size_t ndigits = 0;
     for (size_t i = 0; i < v.count && !m->fb.bad; i++) {
         struct ctr_fb_view kv = ctr_fb_at(&m->fb, &v, i);
@@ -326,15 +325,19 @@ static int read_seal(struct arrow_message *m, const struct ctr_fb_view *t, const
         if (text_is(k, kn, CTR_SEAL_SUMS)) {
             m->sums = x;
             m->sums_n = vn;
+        } else if (text_is(k, kn, CTR_SEAL_AFTER)) {
+            m->after = x;
+            if (vn != sizeof(struct ctr_seal))
+                return ctr_fail(err, CTR_EDATA, "the metadata of a message is damaged (" CTR_SEAL_AFTER ")");
         } else if (text_is(k, kn, CTR_SEAL_XXH3)) {
-            digits = x;
+            m->seal = x;
             ndigits = vn;
         }
     }
-    if (m->fb.bad || !digits)
+    if (m->fb.bad || !m->seal)
         return 0;
     m->sealed = true;
-    return check_seal(p, n, digits, ndigits, scratch, err);
+    return check_seal(p, n, m->seal, ndigits, scratch, err);
 }
 
 /* ---- messages ---- */

@@ -56,6 +56,7 @@ enum arrow_kind {
 enum { ARROW_SCHEMA = 1, ARROW_DICTIONARY = 2, ARROW_BATCH = 3 };
 
 #define CTR_SEAL_SEQ     "ctr.seq"
+#define CTR_SEAL_AFTER   "ctr.after" /* ctr.xxh3 of the message before, of a section's schema of the section before */
 #define CTR_SEAL_SUMS    "ctr.sums"
 #define CTR_SEAL_XXH3    "ctr.xxh3"
 #define CTR_SEAL_ROWS    "ctr.rows"
@@ -63,6 +64,17 @@ enum { ARROW_SCHEMA = 1, ARROW_DICTIONARY = 2, ARROW_BATCH = 3 };
 #define CTR_SEAL_KEY     "ctr.key"    /* footer: the column that a file is sorted by */
 #define CTR_SEAL_KEYS    "ctr.keys"   /* footer: first key of each block */
 #define CTR_SEAL_UNIQUE  "ctr.unique" /* footer: "1" when no key repeats */
+#define CTR_SEAL_SEALS   "ctr.seals"  /* footer: ctr.xxh3 of each message from schema to trailer */
+
+/* What a message that follows nothing names as ctr.after. */
+#define CTR_SEAL_NONE "00000000000000000000000000000000"
+
+/* The place of a message in its stream: its number, and the seal of the message before. Writing or checking a message
+ * moves on to the next one. */
+struct arrow_link {
+    int64_t seq;
+    struct ctr_seal after;
+};
 
 /* ---- emit.c: columns to the nodes and buffers of a body ---- */
 
@@ -97,11 +109,12 @@ static inline struct arrow_part *ctr_body_parts(const struct arrow_body *b)
 /* ---- arrow-meta.c: our metadata ---- */
 
 /* The message (prefix and metadata, padded so that a body at `offset` + its length is aligned) of a schema, a batch or
- * a dictionary (id >= 0). `extra` may be NULL. */
-int ctr_meta_schema(struct ctr_fbw *w, const struct ctr_schema *s, int64_t seq, int64_t offset,
+ * a dictionary (id >= 0), at *link, which moves on. `extra` may be NULL. */
+int ctr_meta_schema(struct ctr_fbw *w, const struct ctr_schema *s, struct arrow_link *link, int64_t offset,
                     struct ctr_err *err) CTR_MUST;
-int ctr_meta_batch(struct ctr_fbw *w, const struct arrow_body *b, int64_t rows, int64_t dict_id, int64_t seq,
-                   enum ctr_compression how, const struct ctr_meta *extra, struct ctr_err *err) CTR_MUST;
+int ctr_meta_batch(struct ctr_fbw *w, const struct arrow_body *b, int64_t rows, int64_t dict_id,
+                   struct arrow_link *link, enum ctr_compression how, const struct ctr_meta *extra,
+                   struct ctr_err *err) CTR_MUST;
 
 struct arrow_block { /* as in the footer of an IPC file */
     int64_t offset;
@@ -167,6 +180,7 @@ struct arrow_message {
     int64_t seq, trailer_rows, trailer_batches; /* -1: absent */
     const char *sums;
     size_t sums_n;
+    const char *seal, *after; /* 32 digits each; after: NULL in older streams */
 };
 /* `p`: prefix and metadata, n bytes. Checks the seal, if there is one. */
 int ctr_message_parse(struct arrow_message *m, const uint8_t *p, size_t n, struct ctr_buf *scratch,
@@ -322,7 +336,8 @@ struct ctr_ipcfile {
     struct ctr_buf copy; /* of the current metadata */
     struct arrow_footer footer;
     struct arrow_schema schema;
-    int64_t rows; /* of all blocks, from the seal; -1: no seal */
+    int64_t rows;      /* of all blocks, from the seal; -1: no seal */
+    const char *seals; /* of the footer: 32 digits for each message; NULL in older files */
 };
 /* Check the footer, that blocks are at valid positions and, in a sealed file, both ends and that there are no gaps. */
 int ctr_ipcfile_open(struct ctr_ipcfile *f, const uint8_t *map, int64_t size, struct ctr_buf *scratch,

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 struct ctr_file_writer {
-    struct ctr_buf blocks, keys;
+    struct ctr_buf blocks, keys, seals;
     int key; /* column, or -1 */
     const char *name;
     struct ctr_colbuf last; /* the key of the previous row */
@@ -23,6 +23,7 @@ void ctr_file_writer_free(struct ctr_file_writer *f)
         return;
     ctr_buf_free(&f->blocks);
     ctr_buf_free(&f->keys);
+    ctr_buf_free(&f->seals);
     if (f->last_set)
         ctr_colbuf_free(&f->last);
     free(f);
@@ -108,6 +109,11 @@ int ctr_file_writer_block(struct ctr_file_writer *f, struct arrow_block b, const
     return rc;
 }
 
+int ctr_file_writer_seal(struct ctr_file_writer *f, const struct ctr_seal *seal, struct ctr_err *err)
+{
+    return ctr_buf_append(&f->seals, seal->digits, sizeof seal->digits, err);
+}
+
 static int footer_meta(const struct ctr_file_writer *f, struct ctr_meta *m, int64_t rows, int64_t batches,
                        struct ctr_err *err)
 {
@@ -117,6 +123,8 @@ static int footer_meta(const struct ctr_file_writer *f, struct ctr_meta *m, int6
     snprintf(text, sizeof text, "%lld", (long long)batches);
     if (rc >= 0)
         rc = ctr_meta_set(m, CTR_SEAL_BATCHES, text, err);
+    if (rc >= 0)
+        rc = ctr_meta_set(m, CTR_SEAL_SEALS, (char *)f->seals.data, err);
     if (rc >= 0 && f->key >= 0)
         rc = ctr_meta_set(m, CTR_SEAL_KEY, f->name, err);
     if (rc >= 0 && f->key >= 0)
@@ -134,6 +142,8 @@ int ctr_file_writer_finish(struct ctr_file_writer *f, struct ctr_out *out, const
     uint8_t end[10] = "    ARROW1";
     int rc = ctr_buf_append(&f->keys, "", 1, err); /* terminator */
     f->keys.len--;
+    if (rc >= 0)
+        rc = ctr_buf_append(&f->seals, "", 1, err);
     if (rc >= 0)
         rc = footer_meta(f, &m, rows, batches, err);
     if (rc >= 0)

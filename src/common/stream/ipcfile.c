@@ -63,6 +63,14 @@ static int check_block(const struct ctr_ipcfile *f, const struct arrow_block *b,
     return 0;
 }
 
+/* Is it the message of this number that the footer was written with? */
+static bool belongs(const struct ctr_ipcfile *f, const struct arrow_message *m, int64_t seq)
+{
+    const size_t n = sizeof(struct ctr_seal), messages = f->footer.nblocks + 2;
+    return m->sealed && m->seq == seq &&
+           (f->seals ? (size_t)seq < messages && !memcmp(m->seal, f->seals + n * (size_t)seq, n) : !m->after);
+}
+
 /* Schema, blocks, trailer and end mark must follow one another without a gap. */
 static int check_sealed(struct ctr_ipcfile *f, struct ctr_buf *scratch, struct ctr_err *err)
 {
@@ -70,8 +78,11 @@ static int check_sealed(struct ctr_ipcfile *f, struct ctr_buf *scratch, struct c
     struct arrow_message m;
     int64_t at = 8, length, batches = (int64_t)f->footer.nblocks;
     const char *rows = ctr_meta_get(&f->footer.meta, CTR_SEAL_ROWS);
+    f->seals = ctr_meta_get(&f->footer.meta, CTR_SEAL_SEALS);
+    if (f->seals && strlen(f->seals) != (f->footer.nblocks + 2) * sizeof(struct ctr_seal))
+        return ctr_fail(err, CTR_EDATA, "the footer is damaged");
     int rc = message_at(f, at, f->footer_at, &m, &length, scratch, err);
-    if (rc >= 0 && (m.type != ARROW_SCHEMA || !m.sealed || m.seq != 0 || m.body_length))
+    if (rc >= 0 && (m.type != ARROW_SCHEMA || !belongs(f, &m, 0) || m.body_length))
         rc = ctr_fail(err, CTR_EDATA, "the first message of the file is damaged");
     at += length;
     for (size_t i = 0; rc >= 0 && i < f->footer.nblocks; i++) {
@@ -87,7 +98,7 @@ static int check_sealed(struct ctr_ipcfile *f, struct ctr_buf *scratch, struct c
     if (m.body_length > f->footer_at - at - length)
         return ctr_fail(err, CTR_EDATA, "the trailer of the file is damaged");
     at += length + m.body_length;
-    if (!m.sealed || m.type != ARROW_BATCH || m.seq != batches + 1 || m.trailer_batches != batches || !rows ||
+    if (m.type != ARROW_BATCH || !belongs(f, &m, batches + 1) || m.trailer_batches != batches || !rows ||
         !ctr_parse_i64(rows, strlen(rows), &f->rows) || m.trailer_rows != f->rows)
         return ctr_fail(err, CTR_EDATA, "the trailer of the file is damaged");
     if (f->footer_at - at != 8 || memcmp(f->map + at, eos, 8))
@@ -175,7 +186,7 @@ int ctr_ipcfile_message(struct ctr_ipcfile *f, bool dict, size_t i, struct arrow
     if (length != b->meta_length || m->body_length != b->body_length ||
         m->type != (dict ? ARROW_DICTIONARY : ARROW_BATCH))
         return ctr_fail(err, CTR_EDATA, "a block is not what the footer says");
-    if (m->sealed != f->footer.sealed || (m->sealed && m->seq != seq) || (!m->sealed && m->any_ctr))
+    if (f->footer.sealed ? !belongs(f, m, seq) : m->sealed || m->any_ctr)
         return ctr_fail(err, CTR_EDATA, "a block is not the one that belongs here");
     *body = f->map + b->offset + b->meta_length;
     return 0;

@@ -40,7 +40,9 @@ struct ctr_reader {
     struct arrow_leaves leaves;
     bool in_stream, sealed, trailer;
     bool old; /* the format before version 0.15 of Arrow: the size of a message is not preceded by a marker */
-    int64_t seq, stream_rows, stream_batches, file_rows, file_batches;
+    struct arrow_link link; /* of the message that is due */
+    bool linked;            /* its messages name the ones before */
+    int64_t stream_rows, stream_batches, file_rows, file_batches;
     int64_t stream_at, message_at; /* their positions in the file; -1: none yet */
     struct ctr_buf meta, scratch;
     struct arrow_message msg;
@@ -242,12 +244,45 @@ static int fail_truncated(const struct ctr_reader *r, struct ctr_err *err)
                     (long long)r->file_rows, r->src.from_pipe ? WRITER_FAILED : "");
 }
 
+/* Does the schema message continue what was read before? The sections that the first one of a bundle lists must, other
+ * streams begin anew. */
+static int enter_link(struct ctr_reader *r, struct ctr_err *err)
+{
+    const char *after = r->msg.after;
+    const size_t n = sizeof(struct ctr_seal);
+    const bool listed = r->section_set && r->section_at + 1 < r->sections.n;
+    const bool anew = listed ? !after && !r->linked : !after || !memcmp(after, CTR_SEAL_NONE, n);
+    if (anew || (after && !memcmp(after, r->link.after.digits, n))) {
+        r->linked = after;
+        return 0;
+    }
+    if (!r->section_set)
+        return ctr_fail(err, CTR_EDATA, "begins with a section of a bundle whose earlier sections are missing");
+    const char *due = listed ? r->sections.s[r->section_at + 1] : "";
+    return ctr_fail(err, CTR_EDATA,
+                    "%s%s%s does not follow the section before it: it belongs to another bundle, or sections are "
+                    "missing or swapped",
+                    listed ? "section '" : "a section", due, listed ? "'" : "");
+}
+
+static int check_link(const struct ctr_reader *r, struct ctr_err *err)
+{
+    const struct arrow_message *m = &r->msg;
+    if (m->seq != r->link.seq)
+        return ctr_fail(err, CTR_EDATA, "message %lld comes where %lld is due: messages were lost, repeated or swapped",
+                        (long long)m->seq, (long long)r->link.seq);
+    if (r->linked == !m->after || (r->linked && memcmp(m->after, r->link.after.digits, sizeof r->link.after.digits)))
+        return ctr_fail(err, CTR_EDATA, "message %lld belongs to another stream", (long long)m->seq);
+    return 0;
+}
+
 static int check_seal(struct ctr_reader *r, struct ctr_err *err)
 {
     const struct arrow_message *m = &r->msg;
-    if (m->type == ARROW_SCHEMA && !r->in_stream) {
+    const bool first = m->type == ARROW_SCHEMA && !r->in_stream;
+    if (first) {
         r->sealed = m->sealed && !r->old;
-        r->seq = 0;
+        r->link.seq = 0;
     }
     if (!r->sealed)
         return m->any_ctr ? ctr_fail(err, CTR_EDATA,
@@ -256,10 +291,11 @@ static int check_seal(struct ctr_reader *r, struct ctr_err *err)
                           : 0;
     if (!m->sealed)
         return ctr_fail(err, CTR_EDATA, "a message of a sealed stream has no seal");
-    if (m->seq != r->seq)
-        return ctr_fail(err, CTR_EDATA, "message %lld comes where %lld is due: messages were lost, repeated or swapped",
-                        (long long)m->seq, (long long)r->seq);
-    r->seq++;
+    const int rc = first && !m->seq ? enter_link(r, err) : check_link(r, err);
+    if (rc < 0)
+        return rc;
+    r->link.seq++;
+    memcpy(r->link.after.digits, m->seal, sizeof r->link.after.digits);
     if (r->trailer)
         return ctr_fail(err, CTR_EDATA, "a message follows the trailer");
     return 0;

@@ -29,7 +29,8 @@ struct ctr_writer {
     struct arrow_body body, dict_body;
     struct ctr_fbw meta;
     struct ctr_buf iov;
-    int64_t seq, rows, batches, start;
+    struct arrow_link link;
+    int64_t rows, batches, start;
     struct ctr_file_writer *file; /* IPC file, or NULL */
 };
 
@@ -85,8 +86,8 @@ static int send(struct ctr_writer *w, const struct arrow_body *b, struct ctr_err
     }
     if (rc >= 0)
         rc = ctr_out_writev(w->out, (struct iovec *)w->iov.data, (int)(w->iov.len / sizeof(struct iovec)), err);
-    w->seq++;
-    return rc;
+    *ctr_out_seal(w->out) = w->link.after;
+    return rc < 0 || !w->file ? rc : ctr_file_writer_seal(w->file, &w->link.after, err);
 }
 
 static struct arrow_block block_here(const struct ctr_writer *w, int64_t body_length)
@@ -106,7 +107,7 @@ static int write_batch(struct ctr_writer *w, const struct ctr_col *cols, int64_t
     if (rc >= 0)
         rc = ctr_body_seal(&w->body, how, err);
     if (rc >= 0)
-        rc = ctr_meta_batch(&w->meta, &w->body, n, -1, w->seq, how, trailer, err);
+        rc = ctr_meta_batch(&w->meta, &w->body, n, -1, &w->link, how, trailer, err);
     if (rc >= 0 && w->file && !trailer)
         rc = ctr_file_writer_block(w->file, block_here(w, w->body.length), cols, from, n, err);
     if (rc >= 0)
@@ -152,7 +153,7 @@ static int write_dictionary(struct ctr_writer *w, int i, const struct ctr_col *v
         return 0;
     rc = write_pending(w, err);
     if (rc >= 0)
-        rc = ctr_meta_batch(&w->meta, &w->dict_body, values->rows, i, w->seq, w->opts.compression, NULL, err);
+        rc = ctr_meta_batch(&w->meta, &w->dict_body, values->rows, i, &w->link, w->opts.compression, NULL, err);
     if (rc >= 0)
         rc = send(w, &w->dict_body, err);
     d->id = id;
@@ -195,6 +196,15 @@ static int check_schema(const struct ctr_schema *s, struct ctr_err *err)
     return 0;
 }
 
+/* A section that is not the first of its bundle follows what was written before. */
+static struct ctr_seal written_before(const struct ctr_writer *w)
+{
+    struct ctr_seal none;
+    memcpy(none.digits, CTR_SEAL_NONE, sizeof none.digits);
+    const struct ctr_meta *m = &w->schema.meta;
+    return ctr_meta_get(m, CTR_META_SECTION) && !ctr_meta_get(m, CTR_META_SECTIONS) ? *ctr_out_seal(w->out) : none;
+}
+
 static int start(struct ctr_writer *w, struct ctr_err *err)
 {
     size_t n = (size_t)w->schema.n + 1;
@@ -208,6 +218,7 @@ static int start(struct ctr_writer *w, struct ctr_err *err)
         return rc;
     w->pending_set = true;
     w->start = ctr_out_tell(w->out);
+    w->link.after = written_before(w);
     if (w->opts.file) {
         static const uint8_t magic[8] = "ARROW1";
         rc = ctr_file_writer_new(&w->file, &w->schema, w->opts.key, err);
@@ -215,7 +226,7 @@ static int start(struct ctr_writer *w, struct ctr_err *err)
             rc = ctr_out_write(w->out, magic, sizeof magic, err);
     }
     if (rc >= 0)
-        rc = ctr_meta_schema(&w->meta, &w->schema, w->seq, ctr_out_tell(w->out) - w->start, err);
+        rc = ctr_meta_schema(&w->meta, &w->schema, &w->link, ctr_out_tell(w->out) - w->start, err);
     return rc < 0 ? rc : send(w, NULL, err);
 }
 
