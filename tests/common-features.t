@@ -66,7 +66,7 @@ if has_python json; then
         ok "mlp $o: agrees with the reference" "$PY" "$CTR_TOP/tests/deep_reference.py" mlp small.f start.m got.m got.p hidden=3 minibatch=12 \
             rate=.01 $(echo "$o" | sed 's/--\([a-z0-9]*\) \([^ ]*\)/\1=\2/g')
         # shellcheck disable=SC2086
-        ctr-cat --batch 5 small.f | ctr-train mlp -q --embedding 2 --hidden 3 --minibatch 12 --rate .01 $o -o piped.m
+        small_batches small.f ctr-train mlp -q --embedding 2 --hidden 3 --minibatch 12 --rate .01 $o -o piped.m
         ok "mlp $o: the same from small batches" "$PY" "$CTR_TOP/tests/deep_reference.py" same got.m piped.m
         [ -z "$SAN" ] || [ -z "$o" ] || break
     done

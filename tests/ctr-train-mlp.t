@@ -26,7 +26,26 @@ ok 'dropout' agrees --dropout .5 --seed 2 -- dropout=.5 seed=2
 ok 'all at once' agrees --batch-norm --activation dice --dropout .3 --seed 3 -- batch-norm=1 activation=dice dropout=.3 seed=3
 ok 'l2 of embeddings by the minibatch' agrees --l2 .5 -- l2=.5
 ref counts tiny.arrows counts.csv && ctr-import -q -f csv --header --columns key:uint64,count:int32 counts.csv -o counts.arrows
-ok 'n_j from a stream, for the keys that it has' agrees --l2 .5 --l2-counts counts.arrows -- l2=.5 counts=counts.csv
+ok 'n_j from a stream, for the keys that it has' agrees --l2 .5 --l2-counts counts.arrows -- l2=.5 counts=counts.csv running=1
+# DIN, eq. 6 and 7: n_j is the number of rows with key j among all rows; they are counted before the first is learned from.
+ok 'n_j of all rows, in two passes' agrees --l2 .5 --passes 2 -- l2=.5 passes=2
+# shellcheck disable=SC2317
+piped() ( small() { cat tiny.arrows | ctr-train mlp -q --embedding 2 --hidden 4,3 --minibatch 16 --rate .01 "$@"; }; agrees "$@"; )
+ok 'n_j of the rows so far, from a pipe' piped --l2 .5 -- l2=.5 running=1
+ok 'in later passes of all' piped --l2 .5 --passes 2 --spool spool.arrows -- l2=.5 passes=2 running=1
+exits 'a pipe' 0 sh -c 'cat tiny.arrows | ctr-train mlp --l2 .5 --minibatch 16 -o pipe.arrows'
+err_like 'is told of' '--l2 divides by how often a key has come so far, since this input is read once: .* name files, .* or give --l2-counts FILE'
+exits 'files' 0 ctr-train mlp --l2 .5 --minibatch 16 -o file.arrows tiny.arrows
+quiet_of_counts() { ! grep -q 'l2' err; }
+ok 'are not' quiet_of_counts
+# A key that a row has twice, in one list or in two columns of a table, is counted once: rows that repeat keys have the counts of rows that do not.
+twice() {
+    printf 'label,ad,past\n1,a,b|b|c\n0,b,b|a\n1,c,\n0,a,c|c|c\n' | ctr-import -q -f csv --header --columns label:int8,ad:utf8,past:utf8 |
+        ctr-extract twice.plan -o twice.arrows && ctr-train mlp -q --l2 .1 --minibatch 2 --embedding 2 --hidden 0 -o twice.m twice.arrows "$@" &&
+        ctr-select -q --only emb.item --columns count twice.m | ctr-export -f csv | sort | tr '\n' ' '
+}
+printf 'label label\nfeature ad in item = ad\nfeature past in item = split(past, "|")\n' >twice.plan
+is 'a row counts once' "$(twice)" '1 2 3 3 count '
 ok 'a rate that decays' agrees --decay .5 --decay-every 20 -- decay=.5 decay-every=20
 ok 'two passes' agrees --passes 2 --l2 .1 -- passes=2 l2=.1
 ok 'no hidden layer' agrees --hidden 0 -- hidden=0
@@ -45,8 +64,8 @@ for o in '' '--batch-norm --dropout .2 --l2 .1' '--activation dice' '--pooling m
         ok "mlp $o -j $j: the same predictions" cmp want.p got.p
     done
     # shellcheck disable=SC2086
-    ctr-cat --batch 7 rows.arrows | train $o --progressive got.p >got.arrows
-    is "mlp $o, small batches through a pipe: the same predictions" "$(scores got.p | cksum)" "$(scores want.p | cksum)"
+    small_batches rows.arrows train $o --progressive got.p >got.arrows
+    is "mlp $o, small batches: the same predictions" "$(scores got.p | cksum)" "$(scores want.p | cksum)"
     ok "mlp $o: and the same values" ref same want.arrows got.arrows
 done
 train -o want.arrows --progressive want.p rows.arrows
@@ -90,7 +109,7 @@ ok 'the check of pooling can fail' another
 foretells() { # foretells N OPTIONS: a model of N rows predicts the next 100 as the learner scores them before it learns from them
     _n=$1
     shift
-    train "$@" -o all.arrows --progressive all.p rows.arrows && ctr-select --head "$_n" rows.arrows | train "$@" -o first.arrows &&
+    cat rows.arrows | train "$@" -o all.arrows --progressive all.p && ctr-select --head "$_n" rows.arrows | train "$@" -o first.arrows &&
         ctr-select --head $((_n + 100)) rows.arrows | ctr-select --tail 100 | ctr-predict first.arrows >next.p 2>next.err &&
         grep -q 'does not know' next.err && scores next.p >next.txt && scores all.p | awk -v n="$_n" 'NR == 1 || NR > n + 1 && NR <= n + 101' | cmp - next.txt
 }

@@ -67,8 +67,8 @@ for o in '' '--batch-norm --dropout .2 --l2 .1 --pooling max'; do
     ok "two-tower $o -j 3: the same model" cmp want.arrows got.arrows
     ok "two-tower $o -j 3: the same predictions" cmp want.p got.p
     # shellcheck disable=SC2086
-    ctr-cat --batch 7 rows.arrows | train $o --progressive got.p >got.arrows
-    is "two-tower $o, small batches through a pipe: the same predictions" "$(scores got.p | cksum)" "$(scores want.p | cksum)"
+    small_batches rows.arrows train $o --progressive got.p >got.arrows
+    is "two-tower $o, small batches: the same predictions" "$(scores got.p | cksum)" "$(scores want.p | cksum)"
     ok "two-tower $o: and the same values" ref same want.arrows got.arrows
 done
 train -o want.arrows --progressive want.p rows.arrows

@@ -5,7 +5,7 @@ of their own forward pass, Adam as Kingma & Ba give it. Python alone: streams ar
 ctr-export --format safetensors, so that this also reads those.
 
     deep_reference.py mlp|din|two-tower|fm|dcnv2|dlrm|dicm STREAM START MODEL PROGRESSIVE [minibatch=… hidden=… activation=… pooling=… batch-norm=1 dropout=… l2=… rate=…
-                      decay=… decay-every=… seed=… passes=… counts=CSV attention=… attention-hidden=… user=COLUMN,… ad=COLUMN,…
+                      decay=… decay-every=… seed=… passes=… counts=CSV running=1 attention=… attention-hidden=… user=COLUMN,… ad=COLUMN,…
                       cross-rank=… structure=… bottom=… images=… images-pool=… images-last=… images-tower=… images-scale=… base=…]
         images: a stream of keys of images, made as those of the rows, and vectors; of an image that is not there: 0
         START: the same model before any learning (trained at a rate of next to nothing). Do scores and values agree?
@@ -352,19 +352,26 @@ def adam(values, g, state, rate, t):
         values[i] -= rate * (state[0][i] / (1 - 0.9**t)) / (math.sqrt(state[1][i] / (1 - 0.999**t)) + 1e-8)
 
 
+def rows_with(rows, batch, counts):
+    """To counts, the number of these rows that each key occurs in, once or more."""
+    for i in batch:
+        for k in {k for entries in rows.keys[i] for k, _ in entries if k[0] != IMAGE}:
+            counts[k] = counts.get(k, 0) + 1
+    return counts
+
+
 def train(m, o, rows):
-    state, counts, scores, t, learned = {}, {}, [], 0, 0
+    state, scores, t, learned = {}, [], 0, 0
+    counts = {} if o["running"] else rows_with(rows, range(len(rows.label)), {})
     for p in range(o["passes"]):
         for at in range(0, len(rows.label), o["minibatch"]):
             batch = range(at, min(at + o["minibatch"], len(rows.label)))
             if not p:
                 scores += [sigmoid(z) for z in forward(m, o, rows, batch)]
             rate = o["rate"] * o["decay"] ** (learned // o["decay-every"])
-            used = {}
-            for i in batch:
-                for entries in rows.keys[i]:
-                    for k, _ in (e for e in entries if e[0][0] != IMAGE):
-                        used[k] = used.get(k, 0) + 1
+            used = rows_with(rows, batch, {})
+            if o["running"] and not p:
+                rows_with(rows, batch, counts)
             trained = [n for n in m.dense if not n.endswith((".mean", ".var")) and n != "image.scale"]
             running = {}
             forward(m, o, rows, batch, (t, running))
@@ -372,7 +379,6 @@ def train(m, o, rows):
             grads.update({k: gradient(m, o, rows, batch, t, m.rows[k]) for k in used})
             t += 1
             for k in used:
-                counts[k] = counts.get(k, 0) + used[k]
                 grads[k] = [g + o["l2"] / o["given"].get(k[1], counts[k]) * w for g, w in zip(grads[k], m.rows[k])]
             for n, g in grads.items():
                 values = m.rows[n] if isinstance(n, tuple) else m.dense[n]
@@ -388,7 +394,7 @@ def train(m, o, rows):
 
 def options(words):
     o = {"minibatch": 3000, "hidden": [200, 80], "activation": "prelu", "pooling": "sum", "batch-norm": 0, "dropout": 0.0, "l2": 0.0, "rate": 0.001}
-    o.update({"decay": 1.0, "decay-every": 1440000000, "seed": 0, "passes": 1})
+    o.update({"decay": 1.0, "decay-every": 1440000000, "seed": 0, "passes": 1, "running": 0})
     o.update({"attention": "plain", "attention-hidden": [80, 40], "user": [], "ad": []})
     o.update({"cross-rank": 0, "structure": "parallel", "bottom": [64, 32]})
     o.update({"images": "", "images-pool": "sum", "images-tower": [256, 64], "images-last": 20, "images-scale": "none", "base": "mlp"})

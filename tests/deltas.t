@@ -24,6 +24,7 @@ printf 'label click\nfeature user\nfeature ad\nfeature tags = split(tags, " ")\n
 ctr-import -q --format csv --header many.csv | ctr-extract -q --batch 100 -o many.small many.plan
 head -c -3000 many.small >many.cut
 mkdir whole deltas spill
+printf 'key,count\n7,3\n' | ctr-import -q --format csv --header --columns key:uint64,count:int32 -o few.arrows
 
 # both STREAM MODEL OPTIONS… : runs that write checkpoints every 100 rows and stop where the input breaks off
 both() {
@@ -53,8 +54,9 @@ ok 'lr --expire by minibatches' same long lr --expire 1 --minibatch 20
 ok 'lr --inclusion by minibatches' same many lr --inclusion bloom=1 --minibatch 37
 ok 'lr --expire --inclusion' same days lr --expire 2 --inclusion bloom=1
 
-# ---- deep models
-for o in '' '--l2 .01' '--memory 2500K --spill ../spill' '--memory 2500K --spill ../spill --prefetch 1 --l2 .01'; do
+# ---- deep models; --l2 alone would read the whole input first, and find where it breaks off
+for o in '' '--l2 .01 --l2-counts ../few.arrows' '--memory 2500K --spill ../spill' \
+    '--memory 2500K --spill ../spill --prefetch 1 --l2 .01 --l2-counts ../few.arrows'; do
     ok "mlp $o" same many mlp --embedding 20 --hidden 4 --minibatch 30 $o
 done
 ok 'a delta has the rows that changed' test "$(stat -c %s deltas/c.delta.3)" -lt $(($(stat -c %s whole/c) * 2 / 3))

@@ -101,6 +101,13 @@ err_like() {
     fi
 }
 
+# small_batches FILE COMMAND…: over a pipe, in batches of 7 rows; with --l2 as a file, as a pipe's keys are counted on the way.
+small_batches() {
+    ctr-cat --batch 7 "$1" >"$W/.cut" || return
+    shift
+    case " $* " in *' --l2 '*) "$@" "$W/.cut" ;; *) cat "$W/.cut" | "$@" ;; esac
+}
+
 # agrees_with MODEL FIXED OPTION… -- REFERENCE-OPTION… : a model that `small` of the test trains has the values and progressive scores
 # of deep_reference.py ($REF), which takes the options FIXED and REFERENCE-OPTION. `ref` of the test runs it.
 agrees_with() {

@@ -1,7 +1,8 @@
 #!/bin/sh
 # A checkpoint does not know the number of ranks: a run goes on over more ranks, over fewer, in one process, or from one process over
 # ranks. What a pass still has stays cut as it was, so that each row is learned once: the counts of keys (--l2) are those of a run that
-# never stopped. A run breaks off where a file is truncated, which is no matter of time.
+# never stopped. A run breaks off where a file is truncated, which is no matter of time; by --l2-counts, because without it --l2 reads
+# all files before the first row is learned from.
 . "${0%/*}/lib.sh"
 . "${0%/*}/ranks.sh"
 cd "$W" || exit 1
@@ -11,6 +12,8 @@ printf 'label click\nfeature a\nfeature b\n' >plan
 for i in 0 1 2 3 4 5; do
     awk "NR == 1 || int((NR - 2) / 400) == $i" rows.csv | ctr-import -q --format csv --header - | ctr-extract -q plan | ctr-cat -q --batch 50 -o part-$i.arrows
 done
+l2='--l2 .001 --l2-counts few.arrows'
+printf 'key,count\n7,3\n' | ctr-import -q --format csv --header --columns key:uint64,count:int32 -o few.arrows
 whole='part-0.arrows part-1.arrows part-2.arrows part-3.arrows part-4.arrows part-5.arrows'
 cut() { # cut NAME BYTES : part-5 breaks off
     head -c "$2" part-5.arrows >"$1"
@@ -23,13 +26,15 @@ broken() { echo "part-0.arrows part-1.arrows part-2.arrows part-3.arrows part-4.
 train() { # train RANKS OPTION… : 0: without mpirun
     _r=$1
     shift
-    set -- ctr-train mlp -q --l2 .001 --embedding 4 --hidden 4 --minibatch 50 --passes 2 --checkpoint c.ckpt --checkpoint-every 300 --resume "$@"
+    # shellcheck disable=SC2086
+    set -- ctr-train mlp -q $l2 --embedding 4 --hidden 4 --minibatch 50 --passes 2 --checkpoint c.ckpt --checkpoint-every 300 --resume "$@"
     if [ "$_r" = 0 ]; then "$@"; else run "$_r" "$@" --prefetch $((_r % 2)); fi
 }
 counts() { # counts MODEL : key and count of each row of tables
     for t in a b; do ctr-select -q --only emb.$t "$1" | ctr-export -q --format csv -c key,count || return; done
 }
-ctr-train mlp -q --l2 .001 --embedding 4 --hidden 4 --minibatch 50 --passes 2 -o want.m $whole
+# shellcheck disable=SC2086
+ctr-train mlp -q $l2 --embedding 4 --hidden 4 --minibatch 50 --passes 2 -o want.m $whole
 counts want.m >want.counts
 ok 'keys are counted' grep -q ',[0-9]*[2-9]$' want.counts
 
@@ -54,6 +59,20 @@ ok 'it goes on with 2, and breaks off again' breaks_off 2 late
 ok '… and goes on with 4' goes_on 4 3
 ok 'a run of one process breaks off' breaks_off 0 late
 ok '… and goes on with 3 ranks' goes_on 3 1
+
+# ---- keys that are counted before: the checkpoint has their counts, which no rank counts again
+counted() {
+    # shellcheck disable=SC2086
+    set -- ctr-train mlp -q --l2 .001 --embedding 4 --hidden 4 --minibatch 50 $whole
+    "$@" -o want.m && counts want.m >want.counts && rm -f c.ckpt || return
+    timeout 60 mpirun --oversubscribe -q -n 3 "$@" --passes 9999 --checkpoint c.ckpt --checkpoint-every 5000 -o no.m 2>err </dev/null &
+    until [ -s c.ckpt ]; do kill -0 $! 2>/dev/null || return; done
+    kill -TERM $! && ! wait $! && [ -s c.ckpt ] || return
+    _pass=$(ctr-info --json c.ckpt | sed -n 's/.*"ctr.checkpoint":"[0-9]* \([0-9]*\).*/\1/p' | head -n 1)
+    run 2 "$@" --passes $((_pass + 2)) --checkpoint c.ckpt --resume -o got.m && counts got.m | cmp - want.counts
+}
+ok 'counts of all rows, over 3 ranks and then 2' counted
+rm -f c.ckpt*
 
 # ---- predictions and early stopping: the same number of ranks gives the bytes of a run that never stopped
 extras() { # extras FILE… : of two ranks
@@ -110,7 +129,8 @@ done
 other_kinds() { # other_kinds PARTS MODEL OPTION… : 3 ranks break off; 3 go on to the bytes of a run that did not, 2 and one process learn each row once
     _parts=$1
     shift
-    set -- ctr-train "$@" -q --l2 .001 --embedding 4 --hidden 4 --minibatch 50 --passes 2
+    # shellcheck disable=SC2086
+    set -- ctr-train "$@" -q $l2 --embedding 4 --hidden 4 --minibatch 50 --passes 2
     run 3 "$@" -o want.m "$_parts"-[0-5].arrows && counts want.m >want.counts && rm -f c.ckpt || return
     set -- "$@" --checkpoint c.ckpt --checkpoint-every 300 --resume
     ! run 3 "$@" -o no.m "$_parts"-[0-4].arrows "$_parts"-cut.arrows 2>err && cp c.ckpt three || return
@@ -178,7 +198,8 @@ ok '… go on with 2' elsewhere 2 mlp --embedding 4 --hidden 4 --minibatch 20
 # ---- other input, and a file that is shorter
 breaks_off 3 early
 awk 'NR > 1 { print prev } { prev = $0 } END { print "1,1,1" }' rows.csv | head -401 | ctr-import -q --format csv --header - | ctr-extract -q plan -o other.arrows
-exits 'another file: refused' 1 run 2 ctr-train mlp -q --l2 .001 --embedding 4 --hidden 4 --minibatch 50 --passes 2 --checkpoint c.ckpt --resume -o no.m \
+# shellcheck disable=SC2086
+exits 'another file: refused' 1 run 2 ctr-train mlp -q $l2 --embedding 4 --hidden 4 --minibatch 50 --passes 2 --checkpoint c.ckpt --resume -o no.m \
     part-0.arrows part-1.arrows other.arrows part-3.arrows part-4.arrows part-5.arrows
 err_like 'by its rows' 'rows are not those that c.ckpt was made from'
 done_testing

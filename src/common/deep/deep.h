@@ -79,7 +79,6 @@ struct ctr_deep_sequence {
 /* Distinct hashes of a minibatch, numbered in order of first occurrence. */
 struct ctr_deep_set {
     struct ctr_keyset keys;
-    struct ctr_buf uses; /* i32: occurrences of each, counted by the caller; 0 at first */
     struct ctr_err err;
 };
 
@@ -343,8 +342,10 @@ struct ctr_deep_table {
 struct ctr_deep_tables {
     struct ctr_deep_table *t;
     int n;
-    int32_t width, floats; /* of a value, of a row: value | state | number of occurrences (uint32_t, with l2) */
+    int32_t width, floats; /* of a value, of a row: value | state | rows with the key (uint32_t, with l2) */
     bool counts;
+    bool recounts; /* the rows of this run are counted before it learns: a model that it starts from gives no counts */
+    bool counted;  /* the counts are those of all rows: learning adds none */
     struct ctr_sparse given; /* counts from a file: slots of hash, uint32_t */
 };
 int ctr_deep_tables_find(const struct ctr_deep_tables *all, const char *name); /* or -1 */
@@ -354,10 +355,11 @@ void ctr_deep_tables_free(struct ctr_deep_tables *all);
 /* Numbers of the inputs' tables; `add` creates new ones, else they get -1. */
 int ctr_deep_tables_bind(struct ctr_deep_tables *all, struct ctr_deep *d, bool add, struct ctr_err *err) CTR_MUST;
 
-/* deep_counts.c: read the counts of a stream; the count of a hash, 0: none. */
+/* deep_counts.c: read the counts of a stream. */
 enum { CTR_DEEP_COUNT_SLOT = 12 };
 int ctr_deep_counts_read(struct ctr_sparse *t, const char *path, struct ctr_err *err) CTR_MUST;
-uint32_t ctr_deep_count(const struct ctr_sparse *t, uint64_t hash);
+/* Before push: lambda / n_j of each row of the minibatch, for the optimizer. */
+int ctr_deep_send_l2(struct ctr_deep *d, const struct ctr_deep_tables *all, struct ctr_err *err) CTR_MUST;
 
 /* Append rows [from, from + n) of r to the minibatch: their lists, numbers, labels, weights. */
 int ctr_deep_add(struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int64_t n, struct ctr_err *err) CTR_MUST;
@@ -371,6 +373,12 @@ int ctr_deep_pull(struct ctr_deep *d, struct ctr_deep_tables *all, bool make, st
 int ctr_deep_announce(struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int64_t n, struct ctr_pool *pool,
                       struct ctr_err *err) CTR_MUST;
 void ctr_deep_unannounce(struct ctr_deep *d);
+/* The parts of a pull that need no lists: is there memory for `entries` keys, each of which may be new? Announce the
+ * keys of all tables in a buffer to the source, unless a table's thread failed; *unique: how many there are. */
+int ctr_deep_check_bound(const struct ctr_deep *d, const struct ctr_deep_tables *all, int64_t entries, int64_t bound,
+                         struct ctr_err *err) CTR_MUST;
+int ctr_deep_begin_keys(struct ctr_deep *d, int buffer, bool make, struct ctr_pool *pool, int64_t *unique,
+                        struct ctr_err *err) CTR_MUST;
 /* Pull without new rows, because other ranks have some. */
 int ctr_deep_pull_none(struct ctr_deep *d, bool make, struct ctr_pool *pool, struct ctr_err *err) CTR_MUST;
 /* Turn dx into gradients of table rows, apply an optimizer step, and write them back to the tables. */
@@ -410,8 +418,6 @@ int ctr_deep_common_pool(struct ctr_deep *d, struct ctr_deep_group *g, int64_t f
 int ctr_deep_common_grad(struct ctr_deep *d, struct ctr_deep_group *g, struct ctr_mat dx, struct ctr_err *err) CTR_MUST;
 /* All lists, or those from `first` on. */
 struct ctr_lists ctr_deep_common_lists(const struct ctr_deep *d, const struct ctr_deep_group *g, int64_t first);
-/* more[u] += the occurrences of entries of vector row u, beyond one per list. */
-void ctr_deep_common_uses(const struct ctr_deep *d, int32_t *more);
 
 /* ---- deep_distinct.c: rows that are equal in some inputs ---- */
 
@@ -487,7 +493,8 @@ extern const char *const ctr_deep_states[CTR_DEEP_STATES];
 enum { CTR_DEEP_RELATIONS = 3 };
 extern const char *const ctr_deep_relations[CTR_DEEP_RELATIONS];
 
-#define CTR_META_MODEL_CLOCK "ctr.model_clock" /* of the main section: minibatches and rows learned */
+/* Of the main section: minibatches and rows learned; 1 where the counts of keys are those of all rows. */
+#define CTR_META_MODEL_CLOCK "ctr.model_clock"
 
 struct ctr_deep_learner {
     struct ctr_deep net;
@@ -540,14 +547,15 @@ int ctr_deep_settle(struct ctr_deep_learner *l, struct ctr_err *err) CTR_MUST;
 #define CTR_DEEP_FUNCTIONS                                                                                             \
     .by_column = true, .floats = CTR_FLOAT_FLUSH, .rows = CTR_MAX_MINIBATCH, .learner_new = ctr_deep_learner_new,      \
     .learner_free = ctr_deep_learner_free, .bind = ctr_deep_bind, .set_ahead = ctr_deep_set_ahead,                     \
-    .set_scored = ctr_deep_set_scored, .train_rows = ctr_deep_train_rows, .end_pass = ctr_deep_end_pass,               \
-    .evaluate = ctr_deep_evaluate, .pending = ctr_deep_pending, .keys = ctr_deep_keys, .memory = ctr_deep_memory,      \
-    .add_summary = ctr_deep_summary, .changes = ctr_deep_changes, .save_schema = ctr_deep_save_schema,                 \
-    .save = ctr_deep_save, .section_names = ctr_deep_section_names, .save_sections = ctr_deep_save_sections,           \
-    .load = ctr_deep_load, .warm = ctr_deep_warm, .scorer_open = ctr_deep_scorer_open,                                 \
-    .scorer_free = ctr_deep_scorer_free, .session_new = ctr_deep_session_new, .session_free = ctr_deep_session_free,   \
-    .predict_rows = ctr_deep_predict_rows, .output = ctr_deep_output, .output_rows = ctr_deep_output_rows,             \
-    .attends = ctr_deep_attends, .attended_rows = ctr_deep_attended_rows
+    .set_scored = ctr_deep_set_scored, .counts = ctr_deep_counts, .count_rows = ctr_deep_count_rows,                   \
+    .train_rows = ctr_deep_train_rows, .end_pass = ctr_deep_end_pass, .evaluate = ctr_deep_evaluate,                   \
+    .pending = ctr_deep_pending, .keys = ctr_deep_keys, .memory = ctr_deep_memory, .add_summary = ctr_deep_summary,    \
+    .changes = ctr_deep_changes, .save_schema = ctr_deep_save_schema, .save = ctr_deep_save,                           \
+    .section_names = ctr_deep_section_names, .save_sections = ctr_deep_save_sections, .load = ctr_deep_load,           \
+    .warm = ctr_deep_warm, .scorer_open = ctr_deep_scorer_open, .scorer_free = ctr_deep_scorer_free,                   \
+    .session_new = ctr_deep_session_new, .session_free = ctr_deep_session_free, .predict_rows = ctr_deep_predict_rows, \
+    .output = ctr_deep_output, .output_rows = ctr_deep_output_rows, .attends = ctr_deep_attends,                       \
+    .attended_rows = ctr_deep_attended_rows
 
 int ctr_deep_learner_new(void **learner, const struct ctr_model *m, const struct ctr_params *p, struct ctr_err *err);
 void ctr_deep_learner_free(void *learner);
@@ -556,6 +564,8 @@ int ctr_deep_train_rows(void *learner, const struct ctr_rows *rows, double *scor
                         struct ctr_err *err);
 void ctr_deep_set_ahead(void *learner, const struct ctr_ahead *ahead);
 void ctr_deep_set_scored(void *learner, bool scored);
+bool ctr_deep_counts(void *learner, bool can);
+int ctr_deep_count_rows(void *learner, const struct ctr_rows *rows, int64_t memory_bytes, struct ctr_err *err);
 int ctr_deep_evaluate(void *learner, const struct ctr_rows *rows, double *score, struct ctr_err *err);
 int ctr_deep_end_pass(void *learner, struct ctr_err *err);
 int64_t ctr_deep_pending(const void *learner);

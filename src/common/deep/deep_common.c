@@ -86,7 +86,6 @@ static int number_list(struct ctr_deep_group *g, const struct list *l, int32_t *
             continue;
         if (s->keys.n > before)
             append(g, *number, l);
-        AS(int32_t, s->uses)[*number]++;
         return 0;
     }
 }
@@ -118,7 +117,7 @@ int ctr_deep_common_add(struct ctr_deep *d, struct ctr_deep_group *g, const stru
     for (int64_t i = 0; i < n && !rc; i++) {
         const struct list l = list_of(r, from + i, input);
         if (i && repeats(&l, &before))
-            AS(int32_t, g->distinct.uses)[list[i] = list[i - 1]]++;
+            list[i] = list[i - 1];
         else
             rc = number_list(g, &l, &list[i], err);
         before = l;
@@ -188,19 +187,4 @@ int ctr_deep_common_grad(struct ctr_deep *d, struct ctr_deep_group *g, struct ct
                                            .dout = dx,
                                            .grad = ctr_mat(g->grad, lists, g->width) };
     return rc ? rc : ctr_dev_pool_grad(d->dev, &sum, err);
-}
-
-/* ---- how often keys come ---- */
-
-void ctr_deep_common_uses(const struct ctr_deep *d, int32_t *more)
-{
-    for (int i = 0; i < d->groups; i++) {
-        const struct ctr_deep_group *g = &d->group[i];
-        const int32_t *start = AS(int32_t, g->start), *index = AS(int32_t, g->index);
-        for (int64_t l = 0; g->common && l < g->distinct.keys.n; l++) {
-            const int32_t again = AS(int32_t, g->distinct.uses)[l] - 1;
-            for (int32_t e = start[l]; again && e < start[l + 1]; e++)
-                more[index[e]] += again;
-        }
-    }
 }

@@ -95,7 +95,8 @@ int ctr_deep_save_schema(const void *learner, struct ctr_schema *s, struct ctr_e
         rc = ctr_schema_add(s, columns[i].name, columns[i].type, err);
     for (size_t i = 0; i < CTR_COUNT(ctr_deep_relations) && !rc && has_relations(&l->net); i++)
         rc = ctr_schema_add(s, ctr_deep_relations[i], CTR_UTF8, err);
-    snprintf(clock, sizeof clock, "%" PRId64 " %" PRId64, l->net.step, l->learned_rows);
+    snprintf(clock, sizeof clock, "%" PRId64 " %" PRId64 "%s", l->net.step, l->learned_rows,
+             l->tables.counted ? " 1" : "");
     if (!rc)
         rc = ctr_meta_set(&s->meta, CTR_META_SHAPE, "none", err);
     return rc ? rc : ctr_meta_set(&s->meta, CTR_META_MODEL_CLOCK, clock, err);

@@ -26,7 +26,7 @@ extern const char *const ctr_deep_missing_images[], *const ctr_deep_image_scales
     { "l2", CTR_PARAM_REAL, CTR_PARAM_AT(l2), "0", 0, INFINITY, "0 or more", "X", CTR_GROUP_REGULARISE,                \
       "L2 regularisation of embeddings, by minibatch" },                                                               \
     { "l2-counts", CTR_PARAM_FILE, CTR_PARAM_AT(l2_counts), .unit = "FILE", .group = CTR_GROUP_REGULARISE,             \
-      .help = "how often keys come, for --l2: columns key and count", .flags = CTR_PARAM_UNSAVED, .needs = "l2" },     \
+      .help = "of a pipe: how often keys come, for --l2", .flags = CTR_PARAM_UNSAVED, .needs = "l2" },     \
     { "spill", CTR_PARAM_FOLDER, CTR_PARAM_AT(spill), .unit = "DIR", .group = CTR_GROUP_MEMORY,                          \
       .help = "keep rows of embeddings beyond --memory on disk, in DIR", .flags = CTR_PARAM_UNSAVED },                 \
     { "prefetch", CTR_PARAM_INT, CTR_PARAM_AT(prefetch), "0", 0, 1, "0 or 1", "N", CTR_GROUP_MEMORY,                   \

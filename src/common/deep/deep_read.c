@@ -281,7 +281,7 @@ static int read_keys(struct load *l, struct part *p, const struct ctr_batch *b, 
     float *row = calloc((size_t)l->all->floats, sizeof *row);
     int rc = key ? find_lists(b, section, l->d->width, l->state ? 1 + CTR_DEEP_STATES : 1, &lists, err)
                  : damaged(err, section, "column key is missing or not uint64");
-    if (!rc && l->state && l->all->counts && !(count = column(b, "count", CTR_U32)))
+    if (!rc && l->state && l->all->counts && !l->all->recounts && !(count = column(b, "count", CTR_U32)))
         rc = damaged(err, section, "column count is missing: the model was trained without --l2");
     if (!rc && !row)
         rc = ctr_fail_nomem(err, (size_t)l->all->floats * sizeof *row);
@@ -513,14 +513,31 @@ int ctr_deep_read(struct ctr_deep *d, struct ctr_deep_tables *all, struct ctr_st
     return read_all(&(struct load){ .d = d, .all = all }, names, r, warn, warn_size, NULL, err);
 }
 
-/* The numbers of minibatches and rows learned. */
-static int read_clock(const struct ctr_reader *r, int64_t *step, int64_t *rows, struct ctr_err *err)
+struct clock {
+    int64_t step, rows; /* minibatches and rows learned */
+    int counted;        /* the counts of keys are those of all rows */
+};
+
+static int read_clock(const struct ctr_reader *r, struct clock *c, struct ctr_err *err)
 {
     const char *clock = ctr_meta_get(&ctr_reader_schema(r)->meta, CTR_META_MODEL_CLOCK);
-    *step = *rows = 0;
-    if (!clock || sscanf(clock, "%" SCNd64 " %" SCNd64, step, rows) != 2 || *step < 0 || *rows < 0)
+    *c = (struct clock){ 0 };
+    if (!clock || sscanf(clock, "%" SCNd64 " %" SCNd64 " %d", &c->step, &c->rows, &c->counted) < 2 || c->step < 0 ||
+        c->rows < 0)
         return damaged(err, "main", "it does not say how many minibatches were learned");
     return 0;
+}
+
+/* *c: the model's. */
+static int take_model(struct ctr_deep_learner *l, struct load *load, struct ctr_strs *tables, struct ctr_reader *r,
+                      struct clock *c, struct ctr_buf *told, struct ctr_err *err)
+{
+    int rc = read_clock(r, c, err);
+    if (!rc)
+        rc = read_all(load, tables, r, NULL, 0, told, err);
+    l->net.step = c->step;
+    l->learned_rows = c->rows;
+    return rc;
 }
 
 int ctr_deep_warm(void *learner, struct ctr_strs *tables, struct ctr_reader *r, bool partial, struct ctr_buf *told,
@@ -528,16 +545,17 @@ int ctr_deep_warm(void *learner, struct ctr_strs *tables, struct ctr_reader *r, 
 {
     struct ctr_deep_learner *l = learner;
     struct load load = { .d = &l->net, .all = &l->tables, .state = true, .partial = partial };
-    int64_t step, rows;
-    int rc = read_clock(r, &step, &rows, err);
-    if (!rc)
-        rc = read_all(&load, tables, r, NULL, 0, told, err);
-    l->net.step = step;
-    l->learned_rows = rows;
-    return rc;
+    struct clock clock; /* of other rows: those of this run are still to be counted */
+    return take_model(l, &load, tables, r, &clock, told, err);
 }
 
 int ctr_deep_load(void *learner, struct ctr_strs *tables, struct ctr_reader *r, struct ctr_err *err)
 {
-    return ctr_deep_warm(learner, tables, r, false, NULL, err);
+    struct ctr_deep_learner *l = learner;
+    struct load load = { .d = &l->net, .all = &l->tables, .state = true };
+    struct clock clock;
+    l->tables.recounts = false; /* a checkpoint of this run has them */
+    int rc = take_model(l, &load, tables, r, &clock, NULL, err);
+    l->tables.counted = !rc && clock.counted && l->tables.counts;
+    return rc;
 }

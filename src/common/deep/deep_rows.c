@@ -242,24 +242,17 @@ int ctr_deep_add(struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int
 
 int32_t ctr_deep_set_add(struct ctr_deep_set *s, uint64_t h, int *rc)
 {
-    const int64_t known = s->keys.n;
-    const int32_t at = ctr_keyset_add(&s->keys, h, rc, &s->err);
-    int32_t *uses = *rc || s->keys.n == known ? NULL : ctr_buf_extend(&s->uses, 1, sizeof *uses, rc, &s->err);
-    if (uses)
-        *uses = 0;
-    return at;
+    return ctr_keyset_add(&s->keys, h, rc, &s->err);
 }
 
 void ctr_deep_set_clear(struct ctr_deep_set *s)
 {
     ctr_keyset_clear(&s->keys);
-    ctr_buf_clear(&s->uses);
 }
 
 void ctr_deep_set_free(struct ctr_deep_set *s)
 {
     ctr_keyset_free(&s->keys);
-    ctr_buf_free(&s->uses);
 }
 
 struct pull {
@@ -309,11 +302,8 @@ static void find_keys(void *ctx, int64_t t, int worker)
         if (p->d->input[p->d->key_input[k]].table_at != t)
             continue;
         struct walk w = walk_field(p, k);
-        for (int64_t e; !rc && (e = walk_next(&w)) >= 0;) {
-            const int32_t key = AS(int32_t, w.g->index)[e] = ctr_deep_set_add(s, AS(uint64_t, w.g->hash)[e], &rc);
-            if (!rc)
-                AS(int32_t, s->uses)[key]++;
-        }
+        for (int64_t e; !rc && (e = walk_next(&w)) >= 0;)
+            AS(int32_t, w.g->index)[e] = ctr_deep_set_add(s, AS(uint64_t, w.g->hash)[e], &rc);
     }
     s->err.code = rc;
 }
@@ -336,17 +326,15 @@ static void place_entries(void *ctx, int64_t t, int worker)
 
 /* ---- pull ---- */
 
-static int check_bound(const struct pull *p, int64_t bound, struct ctr_err *err)
+int ctr_deep_check_bound(const struct ctr_deep *d, const struct ctr_deep_tables *all, int64_t entries, int64_t bound,
+                         struct ctr_err *err)
 {
-    uint64_t need = (uint64_t)ctr_dev_memory(p->d->dev) + ctr_sparse_bytes(&p->all->given);
-    need += (uint64_t)ctr_deep_images_bytes(p->d);
-    int64_t entries = 0;
-    if (!bound || !p->make || p->d->p.spill) /* a source with rows on disk enforces the bound itself */
+    uint64_t need = (uint64_t)ctr_dev_memory(d->dev) + ctr_sparse_bytes(&all->given);
+    need += (uint64_t)ctr_deep_images_bytes(d);
+    if (!bound || d->p.spill) /* a source with rows on disk enforces the bound itself */
         return 0;
-    for (int g = 0; g < p->d->groups; g++) /* each may be new */
-        entries += p->d->group[g].entries;
-    need += (uint64_t)ctr_deep_source_memory(p->d);
-    need += (uint64_t)entries * ((uint64_t)p->all->floats * sizeof(float) + 16);
+    need += (uint64_t)ctr_deep_source_memory(d);
+    need += (uint64_t)entries * ((uint64_t)all->floats * sizeof(float) + 16);
     if (need <= (uint64_t)bound)
         return 0;
     return ctr_fail(
@@ -354,12 +342,11 @@ static int check_bound(const struct pull *p, int64_t bound, struct ctr_err *err)
         "the tables of embeddings and a minibatch need %s to go on, --memory allows %s: raise it, keep rows on "
         "disk (--spill DIR), drop rare values (vocab with min=...), or lower --embedding or --minibatch%s",
         ctr_size_text_beyond(need, (uint64_t)bound).s, ctr_size_text((uint64_t)bound).s,
-        ctr_deep_images_bytes(p->d) ? "; --images takes no memory for vectors of a keyed file (ctr-cat --key)" : "");
+        ctr_deep_images_bytes(d) ? "; --images takes no memory for vectors of a keyed file (ctr-cat --key)" : "");
 }
 
-/* Announce the minibatch's keys of all tables in a buffer to the source, unless a table's thread failed. */
-static int begin_keys(struct ctr_deep *d, int buffer, bool make, struct ctr_pool *pool, int64_t *unique,
-                      struct ctr_err *err)
+int ctr_deep_begin_keys(struct ctr_deep *d, int buffer, bool make, struct ctr_pool *pool, int64_t *unique,
+                        struct ctr_err *err)
 {
     const struct ctr_deep_set *set = d->batch.set[buffer];
     struct ctr_want_keys *keys = calloc((size_t)d->batch.sets + 1, sizeof *keys);
@@ -385,7 +372,7 @@ static int begin_own_keys(struct ctr_deep *d, bool make, struct ctr_pool *pool, 
 {
     const struct ctr_deep_set *set = d->batch.set[d->batch.key_buffer];
     if (!d->batch.known)
-        return begin_keys(d, d->batch.key_buffer, make, pool, &d->batch.unique, err);
+        return ctr_deep_begin_keys(d, d->batch.key_buffer, make, pool, &d->batch.unique, err);
     d->batch.unique = 0;
     for (int t = 0; t < d->batch.sets; t++) {
         d->batch.unique += set[t].keys.n;
@@ -437,7 +424,7 @@ int ctr_deep_announce(struct ctr_deep *d, const struct ctr_rows *r, int64_t from
     d->batch.announced = true;
     if (n)
         ctr_pool_run(pool, d->batch.sets, announce_keys, &a);
-    return begin_keys(d, !d->batch.key_buffer, true, pool, &unique, err);
+    return ctr_deep_begin_keys(d, !d->batch.key_buffer, true, pool, &unique, err);
 }
 
 static int send_lists(struct ctr_deep *d, struct ctr_err *err)
@@ -577,7 +564,10 @@ int ctr_deep_pull(struct ctr_deep *d, struct ctr_deep_tables *all, bool make, st
                   int64_t bound, struct ctr_err *err)
 {
     struct pull p = { d, all, make, first };
-    int rc = check_bound(&p, bound, err);
+    int64_t entries = 0;
+    for (int g = 0; g < d->groups; g++) /* each may be new */
+        entries += d->group[g].entries;
+    int rc = make ? ctr_deep_check_bound(d, all, entries, bound, err) : 0;
     for (int g = 0; g < d->groups && !rc; g++)
         (void)ctr_buf_extend(&d->group[g].index,
                              d->group[g].entries - (int64_t)(d->group[g].index.len / sizeof(int32_t)), sizeof(int32_t),
@@ -677,44 +667,6 @@ static int row_gradients(struct ctr_deep *d, struct ctr_err *err)
     return rc;
 }
 
-/* DIN, eq. 7: lambda / n_j for each row of the minibatch, where n_j is the number of entries of its key so far,
- * including these, unless given. */
-static int send_l2(struct ctr_deep *d, const struct ctr_deep_tables *all, struct ctr_err *err)
-{
-    struct ctr_buf l2 = { 0 }, counts = { 0 }, more = { 0 };
-    int rc = 0;
-    float *to = ctr_buf_extend(&l2, d->batch.unique, sizeof *to, &rc, err);
-    int32_t *again = ctr_buf_extend(&more, d->batch.unique, sizeof *again, &rc, err);
-    if (!rc && d->batch.unique)
-        memset(again, 0, (size_t)d->batch.unique * sizeof *again);
-    if (!rc)
-        ctr_deep_common_uses(d, again);
-    for (int t = 0; t < d->batch.sets && !rc; t++) {
-        const struct ctr_deep_set *s = &sets_of(d)[t];
-        const int32_t *place = ctr_source_places(d->vectors.source, d->batch.key_buffer, t);
-        for (int64_t k = 0; k < s->keys.n; k++)
-            AS(int32_t, s->uses)[k] += again[place[k]];
-        ctr_buf_clear(&counts);
-        uint32_t *count = ctr_buf_extend(&counts, s->keys.n, sizeof *count, &rc, err);
-        if (!rc && (s->keys.n || d->p.comm))
-            rc = ctr_source_count(d->vectors.source, d->batch.key_buffer, t, AS(int32_t, s->uses), count, err);
-        for (int64_t k = 0; k < s->keys.n && !rc; k++) {
-            const uint32_t given = ctr_deep_count(&all->given, ctr_keyset_hashes(&s->keys)[k]);
-            to[place[k]] = (float)(d->p.l2 / (double)(given ? given : count[k]));
-        }
-    }
-    if (!rc) /* allocate even without keys: it indicates that rows have l2 */
-        rc = ctr_mem_grow(&d->vectors.l2, d->dev, sizeof *to, err);
-    if (!rc)
-        rc = ctr_deep_send(d, &d->vectors.l2, l2.data, 0, (size_t)d->batch.unique * sizeof *to, err);
-    if (!rc)
-        rc = ctr_deep_sent(d, err);
-    ctr_buf_free(&l2);
-    ctr_buf_free(&counts);
-    ctr_buf_free(&more);
-    return rc;
-}
-
 int ctr_deep_push(struct ctr_deep *d, struct ctr_deep_tables *all, struct ctr_pool *pool, const struct ctr_dev_opt *opt,
                   struct ctr_err *err)
 {
@@ -722,7 +674,7 @@ int ctr_deep_push(struct ctr_deep *d, struct ctr_deep_tables *all, struct ctr_po
     if (!rc && d->images)
         rc = ctr_deep_images_push(d, opt, err);
     if (!rc && all->counts)
-        rc = send_l2(d, all, err);
+        rc = ctr_deep_send_l2(d, all, err);
     const struct ctr_source_step step = { .opt = *opt,
                                           .grad = ctr_mat(d->vectors.du, d->batch.unique, d->width),
                                           .l2_row = all->counts ? ctr_vec(d->vectors.l2, d->batch.unique)

@@ -63,6 +63,7 @@ struct ctr_train_job {
      * it (ctr_shard_files). */
     int (*open)(void *ctx, const char *path, const struct ctr_reader_opts *o, struct ctr_batch_source *s,
                 struct ctr_err *err);
+    bool opens_again; /* `open` gives the same rows again: it can be called once more than there are passes */
     /* Called after idle_ms without input, and only between batches, where a checkpoint can be written. */
     void (*idle)(void *ctx);
     int idle_ms;

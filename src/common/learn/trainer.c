@@ -35,6 +35,7 @@ int ctr_trainer_new(struct ctr_trainer **out, const struct ctr_train_job *job, s
         rc = ctr_ranks_check(job, err);
     if (!rc)
         rc = job->model->learner_new(&t->learner, job->model, &job->params, err);
+    t->wants_counts = !rc && job->model->counts && job->model->counts(t->learner, job->opens_again);
     t->models = job->model->variant_ops ? job->params.variants->n : 1;
     t->values = t->models + job->params.uncertainty;
     if (!rc && !(t->v = malloc((size_t)t->models * sizeof *t->v)))
@@ -145,8 +146,7 @@ static int64_t known_rows(const struct ctr_trainer *t)
     return t->at.pass < t->resume.pass ? INT64_MAX : t->resume.row;
 }
 
-/* Rows per call for a minibatch model: as many whole minibatches as is efficient. */
-static int64_t rows_at_once(const struct ctr_trainer *t)
+int64_t ctr_trainer_rows_at_once(const struct ctr_trainer *t)
 {
     const int64_t minibatch = t->job.params.minibatch;
     if (t->job.params.comm) /* a step has one minibatch per rank */
@@ -173,7 +173,7 @@ static int start_feed(struct ctr_trainer *t, const struct ctr_batch_source *s, s
         .order = t->at.pass ? (struct ctr_time_order){ 0 } : t->order,
         .step_rows = autos ? t->job.params.minibatch : 0,
         .span_rows = init_span(t),
-        .tile_rows = t->job.model->rows                                         ? rows_at_once(t)
+        .tile_rows = t->job.model->rows                                         ? ctr_trainer_rows_at_once(t)
                      : t->job.params.minibatch > 1 && finds == CTR_FIND_NOTHING ? MINIBATCH_ROWS
                                                                                 : 0,
         .known_rows = known_rows(t),
@@ -629,6 +629,34 @@ static int start_shards(struct ctr_trainer *t, struct ctr_err *err)
     return s->at ? 0 : ctr_fail_nomem(err, (size_t)n * sizeof *s->at);
 }
 
+static int open_rows(struct ctr_trainer *t, struct ctr_batch_source *s, struct ctr_err *err)
+{
+    int rc = open_pass(t, s, err);
+    if (!rc && t->job.model->rows && !t->job.follow) /* rows of a growing log are learned as they come */
+        rc = ctr_batch_source_regroup(s, ctr_trainer_rows_at_once(t), err);
+    return rc;
+}
+
+/* The same, at the first batch. Before the run's first, the keys of all are counted, where the learner wants that. */
+static int open_counted(struct ctr_trainer *t, struct ctr_batch_source *s, struct ctr_err *err)
+{
+    bool counted = false;
+    int rc = open_rows(t, s, err);
+    if (rc || t->have_stream || !t->wants_counts || !t->job.opens_again)
+        return rc;
+    rc = ctr_trainer_start_pass(t, ctr_batch_source_schema(s), err);
+    if (!rc)
+        rc = ctr_trainer_count_keys(t, s, &counted, err);
+    end_pass(t);
+    if (rc)
+        ctr_err_file(err, ctr_batch_source_name(s));
+    if (rc || !counted)
+        return rc;
+    ctr_batch_source_close(s);
+    *s = (struct ctr_batch_source){ 0 };
+    return open_rows(t, s, err);
+}
+
 /* Rows of shard `number`, which is this rank's last one or not; there may be none. */
 static int run_shard(struct ctr_trainer *t, int number, bool last, struct ctr_err *err)
 {
@@ -639,11 +667,9 @@ static int run_shard(struct ctr_trainer *t, int number, bool last, struct ctr_er
     t->resume.row = -1;
     if (t->resumed && shards->reads >= 0 && t->at.pass <= shards->resumed_pass)
         t->resume = shards->at[number];
-    int rc = open_pass(t, &s, err);
+    int rc = open_counted(t, &s, err);
     if (rc && t->job.follow)
         end_following(t, err);
-    if (!rc && t->job.model->rows && !t->job.follow) /* rows of a growing log are learned as they come */
-        rc = ctr_batch_source_regroup(&s, rows_at_once(t), err);
     if (!rc)
         rc = run_pass(t, &s, last, err);
     if (!rc && shards->reads >= 0 && !before_resume(t))

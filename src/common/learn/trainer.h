@@ -63,6 +63,7 @@ struct ctr_trainer {
     struct ctr_strs tables;
     struct ctr_schema stream; /* of the input */
     bool have_stream;
+    bool wants_counts;          /* the learner wants the keys of all rows counted before it learns */
     bool whole;                 /* no batch is partly learned */
     int models;                 /* trained together */
     int values;                 /* per row in `scores`: one score per model, or a score and its uncertainty */
@@ -122,6 +123,13 @@ int ctr_trainer_save_some(struct ctr_trainer *t, const int *model, int n, struct
 /* trainerstart.c: at the start of each pass; `s` is the schema of its input. Sets t->in and binds the learner to it.
  * The first call also opens outputs and loads job.init, or the checkpoint of job.resume. */
 int ctr_trainer_start_pass(struct ctr_trainer *t, const struct ctr_schema *s, struct ctr_err *err) CTR_MUST;
+
+/* countpass.c: count the keys of all rows of `s`, which is at its first batch, after ctr_trainer_start_pass; where the
+ * learner wants that, and the run begins here. *counted: they were, and `s` is at its end. */
+int ctr_trainer_count_keys(struct ctr_trainer *t, const struct ctr_batch_source *s, bool *counted,
+                           struct ctr_err *err) CTR_MUST;
+/* Rows per call for a minibatch model: as many whole minibatches as is efficient. */
+int64_t ctr_trainer_rows_at_once(const struct ctr_trainer *t);
 
 /* ranks.c, with job.params.comm. Does the job go with ranks? */
 int ctr_ranks_check(const struct ctr_train_job *job, struct ctr_err *err) CTR_MUST;

@@ -126,6 +126,14 @@ static int start_progressive(struct ctr_trainer *t, struct ctr_err *err)
     return t->job.progressive(t->job.ctx, &t->out_schema, &t->out, err);
 }
 
+static void note_running_counts(const struct ctr_trainer *t)
+{
+    if (t->job.note && t->wants_counts && !t->job.opens_again)
+        t->job.note(t->job.ctx, "--l2 divides by how often a key has come so far, since this input is read once: early "
+                                "rows shrink vectors most; name files, whose keys are counted first, or give "
+                                "--l2-counts FILE");
+}
+
 /* Called once, after the first pass has opened the input. */
 static int start_run(struct ctr_trainer *t, const struct ctr_schema *s, struct ctr_err *err)
 {
@@ -147,6 +155,8 @@ static int start_run(struct ctr_trainer *t, const struct ctr_schema *s, struct c
         rc = ctr_checkpoint_load(t, err);
     if (!rc && t->job.init && !t->job.init_partial && !t->resumed)
         rc = load_init(t, err);
+    if (!rc && !t->resumed)
+        note_running_counts(t);
     if (!rc && t->job.progressive)
         rc = start_progressive(t, err);
     if (!rc && t->job.spool && t->job.passes > 1) {
@@ -234,6 +244,8 @@ int ctr_trainer_start_pass(struct ctr_trainer *t, const struct ctr_schema *s, st
         ctr_inputs_transpose(t->in);
     if (!rc)
         rc = t->job.model->bind(t->learner, t->in, &t->tables, err);
+    if (!rc && t->job.model->count_rows && t->at.pass) /* the first pass has counted all */
+        rc = t->job.model->count_rows(t->learner, NULL, 0, err);
     if (!rc && t->job.model->set_scored)
         t->job.model->set_scored(t->learner, t->job.params.comm || !(t->at.pass || t->job.unscored));
     if (!rc && first && t->chain.whole)

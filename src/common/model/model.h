@@ -182,7 +182,7 @@ struct ctr_params {
     int64_t memory_bytes;  /* 0: no bound */
     int64_t prefetch;      /* minibatches to look ahead. Not saved */
     const char *spill;     /* folder for rows beyond that, or NULL. Not saved */
-    const char *l2_counts; /* stream of n_j, or NULL: running counts. Not saved */
+    const char *l2_counts; /* stream of n_j, or NULL: the rows are counted. Not saved */
 };
 enum { CTR_MAX_MINIBATCH = 65536, CTR_MAX_THRESHOLD = 1 << 20, CTR_MAX_BLOOM = 15 };
 
@@ -374,6 +374,10 @@ struct ctr_model {
     /* NULL, or says whether the predictions of train_rows are needed from now on; the learner may leave them out where
      * they cost extra, with score[i] = 0. */
     void (*set_scored)(void *learner, bool scored);
+    /* NULL, or: does the learner want the keys of all rows counted before it learns? `can`: it is done. Then count_rows
+     * gets them all, after bind; and NULL once these were all. Over ranks all call it, each with own rows or none. */
+    bool (*counts)(void *learner, bool can);
+    int (*count_rows)(void *learner, const struct ctr_rows *rows, int64_t memory_bytes, struct ctr_err *err);
     /* NULL, or scores rows without learning; only between passes. At most params.minibatch rows. Over ranks all call
      * it, each with rows of its own or none. */
     int (*evaluate)(void *learner, const struct ctr_rows *rows, double *score, struct ctr_err *err);

@@ -106,6 +106,7 @@ int ctr_train_check(const struct ctr_train *run, struct ctr_train_job *job, stru
         rc = check_init_bias(run, job, err);
     if (!rc)
         rc = check_follow(run, err);
+    job->opens_again = !o->follow && ctr_train_reopens(run);
     if (!rc)
         rc = parse_every("checkpoint-every", o->every, &job->checkpoint_every, err);
     return rc ? rc : parse_every("save-every", save_every, &job->publish_every, err);
