@@ -67,12 +67,12 @@ ctr-import --format csv --header log.csv >log.arrows
 ctr-extract one.plan log.arrows | ctr-train lr -q -o plan.model
 ctr-extract two.plan log.arrows >two.arrows
 exits 'a stream of another plan is refused' 1 ctr-predict plan.model two.arrows
-err_like 'naming both' 'made by plan [0-9a-f]{32}, plan.model learned from plan [0-9a-f]{32}: .*ctr-extract plan.model'
+err_like 'naming both' "two.arrows: its features are not those that plan.model learned from: its plan has 'feature ad' there and 'feature ad = lower\\(ad\\)' here: .*ctr-extract plan.model"
 exits 'a stream without a plan too' 1 ctr-predict plan.model mixed.arrows
 err_like 'and says so' 'does not say which plan'
 ok 'the model extracts' sh -c 'ctr-extract plan.model log.arrows | ctr-predict plan.model >sx.arrows'
 exits '--init of another plan is refused' 1 ctr-train lr -q --init plan.model -o x.arrows two.arrows
-err_like 'naming both' 'made by plan'
+err_like 'naming both' 'two.arrows: its features are not those that plan.model learned from'
 printf 'label click\nfeature ad = vocab(ad, min=2)\n' >vocab.plan
 ctr-extract --fit vocab.plan -o fitted.arrows log.arrows
 ctr-extract fitted.arrows log.arrows >fit.arrows

@@ -52,5 +52,5 @@ mkdir spill
 exits '--spill' 2 ctr-train lr --minibatch 9 --memory 8M --spill spill --validation onehot.late -o x.m onehot.early
 err_like 'is named' 'lr takes no --validation with --spill'
 exits 'another schema' 2 ctr-train lr --validation mixed.late -o x.m onehot.early
-err_like 'is told' 'mixed.late: --validation: the stream has another schema'
+err_like 'is told' 'mixed.late: --validation does not fit onehot.early, which is learned from: '
 done_testing

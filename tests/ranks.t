@@ -126,7 +126,15 @@ refused 'other options' "ranks differ: rank 0 has '.*rate=0.001 .*rank 1 has '.*
     timeout 60 mpirun --oversubscribe -q -n 1 ctr-train mlp "$@" : -n 1 ctr-train mlp --rate .3 "$@"
 printf 'label click\nfeature a\nfeature b\n' >other.plan
 ctr-import -q --format csv --header rows.csv | ctr-extract -q other.plan -o other.arrows
-refused 'another plan' "ranks differ: rank 0 has 'plan [0-9a-f]*', rank 1 has 'plan " 2 train 2 -o no.m rows.arrows other.arrows
+refused 'another plan' "ranks differ: other.arrows of rank 1 cannot be joined with rows.arrows of rank 0: its plan has " 1 train 2 -o no.m rows.arrows other.arrows
+printf 'a secret of many bytes' >secret
+ctr-import -q --format csv --header rows.csv | ctr-extract -q --key-seed secret plan -o other.arrows
+refused 'another secret' "ranks differ: other.arrows of rank 1 cannot be joined with rows.arrows of rank 0: .* --key-seed is none there and [0-9a-f]{32} here" 1 \
+    train 2 -o no.m rows.arrows other.arrows
+ctr-import -q --format csv --header --columns click:int8,a:float64,b:int64,x:float64,past:utf8 rows.csv | ctr-extract -q plan -o other.arrows
+refused 'another type of an input' "ranks differ: other.arrows of rank 1 cannot be joined with rows.arrows of rank 0: input 'a' of its plan was int64 there and float64 here" 1 \
+    train 2 -o no.m rows.arrows other.arrows
+ctr-import -q --format csv --header rows.csv | ctr-extract -q other.plan -o other.arrows
 refused 'lr by rows' '^ctr-train: lr learns over ranks .* by minibatches: .* --minibatch ROWS' 2 run 2 ctr-train lr -o no.m even.arrows odd.arrows
 refused 'other learners' '^ctr-train: lr over ranks .* FTRL-Proximal .* leave --optimizer out' 2 run 2 ctr-train lr --optimizer rda --minibatch 9 -o no.m even.arrows odd.arrows
 refused 'lr with rows on disk' '^ctr-train: --spill of lr does not go with ranks' 2 run 2 ctr-train lr --minibatch 9 --memory 8M --spill . -o no.m even.arrows odd.arrows

@@ -53,7 +53,7 @@ is "nor are those of two bundles" "$(parts "$W/one.fit" "$W/two.fit" 16)" "$(who
 exits "two files in one pipe" 1 sh -c "cat '$W/a.arrow' '$W/a.arrow' | ctr-cat"
 printf 'user,show\n1,0\n' | ctr-import --format csv --header >"$W/b.arrows"
 exits "another schema" 1 ctr-cat "$W/a.arrows" "$W/b.arrows"
-err_like "names file and difference" "b.arrows: has another schema than what came before: column 2 is 'click' in one and 'show' in the other .*: give one at a time, or make them alike with ctr-select\)$"
+err_like "names file and difference" "/b.arrows: cannot be joined with .*/a.arrows: column 2 is 'click' in one and 'show' in the other: make them alike with ctr-select \(the files of a command are read as one stream\)$"
 head -c $size "$W/a.arrows" >"$W/cut"
 exits "no end mark" 1 ctr-cat "$W/cut"
 err_like "tells how far it came" 'ctr-cat: .*/cut: truncated after batch 1 \(row 3\)$'
@@ -85,7 +85,7 @@ is "each is told of" "$(grep -o '/torn: ' "$W/err" | wc -l) $(grep -o ', behind 
 is "not in a pipe" "$(rescued <"$W/torn" 2>&1; cat "$W/torn" | rescued)" '1,0 2,1 3,0 1,0 2,1 3,0 '
 rubbish 100 >"$W/junk"
 is "and the next files, if they can be" "$(rescued "$W/cut" "$W/b.arrows" "$W/a.arrow" "$W/junk" "$W" "$W/made.arrows")" '1,0 2,1 3,0 1,0 2,1 3,0 1,0 3,0 '
-err_like "each is told of" '/cut: truncated after batch 1 .row 3.; .*/b.arrows: has another schema .*; 8 rows were rescued$'
+err_like "each is told of" '/cut: truncated after batch 1 .row 3.; .*/b.arrows: cannot be joined with .*; 8 rows were rescued$'
 exits "one that is not there is an error" 1 ctr-cat --lenient "$W/cut" "$W/none.arrows"
 
 # A column of a type that is not read can be left out, and is an error where it is used.

@@ -168,6 +168,8 @@ ctr-train two-tower -q --user-features user,age --ad-features 'ad,group,price' -
 ctr-select --columns a,price,ad,group pairs.arrows | ctr-sort -q --unique -k a 2>/dev/null | ctr-predict --tower ad other.arrows >other.ads
 exits 'vectors of two models' 1 ctr-predict --dot -k u,a users.arrows other.ads pairs.arrows
 err_like 'fit no product' 'the vectors of the users are of model [0-9a-f]+, those of the ads of model [0-9a-f]+: make both with one model'
+exits 'nor do they make one stream' 1 ctr-cat ads.arrows other.ads
+err_like 'whose models are named' "other.ads: cannot be joined with ads.arrows: column 'vector' is of model [0-9a-f]+ in one and [0-9a-f]+ in the other"
 exits 'nor with --top' 1 ctr-predict --top 3 --dot users.arrows other.ads
 exits 'vectors of the wrong side' 2 ctr-predict --dot -k u,a ads.arrows users.arrows pairs.arrows
 err_like 'are refused' 'ads.arrows: these are vectors of the ad, those of the user are wanted here'

@@ -7,7 +7,7 @@
 static struct {
     const char *to, *key, *compress;
     struct ctr_strs share;
-    bool lenient;
+    bool lenient, force;
 } o = { .to = "stream", .compress = "none" };
 
 static const struct ctr_opt opts[] = {
@@ -21,6 +21,8 @@ static const struct ctr_opt opts[] = {
       CTR_OPT_LOCAL },
     { "lenient", 0, CTR_OPT_FLAG, NULL, "rescue what precedes the damage in a broken stream, and seal it", &o.lenient,
       0 },
+    { "force", 0, CTR_OPT_FLAG, NULL, "join streams of other plans, key seeds or roles, as one that names none",
+      &o.force, 0 },
     { 0 },
 };
 
@@ -82,6 +84,17 @@ static int add_inputs(struct ctr_cli *cli, struct ctr_schema *schema, struct ctr
     return rc;
 }
 
+/* With --force: a stream of several plans is of none. */
+static int drop_identity(struct ctr_cli *cli, struct ctr_schema *schema, struct ctr_err *err)
+{
+    struct ctr_buf dropped = { 0 };
+    int rc = ctr_identity_drop(schema, &dropped, err);
+    if (!rc && dropped.len)
+        ctr_cli_note(cli, "--force: the result does not name %s", (const char *)dropped.data);
+    ctr_buf_free(&dropped);
+    return rc;
+}
+
 static int copy_section(struct ctr_cli *cli, const struct ctr_batch_source *in, struct ctr_reader *r,
                         struct ctr_out *out, struct ctr_err *err)
 {
@@ -104,6 +117,8 @@ static int copy_section(struct ctr_cli *cli, const struct ctr_batch_source *in, 
         rc = ctr_schema_provenance(&schema, cli->tool->name, cli->provenance, err);
     if (!rc && cli->nargs > 1 && !ctr_meta_get(&schema.meta, CTR_META_SECTION))
         rc = add_inputs(cli, &schema, err);
+    if (!rc && o.force && !ctr_meta_get(&schema.meta, CTR_META_SECTION))
+        rc = drop_identity(cli, &schema, err);
     if (!rc)
         rc = ctr_writer_open(&w, out, &schema, &wo, err);
     cli->idle_writer = w;
@@ -134,7 +149,7 @@ static int share(const struct ctr_cli *cli, struct ctr_batch_source *in, struct 
 static int run(struct ctr_cli *cli, struct ctr_err *err)
 {
     bool file = !strcmp(o.to, "file"); /* an IPC file has one schema: the reader refuses a bundle */
-    struct ctr_reader_opts ro = { .sections = !file && !o.share.n, .lenient = o.lenient };
+    struct ctr_reader_opts ro = { .sections = !file && !o.share.n, .lenient = o.lenient, .mixed = o.force };
     struct ctr_reader *r = NULL;
     struct ctr_batch_source in = { 0 };
     struct ctr_out *out = NULL;
@@ -157,6 +172,11 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
     }
     if (!rc && ctr_reader_damage(r))
         ctr_cli_note(cli, "%s; %lld rows were rescued", ctr_reader_damage(r), (long long)ctr_reader_rows(r));
+    for (const char *line = rc ? NULL : ctr_reader_mixed(r); line && *line; line += *line == '\n') {
+        const size_t n = strcspn(line, "\n");
+        ctr_cli_note(cli, "--force: %.*s", (int)n, line);
+        line += n;
+    }
     ctr_batch_source_close(&in);
     if (!rc)
         rc = ctr_out_commit(out, err);

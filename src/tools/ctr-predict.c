@@ -137,6 +137,8 @@ static int predict(struct run *run, struct ctr_err *err)
         rc = open_features(run, err);
     if (!rc)
         rc = ctr_predictor_bind(run->p, ctr_reader_schema(run->r), err);
+    if (rc && run->r)
+        ctr_err_file(err, ctr_reader_file(run->r));
     if (!rc) {
         warn(run, run->p);
         rc = ctr_cli_writer(cli, run->out, ctr_predictor_schema(run->p), &run->w, err);

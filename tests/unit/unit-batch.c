@@ -155,10 +155,16 @@ static void test_equal(void)
     must(ctr_schema_copy(&b, &a, &err));
     ok(ctr_schema_equal(&a, &b, why, sizeof why), "a copy of a schema equals it");
     must(ctr_field_set_role(&b.f[0], CTR_ROLE_LABEL, &err));
-    ok(!ctr_schema_equal(&a, &b, why, sizeof why) && strstr(why, "another role"), "another role: %s", why);
+    ok(!ctr_schema_equal(&a, &b, why, sizeof why) &&
+           strstr(why, "column 'y' is of role none in one and label in the other"),
+       "another role: %s", why);
     must(ctr_field_set_role(&a.f[0], CTR_ROLE_LABEL, &err));
     must(ctr_meta_set(&a.f[0].meta, CTR_META_TABLE, "t", &err));
-    ok(!ctr_schema_equal(&a, &b, NULL, 0), "another table");
+    ok(!ctr_schema_equal(&a, &b, NULL, 0) && ctr_schema_same_types(&a, &b, NULL, 0), "another table, the same types");
+    must(ctr_meta_set(&b.f[0].meta, CTR_META_TABLE, "t", &err));
+    must(ctr_meta_set(&b.f[0].meta, CTR_META_TOWER_MODEL, "m", &err));
+    ok(!ctr_schema_equal(&a, &b, why, sizeof why) && strstr(why, "of model none in one and m in the other"),
+       "vectors of another model: %s", why);
     ctr_schema_free(&a);
     ctr_schema_free(&b);
 }

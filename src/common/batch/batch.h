@@ -82,7 +82,10 @@ void ctr_meta_free(struct ctr_meta *m);
 #define CTR_META_KEY_SEED      "ctr.key_seed" /* schema: fingerprint of the secret used for the keys: keyseed.c */
 #define CTR_META_PLAN_LANGUAGE "ctr.plan_language" /* schema: version of the plan language; absent: the first */
 #define CTR_META_NETWORK       "ctr.network" /* schema of a table of images: the network that computed the vectors */
-#define CTR_META_PLAN_INPUTS   "ctr.plan_inputs" /* schema: types of the columns read by the plan: plan_inputs.c */
+/* schema: types of the columns read by the plan, a line "NAME TYPE" each; the mark follows where no key is made of it
+ */
+#define CTR_META_PLAN_INPUTS "ctr.plan_inputs"
+#define CTR_INPUT_UNKEYED    " (no key)"
 
 /* Roles: tools find columns by them. */
 enum ctr_role {
@@ -140,9 +143,10 @@ int ctr_schema_find_role(const struct ctr_schema *s, enum ctr_role role, const c
                          struct ctr_err *err) CTR_MUST;
 int ctr_field_set_role(struct ctr_field *f, enum ctr_role role, struct ctr_err *err) CTR_MUST;
 int ctr_field_role(const struct ctr_field *f); /* enum ctr_role, or -1 */
-/* Same names, types, roles and tables in the same order (provenance, sections and `dict` do not matter)? `why` (may be
- * NULL) gets a description of the first difference. */
+/* Same names, types, roles, tables and models of vectors in the same order (provenance, sections and `dict` do not
+ * matter)? `why` (may be NULL) gets a description of the first difference. same_types: names and types alone. */
 bool ctr_schema_equal(const struct ctr_schema *a, const struct ctr_schema *b, char *why, size_t why_size);
+bool ctr_schema_same_types(const struct ctr_schema *a, const struct ctr_schema *b, char *why, size_t why_size);
 /* "int32", "list<utf8>", "fixed_size_list<float32>[12]", "list<weighted key>"; returns out. */
 const char *ctr_field_type_name(const struct ctr_field *f, char *out, size_t size);
 /* The inverse, for --columns: the names of ctr_types and common synonyms (int, float, string, time, list<…>). */

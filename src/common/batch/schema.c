@@ -272,13 +272,6 @@ int ctr_field_set_role(struct ctr_field *f, enum ctr_role role, struct ctr_err *
     return ctr_meta_set(&f->meta, CTR_META_ROLE, ctr_roles[role], err);
 }
 
-static bool same_meta(const struct ctr_field *a, const struct ctr_field *b, const char *key)
-{
-    const char *x = ctr_meta_get(&a->meta, key), *y = ctr_meta_get(&b->meta, key);
-
-    return x && y ? !strcmp(x, y) : x == y;
-}
-
 static bool field_same_type(const struct ctr_field *a, const struct ctr_field *b)
 {
     if (a->type != b->type)
@@ -288,7 +281,7 @@ static bool field_same_type(const struct ctr_field *a, const struct ctr_field *b
     return a->type != CTR_LIST || a->item == b->item;
 }
 
-bool ctr_schema_equal(const struct ctr_schema *a, const struct ctr_schema *b, char *why, size_t why_size)
+bool ctr_schema_same_types(const struct ctr_schema *a, const struct ctr_schema *b, char *why, size_t why_size)
 {
     char ta[64], tb[64];
 
@@ -303,11 +296,30 @@ bool ctr_schema_equal(const struct ctr_schema *a, const struct ctr_schema *b, ch
             return snprintf(why, why_size, "column '%s' is %s in one and %s in the other", f->name,
                             ctr_field_type_name(f, ta, sizeof ta), ctr_field_type_name(g, tb, sizeof tb)),
                    false;
-        if (!same_meta(f, g, CTR_META_ROLE) || !same_meta(f, g, CTR_META_TABLE))
-            return snprintf(why, why_size, "column '%s' has another role or table", f->name), false;
     }
     if (a->n != b->n)
         return snprintf(why, why_size, "one has %d columns, the other %d", a->n, b->n), false;
+    return true;
+}
+
+bool ctr_schema_equal(const struct ctr_schema *a, const struct ctr_schema *b, char *why, size_t why_size)
+{
+    static const struct {
+        const char *key, *name;
+    } meta[] = { { CTR_META_ROLE, "role" },
+                 { CTR_META_TABLE, "table" },
+                 { CTR_META_TOWER, "tower" },
+                 { CTR_META_TOWER_MODEL, "model" } };
+    if (!ctr_schema_same_types(a, b, why, why_size))
+        return false;
+    for (int i = 0; i < a->n; i++)
+        for (size_t k = 0; k < CTR_COUNT(meta); k++) {
+            const char *x = ctr_meta_get(&a->f[i].meta, meta[k].key), *y = ctr_meta_get(&b->f[i].meta, meta[k].key);
+            if (x && y ? strcmp(x, y) != 0 : x != y)
+                return snprintf(why, why ? why_size : 0, "column '%s' is of %s %s in one and %s in the other",
+                                a->f[i].name, meta[k].name, x ? x : "none", y ? y : "none"),
+                       false;
+        }
     return true;
 }
 

@@ -40,8 +40,6 @@ int ctr_plan_check(const struct ctr_plan *p, struct ctr_err *err) CTR_MUST;
 /* Read the plan in the metadata of a stream or model, without fitted state; *p is NULL if there is none. `what` names
  * the file in messages. */
 int ctr_plan_of_meta(struct ctr_plan **p, const char *what, const struct ctr_meta *m, struct ctr_err *err) CTR_MUST;
-/* For two streams of one plan: did the input columns of keys have types that give the same keys? CTR_EDATA if not. */
-int ctr_plan_same_inputs(const struct ctr_meta *ours, const struct ctr_meta *theirs, struct ctr_err *err) CTR_MUST;
 /* Store the plan in the metadata of its result: its text, identity, language and types of inputs. */
 int ctr_plan_to_meta(const struct ctr_plan *p, const struct ctr_schema *input, struct ctr_meta *m,
                      struct ctr_err *err) CTR_MUST;

@@ -210,7 +210,7 @@ int ctr_plan_to_meta(const struct ctr_plan *p, const struct ctr_schema *input, s
     char language[CTR_NUM_MAX];
     struct ctr_buf inputs = { 0 };
     language[ctr_fmt_i64(language, p->tree.language)] = 0;
-    int rc = p->inputs ? CTR_OK : ctr_inputs_write(&p->tree.inputs, input, &inputs, err);
+    int rc = p->inputs ? CTR_OK : ctr_inputs_write(p, input, &inputs, err);
     const char *const value[] = { p->text, p->id, p->tree.language > 1 ? language : NULL,
                                   p->inputs ? p->inputs : (const char *)inputs.data, p->seed_print };
     for (int i = 0; rc == 0 && ctr_plan_metas[i]; i++)

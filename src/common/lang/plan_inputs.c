@@ -1,31 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * plan_inputs: the types of the columns from which a plan's features were made. They are stored with the plan, one line
- * "NAME TYPE" each, and apply to every log used with the plan: integers of all widths give equal keys, but 1e16 and
- * 10000000000000000, true and 1, or "007" and 7 do not. So a column used for keys that has another type is cast if no
- * value can change, and refused otherwise.
+ * "NAME TYPE" each (with CTR_INPUT_UNKEYED where no key is made of the column), and apply to every log used with the
+ * plan: integers of all widths give equal keys, but 1e16 and 10000000000000000, true and 1, or "007" and 7 do not. So a
+ * column used for keys that has another type is cast if no value can change, and refused otherwise.
  */
 #include "common/lang/program.h"
 
 #include <stdlib.h>
 
-/* ---- as text ---- */
-
-int ctr_inputs_write(const struct ctr_strs *names, const struct ctr_schema *s, struct ctr_buf *out, struct ctr_err *err)
-{
-    char type[128];
-    int rc = 0;
-    for (int i = 0; !rc && i < names->n; i++) {
-        const int column = ctr_schema_find(s, names->s[i]);
-        if (column < 0)
-            continue;
-        const struct ctr_vtype t = ctr_field_vtype(&s->f[column]);
-        rc = ctr_quote_name(out, names->s[i], err);
-        if (!rc)
-            rc = ctr_buf_printf(out, err, " %s\n", ctr_vtype_name(&t, type, sizeof type));
-    }
-    return rc ? rc : ctr_buf_append(out, "", 1, err);
-}
+/* ---- reading the text ---- */
 
 /* The line of a column at or after *at, which is advanced: lines are usually requested in order. NULL: none. */
 static const char *find_line(const char *text, const char **at, const char *name)
@@ -44,7 +28,8 @@ static const char *find_line(const char *text, const char **at, const char *name
 static bool read_type(const char *p, struct ctr_vtype *t)
 {
     static const char *const keys[] = { "key", "list<key>" };
-    const size_t n = strcspn(p, "\n");
+    const size_t line = strcspn(p, "\n"), mark = strlen(CTR_INPUT_UNKEYED);
+    const size_t n = line > mark && !memcmp(p + line - mark, CTR_INPUT_UNKEYED, mark) ? line - mark : line;
     struct ctr_field f = { 0 };
     for (size_t i = 0; i < CTR_COUNT(keys); i++)
         if (strlen(keys[i]) == n && !memcmp(p, keys[i], n)) {
@@ -139,6 +124,28 @@ static bool *find_keyed(const struct plan_tree *t, struct ctr_err *err)
     return column;
 }
 
+/* ---- as text ---- */
+
+int ctr_inputs_write(const struct ctr_plan *p, const struct ctr_schema *s, struct ctr_buf *out, struct ctr_err *err)
+{
+    const struct ctr_strs *names = &p->tree.inputs;
+    bool *keyed = find_keyed(&p->tree, err);
+    char type[128];
+    int rc = keyed ? 0 : err->code;
+    for (int i = 0; !rc && i < names->n; i++) {
+        const int column = ctr_schema_find(s, names->s[i]);
+        if (column < 0)
+            continue;
+        const struct ctr_vtype t = ctr_field_vtype(&s->f[column]);
+        rc = ctr_quote_name(out, names->s[i], err);
+        if (!rc)
+            rc = ctr_buf_printf(out, err, " %s%s\n", ctr_vtype_name(&t, type, sizeof type),
+                                keyed[i] ? "" : CTR_INPUT_UNKEYED);
+    }
+    free(keyed);
+    return rc ? rc : ctr_buf_append(out, "", 1, err);
+}
+
 /* ---- binding ---- */
 
 static int refuse(const struct ctr_plan *p, const char *name, const struct ctr_vtype *was, const struct ctr_vtype *is,
@@ -154,93 +161,46 @@ static int refuse(const struct ctr_plan *p, const char *name, const struct ctr_v
         was->key ? "" : b, was->key ? "" : "')");
 }
 
-/* Call `each` with the recorded type of each column used for keys; stops at a negative result. */
-typedef int each_input(void *ctx, const char *name, const struct ctr_vtype *was, struct ctr_err *err);
-static int each_recorded(const struct ctr_plan *p, each_input *each, void *ctx, struct ctr_err *err)
+static int bind_input(const struct ctr_plan *p, const struct ctr_schema *s, const char *name, const char *line,
+                      enum ctr_type *cast, struct ctr_err *err)
+{
+    const int column = ctr_schema_find(s, name);
+    struct ctr_vtype was;
+    if (column < 0 || s->f[column].type == CTR_FOREIGN || !read_type(line, &was)) /* reported elsewhere */
+        return CTR_OK;
+    const struct ctr_vtype is = ctr_field_vtype(&s->f[column]);
+    const enum fit fit = compare(&was, &is);
+    if (fit == FIT_CAST)
+        cast[column] = ctr_types[was.type].integer ? CTR_I64 : was.type;
+    return fit == FIT_OTHER ? refuse(p, name, &was, &is, err) : CTR_OK;
+}
+
+int ctr_inputs_bind(const struct ctr_plan *p, const struct ctr_schema *s, enum ctr_type **cast, struct ctr_err *err)
 {
     const struct ctr_strs *inputs = &p->tree.inputs;
     const char *at = p->inputs, *line;
     struct ctr_buf quoted = { 0 };
+    *cast = malloc(((size_t)s->n + 1) * sizeof **cast);
+    if (!*cast)
+        return ctr_fail_nomem(err, (size_t)s->n * sizeof **cast);
+    for (int i = 0; i < s->n; i++)
+        (*cast)[i] = CTR_FOREIGN;
     if (!p->inputs)
         return CTR_OK;
     bool *keyed = find_keyed(&p->tree, err);
     int rc = keyed ? CTR_OK : err->code;
     for (int i = 0; !rc && i < inputs->n; i++) {
-        struct ctr_vtype was;
         if (!keyed[i])
             continue;
         ctr_buf_clear(&quoted);
         rc = ctr_quote_name(&quoted, inputs->s[i], err);
         if (!rc)
             rc = ctr_buf_append(&quoted, "", 1, err);
-        if (!rc && (line = find_line(p->inputs, &at, (const char *)quoted.data)) && read_type(line, &was))
-            rc = each(ctx, inputs->s[i], &was, err);
+        if (!rc && (line = find_line(p->inputs, &at, (const char *)quoted.data)))
+            rc = bind_input(p, s, inputs->s[i], line, *cast, err);
     }
     free(keyed);
     ctr_buf_free(&quoted);
-    return rc;
-}
-
-struct binding {
-    const struct ctr_plan *p;
-    const struct ctr_schema *s;
-    enum ctr_type *cast;
-};
-
-static int bind_input(void *ctx, const char *name, const struct ctr_vtype *was, struct ctr_err *err)
-{
-    const struct binding *b = ctx;
-    const int column = ctr_schema_find(b->s, name);
-    if (column < 0 || b->s->f[column].type == CTR_FOREIGN) /* reported elsewhere */
-        return CTR_OK;
-    const struct ctr_vtype is = ctr_field_vtype(&b->s->f[column]);
-    const enum fit fit = compare(was, &is);
-    if (fit == FIT_CAST)
-        b->cast[column] = ctr_types[was->type].integer ? CTR_I64 : was->type;
-    return fit == FIT_OTHER ? refuse(b->p, name, was, &is, err) : CTR_OK;
-}
-
-int ctr_inputs_bind(const struct ctr_plan *p, const struct ctr_schema *s, enum ctr_type **cast, struct ctr_err *err)
-{
-    *cast = malloc(((size_t)s->n + 1) * sizeof **cast);
-    if (!*cast)
-        return ctr_fail_nomem(err, (size_t)s->n * sizeof **cast);
-    for (int i = 0; i < s->n; i++)
-        (*cast)[i] = CTR_FOREIGN;
-    struct binding b = { p, s, *cast };
-    return each_recorded(p, bind_input, &b, err);
-}
-
-/* ---- two plans ---- */
-
-static int same_input(void *ctx, const char *name, const struct ctr_vtype *was, struct ctr_err *err)
-{
-    struct ctr_buf quoted = { 0 };
-    struct ctr_vtype is;
-    char a[128], b[128];
-    const char *text = ctx, *at = text, *line = NULL;
-    int rc = ctr_quote_name(&quoted, name, err);
-    if (!rc)
-        rc = ctr_buf_append(&quoted, "", 1, err);
-    if (!rc)
-        line = find_line(text, &at, (const char *)quoted.data);
-    ctr_buf_free(&quoted);
-    if (rc || !line || !read_type(line, &is) || compare(was, &is) == FIT_SAME)
-        return rc;
-    return ctr_fail(err, CTR_EDATA, "column '%.60s' was %s in the one and %s in the other", name,
-                    ctr_vtype_name(was, a, sizeof a), ctr_vtype_name(&is, b, sizeof b));
-}
-
-int ctr_plan_same_inputs(const struct ctr_meta *ours, const struct ctr_meta *theirs, struct ctr_err *err)
-{
-    const char *inputs = ctr_meta_get(theirs, CTR_META_PLAN_INPUTS), *own = ctr_meta_get(ours, CTR_META_PLAN_INPUTS);
-    struct ctr_plan *p = NULL;
-    if (!inputs || !own || !strcmp(inputs, own))
-        return CTR_OK;
-    int rc = ctr_plan_of_meta(&p, "plan", ours, err);
-    if (!rc && p)
-        rc = each_recorded(p, same_input, (void *)(uintptr_t)inputs, err);
-    ctr_plan_free(p);
     return rc;
 }
 

@@ -35,8 +35,8 @@ int ctr_plan_add_section(struct ctr_plan *p, const char *name, const struct ctr_
  * inputs. The caller frees it, also after an error. */
 int ctr_plan_leave_out(const struct ctr_plan *p, const struct ctr_schema *s, bool **leave_out,
                        struct ctr_err *err) CTR_MUST;
-/* The types of the columns `names` of a schema as terminated text. */
-int ctr_inputs_write(const struct ctr_strs *names, const struct ctr_schema *s, struct ctr_buf *out,
+/* The types that the plan's inputs have in a schema, as terminated text. */
+int ctr_inputs_write(const struct ctr_plan *p, const struct ctr_schema *s, struct ctr_buf *out,
                      struct ctr_err *err) CTR_MUST;
 /* cast[i]: the type to cast column i to, CTR_FOREIGN: no cast; an error if impossible. The caller frees it, also after
  * an error. */

@@ -358,6 +358,8 @@ static int load_whole(struct ctr_trainer *t, const struct ctr_model_whole *from,
             ctr_fail(err, CTR_EDATA, "%s is no checkpoint: --resume wants the file of --checkpoint", t->job.checkpoint);
     if (!rc)
         rc = check_position(t, &shards->at[0], err);
+    if (!rc)
+        rc = ctr_model_same_plan(&info, t->job.checkpoint, &t->stream, err);
     if (!rc && t->job.validation)
         rc = ctr_earlystop_resume(t, err);
     if (!rc)

@@ -18,10 +18,11 @@ enum { COPY_BYTES = 1 << 20 };
 
 static int check_schema(struct ctr_trainer *t, const struct ctr_schema *s, struct ctr_err *err)
 {
-    char why[512];
-    if (ctr_schema_equal(&t->stream, s, why, sizeof why))
-        return 0;
-    return ctr_fail(err, CTR_EUSAGE, "--validation: the stream has another schema than the one learned from: %s", why);
+    struct ctr_difference d;
+    return ctr_streams_same(&t->stream, s, &d) ? 0
+                                               : ctr_fail(err, d.of_identity ? CTR_EDATA : CTR_EUSAGE,
+                                                          "--validation does not fit %s, which is learned from: %s: %s",
+                                                          t->stream_name, d.what, d.remedy);
 }
 
 /* Rows are scored in pieces, over ranks by turns: a round is a piece of each. All ranks get the scores of a round, in

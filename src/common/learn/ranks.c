@@ -142,15 +142,84 @@ static int same_text(struct ctr_comm *c, const struct ctr_buf *text, struct ctr_
     return rc;
 }
 
-static int describe_schema(struct ctr_buf *b, const struct ctr_schema *s, struct ctr_err *err)
+/* A schema as texts that end with 0 each: a part's name (a column's also its type), pairs of key and value, and an
+ * empty key. The schema's own metadata come first. */
+static int put_part(struct ctr_buf *b, const char *name, const char *type, const struct ctr_meta *m,
+                    struct ctr_err *err)
 {
-    const char *plan = ctr_meta_get(&s->meta, CTR_META_PLAN_ID), *seed = ctr_meta_get(&s->meta, CTR_META_KEY_SEED);
-    int rc = ctr_buf_printf(b, err, "plan %s\nkey seed %s\n", plan ? plan : "none", seed ? seed : "none");
-    for (int i = 0; i < s->n && !rc; i++) {
-        const char *role = ctr_meta_get(&s->f[i].meta, "ctr.role"), *table = ctr_meta_get(&s->f[i].meta, "ctr.table");
-        rc = ctr_buf_printf(b, err, "column %s of type %d, role %s, table %s\n", s->f[i].name, (int)s->f[i].type,
-                            role ? role : "none", table ? table : "none");
+    int rc = ctr_buf_append(b, name, strlen(name) + 1, err);
+    if (!rc && type)
+        rc = ctr_buf_append(b, type, strlen(type) + 1, err);
+    for (int i = 0; i < 2 * m->n && !rc; i++)
+        rc = ctr_buf_append(b, m->kv[i], strlen(m->kv[i]) + 1, err);
+    return rc ? rc : ctr_buf_append(b, "", 1, err);
+}
+
+static const char *take_text(const char **p)
+{
+    const char *text = *p;
+    *p += strlen(text) + 1;
+    return text;
+}
+
+static int take_meta(struct ctr_meta *m, const char **p, struct ctr_err *err)
+{
+    const char *key;
+    int rc = 0;
+    while (!rc && *(key = take_text(p)))
+        rc = ctr_meta_set(m, key, take_text(p), err);
+    return rc;
+}
+
+/* What put_part wrote; *name points into it. */
+static int take_schema(const struct ctr_buf *in, const char **name, struct ctr_schema *s, struct ctr_err *err)
+{
+    const char *p = (const char *)in->data, *end = p + in->len;
+    *name = take_text(&p);
+    int rc = take_meta(&s->meta, &p, err);
+    while (!rc && p < end) {
+        const char *column = take_text(&p), *type = take_text(&p);
+        struct ctr_field f = { 0 };
+        if (!ctr_type_parse(type, strlen(type), &f))
+            f.type = CTR_U64; /* items of weighted keys alone have no name that is read */
+        if (!(rc = ctr_schema_add_field(s, &f, column, err)))
+            rc = take_meta(&s->f[s->n - 1].meta, &p, err);
     }
+    return rc;
+}
+
+/* Shards of two identities are not learned from as one. */
+static int same_streams(struct ctr_trainer *t, struct ctr_err *err)
+{
+    struct ctr_comm *c = t->job.params.comm;
+    const int size = ctr_comm_size(c);
+    struct ctr_buf own = { 0 }, *in = calloc((size_t)size, sizeof *in);
+    char type[128];
+    int rc = in ? put_part(&own, t->stream_name, NULL, &t->stream.meta, err)
+                : ctr_fail_nomem(err, (size_t)size * sizeof *in);
+    for (int i = 0; i < t->stream.n && !rc; i++) {
+        const struct ctr_field *f = &t->stream.f[i];
+        rc = put_part(&own, f->name, ctr_field_type_name(f, type, sizeof type), &f->meta, err);
+    }
+    if (!rc)
+        rc = ctr_comm_gather(c, CTR_COMM_CONTROL, own.data, own.len, in, err);
+    for (int r = 1; r < size && !rc; r++) {
+        struct ctr_schema first = { 0 }, s = { 0 };
+        struct ctr_difference d;
+        const char *name[2];
+        rc = take_schema(&in[0], &name[0], &first, err);
+        if (!rc)
+            rc = take_schema(&in[r], &name[1], &s, err);
+        if (!rc && !ctr_streams_same(&first, &s, &d))
+            rc = ctr_fail(err, CTR_EDATA, "ranks differ: %s of rank %d cannot be joined with %s of rank 0: %s: %s",
+                          name[1], r, name[0], d.what, d.remedy);
+        ctr_schema_free(&first);
+        ctr_schema_free(&s);
+    }
+    for (int r = 0; in && r < size; r++)
+        ctr_buf_free(&in[r]);
+    free(in);
+    ctr_buf_free(&own);
     return rc;
 }
 
@@ -249,9 +318,9 @@ int ctr_ranks_same(struct ctr_trainer *t, struct ctr_err *err)
                                                : "made",
                             t->job.params.spill ? "yes" : "no");
     if (!rc)
-        rc = describe_schema(&text, &t->stream, err);
-    if (!rc)
         rc = same_text(c, &text, err);
+    if (!rc)
+        rc = same_streams(t, err);
     ctr_buf_free(&text);
     ctr_buf_free(&params);
     return rc;

@@ -76,6 +76,7 @@ void ctr_trainer_free(struct ctr_trainer *t)
         t->job.model->learner_free(t->learner);
     ctr_strs_free(&t->tables);
     ctr_schema_free(&t->stream);
+    free(t->stream_name);
     ctr_schema_free(&t->out_schema);
     ctr_buf_free(&t->scores);
     ctr_buf_free(&t->columns);
@@ -590,7 +591,7 @@ static int take_steps(struct ctr_trainer *t, bool last, const struct ctr_tile **
 static int run_pass(struct ctr_trainer *t, const struct ctr_batch_source *s, bool last, struct ctr_err *err)
 {
     const struct ctr_tile *tile = NULL;
-    int rc = ctr_trainer_start_pass(t, ctr_batch_source_schema(s), err), got = 0;
+    int rc = ctr_trainer_start_pass(t, ctr_batch_source_schema(s), ctr_batch_source_name(s), err), got = 0;
     if (!rc && t->shards.reads >= 0)
         rc = start_feed(t, s, err);
     if (!rc)
@@ -644,7 +645,7 @@ static int open_counted(struct ctr_trainer *t, struct ctr_batch_source *s, struc
     int rc = open_rows(t, s, err);
     if (rc || t->have_stream || !t->wants_counts || !t->job.opens_again)
         return rc;
-    rc = ctr_trainer_start_pass(t, ctr_batch_source_schema(s), err);
+    rc = ctr_trainer_start_pass(t, ctr_batch_source_schema(s), ctr_batch_source_name(s), err);
     if (!rc)
         rc = ctr_trainer_count_keys(t, s, &counted, err);
     end_pass(t);

@@ -62,6 +62,7 @@ struct ctr_trainer {
     void *learner;
     struct ctr_strs tables;
     struct ctr_schema stream; /* of the input */
+    char *stream_name;        /* its first file, for messages */
     bool have_stream;
     bool wants_counts;          /* the learner wants the keys of all rows counted before it learns */
     bool whole;                 /* no batch is partly learned */
@@ -120,9 +121,10 @@ int ctr_trainer_save_now(struct ctr_trainer *t, int model, struct ctr_out *out, 
 int ctr_trainer_save_some(struct ctr_trainer *t, const int *model, int n, struct ctr_out *const *out,
                           struct ctr_err *err) CTR_MUST;
 
-/* trainerstart.c: at the start of each pass; `s` is the schema of its input. Sets t->in and binds the learner to it.
- * The first call also opens outputs and loads job.init, or the checkpoint of job.resume. */
-int ctr_trainer_start_pass(struct ctr_trainer *t, const struct ctr_schema *s, struct ctr_err *err) CTR_MUST;
+/* trainerstart.c: at the start of each pass; `s` is the schema of its input, `name` its first file. Sets t->in and
+ * binds the learner to it. The first call also opens outputs and loads job.init, or the checkpoint of job.resume. */
+int ctr_trainer_start_pass(struct ctr_trainer *t, const struct ctr_schema *s, const char *name,
+                           struct ctr_err *err) CTR_MUST;
 
 /* countpass.c: count the keys of all rows of `s`, which is at its first batch, after ctr_trainer_start_pass; where the
  * learner wants that, and the run begins here. *counted: they were, and `s` is at its end. */

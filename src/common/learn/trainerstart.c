@@ -15,12 +15,17 @@ static int check_init_plan(struct ctr_trainer *t, const struct ctr_model_info *i
 {
     const struct ctr_meta *there = &info->schema.meta, *here = &t->stream.meta;
     const char *a = ctr_meta_get(there, CTR_META_PLAN_ID), *b = ctr_meta_get(here, CTR_META_PLAN_ID);
-    const char *seed_a = ctr_meta_get(there, CTR_META_KEY_SEED), *seed_b = ctr_meta_get(here, CTR_META_KEY_SEED);
+    struct ctr_difference d;
     char text[300];
+    int rc = 0;
     if (!t->job.init_partial)
-        return ctr_model_same_plan(info, t->job.init, &t->stream, err);
-    if (!seed_a != !seed_b || (seed_a && strcmp(seed_a, seed_b) != 0))
-        return ctr_fail(err, CTR_EDATA, "--init-partial: the model's keys were made with another --key-seed");
+        rc = ctr_model_same_plan(info, t->job.init, &t->stream, err);
+    else if (!ctr_identity_same(there, here, CTR_IDENTITY_SEED, &d))
+        rc = ctr_fail(err, CTR_EDATA, "--init-partial %s does not fit: %s: %s", t->job.init, d.what, d.remedy);
+    if (rc)
+        ctr_err_file(err, t->stream_name);
+    if (rc || !t->job.init_partial)
+        return rc;
     if ((!a != !b || (a && strcmp(a, b) != 0)) && t->job.note) {
         snprintf(text, sizeof text,
                  "%.100s: its features were made by %s%.40s, those of the stream by %s%.40s: tables of one name are "
@@ -135,9 +140,11 @@ static void note_running_counts(const struct ctr_trainer *t)
 }
 
 /* Called once, after the first pass has opened the input. */
-static int start_run(struct ctr_trainer *t, const struct ctr_schema *s, struct ctr_err *err)
+static int start_run(struct ctr_trainer *t, const struct ctr_schema *s, const char *name, struct ctr_err *err)
 {
     int rc = ctr_schema_copy(&t->stream, s, err);
+    if (!rc)
+        rc = ctr_strdup(&t->stream_name, name, err);
     if (!rc)
         rc = ctr_ranks_same(t, err);
     if (!rc && t->job.fitted)
@@ -217,15 +224,18 @@ static int find_weights(const struct ctr_variants *vs, const struct ctr_schema *
     return rc;
 }
 
-int ctr_trainer_start_pass(struct ctr_trainer *t, const struct ctr_schema *s, struct ctr_err *err)
+int ctr_trainer_start_pass(struct ctr_trainer *t, const struct ctr_schema *s, const char *name, struct ctr_err *err)
 {
     const struct ctr_row_transform change = ctr_row_transform_make(&t->job.params, t->at.pass);
-    char why[512];
+    struct ctr_difference d;
     const bool first = !t->have_stream;
-    int rc = first ? start_run(t, s, err) : 0;
+    int rc = first ? start_run(t, s, name, err) : 0;
     t->have_stream = true;
-    if (!rc && !ctr_schema_equal(&t->stream, s, why, sizeof why))
-        rc = ctr_fail(err, CTR_EDATA, "the input of pass %" PRId64 " has another schema: %s", t->at.pass + 1, why);
+    if (!rc && !ctr_streams_same(&t->stream, s, &d)) {
+        ctr_err_file(err, name);
+        rc = ctr_fail(err, CTR_EDATA, "cannot be joined with %s in pass %" PRId64 ": %s: %s", t->stream_name,
+                      t->at.pass + 1, d.what, d.remedy);
+    }
     if (!rc)
         rc = find_columns(t, s, err);
     if (!rc)

@@ -74,28 +74,20 @@ int ctr_model_same_plan(const struct ctr_model_info *info, const char *path, con
 {
     const char *ours = ctr_meta_get(&info->schema.meta, CTR_META_PLAN_ID);
     const char *theirs = ctr_meta_get(&stream->meta, CTR_META_PLAN_ID);
+    struct ctr_difference d;
     if (!ours)
         return 0;
-    if (theirs && !strcmp(ours, theirs)) {
-        struct ctr_err why = { 0 };
-        int rc = ctr_plan_same_inputs(&info->schema.meta, &stream->meta, &why);
-        return !rc ? 0
-                   : ctr_fail(err, rc,
-                              "the features of the stream and of %s were made by one plan of columns of other types "
-                              "(%s), so "
-                              "that keys differ: extract them with ctr-extract %s",
-                              path, why.what, path);
-    }
     if (!theirs)
         return ctr_fail(
             err, CTR_EDATA,
             "%s learned from features of plan %s, but the stream does not say which plan made its features: "
             "extract them with ctr-extract %s",
             path, ours, path);
-    return ctr_fail(
-        err, CTR_EDATA,
-        "the stream's features were made by plan %s, %s learned from plan %s: extract them with ctr-extract %s", theirs,
-        path, ours, path);
+    if (ctr_identity_same(&info->schema.meta, &stream->meta, CTR_IDENTITY_ALL & ~CTR_IDENTITY_NETWORK, &d))
+        return 0;
+    return ctr_fail(err, CTR_EDATA,
+                    "its features are not those that %s learned from: %s: extract them with ctr-extract %s", path,
+                    d.what, path);
 }
 
 /* ---- writing ---- */

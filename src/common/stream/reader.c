@@ -43,6 +43,7 @@ struct ctr_reader {
     struct arrow_link link; /* of the message that is due */
     bool linked;            /* its messages name the ones before */
     int64_t stream_rows, stream_batches, file_rows, file_batches;
+    int file_streams;              /* begun in this file */
     int64_t stream_at, message_at; /* their positions in the file; -1: none yet */
     struct ctr_buf meta, scratch;
     struct arrow_message msg;
@@ -57,6 +58,8 @@ struct ctr_reader {
     struct ctr_batch batch[2];
     char *section; /* name, or NULL */
     bool section_set, section_pending;
+    int section_file;         /* that it began in */
+    struct ctr_buf mixed;     /* opts.mixed: text of ctr_reader_mixed */
     bool passing;             /* after the section of opts.only */
     struct ctr_strs sections; /* listed in the first section */
     int section_at;
@@ -91,7 +94,7 @@ static int open_file(struct ctr_reader *r, struct ctr_err *err)
     if (rc < 0)
         return rc;
     r->src_open = true;
-    r->file_rows = r->file_batches = 0;
+    r->file_rows = r->file_batches = r->file_streams = 0;
     r->stream_at = r->message_at = -1;
     if (r->src.map) {
         rc = ctr_ipcfile_open(&r->ipc, r->src.map, r->src.map_size, &r->scratch, err);
@@ -163,6 +166,7 @@ static int adopt_section(struct ctr_reader *r, struct ctr_schema *s, struct ctr_
         rc = ctr_schema_copy(&r->schema, &r->full, err);
     if (rc >= 0)
         rc = all_columns(r, err);
+    r->section_file = r->file;
     r->section_at += r->section_set;
     r->section_set = true;
     r->section_pending = false;
@@ -202,11 +206,29 @@ static int fail_bundle(const struct ctr_reader *r, const char *next, struct ctr_
     return rc;
 }
 
+/* A stream that does not go on where the current section began: an error, or a note of what the caller drops. */
+static int fail_other(struct ctr_reader *r, const struct ctr_difference *d, struct ctr_err *err)
+{
+    char here[64] = "", there[200];
+    const char *first = r->paths[r->section_file];
+    snprintf(there, sizeof there, "%.190s", !strcmp(first, "-") ? "stdin" : first);
+    if (r->section_file == r->file) {
+        snprintf(here, sizeof here, "stream %d in it (after row %lld) ", r->file_streams, (long long)r->file_rows);
+        snprintf(there, sizeof there, "the first");
+    }
+    if (r->opts.mixed && d->of_identity && !r->section)
+        return ctr_buf_printf(&r->mixed, err, "%s%s: %s%s; there: %s", r->mixed.len ? "\n" : "", r->src.name, here,
+                              d->what, there);
+    return ctr_fail(err, CTR_EDATA, "%scannot be joined with %s: %s: %s%s", here, there, d->what, d->remedy,
+                    d->of_identity ? " (ctr-cat --force joins them, without their plan)"
+                                   : " (the files of a command are read as one stream)");
+}
+
 /* At the start of a stream: does it continue the current section? STEP_END: it starts another. */
 static int enter_stream(struct ctr_reader *r, struct ctr_err *err)
 {
     struct ctr_schema s = { 0 };
-    char why[512];
+    struct ctr_difference d;
     int rc = make_schema(r, &s, err);
     const char *name = rc < 0 ? NULL : ctr_meta_get(&s.meta, CTR_META_SECTION);
     if (rc < 0)
@@ -223,13 +245,9 @@ static int enter_stream(struct ctr_reader *r, struct ctr_err *err)
             r->section_pending = true;
             rc = STEP_END;
         }
-    } else if (!ctr_schema_equal(&r->full, &s, why, sizeof why)) {
-        rc = ctr_fail(err, CTR_EDATA,
-                      "has another schema than what came before: %s (the files of a command are read as one stream: "
-                      "give one at a time, or make them alike with ctr-select)",
-                      why);
     } else {
-        rc = STEP_ON;
+        rc = ctr_streams_same(&r->full, &s, &d) ? 0 : fail_other(r, &d, err);
+        rc = rc < 0 ? rc : STEP_ON;
     }
 done:
     ctr_schema_free(&s);
@@ -615,6 +633,7 @@ static bool begins_old(const uint8_t *p)
 static void reset_stream(struct ctr_reader *r)
 {
     ctr_leaves_free(&r->leaves);
+    r->file_streams++;
     r->stream_rows = r->stream_batches = 0;
     r->trailer = false;
 }
@@ -863,6 +882,7 @@ void ctr_reader_free(struct ctr_reader *r)
         free(r->cols[k]);
     }
     ctr_buf_free(&r->meta);
+    ctr_buf_free(&r->mixed);
     ctr_buf_free(&r->scratch);
     ctr_schema_free(&r->full);
     ctr_schema_free(&r->schema);
@@ -968,6 +988,11 @@ const char *ctr_reader_file(const struct ctr_reader *r)
 const char *ctr_reader_damage(const struct ctr_reader *r)
 {
     return r->damage[0] ? r->damage : NULL;
+}
+
+const char *ctr_reader_mixed(const struct ctr_reader *r)
+{
+    return (const char *)r->mixed.data;
 }
 
 void ctr_reader_get_stats(const struct ctr_reader *r, struct ctr_reader_stats *s)

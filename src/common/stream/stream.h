@@ -24,8 +24,9 @@ struct ctr_reader_opts {
     bool lenient;      /* rescue: damage ends the input instead of an error, or skips to the next stream; see
                           ctr_reader_damage */
     const char *bytes; /* the column of this name (borrowed) may have type binary and hold bytes that are not text */
-    bool foreign;      /* unsupported column types are allowed if ctr_reader_project leaves them out: CTR_FOREIGN */
-    bool sections;     /* accept a bundle: ctr_reader_next ends after each section, continue with ctr_reader_section */
+    bool mixed;    /* plain streams of one another's columns may differ in identity and roles; see ctr_reader_mixed */
+    bool foreign;  /* unsupported column types are allowed if ctr_reader_project leaves them out: CTR_FOREIGN */
+    bool sections; /* accept a bundle: ctr_reader_next ends after each section, continue with ctr_reader_section */
     const char
         *only; /* read the section of this name (borrowed) as a plain stream; the others are checked and skipped */
     int part, parts; /* of an IPC file: only blocks i with i mod parts == part (parts 0: all) */
@@ -67,6 +68,9 @@ const char *ctr_reader_file(const struct ctr_reader *r);   /* name of the file b
 const char *
 ctr_reader_damage(const struct ctr_reader *r); /* lenient: description and position of the damage, or NULL */
 
+const char *
+ctr_reader_mixed(const struct ctr_reader *r); /* mixed: a line for each stream that differed so far, or NULL */
+
 /* The IPC file that is mapped at this address, or NULL. Async-signal-safe. Batches of a file are views of its pages; if
  * another program truncates the file, reading them raises SIGBUS, and the handler uses this name in its message. */
 const char *ctr_mapped_file(const void *address);
@@ -78,6 +82,31 @@ struct ctr_reader_stats {
     bool sealed;            /* the input has the integrity layer */
 };
 void ctr_reader_get_stats(const struct ctr_reader *r, struct ctr_reader_stats *s);
+
+/* ---- identity: identity.c ---- */
+
+/* Streams that are read as one, validated against each other or scored by a model have equal columns and one identity:
+ * plan and fitted state, secret of the keys, types of the plan's inputs (those that become keys), network of vectors.
+ */
+struct ctr_difference {
+    char what[700]; /* "… there and … here": there is the first argument */
+    char remedy[240];
+    bool of_identity; /* or of roles: the columns have the same names and types */
+};
+/* For readers and everything else that joins rows. Where no feature is left, plans do not matter. */
+bool ctr_streams_same(const struct ctr_schema *there, const struct ctr_schema *here, struct ctr_difference *d);
+enum {
+    CTR_IDENTITY_SEED = 1,
+    CTR_IDENTITY_PLAN = 2,
+    CTR_IDENTITY_INPUTS = 4,
+    CTR_IDENTITY_NETWORK = 8,
+    CTR_IDENTITY_ALL = 15
+};
+/* The identity alone, in metadata of schemas: for a model, whose columns are others, and between ranks. */
+bool ctr_identity_same(const struct ctr_meta *there, const struct ctr_meta *here, unsigned parts,
+                       struct ctr_difference *d);
+/* Remove it; `dropped` gets a list of what there was, for people. */
+int ctr_identity_drop(struct ctr_schema *s, struct ctr_buf *dropped, struct ctr_err *err) CTR_MUST;
 
 /* ---- batch sources: batch_source.c ---- */
 
