@@ -17,6 +17,10 @@ mlp() { ctr-train mlp -q --device gpu --embedding 8 --hidden 16,8,8 "$@"; }
 lr() { ctr-train lr -q --device gpu "$@"; }
 calls() { sed -n "s/^on host: $1 //p" "$2"; }
 
+# ---- what stands for CUDA is as strict
+refuses() { c++ -std=c++20 -O1 -Wall -Wextra -DCTR_CUDA_ON_HOST -I"$CTR_TOP/src" "$CTR_TOP/tests/gpu/refuses.cc" -o refuses && ./refuses; }
+ok "pointers, launches, products and faults are refused as by CUDA" refuses
+
 # ---- races: every kernel, in all trials of all operations
 tsan() { CTR_CUDA_PLUGIN=$CTR_BUILD/onhost-tsan/ctr-cuda.so "$CTR_BUILD/onhost-tsan/compute" --device gpu --seed 3 "$@" >tsan.out 2>&1; }
 if [ ! -x "$CTR_BUILD/onhost-tsan/compute" ]; then

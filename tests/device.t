@@ -82,6 +82,11 @@ if gpu_on_host; then
     exits "nor when predicting" 1 env CTR_CUDA_ON_HOST_DEVICES=0 ctr-predict -q --device gpu gpu.arrows rows.arrows
     exits "no driver" 1 env CTR_CUDA_ON_HOST_DRIVER=0 ctr-train mlp -q --device gpu -o none.arrows rows.arrows
     err_like "says so" 'no GPU: no driver is there'
+    for n in 1 40 300; do
+        exits "kernel $n faults" 1 env CTR_CUDA_ON_HOST_FAIL=fault:$n ctr-train mlp -q --device gpu --minibatch 300 -o none.arrows --progressive none.p rows.arrows
+        err_like "which is told" 'an illegal memory access'
+        ok "and nothing is written" sh -c '! test -e none.arrows && ! test -e none.p'
+    done
 fi
 perl -pe 's/0\.1\.0(?=\0{27})/0.0.9/' "$onhost" >old.so
 exits "a plug-in of another version" 1 env CTR_CUDA_PLUGIN="$W/old.so" ctr-train mlp -q --device gpu -o none.arrows rows.arrows

@@ -51,8 +51,8 @@ template <class T> static void scan_kernel(T *x, int64_t n)
 
 template <class T> static int scan(struct cuda_dev *c, T *x, int64_t n, struct ctr_err *err)
 {
-    LAUNCH_BLOCKS(c, prepare_kernel, 0, 0, 0, n);
-    LAUNCH_BLOCKS(c, scan_kernel<T>, 0, 0, 0, x, n);
+    LAUNCH_ONCE(c, prepare_kernel, n);
+    LAUNCH_ONCE(c, scan_kernel<T>, x, n);
     return cuda_started(c, "prefix sums", err);
 }
 
@@ -75,8 +75,8 @@ static void sort_kernel(struct cuda_sort s)
 int cuda_sort_by(struct cuda_dev *c, const struct cuda_sort *s, struct ctr_err *err)
 {
     for (int launch = 1; launch < 2 + (s->bits + 7) / 8; launch++)
-        LAUNCH_BLOCKS(c, prepare_kernel, 0, 0, 0, s->n);
-    LAUNCH_BLOCKS(c, sort_kernel, 0, 0, 0, *s);
+        LAUNCH_ONCE(c, prepare_kernel, s->n);
+    LAUNCH_ONCE(c, sort_kernel, *s);
     return cuda_started(c, "sorting", err);
 }
 #endif

@@ -13,7 +13,12 @@
  * $CTR_CUDA_ON_HOST_FAIL=CALL:N makes the N-th call of a kind fail (names: onhost_call_names). $CTR_CUDA_ON_HOST_SAYS:
  * when the process ends, stderr reports the number of calls of each kind, the bytes copied while kernels were queued,
  * and the allocations, streams, events and handles not released. $CTR_CUDA_ON_HOST_DEVICES: how many devices there are.
- * A call for another one than that of the calling thread's last cudaSetDevice fails. */
+ * A call for another one than that of the calling thread's last cudaSetDevice fails.
+ *
+ * What a driver refuses is refused here: pointers that no allocation of the right kind holds (of copies, of kernels, to
+ * free), sizes of launches beyond a GPU's limits, leading dimensions that cuBLAS does not take. Fresh memory is NaN.
+ * $CTR_CUDA_ON_HOST_FAIL=fault:N lets the N-th kernel start and fault: as on a GPU, that is seen by the first call that
+ * waits for it, and by every one after. */
 #ifndef CTR_CUDA_ONHOST_H
 #define CTR_CUDA_ONHOST_H
 
@@ -25,6 +30,9 @@
 #include <atomic>
 #include <deque>
 #include <functional>
+#include <map>
+#include <mutex>
+#include <type_traits>
 
 #define __host__
 #define __device__
@@ -59,19 +67,29 @@ enum { ONHOST_BLOCKS = 2, ONHOST_THREADS = 4 };
 #define LAUNCH_BLOCKS(c, kernel, blocks, threads, bytes, ...)                                                          \
     do {                                                                                                               \
         if ((c)->failed == cudaSuccess)                                                                                \
-            CUDA_FAILED(c, onhost_launch((c)->compute, blocks, threads, bytes, kernel, __VA_ARGS__));                  \
+            CUDA_FAILED(c, (blocks) > 0 ? onhost_launch((c)->compute, blocks, threads, bytes, kernel, __VA_ARGS__)     \
+                                        : cudaErrorInvalidConfiguration);                                              \
+    } while (0)
+/* What a library of CUDA does in launches of its own. */
+#define LAUNCH_ONCE(c, kernel, ...)                                                                                    \
+    do {                                                                                                               \
+        if ((c)->failed == cudaSuccess)                                                                                \
+            CUDA_FAILED(c, onhost_launch((c)->compute, 0, 0, 0, kernel, __VA_ARGS__));                                 \
     } while (0)
 #define SHARED(type, name) type *name = (type *)onhost_here().shared
 
 typedef int cudaError_t;
 enum {
     cudaSuccess,
+    cudaErrorInvalidValue = 1,
     cudaErrorMemoryAllocation = 2,
+    cudaErrorInvalidConfiguration = 9,
     cudaErrorInvalidDevice = 101,
     cudaErrorNotReady = 600,
+    cudaErrorIllegalAddress = 700,
     cudaErrorLaunchFailure = 719
 };
-enum { CUBLAS_STATUS_SUCCESS, CUBLAS_OP_N = 0, CUBLAS_OP_T = 1 };
+enum { CUBLAS_STATUS_SUCCESS, CUBLAS_STATUS_INVALID_VALUE = 7, CUBLAS_OP_N = 0, CUBLAS_OP_T = 1 };
 enum { CUBLAS_DEFAULT_MATH = 0, CUBLAS_TF32_TENSOR_OP_MATH = 3 };
 enum { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
 enum { cudaStreamNonBlocking, cudaEventDisableTiming };
@@ -86,11 +104,12 @@ enum onhost_call {
     ONHOST_BLAS,
     ONHOST_WAIT,
     ONHOST_CREATE,
+    ONHOST_FAULT,
     ONHOST_CALLS
 };
-inline const char *const onhost_call_names[ONHOST_CALLS] = { "malloc", "copy", "back",  "launch",
-                                                             "blas",   "wait", "create" };
-inline std::atomic<int64_t> onhost_calls[ONHOST_CALLS], onhost_left, onhost_kernels, onhost_overlapped;
+inline const char *const onhost_call_names[ONHOST_CALLS] = { "malloc", "copy", "back",   "launch",
+                                                             "blas",   "wait", "create", "fault" };
+inline std::atomic<int64_t> onhost_calls[ONHOST_CALLS], onhost_left, onhost_kernels, onhost_overlapped, onhost_pageable;
 
 /* Printed when the process ends. onhost_kernels: queued; onhost_overlapped: bytes copied meanwhile. */
 struct onhost_report {
@@ -101,6 +120,7 @@ struct onhost_report {
         for (int i = 0; i < ONHOST_CALLS; i++)
             fprintf(stderr, "on host: %s %lld\n", onhost_call_names[i], (long long)onhost_calls[i]);
         fprintf(stderr, "on host: %lld bytes were copied while kernels were queued\n", (long long)onhost_overlapped);
+        fprintf(stderr, "on host: %lld copies of pageable memory\n", (long long)onhost_pageable);
         fprintf(stderr, "on host: %lld left\n", (long long)onhost_left);
     }
 };
@@ -121,7 +141,42 @@ static inline cudaError_t onhost_called(enum onhost_call call)
                                    : cudaErrorLaunchFailure;
 }
 
+/* ---- memory: of the device, and pinned ---- */
+
+struct onhost_block {
+    size_t bytes;
+    bool pinned;
+};
+inline std::map<const char *, onhost_block> onhost_blocks;
+inline std::mutex onhost_lock;
+
+/* The block that holds n bytes at p, or NULL. */
+static inline const struct onhost_block *onhost_holds(const void *p, size_t n)
+{
+    const std::lock_guard<std::mutex> guard(onhost_lock);
+    auto b = onhost_blocks.upper_bound((const char *)p);
+    if (b == onhost_blocks.begin())
+        return NULL;
+    --b;
+    return (const char *)p + n <= b->first + b->second.bytes ? &b->second : NULL;
+}
+static inline bool onhost_on_device(const void *p, size_t n)
+{
+    const struct onhost_block *b = onhost_holds(p, n);
+    return n == 0 || (b && !b->pinned);
+}
+/* May a kernel take this argument? A pointer must be the device's, or to pinned memory, which it can reach. */
+template <class T> static inline bool onhost_takes(T a)
+{
+    if constexpr (std::is_pointer_v<T>)
+        return !a || onhost_holds((const void *)a, 1);
+    return true;
+}
+
 /* ---- streams ---- */
+
+/* What a kernel that faulted left: no later call works. */
+inline std::atomic<cudaError_t> onhost_fault;
 
 struct onhost_stream {
     std::deque<std::function<void()>> waiting;
@@ -153,7 +208,8 @@ static inline void onhost_run(cudaStream_t s, int64_t upto)
     while (s->done < upto) {
         const std::function<void()> next = std::move(s->waiting.front());
         s->waiting.pop_front();
-        next();
+        if (!onhost_fault)
+            next();
         s->done++;
         onhost_kernels -= s->computes;
     }
@@ -171,16 +227,27 @@ template <class F, class... A>
 static inline cudaError_t onhost_launch(cudaStream_t s, unsigned blocks, unsigned threads, size_t bytes, F kernel,
                                         A... a)
 {
-    const cudaError_t e = s->device == onhost_device ? onhost_called(ONHOST_LAUNCH) : cudaErrorInvalidDevice;
+    cudaError_t e = s->device == onhost_device ? onhost_called(ONHOST_LAUNCH) : cudaErrorInvalidDevice;
+    if (e == cudaSuccess && blocks && (blocks > 0x7fffffff || threads < 1 || threads > 1024 || bytes > 48 << 10))
+        e = cudaErrorInvalidConfiguration;
+    if (e == cudaSuccess && !(onhost_takes(a) && ...))
+        e = cudaErrorInvalidValue;
+    if (e == cudaSuccess)
+        e = onhost_fault;
     if (e != cudaSuccess)
         return e;
     if (!s->computes)
         onhost_run(s, s->queued);
     s->computes = true;
-    if (blocks)
-        onhost_queue(s, [=] { onhost_run_blocks(blocks, threads, bytes, [&] { kernel(a...); }); });
-    else
-        onhost_queue(s, [=] { kernel(a...); });
+    const bool faults = onhost_fails(ONHOST_FAULT);
+    onhost_queue(s, [=] {
+        if (faults)
+            onhost_fault = cudaErrorIllegalAddress;
+        else if (blocks)
+            onhost_run_blocks(blocks, threads, bytes, [&] { kernel(a...); });
+        else
+            kernel(a...);
+    });
     return cudaSuccess;
 }
 
@@ -191,10 +258,13 @@ struct cudaDeviceProp {
 
 static inline const char *cudaGetErrorString(cudaError_t e)
 {
-    return e == cudaErrorMemoryAllocation ? "out of memory"
-           : e == cudaErrorInvalidDevice  ? "invalid device ordinal"
-           : e == cudaErrorLaunchFailure  ? "unspecified launch failure"
-                                          : "no error";
+    return e == cudaErrorMemoryAllocation       ? "out of memory"
+           : e == cudaErrorInvalidDevice        ? "invalid device ordinal"
+           : e == cudaErrorInvalidValue         ? "invalid argument"
+           : e == cudaErrorIllegalAddress       ? "an illegal memory access was encountered"
+           : e == cudaErrorInvalidConfiguration ? "invalid configuration argument"
+           : e == cudaErrorLaunchFailure        ? "unspecified launch failure"
+                                                : "no error";
 }
 static inline cudaError_t cudaGetDeviceCount(int *n)
 {
@@ -230,31 +300,70 @@ static inline cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
     *available = *total = (size_t)1 << 36;
     return cudaSuccess;
 }
-static inline cudaError_t cudaMalloc(void **p, size_t n)
+/* Not cleared: as floats its bytes are NaN. */
+static inline cudaError_t onhost_alloc(void **p, size_t n, bool pinned)
 {
-    const cudaError_t e = onhost_called(ONHOST_MALLOC);
+    const cudaError_t e = onhost_fault ? onhost_fault.load() : onhost_called(ONHOST_MALLOC);
     *p = e == cudaSuccess && n < (size_t)1 << 36 ? malloc(n) : NULL;
-    onhost_left += *p != NULL;
-    return *p ? cudaSuccess : cudaErrorMemoryAllocation;
+    if (!*p)
+        return e == cudaSuccess ? cudaErrorMemoryAllocation : e;
+    memset(*p, 0xff, n);
+    onhost_left++;
+    const std::lock_guard<std::mutex> guard(onhost_lock);
+    onhost_blocks[(const char *)*p] = { n, pinned };
+    return cudaSuccess;
 }
-static inline cudaError_t cudaFree(void *p)
+static inline cudaError_t onhost_free(void *p, bool pinned)
 {
-    onhost_left -= p != NULL;
+    if (!p)
+        return cudaSuccess;
+    {
+        const std::lock_guard<std::mutex> guard(onhost_lock);
+        const auto b = onhost_blocks.find((const char *)p);
+        if (b == onhost_blocks.end() || b->second.pinned != pinned)
+            return cudaErrorInvalidValue;
+        memset(p, 0xff, b->second.bytes);
+        onhost_blocks.erase(b);
+    }
+    onhost_left--;
     free(p);
     return cudaSuccess;
 }
-#define cudaMallocHost cudaMalloc
-#define cudaFreeHost   cudaFree
+static inline cudaError_t cudaMalloc(void **p, size_t n)
+{
+    return onhost_alloc(p, n, false);
+}
+static inline cudaError_t cudaFree(void *p)
+{
+    return onhost_free(p, false);
+}
+static inline cudaError_t cudaMallocHost(void **p, size_t n)
+{
+    return onhost_alloc(p, n, true);
+}
+static inline cudaError_t cudaFreeHost(void *p)
+{
+    return onhost_free(p, true);
+}
 static inline cudaError_t cudaMemsetAsync(void *p, int v, size_t n, cudaStream_t s)
 {
-    const cudaError_t e = onhost_called(ONHOST_COPY);
+    cudaError_t e = onhost_called(ONHOST_COPY);
+    if (e == cudaSuccess && !onhost_on_device(p, n))
+        e = cudaErrorInvalidValue;
     if (e == cudaSuccess)
         onhost_queue(s, [=] { memset(p, v, n); });
     return e;
 }
+/* Both ends are what `kind` says; a host's memory that is not pinned is counted. */
 static inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, int kind, cudaStream_t s)
 {
-    const cudaError_t e = onhost_called(kind == cudaMemcpyDeviceToHost ? ONHOST_BACK : ONHOST_COPY);
+    cudaError_t e = onhost_called(kind == cudaMemcpyDeviceToHost ? ONHOST_BACK : ONHOST_COPY);
+    const bool to_device = kind != cudaMemcpyDeviceToHost, from_device = kind != cudaMemcpyHostToDevice;
+    const void *host = to_device ? from : to;
+    if (e == cudaSuccess && n && (onhost_on_device(to, n) != to_device || onhost_on_device(from, n) != from_device))
+        e = cudaErrorInvalidValue;
+    if (e == cudaSuccess && n && !(to_device && from_device) && !onhost_holds(host, n))
+        onhost_pageable++;
     if (e == cudaSuccess)
         onhost_queue(s, [=] {
             memcpy(to, from, n);
@@ -265,7 +374,7 @@ static inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, 
 }
 static inline cudaError_t cudaGetLastError()
 {
-    return cudaSuccess;
+    return onhost_fault;
 }
 template <class T> static inline cudaError_t onhost_create(T *out, decltype(**out) first)
 {
@@ -292,12 +401,12 @@ static inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, int)
 static inline cudaError_t cudaStreamSynchronize(cudaStream_t s)
 {
     onhost_run(s, s->queued);
-    return onhost_called(ONHOST_WAIT);
+    const cudaError_t e = onhost_called(ONHOST_WAIT);
+    return onhost_fault ? onhost_fault.load() : e;
 }
 static inline cudaError_t cudaStreamQuery(cudaStream_t s)
 {
-    onhost_run(s, s->queued);
-    return onhost_called(ONHOST_WAIT);
+    return cudaStreamSynchronize(s);
 }
 static inline cudaError_t cudaStreamDestroy(cudaStream_t s)
 {
@@ -342,9 +451,9 @@ static inline int cublasSetStream(cublasHandle_t h, cudaStream_t s)
     h->stream = s;
     return CUBLAS_STATUS_SUCCESS;
 }
-static inline int cublasSetWorkspace(cublasHandle_t, void *, size_t)
+static inline int cublasSetWorkspace(cublasHandle_t, void *p, size_t n)
 {
-    return CUBLAS_STATUS_SUCCESS;
+    return onhost_on_device(p, n) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
 }
 static inline int cublasSetMathMode(cublasHandle_t h, int mode)
 {
@@ -380,6 +489,9 @@ static inline int cublasSgemm(cublasHandle_t h, int ta, int tb, int m, int n, in
 {
     if (onhost_fails(ONHOST_BLAS))
         return 1;
+    const auto least = [](int rows) { return rows > 1 ? rows : 1; };
+    if (m < 0 || n < 0 || k < 0 || lda < least(ta ? k : m) || ldb < least(tb ? n : k) || ldc < least(m))
+        return CUBLAS_STATUS_INVALID_VALUE;
     const bool tf32 = h->math == CUBLAS_TF32_TENSOR_OP_MATH;
     return onhost_launch(h->stream, 0, 1, 0, onhost_sgemm, tf32, ta, tb, m, n, k, *alpha, a, lda, b, ldb, *beta, c,
                          ldc) == cudaSuccess

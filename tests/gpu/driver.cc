@@ -7,7 +7,11 @@
  *
  * $CTR_CUDA_ON_HOST_FAIL=CALL:N[:CODE] has the N-th call of a name fail; $CTR_CUDA_ON_HOST_SAYS has the end of the process tell
  * how often each was called and what is left; $CTR_CUDA_ON_HOST_THREADS is another size of blocks, which no kernel may
- * mind; $CTR_CUDA_ON_HOST_CXXFLAGS are for the compiler; $CTR_CUDA_ON_HOST_MEMORY is the device's memory in bytes. */
+ * mind; $CTR_CUDA_ON_HOST_CXXFLAGS are for the compiler; $CTR_CUDA_ON_HOST_MEMORY is the device's memory in bytes.
+ *
+ * What a driver refuses is refused here: calls before cuInit or on a thread without a context, pointers that are not the
+ * device's (of copies, to free), launches beyond a GPU's limits, options that NVRTC does not know. FAIL=fault:N lets the N-th
+ * kernel start and fault: the first call that waits sees it, and every one after. */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -27,6 +31,11 @@
 
 static std::map<std::string, long> calls;
 static std::atomic<long> left, pageable;
+static std::atomic<int> fault; /* of a kernel: no later call works */
+static bool initialised;
+static int contexts;             /* how often the one context is retained */
+static thread_local void *current; /* the calling thread's context */
+enum { INVALID_VALUE = 1, NOT_INITIALIZED = 3, INVALID_CONTEXT = 201, ILLEGAL_ADDRESS = 700 };
 
 struct report {
     ~report()
@@ -51,14 +60,27 @@ static int called(const char *name)
     return code ? atoi(code + 1) : strstr(name, "Alloc") ? 2 : strstr(name, "Compile") ? 6 : 719;
 }
 #define CALLED                                                                                                         \
-    if (const int failed = called(__func__))                                                                           \
+    if (const int failed = !initialised ? NOT_INITIALIZED : called(__func__))                                          \
     return failed
+/* A call that needs a context, and that a fault before it fails. */
+#define WITHIN                                                                                                         \
+    CALLED;                                                                                                            \
+    if (!current || !contexts)                                                                                         \
+        return INVALID_CONTEXT;                                                                                        \
+    if (fault)                                                                                                         \
+    return fault
 
 typedef uint64_t pointer;
 
 /* A GiB, or $CTR_CUDA_ON_HOST_MEMORY. */
 static std::map<pointer, size_t> allocated;
 static size_t taken;
+/* Does one allocation hold n bytes at p? */
+static bool on_device(pointer p, size_t n)
+{
+    auto a = allocated.upper_bound(p);
+    return n == 0 || (a != allocated.begin() && p + n <= (--a)->first + a->second);
+}
 static size_t memory(void)
 {
     const char *bytes = getenv("CTR_CUDA_ON_HOST_MEMORY");
@@ -82,8 +104,18 @@ struct graph {
 };
 enum { ARGUMENT = 56 }; /* sizeof(struct opd_layer) */
 
+static bool in_limits(unsigned blocks, unsigned threads, unsigned shared)
+{
+    return blocks >= 1 && blocks <= 0x7fffffff && threads >= 1 && threads <= 1024 && shared <= 48 << 10;
+}
 static void run(const node &n)
 {
+    if (fault)
+        return;
+    if (called("fault")) {
+        fault = ILLEGAL_ADDRESS;
+        return;
+    }
     const char *fewer = getenv("CTR_CUDA_ON_HOST_THREADS");
     n.f->of->start(n.f->kernel, n.blocks, fewer ? (unsigned)atoi(fewer) : n.threads, n.shared, n.argument.data());
 }
@@ -132,8 +164,9 @@ extern "C" {
 
 int cuInit(unsigned)
 {
-    CALLED;
-    return 0;
+    const int failed = called(__func__);
+    initialised |= !failed;
+    return failed;
 }
 int cuDeviceGetCount(int *n)
 {
@@ -164,23 +197,30 @@ int cuDevicePrimaryCtxRetain(void **c, int)
 {
     CALLED;
     *c = &left;
+    contexts++;
     return 0;
 }
 int cuDevicePrimaryCtxRelease_v2(int)
 {
+    if (!contexts)
+        return INVALID_CONTEXT;
+    contexts--;
     return 0;
 }
-int cuCtxSetCurrent(void *)
+int cuCtxSetCurrent(void *c)
 {
+    if (c && (c != (void *)&left || !contexts))
+        return INVALID_CONTEXT;
+    current = c;
     return 0;
 }
 int cuMemAlloc_v2(pointer *p, size_t n)
 {
-    CALLED;
+    WITHIN;
     void *at = taken + n <= memory() ? malloc(n) : NULL;
     if (!at)
         return 2;
-    memset(at, 0x5a, n); /* memory of a device is not cleared */
+    memset(at, 0xff, n); /* not cleared: as floats NaN, as offsets out of range */
     *p = (pointer)(uintptr_t)at;
     allocated[*p] = n;
     taken += n;
@@ -189,13 +229,16 @@ int cuMemAlloc_v2(pointer *p, size_t n)
 }
 int cuMemGetInfo_v2(size_t *available, size_t *all)
 {
-    CALLED;
+    WITHIN;
     *all = memory();
     *available = *all - taken;
     return 0;
 }
 int cuMemFree_v2(pointer p)
 {
+    if (!allocated.count(p))
+        return INVALID_VALUE;
+    memset((void *)(uintptr_t)p, 0xff, allocated[p]);
     taken -= allocated[p];
     allocated.erase(p);
     free((void *)(uintptr_t)p);
@@ -213,27 +256,29 @@ int cuMemFreeAsync(pointer p, void *s)
 }
 int cuCtxSetLimit(int, size_t)
 {
-    CALLED;
+    WITHIN;
     return 0;
 }
 int cuMemHostAlloc(void **p, size_t n, unsigned)
 {
-    CALLED;
+    WITHIN;
     *p = malloc(n);
+    memset(*p, 0xff, n);
     pinned[*p] = n;
     left++;
     return 0;
 }
 int cuMemFreeHost(void *p)
 {
-    pinned.erase(p);
+    if (!pinned.erase(p))
+        return INVALID_VALUE;
     free(p);
     left--;
     return 0;
 }
 int cuStreamCreate(void **s, unsigned)
 {
-    CALLED;
+    WITHIN;
     *s = new struct stream();
     left++;
     return 0;
@@ -242,7 +287,7 @@ int cuStreamWaitEvent(void *s, void *e, unsigned)
 {
     struct stream *on = ((struct event *)e)->on;
     const std::shared_ptr<bool> done = ((struct event *)e)->done;
-    CALLED;
+    WITHIN;
     later(s, [=] {
         while (done && !*done && step(on))
             ;
@@ -251,9 +296,9 @@ int cuStreamWaitEvent(void *s, void *e, unsigned)
 }
 int cuStreamSynchronize(void *s)
 {
-    CALLED;
+    WITHIN;
     drain(s);
-    return 0;
+    return fault;
 }
 int cuStreamDestroy_v2(void *s)
 {
@@ -264,13 +309,17 @@ int cuStreamDestroy_v2(void *s)
 }
 int cuMemcpyHtoDAsync_v2(pointer to, const void *from, size_t n, void *s)
 {
-    CALLED;
+    WITHIN;
+    if (!on_device(to, n) || on_device((pointer)(uintptr_t)from, n ? n : 1))
+        return INVALID_VALUE;
     copy_later(s, (void *)(uintptr_t)to, from, n, from);
     return 0;
 }
 int cuMemcpyDtoHAsync_v2(void *to, pointer from, size_t n, void *s)
 {
-    CALLED;
+    WITHIN;
+    if (!on_device(from, n) || on_device((pointer)(uintptr_t)to, n ? n : 1))
+        return INVALID_VALUE;
     copy_later(s, to, (const void *)(uintptr_t)from, n, to);
     return 0;
 }
@@ -281,7 +330,7 @@ int cuModuleLoadData(void **out, const void *image)
     uint64_t n;
     char path[] = "/tmp/ctr-onhost-XXXXXX";
     bool whole;
-    CALLED;
+    WITHIN;
     if (!memcmp(image, "\177ELF", 4)) {
         *out = new struct module();
         left++;
@@ -314,7 +363,7 @@ int cuModuleUnload(void *m)
 int cuModuleGetFunction(void **out, void *of, const char *name)
 {
     struct module *m = (struct module *)of;
-    CALLED;
+    WITHIN;
     void *kernel = m->library ? dlsym(m->library, name) : m;
     if (!kernel)
         return 500;
@@ -323,13 +372,15 @@ int cuModuleGetFunction(void **out, void *of, const char *name)
     *out = &all[kernel];
     return 0;
 }
-int cuLaunchKernel(void *f, unsigned x, unsigned, unsigned, unsigned threads, unsigned, unsigned, unsigned shared,
+int cuLaunchKernel(void *f, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned ty, unsigned tz, unsigned shared,
                    void *s, void **args, void **)
 {
     const node n = { (struct function *)f, x, threads, shared, std::string((const char *)args[0], ARGUMENT) };
-    CALLED;
+    WITHIN;
     if (!n.f->of->start)
         return 209; /* CUDA_ERROR_NO_BINARY_FOR_GPU */
+    if (y != 1 || z != 1 || ty != 1 || tz != 1 || !in_limits(x, threads, shared))
+        return INVALID_VALUE;
     later(s, [=] { run(n); });
     return 0;
 }
@@ -348,6 +399,8 @@ struct node_params {
 int cuGraphAddKernelNode_v2(void **, void *g, void *const *, size_t, const struct node_params *p)
 {
     CALLED;
+    if (!in_limits(p->grid[0], p->block[0], p->shared) || p->grid[1] * p->grid[2] * p->block[1] * p->block[2] != 1)
+        return INVALID_VALUE;
     ((struct graph *)g)
         ->nodes.push_back(node{ (struct function *)p->function, p->grid[0], p->block[0], p->shared,
                                 std::string((const char *)p->args[0], ARGUMENT) });
@@ -355,7 +408,7 @@ int cuGraphAddKernelNode_v2(void **, void *g, void *const *, size_t, const struc
 }
 int cuGraphInstantiateWithFlags(void **exec, void *g, unsigned long long)
 {
-    CALLED;
+    WITHIN;
     *exec = new struct graph(*(struct graph *)g);
     left++;
     return 0;
@@ -363,7 +416,7 @@ int cuGraphInstantiateWithFlags(void **exec, void *g, unsigned long long)
 /* Nodes without edges may run in any order: the last one first. */
 int cuGraphLaunch(void *exec, void *s)
 {
-    CALLED;
+    WITHIN;
     const auto nodes = ((struct graph *)exec)->nodes;
     later(s, [=] {
         for (size_t i = nodes.size(); i-- > 0;)
@@ -385,7 +438,7 @@ int cuGraphDestroy(void *g)
 }
 int cuEventCreate(void **e, unsigned)
 {
-    CALLED;
+    WITHIN;
     *e = new struct event();
     left++;
     return 0;
@@ -394,7 +447,7 @@ int cuEventRecord(void *to, void *s)
 {
     struct event *e = (struct event *)to;
     const auto done = std::make_shared<bool>(false);
-    CALLED;
+    WITHIN;
     e->on = (struct stream *)s;
     e->done = done;
     later(s, [=] {
@@ -419,7 +472,8 @@ int cuEventDestroy_v2(void *e)
 }
 int cuGetErrorString(int e, const char **text)
 {
-    *text = e == 2 ? "out of memory" : e == 719 ? "unspecified launch failure" : "unknown";
+    *text = e == INVALID_VALUE ? "invalid argument" : e == ILLEGAL_ADDRESS ? "an illegal memory access was encountered"
+                               : e == INVALID_CONTEXT ? "invalid device context" : e == NOT_INITIALIZED ? "initialization error" : e == 2 ? "out of memory" : e == 719 ? "unspecified launch failure" : "unknown";
     return 0;
 }
 
@@ -440,7 +494,8 @@ int nvrtcVersion(int *major, int *minor)
 int nvrtcCreateProgram(void **out, const char *text, const char *, int n, const char *const *header,
                        const char *const *name)
 {
-    CALLED;
+    if (const int failed = called(__func__))
+        return failed;
     struct program *p = new struct program();
     p->text = text;
     for (int i = 0; i < n; i++)
@@ -482,9 +537,15 @@ int nvrtcCompileProgram(void *of, int options, const char *const *option)
 {
     int major, minor;
     nvrtcVersion(&major, &minor);
-    for (int i = 0; i < options; i++) /* which 12.9 has first */
-        if (!strncmp(option[i], "--Ofast-compile", 15) && (major < 12 || (major == 12 && minor < 9)))
+    static const char *const known[] = { "--std=c++17", "--fmad=false", "--disable-warnings", "--gpu-architecture=sm_", "--Ofast-compile=mid" };
+    for (int i = 0; i < options; i++) {
+        const bool fast = !strncmp(option[i], "--Ofast-compile", 15); /* which 12.9 has first */
+        bool is_known = false;
+        for (const char *k : known)
+            is_known |= !strncmp(option[i], k, strlen(k));
+        if (!is_known || (fast && (major < 12 || (major == 12 && minor < 9))))
             return 5;
+    }
     struct program *p = (struct program *)of;
     char folder[] = "/tmp/ctr-nvrtc-XXXXXX";
     const char *top = getenv("CTR_TOP"), *flags = getenv("CTR_CUDA_ON_HOST_CXXFLAGS");
