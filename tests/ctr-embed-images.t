@@ -66,6 +66,10 @@ fi
 # Weights.
 ok "timm's names" ctr-embed-images -w timm.safetensors -o again.arrow ./*.png ./*.jpg
 ok 'give the same bytes' cmp all.arrow again.arrow
+mkdir long && cp rgb0.png long/rgb0.png && truncate -s 3G long/rgb0.png
+embed -o short.arrow rgb0.png
+ok 'what follows the end of a PNG is not read' sh -c 'exec timeout 60 ctr-embed-images -w tiny.safetensors -o long.arrow long/rgb0.png'
+is 'and changes nothing' "$(ctr-info --digest long.arrow)" "$(ctr-info --digest short.arrow)"
 ctr-embed-images -w bf16.safetensors -o bf16.arrow rgb0.png
 ctr-embed-images -w rounded.safetensors -o rounded.arrow rgb0.png
 ok 'BF16 is float32 that was cut' cmp bf16.arrow rounded.arrow

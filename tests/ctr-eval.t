@@ -476,4 +476,10 @@ is "and its text in the stream" "$(ctr-eval --by s -f stream "$W/nul.arrows" | c
 if [ -x "$CTR_BUILD/bin/ctr-gridviz" ]; then
     is "and on the page" "$(ctr-eval --by s -f stream "$W/nul.arrows" | ctr-gridviz | grep -o '"slice":\[[^]]*\]')" '"slice":["","\u0000","a","a\u0000b","a\u0000c"]'
 fi
+# A click whose weight is lost in the sum of the others is no reason to say that there are none.
+printf 'score,label,weight\n.2,0,1e-300\n.6,1,1\n.5,1,1\n' | ctr-import -q --format csv --header -o tiny.arrows
+exits 'a weight that vanishes' 0 ctr-eval --label label --score score --weight weight tiny.arrows
+err_like 'is not said to be no row' '^ctr-eval: all 3 labels are 1, or the weights of the others vanish in the sum: auc'
+exits 'without weights' 0 sh -c 'ctr-select --where label==1 tiny.arrows | ctr-eval --label label --score score'
+err_like 'labels are all one' '^ctr-eval: all 2 labels are 1: auc'
 done_testing

@@ -303,7 +303,7 @@ is "-0 among numbers beyond int64 is a text" "$(printf 'a\n1\n-0\n92233720368547
 bad "a number beyond int64, late, and negative ones before" 1 "'9223372036854775808' is not int64; --columns c1:utf8 or" "0\n-1\n${long}9223372036854775808\n"
 bad "a negative number, late, and large ones before" 1 "'-1' is not uint64; --columns c1:utf8 or" "9223372036854775808\n${long}-1\n"
 bad "a number beyond int64, late" 1 "'9223372036854775808' is not int64; --columns c1:uint64 or" "${long}9223372036854775808\n"
-bad "the remedy is taken" 1 "'-0' is not uint64; --columns a:int64 .utf8 where others do not fit that. or" '1\n-0\n' -c a:uint64
+bad "the remedy is taken" 1 "'-0' is not uint64; --columns a:float64 or" '1\n-0\n' -c a:uint64
 bad "a number out of range" 1 "line 1: column a: '300' is not int8; --columns a:int64" '300\n' -c a:int8
 bad "a time of another form" 1 "line 1: column t: '3/4/2001' is no time in the form ISO 8601; --time t:FORMAT" '3/4/2001\n' -c t --time t
 bad "a word for null" 1 "'NA' is not float64; --null 'NA' may settle it" 'NA\n' -c a:float64

@@ -27,6 +27,11 @@ for precision in f64 f32; do
     exits "$precision: weights that z and n contradict" 0 ctr-predict -o se.arrows edited.arrows mixed.arrows
     err_like 'are counted' 'weights did not agree with z and n, which win'
     ok "$precision: z and n win" same_rows s.arrows se.arrows
+    for x in 'z=0/0.0*z' 'n=log(-1)' 'n=1e999'; do
+        ctr-select --add "$x" m.arrows >nan.arrows 2>/dev/null || continue
+        exits "$precision: $x" 1 ctr-predict -o no.arrows nan.arrows mixed.arrows
+        err_like 'is refused with its place' 'nan.arrows: section lr, row 1, key [0-9]+: [zn] is'
+    done
     ctr-select --columns -z,-n m.arrows >nozn.arrows
     exits "$precision: without z and n" 0 ctr-predict -o sn.arrows nozn.arrows mixed.arrows
     ok "$precision: the weights do" same_rows s.arrows sn.arrows

@@ -53,5 +53,15 @@ few_files() { (ulimit -n 20 && exec ctr-split --shards 40 -o 'few-%d' log.arrows
 exits "more shards than files may be open" 1 few_files
 err_like "says what to do" '^ctr-split: 40 shards need as many open files, and there can be [0-9]+ here: raise the limit \(ulimit -n 56\)'
 is "and leaves none" "$(ls | grep few-)" ""
+# Killed between renames: shard 0 is missing, although it was there before.
+for i in 1 2 3 4 5 6; do # each is linked, then renamed
+    ctr-split --shards 3 -o 'set-%d' none.arrows
+    exits "killed at rename $i" 137 env ASAN_OPTIONS="verify_asan_link_order=0:${ASAN_OPTIONS:-}" LD_PRELOAD="$CTR_BUILD/fault/inject.so" CTR_INJECT=rename:$i:kill \
+        ctr-split --shards 3 -o 'set-%d' log.arrows
+    ok "and the set is not there" test ! -e set-0
+done
+exits "a second run" 0 ctr-split --shards 2 -o 'set-%d' log.arrows
+err_like "names the shard that is left of the first" '^ctr-split: set-2 is there, too, of a run with more shards$'
+is "and has all rows" "$(ctr-cat set-0 set-1 | ctr-sort -k row | ctr-info --digest)" "$whole"
 exits "a folder that is not there" 1 ctr-split --shards 2 -o 'no/where-%d' log.arrows
 done_testing

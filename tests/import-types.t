@@ -94,6 +94,8 @@ late "+5" "'.5' is not uint64, which keeps no zeros" 12345678901234567890 +5 csv
 late "00.5" "'00.5' is not float64, which keeps no zeros" 0.5 00.5 csv
 late "1 among true and false" "'1' is not bool, as 0 and 1 are none of true and false; --columns c1:utf8" true 1 csv
 late "an integer beyond 2^53 among floats" "'9007199254740993' is not float64, which does not hold this integer; --columns c1:utf8 or" 0.5 9007199254740993 csv
+late "-0 among integers" "'-0' is not int64, which has no -0; --columns c1:float64 or" 12 -0 csv
+is "-0 among the first integers is a float64" "$(printf '12\n-0\n' | ctr-import -qf csv | ctr-export -f csv --no-header | tr '\n' ' ')" '12 -0 '
 late "1e3 among integers beyond 2^53" "'1e3' is not int64; --columns c1:utf8 or" 9007199254740993 1e3 csv
 late "1.42e+19 among large hashes" "'1.42e.19' is not uint64; --columns c1:utf8 or" 14204543219786532111 1.42e+19 csv
 late "JSON: a text that spells 007" "'007' is not int64, which keeps no zeros" '{"a":7}' '{"a":"007"}' jsonl

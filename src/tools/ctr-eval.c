@@ -222,8 +222,10 @@ static void explain(const struct ctr_cli *cli, const struct ctr_eval *e)
     else if (!(t->weight * t->weight > 0))
         ctr_cli_note(cli, "the weights add up to %g, so products vanish: multiply them by a constant", t->weight);
     else if (!(t->label > 0) || !(t->label < t->weight))
-        ctr_cli_note(cli, "all %lld labels are %d: auc, gauc and normalized_entropy are undefined", (long long)t->rows,
-                     t->label > 0);
+        ctr_cli_note(cli, "all %lld labels are %d%s: auc, gauc and normalized_entropy are undefined",
+                     (long long)t->rows, t->label > 0,
+                     t->label > 0 && t->weight != (double)t->rows ? ", or the weights of the others vanish in the sum"
+                                                                  : "");
 }
 
 /* ---- windows of a stream that goes on ---- */

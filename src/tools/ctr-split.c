@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ctr-split: divides a stream into shards by key or round robin. Invariant: all shards are renamed into place together,
- * after every one was written completely. */
+ * ctr-split: divides a stream into shards by key or round robin. Invariant: shard 0 is renamed into place last, after
+ * every one was written completely, so that it stands for all. */
 #include "common/cli/cli.h"
 #include "common/relation/relation.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 enum { MAX_SHARDS = 65536, SPARE_FILES = 16 /* for the input and other open files */ };
 
@@ -23,12 +24,12 @@ static const struct ctr_opt opts[] = {
     { 0 },
 };
 
-struct shard {
-    struct ctr_out *out;
-    struct ctr_writer *w;
+struct shards { /* [o.shards] */
+    struct ctr_out **out;
+    struct ctr_writer **w;
 };
 
-static int open_shards(struct ctr_cli *cli, const struct ctr_schema *s, struct shard *shard, struct ctr_err *err)
+static int open_shards(struct ctr_cli *cli, const struct ctr_schema *s, struct shards *shard, struct ctr_err *err)
 {
     struct rlimit files;
     struct ctr_buf name = { 0 };
@@ -43,9 +44,9 @@ static int open_shards(struct ctr_cli *cli, const struct ctr_schema *s, struct s
         if (!rc)
             rc = ctr_cli_spares_inputs(cli, (const char *)name.data, err);
         if (!rc)
-            rc = ctr_out_open(&shard[i].out, (const char *)name.data, CTR_OUT_BINARY, err);
+            rc = ctr_out_open(&shard->out[i], (const char *)name.data, CTR_OUT_BINARY, err);
         if (!rc)
-            rc = ctr_cli_writer(cli, shard[i].out, s, &shard[i].w, err);
+            rc = ctr_cli_writer(cli, shard->out[i], s, &shard->w[i], err);
         if (rc && (err->sys == EMFILE || err->sys == ENFILE)) {
             errno = err->sys;
             rc = ctr_fail_sys(err,
@@ -59,7 +60,7 @@ static int open_shards(struct ctr_cli *cli, const struct ctr_schema *s, struct s
     return rc;
 }
 
-static int deal(struct shard *shard, struct ctr_split *split, const struct ctr_batch *b, struct ctr_batchbuf *rows,
+static int deal(struct shards *shard, struct ctr_split *split, const struct ctr_batch *b, struct ctr_batchbuf *rows,
                 struct ctr_err *err)
 {
     const int64_t *row, *start;
@@ -71,28 +72,36 @@ static int deal(struct shard *shard, struct ctr_split *split, const struct ctr_b
         ctr_batchbuf_clear(rows);
         rc = ctr_batchbuf_gather(rows, b, row + start[i], start[i + 1] - start[i], err);
         if (!rc)
-            rc = ctr_writer_batch(shard[i].w, ctr_batchbuf_view(rows), err);
+            rc = ctr_writer_batch(shard->w[i], ctr_batchbuf_view(rows), err);
     }
     return rc;
 }
 
-static int finish(struct ctr_cli *cli, struct shard *shard, struct ctr_err *err)
+/* A shard of that number is left of a run with more shards, and part-* would read it, too. */
+static int note_left(struct ctr_cli *cli, struct ctr_err *err)
+{
+    struct ctr_buf name = { 0 };
+    int rc = ctr_split_name(cli->out, (int)o.shards, &name, err);
+    if (!rc && !access((const char *)name.data, F_OK))
+        ctr_cli_note(cli, "%s is there, too, of a run with more shards", (const char *)name.data);
+    ctr_buf_free(&name);
+    return rc;
+}
+
+static int finish(struct ctr_cli *cli, struct shards *shard, struct ctr_err *err)
 {
     int rc = 0;
 
-    for (int i = 0; !rc && i < o.shards; i++) {
-        rc = ctr_writer_finish(shard[i].w, err);
-        if (!rc)
-            rc = ctr_out_flush(shard[i].out, err);
-    }
-    for (int i = 0; !rc && i < o.shards; i++) {
-        ctr_cli_debug(cli, "%s: %lld rows", ctr_out_name(shard[i].out), (long long)ctr_writer_rows(shard[i].w));
-        rc = ctr_out_commit(shard[i].out, err);
-    }
-    return rc;
+    for (int i = 0; !rc && i < o.shards; i++)
+        rc = ctr_writer_finish(shard->w[i], err);
+    if (!rc)
+        rc = ctr_out_commit_all(shard->out, (int)o.shards, err);
+    for (int i = 0; !rc && i < o.shards; i++)
+        ctr_cli_debug(cli, "%s: %lld rows", ctr_out_name(shard->out[i]), (long long)ctr_writer_rows(shard->w[i]));
+    return rc ? rc : note_left(cli, err);
 }
 
-static int split_all(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_split *split, struct shard *shard,
+static int split_all(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_split *split, struct shards *shard,
                      struct ctr_err *err)
 {
     struct ctr_batchbuf rows;
@@ -131,22 +140,24 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
 {
     struct ctr_reader *r = NULL;
     struct ctr_split *split = NULL;
-    struct shard *shard = NULL;
+    struct shards shard = { 0 };
     int rc = check_options(cli, err);
 
     if (!rc)
         rc = ctr_cli_reader(cli, 0, NULL, &r, err);
     if (!rc)
         rc = ctr_split_new(&split, ctr_reader_schema(r), o.by, (int)o.shards, err);
-    if (!rc && !(shard = calloc((size_t)o.shards, sizeof *shard)))
-        rc = ctr_fail_nomem(err, (size_t)o.shards * sizeof *shard);
+    if (!rc && (!(shard.out = calloc((size_t)o.shards, sizeof(struct ctr_out *))) ||
+                !(shard.w = calloc((size_t)o.shards, sizeof(struct ctr_writer *)))))
+        rc = ctr_fail_nomem(err, (size_t)o.shards * 2 * sizeof(struct ctr_out *));
     if (!rc)
-        rc = split_all(cli, r, split, shard, err);
-    for (int i = 0; shard && i < o.shards; i++) {
-        ctr_writer_free(shard[i].w);
-        ctr_out_free(shard[i].out);
+        rc = split_all(cli, r, split, &shard, err);
+    for (int i = 0; shard.w && i < o.shards; i++) {
+        ctr_writer_free(shard.w[i]);
+        ctr_out_free(shard.out[i]);
     }
-    free(shard);
+    free(shard.out);
+    free(shard.w);
     ctr_split_free(split);
     ctr_reader_free(r);
     return rc;

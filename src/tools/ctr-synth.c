@@ -82,8 +82,8 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
         rc = ctr_synth_new(&s, &so, err);
     if (!rc)
         rc = ctr_synth_write(s, out, show_progress, cli, err);
-    for (int i = 0; !rc && i < files; i++)
-        rc = ctr_out_commit(out[i], err);
+    if (!rc)
+        rc = ctr_out_commit_all(out, files, err);
     if (!rc)
         ctr_cli_note(cli, "%lld impressions, %lld clicks, %lld users, %lld ads, %lld campaigns in %s",
                      (long long)so.rows, (long long)ctr_synth_clicks(s), (long long)so.users, (long long)so.ads,

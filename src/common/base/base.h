@@ -332,6 +332,9 @@ int ctr_out_writev(struct ctr_out *o, const struct iovec *v, int n, struct ctr_e
 int ctr_out_printf(struct ctr_out *o, struct ctr_err *err, const char *fmt, ...) CTR_MUST CTR_PRINTF(3, 4);
 int ctr_out_flush(struct ctr_out *o, struct ctr_err *err) CTR_MUST;
 int ctr_out_commit(struct ctr_out *o, struct ctr_err *err) CTR_MUST; /* flush, fsync, close, rename */
+/* The files of one product: all are on disk before one is renamed. The first is renamed last, and one of that name is
+ * removed before, so that its existence proves the others, whenever the process is killed. */
+int ctr_out_commit_all(struct ctr_out *const *o, int n, struct ctr_err *err) CTR_MUST;
 void ctr_out_free(struct ctr_out *o);
 int64_t ctr_out_tell(const struct ctr_out *o);     /* bytes written so far */
 const char *ctr_out_name(const struct ctr_out *o); /* for messages; "stdout" */

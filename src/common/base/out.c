@@ -26,11 +26,12 @@ enum { OUT_OPEN_MAX = 4096, OUT_IOV_MAX = 512, GIVEN_BYTES = 2 << 20, START_BYTE
 
 struct ctr_out {
     int fd;
-    int slot;   /* in open_temps, or -1 */
-    char *name; /* as given, for messages */
-    char *path; /* destination: symbolic links resolved */
-    char *temp; /* name of the temporary; NULL: written directly */
-    bool named; /* it exists under that name */
+    int slot;    /* in open_temps, or -1 */
+    char *name;  /* as given, for messages */
+    char *path;  /* destination: symbolic links resolved */
+    char *temp;  /* name of the temporary; NULL: written directly */
+    bool named;  /* it exists under that name */
+    bool synced; /* its contents are on disk */
     struct ctr_buf buf;
     int64_t written; /* flushed bytes */
     int64_t started; /* of a temporary: bytes whose writeback has been started */
@@ -546,14 +547,23 @@ static int sync_directory(const char *path, int fd, struct ctr_err *err)
     return rc;
 }
 
+/* The contents of a temporary reach the disk. */
+static int out_sync(struct ctr_out *o, struct ctr_err *err)
+{
+    int rc = ctr_out_flush(o, err);
+
+    if (rc || !o->temp || o->synced)
+        return rc;
+    o->synced = !ctr_fsync(o->fd);
+    return o->synced ? 0 : ctr_fail_sys(err, "%s: fsync failed", o->name);
+}
+
 /* The directory entry must reach the disk, too. The directory is opened before the rename, so that afterwards only the
  * disk can fail. */
 static int out_rename(struct ctr_out *o, struct ctr_err *err)
 {
     int rc, old, dir = -1;
 
-    if (ctr_fsync(o->fd))
-        return ctr_fail_sys(err, "%s: fsync failed", o->name);
     if (give_name(o))
         return ctr_fail_sys(err, "%s: a name cannot be given to it", o->name);
     rc = close(o->fd);
@@ -581,7 +591,7 @@ static int out_rename(struct ctr_out *o, struct ctr_err *err)
 
 int ctr_out_commit(struct ctr_out *o, struct ctr_err *err)
 {
-    int fd, rc = ctr_out_flush(o, err);
+    int fd, rc = out_sync(o, err);
 
     if (rc)
         return rc;
@@ -596,6 +606,19 @@ int ctr_out_commit(struct ctr_out *o, struct ctr_err *err)
     rc = close(o->fd);
     o->fd = -1;
     return rc && errno != EINTR ? out_fail(o, err) : 0;
+}
+
+int ctr_out_commit_all(struct ctr_out *const *o, int n, struct ctr_err *err)
+{
+    int rc = 0;
+
+    for (int i = 0; !rc && i < n; i++)
+        rc = out_sync(o[i], err);
+    if (!rc && n > 1 && o[0]->temp && unlink(o[0]->path) && errno != ENOENT)
+        rc = ctr_fail_sys(err, "%s: the one that is there cannot be replaced", o[0]->name);
+    for (int i = 1; !rc && i < n; i++)
+        rc = ctr_out_commit(o[i], err);
+    return rc ? rc : ctr_out_commit(o[0], err);
 }
 
 void ctr_out_free(struct ctr_out *o)

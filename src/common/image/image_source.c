@@ -147,9 +147,29 @@ static int unreadable(struct ctr_image_source *s, struct ctr_image_item *item, i
     return 1;
 }
 
+/* Is the whole PNG there? Then what follows its end is left out. *at: the chunk that was reached before. */
+static bool png_ended(struct ctr_buf *b, size_t *at)
+{
+    enum { SIGNATURE = 8, AROUND = 12 /* length, type and checksum */ };
+    if (b->len < SIGNATURE || memcmp(b->data, "\x89PNG\r\n\x1a\n", SIGNATURE) != 0)
+        return false;
+    for (*at = CTR_MAX(*at, (size_t)SIGNATURE); *at + AROUND <= b->len;) {
+        const uint8_t *p = b->data + *at;
+        const bool last = !memcmp(p + 4, "IEND", 4);
+        const size_t next = *at + AROUND + ((size_t)p[0] << 24 | (size_t)p[1] << 16 | (size_t)p[2] << 8 | p[3]);
+        if (last && next <= b->len)
+            b->len = next;
+        if (last || next > b->len)
+            return last && next == b->len;
+        *at = next;
+    }
+    return false;
+}
+
 static int read_rest(struct ctr_image_source *s, struct ctr_image_item *item, struct ctr_err *err)
 {
-    for (;;) {
+    size_t at = 0;
+    while (!png_ended(&s->bytes, &at)) {
         int rc = ctr_buf_reserve(&s->bytes, PIECE, err);
         if (rc)
             return rc;

@@ -286,6 +286,7 @@ struct ctr_lr_walk {
     struct ctr_event event;
     double unseen_rate; /* of a new key */
     bool again, derive; /* z and n override weight */
+    bool edited;        /* another program than those that keep weight, z and n together wrote the file */
     bool bias;          /* the bias row was read */
     int64_t differ;     /* weights that disagree with z and n */
     uint64_t digest;    /* of all weights */

@@ -30,11 +30,33 @@ static int find_keys(struct ctr_lr_walk *w, const struct ctr_batch *b, struct ct
     return rc;
 }
 
+/* Fail at a state, from which weights and rates follow, that is no number. */
+static int check_state(const struct ctr_lr_walk *w, const struct ctr_lr_walked *r, struct ctr_err *err)
+{
+    static const int numbers[] = { CTR_LR_Z, CTR_LR_N, CTR_LR_LAST };
+    for (size_t k = 0; k < CTR_COUNT(numbers); k++) {
+        const struct ctr_col *col = w->c.number[numbers[k]];
+        const double v = col ? ctr_col_f64(col, r->i) : 0;
+        if (!(fabs(v) < INFINITY))
+            return ctr_fail(
+                err, CTR_EDATA,
+                "section %s, row %lld, key %llu: %s is %s: train the model again, or remove the row (ctr-select "
+                "--where)",
+                w->info->model->name, (long long)(r->batch->first_row + r->i + 1),
+                (unsigned long long)((const uint64_t *)w->c.key->data)[r->i], ctr_lr_number_names[numbers[k]],
+                isnan(v) ? "NaN" : "infinite");
+    }
+    return 0;
+}
+
 /* Read weight and rate of row i, checking both. */
 static int read_row(const struct ctr_lr_walk *w, struct ctr_lr_walked *r, struct ctr_err *err)
 {
     const struct ctr_col *told = w->c.number[CTR_LR_WEIGHT];
     struct ctr_state state;
+    int rc = w->derived || w->rates ? check_state(w, r, err) : 0;
+    if (rc)
+        return rc;
     if (w->derived || w->rates)
         ctr_lr_state(&w->c, &w->learning, r->i, &state);
     r->rate = w->rates ? (float)ctr_state_rate(&w->learning, &w->event, &state) : 0;
@@ -43,8 +65,9 @@ static int read_row(const struct ctr_lr_walk *w, struct ctr_lr_walked *r, struct
                         (long long)(r->batch->first_row + r->i + 1));
     r->weight = w->derived ? ctr_state_weight(&w->learning, &w->event, &state) : ctr_col_f64(told, r->i);
     if (!(fabs(r->weight) < INFINITY))
-        return ctr_fail(err, CTR_EDATA, "row %lld of the model: its weight is not a number",
-                        (long long)(r->batch->first_row + r->i + 1));
+        return ctr_fail(err, CTR_EDATA, "section %s, row %lld, key %llu: its weight is not a number",
+                        w->info->model->name, (long long)(r->batch->first_row + r->i + 1),
+                        (unsigned long long)((const uint64_t *)w->c.key->data)[r->i]);
     return 0;
 }
 
@@ -101,8 +124,21 @@ static int project(struct ctr_lr_walk *w, const struct ctr_schema *schema, struc
     return w->derive ? 0 : ctr_reader_project(r, keep, n, err);
 }
 
+/* May z and n be other ones than those of the weights? Not in a file that training wrote, or a copy of it. */
+static bool is_edited(const struct ctr_meta *meta, bool sealed)
+{
+    static const char *const faithful[] = { "ctr-train", "ctr-model", "ctr-cat" };
+    const char *pg = ctr_meta_get(meta, CTR_META_PG), *last = pg ? strrchr(pg, '\n') : NULL;
+    const char *line = last ? last + 1 : pg;
+    for (size_t i = 0; line && i < CTR_COUNT(faithful); i++)
+        if (strcspn(line, "\t") == strlen(faithful[i]) && !strncmp(line, faithful[i], strlen(faithful[i])))
+            return !sealed;
+    return line || !sealed;
+}
+
 static int walk_all(struct ctr_lr_walk *w, struct ctr_err *err)
 {
+    struct ctr_reader_stats stats;
     struct ctr_model_info info;
     struct ctr_reader *r = NULL;
     const struct ctr_batch *b;
@@ -116,6 +152,8 @@ static int walk_all(struct ctr_lr_walk *w, struct ctr_err *err)
         rc = walk_batch(w, b, err);
     if (rc < 0)
         ctr_err_file(err, w->path);
+    ctr_reader_get_stats(r, &stats);
+    w->edited = is_edited(&info.schema.meta, stats.sealed);
     ctr_reader_free(r);
     ctr_model_info_free(&info);
     return rc;
@@ -136,7 +174,7 @@ int ctr_lr_walk_count(struct ctr_lr_walk *w, struct ctr_err *err)
     char hex[17];
     int rc = walk_all(w, err);
     snprintf(hex, sizeof hex, "%016llx", (unsigned long long)w->digest);
-    if (rc || w->derive || (digest && !strcmp(digest, hex)))
+    if (rc || w->derive || (digest && !strcmp(digest, hex) && !w->edited))
         return rc;
     w->derive = true;
     w->restart(w->ctx);

@@ -78,7 +78,9 @@ static unsigned classify(const char *p, size_t n)
         return SEEN_BOOL;
     if (ctr_cell_padded(p, n)) /* an identifier, not a number */
         return SEEN_TEXT;
-    if (ctr_parse_i64(p, n, &i)) /* -0 is not a uint64, and its sign is part of the text */
+    if (ctr_cell_minus_zero(p, n)) /* a float64 keeps its sign */
+        return SEEN_FLOAT | SEEN_NEGATIVE;
+    if (ctr_parse_i64(p, n, &i))
         return SEEN_I64 | (*p == '-' ? SEEN_NEGATIVE : 0) | integer_width(p, n);
     if (ctr_parse_u64(p, n, &u))
         return SEEN_U64 | integer_width(p, n);
@@ -123,7 +125,7 @@ bool ctr_cell_inferable(enum ctr_type t, const char *p, size_t n)
     case CTR_BOOL: return n != 1;
     case CTR_F64: return !ctr_cell_padded(p, n) && float_holds(t, p, n, true);
     case CTR_I64:
-    case CTR_U64: return !ctr_cell_padded(p, n);
+    case CTR_U64: return !ctr_cell_padded(p, n) && !ctr_cell_minus_zero(p, n);
     default: return true;
     }
 }

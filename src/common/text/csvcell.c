@@ -190,7 +190,7 @@ static uint64_t ints_plain(int64_t *value, const uint32_t *length, int rows, boo
         int64_t neg = -(int64_t)(!is_u64 & ((x & 0xff) == '-'));
         uint64_t n = length[i] + (uint64_t)neg;
         bool good = digits8(x >> (neg & 8), n, &v), none = !length[i];
-        good &= !(strict & ((x >> (neg & 8) & 0xff) == '0') & (n > 1));
+        good &= !(strict & ((x >> (neg & 8) & 0xff) == '0') & (length[i] > 1));
         value[i] = (((int64_t)v ^ neg) - neg) & -(int64_t)!none;
         *null |= (uint64_t)none << i;
         rest |= (uint64_t) !(good | none) << i;
@@ -212,14 +212,14 @@ __attribute__((target("avx2"))) static uint64_t ints_avx2(int64_t *value, const 
         __m256i n = _mm256_cvtepu32_epi64(_mm_loadu_si128((const __m128i *)(length + i)));
         __m256i none = _mm256_cmpeq_epi64(n, zero);
         __m256i neg = _mm256_cmpeq_epi64(_mm256_and_si256(x, low), minus);
+        __m256i several = _mm256_cmpgt_epi64(n, _mm256_set1_epi64x(1));
         x = _mm256_srlv_epi64(x, _mm256_and_si256(neg, _mm256_set1_epi64x(8)));
         n = _mm256_add_epi64(n, neg);
         __m256i shift = _mm256_sub_epi64(_mm256_set1_epi64x(64), _mm256_slli_epi64(n, 3));
         __m256i beyond = _mm256_or_si256(shift, _mm256_sub_epi64(_mm256_set1_epi64x(56), shift)); /* its sign */
         __m256i digit = _mm256_sllv_epi64(_mm256_sub_epi8(x, _mm256_set1_epi8('0')), shift);
         __m256i digits = _mm256_cmpeq_epi64(_mm256_subs_epu8(digit, _mm256_set1_epi8(9)), zero);
-        __m256i padded = _mm256_and_si256(_mm256_cmpeq_epi64(_mm256_and_si256(x, low), pad),
-                                          _mm256_cmpgt_epi64(n, _mm256_set1_epi64x(1)));
+        __m256i padded = _mm256_and_si256(_mm256_cmpeq_epi64(_mm256_and_si256(x, low), pad), several);
         digits = _mm256_andnot_si256(padded, digits);
         __m256i twos = _mm256_maddubs_epi16(digit, _mm256_set1_epi16(0x010a));
         __m256i fours = _mm256_madd_epi16(twos, _mm256_set1_epi32(0x00010064));
@@ -244,11 +244,12 @@ static ints_fn *choose_ints(void)
 }
 #endif
 
-/* An integer with another number of digits, or padded. */
+/* An integer with another number of digits, padded, or -0. */
 static bool rare_int(struct csv_tile *t, const struct ctr_text_column *column, struct ctr_str s, bool is_u64,
                      int64_t *v)
 {
-    if (!s.n || (column->inferred && ctr_cell_padded(s.p, s.n)) || !parse_long(s.p, s.n, is_u64, v))
+    if (!s.n || (column->inferred && !ctr_cell_inferable(column->type.type, s.p, s.n)) ||
+        !parse_long(s.p, s.n, is_u64, v))
         return false;
     if (column->like)
         ctr_job_value(t->job, column, column->type.type, s.p, s.n);

@@ -182,9 +182,10 @@ int ctr_job_bad_cell(struct ctr_text_job *j, const struct ctr_text_record *r, co
     const enum ctr_type fit = fitting_type(c, cell.p, cell.n);
     const char *keeps = "";
     if (c->inferred && !ctr_cell_inferable(c->type.type, cell.p, cell.n))
-        keeps = ctr_cell_padded(cell.p, cell.n) ? ", which keeps no zeros or plus in front"
-                : c->type.type == CTR_F64       ? ", which does not hold this integer"
-                                                : ", as 0 and 1 are none of true and false";
+        keeps = ctr_cell_padded(cell.p, cell.n)       ? ", which keeps no zeros or plus in front"
+                : ctr_cell_minus_zero(cell.p, cell.n) ? ", which has no -0"
+                : c->type.type == CTR_F64             ? ", which does not hold this integer"
+                                                      : ", as 0 and 1 are none of true and false";
     /* neither type accepts the other's extreme values, and the other values are unknown here */
     const bool either = c->typed && ((c->type.type == CTR_U64 && fit == CTR_I64) || fit == CTR_U64);
     /* large integers are those written with an exponent among integers */

@@ -174,9 +174,15 @@ static inline bool ctr_cell_padded(const char *p, size_t n)
     return n && (*p == '+' || (n >= 2u + sign && p[sign] == '0' && (unsigned char)(p[sign + 1] - '0') <= 9));
 }
 
+/* A zero whose sign an integer loses. */
+static inline bool ctr_cell_minus_zero(const char *p, size_t n)
+{
+    return n == 2 && p[0] == '-' && p[1] == '0';
+}
+
 /* Is this a valid value of type t for a column whose type was inferred? Not if it would have changed the inference,
- * that is, if it loses something as a t: padded numbers, 0 and 1 among true and false, integers that float64 rounds.
- * Whether it is a t at all is checked by the reader of t. */
+ * that is, if it loses something as a t: padded numbers, -0 as an integer, 0 and 1 among true and false, integers that
+ * float64 rounds. Whether it is a t at all is checked by the reader of t. */
 bool ctr_cell_inferable(enum ctr_type t, const char *p, size_t n);
 
 /* Append the text [p, p+n) to b, the buffer of the column or of its items: 1: done; 0: not a value of b's type, or not
