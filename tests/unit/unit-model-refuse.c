@@ -338,9 +338,15 @@ static const struct trial lr[] = {
     { { { "lr", SET, "table", "@0" } }, "a table name of the model holds a zero byte", NULL },
     { { { "lr", SET, "table", "" } }, FINE, FINE },
     { { { "lr", SET, "table", LONG_NAME, 2 } }, FINE, FINE },
-    { { { "lr", SET, "z", "inf", 2 } }, "section lr, row 3, key 1: z is infinite", "row 3 of the model: z or n is damaged" },
-    { { { "lr", SET, "n", "-1", 2 } }, "section lr, row 3, key 1: its weight is not a number", "row 3 of the model: z or n is damaged" },
-    { { { "lr", SET, "n", "inf", 2 } }, "section lr, row 3, key 1: n is infinite", "row 3 of the model: z or n is damaged" },
+    { { { "lr", SET, "z", "inf", 2 } },
+      "section lr, row 3, key 1: z is infinite",
+      "row 3 of the model: z or n is damaged" },
+    { { { "lr", SET, "n", "-1", 2 } },
+      "section lr, row 3, key 1: its weight is not a number",
+      "row 3 of the model: z or n is damaged" },
+    { { { "lr", SET, "n", "inf", 2 } },
+      "section lr, row 3, key 1: n is infinite",
+      "row 3 of the model: z or n is damaged" },
     { { { "lr", SET, "n", "nan", 2 } }, "section lr, row 3, key 1: n is NaN", "row 3 of the model: z or n is damaged" },
     { { { "lr", REPEAT, NULL, "1", 0 } }, TWICE, TWICE }, /* the bias */
     { { { "lr", REPEAT, NULL, "1", 1 } }, TWICE, TWICE },
@@ -360,9 +366,7 @@ static const struct trial q13[] = {
 };
 
 static const struct trial weights[] = {
-    { { { "lr", SET, "weight", "inf", 2 } },
-      "section lr, row 3, key ",
-      "row 3 of the model: weight or n is damaged" },
+    { { { "lr", SET, "weight", "inf", 2 } }, "section lr, row 3, key ", "row 3 of the model: weight or n is damaged" },
     { { { "lr", SET, "weight", "2", 2 } }, FINE, FINE },
     { { { NULL } }, NULL, NULL },
 };
