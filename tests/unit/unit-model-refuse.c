@@ -284,8 +284,10 @@ static const struct trial mlp[] = {
     { { { "emb.item", RETYPE, "value", "fixed_size_list<float64>[2]" } }, "column value is missing or is not", NULL },
     { { { "emb.item", SET, "value", "[null]" } }, "column value is missing or is not", NULL },
     { { { "emb.item", SET, "value", "null" } }, "column value is missing or is not", NULL },
-    { { { "emb.item", SET, "value", "inf" } }, "emb.item of the model: a number is infinite or not", NULL },
-    { { { "emb.item", SET, "m", "nan" } }, FINE, "emb.item of the model: a number is infinite or not" },
+    { { { "emb.item", SET, "value", "inf" } },
+      "emb.item of the model: a number of column value is infinite or not",
+      NULL },
+    { { { "emb.item", SET, "m", "nan" } }, FINE, "emb.item of the model: a number of column m is infinite or not" },
     { { { "emb.item", DROP, "v" } },
       FINE,
       "column v is missing or is not fixed_size_list<float32>[2]: it can predict" },
@@ -311,7 +313,7 @@ static const struct trial mlp[] = {
       "are not all there, in order",
       NULL },
     { { { "mlp.0.weight", CUT } }, "section 0.weight of the model: its rows are not all there", NULL },
-    { { { "mlp.0.weight", SET, "value", "-inf" } }, "a number is infinite or not a number", NULL },
+    { { { "mlp.0.weight", SET, "value", "-inf" } }, "a number of column value is infinite or not a number", NULL },
     { { { NULL } }, NULL, NULL },
 };
 

@@ -254,6 +254,17 @@ struct lists {
     int64_t width;
 };
 
+static int fail_number(const struct ctr_batch *b, const char *section, const char *column_name, int64_t row,
+                       struct ctr_err *err)
+{
+    const struct ctr_col *key = column(b, "key", CTR_U64);
+    int rc = ctr_fail(err, CTR_EDATA, "section %.80s of the model: a number of column %s is infinite or not a number",
+                      section, column_name);
+    if (key)
+        ctr_err_add(err, ", of key %" PRIu64, ((const uint64_t *)key->data)[row]);
+    return rc;
+}
+
 static int find_lists(const struct ctr_batch *b, const char *section, int64_t width, int n, struct lists *to,
                       struct ctr_err *err)
 {
@@ -268,7 +279,7 @@ static int find_lists(const struct ctr_batch *b, const char *section, int64_t wi
     for (int i = 0; i < n; i++)
         for (int64_t j = 0; j < b->rows * width; j++)
             if (!(fabsf(to->value[i][j]) < INFINITY))
-                return damaged(err, section, "a number is infinite or not a number");
+                return fail_number(b, section, i ? ctr_deep_states[i - 1] : "value", j / width, err);
     return 0;
 }
 
