@@ -320,7 +320,7 @@ eos = b'\xff' * 4 + bytes(4)
 b = open('want.arrows', 'rb').read().split(eos)
 open('cut.arrows', 'wb').write(eos.join(b[:3] + b[4:]))"
 exits 'nor one that lacks a section' 1 ctr-predict cut.arrows rows.arrows
-err_like 'which is named' "section 'emb\.[a-z]+' is missing"
+err_like 'which is named' "section 'emb\.[a-z]+' does not follow the section before it"
 ctr-select --columns row,click,a,b,w,item,past,text,age,vec rows.arrows >lacks.arrows
 exits 'a stream without one of the inputs' 1 ctr-train mlp --init half.arrows --embedding 5 --hidden 16,8 -o x.arrows lacks.arrows
 err_like 'is told which' "the stream lacks the model's input 'word'"
