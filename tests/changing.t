@@ -45,6 +45,15 @@ for with in new.arrow old.arrow first.arrows; do
     err_like 'is told of' 'dict.arrow: was (changed or replaced by another program|shortened by another program)'
     exits 'what came out is no whole stream' 1 ctr-info got.arrows
 done
+# The time of the last write is set back, as copies that keep times do.
+set_back() { # set_back FROM TO : TO is overwritten in place
+    touch -r "$2" stamp
+    cat "$1" >"$2"
+    touch -r stamp "$2"
+}
+change_during 'a dictionary that is overwritten, with the time of the first' set_back new.arrow dict.arrow
+is 'status 1' $status 1
+err_like 'is told of' 'dict.arrow: was changed or replaced by another program'
 # Offsets of text that point anywhere, where they were verified before: the byte after byte 3 of 4 is changed all over.
 poke() {
     LC_ALL=C awk 'BEGIN { for (i = 0; i < 200000; i++) printf "%c%c%c%c%c%c%c%c", 255, 127, 254, 127, 1, 2, 127, 127 }' |
@@ -90,6 +99,58 @@ ok 'there is no model' test ! -e got.model
 train_while touch -m -d '+1 hour' now.arrows
 is 'a log that was written to' $status 1
 err_like 'with as many bytes, too' 'now.arrows: was changed or replaced by another program while it was read$'
+# Another log of the same length, in place, with the times of the first: in the first pass, and where a stream ends and another begins.
+head -c 1000000 /dev/zero | tr '\0' '\n' | awk '{ print NR % 7 == 1, NR % 50 }' | tr ' ' , |
+    ctr-import -f csv --columns y:float64,a:int64 --label y >log2.arrows
+echo 'keep y
+feature a' | ctr-extract - log2.arrows >x2.arrows
+is 'two logs of one length' "$(wc -c <x.arrows)" "$(wc -c <x2.arrows)"
+train_while set_back x2.arrows now.arrows
+is 'a log that is overwritten, with the time of the first' $status 1
+err_like 'is told of' 'now.arrows: was changed or replaced by another program while it was read$'
+
+# ---- text: while its rows wait for being read
+awk 'BEGIN { for (i = 100000; i < 500000; i++) print i "," i % 7 }' >one.csv
+awk 'BEGIN { for (i = 100000; i < 500000; i++) print i "," i % 5 }' >two.csv
+echo 'from log = csv(columns="a:int64,b:int64")
+keep a, b' >view.plan
+mkfifo rows
+# text_while NAME COMMAND… : COMMAND reads now.csv and writes rows, of which the last come after now.csv was overwritten.
+text_while() {
+    _name=$1
+    shift
+    cp one.csv now.csv
+    "$@" >rows 2>"$W/err" &
+    exec 3<rows
+    head -c 1000 <&3 >/dev/null
+    set_back two.csv now.csv
+    cat <&3 >left.arrows
+    exec 3<&-
+    wait $!
+    is "$_name that is overwritten" $? 1
+    err_like 'is told of' 'now.csv: was changed or replaced by another program while it was read$'
+}
+text_while 'a text' ctr-import -q -f csv --columns a:int64,b:int64 now.csv
+text_while 'a text view' ctr-extract -q view.plan log=now.csv
+ok 'a text on stdin' sh -c 'ctr-import -q -f csv --columns a:int64,b:int64 <one.csv | ctr-info --check'
+
+# ---- a log that is followed: streams of one length, cut and written anew while the reader is in the middle
+for i in 1 2; do ctr-select --head 20000 "$(test $i = 1 && echo x.arrows || echo x2.arrows)" >small$i; done
+is 'two streams of one length' "$(wc -c <small1)" "$(wc -c <small2)"
+for i in 1 2; do for k in $(seq 30); do cat small$i; done >logs$i; done
+cp logs1 now.arrows
+ctr-train lr -q --follow --flush 20ms --progressive scores -o got.model now.arrows 2>"$W/err" &
+exec 3<scores
+head -c 1000 <&3 >/dev/null
+cat logs2 small2 >now.arrows
+cat <&3 >/dev/null &
+exec 3<&-
+until_true grep -q now.arrows "$W/err" || kill -KILL %1
+wait %1
+is 'a followed log that is cut and written anew, and is longer' $? 1
+err_like 'is told of' 'now.arrows: was cut short and written anew while it was followed'
+rm -f got.model
+
 ctr-train lr -q -o m.model x.arrows
 sh -c 'ctr-predict m.model - <x.arrows' >want.arrows
 ok 'a file on stdin' sh -c 'ctr-predict m.model - <x.arrows | cmp - want.arrows'

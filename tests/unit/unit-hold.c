@@ -14,7 +14,7 @@
 #include <sys/syscall.h>
 
 static struct ctr_err err;
-static char model[64], other[64], junk[64], spare[64];
+static char rows[64], model[64], other[64], junk[64], spare[64];
 
 static void must(int rc)
 {
@@ -166,25 +166,103 @@ static void test_hold(bool descriptors)
     ok(first_byte(model, &rc) == 'c', "no longer held");
 }
 
+/* ---- where times are coarse ---- */
+
+/* A folder where two writes one after another often set the same time, or NULL. */
+static const char *coarse_folder(void)
+{
+    static const char *const folders[] = { "/dev/shm", "/tmp", "/run", "/dev", "." };
+    for (size_t i = 0; i < CTR_COUNT(folders); i++) {
+        char path[64];
+        struct stat st, before = { 0 };
+        int same = 0;
+        snprintf(path, sizeof path, "%s/ctr-unit-%d.coarse", folders[i], (int)getpid());
+        const int fd = open(path, O_RDWR | O_CREAT, 0600);
+        for (int k = 0; k < 100 && fd >= 0; k++) {
+            must(write(fd, "x", 1) != 1 || fstat(fd, &st));
+            same += st.st_mtim.tv_nsec == before.st_mtim.tv_nsec;
+            before = st;
+        }
+        if (fd >= 0)
+            close(fd);
+        unlink(path);
+        if (same > 50)
+            return folders[i];
+    }
+    return NULL;
+}
+
+static void name_files(const char *folder)
+{
+    static const char *const names[] = { "rows", "model", "other", "junk", "spare" };
+    char *const files[] = { rows, model, other, junk, spare };
+    for (size_t i = 0; i < CTR_COUNT(files); i++)
+        if (folder)
+            snprintf(files[i], 64, "%s/ctr-unit-%d.%s", folder, (int)getpid(), names[i]);
+        else
+            model_file(files[i], names[i]);
+}
+
+static void remove_files(void)
+{
+    char *const files[] = { rows, model, other, junk, spare };
+    for (size_t i = 0; i < CTR_COUNT(files); i++)
+        unlink(files[i]);
+}
+
+/* A file overwritten with as many bytes, where the time of the write may be that of the first look, and with a time
+ * that is set back. */
+static void test_look(const char *folder)
+{
+    struct ctr_file_state state;
+    int found = 0, set_back = 0, moved = 0;
+    for (int i = 0; i < 50; i++) {
+        struct stat st;
+        put(model, "one");
+        const int fd = open(model, O_RDWR);
+        must(ctr_file_look(fd, model, &state, &err));
+        must(pwrite(fd, "two", 3, 0) != 3);
+        found += ctr_file_unchanged(fd, &state, &err) == CTR_EDATA;
+        must(ctr_file_look(fd, model, &state, &err) || fstat(fd, &st));
+        must(pwrite(fd, "six", 3, 0) != 3);
+        const struct timespec times[] = { st.st_atim, st.st_mtim };
+        must(futimens(fd, times));
+        set_back += ctr_file_unchanged(fd, &state, &err) == CTR_EDATA;
+        must(ctr_file_look(fd, model, &state, &err) || rename(model, spare));
+        moved += !ctr_file_unchanged(fd, &state, &err);
+        must(unlink(spare));
+        moved += !ctr_file_unchanged(fd, &state, &err);
+        close(fd);
+    }
+    ok(found == 50, "%s: a write is found, %d of 50", folder, found);
+    ok(set_back == 50, "with its time set back, %d of 50", set_back);
+    ok(moved == 100, "a file that is renamed or removed is the same, %d of 100", moved);
+}
+
 int main(void)
 {
-    char rows[64];
+    const char *coarse = coarse_folder();
     alarm(300);
-    model_file(rows, "rows");
-    model_file(model, "model");
-    model_file(other, "other");
-    model_file(junk, "junk");
-    model_file(spare, "spare");
+    name_files(NULL);
     must(model_make_rows(rows, &err));
     put(junk, "no model, but text");
     test_model("lr");
     test_model("mlp");
     test_hold(true);
     test_hold(false);
+    test_look("a file");
     must(ctr_hold("-", &err) || ctr_hold("/dev/null", &err) || ctr_hold("/nowhere/at-all", &err));
     ok(!ctr_held("-") && !ctr_held("/dev/null") && !ctr_held("/nowhere/at-all"), "only regular files are");
-    char *const files[] = { rows, model, other, junk, spare };
-    for (size_t i = 0; i < CTR_COUNT(files); i++)
-        unlink(files[i]);
+    remove_files();
+    if (!coarse) {
+        ok(true, "coarse times # SKIP no folder that can be written to has them");
+        return done_testing();
+    }
+    name_files(coarse);
+    must(model_make_rows(rows, &err));
+    put(junk, "no model, but text");
+    test_model("lr");
+    test_look(coarse);
+    remove_files();
     return done_testing();
 }

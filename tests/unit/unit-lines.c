@@ -149,8 +149,7 @@ static void test_reads(void)
     const struct ctr_lines_opts o = { 0 };
     struct seen got;
     failing = FSTAT, countdown = 1, fail_with = EIO;
-    ok(read_all(&o, &got) == 0 && got.lines == TEXT / 16 && countdown < 1,
-       "it cannot be asked what kind of file it is");
+    ok(read_all(&o, &got) == CTR_ESYS && countdown < 1, "it cannot be asked what kind of file it is: %s", err.what);
     failing = NONE;
 }
 

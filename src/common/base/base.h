@@ -365,6 +365,28 @@ int ctr_open(const char *path, int flags, unsigned mode);
 int ctr_fsync(int fd);
 int ctr_truncate(int fd, int64_t n);
 
+/* Identifies an open file and its content: filestate.c. Whoever reads a file looks at it first, and again at the end:
+ * was it written to meanwhile? That it was renamed or removed does not matter. */
+struct ctr_file_state {
+    bool regular;
+    bool recent; /* it was written to so shortly before that its times may not tell of another write */
+    uint64_t dev, ino;
+    int64_t size, time_s, time_ns;
+    int64_t change_s, change_ns; /* of the inode: also set when the time of the last write is set back */
+    uint64_t label;              /* hash of names, mode and owner, whose change also sets that time; 0: unknown */
+    uint64_t tail;               /* recent: hash of the last bytes, which have the last seal of a sealed file */
+};
+/* The first look, before anything is read. Times come from a clock that ticks every few milliseconds: waits until a
+ * write to the file would set another one. While `path` (or NULL) is held the state is the held file's. */
+int ctr_file_look(int fd, const char *path, struct ctr_file_state *s, struct ctr_err *err) CTR_MUST;
+#define CTR_FILE_CHANGED "was changed or replaced by another program while it was read"
+/* Is the open file the one that was looked at, without a write since? Otherwise CTR_EDATA and CTR_FILE_CHANGED. Files
+ * that are not regular are never checked. */
+int ctr_file_unchanged(int fd, const struct ctr_file_state *s, struct ctr_err *err) CTR_MUST;
+/* What stat tells alone: of a file that cannot be opened now. */
+struct stat;
+struct ctr_file_state ctr_file_state(const struct stat *st);
+
 /* Keeps an input that is read more than once the same file: hold.c. Between ctr_hold and the matching number of
  * ctr_hold_end calls, ctr_open_input(path) opens the regular file that had the name at ctr_hold, even if the name is
  * reused; if that file was written to since, opening fails. For other paths ctr_open_input is open with O_CLOEXEC. */
@@ -376,23 +398,16 @@ int ctr_is_file(const char *path, struct ctr_err *err) CTR_MUST;
 struct ctr_file_seen {
     uint64_t dev, ino;
     int64_t size, time_ms; /* time of the last write, since 1970 */
-    int64_t time_ns;
+    int64_t time_ns, change_ns;
 };
 bool ctr_file_changed(const char *path, struct ctr_file_seen *seen);
-#define CTR_FILE_CHANGED "was changed or replaced by another program while it was read"
 int ctr_hold(const char *path, struct ctr_err *err) CTR_MUST;
 void ctr_hold_end(const char *path);
 void ctr_hold_end_all(void);     /* at exit, when no thread reads any more */
 bool ctr_held(const char *path); /* can it be opened, even if no file has that name any more? */
+bool ctr_hold_replaced(const char *path); /* is it held, and has another file its name now, or none? */
+bool ctr_hold_state(const char *path, struct ctr_file_state *s); /* when it is held */
 int ctr_open_input(const char *path, int flags, struct ctr_err *err) CTR_MUST;
-/* Identifies a file and its last change. */
-struct ctr_file_state {
-    bool regular;
-    uint64_t dev, ino;
-    int64_t size, time_s, time_ns;
-};
-struct ctr_file_state ctr_file_state(const struct stat *st);
-bool ctr_file_same(const struct ctr_file_state *a, const struct ctr_file_state *b);
 
 /* After a call on fd failed: should the caller repeat it? True after an interruption; for a non-blocking fd (another
  * program that shares the pipe or terminal may have made it so) true after waiting for events (POLLIN, POLLOUT).

@@ -2,7 +2,7 @@
  *
  * hold: keeps an input that is read more than once (passes, plan and features of a model, several look-ups) the same
  * file. Invariant: between ctr_hold and the last ctr_hold_end of a path, ctr_open_input returns the file that had the
- * name at first, with unchanged size and time, or fails.
+ * name at first, without a write since (filestate.c), or fails.
  */
 #include "common/base/base.h"
 
@@ -37,33 +37,19 @@ static struct held **find(const char *path)
     return at;
 }
 
-struct ctr_file_state ctr_file_state(const struct stat *st)
-{
-    return (struct ctr_file_state){ .regular = S_ISREG(st->st_mode),
-                                    .dev = (uint64_t)st->st_dev,
-                                    .ino = (uint64_t)st->st_ino,
-                                    .size = (int64_t)st->st_size,
-                                    .time_s = (int64_t)st->st_mtim.tv_sec,
-                                    .time_ns = (int64_t)st->st_mtim.tv_nsec };
-}
-
-bool ctr_file_same(const struct ctr_file_state *a, const struct ctr_file_state *b)
-{
-    return a->regular == b->regular && a->dev == b->dev && a->ino == b->ino && a->size == b->size &&
-           a->time_s == b->time_s && a->time_ns == b->time_ns;
-}
-
-/* Leaves half of the possible descriptors to others. */
-static int open_to_hold(const char *path, struct stat *st)
+/* Look at the file, and keep it open, but leave half of the possible descriptors to others. */
+static int open_to_hold(struct held *h, struct ctr_err *err)
 {
     struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) || (rlim_t)all.fds >= limit.rlim_cur / 2)
-        return -1;
-    const int fd = ctr_open(path, O_RDONLY | O_NONBLOCK, 0);
-    if (fd < 0 || !fstat(fd, st))
-        return fd;
-    close(fd);
-    return -1;
+    const int fd = ctr_open(h->path, O_RDONLY | O_NONBLOCK, 0);
+    if (fd < 0)
+        return 0; /* whoever opens it next is told why */
+    const int rc = ctr_file_look(fd, NULL, &h->state, err);
+    if (!rc && !getrlimit(RLIMIT_NOFILE, &limit) && (rlim_t)all.fds < limit.rlim_cur / 2)
+        h->fd = fd;
+    else
+        close(fd);
+    return rc;
 }
 
 static int hold_locked(const char *path, struct ctr_err *err)
@@ -81,10 +67,15 @@ static int hold_locked(const char *path, struct ctr_err *err)
         return ctr_fail_nomem(err, sizeof *h + n);
     memcpy(h->path, path, n);
     h->users = 1;
-    h->fd = open_to_hold(path, &st);
+    h->fd = -1;
     h->state = ctr_file_state(&st);
+    const int rc = open_to_hold(h, err);
     all.fds += h->fd >= 0;
-    return 0;
+    if (rc) {
+        *at = NULL;
+        free(h);
+    }
+    return rc;
 }
 
 int ctr_hold(const char *path, struct ctr_err *err)
@@ -131,6 +122,27 @@ bool ctr_held(const char *path)
     return is;
 }
 
+bool ctr_hold_replaced(const char *path)
+{
+    struct stat st;
+    pthread_mutex_lock(&all.lock);
+    const struct held *h = *find(path);
+    const bool is = h && h->state.regular &&
+                    (stat(path, &st) || (uint64_t)st.st_dev != h->state.dev || (uint64_t)st.st_ino != h->state.ino);
+    pthread_mutex_unlock(&all.lock);
+    return is;
+}
+
+bool ctr_hold_state(const char *path, struct ctr_file_state *s)
+{
+    pthread_mutex_lock(&all.lock);
+    const struct held *h = *find(path);
+    if (h)
+        *s = h->state;
+    pthread_mutex_unlock(&all.lock);
+    return h;
+}
+
 /* Another descriptor of the held file, with its own offset. */
 static int open_again(const struct held *h, int flags)
 {
@@ -142,14 +154,10 @@ static int open_again(const struct held *h, int flags)
 
 static int open_held(const struct held *h, int flags, struct ctr_err *err)
 {
-    struct stat st;
     const int fd = open_again(h, flags);
     if (fd < 0)
         return ctr_fail_sys(err, "cannot open");
-    int rc = fstat(fd, &st) ? ctr_fail_sys(err, "cannot open") : 0;
-    const struct ctr_file_state is = rc ? h->state : ctr_file_state(&st);
-    if (!ctr_file_same(&is, &h->state))
-        rc = ctr_fail(err, CTR_EDATA, CTR_FILE_CHANGED);
+    const int rc = ctr_file_unchanged(fd, &h->state, err);
     if (rc)
         close(fd);
     return rc ? rc : fd;
@@ -187,7 +195,8 @@ bool ctr_file_changed(const char *path, struct ctr_file_seen *seen)
                                     .ino = st.st_ino,
                                     .size = st.st_size,
                                     .time_ms = st.st_mtim.tv_sec * 1000 + st.st_mtim.tv_nsec / 1000000,
-                                    .time_ns = st.st_mtim.tv_nsec };
+                                    .time_ns = st.st_mtim.tv_nsec,
+                                    .change_ns = st.st_ctim.tv_sec * 1000000000 + st.st_ctim.tv_nsec };
     return seen->dev != was.dev || seen->ino != was.ino || seen->size != was.size || seen->time_ms != was.time_ms ||
-           seen->time_ns != was.time_ns;
+           seen->time_ns != was.time_ns || seen->change_ns != was.change_ns;
 }

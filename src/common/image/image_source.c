@@ -18,6 +18,7 @@ struct ctr_image_source {
     int n, at; /* paths, the next */
     int fd;
     struct ctr_tar *tar; /* of the path before `at`, or NULL */
+    struct ctr_file_state opened;
     struct ctr_reader *reader;
     const struct ctr_batch *batch;
     int64_t row;
@@ -217,7 +218,9 @@ static int open_path(struct ctr_image_source *s, struct ctr_image_item *item, st
     if (!fstat(s->fd, &st) && S_ISDIR(st.st_mode))
         return unreadable(s, item, EISDIR);
     ctr_buf_clear(&s->bytes);
-    int rc = ctr_buf_reserve(&s->bytes, HEAD_BYTES, err);
+    int rc = ctr_file_look(s->fd, standard ? NULL : path, &s->opened, err);
+    if (!rc)
+        rc = ctr_buf_reserve(&s->bytes, HEAD_BYTES, err);
     if (rc)
         return rc;
     const ssize_t got = ctr_read_full(s->fd, s->bytes.data, HEAD_BYTES, err);
@@ -266,6 +269,8 @@ static int next_file(struct ctr_image_source *s, struct ctr_image_item *item, st
         *item = (struct ctr_image_item){ 0 };
         if (s->tar) {
             rc = next_entry(s, item, err);
+            if (!rc)
+                rc = ctr_file_unchanged(s->fd, &s->opened, err);
             if (rc < 0)
                 ctr_err_file(err, s->paths[s->at - 1]);
             if (rc)

@@ -297,7 +297,6 @@ struct arrow_source {
     bool own_fd, from_pipe, pollable, eof;
     bool grows;          /* a file that is followed */
     bool replaced;       /* another file has its name now */
-    bool waited;         /* at the end, since the last read */
     struct ctr_buf tail; /* the last bytes read */
     char *name;
     struct ctr_buf look; /* read ahead: [at, look.len) */

@@ -18,7 +18,7 @@
 #ifndef LOOK_BYTES /* fuzzing uses fewer */
 #define LOOK_BYTES ((size_t)64 << 10)
 #endif
-enum { PIECE_BYTES = 4 << 20, PIPE_BYTES = 1 << 20, MAPS = 256, TAIL_BYTES = 4096 };
+enum { PIECE_BYTES = 4 << 20, PIPE_BYTES = 1 << 20, MAPS = 256, TAIL_BYTES = 16 << 10 };
 
 /* Mapped files, for the signal handler: reading a page of a file that another program has truncated raises SIGBUS.
  * Files beyond the table's size are not named in the message. */
@@ -108,6 +108,16 @@ static int map_file(struct arrow_source *s, const struct stat *sb, struct ctr_er
     return rc < 0 || n < 8 || memcmp(p, magic, 8) ? rc : spool(s, err);
 }
 
+/* If this process also holds the writing end of a FIFO, it does not end when the writers exit. A log that grows is
+ * another one each moment, so ctr_open_input would refuse it. */
+static int open_to_follow(const char *path, struct ctr_err *err)
+{
+    struct stat sb;
+    const bool fifo = !stat(path, &sb) && S_ISFIFO(sb.st_mode); /* open reports a missing file */
+    const int fd = ctr_open(path, fifo ? O_RDWR : O_RDONLY, 0);
+    return fd < 0 ? ctr_fail_sys(err, "cannot open") : fd;
+}
+
 int ctr_source_open(struct arrow_source *s, const char *path, const struct ctr_reader_opts *opts,
                     struct ctr_reader_stats *st, struct ctr_err *err)
 {
@@ -117,11 +127,7 @@ int ctr_source_open(struct arrow_source *s, const char *path, const struct ctr_r
     int rc = ctr_strdup(&s->name, is_stdin ? "stdin" : path, err);
     if (rc < 0)
         return rc;
-    /* If this process also holds the writing end of a FIFO, it does not end when the writers exit. open reports a
-     * missing file. */
-    if (opts->follow && !is_stdin)
-        (void)!stat(path, &sb);
-    s->fd = rc = is_stdin ? 0 : ctr_open_input(path, S_ISFIFO(sb.st_mode) ? O_RDWR : O_RDONLY, err);
+    s->fd = rc = is_stdin ? 0 : opts->follow ? open_to_follow(path, err) : ctr_open_input(path, O_RDONLY, err);
     s->own_fd = !is_stdin && rc >= 0;
     if (rc >= 0 && (rc = fstat(s->fd, &sb)) < 0)
         rc = ctr_fail_sys(err, "cannot open");
@@ -134,13 +140,16 @@ int ctr_source_open(struct arrow_source *s, const char *path, const struct ctr_r
         ctr_source_close(s);
         return rc;
     }
-    s->opened = ctr_file_state(&sb);
     s->from_pipe = S_ISFIFO(sb.st_mode) || S_ISSOCK(sb.st_mode);
     if (S_ISFIFO(sb.st_mode))
         (void)fcntl(s->fd, F_SETPIPE_SZ, PIPE_BYTES); /* if the limit is lower this fails, which only costs speed */
     s->pollable = !S_ISREG(sb.st_mode) && opts->idle;
     s->grows = S_ISREG(sb.st_mode) && opts->follow;
-    rc = ctr_buf_reserve(&s->look, LOOK_BYTES, err);
+    rc = s->grows ? 0 : ctr_file_look(s->fd, is_stdin ? NULL : path, &s->opened, err);
+    if (s->opened.regular)
+        sb.st_size = s->opened.size;
+    if (rc >= 0)
+        rc = ctr_buf_reserve(&s->look, LOOK_BYTES, err);
     if (rc >= 0)
         rc = map_file(s, &sb, err);
     if (rc >= 0 && s->map && opts->follow)
@@ -170,13 +179,7 @@ void ctr_source_close(struct arrow_source *s)
  * itself. */
 int ctr_source_unchanged(const struct arrow_source *s, struct ctr_err *err)
 {
-    struct stat sb;
-    if (!s->opened.regular || s->grows)
-        return 0;
-    if (fstat(s->fd, &sb) < 0)
-        return ctr_fail_sys(err, "cannot read");
-    const struct ctr_file_state now = ctr_file_state(&sb);
-    return ctr_file_same(&s->opened, &now) ? 0 : ctr_fail(err, CTR_EDATA, CTR_FILE_CHANGED);
+    return s->grows ? 0 : ctr_file_unchanged(s->fd, &s->opened, err);
 }
 
 /* Before a read that may block: after a time without input, and after a signal, lets the writer flush, and the tool
@@ -220,7 +223,8 @@ static int keep_tail(struct arrow_source *s, const struct iovec *v, ssize_t k, s
 }
 
 /* Is the part already read, up to `end`, unchanged? The file may have been truncated and have grown again to the same
- * length. Its last bytes are compared. */
+ * length, or beyond, at any time. Its last bytes are compared at each read, after it, so that what was read belongs to
+ * them. */
 static int check_tail(struct arrow_source *s, off_t end, struct ctr_err *err)
 {
     uint8_t now[TAIL_BYTES];
@@ -240,7 +244,6 @@ static int wait_growth(struct arrow_source *s, struct ctr_err *err)
     int rc = check_tail(s, lseek(s->fd, 0, SEEK_CUR), err);
     if (rc)
         return rc;
-    s->waited = true;
     if (s->replaced)
         return ctr_fail(err, CTR_EDATA, "another file took its name while it was followed, and nothing more came");
     s->replaced = is_replaced(s);
@@ -261,11 +264,10 @@ static ssize_t read_vectors(struct arrow_source *s, const struct iovec *v, int n
         if (k == 0 && s->grows && (rc = wait_growth(s, err)) < 0)
             return rc;
     } while (k == 0 && s->grows);
-    if (k > 0 && s->waited && (rc = check_tail(s, lseek(s->fd, 0, SEEK_CUR) - k, err)) < 0)
+    if (k > 0 && s->grows && (rc = check_tail(s, lseek(s->fd, 0, SEEK_CUR) - k, err)) < 0)
         return rc;
     if (k > 0 && s->grows && (rc = keep_tail(s, v, k, err)) < 0)
         return rc;
-    s->waited = false;
     if (k < 0)
         return ctr_fail_sys(err, "cannot read");
     s->stats->bytes_read += k;

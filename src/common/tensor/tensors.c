@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { HEAD_BYTES = 256 };
@@ -151,7 +150,6 @@ static int read_head(struct ctr_tensors *f, struct ctr_err *err)
 int ctr_tensors_open(struct ctr_tensors **out, const char *path, struct ctr_err *err)
 {
     struct ctr_tensors *f = calloc(1, sizeof *f);
-    struct stat st;
 
     *out = NULL;
     if (!f)
@@ -161,13 +159,13 @@ int ctr_tensors_open(struct ctr_tensors **out, const char *path, struct ctr_err 
     if (!rc)
         rc = f->fd = ctr_open_input(path, O_RDONLY, err);
     rc = CTR_MIN(rc, 0);
-    if (!rc && fstat(f->fd, &st))
-        rc = ctr_fail_sys(err, "%s", path);
-    if (!rc && !S_ISREG(st.st_mode))
+    if (!rc)
+        rc = ctr_file_look(f->fd, path, &f->opened, err);
+    if (!rc && !f->opened.regular)
         rc =
             ctr_fail(err, CTR_EKIND, "is no regular file, and tensors are read at any place: write it to a file first");
     if (!rc) {
-        f->size = st.st_size;
+        f->size = f->opened.size;
         rc = read_head(f, err);
     }
     if (rc) {
@@ -214,6 +212,8 @@ int ctr_tensors_read(const struct ctr_tensors *f, const struct ctr_tensor *t, in
                      struct ctr_err *err)
 {
     int rc = ctr_pread_full(f->fd, out, (size_t)(n * t->dtype->bytes), t->at + from * t->dtype->bytes, err);
+    if (!rc)
+        rc = ctr_file_unchanged(f->fd, &f->opened, err);
     if (rc)
         ctr_err_file(err, f->path);
     return rc;

@@ -9,6 +9,7 @@
 struct ctr_tensors {
     char *path;
     int fd;
+    struct ctr_file_state opened;
     int64_t size; /* of the file */
     struct ctr_tensor *t;
     int n, cap;

@@ -12,7 +12,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #ifndef RAW_BYTES /* fuzzing uses fewer */
@@ -33,6 +32,7 @@ struct ctr_lines {
     /* the file */
     int file, fd; /* index of the open file; fd -1: none is open */
     bool eof, start, pollable;
+    struct ctr_file_state opened;
     bool looked;   /* at its first bytes */
     bool bom_seen; /* checked for a byte order mark */
     int64_t line;
@@ -168,13 +168,19 @@ static int read_some(struct ctr_lines *l, void *p, size_t room, size_t *got, str
 static int open_file(struct ctr_lines *l, struct ctr_err *err)
 {
     const char *path = l->paths.s[l->file];
-    struct stat st;
-    l->fd = strcmp(path, "-") ? ctr_open(path, O_RDONLY, 0) : STDIN_FILENO;
-    if (l->fd < 0) {
-        ctr_err_file(err, file_name(l));
-        return ctr_fail_sys(err, "cannot be opened");
+    const bool is_stdin = !strcmp(path, "-");
+    int rc = 0;
+    if (ctr_held(path))
+        rc = l->fd = ctr_open_input(path, O_RDONLY, err);
+    else if ((l->fd = is_stdin ? STDIN_FILENO : ctr_open(path, O_RDONLY, 0)) < 0)
+        rc = ctr_fail_sys(err, "cannot be opened");
+    if (rc >= 0)
+        rc = ctr_file_look(l->fd, is_stdin ? NULL : path, &l->opened, err);
+    if (rc < 0) {
+        close_file(l);
+        return named(l, rc, err);
     }
-    l->pollable = !fstat(l->fd, &st) && !S_ISREG(st.st_mode);
+    l->pollable = !l->opened.regular;
     l->eof = l->more_inside = l->looked = false;
     l->start = true;
     l->bom_seen = l->o.latin1;
@@ -505,6 +511,8 @@ int ctr_lines_next(struct ctr_lines *l, struct ctr_text_block *out, struct ctr_e
             l->failed = named(l, ctr_fail(&l->why, CTR_EDATA, "is empty, without a byte"), &l->why);
         if (given)
             give(l, b, was_idle, out);
+        if (l->eof && !l->failed)
+            l->failed = named(l, ctr_file_unchanged(l->fd, &l->opened, &l->why), &l->why);
         if (l->eof)
             close_file(l);
         if (given)
