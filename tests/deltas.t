@@ -107,13 +107,42 @@ ok 'on with deltas' goes_on --checkpoint-every 45 --checkpoint-deltas 1000
 both days lr --expire 2
 ok 'on without' goes_on --checkpoint-every 45
 both days lr --expire 2
-ok 'a gap: on from the deltas before it' sh -c 'rm deltas/c.delta.2; cd deltas; ctr-train lr -q --expire 2 --checkpoint c --resume --checkpoint-every 300 --checkpoint-deltas 9 -o m ../days.small && cmp m ../all.m'
-both days lr --expire 2
-stale() { # deltas of another checkpoint are none
-    cp deltas/c.delta.1 old.1 && cp deltas/c.delta.4 old.4 && cp whole/c deltas/c && (cd deltas && rm c.delta.*; cp ../old.1 c.delta.1; cp ../old.4 c.delta.2;
-        ctr-train lr -q --expire 2 --checkpoint c --resume --checkpoint-every 45 --checkpoint-deltas 9 -o m ../days.small && cmp m ../all.m && test -z "$(ls | grep -v m)")
+# Deltas that are missing, or of another checkpoint.
+says() { # says TEXT COMMAND… : in the folder of the checkpoint; it fails
+    _text=$1
+    shift
+    (cd deltas && ! "$@" >x 2>x.err && grep -q -e "$_text" x.err)
 }
-ok 'deltas of an older checkpoint' stale
+resume() { ctr-train lr -q --expire 2 --checkpoint c --resume --checkpoint-every 300 --checkpoint-deltas 9 -o m ../days.small; }
+mv deltas/c.delta.2 gone
+for i in resume 'ctr-predict -q c ../onehot.arrows' 'ctr-model top c' 'ctr-train lr -q --init c -o m ../days.small'; do
+    ok "a gap: $i" says 'c.delta.2: is missing, and c.delta.3 is there: put it back, or remove the later ones' $i
+done
+ok 'without the later ones it goes on' sh -c 'cd deltas && rm c.delta.[3-9]* && ctr-train lr -q --expire 2 --checkpoint c --resume --checkpoint-every 300 --checkpoint-deltas 9 -o m ../days.small && cmp m ../all.m'
+both days lr --expire 2
+cp deltas/c.delta.1 old.1 && cp deltas/c.delta.4 old.4
+rm -f deltas/c.delta.[2-9]* deltas/c.delta.1?* && cp old.4 deltas/c.delta.2
+for i in resume 'ctr-predict -q c ../onehot.arrows'; do
+    ok "a delta of another place: $i" says 'c.delta.2: is a delta of another checkpoint, and does not follow c.delta.1: put the right one' $i
+done
+cp whole/c deltas/c && rm deltas/c.delta.2
+ok 'a delta of another checkpoint' says 'c.delta.1: is a delta of another checkpoint, and does not follow c:' resume
+# A run that is killed when a whole checkpoint has taken the place of one with deltas, before these are removed: they are void.
+void() (
+    rm -rf deltas/* kept* && cd deltas || return 1
+    for n in 300 345 390 435 480 525 570 615 660 705; do
+        ctr-select --head $n ../days.small | ctr-cat --batch 45 | head -c -100 >../some.cut
+        ctr-train lr -q --expire 2 --checkpoint c --resume --checkpoint-every 100 --checkpoint-deltas 3 -o m ../some.cut 2>/dev/null
+        test -e c.delta.2 && ! test -e ../kept.1 && cp c.delta.1 ../kept.1 && cp c ../kept
+        test -e ../kept && ! test -e c.delta.1 && ! cmp -s c ../kept && break
+    done
+    test -e ../kept && ! test -e c.delta.1 && ! cmp -s c ../kept && ctr-predict -q c ../days.small >../alone &&
+        cp ../kept.1 c.delta.1 && ctr-predict -q c ../days.small | cmp - ../alone || return 1
+    ctr-train lr -q --expire 2 --checkpoint c --resume --checkpoint-every 1000 -o m ../some.cut 2>/dev/null
+    ! cmp -s ../kept.1 c.delta.1 || return 1
+    ctr-train lr -q --expire 2 --checkpoint c --resume -o m ../days.small && cmp m ../all.m && test -z "$(ls | grep -v m)"
+)
+ok 'deltas of the checkpoint before' void
 
 # ---- refusals
 message() { # message TEXT COMMAND…

@@ -10,8 +10,8 @@
  *
  * With deltas, checkpoints after a whole one are files FILE.delta.N of what changed since the one before (model.h),
  * each of which names the state that it follows: the checkpoint is FILE with all deltas that follow it without a gap.
- * So a delta that a whole checkpoint has replaced is none any more from the rename on, whether or not it could be
- * removed. */
+ * A whole checkpoint names the one whose deltas it makes void from the rename on, until they are removed; any other
+ * delta that does not follow is an error. */
 #include "common/comm/comm.h"
 #include "common/learn/trainer.h"
 
@@ -377,6 +377,18 @@ static int load_whole(struct ctr_trainer *t, const struct ctr_model_whole *from,
     return rc;
 }
 
+/* Deltas from the `keep`-th on, and what a killed run left of one. */
+static bool is_delta(const char *path, const char *end, int64_t keep)
+{
+    char *tail;
+    const int64_t n = strtoll(end + strlen(".delta."), &tail, 10);
+    struct stat st;
+    if (!*tail)
+        return n >= keep && ctr_model_is_delta(path);
+    return !strncmp(tail, ".tmp.", 5) && strlen(tail) == strlen(".tmp.XXXXXX") && !stat(path, &st) &&
+           S_ISREG(st.st_mode) && (!st.st_size || ctr_model_is_delta(path));
+}
+
 int ctr_checkpoint_load(struct ctr_trainer *t, struct ctr_err *err)
 {
     struct ctr_model_whole whole;
@@ -390,24 +402,16 @@ int ctr_checkpoint_load(struct ctr_trainer *t, struct ctr_err *err)
         return rc;
     t->chain.n = whole.deltas;
     t->chain.whole = t->job.checkpoint_deltas;
-    return ctr_model_whole_end(&whole, t->job.checkpoint, load_whole(t, &whole, err), err);
+    memcpy(t->chain.base, whole.base, CTR_STATE_TEXT);
+    rc = ctr_model_whole_end(&whole, t->job.checkpoint, load_whole(t, &whole, err), err);
+    if (!rc && !ctr_comm_rank(t->job.params.comm)) /* those that are void */
+        ctr_checkpoint_remove_files(t->job.checkpoint, ".delta.[0-9]*", is_delta, t->chain.n + 1);
+    return rc;
 }
 
 int ctr_checkpoint_follow(struct ctr_trainer *t, struct ctr_err *err)
 {
     return t->job.model->changes(t->learner, CTR_CHANGES_NOTE, err);
-}
-
-/* Deltas from the `keep`-th on, and what a killed run left of one. */
-static bool is_delta(const char *path, const char *end, int64_t keep)
-{
-    char *tail;
-    const int64_t n = strtoll(end + strlen(".delta."), &tail, 10);
-    struct stat st;
-    if (!*tail)
-        return n >= keep && ctr_model_is_delta(path);
-    return !strncmp(tail, ".tmp.", 5) && strlen(tail) == strlen(".tmp.XXXXXX") && !stat(path, &st) &&
-           S_ISREG(st.st_mode) && (!st.st_size || ctr_model_is_delta(path));
 }
 
 /* Those of this run, the last one first, and what others left. */
@@ -450,6 +454,8 @@ static int follow(struct ctr_trainer *t, bool delta, const char *state, struct c
     t->chain.n = delta ? t->chain.n + 1 : 0;
     t->chain.whole = t->job.checkpoint_deltas;
     memcpy(t->chain.state, state, CTR_STATE_TEXT);
+    if (!delta)
+        memcpy(t->chain.base, state, CTR_STATE_TEXT);
     return t->chain.whole ? ctr_checkpoint_follow(t, err) : 0;
 }
 
@@ -476,6 +482,7 @@ int ctr_checkpoint_write(struct ctr_trainer *t, struct ctr_err *err)
                           .program = t->job.program,
                           .options = t->job.options,
                           .delta = delta ? t->chain.state : NULL,
+                          .replaces = !delta && t->chain.n ? t->chain.base : NULL,
                           .state = state };
     if (!rc)
         rc = ctr_out_open(&out, (const char *)path.data, CTR_OUT_BINARY, err);

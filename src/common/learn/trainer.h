@@ -99,6 +99,7 @@ struct ctr_trainer {
         bool whole;                 /* there is a whole one, and changes since the last one are noted */
         int64_t n;                  /* deltas behind it */
         char state[CTR_STATE_TEXT]; /* of the last one */
+        char base[CTR_STATE_TEXT];  /* of the whole one */
     } chain;
     /* early stopping: validations so far; the best one (from 1; 0: none yet), its loss, its model; */
     int64_t validations, best;

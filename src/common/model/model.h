@@ -454,7 +454,8 @@ const struct ctr_model *ctr_model_find(const char *name);
 #define CTR_META_VARIANTS      "ctr.variants"      /* a checkpoint of several models: their text */
 #define CTR_META_CHECKPOINT    "ctr.checkpoint"    /* a model saved during a run: its position */
 #define CTR_META_DELTA         "ctr.delta" /* a checkpoint of what changed alone: the state (ctr_model_state) before it */
-#define CTR_COLUMN_DROPPED     "dropped"   /* of a delta: the key is no more */
+#define CTR_META_REPLACES      "ctr.replaces" /* a whole checkpoint: the state of the one whose deltas it makes void */
+#define CTR_COLUMN_DROPPED     "dropped"      /* of a delta: the key is no more */
 
 /* The model's default params; params as text, "alpha=0.1 beta=1 l1=0 l2=0 precision=f64 bias=yes", and back. */
 struct ctr_params ctr_params_usual(const struct ctr_model *m);
@@ -491,8 +492,9 @@ struct ctr_save {
     const struct ctr_strs *tables;
     const struct ctr_schema *stream;
     const char *checkpoint, *program, *options, *fitted;
-    const char *delta; /* NULL, or the state that the learner's changes follow, which alone are written */
-    char *state;       /* NULL, or gets the state that is saved: CTR_STATE_TEXT bytes */
+    const char *delta;    /* NULL, or the state that the learner's changes follow, which alone are written */
+    const char *replaces; /* NULL, or the state of the whole checkpoint before, which has deltas */
+    char *state;          /* NULL, or gets the state that is saved: CTR_STATE_TEXT bytes */
 };
 /* Is `path` the fitted plan of this stream? And does the stream's plan have state that the model should include? */
 int ctr_model_check_fitted(const char *path, const struct ctr_schema *stream, struct ctr_err *err) CTR_MUST;
@@ -509,7 +511,9 @@ int ctr_model_restore(const struct ctr_model *model, void *learner, struct ctr_r
  * A delta is a file like that of a checkpoint, but sections by key hold only the rows that changed since the state
  * before and, in the column `dropped`, keys that went since. Each file says which state it holds, by a hash of the
  * metadata of its first section: options, and the position with the digest of the rows learned and the sums of all
- * predictions, bit for bit. A delta names the state that it follows, so that no other file passes for that one. */
+ * predictions, bit for bit. A delta names the state that it follows, so that no other file passes for that one. A whole
+ * checkpoint names the whole one before it if that had deltas: what is left of these, when a run is killed before it
+ * has removed them, is void. Any other delta that does not follow is an error. */
 enum { CTR_STATE_TEXT = 33 };
 void ctr_model_state(const struct ctr_meta *meta, char out[CTR_STATE_TEXT]);
 /* The checkpoint path[0] with its deltas path[1 … n-1], in their order, as the checkpoint that would have been written
@@ -525,6 +529,7 @@ struct ctr_model_whole {
     int fd;                     /* -1: none */
     int64_t deltas;             /* merged */
     char state[CTR_STATE_TEXT]; /* of the last one */
+    char base[CTR_STATE_TEXT];  /* of the file */
 };
 int ctr_model_whole(const char *path, struct ctr_model_whole *w, struct ctr_err *err) CTR_MUST;
 /* Where the checkpoint was made, its deltas included: the text of CTR_META_CHECKPOINT; empty: a model has none. */

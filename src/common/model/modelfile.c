@@ -218,6 +218,8 @@ static int begin_file(struct file *f, struct ctr_err *err)
         ctr_model_state(&f->schema.meta, s->state);
     if (!rc && s->delta)
         rc = ctr_meta_set(&f->schema.meta, CTR_META_DELTA, s->delta, err);
+    if (!rc && s->replaces)
+        rc = ctr_meta_set(&f->schema.meta, CTR_META_REPLACES, s->replaces, err);
     if (!rc && s->checkpoint && s->model->state)
         rc = s->model->state(s->learner, &f->state, err);
     if (!rc && s->fitted)

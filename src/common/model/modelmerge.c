@@ -5,6 +5,7 @@
  * file, and of a key that several files have the newest counts. The other sections are those of the newest file. */
 #include "common/model/model.h"
 
+#include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@ void ctr_model_state(const struct ctr_meta *meta, char out[CTR_STATE_TEXT])
     uint64_t h[2] = { 0, 1 };
     for (int i = 0; i < meta->n; i++) {
         const char *const *kv = (const char *const *)&meta->kv[2 * (size_t)i];
-        if (!strcmp(kv[0], CTR_META_DELTA) || !strcmp(kv[0], CTR_META_SECTIONS))
+        if (!strcmp(kv[0], CTR_META_DELTA) || !strcmp(kv[0], CTR_META_REPLACES) || !strcmp(kv[0], CTR_META_SECTIONS))
             continue;
         for (int k = 0; k < 2; k++)
             h[k] = ctr_hash64(kv[1], strlen(kv[1]), ctr_hash64(kv[0], strlen(kv[0]), h[k]));
@@ -492,8 +493,8 @@ static int read_frame(const struct file *f, char state[CTR_STATE_TEXT], struct c
     return line ? ctr_buf_printf(position, err, "%s", line) : 0;
 }
 
-/* 1: the file is a delta that follows `state`, which becomes its own, as its position does; 0: it is not, or it is not
- * there. */
+/* 1: the file is a delta that follows `state`, which becomes its own, as its position does (NULL: nothing is asked); 0:
+ * it is not, or it is not there. */
 static int follows(const char *path, char state[CTR_STATE_TEXT], struct ctr_buf *position, struct ctr_err *err)
 {
     struct file f = { 0 };
@@ -506,7 +507,7 @@ static int follows(const char *path, char state[CTR_STATE_TEXT], struct ctr_buf 
     } else if (!rc) {
         const char *delta = ctr_meta_get(&ctr_reader_schema(f.r)->meta, CTR_META_DELTA);
         if (delta && !strcmp(delta, state))
-            rc = read_frame(&f, state, position, err) ? err->code : 1;
+            rc = !position ? 1 : read_frame(&f, state, position, err) ? err->code : 1;
     }
     close_file(&f);
     return rc;
@@ -519,6 +520,63 @@ bool ctr_model_is_delta(const char *path)
     const bool is = !open_file(&f, path, &err) && ctr_meta_get(&ctr_reader_schema(f.r)->meta, CTR_META_DELTA);
     close_file(&f);
     return is;
+}
+
+/* The number of the first delta of a checkpoint from the n-th on that is there; INT64_MAX: there is none. */
+static int64_t delta_from(const char *checkpoint, int64_t n, struct ctr_err *err)
+{
+    const char *slash = strrchr(checkpoint, '/'), *name = slash ? slash + 1 : checkpoint;
+    struct ctr_buf path = { 0 };
+    int64_t least = INT64_MAX, number;
+    if (ctr_buf_printf(&path, err, "%.*s", slash ? (int)(name - checkpoint) : 1, slash ? checkpoint : ".") < 0)
+        return least;
+    DIR *dir = opendir((const char *)path.data);
+    for (const struct dirent *e; dir && (e = readdir(dir));) {
+        const char *end = e->d_name + strlen(name);
+        if (strncmp(e->d_name, name, strlen(name)) != 0 || strncmp(end, ".delta.", 7) != 0 ||
+            !ctr_parse_i64(end + 7, strlen(end + 7), &number) || number < n || number >= least ||
+            ctr_delta_path(checkpoint, number, &path, err) || !ctr_model_is_delta((const char *)path.data))
+            continue;
+        least = number;
+    }
+    if (dir)
+        closedir(dir);
+    ctr_buf_free(&path);
+    return least;
+}
+
+/* 1: a delta that follows the files of `all`, whose last one has this state, is among them now; 0: none follows. Deltas
+ * that follow another checkpoint, or behind a gap, are an error, because what is missing was learned; those of the
+ * state `replaced` are void. */
+static int add_delta(const char *path, struct ctr_strs *all, char state[CTR_STATE_TEXT], char replaced[CTR_STATE_TEXT],
+                     struct ctr_buf *position, struct ctr_err *err)
+{
+    struct ctr_buf next = { 0 };
+    int rc = ctr_delta_path(path, all->n, &next, err);
+    const char *its = (const char *)next.data;
+    if (!rc)
+        rc = follows(its, state, position, err);
+    const int64_t there = rc ? INT64_MAX : delta_from(path, all->n, err);
+    if (there == all->n) /* it may have come just now */
+        rc = follows(its, state, position, err);
+    const int stale = !rc && there == 1 ? follows(its, replaced, NULL, err) : 0;
+    if (stale < 0)
+        rc = stale;
+    if (!rc && !stale && there < INT64_MAX && !ctr_hold_replaced(path)) { /* else they are those of the new file */
+        rc = there > all->n ? ctr_fail(err, CTR_EDATA,
+                                       "is missing, and %s.delta.%" PRId64 " is there: put it back, or remove the "
+                                       "later ones to go on without them",
+                                       path, there)
+                            : ctr_fail(err, CTR_EDATA,
+                                       "is a delta of another checkpoint, and does not follow %s: put the right one in "
+                                       "its place, or remove it to go on without",
+                                       all->s[all->n - 1]);
+        ctr_err_file(err, its);
+    }
+    if (rc > 0)
+        rc = ctr_strs_add(all, its, strlen(its), err) ? err->code : 1;
+    ctr_buf_free(&next);
+    return rc;
 }
 
 static int merge_to_temporary(char *const *path, int n, struct ctr_model_whole *w, struct ctr_err *err)
@@ -538,25 +596,29 @@ static int merge_to_temporary(char *const *path, int n, struct ctr_model_whole *
     return rc ? rc : ctr_strdup(&w->path, name, err);
 }
 
-/* The file and its deltas: their paths, and the state and the position of the last one. */
-static int find_chain(const char *path, struct ctr_strs *all, char state[CTR_STATE_TEXT], struct ctr_buf *position,
-                      struct ctr_err *err)
+/* The file and its deltas: their paths, the state of the file, and the state and the position of the last one. */
+static int find_chain(const char *path, struct ctr_strs *all, char base_state[CTR_STATE_TEXT],
+                      char state[CTR_STATE_TEXT], struct ctr_buf *position, struct ctr_err *err)
 {
-    struct ctr_buf next = { 0 };
     struct file base = { 0 };
-    int rc = ctr_strs_add(all, path, strlen(path), err), more = rc ? 0 : ctr_is_file(path, err);
+    char replaced[CTR_STATE_TEXT] = "";
+    int rc = ctr_hold(path, err);
+    if (rc)
+        return rc;
+    rc = ctr_strs_add(all, path, strlen(path), err);
+    int more = rc ? 0 : ctr_is_file(path, err);
     if (more < 0) /* 0: nothing lies beside a pipe */
         rc = more;
-    if (!rc && more && !(rc = open_file(&base, path, err)))
+    if (!rc && more && !(rc = open_file(&base, path, err))) {
+        const char *before = ctr_meta_get(&ctr_reader_schema(base.r)->meta, CTR_META_REPLACES);
         rc = read_frame(&base, state, position, err);
-    close_file(&base);
-    while (!rc && more > 0) {
-        rc = ctr_delta_path(path, all->n, &next, err);
-        more = rc ? 0 : follows((const char *)next.data, state, position, err);
-        if (more > 0)
-            rc = ctr_strs_add(all, (const char *)next.data, strlen((const char *)next.data), err);
+        snprintf(replaced, sizeof replaced, "%s", before ? before : "");
     }
-    ctr_buf_free(&next);
+    close_file(&base);
+    memcpy(base_state, state, CTR_STATE_TEXT);
+    while (!rc && more > 0)
+        more = add_delta(path, all, state, replaced, position, err);
+    ctr_hold_end(path);
     return rc ? rc : CTR_MIN(more, 0);
 }
 
@@ -565,7 +627,7 @@ int ctr_model_whole(const char *path, struct ctr_model_whole *w, struct ctr_err 
     struct ctr_strs all = { 0 };
     struct ctr_buf position = { 0 };
     *w = (struct ctr_model_whole){ .fd = -1 };
-    int rc = find_chain(path, &all, w->state, &position, err);
+    int rc = find_chain(path, &all, w->base, w->state, &position, err);
     if (!rc)
         rc = all.n > 1 ? merge_to_temporary(all.s, all.n, w, err) : ctr_strdup(&w->path, path, err);
     w->deltas = all.n - 1;
@@ -579,8 +641,8 @@ int ctr_model_whole(const char *path, struct ctr_model_whole *w, struct ctr_err 
 int ctr_model_position(const char *path, struct ctr_buf *line, struct ctr_err *err)
 {
     struct ctr_strs all = { 0 };
-    char state[CTR_STATE_TEXT];
-    int rc = find_chain(path, &all, state, line, err);
+    char state[CTR_STATE_TEXT] = "", base[CTR_STATE_TEXT];
+    int rc = find_chain(path, &all, base, state, line, err);
     ctr_strs_free(&all);
     return rc;
 }
