@@ -403,8 +403,8 @@ struct ctr_file_seen {
 bool ctr_file_changed(const char *path, struct ctr_file_seen *seen);
 int ctr_hold(const char *path, struct ctr_err *err) CTR_MUST;
 void ctr_hold_end(const char *path);
-void ctr_hold_end_all(void);     /* at exit, when no thread reads any more */
-bool ctr_held(const char *path); /* can it be opened, even if no file has that name any more? */
+void ctr_hold_end_all(void);              /* at exit, when no thread reads any more */
+bool ctr_held(const char *path);          /* can it be opened, even if no file has that name any more? */
 bool ctr_hold_replaced(const char *path); /* is it held, and has another file its name now, or none? */
 bool ctr_hold_state(const char *path, struct ctr_file_state *s); /* when it is held */
 int ctr_open_input(const char *path, int flags, struct ctr_err *err) CTR_MUST;
