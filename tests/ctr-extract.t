@@ -108,9 +108,9 @@ err_like "is named" "nothing.plan: cannot open: No such file"
 exits "a stream without a plan" 2 ctr-extract r.arrows r.arrows
 err_like "is told" "r.arrows: holds no plan"
 exits "a null label" 1 sh -c "printf 'label y = age > 30\n' >n.plan; ctr-extract n.plan r.arrows"
-err_like "names file and row, and no column that the log lacks" 'r.arrows: row 5: the label .y. is null, as what it is made of is; fill\(\.\.\.\) gives that a value, ctr-select --where'
+err_like "names file and row, and no column that the log lacks" 'r.arrows: row 5: the label .y. is null, as what it is made of is; fill\(\.\.\.\) gives that a value; --bad-rows skip=MAX'
 exits "a null label of another name" 1 sh -c "ctr-select --add 'h=age > 30' r.arrows >h.arrows; printf 'label y = h\n' >n.plan; ctr-extract n.plan h.arrows"
-err_like "the remedy is typed as it stands" "row 5: the label .column h. is null; leave such rows out .ctr-select --where 'not is_null.h.'."
+err_like "has a remedy" "row 5: the label .column h. is null; --bad-rows skip=MAX or quarantine=FILE leaves such rows out"
 exits "a label out of range" 1 sh -c "printf 'label rating\n' >n.plan; ctr-extract n.plan r.arrows"
 err_like "names file, row and value" "r.arrows: row 1: the label .column rating. is 5, but must be in .0, 1.; a comparison makes a label"
 exits "a negative weight" 1 sh -c "printf 'weight w = rating - 3\n' >n.plan; ctr-cat --batch 2 r.arrows | ctr-extract n.plan"

@@ -73,7 +73,7 @@ exits 'beyond the lateness' 1 ctr-history -c item --lateness 30s shuffled
 err_like 'is named' 'row [0-9]*: its time .* is more than --lateness before .*, which came earlier; give more, or --sort'
 printf 'user,time,item\n1,2024-05-01,a\n1,,b\n' | import notime user:int64,time:timestamp,item:utf8 --user user --time time
 exits 'a null time' 1 ctr-history -c item notime
-err_like 'is named' '^ctr-history: notime: row 2: its time time is null; leave such rows out'
+err_like 'is named' '^ctr-history: notime: row 2: the time .column time. is null; --bad-rows skip=MAX or quarantine=FILE leaves such rows out'
 exits 'nothing to add' 2 ctr-history log
 err_like 'is told' 'nothing to add: --columns and --age list behaviours, --count counts them'
 exits '--count alone' 2 ctr-history --count item log

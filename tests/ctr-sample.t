@@ -67,7 +67,7 @@ exits 'no query' 2 ctr-sample --share .5 "$W/norole.arrows"
 err_like 'names the option' '--query NAME'
 printf 'q,y\n1,0\n,1\n' | ctr-import --format csv --header --query q --label y >"$W/null.arrows"
 exits 'a null query' 1 ctr-sample --share .5 "$W/null.arrows"
-err_like 'names the row' 'null.arrows: row 2: the query is null'
+err_like 'names the row' 'null.arrows: row 2: the query .column q. is null; --bad-rows'
 printf 'q,y\n1,0\n2,\n' | ctr-import --format csv --header --query q --label y >"$W/null.arrows"
 printf 'q,w,t,weight\n1,2.5,no,1\n1,,yes,1\n' | ctr-import --format csv --header --query q >"$W/nullw.arrows"
 exits 'a null label' 1 ctr-sample --share .5 "$W/null.arrows"

@@ -267,4 +267,52 @@ wait $pid
 is 'a stop saves one checkpoint' "$? $(grep -c '^saved  *checkpoint' err)" '1 1'
 exits 'with fewer than that' 2 ctr-train lr -q --passes 1 --resume --checkpoint q.ckpt -o q.arrows whole.arrows
 err_like 'it says so' 'q.ckpt was made in pass [0-9]+: --passes 1 would end before it'
+
+# ---- a live log with its plan; with statements one view grows and the others are as they are
+ctr-synth -q -o logs --rows 3000 --days 2 --seed 3
+ctr-import -q -f tsv --header --time time logs/impressions.tsv | ctr-cat --batch 100 >logs/impressions.arrows
+ctr-import -q -f tsv --header --time click_time logs/clicks.tsv | ctr-select --columns impression_id,click_time >logs/clicks.arrows
+ctr-import -q -f tsv --header -o logs/users.arrows logs/users.tsv
+printf 'label click = not is_null(click_time)\nfeature ad = ad_id\nfeature user = user_id\ntime time\n' >live.plan
+{ printf 'from log\njoin clicks on impression_id\nwhere ad_id %% 7 != 0\nadd even = ad_id %% 2\njoin users on user_id\n' && cat live.plan && printf 'feature even\nfeature gender\n'; } >views.plan
+ctr-join -q -k impression_id logs/clicks.arrows logs/impressions.arrows | ctr-cat --batch 100 >logs/joined.arrows
+follow_plan() { # LOG PLAN VIEW…
+    _log=$1
+    shift
+    head -c $(($(wc -c <"logs/$_log") / 2)) "logs/$_log" >growing.arrows
+    rm -f live.m live.ckpt
+    for _i in 1 2; do # killed in the first half, then on
+        ctr-train lr -q --follow -j 2 --flush 20ms --save-every 50ms --checkpoint live.ckpt --checkpoint-every 200 --resume -o live.m "$@" 2>err &
+        pid=$!
+        [ $_i = 2 ] && tail -c +$(($(wc -c <growing.arrows) + 1)) "logs/$_log" >>growing.arrows
+        if [ $_i = 1 ]; then until_true test -s live.ckpt && kill -KILL $pid; else until_true cmp -s plan.m live.m && kill -TERM $pid; fi
+        wait $pid
+    done 2>/dev/null
+}
+ctr-train lr -q -o plan.m live.plan logs/joined.arrows
+follow_plan joined.arrows live.plan growing.arrows
+is 'a plan over a log that grows, killed and resumed: status 0' $? 0
+ok 'the model of a plain run' cmp plan.m live.m
+ctr-train lr -q -o plan.m views.plan log=logs/impressions.arrows clicks=logs/clicks.arrows users=logs/users.arrows
+follow_plan impressions.arrows views.plan log=growing.arrows clicks=logs/clicks.arrows users=logs/users.arrows
+is 'a plan with statements, likewise' $? 0
+ok 'the model of a plain run over the views' cmp plan.m live.m
+ctr-train lr -q --follow --flush 20ms --save-every 50ms -o live.m views.plan log=- clicks=logs/clicks.arrows users=logs/users.arrows <logs/impressions.arrows &
+pid=$!
+ok 'and with the log on stdin' until_true cmp -s plan.m live.m
+kill -TERM $pid
+wait $pid 2>/dev/null
+no_follow() { # NAME WANTED PLAN-LINES FILE…
+    printf '%b\nlabel click = 1\nfeature ad = ad_id\n' "$3" >no.plan
+    _name=$1 _wanted=$2
+    shift 3
+    exits "not $_name" 2 ctr-train lr --follow -o no.m no.plan "$@"
+    err_like 'with the remedy' "$_wanted"
+}
+no_follow 'a group' 'no.plan:2:1: --follow: a group is over when the rows are.*group a static view first' 'from log\ngroup ad_id, n = count()' log=growing.arrows
+no_follow 'rows side by side' 'no.plan:2:1: --follow: by-row .*: join by a key' 'from log\njoin clicks by-row' log=growing.arrows clicks=logs/clicks.arrows
+no_follow 'a sort' 'no.plan:2:1: --follow: sort waits .*lateness' 'from log\nhistory ad_id by user_id at time sort' log=growing.arrows
+no_follow 'text' '--follow: the view log grows, and is text here; give a stream in its place: .*ctr-import .*log=-' 'from log = tsv("logs/impressions.tsv", header=true)'
+no_follow 'two files of the log' '--follow reads one input, once: the view log has 2 files' 'from log' log=growing.arrows log=logs/impressions.arrows
+exits 'nor of a plan' 2 ctr-train lr --follow -o no.m live.plan growing.arrows growing.arrows
 done_testing

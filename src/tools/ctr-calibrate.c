@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 static struct {
-    const char *fit, *pieces, *by, *held_out;
+    const char *fit, *pieces, *by, *held_out, *bad_rows;
     int64_t min_clicks, slice_clicks, rolling_ms, every_ms;
     bool reload;
 } o = { .pieces = "linear", .min_clicks = 10, .slice_clicks = 100, .rolling_ms = -1, .every_ms = -1 };
@@ -32,6 +32,7 @@ static const struct ctr_opt opts[] = {
     { "reload", 0, CTR_OPT_FLAG, NULL, "when another map takes the name MAP, go on with that one", &o.reload, 0 },
     { "held-out", 0, CTR_OPT_STR, "FILE", "with --fit: report the bias on the rows of FILE", &o.held_out,
       CTR_OPT_PATH },
+    CTR_OPT_BAD_ROWS(o.bad_rows, CTR_OPT_LOCAL, NULL),
     { 0 },
 };
 
@@ -58,8 +59,9 @@ static int write_map(struct ctr_cli *cli, const struct ctr_cal_fit *f, const str
     if (!(rc = ctr_cal_map_schema(&s, err)) &&
         !(rc = ctr_meta_set(&s.meta, CTR_META_CALIBRATION, ctr_cal_fit_text(f, m).s, err)) &&
         !(rc = ctr_batchbuf_init(&rows, &s, err)) && !(rc = ctr_cal_map_rows(m, &rows, err)) &&
-        !(rc = ctr_cli_writer(cli, out, &s, &w, err)) && !(rc = ctr_writer_batch(w, ctr_batchbuf_view(&rows), err)))
-        rc = ctr_cli_finish(cli, w, out, err);
+        !(rc = ctr_cli_writer(cli, out, &s, &w, err)) && !(rc = ctr_writer_batch(w, ctr_batchbuf_view(&rows), err)) &&
+        !(rc = ctr_writer_finish(w, err)))
+        rc = ctr_out_commit(out, err);
     cli->idle_writer = NULL;
     ctr_writer_free(w);
     ctr_out_free(out);
@@ -136,14 +138,14 @@ static int report(const struct ctr_cli *cli, const struct ctr_cal_fit *f, const 
     return 0;
 }
 
-/* Feed a fit, or rolling maps. */
-static int feed(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_cal_fit *f, struct ctr_cal_rolling *rolling,
-                struct ctr_err *err)
+/* Feed a fit, or rolling maps, with the rows of r. */
+static int feed(struct ctr_cli *cli, struct ctr_reader *r, const struct ctr_batch_source *s, struct ctr_cal_fit *f,
+                struct ctr_cal_rolling *rolling, struct ctr_err *err)
 {
     const struct ctr_batch *b;
     int rc;
 
-    while ((rc = ctr_reader_next(r, &b, err)) > 0) {
+    while ((rc = ctr_batch_source_next(s, &b, err)) > 0) {
         if ((rc = f ? ctr_cal_fit_batch(f, b, err) : ctr_cal_rolling_batch(rolling, b, err))) {
             ctr_err_file(err, ctr_reader_file(r));
             return rc;
@@ -153,10 +155,23 @@ static int feed(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_cal_fit *f
     return rc;
 }
 
-/* Find label, score, weight, --by and, for --rolling, the time, and project the reader to them. */
-static int find(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_cal_fit_opts *fo, struct ctr_err *err)
+static int leave_bad_rows_out(struct ctr_cli *cli, struct ctr_batch_source *from, const struct ctr_cal_fit_opts *fo,
+                              struct ctr_err *err)
 {
-    const struct ctr_schema *s = ctr_reader_schema(r);
+    const struct ctr_rule rule[] = { { .column = fo->columns.score, .role = CTR_ROLE_SCORE },
+                                     { .column = fo->columns.label, .role = CTR_ROLE_LABEL },
+                                     { .column = fo->columns.weight, .role = CTR_ROLE_WEIGHT },
+                                     { .column = fo->columns.time, .role = CTR_ROLE_TIME } };
+    return ctr_cli_good_rows(cli, from, rule, CTR_COUNT(rule), err);
+}
+
+/* Find label, score, weight, --by and, for --rolling, the time, and project the source to them. `sieve`: and to rows
+ * that a fit can use. */
+static int find(struct ctr_cli *cli, struct ctr_batch_source *from, bool sieve, struct ctr_cal_fit_opts *fo,
+                struct ctr_err *err)
+{
+    const struct ctr_schema *s = ctr_batch_source_schema(from);
+    const bool whole = sieve && ctr_cli_keeps_bad_rows(cli); /* all columns are set aside */
     int *const to[] = { &fo->columns.label, &fo->columns.score, &fo->columns.weight, &fo->by, &fo->columns.time };
     int keep[CTR_COUNT(to)], n = 0;
 
@@ -175,6 +190,7 @@ static int find(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_cal_fit_op
     fo->columns.time = o.rolling_ms < 0 ? -1 : ctr_cli_role(cli, s, CTR_ROLE_TIME, true, err);
     if (fo->columns.time < -1)
         return fo->columns.time;
+    int rc = whole ? leave_bad_rows_out(cli, from, fo, err) : 0;
     for (size_t i = 0; i < CTR_COUNT(to); i++) {
         int k = 0;
         if (*to[i] < 0)
@@ -185,35 +201,43 @@ static int find(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_cal_fit_op
         *to[i] = k;
         n += k == n;
     }
-    return ctr_reader_project(r, keep, n, err);
+    if (!rc)
+        rc = ctr_batch_source_project(from, keep, n, err);
+    return !rc && sieve && !whole ? leave_bad_rows_out(cli, from, fo, err) : rc;
 }
 
 /* Read the rows of --held-out. */
 static int hold_out(struct ctr_cli *cli, struct ctr_cal_fit_opts *fo, struct ctr_cal_fit **held, struct ctr_err *err)
 {
     char *paths[] = { (char *)(uintptr_t)o.held_out };
+    struct ctr_batch_source s = { 0 };
     struct ctr_reader *r = NULL;
     int rc = ctr_reader_open(&r, paths, 1, NULL, err);
 
-    if (!rc && ((rc = find(cli, r, fo, err)) || (rc = ctr_cal_fit_new(held, ctr_reader_schema(r), fo, err)) ||
-                (rc = feed(cli, r, *held, NULL, err)) || (rc = ctr_cal_fit_hold_out(*held, err))))
+    if (!rc)
+        s = ctr_batch_source_stream(r);
+    if (!rc &&
+        ((rc = find(cli, &s, false, fo, err)) || (rc = ctr_cal_fit_new(held, ctr_batch_source_schema(&s), fo, err)) ||
+         (rc = feed(cli, r, &s, *held, NULL, err)) || (rc = ctr_cal_fit_hold_out(*held, err))))
         ctr_err_file(err, o.held_out);
-    ctr_reader_free(r);
+    ctr_batch_source_close(&s);
     return rc;
 }
 
-static int fit_all(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_cal_fit_opts *fo, struct ctr_err *err)
+static int fit_all(struct ctr_cli *cli, struct ctr_reader *r, const struct ctr_batch_source *s,
+                   struct ctr_cal_fit_opts *fo, struct ctr_err *err)
 {
     struct ctr_cal_fit *f = NULL, *held = NULL;
     struct ctr_cal_map *m = NULL;
     struct ctr_out *out = NULL;
-    int rc = ctr_cal_fit_new(&f, ctr_reader_schema(r), fo, err);
+    int rc = ctr_cal_fit_new(&f, ctr_batch_source_schema(s), fo, err);
 
     if (rc)
         ctr_err_file(err, ctr_reader_file(r));
-    else if (!(rc = feed(cli, r, f, NULL, err)) && !(rc = ctr_cal_fit_finish(f, &m, err)) &&
+    else if (!(rc = feed(cli, r, s, f, NULL, err)) && !(rc = ctr_cal_fit_finish(f, &m, err)) &&
              (!o.held_out || !(rc = hold_out(cli, fo, &held, err))) &&
-             !(rc = report(cli, f, held ? held : f, m, err)) && !(rc = ctr_cli_out(cli, CTR_OUT_BINARY, &out, err))) {
+             !(rc = report(cli, f, held ? held : f, m, err)) && !(rc = ctr_cli_bad_rows_finish(cli, err)) &&
+             !(rc = ctr_cli_out(cli, CTR_OUT_BINARY, &out, err))) {
         warn_replaced(cli, f, m);
         rc = write_map(cli, f, m, out, err);
     }
@@ -255,19 +279,19 @@ static int fitted(void *ctx, const struct ctr_cal_fit *f, const struct ctr_cal_m
     return 0;
 }
 
-static int fit_rolling(struct ctr_cli *cli, struct ctr_reader *r, const struct ctr_cal_fit_opts *fo,
-                       struct ctr_err *err)
+static int fit_rolling(struct ctr_cli *cli, struct ctr_reader *r, const struct ctr_batch_source *s,
+                       const struct ctr_cal_fit_opts *fo, struct ctr_err *err)
 {
     struct rolling to = { .cli = cli, .had = !access(cli->out, F_OK) };
     const struct ctr_cal_rolling_opts ro = {
         .fit = *fo, .rolling_ms = o.rolling_ms, .every_ms = o.every_ms, .have = to.had, .fitted = fitted, .ctx = &to
     };
     struct ctr_cal_rolling *rolling = NULL;
-    int rc = ctr_cal_rolling_new(&rolling, ctr_reader_schema(r), &ro, err);
+    int rc = ctr_cal_rolling_new(&rolling, ctr_batch_source_schema(s), &ro, err);
 
     if (rc)
         ctr_err_file(err, ctr_reader_file(r));
-    else if (!(rc = feed(cli, r, NULL, rolling, err)) && !(rc = ctr_cal_rolling_finish(rolling, err)) && !to.maps)
+    else if (!(rc = feed(cli, r, s, NULL, rolling, err)) && !(rc = ctr_cal_rolling_finish(rolling, err)) && !to.maps)
         rc = ctr_fail(err, CTR_EDATA, "no rows gave a map");
     if (!rc && ctr_cal_rolling_old(rolling))
         ctr_cli_note(cli, "%lld rows were older than --rolling when they came, and are in no map",
@@ -298,16 +322,20 @@ static int fit(struct ctr_cli *cli, struct ctr_err *err)
                                    .min_rows = o.slice_clicks,
                                    .min_clicks = o.min_clicks,
                                    .memory_bytes = cli->memory_bytes };
+    struct ctr_batch_source s = { 0 };
     struct ctr_reader *r = NULL;
     int rc = o.held_out ? ctr_cli_read(cli, o.held_out, err) : 0;
 
     if (rc || (rc = check_rolling(cli, err)) || (rc = ctr_cli_reader(cli, 0, NULL, &r, err)))
         return rc;
-    if ((rc = find(cli, r, &fo, err)))
+    s = ctr_batch_source_stream(r);
+    if ((rc = find(cli, &s, true, &fo, err)))
         ctr_err_file(err, ctr_reader_file(r));
     else
-        rc = o.rolling_ms < 0 ? fit_all(cli, r, &fo, err) : fit_rolling(cli, r, &fo, err);
-    ctr_reader_free(r);
+        rc = o.rolling_ms < 0 ? fit_all(cli, r, &s, &fo, err) : fit_rolling(cli, r, &s, &fo, err);
+    if (!rc)
+        rc = ctr_cli_bad_rows_finish(cli, err);
+    ctr_batch_source_close(&s);
     return rc;
 }
 
@@ -317,7 +345,8 @@ struct run {
     struct ctr_cli *cli;
     const char *path;
     struct ctr_file_seen seen; /* the map's file when it was last opened */
-    struct ctr_reader *r;
+    struct ctr_reader *r;      /* of: */
+    struct ctr_batch_source rows;
     int score;
     struct ctr_cal_map *m;
     struct ctr_cal_apply *a;
@@ -354,7 +383,7 @@ static int pass(struct run *run, struct ctr_err *err)
     if ((rc = ctr_cli_out(cli, CTR_OUT_BINARY, &out, err)) ||
         (rc = ctr_cli_writer(cli, out, ctr_cal_apply_schema(run->a), &w, err)))
         goto out;
-    while ((rc = ctr_reader_next(run->r, &b, err)) > 0) {
+    while ((rc = ctr_batch_source_next(&run->rows, &b, err)) > 0) {
         if (o.reload)
             reload(run, b->first_row + 1);
         if ((rc = ctr_cal_apply_batch(run->a, b, &to, err))) {
@@ -392,12 +421,17 @@ static int apply(struct ctr_cli *cli, struct ctr_err *err)
         !(rc = ctr_cli_reader(cli, 1, NULL, &run.r, err)) &&
         (run.score = ctr_cli_role(cli, ctr_reader_schema(run.r), CTR_ROLE_SCORE, true, err)) < 0)
         rc = run.score;
+    const struct ctr_rule rule = { .column = run.score, .role = CTR_ROLE_SCORE };
+    if (run.r)
+        run.rows = ctr_batch_source_stream(run.r);
+    if (!rc)
+        rc = ctr_cli_good_rows(cli, &run.rows, &rule, 1, err);
     if (o.reload)
         ctr_hold_end(run.path); /* the file may be replaced by another map */
     if (!rc && !(rc = ctr_cal_apply_new(&run.a, run.m, ctr_reader_schema(run.r), run.score, err)))
         rc = pass(&run, err);
     close_map(&run);
-    ctr_reader_free(run.r);
+    ctr_batch_source_close(&run.rows);
     return rc;
 }
 
@@ -423,6 +457,8 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
         return rc;
     if (o.fit && o.reload)
         return ctr_cli_usage(err, "--reload goes with a map that is applied: leave --fit out");
+    if ((rc = ctr_cli_bad_rows(cli, o.bad_rows, err)))
+        return rc;
     return o.fit ? fit(cli, err) : apply(cli, err);
 }
 

@@ -10,7 +10,7 @@
 static struct {
     struct ctr_strs by;
     int64_t slices, window_ms, lateness_ms, bootstrap, bins;
-    const char *control, *format, *metrics, *null_user;
+    const char *control, *format, *metrics, *null_user, *bad_rows;
     bool reliability, ascii;
 } o = { .format = "table", .bins = 10, .window_ms = -1, .lateness_ms = -1, .null_user = "out" };
 
@@ -35,6 +35,7 @@ static const struct ctr_opt opts[] = {
     { "metrics", 'm', CTR_OPT_STR, "LIST", "these metrics, of", &o.metrics, CTR_OPT_ONCE, metric },
     { "null-user", 0, CTR_OPT_CHOICE, "out|one",
       "gauc leaves rows without a user out (default), or they are one user's", &o.null_user, 0 },
+    CTR_OPT_BAD_ROWS(o.bad_rows, CTR_OPT_LOCAL, NULL),
     { "format", 'f', CTR_OPT_CHOICE, "table|stream", "a table of text (default), or a stream", &o.format,
       CTR_OPT_LOCAL },
     { "reliability", 'r', CTR_OPT_FLAG, NULL, "draw click rates against scores below the table", &o.reliability,
@@ -46,7 +47,8 @@ static const struct ctr_opt opts[] = {
 
 /* The input, without unneeded columns. */
 struct input {
-    struct ctr_reader *r;
+    struct ctr_reader *r; /* of: */
+    struct ctr_batch_source rows;
     struct ctr_metric_columns c;
     int id;       /* or -1 */
     int *by;      /* columns of by_names */
@@ -107,13 +109,23 @@ static int project(struct input *in, int nby, struct ctr_err *err)
         *column[i] = keep(in, *column[i]);
     for (int i = 0; i < nby; i++)
         in->by[i] = keep(in, in->by[i]);
-    rc = ctr_reader_project(in->r, in->keep, in->n, err);
-    return rc ? rc : ctr_metric_columns_check(&in->c, ctr_reader_schema(in->r), err);
+    rc = ctr_batch_source_project(&in->rows, in->keep, in->n, err);
+    return rc ? rc : ctr_metric_columns_check(&in->c, ctr_batch_source_schema(&in->rows), err);
+}
+
+/* From here on only the rows that metrics can use; with windows, those that are in one. */
+static int leave_bad_rows_out(struct ctr_cli *cli, struct input *in, struct ctr_err *err)
+{
+    const struct ctr_rule rule[] = { { .column = in->c.score, .role = CTR_ROLE_SCORE },
+                                     { .column = in->c.label, .role = CTR_ROLE_LABEL },
+                                     { .column = in->c.weight, .role = CTR_ROLE_WEIGHT },
+                                     { .column = o.window_ms > 0 ? in->c.time : -1, .role = CTR_ROLE_TIME } };
+    return ctr_cli_good_rows(cli, &in->rows, rule, CTR_COUNT(rule), err);
 }
 
 static void input_free(struct input *in)
 {
-    ctr_reader_free(in->r);
+    ctr_batch_source_close(&in->rows);
     free(in->keep);
     free(in->by);
 }
@@ -182,7 +194,10 @@ static int show(struct show *s, struct ctr_eval *e, struct ctr_err *err)
 
 static int show_end(struct show *s, struct ctr_err *err)
 {
-    return s->w ? ctr_cli_finish(s->cli, s->w, s->out, err) : ctr_out_commit(s->out, err);
+    if (s->w)
+        return ctr_cli_finish(s->cli, s->w, s->out, err);
+    int rc = ctr_cli_bad_rows_finish(s->cli, err);
+    return rc ? rc : ctr_out_commit(s->out, err);
 }
 
 static void show_free(struct show *s)
@@ -301,7 +316,7 @@ static int feed(struct show *s, struct ctr_eval *e, struct input *in, struct ctr
     const struct ctr_batch *b;
     int rc;
 
-    while ((rc = ctr_reader_next(in->r, &b, err)) > 0) {
+    while ((rc = ctr_batch_source_next(&in->rows, &b, err)) > 0) {
         if (c && (rc = ctr_eval_control_scores(c, &in->c, in->id, b, &other, err)))
             return rc;
         if ((rc = e ? ctr_eval_batch(e, b, other, err) : ctr_eval_live_batch(s->live, b, other, err))) {
@@ -328,7 +343,7 @@ static int evaluate_all(struct show *s, struct input *in, struct ctr_eval_contro
                         struct ctr_pool *pool, struct ctr_err *err)
 {
     struct ctr_eval *e = NULL;
-    int rc = ctr_eval_new(&e, ctr_reader_schema(in->r), eo, err);
+    int rc = ctr_eval_new(&e, ctr_batch_source_schema(&in->rows), eo, err);
 
     if (rc)
         ctr_err_file(err, ctr_reader_file(in->r));
@@ -345,7 +360,7 @@ static int evaluate_live(struct show *s, struct input *in, struct ctr_eval_contr
     const struct ctr_eval_live_opts lo = {
         .eval = *eo, .lateness_ms = o.lateness_ms, .pool = pool, .over = show_window, .ctx = s
     };
-    int rc = ctr_eval_live_new(&s->live, ctr_reader_schema(in->r), &lo, err);
+    int rc = ctr_eval_live_new(&s->live, ctr_batch_source_schema(&in->rows), &lo, err);
 
     if (rc)
         ctr_err_file(err, ctr_reader_file(in->r));
@@ -400,8 +415,14 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
     int *metrics = NULL, n = 0, rc;
 
     if ((rc = check_options(&by, err)) || (rc = check_roles(cli, err)) ||
+        (rc = ctr_cli_bad_rows(cli, o.bad_rows, err)) ||
+        (o.control && (rc = ctr_cli_all_rows(cli,
+                                             "rows that are left out have none beside them in --control FILE; "
+                                             "leave them out of both (ctr-select --where)",
+                                             err))) ||
         (o.control && (rc = ctr_cli_read(cli, o.control, err))) || (rc = ctr_cli_reader(cli, 0, &ro, &in.r, err)))
         goto out;
+    in.rows = ctr_batch_source_stream(in.r);
     if ((rc = find(cli, &in, &by, o.control, err))) {
         ctr_err_file(err, ctr_reader_file(in.r));
         goto out;
@@ -409,8 +430,11 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
     if ((rc = ctr_metric_list(o.metrics, in.c.user >= 0, &metrics, &n, err)))
         goto out;
     if (!(needs(metrics, n) & CTR_NEED_USERS) && !o.bootstrap && !o.control)
-        in.c.user = -1; /* not needed */
-    if (!(rc = project(&in, by.n, err)) && !(o.control && (rc = ctr_eval_control_open(&c, o.control, cli->role, err))))
+        in.c.user = -1;                             /* not needed */
+    const bool whole = ctr_cli_keeps_bad_rows(cli); /* all columns are set aside */
+    if (!(rc = whole ? leave_bad_rows_out(cli, &in, err) : 0) && !(rc = project(&in, by.n, err)) &&
+        !(rc = whole ? 0 : leave_bad_rows_out(cli, &in, err)) &&
+        !(o.control && (rc = ctr_eval_control_open(&c, o.control, cli->role, err))))
         rc = evaluate(cli, &in, c, &by, metrics, n, err);
 out:
     ctr_eval_control_free(c);

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 static struct {
-    const char *fit, *names, *key_seed, *launch;
+    const char *fit, *names, *key_seed, *launch, *bad_rows;
     struct ctr_strs place;
     bool explain, dot, inputs, list_ops, lookup_anywhere, table;
     double max_unknown;
@@ -19,8 +19,8 @@ static struct {
 } o = { .max_unknown = -1, .queue = CTR_FLOW_QUEUE };
 
 static const struct ctr_opt opts[] = {
-    { "fit", 0, CTR_OPT_STR, "PLAN", "learn the plan's vocabularies, quantiles and scales; the result is a fitted plan", &o.fit,
-      CTR_OPT_PATH },
+    { "fit", 0, CTR_OPT_STR, "PLAN", "learn the plan's vocabularies, quantiles and scales; the result is a fitted plan",
+      &o.fit, CTR_OPT_PATH },
     { "names", 0, CTR_OPT_STR, "FILE", "write a readable name for every key", &o.names, CTR_OPT_PATH },
     { "key-seed", 0, CTR_OPT_STR, "FILE", "make keys with the secret in FILE", &o.key_seed, CTR_OPT_PATH },
     { "lookup-anywhere", 0, CTR_OPT_FLAG, NULL, "let lookup() of a model or FITTED read files outside its folder",
@@ -28,6 +28,7 @@ static const struct ctr_opt opts[] = {
     { "table", 0, CTR_OPT_FLAG, NULL, "the input is the table that the plan's statements make", &o.table,
       CTR_OPT_LOCAL },
     CTR_OPT_QUEUE(o.queue, NULL),
+    CTR_OPT_BAD_ROWS(o.bad_rows, CTR_OPT_LOCAL, NULL),
     CTR_OPT_MAX_UNKNOWN("fail when more of the values of a vocabulary are none of its own", o.max_unknown),
     { "explain", 0, CTR_OPT_FLAG, NULL, "print the layers, types and memory of the plan", &o.explain, CTR_OPT_LOCAL },
     { "dot", 0, CTR_OPT_FLAG, NULL, "print the plan as a graph for graphviz", &o.dot, CTR_OPT_LOCAL },
@@ -213,11 +214,15 @@ static int open_input(struct job *j, int first, struct ctr_err *err)
         return err->code;
     }
     if (rc == 0)
-        rc = ctr_plan_project(j->plan, &j->source, err);
+        rc = ctr_cli_bad_rows(j->cli, o.bad_rows, err);
+    if (rc == 0)
+        rc = ctr_plan_narrow(j->plan, &j->source, j->cli->bad, err);
     if (rc == 0)
         note_extracted(j);
     if (rc == 0)
         rc = ctr_program_bind(&j->program, j->plan, ctr_batch_source_schema(&j->source), err);
+    if (rc == 0 && !(o.explain || o.dot) && !(o.fit && !o.bad_rows)) /* a fit does not look at roles unasked */
+        rc = ctr_plan_good_rows(&j->source, j->plan, j->cli->bad, false, err);
     if (rc == 0)
         ctr_program_memory(j->program, j->cli->memory_bytes);
     return rc < 0 ? rc : ctr_program_threads(j->program, (int)CTR_MIN(j->cli->jobs, (int64_t)1024), err);
@@ -257,6 +262,8 @@ static int fit(struct job *j, struct ctr_err *err)
     }
     if (rc == 0 && !j->rows)
         ctr_cli_note(j->cli, "the input has no rows: nothing is fitted");
+    if (rc == 0)
+        rc = ctr_cli_bad_rows_finish(j->cli, err);
     if (rc == 0)
         rc = ctr_program_fit_finish(j->program, err);
     if (rc == 0)

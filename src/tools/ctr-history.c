@@ -7,7 +7,7 @@
 #define DAYS(n) ((int64_t)(n)*24 * 3600 * 1000)
 
 static struct {
-    const char *where, *dwell, *behaviours, *order, *group;
+    const char *where, *dwell, *behaviours, *order, *group, *bad_rows;
     struct ctr_strs columns, counts;
     int64_t min_dwell_ms, last, window_ms, delay_ms, lateness_ms, count_window_ms;
     bool age, sort;
@@ -42,6 +42,7 @@ static const struct ctr_opt opts[] = {
     { "sort", 0, CTR_OPT_FLAG, NULL, "the input is in no order of time: sort it first, in --memory", &o.sort, 0 },
     { "lateness", 0, CTR_OPT_DURATION, "DURATION", "rows come up to so late; put them in order of time", &o.lateness_ms,
       0 },
+    CTR_OPT_BAD_ROWS(o.bad_rows, CTR_OPT_LOCAL, NULL),
     { 0 },
 };
 
@@ -126,6 +127,15 @@ static int open_history(const struct ctr_cli *cli, const struct ctr_schema *s, c
     return ctr_history_new(h, s, past, o.behaviours && strcmp(o.behaviours, "-") ? o.behaviours : "stdin", &ho, err);
 }
 
+/* Rows without a time are at no place in the log. A null user has an empty history. */
+static int leave_bad_rows_out(struct ctr_cli *cli, struct ctr_batch_source *s, struct ctr_err *err)
+{
+    const struct ctr_rule rule = { .column = ctr_cli_role(cli, ctr_batch_source_schema(s), CTR_ROLE_TIME, true, err),
+                                   .role = CTR_ROLE_TIME };
+    int rc = ctr_cli_bad_rows(cli, o.bad_rows, err);
+    return rc ? rc : rule.column < 0 ? rule.column : ctr_cli_good_rows(cli, s, &rule, 1, err);
+}
+
 static void report(const struct ctr_cli *cli, const struct ctr_history *h)
 {
     struct ctr_history_stats st;
@@ -155,6 +165,8 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
         rc = ctr_cli_reader(cli, 0, NULL, &r, err);
     if (!rc)
         source = ctr_batch_source_stream(r);
+    if (!rc)
+        rc = leave_bad_rows_out(cli, &source, err);
     if (!rc)
         rc = open_history(cli, ctr_reader_schema(r), past.ops ? &past : NULL, &h, err);
     if (!rc && (rc = ctr_history_source(&source, h, err)))

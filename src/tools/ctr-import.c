@@ -28,8 +28,7 @@ static const struct ctr_opt opts[] = {
     { "encoding", 0, CTR_OPT_CHOICE, "utf8|latin1", "encoding of the input", &o.encoding, 0 },
     { "keys", 0, CTR_OPT_CHOICE, "hash|key|text", "libsvm, libffm, vw: what a feature becomes", &o.keys, 0 },
     { "binary", 0, CTR_OPT_FLAG, NULL, "libsvm, libffm, vw: labels -1 and 1 become 0 and 1", &o.binary, 0 },
-    { "bad-rows", 0, CTR_OPT_STR, "fail|skip=MAX|quarantine=FILE", "what to do with rows that do not fit", &o.bad_rows,
-      0 },
+    CTR_OPT_BAD_ROWS(o.bad_rows, 0, NULL),
     { 0 },
 };
 

@@ -10,7 +10,7 @@
 
 static struct {
     bool uncertainty, reload, dot;
-    const char *tower, *keys, *images;
+    const char *tower, *keys, *images, *bad_rows;
     int64_t top;
     double max_unknown;
 } o = { .max_unknown = -1 };
@@ -26,6 +26,7 @@ static const struct ctr_opt opts[] = {
       .needs = "dot" },
     { "top", 0, CTR_OPT_INT, "K", "--dot: the K best ads of each user, in place of pairs", &o.top, CTR_OPT_SOME,
       .needs = "dot" },
+    CTR_OPT_BAD_ROWS(o.bad_rows, CTR_OPT_LOCAL, NULL),
     CTR_OPT_MAX_UNKNOWN("fail when the model does not know more of the keys of a table", o.max_unknown),
     { 0 },
 };
@@ -35,7 +36,8 @@ struct run {
     const char *model;
     struct ctr_predict_opts how;
     struct ctr_predictor *p;
-    struct ctr_reader *r;
+    struct ctr_reader *r; /* of: */
+    struct ctr_batch_source rows;
     struct ctr_out *out;
     struct ctr_writer *w;
 };
@@ -117,12 +119,24 @@ static int open_features(struct run *run, struct ctr_err *err)
 {
     const struct ctr_cli *cli = run->cli;
     int rc = ctr_cli_reader(run->cli, 1, NULL, &run->r, err);
+    if (!rc)
+        run->rows = ctr_batch_source_stream(run->r);
     for (int i = 1; rc < 0 && i < cli->nargs; i++)
         if (strchr(cli->args[i], '=') && access(cli->args[i], F_OK)) {
             ctr_err_add(err, "; VIEW=FILE goes to ctr-extract: ctr-extract %s %s … | ctr-predict %s", cli->args[0],
                         cli->args[i], cli->args[0]);
             break;
         }
+    return rc;
+}
+
+static int leave_bad_rows_out(struct run *run, struct ctr_err *err)
+{
+    struct ctr_rule *rule = NULL;
+    int n = 0, rc = ctr_predictor_rules(run->p, &rule, &n, err);
+    if (!rc)
+        rc = ctr_cli_good_rows(run->cli, &run->rows, rule, n, err);
+    free(rule);
     return rc;
 }
 
@@ -139,13 +153,15 @@ static int predict(struct run *run, struct ctr_err *err)
         rc = ctr_predictor_bind(run->p, ctr_reader_schema(run->r), err);
     if (rc && run->r)
         ctr_err_file(err, ctr_reader_file(run->r));
+    if (!rc)
+        rc = leave_bad_rows_out(run, err);
     if (!rc) {
         warn(run, run->p);
         rc = ctr_cli_writer(cli, run->out, ctr_predictor_schema(run->p), &run->w, err);
     }
     if (!rc && o.reload)
         tell_model(run, 1);
-    while (!rc && (rc = ctr_reader_next(run->r, &in, err)) > 0) {
+    while (!rc && (rc = ctr_batch_source_next(&run->rows, &in, err)) > 0) {
         rc = o.reload ? reload(run, in->first_row + 1, err) : 0;
         if (!rc) {
             rc = ctr_predictor_run(run->p, in, &scored, err);
@@ -252,7 +268,7 @@ static int top_ads(struct run *run, struct ctr_err *err)
 
 static int check_dot(const struct ctr_cli *cli, struct ctr_err *err)
 {
-    static const char *const others[] = { "tower", "uncertainty", "reload", "max-unknown", "images" };
+    static const char *const others[] = { "tower", "uncertainty", "reload", "max-unknown", "images", "bad-rows" };
     for (size_t i = 0; i < CTR_COUNT(others); i++)
         if (ctr_cli_given(cli, others[i]))
             return ctr_cli_usage(err, "--%s goes with a MODEL, and --dot has vectors: leave one out", others[i]);
@@ -286,10 +302,15 @@ static int run_tool(struct ctr_cli *cli, struct ctr_err *err)
     if (!rc && !o.dot && o.tower && o.uncertainty)
         rc = ctr_cli_usage(err, "--uncertainty is that of a score, and --tower writes none: leave one out");
     if (!rc && !o.dot)
+        rc = ctr_cli_bad_rows(cli, o.bad_rows, err);
+    if (!rc && !o.dot)
         rc = predict(&run, err);
     ctr_writer_free(run.w);
     ctr_out_free(run.out);
-    ctr_reader_free(run.r);
+    if (run.rows.ops)
+        ctr_batch_source_close(&run.rows);
+    else
+        ctr_reader_free(run.r);
     ctr_predictor_free(run.p);
     return rc;
 }

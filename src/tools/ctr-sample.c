@@ -6,10 +6,12 @@
 
 static struct {
     double share;
+    const char *bad_rows;
 } o = { .share = -1 };
 
 static const struct ctr_opt opts[] = {
     { "share", 's', CTR_OPT_REAL, "R", "share of the queries without a click that is kept, in (0, 1]", &o.share, 0 },
+    CTR_OPT_BAD_ROWS(o.bad_rows, CTR_OPT_LOCAL, NULL),
     { 0 },
 };
 
@@ -26,15 +28,24 @@ static int settle(struct ctr_cli *cli, const struct ctr_schema *s, struct ctr_su
     return so->weight < -1 ? so->weight : 0;
 }
 
-static int sample(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_subsample *s, struct ctr_out *out,
-                  struct ctr_err *err)
+static int leave_bad_rows_out(struct ctr_cli *cli, struct ctr_batch_source *rows, const struct ctr_subsample_opts *so,
+                              struct ctr_err *err)
+{
+    const struct ctr_rule rule[] = { { .column = so->label, .role = CTR_ROLE_LABEL },
+                                     { .column = so->weight, .role = CTR_ROLE_WEIGHT },
+                                     { .column = so->query, .role = CTR_ROLE_QUERY } };
+    return ctr_cli_good_rows(cli, rows, rule, CTR_COUNT(rule), err);
+}
+
+static int sample(struct ctr_cli *cli, struct ctr_reader *r, const struct ctr_batch_source *rows,
+                  struct ctr_subsample *s, struct ctr_out *out, struct ctr_err *err)
 {
     const struct ctr_batch *b;
     struct ctr_subsample_stats st;
     struct ctr_writer *w = NULL;
     int rc;
 
-    while ((rc = ctr_reader_next(r, &b, err)) > 0) {
+    while ((rc = ctr_batch_source_next(rows, &b, err)) > 0) {
         if ((rc = ctr_subsample_batch(s, b, err))) {
             ctr_err_file(err, ctr_reader_file(r));
             return rc;
@@ -62,6 +73,7 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
 {
     struct ctr_subsample_opts so;
     struct ctr_reader *r = NULL;
+    struct ctr_batch_source rows = { 0 };
     struct ctr_subsample *s = NULL;
     struct ctr_out *out = NULL;
     int rc;
@@ -69,17 +81,21 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
     if (!(o.share > 0 && o.share <= 1))
         return ctr_cli_usage(err,
                              "--share R, above 0 and up to 1, says how many of the queries without a click to keep");
-    rc = ctr_cli_reader(cli, 0, NULL, &r, err);
+    rc = ctr_cli_bad_rows(cli, o.bad_rows, err);
+    if (!rc && !(rc = ctr_cli_reader(cli, 0, NULL, &r, err)))
+        rows = ctr_batch_source_stream(r);
     if (!rc)
         rc = settle(cli, ctr_reader_schema(r), &so, err);
+    if (!rc)
+        rc = leave_bad_rows_out(cli, &rows, &so, err);
     if (!rc)
         rc = ctr_cli_out(cli, CTR_OUT_BINARY, &out, err);
     if (!rc)
         rc = ctr_subsample_new(&s, ctr_reader_schema(r), &so, err);
     if (!rc)
-        rc = sample(cli, r, s, out, err);
+        rc = sample(cli, r, &rows, s, out, err);
     ctr_subsample_free(s);
-    ctr_reader_free(r);
+    ctr_batch_source_close(&rows);
     ctr_out_free(out);
     return rc;
 }

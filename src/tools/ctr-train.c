@@ -24,6 +24,7 @@ static const struct ctr_opt opts[] = {
       &o.lookup_anywhere, CTR_OPT_LOCAL, .group = CTR_GROUP_INPUT },
     { "table", 0, CTR_OPT_FLAG, NULL, "the input is the table that PLAN's statements make", &o.table, CTR_OPT_LOCAL,
       .group = CTR_GROUP_INPUT },
+    CTR_OPT_BAD_ROWS(o.bad_rows, CTR_OPT_LOCAL, CTR_GROUP_INPUT),
     CTR_OPT_QUEUE(o.queue, CTR_GROUP_INPUT),
     { "place", 0, CTR_OPT_LIST, "NODE=cpu|gpu", "with --device gpu: put an operator of PLAN there, whatever fits",
       &o.place, CTR_OPT_LOCAL, .group = CTR_GROUP_INPUT },
@@ -301,7 +302,7 @@ static int take_files(struct ctr_train *run, struct ctr_train_job *job, struct c
         rc = ctr_cli_written(cli, o.spool, err);
     if (!rc && o.variants)
         rc = ctr_train_take_variants(run, job, ctr_model_of_variants(job->model, o.single), err);
-    return rc;
+    return rc ? rc : ctr_train_take_bad_rows(run, job, err);
 }
 
 static enum ctr_time_orders time_order(void)

@@ -345,4 +345,6 @@ void ctr_part_free(struct ctr_part *s);
 /* Bytes of the values of rows [from, from + n); a dictionary entry counts each time it is used. */
 int64_t ctr_col_bytes(const struct ctr_col *c, int64_t from, int64_t n);
 
+#include "common/batch/rules.h"
+
 #endif

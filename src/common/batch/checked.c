@@ -2,7 +2,7 @@
  *
  * checked: labels, weights and scores as doubles that callers can use without checks. Plans, trainers and metrics all
  * use it, so that a bad value has one message. */
-#include "common/batch/batch.h"
+#include "common/batch/rules.h"
 
 #include <float.h>
 #include <math.h>
@@ -36,13 +36,28 @@ static bool suspect(const double *v, int64_t n, double high)
     return seen >> 63;
 }
 
+static int bad_row(const struct ctr_col *c, enum ctr_role role, const char *name, bool made, int64_t first_row,
+                   int64_t i, struct ctr_err *err)
+{
+    const struct ctr_rule rule = { .role = role, .name = name, .made = made };
+    const struct ctr_batch b = { .rows = c->rows, .first_row = first_row, .col = c };
+    struct ctr_rule_text why;
+    ctr_rule_why(&rule, &b, i, &why);
+    const long long row = first_row + i + 1;
+    if (why.fault != CTR_FAULT_NULL)
+        return ctr_fail(err, CTR_EDATA, "row %lld: %s%s%s", row, why.what, *why.hint ? "; " : "", why.hint);
+    if (made)
+        return ctr_fail(err, CTR_EDATA, "row %lld: %s; %s, ctr-select --where leaves such rows out", row, why.what,
+                        why.hint);
+    return ctr_fail(err, CTR_EDATA,
+                    "row %lld: %s; leave such rows out (ctr-select --where 'not is_null(%s)'), or fill it", row,
+                    why.what, name);
+}
+
 static int checked(const struct ctr_col *c, enum ctr_role role, const char *name, bool made, int64_t first_row,
                    struct ctr_buf *buf, const double **out, struct ctr_err *err)
 {
-    const char *part = ctr_roles[role], *want = role == CTR_ROLE_WEIGHT ? "finite and not negative" : "in [0, 1]";
-    const char *hint = role == CTR_ROLE_LABEL ? "; a comparison makes a label, as rating >= 4" : "";
-    double high = role == CTR_ROLE_WEIGHT ? DBL_MAX : 1;
-    char text[CTR_NUM_MAX];
+    const double high = role == CTR_ROLE_WEIGHT ? DBL_MAX : 1;
     int64_t i = 0;
     int rc = doubles(c, buf, out, err);
 
@@ -50,24 +65,7 @@ static int checked(const struct ctr_col *c, enum ctr_role role, const char *name
         return rc;
     while (i < c->rows && (*out)[i] >= 0 && (*out)[i] <= high)
         i++;
-    if (i == c->rows)
-        return 0;
-    long long row = first_row + i + 1;
-    if (made && ctr_col_missing(c, i))
-        return ctr_fail(
-            err, CTR_EDATA,
-            "row %lld: the %s (%s) is null, as what it is made of is; fill(...) gives that a value, ctr-select "
-            "--where leaves such rows out",
-            row, part, name);
-    if (ctr_col_missing(c, i))
-        return ctr_fail(err, CTR_EDATA,
-                        "row %lld: the %s (column %s) is null; leave such rows out (ctr-select --where 'not "
-                        "is_null(%s)'), or fill it",
-                        row, part, name, name);
-    if (role == CTR_ROLE_LABEL && (*out)[i] == -1)
-        hint = "; labels -1 and 1 become 0 and 1 by ctr-import --binary, or by a comparison, as label > 0";
-    return ctr_fail(err, CTR_EDATA, "row %lld: the %s (column %s) is %.*s, but must be %s%s", row, part, name,
-                    (int)ctr_fmt_f64(text, (*out)[i]), text, want, hint);
+    return i == c->rows ? 0 : bad_row(c, role, name, made, first_row, i, err);
 }
 
 int ctr_col_checked(const struct ctr_col *c, enum ctr_role role, const char *name, int64_t first_row,

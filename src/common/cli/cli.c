@@ -229,8 +229,10 @@ int ctr_cli_writer(struct ctr_cli *cli, struct ctr_out *out, const struct ctr_sc
 
 int ctr_cli_finish(struct ctr_cli *cli, struct ctr_writer *w, struct ctr_out *o, struct ctr_err *err)
 {
-    int rc = ctr_writer_finish(w, err);
+    int rc = ctr_cli_bad_rows_finish(cli, err);
 
+    if (!rc)
+        rc = ctr_writer_finish(w, err);
     cli->idle_writer = NULL;
     return rc ? rc : ctr_out_commit(o, err);
 }

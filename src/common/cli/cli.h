@@ -121,6 +121,7 @@ struct ctr_cli {
     char reread[32];     /* ctr_cli_reread: the copy's name */
     const char *reread_name;
     bool stdin_taken, stdin_read; /* already used for a copy; already used as an input other than the main stream */
+    struct ctr_bad_rows *bad;     /* ctr_cli_bad_rows, or NULL */
     struct ctr_strs read;         /* ctr_cli_read: names */
     struct ctr_strs written;      /* ctr_cli_written: identities of the files */
 };
@@ -194,6 +195,21 @@ int ctr_cli_unseen(const struct ctr_cli *cli, const char *who, const char *what,
         "max-unknown", 0, CTR_OPT_REAL, "SHARE", help, &(v), CTR_OPT_LOCAL                                             \
     }
 int ctr_cli_max_unknown(double most, struct ctr_err *err) CTR_MUST; /* check that it is a share, or -1 */
+/* What becomes of rows that a tool cannot use (badrows.h). ctr_cli_bad_rows opens the policy's file and is called once,
+ * before ctr_cli_good_rows; ctr_cli_finish then finishes it, or ctr_cli_bad_rows_finish in tools without that. */
+#define CTR_OPT_BAD_ROWS(v, with_flags, in_group)                                                                      \
+    {                                                                                                                  \
+        "bad-rows", 0, CTR_OPT_STR, "fail|skip=MAX|quarantine=FILE",                                                   \
+            "what to do with rows that cannot be used (fail)", &(v), with_flags, .group = (in_group)                   \
+    }
+int ctr_cli_bad_rows(struct ctr_cli *cli, const char *policy, struct ctr_err *err) CTR_MUST;
+/* *s becomes the source of its rows that keep the rules. Rules with a column below 0 are left out. */
+int ctr_cli_good_rows(struct ctr_cli *cli, struct ctr_batch_source *s, const struct ctr_rule *rule, int n,
+                      struct ctr_err *err) CTR_MUST;
+bool ctr_cli_keeps_bad_rows(const struct ctr_cli *cli); /* whole, in a file: read all columns */
+int ctr_cli_bad_rows_finish(struct ctr_cli *cli, struct ctr_err *err) CTR_MUST;
+/* A usage error if rows may be missing where `why` says that they may not. */
+int ctr_cli_all_rows(const struct ctr_cli *cli, const char *why, struct ctr_err *err) CTR_MUST;
 /* Batches that each stage of a plan may be ahead of the next one. */
 #define CTR_OPT_QUEUE(v, in_group)                                                                                     \
     {                                                                                                                  \

@@ -230,6 +230,7 @@ int main(int argc, char **argv)
     } else if (!rc && !(rc = settle(&cli, &err))) {
         rc = ctr_tool.run(&cli, &err);
     }
+    ctr_bad_rows_free(cli.bad);
     ctr_hold_end_all();
     free(cli.provenance);
     ctr_strs_free(&cli.read);

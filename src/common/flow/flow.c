@@ -714,7 +714,7 @@ static int open_pruned(struct flow *f, const struct ctr_flow_views *files, bool 
     }
     if (!rc)
         rc = settle_keys(f, 0, NULL, err);
-    f->threads = f->regular && f->o.threads > 1;
+    f->threads = f->regular && f->o.threads > 1 && !ctr_flow_follows(&f->o);
     return rc;
 }
 

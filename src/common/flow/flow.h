@@ -33,12 +33,14 @@ void ctr_flow_views_free(struct ctr_flow_views *v);
 
 enum { CTR_FLOW_QUEUE = 4 };
 struct ctr_flow_opts {
-    int threads;                          /* 1: only the caller's thread; more: stages have their own threads */
-    int queue;                            /* batches that a stage makes ahead; 0: CTR_FLOW_QUEUE */
-    int64_t memory_bytes;                 /* per join; 0: see ctr_relation_memory */
-    int64_t batch_rows;                   /* of joins; 0: CTR_BATCH_ROWS */
-    const struct ctr_reader_opts *reader; /* for views that are streams, if there are no threads; or NULL */
-    const char *last;                     /* the operation on the rows: "extract" */
+    int threads;          /* 1: only the caller's thread; more: stages have their own threads */
+    int queue;            /* batches that a stage makes ahead; 0: CTR_FLOW_QUEUE */
+    int64_t memory_bytes; /* per join; 0: see ctr_relation_memory */
+    int64_t batch_rows;   /* of joins; 0: CTR_BATCH_ROWS */
+    /* For views that are streams, if there are no threads; or NULL. `follow`: the view of `from`, a stream, may grow;
+     * there are no threads then. */
+    const struct ctr_reader_opts *reader;
+    const char *last; /* the operation on the rows: "extract" */
     /* Or NULL: that operation runs on its own thread, with these queue times; `after` is the operation on its
      * results. */
     struct ctr_stage_times *last_times;

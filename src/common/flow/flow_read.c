@@ -243,6 +243,7 @@ static int open_stream(struct flow_view *v, const struct ctr_strs *only, const s
 {
     struct ctr_reader_opts ro = o->reader ? *o->reader : (struct ctr_reader_opts){ 0 };
     ro.foreign = true;
+    ro.follow = ctr_flow_follows(o) && !v->side.statement;
     int rc = ctr_reader_open(&v->reader, v->paths.s, v->paths.n, &ro, err);
     if (rc)
         return ctr_flow_text_fault(err);
@@ -396,6 +397,11 @@ int ctr_flow_view_open(struct flow_view *v, const struct ctr_view *view, const s
     v->regular = all_regular(&v->paths);
     if (!rc && view->format)
         rc = look_for_streams(&v->paths, &stream, err);
+    if (!rc && !stream && ctr_flow_follows(o) && !v->side.statement)
+        rc = ctr_fail(err, CTR_EUSAGE,
+                      "--follow: the view %s grows, and is text here; give a stream in its place: … | ctr-import … - | "
+                      "ctr-train … PLAN %s=-",
+                      view->name, view->name);
     if (!rc)
         rc = (stream ? open_stream : open_text)(v, only, o, err);
     if (!rc && stream && view->format)

@@ -33,6 +33,10 @@ struct flow_view {
     bool regular; /* all its files are regular: they can be reopened, and reading them never blocks */
 };
 
+static inline bool ctr_flow_follows(const struct ctr_flow_opts *o)
+{
+    return o->reader && o->reader->follow;
+}
 /* Open a view; v->side and v->quiet are set. `only`: the columns needed, of which the view may lack some; NULL: all. If
  * a file is text that cannot be read twice, the view has all columns. */
 int ctr_flow_view_open(struct flow_view *v, const struct ctr_view *view, const struct ctr_flow_views *files,

@@ -140,6 +140,14 @@ int ctr_plan_project(const struct ctr_plan *p, struct ctr_batch_source *s, struc
  * it. */
 int ctr_plan_named(const char *path, bool *is_plan, struct ctr_err *err) CTR_MUST;
 
+/* Once a program is bound to its schema: *s becomes the source of the rows of which the plan makes a label in [0, 1]
+ * and a weight of 0 or more. Where bad rows are left out, also those whose time is null and, with `dense`, those of
+ * which it makes numbers that are NaN or infinite. */
+/* ctr_plan_project, unless bad rows are kept whole, in a file: then all columns stay that can be read. */
+int ctr_plan_narrow(const struct ctr_plan *p, struct ctr_batch_source *s, const struct ctr_bad_rows *bad,
+                    struct ctr_err *err) CTR_MUST;
+int ctr_plan_good_rows(struct ctr_batch_source *s, struct ctr_plan *p, struct ctr_bad_rows *bad, bool dense,
+                       struct ctr_err *err) CTR_MUST;
 /* A program: the plan bound to an input schema, with types checked, equal subexpressions merged, and divided into
  * layers. */
 struct ctr_program;
@@ -196,6 +204,7 @@ struct ctr_plan_source_opts {
     int threads;
     int64_t memory_bytes;           /* see ctr_program_memory */
     const struct ctr_gpu_opts *gpu; /* see ctr_program_gpu; NULL: run on the CPU */
+    struct ctr_bad_rows *bad;       /* or NULL: ctr_plan_good_rows, with numbers */
     const struct ctr_strs *place;   /* with gpu: NODE=cpu|gpu, as ctr_program_gpu takes them; NULL: none */
     /* Called when the source is closed after its end, or NULL. */
     void (*closed)(void *ctx, const struct ctr_plan_times *times);

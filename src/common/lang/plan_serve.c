@@ -8,9 +8,14 @@
 
 #include <stdlib.h>
 
+bool ctr_plan_in_roles(const struct plan_def *d, unsigned roles)
+{
+    return d->kind == PLAN_ROLE && (roles & PLAN_ROLES(d->role));
+}
+
 static bool for_learning(const struct plan_def *d)
 {
-    return d->kind == PLAN_ROLE && (d->role == CTR_ROLE_LABEL || d->role == CTR_ROLE_WEIGHT);
+    return ctr_plan_in_roles(d, PLAN_ROLES(CTR_ROLE_LABEL) | PLAN_ROLES(CTR_ROLE_WEIGHT));
 }
 
 /* Does an expression read a missing column, or a definition that does? */
@@ -72,6 +77,23 @@ int ctr_plan_leave_out(const struct ctr_plan *p, const struct ctr_schema *s, boo
         return err->code;
     for (int i = 0; i < t->ndefs; i++)
         absent[i] = absent[i] && unlabelled && !wanted[i];
+    free(wanted);
+    return CTR_OK;
+}
+
+int ctr_plan_leave_others_out(const struct ctr_plan *p, unsigned roles, bool *leave_out, struct ctr_err *err)
+{
+    const struct plan_tree *t = &p->tree;
+    bool *wanted = calloc((size_t)t->ndefs + 1, sizeof *wanted);
+    if (!wanted)
+        return ctr_fail_nomem(err, (size_t)t->ndefs);
+    for (int i = t->ndefs - 1; i >= 0; i--) {
+        wanted[i] |= !leave_out[i] && ctr_plan_in_roles(&t->def[i], roles);
+        if (wanted[i])
+            mark(t->def[i].expr, wanted);
+    }
+    for (int i = 0; i < t->ndefs; i++)
+        leave_out[i] |= !wanted[i];
     free(wanted);
     return CTR_OK;
 }

@@ -86,7 +86,7 @@ int ctr_plan_source(struct ctr_batch_source *s, struct ctr_plan *plan, const str
     struct extraction *x = calloc(1, sizeof *x);
     if (!x)
         return ctr_fail_nomem(err, sizeof *x);
-    int rc = ctr_plan_project(plan, s, err);
+    int rc = ctr_plan_narrow(plan, s, o->bad, err);
     if (!rc)
         rc = ctr_program_bind(&x->program, plan, ctr_batch_source_schema(s), err);
     if (!rc)
@@ -99,6 +99,8 @@ int ctr_plan_source(struct ctr_batch_source *s, struct ctr_plan *plan, const str
         rc = ctr_schema_copy(&x->schema, ctr_program_output(x->program), err);
     if (!rc)
         rc = ctr_schema_provenance(&x->schema, "ctr-extract", "", err);
+    if (!rc && o->bad)
+        rc = ctr_plan_good_rows(s, plan, o->bad, true, err);
     if (rc) {
         extraction_free(x);
         return rc;

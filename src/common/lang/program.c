@@ -195,10 +195,10 @@ static int bind_outputs(struct ctr_program *g, struct ctr_err *err)
     int rc = 0, nout = 0;
     for (int i = 0; rc == 0 && i < t->ndefs; i++) {
         const struct plan_def *d = &t->def[i];
-        if (d->kind == PLAN_VALUE || g->leave_out[i])
+        if (d->kind == PLAN_VALUE || g->leave_out[i] || (g->roles && !ctr_plan_in_roles(d, g->roles)))
             continue;
         int node = g->graph.def_node[i];
-        enum plan_node_kind kind = role_conversion(d);
+        enum plan_node_kind kind = g->roles ? NODE_COLUMN : role_conversion(d);
         if (node < 0) /* its line has an error */
             continue;
         if (kind != NODE_COLUMN)
@@ -222,7 +222,7 @@ static int bind_outputs(struct ctr_program *g, struct ctr_err *err)
     for (int i = 0; rc == 0 && i < nout; i++)
         rc = output_field(g, g->def[i], g->node[i], past[i], err);
     free((void *)past);
-    if (rc == 0 && !g->output.n)
+    if (rc == 0 && !g->output.n && !g->roles)
         return ctr_plan_fail(&t->src, (struct plan_pos){ 0 }, err,
                              "the plan writes no column; a line such as "
                              "`feature NAME` or `keep NAME` does");
@@ -262,6 +262,12 @@ static int load_fitted(struct ctr_program *g, struct ctr_err *err)
 
 int ctr_program_bind(struct ctr_program **out, struct ctr_plan *p, const struct ctr_schema *input, struct ctr_err *err)
 {
+    return ctr_program_bind_roles(out, p, input, 0, err);
+}
+
+int ctr_program_bind_roles(struct ctr_program **out, struct ctr_plan *p, const struct ctr_schema *input, unsigned roles,
+                           struct ctr_err *err)
+{
     struct ctr_program *g = calloc(1, sizeof *g);
     const struct ctr_lookups lookups = ctr_plan_lookups(p);
     size_t n = (size_t)p->tree.ndefs + 1;
@@ -269,6 +275,7 @@ int ctr_program_bind(struct ctr_program **out, struct ctr_plan *p, const struct 
     if (!g)
         return ctr_fail_nomem(err, sizeof *g);
     g->plan = p;
+    g->roles = roles;
     g->node = calloc(n, sizeof *g->node);
     g->def = calloc(n, sizeof *g->def);
     g->col = calloc(n, sizeof *g->col);
@@ -282,6 +289,8 @@ int ctr_program_bind(struct ctr_program **out, struct ctr_plan *p, const struct 
     g->graph.confined = lookups.confined;
     if (rc == 0)
         rc = ctr_plan_leave_out(p, input, &g->leave_out, err);
+    if (rc == 0 && roles)
+        rc = ctr_plan_leave_others_out(p, roles, g->leave_out, err);
     if (rc == 0)
         rc = ctr_inputs_bind(p, &g->input, &g->cast, err);
     g->graph.cast = g->cast;

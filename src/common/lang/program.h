@@ -27,6 +27,13 @@ struct ctr_plan {
     bool anywhere;     /* its lookups may read files outside the bundle's folder */
 };
 
+/* A set of roles, as ctr_program.roles. */
+#define PLAN_ROLES(role) (1u << (role))
+bool ctr_plan_in_roles(const struct plan_def *d, unsigned roles);
+/* Of ctr_plan_leave_out's result: leave out, too, what none of these roles needs. */
+int ctr_plan_leave_others_out(const struct ctr_plan *p, unsigned roles, bool *leave_out, struct ctr_err *err) CTR_MUST;
+int ctr_program_bind_roles(struct ctr_program **g, struct ctr_plan *p, const struct ctr_schema *input, unsigned roles,
+                           struct ctr_err *err) CTR_MUST;
 int ctr_plan_check_secret(const struct ctr_plan *p, struct ctr_err *err) CTR_MUST;
 int ctr_plan_identify(struct ctr_plan *p, struct ctr_err *err) CTR_MUST;
 int ctr_plan_add_section(struct ctr_plan *p, const char *name, const struct ctr_schema *schema,
@@ -69,6 +76,7 @@ struct ctr_program {
     struct ctr_part slice;
     enum ctr_type *cast;      /* per input column, see ctr_inputs_bind */
     bool *leave_out;          /* per definition, see ctr_plan_leave_out */
+    unsigned roles;           /* 0: all outputs; else only values of these roles, neither checked nor converted */
     struct plan_place *place; /* per node, or NULL */
     int64_t device_memory_bytes;
 };

@@ -79,7 +79,7 @@ static int score_batch(struct scoring *s, const struct ctr_batch *b, struct ctr_
 }
 
 /* Score all rows of source into v. */
-static int score_source(struct ctr_trainer *t, const struct ctr_batch_source *source, struct ctr_validation *v,
+static int score_source(struct ctr_trainer *t, struct ctr_batch_source *source, struct ctr_validation *v,
                         struct ctr_err *err)
 {
     const struct ctr_row_transform as_is = { .scale = 1, .images = t->job.params.missing_image != NULL };
@@ -91,6 +91,8 @@ static int score_source(struct ctr_trainer *t, const struct ctr_batch_source *so
         rc = ctr_inputs_new(&s.in, ctr_batch_source_schema(source), t->label, t->weight, &as_is, &t->tables, err);
     if (!rc && t->job.model->by_column)
         rc = ctr_inputs_by_column(s.in, err);
+    if (!rc)
+        rc = ctr_trainer_sieve(source, s.in, t->job.bad_validation, NULL, err);
     while (!rc && (rc = ctr_batch_source_next(source, &b, err)) > 0)
         rc = score_batch(&s, b, err);
     if (!rc && s.pieces)
@@ -255,6 +257,8 @@ int ctr_earlystop_now(struct ctr_trainer *t, int64_t row, bool ends_pass, struct
     int rc = t->job.open(t->job.ctx, t->job.validation, NULL, &s, err);
     if (!rc && (rc = score_source(t, &s, v, err)) < 0)
         ctr_err_file(err, t->job.validation);
+    if (t->job.bad_validation)
+        ctr_bad_rows_again(t->job.bad_validation);
     ctr_validation_settle(v);
     if (!rc && !(v->s.weight > 0))
         rc = ctr_fail(err, CTR_EDATA, "--validation: %s has no rows of any weight", t->job.validation);

@@ -58,7 +58,10 @@ struct ctr_train_job {
     const char *validation;            /* input to score after each pass, or NULL */
     int64_t validation_every;          /* also within a pass, at the first minibatch end after so many rows; 0: no */
     int64_t patience;                  /* stop after so many validations without improvement */
-    const char *spool;                 /* file to keep the first pass for later passes, or NULL */
+    /* Of the input and of `validation`: rows that the model cannot learn from or score, see badrows.h. NULL: the first
+     * one ends the run, and rows before it in its batch may not be learned. */
+    struct ctr_bad_rows *bad, *bad_validation;
+    const char *spool; /* file to keep the first pass for later passes, or NULL */
     /* Open the input with these options, once a pass; or what `path` names, in place of it. o->parts > 1: that shard of
      * it (ctr_shard_files). */
     int (*open)(void *ctx, const char *path, const struct ctr_reader_opts *o, struct ctr_batch_source *s,

@@ -588,10 +588,21 @@ static int take_steps(struct ctr_trainer *t, bool last, const struct ctr_tile **
     return rc;
 }
 
-static int run_pass(struct ctr_trainer *t, const struct ctr_batch_source *s, bool last, struct ctr_err *err)
+/* Bind the run to its input, which is at its first batch: *s has the rows to learn from. */
+static int start_rows(struct ctr_trainer *t, struct ctr_batch_source *s, struct ctr_err *err)
+{
+    int rc = ctr_trainer_start_pass(t, ctr_batch_source_schema(s), ctr_batch_source_name(s), err);
+    if (!rc)
+        rc = ctr_trainer_good_rows(t, s, err);
+    if (!rc && t->job.model->rows && !t->job.follow) /* rows of a growing log are learned as they come */
+        rc = ctr_batch_source_regroup(s, ctr_trainer_rows_at_once(t), err);
+    return rc;
+}
+
+static int run_pass(struct ctr_trainer *t, struct ctr_batch_source *s, bool last, struct ctr_err *err)
 {
     const struct ctr_tile *tile = NULL;
-    int rc = ctr_trainer_start_pass(t, ctr_batch_source_schema(s), ctr_batch_source_name(s), err), got = 0;
+    int rc = start_rows(t, s, err), got = 0;
     if (!rc && t->shards.reads >= 0)
         rc = start_feed(t, s, err);
     if (!rc)
@@ -630,22 +641,15 @@ static int start_shards(struct ctr_trainer *t, struct ctr_err *err)
     return s->at ? 0 : ctr_fail_nomem(err, (size_t)n * sizeof *s->at);
 }
 
-static int open_rows(struct ctr_trainer *t, struct ctr_batch_source *s, struct ctr_err *err)
-{
-    int rc = open_pass(t, s, err);
-    if (!rc && t->job.model->rows && !t->job.follow) /* rows of a growing log are learned as they come */
-        rc = ctr_batch_source_regroup(s, ctr_trainer_rows_at_once(t), err);
-    return rc;
-}
-
-/* The same, at the first batch. Before the run's first, the keys of all are counted, where the learner wants that. */
+/* Open the pass, at the first batch. Before the run's first, the keys of all are counted, where the learner wants that.
+ */
 static int open_counted(struct ctr_trainer *t, struct ctr_batch_source *s, struct ctr_err *err)
 {
     bool counted = false;
-    int rc = open_rows(t, s, err);
+    int rc = open_pass(t, s, err);
     if (rc || t->have_stream || !t->wants_counts || !t->job.opens_again)
         return rc;
-    rc = ctr_trainer_start_pass(t, ctr_batch_source_schema(s), ctr_batch_source_name(s), err);
+    rc = start_rows(t, s, err);
     if (!rc)
         rc = ctr_trainer_count_keys(t, s, &counted, err);
     end_pass(t);
@@ -655,7 +659,9 @@ static int open_counted(struct ctr_trainer *t, struct ctr_batch_source *s, struc
         return rc;
     ctr_batch_source_close(s);
     *s = (struct ctr_batch_source){ 0 };
-    return open_rows(t, s, err);
+    if (t->job.bad)
+        ctr_bad_rows_again(t->job.bad);
+    return open_pass(t, s, err);
 }
 
 /* Rows of shard `number`, which is this rank's last one or not; there may be none. */
@@ -689,7 +695,10 @@ int ctr_trainer_run(struct ctr_trainer *t, struct ctr_err *err)
     int rc = t->job.checkpoint && t->job.resume ? ctr_checkpoint_peek(t, err) : 0;
     if (t->shards.resumed && t->shards.resumed != ranks) /* the passes before were cut otherwise, and are over */
         t->at.pass = CTR_MIN(t->shards.resumed_pass, t->job.passes - 1);
+    const int64_t first = t->at.pass;
     for (; t->at.pass < t->job.passes && !rc && !t->stopped; t->at.pass++) {
+        if (t->job.bad && t->at.pass > first)
+            ctr_bad_rows_again(t->job.bad);
         rc = start_shards(t, err);
         t->ranks.looked = -1;
         for (int s = rank; !rc && !t->stopped && (s == rank || s < t->shards.n); s += ranks)

@@ -133,6 +133,11 @@ int ctr_trainer_count_keys(struct ctr_trainer *t, const struct ctr_batch_source 
                            struct ctr_err *err) CTR_MUST;
 /* Rows per call for a minibatch model: as many whole minibatches as is efficient. */
 int64_t ctr_trainer_rows_at_once(const struct ctr_trainer *t);
+/* Once it is started: *s becomes the source of the rows that can be learned. */
+int ctr_trainer_good_rows(const struct ctr_trainer *t, struct ctr_batch_source *s, struct ctr_err *err) CTR_MUST;
+/* The same of rows that `in` makes; `more`: another rule, or NULL. bad NULL: all rows stay. */
+int ctr_trainer_sieve(struct ctr_batch_source *s, const struct ctr_inputs *in, struct ctr_bad_rows *bad,
+                      const struct ctr_rule *more, struct ctr_err *err) CTR_MUST;
 
 /* ranks.c, with job.params.comm. Does the job go with ranks? */
 int ctr_ranks_check(const struct ctr_train_job *job, struct ctr_err *err) CTR_MUST;

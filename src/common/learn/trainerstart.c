@@ -224,6 +224,29 @@ static int find_weights(const struct ctr_variants *vs, const struct ctr_schema *
     return rc;
 }
 
+int ctr_trainer_sieve(struct ctr_batch_source *s, const struct ctr_inputs *in, struct ctr_bad_rows *bad,
+                      const struct ctr_rule *more, struct ctr_err *err)
+{
+    struct ctr_rule *rule = NULL;
+    int n = 0, rc = bad ? ctr_inputs_rules(in, &rule, &n, err) : 0;
+    if (!rc && more)
+        rule[n++] = *more;
+    if (!rc && n)
+        rc = ctr_bad_rows_source(s, bad, rule, n, NULL, err);
+    free(rule);
+    return rc;
+}
+
+int ctr_trainer_good_rows(const struct ctr_trainer *t, struct ctr_batch_source *s, struct ctr_err *err)
+{
+    const struct ctr_schema *schema = ctr_batch_source_schema(s);
+    const bool ordered = t->job.bad && t->order.looks && t->order.fail;
+    const struct ctr_rule time = { .column = t->order.column,
+                                   .role = CTR_ROLE_TIME,
+                                   .name = ordered ? schema->f[t->order.column].name : NULL };
+    return ctr_trainer_sieve(s, t->in, t->job.bad, ordered ? &time : NULL, err);
+}
+
 int ctr_trainer_start_pass(struct ctr_trainer *t, const struct ctr_schema *s, const char *name, struct ctr_err *err)
 {
     const struct ctr_row_transform change = ctr_row_transform_make(&t->job.params, t->at.pass);

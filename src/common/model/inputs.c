@@ -253,6 +253,49 @@ void ctr_inputs_transpose(struct ctr_inputs *in)
     in->transposed = in->plain && !in->has_x && !(in->change.drop > 0) && !in->by_column;
 }
 
+/* Of one input: its numbers or weights are finite, and its lists as long as those of their group. */
+static int add_rules(const struct ctr_inputs *in, const struct ctr_input *p, struct ctr_rule *to)
+{
+    const struct ctr_input *first = &in->in[p->aligned_with];
+    int n = 0;
+    if (ctr_input_is_number(p) || p->kind == CTR_INPUT_WEIGHTED_KEYS)
+        to[n++] = (struct ctr_rule){ .column = p->column,
+                                     .role = ctr_input_is_number(p) ? CTR_ROLE_DENSE : CTR_ROLE_FEATURE,
+                                     .name = p->name,
+                                     .single = in->by_column && ctr_input_is_number(p) };
+    if (first != p)
+        to[n++] = (struct ctr_rule){ .column = p->column,
+                                     .role = CTR_ROLE_FEATURE,
+                                     .name = p->name,
+                                     .aligned = p->group,
+                                     .first = first->column,
+                                     .first_name = first->name };
+    return n;
+}
+
+int ctr_inputs_rules(const struct ctr_inputs *in, struct ctr_rule **rules, int *n, struct ctr_err *err)
+{
+    const size_t most = 2 * (size_t)in->n + (size_t)in->mores + 4; /* and one of the caller */
+    struct ctr_rule *r = *rules = calloc(most, sizeof *r);
+    int k = 0;
+    if (!r)
+        return ctr_fail_nomem(err, most * sizeof *r);
+    if (in->label >= 0)
+        r[k++] = (struct ctr_rule){ .column = in->label, .role = CTR_ROLE_LABEL };
+    if (in->weight >= 0)
+        r[k++] = (struct ctr_rule){ .column = in->weight, .role = CTR_ROLE_WEIGHT };
+    for (int i = 0; i < in->mores; i++)
+        r[k++] = (struct ctr_rule){ .column = in->more[i].column, .role = CTR_ROLE_WEIGHT };
+    if (in->time >= 0)
+        r[k++] = (struct ctr_rule){ .column = in->time, .role = CTR_ROLE_TIME };
+    for (int i = 0; i < k; i++)
+        r[i].name = in->schema->f[r[i].column].name;
+    for (int i = 0; i < in->n; i++)
+        k += add_rules(in, &in->in[i], r + k);
+    *n = k;
+    return 0;
+}
+
 int ctr_inputs_count(const struct ctr_inputs *in)
 {
     return in->n;

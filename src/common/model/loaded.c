@@ -254,6 +254,11 @@ void ctr_session_free(struct ctr_session *s)
     free(s);
 }
 
+int ctr_session_rules(const struct ctr_session *s, struct ctr_rule **rules, int *n, struct ctr_err *err)
+{
+    return ctr_inputs_rules(s->in, rules, n, err);
+}
+
 const char *ctr_session_warning(const struct ctr_session *s)
 {
     return s->warning;

@@ -75,6 +75,9 @@ int ctr_inputs_days(struct ctr_inputs *in, int column, struct ctr_err *err) CTR_
 int ctr_inputs_count(const struct ctr_inputs *in);
 int ctr_inputs_dense(const struct ctr_inputs *in); /* numbers per row, all columns together */
 struct ctr_input_info ctr_inputs_info(const struct ctr_inputs *in, int i);
+/* What ctr_inputs_batch and ctr_inputs_rows want of a row. *rules is the caller's to free and has room for one
+ * more; its texts are borrowed from the schema. */
+int ctr_inputs_rules(const struct ctr_inputs *in, struct ctr_rule **rules, int *n, struct ctr_err *err) CTR_MUST;
 /* Start a batch (borrowed until the next one) and check all its labels and weights. */
 int ctr_inputs_batch(struct ctr_inputs *in, const struct ctr_batch *b, struct ctr_err *err) CTR_MUST;
 /* How many of rows [from, from + n) have at most `entries` entries together; at least one. Results per row take about
@@ -582,6 +585,8 @@ struct ctr_session;
 int ctr_session_new(struct ctr_session **s, struct ctr_loaded *m, const struct ctr_schema *schema, const char *output,
                     struct ctr_err *err) CTR_MUST;
 void ctr_session_free(struct ctr_session *s);
+int ctr_session_rules(const struct ctr_session *s, struct ctr_rule **rules, int *n,
+                      struct ctr_err *err) CTR_MUST;          /* ctr_inputs_rules */
 const char *ctr_session_warning(const struct ctr_session *s); /* "" or a warning about the stream */
 /* Rows [from, from + n) of a batch: n scores, and n uncertainties if the model was opened for them (else NULL). */
 int ctr_session_rows(struct ctr_session *s, const struct ctr_batch *b, int64_t from, int64_t n, double *score,
@@ -604,6 +609,8 @@ const char *ctr_predictor_warning(const struct ctr_predictor *p); /* after open 
  * (fixed_size_list<float32>) of an output. */
 int ctr_predictor_bind(struct ctr_predictor *p, const struct ctr_schema *s, struct ctr_err *err) CTR_MUST;
 const struct ctr_schema *ctr_predictor_schema(const struct ctr_predictor *p);
+/* What it wants of a row, once it is bound: ctr_inputs_rules. */
+int ctr_predictor_rules(const struct ctr_predictor *p, struct ctr_rule **rules, int *n, struct ctr_err *err) CTR_MUST;
 /* As ctr_session_unknown, summed over threads. */
 const char *ctr_predictor_unknown(const struct ctr_predictor *p, int i, int64_t *keys, int64_t *unknown);
 int ctr_predictor_run(struct ctr_predictor *p, const struct ctr_batch *in, const struct ctr_batch **out,

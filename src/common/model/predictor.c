@@ -164,6 +164,11 @@ const struct ctr_schema *ctr_predictor_schema(const struct ctr_predictor *p)
     return &p->schema;
 }
 
+int ctr_predictor_rules(const struct ctr_predictor *p, struct ctr_rule **rules, int *n, struct ctr_err *err)
+{
+    return ctr_session_rules(p->session[0], rules, n, err);
+}
+
 static void predict_tile(void *ctx, int64_t tile, int worker)
 {
     struct ctr_predictor *p = ctx;

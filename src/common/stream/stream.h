@@ -289,4 +289,6 @@ int64_t ctr_mapped_block_rows(const struct ctr_mapped *m); /* of every block but
 const void *ctr_mapped_values(const struct ctr_mapped *m, int64_t block, int column);
 int ctr_mapped_unchanged(const struct ctr_mapped *m, struct ctr_err *err) CTR_MUST;
 
+#include "common/stream/badrows.h"
+
 #endif

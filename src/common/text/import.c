@@ -9,8 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum policy { BAD_FAIL, BAD_SKIP, BAD_QUARANTINE };
-
 struct ctr_import {
     struct ctr_text_opts o;
     struct ctr_lines *lines;
@@ -32,8 +30,7 @@ struct ctr_import {
     int end_rc;
     struct ctr_import_stats stats;
     /* bad rows */
-    enum policy policy;
-    int64_t max_bad;
+    struct ctr_bad_policy policy;
     struct ctr_out *quarantine, *why;
     struct ctr_buf raw;
     struct ctr_text_losses *loss; /* one per column */
@@ -202,20 +199,13 @@ int ctr_job_bad_cell(struct ctr_text_job *j, const struct ctr_text_record *r, co
 
 static int parse_policy(struct ctr_import *im, struct ctr_err *err)
 {
-    const char *s = im->o.bad_rows;
-    if (!s || !strcmp(s, "fail"))
-        return 0;
-    if (!strncmp(s, "skip=", 5) && ctr_parse_i64(s + 5, strlen(s + 5), &im->max_bad) && im->max_bad >= 0) {
-        im->policy = BAD_SKIP;
-        return 0;
-    }
-    if (strncmp(s, "quarantine=", 11) || !s[11] || !strcmp(s + 11, "-"))
-        return ctr_fail(err, CTR_EUSAGE, "--bad-rows wants fail, skip=MAX or quarantine=FILE, not '%s'", s);
-    im->policy = BAD_QUARANTINE;
+    int rc = ctr_bad_policy_parse(&im->policy, im->o.bad_rows, err);
+    if (rc || im->policy.kind != CTR_BAD_QUARANTINE)
+        return rc;
     struct ctr_buf why = { 0 };
-    int rc = ctr_buf_printf(&why, err, "%s.why", s + 11);
+    rc = ctr_buf_printf(&why, err, "%s.why", im->policy.file);
     if (!rc)
-        rc = ctr_out_open(&im->quarantine, s + 11, 0, err);
+        rc = ctr_out_open(&im->quarantine, im->policy.file, 0, err);
     if (!rc)
         rc = ctr_out_open(&im->why, (char *)why.data, 0, err);
     ctr_buf_free(&why);
@@ -266,12 +256,11 @@ static int take_row(struct ctr_import *im, const char *file, const struct ctr_te
                     struct ctr_err *err)
 {
     im->stats.bad++;
-    if (im->policy == BAD_SKIP && im->stats.bad > im->max_bad) {
+    if (im->policy.kind == CTR_BAD_SKIP && im->stats.bad > im->policy.most) {
         ctr_err_file(err, file);
-        return ctr_fail(err, CTR_EDATA, "line %lld: bad row %lld where --bad-rows allows %lld: %s", (long long)r->line,
-                        (long long)im->stats.bad, (long long)im->max_bad, why);
+        return ctr_bad_policy_exceeded(&im->policy, "line", r->line, why, err);
     }
-    if (im->policy != BAD_QUARANTINE)
+    if (im->policy.kind != CTR_BAD_QUARANTINE)
         return 0;
     char name[1024];
     ctr_quote(name, sizeof name, file, strlen(file)); /* keep it one line */
@@ -283,10 +272,10 @@ static int take_row(struct ctr_import *im, const char *file, const struct ctr_te
 static int take_long(struct ctr_import *im, const struct ctr_text_block *b, struct ctr_err *err)
 {
     if (b->part == CTR_TEXT_LONG_REST)
-        return im->policy == BAD_QUARANTINE ? write_raw(im, b->p, b->n, err) : 0;
+        return im->policy.kind == CTR_BAD_QUARANTINE ? write_raw(im, b->p, b->n, err) : 0;
     const bool header = im->o.header && b->file_start;
     const struct ctr_text_record r = { b->p, b->n, b->first_line };
-    if (im->policy != BAD_FAIL && !header)
+    if (im->policy.kind != CTR_BAD_FAIL && !header)
         return take_row(im, b->file, &r, "longer than 16 MiB, the most that a line may have", err);
     ctr_err_file(err, b->file);
     return ctr_fail(err, CTR_EDATA, "line %lld: longer than 16 MiB, the most that a line may have%s",
@@ -362,7 +351,7 @@ static int open_jobs(struct ctr_import *im, struct ctr_err *err)
             return rc;
         if (!(im->job[i].loss = calloc(columns, sizeof *im->loss)))
             return ctr_fail_nomem(err, columns * sizeof *im->loss);
-        im->job[i].stop = im->policy == BAD_FAIL;
+        im->job[i].stop = im->policy.kind == CTR_BAD_FAIL;
     }
     if (im->jobs > 1)
         return ctr_pool_new(&im->pool, im->jobs, CTR_FLOAT_IEEE, err);
@@ -419,7 +408,7 @@ static int pass_long(struct ctr_import *im, struct ctr_err *err)
 {
     if (!im->have_first || !im->first.more || ctr_count_byte(im->first.p, im->first.n, '\n') >= CTR_SAMPLE_ROWS)
         return 0;
-    int rc = ctr_text_sample_gather(&im->sample, im->lines, &im->first, im->policy == BAD_QUARANTINE, err);
+    int rc = ctr_text_sample_gather(&im->sample, im->lines, &im->first, im->policy.kind == CTR_BAD_QUARANTINE, err);
     im->have_first = false;
     return rc;
 }
@@ -439,7 +428,7 @@ static int open_import(struct ctr_import *im, char *const *paths, int n, struct 
         (rc = types_known(&im->o, &lo.no_sample, err)) || (rc = ctr_lines_open(&im->lines, paths, n, &lo, err)) ||
         (rc = ctr_lines_slots(im->lines, im->jobs, err)) || (rc = first_block(im, file, err)) ||
         (lo.early && !lo.no_sample && im->first.idle && (rc = settle_sample(im, file, err))) ||
-        (im->policy != BAD_FAIL && !lo.no_sample && (rc = pass_long(im, err))) ||
+        (im->policy.kind != CTR_BAD_FAIL && !lo.no_sample && (rc = pass_long(im, err))) ||
         (rc = f->open(&im->state, &im->o, &im->first, &im->schema, err)) || (rc = open_jobs(im, err)))
         return rc;
     im->sampled = !lo.no_sample;
@@ -524,7 +513,7 @@ int ctr_import_check(struct ctr_import *im, struct ctr_err *err)
 {
     struct ctr_text_job *j = im->job;
     const int64_t records = im->have_first ? ctr_count_byte(im->first.p, im->first.n, '\n') : 0;
-    if (im->policy != BAD_FAIL || !im->have_first)
+    if (im->policy.kind != CTR_BAD_FAIL || !im->have_first)
         return 0;
     j->block = im->first;
     run_job(im, 0, 0);

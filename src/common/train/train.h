@@ -29,7 +29,7 @@ struct ctr_plan;
 struct ctr_train_opts {
     struct ctr_params params;
     const char *validation, *variants, *progressive, *time_order, *init, *init_bias, *plan, *checkpoint, *every, *spool,
-        *save_every, *key_seed, *launch;
+        *save_every, *key_seed, *launch, *bad_rows;
     struct ctr_strs place;
     int64_t patience, validation_every, deltas, passes, queue;
     bool resume, init_partial, follow, single, lookup_anywhere, table;
@@ -42,9 +42,11 @@ struct ctr_train {
     int first;        /* index of the first input file in the arguments */
     bool flows;       /* the plan has statements and reads views: */
     struct ctr_flow_views views;
+    const char *grows;                    /* with --follow: the file of the log, NULL: stdin */
     struct ctr_comm *comm;                /* the ranks started by mpirun, or NULL */
     struct ctr_stage_times extract_times; /* of its own thread, if it has one */
     struct ctr_learn_times learn_times;   /* job.times */
+    struct ctr_bad_rows *bad_validation;  /* job.bad_validation; job.bad is the cli's */
     struct ctr_trainer *trainer;
     struct ctr_variants variants;
     struct ctr_out **out, *side; /* models, progressive */
@@ -86,6 +88,8 @@ int ctr_train_join_ranks(struct ctr_train *run, struct ctr_train_job *job, struc
 /* Refuse options that exclude each other or that job->model lacks. Sets job->init_rate, checkpoint_every and
  * publish_every. */
 int ctr_train_check(const struct ctr_train *run, struct ctr_train_job *job, struct ctr_err *err) CTR_MUST;
+/* --bad-rows, once all inputs are registered. */
+int ctr_train_take_bad_rows(struct ctr_train *run, struct ctr_train_job *job, struct ctr_err *err) CTR_MUST;
 /* The same for --checkpoint beside all other files; call it after they are registered. */
 int ctr_train_check_checkpoint(const struct ctr_train *run, struct ctr_err *err) CTR_MUST;
 /* The same for --variants: `many` learns all models of the file, NULL: the job's model cannot. Reads the file and makes

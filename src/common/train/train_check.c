@@ -87,7 +87,8 @@ static int check_follow(const struct ctr_train *run, struct ctr_err *err)
     if (ctr_names_stdout(cli->out) || !ctr_cli_reopens(cli->out))
         return ctr_cli_usage(err, "--%s saves the model again and again: name a file with -o",
                              run->o->follow ? "follow" : "save-every");
-    if (run->o->follow && (run->o->passes > 1 || cli->nargs > 2))
+    const bool many = !run->flows && cli->nargs > run->first + 1;
+    if (run->o->follow && (run->o->passes > 1 || many))
         return ctr_cli_usage(err, "--follow reads one input, once");
     return 0;
 }
@@ -110,6 +111,32 @@ int ctr_train_check(const struct ctr_train *run, struct ctr_train_job *job, stru
     if (!rc)
         rc = parse_every("checkpoint-every", o->every, &job->checkpoint_every, err);
     return rc ? rc : parse_every("save-every", save_every, &job->publish_every, err);
+}
+
+/* Rows of --validation that cannot be scored are left out; no more than of the input. */
+static int open_validation(struct ctr_train *run, struct ctr_err *err)
+{
+    struct ctr_bad_rows_opts o = {
+        .policy = *ctr_bad_rows_policy(run->cli->bad), .input = run->o->validation, .note = ctr_train_note, .ctx = run
+    };
+    if (o.policy.kind == CTR_BAD_QUARANTINE)
+        o.policy = (struct ctr_bad_policy){ .kind = CTR_BAD_SKIP, .most = INT64_MAX };
+    return ctr_bad_rows_new(&run->bad_validation, &o, err);
+}
+
+int ctr_train_take_bad_rows(struct ctr_train *run, struct ctr_train_job *job, struct ctr_err *err)
+{
+    int rc = ctr_cli_bad_rows(run->cli, run->o->bad_rows, err);
+    if (!rc && run->comm)
+        rc = ctr_cli_all_rows(run->cli,
+                              "ranks (mpirun) count no bad rows together: leave them out of the shards first, "
+                              "by ctr-extract --bad-rows or ctr-select --where",
+                              err);
+    if (!rc && run->o->validation && ctr_bad_rows_policy(run->cli->bad)->kind != CTR_BAD_FAIL)
+        rc = open_validation(run, err);
+    job->bad = run->cli->bad;
+    job->bad_validation = run->bad_validation;
+    return rc;
 }
 
 int ctr_train_check_checkpoint(const struct ctr_train *run, struct ctr_err *err)

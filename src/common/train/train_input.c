@@ -35,6 +35,45 @@ static const char *plan_option(const struct ctr_train_opts *o)
                                 : NULL;
 }
 
+static int cannot_follow(const struct ctr_plan *plan, int statement, const char *why, struct ctr_err *err)
+{
+    (void)ctr_fail(err, CTR_EUSAGE, "%s", why);
+    return ctr_plan_at_statement(plan, statement, err);
+}
+
+/* --follow: the view of `from` grows, the others are as they are. A statement that gives rows only after the last one,
+ * or wants as many of another view, does not go with that. */
+static int follow_views(struct ctr_train *run, const struct ctr_plan *plan, struct ctr_err *err)
+{
+    const struct ctr_plan_statement *from = ctr_plan_statement(plan, 0), *s;
+    int files = 0;
+    for (int i = 0; i < run->views.n; i++)
+        if (!strcmp(run->views.file[i].view, from->view.name)) {
+            files++;
+            run->grows = run->views.file[i].path;
+        }
+    if (files > 1)
+        return ctr_cli_usage(err, "--follow reads one input, once: the view %s has %d files, and is the one that grows",
+                             from->view.name, files);
+    for (int i = 1; (s = ctr_plan_statement(plan, i)); i++) {
+        if (s->kind == CTR_STATEMENT_GROUP)
+            return cannot_follow(plan, i,
+                                 "--follow: a group is over when the rows are, which may be never: group a static view "
+                                 "first (ctr-group), and join what it gives",
+                                 err);
+        if (s->kind == CTR_STATEMENT_JOIN && ctr_stage_option(s, "by-row"))
+            return cannot_follow(
+                plan, i, "--follow: by-row wants as many rows on both sides, and one grows: join by a key (on COLUMN)",
+                err);
+        if (s->kind == CTR_STATEMENT_HISTORY && ctr_stage_option(s, "sort"))
+            return cannot_follow(plan, i,
+                                 "--follow: sort waits for the last row, which may never come: lateness DURATION waits "
+                                 "so long for rows out of order",
+                                 err);
+    }
+    return 0;
+}
+
 /* For a plan with statements the files are VIEW=FILE. */
 static int take_views(struct ctr_train *run, const struct ctr_plan *plan, struct ctr_err *err)
 {
@@ -47,12 +86,10 @@ static int take_views(struct ctr_train *run, const struct ctr_plan *plan, struct
     int rc = ctr_cli_queue(cli, run->o->queue, run->flows, err);
     if (rc || !run->flows)
         return rc;
-    if (run->o->follow)
-        return ctr_cli_usage(err, "--follow reads one stream, not the views of a plan");
     rc = ctr_flow_views(&run->views, plan, cli->args + run->first, cli->nargs - run->first, err);
     for (int i = 0; !rc && i < run->views.n; i++)
         rc = ctr_cli_read(cli, run->views.file[i].path, err);
-    return rc;
+    return !rc && run->o->follow ? follow_views(run, plan, err) : rc;
 }
 
 int ctr_train_take_plan(struct ctr_train *run, struct ctr_train_job *job, struct ctr_err *err)
@@ -62,6 +99,7 @@ int ctr_train_take_plan(struct ctr_train *run, struct ctr_train_job *job, struct
     struct ctr_plan *plan = NULL;
     struct ctr_buf sections = { 0 };
     bool is_plan;
+    run->grows = cli->nargs > 1 ? path : NULL;
     int rc = ctr_plan_named(path, &is_plan, err);
     if (!rc && !is_plan && plan_option(run->o))
         rc = ctr_cli_usage(err, "--%s is for a PLAN in front of the files", plan_option(run->o));
@@ -84,6 +122,7 @@ int ctr_train_take_plan(struct ctr_train *run, struct ctr_train_job *job, struct
         job->fitted = path;
     run->plan = path;
     run->first = 2;
+    run->grows = cli->nargs > 2 ? cli->args[2] : NULL;
     if (!rc)
         rc = take_views(run, plan, err);
     ctr_buf_free(&sections);
@@ -107,16 +146,15 @@ bool ctr_train_reopens(const struct ctr_train *run)
 /* Is it a followed file, whose end is reached when it is idle, rather than a slow pipe? */
 bool ctr_train_follows_file(const struct ctr_train *run)
 {
-    const struct ctr_cli *cli = run->cli;
     struct stat st;
-    const char *path = run->first < cli->nargs ? cli->args[run->first] : "-";
+    const char *path = run->grows ? run->grows : "-";
     return run->o->follow && !(strcmp(path, "-") ? stat(path, &st) : fstat(STDIN_FILENO, &st)) && S_ISREG(st.st_mode);
 }
 
-/* Does the extraction from views get its own thread? Not if it might block on a pipe. */
+/* Does the extraction from views get its own thread? Not if it might block on a pipe, or wait for a log to grow. */
 static bool own_thread(const struct ctr_train *run)
 {
-    return run->flows && run->cli->jobs > 1 && ctr_train_reopens(run);
+    return run->flows && run->cli->jobs > 1 && ctr_train_reopens(run) && !run->o->follow;
 }
 
 /* Open the table of the statements. Its stages replace `ahead`. */
@@ -201,6 +239,7 @@ static int open_extraction(struct ctr_train *run, struct ctr_batch_source *s, st
     const struct ctr_plan_source_opts so = { .threads = (int)CTR_MIN(run->cli->jobs, (int64_t)1024),
                                              .memory_bytes = run->cli->memory_bytes,
                                              .gpu = strcmp(run->cli->device, "cpu") ? &go : NULL,
+                                             .bad = main ? run->cli->bad : run->bad_validation,
                                              .place = &run->o->place,
                                              .closed = main && !own_thread(run) ? tell_stages : NULL,
                                              .ctx = run };

@@ -105,6 +105,10 @@ int ctr_train_finish(struct ctr_train *run, bool resumes, struct ctr_err *err)
 {
     bool side_last = run->side && ctr_out_is_stdout(run->side);
     int rc = ctr_trainer_learn_waiting(run->trainer, err);
+    if (!rc)
+        rc = ctr_cli_bad_rows_finish(run->cli, err);
+    if (!rc && run->bad_validation)
+        rc = ctr_bad_rows_finish(run->bad_validation, err);
     if (!rc && run->side && !side_last)
         rc = ctr_cli_finish(run->cli, run->writer, run->side, err);
     if (!rc && run->outs == 1) {

@@ -58,6 +58,7 @@ void ctr_train_free(struct ctr_train *run, int status)
         ctr_out_free(run->out[i]);
     free(run->out);
     ctr_variants_free(&run->variants);
+    ctr_bad_rows_free(run->bad_validation);
     ctr_flow_views_free(&run->views);
     ctr_ranks_end(run->comm, status);
 }
