@@ -12,6 +12,11 @@ cat >"$W/device.h" <<'END'
 #define __CUDACC_RTC__ 1
 #define __device__
 #define __noinline__
+#define __forceinline__ inline
+static inline unsigned __byte_perm(unsigned x, unsigned, unsigned)
+{
+    return __builtin_bswap32(x);
+}
 static inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b)
 {
     return (unsigned long long)((unsigned __int128)a * b >> 64);

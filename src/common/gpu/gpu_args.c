@@ -269,6 +269,20 @@ static int put_literal(struct gpu_args *a, const struct gpu_call *m, int k, stru
     return rc;
 }
 
+/* What a thread need not ask for each row. */
+static void set_form(struct opd_arg *to)
+{
+    const struct opd_col *c = &to->col;
+    const bool plain = !to->literal && !to->list && !c->index && !to->first;
+    to->form = !plain ? OPD_ANY : c->ok ? OPD_BYTES : c->valid ? OPD_BITS : OPD_ALL;
+    if (to->lane == OPD_HASH || to->lane == OPD_LANE_U64)
+        to->hashed = to->key || to->lane == OPD_LANE_U64 ? OPD_HASHED_KEY
+                     : c->type == OPD_UTF8               ? OPD_HASHED_TEXT
+                     : c->type == OPD_I64                ? OPD_HASHED_I64
+                     : c->type == OPD_I32                ? OPD_HASHED_I32
+                                                         : OPD_HASHED_ANY;
+}
+
 static int put_arg(struct gpu_args *a, struct gpu_call *m, int k, struct opd_call *call, struct ctr_err *err)
 {
     struct opd_arg *to = &call->arg[k];
@@ -378,8 +392,10 @@ static int put_call(struct gpu_args *a, struct gpu_call *m, struct opd_call *cal
     m->rows = m->from->rows;
     call->nargs = m->d.nargs;
     call->nulls = m->d.nulls;
-    for (int k = 0; rc == 0 && k < m->d.nargs; k++)
+    for (int k = 0; rc == 0 && k < m->d.nargs; k++) {
         rc = put_arg(a, m, k, call, err);
+        set_form(&call->arg[k]);
+    }
     call->rows = m->rows;
     if (kind == CTR_LOOP_OF_FIXED) {
         call->vector = m->d.inner.type == CTR_FIXED;

@@ -10,7 +10,7 @@
 
 #define OPV_HASH_SHORT 16
 #ifdef __CUDACC_RTC__
-#define OPV_INLINE OPV_FN
+#define OPV_INLINE static __device__ __forceinline__
 #define OPV_COLD   static __device__ __noinline__ /* a single copy, because users wait for kernels to compile */
 #else
 #define OPV_COLD   OPV_FN
@@ -43,6 +43,9 @@ OPV_FN uint64_t opv_rotl64(uint64_t x, int n)
 }
 OPV_FN uint64_t opv_swap64(uint64_t x)
 {
+#ifdef __CUDACC_RTC__
+    return (uint64_t)__byte_perm((uint32_t)x, 0, 0x0123) << 32 | __byte_perm((uint32_t)(x >> 32), 0, 0x0123);
+#endif
     x = (x & 0x00ff00ff00ff00ffu) << 8 | (x >> 8 & 0x00ff00ff00ff00ffu);
     x = (x & 0x0000ffff0000ffffu) << 16 | (x >> 16 & 0x0000ffff0000ffffu);
     return x << 32 | x >> 32;
@@ -65,17 +68,22 @@ OPV_FN uint64_t opv_avalanche(uint64_t h)
     return h ^ h >> 32;
 }
 
-OPV_FN uint64_t opv_hash_0_3(const uint8_t *p, uint64_t n, uint64_t seed)
+/* ---- short texts ---- */
+
+/* x: the three bytes that count, and n. */
+OPV_FN uint64_t opv_hash_3(uint64_t x, uint64_t seed)
 {
-    uint64_t x;
-    if (n == 0)
-        return opv_avalanche(seed ^ 0x8726f9105dc21ddcu);
-    x = (uint64_t)p[0] << 16 | (uint64_t)p[n >> 1] << 24 | p[n - 1] | n << 8;
     return opv_avalanche(x ^ (0x87275a9bu + seed));
 }
-OPV_INLINE uint64_t opv_hash_4_8(const uint8_t *p, uint64_t n, uint64_t seed)
+OPV_FN uint64_t opv_hash_0_3(const uint8_t *p, uint64_t n, uint64_t seed)
 {
-    uint64_t x = opv_load32(p + n - 4) | opv_load32(p) << 32;
+    if (n == 0)
+        return opv_avalanche(seed ^ 0x8726f9105dc21ddcu);
+    return opv_hash_3((uint64_t)p[0] << 16 | (uint64_t)p[n >> 1] << 24 | p[n - 1] | n << 8, seed);
+}
+/* x: the last four bytes, and the first four above them. */
+OPV_INLINE uint64_t opv_hash_8(uint64_t x, uint64_t n, uint64_t seed)
+{
     seed ^= opv_swap64(seed & 0xffffffffu); /* its low half, bytes reversed, over the high half */
     x ^= 0xc73ab174c5ecd5a2u - seed;
     x ^= opv_rotl64(x, 49) ^ opv_rotl64(x, 24);
@@ -84,18 +92,40 @@ OPV_INLINE uint64_t opv_hash_4_8(const uint8_t *p, uint64_t n, uint64_t seed)
     x *= 0x9fb21c651e98df25u;
     return x ^ x >> 28;
 }
-OPV_FN uint64_t opv_hash_9_16(const uint8_t *p, uint64_t n, uint64_t seed)
+OPV_INLINE uint64_t opv_hash_4_8(const uint8_t *p, uint64_t n, uint64_t seed)
 {
-    uint64_t lo = opv_load64(p) ^ (0x6782737bea4239b9u + seed);
-    uint64_t hi = opv_load64(p + n - 8) ^ (0xaf56bc3b0996523au - seed);
+    return opv_hash_8(opv_load32(p + n - 4) | opv_load32(p) << 32, n, seed);
+}
+/* lo, hi: the first and the last eight bytes. */
+OPV_FN uint64_t opv_hash_16(uint64_t lo, uint64_t hi, uint64_t n, uint64_t seed)
+{
+    lo ^= 0x6782737bea4239b9u + seed;
+    hi ^= 0xaf56bc3b0996523au - seed;
     uint64_t h = n + opv_swap64(lo) + hi + opv_mul_fold(lo, hi);
     h ^= h >> 37;
     h *= 0x165667919e3779f9u;
     return h ^ h >> 32;
 }
+OPV_FN uint64_t opv_hash_9_16(const uint8_t *p, uint64_t n, uint64_t seed)
+{
+    return opv_hash_16(opv_load64(p), opv_load64(p + n - 8), n, seed);
+}
 OPV_INLINE uint64_t opv_hash_short(const uint8_t *p, uint64_t n, uint64_t seed)
 {
     return n - 4 <= 4 ? opv_hash_4_8(p, n, seed) : n < 4 ? opv_hash_0_3(p, n, seed) : opv_hash_9_16(p, n, seed);
+}
+/* The same of a text in two registers: its first eight bytes, and of one that is longer the last eight. Bytes of the
+ * first beyond the text do not matter. */
+OPV_INLINE uint64_t opv_hash_words(uint64_t lo, uint64_t hi, uint64_t n, uint64_t seed)
+{
+    if (n - 4 <= 4)
+        return opv_hash_8((lo >> 8 * (n - 4) & 0xffffffffu) | lo << 32, n, seed);
+    if (n > 8)
+        return opv_hash_16(lo, hi, n, seed);
+    if (n == 0)
+        return opv_avalanche(seed ^ 0x8726f9105dc21ddcu);
+    return opv_hash_3((lo & 0xff) << 16 | (lo >> 8 * (n >> 1) & 0xff) << 24 | (lo >> 8 * (n - 1) & 0xff) | n << 8,
+                      seed);
 }
 
 /* ---- longer texts ---- */

@@ -44,12 +44,19 @@ struct opd_col {
     int64_t type;
 };
 
+/* How the value of a row is found: with a literal, a dictionary and all; or plain, where all are present, have a bit or
+ * have a byte that says so. */
+enum opd_form { OPD_ANY, OPD_ALL, OPD_BITS, OPD_BYTES };
+/* What OPD_HASH hashes; a key, and OPD_LANE_U64, is taken as it is. */
+enum opd_hashed { OPD_HASHED_ANY, OPD_HASHED_KEY, OPD_HASHED_TEXT, OPD_HASHED_I64, OPD_HASHED_I32 };
+
 /* An argument of a call. A literal is a single value of its lane, for all rows. */
 struct opd_arg {
     struct opd_col col; /* for scalars; for lists, their items */
     int64_t lane, list, literal, literal_ok, width;
     uint64_t hash_seed; /* of OPD_HASH */
     int64_t key;        /* already a hash */
+    int64_t form, hashed;
     /* lists */
     const uint8_t *valid, *ok; /* as those of a column */
     const int32_t *offsets;    /* both NULL: each has `width` items */

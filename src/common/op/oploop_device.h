@@ -15,13 +15,16 @@
 #include "common/op/oplayer.h"
 
 #ifdef __CUDACC_RTC__
-#define OPD_FN static __device__ __noinline__
+#define OPD_FN     static __device__ __noinline__
+#define OPD_INLINE static __device__ __forceinline__
 #define OPD_SHARED(type, name)                                                                                         \
     extern __shared__ __align__(16) unsigned char opd_shared_[];                                                       \
     type *name = (type *)(void *)opd_shared_
-#define OPD_KERNEL(name) extern "C" __global__ void __launch_bounds__(OPD_THREADS) name(const struct opd_layer L)
+/* Four blocks a processor: at most 64 registers a thread. */
+#define OPD_KERNEL(name) extern "C" __global__ void __launch_bounds__(OPD_THREADS, 4) name(const struct opd_layer L)
 #else
 #define OPD_FN                 static __attribute__((unused, noinline))
+#define OPD_INLINE             static inline __attribute__((unused))
 #define OPD_SHARED(type, name) type *name = (type *)onhost_here().shared
 #define OPD_KERNEL(name)       extern "C" void name(const struct opd_layer L)
 #endif
@@ -49,106 +52,6 @@ struct ctr_op_tile {
     const void *param;
     int64_t *at; /* scratch memory for the item numbers of in[0] */
 };
-
-/* ---- the macros of oploop.h ---- */
-
-#define CTR_LOOP_HEAD(name, TR)                                                                                        \
-    OPV_FN void name(struct ctr_op_tile *t)                                                                            \
-    {                                                                                                                  \
-        const int i = 0;                                                                                               \
-        const struct ctr_op_in *in = t->in;                                                                            \
-        uint8_t *ok = t->ok;                                                                                           \
-        TR *r = (TR *)t->out;                                                                                          \
-        (void)ok;                                                                                                      \
-        (void)in;
-#define CTR_LOOP0(name, TR, expr)                                                                                      \
-    CTR_LOOP_HEAD(name, TR)                                                                                            \
-    r[i] = (TR)(expr);                                                                                                 \
-    }
-#define CTR_LOOP1(name, TA, TR, expr)                                                                                  \
-    CTR_LOOP_HEAD(name, TR)                                                                                            \
-    const TA *a0 = (const TA *)in[0].v;                                                                                \
-    r[i] = (TR)(expr);                                                                                                 \
-    }
-#define CTR_LOOP2(name, TA, TB, TR, expr)                                                                              \
-    CTR_LOOP_HEAD(name, TR)                                                                                            \
-    const TA *a0 = (const TA *)in[0].v;                                                                                \
-    const TB *a1 = (const TB *)in[1].v;                                                                                \
-    r[i] = (TR)(expr);                                                                                                 \
-    }
-#define CTR_LOOP3(name, TA, TB, TC, TR, expr)                                                                          \
-    CTR_LOOP_HEAD(name, TR)                                                                                            \
-    const TA *a0 = (const TA *)in[0].v;                                                                                \
-    const TB *a1 = (const TB *)in[1].v;                                                                                \
-    const TC *a2 = (const TC *)in[2].v;                                                                                \
-    r[i] = (TR)(expr);                                                                                                 \
-    }
-#define CTR_LOOP_PARAM(name, TA, P, TR, expr)                                                                          \
-    CTR_LOOP_HEAD(name, TR)                                                                                            \
-    const TA *a0 = (const TA *)in[0].v;                                                                                \
-    const P *p = (const P *)t->param;                                                                                  \
-    r[i] = (TR)(expr);                                                                                                 \
-    }
-#define CTR_LOOP_FOLD(name, T, body)                                                                                   \
-    CTR_LOOP_HEAD(name, T)                                                                                             \
-    r[i] = 0;                                                                                                          \
-    for (int k = 0; k < t->nargs; k++)                                                                                 \
-        r[i] = body(r[i], ((const T *)in[k].v)[i]);                                                                    \
-    }
-
-/* Variable-size results go to a sink, which only counts if it has no memory. */
-#define CTR_LOOP_TEXT(name, MAX, WRITE)                                                                                \
-    OPV_FN void name(struct ctr_op_tile *t, struct opv_sink *s)                                                        \
-    {                                                                                                                  \
-        WRITE(t, 0, s);                                                                                                \
-    }
-#define CTR_LOOP_TEXTS(name, MAX, ITEMS, WRITE) CTR_LOOP_TEXT(name, MAX, WRITE)
-#define CTR_LOOP_KEYS(name, MAX, WRITE)                                                                                \
-    OPV_FN void name(struct ctr_op_tile *t, struct opv_sink *s)                                                        \
-    {                                                                                                                  \
-        const int64_t most = MAX(t, 0);                                                                                \
-        s->items = s->key && most ? WRITE(t, 0, s->key) : most;                                                        \
-    }
-#define CTR_LOOP_LIST(t, kind)                                                                                         \
-    const struct opv_items l = { kind, (const int64_t *)(t)->in[0].item, (const double *)(t)->in[0].item,              \
-                                 (const struct opv_str *)(t)->in[0].item, (t)->in[0].item_ok };
-#define CTR_LOOP_CHOSEN(name, kind, fn)                                                                                \
-    OPV_FN void name(struct ctr_op_tile *t, struct opv_sink *s)                                                        \
-    {                                                                                                                  \
-        CTR_LOOP_LIST(t, kind)                                                                                         \
-        const int64_t k = t->nargs > 1 ? *(const int64_t *)t->in[1].v : 0;                                             \
-        opd_put_items(&l, t->at, fn(&l, t->in[0].span[0], k, t->at), s);                                               \
-    }
-#define CTR_LOOP_FOUND(name, kind, fn)                                                                                 \
-    OPV_FN void name(struct ctr_op_tile *t)                                                                            \
-    {                                                                                                                  \
-        CTR_LOOP_LIST(t, kind)                                                                                         \
-        const int64_t found = t->ok[0] ? fn(&l, t->in[0].span[0], t->at) : -1;                                         \
-        t->ok[0] &= found >= 0;                                                                                        \
-        *(int64_t *)t->out = found >= 0 ? l.i[found] : 0;                                                              \
-    }
-#define CTR_LOOP_FOUND_TEXT(name, fn)                                                                                  \
-    OPV_FN void name(struct ctr_op_tile *t, struct opv_sink *s)                                                        \
-    {                                                                                                                  \
-        CTR_LOOP_LIST(t, OPV_ITEM_STR)                                                                                 \
-        const int64_t found = fn(&l, t->in[0].span[0], t->at);                                                         \
-        t->ok[0] &= found >= 0;                                                                                        \
-        if (found >= 0)                                                                                                \
-            opv_put(s, l.s[found].p, l.s[found].n);                                                                    \
-    }
-
-OPV_FN void opd_put_items(const struct opv_items *l, const int64_t *at, int64_t n, struct opv_sink *s)
-{
-    for (int64_t i = 0; i < n; i++)
-        if (l->kind == OPV_ITEM_STR) {
-            opv_put(s, l->s[at[i]].p, l->s[at[i]].n);
-            opv_end_item(s);
-        } else {
-            if (s->key)
-                s->key[s->items] = (uint64_t)l->i[at[i]]; /* the bits of floats too */
-            s->items++;
-        }
-}
 
 /* ---- columns to lanes ---- */
 
@@ -198,10 +101,12 @@ OPD_FN double opd_f64(const struct opd_col *c, int64_t j)
 }
 OPV_FN struct opv_str opd_str(const struct opd_col *c, int64_t j)
 {
-    const int64_t from = c->at ? c->at[j] : c->offsets[j];
     struct opv_str s;
+    const int64_t *at = c->at ? c->at + j : 0;
+    const int32_t *offsets = c->offsets + j;
+    const int64_t from = at ? at[0] : offsets[0];
+    s.n = (at ? at[1] : offsets[1]) - from;
     s.p = (const uint8_t *)c->data + from;
-    s.n = (c->at ? c->at[j + 1] : c->offsets[j + 1]) - from;
     return s;
 }
 /* The canonical text of an integer, at most 20 bytes and a sign. */
@@ -237,64 +142,204 @@ OPD_FN struct opv_str opd_text(const struct opd_col *c, int64_t j, uint8_t *room
     }
     return s;
 }
-OPD_FN uint64_t opd_hash(struct opv_str s, uint64_t seed)
-{
-    return s.n <= OPV_HASH_SHORT ? opv_hash_short(s.p, (uint64_t)s.n, seed) : opv_hash_long(s.p, (uint64_t)s.n, seed);
-}
-
 OPV_FN uint8_t opd_ok(const uint8_t *bytes, const uint8_t *bits, int64_t i)
 {
     return (uint8_t)(bytes ? bytes[i] : bits ? opd_bit(bits, i) : 1);
 }
 
-/* Load value `row` of a column into a lane. Returns whether it is present; the lane of a null gets a defined value. */
-OPD_FN uint8_t opd_lane(const struct opd_arg *a, int64_t row, void *to, uint8_t *text)
+/* ---- hashes ---- */
+
+/* The n bytes at p, at most 8, in a register; what is beyond them is not defined. */
+OPD_INLINE uint64_t opd_word(const uint8_t *p, uint64_t n)
 {
-    const struct opd_col *c = &a->col;
-    uint8_t ok = opd_ok(c->ok, c->valid, row);
-    uint64_t *word = (uint64_t *)to;
-    int64_t j = row;
-    const int wide = a->lane == OPD_STR || a->lane == OPD_TEXT;
-    if (c->index) {
-        if (c->entries == 0 || !ok) {
-            j = 0;
-            ok = 0;
-        } else {
-            j = c->index[row];
-            ok = opd_ok(c->entry_ok, c->entry_valid, j);
-        }
+#ifdef __CUDACC_RTC__ /* whole words of 8 bytes: a buffer starts and ends at one */
+    const uint64_t *at = (const uint64_t *)((uint64_t)p & ~(uint64_t)7);
+    const unsigned shift = ((unsigned)(uint64_t)p & 7) * 8;
+    uint64_t x = at[0] >> shift;
+    if (shift + 8 * n > 64)
+        x |= at[1] << (64 - shift);
+    return x;
+#else
+    uint64_t x = 0;
+    for (uint64_t i = 0; i < n; i++)
+        x |= (uint64_t)p[i] << 8 * i;
+    return x;
+#endif
+}
+/* Of fewer than 4 bytes, or more than 8: one copy in a kernel. */
+OPD_FN uint64_t opd_hash_other(const uint8_t *p, uint64_t n, uint64_t seed)
+{
+    if (n > OPV_HASH_SHORT)
+        return opv_hash_long(p, n, seed);
+    return opv_hash_words(n ? opd_word(p, n < 8 ? n : 8) : 0, n > 8 ? opd_word(p + n - 8, 8) : 0, n, seed);
+}
+OPD_INLINE uint64_t opd_hash(struct opv_str s, uint64_t seed)
+{
+    const uint64_t n = (uint64_t)s.n;
+    return n - 4 <= 4 ? opv_hash_words(opd_word(s.p, n), 0, n, seed) : opd_hash_other(s.p, n, seed);
+}
+/* Of the canonical text of a number: written first, or, of up to seven digits, made in a register. */
+OPD_FN uint64_t opd_hash_number(const struct opd_col *c, int64_t j, uint64_t seed)
+{
+    uint8_t room[OPD_NUMBER];
+    return opd_hash(opd_text(c, j, room), seed);
+}
+enum { OPD_SEVEN_DIGITS = 10000000 };
+OPD_INLINE uint64_t opd_hash_integer(int32_t v, uint64_t seed)
+{
+    uint32_t u = v < 0 ? 0 - (uint32_t)v : (uint32_t)v, n = 0;
+    uint64_t text = 0;
+    do { /* the last digit first: each pushes those before it towards the end */
+        text = text << 8 | ('0' + u % 10);
+        u /= 10;
+        n++;
+    } while (u);
+    if (v < 0) {
+        text = text << 8 | '-';
+        n++;
     }
-    if (!ok) { /* what the host stores for a null; nothing reads it */
-        if (a->lane == OPD_LANE_BOOL)
-            *(uint8_t *)to = 0;
-        else if (a->lane != OPD_NONE)
-            word[0] = 0;
-        if (wide) {
-            ((struct opv_str *)to)->p = text;
-            ((struct opv_str *)to)->n = 0;
-        }
-        return 0;
-    }
-    switch (a->lane) {
-    case OPD_LANE_BOOL: *(uint8_t *)to = (uint8_t)opd_i64(c, j); break;
-    case OPD_LANE_I64:
-        *(int64_t *)to = opd_i64(c, j);
-        if (c->type == OPD_U64)
-            ok &= *(int64_t *)to >= 0;
-        break;
-    case OPD_LANE_U64: *word = ((const uint64_t *)c->data)[j]; break;
-    case OPD_LANE_F64: *(double *)to = opd_f64(c, j); break;
-    case OPD_STR: *(struct opv_str *)to = opd_str(c, j); break;
-    case OPD_TEXT: *(struct opv_str *)to = opd_text(c, j, text); break;
-    case OPD_HASH:
-        *word = a->key ? ((const uint64_t *)c->data)[j] : opd_hash(opd_text(c, j, text), a->hash_seed);
-        break;
-    default: break;
-    }
-    return ok;
+    return opv_hash_words(text, 0, n, seed);
 }
 
-/* ---- the row of a thread ---- */
+/* ---- values ---- */
+
+/* Where the value of a row lies, or -1: it is null. */
+OPD_INLINE int64_t opd_place(const struct opd_col *c, int64_t row)
+{
+    if (!opd_ok(c->ok, c->valid, row))
+        return -1;
+    if (!c->index)
+        return row;
+    if (c->entries == 0)
+        return -1;
+    row = c->index[row];
+    return opd_ok(c->entry_ok, c->entry_valid, row) ? row : -1;
+}
+/* The value at that place, of the lane that the operator wants. Returns whether it is in range. */
+OPD_INLINE uint8_t opd_value(const struct opd_arg *a, int64_t j, int64_t *v, uint8_t *text)
+{
+    const struct opd_col *c = &a->col;
+    (void)text;
+    *v = c->type == OPD_I64   ? ((const int64_t *)c->data)[j]
+         : c->type == OPD_I32 ? ((const int32_t *)c->data)[j]
+                              : opd_i64(c, j);
+    return c->type != OPD_U64 || *v >= 0;
+}
+OPD_INLINE uint8_t opd_value(const struct opd_arg *a, int64_t j, double *v, uint8_t *text)
+{
+    const struct opd_col *c = &a->col;
+    (void)text;
+    *v = c->type == OPD_F64   ? ((const double *)c->data)[j]
+         : c->type == OPD_I64 ? (double)((const int64_t *)c->data)[j]
+                              : opd_f64(c, j);
+    return 1;
+}
+OPD_INLINE uint8_t opd_value(const struct opd_arg *a, int64_t j, uint8_t *v, uint8_t *text)
+{
+    (void)text;
+    *v = (uint8_t)opd_i64(&a->col, j);
+    return 1;
+}
+OPD_INLINE uint8_t opd_value(const struct opd_arg *a, int64_t j, struct opv_str *v, uint8_t *text)
+{
+    *v = a->lane == OPD_TEXT ? opd_text(&a->col, j, text) : opd_str(&a->col, j);
+    return 1;
+}
+OPD_INLINE uint8_t opd_value(const struct opd_arg *a, int64_t j, uint64_t *v, uint8_t *text)
+{
+    const struct opd_col *c = &a->col;
+    (void)text;
+    if (a->hashed == OPD_HASHED_KEY) {
+        *v = ((const uint64_t *)c->data)[j];
+        return 1;
+    }
+    if (a->hashed == OPD_HASHED_TEXT) {
+        *v = opd_hash(opd_str(c, j), a->hash_seed);
+        return 1;
+    }
+    if (a->hashed != OPD_HASHED_ANY) {
+        const int64_t i = a->hashed == OPD_HASHED_I64 ? ((const int64_t *)c->data)[j] : ((const int32_t *)c->data)[j];
+        if (i > -OPD_SEVEN_DIGITS && i < OPD_SEVEN_DIGITS) {
+            *v = opd_hash_integer((int32_t)i, a->hash_seed);
+            return 1;
+        }
+    }
+    *v = opd_hash_number(c, j, a->hash_seed);
+    return 1;
+}
+/* What the host stores for a null; nothing reads it. */
+template <typename T> OPD_INLINE void opd_null(T *v, uint8_t *)
+{
+    *v = 0;
+}
+OPD_INLINE void opd_null(struct opv_str *v, uint8_t *text)
+{
+    v->p = text;
+    v->n = 0;
+}
+
+/* An argument of a row. Returns whether it is present; the lane of a null gets a defined value. text: OPD_NUMBER bytes,
+ * for the text of a number. A kernel has one copy of the code. */
+template <typename T> OPD_FN uint8_t opd_get(const struct opd_arg *a, int64_t row, T *v, uint8_t *text)
+{
+    if (a->literal) {
+        *v = *(const T *)a->col.data;
+        return (uint8_t)a->literal_ok;
+    }
+    const int64_t j = opd_place(&a->col, row + a->first);
+    if (j < 0) {
+        opd_null(v, text);
+        return 0;
+    }
+    return opd_value(a, j, v, text);
+}
+/* The same, in place, where it is most of an operator's work. */
+template <typename T> OPD_INLINE uint8_t opd_get_here(const struct opd_arg *a, int64_t row, T *v, uint8_t *text)
+{
+    const int64_t form = a->form;
+    if (form == OPD_ANY) {
+        T lane; /* so that *v can be a register */
+        const uint8_t ok = opd_get(a, row, &lane, text);
+        *v = lane;
+        return ok;
+    }
+    if (form == OPD_BITS ? !opd_bit(a->col.valid, row) : form == OPD_BYTES && !a->col.ok[row]) {
+        opd_null(v, text);
+        return 0;
+    }
+    return opd_value(a, row, v, text);
+}
+/* A value of fixed size; that of a null is 0. */
+template <typename T> OPD_INLINE void opd_put(const struct opd_call *c, int64_t row, T v, uint8_t ok)
+{
+    ((T *)c->out)[row] = ok ? v : 0;
+    c->ok[row] = ok;
+}
+
+/* The same by the lane of the argument, for loops of any. */
+template <typename T> OPD_INLINE uint8_t opd_lane_of(const struct opd_arg *a, int64_t j, void *to, uint8_t *text)
+{
+    if (j >= 0)
+        return opd_value(a, j, (T *)to, text);
+    opd_null((T *)to, text);
+    return 0;
+}
+OPD_FN uint8_t opd_lane(const struct opd_arg *a, int64_t row, void *to, uint8_t *text)
+{
+    const int64_t j = opd_place(&a->col, row);
+    switch (a->lane) {
+    case OPD_LANE_BOOL: return opd_lane_of<uint8_t>(a, j, to, text);
+    case OPD_LANE_I64: return opd_lane_of<int64_t>(a, j, to, text);
+    case OPD_LANE_F64: return opd_lane_of<double>(a, j, to, text);
+    case OPD_LANE_U64:
+    case OPD_HASH: return opd_lane_of<uint64_t>(a, j, to, text);
+    case OPD_STR:
+    case OPD_TEXT: return opd_lane_of<struct opv_str>(a, j, to, text);
+    default: return j >= 0;
+    }
+}
+
+/* ---- the row of a thread, for loops that read it as a tile ---- */
 
 struct opd_row {
     struct ctr_op_in in[OPD_ARGS];
@@ -302,6 +347,7 @@ struct opd_row {
     struct opv_span span[OPD_ARGS];
     uint8_t text[OPD_ARGS][OPD_NUMBER], arg_ok[OPD_ARGS], ok;
     uint64_t out;
+    struct ctr_op_tile tile;
 };
 
 OPV_FN int64_t opd_lane_bytes(int64_t lane)
@@ -328,8 +374,9 @@ OPD_FN void opd_open_list(const struct opd_arg *a, int64_t row, struct opd_row *
     w->in[k].item_ok = a->item_ok;
 }
 
-OPD_FN void opd_open(const struct opd_call *c, int64_t row, struct opd_row *w, struct ctr_op_tile *t)
+OPD_FN void opd_open(const struct opd_call *c, int64_t row, struct opd_row *w)
 {
+    struct ctr_op_tile *t = &w->tile;
     w->ok = 1;
     w->out = 0;
     for (int k = 0; k < (int)c->nargs; k++) {
@@ -359,16 +406,127 @@ OPD_FN void opd_open(const struct opd_call *c, int64_t row, struct opd_row *w, s
     t->at = c->at ? c->at + w->span[0].from : 0;
 }
 
-/* The value of a null is 0. */
+/* Results that are vectors the loop has written. */
 OPV_FN void opd_store(const struct opd_call *c, int64_t row, const struct opd_row *w)
 {
     if (c->vector)
-        (void)0;
+        c->ok[row] = w->ok;
     else if (c->bytes == 1)
-        ((uint8_t *)c->out)[row] = (uint8_t)(w->ok ? (uint8_t)(w->out & 0xff) & 1 : 0);
+        opd_put(c, row, (uint8_t)(w->out & 1), w->ok);
     else
-        ((uint64_t *)c->out)[row] = w->ok ? w->out : 0;
-    c->ok[row] = w->ok;
+        opd_put(c, row, w->out, w->ok);
+}
+
+/* ---- the macros of oploop.h ---- */
+
+/* A loop of results of fixed size becomes a function of a call and a row. Those of scalars read their arguments into
+ * registers, the others, by way of opd_open, into the thread's row. */
+#define CTR_LOOP_FIXED(name) OPD_INLINE void name(const struct opd_call *c, int64_t row, struct opd_row *w)
+#define CTR_LOOP_TILE(name)                                                                                            \
+    OPV_FN void name##_tile(struct ctr_op_tile *t);                                                                    \
+    CTR_LOOP_FIXED(name)                                                                                               \
+    {                                                                                                                  \
+        opd_open(c, row, w);                                                                                           \
+        name##_tile(&w->tile);                                                                                         \
+        opd_store(c, row, w);                                                                                          \
+    }                                                                                                                  \
+    OPV_FN void name##_tile(struct ctr_op_tile *t)
+#define CTR_LOOP0(name, TR, expr)                                                                                      \
+    CTR_LOOP_TILE(name)                                                                                                \
+    {                                                                                                                  \
+        const int i = 0;                                                                                               \
+        const struct ctr_op_in *in = t->in;                                                                            \
+        uint8_t *ok = t->ok;                                                                                           \
+        (void)ok;                                                                                                      \
+        (void)in;                                                                                                      \
+        *(TR *)t->out = (TR)(expr);                                                                                    \
+    }
+#define CTR_ARG_ROW(get, T, k)                                                                                         \
+    T a##k[1];                                                                                                         \
+    ok[0] &= get(&c->arg[k], row, a##k, w->text[k]);
+#define CTR_LOOP_SCALARS(name, TR, args, expr)                                                                         \
+    CTR_LOOP_FIXED(name)                                                                                               \
+    {                                                                                                                  \
+        const int i = 0;                                                                                               \
+        uint8_t ok[1] = { 1 };                                                                                         \
+        args TR r = 0;                                                                                                 \
+        if (ok[0])                                                                                                     \
+            r = (TR)(expr);                                                                                            \
+        (void)w;                                                                                                       \
+        opd_put(c, row, r, ok[0]);                                                                                     \
+    }
+#define CTR_LOOP1(name, TA, TR, expr) CTR_LOOP_SCALARS(name, TR, CTR_ARG_ROW(opd_get_here, TA, 0), expr)
+#define CTR_LOOP2(name, TA, TB, TR, expr)                                                                              \
+    CTR_LOOP_SCALARS(name, TR, CTR_ARG_ROW(opd_get, TA, 0) CTR_ARG_ROW(opd_get, TB, 1), expr)
+#define CTR_LOOP3(name, TA, TB, TC, TR, expr)                                                                          \
+    CTR_LOOP_SCALARS(name, TR, CTR_ARG_ROW(opd_get, TA, 0) CTR_ARG_ROW(opd_get, TB, 1) CTR_ARG_ROW(opd_get, TC, 2),    \
+                     expr)
+#define CTR_LOOP_PARAM(name, TA, P, TR, expr)                                                                          \
+    CTR_LOOP_SCALARS(name, TR, CTR_ARG_ROW(opd_get_here, TA, 0) const P *p = (const P *)c->param;, expr)
+#define CTR_LOOP_FOLD(name, T, body)                                                                                   \
+    CTR_LOOP_FIXED(name)                                                                                               \
+    {                                                                                                                  \
+        uint8_t ok = 1;                                                                                                \
+        T r = 0, a;                                                                                                    \
+        for (int k = 0; k < (int)c->nargs; k++) {                                                                      \
+            ok &= opd_get(&c->arg[k], row, &a, w->text[k]);                                                            \
+            r = body(r, a);                                                                                            \
+        }                                                                                                              \
+        opd_put(c, row, r, ok);                                                                                        \
+    }
+
+/* Variable-size results go to a sink, which only counts if it has no memory. */
+#define CTR_LOOP_TEXT(name, MAX, WRITE)                                                                                \
+    OPV_FN void name(struct ctr_op_tile *t, struct opv_sink *s)                                                        \
+    {                                                                                                                  \
+        WRITE(t, 0, s);                                                                                                \
+    }
+#define CTR_LOOP_TEXTS(name, MAX, ITEMS, WRITE) CTR_LOOP_TEXT(name, MAX, WRITE)
+#define CTR_LOOP_KEYS(name, MAX, WRITE)                                                                                \
+    OPV_FN void name(struct ctr_op_tile *t, struct opv_sink *s)                                                        \
+    {                                                                                                                  \
+        const int64_t most = MAX(t, 0);                                                                                \
+        s->items = s->key && most ? WRITE(t, 0, s->key) : most;                                                        \
+    }
+#define CTR_LOOP_LIST(t, kind)                                                                                         \
+    const struct opv_items l = { kind, (const int64_t *)(t)->in[0].item, (const double *)(t)->in[0].item,              \
+                                 (const struct opv_str *)(t)->in[0].item, (t)->in[0].item_ok };
+#define CTR_LOOP_CHOSEN(name, kind, fn)                                                                                \
+    OPV_FN void name(struct ctr_op_tile *t, struct opv_sink *s)                                                        \
+    {                                                                                                                  \
+        CTR_LOOP_LIST(t, kind)                                                                                         \
+        const int64_t k = t->nargs > 1 ? *(const int64_t *)t->in[1].v : 0;                                             \
+        opd_put_items(&l, t->at, fn(&l, t->in[0].span[0], k, t->at), s);                                               \
+    }
+#define CTR_LOOP_FOUND(name, kind, fn)                                                                                 \
+    CTR_LOOP_TILE(name)                                                                                                \
+    {                                                                                                                  \
+        CTR_LOOP_LIST(t, kind)                                                                                         \
+        const int64_t found = t->ok[0] ? fn(&l, t->in[0].span[0], t->at) : -1;                                         \
+        t->ok[0] &= found >= 0;                                                                                        \
+        *(int64_t *)t->out = found >= 0 ? l.i[found] : 0;                                                              \
+    }
+#define CTR_LOOP_FOUND_TEXT(name, fn)                                                                                  \
+    OPV_FN void name(struct ctr_op_tile *t, struct opv_sink *s)                                                        \
+    {                                                                                                                  \
+        CTR_LOOP_LIST(t, OPV_ITEM_STR)                                                                                 \
+        const int64_t found = fn(&l, t->in[0].span[0], t->at);                                                         \
+        t->ok[0] &= found >= 0;                                                                                        \
+        if (found >= 0)                                                                                                \
+            opv_put(s, l.s[found].p, l.s[found].n);                                                                    \
+    }
+
+OPV_FN void opd_put_items(const struct opv_items *l, const int64_t *at, int64_t n, struct opv_sink *s)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (l->kind == OPV_ITEM_STR) {
+            opv_put(s, l->s[at[i]].p, l->s[at[i]].n);
+            opv_end_item(s);
+        } else {
+            if (s->key)
+                s->key[s->items] = (uint64_t)l->i[at[i]]; /* the bits of floats too */
+            s->items++;
+        }
 }
 
 /* ---- the pool ---- */
@@ -424,21 +582,17 @@ OPV_FN int64_t opd_take(struct opd_pool *pool, int64_t bytes)
     return (uint64_t)(at + all) <= pool->size ? at + before : -1;
 }
 
-/* ---- a loop over the calls of an operator ---- */
+/* ---- a loop over the calls of an operator; a kernel begins with one row for all of its loops ---- */
 
+#define OPD_ROW            struct opd_row w_;
 #define OPD_EACH(group, j) for (int j = L.first[group]; j < L.first[(group) + 1]; j++)
 #define OPD_FIXED(group, fn)                                                                                           \
     OPD_EACH(group, j_)                                                                                                \
     {                                                                                                                  \
         const struct opd_call *c_ = L.call + j_;                                                                       \
         for (int64_t row_ = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; row_ < c_->rows;                           \
-             row_ += (int64_t)gridDim.x * blockDim.x) {                                                                \
-            struct opd_row w_;                                                                                         \
-            struct ctr_op_tile t_;                                                                                     \
-            opd_open(c_, row_, &w_, &t_);                                                                              \
-            fn(&t_);                                                                                                   \
-            opd_store(c_, row_, &w_);                                                                                  \
-        }                                                                                                              \
+             row_ += (int64_t)gridDim.x * blockDim.x)                                                                  \
+            fn(c_, row_, &w_);                                                                                         \
     }
 
 /* Two passes: the first counts, the second writes into the pool. keys: 8 bytes per item. */
@@ -450,21 +604,19 @@ OPV_FN int64_t opd_take(struct opd_pool *pool, int64_t bytes)
              base_ += (int64_t)gridDim.x * blockDim.x) {                                                               \
             const int64_t row_ = base_ + threadIdx.x;                                                                  \
             struct opv_sink s_ = { 0, 0, 0, 0, 0 };                                                                    \
-            struct opd_row w_;                                                                                         \
-            struct ctr_op_tile t_;                                                                                     \
             int64_t need_ = 0, at_;                                                                                    \
             w_.ok = 0;                                                                                                 \
             if (row_ < c_->rows) {                                                                                     \
-                opd_open(c_, row_, &w_, &t_);                                                                          \
+                opd_open(c_, row_, &w_);                                                                               \
                 if (w_.ok)                                                                                             \
-                    fn(&t_, &s_);                                                                                      \
+                    fn(&w_.tile, &s_);                                                                                 \
                 need_ = opd_need(&s_, has_ends, is_keys);                                                              \
             }                                                                                                          \
             at_ = opd_take(L.pool, need_);                                                                             \
             if (row_ < c_->rows) {                                                                                     \
                 if (at_ >= 0 && w_.ok) {                                                                               \
                     s_ = opd_sink(L.pool->data + at_, s_.n, is_keys, has_ends);                                        \
-                    fn(&t_, &s_);                                                                                      \
+                    fn(&w_.tile, &s_);                                                                                 \
                 } else if (at_ < 0)                                                                                    \
                     s_.n = s_.items = 0;                                                                               \
                 opd_store_view(c_, row_, w_.ok, at_, &s_, is_keys);                                                    \

@@ -17,8 +17,12 @@ OPV_FN uint64_t op_feature_key(const struct op_feature *p, uint64_t v, uint8_t o
 {
     return !ok ? p->missing : p->key ? ctr_mix64(v ^ p->seed) : v;
 }
-CTR_LOOP0(loop_feature, uint64_t,
-          op_feature_key((const struct op_feature *)t->param, ((const uint64_t *)in[0].v)[i], in[0].ok[i]))
+CTR_LOOP_FIXED(loop_feature)
+{
+    uint64_t v;
+    const uint8_t ok = opd_get_here(&c->arg[0], row, &v, w->text[0]);
+    opd_put(c, row, op_feature_key((const struct op_feature *)c->param, v, ok), 1);
+}
 
 OPV_FN int64_t op_feature_max(const struct ctr_op_tile *t, int i)
 {
@@ -63,10 +67,13 @@ OPV_FN uint64_t op_vocab_key(const struct op_vocab_feature *p, uint64_t x)
             return x;
     return p->other;
 }
-CTR_LOOP0(loop_vocab_feature, uint64_t,
-          op_vocab_key((const struct op_vocab_feature *)t->param,
-                       op_feature_key((const struct op_feature *)t->param, ((const uint64_t *)in[0].v)[i],
-                                      in[0].ok[i])))
+CTR_LOOP_FIXED(loop_vocab_feature)
+{
+    uint64_t v;
+    const uint8_t ok = opd_get_here(&c->arg[0], row, &v, w->text[0]);
+    v = op_feature_key((const struct op_feature *)c->param, v, ok);
+    opd_put(c, row, op_vocab_key((const struct op_vocab_feature *)c->param, v), 1);
+}
 
 OPV_FN int64_t op_vocab_keys(const struct ctr_op_tile *t, int i, uint64_t *to)
 {

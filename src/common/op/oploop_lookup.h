@@ -103,7 +103,7 @@ OPV_FN float op_embedding_at(const struct op_lookup *p, const int64_t *row, int6
     return opv_number_f32(p->pool == OP_POOL_MEAN && count ? r / (double)count : r);
 }
 
-OPV_FN void loop_embedding(struct ctr_op_tile *t)
+CTR_LOOP_TILE(loop_embedding)
 {
     const struct op_lookup *p = (const struct op_lookup *)t->param;
     const struct ctr_op_in *in = &t->in[1];
