@@ -128,10 +128,15 @@ CUFLAGS  := -std=c++20 -O2 -fmad=false -ftz=true -prec-div=true -prec-sqrt=true 
 	$(if $(DEV),-Werror all-warnings) -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90 \
 	-gencode arch=compute_90,code=compute_90 -D_GNU_SOURCE -Isrc $(if $(nccl),-DCTR_NCCL -isystem $(dir $(nccl)))
 
-$(B)/src/cuda/%.o: src/cuda/%.cu
-	@mkdir -p $(@D)
+# An object $(1)/NAME.o, and its PTX, which tests/ptx.t runs.
+define nvcc
+	@mkdir -p $(1) $(B)/ptx/keep/$*
 	$(call say,NV,$<)
-	$(Q)$(NVCC) $(CUFLAGS) -MMD -MP -c -o $@ $<
+	$(Q)$(NVCC) $(CUFLAGS) -MMD -MP -keep -keep-dir $(B)/ptx/keep/$* -c -o $(1)/$*.o $<
+	$(Q)mv $(B)/ptx/keep/$*/*.compute_90.ptx $(B)/ptx/$*.ptx && rm -r $(B)/ptx/keep/$*
+endef
+$(B)/src/cuda/%.o $(B)/ptx/%.ptx: src/cuda/%.cu
+	$(call nvcc,$(B)/src/cuda)
 
 $(B)/lib/ctr/ctr-cuda.so: $(cu_files:%.cu=$(B)/%.o)
 	@mkdir -p $(@D)
@@ -180,6 +185,8 @@ $(B)/onhost/libnccl.so: tests/gpu/nccl.cc src/cuda/onhost.h $(B)/flags
 	$(Q)c++ -std=c++20 -O1 -g1 -Wall -Wextra $(if $(DEV),-Werror) -Isrc -fPIC -shared -o $@ $<
 
 $(B)/src/common/gpu/gpu_text.o: $(wildcard src/common/op/op*.h src/common/base/m*.h)
+
+include tests/ptx/ptx.mk
 
 checked: $(if $(shell command -v c++),$(B)/onhost/libcuda.so $(B)/onhost/libnccl.so $(B)/onhost/ctr-cuda.so $(if $(SAN)$(COV)$(FUZZ),,$(addprefix $(B)/onhost-tsan/,ctr-cuda.so compute)))
 

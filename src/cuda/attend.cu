@@ -121,11 +121,7 @@ KERNEL score_grad_kernel(struct segments s, struct view value, struct view dout,
 {
     EACH(e, s.entries)
     {
-        const int64_t r = row_of(s, e);
-        float sum = 0;
-        for (int64_t d = 0; d < s.width; d++)
-            sum += *at(dout, r, d) * *at(value, e, d);
-        dscore[e] = sum;
+        dscore[e] = ctr_e_inner_product(at(dout, row_of(s, e), 0), at(value, e, 0), s.width);
     }
 }
 

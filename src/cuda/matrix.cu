@@ -110,8 +110,8 @@ KERNEL join_kernel(double *sum, int64_t tiles, int64_t cols, int sums, float *to
         const int64_t j = e % cols, which = e / cols;
         double *s = sum + which * tiles * cols;
         float *to = which ? to1 : to0;
-        double total = 0;
-        for (int64_t t = 0; t < tiles; t++)
+        double total = s[j];
+        for (int64_t t = 1; t < tiles; t++)
             total += s[t * cols + j];
         s[j] = total;
         if (to)

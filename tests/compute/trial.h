@@ -30,7 +30,7 @@ struct trial {
     double tolerance; /* |tried - reference| <= tolerance (1 + largest finite |reference| of the array) */
     char what[160];   /* of the trial, for messages */
     char wrong[400];  /* what was first seen to be wrong, or "" */
-    uint64_t digest;  /* of all outputs of the tried back end so far */
+    uint64_t digest;  /* of all outputs of the tried back end in this case so far */
     int64_t trials;
     const char *only; /* operations to try, with commas between; NULL: all */
     bool nan;         /* put some NaNs into real inputs */

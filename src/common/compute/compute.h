@@ -33,6 +33,10 @@
  * threads or on kernels. cuda: the same bytes on the same device; for gemm, rows are independent of the others only
  * between calls of equal shape. Denormals are flushed to zero by definition. NaN and infinity propagate as in IEEE 754.
  *
+ * cuda and cpu give the same bits of numbers, but for gemm and conv, which are cuBLAS's, and for sums that each runs in
+ * an order of its own: dalpha and dbias of DICE, gradients of rows that more than 128 entries name, totals and shares.
+ * Other bits: act_grad auc bce pool_grad reduce
+ *
  * Order. Operations of a device run in call order; a GPU queues them and returns, so a run-time error (not one of
  * shapes) may be reported by a later call or by ctr_dev_sync. Only one thread at a time may call into a device; devices
  * are independent. After CTR_ESYS or CTR_ENOMEM the outputs are undefined; the device can only be freed.
@@ -297,7 +301,7 @@ struct ctr_dev_pool {
 /* Its gradient by row: grad[u][d] = sum over the entries e with index[e] = u, in ascending order of e (= row order), of
  * x[e] · dout[list of e][d] (MEAN: / number of entries; MAX: where e won; FM, d >= 1: of x (dout[d] + dout[0] (out[d] -
  * x row[d])) ). ctr_dev_unique gives the entries of each row. If several calls (fields with different pooling) add to
- * one grad: set `add` in all but the first. */
+ * one grad: set `add` in all but the first. cuda: in pieces of 128 entries, then over the pieces. */
 struct ctr_dev_pool_grad {
     enum ctr_pooling how;
     struct ctr_lists lists;
@@ -463,7 +467,7 @@ struct ctr_dev_norm_grad {
 /* ---- loss ---- */
 
 /* Binary cross-entropy of logits z with labels in [0, 1]: loss[i] = w (log(1 + exp(z)) - label z), dz[i] = scale · w
- * (p - label), p = 1 / (1 + exp(-z)); total = sum of loss, in double, in row order. Outputs are optional. A mean over
+ * (p - label), p = 1 / (1 + exp(-z)); total = sum of loss, in double; cpu: by rows. Outputs are optional. A mean over
  * the minibatch is scale = 1 / rows (or 1 / sum of weights). */
 struct ctr_dev_bce {
     struct ctr_vec z, label, weight; /* f32 [n]; weight none: 1 */
@@ -563,7 +567,7 @@ struct ctr_dev_slots {
 /* ---- reductions ---- */
 
 /* out (f64 [1], on the device; the caller reads it): SUM, SUM_SQUARES, MAX_ABS (NaN if any element is; 0 if there are
- * none), and NONFINITE: the first row (of x.rows) with a NaN or an infinity, or -1. Sums: doubles, row by row. */
+ * none), and NONFINITE: the first row (of x.rows) with a NaN or an infinity, or -1. Sums: doubles; cpu: by rows. */
 enum ctr_reduction { CTR_REDUCE_SUM, CTR_REDUCE_SUM_SQUARES, CTR_REDUCE_MAX_ABS, CTR_REDUCE_NONFINITE };
 struct ctr_dev_reduce {
     enum ctr_reduction kind;

@@ -519,23 +519,6 @@ static void attend(const struct ctr_attend_block *b, int64_t from, int64_t to)
     }
 }
 
-/* Sixteen interleaved sums, then added pairwise: the same bits for any vector length. */
-CTR_BODY float inner_product(const float *x, const float *y, int64_t n)
-{
-    float sum[16] = { 0 };
-    int64_t i = 0;
-
-    for (; i + 16 <= n; i += 16)
-        for (int l = 0; l < 16; l++)
-            sum[l] += x[i + l] * y[i + l];
-    for (int l = 0; l < n - i; l++)
-        sum[l] += x[i + l] * y[i + l];
-    for (int half = 8; half > 0; half /= 2)
-        for (int l = 0; l < half; l++)
-            sum[l] += sum[l + half];
-    return sum[0];
-}
-
 static void attend_grad(const struct ctr_attend_block *b, int64_t from, int64_t to)
 {
     const int64_t width = b->width;
@@ -546,7 +529,7 @@ static void attend_grad(const struct ctr_attend_block *b, int64_t from, int64_t 
         float mean = 0;
         for (int64_t e = first; e < end; e++) {
             const float share = b->share[e];
-            b->dscore[e] = inner_product(dout, b->key.p + e * b->key.stride, width);
+            b->dscore[e] = ctr_e_inner_product(dout, b->key.p + e * b->key.stride, width);
             mean += share * b->dscore[e];
             float *dvalue = b->dkey.p ? b->dkey.p + e * b->dkey.stride : NULL;
 #pragma GCC ivdep

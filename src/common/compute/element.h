@@ -213,6 +213,24 @@ CTR_ELEMENT void ctr_e_ftrl(const struct ctr_opt_step *o, float g, float squares
     *w = ctr_e_ftrl_weight(o, l2, *z, root);
 }
 
+/* The product of two rows: sixteen interleaved sums, then added pairwise, which vectors of any length can do. */
+CTR_ELEMENT float ctr_e_inner_product(const float *x, const float *y, int64_t n)
+{
+    float sum[16] = { 0 };
+    int64_t i = 0;
+
+    for (; i + 16 <= n; i += 16)
+        for (int l = 0; l < 16; l++)
+            sum[l] += x[i + l] * y[i + l];
+    for (int l = 0; l < 16; l++) /* a fixed number, so that the sums stay in registers */
+        if (l < n - i)
+            sum[l] += x[i + l] * y[i + l];
+    for (int half = 8; half > 0; half /= 2)
+        for (int l = 0; l < half; l++)
+            sum[l] += sum[l + half];
+    return sum[0];
+}
+
 /* Integer keys that sort like the floats; -0 like 0. */
 CTR_ELEMENT uint32_t ctr_e_ordered(float f)
 {
