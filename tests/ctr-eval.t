@@ -107,7 +107,7 @@ total     5100       5100
 k=vlate    100        100
 k=(rest)  5000       5000"
 exits "few enough values" 0 ctr-eval --by ad --slices 700 many.arrows
-is "nothing is lacking" "$(cat err)" ""
+is "nothing is lacking" "$(grep -v 'labels of one class' err)" ""
 case $CTR_BUILD in
 *san*) skip "memory is bounded" "sanitizers have allocators of their own" ;;
 *)
@@ -227,6 +227,11 @@ err_like "but explained" 'all 7 labels are 0: auc, gauc and normalized_entropy a
 is "and shown" "$(cat out)" "\
 slice  rows  weight  positives  auc  log_loss  calibration
 total     7   8.500          0    -  1.108153            -"
+printf 'label,score,s\n1,.5,a\n0,.3,a\n1,.2,b\n0,.2,c\n' | ctr-import -q -f csv --header --label label --score score -o "$W/slices.arrows"
+exits "slices of one class" 0 ctr-eval --by s "$W/slices.arrows"
+err_like "are counted" '2 of 3 slices have labels of one class, or no weight: auc, gauc and normalized_entropy are undefined there'
+exits "no slice of one class" 0 ctr-eval "$W/slices.arrows"
+ok "is not told of" test ! -s "$W/err"
 head -1 small.csv >none.csv
 ctr-import --format csv --header --columns click:int8,p:float64,w:float64,user:utf8,t:timestamp,genre:utf8 $roles none.csv >none.arrows
 exits "no rows is no failure" 0 ctr-eval --by genre -m auc,log_loss none.arrows

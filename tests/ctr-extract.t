@@ -163,6 +163,34 @@ is "means, deviations and ends" "$(ctr-select --add 'd = n - n' scaled.arrows | 
 ctr-select --section "standardize.x" --add "deviation = -deviation" scale.fitted >bad.fitted
 exits "a deviation below 0" 1 ctr-extract bad.fitted raw.arrows
 err_like "is refused" 'row 1 of a fitted scale: it has one row of two finite numbers'
+# A column may be kept and be an input: the input's column is NAME.feature, its table NAME.
+printf '%s\n' 'label click' 'keep n' 'feature n' 'dense x' 'keep x' >both.plan
+ctr-extract -q both.plan raw.arrows -o both.arrows
+is "kept and a feature" "$(ctr-info both.arrows | awk '/^(n|x)[. ]/ { print $1, $2, $3, $4 }' | tr '\n' ' ')" 'n int64 - - n.feature uint64 feature n x.dense float32 dense - x float64 - - '
+printf '%s\n' 'label click' 'feature n' >one.plan
+is "the keys are those of the feature alone" "$(ctr-select --columns n.feature both.arrows | ctr-export --no-header | cksum)" "$(ctr-extract -q one.plan raw.arrows | ctr-select --columns n | ctr-export --no-header | cksum)"
+printf '%s\n' 'label click' 'keep n' 'keep n' >twice.plan
+exits "kept twice" 2 ctr-extract twice.plan raw.arrows
+err_like "is an error as before" 'twice.plan:3:6: the output has a column n already, from line 2'
+# Words of messages: a name that hides a column, a text without quotes, a name with spaces.
+printf '%s\n' 'label click' 'feature n = quantiles(n, 10)' 'dense m = standardize(n)' >hides.plan
+exits "a fitted definition that hides a column" 2 ctr-extract --fit hides.plan raw.arrows
+err_like "is told where the name is used" 'hides.plan:3:11: n is that of line 2 here, the result of quantiles, which is fitted too, and not the column: give that line another name, such as .n_quantiles.'
+printf 'Gender,Male,Daily Internet Usage\nMale,1,220\n' | ctr-import -q -f csv --header -o words.arrows
+exits "a bare word" 2 ctr-select --where 'Gender == Female' words.arrows
+err_like "is told of quotes" 'there is no column .Female.; .*a text stands in quotes: "Female"'
+exits "a bare word that is a column of another type" 2 ctr-select --where 'Gender == Male' words.arrows
+err_like "too" 'got int64: .*; the text itself is "Male"'
+exits "a name with spaces" 2 ctr-select --where 'Daily Internet Usage > 200' words.arrows
+err_like "is told of back quotes" 'not Internet; a name with spaces stands in back quotes: .Daily Internet Usage.'
+# A feature of floats has a key for each number.
+printf '%s\n' 'label click' 'feature x' 'feature n' 'feature z = number(n) / 3' >floats.plan
+ctr-select --add 'f = number(n) / 7' raw.arrows -o floats.arrows
+echo 'feature f' >>floats.plan
+is "features of floats with many keys are said, those of integers and of few are not" "$(ctr-extract floats.plan floats.arrows 2>&1 >/dev/null |
+    sed 's/about [0-9]* keys/about N keys/')" "ctr-extract: feature f makes about N keys of 5000 rows, one for each number: quantiles(x, 10) makes ranges, and dense log_scale(x) a number"
+is "about as many as there are" "$(ctr-extract floats.plan floats.arrows 2>&1 >/dev/null | awk -v n="$(ctr-export -c f --no-header floats.arrows | sort -u | wc -l)" \
+    '{ for (i = 1; i < NF; i++) if ($i == "about") print ($(i + 1) > n * .97 && $(i + 1) < n * 1.03) }')" 1
 # Many values: some fill the places where others belong.
 seq 20000 | ctr-import -f csv -c x:utf8 -o many.arrows
 echo 'feature x = vocab(x, max=10000)' >many.plan

@@ -190,6 +190,14 @@ times='9999-12-31T23:59:59.999Z +010000-01-01T00:59:59Z -000001-12-31T23:00:00Z 
 { echo t && printf '%s\n' $times; } >"$W/far.csv"
 ctr-import --header --time t "$W/far.csv" >"$W/far.arrows"
 is "csv: times beyond 9999 are written as they are read" "$(text "$W/far.arrows")" "$(cat "$W/far.csv")"
+# A path that no line has is mistyped; one that is null wherever it is, is said.
+printf '{"a":1,"b":{"c":null}}\n{"a":2,"d":5}\n' >"$W/paths.jsonl"
+exits "a path that no line has" 1 ctr-import -f jsonl -c 'a:int64,e=b.e:int64' "$W/paths.jsonl" -o "$W/paths.arrows"
+err_like "is named" 'column e: none of the 2 lines has its path'
+ok "and nothing is written" test ! -e "$W/paths.arrows"
+is "a path that some line has is read" "$(ctr-import -q -f jsonl -c 'a:int64,d:int64' "$W/paths.jsonl" | ctr-export -f jsonl | tail -n 1)" '{"a":2,"d":5}'
+is "nulls in all lines are said, -q or not" "$(ctr-import -q -j 3 -f jsonl -c 'a:int64,c=b.c:int64' "$W/paths.jsonl" -o "$W/paths.arrows" 2>&1)" 'ctr-import: column c: null in all 2 lines'
+is "no line has no path" "$(ctr-import -q -f jsonl -c a:int64 /dev/null | ctr-info | grep -c '^rows: 0')" 1
 for f in tsv jsonl; do
     is "$f: and come back" "$(ctr-export -f $f "$W/far.arrows" | ctr-import -f $f $([ $f = tsv ] && echo --header) --time t - | ctr-info --digest)" "$(ctr-info --digest "$W/far.arrows")"
 done

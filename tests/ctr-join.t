@@ -261,4 +261,11 @@ for f in pa.ipc.open_stream(sys.stdin.buffer).schema: print((f.metadata or {}).g
 else
     skip "history_of" "no pyarrow"
 fi
+# ---- no match at all: both first keys are named, -q or not
+printf 'user,day\n17,1\n18,2\n' | ctr-import -q -f csv --header -c user:utf8,day:int8 -o ids.arrows
+printf 'uid,day,n\nu17,1,5\n' | ctr-import -q -f csv --header -c uid:utf8,day:int8,n:int8 -o names.arrows
+ctr-join -q -k user=uid,day names.arrows ids.arrows -o none.arrows 2>said
+is "no match at all is said with the first keys" "$(cat said)" \
+    'ctr-join: no row has a match: the first key here is user (utf8) 17, day (int8) 1, the first in names.arrows is uid (utf8) u17, day (int8) 1'
+is "and one match is enough" "$(ctr-join -q -k day names.arrows ids.arrows -o none.arrows 2>&1)" ''
 done_testing

@@ -213,4 +213,13 @@ ctr-extract -q --names "$W/nul.names" "$W/nul.plan" "$W/nul.arrows" | ctr-train 
 is "top: the byte 0 in names" "$(ctr-model top "$W/nul.model" --names "$W/nul.names" | awk 'NR > 1 && $3 != "(bias)" { print $3 }' | sort | tr '\n' ' ')" \
     "u=\$'a\\x00b' u=\$'a\\x00c' u=a "
 is "in the stream too" "$(ctr-model top -f stream "$W/nul.model" --names "$W/nul.names" | ctr-export --no-header -c name | tr '\000' 0 | sort | tr '\n' ' ')" '"" a a0b a0c '
+# ---- a plan with statements, a fitted one
+exits 'explain does not run statements' 2 ctr-model explain some.model log=ads.csv
+err_like 'and gives the command that does' 'log is a view of the plan.s statements: ctr-extract some.model log=ads.csv . ctr-model explain some.model'
+printf 'click,g\n1,a\n0,b\n1,a\n' | ctr-import -q -f csv --header -o fit.arrows
+printf 'label click\nfeature g = vocab(g)\n' >fit.plan
+ctr-extract -q --fit fit.plan fit.arrows -o fit.fitted
+ctr-extract -q fit.fitted fit.arrows | ctr-train lr -q --plan fit.fitted -o fit.model
+is 'slim says, -q or not, that fitted state is left out' "$(ctr-model slim -q fit.model -o fit.slim 2>&1)" \
+    'ctr-model: the fitted state of the plan is left out: ctr-extract takes it from fit.model, or from the fitted plan'
 done_testing

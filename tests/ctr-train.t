@@ -442,6 +442,22 @@ ok 'rows double' grep -q ' 2048 ' words
 ok 'a summary' grep -q '^progressive AUC ' words
 is '-q is silent' "$(ctr-train lr -q -o x.arrows mixed.arrows 2>&1)" ''
 
+# ---- numbers that ruin a model
+awk -v OFS=, 'BEGIN { s = 3; print "click,age,income"; for (i = 0; i < 2000; i++) { s = s * 16807 % 2147483647; a = s / 2147483647
+    s = s * 16807 % 2147483647; print (s / 2147483647 < a), 20 + 60 * a, s % 50000 } }' | ctr-import -q -f csv --header -o raw.arrows
+printf '%s\n' 'label click' 'dense age' 'dense income' >raw.plan
+printf '%s\n' 'label click' 'dense age = standardize(age)' 'dense income = log_scale(income)' >scaled.plan
+ctr-extract -q raw.plan raw.arrows -o raws.arrows
+ctr-train lr -o raw.model raws.arrows 2>said
+is 'a loss worse than that of the mean label is said, with the columns' "$(grep -c 'log loss .* is worse than 0.69.*: dense age from 20.* to 79.*, income from .*log_scale(x)' said)" 1
+is 'and -q is silent' "$(ctr-train lr -q -o raw.model raws.arrows 2>&1)" ''
+ctr-train mlp --hidden 4 -o raw.model raws.arrows 2>said
+is 'a deep model with few rows suggests --passes' "$(grep -c '2000 rows in one pass are few for mlp: --passes 3 or more' said)" 1
+is 'not with --passes' "$(ctr-train mlp --hidden 4 --passes 2 -o raw.model raws.arrows 2>&1 | grep -c 'are few')" 0
+ctr-extract -q --fit scaled.plan raw.arrows -o scaled.fitted
+ctr-extract -q scaled.fitted raw.arrows | ctr-train lr -o raw.model 2>said
+ok 'scaled they rank, and nothing is said' awk '/^progressive AUC/ && $3 > .75 { good = 1 } /worse/ { bad = 1 } END { exit !good || bad }' said
+
 # ---- times that run backwards
 awk -v OFS=, 'BEGIN { s = 5; print "click,ad,time"; for (i = 0; i < 900; i++) { s = s * 16807 % 2147483647; t = i * 60 - (i % 100 == 7 ? 5400 : 0) + 86400
     printf("%d,a%d,1970-01-%02dT%02d:%02d:%02dZ\n", s % 5 == 0, s % 40, 1 + t / 86400, t / 3600 % 24, t / 60 % 60, t % 60) } }' >back.csv
@@ -459,6 +475,7 @@ is 'in minibatches' "$(said --minibatch 64 -j 2 back.arrows)" "$told"
 is 'what --expire makes of them, too' "$(said --expire 2 back.arrows | sed -n 's/.*later ones, //p')" \
     'and --expire takes them for rows of the latest day; sort by time, or say --time-order ignore'
 is 'sorted ones are none' "$(said sorted.arrows)" ''
+is '-q keeps the warning, not the summary' "$(said -q back.arrows)" "$(echo "$told" | head -n 1)"
 is 'nor without a look' "$(said --time-order ignore back.arrows)" ''
 train --time-order warn -o warned.arrows back.arrows
 train --time-order ignore -o ignored.arrows back.arrows

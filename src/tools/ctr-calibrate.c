@@ -133,7 +133,7 @@ static int report(const struct ctr_cli *cli, const struct ctr_cal_fit *f, const 
         ctr_cli_note(cli, "%lld of %lld values of %s have maps of their own, the others are too thin (--slice-clicks)",
                      (long long)(ctr_cal_fit_slices(f) - ctr_cal_fit_thin(f)), (long long)ctr_cal_fit_slices(f), o.by);
     if (ctr_cal_fit_floored(f))
-        ctr_cli_note(cli, "the click rate does not rise with the score everywhere: a slope was raised to %g",
+        ctr_cli_warn(cli, "the click rate does not rise with the score everywhere: a slope was raised to %g",
                      CTR_CAL_MIN_SLOPE);
     return 0;
 }
@@ -265,7 +265,7 @@ static int fitted(void *ctx, const struct ctr_cal_fit *f, const struct ctr_cal_m
 
     time[ctr_time_iso(time, until)] = 0;
     if (!m) {
-        ctr_cli_note(r->cli, "no map of the rows before %s: %s%s", time, ctr_err_text(err).s,
+        ctr_cli_warn(r->cli, "no map of the rows before %s: %s%s", time, ctr_err_text(err).s,
                      r->maps || r->had ? "; the one before stays" : "");
         return 0;
     }
@@ -294,7 +294,7 @@ static int fit_rolling(struct ctr_cli *cli, struct ctr_reader *r, const struct c
     else if (!(rc = feed(cli, r, s, NULL, rolling, err)) && !(rc = ctr_cal_rolling_finish(rolling, err)) && !to.maps)
         rc = ctr_fail(err, CTR_EDATA, "no rows gave a map");
     if (!rc && ctr_cal_rolling_old(rolling))
-        ctr_cli_note(cli, "%lld rows were older than --rolling when they came, and are in no map",
+        ctr_cli_warn(cli, "%lld rows were older than --rolling when they came, and are in no map",
                      (long long)ctr_cal_rolling_old(rolling));
     ctr_cal_rolling_free(rolling);
     return rc;
@@ -365,7 +365,7 @@ static void reload(struct run *run, int64_t row)
     int rc = ctr_cal_apply_reload(&run->a, &run->m, run->path, &run->seen, ctr_reader_schema(run->r), run->score, &err);
 
     if (rc < 0)
-        ctr_cli_note(run->cli, "%s; rows from %lld on are calibrated by the map before", ctr_err_text(&err).s,
+        ctr_cli_warn(run->cli, "%s; rows from %lld on are calibrated by the map before", ctr_err_text(&err).s,
                      (long long)row);
     if (rc <= 0)
         return;

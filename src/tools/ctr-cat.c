@@ -171,10 +171,10 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
         rc = more < 0 ? more : rc;
     }
     if (!rc && ctr_reader_damage(r))
-        ctr_cli_note(cli, "%s; %lld rows were rescued", ctr_reader_damage(r), (long long)ctr_reader_rows(r));
+        ctr_cli_warn(cli, "%s; %lld rows were rescued", ctr_reader_damage(r), (long long)ctr_reader_rows(r));
     for (const char *line = rc ? NULL : ctr_reader_mixed(r); line && *line; line += *line == '\n') {
         const size_t n = strcspn(line, "\n");
-        ctr_cli_note(cli, "--force: %.*s", (int)n, line);
+        ctr_cli_warn(cli, "--force: %.*s", (int)n, line);
         line += n;
     }
     ctr_batch_source_close(&in);

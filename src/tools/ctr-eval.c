@@ -214,12 +214,27 @@ static void tell_rows(const struct ctr_cli *cli, const struct ctr_eval *e)
     int64_t rows, lacking = ctr_eval_lacking(e, &rows);
 
     if (lacking)
-        ctr_cli_note(cli,
+        ctr_cli_warn(cli,
                      "%lld slices may lack up to %lld of their rows, which are in (rest): a larger --slices finds them",
                      (long long)lacking, (long long)rows);
     if (ctr_eval_without_user(e))
         ctr_cli_note(cli, "%lld rows have no user: gauc leaves them out (--null-user one takes them as one user's)",
                      (long long)ctr_eval_without_user(e));
+}
+
+static void explain_slices(const struct ctr_cli *cli, const struct ctr_eval *e)
+{
+    int64_t one = 0;
+
+    for (int64_t i = 1; i < ctr_eval_slices(e); i++) {
+        const struct ctr_metric_sums *s = &ctr_eval_slice(e, i)->sums[0];
+        one += s->rows && (!(s->label > 0) || !(s->label < s->weight));
+    }
+    if (one)
+        ctr_cli_note(cli,
+                     "%lld of %lld slices have labels of one class, or no weight: auc, gauc and normalized_entropy are "
+                     "undefined there",
+                     (long long)one, (long long)(ctr_eval_slices(e) - 1));
 }
 
 /* Report the reasons for undefined values. */
@@ -233,14 +248,16 @@ static void explain(const struct ctr_cli *cli, const struct ctr_eval *e)
     else if (!(t->weight > 0))
         ctr_cli_note(cli, "all weights are 0: no metric is defined");
     else if (!(t->weight * t->weight < INFINITY))
-        ctr_cli_note(cli, "the weights add up to %g, so sums overflow: divide them by a constant", t->weight);
+        ctr_cli_warn(cli, "the weights add up to %g, so sums overflow: divide them by a constant", t->weight);
     else if (!(t->weight * t->weight > 0))
-        ctr_cli_note(cli, "the weights add up to %g, so products vanish: multiply them by a constant", t->weight);
+        ctr_cli_warn(cli, "the weights add up to %g, so products vanish: multiply them by a constant", t->weight);
     else if (!(t->label > 0) || !(t->label < t->weight))
         ctr_cli_note(cli, "all %lld labels are %d%s: auc, gauc and normalized_entropy are undefined",
                      (long long)t->rows, t->label > 0,
                      t->label > 0 && t->weight != (double)t->rows ? ", or the weights of the others vanish in the sum"
                                                                   : "");
+    else
+        explain_slices(cli, e);
 }
 
 /* ---- windows of a stream that goes on ---- */
@@ -252,7 +269,7 @@ static void tell_late(struct show *s, bool end)
 
     if (late == s->late || (!end && late < 2 * s->late))
         return;
-    ctr_cli_note(s->cli,
+    ctr_cli_warn(s->cli,
                  "%lld rows so far came after their window was written, and are left out: a longer --lateness waits",
                  (long long)late);
     s->late = late;

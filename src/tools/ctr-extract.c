@@ -170,7 +170,7 @@ static void note_extracted(const struct job *j)
         return;
     for (int i = 0, column; i < in->n; i++)
         if ((column = ctr_schema_find(s, in->s[i])) >= 0 && ctr_field_role(&s->f[column]) == CTR_ROLE_FEATURE) {
-            ctr_cli_note(
+            ctr_cli_warn(
                 j->cli,
                 "column %s holds the keys that another ctr-extract made, not what they were made of: ctr-train "
                 "and ctr-predict take such a stream as it is",
@@ -280,7 +280,7 @@ static int save_names(struct job *j, struct ctr_err *err)
     if (rc == 0)
         rc = ctr_out_commit(j->names, err);
     if (rc == 0 && collisions)
-        ctr_cli_note(j->cli, "--names: %lld pairs of names share a key, such as %s", (long long)collisions,
+        ctr_cli_warn(j->cli, "--names: %lld pairs of names share a key, such as %s", (long long)collisions,
                      ctr_program_names_collision(j->program, 0));
     return rc;
 }
@@ -297,6 +297,20 @@ static int tell_unknown(struct job *j, struct ctr_err *err)
         rc = ctr_cli_unseen(j->cli, j->cli->args[0], "values", u, n, o.max_unknown, err);
     free(u);
     return rc;
+}
+
+/* Report features of floats that have nearly a key a row. */
+static void tell_floats(const struct job *j)
+{
+    enum { MANY = 1000 };
+    const char *name;
+    int64_t keys;
+    for (int i = 0; (name = ctr_program_float_keys(j->program, i, &keys)); i++)
+        if (keys >= MANY)
+            ctr_cli_note(j->cli,
+                         "feature %s makes about %lld keys of %lld rows, one for each number: quantiles(x, 10) makes "
+                         "ranges, and dense log_scale(x) a number",
+                         name, (long long)keys, (long long)j->rows);
 }
 
 static int open_outputs(struct job *j, struct ctr_err *err)
@@ -328,7 +342,7 @@ static int extract(struct job *j, struct ctr_err *err)
     if (rc == 0 && !ctr_program_on_gpu(j->program))
         rc = check_unused(j, err);
     if (rc == 0 && ctr_program_unlabelled(j->program))
-        ctr_cli_note(j->cli, "the input lacks what the label of %s reads: there will be no label", j->path);
+        ctr_cli_warn(j->cli, "the input lacks what the label of %s reads: there will be no label", j->path);
     while (rc == 0 && (rc = ctr_batch_source_next(&j->source, &b, err)) > 0) {
         j->rows += b->rows;
         rc = ctr_program_run(j->program, b, &out, err);
@@ -349,6 +363,8 @@ static int extract(struct job *j, struct ctr_err *err)
         ctr_program_gpu_say(j->program);
     if (rc == 0)
         rc = tell_unknown(j, err);
+    if (rc == 0)
+        tell_floats(j);
     if (rc == 0 && o.names)
         rc = save_names(j, err);
     return rc < 0 ? rc : ctr_cli_finish(j->cli, j->w, j->out, err);

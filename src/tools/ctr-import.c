@@ -109,6 +109,11 @@ static void note(void *ctx, const char *text)
     ctr_cli_note(ctx, "%s", text);
 }
 
+static void warn(void *ctx, const char *text)
+{
+    ctr_cli_warn(ctx, "%s", text);
+}
+
 /* Side outputs first, then the trailer: a complete stream implies that the quarantine is complete. */
 static int import(struct ctr_cli *cli, const struct ctr_text_opts *t, struct ctr_err *err)
 {
@@ -139,7 +144,7 @@ static int import(struct ctr_cli *cli, const struct ctr_text_opts *t, struct ctr
     if (!rc)
         rc = ctr_cli_finish(cli, w, out, err);
     if (!rc)
-        ctr_import_notes(im, t->bad_rows, note, cli);
+        ctr_import_notes(im, t->bad_rows, note, warn, cli);
     ctr_writer_free(w);
     ctr_import_free(im);
     ctr_out_free(out);

@@ -105,6 +105,9 @@ static void report(const struct ctr_cli *cli, const struct ctr_join *j, int left
         ctr_cli_note(cli, "%lld of %lld rows have no match in %s; %lld of its %lld rows match none of them",
                      (long long)st.unmatched, (long long)st.left_rows, cli->args[0], (long long)st.right_unmatched,
                      (long long)st.right_rows);
+    if (!o.by_row && st.left_rows && st.unmatched == st.left_rows && *ctr_join_first(j, true))
+        ctr_cli_warn(cli, "no row has a match: the first key here is %s, the first in %s is %s",
+                     ctr_join_first(j, false), cli->args[0], ctr_join_first(j, true));
     if (st.partitions)
         ctr_cli_debug(cli, "%lld partitions, %s spilled", (long long)st.partitions,
                       ctr_size_text((uint64_t)st.spilled_bytes).s);

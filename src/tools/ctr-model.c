@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "common/cli/cli.h"
 #include "common/model/model.h"
@@ -244,10 +245,26 @@ struct explain {
     struct ctr_batchbuf rows;
 };
 
+/* VIEW=FILE is for ctr-extract, which runs the statements of a plan. */
+static int check_views(const struct ctr_cli *cli, struct ctr_err *err)
+{
+    for (int i = 2; i < cli->nargs; i++) {
+        const char *name = cli->args[i], *is = strchr(name, '=');
+        if (is && access(name, F_OK))
+            return ctr_cli_usage(err,
+                                 "explain reads features or a log, and %.*s is a view of the plan's statements: "
+                                 "ctr-extract %s %s%s | ctr-model explain %s",
+                                 (int)(is - name), name, cli->args[1], name, cli->nargs > 3 ? " …" : "", cli->args[1]);
+    }
+    return 0;
+}
+
 static int open_explain(struct ctr_cli *cli, struct explain *x, struct ctr_err *err)
 {
     const char *model = cli->args[1];
-    int rc = ctr_cli_out(cli, is_table() ? 0 : CTR_OUT_BINARY, &x->out, err);
+    int rc = check_views(cli, err);
+    if (!rc)
+        rc = ctr_cli_out(cli, is_table() ? 0 : CTR_OUT_BINARY, &x->out, err);
     if (!rc)
         rc = ctr_cli_reread(cli, &model, err);
     const struct ctr_explain_opts how = { .n = o.n, .names = o.names, .images = o.images };
@@ -258,7 +275,7 @@ static int open_explain(struct ctr_cli *cli, struct explain *x, struct ctr_err *
     if (!rc)
         rc = ctr_explain_open(&x->e, model, &how, err);
     if (!rc && *ctr_explain_warning(x->e))
-        ctr_cli_note(cli, "%s", ctr_explain_warning(x->e));
+        ctr_cli_warn(cli, "%s", ctr_explain_warning(x->e));
     if (!rc)
         rc = ctr_cli_reader(cli, 2, NULL, &x->r, err);
     if (!rc)
@@ -317,8 +334,12 @@ static void tell_slim(const struct ctr_cli *cli, const struct ctr_slim_told *n)
                  (long long)n->pruned);
     if (!o.weights_only)
         ctr_cli_note(cli, "learning rates are within %.2g%%", 100 * n->rate_error);
+    if (n->fitted)
+        ctr_cli_warn(cli,
+                     "the fitted state of the plan is left out: ctr-extract takes it from %s, or from the fitted plan",
+                     cli->args[1]);
     if (n->cut)
-        ctr_cli_note(cli, "%lld weight%s beyond -4 … 4 %s cut off there, which changes scores", (long long)n->cut,
+        ctr_cli_warn(cli, "%lld weight%s beyond -4 … 4 %s cut off there, which changes scores", (long long)n->cut,
                      CTR_S(n->cut), n->cut == 1 ? "was" : "were");
 }
 

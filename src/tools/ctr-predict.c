@@ -45,7 +45,7 @@ struct run {
 static void warn(const struct run *run, const struct ctr_predictor *p)
 {
     if (*ctr_predictor_warning(p))
-        ctr_cli_note(run->cli, "%s", ctr_predictor_warning(p));
+        ctr_cli_warn(run->cli, "%s", ctr_predictor_warning(p));
 }
 
 static void tell_model(const struct run *run, int64_t row)
@@ -76,7 +76,7 @@ static int reload(struct run *run, int64_t row, struct ctr_err *fatal)
     struct ctr_err err = { 0 };
     int rc = ctr_predictor_reload(run->p, &next, &err);
     if (rc < 0)
-        ctr_cli_note(run->cli, "%s; rows from %lld on are scored by the model before", ctr_err_text(&err).s,
+        ctr_cli_warn(run->cli, "%s; rows from %lld on are scored by the model before", ctr_err_text(&err).s,
                      (long long)row);
     if (rc <= 0)
         return 0;

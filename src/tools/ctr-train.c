@@ -151,6 +151,18 @@ static void summary(const struct ctr_train *run)
     ctr_buf_free(&text);
 }
 
+static void advise(const struct ctr_train *run)
+{
+    struct ctr_buf text = { 0 };
+    struct ctr_err err = { 0 };
+    int rc = ctr_trainer_advice(run->trainer, &text, &err);
+    for (char *at = (char *)text.data, *end; !rc && text.len && (end = strchr(at, '\n')); at = end + 1) {
+        *end = 0;
+        ctr_cli_note(run->cli, "%s", at);
+    }
+    ctr_buf_free(&text);
+}
+
 static void saved(void *ctx, const char *text)
 {
     if (!((struct ctr_train *)ctx)->cli->quiet)
@@ -270,6 +282,8 @@ static int run_job(struct ctr_train *run, struct ctr_train_job *job, struct ctr_
         rc = ctr_train_finish(run, o.follow && stop, err);
     if (!rc)
         summary(run);
+    if (!rc)
+        advise(run);
     if (!rc && !ctr_trainer_rows(run->trainer))
         ctr_cli_note(run->cli, "the input has no rows: the model has learned nothing");
     return rc;
@@ -343,6 +357,7 @@ static struct ctr_train_job job_of(struct ctr_train *run)
         .unscored = cli->quiet && !o.progressive && !o.checkpoint,
         .report = report,
         .note = ctr_train_note,
+        .warn = ctr_train_warn,
         .saved = saved,
         .ctx = run,
         .publish = ctr_train_publish,

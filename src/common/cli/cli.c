@@ -288,6 +288,8 @@ void ctr_cli_warn(const struct ctr_cli *cli, const char *fmt, ...)
 {
     va_list ap;
 
+    if (cli->ranks.rank) /* rank 0 speaks for all */
+        return;
     va_start(ap, fmt);
     say(cli, fmt, ap);
     va_end(ap);

@@ -34,7 +34,7 @@ static void bind_tables(struct ctr_option_tables *t, struct ctr_cli *cli)
           CTR_OPT_LOCAL },
         { "seed", 0, CTR_OPT_INT, "N", "seed of everything random", &cli->seed, 0 },
         { "verbose", 'v', CTR_OPT_COUNT, NULL, "say more on stderr", &cli->verbose, CTR_OPT_LOCAL },
-        { "quiet", 'q', CTR_OPT_FLAG, NULL, "say nothing but errors", &cli->quiet, CTR_OPT_LOCAL },
+        { "quiet", 'q', CTR_OPT_FLAG, NULL, "say nothing but errors and warnings", &cli->quiet, CTR_OPT_LOCAL },
         { "progress", 0, CTR_OPT_CHOICE, "auto|always|never", "progress on stderr (auto: on a terminal)",
           &common.progress, CTR_OPT_LOCAL },
         { "help", 'h', CTR_OPT_FLAG, NULL, "show this help", &common.help, CTR_OPT_LOCAL },

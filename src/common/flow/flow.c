@@ -532,7 +532,7 @@ static void tell_rows(const struct flow *f)
                 ctr_size_text((uint64_t)gs.spilled_bytes).s);
         }
         if (f->view[i].import)
-            ctr_import_notes(f->view[i].import, "skip", ctr_flow_view_note, &f->view[i]);
+            ctr_import_notes(f->view[i].import, "skip", ctr_flow_view_note, ctr_flow_view_note, &f->view[i]);
     }
 }
 

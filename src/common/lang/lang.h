@@ -171,6 +171,9 @@ int ctr_program_run(struct ctr_program *g, const struct ctr_batch *in, const str
 /* Counts of vocabulary i (its section, such as "vocab.genre"; NULL past the last): the values that it produced so far,
  * and those not in it. */
 const char *ctr_program_unknown(const struct ctr_program *g, int i, int64_t *values, int64_t *unknown);
+/* Feature i that is a plain column of floats (NULL past the last), and about how many keys it has made. Up to some
+ * millions are told apart. */
+const char *ctr_program_float_keys(const struct ctr_program *g, int i, int64_t *keys);
 /* Placement ("FeatureBox", section 4), shown by --explain and --dot: layer by layer, an operator is placed on the GPU
  * if a kernel exists for it, and the data it reads besides its batch (dictionary, embeddings, fitted vocabulary) and
  * its result fit in the rest of device_memory_bytes; otherwise on the CPU, and its result is copied. `place`:

@@ -157,6 +157,7 @@ struct plan_def {
     enum plan_kind kind;
     enum ctr_role role;
     const char *name, *table; /* table: of features and images, default the name */
+    const char *column;       /* of the output: the name, or NAME.feature beside a kept NAME */
     const char *of;           /* the feature whose history this one is, or NULL */
     const char *group;        /* name of its group of aligned lists, or NULL: that of its column */
     struct plan_ast *expr;
@@ -231,6 +232,7 @@ struct plan_node {
     const char *fit_section; /* fitted: name of its section */
     bool fit_ready;
     int64_t values, unknown; /* of a vocab: values produced; how many of them were "(other)" */
+    uint64_t *sketch;        /* NODE_KEYS of a column of floats: PLAN_SKETCH_BITS bits, one set for each key; or NULL */
     struct ctr_colbuf out;
     bool has_out;
     const struct ctr_col *col;      /* of the current batch */
@@ -243,6 +245,8 @@ struct plan_node {
         *group;            /* ctr.history_of and ctr.history of the column whose items correspond to these, or NULL */
     const char *role_name; /* for messages about a label or weight: its name in the plan */
 };
+
+enum { PLAN_SKETCH_BITS = 1 << 19 };
 
 struct plan_graph {
     struct plan_arena arena;

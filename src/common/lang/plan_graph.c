@@ -294,6 +294,18 @@ static int section_name(struct binder *b, struct plan_node *n)
     return ctr_map_set(&b->sections, s, b->g->n, b->err);
 }
 
+/* Where a bare word may be meant as a text. */
+static bool compares(const struct plan_ast *a)
+{
+    const char *op = a->op ? ctr_op_name(a->op) : "";
+    return !strcmp(op, "==") || !strcmp(op, "!=");
+}
+
+static bool is_column(const struct plan_ast *a)
+{
+    return a->kind == AST_NAME && a->def < 0;
+}
+
 /* Bind arguments as those of a node; `literals` counts those that are not columns. */
 static int bind_args(struct binder *b, const struct plan_ast *a, struct plan_node *n, int *literals)
 {
@@ -307,6 +319,8 @@ static int bind_args(struct binder *b, const struct plan_ast *a, struct plan_nod
         struct plan_ref r;
         struct ctr_op_arg *arg = &n->call.arg[i];
         int rc = bind_ast(b, a->arg[i], &r);
+        if (rc == CTR_EUSAGE && compares(a) && is_column(a->arg[i]) && *b->err->what)
+            ctr_err_add(b->err, "; a text stands in quotes: \"%.60s\"", a->arg[i]->name);
         if (rc < 0)
             return rc;
         n->arg[i] = r.node;
@@ -404,6 +418,8 @@ static int bind_call(struct binder *b, const struct plan_ast *a, struct plan_ref
     rc = bind_op(b, &n);
     if (rc == CTR_EUSAGE)
         tell_hidden(b, a);
+    if (rc == CTR_EUSAGE && compares(a) && a->nargs == 2 && is_column(a->arg[1]))
+        ctr_err_add(b->err, "; the text itself is \"%.60s\"", a->arg[1]->name);
     if (rc < 0)
         return ctr_plan_locate(&b->g->src, a->pos, b->err);
     found = find_node(b->g, &n); /* bind_op may have converted lists to columns */

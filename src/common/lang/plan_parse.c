@@ -66,9 +66,34 @@ static int unexpected_so(struct parser *p, const struct plan_tok *t, const char 
                       t->source.p, open, remedy);
 }
 
+static bool is_bare(const struct plan_tok *t)
+{
+    return t->kind == TOK_NAME && !t->quoted && !t->range && !is_reserved(t);
+}
+
+/* Words in a row, of which the current one is unexpected: a name with spaces. */
+static const char *spaced_remedy(const struct parser *p, char *to, size_t size)
+{
+    int from = p->i, end = p->i;
+    size_t n;
+    while (from > 0 && is_bare(&p->toks.t[from - 1]))
+        from--;
+    while (is_bare(&p->toks.t[end]))
+        end++;
+    *to = 0;
+    if (from == p->i || end == p->i)
+        return to;
+    n = (size_t)snprintf(to, size, "; a name with spaces stands in back quotes: `");
+    for (int i = from; i < end && n + 64 < size; i++)
+        n += (size_t)snprintf(to + n, size - n, "%s%.40s", i > from ? " " : "", p->toks.t[i].name);
+    snprintf(to + n, size - n, "`");
+    return to;
+}
+
 static int unexpected(struct parser *p, const struct plan_tok *t, const char *wanted)
 {
-    return unexpected_so(p, t, wanted, "");
+    char remedy[320];
+    return unexpected_so(p, t, wanted, spaced_remedy(p, remedy, sizeof remedy));
 }
 
 /* The name of a token, with the number of the current repetition. */
@@ -438,9 +463,44 @@ static int kind_role(const struct plan_tok *t)
     return -1;
 }
 
+static bool is_input(const struct plan_def *d)
+{
+    return d->kind == PLAN_ROLE &&
+           (d->role == CTR_ROLE_FEATURE || d->role == CTR_ROLE_DENSE || d->role == CTR_ROLE_IMAGE);
+}
+
+/* The definition whose column in the output has that name, or NULL. */
+static struct plan_def *output_of(struct plan_tree *t, const char *column)
+{
+    for (int i = 0; i < t->ndefs; i++)
+        if (t->def[i].kind != PLAN_VALUE && !strcmp(t->def[i].column, column))
+            return &t->def[i];
+    return NULL;
+}
+
+/* A column that is kept and an input of models: what is kept has the name, the input NAME.feature. 1: done. */
+static int share_name(struct parser *p, struct plan_def *d)
+{
+    struct plan_def *other = output_of(p->tree, d->name), *in = other && is_input(other) ? other : d;
+    const struct plan_def *kept = in == d ? other : d;
+    if (!other || !is_input(in) || kept->kind != PLAN_KEEP)
+        return 0;
+    const size_t size = strlen(d->name) + 16;
+    char *column = ctr_arena_alloc(&p->tree->arena, size, p->err);
+    if (!column)
+        return p->err->code;
+    snprintf(column, size, "%s.%s", d->name, ctr_roles[in->role]);
+    if (ctr_map_get(&p->outputs, column) >= 0)
+        return 0;
+    const int rc = ctr_map_set(&p->outputs, column, p->tree->ndefs, p->err);
+    in->column = column;
+    return rc < 0 ? rc : 1;
+}
+
 static int add_def(struct parser *p, struct plan_def d)
 {
     struct plan_tree *t = p->tree;
+    d.column = d.name;
     if (t->ndefs == PLAN_MAX_DEFS)
         return parse_fail(p, d.pos, "more than %d definitions", PLAN_MAX_DEFS);
     int rc = ctr_array_grow(&t->def, t->ndefs, &t->cap, sizeof *t->def, p->err);
@@ -451,12 +511,15 @@ static int add_def(struct parser *p, struct plan_def d)
         return parse_fail(p, d.pos, "%.60s is defined already, on line %d", d.name, t->def[before].pos.line);
     if (d.kind != PLAN_VALUE) {
         before = ctr_map_get(&p->outputs, d.name);
-        if (before >= 0)
+        const int shared = before >= 0 ? share_name(p, &d) : 0;
+        if (shared < 0)
+            return shared;
+        if (before >= 0 && !shared)
             return parse_fail(
                 p, d.pos,
                 "the output has a column %.60s already, from line %d; give this one a name of its own: NAME = %.60s",
                 d.name, t->def[before].pos.line, d.name);
-        rc = ctr_map_set(&p->outputs, d.name, t->ndefs, p->err);
+        rc = shared ? 0 : ctr_map_set(&p->outputs, d.name, t->ndefs, p->err);
     }
     if (rc == 0 && d.defines)
         rc = ctr_map_set(&t->names, d.name, t->ndefs, p->err);
@@ -552,13 +615,14 @@ static int unexpected_end(struct parser *p, int start)
 {
     const struct plan_tok *t = peek(p);
     bool has_expr = false;
+    char spaced[320];
     for (int i = start; i < p->i; i++)
         has_expr |= p->toks.t[i].kind == TOK_ASSIGN;
     const char *remedy = t->kind == TOK_COMMA    ? "; a definition takes a line of its own"
                          : !has_expr             ? "; an expression is given a name: NAME = EXPR"
                          : t->kind == TOK_ASSIGN ? "; equality is =="
                          : is_word(t, "in")      ? "; one of several is x == 1 or x == 2"
-                                                 : "";
+                                                 : spaced_remedy(p, spaced, sizeof spaced);
     return unexpected_so(p, t, "an operator or the end of the line", remedy);
 }
 

@@ -122,9 +122,18 @@ static const char *find_present(const struct ctr_program *g, int i, int nout, co
             continue;
         if (found)
             return NULL;
-        found = g->def[k]->name;
+        found = g->def[k]->column;
     }
     return found;
+}
+
+/* The column of the feature of that name; NULL stays NULL. */
+static const char *column_of(const struct ctr_program *g, int nout, const char *name)
+{
+    for (int i = 0; name && i < nout; i++)
+        if (is_keyed(g->def[i]) && !strcmp(g->def[i]->name, name))
+            return g->def[i]->column;
+    return name;
 }
 
 /* past[i]: the feature whose history output i is, or NULL: from the plan, else from the metadata of its column. */
@@ -136,7 +145,7 @@ static int find_pasts(const struct ctr_program *g, int nout, const char **past, 
         return ctr_fail_nomem(err, (size_t)g->graph.n);
     for (int i = 0; i < nout; i++) {
         const char *of = g->graph.node[g->node[i]].past;
-        past[i] = g->def[i]->of;
+        past[i] = column_of(g, nout, g->def[i]->of);
         if (past[i] || !of || !is_keyed(g->def[i]))
             continue;
         if (!column || strcmp(column, of) != 0)
@@ -152,7 +161,7 @@ static int history_meta(const struct ctr_program *g, struct ctr_field *f, const 
                         const char *past, struct ctr_err *err)
 {
     const struct plan_node *n = &g->graph.node[node];
-    const char *group = n->group ? n->group : past ? d->name : NULL;
+    const char *group = n->group ? n->group : past ? d->column : NULL;
     const char *of = is_keyed(d) ? past : n->kind == NODE_CALL ? NULL : n->past;
     int rc = ctr_meta_set(&f->meta, CTR_META_HISTORY_OF, of, err);
     return rc ? rc : ctr_meta_set(&f->meta, CTR_META_HISTORY, group, err);
@@ -164,9 +173,9 @@ static int output_field(struct ctr_program *g, const struct plan_def *d, int nod
     const struct plan_node *n = &g->graph.node[node];
     int rc;
     if (n->kind == NODE_COLUMN)
-        rc = ctr_schema_add_field(&g->output, &g->input.f[n->column], d->name, err);
+        rc = ctr_schema_add_field(&g->output, &g->input.f[n->column], d->column, err);
     else
-        rc = ctr_schema_add(&g->output, d->name, n->type.type, err);
+        rc = ctr_schema_add(&g->output, d->column, n->type.type, err);
     if (rc < 0)
         return rc;
     struct ctr_field *f = &g->output.f[g->output.n - 1];
@@ -365,6 +374,38 @@ static int use_outputs(struct ctr_program *g, struct ctr_err *err)
     return CTR_OK;
 }
 
+/* A fitted call reads node `inner`, which is fitted, too. */
+static int fail_nested(struct ctr_program *g, int inner, struct ctr_err *err)
+{
+    const struct plan_graph *p = &g->graph;
+    const struct plan_tree *t = &g->plan->tree;
+    const struct plan_node *n = &p->node[inner];
+    bool *reads = calloc((size_t)p->n + 1, sizeof *reads);
+    int outer = inner;
+    if (!reads)
+        return ctr_fail_nomem(err, (size_t)p->n);
+    reads[inner] = true;
+    for (int i = inner + 1; i < p->n && outer == inner; i++) {
+        for (int k = 0; k < p->node[i].nargs; k++)
+            reads[i] |= p->node[i].arg[k] >= 0 && reads[p->node[i].arg[k]];
+        outer = reads[i] && p->node[i].fit_section ? i : inner;
+    }
+    free(reads);
+    for (int d = 0; d < t->ndefs; d++)
+        if (p->def_node[d] >= 0 && t->def[d].defines && n->name && !strcmp(t->def[d].name, n->name) &&
+            ctr_schema_find(&g->input, n->name) >= 0)
+            return ctr_plan_fail(&p->src, p->node[outer].pos, err,
+                                 "%.60s is that of line %d here, the result of %s, which is fitted too, and not the "
+                                 "column: give that line another name, such as `%.60s_%s`",
+                                 n->name, t->def[d].pos.line, ctr_op_name(n->call.op), n->name,
+                                 ctr_op_name(n->call.op));
+    return ctr_plan_fail(&p->src, n->pos, err,
+                         "another fitted operator reads the result of this %s; put this "
+                         "one into a plan of its own that keeps its result, fit and extract with it, and fit the "
+                         "other plan over its output",
+                         ctr_op_name(n->call.op));
+}
+
 /* For fitting: use the inputs of fitted operators; these must not be fitted themselves. */
 static int use_fitted(struct ctr_program *g, struct ctr_err *err)
 {
@@ -379,12 +420,7 @@ static int use_fitted(struct ctr_program *g, struct ctr_err *err)
                 ctr_graph_use(p, p->node[i].arg[k]);
     for (int i = 0; i < p->n; i++)
         if (p->node[i].live && p->node[i].fit_section)
-            return ctr_plan_fail(
-                &p->src, p->node[i].pos, err,
-                "another fitted operator reads the result of this %s; put this "
-                "one into a plan of its own that keeps its result, fit and extract with it, and fit the "
-                "other plan over its output",
-                ctr_op_name(p->node[i].call.op));
+            return fail_nested(g, i, err);
     return CTR_OK;
 }
 
@@ -410,6 +446,50 @@ static void count_unknown(struct ctr_program *g)
         if (n->live && of->fit_section && (n == of ? !n->fused : true))
             ctr_op_fit_count(&of->call, &n->out, n == of ? NULL : &n->seed, &of->values, &of->unknown);
     }
+}
+
+static bool has_float_keys(const struct ctr_program *g, const struct plan_node *n)
+{
+    const struct plan_node *of = n->kind == NODE_KEYS ? &g->graph.node[n->arg[0]] : NULL;
+    return n->live && of && of->kind == NODE_COLUMN && (of->type.type == CTR_F32 || of->type.type == CTR_F64);
+}
+
+/* Count the keys of floats: nearly each row may have its own. */
+static int count_floats(struct ctr_program *g, struct ctr_err *err)
+{
+    for (int i = 0; i < g->graph.n; i++) {
+        struct plan_node *n = &g->graph.node[i];
+        if (!has_float_keys(g, n))
+            continue;
+        if (!n->sketch) {
+            n->sketch = ctr_arena_alloc(&g->graph.arena, PLAN_SKETCH_BITS / 8, err);
+            if (!n->sketch)
+                return err->code;
+            memset(n->sketch, 0, PLAN_SKETCH_BITS / 8);
+        }
+        for (int64_t k = 0; k < n->col->rows; k++) {
+            const uint64_t bit = ctr_mix64((uint64_t)ctr_col_i64(n->col, k)) % PLAN_SKETCH_BITS;
+            n->sketch[bit / 64] |= (uint64_t)1 << bit % 64;
+        }
+    }
+    return 0;
+}
+
+/* Linear counting (Whang et al. 1990): of n keys, about m (1 - exp(-n / m)) of m bits are set. */
+const char *ctr_program_float_keys(const struct ctr_program *g, int i, int64_t *keys)
+{
+    for (int k = 0; k < g->graph.n; k++) {
+        const struct plan_node *n = &g->graph.node[k];
+        if (!has_float_keys(g, n) || !n->sketch || i-- > 0)
+            continue;
+        int64_t set = 0;
+        for (int w = 0; w < PLAN_SKETCH_BITS / 64; w++)
+            set += __builtin_popcountll(n->sketch[w]);
+        const double left = (double)CTR_MAX(PLAN_SKETCH_BITS - set, 1) / PLAN_SKETCH_BITS;
+        *keys = (int64_t)(-PLAN_SKETCH_BITS * ctr_log(left) + 0.5);
+        return n->table;
+    }
+    return NULL;
 }
 
 /* ---- parts of a batch ---- */
@@ -523,6 +603,8 @@ int ctr_program_more(struct ctr_program *g, const struct ctr_batch **out, struct
     if (rc <= 0)
         return rc;
     count_unknown(g);
+    if (count_floats(g, err))
+        return err->code;
     for (int i = 0; i < g->output.n; i++)
         g->col[i] = *g->graph.node[g->node[i]].col;
     g->batch = (struct ctr_batch){ &g->output, b->rows, b->first_row, g->col };

@@ -76,6 +76,7 @@ struct ctr_train_job {
     bool unscored; /* no --progressive, report, summary or checkpoint: nobody needs predictions before updates */
     void (*report)(void *ctx, const struct ctr_train_stats *s); /* called when the number of rows doubles, or NULL */
     void (*note)(void *ctx, const char *text);                  /* text for the user, or NULL */
+    void (*warn)(void *ctx, const char *text);                  /* that results are not what they seem, or NULL */
     void (*saved)(void *ctx, const char *text); /* summary lines of a model saved during the run, or NULL */
     void *ctx;
     struct ctr_learn_times *times; /* of a source's rows, set before it is closed; or NULL */
@@ -146,6 +147,8 @@ int ctr_train_progress(const struct ctr_train_stats *s, bool heading, struct ctr
 int ctr_trainer_saved(const struct ctr_trainer *t, const char *what, struct ctr_buf *text,
                       struct ctr_err *err) CTR_MUST;
 int ctr_trainer_summary(const struct ctr_trainer *t, struct ctr_buf *text, struct ctr_err *err) CTR_MUST;
+/* Append lines of advice, if there are reasons: predictions worse than the mean label, few rows for one pass. */
+int ctr_trainer_advice(const struct ctr_trainer *t, struct ctr_buf *text, struct ctr_err *err) CTR_MUST;
 int64_t ctr_trainer_rows(const struct ctr_trainer *t); /* that were learned from, also before a checkpoint */
 
 #endif

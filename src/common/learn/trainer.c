@@ -50,6 +50,19 @@ int ctr_trainer_new(struct ctr_trainer **out, const struct ctr_train_job *job, s
     return 0;
 }
 
+/* Numbers beyond this size drown those around 1, which embeddings and counts are. */
+#define WIDE 10.0
+
+static void note_wide(struct ctr_trainer *t)
+{
+    double low, high;
+    size_t n = 0;
+    for (int i = 0; i < ctr_inputs_count(t->in) && n + 1 < sizeof t->wide; i++)
+        if (ctr_inputs_range(t->in, i, &low, &high) && CTR_MAX(-low, high) > WIDE)
+            n += (size_t)CTR_MAX(0, snprintf(t->wide + n, sizeof t->wide - n, "%s%.60s from %g to %g", n ? ", " : "",
+                                             ctr_inputs_info(t->in, i).name, low, high));
+}
+
 static void end_pass(struct ctr_trainer *t)
 {
     if (t->feed && t->job.model->set_worker)
@@ -57,6 +70,8 @@ static void end_pass(struct ctr_trainer *t)
     if (t->feed && t->job.model->set_ahead)
         t->job.model->set_ahead(t->learner, NULL);
     ctr_feed_free(t->feed);
+    if (t->in && !t->at.pass)
+        note_wide(t);
     ctr_inputs_free(t->in);
     ctr_digest_free(t->digest);
     t->feed = NULL;
@@ -130,13 +145,13 @@ static void note_order(struct ctr_trainer *t, const struct ctr_time_order *now)
     if (t->at.pass)
         return;
     t->order = *now;
-    if (!first || !t->job.note)
+    if (!first || !t->job.warn)
         return;
     snprintf(text, sizeof text,
              "row %lld has a time before that of an earlier row: such rows are predicted by a model that has learned "
              "from later ones%s; sort by time, or say --time-order ignore",
              (long long)now->first, t->job.params.expire ? ", and --expire takes them for rows of the latest day" : "");
-    t->job.note(t->job.ctx, text);
+    t->job.warn(t->job.ctx, text);
 }
 
 /* Rows of this pass before the checkpoint that the run continues. */
@@ -615,8 +630,8 @@ static int run_pass(struct ctr_trainer *t, struct ctr_batch_source *s, bool last
     if (rc < 0 && t->whole && rc != CTR_ESTOPPED &&
         !t->job.params.comm) { /* the input broke off: save what was learned */
         struct ctr_err second = { 0 };
-        if (write_checkpoint(t, &second) && t->job.note)
-            t->job.note(t->job.ctx, ctr_err_text(&second).s);
+        if (write_checkpoint(t, &second) && t->job.warn)
+            t->job.warn(t->job.ctx, ctr_err_text(&second).s);
     }
     if (got < 0 && t->job.follow)
         end_following(t, err);

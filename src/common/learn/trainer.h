@@ -79,6 +79,7 @@ struct ctr_trainer {
     int label, weight;           /* columns */
     struct ctr_time_order order; /* in the first pass */
     bool bias_told;
+    char wide[400]; /* dense columns of large range, in the first pass: "price from 0 to 9000, …" */
     /* progressive */
     struct ctr_writer *out; /* borrowed */
     struct ctr_schema out_schema;

@@ -26,12 +26,12 @@ static int check_init_plan(struct ctr_trainer *t, const struct ctr_model_info *i
         ctr_err_file(err, t->stream_name);
     if (rc || !t->job.init_partial)
         return rc;
-    if ((!a != !b || (a && strcmp(a, b) != 0)) && t->job.note) {
+    if ((!a != !b || (a && strcmp(a, b) != 0)) && t->job.warn) {
         snprintf(text, sizeof text,
                  "%.100s: its features were made by %s%.40s, those of the stream by %s%.40s: tables of one name are "
                  "taken for the same",
                  t->job.init, a ? "plan " : "no plan", a ? a : "", b ? "plan " : "no plan", b ? b : "");
-        t->job.note(t->job.ctx, text);
+        t->job.warn(t->job.ctx, text);
     }
     return 0;
 }
@@ -263,6 +263,8 @@ int ctr_trainer_start_pass(struct ctr_trainer *t, const struct ctr_schema *s, co
         rc = find_columns(t, s, err);
     if (!rc)
         rc = ctr_inputs_new(&t->in, s, t->label, t->weight, &change, &t->tables, err);
+    if (!rc && !t->at.pass)
+        ctr_inputs_watch(t->in);
     if (!rc && t->job.params.variants)
         rc = find_weights(t->job.params.variants, s, t->in, err);
     if (!rc && t->job.params.expire) {

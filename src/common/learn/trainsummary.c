@@ -68,6 +68,36 @@ int ctr_trainer_summary(const struct ctr_trainer *t, struct ctr_buf *text, struc
     return rc || isnan(auc) ? rc : ctr_buf_printf(text, err, "progressive AUC      %.4f\n", auc);
 }
 
+/* The log loss of a click rate as the score of every row. */
+static double entropy(double p)
+{
+    return p > 0 && p < 1 ? -p * ctr_log(p) - (1 - p) * ctr_log(1 - p) : 0;
+}
+
+int ctr_trainer_advice(const struct ctr_trainer *t, struct ctr_buf *text, struct ctr_err *err)
+{
+    enum { FEW = 100000, LEAST = 100 };
+    const struct ctr_train_stats *s = &t->v[0].s;
+    const struct ctr_model *m = t->job.model;
+    const double loss = s->loss / s->weight, rate = entropy(s->positives / s->weight);
+    int rc = 0;
+    if (m->variant_ops || !(s->weight > 0))
+        return 0;
+    if (rate > 0 && loss > rate && s->rows >= LEAST)
+        rc = ctr_buf_format(text, err,
+                            "progressive log loss %s is worse than %s, that of the mean label as the score of every "
+                            "row%s%s%s\n",
+                            ctr_mean_text(loss).s, ctr_mean_text(rate).s, *t->wide ? ": dense " : "", t->wide,
+                            *t->wide ? ": bring them to one range in the plan, by log_scale(x) or standardize(x)" : "");
+    if (!rc && m->deep && t->job.passes == 1 && !t->job.follow && s->rows >= LEAST && s->rows < FEW)
+        rc =
+            ctr_buf_format(text, err,
+                           "%lld rows in one pass are few for %s: --passes 3 or more, and --validation FILE to stop in "
+                           "time\n",
+                           (long long)s->rows, m->name);
+    return rc;
+}
+
 int64_t ctr_trainer_rows(const struct ctr_trainer *t)
 {
     return t->v[0].s.rows;

@@ -224,6 +224,7 @@ int ctr_lr_slim(const char *path, const struct ctr_model_info *info, const struc
         rc = ctr_lr_walk_count(&walk, err);
     if (!rc)
         rc = write_file(s, &walk, o, out, err);
+    told->fitted = ctr_meta_get(&info->schema.meta, CTR_META_SECTIONS) != NULL;
     ctr_lr_walk_end(&walk);
     ctr_strs_free(&tables);
     ctr_buf_free(&s->rows);

@@ -4,6 +4,7 @@
  * do not depend on the order of columns. inputs_rows.c converts batches to rows. */
 #include "common/model/inputs.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -325,6 +326,22 @@ struct ctr_input_info ctr_inputs_info(const struct ctr_inputs *in, int i)
         info.image = ctr_field_role(f) == CTR_ROLE_IMAGE;
     }
     return info;
+}
+
+void ctr_inputs_watch(struct ctr_inputs *in)
+{
+    in->watch = true;
+    for (int i = 0; i < in->n; i++) {
+        in->in[i].low = INFINITY;
+        in->in[i].high = -INFINITY;
+    }
+}
+
+bool ctr_inputs_range(const struct ctr_inputs *in, int i, double *low, double *high)
+{
+    *low = in->in[i].low;
+    *high = in->in[i].high;
+    return in->watch && *low <= *high;
 }
 
 int ctr_inputs_days(struct ctr_inputs *in, int column, struct ctr_err *err)

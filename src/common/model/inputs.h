@@ -17,6 +17,7 @@ struct ctr_input {
     int name_of_table; /* index in the list of names */
     int dense_at;      /* by column */
     uint64_t seed, missing;
+    double low, high;        /* of a number, with in->watch; low > high: none seen */
     const char *group;       /* of a list: ctr.history of its column, or NULL */
     int aligned_with;        /* the first list of that group, or itself */
     struct ctr_buf position; /* CTR_INPUT_NUMBERS: hash of each position's key, as far as needed */
@@ -45,6 +46,7 @@ struct ctr_inputs {
     bool by_column;
     bool aligned; /* some lists are of one group */
     int dense;    /* by column: numbers per row */
+    bool watch;   /* ctr_inputs_watch */
     const struct ctr_batch *batch;
     const double *label_of, *weight_of; /* of the batch; NULL: none */
     struct ctr_buf labels, weights;     /* their storage, unless they are in the column */

@@ -20,10 +20,38 @@ static int check_column(const struct ctr_batch *b, int column, enum ctr_role rol
                       : ctr_col_checked(&b->col[column], role, b->schema->f[column].name, b->first_row, buf, out, err);
 }
 
+static void see_number(struct ctr_input *p, const struct ctr_col *c, int64_t i)
+{
+    const double x = ctr_col_missing(c, i) ? NAN : ctr_col_f64(c, i);
+    p->low = x < p->low ? x : p->low;
+    p->high = x > p->high ? x : p->high;
+}
+
+/* The ranges of numbers, by rows that are spread over the batch. */
+static void see_numbers(struct ctr_inputs *in, const struct ctr_batch *b)
+{
+    enum { ROWS = 256 };
+    const int64_t step = b->rows / ROWS + 1;
+    for (int k = 0; k < in->n; k++) {
+        struct ctr_input *p = &in->in[k];
+        const struct ctr_col *c = &b->col[p->column];
+        for (int64_t i = 0; p->kind == CTR_INPUT_NUMBER && i < b->rows; i += step)
+            see_number(p, c, i);
+        for (int64_t i = 0; p->kind == CTR_INPUT_NUMBERS && i < b->rows; i += step) {
+            int64_t at = 0, end = 0;
+            const struct ctr_col *items = ctr_col_items(c, in->schema->f[p->column].width, i, &at, &end);
+            for (; items && at < end; at++)
+                see_number(p, items, at);
+        }
+    }
+}
+
 int ctr_inputs_batch(struct ctr_inputs *in, const struct ctr_batch *b, struct ctr_err *err)
 {
     int rc = check_column(b, in->label, CTR_ROLE_LABEL, &in->labels, &in->label_of, err);
     in->batch = b;
+    if (in->watch)
+        see_numbers(in, b);
     for (int i = 0; i < in->mores && !rc; i++)
         rc = check_column(b, in->more[i].column, CTR_ROLE_WEIGHT, &in->more[i].buf, &in->more[i].of, err);
     return rc ? rc : check_column(b, in->weight, CTR_ROLE_WEIGHT, &in->weights, &in->weight_of, err);

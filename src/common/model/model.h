@@ -78,6 +78,10 @@ struct ctr_input_info ctr_inputs_info(const struct ctr_inputs *in, int i);
 /* What ctr_inputs_batch and ctr_inputs_rows want of a row. *rules is the caller's to free and has room for one
  * more; its texts are borrowed from the schema. */
 int ctr_inputs_rules(const struct ctr_inputs *in, struct ctr_rule **rules, int *n, struct ctr_err *err) CTR_MUST;
+/* From now on, keep the range of each number of some hundred rows of each batch. Range of input i: false if none was
+ * seen. */
+void ctr_inputs_watch(struct ctr_inputs *in);
+bool ctr_inputs_range(const struct ctr_inputs *in, int i, double *low, double *high);
 /* Start a batch (borrowed until the next one) and check all its labels and weights. */
 int ctr_inputs_batch(struct ctr_inputs *in, const struct ctr_batch *b, struct ctr_err *err) CTR_MUST;
 /* How many of rows [from, from + n) have at most `entries` entries together; at least one. Results per row take about
@@ -277,6 +281,7 @@ struct ctr_slim_opts {
 struct ctr_slim_told {
     int64_t keys, pruned, cut; /* keys written; keys omitted with weight 0; weights cut to the range */
     double rate_error;         /* the largest relative error */
+    bool fitted;               /* the model's fitted sections were left out */
 };
 struct ctr_model_info;
 

@@ -258,6 +258,34 @@ static void run_shares(struct ctr_join *j, int64_t n, void (*fn)(void *ctx, int6
     ctr_pool_run(j->pool, j->shares, fn, j);
 }
 
+/* ---- the first keys, for a message ---- */
+
+static int keep_first(struct ctr_join *j, const struct ctr_batch *b, bool right, struct ctr_err *err)
+{
+    const int *key = right ? j->right_key : j->left_key;
+    struct ctr_buf text = { 0 };
+    char type[64], *const to = j->first[right];
+    size_t n = 0;
+    int rc = 0;
+
+    for (int k = 0; !rc && k < j->npairs && b->rows && n + 1 < sizeof j->first[right]; k++) {
+        const struct ctr_field *f = &b->schema->f[key[k]];
+        const bool null = ctr_col_missing(&b->col[key[k]], 0);
+        ctr_buf_clear(&text);
+        if (null || (!(rc = ctr_buf_reserve(&text, 1, err)) && !(rc = ctr_col_text(&b->col[key[k]], 0, &text, err))))
+            n += (size_t)snprintf(to + n, sizeof j->first[right] - n, "%s%.40s (%.20s) %.*s", k ? ", " : "", f->name,
+                                  ctr_field_type_name(f, type, sizeof type), null ? 4 : (int)CTR_MIN(text.len, 40u),
+                                  null ? "null" : (const char *)text.data);
+    }
+    ctr_buf_free(&text);
+    return rc;
+}
+
+const char *ctr_join_first(const struct ctr_join *j, bool right)
+{
+    return j->first[right];
+}
+
 /* ---- reading the right side into memory ---- */
 
 static int take_right(struct ctr_join *j, const struct ctr_batch *b, struct ctr_err *err)
@@ -291,7 +319,7 @@ static int read_right(struct ctr_join *j, struct ctr_err *err)
 
     ctr_jointable_init(&j->table, j);
     while ((rc = ctr_batch_source_next(&j->from, &b, err)) > 0) {
-        if ((rc = take_right(j, b, err)))
+        if ((!*j->first[1] && (rc = keep_first(j, b, true, err))) || (rc = take_right(j, b, err)))
             return rc;
         j->stats.right_rows += b->rows;
     }
@@ -656,6 +684,10 @@ int ctr_join_table_next(struct ctr_join *j, const struct ctr_batch **out, struct
 
 int ctr_join_batch(struct ctr_join *j, const struct ctr_batch *b, struct ctr_err *err)
 {
+    int rc = *j->first[0] ? 0 : keep_first(j, b, false, err);
+
+    if (rc)
+        return rc;
     if (j->part)
         return ctr_joinpart_left(j, b, err);
     if (j->opts.how == CTR_JOIN_HASH)

@@ -130,6 +130,7 @@ struct ctr_join {
     const uint8_t **rows;
     int64_t n, out_cap;
     struct ctr_join_stats stats;
+    char first[2][160]; /* keys of the first left and right row */
 };
 
 /* jointable.c */

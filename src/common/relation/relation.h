@@ -154,6 +154,8 @@ int ctr_join_finish(struct ctr_join *j, struct ctr_err *err) CTR_MUST;
 int ctr_join_next(struct ctr_join *j, const struct ctr_batch **b,
                   struct ctr_err *err) CTR_MUST; /* 1, 0: more input, < 0 */
 void ctr_join_get_stats(const struct ctr_join *j, struct ctr_join_stats *st);
+/* The keys of the first row of a side, with their types: "user (int64) 7"; "" if there was none. */
+const char *ctr_join_first(const struct ctr_join *j, bool right);
 void ctr_join_free(struct ctr_join *j);
 
 /* ---- subsample: subsample.c ---- */

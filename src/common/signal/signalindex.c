@@ -304,7 +304,9 @@ int ctr_signals_register_json(struct ctr_signals *s, const char *path, const cha
                               struct ctr_err *err)
 {
     struct json_consumers j = { .s = s, .model = model };
-    struct ctr_text_opts o = { .format = ctr_text_format_find("jsonl"), .columns = json_columns, .jobs = 1 };
+    struct ctr_text_opts o = {
+        .format = ctr_text_format_find("jsonl"), .columns = json_columns, .optional = true, .jobs = 1
+    };
     struct ctr_import *im = NULL;
     const struct ctr_batch *b;
     char *file = NULL;

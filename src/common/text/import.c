@@ -243,6 +243,10 @@ static void take_untaken(struct ctr_import_stats *s, const struct ctr_text_job *
 /* Collect the losses of a job's columns and reset them. */
 static void take_losses(struct ctr_import *im, struct ctr_text_job *j)
 {
+    for (int i = 0; i < im->schema.n; i++) {
+        im->loss[i].present |= j->loss[i].present;
+        im->loss[i].filled |= j->loss[i].filled;
+    }
     for (int i = 0; i < im->schema.n; i++)
         for (int k = 0; k < CTR_NLOSSES; k++) {
             if (j->loss[i].n[k] && !im->loss[i].n[k])
@@ -644,9 +648,25 @@ int ctr_import_next(struct ctr_import *im, const struct ctr_batch **b, struct ct
     return im->gather ? next_gathered(im, b, err) : next_job(im, b, err);
 }
 
+/* A path in --columns that no line has is mistyped: the column would be null in all rows. */
+static int check_paths(const struct ctr_import *im, struct ctr_err *err)
+{
+    if (!im->o.format->paths || !im->o.columns || im->o.optional || !im->stats.rows)
+        return 0;
+    for (int i = 0; i < im->schema.n; i++)
+        if (!im->loss[i].present)
+            return ctr_fail(err, CTR_EDATA,
+                            "column %s: none of the %lld lines has its path: leave it out, or write the path as "
+                            "name=user.id:int64",
+                            im->schema.f[i].name, (long long)im->stats.rows);
+    return 0;
+}
+
 int ctr_import_finish(struct ctr_import *im, struct ctr_err *err)
 {
-    int rc = im->quarantine ? ctr_out_commit(im->quarantine, err) : 0;
+    int rc = check_paths(im, err);
+    if (!rc && im->quarantine)
+        rc = ctr_out_commit(im->quarantine, err);
     return rc || !im->why ? rc : ctr_out_commit(im->why, err);
 }
 

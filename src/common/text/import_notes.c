@@ -43,16 +43,24 @@ static void note_losses(const struct words *w, const struct ctr_schema *s, const
     }
 }
 
-void ctr_import_notes(const struct ctr_import *im, const char *bad_rows, void (*note)(void *ctx, const char *text),
-                      void *ctx)
+static void note_nulls(const struct words *w, const struct ctr_schema *s, const struct ctr_import_stats *stats)
 {
-    const struct words w = { note, ctx };
+    for (int i = 0; i < s->n && stats->rows; i++)
+        if (stats->loss[i].present && !stats->loss[i].filled)
+            say(w, "column %s: null in all %lld lines", s->f[i].name, (long long)stats->rows);
+}
+
+void ctr_import_notes(const struct ctr_import *im, const char *bad_rows, void (*note)(void *ctx, const char *text),
+                      void (*warn)(void *ctx, const char *text), void *ctx)
+{
+    const struct words n = { note, ctx }, w = { warn, ctx };
     struct ctr_import_stats stats;
     ctr_import_get_stats(im, &stats);
     if (stats.bad)
-        say(&w, "%lld rows imported, %lld bad rows %s", (long long)stats.rows, (long long)stats.bad,
+        say(&n, "%lld rows imported, %lld bad rows %s", (long long)stats.rows, (long long)stats.bad,
             strncmp(bad_rows, "skip", 4) ? "quarantined" : "skipped");
-    note_losses(&w, ctr_import_schema(im), stats.loss);
+    note_losses(&n, ctr_import_schema(im), stats.loss);
+    note_nulls(&w, ctr_import_schema(im), &stats);
     if (stats.untaken)
         say(&w,
             "%lld value%s left out, of members without a name, of more than 32 parts or that the first %d lines have "

@@ -386,6 +386,10 @@ static int put_row(const struct jsonl *j, struct ctr_text_job *job, const struct
 {
     for (int k = 0; k < j->columns.n; k++) {
         const struct ctr_text_column *c = &j->columns.c[k];
+        if (c->out >= 0 && value[k].kind != CTR_JSON_NONE) {
+            job->loss[c->out].present = true;
+            job->loss[c->out].filled |= value[k].kind != CTR_JSON_NULL;
+        }
         int rc = c->out < 0 ? 1 : ctr_json_append(&job->out.col[c->out], c, &value[k], job, scratch, err);
         *column = k;
         if (rc <= 0)
@@ -452,6 +456,7 @@ static int parse_jsonl(const void *state, struct ctr_text_job *job, struct ctr_e
 const struct ctr_text_format ctr_text_jsonl = { .name = "jsonl",
                                                 .suffix = ".jsonl",
                                                 .honours = CTR_TEXT_COLUMNS | CTR_TEXT_FOR,
+                                                .paths = true,
                                                 .open = open_jsonl,
                                                 .parse = parse_jsonl,
                                                 .close = close_jsonl };

@@ -84,6 +84,7 @@ struct ctr_text_opts {
     const struct ctr_text_format *format;
     bool header;
     const char *columns;          /* NAME[=SOURCE][:TYPE],… SOURCE is a header cell or a path; X[1..26] expands */
+    bool optional;                /* a path that no row has makes a column of nulls; else it is an error at the end */
     const char *delimiter;        /* NULL: the format's */
     const struct ctr_strs *nulls; /* NULL or none: an empty cell is null */
     bool latin1;
@@ -207,6 +208,7 @@ enum ctr_text_loss {
     CTR_NLOSSES
 };
 struct ctr_text_losses {
+    bool present, filled;                      /* formats with paths: in some row; not as null */
     int64_t n[CTR_NLOSSES], open[CTR_NLOSSES]; /* open: in rows that may still become bad */
     struct ctr_text_shown first[CTR_NLOSSES];
 };
@@ -275,6 +277,7 @@ struct ctr_text_format {
     unsigned honours;      /* CTR_TEXT_*: any other option is a usage error */
     const char *delimiter; /* default */
     bool quoted;           /* CSV quoting: determines block boundaries */
+    bool paths;            /* a column is a path that a row may lack: losses say which ones were there */
     /* Determine the schema from the options and the first block (n == 0: empty input), which is parsed later like every
      * other. *state is constant afterwards; close frees it (never called with NULL). */
     int (*open)(void **state, const struct ctr_text_opts *o, const struct ctr_text_block *first,
@@ -307,6 +310,7 @@ bool ctr_import_idle(const struct ctr_import *im); /* this batch (perhaps withou
                                                       returned because input paused: flush */
 int ctr_import_next(struct ctr_import *im, const struct ctr_batch **b, struct ctr_err *err) CTR_MUST;
 /* Call after the last batch: commits the quarantine file and its reasons. */
+/* CTR_EDATA also where no row has the path of a column that opts.columns names. */
 int ctr_import_finish(struct ctr_import *im, struct ctr_err *err) CTR_MUST;
 struct ctr_import_stats {
     int64_t rows, bad; /* kept; skipped or quarantined */
@@ -321,6 +325,6 @@ void ctr_import_get_stats(const struct ctr_import *im, struct ctr_import_stats *
 void ctr_import_free(struct ctr_import *im);
 /* Report after the import: bad rows, losses of columns with given types, and values without a column. */
 void ctr_import_notes(const struct ctr_import *im, const char *bad_rows, void (*note)(void *ctx, const char *text),
-                      void *ctx);
+                      void (*warn)(void *ctx, const char *text), void *ctx);
 
 #endif

@@ -58,6 +58,7 @@ void ctr_train_free(struct ctr_train *run, int status);
 
 /* Notes for the user and, with -v, for debugging; ctx is a struct ctr_train. */
 void ctr_train_note(void *ctx, const char *text);
+void ctr_train_warn(void *ctx, const char *text);
 void ctr_train_debug(void *ctx, const char *text);
 
 /* ---- input: train_input.c ---- */

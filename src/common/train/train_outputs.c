@@ -13,6 +13,11 @@ void ctr_train_note(void *ctx, const char *text)
     ctr_cli_note(((struct ctr_train *)ctx)->cli, "%s", text);
 }
 
+void ctr_train_warn(void *ctx, const char *text)
+{
+    ctr_cli_warn(((struct ctr_train *)ctx)->cli, "%s", text);
+}
+
 void ctr_train_debug(void *ctx, const char *text)
 {
     ctr_cli_debug(((struct ctr_train *)ctx)->cli, "%s", text);

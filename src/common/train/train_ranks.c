@@ -23,7 +23,7 @@ int ctr_train_join_ranks(struct ctr_train *run, struct ctr_train_job *job, struc
     struct ctr_cli *cli = run->cli;
     struct ctr_shard_files files = { 0 };
     if (ctr_comm_strangers())
-        ctr_cli_note(cli,
+        ctr_cli_warn(cli,
                      "srun started %" PRId64 " processes that do not know of each other: each learns alone; "
                      "srun --mpi=pmix makes them ranks of one run",
                      ctr_comm_strangers() + 1);
