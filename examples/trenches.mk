@@ -85,6 +85,14 @@ $(T)/precision.txt: $(logs:%=$(T)/%.arrows)
 	  ./trenches.sh precision $(T)/$$l.arrows $$p || exit 1; done; done >$@.lines
 	./trenches.sh memory-against-loss <$@.lines >$@
 
+# calibration: power, platt and isotonic maps at the low and high ends (section 7); ipinyou has scores of another model
+trenches += calibration
+scored := $(if $(wildcard $(DATA)/ipinyou_scored),ipinyou)
+$(T)/calibration.txt: $(call held_out,$(logs)) $(foreach s,$(scored),$(OUT)/$s/train.arrows $(OUT)/$s/test.arrows)
+	for l in $(logs); do ./trenches.sh calibration $(T)/$$l || exit 1; done >$@.lines
+	for l in $(scored); do ./trenches.sh calibration-of $$l $(OUT)/$$l/train.arrows $(OUT)/$$l/test.arrows pctr || exit 1; done >>$@.lines
+	./trenches.sh calibration-table <$@.lines >$@
+
 # variants: a hundred models that leave out one column each or some, learned exactly (4.3) and with one value a coordinate (4.4)
 trenches += variants
 VARIANT_ROWS ?= 200000

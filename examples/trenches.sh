@@ -51,6 +51,19 @@
 # the first 80 per cent, and compares |error of the log-odds| on the others with the uncertainty and with the spread of MODELS bootstrap
 # models: figures on stdout, and the picture.
 #
+#     trenches.sh calibration LOG
+#
+# learns from LOG.train.arrows, fits maps to the scores of LOG.validation.arrows, and prints for those of LOG.test.arrows: log, map, log loss,
+# and mean score over mean label of the lowest 10% of the scores, the middle 80%, the highest 10%, and of these the highest 1%.
+#
+#     trenches.sh calibration-of NAME FIT TEST [SCORE]
+#
+# likewise with streams that have scores, in the column SCORE.
+#
+#     trenches.sh calibration-table
+#
+# prints such lines as a table, with the log loss relative to the first line of each log.
+#
 #     trenches.sh sparsity LOG
 #
 # prints for each optimizer, learned from LOG.train.arrows: log, name, options, non-zero weights, and AucLoss of LOG.test.arrows with that of
@@ -162,6 +175,41 @@ sparsity_table() {
     awk 'BEGIN { printf "%-8s %-10s %-32s %9s %9s %9s %9s %20s\n", "log", "optimizer", "options", "non-zero", "relative", "AucLoss", "relative", "95% interval" }
         $1 != log_name { log_name = $1; nonzero = $7 }
         { printf "%-8s %-10s %-32s %9d %+8.1f%% %9.5f %+8.2f%% %+9.2f%% %+9.2f%%\n", $1, $2, $3 " " $4 " " $5 " " $6, $7, 100 * ($7 / nonzero - 1), $8, $9, $10, $11 }'
+}
+
+# The score with so many per mille of the sorted ones below it.
+quantile() { awk -v at="$1" '{ x[NR] = $1 } END { i = int(NR * at / 1000); print x[i < 1 ? 1 : i] }' "$tmp/sorted"; }
+
+calibration_of() {
+    score=${4:-score}
+    ctr-export -f csv --no-header -c "$score" "$3" | sort -g >"$tmp/sorted"
+    low=$(quantile 100) high=$(quantile 900) top=$(quantile 990)
+    ctr-select --add "raw = $score" "$3" -o "$tmp/none"
+    for map in none power platt isotonic; do
+        if [ $map != none ]; then
+            ctr-calibrate -q --fit $map -o "$tmp/map" "$2"
+            ctr-calibrate "$tmp/map" "$tmp/none" -o "$tmp/$map"
+        fi
+        printf '%s %s %s' "$1" $map "$(values log_loss "$tmp/$map")"
+        for where in "raw <= $low" "raw > $low and raw <= $high" "raw > $high" "raw > $top"; do
+            value=$(ctr-select --where "$where" "$tmp/$map" | values calibration 2>/dev/null)
+            printf ' %s' "${value:--}"
+        done
+        echo
+    done
+}
+
+calibration() {
+    ctr-train lr -q --alpha .05 "$1.train.arrows" -o "$tmp/model"
+    for part in validation test; do ctr-predict -q "$tmp/model" "$1.$part.arrows" -o "$tmp/$part"; done
+    calibration_of "$(basename "$1")" "$tmp/validation" "$tmp/test"
+}
+
+calibration_table() {
+    awk 'function bias(x) { return x == "-" ? "-" : sprintf("%.3f", x) }
+        BEGIN { printf "%-8s %-9s %9s %9s %8s %8s %8s %8s\n", "log", "map", "log loss", "relative", "low 10%", "middle", "top 10%", "top 1%" }
+        $1 != log_name { log_name = $1; base = $3 }
+        { printf "%-8s %-9s %9.5f %+8.2f%% %8s %8s %8s %8s\n", $1, $2, $3, 100 * ($3 / base - 1), bias($4), bias($5), bias($6), bias($7) }'
 }
 
 against_first() {
@@ -327,6 +375,9 @@ sample-table) sample_table ;;
 fig3) shift && fig3 "$@" ;;
 slices) shift && slices "$@" ;;
 held-out) shift && held_out "$@" ;;
+calibration) calibration "$2" ;;
+calibration-of) shift && calibration_of "$@" ;;
+calibration-table) calibration_table ;;
 against-first) against_first ;;
 sparsity) shift && sparsity "$@" ;;
 sparsity-table) sparsity_table ;;

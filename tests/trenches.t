@@ -21,7 +21,7 @@ names=$(sed -n 's/^trenches += //p' "$CTR_TOP/examples/trenches.mk")
 for e in $names; do
     ok "trenches-$e" trenches "$e"
 done
-is 'all of them' "$(echo "$names" | wc -l)" 11
+is 'all of them' "$(echo "$names" | wc -l)" 12
 is 'data: the log' "$(words "$W/data" 1)" 'log log'
 is 'nohelp: against none' "$(words "$W/nohelp" 2)" 'keys - --hash-bits=18 --hash-bits=20 --hash-bits=22 --hash-bits=24 --dropout=.1 --dropout=.2 --dropout=.5 --normalize=l1 --normalize=l2 --normalize=max'
 is 'max of one-hot rows divides by 1' "$(awk '$2 == "--normalize=max" { print $5 }' "$W/nohelp")" '+0.00%'
@@ -33,6 +33,9 @@ is 'precision' "$(words "$W/precision" 2)" 'keys f64 f32 q2.13'
 is 'precision: fewer bits, less memory' "$(awk '$2 == "f64" { all = $4 } $2 == "q2.13" { print ($4 < all ? "yes" : $0) }' "$W/precision")" yes
 is 'variants: exactly, with one value' "$(sed -n 's/.* \([0-9]*\) variants.*/\1/p' "$W/variants" | tr '\n' ' ')" '100 100 100 60 40 '
 ok 'variants: nearly the same order' awk '/^all/ { exit !($NF > .9) }' "$W/variants"
+is 'calibration: maps' "$(words "$W/calibration" 2)" 'map none power platt isotonic'
+ok 'calibration: isotonic is nearer at the low end than nothing is' awk '$2 == "none" { none = $5 - 1 } $2 == "isotonic" { x = $5 - 1 }
+    END { exit !(x * x < none * none) }' "$W/calibration"
 is 'bagging' "$(words "$W/bagging" 1)" log
 is 'sample: shares' "$(words "$W/sample" 1)" 'share 1 .5 .2 .1 .05 .02 .1,unweighted'
 is 'sample: fewer rows, the same calibration but without weights' "$(awk 'NR == 2 { all = $2; c = $7 }
