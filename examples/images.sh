@@ -12,11 +12,11 @@ mkdir -p "$OUT/images"
 cd "$OUT/images"
 
 # The settings of all rows of all tables.
-base='-q --minibatch 100 --embedding 8 --rate 0.003 --l2 10 --passes 3'
+base='-q --minibatch 100 --embedding 8 --rate 0.003 --l2 1 --passes 3'
 layers='--hidden 32,16'
 tower='--images photos.arrows --images-tower 32'
-if [ -n "${PAPER:-}" ]; then # Adam .001 x .9 after each 24,000 minibatches of 3000, PReLU, tower D-256-64-12; --l2 is DIN's
-    base='-q --minibatch 3000 --embedding 12 --rate 0.001 --decay 0.9 --decay-every 72000000 --l2 0.01'
+if [ -n "${PAPER:-}" ]; then # Adam .001 x .9 after each 24,000 of its minibatches of 60,000, PReLU, tower D-256-64-12; --l2 is DIN's
+    base='-q --minibatch 3000 --embedding 12 --rate 0.001 --decay 0.9 --l2 0.01'
     layers='--hidden 200,80'
     tower='--images photos.arrows --images-tower 256,64'
 fi
@@ -87,6 +87,7 @@ for seed in $SEEDS; do
         learn ids both dicm $layers --images-as-ids
         learn ad ad dicm $layers $tower
         learn behaviour behaviour dicm $layers $tower
+        learn behaviour-mean behaviour dicm $layers $tower --images-pool mean
         for pool in concat max mean sum attentive multi-query; do
             learn $pool both dicm $layers $tower $attention --images-pool $pool
         done
@@ -104,6 +105,18 @@ for seed in $SEEDS; do
         esac
         learn partial both dicm $layers $tower $attention --images-pool multi-query --init noids.model
         learn full both dicm $layers $tower $attention --images-pool multi-query --init yesterday.model
+        # Table 5 where vectors of ids overfit: without --l2
+        base="$base --l2 0"
+        learn loose-none both dicm $layers $tower $attention --images-pool multi-query
+        case " ${ONLY:-loose-partial} " in *' loose-partial '* | *' loose-full '*)
+            ctr-select -q --head 93.75% both.train.arrows -o yesterday.train.arrows
+            ctr-train dicm $base --seed $((seed + 100)) $layers $tower $attention --images-pool multi-query -o yesterday.model yesterday.train.arrows
+            ctr-select -q --section 'emb.*' --head 0 yesterday.model >noids.model
+            ;;
+        esac
+        learn loose-partial both dicm $layers $tower $attention --images-pool multi-query --init noids.model
+        learn loose-full both dicm $layers $tower $attention --images-pool multi-query --init yesterday.model
+        base=${base% --l2 0}
         # Table 8: two towers, for pre-ranking; images of ad and behaviours, which are summed, go through one tower
         learn towers-ids ids two-tower $layers $sides
         learn towers-images both two-tower $layers $sides $tower

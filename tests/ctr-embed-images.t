@@ -39,6 +39,23 @@ ok 'caffe' embed --preprocess caffe -o caffe.arrow ./rgb*.png ./grey*.png ./pale
 vectors caffe.arrow >got-caffe.jsonl
 ok 'is that of plain Python, to 1e-5' near want-caffe.jsonl got-caffe.jsonl 1e-5
 
+# Of grey with 16 bits the high 8 count, as of colours. (Pillow clips it at 255, so that nearly all is white.)
+"$PY" - <<'PYTHON'
+import struct, zlib
+def png(path, bits, pixels, n=40):
+    chunk = lambda kind, data: struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    rows = b"".join(b"\0" + b"".join(struct.pack(">H" if bits == 16 else "B", v >> 16 - bits) for v in pixels[i * n:i * n + n]) for i in range(n))
+    with open(path, "wb") as f:
+        f.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", n, n, bits, 0, 0, 0, 0)) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+pixels = [i * 40503 % 65536 for i in range(1600)]
+import os
+os.mkdir("grey16"), os.mkdir("grey8")
+png("grey16/g.png", 16, pixels)
+png("grey8/g.png", 8, pixels)
+PYTHON
+for bits in 8 16; do (cd grey$bits && ctr-embed-images -q -w ../tiny.safetensors g.png | ctr-export -f jsonl >../grey$bits.jsonl); done
+ok 'grey of 16 bits is that of its high 8' sh -c 'test -s grey16.jsonl && cmp grey8.jsonl grey16.jsonl'
+
 # The same bytes, whatever the order, the number of threads, the processor.
 ls -r ./*.png ./*.jpg >names
 for j in 1 4; do

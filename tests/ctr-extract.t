@@ -260,7 +260,8 @@ else
     skip "sides of features" "no pyarrow"
 fi
 # Null items keep their places in lists that are aligned, and have no key in others.
-printf 'user,time,item,shop\n1,1,a,x\n1,2,,y\n1,3,c,\n1,4,d,z\n' | ctr-import -q -f csv --header -c user:int64,time:int64,item:utf8,shop:utf8 --user user --time time | ctr-history -q -c item,shop >nulls.arrows
+printf 'user,time,item,shop\n1,1,a,x\n1,2,,y\n1,3,c,\n1,4,d,z\n' | ctr-import -q -f csv --header -c user:int64,time:int64,item:utf8,shop:utf8 --user user --time time >events.arrows
+ctr-history -q -c item,shop events.arrows >nulls.arrows
 printf 'feature a in item = history.item\nfeature s in shop = lower(history.shop)\nfeature f = vocab(history.shop)\n' >nulls.plan
 ctr-extract --fit nulls.plan -o nulls.fitted nulls.arrows
 is "aligned lists have a key for each item, null or not" \
@@ -272,6 +273,11 @@ is "a list that is aligned with none drops it" \
 feature g = unique(l)
 END
 )" "0 1 1 2 "
+# The order of a history: of its column, or as the plan says.
+order() { ctr-info --json "$@" | grep -o '"name":"[a-z.]*"\|"ctr.order":"[a-z]*"' | tr -d '"' | sed 's/name://; s/ctr.order:/=/' | tr '\n' ' '; }
+is "ctr.order goes through plans and items' operators, and the plan may say it" \
+    "$(printf 'feature a in item = history.item\nfeature b in item = lower(history.item)\nfeature c in item newest = history.item\nfeature d oldest = split(item, "")\nfeature e = unique(history.item)\n' >order.plan
+    ctr-history -q --order oldest -c item events.arrows | ctr-extract order.plan - | order)" 'a =oldest b =oldest c =newest d =oldest e '
 # relations FILE: name, ctr.history_of, ctr.history of each column
 if has_python pyarrow; then
     relations() { "$PY" -c 'import pyarrow as pa, sys

@@ -38,8 +38,8 @@ import pyarrow as pa
 s = pa.ipc.open_stream('lists').schema
 for n in ('past.item', 'past.age'):
     print(n, *sorted(k.decode() + '=' + v.decode() for k, v in s.field(n).metadata.items()))")" \
-        'past.item ctr.history=past ctr.history_of=item ctr.side=user
-past.age ctr.history=past ctr.side=user'
+        'past.item ctr.history=past ctr.history_of=item ctr.order=newest ctr.side=user
+past.age ctr.history=past ctr.order=newest ctr.side=user'
 fi
 ctr-history -c item --where click log 2>said >/dev/null
 is 'empty histories are said' "$(cat said)" 'ctr-history: 4 of 9 rows have an empty history, 2 of them no user'

@@ -41,7 +41,7 @@ dense age
 EOP
 printf 'image photo = key\nkeep vector\n' >images.plan
 make() { "$PY" make.py "$1" "$2" raw.arrows "$4" && ctr-extract -q plan -o "$3" raw.arrows; }
-make "$([ -n "$SAN" ] && echo 10 || echo 16)" 1 tiny.arrows images.arrows && make 1500 2 rows.arrows images.arrows &&
+make "$([ -n "$SAN" ] && echo 10 || echo 16)" 1 tiny.arrows images.arrows && cp raw.arrows raw.tiny && make 1500 2 rows.arrows images.arrows &&
     ctr-extract -q images.plan -o keys.arrows images.arrows || exit 1
 small() { ctr-train dicm -q --images images.arrows --embedding 2 --hidden 3 --images-tower 3,2 --attention-hidden 2 --minibatch 8 --rate .01 "$@" tiny.arrows; }
 train() { ctr-train dicm -q --images images.arrows --embedding 4 --hidden 12,8 --images-tower 8,6 --attention-hidden 6 --minibatch 100 --rate .01 "$@"; }
@@ -59,11 +59,36 @@ ctr-select --where 'key != "p3"' -o lacks.arrows images.arrows
 ctr-extract -q images.plan -o lacks.keys lacks.arrows
 # without hidden layers: a unit that is 0 has no derivative
 ok 'the largest, beside histories of ids with attention' agrees --images-pool max --base din -- images-pool=max base=din
-ok 'the last two side by side' agrees --images-pool concat --images-last 2 -- images-pool=concat images-last=2
-ok 'the last 25, of fewer' agrees --images-pool concat --images-last 25 --base din --pooling mean -- images-pool=concat images-last=25 base=din pooling=mean
+ok 'the newest two side by side' agrees --images-pool concat --images-last 2 -- images-pool=concat images-last=2
+ok 'the newest one' agrees --images-pool concat --images-last 1 -- images-pool=concat images-last=1
+ok 'the newest 25, of fewer' agrees --images-pool concat --images-last 25 --base din --pooling mean -- images-pool=concat images-last=25 base=din pooling=mean
 ok 'queries of the image and of the IDs that histories are the past of' agrees --images-pool multi-query -- images-pool=multi-query ad=item
 ok 'queries of the IDs of --ad-features, on din, softmax' agrees --images-pool multi-query --ad-features item,word --base din --attention softmax -- \
     images-pool=multi-query ad=item,word base=din attention=softmax
+# Histories with the oldest first, by the plan and by the column: the newest are at their end.
+cp tiny.arrows newest.arrows && sed 's/of photo =/of photo oldest =/' plan >oldest.plan && ctr-extract -q oldest.plan -o tiny.arrows raw.tiny
+ok 'the newest two of lists with the oldest first' agrees --images-pool concat --images-last 2 -- images-pool=concat images-last=2
+mv newest.arrows tiny.arrows
+cat >turn.py <<'EOP'
+import sys
+import pyarrow as pa
+t = pa.ipc.open_stream(sys.argv[1]).read_all()
+turned = lambda f: f.with_metadata({**f.metadata, "ctr.order": sys.argv[3]}) if f.name[:2] == "h." else f
+rows = [{k: v[::-1] if k[:2] == "h." else v for k, v in r.items()} for r in t.to_pylist()]
+schema = pa.schema([turned(f) for f in t.schema])
+with pa.ipc.new_stream(sys.argv[2], schema) as w:
+    w.write_table(pa.Table.from_pylist(rows, schema))
+EOP
+"$PY" turn.py raw.tiny turned.raw oldest && ctr-extract -q plan -o turned.arrows turned.raw
+"$PY" turn.py raw.tiny false.raw newest && ctr-extract -q plan -o false.arrows false.raw
+turned() { # the model of one order scores the other alike, and would not if it did not know it
+    small --images-pool concat --images-last 2 --base lr -o concat.m && ctr-predict -q --images images.arrows concat.m tiny.arrows | scores - >a &&
+        ctr-predict -q --images images.arrows concat.m turned.arrows | scores - >b && paste a b | awk 'NR > 1 { d = $1 - $2; if (d * d > 1e-12) exit 1 }' &&
+        ctr-predict -q --images images.arrows concat.m false.arrows | scores - >c && ! cmp -s a c
+}
+ok 'a model takes the newest images of either order' turned
+exits 'two orders in one input' 1 sh -c 'ctr-cat tiny.arrows turned.arrows >both'
+err_like 'are refused' "column 'past' is of order newest in one and oldest in the other"
 for pool in sum concat multi-query; do
     ok "logistic regression, $pool" agrees --base lr --images-pool $pool --images-last 2 -- base=lr images-pool=$pool images-last=2 ad=item
 done

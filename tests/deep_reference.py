@@ -86,6 +86,7 @@ class Rows:
         self.key_names, self.number_names = [], []
         fields = sorted(t.fields, key=lambda f: f["name"].encode())
         self.sequences = sequences([f for f in fields if role(f) in ("feature", "image")])
+        self.oldest = [f["metadata"].get("ctr.order") == "oldest" for f in fields if role(f) in ("feature", "image")]
         self.images = [role(f) == "image" for f in fields if role(f) in ("feature", "image")]
         self.lists = [any(isinstance(r[f["name"]], list) for r in t.rows) for f in fields if role(f) in ("feature", "image")]
         for i in range(len(t.rows)):
@@ -208,17 +209,17 @@ def width(m, o, image):
     return len(m.dense["image.%d.bias" % len(o["images-tower"])]) if image else m.width
 
 
-def pooled(m, o, entries, image=False, is_list=False):
+def pooled(m, o, entries, image=False, is_list=False, oldest=False):
     values, zero = [[w * e for e in value(m, k)] for k, w in entries], [0.0] * width(m, o, image)
     if image and is_list and o["images-pool"] == "concat":
-        last = values[::-1][: o["images-last"]]
+        last = (values[::-1] if oldest else values)[: o["images-last"]]
         return sum(last + [zero] * (o["images-last"] - len(last)), [])
     how = o["images-pool"] if image and o["images-pool"] in POOLING else o["pooling"]
     return [POOLING[how](column) for column in zip(*values)] or zero
 
 
 def pooled_input(m, o, rows, i, f):
-    return pooled(m, o, rows.keys[i][f], rows.images[f], rows.lists[f])
+    return pooled(m, o, rows.keys[i][f], rows.images[f], rows.lists[f], rows.oldest[f])
 
 
 def attended(m, o, rows, batch, name, fields, training, ids=None):

@@ -64,12 +64,13 @@ const char *ctr_meta_get(const struct ctr_meta *m, const char *key); /* or NULL 
 int ctr_meta_copy(struct ctr_meta *to, const struct ctr_meta *from, struct ctr_err *err) CTR_MUST;
 void ctr_meta_free(struct ctr_meta *m);
 
-#define CTR_META_ROLE          "ctr.role"        /* field: a name of ctr_roles[] */
-#define CTR_META_TABLE         "ctr.table"       /* field: name of the table of its keys */
-#define CTR_META_HISTORY_OF    "ctr.history_of"  /* field: this list is the history of that column */
-#define CTR_META_HISTORY       "ctr.history"     /* field: name of a group of lists, aligned item by item */
-#define CTR_META_SIDE          "ctr.side"        /* field: user or ad */
-#define CTR_META_TOWER         "ctr.tower"       /* field: these are vectors of that output (a tower) of a model */
+#define CTR_META_ROLE          "ctr.role"       /* field: a name of ctr_roles[] */
+#define CTR_META_TABLE         "ctr.table"      /* field: name of the table of its keys */
+#define CTR_META_HISTORY_OF    "ctr.history_of" /* field: this list is the history of that column */
+#define CTR_META_HISTORY       "ctr.history"    /* field: name of a group of lists, aligned item by item */
+#define CTR_META_ORDER         "ctr.order" /* field: "oldest" or "newest" (also without it): the first of a history */
+#define CTR_META_SIDE          "ctr.side"  /* field: user or ad */
+#define CTR_META_TOWER         "ctr.tower" /* field: these are vectors of that output (a tower) of a model */
 #define CTR_META_TOWER_MODEL   "ctr.tower_model" /* field: a hash of the model's parameters */
 #define CTR_META_TOWER_BIAS    "ctr.tower_bias"  /* field: constant to add to the product of the two vectors */
 #define CTR_META_SECTION       "ctr.section"     /* schema: name of this section of a bundle */

@@ -305,9 +305,10 @@ bool ctr_schema_same_types(const struct ctr_schema *a, const struct ctr_schema *
 bool ctr_schema_equal(const struct ctr_schema *a, const struct ctr_schema *b, char *why, size_t why_size)
 {
     static const struct {
-        const char *key, *name;
+        const char *key, *name, *usual;
     } meta[] = { { CTR_META_ROLE, "role" },
                  { CTR_META_TABLE, "table" },
+                 { CTR_META_ORDER, "order", "newest" },
                  { CTR_META_TOWER, "tower" },
                  { CTR_META_TOWER_MODEL, "model" } };
     if (!ctr_schema_same_types(a, b, why, why_size))
@@ -315,6 +316,8 @@ bool ctr_schema_equal(const struct ctr_schema *a, const struct ctr_schema *b, ch
     for (int i = 0; i < a->n; i++)
         for (size_t k = 0; k < CTR_COUNT(meta); k++) {
             const char *x = ctr_meta_get(&a->f[i].meta, meta[k].key), *y = ctr_meta_get(&b->f[i].meta, meta[k].key);
+            x = x ? x : meta[k].usual;
+            y = y ? y : meta[k].usual;
             if (x && y ? strcmp(x, y) != 0 : x != y)
                 return snprintf(why, why ? why_size : 0, "column '%s' is of %s %s in one and %s in the other",
                                 a->f[i].name, meta[k].name, x ? x : "none", y ? y : "none"),

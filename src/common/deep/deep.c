@@ -76,9 +76,12 @@ int ctr_deep_inputs(const struct ctr_inputs *in, const struct ctr_strs *tables, 
     for (int i = 0; i < *n && !rc; i++) {
         struct ctr_input_info info = ctr_inputs_info(in, i);
         struct ctr_deep_input *p = &(*list)[i];
-        *p = (struct ctr_deep_input){
-            .list = info.list, .image = info.image, .dense = info.dense, .dense_at = info.dense_at, .table_at = -1
-        };
+        *p = (struct ctr_deep_input){ .list = info.list,
+                                      .image = info.image,
+                                      .dense = info.dense,
+                                      .dense_at = info.dense_at,
+                                      .table_at = -1,
+                                      .oldest_first = info.oldest_first };
         rc = ctr_strdup(&p->name, info.name, err);
         if (!rc && info.table >= 0)
             rc = ctr_strdup(&p->table, tables->s[info.table], err);
@@ -186,12 +189,13 @@ static int other_inputs(const struct ctr_deep *d, const struct ctr_deep_input *l
     return 0;
 }
 
-int ctr_deep_same_inputs(const struct ctr_deep *d, const struct ctr_deep_input *list, int n, struct ctr_err *err)
+int ctr_deep_same_inputs(struct ctr_deep *d, const struct ctr_deep_input *list, int n, struct ctr_err *err)
 {
     if (other_inputs(d, list, n, err))
         return err->code;
     for (int i = 0; i < d->inputs; i++) { /* both in the order of names */
-        const struct ctr_deep_input *ours = &d->input[i], *theirs = &list[i];
+        struct ctr_deep_input *ours = &d->input[i];
+        const struct ctr_deep_input *theirs = &list[i];
         char a[160], b[160];
         describe(ours, a);
         describe(theirs, b);
@@ -199,6 +203,7 @@ int ctr_deep_same_inputs(const struct ctr_deep *d, const struct ctr_deep_input *
             return ctr_fail(err, CTR_EDATA, "the model's input '%.80s' takes %s, the stream has %s", ours->name, a, b);
         if (same_relations(ours, theirs, err))
             return err->code;
+        ours->oldest_first = theirs->oldest_first;
     }
     return 0;
 }
@@ -248,11 +253,12 @@ int ctr_deep_sequence(struct ctr_deep *d, int input, struct ctr_err *err)
     return d->sequences - 1;
 }
 
-void ctr_deep_side_by_side(struct ctr_deep *d, int input, int slots)
+void ctr_deep_side_by_side(struct ctr_deep *d, int input, int slots, enum ctr_split split)
 {
     struct ctr_deep_input *in = &d->input[input];
     const int32_t more = (slots - in->slots) * (in->cols / in->slots);
     in->slots = slots;
+    in->split = split;
     in->cols += more;
     d->pooled_cols += more;
     d->x_cols += more;
@@ -387,17 +393,18 @@ static int make_groups(struct ctr_deep *d, struct ctr_err *err)
         return ctr_fail_nomem(err, (size_t)d->keys * sizeof *d->group);
     for (int k = 0; k < d->keys; k++) {
         const struct ctr_deep_input *in = &d->input[d->key_input[k]];
-        const bool common = in->list && !in->sequence && !in->image && in->slots == 1;
+        const bool common = in->list && !in->sequence && !in->image && !in->split;
         struct ctr_deep_group *g = &d->group[d->groups - 1];
-        const bool alone = in->sequence || in->slots > 1 || common;
-        if (!k || g->images != in->image || g->pooling != in->pooling || g->sequence || g->fields > g->inputs ||
-            g->common || alone) {
+        const bool alone = in->sequence || in->split || common;
+        if (!k || g->images != in->image || g->pooling != in->pooling || g->sequence || g->split || g->common ||
+            alone) {
             g = &d->group[d->groups++];
             *g = (struct ctr_deep_group){ .pooling = in->pooling, .first = k, .x_at = x, .sequence = in->sequence };
             g->width = in->cols / in->slots;
             g->ragged = in->sequence > 0;
             g->images = in->image;
             g->common = common;
+            g->split = in->split;
         }
         g->inputs++;
         g->fields += in->slots;
@@ -424,6 +431,7 @@ int ctr_deep_shape(struct ctr_deep *d, struct ctr_deep_input *list, int n, struc
     for (int i = 0; i < n; i++) {
         d->dense += list[i].dense;
         list[i].slots = 1;
+        list[i].split = CTR_SPLIT_NONE;
         list[i].cols = !list[i].table ? 0 : list[i].image && !d->p.images_as_ids ? d->image_width : d->width;
         d->pooled_cols += list[i].cols;
         if (list[i].table)

@@ -34,6 +34,9 @@ extern const struct ctr_model ctr_model_mlp, ctr_model_din, ctr_model_two_tower,
 
 /* ---- shapes ---- */
 
+/* How ctr_deep_side_by_side cuts a list: it does not, by the order of its column, or always from the end. */
+enum ctr_split { CTR_SPLIT_NONE, CTR_SPLIT_NEWEST, CTR_SPLIT_END };
+
 /* A column of the stream; inputs are sorted by name. */
 struct ctr_deep_input {
     char *name, *table; /* table NULL: numbers */
@@ -47,6 +50,8 @@ struct ctr_deep_input {
     /* Metadata of the column (ctr-stream(5)), or NULL: the input whose history this list is; the group of lists aligned
      * with it, item by item; user or ad. */
     char *history_of, *group, *side;
+    bool oldest_first; /* ctr.order, of the stream at hand */
+    enum ctr_split split;
 };
 
 enum ctr_deep_init {
@@ -96,6 +101,7 @@ struct ctr_deep_group {
     bool images;       /* uses d->images */
     bool ragged;       /* else every list has one entry */
     bool common;
+    enum ctr_split split; /* of its one input */
     int64_t entries;
     struct ctr_buf hash;                     /* u64 [entries] */
     struct ctr_buf index, start, segment, x; /* as in struct ctr_lists; start, segment and x if ragged */
@@ -253,9 +259,9 @@ int ctr_deep_param(struct ctr_deep *d, enum ctr_deep_init init, bool state, int6
  * Returns the number of the sequence, equal for all inputs of a group; < 0: an error, for example for an input of
  * numbers. */
 int ctr_deep_sequence(struct ctr_deep *d, int input, struct ctr_err *err) CTR_MUST;
-/* For declare, before parameters: split the list of an input into `slots` lists: its last key, the one before, …; empty
- * where there are no more keys. Their values are side by side in x. */
-void ctr_deep_side_by_side(struct ctr_deep *d, int input, int slots);
+/* For declare, before parameters: split the list of an input into `slots` lists: its newest key, the one before, …;
+ * empty where there are no more keys. Their values are side by side in x. */
+void ctr_deep_side_by_side(struct ctr_deep *d, int input, int slots, enum ctr_split split);
 /* The input of that name, for example a history_of; -1: none. */
 int ctr_deep_find_input(const struct ctr_deep *d, const char *name);
 
@@ -317,8 +323,7 @@ int ctr_deep_inputs_sides(struct ctr_deep_input *list, int n, const struct ctr_p
 void ctr_deep_input_free(struct ctr_deep_input *in); /* frees its members */
 void ctr_deep_inputs_free(struct ctr_deep_input *list, int n);
 int ctr_deep_inputs_copy(const struct ctr_deep *from, struct ctr_deep_input **list, struct ctr_err *err) CTR_MUST;
-int ctr_deep_same_inputs(const struct ctr_deep *d, const struct ctr_deep_input *list, int n,
-                         struct ctr_err *err) CTR_MUST;
+int ctr_deep_same_inputs(struct ctr_deep *d, const struct ctr_deep_input *list, int n, struct ctr_err *err) CTR_MUST;
 
 /* Open a device with `threads` threads. */
 int ctr_deep_open(struct ctr_deep *d, const struct ctr_model *m, const struct ctr_params *p, int threads, bool learns,

@@ -34,7 +34,7 @@ int ctr_deep_distinct(struct ctr_deep *d, const bool *has, struct ctr_err *err)
 
 bool ctr_deep_can_be_distinct(const struct ctr_deep_input *in)
 {
-    return !in->list || (!in->image && !in->sequence && in->slots == 1); /* its lists are numbered */
+    return !in->list || (!in->image && !in->sequence && !in->split); /* its lists are numbered */
 }
 
 /* ---- which rows are equal ---- */

@@ -107,13 +107,13 @@ static inline int input_of(const struct ctr_deep *d, const struct ctr_rows *r, i
     return r->table ? r->table[e] : d->key_input[e - r->start[i]];
 }
 
-/* Split a list into lists of one entry each, from its end, after the k existing entries of group g. */
-static int64_t add_slots(struct ctr_deep_group *g, const struct ctr_rows *r, int64_t first, int64_t end, int64_t row,
-                         int64_t k, int32_t **start)
+/* Split a list into lists of one entry each, from its start or its end, after the k existing entries of group g. */
+static int64_t add_slots(struct ctr_deep_group *g, const struct ctr_rows *r, int64_t first, int64_t end, bool from_end,
+                         int64_t row, int64_t k, int32_t **start)
 {
     for (int s = 0; s < g->fields; s++) {
-        const int64_t e = end - 1 - s;
-        if (e >= first) {
+        const int64_t e = from_end ? end - 1 - s : first + s;
+        if (e >= first && e < end) {
             AS(uint64_t, g->hash)[g->entries + k] = r->hash[e];
             AS(int32_t, g->segment)[g->entries + k] = (int32_t)(row * g->fields + s);
             AS(float, g->x)[g->entries + k++] = r->x ? (float)r->x[e] : 1;
@@ -128,6 +128,7 @@ static int add_lists(struct ctr_deep *d, struct ctr_deep_group *g, const struct 
                      struct ctr_err *err)
 {
     const int first = d->key_input[g->first];
+    const bool from_end = g->split == CTR_SPLIT_END || d->input[first].oldest_first;
     int rc = 0;
     int64_t all = r->start[from + n] - r->start[from], at = g->entries;
     if (at + all > INT32_MAX)
@@ -145,10 +146,10 @@ static int add_lists(struct ctr_deep *d, struct ctr_deep_group *g, const struct 
         int64_t e = r->start[i], end = r->start[i + 1];
         while (e < end && input_of(d, r, i, e) < first)
             e++;
-        if (g->fields > g->inputs) { /* one input, split into several lists */
+        if (g->split) { /* one input */
             for (end = e; end < r->start[i + 1] && input_of(d, r, i, end) == first;)
                 end++;
-            k = add_slots(g, r, e, end, d->rows + i - from, k, &start);
+            k = add_slots(g, r, e, end, from_end, d->rows + i - from, k, &start);
             continue;
         }
         for (int f = 0; f < g->inputs; f++) {

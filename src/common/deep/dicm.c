@@ -6,7 +6,7 @@
  *     v_image = tower(vector of the image in the file)         as wide as --embedding
  *     u of a list of images, by --images-pool:
  *         sum, mean, max    of its images' v
- *         concat            the v of its last --images-last images side by side, the last one first, then zeros
+ *         concat            the v of its newest --images-last images side by side, the newest first, then zeros
  *         attentive         sum of a_e v_e, a_e from an attention unit whose query is the image named by the list's
  *                           history_of
  *         multi-query       the same, plus a second unit with IDs of the ad as the query (deep_attention.h)
@@ -18,6 +18,7 @@
 #include "common/deep/din.h"
 
 static const char *const bases[] = { "lr", "mlp", "din", NULL };
+static const char *const orders[] = { "end", "newest", NULL };
 static const char *const pools[] = { "concat", "max", "mean", "sum", "attentive", "multi-query", NULL };
 
 static const struct ctr_param dicm_options[] = {
@@ -32,7 +33,9 @@ static const struct ctr_param dicm_options[] = {
       .range = "concat, max, mean, sum, attentive or multi-query", .group = CTR_GROUP_MODEL,
       .help = "of the images of a list", .words = pools },
     { "images-last", CTR_PARAM_INT, CTR_PARAM_AT(images_last), "20", 1, 1024, "1 to 1024", "N", CTR_GROUP_MODEL,
-      "images of a list that concat takes, from its end", .unsaved = "20" },
+      "images of a list that concat takes, the newest", .unsaved = "20" },
+    { "images-order", CTR_PARAM_WORD, CTR_PARAM_AT(images_order), "newest", .range = "end or newest", .words = orders,
+      .flags = CTR_PARAM_UNTYPED, .unsaved = "end" },
     CTR_DEEP_IMAGES_TOWER_OPTION(NULL),
     CTR_DEEP_IMAGES_SCALE_OPTION,
     { "images-as-ids", CTR_PARAM_FLAG, CTR_PARAM_AT(images_as_ids), "no", .range = "yes or no",
@@ -81,7 +84,8 @@ static int pool_inputs(struct ctr_deep *d, struct ctr_err *err)
         const struct ctr_deep_input *in = &d->input[i];
         d->input[i].pooling = ctr_deep_pooling_of(in->image ? d->p.images_pool : d->p.pooling);
         if (in->image && in->list && is(d->p.images_pool, "concat"))
-            ctr_deep_side_by_side(d, i, (int)d->p.images_last);
+            ctr_deep_side_by_side(d, i, (int)d->p.images_last,
+                                  is(d->p.images_order, "end") ? CTR_SPLIT_END : CTR_SPLIT_NEWEST);
     }
     for (int i = 0; i < d->inputs && rc >= 0; i++) {
         const struct ctr_deep_input *in = &d->input[i];

@@ -80,6 +80,8 @@ static int list_field(struct ctr_history *h, const char *group, const char *colu
     rc = ctr_meta_set(&f->meta, CTR_META_HISTORY, group, err);
     if (!rc && of)
         rc = ctr_meta_set(&f->meta, CTR_META_HISTORY_OF, column, err);
+    if (!rc)
+        rc = ctr_meta_set(&f->meta, CTR_META_ORDER, h->o.oldest_first ? "oldest" : "newest", err);
     if (!rc && table)
         rc = ctr_meta_set(&f->meta, CTR_META_TABLE, table, err);
     return rc ? rc : ctr_meta_set(&f->meta, CTR_META_SIDE, "user", err);

@@ -14,7 +14,8 @@
  *
  * Output rows are in time order; rows of equal time keep their input order. Columns added:
  *     GROUP.COLUMN           list of the column's type; nulls stay items, so all lists of a group have equal lengths;
- *                            metadata ctr.history_of=COLUMN, ctr.history=GROUP, ctr.side=user
+ *                            metadata ctr.history_of=COLUMN, ctr.history=GROUP, ctr.side=user,
+ *                            ctr.order=newest or oldest
  *     GROUP.age              list<int64>: t - s in ms
  *     count.KEY.impressions  int64: rows of the behaviours' log with this key and s < t
  *     count.KEY.clicks       int64: those that satisfy `where`, with t - s > delay

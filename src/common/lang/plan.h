@@ -160,6 +160,7 @@ struct plan_def {
     const char *column;       /* of the output: the name, or NAME.feature beside a kept NAME */
     const char *of;           /* the feature whose history this one is, or NULL */
     const char *group;        /* name of its group of aligned lists, or NULL: that of its column */
+    const char *order;        /* oldest or newest: which item comes first; or NULL: as in its column */
     struct plan_ast *expr;
     struct plan_pos pos, of_pos;
     bool defines; /* NAME = expr; else only the name */
@@ -241,8 +242,8 @@ struct plan_node {
     struct ctr_col absent;          /* its values are on the GPU alone: storage for col */
     struct ctr_buf scratch;
     const char *side; /* ctr.side; "": mixed */
-    const char *past,
-        *group;            /* ctr.history_of and ctr.history of the column whose items correspond to these, or NULL */
+    const char *past, *group,
+        *order;            /* ctr.history_of, ctr.history and ctr.order of the column whose items these are, or NULL */
     const char *role_name; /* for messages about a label or weight: its name in the plan */
 };
 

@@ -528,7 +528,7 @@ static int add_def(struct parser *p, struct plan_def d)
     return rc;
 }
 
-/* Parse "in TABLE", "of FEATURE", "group NAME" after the name of a feature or an image. */
+/* Parse "in TABLE", "of FEATURE", "group NAME", "oldest" or "newest" after the name of a feature or an image. */
 static int parse_clauses(struct parser *p, struct plan_def *d, bool keyed)
 {
     int rc = 0;
@@ -548,10 +548,15 @@ static int parse_clauses(struct parser *p, struct plan_def *d, bool keyed)
         rc = keyed ? need_name(p, "the name of a group of aligned lists", &d->group)
                    : parse_fail(p, group->pos, "`group NAME` belongs to a feature or an image");
     }
+    if (rc == 0 && (is_word(peek(p), "oldest") || is_word(peek(p), "newest"))) {
+        const struct plan_tok *order = next(p);
+        d->order = keyed ? order->name : NULL;
+        rc = keyed ? 0 : parse_fail(p, order->pos, "`%s` belongs to a feature or an image", order->name);
+    }
     return rc;
 }
 
-/* Parse NAME [in TABLE] [of FEATURE] [group NAME] [= expr] of a kind. */
+/* Parse NAME [in TABLE] [of FEATURE] [group NAME] [oldest|newest] [= expr] of a kind. */
 static int parse_definition(struct parser *p, enum plan_kind kind, int role)
 {
     struct plan_def d = { .kind = kind, .role = (enum ctr_role)CTR_MAX(role, 0), .pos = peek(p)->pos };

@@ -44,10 +44,12 @@ static void find_sides(struct ctr_program *g)
             n->side = ctr_meta_get(m, CTR_META_SIDE);
             n->past = ctr_meta_get(m, CTR_META_HISTORY_OF);
             n->group = ctr_meta_get(m, CTR_META_HISTORY);
+            n->order = ctr_meta_get(m, CTR_META_ORDER);
             continue;
         }
         if (n->nargs && n->arg[0] >= 0 && (n->kind != NODE_CALL || ctr_op_lifted(&n->call))) {
             n->past = g->graph.node[n->arg[0]].past;
+            n->order = g->graph.node[n->arg[0]].order;
             n->group = n->group ? n->group : g->graph.node[n->arg[0]].group; /* the plan overrides */
         }
         bool first = true;
@@ -164,6 +166,8 @@ static int history_meta(const struct ctr_program *g, struct ctr_field *f, const 
     const char *group = n->group ? n->group : past ? d->column : NULL;
     const char *of = is_keyed(d) ? past : n->kind == NODE_CALL ? NULL : n->past;
     int rc = ctr_meta_set(&f->meta, CTR_META_HISTORY_OF, of, err);
+    if (!rc)
+        rc = ctr_meta_set(&f->meta, CTR_META_ORDER, d->order ? d->order : n->order, err);
     return rc ? rc : ctr_meta_set(&f->meta, CTR_META_HISTORY, group, err);
 }
 

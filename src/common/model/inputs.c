@@ -317,6 +317,8 @@ struct ctr_input_info ctr_inputs_info(const struct ctr_inputs *in, int i)
                                    .history_of = ctr_meta_get(&f->meta, CTR_META_HISTORY_OF),
                                    .group = ctr_meta_get(&f->meta, CTR_META_HISTORY),
                                    .side = ctr_meta_get(&f->meta, CTR_META_SIDE) };
+    const char *order = ctr_meta_get(&f->meta, CTR_META_ORDER);
+    info.oldest_first = order && !strcmp(order, "oldest");
     if (ctr_input_is_number(p)) {
         info.table = -1;
         info.dense = p->kind == CTR_INPUT_NUMBER ? 1 : f->width;

@@ -69,6 +69,7 @@ struct ctr_input_info {
     int dense_at;     /* their position in a row of `dense` */
     /* ctr.history_of, ctr.history, ctr.side of the column, or NULL */
     const char *history_of, *group, *side;
+    bool oldest_first; /* ctr.order */
 };
 /* Give rows the day of this time column. */
 int ctr_inputs_days(struct ctr_inputs *in, int column, struct ctr_err *err) CTR_MUST;
@@ -167,7 +168,8 @@ struct ctr_params {
     struct ctr_sizes bottom;                 /* dlrm: units of the layers over the numbers */
     int64_t vector;                          /* width of a tower's vector */
     const char *images_pool;                 /* dicm: how lists of images are pooled */
-    int64_t images_last;                     /* concat: how many of a list's images it takes, from the end */
+    int64_t images_last;                     /* concat: how many of a list's images it takes … */
+    const char *images_order;                /* … the newest, or, in older files, those at the end */
     struct ctr_sizes images_tower;           /* units of the tower's hidden layers */
     const char *images_scale;                /* none, standard */
     const char *missing_image;               /* fail, zero; NULL: a model that takes no images */

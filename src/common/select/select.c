@@ -157,6 +157,8 @@ static int compile_explode(struct ctr_select *s, const char *list, struct ctr_er
             rc = ctr_meta_set(&f->meta, CTR_META_HISTORY_OF, NULL, err);
         if (rc == 0)
             rc = ctr_meta_set(&f->meta, CTR_META_HISTORY, NULL, err);
+        if (rc == 0)
+            rc = ctr_meta_set(&f->meta, CTR_META_ORDER, NULL, err);
         f->type = f->item;
         f->item = 0;
         f->width = 0;

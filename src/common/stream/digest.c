@@ -72,10 +72,14 @@ static void feed_field(XXH3_state_t *s, const struct ctr_field *f)
         const char *v = ctr_meta_get(&f->meta, keys[i]);
         feed_text(s, v ? v : "");
     }
-    const char *history = ctr_meta_get(&f->meta, CTR_META_HISTORY);
+    const char *history = ctr_meta_get(&f->meta, CTR_META_HISTORY), *order = ctr_meta_get(&f->meta, CTR_META_ORDER);
     if (history) { /* a byte that cannot occur in the next column's name */
         feed_text(s, "\xff");
         feed_text(s, history);
+    }
+    if (order && strcmp(order, "newest") != 0) { /* newest is that of columns without it */
+        feed_text(s, "\xfe");
+        feed_text(s, order);
     }
 }
 
