@@ -42,6 +42,13 @@ int ctr_index_add(struct ctr_index *x, uint64_t hash, uint32_t number, struct ct
     return 0;
 }
 
+void ctr_index_clear(struct ctr_index *x)
+{
+    if (x->taken)
+        memset(x->slot, 0xff, (size_t)x->cap * sizeof *x->slot);
+    x->taken = 0;
+}
+
 void ctr_index_free(struct ctr_index *x)
 {
     free(x->slot);

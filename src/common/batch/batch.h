@@ -249,6 +249,19 @@ int ctr_col_compare(const struct ctr_col *a, int64_t i, const struct ctr_col *b,
  * hash alike. */
 uint64_t ctr_col_hash(const struct ctr_col *c, int64_t i, uint64_t seed);
 
+/* ---- distinct values: values.c ---- */
+
+struct ctr_values { /* zero-initialise */
+    struct ctr_buf number; /* int32_t per row: which value it has, -1: null */
+    struct ctr_buf first;  /* int64_t per value: the row of its first occurrence */
+    int64_t n, nulls;      /* values; rows without one */
+    struct ctr_index index;
+};
+/* Number the values of a column that is not encoded (width: of a CTR_FIXED field) by first occurrence. Values are
+ * compared bit by bit. */
+int ctr_values_number(struct ctr_values *v, const struct ctr_col *c, int32_t width, struct ctr_err *err) CTR_MUST;
+void ctr_values_free(struct ctr_values *v);
+
 /* ---- growing columns, owned ---- */
 
 /* Start with ctr_colbuf_init; append in any way; ctr_colbuf_view gives a column over the buffers. A buffer of a field

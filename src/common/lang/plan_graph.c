@@ -41,8 +41,7 @@ void ctr_graph_free(struct plan_graph *g)
     for (int i = 0; i < g->n; i++) {
         if (g->node[i].bound)
             ctr_op_unbind(&g->node[i].call);
-        if (g->node[i].has_out)
-            ctr_colbuf_free(&g->node[i].out);
+        ctr_colbuf_free(&g->node[i].out);
         ctr_buf_free(&g->node[i].scratch);
     }
     free(g->node);

@@ -165,6 +165,37 @@ void ctr_node_done(struct plan_node *n, const struct ctr_col *values, const stru
     n->col = shared ? encode(n, values, shared) : values;
 }
 
+/* The input column c with one entry more, a null, to which the rows without an index refer: so a value is computed for
+ * them, too, once. */
+static int add_null_entry(struct plan_graph *g, struct plan_node *n, const struct ctr_col *c, struct ctr_err *err)
+{
+    static const int64_t null = -1;
+    struct ctr_field f = g->input->f[n->column];
+    const int32_t *from = c->data, entry = (int32_t)c->dict->rows;
+    f.dict = false;
+    ctr_colbuf_free(&n->out);
+    int rc = ctr_colbuf_init(&n->out, &f, err);
+    if (!rc)
+        rc = ctr_colbuf_range(&n->out, c->dict, 0, entry, err);
+    if (!rc)
+        rc = ctr_colbuf_gather(&n->out, c->dict, &null, 1, err);
+    if (!rc)
+        rc = ctr_buf_room(&n->scratch, c->rows, sizeof *from, err);
+    int32_t *to = (int32_t *)(void *)n->scratch.data;
+    for (int64_t i = 0; !rc && i < c->rows; i++)
+        to[i] = ctr_col_null(c, i) ? entry : from[i];
+    n->encoded = (struct ctr_col){ .type = c->type, .rows = c->rows, .data = to, .dict = ctr_colbuf_view(&n->out) };
+    n->col = &n->encoded;
+    return rc;
+}
+
+static int run_column(struct plan_graph *g, struct plan_node *n, struct ctr_err *err)
+{
+    const struct ctr_col *c = n->col = &g->batch->col[n->column];
+    const bool entries = n->shared && !g->no_fusion && c->dict && c->dict->rows < c->rows;
+    return entries && c->nulls ? add_null_entry(g, n, c, err) : 0;
+}
+
 static int run_node(struct plan_graph *g, struct plan_node *n, struct ctr_err *err)
 {
     const struct ctr_col *shared = ctr_node_shared(g, n, g->batch->rows);
@@ -177,7 +208,7 @@ static int run_node(struct plan_graph *g, struct plan_node *n, struct ctr_err *e
     if (n->has_out && n->kind != NODE_CONST)
         ctr_colbuf_clear(&n->out);
     switch (n->kind) { /* LCOV_EXCL_BR_LINE there are no others */
-    case NODE_COLUMN: n->col = &g->batch->col[n->column]; return CTR_OK;
+    case NODE_COLUMN: return run_column(g, n, err);
     case NODE_CAST: rc = ctr_inputs_cast(g, n, from, err); break;
     case NODE_CONST: rc = run_const(g, n, rows, err); break;
     case NODE_CALL: rc = run_call(g, n, NULL, shared, rows, err); break;

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * share: encodes columns by dictionaries of their own values, batch by batch, as a stage over a source. A value that
- * occurred a few rows ago becomes an index; a small cache finds it by hash, so a value may be in a dictionary twice,
- * but different values are never merged: they are compared bit by bit. Invariant: batches have `rows` rows, whatever
- * the input's batches, and the bytes of the dictionaries depend only on the rows. */
+ * share: encodes columns by dictionaries of their own values, batch by batch, as a stage over a source. An entry occurs
+ * once, and nulls are in the index's validity. Invariant: batches have `rows` rows, whatever the input's batches, and
+ * the bytes of the dictionaries depend only on the rows. */
 #include "common/stream/stream.h"
 
 #include <stdlib.h>
-
-enum { PLACES = 1 << 12 };
 
 struct shared {
     struct ctr_batch_source below;
@@ -19,72 +16,32 @@ struct shared {
     int64_t at, given;
     struct ctr_batchbuf held;
     struct ctr_colbuf *entries;
-    struct ctr_buf *index; /* int32_t per row */
-    struct ctr_buf first;  /* int64_t per entry: the row of its first occurrence */
+    struct ctr_values *values; /* of each column; their numbers are the indices */
     struct ctr_col *views;
     struct ctr_batch batch;
-    int32_t last[PLACES];
 };
-
-static bool same(const struct ctr_col *c, int64_t i, int64_t j, int32_t width)
-{
-    const bool null = ctr_col_null(c, i);
-    if (null || ctr_col_null(c, j))
-        return null && ctr_col_null(c, j);
-    if (c->type == CTR_BOOL)
-        return ctr_bit(c->data, i) == ctr_bit(c->data, j);
-    if (c->type == CTR_WKEY && memcmp(&c->weight[i], &c->weight[j], sizeof *c->weight) != 0)
-        return false;
-    if (c->type == CTR_UTF8) {
-        const struct ctr_str a = ctr_col_str(c, i), b = ctr_col_str(c, j);
-        return a.n == b.n && !memcmp(a.p, b.p, a.n);
-    }
-    if (!ctr_type_list(c->type)) {
-        const size_t bytes = (size_t)ctr_types[c->type].width;
-        return !memcmp((const uint8_t *)c->data + (size_t)i * bytes, (const uint8_t *)c->data + (size_t)j * bytes,
-                       bytes);
-    }
-    int64_t a = 0, b = 0, a_end = 0, b_end = 0;
-    const struct ctr_col *item = ctr_col_items(c, width, i, &a, &a_end);
-    (void)!ctr_col_items(c, width, j, &b, &b_end);
-    if (a_end - a != b_end - b)
-        return false;
-    for (; a < a_end; a++, b++)
-        if (!same(item, a, b, 0))
-            return false;
-    return true;
-}
 
 /* Encode column k of the collected rows. */
 static int encode(struct shared *s, int k, struct ctr_err *err)
 {
     const struct ctr_col *c = ctr_colbuf_view(&s->held.col[k]);
-    const int32_t width = s->plain.f[k].width;
-    int rc = ctr_buf_room(&s->index[k], c->rows, sizeof(int32_t), err);
+    struct ctr_values *v = &s->values[k];
+    int rc = ctr_values_number(v, c, s->plain.f[k].width, err);
+    ctr_colbuf_clear(&s->entries[k]);
     if (!rc)
-        rc = ctr_buf_room(&s->first, c->rows, sizeof(int64_t), err);
+        rc = ctr_colbuf_gather(&s->entries[k], c, (const int64_t *)(const void *)v->first.data, v->n, err);
     if (rc)
         return rc;
-    int32_t *index = (int32_t *)(void *)s->index[k].data, n = 0;
-    int64_t *first = (int64_t *)(void *)s->first.data;
-    memset(s->last, -1, sizeof s->last);
-    for (int64_t i = 0; i < c->rows; i++) {
-        if (i && same(c, i - 1, i, width)) { /* likely if rows of a user are adjacent */
-            index[i] = index[i - 1];
-            continue;
-        }
-        int32_t *place = &s->last[ctr_col_hash(c, i, 0) % PLACES];
-        if (*place < 0 || !same(c, first[*place], i, width)) {
-            *place = n;
-            first[n++] = i;
-        }
-        index[i] = *place;
-    }
-    ctr_colbuf_clear(&s->entries[k]);
-    rc = ctr_colbuf_gather(&s->entries[k], c, first, n, err);
-    s->views[k] =
-        (struct ctr_col){ .type = c->type, .rows = c->rows, .data = index, .dict = ctr_colbuf_view(&s->entries[k]) };
-    return rc;
+    int32_t *number = (int32_t *)(void *)v->number.data;
+    for (int64_t i = 0; v->nulls && i < c->rows; i++)
+        number[i] = CTR_MAX(number[i], 0);
+    s->views[k] = (struct ctr_col){ .type = c->type,
+                                    .rows = c->rows,
+                                    .nulls = v->nulls,
+                                    .valid = v->nulls ? c->valid : NULL,
+                                    .data = number,
+                                    .dict = ctr_colbuf_view(&s->entries[k]) };
+    return 0;
 }
 
 static int shared_next(void *source, const struct ctr_batch **b, struct ctr_err *err)
@@ -138,14 +95,13 @@ static void free_shared(struct shared *s)
     for (int k = 0; k < s->schema.n; k++) {
         if (s->entries)
             ctr_colbuf_free(&s->entries[k]);
-        if (s->index)
-            ctr_buf_free(&s->index[k]);
+        if (s->values)
+            ctr_values_free(&s->values[k]);
     }
     free(s->entries);
-    free(s->index);
+    free(s->values);
     free(s->share);
     free(s->views);
-    ctr_buf_free(&s->first);
     ctr_schema_free(&s->schema);
     ctr_schema_free(&s->plain);
     free(s);
@@ -185,10 +141,10 @@ static int start(struct shared *s, const struct ctr_schema *in, const struct ctr
     if (!rc)
         rc = ctr_batchbuf_init(&s->held, &s->plain, err);
     s->entries = calloc(n, sizeof *s->entries);
-    s->index = calloc(n, sizeof *s->index);
+    s->values = calloc(n, sizeof *s->values);
     s->share = calloc(n, sizeof *s->share);
     s->views = calloc(n, sizeof *s->views);
-    if (!rc && (!s->entries || !s->index || !s->share || !s->views))
+    if (!rc && (!s->entries || !s->values || !s->share || !s->views))
         rc = ctr_fail_nomem(err, n * sizeof *s->views);
     for (int k = 0; k < in->n && !rc; k++)
         rc = ctr_colbuf_init(&s->entries[k], &s->plain.f[k], err);

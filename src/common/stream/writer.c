@@ -3,7 +3,8 @@
  * writer: regroups batches of any size into messages of exactly batch_rows rows, or fewer if they would take more than
  * batch_bytes, so that the bytes depend only on the rows. A message is written from the columns in place; only
  * remaining rows are copied to `pending`. A dictionary is written when its content changes, after the rows that use the
- * previous one.
+ * previous one. Whatever a batch brings, an entry is written once, and nulls are in the validity of the indices: others
+ * that read Arrow count nulls there, and take entries for categories.
  */
 #include "common/stream/writer.h"
 
@@ -13,7 +14,10 @@
 /* The dictionary of an encoded column in `pending`: the dictionary itself has been written and may no longer exist. */
 struct writer_dict {
     struct ctr_col stand_in;
-    uint64_t id; /* hash of the content, 0: none written yet */
+    uint64_t id;              /* hash of what the batch brought, 0: none written yet */
+    bool as_is;               /* it was written as it is; else: */
+    struct ctr_values values; /* the entry of each of its values */
+    struct ctr_colbuf entries, index;
 };
 
 struct ctr_writer {
@@ -25,7 +29,6 @@ struct ctr_writer {
     bool pending_set, finished, failed;
     struct ctr_col *cols; /* of the current batch, in the form of the schema */
     struct writer_dict *dicts;
-    struct ctr_colbuf *index; /* identity indices for columns without a dictionary */
     struct arrow_body body, dict_body;
     struct ctr_fbw meta;
     struct ctr_buf iov;
@@ -45,9 +48,11 @@ void ctr_writer_free(struct ctr_writer *w)
     ctr_body_free(&w->dict_body);
     ctr_buf_free(&w->meta.b);
     ctr_buf_free(&w->iov);
-    for (int i = 0; w->index && i < w->schema.n; i++)
-        ctr_colbuf_free(&w->index[i]);
-    free(w->index);
+    for (int i = 0; w->dicts && i < w->schema.n; i++) {
+        ctr_values_free(&w->dicts[i].values);
+        ctr_colbuf_free(&w->dicts[i].entries);
+        ctr_colbuf_free(&w->dicts[i].index);
+    }
     free(w->cols);
     free(w->dicts);
     ctr_schema_free(&w->schema);
@@ -119,11 +124,13 @@ static int write_batch(struct ctr_writer *w, const struct ctr_col *cols, int64_t
     return rc;
 }
 
+/* Tells a dictionary from the one before. Keyed: those of a crafted input differ, too. */
 static uint64_t body_id(const struct arrow_body *b)
 {
-    uint64_t h = ctr_hash64(b->nodes.data, b->nodes.len, 1);
+    const struct arrow_part *p = ctr_body_parts(b);
+    uint64_t h = ctr_hash64(b->nodes.data, b->nodes.len, ctr_hash_secret);
     for (int i = 0; i < b->nparts; i++)
-        h = ctr_mix64(h ^ ctr_body_parts(b)[i].sum) + ctr_body_parts(b)[i].n;
+        h = ctr_hash64(p[i].n ? p[i].p : "", p[i].n, h) + p[i].n;
     return h | 1;
 }
 
@@ -138,20 +145,45 @@ static int write_pending(struct ctr_writer *w, struct ctr_err *err)
     return rc;
 }
 
-/* Write the dictionary of column i, unless it equals the last one written. */
+static int seal_dictionary(struct ctr_writer *w, int i, const struct ctr_col *values, struct ctr_err *err)
+{
+    ctr_body_clear(&w->dict_body);
+    int rc = ctr_body_column(&w->dict_body, values, w->schema.f[i].width, 0, values->rows, err);
+    return rc >= 0 ? ctr_body_seal(&w->dict_body, w->opts.compression, err) : rc;
+}
+
+/* Leave out nulls and what occurs again. */
+static int tidy(struct writer_dict *d, const struct ctr_field *f, const struct ctr_col *values, struct ctr_err *err)
+{
+    int rc = ctr_values_number(&d->values, values, f->width, err);
+    d->as_is = d->values.n == values->rows;
+    if (rc < 0 || d->as_is)
+        return rc;
+    struct ctr_field plain = *f;
+    plain.dict = false;
+    ctr_colbuf_free(&d->entries);
+    rc = ctr_colbuf_init(&d->entries, &plain, err);
+    if (rc >= 0)
+        rc = ctr_colbuf_gather(&d->entries, values, (const int64_t *)(const void *)d->values.first.data, d->values.n,
+                               err);
+    return rc;
+}
+
+/* Write the dictionary of column i, unless it equals the last one that came. */
 static int write_dictionary(struct ctr_writer *w, int i, const struct ctr_col *values, struct ctr_err *err)
 {
     struct writer_dict *d = &w->dicts[i];
-    ctr_body_clear(&w->dict_body);
-    int rc = ctr_body_column(&w->dict_body, values, w->schema.f[i].width, 0, values->rows, err);
-    if (rc >= 0)
-        rc = ctr_body_seal(&w->dict_body, w->opts.compression, err);
+    int rc = seal_dictionary(w, i, values, err);
     if (rc < 0)
         return rc;
-    uint64_t id = body_id(&w->dict_body);
+    const uint64_t id = body_id(&w->dict_body);
     if (id == d->id)
         return 0;
-    rc = write_pending(w, err);
+    rc = tidy(d, &w->schema.f[i], values, err);
+    if (rc >= 0 && !d->as_is)
+        rc = seal_dictionary(w, i, values = ctr_colbuf_view(&d->entries), err);
+    if (rc >= 0)
+        rc = write_pending(w, err);
     if (rc >= 0)
         rc = ctr_meta_batch(&w->meta, &w->dict_body, values->rows, i, &w->link, w->opts.compression, NULL, err);
     if (rc >= 0)
@@ -210,8 +242,7 @@ static int start(struct ctr_writer *w, struct ctr_err *err)
     size_t n = (size_t)w->schema.n + 1;
     w->cols = calloc(n, sizeof *w->cols);
     w->dicts = calloc(n, sizeof *w->dicts);
-    w->index = calloc(n, sizeof *w->index);
-    if (!w->cols || !w->dicts || !w->index)
+    if (!w->cols || !w->dicts)
         return ctr_fail_nomem(err, n * sizeof *w->cols);
     int rc = ctr_batchbuf_init(&w->pending, &w->schema, err);
     if (rc < 0)
@@ -263,19 +294,19 @@ int ctr_writer_open(struct ctr_writer **out, struct ctr_out *o, const struct ctr
 
 /* ---- rows ---- */
 
-/* Indices 0, 1, 2, … for a column without a dictionary, which becomes its own dictionary. */
-static int identity(struct ctr_writer *w, int i, const struct ctr_col *c, struct ctr_err *err)
+/* Indices of the entries that were written. A column without a dictionary was its own. */
+static int number_rows(struct writer_dict *d, const struct ctr_col *c, struct ctr_col *to, struct ctr_err *err)
 {
-    struct ctr_colbuf *b = &w->index[i];
-    b->type = CTR_I32;
-    ctr_colbuf_clear(b);
+    const int32_t *number = (const int32_t *)(const void *)d->values.number.data;
     int rc = 0;
-    for (int64_t r = 0; rc >= 0 && r < c->rows; r++)
-        rc = ctr_colbuf_i64(b, r, err);
-    w->cols[i].data = b->data.data;
-    w->cols[i].offsets = NULL;
-    w->cols[i].item = NULL;
-    w->cols[i].dict = c;
+    ctr_colbuf_clear(&d->index);
+    d->index.type = CTR_I32;
+    for (int64_t r = 0; rc >= 0 && r < c->rows; r++) {
+        const int32_t entry = ctr_col_null(c, r) ? -1 : number[c->dict ? ((const int32_t *)c->data)[r] : r];
+        rc = entry < 0 ? ctr_colbuf_null(&d->index, err) : ctr_colbuf_i64(&d->index, entry, err);
+    }
+    *to = *ctr_colbuf_view(&d->index);
+    to->type = d->stand_in.type;
     return rc;
 }
 
@@ -291,13 +322,13 @@ static int adopt(struct ctr_writer *w, const struct ctr_batch *b, bool *plain, s
             *plain &= !c->dict; /* pending rows are decoded */
             continue;
         }
-        if (!c->dict)
-            rc = identity(w, i, c, err);
-        if (rc >= 0)
-            rc = write_dictionary(w, i, w->cols[i].dict, err);
+        struct writer_dict *d = &w->dicts[i];
+        rc = write_dictionary(w, i, c->dict ? c->dict : c, err);
+        if (rc >= 0 && !(d->as_is && c->dict))
+            rc = number_rows(d, c, &w->cols[i], err);
         if (rc < 0)
             return rc;
-        w->cols[i].dict = &w->dicts[i].stand_in;
+        w->cols[i].dict = &d->stand_in;
     }
     return 0;
 }
