@@ -19,6 +19,9 @@ def unmix(h):
     return h ^ h >> 32
 n, how = int(sys.argv[1]), sys.argv[2]
 for i in range(1, n + 1):
+    if how == "lists":
+        print(f"{i % 3 == 0:d} 1:1 2:1 {i + 2}:1 {unmix(0x1f67b3b7a4a4406e) ^ 0x2545f4914f6cdd1d}:1")
+        continue
     if how == "model":
         k = unmix(0x1234 << 48 | i) ^ 0x2545f4914f6cdd1d
     elif how == "join":
@@ -49,4 +52,7 @@ ok 'ctr-train lr' soon ctr-train lr -q -o m.arrows model.arrows
 ok 'ctr-predict' soon ctr-predict -o o.arrows m.arrows model.arrows
 ok 'the keys all differ' test "$(ctr-info m.arrows | sed -n 's/^rows: //p')" -ge $N
 ok 'ctr-train mlp' soon ctr-train mlp -q -o d.arrows model.arrows
+# Lists whose last key is zero in the last product of XXH3-64 with their length as the seed, so that the key before it does not count.
+keys lists | ctr-import -f libsvm --keys key -o lists.arrows
+ok 'lists of a minibatch' soon ctr-train mlp -q --embedding 1 --hidden 1 --minibatch 65536 -o l.arrows lists.arrows
 done_testing

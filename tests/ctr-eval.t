@@ -240,6 +240,20 @@ is "and shown" "$(cat out)" "\
 slice  rows  weight  positives  auc  log_loss
 total     0       0          0    -         -"
 
+# ---- slices are values: these had one hash under any secret
+printf 'click,p,x\n1,.5,.1925\n0,.25,15662147458457960000\n1,.5,.1925\n0,.5,-0\n0,.5,0\n1,.5,\n' |
+    ctr-import -f csv --header --null '' --label click --score p --columns click:int8,p:float64,x:float64 >floats.arrows
+is "floats by value" "$(ctr-eval --by x -m log_loss floats.arrows | awk 'NR > 2 { print $2, $3 }' | tr '\n' ' ')" \
+    '0 2 0.1925 2 15662147458457960000 1 (missing) 1 '
+printf 'click,p,id\n1,.5,victim000033801\n' | ctr-import -f csv --header --label click --score p --id id >one.arrows
+printf 'click,p,id\n1,.5,qIk8.C33\n' | ctr-import -f csv --header --label click --score p --id id >other.arrows
+exits "a control with another id, of the same hash" 1 ctr-eval --control other.arrows one.arrows
+err_like "is told" 'row 1: other.arrows has another id'
+users() { awk 'BEGIN { print "click,p,who"; for (i = 0; i < 4000; i++) printf "%d,%.4f,a user with a long name %d\n", i % 3 == 0, i * 7 % 1000 / 1000, i * 13 % 500 }'; }
+users | ctr-import -f csv --header --label click --score p --user who >texts.arrows
+users | sed '2,$s/[a-z ]*\([0-9]*\)$/\1/' | ctr-import -f csv --header --label click --score p --user who >numbers.arrows
+is "users by text" "$(ctr-eval -m gauc texts.arrows)" "$(ctr-eval -m gauc numbers.arrows)"
+
 # ---- rows without a user: user a ranks right (auc 1), the null rows wrong (0); one of them is fractional: two halves, as in AUC
 cat >nobody.csv <<'END'
 click,p,user,site

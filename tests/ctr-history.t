@@ -32,6 +32,26 @@ is '--delay' "$(lists -c item --delay 90s log)" "$(list '' '' '"a"' '"a"' '' '"a
 ctr-history -q -c item,cat --age --where click --group past log >lists
 is 'several columns side by side, nulls stay' "$(ctr-export --format jsonl --columns past.item,past.cat,past.age lists | tail -n 1)" \
     '{"past":{"item":["e","c"],"cat":[9,null],"age":[1209540000,1209600000]}}'
+# Users and keys are values: these texts have one XXH3-64, as had these pairs, and this number that of a null.
+cat >crafted.csv <<'CSV'
+user,time,item,a,b,k
+victim000033801,2024-05-01 10:00:00,x,5,77,
+qIk8.C33,2024-05-01 10:01:00,y,6,4737725508514873632,-5432995380820815127
+victim000033801,2024-05-01 10:02:00,z,5,77,
+qIk8.C33,2024-05-01 10:03:00,z,6,4737725508514873632,-5432995380820815127
+CSV
+import crafted user:utf8,time:timestamp,item:utf8,a:int64,b:int64,k:int64 --user user --time time <crafted.csv
+is 'users of one hash' "$(lists -c item crafted)" "$(list '' '' '"x"' '"y"')"
+ctr-cat --share user crafted -o crafted.shared
+is 'users that a dictionary has' "$(lists -c item crafted.shared)" "$(list '' '' '"x"' '"y"')"
+ctr-history -q --count a+b,k,user --where 'a > 0' crafted | ctr-export -f csv --columns count.a+b.impressions,count.k.impressions,count.user.impressions >counted
+is 'keys of several columns, a null, texts' "$(sed 1d counted | tr '\n' ' ')" '0,0,0 0,0,0 1,1,1 1,1,1 '
+is 'keys of a second log' "$(ctr-history -q --behaviours crafted --count a+b,k --where 'a > 0' --user user -c item crafted |
+    ctr-export -f csv --no-header --columns history.item,count.a+b.impressions,count.k.impressions | tr '\n' ' ')" \
+    '[],0,0 [],0,0 "[""x""]",1,1 "[""y""]",1,1 '
+printf 'from log = csv(header=true, time="time", user="user")\nhistory item\nkeep past = history.item\n' >crafted.plan
+is "a plan's statement" "$(ctr-extract -q crafted.plan log=crafted.csv | ctr-export -f jsonl | tr -d '\n')" \
+    '{"past":[]}{"past":[]}{"past":["x"]}{"past":["y"]}'
 if has_python pyarrow; then
     is 'metadata' "$("$PY" -c "
 import pyarrow as pa

@@ -56,6 +56,23 @@ ctr-select --add 'w=2.0' "$W/log.arrows" >"$W/w.arrows"
 is 'a weight that is there is multiplied' "$(ctr-sample -q --share 0.25 --seed 3 --weight w "$W/w.arrows" | ctr-export --format csv | tail -n +2 | cut -d, -f4 | sort -u | tr '\n' ' ')" '2 8 '
 is 'part of a click is one' "$(printf 'q,y\n1,0.5\n1,0\n2,0\n' | ctr-import --format csv --header --query q --label y |
     ctr-sample -q --share 0.001 | ctr-export --no-header | tr '\n' ' ')" '1,0.5,1 1,0,1 '
+# Queries are values: these texts have one XXH3-64.
+is 'a query with the hash of a clicked one has no click' "$(printf 'q,y\nvictim000033801,1\nqIk8.C33,0\nvictim000033801,0\n' |
+    ctr-import --format csv --header --query q --label y | ctr-sample -q --share 0.001 | ctr-export --no-header | tr '\n' ' ')" \
+    'victim000033801,1,1 victim000033801,0,1 '
+printf 'q,y\n' >"$W/texts.csv"
+seq 4000 | sed 's/.*/query &,0/' >>"$W/texts.csv"
+ctr-import --format csv --header --query q --label y "$W/texts.csv" >"$W/texts.arrows"
+drawn() { ctr-sample -q --share .25 --seed "$1" "$W/texts.arrows" | ctr-export --no-header --columns q; }
+drawn 1 >"$W/drawn"
+drawn 2 >"$W/others"
+some() { test "$n" -gt 900 -a "$n" -lt 1100 -a "$both" -gt 200 -a "$both" -lt 300; }
+n=$(wc -l <"$W/drawn") both=$(sort "$W/drawn" "$W/others" | uniq -d | wc -l)
+ok 'the same by the same seed' sh -c "ctr-sample -q --share .25 --seed 1 '$W/texts.arrows' | ctr-export --no-header --columns q | cmp - '$W/drawn'"
+ok 'texts are drawn by the seed: another draws others' some
+printf 'q,y\n[1],0\n' | ctr-import -f csv --header -c 'q:list<int32>,y:int8' --label y >"$W/lists.arrows"
+exits 'a list as query' 2 ctr-sample --share .5 --query q "$W/lists.arrows"
+err_like 'says the remedy' 'a list cannot be a query: take an element with at'
 ok 'share 1 keeps all' sh -c "ctr-sample -q --share 1 '$W/log.arrows' | ctr-select --columns q,y,x | ctr-info --digest | grep -qx \$(ctr-info --digest '$W/log.arrows')"
 exits 'memory' 1 ctr-sample --share .5 --memory 1K "$W/log.arrows"
 err_like 'says what it needs' 'needs [0-9.]+ KiB and --memory allows 1 KiB'

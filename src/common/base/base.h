@@ -189,7 +189,7 @@ static inline uint64_t ctr_hash_place(uint64_t h, uint64_t mask)
 #define CTR_INDEX_FREE UINT32_MAX
 int ctr_index_add(struct ctr_index *x, uint64_t hash, uint32_t number, struct ctr_err *err) CTR_MUST;
 int ctr_index_reserve(struct ctr_index *x, struct ctr_err *err) CTR_MUST; /* ensures a free slot */
-void ctr_index_clear(struct ctr_index *x); /* keeps memory */
+void ctr_index_clear(struct ctr_index *x);                                /* keeps memory */
 void ctr_index_free(struct ctr_index *x);
 static inline struct ctr_index_slot *ctr_index_home(const struct ctr_index *x, uint64_t hash) /* x->cap > 0 */
 {

@@ -251,7 +251,7 @@ uint64_t ctr_col_hash(const struct ctr_col *c, int64_t i, uint64_t seed);
 
 /* ---- distinct values: values.c ---- */
 
-struct ctr_values { /* zero-initialise */
+struct ctr_values {        /* zero-initialise */
     struct ctr_buf number; /* int32_t per row: which value it has, -1: null */
     struct ctr_buf first;  /* int64_t per value: the row of its first occurrence */
     int64_t n, nulls;      /* values; rows without one */

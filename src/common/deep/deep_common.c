@@ -21,9 +21,10 @@ struct list {
     int64_t n;
 };
 
+/* Keyed, so that no lists can be made of which many have one hash. */
 static uint64_t hash_of(const struct list *l)
 {
-    const uint64_t h = ctr_hash64(l->hash, (size_t)l->n * sizeof *l->hash, (uint64_t)l->n);
+    const uint64_t h = ctr_hash64(l->hash, (size_t)l->n * sizeof *l->hash, ctr_hash_secret + (uint64_t)l->n);
     return l->x ? ctr_hash64(l->x, (size_t)l->n * sizeof *l->x, h) : h;
 }
 

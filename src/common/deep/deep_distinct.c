@@ -65,13 +65,13 @@ static void make_record(const struct ctr_deep *d, const struct ctr_deep_distinct
 }
 
 /* The number of the record stored after the known ones; a new record is added. If another record has the same hash, the
- * next hash is tried. */
+ * next hash is tried. Hashes are keyed, so that no rows can be made of which many have one. */
 static int number_record(struct ctr_deep_distinct *s, int64_t at, int32_t *number, struct ctr_err *err)
 {
     const int64_t known = s->set.keys.n;
     const unsigned char *record = s->record.data + (size_t)known * s->bytes;
     int rc = 0;
-    for (uint64_t h = ctr_hash64(record, s->bytes, 0);; h = ctr_mix64(h + 1)) {
+    for (uint64_t h = ctr_hash64(record, s->bytes, ctr_hash_secret);; h = ctr_mix64(h + 1)) {
         *number = ctr_deep_set_add(&s->set, h, &rc);
         if (rc) {
             *err = s->set.err;

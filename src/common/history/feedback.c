@@ -11,22 +11,24 @@ int ctr_feedback_init(struct ctr_feedback *f, int keys, uint64_t delay_ms, int64
 {
     *f = (struct ctr_feedback){ .keys = keys, .delay_ms = delay_ms, .window_ms = (uint64_t)window_ms };
     f->windowed = window_ms >= 0;
-    f->index = calloc((size_t)keys + 1, sizeof *f->index);
+    f->key = calloc((size_t)keys + 1, sizeof *f->key);
     f->counter = calloc((size_t)keys + 1, sizeof *f->counter);
-    if (!f->index || !f->counter)
-        return ctr_fail_nomem(err, (size_t)keys * sizeof *f->index);
+    f->number = calloc((size_t)keys + 1, sizeof *f->number);
+    if (!f->key || !f->counter || !f->number)
+        return ctr_fail_nomem(err, (size_t)keys * sizeof *f->key);
     for (int k = 0; k < keys; k++)
-        ctr_sparse_init_index(&f->index[k]);
+        ctr_keyvalue_set_init(&f->key[k]);
     return 0;
 }
 
 void ctr_feedback_free(struct ctr_feedback *f)
 {
-    for (int k = 0; k < f->keys && f->index && f->counter; k++) {
-        ctr_sparse_free(&f->index[k]);
+    for (int k = 0; k < f->keys && f->key && f->counter; k++) {
+        ctr_keyvalue_set_free(&f->key[k]);
         ctr_buf_free(&f->counter[k]);
     }
-    free(f->index);
+    free(f->key);
+    free(f->number);
     free(f->counter);
     ctr_buf_free(&f->row);
 }
@@ -35,7 +37,7 @@ int64_t ctr_feedback_bytes(const struct ctr_feedback *f)
 {
     int64_t bytes = (int64_t)f->row.cap;
     for (int k = 0; k < f->keys; k++)
-        bytes += (int64_t)ctr_sparse_bytes(&f->index[k]) + (int64_t)f->counter[k].cap;
+        bytes += ctr_keyvalue_set_bytes(&f->key[k]) + (int64_t)f->counter[k].cap;
     return bytes;
 }
 
@@ -66,36 +68,56 @@ int ctr_feedback_reserve(struct ctr_feedback *f, int64_t rows, struct ctr_err *e
     }
     f->row.len = (size_t)f->rows * words(f) * sizeof(int64_t);
     rc = ctr_buf_reserve(&f->row, (size_t)rows * words(f) * sizeof(int64_t), err);
-    for (int k = 0; k < f->keys && !rc; k++) {
-        if (f->index[k].used + (uint64_t)rows >= UINT32_MAX)
-            return ctr_fail(err, CTR_ENOMEM, "more than %u keys to count by", UINT32_MAX);
-        rc = ctr_sparse_reserve(&f->index[k], (uint64_t)rows, err);
-        if (!rc)
-            rc = ctr_buf_reserve(&f->counter[k], (size_t)rows * sizeof(struct ctr_counter), err);
-    }
+    for (int k = 0; k < f->keys && !rc; k++)
+        rc = ctr_buf_reserve(&f->counter[k], (size_t)rows * sizeof(struct ctr_counter), err);
     return rc;
 }
 
-static int64_t counter_of(struct ctr_feedback *f, int set, uint64_t hash)
+int ctr_feedback_get(struct ctr_feedback *f, int set, const struct ctr_keyvalue *key, bool add, struct ctr_counter *c,
+                     struct ctr_err *err)
 {
-    uint8_t *row = ctr_sparse_get(&f->index[set], ctr_sparse_hash(hash));
-    uint32_t number = ctr_sparse_row_number(row);
-    if (!number) {
-        number = (uint32_t)(f->counter[set].len / sizeof(struct ctr_counter)) + 1;
-        memcpy(row + 8, &number, sizeof number);
-        f->counter[set].len += sizeof(struct ctr_counter);
-        *counter(f, set, number - 1) = (struct ctr_counter){ 0 };
+    const uint32_t known = f->key[set].n;
+    uint32_t n = 0;
+    int rc = 0;
+    *c = (struct ctr_counter){ 0 };
+    if (!add) {
+        const int64_t found = ctr_keyvalue_set_find(&f->key[set], key);
+        if (found >= 0)
+            *c = *counter(f, set, found);
+        return 0;
     }
-    return number - 1;
+    if ((rc = ctr_keyvalue_set_add(&f->key[set], key, &n, err)))
+        return rc;
+    if (n == known) {
+        f->counter[set].len += sizeof(struct ctr_counter);
+        *counter(f, set, n) = *c;
+    }
+    *c = *counter(f, set, n);
+    f->number[set] = n;
+    return 0;
 }
 
-void ctr_feedback_add(struct ctr_feedback *f, int64_t s, bool click, uint64_t *const *hash, int64_t at)
+void ctr_feedback_add(struct ctr_feedback *f, int64_t s, bool click)
 {
     int64_t *row = row_at(f, f->rows++);
     row[0] = s;
     row[1] = click;
-    for (int k = 0; k < f->keys; k++)
-        row[2 + k] = counter_of(f, k, hash[k][at]);
+    memcpy(row + 2, f->number, (size_t)f->keys * sizeof *row);
+}
+
+void ctr_feedback_ahead(const struct ctr_feedback *f, const struct ctr_keyvalue_rows *keys, int64_t i, int64_t rows)
+{
+    enum { STEP = 8 };
+    for (int k = 0; k < f->keys; k++) {
+        const struct ctr_keyvalue *key = keys[k].row;
+        if (i + 3 * STEP < rows)
+            ctr_keyvalue_set_ahead(&f->key[k], &key[i + 3 * STEP], 0);
+        const int64_t number = i + 2 * STEP < rows ? ctr_keyvalue_set_ahead(&f->key[k], &key[i + 2 * STEP], 1) : -1;
+        if (number >= 0)
+            __builtin_prefetch(counter(f, k, number), 1);
+        if (i + STEP < rows)
+            ctr_keyvalue_set_ahead(&f->key[k], &key[i + STEP], 2);
+    }
 }
 
 /* A row's click becomes known (by = 1), or the row leaves the window (by = -1). */
@@ -127,11 +149,4 @@ void ctr_feedback_until(struct ctr_feedback *f, int64_t t)
         count_shown(f, row_at(f, f->first), -1);
         count_known(f, row_at(f, f->first), -1);
     }
-}
-
-struct ctr_counter ctr_feedback_get(const struct ctr_feedback *f, int set, uint64_t hash)
-{
-    const uint8_t *row = ctr_sparse_find(&f->index[set], ctr_sparse_hash(hash));
-    return row && ctr_sparse_row_number(row) ? *counter(f, set, ctr_sparse_row_number(row) - 1)
-                                             : (struct ctr_counter){ 0 };
 }

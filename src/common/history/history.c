@@ -17,11 +17,11 @@ struct side {
     const struct ctr_batch *b; /* or NULL */
     int64_t pos;               /* the next row */
     int user;
-    int *key;                        /* columns of all sets of keys, concatenated */
-    int *key_start;                  /* start of each set, and the end */
-    struct ctr_buf time, hash, null; /* of the batch */
-    uint64_t **key_hash;             /* one per set */
-    int64_t cap;                     /* capacity of key_hash in rows */
+    int *key;                       /* columns of all sets of keys, concatenated */
+    int *key_start;                 /* start of each set, and the end */
+    struct ctr_buf time;            /* of the batch's rows */
+    struct ctr_keyvalue_rows who;   /* their users */
+    struct ctr_keyvalue_rows *keys; /* and keys, per set */
 };
 
 struct ctr_history {
@@ -37,10 +37,9 @@ struct ctr_history {
     int lists, sets;
     struct ctr_colbuf *number; /* three per set of keys */
     struct ctr_behaviours users;
-    struct ctr_texts texts;
-    bool any_null; /* in some behaviour so far */
+    struct ctr_keyvalue_set texts; /* each text of a behaviour once */
+    bool any_null;                 /* in some behaviour so far */
     struct ctr_feedback counts;
-    struct ctr_buf text_of; /* per column: numbers of its dictionary's texts; uint64_t, UINT64_MAX: unknown */
     struct ctr_part part;
     struct ctr_col *views;
     struct ctr_batch batch;
@@ -167,8 +166,8 @@ static int add_counts(struct ctr_history *h, const struct ctr_strs *sets, struct
             most += (int)strlen(sets->s[i]) + 1;
         s->key = calloc((size_t)most + 1, sizeof *s->key);
         s->key_start = calloc((size_t)sets->n + 1, sizeof *s->key_start);
-        s->key_hash = calloc((size_t)sets->n + 1, sizeof *s->key_hash);
-        if (!s->key || !s->key_start || !s->key_hash)
+        s->keys = calloc((size_t)sets->n + 1, sizeof *s->keys);
+        if (!s->key || !s->key_start || !s->keys)
             return ctr_fail_nomem(err, (size_t)most * sizeof *s->key);
         for (int i = 0; i < sets->n && !rc; i++) {
             s->key_start[i] = i ? s->key_start[i - 1] : 0;
@@ -209,7 +208,7 @@ static int open_past(struct ctr_history *h, const struct ctr_schema *events, con
     return ctr_timefeed_init(&h->past.feed, s, err);
 }
 
-/* The types of both columns must be such that only equal values hash alike. */
+/* The types of both columns must be such that only equal values are one identity. */
 static int check_types(const struct ctr_history *h, const struct ctr_field *a, const struct ctr_field *b,
                        struct ctr_err *err)
 {
@@ -260,7 +259,7 @@ static int start(struct ctr_history *h, const struct ctr_schema *events, const c
     const struct ctr_history_opts *o = &h->o;
     int rc = 0;
 
-    ctr_texts_init(&h->texts);
+    ctr_keyvalue_set_init(&h->texts);
     h->event.feed = (struct ctr_timefeed){ .time = o->time,
                                            .input = o->input,
                                            .lateness_ms = o->lateness_ms,
@@ -348,12 +347,11 @@ static void free_side(struct side *s, int sets)
     ctr_timefeed_free(&s->feed);
     free(s->key);
     free(s->key_start);
-    for (int k = 0; s->key_hash && k < sets; k++)
-        free(s->key_hash[k]);
-    free(s->key_hash);
+    for (int k = 0; s->keys && k < sets; k++)
+        ctr_keyvalue_rows_free(&s->keys[k]);
+    free(s->keys);
     ctr_buf_free(&s->time);
-    ctr_buf_free(&s->hash);
-    ctr_buf_free(&s->null);
+    ctr_keyvalue_rows_free(&s->who);
 }
 
 void ctr_history_free(struct ctr_history *h)
@@ -373,11 +371,10 @@ void ctr_history_free(struct ctr_history *h)
     ctr_expr_free(h->where);
     ctr_expr_free(h->dwell);
     ctr_behaviours_free(&h->users);
-    ctr_texts_free(&h->texts);
+    ctr_keyvalue_set_free(&h->texts);
     ctr_feedback_free(&h->counts);
     ctr_strs_free(&h->columns);
     ctr_part_free(&h->part);
-    ctr_buf_free(&h->text_of);
     ctr_schema_free(&h->out);
     free(h);
 }
@@ -399,7 +396,7 @@ void ctr_history_get_stats(const struct ctr_history *h, struct ctr_history_stats
 
 static int64_t held_bytes(const struct ctr_history *h)
 {
-    return ctr_behaviours_bytes(&h->users) + ctr_texts_bytes(&h->texts) + ctr_feedback_bytes(&h->counts);
+    return ctr_behaviours_bytes(&h->users) + ctr_keyvalue_set_bytes(&h->texts) + ctr_feedback_bytes(&h->counts);
 }
 
 static int check_memory(struct ctr_history *h, int64_t now, struct ctr_err *err)
@@ -416,36 +413,14 @@ static int check_memory(struct ctr_history *h, int64_t now, struct ctr_err *err)
         err, CTR_ENOMEM,
         "row %lld: what is known of %lld users and %lld keys takes %s, and --memory allows %s%s; give more, "
         "a smaller --last or --window, or split the log by user (ctr-split --by) for the histories",
-        (long long)h->st.rows, (long long)h->users.users, (long long)(h->sets ? h->counts.index[0].used : 0),
+        (long long)h->st.rows, (long long)h->users.users, (long long)(h->sets ? h->counts.key[0].n : 0),
         ctr_size_text_beyond((uint64_t)bytes, (uint64_t)most).s, ctr_size_text((uint64_t)most).s,
         h->o.input == CTR_HISTORY_ORDERED ? "" : " (half of it; the other half sorts)");
-}
-
-static int side_room(struct side *s, int sets, int64_t rows, struct ctr_err *err)
-{
-    int rc = ctr_buf_room(&s->time, rows, sizeof(int64_t), err);
-    if (!rc)
-        rc = ctr_buf_room(&s->hash, rows, sizeof(uint64_t), err);
-    if (!rc)
-        rc = ctr_buf_room(&s->null, rows, 1, err);
-    for (int k = 0; k < sets && !rc && rows > s->cap; k++) {
-        free(s->key_hash[k]);
-        s->key_hash[k] = malloc((size_t)rows * sizeof(uint64_t));
-        if (!s->key_hash[k])
-            rc = ctr_fail_nomem(err, (size_t)rows * sizeof(uint64_t));
-    }
-    s->cap = CTR_MAX(s->cap, rows);
-    return rc;
 }
 
 static int64_t *times(const struct side *s)
 {
     return (int64_t *)(void *)s->time.data;
-}
-
-static uint64_t *hashes(const struct side *s)
-{
-    return (uint64_t *)(void *)s->hash.data;
 }
 
 static int64_t i64_at(const struct ctr_col *c, int64_t i)
@@ -454,19 +429,18 @@ static int64_t i64_at(const struct ctr_col *c, int64_t i)
     return ctr_col_i64(c, i);
 }
 
-/* Compute times and hashes of the batch's rows. */
+/* Read times, users and keys of the batch's rows. */
 static int take(struct ctr_history *h, struct side *s, const struct ctr_batch *b, struct ctr_err *err)
 {
-    int rc = side_room(s, h->sets, b->rows, err);
+    int rc = ctr_buf_room(&s->time, b->rows, sizeof(int64_t), err);
     s->b = b;
     s->pos = 0;
     for (int64_t i = 0; i < b->rows && !rc; i++)
         times(s)[i] = i64_at(&b->col[s->feed.time], i);
     if (!rc && has_lists(h))
-        rc = ctr_keys_hash(b, &s->user, 1, 0, hashes(s), s->null.data, err);
+        rc = ctr_keyvalue_read(&s->who, b, &s->user, 1, err);
     for (int k = 0; k < h->sets && !rc; k++)
-        rc = ctr_keys_hash(b, s->key + s->key_start[k], s->key_start[k + 1] - s->key_start[k], 0, s->key_hash[k], NULL,
-                           err);
+        rc = ctr_keyvalue_read(&s->keys[k], b, s->key + s->key_start[k], s->key_start[k + 1] - s->key_start[k], err);
     return rc;
 }
 
@@ -503,8 +477,13 @@ static bool is_behaviour(const struct ctr_history *h, int64_t i)
 static int value_bits(struct ctr_history *h, const struct ctr_col *c, int64_t i, uint64_t *bits, struct ctr_err *err)
 {
     *bits = 0;
-    if (c->type == CTR_UTF8)
-        return ctr_texts_add(&h->texts, ctr_col_str(c, i), bits, err);
+    if (c->type == CTR_UTF8) {
+        const struct ctr_keyvalue text = ctr_keyvalue_text(ctr_col_str(c, i));
+        uint32_t number = 0;
+        int rc = ctr_keyvalue_set_add(&h->texts, &text, &number, err);
+        *bits = number;
+        return rc;
+    }
     c = ctr_col_plain(c, &i);
     if (c->type == CTR_BOOL)
         *bits = ctr_bit(c->data, i);
@@ -513,17 +492,21 @@ static int value_bits(struct ctr_history *h, const struct ctr_col *c, int64_t i,
     return 0;
 }
 
-static int learn_row(struct ctr_history *h, const struct side *s, int64_t i, struct ctr_err *err)
+/* `past`: the user's, if it was just seen, else NULL. */
+static int learn_row(struct ctr_history *h, const struct side *s, int64_t i, struct ctr_past *past, struct ctr_err *err)
 {
     const bool is = is_behaviour(h, i);
+    struct ctr_counter unused;
     int rc = 0;
 
     h->st.behaviours += is;
-    if (h->sets)
-        ctr_feedback_add(&h->counts, times(s)[i], is, s->key_hash, i);
-    if (!is || !has_lists(h) || s->null.data[i])
-        return 0;
-    uint64_t *word = ctr_behaviours_add(&h->users, hashes(s)[i], times(s)[i], &rc, err);
+    for (int k = 0; k < h->sets && !rc && h->second; k++)
+        rc = ctr_feedback_get(&h->counts, k, &s->keys[k].row[i], true, &unused, err);
+    if (!rc && h->sets)
+        ctr_feedback_add(&h->counts, times(s)[i], is);
+    if (rc || !is || !has_lists(h) || s->who.row[i].null)
+        return rc;
+    uint64_t *word = ctr_behaviours_add(&h->users, &s->who.row[i], past, times(s)[i], &rc, err);
     for (int v = 0; v < h->columns.n && !rc; v++) {
         const struct ctr_col *c = &s->b->col[h->column[v]];
         if (ctr_col_missing(c, i)) {
@@ -563,7 +546,7 @@ static int learn_until(struct ctr_history *h, int64_t t, struct ctr_err *err)
 {
     int rc;
     while ((rc = past_row(h, err)) > 0 && times(&h->past)[h->past.pos] < t)
-        if ((rc = learn_row(h, &h->past, h->past.pos++, err)))
+        if ((rc = learn_row(h, &h->past, h->past.pos++, NULL, err)))
             return rc;
     return CTR_MIN(rc, 0);
 }
@@ -581,7 +564,7 @@ static int append_value(const struct ctr_history *h, struct ctr_colbuf *item, ui
     float f;
     switch (item->type) {
     case CTR_UTF8: {
-        const struct ctr_str s = ctr_texts_get(&h->texts, bits);
+        const struct ctr_str s = ctr_keyvalue_set_text(&h->texts, bits);
         return ctr_colbuf_str(item, s.p, s.n, err);
     }
     case CTR_F64: memcpy(&d, &bits, sizeof d); return ctr_colbuf_f64(item, d, err);
@@ -642,17 +625,18 @@ static int append_ages(const struct ctr_history *h, const struct ctr_seen *seen,
     return rc;
 }
 
-static int answer_lists(struct ctr_history *h, int64_t i, struct ctr_err *err)
+static int answer_lists(struct ctr_history *h, int64_t i, struct ctr_past **past, struct ctr_err *err)
 {
     const struct side *s = &h->event;
     struct ctr_seen seen = { 0 };
     int rc = 0;
 
-    ctr_behaviours_ahead(&h->users, hashes(s), i, s->b->rows);
-    if (!s->null.data[i])
-        seen = ctr_behaviours_seen(&h->users, hashes(s)[i], times(s)[i]);
+    ctr_behaviours_ahead(&h->users, s->who.row, i, s->b->rows);
+    if (!s->who.row[i].null)
+        seen = ctr_behaviours_seen(&h->users, &s->who.row[i], times(s)[i]);
+    *past = seen.past;
     h->st.empty += !seen.n;
-    h->st.no_user += s->null.data[i];
+    h->st.no_user += s->who.row[i].null;
     for (int v = 0; v < h->columns.n && !rc && seen.n; v++)
         rc = append_values(h, &seen, v, err);
     if (!rc && h->o.age && seen.n)
@@ -667,10 +651,13 @@ static int answer_counts(struct ctr_history *h, int64_t i, struct ctr_err *err)
     const struct side *s = &h->event;
     const struct ctr_counter all = (ctr_feedback_until(&h->counts, times(s)[i]), h->counts.all);
     int rc = 0;
+    ctr_feedback_ahead(&h->counts, s->keys, i, s->b->rows);
     for (int k = 0; k < h->sets && !rc; k++) {
-        const struct ctr_counter c = ctr_feedback_get(&h->counts, k, s->key_hash[k][i]);
+        struct ctr_counter c;
         struct ctr_colbuf *to = &h->number[3 * k];
-        rc = ctr_colbuf_i64(&to[0], c.shown, err);
+        rc = ctr_feedback_get(&h->counts, k, &s->keys[k].row[i], !h->second, &c, err);
+        if (!rc)
+            rc = ctr_colbuf_i64(&to[0], c.shown, err);
         if (!rc)
             rc = ctr_colbuf_i64(&to[1], c.clicks, err);
         if (rc)
@@ -684,13 +671,14 @@ static int answer_counts(struct ctr_history *h, int64_t i, struct ctr_err *err)
 
 static int answer_row(struct ctr_history *h, int64_t i, struct ctr_err *err)
 {
+    struct ctr_past *past = NULL;
     int rc = h->second ? learn_until(h, times(&h->event)[i], err) : 0;
     if (!rc && has_lists(h))
-        rc = answer_lists(h, i, err);
+        rc = answer_lists(h, i, &past, err);
     if (!rc && h->sets)
         rc = answer_counts(h, i, err);
     h->st.rows++;
-    return rc ? rc : h->second ? 0 : learn_row(h, &h->event, i, err);
+    return rc ? rc : h->second ? 0 : learn_row(h, &h->event, i, past, err);
 }
 
 /* ---- the stage ---- */

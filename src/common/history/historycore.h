@@ -47,14 +47,17 @@ int ctr_timefeed_next(struct ctr_timefeed *f, const struct ctr_batch **b, struct
 /* A behaviour is 2 + values words: its time, a bit set of null values, the values (bits of a number; number of a
  * text). */
 struct ctr_past {
-    uint64_t *word; /* a ring buffer of cap behaviours */
-    uint32_t cap, first, n, next_free;
+    uint64_t *word; /* a ring buffer of cap behaviours; of a user known by text: behind that text and its length */
+    uint32_t cap, first, n;
+    uint32_t next; /* 1 + number of another past: unused, the next free one; of users with equal keys, which are not
+                      dropped, another of them, or itself, the last; else 0 */
 };
 struct ctr_behaviours {
     int values;
     int64_t last;
     uint64_t window_ms, delay_ms;
-    struct ctr_sparse index; /* hash of the user -> 1 + number of a ctr_past */
+    bool texts;              /* users are known by text */
+    struct ctr_sparse index; /* key of the user (keyvalue.h) -> 1 + number of a ctr_past */
     struct ctr_buf pasts;
     uint32_t free;      /* 1 + number of a reusable ctr_past, or 0 */
     int64_t ring_bytes; /* of all rings */
@@ -68,33 +71,22 @@ int64_t ctr_behaviours_bytes(const struct ctr_behaviours *u);
 int ctr_behaviours_sweep(struct ctr_behaviours *u, int64_t now, bool must, struct ctr_err *err) CTR_MUST;
 int ctr_behaviours_reserve(struct ctr_behaviours *u, int64_t rows,
                            struct ctr_err *err) CTR_MUST; /* call before a batch */
-/* Add a behaviour of time `now`, the latest so far; the caller writes its values. NULL: failed with *rc. */
-uint64_t *ctr_behaviours_add(struct ctr_behaviours *u, uint64_t user, int64_t now, int *rc, struct ctr_err *err);
+/* Add a behaviour of time `now`, the latest so far; the caller writes its values. `past`: the user's, if it was just
+ * seen, else NULL. NULL: failed with *rc. */
+uint64_t *ctr_behaviours_add(struct ctr_behaviours *u, const struct ctr_keyvalue *user, struct ctr_past *past,
+                             int64_t now, int *rc, struct ctr_err *err);
 /* The behaviours known to an event: n from index `from` of the ring on, the oldest first. */
 struct ctr_seen {
-    const struct ctr_past *past;
+    struct ctr_past *past;
     uint32_t from, n;
 };
-struct ctr_seen ctr_behaviours_seen(const struct ctr_behaviours *u, uint64_t user, int64_t t);
+struct ctr_seen ctr_behaviours_seen(const struct ctr_behaviours *u, const struct ctr_keyvalue *user, int64_t t);
 /* Prefetch for the rows after row i of a batch. */
-void ctr_behaviours_ahead(const struct ctr_behaviours *u, const uint64_t *user, int64_t i, int64_t rows);
+void ctr_behaviours_ahead(const struct ctr_behaviours *u, const struct ctr_keyvalue *user, int64_t i, int64_t rows);
 static inline const uint64_t *ctr_behaviour(const struct ctr_behaviours *u, const struct ctr_past *p, uint32_t i)
 {
     return p->word + (size_t)((p->first + i) & (p->cap - 1)) * (size_t)(2 + u->values);
 }
-
-/* ---- texts.c: each text of a behaviour once ---- */
-
-struct ctr_texts {
-    struct ctr_sparse index; /* hash of the text -> 1 + its number */
-    struct ctr_buf bytes;
-    struct ctr_buf start; /* int64_t: start of each text, and the end of the last */
-};
-void ctr_texts_init(struct ctr_texts *x);
-void ctr_texts_free(struct ctr_texts *x);
-int64_t ctr_texts_bytes(const struct ctr_texts *x);
-int ctr_texts_add(struct ctr_texts *x, struct ctr_str s, uint64_t *number, struct ctr_err *err) CTR_MUST;
-struct ctr_str ctr_texts_get(const struct ctr_texts *x, uint64_t number);
 
 /* ---- feedback.c: impressions and clicks by key ---- */
 
@@ -104,8 +96,9 @@ struct ctr_counter {
 struct ctr_feedback {
     int keys; /* sets of key columns */
     uint64_t delay_ms;
-    struct ctr_sparse *index; /* per set: hash of the key -> 1 + number of its counter */
+    struct ctr_keyvalue_set *key; /* per set: their numbers are those of the counters */
     struct ctr_buf *counter;
+    int64_t *number; /* per set: of the row being answered or added */
     struct ctr_counter all;
     struct ctr_buf row; /* rows not fully counted yet: time, click, and number of a counter per set */
     uint64_t window_ms;
@@ -120,10 +113,14 @@ int ctr_feedback_init(struct ctr_feedback *f, int keys, uint64_t delay_ms, int64
 void ctr_feedback_free(struct ctr_feedback *f);
 int64_t ctr_feedback_bytes(const struct ctr_feedback *f);
 int ctr_feedback_reserve(struct ctr_feedback *f, int64_t rows, struct ctr_err *err) CTR_MUST; /* call before a batch */
-/* Add a row of time s with hash[set] keys; room must be reserved. */
-void ctr_feedback_add(struct ctr_feedback *f, int64_t s, bool click, uint64_t *const *hash, int64_t at);
+/* What is known of the key of row `at` in a set. `add`: of a row that will be added next; room must be reserved. */
+int ctr_feedback_get(struct ctr_feedback *f, int set, const struct ctr_keyvalue *key, bool add, struct ctr_counter *c,
+                     struct ctr_err *err) CTR_MUST;
+/* Add a row of time s, whose keys in all sets were just asked for with `add`. */
+void ctr_feedback_add(struct ctr_feedback *f, int64_t s, bool click);
+/* Prefetch for the rows after row i of a batch. */
+void ctr_feedback_ahead(const struct ctr_feedback *f, const struct ctr_keyvalue_rows *keys, int64_t i, int64_t rows);
 /* Count all rows known at t. */
 void ctr_feedback_until(struct ctr_feedback *f, int64_t t);
-struct ctr_counter ctr_feedback_get(const struct ctr_feedback *f, int set, uint64_t hash);
 
 #endif

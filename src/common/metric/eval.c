@@ -85,6 +85,7 @@ void ctr_eval_free(struct ctr_eval *e)
     ctr_buf_free(&e->entry);
     ctr_idmap_free(&e->slices);
     ctr_idmap_free(&e->users);
+    ctr_idtexts_free(&e->user_texts);
     ctr_metric_rows_free(&e->rows);
     ctr_buf_free(&e->loss[0]);
     ctr_buf_free(&e->loss[1]);
@@ -454,6 +455,7 @@ static int user_id(struct ctr_eval *e, const struct ctr_col *user, int64_t i, ui
                    struct ctr_err *err)
 {
     struct ctr_idmap *m = &e->users;
+    const bool text = user->type == CTR_UTF8 && !ctr_col_missing(user, i);
     bool learnt;
     int rc;
 
@@ -462,11 +464,14 @@ static int user_id(struct ctr_eval *e, const struct ctr_col *user, int64_t i, ui
     if (ctr_memo_find(&e->memo, user, i, 1, id)) /* added meanwhile */
         return 0;
     *id = m->index.taken ? ctr_idmap_slot(m, hash)->number : UINT32_MAX;
+    if (*id != UINT32_MAX && text && !ctr_idtexts_same(&e->user_texts, *id, ctr_col_str(user, i)))
+        return ctr_fail(err, CTR_EDATA, CTR_SAME_HASH);
     if (*id != UINT32_MAX)
         return ctr_memo_learn(&e->memo, user, i, *id, m->n, &learnt, err);
     if ((rc = ctr_memo_learn(&e->memo, user, i, (uint32_t)m->n, m->n, &learnt, err)))
         return rc;
-    return learnt ? ctr_idmap_next(m, id, err) : ctr_idmap_get(m, hash, id, err);
+    rc = learnt ? ctr_idmap_next(m, id, err) : ctr_idmap_get(m, hash, id, err);
+    return rc || !text ? rc : ctr_idtexts_add(&e->user_texts, *id, ctr_col_str(user, i), err);
 }
 
 static int user_ids(struct ctr_eval *e, const struct ctr_col *user, uint32_t *unit, struct ctr_err *err)
@@ -481,7 +486,7 @@ static int user_ids(struct ctr_eval *e, const struct ctr_col *user, uint32_t *un
             continue;
         for (int64_t k = 0; k < n; k++)
             if (id[k] == UINT32_MAX)
-                ctr_idmap_prefetch(&e->users, hash[k] = ctr_col_hash(user, from + k, ctr_hash_secret));
+                ctr_idmap_prefetch(&e->users, hash[k] = ctr_value_hash(user, from + k));
         for (int64_t k = 0; !rc && k < n; k++)
             if (id[k] == UINT32_MAX)
                 rc = user_id(e, user, from + k, hash[k], &id[k], err);
@@ -519,7 +524,8 @@ int ctr_eval_check_time(const struct ctr_batch *b, int column, struct ctr_err *e
 static int check_memory(const struct ctr_eval *e, struct ctr_err *err)
 {
     int64_t need = e->held + (e->users.index.cap + e->slices.index.cap) * (int64_t)sizeof *e->users.index.slot +
-                   ctr_memo_bytes(&e->memo) + (int64_t)(e->no_user.cap + e->run[0].cap + e->run[1].cap),
+                   ctr_memo_bytes(&e->memo) + (int64_t)(e->user_texts.bytes.cap + e->user_texts.end.cap) +
+                   (int64_t)(e->no_user.cap + e->run[0].cap + e->run[1].cap),
             sorting = 0;
 
     if (!e->o.memory_bytes || !e->n)

@@ -5,6 +5,7 @@
  */
 #include "common/metric/metric.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 /* The columns that identify rows: label, weight, id, user, time. In both streams; -1: absent. */
@@ -103,13 +104,35 @@ static int not_same(const struct ctr_eval_control *c, int64_t row, const char *w
                     (long long)row, c->path, what);
 }
 
+/* Values of any width and encoding: 4 is 4.0. */
+static bool same_value(const struct ctr_col *a, int64_t i, const struct ctr_col *b, int64_t j)
+{
+    const bool null = ctr_col_missing(a, i);
+    if (null || ctr_col_missing(b, j))
+        return null == ctr_col_missing(b, j);
+    if (a->type != b->type &&
+        (a->type == CTR_UTF8 || b->type == CTR_UTF8 || ctr_type_list(a->type) || ctr_type_list(b->type)))
+        return false;
+    if (ctr_type_list(a->type))
+        return !ctr_col_compare(a, i, b, j);
+    if (a->type == CTR_UTF8) {
+        const struct ctr_str s = ctr_col_str(a, i), t = ctr_col_str(b, j);
+        return s.n == t.n && !memcmp(s.p, t.p, s.n);
+    }
+    if (ctr_types[a->type].floating || ctr_types[b->type].floating) {
+        const double x = ctr_col_f64(a, i), y = ctr_col_f64(b, j);
+        return x == y || (isnan(x) && isnan(y));
+    }
+    const int64_t x = ctr_col_i64(a, i), y = ctr_col_i64(b, j);
+    return x == y && (x >= 0 || (a->type == CTR_U64) == (b->type == CTR_U64));
+}
+
 /* Are row i of the main stream and row j of the control equal in every common column? */
 static int same_row(const struct ctr_eval_control *c, const int *main, const struct ctr_batch *x, int64_t i, int64_t j,
                     struct ctr_err *err)
 {
     for (int k = 0; k < PARTS; k++)
-        if (main[k] >= 0 && c->part[k] >= 0 &&
-            ctr_col_hash(&x->col[main[k]], i, 0) != ctr_col_hash(&c->b->col[c->part[k]], j, 0))
+        if (main[k] >= 0 && c->part[k] >= 0 && !same_value(&x->col[main[k]], i, &c->b->col[c->part[k]], j))
             return not_same(c, x->first_row + i + 1, parts[k].say, err);
     return 0;
 }

@@ -10,6 +10,15 @@
 
 /* ---- ids of hashes ---- */
 
+uint64_t ctr_value_hash(const struct ctr_col *c, int64_t i)
+{
+    if (ctr_col_missing(c, i))
+        return ctr_mix64(~ctr_mix64(ctr_hash_secret));
+    if (c->type == CTR_UTF8)
+        return ctr_col_hash(c, i, ctr_hash_secret);
+    return ctr_mix64(ctr_keyvalue_bits(c, i) ^ ctr_hash_secret);
+}
+
 int ctr_idmap_next(struct ctr_idmap *m, uint32_t *id, struct ctr_err *err)
 {
     if (m->n >= UINT32_MAX - 1)
@@ -39,6 +48,33 @@ void ctr_idmap_free(struct ctr_idmap *m)
 {
     ctr_index_free(&m->index);
     m->n = 0;
+}
+
+int ctr_idtexts_add(struct ctr_idtexts *x, uint32_t id, struct ctr_str text, struct ctr_err *err)
+{
+    int64_t end = (int64_t)x->bytes.len;
+    int rc = 0;
+    while (!rc && x->end.len / sizeof end < id)
+        rc = ctr_buf_append(&x->end, &end, sizeof end, err);
+    if (!rc)
+        rc = ctr_buf_append(&x->bytes, text.p, text.n, err);
+    end = (int64_t)x->bytes.len;
+    return rc ? rc : ctr_buf_append(&x->end, &end, sizeof end, err);
+}
+
+bool ctr_idtexts_same(const struct ctr_idtexts *x, uint32_t id, struct ctr_str text)
+{
+    const int64_t *end = (const int64_t *)(const void *)x->end.data;
+    if (id >= x->end.len / sizeof *end)
+        return false;
+    const int64_t from = id ? end[id - 1] : 0;
+    return end[id] - from == (int64_t)text.n && !memcmp(x->bytes.data + from, text.p, text.n);
+}
+
+void ctr_idtexts_free(struct ctr_idtexts *x)
+{
+    ctr_buf_free(&x->bytes);
+    ctr_buf_free(&x->end);
 }
 
 /* ---- the memo ---- */

@@ -140,6 +140,8 @@ static int slice_new(struct ctr_eval *e, const struct ctr_slice_value *v, uint64
         .by = v->by, .text_n = s->pub.text_n, .text = s->text, .windowed = windowed, .window_ms = window
     };
     s->value = value;
+    s->missing = v->col && ctr_col_missing(v->col, v->i);
+    s->bits = v->col && !s->missing && v->col->type != CTR_UTF8 ? ctr_keyvalue_bits(v->col, v->i) : 0;
     s->text_bytes = (uint32_t)(e->text.len - 1);
     s->rest = !v->col && v->by >= 0;
     if (v->col && windowed) {
@@ -161,7 +163,7 @@ static int slice_new(struct ctr_eval *e, const struct ctr_slice_value *v, uint64
  * number. */
 uint64_t ctr_slice_hash(const struct ctr_slice_value *v)
 {
-    uint64_t h = v->col ? ctr_col_hash(v->col, v->i, ctr_hash_secret) : 0xa0761d6478bd642fu;
+    uint64_t h = v->col ? ctr_value_hash(v->col, v->i) : 0xa0761d6478bd642fu;
 
     return ctr_mix64(h + 0x9e3779b97f4a7c15u * (uint64_t)(v->by + 2));
 }
@@ -170,16 +172,21 @@ static uint64_t window_hash(uint64_t value, bool windowed, int64_t window)
     return windowed ? ctr_mix64(value ^ 0x77696e646f77u) + ctr_mix64((uint64_t)window) : value;
 }
 
-/* Does the slice with this hash of a text have that text? Hashes of numbers are unique. */
-static int check_text(const struct ctr_slice *s, const struct ctr_slice_value *v, struct ctr_err *err)
+/* Is the slice with this hash the one of the value? */
+static int check_value(const struct ctr_slice *s, const struct ctr_slice_value *v, bool windowed, int64_t window,
+                       struct ctr_err *err)
 {
     const struct ctr_col *c = v->col;
-    if (!c || (c->dict ? c->dict : c)->type != CTR_UTF8 || ctr_col_missing(c, v->i))
-        return 0;
-    const struct ctr_str text = ctr_col_str(c, v->i);
-    if (s->text_bytes == text.n && !memcmp(s->text, text.p, text.n))
-        return 0;
-    return ctr_fail(err, CTR_EDATA, CTR_SAME_HASH);
+    const bool missing = c && ctr_col_missing(c, v->i);
+    bool same = s->pub.by == v->by && s->rest == (!c && v->by >= 0) && s->missing == missing &&
+                s->pub.windowed == windowed && (!windowed || s->pub.window_ms == window);
+    if (same && c && !missing && c->type == CTR_UTF8) {
+        const struct ctr_str text = ctr_col_str(c, v->i);
+        same = s->text_bytes == text.n && !memcmp(s->text, text.p, text.n);
+    } else if (same && c && !missing) {
+        same = s->bits == ctr_keyvalue_bits(c, v->i);
+    }
+    return same ? 0 : ctr_fail(err, CTR_EDATA, CTR_SAME_HASH);
 }
 
 int ctr_slice_find(struct ctr_eval *e, const struct ctr_slice_value *v, uint64_t hash, bool windowed, int64_t window,
@@ -195,7 +202,7 @@ int ctr_slice_find(struct ctr_eval *e, const struct ctr_slice_value *v, uint64_t
     }
     if (!rc && e->slices.n > known)
         return slice_new(e, v, hash, windowed, window, err);
-    return rc ? rc : check_text(e->slice[*id], v, err);
+    return rc ? rc : check_value(e->slice[*id], v, windowed, window, err);
 }
 
 int ctr_slice_get(struct ctr_eval *e, const struct ctr_slice_value *v, bool windowed, int64_t window, uint32_t *id,
@@ -228,7 +235,8 @@ int ctr_slices_known(struct ctr_eval *e, int by, const struct ctr_col *col, int6
                 id[k] = UINT32_MAX;
             if (id[k] == UINT32_MAX)
                 *all = false;
-            else if (!(rc = check_text(e->slice[id[k]], &(struct ctr_slice_value){ by, col, from + k }, err)))
+            else if (!(rc =
+                           check_value(e->slice[id[k]], &(struct ctr_slice_value){ by, col, from + k }, false, 0, err)))
                 rc = ctr_memo_learn(memo, col, from + k, id[k], e->n, &learnt, err);
         }
     }

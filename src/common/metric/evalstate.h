@@ -6,12 +6,16 @@
 
 #include "common/metric/metric.h"
 #include "common/metric/sample.h"
+#include "common/table/table.h"
 
 /* ---- evalids.c ---- */
 
+/* The keyed hash of a value, a bijection of the numbers of one type; the null has its own. */
+uint64_t ctr_value_hash(const struct ctr_col *c, int64_t i);
+
 /* Ids 0, 1, … of 64-bit hashes in order of first appearance. */
 struct ctr_idmap {
-    struct ctr_index index; /* from hashes to ids; hashes are assumed unique per value */
+    struct ctr_index index; /* from hashes to ids; callers compare what is no number */
     int64_t n;              /* number of ids */
 };
 static inline void ctr_idmap_prefetch(const struct ctr_idmap *m, uint64_t hash)
@@ -24,11 +28,20 @@ static inline struct ctr_index_slot *ctr_idmap_slot(const struct ctr_idmap *m, u
 {
     return ctr_index_from(&m->index, ctr_index_home(&m->index, hash), hash);
 }
-/* Equal hashes of two texts: a chance of 2^-64 per pair, because the hash contains a random number. */
-#define CTR_SAME_HASH "two texts have the same hash: run it again, and hashes are others"
+/* Equal hashes of two values: a chance of 2^-64 per pair, because the hash contains a random number. */
+#define CTR_SAME_HASH "two values have the same hash: run it again, and hashes are others"
 int ctr_idmap_get(struct ctr_idmap *m, uint64_t hash, uint32_t *id, struct ctr_err *err) CTR_MUST;
 int ctr_idmap_next(struct ctr_idmap *m, uint32_t *id, struct ctr_err *err) CTR_MUST; /* an id without a slot */
 void ctr_idmap_free(struct ctr_idmap *m);
+
+/* The texts of ids, to compare with. Those between have none. */
+struct ctr_idtexts {
+    struct ctr_buf bytes, end; /* end: int64_t by id */
+};
+int ctr_idtexts_add(struct ctr_idtexts *x, uint32_t id, struct ctr_str text,
+                    struct ctr_err *err) CTR_MUST; /* ids ascend */
+bool ctr_idtexts_same(const struct ctr_idtexts *x, uint32_t id, struct ctr_str text);
+void ctr_idtexts_free(struct ctr_idtexts *x);
 
 /* Caches ids of a column's values, so that most rows need neither a hash nor the map. Values missing here may be in the
  * map. */
@@ -75,11 +88,11 @@ struct ctr_slice {
     struct ctr_eval_slice pub;     /* first */
     struct ctr_slice_parts *parts; /* for the total, and with bootstrap; for others only while they are finished */
     double number;                 /* the value as a number, if it is one, for sorting */
-    uint64_t value;                /* its hash */
+    uint64_t value, bits;          /* its hash; of a number, its bits */
     int64_t lacks;                 /* maximum number of its rows that are in the rest */
     uint32_t token;                /* a unique number, never reused */
     uint32_t id;                   /* its place in e->slice */
-    bool rest, goes;
+    bool rest, goes, missing;
     uint32_t text_bytes;
     struct ctr_slice *windows; /* of a value: its slices by window, the latest first */
     struct ctr_slice *before;  /* in that list */
@@ -120,6 +133,7 @@ struct ctr_eval {
     struct ctr_buf run[2];    /* struct ctr_running by side and id, until ctr_slices_order */
     int64_t n, cap;
     struct ctr_idmap slices, users;
+    struct ctr_idtexts user_texts;
     struct ctr_metric_rows rows;
     struct ctr_memo memo; /* of users */
     struct ctr_buf loss[2], unit, text;

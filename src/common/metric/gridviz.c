@@ -190,6 +190,10 @@ static int find_slice(struct ctr_gridviz *g, const struct table *t, const struct
     if ((rc = ctr_idmap_get(&g->ids, h, id, err)) || (g->ids.n > known && (rc = slice_new(g, &s, text, err))))
         return rc;
     const uint32_t first = *id;
+    const struct slice *of = &slices(g)[first];
+    if (of->by != s.by || of->windowed != s.windowed || of->window_ms != s.window_ms || of->text_n != text.n ||
+        memcmp(of->text, text.p, text.n) != 0)
+        return ctr_fail(err, CTR_EDATA, CTR_SAME_HASH);
     if (slices(g)[first].seen && (rc = next_slice(g, &s, text, slices(g)[first].last, id, err)))
         return rc;
     slices(g)[first].last = *id;

@@ -2,8 +2,8 @@
  *
  * subsample: subsampling of training data by query ("Ad Click Prediction", section 4.6): keeps every query with a
  * click, and a share of the others with inverse weight, so that the expected weighted loss is unchanged. Only the end
- * of the input shows whether a query has a click: rows wait in a spool, and a set has the 64-bit hashes of clicked
- * queries. */
+ * of the input shows whether a query has a click: rows wait in a spool, and a set has the clicked queries. A query is
+ * drawn by a bijection of its number or, of a text, by a hash that the seed keys, so that shards draw alike. */
 #include "common/relation/relation.h"
 #include "common/relation/spool.h"
 #include "common/table/table.h"
@@ -20,42 +20,49 @@ struct ctr_subsample {
     struct ctr_batchbuf rows;
     struct ctr_buf labels, weights; /* of a batch, checked */
     struct ctr_colbuf weight;
-    struct ctr_col *views;     /* the input's columns, then the weight */
-    struct ctr_sparse clicked; /* one row per query: its hash */
-    uint64_t *hash;
-    uint8_t *null;
+    struct ctr_col *views;           /* the input's columns, then the weight */
+    struct ctr_keyvalue_set clicked; /* queries */
+    struct ctr_keyvalue_rows query;
     int64_t *idx, cap;
     struct ctr_subsample_stats st;
 };
 
 /* ---- the set of clicked queries ---- */
 
-static int add_clicked(struct ctr_subsample *s, uint64_t hash, struct ctr_err *err)
+static int add_clicked(struct ctr_subsample *s, const struct ctr_keyvalue *query, struct ctr_err *err)
 {
-    const uint64_t h = ctr_sparse_hash(hash), memory = (uint64_t)s->o.memory_bytes;
-    const uint64_t bytes = memory ? ctr_sparse_bytes_after(&s->clicked, 1) : 0;
+    const uint64_t memory = (uint64_t)s->o.memory_bytes;
+    const uint64_t bytes = memory ? (uint64_t)ctr_keyvalue_set_bytes_after(&s->clicked, query) : 0;
+    uint32_t number;
     if (bytes > memory)
         return ctr_fail(err, CTR_ENOMEM,
                         "the set of queries with a click needs %s and --memory allows %s; split the stream by the "
                         "query first (ctr-split --by), the shards draw alike",
                         ctr_size_text_beyond(bytes, memory).s, ctr_size_text(memory).s);
-    int rc = ctr_sparse_reserve(&s->clicked, 1, err);
-    if (!rc)
-        ctr_sparse_get(&s->clicked, h);
-    return rc;
+    return ctr_keyvalue_set_add(&s->clicked, query, &number, err);
+}
+
+/* A number in [0, 1) of the query and the seed. */
+static double draw(const struct ctr_subsample *s, const struct ctr_keyvalue *query)
+{
+    const uint64_t of = query->p ? ctr_hash64(query->p, query->n, ctr_mix64(s->o.seed + DRAW)) : query->key;
+    return ctr_random01(s->o.seed, DRAW, of);
 }
 
 /* ---- stage ---- */
 
 static int check_columns(const struct ctr_subsample_opts *o, const struct ctr_schema *in, struct ctr_err *err)
 {
-    const struct ctr_field *label = &in->f[o->label];
+    const struct ctr_field *label = &in->f[o->label], *query = &in->f[o->query];
     const char *weight = o->weight < 0 ? "weight" : in->f[o->weight].name;
     char type[128];
 
     if (label->type != CTR_BOOL && !ctr_type_number(label->type))
         return ctr_fail(err, CTR_EUSAGE, "column %s is %s, but a label must be a bool or a number", label->name,
                         ctr_field_type_name(label, type, sizeof type));
+    if (ctr_type_list(query->type))
+        return ctr_fail(err, CTR_EUSAGE, "%s is %s, and a list cannot be a query: take an element with at()",
+                        query->name, ctr_field_type_name(query, type, sizeof type));
     if (o->weight < 0 && ctr_schema_find(in, weight) >= 0)
         return ctr_fail(err, CTR_EUSAGE,
                         "there is a column 'weight' without the role weight: --weight weight multiplies it");
@@ -87,7 +94,7 @@ int ctr_subsample_new(struct ctr_subsample **out, const struct ctr_schema *in, c
     if (!s)
         return ctr_fail_nomem(err, sizeof *s);
     s->o = *o;
-    ctr_sparse_init(&s->clicked, CTR_SPARSE_NUMBERED);
+    ctr_keyvalue_set_init(&s->clicked);
     rc = output_schema(s, in, err);
     if (!rc && !(s->views = calloc((size_t)s->out.n, sizeof *s->views)))
         rc = ctr_fail_nomem(err, (size_t)s->out.n * sizeof *s->views);
@@ -120,9 +127,8 @@ void ctr_subsample_free(struct ctr_subsample *s)
     ctr_buf_free(&s->weights);
     ctr_schema_free(&s->out);
     free(s->views);
-    ctr_sparse_free(&s->clicked);
-    free(s->hash);
-    free(s->null);
+    ctr_keyvalue_set_free(&s->clicked);
+    ctr_keyvalue_rows_free(&s->query);
     free(s->idx);
     free(s);
 }
@@ -135,23 +141,7 @@ const struct ctr_schema *ctr_subsample_schema(const struct ctr_subsample *s)
 void ctr_subsample_get_stats(const struct ctr_subsample *s, struct ctr_subsample_stats *st)
 {
     *st = s->st;
-    st->clicked_queries = (int64_t)s->clicked.used;
-}
-
-static int hash_queries(struct ctr_subsample *s, const struct ctr_batch *b, struct ctr_err *err)
-{
-    if (b->rows > s->cap) {
-        free(s->hash);
-        free(s->null);
-        free(s->idx);
-        s->hash = malloc((size_t)b->rows * sizeof *s->hash);
-        s->null = malloc((size_t)b->rows);
-        s->idx = malloc((size_t)b->rows * sizeof *s->idx);
-        s->cap = b->rows;
-        if (!s->hash || !s->null || !s->idx)
-            return ctr_fail_nomem(err, (size_t)b->rows * 17);
-    }
-    return ctr_keys_hash(b, &s->o.query, 1, 0, s->hash, s->null, err);
+    st->clicked_queries = (int64_t)s->clicked.n;
 }
 
 int ctr_subsample_batch(struct ctr_subsample *s, const struct ctr_batch *b, struct ctr_err *err)
@@ -165,13 +155,14 @@ int ctr_subsample_batch(struct ctr_subsample *s, const struct ctr_batch *b, stru
         rc =
             ctr_col_checked(&b->col[w], CTR_ROLE_WEIGHT, b->schema->f[w].name, b->first_row, &s->weights, &weight, err);
     if (!rc)
-        rc = hash_queries(s, b, err);
+        rc = ctr_keyvalue_read(&s->query, b, &s->o.query, 1, err);
     for (int64_t i = 0; !rc && i < b->rows; i++) {
-        if (s->null[i])
+        const struct ctr_keyvalue *query = &s->query.row[i];
+        if (query->null)
             rc = ctr_fail(err, CTR_EDATA, "row %lld: the query is null; leave such rows out (ctr-select --where)",
                           (long long)(b->first_row + i + 1));
         else if (label[i] > 0)
-            rc = add_clicked(s, s->hash[i], err);
+            rc = add_clicked(s, query, err);
     }
     s->st.rows += b->rows;
     return rc ? rc : ctr_spool_batch(s->spool, b, err);
@@ -186,14 +177,21 @@ int ctr_subsample_finish(struct ctr_subsample *s, struct ctr_err *err)
 static int choose(struct ctr_subsample *s, const struct ctr_batch *b, int64_t *kept, struct ctr_err *err)
 {
     const struct ctr_col *old = s->o.weight < b->schema->n ? &b->col[s->o.weight] : NULL;
-    int rc = hash_queries(s, b, err);
+    int rc = ctr_keyvalue_read(&s->query, b, &s->o.query, 1, err);
 
+    if (!rc && b->rows > s->cap) {
+        free(s->idx);
+        s->idx = malloc((size_t)b->rows * sizeof *s->idx);
+        s->cap = s->idx ? b->rows : 0;
+        rc = s->idx ? 0 : ctr_fail_nomem(err, (size_t)b->rows * sizeof *s->idx);
+    }
     *kept = 0;
     ctr_colbuf_clear(&s->weight);
     for (int64_t i = 0; !rc && i < b->rows; i++) {
-        bool clicked = ctr_sparse_find(&s->clicked, ctr_sparse_hash(s->hash[i])) != NULL;
+        const struct ctr_keyvalue *query = &s->query.row[i];
+        bool clicked = ctr_keyvalue_set_find(&s->clicked, query) >= 0;
         double w = clicked ? 1 : 1 / s->o.share;
-        if (clicked || ctr_random01(s->o.seed, DRAW, s->hash[i]) < s->o.share) {
+        if (clicked || draw(s, query) < s->o.share) {
             s->idx[(*kept)++] = i;
             s->st.clicked_rows += clicked;
         }

@@ -99,7 +99,7 @@ static int read_ads(struct ctr_top_ads *t, const struct ctr_batch_source *ads, s
 
 static uint64_t hash_ad(const struct ctr_top_ads *t, int64_t i)
 {
-    uint64_t hash = 0;
+    uint64_t hash = ctr_hash_secret;
     for (int c = 0; c < t->ad_schema.n; c++)
         if (c != t->of_ads.column)
             hash = ctr_col_hash(ctr_colbuf_view(&t->ad_rows.col[c]), i, hash);

@@ -11,6 +11,7 @@
  *     merge_ranks.h   rows of all ranks in the order of keys, on rank 0
  *     rowstore.h   rows on disk, by table and key: under a source, and under lr with --spill
  *     keyset.h     the distinct keys of a minibatch
+ *     keyvalue.h   the distinct values of columns, compared: users, keys of counts
  *     embedding.h  vectors of floats and their optimizer state, made from the key's hash: deep models
  */
 #ifndef CTR_TABLE_H
@@ -23,6 +24,7 @@
 #include "common/table/rowstore.h"
 #include "common/table/source.h"
 #include "common/table/source_shard.h"
+#include "common/table/keyvalue.h"
 #include "common/table/sparse.h"
 #include "common/table/states.h"
 #include "common/table/weights.h"
