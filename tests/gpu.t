@@ -95,6 +95,15 @@ ok "which the next process reads" cached
 cache=/dev/null
 [ -n "$SAN" ] || ok "a place that cannot be written is no cache" compiled
 
+cache=$W/one
+chmod g+w "$(entry)"
+ok "code that others may write is not run: made again" compiled
+ok "… as a file of its owner alone" cached
+chmod o+w "$cache/ctrkit"
+ok "in a folder that others may write is no cache" compiled
+chmod o-w "$cache/ctrkit"
+ok "… and one that they may not is one again" cached
+
 # ---- what `make bench-gpu` times: the three ways to memory of unknown size give the same
 bench() { XDG_CACHE_HOME=$W/bench CTR_CUDA_ON_HOST_SAYS=1 "$CTR_BUILD/bench/bench-gpu" "$@" >b.out 2>b.err; }
 ok "launches of an empty kernel" bench launches 10

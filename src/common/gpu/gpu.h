@@ -42,6 +42,7 @@ struct ctr_gpu_image {
     double seconds;      /* compile time */
     bool cached;         /* it was found on disk */
     bool damaged;        /* the file on disk was damaged, and was compiled again */
+    bool distrusted;     /* the folder or the file on disk can be written by others: it was compiled again */
     char key[33];        /* key in the cache */
 };
 /* Compile source for an architecture such as "sm_90". CTR_ESYS: no NVRTC; CTR_EDATA: a compile error. */

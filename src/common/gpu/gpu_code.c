@@ -70,6 +70,11 @@ static void say_compiled(const struct gpu_code *c, int loops, const struct ctr_g
     snprintf(text, sizeof text, "the cache had a damaged kernel, %.8s: it was compiled again", image->key);
     if (image->damaged && c->opts->note)
         c->opts->note(c->opts->ctx, text);
+    if (image->distrusted && c->opts->note)
+        c->opts->note(
+            c->opts->ctx,
+            "the cache of kernels was not used: ctrkit's folder in $XDG_CACHE_HOME or ~/.cache, or a file in it, "
+            "belongs to another user or can be written by others: take it away, or chmod -R go-w it");
 }
 
 static int text_of(const struct gpu_code *c, const struct gpu_module *m, struct ctr_buf *text, struct ctr_err *err)

@@ -101,9 +101,17 @@ static void make_key(const struct nvrtc *n, const struct ctr_buf *text, const ch
     snprintf(key, 33, "%016llx%016llx", (unsigned long long)h.hi, (unsigned long long)h.lo);
 }
 
-/* The path of a file of the cache, creating its folders; false: no cache. */
-static bool cache_path(const char *name, char *path, size_t size)
+/* Code is run as it is: whoever may write it runs code as this user. */
+static bool is_own(const struct stat *st)
 {
+    return st->st_uid == geteuid() && !(st->st_mode & (S_IWGRP | S_IWOTH));
+}
+
+/* The path of a file of the cache, creating its folders; false: no cache. *distrusted: the folder is not the user's
+ * own, or others may write to it. */
+static bool cache_path(const char *name, char *path, size_t size, bool *distrusted)
+{
+    struct stat st;
     const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     int n;
     if (xdg && *xdg == '/')
@@ -118,7 +126,10 @@ static bool cache_path(const char *name, char *path, size_t size)
             (void)mkdir(path, 0777);
             *p = '/';
         }
-    if (n >= (int)size || (mkdir(path, 0777) && errno != EEXIST))
+    if (n >= (int)size || (mkdir(path, 0700) && errno != EEXIST) || stat(path, &st))
+        return false;
+    *distrusted = !is_own(&st);
+    if (*distrusted)
         return false;
     return snprintf(path + n, size - (size_t)n, "/%s", name) < (int)(size - (size_t)n);
 }
@@ -135,7 +146,22 @@ static void cache_write(const char *path, const void *head, size_t size, const v
         rc = ctr_out_write(o, body, bytes, &ignored);
     if (rc == 0)
         rc = ctr_out_commit(o, &ignored);
+    if (rc == 0)
+        (void)chmod(path, 0600); /* for any umask */
     ctr_out_free(o);
+}
+
+/* Open a file of the cache to read it; NULL: there is none, or *distrusted. */
+static FILE *cache_open(const char *path, bool *distrusted)
+{
+    struct stat st;
+    FILE *f = fopen(path, "rb");
+    *distrusted = f && (fstat(fileno(f), &st) || !is_own(&st));
+    if (*distrusted) {
+        fclose(f);
+        f = NULL;
+    }
+    return f;
 }
 
 /* Opening NVRTC takes longer than reading code, so the cache stores its version, valid while the library file is
@@ -164,12 +190,13 @@ static void write_stamp(const struct nvrtc *n)
 {
     char path[PATH_MAX];
     struct stamp s;
+    bool distrusted;
     Dl_info info;
     if (!dladdr(*(void *const *)&n->nvrtcVersion, &info) || !stamp_of(info.dli_fname, &s))
         return;
     s.major = n->major;
     s.minor = n->minor;
-    if (cache_path("nvrtc", path, sizeof path))
+    if (cache_path("nvrtc", path, sizeof path, &distrusted))
         cache_write(path, &s, sizeof s, "", 0);
 }
 
@@ -177,7 +204,8 @@ static bool read_stamp(struct nvrtc *n)
 {
     char path[PATH_MAX];
     struct stamp was, is;
-    FILE *f = cache_path("nvrtc", path, sizeof path) ? fopen(path, "rb") : NULL;
+    bool distrusted;
+    FILE *f = cache_path("nvrtc", path, sizeof path, &distrusted) ? cache_open(path, &distrusted) : NULL;
     bool same = f && fread(&was, sizeof was, 1, f) == 1 && fgetc(f) == EOF && memchr(was.path, 0, sizeof was.path) &&
                 stamp_of(was.path, &is);
     if (f)
@@ -191,13 +219,15 @@ static bool read_stamp(struct nvrtc *n)
     return !memcmp(&was, &is, sizeof is);
 }
 
-/* Whether a whole file lies there; *damaged: one that is not whole does. */
-static bool cache_read(const char *path, struct ctr_buf *code, bool *damaged)
+/* Whether a whole file lies there; image->damaged: one that is not whole does; image->distrusted: one that others may
+ * write. */
+static bool cache_read(const char *path, struct ctr_gpu_image *image)
 {
+    struct ctr_buf *code = &image->code;
     struct ctr_err ignored = { 0 };
     struct cache_head head;
     struct stat st;
-    FILE *f = fopen(path, "rb");
+    FILE *f = cache_open(path, &image->distrusted);
     bool good = f && fread(&head, sizeof head, 1, f) == 1 && !memcmp(head.magic, magic, sizeof magic) &&
                 !fstat(fileno(f), &st) && (uint64_t)st.st_size == sizeof head + head.bytes &&
                 ctr_buf_reserve(code, (size_t)head.bytes, &ignored) == 0 &&
@@ -207,7 +237,7 @@ static bool cache_read(const char *path, struct ctr_buf *code, bool *damaged)
         good = h.hi == head.hash.hi && h.lo == head.hash.lo;
         code->len = good ? (size_t)head.bytes : 0;
     }
-    *damaged = f && !good;
+    image->damaged = f && !good;
     if (f)
         fclose(f);
     return good;
@@ -309,8 +339,8 @@ int ctr_gpu_compile(const struct ctr_buf *text, const char *arch, struct ctr_gpu
         return rc;
     make_key(&nvrtc, text, arch, out->key);
     snprintf(name, sizeof name, "%s.cubin", out->key);
-    place = cache_path(name, path, sizeof path);
-    out->cached = place && cache_read(path, &out->code, &out->damaged);
+    place = cache_path(name, path, sizeof path, &out->distrusted);
+    out->cached = place && cache_read(path, out);
     if (!out->cached)
         rc = compile_new(&nvrtc, text, arch, out, place ? path : NULL, err);
     out->seconds = now() - from;
