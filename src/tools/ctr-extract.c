@@ -159,6 +159,24 @@ static int explain(struct job *j, struct ctr_err *err)
     return rc;
 }
 
+/* ---- shares of --memory ---- */
+
+/* Statements take half of it; of the rest, what grows with the rows (names, or a fitted state) three quarters. */
+static int64_t statements_share(const struct job *j)
+{
+    return reads_views(j) ? (j->cli->memory_bytes + 1) / 2 : 0;
+}
+
+static int64_t growing_share(const struct job *j)
+{
+    return o.names || o.fit ? (j->cli->memory_bytes - statements_share(j)) / 4 * 3 : 0;
+}
+
+static int64_t program_share(const struct job *j)
+{
+    return j->cli->memory_bytes - statements_share(j) - growing_share(j);
+}
+
 /* ---- input ---- */
 
 /* A stream that was already extracted has keys instead of values: keys of keys match no model. */
@@ -184,7 +202,7 @@ static int open_views(struct job *j, int first, struct ctr_err *err)
     struct ctr_cli *cli = j->cli;
     const struct ctr_flow_opts fo = { .threads = (int)CTR_MIN(cli->jobs, (int64_t)1024),
                                       .queue = (int)o.queue,
-                                      .memory_bytes = cli->memory_bytes,
+                                      .memory_bytes = statements_share(j),
                                       .batch_rows = cli->batch_rows,
                                       .last = "extract",
                                       .note = note,
@@ -224,22 +242,22 @@ static int open_input(struct job *j, int first, struct ctr_err *err)
     if (rc == 0 && !(o.explain || o.dot) && !(o.fit && !o.bad_rows)) /* a fit does not look at roles unasked */
         rc = ctr_plan_good_rows(&j->source, j->plan, j->cli->bad, false, err);
     if (rc == 0)
-        ctr_program_memory(j->program, j->cli->memory_bytes);
+        ctr_program_memory(j->program, program_share(j));
     return rc < 0 ? rc : ctr_program_threads(j->program, (int)CTR_MIN(j->cli->jobs, (int64_t)1024), err);
 }
 
-/* --memory: check data whose size grows with the rows. */
-static int check_memory(struct job *j, int64_t held, const char *option, struct ctr_err *err)
+/* ---- --fit ---- */
+
+static int check_fit(struct job *j, struct ctr_err *err)
 {
-    if (!j->cli->memory_bytes || held <= j->cli->memory_bytes)
+    const uint64_t need = (uint64_t)ctr_program_fit_memory(j->program), most = (uint64_t)growing_share(j);
+    if (!most || need <= most)
         return 0;
     return ctr_fail(err, CTR_ENOMEM,
-                    "%s holds %s after %lld rows, more than --memory allows (%s); give it more, or fewer rows", option,
-                    ctr_size_text_beyond((uint64_t)held, (uint64_t)j->cli->memory_bytes).s, (long long)j->rows,
-                    ctr_size_text((uint64_t)j->cli->memory_bytes).s);
+                    "--fit needs %s after %lld rows, and of --memory it may take %s: give more, fewer rows, or a "
+                    "vocab of hashed values (hash_bits)",
+                    ctr_size_text_beyond(need, most).s, (long long)j->rows, ctr_size_text(most).s);
 }
-
-/* ---- --fit ---- */
 
 static int fit(struct job *j, struct ctr_err *err)
 {
@@ -257,7 +275,7 @@ static int fit(struct job *j, struct ctr_err *err)
         j->rows += b->rows;
         rc = ctr_program_fit(j->program, b, err);
         if (rc == 0)
-            rc = check_memory(j, ctr_program_fit_memory(j->program), "--fit", err);
+            rc = check_fit(j, err);
         ctr_cli_progress(j->cli, j->rows, j->r ? ctr_reader_total_rows(j->r) : -1);
     }
     if (rc == 0 && !j->rows)
@@ -320,7 +338,7 @@ static int open_outputs(struct job *j, struct ctr_err *err)
         rc = ctr_cli_writer(j->cli, j->out, ctr_program_output(j->program), &j->w, err);
     if (rc == 0 && o.names)
         rc = ctr_cli_side_out(j->cli, o.names, CTR_OUT_BINARY, &j->names, err);
-    return rc < 0 || !o.names ? rc : ctr_program_names_start(j->program, err);
+    return rc < 0 || !o.names ? rc : ctr_program_names_start(j->program, growing_share(j), err);
 }
 
 /* Options for a GPU, where there is none. */
@@ -355,8 +373,6 @@ static int extract(struct job *j, struct ctr_err *err)
         }
         if (rc < 0)
             ctr_err_file(err, ctr_batch_source_name(&j->source));
-        if (rc == 0 && o.names)
-            rc = check_memory(j, ctr_program_names_memory(j->program), "--names", err);
         ctr_cli_progress(j->cli, j->rows, j->r ? ctr_reader_total_rows(j->r) : -1);
     }
     if (rc == 0)

@@ -258,7 +258,6 @@ static int choose_device(struct ctr_cli *cli, struct ctr_train_job *job, struct 
         job->model = device;
     job->params.device = cli->device;
     job->params.device_memory = cli->device_memory_bytes;
-    job->params.memory_bytes = cli->memory_bytes;
     rc = ctr_model_opts_of_device(job->model, cli, &job->params, err);
     if (!rc && job->params.spill && job->model->spill)
         job->model = job->model->spill;
@@ -278,6 +277,9 @@ static int run_job(struct ctr_train *run, struct ctr_train_job *job, struct ctr_
         rc = ctr_trainer_run(run->trainer, err);
     if (rc == CTR_ESTOPPED)
         return end_stopped(run, err);
+    if (rc == CTR_ENOMEM && run->plan && run->cli->memory_bytes && !strstr(err->what, "of --memory"))
+        ctr_err_add(err, " (of --memory %s the plan may take %s)", ctr_size_text((uint64_t)run->cli->memory_bytes).s,
+                    ctr_size_text((uint64_t)(run->cli->memory_bytes - ctr_train_learner_memory(run))).s);
     if (!rc)
         rc = ctr_train_finish(run, o.follow && stop, err);
     if (!rc)
@@ -297,6 +299,7 @@ static int read_options(struct ctr_train *run, struct ctr_train_job *job, struct
     if (!rc)
         rc = choose_device(cli, job, err);
     job->params.device_memory -= ctr_train_extraction_memory(run);
+    job->params.memory_bytes = job->memory_bytes = ctr_train_learner_memory(run);
     return rc ? rc : ctr_train_check(run, job, err);
 }
 
@@ -338,7 +341,6 @@ static struct ctr_train_job job_of(struct ctr_train *run)
     struct ctr_train_job job = {
         .params = o.params,
         .passes = o.passes,
-        .memory_bytes = cli->memory_bytes,
         .label = cli->role[CTR_ROLE_LABEL],
         .weight = cli->role[CTR_ROLE_WEIGHT],
         .time = cli->role[CTR_ROLE_TIME],

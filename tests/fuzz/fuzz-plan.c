@@ -28,7 +28,7 @@ static void run(struct ctr_program *g)
     struct ctr_out *out = NULL;
     const struct ctr_batch *b;
     int64_t collisions;
-    int rc = ctr_program_names_start(g, &err);
+    int rc = ctr_program_names_start(g, 0, &err);
     for (int i = 0; i < 2 && rc >= 0; i++)
         if ((rc = ctr_program_run(g, fuzz_batch(), &b, &err)) >= 0)
             fuzz_look(b);

@@ -141,7 +141,7 @@ static int run(struct ctr_program *g, struct ctr_err *err)
     const struct ctr_batch *b;
     uint64_t sum = 0;
     int64_t collisions;
-    int rc = ctr_program_names_start(g, err);
+    int rc = ctr_program_names_start(g, 0, err);
     if (!rc)
         rc = ctr_program_run(g, ctr_batchbuf_view(&rows), &b, err);
     for (int c = 0; !rc && c < b->schema->n; c++)

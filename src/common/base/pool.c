@@ -154,8 +154,7 @@ void ctr_pool_run(struct ctr_pool *p, int64_t tasks, void (*fn)(void *ctx, int64
 void ctr_pool_stay_awake(struct ctr_pool *p)
 {
     pthread_mutex_lock(&p->lock);
-    p->looks =
-        p->threads <= sysconf(_SC_NPROCESSORS_ONLN) ? LOOKS : 0; /* otherwise they would compete for processors */
+    p->looks = p->threads <= ctr_cpu_count() ? LOOKS : 0; /* otherwise they would compete for processors */
     pthread_mutex_unlock(&p->lock);
 }
 

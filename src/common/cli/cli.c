@@ -2,6 +2,7 @@
  *
  * cli: common operations of tools: opening the main stream and the outputs, finding columns by role, messages on
  * stderr. */
+#include "common/base/memory.h"
 #include "common/cli/reread.h"
 
 #include <stdio.h>
@@ -212,7 +213,8 @@ int64_t ctr_cli_batch_rows(const struct ctr_cli *cli, const struct ctr_schema *s
 int ctr_cli_writer(struct ctr_cli *cli, struct ctr_out *out, const struct ctr_schema *schema, struct ctr_writer **w,
                    struct ctr_err *err)
 {
-    struct ctr_writer_opts o = { .batch_rows = ctr_cli_batch_rows(cli, schema) };
+    struct ctr_writer_opts o = { .batch_rows = ctr_cli_batch_rows(cli, schema),
+                                 .batch_bytes = CTR_MIN(ctr_memory_part(), CTR_BATCH_BYTES / 4) * 4 };
     struct ctr_schema copy;
     int rc = ctr_schema_copy(&copy, schema, err);
 

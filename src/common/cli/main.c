@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * main: the scaffold of every tool: options, --help, --version, signals, exit status. */
+#include "common/base/memory.h"
 #include "common/cli/options.h"
 #include "common/cli/reread.h"
 #include "common/compute/compute.h"
@@ -140,6 +141,15 @@ static int close_stdout(const struct ctr_tool *tool)
     return 1;
 }
 
+/* Processes that mpirun started meet a usage error all at once: the first tells it, and mpirun ends the others. If the
+ * first has none, they tell it after three seconds. */
+static void let_first_tell(void)
+{
+    const char *rank = getenv("OMPI_COMM_WORLD_RANK");
+    if (rank && strcmp(rank, "0") != 0)
+        sleep(3);
+}
+
 static int report(const struct ctr_cli *cli, struct ctr_err *err)
 {
     struct ctr_err_text text = ctr_err_text(err);
@@ -148,6 +158,8 @@ static int report(const struct ctr_cli *cli, struct ctr_err *err)
         signal(SIGPIPE, SIG_DFL);
         raise(SIGPIPE);
     }
+    if (err->code == CTR_EUSAGE)
+        let_first_tell();
     fprintf(stderr, "%s%s: %s\n", cli->progress_drawn ? "\n" : "", cli->tool->name, text.s);
     return exit_status(err->code ? err->code : CTR_EDATA);
 }
@@ -193,10 +205,26 @@ int ctr_cli_device(struct ctr_cli *cli, bool can, const char *what, struct ctr_e
     return 0;
 }
 
+/* The levels of ctr_cpu_limit. */
+static int check_cpu(struct ctr_err *err)
+{
+    static const char *const known[] = { "", "plain", "avx2", "avx512" };
+    const char *most = getenv("CTR_CPU");
+    bool is_known = !most;
+    for (size_t i = 0; most && i < CTR_COUNT(known); i++)
+        is_known |= !strcmp(most, known[i]);
+    return is_known ? 0 : ctr_cli_usage(err, "the environment has CTR_CPU=%s: it is plain, avx2 or avx512", most);
+}
+
 static int settle(struct ctr_cli *cli, struct ctr_err *err)
 {
+    int rc = check_cpu(err);
+    if (rc)
+        return rc;
+    ctr_memory_set(cli->memory_bytes);
+    cli->memory_bytes = ctr_memory_rest();
     if (!cli->jobs)
-        cli->jobs = CTR_MIN(sysconf(_SC_NPROCESSORS_ONLN), 256);
+        cli->jobs = CTR_MIN(ctr_cpu_count(), 256);
     if (cli->jobs < 1 || cli->jobs > 256)
         return ctr_cli_usage(err, "--jobs wants 0 to 256");
     if (cli->batch_rows < 0 || cli->batch_rows > 1 << 20)

@@ -49,6 +49,8 @@ struct flow {
     struct ctr_group **group;     /* one per statement */
     bool *failed;                 /* one per statement */
     int n, joins;
+    int64_t memory_bytes; /* what is left for … */
+    int holders;          /* … the statements to come that hold rows */
     struct link *link;
     int links;
     const struct ctr_flow_views *files; /* while the views are opened */
@@ -219,6 +221,34 @@ static bool complete(const struct flow *f)
     return all;
 }
 
+/* ---- shares of the memory ---- */
+
+/* Does the statement hold rows in memory: a join whose side is read first, a history, a group? */
+static bool holds(const struct ctr_plan_statement *s)
+{
+    return s->kind == CTR_STATEMENT_HISTORY || s->kind == CTR_STATEMENT_GROUP ||
+           (s->kind == CTR_STATEMENT_JOIN && !ctr_stage_option(s, "merge") && !ctr_stage_option(s, "by-row"));
+}
+
+/* The next of them gets an even share of what is left. */
+static int64_t next_share(const struct flow *f)
+{
+    return CTR_MAX(f->memory_bytes / CTR_MAX(f->holders, 1), 1);
+}
+
+static void take_share(struct flow *f, int64_t bytes)
+{
+    f->memory_bytes -= CTR_MIN(bytes, next_share(f));
+    f->holders--;
+}
+
+static void start_shares(struct flow *f)
+{
+    f->memory_bytes = ctr_relation_memory(f->o.memory_bytes);
+    for (int i = 0; i < f->n; i++)
+        f->holders += holds(ctr_plan_statement(f->plan, i));
+}
+
 /* ---- stages ---- */
 
 /* Run *s on its own thread. `first`: the links from there on feed it. */
@@ -247,7 +277,7 @@ static int select_stage(struct flow *f, int i, const struct ctr_plan_statement *
                                           .add = &add,
                                           .explode = s->kind == CTR_STATEMENT_EXPLODE ? s->text : NULL,
                                           .lookups = &lookups,
-                                          .part_bytes = f->o.memory_bytes };
+                                          .part_bytes = (f->o.memory_bytes + 15) / 16 };
     struct ctr_buf line = { 0 };
     int rc = ctr_buf_printf(&line, err, "--%s=%s", ctr_flow_select_option(s), s->text);
     if (!rc)
@@ -285,7 +315,7 @@ static int join_options(const struct flow *f, const struct ctr_plan_statement *s
         .time = as_of ? as_of : next,
         .within_ms = -1,
         .prefix = ctr_stage_option(s, "prefix"),
-        .memory_bytes = f->o.memory_bytes,
+        .memory_bytes = next_share(f),
         .batch_rows = f->o.batch_rows,
         .threads = f->o.threads,
     };
@@ -334,6 +364,8 @@ static int join_stage(struct flow *f, int i, const struct ctr_plan_statement *s,
         ctr_join_free(j);
     if (!rc) {
         f->join[f->joins++] = (struct joined){ j, i };
+        if (holds(s))
+            take_share(f, ctr_join_memory(j));
         rc = provenance(f, "ctr-join", s, err);
     }
     return rc;
@@ -392,7 +424,7 @@ static int history_options(const struct flow *f, const struct ctr_plan_statement
                                             : CTR_HISTORY_ORDERED;
     if (!rc && ho->input == CTR_HISTORY_SORT && ho->lateness_ms >= 0)
         rc = ctr_fail(err, CTR_EUSAGE, "sort and lateness exclude each other");
-    ho->memory_bytes = f->o.memory_bytes;
+    ho->memory_bytes = next_share(f);
     ho->batch_rows = f->o.batch_rows;
     ho->threads = f->o.threads;
     return rc;
@@ -425,6 +457,7 @@ static int history_stage(struct flow *f, int i, const struct ctr_plan_statement 
                              s->view.name ? &f->view[i].source : NULL, s->view.name ? s->view.name : "", &ho, err);
     if (!rc && (rc = ctr_history_source(&f->source, f->history[i], err)))
         ctr_history_free(f->history[i]);
+    take_share(f, next_share(f));
     ctr_strs_free(&columns);
     ctr_strs_free(&counts);
     return rc ? rc : provenance(f, "ctr-history", s, err);
@@ -435,7 +468,7 @@ static int group_stage(struct flow *f, int i, const struct ctr_plan_statement *s
     struct ctr_strs keys = { 0 }, add = { 0 };
     const struct ctr_group_opts go = { .keys = &keys,
                                        .add = &add,
-                                       .memory_bytes = f->o.memory_bytes,
+                                       .memory_bytes = next_share(f),
                                        .batch_rows = f->o.batch_rows,
                                        .threads = f->o.threads };
     int rc = one_text(&keys, ctr_stage_option(s, "key"), err);
@@ -444,6 +477,7 @@ static int group_stage(struct flow *f, int i, const struct ctr_plan_statement *s
             rc = one_text(&add, s->option[k].text, err);
     if (!rc)
         rc = ctr_group_source(&f->source, &go, &f->group[i], err);
+    take_share(f, next_share(f));
     ctr_strs_free(&keys);
     ctr_strs_free(&add);
     return rc ? rc : provenance(f, "ctr-group", s, err);
@@ -471,6 +505,7 @@ static int drop_columns(struct flow *f, int i, struct ctr_err *err)
 static int make_stages(struct flow *f, struct ctr_err *err)
 {
     bool reading = true; /* no join so far */
+    start_shares(f);
     f->source = f->view[0].source;
     f->view[0].source.ops = NULL;
     int rc = 0;
@@ -624,6 +659,8 @@ static int flow_next(void *source, const struct ctr_batch **b, struct ctr_err *e
 {
     struct flow *f = source;
     int rc = ctr_batch_source_next(&f->source, b, err);
+    if (rc == CTR_ENOMEM && f->o.memory_bytes && strstr(err->what, "--memory allows"))
+        ctr_err_add(err, " (statements that hold rows share %s)", ctr_size_text((uint64_t)f->o.memory_bytes).s);
     if (!rc && !f->whole)
         tell_rows(f);
     f->whole |= !rc;

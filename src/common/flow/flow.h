@@ -35,7 +35,7 @@ enum { CTR_FLOW_QUEUE = 4 };
 struct ctr_flow_opts {
     int threads;          /* 1: only the caller's thread; more: stages have their own threads */
     int queue;            /* batches that a stage makes ahead; 0: CTR_FLOW_QUEUE */
-    int64_t memory_bytes; /* per join; 0: see ctr_relation_memory */
+    int64_t memory_bytes; /* of all statements together; 0: see ctr_relation_memory */
     int64_t batch_rows;   /* of joins; 0: CTR_BATCH_ROWS */
     /* For views that are streams, if there are no threads; or NULL. `follow`: the view of `from`, a stream, may grow;
      * there are no threads then. */

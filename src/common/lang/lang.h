@@ -219,6 +219,7 @@ int ctr_plan_source(struct ctr_batch_source *s, struct ctr_plan *plan, const str
 /* Fit: feed all batches, finish, then save the plan with its fitted state as a bundle. */
 int ctr_program_fit(struct ctr_program *g, const struct ctr_batch *in, struct ctr_err *err) CTR_MUST;
 int ctr_program_fit_finish(struct ctr_program *g, struct ctr_err *err) CTR_MUST;
+/* Bytes of the fitted state, twice: finish makes sections of it. */
 int64_t ctr_program_fit_memory(const struct ctr_program *g);
 int ctr_program_fit_save(struct ctr_program *g, struct ctr_out *out, struct ctr_err *err) CTR_MUST;
 
@@ -231,11 +232,11 @@ int ctr_program_row_names(const struct ctr_program *g, int column, int64_t row, 
 
 /* Readable names of the program's keys (ctr-extract --names): rows of table utf8 (dictionary), key uint64, name utf8,
  * count uint64, sorted by table and key; counts collisions among them. */
-int ctr_program_names_start(struct ctr_program *g, struct ctr_err *err) CTR_MUST;
+/* most_bytes: of memory, 0: no bound; where names need more, the run fails. */
+int ctr_program_names_start(struct ctr_program *g, int64_t most_bytes, struct ctr_err *err) CTR_MUST;
 int ctr_program_names_save(struct ctr_program *g, struct ctr_out *out, int64_t *collisions,
                            struct ctr_err *err) CTR_MUST;
 /* The two names of collision i as text ("item: \"a\" and \"b\""). */
 const char *ctr_program_names_collision(const struct ctr_program *g, int i);
-int64_t ctr_program_names_memory(const struct ctr_program *g);
 
 #endif

@@ -75,7 +75,7 @@ int64_t ctr_program_fit_memory(const struct ctr_program *g)
     int64_t bytes = 0;
     for (int i = 0; i < g->graph.n; i++)
         if (g->graph.node[i].fit_section)
-            bytes += ctr_op_fit_memory(&g->graph.node[i].call);
+            bytes += 2 * ctr_op_fit_memory(&g->graph.node[i].call);
     return bytes;
 }
 

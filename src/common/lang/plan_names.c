@@ -24,7 +24,8 @@ struct name_table {
 struct plan_names {
     struct name_table *t;
     int n;
-    int *of; /* table of each output column; -1: no keys */
+    int *of;            /* table of each output column; -1: no keys */
+    int64_t rows, most; /* named so far; bytes that all tables may take, 0: no bound */
     struct ctr_strs collisions;
     struct ctr_buf scratch;
 };
@@ -164,9 +165,36 @@ static int node_names(const struct plan_graph *g, int node, bool nulls, int64_t 
 
 /* ---- the tables ---- */
 
-static int table_grow(struct name_table *t, struct ctr_err *err)
+/* Bytes of all tables and of the copy of the largest one's slots that growing it or sorting it takes; `grows`: it gets
+ * so many slots. */
+static int64_t names_memory(const struct plan_names *m, const struct name_table *grows, size_t cap)
+{
+    size_t bytes = 0, most = 0;
+    for (int i = 0; i < m->n; i++) {
+        const size_t slots = (&m->t[i] == grows ? cap : m->t[i].cap) * sizeof(struct name_slot);
+        bytes += slots + m->t[i].text.cap;
+        most = CTR_MAX(most, slots);
+    }
+    return (int64_t)(bytes + most / 4 * 3);
+}
+
+static int check_memory(const struct plan_names *m, const struct name_table *grows, size_t cap, struct ctr_err *err)
+{
+    const int64_t need = names_memory(m, grows, cap);
+    if (!m->most || need <= m->most)
+        return CTR_OK;
+    return ctr_fail(err, CTR_ENOMEM,
+                    "--names needs %s after %lld rows, and of --memory it may take %s: give more, or fewer rows",
+                    ctr_size_text_beyond((uint64_t)need, (uint64_t)m->most).s, (long long)m->rows,
+                    ctr_size_text((uint64_t)m->most).s);
+}
+
+static int table_grow(struct plan_names *m, struct name_table *t, struct ctr_err *err)
 {
     size_t cap = t->cap ? t->cap * 2 : 1024;
+    int rc = check_memory(m, t, cap, err);
+    if (rc < 0)
+        return rc;
     struct name_slot *slot = calloc(cap, sizeof *slot);
     if (!slot)
         return ctr_fail_nomem(err, cap * sizeof *slot);
@@ -207,7 +235,7 @@ static int add_collision(struct plan_names *m, const struct name_table *t, struc
 
 static int table_add(struct plan_names *m, struct name_table *t, uint64_t key, struct ctr_str name, struct ctr_err *err)
 {
-    int rc = t->used * 4 >= t->cap * 3 ? table_grow(t, err) : CTR_OK;
+    int rc = t->used * 4 >= t->cap * 3 ? table_grow(m, t, err) : CTR_OK;
     if (rc < 0)
         return rc;
     size_t at = ctr_hash_place(key, t->cap - 1);
@@ -271,7 +299,8 @@ int ctr_names_update(struct ctr_program *g, struct ctr_err *err)
             rc = each_name(&g->graph, k, row, &r, into_table, &to, err);
     }
     names_free(&r);
-    return rc;
+    m->rows += g->graph.batch->rows;
+    return rc < 0 ? rc : check_memory(m, NULL, 0, err);
 }
 
 void ctr_program_keep_names(struct ctr_program *g)
@@ -289,12 +318,13 @@ int ctr_program_row_names(const struct ctr_program *g, int column, int64_t row, 
     return rc;
 }
 
-int ctr_program_names_start(struct ctr_program *g, struct ctr_err *err)
+int ctr_program_names_start(struct ctr_program *g, int64_t most_bytes, struct ctr_err *err)
 {
     size_t n = (size_t)g->output.n + 1;
     struct plan_names *m = g->names = calloc(1, sizeof *m);
     if (!m || !(m->t = calloc(n, sizeof *m->t)) || !(m->of = calloc(n, sizeof *m->of)))
         return ctr_fail_nomem(err, n * sizeof *m->t);
+    m->most = most_bytes;
     ctr_program_look_at_rows(g);
     for (int i = 0; i < g->output.n; i++) {
         const char *table = g->graph.node[g->node[i]].table;
@@ -325,14 +355,6 @@ void ctr_names_free(struct plan_names *m)
     ctr_strs_free(&m->collisions);
     ctr_buf_free(&m->scratch);
     free(m);
-}
-
-int64_t ctr_program_names_memory(const struct ctr_program *g)
-{
-    int64_t bytes = 0;
-    for (int i = 0; g->names && i < g->names->n; i++)
-        bytes += (int64_t)(g->names->t[i].cap * sizeof(struct name_slot) + g->names->t[i].text.cap);
-    return bytes;
 }
 
 const char *ctr_program_names_collision(const struct ctr_program *g, int i)

@@ -104,14 +104,16 @@ static int check_row(const struct ctr_feed *f, const struct ctr_rows *r, struct 
 }
 
 /* At most *n rows from f->at on; the first rows of a batch are checked with all that follow. Fewer if they have many
- * entries, so that all tiles of the ring take at most an eighth of the memory. */
+ * entries: with --memory all tiles of the ring take an eighth of it, and of more than 64 MiB at most 8 MiB or a
+ * sixty-fourth. */
 static int make_rows(struct ctr_feed *f, struct slot *s, int64_t first, int64_t *n, struct ctr_err *err)
 {
-    const int64_t share = f->o.memory_bytes / 8 / RING / CTR_ENTRY_BYTES;
+    const int64_t memory = f->o.memory_bytes, ring = CTR_MIN(memory / 8, CTR_MAX(memory / 64, (int64_t)RING << 20));
+    const int64_t share = ring / RING / CTR_ENTRY_BYTES;
     int rc = f->at == first ? ctr_inputs_batch(f->o.in, f->batch, err) : 0;
     if (rc)
         return rc;
-    *n = ctr_inputs_fit(f->o.in, f->at, *n, f->o.memory_bytes ? CTR_MIN(share, CTR_TILE_ENTRIES) : CTR_TILE_ENTRIES);
+    *n = ctr_inputs_fit(f->o.in, f->at, *n, memory ? CTR_MIN(share, CTR_TILE_ENTRIES) : CTR_TILE_ENTRIES);
     rc = ctr_inputs_rows(f->o.in, &s->buf, f->at, *n, &s->tile.rows, err);
     return rc ? rc : check_row(f, &s->tile.rows, err);
 }

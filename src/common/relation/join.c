@@ -348,7 +348,7 @@ int ctr_join_new(struct ctr_join **out, const struct ctr_schema *left, struct ct
     if (j->opts.batch_rows <= 0)
         j->opts.batch_rows = CTR_BATCH_ROWS;
     j->budget = CTR_MAX(ctr_relation_memory(o->memory_bytes) / 10 * 9, 64 << 10);
-    j->part_bytes = CTR_MIN(CTR_MAX(ctr_relation_memory(o->memory_bytes), LEAST_PART_BYTES), PART_BYTES);
+    j->part_bytes = CTR_MIN(CTR_MAX(ctr_relation_memory(o->memory_bytes) / 4, LEAST_PART_BYTES), PART_BYTES);
     snprintf(j->right_name, sizeof j->right_name, "%s", right_name);
     rc = make_schemas(j, left, err);
     if (!rc)
@@ -403,6 +403,11 @@ void ctr_join_free(struct ctr_join *j)
 const struct ctr_schema *ctr_join_schema(const struct ctr_join *j)
 {
     return &j->out;
+}
+
+int64_t ctr_join_memory(const struct ctr_join *j)
+{
+    return j->opts.how != CTR_JOIN_HASH ? 0 : j->part ? j->budget : ctr_jointable_bytes(&j->table, 0);
 }
 
 void ctr_join_get_stats(const struct ctr_join *j, struct ctr_join_stats *st)

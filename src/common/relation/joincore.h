@@ -80,6 +80,7 @@ struct ctr_joinpart {
     struct ctr_buf seen; /* one bit per left row: it has matched */
     int64_t seen_row;    /* the next left row */
     bool last;           /* the pass that outputs unmatched rows */
+    int64_t load_rows;   /* of a run, ctr_joinpart_load takes so many; 0: all */
 };
 
 struct ctr_joinmerge; /* joinmerge.c */

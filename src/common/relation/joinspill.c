@@ -227,10 +227,13 @@ static int reread(struct ctr_join *j, const struct ctr_spill *from, int run, boo
         rc = ctr_joinpart_hash(j, right, rows, n, hash, err);
         for (int i = 0; !rc && i < n; i++) {
             struct ctr_joinpair *q = fan ? &fan[which(hash[i], level)] : NULL;
+            if (!fan && j->table.rows == j->part->load_rows && j->table.rows)
+                goto done;
             rc = q ? ctr_spill_row(right ? &q->right : &q->left, rows[i], err)
                    : ctr_jointable_add_row(&j->table, rows[i], hash[i], err);
         }
     }
+done:
     ctr_merge_free(m);
     return rc;
 }
@@ -377,11 +380,25 @@ int ctr_joinpart_load(struct ctr_join *j, const struct ctr_spill *right, int run
     return rc ? rc : ctr_jointable_build(&j->table, j, err);
 }
 
+/* Rows that do not fit, in a partition that hashing cannot divide further, have equal keys, which is an error of this
+ * join: it is found among as many as fit. */
+static int find_duplicate(struct ctr_join *j, const struct ctr_spill *right, struct ctr_err *err)
+{
+    const int64_t need = ctr_joinpart_need(j, right->run[0].bytes, right->run[0].rows);
+    int rc;
+
+    j->part->load_rows = CTR_MAX((int64_t)((double)right->run[0].rows * (double)j->budget / (double)need), 2);
+    rc = ctr_joinpart_load(j, right, 0, err);
+    j->part->load_rows = 0;
+    ctr_jointable_free(&j->table);
+    return rc;
+}
+
 static int join_pair(struct ctr_join *j, struct ctr_joinpair *q, struct ctr_err *err)
 {
     int64_t need = ctr_joinpart_need(j, q->right.run[0].bytes, q->right.run[0].rows);
     bool repeats = j->opts.multi || j->rtime >= 0;
-    int rc;
+    int rc = 0;
 
     if (!q->left.run[0].rows && (repeats || !q->right.run[0].rows)) {
         j->stats.right_unmatched += q->right.run[0].rows;
@@ -391,7 +408,10 @@ static int join_pair(struct ctr_join *j, struct ctr_joinpair *q, struct ctr_err 
         return split_deeper(j, q, err);
     if (need > j->budget && repeats) /* few keys with many rows: hashing cannot divide them further */
         return ctr_joinblocks(j, &q->left, &q->right, err);
-    rc = ctr_joinpart_load(j, &q->right, 0, err);
+    if (need > j->budget)
+        rc = find_duplicate(j, &q->right, err);
+    if (!rc)
+        rc = ctr_joinpart_load(j, &q->right, 0, err);
     if (!rc && j->opts.multi && j->opts.kind != CTR_JOIN_ANTI)
         rc = ctr_joingroup_keep(j, err);
     if (!rc)

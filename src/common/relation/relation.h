@@ -156,6 +156,8 @@ int ctr_join_next(struct ctr_join *j, const struct ctr_batch **b,
 void ctr_join_get_stats(const struct ctr_join *j, struct ctr_join_stats *st);
 /* The keys of the first row of a side, with their types: "user (int64) 7"; "" if there was none. */
 const char *ctr_join_first(const struct ctr_join *j, bool right);
+/* What a new join takes of memory_bytes: all, if the right side exceeds it. */
+int64_t ctr_join_memory(const struct ctr_join *j);
 void ctr_join_free(struct ctr_join *j);
 
 /* ---- subsample: subsample.c ---- */

@@ -13,6 +13,15 @@
 #include "common/stream/flatbuf.h"
 #include "common/stream/stream.h"
 
+/* Bytes of the values of all rows. */
+static inline int64_t ctr_batch_bytes(const struct ctr_batch *b)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < b->schema->n; i++)
+        bytes += ctr_col_bytes(&b->col[i], 0, b->rows);
+    return bytes;
+}
+
 enum {
     ARROW_MAX_METADATA = 16 << 20,
     ARROW_MAX_DEPTH = 16,
@@ -215,6 +224,8 @@ struct arrow_data {
     struct ctr_reader_stats *stats;
     const struct arrow_source *file; /* or NULL: a buffer is read of it when it is used … */
     int64_t file_at, have;           /* … from here on, but for the first bytes of the body, which are there */
+    int64_t held;                    /* bytes of memory that the buffers used so far take */
+    bool uncharged;                  /* they may take more than ctr_memory_batch */
     bool mapped;                     /* bytes are read when a buffer is used */
     bool copied;                     /* copy values, too */
     bool trusted;                    /* these bytes have been verified before */

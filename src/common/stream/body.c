@@ -4,6 +4,7 @@
  * requested bytes and, in a sealed stream, has been verified; other buffers are never read.
  */
 #include "common/stream/arrow.h"
+#include "common/base/memory.h"
 
 #include <stdlib.h>
 
@@ -16,6 +17,7 @@ int ctr_data_set(struct arrow_data *d, const struct arrow_message *m, const uint
     d->m = m;
     d->body = body;
     d->stats = st;
+    d->held = 0;
     d->seen.len = 0;
     int rc = ctr_buf_reserve(&d->seen, m->nbuffers + 1, err);
     if (rc < 0)
@@ -96,6 +98,38 @@ static int read_deferred(struct arrow_data *d, int64_t offset, int64_t length, s
                : 0;
 }
 
+/* The bytes that a buffer says it has when it is unpacked. */
+static int64_t unpacked(const struct arrow_data *d, const uint8_t *p, int64_t length)
+{
+    return d->m->codec != CTR_PLAIN && length >= 8 ? CTR_MAX(ctr_fb_load64(p), 0) : 0;
+}
+
+/* Those of all buffers that are there to be looked at. */
+static int64_t all_unpacked(const struct arrow_data *d)
+{
+    const struct arrow_message *m = d->m;
+    int64_t sum = 0;
+    for (size_t i = 0; i < m->nbuffers && !d->file; i++) {
+        const int64_t at = ctr_fb_load64(m->buffers + 16 * i), n = ctr_fb_load64(m->buffers + 16 * i + 8);
+        if (at >= 0 && n >= 0 && at <= m->body_length && n <= m->body_length - at)
+            sum += CTR_MIN(unpacked(d, d->body + at, n), INT64_C(1) << 40);
+    }
+    return sum;
+}
+
+/* --memory: of what is used, the copies, the unpacked bytes and those that lie in a file still. */
+static int charge(struct arrow_data *d, const uint8_t *p, bool copy, int64_t length, struct ctr_err *err)
+{
+    const int64_t most = ctr_memory_batch(), more = unpacked(d, p, length);
+    if (d->uncharged || most == INT64_MAX)
+        return 0;
+    const int64_t held = d->held + (copy || d->file ? length : 0);
+    d->held = held + CTR_MIN(more, most);
+    return held > most || more > most - held
+               ? ctr_memory_fail("a batch", CTR_MAX(held + CTR_MIN(more, INT64_C(1) << 40), all_unpacked(d)), err)
+               : 0;
+}
+
 /* Copy, verify and unpack buffer i, at `offset` of the body, once. */
 static int prepare(struct arrow_data *d, int i, bool copy, int64_t need, int64_t offset, int64_t length,
                    struct ctr_err *err)
@@ -109,6 +143,8 @@ static int prepare(struct arrow_data *d, int i, bool copy, int64_t need, int64_t
         d->stats->bytes_read += length;
     if (d->file)
         rc = read_deferred(d, offset, length, err);
+    if (!rc)
+        rc = charge(d, p, copy, length, err);
     if (!rc && copy && length) {
         d->own[i].copy.len = 0;
         rc = ctr_buf_append(&d->own[i].copy, p, (size_t)length, err);

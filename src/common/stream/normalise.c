@@ -23,7 +23,8 @@ static int fail_column(const struct arrow_leaf *l, struct ctr_err *err)
 {
     char what[sizeof err->what];
     memcpy(what, err->what, sizeof what);
-    return ctr_fail(err, err->code, "column '%s': %s", l->field.name, what);
+    return err->code == CTR_ENOMEM ? err->code /* it is about the whole batch */
+                                   : ctr_fail(err, err->code, "column '%s': %s", l->field.name, what);
 }
 
 /* Vectorised, which -O2 would not do. */

@@ -2,8 +2,9 @@
  *
  * queued: runs a source on its own thread, a few batches ahead of its caller. The batches are in a ring: `head` of them
  * were made and `tail` released; slot i mod slots belongs to the thread until it is made, then to the caller. A full
- * ring stops the thread, which limits its lead. */
-#include "common/stream/stream.h"
+ * ring stops the thread, which limits its lead; so do, with --memory, large batches. */
+#include "common/stream/arrow.h"
+#include "common/base/memory.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@ struct slot {
     struct ctr_batchbuf rows;
     struct ctr_batch view;
     const char *name; /* of the current file */
+    int64_t bytes;    /* with --memory: of its values, while it is made and not released */
     int rc;           /* the source's result; err has the reason */
     struct ctr_err err;
 };
@@ -25,7 +27,8 @@ struct queued {
     struct slot *slot;
     int slots;
     int64_t head, tail;
-    bool stop, has; /* has: the caller uses slot tail */
+    int64_t held, most; /* bytes of all slots, and how many they may have when another batch is made */
+    bool stop, has;     /* has: the caller uses slot tail */
     const char *name;
 };
 
@@ -43,6 +46,9 @@ static void waited(int64_t from_ns, int64_t *sum_ns, struct ctr_stage_waits *w)
 static void make(struct queued *q, struct slot *s)
 {
     const struct ctr_batch *b;
+    s->rc = s->rows.schema ? 0 : ctr_batchbuf_init(&s->rows, ctr_batch_source_schema(&q->below), &s->err);
+    if (s->rc)
+        return;
     ctr_batchbuf_clear(&s->rows);
     s->rc = ctr_batch_source_next(&q->below, &b, &s->err);
     s->name = ctr_batch_source_name(&q->below);
@@ -52,6 +58,24 @@ static void make(struct queued *q, struct slot *s)
     s->rc = rc ? rc : s->rc;
     s->view = *ctr_batchbuf_view(&s->rows);
     s->view.first_row = b->first_row;
+    s->bytes = q->most < INT64_MAX ? ctr_batch_bytes(b) : 0;
+}
+
+/* A large batch leaves no memory behind. */
+static void release(struct queued *q, struct slot *s)
+{
+    q->held -= s->bytes;
+    if (s->bytes > q->most / q->slots)
+        ctr_batchbuf_free(&s->rows);
+    s->bytes = 0;
+    q->tail++;
+    q->has = false;
+    pthread_cond_signal(&q->given_back);
+}
+
+static bool is_full(const struct queued *q)
+{
+    return q->head - q->tail == q->slots || (q->head > q->tail && q->held > q->most);
 }
 
 static void *run(void *arg)
@@ -64,8 +88,8 @@ static void *run(void *arg)
         q->times->start_ns = start;
     while (!last) {
         pthread_mutex_lock(&q->lock);
-        const int64_t before = q->head - q->tail == q->slots ? ctr_clock_ns() : 0;
-        while (q->head - q->tail == q->slots && !q->stop)
+        const int64_t before = is_full(q) ? ctr_clock_ns() : 0;
+        while (is_full(q) && !q->stop)
             pthread_cond_wait(&q->given_back, &q->lock);
         if (before && q->times)
             waited(before, &q->times->blocked_ns, q->times->blocked);
@@ -78,6 +102,7 @@ static void *run(void *arg)
         last = s->rc <= 0;
         pthread_mutex_lock(&q->lock);
         q->head++;
+        q->held += s->bytes;
         if (last && q->times)
             q->times->ran_ns = ctr_clock_ns() - start;
         pthread_cond_signal(&q->made);
@@ -96,11 +121,8 @@ static int queued_next(void *source, const struct ctr_batch **b, struct ctr_err 
 {
     struct queued *q = source;
     pthread_mutex_lock(&q->lock);
-    if (q->has) {
-        q->tail++;
-        q->has = false;
-        pthread_cond_signal(&q->given_back);
-    }
+    if (q->has)
+        release(q, &q->slot[q->tail % q->slots]);
     const int64_t before = q->head == q->tail ? ctr_clock_ns() : 0;
     while (q->head == q->tail)
         pthread_cond_wait(&q->made, &q->lock);
@@ -162,6 +184,7 @@ int ctr_batch_source_queue(struct ctr_batch_source *s, int slots, struct ctr_sta
     if (!q)
         return ctr_fail_nomem(err, sizeof *q);
     *q = (struct queued){ .below = *s, .times = times, .slots = slots, .name = ctr_batch_source_name(s) };
+    q->most = ctr_memory_part();
     pthread_mutex_init(&q->lock, NULL);
     pthread_cond_init(&q->made, NULL);
     pthread_cond_init(&q->given_back, NULL);

@@ -9,6 +9,7 @@
  * caller's next call.
  */
 #include "common/stream/arrow.h"
+#include "common/base/memory.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -56,6 +57,9 @@ struct ctr_reader {
     int *columns; /* columns of `full` that form `schema` */
     struct ctr_col *cols[2];
     struct ctr_batch batch[2];
+    const struct ctr_batch *whole; /* with --memory, or NULL: a batch that is handed out in parts … */
+    int64_t part_at, part_rows;    /* … from here on, of so many rows */
+    struct ctr_part part;
     char *section; /* name, or NULL */
     bool section_set, section_pending;
     int section_file;         /* that it began in */
@@ -327,6 +331,8 @@ static int read_body(struct ctr_reader *r, struct ctr_err *err)
     const bool some = r->msg.type == ARROW_BATCH && r->schema.n < r->leaves.n;
     d->file = NULL;
     int rc = some ? ctr_source_defer(&r->src, &r->body[r->at], r->msg.body_length, &d->have, err) : 0;
+    if (!rc && r->msg.body_length > ctr_memory_batch() && !d->uncharged)
+        rc = ctr_memory_fail("a batch", r->msg.body_length, err);
     if (rc > 0) {
         d->file = &r->src;
         d->file_at = at;
@@ -559,7 +565,9 @@ static void fetch_beside(void *ctx)
 /* After returning batch[at] to the caller, hand the state to the thread. */
 static void fetch_ahead(struct ctr_reader *r)
 {
-    if (!r->opts.ahead || r->stats.batches < AHEAD_BATCHES || r->body[r->at].cap > AHEAD_MOST_BYTES)
+    const int64_t most = CTR_MIN((int64_t)AHEAD_MOST_BYTES, ctr_memory_part());
+    if (!r->opts.ahead || r->stats.batches < AHEAD_BATCHES ||
+        (int64_t)CTR_MIN(r->body[r->at].cap, INT64_MAX / 2) + r->data[r->at].held > most)
         return;
     if (!r->thread && !(r->thread = ctr_background_new())) {
         r->opts.ahead = false;
@@ -847,6 +855,8 @@ int ctr_reader_open(struct ctr_reader **out, char *const *paths, int n, const st
         }
     }
     r->opts.sections |= r->opts.only != NULL;
+    for (int k = 0; k < 2; k++)
+        r->data[k].uncharged = r->opts.sections; /* a model, whose batches have 8192 vectors */
     if (rc >= 0) {
         rc = next_stream(r, err);
         if (rc < 0)
@@ -881,6 +891,7 @@ void ctr_reader_free(struct ctr_reader *r)
         ctr_buf_free(&r->body[k]);
         free(r->cols[k]);
     }
+    ctr_part_free(&r->part);
     ctr_buf_free(&r->meta);
     ctr_buf_free(&r->mixed);
     ctr_buf_free(&r->scratch);
@@ -923,10 +934,38 @@ int ctr_reader_project(struct ctr_reader *r, const int *columns, int n, struct c
     return 0;
 }
 
+/* The next rows of a batch that is handed out in parts. */
+static int next_part(struct ctr_reader *r, const struct ctr_batch **b, struct ctr_err *err)
+{
+    const int64_t at = r->part_at, n = CTR_MIN(r->part_rows, r->whole->rows - at);
+    const int rc = ctr_batch_part(&r->part, r->whole, at, n, err);
+    r->part_at += n;
+    if (r->part_at == r->whole->rows)
+        r->whole = NULL;
+    *b = &r->part.batch;
+    return rc ? rc : STEP_BATCH;
+}
+
+/* With --memory: what stages make of a batch is to take a part of it, too. Parts of whole bytes of bitmaps borrow
+ * them. */
+static int in_parts(struct ctr_reader *r, const struct ctr_batch **b, struct ctr_err *err)
+{
+    const int64_t most = r->opts.sections ? INT64_MAX : ctr_memory_part();
+    const int64_t bytes = most < INT64_MAX ? ctr_batch_bytes(*b) : 0;
+    if (bytes <= most)
+        return STEP_BATCH;
+    r->whole = *b;
+    r->part_at = 0;
+    r->part_rows = CTR_MAX((int64_t)((double)(*b)->rows * (double)most / (double)bytes) & ~(int64_t)7, 1);
+    return next_part(r, b, err);
+}
+
 int ctr_reader_next(struct ctr_reader *r, const struct ctr_batch **b, struct ctr_err *err)
 {
     int rc = STEP_ON;
     bool inside = false;
+    if (r->whole)
+        return next_part(r, b, err);
     while (rc == STEP_ON) {
         if (r->ended || r->section_pending)
             return STEP_END;
@@ -941,6 +980,7 @@ int ctr_reader_next(struct ctr_reader *r, const struct ctr_batch **b, struct ctr
     if (rc <= 0)
         return rc;
     *b = &r->batch[r->at];
+    rc = in_parts(r, b, err);
     if (rc == STEP_BATCH)
         fetch_ahead(r);
     return rc;

@@ -3,6 +3,7 @@
  * import: turns blocks of lines into batches with a format, and applies the policy for bad rows. The pool runs the jobs
  * of a round; their batches, bad rows and errors are processed in input order, so threads change nothing.
  */
+#include "common/base/memory.h"
 #include "common/text/textsample.h"
 #include "common/text/text.h"
 
@@ -632,7 +633,7 @@ static int next_gathered(struct ctr_import *im, const struct ctr_batch **b, stru
         return rc;
     im->idle = false;
     while ((rows = ctr_batchbuf_rows(&j->out)) < want && !j->rc && !im->ended && !im->idle &&
-           !(rows && im->stats.bytes - from >= GATHER_BYTES))
+           !(rows && im->stats.bytes - from >= CTR_MIN(GATHER_BYTES, ctr_memory_part())))
         gather_block(im);
     if (rows || im->idle) {
         *b = give(im, rows >= want && !im->idle ? rows - rows % want : rows);

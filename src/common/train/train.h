@@ -50,8 +50,8 @@ struct ctr_train {
     struct ctr_trainer *trainer;
     struct ctr_variants variants;
     struct ctr_out **out, *side; /* models, progressive */
-    int outs;
-    struct ctr_writer *writer; /* progressive */
+    int outs, claim;             /* claim: the socket that claims -o, 0: none */
+    struct ctr_writer *writer;   /* progressive */
 };
 /* `status`: of the run. If it failed, the other ranks are ended when this process exits. */
 void ctr_train_free(struct ctr_train *run, int status);
@@ -75,6 +75,8 @@ bool ctr_train_reopens(const struct ctr_train *run);
 bool ctr_train_follows_file(const struct ctr_train *run);
 /* The share of --device-memory that the extraction gets. */
 int64_t ctr_train_extraction_memory(const struct ctr_train *run);
+/* The share of --memory that is not for the plan. */
+int64_t ctr_train_learner_memory(const struct ctr_train *run);
 
 /* ---- ranks: train_ranks.c ---- */
 

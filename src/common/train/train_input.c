@@ -157,13 +157,30 @@ static bool own_thread(const struct ctr_train *run)
     return run->flows && run->cli->jobs > 1 && ctr_train_reopens(run) && !run->o->follow;
 }
 
+/* Of --memory a quarter is for statements, and an eighth for the extraction, whose values are those of a batch. */
+static int64_t statements_memory(const struct ctr_train *run)
+{
+    return run->flows ? (run->cli->memory_bytes + 3) / 4 : 0;
+}
+
+static int64_t values_memory(const struct ctr_train *run)
+{
+    return run->plan ? (run->cli->memory_bytes + 7) / 8 : 0;
+}
+
+int64_t ctr_train_learner_memory(const struct ctr_train *run)
+{
+    const int64_t all = run->cli->memory_bytes;
+    return all ? CTR_MAX(all - statements_memory(run) - values_memory(run), 1) : 0;
+}
+
 /* Open the table of the statements. Its stages replace `ahead`. */
 static int open_views(struct ctr_train *run, const struct ctr_plan *plan, const struct ctr_reader_opts *how,
                       struct ctr_batch_source *s, struct ctr_err *err)
 {
     const struct ctr_flow_opts fo = { .threads = (int)CTR_MIN(run->cli->jobs, (int64_t)1024),
                                       .queue = (int)run->o->queue,
-                                      .memory_bytes = run->cli->memory_bytes,
+                                      .memory_bytes = statements_memory(run),
                                       .batch_rows = run->cli->batch_rows,
                                       .reader = how,
                                       .last = "extract",
@@ -237,7 +254,7 @@ static int open_extraction(struct ctr_train *run, struct ctr_batch_source *s, st
                                .debug = ctr_train_debug,
                                .ctx = run };
     const struct ctr_plan_source_opts so = { .threads = (int)CTR_MIN(run->cli->jobs, (int64_t)1024),
-                                             .memory_bytes = run->cli->memory_bytes,
+                                             .memory_bytes = values_memory(run),
                                              .gpu = strcmp(run->cli->device, "cpu") ? &go : NULL,
                                              .bad = main ? run->cli->bad : run->bad_validation,
                                              .place = &run->o->place,
