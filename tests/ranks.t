@@ -234,8 +234,42 @@ ok 'a run that was killed goes on to the same model' cmp got.m all.m
 
 # ---- other programs do without MPI
 ok 'filters do not load MPI' sh -c '! ldd "$CTR_BUILD/bin/ctr-train" | grep -qi mpi'
-exits 'srun without PMIx' 0 env SLURM_STEP_NUM_TASKS=3 ctr-train lr -o alone.m rows.arrows
-err_like 'tells that each process learns alone' 'srun started 3 processes .* each learns alone; srun --mpi=pmix'
+exits 'srun without PMIx' 2 env SLURM_STEP_NUM_TASKS=3 ctr-train lr -o alone.m rows.arrows
+err_like 'tells that each process would learn alone' 'srun started 3 processes .* each would learn alone; srun --mpi=pmix .*env -u SLURM_STEP_NUM_TASKS'
+ok '… and no model' test ! -e alone.m
+
+# ---- two runs that write one file
+mkfifo rows.fifo
+ctr-train lr -q -o alone.m rows.fifo 2>first.err &
+first=$!
+exec 9>rows.fifo
+head -c 2000 rows.arrows >&9
+until_true sh -c 'ss -xl 2>/dev/null | grep -q ctr-train || grep -q "@ctr-train" /proc/net/unix'
+exits 'another run writes the model' 2 ctr-train lr -q -o ./alone.m rows.arrows
+err_like 'is told' '^ctr-train: another ctr-train is running that writes ./alone.m: give each a file of its own'
+exits 'another file is another model' 0 ctr-train lr -q -o other.m rows.arrows
+tail -c +2001 rows.arrows >&9
+exec 9>&-
+wait $first
+is 'the first comes to its end' "$?" 0
+exits 'and the next may write it' 0 ctr-train lr -q -o alone.m rows.arrows
+
+# ---- what ranks say about their processors and shards
+mpirun --oversubscribe -q -n 2 taskset -c 0 ctr-train mlp -j 2 --embedding 8 --hidden 4 --minibatch 100 -o no.m rows.arrow 2>err
+ok 'more threads than processors are told once' sh -c '[ "$(grep -c "^ctr-train: -j 2, and this rank may use 1 processor: mpirun --bind-to none" err)" = 1 ]'
+mpirun --oversubscribe -q -n 2 taskset -c 0 ctr-train mlp -j 0 --embedding 8 --hidden 4 --minibatch 100 -o no.m rows.arrow 2>err
+ok '-j 0 takes those that there are' sh -c '! grep "this rank may use" err'
+csv 'NR < 200' >few.arrows
+csv 'NR >= 200 && NR < 1700' >most.arrows
+csv 'NR >= 1700 && NR < 2300' >some.arrows
+mpirun --oversubscribe -q -n 3 ctr-train mlp --embedding 8 --hidden 4 --minibatch 100 --passes 2 -o no.m few.arrows most.arrows some.arrows 2>err
+is 'shards that differ are told, once' "$(grep -c 'ranks have 198 to 1500 rows of a pass, which takes 15 steps instead of 8: share the rows out evenly (ctr-split --shards 3' err)" 1
+mpirun --oversubscribe -q -n 2 ctr-train mlp --embedding 8 --hidden 4 --minibatch 100 -o no.m even.arrows odd.arrows 2>err
+ok 'even ones are not' sh -c '! grep "rows of a pass" err'
+timeout 60 mpirun --oversubscribe -q -n 3 ctr-train mlp --no-such-option -o no.m rows.arrow 2>err
+is 'a usage error of all ranks is told once' "$(grep -c '^ctr-train: ' err)" 1
+timeout 60 mpirun --oversubscribe -q -n 1 sleep 20 : -n 1 ctr-train mlp --no-such-option -o no.m rows.arrow 2>err
+is 'and that of another rank is told, too' "$(grep -c '^ctr-train: ' err)" 1
 exits 'mpirun and no plug-in' 1 env CTR_MPI_PLUGIN=/none.so OMPI_COMM_WORLD_SIZE=2 ctr-train mlp -o no.m rows.arrows
 err_like 'is named with its remedy' 'plug-in for MPI cannot be opened.*libopenmpi-dev'
 done_testing

@@ -363,6 +363,51 @@ int ctr_ranks_agree(struct ctr_trainer *t, bool ended, struct ctr_ranks_word *w,
     return rc;
 }
 
+/* ---- after a pass ---- */
+
+static int64_t steps_of(int64_t rows, int64_t a_step)
+{
+    return (rows + a_step - 1) / a_step;
+}
+
+static void tell_balance(const struct ctr_trainer *t, int size, int64_t least, int64_t most, int64_t all)
+{
+    const int64_t minibatch = t->job.params.minibatch, steps = steps_of(most, minibatch),
+                  even = steps_of(all, minibatch * size);
+    char text[320];
+    if (most - least <= most / 10 || steps <= even || !t->job.note)
+        return;
+    snprintf(text, sizeof text,
+             "ranks have %" PRId64 " to %" PRId64 " rows of a pass, which takes %" PRId64 " steps instead of %" PRId64
+             ": share the rows out evenly (ctr-split --shards %d, or blocks of one .arrow file: ctr-cat --to file)",
+             least, most, steps, even, size);
+    t->job.note(t->job.ctx, text);
+}
+
+int ctr_ranks_balance(struct ctr_trainer *t, struct ctr_err *err)
+{
+    struct ctr_comm *c = t->job.params.comm;
+    const int size = ctr_comm_size(c);
+    int64_t rows = rows_of_pass(t), least = INT64_MAX, most = 0, all = 0;
+    if (t->ranks.balanced)
+        return 0;
+    t->ranks.balanced = true;
+    struct ctr_buf *in = calloc((size_t)size, sizeof *in);
+    int rc = in ? ctr_comm_gather(c, CTR_COMM_CONTROL, &rows, sizeof rows, in, err) : ctr_fail_nomem(err, sizeof *in);
+    for (int r = 0; r < size && !rc; r++) {
+        memcpy(&rows, in[r].data, sizeof rows);
+        least = CTR_MIN(least, rows);
+        most = CTR_MAX(most, rows);
+        all += rows;
+    }
+    if (!rc)
+        tell_balance(t, size, least, most, all);
+    for (int r = 0; in && r < size; r++)
+        ctr_buf_free(&in[r]);
+    free(in);
+    return rc;
+}
+
 /* ---- after the run ---- */
 
 /* Sums of progressive validation over all ranks, in rank order. */

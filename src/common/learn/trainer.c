@@ -600,7 +600,7 @@ static int take_steps(struct ctr_trainer *t, bool last, const struct ctr_tile **
             break;
         rc = ended ? model->train_rows(t->learner, &none, NULL, t->job.memory_bytes, err) : take_tile(t, *tile, err);
     }
-    return rc;
+    return !rc && word.all_ended && last ? ctr_ranks_balance(t, err) : rc;
 }
 
 /* Bind the run to its input, which is at its first batch: *s has the rows to learn from. */

@@ -113,6 +113,7 @@ struct ctr_trainer {
     struct {
         int64_t rows;   /* of all ranks before the last step */
         int64_t looked; /* those of this pass; -1: before the first step of a pass */
+        bool balanced;  /* ctr_ranks_balance has looked */
     } ranks;            /* with job.params.comm */
     /* While several threads save: held while a model computes what it shares with others. */
     pthread_mutex_t *sharing_lock;
@@ -150,6 +151,8 @@ struct ctr_ranks_word {
     bool all_ended, stop, checkpoint, publish, validate;
 };
 int ctr_ranks_agree(struct ctr_trainer *t, bool ended, struct ctr_ranks_word *w, struct ctr_err *err) CTR_MUST;
+/* At the end of the first pass: says whether ranks waited for each other because their shards differ. */
+int ctr_ranks_balance(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
 /* Sum t->v over all ranks. */
 int ctr_ranks_gather(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
 

@@ -3,8 +3,16 @@
  * Where models and progressive predictions of a training run go. */
 #include "common/train/train.h"
 
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "common/comm/comm.h"
 
@@ -70,9 +78,51 @@ static int open_side(struct ctr_train *run, struct ctr_err *err)
     return rc;
 }
 
+/* One that was killed may still be ending: wait for it a while. */
+static int claim(int fd, const struct sockaddr_un *at, size_t name)
+{
+    enum { LOOKS = 20, LOOK_MS = 100 };
+    const socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + name);
+    int taken = 0;
+    for (int i = 0; i < LOOKS; i++) {
+        taken = bind(fd, (const struct sockaddr *)at, size) && errno == EADDRINUSE;
+        if (!taken)
+            break;
+        nanosleep(&(struct timespec){ .tv_nsec = LOOK_MS * 1000000L }, NULL);
+    }
+    return taken;
+}
+
+/* Two runs of this user that write one -o at once, on one machine: the later model would win. A socket without a file
+ * has the name of the output, as long as the process lives. */
+static int claim_output(struct ctr_train *run, struct ctr_err *err)
+{
+    struct sockaddr_un at = { .sun_family = AF_UNIX };
+    struct stat dir;
+    char *path = ctr_names_stdout(run->cli->out) ? NULL : ctr_path_followed(run->cli->out);
+    const char *name = path ? ctr_path_in(path, &dir) : NULL;
+    struct stat st;
+    int rc = 0;
+    if (name && (stat(path, &st) || S_ISREG(st.st_mode))) {
+        const int n =
+            snprintf(at.sun_path + 1, sizeof at.sun_path - 1, "ctr-train:%ju:%ju:%ju:%016" PRIx64, (uintmax_t)getuid(),
+                     (uintmax_t)dir.st_dev, (uintmax_t)dir.st_ino, ctr_hash64(name, strlen(name), 0));
+        const int fd = run->claim = CTR_MAX(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), 0);
+        if (fd > 0 && claim(fd, &at, (size_t)n))
+            rc = ctr_fail(err, CTR_EUSAGE,
+                          "another ctr-train is running that writes %s: give each a file of its own; mpirun makes "
+                          "several processes one run",
+                          run->cli->out);
+    }
+    free(path);
+    return rc;
+}
+
 int ctr_train_open_outputs(struct ctr_train *run, struct ctr_err *err)
 {
-    const int rc = run->o->progressive ? open_side(run, err) : 0;
+    int rc = claim_output(run, err);
+    if (!rc && run->o->progressive)
+        rc = open_side(run, err);
     return rc ? rc : open_models(run, err);
 }
 

@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "common/comm/comm.h"
 #include "common/variants/variants.h"
@@ -23,12 +24,18 @@ int ctr_train_join_ranks(struct ctr_train *run, struct ctr_train_job *job, struc
     struct ctr_cli *cli = run->cli;
     struct ctr_shard_files files = { 0 };
     if (ctr_comm_strangers())
-        ctr_cli_warn(cli,
-                     "srun started %" PRId64 " processes that do not know of each other: each learns alone; "
-                     "srun --mpi=pmix makes them ranks of one run",
-                     ctr_comm_strangers() + 1);
+        return ctr_cli_usage(err,
+                             "srun started %" PRId64 " processes that do not know of each other: each would learn "
+                             "alone; srun --mpi=pmix makes them ranks of one run, and env -u SLURM_STEP_NUM_TASKS "
+                             "ctr-train … runs of their own, with an -o each",
+                             ctr_comm_strangers() + 1);
     if (!run->comm)
         return 0;
+    if (cli->jobs > ctr_cpu_count() && !ctr_comm_rank(run->comm))
+        ctr_cli_note(cli,
+                     "-j %" PRId64 ", and this rank may use %d processor%s: mpirun --bind-to none gives each rank all "
+                     "of its machine",
+                     cli->jobs, ctr_cpu_count(), CTR_S(ctr_cpu_count()));
     ctr_ranks_join(job, run->comm);
     if (run->flows)
         return ctr_cli_usage(err, "a plan with statements does not go with ranks (mpirun): `ctr-extract PLAN "
@@ -57,6 +64,8 @@ void ctr_train_free(struct ctr_train *run, int status)
     for (int i = 0; run->out && i < CTR_MAX(run->variants.n, 1); i++)
         ctr_out_free(run->out[i]);
     free(run->out);
+    if (run->claim > 0)
+        close(run->claim);
     ctr_variants_free(&run->variants);
     ctr_bad_rows_free(run->bad_validation);
     ctr_flow_views_free(&run->views);
