@@ -241,10 +241,10 @@ slice  rows  weight  positives  auc  log_loss
 total     0       0          0    -         -"
 
 # ---- slices are values: these had one hash under any secret
-printf 'click,p,x\n1,.5,.1925\n0,.25,15662147458457960000\n1,.5,.1925\n0,.5,-0\n0,.5,0\n1,.5,\n' |
-    ctr-import -f csv --header --null '' --label click --score p --columns click:int8,p:float64,x:float64 >floats.arrows
-is "floats by value" "$(ctr-eval --by x -m log_loss floats.arrows | awk 'NR > 2 { print $2, $3 }' | tr '\n' ' ')" \
-    '0 2 0.1925 2 15662147458457960000 1 (missing) 1 '
+printf 'click,p,x\n1,.5,.1925\n0,.25,15662147458457960000\n1,.5,.1925\n0,.5,0\n0,.5,-0\n1,.5,\n' |
+    ctr-import -q -f csv --header --null '' --label click --score p --columns click:int8,p:float64,x:float64 >floats.arrows
+is "floats by value" "$(ctr-eval --by x -m log_loss floats.arrows | awk 'NR > 2 { print $1, $2 }' | tr '\n' ' ')" \
+    'x=0 2 x=0.1925 2 x=1.566214745845796e+19 1 x=(missing) 1 '
 printf 'click,p,id\n1,.5,victim000033801\n' | ctr-import -f csv --header --label click --score p --id id >one.arrows
 printf 'click,p,id\n1,.5,qIk8.C33\n' | ctr-import -f csv --header --label click --score p --id id >other.arrows
 exits "a control with another id, of the same hash" 1 ctr-eval --control other.arrows one.arrows
