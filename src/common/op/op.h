@@ -114,10 +114,10 @@ int ctr_op_keys(const struct ctr_vtype *type, const struct ctr_col *col, int64_t
 int ctr_op_run_keys(const struct ctr_op_call *call, const struct ctr_col *const *col, int64_t rows, uint64_t table_seed,
                     struct ctr_buf *memo, struct ctr_colbuf *out, struct ctr_err *err) CTR_MUST;
 
-/* Fitted operators (vocab, quantiles, standardize, …). Fitting: after bind, call ctr_op_fit_update for each batch of the argument
- * column, then ctr_op_fit_finish. A fitted state is saved as one section of a bundle, as a schema and rows (vocab: key
- * uint64, name utf8, count uint64; quantiles: threshold float64). ctr_op_fit_memory returns its size in bytes. A call
- * that is neither fitted nor loaded does not run. */
+/* Fitted operators (vocab, quantiles, standardize, …). Fitting: after bind, call ctr_op_fit_update for each batch of
+ * the argument column, then ctr_op_fit_finish. A fitted state is saved as one section of a bundle, as a schema and rows
+ * (vocab: key uint64, name utf8, count uint64; quantiles: threshold float64). ctr_op_fit_memory returns its size in
+ * bytes. A call that is neither fitted nor loaded does not run. */
 int ctr_op_fit_update(struct ctr_op_call *call, const struct ctr_col *const *col, int64_t rows,
                       struct ctr_err *err) CTR_MUST;
 int ctr_op_fit_finish(struct ctr_op_call *call, struct ctr_err *err) CTR_MUST;
