@@ -1,6 +1,8 @@
 #!/bin/sh
 # ctr-import, csv and tsv: what every option does, every error, the quarantine, and the public data sets.
 . "${0%/*}/lib.sh"
+# Read at "A disk that fails": older than 3 s by then, so that its end is not read beforehand.
+awk 'BEGIN { for (i = 0; i < 200000; i++) printf "%d,%d\n", i % 7, i * i }' >"$W/disk.csv"
 schema() { # NAME:TYPE[@ROLE] of every column, on one line
     ctr-info "$@" | awk '/^column/ { on = 1; next } on && NF { printf "%s%s:%s%s", s, $1, $2, $3 == "-" ? "" : "@" $3; s = " " }
         END { print "" }'
@@ -259,6 +261,32 @@ for j in 1 4; do
 6 a quote is not closed; --format tsv takes quotes as they are
 8 3 columns where there should be 2; --bad-rows settles it"
 done
+# What is before a bad line, in its block too, is delivered without a trailer.
+awk -v csv="$W/cut.csv" -v json="$W/cut.jsonl" -v vw="$W/cut.vw" 'BEGIN {
+    print "id,n" >csv
+    for (i = 1; i <= 1500; i++) {
+        print i "," (i == 1001 || i == 1201 ? "x" : i) >csv
+        print i == 1001 ? "{\"id\":" i ",\"n\":" : "{\"id\":" i ",\"n\":[" i "]}" >json
+        print i, (i == 1001 ? "a:" i : "| a:" i) >vw
+    }
+}'
+delivers() { # delivers NAME IDS FILE OPTIONS…
+    _n=$1 _ids=$2 _f=$3
+    shift 3
+    for _j in 1 4; do
+        exits "a bad row, $_n -j $_j" 1 sh -c 'cut=$1; shift; exec ctr-import "$@" >"$cut"' - "$W/cut" -j $_j "$@" "$_f"
+        is "all rows before it" "$(ctr-cat -q --lenient "$W/cut" 2>/dev/null | ctr-export --no-header | sed 's/,.*//' | tr '\n' ' ')" "$_ids"
+        exits "without a trailer" 3 ctr-info --check "$W/cut"
+    done
+    exits "nothing" 1 ctr-import -o "$W/whole" "$@" "$_f"
+    ok "under the name of -o" test ! -e "$W/whole"
+}
+thousand=$(seq 1000 | tr '\n' ' ')
+delivers csv "$thousand" "$W/cut.csv" --header -c id:int64,n:int64
+delivers "csv --batch 300" "$thousand" "$W/cut.csv" --header -c id:int64,n:int64 --batch 300
+delivers "csv --bad-rows skip=1" "$thousand$(seq 1002 1200 | tr '\n' ' ')" "$W/cut.csv" --header -c id:int64,n:int64 --bad-rows skip=1
+delivers jsonl "$thousand" "$W/cut.jsonl"
+delivers vw "$thousand" "$W/cut.vw"
 printf 'id,n\n2,20\n3,30\n5,60\n8,80\n' >"$W/mended.csv"
 is "mended, it imports like the original" "$(ctr-import --header --like "$W/kept.arrows" "$W/mended.csv" | ctr-cat "$W/kept.arrows" - | text | tail -n +2 | sort | tr '\n' ' ')" \
     "1,10 2,20 3,30 4,40 5,60 7,70 8,80 "
@@ -280,7 +308,6 @@ is "nor one in a pipe" "$(echo '{"a":1}' | ctr-import -f jsonl -c a:timestamp --
 exits "one row is enough" 0 sh -c "printf 'a\n1\n' | ctr-import -q -f csv -c x:int8 --bad-rows quarantine='$W/all' -o '$W/all.arrows'"
 exits "no row at all is none that is bad" 0 sh -c ": | ctr-import -q -f csv -c x:int8 --bad-rows quarantine='$W/all' -o '$W/all.arrows'"
 # A disk that fails in the middle: what comes before the error was read, and nothing else.
-awk 'BEGIN { for (i = 0; i < 200000; i++) printf "%d,%d\n", i % 7, i * i }' >"$W/disk.csv"
 for encoding in utf8 latin1; do
     for n in 2 3 4 5; do
         [ -n "$SAN" ] && continue

@@ -58,6 +58,9 @@ for t in $tools; do
     ok "$t --help to a closed stdout fails" fails_with 'Bad file descriptor' help_closed "$t"
 done
 
+exits "an unknown CTR_CPU is a usage error" 2 env CTR_CPU=avx1024 ctr-cat "$W/empty"
+err_like "which names what there is" "CTR_CPU=avx1024: it is plain, avx2 or avx512"
+
 # Filters that read a stream from stdin, with the arguments that they need.
 filters() {
     cat <<'LIST'

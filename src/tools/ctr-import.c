@@ -90,6 +90,9 @@ static int copy_rows(struct ctr_cli *cli, struct ctr_import *im, struct ctr_writ
             return rc;
         ctr_cli_progress(cli, rows += b->rows, -1);
     }
+    struct ctr_err second = { 0 };
+    if (rc < 0) /* the rows before the error, without a trailer; the error is what is reported */
+        (void)!ctr_writer_flush(w, &second);
     return rc;
 }
 

@@ -49,6 +49,8 @@ static int open_to_hold(struct held *h, struct ctr_err *err)
         h->fd = fd;
     else
         close(fd);
+    if (rc)
+        ctr_err_file(err, h->path);
     return rc;
 }
 

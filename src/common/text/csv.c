@@ -571,10 +571,10 @@ static int csv_open(void **state, const struct ctr_text_opts *o, const struct ct
 
 /* ---- parsing ---- */
 
-static int report(const struct csv *s, struct csv_tile *t, struct ctr_text_job *j, int r, int64_t line,
+static int report(const struct csv *s, struct csv_tile *t, struct ctr_text_job *j, int r, int64_t line, int64_t rows,
                   struct ctr_err *err)
 {
-    const struct ctr_text_record record = { t->p + t->start[r], t->start[r + 1] - t->start[r], line };
+    const struct ctr_text_record record = { t->p + t->start[r], t->start[r + 1] - t->start[r], line, rows };
     int status = t->status[r];
     struct csv_look first = { 0 };
     if (!s->header && j->block.file_start && !t->start[r] && (status > 0 || status == CSV_COUNT)) {
@@ -618,7 +618,7 @@ static int append_columns(const struct csv *s, struct csv_tile *t, struct ctr_te
 static int parse_tile(const struct csv *s, struct csv_tile *t, int skip, struct ctr_text_job *j, uint32_t *counted,
                       int64_t *line, struct ctr_err *err)
 {
-    int64_t before = ctr_batchbuf_rows(&j->out);
+    int64_t before = ctr_batchbuf_rows(&j->out), good = 0;
     int rc;
     choose_rows(t, skip);
     rc = append_columns(s, t, j, err);
@@ -635,11 +635,13 @@ static int parse_tile(const struct csv *s, struct csv_tile *t, int skip, struct 
     if (t->rows == t->records - skip)
         return 0;
     for (int r = skip; r < t->records; r++) {
-        if (t->status[r] == CSV_GOOD)
+        if (t->status[r] == CSV_GOOD) {
+            good++;
             continue;
+        }
         *line += ctr_count_byte(t->p + *counted, t->start[r] - *counted, '\n');
         *counted = t->start[r];
-        if ((rc = report(s, t, j, r, *line, err)))
+        if ((rc = report(s, t, j, r, *line, before + good, err)))
             return rc;
     }
     return 0;

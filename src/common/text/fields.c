@@ -304,7 +304,7 @@ int ctr_fields_parse(const struct ctr_fields *s, struct ctr_text_job *j, struct 
         if (rc > 0)
             rc = close_lists(s, j, &why);
         if (rc == CTR_EDATA) {
-            const struct ctr_text_record record = { line, (size_t)(p - line), number };
+            const struct ctr_text_record record = { line, (size_t)(p - line), number, rows };
             ctr_job_rewind(j, rows);
             rc = ctr_job_bad(j, &record, err, "%s", why.what);
         } else if (rc < 0) {

@@ -47,6 +47,7 @@ int ctr_job_bad(struct ctr_text_job *j, const struct ctr_text_record *r, struct 
     ctr_vformat(why, sizeof why, fmt, ap);
     va_end(ap);
     if (j->stop) {
+        j->whole = r->rows;
         ctr_err_file(err, j->block.file);
         return ctr_fail(err, CTR_EDATA, "line %lld: %s", (long long)r->line, why);
     }
@@ -279,7 +280,7 @@ static int take_long(struct ctr_import *im, const struct ctr_text_block *b, stru
     if (b->part == CTR_TEXT_LONG_REST)
         return im->policy.kind == CTR_BAD_QUARANTINE ? write_raw(im, b->p, b->n, err) : 0;
     const bool header = im->o.header && b->file_start;
-    const struct ctr_text_record r = { b->p, b->n, b->first_line };
+    const struct ctr_text_record r = { b->p, b->n, b->first_line, 0 };
     if (im->policy.kind != CTR_BAD_FAIL && !header)
         return take_row(im, b->file, &r, "longer than 16 MiB, the most that a line may have", err);
     ctr_err_file(err, b->file);
@@ -287,6 +288,7 @@ static int take_long(struct ctr_import *im, const struct ctr_text_block *b, stru
                     (long long)b->first_line, header ? "" : "; --bad-rows settles it");
 }
 
+/* If a bad row is an error, the rows before it remain. */
 static int take_bad(struct ctr_import *im, struct ctr_text_job *j, struct ctr_err *err)
 {
     if (j->block.part != CTR_TEXT_WHOLE)
@@ -294,8 +296,12 @@ static int take_bad(struct ctr_import *im, struct ctr_text_job *j, struct ctr_er
     take_untaken(&im->stats, j);
     take_losses(im, j);
     int rc = 0;
-    for (int i = 0; !rc && i < j->nbad; i++)
-        rc = take_row(im, j->block.file, &j->bad[i].record, (const char *)j->why.data + j->bad[i].why, err);
+    for (int i = 0; !rc && i < j->nbad; i++) {
+        const struct ctr_text_record *r = &j->bad[i].record;
+        rc = take_row(im, j->block.file, r, (const char *)j->why.data + j->bad[i].why, err);
+        if (rc)
+            ctr_job_rewind(j, r->rows);
+    }
     return rc;
 }
 
@@ -485,7 +491,10 @@ static void run_job(void *ctx, int64_t task, int worker)
     j->why.len = 0;
     j->err = (struct ctr_err){ 0 };
     j->lossy = false;
+    j->whole = ctr_batchbuf_rows(&j->out);
     j->rc = j->block.part == CTR_TEXT_WHOLE && j->block.n ? im->o.format->parse(im->state, j, &j->err) : 0;
+    if (j->rc)
+        ctr_job_rewind(j, j->whole);
 }
 
 /* Read a block per job, and parse them. A read error is reported after the rows before it were returned. */
@@ -536,6 +545,21 @@ int ctr_import_check(struct ctr_import *im, struct ctr_err *err)
     return rc > 0 && rest.part != CTR_TEXT_WHOLE ? take_long(im, &rest, err) : CTR_MIN(rc, 0);
 }
 
+/* Apply the policy to a job. If it fails, its rows before the error are the last ones. */
+static void settle_job(struct ctr_import *im, struct ctr_text_job *j)
+{
+    if (!j->rc)
+        j->rc = take_bad(im, j, &j->err);
+    if (j->rc) {
+        im->ended = true;
+        im->end_rc = j->rc;
+        im->end_err = j->err;
+        im->next = im->round;
+    }
+    im->stats.bytes += (int64_t)j->block.n;
+    im->idle = j->block.idle;
+}
+
 static int next_job(struct ctr_import *im, const struct ctr_batch **b, struct ctr_err *err)
 {
     for (;;) {
@@ -549,15 +573,7 @@ static int next_job(struct ctr_import *im, const struct ctr_batch **b, struct ct
             continue;
         }
         struct ctr_text_job *j = &im->job[im->next++];
-        if (j->rc) {
-            *err = j->err;
-            return j->rc;
-        }
-        int rc = take_bad(im, j, err);
-        if (rc)
-            return rc;
-        im->stats.bytes += (int64_t)j->block.n;
-        im->idle = j->block.idle;
+        settle_job(im, j);
         int64_t rows = ctr_batchbuf_rows(&j->out);
         if (!rows && !im->idle)
             continue;
@@ -590,21 +606,12 @@ static int drop_given(struct ctr_import *im, struct ctr_err *err)
     return rc;
 }
 
-/* Append another block to the existing rows. If it fails, its rows are removed, and the error is reported after the
- * others were returned. */
+/* Append another block to the existing rows. If it fails, the error is reported after the rows before it. */
 static void gather_block(struct ctr_import *im)
 {
-    struct ctr_text_job *j = im->job;
-    int64_t before = ctr_batchbuf_rows(&j->out);
     run_round(im);
-    if (!im->round)
-        return;
-    if (!j->rc)
-        j->rc = take_bad(im, j, &j->err);
-    if (j->rc)
-        ctr_job_rewind(j, before);
-    im->stats.bytes += (int64_t)j->block.n;
-    im->idle = j->block.idle;
+    if (im->round)
+        settle_job(im, im->job);
 }
 
 /* Return the first n rows of the job. */
@@ -632,16 +639,16 @@ static int next_gathered(struct ctr_import *im, const struct ctr_batch **b, stru
     if (rc)
         return rc;
     im->idle = false;
-    while ((rows = ctr_batchbuf_rows(&j->out)) < want && !j->rc && !im->ended && !im->idle &&
+    while ((rows = ctr_batchbuf_rows(&j->out)) < want && !im->ended && !im->idle &&
            !(rows && im->stats.bytes - from >= CTR_MIN(GATHER_BYTES, ctr_memory_part())))
         gather_block(im);
     if (rows || im->idle) {
         *b = give(im, rows >= want && !im->idle ? rows - rows % want : rows);
         return 1;
     }
-    if (j->rc || im->end_rc)
-        *err = j->rc ? j->err : im->end_err;
-    return j->rc ? j->rc : im->end_rc;
+    if (im->end_rc)
+        *err = im->end_err;
+    return im->end_rc;
 }
 
 int ctr_import_next(struct ctr_import *im, const struct ctr_batch **b, struct ctr_err *err)

@@ -433,7 +433,7 @@ static int parse_jsonl(const void *state, struct ctr_text_job *job, struct ctr_e
         if ((rc = ctr_buf_reserve(&scratch, (size_t)(e - line), err)))
             break;
         got = ctr_json_line(&w, line, e);
-        const struct ctr_text_record record = { line, (size_t)(p - line), number };
+        const struct ctr_text_record record = { line, (size_t)(p - line), number, rows };
         if (w.untaken && !job->untaken) {
             job->untaken_line = number;
             job->untaken_key = ctr_text_show(w.first_untaken.p, w.first_untaken.n);

@@ -216,7 +216,7 @@ struct ctr_text_losses {
 struct ctr_text_record {
     const char *p; /* as in the block, with its newline */
     size_t n;
-    int64_t line;
+    int64_t line, rows; /* rows: of job->out, those of the records before it */
 };
 struct ctr_bad_row {
     struct ctr_text_record record;
@@ -231,6 +231,7 @@ struct ctr_text_job {
     struct ctr_buf why;
     const char *hint; /* for ctr_job_bad_cell, which inserts it before the remedy and clears it; NULL: none */
     bool stop;        /* policy: the first bad row ends the import */
+    int64_t whole;    /* rows of out that are kept if parse fails */
     int64_t untaken; /* jsonl without --columns: number of the block's values without a column, and line of the first */
     int64_t untaken_line;
     struct ctr_text_shown untaken_key;
