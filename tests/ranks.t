@@ -138,6 +138,8 @@ ctr-import -q --format csv --header rows.csv | ctr-extract -q other.plan -o othe
 refused 'lr by rows' '^ctr-train: lr learns over ranks .* by minibatches: .* --minibatch ROWS' 2 run 2 ctr-train lr -o no.m even.arrows odd.arrows
 refused 'other learners' '^ctr-train: lr over ranks .* FTRL-Proximal .* leave --optimizer out' 2 run 2 ctr-train lr --optimizer rda --minibatch 9 -o no.m even.arrows odd.arrows
 refused 'lr with rows on disk' '^ctr-train: --spill of lr does not go with ranks' 2 run 2 ctr-train lr --minibatch 9 --memory 8M --spill . -o no.m even.arrows odd.arrows
+refused 'bad rows to be counted' '^ctr-train: --bad-rows: ranks .mpirun. count no bad rows together: leave them out of the shards first, by ctr-extract --bad-rows' 2 \
+    train 2 --bad-rows skip=1 -o no.m even.arrows odd.arrows
 printf 'from log\nwhere a > 0\nlabel click\nfeature a\nfeature b\n' >raw.plan
 ctr-import -q --format csv --header rows.csv -o log.arrows
 refused 'a plan with statements' 'statements does not go with ranks .*: `ctr-extract PLAN VIEW=FILE…` makes its features, and `ctr-split --shards R` a file for' 2 \
