@@ -132,6 +132,17 @@ err_like 'says what is wanted' 'log.csv:1:5: .*ctr-import makes streams'
 awk '{ for (i = 0; i < 12; i++) print }' log.csv >large.csv
 exits 'a large one' 1 ctr-train lr -o x.arrows large.csv
 err_like 'is no plan at all' 'large.csv: is not an Arrow stream.*ctr-import'
+# A feature of floats is said once, as by ctr-extract.
+ctr-select -q --add 'x = price * (ad + 1) / 7' log.arrows -o floats.arrows
+printf 'label click\nfeature x\nfeature ad\n' >floats.plan
+ctr-extract floats.plan floats.arrows 2>want.said >floats.f
+for j in 1 3; do
+    ctr-train lr -j $j --passes 2 -o x.arrows floats.plan floats.arrows 2>&1 | sed -n 's/^ctr-train: feature/ctr-extract: feature/p' >got.said
+    ok "a feature of floats, -j $j: what ctr-extract says, once" cmp want.said got.said
+done
+ok 'which is its keys' grep -q 'feature x makes about [0-9]* keys of 5000 rows' want.said
+rm -f x.arrows
+
 exits 'a plan that needs fitting' 2 ctr-train lr -o x.arrows plan log.arrows
 err_like 'says how' 'plan: the plan needs fitting first: ctr-extract --fit plan'
 printf 'label nosuch\nfeature user\n' >bad.plan

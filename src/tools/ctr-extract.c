@@ -317,20 +317,6 @@ static int tell_unknown(struct job *j, struct ctr_err *err)
     return rc;
 }
 
-/* Report features of floats that have nearly a key a row. */
-static void tell_floats(const struct job *j)
-{
-    enum { MANY = 1000 };
-    const char *name;
-    int64_t keys;
-    for (int i = 0; (name = ctr_program_float_keys(j->program, i, &keys)); i++)
-        if (keys >= MANY)
-            ctr_cli_note(j->cli,
-                         "feature %s makes about %lld keys of %lld rows, one for each number: quantiles(x, 10) makes "
-                         "ranges, and dense log_scale(x) a number",
-                         name, (long long)keys, (long long)j->rows);
-}
-
 static int open_outputs(struct job *j, struct ctr_err *err)
 {
     int rc = ctr_cli_out(j->cli, CTR_OUT_BINARY, &j->out, err);
@@ -380,7 +366,7 @@ static int extract(struct job *j, struct ctr_err *err)
     if (rc == 0)
         rc = tell_unknown(j, err);
     if (rc == 0)
-        tell_floats(j);
+        ctr_program_tell_floats(j->program, j->rows, note, j->cli);
     if (rc == 0 && o.names)
         rc = save_names(j, err);
     return rc < 0 ? rc : ctr_cli_finish(j->cli, j->w, j->out, err);

@@ -174,6 +174,9 @@ const char *ctr_program_unknown(const struct ctr_program *g, int i, int64_t *val
 /* Feature i that is a plain column of floats (NULL past the last), and about how many keys it has made. Up to some
  * millions are told apart. */
 const char *ctr_program_float_keys(const struct ctr_program *g, int i, int64_t *keys);
+/* Note each such feature that made many keys of so many rows, with its remedy. */
+void ctr_program_tell_floats(const struct ctr_program *g, int64_t rows, void (*note)(void *ctx, const char *text),
+                             void *ctx);
 /* Placement ("FeatureBox", section 4), shown by --explain and --dot: layer by layer, an operator is placed on the GPU
  * if a kernel exists for it, and the data it reads besides its batch (dictionary, embeddings, fitted vocabulary) and
  * its result fit in the rest of device_memory_bytes; otherwise on the CPU, and its result is copied. `place`:
@@ -209,8 +212,9 @@ struct ctr_plan_source_opts {
     const struct ctr_gpu_opts *gpu; /* see ctr_program_gpu; NULL: run on the CPU */
     struct ctr_bad_rows *bad;       /* or NULL: ctr_plan_good_rows, with numbers */
     const struct ctr_strs *place;   /* with gpu: NODE=cpu|gpu, as ctr_program_gpu takes them; NULL: none */
-    /* Called when the source is closed after its end, or NULL. */
+    /* Called when the source is closed after its end, or NULL; note: ctr_program_tell_floats then. */
     void (*closed)(void *ctx, const struct ctr_plan_times *times);
+    void (*note)(void *ctx, const char *text);
     void *ctx;
 };
 int ctr_plan_source(struct ctr_batch_source *s, struct ctr_plan *plan, const struct ctr_plan_source_opts *o,

@@ -12,7 +12,9 @@ struct extraction {
     struct ctr_schema schema; /* the program's output, with the provenance of ctr-extract */
     bool more;                /* the program may have more rows of its last batch */
     struct ctr_plan_times times;
+    int64_t rows;
     void (*closed)(void *ctx, const struct ctr_plan_times *times);
+    void (*note)(void *ctx, const char *text);
     void *ctx;
 };
 
@@ -45,6 +47,7 @@ static int extraction_next(void *source, const struct ctr_batch **b, struct ctr_
         x->more = false;
         if ((rc = read_batch(x, &in, err)) <= 0)
             return rc;
+        x->rows += in->rows;
         from_ns = ctr_clock_ns();
         rc = ctr_program_run(x->program, in, b, err);
         x->more = !rc;
@@ -73,6 +76,8 @@ static void extraction_close(void *source)
     ctr_program_gpu_say(x->program);
     if (x->closed && x->times.end_ns)
         x->closed(x->ctx, &x->times);
+    if (x->note && x->times.end_ns)
+        ctr_program_tell_floats(x->program, x->rows, x->note, x->ctx);
     ctr_batch_source_close(&x->below); /* the source may use the plan's statements while closing */
     extraction_free(x);
     ctr_plan_free(plan);
@@ -108,6 +113,7 @@ int ctr_plan_source(struct ctr_batch_source *s, struct ctr_plan *plan, const str
     x->below = *s;
     x->plan = plan;
     x->closed = o->closed;
+    x->note = o->note;
     x->ctx = o->ctx;
     *s = (struct ctr_batch_source){ &ops, x };
     return 0;

@@ -496,6 +496,25 @@ const char *ctr_program_float_keys(const struct ctr_program *g, int i, int64_t *
     return NULL;
 }
 
+void ctr_program_tell_floats(const struct ctr_program *g, int64_t rows, void (*note)(void *ctx, const char *text),
+                             void *ctx)
+{
+    enum { MANY = 1000 };
+    const char *name;
+    int64_t keys;
+    for (int i = 0; (name = ctr_program_float_keys(g, i, &keys)); i++) {
+        char text[1024];
+        if (keys < MANY)
+            continue;
+        snprintf(
+            text, sizeof text,
+            "feature %s makes about %lld keys of %lld rows, one for each number: quantiles(x, 10) makes ranges, and "
+            "dense log_scale(x) a number",
+            name, (long long)keys, (long long)rows);
+        note(ctx, text);
+    }
+}
+
 /* ---- parts of a batch ---- */
 
 enum { LEAST_NODE_BYTES = 64 << 10 };

@@ -40,6 +40,7 @@ struct ctr_train {
     const struct ctr_train_opts *o;
     const char *plan; /* extracts features from the input in this process, or NULL: the input is features */
     int first;        /* index of the first input file in the arguments */
+    bool opened;      /* the training rows were opened before */
     bool flows;       /* the plan has statements and reads views: */
     struct ctr_flow_views views;
     const char *grows;                    /* with --follow: the file of the log, NULL: stdin */

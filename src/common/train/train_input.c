@@ -259,7 +259,9 @@ static int open_extraction(struct ctr_train *run, struct ctr_batch_source *s, st
                                              .bad = main ? run->cli->bad : run->bad_validation,
                                              .place = &run->o->place,
                                              .closed = main && !own_thread(run) ? tell_stages : NULL,
+                                             .note = main && !run->opened ? ctr_train_note : NULL,
                                              .ctx = run };
+    run->opened |= main;
     const int rc = run->o->launch ? ctr_gpu_launch_of(run->o->launch, &go.launch, err) : 0;
     return rc ? rc : ctr_plan_source(s, plan, &so, err);
 }
