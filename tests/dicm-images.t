@@ -50,7 +50,7 @@ ok 'compressed blocks, too' cmp want.p got.p
 import pyarrow as pa
 fields = pa.schema([pa.field("key", pa.string()), pa.field("vector", pa.list_(pa.float32(), 4096))])
 with pa.ipc.new_stream("large.arrows", fields) as w:
-    w.write_table(pa.Table.from_pylist([{"key": "p%04d" % k, "vector": [k % 3] * 4096} for k in range(1500)], fields))
+    w.write_table(pa.Table.from_pylist([{"key": "p%04d" % k, "vector": [k % 3] * 4096} for k in range(1500)], fields), max_chunksize=100)
 EOP
 ctr-cat --batch 50 --to file --key key -o large.arrow large.arrows
 printf 'label click\nimage photo = if(item == 1, "p0001", "p0002")\n' >few.plan

@@ -132,7 +132,7 @@ static int run_safetensors(struct ctr_cli *cli, struct ctr_err *err)
     if (!rc && (rc = ctr_safetensors_write(r, out, &left_out, err)) < 0)
         ctr_err_file(err, ctr_reader_file(r));
     if (!rc && left_out.len)
-        ctr_cli_warn(cli, "not written: %s", (const char *)left_out.data);
+        ctr_cli_note(cli, "not written: %s", (const char *)left_out.data);
     if (!rc)
         rc = ctr_out_commit(out, err);
     ctr_buf_free(&left_out);
@@ -181,7 +181,7 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
         (rc = ctr_export_open(&e, f, ctr_reader_schema(r), &eo, out, err)) < 0)
         goto done;
     if (*ctr_export_left_out(e))
-        ctr_cli_warn(cli, "not written: %s", ctr_export_left_out(e));
+        ctr_cli_note(cli, "not written: %s", ctr_export_left_out(e));
     if ((rc = copy(cli, r, e, out, err)) == 0)
         rc = ctr_out_commit(out, err);
 done:

@@ -314,7 +314,7 @@ dense n = length(list)
 dense place = at(embedding("vectors.arrow", list, "value"), 0)
 dense total = sum([1, 2]) + mean([1, 2]) + max([1, 2]) + min([1, 2])
 dense both = dot([1.0, 2.0], [0.5, 0.25]) + int(price > 20)
-dense scale = log1p(price)
+dense scale = standardize(log1p(price)) + minmax(price) + log_scale(abs(price))
 dense logs = log(exp(w))
 dense same = int(site == "s0" or w <= 2) + half
 PLAN

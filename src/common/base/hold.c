@@ -74,6 +74,7 @@ static int hold_locked(const char *path, struct ctr_err *err)
     const int rc = open_to_hold(h, err);
     all.fds += h->fd >= 0;
     if (rc) {
+        ctr_err_file(err, path);
         *at = NULL;
         free(h);
     }
