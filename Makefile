@@ -257,7 +257,7 @@ $(B)/compute/compute: $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tests/compute/*.
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
-checked: $(B)/compute/compute
+checked: $(B)/compute/compute $(if $(plugin),$(B)/bench/bench-limit)
 
 # A library that is preloaded to make the N-th call fail. Sanitizers have allocators of their own.
 $(B)/fault/inject.so: tests/fault/inject.c

@@ -91,7 +91,7 @@ static int copy_rows(struct ctr_cli *cli, struct ctr_import *im, struct ctr_writ
         ctr_cli_progress(cli, rows += b->rows, -1);
     }
     struct ctr_err second = { 0 };
-    if (rc < 0) /* the rows before the error, without a trailer; the error is what is reported */
+    if (rc < 0 && !ctr_import_packed(im)) /* the rows before the error, without a trailer; damage may lie before it */
         (void)!ctr_writer_flush(w, &second);
     return rc;
 }

@@ -651,6 +651,11 @@ static int next_gathered(struct ctr_import *im, const struct ctr_batch **b, stru
     return im->end_rc;
 }
 
+bool ctr_import_packed(const struct ctr_import *im)
+{
+    return ctr_lines_packed(im->lines);
+}
+
 int ctr_import_next(struct ctr_import *im, const struct ctr_batch **b, struct ctr_err *err)
 {
     return im->gather ? next_gathered(im, b, err) : next_job(im, b, err);

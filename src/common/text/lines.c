@@ -39,6 +39,7 @@ struct ctr_lines {
     uint8_t *raw; /* bytes read but not yet decoded */
     size_t raw_at, raw_n;
     struct ctr_unpack *unpack; /* NULL: plain text */
+    bool packed;               /* a file was not */
     bool more_inside;          /* it may hold bytes, although it has received all input */
     /* state of the block being filled */
     size_t at, record, end; /* examined so far; start of the current record; end of the last whole one */
@@ -205,7 +206,9 @@ static int look_at_file(struct ctr_lines *l, struct ctr_err *err)
     }
     if (!l->raw_n && l->paths.s[l->file][ctr_text_unpacked_length(l->paths.s[l->file])])
         return named(l, ctr_fail(err, CTR_EDATA, "truncated: packed by its name, and without a byte"), err);
-    return named(l, ctr_unpack_open(&l->unpack, l->raw, l->raw_n, err), err);
+    const int rc = ctr_unpack_open(&l->unpack, l->raw, l->raw_n, err);
+    l->packed |= l->unpack != NULL;
+    return named(l, rc, err);
 }
 
 static int unpack_some(struct ctr_lines *l, uint8_t *p, size_t room, size_t *got, struct ctr_err *err)
@@ -518,4 +521,9 @@ int ctr_lines_next(struct ctr_lines *l, struct ctr_text_block *out, struct ctr_e
         if (given)
             return 1;
     }
+}
+
+bool ctr_lines_packed(const struct ctr_lines *l)
+{
+    return l->packed;
 }

@@ -63,6 +63,7 @@ int ctr_lines_next(struct ctr_lines *l, struct ctr_text_block *b, struct ctr_err
 void ctr_lines_sample(struct ctr_lines *l, const struct ctr_text_block *b);
 /* Number of blocks valid at a time (default 1): the slots-th call of ctr_lines_next after a block invalidates it. */
 int ctr_lines_slots(struct ctr_lines *l, int slots, struct ctr_err *err) CTR_MUST;
+bool ctr_lines_packed(const struct ctr_lines *l); /* a file so far is compressed: damage can be seen late */
 void ctr_lines_free(struct ctr_lines *l);
 int64_t ctr_count_byte(const char *p, size_t n, char c);
 
@@ -323,6 +324,7 @@ struct ctr_import_stats {
     const struct ctr_text_losses *loss; /* one per column */
 };
 void ctr_import_get_stats(const struct ctr_import *im, struct ctr_import_stats *s);
+bool ctr_import_packed(const struct ctr_import *im); /* ctr_lines_packed */
 void ctr_import_free(struct ctr_import *im);
 /* Report after the import: bad rows, losses of columns with given types, and values without a column. */
 void ctr_import_notes(const struct ctr_import *im, const char *bad_rows, void (*note)(void *ctx, const char *text),
