@@ -53,6 +53,29 @@ ok 'another seed' agrees --seed 7 --
 wrong() { ! agrees -- rate=.0101; }
 ok 'the check can fail' wrong
 
+# ---- a network that gives one score to all rows
+awk 'BEGIN { s = 7; print "click,ad,user"; for (i = 0; i < 3000; i++) { s = s * 16807 % 2147483647; a = s % 20; s = s * 16807 % 2147483647
+    print (s / 2147483647 < .1 + a * .03) ",a" a ",u" s % 50 } }' >ads.csv
+printf 'label click\nfeature ad\nfeature user\n' >ads.plan
+features() { ctr-import -q -f csv --header | ctr-extract -q ads.plan | ctr-cat --batch 500; }
+features <ads.csv >ads.f
+awk -F, -v OFS=, 'NR > 1 { $2 = "a"; $3 = "u" } { print }' ads.csv | features >same.f
+dead() { rm -f dead.model; ctr-train mlp -q --activation relu --rate 10 --minibatch 100 -o dead.model "$@"; }
+exits 'rectified units that have all died' 0 dead ads.f
+err_like 'are told, with -q too' '^ctr-train: the model has collapsed to a constant: its score is 0[.0-9]+ for all of [0-9]+ rows, taken from the last'
+is 'and it is so' "$(ctr-predict -q dead.model ads.f | ctr-export -f csv --columns score | sort -u | wc -l)" 2
+exits 'they fail with --fail-constant' 1 dead --fail-constant ads.f
+ok 'without a model' test ! -e dead.model
+head -c "$(($(wc -c <ads.f) * 6 / 10))" ads.f >ads.cut
+dead --checkpoint dead.c ads.cut 2>/dev/null
+exits 'a run that goes on is judged alike' 1 dead --fail-constant --checkpoint dead.c --resume ads.f
+err_like 'and told' 'collapsed to a constant'
+ok 'its checkpoint stays' test -e dead.c
+exits 'an l2 that holds vectors at 0' 1 ctr-train dlrm -q --l2 10 --minibatch 100 --fail-constant -o dead.model ads.f
+err_like 'is told' 'collapsed to a constant'
+is 'a network that learns is not' "$(ctr-train mlp -q --minibatch 100 --fail-constant -o good.model ads.f 2>&1)" ''
+is 'nor rows that are all the same' "$(ctr-train mlp -q --minibatch 100 --fail-constant -o good.model same.f 2>&1)" ''
+
 # ---- the same bytes however rows arrive
 for o in '' '--batch-norm --dropout .2 --l2 .1' '--activation dice' '--pooling max'; do
     # shellcheck disable=SC2086

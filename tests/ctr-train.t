@@ -458,6 +458,14 @@ ctr-extract -q --fit scaled.plan raw.arrows -o scaled.fitted
 ctr-extract -q scaled.fitted raw.arrows | ctr-train lr -o raw.model 2>said
 ok 'scaled they rank, and nothing is said' awk '/^progressive AUC/ && $3 > .75 { good = 1 } /worse/ { bad = 1 } END { exit !good || bad }' said
 
+# ---- a model that gives one score to all rows
+exits 'an l1 that leaves the bias alone' 0 ctr-train lr -q --l1 1e9 -o constant.model mixed.arrows
+err_like 'is told, with -q too' '^ctr-train: the model has collapsed to a constant: its score is 0[.0-9]* for all of [0-9]+ rows, .*: lower --l1, --l2 or --rate'
+rm -f constant.model
+exits 'and fails with --fail-constant' 1 ctr-train lr -q --l1 1e9 --fail-constant --progressive constant.p -o constant.model mixed.arrows
+is 'without outputs' "$(ls constant.* 2>/dev/null)" ''
+is 'a model that learns is not' "$(ctr-train lr -q --fail-constant -o x.arrows mixed.arrows 2>&1)" ''
+
 # ---- times that run backwards
 awk -v OFS=, 'BEGIN { s = 5; print "click,ad,time"; for (i = 0; i < 900; i++) { s = s * 16807 % 2147483647; t = i * 60 - (i % 100 == 7 ? 5400 : 0) + 86400
     printf("%d,a%d,1970-01-%02dT%02d:%02d:%02dZ\n", s % 5 == 0, s % 40, 1 + t / 86400, t / 3600 % 24, t / 60 % 60, t % 60) } }' >back.csv

@@ -274,4 +274,12 @@ timeout 60 mpirun --oversubscribe -q -n 1 sleep 20 : -n 1 ctr-train mlp --no-suc
 is 'and that of another rank is told, too' "$(grep -c '^ctr-train: ' err)" 1
 exits 'mpirun and no plug-in' 1 env CTR_MPI_PLUGIN=/none.so OMPI_COMM_WORLD_SIZE=2 ctr-train mlp -o no.m rows.arrows
 err_like 'is named with its remedy' 'plug-in for MPI cannot be opened.*libopenmpi-dev'
+
+# ---- a model that gives one score to the rows of all ranks
+exits 'a constant' 0 run 2 ctr-train lr -q --l1 1e9 --minibatch 50 -o constant.m rows.arrow
+is 'is told once' "$(grep -c 'collapsed to a constant: its score is 0[.0-9]* for all of' err)" 1
+rm -f constant.m
+exits 'and fails with --fail-constant' 1 run 2 ctr-train lr -q --l1 1e9 --minibatch 50 --fail-constant -o constant.m rows.arrow
+ok 'without a model' test ! -e constant.m
+exits 'ranks that learn do not' 0 train 2 --fail-constant -o good.m rows.arrow
 done_testing

@@ -47,6 +47,8 @@ static const struct ctr_opt opts[] = {
       &o.follow, CTR_OPT_LOCAL, .group = CTR_GROUP_PASSES },
     { "progressive", 0, CTR_OPT_STR, "FILE", "write predictions made before each update", &o.progressive, CTR_OPT_PATH,
       .group = CTR_GROUP_OUTPUTS },
+    { "fail-constant", 0, CTR_OPT_FLAG, NULL, "fail if the model gives one score to all of the last rows",
+      &o.fail_constant, CTR_OPT_LOCAL, .group = CTR_GROUP_OUTPUTS },
     { "plan", 0, CTR_OPT_STR, "FITTED", "put the fitted plan into the model", &o.plan, CTR_OPT_PATH,
       .group = CTR_GROUP_OUTPUTS },
     { "save-every", 0, CTR_OPT_STR, "ROWS|TIME", "save the model so often (with --follow: default 1m)", &o.save_every,

@@ -73,6 +73,18 @@ const struct ctr_comm_bytes *ctr_comm_bytes(const struct ctr_comm *c)
     return &c->bytes;
 }
 
+void ctr_comm_recount_since(struct ctr_comm *c, const struct ctr_comm_bytes *before, enum ctr_comm_kind kind)
+{
+    struct ctr_comm_bytes more = { .all = { 0 } };
+    for (int k = 0; k < CTR_COMM_KINDS; k++) {
+        more.all[kind] += c->bytes.all[k] - before->all[k];
+        more.away[kind] += c->bytes.away[k] - before->away[k];
+    }
+    c->bytes = *before;
+    c->bytes.all[kind] += more.all[kind];
+    c->bytes.away[kind] += more.away[kind];
+}
+
 void ctr_comm_recount(struct ctr_comm *c, enum ctr_comm_kind from, enum ctr_comm_kind to, int64_t bytes)
 {
     if (!c)

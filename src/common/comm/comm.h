@@ -66,6 +66,8 @@ int ctr_comm_size(const struct ctr_comm *c);
 int ctr_comm_local(const struct ctr_comm *c);
 const struct ctr_comm_bytes *ctr_comm_bytes(const struct ctr_comm *c); /* c is not NULL */
 
+/* Count all that was sent since `before` under this kind. */
+void ctr_comm_recount_since(struct ctr_comm *c, const struct ctr_comm_bytes *before, enum ctr_comm_kind kind);
 /* Count `bytes` of each message of the last swap under another kind. */
 void ctr_comm_recount(struct ctr_comm *c, enum ctr_comm_kind from, enum ctr_comm_kind to, int64_t bytes);
 

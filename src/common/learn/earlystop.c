@@ -266,6 +266,7 @@ int ctr_earlystop_now(struct ctr_trainer *t, int64_t row, bool ends_pass, struct
     if (!rc && (!t->best || loss < t->best_loss) && !(rc = keep_best(t, t->validations + 1, err))) {
         t->best = t->validations + 1;
         t->best_loss = loss;
+        rc = ctr_collapse_look(t, err);
     }
     if (!rc) {
         t->stopped = ++t->validations - t->best >= t->job.patience;

@@ -149,6 +149,9 @@ int ctr_trainer_saved(const struct ctr_trainer *t, const char *what, struct ctr_
 int ctr_trainer_summary(const struct ctr_trainer *t, struct ctr_buf *text, struct ctr_err *err) CTR_MUST;
 /* Append lines of advice, if there are reasons: predictions worse than the mean label, few rows for one pass. */
 int ctr_trainer_advice(const struct ctr_trainer *t, struct ctr_buf *text, struct ctr_err *err) CTR_MUST;
+/* Before the model is saved, with no row pending; all ranks call it: warn, or fail, if the model gives one score to all
+ * of the last rows, a sample of some hundred (collapse.c). */
+int ctr_trainer_check_scores(struct ctr_trainer *t, bool fail, struct ctr_err *err) CTR_MUST;
 int64_t ctr_trainer_rows(const struct ctr_trainer *t); /* that were learned from, also before a checkpoint */
 
 #endif

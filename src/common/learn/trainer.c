@@ -24,6 +24,7 @@ int ctr_trainer_new(struct ctr_trainer **out, const struct ctr_train_job *job, s
     t->scores_fd = -1;
     t->scores_slot = -1;
     t->best_fd = -1;
+    t->constant = NAN;
     t->resume.row = -1;
     t->at.scores = -1;
     t->at.uncertain = job->params.uncertainty;
@@ -93,6 +94,7 @@ void ctr_trainer_free(struct ctr_trainer *t)
     ctr_schema_free(&t->stream);
     free(t->stream_name);
     ctr_schema_free(&t->out_schema);
+    ctr_lastrows_free(&t->last);
     ctr_buf_free(&t->scores);
     ctr_buf_free(&t->columns);
     ctr_buf_free(&t->scores_path);
@@ -369,6 +371,8 @@ static int take_tile(struct ctr_trainer *t, const struct ctr_tile *tile, struct 
         start_bias(t);
     if (rows.rows)
         rc = learn_rows(t, &rows, score, err);
+    if (!rc && t->job.model->evaluate && !t->job.model->variant_ops)
+        rc = ctr_lastrows_add(&t->last, &rows, ctr_inputs_dense(t->in), err);
     if (!rc && t->job.params.uncertainty)
         rc = join_rows(t, score, rows.rows, err);
     if (!rc && tile->known)

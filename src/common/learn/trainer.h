@@ -57,6 +57,19 @@ struct ctr_schedule {
 };
 bool ctr_schedule_due(struct ctr_schedule *s, const struct ctr_every *every, int64_t rows);
 
+/* collapse.c: a sample of the last rows learned. */
+struct ctr_lastrows_half {
+    struct ctr_buf start, label, hash, table, x, dense;
+    int64_t rows, entries, dense_width;
+    bool has_table, has_x, one; /* one_a_table */
+};
+struct ctr_lastrows {
+    struct ctr_lastrows_half half[2];
+    int now; /* the newer one */
+};
+int ctr_lastrows_add(struct ctr_lastrows *s, const struct ctr_rows *r, int64_t dense, struct ctr_err *err) CTR_MUST;
+void ctr_lastrows_free(struct ctr_lastrows *s);
+
 struct ctr_trainer {
     struct ctr_train_job job;
     void *learner;
@@ -115,6 +128,9 @@ struct ctr_trainer {
         int64_t looked; /* those of this pass; -1: before the first step of a pass */
         bool balanced;  /* ctr_ranks_balance has looked */
     } ranks;            /* with job.params.comm */
+    struct ctr_lastrows last;
+    double constant; /* the score of all rows of the sample, by the model that is saved; NaN: they differ */
+    int64_t judged;  /* these rows, of all ranks */
     /* While several threads save: held while a model computes what it shares with others. */
     pthread_mutex_t *sharing_lock;
 };
@@ -168,6 +184,9 @@ int ctr_earlystop_save(struct ctr_trainer *t, struct ctr_out *out, struct ctr_er
  * of t->best; remove all except number `keep` (0: all). */
 int ctr_earlystop_resume(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
 void ctr_earlystop_sweep(const struct ctr_trainer *t, int64_t keep);
+
+/* collapse.c: score the sample by the learner as it stands, with no row pending: sets `constant`. All ranks call it. */
+int ctr_collapse_look(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
 
 /* When there is a checkpoint to go on from: sets shards.resumed and resumed_pass. */
 int ctr_checkpoint_peek(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;

@@ -32,7 +32,7 @@ struct ctr_train_opts {
         *save_every, *key_seed, *launch, *bad_rows;
     struct ctr_strs place;
     int64_t patience, validation_every, deltas, passes, queue;
-    bool resume, init_partial, follow, single, lookup_anywhere, table;
+    bool resume, init_partial, follow, single, lookup_anywhere, table, fail_constant;
 };
 
 struct ctr_train {

@@ -161,6 +161,8 @@ int ctr_train_finish(struct ctr_train *run, bool resumes, struct ctr_err *err)
     bool side_last = run->side && ctr_out_is_stdout(run->side);
     int rc = ctr_trainer_learn_waiting(run->trainer, err);
     if (!rc)
+        rc = ctr_trainer_check_scores(run->trainer, run->o->fail_constant, err);
+    if (!rc)
         rc = ctr_cli_bad_rows_finish(run->cli, err);
     if (!rc && run->bad_validation)
         rc = ctr_bad_rows_finish(run->bad_validation, err);
