@@ -595,7 +595,6 @@ ok 'is told' grep -q 'stands above the definitions' err
 ok 'with what makes columns there' grep -q 'add NAME = EXPR' err
 exits 'an input that is the output' 2 ctr-extract few.plan log=log.arrows -o log.arrows
 exits '--table without statements' 2 sh -c 'grep -v from few.plan >plain.plan; ctr-extract --table plain.plan log.arrows'
-exits '--follow' 2 ctr-train lr --follow few.plan log=log.arrows -o f.model
 exits '--for' 2 ctr-import --for few.plan log.csv
 
 # kill -9 and resume, in any pass, with other threads.
