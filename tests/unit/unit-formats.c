@@ -60,6 +60,7 @@ static int import_n(struct ctr_text_opts o, const char *format, const char *text
     put_file(text, n);
     memset(&err, 0, sizeof(err));
     o.format = ctr_text_format_find(format);
+    o.optional = true; /* few lines lack a path with reason */
     rc = ctr_out_open(&out, out_path, 0, &err);
     if (rc == 0)
         rc = ctr_import_open(&im, &o, paths, 1, &err);
