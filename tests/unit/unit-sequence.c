@@ -330,9 +330,10 @@ static void test_unequal(void)
 static void test_same(void)
 {
     static const char *const what[] = { "history_of", "history", "side" };
-    struct ctr_deep d = { .inputs = CTR_COUNT(inputs), .input = (struct ctr_deep_input *)(uintptr_t)inputs };
+    struct ctr_deep_input own[CTR_COUNT(inputs)], other[CTR_COUNT(inputs)];
+    struct ctr_deep d = { .inputs = CTR_COUNT(inputs), .input = own }; /* which takes the order of the stream's */
     struct ctr_err err = { 0 };
-    struct ctr_deep_input other[CTR_COUNT(inputs)];
+    memcpy(own, inputs, sizeof inputs);
     memcpy(other, inputs, sizeof inputs);
     other[0].side = "ad";
     int rc = ctr_deep_same_inputs(&d, other, CTR_COUNT(inputs), &err);

@@ -253,6 +253,7 @@ static int run(const struct round_trip *t, long late, struct ctr_err *err)
     struct ctr_export *e = NULL;
     struct ctr_out *out = NULL;
     struct ctr_text_opts in = t->in;
+    in.optional = true; /* one line lacks a path with reason */
     struct ctr_export_opts o = t->out;
     const struct ctr_batch *b;
     o.total_rows = -1;
