@@ -68,9 +68,10 @@ static inline int64_t ctr_keyvalue_set_ahead(const struct ctr_keyvalue_set *x, c
         __builtin_prefetch(ctr_sparse_home(&x->index, id->key));
     const uint8_t *row = step ? ctr_sparse_find(&x->index, id->key) : NULL;
     const int64_t number = row ? (int64_t)ctr_sparse_row_number(row) - 1 : -1;
-    const int64_t *start = (const int64_t *)(const void *)x->start.data + number;
-    if (number >= 0 && id->p)
+    if (number >= 0 && id->p) {
+        const int64_t *start = (const int64_t *)(const void *)x->start.data + number;
         __builtin_prefetch(step == 1 ? (const void *)start : x->bytes.data + *start);
+    }
     return number;
 }
 struct ctr_str ctr_keyvalue_set_text(const struct ctr_keyvalue_set *x, uint64_t number); /* its bytes */
