@@ -28,10 +28,10 @@ grep '^# on a device' units.out
 ok "the device's memory is given back" grep -q '^on host: 0 left' units.err
 [ -n "$SAN" ] || CTR_CUDA_ON_HOST_BLOCKS=mixed CTR_CUDA_ON_HOST_THREADS=24 ok "blocks in another order, of another size" units
 
-if has_python ctypes; then
+if [ -z "$SAN" ] && has_python ctypes; then
     ok "the stand-in refuses what a driver and NVRTC refuse" "$PY" "$CTR_TOP/tests/gpu/refuses.py" "$CTR_CUDA_DRIVER"
 else
-    skip "the stand-in refuses what a driver and NVRTC refuse" "no python"
+    skip "the stand-in refuses what a driver and NVRTC refuse" "no python, or sanitizers, which no python loads"
 fi
 
 # ---- the pool, and the cache of code
