@@ -385,8 +385,8 @@ static int values_in_set(struct cache *c, int buffer, struct ctr_err *err)
     else if (!rc)
         memset(on_host, 0, (size_t)n * sizeof *on_host); /* all are new */
     c->newer = true;
-    c->hits += n - misses;
-    c->misses += misses;
+    c->hits += b->make ? n - misses : 0; /* of what is learned from */
+    c->misses += b->make ? misses : 0;
     c->evictions += evictions;
     return rc ? rc : bring(c, u, h, on_host, misses, buffer, err);
 }

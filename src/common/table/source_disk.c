@@ -346,13 +346,13 @@ static int disk_begin(struct ctr_source *s, const struct ctr_want *want, int buf
         for (int64_t i = b->table[t].old; i < b->table[t].n; i++)
             if (AS(int32_t, b->table[t].number)[i] != NONE) {
                 pin(d, AS(int32_t, b->table[t].number)[i]);
-                d->told.hits++;
+                d->told.hits += b->make; /* of what is learned from */
             }
     for (int t = 0; t < want->tables && !rc; t++)
         for (int64_t i = b->table[t].old; i < b->table[t].n && !rc; i++)
             if (AS(int32_t, b->table[t].number)[i] == NONE) {
                 rc = take(d, t, b->table[t].hash[i], &AS(int32_t, b->table[t].number)[i], err);
-                d->told.misses++;
+                d->told.misses += b->make;
             }
     if (!rc)
         start_job(d);
