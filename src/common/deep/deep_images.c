@@ -28,7 +28,10 @@ struct ctr_deep_images {
     struct ctr_buf row;          /* u64, by number: keys for the source; a tower alone: f32, its inputs */
     int64_t n;                   /* images of the minibatch */
     struct ctr_buf seen;         /* bits, by row of the table, over ranks: it was named */
-    struct ctr_deep_images_counts counts;
+    struct ctr_deep_images_counts counts; /* of minibatches learned from, */
+    struct {
+        int64_t named, absent;
+    } batch; /* and of the one that is being added */
     struct ctr_source *source, *embedder; /* of that stack, the tower; NULL: the network is there for its tower */
     struct ctr_mat value;
     struct ctr_mem *grad;
@@ -75,9 +78,8 @@ static int same_table(struct ctr_deep *d, struct ctr_err *err)
     char text[256];
     snprintf(text, sizeof text, "%" PRId64 " images of %d numbers, keys %016" PRIx64 ", --images-at %s",
              ctr_image_table_images(t), ctr_image_table_width(t), ctr_image_table_keys(t), d->p.images_at);
-    struct ctr_buf *in = calloc((size_t)size, sizeof *in);
-    int rc = in ? ctr_comm_gather(d->p.comm, CTR_COMM_CONTROL, text, strlen(text) + 1, in, err)
-                : ctr_fail_nomem(err, (size_t)size * sizeof *in);
+    struct ctr_buf *in = NULL;
+    int rc = ctr_comm_gather_new(d->p.comm, CTR_COMM_CONTROL, text, strlen(text) + 1, &in, err);
     for (int r = 1; r < size && !rc; r++)
         if (strcmp((const char *)in[r].data, (const char *)in[0].data) != 0) {
             rc = ctr_fail(err, CTR_EUSAGE,
@@ -85,9 +87,7 @@ static int same_table(struct ctr_deep *d, struct ctr_err *err)
                           (const char *)in[0].data, r, (const char *)in[r].data);
             ctr_err_file(err, ctr_image_table_path(t));
         }
-    for (int r = 0; in && r < size; r++)
-        ctr_buf_free(&in[r]);
-    free(in);
+    ctr_comm_gather_free(d->p.comm, in);
     return rc;
 }
 
@@ -348,8 +348,8 @@ static int number_image(struct ctr_deep *d, uint64_t hash, int input, int64_t ro
     struct ctr_deep_images *m = d->images;
     int64_t at = ctr_image_table_find(m->table, hash);
     int rc = 0;
-    m->counts.named++;
-    m->counts.absent += at < 0;
+    m->batch.named++;
+    m->batch.absent += at < 0;
     if (at < 0 && !strcmp(d->p.missing_image, "fail"))
         return ctr_fail(err, CTR_EDATA,
                         "row %" PRId64 ": image #%016" PRIx64 " of column '%.80s' is not in %s (ctr-extract --names "
@@ -427,14 +427,18 @@ int ctr_deep_images_room(struct ctr_deep *d, struct ctr_err *err)
 
 int ctr_deep_images_push(struct ctr_deep *d, const struct ctr_dev_opt *opt, struct ctr_err *err)
 {
+    struct ctr_deep_images *m = d->images;
     const struct ctr_source_step step = { .opt = *opt, .grad = ctr_deep_images_grad(d) };
-    d->images->counts.asked += d->images->n;
-    return ctr_source_push(d->images->source, 0, &step, err);
+    m->counts.asked += m->n;
+    m->counts.named += m->batch.named;
+    m->counts.absent += m->batch.absent;
+    return ctr_source_push(m->source, 0, &step, err);
 }
 
 void ctr_deep_images_clear(struct ctr_deep *d)
 {
     struct ctr_deep_images *m = d->images;
+    m->batch.named = m->batch.absent = 0;
     if (!m->source)
         return;
     if (!d->learns && m->value.rows == m->n && m->n * d->image_width < (int64_t)(KEPT_BYTES / sizeof(float)))

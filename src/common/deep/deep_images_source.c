@@ -146,7 +146,6 @@ static int tower_values(struct ctr_source *source, int buffer, struct ctr_mat *v
             rc = pass_on(t, b->table->hash + here, x, value, err);
         else if (!(rc = ctr_stack_keep(t->d, t->stack, from, from + fresh, err)))
             rc = ctr_stack_forward(t->d, t->stack, x, from, t->d->learns, value, err);
-        t->forwards += fresh;
     }
     if (!t->d->learns)
         ctr_source_drop(t->below, buffer);
@@ -174,6 +173,7 @@ static int tower_push(struct ctr_source *source, int buffer, const struct ctr_so
 {
     struct tower *t = (struct tower *)source;
     const int64_t n = source->batch[buffer].n;
+    t->forwards += n;
     return n ? ctr_stack_backward(t->d, t->stack, ctr_mat_rows(t->x, 0, n), ctr_mat_rows(step->grad, 0, n),
                                   (struct ctr_mat){ 0 }, err)
              : clear_gradients(t, err);
