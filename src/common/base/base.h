@@ -303,10 +303,11 @@ bool ctr_time_format_valid(const char *format); /* is it one of these formats? *
  * highest level allowed) must permit it; both are read once. Every level gives the same bits. */
 enum ctr_cpu { CTR_CPU_PLAIN, CTR_CPU_AVX2, CTR_CPU_AVX512 };
 bool ctr_cpu_has(enum ctr_cpu level);
-enum ctr_cpu ctr_cpu_best(void);       /* the highest level allowed */
-int ctr_cpu_count(void);               /* processors that this process may run on */
-void ctr_cpu_limit(const char *most);  /* for tests: replaces $CTR_CPU from now on; NULL: no limit */
-static inline void ctr_cpu_pause(void) /* call it in a loop that waits for another thread */
+enum ctr_cpu ctr_cpu_best(void);                 /* the highest level allowed */
+int ctr_cpu_count(void);                         /* processors that this process may run on */
+int ctr_cpu_check(struct ctr_err *err) CTR_MUST; /* CTR_EUSAGE: $CTR_CPU names no level */
+void ctr_cpu_limit(const char *most);            /* for tests: replaces $CTR_CPU from now on; NULL: no limit */
+static inline void ctr_cpu_pause(void)           /* call it in a loop that waits for another thread */
 {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
@@ -366,7 +367,7 @@ int ctr_open(const char *path, int flags, unsigned mode);
 int ctr_fsync(int fd);
 int ctr_truncate(int fd, int64_t n);
 
-/* Identifies an open file and its content: filestate.c. Whoever reads a file looks at it first, and again at the end:
+/* Identifies an open file and its content: filestate.c. A reader looks at a file first, and again at the end:
  * was it written to meanwhile? That it was renamed or removed does not matter. */
 struct ctr_file_state {
     bool regular;

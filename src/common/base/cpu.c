@@ -28,14 +28,32 @@ static bool has_level(enum ctr_cpu level)
 #endif
 }
 
+static const char *const names[] = { "plain", "avx2", "avx512" };
+
+/* The level of a name; -1: there is none. */
+static int level_of(const char *name)
+{
+    int level = (int)CTR_COUNT(names) - 1;
+    while (level >= 0 && strcmp(name, names[level]) != 0)
+        level--;
+    return level;
+}
+
+int ctr_cpu_check(struct ctr_err *err)
+{
+    const char *most = getenv("CTR_CPU");
+    if (!most || !*most || level_of(most) >= 0)
+        return 0;
+    return ctr_fail(err, CTR_EUSAGE, "the environment has CTR_CPU=%s: it is %s, %s or %s", most, names[CTR_CPU_PLAIN],
+                    names[CTR_CPU_AVX2], names[CTR_CPU_AVX512]);
+}
+
 void ctr_cpu_limit(const char *most)
 {
-    static const char *const names[] = { "plain", "avx2", "avx512" };
-    int level = CTR_CPU_AVX512;
+    int level = most ? level_of(most) : -1;
 
-    for (int i = 0; most && i < (int)CTR_COUNT(names); i++)
-        if (!strcmp(most, names[i]))
-            level = i;
+    if (level < 0)
+        level = CTR_CPU_AVX512;
     while (level > CTR_CPU_PLAIN && !has_level((enum ctr_cpu)level))
         level--;
     __atomic_store_n(&best, level, __ATOMIC_RELAXED);

@@ -205,20 +205,9 @@ int ctr_cli_device(struct ctr_cli *cli, bool can, const char *what, struct ctr_e
     return 0;
 }
 
-/* The levels of ctr_cpu_limit. */
-static int check_cpu(struct ctr_err *err)
-{
-    static const char *const known[] = { "", "plain", "avx2", "avx512" };
-    const char *most = getenv("CTR_CPU");
-    bool is_known = !most;
-    for (size_t i = 0; most && i < CTR_COUNT(known); i++)
-        is_known |= !strcmp(most, known[i]);
-    return is_known ? 0 : ctr_cli_usage(err, "the environment has CTR_CPU=%s: it is plain, avx2 or avx512", most);
-}
-
 static int settle(struct ctr_cli *cli, struct ctr_err *err)
 {
-    int rc = check_cpu(err);
+    int rc = ctr_cpu_check(err);
     if (rc)
         return rc;
     ctr_memory_set(cli->memory_bytes);
