@@ -173,6 +173,21 @@ int ctr_comm_gather(struct ctr_comm *c, enum ctr_comm_kind kind, const void *p, 
     return ctr_comm_swap(c, kind, c->out, in, err);
 }
 
+int ctr_comm_gather_new(struct ctr_comm *c, enum ctr_comm_kind kind, const void *p, size_t n, struct ctr_buf **in,
+                        struct ctr_err *err)
+{
+    const size_t size = (size_t)ctr_comm_size(c);
+    *in = calloc(size, sizeof **in);
+    return *in ? ctr_comm_gather(c, kind, p, n, *in, err) : ctr_fail_nomem(err, size * sizeof **in);
+}
+
+void ctr_comm_gather_free(const struct ctr_comm *c, struct ctr_buf *in)
+{
+    for (int r = 0; in && r < ctr_comm_size(c); r++)
+        ctr_buf_free(&in[r]);
+    free(in);
+}
+
 /* Rank i sums part [first(i), first(i + 1)) of v and sends it to the others. */
 int64_t ctr_comm_first(const struct ctr_comm *c, int64_t n, int i)
 {

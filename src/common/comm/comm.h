@@ -82,6 +82,10 @@ void ctr_comm_run(struct ctr_comm *c, void (*fn)(void *ctx), void *ctx);
 void ctr_comm_wait(struct ctr_comm *c); /* until it has returned */
 int ctr_comm_gather(struct ctr_comm *c, enum ctr_comm_kind kind, const void *p, size_t n, struct ctr_buf *in,
                     struct ctr_err *err) CTR_MUST;
+/* The same into a new array *in, which is the caller's to free, also after an error. */
+int ctr_comm_gather_new(struct ctr_comm *c, enum ctr_comm_kind kind, const void *p, size_t n, struct ctr_buf **in,
+                        struct ctr_err *err) CTR_MUST;
+void ctr_comm_gather_free(const struct ctr_comm *c, struct ctr_buf *in);
 int ctr_comm_sum(struct ctr_comm *c, enum ctr_comm_kind kind, float *v, int64_t n, struct ctr_err *err) CTR_MUST;
 /* The same for integers; an overflow is not allowed. */
 int ctr_comm_sum_i64(struct ctr_comm *c, int64_t *v, int n, struct ctr_err *err) CTR_MUST;

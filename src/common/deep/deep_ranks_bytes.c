@@ -35,9 +35,8 @@ static int count_distinct(struct ctr_deep_learner *l, struct ctr_err *err)
     struct ctr_comm *c = l->net.p.comm;
     const int size = ctr_comm_size(c);
     const struct ctr_buf *mine = ctr_deep_images_seen(&l->net);
-    struct ctr_buf *in = calloc((size_t)size, sizeof *in);
-    int rc = in ? ctr_comm_gather(c, CTR_COMM_CONTROL, mine->data, mine->len, in, err)
-                : ctr_fail_nomem(err, (size_t)size * sizeof *in);
+    struct ctr_buf *in = NULL;
+    int rc = ctr_comm_gather_new(c, CTR_COMM_CONTROL, mine->data, mine->len, &in, err);
     l->ranks.distinct = 0;
     for (size_t i = 0; i < mine->len && !rc; i++) {
         unsigned any = 0;
@@ -45,9 +44,7 @@ static int count_distinct(struct ctr_deep_learner *l, struct ctr_err *err)
             any |= i < in[r].len ? in[r].data[i] : 0;
         l->ranks.distinct += __builtin_popcount(any);
     }
-    for (int r = 0; in && r < size; r++)
-        ctr_buf_free(&in[r]);
-    free(in);
+    ctr_comm_gather_free(c, in);
     return rc;
 }
 

@@ -164,17 +164,15 @@ static int write_lines(struct ctr_trainer *t, struct ctr_buf *b, struct ctr_err 
 {
     struct ctr_comm *c = t->job.params.comm;
     const int size = ctr_comm_size(c);
-    struct ctr_buf mine = { 0 }, *in = calloc((size_t)size, sizeof *in);
-    int rc = in ? write_own_lines(t, &mine, err) : ctr_fail_nomem(err, (size_t)size * sizeof *in);
+    struct ctr_buf mine = { 0 }, *in = NULL;
+    int rc = write_own_lines(t, &mine, err);
     if (!rc)
-        rc = ctr_comm_gather(c, CTR_COMM_CONTROL, mine.data, mine.len + 1, in, err);
+        rc = ctr_comm_gather_new(c, CTR_COMM_CONTROL, mine.data, mine.len + 1, &in, err);
     for (int s = 0, n; s < t->shards.n && !rc; s++) {
         const char *line = line_at((const char *)in[s % size].data, s / size, &n);
         rc = ctr_buf_printf(b, err, "%s%.*s", s ? "|" : "", n, line ? line : "");
     }
-    for (int r = 0; in && r < size; r++)
-        ctr_buf_free(&in[r]);
-    free(in);
+    ctr_comm_gather_free(c, in);
     ctr_buf_free(&mine);
     return rc;
 }

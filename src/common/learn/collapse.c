@@ -169,8 +169,8 @@ static int join(struct ctr_comm *c, struct spread *s, struct ctr_err *err)
     const int size = ctr_comm_size(c);
     if (size == 1)
         return 0;
-    struct ctr_buf *in = calloc((size_t)size, sizeof *in);
-    int rc = in ? ctr_comm_gather(c, CTR_COMM_CONTROL, s, sizeof *s, in, err) : ctr_fail_nomem(err, sizeof *in);
+    struct ctr_buf *in = NULL;
+    int rc = ctr_comm_gather_new(c, CTR_COMM_CONTROL, s, sizeof *s, &in, err);
     *s = (struct spread){ .least = INFINITY, .greatest = -INFINITY };
     for (int r = 0; r < size && !rc; r++) {
         struct spread one;
@@ -181,9 +181,7 @@ static int join(struct ctr_comm *c, struct spread *s, struct ctr_err *err)
         s->greatest = CTR_MAX(s->greatest, one.greatest);
         s->rows += one.rows;
     }
-    for (int r = 0; in && r < size; r++)
-        ctr_buf_free(&in[r]);
-    free(in);
+    ctr_comm_gather_free(c, in);
     return rc;
 }
 

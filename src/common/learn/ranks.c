@@ -130,15 +130,12 @@ static int tell_difference(int rank, const char *a, const char *b, struct ctr_er
 static int same_text(struct ctr_comm *c, const struct ctr_buf *text, struct ctr_err *err)
 {
     const int size = ctr_comm_size(c);
-    struct ctr_buf *in = calloc((size_t)size, sizeof *in);
-    int rc = in ? ctr_comm_gather(c, CTR_COMM_CONTROL, text->data, text->len + 1, in, err)
-                : ctr_fail_nomem(err, (size_t)size * sizeof *in);
+    struct ctr_buf *in = NULL;
+    int rc = ctr_comm_gather_new(c, CTR_COMM_CONTROL, text->data, text->len + 1, &in, err);
     for (int r = 1; r < size && !rc; r++)
         if (in[r].len != in[0].len || memcmp(in[r].data, in[0].data, in[0].len) != 0)
             rc = tell_difference(r, (const char *)in[0].data, (const char *)in[r].data, err);
-    for (int r = 0; in && r < size; r++)
-        ctr_buf_free(&in[r]);
-    free(in);
+    ctr_comm_gather_free(c, in);
     return rc;
 }
 
@@ -193,16 +190,15 @@ static int same_streams(struct ctr_trainer *t, struct ctr_err *err)
 {
     struct ctr_comm *c = t->job.params.comm;
     const int size = ctr_comm_size(c);
-    struct ctr_buf own = { 0 }, *in = calloc((size_t)size, sizeof *in);
+    struct ctr_buf own = { 0 }, *in = NULL;
     char type[128];
-    int rc = in ? put_part(&own, t->stream_name, NULL, &t->stream.meta, err)
-                : ctr_fail_nomem(err, (size_t)size * sizeof *in);
+    int rc = put_part(&own, t->stream_name, NULL, &t->stream.meta, err);
     for (int i = 0; i < t->stream.n && !rc; i++) {
         const struct ctr_field *f = &t->stream.f[i];
         rc = put_part(&own, f->name, ctr_field_type_name(f, type, sizeof type), &f->meta, err);
     }
     if (!rc)
-        rc = ctr_comm_gather(c, CTR_COMM_CONTROL, own.data, own.len, in, err);
+        rc = ctr_comm_gather_new(c, CTR_COMM_CONTROL, own.data, own.len, &in, err);
     for (int r = 1; r < size && !rc; r++) {
         struct ctr_schema first = { 0 }, s = { 0 };
         struct ctr_difference d;
@@ -216,9 +212,7 @@ static int same_streams(struct ctr_trainer *t, struct ctr_err *err)
         ctr_schema_free(&first);
         ctr_schema_free(&s);
     }
-    for (int r = 0; in && r < size; r++)
-        ctr_buf_free(&in[r]);
-    free(in);
+    ctr_comm_gather_free(c, in);
     ctr_buf_free(&own);
     return rc;
 }
@@ -392,8 +386,8 @@ int ctr_ranks_balance(struct ctr_trainer *t, struct ctr_err *err)
     if (t->ranks.balanced)
         return 0;
     t->ranks.balanced = true;
-    struct ctr_buf *in = calloc((size_t)size, sizeof *in);
-    int rc = in ? ctr_comm_gather(c, CTR_COMM_CONTROL, &rows, sizeof rows, in, err) : ctr_fail_nomem(err, sizeof *in);
+    struct ctr_buf *in = NULL;
+    int rc = ctr_comm_gather_new(c, CTR_COMM_CONTROL, &rows, sizeof rows, &in, err);
     for (int r = 0; r < size && !rc; r++) {
         memcpy(&rows, in[r].data, sizeof rows);
         least = CTR_MIN(least, rows);
@@ -402,9 +396,7 @@ int ctr_ranks_balance(struct ctr_trainer *t, struct ctr_err *err)
     }
     if (!rc)
         tell_balance(t, size, least, most, all);
-    for (int r = 0; in && r < size; r++)
-        ctr_buf_free(&in[r]);
-    free(in);
+    ctr_comm_gather_free(c, in);
     return rc;
 }
 
@@ -418,8 +410,8 @@ int ctr_ranks_gather(struct ctr_trainer *t, struct ctr_err *err)
     if (size == 1)
         return 0;
     struct ctr_validation *v = t->v;
-    struct ctr_buf *in = calloc((size_t)size, sizeof *in);
-    int rc = in ? ctr_comm_gather(c, CTR_COMM_CONTROL, v, sizeof *v, in, err) : ctr_fail_nomem(err, sizeof *in);
+    struct ctr_buf *in = NULL;
+    int rc = ctr_comm_gather_new(c, CTR_COMM_CONTROL, v, sizeof *v, &in, err);
     for (int r = 0; r < size && !rc; r++) {
         const struct ctr_validation *theirs = (const struct ctr_validation *)(const void *)in[r].data;
         if (r)
@@ -427,8 +419,6 @@ int ctr_ranks_gather(struct ctr_trainer *t, struct ctr_err *err)
         else
             *v = *theirs;
     }
-    for (int r = 0; in && r < size; r++)
-        ctr_buf_free(&in[r]);
-    free(in);
+    ctr_comm_gather_free(c, in);
     return rc;
 }
