@@ -6,24 +6,17 @@
 
 #include "common/lang/program.h"
 
-struct guard {
-    struct ctr_program *program;
-};
-
-static int look(void *ctx, const struct ctr_batch *in, const struct ctr_batch **out, struct ctr_err *err)
+static int look(void *program, const struct ctr_batch *in, const struct ctr_batch **out, struct ctr_err *err)
 {
-    struct guard *g = ctx;
     if (!in)
-        return ctr_program_more(g->program, out, err);
-    int rc = ctr_program_run(g->program, in, out, err);
+        return ctr_program_more(program, out, err);
+    int rc = ctr_program_run(program, in, out, err);
     return rc < 0 ? rc : 1;
 }
 
-static void guard_free(void *ctx)
+static void free_program(void *program)
 {
-    struct guard *g = ctx;
-    ctr_program_free(g->program);
-    free(g);
+    ctr_program_free(program);
 }
 
 /* Do the roles depend on fitted state that is not there yet? */
@@ -80,18 +73,16 @@ int ctr_plan_good_rows(struct ctr_batch_source *s, struct ctr_plan *p, struct ct
         some |= ctr_plan_in_roles(&p->tree.def[i], roles);
     if (!some)
         return 0;
-    struct guard *g = calloc(1, sizeof *g);
+    struct ctr_program *program = NULL;
     struct ctr_rule *rules = NULL;
-    if (!g)
-        return ctr_fail_nomem(err, sizeof *g);
-    int rc = ctr_program_bind_roles(&g->program, p, ctr_batch_source_schema(s), roles, err);
-    if (rc == 0)
-        rc = make_rules(g->program, &rules, err);
-    if (rc < 0 || unfitted(g->program) || !g->program->output.n) {
-        guard_free(g);
+    int rc = ctr_program_bind_roles(&program, p, ctr_batch_source_schema(s), roles, err);
+    if (!rc)
+        rc = make_rules(program, &rules, err);
+    if (rc || unfitted(program) || !program->output.n) {
+        ctr_program_free(program);
     } else {
-        const struct ctr_bad_look by = { look, guard_free, g };
-        rc = ctr_bad_rows_source(s, bad, rules, g->program->output.n, &by, err);
+        const struct ctr_bad_look by = { look, free_program, program };
+        rc = ctr_bad_rows_source(s, bad, rules, program->output.n, &by, err);
     }
     free(rules);
     return rc;
