@@ -378,6 +378,11 @@ int ctr_deep_pull(struct ctr_deep *d, struct ctr_deep_tables *all, bool make, st
 int ctr_deep_announce(struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int64_t n, struct ctr_pool *pool,
                       struct ctr_err *err) CTR_MUST;
 void ctr_deep_unannounce(struct ctr_deep *d);
+/* The input of entry e of row i. */
+static inline int ctr_deep_input_of(const struct ctr_deep *d, const struct ctr_rows *r, int64_t i, int64_t e)
+{
+    return r->table ? r->table[e] : d->key_input[e - r->start[i]];
+}
 /* The parts of a pull that need no lists: is there memory for `entries` keys, each of which may be new? Announce the
  * keys of all tables in a buffer to the source, unless a table's thread failed; *unique: how many there are. */
 int ctr_deep_check_bound(const struct ctr_deep *d, const struct ctr_deep_tables *all, int64_t entries, int64_t bound,
@@ -444,10 +449,10 @@ int ctr_deep_source_settle(struct ctr_deep *d, struct ctr_err *err) CTR_MUST;
 
 /* ---- deep_images.c: vectors of images, and the tower that they go through ---- */
 
-struct ctr_deep_images_counts {
-    int64_t named, absent;   /* entries of rows, and of these without a vector */
-    int64_t named_once;      /* in the first pass */
-    int64_t asked, forwards; /* distinct images of minibatches learned from; vectors that went through the tower */
+struct ctr_deep_images_counts { /* of what is learned from */
+    int64_t named, absent;        /* entries of rows, and of these without a vector */
+    int64_t named_once;           /* in the first pass */
+    int64_t asked, forwards;      /* distinct images of minibatches; vectors that went through the tower */
 };
 
 /* For declare of a model with image inputs: read the file d->p.images, unless d->table is set; add the tower's

@@ -104,12 +104,6 @@ struct counting {
     } * table;
 };
 
-/* The table of entry e of row i. */
-static int table_of(const struct ctr_deep *d, const struct ctr_rows *r, int64_t i, int64_t e)
-{
-    return d->input[r->table ? r->table[e] : d->key_input[e - r->start[i]]].table_at;
-}
-
 /* Count key `number` in row `row`, unless it was counted there. */
 static int count_key(struct counted *c, int32_t number, int32_t row, struct ctr_err *err)
 {
@@ -140,7 +134,7 @@ static void count_table(void *ctx, int64_t t, int worker)
     ctr_buf_clear(&c->table[t].last);
     for (int64_t i = c->from; i < c->from + c->n; i++)
         for (int64_t e = r->start[i]; e < r->start[i + 1] && !rc; e++) {
-            if (table_of(c->d, r, i, e) != t)
+            if (c->d->input[ctr_deep_input_of(c->d, r, i, e)].table_at != t)
                 continue;
             const int32_t number = ctr_deep_set_add(s, r->hash[e], &rc);
             if (!rc)

@@ -101,12 +101,6 @@ static int add_plain(struct ctr_deep *d, const struct ctr_rows *r, int64_t from,
     return rc;
 }
 
-/* The input of entry e of row i. */
-static inline int input_of(const struct ctr_deep *d, const struct ctr_rows *r, int64_t i, int64_t e)
-{
-    return r->table ? r->table[e] : d->key_input[e - r->start[i]];
-}
-
 /* Split a list into lists of one entry each, from its start or its end, after the k existing entries of group g. */
 static int64_t add_slots(struct ctr_deep_group *g, const struct ctr_rows *r, int64_t first, int64_t end, bool from_end,
                          int64_t row, int64_t k, int32_t **start)
@@ -144,17 +138,17 @@ static int add_lists(struct ctr_deep *d, struct ctr_deep_group *g, const struct 
     int64_t k = 0;
     for (int64_t i = from; i < from + n; i++) {
         int64_t e = r->start[i], end = r->start[i + 1];
-        while (e < end && input_of(d, r, i, e) < first)
+        while (e < end && ctr_deep_input_of(d, r, i, e) < first)
             e++;
         if (g->split) { /* one input */
-            for (end = e; end < r->start[i + 1] && input_of(d, r, i, end) == first;)
+            for (end = e; end < r->start[i + 1] && ctr_deep_input_of(d, r, i, end) == first;)
                 end++;
             k = add_slots(g, r, e, end, from_end, d->rows + i - from, k, &start);
             continue;
         }
         for (int f = 0; f < g->inputs; f++) {
             const int input = d->key_input[g->first + f];
-            for (; e < end && input_of(d, r, i, e) == input; e++, k++) {
+            for (; e < end && ctr_deep_input_of(d, r, i, e) == input; e++, k++) {
                 hash[k] = r->hash[e];
                 if (g->ragged) {
                     segment[k] = (int32_t)((d->rows + i - from) * g->fields + f);
