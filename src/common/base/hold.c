@@ -43,7 +43,7 @@ static int open_to_hold(struct held *h, struct ctr_err *err)
     struct rlimit limit;
     const int fd = ctr_open(h->path, O_RDONLY | O_NONBLOCK, 0);
     if (fd < 0)
-        return 0; /* whoever opens it next is told why */
+        return 0; /* opening it to read tells why */
     const int rc = ctr_file_look(fd, NULL, &h->state, err);
     if (!rc && !getrlimit(RLIMIT_NOFILE, &limit) && (rlim_t)all.fds < limit.rlim_cur / 2)
         h->fd = fd;
@@ -74,7 +74,6 @@ static int hold_locked(const char *path, struct ctr_err *err)
     const int rc = open_to_hold(h, err);
     all.fds += h->fd >= 0;
     if (rc) {
-        ctr_err_file(err, path);
         *at = NULL;
         free(h);
     }

@@ -10,7 +10,7 @@ static void note(void *ctx, const char *text)
     ctr_cli_note(ctx, "%s", text);
 }
 
-/* The rows before a bad one go out, without a trailer: who follows the output sees them. */
+/* The rows before a bad one go out, without a trailer, so that readers of a live output see them. */
 static void deliver(void *ctx)
 {
     struct ctr_cli *cli = ctx;
