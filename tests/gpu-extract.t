@@ -2,12 +2,8 @@
 # ctr-extract --device gpu: plans as kernels, one a layer, by the stand-ins for CUDA's driver and NVRTC (tests/gpu/driver.cc). Each
 # gives the bytes of the CPU, for any pool, order of blocks, way to launch, batch and number of threads.
 . "${0%/*}/lib.sh"
-nvrtc=${CTR_NVRTC:-} driver=${CTR_CUDA_DRIVER:-libcuda.so.1} # of the card
-export CTR_CUDA_DRIVER="$CTR_BUILD/onhost/libcuda.so" XDG_CACHE_HOME="$W/cache"
-export CTR_NVRTC="$CTR_CUDA_DRIVER" CTR_CUDA_ON_HOST_THREADS=16
-gpu_on_host && [ ! -f "$CTR_CUDA_DRIVER" ] && skip_all "there is no c++"
-export CTR_CUDA_ON_HOST_CXXFLAGS=-O0
-[ -z "${CTR_GPU:-}" ] || { export CTR_CUDA_DRIVER="$driver" CTR_NVRTC="$nvrtc" && [ -n "$nvrtc" ] || unset CTR_NVRTC; } # make check-gpu: the card itself
+gpu_driver
+export XDG_CACHE_HOME="$W/cache" CTR_CUDA_ON_HOST_THREADS=16 CTR_CUDA_ON_HOST_CXXFLAGS=-O0
 [ -z "$SAN" ] || export CTR_CUDA_ON_HOST_CXXFLAGS="-O0 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-sanitize=vptr"
 cd "$W" || exit 1
 
@@ -396,7 +392,7 @@ if [ -f "$gpu_plugin" ]; then
     views=$*
     train -q -j 4 --passes 2 --checkpoint whole.cp --checkpoint-every 100 --progressive whole.p -o whole.model rows.plan "$@"
     _start=0
-    killed_runs 'resume over views: ' killed_views 10 15 20 25 30 35 40 50
+    killed_runs 'resume over views: ' killed_views 10 15 20 25 30 35 40 50 60 70 80 90 95
     [ "$SAN" ] || ok 'resume over views: some went on from a checkpoint' test "$(grep -c 'resumed after row' views.said)" -gt 1
     ok 'resume over views: the same model' cmp whole.model killed.model
     ok 'resume over views: the same predictions' same_rows whole.p killed.p

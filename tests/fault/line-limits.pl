@@ -59,6 +59,7 @@ line '13a', 'a limit of the size of files', sub {
 
 line '13b', 'a limit of descriptors', sub {
     my ($quick, $dir) = @_;
+    local $ENV{ASAN_OPTIONS} = "$ENV{ASAN_OPTIONS}:detect_leaks=0"; # the search for leaks opens files
     return limit_line($dir, $quick, 12, 45, sub { map { "--nofile=$_" } $quick ? (4, 6, 9) : (3 .. 20) }, qr/Too many open files|Bad file descriptor|No file descriptors/,
         starts => qr/error while loading|cannot open shared|prlimit:/);
 };
