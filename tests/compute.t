@@ -38,7 +38,8 @@ digest() {
 }
 if [ -z "$SAN" ]; then
     want=$(digest)
-    ok "a digest of the outputs of each operation" test "$(echo "$want" | grep -Ec '^[a-z0-9_]+ [0-9a-f]{16}$')" -gt 30
+    is "a digest of the outputs of each operation" "$(echo "$want" | grep -Ec '^[a-z0-9_]+ [0-9a-f]{16}$')" \
+        "$(sed -n '/define CTR_DEV_OPS/,/[^\\]$/p' "$CTR_TOP/src/common/compute/compute.h" | grep -c ' X(')"
     for run in avx512:1 avx512:2 avx512:4 avx2:2 plain:4; do
         is "the same bytes with ${run%:*}, -j ${run#*:}" "$(CTR_CPU=${run%:*} digest --threads "${run#*:}")" "$want"
     done

@@ -339,7 +339,7 @@ is "to the end" "$? $(grep -c total seen.txt)" "0 $(awk -F, 'NR > 1 { print subs
 exits "--lateness without windows" 2 ctr-eval --lateness 5m walk.arrows
 exits "--lateness and a drawing" 2 live 5m --reliability walk.arrows
 exits "a null time" 1 sh -c "sed '3s/1970[^,]*//' walk.csv | ctr-import --format csv --header --label click --score p --time t | ctr-eval --window 1h --lateness 1m"
-err_like "is named" 'row 2: the time \(column t\) is null'
+err_like "is named" 'row 2: the time \(column t\) is null; --bad-rows skip=MAX or quarantine=FILE leaves such rows out'
 exits "too little memory" 1 live 5m --memory 1K walk.arrows
 err_like "says what is needed" '--memory does not hold'
 if [ -z "$SAN" ]; then # a hundred times as many windows take no more memory

@@ -309,10 +309,10 @@ exits "one row is enough" 0 sh -c "printf 'a\n1\n' | ctr-import -q -f csv -c x:i
 exits "no row at all is none that is bad" 0 sh -c ": | ctr-import -q -f csv -c x:int8 --bad-rows quarantine='$W/all' -o '$W/all.arrows'"
 # A disk that fails in the middle: what comes before the error was read, and nothing else.
 for encoding in utf8 latin1; do
-    for n in 20 60 61 62; do # a fresh file is looked at first, by its last bytes, in some 50 reads
+    for n in 2 3 4 5; do
         [ -n "$SAN" ] && continue
         LD_PRELOAD="$CTR_BUILD/fault/inject.so" CTR_INJECT=read:$n:EIO ctr-import --batch 100 --encoding $encoding -c a:int8,b:int64 "$W/disk.csv" \
-            2>"$W/err" | ctr-cat -q --lenient 2>/dev/null | ctr-export --format csv 2>/dev/null | tail -n +2 >"$W/got"
+            2>"$W/err" | ctr-cat -q --lenient 2>/dev/null | ctr-export --format csv | tail -n +2 >"$W/got"
         head -n "$(wc -l <"$W/got")" "$W/disk.csv" | cmp - "$W/got"
         grep -v 'disk.csv: read failed: Input/output error$' "$W/err"
     done

@@ -2,13 +2,9 @@
 # Layers of a plan as kernels, on the host: the text that NVRTC would compile, by the host's compiler, in blocks of fibres
 # (tests/gpu/driver.cc). Every operator on every row of its unit test gives the bytes of the host's own driver.
 . "${0%/*}/lib.sh"
-nvrtc=${CTR_NVRTC:-} driver=${CTR_CUDA_DRIVER:-libcuda.so.1} # of the card
-export CTR_CUDA_DRIVER="$CTR_BUILD/onhost/libcuda.so" XDG_CACHE_HOME="$W/cache"
-export CTR_NVRTC="$CTR_CUDA_DRIVER"
-gpu_on_host && [ ! -f "$CTR_CUDA_DRIVER" ] && skip_all "there is no c++"
+gpu_driver
+export XDG_CACHE_HOME="$W/cache"
 if [ -n "${CTR_GPU:-}" ]; then # make check-gpu: each row on the card, and the pool
-    export CTR_CUDA_DRIVER="$driver" CTR_NVRTC="$nvrtc"
-    [ -n "$nvrtc" ] || unset CTR_NVRTC
     cd "$W" || exit 1
     for unit in unit-op unit-gpu; do
         ok "$unit: on the card the bytes of the host" sh -c "\"$CTR_BUILD/unit/$unit\" >$unit.out && ! grep -E '^not ok|SKIP' $unit.out"

@@ -149,6 +149,15 @@ skip() { # skip NAME WHY
 gpu_plugin=$CTR_BUILD/onhost/ctr-cuda.so
 [ -z "${CTR_GPU:-}" ] || gpu_plugin=${CTR_CUDA_PLUGIN:-$CTR_BUILD/lib/ctr/ctr-cuda.so}
 gpu_on_host() { [ -z "${CTR_GPU:-}" ]; }
+# The driver and NVRTC: what stands for them on the host, else those of the machine, unless others are named.
+gpu_driver() {
+    if gpu_on_host; then
+        export CTR_CUDA_DRIVER="$CTR_BUILD/onhost/libcuda.so" CTR_NVRTC="$CTR_BUILD/onhost/libcuda.so"
+        [ -f "$CTR_CUDA_DRIVER" ] || skip_all "there is no c++"
+    else
+        export CTR_CUDA_DRIVER="${CTR_CUDA_DRIVER:-libcuda.so.1}"
+    fi
+}
 skip_all() {
     echo "1..0 # SKIP $1"
     exit 0

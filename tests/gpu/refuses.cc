@@ -46,8 +46,8 @@ int main()
     setenv("CTR_CUDA_ON_HOST_FAIL", "fault:3", 1);
     gives("a kernel that faults starts", cudaSuccess, onhost_launch(s, 1, 32, 0, kernel, device));
     setenv("CTR_CUDA_ON_HOST_FAIL", "", 1);
-    gives("who waits sees it", cudaErrorIllegalAddress, cudaStreamSynchronize(s));
-    gives("and who comes later", cudaErrorIllegalAddress, onhost_launch(s, 1, 32, 0, kernel, device));
+    gives("a wait reports it", cudaErrorIllegalAddress, cudaStreamSynchronize(s));
+    gives("and a later call, too", cudaErrorIllegalAddress, onhost_launch(s, 1, 32, 0, kernel, device));
     cudaStreamDestroy(s);
     cublasDestroy(blas);
     cudaFree(device);
