@@ -85,6 +85,18 @@ struct arrow_link {
     struct ctr_seal after;
 };
 
+/* ---- link.c: messages of sealed streams, as a reader checks them ---- */
+
+struct arrow_chain {
+    struct arrow_link at; /* of the message that is due */
+    bool linked;          /* messages of this stream name the ones before */
+};
+struct arrow_message;
+/* Is message m the one that is due? Moves on to the next one. begins: it is the schema of a stream; first: nothing was
+ * read before; due: the section that must follow, by a list of the first one, or NULL. */
+int ctr_chain_check(struct arrow_chain *c, const struct arrow_message *m, bool begins, bool first, const char *due,
+                    struct ctr_err *err) CTR_MUST;
+
 /* ---- emit.c: columns to the nodes and buffers of a body ---- */
 
 struct arrow_node {

@@ -41,8 +41,7 @@ struct ctr_reader {
     struct arrow_leaves leaves;
     bool in_stream, sealed, trailer;
     bool old; /* the format before version 0.15 of Arrow: the size of a message is not preceded by a marker */
-    struct arrow_link link; /* of the message that is due */
-    bool linked;            /* its messages name the ones before */
+    struct arrow_chain chain;
     int64_t stream_rows, stream_batches, file_rows, file_batches;
     int file_streams;              /* begun in this file */
     int64_t stream_at, message_at; /* their positions in the file; -1: none yet */
@@ -266,61 +265,23 @@ static int fail_truncated(const struct ctr_reader *r, struct ctr_err *err)
                     (long long)r->file_rows, r->src.from_pipe ? WRITER_FAILED : "");
 }
 
-/* Does the schema message continue what was read before? The sections that the first one of a bundle lists must, other
- * streams begin anew. */
-static int enter_link(struct ctr_reader *r, struct ctr_err *err)
-{
-    const char *after = r->msg.after;
-    const size_t n = sizeof(struct ctr_seal);
-    const bool listed = r->section_set && r->section_at + 1 < r->sections.n;
-    const bool anew = listed ? !after && !r->linked : !after || !memcmp(after, CTR_SEAL_NONE, n);
-    if (anew || (after && !memcmp(after, r->link.after.digits, n))) {
-        r->linked = after;
-        return 0;
-    }
-    if (!r->section_set)
-        return ctr_fail(err, CTR_EDATA, "begins with a section of a bundle whose earlier sections are missing");
-    const char *due = listed ? r->sections.s[r->section_at + 1] : "";
-    return ctr_fail(err, CTR_EDATA,
-                    "%s%s%s does not follow the section before it: it belongs to another bundle, or sections are "
-                    "missing or swapped",
-                    listed ? "section '" : "a section", due, listed ? "'" : "");
-}
-
-static int check_link(const struct ctr_reader *r, struct ctr_err *err)
-{
-    const struct arrow_message *m = &r->msg;
-    if (m->seq != r->link.seq)
-        return ctr_fail(err, CTR_EDATA, "message %lld comes where %lld is due: messages were lost, repeated or swapped",
-                        (long long)m->seq, (long long)r->link.seq);
-    if (r->linked == !m->after || (r->linked && memcmp(m->after, r->link.after.digits, sizeof r->link.after.digits)))
-        return ctr_fail(err, CTR_EDATA, "message %lld belongs to another stream", (long long)m->seq);
-    return 0;
-}
-
 static int check_seal(struct ctr_reader *r, struct ctr_err *err)
 {
     const struct arrow_message *m = &r->msg;
-    const bool first = m->type == ARROW_SCHEMA && !r->in_stream;
-    if (first) {
+    const bool begins = m->type == ARROW_SCHEMA && !r->in_stream;
+    const bool listed = r->section_set && r->section_at + 1 < r->sections.n;
+    if (begins)
         r->sealed = m->sealed && !r->old;
-        r->link.seq = 0;
-    }
     if (!r->sealed)
         return m->any_ctr ? ctr_fail(err, CTR_EDATA,
                                      "the metadata of a message is damaged (a seal in an unsealed "
                                      "stream)")
                           : 0;
-    if (!m->sealed)
-        return ctr_fail(err, CTR_EDATA, "a message of a sealed stream has no seal");
-    const int rc = first && !m->seq ? enter_link(r, err) : check_link(r, err);
-    if (rc < 0)
-        return rc;
-    r->link.seq++;
-    memcpy(r->link.after.digits, m->seal, sizeof r->link.after.digits);
-    if (r->trailer)
+    const int rc =
+        ctr_chain_check(&r->chain, m, begins, !r->section_set, listed ? r->sections.s[r->section_at + 1] : NULL, err);
+    if (!rc && r->trailer)
         return ctr_fail(err, CTR_EDATA, "a message follows the trailer");
-    return 0;
+    return rc;
 }
 
 /* Of a batch in a file, some of whose columns are not read, buffers are read as they are used. */
@@ -613,18 +574,16 @@ static int fail_no_stream(const struct ctr_reader *r, const uint8_t *p, size_t n
                         r->src.from_pipe ? WRITER_FAILED : ": the program that wrote it failed or was stopped");
     if (n < 8 && !memcmp(p, "\xff\xff\xff\xff", CTR_MIN(n, 4)))
         return fail_truncated(r, err);
-    static const struct {
-        const char *magic, *name;
-    } packed[] = { { "\x1f\x8b", "gzip" }, { "\x28\xb5\x2f\xfd", "zstd" }, { "\x04\x22\x4d\x18", "lz4" } };
-    for (size_t i = 0; i < CTR_COUNT(packed); i++)
-        if (n >= strlen(packed[i].magic) && !memcmp(p, packed[i].magic, strlen(packed[i].magic)))
-            return ctr_fail(err, CTR_EDATA,
-                            "is %s data, not a stream: text is read by ctr-import, a stream must be "
-                            "unpacked first (%s -dc)",
-                            packed[i].name, packed[i].name);
-    if (n >= 4 && !memcmp(p, "PAR1", 4))
-        return ctr_fail(err, CTR_EDATA,
-                        "is Parquet, not a stream: write it as an Arrow IPC stream with pyarrow, Polars or DuckDB");
+#define UNPACK " data, not a stream: text is read by ctr-import, a stream must be unpacked first "
+    static const char *const known[][2] = {
+        { "\x1f\x8b", "gzip" UNPACK "(gzip -dc)" },
+        { "\x28\xb5\x2f\xfd", "zstd" UNPACK "(zstd -dc)" },
+        { "\x04\x22\x4d\x18", "lz4" UNPACK "(lz4 -dc)" },
+        { "PAR1", "Parquet, not a stream: write it as an Arrow IPC stream with pyarrow, Polars or DuckDB" },
+    };
+    for (size_t i = 0; i < CTR_COUNT(known); i++)
+        if (n >= strlen(known[i][0]) && !memcmp(p, known[i][0], strlen(known[i][0])))
+            return ctr_fail(err, CTR_EDATA, "is %s", known[i][1]);
     if (r->file_batches)
         return ctr_fail(err, CTR_EDATA, "what follows batch %lld (row %lld), behind a whole stream, is no stream",
                         (long long)r->file_batches, (long long)r->file_rows);
