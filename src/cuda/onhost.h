@@ -258,13 +258,15 @@ struct cudaDeviceProp {
 
 static inline const char *cudaGetErrorString(cudaError_t e)
 {
-    return e == cudaErrorMemoryAllocation       ? "out of memory"
-           : e == cudaErrorInvalidDevice        ? "invalid device ordinal"
-           : e == cudaErrorInvalidValue         ? "invalid argument"
-           : e == cudaErrorIllegalAddress       ? "an illegal memory access was encountered"
-           : e == cudaErrorInvalidConfiguration ? "invalid configuration argument"
-           : e == cudaErrorLaunchFailure        ? "unspecified launch failure"
-                                                : "no error";
+    switch (e) {
+    case cudaErrorMemoryAllocation: return "out of memory";
+    case cudaErrorInvalidDevice: return "invalid device ordinal";
+    case cudaErrorInvalidValue: return "invalid argument";
+    case cudaErrorIllegalAddress: return "an illegal memory access was encountered";
+    case cudaErrorInvalidConfiguration: return "invalid configuration argument";
+    case cudaErrorLaunchFailure: return "unspecified launch failure";
+    default: return "no error";
+    }
 }
 static inline cudaError_t cudaGetDeviceCount(int *n)
 {

@@ -472,8 +472,14 @@ int cuEventDestroy_v2(void *e)
 }
 int cuGetErrorString(int e, const char **text)
 {
-    *text = e == INVALID_VALUE ? "invalid argument" : e == ILLEGAL_ADDRESS ? "an illegal memory access was encountered"
-                               : e == INVALID_CONTEXT ? "invalid device context" : e == NOT_INITIALIZED ? "initialization error" : e == 2 ? "out of memory" : e == 719 ? "unspecified launch failure" : "unknown";
+    static const std::map<int, const char *> texts = { { INVALID_VALUE, "invalid argument" },
+                                                       { 2, "out of memory" },
+                                                       { NOT_INITIALIZED, "initialization error" },
+                                                       { INVALID_CONTEXT, "invalid device context" },
+                                                       { ILLEGAL_ADDRESS, "an illegal memory access was encountered" },
+                                                       { 719, "unspecified launch failure" } };
+    const auto known = texts.find(e);
+    *text = known == texts.end() ? "unknown" : known->second;
     return 0;
 }
 

@@ -450,9 +450,9 @@ int ctr_deep_source_settle(struct ctr_deep *d, struct ctr_err *err) CTR_MUST;
 /* ---- deep_images.c: vectors of images, and the tower that they go through ---- */
 
 struct ctr_deep_images_counts { /* of what is learned from */
-    int64_t named, absent;        /* entries of rows, and of these without a vector */
-    int64_t named_once;           /* in the first pass */
-    int64_t asked, forwards;      /* distinct images of minibatches; vectors that went through the tower */
+    int64_t named, absent;      /* entries of rows, and of these without a vector */
+    int64_t named_once;         /* in the first pass */
+    int64_t asked, forwards;    /* distinct images of minibatches; vectors that went through the tower */
 };
 
 /* For declare of a model with image inputs: read the file d->p.images, unless d->table is set; add the tower's

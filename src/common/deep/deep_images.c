@@ -31,7 +31,7 @@ struct ctr_deep_images {
     struct ctr_deep_images_counts counts; /* of minibatches learned from, */
     struct {
         int64_t named, absent;
-    } batch; /* and of the one that is being added */
+    } batch;                              /* and of the one that is being added */
     struct ctr_source *source, *embedder; /* of that stack, the tower; NULL: the network is there for its tower */
     struct ctr_mat value;
     struct ctr_mem *grad;
