@@ -193,7 +193,7 @@ ok 'ctr-sample' same want.arrows got.arrows
 
 # ---- the option
 for tool in extract train predict history eval calibrate sample; do
-    ok "ctr-$tool --help has the option" sh -c "ctr-$tool --help | grep -q -- '--bad-rows fail|skip=MAX|quarantine=FILE'"
+    ok "ctr-$tool --help has the option" sh -c "ctr-$tool --help=all | grep -q -- '--bad-rows fail|skip=MAX|quarantine=FILE'"
 done
 exits 'a bad policy' 2 ctr-extract --bad-rows never lacks.plan all.arrows
 err_like 'is told' '^ctr-extract: --bad-rows wants fail, skip=MAX or quarantine=FILE, not .never.$'

@@ -24,7 +24,7 @@ agrees_with() {
 ref make onehot 900 onehot.arrows || exit 1
 ref make mixed 500 mixed.arrows || exit 1
 ctr-select --columns=-age,-vec -o sparse.arrows mixed.arrows # of dense coordinates the reference does not know the draws
-optimizers=$(ctr-train lr --help | sed -n 's/.*--optimizer \([a-z|-]*\).*/\1/p' | tr '|' ' ')
+optimizers=$(ctr-train lr --help=all | sed -n 's/.*--optimizer \([a-z|-]*\).*/\1/p' | tr '|' ' ')
 is 'help lists the optimizers' "$optimizers" 'ftrl ogd rda fobos ogd-count'
 
 # ---- the arithmetic, of the progressive uncertainty too

@@ -31,6 +31,7 @@ completions() { # completions WORD… : what bash would offer for the last word
     )
 }
 PATH=$W/root/usr/bin:$PATH
+is 'the help of all options' "$(completions ctr-train --hel | tr '\n' ' ')" '--help --help=all '
 is 'bash completes options' "$(completions ctr-join --with)" '--within'
 is 'and choices' "$(completions ctr-cat --compress z)" 'zstd'
 is 'the formats of ctr-import' "$(completions ctr-import --format '' | tr '\n' ' ')" 'csv tsv jsonl libsvm libffm vw npy safetensors '

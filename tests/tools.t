@@ -20,7 +20,7 @@ help_is_manual() { # the tool's own options are those of its page
         [ ! -f "$_page" ] || man_options "$_page"
     done | sort -u | comm -23 - "$W/common" >"$W/page"
     # role options may be described once, in ctrkit(7)
-    "$1" --help | sed -n '/by role/,/^common/p' | sed -n 's/^ *--\([a-z]*\) NAME.*/--\1/p' | sort >"$W/roles"
+    "$1" --help=all | sed -n '/by role/,/^common/p' | sed -n 's/^ *--\([a-z]*\) NAME.*/--\1/p' | sort >"$W/roles"
     comm -23 "$W/table" "$W/roles" >"$W/table.own"
     comm -23 "$W/page" "$W/roles" >"$W/page.own"
     diff "$W/table.own" "$W/page.own"
@@ -36,7 +36,7 @@ fails_with() { # fails_with REGEX COMMAND: not 0, and says so
     grep -Eq "$_re" "$W/fails" || { cat "$W/fails"; return 1; }
 }
 fits_80_columns() {
-    $1 --help | sed 's/…/./g' | awk 'length($0) > 79 { print; wide = 1 } / $/ { print "blank at the end: " $0; wide = 1 } END { exit wide }'
+    { $1 --help && $1 --help=all; } | sed 's/…/./g' | awk 'length($0) > 79 { print; wide = 1 } / $/ { print "blank at the end: " $0; wide = 1 } END { exit wide }'
 }
 help_to() { timeout 120 "$1" --help >"$2"; }
 help_closed() { timeout 120 "$1" --help >&-; }
@@ -164,14 +164,15 @@ else
 fi
 
 # ---- the options of a first argument
-shown() { "$@" --help | sed -n 's/^  *\(-[a-z], \)*\(--[a-z0-9-]*\).*/\2/p' | sort; }
+options_of_help() { sed -n 's/^  \(-[A-Za-z], \|    \)\(--[a-z0-9-]*\).*/\2/p' | sort; }
+shown() { "$@" --help=all | options_of_help; }
 models=$(for p in "$man"/ctr-train-*.1; do p=${p##*/ctr-train-} && echo "${p%.1}"; done)
 for model in $models; do
     ok "ctr-train $model --help fits a terminal" fits_80_columns "ctr-train $model"
     shown ctr-train $model >"$W/shown.$model"
     ctr-train $model --list-options | cut -f1 | grep . | sort >"$W/listed"
     man_options "$man/ctr-train-$model.1" >"$W/page"
-    ctr-train --help | sed -n 's/^  *\(-[a-z], \)*\(--[a-z0-9-]*\).*/\2/p' | sort | cat - "$W/common" | sort -u | comm -23 "$W/shown.$model" - >"$W/own"
+    shown ctr-train | cat - "$W/common" | sort -u | comm -23 "$W/shown.$model" - >"$W/own"
     is "the options of ctr-train-$model(1) are its own" "$(cat "$W/page")" "$(cat "$W/own")"
     is "and shows what ctr-train $model takes" "$(comm -23 "$W/shown.$model" "$W/listed")$(comm -13 "$W/shown.$model" "$W/listed")" ''
 done
@@ -179,8 +180,36 @@ shown ctr-train >"$W/shown"
 is 'the options of ctr-train(1) are the shared ones' "$(man_options "$man/ctr-train.1")" "$(sort -u "$W/common" "$W/roles" | comm -23 "$W/shown" - | grep -vxE -e '--(label|weight|time)')"
 is 'ctr-train --help shows what all models take' "$(for m in $models; do [ $m = lr ] || comm -12 "$W/shown.lr" "$W/shown.$m"; done | grep -vxE -e '--(l2|minibatch|dropout|spill)' | sort -u)" "$(cat "$W/shown")"
 is 'a model alone has its own' "$(grep -cxE -e '--(alpha|variants|uncertainty|init-bias)' "$W/shown.lr") $(grep -cxE -e '--(alpha|variants|uncertainty|init-bias)' "$W/shown.mlp")" '4 0'
-is 'roles that do something alone are there' "$(ctr-train --help | sed -n 's/^ *--\([a-z]*\) NAME.*/\1/p' | tr '\n' ' ')" 'label weight time '
+is 'roles that do something alone are there' "$(ctr-train --help=all | sed -n 's/^ *--\([a-z]*\) NAME.*/\1/p' | tr '\n' ' ')" 'label weight time '
 exits 'others are none' 2 ctr-train lr --user u
+
+# --help of a command with more than 24 options shows the 10 to 20 that most users need, as its table marks them (CTR_OPT_BASIC), and says how to see all.
+# That of others shows all, as --help=all does, and --list-options has all of any. help_is_short COMMAND
+help_is_short() {
+    "$@" --help >"$W/short" && "$@" --help=all >"$W/long" || return 1
+    "$@" --list-options | cut -f1 | sort >"$W/listed"
+    options_of_help <"$W/long" | comm -23 - "$W/listed" | grep . && { echo 'not in --list-options'; return 1; }
+    _all=$(options_of_help <"$W/long" | grep -c .)
+    _some=$(options_of_help <"$W/short" | grep -c .)
+    [ "$_all" -gt 24 ] || { diff "$W/short" "$W/long"; return; }
+    [ "$_some" -ge 10 ] && [ "$_some" -le 20 ] || { echo "shows $_some of $_all options: mark 10 to 20 with CTR_OPT_BASIC"; return 1; }
+    tail -n 1 "$W/short" | grep -xF "These are $_some of $_all options; \`$* --help=all\` shows all." || { tail -n 1 "$W/short"; return 1; }
+    ! sed '$d' "$W/short" | grep -vxFf "$W/long" || { echo 'not in --help=all'; return 1; }
+}
+for t in $tools; do
+    ok "$t --help shows what most users need, --help=all the rest" help_is_short "$t"
+done
+for model in $models; do
+    ok "ctr-train $model --help, too" help_is_short ctr-train $model
+done
+long_help() { awk -v o="$1" 'BEGIN { for (i = 0; i < 25; i++) print (o ~ /help/ ? "      " : "") "--o" i }'; }
+long_help_passes() { help_is_short long_help | grep -q 'mark 10 to 20 with CTR_OPT_BASIC'; }
+ok 'which a table without marks fails' long_help_passes
+exits '--help of other words' 2 ctr-train lr --help=al
+err_like 'says which there are' "--help wants all, not 'al'"
+is '-h is --help' "$(ctr-train lr -h)" "$(ctr-train lr --help)"
+is 'the options of lr that most users need' "$(ctr-train lr --help | options_of_help | tr '\n' ' ')" \
+    '--alpha --checkpoint --device --help --jobs --l1 --l2 --label --memory --output --passes --progressive --seed --time --validation '
 
 # No option that the help of a model lists is refused: each one with a value that it takes and the options that it goes with,
 # over a few rows. `refused MODEL OPTION…` names those that are.
@@ -247,7 +276,7 @@ if has ctr-import; then
     done
     is 'which would be found' "$(refused lr --init-partial --alpha --hidden)" "$(printf '%s\n' --init-partial --hidden)"
 fi
-is 'common options that do nothing are not shown' "$(ctr-cat --help | grep -cE -e '--(seed|memory|device)')" 0
+is 'common options that do nothing are not shown' "$(ctr-cat --help=all | grep -cE -e '--(seed|memory|device)')" 0
 exits 'but taken' 2 ctr-cat --seed 1 --device-memory 0G
 
 # ---- an option that would do nothing is not ignored

@@ -24,7 +24,7 @@ cd "$W" || exit 1
 
 ok "--help lists it" sh -c "ctr-train --help | grep -qE '^ *toy  *one linear layer over embeddings, by Adam'"
 options() { sed -n 's/^\.It Fl //p' "$1" | sed -n 's/^\([A-Za-z] , \)\{0,1\}-\([a-z0-9-]*\).*/--\2/p' | sort -u; }
-shown() { ctr-train "$@" --help | sed -n 's/^  *\(-[a-z], \)*\(--[a-z0-9-]*\).*/\2/p' | sort -u; }
+shown() { ctr-train "$@" --help=all | sed -n 's/^  \(-[A-Za-z], \|    \)\(--[a-z0-9-]*\).*/\2/p' | sort -u; }
 shown >all
 shown toy | comm -23 - all >own
 is "its page has the options that --help shows" "$(options "$CTR_TOP/tests/toy/ctr-train-toy.1" | tr '\n' ' ')" "$(tr '\n' ' ' <own)"

@@ -11,17 +11,18 @@ static struct {
 } o = { .to = "stream", .compress = "none" };
 
 static const struct ctr_opt opts[] = {
-    { "to", 0, CTR_OPT_CHOICE, "stream|file", "write a stream, or an IPC file for random access", &o.to,
-      CTR_OPT_LOCAL },
-    { "key", 'k', CTR_OPT_STR, "COL", "with --to file: key the file by COL, by which rows are sorted", &o.key,
+    { "to", 0, CTR_OPT_CHOICE, "stream|file", "write a stream, or an IPC file for random access (default stream)",
+      &o.to, CTR_OPT_LOCAL },
+    { "key", 'k', CTR_OPT_STR, "COL", "with --to file: make a keyed file, whose rows must be sorted by COL", &o.key,
       CTR_OPT_LOCAL, .needs = "to=file" },
-    { "compress", 'z', CTR_OPT_CHOICE, "none|lz4|zstd", "compress the bodies, for data at rest", &o.compress,
-      CTR_OPT_LOCAL },
-    { "share", 0, CTR_OPT_LIST, "COL,…", "store equal values of these columns once a batch, such as a user's", &o.share,
-      CTR_OPT_LOCAL },
-    { "lenient", 0, CTR_OPT_FLAG, NULL, "rescue what precedes the damage in a broken stream, and seal it", &o.lenient,
-      0 },
-    { "force", 0, CTR_OPT_FLAG, NULL, "join streams of other plans, key seeds or roles, as one that names none",
+    { "compress", 'z', CTR_OPT_CHOICE, "none|lz4|zstd", "compress the column data, for storage (default none)",
+      &o.compress, CTR_OPT_LOCAL },
+    { "share", 0, CTR_OPT_LIST, "COL,…", "encode these columns with a dictionary per batch, such as those of a user",
+      &o.share, CTR_OPT_LOCAL },
+    { "lenient", 0, CTR_OPT_FLAG, NULL, "write the rows before the damage in a broken stream as a complete stream",
+      &o.lenient, 0 },
+    { "force", 0, CTR_OPT_FLAG, NULL,
+      "join streams even if their plans, key seeds or roles differ; the result names none of these plans and seeds",
       &o.force, 0 },
     { 0 },
 };

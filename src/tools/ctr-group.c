@@ -9,10 +9,10 @@ static struct {
 } o;
 
 static const struct ctr_opt opts[] = {
-    { "key", 'k', CTR_OPT_LIST, "COL,…", "columns to group by; the result is sorted by them", &o.keys, 0 },
+    { "key", 'k', CTR_OPT_LIST, "COL,…", "columns to group by; the output is sorted by them", &o.keys, 0 },
     { "add", 0, CTR_OPT_LIST, "NAME=AGGREGATE",
-      "a column: count(), or count, sum, mean, min, max, first, last, distinct of (COL), or quantile(COL, P)", &o.add,
-      0 },
+      "add a column: count(), or count, sum, mean, min, max, first, last, distinct of (COL), or quantile(COL, P)",
+      &o.add, 0 },
     { 0 },
 };
 

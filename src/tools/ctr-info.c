@@ -13,11 +13,11 @@ static struct {
 } o;
 
 static const struct ctr_opt opts[] = {
-    { "check", 0, CTR_OPT_FLAG, NULL, "say whether the input is whole and sound: exit 3 when it is damaged", &o.check,
+    { "check", 0, CTR_OPT_FLAG, NULL, "check that the input is complete and undamaged; exit 3 if it is not", &o.check,
       CTR_OPT_LOCAL },
-    { "digest", 0, CTR_OPT_FLAG, NULL, "print only the hash of schema and rows, a line a section", &o.digest,
+    { "digest", 0, CTR_OPT_FLAG, NULL, "print only a hash of schema and rows, one line per section", &o.digest,
       CTR_OPT_LOCAL },
-    { "json", 0, CTR_OPT_FLAG, NULL, "print one JSON object a section", &o.json, CTR_OPT_LOCAL },
+    { "json", 0, CTR_OPT_FLAG, NULL, "print one JSON object per section", &o.json, CTR_OPT_LOCAL },
     { 0 },
 };
 

@@ -14,19 +14,20 @@ static struct {
 } o = { .within_ms = -1 };
 
 static const struct ctr_opt opts[] = {
-    { "key", 'k', CTR_OPT_LIST, "KEY[=KEY2],…", "columns to join on; KEY2 is the name in RIGHT, if another", &o.keys,
+    { "key", 'k', CTR_OPT_LIST, "KEY[=KEY2],…", "columns to join on; KEY2 is the name in RIGHT if it differs", &o.keys,
       0 },
-    { "inner", 0, CTR_OPT_FLAG, NULL, "leave out left rows without a match", &o.inner, 0 },
-    { "anti", 0, CTR_OPT_FLAG, NULL, "give only left rows without a match", &o.anti, 0 },
-    { "multi", 0, CTR_OPT_FLAG, NULL, "a left row for each of its matches, in the order of RIGHT", &o.multi, 0 },
-    { "as-of", 0, CTR_OPT_STR, "TIME[=TIME2]", "the last right row strictly before the left TIME", &o.as_of, 0 },
-    { "next", 0, CTR_OPT_STR, "TIME[=TIME2]", "the first right row at or after the left TIME", &o.next, 0 },
-    { "within", 0, CTR_OPT_DURATION, "DURATION", "with --next or --as-of: at most so far away, such as 30m",
-      &o.within_ms, .needs = "next|as-of" },
-    { "by-row", 0, CTR_OPT_FLAG, NULL, "row with row: both sides have as many", &o.by_row, 0 },
-    { "merge", 0, CTR_OPT_FLAG, NULL, "both sides are sorted by the keys: constant memory", &o.merge, 0 },
-    { "prefix", 0, CTR_OPT_STR, "PREFIX", "put before the names of RIGHT's columns", &o.prefix, 0 },
-    { "columns", 'c', CTR_OPT_STR, "COL,…", "columns to take from RIGHT (all but the keys)", &o.columns, CTR_OPT_ONCE },
+    { "inner", 0, CTR_OPT_FLAG, NULL, "drop left rows without a match", &o.inner, 0 },
+    { "anti", 0, CTR_OPT_FLAG, NULL, "keep only left rows without a match", &o.anti, 0 },
+    { "multi", 0, CTR_OPT_FLAG, NULL, "write a row for each match of a left row, in the order of RIGHT", &o.multi, 0 },
+    { "as-of", 0, CTR_OPT_STR, "TIME[=TIME2]", "match the last right row strictly before the left TIME", &o.as_of, 0 },
+    { "next", 0, CTR_OPT_STR, "TIME[=TIME2]", "match the first right row at or after the left TIME", &o.next, 0 },
+    { "within", 0, CTR_OPT_DURATION, "DURATION",
+      "with --next or --as-of: largest distance in time of a match, such as 30m", &o.within_ms, .needs = "next|as-of" },
+    { "by-row", 0, CTR_OPT_FLAG, NULL, "match rows by position; both sides have equally many", &o.by_row, 0 },
+    { "merge", 0, CTR_OPT_FLAG, NULL, "both sides are sorted by the keys: join in constant memory", &o.merge, 0 },
+    { "prefix", 0, CTR_OPT_STR, "PREFIX", "prefix of the names of RIGHT's columns", &o.prefix, 0 },
+    { "columns", 'c', CTR_OPT_STR, "COL,…", "columns to take from RIGHT (default: all but the keys)", &o.columns,
+      CTR_OPT_ONCE },
     { 0 },
 };
 

@@ -16,19 +16,18 @@ static struct {
 } o = { .n = 20, .format = "table" };
 
 static const struct ctr_opt opts[] = {
-    { "count", 'n', CTR_OPT_INT, "N", "show N weights, or N features or items a row (0: all; default 20)", &o.n,
+    { "count", 'n', CTR_OPT_INT, "N", "show N weights, or N features or items per row (default 20; 0: all)", &o.n,
       .needs = "@top|@diff|@explain" },
-    { "by-table", 0, CTR_OPT_FLAG, NULL, "top, diff: show N weights of each table", &o.by_table,
+    { "by-table", 0, CTR_OPT_FLAG, NULL, "top, diff: show N weights per table", &o.by_table, .needs = "@top|@diff" },
+    { "table", 't', CTR_OPT_STR, "PATTERN", "top, diff: show only tables whose names match, such as user*", &o.table,
       .needs = "@top|@diff" },
-    { "table", 't', CTR_OPT_STR, "PATTERN", "top, diff: only tables whose names match, such as user*", &o.table,
-      .needs = "@top|@diff" },
-    { "names", 0, CTR_OPT_STR, "FILE", "readable names, from ctr-extract --names", &o.names, CTR_OPT_PATH,
-      .needs = "@top|@diff|@explain" },
-    { "images", 0, CTR_OPT_STR, "FILE", "explain of dicm: vectors of images by key", &o.images, CTR_OPT_PATH,
+    { "names", 0, CTR_OPT_STR, "FILE", "take readable names of keys from FILE, written by ctr-extract --names",
+      &o.names, CTR_OPT_PATH, .needs = "@top|@diff|@explain" },
+    { "images", 0, CTR_OPT_STR, "FILE", "explain of dicm: take image vectors by key from FILE", &o.images, CTR_OPT_PATH,
       .needs = "@explain" },
-    { "format", 'f', CTR_OPT_CHOICE, "table|stream", "a table for people, or a stream (default table)", &o.format,
+    { "format", 'f', CTR_OPT_CHOICE, "table|stream", "write a table for people, or a stream (default table)", &o.format,
       .needs = "@top|@diff|@explain" },
-    { "weights-only", 0, CTR_OPT_FLAG, NULL, "slim: leave out rates, and keys of weight 0", &o.weights_only,
+    { "weights-only", 0, CTR_OPT_FLAG, NULL, "slim: leave out learning rates and keys of weight 0", &o.weights_only,
       .needs = "@slim" },
     { 0 },
 };

@@ -10,7 +10,8 @@ static struct {
 } o = { .share = -1 };
 
 static const struct ctr_opt opts[] = {
-    { "share", 's', CTR_OPT_REAL, "R", "share of the queries without a click that is kept, in (0, 1]", &o.share, 0 },
+    { "share", 's', CTR_OPT_REAL, "R", "share of the queries without a click to keep, above 0 and at most 1", &o.share,
+      0 },
     CTR_OPT_BAD_ROWS(o.bad_rows, CTR_OPT_LOCAL, NULL),
     { 0 },
 };

@@ -15,18 +15,17 @@ static struct {
 } o;
 
 static const struct ctr_opt opts[] = {
-    { "where", 0, CTR_OPT_STR, "EXPR", "keep the rows for which the condition holds", &o.where, CTR_OPT_ONCE },
-    { "add", 0, CTR_OPT_LIST, "NAME=EXPR", "add a column, or replace the one of that name", &o.add, 0 },
-    { "explode", 0, CTR_OPT_STR, "COL,…", "a row for each item of a list; several lists go side by side", &o.explode,
+    { "where", 0, CTR_OPT_STR, "EXPR", "keep only rows that satisfy the condition", &o.where, CTR_OPT_ONCE },
+    { "add", 0, CTR_OPT_LIST, "NAME=EXPR", "add a column, or replace the one of this name", &o.add, 0 },
+    { "explode", 0, CTR_OPT_STR, "COL,…", "write a row per item of a list; several lists are read in parallel",
+      &o.explode, CTR_OPT_ONCE },
+    { "columns", 'c', CTR_OPT_STR, "LIST", "columns to write, in order: names, globs, NEW=OLD and -DROP", &o.columns,
       CTR_OPT_ONCE },
-    { "columns", 'c', CTR_OPT_STR, "LIST", "names, globs, NEW=OLD and -DROP, in the order of the output", &o.columns,
-      CTR_OPT_ONCE },
-    { "head", 0, CTR_OPT_STR, "N|P%", "the first rows", &o.head, 0 },
-    { "tail", 0, CTR_OPT_STR, "N|P%", "the last rows", &o.tail, 0 },
-    { "rest", 0, CTR_OPT_STR, "FILE", "write the rows that were not taken to FILE", &o.rest, CTR_OPT_PATH },
-    { "section", 0, CTR_OPT_STR, "GLOB", "act on these sections of a bundle, pass the others through", &o.section, 0 },
-    { "only", 0, CTR_OPT_STR, "NAME", "take this section of a bundle as a plain stream, leave the others out", &o.only,
-      0 },
+    { "head", 0, CTR_OPT_STR, "N|P%", "keep the first N rows, or the first P percent", &o.head, 0 },
+    { "tail", 0, CTR_OPT_STR, "N|P%", "keep the last N rows, or the last P percent", &o.tail, 0 },
+    { "rest", 0, CTR_OPT_STR, "FILE", "write the rows that were not kept to FILE", &o.rest, CTR_OPT_PATH },
+    { "section", 0, CTR_OPT_STR, "GLOB", "change only these sections of a bundle, and copy the others", &o.section, 0 },
+    { "only", 0, CTR_OPT_STR, "NAME", "write only this section of a bundle, as a plain stream", &o.only, 0 },
     { 0 },
 };
 

@@ -10,9 +10,9 @@ static struct {
 } o;
 
 static const struct ctr_opt opts[] = {
-    { "key", 'k', CTR_OPT_LIST, "COL[:desc],…", "columns to sort by, the first counts most", &o.keys, 0 },
-    { "unique", 'u', CTR_OPT_FLAG, NULL, "keep the first row of those with equal keys", &o.unique, 0 },
-    { "shuffle", 0, CTR_OPT_FLAG, NULL, "put the rows into a random order, made from --seed", &o.shuffle, 0 },
+    { "key", 'k', CTR_OPT_LIST, "COL[:desc],…", "columns to sort by, the most significant first", &o.keys, 0 },
+    { "unique", 'u', CTR_OPT_FLAG, NULL, "keep only the first of the rows with equal keys", &o.unique, 0 },
+    { "shuffle", 0, CTR_OPT_FLAG, NULL, "put the rows into random order, by --seed", &o.shuffle, 0 },
     { 0 },
 };
 

@@ -19,8 +19,8 @@ static struct {
 
 static const struct ctr_opt opts[] = {
     { "shards", 'n', CTR_OPT_INT, "N", "number of shards", &o.shards, 0 },
-    { "by", 'b', CTR_OPT_STR, "COL,…", "rows with equal keys go to one shard; without it rows go in turn", &o.by,
-      CTR_OPT_ONCE },
+    { "by", 'b', CTR_OPT_STR, "COL,…",
+      "put rows with equal keys into one shard (default: rows go to the shards in turn)", &o.by, CTR_OPT_ONCE },
     { 0 },
 };
 

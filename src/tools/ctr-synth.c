@@ -17,15 +17,15 @@ static struct {
 } o = { .rows = 100000, .days = 7, .rate = .05, .start = "2026-01-05" };
 
 static const struct ctr_opt opts[] = {
-    { "rows", 'n', CTR_OPT_INT, "N", "impressions (default 100000)", &o.rows, CTR_OPT_SOME },
-    { "users", 0, CTR_OPT_INT, "N", "users (default: rows / 20)", &o.users, CTR_OPT_SOME },
-    { "ads", 0, CTR_OPT_INT, "N", "ads (default: rows / 100, at most 20000)", &o.ads, CTR_OPT_SOME },
-    { "campaigns", 0, CTR_OPT_INT, "N", "campaigns (default: ads / 10)", &o.campaigns, CTR_OPT_SOME },
-    { "days", 0, CTR_OPT_INT, "N", "days that the log covers (default 7)", &o.days, CTR_OPT_SOME },
+    { "rows", 'n', CTR_OPT_INT, "N", "number of impressions (default 100000)", &o.rows, CTR_OPT_SOME },
+    { "users", 0, CTR_OPT_INT, "N", "number of users (default: rows / 20)", &o.users, CTR_OPT_SOME },
+    { "ads", 0, CTR_OPT_INT, "N", "number of ads (default: rows / 100, at most 20000)", &o.ads, CTR_OPT_SOME },
+    { "campaigns", 0, CTR_OPT_INT, "N", "number of campaigns (default: ads / 10)", &o.campaigns, CTR_OPT_SOME },
+    { "days", 0, CTR_OPT_INT, "N", "number of days that the log covers (default 7)", &o.days, CTR_OPT_SOME },
     { "rate", 0, CTR_OPT_REAL, "P", "mean click probability (default 0.05)", &o.rate, 0 },
-    { "start", 0, CTR_OPT_STR, "TIME", "first moment of the log (default 2026-01-05)", &o.start, 0 },
-    { "photos", 0, CTR_OPT_FLAG, NULL, "photographs of the ads, which come and go: part of the truth is in them",
-      &o.photos, 0 },
+    { "start", 0, CTR_OPT_STR, "TIME", "time of the first event (default 2026-01-05)", &o.start, 0 },
+    { "photos", 0, CTR_OPT_FLAG, NULL,
+      "also write photographs of the ads, which determine a part of the click probability", &o.photos, 0 },
     { 0 },
 };
 

@@ -19,7 +19,7 @@ static struct {
 } o;
 
 static const struct ctr_opt opts[] = {
-    { "list", 0, CTR_OPT_FLAG, NULL, "list the tools, a line each", &o.list, CTR_OPT_LOCAL },
+    { "list", 0, CTR_OPT_FLAG, NULL, "list the tools, one per line", &o.list, CTR_OPT_LOCAL },
     { "completion", 0, CTR_OPT_CHOICE, "bash|zsh", "print a completion script for the shell", &o.completion,
       CTR_OPT_LOCAL },
     { 0 },
@@ -52,7 +52,9 @@ static const char bash_completion[] =
     "    text|number|size|duration) return ;;\n"
     "    esac\n"
     "    case $cur in\n"
-    "    -*) COMPREPLY=($(compgen -W \"$(_ctrkit_options \"$tool\" \"$word\" | cut -f1)\" -- \"$cur\")); return ;;\n"
+    "    -*) COMPREPLY=($(compgen -W \"$(_ctrkit_options \"$tool\" \"$word\" | awk -F'\\t' '{ print $1 } $3 == "
+    "\"flag\" && "
+    "$4 { print $1 \"=\" $4 }')\" -- \"$cur\")); return ;;\n"
     "    esac\n"
     "    arg=$(_ctrkit_options \"$tool\" | awk -F'\\t' '$3 == \"word\" { print $4 }')\n"
     "    for kind in ${arg//|/ }; do # is it there already?\n"

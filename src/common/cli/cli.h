@@ -31,6 +31,7 @@ enum ctr_opt_kind {
     CTR_OPT_LIST,     /* struct ctr_strs: the option may be repeated */
     CTR_OPT_COUNT,    /* int, counts repetitions */
     CTR_OPT_READ,     /* any type: `read` parses the text */
+    CTR_OPT_MAYBE,    /* const char *; "" for --name, or the value of --name=VALUE, which is a choice of arg */
 };
 enum {
     CTR_OPT_LOCAL = 1, /* does not change results: left out of provenance */
@@ -38,7 +39,11 @@ enum {
     CTR_OPT_ONCE = 4,  /* repeating it is an error */
     CTR_OPT_SOME = 8,  /* CTR_OPT_INT: must be > 0 */
     CTR_OPT_IDLE = 16, /* accepted without effect in this tool: not in the help */
+    /* Most users need it. Where more than CTR_HELP_ROWS options have an effect, --help shows only these, and --help=all
+     * all of them. */
+    CTR_OPT_BASIC = 32,
 };
+enum { CTR_HELP_ROWS = 24 };
 
 struct ctr_opt {
     const char *name; /* long name; NULL: end of the table */
@@ -200,7 +205,7 @@ int ctr_cli_max_unknown(double most, struct ctr_err *err) CTR_MUST; /* check tha
 #define CTR_OPT_BAD_ROWS(v, with_flags, in_group)                                                                      \
     {                                                                                                                  \
         "bad-rows", 0, CTR_OPT_STR, "fail|skip=MAX|quarantine=FILE",                                                   \
-            "what to do with rows that cannot be used (fail)", &(v), with_flags, .group = (in_group)                   \
+            "what to do with rows that cannot be used (default fail)", &(v), with_flags, .group = (in_group)           \
     }
 int ctr_cli_bad_rows(struct ctr_cli *cli, const char *policy, struct ctr_err *err) CTR_MUST;
 /* *s becomes the source of its rows that keep the rules. Rules with a column below 0 are left out. */
@@ -213,7 +218,7 @@ int ctr_cli_all_rows(const struct ctr_cli *cli, const char *why, struct ctr_err 
 /* Batches that each stage of a plan may be ahead of the next one. */
 #define CTR_OPT_QUEUE(v, in_group)                                                                                     \
     {                                                                                                                  \
-        "queue", 0, CTR_OPT_INT, "BATCHES", "stages of a plan's statements are so many batches ahead (default 4)",     \
+        "queue", 0, CTR_OPT_INT, "BATCHES", "let each stage of a plan run up to BATCHES batches ahead (default 4)",    \
             &(v), CTR_OPT_LOCAL | CTR_OPT_SOME, .group = (in_group)                                                    \
     }
 /* `views`: does the plan read views? */

@@ -14,42 +14,49 @@
 #include <unistd.h>
 
 static struct {
-    bool help, version, list_options;
+    bool version, list_options;
+    const char *help; /* NULL: not given */
     const char *progress;
 } common = { .progress = "auto" };
 
 static void bind_tables(struct ctr_option_tables *t, struct ctr_cli *cli)
 {
     const struct ctr_opt fixed[] = {
-        { "output", 'o', CTR_OPT_STR, "FILE", "write the product to FILE instead of stdout", &cli->out, CTR_OPT_PATH },
-        { "jobs", 'j', CTR_OPT_INT, "N", "use up to N threads (0: all); never changes results", &cli->jobs,
-          CTR_OPT_LOCAL },
-        { "device", 0, CTR_OPT_CHOICE, "cpu|gpu|gpu:N|auto", "where to compute", &cli->device, CTR_OPT_LOCAL },
-        { "device-memory", 0, CTR_OPT_SIZE, "SIZE", "bound of what is used of the device's memory",
-          &cli->device_memory_bytes, CTR_OPT_LOCAL },
-        { "memory", 0, CTR_OPT_SIZE, "SIZE", "bound of what grows with the data, such as 2G", &cli->memory_bytes,
-          CTR_OPT_LOCAL },
-        { "batch", 0, CTR_OPT_INT, "ROWS", "rows a batch of the output stream (0: a MiB at most)", &cli->batch_rows,
-          CTR_OPT_LOCAL },
-        { "flush", 0, CTR_OPT_DURATION, "TIME", "send a short batch when input was idle for TIME", &cli->flush_ms,
-          CTR_OPT_LOCAL },
-        { "seed", 0, CTR_OPT_INT, "N", "seed of everything random", &cli->seed, 0 },
-        { "verbose", 'v', CTR_OPT_COUNT, NULL, "say more on stderr", &cli->verbose, CTR_OPT_LOCAL },
-        { "quiet", 'q', CTR_OPT_FLAG, NULL, "say nothing but errors and warnings", &cli->quiet, CTR_OPT_LOCAL },
-        { "progress", 0, CTR_OPT_CHOICE, "auto|always|never", "progress on stderr (auto: on a terminal)",
+        { "output", 'o', CTR_OPT_STR, "FILE", "write the result to FILE instead of stdout", &cli->out,
+          CTR_OPT_PATH | CTR_OPT_BASIC },
+        { "jobs", 'j', CTR_OPT_INT, "N", "use up to N threads, 0: all (default 1); results do not depend on N",
+          &cli->jobs, CTR_OPT_LOCAL | CTR_OPT_BASIC },
+        { "device", 0, CTR_OPT_CHOICE, "cpu|gpu|gpu:N|auto", "compute on the CPU or on a GPU (default cpu)",
+          &cli->device, CTR_OPT_LOCAL | CTR_OPT_BASIC },
+        { "device-memory", 0, CTR_OPT_SIZE, "SIZE", "limit device memory", &cli->device_memory_bytes, CTR_OPT_LOCAL },
+        { "memory", 0, CTR_OPT_SIZE, "SIZE", "memory limit for what grows with the data, such as 2G",
+          &cli->memory_bytes, CTR_OPT_LOCAL | CTR_OPT_BASIC },
+        { "batch", 0, CTR_OPT_INT, "ROWS", "rows per batch of the output stream (default 0: at most 1 MiB)",
+          &cli->batch_rows, CTR_OPT_LOCAL },
+        { "flush", 0, CTR_OPT_DURATION, "TIME", "write a short batch when no input came for TIME (default 200ms)",
+          &cli->flush_ms, CTR_OPT_LOCAL },
+        { "seed", 0, CTR_OPT_INT, "N", "random seed (default 0)", &cli->seed, CTR_OPT_BASIC },
+        { "verbose", 'v', CTR_OPT_COUNT, NULL, "print more on stderr", &cli->verbose, CTR_OPT_LOCAL },
+        { "quiet", 'q', CTR_OPT_FLAG, NULL, "print only errors and warnings on stderr", &cli->quiet, CTR_OPT_LOCAL },
+        { "progress", 0, CTR_OPT_CHOICE, "auto|always|never", "show progress on stderr (default auto: on a terminal)",
           &common.progress, CTR_OPT_LOCAL },
-        { "help", 'h', CTR_OPT_FLAG, NULL, "show this help", &common.help, CTR_OPT_LOCAL },
+        { "help", 'h', CTR_OPT_MAYBE, "all", "show the options that most users need; all: every option", &common.help,
+          CTR_OPT_LOCAL | CTR_OPT_BASIC },
         { "version", 0, CTR_OPT_FLAG, NULL, "show the version", &common.version, CTR_OPT_LOCAL },
-        { "list-options", 0, CTR_OPT_FLAG, NULL, "list the options for completion scripts", &common.list_options,
+        { "list-options", 0, CTR_OPT_FLAG, NULL, "list all options, for completion scripts", &common.list_options,
           CTR_OPT_LOCAL },
     };
     static const struct {
         enum ctr_role role;
         const char *help;
-    } roles[] = { { CTR_ROLE_LABEL, "clicked or not: 0 to 1" }, { CTR_ROLE_WEIGHT, "weight of the row" },
-                  { CTR_ROLE_USER, "user, the group of GAUC" }, { CTR_ROLE_TIME, "time of the event" },
-                  { CTR_ROLE_QUERY, "query or page view" },     { CTR_ROLE_ID, "identity of the row" },
-                  { CTR_ROLE_SCORE, "predicted probability" } };
+        unsigned flags;
+    } roles[] = { { CTR_ROLE_LABEL, "whether the row was clicked, from 0 to 1", CTR_OPT_BASIC },
+                  { CTR_ROLE_WEIGHT, "weight of the row", 0 },
+                  { CTR_ROLE_USER, "user of the row", CTR_OPT_BASIC },
+                  { CTR_ROLE_TIME, "time of the event", CTR_OPT_BASIC },
+                  { CTR_ROLE_QUERY, "query or page view", 0 },
+                  { CTR_ROLE_ID, "identifier of the row", 0 },
+                  { CTR_ROLE_SCORE, "predicted probability", CTR_OPT_BASIC } };
 
     static const struct {
         const char *name;
@@ -67,9 +74,10 @@ static void bind_tables(struct ctr_option_tables *t, struct ctr_cli *cli)
                 o->flags |= CTR_OPT_IDLE;
     for (size_t i = 0; i < CTR_COUNT(roles); i++)
         if (cli->tool->flags & CTR_TOOL_ROLE(roles[i].role))
-            t->roles[n++] =
-                (struct ctr_opt){ ctr_roles[roles[i].role],  0,           CTR_OPT_STR, "NAME", roles[i].help,
-                                  &cli->role[roles[i].role], CTR_OPT_ONCE };
+            t->roles[n++] = (struct ctr_opt){
+                ctr_roles[roles[i].role],     0, CTR_OPT_STR, "NAME", roles[i].help, &cli->role[roles[i].role],
+                CTR_OPT_ONCE | roles[i].flags
+            };
 }
 
 /* The next open would take a closed standard descriptor: occupy it with one that fails. */
@@ -239,7 +247,7 @@ int main(int argc, char **argv)
     rc = ctr_options_parse(&cli, &tables, argc, argv, &err);
     if (!rc && (common.help || common.list_options || common.version)) {
         if (common.help)
-            ctr_options_help(&ctr_tool, &tables, stdout);
+            ctr_options_help(&ctr_tool, &tables, *common.help, stdout);
         else if (common.list_options)
             ctr_options_list(&ctr_tool, &tables, stdout);
         else

@@ -94,13 +94,21 @@ static int option_set(struct ctr_err *err, const struct ctr_opt *o, const char *
                    : bad_value(err, o, value, "a duration such as 30m or 1h");
     case CTR_OPT_LIST: return ctr_strs_add(o->to, value, strlen(value), err);
     case CTR_OPT_READ: return read_value(err, o, value);
+    case CTR_OPT_MAYBE:
+        if (value && !is_choice(o->arg, value))
+            return bad_value(err, o, value, o->arg);
+        *(const char **)o->to = value ? value : "";
+        return 0;
     }
     return 0;
 }
 
-static bool takes_value(const struct ctr_opt *o)
+/* In the terms of getopt_long. */
+static int argument_of(const struct ctr_opt *o)
 {
-    return o->kind != CTR_OPT_FLAG && o->kind != CTR_OPT_COUNT;
+    return o->kind == CTR_OPT_FLAG || o->kind == CTR_OPT_COUNT ? no_argument
+           : o->kind == CTR_OPT_MAYBE                          ? optional_argument
+                                                               : required_argument;
 }
 
 /* Record an option that changes results, as "--name=value", in the order given. */
@@ -208,11 +216,10 @@ static void bind_getopt(const struct ctr_tool *tool, const struct ctr_option_tab
         g->shorts[at++] = '+';
     g->shorts[at++] = ':';
     for (const struct ctr_opt *o; g->n < OPTIONS_MAX && (o = option_at(t, g->n)); g->n++) {
-        g->longs[g->n] =
-            (struct option){ o->name, takes_value(o) ? required_argument : no_argument, NULL, LONG_BASE + g->n };
+        g->longs[g->n] = (struct option){ o->name, argument_of(o), NULL, LONG_BASE + g->n };
         if (o->letter) {
             g->shorts[at++] = o->letter;
-            if (takes_value(o))
+            if (argument_of(o) == required_argument)
                 g->shorts[at++] = ':';
         }
     }
@@ -267,10 +274,10 @@ int ctr_options_parse(struct ctr_cli *cli, struct ctr_option_tables *t, int argc
         }
         if (value[at] && o->flags & CTR_OPT_ONCE)
             return ctr_cli_usage(err, "--%s is given twice, and only the last would count", o->name);
-        value[at] = takes_value(o) ? optarg : "";
-        rc = option_set(err, o, takes_value(o) ? optarg : NULL);
+        value[at] = optarg ? optarg : "";
+        rc = option_set(err, o, optarg);
         if (!rc)
-            rc = remember(cli, o, takes_value(o) ? optarg : NULL, err);
+            rc = remember(cli, o, optarg, err);
         if (!rc)
             rc = ctr_strs_add(&cli->given, o->name, strlen(o->name), err);
     }
@@ -334,8 +341,10 @@ static void help_option(const struct ctr_opt *o, FILE *f)
     int n = o->letter ? snprintf(left, sizeof left, "  -%c, --%s", o->letter, o->name)
                       : snprintf(left, sizeof left, "      --%s", o->name);
 
-    if (takes_value(o))
+    if (argument_of(o) == required_argument)
         n += snprintf(left + n, sizeof left - (size_t)n, " %s", o->arg);
+    else if (argument_of(o) == optional_argument)
+        n += snprintf(left + n, sizeof left - (size_t)n, "[=%s]", o->arg);
     int columns = columns_of(left, n);
     if (columns >= HELP_COLUMN)
         fprintf(f, "%s\n%*s  ", left, HELP_COLUMN, "");
@@ -383,12 +392,49 @@ static const char *help_words(const struct ctr_tool *tool, const char *word, FIL
     return NULL;
 }
 
-void ctr_options_help(const struct ctr_tool *tool, const struct ctr_option_tables *t, FILE *f)
+/* How many options have an effect in the tool; `flag`: of those that have it. */
+static int count_options(const struct ctr_option_tables *t, unsigned flag)
+{
+    const struct ctr_opt *o;
+    int n = 0;
+
+    for (int i = 0; (o = option_at(t, i)); i++)
+        n += !(o->flags & CTR_OPT_IDLE) && (o->flags & flag) == flag;
+    return n;
+}
+
+/* The options that have an effect and `flag`, by group. */
+static void help_options(const struct ctr_option_tables *t, unsigned flag, FILE *f)
+{
+    const struct ctr_opt *o;
+    const char *group = "options", *printed = "";
+
+    for (int i = 0; (o = option_at(t, i)); i++) {
+        group = o == t->roles    ? "columns by role (default: the column that has the role)"
+                : o == t->common ? "common options"
+                : o->group       ? o->group
+                                 : group;
+        if (o->flags & CTR_OPT_IDLE || (o->flags & flag) != flag)
+            continue;
+        if (strcmp(group, printed))
+            fprintf(f, "\n%s:\n", printed = group);
+        help_option(o, f);
+    }
+}
+
+static void help_notes(const struct ctr_tool *tool, FILE *f)
+{
+    for (int i = 0; tool->notes && tool->notes[i]; i++) {
+        fputc('\n', f);
+        for (const char *p = tool->notes[i]; *p; p += strcspn(p, "\n"), p += *p == '\n')
+            print_wrapped(p, (int)strcspn(p, "\n"), 0, 0, f);
+    }
+}
+
+void ctr_options_help(const struct ctr_tool *tool, const struct ctr_option_tables *t, bool all, FILE *f)
 {
     const bool by_word = tool->opts_of && !t->word;
     struct ctr_option_tables shown = *t;
-    const struct ctr_opt *o;
-    const char *group = "";
 
     help_usage(tool, t->word, t->word ? help_words(tool, t->word, f) : tool->summary, f);
     if (by_word) {
@@ -396,27 +442,17 @@ void ctr_options_help(const struct ctr_tool *tool, const struct ctr_option_table
         fprintf(f, "\nmodels, whose options `%s MODEL --help` shows:\n", tool->name);
         (void)help_words(tool, NULL, f);
     }
-    for (int i = 0; (o = option_at(&shown, i)); i++) {
-        const char *heading = o == shown.roles    ? "columns by role (default: the column that has the role)"
-                              : o == shown.common ? "common options"
-                              : o->group          ? o->group
-                              : i                 ? group
-                                                  : "options";
-        if (o->flags & CTR_OPT_IDLE)
-            continue;
-        if (strcmp(heading, group) && (o == shown.roles || o == shown.common || !i || o->group))
-            fprintf(f, "\n%s:\n", group = heading);
-        help_option(o, f);
-    }
-    for (int i = 0; tool->notes && tool->notes[i]; i++) {
-        fputc('\n', f);
-        for (const char *p = tool->notes[i]; *p; p += strcspn(p, "\n"), p += *p == '\n')
-            print_wrapped(p, (int)strcspn(p, "\n"), 0, 0, f);
-    }
+    const int n = count_options(&shown, 0);
+    const bool basic = !all && n > CTR_HELP_ROWS;
+    help_options(&shown, basic ? CTR_OPT_BASIC : 0, f);
+    help_notes(tool, f);
     fputs("\nSee ", f);
     if (t->word)
         fprintf(f, "%s-%s(1), ", tool->name, t->word);
     fprintf(f, "%s(1) and ctrkit(7).\n", tool->name);
+    if (basic)
+        fprintf(f, "These are %d of %d options; `%s%s%s --help=all` shows all.\n", count_options(&shown, CTR_OPT_BASIC),
+                n, tool->name, t->word ? " " : "", t->word ? t->word : "");
 }
 
 /* Those that are words: "a|b:N|c" completes to a and c. */
@@ -436,8 +472,8 @@ static void print_choices(const char *p, FILE *f)
 
 void ctr_options_list(const struct ctr_tool *tool, const struct ctr_option_tables *t, FILE *f)
 {
-    static const char *const kinds[] = { "flag", "text",     "choice", "number", "number",
-                                         "size", "duration", "text",   "flag",   "text" };
+    static const char *const kinds[] = { "flag",     "text", "choice", "number", "number", "size",
+                                         "duration", "text", "flag",   "text",   "flag" };
     const struct ctr_opt *o;
 
     for (int i = 0; (o = option_at(t, i)); i++) {

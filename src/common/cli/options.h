@@ -21,9 +21,11 @@ int ctr_options_parse(struct ctr_cli *cli, struct ctr_option_tables *t, int argc
                       struct ctr_err *err) CTR_MUST;
 /* Free the contents of lists that tools have not taken over. */
 void ctr_options_free(const struct ctr_option_tables *t);
-void ctr_options_help(const struct ctr_tool *tool, const struct ctr_option_tables *t, FILE *f);
+/* Print --help; `all`: --help=all, the options that few users need, too. */
+void ctr_options_help(const struct ctr_tool *tool, const struct ctr_option_tables *t, bool all, FILE *f);
 /* One line per option for completion scripts: "--name<TAB>-l<TAB>kind<TAB>argument<TAB>help". The argument is "a|b|c"
- * for the kinds choice and list (a comma list of these), and for "<TAB><TAB>word", the first argument. */
+ * for the kinds choice and list (a comma list of these), for "<TAB><TAB>word", the first argument, and for a flag that
+ * may have a value. */
 void ctr_options_list(const struct ctr_tool *tool, const struct ctr_option_tables *t, FILE *f);
 
 #endif

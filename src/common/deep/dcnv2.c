@@ -18,12 +18,13 @@ static const struct ctr_param dcnv2_options[] = {
     CTR_DEEP_POOLING_OPTION,
     CTR_DEEP_STACK_OPTIONS("200,80"),
     { "cross-layers", CTR_PARAM_INT, CTR_PARAM_AT(cross_layers), "3", 1, CTR_MAX_LAYERS, "1 to 8", "N", CTR_GROUP_MODEL,
-      "layers of the cross network" },
+      "number of cross layers", .flags = CTR_PARAM_BASIC },
     { "cross-rank", CTR_PARAM_INT, CTR_PARAM_AT(cross_rank), "0", 0, CTR_MAX_UNITS,
       "1 to 65536, or 0 for full matrices", "R", CTR_GROUP_MODEL, "rank of the cross layers' matrices",
       .unsaved = "0" },
     { "structure", CTR_PARAM_WORD, CTR_PARAM_AT(structure), "parallel", .range = "parallel or stacked",
-      .group = CTR_GROUP_MODEL, .help = "hidden layers beside or on the cross network", .words = structures },
+      .group = CTR_GROUP_MODEL, .help = "hidden layers beside the cross network, or on top of it",
+      .words = structures },
     { 0 },
 };
 

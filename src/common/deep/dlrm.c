@@ -26,7 +26,8 @@ static const struct ctr_param dlrm_options[] = {
     CTR_DEEP_STACK_OPTIONS("200,80"),
     { "bottom", CTR_PARAM_SIZES, CTR_PARAM_AT(bottom), "64,32",
       .range = "1 to 7 sizes such as 64,32, each 1 to 65536, or 0 for none", .unit = "N,N,…", .group = CTR_GROUP_MODEL,
-      .help = "units of the layers over the numbers, before the one of --embedding units", .read = read_bottom },
+      .help = "units of each layer of the bottom network, before one of --embedding units", .read = read_bottom,
+      .flags = CTR_PARAM_BASIC },
     { 0 },
 };
 

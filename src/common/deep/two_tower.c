@@ -26,7 +26,7 @@ static const struct ctr_param two_tower_options[] = {
     CTR_DEEP_STACK_OPTIONS("200,80"),
     CTR_DEEP_SIDE_OPTIONS,
     { "vector", CTR_PARAM_INT, CTR_PARAM_AT(vector), "32", 1, 1024, "1 to 1024", "N", CTR_GROUP_MODEL,
-      "numbers of a tower's vector" },
+      "dimension of the vectors of user and ad", .flags = CTR_PARAM_BASIC },
     CTR_DEEP_IMAGES_OPTION,
     CTR_DEEP_IMAGES_AT_OPTION,
     CTR_DEEP_IMAGES_TOWER_OPTION("256,64"),

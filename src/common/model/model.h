@@ -214,6 +214,7 @@ enum {
     CTR_PARAM_UNTYPED = 2, /* only in files: no command line option */
     CTR_PARAM_ROWWISE = 4, /* does not apply to a learner with `on_device` */
     CTR_PARAM_LOCAL = 8,   /* changes no result: left out of provenance */
+    CTR_PARAM_BASIC = 16,  /* most users need it: CTR_OPT_BASIC */
 };
 struct ctr_params;
 struct ctr_param {

@@ -53,9 +53,13 @@ static void write_help(const struct ctr_param *o, char *to, size_t size)
              number && tells ? "; " : "", tells ? "default " : "", tells ? o->usual : "", number || tells ? ")" : "");
 }
 
-static bool is_path(const struct ctr_param *o)
+static unsigned flags_of(const struct ctr_param *o)
 {
-    return o->kind == CTR_PARAM_FILE || o->kind == CTR_PARAM_FOLDER;
+    const bool path = o->kind == CTR_PARAM_FILE || o->kind == CTR_PARAM_FOLDER;
+    return (path                         ? CTR_OPT_PATH
+            : o->flags & CTR_PARAM_LOCAL ? CTR_OPT_LOCAL
+                                         : 0) |
+           (o->flags & CTR_PARAM_BASIC ? CTR_OPT_BASIC : 0);
 }
 
 void ctr_model_opts_take(struct ctr_model_opts *t, const struct ctr_model *m, struct ctr_params *p)
@@ -72,9 +76,7 @@ void ctr_model_opts_take(struct ctr_model_opts *t, const struct ctr_model *m, st
                                                  .arg = o->kind == CTR_PARAM_WORD ? t->arg[i] : o->unit,
                                                  .help = t->help[i],
                                                  .to = (char *)p + o->at,
-                                                 .flags = is_path(o)                   ? CTR_OPT_PATH
-                                                          : o->flags & CTR_PARAM_LOCAL ? CTR_OPT_LOCAL
-                                                                                       : 0,
+                                                 .flags = flags_of(o),
                                                  .needs = o->needs,
                                                  .group = o->group,
                                                  .read = o->read ? o->read : read_sizes });
