@@ -18,7 +18,9 @@ run_script() { (cd "$1" && { echo "$alone" && cat script; } >run && timeout 600 
 
 for page in "$CTR_TOP"/man/*.1; do
     name=$(basename "$page" .1)
-    if ! [ -x "$CTR_BUILD/bin/$name" ] && ! [ -x "$CTR_BUILD/bin/${name%-*}" ]; then # its library is missing
+    tool=$name # or what it begins with: of ctr-train-two-tower, ctr-train
+    while ! [ -x "$CTR_BUILD/bin/$tool" ] && [ "$tool" != "${tool%-*}" ]; do tool=${tool%-*}; done
+    if ! [ -x "$CTR_BUILD/bin/$tool" ]; then # its library is missing
         skip "$name(1): its examples run" "$name was left out of the build"
         continue
     fi

@@ -354,7 +354,8 @@ static int help(const char *folder, const char *topic, const char *word, struct 
     static const struct {
         const char *topic, *page;
     } others[] = {
-        { "ctrkit", "ctrkit.1" }, { "tutorial", "ctrkit.7" }, { "plan", "ctr-plan.5" }, { "stream", "ctr-stream.5" }
+        { "ctrkit", "ctrkit.1" },     { "tutorial", "ctrkit.7" },   { "plan", "ctr-plan.5" },
+        { "stream", "ctr-stream.5" }, { "memory", "ctr-memory.7" }, { "ranks", "ctr-ranks.7" },
     };
     char page[128], self[PATH_MAX + 16], owner[64];
 
