@@ -24,6 +24,9 @@ slice  rows  weight  positives       auc  auc_loss      gauc  log_loss  normaliz
 total     7   8.500          3  0.636364  0.363636  0.714286  0.797676            1.228615       0.235294     1.700000      2               1              2"
 metrics=$(ctr-eval --list-options | awk -F'\t' '$1 == "--metrics" { gsub("[|]", ",", $4); print $4 }')
 is "heads are the names that --metrics takes" "$(ctr-eval --metrics "$metrics" small.arrows | awk 'NR == 1 { for (i = 5; i <= NF - 3; i++) printf "%s%s", (i > 5 ? "," : ""), $i }')" "$metrics"
+for m in $(echo "$metrics" | tr , ' '); do
+    ok "metric $m has an entry in ctr-eval(1): .It Cm $m, with its formula" grep -qE "^\.It Cm ([a-z_]+ , )*$m( ,.*)?\$" "$CTR_TOP/man/ctr-eval.1"
+done
 # Where clicks are rare, means keep four digits.
 awk 'BEGIN { print "click,score"; for (i = 0; i < 40000; i++) print (i % 2532 == 0) "," .00039 + i % 7 / 1e6 }' | ctr-import --format csv --header --label click --score score >rare.arrows
 is "small means have digits" "$(ctr-eval --metrics mean_score,mean_label,squared_error rare.arrows | awk 'NR == 2 { print $4, $5, $6 }')" '0.0003930 0.0004000 0.0003998'

@@ -157,6 +157,28 @@ static struct ctr_eval *evaluate(const struct data *d, int batch, struct ctr_eva
     return e;
 }
 
+/* What a metric is by plain loops over the rows, from their sums. */
+struct expected {
+    const char *name;
+    double value;
+};
+
+/* Each metric of the table has an entry in `x`, and its value. */
+static void check_metrics(const struct ctr_metric_sums *got, const struct expected *x, size_t n)
+{
+    for (int i = 0; i < ctr_metrics_count; i++) {
+        size_t k = 0;
+        while (k < n && strcmp(x[k].name, ctr_metrics[i].name))
+            k++;
+        if (k == n)
+            ok(false, "metric %s has no reference: add one to `expected` of test_eval in tests/unit/unit-metric.c",
+               ctr_metrics[i].name);
+        else
+            ok(near(ctr_metrics[i].value(got), x[k].value), "metric %s: %.17g %.17g", x[k].name,
+               ctr_metrics[i].value(got), x[k].value);
+    }
+}
+
 static void test_eval(void)
 {
     static struct data d;
@@ -203,6 +225,17 @@ static void test_eval(void)
     ok(near(t->auc, pairs(&d, -1)), "auc");
     ok(near(t->gauc, gauc / in), "gauc %.17g %.17g", t->gauc, gauc / in);
     ok(t->left_out_rows == out_rows, "rows of users of one class are counted");
+    const double mean = wy / w, entropy = -(mean * log(mean) + (1 - mean) * log(1 - mean));
+    const struct expected expected[] = { { "auc", pairs(&d, -1) },
+                                         { "auc_loss", 1 - pairs(&d, -1) },
+                                         { "gauc", gauc / in },
+                                         { "log_loss", ll / w },
+                                         { "normalized_entropy", ll / w / entropy },
+                                         { "squared_error", se / w },
+                                         { "calibration", wp / wy },
+                                         { "mean_score", wp / w },
+                                         { "mean_label", mean } };
+    check_metrics(t, expected, CTR_COUNT(expected));
     int64_t rows = 0, windows = 0;
     for (int64_t i = 0; i < ctr_eval_slices(e); i++) {
         const struct ctr_eval_slice *s = ctr_eval_slice(e, i);
