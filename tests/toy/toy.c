@@ -7,8 +7,6 @@
 
 #include "common/deep/deep_options.h"
 
-extern const struct ctr_model ctr_model_toy;
-
 static const struct ctr_param toy_options[] = { CTR_DEEP_OPTIONS, CTR_DEEP_POOLING_OPTION, { 0 } };
 
 struct toy {

@@ -178,7 +178,7 @@ static void make_rows(struct rows *r, const struct row *from)
 
 static int open_net(struct ctr_deep *d, struct ctr_deep_tables *all, int threads, struct ctr_err *err)
 {
-    struct ctr_params p = ctr_params_usual(&ctr_model_mlp);
+    struct ctr_params p = ctr_params_usual(ctr_model_find("mlp"));
     struct ctr_deep borrowed = { .inputs = CTR_COUNT(inputs), .input = (struct ctr_deep_input *)(uintptr_t)inputs };
     struct ctr_deep_input *list = NULL;
     p.minibatch = MINIBATCH;

@@ -88,7 +88,7 @@ static double random_value(uint64_t stream, int64_t i)
 
 static int open_net(struct ctr_deep *d, struct ctr_err *err)
 {
-    struct ctr_params p = ctr_params_usual(&ctr_model_mlp);
+    struct ctr_params p = ctr_params_usual(ctr_model_find("mlp"));
     struct ctr_deep_input *input = calloc(1, sizeof *input);
     p.minibatch = ROWS;
     p.seed = 3;

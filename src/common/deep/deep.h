@@ -29,9 +29,6 @@
 #include "common/table/table.h"
 #include "common/model/model.h"
 
-extern const struct ctr_model ctr_model_mlp, ctr_model_din, ctr_model_two_tower, ctr_model_fm, ctr_model_dcnv2,
-    ctr_model_dlrm, ctr_model_dicm;
-
 /* ---- shapes ---- */
 
 /* How ctr_deep_side_by_side cuts a list: it does not, by the order of its column, or always from the end. */

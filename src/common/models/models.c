@@ -3,24 +3,26 @@
  * The table of models. */
 #include "common/models/models.h"
 
-#include "common/deep/deep.h"
-#include "common/lr/lr.h"
-#include "common/variants/variants.h"
+/* ROW(model, what learns many of it in one pass with a value a model, the same with one value for all); NULL: nothing
+ * does. `ctr-train --help` has this order. */
+#define MODELS(ROW)                                                                                                    \
+    ROW(ctr_model_lr, &ctr_model_lr_variants, &ctr_model_lr_shared_value)                                              \
+    ROW(ctr_model_mlp, NULL, NULL)                                                                                     \
+    ROW(ctr_model_din, NULL, NULL)                                                                                     \
+    ROW(ctr_model_two_tower, NULL, NULL)                                                                               \
+    ROW(ctr_model_fm, NULL, NULL)                                                                                      \
+    ROW(ctr_model_dcnv2, NULL, NULL)                                                                                   \
+    ROW(ctr_model_dlrm, NULL, NULL)                                                                                    \
+    ROW(ctr_model_dicm, NULL, NULL)
 
-/* A model, and what learns many of it in one pass, with a value a model or one value for all: NULL where nothing does.
- */
+extern const struct ctr_model ctr_model_lr_variants, ctr_model_lr_shared_value;
+#define DECLARE(m, v, s) extern const struct ctr_model m;
+MODELS(DECLARE)
+
+#define ENTRY(m, v, s) { &(m), v, s },
 static const struct {
     const struct ctr_model *model, *variants, *single_value;
-} models[] = {
-    { &ctr_model_lr, &ctr_model_lr_variants, &ctr_model_lr_shared_value },
-    { &ctr_model_mlp, NULL, NULL },
-    { &ctr_model_din, NULL, NULL },
-    { &ctr_model_two_tower, NULL, NULL },
-    { &ctr_model_fm, NULL, NULL },
-    { &ctr_model_dcnv2, NULL, NULL },
-    { &ctr_model_dlrm, NULL, NULL },
-    { &ctr_model_dicm, NULL, NULL },
-};
+} models[] = { MODELS(ENTRY) };
 
 const struct ctr_model *ctr_model_at(int i)
 {
