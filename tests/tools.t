@@ -47,7 +47,10 @@ for t in $tools; do
     ok "$t --help" "$t" --help
     ok "$t --help fits a terminal" fits_80_columns "$t"
     is "$t --version" "$("$t" --version)" "$t $("$CTR_BUILD/bin/ctrkit" --version | cut -d' ' -f2)"
-    ok "$t: a manual page" test -f "$man/$t.1"
+    ok "$t: a manual page, man/$t.1" test -f "$man/$t.1"
+    ok "$t: ctrkit(7) refers to its page" grep -q "^\.Xr $t 1 ,*\$" "$man/ctrkit.7"
+    ok "$t: README.md has it, under The tools" grep -q "^| .*\b$t\b.* |" "$CTR_TOP/README.md"
+    ok "$t: a test runs it, tests/$t.t" grep -qw "$t" "$CTR_TOP"/tests/*.t
     if [ -f "$man/$t.1" ]; then
         ok "$t: the manual's options are the tool's" help_is_manual "$t"
         ok "$t: the manual's summary is the tool's" summary_is_manual "$t"
@@ -167,6 +170,10 @@ fi
 options_of_help() { sed -n 's/^  \(-[A-Za-z], \|    \)\(--[a-z0-9-]*\).*/\2/p' | sort; }
 shown() { "$@" --help=all | options_of_help; }
 models=$(for p in "$man"/ctr-train-*.1; do p=${p##*/ctr-train-} && echo "${p%.1}"; done)
+for model in $(ctr-train --list-options | awk -F '\t' '$3 == "word" { gsub("[|]", " ", $4); print $4 }'); do
+    ok "ctr-train $model has a page, man/ctr-train-$model.1" test -f "$man/ctr-train-$model.1"
+    ok "ctr-train $model has an entry in ctr-train(1): .It Cm $model" grep -q "^\.It Cm $model\$" "$man/ctr-train.1"
+done
 for model in $models; do
     ok "ctr-train $model --help fits a terminal" fits_80_columns "ctr-train $model"
     shown ctr-train $model >"$W/shown.$model"

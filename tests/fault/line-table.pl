@@ -29,11 +29,11 @@ line '0', 'the tables of commands', sub {
             $long =~ s/^--//;
             next if !$long || $COMMON{$long} || $APART{"$tool --$long"};
             $n++;
-            push @bad, "$tool --$long is in no command" unless $given{"--$long"} || $short && $given{$short} || $ROLE{$long} && $role{"--$long"};
+            push @bad, "$tool --$long is in no command of tests/fault/commands.txt" unless $given{"--$long"} || $short && $given{$short} || $ROLE{$long} && $role{"--$long"};
             next unless $long eq 'format' && $kind eq 'choice';
             for my $format (split /\|/, $values) {
                 $n++;
-                push @bad, "$tool --format $format is in no command" unless $given{$format} || $format eq 'table';
+                push @bad, "$tool --format $format is in no command of tests/fault/commands.txt" unless $given{$format} || $format eq 'table';
             }
         }
     }
@@ -41,7 +41,7 @@ line '0', 'the tables of commands', sub {
     my $plan = slurp("$dir/wide.plan");
     for my $op (grep { $_ ne 'neg' } map { /^(\S+)/ } split /\n/, `ctr-extract --list-ops`) {
         $n++;
-        push @bad, "wide.plan has no $op" unless index($plan, $op) >= 0;
+        push @bad, "wide.plan, which tests/fault/Fault.pm writes, has no $op" unless index($plan, $op) >= 0;
     }
     return ("$n options, formats and operators: in commands, but for " . keys(%APART) . ' that have tests of their own: ' . ($n - @bad), @bad);
 };
