@@ -43,7 +43,7 @@ tools   := $(sort $(notdir $(basename $(filter-out $(left),$(wildcard src/tools/
 bins    := $(tools:%=$(B)/bin/%)
 mans    := $(sort $(wildcard man/*.[1-9]))
 mandir  := $(PREFIX)/share/man
-units   := $(patsubst tests/unit/%.c,$(B)/unit/%,$(filter-out $(left),$(sort $(wildcard tests/unit/*.c))))
+units   := $(patsubst tests/unit/%.c,$(B)/unit/%,$(filter-out $(left),$(sort $(wildcard tests/unit/unit-*.c))))
 NVCC    ?= $(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc))
 # Ranks (Open MPI) are a plug-in too, opened by ctr-train where mpirun started it.
 mpi     := $(if $(SAN)$(FUZZ),,$(shell pkg-config --exists ompi-c && echo $(B)/lib/ctr/ctr-mpi.so))
@@ -103,7 +103,8 @@ $(if $(COV),$(B)/src/common/text/%.o: override CPPFLAGS += -Dalways_inline=noinl
 $(B)/unit/%: $(B)/tests/unit/%.o $(B)/libctr.a
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS)
+$(B)/unit/unit-comm $(B)/unit/unit-lr-ranks: $(B)/tests/unit/comm_threads.o
 
 # Places that are made to fail, see sites.h.
 sites := $(shell sed -n 's/^SITE.\([a-z0-9_]*\),.*/\1/p' tests/unit/sites.h) ctr_buf_reserve ctr_buf_printf ctr_out_printf \

@@ -29,7 +29,7 @@ elif tsan fill; then
     ok "no thread of a block races with another, in any operation" tsan
     is "all operations were tried" "$(grep -c '^ok .* - every operation is tried' tsan.out)" 1
     grep -A12 '^WARNING' tsan.out | sed 's/^/# /'
-    careless() { ! CTR_CUDA_ON_HOST_ORDER=careless tsan auc; }
+    careless() { ! CTR_CUDA_ON_HOST_ORDER=careless tsan reduce; }
     ok "a barrier that orders nothing is found" careless
     ok "as a race" grep -q 'data race .* in join_block' tsan.out
 else

@@ -2,7 +2,7 @@
  *
  * cub: prefix sums and sorting of integers. On a GPU they use CUB of the CUDA toolkit; on the host a simple version
  * that counts as equally many launches. Sums of integers and stable sorts have a unique result, so the bits do not
- * depend on the algorithm. (For prefix sums of floats that is not true: keys.cu has its own.) Uses scratch buffer 0. */
+ * depend on the algorithm. Uses scratch buffer 0. */
 #include "cuda/kernel.h"
 
 #ifndef CTR_CUDA_ON_HOST
@@ -20,9 +20,8 @@ template <class T> static int scan(struct cuda_dev *c, T *x, int64_t n, struct c
 
 static cudaError_t sort_by(void *scratch, size_t &bytes, const struct cuda_sort *s, cudaStream_t stream)
 {
-    return s->values ? cub::DeviceRadixSort::SortPairs(scratch, bytes, s->keys, s->to_keys, s->values, s->to_values,
-                                                       s->n, 0, s->bits, stream)
-                     : cub::DeviceRadixSort::SortKeys(scratch, bytes, s->keys, s->to_keys, s->n, 0, s->bits, stream);
+    return cub::DeviceRadixSort::SortPairs(scratch, bytes, s->keys, s->to_keys, s->values, s->to_values, s->n, 0,
+                                           s->bits, stream);
 }
 
 int cuda_sort_by(struct cuda_dev *c, const struct cuda_sort *s, struct ctr_err *err)
@@ -66,8 +65,7 @@ static void sort_kernel(struct cuda_sort s)
                      [&](int64_t a, int64_t b) { return (s.keys[a] & mask) < (s.keys[b] & mask); });
     for (int64_t i = 0; i < s.n; i++) {
         s.to_keys[i] = s.keys[order[(size_t)i]];
-        if (s.values)
-            s.to_values[i] = s.values[order[(size_t)i]];
+        s.to_values[i] = s.values[order[(size_t)i]];
     }
 }
 

@@ -131,7 +131,7 @@ void cuda_link_close(struct cuda_dev *c);
 int cuda_scan_i32(struct cuda_dev *c, int32_t *x, int64_t n, struct ctr_err *err);
 int cuda_scan_u64(struct cuda_dev *c, uint64_t *x, int64_t n, struct ctr_err *err);
 
-/* Stable, ascending by the low `bits` bits of the keys; the input is unchanged. values NULL: none. */
+/* Stable, ascending by the low `bits` bits of the keys; the input is unchanged. */
 struct cuda_sort {
     const uint64_t *keys;
     const uint32_t *values;

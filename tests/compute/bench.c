@@ -19,7 +19,7 @@ enum { COPY_BYTES = 16 << 20, BATCH = 4096, FIELDS = 26, WIDTH = 10, ENTRIES = B
 struct bench {
     struct ctr_dev *dev;
     void *pinned; /* COPY_BYTES */
-    struct ctr_mem *x, *y, *z, *w, *index, *start, *item, *keys, *values, *unique, *out;
+    struct ctr_mem *x, *y, *z, *w, *index, *start, *item, *keys, *unique, *out;
     int64_t count;
     int64_t m, n, k;
     struct ctr_err err;
@@ -140,12 +140,6 @@ static int run_unique(struct bench *b)
                           &b->err);
 }
 
-static int run_sort(struct bench *b)
-{
-    return ctr_dev_sort(b->dev, &(struct ctr_dev_sort){ ctr_vec(b->unique, ENTRIES), ctr_vec(b->values, ENTRIES) },
-                        &b->err);
-}
-
 static int run_pool(struct bench *b)
 {
     return ctr_dev_pool(b->dev,
@@ -239,15 +233,6 @@ static int run_stats(struct bench *b)
         &b->err);
 }
 
-static int run_auc(struct bench *b)
-{
-    return ctr_dev_auc(b->dev,
-                       &(struct ctr_dev_auc){ .score = ctr_vec(b->x, 1 << 20),
-                                              .label = ctr_vec(b->y, 1 << 20),
-                                              .out = ctr_vec(b->out, 1) },
-                       &b->err);
-}
-
 #define GEMM(label, m, n, k, fn)                                                                                       \
     {                                                                                                                  \
         label, "GFLOP/s", 2.0 * m *n *k, m, n, k, fn                                                                   \
@@ -271,7 +256,6 @@ static const struct line lines[] = {
     PER_SECOND("act prelu 4096x400, elements", BATCH * 400, run_act),
     PER_SECOND("act_grad prelu 4096x400, elements", BATCH * 400, run_act_grad),
     PER_SECOND("unique of 106496 keys", ENTRIES, run_unique),
-    PER_SECOND("sort of 106496 keys with values", ENTRIES, run_sort),
     PER_SECOND("pool 4096x26 of width 10, entries", ENTRIES, run_pool),
     PER_SECOND("pool_grad 4096x26 of width 10, entries", ENTRIES, run_pool_grad),
     PER_SECOND("cross 4096x400, elements", BATCH * 400, run_cross),
@@ -282,7 +266,6 @@ static const struct line lines[] = {
     PER_SECOND("bce 4096, rows", BATCH, run_bce),
     PER_SECOND("dropout 4096x400, elements", BATCH * 400, run_dropout),
     PER_SECOND("stats 4096x400, elements", BATCH * 400, run_stats),
-    PER_SECOND("auc of 1048576, rows", 1 << 20, run_auc),
 };
 
 /* Best times of wall and of processors: the second tells more on a machine that is busy, and nothing about a GPU. */
@@ -346,8 +329,7 @@ static int put_keys(struct bench *b)
 int trial_bench(struct ctr_dev *dev, const char *only)
 {
     struct bench b = { .dev = dev };
-    struct ctr_mem **const all[] = { &b.x,    &b.y,    &b.z,      &b.w,      &b.index, &b.start,
-                                     &b.item, &b.keys, &b.values, &b.unique, &b.out };
+    struct ctr_mem **const all[] = { &b.x, &b.y, &b.z, &b.w, &b.index, &b.start, &b.item, &b.keys, &b.unique, &b.out };
     const int64_t big = 4096 * 1024;
 
     int rc = put(&b, &b.x, big, uniform);
@@ -357,7 +339,6 @@ int trial_bench(struct ctr_dev *dev, const char *only)
     rc = rc ? rc : put(&b, &b.index, ENTRIES, NULL);
     rc = rc ? rc : put(&b, &b.start, ENTRIES + 1, NULL);
     rc = rc ? rc : put(&b, &b.item, ENTRIES, NULL);
-    rc = rc ? rc : put(&b, &b.values, ENTRIES, NULL);
     rc = rc ? rc : put(&b, &b.unique, 2 * ENTRIES, NULL);
     rc = rc ? rc : put(&b, &b.out, 2048, NULL);
     rc = rc ? rc : put_keys(&b);

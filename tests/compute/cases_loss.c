@@ -107,33 +107,9 @@ static void try_reduce(struct trial *t)
         }
 }
 
-static int run_auc(struct trial *t, int d, void *ctx, struct ctr_err *err)
-{
-    const struct vectors *v = ctx;
-    return ctr_dev_auc(t->dev[d],
-                       &(struct ctr_dev_auc){ trial_vec(v->z, d), trial_vec(v->label, d), trial_vec(v->weight, d),
-                                              trial_vec(v->total, d) },
-                       err);
-}
-
-static void try_auc(struct trial *t)
-{
-    for (int i = 0; i < 30; i++) {
-        const int64_t n = i == 29 ? 2500 : trial_sizes[i % 5];
-        struct vectors v = { 0 };
-        trial_start(t, 1e-12, "auc %lld", (long long)n);
-        v.z = trial_uniform(t, "score", false, n, -5, 5);
-        for (int64_t e = 0; e < n && i % 2; e++) /* ties, and both zeros */
-            ((float *)trial_data(v.z))[e] = (float)(trial_below(t, 5) - 2) * (trial_below(t, 2) ? 1.0f : -1.0f);
-        v.label = trial_uniform(t, "label", false, n, 0, 1);
-        for (int64_t e = 0; e < n && i % 3; e++)
-            ((float *)trial_data(v.label))[e] = i == 7 ? 1 : (float)trial_below(t, 2);
-        v.weight = i % 4 ? trial_uniform(t, "weight", false, n, 0, 2) : NULL;
-        v.total = trial_array(t, "out", 'd', true, 1);
-        trial_go(t, run_auc, &v);
-    }
-}
-
 const struct trial_case trial_loss_cases[] = {
-    { "bce", try_bce }, { "opt_dense", try_opt_dense }, { "reduce", try_reduce }, { "auc", try_auc }, { 0 },
+    { "bce", try_bce },
+    { "opt_dense", try_opt_dense },
+    { "reduce", try_reduce },
+    { 0 },
 };

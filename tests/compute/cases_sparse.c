@@ -235,7 +235,7 @@ static void try_opt_rows(struct trial *t)
 /* ---- keys ---- */
 
 struct keys {
-    struct array *keys, *values, *unique, *index, *group_start, *group_item;
+    struct array *keys, *unique, *index, *group_start, *group_item;
     int64_t count[BACK_ENDS];
 };
 
@@ -250,27 +250,7 @@ static struct array *some_keys(struct trial *t, bool out, int64_t n, int64_t dis
     return a;
 }
 
-static int run_sort(struct trial *t, int d, void *ctx, struct ctr_err *err)
-{
-    const struct keys *k = ctx;
-    return ctr_dev_sort(t->dev[d], &(struct ctr_dev_sort){ trial_vec(k->keys, d), trial_vec(k->values, d) }, err);
-}
-
 static const int64_t key_counts[] = { 0, 1, 31, 33, 257, 3000, 20000 };
-
-static void try_sort(struct trial *t)
-{
-    for (int i = 0; i < 21; i++) {
-        struct keys k = { 0 };
-        const int64_t n = key_counts[i % 7];
-        trial_start(t, 0, "sort %lld", (long long)n);
-        k.keys = some_keys(t, true, n, i < 7 ? 1 : i < 14 ? 20 : 100000);
-        k.values = i % 2 ? trial_array(t, "values", 'i', true, n) : NULL;
-        for (int64_t e = 0; k.values && e < n; e++)
-            ((int32_t *)trial_data(k.values))[e] = (int32_t)e;
-        trial_go(t, run_sort, &k);
-    }
-}
 
 static int run_unique(struct trial *t, int d, void *ctx, struct ctr_err *err)
 {
@@ -365,6 +345,11 @@ static void try_slots(struct trial *t)
 }
 
 const struct trial_case trial_sparse_cases[] = {
-    { "pool", try_pool }, { "pool_grad", try_pool_grad }, { "move_rows", try_move_rows }, { "opt_rows", try_opt_rows },
-    { "sort", try_sort }, { "unique", try_unique },       { "slots", try_slots },         { 0 },
+    { "pool", try_pool },
+    { "pool_grad", try_pool_grad },
+    { "move_rows", try_move_rows },
+    { "opt_rows", try_opt_rows },
+    { "unique", try_unique },
+    { "slots", try_slots },
+    { 0 },
 };

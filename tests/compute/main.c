@@ -172,7 +172,7 @@ static int open_both(struct trial *t, const struct ctr_dev_want *want)
 {
     struct ctr_err err = { 0 };
 
-    if (ctr_dev_open(&t->dev[REFERENCE], &(struct ctr_dev_want){ .device = "reference" }, &err)) {
+    if (ctr_dev_open(&t->dev[REFERENCE], &(struct ctr_dev_want){ .ops = &ctr_ops_reference }, &err)) {
         printf("Bail out! %s\n", err.what);
         return 1;
     }

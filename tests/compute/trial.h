@@ -77,6 +77,7 @@ void trial_gradients(struct trial *t);                  /* finite differences */
 int trial_bench(struct ctr_dev *dev, const char *only); /* times */
 
 extern const int64_t trial_sizes[];
+extern const struct ctr_ops ctr_ops_reference; /* reference.c */
 enum { TRIAL_SIZES = 5 };
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "common/table/table.h"
 
+#include "comm_threads.h"
 #include "tap.h"
 
 enum { MOST_RANKS = 4, WIDTH = 3, FLOATS = 3 * WIDTH, TABLES = 2, KEYS = 300, BATCHES = 12, MOST = 200 };

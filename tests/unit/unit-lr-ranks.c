@@ -12,6 +12,7 @@
 #include "common/lr/inclusion.h"
 #include "common/lr/lr.h"
 
+#include "comm_threads.h"
 #include "tap.h"
 
 enum { MOST_RANKS = 3, TABLES = 3, KEYS = 40, MINIBATCH = 16, STEPS = 30, MOST = MOST_RANKS * MINIBATCH * STEPS };

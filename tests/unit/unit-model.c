@@ -260,7 +260,6 @@ static void test_engines(void)
         { "row by row, f32", "f32", NULL, &ctr_model_lr, 1, 1e-4 },
         { "minibatches, f64", "f64", NULL, &ctr_model_lr, 250, 1e-12 },
         { "minibatches, f32", "f32", NULL, &ctr_model_lr, 250, 1e-4 },
-        { "lr_device, reference", "f32", "reference", &ctr_model_lr_device, 250, 1e-4 },
         { "lr_device, cpu", "f32", "cpu", &ctr_model_lr_device, 250, 1e-4 },
         { "lr_device, kernels on the host", "f32", "gpu", &ctr_model_lr_device, 250, 1e-4 },
     };

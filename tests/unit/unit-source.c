@@ -682,70 +682,6 @@ static void test_counts(void)
     ctr_embedding_free(&table);
 }
 
-/* ---- vectors of a file ---- */
-
-static void write_vectors(const char *path, const char *key_name, enum ctr_type key_type)
-{
-    struct ctr_err err = { 0 };
-    struct ctr_schema s = { 0 };
-    struct ctr_out *o = NULL;
-    struct ctr_writer *w = NULL;
-    const struct ctr_writer_opts opts = { .batch_rows = 10, .file = true, .key = key_name };
-    static uint64_t key[KEYS];
-    static float value[KEYS * WIDTH];
-    for (int i = 0; i < KEYS; i++)
-        key[i] = 10 + 2 * (uint64_t)i;
-    for (int i = 0; i < KEYS * WIDTH; i++)
-        value[i] = (float)i / 8;
-    must(ctr_schema_add(&s, key_name, key_type, &err), &err);
-    must(ctr_schema_add(&s, "value", CTR_FIXED, &err), &err);
-    s.f[1].item = CTR_F32;
-    s.f[1].width = WIDTH;
-    const struct ctr_col item = { .type = CTR_F32, .rows = KEYS * WIDTH, .data = value };
-    const struct ctr_col col[2] = { { .type = key_type, .rows = KEYS, .data = key },
-                                    { .type = CTR_FIXED, .rows = KEYS, .item = (struct ctr_col *)(uintptr_t)&item } };
-    const struct ctr_batch b = { &s, KEYS, 0, (struct ctr_col *)(uintptr_t)col };
-    must(ctr_out_open(&o, path, 0, &err), &err);
-    must(ctr_writer_open(&w, o, &s, &opts, &err), &err);
-    must(ctr_writer_batch(w, &b, &err), &err);
-    must(ctr_writer_finish(w, &err), &err);
-    must(ctr_out_commit(o, &err), &err);
-    ctr_writer_free(w);
-    ctr_out_free(o);
-    ctr_schema_free(&s);
-}
-
-static void test_frozen(void)
-{
-    struct ctr_err err = { 0 };
-    struct ctr_source *s = NULL;
-    char path[64];
-    const char *tmp = getenv("TMPDIR");
-    snprintf(path, sizeof path, "%.30s/unit-source.%d.arrow", tmp ? tmp : "/tmp", (int)getpid());
-    write_vectors(path, "key", CTR_U64);
-    must(ctr_source_frozen(&s, dev, path, &err), &err);
-    const uint64_t hash[3] = { ctr_sparse_hash(14), ctr_sparse_hash(11), ctr_sparse_hash(128) };
-    const struct ctr_want_keys keys = { hash, 3 };
-    const struct ctr_want want = { 1, &keys, true, NULL };
-    const struct ctr_source_step step = { .opt = { .kind = CTR_OPT_SGD, .rate = 1, .step = 1 } };
-    struct ctr_mat v;
-    for (int i = 0; i < 2; i++) { /* what is pushed changes nothing */
-        must(ctr_source_begin(s, &want, 0, &err), &err);
-        must(ctr_source_values(s, 0, &v, &err), &err);
-        const int32_t *at = ctr_source_places(s, 0, 0);
-        ok(row(v, at[0])[0] == 6 / 8.F && row(v, at[1])[2] == 0 && row(v, at[2])[2] == 179 / 8.F,
-           "vectors of a file, and of a key that it has not got");
-        must(ctr_source_push(s, 0, &step, &err), &err);
-        ctr_source_drop(s, 0);
-    }
-    ok(said(s, "vectors asked for") == 6 && said(s, "not in the file") == 2, "which is said");
-    ctr_source_free(s);
-    write_vectors(path, "id", CTR_I64);
-    ok(ctr_source_frozen(&s, dev, path, &err) == CTR_EDATA && strstr(err.what, "not uint64"), "%s", err.what);
-    unlink(path);
-    ok(ctr_source_frozen(&s, dev, path, &err) < 0, "%s", err.what);
-}
-
 int main(void)
 {
     struct ctr_err err = { 0 };
@@ -761,7 +697,6 @@ int main(void)
     test_order();
     test_file();
     test_counts();
-    test_frozen();
     ctr_dev_free(dev);
     return done_testing();
 }

@@ -3,7 +3,6 @@
  * comm: the ranks of a run (processes that train one model together) and the communication between them.
  *
  *     ctr_comm_mpi(&c, err)                    the processes started by mpirun or srun (comm_mpi.c)
- *     ctr_comm_threads(list, n, limit_s, err)  n threads of one process, for tests (comm_threads.c)
  *     ctr_comm_swap(c, kind, out, in, err)     out[r] goes to rank r; in[r] receives what rank r sent to this rank
  *     ctr_comm_gather(c, kind, p, n, in, err)  in[r] receives the p of rank r, on every rank
  *     ctr_comm_sum(c, kind, v, n, err)         v[i] becomes the sum of v[i] over ranks
@@ -134,7 +133,5 @@ bool ctr_comm_started(void);
 /* How many processes Slurm's srun started beside it without PMIx, so that they do not find each other; 0: none. */
 int64_t ctr_comm_strangers(void);
 int ctr_comm_mpi(struct ctr_comm **c, struct ctr_err *err) CTR_MUST;
-/* list[n]: one comm per thread; free each. */
-int ctr_comm_threads(struct ctr_comm **list, int n, double limit_s, struct ctr_err *err) CTR_MUST;
 
 #endif

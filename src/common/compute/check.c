@@ -404,13 +404,6 @@ static void check_opt_rows(struct check *k, const struct ctr_dev_opt_rows *a)
     refuse(k, a->squares.mem && a->opt.kind != CTR_OPT_FTRL, "squares are for FTRL");
 }
 
-static void check_sort(struct check *k, const struct ctr_dev_sort *a)
-{
-    sized(k, "keys", a->keys, 8);
-    optional(k, "values", a->values, a->keys.n, 4);
-    refuse(k, a->keys.n > INT32_MAX, "more than 2^31 keys");
-}
-
 static void check_unique(struct check *k, const struct ctr_dev_unique *a)
 {
     const int64_t n = a->keys.n;
@@ -447,15 +440,6 @@ static void check_reduce(struct check *k, const struct ctr_dev_reduce *a)
     refuse(k, (unsigned)a->kind > CTR_REDUCE_NONFINITE, "unknown reduction");
     shaped(k, "x", a->x);
     vec(k, "out", a->out, 1, 8);
-}
-
-static void check_auc(struct check *k, const struct ctr_dev_auc *a)
-{
-    sized(k, "score", a->score, 4);
-    vec(k, "label", a->label, a->score.n, 4);
-    optional(k, "weight", a->weight, a->score.n, 4);
-    vec(k, "out", a->out, 1, 8);
-    refuse(k, a->score.n > INT32_MAX, "more than 2^31 scores");
 }
 
 static void check_window(struct check *k, int64_t height, int64_t width, int64_t size, int64_t stride, int64_t pad)

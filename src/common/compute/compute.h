@@ -18,7 +18,7 @@
  * shapes and bounds (CTR_EUSAGE names the operation, the operand and both shapes; nothing is computed) and calls the
  * slot of the back end's const struct ctr_ops. Every back end fills every slot (tests/compute):
  *
- *   reference  plain C, accumulators of double, no threads: the standard for the others; tools never choose it
+ *   reference  plain C, accumulators of double, no threads: the standard for the others (tests/compute/reference.c)
  *   cpu        own kernels for AVX-512, AVX2+FMA and plain C, with the same bits for each and for any thread count
  *   onednn     cpu, with gemm by oneDNN (libdnnl, opened at run time): sometimes faster, other bits
  *   cuda       lib/ctr/ctr-cuda.so: cuBLAS and own kernels; opened only for devices "gpu" and "auto"
@@ -35,7 +35,7 @@
  *
  * cuda and cpu give the same bits of numbers, but for gemm and conv, which are cuBLAS's, and for sums that each runs in
  * an order of its own: dalpha and dbias of DICE, gradients of rows that more than 128 entries name, totals and shares.
- * Other bits: act_grad auc bce pool_grad reduce
+ * Other bits: act_grad bce pool_grad reduce
  *
  * Order. Operations of a device run in call order; a GPU queues them and returns, so a run-time error (not one of
  * shapes) may be reported by a later call or by ctr_dev_sync. Only one thread at a time may call into a device; devices
@@ -55,15 +55,16 @@ struct ctr_mem; /* bytes on a device */
 /* ---- devices: device.c ---- */
 
 struct ctr_dev_want {
-    const char *device;   /* "cpu" (also NULL), "gpu", "auto": a GPU if the plug-in opens, else the CPU; "reference".
-                             "gpu:N", "auto:N": GPU number N, from 0 */
-    int local_rank;       /* without N and $CTR_CUDA_DEVICE: GPU number local_rank % GPUs */
-    int number;           /* set by ctr_dev_open: N, or -1 */
-    int threads;          /* CPU; at least 1 */
-    const char *gemm;     /* "exact"; CPU: "onednn", other bits; GPU: "tf32", inputs of 10 bits; NULL: $CTR_GEMM */
-    int64_t memory_bytes; /* limit (--device-memory) without cuBLAS' 32 MiB; 0: all of the device */
-    bool profile;         /* wait after each operation and sum its time: ctr_dev_seconds */
-    const char *plugin;   /* NULL: $CTR_CUDA_PLUGIN, ../lib/ctr/ctr-cuda.so beside the program, then the library path */
+    const char *device;        /* "cpu" (also NULL), "gpu", "auto": a GPU if the plug-in opens, else the CPU.
+                                  "gpu:N", "auto:N": GPU number N, from 0 */
+    const struct ctr_ops *ops; /* a back end that the library does not have, in the place of `device`; NULL: none */
+    int local_rank;            /* without N and $CTR_CUDA_DEVICE: GPU number local_rank % GPUs */
+    int number;                /* set by ctr_dev_open: N, or -1 */
+    int threads;               /* CPU; at least 1 */
+    const char *gemm;          /* "exact"; CPU: "onednn", other bits; GPU: "tf32", inputs of 10 bits; NULL: $CTR_GEMM */
+    int64_t memory_bytes;      /* limit (--device-memory) without cuBLAS' 32 MiB; 0: all of the device */
+    bool profile;              /* wait after each operation and sum its time: ctr_dev_seconds */
+    const char *plugin; /* NULL: $CTR_CUDA_PLUGIN, ../lib/ctr/ctr-cuda.so beside the program, then the library path */
 };
 
 /* "gpu" fails, with the reason, without a plug-in of this version, a driver or a device. There is no silent fall-back:
@@ -525,12 +526,6 @@ struct ctr_dev_opt_rows {
 
 /* ---- keys ---- */
 
-/* Stable ascending radix sort of u64 keys with optional u32 values. In place. */
-struct ctr_dev_sort {
-    struct ctr_vec keys;   /* u64 [n] */
-    struct ctr_vec values; /* u32 [n], or none */
-};
-
 /* Unique keys in order of first appearance: unique[index[e]] = keys[e]. group_item lists the entries of unique key 0 in
  * ascending order, then those of 1, …: those of u are group_item[group_start[u]] … [group_start[u+1]-1]. *count (host)
  * receives the number of unique keys, which waits for the device. */
@@ -573,13 +568,6 @@ struct ctr_dev_reduce {
     enum ctr_reduction kind;
     struct ctr_mat x;
     struct ctr_vec out; /* f64 [1] */
-};
-
-/* Area under the ROC curve: the weighted share of correctly ordered (positive, negative) pairs, ties one half; a
- * fractional label counts as a row split in two. NaN if one class is missing or a score is NaN. */
-struct ctr_dev_auc {
-    struct ctr_vec score, label, weight; /* f32 [n]; weight none: 1 */
-    struct ctr_vec out;                  /* f64 [1] */
 };
 
 /* ---- images ----
@@ -645,11 +633,9 @@ struct ctr_dev_max_pool {
     X(bce)                                                                                                             \
     X(opt_dense)                                                                                                       \
     X(opt_rows)                                                                                                        \
-    X(sort)                                                                                                            \
     X(unique)                                                                                                          \
     X(slots)                                                                                                           \
     X(reduce)                                                                                                          \
-    X(auc)                                                                                                             \
     X(conv)                                                                                                            \
     X(max_pool)
 
@@ -704,6 +690,6 @@ struct ctr_ops {
     CTR_DEV_OPS(CTR_DEV_SLOT)
 #undef CTR_DEV_SLOT
 };
-extern const struct ctr_ops ctr_ops_reference, ctr_ops_cpu, ctr_ops_onednn;
+extern const struct ctr_ops ctr_ops_cpu, ctr_ops_onednn;
 
 #endif

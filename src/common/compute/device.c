@@ -67,12 +67,12 @@ static int open_device(struct ctr_dev *dev, const struct ctr_dev_want *want, str
     const char *device = want->device ? want->device : "cpu";
     struct ctr_err why = { 0 };
 
+    if (want->ops)
+        return open_as(dev, want->ops, want, err);
     if (!strcmp(device, "cpu"))
         return open_cpu(dev, want, err);
     if (is_kind(device, "gpu"))
         return open_gpu(dev, want, err);
-    if (!strcmp(device, "reference"))
-        return open_as(dev, &ctr_ops_reference, want, err);
     if (!is_kind(device, "auto"))
         return ctr_fail(err, CTR_EUSAGE, "device '%s' is none of 'cpu', 'gpu', 'gpu:N', 'auto'", device);
     if (open_gpu(dev, want, &why) == 0) {

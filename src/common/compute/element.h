@@ -231,11 +231,4 @@ CTR_ELEMENT float ctr_e_inner_product(const float *x, const float *y, int64_t n)
     return sum[0];
 }
 
-/* Integer keys that sort like the floats; -0 like 0. */
-CTR_ELEMENT uint32_t ctr_e_ordered(float f)
-{
-    const uint32_t u = ctr_e_to_bits(f + 0.0f);
-    return u >> 31 ? ~u : u | 0x80000000u;
-}
-
 #endif

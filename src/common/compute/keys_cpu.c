@@ -1,76 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * keys_cpu: sorting, unique keys, slots of a cache, reductions and AUC on the CPU. It has its own table and sort,
- * because they implement the operations `unique` and `sort` without allocation, in the device's scratch memory. */
+ * keys_cpu: unique keys, slots of a cache and reductions on the CPU. It has its own table, because it implements the
+ * operation `unique` without allocation, in the device's scratch memory. */
 #include "common/compute/cpu.h"
-
-/* ---- radix sort: least significant byte first, so it is stable; bytes that are all alike are skipped ---- */
-
-enum { DIGITS = 256, BYTES = 8 };
-
-struct sorted {
-    uint64_t *keys;
-    uint32_t *values;
-};
-
-static void count_digits(const uint64_t *keys, int64_t n, int64_t count[BYTES][DIGITS])
-{
-    memset(count, 0, BYTES * sizeof *count);
-    for (int64_t i = 0; i < n; i++)
-        for (int b = 0; b < BYTES; b++)
-            count[b][keys[i] >> 8 * b & 255]++;
-}
-
-static void scatter_by(int byte, struct sorted from, struct sorted to, int64_t n, const int64_t count[DIGITS])
-{
-    int64_t at[DIGITS], sum = 0;
-
-    for (int d = 0; d < DIGITS; d++) {
-        at[d] = sum;
-        sum += count[d];
-    }
-    for (int64_t i = 0; i < n; i++) {
-        const int64_t o = at[from.keys[i] >> 8 * byte & 255]++;
-        to.keys[o] = from.keys[i];
-        if (from.values)
-            to.values[o] = from.values[i];
-    }
-}
-
-static void radix_sort(struct sorted data, struct sorted room, int64_t n)
-{
-    int64_t count[BYTES][DIGITS];
-    struct sorted from = data, to = room;
-
-    count_digits(data.keys, n, count);
-    for (int b = 0; b < BYTES && n > 0; b++) {
-        if (count[b][data.keys[0] >> 8 * b & 255] == n)
-            continue;
-        scatter_by(b, from, to, n, count[b]);
-        const struct sorted swap = from;
-        from = to;
-        to = swap;
-    }
-    if (from.keys != data.keys) {
-        memcpy(data.keys, from.keys, (size_t)n * sizeof *data.keys);
-        if (data.values)
-            memcpy(data.values, from.values, (size_t)n * sizeof *data.values);
-    }
-}
-
-int ctr_cpu_sort(struct ctr_dev *dev, const struct ctr_dev_sort *a, struct ctr_err *err)
-{
-    const size_t n = (size_t)a->keys.n;
-    void *room;
-
-    int rc = ctr_dev_scratch(dev, 2, n * (sizeof(uint64_t) + sizeof(uint32_t)), &room, err);
-    if (rc)
-        return rc;
-    const struct sorted data = { ctr_vec_u64(a->keys), ctr_vec_u32(a->values) };
-    const struct sorted spare = { room, data.values ? (uint32_t *)((uint64_t *)room + n) : NULL };
-    radix_sort(data, spare, a->keys.n);
-    return 0;
-}
 
 /* ---- unique: a hash table of positions in `unique`, open addressing, at most half full ---- */
 
@@ -288,49 +220,5 @@ int ctr_cpu_reduce(struct ctr_dev *dev, const struct ctr_dev_reduce *a, struct c
     for (int64_t i = 0; i < tasks; i++)
         out = join_two(a->kind, out, r.partial[i]);
     *ctr_vec_f64(a->out) = out;
-    return 0;
-}
-
-/* ---- AUC: rows in ascending order of score; negatives below a positive are pairs in order ---- */
-
-static double area(const struct ctr_dev_auc *a, const uint64_t *keys, const uint32_t *rows)
-{
-    const float *label = ctr_vec_f32(a->label), *weight = ctr_vec_f32(a->weight);
-    double pairs = 0, below = 0, positives = 0;
-
-    for (int64_t i = 0; i < a->score.n;) {
-        double pos = 0, neg = 0;
-        const int64_t first = i;
-        for (; i < a->score.n && keys[i] == keys[first]; i++) {
-            const double w = weight ? (double)weight[rows[i]] : 1, p = w * (double)label[rows[i]];
-            pos += p;
-            neg += w - p;
-        }
-        pairs += pos * (below + neg / 2);
-        below += neg;
-        positives += pos;
-    }
-    return positives > 0 && below > 0 ? pairs / (positives * below) : (double)NAN;
-}
-
-int ctr_cpu_auc(struct ctr_dev *dev, const struct ctr_dev_auc *a, struct ctr_err *err)
-{
-    const float *score = ctr_vec_f32(a->score);
-    const size_t n = (size_t)a->score.n;
-    bool bad = false;
-    void *room;
-
-    int rc = ctr_dev_scratch(dev, 2, n * 24, &room, err);
-    if (rc)
-        return rc;
-    uint64_t *keys = room, *spare = keys + n;
-    uint32_t *rows = (uint32_t *)(spare + n);
-    for (size_t i = 0; i < n; i++) {
-        keys[i] = ctr_e_ordered(score[i]);
-        rows[i] = (uint32_t)i;
-        bad |= isnan(score[i]);
-    }
-    radix_sort((struct sorted){ keys, rows }, (struct sorted){ spare, rows + n }, a->score.n);
-    *ctr_vec_f64(a->out) = bad ? (double)NAN : area(a, keys, rows);
     return 0;
 }

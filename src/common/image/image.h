@@ -141,7 +141,6 @@ int ctr_embedder_next(struct ctr_embedder *e, const struct ctr_embedded **b, str
 /* Append a row (key, vector) to rows of that schema. A number beyond float16 is an error. */
 int ctr_image_put(struct ctr_batchbuf *rows, const char *key, const float *vector, int64_t width,
                   struct ctr_err *err) CTR_MUST;
-int64_t ctr_embedder_passed_over(const struct ctr_embedder *e); /* images skipped because their keys were known */
 void ctr_embedder_free(struct ctr_embedder *e);
 
 #endif

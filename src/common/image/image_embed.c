@@ -31,7 +31,7 @@ struct ctr_embedder {
     struct slot slot[2];
     int filling; /* the slot being filled, or -1 */
     struct ctr_strs seen;
-    int64_t passed_over, image; /* image: floats per image */
+    int64_t image; /* floats per image */
     float *vectors;
     const char *keys[CTR_TOWER_IMAGES];
     struct ctr_bad_image bad[CTR_TOWER_IMAGES];
@@ -105,9 +105,7 @@ static void fill(struct ctr_embedder *e, struct slot *s)
             s->rc = rc;
             break;
         }
-        if (e->opts.known && ctr_strs_find(e->opts.known, item.key) >= 0)
-            e->passed_over++;
-        else
+        if (!e->opts.known || ctr_strs_find(e->opts.known, item.key) < 0)
             s->rc = keep(e, s, &item, &s->err);
     }
     if (!s->rc)
@@ -226,11 +224,6 @@ int ctr_embedder_next(struct ctr_embedder *e, const struct ctr_embedded **out, s
         rc = check_vectors(e, err);
     *out = &e->out;
     return rc ? rc : e->out.n || e->out.n_bad || !end;
-}
-
-int64_t ctr_embedder_passed_over(const struct ctr_embedder *e)
-{
-    return e->passed_over;
 }
 
 void ctr_embedder_free(struct ctr_embedder *e)

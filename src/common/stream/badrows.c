@@ -79,11 +79,6 @@ void ctr_bad_rows_again(struct ctr_bad_rows *bad)
     bad->again = true;
 }
 
-int64_t ctr_bad_rows_count(const struct ctr_bad_rows *bad)
-{
-    return bad->bad;
-}
-
 const struct ctr_bad_policy *ctr_bad_rows_policy(const struct ctr_bad_rows *bad)
 {
     return &bad->o.policy;

@@ -39,7 +39,6 @@ int ctr_bad_rows_source(struct ctr_batch_source *s, struct ctr_bad_rows *bad, co
                         const struct ctr_bad_look *look, struct ctr_err *err) CTR_MUST;
 /* Sources opened from here on read the input again: their bad rows are left out, and have been counted and kept. */
 void ctr_bad_rows_again(struct ctr_bad_rows *bad);
-int64_t ctr_bad_rows_count(const struct ctr_bad_rows *bad);
 const struct ctr_bad_policy *ctr_bad_rows_policy(const struct ctr_bad_rows *bad);
 /* Also after no source at all: then the file has no columns, and is not written. Another call does nothing. */
 int ctr_bad_rows_finish(struct ctr_bad_rows *bad, struct ctr_err *err) CTR_MUST;

@@ -190,15 +190,6 @@ int ctr_source_push(struct ctr_source *s, int buffer, const struct ctr_source_st
     return rc;
 }
 
-int ctr_source_write(struct ctr_source *s, int buffer, struct ctr_err *err)
-{
-    struct ctr_source_batch *b = &s->batch[buffer];
-    struct task task = { s, b, b->n ? ctr_mem_host(b->u) : NULL };
-    int rc = b->n ? run_tables(&task, b->pool, put_table, err) : 0;
-    b->here = 0;
-    return rc;
-}
-
 void ctr_source_drop(struct ctr_source *s, int buffer)
 {
     struct ctr_source_batch *b = &s->batch[buffer];

@@ -7,7 +7,6 @@
  *     ctr_source_ram(tables)             tables of embeddings in this process; looks up each key of a minibatch once
  *     ctr_source_disk(folder, memory)    rows on disk, with a cache in this process bounded by `memory`
  *     ctr_source_cache(device, below)    keeps rows on a device from minibatch to minibatch; asks `below` for misses
- *     ctr_source_frozen(file)            vectors of a keyed file, such as those of images; takes no gradients
  *     ctr_source_shard(comm, below)      keys that ranks own, by hash (source_shard.h)
  *
  * and any other struct ctr_source_ops: for example a tower that computes its vectors (tests/unit/unit-source.c has one
@@ -139,8 +138,6 @@ const uint32_t *ctr_source_numbers(const struct ctr_source *s, int buffer, int t
 int ctr_source_count(struct ctr_source *s, int buffer, int t, const int32_t *uses, uint32_t *total,
                      struct ctr_err *err) CTR_MUST;
 int ctr_source_push(struct ctr_source *s, int buffer, const struct ctr_source_step *step, struct ctr_err *err) CTR_MUST;
-/* In the place of push: the rows as the caller has changed them, where the device's memory is the host's. */
-int ctr_source_write(struct ctr_source *s, int buffer, struct ctr_err *err) CTR_MUST;
 void ctr_source_drop(struct ctr_source *s, int buffer);
 /* Write all pushed changes to the lowest store, before others read it. The source remains usable. */
 int ctr_source_settle(struct ctr_source *s, struct ctr_err *err) CTR_MUST;
@@ -187,9 +184,5 @@ int ctr_source_disk_bind(struct ctr_source *s, int t, const struct ctr_embedding
  * the keys below. $CTR_WORKING_SET bounds their number (0: none), for tests and measurements. */
 int ctr_source_cache(struct ctr_source **s, struct ctr_dev *dev, struct ctr_source *below,
                      struct ctr_err *err) CTR_MUST;
-
-/* Vectors of the keyed file at path: its first column of fixed_size_list<float32>[width]. A missing key gets zeros;
- * ctr_source_summary reports how many were missing. */
-int ctr_source_frozen(struct ctr_source **s, struct ctr_dev *dev, const char *path, struct ctr_err *err) CTR_MUST;
 
 #endif

@@ -2,6 +2,8 @@
  *
  * reference: every operation written like its definition in compute.h: scalar loops, accumulators of double, libm, no
  * threads. The other back ends are tested against it; it is not fast, and shares no code with them. */
+#include "trial.h"
+
 #include "common/compute/compute_impl.h"
 
 #include <math.h>
@@ -612,39 +614,6 @@ static int opt_rows(struct ctr_dev *dev, const struct ctr_dev_opt_rows *a, struc
 
 /* ---- keys ---- */
 
-struct pair {
-    uint64_t key;
-    uint32_t value, order;
-};
-
-static int compare_pairs(const void *x, const void *y)
-{
-    const struct pair *a = x, *b = y;
-    return a->key != b->key ? (a->key < b->key ? -1 : 1) : a->order < b->order ? -1 : 1;
-}
-
-static int sort(struct ctr_dev *dev, const struct ctr_dev_sort *a, struct ctr_err *err)
-{
-    uint64_t *keys = ctr_vec_u64(a->keys);
-    uint32_t *values = ctr_vec_u32(a->values);
-    void *room;
-
-    int rc = ctr_dev_scratch(dev, 0, (size_t)a->keys.n * sizeof(struct pair), &room, err);
-    if (rc)
-        return rc;
-    struct pair *p = room;
-    for (int64_t i = 0; i < a->keys.n; i++)
-        p[i] = (struct pair){ keys[i], values ? values[i] : 0, (uint32_t)i };
-    if (a->keys.n)
-        qsort(p, (size_t)a->keys.n, sizeof *p, compare_pairs);
-    for (int64_t i = 0; i < a->keys.n; i++) {
-        keys[i] = p[i].key;
-        if (values)
-            values[i] = p[i].value;
-    }
-    return 0;
-}
-
 static int unique(struct ctr_dev *dev, const struct ctr_dev_unique *a, struct ctr_err *err)
 {
     const uint64_t *keys = ctr_vec_u64(a->keys);
@@ -742,27 +711,6 @@ static int reduce(struct ctr_dev *dev, const struct ctr_dev_reduce *a, struct ct
             }
         }
     *ctr_vec_f64(a->out) = out;
-    return 0;
-}
-
-static int auc(struct ctr_dev *dev, const struct ctr_dev_auc *a, struct ctr_err *err)
-{
-    const float *score = ctr_vec_f32(a->score);
-    double pairs = 0, positives = 0, negatives = 0;
-    bool bad = false;
-
-    (void)dev, (void)err;
-    for (int64_t i = 0; i < a->score.n; i++) {
-        const double w = f32_or(a->weight, i, 1), pos = w * f32_or(a->label, i, 0);
-        positives += pos;
-        negatives += w - pos;
-        bad |= isnan(score[i]);
-        for (int64_t j = 0; j < a->score.n; j++) {
-            const double wj = f32_or(a->weight, j, 1), neg = wj - wj * f32_or(a->label, j, 0);
-            pairs += pos * neg * (score[i] > score[j] ? 1 : score[i] == score[j] ? 0.5 : 0);
-        }
-    }
-    *ctr_vec_f64(a->out) = bad || !(positives > 0) || !(negatives > 0) ? NAN : pairs / (positives * negatives);
     return 0;
 }
 

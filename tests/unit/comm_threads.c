@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Ranks that are threads of one process. Each rank publishes what it sends, waits for all ranks, copies its parts, and
- * waits again before the published data may change. See comm.h. */
+ * waits again before the published data may change. See comm_threads.h. */
+#include "comm_threads.h"
+
 #include "common/comm/comm_impl.h"
 
 #include <errno.h>
