@@ -34,12 +34,15 @@ LIBS   := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm -lpthread
 # (src/tools/ctrkit.c).
 sqlite  := $(shell pkg-config --exists sqlite3 && echo yes)
 images  := $(shell pkg-config --exists libjpeg libpng && echo yes)
-left    := $(if $(sqlite),,src/common/signal/% src/tools/ctr-signals.c) $(if $(images),,src/common/image/% src/tools/ctr-embed-images.c tests/unit/unit-image.c \
+left    := $(if $(sqlite),,src/tools/ctr-signals/%) $(if $(images),,src/tools/ctr-embed-images/% tests/unit/unit-image.c \
 	tests/fuzz/fuzz-tar.c tests/fuzz/fuzz-image.c)
 libsrc  := $(filter-out $(left),$(sort $(wildcard src/common/*/*.c)))
 libobj  := $(libsrc:%.c=$(B)/%.o)
 mainobj := $(B)/src/common/cli/main.o
-tools   := $(sort $(notdir $(basename $(filter-out $(left),$(wildcard src/tools/*.c)))))
+# A tool is a file src/tools/ctr-X.c, or a folder src/tools/ctr-X/ with ctr-X.c and the files that it alone uses, its parts.
+toolsrc := $(filter-out $(left),$(sort $(wildcard src/tools/*.c src/tools/*/*.c)))
+parts   := $(foreach f,$(toolsrc),$(if $(filter-out ctr%,$(notdir $f)),$f))
+tools   := $(sort $(basename $(notdir $(filter-out $(parts),$(toolsrc)))))
 bins    := $(tools:%=$(B)/bin/%)
 mans    := $(sort $(wildcard man/*.[1-9]))
 mandir  := $(PREFIX)/share/man
@@ -56,7 +59,7 @@ fuzzers := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(sort $(filter-out $(left),$(w
 .PHONY: all bins units fuzzers fuzz packages check checked coverage demo deps install uninstall clean lint format bench
 .DELETE_ON_ERROR:
 # Kept, though no rule names them. Not all objects: what is missing of the library's is made, as when SQLite came after a build.
-.SECONDARY: $(patsubst %.c,$(B)/%.o,$(wildcard src/tools/*.c tests/unit/*.c tests/bench/*.c tests/fuzz/*.c tests/compute/*.c))
+.SECONDARY: $(patsubst %.c,$(B)/%.o,$(wildcard src/tools/*.c src/tools/*/*.c tests/unit/*.c tests/bench/*.c tests/fuzz/*.c tests/compute/*.c))
 
 all: bins $(plugin)
 	$(if $(NVCC)$(SAN)$(TSAN)$(FUZZ),,@echo '  note: no nvcc, so the plug-in for GPUs is left out (install the CUDA toolkit and run make again, or give NVCC=PATH)')
@@ -66,16 +69,22 @@ all: bins $(plugin)
 
 bins: $(bins) $(mpi)
 
+# Parts of tools, for their unit tests.
+$(B)/libtools.a: $(parts:%.c=$(B)/%.o)
+	@rm -f $@; ar rcs $@ $^
+
 # main.o is left out of the archive: unit tests have a main of their own.
 $(B)/libctr.a: $(filter-out $(mainobj),$(libobj))
 	@rm -f $@; ar rcs $@ $^
 
 $(addprefix $(B)/,bin/ctr-embed-images unit/unit-image fuzz/fuzz-tar fuzz/fuzz-image): LIBS += $(shell pkg-config --libs libjpeg libpng 2>/dev/null)
 $(B)/bin/ctr-signals: LIBS += $(shell pkg-config --libs sqlite3 2>/dev/null)
-$(B)/bin/%: $(B)/src/tools/%.o $(mainobj) $(B)/libctr.a
+link = $(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS)
+$(foreach t,$(tools),$(eval $(B)/bin/$t: $(patsubst %.c,$(B)/%.o,$(filter src/tools/$t.c src/tools/$t/%,$(toolsrc)))))
+$(B)/bin/%: $(mainobj) $(B)/libctr.a
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+	$(link)
 
 packages:
 	@pkg-config --exists $(PKGS) || { echo "some of $(PKGS) are missing: run 'make deps'" >&2; exit 1; }
@@ -98,12 +107,12 @@ $(B)/%.o: %.c $(B)/flags
 $(if $(SAN),$(B)/src/common/compute/%.o $(B)/tests/compute/%.o $(B)/onhost/%.o: override CFLAGS += -O2)
 
 # A body that is compiled for each of its constants counts once.
-$(if $(COV),$(B)/src/common/text/%.o: override CPPFLAGS += -Dalways_inline=noinline)
+$(if $(COV),$(B)/src/common/text/%.o $(B)/src/tools/ctr-export/%.o: override CPPFLAGS += -Dalways_inline=noinline)
 
-$(B)/unit/%: $(B)/tests/unit/%.o $(B)/libctr.a
+$(B)/unit/%: $(B)/tests/unit/%.o $(B)/libtools.a $(B)/libctr.a
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS)
+	$(link)
 $(B)/unit/unit-comm $(B)/unit/unit-lr-ranks: $(B)/tests/unit/comm_threads.o
 
 # Places that are made to fail, see sites.h.
@@ -111,7 +120,7 @@ sites := $(shell sed -n 's/^SITE.\([a-z0-9_]*\),.*/\1/p' tests/unit/sites.h) ctr
 	ctr_arena_alloc ctr_arena_copy
 $(patsubst %,$(B)/unit/unit-%,text-alloc plan-alloc model-alloc stream-alloc safetensors foreign): LIBS += $(sites:%=-Wl,--wrap=%)
 
-$(B)/src/common/metric/gridpage.o: $(patsubst %,src/common/metric/%,gridviz.html gridviz.css gridviz.js d3.min.js d3.LICENSE)
+$(B)/src/tools/ctr-gridviz/gridpage.o: $(patsubst %,src/tools/ctr-gridviz/%,gridviz.html gridviz.css gridviz.js d3.min.js d3.LICENSE)
 
 # Manuals as text, for `ctrkit help` without man.
 $(B)/manuals.txt: src/tools/mdoc-to-text.awk $(mans)
@@ -219,7 +228,7 @@ bench: bins $(B)/bench/bench-log $(B)/bench/bench-limit $(B)/compute/compute
 # takes a third longer. memfile.c stands for files.
 fuzz_wrap    := $(patsubst %,-Wl$(,)--wrap=%,open close read pread readv write writev lseek ftruncate fstat stat access isatty mmap munmap madvise)
 fuzz_objects := $(patsubst %,$(B)/tests/fuzz/%.o,harness memfile mutate $(if $(FUZZ),,replay))
-$(B)/fuzz/%: $(B)/tests/fuzz/%.o $(fuzz_objects) $(B)/libctr.a
+$(B)/fuzz/%: $(B)/tests/fuzz/%.o $(fuzz_objects) $(B)/libtools.a $(B)/libctr.a
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(if $(FUZZ),-fsanitize=fuzzer) $(fuzz_wrap) $(LDFLAGS) -o $@ $^ $(LIBS)
@@ -317,4 +326,4 @@ uninstall:
 clean:
 	rm -rf build $(tools:%=bin/%)
 
--include $(wildcard $(libobj:.o=.d) $(B)/src/mpi.d $(B)/src/tools/*.d $(B)/tests/unit/*.d $(B)/tests/bench/*.d $(B)/tests/fuzz/*.d $(B)/tests/compute/*.d $(B)/src/cuda/*.d $(B)/onhost/src/cuda/*.d $(B)/onhost-tsan/src/cuda/*.d)
+-include $(wildcard $(libobj:.o=.d) $(B)/src/mpi.d $(B)/src/tools/*.d $(B)/src/tools/*/*.d $(B)/tests/unit/*.d $(B)/tests/bench/*.d $(B)/tests/fuzz/*.d $(B)/tests/compute/*.d $(B)/src/cuda/*.d $(B)/onhost/src/cuda/*.d $(B)/onhost-tsan/src/cuda/*.d)

@@ -13,11 +13,11 @@ is 'in any folder' "$("$W/a 'b\" \$c/ctrkit" --list)" 'ctr-cat          concaten
 is 'whole summaries' "$(ctrkit --list | sed 's/^[^ ]* *//')" "$(for t in "$CTR_BUILD"/bin/ctr-*; do sed -n 's/^\.Nd //p' "$top/man/${t##*/}.1"; done)"
 exits 'a tool that a build lacks' 1 "$W/a 'b\" \$c/ctrkit" signals list
 err_like 'is named with its remedy' '^ctrkit: ctr-signals was left out of this build, which found no SQLite: install it .libsqlite3-dev'
-# A build goes on where SQLite came after it: what it lacks of the library is made, and the archive anew.
+# A build goes on where SQLite came after it: what it lacks of the tool is made.
 if pkg-config --exists sqlite3; then
-    cp -al "$CTR_BUILD" "$W/later" && rm -f "$W"/later/src/common/signal/*.o "$W/later/bin/ctr-signals" "$W/later/src/tools/ctr-signals.o"
-    rest() { make -n V=1 NVCC= differ= B="$W/later" -C "$top" bins | grep -Eo '[^ /]*/signal[a-z]*\.c$|ar rcs|-o [^ ]*/bin/ctr-signals' | sed 's,.*[ /],,' | tr '\n' ' '; }
-    is 'the rest of a build is made' "$(rest)" "$(cd "$top/src/common/signal" && ls *.c | tr '\n' ' ')rcs ctr-signals "
+    cp -al "$CTR_BUILD" "$W/later" && rm -rf "$W/later/src/tools/ctr-signals" "$W/later/bin/ctr-signals"
+    rest() { make -n V=1 NVCC= differ= B="$W/later" -C "$top" bins | grep -Eo '[^ ]*/ctr-signals/[a-z-]*\.c$|-o [^ ]*/bin/ctr-signals' | sed 's,.*[ /],,' | sort | tr '\n' ' '; }
+    is 'the rest of a build is made' "$(rest)" "$( (cd "$top/src/tools/ctr-signals" && ls *.c; echo ctr-signals) | sort | tr '\n' ' ')"
 fi
 ok 'ctrkit runs one' "$W/root/usr/bin/ctrkit" info --version
 

@@ -22,10 +22,10 @@ my %offered = (
     'lr/ftrl_x8.h'           => ['variants'],   # the kernel over eight rows, which variants run model by model
     'lr/inclusion.h'         => ['variants'],   # inclusion of new keys, one filter for all models
     'text/json.h'            => [qw(metric tensor tools)], # JSON that is no stream: in pages and in heads of files
-    'text/export.h'          => ['tools'],      # streams to text; text.h has what reads it
-    'text/safetensors.h'     => ['tools'],      # a format of tensors, not of rows of text
+    'metric/evalstate.h'     => ['tools'],      # slices by number and sorted rows, on which calibration and pages stand, too
+    'model/row_transform.h'  => ['tools'],      # what is done to a row's values before learning, which explanations undo
+    'relation/relkey.h'      => ['tools'],      # values of key columns, hashed
     'relation/spool.h'       => ['tools'],      # rows kept until their number is known, for --head and --tail by percent
-    'metric/gridviz.h'       => ['tools'],      # a page over tables of metrics, not a metric
     'deep/image_table.h'     => ['tools'],      # vectors of images: no part of a network, so not in deep.h
     'deep/model_tower.h'     => ['tools'],      # the tower of a trained model alone, likewise
 );
@@ -73,7 +73,7 @@ sub not_offered {
     return @bad;
 }
 
-my ($graph, $inner) = includes(glob('common/*/*.[ch]'), glob('tools/*.[ch]'), glob('cuda/*.{cu,h}'), glob('mpi/*.[ch]'));
+my ($graph, $inner) = includes(glob('common/*/*.[ch]'), glob('tools/*.[ch]'), glob('tools/*/*.[ch]'), glob('cuda/*.{cu,h}'), glob('mpi/*.[ch]'));
 my ($order, $cycle) = layers($graph);
 note join ' ', @$_ for @$order;
 note "$_ <- @{[sort keys %{$graph->{$_}}]}" for sort keys %$graph;
@@ -88,6 +88,14 @@ is join(' ', not_offered({ 'lr/lanes.h' => { deep => 1, variants => 1 }, 'lr/lr_
 cmp_ok scalar(keys %{ $graph->{tools} }), '>', 15, 'includes of tools are seen';
 is join(' ', sort keys %{ $graph->{cuda} }), 'compute', 'a plug-in stands on what it implements';
 is join(' ', sort keys %{ $graph->{mpi} }), 'base comm', 'the other too';
+
+my @others;
+for my $file (glob('tools/*.c'), glob('tools/*/*.[ch]')) {
+    my ($own) = $file =~ m{^tools/(ctr-[^/.]+)};
+    open my $f, '<', $file or die "$file: $!\n";
+    push @others, "$file: $_" for grep { defined && $_ ne ($own // '') } map { m{^\s*#\s*include "tools/([^/"]+)/} ? $1 : undef } <$f>;
+}
+is "@others", '', 'a tool includes no files of another';
 
 my (undef, $found) = layers({ a => { b => 1 }, b => { c => 1 }, c => { b => 1 }, d => {} });
 is "@$found", 'a b c', 'a cycle is found';

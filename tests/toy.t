@@ -16,7 +16,7 @@ ok "the row compiles" compile "$W/models.c" models
 ok "and the file" compile tests/toy/toy.c toy
 mkdir "$W/bin"
 for tool in ctr-train ctr-predict; do
-    ok "$tool" $flags -o "$W/bin/$tool" "$CTR_BUILD/src/tools/$tool.o" "$W/main.o" "$W/models.o" "$W/toy.o" "$CTR_BUILD/libctr.a" $libs
+    ok "$tool" $flags -o "$W/bin/$tool" "$CTR_BUILD/src/tools/$tool"/*.o "$W/main.o" "$W/models.o" "$W/toy.o" "$CTR_BUILD/libctr.a" $libs
 done
 PATH="$W/bin:$PATH"
 cd "$W" || exit 1

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "common/metric/metric.h"
+#include "tools/ctr-calibrate/calibrate.h"
 
 FUZZ_STREAM_MUTATOR
 

@@ -6,7 +6,7 @@
 
 #include <unistd.h>
 
-#include "common/text/export.h"
+#include "tools/ctr-export/export.h"
 
 static const char *const formats[] = { "csv", "tsv", "jsonl", "libsvm", "libffm", "vw", "npy" };
 

@@ -5,7 +5,7 @@
 #include "harness.h"
 
 #include "common/lang/lang.h"
-#include "common/model/model.h"
+#include "tools/ctr-model/insight.h"
 
 FUZZ_STREAM_MUTATOR
 

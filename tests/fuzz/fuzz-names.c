@@ -4,6 +4,7 @@
 #include "harness.h"
 
 #include "common/lr/lr.h"
+#include "tools/ctr-model/insight.h"
 
 FUZZ_STREAM_MUTATOR
 

@@ -3,7 +3,7 @@
  * unit-export: the export formats on batches made here: escaping, quoting, nulls, lists, refusals; the same bytes for
  * any number of threads.
  */
-#include "common/text/export.h"
+#include "tools/ctr-export/export.h"
 #include "common/text/text.h"
 #include "tap.h"
 #include <float.h>

@@ -3,7 +3,7 @@
  * unit-formats: the parsers of jsonl, libsvm, libffm and vw on good and hostile lines. What a line became is looked at
  * as the JSON that export makes of it; a bad row shows as "bad: REASON".
  */
-#include "common/text/export.h"
+#include "tools/ctr-export/export.h"
 #include "common/text/json.h"
 #include "common/text/text.h"
 #include "tap.h"

@@ -3,7 +3,7 @@
  * unit-model-alloc: the N-th allocation fails, for every N, while models of every shape are learned, saved, learned on,
  * resumed, read for prediction and exported as tensors: the error says so, nothing leaks, nothing half is left. */
 #include "alloc.h"
-#include "common/text/safetensors.h"
+#include "tools/ctr-export/safetensors.h"
 #include "models.h"
 #include "sites.h"
 #include "tap.h"

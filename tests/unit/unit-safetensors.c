@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "common/text/safetensors.h"
+#include "tools/ctr-export/safetensors.h"
 #include "sites.h"
 #include "tap.h"
 

@@ -2,7 +2,7 @@
  *
  * unit-secret: what tables do with a secret that is known: two texts of one hash are told apart, not merged. And the
  * places that a secret gives to numbers that were chosen without it. */
-#include "common/metric/metric.h"
+#include "tools/ctr-calibrate/calibrate.h"
 #include "tap.h"
 
 #include <stdlib.h>

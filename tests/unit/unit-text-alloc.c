@@ -5,7 +5,7 @@
  * one where they do, the same rows come with a text of every length up to that of the smallest buffer.
  */
 #include "alloc.h"
-#include "common/text/export.h"
+#include "tools/ctr-export/export.h"
 #include "common/text/fields.h"
 #include "common/text/text.h"
 #include "sites.h"

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "common/text/csv.h"
-#include "common/text/export.h"
-#include "common/text/export_format.h"
+#include "tools/ctr-export/export.h"
+#include "tools/ctr-export/export_format.h"
 #include "common/text/json.h"
 #include "common/text/text.h"
 #include "tap.h"

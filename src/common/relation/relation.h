@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * relation: stages over whole streams of rows: sort, group, split by key, join. Filters, trainers and servers use them
+ * relation: stages over whole streams of rows: sort, group, join. Filters, trainers and servers use them
  * in the same way:
  *
  *     ctr_sort_new(&s, schema, &opts, err)
@@ -89,22 +89,6 @@ void ctr_group_free(struct ctr_group *g);
 int ctr_group_source(struct ctr_batch_source *s, const struct ctr_group_opts *o, struct ctr_group **stage,
                      struct ctr_err *err) CTR_MUST;
 
-/* ---- split: split.c ---- */
-
-/* Assigns rows to shards: by hash of the keys (rows with equal keys, nulls included, go to one shard), or round robin
- * without keys. */
-struct ctr_split;
-int ctr_split_new(struct ctr_split **s, const struct ctr_schema *schema, const char *keys /* "a,b" or NULL */,
-                  int shards, struct ctr_err *err) CTR_MUST;
-/* Group the rows of a batch by shard: rows[start[i] … start[i + 1]) go to shard i, in input order. Both are borrowed
- * until the next call. */
-int ctr_split_batch(struct ctr_split *s, const struct ctr_batch *b, const int64_t **rows, const int64_t **start,
-                    struct ctr_err *err) CTR_MUST;
-void ctr_split_free(struct ctr_split *s);
-/* The file name of a shard: `pattern` holds exactly one %d, with an optional width (%2d,
- * %02d); %% is a per cent sign. */
-int ctr_split_name(const char *pattern, int shard, struct ctr_buf *out, struct ctr_err *err) CTR_MUST;
-
 /* ---- join: join.c ---- */
 
 enum ctr_join_kind { CTR_JOIN_LEFT, CTR_JOIN_INNER, CTR_JOIN_ANTI };
@@ -159,30 +143,5 @@ const char *ctr_join_first(const struct ctr_join *j, bool right);
 /* What a new join takes of memory_bytes: all, if the right side exceeds it. */
 int64_t ctr_join_memory(const struct ctr_join *j);
 void ctr_join_free(struct ctr_join *j);
-
-/* ---- subsample: subsample.c ---- */
-
-struct ctr_subsample_opts {
-    int query, label, weight; /* columns; weight -1: none, a new one with that name is added */
-    double share;             /* of the queries without a click to keep, in (0, 1] */
-    uint64_t seed;            /* queries are selected by their hash: the same in every shard and order of rows */
-    int64_t memory_bytes;     /* 0: no bound; 16 to 32 bytes per query with a click */
-};
-struct ctr_subsample_stats {
-    int64_t rows, kept, clicked_rows; /* read; kept; kept because their query has a click */
-    int64_t clicked_queries;
-};
-/* Keeps every row of a query with a click unchanged, and a share of the other queries, all rows of each, with weights
- * divided by the share ("Ad Click Prediction", 4.5). Rows keep their order; rows of a query need not be adjacent. */
-struct ctr_subsample;
-int ctr_subsample_new(struct ctr_subsample **s, const struct ctr_schema *in, const struct ctr_subsample_opts *o,
-                      struct ctr_err *err) CTR_MUST;
-const struct ctr_schema *ctr_subsample_schema(const struct ctr_subsample *s);
-int ctr_subsample_batch(struct ctr_subsample *s, const struct ctr_batch *b, struct ctr_err *err) CTR_MUST;
-int ctr_subsample_finish(struct ctr_subsample *s, struct ctr_err *err) CTR_MUST;
-int ctr_subsample_next(struct ctr_subsample *s, const struct ctr_batch **b,
-                       struct ctr_err *err) CTR_MUST; /* 1, 0, < 0 */
-void ctr_subsample_get_stats(const struct ctr_subsample *s, struct ctr_subsample_stats *st);
-void ctr_subsample_free(struct ctr_subsample *s);
 
 #endif

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ctr-export: a stream to text (csv, tsv, jsonl, libsvm, libffm, vw), to a NumPy array or to safetensors. An incomplete
+ * stream gives exit 1, and no file under -o.
+ */
+#include "common/cli/cli.h"
+#include "tools/ctr-export/export.h"
+#include "tools/ctr-export/safetensors.h"
+#include "common/text/text.h"
+#include <stdlib.h>
+
+static struct {
+    const char *format, *columns, *delimiter, *null_text, *formulas, *section;
+    bool no_header, flat;
+    int64_t bits;
+} o;
+
+static const struct ctr_opt opts[] = {
+    { "format", 'f', CTR_OPT_CHOICE, "csv|tsv|jsonl|libsvm|libffm|vw|npy|safetensors",
+      "output format (default: by the suffix of -o, else csv)", &o.format, 0 },
+    { "columns", 'c', CTR_OPT_STR, "NAME,…", "write only these columns, in this order", &o.columns, CTR_OPT_ONCE },
+    { "section", 0, CTR_OPT_STR, "NAME", "write this section of a bundle, such as a model", &o.section, 0 },
+    { "no-header", 0, CTR_OPT_FLAG, NULL, "csv, tsv: write no header line", &o.no_header, 0 },
+    { "delimiter", 'd', CTR_OPT_STR, "STR", "csv, tsv: separator of cells", &o.delimiter, 0 },
+    { "null", 0, CTR_OPT_STR, "STR", "csv, tsv: text of a null (default: empty)", &o.null_text, 0 },
+    { "formulas", 0, CTR_OPT_CHOICE, "keep|escape|fail",
+      "csv, tsv: what to do with texts that a spreadsheet would run as formulas (default keep)", &o.formulas, 0 },
+    { "flat", 0, CTR_OPT_FLAG, NULL, "jsonl: keep dots in names instead of writing nested objects", &o.flat, 0 },
+    { "bits", 0, CTR_OPT_INT, "N", "libsvm, libffm, vw: fold keys into 2^N indices, which may collide", &o.bits,
+      CTR_OPT_SOME },
+    { 0 },
+};
+
+/* The program for the compression that the suffix promises, if this tool lacks it, or NULL. */
+static const char *other_packer(const char *out)
+{
+    static const struct {
+        const char *suffix, *program;
+    } packers[] = { { ".zst", "zstd" }, { ".lz4", "lz4" }, { ".bz2", "bzip2" }, { ".xz", "xz" }, { ".zip", "zip" } };
+    const char *dot = out ? strrchr(out, '.') : NULL;
+    for (size_t i = 0; dot && i < CTR_COUNT(packers); i++)
+        if (!strcmp(dot, packers[i].suffix))
+            return packers[i].program;
+    return NULL;
+}
+
+/* The format named, or given by the suffix of -o (before .gz, which sets *gzip), or csv; NULL for a suffix of another
+ * format. */
+static const struct ctr_export_format *choose_format(const char *out, bool *gzip)
+{
+    static const char *const others[] = { "arrow", "arrows", "parquet", "feather", "json", "xlsx" };
+    const struct ctr_export_format *f = NULL;
+    size_t n = out ? strlen(out) : 0;
+    char suffix[16] = "";
+
+    *gzip = n > 3 && !strcmp(out + n - 3, ".gz");
+    n -= *gzip ? 3 : 0;
+    for (size_t k = 1; k < n && k < sizeof suffix && out[n - k] != '/'; k++)
+        if (out[n - k] == '.') {
+            memcpy(suffix, out + n - k + 1, k - 1);
+            break;
+        }
+    if (o.format)
+        return ctr_export_find(o.format);
+    if (!strcmp(suffix, "ndjson"))
+        return ctr_export_find("jsonl");
+    for (size_t i = 0; i < CTR_COUNT(others); i++)
+        if (!strcmp(suffix, others[i]))
+            return NULL;
+    f = ctr_export_find(suffix);
+    return f ? f : ctr_export_find("csv");
+}
+
+static int project(struct ctr_reader *r, struct ctr_err *err)
+{
+    struct ctr_strs names = { 0 };
+    int *column = NULL, rc = ctr_strs_split(&names, o.columns, ',', err);
+
+    if (rc == 0 && !(column = calloc((size_t)names.n + 1, sizeof(*column))))
+        rc = ctr_fail_nomem(err, (size_t)names.n * sizeof(*column));
+    for (int i = 0; i < names.n && rc >= 0; i++) {
+        rc = column[i] = ctr_schema_need(ctr_reader_schema(r), names.s[i], err);
+        for (int k = 0; k < i && rc >= 0; k++)
+            if (column[k] == column[i])
+                rc = ctr_fail(err, CTR_EUSAGE, "--columns: %s stands there twice", names.s[i]);
+    }
+    if (rc >= 0)
+        rc = ctr_reader_project(r, column, names.n, err);
+    free(column);
+    ctr_strs_free(&names);
+    return rc < 0 ? rc : 0;
+}
+
+static int copy(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_export *e, struct ctr_out *out,
+                struct ctr_err *err)
+{
+    const struct ctr_batch *b;
+    int rc;
+
+    while ((rc = ctr_reader_next(r, &b, err)) > 0) {
+        ctr_cli_progress_clear(cli);
+        if ((rc = ctr_export_batch(e, b, err)) < 0 || (rc = ctr_out_flush(out, err)) < 0)
+            return rc;
+        ctr_cli_progress(cli, ctr_export_rows(e), ctr_reader_total_rows(r));
+    }
+    ctr_cli_progress_clear(cli);
+    return rc < 0 ? rc : ctr_export_finish(e, err);
+}
+
+/* Not a format of rows: writes all sections of a model to one file. */
+static bool is_safetensors(const char *out)
+{
+    static const char suffix[] = ".safetensors";
+    size_t n = out ? strlen(out) : 0;
+    return o.format ? !strcmp(o.format, suffix + 1)
+                    : n >= sizeof suffix && !strcmp(out + n - (sizeof suffix - 1), suffix);
+}
+
+static int run_safetensors(struct ctr_cli *cli, struct ctr_err *err)
+{
+    const struct ctr_reader_opts sections = { .sections = true, .only = o.section };
+    struct ctr_buf left_out = { 0 };
+    struct ctr_reader *r = NULL;
+    struct ctr_out *out = NULL;
+    int rc = 0;
+    if (o.columns || o.delimiter || o.null_text || o.formulas || o.no_header || o.flat || o.bits)
+        rc = ctr_cli_usage(err, "--format safetensors takes no option of its own: choose columns with ctr-select");
+    if (!rc)
+        rc = ctr_cli_reader(cli, 0, &sections, &r, err);
+    if (!rc)
+        rc = ctr_cli_out(cli, CTR_OUT_BINARY, &out, err);
+    if (!rc && (rc = ctr_safetensors_write(r, out, &left_out, err)) < 0)
+        ctr_err_file(err, ctr_reader_file(r));
+    if (!rc && left_out.len)
+        ctr_cli_note(cli, "not written: %s", (const char *)left_out.data);
+    if (!rc)
+        rc = ctr_out_commit(out, err);
+    ctr_buf_free(&left_out);
+    ctr_out_free(out);
+    ctr_reader_free(r);
+    return rc;
+}
+
+static int run(struct ctr_cli *cli, struct ctr_err *err)
+{
+    if (other_packer(cli->out))
+        return ctr_cli_usage(err, "%s: text is written plain, or as .gz; pipe it: ctr-export … | %s >%s", cli->out,
+                             other_packer(cli->out), cli->out);
+    if (is_safetensors(cli->out))
+        return run_safetensors(cli, err);
+    const struct ctr_reader_opts ro = { .only = o.section };
+    struct ctr_export_opts eo = CTR_EXPORT_OPTS;
+    const struct ctr_export_format *f = choose_format(cli->out, &eo.gzip);
+    struct ctr_reader *r = NULL;
+    struct ctr_export *e = NULL;
+    struct ctr_out *out = NULL;
+    int rc;
+
+    eo.no_header = o.no_header;
+    eo.flat = o.flat;
+    eo.delimiter = ctr_text_delimiter(o.delimiter);
+    eo.null_text = o.null_text;
+    eo.formulas = o.formulas;
+    eo.bits = (int)CTR_MIN(o.bits, (int64_t)64);
+    eo.threads = (int)cli->jobs;
+    if (!f)
+        return ctr_cli_usage(err, "%s: the suffix is that of no format written here: name one with --format%s",
+                             cli->out, strstr(cli->out, ".arrow") ? ", or copy the stream with ctr-cat" : "");
+    rc = ctr_export_check(f, &eo, err);
+    if (rc == 0)
+        rc = ctr_cli_reader(cli, 0, &ro, &r, err);
+    if (rc == 0 && o.columns)
+        rc = project(r, err);
+    for (int k = 0; k < CTR_NROLES && rc >= 0; k++)
+        if ((rc = eo.role[k] = ctr_cli_role(cli, ctr_reader_schema(r), (enum ctr_role)k, false, err)) == -1)
+            rc = 0; /* no such section */
+    if (rc < 0)
+        goto done;
+    eo.total_rows = ctr_reader_total_rows(r);
+    if ((rc = ctr_cli_out(cli, ctr_export_binary(f) ? CTR_OUT_BINARY : 0, &out, err)) < 0 ||
+        (rc = ctr_export_open(&e, f, ctr_reader_schema(r), &eo, out, err)) < 0)
+        goto done;
+    if (*ctr_export_left_out(e))
+        ctr_cli_note(cli, "not written: %s", ctr_export_left_out(e));
+    if ((rc = copy(cli, r, e, out, err)) == 0)
+        rc = ctr_out_commit(out, err);
+done:
+    ctr_export_free(e);
+    ctr_out_free(out);
+    ctr_reader_free(r);
+    return rc;
+}
+
+const struct ctr_tool ctr_tool = { "ctr-export", "write a stream as text, as a NumPy array or as safetensors",
+                                   "[FILE…]",    NULL,
+                                   opts,         CTR_TOOL_ROLES | CTR_TOOL_READS,
+                                   run };

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * export: the table of export formats and their common driver. A batch is divided into tiles of a fixed number of rows,
+ * which are formatted in parallel and written in order: the bytes do not depend on threads.
+ */
+#include "tools/ctr-export/export_format.h"
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { TILE_ROWS = 1024 };
+
+static const struct ctr_export_format *const formats[] = { &ctr_export_csv,    &ctr_export_tsv,    &ctr_export_jsonl,
+                                                           &ctr_export_libsvm, &ctr_export_libffm, &ctr_export_vw,
+                                                           &ctr_export_npy };
+
+const struct ctr_export_format *ctr_export_find(const char *name)
+{
+    for (size_t i = 0; i < CTR_COUNT(formats); i++)
+        if (!strcmp(formats[i]->name, name))
+            return formats[i];
+    return NULL;
+}
+
+bool ctr_export_binary(const struct ctr_export_format *f)
+{
+    return f->binary;
+}
+
+int ctr_export_check(const struct ctr_export_format *f, const struct ctr_export_opts *o, struct ctr_err *err)
+{
+    const struct {
+        bool given;
+        unsigned flag;
+        const char *name;
+    } options[] = {
+        { o->no_header, CTR_EXPORT_CELLS, "--no-header" }, { o->delimiter, CTR_EXPORT_CELLS, "--delimiter" },
+        { o->null_text, CTR_EXPORT_CELLS, "--null" },      { o->flat, CTR_EXPORT_FLAT, "--flat" },
+        { o->bits != 0, CTR_EXPORT_BITS, "--bits" },       { o->formulas, CTR_EXPORT_CELLS, "--formulas" },
+    };
+
+    for (size_t i = 0; i < CTR_COUNT(options); i++)
+        if (options[i].given && !(f->honours & options[i].flag))
+            return ctr_fail(err, CTR_EUSAGE, "--format %s takes no %s", f->name, options[i].name);
+    return o->gzip && f->binary ? ctr_fail(err, CTR_EUSAGE, "%s is not written as gzip", f->name) : 0;
+}
+
+int ctr_export_leave_out(struct ctr_export *e, int column, struct ctr_err *err)
+{
+    return ctr_buf_format(&e->left_out, err, "%s%s", e->left_out.len ? ", " : "", e->schema.f[column].name);
+}
+
+const char *ctr_export_left_out(const struct ctr_export *e)
+{
+    return e->left_out.len ? (const char *)e->left_out.data : "";
+}
+
+int64_t ctr_export_rows(const struct ctr_export *e)
+{
+    return e->rows;
+}
+
+int ctr_export_bad(const struct ctr_export *e, int64_t i, int column, const char *what, struct ctr_err *err)
+{
+    int64_t row = e->rows + i + 1;
+
+    return ctr_fail(err, CTR_EDATA, "row %lld: column %s: %s", (long long)row, e->schema.f[column].name, what);
+}
+
+static int sink(struct ctr_export *e, const struct ctr_buf *text, struct ctr_err *err)
+{
+    if (!text->len)
+        return 0;
+    if (e->gzip)
+        return ctr_export_gzip_write(e->gzip, text->data, text->len, false, e->out, err);
+    return e->spill >= 0 ? ctr_write_full(e->spill, text->data, text->len, err)
+                         : ctr_out_write(e->out, text->data, text->len, err);
+}
+
+int ctr_export_open(struct ctr_export **to, const struct ctr_export_format *f, const struct ctr_schema *s,
+                    const struct ctr_export_opts *opts, struct ctr_out *out, struct ctr_err *err)
+{
+    struct ctr_export *e = calloc(1, sizeof(*e));
+    struct ctr_buf head = { 0 };
+    int rc;
+
+    *to = NULL;
+    if (!e)
+        return ctr_fail_nomem(err, sizeof(*e));
+    e->format = f;
+    e->opts = *opts;
+    e->out = out;
+    e->spill = -1;
+    if ((rc = ctr_schema_copy(&e->schema, s, err)) < 0 || (rc = f->start(e, &head, err)) < 0)
+        goto fail;
+    if (opts->gzip && (rc = ctr_export_gzip_new(&e->gzip, err)) < 0)
+        goto fail;
+    if ((rc = sink(e, &head, err)) < 0)
+        goto fail;
+    if (opts->threads > 1 && (rc = ctr_pool_new(&e->pool, opts->threads, CTR_FLOAT_IEEE, err)) < 0)
+        goto fail;
+    if (e->left_out.len && (rc = ctr_put(&e->left_out, "", 1, err)) < 0) /* terminate it */
+        goto fail;
+    ctr_buf_free(&head);
+    *to = e;
+    return 0;
+fail:
+    ctr_buf_free(&head);
+    ctr_export_free(e);
+    return rc;
+}
+
+static int grow_tiles(struct ctr_export *e, int n, struct ctr_err *err)
+{
+    struct ctr_export_tile *t;
+
+    if (n <= e->tiles)
+        return 0;
+    t = realloc(e->tile, (size_t)n * sizeof(*t));
+    if (!t)
+        return ctr_fail_nomem(err, (size_t)n * sizeof(*t));
+    memset(t + e->tiles, 0, (size_t)(n - e->tiles) * sizeof(*t));
+    e->tile = t;
+    e->tiles = n;
+    return 0;
+}
+
+struct job {
+    struct ctr_export *e;
+    const struct ctr_batch *b;
+    int64_t first; /* row of the first tile */
+};
+
+static void run_tile(void *ctx, int64_t task, int worker)
+{
+    const struct job *j = ctx;
+    struct ctr_export_tile *t = &j->e->tile[task];
+    int64_t from = j->first + task * TILE_ROWS, to = CTR_MIN(from + TILE_ROWS, j->b->rows);
+
+    (void)worker;
+    ctr_buf_clear(&t->text);
+    memset(&t->err, 0, sizeof(t->err));
+    t->rc = j->e->format->rows(j->e, j->b, from, to, t, &t->err);
+}
+
+/* Processes several tiles per thread at a time, so that memory does not grow with the batch. */
+int ctr_export_batch(struct ctr_export *e, const struct ctr_batch *b, struct ctr_err *err)
+{
+    int wave = e->pool ? 4 * ctr_pool_threads(e->pool) : 1, rc;
+    struct job j = { e, b, 0 };
+
+    if ((rc = grow_tiles(e, wave, err)) < 0)
+        return rc;
+    for (; j.first < b->rows; j.first += (int64_t)wave * TILE_ROWS) {
+        int64_t n = CTR_MIN((b->rows - j.first + TILE_ROWS - 1) / TILE_ROWS, (int64_t)wave);
+        ctr_pool_run(e->pool, n, run_tile, &j);
+        for (int64_t i = 0; i < n; i++) {
+            if (e->tile[i].rc < 0) {
+                *err = e->tile[i].err;
+                return e->tile[i].rc;
+            }
+            if ((rc = sink(e, &e->tile[i].text, err)) < 0)
+                return rc;
+        }
+    }
+    e->rows += b->rows;
+    return 0;
+}
+
+int ctr_export_finish(struct ctr_export *e, struct ctr_err *err)
+{
+    int rc = e->format->finish ? e->format->finish(e, err) : 0;
+
+    return rc == 0 && e->gzip ? ctr_export_gzip_write(e->gzip, NULL, 0, true, e->out, err) : rc;
+}
+
+void ctr_export_free(struct ctr_export *e)
+{
+    if (!e)
+        return;
+    e->format->stop(e);
+    for (int i = 0; i < e->tiles; i++) {
+        ctr_buf_free(&e->tile[i].text);
+        ctr_buf_free(&e->tile[i].scratch);
+    }
+    free(e->tile);
+    ctr_pool_free(e->pool);
+    ctr_export_gzip_free(e->gzip);
+    ctr_buf_free(&e->left_out);
+    ctr_schema_free(&e->schema);
+    if (e->spill >= 0)
+        close(e->spill);
+    free(e);
+}

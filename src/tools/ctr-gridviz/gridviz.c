@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * gridviz: collects evaluation tables by slice, and writes them as JSON. */
+#include "tools/ctr-gridviz/gridviz.h"
+
+#include "common/metric/evalstate.h"
+#include "common/text/json.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* The numbers of a slice: three sums, then the parts of each metric. */
+static const char *const sums[] = { "rows", "weight", "positives" };
+enum { SUMS = CTR_COUNT(sums) };
+
+static int series_count(void)
+{
+    return SUMS + ctr_metrics_count * CTR_EVAL_PARTS;
+}
+
+static int series_name(int i, char *name, size_t size)
+{
+    if (i < SUMS)
+        return snprintf(name, size, "%s", sums[i]);
+    i -= SUMS;
+    return snprintf(name, size, "%s%s", ctr_metrics[i / CTR_EVAL_PARTS].name, ctr_eval_part(i % CTR_EVAL_PARTS));
+}
+
+struct model {
+    char *name;
+    struct ctr_buf *series; /* double by slice; NaN or beyond the end: none */
+};
+
+struct slice {
+    int by; /* -1: all rows */
+    char *text;
+    size_t text_n; /* it may contain a zero byte */
+    bool windowed;
+    int64_t window_ms;
+    bool seen;     /* in the current table, because two values may have one text */
+    uint32_t next; /* next slice with the same text, or 0, because slice 0 follows no other */
+    uint32_t last; /* for the first slice of a text: the slice with that text last used by the current table */
+};
+
+struct ctr_gridviz {
+    struct ctr_strs by;
+    struct ctr_idmap ids;
+    struct ctr_buf slices; /* struct slice */
+    struct ctr_buf models; /* struct model */
+};
+
+static struct slice *slices(const struct ctr_gridviz *g)
+{
+    return (struct slice *)(void *)g->slices.data;
+}
+static struct model *models(const struct ctr_gridviz *g)
+{
+    return (struct model *)(void *)g->models.data;
+}
+static int64_t model_count(const struct ctr_gridviz *g)
+{
+    return (int64_t)(g->models.len / sizeof(struct model));
+}
+int64_t ctr_gridviz_slices(const struct ctr_gridviz *g)
+{
+    return (int64_t)(g->slices.len / sizeof(struct slice));
+}
+
+int ctr_gridviz_new(struct ctr_gridviz **g, struct ctr_err *err)
+{
+    *g = calloc(1, sizeof **g);
+    return *g ? 0 : ctr_fail_nomem(err, sizeof **g);
+}
+
+void ctr_gridviz_free(struct ctr_gridviz *g)
+{
+    if (!g)
+        return;
+    for (int64_t i = 0; i < model_count(g); i++) {
+        free(models(g)[i].name);
+        for (int k = 0; models(g)[i].series && k < series_count(); k++)
+            ctr_buf_free(&models(g)[i].series[k]);
+        free(models(g)[i].series);
+    }
+    for (int64_t i = 0; i < ctr_gridviz_slices(g); i++)
+        free(slices(g)[i].text);
+    ctr_strs_free(&g->by);
+    ctr_idmap_free(&g->ids);
+    ctr_buf_free(&g->slices);
+    ctr_buf_free(&g->models);
+    free(g);
+}
+
+/* ---- a table ---- */
+
+struct table {
+    int by, slice, window; /* columns; window may be -1 */
+    int *series;
+    int64_t totals;
+};
+
+static int no_table(struct ctr_err *err, const char *column, const char *type)
+{
+    return ctr_fail(err, CTR_EDATA, "no eval table: it has no column '%s' of %s (ctr-eval --format stream writes one)",
+                    column, type);
+}
+
+static int find_columns(const struct ctr_schema *s, struct table *t, struct ctr_err *err)
+{
+    int found = 0;
+
+    t->by = ctr_schema_find(s, "by");
+    t->slice = ctr_schema_find(s, "slice");
+    t->window = ctr_schema_find(s, "window");
+    if (t->by < 0 || s->f[t->by].type != CTR_UTF8)
+        return no_table(err, "by", "text");
+    if (t->slice < 0 || s->f[t->slice].type != CTR_UTF8)
+        return no_table(err, "slice", "text");
+    if (t->window >= 0 && s->f[t->window].type != CTR_TIME)
+        return no_table(err, "window", "times");
+    for (int i = 0; i < series_count(); i++) {
+        char name[96];
+        series_name(i, name, sizeof name);
+        t->series[i] = ctr_schema_find(s, name);
+        if (t->series[i] >= 0 && !ctr_type_number(s->f[t->series[i]].type))
+            return no_table(err, name, "numbers");
+        if (t->series[i] < 0 && i < SUMS)
+            return no_table(err, name, "numbers");
+        found += i >= SUMS && t->series[i] >= 0;
+    }
+    return found ? 0 : ctr_fail(err, CTR_EDATA, "the eval table has no metric: give ctr-eval some with --metrics");
+}
+
+/* The name of a column of slices, as an index. */
+static int by_index(struct ctr_gridviz *g, const struct ctr_str name, struct ctr_err *err)
+{
+    int rc = 0, i = ctr_strs_find_n(&g->by, name.p, name.n);
+
+    if (i < 0 && !(rc = ctr_strs_add(&g->by, name.p, name.n, err)))
+        i = g->by.n - 1;
+    return rc ? rc : i;
+}
+
+static int slice_new(struct ctr_gridviz *g, const struct slice *like, struct ctr_str text, struct ctr_err *err)
+{
+    struct slice s = *like;
+    int rc;
+
+    s.text_n = text.n;
+    if ((rc = ctr_memdup(&s.text, text.p, text.n, err)))
+        return rc;
+    if ((rc = ctr_buf_append(&g->slices, &s, sizeof s, err)))
+        free(s.text);
+    return rc;
+}
+
+/* The slice after `at` among those with one text, created if needed. */
+static int next_slice(struct ctr_gridviz *g, const struct slice *like, struct ctr_str text, uint32_t at, uint32_t *id,
+                      struct ctr_err *err)
+{
+    int rc;
+
+    if ((*id = slices(g)[at].next))
+        return 0;
+    if ((rc = ctr_idmap_next(&g->ids, id, err)) || (rc = slice_new(g, like, text, err)))
+        return rc;
+    slices(g)[at].next = *id;
+    return 0;
+}
+
+/* The slice of row i: the k-th slice with a text in one table matches the k-th in every other. */
+static int find_slice(struct ctr_gridviz *g, const struct table *t, const struct ctr_batch *b, int64_t i, uint32_t *id,
+                      struct ctr_err *err)
+{
+    bool all = ctr_col_missing(&b->col[t->by], i) || ctr_col_missing(&b->col[t->slice], i);
+    struct ctr_str text = all ? (struct ctr_str){ "", 0 } : ctr_col_str(&b->col[t->slice], i);
+    struct slice s = { .by = -1 };
+    uint64_t h;
+    int rc;
+
+    if (!all && (s.by = by_index(g, ctr_col_str(&b->col[t->by], i), err)) < 0)
+        return s.by;
+    s.windowed = t->window >= 0 && !ctr_col_missing(&b->col[t->window], i);
+    s.window_ms = s.windowed ? ctr_col_i64(&b->col[t->window], i) : 0;
+    h = ctr_hash64(text.p, text.n, ctr_hash_secret + (uint64_t)s.by);
+    h = s.windowed ? ctr_mix64(h ^ 0x77696e646f77u) + ctr_mix64((uint64_t)s.window_ms) : h;
+    const int64_t known = g->ids.n;
+    if ((rc = ctr_idmap_get(&g->ids, h, id, err)) || (g->ids.n > known && (rc = slice_new(g, &s, text, err))))
+        return rc;
+    const uint32_t first = *id;
+    const struct slice *of = &slices(g)[first];
+    if (of->by != s.by || of->windowed != s.windowed || of->window_ms != s.window_ms || of->text_n != text.n ||
+        memcmp(of->text, text.p, text.n) != 0)
+        return ctr_fail(err, CTR_EDATA, CTR_SAME_HASH);
+    if (slices(g)[first].seen && (rc = next_slice(g, &s, text, slices(g)[first].last, id, err)))
+        return rc;
+    slices(g)[first].last = *id;
+    slices(g)[*id].seen = true;
+    return 0;
+}
+
+static int put(struct ctr_buf *series, uint32_t at, double value, struct ctr_err *err)
+{
+    const double none = NAN;
+    int rc = 0;
+
+    while (!rc && series->len / sizeof none < at)
+        rc = ctr_buf_append(series, &none, sizeof none, err);
+    if (rc || series->len / sizeof none == at)
+        return rc ? rc : ctr_buf_append(series, &value, sizeof value, err);
+    ((double *)(void *)series->data)[at] = value;
+    return 0;
+}
+
+static int add_row(struct ctr_gridviz *g, struct table *t, const struct ctr_batch *b, int64_t i, struct model *m,
+                   struct ctr_err *err)
+{
+    uint32_t at;
+    int rc = find_slice(g, t, b, i, &at, err);
+
+    if (rc)
+        return rc;
+    t->totals += slices(g)[at].by < 0 && !slices(g)[at].windowed;
+    if (t->totals > 1)
+        return ctr_fail(err, CTR_EDATA, "row %lld: a second total: give the table of each model as a file of its own",
+                        (long long)(b->first_row + i + 1));
+    for (int k = 0; k < series_count(); k++)
+        if (t->series[k] >= 0 && !ctr_col_missing(&b->col[t->series[k]], i) &&
+            (rc = put(&m->series[k], at, ctr_col_f64(&b->col[t->series[k]], i), err)))
+            return rc;
+    return 0;
+}
+
+static int model_new(struct ctr_gridviz *g, const char *name, struct model **m, struct ctr_err *err)
+{
+    struct model empty = { .series = calloc((size_t)series_count(), sizeof *empty.series) };
+    int rc = empty.series ? 0 : ctr_fail_nomem(err, (size_t)series_count() * sizeof *empty.series);
+
+    if (rc || (rc = ctr_buf_append(&g->models, &empty, sizeof empty, err))) {
+        free(empty.series);
+        return rc;
+    }
+    *m = &models(g)[model_count(g) - 1];
+    return ctr_strdup(&(*m)->name, name, err);
+}
+
+int ctr_gridviz_add(struct ctr_gridviz *g, struct ctr_reader *r, const char *name, struct ctr_err *err)
+{
+    struct table t = { .series = calloc((size_t)series_count(), sizeof *t.series) };
+    struct model *m;
+    const struct ctr_batch *b;
+    int rc = t.series ? find_columns(ctr_reader_schema(r), &t, err)
+                      : ctr_fail_nomem(err, (size_t)series_count() * sizeof *t.series);
+
+    for (int64_t i = 0; i < ctr_gridviz_slices(g); i++)
+        slices(g)[i].seen = false;
+    if (!rc)
+        rc = model_new(g, name, &m, err);
+    while (!rc && (rc = ctr_reader_next(r, &b, err)) > 0) {
+        rc = 0;
+        for (int64_t i = 0; !rc && i < b->rows; i++)
+            rc = add_row(g, &t, b, i, m, err);
+    }
+    free(t.series);
+    return rc;
+}
+
+/* ---- JSON ---- */
+
+static int put_text(struct ctr_buf *out, const char *text, struct ctr_err *err)
+{
+    return ctr_json_quote(out, text, strlen(text), err);
+}
+
+static int put_number(struct ctr_buf *out, double v, struct ctr_err *err)
+{
+    return !isfinite(v)                        ? ctr_buf_append(out, "null", 4, err)
+           : v == floor(v) && fabs(v) < 0x1p53 ? ctr_buf_printf(out, err, "%.0f", v)
+                                               : ctr_buf_printf(out, err, "%.9g", v);
+}
+
+static const char *comma(bool *first)
+{
+    const char *c = *first ? "" : ",";
+
+    *first = false;
+    return c;
+}
+
+static int put_metrics(const struct ctr_gridviz *g, struct ctr_buf *out, struct ctr_err *err)
+{
+    static const char *const goal[] = { "none", "high", "low", "one" };
+    bool first = true;
+    int rc = ctr_buf_printf(out, err, ",\n\"metrics\":[");
+
+    for (int m = 0; !rc && m < ctr_metrics_count; m++) {
+        bool there = false;
+        for (int64_t i = 0; i < model_count(g); i++)
+            there |= models(g)[i].series[SUMS + m * CTR_EVAL_PARTS].len > 0;
+        if (there)
+            rc = ctr_buf_printf(out, err, "%s{\"name\":\"%s\",\"help\":\"%s\",\"goal\":\"%s\"}", comma(&first),
+                                ctr_metrics[m].name, ctr_metrics[m].help, goal[ctr_metrics[m].goal]);
+    }
+    return rc ? rc : ctr_buf_append(out, "]", 1, err);
+}
+
+static int put_slices(const struct ctr_gridviz *g, struct ctr_buf *out, struct ctr_err *err)
+{
+    const struct slice *s = slices(g);
+    int64_t n = ctr_gridviz_slices(g);
+    int rc = ctr_buf_printf(out, err, ",\n\"by_of\":[");
+
+    for (int64_t i = 0; !rc && i < n; i++)
+        rc = ctr_buf_printf(out, err, "%s%d", i ? "," : "", s[i].by);
+    rc = rc ? rc : ctr_buf_printf(out, err, "],\n\"slice\":[");
+    for (int64_t i = 0; !rc && i < n; i++)
+        if (!i || !(rc = ctr_buf_append(out, ",", 1, err)))
+            rc = ctr_json_quote(out, s[i].text, s[i].text_n, err);
+    rc = rc ? rc : ctr_buf_printf(out, err, "],\n\"window\":[");
+    for (int64_t i = 0; !rc && i < n; i++)
+        rc = s[i].windowed ? ctr_buf_printf(out, err, "%s%" PRId64, i ? "," : "", s[i].window_ms)
+                           : ctr_buf_printf(out, err, "%snull", i ? "," : "");
+    return rc ? rc : ctr_buf_append(out, "]", 1, err);
+}
+
+static int put_series(const struct ctr_buf *series, const char *name, struct ctr_buf *out, struct ctr_err *err)
+{
+    int rc = ctr_buf_printf(out, err, ",\n\"%s\":[", name);
+
+    for (size_t i = 0; !rc && i < series->len / sizeof(double); i++)
+        if (!i || !(rc = ctr_buf_append(out, ",", 1, err)))
+            rc = put_number(out, ((const double *)(const void *)series->data)[i], err);
+    return rc ? rc : ctr_buf_append(out, "]", 1, err);
+}
+
+static int put_model(const struct model *m, struct ctr_buf *out, struct ctr_err *err)
+{
+    char name[96];
+    int rc = ctr_buf_printf(out, err, "{\"name\":");
+
+    rc = rc ? rc : put_text(out, m->name, err);
+    for (int k = 0; !rc && k < series_count(); k++) {
+        series_name(k, name, sizeof name);
+        if (m->series[k].len)
+            rc = put_series(&m->series[k], name, out, err);
+    }
+    return rc ? rc : ctr_buf_append(out, "}", 1, err);
+}
+
+int ctr_gridviz_data(const struct ctr_gridviz *g, const char *title, struct ctr_buf *out, struct ctr_err *err)
+{
+    int rc = ctr_buf_printf(out, err, "{\"title\":");
+
+    rc = rc ? rc : put_text(out, title, err);
+    rc = rc ? rc : ctr_buf_printf(out, err, ",\n\"by\":[");
+    for (int i = 0; !rc && i < g->by.n; i++)
+        if (!i || !(rc = ctr_buf_append(out, ",", 1, err)))
+            rc = put_text(out, g->by.s[i], err);
+    rc = rc ? rc : ctr_buf_append(out, "]", 1, err);
+    rc = rc ? rc : put_metrics(g, out, err);
+    rc = rc ? rc : put_slices(g, out, err);
+    rc = rc ? rc : ctr_buf_printf(out, err, ",\n\"models\":[");
+    for (int64_t i = 0; !rc && i < model_count(g); i++)
+        if (!i || !(rc = ctr_buf_append(out, ",\n", 2, err)))
+            rc = put_model(&models(g)[i], out, err);
+    return rc ? rc : ctr_buf_printf(out, err, "]}");
+}
