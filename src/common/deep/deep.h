@@ -12,13 +12,13 @@
  *
  * A model sees vectors, never keys or tables, so that a table in this process, a cache on a GPU, a parameter
  * server or an owner of images are the same to it. deep.c: shapes, parameters, memory; deep_rows.c: lists, pull and
- * push; deep_common.c: lists that rows have in common; deep_distinct.c: rows that are equal in some inputs;
+ * push; deep_equal.c: lists that rows have in common, rows that are equal in some inputs;
  * deep_source.c: where rows live; deep_stack.c: a stack of dense layers, a part of models; deep_counts.c: how often
  * keys come; deep_train.c: the learner; deep_ranks.c: a learner over ranks; deep_ranks_bytes.c: what ranks send;
  * deep_file.c, deep_read.c: sections of a model file; deep_score.c: prediction.
  *
  * Everything is cut by rows: an activation, a logit, a score depends on its row and on the parameters alone; gradients
- * are sums in the order of rows, of equal lists first (deep_common.c). So neither threads nor how rows arrive change a
+ * are sums in the order of rows, of equal lists first (deep_equal.c). So neither threads nor how rows arrive change a
  * bit (compute.h, "What results may depend on").
  */
 #ifndef CTR_DEEP_H
@@ -84,9 +84,18 @@ struct ctr_deep_set {
     struct ctr_err err;
 };
 
+/* What rows of a minibatch have in common, by number: deep_equal.c. */
+struct ctr_deep_equal {
+    struct ctr_deep_set set;      /* the distinct ones, by a keyed hash of their contents */
+    struct ctr_buf number;        /* i32: of each row */
+    struct ctr_mem *on_device[2]; /* the same, by buffer_index */
+    int64_t sent;                 /* rows already there */
+    struct ctr_mem *start, *item; /* the rows of each number, for their sums */
+};
+
 /* Keys of consecutive inputs with equal pooling, or of one field of a sequence: the lists of compute.h, on the host and
  * on the device. `common`: for one input of lists; equal lists of the minibatch become one list, pooled once, whose
- * gradient is the sum over its rows (deep_common.c). */
+ * gradient is the sum over its rows (deep_equal.c). */
 struct ctr_deep_group {
     enum ctr_pooling pooling;
     int first, inputs; /* index and number of its key inputs */
@@ -103,31 +112,25 @@ struct ctr_deep_group {
     struct ctr_buf hash;                     /* u64 [entries] */
     struct ctr_buf index, start, segment, x; /* as in struct ctr_lists; start, segment and x if ragged */
     struct ctr_deep_lists {
-        struct ctr_mem *index, *start, *segment, *x, *list;
+        struct ctr_mem *index, *start, *segment, *x;
     } buffers[2]; /* on the device, by buffer_index */
     struct ctr_mem *group_start_mem, *group_item_mem;
-    int64_t sent_entries, sent_lists, sent_rows; /* already on the device */
+    int64_t sent_entries, sent_lists; /* already on the device */
     /* if common */
-    struct ctr_deep_set distinct; /* lists, by a hash of their contents */
-    struct ctr_buf list;          /* i32: the list of each row */
+    struct ctr_deep_equal equal;  /* of each row, its list */
     int64_t pooled;               /* lists already pooled */
     struct ctr_mem *value, *grad; /* [lists x width] */
-    struct ctr_mem *row_start_mem, *row_item_mem;
 };
 
-/* Rows of the minibatch that are equal in some inputs (deep_distinct.c). */
+/* Rows of the minibatch that are equal in some inputs (deep_equal.c). */
 struct ctr_deep_distinct {
-    bool *has;               /* of each input: is it one of them? */
-    size_t bytes;            /* of a record of them */
-    struct ctr_deep_set set; /* by a hash of records */
-    struct ctr_buf record;   /* of the distinct ones */
-    struct ctr_buf number;   /* i32: of each row, that of its distinct one */
-    struct ctr_buf first;    /* i32: of each distinct one, the row that it came in first */
-    struct ctr_deep_distinct_buffers {
-        struct ctr_mem *number, *first;
-    } buffers[2]; /* on the device, by buffer_index */
-    int64_t sent_rows, sent_distinct;
-    struct ctr_mem *row_start_mem, *row_item_mem;
+    bool *has;    /* of each input: is it one of them? */
+    size_t bytes; /* of a record of them */
+    struct ctr_deep_equal equal;
+    struct ctr_buf record;              /* of the distinct ones */
+    struct ctr_buf first;               /* i32: of each distinct one, the row that it came in first */
+    struct ctr_mem *first_on_device[2]; /* by buffer_index */
+    int64_t sent;                       /* distinct ones already there */
 };
 
 /* ---- a network on a device ---- */
@@ -292,7 +295,7 @@ int ctr_deep_distinct(struct ctr_deep *d, const bool *has, struct ctr_err *err) 
 bool ctr_deep_can_be_distinct(const struct ctr_deep_input *in);
 /* In forward of rows [from, from + n), the last ones of the minibatch so far: distinct rows [first, first + count) are
  * new among them. Compute from rows `row` of x, behind what the distinct rows before gave, and copy to each row what
- * row `number` gave. In backward of all rows: ctr_deep_distinct_sum, then backward of the distinct ones; dx is wanted
+ * row `number` gave. In backward of all rows: ctr_deep_equal_sum, then backward of the distinct ones; dx is wanted
  * of all rows: that of the distinct one in `row`, 0 in the others. */
 struct ctr_deep_distinct_view {
     int64_t first, count;
@@ -301,8 +304,8 @@ struct ctr_deep_distinct_view {
 };
 struct ctr_deep_distinct_view ctr_deep_distinct_of(const struct ctr_deep *d, int number, int64_t from, int64_t n);
 /* Sums over equal rows, in the order of rows: [rows x cols] to [distinct x cols]. */
-int ctr_deep_distinct_sum(struct ctr_deep *d, int number, struct ctr_mat rows, struct ctr_mat sums,
-                          struct ctr_err *err) CTR_MUST;
+int ctr_deep_equal_sum(struct ctr_deep *d, struct ctr_deep_equal *e, struct ctr_mat rows, struct ctr_mat sums,
+                       struct ctr_err *err) CTR_MUST;
 
 /* Views of parameter i and of its gradient. */
 struct ctr_mat ctr_deep_mat(const struct ctr_deep *d, int i);
@@ -412,21 +415,20 @@ void ctr_deep_set_free(struct ctr_deep_set *s);
 int ctr_deep_send_groups(struct ctr_deep *d, const struct ctr_buf *index, int64_t rows, struct ctr_mem **start,
                          struct ctr_mem **item, struct ctr_err *err) CTR_MUST;
 
-/* ---- deep_common.c: lists that rows have in common ---- */
+/* ---- deep_equal.c: what rows have in common: lists of an input, or all of some inputs ---- */
+
+void ctr_deep_equal_clear(struct ctr_deep_equal *e);
+void ctr_deep_equal_free(struct ctr_deep_equal *e);
+int ctr_deep_equal_send(struct ctr_deep *d, struct ctr_deep_equal *e, struct ctr_err *err) CTR_MUST;
 
 /* Add rows [from, from + n) of r to a common group. */
 int ctr_deep_common_add(struct ctr_deep *d, struct ctr_deep_group *g, const struct ctr_rows *r, int64_t from, int64_t n,
                         struct ctr_err *err) CTR_MUST;
-int ctr_deep_common_send(struct ctr_deep *d, struct ctr_deep_group *g, struct ctr_err *err) CTR_MUST;
 /* Pool the lists not yet pooled, and copy those of rows `first` and later to x, a part of d->x. */
 int ctr_deep_common_pool(struct ctr_deep *d, struct ctr_deep_group *g, int64_t first, struct ctr_mat x,
                          struct ctr_err *err) CTR_MUST;
-/* Compute g->grad from the gradient of all rows. */
-int ctr_deep_common_grad(struct ctr_deep *d, struct ctr_deep_group *g, struct ctr_mat dx, struct ctr_err *err) CTR_MUST;
 /* All lists, or those from `first` on. */
 struct ctr_lists ctr_deep_common_lists(const struct ctr_deep *d, const struct ctr_deep_group *g, int64_t first);
-
-/* ---- deep_distinct.c: rows that are equal in some inputs ---- */
 
 /* Rows [from, from + n) of r, whose lists are in the groups already, behind d->rows. */
 int ctr_deep_distinct_add(struct ctr_deep *d, struct ctr_deep_distinct *s, const struct ctr_rows *r, int64_t from,

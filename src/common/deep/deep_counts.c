@@ -206,7 +206,7 @@ static void count_vectors(const struct ctr_deep *d, int32_t *uses, int32_t *last
         for (int i = 0; i < d->groups; i++) {
             const struct ctr_deep_group *g = &d->group[i];
             const int32_t *index = AS(int32_t, g->index), *start = AS(int32_t, g->start);
-            const int64_t list = g->common ? AS(int32_t, g->list)[row] : row * g->fields;
+            const int64_t list = g->common ? AS(int32_t, g->equal.number)[row] : row * g->fields;
             const int64_t end = g->ragged ? start[list + g->fields] : list + g->fields;
             for (int64_t e = g->ragged ? start[list] : list; e < end && !g->images; e++) {
                 uses[index[e]] += last[index[e]] != row + 1;

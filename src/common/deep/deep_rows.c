@@ -269,7 +269,7 @@ static struct walk walk_field(const struct pull *p, int k)
     while (k >= g->first + g->inputs)
         g++;
     if (g->common)
-        return (struct walk){ g, g->pooled, g->distinct.keys.n, 0, 0 };
+        return (struct walk){ g, g->pooled, g->equal.set.keys.n, 0, 0 };
     return (struct walk){ g, p->first * g->fields + k - g->first, p->d->rows * g->fields, 0, 0 };
 }
 
@@ -442,7 +442,7 @@ static int send_lists(struct ctr_deep *d, struct ctr_err *err)
         if (!rc && g->ragged && !g->field)
             rc = ctr_deep_send(d, &l->start, g->start.data, (size_t)g->sent_lists * 4, g->start.len, err);
         if (!rc && g->common)
-            rc = ctr_deep_common_send(d, g, err);
+            rc = ctr_deep_equal_send(d, &g->equal, err);
         g->sent_entries = g->entries;
         g->sent_lists = (int64_t)(g->start.len / 4);
     }
@@ -633,7 +633,8 @@ static int row_gradients(struct ctr_deep *d, struct ctr_err *err)
         /* during the backward pass */
         rc = ctr_deep_send_groups(d, &g->index, to.rows, &g->group_start_mem, &g->group_item_mem, err);
         if (!rc && g->common)
-            rc = ctr_deep_common_grad(d, g, part_of_x(d, g, d->dx, d->pooled_cols, 0), err);
+            rc = ctr_deep_equal_sum(d, &g->equal, part_of_x(d, g, d->dx, d->pooled_cols, 0),
+                                    ctr_mat(g->grad, g->equal.set.keys.n, g->width), err);
         else if (!rc)
             rc = ctr_deep_sent(d, err);
         if (rc)
@@ -654,8 +655,8 @@ static int row_gradients(struct ctr_deep *d, struct ctr_err *err)
         }
         if (g->common) {
             grad.lists = ctr_deep_common_lists(d, g, 0);
-            grad.dout = ctr_mat(g->grad, g->distinct.keys.n, d->width);
-            grad.out = ctr_mat(g->value, g->distinct.keys.n, d->width);
+            grad.dout = ctr_mat(g->grad, g->equal.set.keys.n, d->width);
+            grad.out = ctr_mat(g->value, g->equal.set.keys.n, d->width);
         }
         rc = ctr_dev_pool_grad(d->dev, &grad, err);
     }
@@ -702,11 +703,11 @@ void ctr_deep_clear(struct ctr_deep *d)
     ctr_buf_clear(&d->batch.weight);
     for (int i = 0; i < d->groups; i++) {
         struct ctr_deep_group *g = &d->group[i];
-        struct ctr_buf *bufs[] = { &g->hash, &g->index, &g->start, &g->segment, &g->x, &g->list };
+        struct ctr_buf *bufs[] = { &g->hash, &g->index, &g->start, &g->segment, &g->x };
         for (size_t b = 0; b < CTR_COUNT(bufs); b++)
             ctr_buf_clear(bufs[b]);
-        ctr_deep_set_clear(&g->distinct);
-        g->entries = g->sent_entries = g->sent_lists = g->sent_rows = g->pooled = 0;
+        ctr_deep_equal_clear(&g->equal);
+        g->entries = g->sent_entries = g->sent_lists = g->pooled = 0;
     }
     for (int i = 0; i < d->sequences; i++)
         d->sequence[i].entries = 0;
@@ -725,17 +726,16 @@ void ctr_deep_rows_free(struct ctr_deep *d)
 {
     for (int i = 0; d->group && i < d->groups; i++) {
         struct ctr_deep_group *g = &d->group[i];
-        struct ctr_buf *bufs[] = { &g->hash, &g->index, &g->start, &g->segment, &g->x, &g->list };
+        struct ctr_buf *bufs[] = { &g->hash, &g->index, &g->start, &g->segment, &g->x };
         const struct ctr_deep_lists *even = &g->buffers[0], *odd = &g->buffers[1];
-        struct ctr_mem *mems[] = { even->index,        even->start,       even->segment,    even->x,
-                                   odd->index,         odd->start,        odd->segment,     odd->x,
-                                   g->group_start_mem, g->group_item_mem, even->list,       odd->list,
-                                   g->value,           g->grad,           g->row_start_mem, g->row_item_mem };
+        struct ctr_mem *mems[] = { even->index,        even->start,       even->segment, even->x,
+                                   odd->index,         odd->start,        odd->segment,  odd->x,
+                                   g->group_start_mem, g->group_item_mem, g->value,      g->grad };
         for (size_t b = 0; b < CTR_COUNT(bufs); b++)
             ctr_buf_free(bufs[b]);
         for (size_t b = 0; b < CTR_COUNT(mems); b++)
             ctr_mem_free(mems[b]);
-        ctr_deep_set_free(&g->distinct);
+        ctr_deep_equal_free(&g->equal);
     }
     for (int i = 0; i < d->distincts; i++)
         ctr_deep_distinct_free(&d->distinct[i]);

@@ -12,7 +12,7 @@
  * product. So a vector is made from the columns of its side alone: the outputs `user` and `ad`. A network of one output
  * has the inputs and the stack of its side.
  *
- * Rows of a minibatch that are equal on a side have one vector there, which is made once (deep_distinct.c). Where
+ * Rows of a minibatch that are equal on a side have one vector there, which is made once (deep_equal.c). Where
  * training has statistics or draws of its own (dice, batch normalization, dropout) it goes through all rows; so does a
  * side with lists of images. */
 #include <stdlib.h>
@@ -323,7 +323,7 @@ static int backward_tower(struct ctr_deep *d, struct tower *t, struct ctr_err *e
     if (shared) {
         v = ctr_deep_distinct_of(d, t->distinct, 0, d->rows);
         const struct ctr_mat sums = ctr_mat(t->dvector, v.count, d->p.vector);
-        rc = ctr_deep_distinct_sum(d, t->distinct, dvector, sums, err);
+        rc = ctr_deep_equal_sum(d, &d->distinct[t->distinct].equal, dvector, sums, err);
         dvector = sums;
     }
     const struct ctr_mat dx = ctr_mat(t->dx, v.count, t->key_cols);
