@@ -3,7 +3,7 @@
  * npy: the header, then the array as rows. */
 #include "harness.h"
 
-#include "common/tensor/tensor.h"
+#include "tools/ctr-import/tensor_rows.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

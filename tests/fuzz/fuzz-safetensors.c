@@ -4,6 +4,7 @@
 #include "harness.h"
 
 #include "common/tensor/tensor.h"
+#include "tools/ctr-import/tensor_rows.h"
 
 static void read_rows(const char *path, const struct ctr_strs *names)
 {

@@ -92,7 +92,7 @@ int ctr_metric_rows_load(struct ctr_metric_rows *r, const struct ctr_metric_colu
                          struct ctr_err *err) CTR_MUST;
 void ctr_metric_rows_free(struct ctr_metric_rows *r);
 
-/* ---- evaluation: eval.c, evallive.c ---- */
+/* ---- evaluation: eval.c ---- */
 
 struct ctr_eval_opts {
     struct ctr_metric_columns columns;
@@ -140,39 +140,6 @@ int64_t ctr_eval_lacking(const struct ctr_eval *e, int64_t *rows);
 /* The start of a time's window; the earliest possible window starts at the minimum time. Times must not be null. */
 int64_t ctr_eval_window(int64_t time, int64_t window_ms);
 int ctr_eval_check_time(const struct ctr_batch *b, int column, struct ctr_err *err) CTR_MUST;
-
-/* Windows of an endless stream, in bounded memory: evallive.c. A window closes when a row is later than its end by
- * lateness_ms; `over` then receives it, finished, in window order. Open windows share the memory. */
-struct ctr_eval_live;
-struct ctr_eval_live_opts {
-    struct ctr_eval_opts eval; /* window_ms > 0; no `keep` */
-    int64_t lateness_ms;
-    struct ctr_pool *pool; /* or NULL */
-    int (*over)(void *ctx, struct ctr_eval *e, int64_t window, struct ctr_err *err);
-    void *ctx;
-};
-int ctr_eval_live_new(struct ctr_eval_live **l, const struct ctr_schema *s, const struct ctr_eval_live_opts *o,
-                      struct ctr_err *err) CTR_MUST;
-void ctr_eval_live_free(struct ctr_eval_live *l);
-int ctr_eval_live_batch(struct ctr_eval_live *l, const struct ctr_batch *b, const double *control,
-                        struct ctr_err *err) CTR_MUST;
-int ctr_eval_live_finish(struct ctr_eval_live *l, struct ctr_err *err) CTR_MUST; /* closes the open windows */
-int64_t
-ctr_eval_live_late(const struct ctr_eval_live *l); /* rows that arrived after their window closed, and were left out */
-
-/* Scores of another model for the same rows, read in parallel with the main stream: evalcontrol.c. `names`: column
- * names from the options, by role, or NULL. */
-struct ctr_eval_control;
-int ctr_eval_control_open(struct ctr_eval_control **c, const char *path, const char *const *names,
-                          struct ctr_err *err) CTR_MUST;
-void ctr_eval_control_free(struct ctr_eval_control *c);
-bool ctr_eval_control_narrow(const struct ctr_eval_control *c); /* for opts.narrow_control */
-/* The control's scores for the rows of b, the next batch; labels, weights, ids, users and times that both streams have
- * must be equal, row by row. Borrowed until the next call. */
-int ctr_eval_control_scores(struct ctr_eval_control *c, const struct ctr_metric_columns *columns, int id,
-                            const struct ctr_batch *b, const double **scores, struct ctr_err *err) CTR_MUST;
-int ctr_eval_control_end(struct ctr_eval_control *c, int64_t rows,
-                         struct ctr_err *err) CTR_MUST; /* fails if it has more rows */
 
 /* The 95% percentile interval over the bootstrap replicates of a metric (index into ctr_metrics) or, with `change`, of
  * its change in per cent against the control. NaN if no replicate is defined. */

@@ -5,7 +5,7 @@
  *
  * Time is taken from the rows: a window closes as soon as a row is later than its end by the lateness. That is decided
  * row by row, so batches do not matter. A row whose window has closed is left out, and counted. */
-#include "common/metric/metric.h"
+#include "tools/ctr-eval/evallive.h"
 
 #include <stdlib.h>
 

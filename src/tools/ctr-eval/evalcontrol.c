@@ -3,7 +3,7 @@
  * evalcontrol: reads the scores of another model on the same rows in parallel with the main stream, and checks that the
  * rows are the same.
  */
-#include "common/metric/metric.h"
+#include "tools/ctr-eval/evalcontrol.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -4,6 +4,7 @@
 #include "common/cli/cli.h"
 #include "common/lang/lang.h"
 #include "common/tensor/tensor.h"
+#include "tools/ctr-import/tensor_rows.h"
 #include "common/text/text.h"
 
 static struct {

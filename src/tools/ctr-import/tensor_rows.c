@@ -2,6 +2,7 @@
  *
  * tensor_rows: tensors with equal first dimensions as columns of batches. */
 #include "common/tensor/tensor.h"
+#include "tools/ctr-import/tensor_rows.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,8 @@
  *
  * ctr-eval: evaluates scores. Finds the columns, streams rows into an evaluation, and prints it. */
 #include "common/cli/cli.h"
-#include "common/metric/metric.h"
+#include "tools/ctr-eval/evalcontrol.h"
+#include "tools/ctr-eval/evallive.h"
 
 #include <math.h>
 #include <stdlib.h>
