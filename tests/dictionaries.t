@@ -37,6 +37,6 @@ if has_python pyarrow pandas; then
     done
     is 'nulls are counted' "$("$PY" "$CTR_TOP/tests/dictionaries.py" nulls shared.arrows)" "$("$PY" "$CTR_TOP/tests/dictionaries.py" nulls plain.arrows)"
 else
-    skip_all "no pyarrow and pandas for $PY"
+    skip 'dictionaries as pyarrow and others read them' "no pyarrow and pandas for $PY"
 fi
 done_testing
