@@ -387,7 +387,8 @@ if [ -f "$gpu_plugin" ]; then
         _start=$((_start + 1))
         # shellcheck disable=SC2086
         CTR_CUDA_PLUGIN=$gpu_plugin timeout "$@" ctr-train mlp --device gpu --embedding 4 --hidden 4 --minibatch 64 --passes 2 $_where \
-            --checkpoint views.cp --checkpoint-every 100 --resume --progressive killed.p -o killed.model rows.plan $views 2>>views.said
+            --checkpoint views.cp --checkpoint-every 100 --resume --progressive killed.p -o killed.model rows.plan $views 2>>views.said ||
+            { _rc=$?; [ $_rc = 137 ] || tail -n 3 views.said; return $_rc; }
     }
     views=$*
     train -q -j 4 --passes 2 --checkpoint whole.cp --checkpoint-every 100 --progressive whole.p -o whole.model rows.plan "$@"
