@@ -379,12 +379,12 @@ while read -r n fixed each opts; do
     ok "$n variants $opts: $(sed -n 's/^bytes a key *//p' words), at most $fixed + $each $n" \
         awk -v most=$((fixed + each * n)) '/^bytes a key/ { b = $4 + 0 } END { exit !(b <= most && b > .85 * most) }' words
 done <<'LIST'
-1 25 16
-8 25 16
-16 25 16
-64 25 16
-8 25 8 --precision f32
-16 25 8 --precision f32
+1 23 16
+8 23 16
+16 23 16
+64 23 16
+8 23 8 --precision f32
+16 23 8 --precision f32
 16 41 16 --optimizer ogd
 16 41 8 --precision q2.13
 16 41 8 --precision q2.13 --learning-rate counts

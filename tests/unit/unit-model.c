@@ -366,7 +366,7 @@ static void test_sorted(void)
     }
     for (uint64_t k = MET; k < MET + AHEAD && !rc; k++)
         if (!(rc = ctr_keys_reserve(&t[0], &s, 1, &err)))
-            (void)ctr_keys_number(&t[0], &s, ctr_sparse_get(&t[0].index, ctr_sparse_hash(k)));
+            (void)ctr_keys_number(&t[0], &s, ctr_keyindex_get(&t[0].index, ctr_sparse_hash(k)));
     for (int i = 0; i < 2 && !rc; i++)
         rc = ctr_keys_sorted(&t[i], count_keys, &n[i], &err);
     ok(!rc && n[0] == MET && n[1] == OTHERS, "keys sorted: %llu and %llu, whatever was found and not registered",

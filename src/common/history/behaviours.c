@@ -14,7 +14,6 @@ void ctr_behaviours_init(struct ctr_behaviours *u, int values, const struct ctr_
 {
     *u = (struct ctr_behaviours){ .values = values, .last = o->last, .window_ms = (uint64_t)o->window_ms };
     u->delay_ms = (uint64_t)(o->dwell ? CTR_MAX(o->delay_ms, o->min_dwell_ms) : o->delay_ms);
-    ctr_sparse_init_index(&u->index);
 }
 
 static struct ctr_past *pasts(const struct ctr_behaviours *u)
@@ -54,12 +53,12 @@ void ctr_behaviours_free(struct ctr_behaviours *u)
     for (int64_t i = 0; i < count(u); i++)
         free_ring(u, &pasts(u)[i]);
     ctr_buf_free(&u->pasts);
-    ctr_sparse_free(&u->index);
+    ctr_keyindex_free(&u->index);
 }
 
 int64_t ctr_behaviours_bytes(const struct ctr_behaviours *u)
 {
-    return u->ring_bytes + (int64_t)u->pasts.cap + (int64_t)ctr_sparse_bytes(&u->index);
+    return u->ring_bytes + (int64_t)u->pasts.cap + (int64_t)ctr_keyindex_bytes(&u->index);
 }
 
 static size_t behaviour_bytes(const struct ctr_behaviours *u)
@@ -85,10 +84,10 @@ static void drop(struct ctr_behaviours *u, uint32_t number)
     u->dropped++;
 }
 
-static bool has_past(const void *ctx, const uint8_t *row)
+static bool has_past(const void *ctx, uint32_t number)
 {
     const struct ctr_behaviours *u = ctx;
-    return pasts(u)[ctr_sparse_row_number(row) - 1].cap;
+    return pasts(u)[number - 1].cap;
 }
 
 int ctr_behaviours_sweep(struct ctr_behaviours *u, int64_t now, bool must, struct ctr_err *err)
@@ -100,7 +99,7 @@ int ctr_behaviours_sweep(struct ctr_behaviours *u, int64_t now, bool must, struc
         if (p->cap && !p->next && ctr_time_age(now, time_of(u, p, p->n - 1)) > u->window_ms)
             drop(u, (uint32_t)i);
     }
-    int rc = ctr_sparse_filter(&u->index, has_past, u, err);
+    int rc = ctr_keyindex_filter(&u->index, has_past, u, err);
     u->swept_bytes = ctr_behaviours_bytes(u);
     return rc;
 }
@@ -112,7 +111,7 @@ int ctr_behaviours_reserve(struct ctr_behaviours *u, int64_t rows, struct ctr_er
     if (count(u) + rows > (int64_t)MOST_USERS)
         return ctr_fail(err, CTR_ENOMEM, "more than %u users at once: split the log by user (ctr-split --by)",
                         MOST_USERS);
-    int rc = ctr_sparse_reserve(&u->index, (uint64_t)rows, err);
+    int rc = ctr_keyindex_reserve(&u->index, (uint64_t)rows, err);
     return rc ? rc : ctr_buf_reserve(&u->pasts, (size_t)rows * sizeof(struct ctr_past), err);
 }
 
@@ -157,8 +156,8 @@ static struct ctr_past *same_user(const struct ctr_behaviours *u, uint32_t numbe
 
 static struct ctr_past *past_of(struct ctr_behaviours *u, const struct ctr_keyvalue *user, int *rc, struct ctr_err *err)
 {
-    uint8_t *row = ctr_sparse_get(&u->index, user->key);
-    const uint32_t others = ctr_sparse_row_number(row);
+    uint32_t *newest = ctr_keyindex_get(&u->index, user->key);
+    const uint32_t others = *newest;
     struct ctr_past *p = same_user(u, others, user);
     if (p)
         return p;
@@ -174,7 +173,7 @@ static struct ctr_past *past_of(struct ctr_behaviours *u, const struct ctr_keyva
     if (others && !pasts(u)[others - 1].next)
         pasts(u)[others - 1].next = others;
     u->users++;
-    memcpy(row + 8, &number, sizeof number);
+    *newest = number;
     *rc = u->texts ? grow(u, p, (struct ctr_str){ user->p, user->n }, err) : 0;
     return *rc ? NULL : p;
 }
@@ -226,8 +225,8 @@ static uint32_t older(const struct ctr_behaviours *u, const struct ctr_past *p, 
 /* Of the users with this key, the latest: the one, but for one pair in 2^64. */
 static uint32_t latest(const struct ctr_behaviours *u, uint64_t key)
 {
-    const uint8_t *row = ctr_sparse_find(&u->index, key);
-    return row ? ctr_sparse_row_number(row) : 0;
+    const uint32_t *number = ctr_keyindex_find(&u->index, key);
+    return number ? *number : 0;
 }
 
 /* Three dependent memory accesses, each of which gives the address of the next. */
@@ -235,7 +234,7 @@ void ctr_behaviours_ahead(const struct ctr_behaviours *u, const struct ctr_keyva
 {
     enum { STEP = 8 };
     if (u->index.size && i + 3 * STEP < rows)
-        __builtin_prefetch(ctr_sparse_home(&u->index, user[i + 3 * STEP].key));
+        __builtin_prefetch(ctr_keyindex_home(&u->index, user[i + 3 * STEP].key));
     uint32_t number = i + 2 * STEP < rows ? latest(u, user[i + 2 * STEP].key) : 0;
     if (number)
         __builtin_prefetch(&pasts(u)[number - 1]);

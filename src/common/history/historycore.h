@@ -56,8 +56,8 @@ struct ctr_behaviours {
     int values;
     int64_t last;
     uint64_t window_ms, delay_ms;
-    bool texts;              /* users are known by text */
-    struct ctr_sparse index; /* key of the user (keyvalue.h) -> 1 + number of a ctr_past */
+    bool texts;                /* users are known by text */
+    struct ctr_keyindex index; /* key of the user (keyvalue.h) -> 1 + number of a ctr_past */
     struct ctr_buf pasts;
     uint32_t free;      /* 1 + number of a reusable ctr_past, or 0 */
     int64_t ring_bytes; /* of all rings */

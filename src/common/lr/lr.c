@@ -17,7 +17,7 @@ int ctr_lr_new(void **out, const struct ctr_model *model, const struct ctr_param
     if (!m)
         return ctr_fail_nomem(err, sizeof *m);
     m->params = *p;
-    m->kernel = ctr_sparse_kernel_best();
+    m->kernel = ctr_keyindex_kernel_best();
     m->loops = ctr_lr_loops_best();
     pthread_rwlock_init(&m->finding, NULL);
     m->no_bias = p->no_bias;

@@ -90,7 +90,7 @@ struct lr {
     struct ctr_buf row;                               /* table rows of the rows in progress */
     struct ctr_buf hash;                              /* hashes of some transposed rows, by row: for random draws */
     int64_t block, width;                             /* the first of these; entries per row */
-    const struct ctr_sparse_kernel *kernel;
+    const struct ctr_keyindex_kernel *kernel;
     const struct ctr_lr_loops *loops;
     struct ctr_buf registered; /* struct ctr_lr_registered of a block */
     struct ctr_buf far;        /* uint16_t: positions of rows with one entry per table, when `number` is large */

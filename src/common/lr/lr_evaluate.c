@@ -13,8 +13,7 @@ double ctr_lr_weight(const struct lr *m, const uint8_t *row)
 const uint8_t *ctr_lr_row_of(const struct lr *m, int table, uint64_t hash)
 {
     const struct ctr_keys *t = &m->table[table];
-    const uint8_t *slot = ctr_sparse_find(&t->index, hash);
-    const uint32_t number = slot ? ctr_sparse_row_number(slot) : 0;
+    const uint32_t *found = ctr_keyindex_find(&t->index, hash), number = found ? *found : 0;
     return number && number <= t->known ? ctr_states_row(&m->states, number) : NULL; /* others are found ahead */
 }
 

@@ -20,7 +20,6 @@ enum {
     WORD = 64,            /* entries per bitmap word */
     ASKS = 64,            /* keys batched for the inclusion filter */
     GROUP = 8,            /* columns whose numbers are transposed together */
-    FEW = 16,             /* maximum keys of a word deferred to the next */
 };
 #define ASKED UINT32_MAX /* temporary number: the key may be new, and the filter must decide */
 
@@ -109,7 +108,7 @@ static int count_new(struct lr *m, const struct ctr_rows *r, int64_t from, int64
             const int64_t k = e - r->start[row];
             const struct new_key key = { r->hash[r->transposed ? k * r->rows + row : e],
                                          r->table[r->transposed ? k : e] };
-            if (ctr_lr_wants(m, key.table) && !ctr_sparse_find(&m->table[key.table].index, key.hash))
+            if (ctr_lr_wants(m, key.table) && !ctr_keyindex_find(&m->table[key.table].index, key.hash))
                 rc = ctr_buf_append(&found, &key, sizeof key, err);
         }
     const int64_t n = (int64_t)(found.len / sizeof(struct new_key));
@@ -147,15 +146,13 @@ struct column { /* of a block */
     int table;
     int64_t n;
     const uint64_t *hash; /* NULL: no learner uses the table */
-    uint8_t *const *home;
+    struct ctr_keyline *const *home;
 };
 
-static void prefetch_all(uint8_t *const *home, int64_t n)
+static void prefetch_all(struct ctr_keyline *const *home, int64_t n)
 {
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n; i++)
         __builtin_prefetch(home[i]);
-        __builtin_prefetch(home[i] + CTR_SPARSE_NUMBERED + 7);
-    }
 }
 
 /* Start on the keys of rows [from, end) at position k of a row: compute their hashes and homes, and prefetch. */
@@ -168,23 +165,23 @@ static struct column begin_column(const struct lr *m, const struct ctr_lr_finder
     if (!ctr_lr_wants(m, table))
         return (struct column){ .table = table, .n = n };
     uint64_t *hash = (uint64_t *)(void *)f->hash[stage].data;
-    uint8_t **home = (uint8_t **)(void *)f->home[stage].data;
+    struct ctr_keyline **home = (struct ctr_keyline **)(void *)f->home[stage].data;
     const uint64_t *of = r->transposed ? r->hash + k * r->rows + from : r->hash + r->start[from] + k;
     for (int64_t i = 0; i < n && !r->transposed; i++)
         hash[i] = of[i * width];
     const struct column c = { table, n, r->transposed ? of : hash, home };
     m->kernel->homes(&t->index, c.hash, n, home);
-    if (ctr_sparse_bytes(&t->index) > NEAR_BYTES)
+    if (ctr_keyindex_bytes(&t->index) > NEAR_BYTES)
         prefetch_all(home, n);
     return c;
 }
 
-/* The number of a key that is neither in its home nor in the slot after it. */
-static uint32_t other_number(struct lr *m, int table, uint8_t *home, uint64_t hash)
+/* The number of a key that is not in its home line. */
+static uint32_t other_number(struct lr *m, int table, struct ctr_keyline *home, uint64_t hash)
 {
     struct ctr_keys *t = &m->table[table];
     return m->inclusion ? ASKED
-                        : ctr_keys_number(t, ctr_lr_states_of(m, table), ctr_sparse_get_from(&t->index, home, hash));
+                        : ctr_keys_number(t, ctr_lr_states_of(m, table), ctr_keyindex_get_from(&t->index, home, hash));
 }
 
 /* The same for the keys of rows from + i, for all bits i of `others`. */
@@ -196,26 +193,31 @@ static void find_others(struct lr *m, const struct column *c, int64_t from, uint
     }
 }
 
-/* Finish the column: the numbers of its keys. Nineteen of twenty keys are in their home or the slot after it; half of
- * the others are new. The latter search further lines, which are prefetched, if they are few, while other keys are
- * looked up. */
+/* Prefetch for the keys whose home lines are full: they need further lines. */
+static void prefetch_further(struct ctr_keyline *const *home, uint64_t others)
+{
+    for (; others; others &= others - 1) {
+        const struct ctr_keyline *line = home[__builtin_ctzll(others)];
+        if (line->n < CTR_KEYLINE_KEYS)
+            continue;
+        __builtin_prefetch(line + 1);
+        __builtin_prefetch(line + 2);
+    }
+}
+
+/* Finish the column: the numbers of its keys. Most are in their home lines; the others, in the order of rows, wait
+ * until all lines have been seen. */
 static void end_column(struct lr *m, const struct column *c, uint32_t *restrict number)
 {
+    uint64_t others[BLOCK_ROWS / WORD];
     for (int64_t i = 0; !c->hash && i < c->n; i++)
         number[i] = 0;
-    uint64_t waiting = 0;
-    for (int64_t at = 0, n; c->hash && at < c->n; at += WORD) {
-        n = CTR_MIN(c->n - at, WORD);
-        const uint64_t all = m->kernel->find(c->hash + at, c->home + at, n, number + at);
-        for (uint64_t others = all; others; others &= others - 1)
-            __builtin_prefetch(c->home[at + __builtin_ctzll(others)] + CTR_LINE);
-        find_others(m, c, at - WORD, waiting, number);
-        waiting = all;
-        if (__builtin_popcountll(all) > FEW || at + n == c->n) {
-            find_others(m, c, at, all, number);
-            waiting = 0;
-        }
+    for (int64_t at = 0; c->hash && at < c->n; at += WORD) {
+        others[at / WORD] = m->kernel->find(c->hash + at, c->home + at, CTR_MIN(c->n - at, WORD), number + at);
+        prefetch_further(c->home + at, others[at / WORD]);
     }
+    for (int64_t at = 0; c->hash && at < c->n; at += WORD)
+        find_others(m, c, at, others[at / WORD], number);
 }
 
 /* Transpose the numbers of some columns to rows of `width`: several per row, because they share a cache line. */
@@ -260,7 +262,7 @@ static void find_positions(struct lr *m, const struct ctr_lr_finder *f, const st
 
 struct ask {
     uint64_t hash, draw;
-    uint8_t *place; /* first the home, later the slot found empty */
+    struct ctr_keyline *home;
     int64_t row, entry;
     int table;
 };
@@ -271,9 +273,9 @@ static int64_t find_held(const struct lr *m, struct ask *ask, int64_t n, uint32_
     int64_t left = 0;
     for (int64_t i = 0; i < n; i++) {
         struct ask a = ask[i];
-        a.place = ctr_sparse_place_from(&m->table[a.table].index, a.place, a.hash);
-        if (a.hash && ctr_sparse_row_hash(a.place)) {
-            number[a.entry] = ctr_sparse_row_number(a.place);
+        const uint32_t *found = ctr_keyindex_find_from(&m->table[a.table].index, a.home, a.hash);
+        if (found) {
+            number[a.entry] = *found;
             continue;
         }
         a.draw = ctr_inclusion_draw(m->inclusion, m->seed[a.table], a.hash);
@@ -289,10 +291,10 @@ static void decide(struct lr *m, struct ask *ask, int64_t n, uint32_t *number)
     n = find_held(m, ask, n, number);
     for (int64_t i = 0; i < n; i++, ask++) {
         struct ctr_keys *t = &m->table[ask->table];
-        uint8_t *slot = ctr_sparse_find_from(&t->index, ask->place, ask->hash);
-        if (!slot && ctr_inclusion_takes(m->inclusion, ask->row, ask->draw))
-            slot = ctr_sparse_get_from(&t->index, ask->place, ask->hash);
-        number[ask->entry] = slot ? ctr_keys_number(t, ctr_lr_states_of(m, ask->table), slot) : 0;
+        uint32_t *own = ctr_keyindex_find_from(&t->index, ask->home, ask->hash);
+        if (!own && ctr_inclusion_takes(m->inclusion, ask->row, ask->draw))
+            own = ctr_keyindex_get_from(&t->index, ask->home, ask->hash);
+        number[ask->entry] = own ? ctr_keys_number(t, ctr_lr_states_of(m, ask->table), own) : 0;
     }
 }
 
@@ -309,11 +311,11 @@ static void ask_rows(struct lr *m, const struct ctr_rows *r, int64_t from, int64
                 const int64_t e = at + __builtin_ctzll(rest), k = r->transposed ? e - r->start[i] : e;
                 const int table = r->table[k];
                 const uint64_t hash = r->hash[r->transposed ? k * r->rows + i : e];
-                uint8_t *home = ctr_sparse_home(&m->table[table].index, hash);
+                struct ctr_keyline *home = ctr_keyindex_home(&m->table[table].index, hash);
                 __builtin_prefetch(home);
-                __builtin_prefetch(home + CTR_LINE);
+                __builtin_prefetch(home + 1);
                 ask[n++] =
-                    (struct ask){ .hash = hash, .place = home, .row = r->first_row + i, .entry = e, .table = table };
+                    (struct ask){ .hash = hash, .home = home, .row = r->first_row + i, .entry = e, .table = table };
                 if (n == ASKS) {
                     decide(m, ask, n, number);
                     n = 0;
@@ -328,10 +330,10 @@ static void ask_rows(struct lr *m, const struct ctr_rows *r, int64_t from, int64
 /* Entry by entry: a table may occur several times in a row. */
 static void find_entries(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, uint32_t *number)
 {
-    uint8_t **home = (uint8_t **)(void *)m->finder.home[0].data;
+    struct ctr_keyline **home = (struct ctr_keyline **)(void *)m->finder.home[0].data;
     const int64_t first = r->start[from];
     for (int64_t e = first, i = 0; e < r->start[end]; e++, i++) {
-        home[i] = ctr_sparse_home(&m->table[r->table[e]].index, r->hash[e]);
+        home[i] = ctr_keyindex_home(&m->table[r->table[e]].index, r->hash[e]);
         __builtin_prefetch(home[i]);
     }
     for (int64_t row = from; row < end; row++)

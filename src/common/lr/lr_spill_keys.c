@@ -127,13 +127,13 @@ static int put_newer(struct ctr_lr_spill *l, unsigned most, struct ctr_err *err)
     uint8_t *use = l->use.data;
     int rc = 0;
     for (int t = 0; t < l->tables; t++) {
-        uint64_t at = 0;
-        for (const uint8_t *slot; !rc && (slot = ctr_sparse_next(&l->own->table[t].index, &at));) {
-            const uint32_t number = ctr_sparse_row_number(slot);
+        uint64_t at = 0, hash;
+        for (const uint32_t *own; !rc && (own = ctr_keyindex_next(&l->own->table[t].index, &at, &hash));) {
+            const uint32_t number = *own;
             if (!(use[number] & NEWER) || (use[number] & ~NEWER) > most)
                 continue;
             use[number] &= (uint8_t)~NEWER;
-            rc = name_key(l, t, ctr_sparse_row_hash(slot), number, err);
+            rc = name_key(l, t, hash, number, err);
             if (!rc && l->of.len == SOME * sizeof number)
                 rc = put_states(l, err);
         }
@@ -158,9 +158,9 @@ static uint8_t use_after(uint8_t use, unsigned most)
     return (use & ~NEWER) <= most ? 0 : (uint8_t)((use & NEWER) | CTR_MAX(count - count / 16 - 1, 1));
 }
 
-static bool is_here(const void *ctx, const uint8_t *slot)
+static bool is_here(const void *ctx, uint32_t number)
 {
-    return ((const struct ctr_lr_spill *)ctx)->use.data[ctr_sparse_row_number(slot)];
+    return ((const struct ctr_lr_spill *)ctx)->use.data[number];
 }
 
 /* Evict the least used keys: at least `n`, where those of the minibatch in progress allow. */
@@ -179,7 +179,7 @@ static int evict(struct ctr_lr_spill *l, uint64_t n, struct ctr_err *err)
     for (size_t i = 0; i < l->use.len; i++)
         use[i] = use_after(use[i], most);
     for (int t = 0; t < l->tables && !rc; t++) {
-        rc = ctr_sparse_filter(&l->own->table[t].index, is_here, l, err);
+        rc = ctr_keyindex_filter(&l->own->table[t].index, is_here, l, err);
         ctr_buf_clear(&l->own->table[t].dropped); /* their numbers are free again */
     }
     l->free = l->first;
@@ -191,7 +191,7 @@ static int shrink(struct ctr_lr_spill *l, struct ctr_err *err)
 {
     int rc = 0;
     for (int t = 0; t < l->tables && !rc; t++)
-        rc = ctr_sparse_shrink(&l->own->table[t].index, err);
+        rc = ctr_keyindex_shrink(&l->own->table[t].index, err);
     return rc;
 }
 
@@ -212,7 +212,7 @@ static uint64_t bytes_after(const struct ctr_lr_spill *l, const uint64_t *extra)
     const struct lr *m = l->own;
     uint64_t n = numbers_after(l, extra), bytes = n * m->states.bytes + CTR_MAX(l->use.cap, n + n / 2);
     for (int t = 0; t < l->tables; t++)
-        bytes += ctr_sparse_bytes_after(&m->table[t].index, extra ? extra[t] : 0) + m->table[t].dropped.cap;
+        bytes += ctr_keyindex_bytes_after(&m->table[t].index, extra ? extra[t] : 0) + m->table[t].dropped.cap;
     return bytes;
 }
 

@@ -111,7 +111,7 @@ int ctr_area_grow(struct ctr_area *a, size_t bytes, struct ctr_err *err)
 int ctr_area_fill(struct ctr_area *a, size_t bytes, struct ctr_err *err)
 {
     const size_t before = a->bytes;
-    int rc = ctr_area_grow(a, bytes, err);
+    int rc = ctr_area_grow(a, bytes > 2 * HUGE ? round_up(bytes, HUGE) : bytes, err); /* new pages are huge ones */
 #ifdef MADV_POPULATE_WRITE
     if (!rc && a->bytes > before && a->bytes - before <= FILL)
         (void)madvise(a->base + before, a->bytes - before, MADV_POPULATE_WRITE); /* only advice */
@@ -126,7 +126,7 @@ int ctr_area_reserve(struct ctr_area *a, size_t bytes, struct ctr_err *err)
     if (bytes <= a->bytes)
         return 0;
     const size_t to = bytes + bytes / 8;
-    return ctr_area_fill(a, to < SMALL ? to : round_up(bytes, HUGE), err); /* new pages are huge ones */
+    return ctr_area_fill(a, to < SMALL ? to : round_up(bytes, HUGE), err);
 }
 
 void ctr_area_ahead(struct ctr_area *a, size_t bytes)
@@ -142,7 +142,7 @@ void ctr_area_settle(struct ctr_area *a)
 {
 #ifdef MADV_COLLAPSE
     if (a->settled == a->to_settle) {
-        if (a->bytes < 8 * HUGE || a->bytes < a->to_settle * 3 / 2)
+        if (a->bytes < 2 * HUGE || a->bytes < a->to_settle * 3 / 2)
             return;
         a->to_settle = a->bytes / HUGE * HUGE;
         a->settled = 0;

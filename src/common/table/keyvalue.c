@@ -118,26 +118,25 @@ void ctr_keyvalue_rows_free(struct ctr_keyvalue_rows *r)
 
 void ctr_keyvalue_set_init(struct ctr_keyvalue_set *x)
 {
-    *x = (struct ctr_keyvalue_set){ 0 };
-    ctr_sparse_init_index(&x->index);
+    *x = (struct ctr_keyvalue_set){ .n = 0 };
 }
 
 void ctr_keyvalue_set_free(struct ctr_keyvalue_set *x)
 {
-    ctr_sparse_free(&x->index);
+    ctr_keyindex_free(&x->index);
     ctr_buf_free(&x->bytes);
     ctr_buf_free(&x->start);
 }
 
 int64_t ctr_keyvalue_set_bytes(const struct ctr_keyvalue_set *x)
 {
-    return (int64_t)(ctr_sparse_bytes(&x->index) + x->bytes.cap + x->start.cap);
+    return (int64_t)(ctr_keyindex_bytes(&x->index) + x->bytes.cap + x->start.cap);
 }
 
 int64_t ctr_keyvalue_set_bytes_after(const struct ctr_keyvalue_set *x, const struct ctr_keyvalue *id)
 {
     const size_t n = id->p ? id->n + CTR_PAD : 0;
-    return (int64_t)ctr_sparse_bytes_after(&x->index, 1) +
+    return (int64_t)ctr_keyindex_bytes_after(&x->index, 1) +
            (int64_t)(x->bytes.cap < x->bytes.len + n ? 2 * (x->bytes.len + n) : x->bytes.cap) +
            (int64_t)(id->p && x->start.cap < x->start.len + 16 ? 2 * x->start.len : x->start.cap);
 }
@@ -159,8 +158,7 @@ int64_t ctr_keyvalue_set_find(const struct ctr_keyvalue_set *x, const struct ctr
     if (id->null)
         return (int64_t)x->null - 1;
     for (uint64_t key = id->key;; key = after(key)) {
-        const uint8_t *row = ctr_sparse_find(&x->index, key);
-        const uint32_t number = row ? ctr_sparse_row_number(row) : 0;
+        const uint32_t *found = ctr_keyindex_find(&x->index, key), number = found ? *found : 0;
         if (!number || !id->p || ctr_keyvalue_same(id, ctr_keyvalue_set_text(x, number - 1)))
             return (int64_t)number - 1;
     }
@@ -185,7 +183,7 @@ int ctr_keyvalue_set_add(struct ctr_keyvalue_set *x, const struct ctr_keyvalue *
         return 0;
     if (x->n >= UINT32_MAX - 1)
         return ctr_fail(err, CTR_ENOMEM, "more than %u values", UINT32_MAX - 1);
-    int rc = ctr_sparse_reserve(&x->index, 1, err);
+    int rc = ctr_keyindex_reserve(&x->index, 1, err);
     if (!rc && id->p)
         rc = keep_bytes(x, id, err);
     if (rc)
@@ -196,9 +194,9 @@ int ctr_keyvalue_set_add(struct ctr_keyvalue_set *x, const struct ctr_keyvalue *
         return 0;
     }
     uint64_t key = id->key;
-    uint8_t *row = ctr_sparse_get(&x->index, key);
-    while (ctr_sparse_row_number(row)) /* only free slots are entered, so that no room is needed for more than one */
-        row = ctr_sparse_get(&x->index, key = after(key));
-    memcpy(row + 8, &stored, sizeof stored);
+    uint32_t *to = ctr_keyindex_get(&x->index, key);
+    while (*to) /* only free places are entered, so that no room is needed for more than one */
+        to = ctr_keyindex_get(&x->index, key = after(key));
+    *to = stored;
     return 0;
 }

@@ -11,7 +11,7 @@
 #define CTR_KEYVALUE_H
 
 #include "common/batch/batch.h"
-#include "common/table/sparse.h"
+#include "common/table/keyindex.h"
 
 struct ctr_keyvalue {
     uint64_t key;  /* of a number: a bijection of its value; else a keyed hash of the bytes */
@@ -44,8 +44,8 @@ static inline bool ctr_keyvalue_same(const struct ctr_keyvalue *a, struct ctr_st
 
 /* Distinct values by number. Those of one set are either all numbers or all bytes. */
 struct ctr_keyvalue_set {
-    struct ctr_sparse index; /* key -> 1 + number; of bytes with equal keys, the second has the next key */
-    uint32_t null;           /* 1 + the number of the null, 0: none */
+    struct ctr_keyindex index; /* key -> 1 + number; of bytes with equal keys, the second has the next key */
+    uint32_t null;             /* 1 + the number of the null, 0: none */
     uint32_t n;
     struct ctr_buf bytes;
     struct ctr_buf start; /* int64_t: start of each one's bytes, and the end of the last */
@@ -65,9 +65,9 @@ static inline int64_t ctr_keyvalue_set_ahead(const struct ctr_keyvalue_set *x, c
     if (!x->index.size || id->null)
         return -1;
     if (!step)
-        __builtin_prefetch(ctr_sparse_home(&x->index, id->key));
-    const uint8_t *row = step ? ctr_sparse_find(&x->index, id->key) : NULL;
-    const int64_t number = row ? (int64_t)ctr_sparse_row_number(row) - 1 : -1;
+        __builtin_prefetch(ctr_keyindex_home(&x->index, id->key));
+    const uint32_t *found = step ? ctr_keyindex_find(&x->index, id->key) : NULL;
+    const int64_t number = found ? (int64_t)*found - 1 : -1;
     if (number >= 0 && id->p) {
         const int64_t *start = (const int64_t *)(const void *)x->start.data + number;
         __builtin_prefetch(step == 1 ? (const void *)start : x->bytes.data + *start);

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The sparse table: growth in place, and iteration in key order. See sparse.h.
+ * The sparse table: growth in place. See sparse.h.
  *
  * Invariant: there is no empty slot between a row's home and the row, where the home is computed with `size` or, for
  * rows whose home by `old_size` is below `frontier`, with `old_size`. Homes by `size` are never below those by
  * `old_size`, so a moved run (bounded by empty slots on both sides) ends up at or above its old position.
- *
- * Iteration has its own radix sort: keys are hashes, so that two passes and an insertion sort suffice for a range.
  */
 #include "common/base/isa.h"
 #include "common/table/sparse.h"
@@ -20,15 +18,13 @@ enum {
     CROWD_PART = 16,      /* if more keys are added than this fraction of the slots */
     MOVE_SLOTS = 64,      /* moved at a time: they fit into the first-level cache */
     AHEAD = 16,           /* rows between prefetch and use */
-    RANGES = 8,           /* number of key ranges sorted one after another */
-    RANGE_KEYS = 1 << 15, /* unless there are few keys: an eighth of a large table's keys, twice 16 bytes each */
 };
 
 /* Maximum load, and growth as a fraction of the slots; in the order of enum ctr_sparse_kind. */
 static const struct {
     double load;
     uint64_t part;
-} kinds[] = { { CTR_SPARSE_MAX_LOAD, 5 }, { CTR_SPARSE_DENSE_LOAD, 8 }, { CTR_SPARSE_INDEX_LOAD, 3 } };
+} kinds[] = { { CTR_SPARSE_MAX_LOAD, 5 }, { CTR_SPARSE_DENSE_LOAD, 8 } };
 
 static void init(struct ctr_sparse *t, uint32_t stride, enum ctr_sparse_kind kind)
 {
@@ -45,11 +41,6 @@ void ctr_sparse_init(struct ctr_sparse *t, uint32_t stride)
 void ctr_sparse_init_dense(struct ctr_sparse *t, uint32_t stride)
 {
     init(t, stride, CTR_SPARSE_DENSE);
-}
-
-void ctr_sparse_init_index(struct ctr_sparse *t)
-{
-    init(t, CTR_SPARSE_NUMBERED, CTR_SPARSE_INDEX);
 }
 
 void ctr_sparse_free(struct ctr_sparse *t)
@@ -126,7 +117,7 @@ uint8_t *ctr_sparse_add(struct ctr_sparse *t, uint8_t *empty, uint64_t h)
 /* Room for so many rows with any homes: they may extend past the last home. */
 static int make_room(struct ctr_sparse *t, uint64_t rows, struct ctr_err *err)
 {
-    return make_slots(t, CTR_MAX(t->size, t->end) + rows + 2, err); /* two slots are read after a home */
+    return make_slots(t, CTR_MAX(t->size, t->end) + rows + 1, err); /* a search ends at an empty slot */
 }
 
 CTR_BODY void copy_row(uint8_t *to, const uint8_t *from, uint32_t stride)
@@ -292,160 +283,29 @@ uint8_t *ctr_sparse_next(const struct ctr_sparse *t, uint64_t *at)
     return NULL;
 }
 
-int ctr_sparse_shrink(struct ctr_sparse *t, struct ctr_err *err)
-{
-    struct ctr_sparse small;
-    uint64_t at = 0;
-    init(&small, t->stride, t->kind);
-    int rc = ctr_sparse_reserve(&small, t->used, err);
-    for (const uint8_t *row; !rc && (row = ctr_sparse_next(t, &at));)
-        memcpy(ctr_sparse_get(&small, row == t->zero ? 0 : ctr_sparse_row_hash(row)) + 8, row + 8, t->stride - 8);
-    ctr_sparse_free(rc ? &small : t);
-    if (!rc)
-        *t = small;
-    return rc;
-}
-
 /* ---- in the order of keys ---- */
 
-/* Sort by the digit of `bits` bits at `shift` of the distance from `low`; false: all digits are equal, and b is
- * unchanged. */
-CTR_BODY bool sort_digit(const struct ctr_sparse_numbered *a, struct ctr_sparse_numbered *b, size_t n, uint64_t low,
-                         int shift, int bits)
+static bool first_key(const void *table, uint64_t place, uint64_t *key)
 {
-    enum { MOST_BITS = 11 };
-    uint32_t count[1 << MOST_BITS] = { 0 }, sum = 0;
-    const uint64_t mask = (UINT64_C(1) << bits) - 1;
-    for (size_t i = 0; i < n; i++)
-        count[(a[i].key - low) >> shift & mask]++;
-    if (count[(a[0].key - low) >> shift & mask] == n)
-        return false;
-    for (uint64_t d = 0; d <= mask; d++) {
-        const uint32_t c = count[d];
-        count[d] = sum;
-        sum += c;
-    }
-    for (size_t i = 0; i < n; i++)
-        b[count[(a[i].key - low) >> shift & mask]++] = a[i];
-    return true;
+    const struct ctr_sparse *t = table;
+    const uint64_t h = ctr_sparse_row_hash(slot(t, place));
+    *key = ctr_sparse_key(h);
+    return h;
 }
 
-/* For few misplaced elements at short distances; false if it would take more than n steps. */
-static bool insertion_sort(struct ctr_sparse_numbered *a, size_t n)
+/* Every slot is written and few are kept: a branch would be mispredicted too often. */
+static uint64_t collect(const void *table, uint64_t place, uint64_t n, uint64_t low, uint64_t span,
+                        struct ctr_sparse_numbered *e)
 {
-    size_t steps = 0;
-    for (size_t i = 1; i < n && steps <= n; i++) {
-        const struct ctr_sparse_numbered own = a[i];
-        size_t to = i;
-        for (; to && a[to - 1].key > own.key && steps <= n; to--, steps++)
-            a[to] = a[to - 1];
-        a[to] = own;
+    const struct ctr_sparse *t = table;
+    const uint8_t *row = slot(t, place);
+    uint64_t got = 0;
+    for (uint64_t i = 0; i < n; i++, row += t->stride) {
+        const uint64_t h = ctr_sparse_row_hash(row), key = ctr_sparse_key(h);
+        e[got] = (struct ctr_sparse_numbered){ key, (uintptr_t)row };
+        got += (key - low <= span) & (h != 0);
     }
-    return steps <= n;
-}
-
-/* Keys are usually hashes: most differ within 22 bits from the first differing bit. Otherwise all digits are sorted,
- * least significant first. */
-struct ctr_sparse_numbered *ctr_sparse_sort(struct ctr_sparse_numbered *a, struct ctr_sparse_numbered *b, size_t n)
-{
-    enum { BITS = 11 };
-    uint64_t low = UINT64_MAX, high = 0;
-    for (size_t i = 0; i < n; i++) {
-        low = CTR_MIN(low, a[i].key);
-        high = CTR_MAX(high, a[i].key);
-    }
-    const int differ = low < high ? 64 - __builtin_clzll(high - low) : 0, first = CTR_MAX(differ - 2 * BITS, 0);
-    for (int round = 0; round < 2; round++) {
-        for (int shift = round ? 0 : first; shift < differ; shift += BITS)
-            if (sort_digit(a, b, n, low, shift, BITS)) {
-                struct ctr_sparse_numbered *swap = a;
-                a = b;
-                b = swap;
-            }
-        if (insertion_sort(a, n))
-            break;
-    }
-    return a;
-}
-
-static int compare_keys(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
-/* The upper bounds (inclusive) of RANGES ranges, or fewer if RANGE_KEYS keys suffice for each, from an evenly spaced
- * sample. */
-static int make_bounds(const struct ctr_sparse *t, uint64_t **bounds, size_t *n, struct ctr_err *err)
-{
-    size_t ranges = CTR_MIN(t->used / RANGE_KEYS + 1, RANGES), want = ranges * 64, got = 0;
-    uint64_t *sample = malloc((want + 1) * sizeof *sample);
-    if (!sample)
-        return ctr_fail_nomem(err, (want + 1) * sizeof *sample);
-    for (uint64_t i = 0; i < t->end && ranges > 1 && got < want; i = CTR_MAX(i + 1, t->end / want * got)) {
-        while (i < t->end && !occupied(t, i))
-            i++;
-        if (i < t->end)
-            sample[got++] = ctr_sparse_key(ctr_sparse_row_hash(slot(t, i)));
-    }
-    qsort(sample, got, sizeof *sample, compare_keys);
-    *n = 0;
-    for (size_t r = 1; r < ranges && got; r++)
-        sample[(*n)++] = sample[r * got / ranges]; /* n < r * got / ranges: reads stay ahead of writes */
-    sample[(*n)++] = UINT64_MAX;
-    *bounds = sample;
-    return 0;
-}
-
-/* Collect the rows with keys in [low, high]. */
-static int collect(const struct ctr_sparse *t, uint64_t low, uint64_t high, struct ctr_buf *into, struct ctr_err *err)
-{
-    enum { SLOTS = 1024 };
-    const bool numbers = t->kind == CTR_SPARSE_INDEX;
-    const uint64_t keys = t->used <= RANGE_KEYS ? t->used : t->used / RANGES + t->used / 64 + RANGE_KEYS / 4;
-    ctr_buf_clear(into);
-    int rc = ctr_buf_reserve(into, (CTR_MIN(keys, t->used) + SLOTS + 1) * sizeof(struct ctr_sparse_numbered), err);
-    const struct ctr_sparse_numbered zero = { ctr_sparse_key(0),
-                                              numbers ? ctr_sparse_row_number(t->zero) : (uintptr_t)t->zero };
-    if (!rc && t->has_zero && zero.key - low <= high - low)
-        rc = ctr_buf_append(into, &zero, sizeof zero, err);
-    for (uint64_t i = 0; i < t->end && !rc; i += SLOTS) {
-        if ((rc = ctr_buf_reserve(into, SLOTS * sizeof zero, err)))
-            break;
-        struct ctr_sparse_numbered *e = (struct ctr_sparse_numbered *)(void *)(into->data + into->len);
-        into->len +=
-            (size_t)ctr_sparse_kernel_best()->collect(t, i, CTR_MIN(t->end - i, SLOTS), low, high - low, e) * sizeof *e;
-    }
-    return rc;
-}
-
-/* Calls `range` for each range: with keys and their numbers for an index, else with row addresses. */
-static int sorted(const struct ctr_sparse *t, ctr_sparse_range *range, void *ctx, struct ctr_err *err)
-{
-    struct ctr_buf a = { 0 }, b = { 0 };
-    uint64_t *bounds = NULL;
-    size_t n = 0;
-    int rc = make_bounds(t, &bounds, &n, err);
-    if (rc)
-        return rc;
-    for (size_t r = 0; r < n && !rc; r++) {
-        if (r && bounds[r] == bounds[r - 1])
-            continue;
-        if ((rc = collect(t, r ? bounds[r - 1] + 1 : 0, bounds[r], &a, err)))
-            break;
-        ctr_buf_clear(&b);
-        if ((rc = ctr_buf_reserve(&b, a.len, err)))
-            break;
-        size_t entries = a.len / sizeof(struct ctr_sparse_numbered);
-        rc = range(ctx,
-                   ctr_sparse_sort((struct ctr_sparse_numbered *)(void *)a.data,
-                                   (struct ctr_sparse_numbered *)(void *)b.data, entries),
-                   entries, err);
-    }
-    free(bounds);
-    ctr_buf_free(&a);
-    ctr_buf_free(&b);
-    return rc;
+    return got;
 }
 
 struct rows_of {
@@ -466,11 +326,8 @@ static int visit_rows(void *ctx, struct ctr_sparse_numbered *e, uint64_t n, stru
 
 int ctr_sparse_sorted(const struct ctr_sparse *t, ctr_sparse_each *each, void *ctx, struct ctr_err *err)
 {
+    const struct ctr_sparse_numbered zero = { ctr_sparse_key(0), (uintptr_t)t->zero };
+    const struct ctr_sorted_of of = { t, t->used, t->end, 1, first_key, collect, t->has_zero ? &zero : NULL };
     struct rows_of v = { each, ctx };
-    return sorted(t, visit_rows, &v, err);
-}
-
-int ctr_sparse_sorted_numbers(const struct ctr_sparse *t, ctr_sparse_range *range, void *ctx, struct ctr_err *err)
-{
-    return sorted(t, range, ctx, err);
+    return ctr_sorted_ranges(&of, visit_rows, &v, err);
 }

@@ -6,7 +6,7 @@
  * the process, modulo 2^64, so that nobody can craft keys that collide. The home is monotone in s, so the table grows
  * in place: it extends the array and moves runs of rows up from its end, a few per ctr_sparse_reserve. A frontier
  * separates moved from unmoved rows. Growth needs no second array and no long call, and a growing table holds at most
- * CTR_SPARSE_SLACK times its rows: an index <= 19.5 bytes a key.
+ * CTR_SPARSE_SLACK times its rows. Tables from keys to one number are index.h's, which are faster.
  *
  * Rows never move between two calls of ctr_sparse_reserve: a caller that has reserved room for the keys of a block of
  * rows may hold pointers to them for the whole block, and prefetch.
@@ -14,7 +14,7 @@
 #ifndef CTR_SPARSE_H
 #define CTR_SPARSE_H
 
-#include "common/base/base.h"
+#include "common/table/sorted.h"
 
 #define CTR_SPARSE_MAX_LOAD 0.78 /* rows / slots at which growth starts */
 #define CTR_SPARSE_GROWTH   1.2  /* slots after growth / slots before it */
@@ -23,10 +23,7 @@
 #define CTR_SPARSE_DENSE_LOAD   0.875
 #define CTR_SPARSE_DENSE_GROWTH 1.125
 #define CTR_SPARSE_DENSE_SLACK  (CTR_SPARSE_DENSE_GROWTH / CTR_SPARSE_DENSE_LOAD)
-/* The same for an index: its rows are small, so it moves them less often. */
-#define CTR_SPARSE_INDEX_LOAD   0.82
-#define CTR_SPARSE_INDEX_GROWTH (4.0 / 3)
-enum ctr_sparse_kind { CTR_SPARSE_ROWS, CTR_SPARSE_DENSE, CTR_SPARSE_INDEX };
+enum ctr_sparse_kind { CTR_SPARSE_ROWS, CTR_SPARSE_DENSE };
 
 /* Memory that grows in place where possible and is never copied: address space is reserved ahead, pages are allocated
  * on use. */
@@ -86,7 +83,6 @@ struct ctr_sparse {
 
 void ctr_sparse_init(struct ctr_sparse *t, uint32_t stride); /* a multiple of 4, 12 … CTR_SPARSE_MAX_STRIDE */
 void ctr_sparse_init_dense(struct ctr_sparse *t, uint32_t stride);
-void ctr_sparse_init_index(struct ctr_sparse *t); /* rows of CTR_SPARSE_NUMBERED bytes */
 void ctr_sparse_free(struct ctr_sparse *t);
 
 /* Make room for `extra` more keys and continue a growth in progress. Pointers into the table are invalid afterwards. */
@@ -132,15 +128,6 @@ static inline uint32_t ctr_sparse_row_number(const uint8_t *row)
     return number;
 }
 
-/* The row of h, or the empty slot where it belongs. Start at `row`: its home, or a later row at which an earlier search
- * stopped. */
-static inline uint8_t *ctr_sparse_place_from(const struct ctr_sparse *t, uint8_t *row, uint64_t h)
-{
-    for (uint64_t at; (at = ctr_sparse_row_hash(row)) != h && at;)
-        row += t->stride;
-    return row;
-}
-
 /* The row of h, or NULL. `row` is its home. */
 static inline uint8_t *ctr_sparse_find_from(const struct ctr_sparse *t, uint8_t *row, uint64_t h)
 {
@@ -173,9 +160,6 @@ static inline uint8_t *ctr_sparse_get(struct ctr_sparse *t, uint64_t h)
 int ctr_sparse_filter(struct ctr_sparse *t, bool (*keep)(const void *ctx, const uint8_t *row), const void *ctx,
                       struct ctr_err *err) CTR_MUST;
 
-/* Build the table anew, with no more slots than its rows need; until it is built both are in memory. */
-int ctr_sparse_shrink(struct ctr_sparse *t, struct ctr_err *err) CTR_MUST;
-
 /* Every row once, in no defined order: *at starts with 0; NULL at the end. */
 uint8_t *ctr_sparse_next(const struct ctr_sparse *t, uint64_t *at);
 
@@ -184,28 +168,10 @@ uint8_t *ctr_sparse_next(const struct ctr_sparse *t, uint64_t *at);
 typedef int ctr_sparse_each(void *ctx, uint64_t key, const uint8_t *row, struct ctr_err *err);
 int ctr_sparse_sorted(const struct ctr_sparse *t, ctr_sparse_each *each, void *ctx, struct ctr_err *err) CTR_MUST;
 
-/* The same for an index, in blocks of keys, which the callback may change. */
-struct ctr_sparse_numbered {
-    uint64_t key, number;
-};
-/* Sorts a by key; returns the result: a, or b, which has as much room. */
-struct ctr_sparse_numbered *ctr_sparse_sort(struct ctr_sparse_numbered *a, struct ctr_sparse_numbered *b, size_t n);
-typedef int ctr_sparse_range(void *ctx, struct ctr_sparse_numbered *e, uint64_t n, struct ctr_err *err);
-int ctr_sparse_sorted_numbers(const struct ctr_sparse *t, ctr_sparse_range *range, void *ctx,
-                              struct ctr_err *err) CTR_MUST;
-
-/* Vectorised loops over keys and homes; all instruction sets give the same result. */
+/* Vectorised; all instruction sets give the same result. */
 struct ctr_sparse_kernel {
     const char *name;
     void (*hash)(const uint64_t *restrict key, int64_t n, uint64_t *restrict h); /* ctr_sparse_hash */
-    void (*homes)(const struct ctr_sparse *t, const uint64_t *restrict h, int64_t n, uint8_t **restrict home);
-    /* For an index: finds the numbers of k <= 64 hashes from their homes; returns a bit for each hash not found and
-     * each hash 0. Reads up to 12 bytes past the row after a home. */
-    uint64_t (*find)(const uint64_t *restrict h, uint8_t *const *restrict home, int64_t k, uint32_t *restrict number);
-    /* Collects, from `slots` slots after `first`, the keys in [low, low + span]: with their numbers for an index, else
-     * with the addresses of their rows. e has room for all slots; returns how many it filled. */
-    uint64_t (*collect)(const struct ctr_sparse *t, uint64_t first, uint64_t slots, uint64_t low, uint64_t span,
-                        struct ctr_sparse_numbered *e);
 };
 const struct ctr_sparse_kernel *ctr_sparse_kernel_at(int i); /* by enum ctr_cpu; NULL past the end */
 const struct ctr_sparse_kernel *ctr_sparse_kernel_best(void);

@@ -30,12 +30,11 @@ void ctr_states_make_next(struct ctr_states *s, uint64_t number)
 void ctr_keys_init(struct ctr_keys *t)
 {
     *t = (struct ctr_keys){ .next = 0 };
-    ctr_sparse_init_index(&t->index);
 }
 
 void ctr_keys_free(struct ctr_keys *t)
 {
-    ctr_sparse_free(&t->index);
+    ctr_keyindex_free(&t->index);
     ctr_buf_free(&t->dropped);
     ctr_keys_init(t);
 }
@@ -69,17 +68,17 @@ int ctr_keys_reserve(struct ctr_keys *t, struct ctr_states *s, uint64_t extra, s
     if (__atomic_load_n(&s->given, __ATOMIC_RELAXED) + extra > MOST_NUMBERS)
         return ctr_fail(err, CTR_ENOMEM, "more than %" PRIu32 " keys: drop rare values (vocab with min=…)",
                         MOST_NUMBERS);
-    return ctr_sparse_reserve(&t->index, extra, err);
+    return ctr_keyindex_reserve(&t->index, extra, err);
 }
 
 uint64_t ctr_keys_bytes(const struct ctr_keys *t, const struct ctr_states *s)
 {
-    return ctr_sparse_bytes(&t->index) + t->dropped.cap + (t->index.used + dropped(t)) * s->bytes;
+    return ctr_keyindex_bytes(&t->index) + t->dropped.cap + (t->index.used + dropped(t)) * s->bytes;
 }
 
 uint64_t ctr_keys_bytes_after(const struct ctr_keys *t, const struct ctr_states *s, uint64_t extra)
 {
-    return ctr_sparse_bytes_after(&t->index, extra) + t->dropped.cap +
+    return ctr_keyindex_bytes_after(&t->index, extra) + t->dropped.cap +
            (t->index.used + CTR_MAX(extra, dropped(t))) * s->bytes;
 }
 
@@ -88,7 +87,7 @@ int ctr_keys_get(struct ctr_keys *t, struct ctr_states *s, uint64_t hash, uint8_
     int rc = ctr_keys_reserve(t, s, 1, err);
     if (rc)
         return rc;
-    const uint32_t number = ctr_keys_number(t, s, ctr_sparse_get(&t->index, hash));
+    const uint32_t number = ctr_keys_number(t, s, ctr_keyindex_get(&t->index, hash));
     rc = ctr_states_make(s, number, err);
     ctr_keys_register(t, number);
     *row = rc ? NULL : ctr_states_row(s, number);
@@ -103,10 +102,10 @@ struct choice {
     const void *ctx;
 };
 
-static bool keep_slot(const void *ctx, const uint8_t *slot)
+static bool keep_number(const void *ctx, uint32_t number)
 {
     const struct choice *c = ctx;
-    return c->keep(c->ctx, ctr_states_row(c->s, ctr_sparse_row_number(slot)));
+    return c->keep(c->ctx, ctr_states_row(c->s, number));
 }
 
 int ctr_keys_filter(struct ctr_keys *t, struct ctr_states *s, bool (*keep)(const void *ctx, const uint8_t *row),
@@ -114,13 +113,13 @@ int ctr_keys_filter(struct ctr_keys *t, struct ctr_states *s, bool (*keep)(const
 {
     const struct choice c = { s, keep, ctx };
     const uint64_t before = dropped(t);
-    uint64_t at = 0;
+    uint64_t at = 0, hash;
     int rc = 0;
-    for (const uint8_t *slot; !rc && (slot = ctr_sparse_next(&t->index, &at));)
-        if (!keep_slot(&c, slot))
-            rc = ctr_buf_append(&t->dropped, slot + 8, sizeof(uint32_t), err);
+    for (const uint32_t *own; !rc && (own = ctr_keyindex_next(&t->index, &at, &hash));)
+        if (!keep_number(&c, *own))
+            rc = ctr_buf_append(&t->dropped, own, sizeof *own, err);
     if (!rc)
-        rc = ctr_sparse_filter(&t->index, keep_slot, &c, err);
+        rc = ctr_keyindex_filter(&t->index, keep_number, &c, err);
     const uint32_t *number = (const uint32_t *)(const void *)t->dropped.data;
     for (uint64_t i = before; !rc && i < dropped(t); i++)
         memset(ctr_states_row(s, number[i]) + CTR_STATE_AT, 0, s->bytes);
@@ -132,12 +131,9 @@ int ctr_keys_filter(struct ctr_keys *t, struct ctr_states *s, bool (*keep)(const
 
 uint8_t *ctr_keys_row(const struct ctr_keys *t, const struct ctr_states *s, uint64_t *at, uint64_t *hash)
 {
-    for (const uint8_t *slot; (slot = ctr_sparse_next(&t->index, at));) {
-        const uint32_t number = ctr_sparse_row_number(slot);
-        *hash = slot == t->index.zero ? 0 : ctr_sparse_row_hash(slot);
-        if (number <= t->known)
-            return ctr_states_row(s, number);
-    }
+    for (const uint32_t *number; (number = ctr_keyindex_next(&t->index, at, hash));)
+        if (*number <= t->known)
+            return ctr_states_row(s, *number);
     return NULL;
 }
 
@@ -160,5 +156,5 @@ static int known_range(void *ctx, struct ctr_sparse_numbered *e, uint64_t n, str
 int ctr_keys_sorted(const struct ctr_keys *t, ctr_sparse_range *range, void *ctx, struct ctr_err *err)
 {
     struct known k = { t->known, range, ctx };
-    return ctr_sparse_sorted_numbers(&t->index, known_range, &k, err);
+    return ctr_keyindex_sorted(&t->index, known_range, &k, err);
 }

@@ -12,7 +12,7 @@
 #ifndef CTR_STATES_H
 #define CTR_STATES_H
 
-#include "common/table/sparse.h"
+#include "common/table/keyindex.h"
 
 /* Kernels take row pointers; a row starts where the hash would be, 8 bytes before the state. */
 enum { CTR_STATE_AT = 8 };
@@ -46,9 +46,9 @@ int ctr_states_make(struct ctr_states *s, uint64_t number, struct ctr_err *err) 
 void ctr_states_make_next(struct ctr_states *s, uint64_t number);
 
 struct ctr_keys {
-    struct ctr_sparse index; /* rows of CTR_SPARSE_NUMBERED bytes */
-    uint32_t next, end;      /* the current run of numbers */
-    struct ctr_buf dropped;  /* uint32_t: numbers to reuse */
+    struct ctr_keyindex index;
+    uint32_t next, end;     /* the current run of numbers */
+    struct ctr_buf dropped; /* uint32_t: numbers to reuse */
     /* Used by the learner: */
     uint32_t known;   /* the highest number registered; the learner registers in ascending order */
     uint64_t learned; /* keys registered and not dropped */
@@ -56,22 +56,19 @@ struct ctr_keys {
 void ctr_keys_init(struct ctr_keys *t);
 void ctr_keys_free(struct ctr_keys *t);
 
-/* Make room for `extra` more keys. Pointers to slots are invalid afterwards. */
+/* Make room for `extra` more keys. Pointers into the index are invalid afterwards. */
 int ctr_keys_reserve(struct ctr_keys *t, struct ctr_states *s, uint64_t extra, struct ctr_err *err) CTR_MUST;
 uint64_t ctr_keys_bytes(const struct ctr_keys *t,
                         const struct ctr_states *s); /* with states, also those of dropped keys */
 uint64_t ctr_keys_bytes_after(const struct ctr_keys *t, const struct ctr_states *s, uint64_t extra);
 
-/* Assigns a number to a new key's slot. Threads may call it at once for different tables. */
+/* Assigns a number to a new key. Threads may call it at once for different tables. */
 uint32_t ctr_keys_new_number(struct ctr_keys *t, struct ctr_states *s);
-static inline uint32_t ctr_keys_number(struct ctr_keys *t, struct ctr_states *s, uint8_t *slot)
+static inline uint32_t ctr_keys_number(struct ctr_keys *t, struct ctr_states *s, uint32_t *number)
 {
-    uint32_t number = ctr_sparse_row_number(slot);
-    if (__builtin_expect(!number, 0)) {
-        number = ctr_keys_new_number(t, s);
-        memcpy(slot + 8, &number, sizeof number);
-    }
-    return number;
+    if (__builtin_expect(!*number, 0))
+        *number = ctr_keys_new_number(t, s);
+    return *number;
 }
 
 /* The learner registers a key. */

@@ -18,6 +18,7 @@
 #define CTR_TABLE_H
 
 #include "common/table/embedding.h"
+#include "common/table/keyindex.h"
 #include "common/table/keyset.h"
 #include "common/table/knownkeys.h"
 #include "common/table/merge_ranks.h"
@@ -25,6 +26,7 @@
 #include "common/table/source.h"
 #include "common/table/source_shard.h"
 #include "common/table/keyvalue.h"
+#include "common/table/sorted.h"
 #include "common/table/sparse.h"
 #include "common/table/states.h"
 #include "common/table/weights.h"

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Keys in ascending order (sorted.h). Keys are hashes, so that two passes of a radix sort and an insertion sort suffice
+ * for a range. */
+#include "common/base/isa.h"
+#include "common/table/sorted.h"
+
+#include <stdlib.h>
+
+enum {
+    RANGES = 8,           /* number of key ranges sorted one after another */
+    RANGE_KEYS = 1 << 15, /* unless there are few keys: an eighth of a large table's keys, twice 16 bytes each */
+};
+
+/* Sort by the digit of `bits` bits at `shift` of the distance from `low`; false: all digits are equal, and b is
+ * unchanged. */
+CTR_BODY bool sort_digit(const struct ctr_sparse_numbered *a, struct ctr_sparse_numbered *b, size_t n, uint64_t low,
+                         int shift, int bits)
+{
+    enum { MOST_BITS = 11 };
+    uint32_t count[1 << MOST_BITS] = { 0 }, sum = 0;
+    const uint64_t mask = (UINT64_C(1) << bits) - 1;
+    for (size_t i = 0; i < n; i++)
+        count[(a[i].key - low) >> shift & mask]++;
+    if (count[(a[0].key - low) >> shift & mask] == n)
+        return false;
+    for (uint64_t d = 0; d <= mask; d++) {
+        const uint32_t c = count[d];
+        count[d] = sum;
+        sum += c;
+    }
+    for (size_t i = 0; i < n; i++)
+        b[count[(a[i].key - low) >> shift & mask]++] = a[i];
+    return true;
+}
+
+/* For few misplaced elements at short distances; false if it would take more than n steps. */
+static bool insertion_sort(struct ctr_sparse_numbered *a, size_t n)
+{
+    size_t steps = 0;
+    for (size_t i = 1; i < n && steps <= n; i++) {
+        const struct ctr_sparse_numbered own = a[i];
+        size_t to = i;
+        for (; to && a[to - 1].key > own.key && steps <= n; to--, steps++)
+            a[to] = a[to - 1];
+        a[to] = own;
+    }
+    return steps <= n;
+}
+
+/* Keys are usually hashes: most differ within 22 bits from the first differing bit. Otherwise all digits are sorted,
+ * least significant first. */
+struct ctr_sparse_numbered *ctr_sparse_sort(struct ctr_sparse_numbered *a, struct ctr_sparse_numbered *b, size_t n)
+{
+    enum { BITS = 11 };
+    uint64_t low = UINT64_MAX, high = 0;
+    for (size_t i = 0; i < n; i++) {
+        low = CTR_MIN(low, a[i].key);
+        high = CTR_MAX(high, a[i].key);
+    }
+    const int differ = low < high ? 64 - __builtin_clzll(high - low) : 0, first = CTR_MAX(differ - 2 * BITS, 0);
+    for (int round = 0; round < 2; round++) {
+        for (int shift = round ? 0 : first; shift < differ; shift += BITS)
+            if (sort_digit(a, b, n, low, shift, BITS)) {
+                struct ctr_sparse_numbered *swap = a;
+                a = b;
+                b = swap;
+            }
+        if (insertion_sort(a, n))
+            break;
+    }
+    return a;
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* The upper bounds (inclusive) of RANGES ranges, or fewer if RANGE_KEYS keys suffice for each, from an evenly spaced
+ * sample. */
+static int make_bounds(const struct ctr_sorted_of *of, uint64_t **bounds, size_t *n, struct ctr_err *err)
+{
+    size_t ranges = CTR_MIN(of->keys / RANGE_KEYS + 1, RANGES), want = ranges * 64, got = 0;
+    uint64_t *sample = malloc((want + 1) * sizeof *sample);
+    if (!sample)
+        return ctr_fail_nomem(err, (want + 1) * sizeof *sample);
+    for (uint64_t i = 0; i < of->places && ranges > 1 && got < want; i = CTR_MAX(i + 1, of->places / want * got)) {
+        while (i < of->places && !of->first(of->table, i, &sample[got]))
+            i++;
+        got += i < of->places;
+    }
+    qsort(sample, got, sizeof *sample, compare_keys);
+    *n = 0;
+    for (size_t r = 1; r < ranges && got; r++)
+        sample[(*n)++] = sample[r * got / ranges]; /* n < r * got / ranges: reads stay ahead of writes */
+    sample[(*n)++] = UINT64_MAX;
+    *bounds = sample;
+    return 0;
+}
+
+/* Collect the keys in [low, high]. */
+static int collect(const struct ctr_sorted_of *of, uint64_t low, uint64_t high, struct ctr_buf *into,
+                   struct ctr_err *err)
+{
+    enum { PART = 1024 }; /* keys */
+    const uint64_t keys = of->keys <= RANGE_KEYS ? of->keys : of->keys / RANGES + of->keys / 64 + RANGE_KEYS / 4,
+                   some = PART / of->each;
+    const size_t size = sizeof(struct ctr_sparse_numbered), room = (size_t)(some * of->each + CTR_SORTED_SPARE) * size;
+    ctr_buf_clear(into);
+    int rc = ctr_buf_reserve(into, CTR_MIN(keys, of->keys) * size + room, err);
+    if (!rc && of->outside && of->outside->key - low <= high - low)
+        rc = ctr_buf_append(into, of->outside, size, err);
+    for (uint64_t i = 0; i < of->places && !rc; i += some) {
+        if ((rc = ctr_buf_reserve(into, room, err)))
+            break;
+        struct ctr_sparse_numbered *e = (struct ctr_sparse_numbered *)(void *)(into->data + into->len);
+        into->len += (size_t)of->collect(of->table, i, CTR_MIN(of->places - i, some), low, high - low, e) * size;
+    }
+    return rc;
+}
+
+int ctr_sorted_ranges(const struct ctr_sorted_of *of, ctr_sparse_range *range, void *ctx, struct ctr_err *err)
+{
+    struct ctr_buf a = { 0 }, b = { 0 };
+    uint64_t *bounds = NULL;
+    size_t n = 0;
+    int rc = make_bounds(of, &bounds, &n, err);
+    if (rc)
+        return rc;
+    for (size_t r = 0; r < n && !rc; r++) {
+        if (r && bounds[r] == bounds[r - 1])
+            continue;
+        if ((rc = collect(of, r ? bounds[r - 1] + 1 : 0, bounds[r], &a, err)))
+            break;
+        ctr_buf_clear(&b);
+        if ((rc = ctr_buf_reserve(&b, a.len, err)))
+            break;
+        size_t entries = a.len / sizeof(struct ctr_sparse_numbered);
+        rc = range(ctx,
+                   ctr_sparse_sort((struct ctr_sparse_numbered *)(void *)a.data,
+                                   (struct ctr_sparse_numbered *)(void *)b.data, entries),
+                   entries, err);
+    }
+    free(bounds);
+    ctr_buf_free(&a);
+    ctr_buf_free(&b);
+    return rc;
+}
