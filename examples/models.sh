@@ -25,8 +25,8 @@ own() { # what a model has beside the settings that are chosen
 settings() {
     case $1 in
     lr) for a in .02 .05 .1 .2; do for p in 1 2 4; do echo "--alpha $a --passes $p"; done; done ;;
-    fm | dcnv2) for r in .001 .003 .01; do for l in 0 1; do for p in 1 2 4; do echo "--rate $r --l2 $l --passes $p"; done; done; done ;;
-    *) for r in .001 .003; do for p in 2 4; do echo "--rate $r --l2 1 --passes $p"; done; done ;;
+    fm | dcnv2) for r in .001 .003 .01; do for l in 0 .01 .1 1; do for p in 1 2 4; do echo "--rate $r --l2 $l --passes $p"; done; done; done ;;
+    *) for r in .001 .003; do for l in .01 .1 1; do for p in 2 4; do echo "--rate $r --l2 $l --passes $p"; done; done; done ;;
     esac
 }
 figures() { ctr-eval --metrics auc,gauc,log_loss | awk '$1 == "total" { print $4, $5, $6 }'; }
