@@ -89,7 +89,7 @@ static inline uint32_t *ctr_keyindex_find_from(const struct ctr_keyindex *t, str
 }
 static inline uint32_t *ctr_keyindex_find(const struct ctr_keyindex *t, uint64_t h)
 {
-    return ctr_keyindex_find_from(t, t->size ? ctr_keyindex_home(t, h) : NULL, t->size ? h : 0);
+    return t->size ? ctr_keyindex_find_from(t, ctr_keyindex_home(t, h), h) : NULL;
 }
 
 /* The number of h, inserted as 0 if new; room must have been reserved. */
