@@ -101,7 +101,7 @@ static void make_key(const struct nvrtc *n, const struct ctr_buf *text, const ch
     snprintf(key, 33, "%016llx%016llx", (unsigned long long)h.hi, (unsigned long long)h.lo);
 }
 
-/* Cached code is run as it is, so another user who may write it could run code as this user. */
+/* Cached code is run as it is: a file that other users can write to would let them run code as this user. */
 static bool is_own(const struct stat *st)
 {
     return st->st_uid == geteuid() && !(st->st_mode & (S_IWGRP | S_IWOTH));
