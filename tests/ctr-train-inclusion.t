@@ -76,26 +76,6 @@ LIST
     ok "$rule: and its predictions" cmp want.p got.p
 done
 
-# ---- by minibatches: keys are decided upon when the minibatch is learned from, by the rows in their order
-for rule in 'poisson=.1' 'bloom=2' 'bloom=1 --minibatch 1000'; do
-    # shellcheck disable=SC2086
-    by() { ctr-train lr -q --minibatch 37 --inclusion $rule --passes 2 "$@"; }
-    by -j 1 --progressive onep.arrows -o one.arrows log.arrows
-    by -j 3 --progressive two.p -o two.arrows small.arrows
-    ok "minibatches, $rule: small batches, -j 3: the same predictions" cmp onep.arrows two.p
-    ok "minibatches, $rule: the same model" "$PY" "$REF" same one.arrows two.arrows
-    head -c -20000 small.arrows >cut.arrows
-    rm -f c.ckpt
-    exits "minibatches, $rule: the input breaks off" 1 by --checkpoint c.ckpt --progressive x.p -o x.arrows cut.arrows
-    by --checkpoint c.ckpt --resume --progressive got.p -o got.arrows small.arrows
-    ok "minibatches, $rule: and the run goes on to the same model" cmp two.arrows got.arrows
-done
-ctr-train lr -q --inclusion bloom=2 -o one.arrows log.arrows && ctr-train lr -q --minibatch 50 --inclusion bloom=2 -o two.arrows log.arrows
-keys one.arrows >one.keys
-ok 'of the keys that row by row are taken up, in the order of rows' sh -c 'cmp one.keys -' <<LIST
-$(keys two.arrows)
-LIST
-
 # ---- a stopped run's state is checked
 ! head -c 60000 small.arrows | ctr-train lr -q --inclusion bloom=2 --checkpoint d.ckpt >/dev/null 2>&1
 ok 'the state stands in a section of its own' sh -c 'ctr-info d.ckpt | grep -q "^section: state"'
@@ -115,7 +95,5 @@ for rule in '' bloom bloom=0 bloom=16 bloom=x poisson=0 poisson=1.1 poisson=nan 
 done
 err_like 'that says what there is' "wants all, poisson=P .* or bloom=N .* not 'none'"
 exits 'filters too small' 2 ctr-train lr --inclusion bloom=1 --inclusion-memory 100 -o y.arrows log.arrows
-exits 'nor for other optimizers by minibatches' 2 ctr-train lr --inclusion bloom=1 --minibatch 10 --optimizer rda -o y.arrows log.arrows
-err_like 'says so' 'lr by --minibatch with --inclusion or --expire .*: leave --optimizer out'
 ok 'no model is left' test ! -e y.arrows
 done_testing

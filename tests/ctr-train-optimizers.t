@@ -36,18 +36,16 @@ threshold() { [ "$1" != ogd-count ] || echo "threshold=$2"; } # OPTIMIZER K : wh
 for o in $optimizers; do
     for r in per-coordinate counts global; do
         ok "$o, $r" agrees_with onehot.arrows optimizer=$o learning-rate=$r l1=.05 l2=.1 $(threshold $o 3)
-        ok "$o, $r: weights, lists, two passes, minibatches" \
-            agrees_with $([ $r = counts ] && echo sparse.arrows || echo mixed.arrows) optimizer=$o learning-rate=$r l1=.02 passes=2 minibatch=37 $(threshold $o 2)
+        ok "$o, $r: weights, lists, two passes" \
+            agrees_with $([ $r = counts ] && echo sparse.arrows || echo mixed.arrows) optimizer=$o learning-rate=$r l1=.02 passes=2 $(threshold $o 2)
     done
     ok "$o: power" agrees_with onehot.arrows optimizer=$o power=.7 alpha=.3 l1=.02
 done
 for r in counts global; do ok "power, $r" agrees_with onehot.arrows learning-rate=$r power=.3 beta=.5; done
 ok 'ogd-count 0 is ogd' sh -c 'ctr-train lr -q --optimizer ogd-count --threshold 0 onehot.arrows | ctr-export >a &&
     ctr-train lr -q --optimizer ogd onehot.arrows | ctr-export >b && cmp a b'
-ok 'minibatches of rows with a key a field' agrees_with onehot.arrows minibatch=64 l1=.05 alpha=.3 beta=.5
 also=
 ok 'beta 0' agrees_with onehot.arrows optimizer=ogd beta=0
-ok 'without uncertainty' agrees_with mixed.arrows l1=.02 passes=2 minibatch=37
 ref make onehot 6000 long.arrows || exit 1
 ok 'counts above 2047 are drawn as the reference draws them' agrees_with long.arrows learning-rate=counts seed=3
 wrong() { ! agrees onehot.arrows 'optimizer=rda' --optimizer ogd; }
@@ -69,9 +67,9 @@ every() { # COMMAND OPTIMIZER RATE PRECISION … for each choice that there is; 
     done
 }
 threads() {
-    train --uncertainty --minibatch 100 -o t1.arrows --progressive t1.p -j 1 "$@" mixed.arrows
-    train --uncertainty --minibatch 100 -o t3.arrows --progressive t3.p -j 3 "$@" mixed.arrows
-    CTR_CPU=plain train --uncertainty --minibatch 100 -o tp.arrows --progressive tp.p -j 3 "$@" mixed.arrows
+    train --uncertainty -o t1.arrows --progressive t1.p -j 1 "$@" mixed.arrows
+    train --uncertainty -o t3.arrows --progressive t3.p -j 3 "$@" mixed.arrows
+    CTR_CPU=plain train --uncertainty -o tp.arrows --progressive tp.p -j 3 "$@" mixed.arrows
     cmp t1.arrows t3.arrows && cmp t1.p t3.p && cmp t1.arrows tp.arrows && cmp t1.p tp.p || { echo "$@"; return 1; }
 }
 ok 'the same bytes for any -j and processor' every threads
@@ -180,7 +178,6 @@ beside() { # the model and the scores are those of a run without
         cmp b1.txt b2.txt && same_rows b1.arrows b2.arrows || { echo "$@"; return 1; }
 }
 ok 'scores and model are those of a run without it' every beside
-ok 'by minibatches' every beside --minibatch 37
 goes_on() { # what ctr-predict says of the next row
     train -o m.arrows "$@" seen.arrows && ctr-predict --uncertainty m.arrows unseen.arrows | ctr-select --columns row,score,uncertainty --head 1 | ctr-export >next &&
         train -o m.arrows --progressive p.p --uncertainty "$@" onehot.arrows && ctr-select --where 'row == 700' --columns row,score,uncertainty p.p | ctr-export | cmp next - ||
@@ -190,17 +187,13 @@ ok 'bit for bit that of ctr-predict before the next row' every goes_on
 train --uncertainty --alpha .3 --beta 2 --progressive p.p -o m.arrows onehot.arrows
 is 'keys not seen count alpha / beta: two features and the bias' "$(ref column p.p uncertainty | awk 'NR == 1 { printf "%.7f", $1 }')" 0.4500000
 is 'the column follows the score' "$(ctr-info p.p | awk '/^score/ { s = NR } $1 == "uncertainty" { print NR - s, $2, $3 }')" '1 float64 uncertainty'
-for n in 1 64; do
-    train --uncertainty --minibatch $n -o f1.arrows --progressive f1.p -j 1 onehot.arrows
-    train --uncertainty --minibatch $n -o f3.arrows --progressive f3.p -j 3 small.arrows
-    ok "the same bytes by rows and for -j 3, --minibatch $n" cmp f1.p f3.p
-done
-for p in f64 f32; do
-    for n in 2 64 1000; do # by row on one thread, by field on five, which the uncertainty asks for on any machine
-        train --precision $p --passes 2 --l1 .05 --minibatch $n -o rows.arrows small.arrows
-        train --precision $p --passes 2 --l1 .05 --minibatch $n -j 5 --uncertainty --progressive p.p -o fields.arrows onehot.arrows
-        ok "by row and by field: the same model, --minibatch $n, $p" same_rows rows.arrows fields.arrows
-    done
+train --uncertainty -o f1.arrows --progressive f1.p -j 1 onehot.arrows
+train --uncertainty -o f3.arrows --progressive f3.p -j 3 small.arrows
+ok "the same bytes by rows and for -j 3" cmp f1.p f3.p
+for n in 2 64 1000; do
+    train --passes 2 --l1 .05 --minibatch $n -o rows.arrows small.arrows
+    train --passes 2 --l1 .05 --minibatch $n -j 5 --progressive p.p -o fields.arrows onehot.arrows
+    ok "the same model for small batches and -j 5, --minibatch $n" same_rows rows.arrows fields.arrows
 done
 exits 'it needs --progressive' 2 ctr-train lr -q --uncertainty -o x.arrows onehot.arrows
 err_like 'and says so' 'uncertainty goes with --progressive'

@@ -16,8 +16,6 @@ awk 'BEGIN { srand(3); print "click,user,ad,time"
 printf 'label click\ntime time\nfeature user\nfeature ad\n' >days.plan
 ctr-import -q --format csv --header --time time days.csv | ctr-extract -q --batch 45 -o days.small days.plan
 head -c -3000 days.small >days.cut
-awk 'NR == 1; NR > 1 { for (i = 0; i < 6; i++) print }' days.csv | ctr-import -q --format csv --header --time time | ctr-extract -q --batch 90 -o long.small days.plan
-head -c -3000 long.small >long.cut
 awk 'BEGIN { srand(5); print "click,user,ad,tags"
     for (i = 0; i < 6000; i++) print (rand() < .3) "," int(i / 8) + int(200 * rand()) "," int(20 / (.02 + rand())) "," int(50 * rand()) " " int(90 * rand()) }' >many.csv
 printf 'label click\nfeature user\nfeature ad\nfeature tags = split(tags, " ")\n' >many.plan
@@ -39,19 +37,18 @@ merged() { ctr-model merge deltas/c $(ls deltas/c.delta.* | sort -t. -k3n) >got 
 same() { both "$@" && merged && ! cmp -s deltas/c whole/c; }
 for o in '' '--l1 .1' '--no-bias' '--precision f32' '--precision q2.13 --optimizer ogd' '--learning-rate counts' '--learning-rate global' \
     '--optimizer ogd' '--optimizer rda' '--optimizer fobos --l1 .01' '--optimizer ogd-count --threshold 3 --learning-rate global' \
-    '--minibatch 37' '--inclusion bloom=1' '--inclusion poisson=.3' '--dropout .3' '--hash-bits 7'; do
+    '--inclusion bloom=1' '--inclusion poisson=.3' '--dropout .3' '--hash-bits 7'; do
     case $SAN$o in 1*counts | 1*rda | 1*l1*.1 | 1*dropout* | 1*bits*) continue ;; esac
     ok "lr $o" same mixed lr $o
 done
 ok 'lr, rows of a key a field' same onehot lr
-ok 'lr, minibatches of rows of a key a field' same onehot lr --minibatch 64
+ok 'lr, minibatches, no bias' same many lr --minibatch 37 --no-bias
+ok 'lr, minibatches' same many lr --minibatch 64
 
 # ---- keys that are dropped
 ok 'lr --expire' same days lr --expire 2
 ok 'deltas tell of dropped keys' sh -c 'ctr-select --only lr deltas/c.delta.6 | ctr-select --where dropped | ctr-export | grep -q ",true$"'
 ok 'lr --expire, no bias' same days lr --expire 1 --no-bias
-ok 'lr --expire by minibatches' same long lr --expire 1 --minibatch 20
-ok 'lr --inclusion by minibatches' same many lr --inclusion bloom=1 --minibatch 37
 ok 'lr --expire --inclusion' same days lr --expire 2 --inclusion bloom=1
 
 # ---- deep models; --l2 alone would read the whole input first, and find where it breaks off

@@ -44,13 +44,15 @@ run -o want.m onehot.batches
 resumed() { ! run -o x.m onehot.cut 2>err && [ -s c.ckpt ] && ls c.ckpt.best.* >/dev/null && run -o got.m onehot.batches && cmp want.m got.m && ! ls c.ckpt* 2>/dev/null; }
 ok 'a run that broke off goes on to the same model' resumed
 
+mkdir spill
+ctr-train lr -q --minibatch 64 --passes 3 --validation onehot.late -o want.m onehot.early
+ctr-train lr -q --minibatch 64 --passes 3 --memory 30K --spill spill --validation onehot.late -o got.m onehot.early
+ok 'the same from disk' cmp want.m got.m
+
 # ---- what is refused
 echo a >variants
 exits '--variants' 2 ctr-train lr --variants variants --validation onehot.late -o 'm-%s' onehot.early
 err_like 'have no best one' '--validation chooses the best of one model'
-mkdir spill
-exits '--spill' 2 ctr-train lr --minibatch 9 --memory 8M --spill spill --validation onehot.late -o x.m onehot.early
-err_like 'is named' 'lr takes no --validation with --spill'
 exits 'another schema' 2 ctr-train lr --validation mixed.late -o x.m onehot.early
 err_like 'is told' 'mixed.late: --validation does not fit onehot.early, which is learned from: '
 done_testing

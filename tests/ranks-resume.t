@@ -181,17 +181,6 @@ elsewhere() { # elsewhere RANKS MODEL OPTION… : the same deltas go on over ano
 }
 ok 'lr: deltas of 2 ranks' chain 2 lr --minibatch 20 --passes 2
 ok '… go on with 3' elsewhere 3 lr --minibatch 20 --passes 2
-ok 'lr --inclusion: deltas of 3 ranks' chain 3 lr --minibatch 20 --inclusion bloom=1
-cp kept/* .
-# shellcheck disable=SC2086
-exits 'whose filters 2 cannot take' 2 run 2 ctr-train lr --minibatch 20 --inclusion bloom=1 -q --checkpoint d.ckpt --checkpoint-deltas 99 --resume -o no.m $days
-err_like 'which they say' 'filters of 3 ranks.*resume with as many'
-ok 'lr --inclusion poisson: deltas of 2 ranks' chain 2 lr --minibatch 20 --inclusion poisson=.5
-cp kept/* .
-# shellcheck disable=SC2086
-ok '… go on with 3' run 3 ctr-train lr --minibatch 20 --inclusion poisson=.5 -q --checkpoint d.ckpt --checkpoint-deltas 99 --resume -o got.m $days
-ok 'lr --expire: deltas of 2 ranks, with keys that are gone' chain 2 lr --minibatch 20 --expire 2 --expire-floor 30
-ok 'which they tell' sh -c 'for f in kept/d.ckpt.delta.*; do ctr-select --only lr $f | ctr-select --where dropped | ctr-export -q; done | grep -q ",true$"'
 ok 'mlp: deltas of 3 ranks' chain 3 mlp --embedding 4 --hidden 4 --minibatch 20
 ok '… go on with 2' elsewhere 2 mlp --embedding 4 --hidden 4 --minibatch 20
 

@@ -90,8 +90,7 @@ lr_same() { # lr_same OPTIONS: with one row of ten in memory
     lr "$@" --progressive all.lp -o all.lr rows.arrows 2>/dev/null && ctr-train lr --minibatch 100 "$@" -v --memory 45K --spill spill --progressive got.lp -o got.lr rows.arrows 2>lr.err &&
         cmp all.lr got.lr && cmp all.lp got.lp && test "$(count 'memory evictions' lr.err)" -gt 5000
 }
-for o in '' '--l1 .1 --uncertainty' '--precision f32 --no-bias' '--optimizer fobos --l1 .01' '--learning-rate counts --precision q2.13' '--passes 2 --dropout .2' '--init-bias auto'; do
-    [ -z "$SAN" ] || [ ${#o} -gt 20 ] || [ -z "$o" ] || continue
+for o in '' '--l1 .1' '--no-bias' '--passes 2 --dropout .2' '--init-bias .3'; do
     ok "lr $o" lr_same $o
 done
 lr -o all.lr rows.arrows
@@ -99,12 +98,6 @@ keys=$(ctr-info all.lr | awk '$1 == "rows:" { print $2 }')
 ok "few of $keys rows of lr in memory" test "$keys" -gt $((7 * $(count 'memory rows' lr.err)))
 no_more() { awk '$1 == "memory" && $2 == "rows" { said = 1; if (substr($4, 2) + 0 > 45 || $5 != "KiB)") exit 1 } END { exit !said }' lr.err; }
 ok 'which take no more than was allowed' no_more
-# 100 keys come again and again among 14000 that come about once: they stay, though more keys than fit come between two of their uses
-awk 'BEGIN { srand(4); print "click,a,b"; for (i = 0; i < 12000; i++) print (rand() < .4) "," i "," (i % 8 ? 1000 + int(12000 * rand()) : int(100 * rand())) }' >hot.csv
-printf 'label click\nfeature a\nfeature b\n' >hot.plan
-ctr-import -q --format csv --header hot.csv | ctr-extract -q hot.plan -o hot.arrows
-ctr-train lr --minibatch 100 -v --memory 45K --spill spill -o x.lr hot.arrows 2>hot.err
-ok "the least used go first: $(count 'memory hits' hot.err) hits" test "$(count 'memory hits' hot.err)" -gt 1300
 # the keys of one table after those of another: numbers and bytes of indexes change hands
 awk 'BEGIN { srand(5); print "click,a,b,c"; for (i = 0; i < 12000; i++) { t = int(i / 4000); print (rand() < .4) "," (t == 0 ? i : 1) "," (t == 1 ? i : 1) "," (t == 2 ? i : 1) } }' >turns.csv
 printf 'label click\nfeature a\nfeature b\nfeature c\n' >turns.plan
@@ -112,6 +105,7 @@ ctr-import -q --format csv --header turns.csv | ctr-extract -q turns.plan -o tur
 lr -o all.t turns.arrows
 ok 'tables that take turns' sh -c 'ctr-train lr -v --minibatch 100 --memory 45K --spill spill -o got.t turns.arrows 2>lr.err && cmp got.t all.t'
 ok 'in the memory that was allowed' no_more
+ok 'lr, with rows that are read ahead' sh -c 'ctr-train lr -q --minibatch 100 -j 2 --prefetch 1 --memory 90K --spill spill -o got.lr rows.arrows && cmp got.lr all.lr'
 ok 'lr, large batches, --batch' sh -c 'ctr-train lr -q --minibatch 100 -j 3 --memory 45K --spill spill -o got.lr large.arrows && cmp got.lr all.lr'
 lr -o all.i --init all.lr some.arrows 2>/dev/null
 lr -o got.i --init all.lr --memory 45K --spill spill some.arrows 2>/dev/null
@@ -145,9 +139,9 @@ ok 'without --memory' message '--spill: needs --memory' train -q --spill spill -
 ok 'no such folder' message 'none: no temporary file can be made there' train -q --memory 2500K --spill none -o x.arrows some.arrows
 ok 'tables that are too large name the way out' message '(--spill DIR)' train -q --memory 2500K -o x.arrows rows.arrows
 ok 'a minibatch of lr that does not fit' message 'raise it, or lower --minibatch' ctr-train lr -q --minibatch 5000 --memory 45K --spill spill -o x.lr rows.arrows
-ok 'lr row by row' message 'by minibatches: say of how many rows' ctr-train lr -q --memory 1M --spill spill some.arrows
-ok 'lr without --memory' message '--spill needs --memory' ctr-train lr -q --minibatch 100 --spill spill some.arrows
-ok 'lr --inclusion' message 'leave --spill out' ctr-train lr -q --minibatch 100 --inclusion bloom=1 --memory 1M --spill spill some.arrows
-ok 'lr --expire' message 'leave --spill out' ctr-train lr -q --minibatch 100 --expire 1 --memory 1M --spill spill some.arrows
+ok 'lr row by row' message '--spill: lr learns by minibatches there; say of how many rows' ctr-train lr -q --memory 1M --spill spill some.arrows
+ok 'lr without --memory' message '--spill: needs --memory' ctr-train lr -q --minibatch 100 --spill spill some.arrows
+ok 'lr --inclusion' message 'leave it or --minibatch out' ctr-train lr -q --minibatch 100 --inclusion bloom=1 --memory 1M --spill spill some.arrows
+ok 'lr --expire' message 'leave it or --minibatch out' ctr-train lr -q --minibatch 100 --expire 1 --memory 1M --spill spill some.arrows
 is 'and nothing stays' "$(ls spill)" ''
 done_testing

@@ -185,7 +185,7 @@ for model in $models; do
 done
 shown ctr-train >"$W/shown"
 is 'the options of ctr-train(1) are the shared ones' "$(man_options "$man/ctr-train.1")" "$(sort -u "$W/common" "$W/roles" | comm -23 "$W/shown" - | grep -vxE -e '--(label|weight|time)')"
-is 'ctr-train --help shows what all models take' "$(for m in $models; do [ $m = lr ] || comm -12 "$W/shown.lr" "$W/shown.$m"; done | grep -vxE -e '--(l2|minibatch|dropout|spill)' | sort -u)" "$(cat "$W/shown")"
+is 'ctr-train --help shows what all models take' "$(for m in $models; do [ $m = lr ] || comm -12 "$W/shown.lr" "$W/shown.$m"; done | grep -vxE -e '--(l2|minibatch|dropout|spill|prefetch)' | sort -u)" "$(cat "$W/shown")"
 is 'a model alone has its own' "$(grep -cxE -e '--(alpha|variants|uncertainty|init-bias)' "$W/shown.lr") $(grep -cxE -e '--(alpha|variants|uncertainty|init-bias)' "$W/shown.mlp")" '4 0'
 is 'roles that do something alone are there' "$(ctr-train --help=all | sed -n 's/^ *--\([a-z]*\) NAME.*/\1/p' | tr '\n' ' ')" 'label weight time '
 exits 'others are none' 2 ctr-train lr --user u

@@ -229,7 +229,7 @@ line '17d', 'damaged input of one rank', sub {
 
 # Runs of all that ranks do: $dir/runs has what is trained, a line each.
 my @CHECKED = ( # ranks, the prefix of shards, what is trained
-    [2, 's', qw(lr --minibatch 50 --inclusion bloom=1 --inclusion-memory 64K --checkpoint c --checkpoint-every 300 --checkpoint-deltas 2)],
+    [2, 's', qw(lr --minibatch 50 --l1 .2 --checkpoint c --checkpoint-every 300 --checkpoint-deltas 2)],
     [3, 's', qw(lr --minibatch 50 --l1 .1 --validation s0.arrows --validation-every 500 --patience 9)],
     [2, 's', @MLP, qw(--minibatch 50 --l2 .01 --prefetch 1 --checkpoint c --checkpoint-every 300 --validation s0.arrows -j 2)],
     [3, 's', @MLP, qw(--minibatch 50 --memory 2500K --spill . --progressive p-%d)],

@@ -76,5 +76,5 @@ const struct ctr_model ctr_model_toy = { .name = "toy",
                                          .summary = "one linear layer over embeddings, by Adam",
                                          .options = toy_options,
                                          .deep = &toy_deep,
-                                         .device = &ctr_model_toy,
+                                         .gpu = true,
                                          CTR_DEEP_FUNCTIONS };

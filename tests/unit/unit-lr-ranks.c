@@ -2,15 +2,12 @@
  *
  * lr over ranks that are threads of one process, beside FTRL-Proximal by minibatches as it is written: the gradients of
  * a minibatch, which is that of all ranks, are those of the weights at its start, and its rows update z and n one after
- * another. Rows come in pieces of any size, ranks have minibatches that are short or empty, keys repeat. With
- * --inclusion a key is counted, or drawn for, occurrence by occurrence; with --expire keys that did not come for some
- * days are gone. */
+ * another. Rows come in pieces of any size, ranks have minibatches that are short or empty, keys repeat. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "common/lr/ftrl_plain.h"
-#include "common/lr/inclusion.h"
-#include "common/lr/lr.h"
+#include "common/models/models.h"
 
 #include "comm_threads.h"
 #include "tap.h"
@@ -28,7 +25,7 @@ static void must(int rc, const struct ctr_err *err)
 
 struct row {
     int k, table[ENTRIES];
-    int key[ENTRIES], day;
+    int key[ENTRIES];
     double x[ENTRIES], label, weight;
 };
 
@@ -63,7 +60,6 @@ static struct row make_row(const struct trial *t, int rank, int step, int i)
         seen[r.table[j]][r.key[j]] = true;
         r.x[j] = t->one_a_table ? 1 : ctr_random01(11, (uint64_t)(rank * 1000 + step), (uint64_t)(i * 100 + 40 + j));
     }
-    r.day = 100 + (step + rank) / 3;
     r.label = (r.key[0] + (int)(draw(rank, step, i, 1) % 3)) % 3 == 0;
     r.weight = draw(rank, step, i, 2) % 7 ? 1 : 2.5;
     return r;
@@ -71,69 +67,26 @@ static struct row make_row(const struct trial *t, int rank, int step, int i)
 
 /* ---- as it is written ---- */
 
-struct plain {
-    bool held[COORDINATES];
-    int seen[COORDINATES], last[COORDINATES], today;
-    struct ctr_inclusion *inclusion; /* draws */
-    int64_t first[MOST_RANKS];       /* rows of the ranks before the minibatch */
-};
-
-/* Is the key taken up at this occurrence? */
-static bool takes(struct plain *k, const struct trial *t, int c, int table, uint64_t hash, int rank, int i)
-{
-    if (t->params.bloom)
-        return k->seen[c]++ >= t->params.bloom;
-    if (!(t->params.poisson > 0))
-        return true;
-    const uint64_t draw = ctr_inclusion_draw(k->inclusion, ctr_table_seed((const char[]){ "abc"[table], 0 }), hash);
-    return ctr_inclusion_takes(k->inclusion, (k->first[rank] + i) * t->ranks + rank, draw);
-}
-
-static void drop_old(struct plain *k, struct ctr_ftrl_plain *f, const struct trial *t, int today)
-{
-    if (!t->params.expire || today <= k->today)
-        return;
-    k->today = today;
-    for (int c = 0; c < BIAS; c++)
-        if (k->held[c] && today - k->last[c] > t->params.expire) {
-            k->held[c] = false;
-            f->z[c] = f->n[c] = 0;
-        }
-}
-
-static void plain_minibatch(struct ctr_ftrl_plain *f, struct plain *k, const struct trial *t, int step,
-                            double *const *score)
+static void plain_minibatch(struct ctr_ftrl_plain *f, const struct trial *t, int step, double *const *score)
 {
     double w[COORDINATES];
-    int today = k->today;
-    for (int rank = 0; rank < t->ranks; rank++)
-        for (int i = 0; i < rows_of(t, rank, step); i++)
-            today = CTR_MAX(today, make_row(t, rank, step, i).day);
     for (int64_t c = 0; c < COORDINATES; c++)
         w[c] = ctr_ftrl_plain_weight(f, c);
     for (int rank = 0; rank < t->ranks; rank++)
         for (int i = 0; i < rows_of(t, rank, step); i++) {
             const struct row r = make_row(t, rank, step, i);
-            double sum = w[BIAS];
+            double sum = t->params.no_bias ? 0 : w[BIAS];
             for (int j = 0; j < r.k; j++)
                 sum += w[r.table[j] * KEYS + r.key[j]] * r.x[j];
             const double p = 1 / (1 + exp(-sum));
             score[rank][i] = p;
-            for (int j = 0; j <= r.k; j++) {
+            for (int j = 0; j < r.k + !t->params.no_bias; j++) {
                 const int c = j < r.k ? r.table[j] * KEYS + r.key[j] : BIAS;
                 const double g = r.weight * (p - r.label) * (j < r.k ? r.x[j] : 1);
-                if (c != BIAS && !k->held[c])
-                    k->held[c] = takes(k, t, c, r.table[j], ctr_sparse_hash((uint64_t)(r.key[j] + 1)), rank, i);
-                if (c != BIAS && !k->held[c])
-                    continue;
-                k->last[c] = today;
                 f->z[c] += g - (sqrt(f->n[c] + g * g) - sqrt(f->n[c])) / f->alpha * w[c];
                 f->n[c] += g * g;
             }
         }
-    for (int rank = 0; rank < t->ranks; rank++)
-        k->first[rank] += rows_of(t, rank, step);
-    drop_old(k, f, t, today);
 }
 
 /* ---- over ranks ---- */
@@ -143,7 +96,6 @@ struct built {
     uint64_t hash[MINIBATCH * ENTRIES];
     uint16_t table[MINIBATCH * ENTRIES];
     double x[MINIBATCH * ENTRIES], label[MINIBATCH], weight[MINIBATCH];
-    int32_t day[MINIBATCH];
     int64_t rows; /* before these */
 };
 
@@ -160,13 +112,11 @@ static struct ctr_rows build(const struct trial *t, struct built *b, int rank, i
         }
         b->label[i] = r.label;
         b->weight[i] = r.weight;
-        b->day[i] = r.day;
     }
     b->start[n] = e;
     b->rows += n;
     return (struct ctr_rows){ .rows = n,
                               .first_row = b->rows - n,
-                              .day = t->params.expire ? b->day : NULL,
                               .start = b->start,
                               .hash = b->hash,
                               .table = b->table,
@@ -185,7 +135,7 @@ static void *run_rank(void *arg)
 {
     const struct rank *own = arg;
     struct trial *t = own->trial;
-    const struct ctr_model *m = &ctr_model_lr_ranks;
+    const struct ctr_model *m = ctr_model_by_minibatches(ctr_model_find("lr"));
     const int rank = ctr_comm_rank(own->comm);
     struct ctr_params p = t->params;
     struct ctr_strs names = { 0 };
@@ -239,18 +189,13 @@ static double difference(const struct trial *t, int minibatches)
 {
     double z[COORDINATES] = { 0 }, n[COORDINATES] = { 0 }, most = 0;
     struct ctr_ftrl_plain f = { t->params.alpha, t->params.beta, t->params.l1, t->params.l2, z, n };
-    static const struct plain none;
-    struct plain k = none;
-    struct ctr_err err = { 0 };
-    must(ctr_inclusion_new(&k.inclusion, &t->params, &err), &err);
     for (int step = 0; step < minibatches; step++) {
         double p[MOST_RANKS][MINIBATCH], *score[] = { p[0], p[1], p[2] };
-        plain_minibatch(&f, &k, t, step, score);
+        plain_minibatch(&f, t, step, score);
         for (int rank = 0; rank < t->ranks; rank++)
             for (int i = 0; i < rows_of(t, rank, step); i++)
                 most = fmax(most, fabs(p[rank][i] - t->score[rank][step * MINIBATCH + i]));
     }
-    ctr_inclusion_free(k.inclusion);
     return most;
 }
 
@@ -258,34 +203,9 @@ static void try(struct trial *t, const char *what)
 {
     run_ranks(t);
     const double d = difference(t, STEPS);
-    ok(d < (!strcmp(t->params.precision, "f32") ? 1e-5 : 1e-13) && !isnan(t->score[0][STEPS * MINIBATCH / 2]),
-       "%d ranks, %s, %s%s: the scores of FTRL-Proximal by minibatches of all: difference %.2g", t->ranks,
-       t->one_a_table ? "a key a table" : "any keys", t->params.precision, what, d);
-}
-
-/* Those of a run with other params differ. */
-static void try_rules(struct trial *t)
-{
-    const struct ctr_params usual = t->params;
-    t->params.bloom = 2;
-    t->params.bloom_bytes = 1 << 20;
-    try(t, ", bloom=2");
-    t->params.bloom = 1;
-    ok(difference(t, STEPS) > 1e-3, "and of no other count");
-    t->params = usual;
-    t->params.poisson = .2;
-    try(t, ", poisson=.2");
-    t->params.seed = 3;
-    ok(difference(t, STEPS) > 1e-3, "and of no other seed");
-    t->params = usual;
-    t->params.expire = 1;
-    try(t, ", expire=1");
-    t->params.expire = 2;
-    ok(difference(t, STEPS) > 1e-3, "and of no other number of days");
-    t->params.bloom = 3;
-    t->params.bloom_bytes = 1 << 20;
-    try(t, ", expire=2, bloom=3");
-    t->params = usual;
+    ok(d < 1e-5 && !isnan(t->score[0][STEPS * MINIBATCH / 2]),
+       "%d ranks, %s%s: the scores of FTRL-Proximal by minibatches of all: difference %.2g", t->ranks,
+       t->one_a_table ? "a key a table" : "any keys", what, d);
 }
 
 int main(void)
@@ -293,22 +213,19 @@ int main(void)
     static struct trial t;
     for (int ranks = 1; ranks <= MOST_RANKS; ranks++)
         for (int one = 0; one < 2; one++)
-            for (int f32 = 0; f32 < 2; f32++) {
+            for (int bias = 0; bias < 2; bias++) {
                 memset(&t, 0, sizeof t);
                 t.ranks = ranks;
                 t.one_a_table = one;
-                t.params = ctr_params_usual(&ctr_model_lr);
+                t.params = ctr_params_usual(ctr_model_by_minibatches(ctr_model_find("lr")));
                 t.params.alpha = .3;
                 t.params.l1 = .2;
                 t.params.l2 = .01;
-                t.params.precision = f32 ? "f32" : "f64";
                 t.params.minibatch = MINIBATCH;
-                try(&t, "");
+                t.params.no_bias = !bias;
+                try(&t, bias ? "" : ", no bias");
                 t.params.alpha = .31;
                 ok(difference(&t, STEPS) > 1e-3, "and of no other rate");
-                t.params.alpha = .3;
-                if (!f32)
-                    try_rules(&t);
             }
     return done_testing();
 }

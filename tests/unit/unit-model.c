@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/deep/deep.h"
 #include "common/lr/ftrl_plain.h"
 #include "common/lr/lr.h"
 #include "common/table/table.h"
@@ -258,10 +259,8 @@ static void test_engines(void)
     static const struct engine engine[] = {
         { "row by row, f64", "f64", NULL, &ctr_model_lr, 1, 1e-12 },
         { "row by row, f32", "f32", NULL, &ctr_model_lr, 1, 1e-4 },
-        { "minibatches, f64", "f64", NULL, &ctr_model_lr, 250, 1e-12 },
-        { "minibatches, f32", "f32", NULL, &ctr_model_lr, 250, 1e-4 },
-        { "lr_device, cpu", "f32", "cpu", &ctr_model_lr_device, 250, 1e-4 },
-        { "lr_device, kernels on the host", "f32", "gpu", &ctr_model_lr_device, 250, 1e-4 },
+        { "minibatches", "f32", "cpu", &ctr_model_lr_minibatch, 250, 1e-4 },
+        { "minibatches, kernels on the host", "f32", "gpu", &ctr_model_lr_minibatch, 250, 1e-4 },
     };
     char plugin[4096];
     snprintf(plugin, sizeof plugin, "%s/onhost/ctr-cuda.so", getenv("CTR_BUILD") ? getenv("CTR_BUILD") : ".");

@@ -277,6 +277,6 @@ const struct ctr_model ctr_model_dcnv2 = {
     .summary = "cross layers beside or below fully connected ones, by Adam",
     .options = dcnv2_options,
     .deep = &dcnv2_deep,
-    .device = &ctr_model_dcnv2,
+    .gpu = true,
     CTR_DEEP_FUNCTIONS,
 };

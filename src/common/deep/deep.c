@@ -391,6 +391,9 @@ static int make_groups(struct ctr_deep *d, struct ctr_err *err)
     d->group = calloc((size_t)d->keys + 1, sizeof *d->group);
     if (!d->group)
         return ctr_fail_nomem(err, (size_t)d->keys * sizeof *d->group);
+    if (d->spec->by_table)
+        d->group[d->groups++] =
+            (struct ctr_deep_group){ .pooling = CTR_POOL_SUM, .fields = 1, .width = d->width, .ragged = true };
     for (int k = 0; k < d->keys; k++) {
         const struct ctr_deep_input *in = &d->input[d->key_input[k]];
         const bool common = in->list && !in->sequence && !in->image && !in->split;

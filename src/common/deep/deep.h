@@ -12,10 +12,10 @@
  *
  * A model sees vectors, never keys or tables, so that a table in this process, a cache on a GPU, a parameter
  * server or an owner of images are the same to it. deep.c: shapes, parameters, memory; deep_rows.c: lists, pull and
- * push; deep_equal.c: lists that rows have in common, rows that are equal in some inputs;
- * deep_source.c: where rows live; deep_stack.c: a stack of dense layers, a part of models; deep_counts.c: how often
- * keys come; deep_train.c: the learner; deep_ranks.c: a learner over ranks; deep_ranks_bytes.c: what ranks send;
- * deep_file.c, deep_read.c: sections of a model file; deep_score.c: prediction.
+ * push; deep_entries.c: lists of rows by table; deep_equal.c: lists that rows have in common, rows that are equal in
+ * some inputs; deep_source.c: where rows live; deep_stack.c: a stack of dense layers, a part of models; deep_counts.c:
+ * how often keys come; deep_train.c: the learner; deep_ranks.c: a learner over ranks; deep_ranks_bytes.c: what ranks
+ * send; deep_file.c, deep_read.c: sections of a model file; deep_score.c: prediction.
  *
  * Everything is cut by rows: an activation, a logit, a score depends on its row and on the parameters alone; gradients
  * are sums in the order of rows, of equal lists first (deep_equal.c). So neither threads nor how rows arrive change a
@@ -111,6 +111,9 @@ struct ctr_deep_group {
     int64_t entries;
     struct ctr_buf hash;                     /* u64 [entries] */
     struct ctr_buf index, start, segment, x; /* as in struct ctr_lists; start, segment and x if ragged */
+    /* With `by_table`: u16 [entries], their tables; i32, the entries of the last rows by table, and where each begins.
+     */
+    struct ctr_buf table, by_table, table_start;
     struct ctr_deep_lists {
         struct ctr_mem *index, *start, *segment, *x;
     } buffers[2]; /* on the device, by buffer_index */
@@ -163,6 +166,7 @@ struct ctr_vectors {
     struct ctr_source *store;  /* the source in that stack that stores the rows */
     struct ctr_mat value;      /* [unique x width]: from `source` */
     struct ctr_mem *du, *l2;   /* gradients; DIN, eq. 7 */
+    struct ctr_mem *squares;   /* with `ftrl`: sums of the squares of what is summed in du */
 };
 
 struct ctr_deep_images;
@@ -248,6 +252,8 @@ struct ctr_deep_spec {
     bool takes_sides;                                                   /* its options include CTR_DEEP_SIDE_OPTIONS */
     int32_t extra;                                /* floats of a key's vector in addition to --embedding */
     int32_t (*width)(const struct ctr_params *p); /* NULL, or floats of a key's vector */
+    bool by_table; /* no inputs: rows by table (deep_entries.c), whose keys start from 0 */
+    bool ftrl;     /* keys learn by FTRL-Proximal from sums over a minibatch; else by Adam from means */
 };
 
 /* For declare: add a parameter and return its number. rows 0: a vector of cols. Parameters that are `state` must come
@@ -348,6 +354,7 @@ struct ctr_deep_tables {
     struct ctr_deep_table *t;
     int n;
     int32_t width, floats; /* of a value, of a row: value | state | rows with the key (uint32_t, with l2) */
+    bool zero;             /* rows start from 0 */
     bool counts;
     bool recounts; /* the rows of this run are counted before it learns: a model that it starts from gives no counts */
     bool counted;  /* the counts are those of all rows: learning adds none */
@@ -414,6 +421,21 @@ void ctr_deep_set_free(struct ctr_deep_set *s);
 /* Send the entries of each of `rows` values of `index`, in ascending order, to the device, as pool_grad requires. */
 int ctr_deep_send_groups(struct ctr_deep *d, const struct ctr_buf *index, int64_t rows, struct ctr_mem **start,
                          struct ctr_mem **item, struct ctr_err *err) CTR_MUST;
+
+/* ---- deep_entries.c: rows by table ---- */
+
+/* Add the lists of rows [from, from + n) of r. */
+int ctr_deep_entries_add(struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int64_t n,
+                         struct ctr_err *err) CTR_MUST;
+/* Sort the entries of the rows from `first` on by table, for the two functions after it. */
+int ctr_deep_entries_sort(struct ctr_deep *d, int64_t first, struct ctr_err *err) CTR_MUST;
+/* Number the distinct keys of the entries of table t, which several threads call, each for another table; returns the
+ * status of s->err. Then turn the numbers into rows of values. */
+int ctr_deep_entries_number(const struct ctr_deep *d, int64_t t, struct ctr_deep_set *s);
+void ctr_deep_entries_place(const struct ctr_deep *d, int64_t t, const int32_t *place);
+/* Number the distinct keys of table t in rows to come, in the same order. */
+int ctr_deep_entries_announce(const struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int64_t n, int64_t t,
+                              struct ctr_deep_set *s);
 
 /* ---- deep_equal.c: what rows have in common: lists of an input, or all of some inputs ---- */
 
@@ -493,6 +515,10 @@ void ctr_deep_images_free(struct ctr_deep *d);
 /* A network's table, to lend to others. */
 const struct ctr_image_table *ctr_deep_images_table(const struct ctr_deep *d);
 
+/* ---- deep_lr.c: what learns lr by minibatches; no row of the table of models ---- */
+
+extern const struct ctr_model ctr_model_lr_minibatch;
+
 /* ---- deep_train.c, deep_file.c, deep_score.c: the functions of struct ctr_model ---- */
 
 /* Optimizer state of a value, in its own columns after it. */
@@ -504,6 +530,9 @@ extern const char *const ctr_deep_relations[CTR_DEEP_RELATIONS];
 
 /* Of the main section: minibatches and rows learned; 1 where the counts of keys are those of all rows. */
 #define CTR_META_MODEL_CLOCK "ctr.model_clock"
+
+/* The step of a network with `ftrl`. */
+struct ctr_dev_opt ctr_deep_ftrl(const struct ctr_params *p);
 
 struct ctr_deep_learner {
     struct ctr_deep net;

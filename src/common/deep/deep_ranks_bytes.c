@@ -85,7 +85,7 @@ static double formula(const struct ctr_deep_learner *l, enum ctr_comm_kind kind)
     switch (kind) {
     case CTR_COMM_IDS: return key * ids;
     case CTR_COMM_VECTORS: return d->width * b * ids;
-    case CTR_COMM_GRADIENTS: return d->width * b * ids;
+    case CTR_COMM_GRADIENTS: return d->width * b * ids * (d->spec->ftrl ? 2 : 1); /* sums of g and of g² */
     case CTR_COMM_IMAGES: return worker ? 0 : key * images;
     case CTR_COMM_IMAGE_VECTORS: return worker ? 0 : (server ? vector : d->image_width) * b * images;
     case CTR_COMM_IMAGE_GRADIENTS: return worker || server ? 0 : d->image_width * b * images;

@@ -48,7 +48,7 @@ int ctr_deep_tables_add(struct ctr_deep_tables *all, const char *name, const str
     if (rc)
         return rc;
     ctr_embedding_init(&t->rows, all->width, all->floats, ctr_random64((uint64_t)p->seed, ctr_table_seed(name), 0),
-                       FIRST_SCALE);
+                       all->zero ? 0 : FIRST_SCALE);
     all->n++;
     return 0;
 }
@@ -214,7 +214,9 @@ static int add_numbers(struct ctr_deep *d, const struct ctr_rows *r, int64_t fro
 int ctr_deep_add(struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int64_t n, struct ctr_err *err)
 {
     int rc = ctr_deep_room(d, d->rows + n, err);
-    if (!rc && d->groups == 1 && !d->group->ragged)
+    if (!rc && d->spec->by_table)
+        rc = ctr_deep_entries_add(d, r, from, n, err);
+    else if (!rc && d->groups == 1 && !d->group->ragged)
         rc = add_plain(d, r, from, n, err);
     else
         for (int g = 0; g < d->groups && !rc; g++)
@@ -291,7 +293,7 @@ static void find_keys(void *ctx, int64_t t, int worker)
 {
     struct pull *p = ctx;
     struct ctr_deep_set *s = &sets_of(p->d)[t];
-    int rc = 0;
+    int rc = p->d->spec->by_table ? ctr_deep_entries_number(p->d, t, s) : 0;
     (void)worker;
     for (int k = 0; k < p->d->keys && !rc; k++) {
         if (p->d->input[p->d->key_input[k]].table_at != t)
@@ -310,6 +312,8 @@ static void place_entries(void *ctx, int64_t t, int worker)
     struct ctr_deep *d = p->d;
     const int32_t *place = ctr_source_places(d->vectors.source, d->batch.key_buffer, (int)t);
     (void)worker;
+    if (d->spec->by_table)
+        ctr_deep_entries_place(d, t, place);
     for (int k = 0; k < d->keys; k++) {
         if (d->input[d->key_input[k]].table_at != t)
             continue;
@@ -396,6 +400,10 @@ static void announce_keys(void *ctx, int64_t t, int worker)
     struct ctr_deep_set *s = &d->batch.set[!d->batch.key_buffer][t];
     int rc = 0;
     (void)worker;
+    if (d->spec->by_table) {
+        s->err.code = ctr_deep_entries_announce(d, r, a->from, a->n, t, s);
+        return;
+    }
     for (int k = 0; k < d->keys && !r->table && !rc;
          k++) { /* one key each: by field, in the order in which they will be added */
         if (d->input[d->key_input[k]].table_at != t)
@@ -567,6 +575,8 @@ int ctr_deep_pull(struct ctr_deep *d, struct ctr_deep_tables *all, bool make, st
         (void)ctr_buf_extend(&d->group[g].index,
                              d->group[g].entries - (int64_t)(d->group[g].index.len / sizeof(int32_t)), sizeof(int32_t),
                              &rc, err);
+    if (!rc && d->spec->by_table)
+        rc = ctr_deep_entries_sort(d, first, err);
     if (rc)
         return rc;
     ctr_pool_run(pool, d->batch.sets, find_keys, &p);
@@ -619,6 +629,11 @@ int ctr_deep_send_groups(struct ctr_deep *d, const struct ctr_buf *of, int64_t r
     return rc;
 }
 
+static struct ctr_mat squares_of(const struct ctr_deep *d)
+{
+    return d->spec->ftrl ? ctr_mat(d->vectors.squares, d->batch.unique, d->width) : (struct ctr_mat){ 0 };
+}
+
 static int row_gradients(struct ctr_deep *d, struct ctr_err *err)
 {
     int rc = ctr_mem_grow(&d->vectors.du, d->dev, (size_t)(d->batch.unique * d->width) * sizeof(float), err);
@@ -647,6 +662,7 @@ static int row_gradients(struct ctr_deep *d, struct ctr_err *err)
                                           .dout = part_of_x(d, g, d->dx, d->pooled_cols, 0),
                                           .out = part_of_x(d, g, d->x, d->x_cols, 0),
                                           .grad = to,
+                                          .squares = squares_of(d),
                                           .add = begun[g->images] };
         begun[g->images] = true;
         if (g->sequence) {
@@ -666,7 +682,10 @@ static int row_gradients(struct ctr_deep *d, struct ctr_err *err)
 int ctr_deep_push(struct ctr_deep *d, struct ctr_deep_tables *all, struct ctr_pool *pool, const struct ctr_dev_opt *opt,
                   struct ctr_err *err)
 {
-    int rc = d->rows ? row_gradients(d, err) : 0;
+    const int64_t sums = CTR_MAX(d->batch.unique * d->width, 1); /* also where other ranks have the rows */
+    int rc = d->spec->ftrl ? ctr_mem_grow(&d->vectors.squares, d->dev, (size_t)sums * sizeof(float), err) : 0;
+    if (!rc && d->rows)
+        rc = row_gradients(d, err);
     if (!rc && d->images)
         rc = ctr_deep_images_push(d, opt, err);
     if (!rc && all->counts)
@@ -675,6 +694,7 @@ int ctr_deep_push(struct ctr_deep *d, struct ctr_deep_tables *all, struct ctr_po
                                           .grad = ctr_mat(d->vectors.du, d->batch.unique, d->width),
                                           .l2_row = all->counts ? ctr_vec(d->vectors.l2, d->batch.unique)
                                                                 : (struct ctr_vec){ 0 },
+                                          .squares = squares_of(d),
                                           .pool = pool };
     return rc ? rc : ctr_source_push(d->vectors.source, d->batch.key_buffer, &step, err);
 }
@@ -703,7 +723,7 @@ void ctr_deep_clear(struct ctr_deep *d)
     ctr_buf_clear(&d->batch.weight);
     for (int i = 0; i < d->groups; i++) {
         struct ctr_deep_group *g = &d->group[i];
-        struct ctr_buf *bufs[] = { &g->hash, &g->index, &g->start, &g->segment, &g->x };
+        struct ctr_buf *bufs[] = { &g->hash, &g->index, &g->start, &g->segment, &g->x, &g->table };
         for (size_t b = 0; b < CTR_COUNT(bufs); b++)
             ctr_buf_clear(bufs[b]);
         ctr_deep_equal_clear(&g->equal);
@@ -726,7 +746,8 @@ void ctr_deep_rows_free(struct ctr_deep *d)
 {
     for (int i = 0; d->group && i < d->groups; i++) {
         struct ctr_deep_group *g = &d->group[i];
-        struct ctr_buf *bufs[] = { &g->hash, &g->index, &g->start, &g->segment, &g->x };
+        struct ctr_buf *bufs[] = { &g->hash, &g->index, &g->start,    &g->segment,
+                                   &g->x,    &g->table, &g->by_table, &g->table_start };
         const struct ctr_deep_lists *even = &g->buffers[0], *odd = &g->buffers[1];
         struct ctr_mem *mems[] = { even->index,        even->start,       even->segment, even->x,
                                    odd->index,         odd->start,        odd->segment,  odd->x,
@@ -747,4 +768,5 @@ void ctr_deep_rows_free(struct ctr_deep *d)
     ctr_source_free(d->vectors.source);
     ctr_mem_free(d->vectors.du);
     ctr_mem_free(d->vectors.l2);
+    ctr_mem_free(d->vectors.squares);
 }

@@ -35,7 +35,8 @@ int ctr_deep_learner_new(void **out, const struct ctr_model *m, const struct ctr
     if (!rc)
         rc = take_threads(l, err);
     l->tables.width = l->net.width;
-    l->tables.counts = p->l2 > 0;
+    l->tables.zero = l->net.spec->by_table;
+    l->tables.counts = p->l2 > 0 && !l->net.spec->ftrl;
     l->tables.floats = l->net.u_cols + l->tables.counts;
     ctr_sparse_init_dense(&l->tables.given, CTR_DEEP_COUNT_SLOT);
     if (!rc && p->l2_counts)
@@ -94,8 +95,8 @@ int ctr_deep_scores(struct ctr_deep *d, int64_t from, int64_t n, int64_t first_r
         if (!(fabsf(logit[i]) < INFINITY)) {
             rc = ctr_fail(err, CTR_EDATA,
                           "row %lld: the prediction is not a number: the learner diverged; scale numbers down, or "
-                          "lower --rate",
-                          (long long)(first_row + i + 1));
+                          "lower --%s",
+                          (long long)(first_row + i + 1), d->spec->ftrl ? "alpha" : "rate");
         }
     }
     ctr_buf_free(&logits);
@@ -104,9 +105,18 @@ int ctr_deep_scores(struct ctr_deep *d, int64_t from, int64_t n, int64_t first_r
 
 /* ---- an update ---- */
 
+struct ctr_dev_opt ctr_deep_ftrl(const struct ctr_params *p)
+{
+    return (struct ctr_dev_opt){
+        .kind = CTR_OPT_FTRL, .rate = (float)p->alpha, .beta = (float)p->beta, .l1 = (float)p->l1, .l2 = (float)p->l2
+    };
+}
+
 static struct ctr_dev_opt optimizer(const struct ctr_deep_learner *l)
 {
     const struct ctr_params *p = &l->net.p;
+    if (l->net.spec->ftrl)
+        return ctr_deep_ftrl(p);
     double rate = p->rate;
     for (int64_t i = p->decay < 1 ? l->learned_rows / p->decay_every : 0; i > 0 && rate > 0; i--)
         rate *= p->decay;
@@ -115,16 +125,17 @@ static struct ctr_dev_opt optimizer(const struct ctr_deep_learner *l)
     };
 }
 
-/* dlogit of the minibatch: the gradient of its mean weighted loss. */
+/* dlogit of the minibatch: the gradient of its mean weighted loss; with `ftrl`, of the sum. */
 static int loss_gradient(struct ctr_deep_learner *l, struct ctr_err *err)
 {
     const struct ctr_deep *d = &l->net;
     const struct ctr_deep_batch *on = &d->batch.buffers[d->batch.buffer_index];
+    const int64_t rows = d->p.comm ? l->ranks.rows : d->rows;
     const struct ctr_dev_bce bce = { .z = ctr_vec(d->logit, d->rows),
                                      .label = ctr_vec(on->label, d->rows),
                                      .weight = d->batch.weighted ? ctr_vec(on->weight, d->rows) : (struct ctr_vec){ 0 },
                                      .dz = ctr_vec(d->dlogit, d->rows),
-                                     .scale = 1 / (float)(d->p.comm ? l->ranks.rows : d->rows) };
+                                     .scale = d->spec->ftrl ? 1 : 1 / (float)rows };
     return ctr_dev_bce(d->dev, &bce, err);
 }
 
@@ -169,7 +180,7 @@ static int update(struct ctr_deep_learner *l, struct ctr_err *err)
         rc = loss_gradient(l, err);
     if (!rc && d->rows)
         rc = d->spec->backward(d, err);
-    if (!rc && d->keys)
+    if (!rc && d->groups)
         rc = ctr_deep_push(d, &l->tables, l->pool, &opt, err);
     const struct ctr_dev_opt_dense step = { .opt = opt,
                                             .w = ctr_vec(d->w, d->learned),

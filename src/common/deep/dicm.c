@@ -159,6 +159,6 @@ const struct ctr_model ctr_model_dicm = {
     .summary = "images of ads and behaviours beside ids (DICM), by Adam",
     .options = dicm_options,
     .deep = &dicm_deep,
-    .device = &ctr_model_dicm,
+    .gpu = true,
     CTR_DEEP_FUNCTIONS,
 };

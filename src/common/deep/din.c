@@ -131,6 +131,6 @@ const struct ctr_model ctr_model_din = {
     .summary = "histories pooled by attention to the candidate (DIN), by Adam",
     .options = din_options,
     .deep = &din_deep,
-    .device = &ctr_model_din,
+    .gpu = true,
     CTR_DEEP_FUNCTIONS,
 };

@@ -202,6 +202,6 @@ const struct ctr_model ctr_model_dlrm = {
     .summary = "fully connected layers over inner products of fields, by Adam",
     .options = dlrm_options,
     .deep = &dlrm_deep,
-    .device = &ctr_model_dlrm,
+    .gpu = true,
     CTR_DEEP_FUNCTIONS,
 };

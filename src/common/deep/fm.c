@@ -269,6 +269,6 @@ const struct ctr_model ctr_model_fm = {
     .summary = "a factorization machine: all pairs of features, by Adam",
     .options = fm_options,
     .deep = &fm_deep,
-    .device = &ctr_model_fm,
+    .gpu = true,
     CTR_DEEP_FUNCTIONS,
 };

@@ -74,6 +74,6 @@ const struct ctr_model ctr_model_mlp = {
     .summary = "embeddings and fully connected layers, by Adam",
     .options = mlp_options,
     .deep = &mlp_deep,
-    .device = &ctr_model_mlp,
+    .gpu = true,
     CTR_DEEP_FUNCTIONS,
 };

@@ -371,6 +371,6 @@ const struct ctr_model ctr_model_two_tower = {
     .summary = "inner product of a user vector and an ad vector, by Adam",
     .options = two_tower_options,
     .deep = &two_tower_deep,
-    .device = &ctr_model_two_tower,
+    .gpu = true,
     CTR_DEEP_FUNCTIONS,
 };

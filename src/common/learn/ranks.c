@@ -30,7 +30,6 @@ void ctr_ranks_join(struct ctr_train_job *job, struct ctr_comm *c)
 {
     job->params.comm = c;
     job->idle = NULL; /* what it does, all ranks would have to */
-    job->model = job->model->ranks ? job->model->ranks : job->model;
 }
 
 void ctr_ranks_end(struct ctr_comm *c, int status)
@@ -50,7 +49,6 @@ int ctr_ranks_check(const struct ctr_train_job *job, struct ctr_err *err)
         { job->follow, "--follow" },
         { p->variants, "--variants" },
         { job->init_rate == CTR_INIT_AUTO, "--init-bias auto" },
-        { p->spill && !job->model->deep, "--spill of lr" },
     };
     for (size_t i = 0; i < CTR_COUNT(bad); i++)
         if (bad[i].given)

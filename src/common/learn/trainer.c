@@ -31,7 +31,7 @@ int ctr_trainer_new(struct ctr_trainer **out, const struct ctr_train_job *job, s
     int rc = ctr_params_check(job->model, &job->params, err);
     if (!rc && job->checkpoint_deltas && !job->model->changes)
         rc = ctr_fail(err, CTR_EUSAGE, "%s%s%s takes no --checkpoint-deltas", job->model->name,
-                      ctr_model_where(job->model), job->params.comm ? " over ranks" : "");
+                      ctr_model_how(job->model), job->params.comm ? " over ranks" : "");
     if (!rc && job->params.comm)
         rc = ctr_ranks_check(job, err);
     if (!rc)
@@ -116,27 +116,27 @@ static int64_t init_span(const struct ctr_trainer *t)
 
 /* Before each minibatch of the first span, set the bias from the labels so far; afterwards before every other one,
  * while a class has fewer than CTR_INIT_LABELS labels. */
-static void start_bias(struct ctr_trainer *t)
+static int start_bias(struct ctr_trainer *t, struct ctr_err *err)
 {
     const struct ctr_train_stats *s = &t->v[0].s;
     const int64_t row = t->at.row, span = init_span(t);
     if (t->job.init_rate != CTR_INIT_AUTO || t->at.pass || !row ||
         row % (row < span ? t->job.params.minibatch : span) || !(s->weight > 0))
-        return;
+        return 0;
     const double mean = s->weight / (double)s->rows, negatives = s->weight - s->positives;
     const bool few = CTR_MIN(s->positives, negatives) < CTR_INIT_LABELS * mean;
     const double odds =
         (s->positives + mean / 2) / (negatives + mean / 2); /* half a row of either class keeps it finite */
-    if (few || row <= span)
-        t->job.model->set_bias(t->learner, ctr_log(odds));
-    if (few || row < span || t->bias_told)
-        return;
+    int rc = few || row <= span ? t->job.model->set_bias(t->learner, ctr_log(odds), err) : 0;
+    if (rc || few || row < span || t->bias_told)
+        return rc;
     char text[160];
     snprintf(text, sizeof text, "after %" PRId64 " rows the bias has started, from %.6f: a click rate of %.6f", row,
              ctr_log(odds), odds / (1 + odds));
     t->bias_told = true;
     if (t->job.note)
         t->job.note(t->job.ctx, text);
+    return 0;
 }
 
 /* Report once, at the first such row, because the run may never end. */
@@ -191,9 +191,7 @@ static int start_feed(struct ctr_trainer *t, const struct ctr_batch_source *s, s
         .order = t->at.pass ? (struct ctr_time_order){ 0 } : t->order,
         .step_rows = autos ? t->job.params.minibatch : 0,
         .span_rows = init_span(t),
-        .tile_rows = t->job.model->rows                                         ? ctr_trainer_rows_at_once(t)
-                     : t->job.params.minibatch > 1 && finds == CTR_FIND_NOTHING ? MINIBATCH_ROWS
-                                                                                : 0,
+        .tile_rows = t->job.model->rows ? ctr_trainer_rows_at_once(t) : 0,
         .known_rows = known_rows(t),
         .again_rows = t->at.pass == t->resume.pass ? t->resume.pending : 0,
         .with_batches = t->out && t->at.pass == 0,
@@ -368,8 +366,8 @@ static int take_tile(struct ctr_trainer *t, const struct ctr_tile *tile, struct 
     if (tile->digest[0])
         memcpy(t->at.digest, tile->digest, sizeof tile->digest);
     if (!tile->known)
-        start_bias(t);
-    if (rows.rows)
+        rc = start_bias(t, err);
+    if (!rc && rows.rows)
         rc = learn_rows(t, &rows, score, err);
     if (!rc && t->job.model->evaluate && !t->job.model->variant_ops)
         rc = ctr_lastrows_add(&t->last, &rows, ctr_inputs_dense(t->in), err);

@@ -288,7 +288,7 @@ int ctr_trainer_start_pass(struct ctr_trainer *t, const struct ctr_schema *s, co
     if (!rc && first && t->job.init_partial && !t->resumed)
         rc = load_init(t, err);
     if (!rc && t->job.init_rate > 0 && !t->at.pass && !t->resumed)
-        t->job.model->set_bias(t->learner, ctr_log(t->job.init_rate) - ctr_log1p(-t->job.init_rate));
+        rc = t->job.model->set_bias(t->learner, ctr_log(t->job.init_rate) - ctr_log1p(-t->job.init_rate), err);
     if (!rc && t->job.checkpoint && !(rc = ctr_digest_new(&t->digest, s, err)))
         ctr_digest_hex(t->digest, t->at.digest);
     return rc;

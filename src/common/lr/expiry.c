@@ -21,8 +21,8 @@ static int64_t age_of(const struct ctr_expiry *e, const uint8_t *row)
 }
 
 /* The minimum age of keys to drop; AGES: none. */
-static int oldest_kept(const struct ctr_expiry *e, const struct ctr_keys *table, int tables,
-                       const struct ctr_states *states, int64_t *oldest, struct ctr_err *err)
+static int64_t oldest_kept(const struct ctr_expiry *e, const struct ctr_keys *table, int tables,
+                           const struct ctr_states *states)
 {
     int64_t count[AGES] = { 0 }, kept = 0, age = 0;
     for (int i = 0; i < tables; i++) {
@@ -30,11 +30,9 @@ static int oldest_kept(const struct ctr_expiry *e, const struct ctr_keys *table,
         for (const uint8_t *row; (row = ctr_keys_row(&table[i], states, &at, &hash));)
             count[age_of(e, row)]++;
     }
-    int rc = ctr_comm_sum_i64(e->comm, count, AGES, err);
     for (; age < AGES && (age <= e->days || kept < e->floor); age++)
         kept += count[age];
-    *oldest = age;
-    return rc;
+    return age;
 }
 
 struct choice {
@@ -67,8 +65,8 @@ int ctr_expiry_begin(struct ctr_expiry *e, struct ctr_keys *table, int tables, s
     if (e->today == CTR_NO_DAY)
         stamp_unknown(e, table, tables, states, today);
     e->today = today;
-    struct choice c = { e, AGES };
-    int rc = oldest_kept(e, table, tables, states, &c.age, err);
+    const struct choice c = { e, oldest_kept(e, table, tables, states) };
+    int rc = 0;
     for (int i = 0; i < tables && !rc && c.age < AGES; i++) {
         const uint64_t before = table[i].index.used;
         rc = e->gone ? note_gone(&c, &table[i], i, states, err) : 0;

@@ -5,12 +5,10 @@
  *
  * Days are those of the stream (UTC). When a new latest day begins, keys whose last day is more than `days` before it
  * are dropped, whole days at a time, the oldest first, as long as `floor` keys remain. Rows of earlier days count as
- * the latest day. The result depends only on the preceding rows. By minibatches (lr_ranks_update.c) the day of a
- * minibatch is its latest one, which begins when the minibatch has been learned from. */
+ * the latest day. The result depends only on the preceding rows. */
 #ifndef CTR_EXPIRY_H
 #define CTR_EXPIRY_H
 
-#include "common/comm/comm.h"
 #include "common/table/table.h"
 
 enum { CTR_DAY_BYTES = 4, CTR_NO_DAY = INT32_MIN };
@@ -18,11 +16,10 @@ enum { CTR_DAY_BYTES = 4, CTR_NO_DAY = INT32_MIN };
 struct ctr_expiry {
     int64_t days; /* 0: keys never expire, and nothing else is used */
     int64_t floor;
-    uint32_t at;           /* offset of the day in a table row */
-    int32_t today;         /* CTR_NO_DAY: before the first row */
-    int64_t dropped;       /* keys, in this run and the runs it resumed */
-    struct ctr_comm *comm; /* NULL, or the floor is that of the keys of all ranks, for which a day begins at once */
-    struct ctr_buf *gone;  /* NULL, or gets each key that is dropped: */
+    uint32_t at;          /* offset of the day in a table row */
+    int32_t today;        /* CTR_NO_DAY: before the first row */
+    int64_t dropped;      /* keys, in this run and the runs it resumed */
+    struct ctr_buf *gone; /* NULL, or gets each key that is dropped: */
 };
 struct ctr_expired {
     int table;

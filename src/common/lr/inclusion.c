@@ -167,11 +167,6 @@ int64_t ctr_inclusion_bytes(const struct ctr_inclusion *n)
     return n ? (int64_t)(n->lines * LINE) : 0;
 }
 
-bool ctr_inclusion_filters(const struct ctr_inclusion *n)
-{
-    return n->lines;
-}
-
 int64_t ctr_inclusion_refused(const struct ctr_inclusion *n)
 {
     return n->refused;
@@ -203,43 +198,25 @@ int ctr_inclusion_summary(const struct ctr_inclusion *n, int64_t keys, struct ct
 
 /* ---- checkpoints ---- */
 
-int ctr_inclusion_save_seen(const struct ctr_inclusion *n, struct ctr_buf *words, struct ctr_err *err)
+int ctr_inclusion_save(const struct ctr_inclusion *n, struct ctr_buf *words, struct ctr_err *err)
 {
     const uint64_t header[HEADER] = { (uint64_t)n->refused, (uint64_t)n->now, (uint64_t)n->counted, n->lines,
                                       (uint64_t)n->pass };
     int rc = ctr_buf_append(words, header, sizeof header, err);
-    return rc ? rc : ctr_buf_append(words, n->rank, sizeof n->rank, err);
-}
-
-int ctr_inclusion_save(const struct ctr_inclusion *n, struct ctr_buf *words, struct ctr_err *err)
-{
-    int rc = ctr_inclusion_save_seen(n, words, err);
+    if (!rc)
+        rc = ctr_buf_append(words, n->rank, sizeof n->rank, err);
     return rc || !n->lines ? rc : ctr_buf_append(words, n->line, n->lines * LINE, err);
 }
 
-size_t ctr_inclusion_words(const struct ctr_inclusion *n)
+static size_t words_of(const struct ctr_inclusion *n)
 {
     return HEADER + REGISTERS / 8 + n->lines * (LINE / 8);
-}
-
-void ctr_inclusion_clear_seen(struct ctr_inclusion *n)
-{
-    n->refused = 0;
-    memset(n->rank, 0, sizeof n->rank);
-}
-
-void ctr_inclusion_add_seen(struct ctr_inclusion *n, const uint64_t *word)
-{
-    const uint8_t *rank = (const uint8_t *)(word + HEADER);
-    n->refused += (int64_t)word[0];
-    for (int i = 0; i < REGISTERS; i++)
-        n->rank[i] = CTR_MAX(n->rank[i], rank[i]);
 }
 
 int ctr_inclusion_load(struct ctr_inclusion *n, const uint64_t *word, size_t words, struct ctr_err *err)
 {
     const int64_t full = LOAD * (int64_t)n->lines;
-    if (words != ctr_inclusion_words(n) || word[3] != n->lines || word[1] >= GENERATIONS || word[4] > INT64_MAX ||
+    if (words != words_of(n) || word[3] != n->lines || word[1] >= GENERATIONS || word[4] > INT64_MAX ||
         (full ? word[2] >= (uint64_t)full : word[2] != 0))
         return ctr_fail(err, CTR_EDATA, "the checkpoint's state of --inclusion is damaged");
     n->refused = (int64_t)word[0];

@@ -9,8 +9,6 @@
  *                occurrences per 64 bytes, the oldest generation is cleared and counts next. A key may be included
  *                too early (about 2%), or forgotten if it returns only after three generations.
  *
- * Over ranks the owner of a key decides, and each has filters of its own (lr_ranks_update.c).
- *
  * Occurrences are rows, unweighted. A decision depends only on the seed, the key, its table and the rows before it
  * (bloom) or the number of the row (poisson).
  */
@@ -47,13 +45,5 @@ int ctr_inclusion_summary(const struct ctr_inclusion *n, int64_t keys, struct ct
 /* Its whole state as words, for checkpoints. */
 int ctr_inclusion_save(const struct ctr_inclusion *n, struct ctr_buf *words, struct ctr_err *err) CTR_MUST;
 int ctr_inclusion_load(struct ctr_inclusion *n, const uint64_t *word, size_t words, struct ctr_err *err) CTR_MUST;
-
-size_t ctr_inclusion_words(const struct ctr_inclusion *n); /* how many they are */
-
-/* Their beginning alone, without the filters: what it has refused and seen. Another one adds it, for other keys. */
-int ctr_inclusion_save_seen(const struct ctr_inclusion *n, struct ctr_buf *words, struct ctr_err *err) CTR_MUST;
-void ctr_inclusion_add_seen(struct ctr_inclusion *n, const uint64_t *word);
-void ctr_inclusion_clear_seen(struct ctr_inclusion *n);
-bool ctr_inclusion_filters(const struct ctr_inclusion *n); /* bloom=N */
 
 #endif

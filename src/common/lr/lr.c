@@ -23,7 +23,7 @@ int ctr_lr_new(void **out, const struct ctr_model *model, const struct ctr_param
     m->no_bias = p->no_bias;
     int rc = ctr_learning_init(&m->learning, p, err);
     ctr_learning_start(&m->learning, &m->more.event, 0);
-    m->expiry = (struct ctr_expiry){ p->expire, p->expire_floor, m->learning.layout.bytes, CTR_NO_DAY, 0, p->comm };
+    m->expiry = (struct ctr_expiry){ p->expire, p->expire_floor, m->learning.layout.bytes, CTR_NO_DAY, 0, NULL };
     m->stride = m->learning.layout.bytes + (p->expire ? CTR_DAY_BYTES : 0);
     ctr_states_init(&m->states, m->stride - CTR_STATE_AT);
     double unseen;
@@ -46,23 +46,8 @@ void ctr_lr_free(void *learner)
         return;
     for (int i = 0; i < m->tables; i++)
         ctr_keys_free(&m->table[i]);
-    struct ctr_buf *bufs[] = { &m->row,
-                               &m->hash,
-                               &m->registered,
-                               &m->far,
-                               &m->z,
-                               &m->n,
-                               &m->w,
-                               &m->root,
-                               &m->x,
-                               &m->terms,
-                               &m->gone,
-                               &m->deferred.rows,
-                               &m->deferred.logit,
-                               &m->deferred.number,
-                               &m->deferred.x,
-                               &m->deferred.hash,
-                               &m->deferred.w };
+    struct ctr_buf *bufs[] = { &m->row, &m->hash, &m->registered, &m->far,   &m->z,   &m->n,
+                               &m->w,   &m->root, &m->x,          &m->terms, &m->gone };
     for (size_t i = 0; i < CTR_COUNT(bufs); i++)
         ctr_buf_free(bufs[i]);
     ctr_changed_free(&m->changed);
@@ -105,11 +90,13 @@ int ctr_lr_bind(void *learner, const struct ctr_strs *names, struct ctr_err *err
     return 0;
 }
 
-static void lr_set_bias(void *learner, double log_odds)
+static int lr_set_bias(void *learner, double log_odds, struct ctr_err *err)
 {
     struct lr *m = learner;
+    (void)err;
     if (!m->no_bias)
         ctr_state_set_weight(&m->learning, &m->more.event, log_odds, m->bias);
+    return 0;
 }
 
 static int64_t lr_keys(const void *learner)
@@ -213,8 +200,7 @@ static int learn_block(struct lr *m, const struct ctr_rows *r, int64_t from, int
         return rc;
     if (m->changed.on)
         ctr_lr_note_changed(m, number + r->start[from], r->start[end] - r->start[from]);
-    return m->params.minibatch > 1 ? ctr_lr_train_minibatches(m, r, from, end, number, score, err)
-                                   : ctr_lr_train_exactly(m, r, from, end, number, score, err);
+    return ctr_lr_train_exactly(m, r, from, end, number, score, err);
 }
 
 static int lr_train_rows(void *learner, const struct ctr_rows *r, double *score, int64_t bound, struct ctr_err *err)
@@ -235,8 +221,8 @@ static int lr_train_rows(void *learner, const struct ctr_rows *r, double *score,
 
 static bool lr_transposed(const void *learner)
 {
-    const struct lr *m = learner;
-    return m->params.minibatch < 2 || !m->learning.events; /* their random draws need the hashes of a row */
+    (void)learner;
+    return true;
 }
 
 /* A new day drops keys, and a save during the run needs the filter as of the last row learned: both exclude unordered
@@ -249,17 +235,10 @@ static enum ctr_finds lr_finds(const void *learner, bool saves)
                                                      : CTR_FIND_UNORDERED;
 }
 
-static int64_t lr_pending(const void *learner)
-{
-    const struct lr *m = learner;
-    return m->deferred.n;
-}
-
 static int lr_end_pass(void *learner, struct ctr_err *err)
 {
     struct lr *m = learner;
     (void)err;
-    ctr_lr_end_minibatch(m);
     if (m->inclusion)
         ctr_inclusion_end_pass(m->inclusion);
     return 0;
@@ -325,20 +304,10 @@ static int lr_restore(void *learner, const uint64_t *word, size_t words, struct 
     return words ? ctr_fail(err, CTR_EDATA, "the checkpoint has a state that its options do not need") : 0;
 }
 
-/* See "minibatches" in lr.h. */
-static bool lr_by_ranks(const struct ctr_params *p)
-{
-    return p->minibatch > 1 && (p->bloom || p->poisson > 0 || p->expire);
-}
-
 const struct ctr_model ctr_model_lr = {
     .name = "lr",
     .summary = "logistic regression, by FTRL-Proximal and its relatives",
     .options = ctr_lr_options,
-    .device = &ctr_model_lr_device,
-    .ranks = &ctr_model_lr_ranks,
-    .by_ranks = lr_by_ranks,
-    .spill = &ctr_model_lr_spill,
     .write_slim = ctr_lr_slim,
     .slim = &ctr_model_lr_slim,
     .learner_new = ctr_lr_new,
@@ -351,7 +320,6 @@ const struct ctr_model ctr_model_lr = {
     .finds = lr_finds,
     .end_pass = lr_end_pass,
     .transposed = lr_transposed,
-    .pending = lr_pending,
     .keys = lr_keys,
     .memory = lr_memory,
     .add_summary = lr_summary,

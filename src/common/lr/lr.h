@@ -1,14 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lr.h: internal to lr/: the learner, and how its section of a model file is read.
- *
- * Minibatches. lr_rows.c predicts with the weights at the start of a minibatch, then updates z and n after each row: a
- * row keeps the numbers of its coordinates, and there are no sums. It is the faster engine of one process, for every
- * optimizer. lr_ranks.c sums the gradients and their squares per key, and the owner of a key updates it once; ranks
- * need that, since rows travel nowhere. It also learns --inclusion and --expire by minibatches in one process, because
- * whether a key has a state is decided there when the minibatch ends, in lr_rows.c when its row is found. Both compute
- * the same in exact arithmetic, since the steps of sqrt(n) add up, and differ in rounding: so --expire may change the
- * last digits. */
+ * lr.h: internal to lr/: the learner, and how its section of a model file is read. Minibatches are
+ * learned by deep/deep_lr.c, whose files these are, too. */
 #ifndef CTR_LR_H
 #define CTR_LR_H
 
@@ -20,9 +13,6 @@
 #include "common/model/model.h"
 
 extern const struct ctr_model ctr_model_lr;
-extern const struct ctr_model ctr_model_lr_spill;  /* by minibatches with rows on disk; no row of it, either */
-extern const struct ctr_model ctr_model_lr_ranks;  /* by minibatches over ranks; no row of it, either */
-extern const struct ctr_model ctr_model_lr_device; /* minibatches on a device; not in the table of models */
 
 struct ctr_inclusion;
 
@@ -41,8 +31,8 @@ struct ctr_lr_sorted {
     const struct ctr_lr_digested *digested; /* or NULL: unknown */
 };
 
-/* Rows that ranks have, to be saved: what is told of all of them, how many a table has, and the rows of a table in the
- * order of keys, some at a time. */
+/* Rows that another learner has, to be saved: what is told of all of them, how many a table has, and the rows of a
+ * table in the order of keys, some at a time. */
 typedef int ctr_lr_take_sorted(void *to, const struct ctr_lr_sorted *t, struct ctr_err *err);
 struct ctr_lr_elsewhere {
     struct ctr_lr_digested digested; /* without the bias */
@@ -73,9 +63,6 @@ struct lr {
     struct ctr_lr_sorted *sorted;             /* by table: saved instead of `table`; NULL: `table` holds the rows */
     const struct ctr_learning *sorted_as;     /* the learner whose layout its rows have */
     const struct ctr_lr_elsewhere *elsewhere; /* saved in the place of both; NULL: nothing */
-    /* NULL, or called by ctr_lr_load after each batch of rows, which it may take out of the tables. */
-    int (*loaded)(void *ctx, const struct ctr_strs *tables, struct ctr_err *err);
-    void *loaded_ctx;
     struct ctr_changed changed;      /* by number: rows that were learned from, or made, since the last checkpoint */
     bool all_change;                 /* weights follow from the number of rows: all rows do */
     struct ctr_buf gone;             /* struct ctr_expired: keys that were dropped since then */
@@ -96,13 +83,7 @@ struct lr {
     struct ctr_buf far;        /* uint16_t: positions of rows with one entry per table, when `number` is large */
     int64_t far_n;
     struct ctr_buf z, n, w, root, x; /* scratch of a row */
-    int64_t filled;          /* x holds this number of ones minus 1, then the bias and zeros; 0: something else */
-    struct ctr_lr_deferred { /* rows of an incomplete minibatch, learned when it is complete: lr_rows.c */
-        int64_t n, longest;  /* `longest`: largest number of keys in a row so far */
-        struct ctr_buf rows, logit; /* struct deferred_row; double */
-        struct ctr_buf number, x, hash,
-            w; /* by coordinate; w: as of the minibatch's start, in the learner's precision */
-    } deferred;
+    int64_t filled;           /* x holds this number of ones minus 1, then the bias and zeros; 0: something else */
     struct ctr_more more;     /* for learners that need it; the event of the last row learned */
     struct ctr_params params; /* as in the model file */
     /* NULL, or replaces forward and update for each row. k coordinates, the bias last. */
@@ -176,12 +157,9 @@ int ctr_lr_register_keys(struct lr *m, const struct ctr_rows *r, int64_t from, i
                          struct ctr_err *err) CTR_MUST;
 
 /* lr_rows.c: learn rows [from, end) of a block one by one; number[e] is the state number of entry e; its state exists.
- * The last minibatch may continue with the next rows; end_minibatch ends it. */
+ */
 int ctr_lr_train_exactly(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, const uint32_t *number,
                          double *score, struct ctr_err *err) CTR_MUST;
-int ctr_lr_train_minibatches(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, const uint32_t *number,
-                             double *score, struct ctr_err *err) CTR_MUST;
-void ctr_lr_end_minibatch(struct lr *m);
 /* The sum of the terms of row i, the bias last, in its lanes; zeros follow to the end of the last lane. If tables may
  * occur several times in a row, a term's lane depends on its table. */
 double ctr_lr_sum_terms(const struct lr *m, const struct ctr_rows *r, int64_t i, const double *term);
@@ -207,11 +185,9 @@ int ctr_lr_unseen_rate(const struct ctr_learning *l, const struct ctr_event *e, 
                        struct ctr_err *err) CTR_MUST;
 
 /* lr_save.c */
-struct ctr_lr_digested ctr_lr_digest_keys(const struct lr *m); /* of the rows of all tables, without the bias */
 /* Digest of the rows of a sorted table with the layout of `as`; counts events in m. */
 struct ctr_lr_digested ctr_lr_digest_sorted(const struct lr *m, const struct ctr_learning *as,
                                             const struct ctr_lr_sorted *t);
-void ctr_lr_sort_gone(struct lr *m); /* of a delta: the keys that were dropped, by table and key */
 int ctr_lr_save_schema(const void *learner, struct ctr_schema *s, struct ctr_err *err) CTR_MUST;
 int ctr_lr_save(void *learner, const struct ctr_strs *tables, struct ctr_writer *w, struct ctr_err *err) CTR_MUST;
 /* Of struct ctr_variant_ops: saves learners with equal options except for numbers, and equal keys, from `sorted`. */

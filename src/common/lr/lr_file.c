@@ -219,8 +219,6 @@ static int load_batch(struct lr *m, const struct ctr_learning *writer, struct ct
                             (long long)(b->first_row + i + 1), ctr_learning_derives(l) ? "z" : "weight");
         if ((rc = ctr_lr_find_table(cache, ctr_col_str(c.table, i), tables, err)) || (rc = ctr_lr_bind(m, tables, err)))
             return rc;
-        if (cache->table >= 0 && m->params.comm && !ctr_shard_owns(m->params.comm, h))
-            continue; /* another rank's */
         if (cache->table >= 0) {
             struct ctr_keys *keys = &m->table[cache->table];
             const uint64_t before = keys->index.used;
@@ -249,8 +247,7 @@ static int load_all(struct lr *m, const struct ctr_learning *writer, struct ctr_
     const struct ctr_batch *b;
     int rc = ctr_lr_start(&m->learning, &ctr_reader_schema(r)->meta, &m->more.event, err);
     while (!rc && (rc = ctr_reader_next(r, &b, err)) > 0)
-        if (!(rc = load_batch(m, writer, tables, &cache, b, err)) && m->loaded)
-            rc = m->loaded(m->loaded_ctx, tables, err);
+        rc = load_batch(m, writer, tables, &cache, b, err);
     return rc;
 }
 

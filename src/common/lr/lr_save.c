@@ -139,7 +139,8 @@ static void *digest_tables(void *arg)
     return NULL;
 }
 
-struct ctr_lr_digested ctr_lr_digest_keys(const struct lr *m)
+/* Of the rows of all tables, without the bias. */
+static struct ctr_lr_digested digest_keys(const struct lr *m)
 {
     int left = m->tables;
     struct digesting d[2] = { { m, &left, { 0, true } }, { m, &left, { 0, true } } };
@@ -163,7 +164,7 @@ static bool digest_all(const struct lr *m, uint64_t *digest)
     if (m->elsewhere)
         all = m->elsewhere->digested;
     else if (!m->sorted)
-        all = ctr_lr_digest_keys(m);
+        all = digest_keys(m);
     for (int i = 0; i < m->tables && m->sorted; i++) {
         const struct ctr_lr_sorted *t = &m->sorted[i];
         const struct ctr_lr_digested own = t->digested ? *t->digested : ctr_lr_digest_sorted(m, m->sorted_as, t);
@@ -461,9 +462,6 @@ static int save_sorted(struct saver *s, const struct ctr_lr_sorted *t, struct ct
             for (int64_t i = 0; i < n; i++)
                 put_state(p, &p->model[v], layout_of(p->model[v].m), sorted_row(&t[v], from + (uint64_t)i),
                           p->rows + i);
-        for (int64_t i = 0; m->elsewhere && drops(m) && i < n; i++) /* what ranks have sent */
-            if (p->day[p->rows + i] == CTR_NO_DAY)
-                put_dropped(p, p->rows + i);
         rc = end_rows(s, n, err);
     }
     return rc;
@@ -519,7 +517,8 @@ static int by_table_and_key(const void *a, const void *b)
     return x->table != y->table ? x->table - y->table : (x->key > y->key) - (x->key < y->key);
 }
 
-void ctr_lr_sort_gone(struct lr *m)
+/* Of a delta: the keys that were dropped, by table and key. */
+static void sort_gone(struct lr *m)
 {
     if (drops(m) && m->gone.len)
         qsort(m->gone.data, m->gone.len / sizeof(struct ctr_expired), sizeof(struct ctr_expired), by_table_and_key);
@@ -602,7 +601,7 @@ int ctr_lr_save_some(void *const *learner, int models, const struct ctr_strs *ta
     struct ctr_colbuf names = { 0 };
     struct ctr_field text = { .type = CTR_UTF8 };
     int n = 0;
-    ctr_lr_sort_gone(m);
+    sort_gone(m);
     for (int i = 0; order && i < m->tables; i++)
         if (keys_of(m, i))
             order[n++] = (struct named){ tables->s[i], i };

@@ -281,13 +281,6 @@ static void update_any(const struct ctr_learning *p, const struct ctr_coords *s,
     e->root = e->next;
 }
 
-static void update_deferred_any(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row,
-                                int64_t k, double g)
-{
-    load(p, s, row, ctr_lanes_padded(k));
-    update_any(p, s, row, k, g);
-}
-
 /* ---- a choice ---- */
 
 static int find_name(const char *const *names, const char *name)
@@ -333,14 +326,13 @@ bool ctr_learning_is_default(const struct ctr_learning *l)
 
 void ctr_learning_use(struct ctr_learning *l, const struct ctr_isa *isa, bool fused)
 {
-    static const struct ctr_fused loops = { forward_any, update_any, update_deferred_any };
+    static const struct ctr_fused loops = { forward_any, update_any };
     const struct ctr_fused *own = &isa->fused[l->rate][l->precision];
     fused &= own->forward && l->step == CTR_STEP_FTRL && l->power == 0.5;
     const struct ctr_fused to = fused || ctr_learning_is_default(l) ? *own : loops;
     l->isa = isa;
     l->forward = to.forward;
     l->update = to.update;
-    l->update_deferred = to.update_deferred;
 }
 
 int ctr_learning_init(struct ctr_learning *l, const struct ctr_params *p, struct ctr_err *err)

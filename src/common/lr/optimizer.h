@@ -133,9 +133,8 @@ struct ctr_learning {
     void (*load)(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row, int64_t room);
     void (*store)(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row, int64_t room);
 
-    ctr_forward *forward;        /* gathers the states of k rows and returns the dot product */
-    ctr_update *update;          /* after forward: updates with g = weight (p - y) and scatters */
-    ctr_update *update_deferred; /* the same if rows may have changed since forward; uses the w from then */
+    ctr_forward *forward; /* gathers the states of k rows and returns the dot product */
+    ctr_update *update;   /* after forward: updates with g = weight (p - y) and scatters */
 };
 
 /* Start the event of an update: its number and random bits. */
@@ -266,7 +265,7 @@ struct ctr_isa {
     /* All phases in one function, or NULL: for ftrl with power 0.5. */
     struct ctr_fused {
         ctr_forward *forward;
-        ctr_update *update, *update_deferred;
+        ctr_update *update;
     } fused[CTR_RATES][CTR_PRECISIONS];
 };
 /* Fastest first; the last one runs on every processor. */

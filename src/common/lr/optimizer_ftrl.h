@@ -82,16 +82,3 @@ ATTRIBUTES static void NAME(update_squares)(const struct ctr_learning *p, const 
     for (int64_t i = 0; i < room; i += 4)
         NAME(scatter_pairs)(row + i, z + i, n + i);
 }
-
-/* The same if rows may have changed since forward: only w is from then. */
-ATTRIBUTES static void NAME(update_deferred_squares)(const struct ctr_learning *p, const struct ctr_coords *s,
-                                                     uint8_t *const *row, int64_t k, double g)
-{
-    const int64_t room = ctr_lanes_padded(k);
-    REAL *restrict z = s->z, *restrict n = s->n, *restrict root = s->root;
-    for (int64_t i = 0; i < room; i += WIDTH)
-        NAME(gather_pairs)(row + i, z + i, n + i);
-    for (int64_t i = 0; i < room; i++)
-        root[i] = sqrt(n[i]);
-    NAME(update_squares)(p, s, row, k, g);
-}

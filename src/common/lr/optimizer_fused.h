@@ -76,7 +76,7 @@ FUSED_BODY void NAME(scatter)(uint8_t *const *row, const VECTOR *value, halves h
 /* States to s->z (the true z), to s->n or the counts, and to s->root; and, if `weighs`, weights to s->w, returning
  * their dot product. */
 FUSED_BODY double NAME(fused_forward)(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row,
-                                      int64_t k, const bool q13, const bool counts, const bool weighs)
+                                      int64_t k, const bool q13, const bool counts)
 {
     const BITS top = (BITS) - ((VECTOR){ 0 });
     REAL *restrict zs = s->z, *restrict ws = s->w, *restrict roots = s->root;
@@ -98,15 +98,12 @@ FUSED_BODY double NAME(fused_forward)(const struct ctr_learning *p, const struct
             if (q13)
                 z[h] *= (beta + root[h]) * inv_alpha;
             memcpy(PART_OF(zs, h), &z[h], sizeof *z);
-            if (!weighs)
-                continue;
             const VECTOR size = (VECTOR)((BITS)z[h] & ~top) - l1, v = size / ((beta + root[h]) * inv_alpha + l2);
             w[h] = (VECTOR)(((BITS)v ^ ((z[h] > 0) & top)) & ~(size <= 0));
             memcpy(PART_OF(ws, h), &w[h], sizeof *w);
         }
         NAME(load_x)(xs + i, x);
-        if (weighs)
-            NAME(add_products)(sum, w, x);
+        NAME(add_products)(sum, w, x);
     }
     memcpy(&all, sum, sizeof all);
     return ctr_lanes_total(&all);
@@ -216,17 +213,11 @@ FUSED_BODY void NAME(fused_update)(const struct ctr_learning *p, const struct ct
     ATTRIBUTES static double NAME(forward_##name)(const struct ctr_learning *p, const struct ctr_coords *s,            \
                                                   uint8_t *const *row, int64_t k)                                      \
     {                                                                                                                  \
-        return NAME(fused_forward)(p, s, row, k, q13, counts, true);                                                   \
+        return NAME(fused_forward)(p, s, row, k, q13, counts);                                                         \
     }                                                                                                                  \
     ATTRIBUTES static void NAME(update_##name)(const struct ctr_learning *p, const struct ctr_coords *s,               \
                                                uint8_t *const *row, int64_t k, double g)                               \
     {                                                                                                                  \
         ctr_event_begin(p, &s->more->event);                                                                           \
         NAME(fused_update)(p, s, row, k, g, q13, counts);                                                              \
-    }                                                                                                                  \
-    ATTRIBUTES static void NAME(update_deferred_##name)(const struct ctr_learning *p, const struct ctr_coords *s,      \
-                                                        uint8_t *const *row, int64_t k, double g)                      \
-    {                                                                                                                  \
-        (void)NAME(fused_forward)(p, s, row, k, q13, counts, false);                                                   \
-        NAME(update_##name)(p, s, row, k, g);                                                                          \
     }

@@ -123,7 +123,7 @@ CTR_BODY void round_any(const struct ctr_learning *p, const struct ctr_coords *s
     }
 #define FUSED_ROW(name, type, isa)                                                                                     \
     {                                                                                                                  \
-        forward_##name##_##type##_##isa, update_##name##_##type##_##isa, update_deferred_##name##_##type##_##isa       \
+        forward_##name##_##type##_##isa, update_##name##_##type##_##isa                                                \
     }
 #define ISA_ROW(isa)                                                                                                   \
     {                                                                                                                  \

@@ -45,18 +45,15 @@ int ctr_model_images(struct ctr_model_info *info, const char *path, const char *
 
 static int choose_device(struct ctr_loaded *m, const struct ctr_predict_opts *o, struct ctr_err *err)
 {
-    const bool gpu = o->device && strcmp(o->device, "cpu") != 0;
+    const bool wants = o->device && strcmp(o->device, "cpu") != 0, gpu = wants && m->info.model->gpu;
     m->info.uncertainty = o->uncertainty;
-    m->info.params.device = o->device;
+    m->info.params.device = gpu ? o->device : NULL;
     m->info.params.device_memory = o->device_memory;
-    if (gpu && !m->info.model->device)
-        return ctr_fail(err, CTR_EDATA, "--device: %s has no GPU implementation in this version; use --device cpu",
+    if (wants && !gpu && !strncmp(o->device, "gpu", 3))
+        return ctr_fail(err, CTR_EUSAGE, "--device gpu: %s predicts on the CPU, which looks its keys up: leave it out",
                         m->info.model->name);
-    if (gpu)
-        m->info.model = m->info.model->device;
     if (o->uncertainty && !m->info.model->predict_uncertain)
-        return ctr_fail(err, CTR_EUSAGE, "%s: models of kind %s have no uncertainty%s", m->path, m->info.model->name,
-                        gpu ? " on a GPU" : "");
+        return ctr_fail(err, CTR_EUSAGE, "%s: models of kind %s have no uncertainty", m->path, m->info.model->name);
     return 0;
 }
 

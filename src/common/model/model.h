@@ -212,7 +212,7 @@ enum ctr_param_kind {
 enum {
     CTR_PARAM_UNSAVED = 1, /* not saved in model files */
     CTR_PARAM_UNTYPED = 2, /* only in files: no command line option */
-    CTR_PARAM_ROWWISE = 4, /* does not apply to a learner with `on_device` */
+    CTR_PARAM_ROWWISE = 4, /* does not apply to a learner with `by_minibatches` */
     CTR_PARAM_LOCAL = 8,   /* changes no result: left out of provenance */
     CTR_PARAM_BASIC = 16,  /* most users need it: CTR_OPT_BASIC */
 };
@@ -232,8 +232,8 @@ struct ctr_param {
         *unsaved; /* NULL: always saved; else the value that is not saved and that files without the option imply */
     const char *saved_as; /* the name in files, if different */
     const char *const *words;
-    const char *needs;                                                /* as ctr_opt.needs */
-    const char *usually;                                              /* the default with `on_device`, if different */
+    const char *needs;   /* as ctr_opt.needs */
+    const char *usually; /* the default with `by_minibatches`, if different */
     int (*read)(void *params, const char *text, struct ctr_err *err); /* CTR_PARAM_RULE */
 };
 #define CTR_PARAM_AT(member) offsetof(struct ctr_params, member)
@@ -342,16 +342,11 @@ struct ctr_variant_ops {
 struct ctr_model {
     const char *name, *summary;
     const struct ctr_param *options;
-    bool on_device;                            /* the GPU version of another model: accepts no CTR_PARAM_ROWWISE */
+    bool by_minibatches; /* learns another model of this name by minibatches: accepts no CTR_PARAM_ROWWISE */
     const struct ctr_variant_ops *variant_ops; /* NULL: one model. Else score[i * params.variants->n + m] belongs to
                                                   model m, and files are checkpoints */
     const void *deep;                          /* deep models: struct ctr_deep_spec */
-    /* The model that trains it on a GPU: itself, another one with the same files, or NULL: none. */
-    const struct ctr_model *device;
-    /* What learns it over ranks, where that is another one whose files are the same; deep models do it themselves. */
-    const struct ctr_model *ranks;
-    bool (*by_ranks)(const struct ctr_params *p); /* NULL, or does `ranks` learn it in one process, too? */
-    const struct ctr_model *spill; /* NULL, or what learns it with params.spill; deep models: themselves */
+    bool gpu;                                  /* it can compute on a GPU */
     /* NULL, or writes the model at `path` as a serving file; and the model that predicts from that. */
     int (*write_slim)(const char *path, const struct ctr_model_info *info, const struct ctr_slim_opts *o,
                       struct ctr_out *out, struct ctr_slim_told *told, struct ctr_err *err);
@@ -367,7 +362,7 @@ struct ctr_model {
     void (*learner_free)(void *learner);
     int (*bind)(void *learner, const struct ctr_inputs *in, const struct ctr_strs *tables, struct ctr_err *err);
     /* NULL, or sets the bias of all its models that have one; call it after bind, while no row is pending. */
-    void (*set_bias)(void *learner, double log_odds);
+    int (*set_bias)(void *learner, double log_odds, struct ctr_err *err);
     /* Train row by row, exactly (or by params.minibatch): score[i] is the prediction before the update by row i, i from
      * 0. With params.uncertainty, score[rows->rows + i] is that of row i, for a model with predict_uncertain.
      * memory_bytes 0: no bound. */
@@ -480,7 +475,7 @@ int ctr_params_check(const struct ctr_model *m, const struct ctr_params *p, stru
 void ctr_params_reset(const struct ctr_model *m, const struct ctr_param *o,
                       struct ctr_params *p); /* set it to its default */
 bool ctr_model_takes(const struct ctr_model *m, const struct ctr_param *o);
-const char *ctr_model_where(const struct ctr_model *m); /* " on a GPU" or "", appended to its name */
+const char *ctr_model_how(const struct ctr_model *m); /* " by minibatches" or "", appended to its name */
 
 /* Read the frame of the model at path; leaves the reader at the first batch of the main section. */
 int ctr_model_open(const char *path, struct ctr_model_info *info, struct ctr_reader **r, struct ctr_err *err) CTR_MUST;

@@ -68,12 +68,12 @@ bool ctr_sizes_parse(struct ctr_sizes *s, const char *text, size_t n)
 
 bool ctr_model_takes(const struct ctr_model *m, const struct ctr_param *o)
 {
-    return !(m->on_device && o->flags & CTR_PARAM_ROWWISE);
+    return !(m->by_minibatches && o->flags & CTR_PARAM_ROWWISE);
 }
 
-const char *ctr_model_where(const struct ctr_model *m)
+const char *ctr_model_how(const struct ctr_model *m)
 {
-    return m->on_device ? " on a GPU" : "";
+    return m->by_minibatches ? " by minibatches" : "";
 }
 
 static const char *saved_name(const struct ctr_param *o)
@@ -155,7 +155,7 @@ static void set_usual(struct ctr_params *p, const struct ctr_param *o, const cha
 
 void ctr_params_reset(const struct ctr_model *m, const struct ctr_param *o, struct ctr_params *p)
 {
-    set_usual(p, o, m->on_device && o->usually ? o->usually : o->usual);
+    set_usual(p, o, m->by_minibatches && o->usually ? o->usually : o->usual);
 }
 
 struct ctr_params ctr_params_usual(const struct ctr_model *m)

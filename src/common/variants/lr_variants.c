@@ -481,12 +481,14 @@ static int variant_set_end_pass(void *learner, struct ctr_err *err)
     return ctr_model_lr.end_pass(((struct variant_set *)learner)->find, err);
 }
 
-static void variant_set_set_bias(void *learner, double log_odds)
+static int variant_set_set_bias(void *learner, double log_odds, struct ctr_err *err)
 {
     struct variant_set *q = learner;
+    (void)err;
     for (int i = 0; i < q->n; i++)
         if (!q->v[i].one->no_bias)
             ctr_state_set_weight(&q->v[i].one->learning, &q->v[i].one->more.event, log_odds, q->v[i].bias);
+    return 0;
 }
 
 const struct ctr_model ctr_model_lr_variants = {

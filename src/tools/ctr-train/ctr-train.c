@@ -242,30 +242,26 @@ static void catch_stop(void)
 
 /* ---- the run ---- */
 
-/* Choose the device: the model for a GPU may differ from that for the CPU. */
-static int choose_device(struct ctr_cli *cli, struct ctr_train_job *job, struct ctr_err *err)
+/* Choose the device, and what learns: minibatches of a model may have a learner of their own. */
+static int choose_learner(struct ctr_cli *cli, struct ctr_train_job *job, struct ctr_err *err)
 {
-    const bool by_rows = o.params.minibatch == 1 && !ctr_cli_given(cli, "minibatch");
-    const struct ctr_model *device = job->model->device;
-    if (device && by_rows && ctr_cli_wants_gpu(cli))
-        return ctr_cli_usage(err,
-                             "--device gpu: %s learns by minibatches there; say of how many rows: --minibatch ROWS",
+    const struct ctr_model *by_minibatches = ctr_model_by_minibatches(job->model);
+    const char *where = ctr_cli_wants_gpu(cli) ? "--device gpu"
+                        : cli->ranks.size      ? "ranks (mpirun)"
+                        : o.params.spill       ? "--spill"
+                                               : NULL;
+    const bool given = o.params.minibatch > 1 || ctr_cli_given(cli, "minibatch");
+    if (by_minibatches != job->model && where && !given)
+        return ctr_cli_usage(err, "%s: %s learns by minibatches there; say of how many rows: --minibatch ROWS", where,
                              job->model->name);
-    const bool alone = device != job->model && cli->ranks.size; /* its learner on a GPU knows no ranks */
-    const char *what = alone ? "a linear model over ranks" : job->model->name;
-    int rc = ctr_cli_device(cli, device && !by_rows && !alone, what, err);
+    if (o.params.minibatch > 1 || where)
+        job->model = by_minibatches;
+    int rc = ctr_cli_device(cli, job->model->gpu, job->model->name, err);
     if (rc)
         return rc;
-    if (device && strcmp(cli->device, "cpu") != 0)
-        job->model = device;
     job->params.device = cli->device;
     job->params.device_memory = cli->device_memory_bytes;
-    rc = ctr_model_opts_of_device(job->model, cli, &job->params, err);
-    if (!rc && job->params.spill && job->model->spill)
-        job->model = job->model->spill;
-    else if (!rc && job->model->by_ranks && job->model->by_ranks(&job->params))
-        job->model = job->model->ranks;
-    return rc;
+    return ctr_model_opts_fit(job->model, cli, &job->params, err);
 }
 
 static int run_job(struct ctr_train *run, struct ctr_train_job *job, struct ctr_err *err)
@@ -299,7 +295,7 @@ static int read_options(struct ctr_train *run, struct ctr_train_job *job, struct
     struct ctr_cli *cli = run->cli;
     int rc = (job->model = ctr_model_find(cli->args[0])) ? 0 : ctr_cli_unknown(cli, "model", err);
     if (!rc)
-        rc = choose_device(cli, job, err);
+        rc = choose_learner(cli, job, err);
     job->params.device_memory -= ctr_train_extraction_memory(run);
     job->params.memory_bytes = job->memory_bytes = ctr_train_learner_memory(run);
     return rc ? rc : ctr_train_check(run, job, err);

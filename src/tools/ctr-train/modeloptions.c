@@ -113,15 +113,15 @@ int ctr_model_opts_read(const struct ctr_model *m, struct ctr_cli *cli, const st
     return rc;
 }
 
-int ctr_model_opts_of_device(const struct ctr_model *device, const struct ctr_cli *cli, struct ctr_params *p,
-                             struct ctr_err *err)
+int ctr_model_opts_fit(const struct ctr_model *m, const struct ctr_cli *cli, struct ctr_params *p, struct ctr_err *err)
 {
-    for (const struct ctr_param *o = device->options; o->name; o++) {
+    for (const struct ctr_param *o = m->options; o->name; o++) {
         const bool given = ctr_cli_given(cli, o->name);
-        if (given && !ctr_model_takes(device, o))
-            return ctr_cli_usage(err, "%s%s takes no --%s", device->name, ctr_model_where(device), o->name);
+        if (given && !ctr_model_takes(m, o))
+            return ctr_cli_usage(err, "%s%s takes no --%s: leave it or --minibatch out", m->name, ctr_model_how(m),
+                                 o->name);
         if (!given && o->usually)
-            ctr_params_reset(device, o, p);
+            ctr_params_reset(m, o, p);
     }
     return 0;
 }

@@ -23,7 +23,7 @@ const struct ctr_opt *ctr_model_opts_done(struct ctr_model_opts *t); /* by group
 int ctr_model_opts_read(const struct ctr_model *m, struct ctr_cli *cli, const struct ctr_params *p,
                         struct ctr_err *err) CTR_MUST;
 /* Apply a device learner's own defaults to *p; a given option that it does not support is an error. */
-int ctr_model_opts_of_device(const struct ctr_model *device, const struct ctr_cli *cli, struct ctr_params *p,
-                             struct ctr_err *err) CTR_MUST;
+int ctr_model_opts_fit(const struct ctr_model *m, const struct ctr_cli *cli, struct ctr_params *p,
+                       struct ctr_err *err) CTR_MUST;
 
 #endif

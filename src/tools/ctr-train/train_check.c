@@ -18,8 +18,7 @@ static int parse_every(const char *option, const char *text, struct ctr_every *e
 static int check_validation(const struct ctr_train *run, const struct ctr_train_job *job, struct ctr_err *err)
 {
     if (!job->model->evaluate)
-        return ctr_cli_usage(err, "%s takes no --validation%s", job->model->name,
-                             job->params.spill ? " with --spill" : "");
+        return ctr_cli_usage(err, "%s takes no --validation", job->model->name);
     if (run->o->follow)
         return ctr_cli_usage(err, "--validation keeps the best model of a run that ends: leave --follow out");
     if (run->o->validation_every && run->o->progressive)
@@ -52,7 +51,7 @@ static int check_uncertainty(const struct ctr_train *run, const struct ctr_train
         return ctr_cli_usage(err, "--uncertainty is that of one model: leave --variants out");
     if (!job->model->predict_uncertain)
         return ctr_cli_usage(err, "models of kind %s have no uncertainty%s", job->model->name,
-                             ctr_model_where(job->model));
+                             ctr_model_how(job->model));
     return 0;
 }
 
@@ -68,7 +67,11 @@ static int check_init_bias(const struct ctr_train *run, struct ctr_train_job *jo
                              run->o->init_bias);
     if (!job->model->set_bias)
         return ctr_cli_usage(err, "models of kind %s take no --init-bias%s", job->model->name,
-                             ctr_model_where(job->model));
+                             ctr_model_how(job->model));
+    if (rate == CTR_INIT_AUTO && job->model->by_minibatches)
+        return ctr_cli_usage(err,
+                             "--init-bias auto starts the bias row by row: give a click rate, or leave --minibatch "
+                             "out");
     if (run->o->single)
         return ctr_cli_usage(err, "--init-bias starts the bias of each model: leave --single-value out");
     if (run->o->init)
@@ -164,15 +167,13 @@ int ctr_train_take_variants(struct ctr_train *run, struct ctr_train_job *job, co
         return ctr_cli_usage(err,
                              "--variants writes a model each: -o wants one %%s for the name, such as m-%%s.arrows");
     if (!many)
-        return ctr_cli_usage(err, "%s%s takes no --variants", job->model->name, ctr_model_where(job->model));
+        return ctr_cli_usage(err, "%s%s takes no --variants", job->model->name, ctr_model_how(job->model));
     if (run->o->deltas)
         return ctr_cli_usage(err, "--checkpoint-deltas are of one model: leave --variants out");
     if (run->o->validation)
         return ctr_cli_usage(err, "--validation chooses the best of one model: leave --variants out");
     if (run->o->params.expire)
         return ctr_cli_usage(err, "--expire drops keys of one model: leave --variants out");
-    if (job->params.minibatch > 1)
-        return ctr_cli_usage(err, "--variants learn row by row: leave --minibatch out");
     int rc = ctr_cli_read(run->cli, run->o->variants, err);
     if (!rc)
         rc = ctr_variants_read(&run->variants, run->o->variants, &job->params, err);
