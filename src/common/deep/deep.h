@@ -111,9 +111,7 @@ struct ctr_deep_group {
     int64_t entries;
     struct ctr_buf hash;                     /* u64 [entries] */
     struct ctr_buf index, start, segment, x; /* as in struct ctr_lists; start, segment and x if ragged */
-    /* With `by_table`: u16 [entries], their tables; i32, the entries of the last rows by table, and where each begins.
-     */
-    struct ctr_buf table, by_table, table_start;
+    struct ctr_buf table;                    /* with `by_table`, u16 [entries]: their tables */
     struct ctr_deep_lists {
         struct ctr_mem *index, *start, *segment, *x;
     } buffers[2]; /* on the device, by buffer_index */
@@ -427,12 +425,11 @@ int ctr_deep_send_groups(struct ctr_deep *d, const struct ctr_buf *index, int64_
 /* Add the lists of rows [from, from + n) of r. */
 int ctr_deep_entries_add(struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int64_t n,
                          struct ctr_err *err) CTR_MUST;
-/* Sort the entries of the rows from `first` on by table, for the two functions after it. */
-int ctr_deep_entries_sort(struct ctr_deep *d, int64_t first, struct ctr_err *err) CTR_MUST;
-/* Number the distinct keys of the entries of table t, which several threads call, each for another table; returns the
- * status of s->err. Then turn the numbers into rows of values. */
-int ctr_deep_entries_number(const struct ctr_deep *d, int64_t t, struct ctr_deep_set *s);
-void ctr_deep_entries_place(const struct ctr_deep *d, int64_t t, const int32_t *place);
+/* Number the distinct keys of the rows from `first` on, by table, in its set; then turn the numbers into rows of
+ * values.
+ */
+void ctr_deep_entries_number(struct ctr_deep *d, int64_t first, struct ctr_pool *pool);
+int ctr_deep_entries_place(struct ctr_deep *d, int64_t first, struct ctr_pool *pool, struct ctr_err *err) CTR_MUST;
 /* Number the distinct keys of table t in rows to come, in the same order. */
 int ctr_deep_entries_announce(const struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int64_t n, int64_t t,
                               struct ctr_deep_set *s);

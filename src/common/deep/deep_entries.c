@@ -4,10 +4,12 @@
  * one list of the single group. Table 0 of the network has one key, that of the bias, which ends each list; table t of
  * the rows has the number t + 1.
  *
- *     rows     {a: 7, b: 3}  {a: 7, a: 9}
- *     lists    a7 b3 bias | a7 a9 bias
- *     sorted   bias bias | a7 a7 a9 | b3        each table finds its distinct keys in its own entries, in their order
- */
+ *     rows      {a: 7, b: 3}  {a: 7, a: 9}
+ *     lists     a7 b3 bias | a7 a9 bias
+ *     numbers   0 0 0 | 0 1 0                   of the distinct keys of each table, in order of first occurrence
+ *     places    1 3 0 | 1 2 0                   of their values: bias, a7, a9, b3 */
+#include <stdlib.h>
+
 #include "common/deep/deep.h"
 
 #define AS(type, buf) ((type *)(void *)(buf).data)
@@ -48,57 +50,67 @@ int ctr_deep_entries_add(struct ctr_deep *d, const struct ctr_rows *r, int64_t f
     return 0;
 }
 
-int ctr_deep_entries_sort(struct ctr_deep *d, int64_t first, struct ctr_err *err)
-{
-    struct ctr_deep_group *g = d->group;
-    const int64_t from = first ? AS(int32_t, g->start)[first] : 0;
-    const uint16_t *table = AS(uint16_t, g->table);
-    int rc = 0;
-    ctr_buf_clear(&g->table_start);
-    ctr_buf_clear(&g->by_table);
-    int32_t *start = ctr_buf_extend(&g->table_start, d->batch.sets + 2, sizeof *start, &rc, err);
-    int32_t *entry = ctr_buf_extend(&g->by_table, g->entries - from, sizeof *entry, &rc, err);
-    if (rc)
-        return rc;
-    memset(start, 0, g->table_start.len);
-    for (int64_t e = from; e < g->entries; e++)
-        start[table[e] + 2]++;
-    for (int t = 2; t < d->batch.sets + 2; t++)
-        start[t] += start[t - 1];
-    for (int64_t e = from; e < g->entries; e++) /* start[t + 1] becomes the end of t */
-        entry[start[table[e] + 1]++] = (int32_t)e;
-    return 0;
-}
-
-/* The sorted entries of a table. */
-struct of_table {
-    const int32_t *entry;
-    int64_t n;
+/* The entries of the rows from `first` on. */
+struct part {
+    struct ctr_deep *d;
+    int64_t from, tasks;
+    const int32_t *const *place; /* by table */
 };
 
-static struct of_table of_table(const struct ctr_deep_group *g, int64_t t)
+static struct part part_from(struct ctr_deep *d, int64_t first, struct ctr_pool *pool)
 {
-    const int32_t *start = AS(int32_t, g->table_start);
-    return (struct of_table){ AS(int32_t, g->by_table) + start[t], start[t + 1] - start[t] };
+    return (struct part){ d, first ? AS(int32_t, d->group->start)[first] : 0, ctr_pool_threads(pool), NULL };
 }
 
-int ctr_deep_entries_number(const struct ctr_deep *d, int64_t t, struct ctr_deep_set *s)
+/* Number the distinct keys of every tasks-th table. */
+static void number_tables(void *ctx, int64_t task, int worker)
 {
-    const struct ctr_deep_group *g = d->group;
-    const struct of_table own = of_table(g, t);
+    const struct part *p = ctx;
+    const struct ctr_deep_group *g = p->d->group;
+    struct ctr_deep_set *set = p->d->batch.set[p->d->batch.key_buffer];
+    const uint16_t *table = AS(uint16_t, g->table);
     int rc = 0;
-    for (int64_t i = 0; i < own.n && !rc; i++)
-        AS(int32_t, g->index)[own.entry[i]] = ctr_deep_set_add(s, AS(uint64_t, g->hash)[own.entry[i]], &rc);
-    return rc;
+    (void)worker;
+    for (int64_t e = p->from; e < g->entries && !rc; e++) {
+        const int t = table[e];
+        if (p->tasks > 1 && t % p->tasks != task)
+            continue;
+        AS(int32_t, g->index)[e] = ctr_deep_set_add(&set[t], AS(uint64_t, g->hash)[e], &rc);
+        if (rc)
+            set[t].err.code = rc;
+    }
 }
 
-void ctr_deep_entries_place(const struct ctr_deep *d, int64_t t, const int32_t *place)
+void ctr_deep_entries_number(struct ctr_deep *d, int64_t first, struct ctr_pool *pool)
 {
-    const struct ctr_deep_group *g = d->group;
-    const struct of_table own = of_table(g, t);
+    struct part p = part_from(d, first, pool);
+    ctr_pool_run(pool, p.tasks, number_tables, &p);
+}
+
+static void place_part(void *ctx, int64_t task, int worker)
+{
+    const struct part *p = ctx;
+    const struct ctr_deep_group *g = p->d->group;
+    const uint16_t *table = AS(uint16_t, g->table);
     int32_t *index = AS(int32_t, g->index);
-    for (int64_t i = 0; i < own.n; i++)
-        index[own.entry[i]] = place[index[own.entry[i]]];
+    const int64_t n = g->entries - p->from, end = p->from + n * (task + 1) / p->tasks;
+    (void)worker;
+    for (int64_t e = p->from + n * task / p->tasks; e < end; e++)
+        index[e] = p->place[table[e]][index[e]];
+}
+
+int ctr_deep_entries_place(struct ctr_deep *d, int64_t first, struct ctr_pool *pool, struct ctr_err *err)
+{
+    struct part p = part_from(d, first, pool);
+    const int32_t **place = malloc(((size_t)d->batch.sets + 1) * sizeof *place);
+    if (!place)
+        return ctr_fail_nomem(err, (size_t)d->batch.sets * sizeof *place);
+    for (int t = 0; t < d->batch.sets; t++)
+        place[t] = ctr_source_places(d->vectors.source, d->batch.key_buffer, t);
+    p.place = place;
+    ctr_pool_run(pool, p.tasks, place_part, &p);
+    free(place);
+    return 0;
 }
 
 int ctr_deep_entries_announce(const struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int64_t n, int64_t t,

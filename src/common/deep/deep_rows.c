@@ -293,7 +293,7 @@ static void find_keys(void *ctx, int64_t t, int worker)
 {
     struct pull *p = ctx;
     struct ctr_deep_set *s = &sets_of(p->d)[t];
-    int rc = p->d->spec->by_table ? ctr_deep_entries_number(p->d, t, s) : 0;
+    int rc = 0;
     (void)worker;
     for (int k = 0; k < p->d->keys && !rc; k++) {
         if (p->d->input[p->d->key_input[k]].table_at != t)
@@ -312,8 +312,6 @@ static void place_entries(void *ctx, int64_t t, int worker)
     struct ctr_deep *d = p->d;
     const int32_t *place = ctr_source_places(d->vectors.source, d->batch.key_buffer, (int)t);
     (void)worker;
-    if (d->spec->by_table)
-        ctr_deep_entries_place(d, t, place);
     for (int k = 0; k < d->keys; k++) {
         if (d->input[d->key_input[k]].table_at != t)
             continue;
@@ -575,17 +573,21 @@ int ctr_deep_pull(struct ctr_deep *d, struct ctr_deep_tables *all, bool make, st
         (void)ctr_buf_extend(&d->group[g].index,
                              d->group[g].entries - (int64_t)(d->group[g].index.len / sizeof(int32_t)), sizeof(int32_t),
                              &rc, err);
-    if (!rc && d->spec->by_table)
-        rc = ctr_deep_entries_sort(d, first, err);
     if (rc)
         return rc;
-    ctr_pool_run(pool, d->batch.sets, find_keys, &p);
+    if (d->spec->by_table)
+        ctr_deep_entries_number(d, first, pool);
+    else
+        ctr_pool_run(pool, d->batch.sets, find_keys, &p);
     if (!d->vectors.source) /* no tables */
         return send_lists(d, err) || ctr_deep_sent(d, err) ? err->code : pool_all(d, first, err);
     if ((rc = begin_own_keys(d, make, pool, err)))
         return rc;
-    ctr_pool_run(pool, d->batch.sets, place_entries, &p);
-    if ((rc = send_lists(d, err))) /* copied while rows are fetched */
+    if (d->spec->by_table)
+        rc = ctr_deep_entries_place(d, first, pool, err);
+    else
+        ctr_pool_run(pool, d->batch.sets, place_entries, &p);
+    if (rc || (rc = send_lists(d, err))) /* copied while rows are fetched */
         return rc;
     rc = ctr_source_values(d->vectors.source, d->batch.key_buffer, &d->vectors.value, err);
     if (!rc)
@@ -746,8 +748,7 @@ void ctr_deep_rows_free(struct ctr_deep *d)
 {
     for (int i = 0; d->group && i < d->groups; i++) {
         struct ctr_deep_group *g = &d->group[i];
-        struct ctr_buf *bufs[] = { &g->hash, &g->index, &g->start,    &g->segment,
-                                   &g->x,    &g->table, &g->by_table, &g->table_start };
+        struct ctr_buf *bufs[] = { &g->hash, &g->index, &g->start, &g->segment, &g->x, &g->table };
         const struct ctr_deep_lists *even = &g->buffers[0], *odd = &g->buffers[1];
         struct ctr_mem *mems[] = { even->index,        even->start,       even->segment, even->x,
                                    odd->index,         odd->start,        odd->segment,  odd->x,
