@@ -120,6 +120,7 @@ awk 'BEGIN { print "label click"; n = split("small big real half yes at word u n
 ctr-extract -q lookup.plan asks.arrows -o lookup.want
 ok "most look-ups find something" test "$(ctr-select -q --where 'not is_null(tword)' lookup.want | ctr-info - | sed -n 's/^rows: //p')" -gt 50
 for o in '-j 1' '-j 2' '--launch each' '--place ksmall=cpu' '--place kword=cpu --place vu=cpu' '--batch 30'; do
+    case $SAN$o in 1-j* | 1*ksmall*) continue ;; esac
     w=lookup.want
     [ "$o" != '--batch 30' ] || { w=lookup.want30 && ctr-extract -q $o lookup.plan asks.arrows -o $w; }
     same "look-ups, $o" lookup.plan asks.arrows $w $o
@@ -135,6 +136,7 @@ printf 'label click\nw = split(t, " ")\nkeep mean = embedding("vec-name.arrow", 
 ctr-extract -q vectors.plan items.arrows -o vectors.want
 ok "vectors are found, and not all" test "$(ctr-select -q --where 'not is_null(mean) and not is_null(most)' vectors.want | ctr-info - | sed -n 's/^rows: //p')" -gt 30
 for o in '-j 1' '-j 2' '--launch graph' '--place w=cpu' '--place sum=cpu'; do
+    case $SAN$o in 1-j* | 1*sum*) continue ;; esac
     same "vectors, $o" vectors.plan items.arrows vectors.want $o
 done
 gpu -v --batch 30 lookup.plan asks.arrows -o got.arrows 2>said
@@ -184,6 +186,7 @@ for d in text shared; do
     ok "they stay" test "$(sed -n 's/.* \([0-9]*\) results stay.*/\1/p' said | awk '{ n += $1 } END { print n }')" -ge 10
     CTR_GPU_POOL=1 same "with a pool that grows, in mixed order" stays.plan $d.arrows $d.stays -j 2
     for place in q=cpu words=cpu,low=cpu short=cpu,town=cpu mixed=cpu,dear=cpu; do
+        case $SAN$place in 1words* | 1short*) continue ;; esac
         same "--place $place" stays.plan $d.arrows $d.stays $(echo $place | sed 's/[^,]*/--place &/g; s/,/ /g')
     done
     ctr-extract -q --batch 31 stays.plan $d.arrows -o want.arrows
