@@ -16,6 +16,7 @@ my %offered = (
     'compute/element.h'      => [],             # the same
     'op/oplayer.h'           => [],             # the same
     'base/memory.h'          => [qw(cli stream text)], # the bound of --memory: what batches may take
+    'base/words.h'           => [qw(history relation select)], # words of filters and of statements, in messages
     'compute/compute_impl.h' => ['cuda'],       # what a back end fills
     'comm/mpi_plugin.h'      => ['mpi'],        # the interface of the plug-in
     'lr/lanes.h'             => ['variants'],   # loops that are compiled for each instruction set, into each user

@@ -162,7 +162,7 @@ static void test_open(void)
     struct ctr_unpack *u;
     int told = 0, plain = 0;
     for (size_t i = 0; i < CTR_COUNT(strangers); i++) {
-        told += ctr_unpack_open(&u, strangers[i], strlen(strangers[i]), &err) == CTR_EDATA && !u;
+        told += ctr_unpack_open(&u, strangers[i], strlen(strangers[i]), &err) < 0 && !u;
         plain += ctr_unpack_open(&u, strangers[i], strlen(strangers[i]) - 1, &err) == 0 && !u;
     }
     ok(told == 8 && plain == 8, "what is no text is refused, not when it only begins like it");

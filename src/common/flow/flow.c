@@ -277,7 +277,8 @@ static int select_stage(struct flow *f, int i, const struct ctr_plan_statement *
                                           .add = &add,
                                           .explode = s->kind == CTR_STATEMENT_EXPLODE ? s->text : NULL,
                                           .lookups = &lookups,
-                                          .part_bytes = (f->o.memory_bytes + 15) / 16 };
+                                          .part_bytes = (f->o.memory_bytes + 15) / 16,
+                                          .in_plan = true };
     struct ctr_buf line = { 0 };
     int rc = ctr_buf_printf(&line, err, "--%s=%s", ctr_flow_select_option(s), s->text);
     if (!rc)
@@ -318,6 +319,7 @@ static int join_options(const struct flow *f, const struct ctr_plan_statement *s
         .memory_bytes = next_share(f),
         .batch_rows = f->o.batch_rows,
         .threads = f->o.threads,
+        .in_plan = true,
     };
     if (within && !ctr_parse_duration(within, strlen(within), &jo->within_ms))
         return ctr_fail(err, CTR_EUSAGE, "within %s is no time", within);
@@ -427,6 +429,7 @@ static int history_options(const struct flow *f, const struct ctr_plan_statement
     ho->memory_bytes = next_share(f);
     ho->batch_rows = f->o.batch_rows;
     ho->threads = f->o.threads;
+    ho->in_plan = true;
     return rc;
 }
 
@@ -470,7 +473,8 @@ static int group_stage(struct flow *f, int i, const struct ctr_plan_statement *s
                                        .add = &add,
                                        .memory_bytes = next_share(f),
                                        .batch_rows = f->o.batch_rows,
-                                       .threads = f->o.threads };
+                                       .threads = f->o.threads,
+                                       .in_plan = true };
     int rc = one_text(&keys, ctr_stage_option(s, "key"), err);
     for (int k = 0; !rc && k < s->n; k++)
         if (!strcmp(s->option[k].name, "add"))
@@ -659,7 +663,7 @@ static int flow_next(void *source, const struct ctr_batch **b, struct ctr_err *e
 {
     struct flow *f = source;
     int rc = ctr_batch_source_next(&f->source, b, err);
-    if (rc == CTR_ENOMEM && f->o.memory_bytes && strstr(err->what, "--memory allows"))
+    if (rc == CTR_ENOMEM && f->o.memory_bytes)
         ctr_err_add(err, " (statements that hold rows share %s)", ctr_size_text((uint64_t)f->o.memory_bytes).s);
     if (!rc && !f->whole)
         tell_rows(f);

@@ -141,7 +141,7 @@ static int text_next(void *source, const struct ctr_batch **b, struct ctr_err *e
         rc = ctr_import_finish(t->import, err);
         t->finished = !rc;
     }
-    return rc < 0 ? ctr_flow_text_fault(err) : rc;
+    return rc;
 }
 
 static const char *text_name(const void *source)
@@ -186,11 +186,10 @@ static int present(const struct ctr_schema *s, const struct ctr_strs *wanted, st
 void ctr_flow_view_note(void *view, const char *text)
 {
     const struct flow_view *v = view;
-    char words[1024], line[1200];
+    char line[1200];
     if (!v->opts->note || v->quiet)
         return;
-    ctr_flow_text_words(words, sizeof words, text);
-    ctr_format(line, sizeof line, "view %s: %s", v->view->name, words);
+    ctr_format(line, sizeof line, "view %s: %s", v->view->name, text);
     v->opts->note(v->opts->ctx, line);
 }
 
@@ -206,7 +205,8 @@ static int open_text(struct flow_view *v, const struct ctr_strs *only, const str
                                .no_empty = true,
                                .settle = ctr_flow_view_type,
                                .note = ctr_flow_view_note,
-                               .ctx = v };
+                               .ctx = v,
+                               .in_plan = true };
     int rc = text_options(&t, v->view, &v->nulls, &line, err);
     if (!rc && only && v->regular) {
         struct ctr_text_opts first = t;
@@ -233,7 +233,7 @@ static int open_text(struct flow_view *v, const struct ctr_strs *only, const str
     if (!rc)
         rc = text_source(v, (const char *)line.data, err);
     ctr_buf_free(&line);
-    return rc ? ctr_flow_text_fault(err) : 0;
+    return rc;
 }
 
 /* ---- streams ---- */
@@ -246,7 +246,7 @@ static int open_stream(struct flow_view *v, const struct ctr_strs *only, const s
     ro.follow = ctr_flow_follows(o) && !v->side.statement;
     int rc = ctr_reader_open(&v->reader, v->paths.s, v->paths.n, &ro, err);
     if (rc)
-        return ctr_flow_text_fault(err);
+        return rc;
     v->source = ctr_batch_source_stream(v->reader);
     v->columns = v->read = ctr_reader_schema(v->reader)->n;
     if (!only)
@@ -366,15 +366,23 @@ static size_t peek(const char *path, char *to, size_t n)
     return got > 0 ? (size_t)got : 0;
 }
 
+enum content { UNKNOWN, STREAM, TEXT };
+
+static enum content content_of(const char *path)
+{
+    char p[6];
+    const size_t got = peek(path, p, sizeof p);
+    const bool stream = (got >= 4 && !memcmp(p, "\xff\xff\xff\xff", 4)) || (got == 6 && !memcmp(p, "ARROW1", 6));
+    return stream ? STREAM : got == 6 ? TEXT : UNKNOWN;
+}
+
 /* Are the files given for a view of text streams already? */
 static int look_for_streams(const struct ctr_strs *paths, bool *stream, struct ctr_err *err)
 {
     int n = 0;
     const char *text = NULL;
     for (int i = 0; i < paths->n; i++) {
-        char p[6];
-        const size_t got = peek(paths->s[i], p, sizeof p);
-        const bool is = (got >= 4 && !memcmp(p, "\xff\xff\xff\xff", 4)) || (got == 6 && !memcmp(p, "ARROW1", 6));
+        const bool is = content_of(paths->s[i]) == STREAM;
         n += is;
         text = is ? text : paths->s[i];
     }
@@ -402,8 +410,11 @@ int ctr_flow_view_open(struct flow_view *v, const struct ctr_view *view, const s
                       "--follow: the view %s grows, and is text here; give a stream in its place: … | ctr-import … - | "
                       "ctr-train … PLAN %s=-",
                       view->name, view->name);
+    const bool text = !rc && stream && content_of(v->paths.s[0]) == TEXT;
     if (!rc)
         rc = (stream ? open_stream : open_text)(v, only, o, err);
+    if (rc == CTR_EDATA && text)
+        ctr_err_add(err, "; in a plan, a view of text has a format, as in log = csv(header=true)");
     if (!rc && stream && view->format)
         rc = set_roles(v, err);
     v->quiet = false;

@@ -52,12 +52,9 @@ bool ctr_flow_makes(const struct ctr_plan_statement *s, const char *name);
 /* The option of ctr-select that a statement is. */
 const char *ctr_flow_select_option(const struct ctr_plan_statement *s);
 
-/* What ctr-import says, in the words of a view: columns="…" for --columns. The error's code comes back. */
-void ctr_flow_text_words(char *to, size_t size, const char *from);
-int ctr_flow_text_fault(struct ctr_err *err);
 /* Words for the user about a view: `note` of ctr-import. */
 void ctr_flow_view_note(void *view, const char *text);
-/* An error of a statement, in the words of a plan and with its line; of a file that it is not about, it stays. `rows`:
+/* Give an error of a statement its line; of a file that it is not about, it stays. `rows`:
  * the file that is named is that of rows which the statement was given. Returns the code. `v`: the statement's view. */
 int ctr_flow_fault(const struct ctr_plan *plan, int statement, const struct flow_view *v, bool rows,
                    struct ctr_err *err);

@@ -12,7 +12,9 @@ enum { START = 2, SWEEP_BYTES = 1 << 20 };
 
 void ctr_behaviours_init(struct ctr_behaviours *u, int values, const struct ctr_history_opts *o)
 {
-    *u = (struct ctr_behaviours){ .values = values, .last = o->last, .window_ms = (uint64_t)o->window_ms };
+    *u = (struct ctr_behaviours){
+        .values = values, .last = o->last, .window_ms = (uint64_t)o->window_ms, .in_plan = o->in_plan
+    };
     u->delay_ms = (uint64_t)(o->dwell ? CTR_MAX(o->delay_ms, o->min_dwell_ms) : o->delay_ms);
 }
 
@@ -109,8 +111,8 @@ int ctr_behaviours_sweep(struct ctr_behaviours *u, int64_t now, bool must, struc
 int ctr_behaviours_reserve(struct ctr_behaviours *u, int64_t rows, struct ctr_err *err)
 {
     if (count(u) + rows > (int64_t)MOST_USERS)
-        return ctr_fail(err, CTR_ENOMEM, "more than %u users at once: split the log by user (ctr-split --by)",
-                        MOST_USERS);
+        return ctr_fail(err, CTR_ENOMEM, "more than %u users at once: split the log by user (ctr-split --by)%s",
+                        MOST_USERS, ctr_words(u->in_plan, "", " before"));
     int rc = ctr_keyindex_reserve(&u->index, (uint64_t)rows, err);
     return rc ? rc : ctr_buf_reserve(&u->pasts, (size_t)rows * sizeof(struct ctr_past), err);
 }
@@ -121,7 +123,8 @@ static int grow(struct ctr_behaviours *u, struct ctr_past *p, struct ctr_str tex
     const uint32_t cap = p->cap ? 2 * p->cap : START;
     const size_t bytes = behaviour_bytes(u), before = u->texts ? text_words(text.n) : 0;
     if (cap > UINT32_MAX / 4)
-        return ctr_fail(err, CTR_ENOMEM, "a user has 2^30 behaviours that are not known yet: shorten --delay");
+        return ctr_fail(err, CTR_ENOMEM, "a user has 2^30 behaviours that are not known yet: shorten %s",
+                        ctr_word(u->in_plan, "--delay"));
     uint64_t *word = malloc(before * sizeof *word + cap * bytes);
     if (!word)
         return ctr_fail_nomem(err, before * sizeof *word + cap * bytes);

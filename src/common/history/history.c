@@ -65,9 +65,9 @@ static int list_field(struct ctr_history *h, const char *group, const char *colu
     struct ctr_buf name = { 0 };
     int rc = ctr_buf_printf(&name, err, "%s.%s%c", group, column, 0);
     if (!rc && ctr_schema_find(&h->out, (char *)name.data) >= 0)
-        rc = ctr_fail(err, CTR_EUSAGE,
-                      "column %s is there twice: name a column once, or call the lists otherwise by --group NAME",
-                      (char *)name.data);
+        rc =
+            ctr_fail(err, CTR_EUSAGE, "column %s is there twice: name a column once, or call the lists otherwise by %s",
+                     (char *)name.data, ctr_words(h->o.in_plan, "--group NAME", "group \"NAME\""));
     if (!rc)
         rc = ctr_schema_add(&h->out, (char *)name.data, CTR_LIST, err);
     ctr_buf_free(&name);
@@ -217,9 +217,11 @@ static int check_types(const struct ctr_history *h, const struct ctr_field *a, c
     if (!ctr_type_list(a->type) && !ctr_type_list(b->type) &&
         (a->type == b->type || (whole && a->type != CTR_U64 && b->type != CTR_U64)))
         return 0;
-    return ctr_fail(err, CTR_EUSAGE, "%s is %s, and %s of %s is %s: cast one of them (ctr-select --add)", a->name,
-                    ctr_field_type_name(a, ta, sizeof ta), b->name, h->second ? h->past.feed.name : "the events",
-                    ctr_field_type_name(b, tb, sizeof tb));
+    return ctr_fail(err, CTR_EUSAGE, "%s is %s, and %s of %s is %s: %s", a->name, ctr_field_type_name(a, ta, sizeof ta),
+                    b->name, h->second ? h->past.feed.name : "the events", ctr_field_type_name(b, tb, sizeof tb),
+                    ctr_words(h->o.in_plan, "cast one of them (ctr-select --add)",
+                              "give one the other's type, by columns=\"NAME:TYPE\" of a view of text, or by a line "
+                              "above, add NAME = EXPR"));
 }
 
 static int check_users(const struct ctr_history *h, struct ctr_err *err)
@@ -253,6 +255,13 @@ static int compile(struct ctr_history *h, struct ctr_expr **e, const char *what,
     return 0;
 }
 
+static int too_short(const struct ctr_history *h, const char *window, const char *what, struct ctr_err *err)
+{
+    const bool p = h->o.in_plan;
+    return ctr_fail(err, CTR_EUSAGE, "%s must be longer than %s (and %s): no %s would be known in it",
+                    ctr_word(p, window), ctr_word(p, "--delay"), ctr_word(p, "--min-dwell"), what);
+}
+
 static int start(struct ctr_history *h, const struct ctr_schema *events, const char *past_name, struct ctr_err *err)
 {
     struct ctr_strs sets = { 0 };
@@ -265,7 +274,8 @@ static int start(struct ctr_history *h, const struct ctr_schema *events, const c
                                            .lateness_ms = o->lateness_ms,
                                            .memory_bytes = h->budget / (h->second ? 4 : 2),
                                            .batch_rows = o->batch_rows,
-                                           .threads = o->threads };
+                                           .threads = o->threads,
+                                           .in_plan = o->in_plan };
     h->past.feed = h->event.feed;
     h->event.user = o->user;
     rc = ctr_timefeed_init(&h->event.feed, events, err);
@@ -279,7 +289,8 @@ static int start(struct ctr_history *h, const struct ctr_schema *events, const c
         rc = ctr_strs_split(&sets, o->counts->s[i], ',', err);
     h->sets = sets.n;
     if (!rc && (h->columns.n || o->age) && o->user < 0)
-        rc = ctr_fail(err, CTR_EUSAGE, "whose behaviours are to be listed? --user NAME says");
+        rc = ctr_fail(err, CTR_EUSAGE, "whose behaviours are to be listed? %s NAME says",
+                      ctr_words(o->in_plan, "--user", "by"));
     if (!rc)
         rc = check_users(h, err);
     if (!rc)
@@ -292,16 +303,14 @@ static int start(struct ctr_history *h, const struct ctr_schema *events, const c
     ctr_strs_free(&sets);
     const struct ctr_schema *s = &behaviours_side(h)->feed.schema;
     if (!rc && o->where)
-        rc = compile(h, &h->where, "--where", o->where, s, true, err);
+        rc = compile(h, &h->where, ctr_word(o->in_plan, "--where"), o->where, s, true, err);
     if (!rc && o->dwell)
-        rc = compile(h, &h->dwell, "--dwell", o->dwell, s, false, err);
+        rc = compile(h, &h->dwell, ctr_word(o->in_plan, "--dwell"), o->dwell, s, false, err);
     ctr_behaviours_init(&h->users, h->columns.n, o);
     if (!rc && h->sets && o->count_window_ms >= 0 && (uint64_t)o->count_window_ms <= h->users.delay_ms)
-        rc = ctr_fail(err, CTR_EUSAGE,
-                      "--count-window must be longer than --delay (and --min-dwell): no click would be known in it");
+        rc = too_short(h, "--count-window", "click", err);
     if (!rc && h->columns.n && (uint64_t)o->window_ms <= h->users.delay_ms)
-        rc = ctr_fail(err, CTR_EUSAGE,
-                      "--window must be longer than --delay (and --min-dwell): no behaviour would be known in it");
+        rc = too_short(h, "--window", "behaviour", err);
     return rc ? rc : ctr_feedback_init(&h->counts, h->sets, h->users.delay_ms, o->count_window_ms, err);
 }
 
@@ -412,10 +421,11 @@ static int check_memory(struct ctr_history *h, int64_t now, struct ctr_err *err)
     return ctr_fail(
         err, CTR_ENOMEM,
         "row %lld: what is known of %lld users and %lld keys takes %s, and --memory allows %s%s; give more, "
-        "a smaller --last or --window, or split the log by user (ctr-split --by) for the histories",
+        "a smaller %s or %s, or split the log by user (ctr-split --by) %sfor the histories",
         (long long)h->st.rows, (long long)h->users.users, (long long)(h->sets ? h->counts.key[0].n : 0),
         ctr_size_text_beyond((uint64_t)bytes, (uint64_t)most).s, ctr_size_text((uint64_t)most).s,
-        h->o.input == CTR_HISTORY_ORDERED ? "" : " (half of it; the other half sorts)");
+        h->o.input == CTR_HISTORY_ORDERED ? "" : " (half of it; the other half sorts)",
+        ctr_word(h->o.in_plan, "--last"), ctr_word(h->o.in_plan, "--window"), ctr_words(h->o.in_plan, "", "before "));
 }
 
 static int64_t *times(const struct side *s)

@@ -57,6 +57,7 @@ struct ctr_history_opts {
     int64_t memory_bytes; /* for histories, counts and delayed rows; 0: by ctr_relation_memory */
     int64_t batch_rows;
     int threads;
+    bool in_plan; /* messages have the words of a plan: words.h */
 };
 
 struct ctr_history_stats {

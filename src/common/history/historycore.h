@@ -24,6 +24,7 @@ struct ctr_timefeed {
     enum ctr_history_input input;
     int64_t lateness_ms, memory_bytes, batch_rows;
     int threads;
+    bool in_plan;
     struct ctr_schema schema; /* of the output */
     bool any, finished;
     int64_t newest;            /* latest time so far */
@@ -56,6 +57,7 @@ struct ctr_behaviours {
     int values;
     int64_t last;
     uint64_t window_ms, delay_ms;
+    bool in_plan;
     bool texts;                /* users are known by text */
     struct ctr_keyindex index; /* key of the user (keyvalue.h) -> 1 + number of a ctr_past */
     struct ctr_buf pasts;

@@ -22,7 +22,9 @@ static int check_time(const struct ctr_timefeed *f, const struct ctr_field *fiel
         return 0;
     return ctr_fail(in_log(err, f), CTR_EUSAGE, "the time %s is %s, but must be a timestamp, or an integer (ms)%s",
                     field->name, ctr_field_type_name(field, type, sizeof type),
-                    field->type == CTR_UTF8 ? ": ctr-import --time makes timestamps of text" : "");
+                    field->type != CTR_UTF8 ? ""
+                                            : ctr_words(f->in_plan, ": ctr-import --time makes timestamps of text",
+                                                        ": time=\"NAME\" of a view of text makes timestamps"));
 }
 
 static int make_sort(struct ctr_timefeed *f, struct ctr_err *err)
@@ -74,13 +76,11 @@ static int out_of_order_row(const struct ctr_timefeed *f, int64_t row, int64_t t
     is[ctr_time_iso(is, t)] = was[ctr_time_iso(was, f->newest)] = 0;
     if (f->input == CTR_HISTORY_LATE)
         return ctr_fail(in_log(err, f), CTR_EDATA,
-                        "row %lld: its time %s is more than --lateness before %s, which came earlier; give more, or "
-                        "--sort",
-                        (long long)row, is, was);
+                        "row %lld: its time %s is more than %s before %s, which came earlier; give more, or %s",
+                        (long long)row, is, ctr_word(f->in_plan, "--lateness"), was, ctr_word(f->in_plan, "--sort"));
     return ctr_fail(in_log(err, f), CTR_EDATA,
-                    "row %lld: its time %s runs backwards, behind %s; give --sort, or --lateness for rows that are "
-                    "a little late",
-                    (long long)row, is, was);
+                    "row %lld: its time %s runs backwards, behind %s; give %s, or %s for rows that are a little late",
+                    (long long)row, is, was, ctr_word(f->in_plan, "--sort"), ctr_word(f->in_plan, "--lateness"));
 }
 
 static int check_times(struct ctr_timefeed *f, const struct ctr_batch *b, struct ctr_err *err)
@@ -89,9 +89,10 @@ static int check_times(struct ctr_timefeed *f, const struct ctr_batch *b, struct
     const uint64_t allowed = f->input == CTR_HISTORY_LATE ? (uint64_t)f->lateness_ms : 0;
     for (int64_t i = 0; i < b->rows; i++) {
         if (ctr_col_missing(c, i))
-            return ctr_fail(in_log(err, f), CTR_EDATA,
-                            "row %lld: its time %s is null; leave such rows out (ctr-select --where 'not is_null(…)')",
-                            (long long)(b->first_row + i + 1), f->schema.f[f->time].name);
+            return ctr_fail(
+                in_log(err, f), CTR_EDATA, "row %lld: its time %s is null; leave such rows out (%s)",
+                (long long)(b->first_row + i + 1), f->schema.f[f->time].name,
+                ctr_words(f->in_plan, "ctr-select --where 'not is_null(…)'", "where not is_null(…) above it"));
         int64_t at = i;
         const struct ctr_col *plain = ctr_col_plain(c, &at);
         const int64_t t = ctr_col_i64(plain, at);
@@ -151,11 +152,12 @@ static int hold(struct ctr_timefeed *f, const struct ctr_batch *b, struct ctr_er
     rc = release(f, err);
     if (!rc && !f->emptying && bytes > ctr_relation_memory(f->memory_bytes))
         return ctr_fail(in_log(err, f), CTR_ENOMEM,
-                        "%lld rows wait for late ones, which takes %s and --memory allows %s; give less --lateness, or "
-                        "--sort, which uses files",
+                        "%lld rows wait for late ones, which takes %s and --memory allows %s; give less %s, or %s, "
+                        "which uses files",
                         (long long)ctr_batchbuf_rows(&f->held),
                         ctr_size_text_beyond((uint64_t)bytes, (uint64_t)ctr_relation_memory(f->memory_bytes)).s,
-                        ctr_size_text((uint64_t)ctr_relation_memory(f->memory_bytes)).s);
+                        ctr_size_text((uint64_t)ctr_relation_memory(f->memory_bytes)).s,
+                        ctr_word(f->in_plan, "--lateness"), ctr_word(f->in_plan, "--sort"));
     return rc;
 }
 

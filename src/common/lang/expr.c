@@ -38,7 +38,7 @@ int ctr_expr_compile(struct ctr_expr **out, const char *what, const char *text, 
     int rc = ctr_plan_parse_expr(&e->tree, what, text, strlen(text), err);
     if (rc == 0 && e->tree.nfitted)
         rc = ctr_plan_fail(&e->tree.src, (struct plan_pos){ 1, 1 }, err,
-                           "an operator that is fitted belongs into a plan");
+                           "an operator that is fitted belongs into a definition of a plan");
     if (rc == 0)
         rc = ctr_graph_init(&e->graph, &e->tree.src, s, lookups ? lookups->dir : NULL, err);
     e->graph.confined = lookups && lookups->confined;

@@ -25,6 +25,7 @@ struct function {
 };
 
 struct aggregate {
+    bool in_plan;
     const struct function *f;
     char *name, *column_name;
     int column; /* input column; -1: none */
@@ -119,8 +120,9 @@ static int give_sum(struct aggregate *a, struct ctr_colbuf *out, struct ctr_err 
     if (ctr_types[out->type].floating)
         return give_real(a->real, out, err);
     if (a->whole > INT64_MAX || a->whole < INT64_MIN)
-        return ctr_fail(err, CTR_EDATA, "sum(%s) is beyond int64; sum floats: ctr-select --add 'x=%s * 1.0'",
-                        a->column_name, a->column_name);
+        return ctr_fail(err, CTR_EDATA, "sum(%s) is beyond int64; sum floats: %s%s * 1.0%s", a->column_name,
+                        ctr_words(a->in_plan, "ctr-select --add 'x=", "add x = "), a->column_name,
+                        ctr_words(a->in_plan, "'", ""));
     return ctr_colbuf_i64(out, (int64_t)a->whole, err);
 }
 
@@ -299,12 +301,15 @@ static int find_aggregates(struct ctr_group *g, const struct ctr_schema *s, stru
 {
     const int n = g->opts.add ? g->opts.add->n : 0;
     if (!n)
-        return ctr_fail(err, CTR_EUSAGE, "nothing to compute: --add NAME=AGGREGATE(COLUMN), such as --add n=count()");
+        return ctr_fail(err, CTR_EUSAGE, "nothing to compute: %s",
+                        ctr_words(g->opts.in_plan, "--add NAME=AGGREGATE(COLUMN), such as --add n=count()",
+                                  "NAME = AGGREGATE(COLUMN), such as n = count()"));
     if (!(g->agg = calloc((size_t)n, sizeof *g->agg)))
         return ctr_fail_nomem(err, (size_t)n * sizeof *g->agg);
     g->n = n;
     int rc = 0;
     for (int i = 0; !rc && i < n; i++) {
+        g->agg[i].in_plan = g->opts.in_plan;
         rc = parse(&g->agg[i], g->opts.add->s[i], err);
         if (!rc)
             rc = check_column(&g->agg[i], s, err);
@@ -397,8 +402,8 @@ static int unique_names(const struct ctr_group *g, struct ctr_err *err)
             twice |= !strcmp(g->agg[k].name, name);
         if (twice)
             return ctr_fail(err, CTR_EUSAGE,
-                            "two columns of the result are called %s: --add gives each a name of its own, NAME=%s(…)",
-                            name, g->agg[i].f->name);
+                            "two columns of the result are called %s: %s gives each a name of its own, NAME=%s(…)",
+                            name, ctr_words(g->opts.in_plan, "--add", "="), g->agg[i].f->name);
     }
     return 0;
 }

@@ -11,22 +11,26 @@
 
 static int check_opts(const struct ctr_join_opts *o, struct ctr_err *err)
 {
+    const bool p = o->in_plan;
     if (o->how == CTR_JOIN_BY_ROW && (o->keys || o->multi || o->at || o->kind != CTR_JOIN_LEFT))
-        return ctr_fail(err, CTR_EUSAGE,
-                        "--by-row joins row with row: it takes no keys, times, --inner, --anti or --multi");
+        return ctr_fail(err, CTR_EUSAGE, "%s joins row with row: it takes no keys, times, %s, %s or %s",
+                        ctr_word(p, "--by-row"), ctr_word(p, "--inner"), ctr_word(p, "--anti"), ctr_word(p, "--multi"));
     if (o->how != CTR_JOIN_BY_ROW && !o->keys && !o->at)
-        return ctr_fail(err, CTR_EUSAGE, "say what to join on: -k COLUMN, or --by-row");
+        return ctr_fail(err, CTR_EUSAGE, "say what to join on: %s COLUMN, or %s", ctr_words(p, "-k", "on"),
+                        ctr_word(p, "--by-row"));
     if (o->at && (o->multi || o->how == CTR_JOIN_MERGE))
-        return ctr_fail(err, CTR_EUSAGE, "--as-of and --next find one row in memory: not with --multi or --merge");
+        return ctr_fail(err, CTR_EUSAGE, "%s and %s find one row in memory: not with %s or %s", ctr_word(p, "--as-of"),
+                        ctr_word(p, "--next"), ctr_word(p, "--multi"), ctr_word(p, "--merge"));
     if (o->within_ms >= 0 && !o->at)
-        return ctr_fail(err, CTR_EUSAGE, "--within goes with --next or --as-of");
+        return ctr_fail(err, CTR_EUSAGE, "%s goes with %s or %s", ctr_word(p, "--within"), ctr_word(p, "--next"),
+                        ctr_word(p, "--as-of"));
     return 0;
 }
 
 static int find_time(struct ctr_join *j, const struct ctr_schema *right, int *rtime, struct ctr_err *err)
 {
     struct ctr_keypair *p;
-    int n, rc = ctr_keypairs_parse(j->opts.time, &j->left, right, j->right_name, &p, &n, err);
+    int n, rc = ctr_keypairs_parse(j->opts.time, &j->left, right, j->right_name, j->opts.in_plan, &p, &n, err);
 
     if (rc)
         return rc;
@@ -119,10 +123,9 @@ static int add_right(struct ctr_join *j, const struct ctr_schema *right, const b
     if (!rc)
         rc = ctr_buf_append(&name, "", 1, err);
     if (!rc && ctr_schema_find(&j->out, (const char *)name.data) >= 0)
-        rc = ctr_fail(err, CTR_EUSAGE,
-                      "both sides have a column %s: give those of %s a name of their own with --prefix, "
-                      "or take fewer of them with --columns",
-                      (const char *)name.data, j->right_name);
+        rc = ctr_fail(err, CTR_EUSAGE, "both sides have a column %s: give those of %s a name of their own with %s",
+                      (const char *)name.data, j->right_name,
+                      ctr_words(j->opts.in_plan, "--prefix, or take fewer of them with --columns", "prefix \"NAME.\""));
     if (!rc)
         rc = ctr_schema_add_field(&j->out, f, (const char *)name.data, err);
     if (!rc) {
@@ -175,7 +178,7 @@ static int make_schemas(struct ctr_join *j, const struct ctr_schema *left, struc
     if (!rc)
         rc = ctr_schema_copy(&j->left_plain, left, err);
     if (!rc && j->opts.keys)
-        rc = ctr_keypairs_parse(j->opts.keys, left, right, j->right_name, &j->pair, &j->npairs, err);
+        rc = ctr_keypairs_parse(j->opts.keys, left, right, j->right_name, j->opts.in_plan, &j->pair, &j->npairs, err);
     if (!rc && j->opts.at)
         rc = find_time(j, right, &rtime, err);
     j->left_key = calloc((size_t)j->npairs + 1, sizeof *j->left_key);

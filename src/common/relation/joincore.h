@@ -156,6 +156,13 @@ int64_t ctr_jointable_unmatched(const struct ctr_jointable *t);
 const uint8_t *ctr_jointable_at(const struct ctr_jointable *t, const struct ctr_join_opts *o, const uint8_t *head,
                                 int64_t time);
 
+/* How a right side is made whose keys are different, for messages. */
+static inline const char *ctr_join_first_alone(bool in_plan)
+{
+    return ctr_words(in_plan, "ctr-sort --unique keeps the first",
+                     "VIEW=FILE of ctr-sort --unique has the first alone");
+}
+
 /* join.c, for the other files */
 int ctr_join_reserve(struct ctr_join *j, int64_t rows, struct ctr_err *err) CTR_MUST;     /* hash, null, head */
 int ctr_join_out_reserve(struct ctr_join *j, int64_t rows, struct ctr_err *err) CTR_MUST; /* lidx, rows */

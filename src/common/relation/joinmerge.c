@@ -143,19 +143,20 @@ static int key_words(const struct ctr_join *j, struct row r, struct ctr_buf *out
 static int fail_row(const struct ctr_join *j, struct row r, int64_t number, bool duplicate, struct ctr_err *err)
 {
     struct ctr_buf key = { 0 };
+    const bool in_plan = j->opts.in_plan;
     int rc = key_words(j, r, &key, err);
 
     if (r.right)
         ctr_err_file(err, j->right_name);
     if (!rc && duplicate)
-        rc = ctr_fail(err, CTR_EDATA,
-                      "rows %lld and %lld have the same key %.300s: --multi joins all of them, ctr-sort --unique keeps "
-                      "the first",
-                      (long long)number, (long long)number + 1, (const char *)key.data);
+        rc = ctr_fail(err, CTR_EDATA, "rows %lld and %lld have the same key %.300s: %s joins all of them, %s",
+                      (long long)number, (long long)number + 1, (const char *)key.data, ctr_word(in_plan, "--multi"),
+                      ctr_join_first_alone(in_plan));
     else if (!rc)
         rc = ctr_fail(err, CTR_EDATA,
-                      "row %lld (%.300s) is not in order%s: sort both sides with ctr-sort -k, or leave out --merge",
-                      (long long)number + 1, (const char *)key.data, r.right ? "" : " on the left side");
+                      "row %lld (%.300s) is not in order%s: sort both sides with ctr-sort -k, or leave out %s",
+                      (long long)number + 1, (const char *)key.data, r.right ? "" : " on the left side",
+                      ctr_word(in_plan, "--merge"));
     ctr_buf_free(&key);
     return rc;
 }
@@ -375,8 +376,8 @@ int ctr_joinrow_next(struct ctr_join *j, const struct ctr_batch **out, struct ct
         if (!m->rb || m->rpos == m->rb->rows)
             rc = next_right_batch(j, err);
         if (!rc && m->end)
-            rc = ctr_fail(err, CTR_EDATA, "%s has %lld rows, and the left side has more: --by-row needs as many",
-                          j->right_name, (long long)j->stats.right_rows);
+            rc = ctr_fail(err, CTR_EDATA, "%s has %lld rows, and the left side has more: %s needs as many",
+                          j->right_name, (long long)j->stats.right_rows, ctr_word(j->opts.in_plan, "--by-row"));
         if (rc)
             break;
         n = CTR_MIN(j->b->rows - j->n, m->rb->rows - m->rpos);
@@ -401,6 +402,6 @@ int ctr_joinrow_finish(struct ctr_join *j, struct ctr_err *err)
 
     if (rc || m->end)
         return rc;
-    return ctr_fail(err, CTR_EDATA, "%s has more rows than the left side, which has %lld: --by-row needs as many",
-                    j->right_name, (long long)j->stats.left_rows);
+    return ctr_fail(err, CTR_EDATA, "%s has more rows than the left side, which has %lld: %s needs as many",
+                    j->right_name, (long long)j->stats.left_rows, ctr_word(j->opts.in_plan, "--by-row"));
 }

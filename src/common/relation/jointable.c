@@ -139,11 +139,10 @@ static int fail_duplicate(const struct ctr_join *j, const uint8_t *first, const 
 
     if (!rc) {
         ctr_err_file(err, j->right_name);
-        rc = ctr_fail(err, CTR_EDATA,
-                      "rows %llu and %llu have the same key %.300s: --multi joins all of them, ctr-sort --unique keeps "
-                      "the first",
+        rc = ctr_fail(err, CTR_EDATA, "rows %llu and %llu have the same key %.300s: %s joins all of them, %s",
                       (unsigned long long)ctr_row_tag(first) + 1, (unsigned long long)ctr_row_tag(second) + 1,
-                      (const char *)text.data);
+                      (const char *)text.data, ctr_word(j->opts.in_plan, "--multi"),
+                      ctr_join_first_alone(j->opts.in_plan));
     }
     ctr_buf_free(&text);
     return rc;

@@ -14,6 +14,7 @@
 #ifndef CTR_RELATION_H
 #define CTR_RELATION_H
 
+#include "common/base/words.h"
 #include "common/stream/stream.h"
 
 /* Memory to use without --memory: a quarter of the machine's, in bytes. */
@@ -70,7 +71,8 @@ struct ctr_group_opts {
     const struct ctr_strs *keys; /* "a,b", … */
     const struct ctr_strs *add;  /* "n=count()", "p=quantile(x, 0.5)", … */
     int64_t memory_bytes, batch_rows;
-    int threads; /* see ctr_sort_opts */
+    int threads;  /* see ctr_sort_opts */
+    bool in_plan; /* messages have the words of a plan: words.h */
 };
 struct ctr_group_stats {
     int64_t rows, groups, runs, spilled_bytes;
@@ -113,7 +115,8 @@ struct ctr_join_opts {
     const char *columns; /* right columns: "a,b", NULL: all but the keys */
     int64_t memory_bytes;
     int64_t batch_rows;
-    int threads; /* 2 or more: threads look up shares of a batch's rows */
+    int threads;  /* 2 or more: threads look up shares of a batch's rows */
+    bool in_plan; /* messages have the words of a plan: words.h */
 };
 struct ctr_join_stats {
     int64_t left_rows, matched, unmatched; /* left rows */

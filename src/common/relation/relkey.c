@@ -4,6 +4,8 @@
  * here avoid a call per value. */
 #include "common/relation/relkey.h"
 
+#include "common/base/words.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,7 +110,7 @@ static const char *cast_to(enum ctr_keyclass c)
 }
 
 static int pair_types(struct ctr_keypair *p, const struct ctr_field *l, const struct ctr_field *r,
-                      const char *right_name, struct ctr_err *err)
+                      const char *right_name, bool in_plan, struct ctr_err *err)
 {
     enum ctr_keyclass a = ctr_key_class(l->type), b = ctr_key_class(r->type);
     char lt[64], rt[64];
@@ -131,10 +133,17 @@ static int pair_types(struct ctr_keypair *p, const struct ctr_field *l, const st
             snprintf(expr, sizeof expr, "if(int(%s) == %s, int(%s), null)", name, name, name);
         else
             snprintf(expr, sizeof expr, "%s(%s)", to, name);
-        return ctr_fail(err, CTR_EUSAGE,
-                        "%s is %s on the left and %s is %s in %s: cast %s, as with ctr-select --add '%s_key=%s', then "
-                        "-k %s%s=%s%s",
-                        l->name, lt, r->name, rt, right_name, right ? "that" : "one", name, expr, l->name,
+        /* A plan casts the rows in a line above; a view is cast where its file is made, or by the types of a text. */
+        const char *cast = right ? ctr_words(in_plan, "cast that, as with ",
+                                             "give one the other's type, by columns=\"NAME:TYPE\" of a view of text, "
+                                             "or have VIEW=FILE made by ")
+                                 : ctr_words(in_plan, "cast one, as with ",
+                                             "give one the other's type, by columns=\"NAME:TYPE\" of a view of text, "
+                                             "or by a line above, ");
+        char add[512];
+        ctr_format(add, sizeof add, in_plan && !right ? "add %s_key = %s" : "ctr-select --add '%s_key=%s'", name, expr);
+        return ctr_fail(err, CTR_EUSAGE, "%s is %s on the left and %s is %s in %s: %s%s, then %s %s%s=%s%s", l->name,
+                        lt, r->name, rt, right_name, cast, add, ctr_words(in_plan, "-k", "on"), l->name,
                         right ? "" : "_key", r->name, right ? "_key" : "");
     }
     p->cls = a;
@@ -144,7 +153,7 @@ static int pair_types(struct ctr_keypair *p, const struct ctr_field *l, const st
 }
 
 static int parse_pair(char *spec, const struct ctr_schema *left, const struct ctr_schema *right, const char *right_name,
-                      struct ctr_keypair *p, struct ctr_err *err)
+                      bool in_plan, struct ctr_keypair *p, struct ctr_err *err)
 {
     /* A column name may contain '=': then the text names that column. */
     char *eq = ctr_schema_find(left, spec) < 0 ? strchr(spec, '=') : NULL;
@@ -161,11 +170,11 @@ static int parse_pair(char *spec, const struct ctr_schema *left, const struct ct
         ctr_err_file(err, right_name);
         return p->right;
     }
-    return pair_types(p, &left->f[p->left], &right->f[p->right], right_name, err);
+    return pair_types(p, &left->f[p->left], &right->f[p->right], right_name, in_plan, err);
 }
 
 int ctr_keypairs_parse(const char *spec, const struct ctr_schema *left, const struct ctr_schema *right,
-                       const char *right_name, struct ctr_keypair **pairs, int *n, struct ctr_err *err)
+                       const char *right_name, bool in_plan, struct ctr_keypair **pairs, int *n, struct ctr_err *err)
 {
     struct ctr_strs names = { 0 };
     int rc = ctr_strs_split(&names, spec, ',', err);
@@ -175,7 +184,7 @@ int ctr_keypairs_parse(const char *spec, const struct ctr_schema *left, const st
     if (!rc && !*pairs)
         rc = ctr_fail_nomem(err, (size_t)names.n * sizeof **pairs);
     for (int i = 0; !rc && i < names.n; i++) {
-        rc = parse_pair(names.s[i], left, right, right_name, &(*pairs)[i], err);
+        rc = parse_pair(names.s[i], left, right, right_name, in_plan, &(*pairs)[i], err);
         for (int k = 0; !rc && k < i; k++)
             if ((*pairs)[k].left == (*pairs)[i].left && (*pairs)[k].right == (*pairs)[i].right)
                 rc = ctr_fail(err, CTR_EUSAGE, "%s is named twice among the keys", names.s[i]);

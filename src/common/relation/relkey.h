@@ -19,7 +19,8 @@ struct ctr_keypair {
 };
 /* Parse "a,b=c" to pairs (the caller frees them). Errors: unknown columns, lists, types that cannot be compared. */
 int ctr_keypairs_parse(const char *spec, const struct ctr_schema *left, const struct ctr_schema *right,
-                       const char *right_name, struct ctr_keypair **pairs, int *n, struct ctr_err *err) CTR_MUST;
+                       const char *right_name, bool in_plan, struct ctr_keypair **pairs, int *n,
+                       struct ctr_err *err) CTR_MUST;
 
 /* Order of two non-null values of a class. */
 int ctr_keys_compare(enum ctr_keyclass cls, const struct ctr_col *a, int64_t i, const struct ctr_col *b, int64_t j);

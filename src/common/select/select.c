@@ -6,6 +6,8 @@
  */
 #include "common/select/select.h"
 
+#include "common/base/words.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -16,6 +18,7 @@ struct add_step {
 };
 
 struct ctr_select {
+    bool in_plan;
     struct ctr_schema input;
     struct ctr_expr *where;
     struct add_step *add;
@@ -61,13 +64,14 @@ static const struct ctr_schema *last_schema(const struct ctr_select *s)
 static int compile_where(struct ctr_select *s, const char *text, const struct ctr_lookups *lookups, struct ctr_err *err)
 {
     char name[128];
-    int rc = ctr_expr_compile(&s->where, "--where", text, &s->input, lookups, err);
+    const char *where = ctr_word(s->in_plan, "--where");
+    int rc = ctr_expr_compile(&s->where, where, text, &s->input, lookups, err);
     if (rc < 0)
         return rc;
     const struct ctr_field *f = ctr_expr_field(s->where);
     if (f->type != CTR_BOOL)
         return ctr_fail(err, CTR_EUSAGE,
-                        "--where wants a condition, and this is %s; compare it with something, as in %.60s%s",
+                        "%s wants a condition, and this is %s; compare it with something, as in %.60s%s", where,
                         ctr_field_type_name(f, name, sizeof name), text,
                         ctr_types[f->type].integer || ctr_types[f->type].floating ? " != 0"
                         : f->type == CTR_UTF8                                     ? " != \"\""
@@ -118,13 +122,13 @@ static int compile_add(struct ctr_select *s, const char *text, const struct ctr_
     while (end && end > start && end[-1] == ' ')
         end--;
     if (!eq || end == start || eq[1] == '=')
-        return ctr_fail(err, CTR_EUSAGE, "--add %.60s: write it as NAME=EXPR", text);
+        return ctr_fail(err, CTR_EUSAGE, "%s %.60s: write it as NAME=EXPR", ctr_word(s->in_plan, "--add"), text);
     struct ctr_buf name = { 0 };
     struct add_step *a = &s->add[s->nadd];
     char what[128];
     int rc = ctr_unquote_name(&name, start, (size_t)(end - start), err);
     if (rc == 0) {
-        snprintf(what, sizeof what, "--add %.80s", (char *)name.data);
+        snprintf(what, sizeof what, "%s %.80s", ctr_word(s->in_plan, "--add"), (char *)name.data);
         rc = ctr_expr_compile(&a->expr, what, eq + 1, last_schema(s), lookups, err);
     }
     if (rc == 0)
@@ -148,11 +152,11 @@ static int compile_explode(struct ctr_select *s, const char *list, struct ctr_er
         struct ctr_field *f = &s->exploded.f[picks.p[i].column];
         bool list_type = (f->type == CTR_LIST || f->type == CTR_FIXED) && f->item != CTR_WKEY;
         if (strcmp(picks.p[i].name, f->name))
-            rc = ctr_fail(err, CTR_EUSAGE, "--explode %.60s=%.60s: it gives no new names, --columns does",
-                          picks.p[i].name, f->name);
+            rc = ctr_fail(err, CTR_EUSAGE, "%s %.60s=%.60s: it gives no new names%s", ctr_word(s->in_plan, "--explode"),
+                          picks.p[i].name, f->name, ctr_words(s->in_plan, ", --columns does", ""));
         else if (!list_type)
-            rc = ctr_fail(err, CTR_EUSAGE, "--explode %.60s: the column is %s, not a list", f->name,
-                          ctr_field_type_name(f, name, sizeof name));
+            rc = ctr_fail(err, CTR_EUSAGE, "%s %.60s: the column is %s, not a list", ctr_word(s->in_plan, "--explode"),
+                          f->name, ctr_field_type_name(f, name, sizeof name));
         else
             rc = ctr_meta_set(&f->meta, CTR_META_HISTORY_OF, NULL, err);
         if (rc == 0)
@@ -281,6 +285,7 @@ int ctr_select_new(struct ctr_select **out, const struct ctr_select_spec *spec, 
         return ctr_fail_nomem(err, sizeof *s);
     }
     s->mark = spec->mark;
+    s->in_plan = spec->in_plan;
     s->part_bytes = spec->part_bytes ? CTR_MAX(CTR_MIN(spec->part_bytes, PART_BYTES), LEAST_PART_BYTES) : PART_BYTES;
     int rc = ctr_schema_copy(&s->input, in, err);
     if (rc == 0 && spec->where)

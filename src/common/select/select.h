@@ -22,6 +22,7 @@ struct ctr_select_spec {
     bool decode;                       /* results outlive their batch: decode dictionaries */
     const struct ctr_lookups *lookups; /* or NULL: any file */
     int64_t part_bytes; /* about so many bytes of a batch that --explode makes; 0, or more than 64 MiB: 64 MiB */
+    bool in_plan;       /* messages have the words of a plan: words.h */
 };
 
 struct ctr_select;

@@ -15,6 +15,7 @@ struct csv_nulls {
 };
 
 struct csv {
+    const struct ctr_text_opts *o;
     struct csv_dialect d;
     struct ctr_str *null;
     struct csv_nulls *nulls; /* per column: its null texts */
@@ -150,38 +151,41 @@ static int count_cells(struct csv *s, const struct ctr_text_block *b, struct csv
     s->d.columns = (int)t->cells[0];
     if (t->cells[0] > CSV_MAX_COLUMNS) {
         ctr_err_file(err, b->file);
-        return ctr_fail(err, CTR_EDATA, "line 1: %u columns, at most %d are supported; is --delimiter right?",
-                        t->cells[0], CSV_MAX_COLUMNS);
+        return ctr_fail(err, CTR_EDATA, "line 1: %u columns, at most %d are supported; is %s right?", t->cells[0],
+                        CSV_MAX_COLUMNS, ctr_text_option(s->o, "delimiter").s);
     }
     return 0;
 }
 
-static int check_first(const struct ctr_text_block *b, const struct csv_tile *t, struct ctr_err *err)
+static int check_first(const struct csv *s, const struct ctr_text_block *b, const struct csv_tile *t,
+                       struct ctr_err *err)
 {
     if (t->status[0] != CSV_OPEN_QUOTE && t->status[0] != CSV_AFTER_QUOTE)
         return 0;
     ctr_err_file(err, b->file);
-    return ctr_fail(err, CTR_EDATA,
-                    "line 1: a quote does not enclose a whole cell; --format tsv takes quotes as they are");
+    return ctr_fail(err, CTR_EDATA, "line 1: a quote does not enclose a whole cell; %s takes quotes as they are",
+                    ctr_text_setting(s->o, "format", "tsv").s);
 }
 
-/* Does a line read as one column look like several? Returns the option to suggest, or NULL. */
-static const char *other_delimiter(const struct csv_dialect *d, const struct csv_tile *t)
+/* Does a line read as one column look like several? Returns the option to suggest, or "". */
+static struct ctr_text_option other_delimiter(const struct ctr_text_opts *o, const struct csv_dialect *d,
+                                              const struct csv_tile *t)
 {
     static const struct {
-        const char *text, *remedy;
+        const char *text, *option, *value;
     } delimiters[] = {
-        { "\t", "--format tsv" },   { ";", "--delimiter ';'" }, { "::", "--delimiter ::" },
-        { "|", "--delimiter '|'" }, { ",", "--format csv" },
+        { "\t", "format", "tsv" }, { ";", "delimiter", ";" }, { "::", "delimiter", "::" },
+        { "|", "delimiter", "|" }, { ",", "format", "csv" },
     };
+    const struct ctr_text_option none = { "" };
     const char *line = t->p + t->start[0];
     size_t n = t->start[1] - t->start[0];
     if (d->columns != 1 || (d->quoted && *line == '"'))
-        return NULL;
+        return none;
     for (size_t i = 0; i < CTR_COUNT(delimiters); i++)
         if (strcmp(d->delimiter, delimiters[i].text) && memmem(line, n, delimiters[i].text, strlen(delimiters[i].text)))
-            return delimiters[i].remedy;
-    return NULL;
+            return ctr_text_setting(o, delimiters[i].option, "%s", delimiters[i].value);
+    return none;
 }
 
 /* Lines that end in CR alone form a single line. */
@@ -194,14 +198,14 @@ static void note_line_ends(const struct ctr_text_opts *o, const struct ctr_text_
 
 static void note_delimiter(const struct ctr_text_opts *o, const struct csv_dialect *d, const struct csv_tile *t)
 {
-    const char *remedy = other_delimiter(d, t);
-    if (remedy)
-        ctr_text_note(o, "line 1 is taken for one column; %s may be meant", remedy);
+    const struct ctr_text_option remedy = other_delimiter(o, d, t);
+    if (*remedy.s)
+        ctr_text_note(o, "line 1 is taken for one column; %s may be meant", remedy.s);
 }
 
 static int read_header(struct csv *s, const struct ctr_text_block *b, struct csv_tile *t, struct ctr_err *err)
 {
-    int rc = check_first(b, t, err);
+    int rc = check_first(s, b, t, err);
     if (rc)
         return rc;
     s->header_n = t->start[1] - t->start[0];
@@ -226,8 +230,8 @@ static int read_header(struct csv *s, const struct ctr_text_block *b, struct csv
         }
         if (!ctr_utf8_valid((const uint8_t *)cell.p, cell.n)) {
             ctr_err_file(err, b->file);
-            return ctr_fail(err, CTR_EDATA,
-                            "line 1: the name of column %d is not UTF-8; --encoding latin1 may be meant", c + 1);
+            return ctr_fail(err, CTR_EDATA, "line 1: the name of column %d is not UTF-8; %s may be meant", c + 1,
+                            ctr_text_setting(s->o, "encoding", "latin1").s);
         }
         if ((rc = ctr_text_columns_add(&s->columns, cell.p, cell.n, err)))
             return rc;
@@ -260,9 +264,10 @@ static int find_named(const struct ctr_text_columns *l, const struct ctr_text_co
 }
 
 /* Entry `missing` is not in the header: fail, with the columns that no entry names as candidates. */
-static int fail_missing(const struct ctr_text_columns *l, const struct ctr_text_columns *given, const int *at,
-                        int missing, struct ctr_err *err)
+static int fail_missing(const struct csv *s, const struct ctr_text_columns *given, const int *at, int missing,
+                        struct ctr_err *err)
 {
+    const struct ctr_text_columns *l = &s->columns;
     const struct ctr_text_column *c = &given->c[missing];
     const char **free_names = calloc((size_t)l->n + 1, sizeof *free_names);
     char hint[200] = "";
@@ -278,10 +283,11 @@ static int fail_missing(const struct ctr_text_columns *l, const struct ctr_text_
     }
     ctr_name_hint(hint, sizeof hint, c->source ? c->source : c->name, free_names, n);
     free(free_names);
+    const struct ctr_text_option columns = ctr_text_option(s->o, "columns");
     if (c->source)
-        return ctr_fail(err, CTR_EUSAGE, "--columns: the input has no column '%s'%s", c->source, hint);
-    return ctr_fail(err, CTR_EUSAGE, "--columns: the input has no column '%s'%s; %s=OLD renames column OLD", c->name,
-                    hint, c->name);
+        return ctr_fail(err, CTR_EUSAGE, "%s: the input has no column '%s'%s", columns.s, c->source, hint);
+    return ctr_fail(err, CTR_EUSAGE, "%s: the input has no column '%s'%s; %s=OLD renames column OLD", columns.s,
+                    c->name, hint, c->name);
 }
 
 /* --columns with a header: entries name columns of the header, by their own name or =SOURCE, and set types and rename.
@@ -297,20 +303,21 @@ static int apply_names(struct csv *s, struct ctr_text_columns *given, const stru
     bool sourced = false;
     for (int i = 0; i < given->n; i++)
         sourced |= given->c[i].source != NULL;
+    const struct ctr_text_option columns = ctr_text_option(o, "columns");
     const int named = find_named(l, given, at);
     if (!named && !sourced && given->n == l->n) {
-        ctr_text_note(o, "--columns names no column of the header: its names replace those of the header in order");
+        ctr_text_note(o, "%s names no column of the header: its names replace those of the header in order", columns.s);
         for (int i = 0; i < given->n; i++)
             at[i] = i;
     } else if (!named && !sourced && given->n > l->n) {
-        rc = ctr_fail(err, CTR_EUSAGE, "--columns names %d columns, the header has %d", given->n, l->n);
+        rc = ctr_fail(err, CTR_EUSAGE, "%s names %d columns, the header has %d", columns.s, given->n, l->n);
     }
     for (int i = 0; !rc && i < given->n; i++) { /* all before renaming any */
         if (at[i] < 0)
-            rc = fail_missing(l, given, at, i, err);
+            rc = fail_missing(s, given, at, i, err);
         for (int k = 0; !rc && k < i; k++)
             if (at[k] == at[i])
-                rc = ctr_fail(err, CTR_EUSAGE, "--columns: column '%s' of the input stands there twice",
+                rc = ctr_fail(err, CTR_EUSAGE, "%s: column '%s' of the input stands there twice", columns.s,
                               l->c[at[i]].name);
     }
     for (int i = 0; !rc && i < given->n; i++)
@@ -323,34 +330,39 @@ static int apply_names(struct csv *s, struct ctr_text_columns *given, const stru
 static int name_columns(struct csv *s, struct ctr_text_columns *given, const struct ctr_text_opts *o,
                         const struct ctr_text_block *b, const struct csv_tile *t, struct ctr_err *err)
 {
-    const char *what = given->n ? "--columns" : "--like";
+    const struct ctr_text_option what = ctr_text_option(o, given->n ? "columns" : "like");
     int names = given->n ? given->n : o->like ? o->like->n : 0, rc = 0;
     bool strict = !o->bad_rows || !strcmp(o->bad_rows, "fail");
-    const char *other = b->n ? other_delimiter(&s->d, t) : NULL;
-    if (b->n && (strict || !names) && (rc = check_first(b, t, err)))
+    const struct ctr_text_option other = b->n ? other_delimiter(o, &s->d, t) : (struct ctr_text_option){ "" };
+    if (b->n && (strict || !names) && (rc = check_first(s, b, t, err)))
         return rc;
     if (names && b->n && strict && names != s->d.columns) {
         ctr_err_file(err, b->file);
         if (holds_names(s, t, given, o->like))
             return ctr_fail(err, CTR_EUSAGE,
-                            "line 1 has %d columns, %s names %d, which are among them; --header may be meant",
-                            s->d.columns, what, names);
-        return ctr_fail(err, CTR_EUSAGE, "line 1 has %d column%s, %s names %d%s%s%s", s->d.columns,
-                        s->d.columns == 1 ? "" : "s", what, names, s->d.columns > 1 ? "" : "; ",
-                        other               ? other
-                        : s->d.columns == 1 ? "is --delimiter right?"
+                            "line 1 has %d columns, %s names %d, which are among them; %s may be meant", s->d.columns,
+                            what.s, names, ctr_text_option(o, "header").s);
+        return ctr_fail(err, CTR_EUSAGE, "line 1 has %d column%s, %s names %d%s%s%s%s", s->d.columns,
+                        s->d.columns == 1 ? "" : "s", what.s, names, s->d.columns > 1 ? "" : "; ",
+                        s->d.columns > 1 || *other.s ? "" : "is ",
+                        *other.s            ? other.s
+                        : s->d.columns == 1 ? ctr_text_option(o, "delimiter").s
                                             : "",
-                        other ? " may be meant" : "");
+                        *other.s            ? " may be meant"
+                        : s->d.columns == 1 ? " right?"
+                                            : "");
     }
     if (!names && b->n)
         note_delimiter(o, &s->d, t);
     if (!names && !b->n) {
         ctr_err_file(err, b->file);
-        return ctr_fail(err, CTR_EDATA, "the input is empty: without --columns its columns are not known");
+        return ctr_fail(err, CTR_EDATA, "the input is empty: without %s its columns are not known",
+                        ctr_text_option(o, "columns").s);
     }
     for (int i = 0; !rc && i < given->n; i++)
         if (given->c[i].source)
-            rc = ctr_fail(err, CTR_EUSAGE, "--columns: %s=%s wants --header", given->c[i].name, given->c[i].source);
+            rc = ctr_fail(err, CTR_EUSAGE, "%s: %s=%s wants %s", ctr_text_option(o, "columns").s, given->c[i].name,
+                          given->c[i].source, ctr_text_option(o, "header").s);
     if (given->n) {
         s->columns = *given;
         *given = (struct ctr_text_columns){ 0 };
@@ -422,7 +434,7 @@ static int infer_first(const struct csv *s, const struct ctr_text_opts *o, struc
     if (rc)
         return rc;
     if (t->rows && ((names && other) || (first.same && text)))
-        ctr_text_note(o, "line 1 looks like the names of the columns; --header may be meant");
+        ctr_text_note(o, "line 1 looks like the names of the columns; %s may be meant", ctr_text_option(o, "header").s);
     return 0;
 }
 
@@ -433,7 +445,8 @@ static void note_no_rows(const struct csv *s, const struct ctr_text_opts *o, con
     for (int i = 0, typed = 0; !known && i < s->columns.n; i++)
         known = (typed += s->columns.c[i].typed) == s->columns.n;
     if (!known)
-        ctr_text_note(o, "%s has no rows: columns without a type are utf8; --columns or --like gives types", b->file);
+        ctr_text_note(o, "%s has no rows: columns without a type are utf8; %s gives types", b->file,
+                      o->in_plan ? ctr_text_option(o, "columns").s : "--columns or --like");
 }
 
 /* Parse an option --null, [NAME:]STR: the column, or -1 for all, and STR. Names may contain colons: the longest that is
@@ -454,8 +467,8 @@ static int null_column(const struct csv *s, const char *text, int *column, struc
         return 0;
     char name[256];
     snprintf(name, sizeof name, "%.*s", (int)(colon - text), text);
-    *column = ctr_text_columns_need(&s->columns, "--null NAME:STR", name, err);
-    ctr_err_add(err, "; a text with a colon, for all columns, is --null ':%.80s'", text);
+    *column = ctr_text_columns_need(&s->columns, s->o->in_plan ? "null=\"NAME:STR\"" : "--null NAME:STR", name, err);
+    ctr_err_add(err, "; a text with a colon, for all columns, is %s", ctr_text_setting(s->o, "null", ":%.80s", text).s);
     return *column;
 }
 
@@ -496,12 +509,13 @@ static int set_nulls(struct csv *s, const struct ctr_strs *nulls, struct ctr_err
     return rc;
 }
 
-static int check_delimiter(const struct csv_dialect *d, struct ctr_err *err)
+static int check_delimiter(const struct csv_dialect *d, const struct ctr_text_opts *o, struct ctr_err *err)
 {
     if (!d->delimiter_n || d->delimiter_n > 16 || memchr(d->delimiter, '\n', d->delimiter_n) ||
         memchr(d->delimiter, '\r', d->delimiter_n) || memchr(d->delimiter, '"', d->delimiter_n) ||
         !ctr_utf8_valid((const uint8_t *)d->delimiter, d->delimiter_n))
-        return ctr_fail(err, CTR_EUSAGE, "--delimiter wants 1 to 16 bytes of UTF-8 without quotes and newlines");
+        return ctr_fail(err, CTR_EUSAGE, "%s wants 1 to 16 bytes of UTF-8 without quotes and newlines",
+                        ctr_text_option(o, "delimiter").s);
     return 0;
 }
 
@@ -512,9 +526,9 @@ static int csv_setup(struct csv *s, const struct ctr_text_opts *o, const struct 
     struct ctr_text_columns given = { 0 };
     struct ctr_infer *infer = NULL;
     struct csv_tile t;
-    int rc = check_delimiter(&s->d, err);
+    int rc = check_delimiter(&s->d, o, err);
     if (!rc && o->columns)
-        rc = ctr_text_columns_parse(&given, o->columns, err);
+        rc = ctr_text_columns_parse(&given, o, err);
     s->d.columns = CSV_MAX_COLUMNS;
     if (!rc)
         rc = tile_init(&t, &s->d, b, &scratch, &unquoted, err);
@@ -560,6 +574,7 @@ static int csv_open(void **state, const struct ctr_text_opts *o, const struct ct
     s->header = o->header;
     s->d = (struct csv_dialect){ .delimiter = delimiter, .delimiter_n = (uint32_t)strlen(delimiter) };
     s->d.quoted = o->format->quoted && s->d.delimiter_n == 1;
+    s->o = o;
     int rc = csv_setup(s, o, first, schema, err);
     if (rc) {
         csv_close(s);
@@ -583,18 +598,21 @@ static int report(const struct csv *s, struct csv_tile *t, struct ctr_text_job *
         if (rc)
             return rc;
     }
-    const char *named = first.named ? "; the line looks like the names of the columns, and --header may be meant" : "";
+    const char *named = !first.named    ? ""
+                        : j->o->in_plan ? "; the line looks like the names of the columns, and header=true may be meant"
+                                        : "; the line looks like the names of the columns, and --header may be meant";
     if (status == CSV_COUNT && t->cells[r] == 1 && (record.n == 1 || (record.n == 2 && *record.p == '\r')))
-        return ctr_job_bad(j, &record, err,
-                           "an empty line where there should be %d columns; --bad-rows skip=MAX leaves it out",
-                           s->d.columns);
+        return ctr_job_bad(j, &record, err, "an empty line where there should be %d columns; %s leaves it out",
+                           s->d.columns, ctr_text_setting(j->o, "bad-rows", "skip=MAX").s);
     if (status == CSV_COUNT)
-        return ctr_job_bad(j, &record, err, "%u column%s where there should be %d%s; --bad-rows settles it",
-                           t->cells[r], t->cells[r] == 1 ? "" : "s", s->d.columns, named);
+        return ctr_job_bad(j, &record, err, "%u column%s where there should be %d%s; %s settles it", t->cells[r],
+                           t->cells[r] == 1 ? "" : "s", s->d.columns, named, ctr_text_option(j->o, "bad-rows").s);
     if (status == CSV_OPEN_QUOTE)
-        return ctr_job_bad(j, &record, err, "a quote is not closed; --format tsv takes quotes as they are");
+        return ctr_job_bad(j, &record, err, "a quote is not closed; %s takes quotes as they are",
+                           ctr_text_setting(j->o, "format", "tsv").s);
     if (status == CSV_AFTER_QUOTE)
-        return ctr_job_bad(j, &record, err, "text follows a closing quote; --format tsv takes quotes as they are");
+        return ctr_job_bad(j, &record, err, "text follows a closing quote; %s takes quotes as they are",
+                           ctr_text_setting(j->o, "format", "tsv").s);
     struct ctr_str cell = ctr_csv_raw(t, &s->d, t->start[r], t->record_first[r], status - 1);
     bool quoted;
     int rc = ctr_csv_unquote(t, &s->d, &cell, &quoted, err);

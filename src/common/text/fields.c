@@ -17,13 +17,16 @@ int ctr_fields_new(struct ctr_fields **out, const struct ctr_text_opts *o, struc
     if (!s)
         return ctr_fail_nomem(err, sizeof(*s));
     s->label = s->weight = s->query = s->tag = -1;
+    s->o = o;
     s->binary = o->binary;
     for (size_t k = 0; o->keys && k < CTR_COUNT(names); k++)
         if (!strcmp(o->keys, names[k])) {
             s->keys = (enum ctr_keys)k;
             return 0;
         }
-    return o->keys ? ctr_fail(err, CTR_EUSAGE, "--keys %s: hash, key and text are possible", o->keys) : 0;
+    return o->keys ? ctr_fail(err, CTR_EUSAGE, "%s: hash, key and text are possible",
+                              ctr_text_setting(o, "keys", "%s", o->keys).s)
+                   : 0;
 }
 
 static int add_column(struct ctr_fields *s, const char *name, enum ctr_type type, enum ctr_type item,
@@ -53,7 +56,8 @@ int ctr_fields_add_field(struct ctr_fields *s, const char *name, size_t n, const
     int rc;
 
     if (s->fields >= CTR_MAX_FIELDS)
-        return ctr_fail(err, CTR_EDATA, "more than %d fields or namespaces: pick some with --columns", CTR_MAX_FIELDS);
+        return ctr_fail(err, CTR_EDATA, "more than %d fields or namespaces: pick some with %s", CTR_MAX_FIELDS,
+                        ctr_text_option(s->o, "columns").s);
     if ((rc = ctr_array_grow(&s->field, s->fields, &s->cap, sizeof(*s->field), err)) < 0)
         return rc;
     s->field[s->fields] =
@@ -115,7 +119,7 @@ static int out_of(const struct ctr_fields *s, const char *name)
 /* The names to take from --columns, or the columns of --like. */
 int ctr_fields_picked(const struct ctr_text_opts *o, struct ctr_text_columns *pick, struct ctr_err *err)
 {
-    int rc = o->columns ? ctr_text_columns_parse(pick, o->columns, err) : 0;
+    int rc = o->columns ? ctr_text_columns_parse(pick, o, err) : 0;
 
     for (int k = 0; o->like && k < o->like->n && rc == 0; k++) {
         const char *name = o->like->f[k].name, *dot = strrchr(name, '.');
@@ -239,8 +243,8 @@ int ctr_fields_label(const struct ctr_fields *s, struct ctr_text_job *j, const c
     if (!ctr_fields_value(p, n, &v))
         return ctr_fail(why, CTR_EDATA, "the label %s is no finite number", ctr_text_show(p, n).s);
     if (s->binary && v != 1 && v != -1)
-        return ctr_fail(why, CTR_EDATA, "the label %s is neither -1 nor 1 as --binary says%s", ctr_text_show(p, n).s,
-                        v == 0 ? "; where labels are 0 and 1, leave it out" : "");
+        return ctr_fail(why, CTR_EDATA, "the label %s is neither -1 nor 1 as %s says%s", ctr_text_show(p, n).s,
+                        ctr_text_option(s->o, "binary").s, v == 0 ? "; where labels are 0 and 1, leave it out" : "");
     if (s->binary && v == -1)
         v = 0;
     return s->label < 0 ? 0 : ctr_colbuf_f64(&j->out.col[s->label], (double)v, why);
@@ -256,7 +260,8 @@ int ctr_fields_item(const struct ctr_fields *s, struct ctr_text_job *j, int fiel
 
     if (s->keys == CTR_KEYS_TEXT) {
         if (!j->block.utf8 && !ctr_utf8_valid((const uint8_t *)p, n))
-            return ctr_fail(why, CTR_EDATA, "a feature is not UTF-8; --encoding latin1 or --keys hash settles it");
+            return ctr_fail(why, CTR_EDATA, "a feature is not UTF-8; %s or %s settles it",
+                            ctr_text_setting(s->o, "encoding", "latin1").s, ctr_text_setting(s->o, "keys", "hash").s);
         if (item)
             rc = ctr_colbuf_str(item, p, n, why);
         if (rc == 0 && f->weight_out >= 0)
@@ -268,8 +273,8 @@ int ctr_fields_item(const struct ctr_fields *s, struct ctr_text_job *j, int fiel
     if (s->keys == CTR_KEYS_HASH)
         return ctr_colbuf_put_wkey(item, ctr_feature_key(f->seed, p, n), value, why);
     if (!ctr_parse_u64(p, n, &key))
-        return ctr_fail(why, CTR_EDATA, "the feature %s is no integer below 2^64 as --keys key wants",
-                        ctr_text_show(p, n).s);
+        return ctr_fail(why, CTR_EDATA, "the feature %s is no integer below 2^64 as %s wants", ctr_text_show(p, n).s,
+                        ctr_text_setting(s->o, "keys", "key").s);
     return ctr_colbuf_put_wkey(item, key, value, why);
 }
 

@@ -21,6 +21,7 @@ struct ctr_input_field {
 };
 
 struct ctr_fields {
+    const struct ctr_text_opts *o;
     enum ctr_keys keys;
     bool binary;      /* labels -1 and 1 become 0 and 1, others are bad */
     bool fields_open; /* unlisted fields are skipped (--columns), otherwise bad rows */

@@ -147,16 +147,16 @@ static int bad_time(struct ctr_text_job *j, const struct ctr_text_record *r, con
                     struct ctr_str cell, const char *hint, struct ctr_err *err)
 {
     const struct ctr_text_shown shown = ctr_text_show(cell.p, cell.n);
+    const struct ctr_text_option bad = ctr_text_option(j->o, "bad-rows");
+    const char *bad_rows = bad.s;
     const char *is = c->time_format ? c->time_format : "ISO 8601", *form = time_form(cell.p, cell.n);
     if (form)
-        return ctr_job_bad(j, r, err,
-                           "column %s: %s is no time in the form %s%s; --time '%s:%s' or --bad-rows settles it",
-                           c->name, shown.s, is, hint, c->name, form);
+        return ctr_job_bad(j, r, err, "column %s: %s is no time in the form %s%s; %s or %s settles it", c->name,
+                           shown.s, is, hint, ctr_text_setting(j->o, "time", "%s:%s", c->name, form).s, bad_rows);
     return ctr_job_bad(
         j, r, err,
-        "column %s: %s is no time in the form %s%s; --time %s:FORMAT (%%Y-%%m-%%d …, unix, unix_ms, unix_us) or "
-        "--bad-rows settles it",
-        c->name, shown.s, is, hint, c->name);
+        "column %s: %s is no time in the form %s%s; %s (%%Y-%%m-%%d …, unix, unix_ms, unix_us) or %s settles it",
+        c->name, shown.s, is, hint, ctr_text_setting(j->o, "time", "%s:FORMAT", c->name).s, bad_rows);
 }
 
 int ctr_job_bad_cell(struct ctr_text_job *j, const struct ctr_text_record *r, const struct ctr_text_column *c,
@@ -169,15 +169,16 @@ int ctr_job_bad_cell(struct ctr_text_job *j, const struct ctr_text_record *r, co
     j->hint = NULL;
     ctr_field_type_name(&c->type, type, sizeof type);
     if (c->type.type == CTR_UTF8)
-        return ctr_job_bad(j, r, err, "column %s: %s is not UTF-8; --encoding latin1 may settle it", c->name, text);
+        return ctr_job_bad(j, r, err, "column %s: %s is not UTF-8; %s may settle it", c->name, text,
+                           ctr_text_setting(j->o, "encoding", "latin1").s);
     if (looks_null(cell.p, cell.n))
-        return ctr_job_bad(j, r, err, "column %s: %s is not %s; --null %s may settle it", c->name, text, type, text);
+        return ctr_job_bad(j, r, err, "column %s: %s is not %s; %s may settle it", c->name, text, type,
+                           ctr_text_setting(j->o, "null", "%.*s", (int)CTR_MIN(cell.n, 40), cell.p).s);
     if (c->type.type == CTR_TIME)
         return bad_time(j, r, c, cell, hint, err);
     if (c->settled)
-        return ctr_job_bad(j, r, err,
-                           "column %s: %s is not %s, as which the plan knows the column; --bad-rows settles it",
-                           c->name, text, type);
+        return ctr_job_bad(j, r, err, "column %s: %s is not %s, as which the plan knows the column; %s settles it",
+                           c->name, text, type, ctr_text_option(j->o, "bad-rows").s);
     const enum ctr_type fit = fitting_type(c, cell.p, cell.n);
     const char *keeps = "";
     if (c->inferred && !ctr_cell_inferable(c->type.type, cell.p, cell.n))
@@ -190,11 +191,12 @@ int ctr_job_bad_cell(struct ctr_text_job *j, const struct ctr_text_record *r, co
     /* large integers are those written with an exponent among integers */
     const bool rounds = c->typed && fit == CTR_F64 && (c->type.type == CTR_I64 || c->type.type == CTR_U64) &&
                         (memchr(cell.p, 'e', cell.n) || memchr(cell.p, 'E', cell.n));
-    return ctr_job_bad(j, r, err, "column %s: %s is not %s%s%s; --columns %s:%s%s or --bad-rows settles it", c->name,
-                       text, type, keeps, hint, c->name, ctr_types[fit].name,
+    return ctr_job_bad(j, r, err, "column %s: %s is not %s%s%s; %s%s or %s settles it", c->name, text, type, keeps,
+                       hint, ctr_text_setting(j->o, "columns", "%s:%s", c->name, ctr_types[fit].name).s,
                        either   ? " (utf8 where others do not fit that)"
                        : rounds ? " (utf8 where integers beyond 2^53 are not to be rounded)"
-                                : "");
+                                : "",
+                       ctr_text_option(j->o, "bad-rows").s);
 }
 
 /* ---- the policy ---- */
@@ -284,8 +286,9 @@ static int take_long(struct ctr_import *im, const struct ctr_text_block *b, stru
     if (im->policy.kind != CTR_BAD_FAIL && !header)
         return take_row(im, b->file, &r, "longer than 16 MiB, the most that a line may have", err);
     ctr_err_file(err, b->file);
-    return ctr_fail(err, CTR_EDATA, "line %lld: longer than 16 MiB, the most that a line may have%s",
-                    (long long)b->first_line, header ? "" : "; --bad-rows settles it");
+    return ctr_fail(err, CTR_EDATA, "line %lld: longer than 16 MiB, the most that a line may have%s%s%s",
+                    (long long)b->first_line, header ? "" : "; ", header ? "" : ctr_text_option(&im->o, "bad-rows").s,
+                    header ? "" : " settles it");
 }
 
 /* If a bad row is an error, the rows before it remain. */
@@ -314,18 +317,19 @@ static int check_options(const struct ctr_text_opts *o, struct ctr_err *err)
         unsigned flag;
         const char *name;
     } options[] = {
-        { o->header, CTR_TEXT_HEADER, "--header" },
-        { o->delimiter, CTR_TEXT_DELIMITER, "--delimiter" },
-        { o->nulls && o->nulls->n, CTR_TEXT_NULL, "--null" },
-        { o->columns, CTR_TEXT_COLUMNS, "--columns" },
-        { o->like, CTR_TEXT_COLUMNS, "--like" },
-        { o->only, CTR_TEXT_FOR, "--for" },
-        { o->keys, CTR_TEXT_KEYS, "--keys" },
-        { o->binary, CTR_TEXT_KEYS, "--binary" },
+        { o->header, CTR_TEXT_HEADER, "header" },
+        { o->delimiter, CTR_TEXT_DELIMITER, "delimiter" },
+        { o->nulls && o->nulls->n, CTR_TEXT_NULL, "null" },
+        { o->columns, CTR_TEXT_COLUMNS, "columns" },
+        { o->like, CTR_TEXT_COLUMNS, "like" },
+        { o->only, CTR_TEXT_FOR, "for" },
+        { o->keys, CTR_TEXT_KEYS, "keys" },
+        { o->binary, CTR_TEXT_KEYS, "binary" },
     };
     for (size_t i = 0; i < CTR_COUNT(options); i++)
         if (options[i].given && !(o->format->honours & options[i].flag))
-            return ctr_fail(err, CTR_EUSAGE, "--format %s takes no %s", o->format->name, options[i].name);
+            return ctr_fail(err, CTR_EUSAGE, "%s takes no %s", ctr_text_setting(o, "format", "%s", o->format->name).s,
+                            ctr_text_option(o, options[i].name).s);
     if (o->like && o->only)
         return ctr_fail(err, CTR_EUSAGE, "--like and --for both choose the columns: give one of them");
     return 0;
@@ -337,7 +341,7 @@ static int types_known(const struct ctr_text_opts *o, bool *known, struct ctr_er
     struct ctr_text_columns l = { 0 };
     int rc = 0;
     *known = o->like != NULL;
-    if (!o->like && o->columns && !o->header && !(rc = ctr_text_columns_parse(&l, o->columns, err))) {
+    if (!o->like && o->columns && !o->header && !(rc = ctr_text_columns_parse(&l, o, err))) {
         *known = l.n > 0;
         for (int i = 0; i < l.n; i++)
             *known &= l.c[i].typed;
@@ -362,6 +366,7 @@ static int open_jobs(struct ctr_import *im, struct ctr_err *err)
             return rc;
         if (!(im->job[i].loss = calloc(columns, sizeof *im->loss)))
             return ctr_fail_nomem(err, columns * sizeof *im->loss);
+        im->job[i].o = &im->o;
         im->job[i].stop = im->policy.kind == CTR_BAD_FAIL;
     }
     if (im->jobs > 1)
@@ -427,7 +432,9 @@ static int pass_long(struct ctr_import *im, struct ctr_err *err)
 static int open_import(struct ctr_import *im, char *const *paths, int n, struct ctr_err *err)
 {
     const struct ctr_text_format *f = im->o.format;
-    struct ctr_lines_opts lo = { .latin1 = im->o.latin1, .idle_ms = im->o.idle_ms, .block_bytes = im->o.block_bytes };
+    struct ctr_lines_opts lo = {
+        .latin1 = im->o.latin1, .in_plan = im->o.in_plan, .idle_ms = im->o.idle_ms, .block_bytes = im->o.block_bytes
+    };
     const char *delimiter = im->o.delimiter ? im->o.delimiter : f->delimiter, *header = NULL;
     const char *file = n ? paths[0] : "stdin";
     size_t header_n = 0;
@@ -465,6 +472,11 @@ int ctr_import_open(struct ctr_import **out, const struct ctr_text_opts *o, char
     }
     *out = im;
     return 0;
+}
+
+const struct ctr_text_opts *ctr_import_opts(const struct ctr_import *im)
+{
+    return &im->o;
 }
 
 const struct ctr_schema *ctr_import_schema(const struct ctr_import *im)

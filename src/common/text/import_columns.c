@@ -108,7 +108,8 @@ static int set_time_format(struct ctr_text_column *c, const char *p, size_t n, c
 }
 
 /* A type as in --columns: those of ctr_type_parse, and timestamp[FORMAT]. */
-static int parse_type(const char *p, size_t n, struct ctr_text_column *c, struct ctr_err *err)
+static int parse_type(const char *p, size_t n, struct ctr_text_column *c, const struct ctr_text_opts *o,
+                      struct ctr_err *err)
 {
     static const char stamp[] = "timestamp[";
     size_t k = sizeof stamp - 1;
@@ -117,7 +118,7 @@ static int parse_type(const char *p, size_t n, struct ctr_text_column *c, struct
         c->type = (struct ctr_field){ .type = CTR_TIME };
         if ((n == k + 3 && !memcmp(p + k, "ms", 2)) || !memcmp(p + k, "ms, ", 4))
             return 0;
-        return set_time_format(c, p + k, n - k - 1, "--columns", err);
+        return set_time_format(c, p + k, n - k - 1, ctr_text_option(o, "columns").s, err);
     }
     if (ctr_type_parse(p, n, &c->type))
         return 0;
@@ -127,11 +128,12 @@ static int parse_type(const char *p, size_t n, struct ctr_text_column *c, struct
         names[i] = ctr_types[i].name;
     snprintf(typed, sizeof typed, "%.*s", (int)CTR_MIN(n, 60), p);
     near = ctr_nearest(typed, names, CTR_FOREIGN);
-    return ctr_fail(err, CTR_EUSAGE, "--columns: '%s' is no type%s%s; int64, float64, utf8, bool and timestamp are",
-                    typed, near ? ", the nearest is " : "", near ? near : "");
+    return ctr_fail(err, CTR_EUSAGE, "%s: '%s' is no type%s%s; int64, float64, utf8, bool and timestamp are",
+                    ctr_text_option(o, "columns").s, typed, near ? ", the nearest is " : "", near ? near : "");
 }
 
-static int parse_entry(struct ctr_text_columns *l, const char *p, const char *end, struct ctr_err *err)
+static int parse_entry(struct ctr_text_columns *l, const char *p, const char *end, const struct ctr_text_opts *o,
+                       struct ctr_err *err)
 {
     const char *name_end = CTR_MIN(span(p, "=:,"), end), *source_end = name_end;
     struct name name, source = { 0 };
@@ -142,10 +144,11 @@ static int parse_entry(struct ctr_text_columns *l, const char *p, const char *en
         named &= sourced && source.repeats == name.repeats && source.to - source.from == name.to - name.from;
     }
     if (!named || source_end + 1 == end) /* at source_end there is ':', or the end */
-        return ctr_fail(err, CTR_EUSAGE, "--columns: '%.*s' is not NAME[=SOURCE][:TYPE]", (int)CTR_MIN(end - p, 80), p);
+        return ctr_fail(err, CTR_EUSAGE, "%s: '%.*s' is not NAME[=SOURCE][:TYPE]", ctr_text_option(o, "columns").s,
+                        (int)CTR_MIN(end - p, 80), p);
     if (name.to - name.from >= CSV_MAX_COLUMNS)
-        return ctr_fail(err, CTR_EUSAGE, "--columns: '%.*s' are more than %d columns", (int)CTR_MIN(end - p, 80), p,
-                        CSV_MAX_COLUMNS);
+        return ctr_fail(err, CTR_EUSAGE, "%s: '%.*s' are more than %d columns", ctr_text_option(o, "columns").s,
+                        (int)CTR_MIN(end - p, 80), p, CSV_MAX_COLUMNS);
     for (int64_t k = 0; k <= name.to - name.from; k++) {
         char *text;
         int rc = name_at(&name, k, &text, err);
@@ -156,18 +159,18 @@ static int parse_entry(struct ctr_text_columns *l, const char *p, const char *en
         if (!rc && sourced)
             rc = name_at(&source, k, &l->c[l->n - 1].source, err);
         if (!rc && source_end < end)
-            rc = parse_type(source_end + 1, (size_t)(end - source_end - 1), &l->c[l->n - 1], err);
+            rc = parse_type(source_end + 1, (size_t)(end - source_end - 1), &l->c[l->n - 1], o, err);
         if (rc)
             return rc;
     }
     return 0;
 }
 
-int ctr_text_columns_parse(struct ctr_text_columns *l, const char *spec, struct ctr_err *err)
+int ctr_text_columns_parse(struct ctr_text_columns *l, const struct ctr_text_opts *o, struct ctr_err *err)
 {
-    for (const char *p = spec;; p++) {
+    for (const char *p = o->columns;; p++) {
         const char *end = span(p, ",");
-        int rc = parse_entry(l, p, end, err);
+        int rc = parse_entry(l, p, end, o, err);
         if (rc)
             return rc;
         if (!*(p = end))
@@ -201,9 +204,9 @@ int ctr_text_columns_need(const struct ctr_text_columns *l, const char *what, co
 }
 
 /* NAME[:FORMAT]: names may contain colons, so the longest name that is a column is used. */
-static int apply_time(struct ctr_text_columns *l, const char *spec, int *column, struct ctr_err *err)
+static int apply_time(struct ctr_text_columns *l, const struct ctr_text_opts *o, int *column, struct ctr_err *err)
 {
-    const char *format = NULL;
+    const char *spec = o->role[CTR_ROLE_TIME], *format = NULL;
     *column = ctr_text_columns_find(l, spec, strlen(spec));
     for (const char *p = spec + strlen(spec); *column < 0 && p > spec; p--)
         if (*p == ':' && (*column = ctr_text_columns_find(l, spec, (size_t)(p - spec))) >= 0)
@@ -211,16 +214,17 @@ static int apply_time(struct ctr_text_columns *l, const char *spec, int *column,
     if (*column < 0) {
         char name[256];
         snprintf(name, sizeof name, "%.*s", (int)strcspn(spec, ":"), spec);
-        return ctr_text_columns_need(l, "--time", name, err);
+        return ctr_text_columns_need(l, ctr_text_option(o, "time").s, name, err);
     }
     struct ctr_text_column *c = &l->c[*column];
     if (c->typed && c->type.type != CTR_TIME && format)
-        return ctr_fail(err, CTR_EUSAGE, "--time %s: --columns types %s as %s; a time format wants timestamp", spec,
-                        c->name, ctr_types[c->type.type].name);
+        return ctr_fail(err, CTR_EUSAGE, "%s: %s types %s as %s; a time format wants timestamp",
+                        ctr_text_setting(o, "time", "%s", spec).s, ctr_text_option(o, "columns").s, c->name,
+                        ctr_types[c->type.type].name);
     if (!c->typed)
         c->type = (struct ctr_field){ .type = CTR_TIME };
     c->typed = true;
-    return format ? set_time_format(c, format, strlen(format), "--time", err) : 0;
+    return format ? set_time_format(c, format, strlen(format), ctr_text_option(o, "time").s, err) : 0;
 }
 
 /* The schema of --like: its columns by name; others are skipped. */
@@ -308,9 +312,8 @@ static int schema_add(struct ctr_text_columns *l, const struct ctr_infer *infer,
             continue;
         struct ctr_field f = c->type;
         if (ctr_schema_find(schema, c->name) >= 0)
-            return ctr_fail(err, CTR_EUSAGE,
-                            "two columns are called '%s': with --header, --columns A,B,… renames all in order",
-                            c->name);
+            return ctr_fail(err, CTR_EUSAGE, "two columns are called '%s': with %s, %s renames all in order", c->name,
+                            ctr_text_option(o, "header").s, ctr_text_setting(o, "columns", "A,B,…").s);
         int rc = ctr_schema_add_field(schema, &f, c->name, err);
         if (rc)
             return rc;
@@ -318,8 +321,8 @@ static int schema_add(struct ctr_text_columns *l, const struct ctr_infer *infer,
         if (c->inferred && !c->settled && ctr_infer_rounds(&(struct ctr_infer){ .seen = c->seen }))
             ctr_text_note(o,
                           "column %s has integers beyond 2^53, which float64 would round, beside other numbers: its "
-                          "values stay text; --columns %s:utf8 says so as well",
-                          c->name, c->name);
+                          "values stay text; %s says so as well",
+                          c->name, ctr_text_setting(o, "columns", "%s:utf8", c->name).s);
     }
     return 0;
 }
@@ -329,12 +332,11 @@ int ctr_text_schema(struct ctr_text_columns *l, const struct ctr_infer *infer, c
 {
     int role[CTR_NROLES], rc = 0;
     for (int r = 0; !rc && r < CTR_NROLES; r++) {
-        char what[32];
         role[r] = -1;
-        snprintf(what, sizeof what, "--%s", ctr_roles[r]);
         if (o->role[r] && r == CTR_ROLE_TIME)
-            rc = apply_time(l, o->role[r], &role[r], err);
-        else if (o->role[r] && (role[r] = ctr_text_columns_need(l, what, o->role[r], err)) < 0)
+            rc = apply_time(l, o, &role[r], err);
+        else if (o->role[r] &&
+                 (role[r] = ctr_text_columns_need(l, ctr_text_option(o, ctr_roles[r]).s, o->role[r], err)) < 0)
             rc = role[r];
     }
     if (!rc)

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 struct words {
+    const struct ctr_text_opts *o;
     void (*note)(void *ctx, const char *text);
     void *ctx;
 };
@@ -29,11 +30,10 @@ static void note_losses(const struct words *w, const struct ctr_schema *s, const
         char type[64];
         ctr_field_type_name(&s->f[i], type, sizeof type);
         if (loss[i].n[CTR_LOSS_ROUNDED])
-            say(w,
-                "column %s: %lld integer%s rounded, as %s does not hold %s (the first: %s): --columns %s:utf8 keeps %s",
-                name, (long long)loss[i].n[CTR_LOSS_ROUNDED], loss[i].n[CTR_LOSS_ROUNDED] == 1 ? " was" : "s were",
-                type, loss[i].n[CTR_LOSS_ROUNDED] == 1 ? "it" : "them", loss[i].first[CTR_LOSS_ROUNDED].s, name,
-                loss[i].n[CTR_LOSS_ROUNDED] == 1 ? "it" : "them");
+            say(w, "column %s: %lld integer%s rounded, as %s does not hold %s (the first: %s): %s keeps %s", name,
+                (long long)loss[i].n[CTR_LOSS_ROUNDED], loss[i].n[CTR_LOSS_ROUNDED] == 1 ? " was" : "s were", type,
+                loss[i].n[CTR_LOSS_ROUNDED] == 1 ? "it" : "them", loss[i].first[CTR_LOSS_ROUNDED].s,
+                ctr_text_setting(w->o, "columns", "%s:utf8", name).s, loss[i].n[CTR_LOSS_ROUNDED] == 1 ? "it" : "them");
         if (loss[i].n[CTR_LOSS_PADDED])
             say(w,
                 "column %s: %lld cell%s lost zeros or a plus in front, as it is %s with --like (the first: %s): in "
@@ -53,7 +53,8 @@ static void note_nulls(const struct words *w, const struct ctr_schema *s, const 
 void ctr_import_notes(const struct ctr_import *im, const char *bad_rows, void (*note)(void *ctx, const char *text),
                       void (*warn)(void *ctx, const char *text), void *ctx)
 {
-    const struct words n = { note, ctx }, w = { warn, ctx };
+    const struct ctr_text_opts *o = ctr_import_opts(im);
+    const struct words n = { o, note, ctx }, w = { o, warn, ctx };
     struct ctr_import_stats stats;
     ctr_import_get_stats(im, &stats);
     if (stats.bad)
@@ -64,7 +65,7 @@ void ctr_import_notes(const struct ctr_import *im, const char *bad_rows, void (*
     if (stats.untaken)
         say(&w,
             "%lld value%s left out, of members without a name, of more than 32 parts or that the first %d lines have "
-            "not (the first: %s in line %lld of %s): --columns takes what it names",
+            "not (the first: %s in line %lld of %s): %s takes what it names",
             (long long)stats.untaken, stats.untaken == 1 ? "" : "s", CTR_SAMPLE_ROWS, stats.untaken_key.s,
-            (long long)stats.untaken_line, stats.untaken_file);
+            (long long)stats.untaken_line, stats.untaken_file, ctr_text_option(w.o, "columns").s);
 }

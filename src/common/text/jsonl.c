@@ -15,6 +15,7 @@ enum { MAX_COLUMNS = 4096 /* found in the first lines */ };
 #define BELOW '\xff' /* separates the member names on the path to a value: not in any name, because names are UTF-8 */
 
 struct jsonl {
+    const struct ctr_text_opts *o;
     struct ctr_text_columns columns;
     struct ctr_json_tree tree;
     struct ctr_strs ways; /* paths to the values of the first lines, with BELOW for each dot that enters an object */
@@ -89,8 +90,8 @@ static int note_way(struct discovery *d, struct ctr_err *err)
     if ((rc = ctr_json_tree_name(&j->tree, name, n, j->columns.n, err)) <= 0) /* the tree serves as a set of names */
         return rc;
     if (j->columns.n >= MAX_COLUMNS)
-        return ctr_fail(err, CTR_EDATA, "the first lines have more than %d members: pick some with --columns",
-                        MAX_COLUMNS);
+        return ctr_fail(err, CTR_EDATA, "the first lines have more than %d members: pick some with %s", MAX_COLUMNS,
+                        ctr_text_option(j->o, "columns").s);
     return ctr_text_columns_add(&j->columns, name, n, err);
 }
 
@@ -291,7 +292,7 @@ static int list_columns(struct jsonl *j, const struct ctr_text_opts *o, const st
     int rc = 0;
 
     if (o->columns)
-        return ctr_text_columns_parse(&j->columns, o->columns, err);
+        return ctr_text_columns_parse(&j->columns, o, err);
     for (int k = 0; o->like && k < o->like->n && rc == 0; k++)
         rc = ctr_text_columns_add(&j->columns, o->like->f[k].name, strlen(o->like->f[k].name), err);
     return o->like ? rc : discover_columns(j, first, scratch, err);
@@ -323,10 +324,11 @@ static int fail_no_columns(struct jsonl *j, const struct ctr_text_block *b, stru
                             (long long)j->unfit_line, j->unfit_name.s, j->unfit, CTR_SAMPLE_ROWS);
         return ctr_fail(err, CTR_EDATA,
                         "line %lld: an object without members, and nothing else in the first %d lines: "
-                        "name the columns with --columns",
-                        (long long)number, CTR_SAMPLE_ROWS);
+                        "name the columns with %s",
+                        (long long)number, CTR_SAMPLE_ROWS, ctr_text_option(j->o, "columns").s);
     }
-    return ctr_fail(err, CTR_EDATA, "the input is empty: without --columns its columns are not known");
+    return ctr_fail(err, CTR_EDATA, "the input is empty: without %s its columns are not known",
+                    ctr_text_option(j->o, "columns").s);
 }
 
 static int open_jsonl(void **state, const struct ctr_text_opts *o, const struct ctr_text_block *first,
@@ -340,6 +342,7 @@ static int open_jsonl(void **state, const struct ctr_text_opts *o, const struct 
     *state = j;
     if (!j)
         return ctr_fail_nomem(err, sizeof(*j));
+    j->o = o;
     rc = list_columns(j, o, first, &scratch, err);
     if (rc == 0 && !j->columns.n)
         rc = fail_no_columns(j, first, &scratch, err);

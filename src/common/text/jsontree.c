@@ -356,7 +356,7 @@ int ctr_json_line(struct ctr_json_walk *w, const char *p, const char *end)
     w->at = 0;
     if (*p != '{') {
         w->why = *p == '[' ? "an array where an object is wanted (jq -c '.[]' gives one object a line)"
-                           : "no JSON object (--format names another format, such as csv)";
+                           : "no JSON object; is the text of another format, such as csv?";
         return -1;
     }
     if (!(p = walk_object(w, 0, p + 1, end)))

@@ -65,7 +65,8 @@ static int put_qid(const struct ctr_fields *s, struct ctr_text_job *j, const cha
     if (!ctr_parse_i64(p + 4, (size_t)(e - p - 4), &qid))
         return ctr_fail(why, CTR_EDATA, "%s is no integer qid", ctr_text_show(p, (size_t)(e - p)).s);
     if (s->query < 0 && ctr_text_columns_find(&s->columns, "qid", 3) < 0)
-        return ctr_fail(why, CTR_EDATA, "a qid, and the first lines had none; --query qid settles it");
+        return ctr_fail(why, CTR_EDATA, "a qid, and the first lines had none; %s settles it",
+                        ctr_text_setting(s->o, "query", "qid").s);
     return s->query < 0 ? 0 : ctr_colbuf_i64(&j->out.col[s->query], qid, why);
 }
 
@@ -185,7 +186,8 @@ static int picked_fields(struct ctr_fields *s, const struct ctr_text_opts *o, st
             continue;
         if (pick.c[k].typed || pick.c[k].source || name[0] != 'f' ||
             !ctr_parse_u64(name + 1, strlen(name + 1), &number) || (name[1] == '0' && name[2]))
-            rc = ctr_fail(err, CTR_EUSAGE, "--columns %s: the fields of libffm are f0, f1, …, without types", name);
+            rc = ctr_fail(err, CTR_EUSAGE, "%s: the fields of libffm are f0, f1, …, without types",
+                          ctr_text_setting(o, "columns", "%s", name).s);
         else
             rc = ctr_fields_add_field(s, name + 1, strlen(name + 1), name, err);
     }
@@ -229,9 +231,9 @@ static int libffm_row(const struct ctr_fields *s, struct ctr_text_job *j, const 
             rc = put_pair(s, j, field, colon + 1, e, why);
         else if (!s->fields_open)
             return ctr_fail(why, CTR_EDATA,
-                            "field %.*s is not among those of the first %d lines; --columns with all "
+                            "field %.*s is not among those of the first %d lines; %s with all "
                             "fields (f0,f1,…) settles it",
-                            (int)n, number, CTR_SAMPLE_ROWS);
+                            (int)n, number, CTR_SAMPLE_ROWS, ctr_text_option(s->o, "columns").s);
     }
     return rc < 0 ? rc : 1;
 }

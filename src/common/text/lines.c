@@ -208,6 +208,8 @@ static int look_at_file(struct ctr_lines *l, struct ctr_err *err)
         return named(l, ctr_fail(err, CTR_EDATA, "truncated: packed by its name, and without a byte"), err);
     const int rc = ctr_unpack_open(&l->unpack, l->raw, l->raw_n, err);
     l->packed |= l->unpack != NULL;
+    if (rc == CTR_EKIND)
+        ctr_err_add(err, " | %s", l->o.in_plan ? "… VIEW=-" : "ctr-import …");
     return named(l, rc, err);
 }
 

@@ -26,6 +26,7 @@
 struct ctr_lines;
 struct ctr_lines_opts {
     bool latin1;
+    bool in_plan;          /* see ctr_text_opts */
     bool no_sample;        /* the first block may hold fewer than CTR_SAMPLE_ROWS records */
     bool no_empty;         /* a file without a byte is an error */
     bool early;            /* it may also end where input pauses; ctr_lines_sample then requests the rest */
@@ -108,7 +109,16 @@ struct ctr_text_opts {
     bool (*settle)(void *ctx, const char *column, bool seen, struct ctr_field *type);
     void (*note)(void *ctx, const char *text); /* NULL, or receives warnings about the first rows */
     void *ctx;
+    bool in_plan; /* the options are those of a view of a plan: messages name them so */
 };
+/* An option as its user writes it, for messages: "--header" of ctr-import, "header=true" of a view of a plan; with a
+ * value: "--columns a:utf8" and "columns=\"a:utf8\"". `option` is a literal without dashes. */
+struct ctr_text_option {
+    char s[320];
+};
+struct ctr_text_option ctr_text_option(const struct ctr_text_opts *o, const char *option);
+struct ctr_text_option ctr_text_setting(const struct ctr_text_opts *o, const char *option, const char *fmt, ...)
+    CTR_PRINTF(3, 4);
 void ctr_text_note(const struct ctr_text_opts *o, const char *fmt, ...) CTR_PRINTF(2, 3);
 
 /* The delimiter: the text itself, or tab for an escape, which is easier to type in a shell. */
@@ -143,7 +153,7 @@ int ctr_text_columns_find(const struct ctr_text_columns *l, const char *name, si
 int ctr_text_columns_need(const struct ctr_text_columns *l, const char *what, const char *name,
                           struct ctr_err *err) CTR_MUST;
 /* Parse --columns. Names with , : = [ are in back quotes; a type may be timestamp[FORMAT]. */
-int ctr_text_columns_parse(struct ctr_text_columns *l, const char *spec, struct ctr_err *err) CTR_MUST;
+int ctr_text_columns_parse(struct ctr_text_columns *l, const struct ctr_text_opts *o, struct ctr_err *err) CTR_MUST;
 /* Turn the list of input columns (names known, in input order) into `schema`: applies types of `infer` (one per column,
  * may be NULL if all are typed), --like, --for, roles and --time; sets type and out of every column. */
 struct ctr_infer;
@@ -224,6 +234,7 @@ struct ctr_bad_row {
     size_t why; /* offset of the reason in job->why */
 };
 struct ctr_text_job {
+    const struct ctr_text_opts *o;
     struct ctr_text_block block;
     struct ctr_batchbuf out;
     struct ctr_buf scratch, scratch2; /* scratch memory of the format, kept between blocks of this job */
@@ -305,6 +316,7 @@ size_t ctr_text_unpacked_length(const char *path);                     /* of the
 struct ctr_import;
 int ctr_import_open(struct ctr_import **im, const struct ctr_text_opts *o, char *const *paths, int n,
                     struct ctr_err *err) CTR_MUST;
+const struct ctr_text_opts *ctr_import_opts(const struct ctr_import *im);
 const struct ctr_schema *ctr_import_schema(const struct ctr_import *im);
 /* Before the first batch: an error if the rows of which the schema was made hold a bad one, and bad rows are errors. */
 int ctr_import_check(struct ctr_import *im, struct ctr_err *err) CTR_MUST;

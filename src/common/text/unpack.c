@@ -155,19 +155,22 @@ static const struct method methods[] = {
 
 static const struct {
     const char *magic, *what;
-    size_t n; /* of the magic, which may contain zeros */
+    const char *command; /* gives text; NULL: a command does not */
+    size_t n;            /* of the magic, which may contain zeros */
 } strangers[] = {
-    { "PK\3\4", "is a zip archive; unpack it first: unzip -p FILE | ctr-import …" },
-    { "\xfd\x37zXZ", "is xz data; unpack it first: xz -dc FILE | ctr-import …" },
-    { "BZh91AY&SY", "is bzip2 data; unpack it first: bzip2 -dc FILE | ctr-import …" },
-    { "\xff\xff\xff\xff", "is an Arrow stream already, which every tool reads as it is: ctr-cat FILE" },
-    { "ARROW1", "is an Arrow IPC file already, which every tool reads as it is: ctr-cat FILE" },
-    { "PAR1", "is Parquet, not text: write it as an Arrow IPC stream with pyarrow, Polars or DuckDB, then every tool "
-              "reads it" },
-    { "\xff\xfe\0\0", "is UTF-32; convert it first: iconv -f UTF-32 -t UTF-8 FILE | ctr-import …", 4 },
-    { "\0\0\xfe\xff", "is UTF-32; convert it first: iconv -f UTF-32 -t UTF-8 FILE | ctr-import …", 4 },
-    { "\xff\xfe", "is UTF-16; convert it first: iconv -f UTF-16 -t UTF-8 FILE | ctr-import …" },
-    { "\xfe\xff", "is UTF-16; convert it first: iconv -f UTF-16 -t UTF-8 FILE | ctr-import …" },
+    { "PK\3\4", "is a zip archive; unpack it first", "unzip -p FILE" },
+    { "\xfd\x37zXZ", "is xz data; unpack it first", "xz -dc FILE" },
+    { "BZh91AY&SY", "is bzip2 data; unpack it first", "bzip2 -dc FILE" },
+    { "\xff\xff\xff\xff", "is an Arrow stream already, which every tool reads as it is: ctr-cat FILE", NULL },
+    { "ARROW1", "is an Arrow IPC file already, which every tool reads as it is: ctr-cat FILE", NULL },
+    { "PAR1",
+      "is Parquet, not text: write it as an Arrow IPC stream with pyarrow, Polars or DuckDB, then every tool "
+      "reads it",
+      NULL },
+    { "\xff\xfe\0\0", "is UTF-32; convert it first", "iconv -f UTF-32 -t UTF-8 FILE", 4 },
+    { "\0\0\xfe\xff", "is UTF-32; convert it first", "iconv -f UTF-32 -t UTF-8 FILE", 4 },
+    { "\xff\xfe", "is UTF-16; convert it first", "iconv -f UTF-16 -t UTF-8 FILE" },
+    { "\xfe\xff", "is UTF-16; convert it first", "iconv -f UTF-16 -t UTF-8 FILE" },
 };
 
 static bool begins(const void *p, size_t n, const char *magic, size_t magic_n)
@@ -182,7 +185,8 @@ int ctr_unpack_open(struct ctr_unpack **out, const void *p, size_t n, struct ctr
     *out = NULL;
     for (size_t i = 0; i < CTR_COUNT(strangers); i++)
         if (begins(p, n, strangers[i].magic, strangers[i].n))
-            return ctr_fail(err, CTR_EDATA, "%s", strangers[i].what);
+            return strangers[i].command ? ctr_fail(err, CTR_EKIND, "%s: %s", strangers[i].what, strangers[i].command)
+                                        : ctr_fail(err, CTR_EDATA, "%s", strangers[i].what);
     for (size_t i = 0; i < CTR_COUNT(methods); i++)
         if (begins(p, n, methods[i].magic, 0))
             m = &methods[i];

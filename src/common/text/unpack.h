@@ -11,7 +11,8 @@
 struct ctr_unpack;
 
 /* Detect the format from the first n bytes at p: *u decompresses it; *u stays NULL for plain text, as far as these
- * bytes show. Data that cannot be text are an error with a remedy. */
+ * bytes show. Data that cannot be text are an error with a remedy: CTR_EKIND, if a command makes text of them, whose
+ * end the message is. */
 int ctr_unpack_open(struct ctr_unpack **u, const void *p, size_t n, struct ctr_err *err) CTR_MUST;
 /* Decompress some of in[0, n) to out[0, room): sets `used` and `got`, before an error, too. n may be 0, to get the
  * remaining output. While got == room, there may be more output without more input. */

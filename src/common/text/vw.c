@@ -154,7 +154,8 @@ static int picked(struct ctr_fields *s, const struct ctr_text_opts *o, struct ct
     for (int k = 0; k < pick.n && rc == 0; k++) {
         const char *name = pick.c[k].name;
         if (pick.c[k].typed || pick.c[k].source)
-            rc = ctr_fail(err, CTR_EUSAGE, "--columns %s: a namespace takes neither a type nor a source", name);
+            rc = ctr_fail(err, CTR_EUSAGE, "%s: a namespace takes neither a type nor a source",
+                          ctr_text_setting(o, "columns", "%s", name).s);
         else if (!strncmp(name, "ns.", 3) && is_reserved_name(name + 3))
             rc = add_namespace(s, name + 3, strlen(name + 3), err);
         else if (!is_reserved_name(name))
@@ -205,7 +206,8 @@ static int put_weight(const struct ctr_fields *s, struct ctr_text_job *j, const 
     if (h->weight && (!ctr_fields_value(h->weight, h->weight_n, &v) || v < 0))
         return ctr_fail(why, CTR_EDATA, "the importance %s is no number >= 0", ctr_text_show(h->weight, h->weight_n).s);
     if (h->weight && ctr_text_columns_find(&s->columns, "weight", 6) < 0)
-        return ctr_fail(why, CTR_EDATA, "an importance, and the first lines had none; --weight weight settles it");
+        return ctr_fail(why, CTR_EDATA, "an importance, and the first lines had none; %s settles it",
+                        ctr_text_setting(s->o, "weight", "weight").s);
     return s->weight < 0 ? 0 : ctr_colbuf_f64(&j->out.col[s->weight], (double)v, why);
 }
 
@@ -214,9 +216,11 @@ static int put_tag(const struct ctr_fields *s, struct ctr_text_job *j, const str
     bool has = h->tag && h->tag_n;
 
     if (has && ctr_text_columns_find(&s->columns, "tag", 3) < 0)
-        return ctr_fail(why, CTR_EDATA, "a tag, and the first lines had none; --id tag settles it");
+        return ctr_fail(why, CTR_EDATA, "a tag, and the first lines had none; %s settles it",
+                        ctr_text_setting(s->o, "id", "tag").s);
     if (has && !j->block.utf8 && !ctr_utf8_valid((const uint8_t *)h->tag, h->tag_n))
-        return ctr_fail(why, CTR_EDATA, "the tag is not UTF-8; --encoding latin1 settles it");
+        return ctr_fail(why, CTR_EDATA, "the tag is not UTF-8; %s settles it",
+                        ctr_text_setting(s->o, "encoding", "latin1").s);
     if (s->tag < 0)
         return 0;
     return has ? ctr_colbuf_str(&j->out.col[s->tag], h->tag, h->tag_n, why) : ctr_colbuf_null(&j->out.col[s->tag], why);
@@ -277,9 +281,9 @@ static int row(const struct ctr_fields *s, struct ctr_text_job *j, const char *p
         field = ctr_fields_find(s, bar + 1, n, field + 1);
         if (field < 0 && !s->fields_open)
             return ctr_fail(why, CTR_EDATA,
-                            "the namespace %s is not among those of the first %d lines; --columns with "
+                            "the namespace %s is not among those of the first %d lines; %s with "
                             "all namespaces settles it",
-                            ctr_text_show(bar + 1, n).s, CTR_SAMPLE_ROWS);
+                            ctr_text_show(bar + 1, n).s, CTR_SAMPLE_ROWS, ctr_text_option(s->o, "columns").s);
         if ((rc = put_features(s, j, field, scale, e, end, &bar, why)) < 0)
             return rc;
     }
