@@ -71,11 +71,23 @@ ctr-cat --batch 2 small.arrows | ctr-calibrate --fit isotonic --min-clicks 0 -q 
 ctr-info --digest map >d1
 is "the same map for any batch and number of threads" "$(cut -d' ' -f1 d2)" "$(cut -d' ' -f1 d1)"
 
+# The textbook: equal scores are one pool; while a pool's mean is not above that of the one before, both are one. Prints the first and the last
+# score of each pool with its mean.
+pools() { # CSV of click,score
+    tail -n +2 "$1" | sort -t, -k2,2g | awk -F, '
+        function join() { while (k > 1 && c[k] * n[k - 1] <= c[k - 1] * n[k]) { c[k - 1] += c[k]; n[k - 1] += n[k]; high[k - 1] = high[k]; k-- } }
+        $2 != last || !k { join(); k++; c[k] = n[k] = 0; low[k] = high[k] = last = $2 }
+        { c[k] += $1; n[k]++ }
+        END { join(); for (i = 1; i <= k; i++) { printf "%.12g %.12g\n", low[i], c[i] / n[i]; if (high[i] != low[i]) printf "%.12g %.12g\n", high[i], c[i] / n[i] } }'
+}
+
 # ---- counts and sums of weights: whole numbers give the blocks that weights of 2 give, with ties and without
 for levels in 3 40 1000 100000; do
     awk -v OFS=, -v n="$levels" 'BEGIN { s = 5; print "click,score,narrow,w"; for (i = 0; i < 3000; i++) { s = (s * 16807) % 2147483647; p = int(s / 2147483647 * n) / n
         s = (s * 16807) % 2147483647; print (s / 2147483647 < p * p), p, p, 2 } }' >ties.csv
     import --columns click:int8,score:float64,narrow:float32,w:int8 ties.csv >ties.arrows
+    ctr-calibrate --fit isotonic -q --min-clicks 0 -o plain.map --score score ties.arrows
+    is "$levels levels: the pools of the textbook" "$(ctr-export -c score,value --no-header plain.map | awk -F, '{ printf "%.12g %.12g\n", $1, $2 }' | md5sum)" "$(pools ties.csv | md5sum)"
     for score in "score --min-clicks 0" "narrow --min-clicks 0" score "narrow --min-clicks 40"; do
         ctr-calibrate --fit isotonic -q -o whole.map --score $score ties.arrows
         ctr-calibrate --fit isotonic -q -o twos.map --score $score --weight w ties.arrows

@@ -171,6 +171,13 @@ else
     skip "jsonl in python" "no pyarrow"
 fi
 
+# ---- plain parsers of csv, tsv and jsonl see the same rows
+if has_python pyarrow; then
+    ok "random logs: the rows of plain parsers" "$PY" "$CTR_TOP/tests/import_reference.py" "$([ -n "$SAN" ] && echo 1 || echo 3)"
+else
+    skip "plain parsers" "no pyarrow"
+fi
+
 # A format of the table of text.c is a word of ctr-import --format, and has a fuzzer, unit tests and an entry in ctr-import(1).
 formats=$(sed -n '/ctr_text_formats\[\] = {/,/};/p' "$CTR_TOP/src/common/text/text.c" | grep -o '&ctr_text_[a-z0-9_]*' | sed 's/.*_//')
 is 'ctr-import --format takes the formats of ctr_text_formats, text.c (its row in src/tools has the words)' \
