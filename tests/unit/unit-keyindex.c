@@ -54,7 +54,7 @@ static void map_filter(struct map *m)
 
 struct visited {
     const struct map *map;
-    uint64_t n, last;
+    uint64_t n, last, calls;
     bool right;
 };
 
@@ -62,6 +62,7 @@ static int visit(void *ctx, struct ctr_sparse_numbered *e, uint64_t n, struct ct
 {
     struct visited *v = ctx;
     (void)err;
+    v->calls++;
     for (uint64_t i = 0; i < n; i++, v->n++) {
         const struct pair *p = v->map ? map_find(v->map, ctr_sparse_hash(e[i].key)) : NULL;
         v->right &= (!v->n || e[i].key > v->last) && (!v->map || (p && p->number == e[i].number));
@@ -76,7 +77,7 @@ static bool same_as(const struct ctr_keyindex *t, const struct map *m)
     struct visited v = { .map = m, .right = true };
     struct ctr_err err = { 0 };
     uint64_t at = 0, hash, n = 0, line = 0;
-    bool same = t->used == m->n && !ctr_keyindex_sorted(t, visit, &v, &err) && v.right && v.n == m->n;
+    bool same = t->used == m->n && !ctr_keyindex_sorted(t, t->used, visit, &v, &err) && v.right && v.n == m->n;
     for (uint64_t i = 0; i < m->n; i++) {
         const uint32_t *number = ctr_keyindex_find(t, m->pair[i].hash);
         same &= number && *number == m->pair[i].number;
@@ -173,9 +174,12 @@ static void test_bytes(void)
         const uint32_t *number = ctr_keyindex_find(&t, ctr_sparse_hash(k));
         found &= number && *number == k + 1;
     }
-    struct visited v = { .right = true };
+    struct visited v = { .right = true }, once = { .right = true };
     ok(!rc && found && said, "%llu keys, in the bytes that were said before", (unsigned long long)t.used);
-    ok(!ctr_keyindex_sorted(&t, visit, &v, &err) && v.right && v.n == t.used, "sorted by key");
+    ok(!ctr_keyindex_sorted(&t, t.used, visit, &v, &err) && v.right && v.n == t.used &&
+           !ctr_keyindex_sorted(&t, UINT32_MAX, visit, &once, &err) && once.right && once.n == t.used &&
+           once.calls == 1,
+       "sorted by key, in %llu ranges or in one", (unsigned long long)v.calls);
     ok(worst < CTR_KEYINDEX_SLACK * 1.03, "at most %.1f bytes a key at any moment (bound %.1f)", worst,
        CTR_KEYINDEX_SLACK);
     ctr_keyindex_free(&t);

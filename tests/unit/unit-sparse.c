@@ -96,6 +96,35 @@ static void test_order(void)
     }
 }
 
+static int by_key(const void *a, const void *b)
+{
+    const struct ctr_sparse_numbered *x = a, *y = b;
+    return x->key < y->key ? -1 : x->key > y->key;
+}
+
+/* Hashes, numbers from 1 on, few bits that differ, equal keys but one, both ends: any number of them. */
+static void test_sort(void)
+{
+    enum { MOST = 40000, KINDS = 6 };
+    struct ctr_sparse_numbered *a = calloc(3 * MOST, sizeof *a), *b = a + MOST, *right = b + MOST;
+    const size_t sizes[] = { 0, 1, 2, 3, 1023, 1024, 5000, MOST };
+    bool same = a;
+    for (size_t kind = 0; a && kind < KINDS; kind++)
+        for (size_t s = 0; s < CTR_COUNT(sizes); s++) {
+            const size_t n = sizes[s];
+            for (size_t i = 0; i < n; i++) {
+                const uint64_t hash = ctr_random64(11, kind, i), key[KINDS] = {
+                    hash, n - i, hash & UINT64_C(0x8000000000000007), i != n / 2, i % 2 ? UINT64_MAX - i : i, hash >> 30
+                };
+                a[i] = right[i] = (struct ctr_sparse_numbered){ key[kind], 1000000 + key[kind] % 1000 };
+            }
+            qsort(right, n, sizeof *right, by_key);
+            same &= !memcmp(ctr_sparse_sort(a, b, n), right, n * sizeof *a);
+        }
+    ok(same, "keys of %d kinds are sorted, however many", KINDS);
+    free(a);
+}
+
 /* Rows that run over the end when the table grows stay within its memory, however little room is asked for: here 40
  * rows whose home is always the last one. */
 static void test_end(void)
@@ -242,6 +271,7 @@ int main(void)
     test_growth(24, 5000, 5000, UINT64_C(1) << 40, "one block");
     test_growth(16, 2500000, 4096, 3, "several ranges in order");
     test_order();
+    test_sort();
     test_crowd();
     test_end();
     test_ahead();

@@ -80,21 +80,6 @@ static bool digest_rows(const struct lr *m, const struct ctr_learning *l, const 
     return finite;
 }
 
-static bool digest_table(const struct lr *m, const struct ctr_keys *t, uint64_t *digest)
-{
-    uint64_t at = 0, hash, key[GROUP];
-    uint8_t *row[GROUP];
-    bool finite = true;
-    for (int64_t n = GROUP; n == GROUP;) {
-        for (n = 0; n < GROUP && (row[n] = ctr_keys_row(t, &m->states, &at, &hash)); n++) {
-            __builtin_prefetch(row[n] + CTR_STATE_AT);
-            key[n] = ctr_sparse_key(hash);
-        }
-        finite &= digest_rows(m, &m->learning, key, row, n, digest);
-    }
-    return finite;
-}
-
 struct ctr_lr_digested ctr_lr_digest_sorted(const struct lr *m, const struct ctr_learning *as,
                                             const struct ctr_lr_sorted *t)
 {
@@ -131,11 +116,21 @@ struct digesting {
     struct ctr_lr_digested sum;
 };
 
+static void digest_some(void *ctx, const struct ctr_sparse_numbered *e, uint64_t n)
+{
+    struct digesting *d = ctx;
+    const struct ctr_states *s = &d->m->states;
+    const struct ctr_lr_sorted t = { e, n, ctr_states_rows(s), s->bytes, NULL };
+    const struct ctr_lr_digested own = ctr_lr_digest_sorted(d->m, &d->m->learning, &t);
+    d->sum.digest += own.digest;
+    d->sum.finite &= own.finite;
+}
+
 static void *digest_tables(void *arg)
 {
     struct digesting *d = arg;
     for (int i; (i = __atomic_sub_fetch(d->left, 1, __ATOMIC_RELAXED)) >= 0;)
-        d->sum.finite &= digest_table(d->m, &d->m->table[i], &d->sum.digest);
+        ctr_keys_each(&d->m->table[i], digest_some, d);
     return NULL;
 }
 
@@ -494,9 +489,9 @@ static int save_range(void *ctx, struct ctr_sparse_numbered *e, uint64_t n, stru
     struct saver *s = ctx;
     const struct lr *m = s->at->model->m;
     const struct ctr_states *states = &m->states;
-    struct ctr_lr_sorted t = { e, 0, ctr_states_rows(states), states->bytes, NULL };
+    struct ctr_lr_sorted t = { e, m->changed.only ? 0 : n, ctr_states_rows(states), states->bytes, NULL };
     int rc = 0;
-    for (uint64_t i = 0; i < n && !rc; i++) {
+    for (uint64_t i = 0; i < n && m->changed.only && !rc; i++) { /* a delta */
         if (!ctr_lr_saves(m, e[i].number))
             continue;
         if (s->gone < s->gone_end && s->gone->key <= e[i].key) { /* the rows before go first */

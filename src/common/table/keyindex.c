@@ -244,6 +244,16 @@ const uint32_t *ctr_keyindex_next(const struct ctr_keyindex *t, uint64_t *at, ui
     return &t->line[line].number[place];
 }
 
+uint64_t ctr_keyindex_some(const struct ctr_keyindex *t, uint64_t *first, struct ctr_sparse_numbered *e)
+{
+    const uint64_t lines = CTR_MIN(t->end - *first, CTR_KEYINDEX_SOME_LINES);
+    uint64_t n = ctr_keyindex_kernel_best()->collect(t, *first, lines, 0, UINT64_MAX, e);
+    *first = lines == CTR_KEYINDEX_SOME_LINES ? *first + lines : UINT64_MAX;
+    if (*first == UINT64_MAX && t->has_zero)
+        e[n++] = (struct ctr_sparse_numbered){ ctr_sparse_key(0), t->zero };
+    return n;
+}
+
 static bool first_key(const void *table, uint64_t place, uint64_t *key)
 {
     const struct ctr_keyindex *t = table;
@@ -257,11 +267,11 @@ static uint64_t collect(const void *table, uint64_t place, uint64_t n, uint64_t 
     return ctr_keyindex_kernel_best()->collect(table, place, n, low, span, e);
 }
 
-int ctr_keyindex_sorted(const struct ctr_keyindex *t, ctr_sparse_range *range, void *ctx, struct ctr_err *err)
+int ctr_keyindex_sorted(const struct ctr_keyindex *t, uint64_t all, ctr_sparse_range *range, void *ctx,
+                        struct ctr_err *err)
 {
     const struct ctr_sparse_numbered zero = { ctr_sparse_key(0), t->zero };
-    const struct ctr_sorted_of of = {
-        t, t->used, t->end, CTR_KEYLINE_KEYS, first_key, collect, t->has_zero ? &zero : NULL
-    };
+    const struct ctr_sorted_of of = { t,   t->used,   t->end,  CTR_KEYLINE_KEYS,
+                                      all, first_key, collect, t->has_zero ? &zero : NULL };
     return ctr_sorted_ranges(&of, range, ctx, err);
 }

@@ -126,8 +126,17 @@ int ctr_keyindex_shrink(struct ctr_keyindex *t, struct ctr_err *err) CTR_MUST;
 /* Every key once, in no defined order: *at starts with 0; NULL at the end. */
 const uint32_t *ctr_keyindex_next(const struct ctr_keyindex *t, uint64_t *at, uint64_t *hash);
 
-/* The keys with their numbers, sorted by key, in blocks that the callback may change. */
-int ctr_keyindex_sorted(const struct ctr_keyindex *t, ctr_sparse_range *range, void *ctx, struct ctr_err *err) CTR_MUST;
+/* The same, some hundred keys at a time, from line `first` on, to `e`, which has room for CTR_KEYINDEX_SOME; returns
+ * how many. The key with hash 0 comes last. first: where to go on; it starts with 0, and ends with UINT64_MAX. */
+enum {
+    CTR_KEYINDEX_SOME_LINES = 64,
+    CTR_KEYINDEX_SOME = CTR_KEYINDEX_SOME_LINES * CTR_KEYLINE_KEYS + CTR_SORTED_SPARE
+};
+uint64_t ctr_keyindex_some(const struct ctr_keyindex *t, uint64_t *first, struct ctr_sparse_numbered *e);
+
+/* The keys with their numbers, sorted by key, in blocks that the callback may change. all: see struct ctr_sorted_of. */
+int ctr_keyindex_sorted(const struct ctr_keyindex *t, uint64_t all, ctr_sparse_range *range, void *ctx,
+                        struct ctr_err *err) CTR_MUST;
 
 /* Vectorised loops; all instruction sets give the same result. */
 struct ctr_keyindex_kernel {

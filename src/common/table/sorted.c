@@ -7,10 +7,17 @@
 
 #include <stdlib.h>
 
-enum {
-    RANGES = 8,           /* number of key ranges sorted one after another */
-    RANGE_KEYS = 1 << 15, /* unless there are few keys: an eighth of a large table's keys, twice 16 bytes each */
-};
+/* Keys sorted at a time, at least: twice 16 bytes each. */
+enum { RANGE_KEYS = 1 << 16 };
+
+/* Ranges of keys that are collected and sorted one after another: of a table that is all that there is an eighth of its
+ * keys each, which is little beside the table; where it is one of many, more, since each range is a pass over it. */
+static uint64_t ranges_of(const struct ctr_sorted_of *of)
+{
+    enum { OF_TABLE = 8, OF_ALL = 16 };
+    const uint64_t some = CTR_MAX(RANGE_KEYS, CTR_MAX(of->keys / OF_TABLE, of->all / OF_ALL));
+    return CTR_MAX((of->keys + some - 1) / some, 1);
+}
 
 /* Sort by the digit of `bits` bits at `shift` of the distance from `low`; false: all digits are equal, and b is
  * unchanged. */
@@ -78,11 +85,10 @@ static int compare_keys(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The upper bounds (inclusive) of RANGES ranges, or fewer if RANGE_KEYS keys suffice for each, from an evenly spaced
- * sample. */
+/* The upper bounds (inclusive) of the ranges, from an evenly spaced sample. */
 static int make_bounds(const struct ctr_sorted_of *of, uint64_t **bounds, size_t *n, struct ctr_err *err)
 {
-    size_t ranges = CTR_MIN(of->keys / RANGE_KEYS + 1, RANGES), want = ranges * 64, got = 0;
+    size_t ranges = ranges_of(of), want = ranges * 64, got = 0;
     uint64_t *sample = malloc((want + 1) * sizeof *sample);
     if (!sample)
         return ctr_fail_nomem(err, (want + 1) * sizeof *sample);
@@ -105,7 +111,7 @@ static int collect(const struct ctr_sorted_of *of, uint64_t low, uint64_t high, 
                    struct ctr_err *err)
 {
     enum { PART = 1024 }; /* keys */
-    const uint64_t keys = of->keys <= RANGE_KEYS ? of->keys : of->keys / RANGES + of->keys / 64 + RANGE_KEYS / 4,
+    const uint64_t ranges = ranges_of(of), keys = of->keys / ranges + (ranges > 1 ? of->keys / 64 + RANGE_KEYS / 4 : 0),
                    some = PART / of->each;
     const size_t size = sizeof(struct ctr_sparse_numbered), room = (size_t)(some * of->each + CTR_SORTED_SPARE) * size;
     ctr_buf_clear(into);

@@ -20,6 +20,7 @@ typedef int ctr_sparse_range(void *ctx, struct ctr_sparse_numbered *e, uint64_t 
 struct ctr_sorted_of {
     const void *table;
     uint64_t keys, places, each;
+    uint64_t all; /* keys, of this table and others that are in memory: more of them may be sorted at a time */
     bool (*first)(const void *table, uint64_t place, uint64_t *key); /* false: the place is empty */
     /* Collects, from `n` places, the keys in [low, low + span], with their numbers; e has room for CTR_SORTED_SPARE
      * more than all keys of these places; returns how many it filled. */

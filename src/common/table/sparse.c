@@ -327,7 +327,7 @@ static int visit_rows(void *ctx, struct ctr_sparse_numbered *e, uint64_t n, stru
 int ctr_sparse_sorted(const struct ctr_sparse *t, ctr_sparse_each *each, void *ctx, struct ctr_err *err)
 {
     const struct ctr_sparse_numbered zero = { ctr_sparse_key(0), (uintptr_t)t->zero };
-    const struct ctr_sorted_of of = { t, t->used, t->end, 1, first_key, collect, t->has_zero ? &zero : NULL };
+    const struct ctr_sorted_of of = { t, t->used, t->end, 1, t->used, first_key, collect, t->has_zero ? &zero : NULL };
     struct rows_of v = { each, ctx };
     return ctr_sorted_ranges(&of, visit_rows, &v, err);
 }
