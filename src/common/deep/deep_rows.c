@@ -337,8 +337,9 @@ int ctr_deep_check_bound(const struct ctr_deep *d, const struct ctr_deep_tables 
     return ctr_fail(
         err, CTR_ENOMEM,
         "the tables of embeddings and a minibatch need %s to go on, --memory allows %s: raise it, keep rows on "
-        "disk (--spill DIR), drop rare values (vocab with min=...), or lower --embedding or --minibatch%s",
+        "disk (--spill DIR), drop rare values (vocab with min=...), or lower %s--minibatch%s",
         ctr_size_text_beyond(need, (uint64_t)bound).s, ctr_size_text((uint64_t)bound).s,
+        d->spec->by_table ? "" : "--embedding or ",
         ctr_deep_images_bytes(d) ? "; --images takes no memory for vectors of a keyed file (ctr-cat --key)" : "");
 }
 

@@ -2,6 +2,7 @@
  *
  * modeloptions: builds a tool's option table from the tables of models. */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "tools/ctr-train/modeloptions.h"
 
@@ -31,10 +32,19 @@ static bool has(const struct ctr_model_opts *t, const char *name)
     return i < t->n;
 }
 
-void ctr_model_opts_add(struct ctr_model_opts *t, const struct ctr_opt *o)
+/* Every command line comes here, so no table that is too long passes a test. */
+static void need_room(const struct ctr_model_opts *t, const char *name)
 {
     if (t->n < CTR_MODEL_OPTS_MAX)
-        t->opt[t->n++] = *o;
+        return;
+    fprintf(stderr, "no room for --%s: raise CTR_MODEL_OPTS_MAX\n", name);
+    abort();
+}
+
+void ctr_model_opts_add(struct ctr_model_opts *t, const struct ctr_opt *o)
+{
+    need_room(t, o->name);
+    t->opt[t->n++] = *o;
 }
 
 /* "a|b|c" */
@@ -66,8 +76,9 @@ void ctr_model_opts_take(struct ctr_model_opts *t, const struct ctr_model *m, st
 {
     for (const struct ctr_param *o = m->options; o->name; o++) {
         const int i = t->n;
-        if (o->flags & CTR_PARAM_UNTYPED || i == CTR_MODEL_OPTS_MAX || has(t, o->name))
+        if (o->flags & CTR_PARAM_UNTYPED || has(t, o->name))
             continue;
+        need_room(t, o->name);
         write_help(o, t->help[i], sizeof t->help[i]);
         if (o->kind == CTR_PARAM_WORD)
             join_words(o->words, t->arg[i], sizeof t->arg[i]);

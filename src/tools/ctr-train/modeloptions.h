@@ -9,7 +9,7 @@
 
 /* An option table composed of the models' options and a tool's own rows. Zero-initialise to start; make it static,
  * because it is large and contains pointers into itself. */
-enum { CTR_MODEL_OPTS_MAX = 96 };
+enum { CTR_MODEL_OPTS_MAX = 128 };
 struct ctr_model_opts {
     struct ctr_opt opt[CTR_MODEL_OPTS_MAX + 1];
     char help[CTR_MODEL_OPTS_MAX][256], arg[CTR_MODEL_OPTS_MAX][96];
