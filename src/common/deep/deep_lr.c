@@ -168,8 +168,10 @@ struct some {
 
 static int take_some(struct some *s, struct ctr_err *err)
 {
+    if (!s->n)
+        return 0;
     const struct ctr_lr_sorted t = { s->place, s->n, s->rows.data - CTR_STATE_AT, s->file->states.bytes, NULL };
-    int rc = s->n ? s->take(s->to, &t, err) : 0;
+    int rc = s->take(s->to, &t, err);
     s->n = 0;
     ctr_buf_clear(&s->rows);
     return rc;
