@@ -25,8 +25,9 @@ ref make onehot 900 onehot.arrows || exit 1
 ref make mixed 500 mixed.arrows || exit 1
 ctr-select --columns=-age,-vec -o sparse.arrows mixed.arrows # of dense coordinates the reference does not know the draws
 optimizers=$(ctr-train lr --help=all | sed -n 's/.*--optimizer \([a-z|-]*\).*/\1/p' | tr '|' ' ')
-is 'help lists the optimizers' "$optimizers" 'ftrl ogd rda fobos ogd-count'
+is 'the optimizers of --help: a new one stands here when tests/model_reference.py and unit-optimizer.c have its update' "$optimizers" 'ftrl ogd rda fobos ogd-count'
 for o in $optimizers; do # what follows compares each with tests/model_reference.py, and unit-optimizer with a plain loop of its own
+    ok "optimizer $o is in .range of --optimizer, lr_options.c" grep -q "\"optimizer\".*range = .*\b$o\b" "$CTR_TOP/src/common/lr/lr_options.c"
     ok "optimizer $o has an entry in ctr-train-lr(1): .It Cm $o, with its update" grep -q "^\.It Cm $o\$" "$CTR_TOP/man/ctr-train-lr.1"
 done
 

@@ -147,7 +147,7 @@ static int share(const struct ctr_cli *cli, struct ctr_batch_source *in, struct 
     return rc;
 }
 
-static int run(struct ctr_cli *cli, struct ctr_err *err)
+static int concatenate_streams(struct ctr_cli *cli, struct ctr_err *err)
 {
     bool file = !strcmp(o.to, "file"); /* an IPC file has one schema: the reader refuses a bundle */
     struct ctr_reader_opts ro = { .sections = !file && !o.share.n, .lenient = o.lenient, .mixed = o.force };
@@ -185,7 +185,10 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
     return rc;
 }
 
-const struct ctr_tool ctr_tool = { "ctr-cat", "concatenate streams, convert between stream and file",
-                                   "[FILE…]", NULL,
-                                   opts,      CTR_TOOL_READS | CTR_TOOL_WRITES,
-                                   run };
+const struct ctr_tool ctr_tool = { "ctr-cat",
+                                   "concatenate streams, convert between stream and file",
+                                   "[FILE…]",
+                                   NULL,
+                                   opts,
+                                   CTR_TOOL_READS | CTR_TOOL_WRITES,
+                                   concatenate_streams };

@@ -417,7 +417,7 @@ static int with_plan(struct job *j, struct ctr_err *err)
     return o.explain || o.dot ? explain(j, err) : extract(j, err);
 }
 
-static int run(struct ctr_cli *cli, struct ctr_err *err)
+static int extract_features(struct ctr_cli *cli, struct ctr_err *err)
 {
     struct job j = { .cli = cli };
     if (o.fit && o.names)
@@ -445,5 +445,5 @@ const struct ctr_tool ctr_tool = {
     NULL,
     opts,
     CTR_TOOL_READS | CTR_TOOL_WRITES | CTR_TOOL_MEMORY | CTR_TOOL_DEVICE,
-    run,
+    extract_features,
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ctr-group: counts, sums, means, extremes and quantiles by key, in bounded memory. */
+ * ctr-group: compute counts, sums, means, extremes and quantiles by key, in bounded memory. */
 #include "common/cli/cli.h"
 #include "common/relation/relation.h"
 
@@ -25,7 +25,7 @@ static void report(const struct ctr_cli *cli, const struct ctr_group *g)
         ctr_cli_debug(cli, "%lld runs, %s spilled", (long long)st.runs, ctr_size_text((uint64_t)st.spilled_bytes).s);
 }
 
-static int run(struct ctr_cli *cli, struct ctr_err *err)
+static int group_rows(struct ctr_cli *cli, struct ctr_err *err)
 {
     const struct ctr_group_opts go = { .keys = &o.keys,
                                        .add = &o.add,
@@ -53,9 +53,9 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
 }
 
 const struct ctr_tool ctr_tool = { "ctr-group",
-                                   "counts, sums, means, extremes and quantiles by key",
+                                   "compute counts, sums, means, extremes and quantiles by key",
                                    "-k COL,… --add NAME=AGGREGATE(COL) … [FILE…]",
                                    NULL,
                                    opts,
                                    CTR_TOOL_READS | CTR_TOOL_WRITES | CTR_TOOL_MEMORY,
-                                   run };
+                                   group_rows };

@@ -154,7 +154,7 @@ static void report(const struct ctr_cli *cli, const struct ctr_history *h)
                   ctr_size_text((uint64_t)st.most_bytes).s, ctr_size_text((uint64_t)st.spilled_bytes).s);
 }
 
-static int run(struct ctr_cli *cli, struct ctr_err *err)
+static int add_history(struct ctr_cli *cli, struct ctr_err *err)
 {
     struct ctr_reader *r = NULL, *behaviours = NULL;
     struct ctr_batch_source source = { 0 }, past = { 0 };
@@ -189,10 +189,10 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
 }
 
 const struct ctr_tool ctr_tool = { "ctr-history",
-                                   "behaviours of the user and counts of keys as of each event",
+                                   "add behaviours of the user and counts of keys as of each event",
                                    "-c COL,… [FILE…]\n--count KEY,… --where EXPR [FILE…]",
                                    NULL,
                                    opts,
                                    CTR_TOOL_READS | CTR_TOOL_WRITES | CTR_TOOL_MEMORY | CTR_TOOL_ROLE(CTR_ROLE_USER) |
                                        CTR_TOOL_ROLE(CTR_ROLE_TIME),
-                                   run };
+                                   add_history };

@@ -243,7 +243,7 @@ static int print_section(struct ctr_out *out, struct ctr_reader *r, const struct
     return o.json ? print_json(out, info, &stats, err) : print_text(out, info, &stats, err);
 }
 
-static int run(struct ctr_cli *cli, struct ctr_err *err)
+static int describe_inputs(struct ctr_cli *cli, struct ctr_err *err)
 {
     struct ctr_reader_opts ro = { .sections = true, .foreign = !o.digest };
     struct ctr_reader *r = NULL;
@@ -287,5 +287,5 @@ static const char *const notes[] = {
 };
 
 const struct ctr_tool ctr_tool = {
-    "ctr-info", "describe a stream, check and hash it", "[FILE…]", notes, opts, CTR_TOOL_READS, run
+    "ctr-info", "describe a stream, check and hash it", "[FILE…]", notes, opts, CTR_TOOL_READS, describe_inputs
 };

@@ -114,7 +114,7 @@ static void report(const struct ctr_cli *cli, const struct ctr_join *j, int left
                       ctr_size_text((uint64_t)st.spilled_bytes).s);
 }
 
-static int run(struct ctr_cli *cli, struct ctr_err *err)
+static int join_streams(struct ctr_cli *cli, struct ctr_err *err)
 {
     struct ctr_reader *left = NULL, *from = NULL;
     struct ctr_batch_source source = { 0 }, right = { 0 };
@@ -155,5 +155,5 @@ const struct ctr_tool ctr_tool = {
     NULL,
     opts,
     CTR_TOOL_READS | CTR_TOOL_WRITES | CTR_TOOL_MEMORY,
-    run
+    join_streams
 };

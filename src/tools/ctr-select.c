@@ -399,7 +399,7 @@ static int finish(struct job *j, struct ctr_err *err)
     return rc;
 }
 
-static int run(struct ctr_cli *cli, struct ctr_err *err)
+static int select_rows(struct ctr_cli *cli, struct ctr_err *err)
 {
     struct job j = { .cli = cli };
     struct ctr_reader_opts ro = { .sections = o.section != NULL, .foreign = true, .only = o.only };
@@ -435,5 +435,5 @@ const struct ctr_tool ctr_tool = {
     "ctr-select", "choose rows and columns of a stream, or make new ones",
     "[FILE…]",    NULL,
     opts,         CTR_TOOL_READS | CTR_TOOL_WRITES,
-    run,
+    select_rows,
 };

@@ -56,7 +56,7 @@ static void report(const struct ctr_cli *cli, const struct ctr_sort *s)
                      (long long)st.rows);
 }
 
-static int run(struct ctr_cli *cli, struct ctr_err *err)
+static int sort_rows(struct ctr_cli *cli, struct ctr_err *err)
 {
     struct ctr_sort_opts so = { .keys = &o.keys,
                                 .shuffle = o.shuffle,
@@ -92,4 +92,4 @@ const struct ctr_tool ctr_tool = { "ctr-sort",
                                    NULL,
                                    opts,
                                    CTR_TOOL_READS | CTR_TOOL_WRITES | CTR_TOOL_MEMORY | CTR_TOOL_SEED,
-                                   run };
+                                   sort_rows };

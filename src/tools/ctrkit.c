@@ -397,7 +397,7 @@ static int run_tool(const char *folder, char **args, struct ctr_err *err)
     return errno == ENOENT ? no_tool(folder, asked, err) : ctr_fail_sys(err, "%s", path);
 }
 
-static int run(struct ctr_cli *cli, struct ctr_err *err)
+static int open_door(struct ctr_cli *cli, struct ctr_err *err)
 {
     char folder[PATH_MAX];
     int rc = own_folder(folder, sizeof folder, err);
@@ -421,4 +421,4 @@ const struct ctr_tool ctr_tool = { "ctrkit",
                                    NULL,
                                    opts,
                                    CTR_TOOL_PREFIX,
-                                   run };
+                                   open_door };

@@ -8,11 +8,11 @@
  *         { "key", 'k', CTR_OPT_STR, "KEY[=KEY2],…", "columns to join on", &o.key, 0 },
  *         { "inner", 0, CTR_OPT_FLAG, NULL, "keep matched rows only", &o.inner, 0 },
  *         { 0 } };
- *     static int run(struct ctr_cli *cli, struct ctr_err *err) { … }
+ *     static int join_streams(struct ctr_cli *cli, struct ctr_err *err) { … }
  *     const struct ctr_tool ctr_tool = {
- *         "ctr-join", "join a stream with another", "-k KEY RIGHT [FILE…]", NULL, opts, 0, run };
+ *         "ctr-join", "join a stream with another", "-k KEY RIGHT [FILE…]", NULL, opts, 0, join_streams };
  *
- * run() returns 0, or a negative enum ctr_code with *err filled: CTR_EUSAGE exits 2, CTR_ENO 3, the rest 1. The
+ * It returns 0, or a negative enum ctr_code with *err filled: CTR_EUSAGE exits 2, CTR_ENO 3, the rest 1. The
  * scaffold prints the error as "ctr-join: FILE: what".
  */
 #ifndef CTR_CLI_H

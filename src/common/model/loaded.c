@@ -272,8 +272,8 @@ static int predict(struct ctr_session *s, const struct ctr_rows *rows, double *s
                          : model->predict_rows(s->own, rows, score, &counts, err);
 }
 
-static int run(struct ctr_session *s, const struct ctr_batch *b, int64_t from, int64_t n, double *score,
-               double *uncertainty, float *value, struct ctr_err *err)
+static int score_rows(struct ctr_session *s, const struct ctr_batch *b, int64_t from, int64_t n, double *score,
+                      double *uncertainty, float *value, struct ctr_err *err)
 {
     struct ctr_rows rows;
     int rc = ctr_inputs_batch(s->in, b, err);
@@ -290,13 +290,13 @@ static int run(struct ctr_session *s, const struct ctr_batch *b, int64_t from, i
 int ctr_session_rows(struct ctr_session *s, const struct ctr_batch *b, int64_t from, int64_t n, double *score,
                      double *uncertainty, struct ctr_err *err)
 {
-    return run(s, b, from, n, score, uncertainty, NULL, err);
+    return score_rows(s, b, from, n, score, uncertainty, NULL, err);
 }
 
 int ctr_session_vectors(struct ctr_session *s, const struct ctr_batch *b, int64_t from, int64_t n, float *value,
                         struct ctr_err *err)
 {
-    return run(s, b, from, n, NULL, NULL, value, err);
+    return score_rows(s, b, from, n, NULL, NULL, value, err);
 }
 
 const char *ctr_session_unknown(const struct ctr_session *s, int i, int64_t *keys, int64_t *unknown)

@@ -451,7 +451,7 @@ static int check_roles(const struct ctr_cli *cli, struct ctr_err *err)
     return 0;
 }
 
-static int run(struct ctr_cli *cli, struct ctr_err *err)
+static int calibrate_scores(struct ctr_cli *cli, struct ctr_err *err)
 {
     int rc = check_roles(cli, err);
 
@@ -472,4 +472,4 @@ const struct ctr_tool ctr_tool = { "ctr-calibrate",
                                    CTR_TOOL_ROLE(CTR_ROLE_LABEL) | CTR_TOOL_ROLE(CTR_ROLE_WEIGHT) |
                                        CTR_TOOL_ROLE(CTR_ROLE_TIME) | CTR_TOOL_ROLE(CTR_ROLE_SCORE) | CTR_TOOL_READS |
                                        CTR_TOOL_WRITES | CTR_TOOL_MEMORY,
-                                   run };
+                                   calibrate_scores };

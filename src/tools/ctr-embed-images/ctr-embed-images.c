@@ -398,7 +398,7 @@ static int prepare(struct run *r, struct ctr_err *err)
     return rc;
 }
 
-static int run(struct ctr_cli *cli, struct ctr_err *err)
+static int embed_images(struct ctr_cli *cli, struct ctr_err *err)
 {
     struct run r = { .cli = cli };
     int rc = prepare(&r, err);
@@ -429,11 +429,11 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
 
 const struct ctr_tool ctr_tool = {
     "ctr-embed-images",
-    "photographs to vectors",
+    "make vectors of photographs",
     "-w WEIGHTS [--tower MODEL] [FILE|TAR…]\n-w WEIGHTS [--tower MODEL] --column COL [FILE…]\n--tower MODEL --vectors "
     "[FILE…]",
     NULL,
     opts,
     CTR_TOOL_ROLE(CTR_ROLE_ID) | CTR_TOOL_READS | CTR_TOOL_WRITES | CTR_TOOL_MEMORY | CTR_TOOL_DEVICE,
-    run,
+    embed_images,
 };

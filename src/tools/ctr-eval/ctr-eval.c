@@ -429,7 +429,7 @@ static int evaluate(struct ctr_cli *cli, struct input *in, struct ctr_eval_contr
     return rc;
 }
 
-static int run(struct ctr_cli *cli, struct ctr_err *err)
+static int evaluate_scores(struct ctr_cli *cli, struct ctr_err *err)
 {
     const struct ctr_reader_opts ro = { .foreign = true };
     struct input in = { 0 };
@@ -469,6 +469,8 @@ out:
 }
 
 const struct ctr_tool ctr_tool = {
-    "ctr-eval", "how good scores are: AUC, GAUC, log loss, calibration, by slice and window",        "[FILE…]", NULL,
-    opts,       CTR_TOOL_ROLES | CTR_TOOL_READS | CTR_TOOL_WRITES | CTR_TOOL_MEMORY | CTR_TOOL_SEED, run
+    "ctr-eval",     "measure how good scores are: AUC, GAUC, log loss, calibration, by slice and window",
+    "[FILE…]",      NULL,
+    opts,           CTR_TOOL_ROLES | CTR_TOOL_READS | CTR_TOOL_WRITES | CTR_TOOL_MEMORY | CTR_TOOL_SEED,
+    evaluate_scores
 };

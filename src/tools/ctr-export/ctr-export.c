@@ -141,7 +141,7 @@ static int run_safetensors(struct ctr_cli *cli, struct ctr_err *err)
     return rc;
 }
 
-static int run(struct ctr_cli *cli, struct ctr_err *err)
+static int export_stream(struct ctr_cli *cli, struct ctr_err *err)
 {
     if (other_packer(cli->out))
         return ctr_cli_usage(err, "%s: text is written plain, or as .gz; pipe it: ctr-export … | %s >%s", cli->out,
@@ -194,4 +194,4 @@ done:
 const struct ctr_tool ctr_tool = { "ctr-export", "write a stream as text, as a NumPy array or as safetensors",
                                    "[FILE…]",    NULL,
                                    opts,         CTR_TOOL_ROLES | CTR_TOOL_READS,
-                                   run };
+                                   export_stream };

@@ -100,7 +100,7 @@ static int write_page(struct ctr_cli *cli, const struct ctr_gridviz *g, struct c
     return rc;
 }
 
-static int run(struct ctr_cli *cli, struct ctr_err *err)
+static int show_tables(struct ctr_cli *cli, struct ctr_err *err)
 {
     char stdin_path[] = "-";
     struct ctr_strs names = { 0 };
@@ -123,8 +123,8 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
 
 const struct ctr_tool ctr_tool = {
     .name = "ctr-gridviz",
-    .summary = "eval tables of several models as one page: GridViz",
+    .summary = "show eval tables of several models as one page: GridViz",
     .synopsis = "[[NAME=]TABLE…]",
     .opts = opts,
-    .run = run,
+    .run = show_tables,
 };

@@ -225,7 +225,7 @@ static int import_tensors(struct ctr_cli *cli, struct ctr_err *err)
     return rc;
 }
 
-static int run(struct ctr_cli *cli, struct ctr_err *err)
+static int import_text(struct ctr_cli *cli, struct ctr_err *err)
 {
     struct ctr_text_opts t = { .header = o.header,
                                .columns = o.columns,
@@ -277,8 +277,8 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
 }
 
 const struct ctr_tool ctr_tool = {
-    "ctr-import", "text logs to a record stream",
+    "ctr-import", "make a record stream of text logs",
     "[FILE…]",    notes,
     opts,         CTR_TOOL_ROLES | CTR_TOOL_READS | CTR_TOOL_WRITES,
-    run,
+    import_text,
 };

@@ -70,7 +70,7 @@ static int sample(struct ctr_cli *cli, struct ctr_reader *r, const struct ctr_ba
     return rc;
 }
 
-static int run(struct ctr_cli *cli, struct ctr_err *err)
+static int sample_rows(struct ctr_cli *cli, struct ctr_err *err)
 {
     struct ctr_subsample_opts so;
     struct ctr_reader *r = NULL;
@@ -109,4 +109,4 @@ const struct ctr_tool ctr_tool = { "ctr-sample",
                                    CTR_TOOL_ROLE(CTR_ROLE_LABEL) | CTR_TOOL_ROLE(CTR_ROLE_WEIGHT) |
                                        CTR_TOOL_ROLE(CTR_ROLE_QUERY) | CTR_TOOL_READS | CTR_TOOL_WRITES |
                                        CTR_TOOL_MEMORY | CTR_TOOL_SEED,
-                                   run };
+                                   sample_rows };

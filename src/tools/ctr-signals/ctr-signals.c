@@ -408,7 +408,7 @@ static int run_tool(struct ctr_cli *cli, struct ctr_err *err)
 
 const struct ctr_tool ctr_tool = {
     .name = "ctr-signals",
-    .summary = "an index of signals: versions, consumers, checks",
+    .summary = "keep an index of signals: versions, consumers, checks",
     .synopsis = "add PLAN|SIGNAL\nallow|disallow|remove SIGNAL\ndeprecate OLD [NEW]\n"
                 "pin SIGNAL [VETTING]\nunpin|accept SIGNAL\nannotate SIGNAL TEXT\n"
                 "register|unregister MODEL\ncheck PLAN\nvet [FILE…]\n"

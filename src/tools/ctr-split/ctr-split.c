@@ -136,7 +136,7 @@ static int check_options(const struct ctr_cli *cli, struct ctr_err *err)
     return rc;
 }
 
-static int run(struct ctr_cli *cli, struct ctr_err *err)
+static int split_rows(struct ctr_cli *cli, struct ctr_err *err)
 {
     struct ctr_reader *r = NULL;
     struct ctr_split *split = NULL;
@@ -169,4 +169,4 @@ const struct ctr_tool ctr_tool = { "ctr-split",
                                    NULL,
                                    opts,
                                    CTR_TOOL_READS | CTR_TOOL_WRITES,
-                                   run };
+                                   split_rows };

@@ -56,7 +56,7 @@ static int settle(struct ctr_synth_opts *so, const struct ctr_cli *cli, struct c
     return 0;
 }
 
-static int run(struct ctr_cli *cli, struct ctr_err *err)
+static int write_logs(struct ctr_cli *cli, struct ctr_err *err)
 {
     struct ctr_out *out[CTR_SYNTH_NFILES] = { 0 };
     struct ctr_synth_opts so;
@@ -98,5 +98,5 @@ const struct ctr_tool ctr_tool = {
     "ctr-synth", "write synthetic logs of users, ads and clicks, with true probabilities",
     "-o DIR",    NULL,
     opts,        CTR_TOOL_SEED,
-    run
+    write_logs
 };
