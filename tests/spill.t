@@ -28,8 +28,15 @@ asked() { # without --l2, which counts keys before, in other pieces
         awk '/^memory (hits|misses)/ { n += $3 } END { print n }'
 }
 is 'hits and misses are the distinct keys of minibatches' "$(asked 2500K)" "$(asked 100M)"
-train -q --memory 100M --spill spill -o x.arrows rows.arrows
+train -v --memory 100M --spill spill -o x.arrows rows.arrows 2>room.err
 ok 'with room for all of them, too' cmp x.arrows all.arrows
+is 'which writes and reads nothing' "$(grep '^disk bytes' room.err | tr -s ' ')" 'disk bytes moved 0 B in 0 reads, 0 B in 0 writes'
+# A key without a row is no reason to read: of 4,000 keys that come once, one after another, none is read but for the saved model.
+awk 'BEGIN { print "click,a"; for (i = 0; i < 4000; i++) print (i % 3 == 0) "," i }' >once.csv
+printf 'label click\nfeature a\n' >once.plan
+ctr-import -q --format csv --header once.csv | ctr-extract -q once.plan -o once.arrows
+ctr-train mlp --embedding 200 --hidden 4 --minibatch 100 -v --memory 2500K --spill spill -o x.arrows once.arrows 2>once.err
+ok 'new keys are not looked for on disk' test "$(count 'memory evictions' once.err)" -gt 1000 -a "$(awk '/^disk rows read/ { print $4 }' once.err)" -lt 1000
 is 'the folder is empty' "$(ls spill)" ''
 ctr-cat --batch 5000 -o large.arrows rows.arrows
 ok 'for any -j and batches' sh -c "ctr-train mlp --embedding 200 --hidden 4 --minibatch 100 --l2 .001 -q -j 3 --memory 3M --spill spill -o got.arrows large.arrows &&
@@ -63,6 +70,22 @@ if [ -f "$gpu_plugin" ]; then
     unset CTR_CUDA_PLUGIN
 fi
 
+# ---- a memory cgroup counts the pages of files in the system's cache: those of the tables are not among them
+group=/sys/fs/cgroup/memory/ctr-spill-$$ # version 1; version 2 tells the peak since Linux 5.19
+peak=memory.max_usage_in_bytes
+[ -d /sys/fs/cgroup/memory ] || { group=/sys/fs/cgroup/ctr-spill-$$ && peak=memory.peak; }
+if [ -n "$SAN" ] || ! mkdir $group 2>/dev/null; then
+    skip 'the memory of the run, with its files' 'no memory cgroup can be made'
+elif [ ! -f $group/$peak ]; then
+    rmdir $group
+    skip 'the memory of the run, with its files' 'the memory cgroup tells no peak'
+else
+    sh -c "echo \$\$ >$group/cgroup.procs && exec ctr-train mlp --embedding 200 --hidden 4 --minibatch 100 -q --memory 2500K --spill spill rows.arrows" | cat >x.arrows
+    ok 'in a memory cgroup: a model' test -s x.arrows
+    ok "and no more than the process takes: $(cat $group/$peak) bytes" test "$(cat $group/$peak)" -lt 40000000 # with mapped files it was 53 million
+    rmdir $group
+fi
+
 # ---- models and checkpoints do not know where rows were
 train -q --init all.arrows -o all.m some.arrows
 train -q --init all.arrows --memory 2500K --spill spill -o got.m some.arrows
@@ -83,6 +106,13 @@ resumes() {
 }
 ok 'kill -9 and resume' resumes
 is 'what killed runs left is gone' "$(ls spill)" ''
+injected() { # injected KIND:N:ACTION TEXT: the run fails with TEXT, whatever call of the file fails
+    ! env ASAN_OPTIONS="verify_asan_link_order=0:${ASAN_OPTIONS:-}" LD_PRELOAD="$CTR_BUILD/fault/inject.so" CTR_INJECT=$1 ctr-train mlp --embedding 200 --hidden 4 \
+        --minibatch 100 -q --memory 2500K --spill spill -o x.arrows rows.arrows 2>x.err && grep -q -e "$2" x.err
+}
+ok 'a disk that cannot be read' injected read:2000+:EIO 'spill: rows on disk: cannot read: Input/output error'
+ok 'a disk that is full' injected write:20+:ENOSPC 'spill: rows on disk: cannot write: No space left on device'
+
 
 # ---- lr, by minibatches
 lr() { ctr-train lr -q --minibatch 100 "$@"; }

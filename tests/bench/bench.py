@@ -332,6 +332,42 @@ class Bench:
                          "all in memory " + self.cell(whole, (rows / 1e3, "k rows/s")),
                          f"{m['wall'] / whole['wall']:.2f} ({m['cpu'] / whole['cpu']:.2f}) times the time", "" if ahead else "<= 2")
 
+    def cgroup(self):
+        """Tables beyond memory in a memory cgroup of --memory and 64 MiB, which counts the pages of files; uniform keys beside the reads of the disk."""
+        if not os.path.isdir("/sys/fs/cgroup/memory"):
+            return self.notes.append("cgroup: no memory cgroup (version 1) is mounted: its rows are left out.")
+        group = f"/sys/fs/cgroup/memory/ctr-bench-{os.getpid()}"
+        try:
+            os.mkdir(group)
+        except OSError as e:
+            return self.notes.append(f"cgroup: no memory cgroup can be made ({e.strerror}): its rows are left out.")
+        rows, text = 300000, self.plan("zipf.plan", "label click\nfeature F[1..6]\n")
+        for name, key in (("Zipf", "exp(rand() * log(1e7))"), ("uniform", "rand() * 150000")):
+            log = ("""awk 'BEGIN {{ srand(1); print "click,F1,F2,F3,F4,F5,F6"; for (i = 0; i < ROWS; i++) {{ printf "%d", rand() < .3; """
+                   """for (f = 0; f < 6; f++) printf ",%d", int(KEY); print "" }} }}'""").replace("ROWS", str(rows)).replace("KEY", key)
+            f = self.made(f"{self.dir}/{name}{rows}.arrows", f"{log} | ctr-import -q --format csv --header | ctr-extract -q {text} -o {{out}}")
+            model, train = f"{self.dir}/spill.model", "ctr-train mlp -v --embedding 32 --minibatch 1000"
+            keys, mib = re.search(r"\nkeys +(\d+) \(([\d.]+) MiB", self.once(f"{train} -o {model} {f}")["err"]).groups()
+            some = [(part, ahead) for part in (4, 10) for ahead in ("", " --prefetch 1")] if name == "Zipf" else [(4, "")]
+            commands = []
+            for part, ahead in some:
+                kib = int(float(mib) * 1024 / part)
+                limit = f"echo {(kib << 10) + (64 << 20)} >{group}/memory.limit_in_bytes; echo 0 >{group}/memory.force_empty"
+                commands.append(f"{limit}; (echo $BASHPID >{group}/cgroup.procs; exec {train} -o {model}{len(commands)} --memory {kib}K --spill {self.dir}{ahead} {f})")
+            whole, *spilled = self.medians([f"{train} -o {model} {f}", *commands])
+            for i in range(len(commands)):
+                sh(f"cmp {model} {model}{i} && rm {model}{i}")
+            rate = float(sh(f"{self.tool}/bench-limit reads {self.dir}")[2])
+            for (part, ahead), m in zip(some, spilled):
+                hits, waited = re.search(r"memory hits +\d+ \((.*?)%", m["err"])[1], re.search(r"disk waited for +([\d.]+) s", m["err"])[1]
+                read = int(re.search(r"disk rows read +(\d+)", m["err"])[1])
+                bound = whole["wall"] + read / rate / 1000
+                self.row(f"train mlp, {name} keys: {int(keys):,}, {mib} MiB, 1/{part} in a cgroup{ahead}", f"{self.cell(m)}, {hits}% hits, {waited} s waited",
+                         f"all in memory {self.cell(whole)}; and {read:,} rows at {rate:.0f} k reads/s {bound:.2f} s",
+                         f"{m['wall'] / whole['wall']:.2f} ({m['cpu'] / whole['cpu']:.2f}) times the time; {m['wall'] / bound:.2f} with the reads",
+                         {4: "<= 2.5", 10: "<= 4"}[part] if name == "Zipf" else "<= 1.5 with the reads")
+        os.rmdir(group)
+
     def din(self):
         """Attention over 30 behaviours of two columns a row, minibatches of 4096. Ours counts start, reading and the saved model too; with -q and without
         --progressive it makes no predictions before updates."""
@@ -837,7 +873,7 @@ class Bench:
         self.print(f"Peers: {', '.join(f'{k} {v}' for k, v in self.have.items() if v)}; {debian}.")
 
     def main(self):
-        groups = {"control": self.control, "train": self.train, "deep": self.deep, "din": self.din, "spill": self.spill, "gpu": self.gpu, "many": self.many, "import": self.imports, "extract": self.extract, "hop": self.hop,
+        groups = {"control": self.control, "train": self.train, "deep": self.deep, "din": self.din, "spill": self.spill, "cgroup": self.cgroup, "gpu": self.gpu, "many": self.many, "import": self.imports, "extract": self.extract, "hop": self.hop,
                   "eval": self.eval, "calibrate": self.calibrate, "join": self.join, "history": self.history, "sort": self.sort, "start": self.start,
                   "growth": self.growth, "memory": self.memory, "gemm": self.gemm, "page": self.page, "featurebox": self.featurebox, "extraction": self.extraction,
                   "gpu-mlp": self.gpu_mlp, "gpu-din": self.gpu_din, "gpu-featurebox": self.gpu_featurebox}

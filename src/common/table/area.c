@@ -155,6 +155,14 @@ void ctr_area_settle(struct ctr_area *a)
 #endif
 }
 
+void ctr_area_shrink(struct ctr_area *a, size_t bytes)
+{
+    bytes = round_up(bytes, PAGE);
+    if (bytes < a->bytes && mmap(a->base + bytes, a->bytes - bytes, PROT_NONE,
+                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED)
+        a->bytes = bytes;
+}
+
 void ctr_area_free(struct ctr_area *a)
 {
     if (a->reserved)

@@ -42,6 +42,11 @@ static inline void ctr_changed_note(struct ctr_changed *c, uint64_t row)
 {
     ((uint64_t *)(void *)c->bit.data)[row / 64] |= (uint64_t)1 << row % 64;
 }
+static inline void ctr_changed_put(struct ctr_changed *c, uint64_t row, bool changed)
+{
+    uint64_t *word = (uint64_t *)(void *)c->bit.data + row / 64;
+    *word = (*word & ~((uint64_t)1 << row % 64)) | (uint64_t)changed << row % 64;
+}
 static inline bool ctr_changed_has(const struct ctr_changed *c, uint64_t row)
 {
     return row / 64 < c->bit.len / sizeof(uint64_t) &&

@@ -164,10 +164,11 @@ int ctr_source_ram(struct ctr_source **s, struct ctr_dev *dev, int32_t width, in
                    struct ctr_err *err) CTR_MUST;
 int ctr_source_ram_bind(struct ctr_source *s, int t, struct ctr_embedding *table, struct ctr_err *err) CTR_MUST;
 
-/* Rows on disk, in `dir` (rowstore.h), beside a cache of rows in this process. `memory` bounds the sum of the cache
- * and, on a CPU, the buffers of the device; rows of minibatches in progress stay, the least recently used others are
- * evicted. A background thread reads the rows that begin does not find; values waits for it. If two minibatches do not
- * fit, the second is read when the first is dropped; if one does not fit, values fails with a message.
+/* Rows in memory, and on disk, in `dir` (rowfile.h), those that do not fit. `memory` bounds the sum of the rows, the
+ * index of all keys, the buffers of the disk and, on a CPU, those of the device; rows of minibatches in progress stay,
+ * the least used others are evicted. A background thread reads the rows that begin does not find; values waits for it.
+ * If two minibatches do not fit, the second is read when the first is dropped; if one does not fit, values fails with a
+ * message. A row in memory costs a byte beside its floats, and each key 17 to 23 bytes of index.
  *
  * `first` gives the initial rows of table t (ctr_embedding_init): it is bound like a table but has no rows, and its
  * `floats` are those of a row; one more than the source's adds a use count. */

@@ -43,6 +43,8 @@ int ctr_area_reserve(struct ctr_area *a, size_t bytes, struct ctr_err *err) CTR_
 void ctr_area_ahead(struct ctr_area *a, size_t bytes);
 /* Convert some of the small pages to huge pages, if possible; call it repeatedly. */
 void ctr_area_settle(struct ctr_area *a);
+/* Give memory back; if that fails, the area keeps it. */
+void ctr_area_shrink(struct ctr_area *a, size_t bytes);
 void ctr_area_free(struct ctr_area *a);
 
 /* Rows store hashes instead of keys: h = ctr_sparse_hash(key), a bijection. 0 marks an empty slot; the one key with
