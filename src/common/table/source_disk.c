@@ -194,18 +194,18 @@ static int start_job(struct disk *d, struct ctr_err *err)
     return 0;
 }
 
-/* Wait for the job; the rows that it read are then valid. */
+/* Wait for the job; the rows that it read are then valid. If it failed, so does all that follows: rows are lost. */
 static int finish(struct disk *d, struct ctr_err *err)
 {
     struct job *j = &d->job;
-    if (!j->running)
-        return 0;
-    const double start = now();
-    if (d->thread)
-        (void)ctr_background_wait(d->thread, -1);
-    d->waited += now() - start;
-    j->running = false;
-    ctr_buf_clear(&j->get);
+    if (j->running) {
+        const double start = now();
+        if (d->thread)
+            (void)ctr_background_wait(d->thread, -1);
+        d->waited += now() - start;
+        j->running = false;
+        ctr_buf_clear(&j->get);
+    }
     if (j->rc)
         *err = j->err;
     return j->rc;
