@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "common/stream/stream.h"
-#include "common/table/rowstore.h"
 #include "common/table/table.h"
 
 #include "tap.h"

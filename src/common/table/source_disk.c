@@ -573,8 +573,9 @@ static int no_room(const struct disk *d, int64_t keys, struct ctr_err *err)
     return ctr_fail(err, CTR_ENOMEM,
                     "the rows of a minibatch, of %" PRId64
                     " keys, need %s with all else, --memory allows %s: raise it, "
-                    "or lower --minibatch or --embedding",
-                    keys, ctr_size_text_beyond(need, (uint64_t)d->memory).s, ctr_size_text((uint64_t)d->memory).s);
+                    "or lower --minibatch%s",
+                    keys, ctr_size_text_beyond(need, (uint64_t)d->memory).s, ctr_size_text((uint64_t)d->memory).s,
+                    d->base.width > 1 ? " or --embedding" : "");
 }
 
 /* Give slots to keys that got none in begin, now that the other minibatch is dropped. */
@@ -794,7 +795,7 @@ static int disk_save(struct ctr_source *source, int table, ctr_source_each *each
 {
     struct disk *d = (struct disk *)source;
     struct save s = { d, each, ctx, 2 * list_room(d, row_bytes(d) + 2 * sizeof(struct ctr_sparse_numbered)) };
-    return ctr_keyindex_sorted(&d->table[table].index, save_range, &s, err);
+    return ctr_keyindex_sorted(&d->table[table].index, d->table[table].index.used, save_range, &s, err);
 }
 
 static int disk_load(struct ctr_source *s, int table, uint64_t key, const float *row, struct ctr_err *err)

@@ -10,7 +10,6 @@
  *     source_shard.h  a source whose keys are owned by ranks, which are processes
  *     merge_ranks.h   rows of all ranks in the order of keys, on rank 0
  *     rowfile.h    rows on disk, by place: under a source
- *     rowstore.h   rows on disk, by table and key: under lr with --spill
  *     keyset.h     the distinct keys of a minibatch
  *     keyvalue.h   the distinct values of columns, compared: users, keys of counts
  *     embedding.h  vectors of floats and their optimizer state, made from the key's hash: deep models
@@ -24,7 +23,6 @@
 #include "common/table/knownkeys.h"
 #include "common/table/merge_ranks.h"
 #include "common/table/rowfile.h"
-#include "common/table/rowstore.h"
 #include "common/table/source.h"
 #include "common/table/source_shard.h"
 #include "common/table/keyvalue.h"
