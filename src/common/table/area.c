@@ -12,12 +12,8 @@
 #if defined(__linux__) && !defined(MADV_POPULATE_WRITE)
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14; refused by older ones */
 #endif
-#if defined(__linux__) && !defined(MADV_COLLAPSE)
-#define MADV_COLLAPSE 25 /* Linux 6.1; refused by older ones */
-#endif
-
 enum { HUGE = 2 << 20, SMALL = 1 << 20, LARGE = 64 << 20, PAGE = 4096 };
-enum { FILL = 4 << 20, SETTLE = HUGE }; /* bytes processed by the kernel per call */
+enum { FILL = 4 << 20 }; /* bytes processed by the kernel per call */
 
 static size_t round_up(size_t n, size_t to)
 {
@@ -135,24 +131,6 @@ void ctr_area_ahead(struct ctr_area *a, size_t bytes)
     bytes = round_up(bytes, HUGE);
     int rc = bytes <= a->reserved ? ctr_area_fill(a, bytes, &err) : 0;
     (void)rc; /* the next allocation reports it */
-}
-
-/* Useful once the page table exceeds the cache, but not on every call, because all processors are notified. */
-void ctr_area_settle(struct ctr_area *a)
-{
-#ifdef MADV_COLLAPSE
-    if (a->settled == a->to_settle) {
-        if (a->bytes < 2 * HUGE || a->bytes < a->to_settle * 3 / 2)
-            return;
-        a->to_settle = a->bytes / HUGE * HUGE;
-        a->settled = 0;
-    }
-    const size_t n = CTR_MIN(SETTLE, a->to_settle - a->settled);
-    const bool done = !madvise(a->base + a->settled, n, MADV_COLLAPSE); /* only advice */
-    a->settled = done ? a->settled + n : a->to_settle;                  /* if it fails, try again only after growth */
-#else
-    (void)a;
-#endif
 }
 
 void ctr_area_shrink(struct ctr_area *a, size_t bytes)

@@ -154,8 +154,6 @@ int ctr_keyindex_reserve(struct ctr_keyindex *t, uint64_t extra, struct ctr_err 
         const uint64_t moves = extra > (UINT64_C(1) << 40) ? extra : extra * MOVES_PER_KEY;
         if ((rc = advance(t, CTR_MAX(moves, MOVES_AT_LEAST), err)))
             return rc;
-    } else {
-        ctr_area_settle(&t->area);
     }
     const uint64_t size = size_for(t, t->used + extra);
     if (size > t->size) {

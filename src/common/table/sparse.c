@@ -205,8 +205,6 @@ int ctr_sparse_reserve(struct ctr_sparse *t, uint64_t extra, struct ctr_err *err
         uint64_t moves = extra > (UINT64_C(1) << 40) ? extra : extra * MOVES_PER_KEY;
         if ((rc = advance(t, CTR_MAX(moves, MOVES_AT_LEAST), err)))
             return rc;
-    } else {
-        ctr_area_settle(&t->area);
     }
     uint64_t size = size_for(t, t->used + extra);
     if (size > t->size) {

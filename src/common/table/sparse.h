@@ -29,9 +29,8 @@ enum ctr_sparse_kind { CTR_SPARSE_ROWS, CTR_SPARSE_DENSE };
  * on use. */
 struct ctr_area {
     uint8_t *base;
-    size_t bytes;              /* usable */
-    size_t reserved;           /* of address space */
-    size_t settled, to_settle; /* bytes already moved to huge pages, and bytes to move */
+    size_t bytes;    /* usable */
+    size_t reserved; /* of address space */
 };
 int ctr_area_grow(struct ctr_area *a, size_t bytes, struct ctr_err *err) CTR_MUST; /* new bytes are zero */
 /* The same for memory that is soon written everywhere: allocates the pages at once, unless that takes long, instead of
@@ -41,8 +40,6 @@ int ctr_area_fill(struct ctr_area *a, size_t bytes, struct ctr_err *err) CTR_MUS
 int ctr_area_reserve(struct ctr_area *a, size_t bytes, struct ctr_err *err) CTR_MUST;
 /* Grow early, while other threads use the memory: nothing moves; if it would have to move, this does nothing. */
 void ctr_area_ahead(struct ctr_area *a, size_t bytes);
-/* Convert some of the small pages to huge pages, if possible; call it repeatedly. */
-void ctr_area_settle(struct ctr_area *a);
 /* Give memory back; if that fails, the area keeps it. */
 void ctr_area_shrink(struct ctr_area *a, size_t bytes);
 void ctr_area_free(struct ctr_area *a);
