@@ -561,6 +561,21 @@ else
     skip 'criteo: the reference, coordinate by coordinate' 'no ../shared/data'
     skip 'criteo: AUC of the second half, in time order' 'no ../shared/data'
 fi
+# ---- room for keys ahead: the same bytes, fewer bytes a key where the number is right, any number does
+for opts in '--keys 3000' '--keys 1' '--keys 100000 -j 3' '--keys 9 --minibatch 64' '--keys 9000 --precision q2.13'; do
+    train ${opts#--keys * } -o plain.m onehot.arrows
+    train $opts -o keys.m onehot.arrows
+    ok "$opts: the same bytes" cmp plain.m keys.m
+done
+printf 'label y\nfeature k\n' >news.plan
+awk 'BEGIN { print "y,k"; for (i = 0; i < 60000; i++) print i % 2 "," i % 40000 }' | ctr-import -q --format csv --header --label y |
+    ctr-extract -q news.plan >news.arrows
+ctr-train lr -o plain.m news.arrows 2>free.words
+ctr-train lr --keys 40000 -o keys.m news.arrows 2>ahead.words
+ok '40,000 keys: the same bytes' cmp plain.m keys.m
+ok '40,000 keys that were expected take at most 34.5 bytes each' awk '/^bytes a key/ { b = $4 } END { exit !(b > 0 && b <= 34.5) }' ahead.words
+exits 'keys: a number' 2 train --keys x onehot.arrows
+
 # ---- a file is never idle input, however slow the machine reads it: predictions come in the same batches
 ctr-cat --batch 3 onehot.arrows >tiny.arrows
 train --flush 1h --progressive hour.p -o x.arrows tiny.arrows

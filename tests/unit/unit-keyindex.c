@@ -185,6 +185,41 @@ static void test_bytes(void)
     ctr_keyindex_free(&t);
 }
 
+/* Expected keys: few growths, and little room too much; fewer or more keys are no error. */
+static void test_expected(void)
+{
+    enum { KEYS = 100000, BLOCK = 256 };
+    const uint64_t expected[] = { KEYS, KEYS / 100, 10, 3 * KEYS };
+    struct ctr_err err = { 0 };
+    for (size_t e = 0; e < CTR_COUNT(expected); e++) {
+        struct ctr_keyindex t = { .expected = expected[e] };
+        uint64_t growths = 0, found = 0;
+        bool said = true;
+        int rc = 0;
+        for (uint64_t k = 0; k < KEYS && !rc; k += BLOCK) {
+            const uint64_t before = t.size, after = ctr_keyindex_bytes_after(&t, BLOCK);
+            rc = ctr_keyindex_reserve(&t, BLOCK, &err);
+            growths += t.size > before;
+            said &= ctr_keyindex_bytes(&t) == after;
+            for (uint64_t i = k; i < k + BLOCK && !rc; i++)
+                *ctr_keyindex_get(&t, ctr_sparse_hash(i)) = (uint32_t)i + 1;
+        }
+        for (uint64_t k = 0; k < t.used; k++) {
+            const uint32_t *number = ctr_keyindex_find(&t, ctr_sparse_hash(k));
+            found += number && *number == k + 1;
+        }
+        const double bytes = (double)ctr_keyindex_bytes(&t) / (double)t.used;
+        ok(!rc && said && found == t.used &&
+               bytes < (expected[e] > KEYS    ? 60
+                        : expected[e] == KEYS ? 18.5
+                                              : 22.9) &&
+               (expected[e] < KEYS || growths < 6),
+           "%llu keys, %llu expected: %llu growths, %.1f bytes a key", (unsigned long long)t.used,
+           (unsigned long long)expected[e], (unsigned long long)growths, bytes);
+        ctr_keyindex_free(&t);
+    }
+}
+
 /* ---- kernels ---- */
 
 enum { INDEXES = 4, MOST = 64 };
@@ -328,6 +363,7 @@ int main(void)
 {
     test_model();
     test_bytes();
+    test_expected();
     test_kernels();
     test_dropped();
     return done_testing();

@@ -154,6 +154,7 @@ struct ctr_params {
     double poisson;
     int64_t bloom, bloom_bytes;   /* occurrences before a key is included; memory of the filters */
     int64_t expire, expire_floor; /* days until a key is dropped, 0: never; keys always kept: expiry.h */
+    int64_t keys;                 /* expected in all tables, 0: unknown. Not saved */
     int64_t seed;
     /* Deep models. For them l2 is lambda of the embeddings' regularisation, and dropout applies to hidden units. */
     int64_t embedding;                 /* floats per key */

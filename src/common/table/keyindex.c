@@ -32,12 +32,20 @@ static bool full(const struct ctr_keyindex *t, uint64_t line)
 
 /* ---- room ---- */
 
+/* The size after `size`. Leaps towards the expected keys leave them some room, for other tables' keys that come here.
+ */
+static uint64_t next_size(const struct ctr_keyindex *t, uint64_t size)
+{
+    const uint64_t expected = (uint64_t)((double)t->expected / (0.94 * CTR_KEYINDEX_LOAD * CTR_KEYLINE_KEYS));
+    return CTR_MAX(size + size / GROWTH_PART, CTR_MIN(size * CTR_KEYINDEX_LEAP, expected));
+}
+
 /* The next size, in lines, that holds so many keys. */
 static uint64_t size_for(const struct ctr_keyindex *t, uint64_t keys)
 {
     uint64_t size = t->size ? t->size : FIRST_LINES;
     while ((double)keys > CTR_KEYINDEX_LOAD * CTR_KEYLINE_KEYS * (double)size)
-        size += size / GROWTH_PART;
+        size = next_size(t, size);
     return size;
 }
 

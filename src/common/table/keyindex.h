@@ -30,6 +30,7 @@ _Static_assert(sizeof(struct ctr_keyline) == CTR_LINE, "a line of keys is a cach
 
 #define CTR_KEYINDEX_LOAD   0.75      /* share of the places at which growth starts */
 #define CTR_KEYINDEX_GROWTH (4.0 / 3) /* lines after growth / lines before it */
+#define CTR_KEYINDEX_LEAP   8         /* lines after and before a growth towards `expected` keys, at most */
 /* Bytes a key at most, when there are many: 22.8. */
 #define CTR_KEYINDEX_SLACK (CTR_LINE / (double)CTR_KEYLINE_KEYS / CTR_KEYINDEX_LOAD * CTR_KEYINDEX_GROWTH)
 
@@ -40,9 +41,10 @@ struct ctr_keyindex {
     uint64_t frontier; /* keys with a home (by old_size) below it have not moved; 0: not growing */
     bool has_zero;     /* the key with hash 0 is outside the lines */
     uint32_t zero;
-    uint64_t used;  /* keys, that with hash 0 included */
-    uint64_t end;   /* all keys lie before it */
-    uint64_t lines; /* of usable memory; the last one stays empty */
+    uint64_t used;     /* keys, that with hash 0 included */
+    uint64_t expected; /* keys that the caller expects, 0: unknown. Up to them it grows by CTR_KEYINDEX_LEAP */
+    uint64_t end;      /* all keys lie before it */
+    uint64_t lines;    /* of usable memory; the last one stays empty */
     struct ctr_area area;
     struct ctr_buf run; /* lines being moved */
 };
