@@ -76,18 +76,24 @@ static inline unsigned ctr_keyline_match(const struct ctr_keyline *l, uint64_t h
     return bits;
 }
 
+/* From *line on, the home of h, to the line that has it or, if none has, to the first with room. A bit for the place of
+ * h there, or 0. */
+static inline unsigned ctr_keyline_search(struct ctr_keyline **line, uint64_t h)
+{
+    for (;; ++*line) {
+        const unsigned bits = ctr_keyline_match(*line, h);
+        if (bits || (*line)->n < CTR_KEYLINE_KEYS)
+            return bits;
+    }
+}
+
 /* The number of h, or NULL. `line` is its home. */
 static inline uint32_t *ctr_keyindex_find_from(const struct ctr_keyindex *t, struct ctr_keyline *line, uint64_t h)
 {
     if (__builtin_expect(!h, 0))
         return t->has_zero ? (uint32_t *)(uintptr_t)&t->zero : NULL;
-    for (;; line++) {
-        const unsigned bits = ctr_keyline_match(line, h);
-        if (bits)
-            return &line->number[__builtin_ctz(bits)];
-        if (line->n < CTR_KEYLINE_KEYS)
-            return NULL;
-    }
+    const unsigned bits = ctr_keyline_search(&line, h);
+    return bits ? &line->number[__builtin_ctz(bits)] : NULL;
 }
 static inline uint32_t *ctr_keyindex_find(const struct ctr_keyindex *t, uint64_t h)
 {
@@ -100,13 +106,9 @@ static inline uint32_t *ctr_keyindex_get_from(struct ctr_keyindex *t, struct ctr
 {
     if (__builtin_expect(!h, 0))
         return ctr_keyindex_zero(t);
-    for (;; line++) {
-        const unsigned bits = ctr_keyline_match(line, h);
-        if (bits)
-            return &line->number[__builtin_ctz(bits)];
-        if (line->n < CTR_KEYLINE_KEYS)
-            break;
-    }
+    const unsigned bits = ctr_keyline_search(&line, h);
+    if (bits)
+        return &line->number[__builtin_ctz(bits)];
     const uint64_t end = (uint64_t)(line - t->line) + 1;
     line->hash[line->n] = h;
     t->used++;
