@@ -70,6 +70,12 @@ if [ -f "$gpu_plugin" ]; then
     unset CTR_CUDA_PLUGIN
 fi
 
+ln -s spill link
+train -q --memory 2500K --spill link -o one.arrows rows.arrows &
+train -q --memory 3M --spill spill -o two.arrows rows.arrows
+wait
+ok 'two processes with one folder, for one a link' sh -c 'cmp one.arrows all.arrows && cmp two.arrows all.arrows'
+
 # ---- a memory cgroup counts the pages of files in the system's cache: those of the tables are not among them
 group=/sys/fs/cgroup/memory/ctr-spill-$$ # version 1; version 2 tells the peak since Linux 5.19
 peak=memory.max_usage_in_bytes

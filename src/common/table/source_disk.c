@@ -34,7 +34,7 @@
 enum { LEAST_SLOTS = 64, SOME_ROWS = 1024, GROUP = 64, AHEAD = 8 };
 enum { EVICT_PART = 8, SPARE_PART = 32 }; /* of slots: evicted at once; of memory: for lists and rows on their way */
 /* The state of a slot: pins, 2 bits; changed since the last checkpoint; use count. */
-enum { PINS = 3, CHANGED = 4, USE = 8, MOST_USE = 31 * USE, FIRST_USE = 0, SECOND_USE = USE, A_USE = 2 * USE };
+enum { PINS = 3, CHANGED = 4, USE = 8, MOST_USE = 31 * USE, FIRST_USE = 0, SECOND_USE = 2 * USE, A_USE = 4 * USE };
 #define NONE    UINT32_MAX /* no slot yet, or no row */
 #define ON_DISK (UINT32_C(1) << 31)
 
