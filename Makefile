@@ -34,6 +34,8 @@ LIBS   := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm -lpthread
 # (src/tools/ctrkit.c).
 sqlite  := $(shell pkg-config --exists sqlite3 && echo yes)
 images  := $(shell pkg-config --exists libjpeg libpng && echo yes)
+# Codecs of Parquet: only their headers are needed, as the libraries are opened by the file that needs them.
+codecs  := $(if $(shell pkg-config --exists snappy && echo yes),-DCTR_SNAPPY) $(if $(shell pkg-config --exists libbrotlidec && echo yes),-DCTR_BROTLI)
 left    := $(if $(sqlite),,src/tools/ctr-signals/%) $(if $(images),,src/tools/ctr-embed-images/% tests/unit/unit-image.c \
 	tests/fuzz/fuzz-tar.c tests/fuzz/fuzz-image.c)
 libsrc  := $(filter-out $(left),$(sort $(wildcard src/common/*/*.c)))
@@ -89,6 +91,8 @@ $(B)/bin/%: $(mainobj) $(B)/libctr.a
 packages:
 	@pkg-config --exists $(PKGS) || { echo "some of $(PKGS) are missing: run 'make deps'" >&2; exit 1; }
 	@$(if $(images),:,echo "ctr-embed-images is left out: no libjpeg or libpng (install libjpeg-dev and libpng-dev, as make deps does, and run make again)" >&2)
+	@$(if $(findstring SNAPPY,$(codecs)),:,echo "Parquet compressed with Snappy is refused: no snappy-c.h (install libsnappy-dev, as make deps does, and run make again)" >&2)
+	@$(if $(findstring BROTLI,$(codecs)),:,echo "Parquet compressed with Brotli is refused: no libbrotlidec (install libbrotli-dev, as make deps does, and run make again)" >&2)
 	@$(if $(sqlite),:,echo "ctr-signals is left out: no sqlite3 (install libsqlite3-dev, as make deps does, and run make again)" >&2)
 
 # What objects are made with: other flags than the last time make all of them anew. `make install` alone takes what there is.
@@ -105,6 +109,8 @@ $(B)/%.o: %.c $(B)/flags
 
 # The sanitizers' build is -O1, which compiles in half the time, but for arithmetic, whose trials run 1.8 times as long with it.
 $(if $(SAN),$(B)/src/common/compute/%.o $(B)/tests/compute/%.o $(B)/onhost/%.o: override CFLAGS += -O2)
+
+$(B)/src/common/parquet/parquet_codec.o: override CPPFLAGS += $(codecs)
 
 # A body that is compiled for each of its constants counts once.
 $(if $(COV),$(B)/src/common/text/%.o $(B)/src/tools/ctr-export/%.o: override CPPFLAGS += -Dalways_inline=noinline)

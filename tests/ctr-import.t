@@ -86,8 +86,8 @@ exits "a zip archive by its name" 2 ctr-import --header "$W/log.csv.zip"
 err_like "is told to be unpacked" 'log.csv.zip is a zip archive by its name, to be unpacked first: unzip -p FILE'
 exits "a stream" 2 ctr-import "$W/log.arrows"
 err_like "needs no import" 'log.arrows is a stream by its name, which every tool reads as it is'
-exits "Parquet" 2 ctr-import "$W/log.parquet"
-err_like "is told how to become a stream" 'is Parquet by its name: write it as an Arrow IPC stream'
+exits "Parquet by its name alone" 1 ctr-import "$W/log.parquet"
+err_like "is told so" 'log.parquet: cannot open'
 exits "another name" 2 ctr-import "$W/log.dat"
 err_like "wants the format" 'the format is not known from the name .*log.dat: name it with --format'
 printf '{"a":1}\n{"a":2}\n' >"$W/rows.jsonl"

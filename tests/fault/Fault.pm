@@ -341,6 +341,7 @@ sed 's/vocab(user, min=2)/hash(user)/' log.plan >plain.plan
 ctr-select --batch $batch --add 'tags=split(tags, " ")' -o tags.arrows log.arrows
 ctr-extract --fit log.plan -o fitted.arrows log.arrows
 ctr-select --columns price,id log.arrows | ctr-select --where 'not is_null(price)' -o numbers.arrows
+cp "$ENV{CTR_TOP}/tests/golden/parquet/arrow.parquet" rows.parquet
 ctr-export --format npy -o vectors.npy numbers.arrows
 ctr-import --format npy vectors.npy | ctr-join --by-row numbers.arrows | ctr-select --add 'tag=concat("t", id)' | ctr-sort -k tag | ctr-cat --to file --key tag -o vectors.arrow
 ctr-extract --fit wide.plan -o wide.fitted log.arrows

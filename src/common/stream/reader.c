@@ -579,7 +579,7 @@ static int fail_no_stream(const struct ctr_reader *r, const uint8_t *p, size_t n
         { "\x1f\x8b", "gzip" UNPACK "(gzip -dc)" },
         { "\x28\xb5\x2f\xfd", "zstd" UNPACK "(zstd -dc)" },
         { "\x04\x22\x4d\x18", "lz4" UNPACK "(lz4 -dc)" },
-        { "PAR1", "Parquet, not a stream: write it as an Arrow IPC stream with pyarrow, Polars or DuckDB" },
+        { "PAR1", "Parquet, not a stream: ctr-import FILE.parquet makes one of it" },
     };
     for (size_t i = 0; i < CTR_COUNT(known); i++)
         if (n >= strlen(known[i][0]) && !memcmp(p, known[i][0], strlen(known[i][0])))

@@ -163,10 +163,7 @@ static const struct {
     { "BZh91AY&SY", "is bzip2 data; unpack it first", "bzip2 -dc FILE" },
     { "\xff\xff\xff\xff", "is an Arrow stream already, which every tool reads as it is: ctr-cat FILE", NULL },
     { "ARROW1", "is an Arrow IPC file already, which every tool reads as it is: ctr-cat FILE", NULL },
-    { "PAR1",
-      "is Parquet, not text: write it as an Arrow IPC stream with pyarrow, Polars or DuckDB, then every tool "
-      "reads it",
-      NULL },
+    { "PAR1", "is Parquet, not text: ctr-import reads it by the name of its file, or with --format parquet", NULL },
     { "\xff\xfe\0\0", "is UTF-32; convert it first", "iconv -f UTF-32 -t UTF-8 FILE", 4 },
     { "\0\0\xfe\xff", "is UTF-32; convert it first", "iconv -f UTF-32 -t UTF-8 FILE", 4 },
     { "\xff\xfe", "is UTF-16; convert it first", "iconv -f UTF-16 -t UTF-8 FILE" },

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ctr-import: converts text logs, and arrays of numbers, to a stream. */
+ * ctr-import: converts Parquet, text logs, and arrays of numbers to a stream. */
 #include "common/cli/cli.h"
 #include "common/lang/lang.h"
+#include "common/parquet/parquet.h"
 #include "common/tensor/tensor.h"
 #include "tools/ctr-import/tensor_rows.h"
 #include "common/text/text.h"
@@ -14,7 +15,7 @@ static struct {
 } o;
 
 static const struct ctr_opt opts[] = {
-    { "format", 'f', CTR_OPT_CHOICE, "csv|tsv|jsonl|libsvm|libffm|vw|npy|safetensors",
+    { "format", 'f', CTR_OPT_CHOICE, "csv|tsv|jsonl|libsvm|libffm|vw|parquet|npy|safetensors",
       "input format (default: by the suffix of FILE)", &o.format, CTR_OPT_BASIC },
     { "header", 0, CTR_OPT_FLAG, NULL, "the first line of each file names the columns", &o.header, CTR_OPT_BASIC },
     { "columns", 'c', CTR_OPT_STR, "NAME[=SOURCE][:TYPE],…", "names and types of the columns; X[1..26] repeats",
@@ -50,7 +51,6 @@ static const struct {
     { "*.arrow", IS_STREAM },
     { "*.feather", IS_STREAM },
     { "*.zip", "is a zip archive by its name, to be unpacked first: unzip -p FILE | ctr-import --format …" },
-    { "*.parquet", "is Parquet by its name: write it as an Arrow IPC stream, as pyarrow, DuckDB and Polars do" },
 };
 
 static int choose_format(struct ctr_cli *cli, struct ctr_text_opts *t, struct ctr_err *err)
@@ -225,7 +225,69 @@ static int import_tensors(struct ctr_cli *cli, struct ctr_err *err)
     return rc;
 }
 
-static int import_text(struct ctr_cli *cli, struct ctr_err *err)
+/* ---- Parquet ---- */
+
+/* By --format, by its name, or by its content. */
+static bool is_parquet(const struct ctr_cli *cli)
+{
+    const char *path = cli->nargs ? cli->args[0] : "-";
+    if (o.format)
+        return !strcmp(o.format, "parquet");
+    return ctr_glob("*.parquet", path) || (!ctr_text_format_guess(path) && ctr_parquet_is(path));
+}
+
+static int check_parquet_options(struct ctr_cli *cli, struct ctr_err *err)
+{
+    static const char *const text[] = { "header", "delimiter", "null", "encoding", "keys", "binary", "bad-rows" };
+    for (size_t i = 0; i < CTR_COUNT(text); i++)
+        if (ctr_cli_given(cli, text[i]))
+            return ctr_cli_usage(err,
+                                 "--%s is about text: Parquet, which has types and nulls of its own, takes --columns, "
+                                 "--like, --for and roles",
+                                 text[i]);
+    return ctr_cli_inputs(cli, 0, err);
+}
+
+static void verbose_stats(struct ctr_cli *cli, const struct ctr_parquet *p)
+{
+    struct ctr_parquet_stats s;
+    if (!cli->verbose)
+        return;
+    ctr_parquet_get_stats(p, &s);
+    ctr_cli_note(cli, "%lld rows of %d row groups, %d of %d columns, %s of %s read", (long long)s.rows, s.groups,
+                 s.columns, s.of_columns, ctr_size_text((uint64_t)s.bytes_read).s, ctr_size_text((uint64_t)s.bytes).s);
+}
+
+static int import_parquet(struct ctr_cli *cli, const struct ctr_text_opts *t, struct ctr_err *err)
+{
+    struct ctr_parquet *p = NULL;
+    struct ctr_writer *w = NULL;
+    struct ctr_out *out = NULL;
+    const struct ctr_batch *b;
+    int rc = check_parquet_options(cli, err);
+    if (!rc)
+        rc = ctr_cli_out(cli, CTR_OUT_BINARY, &out, err);
+    if (!rc)
+        rc = ctr_parquet_open(&p, t, cli->args, cli->nargs, err);
+    if (!rc)
+        rc = ctr_cli_writer(cli, out, ctr_parquet_schema(p), &w, err);
+    while (!rc && (rc = ctr_parquet_next(p, &b, err)) > 0) {
+        rc = ctr_writer_batch(w, b, err);
+        ctr_cli_progress(cli, b->first_row + b->rows, -1);
+    }
+    if (!rc)
+        rc = ctr_cli_finish(cli, w, out, err);
+    if (!rc) {
+        ctr_parquet_notes(p, note, cli);
+        verbose_stats(cli, p);
+    }
+    ctr_writer_free(w);
+    ctr_parquet_free(p);
+    ctr_out_free(out);
+    return rc;
+}
+
+static int import_logs(struct ctr_cli *cli, struct ctr_err *err)
 {
     struct ctr_text_opts t = { .header = o.header,
                                .columns = o.columns,
@@ -245,7 +307,8 @@ static int import_text(struct ctr_cli *cli, struct ctr_err *err)
     struct ctr_strs lack = { 0 }, keep = { 0 };
     if (is_tensors(cli))
         return import_tensors(cli, err);
-    int rc = choose_format(cli, &t, err);
+    const bool parquet = is_parquet(cli);
+    int rc = parquet ? 0 : choose_format(cli, &t, err);
     memcpy(t.role, cli->role, sizeof t.role);
     if (!rc && o.keep)
         rc = ctr_strs_split(&keep, o.keep, ',', err);
@@ -268,7 +331,7 @@ static int import_text(struct ctr_cli *cli, struct ctr_err *err)
         if (ctr_plan_can_lack(plan, t.only->s[i]))
             rc = ctr_strs_add(&lack, t.only->s[i], strlen(t.only->s[i]), err);
     if (!rc)
-        rc = import(cli, &t, err);
+        rc = parquet ? import_parquet(cli, &t, err) : import(cli, &t, err);
     ctr_schema_free(&like);
     ctr_plan_free(plan);
     ctr_strs_free(&lack);
@@ -277,8 +340,8 @@ static int import_text(struct ctr_cli *cli, struct ctr_err *err)
 }
 
 const struct ctr_tool ctr_tool = {
-    "ctr-import", "make a record stream of text logs",
+    "ctr-import", "make a record stream of Parquet or text logs",
     "[FILE…]",    notes,
     opts,         CTR_TOOL_ROLES | CTR_TOOL_READS | CTR_TOOL_WRITES,
-    import_text,
+    import_logs,
 };

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * parquet: Apache Parquet files to batches (ctr-import). Source: apache/parquet-format, parquet.thrift, Encodings.md,
+ * LogicalTypes.md and Compression.md.
+ *
+ *     struct ctr_parquet *p;  const struct ctr_batch *b;
+ *     ctr_parquet_open(&p, &opts, paths, n, err)             reads the footers, decides the schema
+ *     while ((rc = ctr_parquet_next(p, &b, err)) > 0)  …     b is borrowed until the next call
+ *
+ * Only the column chunks of the wanted columns are read, page by page, so memory is a page and a dictionary a column.
+ * Every page is checked before it is used: sizes, counts, levels, indices, checksums where the file has them, UTF-8.
+ * Columns are read side by side on `jobs` threads; rows, their order and the batches do not depend on it.
+ */
+#ifndef CTR_PARQUET_H
+#define CTR_PARQUET_H
+
+#include "common/text/text.h"
+
+/* Is the file Parquet (or encrypted Parquet) by its first bytes? "-" is stdin. False too where it cannot be read, or is
+ * a pipe, of which nothing is read. */
+bool ctr_parquet_is(const char *path);
+
+struct ctr_parquet;
+/* Of the options columns, like, only, lack, keep, role, jobs, batch_rows, note and ctx count. Files after the first
+ * must have the same columns, of the same types, as far as they are read. Paths are copied. */
+int ctr_parquet_open(struct ctr_parquet **p, const struct ctr_text_opts *o, char *const *paths, int n,
+                     struct ctr_err *err) CTR_MUST;
+const struct ctr_schema *ctr_parquet_schema(const struct ctr_parquet *p);
+/* 1: *b is the next batch; 0: the end of the last file; < 0: error. */
+int ctr_parquet_next(struct ctr_parquet *p, const struct ctr_batch **b, struct ctr_err *err) CTR_MUST;
+const char *ctr_parquet_file(const struct ctr_parquet *p); /* being read */
+
+struct ctr_parquet_stats {
+    int64_t rows, total_rows;
+    int64_t bytes_read, bytes; /* of the files */
+    int columns, of_columns;   /* read, of those that the first file has */
+    int groups;
+};
+void ctr_parquet_get_stats(const struct ctr_parquet *p, struct ctr_parquet_stats *s);
+/* After the last batch: values that lost digits or were rounded. */
+void ctr_parquet_notes(const struct ctr_parquet *p, void (*note)(void *ctx, const char *text), void *ctx);
+void ctr_parquet_free(struct ctr_parquet *p);
+
+#endif
