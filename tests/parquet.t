@@ -65,6 +65,28 @@ err_like 'is told' 'is Parquet, not text: ctr-import reads it by the name of its
 exits 'Parquet as a stream' 1 ctr-cat "$G/arrow.parquet"
 err_like 'is told too' 'is Parquet, not a stream: ctr-import FILE.parquet makes one of it'
 
+# ---- views of plans: named by the plan, or by content in the place of a stream or of text
+printf 'ad,w\na,1\nb,2\n' | ctr-import -qf csv --header >"$W/ads.arrows"
+ctr-import -q "$G/arrow.parquet" >"$W/log.arrows"
+view() { # view FROM ARGUMENT… : the digest of what a plan makes of the view
+    printf 'from log%s\njoin ads on ad\nlabel click = fill(p, 0) > 0\nfeature ad\nfeature tags\nfeature u.age\ndense w = fill(w, 0)\n' "$1" >"$W/view.plan"
+    shift
+    ctr-extract -q "$W/view.plan" ads="$W/ads.arrows" "$@" | ctr-info --digest
+}
+cp "$G/arrow.parquet" "$W/log.parquet"
+want=$(view '' log="$W/log.arrows")
+is 'a view by content' "$(view '' log="$G/arrow.parquet")" "$want"
+is 'in a plan, beside it' "$(view ' = parquet("log.parquet")')" "$want"
+is 'on three threads' "$(view ' = parquet()' -j 3 log="$G/arrow.parquet")" "$want"
+is 'a stream in its place' "$(view ' = parquet("log.parquet")' log="$W/log.arrows")" "$want"
+is 'it in the place of text' "$(view ' = csv(header=true)' log="$G/arrow.parquet")" "$want"
+is 'columns of the plan' "$(view ' = parquet("log.parquet", columns="id,ad,p,tags,u.age:uint8")')" "$want"
+exits 'what is read' 0 ctr-extract -v -o "$W/x.arrows" "$W/view.plan" ads="$W/ads.arrows"
+err_like 'is said by -v' 'view log: .* read, 5 of 5 columns|view log: .* read, [0-9] of [0-9] columns'
+printf 'from log = parquet("log.parquet", header=true)\nfeature ad\n' >"$W/text.plan"
+exits 'options about text' 2 ctr-extract "$W/text.plan"
+err_like 'are refused' 'parquet\(…\) takes columns="…" and roles'
+
 # ---- damage
 printf 'PAR1%0100dPARE' 0 >"$W/secret.parquet"
 exits 'an encrypted file' 1 ctr-import "$W/secret.parquet"

@@ -572,13 +572,15 @@ static void tell_rows(const struct flow *f)
         }
         if (f->view[i].import)
             ctr_import_notes(f->view[i].import, "skip", ctr_flow_view_note, ctr_flow_view_note, &f->view[i]);
+        else if (f->view[i].parquet)
+            ctr_parquet_notes(f->view[i].parquet, ctr_flow_view_note, &f->view[i]);
     }
 }
 
 static void tell_bytes(const struct flow *f)
 {
     for (int i = 0; i < f->n; i++)
-        if (f->view[i].reader || f->view[i].import)
+        if (f->view[i].reader || f->view[i].import || f->view[i].parquet)
             say(f, f->o.debug, "view %s: %s read, %d of %d columns", f->view[i].view->name,
                 ctr_size_text((uint64_t)ctr_flow_view_bytes(&f->view[i])).s, f->view[i].read, f->view[i].columns);
 }

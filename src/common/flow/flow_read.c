@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * flow_read: a view as a source: the reader of all filters for streams, the importers of ctr-import for text. */
+ * flow_read: a view as a source: the reader of all filters for streams, the importers of ctr-import for text and
+ * Parquet.
+ */
 #include "common/flow/flowcore.h"
 
 #include <stdio.h>
@@ -94,8 +96,9 @@ static int no_format(const char *name, struct ctr_err *err)
     const char *names[32];
     char hint[512];
     int n = 0;
-    for (; ctr_text_formats[n] && n < (int)CTR_COUNT(names); n++)
+    for (; ctr_text_formats[n] && n + 1 < (int)CTR_COUNT(names); n++)
         names[n] = ctr_text_formats[n]->name;
+    names[n++] = "parquet";
     return ctr_fail(err, CTR_EUSAGE, "there is no format %s%s", name, ctr_name_hint(hint, sizeof hint, name, names, n));
 }
 
@@ -105,7 +108,7 @@ static int text_options(struct ctr_text_opts *t, const struct ctr_view *v, struc
 {
     const char *name = NULL;
     t->format = ctr_text_format_find(v->format);
-    if (!t->format)
+    if (!t->format && strcmp(v->format, "parquet") != 0)
         return no_format(v->format, err);
     int rc = ctr_buf_printf(line, err, "--format=%s", v->format);
     for (int i = 0; !rc && i < v->n; i++) {
@@ -232,6 +235,94 @@ static int open_text(struct flow_view *v, const struct ctr_strs *only, const str
         rc = ctr_import_check(v->import, err);
     if (!rc)
         rc = text_source(v, (const char *)line.data, err);
+    ctr_buf_free(&line);
+    return rc;
+}
+
+/* ---- Parquet ---- */
+
+struct parquet {
+    struct ctr_parquet *file;
+    struct ctr_schema schema; /* with provenance */
+};
+
+static const struct ctr_schema *parquet_schema(const void *source)
+{
+    return &((const struct parquet *)source)->schema;
+}
+
+static int parquet_next(void *source, const struct ctr_batch **b, struct ctr_err *err)
+{
+    return ctr_parquet_next(((struct parquet *)source)->file, b, err);
+}
+
+static const char *parquet_name(const void *source)
+{
+    return ctr_parquet_file(((const struct parquet *)source)->file);
+}
+
+static void parquet_close(void *source)
+{
+    struct parquet *p = source;
+    ctr_schema_free(&p->schema);
+    free(p); /* the view frees the file, which it reports on */
+}
+
+static int parquet_source(struct flow_view *v, const char *provenance, struct ctr_err *err)
+{
+    static const struct ctr_batch_source_ops ops = { parquet_schema, parquet_next, parquet_name, parquet_close, NULL };
+    struct parquet *p = calloc(1, sizeof *p);
+    if (!p)
+        return ctr_fail_nomem(err, sizeof *p);
+    p->file = v->parquet;
+    int rc = ctr_schema_copy(&p->schema, ctr_parquet_schema(v->parquet), err);
+    if (!rc)
+        rc = ctr_schema_provenance(&p->schema, "ctr-import", provenance, err);
+    if (rc)
+        parquet_close(p);
+    else
+        v->source = (struct ctr_batch_source){ &ops, p };
+    return rc;
+}
+
+/* Of the columns of the first file those that are wanted; if there is none, one that says how many rows there are. */
+static int parquet_only(struct flow_view *v, const struct ctr_strs *only, struct ctr_err *err)
+{
+    struct ctr_strs all = { 0 };
+    int rc = ctr_parquet_columns(v->paths.s[0], &all, err);
+    for (int i = 0; !rc && i < all.n; i++)
+        if (ctr_strs_find(only, all.s[i]) >= 0)
+            rc = ctr_strs_add(&v->names, all.s[i], strlen(all.s[i]), err);
+    if (!rc && !v->names.n && all.n)
+        rc = ctr_strs_add(&v->names, all.s[0], strlen(all.s[0]), err);
+    v->columns = all.n;
+    ctr_strs_free(&all);
+    return rc;
+}
+
+static int open_parquet(struct flow_view *v, const struct ctr_strs *only, const struct ctr_flow_opts *o,
+                        struct ctr_err *err)
+{
+    static const struct ctr_strs none;
+    const bool named = v->view->format && !strcmp(v->view->format, "parquet");
+    struct ctr_buf line = { 0 };
+    struct ctr_text_opts t = { .jobs = o->threads, .batch_rows = -1, .note = ctr_flow_view_note, .ctx = v, .in_plan = true };
+    int rc = named ? text_options(&t, v->view, &v->nulls, &line, err)
+                   : ctr_buf_append(&line, "--format=parquet", sizeof "--format=parquet", err);
+    if (!rc && (t.header || t.delimiter || v->nulls.n || t.latin1 || t.keys || t.binary || t.bad_rows))
+        rc = ctr_fail(err, CTR_EUSAGE, "parquet(…) takes columns=\"…\" and roles; the other options are about text");
+    if (!rc && only && !t.columns)
+        rc = parquet_only(v, only, err);
+    t.only = v->names.n ? &v->names : NULL;
+    t.lack = t.keep = &none;
+    if (!rc)
+        rc = ctr_parquet_open(&v->parquet, &t, v->paths.s, v->paths.n, err);
+    if (!rc)
+        v->read = ctr_parquet_schema(v->parquet)->n;
+    if (!rc)
+        v->columns = CTR_MAX(v->columns, v->read);
+    if (!rc)
+        rc = parquet_source(v, (const char *)line.data, err);
     ctr_buf_free(&line);
     return rc;
 }
@@ -376,6 +467,15 @@ static enum content content_of(const char *path)
     return stream ? STREAM : got == 6 ? TEXT : UNKNOWN;
 }
 
+/* Are all files Parquet? */
+static bool all_parquet(const struct ctr_strs *paths)
+{
+    int n = 0;
+    while (n < paths->n && ctr_parquet_is(paths->s[n]))
+        n++;
+    return n && n == paths->n;
+}
+
 /* Are the files given for a view of text streams already? */
 static int look_for_streams(const struct ctr_strs *paths, bool *stream, struct ctr_err *err)
 {
@@ -403,8 +503,10 @@ int ctr_flow_view_open(struct flow_view *v, const struct ctr_view *view, const s
         if (!strcmp(files->file[i].view, view->name))
             rc = ctr_strs_add(&v->paths, files->file[i].path, strlen(files->file[i].path), err);
     v->regular = all_regular(&v->paths);
+    const bool named = view->format && !strcmp(view->format, "parquet");
     if (!rc && view->format)
         rc = look_for_streams(&v->paths, &stream, err);
+    const bool parquet = !rc && (all_parquet(&v->paths) || (named && !stream));
     if (!rc && !stream && ctr_flow_follows(o) && !v->side.statement)
         rc = ctr_fail(err, CTR_EUSAGE,
                       "--follow: the view %s grows, and is text here; give a stream in its place: … | ctr-import … - | "
@@ -412,10 +514,10 @@ int ctr_flow_view_open(struct flow_view *v, const struct ctr_view *view, const s
                       view->name, view->name);
     const bool text = !rc && stream && content_of(v->paths.s[0]) == TEXT;
     if (!rc)
-        rc = (stream ? open_stream : open_text)(v, only, o, err);
+        rc = (parquet ? open_parquet : stream ? open_stream : open_text)(v, only, o, err);
     if (rc == CTR_EDATA && text)
         ctr_err_add(err, "; in a plan, a view of text has a format, as in log = csv(header=true)");
-    if (!rc && stream && view->format)
+    if (!rc && view->format && (stream || (parquet && !named)))
         rc = set_roles(v, err);
     v->quiet = false;
     if (rc)
@@ -427,6 +529,7 @@ void ctr_flow_view_close(struct flow_view *v)
 {
     ctr_batch_source_close(&v->source);
     ctr_import_free(v->import);
+    ctr_parquet_free(v->parquet);
     ctr_strs_free(&v->paths);
     ctr_strs_free(&v->nulls);
     ctr_strs_free(&v->names);
@@ -437,6 +540,11 @@ int64_t ctr_flow_view_bytes(const struct flow_view *v)
 {
     struct ctr_reader_stats stream;
     struct ctr_import_stats text;
+    struct ctr_parquet_stats parquet;
+    if (v->parquet) {
+        ctr_parquet_get_stats(v->parquet, &parquet);
+        return parquet.bytes_read;
+    }
     if (v->import) {
         ctr_import_get_stats(v->import, &text);
         return text.bytes;

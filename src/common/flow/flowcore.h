@@ -6,6 +6,7 @@
 
 #include "common/flow/flow.h"
 #include "common/history/history.h"
+#include "common/parquet/parquet.h"
 #include "common/relation/relation.h"
 #include "common/select/select.h"
 #include "common/text/text.h"
@@ -26,7 +27,8 @@ struct flow_view {
     struct ctr_batch_source source;
     struct ctr_reader *reader; /* the reader of the source: a stream, … */
     struct ctr_import *import; /* … or text */
-    int columns, read;         /* that it has, and of them, that are read */
+    struct ctr_parquet *parquet;
+    int columns, read; /* that it has, and of them, that are read */
     const struct ctr_flow_opts *opts;
     bool guessed; /* a key's type is a guess: it has no value in the first rows, and the other side is not known */
     bool quiet;   /* it was open before, and has told its notes */

@@ -120,6 +120,24 @@ static int find_leaf(const struct pq_leaves *l, const char *name)
     return -1;
 }
 
+int ctr_parquet_columns(const char *path, struct ctr_strs *names, struct ctr_err *err)
+{
+    struct ctr_parquet p = { .fd = -1 };
+    int rc = ctr_strs_add(&p.paths, path, strlen(path), err);
+    if (!rc)
+        rc = open_file(&p, err);
+    for (int i = 0; !rc && i < p.leaves.n; i++) {
+        const struct pq_leaf *l = &p.leaves.leaf[i];
+        if (!l->refusal && l->kind != PQ_K_DECIMAL)
+            rc = ctr_strs_add(names, l->name, strlen(l->name), err);
+    }
+    if (rc)
+        ctr_err_file(err, path);
+    close_file(&p);
+    ctr_strs_free(&p.paths);
+    return rc;
+}
+
 /* A file after the first: its columns in the place of those of the file before. */
 static int match_file(struct ctr_parquet *p, struct ctr_err *err)
 {
@@ -128,8 +146,8 @@ static int match_file(struct ctr_parquet *p, struct ctr_err *err)
         char there[64], here[64];
         const int k = find_leaf(&p->leaves, p->leaf_name[i]);
         if (k < 0)
-            return ctr_fail(err, CTR_EDATA, "there is no column %s, which %s has: give --columns that all files have",
-                            p->leaf_name[i], p->paths.s[0]);
+            return ctr_fail(err, CTR_EDATA, "there is no column %s, which %s has: give %s that all files have",
+                            p->leaf_name[i], p->paths.s[0], ctr_text_option(&p->o, "columns").s);
         const struct pq_leaf *l = &p->leaves.leaf[k];
         const struct ctr_field had = { .type = c->out.type, .item = c->out.item ? c->out.item->type : CTR_BOOL };
         if (l->refusal)
@@ -189,8 +207,8 @@ static int make_schema(struct ctr_parquet *p, struct ctr_err *err)
         for (int k = i + 1; k < p->columns.n; k++)
             if (!strcmp(p->columns.c[i].name, p->columns.c[k].name)) {
                 free(infer);
-                return ctr_fail(err, CTR_EUSAGE, "two columns are called '%s': --columns A,B=%s,… renames one",
-                                p->columns.c[i].name, p->columns.c[i].name);
+                return ctr_fail(err, CTR_EUSAGE, "two columns are called '%s': %s renames one", p->columns.c[i].name,
+                                ctr_text_setting(&p->o, "columns", "A,B=%s,…", p->columns.c[i].name).s);
             }
     o.settle = settle;
     o.ctx = p;
@@ -200,10 +218,10 @@ static int make_schema(struct ctr_parquet *p, struct ctr_err *err)
     return rc;
 }
 
-static int refuse(const struct pq_leaf *l, struct ctr_err *err)
+static int refuse(const struct ctr_parquet *p, const struct pq_leaf *l, struct ctr_err *err)
 {
-    return ctr_fail(err, CTR_EDATA, "column %s %s: leave it out, --columns names the columns to read", l->name,
-                    l->refusal);
+    return ctr_fail(err, CTR_EDATA, "column %s %s: leave it out, %s names the columns to read", l->name, l->refusal,
+                    ctr_text_option(&p->o, "columns").s);
 }
 
 /* Does every row group say that the column is dictionary-encoded, in groups of whole batches? */
@@ -231,12 +249,13 @@ static int open_column(struct ctr_parquet *p, struct ctr_text_column *as, struct
     const struct pq_leaf *l = &p->leaves.leaf[find_leaf(&p->leaves, name)];
     p->leaf_name[as->out] = name;
     if (l->refusal)
-        return refuse(l, err);
+        return refuse(p, l, err);
     if (l->kind == PQ_K_DECIMAL && !as->typed)
         return ctr_fail(err, CTR_EUSAGE,
-                        "column %s is a decimal of %d digits, %d behind the point: name its type, --columns %s:float64 "
+                        "column %s is a decimal of %d digits, %d behind the point: name its type, %s "
                         "(which rounds), %s:utf8 or, without a fraction, %s:int64",
-                        l->name, l->precision, l->scale, l->name, l->name, l->name);
+                        l->name, l->precision, l->scale,
+                        ctr_text_setting(&p->o, "columns", "%s:float64", l->name).s, l->name, l->name);
     const bool same = !as->typed || same_type(&as->type, &l->native);
     c->dict = f->dict = same && !p->o.like && comes_as_dictionary(p, l);
     p->dicts |= c->dict;
@@ -450,9 +469,9 @@ void ctr_parquet_notes(const struct ctr_parquet *p, void (*note)(void *ctx, cons
         }
         if (loss && loss->n[CTR_LOSS_ROUNDED]) {
             ctr_format(
-                text, sizeof text, "column %s: %lld integer%s rounded (the first: %s): --columns %s:utf8 keeps %s",
+                text, sizeof text, "column %s: %lld integer%s rounded (the first: %s): %s keeps %s",
                 c->name, (long long)loss->n[CTR_LOSS_ROUNDED], loss->n[CTR_LOSS_ROUNDED] == 1 ? " was" : "s were",
-                loss->first[CTR_LOSS_ROUNDED].s, p->leaf_name[i], loss->n[CTR_LOSS_ROUNDED] == 1 ? "it" : "them");
+                loss->first[CTR_LOSS_ROUNDED].s, ctr_text_setting(&p->o, "columns", "%s:utf8", p->leaf_name[i]).s, loss->n[CTR_LOSS_ROUNDED] == 1 ? "it" : "them");
             note(ctx, text);
         }
     }

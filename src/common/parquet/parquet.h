@@ -20,6 +20,9 @@
  * a pipe, of which nothing is read. */
 bool ctr_parquet_is(const char *path);
 
+/* The names of the columns of a file that can be read. */
+int ctr_parquet_columns(const char *path, struct ctr_strs *names, struct ctr_err *err) CTR_MUST;
+
 struct ctr_parquet;
 /* Of the options columns, like, only, lack, keep, role, jobs, batch_rows, note and ctx count. Files after the first
  * must have the same columns, of the same types, as far as they are read. Paths are copied. */

@@ -245,7 +245,7 @@ static int not_utf8(const struct pq_column *c, const struct ctr_str *view, int64
     int64_t i = 0;
     while (i + 1 < k && ctr_utf8_valid((const uint8_t *)view[i].p, view[i].n))
         i++;
-    return ctr_pq_damaged(c, err, "%s, near row %lld, is not UTF-8: leave the column out with --columns",
+    return ctr_pq_damaged(c, err, "%s, near row %lld, is not UTF-8: leave the column out",
                           ctr_text_show(view[i].p, view[i].n).s, (long long)(c->row + c->out.rows + 1));
 }
 
