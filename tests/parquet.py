@@ -3,6 +3,8 @@ and by pyarrow, and compared value by value.
 
     parquet.py DIR FROM TO     files FROM to TO-1 of a fixed sequence; prints one line for each that differs, and the number of files
     parquet.py --compare FILE [OPTION…]     one file, ctr-import with these options
+    parquet.py --dictionaries DIR           dictionary columns, also beside pages without a dictionary; prints what differs
+    parquet.py --decimals DIR               decimals as text, float64 and int64; UUIDs
 """
 import datetime, decimal, os, random, subprocess, sys, uuid
 
@@ -168,7 +170,7 @@ def scalars(r, n):
     yield "fixed", pa.binary(5), [b"%05d" % r.randrange(r.choice([9, 99999])) for _ in range(n)]
     yield "date", pa.date32(), integers(r, n, -30000, 60000)
     for unit in ("ms", "us", "ns"):
-        yield f"ts_{unit}", pa.timestamp(unit, r.choice([None, "UTC", "Europe/Paris"])), integers(r, n, -10 ** 15, 10 ** 15)
+        yield f"ts_{unit}", pa.timestamp(unit, r.choice([None, "UTC", "Europe/Paris"])), integers(r, n, -4 * 10 ** 12 * UNITS[unit], 4 * 10 ** 12 * UNITS[unit])
         top = 86400 * 1000 * UNITS[unit] - 1
         yield f"time_{unit}", (pa.time32 if unit == "ms" else pa.time64)(unit), integers(r, n, 0, top)
 
@@ -280,7 +282,69 @@ def make(directory, i):
     return path, t
 
 
+def dictionaries(directory):
+    """Row groups as large as batches: texts come as dictionary columns. In the second file the dictionary is full after some pages."""
+    r = random.Random(5)
+    n = 20000
+    few = ["", "a", "日本", "word"]
+
+    def part(low):
+        ads = ["ad-%05d" % r.randrange(low, 3000) if r.random() < .9 else None for _ in range(n)]
+        return pa.table({"few": [r.choice(few) for _ in range(n)], "ad": ads, "n": range(n), "none": pa.array([None] * n, pa.string())})
+
+    tables = [part(2000), part(0), part(2500)]
+    paths = [os.path.join(directory, f"dict{i}.parquet") for i in range(3)]
+    for path, t, limit in zip(paths, tables, [1 << 20, 9000, 1 << 20]):
+        pq.write_table(t, path, compression="NONE", row_group_size=10000, data_page_size=3000, dictionary_pagesize_limit=limit, write_batch_size=100)
+    bad = 0
+    for options in [], ["--batch", "1000"], ["--batch", "7777"], ["-j", "3"], ["-c", "few,ad,n,none"]:
+        got = pa.ipc.open_stream(subprocess.run(["ctr-import", "-q", *options, *paths], capture_output=True, check=True).stdout).read_all()
+        if not pa.types.is_dictionary(got.schema.field("ad").type):
+            print("ad is no dictionary column")
+            bad = 1
+        for name in got.column_names:
+            g = got.column(name)
+            g = pa.chunked_array([c.dictionary_decode() for c in g.chunks]) if pa.types.is_dictionary(g.type) else g
+            if g.to_pylist() != pa.concat_tables(tables).column(name).to_pylist():
+                print(f"{options}: {name} differs")
+                bad = 1
+    return bad
+
+
+def decimals(directory):
+    r = random.Random(6)
+    path = os.path.join(directory, "decimals.parquet")
+    bad = 0
+    for precision, scale, as_integer in [(9, 2, True), (9, 2, False), (18, 0, True), (18, 18, True), (38, 10, False), (76, 5, False), (1, 0, False)]:
+        t = (pa.decimal128 if precision <= 38 else pa.decimal256)(precision, scale)
+        top = 10 ** precision - 1
+        values = [decimal.Decimal(v).scaleb(-scale, decimal.Context(prec=90)) if v is not None else None
+                  for v in [0, 1, -1, top, -top, None] + [r.randrange(-top, top + 1) for _ in range(50)] + [r.randrange(-9, 10) for _ in range(9)]]
+        for dictionary in False, True:
+            column = pa.array(values, t)
+            pq.write_table(pa.table({"d": column, "u": pa.array([None if v is None else uuid.UUID(int=abs(hash(v))).bytes for v in values], pa.uuid())}), path,
+                           use_dictionary=dictionary, store_decimal_as_integer=as_integer, store_schema=False)
+            text = [v if v is None else format(v, "f") for v in values]
+            checks = [("utf8", text), ("float64", [v if v is None else float(v) for v in text])]
+            if not scale and precision <= 18:
+                checks.append(("int64", [v if v is None else int(v) for v in values]))
+            for name, want in checks:
+                run = subprocess.run(["ctr-import", "-q", "-c", f"d:{name},u", path], capture_output=True)
+                got = pa.ipc.open_stream(run.stdout).read_all() if not run.returncode else None
+                if got is None or got.column("d").to_pylist() != want:
+                    print(f"decimal({precision},{scale}) as {name}: {run.stderr.decode()} {got and got.column('d').to_pylist()[:9]} {want[:9]}")
+                    bad = 1
+                elif got.column("u").to_pylist() != [None if v is None else str(uuid.UUID(int=abs(hash(v)))) for v in values]:
+                    print("UUIDs differ")
+                    bad = 1
+    return bad
+
+
 def main():
+    if sys.argv[1] == "--dictionaries":
+        return dictionaries(sys.argv[2])
+    if sys.argv[1] == "--decimals":
+        return decimals(sys.argv[2])
     if sys.argv[1] == "--compare":
         why = compare(sys.argv[2], sys.argv[3:])
         print(why or "equal")

@@ -123,6 +123,26 @@ EOT
 }
 for f in arrow polars duckdb brotli; do ok "$f: changed bytes" mutations "$G/$f.parquet" $mutants; done
 
+# ---- shapes that no installed writer makes, and lies
+"$PY" "$CTR_TOP/tests/parquet_raw.py" "$W"
+for f in repeated two three tuple packed struct; do
+    is "$f" "$(ctr-import -q "$W/$f.parquet" | ctr-export -f jsonl)" "$(cat "$W/$f.jsonl")"
+done
+is 'a map is left out' "$(ctr-import -qc n "$W/map.parquet" | ctr-export | tr '\n' ' ')" 'n 7 '
+lie() { # lie FILE WORDS
+    exits "$1" 1 ctr-import --memory 64M "$W/$1.parquet"
+    err_like 'says what' "$1.parquet: $2"
+}
+lie map 'column k.key_value.key belongs to the map k, and a map is no type here: leave it out'
+lie deep 'column l.x is a list of lists, which is deeper than a column can be: leave it out'
+lie invalid 'column t: .*, near row 1, is not UTF-8: leave the column out'
+lie cycle 'the footer is damaged: the tree of its schema breaks off'
+lie childless 'the footer is damaged: the tree of its schema breaks off'
+lie more 'column n: it has fewer rows than its row group'
+lie fewer 'column n: it has more rows than its row group'
+lie empty 'column n: a page has fewer values than levels'
+lie huge 'column n: the header of a page is damaged'
+
 # ---- against pyarrow
 if has_python pyarrow polars duckdb numpy; then
     n=60
@@ -130,6 +150,8 @@ if has_python pyarrow polars duckdb numpy; then
     [ -n "$SAN" ] && n=12
     "$PY" "$CTR_TOP/tests/parquet.py" "$W" 0 $n >"$W/files" 2>&1
     is "$n files of pyarrow, Polars and DuckDB, value by value" "$(tail -n 30 "$W/files")" "$n of $n files"
+    is 'dictionary columns' "$("$PY" "$CTR_TOP/tests/parquet.py" --dictionaries "$W" 2>&1)" ''
+    is 'decimals and UUIDs' "$("$PY" "$CTR_TOP/tests/parquet.py" --decimals "$W" 2>&1)" ''
 else
     skip 'files of pyarrow, Polars and DuckDB, value by value' 'no pyarrow, polars or duckdb'
 fi

@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { MAX_COLUMNS = 10000 }; /* that are read; a file may have more */
+
 struct ctr_parquet {
     struct ctr_text_opts o;
     struct ctr_strs paths;
@@ -182,6 +184,9 @@ static int choose_columns(struct ctr_parquet *p, struct ctr_err *err)
         rc = CTR_MIN(k, 0);
     }
     ctr_text_columns_free(&all);
+    if (!rc && p->columns.n > MAX_COLUMNS)
+        rc = ctr_fail(err, CTR_EDATA, "has %d columns, more than %d: --columns names those to read", p->columns.n,
+                      MAX_COLUMNS);
     return rc;
 }
 
@@ -203,7 +208,7 @@ static int make_schema(struct ctr_parquet *p, struct ctr_err *err)
     struct ctr_infer *infer = calloc((size_t)p->columns.n + 1, sizeof *infer);
     if (!infer)
         return ctr_fail_nomem(err, ((size_t)p->columns.n + 1) * sizeof *infer);
-    for (int i = 0; i + 1 < p->columns.n && p->columns.n < 1000; i++)
+    for (int i = 0; i + 1 < p->columns.n; i++)
         for (int k = i + 1; k < p->columns.n; k++)
             if (!strcmp(p->columns.c[i].name, p->columns.c[k].name)) {
                 free(infer);

@@ -1,0 +1,151 @@
+"""Parquet files made byte by byte, of shapes that no installed writer makes: parquet_raw.py DIR writes DIR/NAME.parquet and what their rows
+are, DIR/NAME.jsonl. Nothing but Python is needed."""
+import os, struct, sys
+
+
+def varint(n):
+    out = b""
+    while True:
+        n, byte = n >> 7, n & 127
+        if not n:
+            return out + bytes([byte])
+        out += bytes([byte | 128])
+
+
+def zigzag(n):
+    return varint((n << 1) ^ (n >> 63))
+
+
+class Struct:
+    """Thrift's compact protocol."""
+
+    def __init__(self):
+        self.bytes, self.last = b"", 0
+
+    def field(self, number, wire, value):
+        self.bytes += bytes([number - self.last << 4 | wire]) + value
+        self.last = number
+        return self
+
+    def i32(self, number, n):
+        return self if n is None else self.field(number, 5, zigzag(n))
+
+    def i64(self, number, n):
+        return self.field(number, 6, zigzag(n))
+
+    def text(self, number, s):
+        return self.field(number, 8, varint(len(s)) + s.encode())
+
+    def struct(self, number, s):
+        return self.field(number, 12, s.end())
+
+    def list(self, number, wire, values):
+        head = bytes([len(values) << 4 | wire]) if len(values) < 15 else bytes([0xf0 | wire]) + varint(len(values))
+        return self.field(number, 9, head + b"".join(values))
+
+    def end(self):
+        return self.bytes + b"\0"
+
+
+REQUIRED, OPTIONAL, REPEATED = 0, 1, 2
+INT32, BYTES = 1, 6
+MAP, LIST = 1, 3
+
+
+def element(name, repetition=None, type=None, children=None, converted=None):
+    return Struct().i32(1, type).i32(3, repetition).text(4, name).i32(5, children).i32(6, converted).end()
+
+
+def rle(levels, width):
+    """Levels as runs of one, with their length before them."""
+    data = b"".join(varint(1 << 1) + bytes([v]) for v in levels) if width else b""
+    return struct.pack("<I", len(data)) + data if width else b""
+
+
+def msb(levels, width):
+    """The deprecated packing: the most significant bit first."""
+    bits = "".join(format(v, f"0{width}b") for v in levels)
+    bits += "0" * (-len(bits) % 8)
+    return bytes(int(bits[i:i + 8], 2) for i in range(0, len(bits), 8))
+
+
+def page(levels, values, most_rep, most_def, packed=False):
+    """A data page of (repetition, definition) levels and PLAIN values."""
+    width = lambda most: most.bit_length()
+    pack = msb if packed else rle
+    body = (pack([r for r, _ in levels], width(most_rep)) if most_rep else b"") + (pack([d for _, d in levels], width(most_def)) if most_def else b"")
+    body += b"".join(struct.pack("<i", v) if isinstance(v, int) else struct.pack("<I", len(v)) + v for v in values)
+    how = 4 if packed else 3
+    head = Struct().i32(1, 0).i32(2, len(body)).i32(3, len(body)).struct(5, Struct().i32(1, len(levels)).i32(2, 0).i32(3, how).i32(4, how))
+    return head.end() + body
+
+
+def file(rows, elements, leaves):
+    """leaves: (path, type, number of levels, pages)."""
+    body, chunks = b"PAR1", []
+    for path, type, n, pages in leaves:
+        data = b"".join(pages)
+        meta = Struct().i32(1, type).list(2, 5, [zigzag(0)]).list(3, 8, [varint(len(p)) + p.encode() for p in path]).i32(4, 0)
+        meta.i64(5, n).i64(6, len(data)).i64(7, len(data)).i64(9, len(body))
+        chunks.append(Struct().i64(2, 0).struct(3, meta).end())
+        body += data
+    group = Struct().list(1, 12, chunks).i64(2, len(body)).i64(3, rows).end()
+    footer = Struct().i32(1, 1).list(2, 12, elements).i64(3, rows).list(4, 12, [group]).end()
+    return body + footer + struct.pack("<I", len(footer)) + b"PAR1"
+
+
+# Lists of rows [1,2], [], [3] in two pages, the second beginning within the first row.
+LEVELS = [[(0, 1)], [(1, 1), (0, 0), (0, 1)]]
+VALUES = [[1], [2, 3]]
+
+
+def lists(most_def, shift, elements, path, packed=False):
+    pages = [page([(r, d + shift) for r, d in levels], values, 1, most_def, packed) for levels, values in zip(LEVELS, VALUES)]
+    return file(3, elements, [(path, INT32, 4, pages)])
+
+
+ROWS = ['{"l":[1,2]}', '{"l":[]}', '{"l":[3]}']
+FILES = {
+    # a repeated value without an annotation: never null
+    "repeated": (lists(1, 0, [element("m", children=1), element("l", REPEATED, INT32)], ["l"]), ROWS),
+    # two levels: the repeated field is the element
+    "two": (lists(2, 1, [element("m", children=1), element("l", OPTIONAL, children=1, converted=LIST), element("array", REPEATED, INT32)],
+                  ["l", "array"]), ROWS),
+    # three levels, and an element that is required
+    "three": (lists(2, 1, [element("m", children=1), element("l", OPTIONAL, children=1, converted=LIST), element("bag", REPEATED, children=1),
+                           element("array_element", REQUIRED, INT32)], ["l", "bag", "array_element"]), ROWS),
+    # the only member of a struct, in a repeated group whose name says that it is the element
+    "tuple": (lists(1, 0, [element("m", children=1), element("l", REQUIRED, children=1, converted=LIST), element("l_tuple", REPEATED, children=1),
+                           element("n", REQUIRED, INT32)], ["l", "l_tuple", "n"]), ['{"l":{"n":[1,2]}}', '{"l":{"n":[]}}', '{"l":{"n":[3]}}']),
+    # levels in the packing that is no longer written
+    "packed": (lists(2, 1, [element("m", children=1), element("l", OPTIONAL, children=1, converted=LIST), element("array", REPEATED, INT32)],
+                     ["l", "array"], True), ROWS),
+    # a struct that may be missing, of a value that may be
+    "struct": (file(3, [element("m", children=1), element("s", OPTIONAL, children=1), element("x", OPTIONAL, BYTES, converted=0)],
+                    [(["s", "x"], BYTES, 3, [page([(0, 2), (0, 1), (0, 0)], [b"a"], 0, 2)])]), ['{"s":{"x":"a"}}', '{"s":{"x":null}}', '{"s":{"x":null}}']),
+}
+REFUSED = {
+    "map": file(1, [element("m", children=2), element("k", OPTIONAL, children=1, converted=MAP), element("key_value", REPEATED, children=2),
+                    element("key", REQUIRED, INT32), element("value", OPTIONAL, INT32), element("n", REQUIRED, INT32)],
+                [(["k", "key_value", "key"], INT32, 1, [page([(0, 2)], [1], 1, 2)]), (["k", "key_value", "value"], INT32, 1, [page([(0, 3)], [1], 1, 3)]),
+                 (["n"], INT32, 1, [page([(0, 0)], [7], 0, 0)])]),
+    "deep": file(1, [element("m", children=1), element("l", REPEATED, children=1), element("x", REPEATED, INT32)],
+                 [(["l", "x"], INT32, 1, [page([(0, 2)], [1], 2, 2)])]),
+    "invalid": file(1, [element("m", children=1), element("t", REQUIRED, BYTES)], [(["t"], BYTES, 1, [page([(0, 0)], [b"\xff"], 0, 0)])]),
+    # lies: a tree without an end, one of more children than there are, more rows and fewer than there are, a page without its values
+    "cycle": file(0, [element("m", children=1)] * 9, []),
+    "childless": file(0, [element("m", children=1 << 30)], []),
+    "more": file(5, [element("m", children=1), element("n", REQUIRED, INT32)], [(["n"], INT32, 1, [page([(0, 0)], [7], 0, 0)])]),
+    "fewer": file(1, [element("m", children=1), element("n", REQUIRED, INT32)], [(["n"], INT32, 2, [page([(0, 0)] * 2, [7, 8], 0, 0)])]),
+    "empty": file(2, [element("m", children=1), element("n", REQUIRED, INT32)], [(["n"], INT32, 2, [page([(0, 0)] * 2, [7], 0, 0)])]),
+    "huge": file(1 << 40, [element("m", children=1), element("n", REQUIRED, INT32)], [(["n"], INT32, 1 << 40, [page([(0, 0)] * 2, [7, 8], 0, 0)])]),
+}
+
+for name, (data, rows) in FILES.items():
+    with open(os.path.join(sys.argv[1], name + ".parquet"), "wb") as f:
+        f.write(data)
+    with open(os.path.join(sys.argv[1], name + ".jsonl"), "w") as f:
+        f.write("".join(r + "\n" for r in rows))
+for name, data in REFUSED.items():
+    with open(os.path.join(sys.argv[1], name + ".parquet"), "wb") as f:
+        f.write(data)
