@@ -6,7 +6,7 @@ and by pyarrow, and compared value by value.
     parquet.py --dictionaries DIR           dictionary columns, also beside pages without a dictionary; prints what differs
     parquet.py --decimals DIR               decimals as text, float64 and int64; UUIDs
 """
-import datetime, decimal, os, random, subprocess, sys, uuid
+import decimal, os, random, subprocess, sys, uuid
 
 import numpy as np
 import pyarrow as pa

@@ -1,6 +1,6 @@
 """Parquet files made byte by byte, of shapes that no installed writer makes: parquet_raw.py DIR writes DIR/NAME.parquet and what their rows
 are, DIR/NAME.jsonl. Nothing but Python is needed."""
-import os, struct, sys
+import os, struct, sys, zlib
 
 
 def varint(n):
@@ -80,12 +80,12 @@ def page(levels, values, most_rep, most_def, packed=False):
     return head.end() + body
 
 
-def file(rows, elements, leaves):
+def file(rows, elements, leaves, codec=0):
     """leaves: (path, type, number of levels, pages)."""
     body, chunks = b"PAR1", []
     for path, type, n, pages in leaves:
         data = b"".join(pages)
-        meta = Struct().i32(1, type).list(2, 5, [zigzag(0)]).list(3, 8, [varint(len(p)) + p.encode() for p in path]).i32(4, 0)
+        meta = Struct().i32(1, type).list(2, 5, [zigzag(0)]).list(3, 8, [varint(len(p)) + p.encode() for p in path]).i32(4, codec)
         meta.i64(5, n).i64(6, len(data)).i64(7, len(data)).i64(9, len(body))
         chunks.append(Struct().i64(2, 0).struct(3, meta).end())
         body += data
@@ -140,6 +140,18 @@ REFUSED = {
     "empty": file(2, [element("m", children=1), element("n", REQUIRED, INT32)], [(["n"], INT32, 2, [page([(0, 0)] * 2, [7], 0, 0)])]),
     "huge": file(1 << 40, [element("m", children=1), element("n", REQUIRED, INT32)], [(["n"], INT32, 1 << 40, [page([(0, 0)] * 2, [7, 8], 0, 0)])]),
 }
+
+
+
+def bomb(size, said):
+    """A page of zeros in gzip, which is said to unpack to so many bytes."""
+    z = zlib.compressobj(9, zlib.DEFLATED, 31)
+    data = z.compress(bytes(size)) + z.flush()
+    head = Struct().i32(1, 0).i32(2, said).i32(3, len(data)).struct(5, Struct().i32(1, said // 4).i32(2, 0).i32(3, 3).i32(4, 3))
+    return file(said // 4, [element("m", children=1), element("n", REQUIRED, INT32)], [(["n"], INT32, said // 4, [head.end() + data])], codec=2)
+
+
+REFUSED["bomb"], REFUSED["announced"] = bomb(64 << 20, 64 << 20), bomb(400, 1 << 30)
 
 for name, (data, rows) in FILES.items():
     with open(os.path.join(sys.argv[1], name + ".parquet"), "wb") as f:

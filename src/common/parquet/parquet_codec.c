@@ -30,8 +30,7 @@ struct codec {
 
 static int damaged(struct ctr_err *err, const char *codec)
 {
-    return ctr_fail(err, CTR_EDATA, "its %s data is damaged, or does not unpack to the size in the page's header",
-                    codec);
+    return ctr_fail(err, CTR_EDATA, "has damaged %s data: it does not unpack to the size in the page's header", codec);
 }
 
 /* Room for what `size` announces, a mebibyte at first and then twice what was made. */

@@ -197,19 +197,19 @@ static bool dictionary_only(struct pq_thrift *t, int wire)
     return only && pages;
 }
 
-/* Without such statistics: PLAIN is also the encoding of the dictionary page, so only PLAIN_DICTIONARY, and RLE of
- * levels, are certain. */
+/* Without such statistics: beside RLE_DICTIONARY, PLAIN may be the encoding of the dictionary page alone, and is taken
+ * to be; beside PLAIN_DICTIONARY, which is then that page's, it is one of data pages. */
 static bool dictionary_listed(struct pq_thrift *t, int wire)
 {
+    const unsigned old = 1u << 2, dictionary = 1u << 8, plain = 1u << 0, levels = 1u << 3 | 1u << 4;
+    unsigned seen = 0;
     int type;
-    bool any = false, other = false;
     const int64_t n = ctr_pq_list(t, wire, &type);
     for (int64_t i = 0; i < n && !t->bad; i++) {
         const int64_t e = ctr_pq_int(t, type);
-        any |= e == 2 || e == 8;
-        other |= e != 2 && e != 8 && e != 3 && e != 4;
+        seen |= 1u << (e >= 0 && e < 31 ? e : 31);
     }
-    return any && !other;
+    return seen & dictionary ? !(seen & ~(dictionary | plain | levels)) : seen & old && !(seen & ~(old | levels));
 }
 
 static void read_chunk_metadata(struct pq_thrift *t, int wire, struct pq_chunk *c)
