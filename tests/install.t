@@ -34,7 +34,7 @@ PATH=$W/root/usr/bin:$PATH
 is 'the help of all options' "$(completions ctr-train --hel | tr '\n' ' ')" '--help --help=all '
 is 'bash completes options' "$(completions ctr-join --with)" '--within'
 is 'and choices' "$(completions ctr-cat --compress z)" 'zstd'
-is 'the formats of ctr-import' "$(completions ctr-import --format '' | tr '\n' ' ')" 'csv tsv jsonl libsvm libffm vw npy safetensors '
+is 'the formats of ctr-import' "$(completions ctr-import --format '' | tr '\n' ' ')" 'csv tsv jsonl libsvm libffm vw parquet npy safetensors '
 is 'the formats of ctr-export' "$(completions ctr-export -f lib | tr '\n' ' ')" 'libsvm libffm '
 is 'metrics' "$(completions ctr-eval --metrics au | tr '\n' ' ')" 'auc auc_loss '
 is 'more metrics behind a comma' "$(completions ctr-eval -m log_loss,ga)" 'log_loss,gauc'
