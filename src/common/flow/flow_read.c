@@ -306,7 +306,9 @@ static int open_parquet(struct flow_view *v, const struct ctr_strs *only, const 
     static const struct ctr_strs none;
     const bool named = v->view->format && !strcmp(v->view->format, "parquet");
     struct ctr_buf line = { 0 };
-    struct ctr_text_opts t = { .jobs = o->threads, .batch_rows = -1, .note = ctr_flow_view_note, .ctx = v, .in_plan = true };
+    struct ctr_text_opts t = {
+        .jobs = o->threads, .batch_rows = -1, .note = ctr_flow_view_note, .ctx = v, .in_plan = true
+    };
     int rc = named ? text_options(&t, v->view, &v->nulls, &line, err)
                    : ctr_buf_append(&line, "--format=parquet", sizeof "--format=parquet", err);
     if (!rc && (t.header || t.delimiter || v->nulls.n || t.latin1 || t.keys || t.binary || t.bad_rows))

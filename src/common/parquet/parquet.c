@@ -180,7 +180,8 @@ static int choose_columns(struct ctr_parquet *p, struct ctr_err *err)
         rc = add_column(p->o.columns ? &all : &p->columns, &p->leaves.leaf[i], err);
     for (int i = 0; !rc && p->o.columns && i < p->columns.n; i++) {
         const struct ctr_text_column *c = &p->columns.c[i];
-        const int k = ctr_text_columns_need(&all, ctr_text_option(&p->o, "columns").s, c->source ? c->source : c->name, err);
+        const int k =
+            ctr_text_columns_need(&all, ctr_text_option(&p->o, "columns").s, c->source ? c->source : c->name, err);
         rc = CTR_MIN(k, 0);
     }
     ctr_text_columns_free(&all);
@@ -259,8 +260,8 @@ static int open_column(struct ctr_parquet *p, struct ctr_text_column *as, struct
         return ctr_fail(err, CTR_EUSAGE,
                         "column %s is a decimal of %d digits, %d behind the point: name its type, %s "
                         "(which rounds), %s:utf8 or, without a fraction, %s:int64",
-                        l->name, l->precision, l->scale,
-                        ctr_text_setting(&p->o, "columns", "%s:float64", l->name).s, l->name, l->name);
+                        l->name, l->precision, l->scale, ctr_text_setting(&p->o, "columns", "%s:float64", l->name).s,
+                        l->name, l->name);
     const bool same = !as->typed || same_type(&as->type, &l->native);
     c->dict = f->dict = same && !p->o.like && comes_as_dictionary(p, l);
     p->dicts |= c->dict;
@@ -473,10 +474,11 @@ void ctr_parquet_notes(const struct ctr_parquet *p, void (*note)(void *ctx, cons
             note(ctx, text);
         }
         if (loss && loss->n[CTR_LOSS_ROUNDED]) {
-            ctr_format(
-                text, sizeof text, "column %s: %lld integer%s rounded (the first: %s): %s keeps %s",
-                c->name, (long long)loss->n[CTR_LOSS_ROUNDED], loss->n[CTR_LOSS_ROUNDED] == 1 ? " was" : "s were",
-                loss->first[CTR_LOSS_ROUNDED].s, ctr_text_setting(&p->o, "columns", "%s:utf8", p->leaf_name[i]).s, loss->n[CTR_LOSS_ROUNDED] == 1 ? "it" : "them");
+            ctr_format(text, sizeof text, "column %s: %lld integer%s rounded (the first: %s): %s keeps %s", c->name,
+                       (long long)loss->n[CTR_LOSS_ROUNDED], loss->n[CTR_LOSS_ROUNDED] == 1 ? " was" : "s were",
+                       loss->first[CTR_LOSS_ROUNDED].s,
+                       ctr_text_setting(&p->o, "columns", "%s:utf8", p->leaf_name[i]).s,
+                       loss->n[CTR_LOSS_ROUNDED] == 1 ? "it" : "them");
             note(ctx, text);
         }
     }

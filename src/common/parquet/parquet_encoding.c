@@ -330,8 +330,8 @@ static int add_texts(struct pq_column *c, const struct ctr_str *view, int64_t n,
     int rc = 0;
     for (int64_t i = 0; !rc && i < n; i++) {
         if (!ctr_utf8_valid((const uint8_t *)view[i].p, view[i].n))
-            return ctr_pq_damaged(
-                c, err, "entry %lld of a dictionary is not UTF-8: leave the column out", (long long)i);
+            return ctr_pq_damaged(c, err, "entry %lld of a dictionary is not UTF-8: leave the column out",
+                                  (long long)i);
         if (c->dict_text.data.len + view[i].n > INT32_MAX)
             return ctr_pq_damaged(c, err, "a dictionary has more than 2^31 bytes");
         rc = ctr_colbuf_str(&c->dict_text, view[i].p, view[i].n, err);

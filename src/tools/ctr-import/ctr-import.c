@@ -340,8 +340,6 @@ static int import_logs(struct ctr_cli *cli, struct ctr_err *err)
 }
 
 const struct ctr_tool ctr_tool = {
-    "ctr-import", "make a record stream of Parquet or text logs",
-    "[FILE…]",    notes,
-    opts,         CTR_TOOL_ROLES | CTR_TOOL_READS | CTR_TOOL_WRITES,
-    import_logs,
+    "ctr-import", "make a record stream of Parquet or text logs",    "[FILE…]",   notes,
+    opts,         CTR_TOOL_ROLES | CTR_TOOL_READS | CTR_TOOL_WRITES, import_logs,
 };
