@@ -5,7 +5,7 @@
 CXX=${CXX:-g++}
 command -v "$CXX" >/dev/null || skip_all "no $CXX"
 cd "$CTR_TOP" || exit 1
-for f in opbody opbody_text opbody_json opbody_hash opbody_list opbody_url; do
+for f in body body_text body_json body_hash body_list body_url; do
     echo "#include \"common/op/$f.h\""
 done >"$W/bodies.h"
 cat >"$W/device.h" <<'END'

@@ -96,7 +96,7 @@ static void down(void *to, gpu_ptr from, int64_t bytes)
 /* ---- launches ---- */
 
 static const char empty_text[] = "#define CTR_KERNEL_TEXT 1\n#define OPD_FIXED_ONLY 1\n"
-                                 "#include \"common/op/oploop_device.h\"\nOPD_KERNEL(ctr_empty)\n{\n    (void)L;\n}\n";
+                                 "#include \"common/op/loop_device.h\"\nOPD_KERNEL(ctr_empty)\n{\n    (void)L;\n}\n";
 
 static double launch_all(void *f, int n)
 {
@@ -155,7 +155,7 @@ struct call {
 };
 
 static const char split_text[] =
-    "#define CTR_KERNEL_TEXT 1\n#include \"common/op/oploop_device.h\"\n"
+    "#define CTR_KERNEL_TEXT 1\n#include \"common/op/loop_device.h\"\n"
     "struct call { const uint8_t *text; const int32_t *offsets; int64_t rows; uint8_t **row; int64_t *bytes; uint8_t "
     "*out; };\n"
     "#define CALLS ((const struct call *)(const void *)L.call)\n"

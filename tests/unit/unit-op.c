@@ -8,8 +8,8 @@
  * "=TYPE:value" (a literal). The expected result is the texts of the rows, in the same way; "!words" is an error at
  * bind whose message has the words. */
 #include "common/gpu/gpu.h"
-#include "common/op/opbody_hash.h"
-#include "common/op/opbody_list.h"
+#include "common/op/body_hash.h"
+#include "common/op/body_list.h"
 #include "common/op/opint.h"
 #include "common/stream/stream.h"
 
@@ -338,7 +338,7 @@ static void check_names(enum calls which, const char *list, const char *what, co
  * such an operator here. */
 static void check_host_only(void)
 {
-    const char *const remedy = "give each of its loops a form for the device (oploop.h), or name it in check_host_only";
+    const char *const remedy = "give each of its loops a form for the device (loop.h), or name it in check_host_only";
     check_names(NEVER_ON_DEVICE, "vocab quantiles", "runs on the host alone", remedy);
     check_names(SOMETIMES_ON_DEVICE, "number int concat join cross hash lookup", "runs on the host for some types",
                 remedy);

@@ -9,27 +9,27 @@
 #define HEADERS(X)                                                                                                     \
     X(mathbody, "base/mathbody.h")                                                                                     \
     X(mix64, "base/mix64.h")                                                                                           \
-    X(table, "op/opbody_table.h")                                                                                      \
-    X(body, "op/opbody.h")                                                                                             \
-    X(hash, "op/opbody_hash.h")                                                                                        \
-    X(body_json, "op/opbody_json.h")                                                                                   \
-    X(body_list, "op/opbody_list.h")                                                                                   \
-    X(body_text, "op/opbody_text.h")                                                                                   \
-    X(body_url, "op/opbody_url.h")                                                                                     \
+    X(table, "op/body_table.h")                                                                                      \
+    X(body, "op/body.h")                                                                                             \
+    X(hash, "op/body_hash.h")                                                                                        \
+    X(body_json, "op/body_json.h")                                                                                   \
+    X(body_list, "op/body_list.h")                                                                                   \
+    X(body_text, "op/body_text.h")                                                                                   \
+    X(body_url, "op/body_url.h")                                                                                     \
     X(layer, "op/oplayer.h")                                                                                           \
-    X(loop, "op/oploop.h")                                                                                             \
-    X(device, "op/oploop_device.h")                                                                                    \
-    X(feature, "op/oploop_feature.h")                                                                                  \
-    X(infix, "op/oploop_infix.h")                                                                                      \
-    X(json, "op/oploop_json.h")                                                                                        \
-    X(key, "op/oploop_key.h")                                                                                          \
-    X(list, "op/oploop_list.h")                                                                                        \
-    X(lookup, "op/oploop_lookup.h")                                                                                    \
-    X(number, "op/oploop_number.h")                                                                                    \
-    X(scale, "op/oploop_scale.h")                                                                                      \
-    X(text, "op/oploop_text.h")                                                                                        \
-    X(time, "op/oploop_time.h")                                                                                        \
-    X(url, "op/oploop_url.h")
+    X(loop, "op/loop.h")                                                                                             \
+    X(device, "op/loop_device.h")                                                                                    \
+    X(feature, "op/loop_feature.h")                                                                                  \
+    X(infix, "op/loop_infix.h")                                                                                      \
+    X(json, "op/loop_json.h")                                                                                        \
+    X(key, "op/loop_key.h")                                                                                          \
+    X(list, "op/loop_list.h")                                                                                        \
+    X(lookup, "op/loop_lookup.h")                                                                                    \
+    X(number, "op/loop_number.h")                                                                                    \
+    X(scale, "op/loop_scale.h")                                                                                      \
+    X(text, "op/loop_text.h")                                                                                        \
+    X(time, "op/loop_time.h")                                                                                        \
+    X(url, "op/loop_url.h")
 
 #define EMBED(id, file)                                                                                                \
     extern const char gpu_##id[];                                                                                      \
@@ -96,7 +96,7 @@ int ctr_gpu_text(struct ctr_buf *text, const struct ctr_op_device *const *loop, 
     for (int k = 0; k < n; k++)
         fixed = fixed && loop[k]->kind == CTR_LOOP_OF_FIXED;
     if (rc >= 0)
-        rc = ctr_buf_printf(text, err, "%s#include \"common/op/oploop_device.h\"\n",
+        rc = ctr_buf_printf(text, err, "%s#include \"common/op/loop_device.h\"\n",
                             fixed ? "#define OPD_FIXED_ONLY 1\n" : "");
     for (int k = 0; rc >= 0 && k < n; k++)
         rc = include(text, loop, k, err);

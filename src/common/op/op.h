@@ -2,7 +2,7 @@
  *
  * op: the operators of the plan language: one table, each row an operator. The plan finds an operator by name
  * (plan_parse.c), binds it to the types and literals of a call (plan_graph.c) and runs it on columns (plan_run.c).
- * opbody.h defines the rules for an operator's body; op.c has the loops over rows, nulls and dictionary entries, so
+ * body.h defines the rules for an operator's body; op.c has the loops over rows, nulls and dictionary entries, so
  * that NVRTC can compile the same body.
  */
 #ifndef CTR_OP_H
@@ -143,7 +143,7 @@ enum ctr_loop_kind {
 };
 struct opv_str;
 struct ctr_op_device {
-    const char *loop, *file; /* its name in the device source, and the file (oploop_*.h) that defines it */
+    const char *loop, *file; /* its name in the device source, and the file (loop_*.h) that defines it */
     enum ctr_loop_kind kind;
     int nargs;
     struct ctr_op_device_arg {

@@ -80,14 +80,14 @@ int ctr_op_device_table(struct ctr_op_device *d, int cap)
 {
     /* chosen by prepare; not in any table row */
     static const struct ctr_op_device others[] = {
-        { .loop = "loop_cross_lists", .file = "oploop_key.h", .kind = CTR_LOOP_OF_KEYS },
-        { .loop = "loop_feature", .file = "oploop_feature.h", .kind = CTR_LOOP_OF_FIXED },
-        { .loop = "loop_features", .file = "oploop_feature.h", .kind = CTR_LOOP_OF_KEYS },
-        { .loop = "loop_vocab_feature", .file = "oploop_feature.h", .kind = CTR_LOOP_OF_FIXED },
-        { .loop = "loop_vocab_features", .file = "oploop_feature.h", .kind = CTR_LOOP_OF_KEYS },
-        { .loop = "loop_lookup", .file = "oploop_lookup.h", .kind = CTR_LOOP_OF_FIXED },
-        { .loop = "loop_lookup_text", .file = "oploop_lookup.h", .kind = CTR_LOOP_OF_TEXT },
-        { .loop = "loop_embedding", .file = "oploop_lookup.h", .kind = CTR_LOOP_OF_FIXED },
+        { .loop = "loop_cross_lists", .file = "loop_key.h", .kind = CTR_LOOP_OF_KEYS },
+        { .loop = "loop_feature", .file = "loop_feature.h", .kind = CTR_LOOP_OF_FIXED },
+        { .loop = "loop_features", .file = "loop_feature.h", .kind = CTR_LOOP_OF_KEYS },
+        { .loop = "loop_vocab_feature", .file = "loop_feature.h", .kind = CTR_LOOP_OF_FIXED },
+        { .loop = "loop_vocab_features", .file = "loop_feature.h", .kind = CTR_LOOP_OF_KEYS },
+        { .loop = "loop_lookup", .file = "loop_lookup.h", .kind = CTR_LOOP_OF_FIXED },
+        { .loop = "loop_lookup_text", .file = "loop_lookup.h", .kind = CTR_LOOP_OF_TEXT },
+        { .loop = "loop_embedding", .file = "loop_lookup.h", .kind = CTR_LOOP_OF_FIXED },
     };
     int n = 0;
     for (int op = 0; ctr_op_at(op); op++)
@@ -112,7 +112,7 @@ uint64_t ctr_op_table_id(void)
     return ++last;
 }
 
-/* As struct op_feature of oploop_feature.h. */
+/* As struct op_feature of loop_feature.h. */
 struct feature {
     uint64_t seed, missing;
     int64_t key, aligned;
@@ -126,7 +126,7 @@ const char *ctr_op_device_keys(const struct ctr_vtype *type, uint64_t seed, void
         return why;
     *(struct feature *)param = (struct feature){ seed, ctr_missing_key(seed), type->key, type->aligned };
     *d = (struct ctr_op_device){ .loop = list ? "loop_features" : "loop_feature",
-                                 .file = "oploop_feature.h",
+                                 .file = "loop_feature.h",
                                  .kind = list ? CTR_LOOP_OF_KEYS : CTR_LOOP_OF_FIXED,
                                  .nargs = 1,
                                  .arg = { { OPD_HASH, list } },
@@ -137,7 +137,7 @@ const char *ctr_op_device_keys(const struct ctr_vtype *type, uint64_t seed, void
     return NULL;
 }
 
-/* As struct op_vocab_feature of oploop_feature.h. */
+/* As struct op_vocab_feature of loop_feature.h. */
 struct vocab_feature {
     struct feature feature;
     struct ctr_vocab_set set;

@@ -8,7 +8,7 @@
  * It has its own hash tables, because 26 columns of a log are looked up at once: a slot of the vocabulary has 8 bytes,
  * half a hash and an entry number; the set of a fitted one has buckets of a cache line without entries. */
 #include "common/op/opfit.h"
-#include "common/op/oploop_scale.h"
+#include "common/op/loop_scale.h"
 
 #include <stdlib.h>
 

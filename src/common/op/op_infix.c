@@ -2,7 +2,7 @@
  *
  * op_infix: loops of the infix and unary operators. Integer arithmetic is in int64: a value or result outside its range
  * is null, and so is a division by 0; floats follow IEEE. Comparisons are exact between all types of numbers. */
-#include "common/op/oploop_infix.h"
+#include "common/op/loop_infix.h"
 
 #define ORDERED(name)                                                                                                  \
     { "uu>b", name##_u }, { "ui>b", name##_ui }, { "iu>b", name##_iu }, { "uF>b", name##_uf }, { "Fu>b", name##_fu },  \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * op_json: json_get: bind parses the path into steps, the body walks the text. */
-#include "common/op/oploop_json.h"
+#include "common/op/loop_json.h"
 
 #include <stdlib.h>
 

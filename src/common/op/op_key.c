@@ -4,8 +4,8 @@
  * value; the text of an integer is generated in registers or its key cached. Invariant: ctr_op_keys(seed) of a value
  * equals ctr_feature_key(seed, ctr_col_text(value)) for every type and encoding. */
 #include "common/base/isa.h"
-#include "common/op/opbody_hash.h"
-#include "common/op/oploop_key.h"
+#include "common/op/body_hash.h"
+#include "common/op/loop_key.h"
 
 #include <stdlib.h>
 

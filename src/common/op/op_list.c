@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * op_list: operators that order, select, count or sum the items of a list ("FeatureBox", 3.2: the common operators of
- * lists). Bodies: opbody_list.h. */
-#include "common/op/opbody_list.h"
+ * lists). Bodies: body_list.h. */
+#include "common/op/body_list.h"
 #include "common/op/opint.h"
 
 #include <stdlib.h>
@@ -154,7 +154,7 @@ static int one_text(struct ctr_op_tile *t, find *fn, struct ctr_err *err)
     }                                                                                                                  \
     CTR_LOOP_ROW(name, CTR_LOOP_OF_TEXT)
 
-#include "common/op/oploop_list.h"
+#include "common/op/loop_list.h"
 
 const struct ctr_op ctr_ops_list[] = {
     { "sort", "sort(list of numbers, texts, times or durations) -> list",

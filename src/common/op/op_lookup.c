@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-enum pool { POOL_MEAN, POOL_SUM, POOL_MAX }; /* as in oploop_lookup.h */
+enum pool { POOL_MEAN, POOL_SUM, POOL_MAX }; /* as in loop_lookup.h */
 static const char *const pools[] = { [POOL_MEAN] = "mean", [POOL_SUM] = "sum", [POOL_MAX] = "max" };
 
 struct lookup {
@@ -17,7 +17,7 @@ struct lookup {
     int column;
     enum pool pool;       /* embedding */
     pthread_mutex_t lock; /* protects the file's cache, and the table */
-    struct device {       /* as struct op_lookup of oploop_lookup.h */
+    struct device {       /* as struct op_lookup of loop_lookup.h */
         const uint8_t *table;
         int64_t rows, key, key_bytes, value, value_bytes, ok, text, keys_unsigned, arg_unsigned, width, pool;
     } device;
@@ -254,7 +254,7 @@ const char *ctr_op_device_lookup(const struct ctr_op_call *call, struct ctr_op_d
     *d = (struct ctr_op_device){ .loop = vectors ? "loop_embedding"
                                          : text  ? "loop_lookup_text"
                                                  : "loop_lookup",
-                                 .file = "oploop_lookup.h",
+                                 .file = "loop_lookup.h",
                                  .kind = text ? CTR_LOOP_OF_TEXT : CTR_LOOP_OF_FIXED,
                                  .nargs = 2,
                                  .arg = { [1] = { lane_of(vectors ? key->item : key->type), vectors } },

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * op_number: operators on numbers and nulls, and choices: int, floor, abs, clip, buckets, fill, is_null, if. */
-#include "common/op/oploop_number.h"
+#include "common/op/loop_number.h"
 
 #include <stdlib.h>
 

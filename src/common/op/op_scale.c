@@ -3,7 +3,7 @@
  * op_scale: the fitted operators standardize, minmax and log_scale, which bring numbers to a common range. Mean and
  * variance are kept row by row (Welford 1962), so that they do not depend on batches, and large means cost no digits.
  * Null, NaN and infinities have no part in the fit. */
-#include "common/op/oploop_scale.h"
+#include "common/op/loop_scale.h"
 #include "common/op/opfit.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * op_text: operators on text and lists. The loops are built from the bodies of opbody_text.h. */
-#include "common/op/oploop_text.h"
+ * op_text: operators on text and lists. The loops are built from the bodies of body_text.h. */
+#include "common/op/loop_text.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * op_time: operators on times. Always in UTC: for another zone use time + 8h. */
-#include "common/op/oploop_time.h"
+#include "common/op/loop_time.h"
 
 const struct ctr_op ctr_ops_time[] = {
     { "hour_of_day", "hour_of_day(time) -> int",

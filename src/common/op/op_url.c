@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * op_url: replacement in texts, and the parts of URLs. Bodies: opbody_url.h. */
-#include "common/op/oploop_url.h"
+ * op_url: replacement in texts, and the parts of URLs. Bodies: body_url.h. */
+#include "common/op/loop_url.h"
 
 #include <stdlib.h>
 

@@ -10,8 +10,8 @@
 #define CTR_OPINT_H
 
 #include "common/op/op.h"
-#include "common/op/opbody.h"
-#include "common/op/opbody_text.h"
+#include "common/op/body.h"
+#include "common/op/body_text.h"
 
 #define CTR_OP_TILE 1024
 
@@ -50,7 +50,7 @@ struct ctr_op_tile {
     struct ctr_colbuf *buf; /* variable size: the loop appends values and offsets, the driver rows and nulls */
 };
 
-/* A loop over a tile, and its device version (oploop.h). */
+/* A loop over a tile, and its device version (loop.h). */
 struct ctr_op_loop {
     int (*run)(struct ctr_op_tile *t, struct ctr_err *err);
     const char *name;      /* of the loop in device source */
@@ -154,7 +154,7 @@ uint64_t ctr_missing_key(uint64_t seed); /* of a null of any type */
 bool ctr_vocab_has_keys(const struct ctr_op_call *call);
 /* As ctr_op_device, of an operator that reads a keyed file: op_lookup.c. */
 const char *ctr_op_device_lookup(const struct ctr_op_call *call, struct ctr_op_device *d);
-/* Its set of keys with that seed, as oploop_feature.h reads it; false: no memory. */
+/* Its set of keys with that seed, as loop_feature.h reads it; false: no memory. */
 struct ctr_vocab_set {
     const uint64_t *slot; /* 4 * (mask + 1) */
     uint64_t mask, shift, secret, other;

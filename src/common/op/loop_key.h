@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * oploop_key: the loops of op_key.c, for the host and for a device: oploop.h. */
-#ifndef CTR_OPLOOP_KEY_H
-#define CTR_OPLOOP_KEY_H
+ * loop_key: the loops of op_key.c, for the host and for a device: loop.h. */
+#ifndef CTR_LOOP_KEY_H
+#define CTR_LOOP_KEY_H
 
-#include "common/op/oploop.h"
+#include "common/op/loop.h"
 
 CTR_LOOP1(loop_hash, uint64_t, uint64_t, a0[i])
 CTR_LOOP2(loop_hash_bits, uint64_t, int64_t, uint64_t, a0[i] >> (64 - a1[i]))

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * oploop_time: the loops of op_time.c, for the host and for a device: oploop.h. */
-#ifndef CTR_OPLOOP_TIME_H
-#define CTR_OPLOOP_TIME_H
+ * loop_time: the loops of op_time.c, for the host and for a device: loop.h. */
+#ifndef CTR_LOOP_TIME_H
+#define CTR_LOOP_TIME_H
 
-#include "common/op/oploop.h"
+#include "common/op/loop.h"
 
 CTR_LOOP1(loop_hour, int64_t, int64_t, opv_hour_of_day(a0[i]))
 CTR_LOOP1(loop_day, int64_t, int64_t, opv_day_of_week(a0[i]))

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * opbody_json: body of json_get, in the subset of opbody.h: follows a path through a JSON text without building a tree.
+ * body_json: body of json_get, in the subset of body.h: follows a path through a JSON text without building a tree.
  * Invariant: it never reads outside the text, keeps no stack (brackets are counted), and reads only up to the value. */
-#ifndef CTR_OPBODY_JSON_H
-#define CTR_OPBODY_JSON_H
+#ifndef CTR_BODY_JSON_H
+#define CTR_BODY_JSON_H
 
-#include "common/op/opbody_text.h"
+#include "common/op/body_text.h"
 
 /* One step of a path: the member of an object, and if `index` >= 0 also that element of an array. */
 struct opv_step {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * opbody: bodies of the operators on numbers, times and keys. They are in a freestanding subset of C that is also C++
+ * body: bodies of the operators on numbers, times and keys. They are in a freestanding subset of C that is also C++
  * (no libc, no allocation, no static state except constants, no loads through cast pointers, no VLA), so that gcc and
  * NVRTC compile the same text. A body handles the values of one row; the includer writes the loop over rows (opint.h on
  * the host).
@@ -8,12 +8,12 @@
  * Invariants: a body is a total function: all bit patterns are valid inputs, also those of nulls. A body that may have
  * no result takes `uint8_t *ok` and clears it; it never sets it.
  */
-#ifndef CTR_OPBODY_H
-#define CTR_OPBODY_H
+#ifndef CTR_BODY_H
+#define CTR_BODY_H
 
 #include "common/base/mathbody.h"
 #include "common/base/mix64.h"
-#include "common/op/opbody_table.h"
+#include "common/op/body_table.h"
 
 /* One row of a text: bytes [p, p+n). */
 struct opv_str {

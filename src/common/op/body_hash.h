@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * opbody_hash: XXH3-64, in the subset of opbody.h; for short texts inlined into the loops that make keys. Invariant:
+ * body_hash: XXH3-64, in the subset of body.h; for short texts inlined into the loops that make keys. Invariant:
  * equals XXH3_64bits_withSeed (doc/xxhash_spec.md of xxHash); the constants of short texts are exclusive ors of pairs
  * of words of its default secret. */
-#ifndef CTR_OPBODY_HASH_H
-#define CTR_OPBODY_HASH_H
+#ifndef CTR_BODY_HASH_H
+#define CTR_BODY_HASH_H
 
-#include "common/op/opbody.h"
+#include "common/op/body.h"
 
 #define OPV_HASH_SHORT 16
 #ifdef __CUDACC_RTC__

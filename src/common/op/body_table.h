@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * opbody_table: thresholds of the logarithmic buckets, as constants, so that no bucket depends on a libm. Invariant:
+ * body_table: thresholds of the logarithmic buckets, as constants, so that no bucket depends on a libm. Invariant:
  * entry k is the smallest double not below the exact value (computed with 70 decimal digits); the tables end with
  * infinities, so that a search may read past the last.
  */
-#ifndef CTR_OPBODY_TABLE_H
-#define CTR_OPBODY_TABLE_H
+#ifndef CTR_BODY_TABLE_H
+#define CTR_BODY_TABLE_H
 
 /* clang-format off */
 /* e^k, k = 0 … 43: all below 2^63 */

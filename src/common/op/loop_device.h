@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * oploop_device: the loops of operators as code of a device thread, and the rest of a layer's kernel: columns to lanes,
+ * loop_device: the loops of operators as code of a device thread, and the rest of a layer's kernel: columns to lanes,
  * the memory pool, compaction of variable-size results ("FeatureBox", section 5). A thread's tile has one row. The
  * generator (common/gpu) combines OPD_FIXED, OPD_TEXT, … of a layer's operators into one kernel.
  *
  * On the host the same text runs in blocks of fibres (src/cuda/onhost_blocks.h). */
-#ifndef CTR_OPLOOP_DEVICE_H
-#define CTR_OPLOOP_DEVICE_H
+#ifndef CTR_LOOP_DEVICE_H
+#define CTR_LOOP_DEVICE_H
 
-#include "common/op/opbody.h"
-#include "common/op/opbody_hash.h"
-#include "common/op/opbody_list.h"
-#include "common/op/opbody_text.h"
+#include "common/op/body.h"
+#include "common/op/body_hash.h"
+#include "common/op/body_list.h"
+#include "common/op/body_text.h"
 #include "common/op/oplayer.h"
 
 #ifdef __CUDACC_RTC__
@@ -417,7 +417,7 @@ OPV_FN void opd_store(const struct opd_call *c, int64_t row, const struct opd_ro
         opd_put(c, row, w->out, w->ok);
 }
 
-/* ---- the macros of oploop.h ---- */
+/* ---- the macros of loop.h ---- */
 
 /* A loop of results of fixed size becomes a function of a call and a row. Those of scalars read their arguments into
  * registers, the others, by way of opd_open, into the thread's row. */

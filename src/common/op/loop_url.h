@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * oploop_url: the loops of op_url.c, for the host and for a device: oploop.h. */
-#ifndef CTR_OPLOOP_URL_H
-#define CTR_OPLOOP_URL_H
+ * loop_url: the loops of op_url.c, for the host and for a device: loop.h. */
+#ifndef CTR_LOOP_URL_H
+#define CTR_LOOP_URL_H
 
-#include "common/op/opbody_url.h"
-#include "common/op/oploop_text.h"
+#include "common/op/body_url.h"
+#include "common/op/loop_text.h"
 
 /* The maximum number of occurrences, each with its replacement. */
 OPV_FN int64_t op_replace_max(const struct ctr_op_tile *t, int i)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * opbody_text: bodies of the operators on text and lists, in the subset of opbody.h. A variable-size operator has two
+ * body_text: bodies of the operators on text and lists, in the subset of body.h. A variable-size operator has two
  * bodies: `max` bounds what a row can write, `write` writes it into a sink. `write` also computes the exact size, with
  * a sink that only counts (p == NULL), so that the two cannot disagree.
  */
-#ifndef CTR_OPBODY_TEXT_H
-#define CTR_OPBODY_TEXT_H
+#ifndef CTR_BODY_TEXT_H
+#define CTR_BODY_TEXT_H
 
-#include "common/op/opbody.h"
+#include "common/op/body.h"
 
 /* The destination of a row's bytes, or of the items of a list. n and items count from the start of the column. */
 struct opv_sink {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * oploop_text: the loops of op_text.c, for the host and for a device: oploop.h. */
-#ifndef CTR_OPLOOP_TEXT_H
-#define CTR_OPLOOP_TEXT_H
+ * loop_text: the loops of op_text.c, for the host and for a device: loop.h. */
+#ifndef CTR_LOOP_TEXT_H
+#define CTR_LOOP_TEXT_H
 
-#include "common/op/oploop.h"
+#include "common/op/loop.h"
 
 #define OP_STR(t, k, i)  (((const struct opv_str *)(t)->in[k].v)[i])
 #define OP_INT(t, k, i)  (((const int64_t *)(t)->in[k].v)[i])

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * oploop_feature: keys of features as a device call: the same as ctr_op_keys on the host (op_key.c, which caches small
+ * loop_feature: keys of features as a device call: the same as ctr_op_keys on the host (op_key.c, which caches small
  * numbers and processes four texts at a time), for scalars and lists. Argument 0 is already hashed, or, if it is a key
  * itself, its value. */
-#ifndef CTR_OPLOOP_FEATURE_H
-#define CTR_OPLOOP_FEATURE_H
+#ifndef CTR_LOOP_FEATURE_H
+#define CTR_LOOP_FEATURE_H
 
-#include "common/op/oploop_device.h"
+#include "common/op/loop_device.h"
 
 struct op_feature {
     uint64_t seed, missing; /* the key of a null */

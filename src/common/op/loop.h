@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * oploop: macros for the files oploop_*.h. Each of those has the loops of a group of operators, written with macros
- * over the bodies of opbody*.h and compiled twice: on the host a macro becomes a loop over the rows of a tile
- * (opint.h), in a kernel the code of a thread for one row (common/op/oploop_device.h). So each operator is written
+ * loop: macros for the files loop_*.h. Each of those has the loops of a group of operators, written with macros
+ * over the bodies of body*.h and compiled twice: on the host a macro becomes a loop over the rows of a tile
+ * (opint.h), in a kernel the code of a thread for one row (common/op/loop_device.h). So each operator is written
  * once.
  *
  * In the expressions, i is the row, t the tile, a0, a1, a2 the lanes of the arguments, in the arguments themselves, ok
@@ -19,11 +19,11 @@
  *
  * MAX, ITEMS and WRITE are called only for rows with all arguments present; WRITE may clear t->ok[i]. A loop that
  * cannot be written this way runs only on the host: CTR_LOOP_HOST gives the reason. */
-#ifndef CTR_OPLOOP_H
-#define CTR_OPLOOP_H
+#ifndef CTR_LOOP_H
+#define CTR_LOOP_H
 
 #ifdef CTR_KERNEL_TEXT
-#include "common/op/oploop_device.h"
+#include "common/op/loop_device.h"
 #else
 #include "common/op/opint.h"
 #endif

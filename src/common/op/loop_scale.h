@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * oploop_scale: the loops of op_scale.c, for the host and for a device: oploop.h. */
-#ifndef CTR_OPLOOP_SCALE_H
-#define CTR_OPLOOP_SCALE_H
+ * loop_scale: the loops of op_scale.c, for the host and for a device: loop.h. */
+#ifndef CTR_LOOP_SCALE_H
+#define CTR_LOOP_SCALE_H
 
-#include "common/op/oploop.h"
+#include "common/op/loop.h"
 
 /* (x - from) / by; 0 if by is 0. */
 struct op_scale {

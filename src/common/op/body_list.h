@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * opbody_list: bodies of operators that order or count the items of a list, in the subset of opbody.h. They use `at`,
+ * body_list: bodies of operators that order or count the items of a list, in the subset of body.h. They use `at`,
  * an array of item numbers allocated by the caller; null items get no number. Equal items are ordered by position, so
  * that every order is total and results do not depend on the sort algorithm.
  */
-#ifndef CTR_OPBODY_LIST_H
-#define CTR_OPBODY_LIST_H
+#ifndef CTR_BODY_LIST_H
+#define CTR_BODY_LIST_H
 
-#include "common/op/opbody_hash.h"
+#include "common/op/body_hash.h"
 
 enum opv_item_kind { OPV_ITEM_I64, OPV_ITEM_F64, OPV_ITEM_STR };
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * oploop_json: the loop of op_json.c, for the host and for a device: oploop.h. */
-#ifndef CTR_OPLOOP_JSON_H
-#define CTR_OPLOOP_JSON_H
+ * loop_json: the loop of op_json.c, for the host and for a device: loop.h. */
+#ifndef CTR_LOOP_JSON_H
+#define CTR_LOOP_JSON_H
 
-#include "common/op/opbody_json.h"
-#include "common/op/oploop_text.h"
+#include "common/op/body_json.h"
+#include "common/op/loop_text.h"
 
 struct op_path {
     int64_t n;

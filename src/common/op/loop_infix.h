@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * oploop_infix: the loops of op_infix.c, for the host and for a device: oploop.h. */
-#ifndef CTR_OPLOOP_INFIX_H
-#define CTR_OPLOOP_INFIX_H
+ * loop_infix: the loops of op_infix.c, for the host and for a device: loop.h. */
+#ifndef CTR_LOOP_INFIX_H
+#define CTR_LOOP_INFIX_H
 
-#include "common/op/oploop.h"
+#include "common/op/loop.h"
 
 /* ---- logic ---- */
 

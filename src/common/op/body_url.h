@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * opbody_url: bodies of the operators on URLs (RFC 3986, appendix B) and replacement, in the subset of opbody.h.
+ * body_url: bodies of the operators on URLs (RFC 3986, appendix B) and replacement, in the subset of body.h.
  */
-#ifndef CTR_OPBODY_URL_H
-#define CTR_OPBODY_URL_H
+#ifndef CTR_BODY_URL_H
+#define CTR_BODY_URL_H
 
-#include "common/op/opbody_text.h"
+#include "common/op/body_text.h"
 
 /* Replaces every occurrence of b, from the left, by c; an empty b never occurs. */
 OPV_FN void opv_replace_write(struct opv_str a, struct opv_str b, struct opv_str c, struct opv_sink *s)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * oploop_lookup: lookup() and embedding() as device calls: the same as in op_lookup.c. The keyed file is in the
+ * loop_lookup: lookup() and embedding() as device calls: the same as in op_lookup.c. The keyed file is in the
  * device's memory, as op_lookup.c lays it out; its keys are in order, and the first of equal ones is found by halving.
  */
-#ifndef CTR_OPLOOP_LOOKUP_H
-#define CTR_OPLOOP_LOOKUP_H
+#ifndef CTR_LOOP_LOOKUP_H
+#define CTR_LOOP_LOOKUP_H
 
-#include "common/op/oploop_device.h"
+#include "common/op/loop_device.h"
 
 /* Positions in the table are bytes; texts of rows are bytes and, before them, where each begins. */
 struct op_lookup {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * oploop_number: the loops of op_number.c, as macros over bodies that host and device expand differently:
+ * loop_number: the loops of op_number.c, as macros over bodies that host and device expand differently:
  * CONTRIBUTING.md, "An operator of the plan language". */
-#ifndef CTR_OPLOOP_NUMBER_H
-#define CTR_OPLOOP_NUMBER_H
+#ifndef CTR_LOOP_NUMBER_H
+#define CTR_LOOP_NUMBER_H
 
-#include "common/op/oploop.h"
+#include "common/op/loop.h"
 
 /* ---- conversion ---- */
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * oploop_list: the loops of op_list.c, for the host and for a device: oploop.h. */
-#ifndef CTR_OPLOOP_LIST_H
-#define CTR_OPLOOP_LIST_H
+ * loop_list: the loops of op_list.c, for the host and for a device: loop.h. */
+#ifndef CTR_LOOP_LIST_H
+#define CTR_LOOP_LIST_H
 
-#include "common/op/opbody_list.h"
-#include "common/op/oploop.h"
+#include "common/op/body_list.h"
+#include "common/op/loop.h"
 
 #define OP_SUM(expr) ok[i] ? (expr) : 0
 CTR_LOOP0(loop_sum_i, int64_t, OP_SUM(opv_sum_i(in->span[i], (const int64_t *)in->item, in->item_ok, &ok[i])))
