@@ -3,8 +3,19 @@
  * eval: assigns rows to slices (evalslices.c), and finishes each slice.
  *
  * A slice keeps running sums. If a metric ranks, the total has all rows as compact entries (sample.h), and for every
- * slicing column an array gives the slice of each entry; at the end each slice's sample is made from it or, if only its
- * AUC is needed, counters (evalsweep.c). Rows enter a slice in input order, so its sums do not depend on batches. */
+ * slicing column an array gives the slice of each entry; at the end each slice's sample is made from it. Rows enter a
+ * slice in input order, so its sums do not depend on batches.
+ *
+ * For example, --by ad with the rows (score, label, ad) .2 0 x, .7 1 y, .4 1 x:
+ *
+ *     entry   .2 0   .7 1   .4 1      of the total, once for all slicing columns; only where a metric ranks
+ *     token    x      y      x        4 bytes a row and slicing column: a number for "ad = x"
+ *     sums    all, x, y               rows, label, score, losses: each row adds to the total and to its slice
+ *
+ * At the end, entries are sorted by token, and each run of them is the sample of a slice: x has .2 0 and .4 1, AUC 1.
+ * So a row without weight and user takes 4 or 8 bytes for its entry and 4 for each token, whatever the number of
+ * slices. The plain versions, all pairs of a click and a non-click and sums in loops, are in tests/unit/unit-metric.c.
+ */
 #include "common/metric/evalstate.h"
 
 #include <math.h>
@@ -539,7 +550,7 @@ static int check_memory(const struct ctr_eval *e, struct ctr_err *err)
         need += ctr_sample_bytes(m);
         sorting = CTR_MAX(sorting, ctr_sample_sort_bytes(m));
     }
-    if (e->o.nby || e->o.window_ms > 0) { /* the entries by slice and a copy per slice, or the sweep */
+    if (e->o.nby || e->o.window_ms > 0) { /* the entries by slice and a copy per slice */
         int64_t n = e->slice[0]->parts->sample[0].n;
         sorting = CTR_MAX(sorting + n * (int64_t)sizeof(uint32_t), 2 * n * (int64_t)sizeof(uint64_t));
     }
@@ -591,7 +602,7 @@ static int finish_slice(struct ctr_eval *e, struct ctr_slice *s, uint32_t *local
                           e->o.bootstrap ? &s->parts->users[side] : NULL, err);
         if (!e->o.bootstrap && !e->o.keep) /* not needed any more: sort only keys */
             m->units = false;
-        if (!rc && e->o.needs & CTR_NEED_RANKS && (isnan(to->auc) || e->o.keep) && !(rc = ctr_sample_sort(m, err)))
+        if (!rc && e->o.needs & CTR_NEED_RANKS && !(rc = ctr_sample_sort(m, err)))
             to->auc = ctr_sample_auc(m);
         if (!e->o.bootstrap && !(e->o.keep && s == e->slice[0]))
             ctr_sample_free(m);
@@ -625,24 +636,6 @@ static int finish_list(struct ctr_eval *e, struct ctr_slice_rows *rows, const ui
     return rc;
 }
 
-/* The AUC of each slice of a list and side without separate samples; *done is false if impossible. */
-static int sweep_list(struct ctr_eval *e, struct ctr_slice_rows *rows, const uint32_t *place, bool *done,
-                      struct ctr_err *err)
-{
-    int rc = 0;
-
-    *done = !e->units;
-    for (int side = 0; side < e->sides; side++)
-        *done &= !e->slice[0]->parts->sample[side].weight.len;
-    for (int side = 0; !rc && *done && side < e->sides; side++)
-        rc = ctr_slice_aucs(e, rows, place, side, rows->entry.len ? NULL : &e->slice[0]->pub.sums[side].auc, done, err);
-    if (*done) {
-        ctr_buf_free(&rows->token);
-        ctr_buf_free(&rows->entry);
-    }
-    return rc;
-}
-
 static int finish_all(struct ctr_eval *e, uint32_t *place, uint32_t *local, struct ctr_err *err)
 {
     int rc = 0;
@@ -651,11 +644,9 @@ static int finish_all(struct ctr_eval *e, uint32_t *place, uint32_t *local, stru
         return 0;
     ctr_slice_places(e, place);
     memset(local, 0xff, (size_t)(e->users.n + 1) * sizeof *local);
-    for (int i = 1; !rc && i < 2 * (e->o.nby + 1); i++) {
-        bool done = true;
-        if (e->rows_of[i].token.len && !(rc = sweep_list(e, &e->rows_of[i], place, &done, err)) && !done)
+    for (int i = 1; !rc && i < 2 * (e->o.nby + 1); i++)
+        if (e->rows_of[i].token.len)
             rc = finish_list(e, &e->rows_of[i], place, local, err);
-    }
     return rc ? rc : finish_slice(e, e->slice[0], local, err); /* last: the others used its entries */
 }
 

@@ -179,10 +179,6 @@ struct ctr_slice_order {
 int ctr_slice_order_make(struct ctr_slice_order *o, const struct ctr_eval *e, const struct ctr_slice_rows *rows,
                          const uint32_t *place, struct ctr_err *err) CTR_MUST;
 void ctr_slice_order_free(struct ctr_slice_order *o);
-/* The AUC of all slices of a list, and *total over all entries (NULL: the list has duplicates), in one pass in score
- * order; entries must weigh 1. *done is false if there are too many slices. evalsweep.c */
-int ctr_slice_aucs(struct ctr_eval *e, const struct ctr_slice_rows *rows, const uint32_t *place, int side,
-                   double *total, bool *done, struct ctr_err *err) CTR_MUST;
 /* Call between two rows: merges some values into the rest if a column has too many. Invalidates ids. */
 int ctr_slices_bound(struct ctr_eval *e, int by, struct ctr_err *err) CTR_MUST;
 int ctr_slices_order(struct ctr_eval *e, struct ctr_err *err) CTR_MUST; /* the slices to show, in order */
