@@ -9,26 +9,26 @@
 #define HEADERS(X)                                                                                                     \
     X(mathbody, "base/mathbody.h")                                                                                     \
     X(mix64, "base/mix64.h")                                                                                           \
-    X(table, "op/body_table.h")                                                                                      \
-    X(body, "op/body.h")                                                                                             \
-    X(hash, "op/body_hash.h")                                                                                        \
-    X(body_json, "op/body_json.h")                                                                                   \
-    X(body_list, "op/body_list.h")                                                                                   \
-    X(body_text, "op/body_text.h")                                                                                   \
-    X(body_url, "op/body_url.h")                                                                                     \
+    X(table, "op/body_table.h")                                                                                        \
+    X(body, "op/body.h")                                                                                               \
+    X(hash, "op/body_hash.h")                                                                                          \
+    X(body_json, "op/body_json.h")                                                                                     \
+    X(body_list, "op/body_list.h")                                                                                     \
+    X(body_text, "op/body_text.h")                                                                                     \
+    X(body_url, "op/body_url.h")                                                                                       \
     X(layer, "op/oplayer.h")                                                                                           \
-    X(loop, "op/loop.h")                                                                                             \
-    X(device, "op/loop_device.h")                                                                                    \
-    X(feature, "op/loop_feature.h")                                                                                  \
-    X(infix, "op/loop_infix.h")                                                                                      \
-    X(json, "op/loop_json.h")                                                                                        \
-    X(key, "op/loop_key.h")                                                                                          \
-    X(list, "op/loop_list.h")                                                                                        \
-    X(lookup, "op/loop_lookup.h")                                                                                    \
-    X(number, "op/loop_number.h")                                                                                    \
-    X(scale, "op/loop_scale.h")                                                                                      \
-    X(text, "op/loop_text.h")                                                                                        \
-    X(time, "op/loop_time.h")                                                                                        \
+    X(loop, "op/loop.h")                                                                                               \
+    X(device, "op/loop_device.h")                                                                                      \
+    X(feature, "op/loop_feature.h")                                                                                    \
+    X(infix, "op/loop_infix.h")                                                                                        \
+    X(json, "op/loop_json.h")                                                                                          \
+    X(key, "op/loop_key.h")                                                                                            \
+    X(list, "op/loop_list.h")                                                                                          \
+    X(lookup, "op/loop_lookup.h")                                                                                      \
+    X(number, "op/loop_number.h")                                                                                      \
+    X(scale, "op/loop_scale.h")                                                                                        \
+    X(text, "op/loop_text.h")                                                                                          \
+    X(time, "op/loop_time.h")                                                                                          \
     X(url, "op/loop_url.h")
 
 #define EMBED(id, file)                                                                                                \

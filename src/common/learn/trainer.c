@@ -4,7 +4,19 @@
  * every kind of model. Rows arrive in tiles from the feed; work per batch happens when a tile ends one.
  *
  * Resume: the input is read again from its start. Rows before the checkpoint are not learned again: they update the
- * digest, which must equal the checkpoint's, and, with --progressive, their stored predictions are written. */
+ * digest, which must equal the checkpoint's, and, with --progressive, their stored predictions are written.
+ *
+ * One pass, from the outside in:
+ *
+ *     ctr_trainer_run     passes; each has one shard of the input, or several after a run of other ranks
+ *       run_pass          one shard: starts the feed, and learns what waits for its minibatch when the rows end
+ *         take_tiles      one process: the tiles of a batch, then what is due (a checkpoint, a model to publish, a
+ * signal) take_steps      ranks: each minibatch is a step that all take together, then what is due, as they agree
+ *           take_tile     rows that a checkpoint covers pass by; others are scored, counted and learned
+ *
+ * Nothing is saved within a batch: between two, the digest covers all rows so far and the file of predictions has them.
+ * For example, with batches of 1000 rows, tiles of 256 and --checkpoint-every 1500, the first checkpoints are those of
+ * rows 2000, 3000 and 5000. */
 #include "common/comm/comm.h"
 #include "common/learn/trainer.h"
 

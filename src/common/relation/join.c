@@ -1,7 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * join: options, schemas, and the output batch; jointable.c, joinmerge.c or joinspill.c find the matching right rows.
- * Invariant: left rows keep their order, and so do the right rows of each. */
+ * Invariant: left rows keep their order, and so do the right rows of each.
+ *
+ * A batch takes three steps, of which only the middle one knows rows. -k user --multi, left users "a b c a", right rows
+ * a1 b1 a2:
+ *
+ *     match  look the keys up in the table                head = a1, b1, none, a1   (the first of each group)
+ *     put    list the rows of the output, as two columns  lidx = 0 0 1 2 3 3        rows = a1 a2 b1 none a1 a2
+ *     emit   left columns by lidx, right columns by rows, a column after the other
+ *
+ * So --inner, --anti and times change what `put` lists, threads share the loops of match and emit by rows, and a batch
+ * that would be too large is cut between two entries of the list: (pos, sub) is where the next one goes on. The plain
+ * version, a loop over the left rows with a dictionary, is tests/relation-reference.py, which every method must equal.
+ */
 #include "common/relation/joincore.h"
 
 #include <stdio.h>

@@ -2,6 +2,17 @@
  *
  * import: turns blocks of lines into batches with a format, and applies the policy for bad rows. The pool runs the jobs
  * of a round; their batches, bad rows and errors are processed in input order, so threads change nothing.
+ *
+ * Three parties share the work, and a format sees only its part:
+ *
+ *     lines.c    files, unpacking, encoding   blocks of whole records, and the number of the first line
+ *     format     open: the columns, of the first block; parse: a block to columns, the same function in every thread
+ *     import.c   the round of blocks, bad rows, batches
+ *
+ * A format that meets a bad cell rewinds the columns to the row's start, calls ctr_job_bad with the reason, and goes on
+ * with the next record: it knows no policy. With -j 2 and "1\n2\nx\n", "4\ny\n6\n" as blocks, the jobs give the rows
+ * 1 2 with the bad line 3, and 4 6 with the bad line 5. Only then, in order, the policy is asked: skip=1 takes line 3,
+ * and at line 5 the import ends behind the row 4, as one thread would. The plain parsers are tests/import_reference.py.
  */
 #include "common/base/memory.h"
 #include "common/text/textsample.h"
