@@ -89,7 +89,8 @@ int ctr_trainer_advice(const struct ctr_trainer *t, struct ctr_buf *text, struct
                             "row%s%s%s\n",
                             ctr_mean_text(loss).s, ctr_mean_text(rate).s, *t->wide ? ": dense " : "", t->wide,
                             *t->wide ? ": bring them to one range in the plan, by log_scale(x) or standardize(x)" : "");
-    if (!rc && m->deep && t->job.passes == 1 && !t->job.follow && s->rows >= LEAST && s->rows < FEW)
+    if (!rc && m->deep && !m->by_minibatches && t->job.passes == 1 && !t->job.follow && s->rows >= LEAST &&
+        s->rows < FEW)
         rc =
             ctr_buf_format(text, err,
                            "%lld rows in one pass are few for %s: --passes 3 or more, and --validation FILE to stop in "
