@@ -59,7 +59,7 @@ ok 'have other bits: the comparison can fail' sh -c '! cmp -s a.m two.m'
 ok 'statistics of batches' same 3 mlp --batch-norm
 ok 'lr' same 3 lr --l1 .3
 ok '… goes on from a model' same 2 lr --l1 .3 --init lr.m
-ok '… from disk, with requests ahead' sh -c 'mkdir -p rows && mpirun --oversubscribe -q -n 3 ctr-train lr -q --l1 .3 --minibatch 100 --passes 2 --memory 60K --spill rows --prefetch 1 -o got.m rows.arrow &&
+ok '… from disk, with requests ahead' sh -c 'mkdir -p rows && mpirun --oversubscribe -q -n 3 ctr-train lr -q --l1 .3 --minibatch 100 --passes 2 --memory 90K --spill rows --prefetch 1 -o got.m rows.arrow &&
     mpirun --oversubscribe -q -n 3 ctr-train lr -q --l1 .3 --minibatch 100 --passes 2 -o want.m rows.arrow && cmp got.m want.m'
 ctr-train lr -q --minibatch 100 -o lr-one.m rows.arrow
 ok '… one rank: the bytes of no mpirun' sh -c 'mpirun -q -n 1 ctr-train lr -q --minibatch 100 -o got.m rows.arrow && cmp got.m lr-one.m'

@@ -86,6 +86,8 @@ static int failed(struct cuda_dev *c, ncclResult_t e, const char *what, struct c
     const int rc = cuda_fail(err, CTR_ESYS, "%s: NCCL: %s: %s%s%.400s (CTR_NCCL=0 sends through host memory)",
                              c->dev->title, what, nccl.text(e), last && *last ? ": " : "", last ? last : "");
     give_up(c);
+    if (e == ncclRemoteError) /* the rank that failed says why, and ends this one: it goes first */
+        usleep(1000000);
     return rc;
 }
 
