@@ -125,9 +125,14 @@ for f in arrow polars duckdb brotli; do ok "$f: changed bytes" mutations "$G/$f.
 
 # ---- shapes that no installed writer makes, and lies
 "$PY" "$CTR_TOP/tests/parquet_raw.py" "$W"
-for f in repeated two three tuple packed struct; do
+for f in repeated two three tuple packed struct clock number; do
     is "$f" "$(ctr-import -q "$W/$f.parquet" | ctr-export -f jsonl)" "$(cat "$W/$f.jsonl")"
 done
+is 'decimals of bytes with common beginnings left out' "$(ctr-import -qc d:utf8 "$W/decimals.parquet" | ctr-export -f jsonl)" "$(cat "$W/decimals.jsonl")"
+exits 'a number that is a time of day in the next file' 1 ctr-import -q "$W/number.parquet" "$W/clock.parquet"
+err_like 'is refused' 'clock.parquet: column t is a time of day here, and a plain value in .*: import the files one by one'
+exits 'items of a list as another type' 2 ctr-import -qc 'l:list<utf8>' "$W/two.parquet"
+err_like 'are refused' 'column l is a list, whose items keep the type that they have in the file'
 is 'a map is left out' "$(ctr-import -qc n "$W/map.parquet" | ctr-export | tr '\n' ' ')" 'n 7 '
 lie() { # lie FILE WORDS
     exits "$1" 1 ctr-import --memory 64M "$W/$1.parquet"

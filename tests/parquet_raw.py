@@ -48,12 +48,13 @@ class Struct:
 
 
 REQUIRED, OPTIONAL, REPEATED = 0, 1, 2
-INT32, BYTES = 1, 6
+INT32, INT64, BYTES = 1, 2, 6
+DELTA_BYTE_ARRAY = 7
 MAP, LIST = 1, 3
 
 
-def element(name, repetition=None, type=None, children=None, converted=None):
-    return Struct().i32(1, type).i32(3, repetition).text(4, name).i32(5, children).i32(6, converted).end()
+def element(name, repetition=None, type=None, children=None, converted=None, scale=None, precision=None):
+    return Struct().i32(1, type).i32(3, repetition).text(4, name).i32(5, children).i32(6, converted).i32(7, scale).i32(8, precision).end()
 
 
 def rle(levels, width):
@@ -69,14 +70,14 @@ def msb(levels, width):
     return bytes(int(bits[i:i + 8], 2) for i in range(0, len(bits), 8))
 
 
-def page(levels, values, most_rep, most_def, packed=False):
-    """A data page of (repetition, definition) levels and PLAIN values."""
+def page(levels, values, most_rep, most_def, packed=False, encoding=0):
+    """A data page of (repetition, definition) levels and PLAIN values, or bytes of another encoding."""
     width = lambda most: most.bit_length()
     pack = msb if packed else rle
     body = (pack([r for r, _ in levels], width(most_rep)) if most_rep else b"") + (pack([d for _, d in levels], width(most_def)) if most_def else b"")
-    body += b"".join(struct.pack("<i", v) if isinstance(v, int) else struct.pack("<I", len(v)) + v for v in values)
+    body += values if isinstance(values, bytes) else b"".join(struct.pack("<i", v) if isinstance(v, int) else struct.pack("<I", len(v)) + v for v in values)
     how = 4 if packed else 3
-    head = Struct().i32(1, 0).i32(2, len(body)).i32(3, len(body)).struct(5, Struct().i32(1, len(levels)).i32(2, 0).i32(3, how).i32(4, how))
+    head = Struct().i32(1, 0).i32(2, len(body)).i32(3, len(body)).struct(5, Struct().i32(1, len(levels)).i32(2, encoding).i32(3, how).i32(4, how))
     return head.end() + body
 
 
@@ -93,6 +94,15 @@ def file(rows, elements, leaves, codec=0):
     footer = Struct().i32(1, 1).list(2, 12, elements).i64(3, rows).list(4, 12, [group]).end()
     return body + footer + struct.pack("<I", len(footer)) + b"PAR1"
 
+
+def constant(n, v):
+    """n times v, in DELTA_BINARY_PACKED: a block of deltas of no bits."""
+    return varint(128) + varint(4) + varint(n) + zigzag(v) + (zigzag(0) + bytes(4)) * -(-(n - 1) // 128)
+
+
+# Decimals of two bytes as byte arrays whose common beginnings are left out, of which there are none.
+CENTS = [i * 37 % 20000 - 10000 for i in range(300)]
+DELTAS = constant(300, 0) + constant(300, 2) + b"".join(struct.pack(">h", v) for v in CENTS)
 
 # Lists of rows [1,2], [], [3] in two pages, the second beginning within the first row.
 LEVELS = [[(0, 1)], [(1, 1), (0, 0), (0, 1)]]
@@ -120,6 +130,13 @@ FILES = {
     # levels in the packing that is no longer written
     "packed": (lists(2, 1, [element("m", children=1), element("l", OPTIONAL, children=1, converted=LIST), element("array", REPEATED, INT32)],
                      ["l", "array"], True), ROWS),
+    "decimals": (file(300, [element("m", children=1), element("d", REQUIRED, BYTES, converted=5, scale=2, precision=4)],
+                      [(["d"], BYTES, 300, [page([(0, 0)] * 300, DELTAS, 0, 0, encoding=DELTA_BYTE_ARRAY)])]),
+                 ['{"d":"%s%d.%02d"}' % ("-" if v < 0 else "", abs(v) // 100, abs(v) % 100) for v in CENTS]),
+    "clock": (file(1, [element("m", children=1), element("t", REQUIRED, INT64, converted=8)], [(["t"], INT64, 1, [page([(0, 0)], struct.pack("<q", 7000), 0, 0)])]),
+              ['{"t":7}']),
+    "number": (file(1, [element("m", children=1), element("t", REQUIRED, INT64)], [(["t"], INT64, 1, [page([(0, 0)], struct.pack("<q", 7000), 0, 0)])]),
+               ['{"t":7000}']),
     # a struct that may be missing, of a value that may be
     "struct": (file(3, [element("m", children=1), element("s", OPTIONAL, children=1), element("x", OPTIONAL, BYTES, converted=0)],
                     [(["s", "x"], BYTES, 3, [page([(0, 2), (0, 1), (0, 0)], [b"a"], 0, 2)])]), ['{"s":{"x":"a"}}', '{"s":{"x":null}}', '{"s":{"x":null}}']),

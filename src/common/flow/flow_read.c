@@ -285,13 +285,14 @@ static int parquet_source(struct flow_view *v, const char *provenance, struct ct
     return rc;
 }
 
-/* Of the columns of the first file those that are wanted; if there is none, one that says how many rows there are. */
+/* Of the columns of the first file that can be read, those that are wanted (NULL: all); if there is none, one that says
+ * how many rows there are. */
 static int parquet_only(struct flow_view *v, const struct ctr_strs *only, struct ctr_err *err)
 {
     struct ctr_strs all = { 0 };
     int rc = ctr_parquet_columns(v->paths.s[0], &all, err);
     for (int i = 0; !rc && i < all.n; i++)
-        if (ctr_strs_find(only, all.s[i]) >= 0)
+        if (!only || ctr_strs_find(only, all.s[i]) >= 0)
             rc = ctr_strs_add(&v->names, all.s[i], strlen(all.s[i]), err);
     if (!rc && !v->names.n && all.n)
         rc = ctr_strs_add(&v->names, all.s[0], strlen(all.s[0]), err);
@@ -313,7 +314,7 @@ static int open_parquet(struct flow_view *v, const struct ctr_strs *only, const 
                    : ctr_buf_append(&line, "--format=parquet", sizeof "--format=parquet", err);
     if (!rc && (t.header || t.delimiter || v->nulls.n || t.latin1 || t.keys || t.binary || t.bad_rows))
         rc = ctr_fail(err, CTR_EUSAGE, "parquet(…) takes columns=\"…\" and roles; the other options are about text");
-    if (!rc && only && !t.columns)
+    if (!rc && !t.columns)
         rc = parquet_only(v, only, err);
     t.only = v->names.n ? &v->names : NULL;
     t.lack = t.keep = &none;

@@ -140,6 +140,13 @@ int ctr_parquet_columns(const char *path, struct ctr_strs *names, struct ctr_err
     return rc;
 }
 
+/* Values of one type that differ in what they mean: numbers and times of day, texts and decimals. */
+static const char *const meanings[] = { "plain value", "time of day", "decimal" };
+static int meaning(enum pq_kind k)
+{
+    return k == PQ_K_US || k == PQ_K_NS || k == PQ_K_MS32 ? 1 : k == PQ_K_DECIMAL ? 2 : 0;
+}
+
 /* A file after the first: its columns in the place of those of the file before. */
 static int match_file(struct ctr_parquet *p, struct ctr_err *err)
 {
@@ -158,6 +165,9 @@ static int match_file(struct ctr_parquet *p, struct ctr_err *err)
             return ctr_fail(err, CTR_EDATA, "column %s is %s here, and %s in %s: import the files one by one", l->name,
                             ctr_field_type_name(&l->native, here, sizeof here),
                             ctr_field_type_name(&had, there, sizeof there), p->paths.s[0]);
+        if (meaning(l->kind) != c->meaning)
+            return ctr_fail(err, CTR_EDATA, "column %s is a %s here, and a %s in %s: import the files one by one",
+                            l->name, meanings[meaning(l->kind)], meanings[c->meaning], p->paths.s[0]);
         c->leaf = l;
         c->row = 0;
     }
@@ -262,7 +272,11 @@ static int open_column(struct ctr_parquet *p, struct ctr_text_column *as, struct
                         "(which rounds), %s:utf8 or, without a fraction, %s:int64",
                         l->name, l->precision, l->scale, ctr_text_setting(&p->o, "columns", "%s:float64", l->name).s,
                         l->name, l->name);
+    c->meaning = meaning(l->kind);
     const bool same = !as->typed || same_type(&as->type, &l->native);
+    if (!same && l->max_rep)
+        return ctr_fail(err, CTR_EUSAGE, "column %s is a list, whose items keep the type that they have in the file",
+                        l->name);
     c->dict = f->dict = same && !p->o.like && comes_as_dictionary(p, l);
     p->dicts |= c->dict;
     int rc = ctr_pq_column_open(c, l, f->name, err);
@@ -479,6 +493,14 @@ void ctr_parquet_notes(const struct ctr_parquet *p, void (*note)(void *ctx, cons
                        loss->first[CTR_LOSS_ROUNDED].s,
                        ctr_text_setting(&p->o, "columns", "%s:utf8", p->leaf_name[i]).s,
                        loss->n[CTR_LOSS_ROUNDED] == 1 ? "it" : "them");
+            note(ctx, text);
+        }
+        if (loss && loss->n[CTR_LOSS_PADDED]) {
+            ctr_format(text, sizeof text,
+                       "column %s: %lld value%s lost zeros or a plus in front with --like (the first: %s): in a utf8 "
+                       "column they stay",
+                       c->name, (long long)loss->n[CTR_LOSS_PADDED], CTR_S(loss->n[CTR_LOSS_PADDED]),
+                       loss->first[CTR_LOSS_PADDED].s);
             note(ctx, text);
         }
     }

@@ -54,8 +54,8 @@ int ctr_pq_column_as(struct pq_column *c, struct ctr_text_column *as, const stru
 
 void ctr_pq_column_free(struct pq_column *c)
 {
-    struct ctr_buf *const bufs[] = { &c->window, &c->page,    &c->dict_fixed, &c->fixed, &c->index,      &c->views,
-                                     &c->texts,  &c->numbers, &c->numbers2,   &c->text,  &c->values.last };
+    struct ctr_buf *const bufs[] = { &c->window, &c->page, &c->dict_fixed, &c->fixed,    &c->index, &c->views,
+                                     &c->texts,  &c->made, &c->numbers,    &c->numbers2, &c->text,  &c->values.last };
     for (size_t i = 0; i < CTR_COUNT(bufs); i++)
         ctr_buf_free(bufs[i]);
     ctr_colbuf_free(&c->out);
@@ -227,8 +227,8 @@ static int next_texts(struct pq_column *c, int64_t k, const struct ctr_str **out
     }
     if (rc || dict || l->kind == PQ_K_TEXT)
         return rc;
-    c->texts.len = 0;
-    return ctr_pq_texts(l, view, k, &c->texts, view, err);
+    c->made.len = 0;
+    return ctr_pq_texts(l, view, k, &c->made, view, err);
 }
 
 /* Are these texts, put together, UTF-8 each? */

@@ -232,8 +232,10 @@ struct pq_column {
     bool is_mixed;
     /* scratch */
     struct ctr_buf fixed, index, views, texts, numbers, numbers2;
+    struct ctr_buf made;   /* texts of values that are none, such as decimals: beside `texts`, which may hold these */
     int64_t lost;          /* times with digits below a millisecond */
     struct ctr_colbuf out; /* rows of the batch, in the leaf's own type */
+    int meaning;           /* of the first file: later ones must have it, too */
     /* conversion to another type that was asked for: through text */
     bool converts;
     struct ctr_text_column *as;

@@ -117,8 +117,8 @@ static int check_head(const struct pq_column *c, const struct head *h, struct ct
 {
     const bool typed = h->type != INDEX_PAGE && h->type >= DATA_PAGE && h->type <= DATA_PAGE_V2;
     if (h->size < 0 || h->packed < 0 || h->type < 0 || (typed && (!h->whole || h->values < 0 || h->encoding < 0)) ||
-        h->def_bytes < 0 || h->rep_bytes < 0 || h->size > INT32_MAX || h->def_bytes > CTR_MIN(h->size, h->packed) ||
-        h->rep_bytes > CTR_MIN(h->size, h->packed) - h->def_bytes)
+        h->def_bytes < 0 || h->rep_bytes < 0 || h->size > INT32_MAX || h->values > INT32_MAX ||
+        h->def_bytes > CTR_MIN(h->size, h->packed) || h->rep_bytes > CTR_MIN(h->size, h->packed) - h->def_bytes)
         return ctr_pq_damaged(c, err, "the header of a page is damaged");
     if (h->packed > c->end - c->at)
         return ctr_pq_damaged(c, err, "a page of %lld bytes lies beyond the end of its column chunk",
