@@ -115,6 +115,9 @@ ctr-select -q --columns table,key,weight want.arrows -o bare.arrows
 exits "--init without z and n" 1 gpu -q --init bare.arrows -o none.arrows rows.arrows
 err_like "is refused" "bare.arrows: the model has no column 'z': it can predict but not learn on"
 ctr-train lr -q --optimizer ogd -o ogd.arrows rows.arrows
+ctr-train lr -q --power .7 -o power.arrows rows.arrows
+exits "--init of another power" 2 gpu -q --init power.arrows -o none.arrows rows.arrows
+err_like "is refused" 'learned with --power 0.7, which lr by minibatches does not go on from'
 ctr-cat exact.arrows exact.arrows >double.arrows
 exits "--init whose rows come twice" 1 gpu -q --init double.arrows -o none.arrows rows.arrows
 err_like "the row is named" 'double.arrows: row [0-9]+ of the model: its table and key came before'

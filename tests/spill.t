@@ -188,6 +188,8 @@ ok 'no such folder' message 'none: no temporary file can be made there' train -q
 ok 'tables that are too large name the way out' message '(--spill DIR)' train -q --memory 2500K -o x.arrows rows.arrows
 ok 'a minibatch of lr that does not fit' message 'raise it, or lower --minibatch' ctr-train lr -q --minibatch 5000 --memory 45K --spill spill -o x.lr rows.arrows
 ok 'lr row by row' message '--spill: lr learns by minibatches there; say of how many rows' ctr-train lr -q --memory 1M --spill spill some.arrows
+ok 'an error of another file does not name --spill' sh -c '! ctr-train lr -q --minibatch 100 --memory 90K --spill spill some.arrows >/dev/full 2>x.err && grep -q space x.err && ! grep -q -e --spill x.err'
+ok 'lr --prefetch row by row' message '--prefetch goes with --spill' ctr-train lr -q --prefetch 1 some.arrows
 ok 'lr without --memory' message '--spill: needs --memory' ctr-train lr -q --minibatch 100 --spill spill some.arrows
 ok 'lr --inclusion' message 'leave it or --minibatch out' ctr-train lr -q --minibatch 100 --inclusion bloom=1 --memory 1M --spill spill some.arrows
 ok 'lr --expire' message 'leave it or --minibatch out' ctr-train lr -q --minibatch 100 --expire 1 --memory 1M --spill spill some.arrows

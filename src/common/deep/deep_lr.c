@@ -298,6 +298,9 @@ static int check_frame(const struct ctr_schema *s, struct ctr_err *err)
                       "the model was learned with --optimizer %s --learning-rate %s, which lr by minibatches does not "
                       "go on from",
                       p.optimizer, p.learning_rate);
+    if (!rc && p.power != 0.5)
+        rc = ctr_fail(err, CTR_EUSAGE,
+                      "the model was learned with --power %g, which lr by minibatches does not go on from", p.power);
     return rc;
 }
 

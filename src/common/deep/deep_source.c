@@ -24,6 +24,8 @@ static int make_store(const struct ctr_deep_tables *all, struct ctr_deep *d, str
                              err);
     else
         rc = ctr_source_ram(&d->vectors.store, d->dev, d->width, d->u_cols, err);
+    if (!rc && spills(d))
+        err->file[0] = 0;
     d->vectors.source = rc ? NULL : d->vectors.store;
     return rc;
 }

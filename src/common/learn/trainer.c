@@ -639,8 +639,10 @@ static int run_pass(struct ctr_trainer *t, struct ctr_batch_source *s, bool last
     if (!rc && t->stopped) /* the following rows are neither read nor kept for another pass */
         return 0;
     rc = rc ? rc : got;
-    if (!rc && t->job.model->end_pass && !before_resume(t) && (last || !t->job.params.comm))
+    if (!rc && t->job.model->end_pass && !before_resume(t) && (last || !t->job.params.comm)) {
         rc = t->job.model->end_pass(t->learner, err);
+        t->whole &= !rc; /* rows of the last minibatch may not be learned */
+    }
     if (rc < 0 && t->whole && rc != CTR_ESTOPPED &&
         !t->job.params.comm) { /* the input broke off: save what was learned */
         struct ctr_err second = { 0 };

@@ -86,8 +86,9 @@ int ctr_lr_bind(void *learner, const struct ctr_strs *names, struct ctr_err *err
     for (; m->tables < names->n; m->tables++) {
         m->seed[m->tables] = ctr_table_seed(names->s[m->tables]);
         ctr_keys_init(&m->table[m->tables]);
-        m->table[m->tables].index.expected = (uint64_t)(m->params.keys / names->n);
     }
+    for (int t = 0; t < m->tables; t++) /* those of a model come one by one */
+        m->table[t].index.expected = (uint64_t)(m->params.keys / names->n);
     return 0;
 }
 

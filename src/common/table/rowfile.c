@@ -176,16 +176,16 @@ struct ctr_rowfile_moved ctr_rowfile_moved(const struct ctr_rowfile *f)
 /* ---- input and output ---- */
 
 /* A file system may accept O_DIRECT and refuse its reads and writes. */
-static bool without_direct(struct ctr_rowfile *f)
+static bool without_direct(struct ctr_rowfile *f, bool was_direct)
 {
 #ifdef O_DIRECT
-    const int flags = errno == EINVAL && f->direct ? fcntl(f->fd, F_GETFL) : -1;
+    const int flags = errno == EINVAL && was_direct ? fcntl(f->fd, F_GETFL) : -1;
     if (flags >= 0 && !fcntl(f->fd, F_SETFL, flags & ~O_DIRECT)) {
         f->direct = false;
         return true;
     }
 #endif
-    (void)f;
+    (void)f, (void)was_direct;
     return false;
 }
 
@@ -205,13 +205,14 @@ static void leave_cache(const struct ctr_rowfile *f, bool write, off_t at, off_t
 static int move_bytes(struct ctr_rowfile *f, bool write, uint8_t *data, size_t n, uint64_t at, struct ctr_err *err)
 {
     for (size_t done = 0; done < n;) {
+        const bool direct = f->direct; /* another thread may change it */
         const ssize_t some = write ? pwrite(f->fd, data + done, n - done, (off_t)(at + done))
                                    : pread(f->fd, data + done, n - done, (off_t)(at + done));
         if (some > 0)
             done += (size_t)some;
         else if (!some && !write)
             return damaged(f, "it ends too early", err);
-        else if (!some || (errno != EINTR && !without_direct(f)))
+        else if (!some || (errno != EINTR && !without_direct(f, direct)))
             return fail_sys(f, write ? "cannot write" : "cannot read", err);
     }
     if (!f->direct)

@@ -570,6 +570,7 @@ static int disk_begin(struct ctr_source *s, const struct ctr_want *want, int buf
 static int no_room(const struct disk *d, int64_t keys, struct ctr_err *err)
 {
     const uint64_t need = (uint64_t)(keys * (int64_t)(row_bytes(d) + 1) + other_bytes(d));
+    ctr_err_file(err, "--spill");
     return ctr_fail(err, CTR_ENOMEM,
                     "the rows of a minibatch, of %" PRId64
                     " keys, need %s with all else, --memory allows %s: raise it, "

@@ -256,6 +256,8 @@ static int choose_learner(struct ctr_cli *cli, struct ctr_train_job *job, struct
                              job->model->name);
     if (o.params.minibatch > 1 || where)
         job->model = by_minibatches;
+    else if (by_minibatches != job->model && o.params.prefetch)
+        return ctr_cli_usage(err, "--prefetch goes with --spill, or with ranks (mpirun)");
     int rc = ctr_cli_device(cli, job->model->gpu, job->model->name, err);
     if (rc)
         return rc;
