@@ -308,6 +308,8 @@ is "nor one in a pipe" "$(echo '{"a":1}' | ctr-import -f jsonl -c a:timestamp --
 exits "one row is enough" 0 sh -c "printf 'a\n1\n' | ctr-import -q -f csv -c x:int8 --bad-rows quarantine='$W/all' -o '$W/all.arrows'"
 exits "no row at all is none that is bad" 0 sh -c ": | ctr-import -q -f csv -c x:int8 --bad-rows quarantine='$W/all' -o '$W/all.arrows'"
 # A disk that fails in the middle: what comes before the error was read, and nothing else.
+# A file that was written to a moment ago is looked through first, with reads that would be counted.
+until_true sh -c "test \$((\$(date +%s) - \$(stat -c %Z '$W/disk.csv'))) -gt 4"
 for encoding in utf8 latin1; do
     for n in 2 3 4 5; do
         [ -n "$SAN" ] && continue
