@@ -430,9 +430,9 @@ int ctr_deep_entries_add(struct ctr_deep *d, const struct ctr_rows *r, int64_t f
  */
 void ctr_deep_entries_number(struct ctr_deep *d, int64_t first, struct ctr_pool *pool);
 int ctr_deep_entries_place(struct ctr_deep *d, int64_t first, struct ctr_pool *pool, struct ctr_err *err) CTR_MUST;
-/* Number the distinct keys of table t in rows to come, in the same order. */
-int ctr_deep_entries_announce(const struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int64_t n, int64_t t,
-                              struct ctr_deep_set *s);
+/* Number the distinct keys of rows to come, n > 0, in the same order, in the sets of the other buffer. */
+void ctr_deep_entries_announce(struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int64_t n,
+                               struct ctr_pool *pool);
 
 /* ---- deep_equal.c: what rows have in common: lists of an input, or all of some inputs ---- */
 

@@ -62,7 +62,20 @@ static struct part part_from(struct ctr_deep *d, int64_t first, struct ctr_pool 
     return (struct part){ d, first ? AS(int32_t, d->group->start)[first] : 0, ctr_pool_threads(pool), NULL };
 }
 
-/* Number the distinct keys of every tasks-th table. */
+/* A task has every tasks-th table. */
+static bool has_table(int64_t task, int64_t tasks, int table)
+{
+    return tasks == 1 || table % tasks == task;
+}
+
+static int32_t number_of(struct ctr_deep_set *s, uint64_t hash, int *rc)
+{
+    const int32_t number = ctr_deep_set_add(s, hash, rc);
+    if (*rc)
+        s->err.code = *rc;
+    return number;
+}
+
 static void number_tables(void *ctx, int64_t task, int worker)
 {
     const struct part *p = ctx;
@@ -71,14 +84,9 @@ static void number_tables(void *ctx, int64_t task, int worker)
     const uint16_t *table = AS(uint16_t, g->table);
     int rc = 0;
     (void)worker;
-    for (int64_t e = p->from; e < g->entries && !rc; e++) {
-        const int t = table[e];
-        if (p->tasks > 1 && t % p->tasks != task)
-            continue;
-        AS(int32_t, g->index)[e] = ctr_deep_set_add(&set[t], AS(uint64_t, g->hash)[e], &rc);
-        if (rc)
-            set[t].err.code = rc;
-    }
+    for (int64_t e = p->from; e < g->entries && !rc; e++)
+        if (has_table(task, p->tasks, table[e]))
+            AS(int32_t, g->index)[e] = number_of(&set[table[e]], AS(uint64_t, g->hash)[e], &rc);
 }
 
 void ctr_deep_entries_number(struct ctr_deep *d, int64_t first, struct ctr_pool *pool)
@@ -113,14 +121,29 @@ int ctr_deep_entries_place(struct ctr_deep *d, int64_t first, struct ctr_pool *p
     return 0;
 }
 
-int ctr_deep_entries_announce(const struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int64_t n, int64_t t,
-                              struct ctr_deep_set *s)
+struct coming {
+    struct ctr_deep *d;
+    const struct ctr_rows *r;
+    int64_t from, n, tasks;
+};
+
+static void announce_tables(void *ctx, int64_t task, int worker)
 {
+    const struct coming *c = ctx;
+    const struct ctr_rows *r = c->r;
+    struct ctr_deep_set *set = c->d->batch.set[!c->d->batch.key_buffer];
     int rc = 0;
-    if (!t && n && !d->p.no_bias)
-        (void)ctr_deep_set_add(s, ctr_sparse_hash(ctr_bias_key()), &rc);
-    for (int64_t e = r->start[from]; t && e < r->start[from + n] && !rc; e++)
-        if (r->table[e] == t - 1)
-            (void)ctr_deep_set_add(s, r->hash[e], &rc);
-    return rc;
+    (void)worker;
+    if (!task && !c->d->p.no_bias)
+        (void)number_of(&set[0], ctr_sparse_hash(ctr_bias_key()), &rc);
+    for (int64_t e = r->start[c->from]; e < r->start[c->from + c->n] && !rc; e++)
+        if (has_table(task, c->tasks, r->table[e] + 1))
+            (void)number_of(&set[r->table[e] + 1], r->hash[e], &rc);
+}
+
+void ctr_deep_entries_announce(struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int64_t n,
+                               struct ctr_pool *pool)
+{
+    struct coming c = { d, r, from, n, ctr_pool_threads(pool) };
+    ctr_pool_run(pool, c.tasks, announce_tables, &c);
 }

@@ -399,10 +399,6 @@ static void announce_keys(void *ctx, int64_t t, int worker)
     struct ctr_deep_set *s = &d->batch.set[!d->batch.key_buffer][t];
     int rc = 0;
     (void)worker;
-    if (d->spec->by_table) {
-        s->err.code = ctr_deep_entries_announce(d, r, a->from, a->n, t, s);
-        return;
-    }
     for (int k = 0; k < d->keys && !r->table && !rc;
          k++) { /* one key each: by field, in the order in which they will be added */
         if (d->input[d->key_input[k]].table_at != t)
@@ -424,7 +420,9 @@ int ctr_deep_announce(struct ctr_deep *d, const struct ctr_rows *r, int64_t from
     if ((!n && !d->p.comm) || !d->vectors.source)
         return 0;
     d->batch.announced = true;
-    if (n)
+    if (n && d->spec->by_table)
+        ctr_deep_entries_announce(d, r, from, n, pool);
+    else if (n)
         ctr_pool_run(pool, d->batch.sets, announce_keys, &a);
     return ctr_deep_begin_keys(d, !d->batch.key_buffer, true, pool, &unique, err);
 }

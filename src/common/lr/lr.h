@@ -167,10 +167,6 @@ int ctr_lr_diverged(int64_t row, struct ctr_err *err); /* the error that a predi
 
 /* lr_evaluate.c, of struct ctr_model */
 int ctr_lr_evaluate(void *learner, const struct ctr_rows *rows, double *score, struct ctr_err *err) CTR_MUST;
-/* The weight of a table row. */
-double ctr_lr_weight(const struct lr *m, const uint8_t *row);
-/* The row of a key, or NULL: it has none. */
-const uint8_t *ctr_lr_row_of(const struct lr *m, int table, uint64_t hash);
 
 /* lr_uncertain.c */
 /* The terms of u(x): |x| alpha / (beta + n^power) for the row's k coordinates (the bias last), as forward has left them

@@ -3,14 +3,16 @@
  * Scores of rows by a learner of lr as it stands, without learning and without new keys: early stopping. */
 #include "common/lr/lr.h"
 
-double ctr_lr_weight(const struct lr *m, const uint8_t *row)
+/* The weight of a table row. */
+static double weight_of(const struct lr *m, const uint8_t *row)
 {
     struct ctr_state s;
     ctr_state_read(&m->learning, &m->more.event, row, &s);
     return ctr_state_weight(&m->learning, &m->more.event, &s);
 }
 
-const uint8_t *ctr_lr_row_of(const struct lr *m, int table, uint64_t hash)
+/* The row of a key, or NULL: it has none. */
+static const uint8_t *row_of(const struct lr *m, int table, uint64_t hash)
 {
     const struct ctr_keys *t = &m->table[table];
     const uint32_t *found = ctr_keyindex_find(&t->index, hash), number = found ? *found : 0;
@@ -21,11 +23,11 @@ static double logit_of(const struct lr *m, const struct ctr_rows *r, int64_t i, 
 {
     const int64_t at = r->start[i], k = r->start[i + 1] - at, all = k + !m->no_bias;
     for (int64_t j = 0; j < k; j++) {
-        const uint8_t *row = ctr_lr_row_of(m, r->table[at + j], r->hash[at + j]);
-        term[j] = row ? ctr_lr_weight(m, row) * (r->x ? r->x[at + j] : 1) : 0;
+        const uint8_t *row = row_of(m, r->table[at + j], r->hash[at + j]);
+        term[j] = row ? weight_of(m, row) * (r->x ? r->x[at + j] : 1) : 0;
     }
     if (!m->no_bias)
-        term[k] = ctr_lr_weight(m, m->bias);
+        term[k] = weight_of(m, m->bias);
     for (int64_t j = all; j < ctr_lanes_padded(all); j++)
         term[j] = 0;
     return ctr_lr_sum_terms(m, r, i, term);

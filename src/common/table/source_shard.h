@@ -19,11 +19,6 @@ static inline int ctr_shard_owner(uint64_t key, int ranks)
 {
     return (int)(ctr_mix64(key) % (uint64_t)ranks);
 }
-/* Does this rank own the key? */
-static inline bool ctr_shard_owns(const struct ctr_comm *comm, uint64_t key)
-{
-    return ctr_shard_owner(key, ctr_comm_size(comm)) == ctr_comm_rank(comm);
-}
 
 /* The owner of a key (ctr_shard_owner) stores its row in its own `below`, which the source takes over even if this call
  * fails. All ranks make every call except load, summary and free, in the same order, with the same tables and the same
