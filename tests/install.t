@@ -38,7 +38,7 @@ is 'the formats of ctr-import' "$(completions ctr-import --format '' | tr '\n' '
 is 'the formats of ctr-export' "$(completions ctr-export -f lib | tr '\n' ' ')" 'libsvm libffm '
 is 'metrics' "$(completions ctr-eval --metrics au | tr '\n' ' ')" 'auc auc_loss '
 is 'more metrics behind a comma' "$(completions ctr-eval -m log_loss,ga)" 'log_loss,gauc'
-models=$(sed -n 's/^    ROW(ctr_model_\([a-z0-9_]*\),.*/\1/p' "$top/src/common/models/models.c" | tr _ -)
+models=$(sed -n 's/^    ROW(ctr_model_\([a-z0-9_]*\),.*/\1/p' "$top/src/common/model/models.c" | tr _ -)
 is 'the model to train' "$(completions ctr-train '')" "$models"
 is 'behind ctrkit too' "$(completions ctrkit train --l1 1 '')" "$models"
 is 'what to do with a model' "$(completions ctr-model t)" 'top'

@@ -14,19 +14,25 @@ my %offered = (
     'base/mix64.h'           => [],             # text that C, C++ and NVRTC share
     'base/mathbody.h'        => [],             # the same
     'compute/element.h'      => [],             # the same
-    'op/oplayer.h'           => [],             # the same
     'base/memory.h'          => [qw(cli stream text parquet)], # the bound of --memory: what batches may take
-    'base/words.h'           => [qw(history relation select)], # words of filters and of statements, in messages
+    'base/words.h'           => ['rows'],       # words of filters and of statements, in messages
+    'stream/batch.h'         => [],             # schemas and columns, for what knows no stream
+    'compute/comm.h'         => [],             # what ranks send to each other
     'compute/compute_impl.h' => ['cuda'],       # what a back end fills
-    'comm/mpi_plugin.h'      => ['mpi'],        # the interface of the plug-in
-    'lr/lanes.h'             => ['variants'],   # loops that are compiled for each instruction set, into each user
-    'lr/ftrl_x8.h'           => ['variants'],   # the kernel over eight rows, which variants run model by model
-    'lr/inclusion.h'         => ['variants'],   # inclusion of new keys, one filter for all models
-    'text/json.h'            => [qw(metric tensor tools)], # JSON that is no stream: in pages and in heads of files
+    'compute/mpi_plugin.h'   => ['mpi'],        # the interface of the plug-in
+    'op/gpu.h'               => [qw(plan tools)], # a layer of operators as one kernel
+    'rows/relation.h'        => ['tools'],      # sort, join, group
+    'rows/history.h'         => ['tools'],      # behaviours and counts as of an event
+    'rows/select.h'          => ['tools'],      # rows and columns by expressions
+    'rows/flow.h'            => ['tools'],      # the statements of a plan
+    'text/json.h'            => [qw(metric tools)], # JSON that is no stream: in pages and in heads of files
+    'text/tensor.h'          => ['tools'],      # one of them
+    'lr/variants.h'          => ['tools'],      # many models of lr in one pass
+    'model/models.h'         => ['tools'],      # the table of models, which is linked with every learner: no folder may include it
     'metric/evalstate.h'     => ['tools'],      # slices by number and sorted rows, on which calibration and pages stand, too
     'model/row_transform.h'  => ['tools'],      # what is done to a row's values before learning, which explanations undo
-    'relation/relkey.h'      => ['tools'],      # values of key columns, hashed
-    'relation/spool.h'       => ['tools'],      # rows kept until their number is known, for --head and --tail by percent
+    'rows/relkey.h'          => ['tools'],      # values of key columns, hashed
+    'rows/spool.h'           => ['tools'],      # rows kept until their number is known, for --head and --tail by percent
     'deep/image_table.h'     => ['tools'],      # vectors of images: no part of a network, so not in deep.h
     'deep/model_tower.h'     => ['tools'],      # the tower of a trained model alone, likewise
 );
@@ -79,16 +85,15 @@ my ($order, $cycle) = layers($graph);
 note join ' ', @$_ for @$order;
 note "$_ <- @{[sort keys %{$graph->{$_}}]}" for sort keys %$graph;
 is "@$cycle", '', 'no cycle among the folders of src/common, tools and plug-ins';
-is join(' ', grep { $graph->{$_}{models} && $_ ne 'tools' } sort keys %$graph), '', 'no folder includes models/, but tools do';
 my @above = grep { my $f = $_; grep { $graph->{$f}{$_} } qw(tools cuda mpi) } sort keys %$graph;
 is "@above", '', 'nothing includes headers of tools or plug-ins';
 is join(' ', not_offered($inner)), '', 'other folders include public headers only';
 is join(' ', grep { !$inner->{$_} } sort keys %offered), '', 'and the list of other headers has no row that is not needed';
-is join(' ', not_offered({ 'lr/lanes.h' => { deep => 1, variants => 1 }, 'lr/lr_rows.h' => { tools => 1 } })), 'lr/lanes.h (by deep) lr/lr_rows.h (by tools)',
+is join(' ', not_offered({ 'op/gpu.h' => { deep => 1, plan => 1 }, 'lr/lr_rows.h' => { tools => 1 } })), 'lr/lr_rows.h (by tools) op/gpu.h (by deep)',
     'a header that is not offered is found';
-cmp_ok scalar(keys %{ $graph->{tools} }), '>', 15, 'includes of tools are seen';
+cmp_ok scalar(keys %{ $graph->{tools} }), '>', 12, 'includes of tools are seen';
 is join(' ', sort keys %{ $graph->{cuda} }), 'compute', 'a plug-in stands on what it implements';
-is join(' ', sort keys %{ $graph->{mpi} }), 'base comm', 'the other too';
+is join(' ', sort keys %{ $graph->{mpi} }), 'base compute', 'the other too';
 
 my @others;
 for my $file (glob('tools/*.c'), glob('tools/*/*.[ch]')) {

@@ -6,7 +6,7 @@
  * stopped, or its network fails, at least one other rank notices and ends the run. Only one thread at a time calls MPI
  * (MPI_THREAD_SERIALIZED, one mutex): all waiting polls, and releases the mutex in between. */
 #include "common/base/base.h"
-#include "common/comm/mpi_plugin.h"
+#include "common/compute/mpi_plugin.h"
 
 #include <mpi.h>
 #include <pthread.h>

@@ -142,7 +142,7 @@ static int share(const struct ctr_cli *cli, struct ctr_batch_source *in, struct 
     for (int i = 0; i < o.share.n && !rc; i++)
         rc = ctr_strs_split(&columns, o.share.s[i], ',', err);
     if (!rc)
-        rc = ctr_share_source(in, &columns, cli->batch_rows, err);
+        rc = ctr_dictionary_source(in, &columns, cli->batch_rows, err);
     ctr_strs_free(&columns);
     return rc;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ctr-extract: converts a stream of raw columns to features by a plan (lang.h). */
+ * ctr-extract: converts a stream of raw columns to features by a plan (plan.h). */
 #include "common/cli/cli.h"
-#include "common/flow/flow.h"
-#include "common/gpu/gpu.h"
-#include "common/lang/lang.h"
+#include "common/rows/flow.h"
+#include "common/op/gpu.h"
+#include "common/plan/plan.h"
 #include "common/op/op.h"
 
 #include <stdio.h>

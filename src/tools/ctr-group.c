@@ -2,7 +2,7 @@
  *
  * ctr-group: compute counts, sums, means, extremes and quantiles by key, in bounded memory. */
 #include "common/cli/cli.h"
-#include "common/relation/relation.h"
+#include "common/rows/relation.h"
 
 static struct {
     struct ctr_strs keys, add;

@@ -2,7 +2,7 @@
  *
  * ctr-history: adds the behaviours of the user and the counts of keys as of each event. */
 #include "common/cli/cli.h"
-#include "common/history/history.h"
+#include "common/rows/history.h"
 
 #define DAYS(n) ((int64_t)(n)*24 * 3600 * 1000)
 

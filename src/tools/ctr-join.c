@@ -2,7 +2,7 @@
  *
  * ctr-join: joins the main stream with another: by key, by key and time, or row by row. */
 #include "common/cli/cli.h"
-#include "common/relation/relation.h"
+#include "common/rows/relation.h"
 
 #include <stdlib.h>
 

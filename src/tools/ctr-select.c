@@ -3,8 +3,8 @@
  * ctr-select: selects rows and columns of a stream, or sections of a bundle. select.h transforms rows; this file
  * directs them: to the output, to --rest, or through a spool if the total must be known first. */
 #include "common/cli/cli.h"
-#include "common/relation/spool.h"
-#include "common/select/select.h"
+#include "common/rows/spool.h"
+#include "common/rows/select.h"
 
 #include <stdio.h>
 #include <stdlib.h>

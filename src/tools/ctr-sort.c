@@ -2,7 +2,7 @@
  *
  * ctr-sort: sorts a stream by keys, shuffles it, or keeps the first row of each key; in bounded memory. */
 #include "common/cli/cli.h"
-#include "common/relation/relation.h"
+#include "common/rows/relation.h"
 
 static struct {
     struct ctr_strs keys;

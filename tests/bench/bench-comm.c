@@ -8,7 +8,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "common/comm/comm.h"
+#include "common/compute/comm.h"
 
 enum { SWAPS = 1000, SUMS = 20, FLOATS = 1066412, TURNS = 5 };
 

@@ -8,8 +8,8 @@
  * threads
  *
  * A line a measurement: name, tab, microseconds (median of RUNS), tab, what was made. Exit status 77: no GPU. */
-#include "common/gpu/gpu_args.h"
-#include "common/gpu/gpu_cuda.h"
+#include "common/op/gpu_args.h"
+#include "common/op/gpu_cuda.h"
 
 #include <dlfcn.h>
 #include <stdio.h>

@@ -13,7 +13,7 @@
  * and around the system's cache where the file system can do that bench-limit peak CMD...     peak resident MB of CMD,
  * without what it maps of files; its output passes
  */
-#include "common/learn/feed.h"
+#include "common/train/feed.h"
 #include "common/stream/stream.h"
 
 #include <errno.h>

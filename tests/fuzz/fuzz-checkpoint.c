@@ -4,8 +4,8 @@
  * refused, or gone on from to the end, and the model saved. Beside them lie scores and, as the best model so far, the
  * checkpoint itself. */
 #include "../unit/models.h"
-#include "common/learn/learn.h"
-#include "common/variants/variants.h"
+#include "common/train/train.h"
+#include "common/lr/variants.h"
 #include "harness.h"
 
 #include <fcntl.h>

@@ -3,8 +3,8 @@
  * Expressions of --where and --add over columns of every type, and the lists of --columns. */
 #include "harness.h"
 
-#include "common/lang/lang.h"
-#include "common/select/select.h"
+#include "common/plan/plan.h"
+#include "common/rows/select.h"
 
 static void evaluate(const char *text)
 {

@@ -4,7 +4,7 @@
  * model to itself, and what makes a prediction. */
 #include "harness.h"
 
-#include "common/lang/lang.h"
+#include "common/plan/plan.h"
 #include "tools/ctr-model/insight.h"
 
 FUZZ_STREAM_MUTATOR

@@ -4,7 +4,7 @@
  */
 #include "harness.h"
 
-#include "common/lang/lang.h"
+#include "common/plan/plan.h"
 
 /* A program that was shown can run, and no more be fitted: another one is bound. */
 static void fit(struct ctr_plan *p)

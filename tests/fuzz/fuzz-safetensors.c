@@ -3,7 +3,7 @@
  * safetensors: the header, then all tensors as rows, and the weights of a network. */
 #include "harness.h"
 
-#include "common/tensor/tensor.h"
+#include "common/text/tensor.h"
 #include "tools/ctr-import/tensor_rows.h"
 
 static void read_rows(const char *path, const struct ctr_strs *names)

@@ -4,7 +4,7 @@
 #include "harness.h"
 
 #include "common/lr/lr.h"
-#include "common/variants/variants.h"
+#include "common/lr/variants.h"
 
 enum { FEW = 6 }; /* variants that are learned: time, not memory, bounds it */
 

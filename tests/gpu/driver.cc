@@ -2,7 +2,7 @@
  *
  * driver: stands for libcuda.so.1 and libnvrtc.so where there is no GPU ($CTR_CUDA_DRIVER and $CTR_NVRTC name it): NVRTC
  * is the host's C++ compiler, code is a shared library, and a kernel runs in blocks of fibres (src/cuda/onhost_blocks.h).
- * So common/gpu runs as it stands, from the text of a layer to its columns. What is put on a stream runs late, when the
+ * So common/op runs as it stands, from the text of a layer to its columns. What is put on a stream runs late, when the
  * host waits: a copy from memory that changed before, or a result that is read too early, gives other bytes.
  *
  * $CTR_CUDA_ON_HOST_FAIL=CALL:N[:CODE] has the N-th call of a name fail; $CTR_CUDA_ON_HOST_SAYS has the end of the process tell

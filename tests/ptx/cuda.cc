@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cuda: libcudart, libcublas, libcuda and NVRTC in one library, below the objects that nvcc makes and below common/gpu:
+ * cuda: libcudart, libcublas, libcuda and NVRTC in one library, below the objects that nvcc makes and below common/op:
  * memory and launches are the machine's (machine.h). The plug-in's kernels are found by the names under which nvcc's host
  * code registers them, in the translations in modules/; a plan's is the PTX that the real NVRTC makes, translated when it
  * is loaded. sgemm is one chain of fmaf an element. */

@@ -4,7 +4,7 @@
  * waits again before the published data may change. See comm_threads.h. */
 #include "comm_threads.h"
 
-#include "common/comm/comm_impl.h"
+#include "common/compute/comm_impl.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #ifndef CTR_TEST_COMM_THREADS_H
 #define CTR_TEST_COMM_THREADS_H
 
-#include "common/comm/comm.h"
+#include "common/compute/comm.h"
 
 /* list[n]: one comm per thread; free each. A rank that waits for longer than limit_s fails the run. */
 int ctr_comm_threads(struct ctr_comm **list, int n, double limit_s, struct ctr_err *err) CTR_MUST;

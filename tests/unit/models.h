@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "common/learn/learn.h"
-#include "common/variants/variants.h"
+#include "common/train/train.h"
+#include "common/lr/variants.h"
 
 enum { MODEL_ROWS = 24 };
 static char model_rows[64]; /* path of the rows */

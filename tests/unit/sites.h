@@ -13,7 +13,7 @@
 #include <stdio.h>
 
 #include "alloc.h"
-#include "common/lang/plan.h"
+#include "common/plan/plancore.h"
 #include "common/stream/stream.h"
 #include "common/text/json.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * unit-batch: schemas; growing columns against a plain model of what was appended. */
-#include "common/batch/batch.h"
+#include "common/stream/batch.h"
 
 #include "tap.h"
 

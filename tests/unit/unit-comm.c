@@ -190,7 +190,7 @@ struct net {
 static void net_open(struct net *net, struct ctr_comm *comm)
 {
     struct ctr_err err = { 0 };
-    static const struct ctr_shard_kinds kinds = { CTR_COMM_IDS, CTR_COMM_VECTORS, CTR_COMM_GRADIENTS };
+    static const struct ctr_source_ranks_kinds kinds = { CTR_COMM_IDS, CTR_COMM_VECTORS, CTR_COMM_GRADIENTS };
     *net = (struct net){ 0 };
     must(ctr_dev_open(&net->dev, &(struct ctr_dev_want){ .device = "cpu", .threads = 1 }, &err), &err);
     must(ctr_source_ram(&net->source, net->dev, WIDTH, FLOATS, &err), &err);
@@ -198,7 +198,7 @@ static void net_open(struct net *net, struct ctr_comm *comm)
         ctr_embedding_init(&net->table[t], WIDTH, FLOATS + 1, 77 + (uint64_t)t, .5F);
         must(ctr_source_ram_bind(net->source, t, &net->table[t], &err), &err);
     }
-    must(comm ? ctr_source_shard(&net->source, comm, net->source, FLOATS + 1, &kinds, &err) : 0, &err);
+    must(comm ? ctr_source_ranks(&net->source, comm, net->source, FLOATS + 1, &kinds, &err) : 0, &err);
     must(ctr_mem_new(&net->grad, net->dev, MOST_RANKS * TABLES * MOST * WIDTH * sizeof(float), &err), &err);
     must(ctr_mem_new(&net->l2, net->dev, MOST_RANKS * TABLES * MOST * sizeof(float), &err), &err);
 }
@@ -400,7 +400,7 @@ static void test_owners(void)
         for (int step = 1; step <= 6; step++) {
             int has[TOP] = { 0 };
             for (uint64_t row = 0; row < ROWS; row += (uint64_t)step)
-                has[ctr_shard_owner(row, ranks)]++;
+                has[ctr_rank_owner(row, ranks)]++;
             for (int r = 0; r < ranks; r++)
                 worst = fmax(worst, fabs(has[r] * (double)ranks * step / ROWS - 1));
         }

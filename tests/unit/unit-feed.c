@@ -4,7 +4,7 @@
  * found; of a part, tiles are found one after another by one thread at a time; an error comes where it belongs; work
  * that is offered is done once.
  */
-#include "common/learn/feed.h"
+#include "common/train/feed.h"
 #include "common/stream/stream.h"
 #include "tap.h"
 

@@ -6,7 +6,7 @@
  *     unit-gpu compile ARCH    compiles one text: "compiled" or "cached", key, bytes, hash; status 1 and a message
  *     unit-gpu times ARCH      seconds to compile the layers of examples/criteo.plan, and from the cache
  */
-#include "common/gpu/gpu.h"
+#include "common/op/gpu.h"
 
 #include "tap.h"
 

@@ -2,7 +2,7 @@
  *
  * Identity of values: values whose keys are equal stay apart, by number and as users of a history; a null is no number,
  * and a row of several columns is no other row. */
-#include "common/history/historycore.h"
+#include "common/rows/historycore.h"
 
 #include <math.h>
 #include <stdlib.h>

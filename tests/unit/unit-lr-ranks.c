@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "common/lr/ftrl_plain.h"
-#include "common/models/models.h"
+#include "common/model/models.h"
 
 #include "comm_threads.h"
 #include "tap.h"

@@ -7,7 +7,7 @@
  * or
  * "=TYPE:value" (a literal). The expected result is the texts of the rows, in the same way; "!words" is an error at
  * bind whose message has the words. */
-#include "common/gpu/gpu.h"
+#include "common/op/gpu.h"
 #include "common/op/body_hash.h"
 #include "common/op/body_list.h"
 #include "common/op/opint.h"

@@ -2,7 +2,7 @@
  *
  * unit-plan-alloc: the N-th allocation fails, for every N, while plans are parsed, bound, shown, fitted, saved, read
  * back and run with the names of their keys, and their signals are listed: the error says so, nothing leaks. */
-#include "common/lang/lang.h"
+#include "common/plan/plan.h"
 #include "sites.h"
 #include "tap.h"
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "alloc.h"
-#include "common/lang/lang.h"
+#include "common/plan/plan.h"
 #include "common/model/model.h"
 #include "tap.h"
 

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "common/lang/lang.h"
-#include "common/select/select.h"
+#include "common/plan/plan.h"
+#include "common/rows/select.h"
 #include "tap.h"
 
 static struct ctr_schema input;

@@ -6,7 +6,7 @@
 
 #include "tap.h"
 
-#include "common/models/models.h"
+#include "common/model/models.h"
 #include "models.h"
 
 enum { THREADS = 4, ROUNDS = 6, MOST_WIDTH = 8 };

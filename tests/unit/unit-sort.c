@@ -2,8 +2,8 @@
  *
  * Unit tests of the row-wise form and of sorting: random batches of every type against the plain order of
  * ctr_col_compare, for many memory sizes. */
-#include "common/relation/relation.h"
-#include "common/relation/roworder.h"
+#include "common/rows/relation.h"
+#include "common/rows/roworder.h"
 #include "tap.h"
 
 #include <stdlib.h>

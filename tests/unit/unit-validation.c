@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Progressive validation of several models at once: the sums of each are those of its rows one by one, to the bit. */
-#include "common/learn/trainer.h"
+#include "common/train/trainer.h"
 
 #include <stdlib.h>
 

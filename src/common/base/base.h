@@ -389,9 +389,10 @@ int ctr_file_unchanged(int fd, const struct ctr_file_state *s, struct ctr_err *e
 struct stat;
 struct ctr_file_state ctr_file_state(const struct stat *st);
 
-/* Keeps an input that is read more than once the same file: hold.c. Between ctr_hold and the matching number of
- * ctr_hold_end calls, ctr_open_input(path) opens the regular file that had the name at ctr_hold, even if the name is
- * reused; if that file was written to since, opening fails. For other paths ctr_open_input is open with O_CLOEXEC. */
+/* Keeps an input that is read more than once the same file: inputidentity.c. Between ctr_input_identity_keep and the
+ * matching number of ctr_input_identity_release calls, ctr_open_input(path) opens the regular file that had the name at
+ * ctr_input_identity_keep, even if the name is reused; if that file was written to since, opening fails. For other
+ * paths ctr_open_input is open with O_CLOEXEC. */
 /* Is it a regular file? 1; 0: it is of another kind, "-", or not there; or an error. */
 int ctr_is_file(const char *path, struct ctr_err *err) CTR_MUST;
 /* Has the file been replaced or written since the last call, whose state is in *seen (zeros: no call yet)? Call it
@@ -403,12 +404,12 @@ struct ctr_file_seen {
     int64_t time_ns, change_ns;
 };
 bool ctr_file_changed(const char *path, struct ctr_file_seen *seen);
-int ctr_hold(const char *path, struct ctr_err *err) CTR_MUST;
-void ctr_hold_end(const char *path);
-void ctr_hold_end_all(void);              /* at exit, when no thread reads any more */
-bool ctr_held(const char *path);          /* can it be opened, even if no file has that name any more? */
-bool ctr_hold_replaced(const char *path); /* is it held, and has another file its name now, or none? */
-bool ctr_hold_state(const char *path, struct ctr_file_state *s); /* when it is held */
+int ctr_input_identity_keep(const char *path, struct ctr_err *err) CTR_MUST;
+void ctr_input_identity_release(const char *path);
+void ctr_input_identity_release_all(void);          /* at exit, when no thread reads any more */
+bool ctr_held(const char *path);                    /* can it be opened, even if no file has that name any more? */
+bool ctr_input_identity_replaced(const char *path); /* is it held, and has another file its name now, or none? */
+bool ctr_input_identity_state(const char *path, struct ctr_file_state *s); /* when it is held */
 int ctr_open_input(const char *path, int flags, struct ctr_err *err) CTR_MUST;
 
 /* After a call on fd failed: should the caller repeat it? True after an interruption; for a non-blocking fd (another

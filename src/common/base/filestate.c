@@ -84,7 +84,7 @@ struct ctr_file_state ctr_file_state(const struct stat *st)
 int ctr_file_look(int fd, const char *path, struct ctr_file_state *s, struct ctr_err *err)
 {
     struct stat st;
-    if (path && ctr_hold_state(path, s))
+    if (path && ctr_input_identity_state(path, s))
         return ctr_file_unchanged(fd, s, err);
     if (wait_for_tick(fd, &st))
         return ctr_fail_sys(err, "cannot stat");

@@ -87,7 +87,7 @@ int ctr_cli_read(struct ctr_cli *cli, const char *path, struct ctr_err *err)
     if (!rc)
         rc = refuse_same(cli, path, err);
     if (!rc)
-        rc = ctr_hold(path, err);
+        rc = ctr_input_identity_keep(path, err);
     cli->stdin_read |= !strcmp(path, "-");
     return rc;
 }
@@ -113,7 +113,7 @@ int ctr_cli_inputs(struct ctr_cli *cli, int first, struct ctr_err *err)
         return ctr_cli_usage(err, "stdin is given for two inputs: name one of them as a file");
     for (int i = first; !rc && i < cli->nargs; i++)
         if (!(rc = refuse_same(cli, cli->args[i], err)))
-            rc = ctr_hold(cli->args[i], err);
+            rc = ctr_input_identity_keep(cli->args[i], err);
     return !rc && cli->nargs <= first ? refuse_same(cli, NULL, err) : rc;
 }
 

@@ -146,7 +146,7 @@ bool ctr_cli_given(const struct ctr_cli *cli, const char *name);
 #define ctr_cli_usage(err, ...) ctr_fail((err), CTR_EUSAGE, __VA_ARGS__)
 
 /* The main stream: args[first…], or stdin. opts may be NULL. Refuses an input that is also the output. Inputs are held
- * (ctr_hold) until the tool ends, so each stays the same file for every read. */
+ * (ctr_input_identity_keep) until the tool ends, so each stays the same file for every read. */
 int ctr_cli_reader(struct ctr_cli *cli, int first, const struct ctr_reader_opts *opts, struct ctr_reader **r,
                    struct ctr_err *err) CTR_MUST;
 /* Only the check, for tools that read args[first…] (or stdin) themselves. */

@@ -256,7 +256,7 @@ int main(int argc, char **argv)
         rc = ctr_tool.run(&cli, &err);
     }
     ctr_bad_rows_free(cli.bad);
-    ctr_hold_end_all();
+    ctr_input_identity_release_all();
     free(cli.provenance);
     ctr_strs_free(&cli.read);
     ctr_strs_free(&cli.given);

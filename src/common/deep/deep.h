@@ -24,7 +24,7 @@
 #ifndef CTR_DEEP_H
 #define CTR_DEEP_H
 
-#include "common/comm/comm.h"
+#include "common/compute/comm.h"
 #include "common/compute/compute.h"
 #include "common/table/table.h"
 #include "common/model/model.h"

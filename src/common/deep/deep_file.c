@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/comm/comm.h"
+#include "common/compute/comm.h"
 #include "common/deep/deep.h"
 
 enum kind { KEY, KEYS, IMAGE, IMAGES, NUMBERS, TABLE, PARAMETER, KINDS };

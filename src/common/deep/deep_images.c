@@ -132,8 +132,9 @@ static bool is_at(const struct ctr_deep *d, const char *where)
 
 static int own(struct ctr_deep *d, struct ctr_source **s, struct ctr_err *err)
 {
-    static const struct ctr_shard_kinds kinds = { CTR_COMM_IMAGES, CTR_COMM_IMAGE_VECTORS, CTR_COMM_IMAGE_GRADIENTS };
-    return ctr_source_shard(s, d->p.comm, *s, 0, &kinds, err);
+    static const struct ctr_source_ranks_kinds kinds = { CTR_COMM_IMAGES, CTR_COMM_IMAGE_VECTORS,
+                                                         CTR_COMM_IMAGE_GRADIENTS };
+    return ctr_source_ranks(s, d->p.comm, *s, 0, &kinds, err);
 }
 
 static int make_source(struct ctr_deep *d, struct ctr_err *err)

@@ -3,8 +3,8 @@
  * deep_images: the sources that vectors of images come from (table/source.h), which deep_images.c stacks:
  *
  *     tower(vectors)            one process; over ranks, --images-at worker
- *     shard(tower(vectors))     --images-at ams: owners embed an image, workers get what the tower gives
- *     tower(shard(vectors))     --images-at server: owners send the vector of the file, workers embed it
+ *     ranks(tower(vectors))     --images-at ams: owners embed an image, workers get what the tower gives
+ *     tower(ranks(vectors))     --images-at server: owners send the vector of the file, workers embed it
  *
  * All have one table, whose keys are numbers of rows of a ctr_image_table, which is the same on all ranks.
  *

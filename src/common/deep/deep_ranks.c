@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A deep learner over ranks (Ge et al., "Image Matters", section 4.2, Algorithm 1): every rank learns its own
- * minibatches with one shared model. A source distributes keys to owners (source_shard.h); this file has the steps that
+ * minibatches with one shared model. A source distributes keys to owners (source_ranks.h); this file has the steps that
  * ranks take together, and the dense parameters, of which every rank has a copy and whose gradients are summed.
  *
  * A step is one minibatch per rank and learns them as one: the gradient is that of the mean loss of all their rows. A
@@ -9,15 +9,15 @@
  * continue until the minibatch of every rank is complete. A rank without rows takes part with an empty round. */
 #include <stdlib.h>
 
-#include "common/comm/comm.h"
+#include "common/compute/comm.h"
 #include "common/deep/deep.h"
 
 int ctr_deep_ranks_source(struct ctr_deep *d, const struct ctr_deep_tables *all, struct ctr_err *err)
 {
-    static const struct ctr_shard_kinds kinds = { CTR_COMM_IDS, CTR_COMM_VECTORS, CTR_COMM_GRADIENTS };
+    static const struct ctr_source_ranks_kinds kinds = { CTR_COMM_IDS, CTR_COMM_VECTORS, CTR_COMM_GRADIENTS };
     if (!d->p.comm || !d->learns)
         return 0;
-    int rc = ctr_source_shard(&d->vectors.source, d->p.comm, d->vectors.source, all->floats, &kinds, err);
+    int rc = ctr_source_ranks(&d->vectors.source, d->p.comm, d->vectors.source, all->floats, &kinds, err);
     if (rc)
         d->vectors.source = d->vectors.store = NULL;
     return rc;

@@ -14,7 +14,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "common/comm/comm.h"
+#include "common/compute/comm.h"
 #include "common/deep/deep.h"
 #include "common/deep/image_table.h"
 

@@ -10,7 +10,7 @@
 #ifndef CTR_IMAGE_TABLE_H
 #define CTR_IMAGE_TABLE_H
 
-#include "common/batch/batch.h"
+#include "common/stream/batch.h"
 #include "common/table/table.h"
 
 struct ctr_image_table;

@@ -91,10 +91,10 @@ static int load(struct ctr_loaded **out, const char *path, const struct ctr_pred
 int ctr_loaded_open(struct ctr_loaded **out, const char *path, const struct ctr_predict_opts *o, struct ctr_err *err)
 {
     *out = NULL;
-    int rc = ctr_hold(path, err);
+    int rc = ctr_input_identity_keep(path, err);
     if (!rc)
         rc = load(out, path, o, err);
-    ctr_hold_end(path);
+    ctr_input_identity_release(path);
     return rc;
 }
 

@@ -6,7 +6,7 @@
  *
  * A model is one file that exports one const struct ctr_model, listed in the table of models.c. Code that all models
  * share (columns to rows, passes, progressive predictions, checkpoints, resume, the frame of the model file) is in
- * inputs.c, inputs_rows.c, modelfile.c, predictor.c and learn/, and does not depend on the kind of model.
+ * inputs.c, inputs_rows.c, modelfile.c, predictor.c and train/, and does not depend on the kind of model.
  */
 #ifndef CTR_MODEL_H
 #define CTR_MODEL_H
@@ -257,7 +257,7 @@ struct ctr_model_info {
     bool uncertainty;         /* requested from the scorer */
 };
 
-/* ---- several models in one pass: variants/variants.h reads them ---- */
+/* ---- several models in one pass: lr/variants.h reads them ---- */
 
 enum { CTR_MAX_VARIANTS = 1024, CTR_MAX_VARIANT_NAME = 64 };
 
@@ -447,7 +447,7 @@ struct ctr_model {
     int (*attended_rows)(void *session, const struct ctr_rows *rows, double *score, ctr_attended_each *each, void *ctx,
                          struct ctr_err *err);
 };
-/* The model of that name, or NULL; defined in models/models.c, which knows every learner. */
+/* The model of that name, or NULL; defined in model/models.c, which knows every learner. */
 const struct ctr_model *ctr_model_find(const char *name);
 
 /* ---- model files: modelfile.c ---- */

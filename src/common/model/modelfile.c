@@ -2,7 +2,7 @@
  *
  * Model files: a stream whose schema metadata hold the kind of model, its options, and the plan of its features. A
  * model with fitted sections is a bundle, whose first section is the model. */
-#include "common/lang/lang.h"
+#include "common/plan/plan.h"
 #include "common/model/model.h"
 
 void ctr_model_info_free(struct ctr_model_info *info)

@@ -562,7 +562,8 @@ static int add_delta(const char *path, struct ctr_strs *all, char state[CTR_STAT
     const int stale = !rc && there == 1 ? follows(its, replaced, NULL, err) : 0;
     if (stale < 0)
         rc = stale;
-    if (!rc && !stale && there < INT64_MAX && !ctr_hold_replaced(path)) { /* else they are those of the new file */
+    if (!rc && !stale && there < INT64_MAX &&
+        !ctr_input_identity_replaced(path)) { /* else they are those of the new file */
         rc = there > all->n ? ctr_fail(err, CTR_EDATA,
                                        "is missing, and %s.delta.%" PRId64 " is there: put it back, or remove the "
                                        "later ones to go on without them",
@@ -602,7 +603,7 @@ static int find_chain(const char *path, struct ctr_strs *all, char base_state[CT
 {
     struct file base = { 0 };
     char replaced[CTR_STATE_TEXT] = "";
-    int rc = ctr_hold(path, err);
+    int rc = ctr_input_identity_keep(path, err);
     if (rc)
         return rc;
     rc = ctr_strs_add(all, path, strlen(path), err);
@@ -618,7 +619,7 @@ static int find_chain(const char *path, struct ctr_strs *all, char base_state[CT
     memcpy(base_state, state, CTR_STATE_TEXT);
     while (!rc && more > 0)
         more = add_delta(path, all, state, replaced, position, err);
-    ctr_hold_end(path);
+    ctr_input_identity_release(path);
     return rc ? rc : CTR_MIN(more, 0);
 }
 

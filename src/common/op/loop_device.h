@@ -2,7 +2,7 @@
  *
  * loop_device: the loops of operators as code of a device thread, and the rest of a layer's kernel: columns to lanes,
  * the memory pool, compaction of variable-size results ("FeatureBox", section 5). A thread's tile has one row. The
- * generator (common/gpu) combines OPD_FIXED, OPD_TEXT, … of a layer's operators into one kernel.
+ * generator (common/op) combines OPD_FIXED, OPD_TEXT, … of a layer's operators into one kernel.
  *
  * On the host the same text runs in blocks of fibres (src/cuda/onhost_blocks.h). */
 #ifndef CTR_LOOP_DEVICE_H

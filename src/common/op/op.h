@@ -8,7 +8,7 @@
 #ifndef CTR_OP_H
 #define CTR_OP_H
 
-#include "common/batch/batch.h"
+#include "common/stream/batch.h"
 
 /* The type of an expression. To the checker integers of every width are one type (widened to float64 where a float is
  * needed), and so are floats; columns keep their width. */
@@ -133,7 +133,7 @@ int ctr_op_fit_save(const struct ctr_op_call *call, struct ctr_batchbuf *rows, s
 int ctr_op_fit_load(struct ctr_op_call *call, const struct ctr_batch *rows,
                     struct ctr_err *err) CTR_MUST; /* repeated */
 
-/* ---- for kernels (common/gpu): what of a bound call a device needs, and its results as columns ---- */
+/* ---- for kernels (common/op): what of a bound call a device needs, and its results as columns ---- */
 
 enum ctr_loop_kind {
     CTR_LOOP_OF_FIXED, /* a result of fixed size */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * op_device: bound calls in the form a device needs, and its results as columns. The kernels are in common/gpu.
+ * op_device: bound calls in the form a device needs, and its results as columns. The kernels are in common/op.
  * Invariant: a call that is not refused gives the same column as ctr_op_run. */
 #include "common/op/oplayer.h"
 #include "common/op/opint.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * oplayer: the data that the host passes to the kernel of a layer: plain data with the same layout in C, in C++ on the
- * host and on a device. Pointers are device pointers. The host fills it (common/gpu), loop_device.h reads it.
+ * host and on a device. Pointers are device pointers. The host fills it (common/op), loop_device.h reads it.
  */
 #ifndef CTR_OPLAYER_H
 #define CTR_OPLAYER_H

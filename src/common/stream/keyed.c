@@ -130,7 +130,7 @@ static int open_keyed(struct ctr_keyed *k, const char *path, struct ctr_err *err
     if (k->plain) /* a FIFO without a writer would block */
         return ctr_fail(err, CTR_EDATA,
                         "is no regular file, and blocks are read in any order: ctr-cat --to file -o FILE makes one");
-    int rc = ctr_hold(path, err);
+    int rc = ctr_input_identity_keep(path, err);
     k->held = rc >= 0;
     if (rc >= 0)
         rc = ctr_source_open(&k->src, path, &k->opts, &k->stats, err);
@@ -230,7 +230,7 @@ void ctr_keyed_free(struct ctr_keyed *k)
     ctr_ipcfile_close(&k->file);
     ctr_source_close(&k->src);
     if (k->held)
-        ctr_hold_end(k->path);
+        ctr_input_identity_release(k->path);
     free(k->path);
     ctr_schema_free(&k->schema);
     ctr_buf_free(&k->scratch);

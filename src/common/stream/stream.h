@@ -14,7 +14,7 @@
 #ifndef CTR_STREAM_H
 #define CTR_STREAM_H
 
-#include "common/batch/batch.h"
+#include "common/stream/batch.h"
 
 /* ---- reading ---- */
 
@@ -203,8 +203,8 @@ int ctr_batch_source_queue(struct ctr_batch_source *s, int slots, struct ctr_sta
 /* Common features ("Image Matters" of Ge et al., CIKM 2018, section 7.2): encode these columns of *s (names, or
  * patterns with * and ?; lists too) by one dictionary per batch, so that the values that rows of one user share are
  * stored and written once. Batches have `rows` rows (0: CTR_BATCH_ROWS). Values and digest are unchanged. */
-int ctr_share_source(struct ctr_batch_source *s, const struct ctr_strs *columns, int64_t rows,
-                     struct ctr_err *err) CTR_MUST;
+int ctr_dictionary_source(struct ctr_batch_source *s, const struct ctr_strs *columns, int64_t rows,
+                          struct ctr_err *err) CTR_MUST;
 
 /* ---- writing ---- */
 

@@ -10,7 +10,7 @@
 #ifndef CTR_KEYVALUE_H
 #define CTR_KEYVALUE_H
 
-#include "common/batch/batch.h"
+#include "common/stream/batch.h"
 #include "common/table/keyindex.h"
 
 struct ctr_keyvalue {

@@ -11,7 +11,7 @@
 #ifndef CTR_MERGE_RANKS_H
 #define CTR_MERGE_RANKS_H
 
-#include "common/comm/comm.h"
+#include "common/compute/comm.h"
 
 typedef int ctr_merge_row(void *ctx, uint64_t key, const void *row, struct ctr_err *err);
 typedef int ctr_merge_own(void *ctx, ctr_merge_row *take, void *to, struct ctr_err *err);

@@ -7,7 +7,7 @@
  *     ctr_source_ram(tables)             tables of embeddings in this process; looks up each key of a minibatch once
  *     ctr_source_disk(folder, memory)    rows on disk, with a cache in this process bounded by `memory`
  *     ctr_source_cache(device, below)    keeps rows on a device from minibatch to minibatch; asks `below` for misses
- *     ctr_source_shard(comm, below)      keys that ranks own, by hash (source_shard.h)
+ *     ctr_source_ranks(comm, below)      keys that ranks own, by hash (source_ranks.h)
  *
  * and any other struct ctr_source_ops: for example a tower that computes its vectors (tests/unit/unit-source.c has one
  * of each).
@@ -21,8 +21,8 @@
  * learned. Request the second's values after the push of the first, because they depend on it; a source that would
  * return older values refuses (CTR_EUSAGE).
  *
- * The same keys in the same order give the same bits through every stack of sources; sums over shards run in the order
- * of shards. A key without a row has the initial vector of a new row; with `make` it gets that row.
+ * The same keys in the same order give the same bits through every stack of sources; sums over ranks run in the order
+ * of ranks. A key without a row has the initial vector of a new row; with `make` it gets that row.
  *
  * Ownership: a source owns the one below it. Hashes are borrowed until the next begin or drop of that buffer; values
  * are valid until push, drop or the next values of that buffer. One thread at a time. After an error of push or settle

@@ -7,7 +7,7 @@
  *     weights.h    a read-only table of weights: lr's scorer
  *     knownkeys.h  the keys that such a table leaves out, as fingerprints
  *     source.h     where the vectors of a network's keys live: in these tables, on a device, in a file
- *     source_shard.h  a source whose keys are owned by ranks, which are processes
+ *     source_ranks.h  a source whose keys are owned by ranks, which are processes
  *     merge_ranks.h   rows of all ranks in the order of keys, on rank 0
  *     rowfile.h    rows on disk, by place: under a source
  *     keyset.h     the distinct keys of a minibatch
@@ -24,7 +24,7 @@
 #include "common/table/merge_ranks.h"
 #include "common/table/rowfile.h"
 #include "common/table/source.h"
-#include "common/table/source_shard.h"
+#include "common/table/source_ranks.h"
 #include "common/table/keyvalue.h"
 #include "common/table/sorted.h"
 #include "common/table/sparse.h"

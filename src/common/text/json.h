@@ -6,7 +6,7 @@
 #ifndef CTR_JSON_H
 #define CTR_JSON_H
 
-#include "common/batch/batch.h"
+#include "common/stream/batch.h"
 
 #define CTR_JSON_DEPTH 256 /* deeper nesting is an error */
 

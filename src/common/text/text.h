@@ -17,7 +17,7 @@
 #ifndef CTR_TEXT_H
 #define CTR_TEXT_H
 
-#include "common/batch/batch.h"
+#include "common/stream/batch.h"
 
 /* ---- lines: lines.c ---- */
 

@@ -429,7 +429,7 @@ static int apply(struct ctr_cli *cli, struct ctr_err *err)
     if (!rc)
         rc = ctr_cli_good_rows(cli, &run.rows, &rule, 1, err);
     if (o.reload)
-        ctr_hold_end(run.path); /* the file may be replaced by another map */
+        ctr_input_identity_release(run.path); /* the file may be replaced by another map */
     if (!rc && !(rc = ctr_cal_apply_new(&run.a, run.m, ctr_reader_schema(run.r), run.score, err)))
         rc = pass(&run, err);
     close_map(&run);

@@ -5,7 +5,7 @@
 #include "common/deep/image_table.h"
 #include "common/deep/model_tower.h"
 #include "tools/ctr-embed-images/image.h"
-#include "common/relation/relation.h"
+#include "common/rows/relation.h"
 
 #include <stdlib.h>
 

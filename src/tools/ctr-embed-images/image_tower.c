@@ -4,7 +4,7 @@
  * of safetensors, [out, in, line, column], are transposed accordingly when read, and those of FC6, whose inputs
  * torchvision orders [channel, line, column], to [line, column, channel]. */
 #include "tools/ctr-embed-images/image.h"
-#include "common/tensor/tensor.h"
+#include "common/text/tensor.h"
 
 #include <math.h>
 #include <stdio.h>

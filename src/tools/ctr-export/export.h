@@ -14,7 +14,7 @@
 #ifndef CTR_EXPORT_H
 #define CTR_EXPORT_H
 
-#include "common/batch/batch.h"
+#include "common/stream/batch.h"
 
 struct ctr_export_format;
 struct ctr_export;

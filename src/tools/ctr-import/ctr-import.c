@@ -2,9 +2,9 @@
  *
  * ctr-import: converts Parquet, text logs, and arrays of numbers to a stream. */
 #include "common/cli/cli.h"
-#include "common/lang/lang.h"
+#include "common/plan/plan.h"
 #include "common/parquet/parquet.h"
-#include "common/tensor/tensor.h"
+#include "common/text/tensor.h"
 #include "tools/ctr-import/tensor_rows.h"
 #include "common/text/text.h"
 

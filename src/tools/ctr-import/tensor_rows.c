@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * tensor_rows: tensors with equal first dimensions as columns of batches. */
-#include "common/tensor/tensor.h"
+#include "common/text/tensor.h"
 #include "tools/ctr-import/tensor_rows.h"
 
 #include <stdio.h>

@@ -9,7 +9,7 @@
 #ifndef CTR_TENSOR_ROWS_H
 #define CTR_TENSOR_ROWS_H
 
-#include "common/batch/batch.h"
+#include "common/stream/batch.h"
 
 /* The rows of the tensors `names` (owned by the caller; "NAME" or "NAME=TENSOR"), or, if NULL, of all. Their first
  * dimensions must be equal; the other dimensions form a fixed_size_list; shape [n] gives numbers. */

@@ -3,7 +3,7 @@
  * Explaining predictions: features of a linear model, items of the histories of a model with attention units. Rows
  * become entries exactly as for prediction; besides, the program that makes the keys of raw rows tells their names, or
  * a stream of names those of features, which find their entries by hash. */
-#include "common/lang/lang.h"
+#include "common/plan/plan.h"
 #include "tools/ctr-model/keynames.h"
 #include "common/model/row_transform.h"
 #include "tools/ctr-model/insight.h"
@@ -106,7 +106,7 @@ int ctr_explain_open(struct ctr_explain **out, const char *path, const struct ct
     e->n = o->n;
     int rc = ctr_strdup(&e->path, path, err);
     if (!rc)
-        rc = ctr_hold(path, err); /* with the plan in it: ctr_explain_bind */
+        rc = ctr_input_identity_keep(path, err); /* with the plan in it: ctr_explain_bind */
     if (!rc)
         rc = ctr_model_open(path, &e->info, &r, err);
     ctr_reader_free(r);
@@ -145,7 +145,7 @@ void ctr_explain_free(struct ctr_explain *e)
     ctr_schema_free(&e->schema);
     free(e->table);
     if (e->path)
-        ctr_hold_end(e->path);
+        ctr_input_identity_release(e->path);
     free(e->path);
     free(e);
 }

@@ -3,7 +3,7 @@
  * The strongest weights of a linear model, or the strongest changes between two, with the names of their keys: from a
  * stream of ctr-extract --names, or from the fitted vocabularies in the model. Memory holds a few times the output, not
  * the models. */
-#include "common/lang/lang.h"
+#include "common/plan/plan.h"
 #include "tools/ctr-model/insight.h"
 
 #include <limits.h>

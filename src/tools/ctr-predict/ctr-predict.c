@@ -109,7 +109,7 @@ static int open_model(struct run *run, struct ctr_err *err)
                                           .device_memory = cli->device_memory_bytes,
                                           .images = o.images,
                                           .output = o.tower };
-    ctr_hold_end(run->model); /* the file may be replaced by another model, which the predictor checks */
+    ctr_input_identity_release(run->model); /* the file may be replaced by another model, which the predictor checks */
     rc = ctr_predictor_open(&run->p, run->model, &run->how, err);
     if (!rc)
         warn(run, run->p);

@@ -9,7 +9,7 @@
 
 #include "common/compute/compute.h"
 #include "common/model/model.h"
-#include "common/relation/relation.h"
+#include "common/rows/relation.h"
 
 enum { USER, AD, SIDES };
 static const char *const sides[SIDES] = { "user", "ad" };

@@ -5,7 +5,7 @@
  * of the input shows whether a query has a click: rows wait in a spool, and a set has the clicked queries. A query is
  * drawn by a bijection of its number or, of a text, by a hash that the seed keys, so that shards draw alike. */
 #include "tools/ctr-sample/subsample.h"
-#include "common/relation/spool.h"
+#include "common/rows/spool.h"
 #include "common/table/table.h"
 
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #ifndef CTR_SUBSAMPLE_H
 #define CTR_SUBSAMPLE_H
 
-#include "common/batch/batch.h"
+#include "common/stream/batch.h"
 
 struct ctr_subsample_opts {
     int query, label, weight; /* columns; weight -1: none, a new one with that name is added */

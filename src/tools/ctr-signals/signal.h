@@ -15,7 +15,7 @@
 #ifndef CTR_SIGNAL_H
 #define CTR_SIGNAL_H
 
-#include "common/lang/lang.h"
+#include "common/plan/plan.h"
 
 enum { CTR_SIGNALS_WAIT_MS = 30000 };
 

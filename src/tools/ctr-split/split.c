@@ -3,7 +3,7 @@
  * split: assigns rows to shards. Invariant: the shard depends only on the values of the keys and the number of shards,
  * so that logs split on different days or machines correspond. */
 #include "tools/ctr-split/split.h"
-#include "common/relation/relkey.h"
+#include "common/rows/relkey.h"
 
 #include <stdlib.h>
 

@@ -4,7 +4,7 @@
 #ifndef CTR_SPLIT_H
 #define CTR_SPLIT_H
 
-#include "common/batch/batch.h"
+#include "common/stream/batch.h"
 
 /* Assigns rows to shards: by hash of the keys (rows with equal keys, nulls included, go to one shard), or round robin
  * without keys. */

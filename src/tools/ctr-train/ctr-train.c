@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * ctr-train: trains a model on a stream of features. Options and wiring; a run is in train.h, training in
- * src/common/learn. */
+ * src/common/train. */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -12,7 +12,7 @@
 
 #include "common/cli/cli.h"
 #include "tools/ctr-train/modeloptions.h"
-#include "tools/ctr-train/train.h"
+#include "tools/ctr-train/trainrun.h"
 
 static struct ctr_train_opts o = { .time_order = "warn", .patience = 1, .passes = 1, .queue = CTR_FLOW_QUEUE };
 

@@ -5,7 +5,7 @@
 #define CTR_MODELOPTIONS_H
 
 #include "common/cli/cli.h"
-#include "common/models/models.h"
+#include "common/model/models.h"
 
 /* An option table composed of the models' options and a tool's own rows. Zero-initialise to start; make it static,
  * because it is large and contains pointers into itself. */

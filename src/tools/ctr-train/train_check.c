@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Options of a training run that exclude each other, or that its model lacks. */
-#include "tools/ctr-train/train.h"
+#include "tools/ctr-train/trainrun.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-#include "common/variants/variants.h"
+#include "common/lr/variants.h"
 
 static int parse_every(const char *option, const char *text, struct ctr_every *every, struct ctr_err *err)
 {

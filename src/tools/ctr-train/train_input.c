@@ -2,15 +2,15 @@
  *
  * The rows of a training run: files of features, one of the shards of a rank, a plan over files, or a plan with
  * statements over views. */
-#include "tools/ctr-train/train.h"
+#include "tools/ctr-train/trainrun.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/gpu/gpu.h"
-#include "common/lang/lang.h"
+#include "common/op/gpu.h"
+#include "common/plan/plan.h"
 
 /* ---- the plan ---- */
 
@@ -109,7 +109,7 @@ int ctr_train_take_plan(struct ctr_train *run, struct ctr_train_job *job, struct
         return rc;
     rc = ctr_cli_read(cli, path, err);
     if (!rc)
-        rc = ctr_hold(path, err);
+        rc = ctr_input_identity_keep(path, err);
     if (!rc && (rc = open_plan(run, path, &plan, err)))
         ctr_err_add(err, " (a file that is no stream is read as a plan; ctr-import makes streams of text)");
     if (!rc && ctr_plan_needs_fit(plan)) {

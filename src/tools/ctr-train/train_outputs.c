@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Where models and progressive predictions of a training run go. */
-#include "tools/ctr-train/train.h"
+#include "tools/ctr-train/trainrun.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/comm/comm.h"
+#include "common/compute/comm.h"
 
 void ctr_train_note(void *ctx, const char *text)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A training run as one of several ranks; the end of a run. */
-#include "tools/ctr-train/train.h"
+#include "tools/ctr-train/trainrun.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "common/comm/comm.h"
-#include "common/variants/variants.h"
+#include "common/compute/comm.h"
+#include "common/lr/variants.h"
 
 int ctr_train_start_ranks(struct ctr_train *run, struct ctr_err *err)
 {

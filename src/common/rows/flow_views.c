@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * flow_views: the files of a view: from the command line, or named by the plan. */
+#include "common/rows/flowcore.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static int add(struct ctr_flow_views *v, const char *view, size_t view_len, const char *path, struct ctr_err *err)
+{
+    char *a = NULL, *b = NULL;
+    int rc = ctr_array_grow(&v->file, v->n, &v->cap, sizeof *v->file, err);
+    if (!rc)
+        rc = ctr_memdup(&a, view, view_len, err);
+    if (!rc)
+        rc = ctr_strdup(&b, path, err);
+    if (rc) {
+        free(a);
+        free(b);
+        return rc;
+    }
+    v->file[v->n++] = (struct ctr_flow_file){ a, b };
+    return 0;
+}
+
+void ctr_flow_views_free(struct ctr_flow_views *v)
+{
+    for (int i = 0; i < v->n; i++) {
+        free((char *)(uintptr_t)v->file[i].view);
+        free((char *)(uintptr_t)v->file[i].path);
+    }
+    free(v->file);
+    *v = (struct ctr_flow_views){ 0 };
+}
+
+static bool has_view(const struct ctr_plan *plan, const char *name, size_t n)
+{
+    const struct ctr_plan_statement *s;
+    for (int i = 0; (s = ctr_plan_statement(plan, i)); i++)
+        if (s->view.name && strlen(s->view.name) == n && !memcmp(s->view.name, name, n))
+            return true;
+    return false;
+}
+
+/* "log, users and ads" */
+static int names_of(const struct ctr_plan *plan, struct ctr_buf *b, struct ctr_err *err)
+{
+    const struct ctr_plan_statement *s;
+    int rc = 0;
+    for (int i = 0; !rc && (s = ctr_plan_statement(plan, i)); i++)
+        if (s->view.name)
+            rc = ctr_buf_printf(b, err, "%s%s", b->len ? ", " : "", s->view.name);
+    return rc ? rc : ctr_buf_append(b, "", 1, err);
+}
+
+static int no_view(const struct ctr_plan *plan, const char *argument, struct ctr_err *err)
+{
+    struct ctr_buf names = { 0 };
+    int rc = names_of(plan, &names, err);
+    if (!rc)
+        rc = ctr_fail(err, CTR_EUSAGE,
+                      "%s names no view of the plan: VIEW=FILE, of the views %s; a table that the statements have made "
+                      "already goes with --table",
+                      argument, (const char *)names.data);
+    ctr_buf_free(&names);
+    return rc;
+}
+
+/* A file named by the plan is relative to the plan's folder. A plan in a model or a fitted plan must not open files.
+ */
+static int add_named(struct ctr_flow_views *v, const struct ctr_plan *plan, const struct ctr_plan_statement *s,
+                     struct ctr_err *err)
+{
+    const struct ctr_view *view = &s->view;
+    const char *dir = ctr_plan_dir(plan);
+    struct ctr_buf path = { 0 };
+    if (!view->path || ctr_plan_in_bundle(plan))
+        return ctr_fail(err, CTR_EUSAGE, "line %d of the plan reads the view %s: name its file, %s=FILE%s", s->line,
+                        view->name, view->name,
+                        view->path ? " (a file that the plan of a model or fitted plan names is not opened unasked)"
+                                   : "");
+    const bool relative = dir && view->path[0] != '/';
+    int rc = ctr_buf_printf(&path, err, "%s%s%s", relative ? dir : "", relative ? "/" : "", view->path);
+    if (!rc)
+        rc = ctr_buf_append(&path, "", 1, err);
+    if (!rc)
+        rc = add(v, view->name, strlen(view->name), (const char *)path.data, err);
+    ctr_buf_free(&path);
+    return rc;
+}
+
+int ctr_flow_views(struct ctr_flow_views *v, const struct ctr_plan *plan, char *const *arguments, int n,
+                   struct ctr_err *err)
+{
+    const struct ctr_plan_statement *s;
+    int rc = 0;
+    for (int i = 0; !rc && i < n; i++) {
+        const char *eq = strchr(arguments[i], '=');
+        if (!eq || !has_view(plan, arguments[i], (size_t)(eq - arguments[i])))
+            rc = no_view(plan, arguments[i], err);
+        else if (!eq[1])
+            rc = ctr_fail(err, CTR_EUSAGE, "%s names no file", arguments[i]);
+        else
+            rc = add(v, arguments[i], (size_t)(eq - arguments[i]), eq + 1, err);
+    }
+    for (int i = 0; !rc && (s = ctr_plan_statement(plan, i)); i++) {
+        bool there = !s->view.name;
+        for (int k = 0; k < v->n; k++)
+            there |= s->view.name && !strcmp(v->file[k].view, s->view.name);
+        if (!there)
+            rc = add_named(v, plan, s, err);
+    }
+    if (rc)
+        ctr_flow_views_free(v);
+    return rc;
+}

@@ -1,0 +1,754 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * history: the stage. Each event row is answered from what is known, and then becomes known itself; with a second log,
+ * its earlier rows become known first. Invariant: before an event of time t is answered, every behaviour of a time
+ * below t has been added; the other files leave out what is not yet known at t. */
+#include "common/rows/historycore.h"
+#include "common/plan/plan.h"
+
+#include <stdlib.h>
+
+enum { MOST_COLUMNS = 64 }; /* one bit each in a behaviour's null set */
+enum { ITEMS = 1 << 22 };   /* per column in an output batch, unless one row has more */
+
+/* A log and the columns read from it, prepared batch by batch. */
+struct side {
+    struct ctr_timefeed feed;
+    const struct ctr_batch *b; /* or NULL */
+    int64_t pos;               /* the next row */
+    int user;
+    int *key;                       /* columns of all sets of keys, concatenated */
+    int *key_start;                 /* start of each set, and the end */
+    struct ctr_buf time;            /* of the batch's rows */
+    struct ctr_keyvalue_rows who;   /* their users */
+    struct ctr_keyvalue_rows *keys; /* and keys, per set */
+};
+
+struct ctr_history {
+    struct ctr_history_opts o;
+    struct ctr_schema out;
+    struct side event, past;               /* past: with a second log */
+    const struct ctr_batch_source *second; /* the log of behaviours, or NULL */
+    struct ctr_expr *where, *dwell;
+    const struct ctr_col *is, *took; /* their results for the batch of behaviours */
+    struct ctr_strs columns;
+    int *column;             /* of the behaviours' log: the columns to list */
+    struct ctr_colbuf *list; /* one per column, then the age */
+    int lists, sets;
+    struct ctr_colbuf *number; /* three per set of keys */
+    struct ctr_behaviours users;
+    struct ctr_keyvalue_set texts; /* each text of a behaviour once */
+    bool any_null;                 /* in some behaviour so far */
+    struct ctr_feedback counts;
+    struct ctr_part part;
+    struct ctr_col *views;
+    struct ctr_batch batch;
+    int64_t budget;
+    struct ctr_history_stats st;
+};
+
+static struct side *behaviours_side(struct ctr_history *h)
+{
+    return h->second ? &h->past : &h->event;
+}
+
+static bool has_lists(const struct ctr_history *h)
+{
+    return h->lists > 0;
+}
+
+/* ---- the schema of the result ---- */
+
+static int list_field(struct ctr_history *h, const char *group, const char *column, const struct ctr_field *of,
+                      struct ctr_err *err)
+{
+    struct ctr_buf name = { 0 };
+    int rc = ctr_buf_printf(&name, err, "%s.%s%c", group, column, 0);
+    if (!rc && ctr_schema_find(&h->out, (char *)name.data) >= 0)
+        rc =
+            ctr_fail(err, CTR_EUSAGE, "column %s is there twice: name a column once, or call the lists otherwise by %s",
+                     (char *)name.data, ctr_words(h->o.in_plan, "--group NAME", "group \"NAME\""));
+    if (!rc)
+        rc = ctr_schema_add(&h->out, (char *)name.data, CTR_LIST, err);
+    ctr_buf_free(&name);
+    if (rc < 0)
+        return rc;
+    struct ctr_field *f = &h->out.f[h->out.n - 1];
+    const char *table = of ? ctr_meta_get(&of->meta, CTR_META_TABLE) : NULL;
+    f->item = of ? of->type : CTR_I64;
+    rc = ctr_meta_set(&f->meta, CTR_META_HISTORY, group, err);
+    if (!rc && of)
+        rc = ctr_meta_set(&f->meta, CTR_META_HISTORY_OF, column, err);
+    if (!rc)
+        rc = ctr_meta_set(&f->meta, CTR_META_ORDER, h->o.oldest_first ? "oldest" : "newest", err);
+    if (!rc && table)
+        rc = ctr_meta_set(&f->meta, CTR_META_TABLE, table, err);
+    return rc ? rc : ctr_meta_set(&f->meta, CTR_META_SIDE, "user", err);
+}
+
+static int add_lists(struct ctr_history *h, struct ctr_err *err)
+{
+    const struct ctr_schema *s = &behaviours_side(h)->feed.schema;
+    const char *group = h->o.group ? h->o.group : "history";
+    char type[128];
+    int rc = 0;
+
+    if (h->columns.n > MOST_COLUMNS)
+        return ctr_fail(err, CTR_EUSAGE, "a behaviour has at most %d columns", MOST_COLUMNS);
+    h->column = calloc((size_t)h->columns.n + 1, sizeof *h->column);
+    if (!h->column)
+        return ctr_fail_nomem(err, (size_t)h->columns.n * sizeof *h->column);
+    for (int i = 0; i < h->columns.n && rc >= 0; i++) {
+        const int c = rc = ctr_schema_need(s, h->columns.s[i], err);
+        if (rc < 0)
+            break;
+        h->column[i] = c;
+        if (ctr_type_list(s->f[c].type))
+            return ctr_fail(err, CTR_EUSAGE,
+                            "%s is %s, and a behaviour has one value a column: take an element with at()", s->f[c].name,
+                            ctr_field_type_name(&s->f[c], type, sizeof type));
+        rc = list_field(h, group, s->f[c].name, &s->f[c], err);
+    }
+    if (rc >= 0 && h->o.age)
+        rc = list_field(h, group, "age", NULL, err);
+    return CTR_MIN(rc, 0);
+}
+
+static int count_fields(struct ctr_history *h, const char *key, struct ctr_err *err)
+{
+    static const struct {
+        const char *name;
+        enum ctr_type type;
+    } field[] = { { "impressions", CTR_I64 }, { "clicks", CTR_I64 }, { "rate", CTR_F64 } };
+    int rc = 0;
+    for (size_t i = 0; i < CTR_COUNT(field) && rc >= 0; i++) {
+        struct ctr_buf name = { 0 };
+        rc = ctr_buf_printf(&name, err, "count.%s.%s%c", key, field[i].name, 0);
+        if (!rc)
+            rc = ctr_schema_add(&h->out, (char *)name.data, field[i].type, err);
+        ctr_buf_free(&name);
+    }
+    return CTR_MIN(rc, 0);
+}
+
+/* "a+b": the columns of a set of keys in a log. */
+static int key_columns(struct side *s, const char *log, const char *key, int set, struct ctr_err *err)
+{
+    struct ctr_strs names = { 0 };
+    char type[128];
+    int rc = ctr_strs_split(&names, key, '+', err);
+    for (int i = 0; i < names.n && rc >= 0; i++) {
+        if ((rc = ctr_schema_need(&s->feed.schema, names.s[i], err)) < 0) {
+            if (log)
+                ctr_err_file(err, log);
+            break;
+        }
+        const struct ctr_field *f = &s->feed.schema.f[rc];
+        if (ctr_type_list(f->type))
+            rc = ctr_fail(err, CTR_EUSAGE, "%s is %s, and a list cannot be a key: take an element with at()", f->name,
+                          ctr_field_type_name(f, type, sizeof type));
+        else
+            s->key[s->key_start[set]++] = rc;
+    }
+    ctr_strs_free(&names);
+    return CTR_MIN(rc, 0);
+}
+
+static int add_counts(struct ctr_history *h, const struct ctr_strs *sets, struct ctr_err *err)
+{
+    int rc = 0;
+    for (int i = 0; i < sets->n && !rc; i++)
+        rc = count_fields(h, sets->s[i], err);
+    for (int side = 0; side < 1 + !!h->second && !rc; side++) {
+        struct side *s = side ? &h->past : &h->event;
+        int most = 0;
+        for (int i = 0; i < sets->n; i++)
+            most += (int)strlen(sets->s[i]) + 1;
+        s->key = calloc((size_t)most + 1, sizeof *s->key);
+        s->key_start = calloc((size_t)sets->n + 1, sizeof *s->key_start);
+        s->keys = calloc((size_t)sets->n + 1, sizeof *s->keys);
+        if (!s->key || !s->key_start || !s->keys)
+            return ctr_fail_nomem(err, (size_t)most * sizeof *s->key);
+        for (int i = 0; i < sets->n && !rc; i++) {
+            s->key_start[i] = i ? s->key_start[i - 1] : 0;
+            rc = key_columns(s, side ? h->past.feed.name : NULL, sets->s[i], i, err);
+        }
+        memmove(s->key_start + 1, s->key_start, (size_t)sets->n * sizeof *s->key_start); /* ends become starts */
+        s->key_start[0] = 0;
+    }
+    return rc;
+}
+
+/* ---- opening ---- */
+
+static int open_past(struct ctr_history *h, const struct ctr_schema *events, const char *name, struct ctr_err *err)
+{
+    const struct ctr_schema *s = ctr_batch_source_schema(h->second);
+    const char *user = h->o.user < 0 ? NULL : events->f[h->o.user].name, *time = events->f[h->o.time].name;
+    int rc = 0;
+
+    h->past.feed.name = name;
+    h->past.feed.time = ctr_schema_find(s, time);
+    if (h->past.feed.time < 0)
+        rc = h->past.feed.time = ctr_schema_find_role(s, CTR_ROLE_TIME, NULL, false, err);
+    h->past.user = user ? ctr_schema_find(s, user) : -1;
+    if (user && h->past.user < 0)
+        h->past.user = ctr_schema_find_role(s, CTR_ROLE_USER, NULL, false, err);
+    ctr_err_file(err, name);
+    if (h->past.feed.time < 0)
+        return ctr_fail(err, CTR_EUSAGE, "has neither a column %s nor one with the role time", time);
+    if (user && h->past.user < 0)
+        return ctr_fail(err, CTR_EUSAGE, "has neither a column %s nor one with the role user", user);
+    err->file[0] = 0;
+    if ((s->f[h->past.feed.time].type == CTR_TIME) != (events->f[h->o.time].type == CTR_TIME))
+        return ctr_fail(err, CTR_EUSAGE, "%s of the events is a timestamp and %s of %s is not, or the other way round",
+                        time, s->f[h->past.feed.time].name, name);
+    if (rc < -1)
+        return rc;
+    return ctr_timefeed_init(&h->past.feed, s, err);
+}
+
+/* The types of both columns must be such that only equal values are one identity. */
+static int check_types(const struct ctr_history *h, const struct ctr_field *a, const struct ctr_field *b,
+                       struct ctr_err *err)
+{
+    char ta[128], tb[128];
+    const bool whole = ctr_types[a->type].integer && ctr_types[b->type].integer;
+    if (!ctr_type_list(a->type) && !ctr_type_list(b->type) &&
+        (a->type == b->type || (whole && a->type != CTR_U64 && b->type != CTR_U64)))
+        return 0;
+    return ctr_fail(err, CTR_EUSAGE, "%s is %s, and %s of %s is %s: %s", a->name, ctr_field_type_name(a, ta, sizeof ta),
+                    b->name, h->second ? h->past.feed.name : "the events", ctr_field_type_name(b, tb, sizeof tb),
+                    ctr_words(h->o.in_plan, "cast one of them (ctr-select --add)",
+                              "give one the other's type, by columns=\"NAME:TYPE\" of a view of text, or by a line "
+                              "above, add NAME = EXPR"));
+}
+
+static int check_users(const struct ctr_history *h, struct ctr_err *err)
+{
+    if (h->o.user < 0)
+        return 0;
+    const struct ctr_field *a = &h->event.feed.schema.f[h->o.user];
+    return check_types(h, a, h->second ? &h->past.feed.schema.f[h->past.user] : a, err);
+}
+
+static int check_keys(const struct ctr_history *h, struct ctr_err *err)
+{
+    int rc = 0;
+    for (int i = 0; h->second && h->sets && !rc && i < h->event.key_start[h->sets]; i++)
+        rc = check_types(h, &h->event.feed.schema.f[h->event.key[i]], &h->past.feed.schema.f[h->past.key[i]], err);
+    return rc;
+}
+
+static int compile(struct ctr_history *h, struct ctr_expr **e, const char *what, const char *text,
+                   const struct ctr_schema *s, bool condition, struct ctr_err *err)
+{
+    char type[128];
+    int rc = ctr_expr_compile(e, what, text, s, h->o.lookups, err);
+    if (rc)
+        return rc;
+    const struct ctr_field *f = ctr_expr_field(*e);
+    if (condition ? f->type != CTR_BOOL : !ctr_type_number(f->type))
+        return ctr_fail(err, CTR_EUSAGE, "%s '%s' is %s, but must be %s", what, text,
+                        ctr_field_type_name(f, type, sizeof type),
+                        condition ? "a condition (bool), such as click != 0" : "a number (ms)");
+    return 0;
+}
+
+static int too_short(const struct ctr_history *h, const char *window, const char *what, struct ctr_err *err)
+{
+    const bool p = h->o.in_plan;
+    return ctr_fail(err, CTR_EUSAGE, "%s must be longer than %s (and %s): no %s would be known in it",
+                    ctr_word(p, window), ctr_word(p, "--delay"), ctr_word(p, "--min-dwell"), what);
+}
+
+static int start(struct ctr_history *h, const struct ctr_schema *events, const char *past_name, struct ctr_err *err)
+{
+    struct ctr_strs sets = { 0 };
+    const struct ctr_history_opts *o = &h->o;
+    int rc = 0;
+
+    ctr_keyvalue_set_init(&h->texts);
+    h->event.feed = (struct ctr_timefeed){ .time = o->time,
+                                           .input = o->input,
+                                           .lateness_ms = o->lateness_ms,
+                                           .memory_bytes = h->budget / (h->second ? 4 : 2),
+                                           .batch_rows = o->batch_rows,
+                                           .threads = o->threads,
+                                           .in_plan = o->in_plan };
+    h->past.feed = h->event.feed;
+    h->event.user = o->user;
+    rc = ctr_timefeed_init(&h->event.feed, events, err);
+    if (!rc)
+        rc = ctr_schema_copy(&h->out, &h->event.feed.schema, err);
+    if (!rc && h->second)
+        rc = open_past(h, events, past_name, err);
+    for (int i = 0; !rc && o->columns && i < o->columns->n; i++)
+        rc = ctr_strs_split(&h->columns, o->columns->s[i], ',', err);
+    for (int i = 0; !rc && o->counts && i < o->counts->n; i++)
+        rc = ctr_strs_split(&sets, o->counts->s[i], ',', err);
+    h->sets = sets.n;
+    if (!rc && (h->columns.n || o->age) && o->user < 0)
+        rc = ctr_fail(err, CTR_EUSAGE, "whose behaviours are to be listed? %s NAME says",
+                      ctr_words(o->in_plan, "--user", "by"));
+    if (!rc)
+        rc = check_users(h, err);
+    if (!rc)
+        rc = add_lists(h, err);
+    h->lists = h->columns.n + o->age;
+    if (!rc)
+        rc = add_counts(h, &sets, err);
+    if (!rc)
+        rc = check_keys(h, err);
+    ctr_strs_free(&sets);
+    const struct ctr_schema *s = &behaviours_side(h)->feed.schema;
+    if (!rc && o->where)
+        rc = compile(h, &h->where, ctr_word(o->in_plan, "--where"), o->where, s, true, err);
+    if (!rc && o->dwell)
+        rc = compile(h, &h->dwell, ctr_word(o->in_plan, "--dwell"), o->dwell, s, false, err);
+    ctr_behaviours_init(&h->users, h->columns.n, o);
+    if (!rc && h->sets && o->count_window_ms >= 0 && (uint64_t)o->count_window_ms <= h->users.delay_ms)
+        rc = too_short(h, "--count-window", "click", err);
+    if (!rc && h->columns.n && (uint64_t)o->window_ms <= h->users.delay_ms)
+        rc = too_short(h, "--window", "behaviour", err);
+    return rc ? rc : ctr_feedback_init(&h->counts, h->sets, h->users.delay_ms, o->count_window_ms, err);
+}
+
+static int make_columns(struct ctr_history *h, struct ctr_err *err)
+{
+    const int lists = h->lists, numbers = 3 * h->sets, first = h->out.n - lists - numbers;
+    int rc = 0;
+    h->list = calloc((size_t)lists + 1, sizeof *h->list);
+    h->number = calloc((size_t)numbers + 1, sizeof *h->number);
+    h->views = calloc((size_t)h->out.n + 1, sizeof *h->views);
+    if (!h->list || !h->number || !h->views)
+        return ctr_fail_nomem(err, (size_t)h->out.n * sizeof *h->views);
+    for (int i = 0; i < lists && !rc; i++)
+        rc = ctr_colbuf_init(&h->list[i], &h->out.f[first + i], err);
+    for (int i = 0; i < numbers && !rc; i++)
+        rc = ctr_colbuf_init(&h->number[i], &h->out.f[first + lists + i], err);
+    return rc;
+}
+
+int ctr_history_new(struct ctr_history **out, const struct ctr_schema *events, const struct ctr_batch_source *past,
+                    const char *past_name, const struct ctr_history_opts *o, struct ctr_err *err)
+{
+    struct ctr_history *h = calloc(1, sizeof *h);
+    *out = NULL;
+    if (!h)
+        return ctr_fail_nomem(err, sizeof *h);
+    h->o = *o;
+    h->second = past;
+    h->budget = ctr_relation_memory(o->memory_bytes);
+    int rc = start(h, events, past_name, err);
+    if (!rc)
+        rc = make_columns(h, err);
+    h->o.columns = h->o.counts = NULL;
+    if (rc)
+        ctr_history_free(h);
+    else
+        *out = h;
+    return rc;
+}
+
+static void free_side(struct side *s, int sets)
+{
+    ctr_timefeed_free(&s->feed);
+    free(s->key);
+    free(s->key_start);
+    for (int k = 0; s->keys && k < sets; k++)
+        ctr_keyvalue_rows_free(&s->keys[k]);
+    free(s->keys);
+    ctr_buf_free(&s->time);
+    ctr_keyvalue_rows_free(&s->who);
+}
+
+void ctr_history_free(struct ctr_history *h)
+{
+    if (!h)
+        return;
+    for (int i = 0; h->list && i < h->lists; i++)
+        ctr_colbuf_free(&h->list[i]);
+    for (int i = 0; h->number && i < 3 * h->sets; i++)
+        ctr_colbuf_free(&h->number[i]);
+    free(h->list);
+    free(h->number);
+    free(h->views);
+    free(h->column);
+    free_side(&h->event, h->sets);
+    free_side(&h->past, h->sets);
+    ctr_expr_free(h->where);
+    ctr_expr_free(h->dwell);
+    ctr_behaviours_free(&h->users);
+    ctr_keyvalue_set_free(&h->texts);
+    ctr_feedback_free(&h->counts);
+    ctr_strs_free(&h->columns);
+    ctr_part_free(&h->part);
+    ctr_schema_free(&h->out);
+    free(h);
+}
+
+const struct ctr_schema *ctr_history_schema(const struct ctr_history *h)
+{
+    return &h->out;
+}
+
+void ctr_history_get_stats(const struct ctr_history *h, struct ctr_history_stats *st)
+{
+    *st = h->st;
+    st->users = h->users.users;
+    st->dropped_users = h->users.dropped;
+    st->spilled_bytes = h->event.feed.spilled_bytes + h->past.feed.spilled_bytes;
+}
+
+/* ---- a batch of a log ---- */
+
+static int64_t held_bytes(const struct ctr_history *h)
+{
+    return ctr_behaviours_bytes(&h->users) + ctr_keyvalue_set_bytes(&h->texts) + ctr_feedback_bytes(&h->counts);
+}
+
+static int check_memory(struct ctr_history *h, int64_t now, struct ctr_err *err)
+{
+    const int64_t most = h->o.input == CTR_HISTORY_ORDERED ? h->budget : h->budget / 2;
+    int rc = ctr_behaviours_sweep(&h->users, now, false, err);
+    if (!rc && held_bytes(h) > most)
+        rc = ctr_behaviours_sweep(&h->users, now, true, err);
+    const int64_t bytes = held_bytes(h);
+    h->st.most_bytes = CTR_MAX(h->st.most_bytes, bytes);
+    if (rc || bytes <= most)
+        return rc;
+    return ctr_fail(
+        err, CTR_ENOMEM,
+        "row %lld: what is known of %lld users and %lld keys takes %s, and --memory allows %s%s; give more, "
+        "a smaller %s or %s, or split the log by user (ctr-split --by) %sfor the histories",
+        (long long)h->st.rows, (long long)h->users.users, (long long)(h->sets ? h->counts.key[0].n : 0),
+        ctr_size_text_beyond((uint64_t)bytes, (uint64_t)most).s, ctr_size_text((uint64_t)most).s,
+        h->o.input == CTR_HISTORY_ORDERED ? "" : " (half of it; the other half sorts)",
+        ctr_word(h->o.in_plan, "--last"), ctr_word(h->o.in_plan, "--window"), ctr_words(h->o.in_plan, "", "before "));
+}
+
+static int64_t *times(const struct side *s)
+{
+    return (int64_t *)(void *)s->time.data;
+}
+
+static int64_t i64_at(const struct ctr_col *c, int64_t i)
+{
+    c = ctr_col_plain(c, &i);
+    return ctr_col_i64(c, i);
+}
+
+/* Read times, users and keys of the batch's rows. */
+static int take(struct ctr_history *h, struct side *s, const struct ctr_batch *b, struct ctr_err *err)
+{
+    int rc = ctr_buf_room(&s->time, b->rows, sizeof(int64_t), err);
+    s->b = b;
+    s->pos = 0;
+    for (int64_t i = 0; i < b->rows && !rc; i++)
+        times(s)[i] = i64_at(&b->col[s->feed.time], i);
+    if (!rc && has_lists(h))
+        rc = ctr_keyvalue_read(&s->who, b, &s->user, 1, err);
+    for (int k = 0; k < h->sets && !rc; k++)
+        rc = ctr_keyvalue_read(&s->keys[k], b, s->key + s->key_start[k], s->key_start[k + 1] - s->key_start[k], err);
+    return rc;
+}
+
+/* The same for the behaviours' log: determine which rows are behaviours, and reserve room for all. */
+static int take_behaviours(struct ctr_history *h, struct side *s, const struct ctr_batch *b, struct ctr_err *err)
+{
+    int rc = s == &h->past ? take(h, s, b, err) : 0;
+    h->is = h->took = NULL;
+    if (!rc && h->where)
+        rc = ctr_expr_eval(h->where, b, &h->is, err);
+    if (!rc && h->dwell)
+        rc = ctr_expr_eval(h->dwell, b, &h->took, err);
+    if (!rc && b->rows)
+        rc = check_memory(h, times(s)[0], err);
+    if (!rc && has_lists(h))
+        rc = ctr_behaviours_reserve(&h->users, b->rows, err);
+    return rc ? rc : ctr_feedback_reserve(&h->counts, b->rows, err);
+}
+
+/* ---- what becomes known ---- */
+
+static bool is_behaviour(const struct ctr_history *h, int64_t i)
+{
+    int64_t at = i;
+    if (h->is && (ctr_col_missing(h->is, i) || !ctr_col_i64(ctr_col_plain(h->is, &at), at)))
+        return false;
+    if (!h->took)
+        return true;
+    at = i;
+    return !ctr_col_missing(h->took, i) && ctr_col_f64(ctr_col_plain(h->took, &at), at) >= (double)h->o.min_dwell_ms;
+}
+
+/* The bits of a value, at most 8 bytes. */
+static int value_bits(struct ctr_history *h, const struct ctr_col *c, int64_t i, uint64_t *bits, struct ctr_err *err)
+{
+    *bits = 0;
+    if (c->type == CTR_UTF8) {
+        const struct ctr_keyvalue text = ctr_keyvalue_text(ctr_col_str(c, i));
+        uint32_t number = 0;
+        int rc = ctr_keyvalue_set_add(&h->texts, &text, &number, err);
+        *bits = number;
+        return rc;
+    }
+    c = ctr_col_plain(c, &i);
+    if (c->type == CTR_BOOL)
+        *bits = ctr_bit(c->data, i);
+    else
+        memcpy(bits, (const uint8_t *)c->data + i * ctr_types[c->type].width, (size_t)ctr_types[c->type].width);
+    return 0;
+}
+
+/* `past`: the user's, if it was just seen, else NULL. */
+static int learn_row(struct ctr_history *h, const struct side *s, int64_t i, struct ctr_past *past, struct ctr_err *err)
+{
+    const bool is = is_behaviour(h, i);
+    struct ctr_counter unused;
+    int rc = 0;
+
+    h->st.behaviours += is;
+    for (int k = 0; k < h->sets && !rc && h->second; k++)
+        rc = ctr_feedback_get(&h->counts, k, &s->keys[k].row[i], true, &unused, err);
+    if (!rc && h->sets)
+        ctr_feedback_add(&h->counts, times(s)[i], is);
+    if (rc || !is || !has_lists(h) || s->who.row[i].null)
+        return rc;
+    uint64_t *word = ctr_behaviours_add(&h->users, &s->who.row[i], past, times(s)[i], &rc, err);
+    for (int v = 0; v < h->columns.n && !rc; v++) {
+        const struct ctr_col *c = &s->b->col[h->column[v]];
+        if (ctr_col_missing(c, i)) {
+            word[2 + v] = 0;
+            word[1] |= (uint64_t)1 << v;
+            h->any_null = true;
+        } else
+            rc = value_bits(h, c, i, &word[2 + v], err);
+    }
+    return rc;
+}
+
+/* The next row of the second log: 1, 0: its end. */
+static int past_row(struct ctr_history *h, struct ctr_err *err)
+{
+    struct side *s = &h->past;
+    while (!s->b || s->pos == s->b->rows) {
+        const struct ctr_batch *b;
+        int rc = ctr_timefeed_next(&s->feed, &b, err);
+        if (!rc && s->feed.finished)
+            return 0;
+        if (rc > 0)
+            rc = take_behaviours(h, s, b, err);
+        else if (!rc && (rc = ctr_batch_source_next(h->second, &b, err)) > 0) {
+            h->st.past_rows += b->rows;
+            rc = ctr_timefeed_push(&s->feed, b, err);
+        } else if (!rc)
+            rc = ctr_timefeed_finish(&s->feed, err);
+        if (rc)
+            return rc;
+    }
+    return 1;
+}
+
+/* Add rows of the second log before t. */
+static int learn_until(struct ctr_history *h, int64_t t, struct ctr_err *err)
+{
+    int rc;
+    while ((rc = past_row(h, err)) > 0 && times(&h->past)[h->past.pos] < t)
+        if ((rc = learn_row(h, &h->past, h->past.pos++, NULL, err)))
+            return rc;
+    return CTR_MIN(rc, 0);
+}
+
+/* ---- answers ---- */
+
+static uint32_t nth(const struct ctr_history *h, const struct ctr_seen *seen, uint32_t i)
+{
+    return seen->from + (h->o.oldest_first ? i : seen->n - 1 - i);
+}
+
+static int append_value(const struct ctr_history *h, struct ctr_colbuf *item, uint64_t bits, struct ctr_err *err)
+{
+    double d;
+    float f;
+    switch (item->type) {
+    case CTR_UTF8: {
+        const struct ctr_str s = ctr_keyvalue_set_text(&h->texts, bits);
+        return ctr_colbuf_str(item, s.p, s.n, err);
+    }
+    case CTR_F64: memcpy(&d, &bits, sizeof d); return ctr_colbuf_f64(item, d, err);
+    case CTR_F32: memcpy(&f, &bits, sizeof f); return ctr_colbuf_f64(item, (double)f, err);
+    case CTR_F16: return ctr_colbuf_f64(item, (double)ctr_f16_to_f32((uint16_t)bits), err);
+    default: return ctr_colbuf_i64(item, (int64_t)bits, err);
+    }
+}
+
+#define COPY(type)                                                                                                     \
+    for (uint32_t i = 0; i < seen->n; i++)                                                                             \
+    ((type *)to)[i] = (type)ctr_behaviour(&h->users, seen->past, nth(h, seen, i))[word]
+
+/* Copy one word of each behaviour, narrowed to a width. */
+static void copy_words(const struct ctr_history *h, const struct ctr_seen *seen, int word, size_t width, void *to)
+{
+    switch (width) {
+    case 1: COPY(uint8_t); break;
+    case 2: COPY(uint16_t); break;
+    case 4: COPY(uint32_t); break;
+    default: COPY(uint64_t);
+    }
+}
+
+/* Values of fixed width without nulls are appended at once. */
+static int append_values(const struct ctr_history *h, const struct ctr_seen *seen, int v, struct ctr_err *err)
+{
+    struct ctr_colbuf *item = h->list[v].item;
+    const size_t width = (size_t)ctr_types[item->type].width;
+    const uint64_t null = (uint64_t)1 << v;
+    uint64_t nulls = 0;
+    int rc = 0;
+
+    for (uint32_t i = 0; i < seen->n && h->any_null; i++)
+        nulls |= ctr_behaviour(&h->users, seen->past, seen->from + i)[1];
+    if (width && !(nulls & null) && !item->valid.len) {
+        uint8_t *to = ctr_buf_extend(&item->data, seen->n, width, &rc, err);
+        if (!rc)
+            copy_words(h, seen, 2 + v, width, to);
+        item->rows += rc ? 0 : seen->n;
+        return rc;
+    }
+    for (uint32_t i = 0; i < seen->n && !rc; i++) {
+        const uint64_t *word = ctr_behaviour(&h->users, seen->past, nth(h, seen, i));
+        rc = word[1] & null ? ctr_colbuf_null(item, err) : append_value(h, item, word[2 + v], err);
+    }
+    return rc;
+}
+
+static int append_ages(const struct ctr_history *h, const struct ctr_seen *seen, int64_t t, struct ctr_err *err)
+{
+    struct ctr_colbuf *item = h->list[h->columns.n].item;
+    int rc = 0;
+    int64_t *to = ctr_buf_extend(&item->data, seen->n, sizeof *to, &rc, err);
+    for (uint32_t i = 0; i < seen->n && !rc; i++)
+        to[i] = (int64_t)ctr_time_age(t, (int64_t)*ctr_behaviour(&h->users, seen->past, nth(h, seen, i)));
+    item->rows += rc ? 0 : seen->n;
+    return rc;
+}
+
+static int answer_lists(struct ctr_history *h, int64_t i, struct ctr_past **past, struct ctr_err *err)
+{
+    const struct side *s = &h->event;
+    struct ctr_seen seen = { 0 };
+    int rc = 0;
+
+    ctr_behaviours_ahead(&h->users, s->who.row, i, s->b->rows);
+    if (!s->who.row[i].null)
+        seen = ctr_behaviours_seen(&h->users, &s->who.row[i], times(s)[i]);
+    *past = seen.past;
+    h->st.empty += !seen.n;
+    h->st.no_user += s->who.row[i].null;
+    for (int v = 0; v < h->columns.n && !rc && seen.n; v++)
+        rc = append_values(h, &seen, v, err);
+    if (!rc && h->o.age && seen.n)
+        rc = append_ages(h, &seen, times(s)[i], err);
+    for (int v = 0; v < h->lists && !rc; v++)
+        rc = ctr_colbuf_close(&h->list[v], err);
+    return rc;
+}
+
+static int answer_counts(struct ctr_history *h, int64_t i, struct ctr_err *err)
+{
+    const struct side *s = &h->event;
+    const struct ctr_counter all = (ctr_feedback_until(&h->counts, times(s)[i]), h->counts.all);
+    int rc = 0;
+    ctr_feedback_ahead(&h->counts, s->keys, i, s->b->rows);
+    for (int k = 0; k < h->sets && !rc; k++) {
+        struct ctr_counter c;
+        struct ctr_colbuf *to = &h->number[3 * k];
+        rc = ctr_feedback_get(&h->counts, k, &s->keys[k].row[i], !h->second, &c, err);
+        if (!rc)
+            rc = ctr_colbuf_i64(&to[0], c.shown, err);
+        if (!rc)
+            rc = ctr_colbuf_i64(&to[1], c.clicks, err);
+        if (rc)
+            break;
+        const double p = all.known ? (double)all.clicks / (double)all.known : 0, n = (double)c.known + h->o.prior;
+        rc = all.known && n > 0 ? ctr_colbuf_f64(&to[2], ((double)c.clicks + h->o.prior * p) / n, err)
+                                : ctr_colbuf_null(&to[2], err);
+    }
+    return rc;
+}
+
+static int answer_row(struct ctr_history *h, int64_t i, struct ctr_err *err)
+{
+    struct ctr_past *past = NULL;
+    int rc = h->second ? learn_until(h, times(&h->event)[i], err) : 0;
+    if (!rc && has_lists(h))
+        rc = answer_lists(h, i, &past, err);
+    if (!rc && h->sets)
+        rc = answer_counts(h, i, err);
+    h->st.rows++;
+    return rc ? rc : h->second ? 0 : learn_row(h, &h->event, i, past, err);
+}
+
+/* ---- the stage ---- */
+
+int ctr_history_batch(struct ctr_history *h, const struct ctr_batch *b, struct ctr_err *err)
+{
+    return ctr_timefeed_push(&h->event.feed, b, err);
+}
+
+int ctr_history_finish(struct ctr_history *h, struct ctr_err *err)
+{
+    return ctr_timefeed_finish(&h->event.feed, err);
+}
+
+static bool full(const struct ctr_history *h)
+{
+    for (int i = 0; i < h->lists; i++)
+        if (h->list[i].item->rows >= ITEMS || h->list[i].item->data.len >= CTR_BATCH_BYTES)
+            return true;
+    return false;
+}
+
+static int give(struct ctr_history *h, int64_t from, const struct ctr_batch **out, struct ctr_err *err)
+{
+    const struct side *s = &h->event;
+    const int n = s->b->schema->n;
+    int rc = ctr_batch_part(&h->part, s->b, from, s->pos - from, err);
+    if (rc)
+        return rc;
+    memcpy(h->views, h->part.batch.col, (size_t)n * sizeof *h->views);
+    for (int i = 0; i < h->lists; i++)
+        h->views[n + i] = *ctr_colbuf_view(&h->list[i]);
+    for (int i = 0; i < 3 * h->sets; i++)
+        h->views[n + h->lists + i] = *ctr_colbuf_view(&h->number[i]);
+    h->batch = (struct ctr_batch){ &h->out, s->pos - from, s->b->first_row + from, h->views };
+    *out = &h->batch;
+    return 1;
+}
+
+int ctr_history_next(struct ctr_history *h, const struct ctr_batch **out, struct ctr_err *err)
+{
+    struct side *s = &h->event;
+    int rc = 0;
+
+    if (!s->b || s->pos == s->b->rows) {
+        const struct ctr_batch *b;
+        if ((rc = ctr_timefeed_next(&s->feed, &b, err)) <= 0) {
+            s->b = NULL;
+            return rc;
+        }
+        rc = take(h, s, b, err);
+        if (!rc && !h->second)
+            rc = take_behaviours(h, s, b, err);
+    }
+    for (int i = 0; i < h->lists; i++)
+        ctr_colbuf_clear(&h->list[i]);
+    for (int i = 0; i < 3 * h->sets; i++)
+        ctr_colbuf_clear(&h->number[i]);
+    const int64_t from = s->pos;
+    for (; !rc && s->pos < s->b->rows && (s->pos == from || !full(h)); s->pos++)
+        rc = answer_row(h, s->pos, err);
+    return rc ? rc : give(h, from, out, err);
+}

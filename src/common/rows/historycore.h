@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * historycore: internal to history. timefeed.c brings the rows of a log into time order; behaviours.c stores the last
+ * behaviours of each user; feedback.c counts by key; history.c reads the columns and writes the lists.
+ */
+#ifndef CTR_HISTORYCORE_H
+#define CTR_HISTORYCORE_H
+
+#include "common/rows/history.h"
+#include "common/rows/relation.h"
+#include "common/table/table.h"
+
+/* t - s for s <= t; unsigned, so that it cannot overflow. */
+static inline uint64_t ctr_time_age(int64_t t, int64_t s)
+{
+    return (uint64_t)t - (uint64_t)s;
+}
+
+/* ---- timefeed.c: batches of a log in order of time ---- */
+
+struct ctr_timefeed {
+    const char *name; /* of the log, for messages: borrowed; NULL: the events' log */
+    int time;         /* column */
+    enum ctr_history_input input;
+    int64_t lateness_ms, memory_bytes, batch_rows;
+    int threads;
+    bool in_plan;
+    struct ctr_schema schema; /* of the output */
+    bool any, finished;
+    int64_t newest;            /* latest time so far */
+    const struct ctr_batch *b; /* ORDERED: given but not yet returned */
+    struct ctr_sort *sort;     /* being filled (SORT), or emptied */
+    bool emptying;
+    struct ctr_batchbuf held, ready; /* LATE: rows that wait for possible earlier ones */
+    struct ctr_buf idx, times;
+    int64_t given;        /* rows before the next batch returned */
+    struct ctr_batch out; /* the same with that first_row */
+    int64_t spilled_bytes;
+};
+int ctr_timefeed_init(struct ctr_timefeed *f, const struct ctr_schema *in, struct ctr_err *err) CTR_MUST;
+void ctr_timefeed_free(struct ctr_timefeed *f);
+int ctr_timefeed_push(struct ctr_timefeed *f, const struct ctr_batch *b, struct ctr_err *err) CTR_MUST;
+int ctr_timefeed_finish(struct ctr_timefeed *f, struct ctr_err *err) CTR_MUST;
+int ctr_timefeed_next(struct ctr_timefeed *f, const struct ctr_batch **b, struct ctr_err *err) CTR_MUST; /* 1, 0, < 0 */
+
+/* ---- behaviours.c: the last behaviours of each user ---- */
+
+/* A behaviour is 2 + values words: its time, a bit set of null values, the values (bits of a number; number of a
+ * text). */
+struct ctr_past {
+    uint64_t *word; /* a ring buffer of cap behaviours; of a user known by text: behind that text and its length */
+    uint32_t cap, first, n;
+    uint32_t next; /* 1 + number of another past: unused, the next free one; of users with equal keys, which are not
+                      dropped, another of them, or itself, the last; else 0 */
+};
+struct ctr_behaviours {
+    int values;
+    int64_t last;
+    uint64_t window_ms, delay_ms;
+    bool in_plan;
+    bool texts;                /* users are known by text */
+    struct ctr_keyindex index; /* key of the user (keyvalue.h) -> 1 + number of a ctr_past */
+    struct ctr_buf pasts;
+    uint32_t free;      /* 1 + number of a reusable ctr_past, or 0 */
+    int64_t ring_bytes; /* of all rings */
+    int64_t users, dropped;
+    int64_t swept_bytes; /* bytes held after the last sweep */
+};
+void ctr_behaviours_init(struct ctr_behaviours *u, int values, const struct ctr_history_opts *o);
+void ctr_behaviours_free(struct ctr_behaviours *u);
+int64_t ctr_behaviours_bytes(const struct ctr_behaviours *u);
+/* Drop users whose behaviours are all too old to be listed at `now`, if there may be many of them. */
+int ctr_behaviours_sweep(struct ctr_behaviours *u, int64_t now, bool must, struct ctr_err *err) CTR_MUST;
+int ctr_behaviours_reserve(struct ctr_behaviours *u, int64_t rows,
+                           struct ctr_err *err) CTR_MUST; /* call before a batch */
+/* Add a behaviour of time `now`, the latest so far; the caller writes its values. `past`: the user's, if it was just
+ * seen, else NULL. NULL: failed with *rc. */
+uint64_t *ctr_behaviours_add(struct ctr_behaviours *u, const struct ctr_keyvalue *user, struct ctr_past *past,
+                             int64_t now, int *rc, struct ctr_err *err);
+/* The behaviours known to an event: n from index `from` of the ring on, the oldest first. */
+struct ctr_seen {
+    struct ctr_past *past;
+    uint32_t from, n;
+};
+struct ctr_seen ctr_behaviours_seen(const struct ctr_behaviours *u, const struct ctr_keyvalue *user, int64_t t);
+/* Prefetch for the rows after row i of a batch. */
+void ctr_behaviours_ahead(const struct ctr_behaviours *u, const struct ctr_keyvalue *user, int64_t i, int64_t rows);
+static inline const uint64_t *ctr_behaviour(const struct ctr_behaviours *u, const struct ctr_past *p, uint32_t i)
+{
+    return p->word + (size_t)((p->first + i) & (p->cap - 1)) * (size_t)(2 + u->values);
+}
+
+/* ---- feedback.c: impressions and clicks by key ---- */
+
+struct ctr_counter {
+    int64_t shown, known, clicks;
+};
+struct ctr_feedback {
+    int keys; /* sets of key columns */
+    uint64_t delay_ms;
+    struct ctr_keyvalue_set *key; /* per set: their numbers are those of the counters */
+    struct ctr_buf *counter;
+    int64_t *number; /* per set: of the row being answered or added */
+    struct ctr_counter all;
+    struct ctr_buf row; /* rows not fully counted yet: time, click, and number of a counter per set */
+    uint64_t window_ms;
+    bool windowed;
+    int64_t first, known,
+        shown; /* indices into row: the first present, the next to become known, the next to become an impression */
+    int64_t rows;
+};
+/* window_ms < 0: count without limit. Otherwise it must exceed delay_ms. */
+int ctr_feedback_init(struct ctr_feedback *f, int keys, uint64_t delay_ms, int64_t window_ms,
+                      struct ctr_err *err) CTR_MUST;
+void ctr_feedback_free(struct ctr_feedback *f);
+int64_t ctr_feedback_bytes(const struct ctr_feedback *f);
+int ctr_feedback_reserve(struct ctr_feedback *f, int64_t rows, struct ctr_err *err) CTR_MUST; /* call before a batch */
+/* What is known of the key of row `at` in a set. `add`: of a row that will be added next; room must be reserved. */
+int ctr_feedback_get(struct ctr_feedback *f, int set, const struct ctr_keyvalue *key, bool add, struct ctr_counter *c,
+                     struct ctr_err *err) CTR_MUST;
+/* Add a row of time s, whose keys in all sets were just asked for with `add`. */
+void ctr_feedback_add(struct ctr_feedback *f, int64_t s, bool click);
+/* Prefetch for the rows after row i of a batch. */
+void ctr_feedback_ahead(const struct ctr_feedback *f, const struct ctr_keyvalue_rows *keys, int64_t i, int64_t rows);
+/* Count all rows known at t. */
+void ctr_feedback_until(struct ctr_feedback *f, int64_t t);
+
+#endif

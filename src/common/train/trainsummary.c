@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Texts about a run of training: progress lines in the style of Vowpal Wabbit, and the summary. */
+#include "common/train/trainer.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+int ctr_train_progress(const struct ctr_train_stats *s, bool heading, struct ctr_buf *text, struct ctr_err *err)
+{
+    int rc = heading
+                 ? ctr_buf_printf(text, err, "%-10s %-10s %12s %12s %8s %8s %8s\n%-10s %-10s %12s %12s %8s %8s %8s\n",
+                                  "average", "since", "example", "example", "current", "current", "current", "loss",
+                                  "last", "counter", "weight", "label", "predict", "features")
+                 : 0;
+    return rc ? rc
+              : ctr_buf_printf(text, err, "%-10.6f %-10.6f %12" PRId64 " %12.1f %8.4f %8.4f %8" PRId64 "\n",
+                               s->weight > 0 ? s->loss / s->weight : 0,
+                               s->since_weight > 0 ? s->since_loss / s->since_weight : 0, s->rows, s->weight, s->label,
+                               s->score, s->features);
+}
+
+static int variants_table(const struct ctr_trainer *t, struct ctr_buf *text, struct ctr_err *err)
+{
+    int rc = ctr_buf_printf(text, err, "\n%-20s %12s %8s\n", "variant", "log loss", "AUC");
+    for (int i = 0; i < t->models && !rc; i++)
+        rc = ctr_buf_format(text, err, "%-20s %12.6f %8.4f\n", t->job.params.variants->v[i].name,
+                            t->v[i].s.loss / t->v[i].s.weight, ctr_trainer_auc(t, i));
+    return rc;
+}
+
+/* Append the content: keys, bytes, keys refused. */
+static int held(const struct ctr_trainer *t, struct ctr_buf *text, struct ctr_err *err)
+{
+    const struct ctr_model *m = t->job.model;
+    int rc = ctr_buf_printf(text, err, "keys                 %" PRId64 " (%s)\n", m->keys(t->learner),
+                            ctr_size_text_beyond((uint64_t)m->memory(t->learner), 0).s);
+    if (!rc && m->add_summary)
+        rc = m->add_summary(t->learner, text, err);
+    if (rc || !t->order.rows)
+        return rc;
+    return ctr_buf_printf(text, err, "out of time order    %" PRId64 " rows, by up to %s\n", t->order.rows,
+                          ctr_time_order_most(&t->order).s);
+}
+
+int ctr_trainer_saved(const struct ctr_trainer *t, const char *what, struct ctr_buf *text, struct ctr_err *err)
+{
+    int rc =
+        ctr_buf_format(text, err, "saved                %s, after %" PRId64 " rows%s\n", what,
+                       t->job.params.comm ? t->ranks.rows : t->v[0].s.rows, t->job.params.comm ? " of all ranks" : "");
+    return rc ? rc : held(t, text, err);
+}
+
+int ctr_trainer_summary(const struct ctr_trainer *t, struct ctr_buf *text, struct ctr_err *err)
+{
+    const struct ctr_train_stats *s = &t->v[0].s;
+    const struct ctr_model *m = t->job.model;
+    int rc = ctr_buf_printf(text, err, "\nrows                 %" PRId64 "\n", s->rows);
+    if (!rc)
+        rc = held(t, text, err);
+    if (rc || s->weight <= 0) /* no row had a weight: the mean is undefined */
+        return rc;
+    rc = ctr_buf_printf(text, err, "mean label           %s\n", ctr_mean_text(s->positives / s->weight).s);
+    if (rc || m->variant_ops)
+        return rc ? rc : variants_table(t, text, err);
+    const double auc = ctr_trainer_auc(t, 0);
+    rc = ctr_buf_printf(text, err, "progressive log loss %s\n", ctr_mean_text(s->loss / s->weight).s);
+    return rc || isnan(auc) ? rc : ctr_buf_printf(text, err, "progressive AUC      %.4f\n", auc);
+}
+
+/* The log loss of a click rate as the score of every row. */
+static double entropy(double p)
+{
+    return p > 0 && p < 1 ? -p * ctr_log(p) - (1 - p) * ctr_log(1 - p) : 0;
+}
+
+int ctr_trainer_advice(const struct ctr_trainer *t, struct ctr_buf *text, struct ctr_err *err)
+{
+    enum { FEW = 100000, LEAST = 100 };
+    const struct ctr_train_stats *s = &t->v[0].s;
+    const struct ctr_model *m = t->job.model;
+    const double loss = s->loss / s->weight, rate = entropy(s->positives / s->weight);
+    int rc = 0;
+    if (m->variant_ops || !(s->weight > 0))
+        return 0;
+    if (rate > 0 && loss > rate && s->rows >= LEAST)
+        rc = ctr_buf_format(text, err,
+                            "progressive log loss %s is worse than %s, that of the mean label as the score of every "
+                            "row%s%s%s\n",
+                            ctr_mean_text(loss).s, ctr_mean_text(rate).s, *t->wide ? ": dense " : "", t->wide,
+                            *t->wide ? ": bring them to one range in the plan, by log_scale(x) or standardize(x)" : "");
+    if (!rc && m->deep && !m->by_minibatches && t->job.passes == 1 && !t->job.follow && s->rows >= LEAST &&
+        s->rows < FEW)
+        rc =
+            ctr_buf_format(text, err,
+                           "%lld rows in one pass are few for %s: --passes 3 or more, and --validation FILE to stop in "
+                           "time\n",
+                           (long long)s->rows, m->name);
+    return rc;
+}
+
+int64_t ctr_trainer_rows(const struct ctr_trainer *t)
+{
+    return t->v[0].s.rows;
+}
