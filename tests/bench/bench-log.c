@@ -105,9 +105,9 @@ static void put_tsv(FILE *f, const int64_t *v, int label)
 
 static void put_vw(FILE *f, const int64_t *v, int label)
 {
-    char line[1024], *p = line + sprintf(line, label ? "1" : "-1");
+    char line[1024], *p = line + sprintf(line, label ? "1 |f" : "-1 |f"); /* one namespace costs vw the least */
     for (int i = 0; i < FIELDS; i++) {
-        p += sprintf(p, " |%c ", i < 26 ? 'a' + i : 'A' + i - 26);
+        p += sprintf(p, " %c", i < 26 ? 'a' + i : 'A' + i - 26);
         if (v[i] < 0)
             *p++ = 'm';
         else if (i < COUNTS)
@@ -119,13 +119,12 @@ static void put_vw(FILE *f, const int64_t *v, int label)
     fwrite(line, 1, (size_t)(p - line), f);
 }
 
-/* click, I1 to I9, C1 to C10. */
 static void put_json(FILE *f, const int64_t *v, int label)
 {
     fprintf(f, "{\"click\":%d", label);
-    for (int i = 0; i < 9; i++)
+    for (int i = 0; i < COUNTS; i++)
         v[i] < 0 ? fprintf(f, ",\"I%d\":null", i + 1) : fprintf(f, ",\"I%d\":%lld", i + 1, (long long)v[i]);
-    for (int i = COUNTS; i < COUNTS + 10; i++)
+    for (int i = COUNTS; i < FIELDS; i++)
         if (v[i] < 0)
             fprintf(f, ",\"C%d\":null", i - COUNTS + 1);
         else

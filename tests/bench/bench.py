@@ -2,8 +2,12 @@
 """make bench: ours, the peers and the limits of the machine, in one table and one run.
 
 Every command of a row is run RUNS times in turn (ours, peer, ours, peer …) and the medians are shown: wall seconds and, in
-brackets, the processor seconds of all its threads and processes; rates and ratios (the peer's time by ours) likewise. Nothing here fails on time; a
-peer that is absent is left out with a note, and a result that differs from the peer's is an error."""
+brackets, the processor seconds of all its threads and processes; rates and ratios (the peer's time by ours) likewise. A peer counts at its best: of several
+ways to do the work the fastest one. What a filter writes is read by a consumer, as in use. Nothing here fails on time; a
+peer that is absent is left out with a note, and a result that differs from the peer's is an error.
+
+history.tsv keeps a line a row and commit: with --keep lines are added. A row whose ratio by processor time (without a peer: whose processor seconds) moved by
+more than a tenth against its last line is named at the end."""
 import argparse
 import json
 import os
@@ -19,11 +23,12 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PEERS = ["numpy", "vowpalwabbit", "duckdb", "polars", "pyspark", "pandas", "sklearn", "pyarrow"]
-PACKAGES = "vowpalwabbit duckdb polars pandas scikit-learn pyarrow"
+PACKAGES = "vowpalwabbit duckdb polars pandas scikit-learn scipy pyarrow"
 COLUMNS = "click:int8,I[1..13]:int32,C[1..26]:utf8"
 PLAN = "label click\nfeature I[1..13] = square_log_bucket(I[1..13])\nfeature C[1..26]\n"
 FLAT = "label click\nfeature F[1..39]\n"
-VW = "--ftrl --ftrl_alpha 0.1 --ftrl_beta 1 -b 24"
+VW = "--ftrl --ftrl_alpha 0.1 --ftrl_beta 1"
+SINK = "| cat >/dev/null"
 
 
 def sh(command):
@@ -54,7 +59,9 @@ class Bench:
         self.dir = "build/bench"
         self.runs = a.runs or (3 if a.quick else 5)
         self.million = 1 if a.quick else 4
-        self.notes = []
+        self.notes, self.lines, self.moved = [], [], []
+        self.version = sh("git describe --always --dirty 2>/dev/null || echo unknown")[2].strip()
+        self.history = self.read_history()
         self.printed = []
         os.environ["PATH"] = os.path.abspath(self.bin) + ":" + os.environ["PATH"]
         os.environ.update(LC_ALL="C", TZ="UTC")
@@ -142,7 +149,13 @@ class Bench:
         return {"start": wall - m["wall"], **m}
 
     def medians(self, commands, runs=None):
-        """Commands in turn, `runs` times each: the medians of wall and cpu, and the last of what they said."""
+        """Commands in turn, `runs` times each: the medians of wall and cpu, and the last of what they said. A dictionary has several ways to do the same,
+        by name: the fastest one counts, and its name is `way`."""
+        ways = [list(c.items()) if isinstance(c, dict) else [(None, c)] for c in commands]
+        flat = iter(self.in_turn([c for w in ways for _, c in w], runs))
+        return [min(({**next(flat), "way": name} for name, _ in w), key=lambda m: m["wall"]) for w in ways]
+
+    def in_turn(self, commands, runs):
         all_ = [[] for _ in commands]
         for r in range(runs or self.runs):
             for i, c in enumerate(commands):
@@ -168,19 +181,43 @@ class Bench:
         return f"{peer['wall'] / ours['wall']:.1f} ({peer['cpu'] / ours['cpu']:.1f})"
 
     def compare(self, what, ours, peers=(), goal="", limit="", rate=None, peer_runs=None):
-        """peers: (name, module or program needed, command). Returns measurements, ours first; absent peers are None."""
+        """peers: (name, module or program needed, command or ways by name). Returns measurements, ours first; absent peers are None."""
         here = [p for p in peers if (self.have.get(p[1]) if p[1] in self.have else shutil.which(p[1]))]
         for p in peers:
             if p not in here and p[1] not in self.have:
                 self.notes.append(f"{p[1]} is absent: '{what}' goes without it.")
         ms = self.medians([ours] + [p[2] for p in here], peer_runs)
         for i, (p, m) in enumerate(zip(here, ms[1:])):
-            self.row(what if not i else "", self.cell(ms[0], rate) if not i else "", f"{p[0]} {self.cell(m, rate)}",
+            self.row(what if not i else "", self.cell(ms[0], rate) if not i else "", f"{p[0]} {m['way'] + ' ' if m['way'] else ''}{self.cell(m, rate)}",
                      self.ratio(m, ms[0]), goal if not i else "", limit if not i else "")
+            self.keep(what, ms[0], p[0], m)
         if not here:
             self.row(what, self.cell(ms[0], rate), goal=goal, limit=limit)
+            self.keep(what, ms[0])
         found = {p[0]: m for p, m in zip(here, ms[1:])}
         return ms[0], found
+
+    def versus(self, what, ours, name, base, rate=None, goal="", times=False):
+        """A row of what another command of ours takes, `base`. times: as a multiple of its time."""
+        ratio = f"{ours['wall'] / base['wall']:.2f} ({ours['cpu'] / base['cpu']:.2f}) times the time" if times else self.ratio(base, ours)
+        self.row(what, self.cell(ours, rate), f"{name} {self.cell(base, rate)}", ratio, goal)
+        self.keep(what, ours, name, base)
+
+    def keep(self, what, ours, name="", peer=None):
+        """A line of history.tsv, and whether it moved since the last one."""
+        number = peer["cpu"] / ours["cpu"] if peer else ours["cpu"]
+        line = [self.version, time.strftime("%Y-%m-%d"), what.replace("\\", ""), f"{ours['wall']:.3f}", f"{ours['cpu']:.3f}", name,
+                f"{peer['wall'] / ours['wall']:.3f}" if peer else "", f"{number:.3f}" if peer else ""]
+        before = self.history.get((line[2], name))
+        if before and not 1 / 1.1 < number / before < 1.1:
+            self.moved.append(f"{line[2]}{', ' + name if name else ''}: {'ratio' if peer else 'processor seconds'} {before:.2f} -> {number:.2f}")
+        self.lines.append(line)
+
+    def read_history(self):
+        """The last number of each row: the ratio by processor time, or, without a peer, the processor seconds."""
+        path = os.path.join(HERE, "history.tsv")
+        rows = [line.rstrip("\n").split("\t") for line in open(path)][1:] if os.path.exists(path) else []
+        return {(r[2], r[5]): float(r[7] or r[4]) for r in rows}
 
     def same(self, what, ours, peer, tolerance=0.0):
         if peer is not None and not abs(ours - peer) <= tolerance * max(1, abs(peer)):
@@ -207,14 +244,24 @@ class Bench:
     def sizes(self):
         return sorted({1, self.million})
 
+    def vw(self, text):
+        """vw at its best, from text and from its cache: weights of 2^22 or 2^24, of those whose log loss is within 1e-4 of the least."""
+        ways = {bits: f"{VW} -b {bits}" for bits in (22, 24)}
+        if self.have["vowpalwabbit"]:
+            losses = f"{text}.losses"
+            if not os.path.exists(losses):
+                with open(losses, "w") as f:
+                    json.dump({bits: self.once(self.peer("vw", text, f"{text}.{bits}.cache", way))["log_loss"] for bits, way in ways.items()}, f)
+            with open(losses) as f:
+                loss = {int(bits): l for bits, l in json.load(f).items()}
+            ways = {bits: way for bits, way in ways.items() if loss[bits] < min(loss.values()) + 1e-4}
+        return [{f"-b {bits}": self.peer("vw", text, cache.format(bits), way) for bits, way in ways.items()} for cache in ("-", text + ".{}.cache")]
+
     def against_vw(self, m, lr):
         """Learning m million rows against vw from its cache; what is found of vw, or {}."""
         f, text, rate = self.features(m), f"{self.dir}/{m}m/log.vw", (m, "M rows/s")
-        cache = text + ".cache"
-        if self.have["vowpalwabbit"] and not os.path.exists(cache):
-            self.once(self.peer("vw", text, cache, VW))
         _, found = self.compare(f"train lr f64, {m}M rows of 39 features, from a stream", f"{lr} {f}",
-                                [("vw cache", "vowpalwabbit", self.peer("vw", text, cache, VW))], "10", "5.7-6.9 M rows/s", rate)
+                                [("vw cache", "vowpalwabbit", self.vw(text)[1])], "8", "5.7-6.9 M rows/s", rate)
         for what, flags in (("the same, -j 2", "-j 2"), ("the same, f32", "--precision f32")):
             ours, _ = self.compare(what, f"{lr} {flags} {f}", rate=rate)
             if found:
@@ -225,7 +272,7 @@ class Bench:
         plan, log, rate = self.plan("criteo.plan", PLAN), f"{self.dir}/{m}m/log", (m, "M rows/s")
         self.compare(f"text to model, {m}M rows: import \\| extract \\| train",
                      f"ctr-import -q --columns '{COLUMNS}' {log}.tsv | ctr-extract -q {plan} | {lr}",
-                     [("vw text", "vowpalwabbit", self.peer("vw", f"{log}.vw", "-", VW))], "4", "", rate)
+                     [("vw text", "vowpalwabbit", self.vw(f"{log}.vw")[0])], "7", "", rate)
         self.compare("the same, each -j 2", f"ctr-import -q -j 2 --columns '{COLUMNS}' {log}.tsv | ctr-extract -q -j 2 {plan} | {lr} -j 2", rate=rate)
 
     def log_to_model(self, m, lr):
@@ -240,22 +287,18 @@ class Bench:
         if "--minibatch" in sh("ctr-train lr --help")[2]:
             mini = f"{lr} --minibatch 64"
             ours, base = self.medians([f"{mini} {f}", f"{lr} {f}"])
-            self.row("train lr --minibatch 64", self.cell(ours, (1, "M rows/s")), "ours row by row " + self.cell(base, (1, "M rows/s")),
-                     self.ratio(base, ours), "1")
+            self.versus("train lr --minibatch 64", ours, "ours row by row", base, (1, "M rows/s"), "1")
         for what, flags, than in (("q2.13", "--precision q2.13", "--precision f32"), ("counts", "--learning-rate counts", ""),
                                   ("counts in f32", "--learning-rate counts --precision f32", "--precision f32")):
             ours, base = self.medians([f"{lr} {flags} {f}", f"{lr} {than} {f}"])
-            self.row(f"train lr {what}", self.cell(ours, (1, "M rows/s")), f"ours {than or 'with squares'} {self.cell(base, (1, 'M rows/s'))}",
-                     self.ratio(base, ours), "1")
+            self.versus(f"train lr {what}", ours, f"ours {than or 'with squares'}", base, (1, "M rows/s"), "1")
         score = f"ctr-predict -q {self.dir}/m.arrows {f} -o {self.dir}/p.arrows"
         self.once(f"{lr} {f}")
         ours, base = self.medians([score.replace("-q", "-q --uncertainty"), score])
-        self.row("predict --uncertainty", self.cell(ours, (1, "M rows/s")), "ours without " + self.cell(base, (1, "M rows/s")),
-                 self.ratio(base, ours), "0.87")
+        self.versus("predict --uncertainty", ours, "ours without", base, (1, "M rows/s"), "0.87")
         told = f"{lr} --progressive {self.dir}/p.arrows {f}"
         ours, base = self.medians([told.replace("-q", "-q --uncertainty"), told])
-        self.row("train lr --progressive --uncertainty", self.cell(ours, (1, "M rows/s")), "ours without " + self.cell(base, (1, "M rows/s")),
-                 self.ratio(base, ours), "0.87")
+        self.versus("train lr --progressive --uncertainty", ours, "ours without", base, (1, "M rows/s"), "0.87")
         loss = float(re.search(r"progressive log loss ([0-9.]+)", sh(f"{lr.replace('-q ', '')} {f}")[3]).group(1))
         theirs = found["vw cache"]["log_loss"] if found else None
         self.row("progressive log loss", f"{loss:.6f}", f"vw {theirs:.6f}" if found else "", goal="equal or better")
@@ -267,6 +310,7 @@ class Bench:
         """What inclusion and many models in one pass cost, against one plain model."""
         lr = f"ctr-train lr -q -o {self.dir}/m.arrows"
         variants = self.plan("variants", "".join(f"v{i} alpha={0.02 * (i + 1):.2f} l1={i % 3}\n" for i in range(16)))
+        sixty_four = self.plan("variants64", "".join(f"v{i} alpha={0.005 * (i + 1):.3f} l1={i % 3}\n" for i in range(64)))
         single = self.plan("sixteen", "".join(f"v{i} out=C{i + 1}\n" for i in range(16)))
         sixteen = f"ctr-train lr -q -o '{self.dir}/v-%s.arrows'"
         for m in self.sizes():
@@ -274,11 +318,11 @@ class Bench:
                     ("--inclusion poisson=0.1", f"{lr} --inclusion poisson=0.1", "1.1"),
                     ("--variants, 16 of them", f"{sixteen} --variants {variants}", "4"),
                     ("the same, -j 2", f"{sixteen} -j 2 --variants {variants}", "4"),
+                    ("--variants, 64 of them", f"{sixteen} --variants {sixty_four}", "10"),
                     ("the same, --single-value", f"{sixteen} --single-value --variants {single}", "4")]
             plain, *got = self.medians([f"{command} {self.features(m)}" for command in [lr] + [r[1] for r in rows]])
             for (what, _, goal), took in zip(rows, got):
-                self.row(f"train lr {what}, {m}M rows", self.cell(took, (m, "M rows/s")), "one plain model " + self.cell(plain, (m, "M rows/s")),
-                         f"{took['wall'] / plain['wall']:.2f} ({took['cpu'] / plain['cpu']:.2f}) times the time", f"<= {goal}")
+                self.versus(f"train lr {what}, {m}M rows", took, "one plain model", plain, (m, "M rows/s"), f"<= {goal}", times=True)
 
     def deep(self):
         """Embedding&MLP, 26 fields x 10, 400-400-400, minibatches of 4096. Ours counts start, reading and the saved model too."""
@@ -376,7 +420,7 @@ class Bench:
         for _ in range(self.runs):
             for threads in (1, 2):
                 ours.append(self.once(f"ctr-train din -q -j {threads} --embedding 16 --minibatch 4096 -o {self.dir}/din.model {f}"))
-                for mode in ("eager", "compile") if torch else ():
+                for mode in ("eager", "compile", "dense") if torch else ():
                     wall, cpu = sh(f"{torch} {HERE}/din_torch.py {threads} {peer_rows} {mode} 2>/dev/null")[2].split()
                     peers.append({"wall": float(wall) * rows / peer_rows, "cpu": float(cpu) * rows / peer_rows})
         best = {k: min(m[k] for m in ours) for k in ("wall", "cpu")}
@@ -471,7 +515,7 @@ class Bench:
                 return
             rate, said = self.passes(train, rows)
             peers = [self.peer_seconds(f"{torch} {HERE}/din_torch.py 2 {10 * minibatch} {how} {minibatch} cuda", how, 1)
-                     for how in ("eager", "compile") for _ in range(self.runs if torch else 0)]
+                     for how in ("eager", "compile", "dense") for _ in range(self.runs if torch else 0)]
             peer = min((x for x in peers if x), key=lambda m: m["wall"], default=None)
             theirs = 10 * minibatch / peer["wall"] / 1e3 if peer else 0
             self.row(f"train din on the GPU, 30 behaviours, minibatches of {minibatch}", f"{rate:.0f} k rows/s",
@@ -533,7 +577,7 @@ class Bench:
         digest = lambda device: sh(f"ctr-extract -q {device} {plan} {log} | ctr-info --digest -")[2].split()[0]
 
         def rate(device):
-            once, twice = self.medians([f"{extract} {device} {log} >/dev/null", f"{extract} {device} {log} {log} >/dev/null"])
+            once, twice = self.medians([f"{extract} {device} {log} {SINK}", f"{extract} {device} {log} {log} {SINK}"])
             return rows / 1e6 / max(twice["wall"] - once["wall"], 1e-9), once["err"]
         cpu = rate("")[0]
         for i, launch in enumerate(("meta", "graph", "each")):
@@ -569,20 +613,23 @@ class Bench:
         names = ["click:int8"] + [f"I{i}:int32" for i in range(1, 14)] + [f"C{i}:utf8" for i in range(1, 27)]
         for kind, path, sep in (("tsv", tsv, "\\t"), ("csv", csv, ",")):
             mb = os.path.getsize(path) / 1e6
-            self.compare(f"import {kind}, 40 columns", f"ctr-import -q -f {kind} --columns '{COLUMNS}' {path} >/dev/null",
+            self.compare(f"import {kind}, 40 columns", f"ctr-import -q -f {kind} --columns '{COLUMNS}' {path} {SINK}",
                          [("polars", "polars", self.peer("polars-csv", path, sep, ",".join(names))),
                           ("duckdb", "duckdb", self.peer("duckdb-csv", path, sep, ",".join(names)))], "600 MB/s", "", (mb, "MB/s"))
-            self.compare(f"import {kind}, -j 2", f"ctr-import -q -j 2 -f {kind} --columns '{COLUMNS}' {path} >/dev/null", rate=(mb, "MB/s"))
+            self.compare(f"import {kind}, -j 2", f"ctr-import -q -j 2 -f {kind} --columns '{COLUMNS}' {path} {SINK}", rate=(mb, "MB/s"))
         mb = os.path.getsize(json_) / 1e6
-        fields = ["click", "I5", "C3", "C9"]
-        self.compare("import jsonl, 4 fields of 20", f"ctr-import -q -f jsonl --columns click:int8,I5:int32,C3:utf8,C9:utf8 {json_} >/dev/null",
-                     [("polars", "polars", self.peer("polars-json", json_, *fields)),
-                      ("duckdb", "duckdb", self.peer("duckdb-json", json_, *fields))], "500 MB/s", "", (mb, "MB/s"))
+        some = [n for n in names if n.split(":")[0] in ("click", "I5", "C3", "C9")]
+        for what, columns, goal in (("all 40 fields", names, "700 MB/s, 3"), ("4 fields of 40", some, "")):
+            fields = [n.split(":")[0] for n in columns]
+            self.compare(f"import jsonl, {what}", f"ctr-import -q -f jsonl --columns {','.join(columns)} {json_} {SINK}",
+                         [("polars", "polars", self.peer("polars-json", json_, *fields)),
+                          ("duckdb", "duckdb", self.peer("duckdb-json", json_, *fields))], goal, "", (mb, "MB/s"))
+        self.compare("import jsonl, all 40 fields, -j 2", f"ctr-import -q -j 2 -f jsonl --columns {','.join(names)} {json_} {SINK}", rate=(mb, "MB/s"))
 
     def extract(self):
         f, plan = self.log(1), self.plan("criteo.plan", PLAN)
         for j in (1, 2):
-            self.compare(f"extract, 39 features, -j {j}", f"ctr-extract -q -j {j} {plan} {f} >/dev/null", rate=(1, "M rows/s"),
+            self.compare(f"extract, 39 features, -j {j}", f"ctr-extract -q -j {j} {plan} {f} {SINK}", rate=(1, "M rows/s"),
                          goal="2 M rows/s" if j == 1 else "", limit="77-99 ns a row by hand (AVX-512)" if j == 1 else "")
 
     def views(self, n):
@@ -628,7 +675,7 @@ class Bench:
         extract = f"ctr-extract -q -j 2 {self.featurebox_plan} {views}"
         prepare, = self.medians([f"ctr-extract --explain {self.featurebox_plan} {views} >/dev/null"])
         peers = [("DuckDB", "duckdb", self.peer("duckdb_featurebox", f"{d}/logs")), ("Polars", "polars", self.peer("polars_featurebox", f"{d}/logs"))]
-        ours, found = self.compare(f"views to features, {n / 1e6:g}M rows, -j 2", f"{extract} >/dev/null", peers, "1, aim 3",
+        ours, found = self.compare(f"views to features, {n / 1e6:g}M rows, -j 2", f"{extract} {SINK}", peers, "1, aim 3",
                                    f"{prepare['wall'] * 1e3:.0f} ms of it prepare", (n / 1e6, "M rows/s"))
         if self.have.get("pyspark"):
             found["Spark"] = m = self.once(self.peer("spark_featurebox", f"{d}/logs"))
@@ -648,17 +695,45 @@ class Bench:
                 if ours != peers:
                     raise SystemExit(f"bench: views to features: {what}: ours says {ours}, {name} {peers}")
 
+    def wide(self):
+        """Text to features of as many cells in rows of 10 and of 1,000 columns: what a cell costs."""
+        cells, took = 10000000, {}
+        for width in (10, 1000):
+            d = f"{self.dir}/wide"
+            os.makedirs(d, exist_ok=True)
+            text = self.made(f"{d}/{width}.csv", """awk 'BEGIN {{ srand(3); for (r = 0; r < ROWS; r++) {{ printf "%d", rand() < .3
+                for (c = 1; c < WIDTH; c++) printf ",%d", 1000 * rand() * rand(); print "" }} }}' >{out}""".replace("ROWS", str(cells // width)).replace("WIDTH", str(width)))
+            plan = self.plan(f"wide{width}.plan", f"label click\nfeature F[1..{width - 1}]\n")
+            took[width] = f"ctr-import -q -f csv --columns 'click:int8,F[1..{width - 1}]:int32' {text} | ctr-extract -q {plan} | ctr-train lr -q -o {self.dir}/m.arrows"
+        narrow, wide = self.medians([took[10], took[1000]])
+        ns = [m["cpu"] * 1e9 / cells for m in (wide, narrow)]
+        self.row("text to model, 10M cells, rows of 1,000 columns: processor time a cell", f"{ns[0]:.0f} ns", f"rows of 10 columns {ns[1]:.0f} ns", f"{ns[1] / ns[0]:.2f}", "60 ns")
+        self.keep("text to model, 10M cells, rows of 1,000 columns", wide, "rows of 10 columns", narrow)
+
+    def ranks(self):
+        """Two processes over MPI beside two threads of one, minibatches of as many rows in all."""
+        if not shutil.which("mpirun"):
+            return self.notes.append("mpirun is absent: no rows of ranks.")
+        run = "mpirun --allow-run-as-root --oversubscribe -n 2 "
+        for model, options in (("lr", ""), ("mlp", "--embedding 10 --hidden 400,400,400 ")):
+            rows = 1000000 if model == "lr" else 80 * 4096
+            f = self.keys(rows)
+            file = self.made(f"{self.dir}/1m/keys{rows}.arrow", f"ctr-cat --batch 4096 --to file {f} -o {{out}}")
+            two, one = self.medians([f"{run}ctr-train {model} -q -j 1 {options}--minibatch 4096 -o {self.dir}/ranks.model {file}",
+                                     f"ctr-train {model} -q -j 2 {options}--minibatch 8192 -o {self.dir}/ranks.model {file}"])
+            self.versus(f"train {model}, two ranks with minibatches of 4096", two, "-j 2, minibatches of 8192", one, (rows / 1e6, "M rows/s"))
+
     def hop(self):
         f = self.log(1)
         gb = os.path.getsize(f) / 1e9
-        self.compare("pipe hop: ctr-cat \\| ctr-cat, sealed and verified", f"ctr-cat {f} | ctr-cat >/dev/null",
-                     [("cat \\| cat", "cat", f"cat {f} | cat >/dev/null")], "1.5 GB/s", "", (gb, "GB/s"))
+        self.compare("pipe hop: ctr-cat \\| ctr-cat, sealed and verified", f"ctr-cat {f} | ctr-cat {SINK}",
+                     [("cat \\| cat", "cat", f"cat {f} | cat {SINK}")], "1.5 GB/s", "", (gb, "GB/s"))
         g = self.features(1)
         gb = os.path.getsize(g) / 1e9
-        self.compare("the same, fixed-width columns (features)", f"ctr-cat {g} | ctr-cat >/dev/null",
-                     [("cat \\| cat", "cat", f"cat {g} | cat >/dev/null")], "1.5 GB/s", "", (gb, "GB/s"))
+        self.compare("the same, fixed-width columns (features)", f"ctr-cat {g} | ctr-cat {SINK}",
+                     [("cat \\| cat", "cat", f"cat {g} | cat {SINK}")], "1.5 GB/s", "", (gb, "GB/s"))
         file = self.made(f"{self.dir}/1m/log.arrow", f"ctr-cat --to file {f} -o {{out}}")
-        one, all_ = self.medians([f"ctr-select --columns C5 {file} >/dev/null", f"ctr-cat {file} >/dev/null"])
+        one, all_ = self.medians([f"ctr-select --columns C5 {file} {SINK}", f"ctr-cat {file} {SINK}"])
         self.row("IPC file, one column of forty", f"{one['wall'] * 1e3:.0f} ms", f"all columns {all_['wall'] * 1e3:.0f} ms",
                  self.ratio(all_, one), "its bytes only", self.counters(file, "C5"))
 
@@ -669,19 +744,20 @@ class Bench:
     def eval(self):
         f, n = self.scores(self.million), self.million
         ours, found = self.compare(f"eval AUC + log loss, {n}M rows", f"ctr-eval -q -m auc,log_loss -f stream {f} | ctr-export -q -f csv",
-                                   [("sklearn", "sklearn", self.peer("auc", f))], "10", "13 (prototype)", (n, "M rows/s"))
-        self.agree(ours, found.get("sklearn"), "auc", "log_loss")
+                                   [("best of", "sklearn", {"sklearn": self.peer("auc", f), "numpy argsort": self.peer("numpy-auc", f)})], "5", "", (n, "M rows/s"))
+        self.agree(ours, found.get("best of"), "auc", "log_loss")
         ours, found = self.compare(f"eval GAUC of 300k users, {n}M rows", f"ctr-eval -q -m gauc -f stream {f} | ctr-export -q -f csv",
-                                   [("pandas", "pandas", self.peer("gauc", f))], "10", "", (n, "M rows/s"))
-        self.agree(ours, found.get("pandas"), "gauc")
+                                   [("Polars", "polars", self.peer("polars-gauc", f)), ("pandas", "pandas", self.peer("gauc", f))], "10", "", (n, "M rows/s"))
+        for peer in found.values():
+            self.agree(ours, peer, "gauc")
         self.slices(f, n)
-        self.compare(f"eval --by user: AUC + log loss of 300k slices, {n}M rows", f"ctr-eval -q --by user -m auc,log_loss -f stream {f} >/dev/null",
+        self.compare(f"eval --by user: AUC + log loss of 300k slices, {n}M rows", f"ctr-eval -q --by user -m auc,log_loss -f stream {f} {SINK}",
                      rate=(n, "M rows/s"))
 
     def slices(self, f, n):
         """2,000 slices by a column of texts, beside none: the goal is a ratio."""
         d = self.made(f"{os.path.dirname(f)}/slices.arrows", f"ctr-select --add 'site=concat(\"site\", user % 2000)' {f} -o {{out}}")
-        none, by = self.medians([f"ctr-eval -q -m auc,log_loss -f stream {b} {d} >/dev/null" for b in ("", "--by site")])
+        none, by = self.medians([f"ctr-eval -q -m auc,log_loss -f stream {b} {d} {SINK}" for b in ("", "--by site")])
         self.row(f"eval with 2,000 slices against none, {n}M rows", self.cell(by, (n, "M rows/s")), f"none {self.cell(none, (n, 'M rows/s'))}",
                  f"{by['wall'] / none['wall']:.2f}", "1.5 at most")
 
@@ -719,8 +795,8 @@ class Bench:
     def calibrate(self):
         f, n = self.scores(self.million), self.million
         self.compare(f"calibrate --fit isotonic, {n}M rows", f"ctr-calibrate -q --fit isotonic -o {self.dir}/map.arrows {f}",
-                     [("sklearn", "sklearn", self.peer("isotonic", f))], "10", "", (n, "M rows/s"))
-        self.compare(f"calibrate: apply the map, {n}M rows", f"ctr-calibrate -q {self.dir}/map.arrows {f} >/dev/null", rate=(n, "M rows/s"))
+                     [("best of", "sklearn", {"sklearn": self.peer("isotonic", f), "numpy + scipy": self.peer("scipy-isotonic", f)})], "5", "", (n, "M rows/s"))
+        self.compare(f"calibrate: apply the map, {n}M rows", f"ctr-calibrate -q {self.dir}/map.arrows {f} {SINK}", rate=(n, "M rows/s"))
 
     def join(self):
         d, n = self.data(self.million, "tables"), self.million
@@ -728,7 +804,7 @@ class Bench:
         cl, cr = "--header --columns key:int64,price:float64,place:int32", "--header --columns key:int64,name:utf8,age:int32"
         fifo = f"{self.dir}/fifo"
         ours = (f"rm -f {fifo}; mkfifo {fifo}; ctr-import -q {cr} {right} -o {fifo} & "
-                f"ctr-import -q {cl} {left} | ctr-join -k key {fifo} >/dev/null; wait")
+                f"ctr-import -q {cl} {left} | ctr-join -k key {fifo} {SINK}; wait")
         gnu = (f"sort -t, -k1,1 --parallel=2 -S 2G {right} >{self.dir}/right.sorted; sort -t, -k1,1 --parallel=2 -S 2G {left} | "
                f"join -t, -a1 - {self.dir}/right.sorted >/dev/null")
         mine, found = self.compare(f"join {n}M with {n / 4:g}M, from csv", ours,
@@ -745,12 +821,11 @@ class Bench:
             self.notes.append("miller is absent: the join goes without it.")
         l = self.made(f"{d}/left.arrows", f"ctr-import -q {cl} {left} -o {{out}}")
         r = self.made(f"{d}/right.arrows", f"ctr-import -q {cr} {right} -o {{out}}")
-        self.compare(f"join {n}M with {n / 4:g}M, from streams", f"ctr-join -k key {r} {l} >/dev/null",
-                     [("duckdb", "duckdb", self.peer("duckdb-join-arrow", l, r)),
-                      ("polars", "polars", self.peer("polars-join-arrow", l, r))], "ahead", "", (n, "M rows/s"))
-        self.compare("the same, -j 2, as the peers", f"ctr-join -j 2 -k key {r} {l} >/dev/null",
-                     [("duckdb", "duckdb", self.peer("duckdb-join-arrow", l, r)),
-                      ("polars", "polars", self.peer("polars-join-arrow", l, r))], "ahead", "", (n, "M rows/s"))
+        lf, rf = (self.made(x[:-1], f"ctr-cat --to file {x} -o {{out}}") for x in (l, r))
+        peers = [("duckdb", "duckdb", self.peer("duckdb-join-arrow", l, r)),
+                 ("polars", "polars", {"read_ipc_stream": self.peer("polars-join-arrow", l, r), "scan_ipc, streaming": self.peer("polars-join-scan", lf, rf)})]
+        for what, flags in ((f"join {n}M with {n / 4:g}M, from streams", ""), ("the same, -j 2, as the peers", "-j 2 ")):
+            self.compare(what, f"ctr-join {flags}-k key {r} {l} {SINK}", peers, "2", "", (n, "M rows/s"))
         plan = self.plan("count.plan", "feature key = vocab(key, min=2)\nlabel place = 0\n")
         mine, found = self.compare(f"count {n / 4:g}M keys in {n}M rows of csv (extract --fit vocab)",
                                    f"ctr-import -q {cl} --for {plan} {left} | ctr-extract -q --fit {plan} -o {self.dir}/count.arrows",
@@ -762,12 +837,12 @@ class Bench:
         f = self.made(f"{d}/clicks.arrows", "ctr-import -q --header --columns user:int32,time:timestamp,item:int32,category:int32 "
                       f"--time time:unix_ms --user user -f csv {d}/clicks.csv -o {{out}}")
         lists = f"ctr-history -q -c item,category --age --last 50 {f}"
-        mine, found = self.compare("histories of 3M clicks: the last 50 of the user, two columns and ages", f"{lists} >/dev/null",
+        mine, found = self.compare("histories of 3M clicks: the last 50 of the user, two columns and ages", f"{lists} {SINK}",
                                    [("duckdb", "duckdb", self.peer("duckdb-history", f))], "5 s", "", (3, "M rows/s"))
         items = int(sh(f"{lists} | ctr-select --add 'n=length(history.item)' | ctr-export -q -f csv --no-header --columns n | "
                        "awk '{ n += $1 } END { print n }'")[2])
         self.same("items of all histories", items, found.get("duckdb", {}).get("items"))
-        self.compare("running counts of 3M clicks by item and by user", f"ctr-history -q --count item,user --where 'category < 50' {f} >/dev/null",
+        self.compare("running counts of 3M clicks by item and by user", f"ctr-history -q --count item,user --where 'category < 50' {f} {SINK}",
                      rate=(3, "M rows/s"))
 
     def sort(self):
@@ -775,11 +850,13 @@ class Bench:
         f = self.made(f"{d}/wide.arrows", f"ctr-import -q --columns 'key:utf8,v[1..9]:utf8,pad:utf8' {d}/wide.tsv -o {{out}}")
         out = f"{self.dir}/sorted"
         mine, found = self.compare(f"sort {n}M x 250 bytes, memory 256 MB", f"ctr-sort -q -k key --memory 256M -o {out}.arrows {f}",
-                                   [("GNU sort", "sort", f"sort -t '\t' -k1,1 --parallel=2 -S 256M -T {self.dir} -o {out}.tsv {d}/wide.tsv")],
-                                   "ahead", "", (n, "M rows/s"))
+                                   [("GNU sort", "sort", f"sort -t '\t' -k1,1 --parallel=2 -S 256M -T {self.dir} -o {out}.tsv {d}/wide.tsv"),
+                                    ("duckdb", "duckdb", self.peer("duckdb-sort", f"{d}/wide.tsv", f"{out}.duckdb", "256MB", f"{self.dir}/duckdb.tmp"))],
+                                   "3", "", (n, "M rows/s"))
         sh(f"cmp <(ctr-export -q -f tsv --no-header --columns key {out}.arrows) <(cut -f1 {out}.tsv)")
-        for suffix in ("arrows", "tsv"):
-            os.unlink(f"{out}.{suffix}")
+        for suffix in ("arrows", "tsv", "duckdb"):
+            if os.path.exists(f"{out}.{suffix}"):
+                os.unlink(f"{out}.{suffix}")
 
     def gemm(self):
         """Rates of single products, which the programs measure themselves: the fastest of half a second, then the median of the runs."""
@@ -830,7 +907,7 @@ class Bench:
     def growth(self):
         small, large = self.commands(1), self.commands(4)
         for name in ("import tsv", "extract", "predict", "train f64", "eval auc"):
-            s, l = self.medians([f"{small[name][1]} <{small[name][0]} >/dev/null", f"{large[name][1]} <{large[name][0]} >/dev/null"], 3)
+            s, l = self.medians([f"{small[name][1]} <{small[name][0]} {SINK}", f"{large[name][1]} <{large[name][0]} {SINK}"], 3)
             self.row(f"growth: {name}, 4M against 1M rows", f"{4 / l['cpu']:.2f} M rows a cpu second", f"{1 / s['cpu']:.2f}",
                      f"{s['cpu'] * 4 / l['cpu']:.2f}", "1.00", "train: keys leave the cache" if name[:5] == "train" else "")
         if self.a.quick:
@@ -839,8 +916,9 @@ class Bench:
         f = self.made(f"{d}/flat.arrows", f"ctr-import -q -f tsv --columns 'click:int8,F[1..39]:int32' {d}/flat.tsv | ctr-extract -q {plan} -o {{out}}")
         m, = self.medians([f"ctr-train lr -o {self.dir}/m.arrows {f}"], 1)
         keys = int(re.search(r"keys +(\d+)", m["err"]).group(1))
-        self.row(f"train lr f64, {keys / 1e6:.0f}M keys in 1M rows of 39", self.cell(m, (39, "M features/s")),
+        self.row(f"train lr f64, {keys / 1e6:.0f}M uniform keys in 1M rows of 39", self.cell(m, (39, "M features/s")),
                  limit="2 random lines a feature: 52-59 M/s of 4 KiB pages")
+        self.keep("train lr f64, uniform keys in 1M rows of 39", m)
         os.unlink(f"{self.dir}/m.arrows")
 
     def memory(self):
@@ -873,15 +951,14 @@ class Bench:
         self.print(f"Peers: {', '.join(f'{k} {v}' for k, v in self.have.items() if v)}; {debian}.")
 
     def main(self):
-        groups = {"control": self.control, "train": self.train, "deep": self.deep, "din": self.din, "spill": self.spill, "cgroup": self.cgroup, "gpu": self.gpu, "many": self.many, "import": self.imports, "extract": self.extract, "hop": self.hop,
+        groups = {"control": self.control, "train": self.train, "deep": self.deep, "din": self.din, "spill": self.spill, "cgroup": self.cgroup, "gpu": self.gpu, "many": self.many, "import": self.imports, "extract": self.extract, "wide": self.wide, "ranks": self.ranks, "hop": self.hop,
                   "eval": self.eval, "calibrate": self.calibrate, "join": self.join, "history": self.history, "sort": self.sort, "start": self.start,
                   "growth": self.growth, "memory": self.memory, "gemm": self.gemm, "page": self.page, "featurebox": self.featurebox, "extraction": self.extraction,
                   "gpu-mlp": self.gpu_mlp, "gpu-din": self.gpu_din, "gpu-featurebox": self.gpu_featurebox}
         if self.only and self.only - set(groups):
             raise SystemExit(f"bench: BENCH picks from {','.join(groups)}")
         load = os.getloadavg()[0]
-        version = sh("git describe --always --dirty 2>/dev/null || echo unknown")[2].strip()
-        self.print(f"ctrkit {version}, {time.strftime('%Y-%m-%d')}, medians of {self.runs} runs in turn. In brackets: the same by processor time of all "
+        self.print(f"ctrkit {self.version}, {time.strftime('%Y-%m-%d')}, medians of {self.runs} runs in turn. In brackets: the same by processor time of all "
                    "threads and processes, which other load on the machine disturbs less.\n")
         self.limits()
         self.print("\n| what | ours | peer | ratio | goal | limit |\n|---|---|---|---|---|---|")
@@ -893,11 +970,17 @@ class Bench:
             self.print(f"- {n}")
         if self.notes:
             self.print()
+        for m in self.moved:
+            self.print(f"- moved by more than a tenth since the last line of history.tsv: {m}")
         self.machine()
         self.print(f"Load average before and after: {load:.1f}, {os.getloadavg()[0]:.1f} (the benchmark itself makes about 1 to 2).")
         if self.a.keep:
             with open(os.path.join(HERE, "RESULTS.md"), "w") as f:
                 f.write("# make bench\n\nThe output of a run, as it was; CONTRIBUTING.md says how to repeat it.\n\n" + "\n".join(self.printed) + "\n")
+            path = os.path.join(HERE, "history.tsv")
+            head = "" if os.path.exists(path) else "\t".join(("commit", "date", "what", "wall", "cpu", "peer", "ratio_wall", "ratio_cpu")) + "\n"
+            with open(path, "a") as f:
+                f.write(head + "".join("\t".join(line) + "\n" for line in self.lines))
 
 
 if __name__ == "__main__":
@@ -906,5 +989,5 @@ if __name__ == "__main__":
     p.add_argument("--quick", action="store_true", help="1 million rows, 3 runs")
     p.add_argument("--runs", type=int, help="runs of each command")
     p.add_argument("--only", help="groups of rows, such as train,join")
-    p.add_argument("--keep", action="store_true", help="write the output to tests/bench/RESULTS.md too")
+    p.add_argument("--keep", action="store_true", help="write the output to tests/bench/RESULTS.md, and its rows to history.tsv")
     Bench(p.parse_args()).main()

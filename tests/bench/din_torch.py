@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The model of the benchmark `din` in PyTorch: 5 single fields and 30 behaviours of item and category, embeddings of 16, attention 80-40-1 and
-layers 200-80-1 with Dice, minibatches of 4096, Adam (lazy for embeddings). Every row has all 30 behaviours, so that nothing is padded.
+layers 200-80-1 with Dice, minibatches of 4096, Adam. Every row has all 30 behaviours, so that nothing is padded.
 
-    din_torch.py THREADS ROWS [eager|compile [MINIBATCH [DEVICE]]]
+    din_torch.py THREADS ROWS [HOW [MINIBATCH [DEVICE]]]
+
+HOW is one of
+    eager     a table a field, sparse gradients, SparseAdam (lazy, as ctr-train's)
+    compile   the same, the network through torch.compile
+    dense     one table for all fields, dense gradients, fused Adam, look-ups and network through torch.compile
 
 prints the seconds, and those of the processor, of training alone: start, making of rows, compiling and the first minibatches left out"""
 import sys
@@ -38,14 +43,25 @@ def stack(size, hidden):
     return torch.nn.Sequential(*layers, torch.nn.Linear(size, 1))
 
 
-tables = torch.nn.ModuleDict({k: torch.nn.Embedding(n, WIDTH, sparse=True) for k, n in KEYS.items()}).to(device)
+if mode == "dense":
+    start_of, at = {}, 0
+    for k, n in KEYS.items():
+        start_of[k] = at
+        at += n
+    tables = torch.nn.Embedding(at, WIDTH).to(device)
+else:
+    start_of = dict.fromkeys(KEYS, 0)
+    tables = torch.nn.ModuleDict({k: torch.nn.Embedding(n, WIDTH, sparse=True) for k, n in KEYS.items()}).to(device)
 unit, top = stack(8 * WIDTH, (80, 40)).to(device), stack(7 * WIDTH, (200, 80)).to(device)
-dense = torch.optim.Adam(list(unit.parameters()) + list(top.parameters()))
-sparse = torch.optim.SparseAdam(list(tables.parameters()))
+layers = [*unit.parameters(), *top.parameters()]
+if mode == "dense":
+    optimizers = (torch.optim.Adam([*layers, *tables.parameters()], fused=True),)
+else:
+    optimizers = torch.optim.Adam(layers), torch.optim.SparseAdam(list(tables.parameters()))
 loss = torch.nn.BCEWithLogitsLoss()
 some = lambda n, *shape: (torch.rand(*shape) ** 3 * n).long()
-x = {k: some(n, rows + 3 * MINIBATCH) for k, n in KEYS.items()}
-past = {k: some(KEYS[k], rows + 3 * MINIBATCH, LENGTH) for k in ("item", "cat")}
+x = {k: some(n, rows + 3 * MINIBATCH) + start_of[k] for k, n in KEYS.items()}
+past = {k: some(KEYS[k], rows + 3 * MINIBATCH, LENGTH) + start_of[k] for k in ("item", "cat")}
 y = (torch.rand(rows + 3 * MINIBATCH) < 0.25).float()
 
 
@@ -55,18 +71,25 @@ def network(values, k, label):
     return loss(top(torch.cat([(score * k).sum(1), *values.values()], 1)).flatten(), label)
 
 
-run = torch.compile(network) if mode == "compile" else network
+def whole(ids, past_ids, label):
+    table = (lambda k: tables) if mode == "dense" else (lambda k: tables[k])
+    values = {k: table(k)(i) for k, i in ids.items()}
+    return network(values, torch.cat([table(c)(past_ids[c]) for c in ("item", "cat")], 2), label)
+
+
+if mode == "compile":  # gradients of sparse tables cannot be compiled
+    network = torch.compile(network)
+elif mode == "dense":
+    whole = torch.compile(whole)
 
 
 def learn(at):
     part = slice(at, at + MINIBATCH)
-    values = {k: t(x[k][part].to(device)) for k, t in tables.items()}
-    k = torch.cat([tables[c](past[c][part].to(device)) for c in ("item", "cat")], 2)
-    dense.zero_grad()
-    sparse.zero_grad()
-    run(values, k, y[part].to(device)).backward()
-    dense.step()
-    sparse.step()
+    for o in optimizers:
+        o.zero_grad()
+    whole({k: i[part].to(device) for k, i in x.items()}, {k: i[part].to(device) for k, i in past.items()}, y[part].to(device)).backward()
+    for o in optimizers:
+        o.step()
 
 
 for at in range(0, 3 * MINIBATCH, MINIBATCH):

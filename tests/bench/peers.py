@@ -94,6 +94,47 @@ def gauc(path):
     report(c, gauc=found)
 
 
+def numpy_auc(path):
+    """AUC by one argsort and the log loss, without anything that a check of scikit-learn adds. Equal scores count half."""
+    import numpy as np
+    y, s = arrays(path, "click", "score")
+    with clock() as c:
+        order = np.argsort(s)
+        s, y = s[order], y[order].astype("float64")
+        ends = np.append(np.flatnonzero(s[1:] != s[:-1]), len(s) - 1)  # the last row of each score
+        up_to, clicks = ends + 1.0, np.cumsum(y)[ends]
+        n, p = np.diff(up_to, prepend=0), np.diff(clicks, prepend=0)
+        a = float((p * (up_to - clicks - (n - p) / 2)).sum() / (clicks[-1] * (len(y) - clicks[-1])))
+        l = float(-np.log(np.where(y > 0, s, 1 - s)).mean())
+    report(c, auc=a, log_loss=l)
+
+
+def polars_gauc(path):
+    """AUC of each user by Polars' ranks, and of all rows beside it."""
+    import polars as pl
+    d = pl.read_ipc_stream(path, columns=["click", "user", "score"])
+    with clock() as c:
+        g = d.lazy().with_columns(r=pl.col("score").rank("average").over("user"), y=pl.col("click").cast(pl.Float64)).group_by("user").agg(
+            n=pl.len().cast(pl.Float64), p=pl.col("y").sum(), rp=(pl.col("r") * pl.col("y")).sum()).filter((pl.col("p") > 0) & (pl.col("p") < pl.col("n")))
+        g = g.with_columns(a=(pl.col("rp") - pl.col("p") * (pl.col("p") + 1) / 2) / (pl.col("p") * (pl.col("n") - pl.col("p"))))
+        found = g.select((pl.col("a") * pl.col("n")).sum() / pl.col("n").sum()).collect().item()
+    report(c, gauc=found)
+
+
+def scipy_isotonic(path):
+    """numpy's argsort, equal scores joined, and scipy's pool of adjacent violators."""
+    import numpy as np
+    from scipy.optimize import isotonic_regression
+    y, s = arrays(path, "click", "score")
+    with clock() as c:
+        order = np.argsort(s)
+        s, y = s[order], y[order].astype("float64")
+        first = np.flatnonzero(np.append(True, s[1:] != s[:-1]))
+        w = np.diff(np.append(first, len(s))).astype("float64")
+        fit = isotonic_regression(np.add.reduceat(y, first) / w, weights=w)
+    report(c, knots=len(fit.blocks) - 1)
+
+
 def isotonic(path):
     from sklearn.isotonic import IsotonicRegression
     y, s = arrays(path, "click", "score")
@@ -132,6 +173,24 @@ def polars_join_arrow(left, right):
     with clock() as c:
         t = pl.read_ipc_stream(left).join(pl.read_ipc_stream(right), on="key", how="left")
     report(c, rows=t.height, unmatched=t["name"].null_count())
+
+
+def polars_join_scan(left, right):
+    """The same of IPC files by the streaming engine."""
+    import polars as pl
+    with clock() as c:
+        t = pl.scan_ipc(left).join(pl.scan_ipc(right), on="key", how="left").collect(engine="streaming")
+    report(c, rows=t.height, unmatched=t["name"].null_count())
+
+
+def duckdb_sort(path, to, memory, temporary):
+    """A text file sorted by its first column within a bound of memory, as text."""
+    import duckdb
+    duckdb.sql(f"set memory_limit = '{memory}'; set temp_directory = '{temporary}'; set threads = 2; set preserve_insertion_order = false")
+    with clock() as c:
+        duckdb.sql(f"copy (select * from read_csv('{path}', delim='\t', header=false, quote='', escape='', all_varchar=true) order by column00) "
+                   f"to '{to}' (delimiter '\t', header false, quote '')")
+    report(c)
 
 
 # The features of examples/featurebox.plan from the same text of the same views: keys are 64-bit hashes, lists of them where ours are. A list that
