@@ -25,12 +25,6 @@ try "cpu, two threads" --threads 2
 for cpu in avx2 plain; do
     CTR_CPU=$cpu try "cpu, $cpu"
 done
-if "$compute" --gemm onednn --bench none >/dev/null 2>&1; then
-    # what OpenMP and oneDNN keep to the end is not ours
-    ASAN_OPTIONS="detect_leaks=0:$ASAN_OPTIONS" try "onednn" --gemm onednn --threads 2
-else
-    skip "onednn" "libdnnl is not there"
-fi
 
 # Bytes are the plain build's matter: what a digest runs, the trials have run.
 digest() {

@@ -2,7 +2,7 @@
  *
  * compute: every operation of one back end against the reference, and against finite differences.
  *
- *     compute [--device cpu|gpu] [--gemm exact|onednn|tf32] [--threads N] [--seed N] [--nan] [--digest] [OPERATIONS]
+ *     compute [--device cpu|gpu] [--gemm exact|tf32] [--threads N] [--seed N] [--nan] [--digest] [OPERATIONS]
  *     compute [--device cpu|gpu] --bench [OPERATION]
  *
  * OPERATIONS: only these are tried, as in "slots,unique". --digest: also, on stderr, a hash of the outputs of each

@@ -20,7 +20,6 @@
  *
  *   reference  plain C, accumulators of double, no threads: the standard for the others (tests/compute/reference.c)
  *   cpu        own kernels for AVX-512, AVX2+FMA and plain C, with the same bits for each and for any thread count
- *   onednn     cpu, with gemm by oneDNN (libdnnl, opened at run time): sometimes faster, other bits
  *   cuda       lib/ctr/ctr-cuda.so: cuBLAS and own kernels; opened only for devices "gpu" and "auto"
  *
  * Views. struct ctr_mat is a row-major matrix of float in a ctr_mem: element (i, j) is float number at + i * stride +
@@ -61,14 +60,14 @@ struct ctr_dev_want {
     int local_rank;            /* without N and $CTR_CUDA_DEVICE: GPU number local_rank % GPUs */
     int number;                /* set by ctr_dev_open: N, or -1 */
     int threads;               /* CPU; at least 1 */
-    const char *gemm;          /* "exact"; CPU: "onednn", other bits; GPU: "tf32", inputs of 10 bits; NULL: $CTR_GEMM */
+    const char *gemm;          /* "exact"; GPU: "tf32" too, inputs of 10 bits; NULL: $CTR_GEMM */
     int64_t memory_bytes;      /* limit (--device-memory) without cuBLAS' 32 MiB; 0: all of the device */
     bool profile;              /* wait after each operation and sum its time: ctr_dev_seconds */
     const char *plugin; /* NULL: $CTR_CUDA_PLUGIN, ../lib/ctr/ctr-cuda.so beside the program, then the library path */
 };
 
 /* "gpu" fails, with the reason, without a plug-in of this version, a driver or a device. There is no silent fall-back:
- * "auto" on a CPU gives the reason in ctr_dev_note. gemm "onednn" without libdnnl fails. */
+ * "auto" on a CPU gives the reason in ctr_dev_note. */
 int ctr_dev_open(struct ctr_dev **dev, const struct ctr_dev_want *want, struct ctr_err *err) CTR_MUST;
 void ctr_dev_free(struct ctr_dev *dev);
 
@@ -229,7 +228,7 @@ struct ctr_act {
  *   input gradient     dX[rows x in]  = dZ[rows x out] · W[out x in]     neither
  *   weight gradient    dW[out x in]   = dZ[rows x out]' · X[rows x in]   .ta
  * Element (i, j): s = add ? C[i][j] : 0, then s = fmaf(A'[i][l], B'[l][j], s) for l = 0, 1, …, k-1 in this order; then
- * s += bias[j]; pre[i][j] = s; C[i][j] = act(s). cuda and onednn: the same product in their own order.
+ * s += bias[j]; pre[i][j] = s; C[i][j] = act(s). cuda: the same product in its own order.
  *
  * With back.z, C is the gradient of the output of an activation at z, and the operation converts it to the gradient of
  * z, with the bits of ctr_dev_act_grad(z, dy = dz = C) afterwards, but in fewer passes over memory. Then there is no
@@ -690,6 +689,6 @@ struct ctr_ops {
     CTR_DEV_OPS(CTR_DEV_SLOT)
 #undef CTR_DEV_SLOT
 };
-extern const struct ctr_ops ctr_ops_cpu, ctr_ops_onednn;
+extern const struct ctr_ops ctr_ops_cpu;
 
 #endif

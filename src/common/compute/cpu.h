@@ -114,7 +114,6 @@ extern const struct ctr_cpu_kernels ctr_cpu_avx512, ctr_cpu_avx2, ctr_cpu_plain;
 /* The state of a CPU device. */
 struct ctr_cpu_state {
     const struct ctr_cpu_kernels *kernels;
-    void *library; /* onednn */
 };
 static inline const struct ctr_cpu_kernels *ctr_cpu_kernels_of(const struct ctr_dev *dev)
 {

@@ -42,11 +42,9 @@ static int open_cpu(struct ctr_dev *dev, const struct ctr_dev_want *want, struct
 {
     const char *gemm = gemm_of(want);
 
-    if (!strcmp(gemm, "exact"))
-        return open_as(dev, &ctr_ops_cpu, want, err);
-    if (!strcmp(gemm, "onednn"))
-        return open_as(dev, &ctr_ops_onednn, want, err);
-    return ctr_fail(err, CTR_EUSAGE, "gemm '%s' is neither 'exact' nor 'onednn'", gemm);
+    if (strcmp(gemm, "exact") != 0)
+        return ctr_fail(err, CTR_EUSAGE, "gemm '%s': on a CPU there is 'exact' alone", gemm);
+    return open_as(dev, &ctr_ops_cpu, want, err);
 }
 
 int ctr_dev_number_of(const char *device)
