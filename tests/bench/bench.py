@@ -832,6 +832,22 @@ class Bench:
                                    [("datamash -s", "datamash", f"cut -d, -f1 {left} | datamash -s -g 1 count 1 >/dev/null"),
                                     ("duckdb", "duckdb", self.peer("duckdb-count", left))], rate=(n, "M rows/s"))
 
+    def group(self):
+        """Aggregates by 1.1 million keys of 4 million rows. The peers' groups come in no order, ours by key."""
+        d, n = self.data(self.million, "tables"), self.million
+        f = self.made(f"{d}/left.arrows", f"ctr-import -q --header --columns key:int64,price:float64,place:int32 {d}/left.csv -o {{out}}")
+        file = self.made(f"{d}/left.arrow", f"ctr-cat --to file {f} -o {{out}}")
+        for what, add, goal in (("count, sum, mean, min, max", "n=count() s=sum(price) m=mean(price) low=min(place) high=max(place)", "1.5"),
+                                ("distinct and median", "d=distinct(place) m=quantile(price,0.5)", "1.5")):
+            ours = "ctr-group -k key " + " ".join(f"--add '{a}'" for a in add.split())
+            which = "five" if "count" in what else "ordered"
+            peers = [("polars", "polars", self.peer("polars-group", file, which)), ("duckdb", "duckdb", self.peer("duckdb-group", f, which))]
+            for flags in ("", " -j 2"):
+                mine, found = self.compare(f"group {n}M rows by {n / 4 * 1.1:.1f}M keys: {what}{flags}", f"{ours}{flags} -v {f} {SINK}", peers, goal, "", (n, "M rows/s"))
+            groups = int(re.search(r"(\d+) groups of", mine["err"]).group(1))
+            for p in found.values():
+                self.same("groups", groups, p["groups"])
+
     def history(self):
         d = self.data(3, "clicks")
         f = self.made(f"{d}/clicks.arrows", "ctr-import -q --header --columns user:int32,time:timestamp,item:int32,category:int32 "
@@ -952,7 +968,7 @@ class Bench:
 
     def main(self):
         groups = {"control": self.control, "train": self.train, "deep": self.deep, "din": self.din, "spill": self.spill, "cgroup": self.cgroup, "gpu": self.gpu, "many": self.many, "import": self.imports, "extract": self.extract, "wide": self.wide, "ranks": self.ranks, "hop": self.hop,
-                  "eval": self.eval, "calibrate": self.calibrate, "join": self.join, "history": self.history, "sort": self.sort, "start": self.start,
+                  "eval": self.eval, "calibrate": self.calibrate, "join": self.join, "group": self.group, "history": self.history, "sort": self.sort, "start": self.start,
                   "growth": self.growth, "memory": self.memory, "gemm": self.gemm, "page": self.page, "featurebox": self.featurebox, "extraction": self.extraction,
                   "gpu-mlp": self.gpu_mlp, "gpu-din": self.gpu_din, "gpu-featurebox": self.gpu_featurebox}
         if self.only and self.only - set(groups):

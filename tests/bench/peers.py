@@ -193,6 +193,28 @@ def duckdb_sort(path, to, memory, temporary):
     report(c)
 
 
+def polars_group(path, which):
+    """By the streaming engine, of an IPC file."""
+    import polars as pl
+    price, place = pl.col("price"), pl.col("place")
+    of = {"five": [pl.len().alias("n"), price.sum().alias("s"), price.mean().alias("m"), place.min().alias("low"), place.max().alias("high")],
+          "ordered": [place.n_unique().alias("d"), price.median().alias("m")]}[which]
+    with clock() as c:
+        t = pl.scan_ipc(path).group_by("key").agg(*of).collect(engine="streaming")
+    report(c, groups=t.height)
+
+
+def duckdb_group(path, which):
+    import duckdb
+    import pyarrow as pa
+    of = {"five": "count(*) n, sum(price) s, avg(price) m, min(place) low, max(place) high",
+          "ordered": "count(distinct place) d, median(price) m"}[which]
+    with clock() as c:
+        l = pa.ipc.open_stream(pa.memory_map(path)).read_all()
+        t = duckdb.sql(f"select key, {of} from l group by key").to_arrow_table()
+    report(c, groups=t.num_rows)
+
+
 # The features of examples/featurebox.plan from the same text of the same views: keys are 64-bit hashes, lists of them where ours are. A list that
 # is missing has one key, as in ours. Of these columns bench.py compares the number of keys, and of different ones:
 FEATUREBOX_LISTS = ("interest", "word", "pair", "query_word", "asked", "likes")

@@ -1,301 +1,86 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * group: aggregates by key over rows sorted by the keys. The sort is stable, so a group's rows are processed in input
- * order, and a float sum has the same bits for any memory size. Aggregates that need a group's values in order
- * (quantile, distinct) use a second sort, by the keys and then the value: groups come in the same order in both.
- * Invariant: memory never holds a group, only its keys and one state per aggregate. */
-#include "common/rows/relation.h"
+ * group: aggregates by key. Groups are numbered as their keys come (groupkeys.c), and their states lie in an array by
+ * number (groupstate.c): a row costs a look-up and an addition, and nothing of it is kept. In the end the numbers are
+ * sorted by their keys. Threads have parts of the keys, by hash, and go through the rows of a batch side by side.
+ *
+ *     rows ---> has a group, or there is memory for one? ---> parts: states ---> ctr_sort: numbers by key ---+
+ *       |                     | no                              |                                            +-->
+ * result |                     v                                 v values of distinct and quantile            | |
+ * ctr_sort: rows by key --> `late` groups, some at a time ----------------------------+
+ *
+ * When memory is full, groups that have a number go on taking rows, and rows of other keys are sorted by key (beyond
+ * memory, on disk): there groups come one after another, and `late` holds some thousands of them at a time. The two
+ * have no key in common and come in the same order, so the result is merged. Aggregates that need a group's values in
+ * order (distinct, quantile) sort pairs of number and value. Invariant: rows of a group are taken in input order, so
+ * that a float sum has the same bits for any memory size and number of threads. */
+#include "common/rows/groupkeys.h"
+#include "common/rows/groupstate.h"
 #include "common/rows/relkey.h"
 
-#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
-enum input { IN_ROWS, IN_ANY, IN_SCALAR, IN_NUMBER };   /* valid columns; IN_ROWS: also none */
-enum result { OUT_COUNT, OUT_SUM, OUT_REAL, OUT_SAME }; /* OUT_SUM: int64 for integers, else float */
-
-struct aggregate;
-struct function {
-    const char *name;
-    enum input input;
-    enum result result;
-    bool ordered; /* needs the values in order */
-    /* Process rows [from, to) of the column, all of one group. */
-    int (*take)(struct aggregate *a, const struct ctr_col *c, int64_t from, int64_t to, struct ctr_err *err);
-    int (*give)(struct aggregate *a, struct ctr_colbuf *out, struct ctr_err *err); /* at the end of the group */
+enum {
+    LATE_GROUPS = 1 << 13, /* of sorted rows, at a time */
+    MOST_PARTS = 64,       /* threads that take rows in */
+    NUMBER_BITS = 40,      /* of the number of a group among those of its part */
 };
 
-struct aggregate {
-    bool in_plan;
-    const struct function *f;
-    char *name, *column_name;
-    int column; /* input column; -1: none */
-    int sorted; /* column of the sort by keys; -1: none */
-    int values; /* index in values[]; -1: not ordered */
-    double p;
-    bool has_value;
-    int64_t n; /* non-null values */
-    __int128 whole;
-    double real, low, high;
-    struct ctr_colbuf kept; /* one row: the smallest, … */
+/* Groups with their states. */
+struct groups {
+    struct ctr_groupkeys keys;
+    struct ctr_groupstate state;
+    struct ctr_sort **values; /* pairs of number and value, for each column whose values are needed in order */
 };
 
-/* The values of a column sorted within the keys. */
-struct values {
-    int column, sorted;       /* of the input; of the sort by keys, to count a group's nulls */
-    struct ctr_schema schema; /* the keys and the column */
-    struct ctr_sort *sort;
-    const struct ctr_batch *b;
-    int64_t at, nulls;
+/* Some of the rows of a batch: a part's. */
+struct share {
+    struct groups groups;
+    struct ctr_buf row, number; /* int32_t, int64_t */
+    int64_t n, missing;         /* missing: rows whose keys have no group */
+    struct ctr_err err;
+    int rc;
+};
+
+/* A source of groups in the order of their keys. */
+struct cursor {
+    const struct ctr_col *key;
+    int64_t at, n;
 };
 
 struct ctr_group {
     struct ctr_group_opts opts;
     struct ctr_strs key_names;
     int *key, nkeys;
-    struct aggregate *agg;
+    struct ctr_aggregate *agg;
     int n;
-    int *input, inputs;            /* columns read, ascending */
-    struct ctr_schema sorted, out; /* the keys, and the columns processed by row */
-    struct ctr_sort *sort;
-    int *from; /* for each column of the sort, its position in a batch */
-    struct values *values;
-    int nvalues;
+    int *input, inputs;                  /* columns read, ascending */
+    struct ctr_schema keys, taken, out;  /* taken: the keys, and the columns of aggregates */
+    struct ctr_schema numbered, *valued; /* keys and number; number and value */
+    int *from;                           /* for each column of `taken`, its position in a batch */
+    int *value_column, nvalues;          /* of `taken`: columns whose values are needed in order */
     struct ctr_col *cols;
-    const struct ctr_batch *b; /* of the sort; [at, b->rows) are next */
-    int64_t at, rows;          /* rows: in the group so far */
-    struct ctr_batchbuf first; /* the keys of the group: one row of the sort */
+    struct ctr_pool *pool;
+    struct share *share; /* one a part */
+    int parts;
+    bool full; /* no new groups: the memory for them is used up */
+    struct ctr_buf hash;
+    struct ctr_sort *rest;        /* rows of keys without a group; NULL: none */
+    struct ctr_sort *order;       /* the groups of the parts by key */
+    struct ctr_batchbuf picked;   /* rows for the rest, groups for the order */
+    struct groups late;           /* some of the rest */
+    const struct ctr_batch *rows; /* of the rest; [next_row, rows->rows) are next */
+    int64_t next_row;
+    const struct ctr_batch *ordered; /* of the order */
+    struct cursor early_at, late_at;
+    struct ctr_buf of, numbers; /* of groups to give: where they are */
     struct ctr_batchbuf result;
-    bool finished, open;
+    bool finished;
     struct ctr_group_stats stats;
 };
 
-/* ---- functions ---- */
-
-static int64_t values_of(const struct ctr_col *c, int64_t from, int64_t to)
-{
-    int64_t n = 0;
-    if (!c->valid && !(c->dict && c->dict->valid))
-        return to - from;
-    for (int64_t i = from; i < to; i++)
-        n += !ctr_col_missing(c, i);
-    return n;
-}
-
-static int take_count(struct aggregate *a, const struct ctr_col *c, int64_t from, int64_t to, struct ctr_err *err)
-{
-    (void)err;
-    a->n += c ? values_of(c, from, to) : to - from;
-    return 0;
-}
-
-static int give_count(struct aggregate *a, struct ctr_colbuf *out, struct ctr_err *err)
-{
-    return ctr_colbuf_i64(out, a->n, err);
-}
-
-static int take_sum(struct aggregate *a, const struct ctr_col *c, int64_t from, int64_t to, struct ctr_err *err)
-{
-    const bool real = ctr_types[c->type].floating, wide = c->type == CTR_U64;
-    (void)err;
-    a->n += values_of(c, from, to);
-    for (int64_t i = from; i < to; i++) {
-        if (ctr_col_missing(c, i))
-            continue;
-        if (real)
-            a->real += ctr_col_f64(c, i);
-        else
-            a->whole += wide ? (__int128)(uint64_t)ctr_col_i64(c, i) : (__int128)ctr_col_i64(c, i);
-    }
-    return 0;
-}
-
-/* A canonical NaN: arithmetic may give different ones, depending on the order of operands. */
-static int give_real(double v, struct ctr_colbuf *out, struct ctr_err *err)
-{
-    return ctr_colbuf_f64(out, isnan(v) ? (double)NAN : v, err);
-}
-
-static int give_sum(struct aggregate *a, struct ctr_colbuf *out, struct ctr_err *err)
-{
-    if (ctr_types[out->type].floating)
-        return give_real(a->real, out, err);
-    if (a->whole > INT64_MAX || a->whole < INT64_MIN)
-        return ctr_fail(err, CTR_EDATA, "sum(%s) is beyond int64; sum floats: %s%s * 1.0%s", a->column_name,
-                        ctr_words(a->in_plan, "ctr-select --add 'x=", "add x = "), a->column_name,
-                        ctr_words(a->in_plan, "'", ""));
-    return ctr_colbuf_i64(out, (int64_t)a->whole, err);
-}
-
-static int give_mean(struct aggregate *a, struct ctr_colbuf *out, struct ctr_err *err)
-{
-    /* One of the two is 0. */
-    return a->n ? give_real(((double)a->whole + a->real) / (double)a->n, out, err) : ctr_colbuf_null(out, err);
-}
-
-static int keep(struct aggregate *a, const struct ctr_col *c, int64_t row, struct ctr_err *err)
-{
-    ctr_colbuf_clear(&a->kept);
-    a->has_value = true;
-    return ctr_colbuf_range(&a->kept, c, row, 1, err);
-}
-
-/* The row of [from, to) with the smallest value times `sign`, the first of equals. */
-static int take_extreme(struct aggregate *a, const struct ctr_col *c, int64_t from, int64_t to, int sign,
-                        struct ctr_err *err)
-{
-    int64_t best = -1;
-    for (int64_t i = from; i < to; i++)
-        if (!ctr_col_missing(c, i) && (best < 0 || sign * ctr_col_compare(c, i, c, best) < 0))
-            best = i;
-    if (best < 0 || (a->has_value && sign * ctr_col_compare(c, best, ctr_colbuf_view(&a->kept), 0) >= 0))
-        return 0;
-    return keep(a, c, best, err);
-}
-
-static int take_min(struct aggregate *a, const struct ctr_col *c, int64_t from, int64_t to, struct ctr_err *err)
-{
-    return take_extreme(a, c, from, to, 1, err);
-}
-
-static int take_max(struct aggregate *a, const struct ctr_col *c, int64_t from, int64_t to, struct ctr_err *err)
-{
-    return take_extreme(a, c, from, to, -1, err);
-}
-
-static int take_first(struct aggregate *a, const struct ctr_col *c, int64_t from, int64_t to, struct ctr_err *err)
-{
-    return a->has_value || from == to ? 0 : keep(a, c, from, err);
-}
-
-static int take_last(struct aggregate *a, const struct ctr_col *c, int64_t from, int64_t to, struct ctr_err *err)
-{
-    return from == to ? 0 : keep(a, c, to - 1, err);
-}
-
-static int give_kept(struct aggregate *a, struct ctr_colbuf *out, struct ctr_err *err)
-{
-    return a->has_value ? ctr_colbuf_range(out, ctr_colbuf_view(&a->kept), 0, 1, err) : ctr_colbuf_null(out, err);
-}
-
-/* The values of a group in order, in one or more runs; n: number of previous ones. */
-static int take_distinct(struct aggregate *a, const struct ctr_col *c, int64_t from, int64_t to, struct ctr_err *err)
-{
-    int rc = 0;
-    for (int64_t i = from; !rc && i < to; i++)
-        if (!a->has_value || ctr_col_compare(c, i, ctr_colbuf_view(&a->kept), 0)) {
-            a->n++;
-            rc = keep(a, c, i, err);
-        }
-    return rc;
-}
-
-/* Interpolates at rank (N - 1) p of N values; `whole` is N - 1 before the values come. */
-static int take_quantile(struct aggregate *a, const struct ctr_col *c, int64_t from, int64_t to, struct ctr_err *err)
-{
-    const double rank = (double)(int64_t)a->whole * a->p;
-    const int64_t low = CTR_MIN((int64_t)rank, (int64_t)a->whole);
-    (void)err;
-    for (int64_t i = from; i < to; i++, a->n++) {
-        if (a->n == low)
-            a->low = a->high = ctr_col_f64(c, i);
-        else if (a->n == low + 1)
-            a->high = ctr_col_f64(c, i);
-    }
-    a->real = rank - (double)low;
-    return 0;
-}
-
-static int give_quantile(struct aggregate *a, struct ctr_colbuf *out, struct ctr_err *err)
-{
-    if (!a->n)
-        return ctr_colbuf_null(out, err);
-    /* Equal values, including infinite ones, need no arithmetic. */
-    return give_real(!a->real || a->low == a->high ? a->low : a->low + a->real * (a->high - a->low), out, err);
-}
-
-static const struct function functions[] = {
-    { "count", IN_ROWS, OUT_COUNT, false, take_count, give_count },
-    { "sum", IN_NUMBER, OUT_SUM, false, take_sum, give_sum },
-    { "mean", IN_NUMBER, OUT_REAL, false, take_sum, give_mean },
-    { "min", IN_SCALAR, OUT_SAME, false, take_min, give_kept },
-    { "max", IN_SCALAR, OUT_SAME, false, take_max, give_kept },
-    { "first", IN_ANY, OUT_SAME, false, take_first, give_kept },
-    { "last", IN_ANY, OUT_SAME, false, take_last, give_kept },
-    { "distinct", IN_SCALAR, OUT_COUNT, true, take_distinct, give_count },
-    { "quantile", IN_NUMBER, OUT_REAL, true, take_quantile, give_quantile },
-};
-
 /* ---- what is asked for ---- */
-
-static const struct function *find_function(const char *name, size_t n, struct ctr_err *err)
-{
-    const char *names[CTR_COUNT(functions)];
-    char word[64], hint[200];
-    for (size_t i = 0; i < CTR_COUNT(functions); i++) {
-        names[i] = functions[i].name;
-        if (strlen(names[i]) == n && !memcmp(names[i], name, n))
-            return &functions[i];
-    }
-    ctr_format(word, sizeof word, "%.*s", (int)CTR_MIN(n, (size_t)40), name);
-    (void)ctr_fail(err, CTR_EUSAGE, "there is no aggregate %s%s", word,
-                   ctr_name_hint(hint, sizeof hint, word, names, (int)CTR_COUNT(functions)));
-    return NULL;
-}
-
-static struct ctr_str trimmed(const char *p, size_t n)
-{
-    while (n && *p == ' ')
-        p++, n--;
-    while (n && p[n - 1] == ' ')
-        n--;
-    return (struct ctr_str){ p, n };
-}
-
-/* Parse NAME=FUNCTION(COLUMN[, P]). */
-static int parse(struct aggregate *a, const char *text, struct ctr_err *err)
-{
-    const char *eq = strchr(text, '='), *open = eq ? strchr(eq, '(') : NULL;
-    const size_t n = strlen(text);
-    if (!open || eq == text || text[n - 1] != ')')
-        return ctr_fail(err, CTR_EUSAGE, "'%s' is not NAME=AGGREGATE(COLUMN), such as clicks=sum(click)", text);
-    struct ctr_str name = trimmed(text, (size_t)(eq - text)), word = trimmed(eq + 1, (size_t)(open - eq) - 1),
-                   column = trimmed(open + 1, (size_t)(text + n - 1 - (open + 1)));
-    if (!(a->f = find_function(word.p, word.n, err)))
-        return err->code;
-    if (a->f->take == take_quantile) {
-        const char *comma = memrchr(column.p, ',', column.n);
-        const struct ctr_str p =
-            comma ? trimmed(comma + 1, (size_t)(column.p + column.n - comma) - 1) : (struct ctr_str){ "", 0 };
-        if (!comma || !ctr_parse_f64(p.p, p.n, &a->p) || !(a->p >= 0 && a->p <= 1))
-            return ctr_fail(err, CTR_EUSAGE, "%s: quantile(COLUMN, P) wants a P from 0 to 1, 0.5 being the median",
-                            text);
-        column = trimmed(column.p, (size_t)(comma - column.p));
-    }
-    int rc = ctr_memdup(&a->name, name.p, name.n, err);
-    return rc ? rc : ctr_memdup(&a->column_name, column.p, column.n, err);
-}
-
-static int check_column(struct aggregate *a, const struct ctr_schema *s, struct ctr_err *err)
-{
-    char type[64];
-    a->column = -1;
-    if (!*a->column_name && a->f->input == IN_ROWS)
-        return 0;
-    if (!*a->column_name)
-        return ctr_fail(err, CTR_EUSAGE, "%s=%s() wants a column", a->name, a->f->name);
-    a->column = ctr_schema_need(s, a->column_name, err);
-    if (a->column < 0)
-        return a->column;
-    const struct ctr_field *f = &s->f[a->column];
-    const bool number = ctr_types[f->type].integer || ctr_types[f->type].floating || f->type == CTR_BOOL;
-    if ((a->f->input == IN_NUMBER && !number) || (a->f->input == IN_SCALAR && ctr_key_class(f->type) == CTR_KEY_NONE))
-        return ctr_fail(err, CTR_EUSAGE, "%s is %s, and %s takes %s", f->name,
-                        ctr_field_type_name(f, type, sizeof type), a->f->name,
-                        number                     ? "no list"
-                        : a->f->input == IN_NUMBER ? "numbers"
-                                                   : "no list");
-    return 0;
-}
 
 static int find_aggregates(struct ctr_group *g, const struct ctr_schema *s, struct ctr_err *err)
 {
@@ -306,13 +91,10 @@ static int find_aggregates(struct ctr_group *g, const struct ctr_schema *s, stru
                                   "NAME = AGGREGATE(COLUMN), such as n = count()"));
     if (!(g->agg = calloc((size_t)n, sizeof *g->agg)))
         return ctr_fail_nomem(err, (size_t)n * sizeof *g->agg);
-    g->n = n;
     int rc = 0;
     for (int i = 0; !rc && i < n; i++) {
-        g->agg[i].in_plan = g->opts.in_plan;
-        rc = parse(&g->agg[i], g->opts.add->s[i], err);
-        if (!rc)
-            rc = check_column(&g->agg[i], s, err);
+        g->n++;
+        rc = ctr_aggregate_parse(&g->agg[i], g->opts.add->s[i], s, g->opts.in_plan, err);
     }
     return rc;
 }
@@ -342,54 +124,65 @@ static int find_keys(struct ctr_group *g, const struct ctr_schema *s, struct ctr
 
 /* ---- schemas ---- */
 
-static int add_column(struct ctr_group *g, const struct ctr_schema *s, int column, int *at, struct ctr_err *err)
+/* The place of an input column in `taken`. */
+static int add_taken(struct ctr_group *g, const struct ctr_schema *s, int column, int *at, struct ctr_err *err)
 {
-    *at = ctr_schema_find(&g->sorted, s->f[column].name);
-    if (*at >= 0)
-        return 0;
-    int *more = realloc(g->from, ((size_t)g->sorted.n + 1) * sizeof *more);
-    if (!more)
-        return ctr_fail_nomem(err, ((size_t)g->sorted.n + 1) * sizeof *more);
-    g->from = more;
-    g->from[g->sorted.n] = column; /* its position in a batch once the inputs are known */
-    *at = g->sorted.n;
-    return ctr_schema_add_field(&g->sorted, &s->f[column], NULL, err);
+    for (*at = 0; *at < g->taken.n; ++*at)
+        if (g->from[*at] == column)
+            return 0;
+    g->from[g->taken.n] = column;
+    const int rc = ctr_schema_add_field(&g->taken, &s->f[column], NULL, err);
+    if (!rc)
+        g->taken.f[g->taken.n - 1].dict = false;
+    return rc;
 }
 
-static int add_values(struct ctr_group *g, const struct ctr_schema *s, int column, int *at, struct ctr_err *err)
-{
-    int rc = 0;
-    for (*at = 0; *at < g->nvalues; ++*at)
-        if (g->values[*at].column == column)
-            return 0;
-    struct values *v = &g->values[g->nvalues++];
-    v->column = column;
-    for (int i = 0; !rc && i < g->nkeys; i++)
-        rc = ctr_schema_add_field(&v->schema, &s->f[g->key[i]], NULL, err);
-    for (int i = 0; !rc && i < g->nkeys; i++)
-        if (g->key[i] == column)
-            return 0;
-    return rc ? rc : ctr_schema_add_field(&v->schema, &s->f[column], NULL, err);
-}
-
-static int sorted_schemas(struct ctr_group *g, const struct ctr_schema *s, struct ctr_err *err)
+/* The columns to take in, and those whose values are needed in order. */
+static int take_schemas(struct ctr_group *g, const struct ctr_schema *s, struct ctr_err *err)
 {
     int rc = 0, at;
-    if (!(g->values = calloc((size_t)g->n, sizeof *g->values)))
-        return ctr_fail_nomem(err, (size_t)g->n * sizeof *g->values);
-    for (int i = 0; !rc && i < g->nkeys; i++)
-        rc = add_column(g, s, g->key[i], &at, err);
+    g->from = calloc((size_t)g->nkeys + (size_t)g->n + 1, sizeof *g->from);
+    g->value_column = calloc((size_t)g->n + 1, sizeof *g->value_column);
+    g->valued = calloc((size_t)g->n + 1, sizeof *g->valued);
+    if (!g->from || !g->value_column || !g->valued)
+        return ctr_fail_nomem(err, (size_t)g->n * sizeof *g->from);
+    for (int i = 0; !rc && i < g->nkeys; i++) {
+        rc = add_taken(g, s, g->key[i], &at, err);
+        if (!rc)
+            rc = ctr_schema_add_field(&g->keys, &s->f[g->key[i]], NULL, err);
+        if (!rc)
+            g->keys.f[i].dict = false;
+    }
     for (int i = 0; !rc && i < g->n; i++) {
-        struct aggregate *a = &g->agg[i];
-        a->sorted = a->values = -1;
+        struct ctr_aggregate *a = &g->agg[i];
+        int k = 0;
         if (a->column >= 0)
-            rc = add_column(g, s, a->column, &a->sorted, err);
-        if (!rc && a->f->ordered) {
-            rc = add_values(g, s, a->column, &a->values, err);
-            g->values[a->values].sorted = a->sorted;
-        }
+            rc = add_taken(g, s, a->column, &a->taken, err);
+        if (rc || !ctr_aggregate_ordered(a))
+            continue;
+        while (k < g->nvalues && g->value_column[k] != a->taken)
+            k++;
+        a->values = k;
+        if (k < g->nvalues)
+            continue;
+        g->value_column[g->nvalues++] = a->taken;
+        rc = ctr_schema_add(&g->valued[k], "number", CTR_I64, err);
+        if (!rc)
+            rc = ctr_schema_add_field(&g->valued[k], &s->f[a->column], "value", err);
+        if (!rc)
+            g->valued[k].f[1].dict = false;
     }
     return rc;
+}
+
+/* A name that no key has. */
+static int number_schema(struct ctr_group *g, struct ctr_err *err)
+{
+    char name[32] = "number";
+    for (int i = 0; ctr_schema_find(&g->keys, name) >= 0; i++)
+        snprintf(name, sizeof name, "number%d", i);
+    const int rc = ctr_schema_copy(&g->numbered, &g->keys, err);
+    return rc ? rc : ctr_schema_add(&g->numbered, name, CTR_I64, err);
 }
 
 static int unique_names(const struct ctr_group *g, struct ctr_err *err)
@@ -403,7 +196,7 @@ static int unique_names(const struct ctr_group *g, struct ctr_err *err)
         if (twice)
             return ctr_fail(err, CTR_EUSAGE,
                             "two columns of the result are called %s: %s gives each a name of its own, NAME=%s(…)",
-                            name, ctr_words(g->opts.in_plan, "--add", "="), g->agg[i].f->name);
+                            name, ctr_words(g->opts.in_plan, "--add", "="), ctr_aggregate_function(&g->agg[i]));
     }
     return 0;
 }
@@ -414,33 +207,10 @@ static int result_schema(struct ctr_group *g, const struct ctr_schema *s, struct
     int rc = unique_names(g, err);
     if (!rc)
         rc = ctr_meta_copy(&g->out.meta, &s->meta, err);
-    for (int i = 0; !rc && i < g->nkeys; i++) {
-        rc = ctr_schema_add_field(&g->out, &s->f[g->key[i]], NULL, err);
-        if (!rc)
-            g->out.f[i].dict = false;
-    }
-    for (int i = 0; !rc && i < g->n; i++) {
-        const struct aggregate *a = &g->agg[i];
-        const struct ctr_field *f = a->column < 0 ? NULL : &s->f[a->column];
-        static const enum ctr_type type[] = { [OUT_COUNT] = CTR_I64, [OUT_SUM] = CTR_I64, [OUT_REAL] = CTR_F64 };
-        if (a->f->result == OUT_SAME) {
-            rc = ctr_schema_add_field(&g->out, f, a->name, err);
-            if (!rc) {
-                g->out.f[g->out.n - 1].dict = false;
-                ctr_meta_free(&g->out.f[g->out.n - 1].meta);
-            }
-            if (!rc)
-                rc = ctr_colbuf_init(&g->agg[i].kept, &g->out.f[g->out.n - 1], err);
-            continue;
-        }
-        rc = ctr_schema_add(&g->out, a->name,
-                            a->f->result == OUT_SUM && ctr_types[f->type].floating ? CTR_F64 : type[a->f->result], err);
-        if (!rc && a->f->take == take_distinct) {
-            struct ctr_field plain = *f;
-            plain.dict = false;
-            rc = ctr_colbuf_init(&g->agg[i].kept, &plain, err);
-        }
-    }
+    for (int i = 0; !rc && i < g->nkeys; i++)
+        rc = ctr_schema_add_field(&g->out, &g->keys.f[i], NULL, err);
+    for (int i = 0; !rc && i < g->n; i++)
+        rc = ctr_schema_add_field(&g->out, &g->agg[i].of, g->agg[i].name, err);
     return rc;
 }
 
@@ -449,52 +219,156 @@ static int find_inputs(struct ctr_group *g, const struct ctr_schema *s, struct c
 {
     int *place = calloc((size_t)s->n + 1, sizeof *place);
     g->input = calloc((size_t)s->n + 1, sizeof *g->input);
-    g->cols = calloc((size_t)g->sorted.n + (size_t)g->nkeys + 1, sizeof *g->cols);
+    g->cols = calloc((size_t)g->taken.n + 1, sizeof *g->cols);
     if (!place || !g->input || !g->cols) {
         free(place);
         return ctr_fail_nomem(err, (size_t)s->n * sizeof *place);
     }
-    for (int i = 0; i < g->sorted.n; i++)
+    for (int i = 0; i < g->taken.n; i++)
         place[g->from[i]] = 1;
-    for (int i = 0; i < g->nvalues; i++)
-        place[g->values[i].column] = 1;
     for (int i = 0; i < s->n; i++)
         if (place[i]) {
             place[i] = g->inputs;
             g->input[g->inputs++] = i;
         }
-    for (int i = 0; i < g->sorted.n; i++)
+    for (int i = 0; i < g->taken.n; i++)
         g->from[i] = place[g->from[i]];
-    for (int i = 0; i < g->nvalues; i++)
-        g->values[i].column = place[g->values[i].column];
     free(place);
     return 0;
 }
 
-static int open_sorts(struct ctr_group *g, struct ctr_err *err)
+/* ---- groups ---- */
+
+/* What each of the groups in memory, their order, the rest and sorts of values may take. */
+static int64_t memory_share(const struct ctr_group *g)
 {
-    struct ctr_sort_opts so = { .memory_bytes = ctr_relation_memory(g->opts.memory_bytes) / (1 + g->nvalues),
-                                .batch_rows = g->opts.batch_rows,
-                                .threads = g->opts.threads };
+    return CTR_MAX(ctr_relation_memory(g->opts.memory_bytes) / (3 + g->nvalues), 1);
+}
+
+static int new_sort(struct ctr_group *g, struct ctr_sort **s, const struct ctr_schema *schema, int keys,
+                    struct ctr_err *err)
+{
     struct ctr_strs names = { 0 };
+    const struct ctr_sort_opts so = {
+        .memory_bytes = memory_share(g), .keys = &names, .batch_rows = g->opts.batch_rows, .threads = g->opts.threads
+    };
     int rc = 0;
-    for (int i = 0; !rc && i < g->nkeys; i++)
-        rc = ctr_strs_add(&names, g->sorted.f[i].name, strlen(g->sorted.f[i].name), err);
-    so.keys = &names;
+    for (int i = 0; !rc && i < keys; i++)
+        rc = ctr_strs_add(&names, schema->f[i].name, strlen(schema->f[i].name), err);
     if (!rc)
-        rc = ctr_sort_new(&g->sort, &g->sorted, &so, err);
-    for (int i = 0; !rc && i < g->nvalues; i++) {
-        struct values *v = &g->values[i];
-        struct ctr_strs with = { 0 };
-        for (int k = 0; !rc && k < v->schema.n; k++)
-            rc = ctr_strs_add(&with, v->schema.f[k].name, strlen(v->schema.f[k].name), err);
-        so.keys = &with;
-        if (!rc)
-            rc = ctr_sort_new(&v->sort, &v->schema, &so, err);
-        ctr_strs_free(&with);
-    }
+        rc = ctr_sort_new(s, schema, &so, err);
     ctr_strs_free(&names);
     return rc;
+}
+
+static void end_sort(struct ctr_group *g, struct ctr_sort **s)
+{
+    struct ctr_sort_stats st = { 0 };
+    if (!*s)
+        return;
+    ctr_sort_get_stats(*s, &st);
+    g->stats.runs += st.runs;
+    g->stats.spilled_bytes += st.spilled_bytes;
+    ctr_sort_free(*s);
+    *s = NULL;
+}
+
+static int groups_init(struct ctr_group *g, struct groups *of, struct ctr_err *err)
+{
+    int rc = ctr_groupkeys_init(&of->keys, &g->keys, err);
+    if (!rc)
+        rc = ctr_groupstate_init(&of->state, g->agg, g->n, err);
+    if (!rc && !(of->values = calloc((size_t)g->nvalues + 1, sizeof(void *))))
+        rc = ctr_fail_nomem(err, (size_t)g->nvalues * sizeof *of->values);
+    return rc;
+}
+
+static void groups_free(struct ctr_group *g, struct groups *of)
+{
+    for (int i = 0; of->values && i < g->nvalues; i++)
+        ctr_sort_free(of->values[i]);
+    free(of->values);
+    ctr_groupkeys_free(&of->keys);
+    ctr_groupstate_free(&of->state);
+}
+
+/* Rows of a batch whose number is not -1, with their number, to the sorts of values. */
+static int take_values(struct ctr_group *g, struct groups *of, const struct ctr_batch *b, const int32_t *row,
+                       const int64_t *number, int64_t n, struct ctr_err *err)
+{
+    struct ctr_batchbuf pairs = { 0 };
+    int64_t *index = malloc(((size_t)n + 1) * sizeof *index), known = 0;
+    int rc = index ? 0 : ctr_fail_nomem(err, (size_t)n * sizeof *index);
+    for (int k = 0; !rc && k < g->nvalues; k++) {
+        const struct ctr_col *c = &b->col[g->value_column[k]];
+        if (!of->values[k])
+            rc = new_sort(g, &of->values[k], &g->valued[k], 2, err);
+        if (!rc)
+            rc = ctr_batchbuf_init(&pairs, &g->valued[k], err);
+        known = 0;
+        for (int64_t i = 0; !rc && i < n; i++)
+            if (number[i] >= 0 && !ctr_col_missing(c, row[i])) {
+                index[known++] = row[i];
+                rc = ctr_colbuf_i64(&pairs.col[0], number[i], err);
+            }
+        if (!rc)
+            rc = ctr_colbuf_gather(&pairs.col[1], c, index, known, err);
+        if (!rc)
+            rc = ctr_sort_batch(of->values[k], ctr_batchbuf_view(&pairs), err);
+        if (pairs.schema)
+            ctr_batchbuf_free(&pairs);
+    }
+    free(index);
+    return rc;
+}
+
+/* Rows of a batch into groups; *missing: of how many the keys have none, with `add` 0. */
+static int take_rows(struct ctr_group *g, struct groups *of, const struct ctr_batch *b, const int32_t *row, int64_t n,
+                     bool add, int64_t *number, int64_t *missing, struct ctr_err *err)
+{
+    int rc = ctr_groupkeys_find(&of->keys, b, (const uint64_t *)(const void *)g->hash.data, row, n, add, number, err);
+    if (!rc)
+        rc = ctr_groupstate_take(&of->state, b, row, number, n, of->keys.n, err);
+    if (!rc && g->nvalues)
+        rc = take_values(g, of, b, row, number, n, err);
+    *missing = 0;
+    for (int64_t i = 0; !add && i < n; i++)
+        *missing += number[i] < 0;
+    return rc;
+}
+
+/* The values of all groups in order: the results of distinct and quantile. */
+static int end_values(struct ctr_group *g, struct groups *of, struct ctr_err *err)
+{
+    int rc = 0;
+    for (int k = 0; !rc && k < g->nvalues; k++) {
+        struct ctr_groupvalues v = { 0 };
+        const struct ctr_batch *b;
+        if (!of->values[k])
+            continue;
+        rc = ctr_colbuf_init(&v.last, &g->valued[k].f[1], err);
+        if (!rc)
+            rc = ctr_sort_finish(of->values[k], err);
+        while (!rc && (rc = ctr_sort_next(of->values[k], &b, err)) > 0)
+            rc = ctr_groupstate_ordered(&of->state, k, &v, b, err);
+        end_sort(g, &of->values[k]);
+        ctr_colbuf_free(&v.last);
+    }
+    return rc;
+}
+
+/* ---- making and freeing ---- */
+
+static int make_parts(struct ctr_group *g, struct ctr_err *err)
+{
+    const int parts = CTR_MAX(1, CTR_MIN(g->opts.threads, MOST_PARTS));
+    int rc = groups_init(g, &g->late, err);
+    if (!(g->share = calloc((size_t)parts, sizeof *g->share)))
+        return ctr_fail_nomem(err, (size_t)parts * sizeof *g->share);
+    g->parts = parts;
+    for (int i = 0; !rc && i < parts; i++)
+        rc = groups_init(g, &g->share[i].groups, err);
+    return rc || parts == 1 ? rc : ctr_pool_new(&g->pool, parts, CTR_FLOAT_IEEE, err);
 }
 
 int ctr_group_new(struct ctr_group **out, const struct ctr_schema *schema, const struct ctr_group_opts *o,
@@ -511,15 +385,15 @@ int ctr_group_new(struct ctr_group **out, const struct ctr_schema *schema, const
     if (!rc)
         rc = find_aggregates(g, schema, err);
     if (!rc)
-        rc = sorted_schemas(g, schema, err);
+        rc = take_schemas(g, schema, err);
+    if (!rc)
+        rc = number_schema(g, err);
     if (!rc)
         rc = result_schema(g, schema, err);
     if (!rc)
         rc = find_inputs(g, schema, err);
     if (!rc)
-        rc = open_sorts(g, err);
-    if (!rc)
-        rc = ctr_batchbuf_init(&g->first, ctr_sort_schema(g->sort), err);
+        rc = make_parts(g, err);
     if (!rc)
         rc = ctr_batchbuf_init(&g->result, &g->out, err);
     g->opts.keys = g->opts.add = NULL;
@@ -534,24 +408,34 @@ void ctr_group_free(struct ctr_group *g)
 {
     if (!g)
         return;
-    if (g->first.schema)
-        ctr_batchbuf_free(&g->first);
+    ctr_pool_free(g->pool);
+    for (int i = 0; i < g->nvalues; i++)
+        ctr_schema_free(&g->valued[i]);
+    for (int i = 0; i < g->parts; i++) {
+        groups_free(g, &g->share[i].groups);
+        ctr_buf_free(&g->share[i].row);
+        ctr_buf_free(&g->share[i].number);
+    }
+    groups_free(g, &g->late);
+    free(g->share);
+    ctr_sort_free(g->rest);
+    ctr_sort_free(g->order);
+    if (g->picked.schema)
+        ctr_batchbuf_free(&g->picked);
     if (g->result.schema)
         ctr_batchbuf_free(&g->result);
-    ctr_sort_free(g->sort);
-    for (int i = 0; i < g->nvalues; i++) {
-        ctr_sort_free(g->values[i].sort);
-        ctr_schema_free(&g->values[i].schema);
-    }
-    for (int i = 0; i < g->n; i++) {
-        free(g->agg[i].name);
-        free(g->agg[i].column_name);
-        ctr_colbuf_free(&g->agg[i].kept);
-    }
-    ctr_schema_free(&g->sorted);
+    for (int i = 0; i < g->n; i++)
+        ctr_aggregate_free(&g->agg[i]);
+    ctr_schema_free(&g->keys);
+    ctr_schema_free(&g->taken);
+    ctr_schema_free(&g->numbered);
     ctr_schema_free(&g->out);
     ctr_strs_free(&g->key_names);
-    free(g->values);
+    ctr_buf_free(&g->hash);
+    ctr_buf_free(&g->of);
+    ctr_buf_free(&g->numbers);
+    free(g->valued);
+    free(g->value_column);
     free(g->agg);
     free(g->key);
     free(g->input);
@@ -578,115 +462,220 @@ void ctr_group_get_stats(const struct ctr_group *g, struct ctr_group_stats *st)
 
 /* ---- taking in ---- */
 
+/* Rows whose keys have no group, to be sorted by key. */
+static int take_rest(struct ctr_group *g, const struct ctr_batch *b, const struct share *s, struct ctr_err *err)
+{
+    const int32_t *row = (const int32_t *)(const void *)s->row.data;
+    const int64_t *number = (const int64_t *)(const void *)s->number.data;
+    int64_t *index = malloc((size_t)s->missing * sizeof *index), n = 0;
+    int rc = index ? 0 : ctr_fail_nomem(err, (size_t)s->missing * sizeof *index);
+    if (!rc && !g->rest)
+        rc = new_sort(g, &g->rest, &g->taken, g->nkeys, err);
+    if (!rc && !g->picked.schema)
+        rc = ctr_batchbuf_init(&g->picked, &g->taken, err);
+    if (!rc) {
+        ctr_batchbuf_clear(&g->picked);
+        for (int64_t i = 0; i < s->n; i++)
+            if (number[i] < 0)
+                index[n++] = row[i];
+        rc = ctr_batchbuf_gather(&g->picked, b, index, n, err);
+    }
+    free(index);
+    return rc ? rc : ctr_sort_batch(g->rest, ctr_batchbuf_view(&g->picked), err);
+}
+
+static int list_rows(const struct ctr_group *g, struct share *s, int part, int64_t rows)
+{
+    const uint64_t *hash = (const uint64_t *)(const void *)g->hash.data;
+    int rc = ctr_buf_room(&s->row, rows, sizeof(int32_t), &s->err);
+    if (!rc)
+        rc = ctr_buf_room(&s->number, rows, sizeof(int64_t), &s->err);
+    if (rc)
+        return rc;
+    int32_t *row = (int32_t *)(void *)s->row.data;
+    s->n = 0;
+    for (int64_t i = 0; i < rows; i++) {
+        row[s->n] = (int32_t)i;
+        s->n += (int)((hash[i] >> 32) * (uint64_t)g->parts >> 32) == part;
+    }
+    return 0;
+}
+
+struct taking {
+    struct ctr_group *g;
+    const struct ctr_batch *b;
+};
+
+static void take_share(void *ctx, int64_t task, int worker)
+{
+    const struct taking *t = ctx;
+    struct share *s = &t->g->share[task];
+    (void)worker;
+    s->rc = list_rows(t->g, s, (int)task, t->b->rows);
+    if (!s->rc)
+        s->rc = take_rows(t->g, &s->groups, t->b, (const int32_t *)(const void *)s->row.data, s->n, !t->g->full,
+                          (int64_t *)(void *)s->number.data, &s->missing, &s->err);
+}
+
+static int hash_rows(struct ctr_group *g, const struct ctr_batch *b, struct ctr_err *err)
+{
+    int rc = ctr_buf_room(&g->hash, b->rows, sizeof(uint64_t), err);
+    for (int i = 0; i < g->nkeys; i++)
+        g->key[i] = i; /* the keys are the first columns of what is taken */
+    return rc ? rc : ctr_keys_hash(b, g->key, g->nkeys, ctr_hash_secret, (uint64_t *)(void *)g->hash.data, NULL, err);
+}
+
 int ctr_group_batch(struct ctr_group *g, const struct ctr_batch *b, struct ctr_err *err)
 {
-    struct ctr_batch part = { .schema = &g->sorted, .rows = b->rows, .first_row = b->first_row, .col = g->cols };
+    struct ctr_batch taken = { .schema = &g->taken, .rows = b->rows, .first_row = b->first_row, .col = g->cols };
+    struct taking t = { g, &taken };
+    int64_t bytes = 0;
     g->stats.rows += b->rows;
-    for (int i = 0; i < g->sorted.n; i++)
+    for (int i = 0; i < g->taken.n; i++)
         g->cols[i] = b->col[g->from[i]];
-    int rc = ctr_sort_batch(g->sort, &part, err);
-    for (int k = 0; !rc && k < g->nvalues; k++) {
-        struct values *v = &g->values[k];
-        g->cols[g->nkeys] = b->col[v->column];
-        part.schema = &v->schema;
-        rc = ctr_sort_batch(v->sort, &part, err);
+    int rc = hash_rows(g, &taken, err);
+    if (rc)
+        return rc;
+    if (g->pool)
+        ctr_pool_run(g->pool, g->parts, take_share, &t);
+    else
+        take_share(&t, 0, 0);
+    for (int i = 0; !rc && i < g->parts; i++) {
+        struct share *s = &g->share[i];
+        rc = s->rc;
+        if (rc)
+            *err = s->err;
+        else if (s->missing)
+            rc = take_rest(g, &taken, s, err);
+        bytes += ctr_groupkeys_bytes(&s->groups.keys) + ctr_groupstate_bytes(&s->groups.state);
     }
+    g->full |= bytes > memory_share(g) / 4 * 3;
     return rc;
 }
 
-static void add_stats(struct ctr_group *g, const struct ctr_sort *s)
+/* The groups of a part, to be sorted by key. */
+static int order_part(struct ctr_group *g, int part, struct ctr_err *err)
 {
-    struct ctr_sort_stats st;
-    ctr_sort_get_stats(s, &st);
-    g->stats.runs += st.runs;
-    g->stats.spilled_bytes += st.spilled_bytes;
+    struct ctr_groupkeys *keys = &g->share[part].groups.keys;
+    const struct ctr_batch *all = ctr_batchbuf_view(&keys->key);
+    struct ctr_col *col = calloc((size_t)g->nkeys + 1, sizeof *col);
+    struct ctr_part some = { 0 };
+    struct ctr_buf number = { 0 };
+    int rc = col ? ctr_buf_room(&number, CTR_BATCH_ROWS, sizeof(int64_t), err)
+                 : ctr_fail_nomem(err, (size_t)g->nkeys * sizeof *col);
+    for (int64_t at = 0; !rc && at < keys->n; at += CTR_BATCH_ROWS) {
+        const int64_t n = CTR_MIN(keys->n - at, (int64_t)CTR_BATCH_ROWS);
+        int64_t *v = (int64_t *)(void *)number.data;
+        rc = ctr_batch_part(&some, all, at, n, err);
+        if (rc)
+            break;
+        for (int64_t i = 0; i < n; i++)
+            v[i] = (int64_t)part << NUMBER_BITS | (at + i);
+        memcpy(col, some.batch.col, (size_t)g->nkeys * sizeof *col);
+        col[g->nkeys] = (struct ctr_col){ .type = CTR_I64, .rows = n, .data = v };
+        const struct ctr_batch b = { .schema = &g->numbered, .rows = n, .first_row = at, .col = col };
+        rc = ctr_sort_batch(g->order, &b, err);
+    }
+    ctr_part_free(&some);
+    ctr_buf_free(&number);
+    free(col);
+    return rc;
 }
 
 int ctr_group_finish(struct ctr_group *g, struct ctr_err *err)
 {
-    int rc = ctr_sort_finish(g->sort, err);
-    add_stats(g, g->sort);
-    for (int i = 0; !rc && i < g->nvalues; i++) {
-        rc = ctr_sort_finish(g->values[i].sort, err);
-        add_stats(g, g->values[i].sort);
+    int rc = new_sort(g, &g->order, &g->numbered, g->nkeys, err);
+    for (int i = 0; !rc && i < g->parts; i++) {
+        rc = end_values(g, &g->share[i].groups, err);
+        if (!rc)
+            rc = order_part(g, i, err);
     }
+    if (!rc)
+        rc = ctr_sort_finish(g->order, err);
+    if (!rc && g->rest)
+        rc = ctr_sort_finish(g->rest, err);
     g->finished = true;
     return rc;
 }
 
-/* ---- groups ---- */
+/* ---- giving ---- */
 
-static bool same_keys(const struct ctr_group *g, const struct ctr_col *a, int64_t i, const struct ctr_col *b, int64_t j)
+/* How many of the next rows of the rest have the keys of the last late group. */
+static int64_t rows_of_last(const struct ctr_group *g)
 {
-    for (int k = 0; k < g->nkeys; k++)
-        if (ctr_col_compare(&a[k], i, &b[k], j))
-            return false;
-    return true;
+    int64_t n = 0;
+    for (bool same = true; same && g->next_row + n < g->rows->rows; n += same)
+        for (int k = 0; same && k < g->nkeys; k++)
+            same = !ctr_col_compare(&g->rows->col[k], g->next_row + n, &g->late.keys.key.views[k], g->late.keys.n - 1);
+    return n;
 }
 
-static void reset(struct aggregate *a)
+static int take_late(struct ctr_group *g, int64_t n, struct ctr_err *err)
 {
-    a->has_value = false;
-    a->n = 0;
-    a->whole = 0;
-    a->real = 0;
+    struct share *s = &g->share[0]; /* its lists are free now */
+    int rc = ctr_buf_room(&s->row, n, sizeof(int32_t), err);
+    if (!rc)
+        rc = ctr_buf_room(&s->number, n, sizeof(int64_t), err);
+    if (rc)
+        return rc;
+    for (int64_t i = 0; i < n; i++)
+        ((int32_t *)(void *)s->row.data)[i] = (int32_t)(g->next_row + i);
+    g->next_row += n;
+    return take_rows(g, &g->late, g->rows, (const int32_t *)(const void *)s->row.data, n, true,
+                     (int64_t *)(void *)s->number.data, &s->missing, err);
 }
 
-static int begin(struct ctr_group *g, struct ctr_err *err)
-{
-    g->open = true;
-    g->rows = 0;
-    for (int i = 0; i < g->n; i++)
-        reset(&g->agg[i]);
-    for (int i = 0; i < g->nvalues; i++)
-        g->values[i].nulls = 0;
-    ctr_batchbuf_clear(&g->first);
-    const int rc = ctr_batchbuf_range(&g->first, g->b, g->at, 1, err);
-    (void)ctr_batchbuf_view(&g->first);
-    return rc;
-}
-
-static int take_ordered(struct ctr_group *g, int v, const struct ctr_col *c, int64_t from, int64_t to,
-                        struct ctr_err *err)
+/* Some thousand groups more of the rest, whole ones; none at its end. */
+static int next_late(struct ctr_group *g, struct ctr_err *err)
 {
     int rc = 0;
-    for (int i = 0; !rc && i < g->n; i++)
-        if (g->agg[i].values == v)
-            rc = g->agg[i].f->take(&g->agg[i], c, from, to, err);
-    return rc;
-}
-
-/* Read the group's rows from the sort by value; nulls come last. */
-static int read_values(struct ctr_group *g, int k, struct ctr_err *err)
-{
-    struct values *v = &g->values[k];
-    int rc = 0;
-    for (int64_t left = g->rows; !rc && left > 0;) {
-        if (!v->b || v->at == v->b->rows) {
-            v->at = 0;
-            if ((rc = ctr_sort_next(v->sort, &v->b, err)) <= 0)
-                return rc ? rc : ctr_fail(err, CTR_EDATA, "a group has fewer rows by value than by key");
+    ctr_groupkeys_clear(&g->late.keys);
+    ctr_groupstate_clear(&g->late.state);
+    while (!rc && g->rest) {
+        const bool enough = g->late.keys.n >= LATE_GROUPS;
+        if (!g->rows || g->next_row == g->rows->rows) {
+            g->next_row = 0;
+            rc = ctr_sort_next(g->rest, &g->rows, err);
+            if (!rc) {
+                g->rows = NULL;
+                end_sort(g, &g->rest);
+            }
+            rc = rc > 0 ? hash_rows(g, g->rows, err) : rc;
+            continue;
         }
-        const int64_t n = CTR_MIN(left, v->b->rows - v->at), values = CTR_MIN(n, CTR_MAX(left - v->nulls, 0));
-        rc = take_ordered(g, k, &v->b->col[v->schema.n - 1], v->at, v->at + values, err);
-        v->at += n;
-        left -= n;
+        const int64_t n = enough ? rows_of_last(g) : g->rows->rows - g->next_row;
+        if (!n)
+            break;
+        rc = take_late(g, n, err);
     }
+    if (!rc)
+        rc = end_values(g, &g->late, err);
+    (void)ctr_batchbuf_view(&g->late.keys.key);
+    g->late_at = (struct cursor){ g->late.keys.key.views, 0, g->late.keys.n };
     return rc;
 }
 
-/* Prefix an error with the keys of the group. */
-static int in_group(const struct ctr_group *g, struct ctr_err *err)
+static int next_early(struct ctr_group *g, struct ctr_err *err)
+{
+    const int rc = ctr_sort_next(g->order, &g->ordered, err);
+    g->early_at = rc > 0 ? (struct cursor){ g->ordered->col, 0, g->ordered->rows } : (struct cursor){ 0 };
+    if (!rc)
+        end_sort(g, &g->order);
+    return CTR_MIN(rc, 0);
+}
+
+/* Prefix an error with the keys of the group in a row of the result. */
+static int in_group(struct ctr_group *g, int64_t row, struct ctr_err *err)
 {
     const struct ctr_err why = *err;
     struct ctr_buf keys = { 0 };
     int rc = 0;
     for (int i = 0; !rc && i < g->nkeys; i++) {
-        const struct ctr_col *c = ctr_colbuf_view(&g->first.col[i]);
+        const struct ctr_col *c = ctr_colbuf_view(&g->result.col[i]);
         rc = ctr_buf_printf(&keys, err, "%s%s=%s", i ? ", " : "", g->key_names.s[i],
-                            ctr_col_missing(c, 0) ? "null" : "");
-        if (!rc && !ctr_col_missing(c, 0))
-            rc = ctr_col_text(c, 0, &keys, err);
+                            ctr_col_missing(c, row) ? "null" : "");
+        if (!rc && !ctr_col_missing(c, row))
+            rc = ctr_col_text(c, row, &keys, err);
     }
     *err = why;
     if (!rc && keys.len)
@@ -696,75 +685,68 @@ static int in_group(const struct ctr_group *g, struct ctr_err *err)
     return why.code;
 }
 
-static int end(struct ctr_group *g, struct ctr_err *err)
+/* Append the next n groups of a cursor to the result. */
+static int give(struct ctr_group *g, struct cursor *c, int64_t n, struct ctr_err *err)
 {
-    int rc = 0;
-    for (int i = 0; !rc && i < g->nkeys; i++)
-        rc = ctr_colbuf_range(&g->result.col[i], ctr_colbuf_view(&g->first.col[i]), 0, 1, err);
-    for (int i = 0; i < g->n; i++)
-        if (g->agg[i].values >= 0) /* a quantile needs it before the first value */
-            g->agg[i].whole = g->rows - g->values[g->agg[i].values].nulls - 1;
-    for (int i = 0; !rc && i < g->nvalues; i++)
-        rc = read_values(g, i, err);
-    for (int i = 0; !rc && i < g->n; i++)
-        rc = g->agg[i].f->give(&g->agg[i], &g->result.col[g->nkeys + i], err);
-    if (rc == CTR_EDATA)
-        rc = in_group(g, err);
-    g->stats.groups++;
-    g->open = false;
-    return rc;
-}
-
-/* Add rows [from, to) of the batch to the group. */
-static int take(struct ctr_group *g, int64_t from, int64_t to, struct ctr_err *err)
-{
-    int rc = 0;
-    g->rows += to - from;
-    for (int i = 0; !rc && i < g->n; i++) {
-        struct aggregate *a = &g->agg[i];
-        if (a->values < 0)
-            rc = a->f->take(a, a->sorted < 0 ? NULL : &g->b->col[a->sorted], from, to, err);
-    }
-    for (int i = 0; i < g->nvalues; i++)
-        g->values[i].nulls += to - from - values_of(&g->b->col[g->values[i].sorted], from, to);
-    return rc;
-}
-
-/* End the group if the next row has other keys, and process the run of rows with equal keys. */
-static int take_run(struct ctr_group *g, struct ctr_err *err)
-{
-    int rc = 0;
-    if (g->open && !same_keys(g, g->first.batch.col, 0, g->b->col, g->at))
-        rc = end(g, err);
-    if (!rc && !g->open)
-        rc = begin(g, err);
-    int64_t to = g->at + 1;
-    while (to < g->b->rows && same_keys(g, g->b->col, to - 1, g->b->col, to))
-        to++;
+    const int64_t before = g->result.col[0].rows;
+    int64_t failed = 0;
+    int rc = ctr_buf_room(&g->of, n, sizeof(void *), err);
     if (!rc)
-        rc = take(g, g->at, to, err);
-    g->at = to;
+        rc = ctr_buf_room(&g->numbers, n, sizeof(int64_t), err);
+    struct ctr_groupstate **of = (struct ctr_groupstate **)(void *)g->of.data;
+    int64_t *number = (int64_t *)(void *)g->numbers.data;
+    for (int64_t i = 0; !rc && i < n; i++)
+        if (c == &g->late_at) {
+            of[i] = &g->late.state;
+            number[i] = c->at + i;
+        } else {
+            const int64_t v = ((const int64_t *)c->key[g->nkeys].data)[c->at + i];
+            of[i] = &g->share[v >> NUMBER_BITS].groups.state;
+            number[i] = v & (((int64_t)1 << NUMBER_BITS) - 1);
+        }
+    for (int k = 0; !rc && k < g->nkeys; k++)
+        rc = ctr_colbuf_range(&g->result.col[k], &c->key[k], c->at, n, err);
+    for (int i = 0; !rc && i < g->n; i++)
+        rc = ctr_groupstate_give(&g->agg[i], of, number, n, &g->result.col[g->nkeys + i], &failed, err);
+    if (rc == CTR_EDATA)
+        rc = in_group(g, before + failed, err);
+    c->at += n;
+    g->stats.groups += n;
     return rc;
+}
+
+/* The cursor whose next group comes first; NULL: there is none. */
+static struct cursor *first_cursor(struct ctr_group *g)
+{
+    struct cursor *a = &g->early_at, *b = &g->late_at;
+    if (a->at == a->n || b->at == b->n)
+        return a->at < a->n ? a : b->at < b->n ? b : NULL;
+    for (int k = 0; k < g->nkeys; k++) {
+        const int order = ctr_col_compare(&a->key[k], a->at, &b->key[k], b->at);
+        if (order)
+            return order < 0 ? a : b;
+    }
+    return a;
 }
 
 int ctr_group_next(struct ctr_group *g, const struct ctr_batch **out, struct ctr_err *err)
 {
-    int rc = 1;
+    int rc = 0;
     ctr_batchbuf_clear(&g->result);
-    while (g->finished && rc > 0 && ctr_batchbuf_rows(&g->result) < g->opts.batch_rows) {
-        if (g->b && g->at < g->b->rows) {
-            rc = take_run(g, err) ? err->code : 1;
-            continue;
-        }
-        g->at = 0;
-        rc = ctr_sort_next(g->sort, &g->b, err);
-        if (!rc) {
-            g->finished = false; /* no more */
-            g->b = NULL;
-            rc = g->open ? end(g, err) : 0;
+    while (!rc && g->finished && g->result.col[0].rows < g->opts.batch_rows) {
+        if (g->early_at.at == g->early_at.n && g->order)
+            rc = next_early(g, err);
+        else if (g->late_at.at == g->late_at.n && g->rest)
+            rc = next_late(g, err);
+        else {
+            struct cursor *c = first_cursor(g);
+            const bool both = g->early_at.at < g->early_at.n && g->late_at.at < g->late_at.n;
+            if (!c)
+                break;
+            rc = give(g, c, both ? 1 : CTR_MIN(c->n - c->at, g->opts.batch_rows - g->result.col[0].rows), err);
         }
     }
-    if (rc < 0)
+    if (rc)
         return rc;
     *out = ctr_batchbuf_view(&g->result);
     return (*out)->rows > 0;

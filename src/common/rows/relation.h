@@ -64,14 +64,14 @@ int ctr_keys_hash(const struct ctr_batch *b, const int *cols, int nkeys, uint64_
  *     distinct(x)          number of distinct values
  *     quantile(x, p)       float64: linear interpolation between rank floor((n - 1) p) of n sorted values and the next;
  *                          null without values
- * All rows are sorted; for ordered aggregates (distinct, quantile) also once more per column, each sort with an equal
- * share of memory_bytes. */
+ * Groups lie in memory and are found by hash; the rows of those that it does not hold are sorted by key. The values of
+ * ordered aggregates (distinct, quantile) are sorted, once a column. All have equal shares of memory_bytes. */
 struct ctr_group;
 struct ctr_group_opts {
     const struct ctr_strs *keys; /* "a,b", … */
     const struct ctr_strs *add;  /* "n=count()", "p=quantile(x, 0.5)", … */
     int64_t memory_bytes, batch_rows;
-    int threads;  /* see ctr_sort_opts */
+    int threads;  /* that share the groups; also of sorts */
     bool in_plan; /* messages have the words of a plan: words.h */
 };
 struct ctr_group_stats {
