@@ -223,7 +223,7 @@ def ordered(v):
 
 def quantile(p):
     def of(v):
-        v = [float(x) for x in ordered(v)]
+        v = [float(x) + 0.0 for x in ordered(v)]  # -0 and 0 are one value
         if not v:
             return None
         rank = (len(v) - 1) * p

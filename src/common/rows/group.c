@@ -16,6 +16,7 @@
  * that a float sum has the same bits for any memory size and number of threads. */
 #include "common/rows/groupkeys.h"
 #include "common/rows/groupstate.h"
+#include "common/rows/groupvalues.h"
 #include "common/rows/relkey.h"
 
 #include <stdio.h>
@@ -31,14 +32,15 @@ enum {
 struct groups {
     struct ctr_groupkeys keys;
     struct ctr_groupstate state;
-    struct ctr_sort **values; /* pairs of number and value, for each column whose values are needed in order */
+    struct ctr_groupvalues *values; /* of each column whose values are needed in order */
 };
 
 /* Some of the rows of a batch: a part's. */
 struct share {
     struct groups groups;
-    struct ctr_buf row, number; /* int32_t, int64_t */
-    int64_t n, missing;         /* missing: rows whose keys have no group */
+    struct ctr_buf row, number;   /* int32_t, int64_t */
+    int64_t n, missing;           /* missing: rows whose keys have no group */
+    struct ctr_group_stats stats; /* of its sorts */
     struct ctr_err err;
     int rc;
 };
@@ -58,6 +60,7 @@ struct ctr_group {
     int *input, inputs;                  /* columns read, ascending */
     struct ctr_schema keys, taken, out;  /* taken: the keys, and the columns of aggregates */
     struct ctr_schema numbered, *valued; /* keys and number; number and value */
+    struct ctr_strs value_keys;          /* "number", "value" */
     int *from;                           /* for each column of `taken`, its position in a batch */
     int *value_column, nvalues;          /* of `taken`: columns whose values are needed in order */
     struct ctr_col *cols;
@@ -275,51 +278,24 @@ static void end_sort(struct ctr_group *g, struct ctr_sort **s)
 
 static int groups_init(struct ctr_group *g, struct groups *of, struct ctr_err *err)
 {
+    const struct ctr_sort_opts so = { .memory_bytes = memory_share(g), .keys = &g->value_keys };
     int rc = ctr_groupkeys_init(&of->keys, &g->keys, err);
     if (!rc)
         rc = ctr_groupstate_init(&of->state, g->agg, g->n, err);
-    if (!rc && !(of->values = calloc((size_t)g->nvalues + 1, sizeof(void *))))
+    if (!rc && !(of->values = calloc((size_t)g->nvalues + 1, sizeof *of->values)))
         rc = ctr_fail_nomem(err, (size_t)g->nvalues * sizeof *of->values);
+    for (int k = 0; !rc && k < g->nvalues; k++)
+        rc = ctr_groupvalues_init(&of->values[k], &g->valued[k], &so, err);
     return rc;
 }
 
 static void groups_free(struct ctr_group *g, struct groups *of)
 {
     for (int i = 0; of->values && i < g->nvalues; i++)
-        ctr_sort_free(of->values[i]);
+        ctr_groupvalues_free(&of->values[i]);
     free(of->values);
     ctr_groupkeys_free(&of->keys);
     ctr_groupstate_free(&of->state);
-}
-
-/* Rows of a batch whose number is not -1, with their number, to the sorts of values. */
-static int take_values(struct ctr_group *g, struct groups *of, const struct ctr_batch *b, const int32_t *row,
-                       const int64_t *number, int64_t n, struct ctr_err *err)
-{
-    struct ctr_batchbuf pairs = { 0 };
-    int64_t *index = malloc(((size_t)n + 1) * sizeof *index), known = 0;
-    int rc = index ? 0 : ctr_fail_nomem(err, (size_t)n * sizeof *index);
-    for (int k = 0; !rc && k < g->nvalues; k++) {
-        const struct ctr_col *c = &b->col[g->value_column[k]];
-        if (!of->values[k])
-            rc = new_sort(g, &of->values[k], &g->valued[k], 2, err);
-        if (!rc)
-            rc = ctr_batchbuf_init(&pairs, &g->valued[k], err);
-        known = 0;
-        for (int64_t i = 0; !rc && i < n; i++)
-            if (number[i] >= 0 && !ctr_col_missing(c, row[i])) {
-                index[known++] = row[i];
-                rc = ctr_colbuf_i64(&pairs.col[0], number[i], err);
-            }
-        if (!rc)
-            rc = ctr_colbuf_gather(&pairs.col[1], c, index, known, err);
-        if (!rc)
-            rc = ctr_sort_batch(of->values[k], ctr_batchbuf_view(&pairs), err);
-        if (pairs.schema)
-            ctr_batchbuf_free(&pairs);
-    }
-    free(index);
-    return rc;
 }
 
 /* Rows of a batch into groups; *missing: of how many the keys have none, with `add` 0. */
@@ -329,8 +305,8 @@ static int take_rows(struct ctr_group *g, struct groups *of, const struct ctr_ba
     int rc = ctr_groupkeys_find(&of->keys, b, (const uint64_t *)(const void *)g->hash.data, row, n, add, number, err);
     if (!rc)
         rc = ctr_groupstate_take(&of->state, b, row, number, n, of->keys.n, err);
-    if (!rc && g->nvalues)
-        rc = take_values(g, of, b, row, number, n, err);
+    for (int k = 0; !rc && k < g->nvalues; k++)
+        rc = ctr_groupvalues_add(&of->values[k], &b->col[g->value_column[k]], row, number, n, err);
     *missing = 0;
     for (int64_t i = 0; !add && i < n; i++)
         *missing += number[i] < 0;
@@ -338,21 +314,17 @@ static int take_rows(struct ctr_group *g, struct groups *of, const struct ctr_ba
 }
 
 /* The values of all groups in order: the results of distinct and quantile. */
-static int end_values(struct ctr_group *g, struct groups *of, struct ctr_err *err)
+static int end_values(const struct ctr_group *g, struct groups *of, struct ctr_group_stats *st, struct ctr_err *err)
 {
     int rc = 0;
     for (int k = 0; !rc && k < g->nvalues; k++) {
-        struct ctr_groupvalues v = { 0 };
+        struct ctr_grouprun run = { 0 };
         const struct ctr_batch *b;
-        if (!of->values[k])
-            continue;
-        rc = ctr_colbuf_init(&v.last, &g->valued[k].f[1], err);
-        if (!rc)
-            rc = ctr_sort_finish(of->values[k], err);
-        while (!rc && (rc = ctr_sort_next(of->values[k], &b, err)) > 0)
-            rc = ctr_groupstate_ordered(&of->state, k, &v, b, err);
-        end_sort(g, &of->values[k]);
-        ctr_colbuf_free(&v.last);
+        rc = ctr_groupvalues_finish(&of->values[k], of->keys.n, err);
+        while (!rc && (rc = ctr_groupvalues_next(&of->values[k], &b, err)) > 0)
+            rc = ctr_groupstate_ordered(&of->state, k, &run, b, err);
+        ctr_groupvalues_clear(&of->values[k], st);
+        ctr_grouprun_free(&run);
     }
     return rc;
 }
@@ -362,7 +334,9 @@ static int end_values(struct ctr_group *g, struct groups *of, struct ctr_err *er
 static int make_parts(struct ctr_group *g, struct ctr_err *err)
 {
     const int parts = CTR_MAX(1, CTR_MIN(g->opts.threads, MOST_PARTS));
-    int rc = groups_init(g, &g->late, err);
+    int rc = ctr_strs_split(&g->value_keys, "number,value", ',', err);
+    if (!rc)
+        rc = groups_init(g, &g->late, err);
     if (!(g->share = calloc((size_t)parts, sizeof *g->share)))
         return ctr_fail_nomem(err, (size_t)parts * sizeof *g->share);
     g->parts = parts;
@@ -409,14 +383,14 @@ void ctr_group_free(struct ctr_group *g)
     if (!g)
         return;
     ctr_pool_free(g->pool);
-    for (int i = 0; i < g->nvalues; i++)
-        ctr_schema_free(&g->valued[i]);
     for (int i = 0; i < g->parts; i++) {
         groups_free(g, &g->share[i].groups);
         ctr_buf_free(&g->share[i].row);
         ctr_buf_free(&g->share[i].number);
     }
     groups_free(g, &g->late);
+    for (int i = 0; i < g->nvalues; i++) /* what the groups borrow */
+        ctr_schema_free(&g->valued[i]);
     free(g->share);
     ctr_sort_free(g->rest);
     ctr_sort_free(g->order);
@@ -431,6 +405,7 @@ void ctr_group_free(struct ctr_group *g)
     ctr_schema_free(&g->numbered);
     ctr_schema_free(&g->out);
     ctr_strs_free(&g->key_names);
+    ctr_strs_free(&g->value_keys);
     ctr_buf_free(&g->hash);
     ctr_buf_free(&g->of);
     ctr_buf_free(&g->numbers);
@@ -517,6 +492,15 @@ static void take_share(void *ctx, int64_t task, int worker)
                           (int64_t *)(void *)s->number.data, &s->missing, &s->err);
 }
 
+/* One task a part. */
+static void run_parts(struct taking *t, void (*fn)(void *ctx, int64_t task, int worker))
+{
+    if (t->g->pool)
+        ctr_pool_run(t->g->pool, t->g->parts, fn, t);
+    else
+        fn(t, 0, 0);
+}
+
 static int hash_rows(struct ctr_group *g, const struct ctr_batch *b, struct ctr_err *err)
 {
     int rc = ctr_buf_room(&g->hash, b->rows, sizeof(uint64_t), err);
@@ -536,10 +520,7 @@ int ctr_group_batch(struct ctr_group *g, const struct ctr_batch *b, struct ctr_e
     int rc = hash_rows(g, &taken, err);
     if (rc)
         return rc;
-    if (g->pool)
-        ctr_pool_run(g->pool, g->parts, take_share, &t);
-    else
-        take_share(&t, 0, 0);
+    run_parts(&t, take_share);
     for (int i = 0; !rc && i < g->parts; i++) {
         struct share *s = &g->share[i];
         rc = s->rc;
@@ -582,13 +563,27 @@ static int order_part(struct ctr_group *g, int part, struct ctr_err *err)
     return rc;
 }
 
+static void end_share(void *ctx, int64_t task, int worker)
+{
+    const struct taking *t = ctx;
+    struct share *s = &t->g->share[task];
+    (void)worker;
+    s->rc = end_values(t->g, &s->groups, &s->stats, &s->err);
+}
+
 int ctr_group_finish(struct ctr_group *g, struct ctr_err *err)
 {
     int rc = new_sort(g, &g->order, &g->numbered, g->nkeys, err);
+    if (!rc)
+        run_parts(&(struct taking){ g, NULL }, end_share);
     for (int i = 0; !rc && i < g->parts; i++) {
-        rc = end_values(g, &g->share[i].groups, err);
-        if (!rc)
+        const struct share *s = &g->share[i];
+        if ((rc = s->rc))
+            *err = s->err;
+        else
             rc = order_part(g, i, err);
+        g->stats.runs += s->stats.runs;
+        g->stats.spilled_bytes += s->stats.spilled_bytes;
     }
     if (!rc)
         rc = ctr_sort_finish(g->order, err);
@@ -649,7 +644,7 @@ static int next_late(struct ctr_group *g, struct ctr_err *err)
         rc = take_late(g, n, err);
     }
     if (!rc)
-        rc = end_values(g, &g->late, err);
+        rc = end_values(g, &g->late, &g->stats, err);
     (void)ctr_batchbuf_view(&g->late.keys.key);
     g->late_at = (struct cursor){ g->late.keys.key.views, 0, g->late.keys.n };
     return rc;

@@ -294,7 +294,7 @@ static int give_quantile(struct results *r, int64_t *failed, struct ctr_err *err
     (void)failed, (void)err;
     for (int i = 0; i < r->n; i++) {
         r->there[i] = r->w[i][0];
-        r->real[i] = canonical(real_of(r->w[i][1]));
+        r->real[i] = canonical(real_of(r->w[i][1])) + 0.0; /* -0 and 0 are one value */
     }
     return 0;
 }
@@ -614,18 +614,26 @@ static void take_quantile(const struct ctr_aggregate *a, int64_t *w, int64_t at,
         w[1] = bits_of(real_of(w[1]) + part * (v - real_of(w[1])));
 }
 
-int ctr_groupstate_ordered(struct ctr_groupstate *s, int values, struct ctr_groupvalues *v, const struct ctr_batch *b,
+void ctr_grouprun_free(struct ctr_grouprun *r)
+{
+    if (r->any)
+        ctr_colbuf_free(&r->last);
+}
+
+int ctr_groupstate_ordered(struct ctr_groupstate *s, int values, struct ctr_grouprun *v, const struct ctr_batch *b,
                            struct ctr_err *err)
 {
     const int64_t *group = b->col[0].data;
     const struct ctr_col *c = &b->col[1];
     int rc = 0;
+    if (!b->rows)
+        return 0;
+    if (!v->any && (rc = ctr_colbuf_init(&v->last, &(struct ctr_field){ .type = c->type }, err)))
+        return rc;
     for (int64_t i = 0; i < b->rows; i++) {
-        const bool same_group = v->any && group[i] == v->group;
-        if (ctr_col_missing(c, i))
-            continue;
-        const bool same_value =
-            same_group && !(i ? ctr_col_compare(c, i, c, i - 1) : ctr_col_compare(c, i, ctr_colbuf_view(&v->last), 0));
+        const bool same_group = v->any && group[i] == v->group,
+                   same_value = same_group && !(i ? ctr_col_compare(c, i, c, i - 1)
+                                                  : ctr_col_compare(c, i, ctr_colbuf_view(&v->last), 0));
         v->at = same_group ? v->at + 1 : 0;
         v->group = group[i];
         v->any = true;
@@ -640,11 +648,8 @@ int ctr_groupstate_ordered(struct ctr_groupstate *s, int values, struct ctr_grou
                 w[1] += !same_value;
         }
     }
-    if (b->rows && v->any) {
-        ctr_colbuf_clear(&v->last);
-        rc = ctr_colbuf_range(&v->last, c, b->rows - 1, 1, err);
-    }
-    return rc;
+    ctr_colbuf_clear(&v->last);
+    return ctr_colbuf_range(&v->last, c, b->rows - 1, 1, err);
 }
 
 static int append(const struct results *r, struct ctr_colbuf *out, struct ctr_err *err)

@@ -57,15 +57,14 @@ static inline int64_t *ctr_groupstate_of(const struct ctr_groupstate *s, int64_t
 int ctr_groupstate_take(struct ctr_groupstate *s, const struct ctr_batch *b, const int32_t *row, const int64_t *number,
                         int64_t n, int64_t groups, struct ctr_err *err) CTR_MUST;
 
-/* The values of ordered aggregates: batches of two columns, number and value, sorted by both; zero-initialise the
- * cursor. */
-struct ctr_groupvalues {
-    int64_t group, at; /* the last row's; at: values of the group so far */
+/* The values of ordered aggregates: batches of two columns, number and value, sorted by both (groupvalues.h). */
+struct ctr_grouprun {  /* the last row's; zero-initialise */
+    int64_t group, at; /* at: values of the group so far */
     bool any;
     struct ctr_colbuf last; /* its value */
-    double low, rank;
 };
-int ctr_groupstate_ordered(struct ctr_groupstate *s, int values, struct ctr_groupvalues *v, const struct ctr_batch *b,
+void ctr_grouprun_free(struct ctr_grouprun *r);
+int ctr_groupstate_ordered(struct ctr_groupstate *s, int values, struct ctr_grouprun *v, const struct ctr_batch *b,
                            struct ctr_err *err) CTR_MUST;
 
 /* Append the results of aggregate a for n groups: of[i] has group number[i]. *failed: of an error, which i. */
