@@ -110,7 +110,7 @@ $(B)/%.o: %.c $(B)/flags
 # The sanitizers' build is -O1, which compiles in half the time, but for arithmetic, whose trials run 1.8 times as long with it.
 $(if $(SAN),$(B)/src/common/compute/%.o $(B)/tests/compute/%.o $(B)/onhost/%.o: override CFLAGS += -O2)
 
-$(B)/src/common/parquet/parquet_codec.o: override CPPFLAGS += $(codecs)
+$(B)/src/common/parquet/parquet_codec.o $(B)/src/common/parquet/parquet_pack.o: override CPPFLAGS += $(codecs)
 
 # A body that is compiled for each of its constants counts once.
 $(if $(COV),$(B)/src/common/text/%.o $(B)/src/tools/ctr-export/%.o: override CPPFLAGS += -Dalways_inline=noinline)

@@ -113,8 +113,8 @@ ctr-export -o "$W/none.csv.gz" "$W/none.arrows"
 is "gzip without rows" "$(gzip -dc "$W/none.csv.gz")" "$(head -1 "$W/rows.csv")"
 exits "no gzip of npy" 2 ctr-export -c b -o "$W/b.npy.gz" "$W/big.arrows"
 err_like "which says so" 'npy is not written as gzip'
-exits "a suffix that promises another format is refused" 2 ctr-export -o "$W/s.parquet" "$W/rows.arrows"
-err_like "which says what to do" 's.parquet: the suffix is that of no format written here: name one with --format$'
+exits "a suffix that promises another format is refused" 2 ctr-export -o "$W/s.feather" "$W/rows.arrows"
+err_like "which says what to do" 's.feather: the suffix is that of no format written here: name one with --format$'
 exits "but not when the format is named" 0 ctr-export -f csv -o "$W/s.json" "$W/rows.arrows"
 head -c 500 "$W/big.arrows" >"$W/cut.arrows"
 exits "a truncated input fails" 1 ctr-export -o "$W/cut.csv" "$W/cut.arrows"

@@ -25,6 +25,7 @@ my %offered = (
     'rows/history.h'         => ['tools'],      # behaviours and counts as of an event
     'rows/select.h'          => ['tools'],      # rows and columns by expressions
     'rows/flow.h'            => ['tools'],      # the statements of a plan
+    'parquet/parquet_write.h' => ['tools'],     # batches to a file
     'text/json.h'            => [qw(metric tools)], # JSON that is no stream: in pages and in heads of files
     'text/tensor.h'          => ['tools'],      # one of them
     'lr/variants.h'          => ['tools'],      # many models of lr in one pass

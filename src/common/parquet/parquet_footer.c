@@ -304,6 +304,29 @@ static int read_groups(struct pq_footer *f, struct pq_thrift *t, int wire, struc
     return rc;
 }
 
+static int read_pairs(struct pq_footer *f, struct pq_thrift *t, int wire, struct ctr_err *err)
+{
+    int type, cap = 0, rc = 0;
+    const int64_t n = ctr_pq_list(t, wire, &type);
+    if (f->pair || (n && type != PQ_STRUCT))
+        return damaged(err, "its metadata are not where they belong");
+    for (int64_t i = 0; i < n && !rc && !t->bad; i++) {
+        struct pq_field field = { 0 };
+        struct pq_pair p = { 0 };
+        while (ctr_pq_field(t, &field))
+            if (field.id == 1)
+                p.key = ctr_pq_binary(t, field.wire);
+            else if (field.id == 2)
+                p.value = ctr_pq_binary(t, field.wire);
+            else
+                ctr_pq_skip(t, field.wire);
+        rc = ctr_array_grow(&f->pair, f->pairs, &cap, sizeof *f->pair, err);
+        if (!rc)
+            f->pair[f->pairs++] = p;
+    }
+    return rc;
+}
+
 static int parse(struct pq_footer *f, bool *encrypted, struct ctr_err *err)
 {
     struct pq_thrift t = { f->bytes.data, f->bytes.data + f->bytes.len, 0, false };
@@ -316,6 +339,7 @@ static int parse(struct pq_footer *f, bool *encrypted, struct ctr_err *err)
         case 2: rc = read_schema(f, &t, field.wire, err); break;
         case 3: f->rows = ctr_pq_int(&t, field.wire); break;
         case 4: rc = read_groups(f, &t, field.wire, err); break;
+        case 5: rc = read_pairs(f, &t, field.wire, err); break;
         case 8:
             *encrypted = true;
             ctr_pq_skip(&t, field.wire);
@@ -372,6 +396,7 @@ void ctr_pq_footer_free(struct pq_footer *f)
     for (int i = 0; i < f->groups; i++)
         free(f->group[i].chunk);
     free(f->group);
+    free(f->pair);
     free(f->element);
     ctr_buf_free(&f->bytes);
     *f = (struct pq_footer){ 0 };

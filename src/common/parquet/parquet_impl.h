@@ -101,6 +101,10 @@ struct pq_footer {
     struct pq_group *group;
     int groups;
     int64_t rows;
+    struct pq_pair { /* key-value metadata; in the bytes of the footer */
+        struct ctr_str key, value;
+    } * pair;
+    int pairs;
 };
 int ctr_pq_footer_read(struct pq_footer *f, int fd, int64_t size, struct ctr_err *err) CTR_MUST;
 void ctr_pq_footer_free(struct pq_footer *f);

@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ctr-export: a stream to text (csv, tsv, jsonl, libsvm, libffm, vw), to a NumPy array or to safetensors. An incomplete
- * stream gives exit 1, and no file under -o.
+ * ctr-export: a stream to text (csv, tsv, jsonl, libsvm, libffm, vw), to Parquet, to a NumPy array or to safetensors.
+ * An incomplete stream gives exit 1, and no file under -o.
  */
 #include "common/cli/cli.h"
+#include "common/parquet/parquet_write.h"
 #include "tools/ctr-export/export.h"
 #include "tools/ctr-export/safetensors.h"
 #include "common/text/text.h"
 #include <stdlib.h>
 
 static struct {
-    const char *format, *columns, *delimiter, *null_text, *formulas, *section;
+    const char *format, *columns, *delimiter, *null_text, *formulas, *section, *codec, *keys, *time_unit;
     bool no_header, flat;
     int64_t bits;
 } o;
 
 static const struct ctr_opt opts[] = {
-    { "format", 'f', CTR_OPT_CHOICE, "csv|tsv|jsonl|libsvm|libffm|vw|npy|safetensors",
-      "output format (default: by the suffix of -o, else csv)", &o.format, 0 },
-    { "columns", 'c', CTR_OPT_STR, "NAME,…", "write only these columns, in this order", &o.columns, CTR_OPT_ONCE },
+    { "format", 'f', CTR_OPT_CHOICE, "csv|tsv|jsonl|libsvm|libffm|vw|parquet|npy|safetensors",
+      "output format (default: by the suffix of -o, else csv)", &o.format, CTR_OPT_BASIC },
+    { "columns", 'c', CTR_OPT_STR, "NAME,…", "write only these columns, in this order", &o.columns,
+      CTR_OPT_ONCE | CTR_OPT_BASIC },
     { "section", 0, CTR_OPT_STR, "NAME", "write this section of a bundle, such as a model", &o.section, 0 },
     { "no-header", 0, CTR_OPT_FLAG, NULL, "csv, tsv: write no header line", &o.no_header, 0 },
     { "delimiter", 'd', CTR_OPT_STR, "STR", "csv, tsv: separator of cells", &o.delimiter, 0 },
@@ -26,6 +28,13 @@ static const struct ctr_opt opts[] = {
     { "formulas", 0, CTR_OPT_CHOICE, "keep|escape|fail",
       "csv, tsv: what to do with texts that a spreadsheet would run as formulas (default keep)", &o.formulas, 0 },
     { "flat", 0, CTR_OPT_FLAG, NULL, "jsonl: keep dots in names instead of writing nested objects", &o.flat, 0 },
+    { "codec", 0, CTR_OPT_CHOICE, "zstd|snappy|none", "parquet: how pages are compressed (default zstd)", &o.codec,
+      CTR_OPT_BASIC },
+    { "keys", 0, CTR_OPT_CHOICE, "uint64|int64",
+      "parquet: write uint64, as keys are, as int64 with the same bits, for readers without unsigned integers (default "
+      "uint64)",
+      &o.keys, 0 },
+    { "time-unit", 0, CTR_OPT_CHOICE, "ms|us", "parquet: unit of times (default ms)", &o.time_unit, 0 },
     { "bits", 0, CTR_OPT_INT, "N", "libsvm, libffm, vw: fold keys into 2^N indices, which may collide", &o.bits,
       CTR_OPT_SOME },
     { 0 },
@@ -107,13 +116,57 @@ static int copy(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_export *e,
     return rc < 0 ? rc : ctr_export_finish(e, err);
 }
 
-/* Not a format of rows: writes all sections of a model to one file. */
-static bool is_safetensors(const char *out)
+/* Is it a format that is no text, row after row: named, or by the suffix of -o? */
+static bool is_format(const char *name, const char *out)
 {
-    static const char suffix[] = ".safetensors";
-    size_t n = out ? strlen(out) : 0;
-    return o.format ? !strcmp(o.format, suffix + 1)
-                    : n >= sizeof suffix && !strcmp(out + n - (sizeof suffix - 1), suffix);
+    const size_t n = out ? strlen(out) : 0, m = strlen(name);
+    return o.format ? !strcmp(o.format, name) : n > m + 1 && out[n - m - 1] == '.' && !strcmp(out + n - m, name);
+}
+
+static bool has_text_options(void)
+{
+    return o.delimiter || o.null_text || o.formulas || o.no_header || o.flat || o.bits;
+}
+
+static bool has_parquet_options(void)
+{
+    return o.codec || o.keys || o.time_unit;
+}
+
+static int run_parquet(struct ctr_cli *cli, struct ctr_err *err)
+{
+    const struct ctr_reader_opts ro = { .only = o.section };
+    const struct ctr_parquet_writer_opts wo = { .codec = o.codec,
+                                                .signed_keys = o.keys && !strcmp(o.keys, "int64"),
+                                                .microseconds = o.time_unit && !strcmp(o.time_unit, "us"),
+                                                .memory_bytes = cli->memory_bytes,
+                                                .threads = (int)cli->jobs };
+    struct ctr_parquet_writer *w = NULL;
+    struct ctr_reader *r = NULL;
+    struct ctr_out *out = NULL;
+    const struct ctr_batch *b;
+    int rc = has_text_options() ? ctr_cli_usage(err, "--format parquet takes no option of text") : 0;
+    if (!rc)
+        rc = ctr_cli_reader(cli, 0, &ro, &r, err);
+    if (!rc && o.columns)
+        rc = project(r, err);
+    if (!rc)
+        rc = ctr_cli_out(cli, CTR_OUT_BINARY, &out, err);
+    if (!rc)
+        rc = ctr_parquet_writer_open(&w, ctr_reader_schema(r), &wo, out, err);
+    while (!rc && (rc = ctr_reader_next(r, &b, err)) > 0) {
+        rc = ctr_parquet_writer_batch(w, b, err);
+        ctr_cli_progress(cli, ctr_parquet_writer_rows(w), ctr_reader_total_rows(r));
+    }
+    ctr_cli_progress_clear(cli);
+    if (!rc)
+        rc = ctr_parquet_writer_finish(w, err);
+    if (!rc)
+        rc = ctr_out_commit(out, err);
+    ctr_parquet_writer_free(w);
+    ctr_out_free(out);
+    ctr_reader_free(r);
+    return rc;
 }
 
 static int run_safetensors(struct ctr_cli *cli, struct ctr_err *err)
@@ -123,7 +176,7 @@ static int run_safetensors(struct ctr_cli *cli, struct ctr_err *err)
     struct ctr_reader *r = NULL;
     struct ctr_out *out = NULL;
     int rc = 0;
-    if (o.columns || o.delimiter || o.null_text || o.formulas || o.no_header || o.flat || o.bits)
+    if (o.columns || has_text_options())
         rc = ctr_cli_usage(err, "--format safetensors takes no option of its own: choose columns with ctr-select");
     if (!rc)
         rc = ctr_cli_reader(cli, 0, &sections, &r, err);
@@ -146,7 +199,11 @@ static int export_stream(struct ctr_cli *cli, struct ctr_err *err)
     if (other_packer(cli->out))
         return ctr_cli_usage(err, "%s: text is written plain, or as .gz; pipe it: ctr-export … | %s >%s", cli->out,
                              other_packer(cli->out), cli->out);
-    if (is_safetensors(cli->out))
+    if (is_format("parquet", cli->out))
+        return run_parquet(cli, err);
+    if (has_parquet_options())
+        return ctr_cli_usage(err, "--codec, --keys and --time-unit are of --format parquet");
+    if (is_format("safetensors", cli->out))
         return run_safetensors(cli, err);
     const struct ctr_reader_opts ro = { .only = o.section };
     struct ctr_export_opts eo = CTR_EXPORT_OPTS;
@@ -191,7 +248,7 @@ done:
     return rc;
 }
 
-const struct ctr_tool ctr_tool = { "ctr-export", "write a stream as text, as a NumPy array or as safetensors",
+const struct ctr_tool ctr_tool = { "ctr-export", "write a stream as text, Parquet, NumPy array or safetensors",
                                    "[FILE…]",    NULL,
-                                   opts,         CTR_TOOL_ROLES | CTR_TOOL_READS,
+                                   opts,         CTR_TOOL_ROLES | CTR_TOOL_READS | CTR_TOOL_MEMORY,
                                    export_stream };
