@@ -171,7 +171,7 @@ static struct keys keys_of(int number, int rank)
         for (uint64_t i = 0; i < (uint64_t)n; i++) {
             const uint64_t key = ctr_random64(9, (uint64_t)(number * MOST_RANKS + rank), (uint64_t)t * 1000 + i) % KEYS;
             if (!seen[key])
-                k.hash[t][k.n[t]++] = ctr_sparse_hash(key + 1);
+                k.hash[t][k.n[t]++] = ctr_key_hash(key + 1);
             seen[key] = true;
         }
     }

@@ -15,7 +15,7 @@ static struct ctr_err err;
 
 /* A table that holds nothing but what a rule took up. */
 struct world {
-    struct ctr_sparse table;
+    struct ctr_keyindex table;
     struct ctr_inclusion *n;
     int64_t row;
 };
@@ -28,7 +28,6 @@ static struct world make(double poisson, int64_t bloom, int64_t bytes)
     p.bloom = bloom;
     p.bloom_bytes = bytes;
     p.seed = 3;
-    ctr_sparse_init(&w.table, 24);
     ok(!ctr_inclusion_new(&w.n, &p, &err) && w.n, "a rule: poisson %g, bloom %lld", poisson, (long long)bloom);
     return w;
 }
@@ -36,20 +35,20 @@ static struct world make(double poisson, int64_t bloom, int64_t bytes)
 static void drop(struct world *w)
 {
     ctr_inclusion_free(w->n);
-    ctr_sparse_free(&w->table);
+    ctr_keyindex_free(&w->table);
 }
 
 /* The key comes once more; is it held then? */
 static bool come(struct world *w, uint64_t key)
 {
-    const uint64_t h = ctr_sparse_hash(key), before = w->table.used;
-    if (ctr_sparse_reserve(&w->table, 1, &err))
+    const uint64_t h = ctr_key_hash(key), before = w->table.used;
+    if (ctr_keyindex_reserve(&w->table, 1, &err))
         return false;
     const int64_t row = w->row++;
-    if (ctr_sparse_find(&w->table, h))
+    if (ctr_keyindex_find(&w->table, h))
         return true;
     if (ctr_inclusion_takes(w->n, row, ctr_inclusion_draw(w->n, 11, h)))
-        ctr_sparse_get(&w->table, h);
+        ctr_keyindex_get(&w->table, h);
     return w->table.used > before;
 }
 
@@ -129,7 +128,7 @@ static void test_state(int64_t bloom)
            ctr_inclusion_seen(a.n) == ctr_inclusion_seen(b.n),
        "a state, and back");
     for (uint64_t k = 4000; k < 20000; k++)
-        if (!ctr_sparse_find(&a.table, ctr_sparse_hash(k)))
+        if (!ctr_keyindex_find(&a.table, ctr_key_hash(k)))
             same &= come(&a, k) == come(&b, k);
         else
             b.row = ++a.row;

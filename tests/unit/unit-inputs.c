@@ -113,7 +113,7 @@ static bool same_keys(const struct ctr_rows *r, bool nulls)
         for (int k = 0; k < KEYS && same; k++) {
             const bool null = nulls && i + FROM == NULL_ROW && k == 3;
             const uint64_t key = null ? ctr_feature_key(ctr_table_seed("k03"), "(missing)", 9) : key_of(i + FROM, k);
-            same = r->hash[i * KEYS + k] == ctr_sparse_hash(key) && (!r->table || r->table[i * KEYS + k] == k);
+            same = r->hash[i * KEYS + k] == ctr_key_hash(key) && (!r->table || r->table[i * KEYS + k] == k);
         }
     }
     return same;

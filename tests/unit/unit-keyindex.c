@@ -58,13 +58,13 @@ struct visited {
     bool right;
 };
 
-static int visit(void *ctx, struct ctr_sparse_numbered *e, uint64_t n, struct ctr_err *err)
+static int visit(void *ctx, struct ctr_numbered *e, uint64_t n, struct ctr_err *err)
 {
     struct visited *v = ctx;
     (void)err;
     v->calls++;
     for (uint64_t i = 0; i < n; i++, v->n++) {
-        const struct pair *p = v->map ? map_find(v->map, ctr_sparse_hash(e[i].key)) : NULL;
+        const struct pair *p = v->map ? map_find(v->map, ctr_key_hash(e[i].key)) : NULL;
         v->right &= (!v->n || e[i].key > v->last) && (!v->map || (p && p->number == e[i].number));
         v->last = e[i].key;
     }
@@ -166,12 +166,12 @@ static void test_bytes(void)
         rc = ctr_keyindex_reserve(&t, BLOCK, &err);
         said &= ctr_keyindex_bytes(&t) == after;
         for (uint64_t i = k; i < k + BLOCK && !rc; i++)
-            *ctr_keyindex_get(&t, ctr_sparse_hash(i)) = (uint32_t)i + 1;
+            *ctr_keyindex_get(&t, ctr_key_hash(i)) = (uint32_t)i + 1;
         if (t.used > 20000)
             worst = CTR_MAX(worst, (double)ctr_keyindex_bytes(&t) / (double)t.used);
     }
     for (uint64_t k = 0; k < t.used; k++) {
-        const uint32_t *number = ctr_keyindex_find(&t, ctr_sparse_hash(k));
+        const uint32_t *number = ctr_keyindex_find(&t, ctr_key_hash(k));
         found &= number && *number == k + 1;
     }
     struct visited v = { .right = true }, once = { .right = true };
@@ -202,10 +202,10 @@ static void test_expected(void)
             growths += t.size > before;
             said &= ctr_keyindex_bytes(&t) == after;
             for (uint64_t i = k; i < k + BLOCK && !rc; i++)
-                *ctr_keyindex_get(&t, ctr_sparse_hash(i)) = (uint32_t)i + 1;
+                *ctr_keyindex_get(&t, ctr_key_hash(i)) = (uint32_t)i + 1;
         }
         for (uint64_t k = 0; k < t.used; k++) {
-            const uint32_t *number = ctr_keyindex_find(&t, ctr_sparse_hash(k));
+            const uint32_t *number = ctr_keyindex_find(&t, ctr_key_hash(k));
             found += number && *number == k + 1;
         }
         const double bytes = (double)ctr_keyindex_bytes(&t) / (double)t.used;
@@ -231,7 +231,7 @@ static int make_indexes(struct ctr_keyindex *t, struct ctr_err *err)
     for (uint64_t i = 0; i < INDEXES; i++) {
         for (uint32_t k = 0; (k < 20000 || (i % 2 && !t[i].frontier)) && !rc; k++)
             if (!(rc = ctr_keyindex_reserve(&t[i], 1, err)))
-                *ctr_keyindex_get(&t[i], ctr_sparse_hash(k)) = k + 7;
+                *ctr_keyindex_get(&t[i], ctr_key_hash(k)) = k + 7;
         grows |= t[i].frontier > 0;
     }
     ok(!rc && grows, "some of %d indexes are growing", INDEXES);
@@ -249,7 +249,7 @@ static void test_find(const struct ctr_keyindex *t, const struct ctr_keyindex_ke
         const int n = (int)(round % (MOST + 1));
         for (int i = 0; i < n; i++) {
             key[i] = ctr_random64(5, round, (uint64_t)i) % 22000;
-            h[i] = ctr_random64(6, round, (uint64_t)i) % 50 ? ctr_sparse_hash(key[i]) : 0;
+            h[i] = ctr_random64(6, round, (uint64_t)i) % 50 ? ctr_key_hash(key[i]) : 0;
         }
         k->homes(at, h, n, home);
         const uint64_t others = k->find(h, home, n, number);
@@ -268,14 +268,14 @@ static void test_find(const struct ctr_keyindex *t, const struct ctr_keyindex_ke
 }
 
 static uint64_t collect(const struct ctr_keyindex *t, uint64_t first, uint64_t n, uint64_t low, uint64_t span,
-                        struct ctr_sparse_numbered *e)
+                        struct ctr_numbered *e)
 {
     uint64_t got = 0;
     for (const struct ctr_keyline *l = t->line + first; l < t->line + first + n; l++)
         for (uint32_t j = 0; j < l->n; j++) {
-            const uint64_t key = ctr_sparse_key(l->hash[j]);
+            const uint64_t key = ctr_key_unhash(l->hash[j]);
             if (key >= low && key - low <= span)
-                e[got++] = (struct ctr_sparse_numbered){ key, l->number[j] };
+                e[got++] = (struct ctr_numbered){ key, l->number[j] };
         }
     return got;
 }
@@ -283,7 +283,7 @@ static uint64_t collect(const struct ctr_keyindex *t, uint64_t first, uint64_t n
 /* Whatever the range and wherever it starts and ends. */
 static void test_collect(const struct ctr_keyindex *t, const struct ctr_keyindex_kernel *k)
 {
-    struct ctr_sparse_numbered own[MOST * CTR_KEYLINE_KEYS + CTR_SORTED_SPARE], all[MOST * CTR_KEYLINE_KEYS];
+    struct ctr_numbered own[MOST * CTR_KEYLINE_KEYS + CTR_SORTED_SPARE], all[MOST * CTR_KEYLINE_KEYS];
     uint64_t found = 0;
     bool same = true;
     for (uint64_t round = 0; round < 2000; round++) {
@@ -334,6 +334,78 @@ static int meet(struct ctr_keys *t, struct ctr_states *s, uint64_t from, uint64_
     return rc;
 }
 
+/* Keys that agree in the digits that tell others apart: a cluster, and one far away; and several ranges of them. */
+struct order {
+    const uint64_t *key; /* by number */
+    uint64_t last, n;
+    bool ascending, right;
+};
+
+static int in_order(void *ctx, struct ctr_numbered *e, uint64_t n, struct ctr_err *err)
+{
+    struct order *o = ctx;
+    (void)err;
+    for (uint64_t i = 0; i < n; i++) {
+        o->ascending &= !o->n++ || e[i].key > o->last;
+        o->right &= o->key[e[i].number] == e[i].key;
+        o->last = e[i].key;
+    }
+    return 0;
+}
+
+static void test_order(uint64_t keys, uint64_t apart)
+{
+    struct ctr_keyindex t = { 0 };
+    struct ctr_err err = { 0 };
+    uint64_t *key = malloc(keys * sizeof *key), n = 0;
+    struct order o = { .key = key, .ascending = true, .right = true };
+    bool fits = key;
+    for (uint64_t k = 0; k < keys && fits; k++) {
+        const uint64_t x = (k % 40 == 39) * apart + ctr_random64(2, apart, k % 3) + k * (k % 40 ? 1 : 7919);
+        fits = !ctr_keyindex_reserve(&t, 1, &err);
+        const uint64_t before = t.used;
+        uint32_t *number = fits ? ctr_keyindex_get(&t, ctr_key_hash(x)) : NULL;
+        if (fits && t.used > before) {
+            key[n] = x;
+            *number = (uint32_t)n++;
+        }
+    }
+    ok(fits && !ctr_keyindex_sorted(&t, t.used, in_order, &o, &err) && o.n == n && o.ascending && o.right,
+       "%llu keys in clusters, and some %#llx apart, are sorted", (unsigned long long)n, (unsigned long long)apart);
+    ctr_keyindex_free(&t);
+    free(key);
+}
+
+/* Keys that run over the end when the index grows stay within its memory, however little room is asked for: here 40
+ * keys whose home is always the last line. However many keys come at once, no search is long. */
+static void test_end(void)
+{
+    struct ctr_keyindex t = { 0 };
+    struct ctr_err err = { 0 };
+    bool within = true, fits = true;
+    uint64_t longest = 0;
+    for (uint64_t k = 0; k < 40000 && fits; k++) {
+        fits = ctr_keyindex_reserve(&t, 1, &err) == 0;
+        if (fits)
+            ctr_keyindex_get(&t, k < 40 ? UINT64_MAX - k : ctr_random64(1, 9, k));
+        within &= t.end < t.lines;
+    }
+    ok(fits && within, "keys that run over the end have room there");
+    ctr_keyindex_free(&t);
+    for (uint64_t block = 1000, k = 0; block < 100000; block += block / 3) {
+        fits &= ctr_keyindex_reserve(&t, block, &err) == 0;
+        for (uint64_t i = 0; i < block; i++, k++) {
+            const uint64_t h = ctr_key_hash(k);
+            struct ctr_keyline *line = ctr_keyindex_home(&t, h), *const home = line;
+            (void)ctr_keyindex_get(&t, h);
+            (void)ctr_keyline_search(&line, h);
+            longest = CTR_MAX(longest, (uint64_t)(line - home));
+        }
+    }
+    ok(fits && longest < 400, "blocks that grow: the longest search took %llu lines", (unsigned long long)longest);
+    ctr_keyindex_free(&t);
+}
+
 /* States of keys that were dropped are held, wait for keys that come, and are zeros then. */
 static void test_dropped(void)
 {
@@ -365,6 +437,11 @@ int main(void)
     test_bytes();
     test_expected();
     test_kernels();
+    test_order(50000, UINT64_C(1) << 63);
+    test_order(50000, UINT64_C(1) << 55);
+    test_order(50000, UINT64_C(1) << 30);
+    test_order(1000000, UINT64_C(1) << 62);
+    test_end();
     test_dropped();
     return done_testing();
 }

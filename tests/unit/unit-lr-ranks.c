@@ -106,7 +106,7 @@ static struct ctr_rows build(const struct trial *t, struct built *b, int rank, i
         const struct row r = make_row(t, rank, step, from + i);
         b->start[i] = e;
         for (int j = 0; j < r.k; j++, e++) {
-            b->hash[e] = ctr_sparse_hash((uint64_t)(r.key[j] + 1));
+            b->hash[e] = ctr_key_hash((uint64_t)(r.key[j] + 1));
             b->table[e] = (uint16_t)r.table[j];
             b->x[e] = r.x[j];
         }

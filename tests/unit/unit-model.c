@@ -134,9 +134,9 @@ static void test_rows(void)
     rc = rc || ctr_inputs_batch(f.in, ctr_batchbuf_view(&f.rows), &f.err) ||
          ctr_inputs_rows(f.in, NULL, 0, 2, &r, &f.err);
     ok(!rc && r.rows == 2 && r.start[1] == 4 && r.start[2] == 4, "repeated keys are one entry, x = 0 is none");
-    ok(!rc && r.x[0] == 0.5 && r.hash[0] == ctr_sparse_hash(ctr_dense_key(ctr_table_seed("age"), -1)),
+    ok(!rc && r.x[0] == 0.5 && r.hash[0] == ctr_key_hash(ctr_dense_key(ctr_table_seed("age"), -1)),
        "columns come in the order of their names");
-    ok(!rc && r.hash[1] == ctr_sparse_hash(7) && r.x[1] == 3 && r.x[2] == 1 && r.x[3] == 1,
+    ok(!rc && r.hash[1] == ctr_key_hash(7) && r.x[1] == 3 && r.x[2] == 1 && r.x[3] == 1,
        "x of repeated keys is summed");
     ok(!rc && r.label[0] == 1 && r.weight[0] == 2 && r.weight[1] == 1, "label and weight");
     close_fixture(&f);
@@ -339,7 +339,7 @@ static void test_ahead(void)
     close_fixture(&f);
 }
 
-static int count_keys(void *ctx, struct ctr_sparse_numbered *e, uint64_t n, struct ctr_err *err)
+static int count_keys(void *ctx, struct ctr_numbered *e, uint64_t n, struct ctr_err *err)
 {
     (void)e;
     (void)err;
@@ -361,11 +361,11 @@ static void test_sorted(void)
     for (int i = 0; i < 2; i++) {
         ctr_keys_init(&t[i]);
         for (uint64_t k = 0; k < (i ? OTHERS : MET) && !rc; k++)
-            rc = ctr_keys_get(&t[i], &s, ctr_sparse_hash(k), &row, &err);
+            rc = ctr_keys_get(&t[i], &s, ctr_key_hash(k), &row, &err);
     }
     for (uint64_t k = MET; k < MET + AHEAD && !rc; k++)
         if (!(rc = ctr_keys_reserve(&t[0], &s, 1, &err)))
-            (void)ctr_keys_number(&t[0], &s, ctr_keyindex_get(&t[0].index, ctr_sparse_hash(k)));
+            (void)ctr_keys_number(&t[0], &s, ctr_keyindex_get(&t[0].index, ctr_key_hash(k)));
     for (int i = 0; i < 2 && !rc; i++)
         rc = ctr_keys_sorted(&t[i], count_keys, &n[i], &err);
     ok(!rc && n[0] == MET && n[1] == OTHERS, "keys sorted: %llu and %llu, whatever was found and not registered",

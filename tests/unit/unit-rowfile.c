@@ -50,11 +50,11 @@ static int add(struct ctr_rowfile *f, int32_t floats, int from, int n, struct ct
 /* How many of n rows, each `step`-th, are right; < 0: an error. */
 static int right(struct ctr_rowfile *f, int32_t floats, int n, int step, struct ctr_err *err)
 {
-    static struct ctr_sparse_numbered get[2 * ROWS];
+    static struct ctr_numbered get[2 * ROWS];
     float *rows = calloc((size_t)n * (size_t)floats, sizeof *rows);
     int k = 0, good = 0;
     for (int i = n - 1; i >= 0; i -= step)
-        get[k++] = (struct ctr_sparse_numbered){ place[i], (uint64_t)i };
+        get[k++] = (struct ctr_numbered){ place[i], (uint64_t)i };
     int rc = rows ? ctr_rowfile_get(f, get, k, rows, err) : -1;
     for (int i = n - 1; i >= 0 && !rc; i -= step) {
         int same = 0;

@@ -147,7 +147,7 @@ struct rows {
 static void put(struct rows *r, int64_t *n, int input, const uint64_t *key, int keys)
 {
     for (int k = 0; k < keys; k++, ++*n) {
-        r->hash[*n] = ctr_sparse_hash(key[k] + 100 * (uint64_t)(input > 1));
+        r->hash[*n] = ctr_key_hash(key[k] + 100 * (uint64_t)(input > 1));
         r->table[*n] = (uint16_t)input;
         r->x[*n] = input == 1 ? 0.5 + 0.25 * (double)(*n % 5) : 1; /* weighted keys */
     }

@@ -375,7 +375,7 @@ static void make_batch(struct batch *b, int number)
         for (uint64_t i = 0; i < 2 * MOST / 3; i++) {
             const uint64_t key = ctr_random64(9, (uint64_t)number * TABLES + (uint64_t)t, i) % KEYS;
             if (!seen[key])
-                b->hash[t][b->n[t]++] = ctr_sparse_hash(key + 1);
+                b->hash[t][b->n[t]++] = ctr_key_hash(key + 1);
             seen[key] = true;
         }
     }
@@ -436,7 +436,7 @@ static void train(struct ctr_source *s, int threads, float result[TABLES][KEYS][
     }
     must(ctr_source_settle(s, &err), &err);
     for (uint64_t k = 0; k < KEYS; k++) {
-        const uint64_t hash = ctr_sparse_hash(k + 1);
+        const uint64_t hash = ctr_key_hash(k + 1);
         const struct ctr_want_keys keys[TABLES] = { { &hash, 1 }, { &hash, 1 } };
         const struct ctr_want want = { TABLES, keys, false, NULL };
         struct ctr_mat values;
@@ -581,7 +581,7 @@ static void test_disk(const char *dir)
     /* More keys than there are slots, in one minibatch and in two. */
     static uint64_t hash[200];
     for (uint64_t i = 0; i < 200; i++)
-        hash[i] = ctr_sparse_hash(1000 + i);
+        hash[i] = ctr_key_hash(1000 + i);
     const struct ctr_want_keys all = { hash, 200 }, some = { hash, 40 }, others = { hash + 40, 40 };
     struct ctr_want want_all = { 1, &all, true, NULL };
     struct ctr_mat values;

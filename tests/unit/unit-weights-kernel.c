@@ -10,7 +10,7 @@ enum { KEYS = 3000, ASKED = 2 * KEYS };
 
 static uint64_t hash_of(uint64_t i) /* 0 among them, and many in few homes */
 {
-    return i % 5 ? ctr_sparse_hash(i) : i / 5;
+    return i % 5 ? ctr_key_hash(i) : i / 5;
 }
 
 static void fill(struct ctr_weight_tables *w)

@@ -10,7 +10,7 @@ enum { KEYS = 5000 };
 
 static uint64_t scattered(uint64_t i)
 {
-    return ctr_sparse_hash(i);
+    return ctr_key_hash(i);
 }
 
 static uint64_t in_one_home(uint64_t i)

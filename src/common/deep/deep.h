@@ -356,7 +356,7 @@ struct ctr_deep_tables {
     bool counts;
     bool recounts; /* the rows of this run are counted before it learns: a model that it starts from gives no counts */
     bool counted;  /* the counts are those of all rows: learning adds none */
-    struct ctr_sparse given; /* counts from a file: slots of hash, uint32_t */
+    struct ctr_keyindex given; /* counts from a file, by hash */
 };
 int ctr_deep_tables_find(const struct ctr_deep_tables *all, const char *name); /* or -1 */
 int ctr_deep_tables_add(struct ctr_deep_tables *all, const char *name, const struct ctr_params *p, int *at,
@@ -366,8 +366,7 @@ void ctr_deep_tables_free(struct ctr_deep_tables *all);
 int ctr_deep_tables_bind(struct ctr_deep_tables *all, struct ctr_deep *d, bool add, struct ctr_err *err) CTR_MUST;
 
 /* deep_counts.c: read the counts of a stream. */
-enum { CTR_DEEP_COUNT_SLOT = 12 };
-int ctr_deep_counts_read(struct ctr_sparse *t, const char *path, struct ctr_err *err) CTR_MUST;
+int ctr_deep_counts_read(struct ctr_keyindex *t, const char *path, struct ctr_err *err) CTR_MUST;
 /* Before push: lambda / n_j of each row of the minibatch, for the optimizer. */
 int ctr_deep_send_l2(struct ctr_deep *d, const struct ctr_deep_tables *all, struct ctr_err *err) CTR_MUST;
 

@@ -20,26 +20,23 @@ static bool is_integer(enum ctr_type t)
 }
 
 /* A repeated key gets the sum. */
-static int add_counts(struct ctr_sparse *t, const struct ctr_batch *b, struct ctr_err *err)
+static int add_counts(struct ctr_keyindex *t, const struct ctr_batch *b, struct ctr_err *err)
 {
     const struct ctr_col *key = &b->col[0], *count = &b->col[1];
-    int rc = ctr_sparse_reserve(t, (uint64_t)b->rows, err);
+    int rc = ctr_keyindex_reserve(t, (uint64_t)b->rows, err);
     for (int64_t i = 0; i < b->rows && !rc; i++) {
         const int64_t n = ctr_col_i64(count, i);
-        uint32_t sum;
         if (ctr_col_null(key, i) || ctr_col_null(count, i) || n < 1)
             return ctr_fail(err, CTR_EDATA, "row %lld: a key and a count of 1 or more are wanted",
                             (long long)(b->first_row + i + 1));
-        uint8_t *row = ctr_sparse_get(t, ctr_sparse_hash((uint64_t)ctr_col_i64(key, i)));
-        memcpy(&sum, row + 8, sizeof sum);
-        sum += (uint32_t)CTR_MIN(n, (int64_t)(UINT32_MAX - sum));
-        memcpy(row + 8, &sum, sizeof sum);
+        uint32_t *sum = ctr_keyindex_get(t, ctr_key_hash((uint64_t)ctr_col_i64(key, i)));
+        *sum += (uint32_t)CTR_MIN(n, (int64_t)(UINT32_MAX - *sum));
     }
     return rc;
 }
 
 /* Read a section with both columns; skip others. */
-static int read_section(struct ctr_sparse *t, struct ctr_reader *r, bool *found, struct ctr_err *err)
+static int read_section(struct ctr_keyindex *t, struct ctr_reader *r, bool *found, struct ctr_err *err)
 {
     const struct ctr_schema *s = ctr_reader_schema(r);
     const int columns[2] = { ctr_schema_find(s, "key"), ctr_schema_find(s, "count") };
@@ -53,7 +50,7 @@ static int read_section(struct ctr_sparse *t, struct ctr_reader *r, bool *found,
     return rc;
 }
 
-int ctr_deep_counts_read(struct ctr_sparse *t, const char *path, struct ctr_err *err)
+int ctr_deep_counts_read(struct ctr_keyindex *t, const char *path, struct ctr_err *err)
 {
     char *paths[] = { (char *)(uintptr_t)path };
     const struct ctr_reader_opts o = { .sections = true };
@@ -75,13 +72,10 @@ int ctr_deep_counts_read(struct ctr_sparse *t, const char *path, struct ctr_err 
 }
 
 /* Of a hash; 0: none. */
-static uint32_t given_count(const struct ctr_sparse *t, uint64_t hash)
+static uint32_t given_count(const struct ctr_keyindex *t, uint64_t hash)
 {
-    const uint8_t *row = ctr_sparse_find(t, hash);
-    uint32_t n = 0;
-    if (row)
-        memcpy(&n, row + 8, sizeof n);
-    return n;
+    const uint32_t *n = ctr_keyindex_find(t, hash);
+    return n ? *n : 0;
 }
 
 /* ---- those of all rows, before they are learned from ---- */

@@ -17,7 +17,7 @@
 int ctr_deep_entries_add(struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int64_t n, struct ctr_err *err)
 {
     struct ctr_deep_group *g = d->group;
-    const uint64_t bias_hash = ctr_sparse_hash(ctr_bias_key());
+    const uint64_t bias_hash = ctr_key_hash(ctr_bias_key());
     const int64_t bias = !d->p.no_bias, all = r->start[from + n] - r->start[from] + n * bias;
     if (g->entries + all > INT32_MAX)
         return ctr_fail(err, CTR_EDATA, "a minibatch has more than 2^31 keys: lower --minibatch");
@@ -135,7 +135,7 @@ static void announce_tables(void *ctx, int64_t task, int worker)
     int rc = 0;
     (void)worker;
     if (!task && !c->d->p.no_bias)
-        (void)number_of(&set[0], ctr_sparse_hash(ctr_bias_key()), &rc);
+        (void)number_of(&set[0], ctr_key_hash(ctr_bias_key()), &rc);
     for (int64_t e = r->start[c->from]; e < r->start[c->from + c->n] && !rc; e++)
         if (has_table(task, c->tasks, r->table[e] + 1))
             (void)number_of(&set[r->table[e] + 1], r->hash[e], &rc);

@@ -355,7 +355,7 @@ static int number_image(struct ctr_deep *d, uint64_t hash, int input, int64_t ro
         return ctr_fail(err, CTR_EDATA,
                         "row %" PRId64 ": image #%016" PRIx64 " of column '%.80s' is not in %s (ctr-extract --names "
                         "tells its name): add it (ctr-embed-images --update), or train with --missing-image zero",
-                        row + 1, ctr_sparse_key(hash), d->input[input].name, ctr_image_table_path(m->table));
+                        row + 1, ctr_key_unhash(hash), d->input[input].name, ctr_image_table_path(m->table));
     if (at < 0)
         at = ctr_image_table_images(m->table); /* zeros, or the tower's output for zeros */
     int32_t *of = &AS(int32_t, m->number)[at];

@@ -136,7 +136,7 @@ static int add_row(const struct ctr_deep_learner *l, int table, uint64_t key, co
 static int set_bias(void *learner, double log_odds, struct ctr_err *err)
 {
     const struct ctr_deep_learner *l = learner;
-    _Alignas(16) uint8_t row[CTR_SPARSE_MAX_STRIDE] = { 0 };
+    _Alignas(16) uint8_t row[CTR_STATE_MOST_BYTES] = { 0 };
     struct ctr_learning learning;
     const struct ctr_event none = { .step = 0 };
     struct ctr_state s;
@@ -161,7 +161,7 @@ struct some {
     const struct lr *file;
     ctr_lr_take_sorted *take;
     void *to;
-    struct ctr_sparse_numbered place[256];
+    struct ctr_numbered place[256];
     struct ctr_buf rows; /* states as the file's learner has them */
     uint64_t n;
 };
@@ -186,9 +186,9 @@ static void write_state(const struct lr *file, const float *from, uint8_t *row)
 static int take_row(void *ctx, uint64_t key, const float *from, struct ctr_err *err)
 {
     struct some *s = ctx;
-    _Alignas(16) uint8_t row[CTR_SPARSE_MAX_STRIDE] = { 0 };
+    _Alignas(16) uint8_t row[CTR_STATE_MOST_BYTES] = { 0 };
     write_state(s->file, from, row);
-    s->place[s->n] = (struct ctr_sparse_numbered){ key, s->n };
+    s->place[s->n] = (struct ctr_numbered){ key, s->n };
     s->n++;
     int rc = ctr_buf_append(&s->rows, row + CTR_STATE_AT, s->file->states.bytes, err);
     return rc || s->n < CTR_COUNT(s->place) ? rc : take_some(s, err);

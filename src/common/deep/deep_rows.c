@@ -60,7 +60,7 @@ void ctr_deep_tables_free(struct ctr_deep_tables *all)
         free(all->t[i].name);
     }
     free(all->t);
-    ctr_sparse_free(&all->given);
+    ctr_keyindex_free(&all->given);
     *all = (struct ctr_deep_tables){ 0 };
 }
 
@@ -326,7 +326,7 @@ static void place_entries(void *ctx, int64_t t, int worker)
 int ctr_deep_check_bound(const struct ctr_deep *d, const struct ctr_deep_tables *all, int64_t entries, int64_t bound,
                          struct ctr_err *err)
 {
-    uint64_t need = (uint64_t)ctr_dev_memory(d->dev) + ctr_sparse_bytes(&all->given);
+    uint64_t need = (uint64_t)ctr_dev_memory(d->dev) + ctr_keyindex_bytes(&all->given);
     need += (uint64_t)ctr_deep_images_bytes(d);
     if (!bound || d->p.spill) /* a source with rows on disk enforces the bound itself */
         return 0;

@@ -38,7 +38,6 @@ int ctr_deep_learner_new(void **out, const struct ctr_model *m, const struct ctr
     l->tables.zero = l->net.spec->by_table;
     l->tables.counts = p->l2 > 0 && !l->net.spec->ftrl;
     l->tables.floats = l->net.u_cols + l->tables.counts;
-    ctr_sparse_init_dense(&l->tables.given, CTR_DEEP_COUNT_SLOT);
     if (!rc && p->l2_counts)
         rc = ctr_deep_counts_read(&l->tables.given, p->l2_counts, err);
     if (rc) {
@@ -337,7 +336,7 @@ int64_t ctr_deep_keys(const void *learner)
 int64_t ctr_deep_memory(const void *learner)
 {
     const struct ctr_deep_learner *l = learner;
-    return ctr_dev_memory(l->net.dev) + (int64_t)ctr_sparse_bytes(&l->tables.given) + ctr_deep_source_memory(&l->net) +
+    return ctr_dev_memory(l->net.dev) + (int64_t)ctr_keyindex_bytes(&l->tables.given) + ctr_deep_source_memory(&l->net) +
            ctr_deep_images_bytes(&l->net);
 }
 

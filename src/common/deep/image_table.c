@@ -12,7 +12,7 @@
 #include "common/stream/stream.h"
 
 struct ctr_image_table {
-    struct ctr_sparse place; /* hash -> 1 + row */
+    struct ctr_keyindex place; /* hash -> 1 + row */
     int64_t images;
     int32_t width;
     int columns[2];   /* key, vector */
@@ -33,7 +33,7 @@ void ctr_image_table_free(struct ctr_image_table *t)
 {
     if (!t)
         return;
-    ctr_sparse_free(&t->place);
+    ctr_keyindex_free(&t->place);
     ctr_buf_free(&t->vector);
     ctr_buf_free(&t->first);
     ctr_keyed_free(t->file);
@@ -124,14 +124,12 @@ int ctr_image_vector(const struct ctr_col *c, int64_t i, int32_t *width, struct 
 static int put_place(struct ctr_image_table *t, uint64_t key, int64_t row, bool *duplicate, struct ctr_err *err)
 {
     const uint32_t at = (uint32_t)row + 1;
-    uint32_t there;
-    int rc = ctr_sparse_reserve(&t->place, 1, err);
+    int rc = ctr_keyindex_reserve(&t->place, 1, err);
     if (rc)
         return rc;
-    uint8_t *slot = ctr_sparse_get(&t->place, ctr_sparse_hash(key));
-    memcpy(&there, slot + 8, sizeof there);
-    *duplicate = there && there != at;
-    memcpy(slot + 8, &at, sizeof at);
+    uint32_t *place = ctr_keyindex_get(&t->place, ctr_key_hash(key));
+    *duplicate = *place && *place != at;
+    *place = at;
     return 0;
 }
 
@@ -163,8 +161,8 @@ static int put_key(struct ctr_image_table *t, const struct ctr_col *key, int64_t
 
 int64_t ctr_image_table_find(const struct ctr_image_table *t, uint64_t hash)
 {
-    const uint8_t *slot = ctr_sparse_find(&t->place, hash);
-    return slot ? (int64_t)ctr_sparse_row_number(slot) - 1 : -1;
+    const uint32_t *place = ctr_keyindex_find(&t->place, hash);
+    return place ? (int64_t)*place - 1 : -1;
 }
 
 /* ---- a stream, into memory ---- */
@@ -311,7 +309,6 @@ int ctr_image_table_open(struct ctr_image_table **out, const char *path, const c
         return ctr_fail_nomem(err, sizeof *t);
     t->path = path;
     pthread_mutex_init(&t->lock, NULL);
-    ctr_sparse_init_dense(&t->place, CTR_SPARSE_NUMBERED);
     int rc = hash_tables(t, tables, n, err);
     if (!rc)
         rc = read_table(t, err);
@@ -341,7 +338,7 @@ int32_t ctr_image_table_width(const struct ctr_image_table *t)
 
 int64_t ctr_image_table_bytes(const struct ctr_image_table *t)
 {
-    return (int64_t)(ctr_sparse_bytes(&t->place) + t->vector.len);
+    return (int64_t)(ctr_keyindex_bytes(&t->place) + t->vector.len);
 }
 
 const char *ctr_image_table_path(const struct ctr_image_table *t)

@@ -54,7 +54,7 @@ static int note_gone(const struct choice *c, const struct ctr_keys *t, int table
     int rc = 0;
     for (const uint8_t *row; !rc && (row = ctr_keys_row(t, states, &at, &hash));)
         if (!young(c, row))
-            rc = ctr_buf_append(c->e->gone, &(struct ctr_expired){ table, ctr_sparse_key(hash) },
+            rc = ctr_buf_append(c->e->gone, &(struct ctr_expired){ table, ctr_key_unhash(hash) },
                                 sizeof(struct ctr_expired), err);
     return rc;
 }

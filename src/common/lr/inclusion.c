@@ -114,7 +114,7 @@ static uint32_t lesser(uint32_t a, uint32_t b)
  * which reduces errors ("conservative update"). */
 static bool came_often(struct ctr_inclusion *n, uint64_t x)
 {
-    uint16_t *line = (uint16_t *)(void *)(n->line + ctr_sparse_scale(x, n->lines) * LINE), *cell[PROBES];
+    uint16_t *line = (uint16_t *)(void *)(n->line + ctr_hash_scale(x, n->lines) * LINE), *cell[PROBES];
     uint32_t least = 0x0f0f0f0f;
     for (int i = 0; i < PROBES; i++) {
         cell[i] = &line[x >> 5 * i & 31];
@@ -148,7 +148,7 @@ uint64_t ctr_inclusion_draw(const struct ctr_inclusion *n, uint64_t table_seed, 
 void ctr_inclusion_prefetch(const struct ctr_inclusion *n, uint64_t draw)
 {
     if (n->lines)
-        __builtin_prefetch(n->line + ctr_sparse_scale(draw, n->lines) * LINE, 1);
+        __builtin_prefetch(n->line + ctr_hash_scale(draw, n->lines) * LINE, 1);
 }
 
 bool ctr_inclusion_takes(struct ctr_inclusion *n, int64_t row, uint64_t draw)

@@ -24,7 +24,7 @@ struct ctr_lr_digested {
 
 /* A table to save whose rows are stored elsewhere, in the order of keys. The row of a key is base + number * bytes. */
 struct ctr_lr_sorted {
-    const struct ctr_sparse_numbered *place;
+    const struct ctr_numbered *place;
     uint64_t n;
     const uint8_t *base;
     uint64_t bytes;
@@ -91,8 +91,8 @@ struct lr {
                     int64_t k, double *score, struct ctr_err *err);
     void *each_ctx;
     struct ctr_buf terms; /* of the uncertainty of a row */
-    _Alignas(16) uint8_t bias[CTR_SPARSE_MAX_STRIDE],
-        spare[CTR_SPARSE_MAX_STRIDE]; /* outside the tables. See optimizer.h */
+    _Alignas(16) uint8_t bias[CTR_STATE_MOST_BYTES],
+        spare[CTR_STATE_MOST_BYTES]; /* outside the tables. See optimizer.h */
 };
 
 static inline struct ctr_states *ctr_lr_states_of(struct lr *m, int table)

@@ -205,7 +205,7 @@ static int load_batch(struct lr *m, const struct ctr_learning *writer, struct ct
         rc = ctr_fail(err, CTR_EDATA, "the model has no column '%s': it can predict but not learn on", missing);
     for (int64_t i = 0; i < b->rows && !rc; i++) {
         struct ctr_state s;
-        uint64_t h = ctr_sparse_hash(((const uint64_t *)c.key->data)[i]);
+        uint64_t h = ctr_key_hash(((const uint64_t *)c.key->data)[i]);
         ctr_lr_state(&c, l, i, &s);
         if (writer) {
             s.value = ctr_state_weight(writer, &m->more.event, &s);

@@ -89,7 +89,7 @@ struct ctr_lr_digested ctr_lr_digest_sorted(const struct lr *m, const struct ctr
     for (uint64_t from = 0, n; from < t->n; from += n) {
         n = CTR_MIN(t->n - from, GROUP);
         for (uint64_t i = 0; i < n; i++) {
-            const struct ctr_sparse_numbered *place = &t->place[from + i];
+            const struct ctr_numbered *place = &t->place[from + i];
             row[i] = (uint8_t *)(uintptr_t)t->base + place->number * t->bytes;
             __builtin_prefetch(row[i] + CTR_STATE_AT);
             key[i] = place->key;
@@ -116,7 +116,7 @@ struct digesting {
     struct ctr_lr_digested sum;
 };
 
-static void digest_some(void *ctx, const struct ctr_sparse_numbered *e, uint64_t n)
+static void digest_some(void *ctx, const struct ctr_numbered *e, uint64_t n)
 {
     struct digesting *d = ctx;
     const struct ctr_states *s = &d->m->states;
@@ -484,7 +484,7 @@ static int save_dropped_below(struct saver *s, uint64_t key, bool last, struct c
     return rc;
 }
 
-static int save_range(void *ctx, struct ctr_sparse_numbered *e, uint64_t n, struct ctr_err *err)
+static int save_range(void *ctx, struct ctr_numbered *e, uint64_t n, struct ctr_err *err)
 {
     struct saver *s = ctx;
     const struct lr *m = s->at->model->m;

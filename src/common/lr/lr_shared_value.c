@@ -222,7 +222,7 @@ static struct ctr_lr_sorted sorted_table(const struct shared_value *q, int table
 }
 
 /* Copy the states of a table in key order, so that saving every file reads them sequentially. */
-static int order_states(void *ctx, int table, struct ctr_sparse_numbered *place, uint64_t n, struct ctr_err *err)
+static int order_states(void *ctx, int table, struct ctr_numbered *place, uint64_t n, struct ctr_err *err)
 {
     enum { AHEAD = 16 };
     struct shared_value *q = ctx;

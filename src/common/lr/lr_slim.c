@@ -417,7 +417,7 @@ static void slim_session_free(void *session)
 static int64_t find(const struct scorer *s, int table, uint64_t hash)
 {
     enum { GUESSES = 8 };
-    const uint64_t key = ctr_sparse_key(hash);
+    const uint64_t key = ctr_key_unhash(hash);
     const struct range *r = (const struct range *)(void *)s->ranges.data + table;
     if (table >= (int)(s->ranges.len / sizeof *r)) /* only in the stream */
         return -1;

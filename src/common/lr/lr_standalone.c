@@ -36,7 +36,7 @@ struct making {
     struct ctr_err *err; /* by table */
 };
 
-static int add_places(void *ctx, struct ctr_sparse_numbered *e, uint64_t n, struct ctr_err *err)
+static int add_places(void *ctx, struct ctr_numbered *e, uint64_t n, struct ctr_err *err)
 {
     return ctr_buf_append(ctx, e, n * sizeof *e, err);
 }
@@ -51,11 +51,11 @@ static void make_order(void *ctx, int64_t table, int worker)
     if (own->made)
         return;
     ctr_buf_clear(&own->place);
-    int rc = ctr_buf_reserve(&own->place, keys->learned * sizeof(struct ctr_sparse_numbered), err);
+    int rc = ctr_buf_reserve(&own->place, keys->learned * sizeof(struct ctr_numbered), err);
     if (!rc)
         rc = ctr_keys_sorted(keys, add_places, &own->place, err);
     uint64_t n;
-    struct ctr_sparse_numbered *place = ctr_lr_order_of(p->o, (int)table, &n);
+    struct ctr_numbered *place = ctr_lr_order_of(p->o, (int)table, &n);
     own->made = !rc && !p->ordered(p->ctx, (int)table, place, n, err);
 }
 

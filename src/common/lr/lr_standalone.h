@@ -10,7 +10,7 @@
 #include "common/lr/variants.h"
 
 struct ctr_lr_order {
-    struct ctr_buf place; /* struct ctr_sparse_numbered, sorted by key */
+    struct ctr_buf place; /* struct ctr_numbered, sorted by key */
     bool made;
 };
 struct ctr_lr_orders {
@@ -21,16 +21,16 @@ struct ctr_lr_orders {
 int ctr_lr_orders_init(struct ctr_lr_orders *o, int tables, struct ctr_err *err) CTR_MUST;
 void ctr_lr_orders_free(struct ctr_lr_orders *o);
 void ctr_lr_orders_forget(struct ctr_lr_orders *o);
-static inline struct ctr_sparse_numbered *ctr_lr_order_of(const struct ctr_lr_orders *o, int table, uint64_t *n)
+static inline struct ctr_numbered *ctr_lr_order_of(const struct ctr_lr_orders *o, int table, uint64_t *n)
 {
     const struct ctr_buf *place = &o->of[table].place;
-    *n = place->len / sizeof(struct ctr_sparse_numbered);
-    return (struct ctr_sparse_numbered *)(void *)place->data;
+    *n = place->len / sizeof(struct ctr_numbered);
+    return (struct ctr_numbered *)(void *)place->data;
 }
 
 /* Callback that computes other shared data of a table along with its order; runs for several tables at once. It may
  * change the numbers. */
-typedef int ctr_lr_ordered(void *ctx, int table, struct ctr_sparse_numbered *place, uint64_t n, struct ctr_err *err);
+typedef int ctr_lr_ordered(void *ctx, int table, struct ctr_numbered *place, uint64_t n, struct ctr_err *err);
 /* Compute missing orders for the tables of `keys`, with the threads of a pool (NULL: one). */
 int ctr_lr_orders_make(struct ctr_lr_orders *o, struct lr *keys, struct ctr_pool *pool, ctr_lr_ordered *ordered,
                        void *ctx, struct ctr_err *err) CTR_MUST;

@@ -124,7 +124,7 @@ static int variant_set_new(void **out, const struct ctr_model *model, const stru
     if (!rc)
         ctr_lr_variants_lay_out_fixed(q);
     for (int i = 0; i < q->n && !rc; i++) {
-        const size_t bytes = q->fixed + CTR_SPARSE_MAX_STRIDE;
+        const size_t bytes = q->fixed + CTR_STATE_MOST_BYTES;
         if (!(q->v[i].rows = calloc(2, bytes)))
             rc = ctr_fail_nomem(err, 2 * bytes);
         q->v[i].bias = q->v[i].rows;

@@ -172,7 +172,7 @@ int ctr_lr_x8_scratch(struct group *w, int64_t longest, struct ctr_err *err) CTR
 int ctr_lr_x8_learn(struct variant_set *q, struct group *w, int64_t row) CTR_MUST;
 
 /* The digests of a table, from its keys. */
-void ctr_lr_x8_digest(const struct variant_set *q, int table, const struct ctr_sparse_numbered *place, uint64_t n);
+void ctr_lr_x8_digest(const struct variant_set *q, int table, const struct ctr_numbered *place, uint64_t n);
 
 /* ---- lr_variants_file.c: of struct ctr_model ---- */
 

@@ -9,7 +9,7 @@
 
 /* ---- each model alone: for files ---- */
 
-static int digest_table(void *ctx, int table, struct ctr_sparse_numbered *place, uint64_t n, struct ctr_err *err)
+static int digest_table(void *ctx, int table, struct ctr_numbered *place, uint64_t n, struct ctr_err *err)
 {
     (void)err;
     ctr_lr_x8_digest(ctx, table, place, n);

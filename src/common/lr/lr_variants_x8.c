@@ -343,7 +343,7 @@ enum { TILE = 128, AHEAD = 16 };
 
 /* Add the digests of a tile of keys. */
 static void digest_tile(const struct variant_set *q, const struct x8 *e, const uint8_t *base, uint64_t stride,
-                        const struct ctr_sparse_numbered *place, uint64_t n, uint64_t *sum, double *wrong)
+                        const struct ctr_numbered *place, uint64_t n, uint64_t *sum, double *wrong)
 {
     const struct ctr_x8_kernel *kernel = q->x8_kernel;
     const size_t half = e->bytes / 2;
@@ -362,7 +362,7 @@ static void digest_tile(const struct variant_set *q, const struct x8 *e, const u
     kernel->digest[e->precision](mixed, z, squares, w, (int64_t)n, sum, wrong);
 }
 
-static void digest(const struct variant_set *q, int number, int table, const struct ctr_sparse_numbered *place,
+static void digest(const struct variant_set *q, int number, int table, const struct ctr_numbered *place,
                    uint64_t n)
 {
     const struct x8 *e = &q->x8[number];
@@ -380,7 +380,7 @@ static void digest(const struct variant_set *q, int number, int table, const str
         t->digest[e->variant[i]] = (struct ctr_lr_digested){ sum[i], wrong[i] == 0 };
 }
 
-void ctr_lr_x8_digest(const struct variant_set *q, int table, const struct ctr_sparse_numbered *place, uint64_t n)
+void ctr_lr_x8_digest(const struct variant_set *q, int table, const struct ctr_numbered *place, uint64_t n)
 {
     for (int e = 0; e < q->x8_count; e++)
         digest(q, e, table, place, n);

@@ -94,8 +94,8 @@ static int bind_column(struct ctr_inputs *in, int column, struct ctr_strs *table
     i->table = (uint16_t)table;
     i->name_of_table = table;
     i->seed = ctr_table_seed(name);
-    i->missing = i->kind == CTR_INPUT_NUMBER ? ctr_sparse_hash(ctr_dense_key(i->seed, -1))
-                                             : ctr_sparse_hash(ctr_feature_key(i->seed, "(missing)", 9));
+    i->missing = i->kind == CTR_INPUT_NUMBER ? ctr_key_hash(ctr_dense_key(i->seed, -1))
+                                             : ctr_key_hash(ctr_feature_key(i->seed, "(missing)", 9));
     in->fixed += i->kind == CTR_INPUT_KEY || i->kind == CTR_INPUT_NUMBER;
     in->has_x |= i->kind != CTR_INPUT_KEY;
     i->group =
@@ -139,7 +139,7 @@ int ctr_inputs_new(struct ctr_inputs **out, const struct ctr_schema *s, int labe
     in->weight = weight;
     in->time = -1;
     in->change = change ? *change : (struct ctr_row_transform){ .scale = 1 };
-    in->kernel = ctr_sparse_kernel_best();
+    in->kernel = ctr_keyhash_kernel_best();
     int rc = check_number(s, label, err);
     if (!rc)
         rc = check_number(s, weight, err);

@@ -41,7 +41,7 @@ struct ctr_inputs {
     bool transposed;
     struct ctr_row_transform change;
     uint16_t *tables; /* of the inputs, in order */
-    const struct ctr_sparse_kernel *kernel;
+    const struct ctr_keyhash_kernel *kernel;
     bool *repeats; /* by table: a key may occur twice in a row */
     bool by_column;
     bool aligned; /* some lists are of one group */

@@ -89,7 +89,7 @@ static void put_keys(const struct ctr_input *in, const struct ctr_col *c, int64_
         if (nulls && ctr_col_missing(c, from + i))
             hash = in->missing;
         else
-            hash = ctr_sparse_hash(key[index ? index[from + i] : from + i]);
+            hash = ctr_key_hash(key[index ? index[from + i] : from + i]);
         put(s, i, hash, in->table, 1);
     }
 }
@@ -168,7 +168,7 @@ static void put_lists(const struct ctr_input *in, const struct ctr_col *c, int32
         const uint64_t *key = items->data;
         for (; j < end; j++)
             if (!ctr_col_null(items, j))
-                put(s, i, ctr_sparse_hash(key[j]), in->table,
+                put(s, i, ctr_key_hash(key[j]), in->table,
                     in->kind == CTR_INPUT_WEIGHTED_KEYS ? (double)items->weight[j] : 1);
     }
 }
@@ -277,7 +277,7 @@ static int measure(struct ctr_inputs *in, int64_t from, int64_t n, int64_t *star
             longest = CTR_MAX(longest, b - a);
         }
         for (int64_t j = (int64_t)(p->position.len / 8); p->kind == CTR_INPUT_NUMBERS && j < longest; j++) {
-            uint64_t h = ctr_sparse_hash(ctr_dense_key(p->seed, j));
+            uint64_t h = ctr_key_hash(ctr_dense_key(p->seed, j));
             int rc = ctr_buf_append(&p->position, &h, sizeof h, err);
             if (rc)
                 return rc;

@@ -23,7 +23,7 @@ struct ctr_rows {
     int64_t rows;
     int64_t first_row; /* of the stream, for messages */
     const int64_t *start;
-    const uint64_t *hash;  /* ctr_sparse_hash of the key */
+    const uint64_t *hash;  /* ctr_key_hash of the key */
     const uint16_t *table; /* index into the list of table names; by column: number of the input, or NULL if each input
                               has one entry */
     const double *x;       /* NULL: all 1 */

@@ -28,10 +28,10 @@ struct ctr_row_transform ctr_row_transform_make(const struct ctr_params *p, int6
 /* Does it change x or remove entries? */
 bool ctr_row_transform_scales(const struct ctr_row_transform *c);
 
-/* The hash (ctr_sparse_hash) of a shortened key: the first bits of the whole key's hash. */
+/* The hash (ctr_key_hash) of a shortened key: the first bits of the whole key's hash. */
 static inline uint64_t ctr_row_transform_fold(uint64_t hash, int bits)
 {
-    return ctr_sparse_hash(hash >> (64 - bits));
+    return ctr_key_hash(hash >> (64 - bits));
 }
 
 /* Change rows in place. Norms are computed over all features of a row, then features are dropped. x must not be

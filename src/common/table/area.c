@@ -5,7 +5,7 @@
  * keep their alignment when they move. Small areas must not all start at huge page boundaries: forty tables of a few
  * KiB would then compete for the same cache sets.
  */
-#include "common/table/sparse.h"
+#include "common/table/area.h"
 
 #include <sys/mman.h>
 

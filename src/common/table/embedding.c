@@ -8,7 +8,6 @@ enum { AHEAD = 16 };
 void ctr_embedding_init(struct ctr_embedding *t, int32_t width, int32_t floats, uint64_t seed, float scale)
 {
     memset(t, 0, sizeof *t);
-    ctr_sparse_init_dense(&t->index, CTR_EMBEDDING_SLOT);
     t->width = width;
     t->floats = floats;
     t->seed = seed;
@@ -17,7 +16,7 @@ void ctr_embedding_init(struct ctr_embedding *t, int32_t width, int32_t floats, 
 
 void ctr_embedding_free(struct ctr_embedding *t)
 {
-    ctr_sparse_free(&t->index);
+    ctr_keyindex_free(&t->index);
     ctr_area_free(&t->area);
     ctr_changed_free(&t->changed);
     t->used = 0;
@@ -32,7 +31,7 @@ int ctr_embedding_reserve(struct ctr_embedding *t, uint64_t extra, struct ctr_er
 {
     if (t->used + extra >= CTR_EMBEDDING_NONE)
         return ctr_fail(err, CTR_EDATA, "a table of embeddings has more than %u keys", CTR_EMBEDDING_NONE - 1);
-    int rc = ctr_sparse_reserve(&t->index, extra, err);
+    int rc = ctr_keyindex_reserve(&t->index, extra, err);
     if (!rc)
         rc = ctr_changed_room(&t->changed, t->used + extra, err);
     uint64_t need = row_bytes(t, t->used + extra) + CTR_LINE;
@@ -42,14 +41,7 @@ int ctr_embedding_reserve(struct ctr_embedding *t, uint64_t extra, struct ctr_er
 
 uint64_t ctr_embedding_bytes(const struct ctr_embedding *t)
 {
-    return ctr_sparse_bytes(&t->index) + row_bytes(t, t->used) + t->changed.bit.len;
-}
-
-static uint32_t number_of(const uint8_t *slot)
-{
-    uint32_t i;
-    memcpy(&i, slot + 8, sizeof i);
-    return i;
+    return ctr_keyindex_bytes(&t->index) + row_bytes(t, t->used) + t->changed.bit.len;
 }
 
 static void first_value(const struct ctr_embedding *t, uint64_t h, float *value)
@@ -58,10 +50,9 @@ static void first_value(const struct ctr_embedding *t, uint64_t h, float *value)
         value[d] = (float)(2 * ctr_random01(t->seed, h, (uint64_t)d) - 1) * t->scale;
 }
 
-static uint32_t add_row(struct ctr_embedding *t, uint8_t *slot, uint64_t h)
+static uint32_t add_row(struct ctr_embedding *t, uint64_t h)
 {
-    uint32_t i = t->used++;
-    memcpy(slot + 8, &i, sizeof i);
+    const uint32_t i = t->used++;
     first_value(t, h, ctr_embedding_row(t, i));
     return i;
 }
@@ -70,10 +61,12 @@ void ctr_embedding_get(struct ctr_embedding *t, const uint64_t *hash, int64_t n,
 {
     for (int64_t i = 0; i < n; i++) {
         if (i + AHEAD < n)
-            __builtin_prefetch(ctr_sparse_home(&t->index, hash[i + AHEAD]), 1);
-        uint64_t before = t->index.used;
-        uint8_t *slot = ctr_sparse_get(&t->index, hash[i]);
-        row[i] = t->index.used > before ? add_row(t, slot, hash[i]) : number_of(slot);
+            __builtin_prefetch(ctr_keyindex_home(&t->index, hash[i + AHEAD]), 1);
+        const uint64_t before = t->index.used;
+        uint32_t *number = ctr_keyindex_get(&t->index, hash[i]);
+        if (t->index.used > before)
+            *number = add_row(t, hash[i]);
+        row[i] = *number;
         if (t->changed.on)
             ctr_changed_note(&t->changed, row[i]);
     }
@@ -83,9 +76,9 @@ void ctr_embedding_find(const struct ctr_embedding *t, const uint64_t *hash, int
 {
     for (int64_t i = 0; i < n; i++) {
         if (i + AHEAD < n && t->index.size)
-            __builtin_prefetch(ctr_sparse_home(&t->index, hash[i + AHEAD]));
-        const uint8_t *slot = ctr_sparse_find(&t->index, hash[i]);
-        row[i] = slot ? number_of(slot) : CTR_EMBEDDING_NONE;
+            __builtin_prefetch(ctr_keyindex_home(&t->index, hash[i + AHEAD]));
+        const uint32_t *number = ctr_keyindex_find(&t->index, hash[i]);
+        row[i] = number ? *number : CTR_EMBEDDING_NONE;
     }
 }
 
@@ -130,16 +123,21 @@ struct visit {
     void *ctx;
 };
 
-static int visit_slot(void *ctx, uint64_t key, const uint8_t *slot, struct ctr_err *err)
+static int visit_range(void *ctx, struct ctr_numbered *e, uint64_t n, struct ctr_err *err)
 {
     const struct visit *v = ctx;
-    if (ctr_changed_skips(&v->t->changed, number_of(slot)))
-        return 0;
-    return v->each(v->ctx, key, ctr_embedding_row(v->t, number_of(slot)), err);
+    int rc = 0;
+    for (uint64_t i = 0; i < n && !rc; i++) {
+        const uint32_t next = (uint32_t)e[CTR_MIN(i + AHEAD, n - 1)].number, number = (uint32_t)e[i].number;
+        prefetch_row(v->t, next, sizeof(float) * (size_t)v->t->floats); /* rows are scattered */
+        if (!ctr_changed_skips(&v->t->changed, number))
+            rc = v->each(v->ctx, e[i].key, ctr_embedding_row(v->t, number), err);
+    }
+    return rc;
 }
 
 int ctr_embedding_sorted(const struct ctr_embedding *t, ctr_embedding_each *each, void *ctx, struct ctr_err *err)
 {
     struct visit v = { t, each, ctx };
-    return ctr_sparse_sorted(&t->index, visit_slot, &v, err);
+    return ctr_keyindex_sorted(&t->index, t->index.used, visit_range, &v, err);
 }

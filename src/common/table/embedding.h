@@ -3,8 +3,8 @@
  * embedding: a table of embeddings: 64-bit keys -> rows of floats (value, then optimizer state), numbered from 0 in
  * order of insertion.
  *
- * An index like sparse.h's (dense, slots of 12 bytes: hash, row number) points into slabs that hold the rows without
- * gaps. Both grow in place, a few slots and pages per reserve, so that no call takes long; large ones ask for huge
+ * An index (keyindex.h) points into slabs that hold the rows without gaps. Both grow in place, a few lines and pages per
+ * reserve, so that no call takes long; large ones ask for huge
  * pages. A row costs its floats and at most CTR_EMBEDDING_OVERHEAD bytes, including growth.
  *
  * A new row's values depend only on its key and the seed, uniform in [-scale, scale), followed by zeros: neither the
@@ -15,13 +15,12 @@
 #define CTR_EMBEDDING_H
 
 #include "common/table/changed.h"
-#include "common/table/sparse.h"
+#include "common/table/keyindex.h"
 
-#define CTR_EMBEDDING_SLOT     12
-#define CTR_EMBEDDING_OVERHEAD (CTR_EMBEDDING_SLOT * CTR_SPARSE_DENSE_SLACK) /* 15.43 */
+#define CTR_EMBEDDING_OVERHEAD CTR_KEYINDEX_SLACK /* 22.8 */
 
 struct ctr_embedding {
-    struct ctr_sparse index;
+    struct ctr_keyindex index; /* of hashes: row numbers */
     struct ctr_area area; /* rows */
     int32_t width;        /* floats of a value */
     int32_t floats;       /* of a row: value and optimizer state, 1 … CTR_EMBEDDING_MAX_FLOATS */
@@ -44,7 +43,7 @@ static inline float *ctr_embedding_row(const struct ctr_embedding *t, uint32_t i
     return (float *)(void *)t->area.base + (size_t)i * (size_t)t->floats;
 }
 
-/* The row numbers of n hashes (ctr_sparse_hash of keys); new keys get rows; room must have been reserved. */
+/* The row numbers of n hashes (ctr_key_hash of keys); new keys get rows; room must have been reserved. */
 void ctr_embedding_get(struct ctr_embedding *t, const uint64_t *hash, int64_t n, uint32_t *row);
 /* The same without insertion; keys without a row: CTR_EMBEDDING_NONE. Safe for any number of threads at once. */
 #define CTR_EMBEDDING_NONE UINT32_MAX

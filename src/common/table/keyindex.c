@@ -107,7 +107,7 @@ static int take_lines(struct ctr_keyindex *t, uint64_t first, uint64_t last, str
 
 static void put_key(const struct ctr_keyindex *t, uint64_t h, uint32_t number, uint64_t *end)
 {
-    struct ctr_keyline *to = t->line + ctr_sparse_scale(ctr_sparse_secret(h), t->size);
+    struct ctr_keyline *to = t->line + ctr_hash_scale(ctr_hash_keyed(h), t->size);
     while (to->n == CTR_KEYLINE_KEYS)
         to++;
     to->hash[to->n] = h;
@@ -250,33 +250,33 @@ const uint32_t *ctr_keyindex_next(const struct ctr_keyindex *t, uint64_t *at, ui
     return &t->line[line].number[place];
 }
 
-uint64_t ctr_keyindex_some(const struct ctr_keyindex *t, uint64_t *first, struct ctr_sparse_numbered *e)
+uint64_t ctr_keyindex_some(const struct ctr_keyindex *t, uint64_t *first, struct ctr_numbered *e)
 {
     const uint64_t lines = CTR_MIN(t->end - *first, CTR_KEYINDEX_SOME_LINES);
     uint64_t n = ctr_keyindex_kernel_best()->collect(t, *first, lines, 0, UINT64_MAX, e);
     *first = lines == CTR_KEYINDEX_SOME_LINES ? *first + lines : UINT64_MAX;
     if (*first == UINT64_MAX && t->has_zero)
-        e[n++] = (struct ctr_sparse_numbered){ ctr_sparse_key(0), t->zero };
+        e[n++] = (struct ctr_numbered){ ctr_key_unhash(0), t->zero };
     return n;
 }
 
 static bool first_key(const void *table, uint64_t place, uint64_t *key)
 {
     const struct ctr_keyindex *t = table;
-    *key = ctr_sparse_key(t->line[place].hash[0]);
+    *key = ctr_key_unhash(t->line[place].hash[0]);
     return t->line[place].n;
 }
 
 static uint64_t collect(const void *table, uint64_t place, uint64_t n, uint64_t low, uint64_t span,
-                        struct ctr_sparse_numbered *e)
+                        struct ctr_numbered *e)
 {
     return ctr_keyindex_kernel_best()->collect(table, place, n, low, span, e);
 }
 
-int ctr_keyindex_sorted(const struct ctr_keyindex *t, uint64_t all, ctr_sparse_range *range, void *ctx,
+int ctr_keyindex_sorted(const struct ctr_keyindex *t, uint64_t all, ctr_sorted_range *range, void *ctx,
                         struct ctr_err *err)
 {
-    const struct ctr_sparse_numbered zero = { ctr_sparse_key(0), t->zero };
+    const struct ctr_numbered zero = { ctr_key_unhash(0), t->zero };
     const struct ctr_sorted_of of = { t,   t->used,   t->end,  CTR_KEYLINE_KEYS,
                                       all, first_key, collect, t->has_zero ? &zero : NULL };
     return ctr_sorted_ranges(&of, range, ctx, err);

@@ -6,8 +6,8 @@
  *     hash hash hash hash hash   number number number number number   n
  *
  * so that a search usually reads one cache line and compares it as one vector. A key's home is line
- * floor(s * size / 2^64), where s is the key's hash times a random number of the process, modulo 2^64, so that nobody
- * can craft keys that collide (sparse.h). A key whose home is full goes to the next line with room.
+ * ctr_hash_scale(s, size), where s is the keyed hash of the key (keyhash.h). A key whose home is full goes to the next
+ * line with room.
  *
  * The home is monotone in s, so the index grows in place: it extends the array and moves runs of lines up from its end,
  * a few per ctr_keyindex_reserve. A frontier separates moved from unmoved lines. Growth needs no second array and no
@@ -18,11 +18,13 @@
 #ifndef CTR_KEYINDEX_H
 #define CTR_KEYINDEX_H
 
-#include "common/table/sparse.h"
+#include "common/table/area.h"
+#include "common/table/keyhash.h"
+#include "common/table/sorted.h"
 
 enum { CTR_KEYLINE_KEYS = 5 };
 struct ctr_keyline {
-    uint64_t hash[CTR_KEYLINE_KEYS]; /* ctr_sparse_hash of keys; 0: empty */
+    uint64_t hash[CTR_KEYLINE_KEYS]; /* ctr_key_hash of keys; 0: empty */
     uint32_t number[CTR_KEYLINE_KEYS];
     uint32_t n;
 };
@@ -53,15 +55,16 @@ void ctr_keyindex_free(struct ctr_keyindex *t);
 
 /* Make room for `extra` more keys and continue a growth in progress. Pointers into the index are invalid afterwards. */
 int ctr_keyindex_reserve(struct ctr_keyindex *t, uint64_t extra, struct ctr_err *err) CTR_MUST;
-/* As for sparse.h: independent of the random number. */
+/* --memory must not depend on the random number of the process: lines being moved count at their usual number, and the
+ * few lines past the last home do not count. */
 uint64_t ctr_keyindex_bytes(const struct ctr_keyindex *t);
 uint64_t ctr_keyindex_bytes_after(const struct ctr_keyindex *t, uint64_t extra);
 
 static inline struct ctr_keyline *ctr_keyindex_home(const struct ctr_keyindex *t, uint64_t h)
 {
-    uint64_t at = ctr_sparse_scale(ctr_sparse_secret(h), t->size);
+    uint64_t at = ctr_hash_scale(ctr_hash_keyed(h), t->size);
     if (t->frontier) {
-        const uint64_t before = ctr_sparse_scale(ctr_sparse_secret(h), t->old_size);
+        const uint64_t before = ctr_hash_scale(ctr_hash_keyed(h), t->old_size);
         at = before < t->frontier ? before : at;
     }
     return t->line + at;
@@ -136,10 +139,10 @@ enum {
     CTR_KEYINDEX_SOME_LINES = 64,
     CTR_KEYINDEX_SOME = CTR_KEYINDEX_SOME_LINES * CTR_KEYLINE_KEYS + CTR_SORTED_SPARE
 };
-uint64_t ctr_keyindex_some(const struct ctr_keyindex *t, uint64_t *first, struct ctr_sparse_numbered *e);
+uint64_t ctr_keyindex_some(const struct ctr_keyindex *t, uint64_t *first, struct ctr_numbered *e);
 
 /* The keys with their numbers, sorted by key, in blocks that the callback may change. all: see struct ctr_sorted_of. */
-int ctr_keyindex_sorted(const struct ctr_keyindex *t, uint64_t all, ctr_sparse_range *range, void *ctx,
+int ctr_keyindex_sorted(const struct ctr_keyindex *t, uint64_t all, ctr_sorted_range *range, void *ctx,
                         struct ctr_err *err) CTR_MUST;
 
 /* Vectorised loops; all instruction sets give the same result. */
@@ -153,7 +156,7 @@ struct ctr_keyindex_kernel {
                      uint32_t *restrict number);
     /* Collects, from n lines after `first`, the keys in [low, low + span]: see struct ctr_sorted_of. */
     uint64_t (*collect)(const struct ctr_keyindex *t, uint64_t first, uint64_t n, uint64_t low, uint64_t span,
-                        struct ctr_sparse_numbered *e);
+                        struct ctr_numbered *e);
 };
 const struct ctr_keyindex_kernel *ctr_keyindex_kernel_at(int i); /* by enum ctr_cpu; NULL past the end */
 const struct ctr_keyindex_kernel *ctr_keyindex_kernel_best(void);

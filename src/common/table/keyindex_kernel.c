@@ -60,13 +60,13 @@ CTR_BODY __attribute__((target("avx512f,avx512dq"))) unsigned match_avx512(const
 
 /* Every place is written and few are kept: a branch would be mispredicted too often. */
 CTR_BODY uint64_t collect_each(const struct ctr_keyline *line, uint64_t n, uint64_t low, uint64_t span,
-                               struct ctr_sparse_numbered *e)
+                               struct ctr_numbered *e)
 {
     uint64_t got = 0;
     for (uint64_t i = 0; i < n; i++, line++)
         for (int j = 0; j < CTR_KEYLINE_KEYS; j++) {
-            const uint64_t h = line->hash[j], key = ctr_sparse_key(h);
-            e[got] = (struct ctr_sparse_numbered){ key, line->number[j] };
+            const uint64_t h = line->hash[j], key = ctr_key_unhash(h);
+            e[got] = (struct ctr_numbered){ key, line->number[j] };
             got += (key - low <= span) & (h != 0);
         }
     return got;
@@ -77,16 +77,16 @@ typedef uint64_t lanes __attribute__((vector_size(64)));
 
 /* The same for a line at a time. */
 CTR_BODY __attribute__((target("avx512f,avx512dq"))) uint64_t
-collect_lines(const struct ctr_keyline *line, uint64_t n, uint64_t low, uint64_t span, struct ctr_sparse_numbered *e)
+collect_lines(const struct ctr_keyline *line, uint64_t n, uint64_t low, uint64_t span, struct ctr_numbered *e)
 {
-    const struct ctr_sparse_numbered *const from = e;
+    const struct ctr_numbered *const from = e;
     const __m512i spread = _mm512_setr_epi32(10, 0, 11, 0, 12, 0, 13, 0, 14, 0, 0, 0, 0, 0, 0, 0);
     for (uint64_t i = 0; i < n; i++, line++) {
         const __m512i all = _mm512_loadu_si512(line), number = _mm512_maskz_permutexvar_epi32(0x155, spread, all);
         const lanes h = (lanes)all;
         lanes key;
         for (int j = 0; j < 8; j++)
-            key[j] = ctr_sparse_key(h[j]);
+            key[j] = ctr_key_unhash(h[j]);
         const __mmask8 in = _mm512_mask_cmple_epu64_mask(_mm512_test_epi64_mask(all, all) & 0x1f, (__m512i)(key - low),
                                                          _mm512_set1_epi64((int64_t)span));
         const lanes keys = (lanes)_mm512_maskz_compress_epi64(in, (__m512i)key);
@@ -113,7 +113,7 @@ collect_lines(const struct ctr_keyline *line, uint64_t n, uint64_t low, uint64_t
         return find_body(h, home, k, number, match_##isa);                                                             \
     }                                                                                                                  \
     attributes static uint64_t collect_##isa(const struct ctr_keyindex *t, uint64_t first, uint64_t n, uint64_t low,   \
-                                             uint64_t span, struct ctr_sparse_numbered *e)                             \
+                                             uint64_t span, struct ctr_numbered *e)                             \
     {                                                                                                                  \
         return COLLECT_##isa(t->line + first, n, low, span, e);                                                        \
     }

@@ -360,7 +360,7 @@ struct piece {
 
 struct get {
     struct ctr_rowfile *f;
-    const struct ctr_sparse_numbered *row; /* key: place */
+    const struct ctr_numbered *row; /* key: place */
     float *to;
     struct piece *piece;
     struct ctr_err *err; /* by worker */
@@ -371,7 +371,7 @@ static uint64_t page_of(const struct ctr_rowfile *f, uint64_t place)
     return place / f->segment_rows * segment_pages(f) + place % f->segment_rows / f->page_rows;
 }
 
-static void copy_row(const struct get *g, const struct ctr_sparse_numbered *row, uint8_t *page)
+static void copy_row(const struct get *g, const struct ctr_numbered *row, uint8_t *page)
 {
     struct ctr_rowfile *f = g->f;
     memcpy((uint8_t *)g->to + row->number * f->row, row_in(f, page, row->key % f->segment_rows % f->page_rows), f->row);
@@ -381,7 +381,7 @@ static void read_piece(void *ctx, int64_t task, int worker)
 {
     const struct get *g = ctx;
     struct ctr_rowfile *f = g->f;
-    const struct ctr_sparse_numbered *row = g->row + g->piece[task].first, *end = row + g->piece[task].n;
+    const struct ctr_numbered *row = g->row + g->piece[task].first, *end = row + g->piece[task].n;
     const uint64_t first = page_of(f, row->key), last = page_of(f, end[-1].key);
     uint8_t *buffer = f->buffer + (size_t)worker * f->piece;
     struct ctr_err *err = &g->err[worker];
@@ -428,11 +428,11 @@ static int make_pieces(const struct get *g, int64_t n, struct ctr_buf *pieces, s
     return rc;
 }
 
-int ctr_rowfile_get(struct ctr_rowfile *f, struct ctr_sparse_numbered *get, int64_t n, float *rows, struct ctr_err *err)
+int ctr_rowfile_get(struct ctr_rowfile *f, struct ctr_numbered *get, int64_t n, float *rows, struct ctr_err *err)
 {
     struct ctr_err errs[THREADS] = { 0 };
     struct ctr_buf pieces = { 0 };
-    struct get g = { f, n ? ctr_sparse_sort(get, get + n, (size_t)n) : get, rows, NULL, errs };
+    struct get g = { f, n ? ctr_numbered_sort(get, get + n, (size_t)n) : get, rows, NULL, errs };
     int rc = written(f, err);
     if (!rc)
         rc = make_pieces(&g, n, &pieces, err);

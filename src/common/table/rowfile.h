@@ -33,7 +33,7 @@ int ctr_rowfile_open(struct ctr_rowfile **f, const char *dir, int32_t floats, in
 int ctr_rowfile_add(struct ctr_rowfile *f, const float *row, uint32_t *place, struct ctr_err *err) CTR_MUST;
 /* The row at place get[i].key goes to rows + floats * get[i].number. Changes the order of get, which has room for 2 n.
  */
-int ctr_rowfile_get(struct ctr_rowfile *f, struct ctr_sparse_numbered *get, int64_t n, float *rows,
+int ctr_rowfile_get(struct ctr_rowfile *f, struct ctr_numbered *get, int64_t n, float *rows,
                     struct ctr_err *err) CTR_MUST;
 void ctr_rowfile_drop(struct ctr_rowfile *f, uint32_t place);
 /* Do dropped rows take more than half of the file? Then the rows whose places are `stale` are to be moved: got, added

@@ -21,7 +21,7 @@ static uint64_t ranges_of(const struct ctr_sorted_of *of)
 
 /* Sort by the digit of `bits` bits at `shift` of the distance from `low`; false: all digits are equal, and b is
  * unchanged. */
-CTR_BODY bool sort_digit(const struct ctr_sparse_numbered *a, struct ctr_sparse_numbered *b, size_t n, uint64_t low,
+CTR_BODY bool sort_digit(const struct ctr_numbered *a, struct ctr_numbered *b, size_t n, uint64_t low,
                          int shift, int bits)
 {
     enum { MOST_BITS = 11 };
@@ -42,11 +42,11 @@ CTR_BODY bool sort_digit(const struct ctr_sparse_numbered *a, struct ctr_sparse_
 }
 
 /* For few misplaced elements at short distances; false if it would take more than n steps. */
-static bool insertion_sort(struct ctr_sparse_numbered *a, size_t n)
+static bool insertion_sort(struct ctr_numbered *a, size_t n)
 {
     size_t steps = 0;
     for (size_t i = 1; i < n && steps <= n; i++) {
-        const struct ctr_sparse_numbered own = a[i];
+        const struct ctr_numbered own = a[i];
         size_t to = i;
         for (; to && a[to - 1].key > own.key && steps <= n; to--, steps++)
             a[to] = a[to - 1];
@@ -57,7 +57,7 @@ static bool insertion_sort(struct ctr_sparse_numbered *a, size_t n)
 
 /* Keys are usually hashes: most differ within 22 bits from the first differing bit. Otherwise all digits are sorted,
  * least significant first. */
-struct ctr_sparse_numbered *ctr_sparse_sort(struct ctr_sparse_numbered *a, struct ctr_sparse_numbered *b, size_t n)
+struct ctr_numbered *ctr_numbered_sort(struct ctr_numbered *a, struct ctr_numbered *b, size_t n)
 {
     enum { BITS = 11 };
     uint64_t low = UINT64_MAX, high = 0;
@@ -69,7 +69,7 @@ struct ctr_sparse_numbered *ctr_sparse_sort(struct ctr_sparse_numbered *a, struc
     for (int round = 0; round < 2; round++) {
         for (int shift = round ? 0 : first; shift < differ; shift += BITS)
             if (sort_digit(a, b, n, low, shift, BITS)) {
-                struct ctr_sparse_numbered *swap = a;
+                struct ctr_numbered *swap = a;
                 a = b;
                 b = swap;
             }
@@ -113,7 +113,7 @@ static int collect(const struct ctr_sorted_of *of, uint64_t low, uint64_t high, 
     enum { PART = 1024 }; /* keys */
     const uint64_t ranges = ranges_of(of), keys = of->keys / ranges + (ranges > 1 ? of->keys / 64 + RANGE_KEYS / 4 : 0),
                    some = PART / of->each;
-    const size_t size = sizeof(struct ctr_sparse_numbered), room = (size_t)(some * of->each + CTR_SORTED_SPARE) * size;
+    const size_t size = sizeof(struct ctr_numbered), room = (size_t)(some * of->each + CTR_SORTED_SPARE) * size;
     ctr_buf_clear(into);
     int rc = ctr_buf_reserve(into, CTR_MIN(keys, of->keys) * size + room, err);
     if (!rc && of->outside && of->outside->key - low <= high - low)
@@ -121,13 +121,13 @@ static int collect(const struct ctr_sorted_of *of, uint64_t low, uint64_t high, 
     for (uint64_t i = 0; i < of->places && !rc; i += some) {
         if ((rc = ctr_buf_reserve(into, room, err)))
             break;
-        struct ctr_sparse_numbered *e = (struct ctr_sparse_numbered *)(void *)(into->data + into->len);
+        struct ctr_numbered *e = (struct ctr_numbered *)(void *)(into->data + into->len);
         into->len += (size_t)of->collect(of->table, i, CTR_MIN(of->places - i, some), low, high - low, e) * size;
     }
     return rc;
 }
 
-int ctr_sorted_ranges(const struct ctr_sorted_of *of, ctr_sparse_range *range, void *ctx, struct ctr_err *err)
+int ctr_sorted_ranges(const struct ctr_sorted_of *of, ctr_sorted_range *range, void *ctx, struct ctr_err *err)
 {
     struct ctr_buf a = { 0 }, b = { 0 };
     uint64_t *bounds = NULL;
@@ -143,10 +143,10 @@ int ctr_sorted_ranges(const struct ctr_sorted_of *of, ctr_sparse_range *range, v
         ctr_buf_clear(&b);
         if ((rc = ctr_buf_reserve(&b, a.len, err)))
             break;
-        size_t entries = a.len / sizeof(struct ctr_sparse_numbered);
+        size_t entries = a.len / sizeof(struct ctr_numbered);
         rc = range(ctx,
-                   ctr_sparse_sort((struct ctr_sparse_numbered *)(void *)a.data,
-                                   (struct ctr_sparse_numbered *)(void *)b.data, entries),
+                   ctr_numbered_sort((struct ctr_numbered *)(void *)a.data,
+                                   (struct ctr_numbered *)(void *)b.data, entries),
                    entries, err);
     }
     free(bounds);

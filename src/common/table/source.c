@@ -377,7 +377,7 @@ static int ram_save(struct ctr_source *s, int table, ctr_source_each *each, void
 static int ram_load(struct ctr_source *s, int table, uint64_t key, const float *row, struct ctr_err *err)
 {
     struct ctr_embedding *t = table_of(s, table);
-    const uint64_t hash = ctr_sparse_hash(key);
+    const uint64_t hash = ctr_key_hash(key);
     const float scale = t->scale;
     uint32_t number, before = t->used;
     int rc = ctr_embedding_reserve(t, 1, err);

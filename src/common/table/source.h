@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * source: where the vectors of a network's keys live. A source turns the distinct keys of a minibatch into vectors on
- * the network's device and takes their gradients back. All layers identify keys by table and hash (ctr_sparse_hash of
+ * the network's device and takes their gradients back. All layers identify keys by table and hash (ctr_key_hash of
  * the key), never by row number. Sources stack:
  *
  *     ctr_source_ram(tables)             tables of embeddings in this process; looks up each key of a minibatch once

@@ -60,7 +60,7 @@ struct disk {
     struct ctr_changed changed;  /* by place */
     struct ctr_buf list, moving; /* of rows to write, twice; rows on their way from disk */
     struct job {
-        struct ctr_buf get; /* struct ctr_sparse_numbered: place, slot */
+        struct ctr_buf get; /* struct ctr_numbered: place, slot */
         bool running;
         int rc;
         struct ctr_err err;
@@ -175,8 +175,8 @@ static void run_job(void *ctx)
 {
     struct disk *d = ctx;
     struct job *j = &d->job;
-    j->rc = ctr_rowfile_get(d->file, AS(struct ctr_sparse_numbered, j->get),
-                            (int64_t)(j->get.len / sizeof(struct ctr_sparse_numbered)), row_at(d, 0), &j->err);
+    j->rc = ctr_rowfile_get(d->file, AS(struct ctr_numbered, j->get),
+                            (int64_t)(j->get.len / sizeof(struct ctr_numbered)), row_at(d, 0), &j->err);
 }
 
 static int start_job(struct disk *d, struct ctr_err *err)
@@ -185,7 +185,7 @@ static int start_job(struct disk *d, struct ctr_err *err)
     int rc = j->get.len ? ctr_buf_reserve(&j->get, j->get.len, err) : 0; /* to sort it */
     if (rc || !j->get.len)
         return rc;
-    d->read += (int64_t)(j->get.len / sizeof(struct ctr_sparse_numbered));
+    d->read += (int64_t)(j->get.len / sizeof(struct ctr_numbered));
     j->running = true;
     if (d->thread)
         ctr_background_run(d->thread, run_job, d);
@@ -224,7 +224,7 @@ static int write_row(struct disk *d, int table, uint64_t key, const float *row, 
         return rc;
     if (d->changed.on)
         ctr_changed_put(&d->changed, place, changed);
-    *ctr_keyindex_find(&d->table[table].index, ctr_sparse_hash(key)) = ON_DISK | place;
+    *ctr_keyindex_find(&d->table[table].index, ctr_key_hash(key)) = ON_DISK | place;
     d->written++;
     return 0;
 }
@@ -237,33 +237,33 @@ static int64_t list_room(const struct disk *d, size_t each)
 
 static int list_add(struct disk *d, uint64_t hash, uint32_t number, struct ctr_err *err)
 {
-    const struct ctr_sparse_numbered e = { ctr_sparse_key(hash), number };
+    const struct ctr_numbered e = { ctr_key_unhash(hash), number };
     return ctr_buf_append(&d->list, &e, sizeof e, err);
 }
 
 static int64_t listed(const struct disk *d)
 {
-    return (int64_t)(d->list.len / sizeof(struct ctr_sparse_numbered));
+    return (int64_t)(d->list.len / sizeof(struct ctr_numbered));
 }
 
-static int sort_list(struct disk *d, struct ctr_sparse_numbered **sorted, struct ctr_err *err)
+static int sort_list(struct disk *d, struct ctr_numbered **sorted, struct ctr_err *err)
 {
     int rc = ctr_buf_reserve(&d->list, d->list.len, err);
-    struct ctr_sparse_numbered *list = AS(struct ctr_sparse_numbered, d->list);
+    struct ctr_numbered *list = AS(struct ctr_numbered, d->list);
     if (!rc)
-        *sorted = ctr_sparse_sort(list, list + listed(d), (size_t)listed(d));
+        *sorted = ctr_numbered_sort(list, list + listed(d), (size_t)listed(d));
     return rc;
 }
 
 /* Write the listed slots of a table. */
 static int write_slots(struct disk *d, int table, struct ctr_err *err)
 {
-    struct ctr_sparse_numbered *e = NULL;
+    struct ctr_numbered *e = NULL;
     int rc = listed(d) ? sort_list(d, &e, err) : 0;
     for (int64_t i = 0; i < listed(d) && !rc; i++) {
         const uint32_t slot = (uint32_t)e[i].number;
         if (i + AHEAD < listed(d)) {
-            __builtin_prefetch(ctr_keyindex_home(&d->table[table].index, ctr_sparse_hash(e[i + AHEAD].key)));
+            __builtin_prefetch(ctr_keyindex_home(&d->table[table].index, ctr_key_hash(e[i + AHEAD].key)));
             __builtin_prefetch(row_at(d, (uint32_t)e[i + AHEAD].number));
         }
         rc = write_row(d, table, e[i].key, row_at(d, slot), *state_at(d, slot) & CHANGED, err);
@@ -302,7 +302,7 @@ static int turn_hand(struct disk *d, int64_t want, struct ctr_err *err)
 /* Free at least `want` slots, if so many are not pinned. */
 static int evict(struct disk *d, int64_t want, struct ctr_err *err)
 {
-    const int64_t most = list_room(d, 2 * sizeof(struct ctr_sparse_numbered));
+    const int64_t most = list_room(d, 2 * sizeof(struct ctr_numbered));
     int rc = 0;
     want = CTR_MIN(want, (int64_t)d->slots - d->frees - d->pinned);
     for (int64_t turns = (MOST_USE / USE + 2) * (int64_t)d->tables; want > 0 && turns && !rc;) {
@@ -324,15 +324,15 @@ static int evict(struct disk *d, int64_t want, struct ctr_err *err)
 /* Move the listed rows on disk to new places. */
 static int move_places(struct disk *d, int table, struct ctr_err *err)
 {
-    struct ctr_sparse_numbered *e = NULL;
+    struct ctr_numbered *e = NULL;
     const int64_t n = listed(d);
     int rc = n ? sort_list(d, &e, err) : 0;
     if (!rc && n)
         rc = ctr_buf_room(&d->moving, n, row_bytes(d), err);
     struct ctr_buf get = { 0 };
-    struct ctr_sparse_numbered *g = ctr_buf_extend(&get, 2 * n, sizeof *g, &rc, err);
+    struct ctr_numbered *g = ctr_buf_extend(&get, 2 * n, sizeof *g, &rc, err);
     for (int64_t i = 0; i < n && !rc; i++)
-        g[i] = (struct ctr_sparse_numbered){ e[i].number, (uint64_t)i };
+        g[i] = (struct ctr_numbered){ e[i].number, (uint64_t)i };
     if (!rc && n)
         rc = ctr_rowfile_get(d->file, g, n, AS(float, d->moving), err);
     for (int64_t i = 0; i < n && !rc; i++) {
@@ -349,7 +349,7 @@ static int move_places(struct disk *d, int table, struct ctr_err *err)
 /* Move the rows of segments that are mostly dropped, so that the file takes at most about twice its rows. */
 static int compact(struct disk *d, struct ctr_err *err)
 {
-    const int64_t most = list_room(d, row_bytes(d) + 4 * sizeof(struct ctr_sparse_numbered));
+    const int64_t most = list_room(d, row_bytes(d) + 4 * sizeof(struct ctr_numbered));
     int rc = 0;
     for (int t = 0; t < d->tables && !rc; t++) {
         uint64_t at = 0, hash;
@@ -495,7 +495,7 @@ static int bring(struct disk *d, int table, uint64_t hash, bool make, uint32_t *
     rc = take_slot(d, own ? SECOND_USE : FIRST_USE, slot, err);
     if (!rc && own) {
         const uint32_t place = *own & ~ON_DISK;
-        const struct ctr_sparse_numbered get = { place, *slot };
+        const struct ctr_numbered get = { place, *slot };
         rc = ctr_buf_append(&d->job.get, &get, sizeof get, err);
         ctr_rowfile_drop(d->file, place);
         if (ctr_changed_has(&d->changed, place))
@@ -752,7 +752,7 @@ static bool skips(const struct disk *d, uint32_t number)
 }
 
 /* Visit rows in the order of keys; those on disk are read together. */
-static int save_some(const struct save *s, const struct ctr_sparse_numbered *e, int64_t n, struct ctr_err *err)
+static int save_some(const struct save *s, const struct ctr_numbered *e, int64_t n, struct ctr_err *err)
 {
     struct disk *d = s->d;
     struct ctr_buf *get = &d->job.get;
@@ -760,7 +760,7 @@ static int save_some(const struct save *s, const struct ctr_sparse_numbered *e, 
     int rc = 0;
     for (int64_t i = 0; i < n && !rc; i++)
         if ((uint32_t)e[i].number & ON_DISK && !skips(d, (uint32_t)e[i].number)) {
-            const struct ctr_sparse_numbered g = { (uint32_t)e[i].number & ~ON_DISK, at++ };
+            const struct ctr_numbered g = { (uint32_t)e[i].number & ~ON_DISK, at++ };
             rc = ctr_buf_append(get, &g, sizeof g, err);
         }
     if (!rc && at)
@@ -768,7 +768,7 @@ static int save_some(const struct save *s, const struct ctr_sparse_numbered *e, 
     if (!rc && at)
         rc = ctr_buf_room(&d->moving, (int64_t)at, row_bytes(d), err);
     if (!rc && at)
-        rc = ctr_rowfile_get(d->file, AS(struct ctr_sparse_numbered, *get), (int64_t)at, AS(float, d->moving), err);
+        rc = ctr_rowfile_get(d->file, AS(struct ctr_numbered, *get), (int64_t)at, AS(float, d->moving), err);
     const float *row = AS(float, d->moving);
     for (int64_t i = 0; i < n && !rc; i++) {
         const uint32_t number = (uint32_t)e[i].number;
@@ -781,7 +781,7 @@ static int save_some(const struct save *s, const struct ctr_sparse_numbered *e, 
     return rc;
 }
 
-static int save_range(void *ctx, struct ctr_sparse_numbered *e, uint64_t n, struct ctr_err *err)
+static int save_range(void *ctx, struct ctr_numbered *e, uint64_t n, struct ctr_err *err)
 {
     const struct save *s = ctx;
     int rc = 0;
@@ -795,7 +795,7 @@ static int save_range(void *ctx, struct ctr_sparse_numbered *e, uint64_t n, stru
 static int disk_save(struct ctr_source *source, int table, ctr_source_each *each, void *ctx, struct ctr_err *err)
 {
     struct disk *d = (struct disk *)source;
-    struct save s = { d, each, ctx, 2 * list_room(d, row_bytes(d) + 2 * sizeof(struct ctr_sparse_numbered)) };
+    struct save s = { d, each, ctx, 2 * list_room(d, row_bytes(d) + 2 * sizeof(struct ctr_numbered)) };
     return ctr_keyindex_sorted(&d->table[table].index, d->table[table].index.used, save_range, &s, err);
 }
 
@@ -803,7 +803,7 @@ static int disk_load(struct ctr_source *s, int table, uint64_t key, const float 
 {
     struct disk *d = (struct disk *)s;
     struct ctr_keyindex *index = &d->table[table].index;
-    const uint64_t hash = ctr_sparse_hash(key), bytes = ctr_keyindex_bytes(index);
+    const uint64_t hash = ctr_key_hash(key), bytes = ctr_keyindex_bytes(index);
     uint32_t slot;
     int rc = ctr_keyindex_find(index, hash) ? ctr_fail(err, CTR_EDATA, "a key comes twice") : 0;
     if (!rc)

@@ -516,7 +516,7 @@ static int ranks_save(struct ctr_source *source, int table, ctr_source_each *eac
 static int ranks_load(struct ctr_source *source, int table, uint64_t key, const float *row, struct ctr_err *err)
 {
     struct over_ranks *s = (struct over_ranks *)source;
-    const bool mine = ctr_rank_owner(ctr_sparse_hash(key), s->ranks) == ctr_comm_rank(s->comm);
+    const bool mine = ctr_rank_owner(ctr_key_hash(key), s->ranks) == ctr_comm_rank(s->comm);
     return mine ? ctr_source_load(s->below, table, key, row, err) : 0;
 }
 

@@ -139,12 +139,12 @@ uint8_t *ctr_keys_row(const struct ctr_keys *t, const struct ctr_states *s, uint
 
 struct known {
     const struct ctr_keys *keys;
-    ctr_sparse_range *range;
+    ctr_sorted_range *range;
     void *ctx;
 };
 
 /* Keep those of n keys that are registered; returns how many. A finder may have added others. */
-static uint64_t keep_known(const struct ctr_keys *t, struct ctr_sparse_numbered *e, uint64_t n)
+static uint64_t keep_known(const struct ctr_keys *t, struct ctr_numbered *e, uint64_t n)
 {
     uint64_t to = 0;
     if (t->learned == t->index.used)
@@ -158,21 +158,21 @@ static uint64_t keep_known(const struct ctr_keys *t, struct ctr_sparse_numbered 
 
 void ctr_keys_each(const struct ctr_keys *t, ctr_keys_some *some, void *ctx)
 {
-    struct ctr_sparse_numbered e[CTR_KEYINDEX_SOME];
+    struct ctr_numbered e[CTR_KEYINDEX_SOME];
     for (uint64_t first = 0; first != UINT64_MAX;) {
         const uint64_t n = ctr_keyindex_some(&t->index, &first, e);
         some(ctx, e, keep_known(t, e, n));
     }
 }
 
-static int known_range(void *ctx, struct ctr_sparse_numbered *e, uint64_t n, struct ctr_err *err)
+static int known_range(void *ctx, struct ctr_numbered *e, uint64_t n, struct ctr_err *err)
 {
     const struct known *k = ctx;
     return k->range(k->ctx, e, keep_known(k->keys, e, n), err);
 }
 
 /* The numbers of all tables are dense: the highest is about the number of their keys. */
-int ctr_keys_sorted(const struct ctr_keys *t, ctr_sparse_range *range, void *ctx, struct ctr_err *err)
+int ctr_keys_sorted(const struct ctr_keys *t, ctr_sorted_range *range, void *ctx, struct ctr_err *err)
 {
     struct known k = { t, range, ctx };
     return ctr_keyindex_sorted(&t->index, t->known, known_range, &k, err);

@@ -15,7 +15,7 @@
 #include "common/table/keyindex.h"
 
 /* Kernels take row pointers; a row starts where the hash would be, 8 bytes before the state. */
-enum { CTR_STATE_AT = 8 };
+enum { CTR_STATE_AT = 8, CTR_STATE_MOST_BYTES = 64 }; /* CTR_STATE_AT included */
 
 struct ctr_states {
     struct ctr_area area;
@@ -89,10 +89,10 @@ int ctr_keys_filter(struct ctr_keys *t, struct ctr_states *s, bool (*keep)(const
 uint8_t *ctr_keys_row(const struct ctr_keys *t, const struct ctr_states *s, uint64_t *at, uint64_t *hash);
 
 /* The same keys with their numbers, some hundred at a time. */
-typedef void ctr_keys_some(void *ctx, const struct ctr_sparse_numbered *e, uint64_t n);
+typedef void ctr_keys_some(void *ctx, const struct ctr_numbered *e, uint64_t n);
 void ctr_keys_each(const struct ctr_keys *t, ctr_keys_some *some, void *ctx);
 
 /* The same keys with their numbers, sorted by key, in blocks that the callback may change. */
-int ctr_keys_sorted(const struct ctr_keys *t, ctr_sparse_range *range, void *ctx, struct ctr_err *err) CTR_MUST;
+int ctr_keys_sorted(const struct ctr_keys *t, ctr_sorted_range *range, void *ctx, struct ctr_err *err) CTR_MUST;
 
 #endif

@@ -2,7 +2,9 @@
  *
  * table: sparse state, which every model learns: 64-bit keys -> numbers.
  *
- *     sparse.h     the hash table, and memory that grows in place
+ *     keyhash.h    hashes of keys, and where they lie in a table
+ *     area.h       memory that grows in place
+ *     keyindex.h   the hash table under every model: keys -> numbers of states or rows
  *     states.h     an index and the states of coordinates in pages: lr's learner
  *     weights.h    a read-only table of weights: lr's scorer
  *     knownkeys.h  the keys that such a table leaves out, as fingerprints
@@ -17,7 +19,9 @@
 #ifndef CTR_TABLE_H
 #define CTR_TABLE_H
 
+#include "common/table/area.h"
 #include "common/table/embedding.h"
+#include "common/table/keyhash.h"
 #include "common/table/keyindex.h"
 #include "common/table/keyset.h"
 #include "common/table/knownkeys.h"
@@ -27,7 +31,6 @@
 #include "common/table/source_ranks.h"
 #include "common/table/keyvalue.h"
 #include "common/table/sorted.h"
-#include "common/table/sparse.h"
 #include "common/table/states.h"
 #include "common/table/weights.h"
 

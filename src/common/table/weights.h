@@ -19,10 +19,11 @@
 #define CTR_WEIGHTS_H
 
 #include "common/base/isa.h"
-#include "common/table/sparse.h"
+#include "common/table/area.h"
+#include "common/table/keyhash.h"
 
 struct ctr_weights {
-    const uint64_t *bucket; /* see above; ctr_sparse_hash of keys, then 0 for empty places */
+    const uint64_t *bucket; /* see above; ctr_key_hash of keys, then 0 for empty places */
     uint64_t buckets;       /* at least one, which may be empty; one more follows for the key with hash 0 */
     uint64_t keys, room;    /* keys present; keys that fit */
     bool has_zero;
@@ -63,7 +64,7 @@ CTR_BODY double ctr_weights_rate(const uint64_t *bucket, int place)
 
 CTR_BODY const uint64_t *ctr_weights_home(const struct ctr_weights *t, uint64_t h)
 {
-    return t->bucket + ctr_sparse_scale(ctr_sparse_secret(h), t->buckets) * CTR_BUCKET_WORDS;
+    return t->bucket + ctr_hash_scale(ctr_hash_keyed(h), t->buckets) * CTR_BUCKET_WORDS;
 }
 
 /* The bucket of a key and its place in it; NULL: the key is absent. */

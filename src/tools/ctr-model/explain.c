@@ -208,7 +208,7 @@ int ctr_explain_bind(struct ctr_explain *e, const struct ctr_schema *s, struct c
 static int take_name(void *ctx, uint64_t key, struct ctr_str name, struct ctr_err *err)
 {
     struct ctr_explain *e = ctx;
-    struct named n = { .hash = ctr_sparse_hash(key), .table = e->table[e->column], .at = e->texts.len };
+    struct named n = { .hash = ctr_key_hash(key), .table = e->table[e->column], .at = e->texts.len };
     int rc = 0;
     if (e->change.hash_bits) { /* many tables in one: the name includes the original table */
         n.hash = ctr_row_transform_fold(n.hash, e->change.hash_bits);
@@ -408,7 +408,7 @@ static int put_line(struct ctr_batchbuf *out, int64_t row, double score, const s
 static int put_part(struct ctr_explain *e, const struct ctr_rows *r, int64_t i, const struct part *p, double score,
                     struct ctr_batchbuf *out, struct ctr_err *err)
 {
-    uint64_t key = p->entry < 0 ? ctr_bias_key() : ctr_sparse_key(r->hash[p->entry]);
+    uint64_t key = p->entry < 0 ? ctr_bias_key() : ctr_key_unhash(r->hash[p->entry]);
     struct line l = { .table = CTR_BIAS_TABLE,
                       .name = "",
                       .key = &key,
@@ -549,7 +549,7 @@ static int put_item(struct ctr_explain *e, const struct ctr_rows *r, int64_t i, 
     for (int f = 0; f < a->n && !rc; f++) {
         const struct ctr_input_info info = ctr_inputs_info(e->in, a->inputs[f]);
         const int64_t entry = first_entry(r, i, a->inputs[f]) + item->place;
-        const uint64_t key = ctr_sparse_key(r->hash[entry]);
+        const uint64_t key = ctr_key_unhash(r->hash[entry]);
         l->list = (struct ctr_str){ info.name, strlen(info.name) };
         l->place = item->place + 1;
         l->weight = item->weight;

@@ -3,12 +3,12 @@
  * Hashes of a column of keys. One body, compiled for several instruction sets; integer operations, so all give the same
  * result. */
 #include "common/base/isa.h"
-#include "common/table/sparse.h"
+#include "common/table/keyhash.h"
 
 CTR_BODY void hash_body(const uint64_t *restrict key, int64_t n, uint64_t *restrict h)
 {
     for (int64_t i = 0; i < n; i++)
-        h[i] = ctr_sparse_hash(key[i]);
+        h[i] = ctr_key_hash(key[i]);
 }
 
 #define DEFINE_KERNEL(isa, attributes)                                                                                 \
@@ -23,14 +23,14 @@ CTR_EACH_ISA(DEFINE_KERNEL)
     {                                                                                                                  \
 #isa, hash_##isa                                                                                               \
     }
-static const struct ctr_sparse_kernel kernels[] = CTR_ISA_TABLE(KERNEL_ROW);
+static const struct ctr_keyhash_kernel kernels[] = CTR_ISA_TABLE(KERNEL_ROW);
 
-const struct ctr_sparse_kernel *ctr_sparse_kernel_at(int i)
+const struct ctr_keyhash_kernel *ctr_keyhash_kernel_at(int i)
 {
     return i >= 0 && i < (int)CTR_COUNT(kernels) ? &kernels[i] : NULL;
 }
 
-const struct ctr_sparse_kernel *ctr_sparse_kernel_best(void)
+const struct ctr_keyhash_kernel *ctr_keyhash_kernel_best(void)
 {
     return &kernels[ctr_cpu_best()];
 }
