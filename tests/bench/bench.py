@@ -366,15 +366,20 @@ class Bench:
         f = self.made(f"{self.dir}/zipf{rows}.arrows", f"{log} | ctr-import -q --format csv --header | ctr-extract -q {text} -o {{out}}")
         for model, options, some in (("mlp", "--embedding 32", ((10, " --prefetch 1"), (10, ""))), ("lr", "", ((10, ""), (4, "")))):
             train = f"ctr-train {model} -v {options} --minibatch 1000 -o {self.dir}/spill.model"
-            keys, mib = re.search(r"\nkeys +(\d+) \(([\d.]+) MiB", self.once(f"{train} {f}")["err"]).groups()
-            spills = [f"{train} --memory {int(float(mib) * 1024 / part)}K --spill {self.dir}{ahead} {f}" for part, ahead in some]
+            keys, mib = self.table(f"{train} {f}")
+            spills = [f"{train} --memory {int(mib * 1024 / part)}K --spill {self.dir}{ahead} {f}" for part, ahead in some]
             whole, *spilled = self.medians([f"{train} {f}", *spills])
             for (part, ahead), m in zip(some, spilled):
                 hits, waited = re.search(r"memory hits +\d+ \((.*?)%", m["err"])[1], re.search(r"disk waited for +([\d.]+) s", m["err"])[1]
-                self.row(f"train {model} {options}, {rows / 1e6:.1f}M rows, {int(keys) / 1e6:.1f}M keys, {mib} MiB, 1/{part} in --memory{ahead}",
+                self.row(f"train {model} {options}, {rows / 1e6:.1f}M rows, {keys / 1e6:.1f}M keys, {mib:.0f} MiB, 1/{part} in --memory{ahead}",
                          f"{self.cell(m, (rows / 1e3, 'k rows/s'))}, {hits}% hits, {waited} s waited",
                          "all in memory " + self.cell(whole, (rows / 1e3, "k rows/s")),
                          f"{m['wall'] / whole['wall']:.2f} ({m['cpu'] / whole['cpu']:.2f}) times the time", "" if ahead else "<= 2")
+
+    def table(self, train):
+        """Keys and MiB of the tables that a command with -v learns."""
+        keys, size, unit = re.search(r"\nkeys +(\d+) \(([\d.]+) (MiB|GiB)", self.once(train)["err"]).groups()
+        return int(keys), float(size) * (1024 if unit == "GiB" else 1)
 
     def cgroup(self):
         """Tables beyond memory in a memory cgroup of --memory and 64 MiB, which counts the pages of files; uniform keys beside the reads of the disk."""
@@ -391,11 +396,11 @@ class Bench:
                    """for (f = 0; f < 6; f++) printf ",%d", int(KEY); print "" }} }}'""").replace("ROWS", str(rows)).replace("KEY", key)
             f = self.made(f"{self.dir}/{name}{rows}.arrows", f"{log} | ctr-import -q --format csv --header | ctr-extract -q {text} -o {{out}}")
             model, train = f"{self.dir}/spill.model", "ctr-train mlp -v --embedding 32 --minibatch 1000"
-            keys, mib = re.search(r"\nkeys +(\d+) \(([\d.]+) MiB", self.once(f"{train} -o {model} {f}")["err"]).groups()
+            keys, mib = self.table(f"{train} -o {model} {f}")
             some = [(part, ahead) for part in (4, 10) for ahead in ("", " --prefetch 1")] if name == "Zipf" else [(4, "")]
             commands = []
             for part, ahead in some:
-                kib = int(float(mib) * 1024 / part)
+                kib = int(mib * 1024 / part)
                 limit = f"echo {(kib << 10) + (64 << 20)} >{group}/memory.limit_in_bytes; echo 0 >{group}/memory.force_empty"
                 commands.append(f"{limit}; (echo $BASHPID >{group}/cgroup.procs; exec {train} -o {model}{len(commands)} --memory {kib}K --spill {self.dir}{ahead} {f})")
             whole, *spilled = self.medians([f"{train} -o {model} {f}", *commands])
@@ -406,7 +411,7 @@ class Bench:
                 hits, waited = re.search(r"memory hits +\d+ \((.*?)%", m["err"])[1], re.search(r"disk waited for +([\d.]+) s", m["err"])[1]
                 read = int(re.search(r"disk rows read +(\d+)", m["err"])[1])
                 bound = whole["wall"] + read / rate / 1000
-                self.row(f"train mlp, {name} keys: {int(keys):,}, {mib} MiB, 1/{part} in a cgroup{ahead}", f"{self.cell(m)}, {hits}% hits, {waited} s waited",
+                self.row(f"train mlp, {name} keys: {keys:,}, {mib:.0f} MiB, 1/{part} in a cgroup{ahead}", f"{self.cell(m)}, {hits}% hits, {waited} s waited",
                          f"all in memory {self.cell(whole)}; and {read:,} rows at {rate:.0f} k reads/s {bound:.2f} s",
                          f"{m['wall'] / whole['wall']:.2f} ({m['cpu'] / whole['cpu']:.2f}) times the time; {m['wall'] / bound:.2f} with the reads",
                          {4: "<= 2.5", 10: "<= 4"}[part] if name == "Zipf" else "<= 1.5 with the reads")

@@ -69,7 +69,7 @@ static void test_auc(void)
                 for (int i = 0; !rc && i < d.n; i++)
                     if (!(rc = ctr_sample_reserve(&s, 1, &err)))
                         rc = ctr_sample_push(&s, d.p[i], d.y[i], d.w[i], 0, &err);
-                rc = rc ? rc : ctr_sample_sort(&s, &err);
+                rc = rc ? rc : ctr_sample_sort(&s, NULL, &err);
                 ok(!rc && near(ctr_sample_auc(&s), pairs(&d, -1)), "auc is that of all pairs: %d rows, kind %d, %s",
                    sizes[k], kind, narrow ? "32 bits" : "64 bits");
                 ctr_sample_free(&s);
@@ -96,6 +96,37 @@ static void test_sort(void)
     }
     ok(sorted, "long runs of near keys are sorted");
     ok(stable, "equal keys keep their order");
+}
+
+/* Enough keys that threads share them: in few places, all over, all equal but one. */
+static void test_split(void)
+{
+    enum { KEYS = 400000 };
+    struct ctr_pool *pool = NULL;
+    bool same = !ctr_pool_new(&pool, 3, CTR_FLOAT_IEEE, &err);
+    for (int kind = 0; same && kind < 8; kind++) {
+        struct ctr_sample s = { .wide = kind & 1 }, t = { .wide = true };
+        int rc = ctr_sample_reserve(&s, KEYS, &err);
+        if (!rc)
+            rc = ctr_sample_reserve(&t, KEYS, &err);
+        for (int i = 0; !rc && i < KEYS; i++) {
+            const double u = ctr_random01(7, (uint64_t)kind, (uint64_t)i);
+            const float p = (float)(kind < 2 ? u : kind < 4 ? u * u * u * 1e-3 : kind < 6 ? floor(u * 5) / 5 : i == 9);
+            ctr_sample_push_plain(&s, (double)p, i % 3 == 0, 0);
+            ctr_sample_push_plain(&t, (double)p, i % 3 == 0, 0);
+        }
+        uint64_t *key = (uint64_t *)(void *)t.key.data, *tmp = malloc(KEYS * sizeof *tmp);
+        const uint64_t *right = tmp ? ctr_key_sort(key, tmp, KEYS) : key;
+        same = !rc && tmp && !ctr_sample_sort(&s, kind % 4 < 2 ? pool : NULL, &err);
+        for (int i = 0; same && i < KEYS; i++)
+            same = ctr_sample_score(&s, ctr_sample_key(&s, i)) == ctr_sample_score(&t, right[i]) &&
+                   (ctr_sample_key(&s, i) & 1) == (right[i] & 1);
+        free(tmp);
+        ctr_sample_free(&s);
+        ctr_sample_free(&t);
+    }
+    ok(same, "%d keys are sorted by threads as by one", KEYS);
+    ctr_pool_free(pool);
 }
 
 /* ---- whole evaluations ---- */
@@ -392,6 +423,7 @@ int main(void)
     make_schema();
     test_losses();
     test_sort();
+    test_split();
     test_auc();
     test_eval();
     test_bootstrap();

@@ -100,7 +100,7 @@ struct ctr_cli {
     int nargs;
     /* common options */
     const char *out;             /* -o, or NULL */
-    int64_t jobs;                /* -j; 0 is replaced by the number of processors */
+    int64_t jobs;                /* -j, or the default; 1 or more */
     const char *device;          /* cpu, gpu, gpu:N or auto; tools without CTR_TOOL_DEVICE: cpu */
     int64_t device_memory_bytes; /* --device-memory, 0: not given */
     int64_t memory_bytes;        /* --memory, 0: not given */

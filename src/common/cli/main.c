@@ -4,6 +4,7 @@
 #include "common/base/memory.h"
 #include "common/cli/options.h"
 #include "common/cli/reread.h"
+#include "common/compute/comm.h"
 #include "common/compute/compute.h"
 
 #include <errno.h>
@@ -11,6 +12,7 @@
 #include <locale.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static struct {
@@ -24,7 +26,7 @@ static void bind_tables(struct ctr_option_tables *t, struct ctr_cli *cli)
     const struct ctr_opt fixed[] = {
         { "output", 'o', CTR_OPT_STR, "FILE", "write the result to FILE instead of stdout", &cli->out,
           CTR_OPT_PATH | CTR_OPT_BASIC },
-        { "jobs", 'j', CTR_OPT_INT, "N", "use up to N threads, 0: all (default 1); results do not depend on N",
+        { "jobs", 'j', CTR_OPT_INT, "N", "use up to N threads, 0: all (default: a share); results do not depend on N",
           &cli->jobs, CTR_OPT_LOCAL | CTR_OPT_BASIC },
         { "device", 0, CTR_OPT_CHOICE, "cpu|gpu|gpu:N|auto", "compute on the CPU or on a GPU (default cpu)",
           &cli->device, CTR_OPT_LOCAL | CTR_OPT_BASIC },
@@ -213,17 +215,43 @@ int ctr_cli_device(struct ctr_cli *cli, bool can, const char *what, struct ctr_e
     return 0;
 }
 
+enum { MOST_JOBS = 256 };
+static const int64_t no_jobs = INT64_MIN; /* -j was not given */
+
+static bool is_pipe(int fd)
+{
+    struct stat st;
+    return !fstat(fd, &st) && S_ISFIFO(st.st_mode);
+}
+
+/* Without -j: CTR_JOBS threads, else a share of the processors. The stages of a pipeline run at once, so each pipe at
+ * stdin and stdout stands for a stage that needs as much; the other processors of a rank are those of other ranks. */
+static int take_share(int64_t *jobs, struct ctr_err *err)
+{
+    const char *set = getenv("CTR_JOBS");
+    if (set && *set) {
+        if (ctr_parse_i64(set, strlen(set), jobs) && *jobs >= 0 && *jobs <= MOST_JOBS)
+            return 0;
+        return ctr_cli_usage(err, "the environment variable CTR_JOBS wants 0 to %d, not '%.40s'", MOST_JOBS, set);
+    }
+    const int share = ctr_cpu_count() / (1 + is_pipe(STDIN_FILENO) + is_pipe(STDOUT_FILENO));
+    *jobs = ctr_comm_started() ? 1 : CTR_MIN(CTR_MAX(share, 1), MOST_JOBS);
+    return 0;
+}
+
 static int settle(struct ctr_cli *cli, struct ctr_err *err)
 {
     int rc = ctr_cpu_check(err);
+    if (!rc && cli->jobs == no_jobs)
+        rc = take_share(&cli->jobs, err);
     if (rc)
         return rc;
     ctr_memory_set(cli->memory_bytes);
     cli->memory_bytes = ctr_memory_rest();
     if (!cli->jobs)
-        cli->jobs = CTR_MIN(ctr_cpu_count(), 256);
-    if (cli->jobs < 1 || cli->jobs > 256)
-        return ctr_cli_usage(err, "--jobs wants 0 to 256");
+        cli->jobs = CTR_MIN(ctr_cpu_count(), MOST_JOBS);
+    if (cli->jobs < 1 || cli->jobs > MOST_JOBS)
+        return ctr_cli_usage(err, "--jobs wants 0 to %d", MOST_JOBS);
     if (cli->batch_rows < 0 || cli->batch_rows > 1 << 20)
         return ctr_cli_usage(err, "--batch wants 0 to %d rows", 1 << 20);
     if (cli->flush_ms > 3600 * 1000)
@@ -236,7 +264,7 @@ static int settle(struct ctr_cli *cli, struct ctr_err *err)
 
 int main(int argc, char **argv)
 {
-    struct ctr_cli cli = { .tool = &ctr_tool, .jobs = 1, .device = "cpu", .flush_ms = 200 };
+    struct ctr_cli cli = { .tool = &ctr_tool, .jobs = no_jobs, .device = "cpu", .flush_ms = 200 };
     struct ctr_option_tables tables;
     struct ctr_err err = { 0 };
     int rc;

@@ -336,8 +336,8 @@ int64_t ctr_deep_keys(const void *learner)
 int64_t ctr_deep_memory(const void *learner)
 {
     const struct ctr_deep_learner *l = learner;
-    return ctr_dev_memory(l->net.dev) + (int64_t)ctr_keyindex_bytes(&l->tables.given) + ctr_deep_source_memory(&l->net) +
-           ctr_deep_images_bytes(&l->net);
+    return ctr_dev_memory(l->net.dev) + (int64_t)ctr_keyindex_bytes(&l->tables.given) +
+           ctr_deep_source_memory(&l->net) + ctr_deep_images_bytes(&l->net);
 }
 
 int ctr_deep_summary(const void *learner, struct ctr_buf *text, struct ctr_err *err)

@@ -362,8 +362,7 @@ static void digest_tile(const struct variant_set *q, const struct x8 *e, const u
     kernel->digest[e->precision](mixed, z, squares, w, (int64_t)n, sum, wrong);
 }
 
-static void digest(const struct variant_set *q, int number, int table, const struct ctr_numbered *place,
-                   uint64_t n)
+static void digest(const struct variant_set *q, int number, int table, const struct ctr_numbered *place, uint64_t n)
 {
     const struct x8 *e = &q->x8[number];
     const struct shared_table *t = &q->table[table];

@@ -98,7 +98,7 @@ static void replicate(void *ctx, int64_t r, int worker)
 }
 
 /* Sort every slice and compute the log loss of its entries. */
-static int prepare(struct job *j, struct ctr_err *err)
+static int prepare(struct job *j, struct ctr_pool *pool, struct ctr_err *err)
 {
     struct ctr_eval *e = j->e;
     int rc;
@@ -114,7 +114,7 @@ static int prepare(struct job *j, struct ctr_err *err)
             double *loss = j->loss[side][i] = malloc((size_t)(m->n + 1) * sizeof(double));
             if (!loss)
                 return ctr_fail_nomem(err, (size_t)m->n * sizeof(double));
-            if ((rc = ctr_sample_sort(m, err)))
+            if ((rc = ctr_sample_sort(m, pool, err)))
                 return rc;
             for (int64_t k = 0; k < m->n; k++) {
                 uint64_t key = ctr_sample_key(m, k);
@@ -135,7 +135,7 @@ int ctr_bootstrap(struct ctr_eval *e, struct ctr_pool *pool, struct ctr_err *err
         j.loss[side] = calloc((size_t)e->n + 1, sizeof(double *));
     if (!j.count || !j.loss[0] || !j.loss[1])
         rc = ctr_fail_nomem(err, j.units * (size_t)threads);
-    if (!rc && !(rc = prepare(&j, err)))
+    if (!rc && !(rc = prepare(&j, pool, err)))
         ctr_pool_run(pool, e->o.bootstrap, replicate, &j);
     for (int side = 0; side < 2; side++) {
         for (int64_t i = 0; j.loss[side] && i < e->n; i++)

@@ -590,7 +590,8 @@ int ctr_eval_batch(struct ctr_eval *e, const struct ctr_batch *b, const double *
 /* ---- the end ---- */
 
 /* Compute the results of a slice's sample, which is sorted and, unless needed again, freed. */
-static int finish_slice(struct ctr_eval *e, struct ctr_slice *s, uint32_t *local, struct ctr_err *err)
+static int finish_slice(struct ctr_eval *e, struct ctr_slice *s, uint32_t *local, struct ctr_pool *pool,
+                        struct ctr_err *err)
 {
     int rc = 0;
 
@@ -602,7 +603,7 @@ static int finish_slice(struct ctr_eval *e, struct ctr_slice *s, uint32_t *local
                           e->o.bootstrap ? &s->parts->users[side] : NULL, err);
         if (!e->o.bootstrap && !e->o.keep) /* not needed any more: sort only keys */
             m->units = false;
-        if (!rc && e->o.needs & CTR_NEED_RANKS && !(rc = ctr_sample_sort(m, err)))
+        if (!rc && e->o.needs & CTR_NEED_RANKS && !(rc = ctr_sample_sort(m, pool, err)))
             to->auc = ctr_sample_auc(m);
         if (!e->o.bootstrap && !(e->o.keep && s == e->slice[0]))
             ctr_sample_free(m);
@@ -612,7 +613,7 @@ static int finish_slice(struct ctr_eval *e, struct ctr_slice *s, uint32_t *local
 
 /* Finish the slices that share a list of entries. */
 static int finish_list(struct ctr_eval *e, struct ctr_slice_rows *rows, const uint32_t *place, uint32_t *local,
-                       struct ctr_err *err)
+                       struct ctr_pool *pool, struct ctr_err *err)
 {
     struct ctr_slice_order order = { 0 };
     int rc = ctr_slice_order_make(&order, e, rows, place, err);
@@ -626,7 +627,7 @@ static int finish_list(struct ctr_eval *e, struct ctr_slice_rows *rows, const ui
             rc = ctr_sample_gather(&s->parts->sample[side], &e->slice[0]->parts->sample[side], order.entry + from, n,
                                    err);
         if (!rc && n)
-            rc = finish_slice(e, s, local, err);
+            rc = finish_slice(e, s, local, pool, err);
         if (!e->o.bootstrap && s != e->slice[0])
             ctr_slice_close_parts(s);
     }
@@ -636,7 +637,7 @@ static int finish_list(struct ctr_eval *e, struct ctr_slice_rows *rows, const ui
     return rc;
 }
 
-static int finish_all(struct ctr_eval *e, uint32_t *place, uint32_t *local, struct ctr_err *err)
+static int finish_all(struct ctr_eval *e, uint32_t *place, uint32_t *local, struct ctr_pool *pool, struct ctr_err *err)
 {
     int rc = 0;
 
@@ -646,8 +647,8 @@ static int finish_all(struct ctr_eval *e, uint32_t *place, uint32_t *local, stru
     memset(local, 0xff, (size_t)(e->users.n + 1) * sizeof *local);
     for (int i = 1; !rc && i < 2 * (e->o.nby + 1); i++)
         if (e->rows_of[i].token.len)
-            rc = finish_list(e, &e->rows_of[i], place, local, err);
-    return rc ? rc : finish_slice(e, e->slice[0], local, err); /* last: the others used its entries */
+            rc = finish_list(e, &e->rows_of[i], place, local, pool, err);
+    return rc ? rc : finish_slice(e, e->slice[0], local, pool, err); /* last: the others used its entries */
 }
 
 int ctr_eval_finish(struct ctr_eval *e, struct ctr_pool *pool, struct ctr_err *err)
@@ -660,7 +661,7 @@ int ctr_eval_finish(struct ctr_eval *e, struct ctr_pool *pool, struct ctr_err *e
         return rc;
     local = malloc((size_t)(e->users.n + 1) * sizeof *local);
     place = malloc(e->forward.len + sizeof *place);
-    rc = local && place ? finish_all(e, place, local, err)
+    rc = local && place ? finish_all(e, place, local, pool, err)
                         : ctr_fail_nomem(err, (size_t)e->users.n * sizeof *local + e->forward.len);
     free(local);
     free(place);

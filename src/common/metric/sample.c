@@ -224,6 +224,101 @@ DEFINE_SORT(narrow, uint32_t, uint32_t, KEY_ITSELF)
 DEFINE_SORT(wide, uint64_t, uint64_t, KEY_ITSELF)
 DEFINE_SORT(pair, struct ctr_pair, uint64_t, KEY_OF_PAIR)
 
+/* Many keys, by the threads of a pool: each places its share of the keys by their upper digit, which makes parts that
+ * fit the cache; then parts are sorted, each by one thread. Equal keys are equal entries, so that order among them is
+ * nothing to keep. */
+enum { MANY = 1 << 18, SHARES = 64 };
+struct split {
+    void *from, *to;
+    size_t n;
+    int64_t shares;
+    uint64_t least[SHARES], most[SHARES]; /* of a share; then all of the first */
+    int low;                              /* bit of the digit */
+    size_t count[SHARES][DIGITS];         /* of a share; then where its next key of a digit goes */
+    size_t start[DIGITS + 1];             /* of a part */
+};
+
+#define DEFINE_SPLIT(name, T)                                                                                          \
+    static void name##_range(void *ctx, int64_t share, int worker)                                                     \
+    {                                                                                                                  \
+        struct split *s = ctx;                                                                                         \
+        const T *a = s->from;                                                                                          \
+        T least = a[0], most = a[0];                                                                                   \
+        for (size_t i = share_of(s, share); i < share_of(s, share + 1); i++) {                                         \
+            least = CTR_MIN(least, a[i]);                                                                              \
+            most = CTR_MAX(most, a[i]);                                                                                \
+        }                                                                                                              \
+        s->least[share] = least;                                                                                       \
+        s->most[share] = most;                                                                                         \
+        (void)worker;                                                                                                  \
+    }                                                                                                                  \
+    static void name##_count(void *ctx, int64_t share, int worker)                                                     \
+    {                                                                                                                  \
+        struct split *s = ctx;                                                                                         \
+        const T *a = s->from, base = (T)s->least[0];                                                                   \
+        for (size_t i = share_of(s, share); i < share_of(s, share + 1); i++)                                           \
+            s->count[share][(a[i] - base) >> s->low]++;                                                                \
+        (void)worker;                                                                                                  \
+    }                                                                                                                  \
+    static void name##_place(void *ctx, int64_t share, int worker)                                                     \
+    {                                                                                                                  \
+        struct split *s = ctx;                                                                                         \
+        const T *a = s->from, base = (T)s->least[0];                                                                   \
+        for (size_t i = share_of(s, share); i < share_of(s, share + 1); i++)                                           \
+            ((T *)s->to)[s->count[share][(a[i] - base) >> s->low]++] = a[i];                                           \
+        (void)worker;                                                                                                  \
+    }                                                                                                                  \
+    static void name##_part(void *ctx, int64_t digit, int worker)                                                      \
+    {                                                                                                                  \
+        struct split *s = ctx;                                                                                         \
+        T *a = (T *)s->to + s->start[digit], *t = (T *)s->from + s->start[digit];                                      \
+        const size_t n = s->start[digit + 1] - s->start[digit];                                                        \
+        if (n > 1 && name##_sort(a, t, n) != a)                                                                        \
+            memcpy(a, t, n * sizeof *a);                                                                               \
+        (void)worker;                                                                                                  \
+    }
+
+static size_t share_of(const struct split *s, int64_t share)
+{
+    return s->n / (size_t)s->shares * (size_t)share + (share == s->shares ? s->n % (size_t)s->shares : 0);
+}
+
+DEFINE_SPLIT(narrow, uint32_t)
+DEFINE_SPLIT(wide, uint64_t)
+
+/* Returns the result: a or t; NULL: there is no memory for its counts. */
+static void *split_sort(void *a, void *t, size_t n, bool wide, struct ctr_pool *pool)
+{
+    struct split *s = calloc(1, sizeof *s);
+    if (!s)
+        return NULL;
+    s->from = a;
+    s->to = t;
+    s->n = n;
+    s->shares = CTR_MIN(pool ? ctr_pool_threads(pool) : 1, SHARES);
+    ctr_pool_run(pool, s->shares, wide ? wide_range : narrow_range, s);
+    for (int64_t k = 1; k < s->shares; k++) {
+        s->least[0] = CTR_MIN(s->least[0], s->least[k]);
+        s->most[0] = CTR_MAX(s->most[0], s->most[k]);
+    }
+    s->low = CTR_MAX(0, (s->least[0] < s->most[0] ? 64 - __builtin_clzll(s->most[0] - s->least[0]) : 0) - DIGIT_BITS);
+    ctr_pool_run(pool, s->shares, wide ? wide_count : narrow_count, s);
+    size_t sum = 0;
+    for (int d = 0; d < DIGITS; d++) {
+        s->start[d] = sum;
+        for (int64_t k = 0; k < s->shares; k++) {
+            const size_t count = s->count[k][d];
+            s->count[k][d] = sum;
+            sum += count;
+        }
+    }
+    s->start[DIGITS] = sum;
+    ctr_pool_run(pool, s->shares, wide ? wide_place : narrow_place, s);
+    ctr_pool_run(pool, DIGITS, wide ? wide_part : narrow_part, s);
+    free(s);
+    return t;
+}
+
 void ctr_pair_sort(struct ctr_pair *a, struct ctr_pair *tmp, int64_t n)
 {
     struct ctr_pair *r = pair_sort(a, tmp, (size_t)n);
@@ -237,7 +332,7 @@ uint64_t *ctr_key_sort(uint64_t *a, uint64_t *tmp, int64_t n)
     return wide_sort(a, tmp, (size_t)n);
 }
 
-static int sort_keys(struct ctr_sample *s, struct ctr_err *err)
+static int sort_keys(struct ctr_sample *s, struct ctr_pool *pool, struct ctr_err *err)
 {
     struct ctr_buf tmp = { 0 };
     size_t n = (size_t)s->n, bytes = n * (s->wide ? 8 : 4);
@@ -246,7 +341,8 @@ static int sort_keys(struct ctr_sample *s, struct ctr_err *err)
 
     if (rc)
         return rc;
-    r = s->wide ? (void *)wide_sort(a, (uint64_t *)tmp.data, n) : (void *)narrow_sort(a, (uint32_t *)tmp.data, n);
+    if (n < MANY || !(r = split_sort(a, tmp.data, n, s->wide, pool)))
+        r = s->wide ? (void *)wide_sort(a, (uint64_t *)tmp.data, n) : (void *)narrow_sort(a, (uint32_t *)tmp.data, n);
     if (r != a) { /* the other buffer has the same size: swap them */
         struct ctr_buf swap = s->key;
         s->key = tmp;
@@ -312,12 +408,12 @@ int64_t ctr_sample_sort_bytes(const struct ctr_sample *s)
     return s->weight.len || s->units ? s->n * 2 * (int64_t)sizeof(struct ctr_pair) : (int64_t)s->key.cap;
 }
 
-int ctr_sample_sort(struct ctr_sample *s, struct ctr_err *err)
+int ctr_sample_sort(struct ctr_sample *s, struct ctr_pool *pool, struct ctr_err *err)
 {
     int rc = 0;
 
     if (!s->sorted && s->n > 1)
-        rc = s->weight.len || s->units ? sort_pairs(s, err) : sort_keys(s, err);
+        rc = s->weight.len || s->units ? sort_pairs(s, err) : sort_keys(s, pool, err);
     s->sorted = !rc;
     return rc;
 }

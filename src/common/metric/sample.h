@@ -92,8 +92,8 @@ static inline double ctr_sample_weight(const struct ctr_sample *s, int64_t i)
     return s->weight.len ? ((const double *)s->weight.data)[i] : 1;
 }
 
-/* Sort the entries by score; entries with equal keys keep their order. */
-int ctr_sample_sort(struct ctr_sample *s, struct ctr_err *err) CTR_MUST;
+/* Sort the entries by score, with the threads of a pool (NULL: one); entries with equal keys keep their order. */
+int ctr_sample_sort(struct ctr_sample *s, struct ctr_pool *pool, struct ctr_err *err) CTR_MUST;
 int64_t ctr_sample_sort_bytes(const struct ctr_sample *s); /* additional memory for sorting */
 
 /* Pairs of a 64-bit key and 8 bytes, sorted stably by key; tmp has room for n. */

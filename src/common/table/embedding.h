@@ -3,9 +3,9 @@
  * embedding: a table of embeddings: 64-bit keys -> rows of floats (value, then optimizer state), numbered from 0 in
  * order of insertion.
  *
- * An index (keyindex.h) points into slabs that hold the rows without gaps. Both grow in place, a few lines and pages per
- * reserve, so that no call takes long; large ones ask for huge
- * pages. A row costs its floats and at most CTR_EMBEDDING_OVERHEAD bytes, including growth.
+ * An index (keyindex.h) points into slabs that hold the rows without gaps. Both grow in place, a few lines and pages
+ * per reserve, so that no call takes long; large ones ask for huge pages. A row costs its floats and at most
+ * CTR_EMBEDDING_OVERHEAD bytes, including growth.
  *
  * A new row's values depend only on its key and the seed, uniform in [-scale, scale), followed by zeros: neither the
  * order of keys nor threads change a table's content. A key without a row has the values of a new row, so a prediction
@@ -21,9 +21,9 @@
 
 struct ctr_embedding {
     struct ctr_keyindex index; /* of hashes: row numbers */
-    struct ctr_area area; /* rows */
-    int32_t width;        /* floats of a value */
-    int32_t floats;       /* of a row: value and optimizer state, 1 … CTR_EMBEDDING_MAX_FLOATS */
+    struct ctr_area area;      /* rows */
+    int32_t width;             /* floats of a value */
+    int32_t floats;            /* of a row: value and optimizer state, 1 … CTR_EMBEDDING_MAX_FLOATS */
     uint32_t used;
     uint64_t seed;
     float scale;

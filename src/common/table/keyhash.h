@@ -6,8 +6,8 @@
  * that has it elsewhere.
  *
  * The home of h among `size` places is ctr_hash_scale(ctr_hash_keyed(h), size). It is monotone in the keyed hash, so
- * that a table can grow in place, from its end. The hash is keyed by a random number of the process because input may be
- * crafted: two hashes share a home for few such numbers (base.h). */
+ * that a table can grow in place, from its end. The hash is keyed by a random number of the process because input may
+ * be crafted: two hashes share a home for few such numbers (base.h). */
 #ifndef CTR_KEYHASH_H
 #define CTR_KEYHASH_H
 

@@ -113,7 +113,7 @@ collect_lines(const struct ctr_keyline *line, uint64_t n, uint64_t low, uint64_t
         return find_body(h, home, k, number, match_##isa);                                                             \
     }                                                                                                                  \
     attributes static uint64_t collect_##isa(const struct ctr_keyindex *t, uint64_t first, uint64_t n, uint64_t low,   \
-                                             uint64_t span, struct ctr_numbered *e)                             \
+                                             uint64_t span, struct ctr_numbered *e)                                    \
     {                                                                                                                  \
         return COLLECT_##isa(t->line + first, n, low, span, e);                                                        \
     }

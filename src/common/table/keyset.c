@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Distinct keys of a minibatch: open addressing, at least half empty. A table of its own since a slot is the number of
- * a key, 4 bytes, beside the array of hashes that a source takes as it is: ctr_keyindex would keep each key a second time,
- * and is not emptied for each minibatch. See keyset.h. */
+ * a key, 4 bytes, beside the array of hashes that a source takes as it is: ctr_keyindex would keep each key a second
+ * time, and is not emptied for each minibatch. See keyset.h. */
 #include "common/table/keyset.h"
 
 enum { FIRST_SLOTS = 1024 };

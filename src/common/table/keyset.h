@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * keyset: the distinct keys of a minibatch, numbered from 0 in order of first occurrence. Unlike keyindex.h, which keeps
- * its keys for a whole run and grows in place, it is emptied after each minibatch and keeps its memory. Zero-initialise
- * to start. */
+ * keyset: the distinct keys of a minibatch, numbered from 0 in order of first occurrence. Unlike keyindex.h, which
+ * keeps its keys for a whole run and grows in place, it is emptied after each minibatch and keeps its memory.
+ * Zero-initialise to start. */
 #ifndef CTR_KEYSET_H
 #define CTR_KEYSET_H
 

@@ -21,8 +21,8 @@ static uint64_t ranges_of(const struct ctr_sorted_of *of)
 
 /* Sort by the digit of `bits` bits at `shift` of the distance from `low`; false: all digits are equal, and b is
  * unchanged. */
-CTR_BODY bool sort_digit(const struct ctr_numbered *a, struct ctr_numbered *b, size_t n, uint64_t low,
-                         int shift, int bits)
+CTR_BODY bool sort_digit(const struct ctr_numbered *a, struct ctr_numbered *b, size_t n, uint64_t low, int shift,
+                         int bits)
 {
     enum { MOST_BITS = 11 };
     uint32_t count[1 << MOST_BITS] = { 0 }, sum = 0;
@@ -144,10 +144,10 @@ int ctr_sorted_ranges(const struct ctr_sorted_of *of, ctr_sorted_range *range, v
         if ((rc = ctr_buf_reserve(&b, a.len, err)))
             break;
         size_t entries = a.len / sizeof(struct ctr_numbered);
-        rc = range(ctx,
-                   ctr_numbered_sort((struct ctr_numbered *)(void *)a.data,
-                                   (struct ctr_numbered *)(void *)b.data, entries),
-                   entries, err);
+        rc = range(
+            ctx,
+            ctr_numbered_sort((struct ctr_numbered *)(void *)a.data, (struct ctr_numbered *)(void *)b.data, entries),
+            entries, err);
     }
     free(bounds);
     ctr_buf_free(&a);

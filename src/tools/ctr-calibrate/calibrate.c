@@ -592,7 +592,7 @@ out:
 
 static int fit_part(struct ctr_cal_fit *f, struct part *p, struct ctr_cal_part *to, struct ctr_err *err)
 {
-    int rc = ctr_sample_sort(&p->sample, err);
+    int rc = ctr_sample_sort(&p->sample, f->o.pool, err);
 
     to->mapped = true;
     to->kind = f->o.kind;
@@ -638,7 +638,7 @@ static int fit_parts(struct ctr_cal_fit *f, struct ctr_cal_map *m, struct ctr_er
         bool thin =
             i > 0 && (p->positive < f->o.min_rows || p->negative < f->o.min_rows || !p->positive || !p->negative);
         f->thin += thin;
-        rc = k < 0 ? k : thin ? ctr_sample_sort(&p->sample, err) : fit_part(f, p, &m->part[k], err);
+        rc = k < 0 ? k : thin ? ctr_sample_sort(&p->sample, f->o.pool, err) : fit_part(f, p, &m->part[k], err);
     }
     return rc;
 }
@@ -666,7 +666,7 @@ int ctr_cal_fit_hold_out(struct ctr_cal_fit *f, struct ctr_err *err)
     int rc = f->seen ? 0 : ctr_fail(err, CTR_EDATA, "the input has no rows: there is nothing to measure a map on");
 
     for (int i = 0; !rc && i < f->n; i++)
-        rc = ctr_sample_sort(&f->part[i].sample, err);
+        rc = ctr_sample_sort(&f->part[i].sample, f->o.pool, err);
     return rc;
 }
 

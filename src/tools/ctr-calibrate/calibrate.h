@@ -21,6 +21,7 @@ struct ctr_cal_fit_opts {
      */
     int64_t min_clicks;
     int64_t memory_bytes;
+    struct ctr_pool *pool; /* whose threads sort; NULL: one */
 };
 struct ctr_cal_fit;
 struct ctr_cal_map;

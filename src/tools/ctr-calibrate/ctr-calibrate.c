@@ -333,10 +333,11 @@ static int fit(struct ctr_cli *cli, struct ctr_err *err)
     s = ctr_batch_source_stream(r);
     if ((rc = find(cli, &s, true, &fo, err)))
         ctr_err_file(err, ctr_reader_file(r));
-    else
+    else if (!(rc = ctr_pool_new(&fo.pool, (int)cli->jobs, CTR_FLOAT_IEEE, err)))
         rc = o.rolling_ms < 0 ? fit_all(cli, r, &s, &fo, err) : fit_rolling(cli, r, &s, &fo, err);
     if (!rc)
         rc = ctr_cli_bad_rows_finish(cli, err);
+    ctr_pool_free(fo.pool);
     ctr_batch_source_close(&s);
     return rc;
 }
