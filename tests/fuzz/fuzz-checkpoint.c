@@ -56,11 +56,11 @@ static void lay(int slot, const void *data, size_t size)
 static bool is_small(const struct ctr_model_info *info)
 {
     const struct ctr_params *p = &info->params;
-    bool is = p->minibatch <= 32 && (!p->bloom || p->bloom_bytes <= 4096);
+    bool is = p->minibatch <= 32 && (!p->lr.bloom || p->lr.bloom_bytes <= 4096);
     if (info->model->deep)
-        is &= p->embedding <= 8;
-    for (int i = 0; i < p->hidden.n && info->model->deep; i++)
-        is &= p->hidden.size[i] <= 8;
+        is &= p->deep.embedding <= 8;
+    for (int i = 0; i < p->deep.hidden.n && info->model->deep; i++)
+        is &= p->deep.hidden.size[i] <= 8;
     return is;
 }
 
@@ -91,7 +91,7 @@ static int set_job(struct ctr_train_job *job, const struct ctr_model_info *info,
     job->model = info->model;
     job->params = info->params;
     job->params.threads = 1;
-    job->time = job->params.expire ? "time" : NULL;
+    job->time = job->params.lr.expire ? "time" : NULL;
     if (line)
         (void)sscanf(line, "%d %*s %*s %*s %*s %" SCNd64 " %*s %*s %" SCNd64, &version, &scores, &every);
     job->params.uncertainty = (version & 3) == 3 && job->model->predict_uncertain;

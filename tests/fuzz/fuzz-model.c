@@ -34,10 +34,10 @@ static void go_on(const char *path)
     if (ctr_model_open(path, &info, &r, &err))
         return;
     info.params.minibatch = 1;
-    info.params.bloom_bytes = 4096;
-    bool small = info.params.embedding <= 64;
-    for (int i = 0; i < info.params.hidden.n; i++)
-        small &= info.params.hidden.size[i] <= 64;
+    info.params.lr.bloom_bytes = 4096;
+    bool small = info.params.deep.embedding <= 64;
+    for (int i = 0; i < info.params.deep.hidden.n; i++)
+        small &= info.params.deep.hidden.size[i] <= 64;
     if (small && !info.model->learner_new(&learner, info.model, &info.params, &err) &&
         info.model->load(learner, &tables, r, &err))
         FUZZ_CHECK(err.what[0]);

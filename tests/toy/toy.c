@@ -19,7 +19,7 @@ static int toy_declare(struct ctr_deep *d, struct ctr_err *err)
     if (!t)
         return ctr_fail_nomem(err, sizeof *t);
     for (int i = 0; i < d->inputs; i++)
-        d->input[i].pooling = ctr_deep_pooling_of(d->p.pooling);
+        d->input[i].pooling = ctr_deep_pooling_of(d->p.deep.pooling);
     t->w = ctr_deep_param(d, CTR_INIT_GLOROT, false, 1, d->x_cols, err, "0.weight");
     t->b = t->w < 0 ? -1 : ctr_deep_param(d, CTR_INIT_ZERO, false, 0, 1, err, "0.bias");
     return t->b < 0 ? err->code : 0;

@@ -106,9 +106,9 @@ static inline int model_train(const char *kind, const char *options, const char 
     job.stop = checkpoint && !job.resume ? &stop : NULL;
     job.program = "unit";
     int rc = ctr_params_parse(job.model, &job.params, options, err);
-    job.params.user_features = model_sides[0];
-    job.params.ad_features = model_sides[1];
-    if (job.params.expire)
+    job.params.deep.user_features = model_sides[0];
+    job.params.deep.ad_features = model_sides[1];
+    if (job.params.lr.expire)
         job.time = "time";
     if (!rc)
         rc = model_take_variants(&vs, &job, err);

@@ -47,18 +47,18 @@ static int open_both(struct both *b, enum ctr_precision type, bool masked, struc
     memset(b->state + KEYS * 2 * CTR_X8 * bytes_of(type), CANARY, sizeof b->state - KEYS * 2 * CTR_X8 * bytes_of(type));
     for (int v = 0; v < CTR_X8; v++) {
         struct ctr_params p = ctr_params_usual(&ctr_model_lr);
-        p.precision = ctr_precision_names[type];
-        p.alpha = 0.02 + 0.1 * v;
-        p.beta = 0.5 + v;
-        p.l1 = 0.02 * (v % 3);
-        p.l2 = 0.1 * (v % 2);
+        p.lr.precision = ctr_precision_names[type];
+        p.lr.alpha = 0.02 + 0.1 * v;
+        p.lr.beta = 0.5 + v;
+        p.lr.l1 = 0.02 * (v % 3);
+        p.lr.l2 = 0.1 * (v % 2);
         int rc = ctr_learning_init(&b->one[v].l, &p, err);
         if (rc)
             return rc;
         b->params.inv_alpha[v] = b->one[v].l.inv_alpha;
-        b->params.beta[v] = p.beta;
-        b->params.l1[v] = p.l1;
-        b->params.l2[v] = p.l2;
+        b->params.beta[v] = p.lr.beta;
+        b->params.l1[v] = p.lr.l1;
+        b->params.l2[v] = p.lr.l2;
         for (int k = 0; k < KEYS; k++)
             b->mask[k][v] = masked && (k * 7 + v) % 5 == 0 ? 0 : UINT64_MAX;
     }

@@ -24,9 +24,9 @@ static struct world make(double poisson, int64_t bloom, int64_t bytes)
 {
     struct world w = { 0 };
     struct ctr_params p = ctr_params_usual(&ctr_model_lr);
-    p.poisson = poisson;
-    p.bloom = bloom;
-    p.bloom_bytes = bytes;
+    p.lr.poisson = poisson;
+    p.lr.bloom = bloom;
+    p.lr.bloom_bytes = bytes;
     p.seed = 3;
     ok(!ctr_inclusion_new(&w.n, &p, &err) && w.n, "a rule: poisson %g, bloom %lld", poisson, (long long)bloom);
     return w;

@@ -75,12 +75,12 @@ static void plain_minibatch(struct ctr_ftrl_plain *f, const struct trial *t, int
     for (int rank = 0; rank < t->ranks; rank++)
         for (int i = 0; i < rows_of(t, rank, step); i++) {
             const struct row r = make_row(t, rank, step, i);
-            double sum = t->params.no_bias ? 0 : w[BIAS];
+            double sum = t->params.lr.no_bias ? 0 : w[BIAS];
             for (int j = 0; j < r.k; j++)
                 sum += w[r.table[j] * KEYS + r.key[j]] * r.x[j];
             const double p = 1 / (1 + exp(-sum));
             score[rank][i] = p;
-            for (int j = 0; j < r.k + !t->params.no_bias; j++) {
+            for (int j = 0; j < r.k + !t->params.lr.no_bias; j++) {
                 const int c = j < r.k ? r.table[j] * KEYS + r.key[j] : BIAS;
                 const double g = r.weight * (p - r.label) * (j < r.k ? r.x[j] : 1);
                 f->z[c] += g - (sqrt(f->n[c] + g * g) - sqrt(f->n[c])) / f->alpha * w[c];
@@ -188,7 +188,7 @@ static void run_ranks(struct trial *t)
 static double difference(const struct trial *t, int minibatches)
 {
     double z[COORDINATES] = { 0 }, n[COORDINATES] = { 0 }, most = 0;
-    struct ctr_ftrl_plain f = { t->params.alpha, t->params.beta, t->params.l1, t->params.l2, z, n };
+    struct ctr_ftrl_plain f = { t->params.lr.alpha, t->params.lr.beta, t->params.lr.l1, t->params.lr.l2, z, n };
     for (int step = 0; step < minibatches; step++) {
         double p[MOST_RANKS][MINIBATCH], *score[] = { p[0], p[1], p[2] };
         plain_minibatch(&f, t, step, score);
@@ -218,13 +218,13 @@ int main(void)
                 t.ranks = ranks;
                 t.one_a_table = one;
                 t.params = ctr_params_usual(ctr_model_by_minibatches(ctr_model_find("lr")));
-                t.params.alpha = .3;
-                t.params.l1 = .2;
-                t.params.l2 = .01;
+                t.params.lr.alpha = .3;
+                t.params.lr.l1 = .2;
+                t.params.lr.l2 = .01;
                 t.params.minibatch = MINIBATCH;
-                t.params.no_bias = !bias;
+                t.params.lr.no_bias = !bias;
                 try(&t, bias ? "" : ", no bias");
-                t.params.alpha = .31;
+                t.params.lr.alpha = .31;
                 ok(difference(&t, STEPS) > 1e-3, "and of no other rate");
             }
     return done_testing();

@@ -193,7 +193,7 @@ static void plain_minibatch(struct ctr_ftrl_plain *f, const uint64_t *keys, int 
 static void plain_scores(const struct engine *e, const struct ctr_params *p, const uint64_t *keys, double *score)
 {
     double *z = calloc(TRAIN_KEYS + 1, sizeof *z), *n = calloc(TRAIN_KEYS + 1, sizeof *n);
-    struct ctr_ftrl_plain plain = { p->alpha, p->beta, p->l1, p->l2, z, n };
+    struct ctr_ftrl_plain plain = { p->lr.alpha, p->lr.beta, p->lr.l1, p->lr.l2, z, n };
     for (int i = 0; i < TRAIN_ROWS; i += (int)e->minibatch) {
         int64_t at[TRAIN_WIDE + 1];
         for (int j = 0; j < TRAIN_WIDE; j++)
@@ -226,8 +226,8 @@ static void test_training(const struct engine *e)
     void *learner = NULL;
     double worst = 0, score[TRAIN_ROWS], want[TRAIN_ROWS];
     uint64_t *keys = calloc((size_t)TRAIN_ROWS * TRAIN_WIDE, sizeof *keys);
-    p.l1 = 0.05;
-    p.precision = e->precision;
+    p.lr.l1 = 0.05;
+    p.lr.precision = e->precision;
     p.device = e->device;
     p.minibatch = e->minibatch;
     open_fixture(&f);
@@ -380,17 +380,17 @@ static void test_params(void)
     struct ctr_params p = ctr_params_usual(&ctr_model_lr), q;
     struct ctr_buf b = { 0 };
     struct ctr_err err = { 0 };
-    p.alpha = 0.3;
-    p.beta = 0;
-    p.l1 = 1e-5;
-    p.l2 = 2;
-    p.precision = "f32";
-    p.no_bias = true;
+    p.lr.alpha = 0.3;
+    p.lr.beta = 0;
+    p.lr.l1 = 1e-5;
+    p.lr.l2 = 2;
+    p.lr.precision = "f32";
+    p.lr.no_bias = true;
     ok(!ctr_params_text(&ctr_model_lr, &p, &b, &err) &&
            !strcmp((char *)b.data, "alpha=0.3 beta=0 l1=1e-05 l2=2 precision=f32 bias=no"),
        "options as text: %s", (char *)b.data);
-    ok(!ctr_params_parse(&ctr_model_lr, &q, (char *)b.data, &err) && q.alpha == p.alpha && q.l1 == p.l1 && q.no_bias &&
-           !strcmp(q.precision, "f32"),
+    ok(!ctr_params_parse(&ctr_model_lr, &q, (char *)b.data, &err) && q.lr.alpha == p.lr.alpha && q.lr.l1 == p.lr.l1 &&
+           q.lr.no_bias && !strcmp(q.lr.precision, "f32"),
        "and back");
     ctr_buf_clear(&b);
     p.minibatch = 8;

@@ -315,7 +315,8 @@ static void test_choice(const struct ctr_params *p)
     struct table *t = calloc(1, sizeof *t);
     l = &learning;
     if (ctr_learning_init(&learning, p, &err)) {
-        ok(!strcmp(p->optimizer, "rda") && strstr(err.what, "every row moves every weight"), "refused: %s", err.what);
+        ok(!strcmp(p->lr.optimizer, "rda") && strstr(err.what, "every row moves every weight"), "refused: %s",
+           err.what);
         free(t);
         return;
     }
@@ -354,8 +355,8 @@ static void test_choice(const struct ctr_params *p)
             worst = fmax(worst, fabs(ctr_state_weight(l, &t->more.event, &s) - weight_of(&ref[i])));
         }
         ok(worst < 1e-12 && back && kept(t) && (!learning.events || step == t->more.event.step),
-           "%s %s %s power %g, %s%s: worst weight %.2g%s%s", p->optimizer, p->learning_rate, p->precision, p->power,
-           learning.events ? learning.isa->name : "fused", fused ? " fused" : "", worst,
+           "%s %s %s power %g, %s%s: worst weight %.2g%s%s", p->lr.optimizer, p->lr.learning_rate, p->lr.precision,
+           p->lr.power, learning.events ? learning.isa->name : "fused", fused ? " fused" : "", worst,
            back ? "" : ", state does not come back", kept(t) ? "" : ", more than states was stored");
         ctr_more_free(&t->more);
     }
@@ -369,14 +370,14 @@ static void test_choices(void)
             for (int precision = 0; ctr_precision_names[precision]; precision++)
                 for (int power = 0; power < 2; power++) {
                     struct ctr_params p = ctr_params_usual(&ctr_model_lr);
-                    p.optimizer = ctr_optimizer_at(o)->name;
-                    p.learning_rate = ctr_rate_names[rate];
-                    p.precision = ctr_precision_names[precision];
-                    p.power = power ? 0.7 : 0.5;
-                    p.alpha = 0.3;
-                    p.l1 = 0.03;
-                    p.l2 = 0.01;
-                    p.threshold = 3;
+                    p.lr.optimizer = ctr_optimizer_at(o)->name;
+                    p.lr.learning_rate = ctr_rate_names[rate];
+                    p.lr.precision = ctr_precision_names[precision];
+                    p.lr.power = power ? 0.7 : 0.5;
+                    p.lr.alpha = 0.3;
+                    p.lr.l1 = 0.03;
+                    p.lr.l2 = 0.01;
+                    p.lr.threshold = 3;
                     test_choice(&p);
                 }
 }
@@ -392,10 +393,10 @@ static void test_shrinking(void)
             struct ctr_learning learning;
             struct ctr_err err = { 0 };
             struct ctr_params p = ctr_params_usual(&ctr_model_lr);
-            p.optimizer = "fobos";
-            p.learning_rate = ctr_rate_names[rate];
-            p.l1 = sums[c / 4];
-            p.l2 = sums[c % 4];
+            p.lr.optimizer = "fobos";
+            p.lr.learning_rate = ctr_rate_names[rate];
+            p.lr.l1 = sums[c / 4];
+            p.lr.l2 = sums[c % 4];
             l = &learning;
             if (ctr_learning_init(&learning, &p, &err))
                 return;
@@ -404,8 +405,8 @@ static void test_shrinking(void)
                 double plain = w, time = 0;
                 for (step = 1; step < 3000; step++) {
                     const double by = rate == CTR_RATE_GLOBAL ? sqrt((double)step) : root,
-                                 eta = p.alpha / (p.beta + by);
-                    plain = copysign(fmax(0, fabs(plain) - eta * p.l1), plain) / (1 + eta * p.l2);
+                                 eta = p.lr.alpha / (p.lr.beta + by);
+                    plain = copysign(fmax(0, fabs(plain) - eta * p.lr.l1), plain) / (1 + eta * p.lr.l2);
                     time += tick();
                     const double closed = ctr_learning_shrunk(l, w, root, time);
                     worst = fmax(worst, fabs(closed - plain));
@@ -422,9 +423,9 @@ static int learning_of(struct ctr_learning *learning, const char *optimizer, con
                        struct ctr_err *err)
 {
     struct ctr_params p = ctr_params_usual(&ctr_model_lr);
-    p.optimizer = optimizer;
-    p.learning_rate = rate;
-    p.precision = precision;
+    p.lr.optimizer = optimizer;
+    p.lr.learning_rate = rate;
+    p.lr.precision = precision;
     l = learning;
     return ctr_learning_init(learning, &p, err);
 }

@@ -182,7 +182,7 @@ static int open_net(struct ctr_deep *d, struct ctr_deep_tables *all, int threads
     struct ctr_deep borrowed = { .inputs = CTR_COUNT(inputs), .input = (struct ctr_deep_input *)(uintptr_t)inputs };
     struct ctr_deep_input *list = NULL;
     p.minibatch = MINIBATCH;
-    p.embedding = WIDTH;
+    p.deep.embedding = WIDTH;
     p.seed = 5;
     int rc = ctr_deep_open(d, &model, &p, threads, true, err);
     if (!rc)

@@ -17,12 +17,12 @@ static const struct ctr_param dcnv2_options[] = {
     CTR_DEEP_OPTIONS,
     CTR_DEEP_POOLING_OPTION,
     CTR_DEEP_STACK_OPTIONS("200,80"),
-    { "cross-layers", CTR_PARAM_INT, CTR_PARAM_AT(cross_layers), "3", 1, CTR_MAX_LAYERS, "1 to 8", "N", CTR_GROUP_MODEL,
-      "number of cross layers", .flags = CTR_PARAM_BASIC },
-    { "cross-rank", CTR_PARAM_INT, CTR_PARAM_AT(cross_rank), "0", 0, CTR_MAX_UNITS,
+    { "cross-layers", CTR_PARAM_INT, CTR_PARAM_AT(deep.cross_layers), "3", 1, CTR_MAX_LAYERS, "1 to 8", "N",
+      CTR_GROUP_MODEL, "number of cross layers", .flags = CTR_PARAM_BASIC },
+    { "cross-rank", CTR_PARAM_INT, CTR_PARAM_AT(deep.cross_rank), "0", 0, CTR_MAX_UNITS,
       "1 to 65536, or 0 for full matrices", "R", CTR_GROUP_MODEL, "rank of the cross layers' matrices",
       .unsaved = "0" },
-    { "structure", CTR_PARAM_WORD, CTR_PARAM_AT(structure), "parallel", .range = "parallel or stacked",
+    { "structure", CTR_PARAM_WORD, CTR_PARAM_AT(deep.structure), "parallel", .range = "parallel or stacked",
       .group = CTR_GROUP_MODEL, .help = "hidden layers beside the cross network, or on top of it",
       .words = structures },
     { 0 },
@@ -44,7 +44,7 @@ struct dcnv2 {
 
 static int declare_layer(struct ctr_deep *d, struct layer *y, int l, struct ctr_err *err)
 {
-    const int64_t n = d->x_cols, rank = d->p.cross_rank;
+    const int64_t n = d->x_cols, rank = d->p.deep.cross_rank;
     y->down = -1;
     y->weight = ctr_deep_param(d, CTR_INIT_GLOROT, false, n, rank ? rank : n, err, "cross.%d.weight", l);
     if (y->weight >= 0 && rank)
@@ -73,17 +73,18 @@ static int dcnv2_declare(struct ctr_deep *d, struct ctr_err *err)
         return ctr_fail_nomem(err, sizeof *m);
     d->state = m;
     for (int i = 0; i < d->inputs; i++)
-        d->input[i].pooling = ctr_deep_pooling_of(d->p.pooling);
-    m->layers = (int)d->p.cross_layers;
-    m->parallel = !strcmp(d->p.structure, "parallel") && d->p.hidden.n; /* without hidden layers both are the same */
+        d->input[i].pooling = ctr_deep_pooling_of(d->p.deep.pooling);
+    m->layers = (int)d->p.deep.cross_layers;
+    m->parallel =
+        !strcmp(d->p.deep.structure, "parallel") && d->p.deep.hidden.n; /* without hidden layers both are the same */
     for (int l = 0; l < m->layers && !rc; l++)
         rc = declare_layer(d, &m->layer[l], l, err);
     const struct ctr_stack_shape shape = { .prefix = "",
-                                           .hidden = d->p.hidden,
+                                           .hidden = d->p.deep.hidden,
                                            .in = d->x_cols,
                                            .out = m->parallel ? 0 : 1,
-                                           .activation = d->p.activation,
-                                           .batch_norm = d->p.batch_norm,
+                                           .activation = d->p.deep.activation,
+                                           .batch_norm = d->p.deep.batch_norm,
                                            .dropout = d->p.dropout };
     if (!rc)
         rc = ctr_stack_declare(d, &m->deep, &shape, err);
@@ -96,7 +97,7 @@ static int dcnv2_make_room(struct ctr_deep *d, int64_t room, struct ctr_err *err
 {
     struct dcnv2 *m = d->state;
     const size_t cols = (size_t)(room * d->x_cols) * sizeof(float);
-    const size_t rank = (size_t)(room * d->p.cross_rank) * sizeof(float);
+    const size_t rank = (size_t)(room * d->p.deep.cross_rank) * sizeof(float);
     int rc = ctr_stack_room(d, &m->deep, room, err);
     for (int l = 0; l < m->layers && !rc; l++) {
         struct layer *y = &m->layer[l];
@@ -127,7 +128,7 @@ static struct ctr_mat rows_of(struct ctr_mem *m, int64_t from, int64_t n, int64_
 static int cross_layer(struct ctr_deep *d, const struct layer *y, struct ctr_mat x0, struct ctr_mat x, int64_t from,
                        struct ctr_err *err)
 {
-    const int64_t n = x.rows, rank = d->p.cross_rank;
+    const int64_t n = x.rows, rank = d->p.deep.cross_rank;
     const struct ctr_mat z = rows_of(y->z, from, n, d->x_cols), t = rows_of(y->t, from, n, rank);
     int rc = 0;
     if (rank) {
@@ -191,7 +192,7 @@ static int product_gradients(struct ctr_deep *d, struct ctr_mat dy, struct ctr_m
 static int layer_gradients(struct ctr_deep *d, struct dcnv2 *m, int l, struct ctr_mat dy, struct ctr_err *err)
 {
     const struct layer *y = &m->layer[l];
-    const int64_t n = d->rows, cols = d->x_cols, rank = d->p.cross_rank;
+    const int64_t n = d->rows, cols = d->x_cols, rank = d->p.deep.cross_rank;
     const struct ctr_mat x0 = ctr_mat(d->x, n, cols), x = l ? ctr_mat(m->layer[l - 1].y, n, cols) : x0;
     const struct ctr_mat dz = ctr_mat(m->dz, n, cols), dt = ctr_mat(m->dt, n, rank);
     const struct ctr_dev_cross_grad cross = { .x0 = x0,

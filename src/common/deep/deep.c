@@ -127,9 +127,9 @@ int ctr_deep_inputs_sides(struct ctr_deep_input *list, int n, const struct ctr_p
     bool *named = calloc((size_t)n + 1, sizeof *named);
     if (!named)
         return ctr_fail_nomem(err, (size_t)n * sizeof *named);
-    int rc = name_side(list, n, p->user_features, "user", named, err);
+    int rc = name_side(list, n, p->deep.user_features, "user", named, err);
     if (!rc)
-        rc = name_side(list, n, p->ad_features, "ad", named, err);
+        rc = name_side(list, n, p->deep.ad_features, "ad", named, err);
     free(named);
     return rc;
 }
@@ -371,7 +371,7 @@ int ctr_deep_open(struct ctr_deep *d, const struct ctr_model *m, const struct ct
     d->spec = m->deep;
     d->p = *p;
     d->learns = learns;
-    d->image_width = d->width = (int32_t)p->embedding + d->spec->extra;
+    d->image_width = d->width = (int32_t)p->deep.embedding + d->spec->extra;
     if (d->spec->width)
         d->width = d->spec->width(p);
     d->u_cols = d->width * (learns ? 1 + ctr_opt_states(CTR_OPT_ADAM) : 1);
@@ -435,7 +435,7 @@ int ctr_deep_shape(struct ctr_deep *d, struct ctr_deep_input *list, int n, struc
         d->dense += list[i].dense;
         list[i].slots = 1;
         list[i].split = CTR_SPLIT_NONE;
-        list[i].cols = !list[i].table ? 0 : list[i].image && !d->p.images_as_ids ? d->image_width : d->width;
+        list[i].cols = !list[i].table ? 0 : list[i].image && !d->p.images.as_ids ? d->image_width : d->width;
         d->pooled_cols += list[i].cols;
         if (list[i].table)
             d->key_input[d->keys++] = i;

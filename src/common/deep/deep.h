@@ -472,7 +472,7 @@ struct ctr_deep_images_counts { /* of what is learned from */
     int64_t asked, forwards;    /* distinct images of minibatches; vectors that went through the tower */
 };
 
-/* For declare of a model with image inputs: read the file d->p.images, unless d->table is set; add the tower's
+/* For declare of a model with image inputs: read the file d->p.images.file, unless d->table is set; add the tower's
  * parameters, image.0.weight … . */
 int ctr_deep_images_declare(struct ctr_deep *d, struct ctr_err *err) CTR_MUST;
 /* For declare, behind all parameters that are learned: of --images-scale standard, mean and 1 / standard deviation of

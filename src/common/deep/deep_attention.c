@@ -123,10 +123,10 @@ static int declare_unit(struct ctr_deep *d, struct ctr_attention_unit *u, struct
     snprintf(u->prefix, sizeof u->prefix, "attention%d.%s", u->sequence + 1, u->ids ? "ids." : "");
     int rc = declare_query(d, u, err);
     const struct ctr_stack_shape shape = { .prefix = u->prefix,
-                                           .hidden = d->p.attention_hidden,
+                                           .hidden = d->p.deep.attention_hidden,
                                            .in = (int32_t)(4 * u->cols),
                                            .out = 1,
-                                           .activation = d->p.activation };
+                                           .activation = d->p.deep.activation };
     if (!rc)
         rc = ctr_stack_declare(d, &u->stack, &shape, err);
     u->stack.same_input = true;
@@ -297,7 +297,7 @@ static float scale_of(const struct ctr_attention_unit *u)
 
 static bool has_softmax(const struct ctr_deep *d)
 {
-    return !strcmp(d->p.attention, "softmax");
+    return !strcmp(d->p.deep.attention, "softmax");
 }
 
 /* ---- forward ---- */

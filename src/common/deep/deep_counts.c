@@ -83,7 +83,7 @@ static uint32_t given_count(const struct ctr_keyindex *t, uint64_t hash)
 bool ctr_deep_counts(void *learner, bool can)
 {
     struct ctr_deep_learner *l = learner;
-    const bool wants = l->tables.counts && !l->net.p.l2_counts;
+    const bool wants = l->tables.counts && !l->net.p.deep.l2_counts;
     l->tables.recounts = wants && can;
     return wants;
 }
@@ -225,7 +225,7 @@ static int l2_of_table(struct ctr_deep *d, const struct ctr_deep_tables *all, in
         rc = ctr_source_count(d->vectors.source, d->batch.key_buffer, t, add, count, err);
     for (int64_t k = 0; k < keys->n && !rc; k++) {
         const uint32_t given = given_count(&all->given, ctr_keyset_hashes(keys)[k]);
-        l2[place[k]] = (float)(d->p.l2 / (double)(given ? given : count[k]));
+        l2[place[k]] = (float)(d->p.deep.l2 / (double)(given ? given : count[k]));
     }
     ctr_buf_free(&more);
     ctr_buf_free(&total);

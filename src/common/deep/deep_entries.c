@@ -18,7 +18,7 @@ int ctr_deep_entries_add(struct ctr_deep *d, const struct ctr_rows *r, int64_t f
 {
     struct ctr_deep_group *g = d->group;
     const uint64_t bias_hash = ctr_key_hash(ctr_bias_key());
-    const int64_t bias = !d->p.no_bias, all = r->start[from + n] - r->start[from] + n * bias;
+    const int64_t bias = !d->p.lr.no_bias, all = r->start[from + n] - r->start[from] + n * bias;
     if (g->entries + all > INT32_MAX)
         return ctr_fail(err, CTR_EDATA, "a minibatch has more than 2^31 keys: lower --minibatch");
     int rc = g->start.len ? 0 : ctr_buf_append(&g->start, &(int32_t){ 0 }, sizeof(int32_t), err);
@@ -134,7 +134,7 @@ static void announce_tables(void *ctx, int64_t task, int worker)
     struct ctr_deep_set *set = c->d->batch.set[!c->d->batch.key_buffer];
     int rc = 0;
     (void)worker;
-    if (!task && !c->d->p.no_bias)
+    if (!task && !c->d->p.lr.no_bias)
         (void)number_of(&set[0], ctr_key_hash(ctr_bias_key()), &rc);
     for (int64_t e = r->start[c->from]; e < r->start[c->from + c->n] && !rc; e++)
         if (has_table(task, c->tasks, r->table[e] + 1))

@@ -61,10 +61,10 @@ static int own_table(struct ctr_deep *d, struct ctr_err *err)
     for (int i = 0; i < d->inputs; i++)
         if (d->input[i].image)
             tables[n++] = d->input[i].table;
-    if (!d->p.images)
+    if (!d->p.images.file)
         rc = ctr_fail(err, CTR_EUSAGE, "the model learns from images: --images FILE has their vectors");
     if (!rc)
-        rc = ctr_image_table_open(&m->own, d->p.images, tables, n, err);
+        rc = ctr_image_table_open(&m->own, d->p.images.file, tables, n, err);
     free(tables);
     m->table = m->own;
     return rc;
@@ -77,7 +77,7 @@ static int same_table(struct ctr_deep *d, struct ctr_err *err)
     const int size = ctr_comm_size(d->p.comm);
     char text[256];
     snprintf(text, sizeof text, "%" PRId64 " images of %d numbers, keys %016" PRIx64 ", --images-at %s",
-             ctr_image_table_images(t), ctr_image_table_width(t), ctr_image_table_keys(t), d->p.images_at);
+             ctr_image_table_images(t), ctr_image_table_width(t), ctr_image_table_keys(t), d->p.images.at);
     struct ctr_buf *in = NULL;
     int rc = ctr_comm_gather_new(d->p.comm, CTR_COMM_CONTROL, text, strlen(text) + 1, &in, err);
     for (int r = 1; r < size && !rc; r++)
@@ -127,7 +127,7 @@ static int check_table(const struct ctr_deep *d, const struct ctr_deep_images *m
  * are none, every rank reads the table for itself. */
 static bool is_at(const struct ctr_deep *d, const char *where)
 {
-    return d->p.comm && d->learns && !strcmp(d->p.images_at, where);
+    return d->p.comm && d->learns && !strcmp(d->p.images.at, where);
 }
 
 static int own(struct ctr_deep *d, struct ctr_source **s, struct ctr_err *err)
@@ -175,7 +175,7 @@ int ctr_deep_images_declare(struct ctr_deep *d, struct ctr_err *err)
     if (m->table && (rc = check_table(d, m, err)))
         return rc;
     const struct ctr_stack_shape shape = { .prefix = "image.",
-                                           .hidden = d->p.images_tower,
+                                           .hidden = d->p.images.tower,
                                            .in = tower_inputs(d),
                                            .out = d->image_width,
                                            .activation = "prelu" };
@@ -193,7 +193,7 @@ int ctr_deep_images_declare(struct ctr_deep *d, struct ctr_err *err)
 int ctr_deep_images_declare_running(struct ctr_deep *d, struct ctr_err *err)
 {
     struct ctr_deep_images *m = d->images;
-    if (!m || strcmp(d->p.images_scale, "standard") != 0)
+    if (!m || strcmp(d->p.images.scale, "standard") != 0)
         return 0;
     m->scaled = true;
     m->mean = ctr_deep_param(d, CTR_INIT_ZERO, true, 0, tower_inputs(d), err, "image.mean");
@@ -351,7 +351,7 @@ static int number_image(struct ctr_deep *d, uint64_t hash, int input, int64_t ro
     int rc = 0;
     m->batch.named++;
     m->batch.absent += at < 0;
-    if (at < 0 && !strcmp(d->p.missing_image, "fail"))
+    if (at < 0 && !strcmp(d->p.images.missing, "fail"))
         return ctr_fail(err, CTR_EDATA,
                         "row %" PRId64 ": image #%016" PRIx64 " of column '%.80s' is not in %s (ctr-extract --names "
                         "tells its name): add it (ctr-embed-images --update), or train with --missing-image zero",

@@ -24,7 +24,7 @@ static int declare(struct ctr_deep *d, struct ctr_err *err)
         return ctr_fail_nomem(err, sizeof *m);
     d->state = m;
     m->weight = -1;
-    const struct ctr_attention_shape shape = { .ask_ids = !strcmp(d->p.images_pool, "multi-query"), .no_ids = true };
+    const struct ctr_attention_shape shape = { .ask_ids = !strcmp(d->p.images.pool, "multi-query"), .no_ids = true };
     int rc = ctr_attention_declare(d, &m->in, &shape, err);
     if (!rc && m->in.cols)
         rc = CTR_MIN(m->weight = ctr_deep_param(d, CTR_INIT_GLOROT, false, 1, m->in.cols, err, "weight"), 0);

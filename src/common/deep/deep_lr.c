@@ -95,7 +95,7 @@ static const struct ctr_deep_spec network = {
 
 static int lr_new(void **learner, const struct ctr_model *m, const struct ctr_params *p, struct ctr_err *err)
 {
-    if (strcmp(p->precision, "f32") != 0)
+    if (strcmp(p->lr.precision, "f32") != 0)
         return ctr_fail(err, CTR_EUSAGE, "by minibatches lr keeps its state as f32: leave %s out", "--precision");
     return ctr_deep_learner_new(learner, m, p, err);
 }
@@ -141,7 +141,7 @@ static int set_bias(void *learner, double log_odds, struct ctr_err *err)
     const struct ctr_event none = { .step = 0 };
     struct ctr_state s;
     int rc = ctr_learning_init(&learning, &l->net.p, err);
-    if (rc || l->net.p.no_bias)
+    if (rc || l->net.p.lr.no_bias)
         return rc;
     ctr_state_set_weight(&learning, &none, log_odds, row);
     ctr_state_read(&learning, &none, row, &s);
@@ -241,7 +241,7 @@ static int count_keys(struct ctr_deep_learner *l, struct lr_minibatch *m, struct
     int rc = 0;
     ctr_buf_clear(&m->keys);
     m->rows.keys = ctr_buf_extend(&m->keys, m->names->n, sizeof *m->rows.keys, &rc, err);
-    l->ranks.keys = !l->net.p.no_bias;
+    l->ranks.keys = !l->net.p.lr.no_bias;
     for (int t = 0; t < m->names->n && !rc; t++) {
         int64_t rows = ctr_deep_source_rows(&l->net, t + 1);
         rc = ctr_comm_sum_i64(l->net.p.comm, &rows, 1, err);
@@ -290,14 +290,14 @@ static int check_frame(const struct ctr_schema *s, struct ctr_err *err)
     const char *text = ctr_meta_get(&s->meta, CTR_META_MODEL_OPTIONS);
     struct ctr_params p;
     int rc = ctr_params_parse(&ctr_model_lr, &p, text ? text : "", err);
-    if (!rc && (strcmp(p.optimizer, "ftrl") != 0 || strcmp(p.learning_rate, "per-coordinate") != 0))
+    if (!rc && (strcmp(p.lr.optimizer, "ftrl") != 0 || strcmp(p.lr.learning_rate, "per-coordinate") != 0))
         rc = ctr_fail(err, CTR_EUSAGE,
                       "the model was learned with --optimizer %s --learning-rate %s, which lr by minibatches does not "
                       "go on from",
-                      p.optimizer, p.learning_rate);
-    if (!rc && p.power != 0.5)
+                      p.lr.optimizer, p.lr.learning_rate);
+    if (!rc && p.lr.power != 0.5)
         rc = ctr_fail(err, CTR_EUSAGE,
-                      "the model was learned with --power %g, which lr by minibatches does not go on from", p.power);
+                      "the model was learned with --power %g, which lr by minibatches does not go on from", p.lr.power);
     return rc;
 }
 
@@ -312,7 +312,7 @@ static int load_row(struct ctr_deep_learner *l, const struct ctr_learning *as, c
     if (bias && cache->bias)
         return ctr_lr_duplicate_key(b, i, err);
     cache->bias |= bias;
-    if (bias && l->net.p.no_bias)
+    if (bias && l->net.p.lr.no_bias)
         return 0;
     int rc = add_row(l, cache->table, bias ? ctr_bias_key() : ((const uint64_t *)c->key->data)[i], &s, err);
     return rc == CTR_EDATA ? ctr_lr_duplicate_key(b, i, err) : rc;

@@ -23,9 +23,9 @@ extern const char *const ctr_deep_missing_images[], *const ctr_deep_image_scales
 
 /* clang-format off */
 #define CTR_DEEP_OPTIONS                                                                                               \
-    { "l2", CTR_PARAM_REAL, CTR_PARAM_AT(l2), "0", 0, INFINITY, "0 or more", "X", CTR_GROUP_REGULARISE,                \
+    { "l2", CTR_PARAM_REAL, CTR_PARAM_AT(deep.l2), "0", 0, INFINITY, "0 or more", "X", CTR_GROUP_REGULARISE,                \
       "L2 regularisation of the embeddings of each minibatch" },                                                       \
-    { "l2-counts", CTR_PARAM_FILE, CTR_PARAM_AT(l2_counts), .unit = "FILE", .group = CTR_GROUP_REGULARISE,             \
+    { "l2-counts", CTR_PARAM_FILE, CTR_PARAM_AT(deep.l2_counts), .unit = "FILE", .group = CTR_GROUP_REGULARISE,             \
       .help = "for --l2 on a pipe: file with the number of rows of each key", .flags = CTR_PARAM_UNSAVED,              \
       .needs = "l2" },                                                                                                 \
     { "spill", CTR_PARAM_FOLDER, CTR_PARAM_AT(spill), .unit = "DIR", .group = CTR_GROUP_MEMORY,                        \
@@ -38,17 +38,17 @@ extern const char *const ctr_deep_missing_images[], *const ctr_deep_image_scales
       .flags = CTR_PARAM_BASIC },                                                                                      \
     { "seed", CTR_PARAM_INT, CTR_PARAM_AT(seed), "0", 0, 0x1p63, "0 or more", .flags = CTR_PARAM_UNTYPED,              \
       .unsaved = "0" },                                                                                                \
-    { "embedding", CTR_PARAM_INT, CTR_PARAM_AT(embedding), "12", 1, 1024, "1 to 1024", "N", CTR_GROUP_MODEL,           \
+    { "embedding", CTR_PARAM_INT, CTR_PARAM_AT(deep.embedding), "12", 1, 1024, "1 to 1024", "N", CTR_GROUP_MODEL,           \
       "dimension of an embedding", .flags = CTR_PARAM_BASIC },                                                         \
-    { "rate", CTR_PARAM_REAL, CTR_PARAM_AT(rate), "0.001", 0x1p-126, 0x1p126, "above 0 and below 8e37", "X",           \
+    { "rate", CTR_PARAM_REAL, CTR_PARAM_AT(deep.rate), "0.001", 0x1p-126, 0x1p126, "above 0 and below 8e37", "X",           \
       CTR_GROUP_OPTIMIZER, "learning rate of Adam", .flags = CTR_PARAM_BASIC },                                        \
-    { "decay", CTR_PARAM_REAL, CTR_PARAM_AT(decay), "1", 0x1p-126, 1 + 0x1p-52, "above 0 and at most 1", "X",          \
+    { "decay", CTR_PARAM_REAL, CTR_PARAM_AT(deep.decay), "1", 0x1p-126, 1 + 0x1p-52, "above 0 and at most 1", "X",          \
       CTR_GROUP_OPTIMIZER, "multiply the learning rate by X every --decay-every rows" },                               \
-    { "decay-every", CTR_PARAM_INT, CTR_PARAM_AT(decay_every), "1440000000", 1, 0x1p62, "1 or more", "ROWS",           \
+    { "decay-every", CTR_PARAM_INT, CTR_PARAM_AT(deep.decay_every), "1440000000", 1, 0x1p62, "1 or more", "ROWS",           \
       CTR_GROUP_OPTIMIZER, "apply --decay every ROWS rows", .needs = "decay" }
 
 #define CTR_DEEP_POOLING_OPTION                                                                                        \
-    { "pooling", CTR_PARAM_WORD, CTR_PARAM_AT(pooling), "sum", .range = "sum, mean or max",                            \
+    { "pooling", CTR_PARAM_WORD, CTR_PARAM_AT(deep.pooling), "sum", .range = "sum, mean or max",                            \
       .group = CTR_GROUP_MODEL, .help = "how to combine the embeddings of a field's keys",                             \
       .words = ctr_deep_poolings, .unsaved = "sum" }
 
@@ -56,49 +56,49 @@ extern const char *const ctr_deep_missing_images[], *const ctr_deep_image_scales
 #define CTR_DEEP_STACK_OPTIONS_LIKE(sizes, act)                                                                        \
     { "dropout", CTR_PARAM_REAL, CTR_PARAM_AT(dropout), "0", 0, 1, "0 or more and below 1", "P",                       \
       CTR_GROUP_REGULARISE, "share of the hidden units that an update leaves out", .unsaved = "0" },                   \
-    { "hidden", CTR_PARAM_SIZES, CTR_PARAM_AT(hidden), sizes,                                                          \
+    { "hidden", CTR_PARAM_SIZES, CTR_PARAM_AT(deep.hidden), sizes,                                                          \
       .range = "1 to 8 sizes such as 200,80, each 1 to 65536, or 0 for none", .unit = "N,N,…",                         \
       .group = CTR_GROUP_MODEL, .help = "units of each hidden layer", .flags = CTR_PARAM_BASIC },                      \
-    { "activation", CTR_PARAM_WORD, CTR_PARAM_AT(activation), act, .range = "prelu, relu or dice",                     \
+    { "activation", CTR_PARAM_WORD, CTR_PARAM_AT(deep.activation), act, .range = "prelu, relu or dice",                     \
       .group = CTR_GROUP_MODEL, .help = "activation function of the hidden units",                                     \
       .words = ctr_deep_activations },                                                                                 \
-    { "batch-norm", CTR_PARAM_FLAG, CTR_PARAM_AT(batch_norm), "no", .range = "yes or no",                              \
+    { "batch-norm", CTR_PARAM_FLAG, CTR_PARAM_AT(deep.batch_norm), "no", .range = "yes or no",                              \
       .group = CTR_GROUP_MODEL, .help = "apply batch normalisation to the hidden units", .words = ctr_no_yes }
 
 /* Models that distinguish inputs of the user and of the ad: spec.takes_sides. */
 #define CTR_DEEP_SIDE_OPTIONS                                                                                          \
-    { "user-features", CTR_PARAM_TEXT, CTR_PARAM_AT(user_features), .unit = "LIST", .group = CTR_GROUP_MODEL,          \
+    { "user-features", CTR_PARAM_TEXT, CTR_PARAM_AT(deep.user_features), .unit = "LIST", .group = CTR_GROUP_MODEL,          \
       .help = "inputs that describe the user: names or patterns, separated by commas",                                 \
       .flags = CTR_PARAM_UNSAVED | CTR_PARAM_BASIC },                                                                  \
-    { "ad-features", CTR_PARAM_TEXT, CTR_PARAM_AT(ad_features), .unit = "LIST", .group = CTR_GROUP_MODEL,              \
+    { "ad-features", CTR_PARAM_TEXT, CTR_PARAM_AT(deep.ad_features), .unit = "LIST", .group = CTR_GROUP_MODEL,              \
       .help = "inputs that describe the ad: names or patterns, separated by commas",                                   \
       .flags = CTR_PARAM_UNSAVED | CTR_PARAM_BASIC }
 
 #define CTR_DEEP_IMAGES_AT_OPTION                                                                                      \
-    { "images-at", CTR_PARAM_WORD, CTR_PARAM_AT(images_at), "ams", .range = "ams, worker or server",                   \
+    { "images-at", CTR_PARAM_WORD, CTR_PARAM_AT(images.at), "ams", .range = "ams, worker or server",                   \
       .group = CTR_GROUP_MEMORY, .help = "over several ranks: which of them computes the image tower",                 \
       .words = ctr_deep_images_at, .flags = CTR_PARAM_UNSAVED }
 
 /* Models that learn from images: ctr_deep_images_declare. file_without: the value implied by a model file without the
  * option, or NULL: always saved. */
 #define CTR_DEEP_IMAGES_OPTION                                                                                         \
-    { "images", CTR_PARAM_FILE, CTR_PARAM_AT(images), .unit = "FILE", .group = CTR_GROUP_MODEL,                        \
+    { "images", CTR_PARAM_FILE, CTR_PARAM_AT(images.file), .unit = "FILE", .group = CTR_GROUP_MODEL,                        \
       .help = "vectors of images: a column of keys and a column of lists of floats",                                   \
       .flags = CTR_PARAM_UNSAVED | CTR_PARAM_BASIC }
 
 #define CTR_DEEP_IMAGES_TOWER_OPTION(file_without)                                                                     \
-    { "images-tower", CTR_PARAM_SIZES, CTR_PARAM_AT(images_tower), "256,64",                                           \
+    { "images-tower", CTR_PARAM_SIZES, CTR_PARAM_AT(images.tower), "256,64",                                           \
       .range = "1 to 8 sizes such as 256,64, each 1 to 65536, or 0 for none", .unit = "N,N,…",                         \
       .group = CTR_GROUP_MODEL, .help = "units of each hidden layer of the image tower",                               \
       .unsaved = (file_without) }
 
 #define CTR_DEEP_IMAGES_SCALE_OPTION                                                                                   \
-    { "images-scale", CTR_PARAM_WORD, CTR_PARAM_AT(images_scale), "none", .range = "none or standard",                 \
+    { "images-scale", CTR_PARAM_WORD, CTR_PARAM_AT(images.scale), "none", .range = "none or standard",                 \
       .group = CTR_GROUP_MODEL, .help = "how to scale the vectors of images before the tower",                         \
       .words = ctr_deep_image_scales, .unsaved = "none" }
 
 #define CTR_DEEP_MISSING_IMAGE_OPTION(file_without)                                                                    \
-    { "missing-image", CTR_PARAM_WORD, CTR_PARAM_AT(missing_image), "fail", .range = "fail or zero",                   \
+    { "missing-image", CTR_PARAM_WORD, CTR_PARAM_AT(images.missing), "fail", .range = "fail or zero",                   \
       .group = CTR_GROUP_INPUT, .help = "what to do with a row whose image is not in --images",                        \
       .words = ctr_deep_missing_images, .unsaved = (file_without) }
 /* clang-format on */

@@ -79,8 +79,8 @@ static double formula(const struct ctr_deep_learner *l, enum ctr_comm_kind kind)
     const double b = sizeof(float), steps = (double)l->ranks.steps, key = sizeof(uint64_t);
     const double ids = (double)s->ids / steps, images = (double)s->images.asked / steps;
     const double others = ctr_comm_size(d->p.comm) - 1;
-    const bool worker = d->images && !strcmp(d->p.images_at, "worker");
-    const bool server = d->images && !strcmp(d->p.images_at, "server");
+    const bool worker = d->images && !strcmp(d->p.images.at, "worker");
+    const bool server = d->images && !strcmp(d->p.images.at, "server");
     const double vector = d->images ? (double)ctr_image_table_width(ctr_deep_images_table(d)) : 0;
     switch (kind) {
     case CTR_COMM_IDS: return key * ids;
@@ -135,7 +135,7 @@ int ctr_deep_ranks_summary(const struct ctr_deep_learner *l, struct ctr_buf *tex
                             (long long)l->ranks.steps, ctr_comm_size(d->p.comm), (double)l->ranks.sums.ids / steps);
     if (!rc && d->images)
         rc = ctr_buf_format(text, err, " and %.1f images, distinct a rank; at %s",
-                            (double)l->ranks.sums.images.asked / steps, d->p.images_at);
+                            (double)l->ranks.sums.images.asked / steps, d->p.images.at);
     if (!rc)
         rc = ctr_buf_append(text, "\n", 1, err);
     if (!rc && !ctr_dev_is_host(d->dev))

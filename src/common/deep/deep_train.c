@@ -36,10 +36,10 @@ int ctr_deep_learner_new(void **out, const struct ctr_model *m, const struct ctr
         rc = take_threads(l, err);
     l->tables.width = l->net.width;
     l->tables.zero = l->net.spec->by_table;
-    l->tables.counts = p->l2 > 0 && !l->net.spec->ftrl;
+    l->tables.counts = p->deep.l2 > 0;
     l->tables.floats = l->net.u_cols + l->tables.counts;
-    if (!rc && p->l2_counts)
-        rc = ctr_deep_counts_read(&l->tables.given, p->l2_counts, err);
+    if (!rc && p->deep.l2_counts)
+        rc = ctr_deep_counts_read(&l->tables.given, p->deep.l2_counts, err);
     if (rc) {
         ctr_deep_learner_free(l);
         return rc;
@@ -106,9 +106,11 @@ int ctr_deep_scores(struct ctr_deep *d, int64_t from, int64_t n, int64_t first_r
 
 struct ctr_dev_opt ctr_deep_ftrl(const struct ctr_params *p)
 {
-    return (struct ctr_dev_opt){
-        .kind = CTR_OPT_FTRL, .rate = (float)p->alpha, .beta = (float)p->beta, .l1 = (float)p->l1, .l2 = (float)p->l2
-    };
+    return (struct ctr_dev_opt){ .kind = CTR_OPT_FTRL,
+                                 .rate = (float)p->lr.alpha,
+                                 .beta = (float)p->lr.beta,
+                                 .l1 = (float)p->lr.l1,
+                                 .l2 = (float)p->lr.l2 };
 }
 
 static struct ctr_dev_opt optimizer(const struct ctr_deep_learner *l)
@@ -116,9 +118,9 @@ static struct ctr_dev_opt optimizer(const struct ctr_deep_learner *l)
     const struct ctr_params *p = &l->net.p;
     if (l->net.spec->ftrl)
         return ctr_deep_ftrl(p);
-    double rate = p->rate;
-    for (int64_t i = p->decay < 1 ? l->learned_rows / p->decay_every : 0; i > 0 && rate > 0; i--)
-        rate *= p->decay;
+    double rate = p->deep.rate;
+    for (int64_t i = p->deep.decay < 1 ? l->learned_rows / p->deep.decay_every : 0; i > 0 && rate > 0; i--)
+        rate *= p->deep.decay;
     return (struct ctr_dev_opt){
         .kind = CTR_OPT_ADAM, .rate = (float)rate, .eps = 1e-8F, .beta1 = 0.9F, .beta2 = 0.999F, .step = l->net.step + 1
     };

@@ -29,19 +29,19 @@ static const struct ctr_param dicm_options[] = {
     CTR_DEEP_SIDE_OPTIONS,
     CTR_DEEP_IMAGES_OPTION,
     CTR_DEEP_IMAGES_AT_OPTION,
-    { "images-pool", CTR_PARAM_WORD, CTR_PARAM_AT(images_pool), "sum",
+    { "images-pool", CTR_PARAM_WORD, CTR_PARAM_AT(images.pool), "sum",
       .range = "concat, max, mean, sum, attentive or multi-query", .group = CTR_GROUP_MODEL,
       .help = "how to combine the images of a list", .words = pools },
-    { "images-last", CTR_PARAM_INT, CTR_PARAM_AT(images_last), "20", 1, 1024, "1 to 1024", "N", CTR_GROUP_MODEL,
+    { "images-last", CTR_PARAM_INT, CTR_PARAM_AT(images.last), "20", 1, 1024, "1 to 1024", "N", CTR_GROUP_MODEL,
       "with --images-pool concat: number of images taken, the newest", .unsaved = "20" },
-    { "images-order", CTR_PARAM_WORD, CTR_PARAM_AT(images_order), "newest", .range = "end or newest", .words = orders,
+    { "images-order", CTR_PARAM_WORD, CTR_PARAM_AT(images.order), "newest", .range = "end or newest", .words = orders,
       .flags = CTR_PARAM_UNTYPED, .unsaved = "end" },
     CTR_DEEP_IMAGES_TOWER_OPTION(NULL),
     CTR_DEEP_IMAGES_SCALE_OPTION,
-    { "images-as-ids", CTR_PARAM_FLAG, CTR_PARAM_AT(images_as_ids), "no", .range = "yes or no",
+    { "images-as-ids", CTR_PARAM_FLAG, CTR_PARAM_AT(images.as_ids), "no", .range = "yes or no",
       .group = CTR_GROUP_MODEL, .help = "treat images as ordinary keys (the baseline)", .words = ctr_no_yes },
     CTR_DEEP_MISSING_IMAGE_OPTION(NULL),
-    { "base", CTR_PARAM_WORD, CTR_PARAM_AT(base), "mlp", .range = "lr, mlp or din", .group = CTR_GROUP_MODEL,
+    { "base", CTR_PARAM_WORD, CTR_PARAM_AT(deep.base), "mlp", .range = "lr, mlp or din", .group = CTR_GROUP_MODEL,
       .help = "network of the other inputs", .words = bases, .flags = CTR_PARAM_BASIC },
     { 0 },
 };
@@ -53,7 +53,7 @@ static bool is(const char *word, const char *value)
 
 static bool attends_to_images(const struct ctr_deep *d)
 {
-    return is(d->p.images_pool, "attentive") || is(d->p.images_pool, "multi-query");
+    return is(d->p.images.pool, "attentive") || is(d->p.images.pool, "multi-query");
 }
 
 static int check_inputs(struct ctr_deep *d, struct ctr_err *err)
@@ -62,17 +62,17 @@ static int check_inputs(struct ctr_deep *d, struct ctr_err *err)
     for (int i = 0; i < d->inputs; i++) {
         any |= d->input[i].image;
         past |= d->input[i].image && d->input[i].history_of;
-        d->input[i].image &= !d->p.images_as_ids;
+        d->input[i].image &= !d->p.images.as_ids;
     }
-    if (!any && !d->p.images_as_ids)
+    if (!any && !d->p.images.as_ids)
         return ctr_fail(err, CTR_EUSAGE, "no column has the role image: add 'image ad = …' to the plan, or train mlp");
-    if (d->p.images_as_ids && d->p.images)
+    if (d->p.images.as_ids && d->p.images.file)
         return ctr_fail(err, CTR_EUSAGE, "--images-as-ids takes no vectors of images: leave --images out");
-    if (attends_to_images(d) && !past && !d->p.images_as_ids)
+    if (attends_to_images(d) && !past && !d->p.images.as_ids)
         return ctr_fail(err, CTR_EUSAGE,
                         "--images-pool %s: no list of images says which image it is the past of: write 'image "
                         "past in ad of ad = …' in the plan",
-                        d->p.images_pool);
+                        d->p.images.pool);
     return 0;
 }
 
@@ -82,14 +82,14 @@ static int pool_inputs(struct ctr_deep *d, struct ctr_err *err)
     int rc = 0;
     for (int i = 0; i < d->inputs; i++) {
         const struct ctr_deep_input *in = &d->input[i];
-        d->input[i].pooling = ctr_deep_pooling_of(in->image ? d->p.images_pool : d->p.pooling);
-        if (in->image && in->list && is(d->p.images_pool, "concat"))
-            ctr_deep_side_by_side(d, i, (int)d->p.images_last,
-                                  is(d->p.images_order, "end") ? CTR_SPLIT_END : CTR_SPLIT_NEWEST);
+        d->input[i].pooling = ctr_deep_pooling_of(in->image ? d->p.images.pool : d->p.deep.pooling);
+        if (in->image && in->list && is(d->p.images.pool, "concat"))
+            ctr_deep_side_by_side(d, i, (int)d->p.images.last,
+                                  is(d->p.images.order, "end") ? CTR_SPLIT_END : CTR_SPLIT_NEWEST);
     }
     for (int i = 0; i < d->inputs && rc >= 0; i++) {
         const struct ctr_deep_input *in = &d->input[i];
-        if (in->history_of && (in->image ? attends_to_images(d) : is(d->p.base, "din")))
+        if (in->history_of && (in->image ? attends_to_images(d) : is(d->p.deep.base, "din")))
             rc = ctr_deep_sequence(d, i, err);
     }
     return CTR_MIN(rc, 0);
@@ -97,13 +97,13 @@ static int pool_inputs(struct ctr_deep *d, struct ctr_err *err)
 
 static int32_t width_of_ids(const struct ctr_params *p)
 {
-    return is(p->base, "lr") ? 1 : (int32_t)p->embedding;
+    return is(p->deep.base, "lr") ? 1 : (int32_t)p->deep.embedding;
 }
 
 /* mlp is din without sequences of ids. */
 static const struct ctr_deep_spec *network(const struct ctr_deep *d)
 {
-    return is(d->p.base, "lr") ? &ctr_linear_network : &ctr_din_network;
+    return is(d->p.deep.base, "lr") ? &ctr_linear_network : &ctr_din_network;
 }
 
 static int declare(struct ctr_deep *d, struct ctr_err *err)
@@ -111,7 +111,7 @@ static int declare(struct ctr_deep *d, struct ctr_err *err)
     int rc = check_inputs(d, err);
     if (!rc)
         rc = pool_inputs(d, err);
-    if (!rc && !d->p.images_as_ids)
+    if (!rc && !d->p.images.as_ids)
         rc = ctr_deep_images_declare(d, err);
     if (!rc)
         rc = network(d)->declare(d, err);

@@ -37,14 +37,14 @@ static int declare_network(struct ctr_deep *d, struct ctr_err *err)
     if (!m)
         return ctr_fail_nomem(err, sizeof *m);
     d->state = m;
-    const bool ask_ids = d->p.images_pool && !strcmp(d->p.images_pool, "multi-query");
+    const bool ask_ids = d->p.images.pool && !strcmp(d->p.images.pool, "multi-query");
     int rc = ctr_attention_declare(d, &m->in, &(struct ctr_attention_shape){ .ask_ids = ask_ids }, err);
     const struct ctr_stack_shape shape = { .prefix = "",
-                                           .hidden = d->p.hidden,
+                                           .hidden = d->p.deep.hidden,
                                            .in = (int32_t)m->in.cols,
                                            .out = 1,
-                                           .activation = d->p.activation,
-                                           .batch_norm = d->p.batch_norm,
+                                           .activation = d->p.deep.activation,
+                                           .batch_norm = d->p.deep.batch_norm,
                                            .dropout = d->p.dropout };
     if (!rc)
         rc = ctr_stack_declare(d, &m->stack, &shape, err);
@@ -58,7 +58,7 @@ static int declare(struct ctr_deep *d, struct ctr_err *err)
 {
     int rc = 0;
     for (int i = 0; i < d->inputs; i++)
-        d->input[i].pooling = ctr_deep_pooling_of(d->p.pooling);
+        d->input[i].pooling = ctr_deep_pooling_of(d->p.deep.pooling);
     for (int i = 0; i < d->inputs && rc >= 0; i++)
         if (d->input[i].history_of)
             rc = ctr_deep_sequence(d, i, err);

@@ -24,7 +24,7 @@ static const struct ctr_param dlrm_options[] = {
     CTR_DEEP_OPTIONS,
     CTR_DEEP_POOLING_OPTION,
     CTR_DEEP_STACK_OPTIONS("200,80"),
-    { "bottom", CTR_PARAM_SIZES, CTR_PARAM_AT(bottom), "64,32",
+    { "bottom", CTR_PARAM_SIZES, CTR_PARAM_AT(deep.bottom), "64,32",
       .range = "1 to 7 sizes such as 64,32, each 1 to 65536, or 0 for none", .unit = "N,N,…", .group = CTR_GROUP_MODEL,
       .help = "units of each layer of the bottom network, before one of --embedding units", .read = read_bottom,
       .flags = CTR_PARAM_BASIC },
@@ -43,10 +43,10 @@ struct dlrm {
 static int declare_bottom(struct ctr_deep *d, struct dlrm *m, struct ctr_err *err)
 {
     struct ctr_stack_shape shape = { .prefix = "bottom.",
-                                     .hidden = d->p.bottom,
+                                     .hidden = d->p.deep.bottom,
                                      .in = d->dense,
-                                     .activation = d->p.activation,
-                                     .batch_norm = d->p.batch_norm };
+                                     .activation = d->p.deep.activation,
+                                     .batch_norm = d->p.deep.batch_norm };
     if (shape.hidden.n == CTR_MAX_LAYERS)
         return ctr_fail(err, CTR_EUSAGE, "--bottom: at most %d layers are allowed", CTR_MAX_LAYERS - 1);
     shape.hidden.size[shape.hidden.n++] = d->width;
@@ -60,7 +60,7 @@ static int dlrm_declare(struct ctr_deep *d, struct ctr_err *err)
         return ctr_fail_nomem(err, sizeof *m);
     d->state = m;
     for (int i = 0; i < d->inputs; i++)
-        d->input[i].pooling = ctr_deep_pooling_of(d->p.pooling);
+        d->input[i].pooling = ctr_deep_pooling_of(d->p.deep.pooling);
     m->numbers = d->dense > 0;
     m->vectors = d->keys + m->numbers;
     m->pairs = m->vectors * (m->vectors - 1) / 2;
@@ -69,11 +69,11 @@ static int dlrm_declare(struct ctr_deep *d, struct ctr_err *err)
         return ctr_fail(err, CTR_EUSAGE, "dlrm takes 2 to %d features, the numbers being one of them; there %s %lld",
                         CTR_MAX_DOT_FIELDS, m->vectors == 1 ? "is" : "are", (long long)m->vectors);
     const struct ctr_stack_shape shape = { .prefix = "",
-                                           .hidden = d->p.hidden,
+                                           .hidden = d->p.deep.hidden,
                                            .in = (int32_t)m->cols,
                                            .out = 1,
-                                           .activation = d->p.activation,
-                                           .batch_norm = d->p.batch_norm,
+                                           .activation = d->p.deep.activation,
+                                           .batch_norm = d->p.deep.batch_norm,
                                            .dropout = d->p.dropout };
     int rc = m->numbers ? declare_bottom(d, m, err) : 0;
     if (!rc)

@@ -25,13 +25,13 @@ static int mlp_declare(struct ctr_deep *d, struct ctr_err *err)
         return ctr_fail_nomem(err, sizeof *s);
     d->state = s;
     for (int i = 0; i < d->inputs; i++)
-        d->input[i].pooling = ctr_deep_pooling_of(d->p.pooling);
+        d->input[i].pooling = ctr_deep_pooling_of(d->p.deep.pooling);
     const struct ctr_stack_shape shape = { .prefix = "",
-                                           .hidden = d->p.hidden,
+                                           .hidden = d->p.deep.hidden,
                                            .in = d->x_cols,
                                            .out = 1,
-                                           .activation = d->p.activation,
-                                           .batch_norm = d->p.batch_norm,
+                                           .activation = d->p.deep.activation,
+                                           .batch_norm = d->p.deep.batch_norm,
                                            .dropout = d->p.dropout };
     int rc = ctr_stack_declare(d, s, &shape, err);
     s->same_input = true;

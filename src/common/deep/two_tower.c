@@ -25,7 +25,7 @@ static const struct ctr_param two_tower_options[] = {
     CTR_DEEP_POOLING_OPTION,
     CTR_DEEP_STACK_OPTIONS("200,80"),
     CTR_DEEP_SIDE_OPTIONS,
-    { "vector", CTR_PARAM_INT, CTR_PARAM_AT(vector), "32", 1, 1024, "1 to 1024", "N", CTR_GROUP_MODEL,
+    { "vector", CTR_PARAM_INT, CTR_PARAM_AT(deep.vector), "32", 1, 1024, "1 to 1024", "N", CTR_GROUP_MODEL,
       "dimension of the vectors of user and ad", .flags = CTR_PARAM_BASIC },
     CTR_DEEP_IMAGES_OPTION,
     CTR_DEEP_IMAGES_AT_OPTION,
@@ -137,7 +137,7 @@ static int declare_images(struct ctr_deep *d, struct ctr_err *err)
         any |= d->input[i].image;
     if (any)
         return ctr_deep_images_declare(d, err);
-    return !d->p.images || d->output
+    return !d->p.images.file || d->output
                ? 0
                : ctr_fail(err, CTR_EUSAGE,
                           "no column has the role image: add 'image ad = …' to the plan, or leave --images out");
@@ -156,7 +156,7 @@ static int declare(struct ctr_deep *d, struct ctr_err *err)
         return ctr_fail_nomem(err, sizeof *t);
     d->state = t;
     for (int i = 0; i < d->inputs; i++)
-        d->input[i].pooling = d->input[i].image ? CTR_POOL_SUM : ctr_deep_pooling_of(d->p.pooling);
+        d->input[i].pooling = d->input[i].image ? CTR_POOL_SUM : ctr_deep_pooling_of(d->p.deep.pooling);
     int rc = check_sides(d, err);
     if (!rc)
         rc = declare_images(d, err);
@@ -165,11 +165,11 @@ static int declare(struct ctr_deep *d, struct ctr_err *err)
             continue;
         rc = find_columns(d, &t->side[s], outputs[s].side, err);
         const struct ctr_stack_shape shape = { .prefix = prefix[s],
-                                               .hidden = d->p.hidden,
+                                               .hidden = d->p.deep.hidden,
                                                .in = (int32_t)t->side[s].cols,
-                                               .out = (int32_t)d->p.vector,
-                                               .activation = d->p.activation,
-                                               .batch_norm = d->p.batch_norm,
+                                               .out = (int32_t)d->p.deep.vector,
+                                               .activation = d->p.deep.activation,
+                                               .batch_norm = d->p.deep.batch_norm,
                                                .dropout = d->p.dropout };
         if (!rc)
             rc = find_distinct(d, &t->side[s], outputs[s].side, err);
@@ -185,7 +185,7 @@ static int declare(struct ctr_deep *d, struct ctr_err *err)
 
 static int make_tower_room(struct ctr_deep *d, struct tower *t, int64_t room, struct ctr_err *err)
 {
-    const size_t vectors = (size_t)(room * d->p.vector) * sizeof(float);
+    const size_t vectors = (size_t)(room * d->p.deep.vector) * sizeof(float);
     int rc = ctr_mem_grow(&t->out, d->dev, vectors, err);
     return rc || !d->learns ? rc : ctr_mem_grow(&t->dt, d->dev, vectors, err);
 }
@@ -229,9 +229,9 @@ static int computed_room(struct ctr_deep *d, struct tower *t, int64_t used, int6
         int64_t cols;
         bool stays, wanted;
     } rooms[] = { { &t->x, t->cols, true, true },
-                  { &t->vector, d->p.vector, true, t->distinct >= 0 },
+                  { &t->vector, d->p.deep.vector, true, t->distinct >= 0 },
                   { &t->dx, t->key_cols, false, d->learns },
-                  { &t->dvector, d->p.vector, false, d->learns && t->distinct >= 0 } };
+                  { &t->dvector, d->p.deep.vector, false, d->learns && t->distinct >= 0 } };
     int rc = ctr_stack_keep(d, &t->stack, used, rows, err);
     for (size_t i = 0; i < CTR_COUNT(rooms) && !rc; i++) {
         const size_t row = (size_t)rooms[i].cols * sizeof(float);
@@ -263,9 +263,9 @@ static int forward_tower(struct ctr_deep *d, struct tower *t, int64_t from, int6
     if (rc || !shared)
         return rc ? rc : ctr_stack_forward(d, &t->stack, x, from, training, y, err);
     rc = ctr_stack_forward(d, &t->stack, x, v.first, training,
-                           ctr_mat_at(t->vector, v.first * d->p.vector, v.count, d->p.vector), err);
+                           ctr_mat_at(t->vector, v.first * d->p.deep.vector, v.count, d->p.deep.vector), err);
     const struct ctr_dev_move_rows spread = {
-        .n = n, .from = ctr_mat(t->vector, v.first + v.count, d->p.vector), .to = y, .from_index = v.number
+        .n = n, .from = ctr_mat(t->vector, v.first + v.count, d->p.deep.vector), .to = y, .from_index = v.number
     };
     return rc ? rc : ctr_dev_move_rows(d->dev, &spread, err);
 }
@@ -276,7 +276,7 @@ static int forward(struct ctr_deep *d, int64_t from, int64_t n, bool training, s
     struct ctr_mat out[SIDES];
     int rc = 0;
     for (int s = 0; s < SIDES && !rc; s++) {
-        out[s] = ctr_mat_at(t->side[s].out, from * d->p.vector, n, d->p.vector);
+        out[s] = ctr_mat_at(t->side[s].out, from * d->p.deep.vector, n, d->p.deep.vector);
         rc = forward_tower(d, &t->side[s], from, n, training, out[s], err);
     }
     const struct ctr_dev_row_dot dot = {
@@ -289,13 +289,13 @@ static int forward_output(struct ctr_deep *d, int64_t n, struct ctr_mat *y, stru
 {
     struct towers *t = d->state;
     struct tower *side = &t->side[d->output - outputs];
-    *y = ctr_mat(side->out, n, d->p.vector);
+    *y = ctr_mat(side->out, n, d->p.deep.vector);
     return forward_tower(d, side, 0, n, false, *y, err);
 }
 
 static int32_t output_width(const struct ctr_deep *d)
 {
-    return (int32_t)d->p.vector;
+    return (int32_t)d->p.deep.vector;
 }
 
 /* ---- backward ---- */
@@ -317,12 +317,12 @@ static int put_gradient(struct ctr_deep *d, const struct run *r, struct ctr_mat 
 static int backward_tower(struct ctr_deep *d, struct tower *t, struct ctr_err *err)
 {
     const bool shared = is_shared(t, true);
-    struct ctr_mat dvector = ctr_mat(t->dt, d->rows, d->p.vector);
+    struct ctr_mat dvector = ctr_mat(t->dt, d->rows, d->p.deep.vector);
     struct ctr_deep_distinct_view v = { .count = d->rows };
     int rc = 0;
     if (shared) {
         v = ctr_deep_distinct_of(d, t->distinct, 0, d->rows);
-        const struct ctr_mat sums = ctr_mat(t->dvector, v.count, d->p.vector);
+        const struct ctr_mat sums = ctr_mat(t->dvector, v.count, d->p.deep.vector);
         rc = ctr_deep_equal_sum(d, &d->distinct[t->distinct].equal, dvector, sums, err);
         dvector = sums;
     }
@@ -344,8 +344,8 @@ static int backward(struct ctr_deep *d, struct ctr_err *err)
     int rc = ctr_dev_act_grad(d->dev, &bias, err);
     for (int s = 0; s < SIDES && !rc; s++) {
         const struct ctr_dev_row_scale grad = { .s = ctr_vec(d->dlogit, d->rows),
-                                                .x = ctr_mat(t->side[!s].out, d->rows, d->p.vector),
-                                                .y = ctr_mat(t->side[s].dt, d->rows, d->p.vector) };
+                                                .x = ctr_mat(t->side[!s].out, d->rows, d->p.deep.vector),
+                                                .y = ctr_mat(t->side[s].dt, d->rows, d->p.deep.vector) };
         rc = ctr_dev_row_scale(d->dev, &grad, err);
     }
     for (int s = 0; s < SIDES && !rc; s++)

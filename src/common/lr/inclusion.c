@@ -35,15 +35,15 @@ int ctr_inclusion_parse(void *params, const char *text, struct ctr_err *err)
 {
     struct ctr_params *p = params;
     const size_t n = strlen(text);
-    p->poisson = 0;
-    p->bloom = 0;
+    p->lr.poisson = 0;
+    p->lr.bloom = 0;
     if (!strcmp(text, "all"))
         return 0;
-    if (!strncmp(text, "poisson=", 8) && ctr_parse_f64(text + 8, n - 8, &p->poisson) && p->poisson > 0 &&
-        p->poisson <= 1)
+    if (!strncmp(text, "poisson=", 8) && ctr_parse_f64(text + 8, n - 8, &p->lr.poisson) && p->lr.poisson > 0 &&
+        p->lr.poisson <= 1)
         return 0;
-    if (!strncmp(text, "bloom=", 6) && ctr_parse_i64(text + 6, n - 6, &p->bloom) && p->bloom >= 1 &&
-        p->bloom <= CTR_MAX_BLOOM)
+    if (!strncmp(text, "bloom=", 6) && ctr_parse_i64(text + 6, n - 6, &p->lr.bloom) && p->lr.bloom >= 1 &&
+        p->lr.bloom <= CTR_MAX_BLOOM)
         return 0;
     return ctr_fail(err, CTR_EUSAGE,
                     "--inclusion wants all, poisson=P with P above 0 and at most 1, or bloom=N with N from 1 to %d, "
@@ -54,15 +54,15 @@ int ctr_inclusion_parse(void *params, const char *text, struct ctr_err *err)
 int ctr_inclusion_new(struct ctr_inclusion **out, const struct ctr_params *p, struct ctr_err *err)
 {
     *out = NULL;
-    if (!p->bloom && !(p->poisson > 0))
+    if (!p->lr.bloom && !(p->lr.poisson > 0))
         return 0;
     struct ctr_inclusion *n = calloc(1, sizeof *n);
     if (!n)
         return ctr_fail_nomem(err, sizeof *n);
-    n->poisson = p->poisson;
-    n->bloom = (int)p->bloom;
+    n->poisson = p->lr.poisson;
+    n->bloom = (int)p->lr.bloom;
     n->seed = (uint64_t)p->seed;
-    n->lines = p->bloom ? (uint64_t)p->bloom_bytes / LINE : 0;
+    n->lines = p->lr.bloom ? (uint64_t)p->lr.bloom_bytes / LINE : 0;
     int rc = n->lines ? ctr_area_grow(&n->area, n->lines * LINE, err) : 0;
     if (rc) {
         free(n);

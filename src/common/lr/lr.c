@@ -20,11 +20,11 @@ int ctr_lr_new(void **out, const struct ctr_model *model, const struct ctr_param
     m->kernel = ctr_keyindex_kernel_best();
     m->loops = ctr_lr_loops_best();
     pthread_rwlock_init(&m->finding, NULL);
-    m->no_bias = p->no_bias;
+    m->no_bias = p->lr.no_bias;
     int rc = ctr_learning_init(&m->learning, p, err);
     ctr_learning_start(&m->learning, &m->more.event, 0);
-    m->expiry = (struct ctr_expiry){ p->expire, p->expire_floor, m->learning.layout.bytes, CTR_NO_DAY, 0, NULL };
-    m->stride = m->learning.layout.bytes + (p->expire ? CTR_DAY_BYTES : 0);
+    m->expiry = (struct ctr_expiry){ p->lr.expire, p->lr.expire_floor, m->learning.layout.bytes, CTR_NO_DAY, 0, NULL };
+    m->stride = m->learning.layout.bytes + (p->lr.expire ? CTR_DAY_BYTES : 0);
     ctr_states_init(&m->states, m->stride - CTR_STATE_AT);
     double unseen;
     if (!rc && p->uncertainty && !(rc = ctr_lr_unseen_rate(&m->learning, &m->more.event, &unseen, err)))
@@ -88,7 +88,7 @@ int ctr_lr_bind(void *learner, const struct ctr_strs *names, struct ctr_err *err
         ctr_keys_init(&m->table[m->tables]);
     }
     for (int t = 0; t < m->tables; t++) /* those of a model come one by one */
-        m->table[t].index.expected = (uint64_t)(m->params.keys / names->n);
+        m->table[t].index.expected = (uint64_t)(m->params.lr.keys / names->n);
     return 0;
 }
 

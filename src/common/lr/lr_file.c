@@ -165,14 +165,14 @@ static int check_frame(const struct lr *m, const struct ctr_schema *s, struct ct
     int rc = ctr_params_parse(&ctr_model_lr, &p, text ? text : "", err);
     if (rc)        /* LCOV_EXCL_BR_LINE ctr_model_open has read them */
         return rc; /* LCOV_EXCL_LINE */
-    if (strcmp(p.optimizer, m->params.optimizer) || strcmp(p.learning_rate, m->params.learning_rate))
+    if (strcmp(p.lr.optimizer, m->params.lr.optimizer) || strcmp(p.lr.learning_rate, m->params.lr.learning_rate))
         return ctr_fail(err, CTR_EUSAGE,
                         "the model was learned with --optimizer %s --learning-rate %s, whose state is not that of "
                         "--optimizer %s --learning-rate %s",
-                        p.optimizer, p.learning_rate, m->params.optimizer, m->params.learning_rate);
-    if (m->learning.step == CTR_STEP_FTRL_GLOBAL && (p.alpha != m->params.alpha || p.l1 != m->params.l1))
-        return ctr_fail(err, CTR_EUSAGE, "the model's z goes with its --alpha %g and --l1 %g: give the same", p.alpha,
-                        p.l1);
+                        p.lr.optimizer, p.lr.learning_rate, m->params.lr.optimizer, m->params.lr.learning_rate);
+    if (m->learning.step == CTR_STEP_FTRL_GLOBAL && (p.lr.alpha != m->params.lr.alpha || p.lr.l1 != m->params.lr.l1))
+        return ctr_fail(err, CTR_EUSAGE, "the model's z goes with its --alpha %g and --l1 %g: give the same",
+                        p.lr.alpha, p.lr.l1);
     return ctr_learning_init(writer, &p, err);
 }
 

@@ -127,7 +127,7 @@ int ctr_lr_scorer_open(void **out, const char *path, const struct ctr_model_info
                                 .ctx = s };
     if (!s)
         return ctr_fail_nomem(err, sizeof *s);
-    s->no_bias = info->params.no_bias;
+    s->no_bias = info->params.lr.no_bias;
     s->weights.rates = info->uncertainty;
     s->sigmoids = ctr_sigmoids_best();
     int rc = ctr_lr_walk_start(&walk, err);

@@ -57,7 +57,7 @@ static int check_alike(const struct ctr_variants *vs, const struct ctr_params *b
     int rc = 0;
     for (int i = 0; i < vs->n && !rc; i++) {
         struct ctr_params p = vs->v[i].params;
-        p.no_bias = base->no_bias;
+        p.lr.no_bias = base->lr.no_bias;
         ctr_buf_clear(&want);
         ctr_buf_clear(&have);
         rc = ctr_params_text(&ctr_model_lr, base, &want, err);
@@ -84,7 +84,7 @@ static int shared_value_new(void **out, const struct ctr_model *model, const str
         return ctr_fail_nomem(err, sizeof *q);
     q->vs = p->variants;
     own.variants = NULL;
-    own.no_bias = false; /* bit sets record the variants that have a bias */
+    own.lr.no_bias = false; /* bit sets record the variants that have a bias */
     int rc = check_alike(q->vs, p, err);
     if (!rc)
         rc = ctr_lr_new(&one, &ctr_model_lr, &own, err);

@@ -124,7 +124,7 @@ int ctr_shared_value_bind(struct ctr_shared_value_step *q, const struct ctr_vari
     for (int t = 0; t <= tables && !rc; t++) {
         int count = 0;
         for (size_t v = 0; v < (size_t)q->n; v++) {
-            const bool takes = t < tables ? has[v * (size_t)tables + (size_t)t] : !vs->v[v].params.no_bias;
+            const bool takes = t < tables ? has[v * (size_t)tables + (size_t)t] : !vs->v[v].params.lr.no_bias;
             q->has[(size_t)q->classes * q->words + v / 64] |= (uint64_t)takes << v % 64;
             count += takes;
         }

@@ -386,7 +386,7 @@ static int slim_open(void **out, const char *path, const struct ctr_model_info *
     (void)warn, (void)warn_size;
     if (!s)
         return ctr_fail_nomem(err, sizeof *s);
-    s->no_bias = info->params.no_bias;
+    s->no_bias = info->params.lr.no_bias;
     s->sigmoids = ctr_sigmoids_best();
     int rc = open_file(s, path, info->uncertainty, tables, err);
     if (rc) {

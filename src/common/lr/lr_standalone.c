@@ -85,8 +85,8 @@ int ctr_lr_standalone_new(const struct ctr_variants *vs, int i, struct lr **one,
 {
     struct ctr_params p = vs->v[i].params;
     void *learner = NULL;
-    p.poisson = 0;
-    p.bloom = 0;
+    p.lr.poisson = 0;
+    p.lr.bloom = 0;
     p.variants = NULL;
     int rc = ctr_lr_new(&learner, &ctr_model_lr, &p, err);
     *one = learner;

@@ -338,17 +338,17 @@ void ctr_learning_use(struct ctr_learning *l, const struct ctr_isa *isa, bool fu
 int ctr_learning_init(struct ctr_learning *l, const struct ctr_params *p, struct ctr_err *err)
 {
     *l = (struct ctr_learning){
-        .alpha = p->alpha,
-        .inv_alpha = 1 / p->alpha,
-        .beta = p->beta,
-        .l1 = p->l1,
-        .l2 = p->l2,
-        .power = p->power,
-        .threshold = (double)p->threshold,
+        .alpha = p->lr.alpha,
+        .inv_alpha = 1 / p->lr.alpha,
+        .beta = p->lr.beta,
+        .l1 = p->lr.l1,
+        .l2 = p->lr.l2,
+        .power = p->lr.power,
+        .threshold = (double)p->lr.threshold,
         .seed = ctr_mix64(p->seed + 0x51ed270b),
-        .optimizer = find_optimizer(p->optimizer),
-        .precision = (enum ctr_precision)find_name(ctr_precision_names, p->precision),
-        .rate = (enum ctr_rate)find_name(ctr_rate_names, p->learning_rate),
+        .optimizer = find_optimizer(p->lr.optimizer),
+        .precision = (enum ctr_precision)find_name(ctr_precision_names, p->lr.precision),
+        .rate = (enum ctr_rate)find_name(ctr_rate_names, p->lr.learning_rate),
     };
     bool global = l->rate == CTR_RATE_GLOBAL;
     l->step = global ? l->optimizer->step_global : l->optimizer->step;

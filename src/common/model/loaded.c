@@ -35,8 +35,8 @@ struct ctr_session {
 
 int ctr_model_images(struct ctr_model_info *info, const char *path, const char *images, struct ctr_err *err)
 {
-    info->params.images = images;
-    if (!images || info->params.missing_image)
+    info->params.images.file = images;
+    if (!images || info->params.images.missing)
         return 0;
     int rc = ctr_fail(err, CTR_EUSAGE, "a model of kind '%s' has no images: leave --images out", info->model->name);
     ctr_err_file(err, path);

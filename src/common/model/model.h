@@ -136,8 +136,11 @@ struct ctr_sizes {
 };
 bool ctr_sizes_parse(struct ctr_sizes *s, const char *text, size_t n); /* "200,80"; "0": none */
 
-/* Values of the models' options. Each model's table (struct ctr_param) lists those it has. */
-struct ctr_params {
+/* Values of the models' options: those that all models or the trainer read, then a struct for each family of models,
+ * which its own files read. Each model's table (struct ctr_param) lists those it has. */
+
+/* lr: lr/lr_options.c. */
+struct ctr_lr_params {
     double alpha, beta, l1, l2;
     double power;              /* exponent of the counter in the learning rate */
     const char *precision;     /* one of f64, f32, q2.13 */
@@ -145,54 +148,68 @@ struct ctr_params {
     const char *learning_rate; /* one of per-coordinate, counts, global */
     bool no_bias;
     int64_t threshold; /* ogd-count: occurrences before a key is learned */
-    int64_t minibatch; /* rows per update: their gradients use the weights before the first; 1: exact row by row */
-    /* Changes to rows before learner or scorer: row_transform.h. */
-    int64_t hash_bits;     /* 0: unchanged keys */
-    double dropout;        /* share of a row's features to leave out in training */
-    const char *normalize; /* none, l1, l2, max */
+    int64_t keys;      /* expected in all tables, 0: unknown. Not saved */
     /* Inclusion of new keys: inclusion.h. All are included when both are 0. */
     double poisson;
     int64_t bloom, bloom_bytes;   /* occurrences before a key is included; memory of the filters */
     int64_t expire, expire_floor; /* days until a key is dropped, 0: never; keys always kept: expiry.h */
-    int64_t keys;                 /* expected in all tables, 0: unknown. Not saved */
-    int64_t seed;
-    /* Deep models. For them l2 is lambda of the embeddings' regularisation, and dropout applies to hidden units. */
-    int64_t embedding;                 /* floats per key */
-    struct ctr_sizes hidden;           /* units of the hidden layers, from the inputs up */
-    const char *activation;            /* prelu, relu, dice */
-    const char *pooling;               /* of the values of a field's keys: sum, mean or max */
-    const char *attention;             /* plain, softmax */
-    struct ctr_sizes attention_hidden; /* of attention units, like hidden */
+};
+
+/* Images of deep models: deep/deep_images.c, dicm.c. */
+struct ctr_image_params {
+    const char *file;       /* of their vectors. Not saved */
+    const char *missing;    /* fail, zero; NULL: a model that takes no images */
+    const char *at;         /* over ranks: ams, worker, server. Stands in no file */
+    struct ctr_sizes tower; /* units of the tower's hidden layers */
+    const char *scale;      /* none, standard */
+    const char *pool;       /* dicm: how lists of images are pooled */
+    int64_t last;           /* concat: how many of a list's images it takes … */
+    const char *order;      /* … the newest, or, in older files, those at the end */
+    bool as_ids;            /* an embedding per key replaces the tower */
+};
+
+/* Deep models: deep/deep_options.h, and the files of those that have more. */
+struct ctr_deep_params {
+    double l2;               /* lambda of the embeddings' regularisation */
+    const char *l2_counts;   /* stream of n_j, or NULL: the rows are counted. Not saved */
+    double rate;             /* Adam's */
+    double decay;            /* factor for the rate … */
+    int64_t decay_every;     /* … applied every so many rows */
+    int64_t embedding;       /* floats per key */
+    struct ctr_sizes hidden; /* units of the hidden layers, from the inputs up */
+    const char *activation;  /* prelu, relu, dice */
+    const char *pooling;     /* of the values of a field's keys: sum, mean or max */
     bool batch_norm;
+    const char *user_features, *ad_features; /* names of inputs, or NULL: the columns' sides decide. Not saved */
+    const char *attention;                   /* din: plain, softmax */
+    struct ctr_sizes attention_hidden;       /* of attention units, like hidden */
     int64_t cross_layers, cross_rank;        /* dcnv2; rank 0: full matrices */
     const char *structure;                   /* dcnv2: parallel, stacked */
     struct ctr_sizes bottom;                 /* dlrm: units of the layers over the numbers */
-    int64_t vector;                          /* width of a tower's vector */
-    const char *images_pool;                 /* dicm: how lists of images are pooled */
-    int64_t images_last;                     /* concat: how many of a list's images it takes … */
-    const char *images_order;                /* … the newest, or, in older files, those at the end */
-    struct ctr_sizes images_tower;           /* units of the tower's hidden layers */
-    const char *images_scale;                /* none, standard */
-    const char *missing_image;               /* fail, zero; NULL: a model that takes no images */
-    const char *images_at;                   /* over ranks: ams, worker, server. Stands in no file */
-    const char *base;                        /* lr, mlp, din */
-    bool images_as_ids;                      /* an embedding per key replaces the tower */
-    const char *images;                      /* file of image vectors. Not saved */
-    const char *user_features, *ad_features; /* names of inputs, or NULL: the columns' sides decide. Not saved */
-    double rate;                             /* Adam's */
-    double decay;                            /* factor for the rate … */
-    int64_t decay_every;                     /* … applied every so many rows */
-    const struct ctr_variants
-        *variants;         /* NULL: one model. Else rows are trained one by one. Not saved in model files */
-    int threads;           /* changes no result; not saved, like the following: */
-    bool uncertainty;      /* train_rows computes it, too */
-    struct ctr_comm *comm; /* comm.h: the ranks of the run, NULL: none; deep models */
-    const char *device;    /* NULL, cpu, gpu, auto: deep models */
-    int64_t device_memory; /* bytes, 0: all of the device */
-    int64_t memory_bytes;  /* 0: no bound */
-    int64_t prefetch;      /* minibatches to look ahead. Not saved */
-    const char *spill;     /* folder for rows beyond that, or NULL. Not saved */
-    const char *l2_counts; /* stream of n_j, or NULL: the rows are counted. Not saved */
+    int64_t vector;                          /* two-tower: width of a tower's vector */
+    const char *base;                        /* dicm: lr, mlp, din */
+};
+
+struct ctr_params {
+    int64_t minibatch; /* rows per update: their gradients use the weights before the first; 1: exact row by row */
+    int64_t seed;
+    /* Changes to rows before learner or scorer: row_transform.h. */
+    int64_t hash_bits;     /* 0: unchanged keys */
+    double dropout;        /* share of a row's features to leave out in training; of hidden units in deep models */
+    const char *normalize; /* none, l1, l2, max */
+    struct ctr_lr_params lr;
+    struct ctr_deep_params deep;
+    struct ctr_image_params images;
+    /* Not saved in model files: */
+    const struct ctr_variants *variants; /* NULL: one model. Else rows are trained one by one */
+    int threads;                         /* changes no result, like the following */
+    bool uncertainty;                    /* train_rows computes it, too */
+    struct ctr_comm *comm;               /* comm.h: the ranks of the run, NULL: none; deep models */
+    const char *device;                  /* NULL, cpu, gpu, auto: deep models */
+    int64_t device_memory;               /* bytes, 0: all of the device */
+    int64_t memory_bytes;                /* 0: no bound */
+    int64_t prefetch;                    /* minibatches to look ahead */
+    const char *spill;                   /* folder for rows beyond memory_bytes, or NULL */
 };
 enum { CTR_MAX_MINIBATCH = 65536, CTR_MAX_THRESHOLD = 1 << 20, CTR_MAX_BLOOM = 15 };
 

@@ -6,7 +6,7 @@
 struct ctr_row_transform ctr_row_transform_make(const struct ctr_params *p, int64_t pass)
 {
     struct ctr_row_transform c = {
-        .hash_bits = (int)p->hash_bits, .scale = 1, .seed = (uint64_t)p->seed, .images = p->missing_image != NULL
+        .hash_bits = (int)p->hash_bits, .scale = 1, .seed = (uint64_t)p->seed, .images = p->images.missing != NULL
     };
     static const char *const norms[] = { [CTR_NORM_L1] = "l1", [CTR_NORM_L2] = "l2", [CTR_NORM_MAX] = "max" };
     for (int i = 1; i < (int)CTR_COUNT(norms); i++)

@@ -6,6 +6,20 @@
 
 #include <stdlib.h>
 
+/* A call runs in three steps, of which the operator's loop sees only the last:
+ *
+ *     lower(name) where name is a dictionary column:    once per entry, then gathered by index   (run_entries)
+ *     lower(tags) where tags is a list of texts:        on the items; the shape is copied        (run_lifted)
+ *     any columns:                                      256 rows at a time                       (run_tiles)
+ *
+ * For a tile each argument is loaded into a lane, an array of one C type, whatever the column's type: an int8 and an
+ * int64 column are both int64_t, a literal is the same value 256 times. `ok` says which rows have a value: where any
+ * argument is null the result is, unless the operator takes nulls itself (CTR_OP_NULLS). So 3 + x with x = 1, null, 5:
+ *
+ *     in[0].v 3 3 3    in[1].v 1 0 5    ok 1 0 1    ->  loop: out 4 3 8, ok 1 0 1  ->  column 4, null, 8
+ *
+ * Results go straight into the output column where its values have 8 bytes; bits and narrow types through an array. */
+
 /* ---- tiles ---- */
 
 struct arg_work {

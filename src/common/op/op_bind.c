@@ -122,6 +122,17 @@ struct ctr_vtype ctr_value_type(const struct ctr_value *v)
     return (struct ctr_vtype){ .type = CTR_LIST, .item = item.type, .duration = item.duration };
 }
 
+/* ---- variants ----
+ *
+ * An operator has one loop for each combination of types that it takes; a variant is such a combination as text, a
+ * letter an argument, '>' and the result:
+ *
+ *     { "ii>i", loop_add_i }, { "ff>f", loop_add_f }, { "Td>T", loop_add_i }
+ *
+ * '[' before a letter is a list of it, '!' behind it a literal that must be written out, '*' repeats the last argument.
+ * The first variant whose letters all fit is taken, so narrow ones stand first: 1 + 2 is "ii>i", 1 + 2.5 "ff>f". Where
+ * none fits, the variants that came furthest say what the next argument could have been. */
+
 /* The types that a letter of a variant accepts. */
 static const struct letter {
     char letter;

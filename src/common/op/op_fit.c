@@ -18,6 +18,18 @@ static const char other_text[] = "(other)";
 #define OTHER_TEXT ((const uint8_t *)other_text)
 #define OTHER_LEN  ((int64_t)sizeof other_text - 1)
 
+/* vocab(city, min=2) over a, b, a, null, c, b:
+ *
+ *     update   entries in order of arrival: a 2 rows, b 2, c 1; slots find them by hash
+ *     finish   c has fewer than min rows and goes; entries are put in order of hash, so that neither the
+ *              order of rows nor threads show in the file
+ *     run      the text of an entry, or "(other)"
+ *     keys     where the plan wants only keys (a feature), no text is made: a keyset holds the keys of the
+ *              entries for the seed of the feature's table, and any other key becomes that of "(other)"
+ *
+ * A call has its state in `param`: a struct vocab, a struct quantiles. What all fitted operators do with theirs (take a
+ * tile, finish, save and load as rows of a section) is a row of `fitted` below. */
+
 /* ---- vocabulary: a hash table of values ---- */
 
 static void keysets_free(struct vocab *v)

@@ -190,6 +190,18 @@ int ctr_plan_raise(const struct plan_source *src, const struct plan_faults *f, s
     return rc;
 }
 
+/* ---- how errors are collected ----
+ *
+ * A user who wrote five wrong lines should see five errors, not one after another. So lexer, parser and binder each
+ * work line by line: an error ends its line (its tokens are dropped), ctr_plan_keep puts it aside with its position,
+ * and the next line goes on; ctr_plan_raise makes one error of all at the end:
+ *
+ *     feature a = 1 +            p.plan:1:16: expected a value before the end of the line;
+ *     feature b = lower(3)       line 2, character 13: lower wants text as …
+ *
+ * A name that a broken line would have defined counts as known (faults.broken), so that one mistake is one error.
+ * Memory and files are other matters: their errors end the plan at once. */
+
 /* ---- tokens ---- */
 
 struct lexer {

@@ -117,6 +117,21 @@ static int need_name(struct parser *p, const char *wanted, const char **name)
     return *name ? CTR_OK : p->err->code;
 }
 
+/* ---- how a line becomes definitions ----
+ *
+ *     feature I[1..2] in counts = vocab(log_bucket(I[1..2]), min=10)
+ *
+ * The line is parsed twice, with p->number 1 and 2, from the same tokens; token_name makes I1 and I2 of the name with
+ * the range. Each time add_def puts one plan_def into the tree: role feature, name I1, table counts, and an expression
+ *
+ *     call vocab(call log_bucket(input I1), min = 10)
+ *
+ * Names are looked up when they are read: that of a definition above has its number (def), any other is an input
+ * column, noted in tree.inputs. Later lines are unknown then, so a plan has no cycles and needs no second pass.
+ *
+ * Infix operators are calls, too, of the operators named "+", "and", …. parse_expr climbs precedences: it reads a
+ * prefix, then takes operators that bind at least as tightly as `min`; comparisons do not chain. */
+
 /* ---- expressions ---- */
 
 static int parse_expr(struct parser *p, int min, struct plan_ast **out);

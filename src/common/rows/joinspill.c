@@ -10,6 +10,21 @@
 
 #include <stdlib.h>
 
+/* With 2 partitions instead of 16, left keys a b a c and right keys a c, memory for one right row:
+ *
+ *     while the right side is read, it outgrows memory: rows so far and all that follow go to their partition
+ *         partition 0: right a          partition 1: right c
+ *     each left row goes to the partition of its key, with its row number as tag
+ *         partition 0: left 1a 3a       partition 1: left 2b 4c
+ *     each partition is joined like a small join: its right rows into a table, its left rows past it in
+ *     batches; results are written as rows with the left tag, a run per partition
+ *         run 0: 1a+a 3a+a              run 1: 2b+null 4c+c
+ *     the runs, each in order of tags, are merged: 1a+a 2b+null 3a+a 4c+c
+ *
+ * A partition that is still too large is divided again by other bits of the hash, at most MAX_LEVEL times. What hashing
+ * cannot divide is few keys with many rows: an error of a join that wants each key once, and joinblocks.c's otherwise.
+ * Results of --multi would repeat the right rows for each left row, on disk; they name a group instead, whose rows are
+ * written once (joingroup.c). */
 #define FAN       16
 #define MAX_LEVEL 3
 

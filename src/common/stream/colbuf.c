@@ -7,6 +7,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* A column of texts, "ab", null, "c", is
+ *
+ *     data     a b c          what ctr_colbuf_view shows is these buffers: no copy is made at the end of a batch
+ *     offsets  0 2 2 3        text i is data[offsets[i] .. offsets[i + 1])
+ *     valid    1 0 1          bits, made at the first null; rows 3, nulls 1
+ *
+ * A list column has offsets into its `item`, which is a column of its own: [1, 2], null, [3] has the items 1 2 3. A
+ * list is filled from the items up: append items to `item`, then ctr_colbuf_close ends the row. A fixed_size_list has
+ * no offsets, so a null is `width` null items. A dictionary column (is_dict) has indexes in data, and borrows the
+ * values.
+ *
+ * Each way in (a value, a range of rows, a gather of rows) does two things: it appends to the buffers of the type, then
+ * valid_extend or valid_start counts the rows. A function that fails in between leaves buffers longer than `rows` says;
+ * such a column is only cleared or freed. */
+
 static struct ctr_field item_field(const struct ctr_field *f)
 {
     return (struct ctr_field){ .type = f->item };

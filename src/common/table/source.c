@@ -10,6 +10,17 @@
 
 #define AS(type, buf) ((type *)(void *)(buf).data)
 
+/* A minibatch whose two tables have the distinct keys a b and x, and then, as images come later, y more in the second:
+ *
+ *     begin   announces a b | x       places 0 1 | 2       numbers: rows of the tables, found by threads, a table each
+ *     begin   announces y (grown)     places 0 1 | 2 3     `old` is the end of what was announced before
+ *     values  copies the rows at places [here, n) into u: those asked for since the last call
+ *     push    the optimizer changes u, then all rows go back to their tables
+ *     drop    forgets the minibatch; its buffers keep their memory
+ *
+ * Two minibatches (`buffer`) may be under way. A source that stores rows gives find, fetch and put for the keys of one
+ * table; sources that sit above others (cache, ranks) take begin, values and push whole. */
+
 /* ---- begin ---- */
 
 static int make_tables(struct ctr_source_batch *b, int tables, struct ctr_err *err)

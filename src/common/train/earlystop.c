@@ -82,7 +82,7 @@ static int score_batch(struct scoring *s, const struct ctr_batch *b, struct ctr_
 static int score_source(struct ctr_trainer *t, struct ctr_batch_source *source, struct ctr_validation *v,
                         struct ctr_err *err)
 {
-    const struct ctr_row_transform as_is = { .scale = 1, .images = t->job.params.missing_image != NULL };
+    const struct ctr_row_transform as_is = { .scale = 1, .images = t->job.params.images.missing != NULL };
     const int ranks = ctr_comm_size(t->job.params.comm);
     struct scoring s = { .t = t, .v = v, .all = calloc((size_t)ranks, sizeof *s.all) };
     const struct ctr_batch *b;

@@ -269,11 +269,12 @@ static const char *given(const char *text)
 static int describe_job(struct ctr_buf *b, const struct ctr_train_job *j, struct ctr_err *err)
 {
     const struct ctr_params *p = &j->params;
-    const char *const file[] = { "--init", j->init, "--plan", j->fitted, "--l2-counts", p->l2_counts };
-    int rc = ctr_buf_printf(
-        b, err, "label %s, weight %s, time %s, initial rate %g\nuser features %s, ad features %s\n%s%s%s\n",
-        given(j->label), given(j->weight), given(j->time), j->init_rate, given(p->user_features), given(p->ad_features),
-        j->resume ? "resumes" : "begins", j->init ? " from --init" : "", j->init_partial ? " in part" : "");
+    const char *const file[] = { "--init", j->init, "--plan", j->fitted, "--l2-counts", p->deep.l2_counts };
+    int rc = ctr_buf_printf(b, err,
+                            "label %s, weight %s, time %s, initial rate %g\nuser features %s, ad features %s\n%s%s%s\n",
+                            given(j->label), given(j->weight), given(j->time), j->init_rate,
+                            given(p->deep.user_features), given(p->deep.ad_features), j->resume ? "resumes" : "begins",
+                            j->init ? " from --init" : "", j->init_partial ? " in part" : "");
     for (size_t i = 0; i < CTR_COUNT(file) && !rc; i += 2) {
         rc = ctr_buf_printf(b, err, "%s %s", file[i], given(file[i + 1]));
         if (!rc && file[i + 1])

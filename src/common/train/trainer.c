@@ -164,7 +164,8 @@ static void note_order(struct ctr_trainer *t, const struct ctr_time_order *now)
     snprintf(text, sizeof text,
              "row %lld has a time before that of an earlier row: such rows are predicted by a model that has learned "
              "from later ones%s; sort by time, or say --time-order ignore",
-             (long long)now->first, t->job.params.expire ? ", and --expire takes them for rows of the latest day" : "");
+             (long long)now->first,
+             t->job.params.lr.expire ? ", and --expire takes them for rows of the latest day" : "");
     t->job.warn(t->job.ctx, text);
 }
 

@@ -177,7 +177,7 @@ static int start_run(struct ctr_trainer *t, const struct ctr_schema *s, const ch
 static int find_columns(struct ctr_trainer *t, const struct ctr_schema *s, struct ctr_err *err)
 {
     for (int i = 0; i < s->n; i++)
-        if (ctr_field_role(&s->f[i]) == CTR_ROLE_IMAGE && !t->job.params.missing_image)
+        if (ctr_field_role(&s->f[i]) == CTR_ROLE_IMAGE && !t->job.params.images.missing)
             return ctr_fail(
                 err, CTR_EUSAGE,
                 "column '%s' has the role image, and %s does not learn from images: train dicm or two-tower, make "
@@ -267,7 +267,7 @@ int ctr_trainer_start_pass(struct ctr_trainer *t, const struct ctr_schema *s, co
         ctr_inputs_watch(t->in);
     if (!rc && t->job.params.variants)
         rc = find_weights(t->job.params.variants, s, t->in, err);
-    if (!rc && t->job.params.expire) {
+    if (!rc && t->job.params.lr.expire) {
         int time = ctr_schema_find_role(s, CTR_ROLE_TIME, t->job.time, true, err);
         rc = time < 0 ? time : ctr_inputs_days(t->in, time, err);
     }

@@ -361,7 +361,7 @@ static int add_parts(struct ctr_explain *e, const struct ctr_rows *r, int64_t i,
     struct part p = { .entry = -1, .x = 1 };
     p.weight = p.contribution = e->info.model->row_weights(e->session, r, i, (double *)(void *)e->weights.data);
     ctr_buf_clear(&e->parts);
-    if (!e->info.params.no_bias)
+    if (!e->info.params.lr.no_bias)
         rc = ctr_buf_append(&e->parts, &p, sizeof p, err);
     for (int64_t k = 0; k < n && !rc; k++) {
         p = (struct part){ .entry = r->start[i] + k, .x = r->x ? r->x[r->start[i] + k] : 1, .weight = w[k] };

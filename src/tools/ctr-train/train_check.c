@@ -32,7 +32,7 @@ static int check_options(const struct ctr_train *run, struct ctr_err *err)
     if (run->o->passes > 1 && !run->o->spool && !ctr_train_reopens(run))
         return ctr_cli_usage(err, "--passes %" PRId64 " needs files that can be read again, or --spool FILE",
                              run->o->passes);
-    if (run->o->passes > 1 && run->o->params.expire)
+    if (run->o->passes > 1 && run->o->params.lr.expire)
         return ctr_cli_usage(err, "--expire follows the time of one pass: leave --passes out");
     return 0;
 }
@@ -76,7 +76,7 @@ static int check_init_bias(const struct ctr_train *run, struct ctr_train_job *jo
         return ctr_cli_usage(err, "--init-bias starts the bias of each model: leave --single-value out");
     if (run->o->init)
         return ctr_cli_usage(err, "--init-bias and --init both say where the bias starts");
-    if (run->o->params.no_bias && !run->o->variants)
+    if (run->o->params.lr.no_bias && !run->o->variants)
         return ctr_cli_usage(err, "--init-bias has no bias to start, with --no-bias");
     job->init_rate = rate;
     return 0;
@@ -172,7 +172,7 @@ int ctr_train_take_variants(struct ctr_train *run, struct ctr_train_job *job, co
         return ctr_cli_usage(err, "--checkpoint-deltas are of one model: leave --variants out");
     if (run->o->validation)
         return ctr_cli_usage(err, "--validation chooses the best of one model: leave --variants out");
-    if (run->o->params.expire)
+    if (run->o->params.lr.expire)
         return ctr_cli_usage(err, "--expire drops keys of one model: leave --variants out");
     int rc = ctr_cli_read(run->cli, run->o->variants, err);
     if (!rc)
