@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The options of lr, in the order of a model file's text. To add one, add a row here, a member of struct ctr_lr_params and
- * an entry in man/ctr-train-lr.1. */
+ * The options of lr, in the order of a model file's text. To add one, add a row here, a member of struct ctr_lr_params
+ * and an entry in man/ctr-train-lr.1. */
 #include <math.h>
 
 #include "common/lr/inclusion.h"
