@@ -27,6 +27,11 @@ is 'no rows' "$(ctr-group -k k --add 'n=count()' none.arrows | ctr-export --form
 ctr-import -q --format csv --header --user k --label n a.csv | ctr-group -k k --add 'n=mean(n)' >roles.arrows
 is 'keys keep their roles, aggregates have none' "$(ctr-info roles.arrows | awk '$1 == "k" || $1 == "n" { print $1, $2, $3 }' | tr '\n' ' ')" 'k utf8 user n float64 - '
 
+is 'most frequent values, the smallest of equals' "$(group k 'm=mode(n)' 't=top(n,2)' 's=top(s,9)')" 'a,2,[2],"[""a"",""ab""]" b,1,"[1,2]","[""b"",""a""]" ,3,[3], '
+exits 'top of nothing' 2 ctr-group -k k --add 't=top(n)' a.arrows
+err_like 'says what it wants' 'top\(COLUMN, N\) wants a number of values N from 1 to 1000'
+exits 'top 0' 2 ctr-group -k k --add 't=top(n, 0)' a.arrows
+
 exits 'no key' 2 ctr-group --add 'n=count()' a.arrows
 err_like 'names the option' 'say what to group by: -k COLUMN'
 exits 'nothing to compute' 2 ctr-group -k k a.arrows
@@ -72,7 +77,16 @@ while IFS="$(printf '\t')" read -r name args; do
     for o in '--memory 1' "--memory 1M --batch 100 -j 1" '--memory 1M -j 4' '-j 1'; do
         is "reference: $name, $o" "$(ctr-group -q $o $args | ctr-info --digest)" "$want"
     done
+    keys=${args#-k } keys=${keys%% *}
+    ctr-sort -k "$keys" ref/log >ref/sorted
+    for o in '-j 1' '-j 4 --memory 1M' '--batch 100'; do
+        is "reference: $name, --sorted, $o" "$(ctr-cat --batch 517 ref/sorted | ctr-group -q --sorted $o ${args% *} | ctr-info --digest)" "$want"
+    done
 done <ref/cases
+exits '--sorted of rows that are not' 1 ctr-group --sorted -k k --add 'n=count()' a.arrows
+err_like 'names row and key' 'row 2 \(k=a\) is not in order of the keys: leave out --sorted, or sort it'
+is '--sorted gives groups before the end' "$(awk 'BEGIN { for (i = 0; i < 30000; i++) print i }' | ctr-import -qf csv --columns k:int64 >many.arrows
+    (head -c 200000 many.arrows; sleep .1) | ctr-group -q --sorted -k k --add 'n=count()' 2>/dev/null | ctr-cat -q --lenient 2>/dev/null | ctr-export -f csv --no-header | sed -n 8193p)" '8192,1'
 ctr-group -v -k user --memory 64K --add 'n=quantile(real,.5)' ref/log 2>said >/dev/null
 ok '-v tells of the runs' grep -Eq '[0-9]+ runs, [0-9.]+ [KM]?i?B spilled' said
 ok 'and of the groups' grep -q '[0-9]* groups of 20000 rows' said

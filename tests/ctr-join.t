@@ -61,6 +61,28 @@ is "--next: at or after" "$(csv -k user=who --next time clicks views | cut -d, -
 is "--within" "$(csv -k user=who --next time --within 29m clicks views | cut -d, -f1,3,4 | tr '\n' ' ')" \
     "user,ad,price 1,x,1 2,y, ,x, 1,z, 3,x, "
 is "--within reaches its bound" "$(csv -k user=who --next time --within 30m clicks views | tail -1)" "3,2024-05-01T11:30:00Z,x,4"
+is "--as-of --inclusive: also at the same time" "$(csv -k user=who --as-of time --inclusive clicks views | cut -d, -f1,3,4 | tr '\n' ' ')" \
+    "user,ad,price 1,x,1 2,y,2 ,x, 1,z,0.25 3,x, "
+# Views 1 and 2 precede click 1, view 3 clicks 2 and 3 (of one time), view 4 none; views of one time: the last in order.
+printf 'u,t,view\n1,10,a\n1,20,b\n1,30,c\n1,50,d\n2,10,e\n2,10,f\n' | import seen u:int64,t:int64,view:utf8
+printf 'u,t,click\n1,25,1\n1,40,2\n1,40,3\n2,10,4\n' | import taps u:int64,t:int64,click:int64
+is "--next without --once" "$(csv -k u --next t taps seen | cut -d, -f3,4 | tr '\n' ' ')" "view,click a,1 b,1 c,2 d, e,4 f,4 "
+is "--once: the last view before a click" "$(csv -k u --next t --once taps seen | cut -d, -f3,4 | tr '\n' ' ')" "view,click a, b,1 c,2 d, e, f,4 "
+is "--first" "$(csv -k u --next t --once --first taps seen | cut -d, -f3,4 | tr '\n' ' ')" "view,click a,1 b, c,2 d, e,4 f, "
+is "--once of views out of order" "$(ctr-sort -k t:desc seen | ctr-join -q -k u --next t --once taps - | ctr-export -f csv | cut -d, -f3,4 | sort | tr '\n' ' ')" \
+    "a, b,1 c,2 d, e, f,4 view,click "
+ctr-join -k u --next t --once taps seen 2>said >/dev/null
+is "both are counted" "$(cat said)" "ctr-join: 3 of 6 rows have no match in taps; 1 of its 4 rows match none of them
+ctr-join: 2 rows have no match because a later row has it"
+printf 'user,x\n007,1\n011,2\n' | import zeros user:utf8,x:int8
+printf 'user,y\n11,3\n7,4\n' | import bare user:utf8,y:int8
+ctr-join -q -k user bare zeros 2>said >/dev/null
+is "no match at all: lost zeros" "$(cat said)" "ctr-join: no row has a match: the first key here is user (utf8) 007, the first in bare is user (utf8) 11; those of user differ by leading zeros: '007' here, '7' there; one side was a number once; write it as text (ctr-import --columns NAME:utf8)"
+why() { printf 'k\n%s\n' "$1" | import one k:utf8; printf 'k\n%s\n' "$2" | import two k:utf8; ctr-join -q -k k two one 2>&1 >/dev/null | grep -o 'differ by [a-z ]*'; }
+is "case" "$(why Abc aBC)" "differ by upper and lower case"
+is "spaces" "$(why 'ab ' ab)" "differ by spaces around them"
+is "decimals" "$(why 12.0 12)" "differ by a decimal part"
+is "nothing known" "$(why x y)" ""
 is "--prefix shows the right time" "$(csv -k user=who --as-of time --prefix c_ clicks views | sed -n 3p)" \
     "2,2024-05-01T10:05:00Z,y,2024-05-01T09:00:00Z,2"
 is "--as-of without keys" "$(csv --as-of time --columns price clicks views | cut -d, -f4 | tr '\n' ' ')" "price 2 1 1 0.25 0.25 "
@@ -130,7 +152,7 @@ exits "no key" 2 ctr-join users views
 err_like "says what to do" "say what to join on: -k COLUMN, or --by-row"
 exits "no right side" 2 ctr-join -k user
 for bad in "--inner --anti -k user" "--as-of time --next time" "--by-row --merge" "--by-row -k user" "--multi --as-of time -k user" \
-    "--within 3m -k user" "--merge --next time -k user" "--as-of ad -k user"; do
+    "--once -k user" "--once --as-of time -k user" "--first --next time -k user" "--inclusive --next time -k user" "--within 3m -k user" "--merge --next time -k user" "--as-of ad -k user"; do
     exits "$bad" 2 ctr-join $bad users views
 done
 exits "both sides stdin" 2 ctr-join -k user -

@@ -56,6 +56,66 @@ ctr-select --add 'w=2.0' "$W/log.arrows" >"$W/w.arrows"
 is 'a weight that is there is multiplied' "$(ctr-sample -q --share 0.25 --seed 3 --weight w "$W/w.arrows" | ctr-export --format csv | tail -n +2 | cut -d, -f4 | sort -u | tr '\n' ' ')" '2 8 '
 is 'part of a click is one' "$(printf 'q,y\n1,0.5\n1,0\n2,0\n' | ctr-import --format csv --header --query q --label y |
     ctr-sample -q --share 0.001 | ctr-export --no-header | tr '\n' ' ')" '1,0.5,1 1,0,1 '
+# Negatives, against loops that follow the definition.
+cd "$W" || exit 1
+awk 'BEGIN { srand(3); print "user,item,kind,time,label"; for (i = 0; i < 700; i++) { t += int(rand() * 3); v = int(rand() * rand() * 14)
+    print int(rand() * 30) "," v "," v % 4 "," t "," (rand() < .6) } }' >neg.csv
+awk 'BEGIN { print "item,kind,time,price"; for (i = 0; i < 12; i++) print i "," i % 4 "," (i % 5 ? i * 29 % 300 : "") "," i * .5 }' >items.csv
+ctr-import --format csv --header --label label neg.csv >neg.arrows
+ctr-import --format csv --header --null '' --columns item:int64,kind:int64,time:int64,price:float64 items.csv >items.arrows
+ctr-select --columns '-time' items.arrows >untimed.arrows
+if has_python csv; then
+    for case in '3 1 0 none' '3 2 0.75 none' '12 3 1 none' '2 1 0 before' '3 5 0.75 before' '1 1 1 before'; do
+        set -- $case
+        "$PY" "$CTR_TOP/tests/negatives_reference.py" neg.csv items.csv "$@" >want.csv || exit 1
+        o="--negatives $1 --items items.arrows --by user --seed $2 --popular $3"
+        [ "$4" = before ] && o="$o --before time" || o="$(echo "$o" | sed s/items.arrows/untimed.arrows/)"
+        ctr-sample -q $o neg.arrows >got.arrows
+        ok "negatives: $case" sh -c 'ctr-export --format csv got.arrows | diff - want.csv'
+        for b in '--batch 7' '--batch 1000 -j 4' '--batch 1'; do
+            is "in any batches: $case, $b" "$(ctr-cat $b neg.arrows | ctr-sample -q $o $b | ctr-info --digest)" "$(ctr-info --digest got.arrows)"
+        done
+    done
+else
+    skip 'negatives against the reference' 'no Python'
+fi
+N='--negatives 2 --items untimed.arrows --by user'
+negs() { ctr-sample -q $N "$@" | ctr-export --format csv --no-header; }
+is 'a seed of its own draws others' "$([ "$(negs --seed 1 neg.arrows | cksum)" = "$(negs --seed 2 neg.arrows | cksum)" ] && echo same)" ''
+printf 'user,item\n1,a\n1,b\n2,c\n2,z\n' | ctr-import -q --format csv --header >plain.arrows
+printf 'item\na\nb\nc\n' | ctr-import -q --format csv --header >abc.arrows
+ctr-sample --negatives 2 --items abc.arrows --by user plain.arrows 2>said | ctr-export --format csv >plain.csv
+is 'a log without labels gets one; fewer negatives than asked for' "$(sort plain.csv | tr '\n' ' ')" '1,a,1 1,b,1 1,c,0 1,c,0 2,a,0 2,a,0 2,b,0 2,b,0 2,c,1 2,z,1 user,item,label '
+is 'all that is counted' "$(cat said)" "ctr-sample: 4 of 4 rows took an item, and got 6 negatives of 3 items
+ctr-sample: 2 of them got fewer than 2: there are no more items that the user did not take
+ctr-sample: 1 rows took an item that abc.arrows does not have"
+ctr-select --where false neg.arrows >none.arrows
+is 'no rows' "$(ctr-sample -q $N none.arrows | ctr-info | sed -n 1p)" 'rows: 0'
+ctr-select --where false untimed.arrows >noitems.arrows
+ctr-import -q --format csv --header --label label --time time:unix neg.csv | ctr-sample -q --negatives 1 --items items.arrows --by user >role.arrows
+is 'the time of a row stays, by its role' "$(ctr-export --format csv -c time role.arrows | awk -F, 'NR > 1 { if ($1 != last) n++; last = $1 } END { print n < 500 }')" 1
+is 'no items' "$(ctr-sample -q --negatives 2 --items noitems.arrows --by user neg.arrows | ctr-info | sed -n 1p)" 'rows: 700'
+ctr-import --format csv --header --label label --columns user:int64,item:int64,kind:utf8,time:int64,label:int64 neg.csv | ctr-cat -q --share kind >texts.arrows
+cut -d, -f1,2 items.csv | ctr-import --format csv --header --columns item:int64,kind:utf8 >textitems.arrows
+is 'texts and dictionaries' "$(ctr-sample -q --negatives 2 --items textitems.arrows --by user texts.arrows | ctr-export --format csv | cksum)" "$(ctr-sample -q $N neg.arrows | ctr-export --format csv | cksum)"
+exits 'rows out of time order' 1 sh -c "ctr-sort -k time:desc neg.arrows | ctr-sample --negatives 2 --items items.arrows --by user --before time"
+err_like 'name row and remedy' 'row [0-9]+: its time .* runs backwards.*ctr-sort -k time'
+ctr-cat items.arrows items.arrows >twice.arrows
+exits 'an item twice' 1 ctr-sample --negatives 2 --items twice.arrows --by user neg.arrows
+err_like 'is named' 'twice.arrows: rows 1 and 13 are one item, by item'
+exits 'items of another type' 2 ctr-sample --negatives 2 --items abc.arrows --by user neg.arrows
+err_like 'say both types' 'item is int64, and utf8 in abc.arrows'
+exits 'without --items' 2 ctr-sample --negatives 2 --by user neg.arrows
+exits 'with --share' 2 ctr-sample --share .5 $N neg.arrows
+exits 'no user' 2 ctr-sample --negatives 2 --items items.arrows neg.arrows
+err_like 'says which option names it' '--by COL says which column is the user'
+exits '--by without --negatives' 2 ctr-sample --share .5 --by user neg.arrows
+exits 'a user that is null' 1 sh -c "printf 'user,item\n,1\n' | ctr-import -q --format csv --header --null '' --columns user:int64,item:int64 | ctr-sample $N"
+err_like 'is named' 'row 1: the user \(column user\) is null; --bad-rows'
+exits 'memory' 1 ctr-sample --memory 1K $N neg.arrows
+err_like 'says what it needs' 'what each user took needs .* and --memory allows'
+exits 'truncated items' 1 sh -c 'head -c 300 items.arrows >cut.arrows; ctr-sample --negatives 2 --items cut.arrows --by user -o out.arrows neg.arrows'
+ok 'leave no output' test ! -e out.arrows
 # Queries are values: these texts have one XXH3-64.
 is 'a query with the hash of a clicked one has no click' "$(printf 'q,y\nvictim000033801,1\nqIk8.C33,0\nvictim000033801,0\n' |
     ctr-import --format csv --header --query q --label y | ctr-sample -q --share 0.001 | ctr-export --no-header | tr '\n' ' ')" \

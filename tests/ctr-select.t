@@ -19,6 +19,12 @@ is "--add" "$(sel --add 'twice=rating * 2' --add 'more=twice + 1' --columns id,t
 3,8,9
 4,,
 5,2,3"
+is "--add-row numbers the rows of the input" "$(sel --add-row n --where 'n != 2' --add 'm=n * 10' --columns n,id,m --batch 1 r.arrows | head -3 | tr '\n' ' ')" "n,id,m 1,1,10 3,3,30 "
+is "alone" "$(sel --add-row n --columns n r.arrows | tail -1)" "$(ctr-info r.arrows | sed -n 's/^rows: //p')"
+is "last, as int64" "$(ctr-select --add-row n r.arrows | ctr-info | awk '$1 == "n" { print $2 }')" "int64"
+exits "--add-row of a name that is there" 2 ctr-select --add-row id r.arrows
+err_like "is refused" 'add-row id: there is a column of this name'
+is "--add-row over files and --tail" "$(sel --add-row n --columns n --tail 1 r.arrows r.arrows | tail -1)" "$((2 * $(ctr-info r.arrows | sed -n 's/^rows: //p')))"
 is "--add in place of a column" "$(sel --add 'rating=rating > 3' --columns id,rating --head 2 r.arrows)" "id,rating
 1,true
 2,false"

@@ -166,7 +166,7 @@ def joins():
         ri = index(clicks, ["user"]) if keyed else {(): range(n)}
         lk = key_rows(left, ["user"]) if keyed else [()] * left.num_rows
         groups = {k: sorted((j for j in js if ct[j] is not None), key=lambda j: ct[j]) for k, js in ri.items()}
-        asof, nxt, near = [], [], []
+        asof, upto, nxt, near = [], [], [], []
         for i, k in enumerate(lk):
             g = groups.get(k, []) if lt[i] is not None else []
             if not keyed:
@@ -174,18 +174,36 @@ def joins():
                 ts = groups.setdefault("times", [ct[j] for j in groups[()]])
                 p = bisect.bisect_left(ts, lt[i]) if lt[i] is not None else 0
                 before, after = g[max(p - 1, 0):p], g[p:p + 1]
+                q = bisect.bisect_right(ts, lt[i]) if lt[i] is not None else 0
+                same = g[max(q - 1, 0):q]
             else:
                 before = [j for j in g if ct[j] < lt[i]][-1:]
                 after = [j for j in g if ct[j] >= lt[i]][:1]
+                same = [j for j in g if ct[j] <= lt[i]][-1:]
             asof.append((i, before[0] if before else None))
+            upto.append((i, same[0] if same else None))
             nxt.append((i, after[0] if after else None))
             near.append((i, after[0] if after and ct[after[0]] - lt[i] <= 600000 else None))
         k, tag = ("-k user ", "") if keyed else ("", "-nokey")
         names = ["at", "price"] if keyed else ["price"]
         c = "" if keyed else "--columns price "
         case("as-of" + tag, f"{k}{c}--as-of time=at OUT/clicks OUT/left", joined(left, clicks, asof, names), asof, clicks)
+        case("inclusive" + tag, f"{k}{c}--as-of time=at --inclusive OUT/clicks OUT/left", joined(left, clicks, upto, names), upto, clicks)
         case("next" + tag, f"{k}{c}--next time=at OUT/clicks OUT/left", joined(left, clicks, nxt, names), nxt, clicks)
         case("within" + tag, f"{k}{c}--next time=at --within 10m OUT/clicks OUT/left", joined(left, clicks, near, names), near, clicks)
+
+        # a click for one of the impressions whose next click it is: the last of them in time, or the first
+        for which, pick in ("once", max), ("first", min):
+            by = {}
+            for i, j in near if keyed else nxt:
+                if j is not None:
+                    by.setdefault(j, []).append(i)
+            keeps = {pick(of, key=lambda i: (lt[i], i)) for of in by.values()}
+            given = [(i, j if i in keeps else None) for i, j in nxt]
+            o = ("--within 10m " if keyed else "") + "--once " + ("--first " if which == "first" else "")
+            for kind, pairs, cols in ("", given, names), ("--inner ", [p for p in given if p[1] is not None], names), ("--anti ", [p for p in given if p[1] is None], []):
+                case(which + kind.strip(" -") + tag, f"{k}{'' if kind == '--anti ' else c}--next time=at {o}{kind}OUT/clicks OUT/left",
+                     joined(left, clicks, pairs, cols), given, clicks)
 
     # both sides sorted
     def by(t, keys):
@@ -257,6 +275,18 @@ def largest(v):
     return max(v, key=lambda x: sort_key(x, False)) if v else None  # the first of equal ones
 
 
+def top(n):
+    def of(v):
+        count = {}
+        for x in ordered(v):
+            x = x + 0.0 if isinstance(x, float) else x  # -0 and 0 are one value
+            k = sort_key(x, False)
+            count[k] = (count[k][0] + 1, x) if k in count else (1, x)
+        best = sorted(count.items(), key=lambda kv: (-kv[1][0], kv[0]))
+        return [x for _, (_, x) in best[:n]] or None
+    return of
+
+
 def groups():
     t = log(20000)
     write("log", t)
@@ -271,12 +301,14 @@ def groups():
         "first": (lambda v: v[0], same),
         "last": (lambda v: v[-1], same),
         "distinct": (distinct, whole),
+        "mode": (lambda v: (top(1)(v) or [None])[0], same),
     }
     for name, keys, adds in [
         ("numbers", "small", "count() count(real) sum(real) mean(real) sum(user) mean(user) mean(flag) sum(flag) count(list)"),
         ("extremes", "word", "min(real) max(real) min(text) max(text) min(time) max(time) max(big) min(flag)"),
         ("rows", "user,flag", "first(text) last(list) first(real) last(word) count()"),
         ("values", "flag,small", "quantile(real,0.5) quantile(real,0) quantile(real,1) quantile(user,.9) distinct(text) distinct(real) distinct(big)"),
+        ("often", "flag,small", "mode(real) mode(text) mode(flag) mode(time) mode(word) top(user,3) top(text,2) top(real,4) top(big,1) distinct(user) top(flag,9)"),
         ("reals", "real", "count() first(real) quantile(small,0.25) distinct(real)"),
         ("times", "time,text", "count() mean(real) quantile(flag,0.5)"),
     ]:
@@ -291,10 +323,10 @@ def groups():
         for n, add in enumerate(adds.split()):
             f, _, c = add[:-1].partition("(")
             c, _, p = c.partition(",")
-            take, kind = (quantile(float(p)), real) if p else functions[f]
+            take, kind = (top(int(p)), lambda c: pa.list_(same(c))) if f == "top" else (quantile(float(p)), real) if p else functions[f]
             values = t[c].to_pylist() if c else [1] * t.num_rows
             # One NaN: which one a sum gives is the processor's matter.
-            one = lambda x: math.nan if isinstance(x, float) and math.isnan(x) else x
+            one = lambda x: math.nan if isinstance(x, float) and math.isnan(x) else [one(y) for y in x] if isinstance(x, list) else x
             names.append(f"a{n}")
             out_cols.append(pa.array([one(take([values[i] for i in by[k]])) for k in order], kind(c)))
             args += f" --add a{n}={add}"

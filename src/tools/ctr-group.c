@@ -6,13 +6,17 @@
 
 static struct {
     struct ctr_strs keys, add;
+    bool sorted;
 } o;
 
 static const struct ctr_opt opts[] = {
     { "key", 'k', CTR_OPT_LIST, "COL,…", "columns to group by; the output is sorted by them", &o.keys, 0 },
     { "add", 0, CTR_OPT_LIST, "NAME=AGGREGATE",
-      "add a column: count(), or count, sum, mean, min, max, first, last, distinct of (COL), or quantile(COL, P)",
+      "add a column: count(), or count, sum, mean, min, max, first, last, distinct, mode of (COL), quantile(COL, P), "
+      "top(COL, N)",
       &o.add, 0 },
+    { "sorted", 0, CTR_OPT_FLAG, NULL,
+      "the input is sorted by the keys: give each group as it ends, in constant memory", &o.sorted, CTR_OPT_LOCAL },
     { 0 },
 };
 
@@ -31,7 +35,8 @@ static int group_rows(struct ctr_cli *cli, struct ctr_err *err)
                                        .add = &o.add,
                                        .memory_bytes = cli->memory_bytes,
                                        .batch_rows = cli->batch_rows,
-                                       .threads = (int)cli->jobs };
+                                       .threads = (int)cli->jobs,
+                                       .sorted = o.sorted };
     struct ctr_reader *r = NULL;
     struct ctr_batch_source source = { 0 };
     struct ctr_group *g = NULL;

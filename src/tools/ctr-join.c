@@ -9,25 +9,35 @@
 static struct {
     struct ctr_strs keys;
     const char *as_of, *next, *prefix, *columns;
-    bool inner, anti, multi, by_row, merge;
+    bool inner, anti, multi, by_row, merge, once, first, inclusive;
     int64_t within_ms;
 } o = { .within_ms = -1 };
 
 static const struct ctr_opt opts[] = {
     { "key", 'k', CTR_OPT_LIST, "KEY[=KEY2],…", "columns to join on; KEY2 is the name in RIGHT if it differs", &o.keys,
-      0 },
-    { "inner", 0, CTR_OPT_FLAG, NULL, "drop left rows without a match", &o.inner, 0 },
-    { "anti", 0, CTR_OPT_FLAG, NULL, "keep only left rows without a match", &o.anti, 0 },
-    { "multi", 0, CTR_OPT_FLAG, NULL, "write a row for each match of a left row, in the order of RIGHT", &o.multi, 0 },
-    { "as-of", 0, CTR_OPT_STR, "TIME[=TIME2]", "match the last right row strictly before the left TIME", &o.as_of, 0 },
-    { "next", 0, CTR_OPT_STR, "TIME[=TIME2]", "match the first right row at or after the left TIME", &o.next, 0 },
+      CTR_OPT_BASIC },
+    { "inner", 0, CTR_OPT_FLAG, NULL, "drop left rows without a match", &o.inner, CTR_OPT_BASIC },
+    { "anti", 0, CTR_OPT_FLAG, NULL, "keep only left rows without a match", &o.anti, CTR_OPT_BASIC },
+    { "multi", 0, CTR_OPT_FLAG, NULL, "write a row for each match of a left row, in the order of RIGHT", &o.multi,
+      CTR_OPT_BASIC },
+    { "as-of", 0, CTR_OPT_STR, "TIME[=TIME2]", "match the last right row strictly before the left TIME", &o.as_of,
+      CTR_OPT_BASIC },
+    { "next", 0, CTR_OPT_STR, "TIME[=TIME2]", "match the first right row at or after the left TIME", &o.next,
+      CTR_OPT_BASIC },
     { "within", 0, CTR_OPT_DURATION, "DURATION",
-      "with --next or --as-of: largest distance in time of a match, such as 30m", &o.within_ms, .needs = "next|as-of" },
+      "with --next or --as-of: largest distance in time of a match, such as 30m", &o.within_ms, CTR_OPT_BASIC,
+      .needs = "next|as-of" },
+    { "inclusive", 0, CTR_OPT_FLAG, NULL, "with --as-of: a right row of the same time is known, too", &o.inclusive,
+      .needs = "as-of" },
+    { "once", 0, CTR_OPT_FLAG, NULL,
+      "with --next: a right row matches only the last left row before it, as a click its last impression", &o.once,
+      CTR_OPT_BASIC, .needs = "next" },
+    { "first", 0, CTR_OPT_FLAG, NULL, "with --once: the first of those left rows instead", &o.first, .needs = "once" },
     { "by-row", 0, CTR_OPT_FLAG, NULL, "match rows by position; both sides have equally many", &o.by_row, 0 },
     { "merge", 0, CTR_OPT_FLAG, NULL, "both sides are sorted by the keys: join in constant memory", &o.merge, 0 },
-    { "prefix", 0, CTR_OPT_STR, "PREFIX", "prefix of the names of RIGHT's columns", &o.prefix, 0 },
+    { "prefix", 0, CTR_OPT_STR, "PREFIX", "prefix of the names of RIGHT's columns", &o.prefix, CTR_OPT_BASIC },
     { "columns", 'c', CTR_OPT_STR, "COL,…", "columns to take from RIGHT (default: all but the keys)", &o.columns,
-      CTR_OPT_ONCE },
+      CTR_OPT_ONCE | CTR_OPT_BASIC },
     { 0 },
 };
 
@@ -73,6 +83,10 @@ static int open_join(struct ctr_cli *cli, const struct ctr_schema *left, struct 
                                       : o.next ? CTR_JOIN_NEXT
                                                : CTR_JOIN_NO_TIME,
                                 .time = o.as_of ? o.as_of : o.next,
+                                .inclusive = o.inclusive,
+                                .once = !o.once   ? CTR_JOIN_EACH
+                                        : o.first ? CTR_JOIN_ONCE_FIRST
+                                                  : CTR_JOIN_ONCE_LAST,
                                 .within_ms = o.within_ms,
                                 .prefix = o.prefix,
                                 .columns = o.columns,
@@ -93,12 +107,12 @@ static int open_join(struct ctr_cli *cli, const struct ctr_schema *left, struct 
     return rc;
 }
 
-static void report(const struct ctr_cli *cli, const struct ctr_join *j, int left_columns)
+static void report(const struct ctr_cli *cli, struct ctr_join *j, int left_columns)
 {
     struct ctr_join_stats st;
 
     ctr_join_get_stats(j, &st);
-    if (!o.inner && !o.anti && ctr_join_schema(j)->n == left_columns)
+    if (!o.inner && !o.anti && ctr_join_schema(j)->n - o.once == left_columns)
         ctr_cli_note(cli, "no column of %s was left to add: %s", cli->args[0],
                      o.as_of || o.next ? "its time is not repeated, unless --prefix gives it a name of its own"
                                        : "--inner and --anti choose rows by its keys");
@@ -106,9 +120,12 @@ static void report(const struct ctr_cli *cli, const struct ctr_join *j, int left
         ctr_cli_note(cli, "%lld of %lld rows have no match in %s; %lld of its %lld rows match none of them",
                      (long long)st.unmatched, (long long)st.left_rows, cli->args[0], (long long)st.right_unmatched,
                      (long long)st.right_rows);
+    if (o.once)
+        ctr_cli_note(cli, "%lld rows have no match because %s row has it", (long long)st.given_up,
+                     o.first ? "an earlier" : "a later");
     if (!o.by_row && st.left_rows && st.unmatched == st.left_rows && *ctr_join_first(j, true))
-        ctr_cli_warn(cli, "no row has a match: the first key here is %s, the first in %s is %s",
-                     ctr_join_first(j, false), cli->args[0], ctr_join_first(j, true));
+        ctr_cli_warn(cli, "no row has a match: the first key here is %s, the first in %s is %s%s",
+                     ctr_join_first(j, false), cli->args[0], ctr_join_first(j, true), ctr_join_suspect(j));
     if (st.partitions)
         ctr_cli_debug(cli, "%lld partitions, %s spilled", (long long)st.partitions,
                       ctr_size_text((uint64_t)st.spilled_bytes).s);

@@ -10,11 +10,13 @@
 #include <stdlib.h>
 
 static struct {
-    const char *where, *explode, *columns, *head, *tail, *rest, *section, *only;
+    const char *number, *where, *explode, *columns, *head, *tail, *rest, *section, *only;
     struct ctr_strs add;
 } o;
 
 static const struct ctr_opt opts[] = {
+    { "add-row", 0, CTR_OPT_STR, "NAME", "first add a column: the number of the row in the input, from 1", &o.number,
+      CTR_OPT_ONCE },
     { "where", 0, CTR_OPT_STR, "EXPR", "keep only rows that satisfy the condition", &o.where, CTR_OPT_ONCE },
     { "add", 0, CTR_OPT_LIST, "NAME=EXPR", "add a column, or replace the one of this name", &o.add, 0 },
     { "explode", 0, CTR_OPT_STR, "COL,…", "write a row per item of a list; several lists are read in parallel",
@@ -329,7 +331,13 @@ static void close_section(struct job *j)
 static int act(struct job *j, struct ctr_err *err)
 {
     bool tail_only = j->tail.given && !j->tail.percent && j->tail.n <= TAIL_IN_MEMORY && !o.rest;
-    struct ctr_select_spec spec = { o.where, &o.add, o.explode, o.columns, o.rest != NULL, tail_only };
+    struct ctr_select_spec spec = { .where = o.where,
+                                    .add = &o.add,
+                                    .explode = o.explode,
+                                    .columns = o.columns,
+                                    .mark = o.rest != NULL,
+                                    .decode = tail_only,
+                                    .number = o.number };
     int n, rc = ctr_select_new(&j->s, &spec, ctr_reader_schema(j->r), err);
     if (rc < 0)
         return rc;

@@ -13,7 +13,9 @@
  * memory, on disk): there groups come one after another, and `late` holds some thousands of them at a time. The two
  * have no key in common and come in the same order, so the result is merged. Aggregates that need a group's values in
  * order (distinct, quantile) sort pairs of number and value. Invariant: rows of a group are taken in input order, so
- * that a float sum has the same bits for any memory size and number of threads. */
+ * that a float sum has the same bits for any memory size and number of threads.
+ *
+ * Rows that come sorted by the keys need no table: batches take the place of `rest`, and `late` has all groups. */
 #include "common/rows/groupkeys.h"
 #include "common/rows/groupstate.h"
 #include "common/rows/groupvalues.h"
@@ -73,6 +75,8 @@ struct ctr_group {
     struct ctr_sort *order;       /* the groups of the parts by key */
     struct ctr_batchbuf picked;   /* rows for the rest, groups for the order */
     struct groups late;           /* some of the rest */
+    struct ctr_batch sorted;      /* opts.sorted: the batch that is given */
+    struct ctr_batchbuf last;     /* … and the keys of the row before it */
     const struct ctr_batch *rows; /* of the rest; [next_row, rows->rows) are next */
     int64_t next_row;
     const struct ctr_batch *ordered; /* of the order */
@@ -323,6 +327,8 @@ static int end_values(const struct ctr_group *g, struct groups *of, struct ctr_g
         rc = ctr_groupvalues_finish(&of->values[k], of->keys.n, err);
         while (!rc && (rc = ctr_groupvalues_next(&of->values[k], &b, err)) > 0)
             rc = ctr_groupstate_ordered(&of->state, k, &run, b, err);
+        if (!rc)
+            rc = ctr_groupstate_ordered_end(&of->state, k, &run, err);
         ctr_groupvalues_clear(&of->values[k], st);
         ctr_grouprun_free(&run);
     }
@@ -370,6 +376,8 @@ int ctr_group_new(struct ctr_group **out, const struct ctr_schema *schema, const
         rc = make_parts(g, err);
     if (!rc)
         rc = ctr_batchbuf_init(&g->result, &g->out, err);
+    if (!rc && o->sorted)
+        rc = ctr_batchbuf_init(&g->last, &g->keys, err);
     g->opts.keys = g->opts.add = NULL;
     if (rc)
         ctr_group_free(g);
@@ -398,6 +406,8 @@ void ctr_group_free(struct ctr_group *g)
         ctr_batchbuf_free(&g->picked);
     if (g->result.schema)
         ctr_batchbuf_free(&g->result);
+    if (g->last.schema)
+        ctr_batchbuf_free(&g->last);
     for (int i = 0; i < g->n; i++)
         ctr_aggregate_free(&g->agg[i]);
     ctr_schema_free(&g->keys);
@@ -509,6 +519,55 @@ static int hash_rows(struct ctr_group *g, const struct ctr_batch *b, struct ctr_
     return rc ? rc : ctr_keys_hash(b, g->key, g->nkeys, ctr_hash_secret, (uint64_t *)(void *)g->hash.data, NULL, err);
 }
 
+/* ---- rows that are sorted already ---- */
+
+static int fail_order(const struct ctr_group *g, int64_t row, struct ctr_err *err)
+{
+    struct ctr_buf keys = { 0 };
+    int rc = 0;
+    for (int k = 0; !rc && k < g->nkeys; k++) {
+        const struct ctr_col *c = &g->sorted.col[k];
+        const bool null = ctr_col_missing(c, row);
+        rc = ctr_buf_printf(&keys, err, "%s%s=%s", k ? ", " : "", g->key_names.s[k], null ? "null" : "");
+        if (!rc && !null)
+            rc = ctr_col_text(c, row, &keys, err);
+    }
+    if (!rc)
+        rc = ctr_fail(err, CTR_EDATA,
+                      "row %lld (%.*s) is not in order of the keys: leave out %s, or sort it (ctr-sort -k)",
+                      (long long)(g->sorted.first_row + row + 1), (int)CTR_MIN(keys.len, (size_t)300),
+                      (const char *)keys.data, ctr_word(g->opts.in_plan, "--sorted"));
+    ctr_buf_free(&keys);
+    return rc;
+}
+
+/* Is the order that of ctr_sort? */
+static int check_order(struct ctr_group *g, struct ctr_err *err)
+{
+    const struct ctr_batch keys = { &g->keys, g->sorted.rows, g->sorted.first_row, g->sorted.col };
+    const struct ctr_batch *last = ctr_batchbuf_view(&g->last);
+    for (int64_t i = last->rows ? 0 : 1; i < g->sorted.rows; i++) {
+        int order = 0;
+        for (int k = 0; !order && k < g->nkeys; k++)
+            order = ctr_col_compare(&g->sorted.col[k], i, i ? &g->sorted.col[k] : &last->col[k], i ? i - 1 : 0);
+        if (order < 0)
+            return fail_order(g, i, err);
+    }
+    if (!g->sorted.rows)
+        return 0;
+    ctr_batchbuf_clear(&g->last);
+    return ctr_batchbuf_range(&g->last, &keys, keys.rows - 1, 1, err);
+}
+
+static int sorted_batch(struct ctr_group *g, const struct ctr_batch *taken, struct ctr_err *err)
+{
+    g->sorted = *taken;
+    g->rows = &g->sorted;
+    g->next_row = 0;
+    const int rc = check_order(g, err);
+    return rc ? rc : hash_rows(g, g->rows, err);
+}
+
 int ctr_group_batch(struct ctr_group *g, const struct ctr_batch *b, struct ctr_err *err)
 {
     struct ctr_batch taken = { .schema = &g->taken, .rows = b->rows, .first_row = b->first_row, .col = g->cols };
@@ -517,6 +576,8 @@ int ctr_group_batch(struct ctr_group *g, const struct ctr_batch *b, struct ctr_e
     g->stats.rows += b->rows;
     for (int i = 0; i < g->taken.n; i++)
         g->cols[i] = b->col[g->from[i]];
+    if (g->opts.sorted)
+        return sorted_batch(g, &taken, err);
     int rc = hash_rows(g, &taken, err);
     if (rc)
         return rc;
@@ -573,6 +634,11 @@ static void end_share(void *ctx, int64_t task, int worker)
 
 int ctr_group_finish(struct ctr_group *g, struct ctr_err *err)
 {
+    if (g->opts.sorted) {
+        g->finished = true;
+        g->rows = NULL;
+        return 0;
+    }
     int rc = new_sort(g, &g->order, &g->numbered, g->nkeys, err);
     if (!rc)
         run_parts(&(struct taking){ g, NULL }, end_share);
@@ -650,6 +716,31 @@ static int next_late(struct ctr_group *g, struct ctr_err *err)
     return rc;
 }
 
+/* The same of batches that are sorted: 1: whole groups are there to give; 0: the batch has no more rows. */
+static int next_sorted(struct ctr_group *g, struct ctr_err *err)
+{
+    int rc = 0;
+    if (g->late_at.n) { /* they are given */
+        ctr_groupkeys_clear(&g->late.keys);
+        ctr_groupstate_clear(&g->late.state);
+        g->late_at = (struct cursor){ 0 };
+    }
+    while (!rc && g->rows && g->next_row < g->rows->rows) {
+        const bool enough = g->late.keys.n >= LATE_GROUPS;
+        const int64_t n = enough ? rows_of_last(g) : g->rows->rows - g->next_row;
+        if (!n)
+            break;
+        rc = take_late(g, n, err);
+    }
+    const bool whole = g->finished || (g->rows && g->next_row < g->rows->rows);
+    if (rc || !whole || !g->late.keys.n)
+        return rc;
+    rc = end_values(g, &g->late, &g->stats, err);
+    (void)ctr_batchbuf_view(&g->late.keys.key);
+    g->late_at = (struct cursor){ g->late.keys.key.views, 0, g->late.keys.n };
+    return rc ? rc : 1;
+}
+
 static int next_early(struct ctr_group *g, struct ctr_err *err)
 {
     const int rc = ctr_sort_next(g->order, &g->ordered, err);
@@ -724,9 +815,22 @@ static struct cursor *first_cursor(struct ctr_group *g)
     return a;
 }
 
+static int give_sorted(struct ctr_group *g, const struct ctr_batch **out, struct ctr_err *err)
+{
+    int rc = g->late_at.at < g->late_at.n ? 1 : next_sorted(g, err);
+    if (rc <= 0)
+        return rc;
+    ctr_batchbuf_clear(&g->result);
+    rc = give(g, &g->late_at, CTR_MIN(g->late_at.n - g->late_at.at, g->opts.batch_rows), err);
+    *out = ctr_batchbuf_view(&g->result);
+    return rc ? rc : 1;
+}
+
 int ctr_group_next(struct ctr_group *g, const struct ctr_batch **out, struct ctr_err *err)
 {
     int rc = 0;
+    if (g->opts.sorted)
+        return give_sorted(g, out, err);
     ctr_batchbuf_clear(&g->result);
     while (!rc && g->finished && g->result.col[0].rows < g->opts.batch_rows) {
         if (g->early_at.at == g->early_at.n && g->order)

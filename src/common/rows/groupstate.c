@@ -11,8 +11,9 @@
 #include <stdlib.h>
 
 enum { TILE = 256 };
-enum input { IN_ROWS, IN_ANY, IN_SCALAR, IN_NUMBER };   /* valid columns; IN_ROWS: also none */
-enum result { OUT_COUNT, OUT_SUM, OUT_REAL, OUT_SAME }; /* OUT_SUM: int64 for integers, else float */
+enum input { IN_ROWS, IN_ANY, IN_SCALAR, IN_NUMBER };             /* valid columns; IN_ROWS: also none */
+enum result { OUT_COUNT, OUT_SUM, OUT_REAL, OUT_SAME, OUT_LIST }; /* OUT_SUM: int64 for integers, else float */
+enum { MOST_TOP = 1000 };
 
 /* Rows of a batch on their way into groups. */
 struct tile {
@@ -31,6 +32,7 @@ struct ctr_groupfunction {
     enum input input;
     enum result result;
     bool ordered;          /* needs the values in order */
+    bool kept;             /* results lie beside the words, of numbers too */
     int words, real_words; /* of a group's state; of a column of floats */
     void (*take)(const struct ctr_aggregate *a, const struct tile *t);
     int (*keep)(const struct ctr_aggregate *a, const struct tile *t, struct ctr_colbuf *kept, struct ctr_err *err);
@@ -196,6 +198,14 @@ static int keep_first(const struct ctr_aggregate *a, const struct tile *t, struc
     return rc;
 }
 
+/* What needs the values in order makes its results from these. */
+static int keep_nothing(const struct ctr_aggregate *a, const struct tile *t, struct ctr_colbuf *kept,
+                        struct ctr_err *err)
+{
+    (void)a, (void)t, (void)kept, (void)err;
+    return 0;
+}
+
 /* Of the rows of a group in the tile only the last is copied. */
 static int keep_last(const struct ctr_aggregate *a, const struct tile *t, struct ctr_colbuf *kept, struct ctr_err *err)
 {
@@ -300,21 +310,23 @@ static int give_quantile(struct results *r, int64_t *failed, struct ctr_err *err
 }
 
 static const struct ctr_groupfunction functions[] = {
-    { "count", IN_ROWS, OUT_COUNT, false, 1, 1, take_count, NULL, give_count },
-    { "sum", IN_NUMBER, OUT_SUM, false, 2, 1, take_sum, NULL, give_sum },
-    { "mean", IN_NUMBER, OUT_REAL, false, 3, 2, take_mean, NULL, give_mean },
-    { "min", IN_SCALAR, OUT_SAME, false, 2, 2, take_min, keep_min, give_same },
-    { "max", IN_SCALAR, OUT_SAME, false, 2, 2, take_max, keep_max, give_same },
-    { "first", IN_ANY, OUT_SAME, false, 2, 2, take_first, keep_first, give_same },
-    { "last", IN_ANY, OUT_SAME, false, 2, 2, take_last, keep_last, give_same },
-    { "distinct", IN_SCALAR, OUT_COUNT, true, 2, 2, take_count, NULL, give_distinct },
-    { "quantile", IN_NUMBER, OUT_REAL, true, 2, 2, take_count, NULL, give_quantile },
+    { "count", IN_ROWS, OUT_COUNT, false, false, 1, 1, take_count, NULL, give_count },
+    { "sum", IN_NUMBER, OUT_SUM, false, false, 2, 1, take_sum, NULL, give_sum },
+    { "mean", IN_NUMBER, OUT_REAL, false, false, 3, 2, take_mean, NULL, give_mean },
+    { "min", IN_SCALAR, OUT_SAME, false, false, 2, 2, take_min, keep_min, give_same },
+    { "max", IN_SCALAR, OUT_SAME, false, false, 2, 2, take_max, keep_max, give_same },
+    { "first", IN_ANY, OUT_SAME, false, false, 2, 2, take_first, keep_first, give_same },
+    { "last", IN_ANY, OUT_SAME, false, false, 2, 2, take_last, keep_last, give_same },
+    { "distinct", IN_SCALAR, OUT_COUNT, true, false, 2, 2, take_count, NULL, give_distinct },
+    { "quantile", IN_NUMBER, OUT_REAL, true, false, 2, 2, take_count, NULL, give_quantile },
+    { "mode", IN_SCALAR, OUT_SAME, true, true, 1, 1, NULL, keep_nothing, NULL },
+    { "top", IN_SCALAR, OUT_LIST, true, true, 1, 1, NULL, keep_nothing, NULL },
 };
 
 /* Does it copy values beside the words? */
 static bool keeps(const struct ctr_aggregate *a)
 {
-    return a->f->keep && !in_words(a);
+    return a->f->kept || (a->f->keep && !in_words(a));
 }
 
 bool ctr_aggregate_ordered(const struct ctr_aggregate *a)
@@ -380,10 +392,31 @@ static int check_column(struct ctr_aggregate *a, const struct ctr_schema *s, str
 static struct ctr_field result_of(const struct ctr_aggregate *a, const struct ctr_schema *s)
 {
     static const enum ctr_type type[] = { [OUT_COUNT] = CTR_I64, [OUT_SUM] = CTR_I64, [OUT_REAL] = CTR_F64 };
+    if (a->f->result == OUT_LIST)
+        return (struct ctr_field){ .type = CTR_LIST, .item = a->type };
     if (a->f->result != OUT_SAME)
         return (struct ctr_field){ .type = a->f->result == OUT_SUM && is_real(a) ? CTR_F64 : type[a->f->result] };
     const struct ctr_field *f = &s->f[a->column];
     return (struct ctr_field){ .type = f->type, .item = f->item, .width = f->width };
+}
+
+/* The number behind the column of a quantile or a top. */
+static int parse_number(struct ctr_aggregate *a, const char *text, struct ctr_str *column, struct ctr_err *err)
+{
+    const char *comma = memrchr(column->p, ',', column->n);
+    const struct ctr_str p =
+        comma ? trimmed(comma + 1, (size_t)(column->p + column->n - comma) - 1) : (struct ctr_str){ "", 0 };
+    int64_t n;
+    if (a->f->result == OUT_LIST) {
+        if (!comma || !ctr_parse_i64(p.p, p.n, &n) || n < 1 || n > MOST_TOP)
+            return ctr_fail(err, CTR_EUSAGE, "%s: top(COLUMN, N) wants a number of values N from 1 to %d", text,
+                            MOST_TOP);
+        a->p = (double)n;
+    } else if (!comma || !ctr_parse_f64(p.p, p.n, &a->p) || !(a->p >= 0 && a->p <= 1)) {
+        return ctr_fail(err, CTR_EUSAGE, "%s: quantile(COLUMN, P) wants a P from 0 to 1, 0.5 being the median", text);
+    }
+    *column = trimmed(column->p, (size_t)(comma - column->p));
+    return 0;
 }
 
 int ctr_aggregate_parse(struct ctr_aggregate *a, const char *text, const struct ctr_schema *s, bool in_plan,
@@ -398,15 +431,9 @@ int ctr_aggregate_parse(struct ctr_aggregate *a, const char *text, const struct 
                    column = trimmed(open + 1, (size_t)(text + n - 1 - (open + 1)));
     if (!(a->f = find_function(word.p, word.n, err)))
         return err->code;
-    if (a->f->give == give_quantile) {
-        const char *comma = memrchr(column.p, ',', column.n);
-        const struct ctr_str p =
-            comma ? trimmed(comma + 1, (size_t)(column.p + column.n - comma) - 1) : (struct ctr_str){ "", 0 };
-        if (!comma || !ctr_parse_f64(p.p, p.n, &a->p) || !(a->p >= 0 && a->p <= 1))
-            return ctr_fail(err, CTR_EUSAGE, "%s: quantile(COLUMN, P) wants a P from 0 to 1, 0.5 being the median",
-                            text);
-        column = trimmed(column.p, (size_t)(comma - column.p));
-    }
+    a->p = 1; /* of mode */
+    if ((a->f->give == give_quantile || a->f->result == OUT_LIST) && parse_number(a, text, &column, err))
+        return err->code;
     int rc = ctr_memdup(&a->name, name.p, name.n, err);
     if (!rc)
         rc = ctr_memdup(&a->column_name, column.p, column.n, err);
@@ -614,8 +641,103 @@ static void take_quantile(const struct ctr_aggregate *a, int64_t *w, int64_t at,
         w[1] = bits_of(real_of(w[1]) + part * (v - real_of(w[1])));
 }
 
+static bool is_top(const struct ctr_groupstate *s, int k, int values)
+{
+    return s->agg[k].f->kept && s->agg[k].values == values;
+}
+
+/* The values of a run may come as int64, uint64 or float64, and are kept as their own type. */
+static int top_start(struct ctr_groupstate *s, struct ctr_grouprun *v, int values, struct ctr_err *err)
+{
+    bool any = false;
+    int rc = 0;
+    for (int k = 0; k < s->n; k++)
+        any |= is_top(s, k, values);
+    if (!any || v->top)
+        return 0;
+    if (!(v->top = calloc((size_t)s->n, sizeof *v->top)))
+        return ctr_fail_nomem(err, (size_t)s->n * sizeof *v->top);
+    v->tops = s->n;
+    for (int k = 0; !rc && k < s->n; k++) {
+        struct ctr_grouptop *t = &v->top[k];
+        if (!is_top(s, k, values))
+            continue;
+        t->most = (int64_t)s->agg[k].p;
+        t->count = calloc((size_t)t->most + 1, sizeof *t->count);
+        t->row = calloc((size_t)t->most + 1, sizeof *t->row);
+        rc = t->count && t->row ? ctr_colbuf_init(&t->value, &(struct ctr_field){ .type = s->agg[k].type }, err)
+                                : ctr_fail_nomem(err, (size_t)t->most * sizeof *t->row);
+    }
+    return rc;
+}
+
+static int append_value(struct ctr_colbuf *to, const struct ctr_col *c, int64_t i, struct ctr_err *err)
+{
+    if (ctr_types[to->type].floating) /* -0 and 0 are one value */
+        return ctr_colbuf_f64(to, canonical(ctr_col_f64(c, i)) + 0.0, err);
+    return c->type == to->type ? ctr_colbuf_range(to, c, i, 1, err) : ctr_colbuf_i64(to, ctr_col_i64(c, i), err);
+}
+
+/* A run of equal values has ended; the value is c[i]. Smaller values came before, and win against as many. */
+static int top_run(struct ctr_grouptop *t, int64_t run, const struct ctr_col *c, int64_t i, struct ctr_err *err)
+{
+    int64_t at = t->n;
+    while (at && t->count[at - 1] < run)
+        at--;
+    if (at == t->most)
+        return 0;
+    t->n = CTR_MIN(t->n + 1, t->most);
+    memmove(t->count + at + 1, t->count + at, (size_t)(t->n - at - 1) * sizeof *t->count);
+    memmove(t->row + at + 1, t->row + at, (size_t)(t->n - at - 1) * sizeof *t->row);
+    t->count[at] = run;
+    t->row[at] = t->value.rows;
+    return append_value(&t->value, c, i, err);
+}
+
+/* The last group has ended. */
+static int top_group(struct ctr_groupstate *s, int k, struct ctr_grouptop *t, int64_t group, struct ctr_err *err)
+{
+    struct ctr_colbuf *kept = &s->kept[k];
+    struct ctr_colbuf *to = kept->item ? kept->item : kept;
+    int rc = ctr_colbuf_gather(to, ctr_colbuf_view(&t->value), t->row, t->n, err);
+    if (!rc && kept->item)
+        rc = ctr_colbuf_close(kept, err);
+    ctr_groupstate_of(s, group)[s->agg[k].at] = kept->rows;
+    ctr_colbuf_clear(&t->value);
+    t->n = 0;
+    return rc;
+}
+
+/* Before row i: the run of the last value ends, and with `ends` its group. */
+static int top_change(struct ctr_groupstate *s, int values, struct ctr_grouprun *v, const struct ctr_col *c, int64_t i,
+                      bool ends, struct ctr_err *err)
+{
+    int rc = 0;
+    for (int k = 0; !rc && k < s->n; k++) {
+        if (!is_top(s, k, values))
+            continue;
+        rc = i ? top_run(&v->top[k], v->run, c, i - 1, err)
+               : top_run(&v->top[k], v->run, ctr_colbuf_view(&v->last), 0, err);
+        if (!rc && ends)
+            rc = top_group(s, k, &v->top[k], v->group, err);
+    }
+    return rc;
+}
+
+int ctr_groupstate_ordered_end(struct ctr_groupstate *s, int values, struct ctr_grouprun *v, struct ctr_err *err)
+{
+    return v->any && v->top ? top_change(s, values, v, NULL, 0, true, err) : 0;
+}
+
 void ctr_grouprun_free(struct ctr_grouprun *r)
 {
+    for (int k = 0; r->top && k < r->tops; k++) {
+        if (r->top[k].row)
+            ctr_colbuf_free(&r->top[k].value);
+        free(r->top[k].count);
+        free(r->top[k].row);
+    }
+    free(r->top);
     if (r->any)
         ctr_colbuf_free(&r->last);
 }
@@ -630,17 +752,21 @@ int ctr_groupstate_ordered(struct ctr_groupstate *s, int values, struct ctr_grou
         return 0;
     if (!v->any && (rc = ctr_colbuf_init(&v->last, &(struct ctr_field){ .type = c->type }, err)))
         return rc;
-    for (int64_t i = 0; i < b->rows; i++) {
+    rc = top_start(s, v, values, err);
+    for (int64_t i = 0; !rc && i < b->rows; i++) {
         const bool same_group = v->any && group[i] == v->group,
                    same_value = same_group && !(i ? ctr_col_compare(c, i, c, i - 1)
                                                   : ctr_col_compare(c, i, ctr_colbuf_view(&v->last), 0));
+        if (v->top && v->any && !same_value)
+            rc = top_change(s, values, v, c, i, !same_group, err);
         v->at = same_group ? v->at + 1 : 0;
+        v->run = same_value ? v->run + 1 : 1;
         v->group = group[i];
         v->any = true;
         for (int k = 0; k < s->n; k++) {
             const struct ctr_aggregate *a = &s->agg[k];
             int64_t *w = ctr_groupstate_of(s, group[i]) + a->at;
-            if (a->values != values)
+            if (a->values != values || a->f->kept)
                 continue;
             if (a->f->give == give_quantile)
                 take_quantile(a, w, v->at, ctr_col_f64(c, i));
@@ -649,7 +775,7 @@ int ctr_groupstate_ordered(struct ctr_groupstate *s, int values, struct ctr_grou
         }
     }
     ctr_colbuf_clear(&v->last);
-    return ctr_colbuf_range(&v->last, c, b->rows - 1, 1, err);
+    return rc ? rc : ctr_colbuf_range(&v->last, c, b->rows - 1, 1, err);
 }
 
 static int append(const struct results *r, struct ctr_colbuf *out, struct ctr_err *err)

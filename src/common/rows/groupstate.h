@@ -8,6 +8,7 @@
  *     sum        | low | high of 128 bits      first, last of numbers | 1: a value, 2: null | its bits
  *     sum        | a double                    first, min, … of texts | 1 + row in `kept`, 0: none
  *     mean       | values | its sum            distinct, quantile     | values | the result
+ *                                              mode, top              | 1 + row in `kept`, 0: none
  */
 #ifndef CTR_GROUPSTATE_H
 #define CTR_GROUPSTATE_H
@@ -24,7 +25,7 @@ struct ctr_aggregate {
     int values;          /* number of the sort that gives its values in order; -1: it takes rows as they come */
     enum ctr_type type;  /* of the column */
     int at;              /* its first word */
-    double p;            /* of a quantile */
+    double p;            /* of a quantile; how many values of top */
     struct ctr_field of; /* the result; name and meta are not set */
 };
 
@@ -58,14 +59,24 @@ int ctr_groupstate_take(struct ctr_groupstate *s, const struct ctr_batch *b, con
                         int64_t n, int64_t groups, struct ctr_err *err) CTR_MUST;
 
 /* The values of ordered aggregates: batches of two columns, number and value, sorted by both (groupvalues.h). */
-struct ctr_grouprun {  /* the last row's; zero-initialise */
-    int64_t group, at; /* at: values of the group so far */
+struct ctr_grouptop { /* the most frequent values of the group so far, the most frequent first; of equals the smallest
+                       */
+    int64_t *count, *row; /* row: in value */
+    int64_t n, most;
+    struct ctr_colbuf value;
+};
+struct ctr_grouprun {       /* the last row's; zero-initialise */
+    int64_t group, at, run; /* at: values of the group so far; run: of them, equal to the last */
     bool any;
-    struct ctr_colbuf last; /* its value */
+    struct ctr_colbuf last;   /* its value */
+    struct ctr_grouptop *top; /* by aggregate; NULL: none is mode or top */
+    int tops;
 };
 void ctr_grouprun_free(struct ctr_grouprun *r);
 int ctr_groupstate_ordered(struct ctr_groupstate *s, int values, struct ctr_grouprun *v, const struct ctr_batch *b,
                            struct ctr_err *err) CTR_MUST;
+int ctr_groupstate_ordered_end(struct ctr_groupstate *s, int values, struct ctr_grouprun *v,
+                               struct ctr_err *err) CTR_MUST; /* after the last batch */
 
 /* Append the results of aggregate a for n groups: of[i] has group number[i]. *failed: of an error, which i. */
 int ctr_groupstate_give(const struct ctr_aggregate *a, struct ctr_groupstate *const *of, const int64_t *number,

@@ -33,6 +33,10 @@ static int check_opts(const struct ctr_join_opts *o, struct ctr_err *err)
     if (o->at && (o->multi || o->how == CTR_JOIN_MERGE))
         return ctr_fail(err, CTR_EUSAGE, "%s and %s find one row in memory: not with %s or %s", ctr_word(p, "--as-of"),
                         ctr_word(p, "--next"), ctr_word(p, "--multi"), ctr_word(p, "--merge"));
+    if (o->inclusive && o->at != CTR_JOIN_AS_OF)
+        return ctr_fail(err, CTR_EUSAGE, "%s goes with %s", ctr_word(p, "--inclusive"), ctr_word(p, "--as-of"));
+    if (o->once && o->at != CTR_JOIN_NEXT)
+        return ctr_fail(err, CTR_EUSAGE, "%s goes with %s", ctr_word(p, "--once"), ctr_word(p, "--next"));
     if (o->within_ms >= 0 && !o->at)
         return ctr_fail(err, CTR_EUSAGE, "%s goes with %s or %s", ctr_word(p, "--within"), ctr_word(p, "--next"),
                         ctr_word(p, "--as-of"));
@@ -73,7 +77,9 @@ static int wanted(struct ctr_join *j, const struct ctr_schema *right, int rtime,
     struct ctr_strs names = { 0 };
     int rc = 0;
 
-    if (j->opts.kind == CTR_JOIN_ANTI)
+    if (j->opts.once)
+        want[right->n - 1] = true; /* the number */
+    if (j->opts.kind == CTR_JOIN_ANTI || j->once_kind == CTR_JOIN_ANTI)
         return 0;
     if (j->opts.columns)
         rc = ctr_strs_split(&names, j->opts.columns, ',', err);
@@ -334,7 +340,8 @@ static int read_right(struct ctr_join *j, struct ctr_err *err)
 
     ctr_jointable_init(&j->table, j);
     while ((rc = ctr_batch_source_next(&j->from, &b, err)) > 0) {
-        if ((!*j->first[1] && (rc = keep_first(j, b, true, err))) || (rc = take_right(j, b, err)))
+        if ((!*j->first[1] && (rc = keep_first(j, b, true, err))) || (rc = ctr_joinsuspects_keep(j, b, true, err)) ||
+            (rc = take_right(j, b, err)))
             return rc;
         j->stats.right_rows += b->rows;
     }
@@ -359,13 +366,19 @@ int ctr_join_new(struct ctr_join **out, const struct ctr_schema *left, struct ct
     j->opts.multi |= o->kind == CTR_JOIN_ANTI && !o->at; /* only whether there is one matters */
     j->from = *right;
     right->ops = NULL;
+    j->once_kind = o->once ? o->kind : CTR_JOIN_LEFT;
+    j->opts.kind = o->once && o->kind == CTR_JOIN_ANTI ? CTR_JOIN_LEFT : o->kind;
+    rc = o->once ? ctr_join_number(&j->from, err) : 0;
     j->ltime = j->rtime = -1;
     if (j->opts.batch_rows <= 0)
         j->opts.batch_rows = CTR_BATCH_ROWS;
     j->budget = CTR_MAX(ctr_relation_memory(o->memory_bytes) / 10 * 9, 64 << 10);
     j->part_bytes = CTR_MIN(CTR_MAX(ctr_relation_memory(o->memory_bytes) / 4, LEAST_PART_BYTES), PART_BYTES);
     snprintf(j->right_name, sizeof j->right_name, "%s", right_name);
-    rc = make_schemas(j, left, err);
+    if (!rc)
+        rc = make_schemas(j, left, err);
+    if (!rc)
+        rc = ctr_joinsuspects_new(j, err);
     if (!rc)
         rc = make_output(j, err);
     if (!rc)
@@ -389,6 +402,7 @@ void ctr_join_free(struct ctr_join *j)
         return;
     ctr_joinpart_free(j->part);
     ctr_joinmerge_free(j->merge);
+    ctr_joinsuspects_free(j->suspects, j->npairs);
     ctr_batch_source_close(&j->from);
     ctr_jointable_free(&j->table);
     ctr_rowformat_free(&j->format);
@@ -706,6 +720,8 @@ int ctr_join_batch(struct ctr_join *j, const struct ctr_batch *b, struct ctr_err
 {
     int rc = *j->first[0] ? 0 : keep_first(j, b, false, err);
 
+    if (!rc)
+        rc = ctr_joinsuspects_keep(j, b, false, err);
     if (rc)
         return rc;
     if (j->part)

@@ -95,6 +95,7 @@ struct ctr_joinshare {
 
 struct ctr_join {
     struct ctr_join_opts opts;
+    enum ctr_join_kind once_kind; /* with opts.once: of the result; opts.kind is LEFT instead of ANTI */
     char right_name[256];
     struct ctr_schema left, right, out; /* right: projected, without dictionaries */
     struct ctr_schema left_plain;       /* left without dictionaries, for stored rows */
@@ -131,7 +132,9 @@ struct ctr_join {
     const uint8_t **rows;
     int64_t n, out_cap;
     struct ctr_join_stats stats;
-    char first[2][160]; /* keys of the first left and right row */
+    char first[2][160];                /* keys of the first left and right row */
+    struct ctr_joinsuspects *suspects; /* NULL: no key is a text */
+    char suspect[600];
 };
 
 /* jointable.c */
@@ -172,6 +175,15 @@ int64_t ctr_join_left_bytes(const struct ctr_join *j, int64_t from, int64_t n); 
 void ctr_join_clear_out(struct ctr_join *j);
 int ctr_join_emit(struct ctr_join *j, const struct ctr_batch *b, const struct ctr_batch **out,
                   struct ctr_err *err) CTR_MUST;
+
+/* joinsuspect.c: texts of keys, for the message of a join without any match */
+int ctr_joinsuspects_new(struct ctr_join *j, struct ctr_err *err) CTR_MUST;
+int ctr_joinsuspects_keep(struct ctr_join *j, const struct ctr_batch *b, bool right, struct ctr_err *err) CTR_MUST;
+void ctr_joinsuspects_free(struct ctr_joinsuspects *s, int keys);
+
+/* joinonce.c: right rows that one left row keeps */
+int ctr_join_number(struct ctr_batch_source *right, struct ctr_err *err) CTR_MUST; /* a last column: their numbers */
+int ctr_join_once_source(struct ctr_batch_source *s, struct ctr_join *j, struct ctr_err *err) CTR_MUST;
 
 /* joinspill.c: both sides in partitions on disk */
 int ctr_joinpart_new(struct ctr_join *j, struct ctr_err *err) CTR_MUST; /* takes the table's rows */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * joinsource: a join as a stage over a source of batches. */
-#include "common/rows/relation.h"
+#include "common/rows/joincore.h"
 
 static const struct ctr_schema *schema(const void *object)
 {
@@ -31,5 +31,5 @@ static void free_object(void *object)
 int ctr_join_source(struct ctr_batch_source *s, struct ctr_join *object, struct ctr_err *err)
 {
     static const struct ctr_push_ops ops = { schema, batch, finish, next, free_object };
-    return ctr_batch_source_push(s, &ops, object, err);
+    return object->opts.once ? ctr_join_once_source(s, object, err) : ctr_batch_source_push(s, &ops, object, err);
 }

@@ -349,7 +349,8 @@ const uint8_t *ctr_jointable_at(const struct ctr_jointable *t, const struct ctr_
                                 int64_t time)
 {
     const int64_t *start = (const int64_t *)t->start.data + ctr_jointable_group(head);
-    int64_t at = lower_bound(t->group_time, start[0], start[1], time);
+    const bool after = o->at == CTR_JOIN_AS_OF && o->inclusive; /* begin after the rows of this time */
+    int64_t at = after && time == INT64_MAX ? start[1] : lower_bound(t->group_time, start[0], start[1], time + after);
     uint64_t away;
 
     at -= o->at == CTR_JOIN_AS_OF;

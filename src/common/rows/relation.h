@@ -62,16 +62,18 @@ int ctr_keys_hash(const struct ctr_batch *b, const int *cols, int nkeys, uint64_
  *     min(x), max(x)       of x's type, in the order of ctr_sort; null without values
  *     first(x), last(x)    of the first and last row in input order; may be null
  *     distinct(x)          number of distinct values
- *     quantile(x, p)       float64: linear interpolation between rank floor((n - 1) p) of n sorted values and the next;
- *                          null without values
- * Groups lie in memory and are found by hash; the rows of those that it does not hold are sorted by key. The values of
- * ordered aggregates (distinct, quantile) are sorted, once a column. All have equal shares of memory_bytes. */
+ *     mode(x), top(x, n)   the most frequent value; a list of the n most frequent; of equally frequent ones the
+ * smallest comes first; null without values quantile(x, p)       float64: linear interpolation between rank floor((n -
+ * 1) p) of n sorted values and the next; null without values Groups lie in memory and are found by hash; the rows of
+ * those that it does not hold are sorted by key. The values of ordered aggregates (distinct, quantile) are sorted, once
+ * a column. All have equal shares of memory_bytes. */
 struct ctr_group;
 struct ctr_group_opts {
     const struct ctr_strs *keys; /* "a,b", … */
     const struct ctr_strs *add;  /* "n=count()", "p=quantile(x, 0.5)", … */
     int64_t memory_bytes, batch_rows;
     int threads;  /* that share the groups; also of sorts */
+    bool sorted;  /* rows come sorted by the keys (else an error): groups are given as they end, in constant memory */
     bool in_plan; /* messages have the words of a plan: words.h */
 };
 struct ctr_group_stats {
@@ -100,6 +102,9 @@ enum ctr_join_how {
     CTR_JOIN_BY_ROW, /* row i joins row i */
 };
 enum ctr_join_time { CTR_JOIN_NO_TIME, CTR_JOIN_AS_OF, CTR_JOIN_NEXT };
+/* NEXT: a right row may match several left rows, those since the right row before it. ONCE: the last of them in time
+ * (of equal times the last in order) keeps it, or the first; the others have no match. */
+enum ctr_join_once { CTR_JOIN_EACH, CTR_JOIN_ONCE_LAST, CTR_JOIN_ONCE_FIRST };
 
 struct ctr_join_opts {
     const char
@@ -110,6 +115,8 @@ struct ctr_join_opts {
     enum ctr_join_time at;
     const char
         *time; /* "TIME" or "TIME=TIME2": AS_OF takes the last right row strictly before, NEXT the first at or after */
+    bool inclusive; /* AS_OF: also a right row of the same time */
+    enum ctr_join_once once;
     int64_t within_ms;   /* NEXT, AS_OF: maximum distance; < 0: any */
     const char *prefix;  /* prefix of the right side's column names, or NULL */
     const char *columns; /* right columns: "a,b", NULL: all but the keys */
@@ -122,6 +129,7 @@ struct ctr_join_stats {
     int64_t left_rows, matched, unmatched; /* left rows */
     int64_t right_rows, right_unmatched;   /* not BY_ROW; valid after ctr_join_finish */
     int64_t out_rows;
+    int64_t given_up;                  /* ONCE: left rows whose match another left row kept; they count as unmatched */
     int64_t partitions, spilled_bytes; /* 0: the right side fits in memory */
 };
 
@@ -143,6 +151,8 @@ int ctr_join_next(struct ctr_join *j, const struct ctr_batch **b,
 void ctr_join_get_stats(const struct ctr_join *j, struct ctr_join_stats *st);
 /* The keys of the first row of a side, with their types: "user (int64) 7"; "" if there was none. */
 const char *ctr_join_first(const struct ctr_join *j, bool right);
+/* After a join without any match: why, if the first keys of both sides tell: "; …"; else "". Valid until free. */
+const char *ctr_join_suspect(struct ctr_join *j);
 /* What a new join takes of memory_bytes: all, if the right side exceeds it. */
 int64_t ctr_join_memory(const struct ctr_join *j);
 void ctr_join_free(struct ctr_join *j);

@@ -19,7 +19,10 @@ struct add_step {
 
 struct ctr_select {
     bool in_plan;
-    struct ctr_schema input;
+    struct ctr_schema input; /* with the numbers of rows */
+    int number;              /* their column; -1: none */
+    int64_t rows;            /* numbered so far */
+    struct ctr_buf numbers;
     struct ctr_expr *where;
     struct add_step *add;
     int nadd;
@@ -249,9 +252,9 @@ static int find_inputs(struct ctr_select *s, struct ctr_err *err)
         if (s->kept[i] && !is_exploded(s, i))
             s->repeat[s->nrepeat++] = i;
     for (int i = 0; i < s->input.n; i++)
-        if (s->need[i])
+        if (s->need[i] && i != s->number)
             s->inputs[s->ninputs++] = i;
-    if (!s->ninputs && s->input.n) { /* some column must give the number of rows */
+    if (!s->ninputs && s->input.n && s->number) { /* some column must give the number of rows */
         s->need[0] = true;
         s->ninputs = 1;
     }
@@ -274,6 +277,15 @@ static int make_buffers(struct ctr_select *s, struct ctr_err *err)
     return rc;
 }
 
+/* The last column of the input. */
+static int number_rows(struct ctr_select *s, const char *name, struct ctr_err *err)
+{
+    if (ctr_schema_find(&s->input, name) >= 0)
+        return ctr_fail(err, CTR_EUSAGE, "--add-row %s: there is a column of this name; choose another", name);
+    s->number = s->input.n;
+    return ctr_schema_add(&s->input, name, CTR_I64, err);
+}
+
 int ctr_select_new(struct ctr_select **out, const struct ctr_select_spec *spec, const struct ctr_schema *in,
                    struct ctr_err *err)
 {
@@ -287,7 +299,10 @@ int ctr_select_new(struct ctr_select **out, const struct ctr_select_spec *spec, 
     s->mark = spec->mark;
     s->in_plan = spec->in_plan;
     s->part_bytes = spec->part_bytes ? CTR_MAX(CTR_MIN(spec->part_bytes, PART_BYTES), LEAST_PART_BYTES) : PART_BYTES;
+    s->number = -1;
     int rc = ctr_schema_copy(&s->input, in, err);
+    if (rc == 0 && spec->number)
+        rc = number_rows(s, spec->number, err);
     if (rc == 0 && spec->where)
         rc = compile_where(s, spec->where, spec->lookups, err);
     for (int i = 0; rc == 0 && i < nadd; i++)
@@ -336,6 +351,7 @@ void ctr_select_free(struct ctr_select *s)
     ctr_schema_free(&s->exploded);
     ctr_schema_free(&s->output);
     ctr_picks_free(&s->picks);
+    ctr_buf_free(&s->numbers);
     void *plain[] = { s->repeat, s->explode, s->need,     s->kept,  s->inputs,   s->col,
                       s->picked, s->idx,     s->item_idx, s->taken, s->taken_out };
     for (size_t i = 0; i < CTR_COUNT(plain); i++)
@@ -611,6 +627,16 @@ static int explode_part(struct ctr_select *s, const uint8_t **taken, struct ctr_
     return rc;
 }
 
+static int give_numbers(struct ctr_select *s, int64_t rows, struct ctr_err *err)
+{
+    int rc = ctr_buf_room(&s->numbers, rows, sizeof(int64_t), err);
+    int64_t *number = (int64_t *)(void *)s->numbers.data;
+    for (int64_t i = 0; !rc && i < rows; i++)
+        number[i] = ++s->rows;
+    s->col[s->number] = (struct ctr_col){ .type = CTR_I64, .rows = rows, .data = number };
+    return rc;
+}
+
 int ctr_select_batch(struct ctr_select *s, const struct ctr_batch *in, struct ctr_err *err)
 {
     const struct ctr_schema *first = &s->input;
@@ -620,6 +646,8 @@ int ctr_select_batch(struct ctr_select *s, const struct ctr_batch *in, struct ct
     memset(s->col, 0, (size_t)last_schema(s)->n * sizeof *s->col);
     for (int i = 0; i < s->ninputs; i++)
         s->col[s->inputs[i]] = in->col[i];
+    if (s->number >= 0 && (rc = give_numbers(s, in->rows, err)))
+        return rc;
     s->step = (struct ctr_batch){ first, in->rows, in->first_row, s->col };
     s->batch = (struct ctr_batch){ &s->output, in->rows, in->first_row, s->picked };
     s->step_taken = NULL;

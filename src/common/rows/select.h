@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * select: the operations of ctr-select, in this order: --where, --add, --explode, --columns; and the rows selected by
- * --head and --tail.
+ * select: the operations of ctr-select, in this order: --add-row, --where, --add, --explode, --columns; and the rows
+ * selected by --head and --tail.
  *
  *     ctr_select_new(&s, &spec, schema, err)           the whole schema of the input
  *     ctr_reader_project(r, s's inputs)                ctr_select_inputs: read only these columns
@@ -23,6 +23,7 @@ struct ctr_select_spec {
     const struct ctr_lookups *lookups; /* or NULL: any file */
     int64_t part_bytes; /* about so many bytes of a batch that --explode makes; 0, or more than 64 MiB: 64 MiB */
     bool in_plan;       /* messages have the words of a plan: words.h */
+    const char *number; /* or NULL: a column of this name has the numbers of the input's rows, from 1 */
 };
 
 struct ctr_select;

@@ -12,6 +12,7 @@ struct ctr_spool {
     char path[32]; /* /dev/fd/N: the file is unnamed */
     struct ctr_out *out;
     struct ctr_writer *w;
+    bool whole;
 };
 
 int ctr_spool_new(struct ctr_spool **spool, const struct ctr_schema *schema, struct ctr_err *err)
@@ -51,10 +52,11 @@ int ctr_spool_batch(struct ctr_spool *s, const struct ctr_batch *b, struct ctr_e
 int ctr_spool_reread(struct ctr_spool *s, struct ctr_reader **r, struct ctr_err *err)
 {
     char *path = s->path;
-    int rc = ctr_writer_finish(s->w, err);
+    int rc = s->whole ? 0 : ctr_writer_finish(s->w, err);
 
-    if (!rc)
+    if (!rc && !s->whole)
         rc = ctr_out_commit(s->out, err);
+    s->whole |= !rc;
     return rc ? rc : ctr_reader_open(r, &path, 1, NULL, err);
 }
 

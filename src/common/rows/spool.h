@@ -10,7 +10,7 @@
 struct ctr_spool;
 int ctr_spool_new(struct ctr_spool **s, const struct ctr_schema *schema, struct ctr_err *err) CTR_MUST;
 int ctr_spool_batch(struct ctr_spool *s, const struct ctr_batch *b, struct ctr_err *err) CTR_MUST;
-/* After the last batch: *r reads them back; the caller frees it before the spool. */
+/* After the last batch: *r reads them back, as often as it is asked for; the caller frees it before the spool. */
 int ctr_spool_reread(struct ctr_spool *s, struct ctr_reader **r, struct ctr_err *err) CTR_MUST;
 void ctr_spool_free(struct ctr_spool *s);
 
