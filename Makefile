@@ -36,6 +36,8 @@ sqlite  := $(shell pkg-config --exists sqlite3 && echo yes)
 images  := $(shell pkg-config --exists libjpeg libpng && echo yes)
 # Codecs of Parquet: only their headers are needed, as the libraries are opened by the file that needs them.
 codecs  := $(if $(shell pkg-config --exists snappy && echo yes),-DCTR_SNAPPY) $(if $(shell pkg-config --exists libbrotlidec && echo yes),-DCTR_BROTLI)
+# Compressions of text, likewise (Debian 12 has no bzip2.pc).
+packers := $(if $(wildcard /usr/include/bzlib.h /usr/local/include/bzlib.h),-DCTR_BZIP2) $(if $(shell pkg-config --exists liblzma && echo yes),-DCTR_XZ)
 left    := $(if $(sqlite),,src/tools/ctr-signals/%) $(if $(images),,src/tools/ctr-embed-images/% tests/unit/unit-image.c \
 	tests/fuzz/fuzz-tar.c tests/fuzz/fuzz-image.c)
 libsrc  := $(filter-out $(left),$(sort $(wildcard src/common/*/*.c)))
@@ -93,6 +95,8 @@ packages:
 	@$(if $(images),:,echo "ctr-embed-images is left out: no libjpeg or libpng (install libjpeg-dev and libpng-dev, as make deps does, and run make again)" >&2)
 	@$(if $(findstring SNAPPY,$(codecs)),:,echo "Parquet compressed with Snappy is refused: no snappy-c.h (install libsnappy-dev, as make deps does, and run make again)" >&2)
 	@$(if $(findstring BROTLI,$(codecs)),:,echo "Parquet compressed with Brotli is refused: no libbrotlidec (install libbrotli-dev, as make deps does, and run make again)" >&2)
+	@$(if $(findstring BZIP2,$(packers)),:,echo "text compressed with bzip2 is refused: no bzlib.h (install libbz2-dev, as make deps does, and run make again)" >&2)
+	@$(if $(findstring XZ,$(packers)),:,echo "text compressed with xz is refused: no liblzma (install liblzma-dev, as make deps does, and run make again)" >&2)
 	@$(if $(sqlite),:,echo "ctr-signals is left out: no sqlite3 (install libsqlite3-dev, as make deps does, and run make again)" >&2)
 
 # What objects are made with: other flags than the last time make all of them anew. `make install` alone takes what there is.
@@ -111,6 +115,7 @@ $(B)/%.o: %.c $(B)/flags
 $(if $(SAN),$(B)/src/common/compute/%.o $(B)/tests/compute/%.o $(B)/onhost/%.o: override CFLAGS += -O2)
 
 $(B)/src/common/parquet/parquet_codec.o $(B)/src/common/parquet/parquet_pack.o: override CPPFLAGS += $(codecs)
+$(addprefix $(B)/,src/common/text/unpack_library.o tests/unit/unit-unpack.o tests/unit/unit-lines.o): override CPPFLAGS += $(packers)
 
 # A body that is compiled for each of its constants counts once.
 $(if $(COV),$(B)/src/common/text/%.o $(B)/src/tools/ctr-export/%.o: override CPPFLAGS += -Dalways_inline=noinline)

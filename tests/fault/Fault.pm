@@ -47,7 +47,7 @@ sub words {
 
 # The program that packs a file of this ending, or undef.
 sub packer {
-    my $p = { gz => 'gzip', zst => 'zstd', lz4 => 'lz4' }->{ $_[0] };
+    my $p = { gz => 'gzip', zst => 'zstd', lz4 => 'lz4', bz2 => 'bzip2', xz => 'xz' }->{ $_[0] };
     return system("command -v $p >/dev/null 2>&1") == 0 ? $p : undef;
 }
 
@@ -63,7 +63,7 @@ sub commands {
         next unless -x "$BUILD/bin/$argv[0]"; # its library is missing
         next if $ENV{NAMES} && $name !~ /$ENV{NAMES}/;
         my ($main) = map { /^(?:\w+=)?@(.*)/ ? $1 : () } @argv;
-        next if $main && $main =~ /\.(zst|lz4)$/ && !packer($1);
+        next if $main && $main =~ /\.(zst|lz4|bz2|xz)$/ && !packer($1);
         my $c = { name => $name, argv => \@argv, main => $main, map { $_ => 1 } split ' ', $flags };
         push @all, $c if !$pick || $pick->($c);
     }
@@ -329,6 +329,8 @@ set -e
 gzip -nc log.csv >log.csv.gz
 ! command -v zstd || zstd -qc log.csv >log.csv.zst
 ! command -v lz4 || lz4 -qc log.csv >log.csv.lz4
+! command -v bzip2 || bzip2 -qc log.csv >log.csv.bz2
+! command -v xz || xz -qc log.csv >log.csv.xz
 ctr-import --batch $batch --format csv --header --label click --score score --time time --user user -o log.arrows log.csv
 ctr-cat --to file -o log.arrow log.arrows
 ctr-cat -z zstd -o zstd.arrows log.arrows

@@ -15,6 +15,7 @@
 #include <zstd.h>
 
 #include "common/text/text.h"
+#include "packers.h"
 #include "tap.h"
 
 static struct ctr_err err;
@@ -115,11 +116,19 @@ static size_t lz4(uint8_t *to)
 {
     return LZ4F_compressFrame(to, 2 * TEXT, text, TEXT, NULL);
 }
+static size_t bzip2(uint8_t *to)
+{
+    return pack_with_bzip2(to, 2 * TEXT, text, TEXT);
+}
+static size_t xz(uint8_t *to)
+{
+    return pack_with_xz(to, 2 * TEXT, text, TEXT);
+}
 
 /* Reads fail one by one, and are interrupted. What is packed holds a hundred times its size. */
 static void test_reads(void)
 {
-    static size_t (*const ways[])(uint8_t *) = { plain, gzip, zstd, lz4 };
+    static size_t (*const ways[])(uint8_t *) = { plain, gzip, zstd, lz4, bzip2, xz };
     static uint8_t bytes[2 * TEXT];
     for (size_t i = 0; i < TEXT; i++)
         text[i] = i % 16 == 15 ? '\n' : (char)('a' + i % 16);
@@ -128,7 +137,10 @@ static void test_reads(void)
             struct ctr_lines_opts o = { .latin1 = latin1, .block_bytes = 4096 };
             struct seen want, got;
             int failed = 0, silent = 0, other = 0;
-            put(bytes, ways[k](bytes));
+            const size_t n = ways[k](bytes);
+            if (!n) /* this build lacks it */
+                continue;
+            put(bytes, n);
             check(read_all(&o, &want));
             other += want.lines != TEXT / 16;
             for (bool more = true; more; failed += more) {
@@ -158,7 +170,7 @@ static void test_reads(void)
  * letters. */
 static void test_before_errors(void)
 {
-    static size_t (*const ways[])(uint8_t *) = { gzip, zstd, lz4 };
+    static size_t (*const ways[])(uint8_t *) = { gzip, zstd, lz4, bzip2, xz };
     static const size_t blocks[] = { 64, 5000, 100000, 1 << 20 };
     static uint8_t bytes[2 * TEXT], bad[2 * TEXT];
     uint64_t rng = 1;
@@ -166,6 +178,8 @@ static void test_before_errors(void)
         text[i] = i % 16 == 15 ? '\n' : (char)('a' + (ctr_mix64(rng++) & 1));
     for (size_t k = 0; k < CTR_COUNT(ways); k++) {
         const size_t n = ways[k](bytes);
+        if (!n) /* this build lacks it */
+            continue;
         int other = 0, failed = 0, lines = 0;
         for (size_t i = 1; i < 20; i++) {
             struct ctr_lines_opts o = { .block_bytes = blocks[0] };

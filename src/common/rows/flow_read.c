@@ -43,15 +43,52 @@ static void set_bad_rows(struct ctr_text_opts *t, const char *text)
     t->bad_rows = text;
 }
 
+static void set_escape(struct ctr_text_opts *t, const char *text)
+{
+    t->escape = text;
+}
+static void set_comment(struct ctr_text_opts *t, const char *text)
+{
+    t->comment = text;
+}
+static void set_trim(struct ctr_text_opts *t, const char *text)
+{
+    (void)text;
+    t->trim = true;
+}
+static void set_decimal(struct ctr_text_opts *t, const char *text)
+{
+    t->decimal = text;
+}
+static void set_thousands(struct ctr_text_opts *t, const char *text)
+{
+    t->thousands = text;
+}
+static void set_skip_lines(struct ctr_text_opts *t, const char *text)
+{
+    if (!ctr_parse_i64(text, strlen(text), &t->skip_lines))
+        t->skip_lines = -1;
+}
+
 static const struct option {
     const char *name;
     bool flag, null; /* true or a text; null: "null", whose list the caller owns */
     void (*set)(struct ctr_text_opts *t, const char *text);
 } options[] = {
-    { "header", true, false, set_header },        { "columns", false, false, set_columns },
-    { "delimiter", false, false, set_delimiter }, { "null", false, true, NULL },
-    { "encoding", false, false, set_encoding },   { "keys", false, false, set_keys },
-    { "binary", true, false, set_binary },        { "bad-rows", false, false, set_bad_rows },
+    { "header", true, false, set_header },
+    { "columns", false, false, set_columns },
+    { "delimiter", false, false, set_delimiter },
+    { "null", false, true, NULL },
+    { "encoding", false, false, set_encoding },
+    { "keys", false, false, set_keys },
+    { "binary", true, false, set_binary },
+    { "bad-rows", false, false, set_bad_rows },
+    { "escape", false, false, set_escape },
+    { "comment", false, false, set_comment },
+    { "trim", true, false, set_trim },
+    { "skip-lines", false, false, set_skip_lines },
+    { "decimal", false, false, set_decimal },
+    { "thousands", false, false, set_thousands },
 };
 
 /* Names in a plan use '_' for '-'. */
@@ -116,6 +153,8 @@ static int text_options(struct ctr_text_opts *t, const struct ctr_view *v, struc
         if (!rc)
             rc = ctr_buf_printf(line, err, v->option[i].text ? " --%s=%s" : " --%s", name, v->option[i].text);
     }
+    if (!rc && t->skip_lines < 0)
+        rc = ctr_fail(err, CTR_EUSAGE, "skip_lines wants a number of lines");
     if (!rc && t->bad_rows && !strncmp(t->bad_rows, "quarantine=", 11))
         rc = ctr_fail(err, CTR_EUSAGE, "a plan writes no files: bad_rows=\"quarantine=…\" belongs to ctr-import");
     return rc ? rc : ctr_buf_append(line, "", 1, err);
@@ -312,7 +351,8 @@ static int open_parquet(struct flow_view *v, const struct ctr_strs *only, const 
     };
     int rc = named ? text_options(&t, v->view, &v->nulls, &line, err)
                    : ctr_buf_append(&line, "--format=parquet", sizeof "--format=parquet", err);
-    if (!rc && (t.header || t.delimiter || v->nulls.n || t.latin1 || t.keys || t.binary || t.bad_rows))
+    if (!rc && (t.header || t.delimiter || v->nulls.n || t.latin1 || t.keys || t.binary || t.bad_rows || t.escape ||
+                t.comment || t.trim || t.decimal || t.thousands || t.skip_lines))
         rc = ctr_fail(err, CTR_EUSAGE, "parquet(…) takes columns=\"…\" and roles; the other options are about text");
     if (!rc && !t.columns)
         rc = parquet_only(v, only, err);

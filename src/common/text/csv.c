@@ -151,8 +151,8 @@ static int count_cells(struct csv *s, const struct ctr_text_block *b, struct csv
     s->d.columns = (int)t->cells[0];
     if (t->cells[0] > CSV_MAX_COLUMNS) {
         ctr_err_file(err, b->file);
-        return ctr_fail(err, CTR_EDATA, "line 1: %u columns, at most %d are supported; is %s right?", t->cells[0],
-                        CSV_MAX_COLUMNS, ctr_text_option(s->o, "delimiter").s);
+        return ctr_fail(err, CTR_EDATA, "line %lld: %u columns, at most %d are supported; is %s right?",
+                        (long long)b->first_line, t->cells[0], CSV_MAX_COLUMNS, ctr_text_option(s->o, "delimiter").s);
     }
     return 0;
 }
@@ -163,8 +163,8 @@ static int check_first(const struct csv *s, const struct ctr_text_block *b, cons
     if (t->status[0] != CSV_OPEN_QUOTE && t->status[0] != CSV_AFTER_QUOTE)
         return 0;
     ctr_err_file(err, b->file);
-    return ctr_fail(err, CTR_EDATA, "line 1: a quote does not enclose a whole cell; %s takes quotes as they are",
-                    ctr_text_setting(s->o, "format", "tsv").s);
+    return ctr_fail(err, CTR_EDATA, "line %lld: a quote does not enclose a whole cell; %s takes quotes as they are",
+                    (long long)b->first_line, ctr_text_setting(s->o, "format", "tsv").s);
 }
 
 /* Does a line read as one column look like several? Returns the option to suggest, or "". */
@@ -226,12 +226,13 @@ static int read_header(struct csv *s, const struct ctr_text_block *b, struct csv
         }
         if (memchr(cell.p, 0, cell.n)) {
             ctr_err_file(err, b->file);
-            return ctr_fail(err, CTR_EDATA, "line 1: the name of column %d holds the byte 0", c + 1);
+            return ctr_fail(err, CTR_EDATA, "line %lld: the name of column %d holds the byte 0",
+                            (long long)b->first_line, c + 1);
         }
         if (!ctr_utf8_valid((const uint8_t *)cell.p, cell.n)) {
             ctr_err_file(err, b->file);
-            return ctr_fail(err, CTR_EDATA, "line 1: the name of column %d is not UTF-8; %s may be meant", c + 1,
-                            ctr_text_setting(s->o, "encoding", "latin1").s);
+            return ctr_fail(err, CTR_EDATA, "line %lld: the name of column %d is not UTF-8; %s",
+                            (long long)b->first_line, c + 1, ctr_text_recode(s->o, s->header_line, s->header_n).s);
         }
         if ((rc = ctr_text_columns_add(&s->columns, cell.p, cell.n, err)))
             return rc;
@@ -379,7 +380,7 @@ static int name_columns(struct csv *s, struct ctr_text_columns *given, const str
 
 /* Infer types from the first CTR_SAMPLE_ROWS records, without the first, which may be a header. */
 static int infer_types(const struct csv *s, const struct ctr_text_block *b, struct csv_tile *t, struct ctr_infer *infer,
-                       struct ctr_err *err)
+                       struct csv_words *words, struct ctr_err *err)
 {
     int left = CTR_SAMPLE_ROWS + s->header;
     t->to = 0;
@@ -390,13 +391,15 @@ static int infer_types(const struct csv *s, const struct ctr_text_block *b, stru
         for (int i = 0; i < t->rows && (int)t->record[i] < left; i++)
             for (int c = 0; c < s->d.columns; c++) {
                 struct ctr_str cell = ctr_csv_raw(t, &s->d, t->row_start[i], t->first[i], c);
-                bool quoted;
-                int rc = s->columns.c[c].typed ? 0 : ctr_csv_unquote(t, &s->d, &cell, &quoted, err);
+                const struct csv_dialect d = dialect_of(s, c);
+                bool quoted, null = true;
+                int rc = s->columns.c[c].typed ? 0 : ctr_csv_cell(t, &d, &cell, &quoted, &null, err);
                 if (rc)
                     return rc;
-                const struct csv_dialect d = dialect_of(s, c);
-                if (!s->columns.c[c].typed && !ctr_csv_null(&d, cell))
-                    ctr_infer_see(&infer[c], cell.p, cell.n);
+                if (null)
+                    continue;
+                ctr_csv_see(&d, &infer[c], cell);
+                ctr_csv_words_see(&words[c], &d, cell);
             }
         left -= t->records;
     }
@@ -406,7 +409,7 @@ static int infer_types(const struct csv *s, const struct ctr_text_block *b, stru
 /* Add the first record, not declared a header, to the sample. If it is text in every column, unlike the following
  * records, it may be one. */
 static int infer_first(const struct csv *s, const struct ctr_text_opts *o, struct csv_tile *t, size_t n,
-                       struct ctr_infer *infer, struct ctr_err *err)
+                       struct ctr_infer *infer, struct csv_words *words, struct ctr_err *err)
 {
     bool names = true, other = false, text = true;
     struct csv_look first = { 0 };
@@ -417,18 +420,20 @@ static int infer_first(const struct csv *s, const struct ctr_text_opts *o, struc
         struct ctr_str cell = ctr_csv_raw(t, &s->d, t->row_start[0], t->first[0], c);
         struct ctr_infer alone = { 0 };
         enum ctr_type rest = ctr_infer_type(&infer[c]);
-        bool quoted;
-        int rc = ctr_csv_unquote(t, &s->d, &cell, &quoted, err);
+        const struct csv_dialect d = dialect_of(s, c);
+        bool quoted, null;
+        int rc = ctr_csv_cell(t, &d, &cell, &quoted, &null, err);
         if (rc)
             return rc;
-        ctr_infer_see(&alone, cell.p, cell.n);
+        ctr_csv_see(&d, &alone, cell);
         names &= cell.n && ctr_infer_type(&alone) == CTR_UTF8;
         text &= !s->columns.c[c].typed || s->columns.c[c].type.type == CTR_UTF8;
         other |=
             infer[c].values && (ctr_type_number(rest) || rest == CTR_BOOL); /* columns with a given type have none */
-        const struct csv_dialect d = dialect_of(s, c);
-        if (!s->columns.c[c].typed && !ctr_csv_null(&d, cell))
-            ctr_infer_see(&infer[c], cell.p, cell.n);
+        if (s->columns.c[c].typed || null)
+            continue;
+        ctr_csv_see(&d, &infer[c], cell);
+        ctr_csv_words_see(&words[c], &d, cell);
     }
     int rc = t->rows ? look(s, t, t->row_start[0], t->first[0], s->d.columns, &first, err) : 0;
     if (rc)
@@ -516,12 +521,52 @@ static int check_delimiter(const struct csv_dialect *d, const struct ctr_text_op
         !ctr_utf8_valid((const uint8_t *)d->delimiter, d->delimiter_n))
         return ctr_fail(err, CTR_EUSAGE, "%s wants 1 to 16 bytes of UTF-8 without quotes and newlines",
                         ctr_text_option(o, "delimiter").s);
+    if (o->escape && (strlen(o->escape) != 1 || strchr("\n\r", *o->escape) || *o->escape == *d->delimiter))
+        return ctr_fail(err, CTR_EUSAGE, "%s wants one byte that is no delimiter and no line end",
+                        ctr_text_option(o, "escape").s);
+    if (o->comment && (!*o->comment || strlen(o->comment) > 16 || strpbrk(o->comment, "\n\r\"")))
+        return ctr_fail(err, CTR_EUSAGE, "%s wants 1 to 16 bytes without quotes and line ends",
+                        ctr_text_option(o, "comment").s);
+    const struct {
+        const char *name, *text;
+    } signs[] = { { "decimal", o->decimal }, { "thousands", o->thousands } };
+    for (size_t i = 0; i < CTR_COUNT(signs); i++)
+        if (signs[i].text &&
+            (!*signs[i].text || strlen(signs[i].text) > 4 || strpbrk(signs[i].text, "0123456789+-eE\n\r")))
+            return ctr_fail(err, CTR_EUSAGE, "%s wants a sign such as a comma or a point",
+                            ctr_text_option(o, signs[i].name).s);
+    if (o->thousands && !strcmp(o->thousands, o->decimal ? o->decimal : "."))
+        return ctr_fail(err, CTR_EUSAGE, "%s is the decimal sign as well: %s names that",
+                        ctr_text_option(o, "thousands").s, ctr_text_option(o, "decimal").s);
     return 0;
 }
 
-static int csv_setup(struct csv *s, const struct ctr_text_opts *o, const struct ctr_text_block *b,
+/* The block without leading comments: these come here only where a line that is too long came before. */
+static struct ctr_text_block without_comments(const struct csv_dialect *d, const struct ctr_text_block *b)
+{
+    struct ctr_text_block rest = *b;
+    while (ctr_csv_comment(d, rest.p, rest.n)) {
+        const char *nl = memchr(rest.p, '\n', rest.n);
+        rest.n -= (size_t)(nl + 1 - rest.p);
+        rest.p = nl + 1;
+        rest.first_line++;
+    }
+    return rest;
+}
+
+/* Texts among numbers, which --null may name. */
+static void note_words(const struct csv *s, const struct ctr_text_opts *o, const struct csv_words *words)
+{
+    for (int c = 0; c < s->columns.n; c++)
+        if (s->columns.c[c].out >= 0 && s->columns.c[c].inferred && s->columns.c[c].type.type == CTR_UTF8)
+            ctr_csv_words_note(&words[c], o, s->columns.c[c].name);
+}
+
+static int csv_setup(struct csv *s, const struct ctr_text_opts *o, const struct ctr_text_block *first,
                      struct ctr_schema *schema, struct ctr_err *err)
 {
+    const struct ctr_text_block block = without_comments(&s->d, first), *b = &block;
+    struct csv_words *words = NULL;
     struct ctr_buf scratch = { 0 }, unquoted = { 0 };
     struct ctr_text_columns given = { 0 };
     struct ctr_infer *infer = NULL;
@@ -547,17 +592,21 @@ static int csv_setup(struct csv *s, const struct ctr_text_opts *o, const struct 
     }
     if (!rc)
         rc = set_nulls(s, o->nulls, err);
-    if (!rc && !(infer = calloc((size_t)s->d.columns + 1, sizeof *infer)))
-        rc = ctr_fail_nomem(err, (size_t)s->d.columns * sizeof *infer);
+    if (!rc && (!(infer = calloc((size_t)s->d.columns + 1, sizeof *infer)) ||
+                !(words = calloc((size_t)s->d.columns + 1, sizeof *words))))
+        rc = ctr_fail_nomem(err, ((size_t)s->d.columns + 1) * (sizeof *infer + sizeof *words));
     if (!rc && b->n)
-        rc = infer_types(s, b, &t, infer, err);
+        rc = infer_types(s, b, &t, infer, words, err);
     if (!rc && s->header && b->n)
         note_no_rows(s, o, b);
     if (!rc && b->n && !s->header)
-        rc = infer_first(s, o, &t, b->n, infer, err);
+        rc = infer_first(s, o, &t, b->n, infer, words, err);
     if (!rc)
         rc = ctr_text_schema(&s->columns, infer, o, schema, err);
+    if (!rc && !o->like)
+        note_words(s, o, words);
     free(infer);
+    free(words);
     ctr_text_columns_free(&given);
     ctr_buf_free(&scratch);
     ctr_buf_free(&unquoted);
@@ -574,6 +623,12 @@ static int csv_open(void **state, const struct ctr_text_opts *o, const struct ct
     s->header = o->header;
     s->d = (struct csv_dialect){ .delimiter = delimiter, .delimiter_n = (uint32_t)strlen(delimiter) };
     s->d.quoted = o->format->quoted && s->d.delimiter_n == 1;
+    s->d.escape = o->escape && strcmp(o->escape, "\"") != 0 ? *o->escape : 0; /* two quotes are one in any case */
+    s->d.letters = !o->format->quoted;
+    s->d.trim = o->trim;
+    s->d.comment = o->comment;
+    s->d.decimal = o->decimal;
+    s->d.thousands = o->thousands;
     s->o = o;
     int rc = csv_setup(s, o, first, schema, err);
     if (rc) {
@@ -616,6 +671,10 @@ static int report(const struct csv *s, struct csv_tile *t, struct ctr_text_job *
     struct ctr_str cell = ctr_csv_raw(t, &s->d, t->start[r], t->record_first[r], status - 1);
     bool quoted;
     int rc = ctr_csv_unquote(t, &s->d, &cell, &quoted, err);
+    struct csv_number x; /* the remedy is for the number as it is read */
+    if (!rc && (s->d.decimal || s->d.thousands) && s->columns.c[status - 1].type.type != CTR_UTF8 &&
+        ctr_csv_number(&s->d, cell, &x))
+        cell = (struct ctr_str){ x.text, x.n };
     j->hint = named;
     return rc ? rc : ctr_job_bad_cell(j, &record, &s->columns.c[status - 1], cell, err);
 }
@@ -653,8 +712,9 @@ static int parse_tile(const struct csv *s, struct csv_tile *t, int skip, struct 
     if (t->rows == t->records - skip)
         return 0;
     for (int r = skip; r < t->records; r++) {
-        if (t->status[r] == CSV_GOOD) {
-            good++;
+        if (t->status[r] == CSV_GOOD || t->status[r] == CSV_COMMENT) {
+            good += t->status[r] == CSV_GOOD;
+            j->comments += t->status[r] == CSV_COMMENT;
             continue;
         }
         *line += ctr_count_byte(t->p + *counted, t->start[r] - *counted, '\n');
@@ -677,8 +737,8 @@ static int check_header(const struct csv *s, const struct csv_tile *t, const str
     if (n == m && !memcmp(p, s->header_line, n))
         return 0;
     ctr_err_file(err, b->file);
-    return ctr_fail(err, CTR_EDATA, "line 1: the header differs from that of %s; import them one by one",
-                    s->header_file);
+    return ctr_fail(err, CTR_EDATA, "line %lld: the header differs from that of %s; import them one by one",
+                    (long long)b->first_line, s->header_file);
 }
 
 static int csv_parse(const void *state, struct ctr_text_job *j, struct ctr_err *err)
@@ -720,7 +780,8 @@ static bool csv_known(const void *state)
 const struct ctr_text_format ctr_text_csv = {
     .name = "csv",
     .suffix = ".csv",
-    .honours = CTR_TEXT_HEADER | CTR_TEXT_DELIMITER | CTR_TEXT_NULL | CTR_TEXT_COLUMNS | CTR_TEXT_FOR,
+    .honours =
+        CTR_TEXT_HEADER | CTR_TEXT_DELIMITER | CTR_TEXT_NULL | CTR_TEXT_COLUMNS | CTR_TEXT_FOR | CTR_TEXT_DIALECT,
     .delimiter = ",",
     .quoted = true,
     .open = csv_open,
@@ -733,7 +794,8 @@ const struct ctr_text_format ctr_text_csv = {
 const struct ctr_text_format ctr_text_tsv = {
     .name = "tsv",
     .suffix = ".tsv",
-    .honours = CTR_TEXT_HEADER | CTR_TEXT_DELIMITER | CTR_TEXT_NULL | CTR_TEXT_COLUMNS | CTR_TEXT_FOR,
+    .honours =
+        CTR_TEXT_HEADER | CTR_TEXT_DELIMITER | CTR_TEXT_NULL | CTR_TEXT_COLUMNS | CTR_TEXT_FOR | CTR_TEXT_DIALECT,
     .delimiter = "\t",
     .open = csv_open,
     .parse = csv_parse,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * csv.h: internal to the delimited formats: csv.c (schema, tiles, bad rows), csvindex.c (ends of cells), csvcell.c
- * (columns of cells to values).
+ * csv.h: internal to the delimited formats: csv.c (schema, tiles, bad rows), csvindex.c (ends of cells), csvdialect.c
+ * (what a cell means), csvcell.c (columns of cells to values).
  *
  * A tile is a run of complete records, about CSV_TILE_BYTES of a block. Its cells are given by their ends: cell c of
  * row r ends at end[first[r] + c] (a delimiter, or the end of the line) and starts after the previous delimiter. All
@@ -19,7 +19,7 @@
 #define CSV_MAX_COLUMNS 10000
 
 /* status of a record; a positive one is the number (from 1) of the column whose cell does not fit */
-enum { CSV_GOOD = 0, CSV_COUNT = -1, CSV_OPEN_QUOTE = -2, CSV_AFTER_QUOTE = -3 };
+enum { CSV_GOOD = 0, CSV_COUNT = -1, CSV_OPEN_QUOTE = -2, CSV_AFTER_QUOTE = -3, CSV_COMMENT = -4 };
 
 struct csv_tile {
     const char *p; /* the block */
@@ -37,7 +37,7 @@ struct csv_tile {
     int64_t *value;
     uint32_t *length;
     uint64_t *present;        /* bitmap */
-    uint8_t *special;         /* per column: some cell is quoted */
+    uint8_t *special;         /* per column: some cell is quoted or escaped, or the dialect says how to read all */
     struct ctr_text_job *job; /* that receives the values; NULL while the schema is unknown */
     struct ctr_buf *unquoted;
 };
@@ -49,6 +49,11 @@ struct csv_dialect {
     bool quoted;
     const struct ctr_str *null; /* null texts; nulls == 0: the empty cell */
     int nulls;
+    char escape;  /* 0: none */
+    bool letters; /* behind an escape letters are control characters */
+    bool trim;
+    const char *comment;             /* NULL, or what a record begins with that is none */
+    const char *decimal, *thousands; /* NULL: a point; none */
     int columns;
 };
 
@@ -67,6 +72,45 @@ struct ctr_str ctr_csv_raw(const struct csv_tile *t, const struct csv_dialect *d
                            int c);
 int ctr_csv_unquote(struct csv_tile *t, const struct csv_dialect *d, struct ctr_str *cell, bool *quoted,
                     struct ctr_err *err);
+/* The same, and whether the cell is a missing value. */
+int ctr_csv_cell(struct csv_tile *t, const struct csv_dialect *d, struct ctr_str *cell, bool *quoted, bool *null,
+                 struct ctr_err *err);
+
+/* The number in a cell as everything else reads it: without groups, with a point. False: it is no number of the
+ * dialect. */
+struct csv_number {
+    char text[480];
+    size_t n;
+};
+bool ctr_csv_number(const struct csv_dialect *d, struct ctr_str s, struct csv_number *x);
+/* ctr_infer_see with numbers of the dialect. */
+void ctr_csv_see(const struct csv_dialect *d, struct ctr_infer *infer, struct ctr_str cell);
+
+/* The few texts of a column of the sample whose other cells are numbers: they may stand for a missing value. */
+enum { CSV_WORDS = 3 };
+struct csv_words {
+    int64_t numbers;
+    int n;
+    bool other; /* more texts, or long ones */
+    struct csv_word {
+        char text[24];
+        size_t n;
+        int64_t times;
+    } word[CSV_WORDS];
+};
+void ctr_csv_words_see(struct csv_words *w, const struct csv_dialect *d, struct ctr_str cell);
+void ctr_csv_words_note(const struct csv_words *w, const struct ctr_text_opts *o, const char *column);
+
+static inline bool ctr_csv_blank(const struct csv_dialect *d, char c)
+{
+    return (c == ' ' || c == '\t') && c != *d->delimiter;
+}
+
+static inline bool ctr_csv_comment(const struct csv_dialect *d, const char *p, size_t n)
+{
+    const size_t k = d->comment ? strlen(d->comment) : 0;
+    return k && n >= k && !memcmp(p, d->comment, k);
+}
 
 static inline bool ctr_csv_null(const struct csv_dialect *d, struct ctr_str s)
 {

@@ -38,30 +38,6 @@ static inline struct ctr_str cell_at(struct cells l, int i)
     return (struct ctr_str){ l.p + s, *e - s };
 }
 
-int ctr_csv_unquote(struct csv_tile *t, const struct csv_dialect *d, struct ctr_str *s, bool *quoted,
-                    struct ctr_err *err)
-{
-    *quoted = d->quoted && s->n >= 2 && s->p[0] == '"';
-    if (!*quoted)
-        return 0;
-    s->p++;
-    s->n -= 2;
-    const char *q = memchr(s->p, '"', s->n), *end = s->p + s->n;
-    if (!q)
-        return 0;
-    t->unquoted->len = 0;
-    int rc = ctr_buf_reserve(t->unquoted, s->n, err);
-    if (rc)
-        return rc;
-    char *to = (char *)t->unquoted->data;
-    for (const char *p = s->p; p < end; p++) {
-        *to++ = *p;
-        p += *p == '"'; /* skip the second of a pair */
-    }
-    *s = (struct ctr_str){ (char *)t->unquoted->data, (size_t)(to - (char *)t->unquoted->data) };
-    return 0;
-}
-
 /* ---- validity ---- */
 
 /* Append the bitmap t->present for t->rows rows, `nulls` of which are null, and count the rows. */
@@ -479,14 +455,21 @@ static int column_text(struct csv_tile *t, const struct csv_dialect *d, int c, b
 static int column_any(struct csv_tile *t, const struct csv_dialect *d, const struct ctr_text_column *column, int c,
                       struct ctr_colbuf *b, struct ctr_err *err)
 {
+    const bool numbers = (d->decimal || d->thousands) && (ctr_types[b->type].integer || ctr_types[b->type].floating);
     for (int i = 0; i < t->rows; i++) {
         struct ctr_str s = cell_at(cells_of(t, d, c), i);
-        bool quoted;
-        int rc = ctr_csv_unquote(t, d, &s, &quoted, err);
+        bool quoted, null;
+        int rc = ctr_csv_cell(t, d, &s, &quoted, &null, err);
         if (rc)
             return rc;
-        bool null =
-            ctr_csv_null(d, s) && !(quoted && b->type == CTR_UTF8); /* "" is an empty text, an empty cell is null */
+        null &= !(quoted && b->type == CTR_UTF8); /* "" is an empty text, an empty cell is null */
+        struct csv_number x;
+        if (!null && numbers && !ctr_csv_number(d, s, &x)) {
+            misfit(t, i, c);
+            null = true;
+        } else if (!null && numbers) {
+            s = (struct ctr_str){ x.text, x.n };
+        }
         rc = null ? 0 : ctr_cell_append(b, column, s.p, s.n, t->job, err);
         if (rc < 0)
             return rc;

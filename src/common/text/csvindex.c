@@ -114,6 +114,8 @@ static void index_fast(struct csv_tile *t, const struct csv_dialect *d)
         t->record_first[r] = first;
         t->cells[r] = last - first + 1;
         t->status[r] = t->cells[r] == (uint32_t)d->columns ? CSV_GOOD : CSV_COUNT;
+        if (ctr_csv_comment(d, t->p + start, newline + 1 - start))
+            t->status[r] = CSV_COMMENT;
         trim_return(t, last > first ? t->end[last - 1] + 1 : start, &t->end[last]);
         start = newline + 1;
         first = last + 1;
@@ -125,8 +127,16 @@ static void index_fast(struct csv_tile *t, const struct csv_dialect *d)
 /* ---- the whole grammar ---- */
 
 /* The quote that closes the one at q, or NULL. */
-static const char *closing_quote(const char *q, const char *end)
+static const char *closing_quote(const char *q, const char *end, char escape)
 {
+    while (escape && ++q < end) {
+        if (*q == escape || (*q == '"' && q[1] == '"'))
+            q++;
+        else if (*q == '"')
+            return q;
+    }
+    if (escape)
+        return NULL;
     for (q++; (q = memchr(q, '"', (size_t)(end - q)));) {
         if (q[1] != '"') /* a block ends with a newline */
             return q;
@@ -135,16 +145,28 @@ static const char *closing_quote(const char *q, const char *end)
     return NULL;
 }
 
-/* The end of the cell at p: a delimiter or newline. */
-static const char *cell_end(const char *p, const struct csv_dialect *d)
+/* The end of the cell at p: a delimiter or newline. An escape before the last newline of the block escapes nothing. */
+static const char *cell_end(const char *p, const char *end, const struct csv_dialect *d, bool *escaped)
 {
     char d0 = *d->delimiter;
     for (;; p++) {
+        if (d->escape && *p == d->escape && p + 2 < end) {
+            *escaped = true;
+            p++;
+            continue;
+        }
         if (*p == '\n')
             return p;
         if (*p == d0 && (d->delimiter_n == 1 || !memcmp(p, d->delimiter, d->delimiter_n)))
             return p;
     }
+}
+
+static const char *skip_blanks(const char *p, const struct csv_dialect *d)
+{
+    while (d->trim && ctr_csv_blank(d, *p))
+        p++;
+    return p;
 }
 
 /* Index one record; returns the start of the next. The block must end with a newline. */
@@ -156,23 +178,31 @@ static const char *index_record(struct csv_tile *t, const char *p, const char *e
     t->start[r] = (uint32_t)(p - t->p);
     t->record_first[r] = *k;
     t->status[r] = CSV_GOOD;
+    if (ctr_csv_comment(d, p, (size_t)(end - p))) {
+        t->status[r] = CSV_COMMENT;
+        t->cells[r] = 0;
+        t->records++;
+        return (const char *)memchr(p, '\n', (size_t)(end - p)) + 1;
+    }
     for (;;) {
-        const char *q = p, *start = p;
-        if (d->quoted && *p == '"') {
-            const char *close = closing_quote(p, end);
+        const char *q = p, *start = p, *quote = skip_blanks(p, d);
+        bool escaped = false;
+        if (d->quoted && *quote == '"') {
+            const char *close = closing_quote(quote, end, d->escape);
             if (!close) {
                 t->status[r] = CSV_OPEN_QUOTE;
                 p = (const char *)memchr(p, '\n', (size_t)(end - p)) + 1;
                 break;
             }
-            q = close + 1;
+            q = skip_blanks(close + 1, d);
             if (*q != *d->delimiter && *q != '\n' && !(*q == '\r' && q[1] == '\n'))
                 t->status[r] = CSV_AFTER_QUOTE;
             if (cells < columns)
                 t->special[cells] = 1;
         }
-        q = cell_end(q, d);
+        q = cell_end(q, end, d, &escaped);
         if (cells < columns) {
+            t->special[cells] |= escaped;
             t->end[*k] = (uint32_t)(q - t->p);
             if (*q == '\n')
                 trim_return(t, (uint32_t)(start - t->p), &t->end[*k]);
@@ -208,9 +238,9 @@ void ctr_csv_index(struct csv_tile *t, size_t n, const struct csv_dialect *d, in
     size_t left = n - t->from;
     const char *last = left > CSV_TILE_BYTES ? memrchr(p, '\n', CSV_TILE_BYTES) : t->p + n - 1;
     t->records = 0;
-    memset(t->special, 0, (size_t)d->columns);
+    memset(t->special, d->trim || d->decimal || d->thousands, (size_t)d->columns);
     if (!last || d->delimiter_n > 1 || max_records < CSV_TILE_BYTES ||
-        (d->quoted && memchr(p, '"', (size_t)(last - p)))) {
+        (d->quoted && memchr(p, '"', (size_t)(last - p))) || (d->escape && memchr(p, d->escape, (size_t)(last - p)))) {
         index_whole(t, n, d, max_records);
         return;
     }

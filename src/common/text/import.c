@@ -114,6 +114,27 @@ static enum ctr_type fitting_type(const struct ctr_text_column *c, const char *p
     return t;
 }
 
+/* Control characters that no text has: not those of white space, nor 1 to 3 and ESC, which separate cells or colour
+ * them. */
+static bool is_binary(const char *p, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const unsigned char c = (unsigned char)p[i];
+        if (c < ' ' && (!c || c > 3) && (c < 8 || c > 13) && c != 27)
+            return true;
+    }
+    return false;
+}
+
+struct ctr_text_option ctr_text_recode(const struct ctr_text_opts *o, const char *p, size_t n)
+{
+    struct ctr_text_option t;
+    if (is_binary(p, n))
+        return (struct ctr_text_option){ "the line has control characters as binary data do: is it text?" };
+    ctr_format(t.s, sizeof t.s, "%s may settle it", ctr_text_setting(o, "encoding", "latin1").s);
+    return t;
+}
+
 static bool looks_null(const char *p, size_t n)
 {
     static const char *const words[] = { "NA", "N/A", "n/a", "null", "NULL", "None", "\\N", "-", "?", "nan", "NaN" };
@@ -180,8 +201,8 @@ int ctr_job_bad_cell(struct ctr_text_job *j, const struct ctr_text_record *r, co
     j->hint = NULL;
     ctr_field_type_name(&c->type, type, sizeof type);
     if (c->type.type == CTR_UTF8)
-        return ctr_job_bad(j, r, err, "column %s: %s is not UTF-8; %s may settle it", c->name, text,
-                           ctr_text_setting(j->o, "encoding", "latin1").s);
+        return ctr_job_bad(j, r, err, "column %s: %s is not UTF-8; %s", c->name, text,
+                           ctr_text_recode(j->o, r->p, r->n).s);
     if (looks_null(cell.p, cell.n))
         return ctr_job_bad(j, r, err, "column %s: %s is not %s; %s may settle it", c->name, text, type,
                            ctr_text_setting(j->o, "null", "%.*s", (int)CTR_MIN(cell.n, 40), cell.p).s);
@@ -330,6 +351,11 @@ static int check_options(const struct ctr_text_opts *o, struct ctr_err *err)
     } options[] = {
         { o->header, CTR_TEXT_HEADER, "header" },
         { o->delimiter, CTR_TEXT_DELIMITER, "delimiter" },
+        { o->escape, CTR_TEXT_DIALECT, "escape" },
+        { o->comment, CTR_TEXT_DIALECT, "comment" },
+        { o->trim, CTR_TEXT_DIALECT, "trim" },
+        { o->decimal, CTR_TEXT_DIALECT, "decimal" },
+        { o->thousands, CTR_TEXT_DIALECT, "thousands" },
         { o->nulls && o->nulls->n, CTR_TEXT_NULL, "null" },
         { o->columns, CTR_TEXT_COLUMNS, "columns" },
         { o->like, CTR_TEXT_COLUMNS, "like" },
@@ -394,6 +420,22 @@ static int open_jobs(struct ctr_import *im, struct ctr_err *err)
                     : ctr_fail_nomem(err, (size_t)im->schema.n * sizeof *im->head);
 }
 
+/* A first line "sep=X" set the delimiter. */
+static int take_sep(struct ctr_import *im, struct ctr_err *err)
+{
+    const char *sep = ctr_lines_sep(im->lines);
+    if (!*sep || im->o.delimiter == sep)
+        return 0;
+    if (im->o.delimiter && strcmp(im->o.delimiter, sep) != 0) {
+        ctr_err_file(err, im->first.file);
+        return ctr_fail(err, CTR_EUSAGE, "its first line says sep=%s, and not %s", sep,
+                        ctr_text_setting(&im->o, "delimiter", "%s", im->o.delimiter).s);
+    }
+    im->o.delimiter = sep;
+    ctr_text_note(&im->o, "%s: its first line, sep=%s, names the delimiter and is no row", im->first.file, sep);
+    return 0;
+}
+
 /* The first complete records, from which the format determines the columns. */
 static int first_block(struct ctr_import *im, const char *file, struct ctr_err *err)
 {
@@ -407,7 +449,7 @@ static int first_block(struct ctr_import *im, const char *file, struct ctr_err *
     im->ended = rc == 0;
     if (!im->have_first)
         im->first = (struct ctr_text_block){ .p = "", .file = file };
-    return CTR_MIN(rc, 0);
+    return rc < 0 ? rc : take_sep(im, err);
 }
 
 /* Input paused before the sample was complete: does what has arrived (a header) determine all types? If not, wait for
@@ -453,6 +495,11 @@ static int open_import(struct ctr_import *im, char *const *paths, int n, struct 
     lo.no_empty = im->o.no_empty;
     lo.early = im->o.header && f->known;
     lo.delimiter = f->quoted && strlen(delimiter) == 1 ? delimiter : NULL;
+    lo.sep = f->quoted;
+    lo.skip_lines = im->o.skip_lines;
+    lo.comment = im->o.comment;
+    lo.trim = im->o.trim;
+    lo.escape = im->o.escape ? *im->o.escape : 0;
     if ((rc = check_options(&im->o, err)) || (rc = parse_policy(im, err)) ||
         (rc = types_known(&im->o, &lo.no_sample, err)) || (rc = ctr_lines_open(&im->lines, paths, n, &lo, err)) ||
         (rc = ctr_lines_slots(im->lines, im->jobs, err)) || (rc = first_block(im, file, err)) ||
@@ -511,6 +558,7 @@ static void run_job(void *ctx, int64_t task, int worker)
         ctr_batchbuf_clear(&j->out);
     j->nbad = 0;
     j->untaken = 0;
+    j->comments = 0;
     j->why.len = 0;
     j->err = (struct ctr_err){ 0 };
     j->lossy = false;
@@ -580,6 +628,7 @@ static void settle_job(struct ctr_import *im, struct ctr_text_job *j)
         im->next = im->round;
     }
     im->stats.bytes += (int64_t)j->block.n;
+    im->stats.comments += j->comments;
     im->idle = j->block.idle;
 }
 
@@ -709,6 +758,7 @@ int ctr_import_finish(struct ctr_import *im, struct ctr_err *err)
 void ctr_import_get_stats(const struct ctr_import *im, struct ctr_import_stats *s)
 {
     *s = im->stats;
+    s->comments += ctr_lines_comments(im->lines);
 }
 
 void ctr_import_free(struct ctr_import *im)

@@ -34,6 +34,13 @@ static void note_losses(const struct words *w, const struct ctr_schema *s, const
                 (long long)loss[i].n[CTR_LOSS_ROUNDED], loss[i].n[CTR_LOSS_ROUNDED] == 1 ? " was" : "s were", type,
                 loss[i].n[CTR_LOSS_ROUNDED] == 1 ? "it" : "them", loss[i].first[CTR_LOSS_ROUNDED].s,
                 ctr_text_setting(w->o, "columns", "%s:utf8", name).s, loss[i].n[CTR_LOSS_ROUNDED] == 1 ? "it" : "them");
+        if (loss[i].n[CTR_LOSS_LATE])
+            say(w,
+                "column %s: null in the first %d lines, so it is text, and %lld number%s (the first: %s) became text: "
+                "%s "
+                "gives the column its type",
+                name, CTR_SAMPLE_ROWS, (long long)loss[i].n[CTR_LOSS_LATE], loss[i].n[CTR_LOSS_LATE] == 1 ? "" : "s",
+                loss[i].first[CTR_LOSS_LATE].s, ctr_text_option(w->o, "columns").s);
         if (loss[i].n[CTR_LOSS_PADDED])
             say(w,
                 "column %s: %lld cell%s lost zeros or a plus in front, as it is %s with --like (the first: %s): in "
@@ -60,6 +67,8 @@ void ctr_import_notes(const struct ctr_import *im, const char *bad_rows, void (*
     if (stats.bad)
         say(&n, "%lld rows imported, %lld bad rows %s", (long long)stats.rows, (long long)stats.bad,
             strncmp(bad_rows, "skip", 4) ? "quarantined" : "skipped");
+    if (stats.comments)
+        say(&n, "%lld line%s left out as comments", (long long)stats.comments, stats.comments == 1 ? "" : "s");
     note_losses(&n, ctr_import_schema(im), stats.loss);
     note_nulls(&w, ctr_import_schema(im), &stats);
     if (stats.untaken)

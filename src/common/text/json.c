@@ -81,6 +81,13 @@ static bool is_number(const char *p, const char *e)
     return p == e;
 }
 
+/* As Python's json and others write what JSON has no number for. */
+static bool is_nonfinite(const char *p, size_t n)
+{
+    return (n == 3 && !memcmp(p, "NaN", 3)) || (n == 8 && !memcmp(p, "Infinity", 8)) ||
+           (n == 9 && !memcmp(p, "-Infinity", 9));
+}
+
 static const char *plain_value(const char *p, const char *end, struct ctr_json *v, const char **why)
 {
     const char *e = p;
@@ -100,7 +107,8 @@ static const char *plain_value(const char *p, const char *end, struct ctr_json *
         v->kind = CTR_JSON_NULL;
         return e;
     }
-    if (is_number(p, e) || (v->n == 4 && !memcmp(p, "true", 4)) || (v->n == 5 && !memcmp(p, "false", 5)))
+    if (is_number(p, e) || (v->n == 4 && !memcmp(p, "true", 4)) || (v->n == 5 && !memcmp(p, "false", 5)) ||
+        is_nonfinite(p, v->n))
         return e;
     *why = "neither a number nor true, false or null where a value is wanted";
     return NULL;
@@ -284,7 +292,9 @@ const char *ctr_json_unsound(const struct ctr_json *v)
             p++;
             first = true;
         } else if (!(p = ctr_json_value(p, end, &x, &why)) ||
-                   (x.kind == CTR_JSON_STRING && (why = string_unsound(&x)))) {
+                   (x.kind == CTR_JSON_STRING && (why = string_unsound(&x))) ||
+                   (x.kind == CTR_JSON_PLAIN && is_nonfinite(x.p, x.n) &&
+                    (why = "NaN or Infinity, which is no JSON"))) {
             return why;
         }
         for (int more = 0; depth && !more; depth -= !more) {

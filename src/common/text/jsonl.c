@@ -278,6 +278,7 @@ static int infer_types(struct jsonl *j, const struct ctr_text_block *b, struct c
     }
     for (int c = 0; c < j->columns.n && rc == 0; c++) {
         settle(&j->columns.c[c], &seen[c]);
+        j->columns.c[c].blank = !j->columns.c[c].typed && !seen[c].plain.values;
         infer[c] = seen[c].plain;
     }
     free(seen);
@@ -383,6 +384,18 @@ static int report(struct ctr_text_job *job, const struct ctr_text_record *r, con
     return ctr_job_bad_cell(job, r, c, (struct ctr_str){ v->p, v->n }, err);
 }
 
+/* A number in a column that is text because the first lines had only nulls. */
+static void note_late(struct ctr_text_job *job, const struct ctr_text_column *c, const struct ctr_json *v)
+{
+    struct ctr_text_losses *l = &job->loss[c->out];
+    if (*v->p == 't' || *v->p == 'f')
+        return;
+    if (!l->n[CTR_LOSS_LATE] && !l->open[CTR_LOSS_LATE])
+        l->first[CTR_LOSS_LATE] = ctr_text_show(v->p, v->n);
+    l->open[CTR_LOSS_LATE]++;
+    job->lossy = true;
+}
+
 /* Append the values of the line to the columns: 1; 0: *column is the first that does not fit. */
 static int put_row(const struct jsonl *j, struct ctr_text_job *job, const struct ctr_json *value,
                    struct ctr_buf *scratch, int *column, struct ctr_err *err)
@@ -392,6 +405,8 @@ static int put_row(const struct jsonl *j, struct ctr_text_job *job, const struct
         if (c->out >= 0 && value[k].kind != CTR_JSON_NONE) {
             job->loss[c->out].present = true;
             job->loss[c->out].filled |= value[k].kind != CTR_JSON_NULL;
+            if (c->blank && value[k].kind == CTR_JSON_PLAIN)
+                note_late(job, c, &value[k]);
         }
         int rc = c->out < 0 ? 1 : ctr_json_append(&job->out.col[c->out], c, &value[k], job, scratch, err);
         *column = k;

@@ -33,8 +33,13 @@ struct ctr_lines {
     int file, fd; /* index of the open file; fd -1: none is open */
     bool eof, start, pollable;
     struct ctr_file_state opened;
-    bool looked;   /* at its first bytes */
-    bool bom_seen; /* checked for a byte order mark */
+    bool looked;      /* at its first bytes */
+    bool headed;      /* what comes before the records was dropped: --skip-lines, sep=, comments */
+    bool dropping;    /* … up to the next newline */
+    int64_t comments; /* lines dropped so */
+    int64_t skip;     /* lines still to be dropped */
+    char sep[2];      /* delimiter that the first line of a file set, or "" */
+    bool bom_seen;    /* checked for a byte order mark */
     int64_t line;
     uint8_t *raw; /* bytes read but not yet decoded */
     size_t raw_at, raw_n;
@@ -43,6 +48,7 @@ struct ctr_lines {
     bool more_inside;          /* it may hold bytes, although it has received all input */
     /* state of the block being filled */
     size_t at, record, end; /* examined so far; start of the current record; end of the last whole one */
+    size_t cell;            /* start of the current cell, behind its blanks with --trim; only for scan_dialect */
     size_t quote, resume;   /* an open quote (SIZE_MAX: none), and the position up to which its end was searched */
     int64_t records;
     enum ctr_text_part part; /* of the data at the front of the buffer */
@@ -182,7 +188,8 @@ static int open_file(struct ctr_lines *l, struct ctr_err *err)
         return named(l, rc, err);
     }
     l->pollable = !l->opened.regular;
-    l->eof = l->more_inside = l->looked = false;
+    l->eof = l->more_inside = l->looked = l->headed = l->dropping = false;
+    l->skip = l->o.skip_lines;
     l->start = true;
     l->bom_seen = l->o.latin1;
     l->line = 1;
@@ -195,7 +202,7 @@ static int open_file(struct ctr_lines *l, struct ctr_err *err)
 static int look_at_file(struct ctr_lines *l, struct ctr_err *err)
 {
     l->looked = true;
-    while (l->raw_n < 4 && !memchr(l->raw, '\n', l->raw_n)) {
+    while (l->raw_n < 10 && !memchr(l->raw, '\n', l->raw_n)) {
         size_t got;
         int rc = read_some(l, l->raw + l->raw_n, RAW_BYTES - l->raw_n, &got, err);
         if (rc)
@@ -339,9 +346,150 @@ static void pass_plain(struct ctr_lines *l, const char *p, size_t to)
     l->at = to;
 }
 
+/* ---- the same with comments, escapes and blanks around cells: byte by byte ---- */
+
+/* Does the record at p, with n bytes so far, begin with the comment's text? -1: more bytes are needed. */
+static int is_comment(const struct ctr_lines *l, const char *p, size_t n)
+{
+    const size_t k = l->o.comment ? strlen(l->o.comment) : 0;
+    if (!k || memcmp(p, l->o.comment, CTR_MIN(k, n)) != 0)
+        return 0;
+    return n >= k ? 1 : l->eof ? 0 : -1;
+}
+
+/* Pass a comment at the start of a record: 1; 0: it is none; -1: more bytes are needed. */
+static int pass_comment(struct ctr_lines *l, const char *p, size_t n)
+{
+    const int comment = is_comment(l, p + l->at, n - l->at);
+    const char *nl = comment > 0 ? memchr(p + l->at, '\n', n - l->at) : NULL;
+    if (comment <= 0 || !nl)
+        return -(comment != 0);
+    record_ends(l, (size_t)(nl - p) + 1);
+    l->at = l->cell = l->end;
+    return 1;
+}
+
+/* Pass one byte outside of quotes. */
+static void pass_byte(struct ctr_lines *l, const char *p)
+{
+    const char c = p[l->at], *d = l->o.delimiter;
+    if (c == '\n') {
+        record_ends(l, l->at + 1);
+        l->records++;
+        l->cell = l->at + 1;
+    } else if (d && c == *d) {
+        l->cell = l->at + 1;
+    } else if (d && c == '"' && l->at == l->cell) {
+        l->quote = l->at;
+    } else if (l->o.trim && l->at == l->cell && (c == ' ' || c == '\t')) {
+        l->cell++;
+    }
+    l->at++;
+}
+
+/* 1: go on; 0: more bytes are needed. */
+static int pass_dialect(struct ctr_lines *l, const char *p, size_t n)
+{
+    if (l->quote == SIZE_MAX && l->at == l->record) {
+        const int comment = pass_comment(l, p, n);
+        if (comment)
+            return comment > 0;
+    }
+    const bool escaped = l->o.escape && p[l->at] == l->o.escape;
+    const bool quote = l->quote != SIZE_MAX && p[l->at] == '"';
+    if ((escaped || quote) && l->at + 1 == n)
+        return 0;
+    if (escaped || (quote && p[l->at + 1] == '"')) {
+        l->at += 2;
+    } else if (l->quote == SIZE_MAX) {
+        pass_byte(l, p);
+    } else {
+        l->quote = quote ? SIZE_MAX : l->quote;
+        l->at++;
+    }
+    return 1;
+}
+
+/* Find the records that end in the first n bytes. A quote that is not closed makes only its line bad, as in pass_quote;
+ * at the end of the file an escape does not keep a record open. */
+static void scan_dialect(struct ctr_lines *l, const char *p, size_t n)
+{
+    for (;;) {
+        while (l->at < n && pass_dialect(l, p, n))
+            ;
+        if (l->quote == SIZE_MAX || !(l->eof || n >= l->record + CTR_RECORD_BYTES))
+            break;
+        const char *nl = memchr(p + l->quote, '\n', n - l->quote);
+        if (!nl)
+            return;
+        record_ends(l, (size_t)(nl - p) + 1);
+        l->at = l->cell = l->end;
+        l->records++;
+        l->quote = SIZE_MAX;
+    }
+    if (l->eof && l->record < n) {
+        record_ends(l, n);
+        l->at = n;
+    }
+}
+
+/* ---- what comes before the records of a file ---- */
+
+/* Is the line at p "sep=X", by which spreadsheets name the delimiter? Then the delimiter is set. */
+static bool is_sep(struct ctr_lines *l, const char *p, size_t n)
+{
+    if (!l->o.sep || l->line != 1 + l->o.skip_lines || n < 6 || memcmp(p, "sep=", 4) != 0 ||
+        (p[5] != '\n' && !(n > 6 && p[5] == '\r' && p[6] == '\n')) || p[4] == '"' || p[4] == '\n' || p[4] == '\r' ||
+        (l->file > 0 && (!l->o.delimiter || *l->o.delimiter != p[4])))
+        return false;
+    l->sep[0] = p[4];
+    l->o.delimiter = l->sep;
+    return true;
+}
+
+/* May the line at p be one to drop, for all that its n bytes show? */
+static bool is_dropped(struct ctr_lines *l, const char *p, size_t n, bool *unclear)
+{
+    const bool sep = l->o.sep && l->line == 1 + l->o.skip_lines;
+    const int comment = l->skip ? 0 : is_comment(l, p, n);
+    *unclear = !l->skip && !l->eof && (comment < 0 || (sep && n < 7 && !memchr(p, '\n', n)));
+    l->comments += comment > 0;
+    return l->skip || comment > 0 || (!*unclear && sep && is_sep(l, p, n));
+}
+
+/* Drop the lines of --skip-lines, "sep=X", and comments: true, if b is at the first record; false: more bytes are
+ * needed. */
+static bool pass_head(struct ctr_lines *l, struct ctr_buf *b)
+{
+    size_t at = 0;
+    bool unclear = false;
+    while (!l->headed && at < b->len && !unclear) {
+        const char *p = (char *)b->data + at;
+        const size_t n = b->len - at;
+        if (!l->dropping && !(l->dropping = is_dropped(l, p, n, &unclear))) {
+            l->headed = !unclear;
+            continue;
+        }
+        const char *nl = memchr(p, '\n', n);
+        at += nl ? (size_t)(nl - p) + 1 : n;
+        if (!nl)
+            continue;
+        l->dropping = false;
+        l->line++;
+        l->skip -= l->skip > 0;
+    }
+    b->len -= at;
+    memmove(b->data, b->data + at, b->len);
+    return l->headed || l->eof;
+}
+
 /* Find the records that end in the first n bytes. */
 static void scan(struct ctr_lines *l, const char *p, size_t n)
 {
+    if (l->o.escape || l->o.trim || l->o.comment) {
+        scan_dialect(l, p, n);
+        return;
+    }
     while (l->at < n || l->quote != SIZE_MAX) {
         if (l->quote != SIZE_MAX) {
             if (!pass_quote(l, p, n))
@@ -398,7 +546,7 @@ static int fill_block(struct ctr_lines *l, struct ctr_buf *b, bool *was_idle, st
 {
     size_t target = CTR_MAX(l->block_bytes, b->len);
     int rc;
-    l->at = l->record = l->end = 0;
+    l->at = l->record = l->end = l->cell = 0;
     l->quote = SIZE_MAX;
     l->records = 0;
     if ((!l->looked || l->part != CTR_TEXT_WHOLE) && (*was_idle = idle(l)))
@@ -430,6 +578,8 @@ static int fill_block(struct ctr_lines *l, struct ctr_buf *b, bool *was_idle, st
                 memmove(b->data, b->data + mark, b->len);
             }
         }
+        if (!l->headed && !pass_head(l, b))
+            continue;
         if (l->eof && b->len && b->data[b->len - 1] != '\n')
             b->data[b->len++] = '\n';
         if (l->eof || b->len >= l->block_bytes || (l->o.idle_ms > 0 && l->pollable))
@@ -512,7 +662,7 @@ int ctr_lines_next(struct ctr_lines *l, struct ctr_text_block *out, struct ctr_e
         if (l->failed && l->part == CTR_TEXT_WHOLE)
             scan(l, (char *)b->data, b->len);
         const bool given = l->end > 0 || was_idle;
-        if (!l->failed && l->o.no_empty && l->eof && l->start && !given)
+        if (!l->failed && l->o.no_empty && l->eof && l->start && l->line == 1 && !given)
             l->failed = named(l, ctr_fail(&l->why, CTR_EDATA, "is empty, without a byte"), &l->why);
         if (given)
             give(l, b, was_idle, out);
@@ -523,6 +673,16 @@ int ctr_lines_next(struct ctr_lines *l, struct ctr_text_block *out, struct ctr_e
         if (given)
             return 1;
     }
+}
+
+int64_t ctr_lines_comments(const struct ctr_lines *l)
+{
+    return l->comments;
+}
+
+const char *ctr_lines_sep(const struct ctr_lines *l)
+{
+    return l->sep;
 }
 
 bool ctr_lines_packed(const struct ctr_lines *l)

@@ -23,7 +23,7 @@ static bool ends(const char *p, size_t n, const char *suffix)
 
 size_t ctr_text_unpacked_length(const char *path)
 {
-    static const char *const packed[] = { ".gz", ".zst", ".lz4" };
+    static const char *const packed[] = { ".gz", ".zst", ".lz4", ".bz2", ".xz", ".Z" };
     size_t n = strlen(path);
     for (size_t i = 0; i < CTR_COUNT(packed); i++)
         if (ends(path, n, packed[i]))

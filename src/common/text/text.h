@@ -21,8 +21,8 @@
 
 /* ---- lines: lines.c ---- */
 
-/* The files in sequence ("-" or none: stdin); gzip, zstd and lz4 are detected by content; a UTF-8 byte order mark is
- * dropped; latin1 becomes UTF-8. A block never spans two files. */
+/* The files in sequence ("-" or none: stdin); gzip, zstd, lz4, bzip2 and xz are detected by content; a UTF-8 byte order
+ * mark is dropped; latin1 becomes UTF-8. A block never spans two files. */
 struct ctr_lines;
 struct ctr_lines_opts {
     bool latin1;
@@ -33,6 +33,11 @@ struct ctr_lines_opts {
     const char *delimiter; /* not NULL: CSV quoting with this delimiter (one byte): a newline inside "…" at the start of
                               a field does not end the record */
     int idle_ms;           /* > 0: return what has arrived after so long without input */
+    int64_t skip_lines;    /* at the start of each file */
+    const char *comment;   /* not NULL: records that begin with it may hold anything; the first ones are dropped */
+    char escape;           /* not 0: the byte behind it ends neither a record nor a quote */
+    bool trim;             /* a quote may stand behind blanks */
+    bool sep;              /* a first line "sep=X" sets the delimiter */
     size_t block_bytes;    /* up to CTR_RECORD_BYTES; 0: CTR_BLOCK_BYTES */
 };
 #define CTR_BLOCK_BYTES  ((size_t)256 << 10) /* with the rows made of it, fits in a second-level cache */
@@ -64,7 +69,9 @@ int ctr_lines_next(struct ctr_lines *l, struct ctr_text_block *b, struct ctr_err
 void ctr_lines_sample(struct ctr_lines *l, const struct ctr_text_block *b);
 /* Number of blocks valid at a time (default 1): the slots-th call of ctr_lines_next after a block invalidates it. */
 int ctr_lines_slots(struct ctr_lines *l, int slots, struct ctr_err *err) CTR_MUST;
-bool ctr_lines_packed(const struct ctr_lines *l); /* a file so far is compressed: damage can be seen late */
+const char *ctr_lines_sep(const struct ctr_lines *l);  /* the delimiter that a first line "sep=X" set, or "" */
+int64_t ctr_lines_comments(const struct ctr_lines *l); /* before the first record of a file */
+bool ctr_lines_packed(const struct ctr_lines *l);      /* a file so far is compressed: damage can be seen late */
 void ctr_lines_free(struct ctr_lines *l);
 int64_t ctr_count_byte(const char *p, size_t n, char c);
 
@@ -79,6 +86,7 @@ enum {
     CTR_TEXT_COLUMNS = 1 << 3,   /* --columns and --like */
     CTR_TEXT_FOR = 1 << 4,       /* --for */
     CTR_TEXT_KEYS = 1 << 5,      /* --keys, --binary */
+    CTR_TEXT_DIALECT = 1 << 6,   /* --escape, --comment, --trim, --decimal, --thousands */
 };
 
 struct ctr_text_format;
@@ -88,6 +96,12 @@ struct ctr_text_opts {
     const char *columns;          /* NAME[=SOURCE][:TYPE],… SOURCE is a header cell or a path; X[1..26] expands */
     bool optional;                /* a path that no row has makes a column of nulls; else it is an error at the end */
     const char *delimiter;        /* NULL: the format's */
+    const char *escape;           /* NULL, or one byte, see csvdialect.c */
+    const char *comment;          /* NULL, or how lines begin that are left out */
+    const char *decimal;          /* NULL: a point */
+    const char *thousands;        /* NULL: none */
+    bool trim;                    /* blanks around a cell are no part of it */
+    int64_t skip_lines;           /* at the start of each file */
     const struct ctr_strs *nulls; /* NULL or none: an empty cell is null */
     bool latin1;
     const struct ctr_schema *like; /* NULL, or the schema to produce */
@@ -136,6 +150,7 @@ struct ctr_text_column {
     struct ctr_field type; /* name unused; valid if typed, or after ctr_text_schema */
     bool typed;            /* type was given, else it is inferred */
     bool inferred;         /* type inferred from the first rows: later values must not contradict it */
+    bool blank;            /* … and the first rows have only nulls */
     bool settled;          /* ctr_text_opts.settle replaced the inferred type */
     bool like;             /* the type comes from --like */
     unsigned seen;         /* value classes for the inference, see ctr_infer; for a list, of its items */
@@ -216,6 +231,7 @@ struct ctr_text_shown ctr_text_show(const char *p, size_t n);
 enum ctr_text_loss {
     CTR_LOSS_ROUNDED, /* integers that the float type cannot represent */
     CTR_LOSS_PADDED,  /* with --like: ctr_cell_padded; --columns requests the number */
+    CTR_LOSS_LATE,    /* jsonl: numbers that became text, as the first lines had only nulls */
     CTR_NLOSSES
 };
 struct ctr_text_losses {
@@ -244,6 +260,7 @@ struct ctr_text_job {
     const char *hint; /* for ctr_job_bad_cell, which inserts it before the remedy and clears it; NULL: none */
     bool stop;        /* policy: the first bad row ends the import */
     int64_t whole;    /* rows of out that are kept if parse fails */
+    int64_t comments; /* lines of the block left out as comments */
     int64_t untaken; /* jsonl without --columns: number of the block's values without a column, and line of the first */
     int64_t untaken_line;
     struct ctr_text_shown untaken_key;
@@ -265,6 +282,8 @@ void ctr_job_rewind(struct ctr_text_job *j, int64_t rows);
  * since the last call, are good, ctr_job_settle counts it. */
 void ctr_job_value(struct ctr_text_job *j, const struct ctr_text_column *c, enum ctr_type t, const char *p, size_t n);
 void ctr_job_settle(struct ctr_text_job *j);
+/* What to do about text that is not UTF-8, as the end of a message: p[0, n) is its line. */
+struct ctr_text_option ctr_text_recode(const struct ctr_text_opts *o, const char *p, size_t n);
 /* Report a cell that does not fit, with its remedy, with the same message for every format. */
 int ctr_job_bad_cell(struct ctr_text_job *j, const struct ctr_text_record *r, const struct ctr_text_column *c,
                      struct ctr_str cell, struct ctr_err *err) CTR_MUST;
@@ -286,7 +305,7 @@ static inline const char *ctr_next_record(const char **p, const char *end, const
 
 struct ctr_text_format {
     const char *name;
-    const char *suffix;    /* ".csv": for guessing without --format, also before ".gz", ".zst", ".lz4" */
+    const char *suffix;    /* ".csv": for guessing without --format, also before ".gz", ".zst", … */
     unsigned honours;      /* CTR_TEXT_*: any other option is a usage error */
     const char *delimiter; /* default */
     bool quoted;           /* CSV quoting: determines block boundaries */
@@ -309,7 +328,7 @@ extern const struct ctr_text_format ctr_text_csv, ctr_text_tsv; /* csv.c: tsv ha
 extern const struct ctr_text_format ctr_text_jsonl, ctr_text_libsvm, ctr_text_libffm, ctr_text_vw;
 const struct ctr_text_format *ctr_text_format_find(const char *name);
 const struct ctr_text_format *ctr_text_format_guess(const char *path); /* from the suffix, or NULL */
-size_t ctr_text_unpacked_length(const char *path);                     /* of the name without .gz, .zst or .lz4 */
+size_t ctr_text_unpacked_length(const char *path);                     /* of the name without .gz, .zst, … */
 
 /* ---- import: import.c ---- */
 
@@ -329,6 +348,7 @@ int ctr_import_finish(struct ctr_import *im, struct ctr_err *err) CTR_MUST;
 struct ctr_import_stats {
     int64_t rows, bad; /* kept; skipped or quarantined */
     int64_t bytes;
+    int64_t comments; /* lines left out */
     /* jsonl: number of values without a column, because the first lines lack the member, and line of the first */
     int64_t untaken, untaken_line;
     char untaken_file[256];

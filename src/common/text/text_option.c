@@ -9,7 +9,7 @@
 struct ctr_text_option ctr_text_option(const struct ctr_text_opts *o, const char *option)
 {
     struct ctr_text_option t;
-    const bool flag = !strcmp(option, "header") || !strcmp(option, "binary");
+    const bool flag = !strcmp(option, "header") || !strcmp(option, "binary") || !strcmp(option, "trim");
     snprintf(t.s, sizeof t.s, "%s%s%s", o->in_plan ? "" : "--", option, !o->in_plan ? "" : flag ? "=true" : "=\"…\"");
     for (char *p = t.s; o->in_plan && *p != '='; p++)
         *p = *p == '-' ? '_' : *p; /* names of a plan have no minus */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * unpack: decompresses gzip, Zstandard and LZ4 frames, detected by their first bytes, as a stream. Frames may follow
- * one another. Private to lines.c, which owns the buffers.
+ * unpack: decompresses gzip, Zstandard, LZ4, bzip2 and xz, detected by their first bytes, as a stream. Frames may
+ * follow one another. Private to lines.c, which owns the buffers.
  */
 #ifndef CTR_UNPACK_H
 #define CTR_UNPACK_H

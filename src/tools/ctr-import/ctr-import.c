@@ -9,9 +9,11 @@
 #include "common/text/text.h"
 
 static struct {
-    const char *format, *columns, *like, *plan, *delimiter, *encoding, *bad_rows, *keys, *keep;
+    const char *format, *columns, *like, *plan, *delimiter, *encoding, *bad_rows, *keys, *keep, *escape, *comment,
+        *decimal, *thousands;
     struct ctr_strs nulls;
-    bool header, binary;
+    bool header, binary, trim;
+    int64_t skip_lines;
 } o;
 
 static const struct ctr_opt opts[] = {
@@ -28,6 +30,14 @@ static const struct ctr_opt opts[] = {
     { "delimiter", 'd', CTR_OPT_STR, "STR", "separator of cells, such as ::", &o.delimiter, CTR_OPT_BASIC },
     { "null", 0, CTR_OPT_LIST, "[NAME:]STR", "text of a missing value, in all columns or in NAME (default: empty)",
       &o.nulls, CTR_OPT_BASIC },
+    { "escape", 0, CTR_OPT_STR, "CHAR", "csv, tsv: the character that takes the meaning from the next, such as \\",
+      &o.escape, 0 },
+    { "comment", 0, CTR_OPT_STR, "STR", "csv, tsv: leave out lines that begin with STR, such as #", &o.comment, 0 },
+    { "skip-lines", 0, CTR_OPT_INT, "N", "leave out the first N lines of each file", &o.skip_lines, 0 },
+    { "trim", 0, CTR_OPT_FLAG, NULL, "csv, tsv: blanks around a cell are no part of it", &o.trim, 0 },
+    { "decimal", 0, CTR_OPT_STR, "SIGN", "csv, tsv: decimal sign of numbers (default a point)", &o.decimal, 0 },
+    { "thousands", 0, CTR_OPT_STR, "SIGN", "csv, tsv: what separates groups of three digits (default nothing)",
+      &o.thousands, 0 },
     { "encoding", 0, CTR_OPT_CHOICE, "utf8|latin1", "encoding of the input (default utf8)", &o.encoding, 0 },
     { "keys", 0, CTR_OPT_CHOICE, "hash|key|text", "libsvm, libffm, vw: read a feature as a hashed key, a key or a text",
       &o.keys, 0 },
@@ -170,8 +180,9 @@ static bool is_tensors(const struct ctr_cli *cli)
 
 static int check_tensor_options(struct ctr_cli *cli, struct ctr_err *err)
 {
-    static const char *const text[] = { "header",   "like", "for",    "delimiter", "null",
-                                        "encoding", "keys", "binary", "bad-rows" };
+    static const char *const text[] = { "header",   "like",       "for",    "delimiter", "null",
+                                        "encoding", "keys",       "binary", "bad-rows",  "escape",
+                                        "comment",  "skip-lines", "trim",   "decimal",   "thousands" };
     for (size_t i = 0; i < CTR_COUNT(text); i++)
         if (ctr_cli_given(cli, text[i]))
             return ctr_cli_usage(err, "--%s is about text: npy and safetensors take --columns and roles", text[i]);
@@ -238,7 +249,9 @@ static bool is_parquet(const struct ctr_cli *cli)
 
 static int check_parquet_options(struct ctr_cli *cli, struct ctr_err *err)
 {
-    static const char *const text[] = { "header", "delimiter", "null", "encoding", "keys", "binary", "bad-rows" };
+    static const char *const text[] = { "header", "delimiter", "null",     "encoding", "keys",
+                                        "binary", "bad-rows",  "escape",   "comment",  "skip-lines",
+                                        "trim",   "decimal",   "thousands" };
     for (size_t i = 0; i < CTR_COUNT(text); i++)
         if (ctr_cli_given(cli, text[i]))
             return ctr_cli_usage(err,
@@ -297,6 +310,12 @@ static int import_logs(struct ctr_cli *cli, struct ctr_err *err)
                                .bad_rows = o.bad_rows,
                                .keys = o.keys,
                                .binary = o.binary,
+                               .escape = o.escape,
+                               .comment = o.comment,
+                               .trim = o.trim,
+                               .decimal = o.decimal,
+                               .thousands = o.thousands,
+                               .skip_lines = o.skip_lines,
                                .jobs = (int)cli->jobs,
                                .batch_rows = cli->batch_rows ? cli->batch_rows : -1,
                                .idle_ms = (int)cli->flush_ms,
