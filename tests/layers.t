@@ -22,6 +22,7 @@ my %offered = (
     'compute/mpi_plugin.h'   => ['mpi'],        # the interface of the plug-in
     'op/gpu.h'               => [qw(plan tools)], # a layer of operators as one kernel
     'rows/relation.h'        => ['tools'],      # sort, join, group
+    'rows/rank.h'          => ['tools'],      # candidates of a request in order
     'rows/history.h'         => ['tools'],      # behaviours and counts as of an event
     'rows/select.h'          => ['tools'],      # rows and columns by expressions
     'rows/flow.h'            => ['tools'],      # the statements of a plan

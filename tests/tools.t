@@ -73,6 +73,7 @@ ctr-export --format csv
 ctr-select --where true
 ctr-sort -k a
 ctr-group -k a --add n=count()
+ctr-rank --by a
 ctr-eval --weight a
 LIST
 }

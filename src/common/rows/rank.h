@@ -26,13 +26,15 @@ enum ctr_rank_explore {
     CTR_EXPLORE_EPSILON,  /* a random order for a share `amount` of the requests */
 };
 
+enum ctr_rank_price { CTR_PRICE_NONE, CTR_PRICE_FIRST, CTR_PRICE_SECOND }; /* SECOND: generalised */
+
 struct ctr_rank_opts {
     const struct ctr_strs *by;  /* columns of a request, "a,b"; none: all rows up to ctr_rank_finish are one */
     const char *order;          /* an expression, or NULL: bid x score, without bid score */
     const char *bid, *floor;    /* a column, an expression; or NULL */
     int score, id, uncertainty; /* columns; -1: none. id breaks ties; uncertainty is for UCB and THOMPSON */
     int64_t top;                /* candidates to keep of a request; 0: `slots`, without them all */
-    bool second_price;          /* a column of generalised second prices */
+    enum ctr_rank_price price;  /* a column of prices a click */
     const double *slot;         /* position factors of the slots, the first slot first; or NULL */
     int slots;
     enum ctr_rank_explore explore;
