@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "tools/ctr-calibrate/calibrate.h"
+#include "common/metric/calmap.h"
 
 FUZZ_STREAM_MUTATOR
 

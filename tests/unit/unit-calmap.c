@@ -4,7 +4,7 @@
  * refused with the row and the reason. Written again, a map has the same rows.
  */
 #include "alloc.h"
-#include "tools/ctr-calibrate/calibrate.h"
+#include "common/metric/calmap.h"
 #include "common/stream/stream.h"
 #include "tap.h"
 

@@ -625,6 +625,9 @@ const char *ctr_session_unknown(const struct ctr_session *s, int i, int64_t *key
 struct ctr_predictor;
 int ctr_predictor_open(struct ctr_predictor **p, const char *path, const struct ctr_predict_opts *o,
                        struct ctr_err *err) CTR_MUST;
+/* The same of a model that is loaded, of which it becomes an owner: for several predictors of one model. */
+int ctr_predictor_of(struct ctr_predictor **p, struct ctr_loaded *m, const struct ctr_predict_opts *o,
+                     struct ctr_err *err) CTR_MUST;
 const char *ctr_predictor_warning(const struct ctr_predictor *p); /* after open and after bind: "" or a warning */
 /* Bind to a stream: the output has its columns that are not inputs, then `score` (float64, role score), or `vector`
  * (fixed_size_list<float32>) of an output. */

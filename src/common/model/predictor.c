@@ -110,17 +110,15 @@ static int vector_schema(struct ctr_predictor *p, struct ctr_err *err)
     return rc ? rc : ctr_meta_set(&f->meta, CTR_META_TOWER_BIAS, bias, err);
 }
 
-int ctr_predictor_open(struct ctr_predictor **out, const char *path, const struct ctr_predict_opts *o,
-                       struct ctr_err *err)
+int ctr_predictor_of(struct ctr_predictor **out, struct ctr_loaded *m, const struct ctr_predict_opts *o,
+                     struct ctr_err *err)
 {
     struct ctr_predictor *p = *out = calloc(1, sizeof *p);
     if (!p)
         return ctr_fail_nomem(err, sizeof *p);
     p->how = *o;
-    ctr_file_changed(path, &p->seen);
-    int rc = ctr_loaded_open(&p->m, path, o, err);
-    if (!rc && o->output)
-        rc = ctr_loaded_output(p->m, o->output, &p->output, err);
+    p->m = ctr_loaded_hold(m);
+    int rc = o->output ? ctr_loaded_output(p->m, o->output, &p->output, err) : 0;
     if (!rc)
         rc = ctr_pool_new(&p->pool, o->threads, ctr_loaded_info(p->m)->model->floats, err);
     if (rc) {
@@ -130,6 +128,23 @@ int ctr_predictor_open(struct ctr_predictor **out, const char *path, const struc
     }
     snprintf(p->warning, sizeof p->warning, "%s", ctr_loaded_warning(p->m));
     return 0;
+}
+
+int ctr_predictor_open(struct ctr_predictor **out, const char *path, const struct ctr_predict_opts *o,
+                       struct ctr_err *err)
+{
+    struct ctr_file_seen seen = { 0 };
+    struct ctr_loaded *m;
+    *out = NULL;
+    ctr_file_changed(path, &seen);
+    int rc = ctr_loaded_open(&m, path, o, err);
+    if (rc)
+        return rc;
+    rc = ctr_predictor_of(out, m, o, err);
+    ctr_loaded_free(m);
+    if (!rc)
+        (*out)->seen = seen;
+    return rc;
 }
 
 const char *ctr_predictor_warning(const struct ctr_predictor *p)

@@ -8,9 +8,10 @@
  *   platt     1 / (1 + exp(-(a + b logit p))) by logistic regression (Platt 1999, on log-odds)
  *
  * Rows with equal scores are first merged into one point, and sums run in score order. */
-#include "tools/ctr-calibrate/calstate.h"
+#include "tools/ctr-calibrate/calibrate.h"
 
 #include "common/base/isa.h"
+#include "common/metric/calstate.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -39,18 +40,6 @@ struct ctr_cal_fit {
     int64_t seen, thin, replaced;
     double weight; /* of all rows */
 };
-
-double ctr_cal_log(double score)
-{
-    return ctr_log(CTR_MAX(score, EDGE));
-}
-
-double ctr_cal_logit(double score)
-{
-    double p = CTR_MIN(CTR_MAX(score, EDGE), 1 - EDGE);
-
-    return ctr_log(p) - ctr_log(1 - p);
-}
 
 /* ---- rows ---- */
 

@@ -3,7 +3,7 @@
  * calapply: applies a calibration map to a stream. The calibrated score replaces the score, with its position and role;
  * the old score is appended as a column named …_raw, without a role. All other columns are borrowed.
  */
-#include "tools/ctr-calibrate/calibrate.h"
+#include "common/metric/calmap.h"
 
 #include <math.h>
 #include <stdio.h>

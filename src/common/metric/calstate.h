@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * calstate: a calibration map in memory, shared by calibrate.c (fits it) and calmap.c (saves, loads, applies it).
+ * calstate: a calibration map in memory, shared by what fits it (ctr-calibrate) and calmap.c (saves, loads, applies
+ * it).
  */
 #ifndef CTR_CALSTATE_H
 #define CTR_CALSTATE_H
 
 #include "common/metric/evalstate.h"
-#include "tools/ctr-calibrate/calibrate.h"
+#include "common/metric/calmap.h"
 
 /* Isotonic: knots, scores strictly ascending and values not descending. The others: two parameters. */
 struct ctr_knot {

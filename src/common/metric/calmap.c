@@ -2,7 +2,7 @@
  *
  * calmap: saves, loads and applies a calibration map, which is an ordinary stream. A loaded map has been checked: it is
  * monotone, and its values are probabilities. */
-#include "tools/ctr-calibrate/calstate.h"
+#include "common/metric/calstate.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -20,6 +20,18 @@ static const struct {
     enum ctr_type type;
 } columns[COLUMNS] = { { "by", CTR_UTF8 },   { "slice", CTR_UTF8 }, { "kind", CTR_UTF8 },
                        { "name", CTR_UTF8 }, { "score", CTR_F64 },  { "value", CTR_F64 } };
+
+double ctr_cal_log(double score)
+{
+    return ctr_log(CTR_MAX(score, CTR_CAL_EDGE));
+}
+
+double ctr_cal_logit(double score)
+{
+    double p = CTR_MIN(CTR_MAX(score, CTR_CAL_EDGE), 1 - CTR_CAL_EDGE);
+
+    return ctr_log(p) - ctr_log(1 - p);
+}
 
 /* ---- parts ---- */
 
