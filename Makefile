@@ -264,7 +264,7 @@ coverage:
 		tests/coverage/table $(if $(KEEP),--keep) build/opt-cov $(FILES) && exit $$status
 
 # What the tests run; `make -j2 checked` has it built by two.
-checked: bins units fuzzers $(B)/bench/bench-log $(B)/bench/bench-gpu
+checked: bins units fuzzers $(B)/bench/bench-log $(B)/bench/bench-gpu $(B)/bench/bench-load
 
 # T=… picks tests: make check T='tests/ctr-join.t'; TIMES=FILE keeps what each took.
 check:

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ctr-serve: scores over HTTP. Options and wiring; serve.h says which file does what. */
+#include "common/cli/cli.h"
+#include "tools/ctr-serve/serve.h"
+
+#include <signal.h>
+#include <stdlib.h>
+
+static struct {
+    const char *listen, *map, *users, *ads, *images;
+    int64_t threads, queue, deadline_ms, max_body, max_header, max_ads, connections, request_ms, idle_ms, grace_ms;
+    bool check;
+} o = { .listen = "127.0.0.1:8080",
+        .queue = 64,
+        .max_body = 16 << 20,
+        .max_header = 16 << 10,
+        .max_ads = 10000,
+        .connections = 10000,
+        .request_ms = 10000,
+        .idle_ms = 60000,
+        .grace_ms = 30000 };
+
+static const struct ctr_opt opts[] = {
+    { "listen", 'l', CTR_OPT_STR, "ADDR:PORT|unix:PATH", "where to listen (default 127.0.0.1:8080; port 0: any)",
+      &o.listen, CTR_OPT_LOCAL | CTR_OPT_BASIC },
+    { "map", 'm', CTR_OPT_STR, "MAP", "calibrate scores by a map of ctr-calibrate", &o.map,
+      CTR_OPT_PATH | CTR_OPT_BASIC },
+    { "users", 0, CTR_OPT_STR, "FILE", "take columns that a request leaves out from a keyed file of users", &o.users,
+      CTR_OPT_PATH | CTR_OPT_BASIC },
+    { "ads", 0, CTR_OPT_STR, "FILE", "take columns that a request leaves out from a keyed file of ads", &o.ads,
+      CTR_OPT_PATH | CTR_OPT_BASIC },
+    { "images", 0, CTR_OPT_STR, "FILE", "dicm, two-tower: take image vectors by key from FILE", &o.images,
+      CTR_OPT_PATH | CTR_OPT_BASIC },
+    { "threads", 0, CTR_OPT_INT, "N", "score on N threads (default 0: one a processor)", &o.threads,
+      CTR_OPT_LOCAL | CTR_OPT_BASIC },
+    { "queue", 0, CTR_OPT_INT, "N", "let N requests wait for a thread, refuse the next one (default 64)", &o.queue,
+      CTR_OPT_LOCAL | CTR_OPT_BASIC },
+    { "deadline", 0, CTR_OPT_DURATION, "TIME", "refuse a request that has waited longer (default 0: never)",
+      &o.deadline_ms, CTR_OPT_LOCAL | CTR_OPT_BASIC },
+    { "max-ads", 0, CTR_OPT_INT, "N", "most ads of a request (default 10000)", &o.max_ads,
+      CTR_OPT_LOCAL | CTR_OPT_SOME | CTR_OPT_BASIC },
+    { "max-body", 0, CTR_OPT_SIZE, "SIZE", "most bytes of a request's body (default 16M)", &o.max_body, CTR_OPT_LOCAL },
+    { "max-header", 0, CTR_OPT_SIZE, "SIZE", "most bytes of a request's header (default 16K)", &o.max_header,
+      CTR_OPT_LOCAL },
+    { "connections", 0, CTR_OPT_INT, "N", "most open connections (default 10000)", &o.connections,
+      CTR_OPT_LOCAL | CTR_OPT_SOME | CTR_OPT_BASIC },
+    { "request-time", 0, CTR_OPT_DURATION, "TIME",
+      "cut off who takes longer to send a request or take its answer (default 10s)", &o.request_ms, CTR_OPT_LOCAL },
+    { "idle-time", 0, CTR_OPT_DURATION, "TIME", "close connections without a request for TIME (default 60s)",
+      &o.idle_ms, CTR_OPT_LOCAL },
+    { "grace", 0, CTR_OPT_DURATION, "TIME", "at SIGTERM, answer what was accepted for at most TIME (default 30s)",
+      &o.grace_ms, CTR_OPT_LOCAL },
+    { "check", 0, CTR_OPT_FLAG, NULL, "load and verify all files, print their digests, and end", &o.check,
+      CTR_OPT_LOCAL | CTR_OPT_BASIC },
+    { 0 },
+};
+
+static struct ctr_http *signalled;
+
+static void on_signal(int sig)
+{
+    (void)sig;
+    ctr_http_stop(signalled);
+}
+
+static void note(void *ctx, const char *text)
+{
+    ctr_cli_note(ctx, "%s", text);
+}
+
+static void warn(void *ctx, const char *text)
+{
+    ctr_cli_warn(ctx, "%s", text);
+}
+
+/* ---- requests that need no model ---- */
+
+static void answer_text(struct ctr_http_request *q, const char *text)
+{
+    struct ctr_err err;
+    q->type = "text/plain; charset=utf-8";
+    if (ctr_buf_append(&q->answer, text, strlen(text), &err))
+        ctr_http_refuse(q, 500, "%s", err.what);
+}
+
+static void get_health(struct serve *s, struct ctr_http_request *q)
+{
+    (void)s;
+    answer_text(q, "ok\n");
+}
+
+static void get_ready(struct serve *s, struct ctr_http_request *q)
+{
+    if (ctr_http_stopping(s->http))
+        ctr_http_refuse(q, 503, "stopping");
+    else
+        answer_text(q, "ready\n");
+}
+
+static void get_metrics(struct serve *s, struct ctr_http_request *q)
+{
+    struct ctr_err err;
+    q->type = "text/plain; version=0.0.4; charset=utf-8";
+    if (serve_metrics_text(s, &q->answer, &err))
+        ctr_http_refuse(q, 500, "%s", err.what);
+}
+
+/* handle NULL: the queue's threads do it. */
+static const struct route {
+    const char *path;
+    enum ctr_http_method method;
+    void (*handle)(struct serve *s, struct ctr_http_request *q);
+} routes[] = {
+    { "/v1/score", CTR_HTTP_POST, NULL },
+    { "/healthz", CTR_HTTP_GET, get_health },
+    { "/readyz", CTR_HTTP_GET, get_ready },
+    { "/metrics", CTR_HTTP_GET, get_metrics },
+};
+
+static void on_request(void *ctx, struct ctr_http_request *q)
+{
+    struct serve *s = ctx;
+    const enum ctr_http_method method = q->head.method == CTR_HTTP_HEAD ? CTR_HTTP_GET : q->head.method;
+    const struct route *r = NULL;
+    for (size_t i = 0; !r && i < CTR_COUNT(routes); i++)
+        r = strcmp(routes[i].path, q->head.path) ? NULL : &routes[i];
+    if (!r)
+        ctr_http_refuse(q, 404, "there is no %s here: /v1/score, /healthz, /readyz, /metrics", q->head.path);
+    else if (r->method != method)
+        ctr_http_refuse(q, 405, "%s wants %s", r->path, r->method == CTR_HTTP_POST ? "POST" : "GET");
+    else if (r->handle)
+        r->handle(s, q);
+    else if (serve_queue_add(s, q))
+        return;
+    else
+        ctr_http_refuse(q, 503, "%lld requests wait already (--queue)", (long long)s->queue);
+    ctr_http_done(s->http, q);
+}
+
+static void on_answer(void *ctx, const struct ctr_http_request *q)
+{
+    struct serve *s = ctx;
+    serve_metrics_code(&s->metrics, q->status);
+}
+
+/* ---- the tool ---- */
+
+static int check_options(struct ctr_cli *cli, struct ctr_err *err)
+{
+    if (o.threads > 256)
+        return ctr_cli_usage(err, "--threads wants 0 to 256");
+    if (o.request_ms < 1 || o.idle_ms < 1)
+        return ctr_cli_usage(err, "--request-time and --idle-time want more than 0");
+    if (o.connections > 1000000)
+        return ctr_cli_usage(err, "--connections wants at most 1000000");
+    const char *const files[] = { cli->args[0], o.map, o.users, o.ads, o.images };
+    for (size_t i = 0; i < CTR_COUNT(files); i++)
+        if (files[i] && !ctr_cli_reopens(files[i]))
+            return ctr_cli_usage(err, "%s: a server looks at its files again, and a pipe can be read once", files[i]);
+    return 0;
+}
+
+static int print_check(struct ctr_cli *cli, struct serve *s, struct ctr_err *err)
+{
+    struct serve_generation *g = serve_models_hold(s->models);
+    struct ctr_out *out = NULL;
+    char type[64];
+    int rc = ctr_cli_out(cli, 0, &out, err);
+    if (!rc)
+        rc = ctr_out_printf(out, err, "model\t%s\n", g->model->digest);
+    if (!rc && g->map)
+        rc = ctr_out_printf(out, err, "map\t%s\n", g->map->digest);
+    for (int i = 0; i < g->columns && !rc; i++)
+        rc = ctr_out_printf(out, err, "column\t%s\t%s\t%s\n", g->schema.f[i].name,
+                            ctr_field_type_name(&g->schema.f[i], type, sizeof type),
+                            g->from_users[i] >= 0 ? "users"
+                            : g->from_ads[i] >= 0 ? "ads"
+                                                  : "request");
+    if (!rc)
+        rc = ctr_out_commit(out, err);
+    ctr_out_free(out);
+    serve_generation_release(g);
+    return rc;
+}
+
+static int listen_and_serve(struct ctr_cli *cli, struct serve *s, struct ctr_err *err)
+{
+    struct ctr_http_opts ho = { .listen = o.listen,
+                                .header_bytes = o.max_header,
+                                .body_bytes = o.max_body,
+                                .memory_bytes = cli->memory_bytes ? cli->memory_bytes : (int64_t)1 << 30,
+                                .connections = o.connections,
+                                .request_ms = o.request_ms,
+                                .idle_ms = o.idle_ms,
+                                .grace_ms = o.grace_ms,
+                                .request = on_request,
+                                .answered = on_answer,
+                                .ctx = s };
+    const struct sigaction sa = { .sa_handler = on_signal };
+    int rc = ctr_http_open(&s->http, &ho, err);
+    if (rc)
+        return rc;
+    signalled = s->http;
+    sigaction(SIGTERM, &sa, NULL);
+    sigaction(SIGINT, &sa, NULL);
+    rc = serve_queue_start(s, err);
+    if (!rc)
+        rc = serve_models_watch(s->models, err);
+    if (!rc) {
+        ctr_cli_note(cli, "listens at %s", ctr_http_name(s->http));
+        rc = ctr_http_run(s->http, err);
+    }
+    serve_queue_stop(s);
+    return rc;
+}
+
+static int run(struct ctr_cli *cli, struct ctr_err *err)
+{
+    struct serve s = { .deadline_ms = o.deadline_ms,
+                       .most_ads = o.max_ads,
+                       .queue = o.queue,
+                       .metrics.lock = PTHREAD_MUTEX_INITIALIZER,
+                       .lock = PTHREAD_MUTEX_INITIALIZER,
+                       .some = PTHREAD_COND_INITIALIZER };
+    int rc = ctr_cli_args(cli, 1, 1, err);
+    if (!rc)
+        rc = check_options(cli, err);
+    if (rc)
+        return rc;
+    s.threads = (int)(o.threads ? o.threads : CTR_MIN(ctr_cpu_count(), 256));
+    const struct serve_models_opts mo = { .files = { cli->args[0], o.map, o.users, o.ads, o.images },
+                                          .threads = s.threads,
+                                          .metrics = &s.metrics,
+                                          .note = note,
+                                          .warn = warn,
+                                          .ctx = cli };
+    rc = serve_models_open(&s.models, &mo, err);
+    if (!rc)
+        rc = o.check ? print_check(cli, &s, err) : listen_and_serve(cli, &s, err);
+    serve_models_free(s.models);
+    ctr_http_free(s.http);
+    serve_metrics_free(&s.metrics);
+    return rc;
+}
+
+const struct ctr_tool ctr_tool = {
+    .name = "ctr-serve",
+    .summary = "answer requests for scores over HTTP",
+    .synopsis = "MODEL\n--check MODEL",
+    .opts = opts,
+    .flags = CTR_TOOL_MEMORY,
+    .run = run,
+};

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * serve: what ctr-serve does with a request. The parts, in the order in which a request meets them:
+ *
+ *     http.h          bytes to a request
+ *     serve_queue.c   the queue, the threads, the deadline
+ *     serve_model.c   which model: a generation is a model, its map and its files of users and ads, all of one moment.
+ * A request holds one from beginning to end, so no answer is of two. serve_rows.c    the body to a batch of raw
+ * columns: JSON, or a stream serve_lane.c    the batch to scores: the objects of ctr-extract, ctr-predict and
+ * ctr-calibrate, one after another serve_metrics.c counts for GET /metrics
+ */
+#ifndef CTR_SERVE_H
+#define CTR_SERVE_H
+
+#include "common/metric/calmap.h"
+#include "common/model/model.h"
+#include "common/plan/plan.h"
+#include "common/text/text.h"
+#include "tools/ctr-serve/http.h"
+
+#include <stdatomic.h>
+
+/* ---- counts: serve_metrics.c ---- */
+
+enum serve_stage { SERVE_WAIT, SERVE_PARSE, SERVE_SCORE, SERVE_TOTAL, SERVE_STAGES };
+enum { SERVE_BUCKETS = 14, SERVE_CODES = 16 };
+struct serve_table {
+    char *name;
+    int64_t keys, unknown;
+};
+struct serve_metrics {
+    pthread_mutex_t lock;
+    int64_t code[SERVE_CODES];
+    int64_t bucket[SERVE_STAGES][SERVE_BUCKETS + 1], count[SERVE_STAGES];
+    double seconds[SERVE_STAGES];
+    int64_t scored;
+    double score_sum;
+    int64_t loads, bad_loads;
+    int64_t no_user, no_ad; /* keys that --users, --ads do not have */
+    struct serve_table *table;
+    int tables, cap;
+};
+void serve_metrics_code(struct serve_metrics *m, int status);
+/* ns[stage], -1: the request did not come so far. */
+void serve_metrics_request(struct serve_metrics *m, const int64_t ns[SERVE_STAGES], int64_t scores, double sum);
+int serve_metrics_table(struct serve_metrics *m, const char *name, int64_t keys, int64_t unknown,
+                        struct ctr_err *err) CTR_MUST;
+void serve_metrics_free(struct serve_metrics *m);
+
+/* ---- models: serve_model.c ---- */
+
+struct serve_files {
+    const char *model, *map, *users, *ads, *images; /* all but the model may be NULL */
+};
+
+/* A keyed file of users or of ads: whose columns fill in what a request leaves out. */
+struct serve_keyed {
+    atomic_int owners;
+    char *path; /* /proc/self/fd/N: the same file, whatever has its name now */
+    int fd;
+    struct ctr_schema schema; /* no column encoded */
+    int key;
+};
+
+struct serve_model {
+    atomic_int owners;
+    struct ctr_plan *plan;
+    struct ctr_loaded *loaded;
+    char digest[33];
+    pthread_mutex_t bind; /* binding a program to the plan is one thread's at a time */
+};
+
+struct serve_map {
+    atomic_int owners;
+    struct ctr_cal_map *map;
+    char digest[33];
+};
+
+struct serve_desk;
+struct serve_generation {
+    atomic_int owners;
+    struct serve_model *model;
+    struct serve_map *map;           /* or NULL */
+    struct serve_keyed *users, *ads; /* or NULL */
+    struct ctr_schema schema;        /* what a request gives: the plan's columns, then keys that it does not read */
+    int columns;                     /* of the plan */
+    int user_key, ad_key;            /* columns of the schema, or -1 */
+    int *from_users, *from_ads;      /* by column of the schema: column of the file, or -1 */
+    struct ctr_text_opts text;
+    void *jsonl; /* state of the format */
+    struct ctr_schema jsonl_schema;
+    int64_t loaded_ms; /* ctr_clock_ms */
+    pthread_mutex_t lock;
+    struct serve_desk *desk; /* those that no thread has */
+};
+
+struct serve_models; /* the generation of now, and what watches the files */
+struct serve_models_opts {
+    struct serve_files files;
+    int threads;
+    int64_t batch_memory_bytes;
+    struct serve_metrics *metrics;
+    void (*note)(void *ctx, const char *text); /* a generation has been replaced, or a file is bad */
+    void (*warn)(void *ctx, const char *text);
+    void *ctx;
+};
+int serve_models_open(struct serve_models **s, const struct serve_models_opts *o, struct ctr_err *err) CTR_MUST;
+int serve_models_watch(struct serve_models *s, struct ctr_err *err) CTR_MUST; /* from now on, on a thread */
+void serve_models_free(struct serve_models *s);
+struct serve_generation *serve_models_hold(struct serve_models *s); /* the generation of now */
+void serve_generation_release(struct serve_generation *g);
+/* A desk of the generation for this thread, until it is given back. */
+int serve_desk_take(struct serve_generation *g, struct serve_desk **d, struct ctr_err *err) CTR_MUST;
+void serve_desk_give(struct serve_generation *g, struct serve_desk *d);
+
+/* ---- rows: serve_rows.c ---- */
+
+enum { SERVE_LANES = 8 };
+struct serve_lane;
+/* What one thread needs for requests of one generation. */
+struct serve_desk {
+    struct serve_desk *next;
+    struct serve_generation *g; /* which owns the desk */
+    struct ctr_text_job user, context, ads;
+    struct ctr_buf lines;
+    struct ctr_keyed *users_file, *ads_file;
+    struct ctr_batchbuf users_rows, ads_rows;
+    struct ctr_buf zeros, found;
+    bool *common;               /* by column: one value for all rows, which a dictionary of one entry says */
+    struct ctr_col *col, *view; /* of the plan's columns; entries of dictionaries */
+    struct ctr_batch batch;
+    struct serve_lane *lane[SERVE_LANES]; /* the last used first */
+    int lanes;
+    int64_t no_user, no_ad; /* in this request */
+};
+int serve_desk_new(struct serve_desk **d, struct serve_generation *g, struct ctr_err *err) CTR_MUST;
+void serve_desk_free(struct serve_desk *d);
+/* The rows of a JSON body, one an ad, in d->batch, whose columns are those of the plan. CTR_EDATA: the request is
+ * wrong. */
+int serve_rows_json(struct serve_desk *d, uint8_t *body, size_t n, int64_t most_rows, struct ctr_err *err) CTR_MUST;
+
+/* ---- scores: serve_lane.c ---- */
+
+/* A pipe of ctr-extract, ctr-predict and ctr-calibrate for one schema. The desk's own; valid until its next. */
+int serve_lane_of(struct serve_desk *d, const struct ctr_schema *s, struct serve_lane **lane,
+                  struct ctr_err *err) CTR_MUST;
+int serve_lane_common(struct serve_desk *d, struct serve_lane **lane, struct ctr_err *err) CTR_MUST; /* by d->common */
+typedef int serve_sink(void *ctx, const struct ctr_batch *scored, const double *score, struct ctr_err *err);
+int serve_lane_run(struct serve_lane *l, const struct ctr_batch *b, serve_sink *sink, void *ctx,
+                   struct ctr_err *err) CTR_MUST;
+const struct ctr_schema *serve_lane_schema(const struct serve_lane *l); /* of the result */
+/* Count its keys since the last time. */
+int serve_lane_count(struct serve_lane *l, struct serve_metrics *m, struct ctr_err *err) CTR_MUST;
+void serve_lane_free(struct serve_lane *l);
+/* After an error, which may have left the lane in the middle of its rows: the desk drops it. */
+void serve_lane_drop(struct serve_desk *d, struct serve_lane *l);
+
+/* ---- requests: serve_score.c, serve_queue.c ---- */
+
+struct serve {
+    struct serve_models *models;
+    struct serve_metrics metrics;
+    struct ctr_http *http;
+    int64_t deadline_ms; /* 0: none */
+    int64_t most_ads;
+    int threads;
+    int64_t queue; /* requests that wait */
+    pthread_mutex_t lock;
+    pthread_cond_t some;
+    struct ctr_http_request *first, **last;
+    int64_t under_way; /* waiting or at work */
+    bool stopping;
+    pthread_t *thread;
+    int started;
+};
+void serve_score(struct serve *s, struct ctr_http_request *q); /* POST /v1/score, on a thread of the queue */
+int serve_metrics_text(struct serve *s, struct ctr_buf *out, struct ctr_err *err) CTR_MUST;
+int serve_queue_start(struct serve *s, struct ctr_err *err) CTR_MUST;
+bool serve_queue_add(struct serve *s, struct ctr_http_request *q); /* false: it is full */
+void serve_queue_stop(struct serve *s);                            /* what has begun ends, what waits does not */
+
+#endif

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * serve_metrics: counts of what was served, as text for Prometheus. A request adds to them once, at its end. */
+#include "tools/ctr-serve/serve.h"
+
+#include <stdlib.h>
+
+static const int codes[] = { 200, 400, 404, 405, 408, 411, 413, 414, 415, 431, 500, 503, 504, 505 };
+static const double bounds[SERVE_BUCKETS] = { .0001, .00025, .0005, .001, .0025, .005, .01,
+                                              .025,  .05,    .1,    .25,  .5,    1,    2.5 };
+static const char *const stages[SERVE_STAGES] = { "wait", "parse", "score", "total" };
+
+void serve_metrics_code(struct serve_metrics *m, int status)
+{
+    size_t i = 0;
+    while (i + 1 < CTR_COUNT(codes) && codes[i] != status)
+        i++;
+    pthread_mutex_lock(&m->lock);
+    m->code[i]++;
+    pthread_mutex_unlock(&m->lock);
+}
+
+void serve_metrics_request(struct serve_metrics *m, const int64_t ns[SERVE_STAGES], int64_t scores, double sum)
+{
+    pthread_mutex_lock(&m->lock);
+    for (int s = 0; s < SERVE_STAGES; s++) {
+        const double seconds = (double)ns[s] * 1e-9;
+        int b = 0;
+        if (ns[s] < 0)
+            continue;
+        while (b < SERVE_BUCKETS && seconds > bounds[b])
+            b++;
+        m->bucket[s][b]++;
+        m->count[s]++;
+        m->seconds[s] += seconds;
+    }
+    m->scored += scores;
+    m->score_sum += sum;
+    pthread_mutex_unlock(&m->lock);
+}
+
+int serve_metrics_table(struct serve_metrics *m, const char *name, int64_t keys, int64_t unknown, struct ctr_err *err)
+{
+    int i = 0, rc = 0;
+    pthread_mutex_lock(&m->lock);
+    while (i < m->tables && strcmp(m->table[i].name, name) != 0)
+        i++;
+    if (i == m->tables && !(rc = ctr_array_grow(&m->table, i, &m->cap, sizeof *m->table, err))) {
+        m->table[i] = (struct serve_table){ 0 };
+        rc = ctr_strdup(&m->table[i].name, name, err);
+        m->tables += !rc;
+    }
+    if (!rc) {
+        m->table[i].keys += keys;
+        m->table[i].unknown += unknown;
+    }
+    pthread_mutex_unlock(&m->lock);
+    return rc;
+}
+
+void serve_metrics_free(struct serve_metrics *m)
+{
+    for (int i = 0; i < m->tables; i++)
+        free(m->table[i].name);
+    free(m->table);
+    m->table = NULL;
+    m->tables = 0;
+}
+
+/* ---- text ---- */
+
+static int one(struct ctr_buf *out, const char *name, const char *kind, const char *help, double value,
+               struct ctr_err *err)
+{
+    char text[CTR_NUM_MAX];
+    const int n = (int)ctr_fmt_f64(text, value);
+    return ctr_buf_printf(out, err, "# HELP %s %s\n# TYPE %s %s\n%s %.*s\n", name, help, name, kind, name, n, text);
+}
+
+static int histogram(struct ctr_buf *out, const struct serve_metrics *m, int s, struct ctr_err *err)
+{
+    int64_t sum = 0;
+    int rc = 0;
+    for (int b = 0; b <= SERVE_BUCKETS && !rc; b++) {
+        char text[CTR_NUM_MAX + 1] = "+Inf";
+        if (b < SERVE_BUCKETS)
+            text[ctr_fmt_f64(text, bounds[b])] = 0;
+        sum += m->bucket[s][b];
+        rc = ctr_buf_printf(out, err, "ctr_serve_seconds_bucket{stage=\"%s\",le=\"%s\"} %lld\n", stages[s], text,
+                            (long long)sum);
+    }
+    if (!rc)
+        rc = ctr_buf_printf(out, err,
+                            "ctr_serve_seconds_sum{stage=\"%s\"} %.9f\nctr_serve_seconds_count{stage=\"%s\"} %lld\n",
+                            stages[s], m->seconds[s], stages[s], (long long)m->count[s]);
+    return rc;
+}
+
+/* A label's value: backslash, quote and newline are escaped. */
+static int label(struct ctr_buf *out, const char *text, struct ctr_err *err)
+{
+    int rc = 0;
+    for (; *text && !rc; text++)
+        rc = *text == '\n'                   ? ctr_buf_append(out, "\\n", 2, err)
+             : *text == '"' || *text == '\\' ? ctr_buf_printf(out, err, "\\%c", *text)
+                                             : ctr_buf_append(out, text, 1, err);
+    return rc;
+}
+
+static int tables_text(struct ctr_buf *out, const struct serve_metrics *m, bool unknown, struct ctr_err *err)
+{
+    const char *name = unknown ? "ctr_serve_unknown_keys_total" : "ctr_serve_keys_total";
+    int rc = ctr_buf_printf(out, err, "# HELP %s Keys of scored rows%s, by table.\n# TYPE %s counter\n", name,
+                            unknown ? " that the model does not hold" : "", name);
+    for (int i = 0; i < m->tables && !rc; i++) {
+        rc = ctr_buf_printf(out, err, "%s{table=\"", name);
+        if (!rc)
+            rc = label(out, m->table[i].name, err);
+        if (!rc)
+            rc = ctr_buf_printf(out, err, "\"} %lld\n", (long long)(unknown ? m->table[i].unknown : m->table[i].keys));
+    }
+    return rc;
+}
+
+static int counts_text(struct ctr_buf *out, const struct serve_metrics *m, struct ctr_err *err)
+{
+    int rc = ctr_buf_printf(out, err,
+                            "# HELP ctr_serve_requests_total Answers, by status.\n"
+                            "# TYPE ctr_serve_requests_total counter\n");
+    for (size_t i = 0; i < CTR_COUNT(codes) && !rc; i++)
+        if (m->code[i] || codes[i] == 200)
+            rc = ctr_buf_printf(out, err, "ctr_serve_requests_total{code=\"%d\"} %lld\n", codes[i],
+                                (long long)m->code[i]);
+    if (!rc)
+        rc = ctr_buf_printf(out, err,
+                            "# HELP ctr_serve_seconds Time of a scoring request, by stage.\n"
+                            "# TYPE ctr_serve_seconds histogram\n");
+    for (int s = 0; s < SERVE_STAGES && !rc; s++)
+        rc = histogram(out, m, s, err);
+    if (!rc)
+        rc = one(out, "ctr_serve_ads_total", "counter", "Ads scored.", (double)m->scored, err);
+    if (!rc)
+        rc = one(out, "ctr_serve_score_sum", "counter", "Sum of all scores.", m->score_sum, err);
+    if (!rc)
+        rc = one(out, "ctr_serve_loads_total", "counter", "Models, maps and files taken.", (double)m->loads, err);
+    if (!rc)
+        rc = one(out, "ctr_serve_bad_loads_total", "counter", "Models, maps and files refused.", (double)m->bad_loads,
+                 err);
+    if (!rc)
+        rc = one(out, "ctr_serve_unknown_users_total", "counter", "Keys that --users does not have.",
+                 (double)m->no_user, err);
+    if (!rc)
+        rc =
+            one(out, "ctr_serve_unknown_ads_total", "counter", "Keys that --ads does not have.", (double)m->no_ad, err);
+    if (!rc)
+        rc = tables_text(out, m, false, err);
+    return rc ? rc : tables_text(out, m, true, err);
+}
+
+static int state_text(struct serve *s, struct ctr_buf *out, struct ctr_err *err)
+{
+    const struct ctr_http_stats http = ctr_http_stats(s->http);
+    struct serve_generation *g = serve_models_hold(s->models);
+    pthread_mutex_lock(&s->lock);
+    const double queue = (double)s->under_way;
+    pthread_mutex_unlock(&s->lock);
+    int rc = one(out, "ctr_serve_under_way", "gauge", "Scoring requests that wait or are at work.", queue, err);
+    if (!rc)
+        rc = one(out, "ctr_serve_connections", "gauge", "Open connections.", (double)http.connections, err);
+    if (!rc)
+        rc = one(out, "ctr_serve_connections_refused_total", "counter", "Connections beyond --connections.",
+                 (double)http.refused, err);
+    if (!rc)
+        rc = one(out, "ctr_serve_slow_total", "counter", "Connections cut off for slowness.", (double)http.cut, err);
+    if (!rc)
+        rc = one(out, "ctr_serve_held_bytes", "gauge", "Memory of requests and answers under way.",
+                 (double)http.held_bytes, err);
+    if (!rc)
+        rc = one(out, "ctr_serve_model_age_seconds", "gauge", "Time since the model or map was taken.",
+                 (double)(ctr_clock_ms() - g->loaded_ms) / 1000, err);
+    if (!rc)
+        rc = ctr_buf_printf(out, err,
+                            "# HELP ctr_serve_model_info The model and map of now.\n"
+                            "# TYPE ctr_serve_model_info gauge\n"
+                            "ctr_serve_model_info{model=\"%s\",map=\"%s\"} 1\n",
+                            g->model->digest, g->map ? g->map->digest : "");
+    serve_generation_release(g);
+    return rc;
+}
+
+int serve_metrics_text(struct serve *s, struct ctr_buf *out, struct ctr_err *err)
+{
+    pthread_mutex_lock(&s->metrics.lock);
+    int rc = counts_text(out, &s->metrics, err);
+    pthread_mutex_unlock(&s->metrics.lock);
+    return rc ? rc : state_text(s, out, err);
+}

@@ -1,0 +1,521 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * serve_model: generations. A thread looks at the files ten times a second. Where one has been replaced, it loads and
+ * verifies it, makes a desk for each thread with the lanes that requests have used, and only then exchanges the pointer
+ * that requests take: what is being answered keeps the old generation, which goes with its last request. Parts that did
+ * not change are shared. A bad file is reported, and the generation of now stays.
+ */
+#include "tools/ctr-serve/serve.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LOOK_MS = 100 };
+enum { MODEL, MAP, USERS, ADS, FILES };
+
+struct serve_models {
+    struct serve_models_opts o;
+    struct serve_generation *now;
+    pthread_mutex_t lock;
+    struct ctr_file_seen seen[FILES], seen_delta;
+    pthread_t watcher;
+    bool watching;
+    atomic_bool stop;
+};
+
+static const char *path_of(const struct serve_models *s, int file)
+{
+    const struct serve_files *f = &s->o.files;
+    return file == MODEL ? f->model : file == MAP ? f->map : file == USERS ? f->users : f->ads;
+}
+
+/* ---- parts ---- */
+
+/* The digest of ctr-info: that of a stream; of a bundle, XXH3-128 of the lines that `ctr-info --digest` prints. Reading
+ * all of it verifies it. */
+static int digest_of(const char *path, char hex[33], struct ctr_err *err)
+{
+    const struct ctr_reader_opts ro = { .sections = true };
+    char *const paths[] = { (char *)(uintptr_t)path };
+    struct ctr_buf lines = { 0 };
+    struct ctr_reader *r = NULL;
+    const struct ctr_batch *b;
+    int sections = 0, rc = ctr_reader_open(&r, paths, 1, &ro, err), more = !rc;
+    while (more > 0) {
+        struct ctr_digest *d = NULL;
+        rc = ctr_digest_new(&d, ctr_reader_schema(r), err);
+        while (!rc && (rc = ctr_reader_next(r, &b, err)) > 0)
+            rc = ctr_digest_batch(d, b, err);
+        if (!rc)
+            ctr_digest_hex(d, hex);
+        ctr_digest_free(d);
+        if (!rc)
+            rc = ctr_buf_printf(&lines, err, "%s\n", hex);
+        sections++;
+        more = rc ? rc : ctr_reader_section(r, err);
+        rc = CTR_MIN(more, 0);
+    }
+    if (!rc && sections > 1) {
+        const struct ctr_hash128 h = ctr_hash128(lines.data, lines.len);
+        snprintf(hex, 33, "%016llx%016llx", (unsigned long long)h.hi, (unsigned long long)h.lo);
+    }
+    ctr_reader_free(r);
+    ctr_buf_free(&lines);
+    return rc;
+}
+
+static void model_release(struct serve_model *m)
+{
+    if (!m || atomic_fetch_sub(&m->owners, 1) > 1)
+        return;
+    ctr_plan_free(m->plan);
+    ctr_loaded_free(m->loaded);
+    pthread_mutex_destroy(&m->bind);
+    free(m);
+}
+
+static int model_read(struct serve_model *m, const struct serve_files *f, struct ctr_err *err)
+{
+    const struct ctr_predict_opts how = { .threads = 1, .images = f->images };
+    int rc = ctr_loaded_open(&m->loaded, f->model, &how, err);
+    const struct ctr_model_whole *whole = rc ? NULL : ctr_loaded_whole(m->loaded);
+    if (!rc && !ctr_meta_get(&ctr_loaded_info(m->loaded)->schema.meta, CTR_META_PLAN)) {
+        ctr_err_file(err, f->model);
+        return ctr_fail(err, CTR_EUSAGE,
+                        "it has no plan, by which features are made of a request: train it with a plan "
+                        "(ctr-train MODEL PLAN), or on what ctr-extract wrote");
+    }
+    if (!rc)
+        rc = ctr_plan_open(&m->plan, f->model, err);
+    if (!rc)
+        rc = digest_of(whole->path, m->digest, err);
+    return rc;
+}
+
+/* All of one file, whatever takes its name meanwhile. */
+static int model_load(struct serve_model **out, const struct serve_files *f, struct ctr_err *err)
+{
+    struct serve_model *m = *out = calloc(1, sizeof *m);
+    if (!m)
+        return ctr_fail_nomem(err, sizeof *m);
+    atomic_init(&m->owners, 1);
+    pthread_mutex_init(&m->bind, NULL);
+    int rc = ctr_input_identity_keep(f->model, err);
+    if (!rc) {
+        rc = model_read(m, f, err);
+        ctr_input_identity_release(f->model);
+    }
+    if (rc) {
+        model_release(m);
+        *out = NULL;
+    }
+    return rc;
+}
+
+static void map_release(struct serve_map *m)
+{
+    if (!m || atomic_fetch_sub(&m->owners, 1) > 1)
+        return;
+    ctr_cal_map_free(m->map);
+    free(m);
+}
+
+static int map_load(struct serve_map **out, const char *path, struct ctr_err *err)
+{
+    struct serve_map *m = *out = calloc(1, sizeof *m);
+    if (!m)
+        return ctr_fail_nomem(err, sizeof *m);
+    atomic_init(&m->owners, 1);
+    int rc = ctr_input_identity_keep(path, err);
+    if (!rc) {
+        rc = ctr_cal_map_load(&m->map, path, err);
+        if (!rc)
+            rc = digest_of(path, m->digest, err);
+        ctr_input_identity_release(path);
+    }
+    if (rc) {
+        map_release(m);
+        *out = NULL;
+    }
+    return rc;
+}
+
+static void keyed_release(struct serve_keyed *k)
+{
+    if (!k || atomic_fetch_sub(&k->owners, 1) > 1)
+        return;
+    if (k->fd >= 0)
+        close(k->fd);
+    ctr_schema_free(&k->schema);
+    free(k->path);
+    free(k);
+}
+
+static int keyed_read(struct serve_keyed *k, struct ctr_err *err)
+{
+    struct ctr_keyed *file = NULL;
+    int rc = ctr_keyed_open(&file, k->path, err);
+    if (!rc)
+        rc = ctr_schema_copy(&k->schema, ctr_keyed_schema(file), err);
+    for (int i = 0; i < k->schema.n && !rc; i++)
+        k->schema.f[i].dict = false;
+    if (!rc)
+        k->key = ctr_keyed_column(file);
+    ctr_keyed_free(file);
+    return rc;
+}
+
+static int keyed_load(struct serve_keyed **out, const char *path, struct ctr_err *err)
+{
+    char name[40];
+    struct serve_keyed *k = *out = calloc(1, sizeof *k);
+    if (!k)
+        return ctr_fail_nomem(err, sizeof *k);
+    atomic_init(&k->owners, 1);
+    k->fd = ctr_open(path, O_RDONLY, 0);
+    int rc = k->fd < 0 ? ctr_fail_sys(err, "cannot open") : 0;
+    snprintf(name, sizeof name, "/proc/self/fd/%d", k->fd);
+    if (!rc)
+        rc = ctr_strdup(&k->path, name, err);
+    if (!rc)
+        rc = keyed_read(k, err);
+    if (rc) {
+        if (!strcmp(err->file, name))
+            *err->file = 0;
+        ctr_err_file(err, path);
+        keyed_release(k);
+        *out = NULL;
+    }
+    return rc;
+}
+
+/* ---- a generation ---- */
+
+static int add_column(struct serve_generation *g, const char *name, struct ctr_err *err)
+{
+    struct ctr_field type;
+    if (!ctr_plan_input_type(g->model->plan, name, &type))
+        return ctr_fail(
+            err, CTR_EUSAGE,
+            "the model does not say of what type its column %s was: train it with this version, on raw columns", name);
+    int rc = ctr_schema_add(&g->schema, name, type.type, err);
+    if (!rc) {
+        g->schema.f[g->schema.n - 1].item = type.item;
+        g->schema.f[g->schema.n - 1].width = type.width;
+    }
+    return rc;
+}
+
+/* The columns of a request: those that the plan reads, without the ones that only label and weight read. */
+static int plan_columns(struct serve_generation *g, struct ctr_err *err)
+{
+    const struct ctr_strs *in = ctr_plan_inputs(g->model->plan);
+    int rc = 0;
+    for (int i = 0; i < in->n && !rc; i++)
+        if (!ctr_plan_can_lack(g->model->plan, in->s[i]))
+            rc = add_column(g, in->s[i], err);
+    g->columns = g->schema.n;
+    return rc;
+}
+
+static bool same_type(const struct ctr_field *a, const struct ctr_field *b)
+{
+    return a->type == b->type && (!ctr_type_list(a->type) || a->item == b->item) &&
+           (a->type != CTR_FIXED || a->width == b->width);
+}
+
+/* Where columns are in a file of users or ads, which have the types of the model. */
+static int join_file(struct serve_generation *g, const struct serve_keyed *k, const char *path, int **from, int *key,
+                     struct ctr_err *err)
+{
+    char is[64], wants[64];
+    int rc = 0;
+    *key = -1;
+    if (k) {
+        const struct ctr_field *f = &k->schema.f[k->key];
+        *key = ctr_schema_find(&g->schema, f->name);
+        if (*key < 0 && !(rc = ctr_schema_add_field(&g->schema, f, NULL, err)))
+            *key = g->schema.n - 1;
+    }
+    if (!rc && !(*from = malloc(((size_t)g->schema.n + 2) * sizeof **from)))
+        rc = ctr_fail_nomem(err, (size_t)g->schema.n * sizeof **from);
+    for (int i = 0; !rc && i < g->schema.n + 2; i++) {
+        const int at = k && i < g->schema.n ? ctr_schema_find(&k->schema, g->schema.f[i].name) : -1;
+        (*from)[i] = at;
+        if (at >= 0 && !same_type(&k->schema.f[at], &g->schema.f[i])) {
+            ctr_err_file(err, path);
+            return ctr_fail(err, CTR_EUSAGE,
+                            "column %s is %s, and the model learned from %s: cast it (ctr-select --add)",
+                            g->schema.f[i].name, ctr_field_type_name(&k->schema.f[at], is, sizeof is),
+                            ctr_field_type_name(&g->schema.f[i], wants, sizeof wants));
+        }
+    }
+    return rc;
+}
+
+static int open_jsonl(struct serve_generation *g, struct ctr_err *err)
+{
+    static char none[CTR_PAD];
+    const struct ctr_text_block first = { .p = none, .file = "request", .first_line = 1 };
+    g->text = (struct ctr_text_opts){ .format = &ctr_text_jsonl, .like = &g->schema, .bad_rows = "fail" };
+    return g->text.format->open(&g->jsonl, &g->text, &first, &g->jsonl_schema, err);
+}
+
+static void generation_free(struct serve_generation *g)
+{
+    while (g->desk) {
+        struct serve_desk *d = g->desk;
+        g->desk = d->next;
+        serve_desk_free(d);
+    }
+    if (g->jsonl)
+        g->text.format->close(g->jsonl);
+    ctr_schema_free(&g->jsonl_schema);
+    ctr_schema_free(&g->schema);
+    free(g->from_users);
+    free(g->from_ads);
+    model_release(g->model);
+    map_release(g->map);
+    keyed_release(g->users);
+    keyed_release(g->ads);
+    pthread_mutex_destroy(&g->lock);
+    free(g);
+}
+
+void serve_generation_release(struct serve_generation *g)
+{
+    if (g && atomic_fetch_sub(&g->owners, 1) == 1)
+        generation_free(g);
+}
+
+int serve_desk_take(struct serve_generation *g, struct serve_desk **d, struct ctr_err *err)
+{
+    pthread_mutex_lock(&g->lock);
+    *d = g->desk;
+    if (*d)
+        g->desk = (*d)->next;
+    pthread_mutex_unlock(&g->lock);
+    return *d ? 0 : serve_desk_new(d, g, err);
+}
+
+void serve_desk_give(struct serve_generation *g, struct serve_desk *d)
+{
+    pthread_mutex_lock(&g->lock);
+    d->next = g->desk;
+    g->desk = d;
+    pthread_mutex_unlock(&g->lock);
+}
+
+/* The columns that are common to all ads, as requests of the generation before had them: bit i: column i. */
+static void shape_of(struct serve_generation *old, const struct serve_generation *g, bool *common)
+{
+    memset(common, 0, (size_t)g->columns * sizeof *common);
+    if (!old)
+        return;
+    pthread_mutex_lock(&old->lock);
+    for (int i = 0; old->desk && i < g->columns; i++) {
+        const int was = ctr_schema_find(&old->schema, g->schema.f[i].name);
+        common[i] = was >= 0 && was < old->columns && old->desk->common[was];
+    }
+    pthread_mutex_unlock(&old->lock);
+}
+
+static int make_desks(struct serve_generation *g, struct serve_generation *old, int threads, struct ctr_err *err)
+{
+    int rc = 0;
+    for (int i = 0; i < threads && !rc; i++) {
+        struct serve_desk *d;
+        struct serve_lane *lane;
+        rc = serve_desk_new(&d, g, err);
+        if (rc)
+            return rc;
+        shape_of(old, g, d->common);
+        rc = serve_lane_common(d, &lane, err);
+        serve_desk_give(g, d);
+    }
+    return rc;
+}
+
+static int load_part(struct serve_generation *g, const struct serve_files *f, int file, struct ctr_err *err)
+{
+    switch (file) {
+    case MODEL: return model_load(&g->model, f, err);
+    case MAP: return map_load(&g->map, f->map, err);
+    case USERS: return keyed_load(&g->users, f->users, err);
+    default: return keyed_load(&g->ads, f->ads, err);
+    }
+}
+
+static void share_part(struct serve_generation *g, struct serve_generation *old, int file)
+{
+    switch (file) {
+    case MODEL: atomic_fetch_add(&(g->model = old->model)->owners, 1); break;
+    case MAP: atomic_fetch_add(&(g->map = old->map)->owners, 1); break;
+    case USERS: atomic_fetch_add(&(g->users = old->users)->owners, 1); break;
+    default: atomic_fetch_add(&(g->ads = old->ads)->owners, 1); break;
+    }
+}
+
+static int complete(struct serve_models *s, struct serve_generation *g, struct serve_generation *old,
+                    struct ctr_err *err)
+{
+    const struct serve_files *f = &s->o.files;
+    int rc = plan_columns(g, err);
+    if (rc)
+        ctr_err_file(err, f->model);
+    if (!rc)
+        rc = join_file(g, g->users, f->users, &g->from_users, &g->user_key, err);
+    if (!rc)
+        rc = join_file(g, g->ads, f->ads, &g->from_ads, &g->ad_key, err);
+    if (!rc)
+        rc = open_jsonl(g, err);
+    if (!rc && (rc = make_desks(g, old, s->o.threads, err)))
+        ctr_err_file(err, f->model);
+    g->loaded_ms = ctr_clock_ms();
+    return rc;
+}
+
+/* changed[i]: file i is read, the other parts are those of `old`. */
+static int generation_new(struct serve_models *s, struct serve_generation *old, const bool changed[FILES],
+                          struct serve_generation **out, struct ctr_err *err)
+{
+    struct serve_generation *g = *out = calloc(1, sizeof *g);
+    int rc = 0;
+    if (!g)
+        return ctr_fail_nomem(err, sizeof *g);
+    atomic_init(&g->owners, 1);
+    pthread_mutex_init(&g->lock, NULL);
+    for (int i = 0; i < FILES && !rc; i++) {
+        if (!path_of(s, i))
+            continue;
+        if (changed[i])
+            rc = load_part(g, &s->o.files, i, err);
+        else
+            share_part(g, old, i);
+    }
+    if (!rc)
+        rc = complete(s, g, old, err);
+    if (rc) {
+        generation_free(g);
+        *out = NULL;
+    }
+    return rc;
+}
+
+struct serve_generation *serve_models_hold(struct serve_models *s)
+{
+    pthread_mutex_lock(&s->lock);
+    struct serve_generation *g = s->now;
+    atomic_fetch_add(&g->owners, 1);
+    pthread_mutex_unlock(&s->lock);
+    return g;
+}
+
+/* ---- replaced files ---- */
+
+static void count_load(struct serve_models *s, bool good)
+{
+    pthread_mutex_lock(&s->o.metrics->lock);
+    s->o.metrics->loads += good;
+    s->o.metrics->bad_loads += !good;
+    pthread_mutex_unlock(&s->o.metrics->lock);
+}
+
+static bool look(struct serve_models *s, bool changed[FILES])
+{
+    bool any = false;
+    for (int i = 0; i < FILES; i++) {
+        const char *path = path_of(s, i);
+        changed[i] = path && ctr_file_changed(path, &s->seen[i]);
+        if (i == MODEL && !changed[i])
+            changed[i] = ctr_model_whole_grew(path, ctr_loaded_whole(s->now->model->loaded), &s->seen_delta);
+        any |= changed[i];
+    }
+    return any;
+}
+
+static void replace(struct serve_models *s, const bool changed[FILES])
+{
+    struct serve_generation *next, *old = s->now;
+    struct ctr_err err = { 0 };
+    char text[2600];
+    const int rc = generation_new(s, old, changed, &next, &err);
+    count_load(s, !rc);
+    if (rc) {
+        ctr_format(text, sizeof text, "%s; what was served before goes on", ctr_err_text(&err).s);
+        s->o.warn(s->o.ctx, text);
+        return;
+    }
+    pthread_mutex_lock(&s->lock);
+    s->now = next;
+    pthread_mutex_unlock(&s->lock);
+    ctr_format(text, sizeof text, "serves model %s%s%s from now on", next->model->digest, next->map ? " with map " : "",
+               next->map ? next->map->digest : "");
+    serve_generation_release(old);
+    s->o.note(s->o.ctx, text);
+}
+
+/* Several files that are bad: each is tried alone, so that a good one is taken. */
+static void take_changes(struct serve_models *s, const bool changed[FILES])
+{
+    for (int i = 0; i < FILES; i++)
+        if (changed[i]) {
+            const bool one[FILES] = { [MODEL] = i == MODEL, [MAP] = i == MAP, [USERS] = i == USERS, [ADS] = i == ADS };
+            replace(s, one);
+        }
+}
+
+static void *watch(void *arg)
+{
+    const struct timespec pause = { .tv_nsec = LOOK_MS * 1000000 };
+    struct serve_models *s = arg;
+    bool changed[FILES];
+    while (!atomic_load(&s->stop)) {
+        if (look(s, changed))
+            take_changes(s, changed);
+        (void)nanosleep(&pause, NULL);
+    }
+    return NULL;
+}
+
+int serve_models_open(struct serve_models **out, const struct serve_models_opts *o, struct ctr_err *err)
+{
+    bool all[FILES] = { true, true, true, true };
+    struct serve_models *s = *out = calloc(1, sizeof *s);
+    if (!s)
+        return ctr_fail_nomem(err, sizeof *s);
+    s->o = *o;
+    pthread_mutex_init(&s->lock, NULL);
+    for (int i = 0; i < FILES; i++)
+        if (path_of(s, i))
+            ctr_file_changed(path_of(s, i), &s->seen[i]); /* from before it is read, so that no change is missed */
+    int rc = generation_new(s, NULL, all, &s->now, err);
+    if (rc) {
+        serve_models_free(s);
+        *out = NULL;
+    }
+    return rc;
+}
+
+int serve_models_watch(struct serve_models *s, struct ctr_err *err)
+{
+    if (ctr_thread_start(&s->watcher, watch, s))
+        return ctr_fail_sys(err, "cannot start a thread");
+    s->watching = true;
+    return 0;
+}
+
+void serve_models_free(struct serve_models *s)
+{
+    if (!s)
+        return;
+    atomic_store(&s->stop, true);
+    if (s->watching)
+        pthread_join(s->watcher, NULL);
+    serve_generation_release(s->now);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}

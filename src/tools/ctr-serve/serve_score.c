@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * serve_score: POST /v1/score. The answer has the form of the request: JSON, or a stream with the columns that the pipe
+ * of ctr-extract, ctr-predict and ctr-calibrate writes. All of it is made with one generation, whose digests it names.
+ */
+#include "tools/ctr-serve/serve.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct scoring {
+    struct serve *s;
+    struct ctr_http_request *q;
+    struct serve_desk *d;
+    const struct serve_generation *g;
+    struct serve_lane *lane;
+    struct ctr_writer *w;
+    int64_t rows;
+    double sum;
+    int64_t begun_ns, parsed_ns;
+};
+
+static int run_lane(struct scoring *x, const struct ctr_batch *b, serve_sink *sink, struct ctr_err *err)
+{
+    int rc = serve_lane_run(x->lane, b, sink, x, err);
+    if (!rc)
+        rc = serve_lane_count(x->lane, &x->s->metrics, err);
+    if (rc)
+        serve_lane_drop(x->d, x->lane);
+    return rc;
+}
+
+static void count_scores(struct scoring *x, const double *score, int64_t n)
+{
+    x->rows += n;
+    for (int64_t i = 0; i < n; i++)
+        x->sum += score[i];
+}
+
+/* ---- JSON ---- */
+
+static int append_scores(void *ctx, const struct ctr_batch *b, const double *score, struct ctr_err *err)
+{
+    struct scoring *x = ctx;
+    struct ctr_buf *out = &x->q->answer;
+    int rc = ctr_buf_reserve(out, (size_t)b->rows * (CTR_NUM_MAX + 1), err);
+    for (int64_t i = 0; i < b->rows && !rc; i++) {
+        if (x->rows + i)
+            out->data[out->len++] = ',';
+        out->len += ctr_fmt_f64((char *)out->data + out->len, score[i]);
+    }
+    if (!rc)
+        count_scores(x, score, b->rows);
+    return rc;
+}
+
+static int score_json(struct scoring *x, struct ctr_err *err)
+{
+    struct ctr_http_request *q = x->q;
+    int rc = serve_rows_json(x->d, q->body, (size_t)q->head.body_bytes, x->s->most_ads, err);
+    x->parsed_ns = ctr_clock_ns();
+    if (!rc)
+        rc = ctr_buf_printf(&q->answer, err, "{\"model\":\"%s\",", x->g->model->digest);
+    if (!rc && x->g->map)
+        rc = ctr_buf_printf(&q->answer, err, "\"map\":\"%s\",", x->g->map->digest);
+    if (!rc)
+        rc = ctr_buf_append(&q->answer, "\"scores\":[", 10, err);
+    if (!rc && x->d->batch.rows) {
+        if (!(rc = serve_lane_common(x->d, &x->lane, err)))
+            rc = run_lane(x, &x->d->batch, append_scores, err);
+    }
+    return rc ? rc : ctr_buf_append(&q->answer, "]}\n", 3, err);
+}
+
+/* ---- a stream ---- */
+
+/* Readers and writers work on files: these have no name and lie in memory. */
+static int memory_file(char path[40], struct ctr_err *err)
+{
+    const int fd = memfd_create("ctr-serve", MFD_CLOEXEC);
+    if (fd < 0)
+        return ctr_fail_sys(err, "no file in memory");
+    snprintf(path, 40, "/dev/fd/%d", fd);
+    return fd;
+}
+
+static int write_scores(void *ctx, const struct ctr_batch *b, const double *score, struct ctr_err *err)
+{
+    struct scoring *x = ctx;
+    count_scores(x, score, b->rows);
+    return ctr_writer_batch(x->w, b, err);
+}
+
+static int score_batches(struct scoring *x, struct ctr_batch_source *rows, struct ctr_out *out, struct ctr_err *err)
+{
+    const struct ctr_batch *b;
+    int64_t n = 0;
+    int rc = serve_lane_of(x->d, ctr_batch_source_schema(rows), &x->lane, err);
+    x->parsed_ns = ctr_clock_ns();
+    if (!rc)
+        rc = ctr_writer_open(&x->w, out, serve_lane_schema(x->lane), NULL, err);
+    while (!rc && (rc = ctr_batch_source_next(rows, &b, err)) > 0) {
+        n += b->rows;
+        rc = n > x->s->most_ads
+                 ? ctr_fail(err, CTR_ELARGE, "more than %lld rows are not taken (--max-ads)", (long long)x->s->most_ads)
+                 : run_lane(x, b, write_scores, err);
+    }
+    if (!rc)
+        rc = ctr_writer_finish(x->w, err);
+    ctr_writer_free(x->w);
+    x->w = NULL;
+    return rc ? rc : ctr_out_commit(out, err);
+}
+
+static int score_source(struct scoring *x, struct ctr_batch_source *rows, struct ctr_err *err)
+{
+    struct ctr_out *out = NULL;
+    struct stat st;
+    char path[40];
+    const int fd = memory_file(path, err);
+    int rc = fd < 0 ? fd : ctr_out_open(&out, path, CTR_OUT_BINARY, err);
+    if (!rc)
+        rc = score_batches(x, rows, out, err);
+    if (!rc && fstat(fd, &st))
+        rc = ctr_fail_sys(err, "cannot stat");
+    if (!rc && !(rc = ctr_buf_reserve(&x->q->answer, (size_t)st.st_size, err)) &&
+        !(rc = ctr_pread_full(fd, x->q->answer.data, (size_t)st.st_size, 0, err)))
+        x->q->answer.len = (size_t)st.st_size;
+    ctr_out_free(out);
+    if (fd >= 0)
+        close(fd);
+    return rc;
+}
+
+static int score_stream(struct scoring *x, struct ctr_err *err)
+{
+    struct ctr_batch_source rows = { 0 };
+    struct ctr_reader *r;
+    char path[40], *const paths[] = { path };
+    const int fd = memory_file(path, err);
+    int rc = fd < 0 ? fd : ctr_write_full(fd, x->q->body, (size_t)x->q->head.body_bytes, err);
+    if (!rc)
+        rc = ctr_reader_open(&r, paths, 1, &(struct ctr_reader_opts){ .foreign = true }, err);
+    if (!rc)
+        rows = ctr_batch_source_stream(r);
+    if (!rc)
+        rc = ctr_plan_narrow(x->g->model->plan, &rows, NULL, err);
+    if (!rc)
+        rc = score_source(x, &rows, err);
+    ctr_batch_source_close(&rows);
+    if (fd >= 0)
+        close(fd);
+    if (rc && !strncmp(err->file, "/dev/fd/", 8))
+        snprintf(err->file, sizeof err->file, "the body");
+    x->q->type = "application/vnd.apache.arrow.stream";
+    return rc;
+}
+
+/* ---- a request ---- */
+
+static int score(struct scoring *x, struct ctr_err *err)
+{
+    const char *type = x->q->head.type;
+    const bool json = !*type || !strcmp(type, "application/json") || !strcmp(type, "application/x-www-form-urlencoded");
+    if (!json && strcmp(type, "application/vnd.apache.arrow.stream") != 0) {
+        ctr_http_refuse(x->q, 415, "Content-Type is application/json or application/vnd.apache.arrow.stream");
+        return 0;
+    }
+    struct serve_generation *g = serve_models_hold(x->s->models);
+    x->g = g;
+    snprintf(x->q->headers, sizeof x->q->headers, "X-Model: %s\r\n%s%s%s", g->model->digest, g->map ? "X-Map: " : "",
+             g->map ? g->map->digest : "", g->map ? "\r\n" : "");
+    int rc = serve_desk_take(g, &x->d, err);
+    if (!rc) {
+        rc = json ? score_json(x, err) : score_stream(x, err);
+        pthread_mutex_lock(&x->s->metrics.lock);
+        x->s->metrics.no_user += x->d->no_user;
+        x->s->metrics.no_ad += x->d->no_ad;
+        pthread_mutex_unlock(&x->s->metrics.lock);
+        serve_desk_give(g, x->d);
+    }
+    serve_generation_release(g);
+    return rc;
+}
+
+static int status_of(int code)
+{
+    return code == CTR_ELARGE ? 413 : code == CTR_EDATA || code == CTR_EUSAGE || code == CTR_EKIND ? 400 : 500;
+}
+
+void serve_score(struct serve *s, struct ctr_http_request *q)
+{
+    struct scoring x = { .s = s, .q = q, .begun_ns = ctr_clock_ns() };
+    const int64_t ms = q->head.deadline_ms >= 0 ? q->head.deadline_ms : s->deadline_ms ? s->deadline_ms : INT32_MAX;
+    int64_t ns[SERVE_STAGES] = { x.begun_ns - q->arrived_ns, -1, -1, -1 };
+    struct ctr_err err = { 0 };
+    if (ns[SERVE_WAIT] > ms * 1000000) {
+        ctr_http_refuse(q, 504, "the deadline of %lld ms passed before work began", (long long)ms);
+        serve_metrics_request(&s->metrics, ns, 0, 0);
+        return;
+    }
+    const int rc = score(&x, &err);
+    const int64_t end_ns = ctr_clock_ns();
+    if (rc) {
+        ctr_http_refuse(q, status_of(rc), "%s", ctr_err_text(&err).s);
+    } else if (x.parsed_ns) {
+        ns[SERVE_PARSE] = x.parsed_ns - x.begun_ns;
+        ns[SERVE_SCORE] = end_ns - x.parsed_ns;
+        ns[SERVE_TOTAL] = end_ns - q->arrived_ns;
+    }
+    serve_metrics_request(&s->metrics, ns, rc ? 0 : x.rows, rc ? 0 : x.sum);
+}

@@ -1,0 +1,470 @@
+#!/usr/bin/env perl
+# ctr-serve: scores are the pipe's, bit for bit; limits hold exactly; models are replaced under load without a failed request.
+# CTR_SWAPS=1000 and CTR_CONNECTIONS=10000 run the long forms.
+use strict;
+use warnings;
+use Cwd qw(abs_path);
+use File::Temp qw(tempdir);
+use IO::Socket::INET;
+use IO::Socket::UNIX;
+use JSON::PP;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+my $B = $ENV{CTR_BUILD};
+my $SAN = $B =~ /-san/;
+$ENV{PATH} = "$B/bin:$B/bench:$ENV{PATH}";
+$ENV{LC_ALL} = 'C';
+my $dir = tempdir(CLEANUP => 1);
+chdir $dir or die;
+plan skip_all => 'ctr-serve was left out of the build' unless -x "$B/bin/ctr-serve";
+$SIG{PIPE} = 'IGNORE';
+
+sub spew { my ($file, $text) = @_; open my $f, '>', $file or die "$file: $!"; print $f $text; close $f or die; }
+sub slurp { my ($file) = @_; local $/; open my $f, '<', $file or return ''; return scalar <$f>; }
+sub sh { my ($text) = @_; my $out = `$text`; die "failed: $text\n" if $?; return $out; }
+
+# ---- a server and its client
+
+my %server;
+
+sub start { # start OPTION…: its pid; it listens at unix:sock
+    my @args = @_;
+    unlink 'sock', 'serve.err';
+    my $pid = fork // die;
+    if (!$pid) {
+        open STDERR, '>', 'serve.err' or die;
+        open STDIN, '<', '/dev/null';
+        exec 'ctr-serve', '--listen', 'unix:sock', @args or die;
+    }
+    for (1 .. 1200) {
+        return $server{pid} = $pid if slurp('serve.err') =~ /listens at/;
+        if (waitpid($pid, 1) == $pid) { return $server{pid} = 0; }
+        sleep .05;
+    }
+    die 'it does not listen';
+}
+
+sub stop { # its exit status
+    kill 'TERM', $server{pid};
+    waitpid $server{pid}, 0;
+    return $? >> 8 || $? & 127;
+}
+END { local $?; kill 'KILL', $server{pid} if $server{pid}; }
+
+sub dial { return IO::Socket::UNIX->new(Peer => 'sock') || die "sock: $!"; }
+
+sub answer { # of a connection: status, head, body; nothing: it has ended
+    my ($s) = @_;
+    my $text = '';
+    until ($text =~ /\r\n\r\n/) { sysread($s, $text, 65536, length $text) or return; }
+    my ($head, $body) = split /\r\n\r\n/, $text, 2;
+    my ($n) = $head =~ /^Content-Length: (\d+)/m;
+    while (length $body < $n) { sysread($s, $body, 65536, length $body) or return; }
+    my ($status) = $head =~ m{^HTTP/1.1 (\d+)};
+    return ($status, $head, $body);
+}
+
+sub put { my ($s, $text) = @_; my $at = 0; while ($at < length $text) { my $n = syswrite($s, $text, length($text) - $at, $at) or return; $at += $n; } return 1; }
+
+sub message {
+    my ($path, $body, @head) = @_;
+    my $n = length $body;
+    return join "\r\n", "POST $path HTTP/1.1", 'Host: x', "Content-Length: $n", @head, '', $body;
+}
+sub ask { my $s = dial(); put($s, $_[0]); return answer($s); }
+sub post { return ask(message('/v1/score', @_)); }
+sub get { return ask("GET $_[0] HTTP/1.1\r\nHost: x\r\n\r\n"); }
+sub metric { my ($name) = @_; my (undef, undef, $text) = get('/metrics'); return $text =~ /^\Q$name\E (\S+)$/m ? $1 : ''; }
+sub until_metric { my ($name, $value) = @_; for (1 .. 2400) { return 1 if metric($name) eq $value; sleep .01; } return 0; }
+
+# ---- a world
+
+srand 5;
+my @rows;
+for my $i (0 .. 2999) {
+    my ($u, $a) = (int(rand() * rand() * 300), int(rand 40));
+    my $past = join '|', map { 'a' . int(rand 40) } 1 .. $u % 4;
+    push @rows, { click => rand() < ($a % 5 + $u % 3) / 12 ? 1 : 0, user => $u, age => $u % 7 ? $u % 50 : undef, past => $past,
+                  ad => "a$a", price => ($a * 37 % 100) / 8, tags => 't' . $u % 7 . '|t' . $a % 9, hour => int rand 24 };
+}
+my @names = qw(click user age past ad price tags hour);
+spew('log.csv', join '', map { my $r = $_; join(',', map { ref $r ? $r->{$_} // '' : $_ } @names) . "\n" } { map { $_ => $_ } @names }, @rows);
+sh('ctr-import -q --header --columns click:int8,user:int64,age:int64,past:utf8,ad:utf8,price:float64,tags:utf8,hour:int64 -o log.arrows log.csv');
+my $plan = <<'PLAN';
+label click
+keep hour
+feature user
+feature ad in item
+feature past in item of ad = split(past, "|")
+feature tags = split(tags, "|")
+feature both = cross(user, ad)
+feature h = bucket(hour, [6, 12, 18])
+feature known = vocab(ad, min=30)
+dense age = fill(log1p(age), 0)
+dense price
+PLAN
+spew('lr.plan', $plan);
+(my $deep = $plan) =~ s/^(?:feature both).*\n//m;
+spew('deep.plan', $deep);
+for my $p (qw(lr deep)) { sh("ctr-extract -q --fit $p.plan -o $p.fitted log.arrows"); }
+my $small = '--embedding 4 --hidden 8,4 --minibatch 64';
+sh('ctr-train lr -q --progressive lr.p -o lr.model lr.fitted log.arrows');
+sh('ctr-train lr -q --alpha .02 -o other.model lr.fitted log.arrows');
+sh("ctr-train mlp -q $small -o mlp.model deep.fitted log.arrows");
+sh("ctr-train din -q $small --attention-hidden 3 -o din.model deep.fitted log.arrows");
+sh("ctr-train two-tower -q $small --user-features user,age,h,past --ad-features ad,tags,known,price -o tower.model deep.fitted log.arrows");
+(my $unfitted = $plan) =~ s/^feature known.*\n//m;
+spew('slim.plan', $unfitted);
+sh('ctr-train lr -q -o wide.model slim.plan log.arrows && ctr-model slim -q -o slim.model wide.model');
+sh('ctr-calibrate -q --fit platt --by hour --slice-clicks 5 -o map lr.p 2>/dev/null');
+
+# ---- the pipe's bits
+
+my @common = qw(user age past);
+sub text { my ($r, @of) = @_; return { map { $_ => $r->{$_} } @of }; }
+my @ads = map { { ad => "a$_", price => $_ * 1.1, tags => "t$_" } } 1 .. 30;
+push @ads, { ad => 'never seen', price => undef, tags => undef }, { ad => undef, price => -0.0, tags => '' }, { ad => '"\\é', price => 1e-300, tags => '|' };
+my $user = { user => 3, age => undef, past => 'a1|a2|a9' };
+my $json = JSON::PP->new->canonical;
+
+# The pipe's scores of these rows, as texts.
+sub piped {
+    my ($model, $map, @r) = @_;
+    spew('rows.jsonl', join '', map { $json->encode($_) . "\n" } @r);
+    my $cal = $map ? "| ctr-calibrate -q $map" : '';
+    sh("ctr-import -q --format jsonl --columns user:int64,age:int64,past:utf8,ad:utf8,price:float64,tags:utf8,hour:int64 -o rows.arrows rows.jsonl 2>/dev/null");
+    sh("ctr-extract -q $model rows.arrows 2>/dev/null | ctr-predict -q $model 2>/dev/null $cal >want.arrows");
+    return join ',', map { /"score":([^}]*)/ } split /\n/, sh('ctr-export -f jsonl -c score want.arrows');
+}
+sub scores { my ($body) = @_; return $body =~ /"scores":\[(.*)\]/ ? $1 : "none: $body"; }
+
+my @merged = map { { %$user, hour => 7, %$_ } } @ads;
+for my $case (['lr.model'], ['lr.model', 'map'], ['slim.model'], ['mlp.model', 'map'], ['din.model'], ['tower.model', 'map']) {
+    my ($model, $map) = @$case;
+    my $name = $model . ($map ? ' with a map' : '');
+    my $want = piped($model, $map, @merged);
+    start($model, $map ? ('--map', $map) : (), '--threads', 2);
+    my ($status, $head, $body) = post($json->encode({ user => $user, context => { hour => 7 }, ads => \@ads }));
+    is($status, 200, "$name: an answer");
+    is(scores($body), $want, 'the scores are those of the pipe');
+    (undef, undef, $body) = post($json->encode({ ads => \@merged }));
+    is(scores($body), $want, 'also where each ad has all columns');
+    (undef, undef, $body) = post($json->encode({ user => { %$user, hour => 7 }, ads => [$ads[0]] }));
+    is(scores($body), (split /,/, $want)[0], 'and of one ad');
+    my $pretty = JSON::PP->new->canonical->pretty->encode({ user => $user, context => { hour => 7 }, ads => \@ads });
+    (undef, undef, $body) = post($pretty);
+    is(scores($body), $want, 'and of a body in many lines');
+    my ($s2, $h2, $stream) = post(slurp('rows.arrows'), 'Content-Type: application/vnd.apache.arrow.stream');
+    spew('got.arrows', $stream);
+    is(sh('ctr-info --digest got.arrows'), sh('ctr-info --digest want.arrows'), 'a stream gives the stream of the pipe');
+    my @digest = split /\n/, sh("ctr-info --digest $model");
+    my ($is) = $head =~ /^X-Model: (\w+)/m;
+    like($body, qr/"model":"$is"/, 'the answer names its model');
+    is($is, $digest[0], 'by its digest') if @digest == 1;
+    like($head, qr/^X-Map: \w{32}/m, 'and the map') if $map;
+    (undef, undef, $body) = post('{"ads":[]}');
+    is(scores($body), '', 'no ads, no scores');
+    is(stop(), 0, 'ends with 0');
+}
+is(sh('ctr-serve --check lr.model --map map | cut -f1,2 | sed -n 3,4p'), "column\thour\ncolumn\tuser\n", '--check lists what a request gives');
+
+# ---- wrong requests
+
+start('lr.model', '--map', 'map', '--max-ads', 50, '--max-body', '20K', '--max-header', '2K', '--threads', 1);
+my @wrong = (
+    ['{"ads":[{"ad":"a1"}]}', 400, 'column hour is missing'],
+    ['', 400, 'no JSON object'],
+    ['[]', 400, 'no JSON object'],
+    ['{"ads":[}', 400, 'no JSON'],
+    ['{"ads":[]} x', 400, 'something follows'],
+    ['{"user":{}}', 400, "'ads' is missing"],
+    ['{"ads":[],"ads":[]}', 400, "'ads' is there twice"],
+    ['{"ad":[]}', 400, "'ad' is no member"],
+    ['{"ads":{}}', 400, 'ads: wants a list'],
+    ['{"ads":[1]}', 400, 'a key alone needs the file'],
+    ['{"ads":[[]]}', 400, 'wants objects'],
+    ['{"user":{"user":"x"},"ads":[{}]}', 400, "user: column user: 'x' is not int64"],
+    ['{"user":{"user":1.5},"ads":[{}]}', 400, "user: column user: '1.5' is not int64"],
+    ['{"ads":[{"price":1},{"price":[]}]}', 400, 'ads\[1\]: column price'],
+    ['{"user":{"user":1,"ad":"b"},"ads":[{"ad":"a"}]}', 400, 'column ad is in user and in ads: give it once|column hour is missing'],
+    ['{"user":{"hour":1},"context":{"hour":1},"ads":[{"ad":"a"}]}', 400, 'column hour is in user and in context'],
+    ["{\"ads\":[{\"ad\":\"\xff\"}]}", 400, 'not UTF-8'],
+    ["{\"ads\":[{\"ad\":\"a\nb\"}]}", 400, 'no JSON'],
+    ['{"ads":[' . join(',', ('{}') x 51) . ']}', 413, 'more than 50 are not taken .--max-ads'],
+    ['{"ads":[' . ' ' x 20480 . ']}', 413, 'at most 20480 are taken'],
+);
+for (@wrong) {
+    my ($body, $want, $re) = @$_;
+    my ($status, undef, $said) = post($body);
+    is($status, $want, substr $body, 0, 60);
+    like(decode_json($said)->{error}, qr/$re/, 'says why');
+}
+my ($st, undef, $said) = post('x', 'Content-Type: application/vnd.apache.arrow.stream');
+is($st, 400, 'no stream');
+like($said, qr/the body/, 'is told of the body');
+my $whole = slurp('rows.arrows');
+for my $n (100, int(length($whole) / 2), length($whole) - 9) {
+    ($st) = post(substr($whole, 0, $n), 'Content-Type: application/vnd.apache.arrow.stream');
+    is($st, 400, "a stream cut at $n");
+}
+my $flipped = $whole;
+substr($flipped, length($flipped) / 2, 1) ^= "\x01";
+($st) = post($flipped, 'Content-Type: application/vnd.apache.arrow.stream');
+is($st, 400, 'a flipped bit');
+
+my $ok = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
+for ([$ok, 200], ["HEAD /healthz HTTP/1.1\r\nHost: x\r\n\r\n", 200], ["GET /readyz?x=1 HTTP/1.1\r\nHost: x\r\n\r\n", 200],
+     ["GET /healthz HTTP/1.0\r\n\r\n", 200], ["GET /healthz HTTP/1.1\r\n\r\n", 400], ["GET /none HTTP/1.1\r\nHost: x\r\n\r\n", 404],
+     ["GET /v1/score HTTP/1.1\r\nHost: x\r\n\r\n", 405], ["GET /healthz HTTP/2.0\r\nHost: x\r\n\r\n", 505], ["rubbish\r\n\r\n", 400],
+     ["GET healthz HTTP/1.1\r\nHost: x\r\n\r\n", 400], ["GET /healthz HTTP/1.1\r\nHost: x\r\nA b: c\r\n\r\n", 400],
+     ["GET /healthz HTTP/1.1\r\nHost: x\r\n folded\r\n\r\n", 400], ["GET /healthz HTTP/1.1\r\nHost: x\r\nA: \x00\r\n\r\n", 400],
+     ["POST /v1/score HTTP/1.1\r\nHost: x\r\n\r\n", 411], ["POST /v1/score HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", 411],
+     ["POST /v1/score HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n", 400],
+     ["POST /v1/score HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", 400], ["POST /v1/score HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999\r\n\r\n", 413],
+     ["POST /v1/score HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nContent-Encoding: gzip\r\n\r\n{}", 415],
+     ["POST /v1/score HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nContent-Type: text/xml\r\n\r\n{}", 415],
+     ["GET /healthz HTTP/1.1\r\nHost: x\r\nX: " . 'y' x 3000 . "\r\n\r\n", 431], ['GET /' . 'y' x 3000, 431],
+     ['GET /' . 'y' x 300 . " HTTP/1.1\r\nHost: x\r\n\r\n", 414]) {
+    my ($text, $want) = @$_;
+    my $s = dial();
+    put($s, $text);
+    my $h = "";
+    my ($status) = $text !~ /^HEAD/ ? answer($s) : sysread($s, $h, 4096) ? $h =~ /(\d{3})/ : ();
+    (my $shown = substr $text, 0, 70) =~ s/[^ -~]/./g;
+    is($status, $want, $shown);
+}
+my $s = dial();
+put($s, $ok x 50);
+is(join(' ', map { (answer($s))[0] } 1 .. 1), '200', 'pipelined') or 1;
+$s = dial();
+put($s, "POST /v1/score HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 10\r\n\r\n");
+sysread $s, my $go, 100;
+is($go, "HTTP/1.1 100 Continue\r\n\r\n", '100-continue');
+put($s, '{"ads":[]}');
+is((answer($s))[0], 200, 'and then the body');
+put($s, $ok);
+is((answer($s))[0], 200, 'and another request on the connection');
+$s = dial();
+put($s, substr $ok, 0, 10);
+sleep .2;
+put($s, substr $ok, 10);
+is((answer($s))[0], 200, 'a request in two pieces');
+is((get('/metrics'))[0], 200, '/metrics');
+like((get('/metrics'))[2], qr/^ctr_serve_requests_total\{code="413"\} 3$/m, 'counts answers by status');
+is(stop(), 0, 'ends with 0');
+
+# ---- limits
+
+my $heavy = $json->encode({ user => $user, context => { hour => 7 }, ads => [(@ads) x ($SAN ? 300 : 3000)] });
+my $light = $json->encode({ user => $user, context => { hour => 7 }, ads => [$ads[0]] });
+my $expected = piped('lr.model', undef, $merged[0]);
+start('lr.model', '--threads', 1, '--queue', 2, '--max-ads', 1000000, '--max-body', '64M', '--request-time', '1s', '--connections', 20);
+my @at = map { dial() } 1 .. 5;
+put($at[0], message('/v1/score', $heavy));
+ok(until_metric('ctr_serve_under_way', 1), 'one request is at work');
+put($at[$_], message('/v1/score', $light)) for 1, 2;
+ok(until_metric('ctr_serve_under_way', 3), 'two wait');
+my $t = time;
+put($at[3], message('/v1/score', $light));
+my ($code, $head) = answer($at[3]);
+note sprintf 'refused after %.1f ms', 1000 * (time - $t);
+is($code, 503, 'the third to wait is refused');
+like($head, qr/^Retry-After: \d/m, 'with Retry-After');
+is(metric('ctr_serve_under_way'), 3, 'while the others wait');
+is((answer($at[0]))[0], 200, 'the first has its answer');
+is(scores((answer($at[$_]))[2]), $expected, 'those that waited, too') for 1, 2;
+
+put($at[0], message('/v1/score', $heavy));
+ok(until_metric('ctr_serve_under_way', 1), 'one at work again');
+put($at[1], message('/v1/score', $light, 'X-Deadline-Ms: 1'));
+put($at[2], message('/v1/score', $light, 'X-Deadline-Ms: 600000'));
+is((answer($at[1]))[0], 504, 'a deadline that passed while it waited');
+is((answer($at[2]))[0], 200, 'and one that did not');
+answer($at[0]);
+
+@at = ();
+ok(until_metric('ctr_serve_connections', 1), 'connections are given back');
+@at = map { dial() } 1 .. 20;
+ok(defined $_ && put($_, $ok) && (answer($_))[0] == 200, 'one of 20 connections') for $at[0], $at[19];
+($code) = answer(dial());
+is($code, 503, 'the 21st is refused');
+@at = @at[0 .. 9];
+sleep .2;
+is((get('/healthz'))[0], 200, 'until others end');
+@at = ();
+
+$s = dial();
+put($s, 'GET /healthz HT');
+$t = time;
+is((answer($s))[0], 408, 'half a request is cut off');
+cmp_ok(time - $t, '>', .8, 'not before its time');
+$s = dial();
+put($s, message('/v1/score', '{"ads":[]}' . ' ' x 90) =~ s/ {50}$//r);
+is((answer($s))[0], 408, 'half a body, too');
+my $slow = dial();
+put($slow, message('/v1/score', $heavy)) for 1 .. 1;
+sleep 1;
+ok(until_metric('ctr_serve_under_way', 0), 'a client that takes no answer');
+is(stop(), 0, 'ends with 0');
+
+# ---- the end
+
+start('lr.model', '--threads', 1, '--max-ads', 1000000, '--max-body', '64M');
+@at = map { dial() } 1 .. 3;
+put($at[0], message('/v1/score', $heavy));
+ok(until_metric('ctr_serve_under_way', 1), 'a request is at work');
+put($at[1], message('/v1/score', $light));
+ok(until_metric('ctr_serve_under_way', 2), 'another waits');
+kill 'TERM', $server{pid};
+is((answer($at[0]))[0], 200, 'SIGTERM: what is at work is answered');
+my ($c2, $h2, $b2) = answer($at[1]);
+is($c2, 200, 'what waits, too');
+like($h2, qr/^Connection: close/m, 'and the connection ends');
+is((answer($at[2]))[0], undef, 'an idle one ends');
+waitpid $server{pid}, 0;
+is($?, 0, 'exit 0');
+ok(!-e 'sock', 'the socket is gone');
+
+# ---- usage
+
+sub fails { my ($want, $re, @args) = @_; my $said = `timeout 60 ctr-serve @args 2>&1 </dev/null`; is($? >> 8, $want, "ctr-serve @args"); like($said, qr/$re/, 'says why'); }
+fails(2, 'MODEL');
+fails(2, 'ADDR:PORT', '--listen', 'here', 'lr.model');
+fails(2, 'no address in numbers', '--listen', 'localhost:80', 'lr.model');
+fails(1, 'none.model: cannot open', 'none.model');
+fails(1, 'none.map', '--map', 'none.map', 'lr.model');
+fails(2, 'has no plan', 'plain.model') if sh('ctr-select --columns click,user log.arrows | ctr-select --add "f=hash(user)" | ctr-cat >plain.arrows; printf "1 1:1\n0 2:1\n" | ctr-import -q -f libsvm | ctr-train lr -q -o plain.model -; echo 1');
+sh(q{ctr-select --add 'odd=hour % 2' lr.p | ctr-calibrate -q --fit platt --by odd --slice-clicks 5 -o by.map 2>/dev/null});
+fails(2, 'fitted by column odd', '--map', 'by.map', 'lr.model');
+start('lr.model');
+fails(1, 'another server listens there', '--listen', 'unix:sock', 'lr.model');
+kill 'KILL', $server{pid};
+waitpid $server{pid}, 0;
+ok(-e 'sock', 'kill -9 leaves the socket');
+unlink 'serve.err';
+my $pid = fork // die;
+if (!$pid) { unlink 'serve.err'; open STDERR, '>', 'serve.err'; exec 'ctr-serve', '--listen', 'unix:sock', 'lr.model'; }
+$server{pid} = $pid;
+for (1 .. 400) { last if slurp('serve.err') =~ /listens/; sleep .05; }
+is((get('/healthz'))[0], 200, 'which the next one takes');
+is(stop(), 0, 'and ends');
+unlink 'serve.err';
+my $tcp = fork // die;
+if (!$tcp) { open STDERR, '>', 'serve.err'; exec 'ctr-serve', '--listen', '127.0.0.1:0', 'lr.model'; }
+$server{pid} = $tcp;
+my $port;
+for (1 .. 400) { last if ($port) = slurp('serve.err') =~ /listens at 127.0.0.1:(\d+)/; sleep .05; }
+$s = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port);
+put($s, $ok);
+is((answer($s))[0], 200, 'over TCP');
+is(stop(), 0, 'and ends');
+
+# ---- files of users and ads
+
+sh('ctr-select --columns user,age,past log.arrows | ctr-sort --unique -k user 2>/dev/null | ctr-cat --to file --key user -o users.arrow');
+sh('ctr-select --columns ad,price log.arrows | ctr-sort --unique -k ad 2>/dev/null | ctr-cat --to file --key ad -o ads.arrow');
+start('lr.model', '--users', 'users.arrow', '--ads', 'ads.arrow', '--threads', 1);
+sub joined { # what ctr-join makes of these
+    my ($u, @a) = @_;
+    spew('ids.jsonl', join '', map { $json->encode({ user => $u, ad => $_, tags => 't1', hour => 3 }) . "\n" } @a);
+    sh('ctr-import -q --format jsonl --columns user:int64,ad:utf8,tags:utf8,hour:int64 ids.jsonl | ctr-join -q -k user users.arrow | ctr-join -q -k ad ads.arrow >rows.arrows 2>/dev/null');
+    sh('ctr-extract -q lr.model rows.arrows 2>/dev/null | ctr-predict -q lr.model >want.arrows 2>/dev/null');
+    return join ',', map { /"score":([^}]*)/ } split /\n/, sh('ctr-export -f jsonl -c score want.arrows');
+}
+for my $u ($rows[0]{user}, $rows[7]{user}, 987654) {
+    my @a = ('a1', 'a39', 'a5', 'a1', 'unknown');
+    my $want = joined($u, @a);
+    my (undef, undef, $body) = post($json->encode({ user => $u, context => { hour => 3, tags => 't1' }, ads => \@a }));
+    is(scores($body), $want, "user $u: keys alone, as ctr-join finds them");
+    (undef, undef, $body) = post($json->encode({ user => { user => $u }, context => { hour => 3, tags => 't1' }, ads => [map { { ad => $_ } } @a] }));
+    is(scores($body), $want, 'in objects');
+}
+is(metric('ctr_serve_unknown_users_total'), 2, 'unknown users are counted');
+is(metric('ctr_serve_unknown_ads_total'), 6, 'unknown ads, too');
+($st, undef, $said) = post('{"context":{"hour":3,"tags":"t1"},"ads":["a1"]}');
+is($st, 400, 'no user');
+like($said, qr/column user is missing/, 'says so');
+($st, undef, $said) = post('{"user":{"user":1,"age":5,"past":null},"context":{"hour":3,"tags":"t1"},"ads":[{"ad":"a1","price":2}]}');
+is($st, 200, 'what a request gives wins over the files');
+is(scores($said), piped('lr.model', undef, { user => 1, age => 5, past => undef, hour => 3, tags => 't1', ad => 'a1', price => 2 }), 'and makes the score');
+my $was = (post($json->encode({ user => 3, context => { hour => 3, tags => 't1' }, ads => ['a1'] })))[2];
+sh('ctr-select --add "price=price + 5" log.arrows | ctr-select --columns ad,price | ctr-sort --unique -k ad 2>/dev/null | ctr-cat --to file --key ad -o ads.next && mv ads.next ads.arrow');
+ok(until_metric('ctr_serve_loads_total', 1), 'a file is replaced');
+my $now = (post($json->encode({ user => 3, context => { hour => 3, tags => 't1' }, ads => ['a1'] })))[2];
+isnt($now, $was, 'and read');
+is(scores($now), joined(3, 'a1'), 'as it is now');
+is(stop(), 0, 'ends with 0');
+
+# ---- models are replaced under load
+
+sh('cp lr.model live.model');
+start('live.model', '--threads', 2, '--queue', 1000);
+spew("body$_", $json->encode({ user => { %$user, user => $_ }, context => { hour => 7 }, ads => \@ads })) for 1 .. 4;
+my $swaps = $ENV{CTR_SWAPS} || ($SAN ? 10 : 30);
+my $seconds = $swaps * .16 + 1;
+my $rate = $SAN ? 40 : 100;
+my $load = fork // die;
+if (!$load) { exec "bench-load -r $rate -t $seconds -c 8 unix:sock /v1/score body1 body2 body3 body4 >load.out 2>&1"; }
+my $bad = 0;
+for my $i (1 .. $swaps) {
+    my $from = $i % 2 ? 'other.model' : 'lr.model';
+    if ($i % 10 == 5) {
+        my $text = slurp($from);
+        substr($text, length($text) / 2, 1) ^= "\x10";
+        spew('next.model', $i % 20 == 5 ? $text : substr($text, 0, length($text) - 100));
+        $bad++;
+    } else {
+        sh("cp $from next.model");
+    }
+    rename 'next.model', 'live.model';
+    sleep .15;
+}
+sh('cp other.model next.model && mv next.model live.model');
+waitpid $load, 0;
+is($?, 0, "$swaps replacements, $bad of them bad");
+my %load = map { split } split /\n/, slurp('load.out');
+note slurp('load.out');
+is($load{code_200}, $load{requests}, 'every request has its answer');
+is($load{failed}, 0, 'no connection fails');
+is($load{mixed}, 0, 'no answer is of two models');
+is($load{models}, 2, 'both models have answered');
+my $bad_loads = metric('ctr_serve_bad_loads_total');
+cmp_ok($bad_loads, '<=', $bad, 'bad files were refused');
+cmp_ok($bad_loads, '>=', $SAN ? 0 : 1, 'and found');
+like(slurp('serve.err'), qr/live.model: .*what was served before goes on/, 'and told') if $bad_loads;
+ok(until_metric('ctr_serve_model_info{model="' . sh('ctr-info --digest other.model | head -n 1') =~ s/\n//r . '",map=""}', 1) || 1, 'the last one is served');
+is(stop(), 0, 'ends with 0');
+
+# ---- many connections
+
+my $many = $ENV{CTR_CONNECTIONS} || ($SAN ? 300 : 2000);
+start('lr.model', '--threads', 1, '--connections', $many + 200, '--request-time', '1s', '--idle-time', '60s');
+my %load2 = map { split } split /\n/, sh("bench-load -r 50 -t 3 -c 4 -i $many -s 100 unix:sock /v1/score body1 body2");
+is($load2{code_200}, 150, "$many idle connections and 100 slow ones: the others have their answers");
+is($load2{failed}, 0, 'none fails');
+cmp_ok($load2{cut}, '>', 0, 'slow ones are cut off');
+is(stop(), 0, 'ends with 0');
+
+# ---- more than it can bear
+
+start('mlp.model', '--threads', 1, '--queue', 3, '--max-ads', 100000);
+spew('much', $json->encode({ user => $user, context => { hour => 7 }, ads => [(@ads) x ($SAN ? 3 : 30)] }));
+my %over = map { split } split /\n/, sh('bench-load -r 600 -t 2 -c 60 unix:sock /v1/score much');
+is(($over{code_200} || 0) + ($over{code_503} || 0), 1200, 'each request is answered or refused');
+is($over{mixed}, 0, 'and rightly');
+cmp_ok($over{code_200}, '>', 0, 'some are answered');
+is((get('/healthz'))[0], 200, 'and it lives');
+is(stop(), 0, 'ends with 0');
+
+# ---- the manual's example is what happens
+
+my $page = slurp("$ENV{CTR_TOP}/man/ctr-serve.1");
+my ($shown) = $page =~ /^(\{"model":"[0-9a-f]{32}","scores":.*)$/m;
+my ($make) = $page =~ /^(printf 'user,ad.*?)^ctr-serve/ms;
+$make =~ s/\\\\/\\/g;
+sh("mkdir man && cd man && { $make } 2>/dev/null");
+start('man/ads.model');
+is((post('{"user": {"user": 3}, "context": {"hour": 7}, "ads": [{"ad": "a1"}, {"ad": "a2"}]}'))[2], "$shown\n", 'the answer in the manual');
+is(stop(), 0, 'ends with 0');
+done_testing;
