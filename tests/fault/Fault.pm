@@ -363,6 +363,7 @@ ctr-sort -k user users.vec | ctr-cat --to file --key user -o users.arrow
 ctr-select --columns id,site,tags,price feat.arrows | ctr-predict --tower ad -o ads.vec towers.arrows
 ctr-select --columns user,id --where 'not is_null(user)' -o pairs.arrows feat.arrows
 ctr-calibrate --fit isotonic --label click --score score --by site --slice-clicks 2 -o map.arrows log.arrows
+ctr-stats --label click --profile log.profile -o log.stats log.arrows
 ctr-model slim -q -o serving.arrow model.arrows
 ctr-select --head 45 feat.arrows | ctr-cat --batch 10 | head -c -200 >broken.arrows
 ! ctr-train lr -q --checkpoint state.ckpt --checkpoint-every 20 --checkpoint-deltas 9 -o none broken.arrows

@@ -1,0 +1,110 @@
+#!/bin/sh
+# ctr-stats: profiles against plain Python; any threads, batches and order of rows; merging in any grouping; slices; errors.
+. "${0%/*}/lib.sh"
+cd "$W" || exit 1
+
+printf 'site,price,click\na,1,1\nb,2.5,0\na,,1\na,nan,0\n,-0,0\n' >log.csv
+ctr-import -q -f csv --header --null '' --label click log.csv -o log.arrows
+stats() { ctr-stats "$@" | ctr-export -f csv -c "$cols" --no-header | tr '\n' ' '; }
+cols=name,type,role,rows,nulls,values,nan,zeros,distinct
+is 'counts' "$(stats log.arrows)" 'site,utf8,,5,1,4,,0,2 price,float64,,5,1,4,1,1,4 click,int64,label,5,0,5,,3,2 '
+cols=name,min,max,mean,sd,median,quantile_error
+is 'numbers, without nulls and NaN' "$(stats log.arrows)" 'site,a,b,,,, price,0,2.5,1.1666666666666667,1.2583057392117916,1,0 click,0,1,0.4,0.5477225575051661,0,0 '
+top() { ctr-stats "$1" | ctr-export -f jsonl -c "$2" | tr '\n' ' '; }
+is 'frequent values: ties by value, NaN last' "$(top log.arrows top,top_rows)" \
+    '{"top":["a","b"],"top_rows":[3,1]} {"top":["0","1","2.5","nan"],"top_rows":[1,1,1,1]} {"top":["0","1"],"top_rows":[3,2]} '
+is 'clicks' "$(ctr-stats log.arrows | ctr-export -f csv -c name,rate,null_rate --no-header | tr '\n' ' ')" 'site,0.4,0 price,0.4,1 click,, '
+ctr-select --where false log.arrows >none.arrows
+cols=name,rows,values,distinct,min,mean,sd,median,information,auc
+is 'no rows' "$(stats none.arrows)" 'site,0,0,0,,,,,, price,0,0,0,,,,,, click,0,0,0,,,,,, '
+ctr-select --columns site log.arrows >site.arrows
+is 'without a label there is no rate' "$(ctr-stats site.arrows | ctr-info | grep -c -e rate -e auc)" 0
+
+# ---- the table
+is 'a table' "$(ctr-stats -f table log.arrows | head -n 3 | tail -n 2 | cut -c 1-51)" 'column               type         nulls_%  distinct
+site                 utf8              20         2'
+is 'of no rows, too' "$(ctr-stats -f table none.arrows | wc -l)" 5
+printf 'a\n"x\033[31m\nred"\n' | ctr-import -q -f csv --header -o bad.arrows
+ok 'what a terminal would obey is escaped' sh -c "ctr-stats -f table bad.arrows | grep -qF '\\x1b'"
+
+# ---- slices
+is 'by a column, null last' "$(ctr-stats --by site log.arrows | ctr-export -f csv -c by,name,rows,distinct --no-header | grep price | tr '\n' ' ')" \
+    'a,price,3,2 b,price,1,1 ,price,1,1 '
+printf 't,x\n2024-01-01 00:10:00,1\n2024-01-01 02:00:00,3\n2024-01-01 00:59:59,2\n1969-12-31 23:30:00,5\n' | ctr-import -q -f csv --header --columns t:timestamp,x -o times.arrows
+is 'by windows' "$(ctr-stats --time t --window 1h times.arrows | ctr-export -f csv -c window,name,rows,mean --no-header | grep ,x | tr '\n' ' ')" \
+    '1969-12-31T23:00:00Z,x,1,5 2024-01-01T00:00:00Z,x,2,1.5 2024-01-01T02:00:00Z,x,1,3 '
+is 'a slice is what its rows alone give' "$(ctr-stats --by site log.arrows | ctr-select --where 'by == "a"' | ctr-export -f csv -c name,rows,nulls,distinct,mean,auc)" \
+    "$(ctr-select --where 'site == "a"' log.arrows | ctr-stats | ctr-export -f csv -c name,rows,nulls,distinct,mean,auc)"
+seq 5000 | sed 1i\\n | ctr-import -q -f csv --header -o seq.arrows
+exits 'too many slices' 2 ctr-stats --by n seq.arrows
+err_like 'say what to do' 'seq.arrows: more than 4096 slices.*ctr-select'
+
+# ---- errors
+exits 'no such column' 2 ctr-stats --by sight log.arrows
+err_like 'the nearest is named' "no column 'sight'.*site"
+exits 'a window without a time' 2 ctr-stats --window 1h log.arrows
+err_like 'names the option' '--time'
+exits 'a window of nothing' 2 ctr-stats --window 0h --time t times.arrows
+exits 'a label beyond 1' 1 ctr-stats --label x times.arrows
+err_like 'with its row' 'times.arrows: .*row 2.* x'
+exits 'a list to group by' 2 sh -c "ctr-select --add 'l=split(site, \"x\")' log.arrows | ctr-stats --by l"
+err_like 'with the remedy' 'explode'
+exits 'a profile of a log' 1 ctr-stats --merge log.arrows
+err_like 'is none' 'log.arrows: is no profile: .*--profile'
+exits 'slices of profiles' 2 ctr-stats --merge --by site log.arrows
+head -c $(($(wc -c <log.arrows) - 30)) log.arrows >cut.arrows
+exits 'a truncated input' 1 ctr-stats cut.arrows --profile cut.profile -o cut.stats
+ok 'leaves nothing' test ! -e cut.profile -a ! -e cut.stats
+
+# ---- merging
+ctr-stats --profile log.profile log.arrows -o log.stats
+ctr-stats --merge log.profile -o merged.stats
+ok 'a profile gives the same again' same_rows log.stats merged.stats
+ctr-stats --merge log.profile --profile again.profile >/dev/null
+ok 'and is the same again' cmp log.profile again.profile
+ctr-stats --profile site.profile site.arrows >/dev/null
+exits 'profiles of other columns' 2 ctr-stats --merge log.profile site.profile
+err_like 'are named' 'site.profile: .*'
+ctr-stats --by site --profile by.profile log.arrows >/dev/null
+exits 'of other slices' 2 ctr-stats --merge log.profile by.profile
+err_like 'likewise' 'by.profile: has other slices'
+head -c 3000 log.profile >damaged.profile
+exits 'a damaged profile' 1 ctr-stats --merge damaged.profile
+
+if ! has_python pyarrow; then
+    skip 'against the reference' 'no pyarrow'
+    done_testing
+    exit 0
+fi
+"$PY" "$CTR_TOP/tests/stats_reference.py" make . || exit 1
+for log in small many; do
+    ctr-stats -j 1 --label label --profile $log.profile $log.arrows >$log.stats
+    ok "$log: against the reference" "$PY" "$CTR_TOP/tests/stats_reference.py" check $log.arrows $log.stats label
+    [ $log = many ] && [ -n "$SAN" ] && continue
+    ctr-stats -j 3 --label label --profile threads.profile $log.arrows >threads.stats
+    ok "$log: -j" cmp $log.profile threads.profile
+    ctr-cat --batch 100 $log.arrows | ctr-stats --label label --profile other.profile >other.stats
+    ok "$log: batches" cmp $log.profile other.profile
+    ctr-sort --shuffle --seed 5 $log.arrows | ctr-stats --label label --profile other.profile >other.stats
+    ok "$log: order" cmp $log.profile other.profile
+    ok "$log: statistics are a function of the profile" cmp other.stats $log.stats
+    ctr-select --head 70% --rest rest $log.arrows -o a.arrows
+    ctr-select --head 1% --rest c.arrows rest -o b.arrows
+    for part in a b c; do ctr-stats --label label --profile $part.profile $part.arrows >/dev/null; done
+    ctr-stats --merge --profile ab.profile a.profile b.profile >/dev/null
+    ctr-stats --merge --profile cb.profile c.profile b.profile >/dev/null
+    for parts in 'a b c' 'ab c' 'cb a' 'a cb'; do
+        # shellcheck disable=SC2046
+        ctr-stats --merge --profile merged.profile $(printf ' %s.profile' $parts) >merged.stats
+        ok "$log: $parts merged" cmp $log.profile merged.profile
+    done
+    ok "$log: and its statistics" same_rows $log.stats merged.stats
+done
+ctr-stats --label label --by few --profile by.profile small.arrows >by.stats
+ctr-select --head 40% --rest b.arrows small.arrows -o a.arrows
+for part in a b; do ctr-stats --label label --by few --profile $part.profile $part.arrows >/dev/null; done
+ctr-stats --merge --profile merged.profile b.profile a.profile >/dev/null
+ok 'slices merged' cmp by.profile merged.profile
+ok 'the check can fail' sh -c "ctr-select --tail 2999 small.arrows | ctr-stats --label label >less.stats; ! '$PY' '$CTR_TOP/tests/stats_reference.py' check small.arrows less.stats label"
+ok 'memory does not grow with distinct values' below 60000 ctr-stats -j 1 --label label many.arrows
+done_testing
