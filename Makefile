@@ -205,7 +205,7 @@ $(B)/onhost/libnccl.so: tests/gpu/nccl.cc src/cuda/onhost.h $(B)/flags
 	$(call say,CXX,$@)
 	$(Q)c++ -std=c++20 -O1 -g1 -Wall -Wextra $(if $(DEV),-Werror) -Isrc -fPIC -shared -o $@ $<
 
-$(B)/src/common/op/gpu_text.o: $(wildcard src/common/op/*.h src/common/base/m*.h)
+$(B)/src/common/op/gpu_text.o: $(wildcard src/common/op/*.h src/common/base/m*.h src/common/base/t*.h)
 
 include tests/ptx/ptx.mk
 

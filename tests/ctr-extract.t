@@ -702,7 +702,7 @@ err_like 'is refused with a remedy for lists' 'got list<utf8>: number.x. or int.
 # Each has an example, "EXPR is VALUE" or "where x is ROW, ROW: EXPR is VALUE, VALUE", and the examples are true.
 ctr-extract --list-ops | awk -F'\t' '{
     begins = $1 == "neg" ? "-" : $1 == "not" ? "not " : ""
-    inside = $1 ~ /^[a-z]/ && $1 !~ /^(or|and)$/ ? $1 "(" : " " $1 " "
+    inside = $1 ~ /^[a-z]/ && $1 !~ /^(or|and|in)$/ ? $1 "(" : " " $1 " "
     n = split($3, part, "; ")
     for (i = 1; i <= n; i++) {
         rows = ""

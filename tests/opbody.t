@@ -5,7 +5,7 @@
 CXX=${CXX:-g++}
 command -v "$CXX" >/dev/null || skip_all "no $CXX"
 cd "$CTR_TOP" || exit 1
-for f in body body_text body_json body_hash body_list body_url; do
+for f in body body_text body_json body_hash body_list body_url body_time body_regex; do
     echo "#include \"common/op/$f.h\""
 done >"$W/bodies.h"
 cat >"$W/device.h" <<'END'
@@ -16,6 +16,10 @@ cat >"$W/device.h" <<'END'
 static inline unsigned __byte_perm(unsigned x, unsigned, unsigned)
 {
     return __builtin_bswap32(x);
+}
+static inline double __dsqrt_rn(double x)
+{
+    return __builtin_sqrt(x);
 }
 static inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b)
 {

@@ -219,10 +219,18 @@ static void literal(struct ctr_value *v, struct ctr_value *items, const char *sp
     default:
         v->kind = CTR_V_LIST;
         v->list = items;
-        while (*p) {
-            items[v->n].kind = CTR_V_FLOAT;
-            items[v->n++].f = strtod(p, (char **)&p);
-            p += *p == ',';
+        while (*p || (n && p[-1] == ',')) { /* "=l:1,2.5" are floats, "=lt:a,b" texts */
+            char item[64];
+            const size_t k = strcspn(p, ",");
+            snprintf(item, sizeof item, "%c:%.*s", spec[1] == ':' ? 'f' : spec[1], (int)k, p);
+            literal(&items[v->n], NULL, item);
+            if (spec[1] == 't')
+                items[v->n].s = (struct ctr_str){ p, k };
+            v->n++;
+            p += k;
+            if (!*p)
+                break;
+            p++;
         }
     }
     if (!ok)

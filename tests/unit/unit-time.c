@@ -75,6 +75,9 @@ int main(void)
         { NULL, "-0010000-02-29", "-010000-02-29T00:00:00Z" },
         { NULL, "+292278994-08-17T07:12:55.807Z", "+292278994-08-17T07:12:55.807Z" },
         { NULL, "-292275055-05-16T16:47:04.192Z", "-292275055-05-16T16:47:04.192Z" },
+        { "%F %T", "2019-1-4 1:2:3.5", "2019-01-04T01:02:03.500Z" },
+        { "%a, %d %b %Y %T %z", "wed, 2 October 2019 10:00:00 -0130", "2019-10-02T11:30:00Z" },
+        { "%A %F", "Tuesday 2019-01-04", "2019-01-04T00:00:00Z" },
         { "unix", "978300760", "2000-12-31T22:12:40Z" },
         { "unix", "-1", "1969-12-31T23:59:59Z" },
         { "unix", "1506826828.02", "2017-10-01T03:00:28.020Z" },
@@ -109,7 +112,7 @@ int main(void)
         ok(parses(good[i].format, good[i].text, good[i].iso) &&
                (!good[i].format || ctr_time_format_valid(good[i].format)),
            "%s", good[i].text);
-    static const char *const none[] = { "", "iso", "us", "unix_s", "%Q", "%", "%%", "%Y-%m-%d %T", "%Y%" };
+    static const char *const none[] = { "", "iso", "us", "unix_s", "%Q", "%", "%%", "%Y-%m-%d %x", "%Y%" };
     for (size_t i = 0; i < CTR_COUNT(none); i++)
         ok(!ctr_time_format_valid(none[i]), "no format: '%s'", none[i]);
     static const struct {

@@ -286,7 +286,7 @@ size_t ctr_time_iso(char *out, int64_t ms);
 /* Parse the whole of [p, p+n). `format`: NULL for ISO 8601 in its usual spellings ("2017-07-03 10:03",
  * "2019-11-14T00:00:00.5+01:00", a bare date), "unix", "unix_ms", "unix_us" and "unix_ns" for numbers (years outside
  * 0000 to 9999 too), else strptime-like: %Y %y %m %d %H %I %M %S (one or two digits each, %S with optional fraction),
- * %p (AM/PM), %b %B, %z, %f, %% . */
+ * %p (AM/PM), %b %B, %a %A, %z, %f, %F, %T, %% . */
 bool ctr_time_parse(const char *format, const char *p, size_t n, int64_t *ms);
 /* Bytes of a UTF-8 byte order mark at the start of the text: 3, or 0. */
 static inline size_t ctr_utf8_mark(const void *text, size_t n)

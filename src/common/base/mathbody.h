@@ -72,6 +72,17 @@ OPV_CORE float opv_number_f32(double x)
     return x == x ? (float)x : nan.f;
 }
 
+/* Rounded correctly, as IEEE 754 demands. */
+OPV_FN double opv_sqrt(double x)
+{
+    if (!(x >= 0))
+        return OPV_NAN;
+#ifdef __CUDACC_RTC__
+    return __dsqrt_rn(x);
+#else
+    return __builtin_sqrt(x);
+#endif
+}
 OPV_FN double opv_floor(double x)
 {
     double t;

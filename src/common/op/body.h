@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * body: bodies of the operators on numbers, times and keys. They are in a freestanding subset of C that is also C++
+ * body: bodies of the operators on numbers and keys. They are in a freestanding subset of C that is also C++
  * (no libc, no allocation, no static state except constants, no loads through cast pointers, no VLA), so that gcc and
  * NVRTC compile the same text. A body handles the values of one row; the includer writes the loop over rows (opint.h on
  * the host).
@@ -153,6 +153,29 @@ OPV_FN int64_t opv_floor_f(double x, uint8_t *ok)
     return opv_int_f(opv_floor(x), ok);
 }
 
+OPV_FN int64_t opv_ceil_f(double x, uint8_t *ok)
+{
+    return opv_int_f(-opv_floor(-x), ok);
+}
+/* The nearest integer, halves away from 0. */
+OPV_FN double opv_round(double x)
+{
+    const double m = opv_abs_f(x), below = opv_floor(m), r = below + (m - below >= 0.5);
+    return x < 0 ? -r : r;
+}
+OPV_FN int64_t opv_round_f(double x, uint8_t *ok)
+{
+    return opv_int_f(opv_round(x), ok);
+}
+/* Rounded to a multiple of 1 / scale, a power of 10; unchanged where it has no digits to lose. */
+OPV_FN double opv_round_to(double x, double scale)
+{
+    const double y = x * scale;
+    if (!(opv_abs_f(y) < 4503599627370496.0))
+        return opv_number(x);
+    return opv_number(opv_round(y) / scale);
+}
+
 /* A quotient of floats, rounded down. */
 OPV_FN int64_t opv_quotient_f(double a, double b, uint8_t *ok)
 {
@@ -204,6 +227,11 @@ OPV_FN int opv_cmp_uf(uint64_t a, double b)
     t = (uint64_t)b;
     return a != t ? opv_cmp_u(a, t) : opv_cmp_f((double)t, b);
 }
+OPV_FN int opv_cmp_fi(double a, int64_t b)
+{
+    const int c = opv_cmp_if(b, a);
+    return c == 2 ? 2 : -c;
+}
 OPV_FN int opv_cmp_s(struct opv_str a, struct opv_str b)
 {
     int64_t n = a.n < b.n ? a.n : b.n;
@@ -212,6 +240,49 @@ OPV_FN int opv_cmp_s(struct opv_str a, struct opv_str b)
             return a.p[i] < b.p[i] ? -1 : 1;
     return opv_cmp_i(a.n, b.n);
 }
+
+/* ---- choices ---- */
+
+OPV_FN uint8_t opv_not_below(int cmp)
+{
+    return cmp == 0 || cmp == 1;
+}
+OPV_FN uint8_t opv_not_above(int cmp)
+{
+    return cmp == 0 || cmp == -1;
+}
+/* Does b take the place of a as the least (sign -1) or the greatest (1)? NaN gives way to every number. */
+OPV_FN int opv_beats_i(int64_t a, int64_t b, int sign)
+{
+    return sign < 0 ? b < a : b > a;
+}
+OPV_FN int opv_beats_f(double a, double b, int sign)
+{
+    return (a != a && b == b) || (sign < 0 ? b < a : b > a);
+}
+OPV_FN int opv_beats_s(struct opv_str a, struct opv_str b, int sign)
+{
+    return opv_cmp_s(b, a) * sign > 0;
+}
+
+/* Is x among n ascending values? */
+#define OPV_AMONG(name, T, at_most, equal)                                                                             \
+    OPV_FN int name(T x, const T *at, int64_t n)                                                                       \
+    {                                                                                                                  \
+        int64_t from = 0;                                                                                              \
+        while (n - from > 1) {                                                                                         \
+            const int64_t half = (from + n) >> 1;                                                                      \
+            if (at_most)                                                                                               \
+                from = half;                                                                                           \
+            else                                                                                                       \
+                n = half;                                                                                              \
+        }                                                                                                              \
+        return n > 0 && (equal);                                                                                       \
+    }
+OPV_AMONG(opv_among_i, int64_t, at[half] <= x, at[from] == x)
+OPV_AMONG(opv_among_u, uint64_t, at[half] <= x, at[from] == x)
+OPV_AMONG(opv_among_f, double, at[half] <= x, at[from] == x)
+OPV_AMONG(opv_among_s, struct opv_str, opv_cmp_s(at[half], x) <= 0, opv_cmp_s(at[from], x) == 0)
 
 /* ---- buckets ---- */
 
@@ -272,20 +343,6 @@ OPV_FN void opv_square_log_starts(int16_t *start)
             k++;
         start[i] = (int16_t)k;
     }
-}
-
-/* ---- times: ms since 1970 UTC ---- */
-
-OPV_FN int64_t opv_hour_of_day(int64_t t)
-{
-    int64_t ms = t % 86400000;
-    return (ms < 0 ? ms + 86400000 : ms) / 3600000;
-}
-OPV_FN int64_t opv_day_of_week(int64_t t) /* 0 is Monday; 1970-01-01 was a Thursday */
-{
-    int64_t day = t / 86400000 - (t % 86400000 < 0);
-    int64_t r = (day + 3) % 7;
-    return r < 0 ? r + 7 : r;
 }
 
 /* ---- keys ---- */

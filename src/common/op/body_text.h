@@ -379,5 +379,22 @@ OPV_FN double opv_dot(struct opv_span a, const double *x, const uint8_t *x_ok, s
     }
     return opv_number(sum);
 }
+/* dot(a, b) / (sqrt(dot(a, a)) * sqrt(dot(b, b))), within [-1, 1]; no value if one has no length, either. */
+OPV_FN double opv_cosine(struct opv_span a, const double *x, const uint8_t *x_ok, struct opv_span b, const double *y,
+                         const uint8_t *y_ok, uint8_t *ok)
+{
+    const double xy = opv_dot(a, x, x_ok, b, y, y_ok, ok);
+    double xx, yy, r;
+    if (!*ok)
+        return 0;
+    xx = opv_dot(a, x, x_ok, a, x, x_ok, ok);
+    yy = opv_dot(b, y, y_ok, b, y, y_ok, ok);
+    if (xx == 0 || yy == 0) {
+        *ok = 0;
+        return 0;
+    }
+    r = xy / (opv_sqrt(xx) * opv_sqrt(yy));
+    return opv_number(r > 1 ? 1 : r < -1 ? -1 : r);
+}
 
 #endif

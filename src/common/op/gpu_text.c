@@ -9,12 +9,15 @@
 #define HEADERS(X)                                                                                                     \
     X(mathbody, "base/mathbody.h")                                                                                     \
     X(mix64, "base/mix64.h")                                                                                           \
+    X(timebody, "base/timebody.h")                                                                                     \
     X(table, "op/body_table.h")                                                                                        \
     X(body, "op/body.h")                                                                                               \
     X(hash, "op/body_hash.h")                                                                                          \
     X(body_json, "op/body_json.h")                                                                                     \
     X(body_list, "op/body_list.h")                                                                                     \
+    X(body_regex, "op/body_regex.h")                                                                                   \
     X(body_text, "op/body_text.h")                                                                                     \
+    X(body_time, "op/body_time.h")                                                                                     \
     X(body_url, "op/body_url.h")                                                                                       \
     X(layer, "op/oplayer.h")                                                                                           \
     X(loop, "op/loop.h")                                                                                               \
@@ -26,6 +29,7 @@
     X(list, "op/loop_list.h")                                                                                          \
     X(lookup, "op/loop_lookup.h")                                                                                      \
     X(number, "op/loop_number.h")                                                                                      \
+    X(regex, "op/loop_regex.h")                                                                                        \
     X(scale, "op/loop_scale.h")                                                                                        \
     X(text, "op/loop_text.h")                                                                                          \
     X(time, "op/loop_time.h")                                                                                          \

@@ -13,6 +13,29 @@ CTR_LOOP0(loop_and, uint8_t, opv_and(OP_TRUTH(0), OP_TRUTH(1), &ok[i]))
 CTR_LOOP0(loop_or, uint8_t, opv_or(OP_TRUTH(0), OP_TRUTH(1), &ok[i]))
 CTR_LOOP1(loop_not, uint8_t, uint8_t, !a0[i])
 
+/* ---- x in [value, …]: the values that x can equal, ascending ---- */
+
+struct op_values {
+    int64_t n;
+    int64_t at[1]; /* n of them */
+};
+struct op_unsigned {
+    int64_t n;
+    uint64_t at[1];
+};
+struct op_numbers {
+    int64_t n;
+    double at[1];
+};
+struct op_texts {
+    int64_t n;
+    struct opv_str at[1];
+};
+CTR_LOOP_PARAM(loop_in_i, int64_t, struct op_values, uint8_t, opv_among_i(a0[i], p->at, p->n))
+CTR_LOOP_PARAM(loop_in_u, uint64_t, struct op_unsigned, uint8_t, opv_among_u(a0[i], p->at, p->n))
+CTR_LOOP_PARAM(loop_in_f, double, struct op_numbers, uint8_t, opv_among_f(a0[i], p->at, p->n))
+CTR_LOOP_PARAM(loop_in_t, struct opv_str, struct op_texts, uint8_t, opv_among_s(a0[i], p->at, p->n))
+
 /* ---- comparison: six operators over each pair of lanes ---- */
 
 #define SATISFIES(cmp, mask) (((mask) >> ((cmp) + 1)) & 1)

@@ -14,6 +14,9 @@ CTR_LOOP1(loop_same_f, double, double, a0[i])
 CTR_LOOP1(loop_float_i, int64_t, double, (double)a0[i])
 CTR_LOOP1(loop_int_f, double, int64_t, opv_int_f(a0[i], &ok[i]))
 CTR_LOOP1(loop_floor_f, double, int64_t, opv_floor_f(a0[i], &ok[i]))
+CTR_LOOP1(loop_ceil_f, double, int64_t, opv_ceil_f(a0[i], &ok[i]))
+CTR_LOOP1(loop_round_f, double, int64_t, opv_round_f(a0[i], &ok[i]))
+CTR_LOOP_PARAM(loop_round_to, double, double, double, opv_round_to(a0[i], *p))
 
 /* ---- arithmetic ---- */
 
@@ -24,6 +27,7 @@ CTR_LOOP3(loop_clip_f, double, double, double, double, opv_clip_f(a0[i], a1[i], 
 CTR_LOOP1(loop_log1p, double, double, opv_log1p(a0[i]))
 CTR_LOOP1(loop_log, double, double, opv_log(a0[i]))
 CTR_LOOP1(loop_exp, double, double, opv_exp(a0[i]))
+CTR_LOOP1(loop_sqrt, double, double, opv_sqrt(a0[i]))
 
 /* ---- buckets ---- */
 
@@ -45,6 +49,54 @@ CTR_LOOP_PARAM(loop_square_log_i, int64_t, struct op_square_log, int64_t,
                (uint64_t)a0[i] < OP_SMALL ? p->small[a0[i]]
                : a0[i] < 0                ? a0[i]
                                           : opv_square_log_bucket((double)a0[i], p->start, &ok[i]))
+
+/* ---- one of several, and within bounds ---- */
+
+#define OP_LANE(T, k) ((const T *)t->in[k].v)[i]
+/* The least or greatest argument of a row. */
+#define OP_EXTREME(name, T, beats, sign)                                                                               \
+    OPV_FN T name##_of(const struct ctr_op_tile *t, int i)                                                             \
+    {                                                                                                                  \
+        T best = OP_LANE(T, 0);                                                                                        \
+        for (int k = 1; k < t->nargs; k++)                                                                             \
+            if (beats(best, OP_LANE(T, k), sign))                                                                      \
+                best = OP_LANE(T, k);                                                                                  \
+        return best;                                                                                                   \
+    }
+OP_EXTREME(loop_least_i, int64_t, opv_beats_i, -1)
+OP_EXTREME(loop_least_f, double, opv_beats_f, -1)
+OP_EXTREME(loop_least_t, struct opv_str, opv_beats_s, -1)
+OP_EXTREME(loop_greatest_i, int64_t, opv_beats_i, 1)
+OP_EXTREME(loop_greatest_f, double, opv_beats_f, 1)
+OP_EXTREME(loop_greatest_t, struct opv_str, opv_beats_s, 1)
+CTR_LOOP0(loop_least_i, int64_t, loop_least_i_of(t, i))
+CTR_LOOP0(loop_least_f, double, loop_least_f_of(t, i))
+CTR_LOOP0(loop_greatest_i, int64_t, loop_greatest_i_of(t, i))
+CTR_LOOP0(loop_greatest_f, double, loop_greatest_f_of(t, i))
+#define LEAST_MAX(t, i)         loop_least_t_of(t, i).n
+#define GREATEST_MAX(t, i)      loop_greatest_t_of(t, i).n
+#define LEAST_WRITE(t, i, s)    opv_put(s, loop_least_t_of(t, i).p, loop_least_t_of(t, i).n)
+#define GREATEST_WRITE(t, i, s) opv_put(s, loop_greatest_t_of(t, i).p, loop_greatest_t_of(t, i).n)
+CTR_LOOP_TEXT(loop_least_t, LEAST_MAX, LEAST_WRITE)
+CTR_LOOP_TEXT(loop_greatest_t, GREATEST_MAX, GREATEST_WRITE)
+
+/* low <= x <= high; numbers of two types compare exactly. */
+#define OP_BETWEEN(name, TX, TL, TH, low, high)                                                                        \
+    CTR_LOOP3(name, TX, TL, TH, uint8_t, opv_not_below(low) & opv_not_above(high))
+#define OP_X_LOW(cmp)  cmp(a0[i], a1[i])
+#define OP_X_HIGH(cmp) cmp(a0[i], a2[i])
+OP_BETWEEN(loop_between_i, int64_t, int64_t, int64_t, OP_X_LOW(opv_cmp_i), OP_X_HIGH(opv_cmp_i))
+OP_BETWEEN(loop_between_iif, int64_t, int64_t, double, OP_X_LOW(opv_cmp_i), OP_X_HIGH(opv_cmp_if))
+OP_BETWEEN(loop_between_ifi, int64_t, double, int64_t, OP_X_LOW(opv_cmp_if), OP_X_HIGH(opv_cmp_i))
+OP_BETWEEN(loop_between_iff, int64_t, double, double, OP_X_LOW(opv_cmp_if), OP_X_HIGH(opv_cmp_if))
+OP_BETWEEN(loop_between_u, uint64_t, uint64_t, uint64_t, OP_X_LOW(opv_cmp_u), OP_X_HIGH(opv_cmp_u))
+OP_BETWEEN(loop_between_uii, uint64_t, int64_t, int64_t, OP_X_LOW(opv_cmp_ui), OP_X_HIGH(opv_cmp_ui))
+OP_BETWEEN(loop_between_uff, uint64_t, double, double, OP_X_LOW(opv_cmp_uf), OP_X_HIGH(opv_cmp_uf))
+OP_BETWEEN(loop_between_f, double, double, double, OP_X_LOW(opv_cmp_f), OP_X_HIGH(opv_cmp_f))
+OP_BETWEEN(loop_between_fii, double, int64_t, int64_t, OP_X_LOW(opv_cmp_fi), OP_X_HIGH(opv_cmp_fi))
+OP_BETWEEN(loop_between_fif, double, int64_t, double, OP_X_LOW(opv_cmp_fi), OP_X_HIGH(opv_cmp_f))
+OP_BETWEEN(loop_between_ffi, double, double, int64_t, OP_X_LOW(opv_cmp_f), OP_X_HIGH(opv_cmp_fi))
+OP_BETWEEN(loop_between_t, struct opv_str, struct opv_str, struct opv_str, OP_X_LOW(opv_cmp_s), OP_X_HIGH(opv_cmp_s))
 
 /* ---- nulls and choices: these see nulls ---- */
 

@@ -111,5 +111,13 @@ OPV_FN double op_dot(struct ctr_op_tile *t, int i)
                     : 0;
 }
 CTR_LOOP0(loop_dot, double, op_dot(t, i))
+OPV_FN double op_cosine(struct ctr_op_tile *t, int i)
+{
+    const struct ctr_op_in *a = &t->in[0], *b = &t->in[1];
+    return t->ok[i] ? opv_cosine(a->span[i], (const double *)a->item, a->item_ok, b->span[i], (const double *)b->item,
+                                 b->item_ok, &t->ok[i])
+                    : 0;
+}
+CTR_LOOP0(loop_cosine, double, op_cosine(t, i))
 
 #endif

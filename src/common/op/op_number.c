@@ -58,6 +58,27 @@ static int prepare_bucket(struct ctr_op_call *call, struct ctr_op_state *s, stru
     return 0;
 }
 
+/* Without digits the loop has no parameter. */
+static int prepare_round(struct ctr_op_call *call, struct ctr_op_state *s, struct ctr_err *err)
+{
+    const struct ctr_value *digits = s->nargs > 1 ? call->arg[1].literal : NULL;
+    double *scale;
+
+    if (!digits)
+        return 0;
+    if (digits->kind != CTR_V_INT || digits->i < 0 || digits->i > 15)
+        return ctr_fail(err, CTR_EUSAGE, "round wants 0 to 15 digits");
+    s->param = scale = malloc(sizeof *scale);
+    if (!scale)
+        return ctr_fail_nomem(err, sizeof *scale);
+    s->param_free = free;
+    s->param_bytes = sizeof *scale;
+    *scale = 1;
+    for (int64_t i = 0; i < digits->i; i++)
+        *scale *= 10;
+    return 0;
+}
+
 static int prepare_square_log(struct ctr_op_call *call, struct ctr_op_state *s, struct ctr_err *err)
 {
     struct op_square_log *p = malloc(sizeof *p);
@@ -89,6 +110,13 @@ const struct ctr_op ctr_ops_number[] = {
     { "floor", "floor(x: number) -> int",
       "the largest integer that is not above x: floor(-2.5) is -3; null outside int64", CTR_OP_LIFT,
       CTR_VARIANTS({ "i>i", loop_same_i }, { "f>i", loop_floor_f }) },
+    { "ceil", "ceil(x: number) -> int", "the smallest integer that is not below x: ceil(2.1) is 3; null outside int64",
+      CTR_OP_LIFT, CTR_VARIANTS({ "i>i", loop_same_i }, { "f>i", loop_ceil_f }) },
+    { "round", "round(x: number[, digits: int]) -> int, with digits float",
+      "the nearest integer, halves away from 0: round(2.5) is 3; null outside int64; to digits behind the point "
+      "round(x * 10^digits) / 10^digits: round(2.345, 1) is 2.3",
+      CTR_OP_LIFT, CTR_VARIANTS({ "i>i", loop_same_i }, { "f>i", loop_round_f }, { "fi!>f", loop_round_to }), NULL,
+      prepare_round },
     { "abs", "abs(x: number or duration) -> the same", "without its sign: abs(-3) is 3", CTR_OP_LIFT,
       CTR_VARIANTS({ "i>i", loop_abs_i }, { "f>0", loop_abs_f }, { "d>d", loop_abs_i }) },
     { "clip", "clip(x: number, low: number, high: number) -> number",
@@ -100,6 +128,26 @@ const struct ctr_op ctr_ops_number[] = {
       CTR_VARIANTS({ "f>f", loop_log }) },
     { "exp", "exp(x: number) -> float", "e to the power of x: exp(2) is 7.38905609893065", CTR_OP_LIFT,
       CTR_VARIANTS({ "f>f", loop_exp }) },
+    { "sqrt", "sqrt(x: number) -> float", "square root: sqrt(9) is 3; NaN below 0", CTR_OP_LIFT,
+      CTR_VARIANTS({ "f>f", loop_sqrt }) },
+    { "least", "least(x, y, ...) -> type of x",
+      "the least of numbers, texts, times or durations, NaN only where all are: least(3, 1, 2) is 1; null where one is",
+      0,
+      CTR_VARIANTS({ "i*>i", loop_least_i }, { "f*>0", loop_least_f }, { "t*>t", loop_least_t },
+                   { "T*>T", loop_least_i }, { "d*>d", loop_least_i }) },
+    { "greatest", "greatest(x, y, ...) -> type of x",
+      "the greatest of numbers, texts, times or durations, NaN only where all are: greatest(\"b\", \"a\") is b; null "
+      "where one is",
+      0,
+      CTR_VARIANTS({ "i*>i", loop_greatest_i }, { "f*>0", loop_greatest_f }, { "t*>t", loop_greatest_t },
+                   { "T*>T", loop_greatest_i }, { "d*>d", loop_greatest_i }) },
+    { "between", "between(x, low, high) -> bool",
+      "low <= x and x <= high: between(5, 1, 5) is true; null where one of them is", CTR_OP_LIFT,
+      CTR_VARIANTS({ "uuu>b", loop_between_u }, { "uii>b", loop_between_uii }, { "uff>b", loop_between_uff },
+                   { "iii>b", loop_between_i }, { "iiF>b", loop_between_iif }, { "iFi>b", loop_between_ifi },
+                   { "iFF>b", loop_between_iff }, { "FFF>b", loop_between_f }, { "Fii>b", loop_between_fii },
+                   { "FiF>b", loop_between_fif }, { "FFi>b", loop_between_ffi }, { "ttt>b", loop_between_t },
+                   { "TTT>b", loop_between_i }, { "ddd>b", loop_between_i }) },
     { "bucket", "bucket(x: number, [threshold, ...]) -> int",
       "how many of the ascending thresholds are not above x: bucket(3, [1, 2, 5]) is 2", CTR_OP_LIFT,
       CTR_VARIANTS({ "f[f!>i", loop_bucket }), NULL, prepare_bucket },

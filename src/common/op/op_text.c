@@ -74,5 +74,10 @@ const struct ctr_op ctr_ops_text[] = {
     { "dot", "dot(list of numbers, list of numbers) -> float",
       "sum of the products, in order: dot([1,2], [3,4]) is 11; null where the lengths differ or an item is null", 0,
       CTR_VARIANTS({ "[f[f>f", loop_dot }) },
+    { "cosine", "cosine(list of numbers, list of numbers) -> float",
+      "dot(x, y) / sqrt(dot(x, x)) / sqrt(dot(y, y)), from -1 to 1: cosine([3,4], [3,4]) is 1; null where dot is or "
+      "one "
+      "of them has only zeros",
+      0, CTR_VARIANTS({ "[f[f>f", loop_cosine }) },
     { NULL },
 };

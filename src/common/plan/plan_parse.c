@@ -395,6 +395,8 @@ static int infix_binding(const struct plan_tok *t)
         return BIND_OR;
     if (is_word(t, "and"))
         return BIND_AND;
+    if (is_word(t, "in"))
+        return BIND_COMPARE;
     if (t->kind != TOK_INFIX)
         return 0;
     size_t i = 0;
@@ -444,14 +446,20 @@ static int parse_infix(struct parser *p, int min, struct plan_ast **out)
     int rc = parse_prefix(p, min, out);
     while (rc == 0) {
         const struct plan_tok *t = peek(p);
-        int binding = infix_binding(t);
+        const bool not_in = is_word(t, "not") && is_word(t + 1, "in");
+        t += not_in;
+        const int binding = infix_binding(t);
         if (!binding || binding < min)
             return CTR_OK;
-        next(p);
+        p->i += 1 + not_in;
         struct plan_ast *pair[2] = { *out };
         rc = parse_expr(p, binding + 1, &pair[1]);
         if (rc == 0)
             rc = new_call(p, t->name, t->pos, pair, 2, out);
+        if (rc == 0 && not_in) {
+            pair[0] = *out;
+            rc = new_call(p, "not", t->pos, pair, 1, out);
+        }
         if (rc == 0 && binding == BIND_COMPARE && infix_binding(peek(p)) == BIND_COMPARE)
             return parse_fail(p, peek(p)->pos, "comparisons do not chain: write a < b and b < c");
     }
@@ -641,7 +649,6 @@ static int unexpected_end(struct parser *p, int start)
     const char *remedy = t->kind == TOK_COMMA    ? "; a definition takes a line of its own"
                          : !has_expr             ? "; an expression is given a name: NAME = EXPR"
                          : t->kind == TOK_ASSIGN ? "; equality is =="
-                         : is_word(t, "in")      ? "; one of several is x == 1 or x == 2"
                                                  : spaced_remedy(p, spaced, sizeof spaced);
     return unexpected_so(p, t, "an operator or the end of the line", remedy);
 }

@@ -59,7 +59,7 @@ static int show_ast(struct ctr_buf *b, const struct plan_ast *a, struct ctr_err 
 
 static bool is_infix(const char *name)
 {
-    return *name < 'a' || !strcmp(name, "and") || !strcmp(name, "or");
+    return *name < 'a' || !strcmp(name, "and") || !strcmp(name, "or") || !strcmp(name, "in");
 }
 
 static int show_call(struct ctr_buf *b, const struct plan_ast *a, struct ctr_err *err)
