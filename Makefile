@@ -23,10 +23,18 @@ override CFLAGS += -std=gnu11 -ffp-contract=off -fno-math-errno -fno-strict-alia
 	$(if $(FUZZ),-DCSV_TILE_BYTES=512 -DRAW_BYTES=4096 -DLOOK_BYTES=4096 -DOUT_BUFFER=4096 -DPLAN_MAX_DEFS=100 \
 	-fsanitize=fuzzer-no-link$(,)address$(,)undefined -fno-sanitize=pointer-overflow -fno-sanitize-recover=undefined \
 	$(if $(CMP),,-fno-sanitize-coverage=trace-cmp$(,)indirect-calls$(,)stack-depth) -fno-omit-frame-pointer)
-override CPPFLAGS += -D_GNU_SOURCE -Isrc $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
+# Hardened, but where sanitizers check more: any place in memory, addresses of functions that are resolved at the start and then read-only,
+# buffers whose size is known, return addresses, targets of jumps (x86). CONTRIBUTING.md has the cost; HARDEN= leaves it out.
+HARDEN ?= 1
+harden := $(if $(HARDEN),$(if $(SAN)$(TSAN)$(FUZZ)$(COV),,1))
+override CFLAGS += $(if $(harden),-fPIE -fstack-protector-strong $(if $(filter x86_64-%,$(shell $(CC) -dumpmachine)),-fcf-protection))
+override CPPFLAGS += -D_GNU_SOURCE -Isrc $(if $(harden),-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3) $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
+# The folder of the build is in no file: two builds in two folders are the same, byte for byte (tests/reproducible).
+here := -ffile-prefix-map='$(CURDIR)'=.
+now := -Wl,-z,relro,-z,now
 # Tests start thousands of processes. Under the sanitizers each relocates what describes its checks, and ends in a search for
 # leaks that goes through the memory of a shared library too: 21 ms, 15 so.
-override LDFLAGS += $(if $(SAN),$(if $(findstring clang,$(CC)),,-static-libubsan -no-pie))
+override LDFLAGS += $(if $(SAN),$(if $(findstring clang,$(CC)),,-static-libubsan -no-pie)) $(if $(harden),-pie $(now))
 LIBS   := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm -lpthread
 , := ,
 
@@ -42,7 +50,7 @@ left    := $(if $(sqlite),,src/tools/ctr-signals/%) $(if $(images),,src/tools/ct
 	tests/fuzz/fuzz-tar.c tests/fuzz/fuzz-image.c)
 libsrc  := $(filter-out $(left),$(sort $(wildcard src/common/*/*.c)))
 libobj  := $(libsrc:%.c=$(B)/%.o)
-mainobj := $(B)/src/common/cli/main.o
+mainobj := $(B)/src/common/cli/main_one.o
 # A tool is a file src/tools/ctr-X.c, or a folder src/tools/ctr-X/ with ctr-X.c and the files that it alone uses, its parts.
 toolsrc := $(filter-out $(left),$(sort $(wildcard src/tools/*.c src/tools/*/*.c)))
 parts   := $(foreach f,$(toolsrc),$(if $(filter-out ctr%,$(notdir $f)),$f))
@@ -77,8 +85,8 @@ bins: $(bins) $(mpi)
 $(B)/libtools.a: $(parts:%.c=$(B)/%.o)
 	@rm -f $@; ar rcs $@ $^
 
-# main.o is left out of the archive: unit tests have a main of their own.
-$(B)/libctr.a: $(filter-out $(mainobj),$(libobj))
+# main() is left out of the archive: unit tests have one of their own.
+$(B)/libctr.a: $(filter-out %/main_one.o %/main_all.o,$(libobj))
 	@rm -f $@; ar rcs $@ $^
 
 $(addprefix $(B)/,bin/ctr-embed-images unit/unit-image fuzz/fuzz-tar fuzz/fuzz-image): LIBS += $(shell pkg-config --libs libjpeg libpng 2>/dev/null)
@@ -89,6 +97,38 @@ $(B)/bin/%: $(mainobj) $(B)/libctr.a
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(link)
+
+# One program that is all tools, and links to it: the name it was started by chooses (src/common/cli/main_all.c). It is smaller than three of
+# the tools. $(B)/static/ctrkit is the same with all libraries but the C library's in it, for the wheel and the image.
+main_of = $(patsubst %.c,$(B)/%.o,$(filter src/tools/$1.c src/tools/$1/$1.c,$(toolsrc)))
+tool_id = ctr_tool_$(subst -,_,$1)
+$(foreach t,$(tools),$(eval $(B)/single/$t.o: $(call main_of,$t)))
+$(B)/single/%.o:
+	@mkdir -p $(@D)
+	$(Q)objcopy --redefine-sym ctr_tool=$(call tool_id,$*) $< $@
+$(B)/single/tools.inc: $(tools:%=$(B)/single/%.o)
+	$(Q)printf 'TOOL(%s)\n' $(patsubst ctr_tool_%,%,$(foreach t,$(tools),$(call tool_id,$t))) >$@
+$(B)/src/common/cli/main_all.o: $(B)/single/tools.inc
+$(B)/src/common/cli/main_all.o: override CPPFLAGS += -I$(B)/single
+singleobj := $(B)/src/common/cli/main_all.o $(tools:%=$(B)/single/%.o) $(parts:%.c=$(B)/%.o) $(B)/libctr.a
+withlibs  := $(if $(sqlite),sqlite3) $(if $(images),libjpeg libpng)
+.PHONY: single plugins
+single: $(B)/single/ctrkit
+plugins: $(plugin) $(mpi)
+$(B)/single/ctrkit $(B)/static/ctrkit: $(singleobj)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(link)
+	@cd $(@D) && for t in $(filter-out ctrkit,$(tools)); do ln -sf ctrkit $$t || exit; done
+$(B)/single/ctrkit: LIBS += $(if $(withlibs),$(shell pkg-config --libs $(withlibs)))
+$(if $(SAN)$(TSAN)$(FUZZ)$(COV),,checked): $(B)/single/ctrkit $(B)/static/ctrkit
+# The codecs of Parquet, which are looked up when they are needed, are found in the program.
+linked := $(if $(findstring SNAPPY,$(codecs)),snappy_compress snappy_uncompress) \
+	$(if $(findstring BROTLI,$(codecs)),$(addprefix BrotliDecoder,CreateInstance DecompressStream DestroyInstance))
+$(B)/static/ctrkit: LIBS = $(foreach s,$(linked),-Wl,-u,$s -Wl,--export-dynamic-symbol=$s) -Wl,--gc-sections -Wl,-Bstatic -Wl,--start-group \
+	$(filter-out -lm -ldl -lpthread,$(filter -l%,$(shell pkg-config --static --libs $(PKGS) $(withlibs)))) \
+	$(if $(findstring SNAPPY,$(codecs)),-lsnappy -lstdc++) $(if $(findstring BROTLI,$(codecs)),-lbrotlidec -lbrotlicommon) \
+	-Wl,--end-group -Wl,-Bdynamic -static-libgcc -lm -ldl -lpthread
 
 packages:
 	@pkg-config --exists $(PKGS) || { echo "some of $(PKGS) are missing: run 'make deps'" >&2; exit 1; }
@@ -109,7 +149,7 @@ $(B)/flags: $(if $(differ),,|) packages
 $(B)/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(here) -MMD -MP -c -o $@ $<
 
 # The sanitizers' build is -O1, which compiles in half the time, but for arithmetic, whose trials run 1.8 times as long with it.
 $(if $(SAN),$(B)/src/common/compute/%.o $(B)/tests/compute/%.o $(B)/onhost/%.o: override CFLAGS += -O2)
@@ -145,7 +185,7 @@ units: $(units)
 # The GPU's side is a plug-in, built where there is nvcc. Its text as loops on the host (c++ does) is for the tests.
 CUWARN   := -Wall,-Wextra,-Wno-missing-field-initializers$(if $(DEV),$(,)-Werror)
 # One rounding an operation, denormals flushed: the bits of the CPU.
-CUFLAGS  := -std=c++20 -O2 -fmad=false -ftz=true -prec-div=true -prec-sqrt=true -Xcompiler -fPIC,-ffp-contract=off,$(CUWARN) \
+CUFLAGS  := -std=c++20 -O2 -fmad=false -ftz=true -prec-div=true -prec-sqrt=true -Xcompiler -fPIC,-ffp-contract=off,$(CUWARN)$(if $(harden),$(,)-fstack-protector-strong) \
 	$(if $(DEV),-Werror all-warnings) -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90 \
 	-gencode arch=compute_90,code=compute_90 -D_GNU_SOURCE -Isrc $(if $(nccl),-DCTR_NCCL -isystem $(dir $(nccl)))
 
@@ -162,12 +202,12 @@ $(B)/src/cuda/%.o $(B)/ptx/%.ptx: src/cuda/%.cu
 $(B)/lib/ctr/ctr-cuda.so: $(cu_files:%.cu=$(B)/%.o)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
-	$(Q)$(NVCC) -shared -o $@ $^ -lcublas -ldl
+	$(Q)$(NVCC) -shared -Xlinker -z,relro,-z,now -o $@ $^ -lcublas -ldl
 
 $(B)/lib/ctr/ctr-mpi.so: src/mpi/mpi.c $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(shell pkg-config --cflags ompi-c) -MMD -MP -MF $(B)/src/mpi.d -fPIC -shared -o $@ $< $(shell pkg-config --libs ompi-c)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(here) $(shell pkg-config --cflags ompi-c) -MMD -MP -MF $(B)/src/mpi.d -fPIC -shared $(now) -o $@ $< $(shell pkg-config --libs ompi-c)
 
 $(B)/onhost/%.o: %.cu $(B)/flags
 	@mkdir -p $(@D)
@@ -318,14 +358,16 @@ demo:
 	@$(MAKE) --no-print-directory -j2 all
 	@PATH="$(CURDIR)/bin:$$PATH" examples/demo.sh
 
-install: bins $(plugin) $(mpi)
+# SINGLE=1: one program and links to it.
+install: $(if $(SINGLE),single,bins) $(plugin) $(mpi)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/bash-completion/completions \
 		$(DESTDIR)$(PREFIX)/share/zsh/site-functions $(sort $(foreach m,$(mans),$(DESTDIR)$(mandir)/man$(subst .,,$(suffix $m))))
-	install -m 755 $(bins) $(DESTDIR)$(PREFIX)/bin
+	install -m 755 $(if $(SINGLE),$(B)/single/ctrkit,$(bins)) $(DESTDIR)$(PREFIX)/bin
+	$(if $(SINGLE),for t in $(filter-out ctrkit,$(tools)); do ln -sf ctrkit $(DESTDIR)$(PREFIX)/bin/$$t || exit; done)
 	$(if $(plugin)$(mpi),install -D -m 755 -t $(DESTDIR)$(PREFIX)/lib/ctr $(plugin) $(mpi))
 	$(foreach m,$(mans),install -m 644 $m $(DESTDIR)$(mandir)/man$(subst .,,$(suffix $m))/ &&) true
-	$(B)/bin/ctrkit --completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/ctrkit
-	$(B)/bin/ctrkit --completion zsh >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_ctrkit
+	$(if $(SINGLE),$(B)/single,$(B)/bin)/ctrkit --completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/ctrkit
+	$(if $(SINGLE),$(B)/single,$(B)/bin)/ctrkit --completion zsh >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_ctrkit
 	cd $(DESTDIR)$(PREFIX)/share/bash-completion/completions && $(foreach t,$(filter-out ctrkit,$(tools)),ln -sf ctrkit $t &&) true
 
 uninstall:
@@ -333,6 +375,14 @@ uninstall:
 	rm -f $(tools:%=$(DESTDIR)$(PREFIX)/bin/%) $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_ctrkit
 	rm -f $(tools:%=$(DESTDIR)$(PREFIX)/share/bash-completion/completions/%)
 	rm -f $(foreach m,$(mans),$(DESTDIR)$(mandir)/man$(subst .,,$(suffix $m))/$(notdir $m))
+
+# Packages: build/dist has what is made; .ci/package/ has what makes it. `make release-check` makes and tests all of it.
+.PHONY: dist deb wheel image conda spdx sums release-check
+version := $(shell sed -n 's/^\#define CTR_VERSION "\([^"]*\)".*/\1/p' src/common/base/base.h)
+package = $(Q)B=$(B) VERSION=$(version) NVCC=$(NVCC) .ci/package/$1
+wheel image spdx release-check: $(B)/static/ctrkit
+dist deb wheel image conda spdx sums release-check:
+	$(call package,$@)
 
 clean:
 	rm -rf build $(tools:%=bin/%)

@@ -6,6 +6,7 @@ mkdir "$W/bin" "$W/run"
 printf '#!/bin/sh\nexec "%s" "$@"\n' "$PY" >"$W/bin/python3"
 chmod +x "$W/bin/python3"
 PATH="$W/bin:$PATH"
+export PYTHONPATH="$CTR_TOP/src/python" PYTHONDONTWRITEBYTECODE=1 # as pip installs it
 
 # blocks FILE: N.sh, N.needs, N.want and N.name for each sh block; prints how many.
 blocks() {

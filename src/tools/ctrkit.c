@@ -103,16 +103,21 @@ static const struct {
     { "embed-images", "libjpeg or no libpng", "libjpeg-dev and libpng-dev" },
 };
 
-/* The folder of this program, which also contains the tools. */
-static int own_folder(char *out, size_t size, struct ctr_err *err)
+/* This program, and its folder, which also contains the tools, unless it is all of them itself. */
+struct place {
+    char program[PATH_MAX], folder[PATH_MAX];
+};
+
+static int find_place(struct place *at, struct ctr_err *err)
 {
-    ssize_t n = readlink("/proc/self/exe", out, size - 1);
+    ssize_t n = readlink("/proc/self/exe", at->program, sizeof at->program - 1);
     char *slash;
 
     if (n < 0)
         return ctr_fail_sys(err, "/proc/self/exe");
-    out[n] = 0;
-    if ((slash = strrchr(out, '/')))
+    at->program[n] = 0;
+    memcpy(at->folder, at->program, sizeof at->folder);
+    if ((slash = strrchr(at->folder, '/')))
         *slash = 0;
     return 0;
 }
@@ -122,12 +127,28 @@ static int is_tool(const struct dirent *e)
     return !strncmp(e->d_name, "ctr-", 4) && !strchr(e->d_name, '.');
 }
 
+/* A tool that is a part of this program. */
+static const struct ctr_tool *linked_tool(const char *name)
+{
+    for (int i = 0; ctr_tools && ctr_tools[i]; i++)
+        if (!strcmp(ctr_tools[i]->name, name))
+            return ctr_tools[i];
+    return NULL;
+}
+
 /* Their names, sorted. */
 static int find_tools(const char *folder, struct ctr_strs *tools, struct ctr_err *err)
 {
     struct dirent **e = NULL;
-    int n = scandir(folder, &e, is_tool, alphasort), rc = n < 0 ? ctr_fail_sys(err, "%s", folder) : 0;
+    int rc = 0, n = 0;
 
+    for (int i = 0; ctr_tools && ctr_tools[i] && !rc; i++)
+        if (!strncmp(ctr_tools[i]->name, "ctr-", 4))
+            rc = ctr_strs_add(tools, ctr_tools[i]->name, strlen(ctr_tools[i]->name), err);
+    if (ctr_tools)
+        return rc;
+    n = scandir(folder, &e, is_tool, alphasort);
+    rc = n < 0 ? ctr_fail_sys(err, "%s", folder) : 0;
     for (int i = 0; i < n; i++) {
         if (!rc)
             rc = ctr_strs_add(tools, e[i]->d_name, strlen(e[i]->d_name), err);
@@ -159,7 +180,10 @@ static int print_summary(struct ctr_out *out, const char *folder, const char *to
     char path[2 * PATH_MAX + 128], text[64 << 10], *const args[] = { path, "--help", NULL };
     int fd[2], n;
     pid_t pid;
+    const struct ctr_tool *linked = linked_tool(tool);
 
+    if (linked)
+        return ctr_out_printf(out, err, "%-16s %s\n", tool, linked->summary);
     snprintf(path, sizeof path, "%s/%s", folder, tool);
     if (pipe(fd))
         return ctr_fail_sys(err, "pipe");
@@ -252,6 +276,10 @@ static bool has_tool(const char *folder, const char *name)
 {
     char path[PATH_MAX + 80];
 
+    if (ctr_tools) {
+        snprintf(path, sizeof path, "ctr-%s", name);
+        return linked_tool(path);
+    }
     snprintf(path, sizeof path, "%s/ctr-%s", folder, name);
     return !strchr(name, '/') && !access(path, X_OK);
 }
@@ -349,7 +377,7 @@ static bool find_owner(const char *word, char *tool, size_t size)
 
 /* ctrkit help: this tool's help; ctrkit help train: a tool's manual; ctrkit help train lr, or lr: that of its first
  * argument. */
-static int help(const char *folder, const char *topic, const char *word, struct ctr_err *err)
+static int help(const struct place *at, const char *topic, const char *word, struct ctr_err *err)
 {
     static const struct {
         const char *topic, *page;
@@ -357,12 +385,12 @@ static int help(const char *folder, const char *topic, const char *word, struct 
         { "ctrkit", "ctrkit.1" },     { "tutorial", "ctrkit.7" },   { "plan", "ctr-plan.5" },
         { "stream", "ctr-stream.5" }, { "memory", "ctr-memory.7" }, { "ranks", "ctr-ranks.7" },
     };
-    char page[128], self[PATH_MAX + 16], owner[64];
+    const char *const folder = at->folder;
+    char page[128], owner[64];
 
-    snprintf(self, sizeof self, "%s/ctrkit", folder);
     if (!topic) {
-        execl(self, "ctrkit", "--help", (char *)NULL);
-        return ctr_fail_sys(err, "%s", self);
+        execl(at->program, "ctrkit", "--help", (char *)NULL);
+        return ctr_fail_sys(err, "%s", at->program);
     }
     if (!strncmp(topic, "ctr-", 4))
         topic += 4;
@@ -383,36 +411,39 @@ static int help(const char *folder, const char *topic, const char *word, struct 
     return show_manual(folder, page, err);
 }
 
-static int run_tool(const char *folder, char **args, struct ctr_err *err)
+static int run_tool(const struct place *at, char **args, struct ctr_err *err)
 {
     char path[PATH_MAX + 64], name[64];
 
     snprintf(name, sizeof name, "ctr-%s", args[0]);
-    snprintf(path, sizeof path, "%s/%s", folder, name);
+    if (ctr_tools) /* itself, by another name */
+        snprintf(path, sizeof path, "%s", linked_tool(name) ? at->program : "");
+    else
+        snprintf(path, sizeof path, "%s/%s", at->folder, name);
     const char *asked = args[0];
     args[0] = name;
     errno = ENOENT;
     if (!strchr(asked, '/'))
         execv(path, args); /* args is the tail of argv and ends with NULL */
-    return errno == ENOENT ? no_tool(folder, asked, err) : ctr_fail_sys(err, "%s", path);
+    return errno == ENOENT ? no_tool(at->folder, asked, err) : ctr_fail_sys(err, "%s", path);
 }
 
 static int open_door(struct ctr_cli *cli, struct ctr_err *err)
 {
-    char folder[PATH_MAX];
-    int rc = own_folder(folder, sizeof folder, err);
+    struct place at;
+    int rc = find_place(&at, err);
 
     if (rc)
         return rc;
     if (o.list)
-        return list_tools(cli, folder, err);
+        return list_tools(cli, at.folder, err);
     if (o.completion)
-        return print_completion(cli, folder, err);
+        return print_completion(cli, at.folder, err);
     if (!cli->nargs)
         return ctr_cli_usage(err, "name a tool: ctrkit --list shows them, ctrkit help TOOL opens a manual");
     if (!strcmp(cli->args[0], "help"))
-        return help(folder, cli->args[1], cli->args[1] ? cli->args[2] : NULL, err);
-    return run_tool(folder, cli->args, err);
+        return help(&at, cli->args[1], cli->args[1] ? cli->args[2] : NULL, err);
+    return run_tool(&at, cli->args, err);
 }
 
 const struct ctr_tool ctr_tool = { "ctrkit",

@@ -23,7 +23,7 @@
 
 #include "common/base/mix64.h"
 
-#define CTR_VERSION "0.1.0"
+#define CTR_VERSION "0.2.0" /* of the next release; its tag is v0.2.0 */
 
 #define CTR_MUST         __attribute__((warn_unused_result))
 #define CTR_PRINTF(f, a) __attribute__((format(printf, f, a)))

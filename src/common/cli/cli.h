@@ -93,6 +93,10 @@ struct ctr_tool {
     const char *(*word_help)(int i); /* with opts_of: summary of a word */
 };
 extern const struct ctr_tool ctr_tool; /* defined by each tool */
+/* All tools, sorted, then NULL, in a program that has them all (main_all.c); NULL in that of one tool. */
+extern const struct ctr_tool *const *ctr_tools;
+/* What main() does for a tool; returns the exit status. */
+int ctr_cli_main(const struct ctr_tool *tool, int argc, char **argv);
 
 struct ctr_cli {
     const struct ctr_tool *tool;

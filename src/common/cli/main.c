@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * main: the scaffold of every tool: options, --help, --version, signals, exit status. */
+ * main: the scaffold of every tool: options, --help, --version, signals, exit status. main() itself is in main_one.c,
+ * for a program that is one tool, and in main_all.c. */
 #include "common/base/memory.h"
 #include "common/cli/options.h"
 #include "common/cli/reread.h"
@@ -15,6 +16,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+const struct ctr_tool *const *ctr_tools;
+
+static const struct ctr_tool *running; /* for handlers of signals */
 static struct {
     bool version, list_options;
     const char *help; /* NULL: not given */
@@ -114,7 +118,7 @@ static void die_of_shortened_file(int sig, siginfo_t *info, void *context)
         return;
     }
     ctr_quote(name, sizeof name, file, strlen(file));
-    const char *const say[] = { ctr_tool.name, ": ", name,
+    const char *const say[] = { running->name, ": ", name,
                                 ": was shortened by another program, or its disk failed, while it was read\n" };
     for (size_t i = 0; i < CTR_COUNT(say); i++)
         if (write(STDERR_FILENO, say[i], strlen(say[i])) < 0)
@@ -262,26 +266,27 @@ static int settle(struct ctr_cli *cli, struct ctr_err *err)
     return cli->tool->flags & CTR_TOOL_DEVICE ? 0 : ctr_cli_device(cli, false, cli->tool->name, err);
 }
 
-int main(int argc, char **argv)
+int ctr_cli_main(const struct ctr_tool *tool, int argc, char **argv)
 {
-    struct ctr_cli cli = { .tool = &ctr_tool, .jobs = no_jobs, .device = "cpu", .flush_ms = 200 };
+    struct ctr_cli cli = { .tool = tool, .jobs = no_jobs, .device = "cpu", .flush_ms = 200 };
     struct ctr_option_tables tables;
     struct ctr_err err = { 0 };
     int rc;
 
+    running = tool;
     hold_standard_fds();
     catch_signals();
     bind_tables(&tables, &cli);
     rc = ctr_options_parse(&cli, &tables, argc, argv, &err);
     if (!rc && (common.help || common.list_options || common.version)) {
         if (common.help)
-            ctr_options_help(&ctr_tool, &tables, *common.help, stdout);
+            ctr_options_help(tool, &tables, *common.help, stdout);
         else if (common.list_options)
-            ctr_options_list(&ctr_tool, &tables, stdout);
+            ctr_options_list(tool, &tables, stdout);
         else
-            printf("%s %s\n", ctr_tool.name, CTR_VERSION);
+            printf("%s %s\n", tool->name, CTR_VERSION);
     } else if (!rc && !(rc = settle(&cli, &err))) {
-        rc = ctr_tool.run(&cli, &err);
+        rc = tool->run(&cli, &err);
     }
     ctr_bad_rows_free(cli.bad);
     ctr_input_identity_release_all();
@@ -294,5 +299,5 @@ int main(int argc, char **argv)
         return report(&cli, &err);
     if (cli.progress_drawn)
         fputc('\n', stderr);
-    return close_stdout(&ctr_tool);
+    return close_stdout(tool);
 }
