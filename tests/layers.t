@@ -13,6 +13,7 @@ my %offered = (
     'base/isa.h'             => [],             # instruction sets
     'base/mix64.h'           => [],             # text that C, C++ and NVRTC share
     'base/mathbody.h'        => [],             # the same
+    'base/timebody.h'        => [],             # the same
     'compute/element.h'      => [],             # the same
     'base/memory.h'          => [qw(cli stream text parquet)], # the bound of --memory: what batches may take
     'base/words.h'           => ['rows'],       # words of filters and of statements, in messages
