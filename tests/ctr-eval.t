@@ -180,7 +180,7 @@ err_like "says what does" '--time goes with --window or --control'
 exits "an id that nothing asks for" 2 ctr-eval --id user small.arrows
 err_like "says what does" '--id goes with --control'
 exits "a query" 2 ctr-eval --query user small.arrows
-err_like "says what to do" '--query does nothing: .*--by'
+err_like "says what to do" '--query goes with --at: .*--by'
 exits "windows of no time" 2 ctr-eval -w 0s small.arrows
 err_like "are refused" '--window wants more than 0'
 exits "no bins" 2 ctr-eval --reliability --bins 0 small.arrows

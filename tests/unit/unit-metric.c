@@ -210,17 +210,50 @@ static void check_metrics(const struct ctr_metric_sums *got, const struct expect
     }
 }
 
+/* Bins from the lowest score on: each takes whole ties until it has its share of the weight that is left. */
+static double plain_ece(const struct data *d, int bins)
+{
+    double left = 0, all = 0, sum = 0;
+    bool done[N] = { false };
+
+    for (int i = 0; i < d->n; i++)
+        all += d->w[i];
+    left = all;
+    for (int bin = 0; bin < bins; bin++) {
+        const double share = left / (bins - bin);
+        double w = 0, p = 0, y = 0;
+        while (bin == bins - 1 || w < share || !w) {
+            double low = INFINITY;
+            for (int i = 0; i < d->n; i++)
+                if (!done[i] && d->w[i] > 0)
+                    low = fmin(low, d->p[i]);
+            if (!(low < INFINITY))
+                break;
+            for (int i = 0; i < d->n; i++)
+                if (!done[i] && d->p[i] == low) {
+                    done[i] = true;
+                    w += d->w[i];
+                    p += d->w[i] * d->p[i];
+                    y += d->w[i] * d->y[i];
+                }
+        }
+        sum += fabs(p - y);
+        left -= w;
+    }
+    return sum / all;
+}
+
 static void test_eval(void)
 {
     static struct data d;
     int by[] = { USER };
     struct ctr_eval_opts o = { .columns = { LABEL, WEIGHT, SCORE, USER, TIME },
-                               .needs = CTR_NEED_RANKS | CTR_NEED_USERS | CTR_NEED_LOSS,
+                               .needs = CTR_NEED_RANKS | CTR_NEED_USERS | CTR_NEED_LOSS | CTR_NEED_BINS | CTR_NEED_GAPS,
                                .by = by,
                                .nby = 1,
                                .window_ms = 100000 };
     struct ctr_eval *e;
-    double w = 0, gauc = 0, in = 0, ll = 0, se = 0, wy = 0, wp = 0;
+    double w = 0, gauc = 0, in = 0, gaps = 0, ll = 0, se = 0, wy = 0, wp = 0;
     int64_t out_rows = 0;
     bool slices = true;
 
@@ -237,13 +270,15 @@ static void test_eval(void)
         se += d.w[i] * (d.p[i] - d.y[i]) * (d.p[i] - d.y[i]);
     }
     for (int u = 0; u < 40; u++) {
-        double auc = pairs(&d, u), uw = 0;
+        double auc = pairs(&d, u), uw = 0, gap = 0;
         int64_t rows = 0;
         for (int i = 0; i < d.n; i++)
             if (d.user[i] == u) {
                 uw += d.w[i];
+                gap += d.w[i] * (d.p[i] - d.y[i]);
                 rows++;
             }
+        gaps += fabs(gap);
         if (isnan(auc))
             out_rows += rows;
         else
@@ -264,6 +299,8 @@ static void test_eval(void)
                                          { "normalized_entropy", ll / w / entropy },
                                          { "squared_error", se / w },
                                          { "calibration", wp / wy },
+                                         { "ece", plain_ece(&d, CTR_ECE_BINS) },
+                                         { "field_ece", gaps / w },
                                          { "mean_score", wp / w },
                                          { "mean_label", mean } };
     check_metrics(t, expected, CTR_COUNT(expected));
@@ -320,6 +357,8 @@ static void test_bootstrap(void)
     ok(near(ctr_eval_slice(e, 0)->sums[0].auc, ctr_eval_slice(g, 0)->sums[0].auc), "nor on the bootstrap");
     for (int m = 0; m < ctr_metrics_count; m++)
         for (int change = 0; change < 2; change++) {
+            if (ctr_metrics[m].needs & (CTR_NEED_BINS | CTR_NEED_GAPS))
+                continue; /* they have none */
             double v = ctr_metrics[m].value(&ctr_eval_slice(e, 0)->sums[0]);
             if (change)
                 v = ctr_metric_change(v, ctr_metrics[m].value(&ctr_eval_slice(e, 0)->sums[1]));

@@ -40,7 +40,7 @@ static void resample(const struct ctr_slice *s, int side, const double *loss, co
     double seen = 0, pos = 0, wins = 0, tie_neg = 0, tie_pos = 0, users = 0, gauc = 0;
     uint64_t tie = UINT64_MAX;
 
-    *to = (struct ctr_metric_sums){ .auc = NAN, .gauc = NAN };
+    *to = (struct ctr_metric_sums){ .auc = NAN, .gauc = NAN, .ece = NAN, .field_ece = NAN };
     for (int64_t i = 0; i < m->n; i++) {
         uint64_t key = ctr_sample_key(m, i);
         double w = ctr_sample_weight(m, i) * count[unit[i]], p, y = (double)(key & 1);

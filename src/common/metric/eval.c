@@ -43,7 +43,7 @@ int ctr_eval_new(struct ctr_eval **out, const struct ctr_schema *s, const struct
     e->sides = o->control ? 2 : 1;
     e->units = o->bootstrap > 0 || (o->needs & CTR_NEED_USERS && o->columns.user >= 0);
     e->losses = o->needs & CTR_NEED_LOSS;
-    e->samples = o->needs & ~(unsigned)CTR_NEED_LOSS || e->units || o->keep;
+    e->samples = o->needs & ~(unsigned)(CTR_NEED_LOSS | CTR_NEED_GAPS) || e->units || o->keep;
     e->narrow[0] = is_narrow(&s->f[o->columns.score]);
     e->narrow[1] = o->narrow_control;
     e->by = malloc((size_t)(o->nby + 1) * sizeof *e->by);
@@ -603,8 +603,12 @@ static int finish_slice(struct ctr_eval *e, struct ctr_slice *s, uint32_t *local
                           e->o.bootstrap ? &s->parts->users[side] : NULL, err);
         if (!e->o.bootstrap && !e->o.keep) /* not needed any more: sort only keys */
             m->units = false;
-        if (!rc && e->o.needs & CTR_NEED_RANKS && !(rc = ctr_sample_sort(m, pool, err)))
+        if (!rc && e->o.needs & (CTR_NEED_RANKS | CTR_NEED_BINS))
+            rc = ctr_sample_sort(m, pool, err);
+        if (!rc && e->o.needs & CTR_NEED_RANKS)
             to->auc = ctr_sample_auc(m);
+        if (!rc && e->o.needs & CTR_NEED_BINS)
+            to->ece = ctr_sample_ece(m, to->weight);
         if (!e->o.bootstrap && !(e->o.keep && s == e->slice[0]))
             ctr_sample_free(m);
     }
@@ -651,6 +655,29 @@ static int finish_all(struct ctr_eval *e, uint32_t *place, uint32_t *local, stru
     return rc ? rc : finish_slice(e, e->slice[0], local, pool, err); /* last: the others used its entries */
 }
 
+/* |mean score - mean label| of each slice, and their mean. */
+static void set_gaps(struct ctr_eval *e)
+{
+    for (int side = 0; side < e->sides; side++) {
+        double mean = 0;
+        for (int by = 0; by < e->o.nby; by++) {
+            double gap = 0, weight = 0;
+            for (int64_t i = 1; i < e->n; i++) {
+                struct ctr_metric_sums *s = &e->slice[i]->pub.sums[side];
+                if (e->slice[i]->pub.by != by)
+                    continue;
+                s->field_ece = s->weight > 0 ? fabs(s->score - s->label) / s->weight : NAN;
+                if (e->slice[i]->pub.windowed)
+                    continue;
+                gap += fabs(s->score - s->label);
+                weight += s->weight;
+            }
+            mean += gap / weight;
+        }
+        e->slice[0]->pub.sums[side].field_ece = e->o.nby ? mean / e->o.nby : NAN;
+    }
+}
+
 int ctr_eval_finish(struct ctr_eval *e, struct ctr_pool *pool, struct ctr_err *err)
 {
     struct ctr_slice_value all = { -1, NULL, 0 };
@@ -659,6 +686,8 @@ int ctr_eval_finish(struct ctr_eval *e, struct ctr_pool *pool, struct ctr_err *e
 
     if (rc || (rc = ctr_slices_order(e, err)))
         return rc;
+    if (e->o.needs & CTR_NEED_GAPS)
+        set_gaps(e);
     local = malloc((size_t)(e->users.n + 1) * sizeof *local);
     place = malloc(e->forward.len + sizeof *place);
     rc = local && place ? finish_all(e, place, local, pool, err)

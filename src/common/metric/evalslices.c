@@ -155,7 +155,7 @@ static int slice_new(struct ctr_eval *e, const struct ctr_slice_value *v, uint64
             return rc; /* e owns the slice */
     }
     for (int side = 0; side < 2; side++)
-        s->pub.sums[side].auc = s->pub.sums[side].gauc = NAN;
+        s->pub.sums[side].auc = s->pub.sums[side].gauc = s->pub.sums[side].ece = s->pub.sums[side].field_ece = NAN;
     return 0;
 }
 

@@ -199,6 +199,8 @@ const struct ctr_sample *ctr_eval_total(const struct ctr_eval *e);
 /* Bins of equal weight of a sorted sample of so much weight; returns how many. */
 int ctr_sample_bins(const struct ctr_sample *s, double weight, struct ctr_reliability_bin *bin, int bins);
 
+double ctr_sample_ece(const struct ctr_sample *s, double weight); /* of a sorted one */
+
 int ctr_bootstrap(struct ctr_eval *e, struct ctr_pool *pool, struct ctr_err *err) CTR_MUST;
 
 #endif

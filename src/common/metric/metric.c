@@ -86,6 +86,14 @@ static double value_calibration(const struct ctr_metric_sums *s)
 {
     return ratio(s->score, s->label);
 }
+static double value_ece(const struct ctr_metric_sums *s)
+{
+    return s->ece;
+}
+static double value_field_ece(const struct ctr_metric_sums *s)
+{
+    return s->field_ece;
+}
 static double value_mean_score(const struct ctr_metric_sums *s)
 {
     return ratio(s->score, s->weight);
@@ -112,6 +120,10 @@ const struct ctr_metric ctr_metrics[] = {
       value_normalized_entropy },
     { "squared_error", "mean squared error", CTR_GOAL_LOW, 0, true, value_squared_error },
     { "calibration", "mean score over mean label", CTR_GOAL_ONE, 0, true, value_calibration },
+    { "ece", "expected calibration error, over 10 bins of equal weight", CTR_GOAL_LOW, CTR_NEED_BINS, false,
+      value_ece },
+    { "field_ece", "mean over the slices of |mean score - mean label|", CTR_GOAL_LOW, CTR_NEED_GAPS, false,
+      value_field_ece },
     { "mean_score", "mean score", CTR_GOAL_NONE, 0, false, value_mean_score },
     { "mean_label", "mean label, the click rate", CTR_GOAL_NONE, 0, false, value_mean_label },
 };

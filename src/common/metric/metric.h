@@ -20,6 +20,10 @@
  * - normalized_entropy: log_loss over the log loss of the mean label.
  * - squared_error: the mean of (p - y)^2.
  * - calibration: mean p over mean y.
+ * - ece: rows sorted by score in CTR_ECE_BINS bins (of ctr_reliability_bin): the mean over bins, by weight, of |mean p
+ * - mean y|.
+ * - field_ece: of a slice |mean p - mean y|; of all rows, the mean of that over the slices of a column, by weight; of
+ * several columns the mean. Source: Pan et al., "Field-aware Calibration", WWW 2020.
  *
  * Results depend neither on batch boundaries nor on the number of threads.
  */
@@ -34,20 +38,25 @@ enum {                     /* requirements of a metric beyond sums */
        CTR_NEED_RANKS = 1, /* all rows sorted by score: memory grows with the input */
        CTR_NEED_USERS = 2, /* all rows sorted by user and score */
        CTR_NEED_LOSS = 4,  /* logarithms */
+       CTR_NEED_BINS = 8,  /* bins of the rows sorted by score */
+       CTR_NEED_GAPS = 16, /* the slices of each column */
 };
 
 /* The totals of a slice after all its rows. */
 struct ctr_metric_sums {
-    int64_t rows;     /* impressions, unweighted */
-    double weight;    /* sum of w */
-    double label;     /* sum of w y */
-    double score;     /* sum of w p */
-    double log_loss;  /* sum of w times the log loss of a row */
-    double squared;   /* sum of w (p - y)^2 */
-    double auc, gauc; /* NaN where undefined or not computed */
+    int64_t rows;          /* impressions, unweighted */
+    double weight;         /* sum of w */
+    double label;          /* sum of w y */
+    double score;          /* sum of w p */
+    double log_loss;       /* sum of w times the log loss of a row */
+    double squared;        /* sum of w (p - y)^2 */
+    double auc, gauc;      /* NaN where undefined or not computed */
+    double ece, field_ece; /* the same */
     int64_t users, left_out_users,
         left_out_rows; /* gauc: users of both classes; users of one class, which are left out, and their rows */
 };
+
+enum { CTR_ECE_BINS = 10 };
 
 /* Which value is better: higher, lower, nearer to 1, or undefined. */
 enum ctr_goal { CTR_GOAL_NONE, CTR_GOAL_HIGH, CTR_GOAL_LOW, CTR_GOAL_ONE };

@@ -38,6 +38,17 @@ int ctr_sample_bins(const struct ctr_sample *s, double weight, struct ctr_reliab
     return n;
 }
 
+double ctr_sample_ece(const struct ctr_sample *s, double weight)
+{
+    struct ctr_reliability_bin bin[CTR_ECE_BINS];
+    const int n = ctr_sample_bins(s, weight, bin, CTR_ECE_BINS);
+    double sum = 0;
+
+    for (int i = 0; i < n; i++)
+        sum += bin[i].weight * fabs(bin[i].score - bin[i].label);
+    return weight > 0 ? sum / weight : NAN;
+}
+
 int ctr_eval_reliability(const struct ctr_eval *e, struct ctr_reliability_bin *bin, int bins, struct ctr_err *err)
 {
     if (!e->o.keep)

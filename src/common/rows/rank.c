@@ -25,6 +25,7 @@ struct ctr_rank {
     double *slot;
     int slots;
     uint64_t seed;
+    char order_name[32];
 
     int column[ADDED];                         /* of schema; -1: not there */
     struct ctr_buf numbers[4], fresh, pending; /* of a batch: doubles; candidates */
@@ -223,6 +224,7 @@ int ctr_rank_new(struct ctr_rank **out, const struct ctr_schema *in, const struc
     r->price = o->price;
     r->slots = o->slots;
     r->seed = o->seed;
+    snprintf(r->order_name, sizeof r->order_name, "%s", o->order_name ? o->order_name : "--order");
     r->how = (struct ctr_rank_how){ .explore = o->explore,
                                     .amount = o->amount,
                                     .bids = o->bid,
@@ -243,7 +245,7 @@ int ctr_rank_new(struct ctr_rank **out, const struct ctr_schema *in, const struc
     if (!rc && o->bid)
         rc = find_number(in, "--bid", o->bid, &r->bid, err);
     if (!rc && o->order && !(rc = order_schema(&seen, in, o, err)))
-        rc = compile(&r->order, "--order", o->order, &seen, err);
+        rc = compile(&r->order, r->order_name, o->order, &seen, err);
     if (!rc && o->floor)
         rc = compile(&r->floor, "--floor", o->floor, in, err);
     if (!rc)
@@ -409,7 +411,7 @@ static int load_order(struct ctr_rank *r, const struct ctr_batch *b, struct ctr_
     if (!rc)
         rc = ctr_expr_eval(r->order, &with, &made, err);
     if (!rc)
-        rc = load(r, b, made, NUMBER, "--order", 0, &value, err);
+        rc = load(r, b, made, NUMBER, r->order_name, 0, &value, err);
     if (!rc)
         set_made(c, b->rows, made, value);
     return rc;

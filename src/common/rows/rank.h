@@ -31,6 +31,7 @@ enum ctr_rank_price { CTR_PRICE_NONE, CTR_PRICE_FIRST, CTR_PRICE_SECOND }; /* SE
 struct ctr_rank_opts {
     const struct ctr_strs *by;  /* columns of a request, "a,b"; none: all rows up to ctr_rank_finish are one */
     const char *order;          /* an expression, or NULL: bid x score, without bid score */
+    const char *order_name;     /* in messages; NULL: "--order" */
     const char *bid, *floor;    /* a column, an expression; or NULL */
     int score, id, uncertainty; /* columns; -1: none. id breaks ties; uncertainty is for UCB and THOMPSON */
     int64_t top;                /* candidates to keep of a request; 0: `slots`, without them all */

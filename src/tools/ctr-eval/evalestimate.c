@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * evalestimate: means with intervals, as numbers, table and stream. */
+#include "tools/ctr-eval/evalestimate.h"
+
+#include "common/plan/plan.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const double NORMAL_975 = 1.959963984540054;
+
+void ctr_estimate_mean(struct ctr_estimate *e, const char *name, const struct ctr_mean *m)
+{
+    const double mean = m->w > 0 ? m->wx / m->w : NAN;
+    const double spread = m->wwxx - 2 * mean * m->wwx + mean * mean * m->ww;
+    const double half = NORMAL_975 * sqrt(CTR_MAX(spread, 0)) / m->w;
+
+    *e = (struct ctr_estimate){ .value = mean, .low = mean - half, .high = mean + half, .rows = m->n };
+    snprintf(e->name, sizeof e->name, "%s", name);
+}
+
+static struct ctr_mean_text number(double v)
+{
+    struct ctr_mean_text none = { "-" };
+    return isfinite(v) ? ctr_mean_text(v) : none;
+}
+
+int ctr_estimates_table(const struct ctr_estimate *e, int n, const char *rows, struct ctr_buf *out, struct ctr_err *err)
+{
+    int wide = 6, rc;
+
+    for (int i = 0; i < n; i++)
+        wide = CTR_MAX(wide, (int)strlen(e[i].name));
+    rc = ctr_buf_printf(out, err, "%-*s  %12s  %12s  %12s  %10s\n", wide, "metric", "value", "low", "high", rows);
+    for (int i = 0; !rc && i < n; i++)
+        rc = ctr_buf_printf(out, err, "%-*s  %12s  %12s  %12s  %10lld\n", wide, e[i].name, number(e[i].value).s,
+                            number(e[i].low).s, number(e[i].high).s, (long long)e[i].rows);
+    return rc;
+}
+
+int ctr_estimates_schema(const char *rows, struct ctr_schema *s, struct ctr_err *err)
+{
+    static const char *const names[] = { "value", "low", "high" };
+    int rc = ctr_schema_add(s, "metric", CTR_UTF8, err);
+
+    for (size_t i = 0; rc >= 0 && i < CTR_COUNT(names); i++)
+        rc = ctr_schema_add(s, names[i], CTR_F64, err);
+    if (rc >= 0)
+        rc = ctr_schema_add(s, rows, CTR_I64, err);
+    return CTR_MIN(rc, 0);
+}
+
+int ctr_estimates_rows(const struct ctr_estimate *e, int n, struct ctr_batchbuf *rows, struct ctr_err *err)
+{
+    int rc = 0;
+
+    for (int i = 0; !rc && i < n; i++) {
+        const double v[] = { e[i].value, e[i].low, e[i].high };
+        rc = ctr_colbuf_str(&rows->col[0], e[i].name, strlen(e[i].name), err);
+        for (int k = 0; !rc && k < 3; k++)
+            rc =
+                isfinite(v[k]) ? ctr_colbuf_f64(&rows->col[1 + k], v[k], err) : ctr_colbuf_null(&rows->col[1 + k], err);
+        if (!rc)
+            rc = ctr_colbuf_i64(&rows->col[4], e[i].rows, err);
+    }
+    return rc;
+}
+
+/* ---- columns ---- */
+
+int ctr_columns_keep(struct ctr_batch_source *s, int *const *c, int n, const bool *others, struct ctr_err *err)
+{
+    const int all = ctr_batch_source_schema(s)->n;
+    int *which = calloc((size_t)all + 1, sizeof *which), *to = calloc((size_t)all + 1, sizeof *to), k = 0;
+    int rc = which && to ? 0 : ctr_fail_nomem(err, (size_t)all * sizeof *which);
+
+    for (int i = 0; !rc && i < all; i++) {
+        bool need = others && others[i];
+        for (int j = 0; j < n; j++)
+            need |= *c[j] == i;
+        to[i] = k;
+        if (need)
+            which[k++] = i;
+    }
+    for (int j = 0; !rc && j < n; j++)
+        if (*c[j] >= 0)
+            *c[j] = to[*c[j]];
+    if (!rc)
+        rc = ctr_batch_source_project(s, which, k, err);
+    free(which);
+    free(to);
+    return rc;
+}
+
+/* ---- expressions ---- */
+
+int ctr_number_expr(struct ctr_expr **e, const char *option, const char *text, const struct ctr_schema *s,
+                    struct ctr_err *err)
+{
+    char type[128];
+    const int rc = ctr_expr_compile(e, option, text, s, NULL, err);
+
+    if (rc || ctr_type_number(ctr_expr_field(*e)->type))
+        return rc;
+    return ctr_fail(err, CTR_EUSAGE, "%s %.80s is %s, and must be a number", option, text,
+                    ctr_field_type_name(ctr_expr_field(*e), type, sizeof type));
+}
+
+int ctr_expr_columns(const struct ctr_schema *s, const char *const *exprs, const char *const *options, int n,
+                     bool *need, struct ctr_err *err)
+{
+    int rc = 0;
+
+    for (int i = 0; !rc && i < n; i++) {
+        struct ctr_expr *e = NULL;
+        if (!exprs[i])
+            continue;
+        rc = ctr_number_expr(&e, options[i], exprs[i], s, err);
+        const struct ctr_strs *names = rc ? NULL : ctr_expr_inputs(e);
+        for (int k = 0; names && k < names->n; k++) {
+            const int c = ctr_schema_find(s, names->s[k]);
+            if (c >= 0)
+                need[c] = true;
+        }
+        ctr_expr_free(e);
+    }
+    return rc;
+}
