@@ -126,6 +126,38 @@ with pa.OSFile("bad.arrows", "wb") as f, pa.ipc.new_stream(f, t.schema) as w:
 PY
 ok 'the reference finds a wrong propensity' sh -c "! '$PY' '$CTR_TOP/tests/rank_reference.py' check log.arrows bad.arrows --bid bid --floor least --explore thompson --top 5 >/dev/null 2>&1"
 
+# A planted world, closed: requests are ranked with exploration, clicks follow the truth, and from that log alone ctr-eval tells what
+# the order without exploration would have earned. Its truth lies in the interval, far from what the log earned.
+cat >world.py <<'PY'
+import sys
+import numpy as np, pyarrow as pa
+def write(name, t):
+    with pa.OSFile(name, "wb") as f, pa.ipc.new_stream(f, t.schema) as w:
+        w.write_table(t)
+rng = np.random.default_rng(len(sys.argv[1]))
+if sys.argv[1] == "requests":
+    n, k = 6000, 5
+    odds = -1 + .4 * rng.standard_normal((n, k)) - .5 * np.arange(k)
+    u = np.full((n, k), .8)
+    true = 1 / (1 + np.exp(-(odds + .5 * rng.standard_normal((n, k)))))
+    write("requests.arrows", pa.table({"q": np.repeat(np.arange(n), k), "ad": np.tile(np.arange(k), n), "p": 1 / (1 + np.exp(-odds.ravel())),
+                                       "u": u.ravel(), "true": true.ravel()}))
+else:
+    t = pa.ipc.open_stream(sys.argv[1]).read_all()
+    write("log.arrows", t.append_column("click", pa.array((rng.random(len(t)) < t["true"].to_numpy()).astype(np.int8))))
+PY
+"$PY" world.py requests || exit 1
+mean() { ctr-select -q --add 'k=1' "$1" | ctr-group -k k --add "m=mean($2)" | ctr-export -f csv --no-header | cut -d, -f2; }
+world() { # world EXPLORE
+    _rank="ctr-rank -q --by q --id ad --score p --top 1 requests.arrows"
+    $_rank -o greedy.arrows && $_rank --explore "$1" --uncertainty u --seed 2 -o explored.arrows && "$PY" world.py explored.arrows || return 1
+    ctr-select -q -c q,ad,best=rank greedy.arrows -o best.arrows && ctr-join -q -k q,ad best.arrows log.arrows -o joined.arrows || return 1
+    ctr-eval --label click --propensity propensity --target 'fill(best, 0)' joined.arrows >w.txt || return 1
+    awk -v t="$(mean greedy.arrows true)" '{ print } NR > 1 { low[$1] = $3; high[$1] = $4 }
+        END { print "truth", t; exit !(low["ips"] < t && t < high["ips"] && low["snips"] < t && t < high["snips"] && high["logged"] < t) }' w.txt
+}
+for e in epsilon=0.5 thompson; do ok "a planted world: the value of another order from a log of $e" world $e; done
+
 # Sorted input takes constant memory, and a request comes out when the next one begins.
 if [ -z "$SAN" ]; then
     "$PY" - <<'PY' || exit 1
