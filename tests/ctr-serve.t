@@ -396,6 +396,64 @@ isnt($now, $was, 'and read');
 is(scores($now), joined(3, 'a1'), 'as it is now');
 is(stop(), 0, 'ends with 0');
 
+# ---- the log is what was asked and answered
+
+mkdir 'logs';
+start('lr.model', '--map', 'map', '--threads', 2, '--log', 'logs/served.arrows', '--log-every', '300ms');
+my @want_scores;
+for my $i (1 .. 12) {
+    my $id = "request-$i";
+    my ($status, $head, $body) = $i % 3
+        ? post($json->encode({ user => { %$user, user => $i }, context => { hour => $i }, ads => [@ads[0 .. $i]] }), "X-Request-Id: $id")
+        : post(slurp('rows.arrows'), 'Content-Type: application/vnd.apache.arrow.stream', "X-Request-Id: $id");
+    is($status, 200, "request $i") if $i < 4;
+    like($head, qr/^X-Request-Id: $id\r$/m, 'has its id') if $i < 4;
+    push @want_scores, map { "$id $_" } split /,/, scores($body) if $i % 3;
+    sleep .1;
+}
+like((post('{"ads":[{}]}'))[2], qr/missing/, 'a wrong request');
+my %ids = map { ((post($light))[1] =~ /^X-Request-Id: (\w+)/m)[0] => 1 } 1 .. 5;
+is(scalar(keys %ids), 5, 'ids of the server differ');
+is(stop(), 0, 'ends with 0');
+my @files = glob 'logs/*';
+cmp_ok(scalar(@files), '>', 1, 'several files');
+is(join(' ', @files), join(' ', map { sprintf 'logs/served.%06d.arrows', $_ } 1 .. @files), 'with numbers');
+is(sh("ctr-info --check @files >/dev/null && echo whole"), "whole\n", 'each of which is whole');
+my @logged = map { my $r = decode_json($_); $r->{request} =~ /^request-/ && $r->{request} !~ /-(?:3|6|9|12)$/ ? "$r->{request} " . (/"score":([^,}]*)/)[0] : () } split /\n/, sh("ctr-cat @files | ctr-export -f jsonl");
+is(join(' ', @logged), join(' ', @want_scores), 'rows have the answers');
+sh("ctr-cat @files >all.arrows");
+is(sh('ctr-extract -q lr.model all.arrows 2>/dev/null | ctr-predict -q lr.model 2>/dev/null | ctr-calibrate -q map | ctr-select --columns score | ctr-info --digest'),
+   sh('ctr-select --columns score all.arrows | ctr-info --digest'), 'no skew: the pipe gives the scores in the log');
+sh(q{ctr-select --columns request,ad,time=served all.arrows | ctr-select --where 'not is_null(ad) and ad < "a2"' --add 'click=1' | ctr-sort --unique -k request,ad 2>/dev/null >clicks.arrows});
+sh(q{ctr-join -q -k request,ad all.arrows clicks.arrows 2>/dev/null >/dev/null; ctr-join -q -k request,ad all.arrows clicks.arrows 2>/dev/null | ctr-select --add 'click=int(fill(click, 0))' | ctr-select --columns user,age,past,ad,price,tags,hour,click >learn.arrows});
+is(sh('ctr-train lr -q -o learned.model slim.plan learn.arrows && ctr-info --check learned.model >/dev/null && echo learned'), "learned\n", 'with clicks, a model learns from it');
+start('lr.model', '--threads', 1, '--log', 'logs/served.arrows');
+post($light);
+is(stop(), 0, 'another server');
+is(scalar(glob sprintf 'logs/served.%06d.arrows', @files + 1), sprintf('logs/served.%06d.arrows', @files + 1), 'goes on behind the files of the first');
+my $reader = fork // die;
+if (!$reader) { open STDOUT, '>', 'piped.arrows'; exec 'cat', 'fifo' if !system('mkfifo', 'fifo'); exit 1; }
+sleep .05 until -p 'fifo';
+start('lr.model', '--threads', 1, '--log', 'fifo');
+post($light);
+for (1 .. 400) { last if -s 'piped.arrows' > 600; sleep .01; }
+cmp_ok(-s 'piped.arrows', '>', 600, 'a pipe gets rows at once');
+post($light);
+is(stop(), 0, 'ends with 0');
+waitpid $reader, 0;
+is(sh('ctr-info piped.arrows | head -n 1'), "rows: 2\n", 'and one whole stream');
+chmod 0555, 'logs';
+SKIP: {
+    skip 'root writes everywhere', 3 if $> == 0;
+    start('lr.model', '--threads', 1, '--log', 'logs/served.arrows');
+    is((post($light))[0], 200, 'a log that cannot be written stops no answer');
+    is(metric('ctr_serve_log_lost_total'), 1, 'its rows are counted');
+    like(slurp('serve.err'), qr/rows are lost/, 'and told');
+    stop();
+}
+chmod 0755, 'logs';
+fails(2, 'the log adds request', '--check', '--log', 'x', 'named.model') if sh(q{ctr-select --columns click,request=ad log.arrows >named.arrows; printf 'label click\nfeature request\n' >named.plan; ctr-train lr -q -o named.model named.plan named.arrows; echo 1});
+
 # ---- models are replaced under load
 
 sh('cp lr.model live.model');

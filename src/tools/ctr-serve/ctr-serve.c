@@ -6,9 +6,11 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/random.h>
 
 static struct {
-    const char *listen, *map, *users, *ads, *images;
+    const char *listen, *map, *users, *ads, *images, *log;
+    int64_t log_every_ms, log_bytes;
     int64_t threads, queue, deadline_ms, max_body, max_header, max_ads, connections, request_ms, idle_ms, grace_ms;
     bool check;
 } o = { .listen = "127.0.0.1:8080",
@@ -19,7 +21,9 @@ static struct {
         .connections = 10000,
         .request_ms = 10000,
         .idle_ms = 60000,
-        .grace_ms = 30000 };
+        .grace_ms = 30000,
+        .log_every_ms = 3600000,
+        .log_bytes = (int64_t)1 << 30 };
 
 static const struct ctr_opt opts[] = {
     { "listen", 'l', CTR_OPT_STR, "ADDR:PORT|unix:PATH", "where to listen (default 127.0.0.1:8080; port 0: any)",
@@ -32,6 +36,12 @@ static const struct ctr_opt opts[] = {
       CTR_OPT_PATH | CTR_OPT_BASIC },
     { "images", 0, CTR_OPT_STR, "FILE", "dicm, two-tower: take image vectors by key from FILE", &o.images,
       CTR_OPT_PATH | CTR_OPT_BASIC },
+    { "log", 0, CTR_OPT_STR, "FILE", "write what is asked and answered to numbered files, or to a pipe", &o.log,
+      CTR_OPT_PATH | CTR_OPT_BASIC },
+    { "log-every", 0, CTR_OPT_DURATION, "TIME", "end a file of --log after TIME (default 1h)", &o.log_every_ms,
+      CTR_OPT_LOCAL, .needs = "log" },
+    { "log-size", 0, CTR_OPT_SIZE, "SIZE", "end a file of --log at SIZE (default 1G)", &o.log_bytes, CTR_OPT_LOCAL,
+      .needs = "log" },
     { "threads", 0, CTR_OPT_INT, "N", "score on N threads (default 0: one a processor)", &o.threads,
       CTR_OPT_LOCAL | CTR_OPT_BASIC },
     { "queue", 0, CTR_OPT_INT, "N", "let N requests wait for a thread, refuse the next one (default 64)", &o.queue,
@@ -64,14 +74,26 @@ static void on_signal(int sig)
     ctr_http_stop(signalled);
 }
 
+struct server {
+    struct ctr_cli *cli;
+    struct serve s;
+};
+
 static void note(void *ctx, const char *text)
 {
-    ctr_cli_note(ctx, "%s", text);
+    ctr_cli_note(((struct server *)ctx)->cli, "%s", text);
 }
 
 static void warn(void *ctx, const char *text)
 {
-    ctr_cli_warn(ctx, "%s", text);
+    ctr_cli_warn(((struct server *)ctx)->cli, "%s", text);
+}
+
+static void look(void *ctx)
+{
+    struct serve *s = &((struct server *)ctx)->s;
+    if (s->log)
+        serve_log_look(s->log);
 }
 
 /* ---- requests that need no model ---- */
@@ -204,6 +226,7 @@ static int listen_and_serve(struct ctr_cli *cli, struct serve *s, struct ctr_err
     signalled = s->http;
     sigaction(SIGTERM, &sa, NULL);
     sigaction(SIGINT, &sa, NULL);
+    signal(SIGPIPE, SIG_IGN); /* a reader of the log that ends is no end of the server */
     rc = serve_queue_start(s, err);
     if (!rc)
         rc = serve_models_watch(s->models, err);
@@ -215,33 +238,63 @@ static int listen_and_serve(struct ctr_cli *cli, struct serve *s, struct ctr_err
     return rc;
 }
 
+/* The log, whose columns must be other ones than the plan's. */
+static int open_log(struct ctr_cli *cli, struct server *v, struct ctr_err *err)
+{
+    const struct serve_log_opts lo = {
+        .path = o.log, .every_ms = o.log_every_ms, .bytes = o.log_bytes, .warn = warn, .ctx = v
+    };
+    struct serve_generation *g = serve_models_hold(v->s.models);
+    struct ctr_schema s = { 0 };
+    int rc = serve_log_schema(g, &s, err);
+    ctr_schema_free(&s);
+    if (!rc && !ctr_names_stdout(o.log))
+        rc = ctr_cli_written(cli, o.log, err);
+    if (!rc && !o.check)
+        rc = serve_log_open(&v->s.log, &lo, g, err);
+    serve_generation_release(g);
+    return rc;
+}
+
+static int serve(struct ctr_cli *cli, struct server *v, struct ctr_err *err)
+{
+    struct serve *s = &v->s;
+    s->threads = (int)(o.threads ? o.threads : CTR_MIN(ctr_cpu_count(), 256));
+    const struct serve_models_opts mo = { .files = { cli->args[0], o.map, o.users, o.ads, o.images },
+                                          .threads = s->threads,
+                                          .metrics = &s->metrics,
+                                          .note = note,
+                                          .warn = warn,
+                                          .look = look,
+                                          .ctx = v };
+    if (getrandom(&s->series, sizeof s->series, 0) != sizeof s->series)
+        return ctr_fail_sys(err, "no random number");
+    int rc = serve_models_open(&s->models, &mo, err);
+    if (!rc && o.log)
+        rc = open_log(cli, v, err);
+    if (!rc)
+        rc = o.check ? print_check(cli, s, err) : listen_and_serve(cli, s, err);
+    serve_models_free(s->models);
+    serve_log_close(s->log);
+    serve_log_free(s->log);
+    ctr_http_free(s->http);
+    serve_metrics_free(&s->metrics);
+    return rc;
+}
+
 static int run(struct ctr_cli *cli, struct ctr_err *err)
 {
-    struct serve s = { .deadline_ms = o.deadline_ms,
-                       .most_ads = o.max_ads,
-                       .queue = o.queue,
-                       .metrics.lock = PTHREAD_MUTEX_INITIALIZER,
-                       .lock = PTHREAD_MUTEX_INITIALIZER,
-                       .some = PTHREAD_COND_INITIALIZER };
+    struct server v = { .cli = cli,
+                        .s = { .deadline_ms = o.deadline_ms,
+                               .most_ads = o.max_ads,
+                               .queue = o.queue,
+                               .metrics.lock = PTHREAD_MUTEX_INITIALIZER,
+                               .lock = PTHREAD_MUTEX_INITIALIZER,
+                               .some = PTHREAD_COND_INITIALIZER } };
     int rc = ctr_cli_args(cli, 1, 1, err);
     if (!rc)
         rc = check_options(cli, err);
-    if (rc)
-        return rc;
-    s.threads = (int)(o.threads ? o.threads : CTR_MIN(ctr_cpu_count(), 256));
-    const struct serve_models_opts mo = { .files = { cli->args[0], o.map, o.users, o.ads, o.images },
-                                          .threads = s.threads,
-                                          .metrics = &s.metrics,
-                                          .note = note,
-                                          .warn = warn,
-                                          .ctx = cli };
-    rc = serve_models_open(&s.models, &mo, err);
-    if (!rc)
-        rc = o.check ? print_check(cli, &s, err) : listen_and_serve(cli, &s, err);
-    serve_models_free(s.models);
-    ctr_http_free(s.http);
-    serve_metrics_free(&s.metrics);
-    return rc;
+    return rc ? rc : serve(cli, &v, err);
 }
 
 const struct ctr_tool ctr_tool = {

@@ -83,7 +83,8 @@ struct serve_generation {
     struct serve_map *map;           /* or NULL */
     struct serve_keyed *users, *ads; /* or NULL */
     struct ctr_schema schema;        /* what a request gives: the plan's columns, then keys that it does not read */
-    int columns;                     /* of the plan */
+    struct ctr_schema rows;          /* the plan's alone */
+    int columns;                     /* of these */
     int user_key, ad_key;            /* columns of the schema, or -1 */
     int *from_users, *from_ads;      /* by column of the schema: column of the file, or -1 */
     struct ctr_text_opts text;
@@ -102,6 +103,7 @@ struct serve_models_opts {
     struct serve_metrics *metrics;
     void (*note)(void *ctx, const char *text); /* a generation has been replaced, or a file is bad */
     void (*warn)(void *ctx, const char *text);
+    void (*look)(void *ctx); /* each time that it looks at the files */
     void *ctx;
 };
 int serve_models_open(struct serve_models **s, const struct serve_models_opts *o, struct ctr_err *err) CTR_MUST;
@@ -155,13 +157,43 @@ void serve_lane_free(struct serve_lane *l);
 /* After an error, which may have left the lane in the middle of its rows: the desk drops it. */
 void serve_lane_drop(struct serve_desk *d, struct serve_lane *l);
 
+/* ---- the log: serve_log.c ---- */
+
+struct serve_log;
+struct serve_log_opts {
+    const char *path;
+    int64_t every_ms, bytes; /* when a file ends and the next one begins */
+    void (*warn)(void *ctx, const char *text);
+    void *ctx;
+};
+struct serve_logged {
+    const char *id; /* of the request */
+    int64_t served_ms;
+};
+/* stdout and a FIFO are opened now, which waits for the reader of a FIFO. */
+int serve_log_open(struct serve_log **l, const struct serve_log_opts *o, const struct serve_generation *g,
+                   struct ctr_err *err) CTR_MUST;
+/* The columns of its rows; CTR_EUSAGE: the plan reads one of the names that the log adds. */
+int serve_log_schema(const struct serve_generation *g, struct ctr_schema *s, struct ctr_err *err) CTR_MUST;
+/* Rows and their scores. An error is the request's: a column that is not as the
+ * log wants it. What the disk refuses is told and counted. */
+int serve_log_write(struct serve_log *l, const struct serve_generation *g, const struct ctr_batch *b,
+                    const double *score, const struct serve_logged *q, struct ctr_err *err) CTR_MUST;
+void serve_log_look(struct serve_log *l); /* now and then, on one thread: is the file full or its time over? */
+int64_t serve_log_lost(struct serve_log *l);
+void serve_log_close(struct serve_log *l); /* the last file is whole; no more rows */
+void serve_log_free(struct serve_log *l);
+
 /* ---- requests: serve_score.c, serve_queue.c ---- */
 
 struct serve {
     struct serve_models *models;
     struct serve_metrics metrics;
     struct ctr_http *http;
-    int64_t deadline_ms; /* 0: none */
+    struct serve_log *log;  /* or NULL */
+    uint64_t series;        /* of this process, random: ids of requests begin with it */
+    atomic_ullong requests; /* that had no id */
+    int64_t deadline_ms;    /* 0: none */
     int64_t most_ads;
     int threads;
     int64_t queue; /* requests that wait */

@@ -159,12 +159,9 @@ int serve_lane_common(struct serve_desk *d, struct serve_lane **lane, struct ctr
         }
     }
     struct ctr_schema s = { 0 };
-    int rc = 0;
-    for (int i = 0; i < n && !rc; i++) {
-        rc = ctr_schema_add_field(&s, &d->g->schema.f[i], NULL, err);
-        if (!rc)
-            s.f[i].dict = d->common[i];
-    }
+    int rc = ctr_schema_copy(&s, &d->g->rows, err);
+    for (int i = 0; i < n && !rc; i++)
+        s.f[i].dict = d->common[i];
     if (!rc)
         rc = add_lane(d, &s, true, lane, err);
     ctr_schema_free(&s);

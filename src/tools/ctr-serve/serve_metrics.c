@@ -175,6 +175,9 @@ static int state_text(struct serve *s, struct ctr_buf *out, struct ctr_err *err)
     if (!rc)
         rc = one(out, "ctr_serve_held_bytes", "gauge", "Memory of requests and answers under way.",
                  (double)http.held_bytes, err);
+    if (!rc && s->log)
+        rc = one(out, "ctr_serve_log_lost_total", "counter", "Rows that --log could not write.",
+                 (double)serve_log_lost(s->log), err);
     if (!rc)
         rc = one(out, "ctr_serve_model_age_seconds", "gauge", "Time since the model or map was taken.",
                  (double)(ctr_clock_ms() - g->loaded_ms) / 1000, err);

@@ -218,7 +218,7 @@ static int plan_columns(struct serve_generation *g, struct ctr_err *err)
         if (!ctr_plan_can_lack(g->model->plan, in->s[i]))
             rc = add_column(g, in->s[i], err);
     g->columns = g->schema.n;
-    return rc;
+    return rc ? rc : ctr_schema_copy(&g->rows, &g->schema, err);
 }
 
 static bool same_type(const struct ctr_field *a, const struct ctr_field *b)
@@ -275,6 +275,7 @@ static void generation_free(struct serve_generation *g)
         g->text.format->close(g->jsonl);
     ctr_schema_free(&g->jsonl_schema);
     ctr_schema_free(&g->schema);
+    ctr_schema_free(&g->rows);
     free(g->from_users);
     free(g->from_ads);
     model_release(g->model);
@@ -476,6 +477,7 @@ static void *watch(void *arg)
     while (!atomic_load(&s->stop)) {
         if (look(s, changed))
             take_changes(s, changed);
+        s->o.look(s->o.ctx);
         (void)nanosleep(&pause, NULL);
     }
     return NULL;

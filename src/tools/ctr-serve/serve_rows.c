@@ -376,6 +376,7 @@ int serve_rows_json(struct serve_desk *d, uint8_t *body, size_t n, int64_t most_
         rc = parse_one(d, &d->context, &m.context, NULL, err);
     if (!rc)
         rc = parse_ads(d, &m.ads, most_rows, err);
-    d->batch = (struct ctr_batch){ .rows = rc ? 0 : ctr_batchbuf_rows(&d->ads.out), .col = d->col };
+    d->batch =
+        (struct ctr_batch){ .schema = &d->g->rows, .rows = rc ? 0 : ctr_batchbuf_rows(&d->ads.out), .col = d->col };
     return rc || !d->batch.rows ? rc : place_columns(d, err);
 }

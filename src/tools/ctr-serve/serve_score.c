@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 struct scoring {
@@ -21,10 +22,33 @@ struct scoring {
     int64_t rows;
     double sum;
     int64_t begun_ns, parsed_ns;
+    const struct ctr_batch *raw; /* being scored; its rows that have scores: */
+    int64_t done;
+    struct ctr_part part;
+    char id[64];
+    int64_t served_ms;
 };
+
+/* Write the rows that have scores now, the next n of the batch, to the log. */
+static int log_rows(struct scoring *x, const double *score, int64_t n, struct ctr_err *err)
+{
+    const struct serve_logged q = { x->id, x->served_ms };
+    const struct ctr_batch *b = x->raw;
+    int rc = 0;
+    if (!x->s->log)
+        return 0;
+    if (n < b->rows) {
+        rc = ctr_batch_part(&x->part, b, x->done, n, err);
+        b = &x->part.batch;
+    }
+    x->done += n;
+    return rc ? rc : serve_log_write(x->s->log, x->g, b, score, &q, err);
+}
 
 static int run_lane(struct scoring *x, const struct ctr_batch *b, serve_sink *sink, struct ctr_err *err)
 {
+    x->raw = b;
+    x->done = 0;
     int rc = serve_lane_run(x->lane, b, sink, x, err);
     if (!rc)
         rc = serve_lane_count(x->lane, &x->s->metrics, err);
@@ -52,6 +76,8 @@ static int append_scores(void *ctx, const struct ctr_batch *b, const double *sco
             out->data[out->len++] = ',';
         out->len += ctr_fmt_f64((char *)out->data + out->len, score[i]);
     }
+    if (!rc)
+        rc = log_rows(x, score, b->rows, err);
     if (!rc)
         count_scores(x, score, b->rows);
     return rc;
@@ -90,6 +116,9 @@ static int memory_file(char path[40], struct ctr_err *err)
 static int write_scores(void *ctx, const struct ctr_batch *b, const double *score, struct ctr_err *err)
 {
     struct scoring *x = ctx;
+    int rc = log_rows(x, score, b->rows, err);
+    if (rc)
+        return rc;
     count_scores(x, score, b->rows);
     return ctr_writer_batch(x->w, b, err);
 }
@@ -171,8 +200,8 @@ static int score(struct scoring *x, struct ctr_err *err)
     }
     struct serve_generation *g = serve_models_hold(x->s->models);
     x->g = g;
-    snprintf(x->q->headers, sizeof x->q->headers, "X-Model: %s\r\n%s%s%s", g->model->digest, g->map ? "X-Map: " : "",
-             g->map ? g->map->digest : "", g->map ? "\r\n" : "");
+    snprintf(x->q->headers, sizeof x->q->headers, "X-Request-Id: %s\r\nX-Model: %s\r\n%s%s%s", x->id, g->model->digest,
+             g->map ? "X-Map: " : "", g->map ? g->map->digest : "", g->map ? "\r\n" : "");
     int rc = serve_desk_take(g, &x->d, err);
     if (!rc) {
         rc = json ? score_json(x, err) : score_stream(x, err);
@@ -191,6 +220,19 @@ static int status_of(int code)
     return code == CTR_ELARGE ? 413 : code == CTR_EDATA || code == CTR_EUSAGE || code == CTR_EKIND ? 400 : 500;
 }
 
+/* The id of the request is the client's, or one that no other request has. */
+static void identify(struct scoring *x)
+{
+    struct timespec now;
+    if (*x->q->head.request_id)
+        memcpy(x->id, x->q->head.request_id, sizeof x->id);
+    else
+        snprintf(x->id, sizeof x->id, "%016llx%08llx", (unsigned long long)x->s->series,
+                 (unsigned long long)atomic_fetch_add(&x->s->requests, 1));
+    clock_gettime(CLOCK_REALTIME, &now);
+    x->served_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
 void serve_score(struct serve *s, struct ctr_http_request *q)
 {
     struct scoring x = { .s = s, .q = q, .begun_ns = ctr_clock_ns() };
@@ -202,7 +244,9 @@ void serve_score(struct serve *s, struct ctr_http_request *q)
         serve_metrics_request(&s->metrics, ns, 0, 0);
         return;
     }
+    identify(&x);
     const int rc = score(&x, &err);
+    ctr_part_free(&x.part);
     const int64_t end_ns = ctr_clock_ns();
     if (rc) {
         ctr_http_refuse(q, status_of(rc), "%s", ctr_err_text(&err).s);

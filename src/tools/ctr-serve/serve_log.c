@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * serve_log: what was asked and answered, as rows of a stream: what a model learns from is what another was asked, so
+ * that learning and serving cannot differ. Files are whole or not there: FILE.arrows becomes FILE.000001.arrows, and so
+ * on, each when it is full, or when its time is over, by the thread that watches the models, as that waits for the
+ * disk. stdout and FIFOs get one endless stream. Where a file cannot be written its rows are lost, told and counted;
+ * answers do not stop for that.
+ */
+#include "tools/ctr-serve/serve.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+
+enum { REQUEST, SERVED, MODEL, MAP, COLUMNS }; /* then those of the request, then the scores */
+static const char *const names[COLUMNS] = { "request", "served", "model", "map" };
+enum { RETRY_MS = 1000 };
+
+struct serve_log {
+    struct serve_log_opts o;
+    bool endless;
+    char *before, *after; /* of the number */
+    int64_t number;       /* of the last file */
+    pthread_mutex_t lock;
+    struct ctr_schema schema;
+    struct ctr_batchbuf rows;
+    struct ctr_out *out; /* NULL: no file is open */
+    struct ctr_writer *w;
+    int64_t opened_ms, written, retry_ms;
+    int64_t lost;
+    bool failing; /* told already */
+};
+
+/* ---- numbers of files ---- */
+
+/* "a/log.arrows": "a/log." and ".arrows" */
+static int split_name(struct serve_log *l, struct ctr_err *err)
+{
+    const char *path = l->o.path, *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+    const char *dot = strrchr(base, '.'), *end = dot && dot > base ? dot : path + strlen(path);
+    int rc = ctr_memdup(&l->before, path, (size_t)(end - path), err);
+    return rc ? rc : ctr_strdup(&l->after, end, err);
+}
+
+/* Go on behind the files of an earlier server. */
+static int find_number(struct serve_log *l, struct ctr_err *err)
+{
+    char *slash = strrchr(l->before, '/');
+    const char *base = slash ? slash + 1 : l->before;
+    const size_t n = strlen(base), m = strlen(l->after);
+    if (slash)
+        *slash = 0;
+    DIR *d = opendir(!slash ? "." : *l->before ? l->before : "/");
+    if (slash)
+        *slash = '/';
+    if (!d)
+        return ctr_fail_sys(err, "--log %s: cannot look into its folder", l->o.path);
+    for (const struct dirent *e; (e = readdir(d));) {
+        const size_t length = strlen(e->d_name);
+        int64_t number;
+        if (length > n + 1 + m && !memcmp(e->d_name, base, n) && e->d_name[n] == '.' &&
+            !strcmp(e->d_name + length - m, l->after) && ctr_parse_i64(e->d_name + n + 1, length - n - 1 - m, &number))
+            l->number = CTR_MAX(l->number, number);
+    }
+    closedir(d);
+    return 0;
+}
+
+/* ---- a file ---- */
+
+int serve_log_schema(const struct serve_generation *g, struct ctr_schema *s, struct ctr_err *err)
+{
+    static const enum ctr_type types[COLUMNS] = { CTR_UTF8, CTR_TIME, CTR_UTF8, CTR_UTF8 };
+    int rc = 0;
+    for (int i = 0; i < COLUMNS && !rc; i++)
+        rc = ctr_schema_add(s, names[i], types[i], err);
+    if (!rc)
+        rc = ctr_field_set_role(&s->f[REQUEST], CTR_ROLE_QUERY, err);
+    if (!rc)
+        rc = ctr_field_set_role(&s->f[SERVED], CTR_ROLE_TIME, err);
+    for (int i = 0; i < g->columns && !rc; i++)
+        rc = ctr_schema_add_field(s, &g->rows.f[i], NULL, err);
+    if (!rc)
+        rc = ctr_schema_add(s, "score", CTR_F64, err);
+    if (rc == CTR_EUSAGE)
+        ctr_err_add(err, "; the log adds request, served, model, map and score to the columns that the plan reads");
+    return rc ? rc : ctr_field_set_role(&s->f[s->n - 1], CTR_ROLE_SCORE, err);
+}
+
+static int open_file(struct serve_log *l, const struct serve_generation *g, struct ctr_err *err)
+{
+    char path[4096];
+    ctr_batchbuf_free(&l->rows);
+    ctr_schema_free(&l->schema);
+    l->rows = (struct ctr_batchbuf){ 0 };
+    l->schema = (struct ctr_schema){ 0 };
+    int rc = serve_log_schema(g, &l->schema, err);
+    if (!rc)
+        rc = ctr_schema_provenance(&l->schema, "ctr-serve", "--log", err);
+    if (!rc)
+        rc = ctr_batchbuf_init(&l->rows, &l->schema, err);
+    snprintf(path, sizeof path, "%s.%06lld%s", l->endless ? "" : l->before, (long long)l->number + 1,
+             l->endless ? "" : l->after);
+    if (!rc)
+        rc = ctr_out_open(&l->out, l->endless ? l->o.path : path, CTR_OUT_BINARY, err);
+    l->number += !rc && !l->endless;
+    if (!rc)
+        rc = ctr_writer_open(&l->w, l->out, &l->schema, NULL, err);
+    l->opened_ms = ctr_clock_ms();
+    l->written = 0;
+    return rc;
+}
+
+int serve_log_open(struct serve_log **out, const struct serve_log_opts *o, const struct serve_generation *g,
+                   struct ctr_err *err)
+{
+    struct stat st;
+    struct serve_log *l = *out = calloc(1, sizeof *l);
+    if (!l)
+        return ctr_fail_nomem(err, sizeof *l);
+    l->o = *o;
+    pthread_mutex_init(&l->lock, NULL);
+    l->endless = ctr_names_stdout(o->path) || (!stat(o->path, &st) && !S_ISREG(st.st_mode));
+    int rc = l->endless ? open_file(l, g, err) : split_name(l, err);
+    if (!rc && !l->endless)
+        rc = find_number(l, err);
+    if (rc) {
+        serve_log_free(l);
+        *out = NULL;
+    }
+    return rc;
+}
+
+static void drop_file(struct serve_log *l)
+{
+    ctr_writer_free(l->w);
+    ctr_out_free(l->out);
+    l->w = NULL;
+    l->out = NULL;
+}
+
+/* Rows are lost. */
+static void tell(struct serve_log *l, int64_t rows, const struct ctr_err *err)
+{
+    char text[2600];
+    l->lost += rows;
+    l->retry_ms = ctr_clock_ms() + RETRY_MS;
+    if (l->failing)
+        return;
+    l->failing = true;
+    ctr_format(text, sizeof text, "--log: %s; answers go on, their rows are lost until it can be written",
+               ctr_err_text(err).s);
+    l->o.warn(l->o.ctx, text);
+}
+
+/* … with those that the open file has. */
+static void fail(struct serve_log *l, int64_t rows, const struct ctr_err *err)
+{
+    rows += l->written;
+    l->number -= l->out && !l->endless;
+    drop_file(l);
+    l->written = 0;
+    tell(l, rows, err);
+}
+
+static int finish(struct ctr_writer *w, struct ctr_out *out, struct ctr_err *err)
+{
+    int rc = ctr_writer_finish(w, err);
+    return rc ? rc : ctr_out_commit(out, err);
+}
+
+/* Take the file away from the writers, and bring it to its end. */
+static void rotate(struct serve_log *l)
+{
+    struct ctr_err err = { 0 };
+    pthread_mutex_lock(&l->lock);
+    struct ctr_writer *w = l->w;
+    struct ctr_out *out = l->out;
+    const int64_t rows = l->written;
+    l->w = NULL;
+    l->out = NULL;
+    l->written = 0;
+    pthread_mutex_unlock(&l->lock);
+    if (!w)
+        return;
+    const int rc = finish(w, out, &err);
+    ctr_writer_free(w);
+    ctr_out_free(out);
+    if (!rc)
+        return;
+    pthread_mutex_lock(&l->lock);
+    tell(l, rows, &err);
+    pthread_mutex_unlock(&l->lock);
+}
+
+/* ---- rows ---- */
+
+/* The column of b called like column i of the request, of the same type. */
+static int column_of(const struct ctr_batch *b, const struct ctr_field *f, struct ctr_err *err)
+{
+    const int at = ctr_schema_find(b->schema, f->name);
+    const struct ctr_field *is = at < 0 ? NULL : &b->schema->f[at];
+    if (!is || is->type != f->type || (ctr_type_list(f->type) && is->item != f->item) || is->width != f->width)
+        return ctr_fail(err, CTR_EDATA,
+                        "column %s: the log (--log) wants it, with the type that ctr-serve --check says", f->name);
+    return at;
+}
+
+static int append(struct serve_log *l, const struct serve_generation *g, const struct ctr_batch *b, const double *score,
+                  const struct serve_logged *q, struct ctr_err *err)
+{
+    struct ctr_colbuf *col = l->rows.col;
+    int rc = 0;
+    ctr_batchbuf_clear(&l->rows);
+    for (int64_t i = 0; i < b->rows && !rc; i++) {
+        rc = ctr_colbuf_str(&col[REQUEST], q->id, strlen(q->id), err);
+        if (!rc)
+            rc = ctr_colbuf_i64(&col[SERVED], q->served_ms, err);
+        if (!rc)
+            rc = ctr_colbuf_str(&col[MODEL], g->model->digest, strlen(g->model->digest), err);
+        if (!rc)
+            rc = g->map ? ctr_colbuf_str(&col[MAP], g->map->digest, strlen(g->map->digest), err)
+                        : ctr_colbuf_null(&col[MAP], err);
+        if (!rc)
+            rc = ctr_colbuf_f64(&col[l->schema.n - 1], score[i], err);
+    }
+    for (int i = 0; i < g->columns && !rc; i++) {
+        const int at = column_of(b, &g->rows.f[i], err);
+        rc = at < 0 ? at : ctr_colbuf_range(&col[COLUMNS + i], &b->col[at], 0, b->rows, err);
+    }
+    return rc;
+}
+
+/* Is the file open of a generation with other columns? */
+static bool fits(const struct serve_log *l, const struct serve_generation *g)
+{
+    if (l->schema.n != g->columns + COLUMNS + 1)
+        return false;
+    for (int i = 0; i < g->columns; i++) {
+        const struct ctr_field *a = &l->schema.f[COLUMNS + i], *b = &g->rows.f[i];
+        if (strcmp(a->name, b->name) != 0 || a->type != b->type || a->item != b->item || a->width != b->width)
+            return false;
+    }
+    return true;
+}
+
+static int write_rows(struct serve_log *l, const struct serve_generation *g, const struct ctr_batch *b,
+                      const double *score, const struct serve_logged *q, bool *refused, struct ctr_err *err)
+{
+    int rc = 0;
+    if (l->w && !fits(l, g)) { /* the model reads other columns now: their rows need another file */
+        rc = l->endless
+                 ? ctr_fail(err, CTR_EDATA, "the model reads other columns now, and the log is one stream: start anew")
+                 : finish(l->w, l->out, err);
+        if (!rc)
+            drop_file(l);
+    }
+    if (!rc && !l->w)
+        rc = open_file(l, g, err);
+    if (rc)
+        return rc;
+    rc = append(l, g, b, score, q, err);
+    *refused = rc == CTR_EDATA;
+    return rc ? rc : ctr_writer_batch(l->w, ctr_batchbuf_view(&l->rows), err);
+}
+
+int serve_log_write(struct serve_log *l, const struct serve_generation *g, const struct ctr_batch *b,
+                    const double *score, const struct serve_logged *q, struct ctr_err *err)
+{
+    struct ctr_err why = { 0 };
+    bool refused = false;
+    pthread_mutex_lock(&l->lock);
+    if (l->failing && ctr_clock_ms() < l->retry_ms) {
+        l->lost += b->rows;
+        pthread_mutex_unlock(&l->lock);
+        return 0;
+    }
+    const int rc = write_rows(l, g, b, score, q, &refused, &why);
+    if (rc && !refused) {
+        fail(l, b->rows, &why);
+    } else if (!rc) {
+        l->written += b->rows;
+        l->failing = false;
+    }
+    pthread_mutex_unlock(&l->lock);
+    if (refused)
+        *err = why;
+    return refused ? rc : 0;
+}
+
+void serve_log_look(struct serve_log *l)
+{
+    struct ctr_err err = { 0 };
+    pthread_mutex_lock(&l->lock);
+    const bool due =
+        l->w && !l->endless && (ctr_clock_ms() - l->opened_ms >= l->o.every_ms || ctr_out_tell(l->out) >= l->o.bytes);
+    int rc = 0;
+    if (l->w && l->endless) { /* so that a live pipe moves */
+        rc = ctr_writer_flush(l->w, &err);
+        if (!rc)
+            rc = ctr_out_flush(l->out, &err);
+    }
+    if (rc)
+        fail(l, 0, &err);
+    pthread_mutex_unlock(&l->lock);
+    if (due)
+        rotate(l);
+}
+
+int64_t serve_log_lost(struct serve_log *l)
+{
+    pthread_mutex_lock(&l->lock);
+    const int64_t lost = l->lost;
+    pthread_mutex_unlock(&l->lock);
+    return lost;
+}
+
+void serve_log_close(struct serve_log *l)
+{
+    if (l)
+        rotate(l);
+}
+
+void serve_log_free(struct serve_log *l)
+{
+    if (!l)
+        return;
+    drop_file(l);
+    ctr_batchbuf_free(&l->rows);
+    ctr_schema_free(&l->schema);
+    pthread_mutex_destroy(&l->lock);
+    free(l->before);
+    free(l->after);
+    free(l);
+}
