@@ -396,6 +396,40 @@ isnt($now, $was, 'and read');
 is(scores($now), joined(3, 'a1'), 'as it is now');
 is(stop(), 0, 'ends with 0');
 
+# ---- rankings
+
+(my $ranked_plan = $plan) =~ s/keep hour/query hour\nid ad\nkeep price/;
+$ranked_plan =~ s/^feature (?:known|both).*\n//mg;
+$ranked_plan =~ s/^feature ad in item/feature shown in item = ad/m;
+$ranked_plan =~ s/of ad/of shown/;
+spew('ranked.plan', $ranked_plan);
+sh('ctr-train lr -q -o ranked.model ranked.plan log.arrows');
+for my $case (['', ''], ['--top 5', '--top 5'], ['--bid price --floor 0.5', '--bid price --floor 0.5'], ['--bid price --price second --top 7', '--bid price --price second --top 7'],
+              ['--order price', '--order price'], ['--bid price --price first', '--bid price --price first']) {
+    my ($options, $same) = @$case;
+    my @bids = grep { defined $_->{ad} && $_->{ad} =~ /^\w+$/ && $_->{price} > 0 } @ads;
+    start('ranked.model', split(/ /, $options), '--threads', 1);
+    my @in = map { { %$user, hour => 7, %$_ } } @bids;
+    piped('ranked.model', undef, @in);
+    sh("ctr-rank -q $same want.arrows >order.arrows");
+    my ($status, undef, $body) = post(slurp('rows.arrows'), 'Content-Type: application/vnd.apache.arrow.stream');
+    ($status, undef, $body) = ask(message('/v1/rank', slurp('rows.arrows'), 'Content-Type: application/vnd.apache.arrow.stream'));
+    is($status, 200, "/v1/rank $options");
+    spew('got.arrows', $body);
+    is(sh('ctr-info --digest got.arrows'), sh('ctr-info --digest order.arrows'), 'a stream is that of ctr-rank');
+    ($status, undef, $body) = ask(message('/v1/rank', $json->encode({ user => $user, context => { hour => 7 }, ads => \@bids })));
+    my @text = $body =~ /\{"ad":[^}]*\}/g;
+    my @want = split /\n/, sh('ctr-export -f jsonl order.arrows');
+    is(scalar(@text), scalar(@want), 'as many ads');
+    my @got = map { my ($i) = /"ad":(\d+)/; my $t = $_; join ' ', $bids[$i]{ad}, map { $t =~ /"$_":([^,}]*)/ ? "$_ $1" : () } qw(score rank ecpm price) } @text;
+    my @wants = map { my $t = $_; join ' ', decode_json($t)->{ad}, map { ($_ ne 'price' || $options =~ /--price/) && $t =~ /"$_":([^,}]*)/ ? "$_ $1" : () } qw(score rank ecpm price) } @want;
+    is(join("\n", @got), join("\n", @wants), 'in the same order, with the same numbers');
+    ($status, undef, $body) = ask(message('/v1/rank', '{"ads":[]}'));
+    like($body, qr/"ranked":\[\]/, 'none of none');
+    is(stop(), 0, 'ends with 0');
+}
+fails(2, "no column|nobid", '--bid', 'nobid', 'ranked.model');
+
 # ---- the log is what was asked and answered
 
 mkdir 'logs';

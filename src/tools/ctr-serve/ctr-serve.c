@@ -9,7 +9,8 @@
 #include <sys/random.h>
 
 static struct {
-    const char *listen, *map, *users, *ads, *images, *log;
+    const char *listen, *map, *users, *ads, *images, *log, *bid, *order, *floor, *price;
+    int64_t top;
     int64_t log_every_ms, log_bytes;
     int64_t threads, queue, deadline_ms, max_body, max_header, max_ads, connections, request_ms, idle_ms, grace_ms;
     bool check;
@@ -36,6 +37,16 @@ static const struct ctr_opt opts[] = {
       CTR_OPT_PATH | CTR_OPT_BASIC },
     { "images", 0, CTR_OPT_STR, "FILE", "dicm, two-tower: take image vectors by key from FILE", &o.images,
       CTR_OPT_PATH | CTR_OPT_BASIC },
+    { "bid", 0, CTR_OPT_STR, "COL", "/v1/rank: bids a click, which order by ecpm = bid x score", &o.bid,
+      CTR_OPT_BASIC },
+    { "order", 0, CTR_OPT_STR, "EXPR", "/v1/rank: order by this, the largest first (default: score, or bid x score)",
+      &o.order, 0 },
+    { "floor", 0, CTR_OPT_STR, "EXPR", "/v1/rank: leave out ads whose ecpm (or score, or --order) is below this",
+      &o.floor, 0 },
+    { "top", 0, CTR_OPT_INT, "K", "/v1/rank: keep the K best ads (default: all)", &o.top,
+      CTR_OPT_SOME | CTR_OPT_BASIC },
+    { "price", 0, CTR_OPT_CHOICE, "first|second", "/v1/rank: what a click costs: the bid, or the second price",
+      &o.price, 0, .needs = "bid" },
     { "log", 0, CTR_OPT_STR, "FILE", "write what is asked and answered to numbered files, or to a pipe", &o.log,
       CTR_OPT_PATH | CTR_OPT_BASIC },
     { "log-every", 0, CTR_OPT_DURATION, "TIME", "end a file of --log after TIME (default 1h)", &o.log_every_ms,
@@ -134,9 +145,8 @@ static const struct route {
     enum ctr_http_method method;
     void (*handle)(struct serve *s, struct ctr_http_request *q);
 } routes[] = {
-    { "/v1/score", CTR_HTTP_POST, NULL },
-    { "/healthz", CTR_HTTP_GET, get_health },
-    { "/readyz", CTR_HTTP_GET, get_ready },
+    { "/v1/score", CTR_HTTP_POST, NULL },      { "/v1/rank", CTR_HTTP_POST, NULL },
+    { "/healthz", CTR_HTTP_GET, get_health },  { "/readyz", CTR_HTTP_GET, get_ready },
     { "/metrics", CTR_HTTP_GET, get_metrics },
 };
 
@@ -148,7 +158,7 @@ static void on_request(void *ctx, struct ctr_http_request *q)
     for (size_t i = 0; !r && i < CTR_COUNT(routes); i++)
         r = strcmp(routes[i].path, q->head.path) ? NULL : &routes[i];
     if (!r)
-        ctr_http_refuse(q, 404, "there is no %s here: /v1/score, /healthz, /readyz, /metrics", q->head.path);
+        ctr_http_refuse(q, 404, "there is no %s here: /v1/score, /v1/rank, /healthz, /readyz, /metrics", q->head.path);
     else if (r->method != method)
         ctr_http_refuse(q, 405, "%s wants %s", r->path, r->method == CTR_HTTP_POST ? "POST" : "GET");
     else if (r->handle)
@@ -260,7 +270,9 @@ static int serve(struct ctr_cli *cli, struct server *v, struct ctr_err *err)
 {
     struct serve *s = &v->s;
     s->threads = (int)(o.threads ? o.threads : CTR_MIN(ctr_cpu_count(), 256));
+    const enum ctr_rank_price price = !o.price ? CTR_PRICE_NONE : *o.price == 'f' ? CTR_PRICE_FIRST : CTR_PRICE_SECOND;
     const struct serve_models_opts mo = { .files = { cli->args[0], o.map, o.users, o.ads, o.images },
+                                          .rank = { o.bid, o.order, o.floor, price, o.top },
                                           .threads = s->threads,
                                           .metrics = &s->metrics,
                                           .note = note,
@@ -299,7 +311,7 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
 
 const struct ctr_tool ctr_tool = {
     .name = "ctr-serve",
-    .summary = "answer requests for scores over HTTP",
+    .summary = "answer requests for scores and rankings over HTTP",
     .synopsis = "MODEL\n--check MODEL",
     .opts = opts,
     .flags = CTR_TOOL_MEMORY,

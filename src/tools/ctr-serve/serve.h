@@ -15,6 +15,7 @@
 #include "common/metric/calmap.h"
 #include "common/model/model.h"
 #include "common/plan/plan.h"
+#include "common/rows/rank.h"
 #include "common/text/text.h"
 #include "tools/ctr-serve/http.h"
 
@@ -53,6 +54,13 @@ struct serve_files {
     const char *model, *map, *users, *ads, *images; /* all but the model may be NULL */
 };
 
+/* How /v1/rank orders: options of ctr-rank. */
+struct serve_rank {
+    const char *bid, *order, *floor; /* or NULL */
+    enum ctr_rank_price price;
+    int64_t top;
+};
+
 /* A keyed file of users or of ads: whose columns fill in what a request leaves out. */
 struct serve_keyed {
     atomic_int owners;
@@ -87,6 +95,7 @@ struct serve_generation {
     int columns;                     /* of these */
     int user_key, ad_key;            /* columns of the schema, or -1 */
     int *from_users, *from_ads;      /* by column of the schema: column of the file, or -1 */
+    const struct serve_rank *rank;
     struct ctr_text_opts text;
     void *jsonl; /* state of the format */
     struct ctr_schema jsonl_schema;
@@ -98,6 +107,7 @@ struct serve_generation {
 struct serve_models; /* the generation of now, and what watches the files */
 struct serve_models_opts {
     struct serve_files files;
+    struct serve_rank rank;
     int threads;
     int64_t batch_memory_bytes;
     struct serve_metrics *metrics;
@@ -151,6 +161,14 @@ typedef int serve_sink(void *ctx, const struct ctr_batch *scored, const double *
 int serve_lane_run(struct serve_lane *l, const struct ctr_batch *b, serve_sink *sink, void *ctx,
                    struct ctr_err *err) CTR_MUST;
 const struct ctr_schema *serve_lane_schema(const struct serve_lane *l); /* of the result */
+/* The same, then ctr-rank: the sink gets the rows that are kept, the best first. With the rows of serve_rows_json the
+ * result has a last column before those of ctr-rank, SERVE_AD: which ad of the request, from 0. `seen` (or NULL) gets
+ * the rows before. */
+#define SERVE_AD "(ad)"
+int serve_lane_ranks(struct serve_desk *d, struct serve_lane *l, struct ctr_err *err) CTR_MUST; /* before the first */
+const struct ctr_schema *serve_lane_rank_schema(const struct serve_lane *l);
+int serve_lane_rank(struct serve_lane *l, const struct ctr_batch *b /* or NULL */, bool last, serve_sink *seen,
+                    serve_sink *sink, void *ctx, struct ctr_err *err) CTR_MUST;
 /* Count its keys since the last time. */
 int serve_lane_count(struct serve_lane *l, struct serve_metrics *m, struct ctr_err *err) CTR_MUST;
 void serve_lane_free(struct serve_lane *l);
@@ -205,7 +223,7 @@ struct serve {
     pthread_t *thread;
     int started;
 };
-void serve_score(struct serve *s, struct ctr_http_request *q); /* POST /v1/score, on a thread of the queue */
+void serve_score(struct serve *s, struct ctr_http_request *q); /* /v1/score, /v1/rank, on a thread of the queue */
 int serve_metrics_text(struct serve *s, struct ctr_buf *out, struct ctr_err *err) CTR_MUST;
 int serve_queue_start(struct serve *s, struct ctr_err *err) CTR_MUST;
 bool serve_queue_add(struct serve *s, struct ctr_http_request *q); /* false: it is full */

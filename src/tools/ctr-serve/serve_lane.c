@@ -2,7 +2,8 @@
  *
  * serve_lane: raw rows to scores by the objects that the filters are made of, bound to one schema:
  *
- *     ctr_program (ctr-extract) -> ctr_predictor (ctr-predict) -> ctr_cal_apply (ctr-calibrate)
+ *     ctr_program (ctr-extract) -> ctr_predictor (ctr-predict) -> ctr_cal_apply (ctr-calibrate) [-> ctr_rank
+ * (ctr-rank)]
  *
  * so that a score has the bits that the pipe gives. Which columns of a request are the same for all ads is part of the
  * schema: these are dictionaries of one entry, which every stage computes once.
@@ -19,7 +20,12 @@ struct serve_lane {
     struct ctr_predictor *predictor;
     struct ctr_cal_apply *apply; /* or NULL */
     int score;                   /* column of the result */
-    int64_t *counted;            /* twice the number of tables: keys and unknown keys at the last count */
+    struct ctr_rank *rank;       /* or NULL, until it is needed; its input: */
+    struct ctr_schema candidates;
+    struct ctr_col *col;
+    struct ctr_buf ads;
+    int64_t ad;       /* rows of this request so far */
+    int64_t *counted; /* twice the number of tables: keys and unknown keys at the last count */
     int tables;
 };
 
@@ -27,6 +33,10 @@ void serve_lane_free(struct serve_lane *l)
 {
     if (!l)
         return;
+    ctr_rank_free(l->rank);
+    ctr_schema_free(&l->candidates);
+    ctr_buf_free(&l->ads);
+    free(l->col);
     ctr_cal_apply_free(l->apply);
     ctr_predictor_free(l->predictor);
     ctr_program_free(l->program);
@@ -188,6 +198,89 @@ int serve_lane_run(struct serve_lane *l, const struct ctr_batch *b, serve_sink *
         if (!rc)
             rc = CTR_MIN(more = ctr_program_more(l->program, &features, err), 0);
     }
+    return rc;
+}
+
+/* ---- ranking ---- */
+
+static int rank_new(struct serve_lane *l, const struct serve_rank *how, struct ctr_err *err)
+{
+    const struct ctr_schema *s = &l->candidates;
+    const int query = ctr_schema_role(s, CTR_ROLE_QUERY);
+    struct ctr_strs by = { 0 };
+    const struct ctr_rank_opts ro = { .by = &by,
+                                      .order = how->order,
+                                      .bid = how->bid,
+                                      .floor = how->floor,
+                                      .score = l->score,
+                                      .id = ctr_schema_role(s, CTR_ROLE_ID),
+                                      .uncertainty = -1,
+                                      .top = how->top,
+                                      .price = how->price };
+    int rc = query < 0 ? 0 : ctr_strs_add(&by, s->f[query].name, strlen(s->f[query].name), err);
+    if (!rc)
+        rc = ctr_rank_new(&l->rank, s, &ro, err);
+    ctr_strs_free(&by);
+    return rc;
+}
+
+int serve_lane_ranks(struct serve_desk *d, struct serve_lane *l, struct ctr_err *err)
+{
+    if (l->rank)
+        return 0;
+    ctr_schema_free(&l->candidates);
+    l->candidates = (struct ctr_schema){ 0 };
+    int rc = ctr_schema_copy(&l->candidates, serve_lane_schema(l), err);
+    if (!rc && l->of_json)
+        rc = ctr_schema_add(&l->candidates, SERVE_AD, CTR_I64, err);
+    free(l->col);
+    if (!rc && !(l->col = calloc((size_t)l->candidates.n + 1, sizeof *l->col)))
+        rc = ctr_fail_nomem(err, (size_t)l->candidates.n * sizeof *l->col);
+    return rc ? rc : rank_new(l, d->g->rank, err);
+}
+
+const struct ctr_schema *serve_lane_rank_schema(const struct serve_lane *l)
+{
+    return ctr_rank_schema(l->rank);
+}
+
+struct ranking {
+    struct serve_lane *l;
+    serve_sink *seen;
+    void *ctx;
+};
+
+/* Scored rows become candidates, which have the number of their ad. */
+static int take_candidates(void *ctx, const struct ctr_batch *b, const double *score, struct ctr_err *err)
+{
+    const struct ranking *x = ctx;
+    struct serve_lane *l = x->l;
+    int rc = x->seen ? x->seen(x->ctx, b, score, err) : 0;
+    if (!rc)
+        rc = ctr_buf_room(&l->ads, b->rows, sizeof(int64_t), err);
+    if (rc)
+        return rc;
+    int64_t *ad = (int64_t *)(void *)l->ads.data;
+    for (int64_t i = 0; i < b->rows; i++)
+        ad[i] = l->ad++;
+    memcpy(l->col, b->col, (size_t)b->schema->n * sizeof *l->col);
+    l->col[b->schema->n] = (struct ctr_col){ .type = CTR_I64, .rows = b->rows, .data = ad };
+    const struct ctr_batch rows = { &l->candidates, b->rows, b->first_row, l->col };
+    return ctr_rank_batch(l->rank, &rows, err);
+}
+
+int serve_lane_rank(struct serve_lane *l, const struct ctr_batch *b, bool last, serve_sink *seen, serve_sink *sink,
+                    void *ctx, struct ctr_err *err)
+{
+    struct ranking x = { l, seen, ctx };
+    const struct ctr_batch *ranked;
+    int rc = b ? serve_lane_run(l, b, take_candidates, &x, err) : 0;
+    if (!rc && last) {
+        rc = ctr_rank_finish(l->rank, err);
+        l->ad = 0;
+    }
+    while (!rc && (rc = ctr_rank_next(l->rank, &ranked, err)) > 0)
+        rc = sink(ctx, ranked, ranked->col[l->score].data, err);
     return rc;
 }
 

@@ -335,6 +335,8 @@ static int make_desks(struct serve_generation *g, struct serve_generation *old, 
             return rc;
         shape_of(old, g, d->common);
         rc = serve_lane_common(d, &lane, err);
+        if (!rc)
+            rc = serve_lane_ranks(d, lane, err);
         serve_desk_give(g, d);
     }
     return rc;
@@ -365,6 +367,7 @@ static int complete(struct serve_models *s, struct serve_generation *g, struct s
 {
     const struct serve_files *f = &s->o.files;
     int rc = plan_columns(g, err);
+    g->rank = &s->o.rank;
     if (rc)
         ctr_err_file(err, f->model);
     if (!rc)

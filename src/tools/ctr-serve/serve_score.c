@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * serve_score: POST /v1/score. The answer has the form of the request: JSON, or a stream with the columns that the pipe
- * of ctr-extract, ctr-predict and ctr-calibrate writes. All of it is made with one generation, whose digests it names.
+ * serve_score: POST /v1/score and /v1/rank. The answer has the form of the request: JSON, or a stream with the columns
+ * that the pipe of ctr-extract, ctr-predict and ctr-calibrate (and ctr-rank) writes. All of it is made with one
+ * generation, whose digests it names.
  */
 #include "tools/ctr-serve/serve.h"
 
@@ -19,6 +20,8 @@ struct scoring {
     const struct serve_generation *g;
     struct serve_lane *lane;
     struct ctr_writer *w;
+    bool ranks;
+    int64_t kept; /* rows of a ranking so far */
     int64_t rows;
     double sum;
     int64_t begun_ns, parsed_ns;
@@ -45,23 +48,36 @@ static int log_rows(struct scoring *x, const double *score, int64_t n, struct ct
     return rc ? rc : serve_log_write(x->s->log, x->g, b, score, &q, err);
 }
 
-static int run_lane(struct scoring *x, const struct ctr_batch *b, serve_sink *sink, struct ctr_err *err)
-{
-    x->raw = b;
-    x->done = 0;
-    int rc = serve_lane_run(x->lane, b, sink, x, err);
-    if (!rc)
-        rc = serve_lane_count(x->lane, &x->s->metrics, err);
-    if (rc)
-        serve_lane_drop(x->d, x->lane);
-    return rc;
-}
-
 static void count_scores(struct scoring *x, const double *score, int64_t n)
 {
     x->rows += n;
     for (int64_t i = 0; i < n; i++)
         x->sum += score[i];
+}
+
+/* Of a ranking: all rows have scores, and some are kept. */
+static int see_scores(void *ctx, const struct ctr_batch *b, const double *score, struct ctr_err *err)
+{
+    struct scoring *x = ctx;
+    int rc = log_rows(x, score, b->rows, err);
+    if (!rc)
+        count_scores(x, score, b->rows);
+    return rc;
+}
+
+/* b NULL: there are no more rows. */
+static int run_lane(struct scoring *x, const struct ctr_batch *b, bool last, serve_sink *sink, struct ctr_err *err)
+{
+    x->raw = b;
+    x->done = 0;
+    int rc = x->ranks ? serve_lane_rank(x->lane, b, last, see_scores, sink, x, err)
+             : b      ? serve_lane_run(x->lane, b, sink, x, err)
+                      : 0;
+    if (!rc)
+        rc = serve_lane_count(x->lane, &x->s->metrics, err);
+    if (rc)
+        serve_lane_drop(x->d, x->lane);
+    return rc;
 }
 
 /* ---- JSON ---- */
@@ -83,6 +99,40 @@ static int append_scores(void *ctx, const struct ctr_batch *b, const double *sco
     return rc;
 }
 
+/* A member of a kept ad: a number that the ranking added, as text; the columns that it added follow SERVE_AD. */
+static int put_number(struct ctr_buf *out, const struct ctr_batch *b, const char *name, int64_t i, struct ctr_err *err)
+{
+    int at = ctr_schema_find(b->schema, SERVE_AD) + 1;
+    while (at < b->schema->n && strcmp(b->schema->f[at].name, name) != 0)
+        at++;
+    if (at == b->schema->n)
+        return 0;
+    int rc = ctr_buf_printf(out, err, ",\"%s\":", name);
+    if (rc)
+        return rc;
+    return ctr_col_missing(&b->col[at], i) ? ctr_buf_append(out, "null", 4, err)
+                                           : ctr_col_text(&b->col[at], i, out, err);
+}
+
+static int append_ranked(void *ctx, const struct ctr_batch *b, const double *score, struct ctr_err *err)
+{
+    static const char *const more[] = { "rank", "ecpm", "price" };
+    struct scoring *x = ctx;
+    struct ctr_buf *out = &x->q->answer;
+    char text[CTR_NUM_MAX];
+    const int ad = ctr_schema_find(b->schema, SERVE_AD);
+    int rc = 0;
+    for (int64_t i = 0; i < b->rows && !rc; i++) {
+        rc = ctr_buf_printf(out, err, "%s{\"ad\":%lld,\"score\":%.*s", x->kept++ ? "," : "",
+                            (long long)ctr_col_i64(&b->col[ad], i), (int)ctr_fmt_f64(text, score[i]), text);
+        for (size_t k = 0; k < CTR_COUNT(more) && !rc; k++)
+            rc = put_number(out, b, more[k], i, err);
+        if (!rc)
+            rc = ctr_buf_append(out, "}", 1, err);
+    }
+    return rc;
+}
+
 static int score_json(struct scoring *x, struct ctr_err *err)
 {
     struct ctr_http_request *q = x->q;
@@ -93,10 +143,13 @@ static int score_json(struct scoring *x, struct ctr_err *err)
     if (!rc && x->g->map)
         rc = ctr_buf_printf(&q->answer, err, "\"map\":\"%s\",", x->g->map->digest);
     if (!rc)
-        rc = ctr_buf_append(&q->answer, "\"scores\":[", 10, err);
+        rc = ctr_buf_append(&q->answer, x->ranks ? "\"ranked\":[" : "\"scores\":[", 10, err);
     if (!rc && x->d->batch.rows) {
-        if (!(rc = serve_lane_common(x->d, &x->lane, err)))
-            rc = run_lane(x, &x->d->batch, append_scores, err);
+        rc = serve_lane_common(x->d, &x->lane, err);
+        if (!rc && x->ranks)
+            rc = serve_lane_ranks(x->d, x->lane, err);
+        if (!rc)
+            rc = run_lane(x, &x->d->batch, true, x->ranks ? append_ranked : append_scores, err);
     }
     return rc ? rc : ctr_buf_append(&q->answer, "]}\n", 3, err);
 }
@@ -111,6 +164,12 @@ static int memory_file(char path[40], struct ctr_err *err)
         return ctr_fail_sys(err, "no file in memory");
     snprintf(path, 40, "/dev/fd/%d", fd);
     return fd;
+}
+
+static int write_ranked(void *ctx, const struct ctr_batch *b, const double *score, struct ctr_err *err)
+{
+    (void)score;
+    return ctr_writer_batch(((struct scoring *)ctx)->w, b, err);
 }
 
 static int write_scores(void *ctx, const struct ctr_batch *b, const double *score, struct ctr_err *err)
@@ -129,16 +188,23 @@ static int score_batches(struct scoring *x, struct ctr_batch_source *rows, struc
     int64_t n = 0;
     int rc = serve_lane_of(x->d, ctr_batch_source_schema(rows), &x->lane, err);
     x->parsed_ns = ctr_clock_ns();
+    if (!rc && x->ranks)
+        rc = serve_lane_ranks(x->d, x->lane, err);
     if (!rc)
-        rc = ctr_writer_open(&x->w, out, serve_lane_schema(x->lane), NULL, err);
+        rc = ctr_writer_open(&x->w, out, x->ranks ? serve_lane_rank_schema(x->lane) : serve_lane_schema(x->lane), NULL,
+                             err);
     while (!rc && (rc = ctr_batch_source_next(rows, &b, err)) > 0) {
         n += b->rows;
         rc = n > x->s->most_ads
                  ? ctr_fail(err, CTR_ELARGE, "more than %lld rows are not taken (--max-ads)", (long long)x->s->most_ads)
-                 : run_lane(x, b, write_scores, err);
+                 : run_lane(x, b, false, x->ranks ? write_ranked : write_scores, err);
     }
     if (!rc)
+        rc = run_lane(x, NULL, true, write_ranked, err);
+    if (!rc)
         rc = ctr_writer_finish(x->w, err);
+    if (rc) /* a ranking may hold rows of this request */
+        serve_lane_drop(x->d, x->lane);
     ctr_writer_free(x->w);
     x->w = NULL;
     return rc ? rc : ctr_out_commit(out, err);
@@ -235,7 +301,7 @@ static void identify(struct scoring *x)
 
 void serve_score(struct serve *s, struct ctr_http_request *q)
 {
-    struct scoring x = { .s = s, .q = q, .begun_ns = ctr_clock_ns() };
+    struct scoring x = { .s = s, .q = q, .ranks = !strcmp(q->head.path, "/v1/rank"), .begun_ns = ctr_clock_ns() };
     const int64_t ms = q->head.deadline_ms >= 0 ? q->head.deadline_ms : s->deadline_ms ? s->deadline_ms : INT32_MAX;
     int64_t ns[SERVE_STAGES] = { x.begun_ns - q->arrived_ns, -1, -1, -1 };
     struct ctr_err err = { 0 };
