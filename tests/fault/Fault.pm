@@ -369,6 +369,7 @@ ctr-select --columns id,site,tags,price feat.arrows | ctr-predict --tower ad -o 
 ctr-select --columns user,id --where 'not is_null(user)' -o pairs.arrows feat.arrows
 ctr-calibrate --fit isotonic --label click --score score --by site --slice-clicks 2 -o map.arrows log.arrows
 ctr-stats --label click --profile log.profile -o log.stats log.arrows
+ctr-calibrate --fit platt --label click --score score -o plain.map log.arrows
 ctr-model slim -q -o serving.arrow model.arrows
 ctr-select --head 45 feat.arrows | ctr-cat --batch 10 | head -c -200 >broken.arrows
 ! ctr-train lr -q --checkpoint state.ckpt --checkpoint-every 20 --checkpoint-deltas 9 -o none broken.arrows

@@ -190,7 +190,15 @@ static int check_options(struct ctr_cli *cli, struct ctr_err *err)
     for (size_t i = 0; i < CTR_COUNT(files); i++)
         if (files[i] && !ctr_cli_reopens(files[i]))
             return ctr_cli_usage(err, "%s: a server looks at its files again, and a pipe can be read once", files[i]);
-    return 0;
+    int rc = 0;
+    for (size_t i = 0; i < CTR_COUNT(files) && !rc; i++) {
+        if (!files[i])
+            continue;
+        rc = ctr_cli_read(cli, files[i], err);
+        if (!rc)
+            ctr_input_identity_release(files[i]); /* it may be replaced, which serve_model.c looks for */
+    }
+    return rc;
 }
 
 static int print_check(struct ctr_cli *cli, struct serve *s, struct ctr_err *err)
@@ -252,7 +260,7 @@ static int listen_and_serve(struct ctr_cli *cli, struct serve *s, struct ctr_err
 static int open_log(struct ctr_cli *cli, struct server *v, struct ctr_err *err)
 {
     const struct serve_log_opts lo = {
-        .path = o.log, .every_ms = o.log_every_ms, .bytes = o.log_bytes, .warn = warn, .ctx = v
+        .path = o.log, .every_ms = o.log_every_ms, .check = o.check, .bytes = o.log_bytes, .warn = warn, .ctx = v
     };
     struct serve_generation *g = serve_models_hold(v->s.models);
     struct ctr_schema s = { 0 };
@@ -260,7 +268,7 @@ static int open_log(struct ctr_cli *cli, struct server *v, struct ctr_err *err)
     ctr_schema_free(&s);
     if (!rc && !ctr_names_stdout(o.log))
         rc = ctr_cli_written(cli, o.log, err);
-    if (!rc && !o.check)
+    if (!rc)
         rc = serve_log_open(&v->s.log, &lo, g, err);
     serve_generation_release(g);
     return rc;

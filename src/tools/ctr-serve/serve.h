@@ -181,6 +181,7 @@ struct serve_log;
 struct serve_log_opts {
     const char *path;
     int64_t every_ms, bytes; /* when a file ends and the next one begins */
+    bool check;              /* nothing will be written */
     void (*warn)(void *ctx, const char *text);
     void *ctx;
 };

@@ -124,7 +124,7 @@ int serve_log_open(struct serve_log **out, const struct serve_log_opts *o, const
     l->o = *o;
     pthread_mutex_init(&l->lock, NULL);
     l->endless = ctr_names_stdout(o->path) || (!stat(o->path, &st) && !S_ISREG(st.st_mode));
-    int rc = l->endless ? open_file(l, g, err) : split_name(l, err);
+    int rc = !l->endless ? split_name(l, err) : o->check ? 0 : open_file(l, g, err);
     if (!rc && !l->endless)
         rc = find_number(l, err);
     if (rc) {
