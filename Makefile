@@ -272,7 +272,7 @@ $(B)/bench/%: $(B)/tests/bench/%.o $(B)/libctr.a
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
 # Ours, the peers, the limits of the machine in one table. QUICK=1: 1 million rows, fewer runs; BENCH=train,join picks rows.
-bench: bins $(B)/bench/bench-log $(B)/bench/bench-limit $(B)/compute/compute
+bench: bins $(B)/bench/bench-log $(B)/bench/bench-limit $(B)/bench/bench-load $(B)/compute/compute
 	@python3 tests/bench/bench.py --build $(B) $(if $(QUICK),--quick) $(if $(BENCH),--only $(BENCH)) $(BENCH_FLAGS)
 
 # Fuzz targets: with a main that replays files; with FUZZ=1 they are libFuzzer's, and with CMP=1 comparisons guide it, which

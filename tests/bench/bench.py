@@ -879,6 +879,50 @@ class Bench:
             if os.path.exists(f"{out}.{suffix}"):
                 os.unlink(f"{out}.{suffix}")
 
+    def serve(self):
+        """A request of one user and 400 ads, 19 features: processor time of the server, and at half of what it can answer, how long answers take."""
+        d = f"{self.dir}/serve"
+        os.makedirs(d, exist_ok=True)
+        users, ads = [10 + 200 * i * i for i in range(8)], [10 + 100 * i * i for i in range(8)]
+        r = random.Random(7)
+        with open(f"{d}/log.csv", "w") as f:
+            f.write(",".join(["click"] + [f"u{i}" for i in range(8)] + [f"a{i}" for i in range(8)]) + "\n")
+            for _ in range(100000):
+                f.write(",".join([str(int(r.random() < .2))] + [str(r.randrange(n)) for n in users] + [f"x{r.randrange(n)}" for n in ads]) + "\n")
+        plan = self.plan("serve.plan", "label click\nfeature u[0..7]\nfeature a[0..7]\nfeature c[0..2] = cross(u[0..2], a[0..2])\n")
+        sh(f"ctr-import -q --header -f csv {d}/log.csv -o {d}/log.arrows")
+        for n in (1, 400):
+            with open(f"{d}/{n}.json", "w") as f:
+                json.dump({"user": {f"u{i}": r.randrange(m) for i, m in enumerate(users)},
+                           "ads": [{f"a{i}": f"x{r.randrange(m)}" for i, m in enumerate(ads)} for _ in range(n)]}, f, separators=(",", ":"))
+        for kind, options, goal in (("lr", "", "0.5 ms"), ("mlp", "--minibatch 1024 --embedding 10 --hidden 200,80", "")):
+            sh(f"ctr-train {kind} -q {options} -o {d}/{kind}.model {plan} {d}/log.arrows")
+            one, many = (self.served(f"{d}/{kind}.model", f"{d}/{n}.json") for n in (1, 400))
+            self.row(f"serve {kind}: processor time of a request of 400 ads, 19 features", f"{many['cpu']:.3f} ms", f"of 1 ad {one['cpu']:.3f} ms",
+                     f"{many['cpu'] / one['cpu']:.1f}", goal)
+            self.row(f"serve {kind}: requests/s on all cores; p50, p99 at half of that", f"{many['most']:.0f}; {many['p50']:.2f} ms, {many['p99']:.2f} ms",
+                     f"of 1 ad {one['most']:.0f}; {one['p50']:.2f} ms, {one['p99']:.2f} ms")
+
+    def served(self, model, body):
+        sock = os.path.abspath(f"{self.dir}/serve/sock")
+        p = subprocess.Popen(["ctr-serve", "--listen", f"unix:{sock}", "-q", model])
+        load = lambda rate, seconds: dict(line.split() for line in sh(f"{self.tool}/bench-load -r {rate} -t {seconds} -c 8 unix:{sock} /v1/score {body}")[2].splitlines())
+        used = lambda: sum(int(x) for x in open(f"/proc/{p.pid}/stat").read().split(") ")[1].split()[11:13]) / os.sysconf("SC_CLK_TCK")
+        while not os.path.exists(sock) and p.poll() is None:
+            time.sleep(.05)
+        try:
+            load(100, 1)
+            most = load(100000, .02)  # 2000 requests, as fast as 8 connections go
+            most = int(most["code_200"]) / float(most["seconds"])
+            before = used()
+            half = load(max(most / 2, 1), 3)
+            cpu = (used() - before) / int(half["code_200"]) * 1e3
+        finally:
+            p.terminate()
+            p.wait()
+        assert half["failed"] == half["mixed"] == "0" and set(k for k in half if k.startswith("code")) == {"code_200"}, half
+        return {"cpu": cpu, "most": most, "p50": float(half["p50_ms"]), "p99": float(half["p99_ms"])}
+
     def gemm(self):
         """Rates of single products, which the programs measure themselves: the fastest of half a second, then the median of the runs."""
         shapes = (("forward 4096x400x400", (4096, 400, 400, 1)), ("weight gradient 400x400x4096", (400, 400, 4096, 0)))
@@ -973,7 +1017,7 @@ class Bench:
 
     def main(self):
         groups = {"control": self.control, "train": self.train, "deep": self.deep, "din": self.din, "spill": self.spill, "cgroup": self.cgroup, "gpu": self.gpu, "many": self.many, "import": self.imports, "extract": self.extract, "wide": self.wide, "ranks": self.ranks, "hop": self.hop,
-                  "eval": self.eval, "calibrate": self.calibrate, "join": self.join, "group": self.group, "history": self.history, "sort": self.sort, "start": self.start,
+                  "eval": self.eval, "calibrate": self.calibrate, "join": self.join, "group": self.group, "history": self.history, "sort": self.sort, "serve": self.serve, "start": self.start,
                   "growth": self.growth, "memory": self.memory, "gemm": self.gemm, "page": self.page, "featurebox": self.featurebox, "extraction": self.extraction,
                   "gpu-mlp": self.gpu_mlp, "gpu-din": self.gpu_din, "gpu-featurebox": self.gpu_featurebox}
         if self.only and self.only - set(groups):
