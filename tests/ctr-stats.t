@@ -71,6 +71,41 @@ err_like 'likewise' 'by.profile: has other slices'
 head -c 3000 log.profile >damaged.profile
 exits 'a damaged profile' 1 ctr-stats --merge damaged.profile
 
+# ---- drift
+ctr-select --where 'price > 1' log.arrows -o now.arrows
+cols=name,rows,ref_rows,new,vanished,nulls,ref_nulls
+is 'against a stream' "$(stats --against log.arrows now.arrows)" 'site,1,5,0,0.75,0,0.2 price,1,5,0,0.75,0,0.2 click,1,5,0,0.4,0,0 '
+ctr-stats --against log.arrows now.arrows -o drift.stream
+ctr-stats --against log.profile now.arrows -o drift.profile
+ok 'a profile is as good' same_rows drift.stream drift.profile
+ctr-stats --profile now.profile now.arrows >/dev/null
+ctr-stats -j 2 --merge --against log.profile now.profile -o drift.merged
+ok 'on both sides' same_rows drift.stream drift.merged
+cols=name,psi,js,wasserstein,new
+is 'none against itself' "$(stats --against log.arrows log.arrows)" 'site,0,0,,0 price,0,0,0,0 click,0,0,0,0 '
+exits 'no limit is passed' 0 ctr-stats --against log.arrows --fail-above psi=0,new=0 log.arrows
+exits 'a limit is passed' 3 ctr-stats --against log.arrows --fail-above psi=0.1,vanished=.5 -o limit.stats now.arrows
+err_like 'and said' 'site: psi is .*, above 0.1, and 2 columns more'
+ok 'with its result' ctr-info --check limit.stats
+exits 'nulls' 3 ctr-stats --against log.arrows --fail-above nulls=.1 now.arrows
+exits 'and of more' 0 ctr-stats --against log.arrows --fail-above nulls=.3 now.arrows
+exits 'no measure' 2 ctr-stats --against log.arrows --fail-above pssi=1 log.arrows
+err_like 'and the nearest' 'no measure pssi.*psi'
+exits 'no limit' 2 ctr-stats --against log.arrows --fail-above psi log.arrows
+exits 'limits of nothing' 2 ctr-stats --fail-above psi=1 log.arrows
+exits 'no reference' 1 ctr-stats --against nowhere.arrows log.arrows
+cols=by,name,psi,rows,ref_rows
+is 'by slice' "$(stats --by site --against by.profile log.arrows | tr ' ' '\n' | grep price | tr '\n' ' ')" 'a,price,0,3,3 b,price,0,1,1 ,price,0,1,1 '
+is 'of a stream, too' "$(stats --by site --against log.arrows log.arrows)" "$(stats --by site --against by.profile log.arrows)"
+exits 'a reference by slices' 2 ctr-stats --against by.profile log.arrows
+ctr-select --add 'more=1' --columns 'site=price,price,more,click' log.arrows -o changed.arrows
+exits 'other columns' 0 ctr-stats --against log.arrows changed.arrows -o other.stats
+err_like 'are told' 'log.arrows has no column more'
+err_like 'types too' 'column site is float64, and in log.arrows utf8: not compared'
+ctr-stats --against log.arrows site.arrows -o other.stats 2>said
+ok 'and those that are gone' grep -q 'the input has no column price, which log.arrows has' said
+ok 'the table' sh -c "ctr-stats -f table --against log.arrows now.arrows | grep -q '^price  *float64 .* 20\$'"
+
 if ! has_python pyarrow; then
     skip 'against the reference' 'no pyarrow'
     done_testing
@@ -105,6 +140,14 @@ ctr-select --head 40% --rest b.arrows small.arrows -o a.arrows
 for part in a b; do ctr-stats --label label --by few --profile $part.profile $part.arrows >/dev/null; done
 ctr-stats --merge --profile merged.profile b.profile a.profile >/dev/null
 ok 'slices merged' cmp by.profile merged.profile
+ctr-select --where 'label == 1' --rest ref.arrows small.arrows -o now.arrows
+ctr-stats --against ref.arrows now.arrows -o drift.stats
+ok 'drift: against the reference' "$PY" "$CTR_TOP/tests/stats_reference.py" drift now.arrows ref.arrows drift.stats 1e-9
+ctr-select --columns label,float,int,text many.arrows -o some.arrows
+ctr-stats --against some.arrows other.arrows -o drift.stats
+ok 'of many values, about' "$PY" "$CTR_TOP/tests/stats_reference.py" drift other.arrows some.arrows drift.stats .003
+ctr-stats -j 3 --against some.arrows other.arrows -o again.stats
+ok 'intervals are of the seed' same_rows drift.stats again.stats
 ok 'the check can fail' sh -c "ctr-select --tail 2999 small.arrows | ctr-stats --label label >less.stats; ! '$PY' '$CTR_TOP/tests/stats_reference.py' check small.arrows less.stats label"
 ok 'memory does not grow with distinct values' below 60000 ctr-stats -j 1 --label label many.arrows
 done_testing

@@ -1,4 +1,5 @@
-"""Judges ctr-stats by plain loops over the rows, from the definitions: stats_reference.py make DIR | check LOG STATS [LABEL]."""
+"""Judges ctr-stats by plain loops over the rows, from the definitions: stats_reference.py make DIR | check LOG STATS [LABEL] | drift LOG REF
+DRIFT TOLERANCE."""
 import collections
 import datetime
 import fractions
@@ -43,7 +44,7 @@ def make(folder):
         "one": pa.array([4] + [None] * (n - 1), pa.int64()),
     }
     write(f"{folder}/small.arrows", small)
-    n = 200000
+    n = 100000
     heavy = lambda x, y: y if r.random() < .05 else x
     many = {
         "label": pa.array([int(r.random() < .3) for _ in range(n)], pa.int8()),
@@ -56,6 +57,13 @@ def make(folder):
         "items": pa.array([[r.randrange(10**9), 5] for _ in range(n)], pa.list_(pa.int64())),
     }
     write(f"{folder}/many.arrows", many)
+    other = {
+        "label": many["label"],
+        "float": pa.array([x * 1.2 for x in many["float"].to_pylist()], pa.float64()),
+        "int": pa.array([x if r.random() < .8 else r.randrange(10**12) for x in many["int"].to_pylist()], pa.int64()),
+        "text": pa.array([x if r.random() < .3 else x + " again" for x in many["text"].to_pylist()]),
+    }
+    write(f"{folder}/other.arrows", other)
 
 
 def number(x):
@@ -78,6 +86,17 @@ def near(what, got, want, error=1e-12):
         assert want is None and got is None, (what, got, want)
     elif not (got == want or abs(got - want) <= error * max(abs(got), abs(want))):
         raise AssertionError((what, got, want))
+
+
+def moments(x, exact):
+    """Mean and variance: of some values without rounding, of many by exact sums of rounded terms."""
+    if not exact:
+        mean = sum(x) / len(x) if isinstance(x[0], int) else math.fsum(x) / len(x)
+        return mean, math.fsum((v - mean) ** 2 for v in x) / (len(x) - 1)
+    count = collections.Counter(map(fractions.Fraction, x))
+    total = sum(v * n for v, n in count.items())
+    squares = sum(v * v * n for v, n in count.items())
+    return total / len(x), (squares - total**2 / len(x)) / (len(x) - 1) if len(x) > 1 else 0
 
 
 def wilson(k, n):
@@ -143,14 +162,12 @@ def check_column(name, rows, labels, got):
         if math.inf in x:
             assert got["mean"] == math.inf and got["sd"] is None
         else:
-            f = [fractions.Fraction(v) for v in x]
-            mean = sum(f) / len(f)
+            mean, variance = moments(x, exact)
             near((name, "mean"), got["mean"], float(mean), 1e-15)
             if len(x) == 1:
                 assert got["sd"] is None
             else:
-                variance = (sum(v * v for v in f) - sum(f) ** 2 / len(f)) / (len(f) - 1)
-                near((name, "sd"), got["sd"], math.inf if variance > 10**400 else math.sqrt(float(variance)), 1e-14)
+                near((name, "sd"), got["sd"], math.inf if variance > 10**400 else math.sqrt(float(variance)), 1e-14 if exact else 1e-9)
         for column, p in zip("q01 q05 q25 median q75 q95 q99".split(), (.01, .05, .25, .5, .75, .95, .99)):
             want = quantile(x, p)
             if exact:
@@ -224,4 +241,83 @@ def check(log, stats, label=None):
         check_column(s["name"], log[s["name"]].to_pylist(), labels, s)
 
 
-{"make": make, "check": check}[sys.argv[1]](*sys.argv[2:])
+def flat(rows):
+    return [v for row in rows if row is not None for v in (row if isinstance(row, list) else [row]) if v is not None]
+
+
+def distribution(rows):
+    """Values and counts; NaN is a value that has no place in the order."""
+    values = ["nan" if isinstance(v, float) and math.isnan(v) else v for v in flat(rows)]
+    return collections.Counter(values), sum(v is None for v in rows)
+
+
+def drift_column(name, kind, now_rows, ref_rows, got, tolerance):
+    (now, now_nulls), (ref, ref_nulls) = distribution(now_rows), distribution(ref_rows)
+    text = "utf8" in kind
+    order = [] if text else sorted((v for v in ref if v != "nan"), key=number)
+    groups, exact = [(now_nulls, ref_nulls)], max(len(now), len(ref)) <= 65536
+    first = len(groups)
+    if len(order) > 64:
+        seen, n, before, last, total = 0, 0, 0, -math.inf, sum(ref[v] for v in order)
+        numbers = [(number(x), c) for x, c in now.items() if x != "nan"]
+        for i, v in enumerate(order):
+            n, before = n + ref[v], before + ref[v]
+            if before * 10 >= total * (seen + 1) or i == len(order) - 1:
+                edge = math.inf if i == len(order) - 1 else number(v)
+                groups.append((sum(c for x, c in numbers if last < x <= edge or last == -math.inf == x), n))
+                n, last = 0, edge
+                while seen < 9 and before * 10 >= total * (seen + 1):
+                    seen += 1
+    elif exact:
+        top = sorted(ref, key=lambda v: (-ref[v], (1, 0) if v == "nan" and not text else (0, v.encode() if text else number(v))))[:256]
+        groups += [(now[v], ref[v]) for v in top]
+    else:
+        least = sum(ref.values()) / 500
+        top = [v for v in ref if ref[v] > least]
+        groups += [(now[v], ref[v]) for v in top]
+    groups.append((sum(now.values()) - sum(a for a, _ in groups[first:]), sum(ref.values()) - sum(b for _, b in groups[first:])))
+    groups = [g for g in groups if g[0] or g[1]]
+    n, m, k = sum(a for a, _ in groups), sum(b for _, b in groups), len(groups)
+    psi = sum(((a + .5) / (n + k / 2) - (b + .5) / (m + k / 2)) * math.log((a + .5) / (n + k / 2) / ((b + .5) / (m + k / 2))) for a, b in groups)
+    half = lambda p, q: p * math.log2(2 * p / (p + q)) / 2 if p else 0
+    js = sum(half(a / n, b / m) + half(b / m, a / n) for a, b in groups)
+    for what, want in ("psi", psi), ("js", js):
+        assert abs(got[what] - want) <= tolerance + 1e-9 * want, (name, what, got[what], want)
+        assert 0 <= got[what + "_low"] <= got[what] <= got[what + "_high"] < got[what] * 1.5 + .2
+    if exact:
+        near((name, "new"), got["new"], sum(now[v] for v in now if v not in ref) / sum(now.values()) if now else None)
+        near((name, "vanished"), got["vanished"], sum(ref[v] for v in ref if v not in now) / sum(ref.values()) if ref else None)
+    elif "float" in kind or "time" in kind:
+        assert got["new"] is None and got["vanished"] is None
+    else:
+        assert abs(got["new"] - sum(now[v] for v in now if v not in ref) / sum(now.values())) < .02, (name, "new", got["new"])
+    near((name, "nulls"), got["nulls"], now_nulls / len(now_rows))
+    near((name, "ref_nulls"), got["ref_nulls"], ref_nulls / len(ref_rows))
+    here = sorted(number(v) for v in now if v != "nan") if not text else []
+    there = [number(v) for v in order for _ in range(ref[v])]
+    variance = moments(there, exact)[1] if len(there) > 1 and all(map(math.isfinite, there)) else 0
+    if not variance or not here or variance > 10**400 or not all(map(math.isfinite, here)):
+        assert got["wasserstein"] is None, (name, got["wasserstein"])
+        return
+    both = sorted(set(here) | {number(v) for v in order})
+    by_number = [collections.Counter(), collections.Counter()]
+    for counter, of in zip(by_number, (now, ref)):
+        for v, c in of.items():
+            if v != "nan":
+                counter[number(v)] += c
+    total, a, b, area = [sum(c.values()) for c in by_number], 0, 0, 0
+    for x, y in zip(both, both[1:]):
+        a, b = a + by_number[0][x], b + by_number[1][x]
+        area += abs(a / total[0] - b / total[1]) * float(fractions.Fraction(y) - fractions.Fraction(x) if exact else y - x)
+    want = area / math.sqrt(float(variance))
+    assert abs(got["wasserstein"] - want) <= tolerance + 1e-9 * want, (name, "wasserstein", got["wasserstein"], want)
+
+
+def drift(now, ref, out, tolerance):
+    now, ref = (pa.ipc.open_stream(f).read_all() for f in (now, ref))
+    for got in pa.ipc.open_stream(out).read_all().to_pylist():
+        assert (got["rows"], got["ref_rows"]) == (now.num_rows, ref.num_rows)
+        drift_column(got["name"], got["type"], now[got["name"]].to_pylist(), ref[got["name"]].to_pylist(), got, float(tolerance))
+
+
+{"make": make, "check": check, "drift": drift}[sys.argv[1]](*sys.argv[2:])

@@ -3,22 +3,30 @@
  * ctr-stats: profiles streams: counts, distinct values, quantiles, frequent values, and what a column tells of clicks.
  */
 #include "common/cli/cli.h"
+#include "tools/ctr-stats/drift.h"
 #include "tools/ctr-stats/profiles.h"
 #include "tools/ctr-stats/show.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 static struct {
-    const char *by, *profile, *format;
+    const char *by, *profile, *format, *against;
     int64_t window_ms;
     bool merge;
+    struct ctr_strs fail;
 } o;
 
 static const struct ctr_opt opts[] = {
     { "by", 'b', CTR_OPT_STR, "COLUMN", "a profile for each value of this column", &o.by, CTR_OPT_ONCE },
     { "window", 'w', CTR_OPT_DURATION, "DURATION", "a profile for each window of the time column, such as 1h",
       &o.window_ms, 0 },
+    { "against", 'a', CTR_OPT_STR, "REF", "show how columns differ from those of REF, a stream or a profile",
+      &o.against, CTR_OPT_PATH | CTR_OPT_ONCE },
+    { "fail-above", 0, CTR_OPT_LIST, "MEASURE=LIMIT,…",
+      "exit 3 beyond a limit of psi, js, wasserstein, new, vanished or nulls", &o.fail, CTR_OPT_LOCAL,
+      .needs = "against" },
     { "profile", 'p', CTR_OPT_STR, "FILE", "also write the profile, which --merge reads", &o.profile,
       CTR_OPT_PATH | CTR_OPT_ONCE },
     { "merge", 'm', CTR_OPT_FLAG, NULL, "the inputs are profiles: show that of all their rows", &o.merge,
@@ -48,19 +56,64 @@ static int find_columns(struct ctr_cli *cli, const struct ctr_schema *s, int *la
     return 0;
 }
 
-static int profile_rows(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_pool *pool, struct ctr_profiles **p,
-                        struct ctr_err *err)
+/* Columns of types that are not supported are left out. */
+static int supported_columns(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_err *err)
+{
+    const struct ctr_schema *s = ctr_reader_schema(r);
+    int n = 0, *keep = calloc((size_t)s->n + 1, sizeof *keep);
+    if (!keep)
+        return ctr_fail_nomem(err, (size_t)s->n * sizeof *keep);
+    for (int i = 0; i < s->n; i++) {
+        if (s->f[i].type != CTR_FOREIGN)
+            keep[n++] = i;
+        else
+            ctr_cli_note(cli, "%s: column %s is left out: its type, %s, is not supported", ctr_reader_file(r),
+                         s->f[i].name, s->f[i].foreign);
+    }
+    const int rc = n < s->n ? ctr_reader_project(r, keep, n, err) : 0;
+    free(keep);
+    return rc;
+}
+
+static int profile_rows(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_pool *pool, bool reference,
+                        struct ctr_profiles **p, struct ctr_err *err)
 {
     const struct ctr_batch *b;
-    int label, by, time, rc = find_columns(cli, ctr_reader_schema(r), &label, &by, &time, err);
+    int label = -1, by = -1, time = -1, rc = supported_columns(cli, r, err);
+    if (!rc && !reference)
+        rc = find_columns(cli, ctr_reader_schema(r), &label, &by, &time, err);
+    if (!rc && reference && o.by && (by = ctr_schema_need(ctr_reader_schema(r), o.by, err)) < 0)
+        rc = by;
     if (!rc)
-        rc = ctr_profiles_new(p, ctr_reader_schema(r), label, by, time, o.window_ms, pool, err);
+        rc = ctr_profiles_new(p, ctr_reader_schema(r), label, by, time, reference ? 0 : o.window_ms, pool, err);
     while (!rc && (rc = ctr_reader_next(r, &b, err)) > 0) {
         rc = ctr_profiles_batch(*p, b, err);
-        ctr_cli_progress(cli, ctr_reader_rows(r), ctr_reader_total_rows(r));
+        if (!reference)
+            ctr_cli_progress(cli, ctr_reader_rows(r), ctr_reader_total_rows(r));
     }
     if (rc < 0)
         ctr_err_file(err, ctr_reader_file(r));
+    return rc;
+}
+
+/* The reference: a profile, or a stream, which is profiled. */
+static int read_reference(struct ctr_cli *cli, struct ctr_pool *pool, struct ctr_profiles **ref, struct ctr_err *err)
+{
+    const struct ctr_reader_opts ro = { .foreign = true };
+    char path[4096];
+    char *paths[1] = { path };
+    struct ctr_reader *r = NULL;
+    snprintf(path, sizeof path, "%s", o.against);
+    int rc = ctr_reader_open(&r, paths, 1, &ro, err);
+    if (!rc && ctr_is_profile(ctr_reader_schema(r)))
+        rc = ctr_profile_file_read(ref, r, err);
+    else if (!rc)
+        rc = profile_rows(cli, r, pool, true, ref, err);
+    if (!rc && (*ref)->window_ms)
+        rc = ctr_fail(err, CTR_EUSAGE, "is a profile of windows: --against wants one of all rows");
+    if (rc)
+        ctr_err_file(err, o.against);
+    ctr_reader_free(r);
     return rc;
 }
 
@@ -68,7 +121,7 @@ static int profile_rows(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_po
 static int merge_profiles(struct ctr_cli *cli, struct ctr_profiles **p, struct ctr_err *err)
 {
     char *input = NULL;
-    int rc = ctr_cli_inputs(cli, 0, err);
+    int rc = 0;
     for (int i = 0; !rc && i < CTR_MAX(1, cli->nargs); i++) {
         struct ctr_reader *r = NULL;
         input = cli->nargs ? cli->args[i] : NULL;
@@ -105,40 +158,145 @@ static int write_profile(struct ctr_cli *cli, const struct ctr_profiles *p, stru
     return rc;
 }
 
-static int write_stream(struct ctr_cli *cli, const struct ctr_profiles *p, struct ctr_out *out, struct ctr_err *err)
+/* A limit of --fail-above. */
+struct limit {
+    const struct ctr_drift_measure *measure;
+    double most;
+};
+struct limits {
+    struct limit *limit;
+    int n;
+    int64_t beyond; /* columns */
+    char first[200];
+};
+
+static int read_limit(const char *text, struct limit *l, struct ctr_err *err)
 {
-    struct ctr_schema s = { 0 };
-    struct ctr_batchbuf rows = { 0 };
-    struct ctr_writer *w = NULL;
-    int rc = ctr_show_schema(p, &s, err);
-    if (!rc)
-        rc = ctr_batchbuf_init(&rows, &s, err);
-    if (!rc)
-        rc = ctr_show_rows(p, &rows, err);
-    if (!rc)
-        rc = ctr_cli_writer(cli, out, &s, &w, err);
-    if (!rc && ctr_batchbuf_rows(&rows))
-        rc = ctr_writer_batch(w, ctr_batchbuf_view(&rows), err);
-    if (!rc)
-        rc = ctr_cli_finish(cli, w, out, err);
-    ctr_writer_free(w);
-    if (rows.schema)
-        ctr_batchbuf_free(&rows);
-    ctr_schema_free(&s);
+    const char *equal = strchr(text, '=');
+    const char *names[16], *name = text;
+    char hint[256];
+    const size_t n = equal ? (size_t)(equal - name) : strlen(name);
+    for (int i = 0; i < ctr_drift_measures_count; i++) {
+        names[i] = ctr_drift_measures[i].name;
+        if (strlen(names[i]) == n && !memcmp(names[i], name, n))
+            l->measure = &ctr_drift_measures[i];
+    }
+    if (!l->measure)
+        return ctr_cli_usage(err, "--fail-above %s: there is no measure %.*s%s", text, (int)CTR_MIN(n, 60), name,
+                             ctr_name_hint(hint, sizeof hint, text, names, ctr_drift_measures_count));
+    if (!equal || !ctr_parse_f64(equal + 1, strlen(equal + 1), &l->most) || !(l->most >= 0))
+        return ctr_cli_usage(err, "--fail-above %s: wants a limit of at least 0, as in %s=0.2", text, l->measure->name);
+    return 0;
+}
+
+static int read_limits(struct limits *l, struct ctr_err *err)
+{
+    struct ctr_strs list = { 0 };
+    int rc = 0;
+    for (int i = 0; !rc && i < o.fail.n; i++)
+        rc = ctr_strs_split(&list, o.fail.s[i], ',', err);
+    l->limit = calloc((size_t)list.n + 1, sizeof *l->limit);
+    if (!rc && !l->limit)
+        rc = ctr_fail_nomem(err, (size_t)list.n * sizeof *l->limit);
+    for (int i = 0; !rc && i < list.n; i++)
+        rc = read_limit(list.s[i], &l->limit[l->n++], err);
+    ctr_strs_free(&list);
     return rc;
 }
 
-static int write_table(struct ctr_cli *cli, const struct ctr_profiles *p, struct ctr_out *out, struct ctr_err *err)
+static void check_limits(struct limits *l, const struct ctr_profile *column, const struct ctr_drift *d)
 {
-    struct ctr_buf text = { 0 };
-    int rc = ctr_show_table(p, &text, err);
-    ctr_cli_progress_clear(cli);
-    if (!rc && text.len)
-        rc = ctr_out_write(out, text.data, text.len, err);
-    if (!rc)
-        rc = ctr_out_commit(out, err);
-    ctr_buf_free(&text);
+    bool beyond = false;
+    for (int i = 0; i < l->n; i++) {
+        const double x = l->limit[i].measure->value(d);
+        if (!(x > l->limit[i].most))
+            continue;
+        if (!l->beyond && !beyond)
+            ctr_format(l->first, sizeof l->first, "%s: %s is %s, above %s", column->name, l->limit[i].measure->name,
+                       ctr_cell(x).s, ctr_cell(l->limit[i].most).s);
+        beyond = true;
+    }
+    l->beyond += beyond;
+}
+
+/* The rows to write, and the table. */
+struct result {
+    struct ctr_schema schema;
+    struct ctr_batchbuf rows;
+    struct ctr_buf text;
+};
+
+static int show_drift(struct ctr_cli *cli, const struct ctr_profiles *p, const struct ctr_profiles *ref, bool table,
+                      struct limits *l, struct result *to, struct ctr_err *err)
+{
+    int rc = 0;
+    for (int i = 0; !rc && i < p->n; i++) {
+        const struct ctr_slice *slice = &p->slice[i];
+        if (table)
+            rc = ctr_slice_title(p, slice, &to->text, err);
+        if (!rc && table)
+            rc = ctr_drift_head(&to->text, err);
+        for (int k = 0; !rc && k < p->schema.n; k++) {
+            const struct ctr_profile *column = &slice->column[k];
+            const struct ctr_profile *there = ctr_drift_reference(ref, slice, column);
+            struct ctr_drift d;
+            rc = ctr_drift(column, there, cli->seed, &d, err);
+            if (!rc)
+                rc = table ? ctr_drift_line(column, &d, &to->text, err)
+                           : ctr_drift_row(p, slice, column, &d, to->rows.col, err);
+            if (!rc)
+                check_limits(l, column, &d);
+            if (!rc && !i && d.ref_rows < 0 && ctr_schema_find(&ref->schema, column->name) < 0)
+                ctr_cli_note(cli, "%s has no column %s", o.against, column->name);
+            else if (!rc && !i && d.ref_rows < 0 && there)
+                ctr_cli_note(cli, "column %s is %s, and in %s %s: not compared", column->name, column->type, o.against,
+                             there->type);
+        }
+    }
+    for (int k = 0; !rc && k < ref->schema.n; k++)
+        if (ctr_schema_find(&p->schema, ref->schema.f[k].name) < 0)
+            ctr_cli_note(cli, "the input has no column %s, which %s has", ref->schema.f[k].name, o.against);
     return rc;
+}
+
+static int make_result(struct ctr_cli *cli, const struct ctr_profiles *p, const struct ctr_profiles *ref, bool table,
+                       struct limits *l, struct result *to, struct ctr_err *err)
+{
+    int rc = ref ? ctr_drift_schema(p, &to->schema, err) : ctr_show_schema(p, &to->schema, err);
+    if (!rc)
+        rc = ctr_batchbuf_init(&to->rows, &to->schema, err);
+    if (!rc && ref)
+        return show_drift(cli, p, ref, table, l, to, err);
+    if (rc)
+        return rc;
+    return table ? ctr_show_table(p, &to->text, err) : ctr_show_rows(p, &to->rows, err);
+}
+
+static void result_free(struct result *r)
+{
+    if (r->rows.schema)
+        ctr_batchbuf_free(&r->rows);
+    ctr_schema_free(&r->schema);
+    ctr_buf_free(&r->text);
+}
+
+static int write_stream(struct ctr_cli *cli, struct result *res, struct ctr_out *out, struct ctr_err *err)
+{
+    struct ctr_writer *w = NULL;
+    int rc = ctr_cli_writer(cli, out, &res->schema, &w, err);
+    if (!rc && ctr_batchbuf_rows(&res->rows))
+        rc = ctr_writer_batch(w, ctr_batchbuf_view(&res->rows), err);
+    if (!rc)
+        rc = ctr_cli_finish(cli, w, out, err);
+    ctr_writer_free(w);
+    return rc;
+}
+
+static int write_table(struct ctr_cli *cli, const struct result *res, struct ctr_out *out, struct ctr_err *err)
+{
+    ctr_cli_progress_clear(cli);
+    const int rc = res->text.len ? ctr_out_write(out, res->text.data, res->text.len, err) : 0;
+    return rc ? rc : ctr_out_commit(out, err);
 }
 
 static bool wants_table(const struct ctr_cli *cli)
@@ -146,55 +304,88 @@ static bool wants_table(const struct ctr_cli *cli)
     return o.format ? !strcmp(o.format, "table") : ctr_names_stdout(cli->out) && isatty(STDOUT_FILENO);
 }
 
-static int write_all(struct ctr_cli *cli, struct ctr_profiles *p, struct ctr_err *err)
+static int write_all(struct ctr_cli *cli, struct ctr_profiles *p, struct ctr_profiles *ref, struct limits *l,
+                     struct ctr_err *err)
 {
     const bool table = wants_table(cli);
     struct ctr_out *out = NULL, *side = NULL;
+    struct result res = { 0 };
     ctr_profiles_sort(p);
-    int rc = ctr_cli_out(cli, table ? 0 : CTR_OUT_BINARY, &out, err);
+    int rc = make_result(cli, p, ref, table, l, &res, err);
+    if (!rc)
+        rc = ctr_cli_out(cli, table ? 0 : CTR_OUT_BINARY, &out, err);
     if (!rc && o.profile)
         rc = ctr_cli_side_out(cli, o.profile, CTR_OUT_BINARY, &side, err);
     if (!rc && o.profile)
         rc = write_profile(cli, p, side, err);
     if (!rc)
-        rc = table ? write_table(cli, p, out, err) : write_stream(cli, p, out, err);
+        rc = table ? write_table(cli, &res, out, err) : write_stream(cli, &res, out, err);
+    if (!rc && l->beyond)
+        rc = l->beyond == 1 ? ctr_fail(err, CTR_ENO, "%s", l->first)
+                            : ctr_fail(err, CTR_ENO, "%s, and %lld column%s more", l->first, (long long)l->beyond - 1,
+                                       CTR_S(l->beyond - 1));
     ctr_out_free(side);
     ctr_out_free(out);
+    result_free(&res);
     return rc;
 }
 
-static int stats(struct ctr_cli *cli, struct ctr_err *err)
+static int check_options(struct ctr_cli *cli, struct limits *l, struct ctr_err *err)
 {
-    struct ctr_profiles *p = NULL;
-    struct ctr_reader *r = NULL;
-    struct ctr_pool *pool = NULL;
-    int rc = 0;
     if (o.merge && (o.by || o.window_ms))
         return ctr_cli_usage(err, "--merge shows the slices that its profiles have: leave out --by and --window");
     if (ctr_cli_given(cli, "window") && o.window_ms <= 0)
         return ctr_cli_usage(err, "--window wants a duration of at least 1ms");
-    if (o.merge) {
-        rc = merge_profiles(cli, &p, err);
-    } else {
-        rc = ctr_cli_reader(cli, 0, NULL, &r, err);
-        if (!rc)
-            rc = ctr_pool_new(&pool, (int)cli->jobs, CTR_FLOAT_IEEE, err);
-        if (!rc)
-            rc = profile_rows(cli, r, pool, &p, err);
+    return read_limits(l, err);
+}
+
+/* Do the slices of both go together? */
+static int check_reference(const struct ctr_profiles *p, const struct ctr_profiles *ref, struct ctr_err *err)
+{
+    if (ref->by && (!p->by || strcmp(ref->by, p->by) != 0)) {
+        ctr_err_file(err, o.against);
+        return ctr_fail(err, CTR_EUSAGE, "is a profile by %s, and this is none: make both with the same --by", ref->by);
     }
+    return 0;
+}
+
+static int stats(struct ctr_cli *cli, struct ctr_err *err)
+{
+    const struct ctr_reader_opts ro = { .foreign = true };
+    struct ctr_profiles *p = NULL, *ref = NULL;
+    struct limits l = { 0 };
+    struct ctr_reader *r = NULL;
+    struct ctr_pool *pool = NULL;
+    int rc = check_options(cli, &l, err);
+    if (!rc && o.against)
+        rc = ctr_cli_read(cli, o.against, err);
     if (!rc)
-        rc = write_all(cli, p, err);
+        rc = ctr_pool_new(&pool, (int)cli->jobs, CTR_FLOAT_IEEE, err);
+    if (!rc)
+        rc = o.merge ? ctr_cli_inputs(cli, 0, err) : ctr_cli_reader(cli, 0, &ro, &r, err);
+    if (!rc && o.against)
+        rc = read_reference(cli, pool, &ref, err);
+    if (!rc)
+        rc = o.merge ? merge_profiles(cli, &p, err) : profile_rows(cli, r, pool, false, &p, err);
+    if (!rc && ref)
+        rc = check_reference(p, ref, err);
+    if (!rc)
+        rc = write_all(cli, p, ref, &l, err);
+    free(l.limit);
+    ctr_strs_free(&o.fail);
     ctr_profiles_free(p);
+    ctr_profiles_free(ref);
     ctr_pool_free(pool);
     ctr_reader_free(r);
     return rc;
 }
 
-const struct ctr_tool ctr_tool = { "ctr-stats",
-                                   "profile the columns of a stream: values, quantiles, what each tells of clicks",
-                                   "[FILE…]\n--merge PROFILE…",
-                                   NULL,
-                                   opts,
-                                   CTR_TOOL_READS | CTR_TOOL_WRITES | CTR_TOOL_ROLE(CTR_ROLE_LABEL) |
-                                       CTR_TOOL_ROLE(CTR_ROLE_TIME),
-                                   stats };
+const struct ctr_tool ctr_tool = {
+    "ctr-stats",
+    "profile the columns of a stream: values, quantiles, what each tells of clicks, drift",
+    "[FILE…]\n--merge PROFILE…",
+    NULL,
+    opts,
+    CTR_TOOL_READS | CTR_TOOL_WRITES | CTR_TOOL_SEED | CTR_TOOL_ROLE(CTR_ROLE_LABEL) | CTR_TOOL_ROLE(CTR_ROLE_TIME),
+    stats
+};

@@ -8,7 +8,7 @@
 
 /* ---- values ---- */
 
-enum { TEXT_MASK = (1 << 25) - 1, KEPT_MASK = 127 };
+enum { TEXT_MASK = (1 << 25) - 1, KEPT_MASK = 127, AHEAD = 128 };
 static const uint64_t SIGN = UINT64_C(1) << 63, STIR = 0x9e3779b97f4a7c15u;
 
 enum ctr_kind ctr_kind_of(enum ctr_type type)
@@ -20,6 +20,11 @@ enum ctr_kind ctr_kind_of(enum ctr_type type)
     if (ctr_types[type].floating)
         return CTR_KIND_FLOAT;
     return ctr_types[type].integer && ctr_types[type].is_signed ? CTR_KIND_INT : CTR_KIND_UINT;
+}
+
+uint64_t ctr_text_key_long(const char *text, size_t bytes)
+{
+    return ctr_hash64(text, bytes, 0);
 }
 
 uint64_t ctr_kind_hash(enum ctr_kind kind, uint64_t key)
@@ -204,20 +209,38 @@ void ctr_profile_totals(const struct ctr_profile *p, struct ctr_totals *t)
 
 /* ---- the table of values ---- */
 
+/* Equal bytes, of more than 8? Most texts are short. */
+static inline bool equal_bytes(const char *a, const char *b, size_t n)
+{
+    uint64_t x[4];
+    if (n > 16)
+        return !memcmp(a, b, n);
+    memcpy(&x[0], a, 8);
+    memcpy(&x[1], a + n - 8, 8);
+    memcpy(&x[2], b, 8);
+    memcpy(&x[3], b + n - 8, 8);
+    return x[0] == x[2] && x[1] == x[3];
+}
+
 static inline bool same(const struct ctr_value_table *t, const struct ctr_value *a, const struct ctr_value *v,
                         const char *text)
 {
-    return a->key == v->key && (!text || (a->bytes == v->bytes && !memcmp(ctr_value_text(t, a), text, v->kept)));
+    return a->key == v->key &&
+           (!text || (a->bytes == v->bytes && (v->bytes <= 8 || equal_bytes(ctr_value_text(t, a), text, v->kept))));
 }
 
-/* The slot of a value, or a free one for it; the table is not full. */
+/* The slot of a value, or a free one for it, from its place on; the table is not full. */
+static inline struct ctr_value *find_from(const struct ctr_value_table *t, int64_t i, const struct ctr_value *v,
+                                          const char *text)
+{
+    while (t->slot[i].n && !same(t, &t->slot[i], v, text))
+        i = (i + 1) & (t->cap - 1);
+    return &t->slot[i];
+}
+
 static inline struct ctr_value *find(const struct ctr_value_table *t, const struct ctr_value *v, const char *text)
 {
-    const int64_t mask = t->cap - 1;
-    int64_t i = (int64_t)ctr_hash_place(v->key, (uint64_t)mask);
-    while (t->slot[i].n && !same(t, &t->slot[i], v, text))
-        i = (i + 1) & mask;
-    return &t->slot[i];
+    return find_from(t, (int64_t)ctr_hash_place(v->key, (uint64_t)t->cap - 1), v, text);
 }
 
 const struct ctr_value *ctr_value_find(const struct ctr_value_table *t, const struct ctr_value *v, const char *text)
@@ -256,14 +279,19 @@ static int rebuild(struct ctr_value_table *t, enum ctr_kind kind, int level, int
     return 0;
 }
 
-/* Add to the count of a value. */
-static inline int count(struct ctr_value_table *t, enum ctr_kind kind, const struct ctr_value *v, const char *text,
-                        struct ctr_err *err)
+/* Room for n values more, at a load of at most three quarters. */
+static int reserve(struct ctr_value_table *t, enum ctr_kind kind, int64_t n, struct ctr_err *err)
 {
-    int rc;
-    if (2 * t->n >= t->cap && (rc = rebuild(t, kind, t->level, CTR_MAX(64, 2 * t->cap), err)))
-        return rc;
-    struct ctr_value *at = find(t, v, text);
+    int64_t cap = CTR_MAX(t->cap, 64);
+    while (4 * (t->n + n) > 3 * cap)
+        cap *= 2;
+    return cap > t->cap ? rebuild(t, kind, t->level, cap, err) : 0;
+}
+
+/* Add to the count of a value, which has this slot. */
+static inline int count_at(struct ctr_value_table *t, struct ctr_value *at, const struct ctr_value *v, const char *text,
+                           struct ctr_err *err)
+{
     if (at->n) {
         at->n += v->n;
         at->clicks += v->clicks;
@@ -273,6 +301,13 @@ static inline int count(struct ctr_value_table *t, enum ctr_kind kind, const str
     at->text = (uint32_t)t->text.len & TEXT_MASK;
     t->n++;
     return text ? ctr_buf_append(&t->text, text, v->kept, err) : 0;
+}
+
+static inline int count(struct ctr_value_table *t, enum ctr_kind kind, const struct ctr_value *v, const char *text,
+                        struct ctr_err *err)
+{
+    const int rc = reserve(t, kind, 1, err);
+    return rc ? rc : count_at(t, find(t, v, text), v, text, err);
 }
 
 int ctr_value_insert(struct ctr_value_table *t, enum ctr_kind kind, const struct ctr_value *v, const char *text,
@@ -408,9 +443,37 @@ static int many_put(struct ctr_profile *p, const struct ctr_value *v, const char
     return ctr_bins_add(&m->bins, &bin, err);
 }
 
+static int by_number(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The least shift at which the numbers of the table take few enough bins: two neighbours share one when they differ
+ * only in lower bits. */
+static int first_shift(const struct ctr_profile *p, int *shift, struct ctr_err *err)
+{
+    int64_t n = 0, differ[65] = { 0 }, bins = 1;
+    uint64_t *at = calloc((size_t)p->table.n + 1, sizeof *at);
+    if (!at)
+        return ctr_fail_nomem(err, (size_t)p->table.n * sizeof *at);
+    for (int64_t i = 0; i < p->table.cap; i++)
+        if (p->table.slot[i].n && !ctr_kind_nan(p->kind, p->table.slot[i].key))
+            at[n++] = ctr_kind_position(p->kind, p->table.slot[i].key);
+    qsort(at, (size_t)n, sizeof *at, by_number);
+    for (int64_t i = 1; i < n; i++)
+        differ[at[i] == at[i - 1] ? 0 : 64 - __builtin_clzll(at[i] ^ at[i - 1])]++;
+    free(at);
+    for (*shift = 64; *shift > 0 && bins + differ[*shift] <= CTR_PROFILE_BINS; --*shift)
+        bins += differ[*shift];
+    return 0;
+}
+
 int ctr_profile_make_many(struct ctr_profile *p, struct ctr_err *err)
 {
     int rc = many_new(&p->many, p, err);
+    if (!rc && p->kind != CTR_KIND_TEXT)
+        rc = first_shift(p, &p->many->bins.shift, err);
     for (int64_t i = 0; !rc && i < p->table.cap; i++) {
         const struct ctr_value *v = &p->table.slot[i];
         if (v->n)
@@ -506,26 +569,62 @@ static int many_block(struct ctr_profile *p, const struct ctr_block *b, struct c
     return rc;
 }
 
-int ctr_profile_add(struct ctr_profile *p, const struct ctr_block *b, struct ctr_scratch *s, struct ctr_err *err)
+/* Rows of one value each, of which there are few so far: places first, so that their slots come into the cache. Returns
+ * how many rows it took, fewer when the values become many, or an error. */
+static int64_t exact_block(struct ctr_profile *p, const struct ctr_block *b, struct ctr_err *err)
+{
+    struct ctr_value_table *t = &p->table;
+    uint32_t place[CTR_EXACT_BLOCK];
+    int rc = reserve(t, p->kind, b->n, err);
+    for (int64_t i = 0; !rc && i < b->n; i++) {
+        for (int64_t k = i; i % AHEAD == 0 && k < CTR_MIN(i + AHEAD, b->n); k++) {
+            place[k] = (uint32_t)ctr_hash_place(b->key[k], (uint64_t)t->cap - 1);
+            __builtin_prefetch(&t->slot[place[k]]);
+        }
+        struct ctr_value v = { .key = b->key[i], .n = 1, .clicks = b->clicks ? b->clicks[i] : 0 };
+        const char *text = NULL;
+        if (b->text) {
+            text = b->text[i].p;
+            v.bytes = (uint32_t)b->text[i].n;
+            v.kept = ctr_text_kept(text, v.bytes) & KEPT_MASK;
+        }
+        rc = count_at(t, find_from(t, place[i], &v, text), &v, text, err);
+        if (!rc && t->n > CTR_PROFILE_EXACT) {
+            rc = ctr_profile_make_many(p, err);
+            return rc ? rc : i + 1;
+        }
+    }
+    return rc ? rc : b->n;
+}
+
+static int add_weighted(struct ctr_profile *p, const struct ctr_block *b, struct ctr_err *err)
 {
     int rc = 0;
-    int64_t i = 0;
-    for (int64_t k = 0; k < b->n; k++) {
-        p->values += b->rows ? b->rows[k] : 1;
-        p->value_clicks += b->clicks ? b->clicks[k] : 0;
-    }
-    for (; !rc && i < b->n && (!p->many || b->rows); i++) {
-        struct ctr_value v = { .key = b->key[i],
-                               .n = b->rows ? b->rows[i] : 1,
-                               .clicks = b->clicks ? b->clicks[i] : 0 };
+    for (int64_t i = 0; !rc && i < b->n; i++) {
+        struct ctr_value v = { .key = b->key[i], .n = b->rows[i], .clicks = b->clicks ? b->clicks[i] : 0 };
         if (b->text) {
             v.kept = ctr_text_kept(b->text[i].p, b->text[i].n) & KEPT_MASK;
             v.bytes = (uint32_t)b->text[i].n;
         }
         rc = put_value(p, &v, b->text ? b->text[i].p : NULL, err);
     }
-    if (rc || i == b->n)
-        return rc;
+    return rc;
+}
+
+int ctr_profile_add(struct ctr_profile *p, const struct ctr_block *b, struct ctr_scratch *s, struct ctr_err *err)
+{
+    int64_t i = 0;
+    p->values += b->rows ? 0 : b->n;
+    for (int64_t k = 0; b->rows && k < b->n; k++)
+        p->values += b->rows[k];
+    for (int64_t k = 0; b->clicks && k < b->n; k++)
+        p->value_clicks += b->clicks[k];
+    if (b->rows)
+        return add_weighted(p, b, err);
+    if (!p->many)
+        i = exact_block(p, b, err);
+    if (i < 0 || i == b->n)
+        return (int)CTR_MIN(i, 0);
     const struct ctr_block left = { b->n - i, b->key + i, b->text ? b->text + i : NULL, NULL,
                                     b->clicks ? b->clicks + i : NULL };
     return many_block(p, &left, s, err);

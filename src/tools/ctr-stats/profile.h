@@ -136,6 +136,21 @@ static inline const char *ctr_value_text(const struct ctr_value_table *t, const 
 {
     return (const char *)t->text.data + v->text;
 }
+/* Texts of equal length, up to 8 bytes, have equal keys only when they are equal; longer ones a hash. */
+uint64_t ctr_text_key_long(const char *text, size_t bytes);
+static inline uint64_t ctr_text_key(const char *text, size_t n)
+{
+    uint32_t low = 0, high = 0;
+    if (n > 8)
+        return ctr_text_key_long(text, n);
+    if (n >= 4) {
+        memcpy(&low, text, 4);
+        memcpy(&high, text + n - 4, 4);
+    } else if (n) {
+        low = (uint32_t)(uint8_t)text[0] | (uint32_t)(uint8_t)text[n / 2] << 8 | (uint32_t)(uint8_t)text[n - 1] << 16;
+    }
+    return ctr_mix64(((uint64_t)high << 32 | low) + (n + 1) * 0x9e3779b97f4a7c15u);
+}
 /* How much of a text is kept. */
 static inline size_t ctr_text_kept(const char *text, size_t bytes)
 {

@@ -67,7 +67,7 @@ static void take_text(struct ctr_feed *f, const struct ctr_col *c, int64_t i, in
     struct ctr_str s = ctr_col_str(c, i);
     s.p = s.n ? s.p : "";
     f->text[k] = s;
-    f->key[k] = ctr_hash64(s.p, s.n, 0);
+    f->key[k] = ctr_text_key(s.p, s.n);
 }
 
 /* Rows [from, from + n) of a column that is neither encoded nor a list, at most BLOCK. clicks: of the first of them;

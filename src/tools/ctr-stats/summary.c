@@ -136,7 +136,7 @@ static bool take_beginning(const struct ctr_heavy_value *v, struct ctr_frequent 
     size_t n = CTR_HEAVY_BYTES;
     while (n && !v->text[n - 1])
         n--;
-    f->cut = ctr_hash64(v->text, n, 0) != v->hash;
+    f->cut = ctr_text_key(v->text, n) != v->hash;
     if (f->cut && n < CTR_HEAVY_BYTES - 3)
         return false; /* no text begins so and has this hash */
     while (f->cut && n && !ctr_utf8_valid((const uint8_t *)v->text, n))
