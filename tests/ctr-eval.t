@@ -504,4 +504,17 @@ exits 'a weight that vanishes' 0 ctr-eval --label label --score score --weight w
 err_like 'is not said to be no row' '^ctr-eval: all 3 labels are 1, or the weights of the others vanish in the sum: auc'
 exits 'without weights' 0 sh -c 'ctr-select --where label==1 tiny.arrows | ctr-eval --label label --score score'
 err_like 'labels are all one' '^ctr-eval: all 2 labels are 1: auc'
+# ---- a terminal
+if has_python pty; then
+    { echo y,p,site && awk -v OFS=, 'BEGIN { for (i = 0; i < 40; i++) print i % 3 == 0, (i * 7 % 40) / 40, i % 2 ? "a.site.with.a.very.long.name.example.com" : "b" }'; } |
+        ctr-import -q -f csv --header --label y --score p -o "$W/sites.arrows"
+    for w in 300 20 40 60 80 120; do
+        "$PY" "$CTR_TOP/tests/term.py" $w ctr-eval --progress never --by site --metrics auc,log_loss,squared_error "$W/sites.arrows" >"$W/term.$w"
+        ok "a table is not wider than $w columns" "$PY" -c "import sys; sys.exit(any(len(l.rstrip('\n')) > max($w, 31) for l in open('$W/term.$w')))"
+        is "each value stands in it, $w" "$(tr ' ' '\n' <"$W/term.$w" | grep -c '^[0-9][0-9.]*$')" "$(tr ' ' '\n' <"$W/term.300" | grep -c '^[0-9][0-9.]*$')"
+    done
+    is "with room it is that of a pipe" "$(cat "$W/term.300")" "$(ctr-eval --by site --metrics auc,log_loss,squared_error "$W/sites.arrows")"
+else
+    skip "a terminal" "no python"
+fi
 done_testing

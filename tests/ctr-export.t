@@ -34,6 +34,65 @@ is "jsonl" "$(ctr-export -f jsonl "$W/rows.arrows")" \
 {"click":0,"user":{"id":8},"price":null,"ad":"say \"hi\"","time":"2019-11-14T00:00:01.500Z"}
 {"click":1,"user":{"id":null},"price":1e+300,"ad":null,"time":null}'
 is "jsonl --flat" "$(ctr-export -f jsonl --flat -c user.id "$W/rows.arrows" | head -1)" '{"user.id":7}'
+
+# ---- table
+has() { COLUMNS=$1 ctr-export -q -f table "$2"; }
+printf 'n\tl\tt\n1\t[1,2,null]\tx\033[31my\n22\t[]\t日本語テキスト\n-3.5\t\t\n' | ctr-import -q -f tsv --header -c 'n:float64,l:list<int32>,t:utf8' -o "$W/shown.arrows"
+is "table: numbers right, lists readable, wide characters, and no escape sequence" "$(has 80 "$W/shown.arrows")" '   n  l             t
+   1  [1, 2, null]  $'"'"'x\x1b[31my'"'"'
+  22  []            日本語テキスト
+-3.5  null          null'
+is "table: what is too long is cut" "$(has 24 "$W/shown.arrows")" '   n  l         t
+   1  [1, 2, …  $'"'"'x\x1b…
+  22  []        日本語…
+-3.5  null      null'
+is "table: no line is wider than the terminal, by any width" "$(for w in 20 21 22 23 25 30 40; do has $w "$W/shown.arrows" | "$PY" -c "
+import sys, unicodedata
+print(max(sum(2 if unicodedata.east_asian_width(c) in 'WF' else 1 for c in l.rstrip('\n')) for l in sys.stdin) - $w > 0)"; done | sort -u)" False
+printf '%s\n%s\n' "$(seq -s , 30)" "$(seq -s , 100000 100029)" | ctr-import -q -f csv --header -o "$W/many.arrows"
+is "table: columns without room are left out with a sign" "$(COLUMNS=40 ctr-export -f table "$W/many.arrows" 2>"$W/note")" '     1       2       3       4  …
+100000  100001  100002  100003  …'
+ok "and stderr says how many" grep -q '^ctr-export: 26 columns have no room: --columns chooses, --vertical shows all$' "$W/note"
+is "table: --null, --no-header, --columns" "$(ctr-export -f table --null - --no-header -c l,n "$W/shown.arrows")" '[1, 2, -]     1
+[]           22
+-          -3.5'
+is "--vertical shows all, whole" "$(ctr-export --vertical -c t,n "$W/shown.arrows" | sed -n '4,7p')" '
+row 2
+  t  日本語テキスト
+  n  22'
+is "table: no rows" "$(ctr-select --where false "$W/shown.arrows" | ctr-export -f table)" 'n  l  t'
+seq 3000 | sed 's/^/x/; 2500s/.*/much longer than before/; 1i t' | ctr-import -q -f csv --header -o "$W/rows3000.arrows"
+ctr-export -f table "$W/rows3000.arrows" >"$W/one.txt"
+is "table: widths are those of the first 1,000 rows" "$(sed -n '1p;2p;1001p;2501p;3001p' "$W/one.txt")" 't
+x1
+x1000
+much…
+x3000'
+ctr-cat --batch 7 "$W/rows3000.arrows" | ctr-export -f table -j 3 >"$W/other.txt"
+ok "table: whatever the batches and threads" cmp "$W/one.txt" "$W/other.txt"
+is "every row is there" "$(wc -l <"$W/one.txt")" 3001
+exits "--vertical has no lines of names" 2 ctr-export --vertical --no-header "$W/shown.arrows"
+exits "--vertical is of tables" 2 ctr-export -f csv --vertical "$W/shown.arrows"
+exits "a table has no delimiter" 2 ctr-export -f table -d ';' "$W/shown.arrows"
+for f in csv tsv jsonl; do
+    is "--head 2 in $f" "$(ctr-export -f $f --head 2 -c n "$W/shown.arrows")" "$(ctr-select -q --head 2 "$W/shown.arrows" | ctr-export -f $f -c n)"
+done
+is "--head of batches" "$(ctr-cat --batch 7 "$W/rows3000.arrows" | ctr-export --head 8 | tail -1)" x8
+is "--head 0" "$(ctr-export --head 0 -c n "$W/shown.arrows")" n
+ctr-export -q -f npy --head 2 -c n -o "$W/two.npy" "$W/shown.arrows"
+ctr-select --head 2 "$W/shown.arrows" | ctr-export -q -f npy -c n -o "$W/want.npy"
+ok "--head in npy" cmp "$W/two.npy" "$W/want.npy"
+exits "--head in parquet" 2 ctr-export -f parquet --head 2 -o "$W/two.parquet" "$W/shown.arrows"
+err_like "names what does it" 'ctr-select --head 2'
+head -c $(($(wc -c <"$W/rows3000.arrows") - 100)) "$W/rows3000.arrows" >"$W/cut.arrows"
+exits "a table of an input that is cut" 1 ctr-export -f table -o "$W/none.txt" "$W/cut.arrows"
+ok "is no file" [ ! -e "$W/none.txt" ]
+if has_python pty; then
+    is "a terminal is given a table of its width" "$("$PY" "$CTR_TOP/tests/term.py" 24 ctr-export -q --progress never "$W/shown.arrows")" "$(has 24 "$W/shown.arrows")"
+    is "or csv, if asked for" "$("$PY" "$CTR_TOP/tests/term.py" 24 ctr-export -f csv --progress never -c n "$W/shown.arrows")" "$(ctr-export -c n "$W/shown.arrows")"
+else
+    skip "a terminal is given a table" "no python"
+fi
 is "libsvm: numbers count as indices" "$(ctr-export -q -f libsvm -c click,price,user.id "$W/rows.arrows")" '1 1:0.1 2:7
 0 2:8
 1 1:1e+300'

@@ -297,6 +297,12 @@ int64_t ctr_clock_ms(void);                     /* monotonic, arbitrary origin: 
 int64_t ctr_clock_ns(void);                     /* the same clock, for how long things take */
 bool ctr_time_format_valid(const char *format); /* is it one of these formats? */
 
+/* ---- texts on a terminal: columns.c ---- */
+
+int ctr_columns(const char *p, size_t n);                  /* that UTF-8 takes */
+size_t ctr_columns_cut(const char *p, size_t n, int most); /* its first bytes that take at most so many */
+#define CTR_CUT "\xe2\x80\xa6"                             /* the sign of what is cut, … */
+
 /* ---- instruction sets: cpu.c ---- */
 
 /* May run-time dispatched loops use this level? The processor must support it and $CTR_CPU (plain, avx2 or avx512: the

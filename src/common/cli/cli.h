@@ -228,6 +228,9 @@ int ctr_cli_all_rows(const struct ctr_cli *cli, const char *why, struct ctr_err 
 /* `views`: does the plan read views? */
 int ctr_cli_queue(const struct ctr_cli *cli, int64_t queue, bool views, struct ctr_err *err) CTR_MUST;
 void ctr_cli_debug(const struct ctr_cli *cli, const char *fmt, ...) CTR_PRINTF(2, 3);
+/* Does the tool's output go to a terminal? And how wide it is for people: $COLUMNS, else the terminal, else 100. */
+bool ctr_cli_terminal(const struct ctr_cli *cli);
+int ctr_cli_columns(const struct ctr_cli *cli);
 /* A progress line, redrawn on a terminal at most ten times a second. total -1: unknown. */
 void ctr_cli_progress(struct ctr_cli *cli, int64_t rows, int64_t total);
 /* Remove the line, before writing text to stdout, which may be the same terminal. */

@@ -216,16 +216,6 @@ static int cell_sum(struct grid *g, double v, struct ctr_err *err)
     return cell_number(g, v, v == floor(v) && v < 0x1p53 ? 0 : 3, err);
 }
 
-/* Screen columns of UTF-8: code points. */
-static int width(const char *s)
-{
-    int n = 0;
-
-    for (; *s; s++)
-        n += (*s & 0xc0) != 0x80;
-    return n;
-}
-
 static int spaces(struct ctr_buf *out, int n, struct ctr_err *err)
 {
     int rc = ctr_buf_reserve(out, (size_t)n, err);
@@ -237,26 +227,72 @@ static int spaces(struct ctr_buf *out, int n, struct ctr_err *err)
     return 0;
 }
 
-static int print(const struct grid *g, struct ctr_buf *out, struct ctr_err *err)
+static int cell_width(const char *p)
 {
-    const char *const end = (const char *)g->cells.data + g->cells.len, *p;
+    return ctr_columns(p, strlen(p));
+}
+
+/* A cell in a column of `wide` columns of the terminal; what is wider is cut, which happens to names of slices only. */
+static int print_cell(const char *p, int wide, bool left, const char *end, struct ctr_buf *out, struct ctr_err *err)
+{
+    const bool cut = cell_width(p) > wide;
+    const size_t n = cut ? ctr_columns_cut(p, strlen(p), wide - 1) : strlen(p);
+    const int pad = wide - ctr_columns(p, n) - cut;
+    int rc = left ? 0 : spaces(out, pad, err);
+
+    if (!rc)
+        rc = ctr_buf_append(out, p, n, err);
+    if (!rc && cut)
+        rc = ctr_buf_append(out, CTR_CUT, strlen(CTR_CUT), err);
+    if (!rc && left && *end != '\n')
+        rc = spaces(out, pad, err);
+    return rc ? rc : ctr_buf_append(out, end, strlen(end), err);
+}
+
+/* The left columns, and columns [from, to). */
+static int print_block(const struct grid *g, const int *wide, int from, int to, struct ctr_buf *out,
+                       struct ctr_err *err)
+{
+    const char *const end = (const char *)g->cells.data + g->cells.len, *p = (const char *)g->cells.data;
+    int rc = 0;
+
+    for (int c = 0; !rc && p < end; p += strlen(p) + 1, c = (c + 1) % g->columns)
+        if (c < g->left || (c >= from && c < to))
+            rc = print_cell(p, wide[c], c < g->left, c == to - 1 ? "\n" : "  ", out, err);
+    return rc;
+}
+
+static int64_t sum_of(const int *wide, int from, int to)
+{
+    int64_t n = 0;
+    for (int c = from; c < to; c++)
+        n += wide[c] + 2;
+    return n;
+}
+
+/* Within `most` columns of a terminal (0: no limit): long names of slices are cut, and what still has no room stands in
+ * blocks of columns one below the other. */
+static int print(const struct grid *g, int most, struct ctr_buf *out, struct ctr_err *err)
+{
+    enum { NAME = 16 };
+    const char *const end = (const char *)g->cells.data + g->cells.len;
     int *wide = calloc((size_t)g->columns, sizeof *wide), c = 0, rc = 0;
 
     if (!wide)
         return ctr_fail_nomem(err, (size_t)g->columns * sizeof *wide);
-    for (p = (const char *)g->cells.data; p < end; p += strlen(p) + 1, c = (c + 1) % g->columns)
-        wide[c] = CTR_MAX(wide[c], width(p));
-    for (p = (const char *)g->cells.data; !rc && p < end; p += strlen(p) + 1, c = (c + 1) % g->columns) {
-        const int pad = wide[c] - width(p);
-        const bool last = c == g->columns - 1;
-        if (c >= g->left)
-            rc = spaces(out, pad, err);
+    for (const char *p = (const char *)g->cells.data; p < end; p += strlen(p) + 1, c = (c + 1) % g->columns)
+        wide[c] = CTR_MAX(wide[c], cell_width(p));
+    const int64_t excess = most ? sum_of(wide, 0, g->columns) - 2 - most : 0;
+    if (excess > 0)
+        wide[0] = (int)CTR_MAX(wide[0] - excess, (int64_t)CTR_MIN(wide[0], (int)NAME));
+    for (int from = g->left, to; !rc && from < g->columns; from = to) {
+        for (to = from + 1; to < g->columns; to++)
+            if (most && sum_of(wide, 0, g->left) + sum_of(wide, from, to + 1) - 2 > most)
+                break;
+        if (from > g->left)
+            rc = ctr_buf_append(out, "\n", 1, err);
         if (!rc)
-            rc = ctr_buf_append(out, p, strlen(p), err);
-        if (!rc && c < g->left && !last)
-            rc = spaces(out, pad, err);
-        if (!rc)
-            rc = ctr_buf_append(out, last ? "\n" : "  ", last ? 1 : 2, err);
+            rc = print_block(g, wide, from, to, out, err);
     }
     free(wide);
     return rc;
@@ -376,7 +412,7 @@ int ctr_eval_table(const struct ctr_eval *e, const struct ctr_eval_view *v, stru
             rc = wide_row(&g, ctr_eval_slice(e, i), v, err);
     }
     if (!rc)
-        rc = print(&g, out, err);
+        rc = print(&g, v->columns, out, err);
     ctr_buf_free(&g.cells);
     return rc;
 }

@@ -167,8 +167,10 @@ struct ctr_eval_view {
     const char *const *by_names;
     bool windows, control, bootstrap, users, weighted;
     const int64_t *window; /* the window of all slices; NULL: each slice's own */
+    int columns;           /* of the terminal that the table is for; 0: no limit */
 };
-/* Text with aligned columns; undefined values are "-". With a control or intervals, one line per slice and metric. */
+/* Text with aligned columns; undefined values are "-". With a control or intervals, one line per slice and metric. What
+ * is wider than v->columns is cut (names of slices) or continued below (metrics). */
 int ctr_eval_table(const struct ctr_eval *e, const struct ctr_eval_view *v, struct ctr_buf *out,
                    struct ctr_err *err) CTR_MUST;
 /* The same as rows of a stream; undefined values are null. Call the schema first. */

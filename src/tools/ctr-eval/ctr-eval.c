@@ -436,6 +436,8 @@ static int evaluate(struct ctr_cli *cli, struct input *in, struct ctr_eval_contr
                                      .users = eo.needs & CTR_NEED_USERS,
                                      .weighted = in->c.weight >= 0 };
     struct show s = { .cli = cli, .view = v };
+    if (ctr_cli_terminal(cli))
+        s.view.columns = ctr_cli_columns(cli);
     struct ctr_pool *pool = NULL;
     int rc = ctr_pool_new(&pool, (int)cli->jobs, CTR_FLOAT_IEEE, err);
 

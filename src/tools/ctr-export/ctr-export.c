@@ -1,30 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ctr-export: a stream to text (csv, tsv, jsonl, libsvm, libffm, vw), to Parquet, to a NumPy array or to safetensors.
- * An incomplete stream gives exit 1, and no file under -o.
+ * ctr-export: a stream to text (csv, tsv, jsonl, libsvm, libffm, vw, or a table for people), to Parquet, to a NumPy
+ * array or to safetensors. An incomplete stream gives exit 1, and no file under -o.
  */
 #include "common/cli/cli.h"
 #include "common/parquet/parquet_write.h"
 #include "tools/ctr-export/export.h"
+#include "tools/ctr-export/export_table.h"
 #include "tools/ctr-export/safetensors.h"
 #include "common/text/text.h"
 #include <stdlib.h>
 
 static struct {
     const char *format, *columns, *delimiter, *null_text, *formulas, *section, *codec, *keys, *time_unit;
-    bool no_header, flat;
-    int64_t bits;
-} o;
+    bool no_header, flat, vertical;
+    int64_t bits, head;
+} o = { .head = -1 };
 
 static const struct ctr_opt opts[] = {
-    { "format", 'f', CTR_OPT_CHOICE, "csv|tsv|jsonl|libsvm|libffm|vw|parquet|npy|safetensors",
-      "output format (default: by the suffix of -o, else csv)", &o.format, CTR_OPT_BASIC },
+    { "format", 'f', CTR_OPT_CHOICE, "csv|tsv|table|jsonl|libsvm|libffm|vw|parquet|npy|safetensors",
+      "output format (default: by the suffix of -o, table on a terminal, else csv)", &o.format, CTR_OPT_BASIC },
     { "columns", 'c', CTR_OPT_STR, "NAME,…", "write only these columns, in this order", &o.columns,
       CTR_OPT_ONCE | CTR_OPT_BASIC },
+    { "head", 0, CTR_OPT_INT, "N", "write the first N rows only, and read no more", &o.head, CTR_OPT_BASIC },
+    { "vertical", 0, CTR_OPT_FLAG, NULL, "table: a line for each value, whole", &o.vertical, CTR_OPT_BASIC },
     { "section", 0, CTR_OPT_STR, "NAME", "write this section of a bundle, such as a model", &o.section, 0 },
-    { "no-header", 0, CTR_OPT_FLAG, NULL, "csv, tsv: write no header line", &o.no_header, 0 },
+    { "no-header", 0, CTR_OPT_FLAG, NULL, "csv, tsv, table: write no header line", &o.no_header, 0 },
     { "delimiter", 'd', CTR_OPT_STR, "STR", "csv, tsv: separator of cells", &o.delimiter, 0 },
-    { "null", 0, CTR_OPT_STR, "STR", "csv, tsv: text of a null (default: empty)", &o.null_text, 0 },
+    { "null", 0, CTR_OPT_STR, "STR", "csv, tsv, table: text of a null (default: empty; table: null)", &o.null_text, 0 },
     { "formulas", 0, CTR_OPT_CHOICE, "keep|escape|fail",
       "csv, tsv: what to do with texts that a spreadsheet would run as formulas (default keep)", &o.formulas, 0 },
     { "flat", 0, CTR_OPT_FLAG, NULL, "jsonl: keep dots in names instead of writing nested objects", &o.flat, 0 },
@@ -100,15 +103,28 @@ static int project(struct ctr_reader *r, struct ctr_err *err)
     return rc < 0 ? rc : 0;
 }
 
+/* The next batch, up to row --head: 1; 0: the end, or enough rows. */
+static int next_batch(struct ctr_reader *r, int64_t rows, struct ctr_batch *b, struct ctr_err *err)
+{
+    const struct ctr_batch *next;
+    int rc = rows == o.head ? 0 : ctr_reader_next(r, &next, err);
+    if (rc <= 0)
+        return rc;
+    *b = *next;
+    if (o.head >= 0)
+        b->rows = CTR_MIN(b->rows, o.head - rows);
+    return 1;
+}
+
 static int copy(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_export *e, struct ctr_out *out,
                 struct ctr_err *err)
 {
-    const struct ctr_batch *b;
+    struct ctr_batch b;
     int rc;
 
-    while ((rc = ctr_reader_next(r, &b, err)) > 0) {
+    while ((rc = next_batch(r, ctr_export_rows(e), &b, err)) > 0) {
         ctr_cli_progress_clear(cli);
-        if ((rc = ctr_export_batch(e, b, err)) < 0 || (rc = ctr_out_flush(out, err)) < 0)
+        if ((rc = ctr_export_batch(e, &b, err)) < 0 || (rc = ctr_out_flush(out, err)) < 0)
             return rc;
         ctr_cli_progress(cli, ctr_export_rows(e), ctr_reader_total_rows(r));
     }
@@ -128,6 +144,11 @@ static bool has_text_options(void)
     return o.delimiter || o.null_text || o.formulas || o.no_header || o.flat || o.bits;
 }
 
+static bool cuts(void)
+{
+    return o.head >= 0 || o.vertical;
+}
+
 static bool has_parquet_options(void)
 {
     return o.codec || o.keys || o.time_unit;
@@ -145,7 +166,10 @@ static int run_parquet(struct ctr_cli *cli, struct ctr_err *err)
     struct ctr_reader *r = NULL;
     struct ctr_out *out = NULL;
     const struct ctr_batch *b;
-    int rc = has_text_options() ? ctr_cli_usage(err, "--format parquet takes no option of text") : 0;
+    int rc = has_text_options() || o.vertical ? ctr_cli_usage(err, "--format parquet takes no option of text") : 0;
+    if (!rc && o.head >= 0)
+        rc = ctr_cli_usage(err, "--format parquet takes no --head: ctr-select --head %lld goes before it",
+                           (long long)o.head);
     if (!rc)
         rc = ctr_cli_reader(cli, 0, &ro, &r, err);
     if (!rc && o.columns)
@@ -176,7 +200,7 @@ static int run_safetensors(struct ctr_cli *cli, struct ctr_err *err)
     struct ctr_reader *r = NULL;
     struct ctr_out *out = NULL;
     int rc = 0;
-    if (o.columns || has_text_options())
+    if (o.columns || has_text_options() || cuts())
         rc = ctr_cli_usage(err, "--format safetensors takes no option of its own: choose columns with ctr-select");
     if (!rc)
         rc = ctr_cli_reader(cli, 0, &sections, &r, err);
@@ -194,6 +218,57 @@ static int run_safetensors(struct ctr_cli *cli, struct ctr_err *err)
     return rc;
 }
 
+/* Named, or asked for by --vertical; what is written to a terminal without an option that says otherwise. */
+static bool is_table(const struct ctr_cli *cli)
+{
+    if (o.format)
+        return !strcmp(o.format, "table");
+    return o.vertical || (ctr_cli_terminal(cli) && !o.delimiter && !o.formulas && !o.flat && !o.bits);
+}
+
+static int run_table(struct ctr_cli *cli, struct ctr_err *err)
+{
+    const struct ctr_reader_opts ro = { .only = o.section };
+    const struct ctr_table_opts to = {
+        .width = ctr_cli_columns(cli), .vertical = o.vertical, .no_header = o.no_header, .null_text = o.null_text
+    };
+    struct ctr_reader *r = NULL;
+    struct ctr_table *t = NULL;
+    struct ctr_out *out = NULL;
+    struct ctr_batch b;
+    int64_t rows = 0;
+    int rc = 0;
+    if (o.delimiter || o.formulas || o.flat || o.bits || (o.vertical && o.no_header))
+        rc = ctr_cli_usage(err, "--format table takes --columns, --head, --null and --vertical or --no-header");
+    if (!rc)
+        rc = ctr_cli_reader(cli, 0, &ro, &r, err);
+    if (!rc && o.columns)
+        rc = project(r, err);
+    if (!rc)
+        rc = ctr_cli_out(cli, 0, &out, err);
+    if (!rc)
+        rc = ctr_table_open(&t, ctr_reader_schema(r), &to, out, err);
+    while (!rc && (rc = next_batch(r, rows, &b, err)) > 0) {
+        ctr_cli_progress_clear(cli);
+        rc = ctr_table_batch(t, &b, err);
+        if (!rc)
+            rc = ctr_out_flush(out, err);
+        rows += b.rows;
+        ctr_cli_progress(cli, rows, ctr_reader_total_rows(r));
+    }
+    ctr_cli_progress_clear(cli);
+    if (!rc)
+        rc = ctr_table_finish(t, err);
+    if (!rc)
+        rc = ctr_out_commit(out, err);
+    if (!rc && ctr_table_left_out(t))
+        ctr_cli_note(cli, "%d columns have no room: --columns chooses, --vertical shows all", ctr_table_left_out(t));
+    ctr_table_free(t);
+    ctr_out_free(out);
+    ctr_reader_free(r);
+    return rc;
+}
+
 static int export_stream(struct ctr_cli *cli, struct ctr_err *err)
 {
     if (other_packer(cli->out))
@@ -205,6 +280,10 @@ static int export_stream(struct ctr_cli *cli, struct ctr_err *err)
         return ctr_cli_usage(err, "--codec, --keys and --time-unit are of --format parquet");
     if (is_format("safetensors", cli->out))
         return run_safetensors(cli, err);
+    if (is_table(cli))
+        return run_table(cli, err);
+    if (o.vertical)
+        return ctr_cli_usage(err, "--vertical is of --format table");
     const struct ctr_reader_opts ro = { .only = o.section };
     struct ctr_export_opts eo = CTR_EXPORT_OPTS;
     const struct ctr_export_format *f = choose_format(cli->out, &eo.gzip);
@@ -234,6 +313,8 @@ static int export_stream(struct ctr_cli *cli, struct ctr_err *err)
     if (rc < 0)
         goto done;
     eo.total_rows = ctr_reader_total_rows(r);
+    if (o.head >= 0 && eo.total_rows >= 0)
+        eo.total_rows = CTR_MIN(eo.total_rows, o.head);
     if ((rc = ctr_cli_out(cli, ctr_export_binary(f) ? CTR_OUT_BINARY : 0, &out, err)) < 0 ||
         (rc = ctr_export_open(&e, f, ctr_reader_schema(r), &eo, out, err)) < 0)
         goto done;
