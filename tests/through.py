@@ -223,6 +223,7 @@ keys = {(r["user"], r["k"]) for r in ctrkit.through(keyed, signed=True)(big).to_
 
 def spark():
     from pyspark.sql import SparkSession
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     session = (SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").config("spark.sql.session.timeZone", "UTC")
                .config("spark.sql.execution.arrow.pyspark.enabled", "true").config("spark.sql.shuffle.partitions", "3").getOrCreate())
     session.sparkContext.setLogLevel("OFF")

@@ -13,6 +13,7 @@
 The engine schedules and shuffles; a filter does the work of a partition. What comes is whole, or an exception comes: the exit status of each
 filter is checked, and the trailer of its stream, which it writes after everything else. through() needs pyarrow 11 or later.
 """
+import inspect
 import json
 import os
 import shutil
@@ -224,6 +225,12 @@ def _plain(pa, a, to):
     return a.cast(to)
 
 
+def _named(batches, names):
+    import pyarrow as pa
+    for b in batches:
+        yield pa.RecordBatch.from_arrays(b.columns, names=names)
+
+
 class through:  # a function, to those who use it
     """A filter, or a pipeline of them (a list of argument lists), as a function of Arrow data. signed=True gives types that Spark has: keys as
     int64 of the same bits, times in microseconds, no dictionaries."""
@@ -275,8 +282,12 @@ class through:  # a function, to those who use it
     def spark(self, frame):
         """frame.mapInArrow(…): a partition at a time."""
         from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-        plain = through(self.stages, signed=True)
-        return frame.mapInArrow(plain, from_arrow_schema(plain.schema(to_arrow_schema(frame.schema))))
+        plain, names = through(self.stages, signed=True), frame.columns
+        zone = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}  # Spark 4
+        schema = from_arrow_schema(plain.schema(to_arrow_schema(frame.schema, **zone)))
+        if any("." in n or "`" in n for n in names):  # mapInArrow would look for a column in a column
+            frame = frame.toDF(*[f"c{i}" for i in range(len(names))])
+        return frame.mapInArrow(lambda batches: plain(_named(batches, names)), schema)
 
     def ray(self, dataset, **options):
         """dataset.map_batches(…): a block at a time, so that what groups or sorts sees the whole of it."""
