@@ -29,7 +29,7 @@ HARDEN ?= 1
 harden := $(if $(HARDEN),$(if $(SAN)$(TSAN)$(FUZZ)$(COV),,1))
 override CFLAGS += $(if $(harden),-fPIE -fstack-protector-strong $(if $(filter x86_64-%,$(shell $(CC) -dumpmachine)),-fcf-protection))
 override CPPFLAGS += -D_GNU_SOURCE -Isrc $(if $(harden),-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3) $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
-# The folder of the build is in no file: two builds in two folders are the same, byte for byte (tests/reproducible).
+# The folder of the build is in no file: two builds in two folders are the same, byte for byte (make release-check).
 here := -ffile-prefix-map='$(CURDIR)'=.
 now := -Wl,-z,relro,-z,now
 # Tests start thousands of processes. Under the sanitizers each relocates what describes its checks, and ends in a search for
@@ -122,12 +122,13 @@ $(B)/single/ctrkit $(B)/static/ctrkit: $(singleobj)
 	@cd $(@D) && for t in $(filter-out ctrkit,$(tools)); do ln -sf ctrkit $$t || exit; done
 $(B)/single/ctrkit: LIBS += $(if $(withlibs),$(shell pkg-config --libs $(withlibs)))
 $(if $(SAN)$(TSAN)$(FUZZ)$(COV),,checked): $(B)/single/ctrkit $(B)/static/ctrkit
-# The codecs of Parquet, which are looked up when they are needed, are found in the program.
-linked := $(if $(findstring SNAPPY,$(codecs)),snappy_compress snappy_uncompress) \
+# The codecs of Parquet, which are looked up when they are needed, are found in the program; Snappy where there is the C++ library (g++).
+snappy := $(and $(findstring SNAPPY,$(codecs)),$(filter /%,$(shell $(CC) -print-file-name=libstdc++.a)))
+linked := $(if $(snappy),snappy_compress snappy_uncompress) \
 	$(if $(findstring BROTLI,$(codecs)),$(addprefix BrotliDecoder,CreateInstance DecompressStream DestroyInstance))
 $(B)/static/ctrkit: LIBS = $(foreach s,$(linked),-Wl,-u,$s -Wl,--export-dynamic-symbol=$s) -Wl,--gc-sections -Wl,-Bstatic -Wl,--start-group \
 	$(filter-out -lm -ldl -lpthread,$(filter -l%,$(shell pkg-config --static --libs $(PKGS) $(withlibs)))) \
-	$(if $(findstring SNAPPY,$(codecs)),-lsnappy -lstdc++) $(if $(findstring BROTLI,$(codecs)),-lbrotlidec -lbrotlicommon) \
+	$(if $(snappy),-lsnappy -lstdc++) $(if $(findstring BROTLI,$(codecs)),-lbrotlidec -lbrotlicommon) \
 	-Wl,--end-group -Wl,-Bdynamic -static-libgcc -lm -ldl -lpthread
 
 packages:

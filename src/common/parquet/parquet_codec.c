@@ -156,8 +156,10 @@ static int unpack_lz4(struct pq_unpack *u, const struct packed *in, struct ctr_b
 static int open_symbol(void **symbol, const char *library, const char *name, const char *codec, const char *package,
                        struct ctr_err *err)
 {
-    void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
-    *symbol = handle ? dlsym(handle, name) : NULL;
+    void *handle = NULL;
+    *symbol = dlsym(RTLD_DEFAULT, name); /* linked into the program of the wheel */
+    if (!*symbol && (handle = dlopen(library, RTLD_NOW | RTLD_LOCAL)))
+        *symbol = dlsym(handle, name);
     return *symbol ? 0
                    : ctr_fail(err, CTR_ESYS, "is compressed with %s, whose library %s is not there: install %s", codec,
                               library, package);

@@ -271,8 +271,9 @@ static int pack_snappy(const void *p, size_t n, struct ctr_buf *out, struct ctr_
 {
     static __typeof__(snappy_compress) *compress;
     if (!__atomic_load_n(&compress, __ATOMIC_ACQUIRE)) {
-        void *handle = dlopen("libsnappy.so.1", RTLD_NOW | RTLD_LOCAL),
-             *symbol = handle ? dlsym(handle, "snappy_compress") : NULL;
+        void *symbol = dlsym(RTLD_DEFAULT, "snappy_compress"), *handle = NULL; /* linked in, or its library */
+        if (!symbol && (handle = dlopen("libsnappy.so.1", RTLD_NOW | RTLD_LOCAL)))
+            symbol = dlsym(handle, "snappy_compress");
         if (!symbol)
             return ctr_fail(err, CTR_ESYS,
                             "libsnappy.so.1, which packs with Snappy, is not there: install libsnappy1v5");
