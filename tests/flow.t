@@ -223,6 +223,7 @@ has_word() {
     history--order) _word=oldest ;;
     import--format) return 0 ;; # FORMAT(…)
     import--bad-rows) _word=bad_rows ;;
+    import--skip-lines) _word=skip_lines ;;
     import--label | import--weight | import--user | import--query | import--id | import--score) _word=roles ;;
     *) _word=${2#--} ;;
     esac

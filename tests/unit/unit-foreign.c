@@ -525,7 +525,7 @@ static const struct a_case schemas[] = {
       { { { "a", ARROW_UTF8, .index = 12 } }, { { 0 } } } },
     { "kind 0", "!column 'a' has a type of an unknown kind (0)", { { { "a", 0 } }, { { 0 } } } },
     { "kind 27", "!column 'a' has a type of an unknown kind (27)", { { { "a", 27 } }, { { 0 } } } },
-    { "a decimal", "!column 'a' is of type decimal", { { { "a", ARROW_DECIMAL } }, { { 0 } } } },
+    { "an interval", "!column 'a' is of type interval", { { { "a", ARROW_INTERVAL } }, { { 0 } } } },
     { "a map within",
       "!column 's.m' is of type map",
       { { { "s", ARROW_STRUCT, .kids = 1 }, { "m", ARROW_MAP } }, { { 0 } } } },
@@ -688,12 +688,12 @@ static bool says(int rc, const char *words)
 /* A column that is not read, and its dictionary, stand beside one that is. */
 static void test_unread(void)
 {
-    const struct a_stream s = { { { "price", ARROW_DECIMAL, .index = 8, .is_signed = 1, .dict_id = 5 },
+    const struct a_stream s = { { { "price", ARROW_INTERVAL, .index = 8, .is_signed = 1, .dict_id = 5 },
                                   { "click", ARROW_BOOL } },
                                 { DICT(5, 1, 1, 2, NODE({ 1 }), BUF(NONE, B32(1, 0, 0, 0))),
                                   BATCH(2, 2, 4, NODE({ 2 }, { 2 }), BUF(NONE, B8(0, 0), NONE, B8(2))) } };
     static const struct ctr_reader_opts foreign = { .foreign = true };
-    static const char unread[] = "column 'price' is of type decimal, which is not supported: cast it to float64";
+    static const char unread[] = "column 'price' is of type interval, which is not supported: cast it to int64";
     const int price = 0, click = 1;
     struct ctr_reader *r = NULL;
     struct ctr_writer *w = NULL;
@@ -703,7 +703,7 @@ static void test_unread(void)
     int rc = ctr_reader_open(&r, paths, 1, &foreign, &err);
     ok(rc >= 0 && ctr_reader_schema(r)->f[price].type == CTR_FOREIGN, "a column that is not read is in the schema");
     ok(rc >= 0 &&
-           says(ctr_writer_open(&w, NULL, ctr_reader_schema(r), NULL, &err), "of type decimal cannot be written"),
+           says(ctr_writer_open(&w, NULL, ctr_reader_schema(r), NULL, &err), "of type interval cannot be written"),
        "which is not written: %s", err.what);
     ok(rc >= 0 && says(ctr_reader_project(r, &price, 1, &err), unread), "nor asked for: %s", err.what);
     rc = rc < 0 ? rc : ctr_reader_project(r, &click, 1, &err);

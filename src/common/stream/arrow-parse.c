@@ -59,28 +59,16 @@ void ctr_arrow_free(struct arrow_schema *s)
 }
 
 static const char *const kind_names[ARROW_NKINDS] = {
-    [ARROW_DECIMAL] = "decimal",
-    [ARROW_TIME] = "time",
     [ARROW_INTERVAL] = "interval",
     [ARROW_UNION] = "union",
     [ARROW_FIXED_BINARY] = "fixed_size_binary",
     [ARROW_MAP] = "map",
-    [ARROW_DURATION] = "duration",
-    [ARROW_RUN_END] = "run_end_encoded",
-    [ARROW_LIST_VIEW] = "list_view",
-    [ARROW_LARGE_LIST_VIEW] = "large_list_view",
 };
 static const char *const kind_casts[ARROW_NKINDS] = {
-    [ARROW_DECIMAL] = "float64, or to utf8 to keep every digit",
-    [ARROW_TIME] = "int64",
     [ARROW_INTERVAL] = "int64",
     [ARROW_UNION] = "one type, or write a column for each of its types",
     [ARROW_FIXED_BINARY] = "utf8 (hexadecimal, for example)",
     [ARROW_MAP] = "two aligned lists, of keys and of values",
-    [ARROW_DURATION] = "int64",
-    [ARROW_RUN_END] = "the type of its values, or dictionary-encode it",
-    [ARROW_LIST_VIEW] = "list",
-    [ARROW_LARGE_LIST_VIEW] = "list",
 };
 
 /* The name of a field in errors: that of its column, and its path within it. Long names are truncated. */
@@ -97,8 +85,22 @@ static const char *path_of(const struct arrow_field *f, char *path)
     return path;
 }
 
+bool ctr_arrow_list(const struct arrow_field *f)
+{
+    return f->kind == ARROW_LIST || f->kind == ARROW_LARGE_LIST || f->kind == ARROW_FIXED_LIST ||
+           f->kind == ARROW_LIST_VIEW || f->kind == ARROW_LARGE_LIST_VIEW;
+}
+
+bool ctr_arrow_uuid(const struct arrow_field *f)
+{
+    const char *name = ctr_meta_get(&f->meta, "ARROW:extension:name");
+    return f->kind == ARROW_FIXED_BINARY && f->width == 16 && name && !strcmp(name, "arrow.uuid");
+}
+
 const char *ctr_arrow_foreign(const struct arrow_field *f)
 {
+    if (ctr_arrow_uuid(f))
+        return NULL;
     const bool odd = f->kind == ARROW_INT && f->bits != 8 && f->bits != 16 && f->bits != 32 && f->bits != 64;
     return odd ? "integer" : kind_names[f->kind];
 }
@@ -140,6 +142,21 @@ static int read_type(struct arrow_field *f, const struct ctr_fb_view *t, struct 
         if (f->unit < 0 || f->unit > (kind == ARROW_DATE ? 1 : 3))
             return ctr_fail(err, CTR_EDATA, "column '%s' has an unknown unit of time", path_of(f, path));
         break;
+    case ARROW_DECIMAL:
+        f->scale = (int)ctr_fb_int(&ty, 1, 4, 0);
+        f->bits = (int)ctr_fb_int(&ty, 2, 4, 128);
+        if ((f->bits != 32 && f->bits != 64 && f->bits != 128 && f->bits != 256) || f->scale < -100 || f->scale > 100)
+            return ctr_fail(err, CTR_EDATA, "column '%s' is a decimal of %d bits and scale %d", path_of(f, path),
+                            f->bits, f->scale);
+        break;
+    case ARROW_TIME:
+    case ARROW_DURATION:
+        f->unit = (int)ctr_fb_int(&ty, 0, 2, 1);
+        f->bits = kind == ARROW_TIME ? (int)ctr_fb_int(&ty, 1, 4, 32) : 64;
+        if (f->unit < 0 || f->unit > 3 || (kind == ARROW_TIME && f->bits != (f->unit < 2 ? 32 : 64)))
+            return ctr_fail(err, CTR_EDATA, "column '%s' has an unknown unit of time", path_of(f, path));
+        break;
+    case ARROW_FIXED_BINARY: f->width = (int32_t)ctr_fb_int(&ty, 0, 4, 0); break;
     case ARROW_UNION: f->unit = (int)ctr_fb_int(&ty, 0, 2, 0); break;
     case ARROW_FIXED_LIST:
         f->width = (int32_t)ctr_fb_int(&ty, 0, 4, 0);
@@ -190,9 +207,12 @@ static int read_field(struct arrow_field *f, const struct ctr_fb_view *t, int de
         rc = read_fields(&f->child, &f->nchild, f, t, 5, depth + 1, left, err);
     if (rc < 0)
         return rc;
-    bool list = f->kind == ARROW_LIST || f->kind == ARROW_LARGE_LIST || f->kind == ARROW_FIXED_LIST;
-    if ((list && f->nchild != 1) || (!list && f->kind != ARROW_STRUCT && !ctr_arrow_foreign(f) && f->nchild))
+    const bool list = ctr_arrow_list(f), runs = f->kind == ARROW_RUN_END;
+    if ((list && f->nchild != 1) || (runs && f->nchild != 2) ||
+        (!list && !runs && f->kind != ARROW_STRUCT && !ctr_arrow_foreign(f) && f->nchild))
         return ctr_fail(err, CTR_EDATA, "column '%s' has %d children", path_of(f, path), f->nchild);
+    if (runs && (f->child[0].kind != ARROW_INT || f->child[0].bits < 16 || !f->child[0].is_signed || f->child[0].dict))
+        return ctr_fail(err, CTR_EDATA, "column '%s' has run ends that are no int16, int32 or int64", path_of(f, path));
     return 0;
 }
 

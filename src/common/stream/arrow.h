@@ -160,10 +160,11 @@ int ctr_ipc_decompress(enum ctr_compression how, const uint8_t *p, size_t n, int
 struct arrow_field {
     char *name;
     enum arrow_kind kind;
-    int bits;       /* of an int or float */
+    int bits;       /* of an int, float, decimal or time */
     bool is_signed; /* int */
     int unit;       /* time unit: 0 s, 1 ms, 2 us, 3 ns; date: 0 day, 1 ms; union: 0 sparse, 1 dense */
     int32_t width;  /* fixed size list or binary */
+    int scale;      /* decimal */
     bool bytes;     /* binary that is returned unchecked, not as text */
     bool dict;
     int64_t dict_id;
@@ -207,6 +208,9 @@ struct arrow_message {
 int ctr_message_parse(struct arrow_message *m, const uint8_t *p, size_t n, struct ctr_buf *scratch,
                       struct ctr_err *err) CTR_MUST;
 int ctr_arrow_schema(struct arrow_schema *s, const struct ctr_fb_view *t, struct ctr_err *err) CTR_MUST;
+/* Is it a list of any layout? The 16 bytes of a UUID? */
+bool ctr_arrow_list(const struct arrow_field *f);
+bool ctr_arrow_uuid(const struct arrow_field *f);
 /* The name of a field's type if it is unsupported, else NULL; and the error about it. */
 const char *ctr_arrow_foreign(const struct arrow_field *f);
 int ctr_arrow_refuse(const struct arrow_field *f, struct ctr_err *err) CTR_MUST;
@@ -263,7 +267,8 @@ struct arrow_level {
     struct ctr_buf data, offsets, valid;
     struct ctr_colbuf gathered; /* values of a dictionary, if it must not be kept */
     struct ctr_colbuf few;      /* the entries of a large dictionary that rows use */
-    bool gathered_set, few_set;
+    struct ctr_colbuf spread;   /* rows of runs, or items of views, which may repeat */
+    bool gathered_set, few_set, spread_set;
 };
 struct arrow_store {
     struct arrow_level lv[2];
@@ -312,6 +317,15 @@ int ctr_leaf_conform(struct arrow_leaf *l, int at, bool dict, const struct ctr_c
 /* A dictionary has arrived: copy the part that this leaf needs. */
 int ctr_leaf_dictionary(struct arrow_leaf *l, const struct arrow_message *m, const uint8_t *body,
                         struct ctr_reader_stats *st, struct ctr_err *err) CTR_MUST;
+
+/* ---- values_foreign.c: values of types that have none of ours; c has rows, validity and our type ---- */
+
+/* Decimals of 32 to 256 bits to int64 or float64; times and durations to milliseconds; 16 bytes to text in lv. */
+int ctr_decimal_values(const struct ctr_col *c, const uint8_t *p, int bits, int scale, void *to,
+                       struct ctr_err *err) CTR_MUST;
+int ctr_span_values(const struct ctr_col *c, const uint8_t *p, int bits, int unit, int64_t *to,
+                    struct ctr_err *err) CTR_MUST;
+int ctr_uuid_values(const struct ctr_col *c, const uint8_t *p, struct arrow_level *lv, struct ctr_err *err) CTR_MUST;
 
 /* ---- source.c: bytes of a pipe or file ---- */
 

@@ -25,9 +25,15 @@ static bool scalar_type(const struct arrow_field *f, enum ctr_type *t)
     case ARROW_BOOL: *t = CTR_BOOL; return true;
     case ARROW_DATE:
     case ARROW_TIMESTAMP: *t = CTR_TIME; return true;
+    case ARROW_TIME:
+    case ARROW_DURATION: *t = CTR_I64; return true;
+    case ARROW_DECIMAL: *t = f->scale > 0 ? CTR_F64 : CTR_I64; return true;
     case ARROW_LIST:
     case ARROW_LARGE_LIST:
     case ARROW_FIXED_LIST:
+    case ARROW_LIST_VIEW:
+    case ARROW_LARGE_LIST_VIEW:
+    case ARROW_RUN_END:
     case ARROW_STRUCT: return false;
     default: *t = CTR_UTF8; return true;
     }
@@ -38,6 +44,7 @@ struct walk {
     const struct arrow_field *path[ARROW_MAX_DEPTH + 1];
     int depth;
     const struct arrow_field *list; /* on the path, or NULL */
+    const struct arrow_field *spread; /* what repeats values of this level: runs, or a list of views; or NULL */
     bool foreign;                   /* are unsupported columns allowed? */
     bool dict;                      /* encoded, outside of any list */
     struct ctr_err *err;
@@ -58,7 +65,13 @@ static int leaf_add(struct walk *w, const char *name, const struct ctr_meta *met
     l->field.width = fixed ? w->list->width : 0;
     l->field.dict = w->dict;
     rc = ctr_strdup(&l->field.name, name, w->err);
-    return rc < 0 ? rc : ctr_meta_copy(&l->field.meta, meta, w->err);
+    if (rc >= 0)
+        rc = ctr_meta_copy(&l->field.meta, meta, w->err);
+    if (rc >= 0 && ctr_arrow_uuid(w->path[w->depth - 1])) /* it is a text now */
+        rc = ctr_meta_set(&l->field.meta, "ARROW:extension:name", NULL, w->err);
+    if (rc >= 0 && ctr_arrow_uuid(w->path[w->depth - 1]))
+        rc = ctr_meta_set(&l->field.meta, "ARROW:extension:metadata", NULL, w->err);
+    return rc;
 }
 
 static int walk_field(struct walk *w, const struct arrow_field *f, const char *name, const struct ctr_meta *meta);
@@ -67,6 +80,9 @@ int ctr_leaf_refuse(const struct arrow_leaf *l, struct ctr_err *err)
 {
     if (ctr_arrow_foreign(l->foreign))
         return ctr_arrow_refuse(l->foreign, err);
+    if (l->foreign->kind == ARROW_RUN_END)
+        return ctr_fail(err, CTR_EKIND, "column '%s' has runs in runs or views, which is not supported: decode the inner ones",
+                        l->field.name);
     return ctr_fail(err, CTR_EKIND,
                     "column '%s' is a list of lists, which is not supported: cast the inner lists to text, or explode "
                     "the outer one",
@@ -83,7 +99,9 @@ static int leaf_foreign(struct walk *w, const struct arrow_field *why, const cha
     l->foreign = why;
     l->field.type = CTR_FOREIGN;
     l->field.dict = false;
-    l->field.foreign = ctr_arrow_foreign(why) ? ctr_arrow_foreign(why) : "list of lists";
+    l->field.foreign = ctr_arrow_foreign(why)      ? ctr_arrow_foreign(why)
+                       : why->kind == ARROW_RUN_END ? "runs of runs"
+                                                    : "list of lists";
     if (w->foreign)
         return 0;
     rc = ctr_leaf_refuse(l, w->err);
@@ -110,15 +128,21 @@ static int walk_field(struct walk *w, const struct arrow_field *f, const char *n
     enum ctr_type type;
     int rc;
     w->path[w->depth++] = f; /* arrow-parse.c limits the depth */
-    w->dict |= f->dict && !w->list;
+    w->dict |= f->dict && !w->list && !w->spread;
     if (ctr_arrow_foreign(f)) {
         rc = leaf_foreign(w, f, name, meta);
     } else if (scalar_type(f, &type)) {
         rc = leaf_add(w, name, meta, type);
+    } else if (f->kind == ARROW_RUN_END && w->spread) {
+        rc = leaf_foreign(w, f, name, meta);
+    } else if (f->kind == ARROW_RUN_END) {
+        w->spread = f;
+        rc = walk_field(w, &f->child[1], name, meta);
     } else if (f->kind != ARROW_STRUCT && w->list) {
         rc = leaf_foreign(w, f, name, meta);
     } else if (f->kind != ARROW_STRUCT) {
         w->list = f;
+        w->spread = f->kind == ARROW_LIST_VIEW || f->kind == ARROW_LARGE_LIST_VIEW ? f : NULL;
         rc = walk_field(w, &f->child[0], name, meta);
     } else if (w->list && w->list->kind != ARROW_FIXED_LIST && is_weighted(f)) {
         rc = leaf_add(w, name, meta, CTR_WKEY);
@@ -151,6 +175,8 @@ static void store_free(struct arrow_store *st)
             ctr_colbuf_free(&st->lv[i].gathered);
         if (st->lv[i].few_set)
             ctr_colbuf_free(&st->lv[i].few);
+        if (st->lv[i].spread_set)
+            ctr_colbuf_free(&st->lv[i].spread);
     }
 }
 

@@ -6,6 +6,7 @@
  */
 #include "common/stream/arrow.h"
 #include "common/base/isa.h"
+#include "common/base/memory.h"
 
 #include <stdlib.h>
 
@@ -261,11 +262,45 @@ static int decode_null(struct where *w, const struct arrow_field *f, int b, stru
     return 0;
 }
 
+static int decode_decimal(struct where *w, const struct arrow_field *f, int b, struct arrow_level *lv,
+                          struct ctr_err *err)
+{
+    const uint8_t *p;
+    int rc = ctr_data_values(w->d, b + 1, lv->col.rows * (f->bits / 8), &p, err);
+    if (rc >= 0)
+        rc = ctr_buf_reserve(&lv->data, (size_t)lv->col.rows * 8 + 8, err);
+    lv->col.data = lv->data.data;
+    return rc < 0 ? rc : ctr_decimal_values(&lv->col, p, f->bits, f->scale, lv->data.data, err);
+}
+
+static int decode_span(struct where *w, const struct arrow_field *f, int b, struct arrow_level *lv, struct ctr_err *err)
+{
+    const uint8_t *p;
+    int rc = ctr_data_values(w->d, b + 1, lv->col.rows * (f->bits / 8), &p, err);
+    if (rc >= 0)
+        rc = ctr_buf_reserve(&lv->data, (size_t)lv->col.rows * 8 + 8, err);
+    lv->col.data = lv->data.data;
+    return rc < 0 ? rc : ctr_span_values(&lv->col, p, f->bits, f->unit, (int64_t *)(void *)lv->data.data, err);
+}
+
+static int decode_uuid(struct where *w, const struct arrow_field *f, int b, struct arrow_level *lv, struct ctr_err *err)
+{
+    const uint8_t *p;
+    int rc = ctr_data_values(w->d, b + 1, lv->col.rows * f->width, &p, err);
+    if (rc >= 0)
+        rc = ctr_uuid_values(&lv->col, p, lv, err);
+    lv->col.offsets = (const int32_t *)(void *)lv->offsets.data;
+    lv->col.data = lv->data.data;
+    return rc;
+}
+
 static decode_fn *const decoders[ARROW_NKINDS] = {
     [ARROW_NULL] = decode_null,       [ARROW_INT] = decode_fixed,        [ARROW_FLOAT] = decode_fixed,
     [ARROW_BINARY] = decode_text,     [ARROW_UTF8] = decode_text,        [ARROW_BOOL] = decode_fixed,
     [ARROW_DATE] = decode_time,       [ARROW_TIMESTAMP] = decode_time,   [ARROW_LARGE_BINARY] = decode_text,
     [ARROW_LARGE_UTF8] = decode_text, [ARROW_BINARY_VIEW] = decode_view, [ARROW_UTF8_VIEW] = decode_view,
+    [ARROW_DECIMAL] = decode_decimal, [ARROW_TIME] = decode_span,        [ARROW_DURATION] = decode_span,
+    [ARROW_FIXED_BINARY] = decode_uuid,
 };
 
 /* ---- nesting ---- */
@@ -343,6 +378,128 @@ static int decode_list(struct where *w, int i, int b, int level, struct ctr_err 
     if (c->offsets && c->offsets[c->rows] > c->item->rows)
         return ctr_fail(err, CTR_EDATA, "a list goes beyond its items");
     return 0;
+}
+
+/* ---- values that repeat ---- */
+
+/* The type of the values at a level of a leaf. */
+static struct ctr_field value_field(const struct arrow_leaf *l, int level)
+{
+    struct ctr_field f = { .type = l->field.type, .item = l->field.item, .width = l->field.width };
+    return level ? (struct ctr_field){ .type = f.item } : f;
+}
+
+static int spread_begin(const struct where *w, int level, struct ctr_err *err)
+{
+    struct arrow_level *lv = &w->st->lv[level];
+    const struct ctr_field as = value_field(w->l, level);
+    int rc = lv->spread_set ? 0 : ctr_colbuf_init(&lv->spread, &as, err);
+    lv->spread_set |= rc >= 0;
+    if (rc >= 0)
+        ctr_colbuf_clear(&lv->spread);
+    return rc;
+}
+
+/* May n more values of `bytes` in all be appended? Few bytes may say that many repeat. */
+static int spread_room(const struct arrow_level *lv, int64_t n, int64_t bytes, struct ctr_err *err)
+{
+    const int64_t all = (int64_t)(lv->spread.data.len + lv->spread.offsets.len) + bytes;
+    if (lv->spread.rows > INT32_MAX - n || all > INT32_MAX)
+        return ctr_fail(err, CTR_EKIND, "a batch holds more than 2^31-1 bytes or items: write smaller batches");
+    return all > ctr_memory_batch() ? ctr_memory_fail("a batch", all, err) : 0;
+}
+
+/* Append value k n times. */
+static int spread_run(struct arrow_level *lv, const struct ctr_col *c, int64_t k, int64_t n, struct ctr_err *err)
+{
+    int64_t idx[512];
+    const int64_t bytes = CTR_MAX(ctr_col_bytes(c, k, 1), 1);
+    int rc = spread_room(lv, n, bytes > INT64_MAX / n ? INT64_MAX / 2 : n * bytes, err);
+    for (int64_t i = 0; i < CTR_MIN(n, (int64_t)CTR_COUNT(idx)); i++)
+        idx[i] = k;
+    for (int64_t left = n, m; rc >= 0 && left > 0; left -= m) {
+        m = CTR_MIN(left, (int64_t)CTR_COUNT(idx));
+        rc = ctr_colbuf_gather(&lv->spread, c, idx, m, err);
+    }
+    return rc;
+}
+
+static int64_t run_end(const uint8_t *p, int bits, int64_t k)
+{
+    return bits == 16   ? ((const int16_t *)(const void *)p)[k]
+           : bits == 32 ? ((const int32_t *)(const void *)p)[k]
+                        : ((const int64_t *)(const void *)p)[k];
+}
+
+/* Runs: value k stands in all rows before its end, from the end before it on. */
+static int decode_runs(struct where *w, int i, int b, int64_t rows, int level, struct ctr_err *err)
+{
+    const struct arrow_field *f = w->l->path[i], *ends = &f->child[0];
+    struct arrow_level *lv = &w->st->lv[level];
+    const bool encoded = w->encoded;
+    const uint8_t *p = NULL;
+    int64_t runs, nulls, at = 0;
+    int rc = ctr_data_node(w->d, ends->node, &runs, &nulls, err);
+    if (rc >= 0 && nulls)
+        rc = ctr_fail(err, CTR_EDATA, "the end of a run is null");
+    if (rc >= 0)
+        rc = ctr_data_buffer(w->d, ends->buffer + (b - f->buffer) + 1, runs * (ends->bits / 8), &p, NULL, err);
+    w->encoded = false;
+    if (rc >= 0)
+        rc = decode_at(w, i + 1, false, runs, level, err);
+    w->encoded = encoded;
+    if (rc >= 0)
+        rc = spread_begin(w, level, err);
+    const struct ctr_col values = lv->col;
+    for (int64_t k = 0; rc >= 0 && k < runs && at < rows; k++) {
+        const int64_t end = CTR_MIN(run_end(p, ends->bits, k), rows);
+        if (end <= at)
+            rc = ctr_fail(err, CTR_EDATA, "the ends of runs do not rise");
+        else
+            rc = spread_run(lv, &values, k, end - at, err);
+        at = end;
+    }
+    if (rc >= 0 && at < rows)
+        rc = ctr_fail(err, CTR_EDATA, "runs end at row %lld of %lld", (long long)at, (long long)rows);
+    if (rc >= 0)
+        lv->col = *ctr_colbuf_view(&lv->spread);
+    return rc;
+}
+
+/* Lists of views: each has an offset and a size, in any order. */
+static int decode_views(struct where *w, int i, int b, int level, struct ctr_err *err)
+{
+    const bool large = w->l->path[i]->kind == ARROW_LARGE_LIST_VIEW;
+    struct arrow_level *lv = &w->st->lv[level], *below = &w->st->lv[level + 1];
+    struct ctr_col *c = &lv->col;
+    const int width = large ? 8 : 4;
+    const uint8_t *from, *sizes;
+    int rc = ctr_data_buffer(w->d, b + 1, c->rows * width, &from, NULL, err);
+    if (rc >= 0)
+        rc = ctr_data_buffer(w->d, b + 2, c->rows * width, &sizes, NULL, err);
+    if (rc >= 0)
+        rc = ctr_buf_reserve(&lv->offsets, ((size_t)c->rows + 1) * 4, err);
+    if (rc >= 0)
+        rc = decode_at(w, i + 1, false, -1, level + 1, err);
+    if (rc >= 0)
+        rc = spread_begin(w, level + 1, err);
+    if (rc < 0)
+        return rc;
+    const struct ctr_col items = below->col;
+    int32_t *offset = (int32_t *)(void *)lv->offsets.data;
+    offset[0] = 0;
+    for (int64_t k = 0; rc >= 0 && k < c->rows; k++) {
+        const int64_t at = run_end(from, 8 * width, k), n = ctr_col_null(c, k) ? 0 : run_end(sizes, 8 * width, k);
+        if (n && (at < 0 || n < 0 || at > items.rows || n > items.rows - at))
+            rc = ctr_fail(err, CTR_EDATA, "a list goes beyond its items");
+        else if (n && (rc = spread_room(below, n, ctr_col_bytes(&items, at, n), err)) >= 0)
+            rc = ctr_colbuf_range(&below->spread, &items, at, n, err);
+        offset[k + 1] = (int32_t)below->spread.rows;
+    }
+    below->col = *ctr_colbuf_view(&below->spread);
+    c->offsets = offset;
+    c->item = &below->col;
+    return rc;
 }
 
 /* ---- dictionaries ---- */
@@ -454,13 +611,6 @@ static int few_entries(struct arrow_level *lv, struct arrow_dict *d, const struc
     return rc;
 }
 
-/* The type of the values at a level of a leaf. */
-static struct ctr_field value_field(const struct arrow_leaf *l, int level)
-{
-    struct ctr_field f = { .type = l->field.type, .item = l->field.item, .width = l->field.width };
-    return level ? (struct ctr_field){ .type = f.item } : f;
-}
-
 static int decode_indices(struct where *w, int i, int b, int level, struct ctr_err *err)
 {
     const struct arrow_field *f = w->l->path[i];
@@ -520,7 +670,7 @@ static int decode_at(struct where *w, int i, bool root, int64_t rows, int level,
         b += (int)CTR_MIN(before + own, (int64_t)w->d->m->nbuffers);
     }
     bool encoded = f->dict && !root;
-    if (encoded || f->kind != ARROW_NULL)
+    if (encoded || (f->kind != ARROW_NULL && f->kind != ARROW_RUN_END))
         rc = ctr_data_valid(w->d, b, have, nulls, &valid, err);
     if (rc < 0)
         return rc;
@@ -530,7 +680,11 @@ static int decode_at(struct where *w, int i, bool root, int64_t rows, int level,
         return decode_indices(w, i, b, level, err);
     if (f->kind == ARROW_STRUCT)
         return decode_struct(w, i, b, have, level, err);
-    if (f->kind == ARROW_LIST || f->kind == ARROW_LARGE_LIST || f->kind == ARROW_FIXED_LIST)
+    if (f->kind == ARROW_RUN_END)
+        return decode_runs(w, i, b, have, level, err);
+    if (f->kind == ARROW_LIST_VIEW || f->kind == ARROW_LARGE_LIST_VIEW)
+        return decode_views(w, i, b, level, err);
+    if (ctr_arrow_list(f))
         return decode_list(w, i, b, level, err);
     return decoders[f->kind](w, f, b, lv, err);
 }
@@ -648,7 +802,7 @@ int ctr_leaf_dictionary(struct arrow_leaf *l, const struct arrow_message *m, con
             if (rc < 0)
                 return fail_column(l, err);
         }
-        level |= f->kind == ARROW_LIST || f->kind == ARROW_LARGE_LIST || f->kind == ARROW_FIXED_LIST;
+        level |= ctr_arrow_list(f);
     }
     return 0;
 }

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * values_foreign: values of Arrow types that have none of ours: decimals, times of day, durations, UUIDs. A value that
+ * ours does not hold is an error with its row, never another value.
+ *
+ * A decimal without a fraction is an int64. One with a fraction is a float64, if that gives back all of its digits: a
+ * float64 does so for up to 15, and for more of them where printing it with as many digits gives the same ones.
+ */
+#include "common/stream/arrow.h"
+
+#include <stdio.h>
+
+enum { LIMBS = 8, DIGITS = 80 };
+
+/* The magnitude of a decimal in digits without leading zeros. */
+struct digits {
+    char text[DIGITS];
+    int n;
+    bool negative;
+};
+
+static void read_limbs(const uint8_t *p, int bits, uint32_t limb[LIMBS], bool *negative)
+{
+    const int n = bits / 32;
+    uint64_t carry;
+    memcpy(limb, p, (size_t)bits / 8);
+    *negative = limb[n - 1] >> 31;
+    carry = *negative;
+    for (int i = 0; i < n; i++) {
+        carry += *negative ? ~limb[i] : limb[i];
+        limb[i] = (uint32_t)carry;
+        carry >>= 32;
+    }
+    for (int i = n; i < LIMBS; i++)
+        limb[i] = 0;
+}
+
+static void get_digits(const uint8_t *p, int bits, struct digits *d)
+{
+    uint32_t limb[LIMBS];
+    char back[DIGITS + 9];
+    int n = 0, top = LIMBS;
+    read_limbs(p, bits, limb, &d->negative);
+    while (top > 0) {
+        uint64_t rest = 0;
+        for (int i = top; i-- > 0;) {
+            rest = rest << 32 | limb[i];
+            limb[i] = (uint32_t)(rest / 1000000000);
+            rest %= 1000000000;
+        }
+        for (int k = 0; k < 9; k++, rest /= 10)
+            back[n++] = (char)('0' + rest % 10);
+        while (top > 0 && !limb[top - 1])
+            top--;
+    }
+    while (n && back[n - 1] == '0')
+        n--;
+    d->n = n;
+    for (int i = 0; i < n; i++)
+        d->text[i] = back[n - 1 - i];
+}
+
+/* d * 10^-scale as an int64. */
+static bool to_int(const struct digits *d, int scale, int64_t *v)
+{
+    char text[DIGITS];
+    int n = snprintf(text, sizeof text, "%s", d->negative ? "-" : "");
+    *v = 0;
+    if (!d->n)
+        return true;
+    if (d->n - scale > 19)
+        return false;
+    memcpy(text + n, d->text, (size_t)d->n);
+    n += d->n;
+    for (int i = 0; i < -scale; i++)
+        text[n++] = '0';
+    return ctr_parse_i64(text, (size_t)n, v);
+}
+
+static bool to_float(const struct digits *d, int scale, double *v)
+{
+    char text[2 * DIGITS + 16], back[2 * DIGITS + 16];
+    int n = d->n, at = 0;
+    while (n && d->text[n - 1] == '0')
+        n--;
+    *v = 0;
+    if (!n)
+        return true;
+    const int exponent = d->n - 1 - scale; /* of the first digit */
+    at += snprintf(text, sizeof text, "%s%c%s%.*s", d->negative ? "-" : "", d->text[0], n > 1 ? "." : "", n - 1, d->text + 1);
+    const int mantissa = at;
+    at += snprintf(text + at, sizeof text - (size_t)at, "e%d", exponent);
+    if (!ctr_parse_f64(text, (size_t)at, v))
+        return false;
+    if (n <= 15)
+        return exponent > -300 && exponent < 300;
+    snprintf(back, sizeof back, "%.*e", n - 1, *v);
+    return !strncmp(text, back, (size_t)mantissa) && back[mantissa] == 'e';
+}
+
+static int refuse(int64_t row, const char *why, struct ctr_err *err)
+{
+    return ctr_fail(err, CTR_EKIND, "row %lld of the batch: %s", (long long)row + 1, why);
+}
+
+int ctr_decimal_values(const struct ctr_col *c, const uint8_t *p, int bits, int scale, void *to, struct ctr_err *err)
+{
+    for (int64_t i = 0; i < c->rows; i++, p += bits / 8) {
+        struct digits d;
+        if (ctr_col_null(c, i)) {
+            ((int64_t *)to)[i] = 0;
+            continue;
+        }
+        get_digits(p, bits, &d);
+        if (c->type == CTR_I64 && !to_int(&d, scale, (int64_t *)to + i))
+            return refuse(i, "the decimal is no int64: cast the column to float64, or to utf8 to keep every digit", err);
+        if (c->type == CTR_F64 && !to_float(&d, scale, (double *)to + i))
+            return refuse(i, "a float64 would round the decimal: cast the column to float64, or to utf8 to keep every digit",
+                          err);
+    }
+    return 0;
+}
+
+int ctr_span_values(const struct ctr_col *c, const uint8_t *p, int bits, int unit, int64_t *to, struct ctr_err *err)
+{
+    static const int64_t mul[] = { 1000, 1, 1, 1 }, div[] = { 1, 1, 1000, 1000000 };
+    for (int64_t i = 0; i < c->rows; i++) {
+        int64_t v = bits == 32 ? ((const int32_t *)(const void *)p)[i] : ((const int64_t *)(const void *)p)[i];
+        if (ctr_col_null(c, i))
+            v = 0;
+        if (v % div[unit])
+            return refuse(i, "it is finer than a millisecond: cast the column to int64", err);
+        if (__builtin_mul_overflow(v / div[unit], mul[unit], &to[i]))
+            return refuse(i, "it is too long for milliseconds in an int64: cast the column to int64", err);
+    }
+    return 0;
+}
+
+/* 6ba7b810-9dad-11d1-80b4-00c04fd430c8 */
+int ctr_uuid_values(const struct ctr_col *c, const uint8_t *p, struct arrow_level *lv, struct ctr_err *err)
+{
+    static const char hex[] = "0123456789abcdef";
+    enum { UUID = 16, TEXT = 36 };
+    if (c->rows > INT32_MAX / TEXT)
+        return ctr_fail(err, CTR_EKIND, "a batch holds more than 2^31-1 bytes of text: write smaller batches");
+    int rc = ctr_buf_reserve(&lv->offsets, ((size_t)c->rows + 1) * 4, err);
+    if (!rc)
+        rc = ctr_buf_reserve(&lv->data, (size_t)c->rows * TEXT + 1, err);
+    if (rc)
+        return rc;
+    int32_t *offset = (int32_t *)(void *)lv->offsets.data;
+    char *to = (char *)lv->data.data, *const start = to;
+    offset[0] = 0;
+    for (int64_t i = 0; i < c->rows; i++, p += UUID) {
+        for (int k = 0; k < UUID && !ctr_col_null(c, i); k++) {
+            if (k == 4 || k == 6 || k == 8 || k == 10)
+                *to++ = '-';
+            *to++ = hex[p[k] >> 4];
+            *to++ = hex[p[k] & 15];
+        }
+        offset[i + 1] = (int32_t)(to - start);
+    }
+    return 0;
+}
