@@ -43,10 +43,10 @@ struct walk {
     struct arrow_leaves *ls;
     const struct arrow_field *path[ARROW_MAX_DEPTH + 1];
     int depth;
-    const struct arrow_field *list; /* on the path, or NULL */
+    const struct arrow_field *list;   /* on the path, or NULL */
     const struct arrow_field *spread; /* what repeats values of this level: runs, or a list of views; or NULL */
-    bool foreign;                   /* are unsupported columns allowed? */
-    bool dict;                      /* encoded, outside of any list */
+    bool foreign;                     /* are unsupported columns allowed? */
+    bool dict;                        /* encoded, outside of any list */
     struct ctr_err *err;
 };
 
@@ -81,7 +81,8 @@ int ctr_leaf_refuse(const struct arrow_leaf *l, struct ctr_err *err)
     if (ctr_arrow_foreign(l->foreign))
         return ctr_arrow_refuse(l->foreign, err);
     if (l->foreign->kind == ARROW_RUN_END)
-        return ctr_fail(err, CTR_EKIND, "column '%s' has runs in runs or views, which is not supported: decode the inner ones",
+        return ctr_fail(err, CTR_EKIND,
+                        "column '%s' has runs in runs or views, which is not supported: decode the inner ones",
                         l->field.name);
     return ctr_fail(err, CTR_EKIND,
                     "column '%s' is a list of lists, which is not supported: cast the inner lists to text, or explode "
@@ -99,7 +100,7 @@ static int leaf_foreign(struct walk *w, const struct arrow_field *why, const cha
     l->foreign = why;
     l->field.type = CTR_FOREIGN;
     l->field.dict = false;
-    l->field.foreign = ctr_arrow_foreign(why)      ? ctr_arrow_foreign(why)
+    l->field.foreign = ctr_arrow_foreign(why)       ? ctr_arrow_foreign(why)
                        : why->kind == ARROW_RUN_END ? "runs of runs"
                                                     : "list of lists";
     if (w->foreign)

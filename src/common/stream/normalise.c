@@ -295,11 +295,11 @@ static int decode_uuid(struct where *w, const struct arrow_field *f, int b, stru
 }
 
 static decode_fn *const decoders[ARROW_NKINDS] = {
-    [ARROW_NULL] = decode_null,       [ARROW_INT] = decode_fixed,        [ARROW_FLOAT] = decode_fixed,
-    [ARROW_BINARY] = decode_text,     [ARROW_UTF8] = decode_text,        [ARROW_BOOL] = decode_fixed,
-    [ARROW_DATE] = decode_time,       [ARROW_TIMESTAMP] = decode_time,   [ARROW_LARGE_BINARY] = decode_text,
-    [ARROW_LARGE_UTF8] = decode_text, [ARROW_BINARY_VIEW] = decode_view, [ARROW_UTF8_VIEW] = decode_view,
-    [ARROW_DECIMAL] = decode_decimal, [ARROW_TIME] = decode_span,        [ARROW_DURATION] = decode_span,
+    [ARROW_NULL] = decode_null,         [ARROW_INT] = decode_fixed,        [ARROW_FLOAT] = decode_fixed,
+    [ARROW_BINARY] = decode_text,       [ARROW_UTF8] = decode_text,        [ARROW_BOOL] = decode_fixed,
+    [ARROW_DATE] = decode_time,         [ARROW_TIMESTAMP] = decode_time,   [ARROW_LARGE_BINARY] = decode_text,
+    [ARROW_LARGE_UTF8] = decode_text,   [ARROW_BINARY_VIEW] = decode_view, [ARROW_UTF8_VIEW] = decode_view,
+    [ARROW_DECIMAL] = decode_decimal,   [ARROW_TIME] = decode_span,        [ARROW_DURATION] = decode_span,
     [ARROW_FIXED_BINARY] = decode_uuid,
 };
 

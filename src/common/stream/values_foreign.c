@@ -87,7 +87,8 @@ static bool to_float(const struct digits *d, int scale, double *v)
     if (!n)
         return true;
     const int exponent = d->n - 1 - scale; /* of the first digit */
-    at += snprintf(text, sizeof text, "%s%c%s%.*s", d->negative ? "-" : "", d->text[0], n > 1 ? "." : "", n - 1, d->text + 1);
+    at += snprintf(text, sizeof text, "%s%c%s%.*s", d->negative ? "-" : "", d->text[0], n > 1 ? "." : "", n - 1,
+                   d->text + 1);
     const int mantissa = at;
     at += snprintf(text + at, sizeof text - (size_t)at, "e%d", exponent);
     if (!ctr_parse_f64(text, (size_t)at, v))
@@ -113,10 +114,12 @@ int ctr_decimal_values(const struct ctr_col *c, const uint8_t *p, int bits, int 
         }
         get_digits(p, bits, &d);
         if (c->type == CTR_I64 && !to_int(&d, scale, (int64_t *)to + i))
-            return refuse(i, "the decimal is no int64: cast the column to float64, or to utf8 to keep every digit", err);
-        if (c->type == CTR_F64 && !to_float(&d, scale, (double *)to + i))
-            return refuse(i, "a float64 would round the decimal: cast the column to float64, or to utf8 to keep every digit",
+            return refuse(i, "the decimal is no int64: cast the column to float64, or to utf8 to keep every digit",
                           err);
+        if (c->type == CTR_F64 && !to_float(&d, scale, (double *)to + i))
+            return refuse(
+                i, "a float64 would round the decimal: cast the column to float64, or to utf8 to keep every digit",
+                err);
     }
     return 0;
 }

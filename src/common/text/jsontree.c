@@ -18,6 +18,8 @@ struct ctr_json_node {
     size_t n;
     int64_t index; /* the key as an array index, or -1 */
     int column;    /* or -1 */
+    bool indexed;  /* a child is an index of an array */
+    int slot;      /* value of an array of objects at this node, or 0: none (the first value is never one) */
     int parent, child, next, children;
 };
 
@@ -93,6 +95,7 @@ static int need_child(struct ctr_json_tree *t, int parent, const char *key, size
         last = &t->node[*last].next;
     *last = c;
     t->node[parent].children++;
+    t->node[parent].indexed |= t->node[c].index >= 0;
     t->node[parent].filter |= filter_bit(t->node[c].tag);
     return c;
 }
@@ -159,6 +162,73 @@ void ctr_json_tree_free(struct ctr_json_tree *t)
     t->nodes = t->cap = 0; /* find_child uses the lists until the table is built */
 }
 
+/* ---- arrays of objects ---- */
+
+/* The columns below a node, by their paths from there. */
+static int add_below(struct ctr_json_list *l, const struct ctr_json_tree *t, int node, struct ctr_buf *path,
+                     struct ctr_err *err)
+{
+    const size_t had = path->len;
+    int rc = 0;
+    for (int c = t->node[node].child; c && !rc; c = t->node[c].next) {
+        if (!had && t->node[c].index >= 0) /* one element */
+            continue;
+        path->len = had;
+        rc = ctr_buf_printf(path, err, "%s%s", had ? "." : "", t->node[c].key);
+        if (!rc && t->node[c].column >= 0) {
+            rc = ctr_json_tree_add(&l->tree, (const char *)path->data, l->n, err);
+            l->column[l->n++] = t->node[c].column;
+        }
+        if (!rc)
+            rc = add_below(l, t, c, path, err);
+    }
+    path->len = had;
+    return rc;
+}
+
+static bool has_members(const struct ctr_json_tree *t, int node)
+{
+    int c = t->node[node].child;
+    while (c && t->node[c].index >= 0)
+        c = t->node[c].next;
+    return c;
+}
+
+int ctr_json_lists_make(struct ctr_json_lists *ls, struct ctr_json_tree *t, int columns, struct ctr_err *err)
+{
+    struct ctr_buf path = { 0 };
+    int rc = 0;
+    ctr_json_lists_free(ls);
+    if (!(ls->l = calloc((size_t)t->nodes, sizeof *ls->l)))
+        return ctr_fail_nomem(err, (size_t)t->nodes * sizeof *ls->l);
+    for (int i = 1; i < t->nodes && !rc; i++) {
+        if (!has_members(t, i))
+            continue;
+        struct ctr_json_list *l = &ls->l[ls->n];
+        t->node[i].slot = columns + ls->n++;
+        rc = (l->column = calloc((size_t)columns, sizeof *l->column))
+                 ? ctr_json_tree_begin(&l->tree, err)
+                 : ctr_fail_nomem(err, (size_t)columns * sizeof(int));
+        if (!rc)
+            rc = add_below(l, t, i, &path, err);
+        if (!rc)
+            rc = ctr_json_tree_end(&l->tree, err);
+        ls->most = CTR_MAX(ls->most, l->n);
+    }
+    ctr_buf_free(&path);
+    return rc;
+}
+
+void ctr_json_lists_free(struct ctr_json_lists *ls)
+{
+    for (int i = 0; i < ls->n; i++) {
+        ctr_json_tree_free(&ls->l[i].tree);
+        free(ls->l[i].column);
+    }
+    free(ls->l);
+    *ls = (struct ctr_json_lists){ 0 };
+}
+
 /* ---- the members of the line before ---- */
 
 static inline bool is_member(const struct ctr_json_member *m, int place, const char *p, const char *end)
@@ -215,6 +285,12 @@ static void note_member(struct ctr_json_walk *w, int place, const char *p, size_
 /* ---- walking a line ---- */
 
 static const char *walk(struct ctr_json_walk *w, int node, const char *p, const char *end);
+
+/* An array of objects, which is read later, element by element. */
+static const char *keep_array(struct ctr_json_walk *w, int node, const char *p, const char *end)
+{
+    return ctr_json_value(p, end, &w->value[w->tree->node[node].slot], &w->why);
+}
 
 static const char *walk_array(struct ctr_json_walk *w, int node, const char *p, const char *end)
 {
@@ -296,7 +372,8 @@ static void note_untaken(struct ctr_json_walk *w, int node, const char *from, co
 {
     const char *value = ctr_json_space(p, end);
 
-    if (*value == 'n' || is_empty_object(value, end) || (node && *value == '{'))
+    if (*value == 'n' || is_empty_object(value, end) || (node && *value == '{') ||
+        (*value == '[' && w->tree->node[node].slot))
         return;
     if (!w->untaken++) {
         const char *key = (const char *)memchr(from, '"', (size_t)(p - from)) + 1;
@@ -336,6 +413,11 @@ static const char *walk(struct ctr_json_walk *w, int node, const char *p, const 
     struct ctr_json *v = value_of(w, node);
     const char *e;
 
+    if (o->slot && p < end) {
+        w->value[o->slot].kind = CTR_JSON_NONE;
+        if (*p == '[' && (!(e = keep_array(w, node, p, end)) || !o->indexed))
+            return e;
+    }
     if (node && o->child && p < end && (*p == '{' || *p == '[')) {
         e = *p == '{' ? walk_object(w, node, p + 1, end) : walk_array(w, node, p + 1, end);
         if (e)

@@ -27,6 +27,21 @@ int ctr_json_tree_name(struct ctr_json_tree *t, const char *name, size_t n, int 
 int ctr_json_tree_end(struct ctr_json_tree *t, struct ctr_err *err) CTR_MUST;
 void ctr_json_tree_free(struct ctr_json_tree *t);
 
+/* Arrays of objects: {"items":[{"ad":5},{"ad":6}]} gives the paths below items a list each. A node with members below
+ * it gets the slot of an array: the value of index `columns` + slot, if an array stands there. After ctr_json_tree_end.
+ */
+struct ctr_json_list {
+    struct ctr_json_tree tree; /* of an element, with the columns 0 … n-1, which are */
+    int *column;               /* … these of the line */
+    int n;
+};
+struct ctr_json_lists {
+    struct ctr_json_list *l; /* by slot */
+    int n, most;             /* most: columns of one */
+};
+int ctr_json_lists_make(struct ctr_json_lists *ls, struct ctr_json_tree *t, int columns, struct ctr_err *err) CTR_MUST;
+void ctr_json_lists_free(struct ctr_json_lists *ls);
+
 /* The text between the previous value and the value of a member: comma, blanks, key and colon. The same bytes at the
  * same place have the same meaning, and lines of a log are alike. */
 #define CTR_JSON_MEMBER_WORDS 5
