@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * csv and tsv: quoting, delimiters of several characters, types given and inferred, bad rows. The first byte picks the
- * options. */
+ * options, from 128 on those of a dialect. */
 #include "harness.h"
 
 #include "common/text/text.h"
@@ -26,9 +26,27 @@ static const struct ctr_text_opts options[] = {
       .jobs = 1 },
 };
 
+static const struct ctr_text_opts dialects[] = {
+    { .format = &ctr_text_csv, .escape = "\\", .bad_rows = "skip=1000000", .jobs = 1 },
+    { .format = &ctr_text_tsv, .escape = "\\", .nulls = &(struct ctr_strs){ (char *[]){ "\\N" }, 1, 1 }, .jobs = 1 },
+    { .format = &ctr_text_csv, .header = true, .trim = true, .comment = "#", .bad_rows = "skip=1000000", .jobs = 1 },
+    { .format = &ctr_text_csv, .delimiter = ";", .decimal = ",", .thousands = ".", .skip_lines = 1, .jobs = 1 },
+    { .format = &ctr_text_csv,
+      .escape = "\\",
+      .trim = true,
+      .comment = "//",
+      .thousands = "'",
+      .columns = "a:int32,b:float64,c:utf8,d:list<utf8>",
+      .bad_rows = "skip=1000000",
+      .jobs = 1 },
+};
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    if (size && !fuzz_packed(data + 1, size - 1))
-        fuzz_import(&options[data[0] % CTR_COUNT(options)], data + 1, size - 1);
+    const struct ctr_text_opts *o = !size            ? NULL
+                                    : data[0] >= 128 ? &dialects[data[0] % CTR_COUNT(dialects)]
+                                                     : &options[data[0] % CTR_COUNT(options)];
+    if (o && !fuzz_packed(data + 1, size - 1))
+        fuzz_import(o, data + 1, size - 1);
     return 0;
 }

@@ -169,7 +169,7 @@ void fuzz_drain(struct ctr_reader *r, struct ctr_writer *w)
 
 bool fuzz_packed(const uint8_t *data, size_t size)
 {
-    static const char magic[][5] = { "\x1f\x8b", "\x28\xb5\x2f\xfd", "\x04\x22\x4d\x18" };
+    static const char magic[][6] = { "\x1f\x8b", "\x28\xb5\x2f\xfd", "\x04\x22\x4d\x18", "\xfd\x37zXZ", "BZh" };
     for (size_t i = 0; i < CTR_COUNT(magic); i++)
         if (size >= strlen(magic[i]) && !memcmp(data, magic[i], strlen(magic[i])))
             return true;
