@@ -83,6 +83,73 @@ while IFS="$(printf '\t')" read -r name args; do
         is "reference: $name, --sorted, $o" "$(ctr-cat --batch 517 ref/sorted | ctr-group -q --sorted $o ${args% *} | ctr-info --digest)" "$want"
     done
 done <ref/cases
+# Day by day: each run goes on from the state of the one before, and the last one gives what one run over all days gives.
+days() { # ARGUMENTS
+    rm -f ref/state
+    from=0
+    for to in 3000 3000 11000 20000; do
+        ctr-select --add-row day.n --where "day.n > $from and day.n <= $to" --columns '-day.n' ref/log >ref/day
+        ctr-group -q --state ref/state "$@" ref/day >ref/got || return 1
+        from=$to
+    done
+    ctr-info --digest ref/got
+}
+while IFS="$(printf '\t')" read -r name args; do
+    case $args in *quantile* | *distinct* | *mode*) continue ;; esac
+    for o in '-j 1' '-j 3 --batch 100'; do
+        is "day by day: $name, $o" "$(days $o ${args% *})" "$(ctr-info --digest "ref/$name.want")"
+    done
+    cp ref/state ref/state.1
+    days -j 4 --memory 40M ${args% *} >/dev/null
+    ok "day by day: $name, the same bytes of the state" cmp ref/state ref/state.1
+done <ref/cases
+n='-k small --add n=count() --add f=first(text)'
+rm -f state
+is 'the first run' "$(ctr-group $n --state state ref/log 2>&1 >/dev/null)" 'ctr-group: state is not there yet: this is the first run'
+cp state state.1
+ok 'another begins at it' sh -c "ctr-group $(printf "'%s' " $n) --state state ref/log 2>&1 >/dev/null | grep -q '^ctr-group: 6 groups go on from state$'"
+is 'of no rows: what is known' "$(cp state.1 state; ctr-select --where false ref/log | ctr-group -q $n --state state | ctr-info --digest)" "$(ctr-group -q $n ref/log | ctr-info --digest)"
+ok 'and the state stays' cmp state state.1
+exits 'a run that fails' 1 sh -c "head -c 30000 ref/log | ctr-group $(printf "'%s' " $n) --state state"
+ok 'leaves the state' cmp state state.1
+exits 'an output that fails' 1 sh -c "ctr-group $(printf "'%s' " $n) --state state ref/log >/dev/full"
+ok 'leaves it too' cmp state state.1
+exits 'a state of others' 2 ctr-group -k small --add 'n=count(user)' --state state ref/log
+err_like 'says of what' 'state: is the state of other groups: .*n=count\(\).* there, .*n=count\(user: int32\) here'
+exits 'of other keys' 2 ctr-group -k user --add 'n=count()' --add 'f=first(text)' --state state ref/log
+err_like 'says so' 'state: is the state of groups by other keys'
+exits 'no state' 2 ctr-group $n --state ref/log ref/sorted
+err_like 'is refused' 'is no state of ctr-group'
+exits 'values in order' 2 ctr-group -k small --add 'n=distinct(user)' --state state ref/log
+err_like 'have no state' 'distinct\(user\) needs all values of the days before'
+exits 'too little memory' 1 ctr-group $n --memory 1K --state state ref/log
+err_like 'says what it needs' 'groups of the state take .* and a third of --memory is'
+exits '--state on stdout' 2 ctr-group $n --state - ref/log
+exits '--state and --sorted' 2 ctr-group $n --sorted --state state ref/log
+head -c $(($(wc -c <state) - 20)) state >cut
+exits 'a state that is cut' 1 ctr-group $n --state cut ref/log
+mkdir each
+"$PY" "$CTR_TOP/tests/relation-reference.py" each each || exit 1
+while IFS="$(printf '\t')" read -r name args; do
+    want=$(ctr-info --digest "each/$name.want")
+    args=$(echo "$args" | sed 's#OUT#each#g')
+    for o in '-j 1' '--batch 5 -j 4' '--memory 2M'; do
+        is "reference: each row, $name, $o" "$(ctr-group -q $o $args | ctr-info --digest)" "$want"
+    done
+    is "reference: each row, $name, in one batch" "$(ctr-cat --batch 8192 each/log | ctr-group -q ${args% *} | ctr-info --digest)" "$want"
+done <each/cases
+is 'groups beyond memory are joined back' "$(ctr-group -q --memory 1 --each-row -k user --add 'n=count()' each/log | ctr-info --digest)" \
+    "$(ctr-group -q --each-row -k user --add 'n=count()' each/log | ctr-info --digest)"
+exits 'as of a time, in memory' 1 ctr-group --memory 1K --each-row --as-of time -k user --add 'n=count()' each/log
+err_like 'says what it needs' '[0-9]+ groups take .* and --memory allows 1 KiB'
+exits 'as of a time, out of order' 1 sh -c "ctr-sort -k time:desc each/log | ctr-group --each-row --as-of time -k user --add 'n=count()'"
+err_like 'names row and remedy' 'row [0-9]+: its time .* runs backwards.*sort the rows first \(ctr-sort -k time\)'
+exits 'as of a time, values in order' 2 ctr-group --each-row --as-of time -k user --add 'n=distinct(text)' each/log
+err_like 'says which can be had' 'distinct\(text\) needs all values'
+exits '--each-row with a column that is there' 2 ctr-group --each-row -k user --add 'text=count()' each/log
+err_like 'says so' 'the rows have a column text already'
+exits '--each-row --sorted' 2 ctr-group --each-row --sorted -k user --add 'n=count()' each/log
+is 'each row of none' "$(ctr-select --where false each/log | ctr-group --each-row --as-of time -k user --add 'n=count()' | ctr-info | sed -n 1p)" 'rows: 0'
 exits '--sorted of rows that are not' 1 ctr-group --sorted -k k --add 'n=count()' a.arrows
 err_like 'names row and key' 'row 2 \(k=a\) is not in order of the keys: leave out --sorted, or sort it'
 is '--sorted gives groups before the end' "$(awk 'BEGIN { for (i = 0; i < 30000; i++) print i }' | ctr-import -qf csv --columns k:int64 >many.arrows

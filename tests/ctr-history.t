@@ -145,6 +145,27 @@ if has_python pyarrow; then
 else
     skip 'random logs' 'no pyarrow'
 fi
+# A state of one day is where the next begins.
+printf 'user,ad,t,click\n1,a,10,1\n2,b,20,0\n' | ctr-import -q -f csv --header -o day1.arrows
+printf 'user,ad,t,click\n1,c,20,1\n1,d,30,0\n' | ctr-import -q -f csv --header -o day2.arrows
+h='--user user --time t -c ad --count ad --where click==1 --session 15ms'
+is 'the first day' "$(ctr-history $h --state state day1.arrows 2>&1 >/dev/null | head -1)" 'ctr-history: state is not there yet: this is the first run'
+cp state state.1
+is 'the second sees the first' "$(ctr-history -q $h --state state day2.arrows | ctr-export -f csv -c user,t,history.ad,session.number,session.position | tr '\n' ' ')" \
+    'user,t,history.ad,session.number,session.position 1,20,"[""a""]",1,2 1,30,"[""c"",""a""]",1,3 '
+exits 'a day again' 1 ctr-history $h --state state day1.arrows
+err_like 'is told' 'its first time .* is before .*, where the state ended: give each day once'
+cp state.1 state
+exits 'an output that fails' 1 sh -c "ctr-history $h --state state day2.arrows >/dev/full"
+ok 'leaves the state' cmp state state.1
+exits 'a state of other options' 2 ctr-history --user user --time t -c ad --where 'click==0' --state state day2.arrows
+err_like 'says of which' 'state: is the state of other options: .*--where click==1.* there, .*--where click==0'
+exits 'no state' 2 ctr-history $h --state day1.arrows day2.arrows
+err_like 'is told' 'day1.arrows: is no state of ctr-history'
+exits 'with another log' 2 ctr-history $h --state state --behaviours day1.arrows day2.arrows
+head -c $(($(wc -c <state) - 20)) state >cut
+exits 'a state that is cut' 1 ctr-history $h --state cut day2.arrows
+exits '--state on stdout' 2 ctr-history $h --state - day2.arrows
 printf 'user,ad,t\n1,2,5\n1,3,4\n' | ctr-import -q -f csv --header -o "$W/back.arrows"
 exits 'times that run backwards' 1 ctr-history -c ad --user user --time t "$W/back.arrows"
 err_like 'name the file' 'back.arrows: row 2: its time .* runs backwards'

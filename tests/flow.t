@@ -168,6 +168,35 @@ join buys on user next time = at within 1s' ' within 1s' log=log.arrows buys=buy
 ctr-join -q -k user --as-of=time=at buys.arrows log.arrows -o table.arrows
 same 'join as-of of two names' 'feature buy' 'from log
 join buys on user as-of time = at' '' log=log.arrows buys=buys.arrows
+ctr-join -q -k user --next=time=at --once buys.arrows log.arrows -o table.arrows
+same 'join next once' 'feature buy' 'from log
+join buys on user next time = at once' ' once' log=log.arrows buys=buys.arrows
+ctr-join -q -k user --next=time=at --once --first buys.arrows log.arrows -o table.arrows
+same 'join next once first' 'feature buy' 'from log
+join buys on user next time = at once first' ' first' log=log.arrows buys=buys.arrows
+ctr-select -q --columns 'user,time,seen=id' log.arrows -o seen.arrows
+ctr-join -q -k user --as-of=time --inclusive seen.arrows log.arrows -o table.arrows
+same 'join as-of inclusive' 'feature seen' 'from log
+join seen on user as-of time inclusive' ' inclusive' log=log.arrows seen=seen.arrows
+ctr-sort -q -k user,time:desc log.arrows -o table.arrows
+same 'sort' 'feature words' 'from log
+sort user, time desc' ' desc' log=log.arrows
+ctr-sort -q -k user,ad --unique log.arrows -o table.arrows
+same 'unique' 'feature words' 'from log
+unique user, ad' ', ad' log=log.arrows
+ctr-group -q --each-row -k ad --add 'n=count()' --add 'm=mean(click)' log.arrows -o table.arrows
+same 'groups joined back' 'dense n
+dense m' 'from log
+join (group ad, n = count(), m = mean(click)) on ad' '' log=log.arrows
+ctr-sort -q -k time log.arrows -o bytime.arrows
+ctr-group -q --each-row -k ad,user --add 'n=count()' --add 'm=mean(click)' --as-of time bytime.arrows -o table.arrows
+same 'as of a time' 'dense n
+dense m' 'from log
+join (group ad, user, n = count(), m = mean(click)) on user, ad as-of time' ' as-of time' log=bytime.arrows
+ctr-group -q -k user --add 'n=count()' --add 'buy=last(buy)' buys.arrows | ctr-join -q -k user --prefix b. - log.arrows -o table.arrows
+same 'a view that is grouped' 'feature buy = b.buy
+dense n = b.n' 'from log
+join buys (group user, n = count(), buy = last(buy)) on user prefix "b."' '' log=log.arrows buys=buys.arrows
 ctr-select -q --add 'more=join(words, "+")' --add 'more=split(more, "+")' lists.arrows -o two.arrows
 ctr-select -q --explode words,more two.arrows -o table.arrows
 same 'explode of two lists' 'feature words
@@ -212,7 +241,7 @@ for filter in join history; do
 done
 grep -o 'ctr-select --[a-z]*' section.txt | sed 's/.*--//' >select.words
 sed -n '/^The options are$/,/^The plan in/p' section.txt | tr -s ' ,"=' '\n' >import.words
-printf 'key\nadd\n' >group.words # by their place
+printf 'key\nadd\neach-row\nas-of\n' >group.words # by their place
 has_word() {
     case $1$2 in
     join--key) _word=on ;;
@@ -529,6 +558,19 @@ refuse 'a word twice' 2 'bad.plan:2:26: by is there twice' 'from log
 history ad by user at at by user' log=days.arrows
 refuse 'two orders' 2 'bad.plan:2:33: oldest and newest exclude each other' 'from log
 history ad by user at at oldest newest' log=days.arrows
+refuse 'a group joined on other keys' 2 'bad.plan:2:7: rows are joined with their own groups on the keys of these: on ad' 'from log
+join (group ad, n = count()) on user' log=log.arrows
+refuse 'not joined at all' 2 'bad.plan:2:' 'from log
+join (group ad, n = count())' log=log.arrows
+refuse 'something else in brackets' 2 'expected group, not sort' 'from log
+join (sort ad) on ad' log=log.arrows
+refuse 'once without next' 2 'once goes with next' 'from log
+join users on user once' log=log.arrows users=users.arrows
+refuse 'times out of order' 1 'runs backwards, behind' 'from log
+sort id desc
+join (group ad, n = count()) on ad as-of id' log=log.arrows
+refuse 'a sort of no column' 2 'expected the name of a column' 'from log
+sort' log=log.arrows
 refuse 'a group without aggregates' 2 'bad.plan:2:' 'from log
 group ad' log=log.arrows
 refuse 'keys behind aggregates' 2 'keys stand before the aggregates' 'from log

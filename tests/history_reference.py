@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """ctr-history against the obvious program: for each event a loop over all behaviours. Random logs with ties, nulls, late and
 shuffled rows, random options. usage: history_reference.py FIRST LAST FOLDER [leak]; prints the seeds that differ, exit status 1.
-With leak the loop sees rows of the same time, so that there must be differences."""
-import random, subprocess, sys
+With leak the loop sees rows of the same time, so that there must be differences. A log alone is also given day by day, with --state."""
+import os, random, subprocess, sys
 import pyarrow as pa
 
 LEAK = len(sys.argv) > 4
@@ -81,6 +81,15 @@ def expected(events, past, o):
             out.setdefault(f"count.{key}.impressions", []).append(sum(same(j) for j in before))
             out.setdefault(f"count.{key}.clicks", []).append(sum(same(j) and good(j) for j in known))
             out.setdefault(f"count.{key}.rate", []).append(rate)
+    if o["session"]:
+        last = {}
+        for i in range(n):
+            u, t = events["user"][i], events["time"][i]
+            if u is not None:
+                was, number, place = last.get(u, (t, 1, 0))
+                last[u] = (t, number + 1, 1) if t - was > o["session"] else (t, number, place + 1)
+            out.setdefault("session.number", []).append(None if u is None else last[u][1])
+            out.setdefault("session.position", []).append(None if u is None else last[u][2])
     return out
 
 
@@ -110,6 +119,7 @@ def run(seed, folder):
     known = max(o["delay"], o["dwell"] or 0)
     o["window"] = r.choice([10**9, known + r.choice([1, 7, 200])])
     o["count_window"] = r.choice([10**9, known + r.choice([1, 10, 300])])
+    o["session"] = random.Random(-seed - 1).choice([0, 0, 1, 20, 300])
     mode = r.choice(["ordered", "sort", "late"])
     lateness = r.choice([0, 1, 30, 1000])
     args = []
@@ -135,12 +145,18 @@ def run(seed, folder):
     args += ["--dwell", "stay", "--min-dwell", f"{o['dwell']}ms"] if o["dwell"] is not None else []
     args += ["--count", ",".join(o["count"]), "--prior", str(o["prior"])] if o["count"] else []
     args += ["--count-window", f"{o['count_window']}ms"] if o["count"] and o["count_window"] < 10**9 else []
+    args += ["--session", f"{o['session']}ms"] if o["session"] else []
     if two:
         write(f"{folder}/past", past, other, time_type, r.choice([1, 7, 1000]), r.choice([[], ["item"]]))
         args += ["--behaviours", f"{folder}/past"]
     got = subprocess.run(["ctr-history", *args, f"{folder}/events"], capture_output=True)
     if got.returncode:
         return f"{args}: {got.stderr.decode()}"
+    if not two and not LEAK:
+        wrong = days(random.Random(-seed - 2), folder, args, events, mode, got.stdout, lambda cols: write(
+            f"{folder}/day", cols, kind[0], time_type, r.choice([1, 7, 1000]), encode))
+        if wrong:
+            return f"{args}: {wrong}"
     table = pa.ipc.open_stream(got.stdout).read_all()
     events, past = stable(events), stable(past)
     want = dict(events, **expected(events, past, o))
@@ -149,6 +165,49 @@ def run(seed, folder):
         if g != w:
             i = next((i for i in range(min(len(g), len(w))) if g[i] != w[i]), -1)
             return f"{args}: {name} row {i + 1}: {g[i] if g else g} but should be {w[i] if w else w}"
+    return None
+
+
+def days(r, folder, args, events, mode, want, write_day):
+    """The same in several runs, each of which goes on from the state of the one before; in some, one is killed and run again."""
+    n, parts, state = len(events["time"]), r.randrange(1, 5), f"{folder}/state"
+    if os.path.exists(state):
+        os.remove(state)
+    if mode == "ordered":
+        cuts = sorted(r.randrange(n + 1) for _ in range(parts - 1))
+        of = [list(range(a, b)) for a, b in zip([0] + cuts, cuts + [n])]
+    else:  # a day is a range of times, in the order of arrival
+        cuts = sorted(r.choice(events["time"] or [0]) for _ in range(parts - 1))
+        bounds = [-10**15] + cuts + [10**15]
+        of = [[i for i in range(n) if a <= events["time"][i] < b] for a, b in zip(bounds, bounds[1:])]
+    rows = []
+    for day, idx in enumerate(of):
+        write_day(reorder(events, idx))
+        for again in range(1 + r.randrange(2)):  # what was killed before the rename left the state as it was
+            before = open(state, "rb").read() if os.path.exists(state) else None
+            memory = r.choice([[], [], ["--batch", "3"], ["-j", "3"]])
+            got = subprocess.run(["ctr-history", *args, "--state", state, *memory, f"{folder}/day"], capture_output=True)
+            if got.returncode:
+                return f"day {day}: {got.stderr.decode()}"
+            after = open(state, "rb").read()
+            if again and after != last:
+                return f"day {day}: a second run leaves another state"
+            last = after
+            if again == 0 and r.random() < .5:
+                if before is None:
+                    os.remove(state)
+                else:
+                    open(state, "wb").write(before)
+            else:
+                break
+        if not os.path.exists(state):
+            open(state, "wb").write(last)
+        open(state, "wb").write(last)
+        rows += pa.ipc.open_stream(got.stdout).read_all().to_pylist()
+    one = pa.ipc.open_stream(want).read_all().to_pylist()
+    if repr(rows) != repr(one):  # of floats too, which print with all their digits
+        i = next((i for i in range(min(len(rows), len(one))) if repr(rows[i]) != repr(one[i])), -1)
+        return f"in {parts} days: row {i + 1}: {rows[i] if rows else ''} but should be {one[i] if one else ''}"
     return None
 
 

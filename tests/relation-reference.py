@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An independent reference for ctr-sort, ctr-split, ctr-join and ctr-group: plain loops over random rows with nulls, skewed and
 repeated keys. Writes the inputs, and for each case a line "NAME<tab>ARGUMENTS" in OUT/cases, of joins by keys or times with
-"<tab>UNMATCHED LEFT-ROWS UNMATCHED-RIGHT RIGHT-ROWS", and what must come out of it in OUT/NAME.want. usage: relation-reference.py sort|join|group OUT"""
+"<tab>UNMATCHED LEFT-ROWS UNMATCHED-RIGHT RIGHT-ROWS", and what must come out of it in OUT/NAME.want. usage: relation-reference.py sort|join|group|each OUT"""
 import math, random, sys
 import pyarrow as pa
 
@@ -333,6 +333,32 @@ def groups():
         case(name, f"-k {keys}{args} OUT/log", pa.table(out_cols, names=names))
 
 
-{"sort": sorts, "join": joins, "group": groups}[sys.argv[1]]()
+def each():
+    t = log(3000)
+    at = ms(t, "time")
+    t = t.take(sorted((i for i in range(t.num_rows) if at[i] is not None), key=lambda i: at[i] // 60000))
+    t = t.set_column(t.column_names.index("time"), "time", pa.array([x // 60000 * 60000 for x in ms(t, "time")], pa.timestamp("ms", "UTC")))
+    write("log", t, 53)
+    at = ms(t, "time")
+    adds = {"count()": (len, pa.int64()), "sum(small)": (total, pa.int64()), "mean(real)": (mean, pa.float64()), "first(text)": (lambda v: v[0] if v else None, pa.string()),
+            "max(word)": (largest, pa.string()), "last(list)": (lambda v: v[-1] if v else None, pa.list_(pa.int32()))}
+    for keys in "user", "small,flag":
+        spec = keys.split(",")
+        key, by = key_rows(t, spec), {}
+        for i, k in enumerate(key):
+            by.setdefault(k, []).append(i)
+        for name, known in ("all", lambda i, j: True), ("as-of", lambda i, j: at[j] < at[i]):
+            cols, args = [], ""
+            for n, (add, (take, kind)) in enumerate(adds.items()):
+                c = add[:-1].split("(")[1]
+                v = t[c].to_pylist() if c else [1] * t.num_rows
+                of = [None if k is None else take([v[j] for j in by[k] if known(i, j)]) for i, k in enumerate(key)]
+                cols.append(pa.array([math.nan if isinstance(x, float) and math.isnan(x) else x for x in of], kind))
+                args += f" --add a{n}={add}"
+            case(f"{name}-{keys}", f"--each-row {'--as-of time ' if name == 'as-of' else ''}-k {keys}{args} OUT/log",
+                 pa.table(t.columns + cols, names=t.column_names + [f"a{n}" for n in range(len(adds))]))
+
+
+{"sort": sorts, "join": joins, "group": groups, "each": each}[sys.argv[1]]()
 with open(f"{out}/cases", "w") as f:
     f.writelines(cases)

@@ -4,9 +4,13 @@
 #include "common/cli/cli.h"
 #include "common/rows/relation.h"
 
+#include <errno.h>
+#include <unistd.h>
+
 static struct {
     struct ctr_strs keys, add;
-    bool sorted;
+    bool sorted, each_row;
+    const char *as_of, *state;
 } o;
 
 static const struct ctr_opt opts[] = {
@@ -17,8 +21,71 @@ static const struct ctr_opt opts[] = {
       &o.add, 0 },
     { "sorted", 0, CTR_OPT_FLAG, NULL,
       "the input is sorted by the keys: give each group as it ends, in constant memory", &o.sorted, CTR_OPT_LOCAL },
+    { "each-row", 0, CTR_OPT_FLAG, NULL, "instead of groups, write each row of the input with the columns of its group",
+      &o.each_row, 0 },
+    { "as-of", 0, CTR_OPT_STR, "TIME",
+      "of the rows of the group, only those with an earlier TIME; the input is in its order", &o.as_of, CTR_OPT_ONCE,
+      .needs = "each-row" },
+    { "state", 0, CTR_OPT_STR, "FILE", "go on from the groups in FILE, if there is one, and leave those of now there",
+      &o.state, CTR_OPT_PATH | CTR_OPT_ONCE },
     { 0 },
 };
+
+/* ---- states between runs ---- */
+
+static struct state {
+    struct ctr_out *out;
+    struct ctr_writer *w;
+} state;
+
+/* Rows of the state; NULL: these were all. Its file is renamed behind the output, so that a run that was killed can be
+ * run again. */
+static int save(void *ctx, const struct ctr_batch *b, struct ctr_err *err)
+{
+    struct state *s = ctx;
+    if (b)
+        return ctr_writer_batch(s->w, b, err);
+    const int rc = ctr_writer_finish(s->w, err);
+    return rc ? rc : ctr_out_flush(s->out, err);
+}
+
+static int read_state(const struct ctr_cli *cli, struct ctr_group *g, struct ctr_err *err)
+{
+    char *path = (char *)(uintptr_t)o.state;
+    struct ctr_reader *r = NULL;
+    const struct ctr_batch *b;
+    if (access(o.state, F_OK) && errno == ENOENT) {
+        ctr_cli_note(cli, "%s is not there yet: this is the first run", o.state);
+        return 0;
+    }
+    int rc = ctr_reader_open(&r, &path, 1, NULL, err);
+    if (!rc && (rc = ctr_group_state_check(g, ctr_reader_schema(r), err)))
+        ctr_err_file(err, o.state);
+    while (!rc && (rc = ctr_reader_next(r, &b, err)) > 0)
+        if ((rc = ctr_group_restore(g, b, err)))
+            ctr_err_file(err, o.state);
+    if (!rc)
+        ctr_cli_note(cli, "%lld groups go on from %s", (long long)ctr_reader_rows(r), o.state);
+    ctr_reader_free(r);
+    return rc;
+}
+
+static int open_state(struct ctr_cli *cli, struct ctr_group *g, struct ctr_err *err)
+{
+    int rc = read_state(cli, g, err);
+    if (!rc)
+        rc = ctr_cli_side_out(cli, o.state, CTR_OUT_BINARY, &state.out, err);
+    return rc ? rc : ctr_writer_open(&state.w, state.out, ctr_group_state_schema(g), NULL, err);
+}
+
+static int check_options(struct ctr_err *err)
+{
+    if (o.sorted && o.each_row)
+        return ctr_cli_usage(err, "--sorted and --each-row exclude each other");
+    if (o.state && (o.sorted || o.each_row))
+        return ctr_cli_usage(err, "--state goes on with groups in memory: not with --sorted or --each-row");
+    return o.state && ctr_names_stdout(o.state) ? ctr_cli_usage(err, "--state is a file, which the next run reads") : 0;
+}
 
 static void report(const struct ctr_cli *cli, const struct ctr_group *g)
 {
@@ -36,30 +103,38 @@ static int group_rows(struct ctr_cli *cli, struct ctr_err *err)
                                        .memory_bytes = cli->memory_bytes,
                                        .batch_rows = cli->batch_rows,
                                        .threads = (int)cli->jobs,
-                                       .sorted = o.sorted };
+                                       .sorted = o.sorted,
+                                       .save = o.state ? save : NULL,
+                                       .save_ctx = &state };
     struct ctr_reader *r = NULL;
     struct ctr_batch_source source = { 0 };
     struct ctr_group *g = NULL;
     struct ctr_out *out = NULL;
-    int rc = ctr_cli_reader(cli, 0, NULL, &r, err);
-    if (!rc)
+    int rc = check_options(err);
+    if (!rc && !(rc = ctr_cli_reader(cli, 0, NULL, &r, err)))
         source = ctr_batch_source_stream(r);
     if (!rc)
-        rc = ctr_group_source(&source, &go, &g, err);
+        rc = o.each_row ? ctr_group_each_source(&source, &go, o.as_of, err) : ctr_group_source(&source, &go, &g, err);
     if (!rc)
         rc = ctr_cli_out(cli, CTR_OUT_BINARY, &out, err);
+    if (!rc && o.state)
+        rc = open_state(cli, g, err);
     if (!rc)
         rc = ctr_cli_write_all(cli, r, &source, out, err);
-    if (!rc)
+    if (!rc && o.state)
+        rc = ctr_out_commit(state.out, err);
+    if (!rc && g)
         report(cli, g);
     ctr_batch_source_close(&source);
+    ctr_writer_free(state.w);
+    ctr_out_free(state.out);
     ctr_out_free(out);
     return rc;
 }
 
 const struct ctr_tool ctr_tool = { "ctr-group",
                                    "compute counts, sums, means, extremes and quantiles by key",
-                                   "-k COL,… --add NAME=AGGREGATE(COL) … [FILE…]",
+                                   "-k COL,… --add NAME=AGGREGATE(COL) … [--each-row] [FILE…]",
                                    NULL,
                                    opts,
                                    CTR_TOOL_READS | CTR_TOOL_WRITES | CTR_TOOL_MEMORY,

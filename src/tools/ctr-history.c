@@ -4,12 +4,15 @@
 #include "common/cli/cli.h"
 #include "common/rows/history.h"
 
+#include <errno.h>
+#include <unistd.h>
+
 #define DAYS(n) ((int64_t)(n)*24 * 3600 * 1000)
 
 static struct {
-    const char *where, *dwell, *behaviours, *order, *group, *bad_rows;
+    const char *where, *dwell, *behaviours, *order, *group, *bad_rows, *state;
     struct ctr_strs columns, counts;
-    int64_t min_dwell_ms, last, window_ms, delay_ms, lateness_ms, count_window_ms;
+    int64_t min_dwell_ms, last, window_ms, delay_ms, lateness_ms, count_window_ms, session_ms;
     bool age, sort;
     double prior;
 } o = { .last = 50, .window_ms = DAYS(14), .lateness_ms = -1, .count_window_ms = -1, .prior = 20 };
@@ -44,9 +47,13 @@ static const struct ctr_opt opts[] = {
     { "prior", 0, CTR_OPT_REAL, "ROWS",
       "smooth click rates towards the overall one, with the weight of ROWS rows (default 20)", &o.prior, 0,
       .needs = "count" },
+    { "session", 0, CTR_OPT_DURATION, "GAP",
+      "number the sessions of a user, and the rows in each; a longer gap ends one", &o.session_ms, CTR_OPT_BASIC },
     { "sort", 0, CTR_OPT_FLAG, NULL, "sort the input by time first, within --memory", &o.sort, CTR_OPT_BASIC },
     { "lateness", 0, CTR_OPT_DURATION, "DURATION", "put rows that come up to DURATION late into order of time",
       &o.lateness_ms, 0 },
+    { "state", 0, CTR_OPT_STR, "FILE", "go on from what FILE knows, if it is there, and leave there what is known now",
+      &o.state, CTR_OPT_PATH | CTR_OPT_ONCE | CTR_OPT_BASIC },
     CTR_OPT_BAD_ROWS(o.bad_rows, CTR_OPT_LOCAL, NULL),
     { 0 },
 };
@@ -61,10 +68,17 @@ static bool takes_stdin(const struct ctr_cli *cli)
 
 static int check_options(const struct ctr_cli *cli, struct ctr_err *err)
 {
-    if (!o.columns.n && !o.age && !o.counts.n)
-        return ctr_cli_usage(err, "nothing to add: --columns and --age list behaviours, --count counts them");
+    if (!o.columns.n && !o.age && !o.counts.n && !ctr_cli_given(cli, "session"))
+        return ctr_cli_usage(err, "nothing to add: --columns and --age list behaviours, --count counts them, --session "
+                                  "numbers sessions");
+    if (ctr_cli_given(cli, "session") && !o.session_ms)
+        return ctr_cli_usage(err, "--session GAP is longer than 0, such as 30m");
     if (o.counts.n && !o.where)
         return ctr_cli_usage(err, "--count needs --where: which rows are clicks?");
+    if (o.state && o.behaviours)
+        return ctr_cli_usage(err, "--state goes on with the behaviours of the log itself: not with --behaviours");
+    if (o.state && ctr_names_stdout(o.state))
+        return ctr_cli_usage(err, "--state is a file, which the next run reads");
     if (o.sort && o.lateness_ms >= 0)
         return ctr_cli_usage(err, "--sort and --lateness exclude each other");
     if (o.behaviours && !strcmp(o.behaviours, "-") && takes_stdin(cli))
@@ -96,6 +110,28 @@ static int open_behaviours(struct ctr_cli *cli, struct ctr_reader **r, struct ct
     return ctr_cli_reader(&only, 0, &ro, r, err);
 }
 
+/* The state is renamed behind the output, so that a run that was killed can be run again. */
+static int save(void *ctx, struct ctr_history *h, struct ctr_err *err)
+{
+    struct ctr_out **out = ctx;
+    const int rc = ctr_history_save(h, *out, err);
+    return rc ? rc : ctr_out_flush(*out, err);
+}
+
+static struct ctr_out *state_out;
+
+static int open_state(struct ctr_cli *cli, struct ctr_history *h, struct ctr_err *err)
+{
+    if (access(o.state, F_OK) && errno == ENOENT) {
+        ctr_cli_note(cli, "%s is not there yet: this is the first run", o.state);
+    } else {
+        const int rc = ctr_history_restore(h, o.state, err);
+        if (rc)
+            return rc;
+    }
+    return ctr_cli_side_out(cli, o.state, CTR_OUT_BINARY, &state_out, err);
+}
+
 static int open_history(const struct ctr_cli *cli, const struct ctr_schema *s, const struct ctr_batch_source *past,
                         struct ctr_history **h, struct ctr_err *err)
 {
@@ -112,6 +148,7 @@ static int open_history(const struct ctr_cli *cli, const struct ctr_schema *s, c
                                    .counts = &o.counts,
                                    .prior = o.prior,
                                    .count_window_ms = o.count_window_ms,
+                                   .session_ms = o.session_ms,
                                    .input = o.sort               ? CTR_HISTORY_SORT
                                             : o.lateness_ms >= 0 ? CTR_HISTORY_LATE
                                                                  : CTR_HISTORY_ORDERED,
@@ -119,12 +156,14 @@ static int open_history(const struct ctr_cli *cli, const struct ctr_schema *s, c
                                    .memory_bytes = cli->memory_bytes,
                                    .batch_rows = cli->batch_rows,
                                    .threads = (int)cli->jobs,
+                                   .save = o.state ? save : NULL,
+                                   .save_ctx = &state_out,
                                    .user = -1 };
 
     ho.time = ctr_cli_role(cli, s, CTR_ROLE_TIME, true, err);
     if (ho.time < 0)
         return ho.time;
-    if (o.columns.n || o.age) {
+    if (o.columns.n || o.age || o.session_ms) {
         ho.user = ctr_cli_role(cli, s, CTR_ROLE_USER, true, err);
         if (ho.user < 0)
             return ho.user;
@@ -178,19 +217,24 @@ static int add_history(struct ctr_cli *cli, struct ctr_err *err)
         ctr_history_free(h);
     if (!rc)
         rc = ctr_cli_out(cli, CTR_OUT_BINARY, &out, err);
+    if (!rc && o.state)
+        rc = open_state(cli, h, err);
     if (!rc)
         rc = ctr_cli_write_all(cli, r, &source, out, err);
+    if (!rc && o.state)
+        rc = ctr_out_commit(state_out, err);
     if (!rc)
         report(cli, h);
     ctr_batch_source_close(&source);
     ctr_batch_source_close(&past);
+    ctr_out_free(state_out);
     ctr_out_free(out);
     return rc;
 }
 
 const struct ctr_tool ctr_tool = { "ctr-history",
-                                   "add behaviours of the user and counts of keys as of each event",
-                                   "-c COL,… [FILE…]\n--count KEY,… --where EXPR [FILE…]",
+                                   "add behaviours of the user, counts of keys and sessions as of each event",
+                                   "-c COL,… [FILE…]\n--count KEY,… --where EXPR [FILE…]\n--session GAP [FILE…]",
                                    NULL,
                                    opts,
                                    CTR_TOOL_READS | CTR_TOOL_WRITES | CTR_TOOL_MEMORY | CTR_TOOL_ROLE(CTR_ROLE_USER) |

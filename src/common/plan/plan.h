@@ -71,7 +71,7 @@ int ctr_plan_save_sections(const struct ctr_plan *p, struct ctr_out *out, struct
 /* ---- statements: plan_statement.c ---- */
 
 /* The statements that a raw-to-feature plan runs before its definitions: the lines `from`, `where`, `add`, `explode`,
- * `join`, `history` and `group`, in order. Each means the filter of that name; flow.h runs them. */
+ * `join`, `history`, `group`, `sort` and `unique`, in order. Each means the filter of that name; flow.h runs them. */
 enum ctr_statement_kind {
     CTR_STATEMENT_FROM,
     CTR_STATEMENT_WHERE,
@@ -80,6 +80,9 @@ enum ctr_statement_kind {
     CTR_STATEMENT_JOIN,
     CTR_STATEMENT_HISTORY,
     CTR_STATEMENT_GROUP,
+    CTR_STATEMENT_EACH, /* join (group …): of the rows themselves */
+    CTR_STATEMENT_SORT,
+    CTR_STATEMENT_UNIQUE,
 };
 /* A view: rows that the plan reads, from a stream or from text: FORMAT("FILE", option=…), with options of
  * ctr-import. */
@@ -93,7 +96,8 @@ struct ctr_view {
     const struct ctr_view_option *option;
     int n;
 };
-/* An option of ctr-join, ctr-history or ctr-group: "key", "as-of", … and its argument; text "": a flag. */
+/* An option of ctr-join, ctr-history, ctr-group or ctr-sort: "key", "as-of", … and its argument; text "": a flag.
+ * Options of ctr-group that a join applies to its view are "group-key" and "group-add". */
 struct ctr_stage_option {
     const char *name, *text;
 };
@@ -103,7 +107,7 @@ struct ctr_plan_statement {
     struct ctr_view view;            /* FROM, JOIN; HISTORY: of behaviours, if given */
     const char *text;                /* WHERE: the condition; ADD: "NAME=EXPR"; EXPLODE: "a,b" */
     const char *adds;                /* ADD: the name */
-    struct ctr_stage_option *option; /* JOIN, HISTORY, GROUP (each "add" is an aggregate) */
+    struct ctr_stage_option *option; /* from JOIN on (each "add" is an aggregate) */
     int n;
     struct ctr_strs inputs, view_inputs; /* columns that it reads from the rows so far; from its view */
 };

@@ -8,9 +8,12 @@
  *     where EXPR
  *     add NAME = EXPR
  *     explode COLUMN, …
- *     join VIEW [= FORMAT(…)] [on KEY [= KEY2], …] [WORD …]
+ *     join VIEW [= FORMAT(…)] [(group KEY, …, NAME = AGGREGATE(COLUMN), …)] [on KEY [= KEY2], …] [WORD …]
+ *     join (group KEY, …, NAME = AGGREGATE(COLUMN), …) on KEY, … [as-of TIME]
  *     history [COLUMN, …] [from VIEW [= FORMAT(…)]] [WORD …]
  *     group KEY, …, NAME = AGGREGATE(COLUMN), …
+ *     sort KEY [desc], …
+ *     unique KEY [desc], …
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,12 +29,21 @@ struct word {
     const char *needs; /* options, A|B: without any of them the word would have no effect; or NULL */
 };
 static const struct word join_words[] = {
-    { "inner", "inner", NOTHING },   { "anti", "anti", NOTHING },
-    { "multi", "multi", NOTHING },   { "merge", "merge", NOTHING },
-    { "by-row", "by-row", NOTHING }, { "as-of", "as-of", PAIR },
-    { "next", "next", PAIR },        { "within", "within", DURATION },
-    { "prefix", "prefix", TEXT },    { NULL },
+    { "inner", "inner", NOTHING },
+    { "anti", "anti", NOTHING },
+    { "multi", "multi", NOTHING },
+    { "merge", "merge", NOTHING },
+    { "by-row", "by-row", NOTHING },
+    { "as-of", "as-of", PAIR },
+    { "next", "next", PAIR },
+    { "within", "within", DURATION },
+    { "prefix", "prefix", TEXT },
+    { "inclusive", "inclusive", NOTHING, "as-of" },
+    { "once", "once", NOTHING, "next" },
+    { "first", "first", NOTHING, "once" },
+    { NULL },
 };
+static const struct word each_words[] = { { "as-of", "as-of", NAME }, { NULL } };
 static const struct word history_words[] = {
     { "by", "user", NAME },
     { "at", "time", NAME },
@@ -45,6 +57,7 @@ static const struct word history_words[] = {
     { "count-window", "count-window", DURATION, "count" },
     { "prior", "prior", NUMBER, "count" },
     { "age", "age", NOTHING },
+    { "session", "session", DURATION },
     { "group", "group", TEXT, "columns|age" },
     { "sort", "sort", NOTHING },
     { "lateness", "lateness", DURATION },
@@ -400,10 +413,72 @@ static int read_words(struct reader *r, struct ctr_plan_statement *s, const stru
     return rc;
 }
 
+static int read_group(struct reader *r, struct ctr_plan_statement *s);
+
+/* (group KEY, …, NAME = AGGREGATE(COLUMN), …): its options go to the statement with a prefix, its columns to `inputs`.
+ */
+static int read_inner_group(struct reader *r, struct ctr_plan_statement *s, const char *const name[2],
+                            struct ctr_strs *inputs)
+{
+    struct ctr_plan_statement g = { .kind = CTR_STATEMENT_GROUP };
+    int rc = is_word(r->t, "group") ? 0 : unexpected(r, "group");
+    r->t += !rc;
+    if (!rc)
+        rc = read_group(r, &g);
+    if (!rc && !take(r, TOK_CLOSE))
+        rc = unexpected(r, ")");
+    for (int i = 0; !rc && i < g.n; i++) {
+        struct ctr_buf text = { 0 };
+        rc = ctr_buf_append(&text, g.option[i].text, strlen(g.option[i].text), r->err);
+        if (!rc)
+            rc = add_option(r, s, name[strcmp(g.option[i].name, "key") != 0], &text);
+        ctr_buf_free(&text);
+    }
+    for (int i = 0; !rc && i < g.inputs.n; i++)
+        rc = ctr_strs_add(inputs, g.inputs.s[i], strlen(g.inputs.s[i]), r->err);
+    ctr_strs_free(&g.inputs);
+    return rc;
+}
+
+/* join (group KEY, …) on KEY, … [as-of TIME]: the keys are those of the group, in any order. */
+static int read_each(struct reader *r, struct ctr_plan_statement *s)
+{
+    static const char *const name[2] = { "key", "add" };
+    const struct plan_pos pos = r->t->pos;
+    struct ctr_strs keys = { 0 };
+    const char *key;
+    int n = 0, rc = add_option(r, s, "each-row", NULL);
+    s->kind = CTR_STATEMENT_EACH;
+    if (!rc)
+        rc = read_inner_group(r, s, name, &s->inputs);
+    if (!rc && !is_word(r->t, "on"))
+        rc = unexpected(r, "on and the keys of the group");
+    if (!rc)
+        rc = ctr_strs_split(&keys, ctr_stage_option(s, "key"), ',', r->err);
+    r->t += !rc;
+    do {
+        if (!rc)
+            rc = need_name(r, "the name of a column", &key);
+        if (!rc && ctr_strs_find(&keys, key) < 0)
+            n = -1;
+        n += n >= 0;
+    } while (!rc && take(r, TOK_COMMA));
+    if (!rc && n != keys.n)
+        rc = fail_at(r, pos, "rows are joined with their own groups on the keys of these: on %s",
+                     ctr_stage_option(s, "key"));
+    ctr_strs_free(&keys);
+    return rc ? rc : read_words(r, s, each_words, "as-of");
+}
+
 static int read_join(struct reader *r, struct ctr_plan_statement *s)
 {
+    static const char *const name[2] = { "group-key", "group-add" };
     struct ctr_buf value = { 0 };
+    if (take(r, TOK_OPEN))
+        return read_each(r, s);
     int rc = read_view(r, &s->view);
+    if (!rc && take(r, TOK_OPEN))
+        rc = read_inner_group(r, s, name, &s->view_inputs);
     if (!rc && is_word(r->t, "on")) {
         r->t++;
         do
@@ -414,7 +489,9 @@ static int read_join(struct reader *r, struct ctr_plan_statement *s)
     }
     ctr_buf_free(&value);
     return rc ? rc
-              : read_words(r, s, join_words, "on, inner, anti, multi, merge, by-row, as-of, next, within or prefix");
+              : read_words(
+                    r, s, join_words,
+                    "on, inner, anti, multi, merge, by-row, as-of, inclusive, next, once, first, within or prefix");
 }
 
 static int read_history(struct reader *r, struct ctr_plan_statement *s)
@@ -439,7 +516,7 @@ static int read_history(struct reader *r, struct ctr_plan_statement *s)
     return rc ? rc
               : read_words(r, s, history_words,
                            "from, by, at, where, count, last, window, dwell, min-dwell, delay, count-window, prior, "
-                           "age, group, "
+                           "age, session, group, "
                            "sort, lateness, newest or oldest");
 }
 
@@ -503,20 +580,47 @@ static int read_group(struct reader *r, struct ctr_plan_statement *s)
     return rc;
 }
 
+/* KEY [desc], … in the syntax of ctr-sort. */
+static int read_sort(struct reader *r, struct ctr_plan_statement *s)
+{
+    struct ctr_buf keys = { 0 };
+    int rc;
+    do {
+        const struct plan_pos pos = r->t->pos;
+        const char *name = NULL;
+        rc = need_name(r, "the name of a column", &name);
+        if (!rc && strpbrk(name, ",:"))
+            rc = fail_at(r, pos, "sort and unique take no column with , or : in its name");
+        if (!rc)
+            rc = ctr_strs_add(&s->inputs, name, strlen(name), r->err);
+        const bool desc = !rc && r->t < r->end && is_word(r->t, "desc");
+        r->t += desc;
+        if (!rc)
+            rc = ctr_buf_printf(&keys, r->err, "%s%s%s", keys.len ? "," : "", name, desc ? ":desc" : "");
+    } while (!rc && take(r, TOK_COMMA));
+    if (!rc)
+        rc = add_option(r, s, "key", &keys);
+    if (!rc && s->kind == CTR_STATEMENT_UNIQUE)
+        rc = add_option(r, s, "unique", NULL);
+    ctr_buf_free(&keys);
+    return rc;
+}
+
 static const struct {
     const char *word;
     int (*read)(struct reader *r, struct ctr_plan_statement *s);
 } words[] = {
-    [CTR_STATEMENT_FROM] = { "from", read_from },    [CTR_STATEMENT_WHERE] = { "where", read_where },
-    [CTR_STATEMENT_ADD] = { "add", read_add },       [CTR_STATEMENT_EXPLODE] = { "explode", read_explode },
-    [CTR_STATEMENT_JOIN] = { "join", read_join },    [CTR_STATEMENT_HISTORY] = { "history", read_history },
-    [CTR_STATEMENT_GROUP] = { "group", read_group },
+    [CTR_STATEMENT_FROM] = { "from", read_from },     [CTR_STATEMENT_WHERE] = { "where", read_where },
+    [CTR_STATEMENT_ADD] = { "add", read_add },        [CTR_STATEMENT_EXPLODE] = { "explode", read_explode },
+    [CTR_STATEMENT_JOIN] = { "join", read_join },     [CTR_STATEMENT_HISTORY] = { "history", read_history },
+    [CTR_STATEMENT_GROUP] = { "group", read_group },  [CTR_STATEMENT_SORT] = { "sort", read_sort },
+    [CTR_STATEMENT_UNIQUE] = { "unique", read_sort },
 };
 
 bool ctr_plan_is_statement(const struct plan_tok *t)
 {
     for (size_t i = 0; i < CTR_COUNT(words); i++)
-        if (is_word(t, words[i].word) && t[1].kind != TOK_ASSIGN && !is_word(&t[1], "in"))
+        if (words[i].word && is_word(t, words[i].word) && t[1].kind != TOK_ASSIGN && !is_word(&t[1], "in"))
             return true;
     return false;
 }
@@ -526,7 +630,7 @@ int ctr_plan_read_statement(struct plan_tree *tree, struct plan_tok *t, struct p
     struct reader r = { tree, t + 1, end, err };
     int kind = 0,
         rc = ctr_array_grow(&tree->statement, tree->nstatements, &tree->statements_cap, sizeof *tree->statement, err);
-    while (!is_word(t, words[kind].word))
+    while (!words[kind].word || !is_word(t, words[kind].word))
         kind++;
     if (!rc && !tree->nstatements && kind != CTR_STATEMENT_FROM)
         rc = fail_at(&r, t->pos, "`%s` stands below `from VIEW`, which names the rows to begin with", t->name);

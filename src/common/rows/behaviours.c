@@ -44,6 +44,11 @@ static struct ctr_str text_of(const struct ctr_past *p)
     return (struct ctr_str){ (const char *)(p->word - text_words(p->word[-1])), p->word[-1] };
 }
 
+struct ctr_str ctr_behaviours_text(const struct ctr_past *p)
+{
+    return text_of(p);
+}
+
 static void free_ring(const struct ctr_behaviours *u, const struct ctr_past *p)
 {
     if (p->word)
@@ -181,14 +186,21 @@ static struct ctr_past *past_of(struct ctr_behaviours *u, const struct ctr_keyva
     return *rc ? NULL : p;
 }
 
-/* Drop behaviours that no future event lists: outside the window, or followed by `last` known ones. */
+/* Outside the window, or followed by `last` known ones. */
+uint32_t ctr_behaviours_gone(const struct ctr_behaviours *u, const struct ctr_past *p, int64_t now)
+{
+    uint32_t n = 0;
+    while (n < p->n && (ctr_time_age(now, time_of(u, p, n)) > u->window_ms ||
+                        (p->n - n > u->last && ctr_time_age(now, time_of(u, p, n + (uint32_t)u->last)) > u->delay_ms)))
+        n++;
+    return n;
+}
+
 static void forget(const struct ctr_behaviours *u, struct ctr_past *p, int64_t now)
 {
-    while (p->n && (ctr_time_age(now, time_of(u, p, 0)) > u->window_ms ||
-                    (p->n > u->last && ctr_time_age(now, time_of(u, p, (uint32_t)u->last)) > u->delay_ms))) {
-        p->first = (p->first + 1) & (p->cap - 1);
-        p->n--;
-    }
+    const uint32_t n = ctr_behaviours_gone(u, p, now);
+    p->first = (p->first + n) & (p->cap - 1);
+    p->n -= n;
 }
 
 uint64_t *ctr_behaviours_add(struct ctr_behaviours *u, const struct ctr_keyvalue *user, struct ctr_past *past,

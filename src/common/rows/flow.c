@@ -46,7 +46,8 @@ struct flow {
     struct joined *join;
     struct ctr_select **exploded; /* one per statement */
     struct ctr_history **history; /* one per statement */
-    struct ctr_group **group;     /* one per statement */
+    struct ctr_group **group;     /* one per statement; of a join, of its view */
+    struct ctr_sort **sort;       /* one per statement */
     bool *failed;                 /* one per statement */
     int n, joins;
     int64_t memory_bytes; /* what is left for … */
@@ -108,9 +109,25 @@ static int want_of_view(struct ctr_strs *to, const struct ctr_plan_statement *s,
     const char *prefix = ctr_stage_option(s, "prefix");
     const size_t n = prefix ? strlen(prefix) : 0;
     int rc = want_all(to, &s->view_inputs, err);
-    for (int i = 0; !rc && i < wanted->n; i++)
+    for (int i = 0; !rc && i < wanted->n && !ctr_stage_option(s, "group-key"); i++)
         if (!n || !strncmp(wanted->s[i], prefix, n))
             rc = want(to, wanted->s[i] + n, err);
+    return rc;
+}
+
+/* What a statement makes, nothing above it needs to give. */
+static int unwant_made(struct ctr_strs *wanted, const struct ctr_plan_statement *s, struct ctr_err *err)
+{
+    int rc = 0;
+    for (int i = 0; !rc && i < s->n; i++) {
+        const char *eq = strcmp(s->option[i].name, "add") ? NULL : strchr(s->option[i].text, '=');
+        char name[512];
+        if (eq && (size_t)(eq - s->option[i].text) < sizeof name) {
+            memcpy(name, s->option[i].text, (size_t)(eq - s->option[i].text));
+            name[eq - s->option[i].text] = 0;
+            rc = unwant(wanted, name, err);
+        }
+    }
     return rc;
 }
 
@@ -131,6 +148,8 @@ static int find_wants(struct flow *f, struct ctr_err *err)
             ctr_strs_free(&wanted); /* it outputs only its own columns */
         if (!rc && s->kind == CTR_STATEMENT_ADD)
             rc = unwant(&wanted, s->adds, err);
+        if (!rc && s->kind == CTR_STATEMENT_EACH)
+            rc = unwant_made(&wanted, s, err);
         if (!rc)
             rc = want_all(&wanted, &s->inputs, err);
         if (!rc && s->kind == CTR_STATEMENT_FROM)
@@ -212,7 +231,8 @@ static bool complete(const struct flow *f)
         const struct ctr_plan_statement *s = ctr_plan_statement(f->plan, i);
         if (s->kind == CTR_STATEMENT_HISTORY) /* otherwise by role */
             all &= ctr_stage_option(s, "time") &&
-                   (ctr_stage_option(s, "user") || !(ctr_stage_option(s, "columns") || ctr_stage_option(s, "age")));
+                   (ctr_stage_option(s, "user") ||
+                    !(ctr_stage_option(s, "columns") || ctr_stage_option(s, "age") || ctr_stage_option(s, "session")));
         for (int k = 0; k < s->inputs.n; k++)
             all &= any_has(f, s->inputs.s[k]);
         for (int k = 0; k < s->view_inputs.n; k++)
@@ -223,11 +243,12 @@ static bool complete(const struct flow *f)
 
 /* ---- shares of the memory ---- */
 
-/* Does the statement hold rows in memory: a join whose side is read first, a history, a group? */
+/* Does the statement hold rows in memory: a join whose side is read first or grouped, a history, a group, a sort? */
 static bool holds(const struct ctr_plan_statement *s)
 {
-    return s->kind == CTR_STATEMENT_HISTORY || s->kind == CTR_STATEMENT_GROUP ||
-           (s->kind == CTR_STATEMENT_JOIN && !ctr_stage_option(s, "merge") && !ctr_stage_option(s, "by-row"));
+    return s->kind > CTR_STATEMENT_JOIN ||
+           (s->kind == CTR_STATEMENT_JOIN &&
+            (ctr_stage_option(s, "group-key") || (!ctr_stage_option(s, "merge") && !ctr_stage_option(s, "by-row"))));
 }
 
 /* The next of them gets an even share of what is left. */
@@ -314,9 +335,13 @@ static int join_options(const struct flow *f, const struct ctr_plan_statement *s
               : next ? CTR_JOIN_NEXT
                      : CTR_JOIN_NO_TIME,
         .time = as_of ? as_of : next,
+        .inclusive = ctr_stage_option(s, "inclusive"),
+        .once = !ctr_stage_option(s, "once")   ? CTR_JOIN_EACH
+                : ctr_stage_option(s, "first") ? CTR_JOIN_ONCE_FIRST
+                                               : CTR_JOIN_ONCE_LAST,
         .within_ms = -1,
         .prefix = ctr_stage_option(s, "prefix"),
-        .memory_bytes = next_share(f),
+        .memory_bytes = ctr_stage_option(s, "group-key") ? CTR_MAX(next_share(f) / 2, 1) : next_share(f),
         .batch_rows = f->o.batch_rows,
         .threads = f->o.threads,
         .in_plan = true,
@@ -338,8 +363,9 @@ static int provenance(struct flow *f, const char *filter, const struct ctr_plan_
     struct ctr_buf line = { 0 };
     int rc = 0;
     for (int i = 0; !rc && i < s->n; i++)
-        rc = ctr_buf_printf(&line, err, "%s--%s%s%s", i ? " " : "", s->option[i].name, *s->option[i].text ? "=" : "",
-                            s->option[i].text);
+        if (strncmp(s->option[i].name, "group-", 6) != 0) /* the view's */
+            rc = ctr_buf_printf(&line, err, "%s--%s%s%s", line.len ? " " : "", s->option[i].name,
+                                *s->option[i].text ? "=" : "", s->option[i].text);
     if (!rc)
         rc = ctr_buf_append(&line, "", 1, err);
     if (!rc)
@@ -349,6 +375,8 @@ static int provenance(struct flow *f, const char *filter, const struct ctr_plan_
 }
 
 /* Run the rows so far on their own thread, and the view of a streaming join on another. */
+static int group_view(struct flow *f, int i, const struct ctr_plan_statement *s, struct ctr_err *err);
+
 static int join_stage(struct flow *f, int i, const struct ctr_plan_statement *s, struct ctr_err *err)
 {
     struct ctr_batch_source *view = &f->view[i].source;
@@ -358,6 +386,8 @@ static int join_stage(struct flow *f, int i, const struct ctr_plan_statement *s,
     int rc = join_options(f, s, &jo, err);
     if (!rc)
         rc = settle_keys(f, i, ctr_batch_source_schema(&f->source), err);
+    if (!rc && ctr_stage_option(s, "group-key"))
+        rc = group_view(f, i, s, err);
     if (!rc && streams)
         rc = on_thread(f, view, f->links, "read", s->view.name, err);
     if (!rc)
@@ -367,7 +397,7 @@ static int join_stage(struct flow *f, int i, const struct ctr_plan_statement *s,
     if (!rc) {
         f->join[f->joins++] = (struct joined){ j, i };
         if (holds(s))
-            take_share(f, ctr_join_memory(j));
+            take_share(f, ctr_stage_option(s, "group-key") ? next_share(f) : ctr_join_memory(j));
         rc = provenance(f, "ctr-join", s, err);
     }
     return rc;
@@ -386,20 +416,23 @@ static int history_options(const struct flow *f, const struct ctr_plan_statement
 {
     const char *user = ctr_stage_option(s, "user"), *time = ctr_stage_option(s, "time"), *order, *last, *prior;
     const struct ctr_schema *schema = ctr_batch_source_schema(&f->source);
-    const bool lists = ctr_stage_option(s, "columns") || ctr_stage_option(s, "age");
+    const bool lists = ctr_stage_option(s, "columns") || ctr_stage_option(s, "age"),
+               users = lists || ctr_stage_option(s, "session");
     int rc = 0;
     *ho = (struct ctr_history_opts){ CTR_HISTORY_USUAL };
     ho->time = time ? ctr_schema_need(schema, time, err) : ctr_schema_role(schema, CTR_ROLE_TIME);
     if (time && ho->time < 0)
         return ho->time;
-    ho->user = user ? ctr_schema_need(schema, user, err) : lists ? ctr_schema_role(schema, CTR_ROLE_USER) : -1;
+    ho->user = user ? ctr_schema_need(schema, user, err) : users ? ctr_schema_role(schema, CTR_ROLE_USER) : -1;
     if (user && ho->user < 0)
         return ho->user;
-    if (ho->time < 0 || (lists && ho->user < 0))
+    if (ho->time < 0 || (users && ho->user < 0))
         return ctr_fail(err, CTR_EUSAGE, "say which column is the %s: %s COLUMN", ho->time < 0 ? "time" : "user",
                         ho->time < 0 ? "at" : "by");
-    if (!lists && !ctr_stage_option(s, "count"))
-        return ctr_fail(err, CTR_EUSAGE, "nothing to add: history COLUMN, … lists behaviours, count KEY counts them");
+    if (!users && !ctr_stage_option(s, "count"))
+        return ctr_fail(err, CTR_EUSAGE,
+                        "nothing to add: history COLUMN, … lists behaviours, count KEY counts them, "
+                        "session GAP numbers sessions");
     ho->where = ctr_stage_option(s, "where");
     if (ctr_stage_option(s, "count") && !ho->where)
         return ctr_fail(err, CTR_EUSAGE, "count needs where: which rows are clicks?");
@@ -414,11 +447,9 @@ static int history_options(const struct flow *f, const struct ctr_plan_statement
     const struct {
         const char *option;
         int64_t *ms;
-    } times[] = { { "window", &ho->window_ms },
-                  { "min-dwell", &ho->min_dwell_ms },
-                  { "delay", &ho->delay_ms },
-                  { "count-window", &ho->count_window_ms },
-                  { "lateness", &ho->lateness_ms } };
+    } times[] = { { "window", &ho->window_ms },   { "min-dwell", &ho->min_dwell_ms },
+                  { "delay", &ho->delay_ms },     { "count-window", &ho->count_window_ms },
+                  { "session", &ho->session_ms }, { "lateness", &ho->lateness_ms } };
     for (size_t i = 0; i < CTR_COUNT(times) && !rc; i++)
         rc = read_duration(s, times[i].option, times[i].ms, err);
     ho->input = ctr_stage_option(s, "sort") ? CTR_HISTORY_SORT
@@ -466,25 +497,55 @@ static int history_stage(struct flow *f, int i, const struct ctr_plan_statement 
     return rc ? rc : provenance(f, "ctr-history", s, err);
 }
 
-static int group_stage(struct flow *f, int i, const struct ctr_plan_statement *s, struct ctr_err *err)
+/* Group a source by the options with these names. */
+static int group_rows(struct flow *f, int i, const struct ctr_plan_statement *s, struct ctr_batch_source *rows,
+                      const char *key, const char *add_name, int64_t memory_bytes, struct ctr_err *err)
 {
     struct ctr_strs keys = { 0 }, add = { 0 };
     const struct ctr_group_opts go = { .keys = &keys,
                                        .add = &add,
-                                       .memory_bytes = next_share(f),
+                                       .memory_bytes = memory_bytes,
                                        .batch_rows = f->o.batch_rows,
                                        .threads = f->o.threads,
                                        .in_plan = true };
-    int rc = one_text(&keys, ctr_stage_option(s, "key"), err);
+    int rc = one_text(&keys, ctr_stage_option(s, key), err);
     for (int k = 0; !rc && k < s->n; k++)
-        if (!strcmp(s->option[k].name, "add"))
+        if (!strcmp(s->option[k].name, add_name))
             rc = one_text(&add, s->option[k].text, err);
     if (!rc)
-        rc = ctr_group_source(&f->source, &go, &f->group[i], err);
-    take_share(f, next_share(f));
+        rc = s->kind == CTR_STATEMENT_EACH ? ctr_group_each_source(rows, &go, ctr_stage_option(s, "as-of"), err)
+                                           : ctr_group_source(rows, &go, &f->group[i], err);
     ctr_strs_free(&keys);
     ctr_strs_free(&add);
+    return rc;
+}
+
+static int group_view(struct flow *f, int i, const struct ctr_plan_statement *s, struct ctr_err *err)
+{
+    return group_rows(f, i, s, &f->view[i].source, "group-key", "group-add", CTR_MAX(next_share(f) / 2, 1), err);
+}
+
+static int group_stage(struct flow *f, int i, const struct ctr_plan_statement *s, struct ctr_err *err)
+{
+    const int rc = group_rows(f, i, s, &f->source, "key", "add", next_share(f), err);
+    take_share(f, next_share(f));
     return rc ? rc : provenance(f, "ctr-group", s, err);
+}
+
+static int sort_stage(struct flow *f, int i, const struct ctr_plan_statement *s, struct ctr_err *err)
+{
+    struct ctr_strs keys = { 0 };
+    const struct ctr_sort_opts so = { .keys = &keys,
+                                      .unique = s->kind == CTR_STATEMENT_UNIQUE,
+                                      .memory_bytes = next_share(f),
+                                      .batch_rows = f->o.batch_rows,
+                                      .threads = f->o.threads };
+    int rc = one_text(&keys, ctr_stage_option(s, "key"), err);
+    if (!rc)
+        rc = ctr_sort_source(&f->source, &so, &f->sort[i], err);
+    take_share(f, next_share(f));
+    ctr_strs_free(&keys);
+    return rc ? rc : provenance(f, "ctr-sort", s, err);
 }
 
 /* Leave out what nothing after statement i reads, before the next statement copies it. */
@@ -520,6 +581,8 @@ static int make_stages(struct flow *f, struct ctr_err *err)
             [CTR_STATEMENT_WHERE] = select_stage,    [CTR_STATEMENT_ADD] = select_stage,
             [CTR_STATEMENT_EXPLODE] = select_stage,  [CTR_STATEMENT_JOIN] = join_stage,
             [CTR_STATEMENT_HISTORY] = history_stage, [CTR_STATEMENT_GROUP] = group_stage,
+            [CTR_STATEMENT_EACH] = group_stage,      [CTR_STATEMENT_SORT] = sort_stage,
+            [CTR_STATEMENT_UNIQUE] = sort_stage,
         };
         if (join && reading)
             rc = on_thread(f, &f->source, f->links, "read", f->view[0].view->name, err);
@@ -547,6 +610,9 @@ static void tell_rows(const struct flow *f)
             say(f, f->o.note, "join %s: %lld of %lld rows have no match; %lld of its %lld rows match none of them",
                 name, (long long)st.unmatched, (long long)st.left_rows, (long long)st.right_unmatched,
                 (long long)st.right_rows);
+        if (st.given_up)
+            say(f, f->o.note, "join %s: %lld rows have no match because another row has it", name,
+                (long long)st.given_up);
         if (st.out_rows > st.left_rows && st.left_rows)
             say(f, f->o.debug, "join %s: %lld rows of %lld, %.1f for each", name, (long long)st.out_rows,
                 (long long)st.left_rows, (double)st.out_rows / (double)st.left_rows);
@@ -569,6 +635,15 @@ static void tell_rows(const struct flow *f)
             ctr_group_get_stats(f->group[i], &gs);
             say(f, f->o.debug, "group: %lld groups of %lld rows, %s spilled", (long long)gs.groups, (long long)gs.rows,
                 ctr_size_text((uint64_t)gs.spilled_bytes).s);
+        }
+        if (f->sort[i]) {
+            struct ctr_sort_stats ss;
+            ctr_sort_get_stats(f->sort[i], &ss);
+            if (ctr_plan_statement(f->plan, i)->kind == CTR_STATEMENT_UNIQUE)
+                say(f, f->o.note, "unique: %lld of %lld rows dropped, their keys came before", (long long)ss.dropped,
+                    (long long)ss.rows);
+            say(f, f->o.debug, "sort: %lld rows, %s spilled", (long long)ss.rows,
+                ctr_size_text((uint64_t)ss.spilled_bytes).s);
         }
         if (f->view[i].import)
             ctr_import_notes(f->view[i].import, "skip", ctr_flow_view_note, ctr_flow_view_note, &f->view[i]);
@@ -704,6 +779,7 @@ static void flow_close(void *source)
     free(f->exploded);
     free(f->history);
     free(f->group);
+    free(f->sort);
     free(f->failed);
     free(f->link);
     free(f);
@@ -729,10 +805,11 @@ static int new_flow(struct flow **out, const struct ctr_plan *plan, const struct
     f->exploded = calloc(n, sizeof *f->exploded);
     f->history = calloc(n, sizeof *f->history);
     f->group = calloc(n, sizeof *f->group);
+    f->sort = calloc(n, sizeof *f->sort);
     f->failed = calloc(n, sizeof *f->failed);
     f->link = calloc(n + 2, sizeof *f->link);
-    if (!f->view || !f->wants || !f->later || !f->join || !f->exploded || !f->history || !f->group || !f->failed ||
-        !f->link) {
+    if (!f->view || !f->wants || !f->later || !f->join || !f->exploded || !f->history || !f->group || !f->sort ||
+        !f->failed || !f->link) {
         f->n = 0; /* nothing is open in any of them */
         flow_close(f);
         *out = NULL;

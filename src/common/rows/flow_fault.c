@@ -68,7 +68,7 @@ static int faulty_next(void *source, const struct ctr_batch **b, struct ctr_err 
 /* Are its rows, one for one and in order, those that it is given? */
 static bool keeps_rows(const struct ctr_plan_statement *s)
 {
-    if (s->kind == CTR_STATEMENT_ADD)
+    if (s->kind == CTR_STATEMENT_ADD || s->kind == CTR_STATEMENT_EACH)
         return true;
     if (s->kind == CTR_STATEMENT_HISTORY)
         return !ctr_stage_option(s, "sort") && !ctr_stage_option(s, "lateness");

@@ -37,6 +37,22 @@ const char *ctr_flow_select_option(const struct ctr_plan_statement *s)
     return s->kind == CTR_STATEMENT_WHERE ? "where" : s->kind == CTR_STATEMENT_ADD ? "add" : "explode";
 }
 
+/* A view that is grouped before it is joined. */
+static int show_grouped(const struct ctr_plan_statement *s, struct ctr_buf *out, struct ctr_err *err)
+{
+    int rc = ctr_buf_printf(out, err, " <(%s", s->view.format ? "" : "ctr-group");
+    if (!rc && s->view.format)
+        rc = show_view(&s->view, out, err);
+    if (!rc && s->view.format)
+        rc = ctr_buf_printf(out, err, " | ctr-group");
+    for (int i = 0; !rc && i < s->n; i++)
+        if (!strncmp(s->option[i].name, "group-", 6))
+            rc = show_option(out, s->option[i].name + 6, s->option[i].text, err);
+    if (!rc && !s->view.format)
+        rc = ctr_buf_printf(out, err, " %s", s->view.name);
+    return rc ? rc : ctr_buf_append(out, ")", 1, err);
+}
+
 static int show(const struct ctr_plan_statement *s, struct ctr_buf *out, struct ctr_err *err)
 {
     int rc = 0;
@@ -47,13 +63,19 @@ static int show(const struct ctr_plan_statement *s, struct ctr_buf *out, struct 
         return rc ? rc : show_option(out, ctr_flow_select_option(s), s->text, err);
     }
     static const char *const filter[] = {
-        [CTR_STATEMENT_JOIN] = "ctr-join", [CTR_STATEMENT_HISTORY] = "ctr-history", [CTR_STATEMENT_GROUP] = "ctr-group"
+        [CTR_STATEMENT_JOIN] = "ctr-join",   [CTR_STATEMENT_HISTORY] = "ctr-history",
+        [CTR_STATEMENT_GROUP] = "ctr-group", [CTR_STATEMENT_EACH] = "ctr-group",
+        [CTR_STATEMENT_SORT] = "ctr-sort",   [CTR_STATEMENT_UNIQUE] = "ctr-sort",
     };
+    const bool grouped = ctr_stage_option(s, "group-key");
     rc = ctr_buf_printf(out, err, "%s", filter[s->kind]);
     for (int i = 0; !rc && i < s->n; i++)
-        rc = show_option(out, s->option[i].name, *s->option[i].text ? s->option[i].text : NULL, err);
+        if (strncmp(s->option[i].name, "group-", 6) != 0)
+            rc = show_option(out, s->option[i].name, *s->option[i].text ? s->option[i].text : NULL, err);
     if (rc || !s->view.name)
         return rc;
+    if (grouped)
+        return show_grouped(s, out, err);
     rc = ctr_buf_printf(out, err, "%s%s", s->kind == CTR_STATEMENT_HISTORY ? " --behaviours=" : " ",
                         s->view.format ? "<(" : "");
     if (!rc)

@@ -47,13 +47,19 @@ bool ctr_flow_makes(const struct ctr_plan_statement *s, const char *name)
 {
     if (s->kind == CTR_STATEMENT_ADD)
         return !strcmp(s->adds, name);
-    for (int i = 0; s->kind == CTR_STATEMENT_GROUP && i < s->n; i++)
-        if (!strncmp(s->option[i].text, name, strlen(name)) && s->option[i].text[strlen(name)] == '=')
+    const char *prefix = s->kind == CTR_STATEMENT_JOIN ? ctr_stage_option(s, "prefix") : NULL;
+    const size_t skip = prefix ? strlen(prefix) : 0, length = strlen(name);
+    for (int i = 0; s->kind != CTR_STATEMENT_HISTORY && i < s->n && !strncmp(name, prefix ? prefix : "", skip); i++) {
+        const struct ctr_stage_option *o = &s->option[i];
+        const bool adds = !strcmp(o->name, s->kind == CTR_STATEMENT_JOIN ? "group-add" : "add");
+        if (adds && !strncmp(o->text, name + skip, length - skip) && o->text[length - skip] == '=')
             return true;
+    }
     const char *group = ctr_stage_option(s, "group");
     const size_t n = strlen(group ? group : "history");
     return s->kind == CTR_STATEMENT_HISTORY &&
-           ((!strncmp(name, group ? group : "history", n) && name[n] == '.') || !strncmp(name, "count.", 6));
+           ((!strncmp(name, group ? group : "history", n) && name[n] == '.') || !strncmp(name, "count.", 6) ||
+            (ctr_stage_option(s, "session") && !strncmp(name, "session.", 8)));
 }
 
 /* Does a statement give the table this column with another type than a view has? */

@@ -17,6 +17,7 @@
  *
  * Rows that come sorted by the keys need no table: batches take the place of `rest`, and `late` has all groups. */
 #include "common/rows/groupkeys.h"
+#include "common/rows/groupsave.h"
 #include "common/rows/groupstate.h"
 #include "common/rows/groupvalues.h"
 #include "common/rows/relkey.h"
@@ -83,7 +84,8 @@ struct ctr_group {
     struct cursor early_at, late_at;
     struct ctr_buf of, numbers; /* of groups to give: where they are */
     struct ctr_batchbuf result;
-    bool finished;
+    struct ctr_groupsave save; /* with opts.save */
+    bool finished, saved;
     struct ctr_group_stats stats;
 };
 
@@ -376,6 +378,8 @@ int ctr_group_new(struct ctr_group **out, const struct ctr_schema *schema, const
         rc = make_parts(g, err);
     if (!rc)
         rc = ctr_batchbuf_init(&g->result, &g->out, err);
+    if (!rc && o->save)
+        rc = ctr_groupsave_init(&g->save, &g->keys, g->agg, g->n, g->late.state.stride, err);
     if (!rc && o->sorted)
         rc = ctr_batchbuf_init(&g->last, &g->keys, err);
     g->opts.keys = g->opts.add = NULL;
@@ -406,6 +410,7 @@ void ctr_group_free(struct ctr_group *g)
         ctr_batchbuf_free(&g->picked);
     if (g->result.schema)
         ctr_batchbuf_free(&g->result);
+    ctr_groupsave_free(&g->save);
     if (g->last.schema)
         ctr_batchbuf_free(&g->last);
     for (int i = 0; i < g->n; i++)
@@ -592,6 +597,55 @@ int ctr_group_batch(struct ctr_group *g, const struct ctr_batch *b, struct ctr_e
         bytes += ctr_groupkeys_bytes(&s->groups.keys) + ctr_groupstate_bytes(&s->groups.state);
     }
     g->full |= bytes > memory_share(g) / 4 * 3;
+    return rc;
+}
+
+/* ---- states of an earlier run ---- */
+
+const struct ctr_schema *ctr_group_state_schema(const struct ctr_group *g)
+{
+    return &g->save.schema;
+}
+
+int ctr_group_state_check(const struct ctr_group *g, const struct ctr_schema *of, struct ctr_err *err)
+{
+    return ctr_groupsave_check(&g->save, of, err);
+}
+
+static int restore_share(struct ctr_group *g, struct share *s, const struct ctr_batch *b, int part, struct ctr_err *err)
+{
+    struct groups *of = &s->groups;
+    int rc = list_rows(g, s, part, b->rows);
+    const int32_t *row = (const int32_t *)(const void *)s->row.data;
+    int64_t *number = (int64_t *)(void *)s->number.data;
+    const int64_t before = of->keys.n;
+    if (rc)
+        *err = s->err;
+    if (!rc)
+        rc = ctr_groupkeys_find(&of->keys, b, (const uint64_t *)(const void *)g->hash.data, row, s->n, true, number,
+                                err);
+    for (int64_t i = 0; !rc && i < s->n; i++)
+        if (number[i] != before + i)
+            return ctr_fail(err, CTR_EDATA, "row %lld: these keys came before", (long long)(b->first_row + row[i] + 1));
+    if (!rc) /* room for them */
+        rc = ctr_groupstate_take(&of->state, b, row, number, 0, of->keys.n, err);
+    return rc ? rc : ctr_groupsave_restore(&g->save, &of->state, b, row, number, s->n, err);
+}
+
+int ctr_group_restore(struct ctr_group *g, const struct ctr_batch *b, struct ctr_err *err)
+{
+    const int64_t most = memory_share(g);
+    int64_t bytes = 0, groups = 0;
+    int rc = hash_rows(g, b, err);
+    for (int i = 0; !rc && i < g->parts; i++) {
+        rc = restore_share(g, &g->share[i], b, i, err);
+        bytes += ctr_groupkeys_bytes(&g->share[i].groups.keys) + ctr_groupstate_bytes(&g->share[i].groups.state);
+        groups += g->share[i].groups.keys.n;
+    }
+    if (!rc && bytes > most)
+        rc = ctr_fail(err, CTR_ENOMEM, "%lld groups of the state take %s, and a third of --memory is %s; give more",
+                      (long long)groups, ctr_size_text_beyond((uint64_t)bytes, (uint64_t)most).s,
+                      ctr_size_text((uint64_t)most).s);
     return rc;
 }
 
@@ -796,6 +850,11 @@ static int give(struct ctr_group *g, struct cursor *c, int64_t n, struct ctr_err
         rc = ctr_groupstate_give(&g->agg[i], of, number, n, &g->result.col[g->nkeys + i], &failed, err);
     if (rc == CTR_EDATA)
         rc = in_group(g, before + failed, err);
+    const struct ctr_batch *states;
+    if (!rc && g->opts.save)
+        rc = ctr_groupsave_rows(&g->save, c->key, c->at, of, number, n, &states, err);
+    if (!rc && g->opts.save)
+        rc = g->opts.save(g->opts.save_ctx, states, err);
     c->at += n;
     g->stats.groups += n;
     return rc;
@@ -848,7 +907,11 @@ int ctr_group_next(struct ctr_group *g, const struct ctr_batch **out, struct ctr
     if (rc)
         return rc;
     *out = ctr_batchbuf_view(&g->result);
-    return (*out)->rows > 0;
+    if (g->finished && !(*out)->rows && g->opts.save && !g->saved) {
+        g->saved = true;
+        rc = g->opts.save(g->opts.save_ctx, NULL, err);
+    }
+    return rc ? rc : (*out)->rows > 0;
 }
 
 /* ---- as a stage ---- */

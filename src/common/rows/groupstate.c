@@ -329,6 +329,11 @@ static bool keeps(const struct ctr_aggregate *a)
     return a->f->kept || (a->f->keep && !in_words(a));
 }
 
+bool ctr_aggregate_keeps(const struct ctr_aggregate *a)
+{
+    return keeps(a);
+}
+
 bool ctr_aggregate_ordered(const struct ctr_aggregate *a)
 {
     return a->f->ordered;

@@ -33,6 +33,7 @@ struct ctr_aggregate {
 int ctr_aggregate_parse(struct ctr_aggregate *a, const char *text, const struct ctr_schema *s, bool in_plan,
                         struct ctr_err *err) CTR_MUST;
 bool ctr_aggregate_ordered(const struct ctr_aggregate *a);         /* does it need the values of a group in order? */
+bool ctr_aggregate_keeps(const struct ctr_aggregate *a);           /* are there values beside the words? */
 const char *ctr_aggregate_function(const struct ctr_aggregate *a); /* "sum" */
 void ctr_aggregate_free(struct ctr_aggregate *a);
 

@@ -34,8 +34,9 @@ struct ctr_history {
     struct ctr_strs columns;
     int *column;             /* of the behaviours' log: the columns to list */
     struct ctr_colbuf *list; /* one per column, then the age */
-    int lists, sets;
-    struct ctr_colbuf *number; /* three per set of keys */
+    int lists, sets, numbers;
+    struct ctr_colbuf *number; /* three per set of keys, two of sessions */
+    struct ctr_sessions sessions;
     struct ctr_behaviours users;
     struct ctr_keyvalue_set texts; /* each text of a behaviour once */
     bool any_null;                 /* in some behaviour so far */
@@ -44,12 +45,20 @@ struct ctr_history {
     struct ctr_col *views;
     struct ctr_batch batch;
     int64_t budget;
+    struct ctr_buf what; /* options on which its state depends */
+    bool began, restored, saved;
+    int64_t last_ms; /* began: the last event's time, of an earlier run too; restored: of that one, so far */
     struct ctr_history_stats st;
 };
 
 static struct side *behaviours_side(struct ctr_history *h)
 {
     return h->second ? &h->past : &h->event;
+}
+
+static bool needs_user(const struct ctr_history *h)
+{
+    return h->lists > 0 || h->sessions.on;
 }
 
 static bool has_lists(const struct ctr_history *h)
@@ -179,6 +188,15 @@ static int add_counts(struct ctr_history *h, const struct ctr_strs *sets, struct
     return rc;
 }
 
+static int add_session(struct ctr_history *h, struct ctr_err *err)
+{
+    static const char *const name[] = { "session.number", "session.position" };
+    int rc = 0;
+    for (int i = 0; i < 2 && rc >= 0; i++)
+        rc = ctr_schema_add(&h->out, name[i], CTR_I64, err);
+    return CTR_MIN(rc, 0);
+}
+
 /* ---- opening ---- */
 
 static int open_past(struct ctr_history *h, const struct ctr_schema *events, const char *name, struct ctr_err *err)
@@ -262,6 +280,38 @@ static int too_short(const struct ctr_history *h, const char *window, const char
                     ctr_word(p, window), ctr_word(p, "--delay"), ctr_word(p, "--min-dwell"), what);
 }
 
+static const char *type_of(const struct ctr_schema *s, int column, char *out, size_t size)
+{
+    return column < 0 ? "none" : ctr_field_type_name(&s->f[column], out, size);
+}
+
+/* For two runs to compare. */
+static int describe(struct ctr_history *h, const struct ctr_strs *sets, struct ctr_err *err)
+{
+    const struct ctr_schema *s = &h->event.feed.schema;
+    const struct ctr_history_opts *o = &h->o;
+    char type[64];
+    int rc = ctr_buf_printf(&h->what, err, "ctr-history 1; user %s", type_of(s, o->user, type, sizeof type));
+    if (!rc)
+        rc = ctr_buf_printf(&h->what, err, ", time %s; --where %s; --dwell %s; --min-dwell %lld; --delay %lld",
+                            type_of(s, o->time, type, sizeof type), o->where ? o->where : "true",
+                            o->dwell ? o->dwell : "none", (long long)o->min_dwell_ms, (long long)o->delay_ms);
+    for (int i = 0; !rc && i < h->columns.n; i++)
+        rc = ctr_buf_printf(&h->what, err, "; %s: %s", h->columns.s[i], type_of(s, h->column[i], type, sizeof type));
+    if (!rc && h->lists)
+        rc = ctr_buf_printf(&h->what, err, "; --last %lld; --window %lld", (long long)o->last, (long long)o->window_ms);
+    for (int i = 0; !rc && i < sets->n; i++) {
+        rc = ctr_buf_printf(&h->what, err, "; --count %s:", sets->s[i]);
+        for (int k = h->event.key_start[i]; !rc && k < h->event.key_start[i + 1]; k++)
+            rc = ctr_buf_printf(&h->what, err, " %s", type_of(s, h->event.key[k], type, sizeof type));
+    }
+    if (!rc && sets->n)
+        rc = ctr_buf_printf(&h->what, err, "; --count-window %lld", (long long)o->count_window_ms);
+    if (!rc && h->sessions.on)
+        rc = ctr_buf_printf(&h->what, err, "; --session %lld", (long long)o->session_ms);
+    return rc ? rc : ctr_buf_append(&h->what, "", 1, err);
+}
+
 static int start(struct ctr_history *h, const struct ctr_schema *events, const char *past_name, struct ctr_err *err)
 {
     struct ctr_strs sets = { 0 };
@@ -269,6 +319,7 @@ static int start(struct ctr_history *h, const struct ctr_schema *events, const c
     int rc = 0;
 
     ctr_keyvalue_set_init(&h->texts);
+    ctr_sessions_init(&h->sessions, o->session_ms);
     h->event.feed = (struct ctr_timefeed){ .time = o->time,
                                            .input = o->input,
                                            .lateness_ms = o->lateness_ms,
@@ -288,8 +339,9 @@ static int start(struct ctr_history *h, const struct ctr_schema *events, const c
     for (int i = 0; !rc && o->counts && i < o->counts->n; i++)
         rc = ctr_strs_split(&sets, o->counts->s[i], ',', err);
     h->sets = sets.n;
-    if (!rc && (h->columns.n || o->age) && o->user < 0)
-        rc = ctr_fail(err, CTR_EUSAGE, "whose behaviours are to be listed? %s NAME says",
+    if (!rc && (h->columns.n || o->age || h->sessions.on) && o->user < 0)
+        rc = ctr_fail(err, CTR_EUSAGE, "whose %s? %s NAME says",
+                      h->columns.n || o->age ? "behaviours are to be listed" : "sessions are these",
                       ctr_words(o->in_plan, "--user", "by"));
     if (!rc)
         rc = check_users(h, err);
@@ -298,8 +350,13 @@ static int start(struct ctr_history *h, const struct ctr_schema *events, const c
     h->lists = h->columns.n + o->age;
     if (!rc)
         rc = add_counts(h, &sets, err);
+    if (!rc && h->sessions.on)
+        rc = add_session(h, err);
+    h->numbers = 3 * h->sets + 2 * h->sessions.on;
     if (!rc)
         rc = check_keys(h, err);
+    if (!rc)
+        rc = describe(h, &sets, err);
     ctr_strs_free(&sets);
     const struct ctr_schema *s = &behaviours_side(h)->feed.schema;
     if (!rc && o->where)
@@ -316,7 +373,7 @@ static int start(struct ctr_history *h, const struct ctr_schema *events, const c
 
 static int make_columns(struct ctr_history *h, struct ctr_err *err)
 {
-    const int lists = h->lists, numbers = 3 * h->sets, first = h->out.n - lists - numbers;
+    const int lists = h->lists, numbers = h->numbers, first = h->out.n - lists - numbers;
     int rc = 0;
     h->list = calloc((size_t)lists + 1, sizeof *h->list);
     h->number = calloc((size_t)numbers + 1, sizeof *h->number);
@@ -369,7 +426,7 @@ void ctr_history_free(struct ctr_history *h)
         return;
     for (int i = 0; h->list && i < h->lists; i++)
         ctr_colbuf_free(&h->list[i]);
-    for (int i = 0; h->number && i < 3 * h->sets; i++)
+    for (int i = 0; h->number && i < h->numbers; i++)
         ctr_colbuf_free(&h->number[i]);
     free(h->list);
     free(h->number);
@@ -382,6 +439,8 @@ void ctr_history_free(struct ctr_history *h)
     ctr_behaviours_free(&h->users);
     ctr_keyvalue_set_free(&h->texts);
     ctr_feedback_free(&h->counts);
+    ctr_sessions_free(&h->sessions);
+    ctr_buf_free(&h->what);
     ctr_strs_free(&h->columns);
     ctr_part_free(&h->part);
     ctr_schema_free(&h->out);
@@ -401,11 +460,70 @@ void ctr_history_get_stats(const struct ctr_history *h, struct ctr_history_stats
     st->spilled_bytes = h->event.feed.spilled_bytes + h->past.feed.spilled_bytes;
 }
 
+/* ---- between runs ---- */
+
+static int state(struct ctr_history *h, struct ctr_historystate *s, enum ctr_type **type, struct ctr_err *err)
+{
+    *type = calloc((size_t)h->columns.n + 1, sizeof **type);
+    for (int v = 0; *type && v < h->columns.n; v++)
+        (*type)[v] = h->list[v].item->type;
+    *s = (struct ctr_historystate){ .what = (const char *)h->what.data,
+                                    .users = &h->users,
+                                    .type = *type,
+                                    .texts = &h->texts,
+                                    .counts = &h->counts,
+                                    .sessions = &h->sessions,
+                                    .any = h->began,
+                                    .any_null = h->any_null,
+                                    .last_ms = h->last_ms };
+    return *type ? 0 : ctr_fail_nomem(err, (size_t)h->columns.n * sizeof **type);
+}
+
+int ctr_history_save(struct ctr_history *h, struct ctr_out *out, struct ctr_err *err)
+{
+    struct ctr_historystate s;
+    enum ctr_type *type;
+    int rc = state(h, &s, &type, err);
+    if (!rc)
+        rc = ctr_historystate_save(&s, out, err);
+    free(type);
+    return rc;
+}
+
+int ctr_history_restore(struct ctr_history *h, const char *path, struct ctr_err *err)
+{
+    struct ctr_historystate s;
+    enum ctr_type *type;
+    int rc = state(h, &s, &type, err);
+    if (!rc)
+        rc = ctr_historystate_restore(&s, path, err);
+    h->any_null = s.any_null;
+    h->began = h->restored = s.any;
+    h->last_ms = s.last_ms;
+    free(type);
+    return rc;
+}
+
+/* The first row of this run. */
+static int check_begin(struct ctr_history *h, int64_t t, struct ctr_err *err)
+{
+    char is[64], was[64];
+    if (h->restored && t < h->last_ms) {
+        is[ctr_time_iso(is, t)] = was[ctr_time_iso(was, h->last_ms)] = 0;
+        return ctr_fail(err, CTR_EDATA,
+                        "its first time %s is before %s, where the state ended: give each day once, in their order", is,
+                        was);
+    }
+    h->restored = false;
+    return 0;
+}
+
 /* ---- a batch of a log ---- */
 
 static int64_t held_bytes(const struct ctr_history *h)
 {
-    return ctr_behaviours_bytes(&h->users) + ctr_keyvalue_set_bytes(&h->texts) + ctr_feedback_bytes(&h->counts);
+    return ctr_behaviours_bytes(&h->users) + ctr_keyvalue_set_bytes(&h->texts) + ctr_feedback_bytes(&h->counts) +
+           ctr_sessions_bytes(&h->sessions);
 }
 
 static int check_memory(struct ctr_history *h, int64_t now, struct ctr_err *err)
@@ -447,7 +565,7 @@ static int take(struct ctr_history *h, struct side *s, const struct ctr_batch *b
     s->pos = 0;
     for (int64_t i = 0; i < b->rows && !rc; i++)
         times(s)[i] = i64_at(&b->col[s->feed.time], i);
-    if (!rc && has_lists(h))
+    if (!rc && needs_user(h))
         rc = ctr_keyvalue_read(&s->who, b, &s->user, 1, err);
     for (int k = 0; k < h->sets && !rc; k++)
         rc = ctr_keyvalue_read(&s->keys[k], b, s->key + s->key_start[k], s->key_start[k + 1] - s->key_start[k], err);
@@ -679,6 +797,22 @@ static int answer_counts(struct ctr_history *h, int64_t i, struct ctr_err *err)
     return rc;
 }
 
+static int answer_session(struct ctr_history *h, int64_t i, struct ctr_err *err)
+{
+    const struct side *s = &h->event;
+    struct ctr_colbuf *to = &h->number[3 * h->sets];
+    struct ctr_session is;
+    int rc = 0;
+    if (s->who.row[i].null) {
+        rc = ctr_colbuf_null(&to[0], err);
+        return rc ? rc : ctr_colbuf_null(&to[1], err);
+    }
+    rc = ctr_sessions_next(&h->sessions, &s->who.row[i], times(s)[i], &is, err);
+    if (!rc)
+        rc = ctr_colbuf_i64(&to[0], is.number, err);
+    return rc ? rc : ctr_colbuf_i64(&to[1], is.position, err);
+}
+
 static int answer_row(struct ctr_history *h, int64_t i, struct ctr_err *err)
 {
     struct ctr_past *past = NULL;
@@ -687,6 +821,8 @@ static int answer_row(struct ctr_history *h, int64_t i, struct ctr_err *err)
         rc = answer_lists(h, i, &past, err);
     if (!rc && h->sets)
         rc = answer_counts(h, i, err);
+    if (!rc && h->sessions.on)
+        rc = answer_session(h, i, err);
     h->st.rows++;
     return rc ? rc : h->second ? 0 : learn_row(h, &h->event, i, past, err);
 }
@@ -721,7 +857,7 @@ static int give(struct ctr_history *h, int64_t from, const struct ctr_batch **ou
     memcpy(h->views, h->part.batch.col, (size_t)n * sizeof *h->views);
     for (int i = 0; i < h->lists; i++)
         h->views[n + i] = *ctr_colbuf_view(&h->list[i]);
-    for (int i = 0; i < 3 * h->sets; i++)
+    for (int i = 0; i < h->numbers; i++)
         h->views[n + h->lists + i] = *ctr_colbuf_view(&h->number[i]);
     h->batch = (struct ctr_batch){ &h->out, s->pos - from, s->b->first_row + from, h->views };
     *out = &h->batch;
@@ -737,15 +873,25 @@ int ctr_history_next(struct ctr_history *h, const struct ctr_batch **out, struct
         const struct ctr_batch *b;
         if ((rc = ctr_timefeed_next(&s->feed, &b, err)) <= 0) {
             s->b = NULL;
+            if (!rc && s->feed.finished && h->o.save && !h->saved) {
+                h->saved = true;
+                rc = h->o.save(h->o.save_ctx, h, err);
+            }
             return rc;
         }
         rc = take(h, s, b, err);
+        if (!rc && b->rows)
+            rc = check_begin(h, times(s)[0], err);
+        if (!rc && b->rows) {
+            h->began = true;
+            h->last_ms = times(s)[b->rows - 1];
+        }
         if (!rc && !h->second)
             rc = take_behaviours(h, s, b, err);
     }
     for (int i = 0; i < h->lists; i++)
         ctr_colbuf_clear(&h->list[i]);
-    for (int i = 0; i < 3 * h->sets; i++)
+    for (int i = 0; i < h->numbers; i++)
         ctr_colbuf_clear(&h->number[i]);
     const int64_t from = s->pos;
     for (; !rc && s->pos < s->b->rows && (s->pos == from || !full(h)); s->pos++)

@@ -22,6 +22,8 @@
  *                            (of both: with t - s <= count_window_ms)
  *     count.KEY.rate         float64: (clicks + prior * p) / (n + prior), n = rows with t - s > delay, p = the rate of
  *                            all rows with t - s > delay; null while there are none
+ *     session.number         int64: of the user's sessions, from 1: a row more than session_ms behind the user's last
+ * one begins the next; null for a null user session.position       int64: of the row in its session, from 1
  */
 #ifndef CTR_HISTORY_H
 #define CTR_HISTORY_H
@@ -38,8 +40,9 @@ enum ctr_history_input {
 #define CTR_HISTORY_USUAL                                                                                              \
     .user = -1, .time = -1, .last = 50, .window_ms = INT64_C(14) * 24 * 3600 * 1000, .lateness_ms = -1,                \
     .count_window_ms = -1, .prior = 20
+struct ctr_history;
 struct ctr_history_opts {
-    int user, time;                    /* columns of the events; user -1: no lists */
+    int user, time;                    /* columns of the events; user -1: no lists and no sessions */
     const char *where;                 /* an expression over the behaviours' log, or NULL: every row */
     const struct ctr_lookups *lookups; /* of `where` and dwell; NULL: any file; used by ctr_history_new only */
     const char *
@@ -52,12 +55,16 @@ struct ctr_history_opts {
     const struct ctr_strs *counts; /* "a,b" each: counts by a and by b; "a+b": counts by both together */
     int64_t count_window_ms;       /* count rows with t - s <= it; < 0: all; must exceed delay and min_dwell */
     double prior;                  /* weight of p in a rate, in rows */
+    int64_t session_ms;            /* 0: no sessions; else the largest gap in one; those of the events */
     enum ctr_history_input input;
     int64_t lateness_ms;
     int64_t memory_bytes; /* for histories, counts and delayed rows; 0: by ctr_relation_memory */
     int64_t batch_rows;
     int threads;
     bool in_plan; /* messages have the words of a plan: words.h */
+    /* Or NULL: called before the end of the result is told, for ctr_history_save. Not with a second log. */
+    int (*save)(void *ctx, struct ctr_history *h, struct ctr_err *err);
+    void *save_ctx;
 };
 
 struct ctr_history_stats {
@@ -67,7 +74,6 @@ struct ctr_history_stats {
     int64_t spilled_bytes;
 };
 
-struct ctr_history;
 /* `past` is borrowed and read as events arrive; NULL: the events' own log. Its user and time columns are found by the
  * same names, or by role. */
 int ctr_history_new(struct ctr_history **h, const struct ctr_schema *events, const struct ctr_batch_source *past,
@@ -80,6 +86,10 @@ int ctr_history_batch(struct ctr_history *h, const struct ctr_batch *b, struct c
 int ctr_history_finish(struct ctr_history *h, struct ctr_err *err) CTR_MUST;
 int ctr_history_next(struct ctr_history *h, const struct ctr_batch **out,
                      struct ctr_err *err) CTR_MUST; /* 1, 0: more input, < 0 */
+/* What it knows, for ctr_history_restore of a later run with the same options, before its first batch, whose rows come
+ * in time behind those of this one. The results of both are those of one run over all rows. */
+int ctr_history_save(struct ctr_history *h, struct ctr_out *out, struct ctr_err *err) CTR_MUST;
+int ctr_history_restore(struct ctr_history *h, const char *path, struct ctr_err *err) CTR_MUST;
 void ctr_history_get_stats(const struct ctr_history *h, struct ctr_history_stats *st);
 void ctr_history_free(struct ctr_history *h);
 

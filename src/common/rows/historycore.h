@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * historycore: internal to history. timefeed.c brings the rows of a log into time order; behaviours.c stores the last
- * behaviours of each user; feedback.c counts by key; history.c reads the columns and writes the lists.
+ * behaviours of each user; feedback.c counts by key; sessions.c numbers sessions; history.c reads the columns and
+ * writes the lists.
  */
 #ifndef CTR_HISTORYCORE_H
 #define CTR_HISTORYCORE_H
@@ -83,6 +84,9 @@ struct ctr_seen {
     uint32_t from, n;
 };
 struct ctr_seen ctr_behaviours_seen(const struct ctr_behaviours *u, const struct ctr_keyvalue *user, int64_t t);
+/* The text of a user; how many of its behaviours, the oldest, no event from `now` on lists. */
+struct ctr_str ctr_behaviours_text(const struct ctr_past *p);
+uint32_t ctr_behaviours_gone(const struct ctr_behaviours *u, const struct ctr_past *p, int64_t now);
 /* Prefetch for the rows after row i of a batch. */
 void ctr_behaviours_ahead(const struct ctr_behaviours *u, const struct ctr_keyvalue *user, int64_t i, int64_t rows);
 static inline const uint64_t *ctr_behaviour(const struct ctr_behaviours *u, const struct ctr_past *p, uint32_t i)
@@ -124,5 +128,38 @@ void ctr_feedback_add(struct ctr_feedback *f, int64_t s, bool click);
 void ctr_feedback_ahead(const struct ctr_feedback *f, const struct ctr_keyvalue_rows *keys, int64_t i, int64_t rows);
 /* Count all rows known at t. */
 void ctr_feedback_until(struct ctr_feedback *f, int64_t t);
+
+/* ---- sessions.c: rows of a user that follow each other within a gap ---- */
+
+struct ctr_session {                /* of a user's last row */
+    int64_t time, number, position; /* from 1 */
+};
+struct ctr_sessions {
+    bool on;
+    uint64_t gap_ms;
+    struct ctr_keyvalue_set users;
+    struct ctr_buf last; /* struct ctr_session a user */
+};
+void ctr_sessions_init(struct ctr_sessions *s, int64_t gap_ms); /* 0: off */
+void ctr_sessions_free(struct ctr_sessions *s);
+int64_t ctr_sessions_bytes(const struct ctr_sessions *s);
+/* The user's next row, of time t. */
+int ctr_sessions_next(struct ctr_sessions *s, const struct ctr_keyvalue *user, int64_t t, struct ctr_session *is,
+                      struct ctr_err *err) CTR_MUST;
+
+/* ---- historystate.c: what is known at the end, for a later run ---- */
+
+struct ctr_historystate {
+    const char *what; /* options and types on which the state depends */
+    struct ctr_behaviours *users;
+    const enum ctr_type *type; /* of the values of behaviours */
+    struct ctr_keyvalue_set *texts;
+    struct ctr_feedback *counts;
+    struct ctr_sessions *sessions;
+    bool any, any_null; /* any: there was an event, the last at last_ms */
+    int64_t last_ms;
+};
+int ctr_historystate_save(const struct ctr_historystate *h, struct ctr_out *out, struct ctr_err *err) CTR_MUST;
+int ctr_historystate_restore(struct ctr_historystate *h, const char *path, struct ctr_err *err) CTR_MUST;
 
 #endif

@@ -44,6 +44,9 @@ int ctr_sort_finish(struct ctr_sort *s, struct ctr_err *err) CTR_MUST;
 int ctr_sort_next(struct ctr_sort *s, const struct ctr_batch **b, struct ctr_err *err) CTR_MUST; /* 1, 0: end, < 0 */
 void ctr_sort_get_stats(const struct ctr_sort *s, struct ctr_sort_stats *st);
 void ctr_sort_free(struct ctr_sort *s);
+/* Replace *s by its rows in order. *stage is valid for ctr_sort_get_stats until *s is closed. */
+int ctr_sort_source(struct ctr_batch_source *s, const struct ctr_sort_opts *o, struct ctr_sort **stage,
+                    struct ctr_err *err) CTR_MUST;
 
 /* ---- keys: relkey.c ---- */
 
@@ -75,6 +78,10 @@ struct ctr_group_opts {
     int threads;  /* that share the groups; also of sorts */
     bool sorted;  /* rows come sorted by the keys (else an error): groups are given as they end, in constant memory */
     bool in_plan; /* messages have the words of a plan: words.h */
+    /* Or NULL: gets the groups' states, in batches of ctr_group_state_schema, before the last result is given, then
+     * NULL. What needs values in order has no state (CTR_EUSAGE). */
+    int (*save)(void *ctx, const struct ctr_batch *b, struct ctr_err *err);
+    void *save_ctx;
 };
 struct ctr_group_stats {
     int64_t rows, groups, runs, spilled_bytes;
@@ -82,6 +89,11 @@ struct ctr_group_stats {
 int ctr_group_new(struct ctr_group **g, const struct ctr_schema *schema, const struct ctr_group_opts *o,
                   struct ctr_err *err) CTR_MUST;
 const struct ctr_schema *ctr_group_schema(const struct ctr_group *g);
+/* With opts.save: the states of an earlier run, before the first batch: its rows go on from them, as if they had been
+ * given before. They stay in memory. */
+const struct ctr_schema *ctr_group_state_schema(const struct ctr_group *g);
+int ctr_group_state_check(const struct ctr_group *g, const struct ctr_schema *of, struct ctr_err *err) CTR_MUST;
+int ctr_group_restore(struct ctr_group *g, const struct ctr_batch *b, struct ctr_err *err) CTR_MUST;
 /* The input columns it needs, ascending: project batches to these. */
 const int *ctr_group_inputs(const struct ctr_group *g, int *n);
 int ctr_group_batch(struct ctr_group *g, const struct ctr_batch *b, struct ctr_err *err) CTR_MUST;
@@ -92,6 +104,12 @@ void ctr_group_free(struct ctr_group *g);
 /* Replace *s by its groups. *stage is valid for ctr_group_get_stats until *s is closed. */
 int ctr_group_source(struct ctr_batch_source *s, const struct ctr_group_opts *o, struct ctr_group **stage,
                      struct ctr_err *err) CTR_MUST;
+
+/* Replace *s by its rows, in their order, with the columns of o->add (groupeach.c). time NULL: of all rows of the
+ * group; else a column in whose order rows come: of those with an earlier time, and no aggregate that needs values in
+ * order. A row with a null key gets nulls, as in a join; one without earlier rows what an aggregate is of no rows. */
+int ctr_group_each_source(struct ctr_batch_source *s, const struct ctr_group_opts *o, const char *time,
+                          struct ctr_err *err) CTR_MUST;
 
 /* ---- join: join.c ---- */
 

@@ -61,6 +61,12 @@ static int follow_views(struct ctr_train *run, const struct ctr_plan *plan, stru
                                  "--follow: a group is over when the rows are, which may be never: group a static view "
                                  "first (ctr-group), and join what it gives",
                                  err);
+        if (s->kind == CTR_STATEMENT_SORT || s->kind == CTR_STATEMENT_UNIQUE || ctr_stage_option(s, "once") ||
+            (s->kind == CTR_STATEMENT_EACH && !ctr_stage_option(s, "as-of")))
+            return cannot_follow(plan, i,
+                                 "--follow: it waits for the last row, which may never come: a join of a group as of a "
+                                 "time, and joins of static views, do not",
+                                 err);
         if (s->kind == CTR_STATEMENT_JOIN && ctr_stage_option(s, "by-row"))
             return cannot_follow(
                 plan, i, "--follow: by-row wants as many rows on both sides, and one grows: join by a key (on COLUMN)",
