@@ -165,6 +165,14 @@ err_like 'is told' 'day1.arrows: is no state of ctr-history'
 exits 'with another log' 2 ctr-history $h --state state --behaviours day1.arrows day2.arrows
 head -c $(($(wc -c <state) - 20)) state >cut
 exits 'a state that is cut' 1 ctr-history $h --state cut day2.arrows
+ctr-select --section pending --add '`key.0`=99' state >odd
+exits 'a state that was changed' 1 ctr-history $h --state odd day2.arrows
+err_like 'names section and row' 'odd: section pending: row [0-9]+ has a key that is not there'
+ctr-select --section sessions --add 'number=1.5' state >odd
+exits 'of other types' 1 ctr-history $h --state odd day2.arrows
+err_like 'names the section' 'odd: section sessions is no part of a state: .*number'
+ctr-select --section 'count.0' --add 'bytes=null' state >odd 2>/dev/null || ctr-select --section count.0 --where 'false' state >odd
+exits 'with less' 1 ctr-history $h --state odd day2.arrows
 exits '--state on stdout' 2 ctr-history $h --state - day2.arrows
 printf 'user,ad,t\n1,2,5\n1,3,4\n' | ctr-import -q -f csv --header -o "$W/back.arrows"
 exits 'times that run backwards' 1 ctr-history -c ad --user user --time t "$W/back.arrows"

@@ -4,9 +4,6 @@
 #include "common/cli/cli.h"
 #include "common/rows/relation.h"
 
-#include <errno.h>
-#include <unistd.h>
-
 static struct {
     struct ctr_strs keys, add;
     bool sorted, each_row;
@@ -54,10 +51,8 @@ static int read_state(const struct ctr_cli *cli, struct ctr_group *g, struct ctr
     char *path = (char *)(uintptr_t)o.state;
     struct ctr_reader *r = NULL;
     const struct ctr_batch *b;
-    if (access(o.state, F_OK) && errno == ENOENT) {
-        ctr_cli_note(cli, "%s is not there yet: this is the first run", o.state);
+    if (!ctr_cli_goes_on(cli, o.state))
         return 0;
-    }
     int rc = ctr_reader_open(&r, &path, 1, NULL, err);
     if (!rc && (rc = ctr_group_state_check(g, ctr_reader_schema(r), err)))
         ctr_err_file(err, o.state);

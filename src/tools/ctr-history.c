@@ -4,9 +4,6 @@
 #include "common/cli/cli.h"
 #include "common/rows/history.h"
 
-#include <errno.h>
-#include <unistd.h>
-
 #define DAYS(n) ((int64_t)(n)*24 * 3600 * 1000)
 
 static struct {
@@ -122,14 +119,8 @@ static struct ctr_out *state_out;
 
 static int open_state(struct ctr_cli *cli, struct ctr_history *h, struct ctr_err *err)
 {
-    if (access(o.state, F_OK) && errno == ENOENT) {
-        ctr_cli_note(cli, "%s is not there yet: this is the first run", o.state);
-    } else {
-        const int rc = ctr_history_restore(h, o.state, err);
-        if (rc)
-            return rc;
-    }
-    return ctr_cli_side_out(cli, o.state, CTR_OUT_BINARY, &state_out, err);
+    const int rc = ctr_cli_goes_on(cli, o.state) ? ctr_history_restore(h, o.state, err) : 0;
+    return rc ? rc : ctr_cli_side_out(cli, o.state, CTR_OUT_BINARY, &state_out, err);
 }
 
 static int open_history(const struct ctr_cli *cli, const struct ctr_schema *s, const struct ctr_batch_source *past,

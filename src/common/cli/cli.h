@@ -182,6 +182,10 @@ int ctr_cli_spares_inputs(const struct ctr_cli *cli, const char *path, struct ct
 int ctr_cli_side_out(struct ctr_cli *cli, const char *path, unsigned out_flags, struct ctr_out **o,
                      struct ctr_err *err) CTR_MUST;
 
+/* A file that a run reads and leaves for the next one (--state): is it there? If not, or if it is no regular file, a
+ * note says that this run begins anew. */
+bool ctr_cli_goes_on(const struct ctr_cli *cli, const char *path);
+
 /* The column of a role: --label NAME if given, else the column with the role, else -1 (or, with `need`, an error that
  * names the option). */
 int ctr_cli_role(const struct ctr_cli *cli, const struct ctr_schema *s, enum ctr_role role, bool need,

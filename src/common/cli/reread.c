@@ -4,6 +4,7 @@
  * temporary file, which vanishes with the process; messages use the name that the user typed. */
 #include "common/cli/reread.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +26,18 @@ bool ctr_cli_reopens(const char *path)
 {
     struct stat st;
     return strcmp(path, "-") && (stat(path, &st) || S_ISREG(st.st_mode));
+}
+
+bool ctr_cli_goes_on(const struct ctr_cli *cli, const char *path)
+{
+    struct stat st;
+    const bool there = !stat(path, &st), missing = !there && errno == ENOENT; /* other errors come from opening it */
+
+    if (missing)
+        ctr_cli_note(cli, "%s is not there yet: this is the first run", path);
+    else if (there && !S_ISREG(st.st_mode))
+        ctr_cli_note(cli, "%s is no regular file: this run goes on from nothing", path);
+    return there ? S_ISREG(st.st_mode) : !missing;
 }
 
 int ctr_cli_reread(struct ctr_cli *cli, const char **path, struct ctr_err *err)

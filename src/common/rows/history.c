@@ -462,45 +462,63 @@ void ctr_history_get_stats(const struct ctr_history *h, struct ctr_history_stats
 
 /* ---- between runs ---- */
 
-static int state(struct ctr_history *h, struct ctr_historystate *s, enum ctr_type **type, struct ctr_err *err)
+struct types {
+    enum ctr_type *value;
+    bool *key_text;
+};
+
+static void free_types(struct types *t)
 {
-    *type = calloc((size_t)h->columns.n + 1, sizeof **type);
-    for (int v = 0; *type && v < h->columns.n; v++)
-        (*type)[v] = h->list[v].item->type;
+    free(t->value);
+    free(t->key_text);
+}
+
+static int state(struct ctr_history *h, struct ctr_historystate *s, struct types *t, struct ctr_err *err)
+{
+    const struct side *e = &h->event;
+    *t = (struct types){ calloc((size_t)h->columns.n + 1, sizeof *t->value),
+                         calloc((size_t)h->sets + 1, sizeof *t->key_text) };
+    for (int v = 0; t->value && v < h->columns.n; v++)
+        t->value[v] = h->list[v].item->type;
+    for (int k = 0; t->key_text && k < h->sets; k++)
+        t->key_text[k] =
+            e->key_start[k + 1] - e->key_start[k] > 1 || e->feed.schema.f[e->key[e->key_start[k]]].type == CTR_UTF8;
     *s = (struct ctr_historystate){ .what = (const char *)h->what.data,
                                     .users = &h->users,
-                                    .type = *type,
+                                    .type = t->value,
+                                    .user_text = h->o.user >= 0 && e->feed.schema.f[h->o.user].type == CTR_UTF8,
+                                    .key_text = t->key_text,
                                     .texts = &h->texts,
                                     .counts = &h->counts,
                                     .sessions = &h->sessions,
                                     .any = h->began,
                                     .any_null = h->any_null,
                                     .last_ms = h->last_ms };
-    return *type ? 0 : ctr_fail_nomem(err, (size_t)h->columns.n * sizeof **type);
+    return t->value && t->key_text ? 0 : ctr_fail_nomem(err, (size_t)h->columns.n * sizeof *t->value);
 }
 
 int ctr_history_save(struct ctr_history *h, struct ctr_out *out, struct ctr_err *err)
 {
     struct ctr_historystate s;
-    enum ctr_type *type;
-    int rc = state(h, &s, &type, err);
+    struct types types;
+    int rc = state(h, &s, &types, err);
     if (!rc)
         rc = ctr_historystate_save(&s, out, err);
-    free(type);
+    free_types(&types);
     return rc;
 }
 
 int ctr_history_restore(struct ctr_history *h, const char *path, struct ctr_err *err)
 {
     struct ctr_historystate s;
-    enum ctr_type *type;
-    int rc = state(h, &s, &type, err);
+    struct types types;
+    int rc = state(h, &s, &types, err);
     if (!rc)
         rc = ctr_historystate_restore(&s, path, err);
     h->any_null = s.any_null;
     h->began = h->restored = s.any;
     h->last_ms = s.last_ms;
-    free(type);
+    free_types(&types);
     return rc;
 }
 

@@ -153,6 +153,8 @@ struct ctr_historystate {
     const char *what; /* options and types on which the state depends */
     struct ctr_behaviours *users;
     const enum ctr_type *type; /* of the values of behaviours */
+    bool user_text;            /* users are bytes, … */
+    const bool *key_text;      /* … and so are the keys of a set */
     struct ctr_keyvalue_set *texts;
     struct ctr_feedback *counts;
     struct ctr_sessions *sessions;

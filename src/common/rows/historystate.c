@@ -92,16 +92,18 @@ static int put_identity(struct section *s, uint64_t key, const struct ctr_str *b
     return rc ? rc : ctr_colbuf_i64(&to[2], null, err);
 }
 
-static struct ctr_keyvalue get_identity(const struct ctr_batch *b, int64_t i)
+static int get_identity(const struct ctr_batch *b, int64_t i, bool text, struct ctr_keyvalue *v, struct ctr_err *err)
 {
     const struct ctr_col *c = b->col;
     int64_t from = 0, to = 0;
     const struct ctr_col *item = ctr_col_items(&c[1], 0, i, &from, &to);
-    struct ctr_keyvalue v = { .key = (uint64_t)ctr_col_i64(&c[0], i) };
+    if ((item != NULL) != text || (item && item->nulls) || ctr_col_missing(&c[0], i) || ctr_col_missing(&c[2], i))
+        return ctr_fail(err, CTR_EDATA, "row %lld: a key of another type", (long long)(b->first_row + i + 1));
+    *v = (struct ctr_keyvalue){ .key = (uint64_t)ctr_col_i64(&c[0], i) };
     if (item)
-        v = ctr_keyvalue_text((struct ctr_str){ (const char *)item->data + from, (size_t)(to - from) });
-    v.null = ctr_bit(c[2].data, i);
-    return v;
+        *v = ctr_keyvalue_text((struct ctr_str){ (const char *)item->data + from, (size_t)(to - from) });
+    v->null = ctr_bit(c[2].data, i);
+    return 0;
 }
 
 /* ---- sets of values, by number ---- */
@@ -126,12 +128,14 @@ static int put_value(struct section *s, const struct ctr_keyvalue_set *x, const 
     return put_identity(s, key[number], x->start.len ? &bytes : NULL, null, err);
 }
 
-static int get_value(struct ctr_keyvalue_set *x, const struct ctr_batch *b, int64_t i, struct ctr_err *err)
+static int get_value(struct ctr_keyvalue_set *x, const struct ctr_batch *b, int64_t i, bool text, struct ctr_err *err)
 {
-    const struct ctr_keyvalue v = get_identity(b, i);
+    struct ctr_keyvalue v;
     const uint32_t before = x->n;
     uint32_t number = 0;
-    const int rc = ctr_keyvalue_set_add(x, &v, &number, err);
+    int rc = get_identity(b, i, text, &v, err);
+    if (!rc)
+        rc = ctr_keyvalue_set_add(x, &v, &number, err);
     if (!rc && number != before)
         return ctr_fail(err, CTR_EDATA, "row %lld: the value came before", (long long)(b->first_row + i + 1));
     return rc;
@@ -139,14 +143,19 @@ static int get_value(struct ctr_keyvalue_set *x, const struct ctr_batch *b, int6
 
 /* ---- saving ---- */
 
-static int save_head(const struct ctr_historystate *h, struct ctr_out *out, const char *sections, struct ctr_err *err)
+static int head_schema(struct section *s, struct ctr_err *err)
 {
     static const char *const name[] = { "time", "known", "clicks", "pending_known", "pending_shown" };
     static const enum ctr_type type[] = { CTR_I64, CTR_I64, CTR_I64, CTR_I64, CTR_I64 };
+    return add_columns(s, name, type, 5, err);
+}
+
+static int save_head(const struct ctr_historystate *h, struct ctr_out *out, const char *sections, struct ctr_err *err)
+{
     const struct ctr_feedback *f = h->counts;
     const int64_t value[] = { h->last_ms, f->all.known, f->all.clicks, f->known - f->first, f->shown - f->first };
     struct section s = { 0 };
-    int rc = add_columns(&s, name, type, 5, err);
+    int rc = head_schema(&s, err);
     if (!rc)
         rc = ctr_meta_set(&s.schema.meta, META_STATE, h->what, err);
     if (!rc)
@@ -248,18 +257,22 @@ static int save_behaviours(const struct ctr_historystate *h, struct ctr_out *out
     return section_end(&s, rc, err);
 }
 
-static int save_set(const struct ctr_historystate *h, int set, struct ctr_out *out, const char *section,
-                    struct ctr_err *err)
+static int set_schema(struct section *s, struct ctr_err *err)
 {
     static const char *const name[] = { "impressions", "known", "clicks" };
     static const enum ctr_type type[] = { CTR_I64, CTR_I64, CTR_I64 };
+    const int rc = add_identity(s, err);
+    return rc ? rc : add_columns(s, name, type, 3, err);
+}
+
+static int save_set(const struct ctr_historystate *h, int set, struct ctr_out *out, const char *section,
+                    struct ctr_err *err)
+{
     const struct ctr_keyvalue_set *x = &h->counts->key[set];
     const struct ctr_counter *c = (const struct ctr_counter *)(const void *)h->counts->counter[set].data;
     struct section s = { 0 };
     uint64_t *key = NULL;
-    int rc = add_identity(&s, err);
-    if (!rc)
-        rc = add_columns(&s, name, type, 3, err);
+    int rc = set_schema(&s, err);
     if (!rc)
         rc = section_open(&s, out, section, err);
     if (!rc)
@@ -276,17 +289,23 @@ static int save_set(const struct ctr_historystate *h, int set, struct ctr_out *o
     return section_end(&s, rc, err);
 }
 
+static int pending_schema(struct section *s, int words, struct ctr_err *err)
+{
+    int rc = 0;
+    for (int i = 0; !rc && i < words; i++) {
+        char name[32];
+        ctr_format(name, sizeof name, "key.%d", i - 2);
+        rc = CTR_MIN(ctr_schema_add(&s->schema, i == 0 ? "time" : i == 1 ? "click" : name, CTR_I64, err), 0);
+    }
+    return rc;
+}
+
 static int save_pending(const struct ctr_historystate *h, struct ctr_out *out, struct ctr_err *err)
 {
     const struct ctr_feedback *f = h->counts;
     const int words = 2 + f->keys;
     struct section s = { 0 };
-    int rc = 0;
-    for (int i = 0; !rc && i < words; i++) {
-        char name[32];
-        ctr_format(name, sizeof name, i == 0 ? "time" : i == 1 ? "click" : "key.%d", i - 2);
-        rc = CTR_MIN(ctr_schema_add(&s.schema, name, CTR_I64, err), 0);
-    }
+    int rc = pending_schema(&s, words, err);
     if (!rc)
         rc = section_open(&s, out, "pending", err);
     for (int64_t r = f->first; !rc && r < f->rows; r++) {
@@ -299,17 +318,21 @@ static int save_pending(const struct ctr_historystate *h, struct ctr_out *out, s
     return section_end(&s, rc, err);
 }
 
-static int save_sessions(const struct ctr_historystate *h, struct ctr_out *out, struct ctr_err *err)
+static int sessions_schema(struct section *s, struct ctr_err *err)
 {
     static const char *const name[] = { "time", "number", "position" };
     static const enum ctr_type type[] = { CTR_I64, CTR_I64, CTR_I64 };
+    const int rc = add_identity(s, err);
+    return rc ? rc : add_columns(s, name, type, 3, err);
+}
+
+static int save_sessions(const struct ctr_historystate *h, struct ctr_out *out, struct ctr_err *err)
+{
     const struct ctr_keyvalue_set *x = &h->sessions->users;
     const struct ctr_session *last = (const struct ctr_session *)(const void *)h->sessions->last.data;
     struct section s = { 0 };
     uint64_t *key = NULL;
-    int rc = add_identity(&s, err);
-    if (!rc)
-        rc = add_columns(&s, name, type, 3, err);
+    int rc = sessions_schema(&s, err);
     if (!rc)
         rc = section_open(&s, out, "sessions", err);
     if (!rc)
@@ -354,8 +377,8 @@ int ctr_historystate_save(const struct ctr_historystate *h, struct ctr_out *out,
 static int restore_head(struct ctr_historystate *h, const struct ctr_batch *b, struct ctr_err *err)
 {
     struct ctr_feedback *f = h->counts;
-    if (b->rows != 1 || b->schema->n != 5)
-        return ctr_fail(err, CTR_EDATA, "section state is damaged");
+    if (b->rows != 1)
+        return ctr_fail(err, CTR_EDATA, "section state has %lld rows", (long long)b->rows);
     h->any = !ctr_col_missing(&b->col[0], 0);
     h->last_ms = h->any ? ctr_col_i64(&b->col[0], 0) : 0;
     f->all.known = ctr_col_i64(&b->col[1], 0);
@@ -370,7 +393,9 @@ static int restore_behaviours(struct ctr_historystate *h, const struct ctr_batch
 {
     int rc = ctr_behaviours_reserve(h->users, b->rows, err);
     for (int64_t i = 0; !rc && i < b->rows; i++) {
-        const struct ctr_keyvalue user = get_identity(b, i);
+        struct ctr_keyvalue user;
+        if ((rc = get_identity(b, i, h->user_text, &user, err)))
+            break;
         uint64_t *word = ctr_behaviours_add(h->users, &user, NULL, ctr_col_i64(&b->col[3], i), &rc, err);
         for (int v = 0; !rc && v < h->users->values; v++) {
             const struct ctr_col *c = &b->col[4 + v];
@@ -397,7 +422,7 @@ static int restore_set(struct ctr_historystate *h, int set, const struct ctr_bat
     for (int64_t i = 0; !rc && i < b->rows; i++) {
         const struct ctr_counter c = { ctr_col_i64(&b->col[3], i), ctr_col_i64(&b->col[4], i),
                                        ctr_col_i64(&b->col[5], i) };
-        rc = get_value(&h->counts->key[set], b, i, err);
+        rc = get_value(&h->counts->key[set], b, i, h->key_text[set], err);
         if (!rc)
             rc = ctr_buf_append(&h->counts->counter[set], &c, sizeof c, err);
     }
@@ -425,29 +450,71 @@ static int restore_sessions(struct ctr_historystate *h, const struct ctr_batch *
     for (int64_t i = 0; !rc && i < b->rows; i++) {
         const struct ctr_session s = { ctr_col_i64(&b->col[3], i), ctr_col_i64(&b->col[4], i),
                                        ctr_col_i64(&b->col[5], i) };
-        rc = get_value(&h->sessions->users, b, i, err);
+        rc = get_value(&h->sessions->users, b, i, h->user_text, err);
         if (!rc)
             rc = ctr_buf_append(&h->sessions->last, &s, sizeof s, err);
     }
     return rc;
 }
 
-static int restore_batch(struct ctr_historystate *h, const char *section, const struct ctr_batch *b,
-                         struct ctr_err *err)
+enum kind { HEAD, BEHAVIOURS, SET, PENDING, SESSIONS, OTHER };
+
+static enum kind kind_of(const struct ctr_historystate *h, const char *section, int64_t *set)
 {
-    int64_t set;
-    if (!strcmp(section, "state"))
-        return restore_head(h, b, err);
-    if (!strcmp(section, "behaviours") && b->schema->n == 4 + h->users->values)
-        return restore_behaviours(h, b, err);
-    if (!strncmp(section, "count.", 6) && ctr_parse_i64(section + 6, strlen(section + 6), &set) && set >= 0 &&
-        set < h->counts->keys && b->schema->n == 6)
-        return restore_set(h, (int)set, b, err);
-    if (!strcmp(section, "pending") && b->schema->n == 2 + h->counts->keys)
-        return restore_pending(h, b, err);
-    if (!strcmp(section, "sessions") && b->schema->n == 6)
-        return restore_sessions(h, b, err);
-    return ctr_fail(err, CTR_EDATA, "section %s is none of these", section);
+    static const char *const name[] = {
+        [HEAD] = "state", [BEHAVIOURS] = "behaviours", [SET] = "", [PENDING] = "pending", [SESSIONS] = "sessions"
+    };
+    const bool is_set = !strncmp(section, "count.", 6) && ctr_parse_i64(section + 6, strlen(section + 6), set) &&
+                        *set >= 0 && *set < h->counts->keys;
+    enum kind kind = HEAD;
+    while (kind < OTHER && (kind == SET ? !is_set : strcmp(section, name[kind]) != 0))
+        kind++;
+    return kind;
+}
+
+/* Has the section the columns that its kind is saved with? */
+static int check_section(const struct ctr_historystate *h, enum kind kind, const char *section,
+                         const struct ctr_schema *is, struct ctr_err *err)
+{
+    struct section s = { 0 };
+    char why[300] = "its name is unknown";
+    int rc = kind == HEAD         ? head_schema(&s, err)
+             : kind == BEHAVIOURS ? behaviours_schema(&s, h, err)
+             : kind == SET        ? set_schema(&s, err)
+             : kind == PENDING    ? pending_schema(&s, 2 + h->counts->keys, err)
+             : kind == SESSIONS   ? sessions_schema(&s, err)
+                                  : 0;
+    if (!rc && (kind == OTHER || !ctr_schema_same_types(is, &s.schema, why, sizeof why)))
+        rc = ctr_fail(err, CTR_EDATA, "section %s is no part of a state: %s", section, why);
+    ctr_schema_free(&s.schema);
+    return rc;
+}
+
+static int no_nulls(const struct ctr_batch *b, const char *section, struct ctr_err *err)
+{
+    for (int i = 0; i < b->schema->n; i++)
+        if (b->col[i].nulls || b->col[i].dict)
+            return ctr_fail(err, CTR_EDATA, "section %s: %s has nulls", section, b->schema->f[i].name);
+    return 0;
+}
+
+static int restore_section(struct ctr_historystate *h, struct ctr_reader *r, struct ctr_err *err)
+{
+    const char *name = ctr_meta_get(&ctr_reader_schema(r)->meta, CTR_META_SECTION), *section = name ? name : "";
+    int64_t set = 0;
+    const enum kind kind = kind_of(h, section, &set);
+    const struct ctr_batch *b;
+    int rc = check_section(h, kind, section, ctr_reader_schema(r), err);
+    while (!rc && (rc = ctr_reader_next(r, &b, err)) > 0) {
+        rc = kind == PENDING ? no_nulls(b, section, err) : 0;
+        if (!rc)
+            rc = kind == HEAD         ? restore_head(h, b, err)
+                 : kind == BEHAVIOURS ? restore_behaviours(h, b, err)
+                 : kind == SET        ? restore_set(h, (int)set, b, err)
+                 : kind == PENDING    ? restore_pending(h, b, err)
+                                      : restore_sessions(h, b, err);
+    }
+    return rc;
 }
 
 static int check(const struct ctr_historystate *h, const struct ctr_schema *s, struct ctr_err *err)
@@ -467,14 +534,11 @@ int ctr_historystate_restore(struct ctr_historystate *h, const char *path, struc
     const struct ctr_reader_opts ro = { .sections = true };
     char *paths[] = { (char *)(uintptr_t)path };
     struct ctr_reader *r = NULL;
-    const struct ctr_batch *b;
     int more = 1, rc = ctr_reader_open(&r, paths, 1, &ro, err);
     if (!rc)
         rc = check(h, ctr_reader_schema(r), err);
     while (!rc && more > 0) {
-        const char *section = ctr_meta_get(&ctr_reader_schema(r)->meta, CTR_META_SECTION);
-        while (!rc && (rc = ctr_reader_next(r, &b, err)) > 0)
-            rc = restore_batch(h, section ? section : "", b, err);
+        rc = restore_section(h, r, err);
         if (!rc)
             rc = more = ctr_reader_section(r, err);
         rc = CTR_MIN(rc, 0);
