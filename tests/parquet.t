@@ -85,7 +85,7 @@ exits 'what is read' 0 ctr-extract -v -o "$W/x.arrows" "$W/view.plan" ads="$W/ad
 err_like 'is said by -v' 'view log: .* read, 5 of 5 columns|view log: .* read, [0-9] of [0-9] columns'
 printf 'from log = parquet("log.parquet", header=true)\nfeature ad\n' >"$W/text.plan"
 exits 'options about text' 2 ctr-extract "$W/text.plan"
-err_like 'are refused' 'parquet\(…\) takes columns="…" and roles'
+err_like 'are refused' 'parquet\(…\) takes columns="…", schema="…", partitions=true and roles'
 
 # ---- damage
 printf 'PAR1%0100dPARE' 0 >"$W/secret.parquet"
@@ -130,7 +130,7 @@ for f in repeated two three tuple packed struct clock number; do
 done
 is 'decimals of bytes with common beginnings left out' "$(ctr-import -qc d:utf8 "$W/decimals.parquet" | ctr-export -f jsonl)" "$(cat "$W/decimals.jsonl")"
 exits 'a number that is a time of day in the next file' 1 ctr-import -q "$W/number.parquet" "$W/clock.parquet"
-err_like 'is refused' 'clock.parquet: column t is a time of day here, and a plain value in .*: import the files one by one'
+err_like 'is refused' 'column t is a plain value in .*number.parquet, and a time of day in .*clock.parquet: import the files one by one'
 exits 'items of a list as another type' 2 ctr-import -qc 'l:list<utf8>' "$W/two.parquet"
 err_like 'are refused' 'column l is a list, whose items keep the type that they have in the file'
 is 'a map is left out' "$(ctr-import -qc n "$W/map.parquet" | ctr-export | tr '\n' ' ')" 'n 7 '

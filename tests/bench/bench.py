@@ -637,6 +637,26 @@ class Bench:
             self.compare(f"extract, 39 features, -j {j}", f"ctr-extract -q -j {j} {plan} {f} {SINK}", rate=(1, "M rows/s"),
                          goal="2 M rows/s" if j == 1 else "", limit="77-99 ns a row by hand (AVX-512)" if j == 1 else "")
 
+    def parquet(self):
+        """Parquet to features: all columns and 5 of 40, each reader in a pipe to ctr-extract, whose time counts for all."""
+        words = "label click\n" + "".join(f"feature {c}\n" for c in ["title", "query", "body", "url"] + [f"T{i}" for i in range(35)])
+        logs = {"ads": (PLAN, "label click\nfeature I1\nfeature I2\nfeature C1\nfeature C2\n", "click,I1,I2,C1,C2"),
+                "texts": (words, "label click\nfeature title\nfeature query\nfeature url\nfeature T1\n", "click,title,query,url,T1")}
+        if not self.have["pyarrow"]:
+            return self.notes.append("pyarrow is absent: there is no Parquet to read.")
+        for kind, (all_of, few, names) in logs.items():
+            for codec in "snappy", "zstd":
+                f = self.made(f"{self.dir}/1m/{kind}.{codec}.parquet", f"{self.python} {HERE}/peers.py parquet_make {kind} {codec} {self.log(1)} {{out}} >/dev/null")
+                for what, text, columns in (("all 40 columns", all_of, "-"), ("5 of 40 columns", few, names)):
+                    plan = self.plan(f"parquet-{kind}-{columns[:1]}.plan", text)
+                    peers = [(n, m, self.peer("parquet", m, f, columns, plan)) for n, m in (("pyarrow", "pyarrow"), ("DuckDB", "duckdb"), ("Polars", "polars"))]
+                    option = "" if columns == "-" else f" --columns {columns}"
+                    ours, _ = self.compare(f"Parquet to features, {kind}, {codec}, {what}, 1M rows", f"ctr-import -q{option} {f} | ctr-extract -q {plan} {SINK}",
+                                           peers, "1" if columns == "-" else "1.5", rate=(1, "M rows/s"))
+                    if kind == "ads" and codec == "snappy":
+                        base, = self.medians([f"ctr-extract -q {plan} {self.log(1)} {SINK}"])
+                        self.versus(f"the same from the stream that csv made, {what}", ours, "ctr-extract of the stream", base, goal="1.5")
+
     def views(self, n):
         """The folder of n impressions with their views, and the views as arguments (examples/featurebox.sh)."""
         d = os.path.abspath(f"{self.dir}/views-{n}")
@@ -1016,7 +1036,7 @@ class Bench:
         self.print(f"Peers: {', '.join(f'{k} {v}' for k, v in self.have.items() if v)}; {debian}.")
 
     def main(self):
-        groups = {"control": self.control, "train": self.train, "deep": self.deep, "din": self.din, "spill": self.spill, "cgroup": self.cgroup, "gpu": self.gpu, "many": self.many, "import": self.imports, "extract": self.extract, "wide": self.wide, "ranks": self.ranks, "hop": self.hop,
+        groups = {"control": self.control, "train": self.train, "deep": self.deep, "din": self.din, "spill": self.spill, "cgroup": self.cgroup, "gpu": self.gpu, "many": self.many, "import": self.imports, "extract": self.extract, "parquet": self.parquet, "wide": self.wide, "ranks": self.ranks, "hop": self.hop,
                   "eval": self.eval, "calibrate": self.calibrate, "join": self.join, "group": self.group, "history": self.history, "sort": self.sort, "serve": self.serve, "start": self.start,
                   "growth": self.growth, "memory": self.memory, "gemm": self.gemm, "page": self.page, "featurebox": self.featurebox, "extraction": self.extraction,
                   "gpu-mlp": self.gpu_mlp, "gpu-din": self.gpu_din, "gpu-featurebox": self.gpu_featurebox}

@@ -434,5 +434,60 @@ def numpy_gemm(m, n, k, transposed):
     report(best)
 
 
+def parquet_make(kind, codec, log, to):
+    """A log in Parquet as pyarrow writes it: of the stream of Criteo's columns, or of texts."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    if kind == "ads":
+        t = pa.ipc.open_stream(pa.memory_map(log)).read_all()
+    else:
+        r, n = np.random.default_rng(1), 1000000
+        word = np.array([f"word{i}" for i in range(5000)], object)
+        text = lambda k: pa.array([" ".join(w) for w in word[r.zipf(1.3, (n, k)) % 5000]])
+        t = pa.table({"click": pa.array((r.random(n) < .1).astype("int8")), "title": text(6), "query": text(3), "body": text(20),
+                      "url": pa.array([f"https://h{a}.example/{b:x}?q={c}" for a, b, c in zip(*(r.integers(0, m, n) for m in (500, 10**9, 10**5)))]),
+                      **{f"T{i}": text(2) for i in range(35)}})
+    pq.write_table(t, to, compression=codec, row_group_size=1 << 20)
+    print(json.dumps({"wall": 0, "cpu": 0}))
+
+
+def parquet(how, path, columns, plan):
+    """Parquet to features: `how` reads columns (- for all) and writes them as an Arrow stream to ctr-extract, whose time counts."""
+    import resource
+    import subprocess
+    import pyarrow as pa
+    names = None if columns == "-" else columns.split(",")
+    if how == "pyarrow":
+        import pyarrow.parquet as pq
+    elif how == "duckdb":
+        import duckdb
+    else:
+        import polars
+    child = subprocess.Popen(["ctr-extract", "-q", plan], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    wall, cpu = time.perf_counter(), time.process_time()
+    if how == "polars":
+        t = polars.read_parquet(path, columns=names)
+        t.write_ipc_stream(child.stdin)
+    elif how == "pyarrow":
+        f = pq.ParquetFile(path)
+        with pa.ipc.new_stream(child.stdin, pq.read_schema(path) if names is None else f.read_row_group(0, names).schema) as w:
+            for b in f.iter_batches(columns=names):
+                w.write_batch(b)
+    else:
+        r = duckdb.sql(f"select {', '.join(names) if names else '*'} from '{path}'").to_arrow_reader(8192)
+        with pa.ipc.new_stream(child.stdin, r.schema) as w:
+            for b in r:
+                w.write_batch(b)
+    child.stdin.close()
+    code = child.wait()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    if code:
+        sys.exit(f"ctr-extract: {code}")
+    print(json.dumps({"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu + used}))
+
+
 if __name__ == "__main__":
     globals()[sys.argv[1].replace("-", "_")](*sys.argv[2:])

@@ -159,6 +159,7 @@ int ctr_quote_name(struct ctr_buf *b, const char *name, struct ctr_err *err) CTR
 /* ---- hashing: hash.c ---- */
 
 uint64_t ctr_hash64(const void *p, size_t n, uint64_t seed); /* XXH3-64 with seed */
+uint64_t ctr_xxh64(const void *p, size_t n);                 /* XXH64, seed 0: of foreign formats */
 struct ctr_hash128 {
     uint64_t lo, hi;
 };

@@ -31,6 +31,12 @@ uint64_t ctr_hash64(const void *p, size_t n, uint64_t seed)
                                                         : XXH3_64bits_withSeed(p, n, seed);
 }
 
+/* Not XXH3: the hash of Parquet's bloom filters. */
+uint64_t ctr_xxh64(const void *p, size_t n)
+{
+    return XXH64(p, n, 0);
+}
+
 struct ctr_hash128 ctr_hash128(const void *p, size_t n)
 {
     if (n > SHORT_BYTES && ctr_cpu_has(CTR_CPU_AVX2))

@@ -18,7 +18,8 @@ struct ctr_parquet {
     struct ctr_strs paths;
     struct ctr_schema schema;
     struct ctr_text_columns columns; /* as they were asked for */
-    const char **leaf_name;          /* of each of these, in the file */
+    struct ctr_text_column **as;     /* of each column of the schema */
+    struct pq_leaves all;            /* the columns of all files */
     /* the current file */
     int file; /* the next one to open */
     int fd;
@@ -28,13 +29,20 @@ struct ctr_parquet {
     struct pq_leaves leaves;
     int group;          /* the next one */
     int64_t group_left; /* rows of the current one */
+    int64_t skipped;    /* rows of the groups between it and the next one */
     bool in_group, dicts;
-    struct pq_column *column; /* one per column of the schema */
+    struct ctr_strs names, values; /* partitions of its path */
+    struct pq_column *column;      /* one per column of the schema */
     struct ctr_col *view;
     struct ctr_batch batch;
     struct ctr_pool *pool;
     int64_t want, part; /* rows of a batch; those that a run reads */
     struct ctr_parquet_stats stats;
+    struct ctr_strs extra; /* columns that the first file lacks, and are not read */
+    int extra_files;
+    const char *extra_in;
+    int *lack; /* one per column of the schema: files that lack it, and the first of them */
+    int *lack_file;
 };
 
 /* ---- files ---- */
@@ -68,6 +76,8 @@ static void close_file(struct ctr_parquet *p)
     }
     ctr_pq_leaves_free(&p->leaves);
     ctr_pq_footer_free(&p->footer);
+    ctr_strs_free(&p->names);
+    ctr_strs_free(&p->values);
     if (p->fd >= 0)
         close(p->fd);
     p->fd = -1;
@@ -104,6 +114,8 @@ static int open_file(struct ctr_parquet *p, struct ctr_err *err)
         rc = ctr_pq_footer_read(&p->footer, p->fd, p->size, err);
     if (!rc)
         rc = ctr_pq_leaves(&p->leaves, &p->footer, err);
+    if (!rc && p->o.partitions)
+        rc = ctr_pq_partitions(path, &p->names, &p->values, err);
     if (rc)
         return rc;
     p->group = 0;
@@ -114,64 +126,148 @@ static int open_file(struct ctr_parquet *p, struct ctr_err *err)
     return 0;
 }
 
-static int find_leaf(const struct pq_leaves *l, const char *name)
+static const char *source_name(const struct ctr_text_column *c)
 {
-    for (int i = 0; i < l->n; i++)
-        if (!strcmp(l->leaf[i].name, name))
-            return i;
-    return -1;
+    return c->source ? c->source : c->name;
 }
 
-int ctr_parquet_columns(const char *path, struct ctr_strs *names, struct ctr_err *err)
+enum match { MATCH_UNION, MATCH_FIRST, MATCH_STRICT };
+static enum match match_of(const struct ctr_parquet *p)
 {
-    struct ctr_parquet p = { .fd = -1 };
-    int rc = ctr_strs_add(&p.paths, path, strlen(path), err);
+    const char *s = p->o.schema ? p->o.schema : "union";
+    return !strcmp(s, "first") ? MATCH_FIRST : !strcmp(s, "strict") ? MATCH_STRICT : MATCH_UNION;
+}
+
+/* Of several files whose columns unite, all are opened, one after another, before the first is read. */
+static int open_all(struct ctr_parquet *p, struct ctr_err *err)
+{
+    const bool all = p->paths.n > 1 && match_of(p) == MATCH_UNION;
+    int rc = 0;
+    do {
+        close_file(p);
+        rc = open_file(p, err);
+        if (!rc)
+            rc = ctr_pq_set_add(&p->all, &p->footer, &p->leaves, p->paths.s, p->file - 1, err);
+    } while (!rc && all && p->file < p->paths.n);
+    if (rc || !all)
+        return rc;
+    close_file(p);
+    p->file = 0;
+    p->stats = (struct ctr_parquet_stats){ 0 };
+    return open_file(p, err);
+}
+
+/* The files and what columns they have. The first one stays open. */
+static int open_set(struct ctr_parquet *p, char *const *paths, int n, struct ctr_err *err)
+{
+    int rc = n ? 0 : ctr_strs_add(&p->paths, "-", 1, err);
+    for (int i = 0; !rc && i < n; i++)
+        rc = ctr_parquet_files(&p->paths, paths[i], err);
     if (!rc)
-        rc = open_file(&p, err);
-    for (int i = 0; !rc && i < p.leaves.n; i++) {
-        const struct pq_leaf *l = &p.leaves.leaf[i];
-        if (!l->refusal && l->kind != PQ_K_DECIMAL)
+        rc = open_all(p, err);
+    return rc || !p->o.partitions ? rc : ctr_pq_set_partitions(&p->all, &p->paths, err);
+}
+
+int ctr_parquet_columns(const struct ctr_text_opts *o, char *const *paths, int n, struct ctr_strs *names,
+                        struct ctr_err *err)
+{
+    struct ctr_parquet p = { .fd = -1, .o = *o };
+    int rc = open_set(&p, paths, n, err);
+    for (int i = 0; !rc && i < p.all.n; i++) {
+        const struct pq_leaf *l = &p.all.leaf[i];
+        if ((o->only && ctr_strs_find(o->only, l->name) >= 0) ||
+            (!l->refusal && !l->conflict && !l->ambiguous && l->kind != PQ_K_DECIMAL))
             rc = ctr_strs_add(names, l->name, strlen(l->name), err);
     }
-    if (rc)
-        ctr_err_file(err, path);
+    if (rc && p.paths.n)
+        ctr_err_file(err, file_name(&p));
     close_file(&p);
+    ctr_pq_leaves_free(&p.all);
     ctr_strs_free(&p.paths);
     return rc;
 }
 
-/* Values of one type that differ in what they mean: numbers and times of day, texts and decimals. */
-static const char *const meanings[] = { "plain value", "time of day", "decimal" };
-static int meaning(enum pq_kind k)
+static int two_of(const struct ctr_parquet *p, const char *name, struct ctr_err *err)
 {
-    return k == PQ_K_US || k == PQ_K_NS || k == PQ_K_MS32 ? 1 : k == PQ_K_DECIMAL ? 2 : 0;
+    return ctr_fail(err, CTR_EDATA,
+                    "has two columns called %s, such as a column of that name and a member of a struct: neither can be "
+                    "named; write the file with another name for one, or leave both out, %s names the columns to read",
+                    name, ctr_text_option(&p->o, "columns").s);
 }
 
-/* A file after the first: its columns in the place of those of the file before. */
+/* A column of the schema that the file has not. */
+static int match_none(struct ctr_parquet *p, int i, struct ctr_err *err)
+{
+    if (match_of(p) == MATCH_STRICT)
+        return ctr_fail(err, CTR_EDATA, "there is no column %s, which %s has: give %s that all files have",
+                        source_name(p->as[i]), p->paths.s[0], ctr_text_option(&p->o, "columns").s);
+    if (!p->lack[i]++)
+        p->lack_file[i] = p->file - 1;
+    return ctr_pq_column_file(&p->column[i], NULL, err);
+}
+
+/* A column of the schema that is leaf l here. */
+static int match_leaf(struct ctr_parquet *p, int i, const struct pq_leaf *l, struct ctr_err *err)
+{
+    const struct ctr_text_column *as = p->as[i];
+    const struct pq_leaf *all = &p->all.leaf[ctr_pq_leaf(&p->all, l->name, i)];
+    char there[64], here[64];
+    for (int k = l->column + 1; k < p->leaves.n; k++)
+        if (!strcmp(p->leaves.leaf[k].name, l->name))
+            return two_of(p, l->name, err);
+    if (l->refusal)
+        return ctr_fail(err, CTR_EDATA, "column %s %s", l->name, l->refusal);
+    const bool list = l->native.type == CTR_LIST, lists = ctr_type_list(as->type.type);
+    const bool same = ctr_pq_same_type(&l->native, &as->type) || (ctr_pq_no_values(l) && (!list || lists));
+    if (!same && (list || lists || (!as->typed && !ctr_pq_widens(&l->native, &as->type))))
+        return ctr_fail(err, CTR_EDATA, "column %s is %s here, and %s in %s: %s%s", l->name,
+                        ctr_field_type_name(&l->native, here, sizeof here),
+                        ctr_field_type_name(&all->native, there, sizeof there), p->paths.s[all->file],
+                        list || lists ? "import the files one by one"
+                                      : ctr_text_setting(&p->o, "columns", "%s:TYPE", l->name).s,
+                        list || lists ? "" : " names one for all");
+    if (!ctr_pq_no_values(l) && !ctr_pq_no_values(all) && ctr_pq_meaning(l->kind) != ctr_pq_meaning(all->kind))
+        return ctr_fail(err, CTR_EDATA, "column %s is a %s here, and a %s in %s: import the files one by one", l->name,
+                        ctr_pq_meaning_name(ctr_pq_meaning(l->kind)), ctr_pq_meaning_name(ctr_pq_meaning(all->kind)),
+                        p->paths.s[all->file]);
+    return ctr_pq_column_file(&p->column[i], l, err);
+}
+
+/* Columns that the first file lacks: of no matter, and said. */
+static int see_extra(struct ctr_parquet *p, struct ctr_err *err)
+{
+    const int before = p->extra.n;
+    int rc = 0, n = 0, guess = 0;
+    for (int i = 0; !rc && i < p->leaves.n; i++) {
+        const char *name = p->leaves.leaf[i].name;
+        const int k = ctr_pq_leaf(&p->all, name, guess);
+        guess = k < 0 ? guess : k + 1;
+        n += k < 0;
+        if (k < 0 && p->extra.n < 20 && ctr_strs_find(&p->extra, name) < 0)
+            rc = ctr_strs_add(&p->extra, name, strlen(name), err);
+    }
+    if (!before && n)
+        p->extra_in = p->paths.s[p->file - 1];
+    p->extra_files += n > 0;
+    return rc;
+}
+
+/* The columns of the schema in the current file. */
 static int match_file(struct ctr_parquet *p, struct ctr_err *err)
 {
-    for (int i = 0; i < p->schema.n; i++) {
-        struct pq_column *c = &p->column[i];
-        char there[64], here[64];
-        const int k = find_leaf(&p->leaves, p->leaf_name[i]);
-        if (k < 0)
-            return ctr_fail(err, CTR_EDATA, "there is no column %s, which %s has: give %s that all files have",
-                            p->leaf_name[i], p->paths.s[0], ctr_text_option(&p->o, "columns").s);
-        const struct pq_leaf *l = &p->leaves.leaf[k];
-        const struct ctr_field had = { .type = c->out.type, .item = c->out.item ? c->out.item->type : CTR_BOOL };
-        if (l->refusal)
-            return ctr_fail(err, CTR_EDATA, "column %s %s", l->name, l->refusal);
-        if (l->native.type != had.type || (l->max_rep && l->native.item != had.item))
-            return ctr_fail(err, CTR_EDATA, "column %s is %s here, and %s in %s: import the files one by one", l->name,
-                            ctr_field_type_name(&l->native, here, sizeof here),
-                            ctr_field_type_name(&had, there, sizeof there), p->paths.s[0]);
-        if (meaning(l->kind) != c->meaning)
-            return ctr_fail(err, CTR_EDATA, "column %s is a %s here, and a %s in %s: import the files one by one",
-                            l->name, meanings[meaning(l->kind)], meanings[c->meaning], p->paths.s[0]);
-        c->leaf = l;
-        c->row = 0;
+    int rc = match_of(p) == MATCH_FIRST && !p->o.columns && !p->o.only ? see_extra(p, err) : 0;
+    for (int i = 0; !rc && i < p->schema.n; i++) {
+        const char *name = source_name(p->as[i]);
+        const int k = ctr_pq_leaf(&p->leaves, name, i);
+        const int partition = k < 0 && p->o.partitions ? ctr_strs_find(&p->names, name) : -1;
+        if (partition >= 0)
+            rc = ctr_pq_column_constant(
+                &p->column[i], ctr_pq_partition_null(p->values.s[partition]) ? NULL : p->values.s[partition], err);
+        else
+            rc = k < 0 ? match_none(p, i, err) : match_leaf(p, i, &p->leaves.leaf[k], err);
     }
-    return 0;
+    p->stats.files++;
+    return rc;
 }
 
 /* ---- the schema ---- */
@@ -186,8 +282,8 @@ static int choose_columns(struct ctr_parquet *p, struct ctr_err *err)
 {
     struct ctr_text_columns all = { 0 };
     int rc = p->o.columns ? ctr_text_columns_parse(&p->columns, &p->o, err) : 0;
-    for (int i = 0; !rc && i < p->leaves.n; i++)
-        rc = add_column(p->o.columns ? &all : &p->columns, &p->leaves.leaf[i], err);
+    for (int i = 0; !rc && i < p->all.n; i++)
+        rc = add_column(p->o.columns ? &all : &p->columns, &p->all.leaf[i], err);
     for (int i = 0; !rc && p->o.columns && i < p->columns.n; i++) {
         const struct ctr_text_column *c = &p->columns.c[i];
         const int k =
@@ -208,7 +304,7 @@ static bool settle(void *ctx, const char *name, bool seen, struct ctr_field *typ
     const int i = ctr_text_columns_find(&p->columns, name, strlen(name));
     const char *source = p->columns.c[i].source;
     (void)seen;
-    const struct pq_leaf *l = &p->leaves.leaf[find_leaf(&p->leaves, source ? source : name)];
+    const struct pq_leaf *l = &p->all.leaf[ctr_pq_leaf(&p->all, source ? source : name, i)];
     *type = (struct ctr_field){ .type = l->native.type, .item = l->native.item };
     return true;
 }
@@ -234,127 +330,42 @@ static int make_schema(struct ctr_parquet *p, struct ctr_err *err)
     return rc;
 }
 
-/* ---- metadata of ctr-export: "ctr.role click" of a column, "ctr.plan" of the schema ---- */
-
-static bool known_meta(const char *key, bool of_column)
-{
-    static const char *const column[] = { CTR_META_ROLE,    CTR_META_TABLE,       CTR_META_HISTORY_OF,
-                                          CTR_META_HISTORY, CTR_META_ORDER,       CTR_META_SIDE,
-                                          CTR_META_TOWER,   CTR_META_TOWER_MODEL, CTR_META_TOWER_BIAS },
-                             *const schema[] = { CTR_META_PG,       CTR_META_PLAN,          CTR_META_PLAN_ID,
-                                                 CTR_META_KEY_SEED, CTR_META_PLAN_LANGUAGE, CTR_META_PLAN_INPUTS,
-                                                 CTR_META_NETWORK };
-    const char *const *const names = of_column ? column : schema;
-    for (size_t i = 0; i < (of_column ? CTR_COUNT(column) : CTR_COUNT(schema)); i++)
-        if (!strcmp(key, names[i]))
-            return true;
-    return false;
-}
-
-/* The column that has a name in the file, or -1. */
-static int column_of(const struct ctr_parquet *p, const char *name)
-{
-    for (int i = 0; i < p->columns.n; i++) {
-        const struct ctr_text_column *c = &p->columns.c[i];
-        if (c->out >= 0 && !strcmp(c->source ? c->source : c->name, name))
-            return c->out;
-    }
-    return -1;
-}
-
-/* A role that an option gives goes before that of the file: to this column, or to another one where only one may have
- * it. */
-static bool has_role(const struct ctr_schema *s, const struct ctr_field *f, const char *role)
-{
-    if (ctr_field_role(f) >= 0)
-        return true;
-    for (int r = 0; r < CTR_ROLE_FEATURE; r++)
-        if (!strcmp(role, ctr_roles[r]))
-            return ctr_schema_role(s, (enum ctr_role)r) >= 0;
-    return false;
-}
-
-static int take_meta(struct ctr_parquet *p, char *key, const char *value, struct ctr_err *err)
-{
-    char *space = strchr(key, ' ');
-    if (space)
-        *space = 0;
-    const int k = space ? column_of(p, space + 1) : -1;
-    if (!known_meta(key, space) || (space && k < 0))
-        return 0;
-    struct ctr_field *f = space ? &p->schema.f[k] : NULL;
-    if (f && !strcmp(key, CTR_META_ROLE) && has_role(&p->schema, f, value))
-        return 0;
-    return ctr_meta_set(f ? &f->meta : &p->schema.meta, key, value, err);
-}
-
-static int take_metadata(struct ctr_parquet *p, struct ctr_err *err)
-{
-    int rc = 0;
-    for (int i = 0; !rc && i < p->footer.pairs; i++) {
-        const struct pq_pair *pair = &p->footer.pair[i];
-        char *key = NULL, *value = NULL;
-        if (pair->key.n < 4 || memcmp(pair->key.p, "ctr.", 4) || memchr(pair->key.p, 0, pair->key.n) ||
-            memchr(pair->value.p, 0, pair->value.n) || !ctr_utf8_valid((const uint8_t *)pair->value.p, pair->value.n))
-            continue;
-        rc = ctr_memdup(&key, pair->key.p, pair->key.n, err);
-        if (!rc)
-            rc = ctr_memdup(&value, pair->value.p, pair->value.n, err);
-        if (!rc)
-            rc = take_meta(p, key, value, err);
-        free(key);
-        free(value);
-    }
-    return rc;
-}
-
 static int refuse(const struct ctr_parquet *p, const struct pq_leaf *l, struct ctr_err *err)
 {
     return ctr_fail(err, CTR_EDATA, "column %s %s: leave it out, %s names the columns to read", l->name, l->refusal,
                     ctr_text_option(&p->o, "columns").s);
 }
 
-/* Does every row group say that the column is dictionary-encoded, in groups of whole batches? */
-static bool comes_as_dictionary(const struct ctr_parquet *p, const struct pq_leaf *l)
+/* The reader of one column, the k-th that was asked for: as it is in the files, or converted. */
+static int open_column(struct ctr_parquet *p, struct ctr_text_column *as, int k, struct ctr_err *err)
 {
-    if (l->native.type != CTR_UTF8 || !p->footer.groups || p->footer.rows / p->footer.groups < CTR_BATCH_ROWS)
-        return false;
-    for (int g = 0; g < p->footer.groups; g++)
-        if (!p->footer.group[g].chunk[l->column].all_dict)
-            return false;
-    return true;
-}
-
-static bool same_type(const struct ctr_field *a, const struct ctr_field *b)
-{
-    return a->type == b->type && (a->type != CTR_LIST || a->item == b->item);
-}
-
-/* The reader of one column: as it is in the file, or converted. */
-static int open_column(struct ctr_parquet *p, struct ctr_text_column *as, struct ctr_err *err)
-{
-    struct pq_column *c = &p->column[as->out];
     struct ctr_field *f = &p->schema.f[as->out];
-    const char *name = as->source ? as->source : as->name;
-    const struct pq_leaf *l = &p->leaves.leaf[find_leaf(&p->leaves, name)];
-    p->leaf_name[as->out] = name;
+    const struct pq_leaf *l = &p->all.leaf[ctr_pq_leaf(&p->all, source_name(as), k)];
+    p->as[as->out] = as;
+    if (l->ambiguous)
+        return two_of(p, l->name, err);
     if (l->refusal)
         return refuse(p, l, err);
+    const bool alone = l->apart || l->max_rep;
+    if (l->conflict && (!as->typed || alone))
+        return ctr_fail(err, CTR_EDATA, "column %s %s: %s%s", l->name, l->conflict,
+                        alone ? "import the files one by one"
+                              : ctr_text_setting(&p->o, "columns", "%s:TYPE", l->name).s,
+                        alone ? "" : " names one for all");
     if (l->kind == PQ_K_DECIMAL && !as->typed)
         return ctr_fail(err, CTR_EUSAGE,
                         "column %s is a decimal of %d digits, %d behind the point: name its type, %s "
                         "(which rounds), %s:utf8 or, without a fraction, %s:int64",
                         l->name, l->precision, l->scale, ctr_text_setting(&p->o, "columns", "%s:float64", l->name).s,
                         l->name, l->name);
-    c->meaning = meaning(l->kind);
-    const bool same = !as->typed || same_type(&as->type, &l->native);
+    const bool same = !as->typed || ctr_pq_same_type(&as->type, &l->native);
     if (!same && l->max_rep)
         return ctr_fail(err, CTR_EUSAGE, "column %s is a list, whose items keep the type that they have in the file",
                         l->name);
-    c->dict = f->dict = same && !p->o.like && comes_as_dictionary(p, l);
-    p->dicts |= c->dict;
-    int rc = ctr_pq_column_open(c, l, f->name, err);
-    return rc || same ? rc : ctr_pq_column_as(c, as, &p->schema, err);
+    f->dict =
+        same && !p->o.like && (p->paths.n == 1 || !as->typed) && (l->dict || (l->partition && f->type == CTR_UTF8));
+    p->dicts |= f->dict && !l->partition;
+    return ctr_pq_column_open(&p->column[as->out], &p->schema, as->out, as, err);
 }
 
 static int open_columns(struct ctr_parquet *p, struct ctr_err *err)
@@ -363,32 +374,32 @@ static int open_columns(struct ctr_parquet *p, struct ctr_err *err)
     int rc = 0;
     p->column = calloc(n, sizeof *p->column);
     p->view = calloc(n, sizeof *p->view);
-    p->leaf_name = calloc(n, sizeof *p->leaf_name);
-    if (!p->column || !p->view || !p->leaf_name)
+    p->as = calloc(n, sizeof *p->as);
+    p->lack = calloc(2 * n, sizeof *p->lack);
+    p->lack_file = p->lack + n;
+    if (!p->column || !p->view || !p->as || !p->lack)
         return ctr_fail_nomem(err, n * sizeof *p->column);
     for (int i = 0; !rc && i < p->columns.n; i++)
         if (p->columns.c[i].out >= 0)
-            rc = open_column(p, &p->columns.c[i], err);
+            rc = open_column(p, &p->columns.c[i], i, err);
     p->stats.columns = p->schema.n;
-    p->stats.of_columns = p->leaves.n;
+    p->stats.of_columns = p->all.n;
     return rc;
 }
 
 static int open_parquet(struct ctr_parquet *p, char *const *paths, int n, struct ctr_err *err)
 {
-    int rc = n ? 0 : ctr_strs_add(&p->paths, "-", 1, err);
-    for (int i = 0; !rc && i < n; i++)
-        rc = ctr_strs_add(&p->paths, paths[i], strlen(paths[i]), err);
-    if (!rc)
-        rc = open_file(p, err);
+    int rc = open_set(p, paths, n, err);
     if (!rc)
         rc = choose_columns(p, err);
     if (!rc)
         rc = make_schema(p, err);
     if (!rc && !p->o.like)
-        rc = take_metadata(p, err);
+        rc = ctr_pq_metadata(&p->footer, &p->columns, &p->schema, err);
     if (!rc)
         rc = open_columns(p, err);
+    if (!rc)
+        rc = match_file(p, err);
     if (rc)
         return rc;
     p->want = p->o.batch_rows > 0 ? p->o.batch_rows : ctr_schema_batch_rows(&p->schema);
@@ -406,7 +417,9 @@ int ctr_parquet_open(struct ctr_parquet **out, const struct ctr_text_opts *o, ch
         return ctr_fail_nomem(err, sizeof *p);
     p->o = *o;
     p->fd = -1;
-    int rc = open_parquet(p, paths, n, err);
+    int rc = o->schema && strcmp(o->schema, "union") && strcmp(o->schema, "first") && strcmp(o->schema, "strict")
+                 ? ctr_fail(err, CTR_EUSAGE, "schema \"%s\" is none of union, first and strict", o->schema)
+                 : open_parquet(p, paths, n, err);
     if (rc) {
         if (rc != CTR_EUSAGE && p->paths.n)
             ctr_err_file(err, file_name(p));
@@ -442,19 +455,35 @@ static int start_group(struct ctr_parquet *p, struct ctr_err *err)
 {
     const struct pq_group *g = &p->footer.group[p->group++];
     int rc = 0;
+    for (int i = 0; i < p->schema.n; i++)
+        p->column[i].row += p->skipped;
+    p->skipped = 0;
     for (int i = 0; !rc && i < p->schema.n; i++)
-        rc = ctr_pq_column_start(&p->column[i], p->fd, p->size, &g->chunk[p->column[i].leaf->column], err);
+        rc = ctr_pq_column_start(&p->column[i], p->fd, p->size, g->chunk, err);
     p->group_left = g->rows;
     p->in_group = true;
     p->stats.groups++;
     return rc;
 }
 
+/* Leave out the row groups that have no row that is wanted. */
+static void skip_groups(struct ctr_parquet *p)
+{
+    for (; p->group < p->footer.groups; p->group++) {
+        const struct pq_group *g = &p->footer.group[p->group];
+        if (ctr_pq_may_hold(p->o.where, p->column, &p->schema, &p->footer, g, p->fd, p->size, &p->stats.bytes_read))
+            return;
+        p->skipped += g->rows;
+        p->stats.groups_out++;
+        p->stats.rows_out += g->rows;
+    }
+}
+
 /* The next row group, of the next file perhaps: 1; 0: there is none. */
 static int next_group(struct ctr_parquet *p, struct ctr_err *err)
 {
     int rc = end_group(p, err);
-    while (!rc && p->group == p->footer.groups) {
+    for (skip_groups(p); !rc && p->group == p->footer.groups; skip_groups(p)) {
         if (p->fd >= 0)
             rc = ctr_file_unchanged(p->fd, &p->state, err);
         if (rc)
@@ -462,6 +491,7 @@ static int next_group(struct ctr_parquet *p, struct ctr_err *err)
         if (p->file == p->paths.n)
             return 0;
         close_file(p);
+        p->skipped = 0;
         rc = open_file(p, err);
         if (!rc)
             rc = match_file(p, err);
@@ -509,8 +539,8 @@ static int64_t fill(struct ctr_parquet *p, struct ctr_err *err)
     int64_t rows = 0;
     while (rows < p->want) {
         if (!p->group_left) {
-            const bool file_ends = p->group == p->footer.groups;
-            if (rows && (p->dicts || file_ends))
+            skip_groups(p);
+            if (rows && (p->dicts || p->skipped || p->group == p->footer.groups))
                 break;
             const int rc = next_group(p, err);
             if (rc <= 0)
@@ -543,6 +573,34 @@ int ctr_parquet_next(struct ctr_parquet *p, const struct ctr_batch **b, struct c
     return 1;
 }
 
+/* ---- as a source ---- */
+
+static const struct ctr_schema *source_schema(const void *source)
+{
+    return ctr_parquet_schema(source);
+}
+
+static int source_next(void *source, const struct ctr_batch **b, struct ctr_err *err)
+{
+    return ctr_parquet_next(source, b, err);
+}
+
+static const char *source_file(const void *source)
+{
+    return ctr_parquet_file(source);
+}
+
+static void source_close(void *source)
+{
+    (void)source; /* which its owner frees, who reports on it */
+}
+
+struct ctr_batch_source ctr_parquet_source(struct ctr_parquet *p)
+{
+    static const struct ctr_batch_source_ops ops = { source_schema, source_next, source_file, source_close, NULL };
+    return (struct ctr_batch_source){ &ops, p };
+}
+
 /* ---- what there is to say ---- */
 
 void ctr_parquet_get_stats(const struct ctr_parquet *p, struct ctr_parquet_stats *s)
@@ -552,12 +610,34 @@ void ctr_parquet_get_stats(const struct ctr_parquet *p, struct ctr_parquet_stats
         s->bytes_read += p->column[i].bytes_read;
 }
 
+/* What files differ in, by name. */
+static void note_files(const struct ctr_parquet *p, void (*note)(void *ctx, const char *text), void *ctx)
+{
+    char text[900];
+    size_t n = 0;
+    for (int i = 0; i < p->schema.n; i++)
+        if (p->lack[i]) {
+            ctr_format(text, sizeof text, "column %s: %d of %d files lack it, and are null there (the first: %s)",
+                       source_name(p->as[i]), p->lack[i], p->stats.files, p->paths.s[p->lack_file[i]]);
+            note(ctx, text);
+        }
+    if (!p->extra.n)
+        return;
+    n = ctr_format(text, sizeof text,
+                   "%d file%s columns that %s lacks, which are left out (the first: %s): ", p->extra_files,
+                   p->extra_files == 1 ? " has" : "s have", p->paths.s[0], p->extra_in);
+    for (int i = 0; i < p->extra.n && n < sizeof text; i++)
+        n += ctr_format(text + n, sizeof text - n, "%s%s", i ? ", " : "", p->extra.s[i]);
+    note(ctx, text);
+}
+
 void ctr_parquet_notes(const struct ctr_parquet *p, void (*note)(void *ctx, const char *text), void *ctx)
 {
-    char text[600];
+    char text[900];
+    note_files(p, note, ctx);
     for (int i = 0; i < p->schema.n; i++) {
         const struct pq_column *c = &p->column[i];
-        const struct ctr_text_losses *loss = c->converts ? &c->job.loss[i] : NULL;
+        const struct ctr_text_losses *loss = c->job.loss ? &c->job.loss[i] : NULL;
         if (c->lost) {
             ctr_format(text, sizeof text, "column %s: %lld value%s had digits below a millisecond, which are cut off",
                        c->name, (long long)c->lost, CTR_S(c->lost));
@@ -567,7 +647,7 @@ void ctr_parquet_notes(const struct ctr_parquet *p, void (*note)(void *ctx, cons
             ctr_format(text, sizeof text, "column %s: %lld integer%s rounded (the first: %s): %s keeps %s", c->name,
                        (long long)loss->n[CTR_LOSS_ROUNDED], loss->n[CTR_LOSS_ROUNDED] == 1 ? " was" : "s were",
                        loss->first[CTR_LOSS_ROUNDED].s,
-                       ctr_text_setting(&p->o, "columns", "%s:utf8", p->leaf_name[i]).s,
+                       ctr_text_setting(&p->o, "columns", "%s:utf8", source_name(p->as[i])).s,
                        loss->n[CTR_LOSS_ROUNDED] == 1 ? "it" : "them");
             note(ctx, text);
         }
@@ -591,9 +671,12 @@ void ctr_parquet_free(struct ctr_parquet *p)
         ctr_pq_column_free(&p->column[i]);
     free(p->column);
     free(p->view);
-    free(p->leaf_name);
+    free(p->as);
+    free(p->lack);
     ctr_pool_free(p->pool);
     ctr_text_columns_free(&p->columns);
+    ctr_pq_leaves_free(&p->all);
+    ctr_strs_free(&p->extra);
     ctr_schema_free(&p->schema);
     ctr_strs_free(&p->paths);
     free(p);

@@ -14,30 +14,41 @@
 #ifndef CTR_PARQUET_H
 #define CTR_PARQUET_H
 
+#include "common/stream/stream.h"
 #include "common/text/text.h"
 
 /* Is the file Parquet (or encrypted Parquet) by its first bytes? "-" is stdin. False too where it cannot be read, or is
  * a pipe, of which nothing is read. */
 bool ctr_parquet_is(const char *path);
 
-/* The names of the columns of a file that can be read. */
-int ctr_parquet_columns(const char *path, struct ctr_strs *names, struct ctr_err *err) CTR_MUST;
+/* Append the files that a name stands for: those below a folder that are called *.parquet, sorted; else itself. */
+int ctr_parquet_files(struct ctr_strs *out, const char *path, struct ctr_err *err) CTR_MUST;
+
+/* The names of the columns that can be read, of the files that ctr_parquet_open would have. */
+int ctr_parquet_columns(const struct ctr_text_opts *o, char *const *paths, int n, struct ctr_strs *names,
+                        struct ctr_err *err) CTR_MUST;
 
 struct ctr_parquet;
-/* Of the options columns, like, only, lack, keep, role, jobs, batch_rows, note and ctx count. Files after the first
- * must have the same columns, of the same types, as far as they are read. Paths are copied. */
+/* Of the options columns, like, only, lack, keep, role, schema, partitions, where, jobs, batch_rows, note and ctx
+ * count. Columns of several files are matched by name. schema "union" (or NULL): all columns of all files, "first":
+ * those of the first; a column that a file lacks is null there. "strict": that is an error. `where` (borrowed): row
+ * groups that have no row of which it holds are left out; the others come whole. Paths are copied. */
 int ctr_parquet_open(struct ctr_parquet **p, const struct ctr_text_opts *o, char *const *paths, int n,
                      struct ctr_err *err) CTR_MUST;
 const struct ctr_schema *ctr_parquet_schema(const struct ctr_parquet *p);
 /* 1: *b is the next batch; 0: the end of the last file; < 0: error. */
 int ctr_parquet_next(struct ctr_parquet *p, const struct ctr_batch **b, struct ctr_err *err) CTR_MUST;
 const char *ctr_parquet_file(const struct ctr_parquet *p); /* being read */
+/* As a source, which does not own it. */
+struct ctr_batch_source ctr_parquet_source(struct ctr_parquet *p);
 
 struct ctr_parquet_stats {
     int64_t rows, total_rows;
     int64_t bytes_read, bytes; /* of the files */
     int columns, of_columns;   /* read, of those that the first file has */
-    int groups;
+    int groups, files;         /* read */
+    int groups_out;            /* left out by `where` */
+    int64_t rows_out;
 };
 void ctr_parquet_get_stats(const struct ctr_parquet *p, struct ctr_parquet_stats *s);
 /* After the last batch: values that lost digits or were rounded. */

@@ -11,45 +11,102 @@
 /* Old writers did not count the header of the dictionary page among a chunk's bytes. */
 enum { OLD_HEAD_BYTES = 100 };
 
-int ctr_pq_damaged(const struct pq_column *c, struct ctr_err *err, const char *fmt, ...)
+static int fault(const struct pq_column *c, bool row, struct ctr_err *err, const char *fmt, va_list ap)
 {
-    char why[512];
-    va_list ap;
-    va_start(ap, fmt);
+    char why[512], near[48] = "";
     ctr_vformat(why, sizeof why, fmt, ap);
-    va_end(ap);
-    return ctr_fail(err, CTR_EDATA, "column %s: %s", c->name, why);
+    if (row)
+        ctr_format(near, sizeof near, " (near row %lld)", (long long)(c->row + c->out.rows + 1));
+    return ctr_fail(err, CTR_EDATA, "column %s: %s%s", c->name, why, near);
 }
 
-int ctr_pq_column_open(struct pq_column *c, const struct pq_leaf *leaf, const char *name, struct ctr_err *err)
+int ctr_pq_damaged(const struct pq_column *c, struct ctr_err *err, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    const int rc = fault(c, true, err, fmt, ap);
+    va_end(ap);
+    return rc;
+}
+
+/* The message says which row. */
+static int CTR_PRINTF(3, 4) unfit(const struct pq_column *c, struct ctr_err *err, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    const int rc = fault(c, false, err, fmt, ap);
+    va_end(ap);
+    return rc;
+}
+
+int ctr_pq_not_null(const struct pq_column *c, struct ctr_err *err)
+{
+    return ctr_pq_damaged(c, err, "its type is that of nothing but nulls, and it has values");
+}
+
+/* A buffer of another type than before. */
+static int set_out(struct pq_column *c, const struct ctr_field *f, struct ctr_err *err)
+{
+    ctr_colbuf_free(&c->out);
+    return ctr_colbuf_init(&c->out, f, err);
+}
+
+int ctr_pq_column_open(struct pq_column *c, const struct ctr_schema *schema, int column, struct ctr_text_column *as,
+                       struct ctr_err *err)
 {
     static const struct ctr_field text = { .type = CTR_UTF8 };
-    struct ctr_field field = leaf->native;
-    c->leaf = leaf;
-    c->name = name;
-    field.dict = c->dict;
+    const struct ctr_field *f = &schema->f[column];
+    c->name = f->name;
+    c->as = as;
+    c->dict = f->dict;
+    c->job.block.utf8 = true;
+    c->job.out.schema = schema;
+    c->job.loss = calloc((size_t)schema->n, sizeof *c->job.loss);
     c->def_level = malloc(4 * (size_t)PQ_PIECE);
-    if (!c->def_level)
+    if (!c->def_level || !c->job.loss)
         return ctr_fail_nomem(err, 4 * (size_t)PQ_PIECE);
     c->rep_level = c->def_level + PQ_PIECE;
     c->present = c->rep_level + PQ_PIECE;
     c->row_present = c->present + PQ_PIECE;
-    int rc = ctr_colbuf_init(&c->out, &field, err);
+    int rc = set_out(c, f, err);
     if (!rc)
         rc = ctr_colbuf_init(&c->dict_text, &text, err);
+    if (!rc)
+        rc = ctr_colbuf_init(&c->converted, &as->type, err);
     return rc ? rc : ctr_colbuf_init(&c->mixed, &text, err);
 }
 
-int ctr_pq_column_as(struct pq_column *c, struct ctr_text_column *as, const struct ctr_schema *schema,
-                     struct ctr_err *err)
+int ctr_pq_column_file(struct pq_column *c, const struct pq_leaf *leaf, struct ctr_err *err)
 {
-    c->converts = true;
-    c->as = as;
-    c->job.block.utf8 = true;
-    c->job.out.schema = schema;
-    c->job.loss = calloc((size_t)schema->n, sizeof *c->job.loss);
-    return c->job.loss ? ctr_colbuf_init(&c->converted, &as->type, err)
-                       : ctr_fail_nomem(err, (size_t)schema->n * sizeof *c->job.loss);
+    struct ctr_field f = c->as->type;
+    c->leaf = leaf;
+    c->row = 0;
+    c->from = leaf ? PQ_FROM_FILE : PQ_FROM_NOWHERE;
+    c->converts = leaf && leaf->kind != PQ_K_NULL && !ctr_pq_same_type(&leaf->native, &c->as->type);
+    if (c->converts)
+        f = leaf->native;
+    f.dict = c->dict;
+    return c->out.type == f.type && (f.type != CTR_LIST || c->out.item->type == f.item) ? 0 : set_out(c, &f, err);
+}
+
+int ctr_pq_column_constant(struct pq_column *c, const char *text, struct ctr_err *err)
+{
+    char type[64];
+    c->from = text ? PQ_FROM_PATH : PQ_FROM_NOWHERE;
+    c->leaf = NULL;
+    c->row = 0;
+    ctr_colbuf_clear(&c->converted);
+    if (!text)
+        return 0;
+    c->text.len = 0;
+    int rc = ctr_buf_append(&c->text, text, strlen(text) + 1, err);
+    if (!rc)
+        rc = ctr_cell_append(&c->converted, c->as, (const char *)c->text.data, c->text.len - 1, &c->job, err);
+    if (rc > 0)
+        return 0;
+    return rc ? rc
+              : unfit(c, err, "%s, in the path, is not %s: --columns names its type",
+                      ctr_text_show(text, strlen(text)).s, ctr_field_type_name(&c->as->type, type, sizeof type));
 }
 
 void ctr_pq_column_free(struct pq_column *c)
@@ -67,8 +124,11 @@ void ctr_pq_column_free(struct pq_column *c)
     free(c->def_level);
 }
 
-int ctr_pq_column_start(struct pq_column *c, int fd, int64_t size, const struct pq_chunk *chunk, struct ctr_err *err)
+int ctr_pq_column_start(struct pq_column *c, int fd, int64_t size, const struct pq_chunk *chunks, struct ctr_err *err)
 {
+    if (c->from != PQ_FROM_FILE)
+        return 0;
+    const struct pq_chunk *chunk = &chunks[c->leaf->column];
     c->fd = fd;
     c->chunk = chunk;
     c->at = chunk->start;
@@ -245,8 +305,8 @@ static int not_utf8(const struct pq_column *c, const struct ctr_str *view, int64
     int64_t i = 0;
     while (i + 1 < k && ctr_utf8_valid((const uint8_t *)view[i].p, view[i].n))
         i++;
-    return ctr_pq_damaged(c, err, "%s, near row %lld, is not UTF-8: leave the column out",
-                          ctr_text_show(view[i].p, view[i].n).s, (long long)(c->row + c->out.rows + 1));
+    return unfit(c, err, "%s, near row %lld, is not UTF-8: leave the column out", ctr_text_show(view[i].p, view[i].n).s,
+                 (long long)(c->row + c->out.rows + 1));
 }
 
 /* Append k texts to the data of b, and n ends of them, where present says. */
@@ -342,6 +402,8 @@ static int append(struct pq_column *c, struct ctr_colbuf *b, int64_t n, int64_t 
     int rc;
     if (!n)
         return 0;
+    if (k && c->leaf->kind == PQ_K_NULL)
+        return ctr_pq_not_null(c, err);
     if (b->is_dict) {
         rc = append_indices(c, b, n, k, present, err);
     } else if (b->type == CTR_UTF8) {
@@ -470,8 +532,50 @@ static int read_lists(struct pq_column *c, int64_t rows, struct ctr_err *err)
     }
 }
 
+/* Rows without values in the file: nulls, or the one of the path. */
+static int read_none(struct pq_column *c, int64_t rows, struct ctr_err *err)
+{
+    static const int64_t first[PQ_PIECE];
+    const struct ctr_col *one = ctr_colbuf_view(&c->converted);
+    int rc = 0;
+    for (int64_t i = 0; !rc && i < rows && c->from == PQ_FROM_NOWHERE; i++)
+        rc = ctr_colbuf_null(&c->out, err);
+    for (int64_t i = 0, n; !rc && i < rows && c->from == PQ_FROM_PATH; i += n) {
+        n = CTR_MIN(rows - i, PQ_PIECE);
+        rc = c->dict ? ctr_buf_append(&c->out.data, first, (size_t)n * sizeof(int32_t), err)
+                     : ctr_colbuf_gather(&c->out, one, first, n, err);
+        if (!rc && c->dict)
+            rc = count_rows(&c->out, n, 0, NULL, err);
+    }
+    return rc;
+}
+
+/* A column of nulls in the place of one of lists. */
+static int read_null_lists(struct pq_column *c, int64_t rows, struct ctr_err *err)
+{
+    while (rows) {
+        int rc = next_piece(c, err);
+        if (rc <= 0)
+            return rc ? rc : too_few(c, err);
+        rc = 0;
+        const int64_t n = CTR_MIN(rows, c->piece - c->piece_at);
+        for (int64_t i = 0; !rc && i < n; i++)
+            rc = c->leaf->max_def && c->def_level[c->piece_at + i] < c->leaf->max_def ? ctr_colbuf_null(&c->out, err)
+                                                                                      : ctr_pq_not_null(c, err);
+        if (rc)
+            return rc;
+        c->piece_at += n;
+        rows -= n;
+    }
+    return 0;
+}
+
 int ctr_pq_column_read(struct pq_column *c, int64_t rows, struct ctr_err *err)
 {
+    if (c->from != PQ_FROM_FILE)
+        return read_none(c, rows, err);
+    if (c->out.type == CTR_LIST && !c->leaf->max_rep)
+        return read_null_lists(c, rows, err);
     return c->leaf->max_rep ? read_lists(c, rows, err) : read_flat(c, rows, err);
 }
 
@@ -485,6 +589,8 @@ void ctr_pq_column_clear(struct pq_column *c)
 
 int ctr_pq_column_finish(struct pq_column *c, struct ctr_err *err)
 {
+    if (c->from != PQ_FROM_FILE)
+        return 0;
     if (c->piece_at == c->piece && !c->page_left && !c->values_left)
         return 0;
     return ctr_pq_damaged(c, err, "it has more rows than its row group");
@@ -496,9 +602,9 @@ static int misfit(const struct pq_column *c, int64_t row, struct ctr_err *err)
 {
     char type[64];
     ctr_field_type_name(&c->as->type, type, sizeof type);
-    return ctr_pq_damaged(c, err, "%s (row %lld) is not %s%s%s",
-                          ctr_text_show((const char *)c->text.data, c->text.len).s, (long long)row, type,
-                          c->as->time_format ? " in the form " : "", c->as->time_format ? c->as->time_format : "");
+    return unfit(c, err, "%s (row %lld) is not %s%s%s", ctr_text_show((const char *)c->text.data, c->text.len).s,
+                 (long long)row, type, c->as->time_format ? " in the form " : "",
+                 c->as->time_format ? c->as->time_format : "");
 }
 
 /* The text of row i; of a bool that is to be a number, 1 or 0. */
@@ -535,7 +641,9 @@ int ctr_pq_column_view(struct pq_column *c, const struct ctr_col **view, struct 
     if (rc)
         return rc;
     if (c->dict)
-        c->out.dict = ctr_colbuf_view(c->is_mixed ? &c->mixed : &c->dict_text);
+        c->out.dict = ctr_colbuf_view(c->from == PQ_FROM_PATH ? &c->converted
+                                      : c->is_mixed           ? &c->mixed
+                                                              : &c->dict_text);
     *view = ctr_colbuf_view(c->converts ? &c->converted : &c->out);
     return 0;
 }

@@ -368,6 +368,8 @@ int ctr_pq_dictionary(struct pq_column *c, int64_t n, const uint8_t *p, const ui
     if (n < 0 || n > (c->leaf->width ? (end - p) / (c->leaf->type == PQ_BOOLEAN ? 1 : c->leaf->width) : (end - p) / 4))
         return ctr_pq_damaged(c, err, "a dictionary of %lld bytes is said to have %lld entries", (long long)(end - p),
                               (long long)n);
+    if (n && c->leaf->kind == PQ_K_NULL)
+        return ctr_pq_not_null(c, err);
     if (text)
         return text_dictionary(c, &v, n, err);
     int rc = ctr_buf_room(&c->dict_fixed, n, (size_t)c->leaf->width, err);

@@ -212,6 +212,25 @@ static bool dictionary_listed(struct pq_thrift *t, int wire)
     return seen & dictionary ? !(seen & ~(dictionary | plain | levels)) : seen & old && !(seen & ~(old | levels));
 }
 
+/* Statistics: the deprecated fields 1 and 2 are used where 5 and 6 are not there. */
+static void read_statistics(struct pq_thrift *t, int wire, struct pq_statistics *s)
+{
+    struct pq_field f = { 0 };
+    struct ctr_str bound[7] = { { NULL, 0 } };
+    if (wire != PQ_STRUCT)
+        t->bad = true;
+    while (!t->bad && ctr_pq_field(t, &f))
+        if (f.id == 1 || f.id == 2 || f.id == 5 || f.id == 6)
+            bound[f.id] = ctr_pq_binary(t, f.wire);
+        else if (f.id == 3)
+            s->nulls = ctr_pq_int(t, f.wire);
+        else
+            ctr_pq_skip(t, f.wire);
+    s->old = !bound[5].p && !bound[6].p;
+    s->max = bound[s->old ? 1 : 5];
+    s->min = bound[s->old ? 2 : 6];
+}
+
 static void read_chunk_metadata(struct pq_thrift *t, int wire, struct pq_chunk *c)
 {
     struct pq_field f = { 0 };
@@ -229,7 +248,10 @@ static void read_chunk_metadata(struct pq_thrift *t, int wire, struct pq_chunk *
         case 7: c->bytes = ctr_pq_int(t, f.wire); break;
         case 9: data = ctr_pq_int(t, f.wire); break;
         case 11: dictionary = ctr_pq_int(t, f.wire); break;
+        case 12: read_statistics(t, f.wire, &c->statistics); break;
         case 13: c->all_dict = dictionary_only(t, f.wire); break;
+        case 14: c->bloom_at = ctr_pq_int(t, f.wire); break;
+        case 15: c->bloom_bytes = ctr_pq_int(t, f.wire); break;
         default: ctr_pq_skip(t, f.wire); break;
         }
     }
@@ -243,7 +265,7 @@ static void read_chunk(struct pq_thrift *t, struct pq_chunk *c)
 {
     struct pq_field f = { 0 };
     bool described = false;
-    *c = (struct pq_chunk){ 0 };
+    *c = (struct pq_chunk){ .statistics = { .nulls = -1 } };
     while (ctr_pq_field(t, &f))
         switch (f.id) {
         case 1: c->elsewhere = ctr_pq_binary(t, f.wire).n > 0; break;
@@ -327,6 +349,30 @@ static int read_pairs(struct pq_footer *f, struct pq_thrift *t, int wire, struct
     return rc;
 }
 
+/* Which order the bounds of each leaf have: known is 1, that of its type. Without a list for all leaves they have none.
+ */
+static int read_orders(struct pq_footer *f, struct pq_thrift *t, int wire, struct ctr_err *err)
+{
+    int type;
+    const int64_t n = ctr_pq_list(t, wire, &type);
+    if (n && type != PQ_STRUCT)
+        t->bad = true;
+    if (!f->ordered && n && n == f->leaves) {
+        f->ordered = calloc((size_t)n, sizeof *f->ordered);
+        if (!f->ordered)
+            return ctr_fail_nomem(err, (size_t)n);
+    }
+    for (int64_t i = 0; i < n && !t->bad; i++) {
+        struct pq_field field = { 0 };
+        while (ctr_pq_field(t, &field)) {
+            if (f->ordered && i < f->leaves)
+                f->ordered[i] = field.id == 1;
+            ctr_pq_skip(t, field.wire);
+        }
+    }
+    return 0;
+}
+
 static int parse(struct pq_footer *f, bool *encrypted, struct ctr_err *err)
 {
     struct pq_thrift t = { f->bytes.data, f->bytes.data + f->bytes.len, 0, false };
@@ -340,6 +386,7 @@ static int parse(struct pq_footer *f, bool *encrypted, struct ctr_err *err)
         case 3: f->rows = ctr_pq_int(&t, field.wire); break;
         case 4: rc = read_groups(f, &t, field.wire, err); break;
         case 5: rc = read_pairs(f, &t, field.wire, err); break;
+        case 7: rc = read_orders(f, &t, field.wire, err); break;
         case 8:
             *encrypted = true;
             ctr_pq_skip(&t, field.wire);
@@ -397,6 +444,7 @@ void ctr_pq_footer_free(struct pq_footer *f)
         free(f->group[i].chunk);
     free(f->group);
     free(f->pair);
+    free(f->ordered);
     free(f->element);
     ctr_buf_free(&f->bytes);
     *f = (struct pq_footer){ 0 };

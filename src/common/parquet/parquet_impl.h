@@ -7,6 +7,7 @@
 #define CTR_PARQUET_IMPL_H
 
 #include "common/parquet/parquet.h"
+#include "common/stream/condition.h"
 
 /* ---- Thrift's compact protocol: parquet_thrift.c ---- */
 
@@ -87,6 +88,12 @@ struct pq_chunk {
     bool all_dict;  /* every data page is known to be dictionary-encoded */
     bool elsewhere; /* in another file */
     bool encrypted;
+    struct pq_statistics {
+        struct ctr_str min, max; /* PLAIN, in the bytes of the footer; p NULL: not there */
+        bool old;                /* the deprecated fields, whose order is that of signed numbers */
+        int64_t nulls;           /* -1: not there */
+    } statistics;
+    int64_t bloom_at, bloom_bytes; /* 0: there is no bloom filter; its bytes may be unknown */
 };
 
 struct pq_group {
@@ -100,6 +107,7 @@ struct pq_footer {
     int elements, leaves;
     struct pq_group *group;
     int groups;
+    bool *ordered; /* NULL, or of each leaf: bounds are in the order of its type */
     int64_t rows;
     struct pq_pair { /* key-value metadata; in the bytes of the footer */
         struct ctr_str key, value;
@@ -114,6 +122,7 @@ void ctr_pq_footer_free(struct pq_footer *f);
 /* How physical values become ours; a row of ctr_pq_kinds[]. */
 enum pq_kind {
     PQ_K_BITS,   /* bool */
+    PQ_K_NULL,   /* no values: nulls of any type */
     PQ_K_SAME,   /* the bytes as they are: int32, int64, float, double, float16 */
     PQ_K_NARROW, /* int32 to 8 or 16 bits, checked */
     PQ_K_DAY,    /* int32 days to a time */
@@ -137,13 +146,56 @@ struct pq_leaf {
     uint8_t list_def; /* max_rep 1: definition level from which there is an item */
     struct ctr_field native;
     char *refusal; /* NULL, or why the column cannot be read */
+    /* of the columns of several files: parquet_set.c */
+    bool dict;      /* comes as dictionary pages in the first file that has it */
+    bool partition; /* of the path, not in the file */
+    bool ambiguous; /* a file has two of this name */
+    char *conflict; /* NULL, or why two files differ */
+    bool apart;     /* ... in what the values mean, so that no type is that of both */
+    int file;       /* the first that has it */
+    int seen;       /* 1 + the last one that was added */
+    int absent;     /* files that lack it */
 };
 struct pq_leaves {
     struct pq_leaf *leaf;
     int n;
+    int cap; /* of parquet_set.c */
 };
 int ctr_pq_leaves(struct pq_leaves *l, const struct pq_footer *f, struct ctr_err *err) CTR_MUST;
 void ctr_pq_leaves_free(struct pq_leaves *l);
+int ctr_pq_leaf(const struct pq_leaves *l, const char *name, int guess); /* or -1; guess: where it may be */
+
+/* ---- metadata of ctr-export: parquet_meta.c ---- */
+
+/* Roles, tables, provenance and plan into the schema, where no option says otherwise. */
+int ctr_pq_metadata(const struct pq_footer *f, const struct ctr_text_columns *columns, struct ctr_schema *s,
+                    struct ctr_err *err) CTR_MUST;
+
+/* ---- the columns of several files: parquet_set.c ---- */
+
+bool ctr_pq_same_type(const struct ctr_field *a, const struct ctr_field *b);
+int ctr_pq_meaning(enum pq_kind k);
+const char *ctr_pq_meaning_name(int meaning);
+bool ctr_pq_widens(const struct ctr_field *from, const struct ctr_field *to); /* numbers without loss */
+bool ctr_pq_no_values(const struct pq_leaf *l);                               /* a column of nothing but nulls */
+/* Add the columns of file number `file`; `dict` of leaves is set. */
+int ctr_pq_set_add(struct pq_leaves *all, const struct pq_footer *f, const struct pq_leaves *leaves, char *const *paths,
+                   int file, struct ctr_err *err) CTR_MUST;
+int ctr_pq_set_partitions(struct pq_leaves *all, const struct ctr_strs *paths, struct ctr_err *err) CTR_MUST;
+
+/* ---- row groups that a condition leaves out: parquet_prune.c ---- */
+
+struct pq_column;
+/* False: no row of the group makes the condition true. Columns are those of the schema, set to the current file. */
+bool ctr_pq_may_hold(const struct ctr_conditions *where, const struct pq_column *columns,
+                     const struct ctr_schema *schema, const struct pq_footer *footer, const struct pq_group *group,
+                     int fd, int64_t size, int64_t *bytes_read);
+
+/* ---- paths: parquet_files.c ---- */
+
+/* The NAME=VALUE folders of a path, in order. */
+int ctr_pq_partitions(const char *path, struct ctr_strs *names, struct ctr_strs *values, struct ctr_err *err) CTR_MUST;
+bool ctr_pq_partition_null(const char *value);
 
 /* ---- codecs: parquet_codec.c ---- */
 
@@ -203,6 +255,11 @@ struct pq_values {
 };
 
 struct pq_column {
+    enum {
+        PQ_FROM_FILE,
+        PQ_FROM_PATH,
+        PQ_FROM_NOWHERE
+    } from;                     /* in the current file; PATH: one value, NOWHERE: nulls */
     const struct pq_leaf *leaf; /* of the current file */
     const char *name;           /* in the stream */
     bool dict;                  /* comes as a dictionary column */
@@ -239,25 +296,28 @@ struct pq_column {
     struct ctr_buf made;   /* texts of values that are none, such as decimals: beside `texts`, which may hold these */
     int64_t lost;          /* times with digits below a millisecond */
     struct ctr_colbuf out; /* rows of the batch, in the leaf's own type */
-    int meaning;           /* of the first file: later ones must have it, too */
     /* conversion to another type that was asked for: through text */
     bool converts;
     struct ctr_text_column *as;
     struct ctr_text_job job;
-    struct ctr_colbuf converted;
+    struct ctr_colbuf converted; /* of the path: its value */
     struct ctr_buf text;
     int rc;
     struct ctr_err err;
 };
-/* "column x: …", CTR_EDATA */
+/* "column x: … (near row N)", CTR_EDATA */
 int ctr_pq_damaged(const struct pq_column *c, struct ctr_err *err, const char *fmt, ...) CTR_PRINTF(3, 4);
-int ctr_pq_column_open(struct pq_column *c, const struct pq_leaf *leaf, const char *name, struct ctr_err *err) CTR_MUST;
-/* Rows are asked for as another type: `as` is borrowed, `schema` is what it belongs to. */
-int ctr_pq_column_as(struct pq_column *c, struct ctr_text_column *as, const struct ctr_schema *schema,
-                     struct ctr_err *err) CTR_MUST;
+int ctr_pq_not_null(const struct pq_column *c, struct ctr_err *err); /* the same, of a column of nulls */
+/* A column of the schema; both are borrowed. `as`: its type, as it was asked for or settled. */
+int ctr_pq_column_open(struct pq_column *c, const struct ctr_schema *schema, int column, struct ctr_text_column *as,
+                       struct ctr_err *err) CTR_MUST;
+/* In the next file it is this leaf, whose values are converted through text where its type is another; NULL: nulls. Or,
+ * in all rows of the file, this text of the path (NULL: null). */
+int ctr_pq_column_file(struct pq_column *c, const struct pq_leaf *leaf, struct ctr_err *err) CTR_MUST;
+int ctr_pq_column_constant(struct pq_column *c, const char *text, struct ctr_err *err) CTR_MUST;
 void ctr_pq_column_free(struct pq_column *c);
-/* size: of the file */
-int ctr_pq_column_start(struct pq_column *c, int fd, int64_t size, const struct pq_chunk *chunk,
+/* size: of the file; chunks: of the row group */
+int ctr_pq_column_start(struct pq_column *c, int fd, int64_t size, const struct pq_chunk *chunks,
                         struct ctr_err *err) CTR_MUST;
 void ctr_pq_column_clear(struct pq_column *c);                                           /* a new batch */
 int ctr_pq_column_read(struct pq_column *c, int64_t rows, struct ctr_err *err) CTR_MUST; /* append these rows */

@@ -89,7 +89,7 @@ static bool set_meaning(struct pq_leaf *l, const struct pq_element *e)
                                 : is64 && set(l, e->unit == PQ_US ? PQ_K_US : PQ_K_NS, CTR_I64);
     case PQ_TIMESTAMP:
         return is64 && set(l, e->unit == PQ_MS ? PQ_K_SAME : e->unit == PQ_US ? PQ_K_US : PQ_K_NS, CTR_TIME);
-    case PQ_UNKNOWN: return set(l, PQ_K_TEXT, CTR_UTF8); /* only nulls, on any physical type */
+    case PQ_UNKNOWN: return set(l, PQ_K_NULL, CTR_UTF8); /* only nulls, on any physical type */
     case PQ_UUID: return e->type == PQ_FIXED && e->length == 16 && set(l, PQ_K_UUID, CTR_UTF8);
     case PQ_FLOAT16: return e->type == PQ_FIXED && e->length == 2 && set(l, PQ_K_SAME, CTR_F16);
     default: return set_plain(l, e);
@@ -188,8 +188,12 @@ static int walk_children(struct walk *w, struct path *p, const struct pq_element
 static int walk(struct walk *w, struct path *p, const struct pq_element *list, struct ctr_err *err)
 {
     if (w->at >= w->f->elements || ++p->depth > MAX_DEPTH)
-        return ctr_fail(err, CTR_EDATA, "the footer is damaged: the tree of its schema %s",
-                        p->depth > MAX_DEPTH ? "is deeper than 32" : "breaks off");
+        return p->depth > MAX_DEPTH
+                   ? ctr_fail(err, CTR_EDATA,
+                              "column %.*s, or what it holds, lies deeper than 32 levels, which is "
+                              "more than is read",
+                              (int)p->name.len, p->name.data ? (const char *)p->name.data : "")
+                   : ctr_fail(err, CTR_EDATA, "the footer is damaged: the tree of its schema breaks off");
     const struct pq_element *e = &w->f->element[w->at++];
     const struct path was = *p; /* depth: with this element */
     const bool inner = list && e->repetition == PQ_REPEATED && list->meaning == PQ_LISTING;
@@ -240,11 +244,22 @@ int ctr_pq_leaves(struct pq_leaves *l, const struct pq_footer *f, struct ctr_err
     return rc;
 }
 
+int ctr_pq_leaf(const struct pq_leaves *l, const char *name, int guess)
+{
+    if (guess >= 0 && guess < l->n && !strcmp(l->leaf[guess].name, name))
+        return guess;
+    for (int i = 0; i < l->n; i++)
+        if (!strcmp(l->leaf[i].name, name))
+            return i;
+    return -1;
+}
+
 void ctr_pq_leaves_free(struct pq_leaves *l)
 {
     for (int i = 0; i < l->n; i++) {
         free(l->leaf[i].name);
         free(l->leaf[i].refusal);
+        free(l->leaf[i].conflict);
     }
     free(l->leaf);
     *l = (struct pq_leaves){ 0 };

@@ -6,6 +6,7 @@
 #ifndef CTR_PLAN_H
 #define CTR_PLAN_H
 
+#include "common/stream/condition.h"
 #include "common/stream/stream.h"
 
 /* ---- expressions ---- */
@@ -25,6 +26,8 @@ const struct ctr_strs *ctr_expr_inputs(const struct ctr_expr *e); /* the columns
 int ctr_expr_eval(struct ctr_expr *e, const struct ctr_batch *b, const struct ctr_col **result,
                   struct ctr_err *err) CTR_MUST;
 void ctr_expr_free(struct ctr_expr *e);
+/* What an expression says about single columns; nothing where it is none, which ctr_expr_compile reports. Free it. */
+int ctr_expr_conditions(struct ctr_conditions *out, const char *text, struct ctr_err *err) CTR_MUST;
 
 /* ---- plans ---- */
 

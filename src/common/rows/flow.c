@@ -49,6 +49,7 @@ struct flow {
     struct ctr_group **group;     /* one per statement; of a join, of its view */
     struct ctr_sort **sort;       /* one per statement */
     bool *failed;                 /* one per statement */
+    struct ctr_conditions where;  /* of the rows of `from`: the statements `where` that follow it */
     int n, joins;
     int64_t memory_bytes; /* what is left for … */
     int holders;          /* … the statements to come that hold rows */
@@ -161,12 +162,27 @@ static int find_wants(struct flow *f, struct ctr_err *err)
 
 /* ---- views ---- */
 
+/* What the rows of the first view must be to come past the statements right behind it. */
+static int find_where(struct flow *f, struct ctr_err *err)
+{
+    const struct ctr_plan_statement *s;
+    int rc = 0;
+    for (int i = 1; !rc && (s = ctr_plan_statement(f->plan, i)) && s->kind == CTR_STATEMENT_WHERE; i++) {
+        struct ctr_conditions one;
+        rc = ctr_expr_conditions(&one, s->text, err);
+        if (!rc)
+            rc = ctr_conditions_and(&f->where, &one, err);
+        ctr_conditions_free(&one);
+    }
+    return rc;
+}
+
 /* `left`: the rows that the statement is given, if they are known. */
 static int open_view(struct flow *f, int i, bool again, const struct ctr_schema *left, struct ctr_err *err)
 {
     const struct ctr_plan_statement *s = ctr_plan_statement(f->plan, i);
     f->view[i].quiet = again;
-    f->view[i].side = (struct flow_side){ f->plan, f->view, i, left };
+    f->view[i].side = (struct flow_side){ f->plan, f->view, i, left, i ? NULL : &f->where };
     int rc = ctr_flow_view_open(&f->view[i], &s->view, f->files, f->pruned ? &f->wants[i] : NULL, &f->o, err);
     if (rc == CTR_EUSAGE && s->view.format)
         rc = ctr_plan_at_statement(f->plan, i, err);
@@ -649,15 +665,25 @@ static void tell_rows(const struct flow *f)
             ctr_import_notes(f->view[i].import, "skip", ctr_flow_view_note, ctr_flow_view_note, &f->view[i]);
         else if (f->view[i].parquet)
             ctr_parquet_notes(f->view[i].parquet, ctr_flow_view_note, &f->view[i]);
+        else if (f->view[i].matched)
+            ctr_matched_notes(f->view[i].matched, ctr_flow_view_note, &f->view[i]);
     }
 }
 
 static void tell_bytes(const struct flow *f)
 {
-    for (int i = 0; i < f->n; i++)
-        if (f->view[i].reader || f->view[i].import || f->view[i].parquet)
-            say(f, f->o.debug, "view %s: %s read, %d of %d columns", f->view[i].view->name,
-                ctr_size_text((uint64_t)ctr_flow_view_bytes(&f->view[i])).s, f->view[i].read, f->view[i].columns);
+    for (int i = 0; i < f->n; i++) {
+        struct ctr_parquet_stats st = { 0 };
+        char out[80] = "";
+        if (f->view[i].parquet)
+            ctr_parquet_get_stats(f->view[i].parquet, &st);
+        if (st.groups_out)
+            ctr_format(out, sizeof out, ", %d row group%s of %lld rows left out", st.groups_out, CTR_S(st.groups_out),
+                       (long long)st.rows_out);
+        if (f->view[i].reader || f->view[i].import || f->view[i].parquet || f->view[i].matched)
+            say(f, f->o.debug, "view %s: %s read, %d of %d columns%s", f->view[i].view->name,
+                ctr_size_text((uint64_t)ctr_flow_view_bytes(&f->view[i])).s, f->view[i].read, f->view[i].columns, out);
+    }
 }
 
 /* A stage waits for the links that feed it, and is blocked by the one after it. */
@@ -780,6 +806,7 @@ static void flow_close(void *source)
     free(f->history);
     free(f->group);
     free(f->sort);
+    ctr_conditions_free(&f->where);
     free(f->failed);
     free(f->link);
     free(f);
@@ -822,6 +849,8 @@ static int new_flow(struct flow **out, const struct ctr_plan *plan, const struct
 static int open_pruned(struct flow *f, const struct ctr_flow_views *files, bool needed, struct ctr_err *err)
 {
     int rc = find_wants(f, err);
+    if (!rc)
+        rc = find_where(f, err);
     f->files = files;
     f->pruned = true;
     if (!rc)

@@ -38,6 +38,14 @@ static void set_binary(struct ctr_text_opts *t, const char *text)
 {
     t->binary = !text;
 }
+static void set_schema(struct ctr_text_opts *t, const char *text)
+{
+    t->schema = text;
+}
+static void set_partitions(struct ctr_text_opts *t, const char *text)
+{
+    t->partitions = !text;
+}
 static void set_bad_rows(struct ctr_text_opts *t, const char *text)
 {
     t->bad_rows = text;
@@ -89,6 +97,8 @@ static const struct option {
     { "skip-lines", false, false, set_skip_lines },
     { "decimal", false, false, set_decimal },
     { "thousands", false, false, set_thousands },
+    { "schema", false, false, set_schema },
+    { "partitions", true, false, set_partitions },
 };
 
 /* Names in a plan use '_' for '-'. */
@@ -155,6 +165,8 @@ static int text_options(struct ctr_text_opts *t, const struct ctr_view *v, struc
     }
     if (!rc && t->skip_lines < 0)
         rc = ctr_fail(err, CTR_EUSAGE, "skip_lines wants a number of lines");
+    if (!rc && t->format && (t->schema || t->partitions))
+        rc = ctr_fail(err, CTR_EUSAGE, "schema=\"…\" and partitions=true are about Parquet, which is matched by name");
     if (!rc && t->bad_rows && !strncmp(t->bad_rows, "quarantine=", 11))
         rc = ctr_fail(err, CTR_EUSAGE, "a plan writes no files: bad_rows=\"quarantine=…\" belongs to ctr-import");
     return rc ? rc : ctr_buf_append(line, "", 1, err);
@@ -280,56 +292,15 @@ static int open_text(struct flow_view *v, const struct ctr_strs *only, const str
 
 /* ---- Parquet ---- */
 
-struct parquet {
-    struct ctr_parquet *file;
-    struct ctr_schema schema; /* with provenance */
-};
-
-static const struct ctr_schema *parquet_schema(const void *source)
-{
-    return &((const struct parquet *)source)->schema;
-}
-
-static int parquet_next(void *source, const struct ctr_batch **b, struct ctr_err *err)
-{
-    return ctr_parquet_next(((struct parquet *)source)->file, b, err);
-}
-
-static const char *parquet_name(const void *source)
-{
-    return ctr_parquet_file(((const struct parquet *)source)->file);
-}
-
-static void parquet_close(void *source)
-{
-    struct parquet *p = source;
-    ctr_schema_free(&p->schema);
-    free(p); /* the view frees the file, which it reports on */
-}
-
-static int parquet_source(struct flow_view *v, const char *provenance, struct ctr_err *err)
-{
-    static const struct ctr_batch_source_ops ops = { parquet_schema, parquet_next, parquet_name, parquet_close, NULL };
-    struct parquet *p = calloc(1, sizeof *p);
-    if (!p)
-        return ctr_fail_nomem(err, sizeof *p);
-    p->file = v->parquet;
-    int rc = ctr_schema_copy(&p->schema, ctr_parquet_schema(v->parquet), err);
-    if (!rc)
-        rc = ctr_schema_provenance(&p->schema, "ctr-import", provenance, err);
-    if (rc)
-        parquet_close(p);
-    else
-        v->source = (struct ctr_batch_source){ &ops, p };
-    return rc;
-}
-
-/* Of the columns of the first file that can be read, those that are wanted (NULL: all); if there is none, one that says
+/* Of the columns that can be read, those that are wanted (NULL: all); if there is none, one that says
  * how many rows there are. */
-static int parquet_only(struct flow_view *v, const struct ctr_strs *only, struct ctr_err *err)
+static int parquet_only(struct flow_view *v, const struct ctr_strs *only, const struct ctr_text_opts *t,
+                        struct ctr_err *err)
 {
     struct ctr_strs all = { 0 };
-    int rc = ctr_parquet_columns(v->paths.s[0], &all, err);
+    struct ctr_text_opts o = *t;
+    o.only = only;
+    int rc = ctr_parquet_columns(&o, v->paths.s, v->paths.n, &all, err);
     for (int i = 0; !rc && i < all.n; i++)
         if (!only || ctr_strs_find(only, all.s[i]) >= 0)
             rc = ctr_strs_add(&v->names, all.s[i], strlen(all.s[i]), err);
@@ -346,16 +317,21 @@ static int open_parquet(struct flow_view *v, const struct ctr_strs *only, const 
     static const struct ctr_strs none;
     const bool named = v->view->format && !strcmp(v->view->format, "parquet");
     struct ctr_buf line = { 0 };
-    struct ctr_text_opts t = {
-        .jobs = o->threads, .batch_rows = -1, .note = ctr_flow_view_note, .ctx = v, .in_plan = true
-    };
+    struct ctr_text_opts t = { .jobs = o->threads,
+                               .batch_rows = -1,
+                               .note = ctr_flow_view_note,
+                               .ctx = v,
+                               .in_plan = true,
+                               .where = v->side.where };
     int rc = named ? text_options(&t, v->view, &v->nulls, &line, err)
                    : ctr_buf_append(&line, "--format=parquet", sizeof "--format=parquet", err);
     if (!rc && (t.header || t.delimiter || v->nulls.n || t.latin1 || t.keys || t.binary || t.bad_rows || t.escape ||
                 t.comment || t.trim || t.decimal || t.thousands || t.skip_lines))
-        rc = ctr_fail(err, CTR_EUSAGE, "parquet(…) takes columns=\"…\" and roles; the other options are about text");
+        rc = ctr_fail(err, CTR_EUSAGE,
+                      "parquet(…) takes columns=\"…\", schema=\"…\", partitions=true and roles; the other options are "
+                      "about text");
     if (!rc && !t.columns)
-        rc = parquet_only(v, only, err);
+        rc = parquet_only(v, only, &t, err);
     t.only = v->names.n ? &v->names : NULL;
     t.lack = t.keep = &none;
     if (!rc)
@@ -365,12 +341,30 @@ static int open_parquet(struct flow_view *v, const struct ctr_strs *only, const 
     if (!rc)
         v->columns = CTR_MAX(v->columns, v->read);
     if (!rc)
-        rc = parquet_source(v, (const char *)line.data, err);
+        v->source = ctr_parquet_source(v->parquet);
+    if (!rc)
+        rc = ctr_batch_source_provenance(&v->source, "ctr-import", (const char *)line.data, err);
     ctr_buf_free(&line);
     return rc;
 }
 
 /* ---- streams ---- */
+
+/* Files whose columns differ, matched by name. */
+static int open_matched(struct flow_view *v, const struct ctr_strs *only, const struct ctr_reader_opts *ro,
+                        struct ctr_err *err)
+{
+    int rc = ctr_matched_open(&v->matched, v->paths.s, v->paths.n, ro, only, err);
+    if (rc)
+        return rc;
+    v->source = ctr_matched_source(v->matched);
+    if (only && !ctr_batch_source_schema(&v->source)->n) { /* the number of rows */
+        ctr_matched_free(v->matched);
+        return open_matched(v, NULL, ro, err);
+    }
+    v->columns = v->read = ctr_batch_source_schema(&v->source)->n;
+    return 0;
+}
 
 static int open_stream(struct flow_view *v, const struct ctr_strs *only, const struct ctr_flow_opts *o,
                        struct ctr_err *err)
@@ -378,7 +372,13 @@ static int open_stream(struct flow_view *v, const struct ctr_strs *only, const s
     struct ctr_reader_opts ro = o->reader ? *o->reader : (struct ctr_reader_opts){ 0 };
     ro.foreign = true;
     ro.follow = ctr_flow_follows(o) && !v->side.statement;
-    int rc = ctr_reader_open(&v->reader, v->paths.s, v->paths.n, &ro, err);
+    bool differ = false;
+    int rc =
+        v->paths.n > 1 && v->regular && !ro.follow ? ctr_matched_needed(v->paths.s, v->paths.n, &ro, &differ, err) : 0;
+    if (!rc && differ)
+        return open_matched(v, only, &ro, err);
+    if (!rc)
+        rc = ctr_reader_open(&v->reader, v->paths.s, v->paths.n, &ro, err);
     if (rc)
         return rc;
     v->source = ctr_batch_source_stream(v->reader);
@@ -573,6 +573,7 @@ void ctr_flow_view_close(struct flow_view *v)
     ctr_batch_source_close(&v->source);
     ctr_import_free(v->import);
     ctr_parquet_free(v->parquet);
+    ctr_matched_free(v->matched);
     ctr_strs_free(&v->paths);
     ctr_strs_free(&v->nulls);
     ctr_strs_free(&v->names);
@@ -588,6 +589,8 @@ int64_t ctr_flow_view_bytes(const struct flow_view *v)
         ctr_parquet_get_stats(v->parquet, &parquet);
         return parquet.bytes_read;
     }
+    if (v->matched)
+        return ctr_matched_bytes(v->matched);
     if (v->import) {
         ctr_import_get_stats(v->import, &text);
         return text.bytes;

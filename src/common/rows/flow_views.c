@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * flow_views: the files of a view: from the command line, or named by the plan. */
+ * flow_views: the files of a view: from the command line, or named by the plan, which may be patterns and folders. */
 #include "common/rows/flowcore.h"
 
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 static int add(struct ctr_flow_views *v, const char *view, size_t view_len, const char *path, struct ctr_err *err)
 {
@@ -21,6 +23,17 @@ static int add(struct ctr_flow_views *v, const char *view, size_t view_len, cons
     }
     v->file[v->n++] = (struct ctr_flow_file){ a, b };
     return 0;
+}
+
+/* A file, or the Parquet files of a folder. */
+static int add_files(struct ctr_flow_views *v, const char *view, size_t view_len, const char *path, struct ctr_err *err)
+{
+    struct ctr_strs files = { 0 };
+    int rc = ctr_parquet_files(&files, path, err);
+    for (int i = 0; !rc && i < files.n; i++)
+        rc = add(v, view, view_len, files.s[i], err);
+    ctr_strs_free(&files);
+    return rc;
 }
 
 void ctr_flow_views_free(struct ctr_flow_views *v)
@@ -66,6 +79,38 @@ static int no_view(const struct ctr_plan *plan, const char *argument, struct ctr
     return rc;
 }
 
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* The files that a pattern of the plan names, in the order of the bytes of their names: patterns stand for themselves
+ * in the folder of the plan. */
+static int add_pattern(struct ctr_flow_views *v, const char *view, const char *folder, const char *pattern,
+                       struct ctr_err *err)
+{
+    struct ctr_buf whole = { 0 };
+    glob_t found = { 0 };
+    int rc = 0;
+    for (const char *p = folder; !rc && *p; p++)
+        rc = ctr_buf_printf(&whole, err, "%s%c", strchr("*?[]\\", *p) ? "\\" : "", *p);
+    if (!rc)
+        rc = ctr_buf_append(&whole, pattern, strlen(pattern) + 1, err);
+    const int failed = rc ? 0 : glob((const char *)whole.data, GLOB_NOSORT | GLOB_ERR, NULL, &found);
+    if (failed == GLOB_NOSPACE)
+        rc = ctr_fail_nomem(err, whole.len);
+    else if (failed)
+        rc = ctr_fail(err, CTR_EDATA, "%s%s: %s", folder, pattern,
+                      failed == GLOB_NOMATCH ? "no file has such a name" : "a folder cannot be read");
+    if (!rc)
+        qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, by_name);
+    for (size_t i = 0; !rc && i < found.gl_pathc; i++)
+        rc = add_files(v, view, strlen(view), found.gl_pathv[i], err);
+    globfree(&found);
+    ctr_buf_free(&whole);
+    return rc;
+}
+
 /* A file named by the plan is relative to the plan's folder. A plan in a model or a fitted plan must not open files.
  */
 static int add_named(struct ctr_flow_views *v, const struct ctr_plan *plan, const struct ctr_plan_statement *s,
@@ -80,11 +125,19 @@ static int add_named(struct ctr_flow_views *v, const struct ctr_plan *plan, cons
                         view->path ? " (a file that the plan of a model or fitted plan names is not opened unasked)"
                                    : "");
     const bool relative = dir && view->path[0] != '/';
-    int rc = ctr_buf_printf(&path, err, "%s%s%s", relative ? dir : "", relative ? "/" : "", view->path);
+    struct stat st;
+    int rc = ctr_buf_printf(&path, err, "%s%s", relative ? dir : "", relative ? "/" : "");
+    const size_t folder = path.len;
+    if (!rc)
+        rc = ctr_buf_printf(&path, err, "%s", view->path);
     if (!rc)
         rc = ctr_buf_append(&path, "", 1, err);
-    if (!rc)
-        rc = add(v, view->name, strlen(view->name), (const char *)path.data, err);
+    if (!rc && strpbrk(view->path, "*?[") && stat((const char *)path.data, &st)) {
+        path.data[folder] = 0;
+        rc = add_pattern(v, view->name, (const char *)path.data, view->path, err);
+    } else if (!rc) {
+        rc = add_files(v, view->name, strlen(view->name), (const char *)path.data, err);
+    }
     ctr_buf_free(&path);
     return rc;
 }
@@ -101,7 +154,7 @@ int ctr_flow_views(struct ctr_flow_views *v, const struct ctr_plan *plan, char *
         else if (!eq[1])
             rc = ctr_fail(err, CTR_EUSAGE, "%s names no file", arguments[i]);
         else
-            rc = add(v, arguments[i], (size_t)(eq - arguments[i]), eq + 1, err);
+            rc = add_files(v, arguments[i], (size_t)(eq - arguments[i]), eq + 1, err);
     }
     for (int i = 0; !rc && (s = ctr_plan_statement(plan, i)); i++) {
         bool there = !s->view.name;

@@ -9,6 +9,7 @@
 #include "common/parquet/parquet.h"
 #include "common/rows/relation.h"
 #include "common/rows/select.h"
+#include "common/stream/matched.h"
 #include "common/text/text.h"
 
 /* Where a view stands among the others. */
@@ -16,7 +17,8 @@ struct flow_side {
     const struct ctr_plan *plan;
     const struct flow_view *views; /* of all statements; those that are open */
     int statement;
-    const struct ctr_schema *left; /* NULL, or the rows that the statement is given */
+    const struct ctr_schema *left;      /* NULL, or the rows that the statement is given */
+    const struct ctr_conditions *where; /* NULL, or rows of which it does not hold are not wanted */
 };
 
 /* An open view. */
@@ -28,7 +30,8 @@ struct flow_view {
     struct ctr_reader *reader; /* the reader of the source: a stream, … */
     struct ctr_import *import; /* … or text */
     struct ctr_parquet *parquet;
-    int columns, read; /* that it has, and of them, that are read */
+    struct ctr_matched *matched; /* … or streams whose columns differ */
+    int columns, read;           /* that it has, and of them, that are read */
     const struct ctr_flow_opts *opts;
     bool guessed; /* a key's type is a guess: it has no value in the first rows, and the other side is not known */
     bool quiet;   /* it was open before, and has told its notes */

@@ -18,6 +18,7 @@
 #define CTR_TEXT_H
 
 #include "common/stream/batch.h"
+#include "common/stream/condition.h"
 
 /* ---- lines: lines.c ---- */
 
@@ -104,14 +105,17 @@ struct ctr_text_opts {
     int64_t skip_lines;           /* at the start of each file */
     const struct ctr_strs *nulls; /* NULL or none: an empty cell is null */
     bool latin1;
-    const struct ctr_schema *like; /* NULL, or the schema to produce */
-    const struct ctr_strs *only;   /* NULL, or the columns that --for needs */
-    const struct ctr_strs *lack;   /* NULL, or those of them that may be missing */
-    const struct ctr_strs *keep;   /* NULL, or additional columns besides `only` */
-    const char *role[CTR_NROLES];  /* --label NAME, …; time: NAME[:FORMAT|unix|unix_ms|…] */
-    const char *bad_rows;          /* NULL or fail | skip=MAX | quarantine=FILE */
-    const char *keys;              /* libsvm, libffm, vw: NULL or hash | key | text, see fields.h */
-    bool binary;                   /* the same: labels -1 and 1 are 0 and 1 */
+    const struct ctr_schema *like;      /* NULL, or the schema to produce */
+    const struct ctr_strs *only;        /* NULL, or the columns that --for needs */
+    const struct ctr_strs *lack;        /* NULL, or those of them that may be missing */
+    const struct ctr_strs *keep;        /* NULL, or additional columns besides `only` */
+    const char *role[CTR_NROLES];       /* --label NAME, …; time: NAME[:FORMAT|unix|unix_ms|…] */
+    const char *bad_rows;               /* NULL or fail | skip=MAX | quarantine=FILE */
+    const char *schema;                 /* Parquet: NULL or union | first | strict, see parquet.h */
+    bool partitions;                    /* Parquet: NAME=VALUE folders of a path are columns */
+    const struct ctr_conditions *where; /* Parquet: NULL, or rows of which this does not hold may be left out */
+    const char *keys;                   /* libsvm, libffm, vw: NULL or hash | key | text, see fields.h */
+    bool binary;                        /* the same: labels -1 and 1 are 0 and 1 */
     int jobs;
     int idle_ms;
     int64_t batch_rows; /* per thread: rows returned together, or a multiple of that (0: one block's rows, -1: by

@@ -4,15 +4,18 @@
 #include "common/cli/cli.h"
 #include "common/plan/plan.h"
 #include "common/parquet/parquet.h"
+#include "common/rows/select.h"
 #include "common/text/tensor.h"
 #include "tools/ctr-import/tensor_rows.h"
 #include "common/text/text.h"
 
+#include <sys/stat.h>
+
 static struct {
-    const char *format, *columns, *like, *plan, *delimiter, *encoding, *bad_rows, *keys, *keep, *escape, *comment,
-        *decimal, *thousands;
+    const char *format, *columns, *like, *plan, *delimiter, *encoding, *bad_rows, *keys, *keep, *where, *schema,
+        *escape, *comment, *decimal, *thousands;
     struct ctr_strs nulls;
-    bool header, binary, trim;
+    bool header, binary, trim, partitions;
     int64_t skip_lines;
 } o;
 
@@ -43,6 +46,12 @@ static const struct ctr_opt opts[] = {
       &o.keys, 0 },
     { "binary", 0, CTR_OPT_FLAG, NULL, "libsvm, libffm, vw: change labels -1 and 1 to 0 and 1", &o.binary, 0 },
     CTR_OPT_BAD_ROWS(o.bad_rows, 0, NULL),
+    { "where", 0, CTR_OPT_STR, "EXPR", "Parquet: import only rows for which EXPR is true, and read few others",
+      &o.where, CTR_OPT_ONCE | CTR_OPT_BASIC },
+    { "schema", 0, CTR_OPT_CHOICE, "union|first|strict",
+      "Parquet: columns of all files, of the first, or the same in each (default union)", &o.schema, CTR_OPT_BASIC },
+    { "partitions", 0, CTR_OPT_FLAG, NULL, "Parquet: folders called NAME=VALUE are columns", &o.partitions,
+      CTR_OPT_BASIC },
     { 0 },
 };
 
@@ -238,13 +247,16 @@ static int import_tensors(struct ctr_cli *cli, struct ctr_err *err)
 
 /* ---- Parquet ---- */
 
-/* By --format, by its name, or by its content. */
+/* By --format, by its name, or by its content; of a folder, those of the files below it are the only ones that are
+ * read. */
 static bool is_parquet(const struct ctr_cli *cli)
 {
     const char *path = cli->nargs ? cli->args[0] : "-";
+    struct stat st;
     if (o.format)
         return !strcmp(o.format, "parquet");
-    return ctr_glob("*.parquet", path) || (!ctr_text_format_guess(path) && ctr_parquet_is(path));
+    return ctr_glob("*.parquet", path) || (!ctr_text_format_guess(path) && ctr_parquet_is(path)) ||
+           (strcmp(path, "-") != 0 && !stat(path, &st) && S_ISDIR(st.st_mode));
 }
 
 static int check_parquet_options(struct ctr_cli *cli, struct ctr_err *err)
@@ -256,9 +268,22 @@ static int check_parquet_options(struct ctr_cli *cli, struct ctr_err *err)
         if (ctr_cli_given(cli, text[i]))
             return ctr_cli_usage(err,
                                  "--%s is about text: Parquet, which has types and nulls of its own, takes --columns, "
-                                 "--like, --for and roles",
+                                 "--like, --for, --where, --schema, --partitions and roles",
                                  text[i]);
-    return ctr_cli_inputs(cli, 0, err);
+    return 0;
+}
+
+/* Folders become the files below them: from here on these are the arguments. */
+static int expand_folders(struct ctr_cli *cli, struct ctr_strs *files, struct ctr_err *err)
+{
+    int rc = 0;
+    for (int i = 0; !rc && i < cli->nargs; i++)
+        rc = ctr_parquet_files(files, cli->args[i], err);
+    if (!rc && files->n) {
+        cli->args = files->s;
+        cli->nargs = files->n;
+    }
+    return rc ? rc : ctr_cli_inputs(cli, 0, err);
 }
 
 static void verbose_stats(struct ctr_cli *cli, const struct ctr_parquet *p)
@@ -269,24 +294,49 @@ static void verbose_stats(struct ctr_cli *cli, const struct ctr_parquet *p)
     ctr_parquet_get_stats(p, &s);
     ctr_cli_note(cli, "%lld rows of %d row groups, %d of %d columns, %s of %s read", (long long)s.rows, s.groups,
                  s.columns, s.of_columns, ctr_size_text((uint64_t)s.bytes_read).s, ctr_size_text((uint64_t)s.bytes).s);
+    if (o.where)
+        ctr_cli_note(cli, "--where left out %d row groups of %lld rows by what the files say of them", s.groups_out,
+                     (long long)s.rows_out);
 }
 
-static int import_parquet(struct ctr_cli *cli, const struct ctr_text_opts *t, struct ctr_err *err)
+/* *s: the rows of p, of which only those that --where keeps, which is read from `where` too. */
+static int parquet_rows(struct ctr_parquet **p, struct ctr_cli *cli, struct ctr_text_opts *t,
+                        struct ctr_conditions *where, struct ctr_batch_source *s, struct ctr_err *err)
+{
+    const struct ctr_select_spec spec = { .where = o.where };
+    int rc = o.where ? ctr_expr_conditions(where, o.where, err) : 0;
+    t->where = where;
+    if (!rc)
+        rc = ctr_parquet_open(p, t, cli->args, cli->nargs, err);
+    if (rc)
+        return rc;
+    *s = ctr_parquet_source(*p);
+    return o.where ? ctr_select_source(s, &spec, NULL, err) : 0;
+}
+
+static int import_parquet(struct ctr_cli *cli, struct ctr_text_opts *t, struct ctr_err *err)
 {
     struct ctr_parquet *p = NULL;
+    struct ctr_batch_source s = { 0 };
+    struct ctr_conditions where = { 0 };
+    struct ctr_strs files = { 0 };
     struct ctr_writer *w = NULL;
     struct ctr_out *out = NULL;
     const struct ctr_batch *b;
+    char **const args = cli->args;
+    const int nargs = cli->nargs;
     int rc = check_parquet_options(cli, err);
+    if (!rc)
+        rc = expand_folders(cli, &files, err);
     if (!rc)
         rc = ctr_cli_out(cli, CTR_OUT_BINARY, &out, err);
     if (!rc)
-        rc = ctr_parquet_open(&p, t, cli->args, cli->nargs, err);
+        rc = parquet_rows(&p, cli, t, &where, &s, err);
     if (!rc)
-        rc = ctr_cli_writer(cli, out, ctr_parquet_schema(p), &w, err);
-    while (!rc && (rc = ctr_parquet_next(p, &b, err)) > 0) {
+        rc = ctr_cli_writer(cli, out, ctr_batch_source_schema(&s), &w, err);
+    while (!rc && (rc = ctr_batch_source_next(&s, &b, err)) > 0) {
         rc = ctr_writer_batch(w, b, err);
-        ctr_cli_progress(cli, b->first_row + b->rows, -1);
+        ctr_cli_progress(cli, ctr_writer_rows(w), -1);
     }
     if (!rc)
         rc = ctr_cli_finish(cli, w, out, err);
@@ -295,8 +345,13 @@ static int import_parquet(struct ctr_cli *cli, const struct ctr_text_opts *t, st
         verbose_stats(cli, p);
     }
     ctr_writer_free(w);
+    ctr_batch_source_close(&s);
     ctr_parquet_free(p);
     ctr_out_free(out);
+    ctr_conditions_free(&where);
+    cli->args = args;
+    cli->nargs = nargs;
+    ctr_strs_free(&files);
     return rc;
 }
 
@@ -316,6 +371,8 @@ static int import_logs(struct ctr_cli *cli, struct ctr_err *err)
                                .decimal = o.decimal,
                                .thousands = o.thousands,
                                .skip_lines = o.skip_lines,
+                               .schema = o.schema,
+                               .partitions = o.partitions,
                                .jobs = (int)cli->jobs,
                                .batch_rows = cli->batch_rows ? cli->batch_rows : -1,
                                .idle_ms = (int)cli->flush_ms,
@@ -327,7 +384,14 @@ static int import_logs(struct ctr_cli *cli, struct ctr_err *err)
     if (is_tensors(cli))
         return import_tensors(cli, err);
     const bool parquet = is_parquet(cli);
-    int rc = parquet ? 0 : choose_format(cli, &t, err);
+    int rc = parquet ? 0
+             : o.where || o.schema || o.partitions
+                 ? ctr_cli_usage(err, "--%s is about Parquet%s",
+                                 o.where        ? "where"
+                                 : o.partitions ? "partitions"
+                                                : "schema",
+                                 o.where ? ": ctr-select --where filters a stream" : "")
+                 : choose_format(cli, &t, err);
     memcpy(t.role, cli->role, sizeof t.role);
     if (!rc && o.keep)
         rc = ctr_strs_split(&keep, o.keep, ',', err);

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * parquet_files: the files that a name stands for: those below a folder, in the order of the bytes of their names, and
+ * what their folders say (Hive's partitions, NAME=VALUE). */
+#include "common/parquet/parquet_impl.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+enum { MAX_DEPTH = 64 };
+
+static int add_below(struct ctr_strs *out, const char *folder, int depth, struct ctr_err *err);
+
+/* Of a folder: what begins with . or _ is no data for Spark, Hive and others either, but a partition that is called so.
+ */
+static int add_entry(struct ctr_strs *out, const char *folder, const char *name, int depth, struct ctr_err *err)
+{
+    const size_t n = strlen(name);
+    struct ctr_buf path = { 0 };
+    struct stat st;
+    if (*name == '.' || (*name == '_' && !strchr(name, '=')))
+        return 0;
+    int rc = ctr_buf_printf(&path, err, "%s%s%s", folder, folder[strlen(folder) - 1] == '/' ? "" : "/", name);
+    if (!rc)
+        rc = ctr_buf_append(&path, "", 1, err);
+    if (!rc && !stat((const char *)path.data, &st)) {
+        if (S_ISDIR(st.st_mode))
+            rc = add_below(out, (const char *)path.data, depth + 1, err);
+        else if (n > 8 && !strcmp(name + n - 8, ".parquet"))
+            rc = ctr_strs_add(out, (const char *)path.data, path.len - 1, err);
+    }
+    ctr_buf_free(&path);
+    return rc;
+}
+
+static int add_below(struct ctr_strs *out, const char *folder, int depth, struct ctr_err *err)
+{
+    const struct dirent *e;
+    int rc = 0;
+    DIR *d = depth > MAX_DEPTH ? NULL : opendir(folder);
+    if (!d) {
+        rc = depth > MAX_DEPTH ? ctr_fail(err, CTR_EDATA, "has folders deeper than %d", MAX_DEPTH)
+                               : ctr_fail_sys(err, "cannot list it");
+        ctr_err_file(err, folder);
+        return rc;
+    }
+    while (!rc && (e = readdir(d)))
+        rc = add_entry(out, folder, e->d_name, depth, err);
+    closedir(d);
+    return rc;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+int ctr_parquet_files(struct ctr_strs *out, const char *path, struct ctr_err *err)
+{
+    struct ctr_strs below = { 0 };
+    struct stat st;
+    if (!strcmp(path, "-") || stat(path, &st) || !S_ISDIR(st.st_mode))
+        return ctr_strs_add(out, path, strlen(path), err);
+    int rc = add_below(&below, path, 0, err);
+    if (!rc && !below.n) {
+        ctr_err_file(err, path);
+        rc = ctr_fail(err, CTR_EDATA, "is a folder without a file *.parquet in it or below");
+    }
+    if (!rc)
+        qsort(below.s, (size_t)below.n, sizeof *below.s, by_name);
+    for (int i = 0; !rc && i < below.n; i++)
+        rc = ctr_strs_add(out, below.s[i], strlen(below.s[i]), err);
+    ctr_strs_free(&below);
+    return rc;
+}
+
+/* ---- partitions ---- */
+
+static int hex(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
+}
+
+/* Without %41 and the like, which writers put for characters that a folder's name cannot have. */
+static int add_decoded(struct ctr_strs *out, const char *p, size_t n, struct ctr_err *err)
+{
+    struct ctr_buf text = { 0 };
+    int rc = 0;
+    for (size_t i = 0; !rc && i < n; i++) {
+        const bool coded = p[i] == '%' && i + 2 < n && hex(p[i + 1]) >= 0 && hex(p[i + 2]) >= 0;
+        const char c = coded ? (char)(hex(p[i + 1]) << 4 | hex(p[i + 2])) : p[i];
+        rc = ctr_buf_append(&text, &c, 1, err);
+        i += coded ? 2 : 0;
+    }
+    if (!rc && (memchr(text.data ? (const char *)text.data : "", 0, text.len) || !ctr_utf8_valid(text.data, text.len)))
+        rc = ctr_fail(err, CTR_EDATA, "a folder of the path is no UTF-8 text");
+    if (!rc)
+        rc = ctr_strs_add(out, text.data ? (const char *)text.data : "", text.len, err);
+    ctr_buf_free(&text);
+    return rc;
+}
+
+int ctr_pq_partitions(const char *path, struct ctr_strs *names, struct ctr_strs *values, struct ctr_err *err)
+{
+    int rc = 0;
+    for (const char *p = path, *end; !rc && (end = strchr(p, '/')); p = end + 1) {
+        const char *eq = memchr(p, '=', (size_t)(end - p));
+        if (!eq || eq == p)
+            continue;
+        rc = add_decoded(names, p, (size_t)(eq - p), err);
+        if (!rc)
+            rc = add_decoded(values, eq + 1, (size_t)(end - eq - 1), err);
+    }
+    return rc;
+}
+
+bool ctr_pq_partition_null(const char *value)
+{
+    return !strcmp(value, "__HIVE_DEFAULT_PARTITION__");
+}

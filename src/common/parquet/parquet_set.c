@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * parquet_set: the columns of several files as those of one, matched by name: the order is that of the first file, and
+ * of the first that has a column; a type that holds the values of all; nulls where a file lacks a column; the
+ * partitions of paths. Invariant: what is settled here does not depend on which columns are wanted. */
+#include "common/parquet/parquet_impl.h"
+
+#include <stdlib.h>
+
+/* ---- types ---- */
+
+bool ctr_pq_same_type(const struct ctr_field *a, const struct ctr_field *b)
+{
+    return a->type == b->type && (a->type != CTR_LIST || a->item == b->item);
+}
+
+/* Values of one type that differ in what they mean: numbers and times of day, texts and decimals. */
+int ctr_pq_meaning(enum pq_kind k)
+{
+    return k == PQ_K_US || k == PQ_K_NS || k == PQ_K_MS32 ? 1 : k == PQ_K_DECIMAL ? 2 : 0;
+}
+
+const char *ctr_pq_meaning_name(int meaning)
+{
+    return (const char *const[]){ "plain value", "time of day", "decimal" }[meaning];
+}
+
+static enum ctr_type integer(int bits, bool is_signed)
+{
+    for (int t = 0; t < CTR_NTYPES; t++)
+        if (ctr_types[t].integer && 8 * ctr_types[t].width == bits && ctr_types[t].is_signed == is_signed)
+            return (enum ctr_type)t;
+    return CTR_NTYPES;
+}
+
+/* The type that holds exactly the numbers of both; CTR_NTYPES: there is none. */
+static enum ctr_type wider(enum ctr_type a, enum ctr_type b)
+{
+    const struct ctr_type_info *x = &ctr_types[a], *y = &ctr_types[b];
+    if (x->floating && y->floating)
+        return x->width > y->width ? a : b;
+    if (!x->integer || !y->integer)
+        return CTR_NTYPES;
+    if (x->is_signed == y->is_signed)
+        return x->width > y->width ? a : b;
+    const int bits = CTR_MAX(8 * x->width * (x->is_signed ? 1 : 2), 8 * y->width * (y->is_signed ? 1 : 2));
+    return integer(bits, true);
+}
+
+bool ctr_pq_widens(const struct ctr_field *from, const struct ctr_field *to)
+{
+    return from->type != CTR_TIME && to->type != CTR_TIME && from->type != CTR_LIST && to->type != CTR_LIST &&
+           wider(from->type, to->type) == to->type;
+}
+
+bool ctr_pq_no_values(const struct pq_leaf *l)
+{
+    return l->kind == PQ_K_NULL;
+}
+
+/* ---- a file more ---- */
+
+static int copy_leaf(struct pq_leaf *to, const struct pq_leaf *from, int file, struct ctr_err *err)
+{
+    *to = *from;
+    to->refusal = to->conflict = NULL;
+    to->file = file;
+    to->seen = file + 1;
+    int rc = ctr_strdup(&to->name, from->name, err);
+    return rc || !from->refusal ? rc : ctr_strdup(&to->refusal, from->refusal, err);
+}
+
+/* The type of a column that was there takes another file's in. */
+static int unite(struct pq_leaf *all, const struct pq_leaf *l, char *const *paths, int file, struct ctr_err *err)
+{
+    char there[64], here[64], why[900];
+    all->seen = file + 1;
+    if (ctr_pq_no_values(all) && !ctr_pq_no_values(l)) { /* which stay nulls of the other type */
+        all->kind = l->kind;
+        all->native = l->native;
+        all->scale = l->scale;
+        all->precision = l->precision;
+        all->dict = false;
+        all->file = file;
+        return l->refusal && !all->refusal ? ctr_strdup(&all->refusal, l->refusal, err) : 0;
+    }
+    const bool same = ctr_pq_same_type(&all->native, &l->native);
+    if (ctr_pq_no_values(l) || all->conflict || l->refusal ||
+        (same && ctr_pq_meaning(all->kind) == ctr_pq_meaning(l->kind)))
+        return 0;
+    const enum ctr_type t = wider(all->native.type, l->native.type);
+    if (!same && t != CTR_NTYPES && ctr_pq_meaning(all->kind) == ctr_pq_meaning(l->kind)) {
+        all->native.type = t;
+        return 0;
+    }
+    all->apart = ctr_pq_meaning(all->kind) != ctr_pq_meaning(l->kind);
+    if (all->apart)
+        ctr_format(why, sizeof why, "is a %s in %s, and a %s in %s", ctr_pq_meaning_name(ctr_pq_meaning(all->kind)),
+                   paths[all->file], ctr_pq_meaning_name(ctr_pq_meaning(l->kind)), paths[file]);
+    else
+        ctr_format(why, sizeof why, "is %s in %s, and %s in %s", ctr_field_type_name(&all->native, there, sizeof there),
+                   paths[all->file], ctr_field_type_name(&l->native, here, sizeof here), paths[file]);
+    return ctr_strdup(&all->conflict, why, err);
+}
+
+static int add_leaf(struct pq_leaves *all, const struct pq_leaf *l, int file, struct ctr_err *err)
+{
+    int rc = ctr_array_grow(&all->leaf, all->n, &all->cap, sizeof *all->leaf, err);
+    if (!rc)
+        rc = copy_leaf(&all->leaf[all->n], l, file, err);
+    all->n += !rc;
+    return rc;
+}
+
+/* Does every row group say that the column is dictionary-encoded, in groups of whole batches? */
+static bool comes_as_dictionary(const struct pq_footer *f, const struct pq_leaf *l)
+{
+    if (l->native.type != CTR_UTF8 || ctr_pq_no_values(l) || !f->groups || f->rows / f->groups < CTR_BATCH_ROWS)
+        return false;
+    for (int g = 0; g < f->groups; g++)
+        if (!f->group[g].chunk[l->column].all_dict)
+            return false;
+    return true;
+}
+
+int ctr_pq_set_add(struct pq_leaves *all, const struct pq_footer *f, const struct pq_leaves *leaves, char *const *paths,
+                   int file, struct ctr_err *err)
+{
+    int rc = 0, guess = 0;
+    for (int i = 0; !rc && i < leaves->n; i++) {
+        struct pq_leaf *l = &leaves->leaf[i];
+        const int k = ctr_pq_leaf(all, l->name, guess);
+        guess = k < 0 ? all->n + 1 : k + 1;
+        l->dict = comes_as_dictionary(f, l);
+        if (k < 0)
+            rc = add_leaf(all, l, file, err);
+        else if (all->leaf[k].seen == file + 1)
+            all->leaf[k].ambiguous = true;
+        else
+            rc = unite(&all->leaf[k], l, paths, file, err);
+    }
+    return rc;
+}
+
+/* ---- partitions ---- */
+
+static int add_partition(struct pq_leaves *all, const char *name, struct ctr_err *err)
+{
+    struct pq_leaf l = { .kind = PQ_K_TEXT, .column = -1, .partition = true };
+    l.name = (char *)(uintptr_t)name; /* which is copied */
+    return add_leaf(all, &l, 0, err);
+}
+
+static int name_taken(const char *name, const char *why, struct ctr_err *err)
+{
+    return ctr_fail(err, CTR_EUSAGE, "the partition %s of the path %s: read the files without partitions", name, why);
+}
+
+/* The partitions of all paths as columns behind the others; their types are those of text without options. */
+int ctr_pq_set_partitions(struct pq_leaves *all, const struct ctr_strs *paths, struct ctr_err *err)
+{
+    const int first = all->n;
+    struct ctr_infer *infer = NULL;
+    int rc = 0, cap = 0;
+    for (int p = 0; !rc && p < paths->n; p++) {
+        struct ctr_strs names = { 0 }, values = { 0 };
+        rc = ctr_pq_partitions(paths->s[p], &names, &values, err);
+        for (int i = 0; !rc && i < names.n; i++) {
+            int k = ctr_pq_leaf(all, names.s[i], first + i);
+            if (k >= 0 && k < first)
+                rc = name_taken(names.s[i], "is also a column of the file", err);
+            else if (ctr_strs_find(&names, names.s[i]) != i)
+                rc = name_taken(names.s[i], "is there twice", err);
+            else if (k < 0)
+                rc = add_partition(all, names.s[i], err);
+            k = k < 0 ? all->n - 1 : k;
+            const int had = cap;
+            if (!rc)
+                rc = ctr_array_grow(&infer, k - first, &cap, sizeof *infer, err);
+            if (!rc && cap > had)
+                memset(infer + had, 0, (size_t)(cap - had) * sizeof *infer);
+            if (!rc && !ctr_pq_partition_null(values.s[i]))
+                ctr_infer_see(&infer[k - first], values.s[i], strlen(values.s[i]));
+        }
+        if (rc)
+            ctr_err_file(err, paths->s[p]);
+        ctr_strs_free(&names);
+        ctr_strs_free(&values);
+    }
+    for (int k = first; !rc && k < all->n; k++) {
+        const enum ctr_type t = ctr_infer_type(&infer[k - first]);
+        all->leaf[k].native.type = t == CTR_BOOL || ctr_types[t].floating ? CTR_UTF8 : t;
+    }
+    free(infer);
+    return rc;
+}

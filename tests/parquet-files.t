@@ -1,0 +1,137 @@
+#!/bin/sh
+# Parquet as people have it: many files whose columns are matched by name, folders, partitions, patterns in plans; row groups that a
+# condition leaves out, against the same rows filtered behind (tests/parquet_prune.py).
+. "${0%/*}/lib.sh"
+make() { # make FILE JSON LINES… : a Parquet file of these rows
+    mkdir -p "$(dirname "$W/$1")"
+    printf '%s\n' "$2" | ctr-import -q -f jsonl ${3:+-c "$3"} - | ctr-export -o "$W/$1"
+}
+rows() { ctr-import -q "$@" | ctr-export -f jsonl; }
+make 'log/day=2026-11-01/hour=3/a.parquet' '{"id":1,"ad":"a"}
+{"id":2,"ad":null}' id:int32,ad
+make 'log/day=2026-11-02/hour=4/b.parquet' '{"new":1.5,"ad":"b","id":1099511627776}' new:float64,ad,id
+make 'log/day=2026-11-02/hour=4/_temporary.parquet' '{"id":9}'
+make 'log/day=2026-11-02/hour=4/.c.parquet' '{"id":9}'
+echo no >"$W/log/day=2026-11-02/_SUCCESS"
+
+# ---- by name
+both='{"id":1,"ad":"a","new":null}
+{"id":2,"ad":null,"new":null}
+{"id":1099511627776,"ad":"b","new":1.5}'
+is 'a folder: files sorted, columns of all by name, the wider type' "$(rows "$W/log")" "$both"
+is 'the same by their names' "$(rows "$W"/log/*/*/[ab].parquet)" "$both"
+exits 'a column that a file lacks' 0 ctr-import -o "$W/x.arrows" "$W/log"
+err_like 'is said' 'column new: 1 of 2 files lack it, and are null there \(the first: .*a.parquet\)'
+is 'also where it comes later' "$(rows -c new:utf8,id "$W/log/day=2026-11-02/hour=4/b.parquet" "$W/log/day=2026-11-01/hour=3/a.parquet")" \
+    '{"new":"1.5","id":1099511627776}
+{"new":null,"id":1}
+{"new":null,"id":2}'
+exits '--schema first' 0 ctr-import --schema first -c id:int64,ad -o "$W/first.arrows" "$W/log"
+is 'has the columns of the first' "$(ctr-export -f jsonl "$W/first.arrows" | tail -n 1)" '{"id":1099511627776,"ad":"b"}'
+make log2/1.parquet '{"id":1}'
+make log2/2.parquet '{"id":2,"more":3}'
+exits 'what it leaves out' 0 ctr-import --schema first -o "$W/x.arrows" "$W/log2"
+err_like 'is said too' '1 file has columns that .*1.parquet lacks, which are left out \(the first: .*2.parquet\): more'
+is 'and is no row less' "$(rows --schema first "$W/log2")" '{"id":1}
+{"id":2}'
+exits '--schema strict' 1 ctr-import -q --schema strict "$W/log2/2.parquet" "$W/log2/1.parquet"
+err_like 'wants each column' '1.parquet: there is no column more, which .*2.parquet has'
+make log3/1.parquet '{"id":1}'
+make log3/2.parquet '{"id":"x1"}'
+exits 'types without a wider one' 1 ctr-import "$W/log3"
+err_like 'are told of both files' 'column id is int64 in .*1.parquet, and utf8 in .*2.parquet: --columns id:TYPE names one for all'
+is 'which is settled so' "$(rows -c id:utf8 "$W/log3")" '{"id":"1"}
+{"id":"x1"}'
+for s in union first strict; do # of one file they are the same
+    is "one file, $s" "$(rows --schema $s "$W/log2/2.parquet")" '{"id":2,"more":3}'
+done
+digests() { for j in 1 3; do for b in 1 7 8192; do ctr-import -q -j $j --batch $b "$W/log" | ctr-info --digest; done; done; }
+is 'the same rows for any -j and --batch' "$(digests | sort -u | wc -l)" 1
+mkdir "$W/empty"
+exits 'a folder without files' 1 ctr-import "$W/empty"
+err_like 'is an error' 'empty: is a folder without a file \*.parquet in it or below'
+
+# ---- partitions
+is 'partitions are columns, behind the others' "$(rows --partitions "$W/log" | sed 1d)" \
+    '{"id":2,"ad":null,"new":null,"day":"2026-11-01","hour":3}
+{"id":1099511627776,"ad":"b","new":1.5,"day":"2026-11-02","hour":4}'
+is 'with types and roles as others' "$(rows --partitions -c hour:utf8,day --time day "$W/log" | tail -n 1)" \
+    '{"hour":"4","day":"2026-11-02T00:00:00Z"}'
+make 'part/k=__HIVE_DEFAULT_PARTITION__/1.parquet' '{"id":1}'
+make 'part/k=a%2Fb/2.parquet' '{"id":2}'
+make part/3.parquet '{"id":3}'
+is 'null, coded and absent ones' "$(rows --partitions "$W/part")" '{"id":3,"k":null}
+{"id":1,"k":null}
+{"id":2,"k":"a/b"}'
+make 'same/id=1/1.parquet' '{"id":1}'
+exits 'a column that is in the file, too' 2 ctr-import --partitions "$W/same"
+err_like 'is an error' 'the partition id of the path is also a column of the file: read the files without partitions'
+exits 'a value that does not fit' 1 ctr-import --partitions -c k:int8 "$W/part"
+err_like 'is named' "column k: 'a/b', in the path, is not int8"
+
+# ---- plans
+view() { # view FROM MORE LOG=FILE
+    printf 'from log%s\nlabel click = fill(id, 0) > 1\nfeature ad\ndense new = fill(new, 0)\n%s' "$1" "${2:-}" >"$W/v.plan"
+    ctr-extract "$W/v.plan" ${3:-} | ctr-info --digest
+}
+ctr-import -q --partitions "$W/log" >"$W/log.arrows"
+want=$(view '' '' "log=$W/log.arrows")
+is 'a folder as a view' "$(view '' '' "log=$W/log" 2>/dev/null)" "$want"
+is 'a folder named by the plan' "$(view ' = parquet("log")' 2>/dev/null)" "$want"
+is 'a pattern' "$(view ' = parquet("log/day=*/hour=*/[ab].parquet")' 2>/dev/null)" "$want"
+view ' = parquet("log/nothing-*.parquet")' >"$W/out" 2>"$W/err"
+err_like 'that finds nothing' 'nothing-\*.parquet: no file has such a name'
+view ' = parquet("log", schema="any")' >"$W/out" 2>"$W/err"
+err_like 'a schema that is none' 'schema "any" is none of union, first and strict'
+printf 'id,ad\n1,a\n' >"$W/log.csv"
+view ' = csv("log.csv", header=true, partitions=true)' >"$W/out" 2>"$W/err"
+err_like 'partitions of text' 'schema="…" and partitions=true are about Parquet'
+want=$(view '' 'feature hour
+feature day' "log=$W/log.arrows")
+is 'with partitions' "$(view ' = parquet("log", partitions=true)' 'feature hour
+feature day' 2>/dev/null)" "$want"
+printf 'from log = parquet("log", partitions=true)\nwhere hour >= 4\nlabel click = id > 1\nfeature ad\n' >"$W/w.plan"
+exits 'a plan with a condition' 0 ctr-extract -v -o "$W/x.arrows" "$W/w.plan"
+err_like 'leaves out row groups' 'view log: .* of .* columns, 1 row group of 2 rows left out'
+is 'and has the rows' "$(ctr-info "$W/x.arrows" | grep -c '^rows  *1$')$(ctr-export "$W/x.arrows" | wc -l)" "$(ctr-info "$W/x.arrows" | grep -c '^rows  *1$')2"
+
+# ---- streams of a view, likewise
+printf '{"id":1,"ad":"a"}\n{"id":2,"ad":null}\n' | ctr-import -q -f jsonl - >"$W/1.arrows"
+printf '{"new":1.5,"ad":"b","id":7,"un":3}\n' | ctr-import -q -f jsonl - | ctr-cat --to file >"$W/2.arrow"
+printf '{"ad":"c"}\n' | ctr-import -q -f jsonl - | ctr-cat --share ad >"$W/3.arrows"
+printf 'from log\nlabel click = fill(id, 0) > 1\nfeature ad\ndense new = fill(new, 0)\n' >"$W/s.plan"
+exits 'streams whose columns differ, in a view' 0 ctr-extract -o "$W/s.arrows" "$W/s.plan" log="$W/1.arrows" log="$W/2.arrow" log="$W/3.arrows"
+err_like 'are matched by name' 'view log: column new: 2 of 3 files lack it, and are null there \(the first: .*1.arrows\)'
+is 'with each row' "$(ctr-export -c click,new "$W/s.arrows" | tr '\n' ' ')" 'click,new 0,0 1,0 1,1.5 0,0 '
+printf '{"id":1,"ad":"a","new":null}\n{"id":2,"ad":null,"new":null}\n{"id":7,"ad":"b","new":1.5}\n{"id":null,"ad":"c","new":null}\n' |
+    ctr-import -q -f jsonl - >"$W/all.arrows"
+is 'and keys' "$(ctr-info --digest "$W/s.arrows")" "$(ctr-extract "$W/s.plan" log="$W/all.arrows" | ctr-info --digest)"
+printf 'from log\nkeep n = 1\nlabel x = 1\n' >"$W/none.plan"
+is 'also where nothing is read of them' "$(ctr-extract -q "$W/none.plan" log="$W/1.arrows" log="$W/3.arrows" | ctr-export --no-header | wc -l)" 3
+printf '{"id":"x"}\n' | ctr-import -q -f jsonl - >"$W/4.arrows"
+exits 'another type' 1 ctr-extract "$W/s.plan" log="$W/1.arrows" log="$W/4.arrows" log="$W/3.arrows"
+err_like 'is an error' "4.arrows: column id is utf8 here, and int64 in a file before it"
+
+# ---- conditions
+exits '--where' 0 ctr-import -v --partitions --where 'day == "2026-11-01" and id > 1' -o "$W/x.arrows" "$W/log"
+is 'keeps the rows' "$(ctr-export -f jsonl "$W/x.arrows")" '{"id":2,"ad":null,"new":null,"day":"2026-11-01","hour":3}'
+err_like 'and says what was not read' '2 rows of 1 row groups, .* read$'
+err_like 'by statistics' 'where left out 1 row groups of 1 rows by what the files say of them'
+is 'nothing left' "$(rows --where 'id < 0' "$W/log")" ''
+exits 'a column that is not there' 2 ctr-import --where 'idd > 1' "$W/log"
+err_like 'is told the nearest' "idd.*'id'"
+echo 'a' >"$W/a.csv"
+for o in '--where a' --partitions '--schema first'; do
+    exits "${o%% *} of text" 2 ctr-import --header $o "$W/a.csv"
+    err_like 'is refused' "${o%% *} is about Parquet"
+done
+if has_python pyarrow numpy; then
+    few=--few
+    [ -n "${CTR_LONG:-}" ] && few=
+    "$PY" "$CTR_TOP/tests/parquet_prune.py" "$W" $few >"$W/pruned" 2>&1
+    is 'row groups left out never have a row that is kept' "$(sed 's/^[0-9]* conditions/conditions/' "$W/pruned" | tail -n 5)" \
+        'conditions, row groups were left out: True'
+else
+    skip 'row groups left out never have a row that is kept' 'no pyarrow'
+fi
+done_testing
