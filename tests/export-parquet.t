@@ -36,6 +36,19 @@ ctr-import -q "$W/f.parquet" | ctr-train lr -q -o "$W/m2"
 scores() { ctr-predict -q "$1" "$W/f.arrows" | ctr-info --digest; }
 is 'and are learned alike' "$(scores "$W/m2")" "$(scores "$W/m1")"
 
+# ---- lists of one length and weighted keys come back as such
+printf '{"v":[1,2,3],"n":1}\n{"v":null,"n":2}\n{"v":[4,null,6],"n":3}\n' | ctr-import -q -f jsonl -c 'v:fixed_size_list<float32>[3],n' - >"$W/fixed.arrows"
+ctr-export -o "$W/fixed.parquet" "$W/fixed.arrows"
+is 'fixed_size_list' "$(back "$W/fixed.parquet")" "$(ctr-info --digest "$W/fixed.arrows")"
+is 'also by batches, and another name' "$(ctr-import -q --batch 1 -c w=v "$W/fixed.parquet" | ctr-export -f jsonl | tr '\n' ' ')" \
+    '{"w":[1,2,3]} {"w":null} {"w":[4,null,6]} '
+printf '1 1:.5 4:2\n0\n1 9:-1\n' | ctr-import -q -f libsvm --keys key - >"$W/keys.arrows"
+ctr-export -o "$W/keys.parquet" "$W/keys.arrows"
+is 'weighted keys' "$(back "$W/keys.parquet")" "$(ctr-info --digest "$W/keys.arrows")"
+is 'whatever the batches and threads' "$(ctr-import -q --batch 1 -j 3 "$W/keys.parquet" | ctr-info --digest)" "$(ctr-info --digest "$W/keys.arrows")"
+is 'of two files' "$(ctr-import -q "$W/keys.parquet" "$W/keys.parquet" | ctr-info --digest)" "$(ctr-cat "$W/keys.arrows" "$W/keys.arrows" | ctr-info --digest)"
+exits 'a plan reads them' 0 ctr-train lr -q -o "$W/k.model" "$W/keys.arrows"
+
 # ---- failures
 head -c 3000 "$W/in.arrows" >"$W/cut.arrows"
 exits 'a truncated input fails' 1 ctr-export -o "$W/cut.parquet" "$W/cut.arrows"

@@ -71,8 +71,10 @@ bool ctr_parquet_is(const char *path)
 static void close_file(struct ctr_parquet *p)
 {
     for (int i = 0; p->column && i < p->schema.n; i++) {
-        p->stats.bytes_read += p->column[i].bytes_read;
+        p->stats.bytes_read += ctr_pq_column_bytes(&p->column[i]);
         p->column[i].bytes_read = 0;
+        if (p->column[i].weights)
+            p->column[i].weights->bytes_read = 0;
     }
     ctr_pq_leaves_free(&p->leaves);
     ctr_pq_footer_free(&p->footer);
@@ -165,6 +167,8 @@ static int open_set(struct ctr_parquet *p, char *const *paths, int n, struct ctr
         rc = ctr_parquet_files(&p->paths, paths[i], err);
     if (!rc)
         rc = open_all(p, err);
+    if (!rc)
+        rc = ctr_pq_shapes(&p->footer, &p->all, err);
     return rc || !p->o.partitions ? rc : ctr_pq_set_partitions(&p->all, &p->paths, err);
 }
 
@@ -233,6 +237,34 @@ static int match_leaf(struct ctr_parquet *p, int i, const struct pq_leaf *l, str
     return ctr_pq_column_file(&p->column[i], l, err);
 }
 
+/* Weighted keys: two leaves, NAME.key and NAME.weight. */
+static int match_pairs(struct ctr_parquet *p, int i, struct ctr_err *err)
+{
+    struct ctr_buf name = { 0 };
+    const struct pq_leaf *half[2] = { NULL };
+    int rc = 0;
+    for (int h = 0; !rc && h < 2; h++) {
+        name.len = 0;
+        rc = ctr_buf_printf(&name, err, "%s%s", source_name(p->as[i]), h ? ".weight" : ".key");
+        if (!rc)
+            rc = ctr_buf_append(&name, "", 1, err);
+        const int k = rc ? -1 : ctr_pq_leaf(&p->leaves, (const char *)name.data, 0);
+        half[h] = k < 0 ? NULL : &p->leaves.leaf[k];
+    }
+    ctr_buf_free(&name);
+    if (!rc && !half[0] && !half[1]) {
+        rc = match_none(p, i, err);
+    } else if (!rc && (!half[0] || !half[1] || half[0]->native.item != CTR_U64 || half[0]->max_rep != 1 ||
+                       half[1]->native.item != CTR_F32 || half[1]->max_rep != 1)) {
+        rc = ctr_fail(err, CTR_EDATA,
+                      "column %s is no list of weighted keys here, as it is in %s: import the files one by one",
+                      source_name(p->as[i]), p->paths.s[0]);
+    }
+    if (!rc)
+        rc = ctr_pq_column_file(&p->column[i], half[0], err);
+    return rc ? rc : ctr_pq_column_file(p->column[i].weights, half[1], err);
+}
+
 /* Columns that the first file lacks: of no matter, and said. */
 static int see_extra(struct ctr_parquet *p, struct ctr_err *err)
 {
@@ -263,6 +295,8 @@ static int match_file(struct ctr_parquet *p, struct ctr_err *err)
         if (partition >= 0)
             rc = ctr_pq_column_constant(
                 &p->column[i], ctr_pq_partition_null(p->values.s[partition]) ? NULL : p->values.s[partition], err);
+        else if (p->column[i].weights)
+            rc = match_pairs(p, i, err);
         else
             rc = k < 0 ? match_none(p, i, err) : match_leaf(p, i, &p->leaves.leaf[k], err);
     }
@@ -305,7 +339,8 @@ static bool settle(void *ctx, const char *name, bool seen, struct ctr_field *typ
     const char *source = p->columns.c[i].source;
     (void)seen;
     const struct pq_leaf *l = &p->all.leaf[ctr_pq_leaf(&p->all, source ? source : name, i)];
-    *type = (struct ctr_field){ .type = l->native.type, .item = l->native.item };
+    *type =
+        (struct ctr_field){ .type = l->fixed ? CTR_FIXED : l->native.type, .item = l->native.item, .width = l->fixed };
     return true;
 }
 
@@ -358,7 +393,7 @@ static int open_column(struct ctr_parquet *p, struct ctr_text_column *as, int k,
                         "(which rounds), %s:utf8 or, without a fraction, %s:int64",
                         l->name, l->precision, l->scale, ctr_text_setting(&p->o, "columns", "%s:float64", l->name).s,
                         l->name, l->name);
-    const bool same = !as->typed || ctr_pq_same_type(&as->type, &l->native);
+    const bool same = !as->typed || ctr_pq_same_type(&l->native, &as->type);
     if (!same && l->max_rep)
         return ctr_fail(err, CTR_EUSAGE, "column %s is a list, whose items keep the type that they have in the file",
                         l->name);
@@ -456,7 +491,7 @@ static int start_group(struct ctr_parquet *p, struct ctr_err *err)
     const struct pq_group *g = &p->footer.group[p->group++];
     int rc = 0;
     for (int i = 0; i < p->schema.n; i++)
-        p->column[i].row += p->skipped;
+        ctr_pq_column_skip(&p->column[i], p->skipped);
     p->skipped = 0;
     for (int i = 0; !rc && i < p->schema.n; i++)
         rc = ctr_pq_column_start(&p->column[i], p->fd, p->size, g->chunk, err);
@@ -607,7 +642,7 @@ void ctr_parquet_get_stats(const struct ctr_parquet *p, struct ctr_parquet_stats
 {
     *s = p->stats;
     for (int i = 0; i < p->schema.n; i++)
-        s->bytes_read += p->column[i].bytes_read;
+        s->bytes_read += ctr_pq_column_bytes(&p->column[i]);
 }
 
 /* What files differ in, by name. */

@@ -51,11 +51,11 @@ static int set_out(struct pq_column *c, const struct ctr_field *f, struct ctr_er
     return ctr_colbuf_init(&c->out, f, err);
 }
 
-int ctr_pq_column_open(struct pq_column *c, const struct ctr_schema *schema, int column, struct ctr_text_column *as,
-                       struct ctr_err *err)
+static int open_plain(struct pq_column *c, const struct ctr_schema *schema, const struct ctr_field *f,
+                      struct ctr_text_column *as, struct ctr_err *err)
 {
     static const struct ctr_field text = { .type = CTR_UTF8 };
-    const struct ctr_field *f = &schema->f[column];
+    struct ctr_field out = *f;
     c->name = f->name;
     c->as = as;
     c->dict = f->dict;
@@ -68,12 +68,31 @@ int ctr_pq_column_open(struct pq_column *c, const struct ctr_schema *schema, int
     c->rep_level = c->def_level + PQ_PIECE;
     c->present = c->rep_level + PQ_PIECE;
     c->row_present = c->present + PQ_PIECE;
-    int rc = set_out(c, f, err);
+    c->fixes = f->type == CTR_FIXED;
+    out.type = c->fixes ? CTR_LIST : f->type;
+    int rc = set_out(c, &out, err);
     if (!rc)
         rc = ctr_colbuf_init(&c->dict_text, &text, err);
     if (!rc)
         rc = ctr_colbuf_init(&c->converted, &as->type, err);
     return rc ? rc : ctr_colbuf_init(&c->mixed, &text, err);
+}
+
+int ctr_pq_column_open(struct pq_column *c, const struct ctr_schema *schema, int column, struct ctr_text_column *as,
+                       struct ctr_err *err)
+{
+    struct ctr_field f = schema->f[column];
+    if (f.item != CTR_WKEY || !ctr_type_list(f.type))
+        return open_plain(c, schema, &f, as, err);
+    c->weights = calloc(1, sizeof *c->weights);
+    if (!c->weights)
+        return ctr_fail_nomem(err, sizeof *c->weights);
+    c->weights->half.type = (struct ctr_field){ .type = CTR_LIST, .item = CTR_F32 };
+    c->half.type = (struct ctr_field){ .type = CTR_LIST, .item = CTR_U64 };
+    f.item = CTR_U64;
+    int rc = open_plain(c, schema, &f, &c->half, err);
+    f.item = CTR_F32;
+    return rc ? rc : open_plain(c->weights, schema, &f, &c->weights->half, err);
 }
 
 int ctr_pq_column_file(struct pq_column *c, const struct pq_leaf *leaf, struct ctr_err *err)
@@ -85,6 +104,7 @@ int ctr_pq_column_file(struct pq_column *c, const struct pq_leaf *leaf, struct c
     c->converts = leaf && leaf->kind != PQ_K_NULL && !ctr_pq_same_type(&leaf->native, &c->as->type);
     if (c->converts)
         f = leaf->native;
+    f.type = c->fixes ? CTR_LIST : f.type;
     f.dict = c->dict;
     return c->out.type == f.type && (f.type != CTR_LIST || c->out.item->type == f.item) ? 0 : set_out(c, &f, err);
 }
@@ -122,6 +142,9 @@ void ctr_pq_column_free(struct pq_column *c)
     ctr_pq_unpack_free(&c->unpack);
     free(c->job.loss);
     free(c->def_level);
+    if (c->weights)
+        ctr_pq_column_free(c->weights);
+    free(c->weights);
 }
 
 int ctr_pq_column_start(struct pq_column *c, int fd, int64_t size, const struct pq_chunk *chunks, struct ctr_err *err)
@@ -148,7 +171,7 @@ int ctr_pq_column_start(struct pq_column *c, int fd, int64_t size, const struct 
         return ctr_pq_damaged(c, err, "a column chunk lies beyond the end of the file");
     c->said_end = c->end;
     c->end = CTR_MIN(c->end + OLD_HEAD_BYTES, size - 8);
-    return 0;
+    return c->weights ? ctr_pq_column_start(c->weights, fd, size, chunks, err) : 0;
 }
 
 /* ---- bits ---- */
@@ -570,7 +593,7 @@ static int read_null_lists(struct pq_column *c, int64_t rows, struct ctr_err *er
     return 0;
 }
 
-int ctr_pq_column_read(struct pq_column *c, int64_t rows, struct ctr_err *err)
+static int read_rows(struct pq_column *c, int64_t rows, struct ctr_err *err)
 {
     if (c->from != PQ_FROM_FILE)
         return read_none(c, rows, err);
@@ -579,12 +602,20 @@ int ctr_pq_column_read(struct pq_column *c, int64_t rows, struct ctr_err *err)
     return c->leaf->max_rep ? read_lists(c, rows, err) : read_flat(c, rows, err);
 }
 
+int ctr_pq_column_read(struct pq_column *c, int64_t rows, struct ctr_err *err)
+{
+    const int rc = read_rows(c, rows, err);
+    return rc || !c->weights ? rc : read_rows(c->weights, rows, err);
+}
+
 void ctr_pq_column_clear(struct pq_column *c)
 {
     c->row += c->out.rows;
     ctr_colbuf_clear(&c->out);
     ctr_colbuf_clear(&c->mixed);
     c->is_mixed = false;
+    if (c->weights)
+        ctr_pq_column_clear(c->weights);
 }
 
 int ctr_pq_column_finish(struct pq_column *c, struct ctr_err *err)
@@ -592,7 +623,7 @@ int ctr_pq_column_finish(struct pq_column *c, struct ctr_err *err)
     if (c->from != PQ_FROM_FILE)
         return 0;
     if (c->piece_at == c->piece && !c->page_left && !c->values_left)
-        return 0;
+        return c->weights ? ctr_pq_column_finish(c->weights, err) : 0;
     return ctr_pq_damaged(c, err, "it has more rows than its row group");
 }
 
@@ -635,15 +666,55 @@ static int convert(struct pq_column *c, struct ctr_err *err)
     return 0;
 }
 
+/* Lists of one length, which some programs know as a type of their own. */
+static int fix(struct pq_column *c, struct ctr_err *err)
+{
+    const struct ctr_col *from = ctr_colbuf_view(&c->out);
+    const int32_t width = c->as->type.width;
+    ctr_colbuf_clear(&c->converted);
+    for (int64_t i = 0; i < from->rows; i++) {
+        const bool null = ctr_col_null(from, i);
+        const int64_t at = from->offsets[i], n = from->offsets[i + 1] - at;
+        if (!null && n != width)
+            return unfit(c, err, "a list has %lld items (row %lld), and each is to have %d", (long long)n,
+                         (long long)(c->row + i + 1), width);
+        int rc =
+            null ? ctr_colbuf_null(&c->converted, err) : ctr_colbuf_range(c->converted.item, from->item, at, n, err);
+        if (!rc && !null)
+            rc = ctr_colbuf_close(&c->converted, err);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+/* Keys and their weights as one list. */
+static int pair(struct pq_column *c, const struct ctr_col **view, struct ctr_err *err)
+{
+    const struct ctr_col *k = ctr_colbuf_view(&c->out), *w = ctr_colbuf_view(&c->weights->out);
+    if (k->nulls != w->nulls || k->item->nulls || w->item->nulls ||
+        (k->rows && memcmp(k->offsets, w->offsets, ((size_t)k->rows + 1) * sizeof *k->offsets) != 0))
+        return ctr_pq_damaged(c, err, "its keys are not as many as its weights");
+    c->pairs[1] = *k->item;
+    c->pairs[1].type = CTR_WKEY;
+    c->pairs[1].weight = w->item->data;
+    c->pairs[0] = *k;
+    c->pairs[0].item = &c->pairs[1];
+    *view = c->pairs;
+    return 0;
+}
+
 int ctr_pq_column_view(struct pq_column *c, const struct ctr_col **view, struct ctr_err *err)
 {
-    int rc = c->converts ? convert(c, err) : 0;
+    if (c->weights)
+        return pair(c, view, err);
+    int rc = c->converts ? convert(c, err) : c->fixes ? fix(c, err) : 0;
     if (rc)
         return rc;
     if (c->dict)
         c->out.dict = ctr_colbuf_view(c->from == PQ_FROM_PATH ? &c->converted
                                       : c->is_mixed           ? &c->mixed
                                                               : &c->dict_text);
-    *view = ctr_colbuf_view(c->converts ? &c->converted : &c->out);
+    *view = ctr_colbuf_view(c->converts || c->fixes ? &c->converted : &c->out);
     return 0;
 }

@@ -148,6 +148,7 @@ struct pq_leaf {
     char *refusal; /* NULL, or why the column cannot be read */
     /* of the columns of several files: parquet_set.c */
     bool dict;      /* comes as dictionary pages in the first file that has it */
+    int32_t fixed;  /* LIST: the items of each, or 0 */
     bool partition; /* of the path, not in the file */
     bool ambiguous; /* a file has two of this name */
     char *conflict; /* NULL, or why two files differ */
@@ -168,12 +169,18 @@ int ctr_pq_leaf(const struct pq_leaves *l, const char *name, int guess); /* or -
 /* ---- metadata of ctr-export: parquet_meta.c ---- */
 
 /* Roles, tables, provenance and plan into the schema, where no option says otherwise. */
+#define PQ_META_WIDTH "ctr.width"
+#define PQ_META_PAIRS "ctr.weighted"
+/* Set `fixed` of the leaves whose lists have all as many items; make one leaf of NAME.key and NAME.weight, which are
+ * weighted keys. */
+int ctr_pq_shapes(const struct pq_footer *f, struct pq_leaves *all, struct ctr_err *err) CTR_MUST;
 int ctr_pq_metadata(const struct pq_footer *f, const struct ctr_text_columns *columns, struct ctr_schema *s,
                     struct ctr_err *err) CTR_MUST;
 
 /* ---- the columns of several files: parquet_set.c ---- */
 
-bool ctr_pq_same_type(const struct ctr_field *a, const struct ctr_field *b);
+/* May values of the leaf's type come as the other one unchanged: the same, or lists that have the same length? */
+bool ctr_pq_same_type(const struct ctr_field *leaf, const struct ctr_field *as);
 int ctr_pq_meaning(enum pq_kind k);
 const char *ctr_pq_meaning_name(int meaning);
 bool ctr_pq_widens(const struct ctr_field *from, const struct ctr_field *to); /* numbers without loss */
@@ -297,13 +304,17 @@ struct pq_column {
     int64_t lost;          /* times with digits below a millisecond */
     struct ctr_colbuf out; /* rows of the batch, in the leaf's own type */
     /* conversion to another type that was asked for: through text */
-    bool converts;
+    bool converts, fixes; /* fixes: lists, which become lists of fixed length */
     struct ctr_text_column *as;
     struct ctr_text_job job;
     struct ctr_colbuf converted; /* of the path: its value */
     struct ctr_buf text;
     int rc;
     struct ctr_err err;
+    /* weighted keys: this column has the keys, and `weights` (or NULL) the weights */
+    struct pq_column *weights;
+    struct ctr_text_column half; /* the type of each of the two */
+    struct ctr_col pairs[2];     /* both together: the lists, their items */
 };
 /* "column x: … (near row N)", CTR_EDATA */
 int ctr_pq_damaged(const struct pq_column *c, struct ctr_err *err, const char *fmt, ...) CTR_PRINTF(3, 4);
@@ -319,6 +330,16 @@ void ctr_pq_column_free(struct pq_column *c);
 /* size: of the file; chunks: of the row group */
 int ctr_pq_column_start(struct pq_column *c, int fd, int64_t size, const struct pq_chunk *chunks,
                         struct ctr_err *err) CTR_MUST;
+static inline void ctr_pq_column_skip(struct pq_column *c, int64_t rows) /* of row groups that are left out */
+{
+    c->row += rows;
+    if (c->weights)
+        c->weights->row += rows;
+}
+static inline int64_t ctr_pq_column_bytes(const struct pq_column *c)
+{
+    return c->bytes_read + (c->weights ? c->weights->bytes_read : 0);
+}
 void ctr_pq_column_clear(struct pq_column *c);                                           /* a new batch */
 int ctr_pq_column_read(struct pq_column *c, int64_t rows, struct ctr_err *err) CTR_MUST; /* append these rows */
 int ctr_pq_column_finish(struct pq_column *c, struct ctr_err *err) CTR_MUST; /* the chunk must have no more */

@@ -79,3 +79,65 @@ int ctr_pq_metadata(const struct pq_footer *f, const struct ctr_text_columns *co
     }
     return rc;
 }
+
+/* The name in "KEY NAME", if it is such a pair. */
+static bool pair_of(const struct pq_pair *p, const char *key, struct ctr_str *name)
+{
+    const size_t n = strlen(key);
+    *name = (struct ctr_str){ p->key.p + n + 1, p->key.n - n - 1 };
+    return p->key.n > n + 1 && !memcmp(p->key.p, key, n) && p->key.p[n] == ' ';
+}
+
+/* The leaf called NAME and what follows it, or -1. */
+static int leaf_of(const struct pq_leaves *all, struct ctr_str name, const char *then)
+{
+    for (int i = 0; i < all->n; i++)
+        if (!strncmp(all->leaf[i].name, name.p, name.n) && strlen(all->leaf[i].name) >= name.n &&
+            !strcmp(all->leaf[i].name + name.n, then))
+            return i;
+    return -1;
+}
+
+static bool is_list(const struct pq_leaf *l, enum ctr_type item)
+{
+    return l->native.type == CTR_LIST && l->native.item == item && !l->refusal && !l->conflict && !l->ambiguous;
+}
+
+static int make_pairs(struct pq_leaves *all, struct ctr_str name, struct ctr_err *err)
+{
+    const int k = leaf_of(all, name, ".key"), w = leaf_of(all, name, ".weight");
+    char *whole = NULL;
+    if (k < 0 || w < 0 || leaf_of(all, name, "") >= 0 || !is_list(&all->leaf[k], CTR_U64) ||
+        !is_list(&all->leaf[w], CTR_F32))
+        return 0;
+    int rc = ctr_memdup(&whole, name.p, name.n, err);
+    if (rc)
+        return rc;
+    free(all->leaf[k].name);
+    all->leaf[k].name = whole;
+    all->leaf[k].native.item = CTR_WKEY;
+    free(all->leaf[w].name);
+    memmove(&all->leaf[w], &all->leaf[w + 1], (size_t)(all->n - w - 1) * sizeof *all->leaf);
+    all->n--;
+    return 0;
+}
+
+int ctr_pq_shapes(const struct pq_footer *f, struct pq_leaves *all, struct ctr_err *err)
+{
+    int rc = 0;
+    for (int i = 0; !rc && i < f->pairs; i++) {
+        const struct ctr_str v = f->pair[i].value;
+        struct ctr_str name;
+        int32_t width = 0;
+        if (pair_of(&f->pair[i], PQ_META_PAIRS, &name))
+            rc = make_pairs(all, name, err);
+        if (!pair_of(&f->pair[i], PQ_META_WIDTH, &name))
+            continue;
+        for (size_t c = 0; c < v.n && v.p[c] >= '0' && v.p[c] <= '9' && width < 1 << 20; c++)
+            width = width * 10 + (v.p[c] - '0');
+        const int l = leaf_of(all, name, "");
+        if (l >= 0 && all->leaf[l].native.type == CTR_LIST && all->leaf[l].native.item != CTR_WKEY)
+            all->leaf[l].fixed = width;
+    }
+    return rc;
+}

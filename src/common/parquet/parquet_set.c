@@ -9,9 +9,11 @@
 
 /* ---- types ---- */
 
-bool ctr_pq_same_type(const struct ctr_field *a, const struct ctr_field *b)
+bool ctr_pq_same_type(const struct ctr_field *leaf, const struct ctr_field *as)
 {
-    return a->type == b->type && (a->type != CTR_LIST || a->item == b->item);
+    if (leaf->type == CTR_LIST)
+        return ctr_type_list(as->type) && leaf->item == as->item;
+    return leaf->type == as->type;
 }
 
 /* Values of one type that differ in what they mean: numbers and times of day, texts and decimals. */

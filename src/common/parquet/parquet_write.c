@@ -821,20 +821,31 @@ static void put_pair(struct pq_put *t, const char *key, const char *of, const ch
     ctr_buf_free(&name);
 }
 
+/* What a schema of Parquet does not say: lists of one length, weighted keys. */
+static bool is_shaped(const struct ctr_field *f)
+{
+    return ctr_type_list(f->type) && (f->type == CTR_FIXED) != (f->item == CTR_WKEY);
+}
+
 static void put_metadata(const struct ctr_parquet_writer *w, struct pq_put *t)
 {
     const struct ctr_schema *s = &w->schema;
     int64_t n = s->meta.n;
     for (int i = 0; i < s->n; i++)
-        n += s->f[i].meta.n;
+        n += s->f[i].meta.n + is_shaped(&s->f[i]);
     if (!n)
         return;
     ctr_pq_put_list(t, 5, PQ_STRUCT, n);
     for (int k = 0; k < s->meta.n; k++)
         put_pair(t, s->meta.kv[2 * k], NULL, s->meta.kv[2 * k + 1]);
-    for (int i = 0; i < s->n; i++)
+    for (int i = 0; i < s->n; i++) {
         for (int k = 0; k < s->f[i].meta.n; k++)
             put_pair(t, s->f[i].meta.kv[2 * k], s->f[i].name, s->f[i].meta.kv[2 * k + 1]);
+        char width[16];
+        ctr_format(width, sizeof width, "%d", s->f[i].width);
+        if (is_shaped(&s->f[i]))
+            put_pair(t, s->f[i].item == CTR_WKEY ? PQ_META_PAIRS : PQ_META_WIDTH, s->f[i].name, width);
+    }
 }
 
 /* Bounds and places of pages, before the footer, which says where they are. */

@@ -9,8 +9,8 @@
  *
  * A list is a LIST of three levels, a weighted key a struct {key, weight} in it; every column is optional. Roles,
  * tables and provenance stand in the key-value metadata: "ctr.role click" is the metadata ctr.role of the column click,
- * "ctr.pg" that of the schema. ctr_parquet_open takes them from there. The bytes depend neither on batches nor on
- * threads.
+ * "ctr.pg" that of the schema, "ctr.width v" the number of items of each list of v. ctr_parquet_open takes them from
+ * there. The bytes depend neither on batches nor on threads.
  */
 #ifndef CTR_PARQUET_WRITE_H
 #define CTR_PARQUET_WRITE_H
