@@ -31,7 +31,7 @@ is 'interests: an unknown model' "$(OUT=$W/world ROWS=50 MODELS=dni "$CTR_TOP/ex
 help() { make -s -C "$CTR_TOP/examples" help | sed 1d | cut -f 1 | tr -d ' ' | tr '\n' ' '; }
 trenches=$(sed -n 's/^trenches += /trenches-/p' "$CTR_TOP/examples/trenches.mk" | sed 's/-fig2$/-fig2 trenches-fig2.png/' | tr '\n' ' ')
 bars=$(sed -n 's/^bars := //p' "$CTR_TOP/examples/bars.mk" | tr ' ' '\n' | sed 's/^/bars-/' | tr '\n' ' ')'bars frappe '
-is 'help lists targets' "$(help)" "demo live featurebox ams funnel criteo avazu mind mindhistory globo globodin amex deep amazon taobao interests steps warm ml1m ml1mhistory ml1mdin models ipinyou images fashion movies signals trenches $trenches$bars"
+is 'help lists targets' "$(help)" "demo live featurebox ams funnel criteo avazu mind mindhistory globo globodin amex deep amazon taobao interests steps warm ml1m ml1mhistory ml1mdin parquet models ipinyou images fashion movies signals trenches $trenches$bars"
 # images: the smallest path; figures are those of a small world, of which one direction is asserted
 small_images() { # images.sh ROW…: GAUC of the rows
     OUT=$W/small ROWS=20000 SEEDS=1 ONLY="$*" "$CTR_TOP/examples/images.sh" >"$W/images.md" 2>"$W/images.err" || { cat "$W/images.err"; return 1; }
@@ -53,7 +53,7 @@ drawn() { # a curve of two points in two worlds
 is 'images: a picture of two curves beside their table' "$(drawn | tr '\n' ' ')" '[2, 2] 2 '
 lacks() { CTR_CHROMIUM=$W/none make -s -C "$CTR_TOP/examples" OUT="$W/lacks" trenches-fig2.png >"$W/lacks.txt" 2>&1 || grep -c 'no chromium: install chromium' "$W/lacks.txt"; }
 is 'what a target needs is told before it works' "$(lacks) $(ls "$W/lacks" 2>/dev/null)" '1 '
-for e in criteo avazu mind mindhistory amex ml1m ml1mhistory amazon taobao ipinyou; do ok "$e runs" figures $e; done
+for e in criteo avazu mind mindhistory amex ml1m ml1mhistory parquet amazon taobao ipinyou; do ok "$e runs" figures $e; done
 # funnel: the second stage orders what was bought better than the first
 funnel() {
     make -s -C "$CTR_TOP/examples" OUT="$W/funnel" DATA="$DATA" funnel >"$W/funnel.txt" || return 1
@@ -61,6 +61,7 @@ funnel() {
 }
 [ ! -d "$DATA/hm_small" ] || ok 'funnel: recall of the first stage, and the second one is better' funnel
 ok 'criteo: AUC >= .737' reaches "$W/criteo.txt" 1 auc .737
+ok 'parquet: AUC >= .77, as from text' reaches "$W/parquet.txt" 1 auc .77
 ok 'mind: AUC >= .627 from ids alone' reaches "$W/mind.txt" 1 auc .627
 ok 'mindhistory: AUC >= .66 from running rates' reaches "$W/mindhistory.txt" 1 auc .66
 ok 'mindhistory: GAUC >= .58' reaches "$W/mindhistory.txt" 1 gauc .58
