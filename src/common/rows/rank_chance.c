@@ -12,14 +12,15 @@
  *
  *     integral of phi(z) [v(z) is not below i's floor] P(k of the others beat i | z) dz
  *
- * The integral is a trapezoid sum over z = -8, -8 + 1/16, …, 8, which for smooth p_j is exact to about 1e-9; a
+ * The integral is a trapezoid sum over z = -6, -6 + 1/16, …, 6, which for smooth p_j is exact to about 1e-8; a
  * candidate without uncertainty is a step, by which it is off by up to .01. P(k of …) is a recursion over the
- * candidates, n k steps a node. */
+ * candidates, n k steps a node; those that beat i with a chance below 1e-12 at its lowest value are left out. */
 #include "common/rows/rank_impl.h"
 
 #include <math.h>
 
-enum { NODES = 257, FAR = 8, PER_UNIT = 16 };
+enum { NODES = 193, FAR = 6, PER_UNIT = 16 };
+static const double NEVER = 1e-12;
 
 /* Hart's rational approximation, as in Graeme West, "Better approximations to cumulative normal functions", Wilmott
  * 2005. */
@@ -39,7 +40,7 @@ double ctr_normal_share(double x)
         for (size_t i = 1; i < CTR_COUNT(below); i++)
             b = b * far + below[i];
         share = ctr_exp(-far * far / 2) * a / b;
-    } else if (far < 37) {
+    } else if (far < 9) {
         const double b = far + 1 / (far + 2 / (far + 3 / (far + 4 / (far + .65))));
         share = ctr_exp(-far * far / 2) / b / 2.506628274631;
     }
@@ -68,41 +69,73 @@ double ctr_rank_explored(double score, double shift)
     return shift == 0 || score <= 0 || score >= 1 ? score : ctr_sigmoid(odds_of(score) + shift);
 }
 
+void ctr_rank_prepare(const struct ctr_rank_how *how, struct ctr_rank_candidate *c, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        c[i].odds = odds_of(c[i].score);
+        c[i].varies = c[i].uncertainty > 0 && c[i].score > 0 && c[i].score < 1 && (!how->bids || c[i].bid > 0);
+    }
+}
+
+/* A value, with what comparisons with others need of it. */
+struct level {
+    double value, log, odds;
+};
+
+static struct level level_of(double value)
+{
+    return (struct level){ value, value > 0 ? ctr_log(value) : -INFINITY, odds_of(value) };
+}
+
 static double value_at(const struct ctr_rank_how *how, const struct ctr_rank_candidate *c, double z)
 {
-    const double p = ctr_rank_explored(c->score, c->uncertainty * z);
+    const double p = c->varies ? ctr_sigmoid(c->odds + c->uncertainty * z) : c->score;
     return how->bids ? c->bid * p : p;
 }
 
-static bool varies(const struct ctr_rank_how *how, const struct ctr_rank_candidate *c)
-{
-    return c->uncertainty > 0 && c->score > 0 && c->score < 1 && (!how->bids || c->bid > 0);
-}
-
 /* P(candidate j is above the floor and ranks above a value); `first`: it wins a tie. */
-static double beats(const struct ctr_rank_how *how, const struct ctr_rank_candidate *j, double value, bool first)
+static double beats(const struct ctr_rank_how *how, const struct ctr_rank_candidate *j, struct level at, bool first)
 {
-    const double least = how->floors ? CTR_MAX(value, j->floor) : value;
+    const double value = at.value;
 
-    if (!varies(how, j)) {
+    if (how->floors && j->floor > value)
+        at = level_of(j->floor);
+    if (!j->varies) {
         const double v = value_at(how, j, 0);
-        return !(v < least) && (v > value || first);
+        return !(v < at.value) && (v > value || first);
     }
-    const double share = how->bids ? least / j->bid : least;
-    if (share <= 0)
+    if (at.value <= 0)
         return 1;
-    return share >= 1 ? 0 : ctr_normal_share((odds_of(j->score) - odds_of(share)) / j->uncertainty);
+    if (at.value >= (how->bids ? j->bid : 1))
+        return 0;
+    const double odds = how->bids ? at.log - ctr_log(j->bid - at.value) : at.odds;
+    return ctr_normal_share((j->odds - odds) / j->uncertainty);
 }
 
-/* P(exactly `place` of the others beat candidate i, whose value this is). `p` has room for place + 1. */
-static double beaten_by(const struct ctr_rank_how *how, const struct ctr_rank_candidate *c, int64_t n, int64_t i,
-                        double value, int64_t place, double *p)
+/* The others that may beat candidate i, as numbers; `may` has room for n. */
+static int64_t find_rivals(const struct ctr_rank_how *how, const struct ctr_rank_candidate *c, int64_t n, int64_t i,
+                           int64_t *may)
 {
+    const struct level lowest = level_of(value_at(how, &c[i], -FAR));
+    int64_t k = 0;
+
+    for (int64_t j = 0; j < n; j++)
+        if (j != i && beats(how, &c[j], lowest, j < i) > NEVER)
+            may[k++] = j;
+    return k;
+}
+
+/* P(exactly `place` of n rivals beat candidate i, whose value this is). `p` has room for place + 1. */
+static double beaten_by(const struct ctr_rank_how *how, const struct ctr_rank_candidate *c, const int64_t *rival,
+                        int64_t n, int64_t i, double value, int64_t place, double *p)
+{
+    const struct level at = level_of(value);
+
     p[0] = 1;
     for (int64_t k = 1; k <= place; k++)
         p[k] = 0;
-    for (int64_t j = 0; j < n; j++) {
-        const double win = j == i ? 0 : beats(how, &c[j], value, j < i);
+    for (int64_t r = 0; r < n; r++) {
+        const double win = beats(how, &c[rival[r]], at, rival[r] < i);
         if (win == 0)
             continue;
         for (int64_t k = place; k > 0; k--)
@@ -115,16 +148,18 @@ static double beaten_by(const struct ctr_rank_how *how, const struct ctr_rank_ca
 int ctr_rank_chance(const struct ctr_rank_how *how, const struct ctr_rank_candidate *c, int64_t n, int64_t i,
                     int64_t place, struct ctr_buf *room, double *chance, struct ctr_err *err)
 {
-    const bool moves = varies(how, &c[i]);
+    const bool moves = c[i].varies;
     double sum = 0, all = 0;
-    int rc = ctr_buf_room(room, place + 1, sizeof(double), err);
+    int rc = ctr_buf_room(room, n + place + 1, sizeof(double), err);
+    double *p = (double *)(void *)room->data;
+    int64_t *rival = (int64_t *)(void *)(p + place + 1), rivals = rc ? 0 : find_rivals(how, c, n, i, rival);
 
     for (int k = 0; !rc && k < (moves ? NODES : 1); k++) {
         const double z = moves ? (double)k / PER_UNIT - FAR : 0, weight = ctr_exp(-z * z / 2);
         const double value = value_at(how, &c[i], z);
         all += weight;
         if (!how->floors || !(value < c[i].floor))
-            sum += weight * beaten_by(how, c, n, i, value, place, (double *)(void *)room->data);
+            sum += weight * beaten_by(how, c, rival, rivals, i, value, place, p);
     }
     *chance = rc ? 0 : CTR_MIN(sum / all, 1);
     return rc;

@@ -15,6 +15,8 @@ struct ctr_rank_candidate {
     uint64_t key;    /* whose unsigned order is that of `value`; exact for integers, too */
     uint64_t draw;   /* the candidate's random number in this request */
     int64_t greedy;  /* place by value */
+    double odds;     /* log-odds of the score; these two by ctr_rank_prepare */
+    bool varies;     /* the value depends on the draw */
 };
 
 /* What orders a request. */
@@ -56,8 +58,9 @@ double ctr_rank_explored(double score, double shift); /* the score whose log-odd
 double ctr_normal_share(double x);
 /* A standard normal number of (seed, stream). */
 double ctr_normal_draw(uint64_t seed, uint64_t stream);
-/* The chance that Thompson sampling puts candidate i at `place` (0: first). Candidates are in the order in which ties
- * are broken. */
+void ctr_rank_prepare(const struct ctr_rank_how *how, struct ctr_rank_candidate *c, int64_t n);
+/* The chance that Thompson sampling puts candidate i at `place` (0: first). Candidates are prepared, and in the order
+ * in which ties are broken. */
 int ctr_rank_chance(const struct ctr_rank_how *how, const struct ctr_rank_candidate *c, int64_t n, int64_t i,
                     int64_t place, struct ctr_buf *room, double *chance, struct ctr_err *err) CTR_MUST;
 

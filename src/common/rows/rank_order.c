@@ -119,6 +119,8 @@ static int thompson(struct ctr_rank_order *o, const struct ctr_rank_how *how, co
         qsort_r(item, (size_t)o->n, sizeof *item, descending, &by);
     for (int64_t i = 0; !rc && i < o->n; i++)
         c[i] = o->c[item[i].i];
+    if (!rc)
+        ctr_rank_prepare(how, c, o->n);
     for (int64_t i = 0; !rc && i < o->n; i++)
         if (c[i].greedy >= 0 && c[i].greedy < o->kept)
             rc = ctr_rank_chance(how, c, o->n, i, c[i].greedy, &room, &o->propensity[c[i].greedy], err);
