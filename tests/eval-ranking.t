@@ -28,6 +28,12 @@ printf 'click,shown,target\n1,0.5,1\n0,0.5,0\n1,0.25,0.5\n0,1,0.5\n' | ctr-impor
 is 'ips and snips' "$(ctr-eval --propensity shown --target target log.arrows | awk '{ print $1, $2 }' | tr '\n' ' ')" \
     'metric value logged 0.500000 ips 1.000000 snips 0.888889 mean_weight 1.125000 effective_rows 2.454545 '
 
+# slices a: .2 0, .4 1; b: .5 0. A bin a score: (.2 + .6 + .5) / 3; gaps of the slices: .2, .5, and (2 x .2 + .5) / 3
+printf 'click,score,s\n0,0.2,a\n1,0.4,a\n0,0.5,b\n' | ctr-import -q -f csv --header --label click --score score >slices.arrows
+is 'ece and field_ece by slice' "$(ctr-eval -q --by s --metrics ece,field_ece slices.arrows | awk 'NR > 1 { print $1, $4, $5 }' | tr '\n' ' ')" \
+    'total 0.433333 0.300000 s=a 0.400000 0.200000 s=b 0.500000 0.500000 '
+is 'field_ece without slices is undefined' "$(ctr-eval -q --metrics field_ece slices.arrows | awk 'NR > 1 { print $4 }')" '-'
+
 exits 'no target' 2 ctr-eval --propensity shown log.arrows
 err_like 'says what is missing' '--target EXPR'
 exits 'both' 2 ctr-eval --at 1 --propensity shown --target 1 rows.arrows

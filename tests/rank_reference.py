@@ -34,7 +34,16 @@ def data(out):
     }
     role = {"q": "query", "ad": "id", "p": "score", "u": "uncertainty"}
     fields = [pa.field(k, v.type, metadata={"ctr.role": role[k]} if k in role else None) for k, v in columns.items()]
-    write(f"{out}/log.arrows", pa.table(list(columns.values()), schema=pa.schema(fields)), 311)
+    log = pa.table(list(columns.values()), schema=pa.schema(fields))
+    write(f"{out}/log.arrows", log, 311)
+    q = columns["q"].to_pylist()  # the same, sorted, with dictionaries that change
+    log = log.take(pa.array(sorted(range(n), key=lambda i: id_key(q[i]))))
+    meta = log.schema.field("q").with_type(pa.dictionary(pa.int32(), pa.string()))
+    with pa.OSFile(f"{out}/encoded.arrows", "wb") as f:
+        schema = log.schema.set(0, meta)
+        with pa.ipc.new_stream(f, schema) as w:
+            for b in log.to_batches(97):
+                w.write_batch(pa.record_batch([b.column(0).dictionary_encode()] + b.columns[1:], schema=schema))
 
 
 def read(path):
