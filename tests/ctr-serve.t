@@ -549,6 +549,11 @@ cmp_ok($over{code_200}, '>', 0, 'some are answered');
 is((get('/healthz'))[0], 200, 'and it lives');
 is(stop(), 0, 'ends with 0');
 
+# ---- train while serving
+
+my %rate = map { my @f = split /\t/; $f[0] => $f[3] } split /\n/, sh("OUT=$dir/example ROUNDS=3 REQUESTS=150 $ENV{CTR_TOP}/examples/serve.sh");
+cmp_ok($rate{3}, '>', $rate{1} + .05, 'examples/serve.sh: models that learn from what was served are clicked more');
+
 # ---- the manual's example is what happens
 
 my $page = slurp("$ENV{CTR_TOP}/man/ctr-serve.1");
