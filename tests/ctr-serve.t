@@ -428,6 +428,17 @@ for my $case (['', ''], ['--top 5', '--top 5'], ['--bid price --floor 0.5', '--b
     like($body, qr/"ranked":\[\]/, 'none of none');
     is(stop(), 0, 'ends with 0');
 }
+# ---- keys of a secret
+
+spew('seed', "a secret of some length, which nobody else has\n");
+sh('ctr-extract -q --key-seed seed slim.plan log.arrows | ctr-train lr -q -o seeded.model');
+fails(2, 'made with a secret', '--check', 'seeded.model');
+start('seeded.model', '--key-seed', 'seed', '--threads', 1);
+sh('ctr-extract -q --key-seed seed seeded.model rows.arrows 2>/dev/null | ctr-predict -q seeded.model >want.arrows 2>/dev/null');
+spew('got.arrows', (post(slurp('rows.arrows'), 'Content-Type: application/vnd.apache.arrow.stream'))[2]);
+is(sh('ctr-info --digest got.arrows'), sh('ctr-info --digest want.arrows'), '--key-seed: the scores of the pipe');
+is(stop(), 0, 'ends with 0');
+
 fails(2, "no column|nobid", '--bid', 'nobid', 'ranked.model');
 
 # ---- the log is what was asked and answered

@@ -9,7 +9,7 @@
 #include <sys/random.h>
 
 static struct {
-    const char *listen, *map, *users, *ads, *images, *log, *bid, *order, *floor, *price;
+    const char *listen, *map, *users, *ads, *images, *key_seed, *log, *bid, *order, *floor, *price;
     int64_t top;
     int64_t log_every_ms, log_bytes;
     int64_t threads, queue, deadline_ms, max_body, max_header, max_ads, connections, request_ms, idle_ms, grace_ms;
@@ -37,6 +37,7 @@ static const struct ctr_opt opts[] = {
       CTR_OPT_PATH | CTR_OPT_BASIC },
     { "images", 0, CTR_OPT_STR, "FILE", "dicm, two-tower: take image vectors by key from FILE", &o.images,
       CTR_OPT_PATH | CTR_OPT_BASIC },
+    { "key-seed", 0, CTR_OPT_STR, "FILE", "hash keys with the secret in FILE", &o.key_seed, CTR_OPT_PATH },
     { "bid", 0, CTR_OPT_STR, "COL", "/v1/rank: bids a click, which order by ecpm = bid x score", &o.bid,
       CTR_OPT_BASIC },
     { "order", 0, CTR_OPT_STR, "EXPR", "/v1/rank: order by this, the largest first (default: score, or bid x score)",
@@ -186,7 +187,7 @@ static int check_options(struct ctr_cli *cli, struct ctr_err *err)
         return ctr_cli_usage(err, "--request-time and --idle-time want more than 0");
     if (o.connections > 1000000)
         return ctr_cli_usage(err, "--connections wants at most 1000000");
-    const char *const files[] = { cli->args[0], o.map, o.users, o.ads, o.images };
+    const char *const files[] = { cli->args[0], o.map, o.users, o.ads, o.images, o.key_seed };
     for (size_t i = 0; i < CTR_COUNT(files); i++)
         if (files[i] && !ctr_cli_reopens(files[i]))
             return ctr_cli_usage(err, "%s: a server looks at its files again, and a pipe can be read once", files[i]);
@@ -279,7 +280,7 @@ static int serve(struct ctr_cli *cli, struct server *v, struct ctr_err *err)
     struct serve *s = &v->s;
     s->threads = (int)(o.threads ? o.threads : CTR_MIN(ctr_cpu_count(), 256));
     const enum ctr_rank_price price = !o.price ? CTR_PRICE_NONE : *o.price == 'f' ? CTR_PRICE_FIRST : CTR_PRICE_SECOND;
-    const struct serve_models_opts mo = { .files = { cli->args[0], o.map, o.users, o.ads, o.images },
+    const struct serve_models_opts mo = { .files = { cli->args[0], o.map, o.users, o.ads, o.images, o.key_seed },
                                           .rank = { o.bid, o.order, o.floor, price, o.top },
                                           .threads = s->threads,
                                           .metrics = &s->metrics,

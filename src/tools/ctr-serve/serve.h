@@ -51,7 +51,7 @@ void serve_metrics_free(struct serve_metrics *m);
 /* ---- models: serve_model.c ---- */
 
 struct serve_files {
-    const char *model, *map, *users, *ads, *images; /* all but the model may be NULL */
+    const char *model, *map, *users, *ads, *images, *key_seed; /* all but the model may be NULL */
 };
 
 /* How /v1/rank orders: options of ctr-rank. */
@@ -120,6 +120,8 @@ int serve_models_open(struct serve_models **s, const struct serve_models_opts *o
 int serve_models_watch(struct serve_models *s, struct ctr_err *err) CTR_MUST; /* from now on, on a thread */
 void serve_models_free(struct serve_models *s);
 struct serve_generation *serve_models_hold(struct serve_models *s); /* the generation of now */
+/* Keep some bodies (JSON) of late, with which the next generation warms up. */
+void serve_models_remember(struct serve_models *s, const uint8_t *body, size_t n);
 void serve_generation_release(struct serve_generation *g);
 /* A desk of the generation for this thread, until it is given back. */
 int serve_desk_take(struct serve_generation *g, struct serve_desk **d, struct ctr_err *err) CTR_MUST;
@@ -169,6 +171,8 @@ int serve_lane_ranks(struct serve_desk *d, struct serve_lane *l, struct ctr_err 
 const struct ctr_schema *serve_lane_rank_schema(const struct serve_lane *l);
 int serve_lane_rank(struct serve_lane *l, const struct ctr_batch *b /* or NULL */, bool last, serve_sink *seen,
                     serve_sink *sink, void *ctx, struct ctr_err *err) CTR_MUST;
+/* Its rows so far were nobody's: they are in no count. */
+void serve_lane_forget(struct serve_lane *l);
 /* Count its keys since the last time. */
 int serve_lane_count(struct serve_lane *l, struct serve_metrics *m, struct ctr_err *err) CTR_MUST;
 void serve_lane_free(struct serve_lane *l);

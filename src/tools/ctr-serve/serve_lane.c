@@ -284,6 +284,12 @@ int serve_lane_rank(struct serve_lane *l, const struct ctr_batch *b, bool last, 
     return rc;
 }
 
+void serve_lane_forget(struct serve_lane *l)
+{
+    for (int i = 0; i < l->tables; i++)
+        (void)ctr_predictor_unknown(l->predictor, i, &l->counted[2 * i], &l->counted[2 * i + 1]);
+}
+
 int serve_lane_count(struct serve_lane *l, struct serve_metrics *m, struct ctr_err *err)
 {
     const char *name;

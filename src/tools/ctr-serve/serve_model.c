@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * serve_model: generations. A thread looks at the files ten times a second. Where one has been replaced, it loads and
- * verifies it, makes a desk for each thread with the lanes that requests have used, and only then exchanges the pointer
+ * verifies it, makes a desk for each thread, has it answer some requests of late, and only then exchanges the pointer
  * that requests take: what is being answered keeps the old generation, which goes with its last request. Parts that did
  * not change are shared. A bad file is reported, and the generation of now stays.
  */
@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LOOK_MS = 100 };
+enum { LOOK_MS = 100, RECENT = 8, RECENT_BYTES = 256 << 10, RECENT_EVERY = 8 };
 enum { MODEL, MAP, USERS, ADS, FILES };
 
 struct serve_models {
@@ -21,6 +21,10 @@ struct serve_models {
     struct serve_generation *now;
     pthread_mutex_t lock;
     struct ctr_file_seen seen[FILES], seen_delta;
+    struct ctr_buf recent[RECENT]; /* bodies */
+    pthread_mutex_t recent_lock;
+    int next_recent;
+    atomic_uint requests;
     pthread_t watcher;
     bool watching;
     atomic_bool stop;
@@ -90,6 +94,8 @@ static int model_read(struct serve_model *m, const struct serve_files *f, struct
     }
     if (!rc)
         rc = ctr_plan_open(&m->plan, f->model, err);
+    if (!rc && f->key_seed)
+        rc = ctr_plan_key_seed(m->plan, f->key_seed, err);
     if (!rc)
         rc = digest_of(whole->path, m->digest, err);
     return rc;
@@ -324,10 +330,64 @@ static void shape_of(struct serve_generation *old, const struct serve_generation
     pthread_mutex_unlock(&old->lock);
 }
 
-static int make_desks(struct serve_generation *g, struct serve_generation *old, int threads, struct ctr_err *err)
+/* ---- requests of late ---- */
+
+void serve_models_remember(struct serve_models *s, const uint8_t *body, size_t n)
+{
+    struct ctr_err err;
+    if (atomic_fetch_add(&s->requests, 1) % RECENT_EVERY || n > RECENT_BYTES || pthread_mutex_trylock(&s->recent_lock))
+        return;
+    struct ctr_buf *to = &s->recent[s->next_recent];
+    s->next_recent = (s->next_recent + 1) % RECENT;
+    ctr_buf_clear(to);
+    if (ctr_buf_append(to, body, n, &err))
+        ctr_buf_clear(to);
+    pthread_mutex_unlock(&s->recent_lock);
+}
+
+static int ignore(void *ctx, const struct ctr_batch *b, const double *score, struct ctr_err *err)
+{
+    (void)ctx, (void)b, (void)score, (void)err;
+    return 0;
+}
+
+/* Answer a request for nobody; one that does not fit the new model is none of its faults. */
+static void try_request(struct serve_desk *d, uint8_t *body, size_t n)
+{
+    struct serve_lane *lane = NULL;
+    struct ctr_err err = { 0 };
+    int rc = serve_rows_json(d, body, n, INT64_MAX, &err);
+    if (!rc && d->batch.rows)
+        rc = serve_lane_common(d, &lane, &err);
+    if (!rc && lane)
+        rc = serve_lane_run(lane, &d->batch, ignore, NULL, &err);
+    if (rc && lane)
+        serve_lane_drop(d, lane);
+    else if (lane)
+        serve_lane_forget(lane);
+}
+
+static void warm_up(struct serve_models *s, struct serve_desk *d)
+{
+    struct ctr_buf body = { 0 };
+    struct ctr_err err;
+    for (int i = 0; i < RECENT; i++) {
+        ctr_buf_clear(&body);
+        pthread_mutex_lock(&s->recent_lock);
+        const struct ctr_buf *from = &s->recent[i];
+        const int rc = from->len ? ctr_buf_append(&body, from->data, from->len, &err) : 0;
+        pthread_mutex_unlock(&s->recent_lock);
+        if (!rc && body.len)
+            try_request(d, body.data, body.len);
+    }
+    ctr_buf_free(&body);
+}
+
+static int make_desks(struct serve_models *s, struct serve_generation *g, struct serve_generation *old,
+                      struct ctr_err *err)
 {
     int rc = 0;
-    for (int i = 0; i < threads && !rc; i++) {
+    for (int i = 0; i < s->o.threads && !rc; i++) {
         struct serve_desk *d;
         struct serve_lane *lane;
         rc = serve_desk_new(&d, g, err);
@@ -337,6 +397,8 @@ static int make_desks(struct serve_generation *g, struct serve_generation *old, 
         rc = serve_lane_common(d, &lane, err);
         if (!rc)
             rc = serve_lane_ranks(d, lane, err);
+        if (!rc)
+            warm_up(s, d);
         serve_desk_give(g, d);
     }
     return rc;
@@ -376,7 +438,7 @@ static int complete(struct serve_models *s, struct serve_generation *g, struct s
         rc = join_file(g, g->ads, f->ads, &g->from_ads, &g->ad_key, err);
     if (!rc)
         rc = open_jsonl(g, err);
-    if (!rc && (rc = make_desks(g, old, s->o.threads, err)))
+    if (!rc && (rc = make_desks(s, g, old, err)))
         ctr_err_file(err, f->model);
     g->loaded_ms = ctr_clock_ms();
     return rc;
@@ -494,6 +556,7 @@ int serve_models_open(struct serve_models **out, const struct serve_models_opts 
         return ctr_fail_nomem(err, sizeof *s);
     s->o = *o;
     pthread_mutex_init(&s->lock, NULL);
+    pthread_mutex_init(&s->recent_lock, NULL);
     for (int i = 0; i < FILES; i++)
         if (path_of(s, i))
             ctr_file_changed(path_of(s, i), &s->seen[i]); /* from before it is read, so that no change is missed */
@@ -521,6 +584,9 @@ void serve_models_free(struct serve_models *s)
     if (s->watching)
         pthread_join(s->watcher, NULL);
     serve_generation_release(s->now);
+    for (int i = 0; i < RECENT; i++)
+        ctr_buf_free(&s->recent[i]);
+    pthread_mutex_destroy(&s->recent_lock);
     pthread_mutex_destroy(&s->lock);
     free(s);
 }

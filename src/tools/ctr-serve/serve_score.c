@@ -151,6 +151,8 @@ static int score_json(struct scoring *x, struct ctr_err *err)
         if (!rc)
             rc = run_lane(x, &x->d->batch, true, x->ranks ? append_ranked : append_scores, err);
     }
+    if (!rc)
+        serve_models_remember(x->s->models, q->body, (size_t)q->head.body_bytes);
     return rc ? rc : ctr_buf_append(&q->answer, "]}\n", 3, err);
 }
 
