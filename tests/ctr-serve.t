@@ -360,6 +360,14 @@ put($s, $ok);
 is((answer($s))[0], 200, 'over TCP');
 is(stop(), 0, 'and ends');
 
+is(sh('(ulimit -n 800; timeout 60 ctr-serve --connections 1000 lr.model 2>&1; echo $?) | tail -n 2') =~ s/: raise.*//r, "ctr-serve: --connections 1000 needs 1320 open files, and the limit is 800\n2\n", 'a limit of open files');
+$pid = fork // die;
+if (!$pid) { unlink 'serve.err'; open STDERR, '>', 'serve.err'; exec 'sh', '-c', 'ulimit -n 800; exec ctr-serve --listen unix:sock lr.model'; }
+$server{pid} = $pid;
+for (1 .. 400) { last if slurp('serve.err') =~ /listens/; sleep .05; }
+is((get('/healthz'))[0], 200, 'which the default keeps to');
+is(stop(), 0, 'and ends');
+
 # ---- files of users and ads
 
 sh('ctr-select --columns user,age,past log.arrows | ctr-sort --unique -k user 2>/dev/null | ctr-cat --to file --key user -o users.arrow');

@@ -232,6 +232,7 @@ static int listen_and_serve(struct ctr_cli *cli, struct serve *s, struct ctr_err
                                 .body_bytes = o.max_body,
                                 .memory_bytes = cli->memory_bytes ? cli->memory_bytes : (int64_t)1 << 30,
                                 .connections = o.connections,
+                                .fewer = !ctr_cli_given(cli, "connections"),
                                 .request_ms = o.request_ms,
                                 .idle_ms = o.idle_ms,
                                 .grace_ms = o.grace_ms,

@@ -137,7 +137,7 @@ static int listen_tcp(struct ctr_http *h, const char *text, struct ctr_err *err)
 }
 
 /* A connection is a descriptor. */
-static int raise_limit(const struct ctr_http *h, struct ctr_err *err)
+static int raise_limit(struct ctr_http *h, struct ctr_err *err)
 {
     struct rlimit r;
     const rlim_t want = (rlim_t)h->o.connections + MOST_REFUSED + SPARE_FDS;
@@ -148,7 +148,9 @@ static int raise_limit(const struct ctr_http *h, struct ctr_err *err)
         if (setrlimit(RLIMIT_NOFILE, &r))
             return ctr_fail_sys(err, "cannot raise the limit of open files");
     }
-    if (r.rlim_cur < want)
+    if (r.rlim_cur < want && h->o.fewer && r.rlim_cur > MOST_REFUSED + SPARE_FDS)
+        h->o.connections = (int64_t)r.rlim_cur - MOST_REFUSED - SPARE_FDS;
+    else if (r.rlim_cur < want)
         return ctr_fail(
             err, CTR_EUSAGE,
             "--connections %lld needs %lld open files, and the limit is %lld: raise it (ulimit -n), or give "

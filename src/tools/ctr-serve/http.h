@@ -56,6 +56,7 @@ struct ctr_http_opts {
     int64_t header_bytes, body_bytes; /* the most of one request */
     int64_t memory_bytes;             /* the most of all requests and answers under way */
     int64_t connections;
+    bool fewer;         /* than these, where the limit of open files is lower */
     int64_t request_ms; /* for a request to arrive, and for its answer to be taken */
     int64_t idle_ms;    /* between requests */
     int64_t grace_ms;
