@@ -149,5 +149,5 @@ ok 'of many values, about' "$PY" "$CTR_TOP/tests/stats_reference.py" drift other
 ctr-stats -j 3 --against some.arrows other.arrows -o again.stats
 ok 'intervals are of the seed' same_rows drift.stats again.stats
 ok 'the check can fail' sh -c "ctr-select --tail 2999 small.arrows | ctr-stats --label label >less.stats; ! '$PY' '$CTR_TOP/tests/stats_reference.py' check small.arrows less.stats label"
-ok 'memory does not grow with distinct values' below 60000 ctr-stats -j 1 --label label many.arrows
+[ -n "$SAN" ] || ok 'memory does not grow with distinct values' below 60000 ctr-stats -j 1 --label label many.arrows
 done_testing

@@ -96,6 +96,14 @@ static inline uint64_t chunk(const char *text, size_t n, int i)
     return bits;
 }
 
+void ctr_heavy_prefetch(const struct ctr_heavy *h, uint64_t hash)
+{
+    const uint64_t *line = h->narrow + (size_t)cell_of(hash) * (size_t)h->tables * 8;
+    __builtin_prefetch(line, 1);
+    if (h->tables > 1)
+        __builtin_prefetch(line + 8, 1);
+}
+
 void ctr_heavy_add(struct ctr_heavy *h, uint64_t hash, const char *text, size_t n, int64_t weight)
 {
     const int cell = cell_of(hash);

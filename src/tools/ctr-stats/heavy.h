@@ -26,6 +26,9 @@ void ctr_heavy_free(struct ctr_heavy *h);
 /* Add `weight` (rows, or units of clicks) to a value; text: its bytes, if there are chunks. */
 void ctr_heavy_add(struct ctr_heavy *h, uint64_t hash, const char *text, size_t n, int64_t weight);
 
+/* Bring the counts of a value into the cache, some values before it is added. */
+void ctr_heavy_prefetch(const struct ctr_heavy *h, uint64_t hash);
+
 /* Estimates for a hash: its weight, at least 0, and that of the other values of its cell. */
 struct ctr_heavy_estimate {
     int64_t weight, others;

@@ -8,7 +8,7 @@
 
 /* ---- values ---- */
 
-enum { TEXT_MASK = (1 << 25) - 1, KEPT_MASK = 127, AHEAD = 128 };
+enum { TEXT_MASK = (1 << 25) - 1, KEPT_MASK = 127, AHEAD = 128, NEXT = 12 };
 static const uint64_t SIGN = UINT64_C(1) << 63, STIR = 0x9e3779b97f4a7c15u;
 
 enum ctr_kind ctr_kind_of(enum ctr_type type)
@@ -550,6 +550,8 @@ static int many_block(struct ctr_profile *p, const struct ctr_block *b, struct c
         const struct ctr_str text = b->text ? b->text[i] : (struct ctr_str){ 0 };
         const size_t kept = b->text ? ctr_text_kept(text.p, text.n) : 0;
         const uint64_t hash = ctr_kind_hash(p->kind, b->key[i]), clicks = b->clicks ? b->clicks[i] : 0;
+        if (i + NEXT < b->n)
+            ctr_heavy_prefetch(m->heavy, ctr_kind_hash(p->kind, b->key[i + NEXT]));
         ctr_heavy_add(m->heavy, hash, text.p, kept, 1);
         if (clicks)
             ctr_heavy_add(m->clicks, hash, NULL, 0, (int64_t)clicks);
@@ -580,6 +582,12 @@ static int64_t exact_block(struct ctr_profile *p, const struct ctr_block *b, str
         for (int64_t k = i; i % AHEAD == 0 && k < CTR_MIN(i + AHEAD, b->n); k++) {
             place[k] = (uint32_t)ctr_hash_place(b->key[k], (uint64_t)t->cap - 1);
             __builtin_prefetch(&t->slot[place[k]]);
+        }
+        struct ctr_value *at = &t->slot[place[i]];
+        if (at->n && at->key == b->key[i] && (!b->text || (at->bytes == b->text[i].n && at->bytes <= 8))) {
+            at->n++; /* it is in its place, and equal by its key */
+            at->clicks += b->clicks ? b->clicks[i] : 0;
+            continue;
         }
         struct ctr_value v = { .key = b->key[i], .n = 1, .clicks = b->clicks ? b->clicks[i] : 0 };
         const char *text = NULL;
