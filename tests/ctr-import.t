@@ -78,8 +78,8 @@ is "-d '\\t' is the tab" "$(printf 'a\t"b\tc"\n' | ctr-import -f csv -d '\t' | c
 exits "--columns twice" 2 ctr-import --header --columns a --columns b "$W/log.csv"
 err_like "would lose the first" '^ctr-import: --columns is given twice, and only the last would count$'
 
-exits "a form of time that there is not" 2 ctr-import --header --time "when:%F %T" "$W/log.csv"
-err_like "is refused before the first row" "--time: '%F %T' is no form of a time; there are unix, unix_ms, .* %Y %y %m"
+exits "a form of time that there is not" 2 ctr-import --header --time "when:%F %X" "$W/log.csv"
+err_like "is refused before the first row" "--time: '%F %X' is no form of a time; there are unix, unix_ms, .* %Y %y %m"
 exits "--time twice" 2 ctr-import --header --time a --time b "$W/log.csv"
 err_like "so would the first of them be lost" '^ctr-import: --time is given twice, and only the last would count$'
 exits "a zip archive by its name" 2 ctr-import --header "$W/log.csv.zip"
@@ -106,7 +106,74 @@ says() { # says NAME REGEX INPUT OPTIONS…: on stderr, exit 0; REGEX '' for not
     exits "$_n" 0 ctr-import "$@" "$W/in.csv"
     if [ "$_re" ]; then err_like "$_n: said" "$_re"; else is "$_n: nothing is said" "$(cat "$W/err")" ''; fi
 }
-says "a header that is taken for a row" '^ctr-import: line 1 looks like the names of the columns; --header may be meant$' 'user,price\nal,1\nbo,2\n'
+says "a header without --header" '^ctr-import: line 1 holds the names of the columns, as --header says; if it is data, --columns names them$' 'user,price\nal,1\nbo,2\n'
+is "it names the columns" "$(ctr-import -q "$W/in.csv" | ctr-export)" "$(cat "$W/in.csv")"
+is "as --header does" "$(ctr-import -q "$W/in.csv" | ctr-info --digest)" "$(ctr-import -q --header "$W/in.csv" | ctr-info --digest)"
+says "the same of a time" 'line 1 holds the names' 'user,at\nal,2019-11-14\n'
+for data in 'a,1\na,2\n' 'user,user\nal,1\n' 'user,\nal,1\n' '1user,x\nal,1\n' 'user,price\nal,cheap\n' 'user,price\n'; do
+    printf "$data" >"$W/in.csv"
+    case $data in a,1*) n=2 ;; user,price?nal*) n=2 ;; user,price*) n=1 ;; *) n=2 ;; esac
+    is "no header: $data" "$(ctr-import -q "$W/in.csv" | ctr-info - | sed -n 's/^rows: //p')" $n
+done
+printf 'user,price\nal,1\n' >"$W/in.csv"
+is "--columns: no header is guessed" "$(ctr-import -q -c a,b "$W/in.csv" | ctr-export --no-header)" "$(cat "$W/in.csv")"
+printf 'user,price\nbo,2\n' >"$W/in2.csv"
+is "of two files" "$(ctr-import -q "$W/in.csv" "$W/in2.csv" | ctr-export)" 'user,price
+al,1
+bo,2'
+is "of a pipe, with -j 3 and small batches" "$(ctr-import -q -j 3 --batch 1 -f csv <"$W/in.csv" | ctr-export)" "$(cat "$W/in.csv")"
+printf 'user,price\nal,1\nbo,x\n' >"$W/in.csv"
+ctr-import -q --bad-rows "quarantine=$W/bad.csv" -c user,price:int64 --header "$W/in.csv" >/dev/null
+cp "$W/bad.csv" "$W/want.csv"
+{ printf 'user,price\n' && yes al,1 | head -2000 && echo bo,x; } >"$W/in.csv"
+ctr-import -q --bad-rows "quarantine=$W/bad.csv" "$W/in.csv" >/dev/null
+is "a quarantine begins with it" "$(cat "$W/bad.csv")" "$(cat "$W/want.csv")"
+
+# Times are inferred where milliseconds hold them.
+times() { printf "$1" >"$W/t.csv" && ctr-import -q --header "$W/t.csv" | ctr-info - | sed -n 's/^t  *\([a-z0-9]*\) .*/\1/p'; }
+for t in 2019-11-14 '2019-11-14 10:00' 2019-11-14T10:00:00 2019-11-14T10:00:00.5 2019-11-14T10:00:00.123000Z 2019-11-14T10:00:00+01:00 '2019-11-14 10:00:00 +0530'; do
+    is "a time: $t" "$(times "t,x\n$t,1\n,2\n")" timestamp
+done
+for t in 2019-11-4 2019/11/14 2019-02-29 20191114 2019-11-14T10 2019-11-14T10:00:60 2019-11-14T10:00:00.1234 '14.11.2019' 2019-11-14x 0001 '2019-11-14  10:00' +2019-11-14; do
+    is "no time: $t" "$(times "t,x\n$t,1\n")" "$(case $t in 20191114) echo int64 ;; *) echo utf8 ;; esac)"
+done
+is "times and texts" "$(times 't,x\n2019-11-14,1\nlater,2\n')" utf8
+is "times and numbers" "$(times 't,x\n2019-11-14,1\n2019,2\n')" utf8
+is "in UTC" "$(printf 't\n2019-11-14T10:00:00+01:00\n2019-11-14 10:00\n' | ctr-import -q -f csv --header | ctr-export --no-header)" '2019-11-14T09:00:00Z
+2019-11-14T10:00:00Z'
+says "a column of times" '^ctr-import: column t is of times (ISO 8601; UTC where no zone is given); --columns t:utf8 keeps the text$' 't\n2019-11-14\n' --header
+says "a column of text" '' 't\n2019-11-14\n' --header -c t:utf8
+for bad in soon 2019-11-14T10:00:00.0001 2019-1-4; do
+    { echo t && yes 2019-11-14 | head -1500 && echo $bad; } >"$W/t.csv"
+    exits "a later value that is no such time: $bad" 1 ctr-import -q --header "$W/t.csv"
+    err_like "names place and remedy" "line 1502: column t: '$bad' is no time in the form ISO 8601.*; --columns t:utf8 or --bad-rows settles it"
+done
+
+# A file of a name that says nothing is known by its content.
+kind() { cp "$1" "$W/kind.log" && ctr-import --header "$W/kind.log" 2>"$W/err" | ctr-info --digest; }
+printf 'a,b\n1,2\n' >"$W/k.csv"
+printf 'a\tb\n1\t2,5\n' >"$W/k.tsv"
+for f in csv tsv; do
+    is "$f by content" "$(kind "$W/k.$f")" "$(ctr-import -q --header "$W/k.$f" | ctr-info --digest)"
+    ok "it is said" grep -q "^ctr-import: .*kind.log is read as $f, as which it begins; --format says otherwise$" "$W/err"
+done
+cp "$W/k.tsv" "$W/kind.log"
+is "stdin that is a file" "$(ctr-import -q --header <"$W/kind.log" | ctr-info --digest)" "$(ctr-import -q --header "$W/k.tsv" | ctr-info --digest)"
+printf '{"a":1}\n' >"$W/kind.log"
+is "jsonl by content" "$(ctr-import -q "$W/kind.log" | ctr-export -f jsonl)" '{"a":1}'
+printf '1 3:0.5 7:1\n' >"$W/kind.log"
+is "libsvm by content" "$(ctr-import -q "$W/kind.log" | ctr-info - | sed -n 's/^rows: //p')" 1
+ctr-import -q "$W/k.csv" | ctr-export -q -f npy -o "$W/k.npy"
+cp "$W/k.npy" "$W/kind.log"
+is "npy by content" "$(ctr-import -q "$W/kind.log" | ctr-info --digest)" "$(ctr-import -q "$W/k.npy" | ctr-info --digest)"
+ctr-import -q "$W/k.csv" | ctr-export -q -o "$W/k.safetensors"
+cp "$W/k.safetensors" "$W/kind.log"
+is "safetensors by content" "$(ctr-import -q "$W/kind.log" | ctr-info --digest)" "$(ctr-import -q "$W/k.safetensors" | ctr-info --digest)"
+ctr-import -q "$W/k.csv" >"$W/kind.log"
+exits "a stream by content" 2 ctr-import "$W/kind.log"
+err_like "needs no import" 'kind.log is a stream by its content, which every tool reads as it is'
+printf 'one\ntwo\n' >"$W/kind.log"
+exits "a line of one column is of no format" 2 ctr-import "$W/kind.log"
 says "the same under --columns" '--header may be meant' 'user,price\nal,1\nbo,2\n' -c u,p
 says "texts all the way down" '' 'user,ad\nal,x\n'
 says "a text in the first row, but a number too" '' 'x,1\n2,2\n'

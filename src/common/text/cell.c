@@ -19,7 +19,8 @@ enum {
     SEEN_FLOAT = 32,
     SEEN_NONFINITE = 64,
     SEEN_WIDE = 128, /* an integer that float64 cannot represent */
-    SEEN_HUGE = 256  /* an integer beyond 64 bits */
+    SEEN_HUGE = 256, /* an integer beyond 64 bits */
+    SEEN_TIME = 512  /* ISO 8601, see ctr_cell_time */
 };
 
 /* The digits of an integer, also with zeros after a point, from the first nonzero one: empty for 0 and for other
@@ -69,6 +70,43 @@ static unsigned integer_width(const char *p, size_t n)
     return float_holds(CTR_F64, p, n, true) ? 0 : SEEN_WIDE;
 }
 
+static bool digits(const char *p, size_t from, size_t n)
+{
+    bool good = true;
+    for (size_t i = from; i < from + n; i++)
+        good &= (unsigned char)(p[i] - '0') <= 9;
+    return good;
+}
+
+/* "2019-11-14", "2019-11-14T10:00[:00[.123]][Z|+01:00]", with T or a blank: what a time in milliseconds keeps. So no
+ * 60th second, and no finer digits but zeros. */
+static bool time_form(const char *p, size_t n)
+{
+    size_t i = 16;
+    if (n < 10 || p[4] != '-' || p[7] != '-' || !digits(p, 0, 4) || !digits(p, 5, 2) || !digits(p, 8, 2))
+        return false;
+    if (n > 10) {
+        if (n < 16 || (p[10] != 'T' && p[10] != ' ') || p[13] != ':' || !digits(p, 11, 2) || !digits(p, 14, 2))
+            return false;
+        if (i < n && p[i] == ':') {
+            if (n < 19 || !digits(p, 17, 2) || p[17] == '6')
+                return false;
+            i = 19;
+        }
+        if (i == 19 && i < n && p[i] == '.')
+            for (size_t from = ++i; i < n && (unsigned char)(p[i] - '0') <= 9; i++)
+                if (i >= from + 3 && p[i] != '0')
+                    return false;
+    }
+    return true;
+}
+
+bool ctr_cell_time(const char *p, size_t n)
+{
+    int64_t ms;
+    return time_form(p, n) && ctr_time_parse(NULL, p, n, &ms);
+}
+
 static unsigned classify(const char *p, size_t n)
 {
     int64_t i;
@@ -85,7 +123,7 @@ static unsigned classify(const char *p, size_t n)
     if (ctr_parse_u64(p, n, &u))
         return SEEN_U64 | integer_width(p, n);
     if (!ctr_parse_f64(p, n, &f))
-        return SEEN_TEXT;
+        return ctr_cell_time(p, n) ? SEEN_TIME : SEEN_TEXT;
     if (!isfinite(f))
         return SEEN_NONFINITE;
     /* an integer beyond 64 bits is an identifier whose digits a double would lose */
@@ -105,7 +143,9 @@ enum ctr_type ctr_infer_type(const struct ctr_infer *c)
     unsigned s = c->seen;
     if (s == SEEN_BOOL)
         return CTR_BOOL;
-    if (!s || s == SEEN_NONFINITE || s & (SEEN_TEXT | SEEN_BOOL | SEEN_HUGE))
+    if (s == SEEN_TIME)
+        return CTR_TIME;
+    if (!s || s == SEEN_NONFINITE || s & (SEEN_TEXT | SEEN_BOOL | SEEN_HUGE | SEEN_TIME))
         return CTR_UTF8;
     if (s & (SEEN_FLOAT | SEEN_NONFINITE))
         return s & SEEN_WIDE ? CTR_UTF8 : CTR_F64;
@@ -116,13 +156,15 @@ enum ctr_type ctr_infer_type(const struct ctr_infer *c)
 
 bool ctr_infer_rounds(const struct ctr_infer *c)
 {
-    return c->seen & SEEN_WIDE && c->seen & (SEEN_FLOAT | SEEN_NONFINITE) && !(c->seen & (SEEN_TEXT | SEEN_BOOL));
+    return c->seen & SEEN_WIDE && c->seen & (SEEN_FLOAT | SEEN_NONFINITE) &&
+           !(c->seen & (SEEN_TEXT | SEEN_BOOL | SEEN_TIME));
 }
 
 bool ctr_cell_inferable(enum ctr_type t, const char *p, size_t n)
 {
     switch (t) {
     case CTR_BOOL: return n != 1;
+    case CTR_TIME: return time_form(p, n); /* which is parsed next */
     case CTR_F64: return !ctr_cell_padded(p, n) && float_holds(t, p, n, true);
     case CTR_I64:
     case CTR_U64: return !ctr_cell_padded(p, n) && !ctr_cell_minus_zero(p, n);

@@ -406,12 +406,22 @@ static int infer_types(const struct csv *s, const struct ctr_text_block *b, stru
     return 0;
 }
 
+/* Are the names of a first record distinct? */
+static bool distinct(const struct ctr_strs *names)
+{
+    for (int i = 0; i < names->n; i++)
+        if (ctr_strs_find(names, names->s[i]) != i)
+            return false;
+    return true;
+}
+
 /* Add the first record, not declared a header, to the sample. If it is text in every column, unlike the following
- * records, it may be one. */
+ * records, it may be one: 1, if nothing else names the columns. */
 static int infer_first(const struct csv *s, const struct ctr_text_opts *o, struct csv_tile *t, size_t n,
                        struct ctr_infer *infer, struct csv_words *words, struct ctr_err *err)
 {
     bool names = true, other = false, text = true;
+    struct ctr_strs cells = { 0 };
     struct csv_look first = { 0 };
     t->from = t->to = 0;
     ctr_csv_index(t, n, &s->d, 1);
@@ -423,21 +433,29 @@ static int infer_first(const struct csv *s, const struct ctr_text_opts *o, struc
         const struct csv_dialect d = dialect_of(s, c);
         bool quoted, null;
         int rc = ctr_csv_cell(t, &d, &cell, &quoted, &null, err);
-        if (rc)
+        if (!rc)
+            rc = ctr_strs_add(&cells, cell.p, cell.n, err);
+        if (rc) {
+            ctr_strs_free(&cells);
             return rc;
+        }
         ctr_csv_see(&d, &alone, cell);
         names &= cell.n && ctr_infer_type(&alone) == CTR_UTF8;
         text &= !s->columns.c[c].typed || s->columns.c[c].type.type == CTR_UTF8;
-        other |=
-            infer[c].values && (ctr_type_number(rest) || rest == CTR_BOOL); /* columns with a given type have none */
+        other |= infer[c].values && (ctr_type_number(rest) || rest == CTR_BOOL ||
+                                     rest == CTR_TIME); /* columns with a given type have none */
         if (s->columns.c[c].typed || null)
             continue;
         ctr_csv_see(&d, &infer[c], cell);
         ctr_csv_words_see(&words[c], &d, cell);
     }
+    const bool alone = distinct(&cells) && !o->in_plan && !o->columns && !o->like;
     int rc = t->rows ? look(s, t, t->row_start[0], t->first[0], s->d.columns, &first, err) : 0;
+    ctr_strs_free(&cells);
     if (rc)
         return rc;
+    if (t->rows && names && other && first.named && alone)
+        return 1;
     if (t->rows && ((names && other) || (first.same && text)))
         ctr_text_note(o, "line 1 looks like the names of the columns; %s may be meant", ctr_text_option(o, "header").s);
     return 0;
@@ -562,8 +580,9 @@ static void note_words(const struct csv *s, const struct ctr_text_opts *o, const
             ctr_csv_words_note(&words[c], o, s->columns.c[c].name);
 }
 
-static int csv_setup(struct csv *s, const struct ctr_text_opts *o, const struct ctr_text_block *first,
-                     struct ctr_schema *schema, struct ctr_err *err)
+/* 1: line 1 holds the names of the columns, though no option says so. */
+static int set_up(struct csv *s, const struct ctr_text_opts *o, const struct ctr_text_block *first,
+                  struct ctr_schema *schema, struct ctr_err *err)
 {
     const struct ctr_text_block block = without_comments(&s->d, first), *b = &block;
     struct csv_words *words = NULL;
@@ -611,6 +630,23 @@ static int csv_setup(struct csv *s, const struct ctr_text_opts *o, const struct 
     ctr_buf_free(&scratch);
     ctr_buf_free(&unquoted);
     return rc;
+}
+
+static int csv_setup(struct csv *s, const struct ctr_text_opts *o, const struct ctr_text_block *b,
+                     struct ctr_schema *schema, struct ctr_err *err)
+{
+    int rc = set_up(s, o, b, schema, err);
+
+    if (rc <= 0)
+        return rc;
+    ctr_text_columns_free(&s->columns);
+    free(s->nulls);
+    free(s->null);
+    s->nulls = NULL;
+    s->null = NULL;
+    s->header = true;
+    ctr_text_note(o, "line 1 holds the names of the columns, as --header says; if it is data, --columns names them");
+    return set_up(s, o, b, schema, err);
 }
 
 static int csv_open(void **state, const struct ctr_text_opts *o, const struct ctr_text_block *first,

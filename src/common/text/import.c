@@ -182,6 +182,11 @@ static int bad_time(struct ctr_text_job *j, const struct ctr_text_record *r, con
     const struct ctr_text_option bad = ctr_text_option(j->o, "bad-rows");
     const char *bad_rows = bad.s;
     const char *is = c->time_format ? c->time_format : "ISO 8601", *form = time_form(cell.p, cell.n);
+    if (c->inferred)
+        return ctr_job_bad(j, r, err, "column %s: %s is no time in the form ISO 8601%s%s; %s or %s settles it", c->name,
+                           shown.s,
+                           ctr_time_parse(NULL, cell.p, cell.n, &(int64_t){ 0 }) ? " that milliseconds hold" : "", hint,
+                           ctr_text_setting(j->o, "columns", "%s:utf8", c->name).s, bad_rows);
     if (form)
         return ctr_job_bad(j, r, err, "column %s: %s is no time in the form %s%s; %s or %s settles it", c->name,
                            shown.s, is, hint, ctr_text_setting(j->o, "time", "%s:%s", c->name, form).s, bad_rows);

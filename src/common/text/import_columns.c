@@ -318,6 +318,9 @@ static int schema_add(struct ctr_text_columns *l, const struct ctr_infer *infer,
         if (rc)
             return rc;
         c->out = schema->n - 1;
+        if (c->inferred && !c->settled && c->type.type == CTR_TIME)
+            ctr_text_note(o, "column %s is of times (ISO 8601; UTC where no zone is given); %s keeps the text", c->name,
+                          ctr_text_setting(o, "columns", "%s:utf8", c->name).s);
         if (c->inferred && !c->settled && ctr_infer_rounds(&(struct ctr_infer){ .seen = c->seen }))
             ctr_text_note(o,
                           "column %s has integers beyond 2^53, which float64 would round, beside other numbers: its "

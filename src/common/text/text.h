@@ -180,15 +180,16 @@ int ctr_text_schema(struct ctr_text_columns *l, const struct ctr_infer *infer, c
                     struct ctr_schema *schema, struct ctr_err *err) CTR_MUST;
 
 /* Type inference. Pass each non-null value of the sample, then ask: int64; uint64 if a value needs it and none is
- * negative; float64; bool for true and false only (not 0 and 1); else utf8, also where a number would lose digits:
- * leading zeros, integers beyond 64 bits, and among non-integers those beyond 2^53 that float64 cannot represent. A
- * column with only nulls is utf8. */
+ * negative; float64; bool for true and false only (not 0 and 1); a time for ISO 8601 in csv and tsv; else utf8, also
+ * where a number would lose digits: leading zeros, integers beyond 64 bits, and among non-integers those beyond 2^53
+ * that float64 cannot represent. A column with only nulls is utf8. */
 struct ctr_infer {
     int64_t values;
     unsigned seen; /* classes of values, see cell.c */
 };
 void ctr_infer_see(struct ctr_infer *c, const char *p, size_t n);
 enum ctr_type ctr_infer_type(const struct ctr_infer *c);
+bool ctr_cell_time(const char *p, size_t n); /* is it a time as inference takes it? */
 /* Is the column utf8 because a float64 would round its integers? */
 bool ctr_infer_rounds(const struct ctr_infer *c);
 

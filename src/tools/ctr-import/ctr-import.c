@@ -6,6 +6,7 @@
 #include "common/parquet/parquet.h"
 #include "common/rows/select.h"
 #include "common/text/tensor.h"
+#include "tools/ctr-import/kind.h"
 #include "tools/ctr-import/tensor_rows.h"
 #include "common/text/text.h"
 
@@ -21,7 +22,7 @@ static struct {
 
 static const struct ctr_opt opts[] = {
     { "format", 'f', CTR_OPT_CHOICE, "csv|tsv|jsonl|libsvm|libffm|vw|parquet|npy|safetensors",
-      "input format (default: by the suffix of FILE)", &o.format, CTR_OPT_BASIC },
+      "input format (default: by the suffix of FILE, or by its content)", &o.format, CTR_OPT_BASIC },
     { "header", 0, CTR_OPT_FLAG, NULL, "the first line of each file names the columns", &o.header, CTR_OPT_BASIC },
     { "columns", 'c', CTR_OPT_STR, "NAME[=SOURCE][:TYPE],…", "names and types of the columns; X[1..26] repeats",
       &o.columns, CTR_OPT_ONCE | CTR_OPT_BASIC },
@@ -72,14 +73,34 @@ static const struct {
     { "*.zip", "is a zip archive by its name, to be unpacked first: unzip -p FILE | ctr-import --format …" },
 };
 
+/* The format by content, where the name says nothing; NULL: not known. */
+static const char *kind(const struct ctr_cli *cli)
+{
+    const char *path = cli->nargs ? cli->args[0] : "-";
+    static const char *const known[] = { "*.arrows", "*.arrow",   "*.feather",    "*.zip",
+                                         "*.npy",    "*.parquet", "*.safetensors" };
+    for (size_t i = 0; i < CTR_COUNT(known); i++)
+        if (ctr_glob(known[i], path))
+            return NULL;
+    return o.format || ctr_text_format_guess(path) ? NULL : ctr_import_kind(path);
+}
+
 static int choose_format(struct ctr_cli *cli, struct ctr_text_opts *t, struct ctr_err *err)
 {
+    const char *by_content = kind(cli), *file = cli->nargs ? cli->args[0] : "stdin";
     if (o.format)
         t->format = ctr_text_format_find(o.format);
     else if (cli->nargs)
         t->format = ctr_text_format_guess(cli->args[0]);
     if (t->format)
         return 0;
+    if (by_content && !strcmp(by_content, "stream"))
+        return ctr_cli_usage(err, "%s is a stream by its content, which every tool reads as it is", file);
+    t->format = by_content ? ctr_text_format_find(by_content) : NULL;
+    if (t->format) {
+        ctr_cli_note(cli, "%s is read as %s, as which it begins; --format says otherwise", file, by_content);
+        return 0;
+    }
     for (size_t i = 0; cli->nargs && i < CTR_COUNT(others); i++)
         if (ctr_glob(others[i].name, cli->args[0]))
             return ctr_cli_usage(err, "%s %s", cli->args[0], others[i].remedy);
@@ -182,8 +203,9 @@ static int import(struct ctr_cli *cli, const struct ctr_text_opts *t, struct ctr
 /* Is it one of these, by --format or by its name? */
 static bool is_tensors(const struct ctr_cli *cli)
 {
-    if (o.format)
-        return !strcmp(o.format, "npy") || !strcmp(o.format, "safetensors");
+    const char *is = o.format ? o.format : kind(cli);
+    if (is)
+        return !strcmp(is, "npy") || !strcmp(is, "safetensors");
     return cli->nargs && (ctr_glob("*.npy", cli->args[0]) || ctr_glob("*.safetensors", cli->args[0]));
 }
 
