@@ -177,7 +177,7 @@ $(B)/src/tools/ctr-gridviz/gridpage.o: $(patsubst %,src/tools/ctr-gridviz/%,grid
 # Manuals as text, for `ctrkit help` without man.
 $(B)/manuals.txt: src/tools/mdoc-to-text.awk $(mans)
 	@mkdir -p $(@D)
-	$(Q)awk -f $^ >$@
+	$(Q)LC_ALL=C awk -f $^ >$@ # columns are bytes with any awk and locale
 $(B)/src/tools/ctrkit.o: $(B)/manuals.txt
 $(B)/src/tools/ctrkit.o: override CPPFLAGS += -DCTR_MANUALS='"$(B)/manuals.txt"'
 

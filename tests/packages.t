@@ -31,10 +31,12 @@ fi
 # ---- the folder of the build
 found() { grep -cF "$1" "$2"; }
 for p in $programs; do is "${p#"$CTR_BUILD/"} does not name the folder it was built in" "$(found "$CTR_TOP" "$p")" 0; done
+locale=C
 for at in one two/deeper; do
     mkdir -p "$W/$at"
     cp -r Makefile src man tests "$W/$at"
-    make -s -C "$W/$at" B=build/x NVCC= build/x/src/tools/ctr-cat.o build/x/src/tools/ctrkit.o build/x/src/common/op/op_text.o >/dev/null 2>&1
+    LC_ALL=$locale make -s -C "$W/$at" B=build/x NVCC= build/x/src/tools/ctr-cat.o build/x/src/tools/ctrkit.o build/x/src/common/op/op_text.o >/dev/null 2>&1
+    locale=C.UTF-8
 done
 for o in tools/ctr-cat tools/ctrkit common/op/op_text; do
     ok "$o.o is the same from two folders" cmp "$W/one/build/x/src/$o.o" "$W/two/deeper/build/x/src/$o.o"
