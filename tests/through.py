@@ -272,10 +272,11 @@ def dask():
 
 
 for engine in (spark, ray, dask):
+    module = "pyspark" if engine is spark else engine.__name__
     try:
-        __import__("pyspark" if engine is spark else engine.__name__)
+        __import__(module)
     except ImportError:
-        skip(f"on {engine.__name__}", f"{sys.executable} has no {engine.__name__}: pip install it")
+        skip(f"on {module}", f"no {module}")
         continue
     engine()
 
