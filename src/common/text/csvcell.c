@@ -6,6 +6,7 @@
  */
 #include "common/base/isa.h"
 #include "common/text/csv.h"
+#include "common/text/shortnumber.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -100,32 +101,11 @@ static inline void misfit(struct csv_tile *t, int i, int c)
 
 #define NO_NUMBER 99 /* a length that no number has */
 
-static inline uint64_t load8(const char *p)
-{
-    uint64_t x;
-    memcpy(&x, p, 8);
-    return x;
-}
-
-/* Parse one to eight digits, the first n bytes of x; for any other n the result is false or meaningless. */
-static inline bool digits8(uint64_t x, size_t n, uint64_t *v)
-{
-    unsigned shift = (64 - 8 * (unsigned)n) & 63; /* replaces the missing leading digits by zeros */
-    uint64_t low = x - 0x3030303030303030u, other = (x + 0x4646464646464646u) | low;
-    low <<= shift;
-    bool digits = !((other << shift) & 0x8080808080808080u);
-    low = low * 10 + (low >> 8);
-    *v = ((low & 0x000000ff000000ffu) * 0x000f424000000064u +
-          ((low >> 16) & 0x000000ff000000ffu) * 0x0000271000000001u) >>
-         32;
-    return digits & (n - 1 < 8);
-}
-
 /* Integers other than one to eight digits. */
 static __attribute__((noinline)) bool parse_long(const char *p, size_t n, bool is_u64, int64_t *v)
 {
     uint64_t x, y;
-    if (n - 9 < 8 && digits8(load8(p), n - 8, &y) && digits8(load8(p + n - 8), 8, &x)) {
+    if (n - 9 < 8 && ctr_digits8(ctr_load8(p), n - 8, &y) && ctr_digits8(ctr_load8(p + n - 8), 8, &x)) {
         *v = (int64_t)(y * 100000000u + x);
         return true;
     }
@@ -165,7 +145,7 @@ static uint64_t ints_plain(int64_t *value, const uint32_t *length, int rows, boo
         uint64_t x = (uint64_t)value[i], v;
         int64_t neg = -(int64_t)(!is_u64 & ((x & 0xff) == '-'));
         uint64_t n = length[i] + (uint64_t)neg;
-        bool good = digits8(x >> (neg & 8), n, &v), none = !length[i];
+        bool good = ctr_digits8(x >> (neg & 8), n, &v), none = !length[i];
         good &= !(strict & ((x >> (neg & 8) & 0xff) == '0') & (length[i] > 1));
         value[i] = (((int64_t)v ^ neg) - neg) & -(int64_t)!none;
         *null |= (uint64_t)none << i;
@@ -299,40 +279,13 @@ static int column_ints(struct csv_tile *t, const struct csv_dialect *d, const st
 
 /* ---- floats ---- */
 
-static const double pow10_exact[] = { 1e0, 1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7, 1e8,
-                                      1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16 };
-
-/* [-]digits[.digits] with at most 15 digits: both factors are exact, so one division rounds correctly. */
-static inline bool short_decimal(const char *p, size_t n, double *v)
-{
-    const char *end = p + n, *point = NULL;
-    bool neg = *p == '-';
-    uint64_t w = 0;
-    p += neg;
-    size_t k = (size_t)(end - p);
-    if (k - 1 >= 16 || (k == 1 && *p == '.'))
-        return false;
-    for (; p < end; p++) {
-        unsigned digit = (unsigned char)*p - (unsigned)'0';
-        if (digit <= 9)
-            w = w * 10 + digit;
-        else if (*p == '.' && !point)
-            point = p + 1;
-        else
-            return false;
-    }
-    double x = point ? (double)w / pow10_exact[end - point] : (double)w;
-    *v = neg ? -x : x;
-    return w < 1000000000000000u;
-}
-
 /* Is the cell a float64 valid for the column? */
 static inline bool float64_cell(struct csv_tile *t, const struct ctr_text_column *column, struct ctr_str s, double *v)
 {
     const bool strict = column->inferred || column->like;
     if (!s.n)
         return false;
-    if (short_decimal(s.p, s.n, v) && !(strict && ctr_cell_padded(s.p, s.n)))
+    if (ctr_short_decimal(s.p, s.n, v) && !(strict && ctr_cell_padded(s.p, s.n)))
         return true;
     if ((column->inferred && !ctr_cell_inferable(CTR_F64, s.p, s.n)) || !ctr_parse_f64(s.p, s.n, v))
         return false;
