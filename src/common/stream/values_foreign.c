@@ -99,6 +99,34 @@ static bool to_float(const struct digits *d, int scale, double *v)
     return !strncmp(text, back, (size_t)mantissa) && back[mantissa] == 'e';
 }
 
+/* Nearly all: an int64 of at most 15 digits, whose quotient by an exact power of ten is rounded once. */
+static bool small(const uint8_t *p, int bits, int64_t *v)
+{
+    int64_t word[4] = { 0 };
+    int32_t half;
+    memcpy(&half, p, sizeof half);
+    memcpy(word, p, (size_t)bits / 8);
+    *v = bits == 32 ? half : word[0];
+    for (int i = 1; i < bits / 64; i++)
+        if (word[i] != (*v < 0 ? -1 : 0))
+            return false;
+    return *v > -INT64_C(1000000000000000) && *v < INT64_C(1000000000000000);
+}
+
+static bool quick(const struct ctr_col *c, const uint8_t *p, int bits, int scale, void *to)
+{
+    static const double power[] = { 1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+                                    1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22 };
+    int64_t v;
+    if (scale < 0 || scale >= (int)CTR_COUNT(power) || !small(p, bits, &v))
+        return false;
+    if (c->type == CTR_F64)
+        *(double *)to = (double)v / power[scale];
+    else
+        *(int64_t *)to = v;
+    return true;
+}
+
 static int refuse(int64_t row, const char *why, struct ctr_err *err)
 {
     return ctr_fail(err, CTR_EKIND, "row %lld of the batch: %s", (long long)row + 1, why);
@@ -112,6 +140,8 @@ int ctr_decimal_values(const struct ctr_col *c, const uint8_t *p, int bits, int 
             ((int64_t *)to)[i] = 0;
             continue;
         }
+        if (quick(c, p, bits, scale, (int64_t *)to + i))
+            continue;
         get_digits(p, bits, &d);
         if (c->type == CTR_I64 && !to_int(&d, scale, (int64_t *)to + i))
             return refuse(i, "the decimal is no int64: cast the column to float64, or to utf8 to keep every digit",
