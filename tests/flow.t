@@ -564,6 +564,11 @@ refuse 'not joined at all' 2 'bad.plan:2:' 'from log
 join (group ad, n = count())' log=log.arrows
 refuse 'something else in brackets' 2 'expected group, not sort' 'from log
 join (sort ad) on ad' log=log.arrows
+printf 'user,city\n001,a\n' | ctr-import -qf csv --header --columns user:utf8,city -o zeros.arrows
+printf 'user,ad,click\n1,2,0\n' | ctr-import -qf csv --header --columns user:utf8,ad:int64,click:int8 -o bare.arrows
+{ printf 'from log\njoin zeros on user\n'; definitions 'feature city'; } >none.plan
+ctr-extract none.plan log=bare.arrows zeros=zeros.arrows 2>said >/dev/null
+ok 'a join without any match says why' grep -q "join zeros: no row has a match: the first key here is user (utf8) 1, the first in it is user (utf8) 001; those of user differ by leading zeros" said
 refuse 'once without next' 2 'once goes with next' 'from log
 join users on user once' log=log.arrows users=users.arrows
 refuse 'times out of order' 1 'runs backwards, behind' 'from log

@@ -626,6 +626,10 @@ static void tell_rows(const struct flow *f)
             say(f, f->o.note, "join %s: %lld of %lld rows have no match; %lld of its %lld rows match none of them",
                 name, (long long)st.unmatched, (long long)st.left_rows, (long long)st.right_unmatched,
                 (long long)st.right_rows);
+        if (st.left_rows && st.unmatched == st.left_rows && *ctr_join_first(f->join[i].join, true))
+            say(f, f->o.note, "join %s: no row has a match: the first key here is %s, the first in it is %s%s", name,
+                ctr_join_first(f->join[i].join, false), ctr_join_first(f->join[i].join, true),
+                ctr_join_suspect(f->join[i].join));
         if (st.given_up)
             say(f, f->o.note, "join %s: %lld rows have no match because another row has it", name,
                 (long long)st.given_up);
