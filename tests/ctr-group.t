@@ -95,7 +95,6 @@ days() { # ARGUMENTS
     ctr-info --digest ref/got
 }
 while IFS="$(printf '\t')" read -r name args; do
-    case $args in *quantile* | *distinct* | *mode*) continue ;; esac
     for o in '-j 1' '-j 3 --batch 100'; do
         is "day by day: $name, $o" "$(days $o ${args% *})" "$(ctr-info --digest "ref/$name.want")"
     done
@@ -103,6 +102,11 @@ while IFS="$(printf '\t')" read -r name args; do
     days -j 4 --memory 40M ${args% *} >/dev/null
     ok "day by day: $name, the same bytes of the state" cmp ref/state ref/state.1
 done <ref/cases
+for o in '--memory 1' '-j 4'; do
+    rm -f "state$o"
+    ctr-group -q $o --state "state$o" -k user,flag --add 'd=distinct(text)' --add 'q=quantile(real,.5)' --add 't=top(word,2)' --add 'l=last(list)' ref/log >/dev/null
+done
+ok 'groups beyond memory: the same bytes of the state' cmp 'state--memory 1' 'state-j 4'
 n='-k small --add n=count() --add f=first(text)'
 rm -f state
 is 'the first run' "$(ctr-group $n --state state ref/log 2>&1 >/dev/null)" 'ctr-group: state is not there yet: this is the first run'
@@ -120,8 +124,11 @@ exits 'of other keys' 2 ctr-group -k user --add 'n=count()' --add 'f=first(text)
 err_like 'says so' 'state: is the state of groups by other keys'
 exits 'no state' 2 ctr-group $n --state ref/log ref/sorted
 err_like 'is refused' 'is no state of ctr-group'
-exits 'values in order' 2 ctr-group -k small --add 'n=distinct(user)' --state state ref/log
-err_like 'have no state' 'distinct\(user\) needs all values of the days before'
+ctr-group -q -k small --add 'n=distinct(user)' --state values ref/log >/dev/null
+is 'values in order are a section each' "$(ctr-info values | sed -n 's/^section: //p' | tr '\n' ' ')" 'groups values.0 '
+ctr-select --section values.0 --add 'state.times=0' values >odd
+exits 'values that are none' 1 ctr-group -q -k small --add 'n=distinct(user)' --state odd ref/log
+err_like 'are told' 'odd: row [0-9]+: values of no group'
 exits 'too little memory' 1 ctr-group $n --memory 1K --state state ref/log
 err_like 'says what it needs' 'groups of the state take .* and a third of --memory is'
 exits '--state on stdout' 2 ctr-group $n --state - ref/log

@@ -31,19 +31,35 @@ static const struct ctr_opt opts[] = {
 /* ---- states between runs ---- */
 
 static struct state {
+    const struct ctr_group *g;
     struct ctr_out *out;
     struct ctr_writer *w;
+    int section; /* being written */
 } state;
+
+/* End the sections before this one, and begin it. */
+static int to_section(struct state *s, int section, struct ctr_err *err)
+{
+    int rc = 0;
+    for (; !rc && s->section < section; s->section++) {
+        rc = ctr_writer_finish(s->w, err);
+        ctr_writer_free(s->w);
+        s->w = NULL;
+        if (!rc)
+            rc = ctr_writer_open(&s->w, s->out, ctr_group_state_schema(s->g, s->section + 1), NULL, err);
+    }
+    return rc;
+}
 
 /* Rows of the state; NULL: these were all. Its file is renamed behind the output, so that a run that was killed can be
  * run again. */
-static int save(void *ctx, const struct ctr_batch *b, struct ctr_err *err)
+static int save(void *ctx, int section, const struct ctr_batch *b, struct ctr_err *err)
 {
     struct state *s = ctx;
-    if (b)
-        return ctr_writer_batch(s->w, b, err);
-    const int rc = ctr_writer_finish(s->w, err);
-    return rc ? rc : ctr_out_flush(s->out, err);
+    int rc = to_section(s, section, err);
+    if (!rc)
+        rc = b ? ctr_writer_batch(s->w, b, err) : ctr_writer_finish(s->w, err);
+    return rc || b ? rc : ctr_out_flush(s->out, err);
 }
 
 static int read_state(const struct ctr_cli *cli, struct ctr_group *g, struct ctr_err *err)
@@ -53,24 +69,36 @@ static int read_state(const struct ctr_cli *cli, struct ctr_group *g, struct ctr
     const struct ctr_batch *b;
     if (!ctr_cli_goes_on(cli, o.state))
         return 0;
-    int rc = ctr_reader_open(&r, &path, 1, NULL, err);
-    if (!rc && (rc = ctr_group_state_check(g, ctr_reader_schema(r), err)))
+    const struct ctr_reader_opts ro = { .sections = true };
+    int64_t groups = 0;
+    int section = 0, more = 1, rc = ctr_reader_open(&r, &path, 1, &ro, err);
+    for (; !rc && more > 0; section++) {
+        rc = ctr_group_state_check(g, section, ctr_reader_schema(r), err);
+        while (!rc && (rc = ctr_reader_next(r, &b, err)) > 0) {
+            groups += section ? 0 : b->rows;
+            rc = ctr_group_restore(g, section, b, err);
+        }
+        if (!rc)
+            rc = more = ctr_reader_section(r, err);
+        rc = CTR_MIN(rc, 0);
+    }
+    if (!rc && section != ctr_group_state_sections(g))
+        rc = ctr_fail(err, CTR_EDATA, "sections of values are missing");
+    if (rc)
         ctr_err_file(err, o.state);
-    while (!rc && (rc = ctr_reader_next(r, &b, err)) > 0)
-        if ((rc = ctr_group_restore(g, b, err)))
-            ctr_err_file(err, o.state);
     if (!rc)
-        ctr_cli_note(cli, "%lld groups go on from %s", (long long)ctr_reader_rows(r), o.state);
+        ctr_cli_note(cli, "%lld groups go on from %s", (long long)groups, o.state);
     ctr_reader_free(r);
     return rc;
 }
 
 static int open_state(struct ctr_cli *cli, struct ctr_group *g, struct ctr_err *err)
 {
+    state.g = g;
     int rc = read_state(cli, g, err);
     if (!rc)
         rc = ctr_cli_side_out(cli, o.state, CTR_OUT_BINARY, &state.out, err);
-    return rc ? rc : ctr_writer_open(&state.w, state.out, ctr_group_state_schema(g), NULL, err);
+    return rc ? rc : ctr_writer_open(&state.w, state.out, ctr_group_state_schema(g, 0), NULL, err);
 }
 
 static int check_options(struct ctr_err *err)

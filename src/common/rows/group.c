@@ -251,7 +251,7 @@ static int find_inputs(struct ctr_group *g, const struct ctr_schema *s, struct c
 /* What each of the groups in memory, their order, the rest and sorts of values may take. */
 static int64_t memory_share(const struct ctr_group *g)
 {
-    return CTR_MAX(ctr_relation_memory(g->opts.memory_bytes) / (3 + g->nvalues), 1);
+    return CTR_MAX(ctr_relation_memory(g->opts.memory_bytes) / (3 + g->nvalues * (g->opts.save ? 2 : 1)), 1);
 }
 
 static int new_sort(struct ctr_group *g, struct ctr_sort **s, const struct ctr_schema *schema, int keys,
@@ -320,7 +320,7 @@ static int take_rows(struct ctr_group *g, struct groups *of, const struct ctr_ba
 }
 
 /* The values of all groups in order: the results of distinct and quantile. */
-static int end_values(const struct ctr_group *g, struct groups *of, struct ctr_group_stats *st, struct ctr_err *err)
+static int end_values(struct ctr_group *g, struct groups *of, struct ctr_group_stats *st, struct ctr_err *err)
 {
     int rc = 0;
     for (int k = 0; !rc && k < g->nvalues; k++) {
@@ -328,7 +328,8 @@ static int end_values(const struct ctr_group *g, struct groups *of, struct ctr_g
         const struct ctr_batch *b;
         rc = ctr_groupvalues_finish(&of->values[k], of->keys.n, err);
         while (!rc && (rc = ctr_groupvalues_next(&of->values[k], &b, err)) > 0)
-            rc = ctr_groupstate_ordered(&of->state, k, &run, b, err);
+            if (!(rc = ctr_groupstate_ordered(&of->state, k, &run, b, err)) && g->opts.save)
+                rc = ctr_groupsave_values(&g->save, k, ctr_batchbuf_view(&of->keys.key)->col, b, err);
         if (!rc)
             rc = ctr_groupstate_ordered_end(&of->state, k, &run, err);
         ctr_groupvalues_clear(&of->values[k], st);
@@ -378,8 +379,10 @@ int ctr_group_new(struct ctr_group **out, const struct ctr_schema *schema, const
         rc = make_parts(g, err);
     if (!rc)
         rc = ctr_batchbuf_init(&g->result, &g->out, err);
+    const struct ctr_sort_opts so = { .memory_bytes = memory_share(g), .threads = g->opts.threads };
     if (!rc && o->save)
-        rc = ctr_groupsave_init(&g->save, &g->keys, g->agg, g->n, g->late.state.stride, err);
+        rc =
+            ctr_groupsave_init(&g->save, &g->keys, g->agg, g->n, g->late.state.stride, g->valued, g->nvalues, &so, err);
     if (!rc && o->sorted)
         rc = ctr_batchbuf_init(&g->last, &g->keys, err);
     g->opts.keys = g->opts.add = NULL;
@@ -602,14 +605,51 @@ int ctr_group_batch(struct ctr_group *g, const struct ctr_batch *b, struct ctr_e
 
 /* ---- states of an earlier run ---- */
 
-const struct ctr_schema *ctr_group_state_schema(const struct ctr_group *g)
+int ctr_group_state_sections(const struct ctr_group *g)
 {
-    return &g->save.schema;
+    return 1 + g->nvalues;
 }
 
-int ctr_group_state_check(const struct ctr_group *g, const struct ctr_schema *of, struct ctr_err *err)
+const struct ctr_schema *ctr_group_state_schema(const struct ctr_group *g, int section)
 {
-    return ctr_groupsave_check(&g->save, of, err);
+    return ctr_groupsave_schema(&g->save, section);
+}
+
+int ctr_group_state_check(const struct ctr_group *g, int section, const struct ctr_schema *of, struct ctr_err *err)
+{
+    return ctr_groupsave_check(&g->save, section, of, err);
+}
+
+/* Values of groups that are there: each as many times as it came. */
+static int restore_values(struct ctr_group *g, struct share *s, const struct ctr_batch *b, int part, int k,
+                          struct ctr_err *err)
+{
+    struct groups *of = &s->groups;
+    const struct ctr_col *times = &b->col[g->nkeys + 1];
+    int32_t row[256];
+    int64_t same[256];
+    int rc = list_rows(g, s, part, b->rows);
+    const int32_t *listed = (const int32_t *)(const void *)s->row.data;
+    int64_t *number = (int64_t *)(void *)s->number.data;
+    if (rc)
+        *err = s->err;
+    if (!rc)
+        rc = ctr_groupkeys_find(&of->keys, b, (const uint64_t *)(const void *)g->hash.data, listed, s->n, false, number,
+                                err);
+    for (int64_t i = 0; !rc && i < s->n; i++) {
+        int64_t left = ctr_col_missing(times, listed[i]) ? 0 : ctr_col_i64(times, listed[i]);
+        if (number[i] < 0 || left < 1)
+            return ctr_fail(err, CTR_EDATA, "row %lld: values of no group", (long long)(b->first_row + listed[i] + 1));
+        for (size_t j = 0; j < CTR_COUNT(row); j++) {
+            row[j] = listed[i];
+            same[j] = number[i];
+        }
+        for (int64_t n; !rc && left > 0; left -= n) {
+            n = CTR_MIN(left, (int64_t)CTR_COUNT(row));
+            rc = ctr_groupvalues_add(&of->values[k], &b->col[g->nkeys], row, same, n, err);
+        }
+    }
+    return rc;
 }
 
 static int restore_share(struct ctr_group *g, struct share *s, const struct ctr_batch *b, int part, struct ctr_err *err)
@@ -632,11 +672,15 @@ static int restore_share(struct ctr_group *g, struct share *s, const struct ctr_
     return rc ? rc : ctr_groupsave_restore(&g->save, &of->state, b, row, number, s->n, err);
 }
 
-int ctr_group_restore(struct ctr_group *g, const struct ctr_batch *b, struct ctr_err *err)
+int ctr_group_restore(struct ctr_group *g, int section, const struct ctr_batch *b, struct ctr_err *err)
 {
     const int64_t most = memory_share(g);
     int64_t bytes = 0, groups = 0;
     int rc = hash_rows(g, b, err);
+    for (int i = 0; section && !rc && i < g->parts; i++)
+        rc = restore_values(g, &g->share[i], b, i, section - 1, err);
+    if (section)
+        return rc;
     for (int i = 0; !rc && i < g->parts; i++) {
         rc = restore_share(g, &g->share[i], b, i, err);
         bytes += ctr_groupkeys_bytes(&g->share[i].groups.keys) + ctr_groupstate_bytes(&g->share[i].groups.state);
@@ -694,8 +738,10 @@ int ctr_group_finish(struct ctr_group *g, struct ctr_err *err)
         return 0;
     }
     int rc = new_sort(g, &g->order, &g->numbered, g->nkeys, err);
-    if (!rc)
+    if (!rc && !g->opts.save)
         run_parts(&(struct taking){ g, NULL }, end_share);
+    for (int i = 0; !rc && g->opts.save && i < g->parts; i++) /* they share the sorts of their states */
+        end_share(&(struct taking){ g, NULL }, i, 0);
     for (int i = 0; !rc && i < g->parts; i++) {
         const struct share *s = &g->share[i];
         if ((rc = s->rc))
@@ -854,7 +900,7 @@ static int give(struct ctr_group *g, struct cursor *c, int64_t n, struct ctr_err
     if (!rc && g->opts.save)
         rc = ctr_groupsave_rows(&g->save, c->key, c->at, of, number, n, &states, err);
     if (!rc && g->opts.save)
-        rc = g->opts.save(g->opts.save_ctx, states, err);
+        rc = g->opts.save(g->opts.save_ctx, 0, states, err);
     c->at += n;
     g->stats.groups += n;
     return rc;
@@ -885,6 +931,19 @@ static int give_sorted(struct ctr_group *g, const struct ctr_batch **out, struct
     return rc ? rc : 1;
 }
 
+/* The sections of values, then the end. */
+static int save_values(struct ctr_group *g, struct ctr_err *err)
+{
+    const struct ctr_batch *b;
+    int rc = 0;
+    for (int k = 0; !rc && k < g->nvalues; k++) {
+        rc = ctr_sort_finish(g->save.sort[k], err);
+        while (!rc && (rc = ctr_groupsave_next(&g->save, k, &b, err)) > 0)
+            rc = g->opts.save(g->opts.save_ctx, 1 + k, b, err);
+    }
+    return rc ? rc : g->opts.save(g->opts.save_ctx, g->nvalues, NULL, err);
+}
+
 int ctr_group_next(struct ctr_group *g, const struct ctr_batch **out, struct ctr_err *err)
 {
     int rc = 0;
@@ -909,53 +968,7 @@ int ctr_group_next(struct ctr_group *g, const struct ctr_batch **out, struct ctr
     *out = ctr_batchbuf_view(&g->result);
     if (g->finished && !(*out)->rows && g->opts.save && !g->saved) {
         g->saved = true;
-        rc = g->opts.save(g->opts.save_ctx, NULL, err);
+        rc = save_values(g, err);
     }
     return rc ? rc : (*out)->rows > 0;
-}
-
-/* ---- as a stage ---- */
-
-static const struct ctr_schema *stage_schema(const void *object)
-{
-    return ctr_group_schema(object);
-}
-
-static int stage_batch(void *object, const struct ctr_batch *b, struct ctr_err *err)
-{
-    return ctr_group_batch(object, b, err);
-}
-
-static int stage_finish(void *object, struct ctr_err *err)
-{
-    return ctr_group_finish(object, err);
-}
-
-static int stage_next(void *object, const struct ctr_batch **b, struct ctr_err *err)
-{
-    return ctr_group_next(object, b, err);
-}
-
-static void stage_free(void *object)
-{
-    ctr_group_free(object);
-}
-
-int ctr_group_source(struct ctr_batch_source *s, const struct ctr_group_opts *o, struct ctr_group **stage,
-                     struct ctr_err *err)
-{
-    static const struct ctr_push_ops ops = { stage_schema, stage_batch, stage_finish, stage_next, stage_free };
-    struct ctr_group *g;
-    int n, rc = ctr_group_new(&g, ctr_batch_source_schema(s), o, err);
-    if (rc)
-        return rc;
-    const int *inputs = ctr_group_inputs(g, &n);
-    rc = ctr_batch_source_project(s, inputs, n, err);
-    if (!rc)
-        rc = ctr_batch_source_push(s, &ops, g, err);
-    if (rc)
-        ctr_group_free(g);
-    else
-        *stage = g;
-    return rc;
 }

@@ -8,7 +8,7 @@
 
 static bool beside(const struct ctr_groupsave *s, int i)
 {
-    return ctr_aggregate_keeps(&s->agg[i]);
+    return ctr_aggregate_keeps(&s->agg[i]) && !ctr_aggregate_ordered(&s->agg[i]); /* these are made of the values */
 }
 
 /* What was asked for, in words that two runs can compare. */
@@ -44,17 +44,64 @@ static int add_kept(struct ctr_groupsave *s, int i, struct ctr_err *err)
     return rc;
 }
 
+/* The section of the values of column k, and their sort. */
+static int start_values(struct ctr_groupsave *s, int k, const struct ctr_schema *keys, const struct ctr_schema *valued,
+                        const struct ctr_sort_opts *o, struct ctr_err *err)
+{
+    struct ctr_schema *to = &s->valued[k];
+    struct ctr_strs names = { 0 };
+    struct ctr_sort_opts so = *o;
+    char section[32];
+    int rc = 0;
+    so.keys = &names;
+    ctr_format(section, sizeof section, "values.%d", k);
+    for (int i = 0; !rc && i < keys->n; i++) {
+        rc = ctr_schema_add_field(to, &keys->f[i], NULL, err);
+        if (!rc)
+            rc = ctr_strs_add(&names, keys->f[i].name, strlen(keys->f[i].name), err);
+    }
+    if (!rc)
+        rc = ctr_schema_add_field(to, &valued->f[1], "state.value", err);
+    if (!rc)
+        rc = ctr_strs_add(&names, "state.value", strlen("state.value"), err);
+    if (!rc)
+        rc = CTR_MIN(ctr_schema_add(to, "state.times", CTR_I64, err), 0);
+    if (!rc)
+        rc = ctr_meta_set(&to->meta, CTR_META_SECTION, section, err);
+    if (!rc)
+        rc = ctr_sort_new(&s->sort[k], to, &so, err);
+    ctr_strs_free(&names);
+    return rc;
+}
+
+/* A state with values is a bundle. */
+static int name_sections(struct ctr_groupsave *s, struct ctr_err *err)
+{
+    struct ctr_buf names = { 0 };
+    int rc = ctr_buf_printf(&names, err, "groups");
+    for (int k = 0; !rc && k < s->nvalues; k++)
+        rc = ctr_buf_printf(&names, err, ",values.%d", k);
+    if (!rc)
+        rc = ctr_buf_append(&names, "", 1, err);
+    if (!rc)
+        rc = ctr_meta_set(&s->schema.meta, CTR_META_SECTIONS, (const char *)names.data, err);
+    ctr_buf_free(&names);
+    return rc ? rc : ctr_meta_set(&s->schema.meta, CTR_META_SECTION, "groups", err);
+}
+
 int ctr_groupsave_init(struct ctr_groupsave *s, const struct ctr_schema *keys, const struct ctr_aggregate *agg, int n,
-                       int stride, struct ctr_err *err)
+                       int stride, const struct ctr_schema *valued, int nvalues, const struct ctr_sort_opts *o,
+                       struct ctr_err *err)
 {
     int rc = 0;
     *s = (struct ctr_groupsave){ .agg = agg, .n = n, .keys = keys->n, .stride = CTR_MAX(stride, 1) };
-    for (int i = 0; !rc && i < n; i++)
-        if (ctr_aggregate_ordered(&agg[i]))
-            rc = ctr_fail(err, CTR_EUSAGE,
-                          "--state: %s(%s) needs all values of the days before; count, sum, mean, min, max, first and "
-                          "last go on from a state",
-                          ctr_aggregate_function(&agg[i]), agg[i].column_name);
+    s->valued = calloc((size_t)nvalues + 1, sizeof *s->valued);
+    s->sort = calloc((size_t)nvalues + 1, sizeof *s->sort);
+    if (!s->valued || !s->sort)
+        return ctr_fail_nomem(err, (size_t)nvalues * sizeof *s->valued);
+    s->nvalues = nvalues;
+    for (int k = 0; !rc && k < nvalues; k++)
+        rc = start_values(s, k, keys, &valued[k], o, err);
     for (int i = 0; !rc && i < keys->n; i++)
         rc = ctr_schema_add_field(&s->schema, &keys->f[i], NULL, err);
     if (!rc)
@@ -68,6 +115,8 @@ int ctr_groupsave_init(struct ctr_groupsave *s, const struct ctr_schema *keys, c
             rc = add_kept(s, i, err);
     if (!rc)
         rc = describe(s, err);
+    if (!rc && nvalues)
+        rc = name_sections(s, err);
     return rc ? rc : ctr_batchbuf_init(&s->rows, &s->schema, err);
 }
 
@@ -75,8 +124,85 @@ void ctr_groupsave_free(struct ctr_groupsave *s)
 {
     if (s->rows.col)
         ctr_batchbuf_free(&s->rows);
+    if (s->times.col)
+        ctr_batchbuf_free(&s->times);
+    for (int k = 0; k < s->nvalues; k++) {
+        ctr_sort_free(s->sort[k]);
+        ctr_schema_free(&s->valued[k]);
+    }
+    free(s->sort);
+    free(s->valued);
     ctr_schema_free(&s->schema);
 }
+
+const struct ctr_schema *ctr_groupsave_schema(const struct ctr_groupsave *s, int section)
+{
+    return section ? &s->valued[section - 1] : &s->schema;
+}
+
+/* ---- values ---- */
+
+/* Rows of values go to a buffer of their schema, which the sort takes or the caller borrows. */
+static int start_times(struct ctr_groupsave *s, int k, struct ctr_err *err)
+{
+    if (s->times.col)
+        ctr_batchbuf_free(&s->times);
+    s->times = (struct ctr_batchbuf){ 0 };
+    return ctr_batchbuf_init(&s->times, &s->valued[k], err);
+}
+
+int ctr_groupsave_values(struct ctr_groupsave *s, int k, const struct ctr_col *key, const struct ctr_batch *b,
+                         struct ctr_err *err)
+{
+    const int64_t *number = b->col[0].data;
+    const struct ctr_col *value = &b->col[1];
+    int rc = start_times(s, k, err);
+    for (int64_t i = 0, end; !rc && i < b->rows; i = end) {
+        for (end = i + 1; end < b->rows && number[end] == number[i] && !ctr_col_compare(value, end, value, i);)
+            end++;
+        for (int c = 0; !rc && c < s->keys; c++)
+            rc = ctr_colbuf_range(&s->times.col[c], &key[c], number[i], 1, err);
+        if (!rc)
+            rc = ctr_groupstate_append_value(&s->times.col[s->keys], value, i, err);
+        if (!rc)
+            rc = ctr_colbuf_i64(&s->times.col[s->keys + 1], end - i, err);
+    }
+    return rc ? rc : ctr_sort_batch(s->sort[k], ctr_batchbuf_view(&s->times), err);
+}
+
+/* Is row i of the sort's batch the last row so far, but for how many times it came? */
+static bool same_value(const struct ctr_groupsave *s, const struct ctr_batch *b, int64_t i)
+{
+    const int64_t last = s->times.col[0].rows - 1;
+    bool same = last >= 0;
+    for (int c = 0; same && c <= s->keys; c++)
+        same = !ctr_col_compare(&b->col[c], i, ctr_colbuf_view(&s->times.col[c]), last);
+    return same;
+}
+
+/* All of them: a group's values are few, or its state would be large anyhow. */
+int ctr_groupsave_next(struct ctr_groupsave *s, int k, const struct ctr_batch **out, struct ctr_err *err)
+{
+    const struct ctr_batch *b;
+    int rc = ctr_sort_next(s->sort[k], &b, err);
+    if (rc <= 0)
+        return rc;
+    rc = start_times(s, k, err);
+    for (int64_t i = 0; !rc && i < b->rows; i++) {
+        int64_t *times = (int64_t *)(void *)s->times.col[s->keys + 1].data.data;
+        const int64_t more = ((const int64_t *)b->col[s->keys + 1].data)[i];
+        if (same_value(s, b, i)) {
+            times[s->times.col[0].rows - 1] += more;
+            continue;
+        }
+        for (int c = 0; !rc && c < s->keys + 2; c++)
+            rc = ctr_colbuf_range(&s->times.col[c], &b->col[c], i, 1, err);
+    }
+    *out = ctr_batchbuf_view(&s->times);
+    return rc ? rc : 1;
+}
+
+/* ---- groups ---- */
 
 /* The words of a group, those of values beside them as 1. */
 static int save_words(struct ctr_groupsave *s, const struct ctr_groupstate *of, int64_t number, struct ctr_err *err)
@@ -89,9 +215,12 @@ static int save_words(struct ctr_groupsave *s, const struct ctr_groupstate *of, 
         return rc;
     for (int i = 0; i < s->stride; i++)
         out[i] = i < of->stride ? w[i] : 0;
-    for (int i = 0; i < s->n; i++)
-        if (beside(s, i))
-            out[s->agg[i].at] = w[s->agg[i].at] != 0;
+    for (int i = 0; i < s->n; i++) {
+        if (ctr_aggregate_keeps(&s->agg[i]))
+            out[s->agg[i].at] = beside(s, i) && w[s->agg[i].at] != 0;
+        else if (ctr_aggregate_ordered(&s->agg[i]))
+            out[s->agg[i].at + 1] = 0; /* the result */
+    }
     to->item->rows += s->stride;
     return ctr_colbuf_close(to, err);
 }
@@ -126,10 +255,14 @@ int ctr_groupsave_rows(struct ctr_groupsave *s, const struct ctr_col *key, int64
     return rc;
 }
 
-int ctr_groupsave_check(const struct ctr_groupsave *s, const struct ctr_schema *of, struct ctr_err *err)
+int ctr_groupsave_check(const struct ctr_groupsave *s, int section, const struct ctr_schema *of, struct ctr_err *err)
 {
     const char *is = ctr_meta_get(&of->meta, CTR_META_STATE), *want = ctr_meta_get(&s->schema.meta, CTR_META_STATE);
-    char why[300];
+    char why[300] = "there are more sections";
+    if (section && (section > s->nvalues || !ctr_schema_same_types(of, &s->valued[section - 1], why, sizeof why)))
+        return ctr_fail(err, CTR_EDATA, "section %d is no part of a state: %s", section + 1, why);
+    if (section)
+        return 0;
     if (!is)
         return ctr_fail(err, CTR_EUSAGE, "is no state of ctr-group --state");
     if (strcmp(is, want) != 0)

@@ -676,7 +676,7 @@ static int top_start(struct ctr_groupstate *s, struct ctr_grouprun *v, int value
     return rc;
 }
 
-static int append_value(struct ctr_colbuf *to, const struct ctr_col *c, int64_t i, struct ctr_err *err)
+int ctr_groupstate_append_value(struct ctr_colbuf *to, const struct ctr_col *c, int64_t i, struct ctr_err *err)
 {
     if (ctr_types[to->type].floating) /* -0 and 0 are one value */
         return ctr_colbuf_f64(to, canonical(ctr_col_f64(c, i)) + 0.0, err);
@@ -696,7 +696,7 @@ static int top_run(struct ctr_grouptop *t, int64_t run, const struct ctr_col *c,
     memmove(t->row + at + 1, t->row + at, (size_t)(t->n - at - 1) * sizeof *t->row);
     t->count[at] = run;
     t->row[at] = t->value.rows;
-    return append_value(&t->value, c, i, err);
+    return ctr_groupstate_append_value(&t->value, c, i, err);
 }
 
 /* The last group has ended. */

@@ -79,6 +79,10 @@ int ctr_groupstate_ordered(struct ctr_groupstate *s, int values, struct ctr_grou
 int ctr_groupstate_ordered_end(struct ctr_groupstate *s, int values, struct ctr_grouprun *v,
                                struct ctr_err *err) CTR_MUST; /* after the last batch */
 
+/* A value of these batches, as its own type. */
+int ctr_groupstate_append_value(struct ctr_colbuf *to, const struct ctr_col *c, int64_t i,
+                                struct ctr_err *err) CTR_MUST;
+
 /* Append the results of aggregate a for n groups: of[i] has group number[i]. *failed: of an error, which i. */
 int ctr_groupstate_give(const struct ctr_aggregate *a, struct ctr_groupstate *const *of, const int64_t *number,
                         int64_t n, struct ctr_colbuf *out, int64_t *failed, struct ctr_err *err) CTR_MUST;

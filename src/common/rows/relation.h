@@ -78,9 +78,9 @@ struct ctr_group_opts {
     int threads;  /* that share the groups; also of sorts */
     bool sorted;  /* rows come sorted by the keys (else an error): groups are given as they end, in constant memory */
     bool in_plan; /* messages have the words of a plan: words.h */
-    /* Or NULL: gets the groups' states, in batches of ctr_group_state_schema, before the last result is given, then
-     * NULL. What needs values in order has no state (CTR_EUSAGE). */
-    int (*save)(void *ctx, const struct ctr_batch *b, struct ctr_err *err);
+    /* Or NULL: gets the groups' states, section by section, in batches of ctr_group_state_schema, before the end of the
+     * results is told, then NULL. */
+    int (*save)(void *ctx, int section, const struct ctr_batch *b, struct ctr_err *err);
     void *save_ctx;
 };
 struct ctr_group_stats {
@@ -91,9 +91,11 @@ int ctr_group_new(struct ctr_group **g, const struct ctr_schema *schema, const s
 const struct ctr_schema *ctr_group_schema(const struct ctr_group *g);
 /* With opts.save: the states of an earlier run, before the first batch: its rows go on from them, as if they had been
  * given before. They stay in memory. */
-const struct ctr_schema *ctr_group_state_schema(const struct ctr_group *g);
-int ctr_group_state_check(const struct ctr_group *g, const struct ctr_schema *of, struct ctr_err *err) CTR_MUST;
-int ctr_group_restore(struct ctr_group *g, const struct ctr_batch *b, struct ctr_err *err) CTR_MUST;
+int ctr_group_state_sections(const struct ctr_group *g);
+const struct ctr_schema *ctr_group_state_schema(const struct ctr_group *g, int section);
+int ctr_group_state_check(const struct ctr_group *g, int section, const struct ctr_schema *of,
+                          struct ctr_err *err) CTR_MUST;
+int ctr_group_restore(struct ctr_group *g, int section, const struct ctr_batch *b, struct ctr_err *err) CTR_MUST;
 /* The input columns it needs, ascending: project batches to these. */
 const int *ctr_group_inputs(const struct ctr_group *g, int *n);
 int ctr_group_batch(struct ctr_group *g, const struct ctr_batch *b, struct ctr_err *err) CTR_MUST;
