@@ -74,6 +74,7 @@ struct worker {
     void *state; /* of the codec */
     struct ctr_values values;
     struct ctr_buf def, rep, index, numbers, body, packed;
+    struct ctr_buf seen, entries; /* of the dictionary: the last page that has each; those of a page */
 };
 
 struct group {
@@ -166,6 +167,24 @@ static struct bounds find_bounds(const struct ctr_parquet_writer *w, const struc
         widen(l, unsigned_, &b, &x);
     }
     return b;
+}
+
+/* The same of values with a dictionary: each entry counts once a page. */
+static struct bounds find_entry_bounds(const struct ctr_parquet_writer *w, const struct leaf *l,
+                                       const struct ctr_col *v, const int64_t *index, int64_t n, struct worker *k)
+{
+    const int32_t *number = (const int32_t *)(const void *)k->values.number.data;
+    const int64_t *first = (const int64_t *)(const void *)k->values.first.data;
+    int32_t *seen = (int32_t *)(void *)k->seen.data;
+    const int32_t page = l->chunk.pages + 1;
+    int64_t m = 0, *entry = (int64_t *)(void *)k->entries.data;
+    for (int64_t i = 0; i < n; i++) {
+        const int32_t e = number[index[i]];
+        entry[m] = first[e];
+        m += seen[e] != page;
+        seen[e] = page;
+    }
+    return find_bounds(w, l, v, entry, m);
 }
 
 /* A long text cut at a character; as a largest value its last character that can be is made larger by one. */
@@ -470,8 +489,14 @@ static int put_dictionary(const struct ctr_parquet_writer *w, struct leaf *l, co
                           struct ctr_err *err)
 {
     k->body.len = 0;
-    int rc = put_values(w, l, E_PLAIN, v, (const int64_t *)(const void *)k->values.first.data, k->values.n, k, &k->body,
-                        err);
+    int rc = ctr_buf_room(&k->seen, k->values.n, sizeof(int32_t), err);
+    if (!rc)
+        rc = ctr_buf_room(&k->entries, k->values.n + 1, sizeof(int64_t), err);
+    if (rc)
+        return rc;
+    memset(k->seen.data, 0, (size_t)k->values.n * sizeof(int32_t));
+    rc = put_values(w, l, E_PLAIN, v, (const int64_t *)(const void *)k->values.first.data, k->values.n, k, &k->body,
+                    err);
     if (!rc)
         rc = end_page(w, l, k, NULL, err);
     l->chunk.dict_bytes = (int64_t)l->bytes.len;
@@ -501,7 +526,7 @@ static int put_page(const struct ctr_parquet_writer *w, struct leaf *l, const st
         return rc;
     p.bytes = (int64_t)l->bytes.len - p.at;
     p.nulls = p.levels - n;
-    p.bounds = find_bounds(w, l, v, index, n);
+    p.bounds = c->encoding == E_DICT ? find_entry_bounds(w, l, v, index, n, k) : find_bounds(w, l, v, index, n);
     c->values += p.levels;
     c->page[c->pages++] = p;
     return 0;
@@ -1026,7 +1051,8 @@ void ctr_parquet_writer_free(struct ctr_parquet_writer *w)
         struct worker *k = &w->worker[i];
         ctr_pq_pack_free(k->state);
         ctr_values_free(&k->values);
-        struct ctr_buf *const b[] = { &k->def, &k->rep, &k->index, &k->numbers, &k->body, &k->packed };
+        struct ctr_buf *const b[] = { &k->def,  &k->rep,    &k->index, &k->numbers,
+                                      &k->body, &k->packed, &k->seen,  &k->entries };
         for (size_t j = 0; j < CTR_COUNT(b); j++)
             ctr_buf_free(b[j]);
     }

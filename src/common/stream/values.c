@@ -11,6 +11,19 @@ static const void *at(const struct ctr_col *c, int64_t i)
     return (const uint8_t *)c->data + (size_t)i * (size_t)ctr_types[c->type].width;
 }
 
+/* The bits of a value of fixed width. */
+static uint64_t bits_at(const struct ctr_col *c, int64_t i)
+{
+    uint64_t bits = 0;
+    switch (ctr_types[c->type].width) { /* of constant size, a copy is a load */
+    case 1: memcpy(&bits, at(c, i), 1); break;
+    case 2: memcpy(&bits, at(c, i), 2); break;
+    case 4: memcpy(&bits, at(c, i), 4); break;
+    default: memcpy(&bits, at(c, i), 8); break;
+    }
+    return bits;
+}
+
 static bool same(const struct ctr_col *c, int64_t i, int64_t j, int32_t width)
 {
     const bool null = ctr_col_null(c, i);
@@ -25,7 +38,7 @@ static bool same(const struct ctr_col *c, int64_t i, int64_t j, int32_t width)
         return a.n == b.n && !memcmp(a.p, b.p, a.n);
     }
     if (!ctr_type_list(c->type))
-        return !memcmp(at(c, i), at(c, j), (size_t)ctr_types[c->type].width);
+        return bits_at(c, i) == bits_at(c, j);
     int64_t a = 0, b = 0, a_end = 0, b_end = 0;
     const struct ctr_col *item = ctr_col_items(c, width, i, &a, &a_end);
     (void)!ctr_col_items(c, width, j, &b, &b_end);
@@ -50,7 +63,7 @@ static uint64_t hash_bits(const struct ctr_col *c, int64_t i, int32_t width, uin
         return ctr_hash64(s.p, s.n, seed);
     }
     if (!ctr_type_list(c->type)) {
-        memcpy(&bits, at(c, i), (size_t)ctr_types[c->type].width);
+        bits = bits_at(c, i);
         if (c->type == CTR_WKEY) {
             uint32_t weight;
             memcpy(&weight, &c->weight[i], sizeof weight);
