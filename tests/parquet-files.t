@@ -125,6 +125,15 @@ for o in '--where a' --partitions '--schema first'; do
     exits "${o%% *} of text" 2 ctr-import --header $o "$W/a.csv"
     err_like 'is refused' "${o%% *} is about Parquet"
 done
+"$PY" "$CTR_TOP/tests/parquet_raw.py" "$W"
+out() { ctr-import -v --where "$2" -o "$W/x.arrows" "$W/$1.parquet" 2>&1 | sed -n 's/.*left out \([0-9]*\) row.*/\1/p'; ctr-export --no-header "$W/x.arrows" | tr '\n' ' '; }
+is 'bounds' "$(out bounds 'n > 7')$(out bounds 'n < -5')$(out bounds 'is_null(n)')" '111'
+is 'which hold' "$(out bounds 'n >= 7')" "$(printf '0\n7 ')"
+is 'deprecated bounds of signed numbers' "$(out bounds-old 'n > 7')$(out bounds-old 'n == 7')" "$(printf '10\n7 ')"
+is 'but not of unsigned ones' "$(out bounds-unsigned 'n > 7')" "$(printf '0\n4294967291 ')"
+for f in unordered reversed short nulls; do
+    is "bounds-$f bound nothing" "$(out bounds-$f 'n == 7 and not is_null(n)')" "$(printf '0\n7 ')"
+done
 if has_python pyarrow numpy; then
     few=--few
     [ -n "${CTR_LONG:-}" ] && few=

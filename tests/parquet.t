@@ -125,7 +125,7 @@ for f in arrow polars duckdb brotli; do ok "$f: changed bytes" mutations "$G/$f.
 
 # ---- shapes that no installed writer makes, and lies
 "$PY" "$CTR_TOP/tests/parquet_raw.py" "$W"
-for f in repeated two three tuple packed struct clock number; do
+for f in repeated two three tuple packed struct clock number unknown; do
     is "$f" "$(ctr-import -q "$W/$f.parquet" | ctr-export -f jsonl)" "$(cat "$W/$f.jsonl")"
 done
 is 'decimals of bytes with common beginnings left out' "$(ctr-import -qc d:utf8 "$W/decimals.parquet" | ctr-export -f jsonl)" "$(cat "$W/decimals.jsonl")"
@@ -146,6 +146,8 @@ lie childless 'the footer is damaged: the tree of its schema breaks off'
 lie more 'column n: it has fewer rows than its row group'
 lie fewer 'column n: it has more rows than its row group'
 lie empty 'column n: a page has fewer values than levels'
+lie twice 'has two columns called a.b, such as a column of that name and a member of a struct: neither can be named'
+lie filled 'column u: its type is that of nothing but nulls, and it has values \(near row 1\)'
 lie huge 'column n: the header of a page is damaged'
 
 lie bomb 'a page needs 64 MiB'

@@ -81,17 +81,22 @@ def page(levels, values, most_rep, most_def, packed=False, encoding=0):
     return head.end() + body
 
 
-def file(rows, elements, leaves, codec=0):
-    """leaves: (path, type, number of levels, pages)."""
+def file(rows, elements, leaves, codec=0, statistics=None, ordered=False):
+    """leaves: (path, type, number of levels, pages); statistics: of each of them; ordered: whether bounds have the order of the type."""
     body, chunks = b"PAR1", []
     for path, type, n, pages in leaves:
         data = b"".join(pages)
         meta = Struct().i32(1, type).list(2, 5, [zigzag(0)]).list(3, 8, [varint(len(p)) + p.encode() for p in path]).i32(4, codec)
         meta.i64(5, n).i64(6, len(data)).i64(7, len(data)).i64(9, len(body))
+        if statistics:
+            meta.struct(12, statistics)
         chunks.append(Struct().i64(2, 0).struct(3, meta).end())
         body += data
     group = Struct().list(1, 12, chunks).i64(2, len(body)).i64(3, rows).end()
-    footer = Struct().i32(1, 1).list(2, 12, elements).i64(3, rows).list(4, 12, [group]).end()
+    footer = Struct().i32(1, 1).list(2, 12, elements).i64(3, rows).list(4, 12, [group])
+    if ordered:
+        footer.list(7, 12, [Struct().struct(1, Struct()).end()] * len(leaves))
+    footer = footer.end()
     return body + footer + struct.pack("<I", len(footer)) + b"PAR1"
 
 
@@ -158,6 +163,41 @@ REFUSED = {
     "huge": file(1 << 40, [element("m", children=1), element("n", REQUIRED, INT32)], [(["n"], INT32, 1 << 40, [page([(0, 0)] * 2, [7, 8], 0, 0)])]),
 }
 
+def bounded(old, low, high, ordered=True, nulls=None, converted=None):
+    """The numbers 7 and -5 with these bounds, in the deprecated fields or the others."""
+    s = Struct()
+    put = lambda number, v: s.field(number, 8, varint(len(v)) + v)
+    if old:
+        put(1, high), put(2, low)
+    if nulls is not None:
+        s.i64(3, nulls)
+    if not old:
+        put(5, high), put(6, low)
+    return file(2, [element("m", children=1), element("n", OPTIONAL, INT32, converted=converted)],
+                [(["n"], INT32, 2, [page([(0, 1)] * 2, [7, -5], 0, 1)])], statistics=s, ordered=ordered)
+
+
+i32 = lambda v: struct.pack("<i", v)
+BOUNDED = {
+    "bounds": bounded(False, i32(-5), i32(7), nulls=0),
+    "bounds-old": bounded(True, i32(-5), i32(7), False),
+    # what bounds nothing: signed bounds of an unsigned column, no order, reversed, of another size, more nulls than rows
+    "bounds-unsigned": bounded(True, i32(-5), i32(7), False, converted=13),
+    "bounds-unordered": bounded(False, i32(0), i32(1), False),
+    "bounds-reversed": bounded(False, i32(1), i32(0)),
+    "bounds-short": bounded(False, b"\1", b"\2"),
+    "bounds-nulls": bounded(False, i32(-5), i32(7), nulls=9),
+}
+for name, data in BOUNDED.items():
+    with open(os.path.join(sys.argv[1], name + ".parquet"), "wb") as f:
+        f.write(data)
+
+# two columns of one name, and a column of nothing but nulls that has values
+REFUSED["twice"] = file(1, [element("m", children=2), element("a.b", REQUIRED, INT32), element("a", REQUIRED, children=1), element("b", REQUIRED, INT32)],
+                        [(["a.b"], INT32, 1, [page([(0, 0)], [7], 0, 0)]), (["a", "b"], INT32, 1, [page([(0, 0)], [8], 0, 0)])])
+unknown = Struct().i32(1, INT32).i32(3, OPTIONAL).text(4, "u").struct(10, Struct().struct(11, Struct())).end()
+REFUSED["filled"] = file(1, [element("m", children=1), unknown], [(["u"], INT32, 1, [page([(0, 1)], [7], 0, 1)])])
+FILES["unknown"] = (file(1, [element("m", children=1), unknown], [(["u"], INT32, 1, [page([(0, 0)], [], 0, 1)])]), ['{"u":null}'])
 
 
 def bomb(size, said):
