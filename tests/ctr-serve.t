@@ -480,6 +480,14 @@ is(sh('ctr-extract -q lr.model all.arrows 2>/dev/null | ctr-predict -q lr.model 
 sh(q{ctr-select --columns request,ad,time=served all.arrows | ctr-select --where 'not is_null(ad) and ad < "a2"' --add 'click=1' | ctr-sort --unique -k request,ad 2>/dev/null >clicks.arrows});
 sh(q{ctr-join -q -k request,ad all.arrows clicks.arrows 2>/dev/null >/dev/null; ctr-join -q -k request,ad all.arrows clicks.arrows 2>/dev/null | ctr-select --add 'click=int(fill(click, 0))' | ctr-select --columns user,age,past,ad,price,tags,hour,click >learn.arrows});
 is(sh('ctr-train lr -q -o learned.model slim.plan learn.arrows && ctr-info --check learned.model >/dev/null && echo learned'), "learned\n", 'with clicks, a model learns from it');
+mkdir 'ranks';
+start('lr.model', '--threads', 1, '--top', 4, '--log', 'ranks/served.arrows');
+my $order = decode_json((ask(message('/v1/rank', $json->encode({ user => $user, context => { hour => 7 }, ads => [@ads[0 .. 9]] }))))[2])->{ranked};
+is(stop(), 0, 'a ranking in the log');
+is(sh(q{ctr-export -q -f csv --no-header --columns ad,rank ranks/served.000001.arrows}),
+   join('', map { my $i = $_; my ($r) = grep { $_->{ad} == $i } @$order; "$ads[$i]{ad}," . ($r ? $r->{rank} : '') . "\n" } 0 .. 9), 'says which ads it kept, and where');
+is(sh(q{ctr-extract -q lr.model ranks/served.000001.arrows 2>/dev/null | ctr-predict -q lr.model 2>/dev/null | ctr-select --columns score | ctr-info --digest}),
+   sh(q{ctr-select --columns score ranks/served.000001.arrows | ctr-info --digest}), 'with their scores');
 start('lr.model', '--threads', 1, '--log', 'logs/served.arrows');
 post($light);
 is(stop(), 0, 'another server');

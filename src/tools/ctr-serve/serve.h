@@ -192,6 +192,7 @@ struct serve_log_opts {
 struct serve_logged {
     const char *id; /* of the request */
     int64_t served_ms;
+    const int64_t *rank; /* of each row in the answer, from 1; 0: not in it. NULL: no ranking, or one of a stream */
 };
 /* stdout and a FIFO are opened now, which waits for the reader of a FIFO. */
 int serve_log_open(struct serve_log **l, const struct serve_log_opts *o, const struct serve_generation *g,

@@ -15,8 +15,8 @@
 #include <sys/stat.h>
 #include <time.h>
 
-enum { REQUEST, SERVED, MODEL, MAP, COLUMNS }; /* then those of the request, then the scores */
-static const char *const names[COLUMNS] = { "request", "served", "model", "map" };
+enum { REQUEST, SERVED, MODEL, MAP, RANK, COLUMNS }; /* then those of the request, then the scores */
+static const char *const names[COLUMNS] = { "request", "served", "model", "map", "rank" };
 enum { RETRY_MS = 1000 };
 
 struct serve_log {
@@ -73,7 +73,7 @@ static int find_number(struct serve_log *l, struct ctr_err *err)
 
 int serve_log_schema(const struct serve_generation *g, struct ctr_schema *s, struct ctr_err *err)
 {
-    static const enum ctr_type types[COLUMNS] = { CTR_UTF8, CTR_TIME, CTR_UTF8, CTR_UTF8 };
+    static const enum ctr_type types[COLUMNS] = { CTR_UTF8, CTR_TIME, CTR_UTF8, CTR_UTF8, CTR_I64 };
     int rc = 0;
     for (int i = 0; i < COLUMNS && !rc; i++)
         rc = ctr_schema_add(s, names[i], types[i], err);
@@ -86,7 +86,8 @@ int serve_log_schema(const struct serve_generation *g, struct ctr_schema *s, str
     if (!rc)
         rc = ctr_schema_add(s, "score", CTR_F64, err);
     if (rc == CTR_EUSAGE)
-        ctr_err_add(err, "; the log adds request, served, model, map and score to the columns that the plan reads");
+        ctr_err_add(err,
+                    "; the log adds request, served, model, map, rank and score to the columns that the plan reads");
     return rc ? rc : ctr_field_set_role(&s->f[s->n - 1], CTR_ROLE_SCORE, err);
 }
 
@@ -224,6 +225,8 @@ static int append(struct serve_log *l, const struct serve_generation *g, const s
         if (!rc)
             rc = g->map ? ctr_colbuf_str(&col[MAP], g->map->digest, strlen(g->map->digest), err)
                         : ctr_colbuf_null(&col[MAP], err);
+        if (!rc)
+            rc = q->rank && q->rank[i] ? ctr_colbuf_i64(&col[RANK], q->rank[i], err) : ctr_colbuf_null(&col[RANK], err);
         if (!rc)
             rc = ctr_colbuf_f64(&col[l->schema.n - 1], score[i], err);
     }

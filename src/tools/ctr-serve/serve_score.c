@@ -21,7 +21,8 @@ struct scoring {
     struct serve_lane *lane;
     struct ctr_writer *w;
     bool ranks;
-    int64_t kept; /* rows of a ranking so far */
+    int64_t kept;                  /* rows of a ranking so far */
+    struct ctr_buf scores, places; /* of a ranking of ads: all scores, and the rank of each ad, 0: not kept */
     int64_t rows;
     double sum;
     int64_t begun_ns, parsed_ns;
@@ -35,7 +36,7 @@ struct scoring {
 /* Write the rows that have scores now, the next n of the batch, to the log. */
 static int log_rows(struct scoring *x, const double *score, int64_t n, struct ctr_err *err)
 {
-    const struct serve_logged q = { x->id, x->served_ms };
+    const struct serve_logged q = { x->id, x->served_ms, NULL };
     const struct ctr_batch *b = x->raw;
     int rc = 0;
     if (!x->s->log)
@@ -59,7 +60,8 @@ static void count_scores(struct scoring *x, const double *score, int64_t n)
 static int see_scores(void *ctx, const struct ctr_batch *b, const double *score, struct ctr_err *err)
 {
     struct scoring *x = ctx;
-    int rc = log_rows(x, score, b->rows, err);
+    int rc = x->w ? log_rows(x, score, b->rows, err)
+                  : ctr_buf_append(&x->scores, score, (size_t)b->rows * sizeof *score, err);
     if (!rc)
         count_scores(x, score, b->rows);
     return rc;
@@ -121,6 +123,7 @@ static int append_ranked(void *ctx, const struct ctr_batch *b, const double *sco
     struct ctr_buf *out = &x->q->answer;
     char text[CTR_NUM_MAX];
     const int ad = ctr_schema_find(b->schema, SERVE_AD);
+    int64_t *place = (int64_t *)(void *)x->places.data;
     int rc = 0;
     for (int64_t i = 0; i < b->rows && !rc; i++) {
         rc = ctr_buf_printf(out, err, "%s{\"ad\":%lld,\"score\":%.*s", x->kept++ ? "," : "",
@@ -129,7 +132,24 @@ static int append_ranked(void *ctx, const struct ctr_batch *b, const double *sco
             rc = put_number(out, b, more[k], i, err);
         if (!rc)
             rc = ctr_buf_append(out, "}", 1, err);
+        place[ctr_col_i64(&b->col[ad], i)] = x->kept;
     }
+    return rc;
+}
+
+/* The ads become a ranking, and then rows of the log. */
+static int rank_ads(struct scoring *x, struct ctr_err *err)
+{
+    const struct ctr_batch *b = &x->d->batch;
+    int rc = serve_lane_ranks(x->d, x->lane, err);
+    void *places = ctr_buf_extend(&x->places, b->rows, sizeof(int64_t), &rc, err);
+    if (!rc)
+        memset(places, 0, (size_t)b->rows * sizeof(int64_t));
+    if (!rc)
+        rc = run_lane(x, b, true, append_ranked, err);
+    const struct serve_logged q = { x->id, x->served_ms, (const int64_t *)(void *)x->places.data };
+    if (!rc && x->s->log)
+        rc = serve_log_write(x->s->log, x->g, b, (const double *)(void *)x->scores.data, &q, err);
     return rc;
 }
 
@@ -146,10 +166,8 @@ static int score_json(struct scoring *x, struct ctr_err *err)
         rc = ctr_buf_append(&q->answer, x->ranks ? "\"ranked\":[" : "\"scores\":[", 10, err);
     if (!rc && x->d->batch.rows) {
         rc = serve_lane_common(x->d, &x->lane, err);
-        if (!rc && x->ranks)
-            rc = serve_lane_ranks(x->d, x->lane, err);
         if (!rc)
-            rc = run_lane(x, &x->d->batch, true, x->ranks ? append_ranked : append_scores, err);
+            rc = x->ranks ? rank_ads(x, err) : run_lane(x, &x->d->batch, true, append_scores, err);
     }
     if (!rc)
         serve_models_remember(x->s->models, q->body, (size_t)q->head.body_bytes);
@@ -315,6 +333,8 @@ void serve_score(struct serve *s, struct ctr_http_request *q)
     identify(&x);
     const int rc = score(&x, &err);
     ctr_part_free(&x.part);
+    ctr_buf_free(&x.scores);
+    ctr_buf_free(&x.places);
     const int64_t end_ns = ctr_clock_ns();
     if (rc) {
         ctr_http_refuse(q, status_of(rc), "%s", ctr_err_text(&err).s);
