@@ -344,7 +344,7 @@ waitpid $server{pid}, 0;
 ok(-e 'sock', 'kill -9 leaves the socket');
 unlink 'serve.err';
 my $pid = fork // die;
-if (!$pid) { unlink 'serve.err'; open STDERR, '>', 'serve.err'; exec 'ctr-serve', '--listen', 'unix:sock', 'lr.model'; }
+if (!$pid) { open STDERR, '>', 'serve.err'; exec 'ctr-serve', '--listen', 'unix:sock', 'lr.model'; }
 $server{pid} = $pid;
 for (1 .. 400) { last if slurp('serve.err') =~ /listens/; sleep .05; }
 is((get('/healthz'))[0], 200, 'which the next one takes');
@@ -361,8 +361,9 @@ is((answer($s))[0], 200, 'over TCP');
 is(stop(), 0, 'and ends');
 
 is(sh('(ulimit -n 800; timeout 60 ctr-serve --connections 1000 lr.model 2>&1; echo $?) | tail -n 2') =~ s/: raise.*//r, "ctr-serve: --connections 1000 needs 1320 open files, and the limit is 800\n2\n", 'a limit of open files');
+unlink 'serve.err';
 $pid = fork // die;
-if (!$pid) { unlink 'serve.err'; open STDERR, '>', 'serve.err'; exec 'sh', '-c', 'ulimit -n 800; exec ctr-serve --listen unix:sock lr.model'; }
+if (!$pid) { open STDERR, '>', 'serve.err'; exec 'sh', '-c', 'ulimit -n 800; exec ctr-serve --listen unix:sock lr.model'; }
 $server{pid} = $pid;
 for (1 .. 400) { last if slurp('serve.err') =~ /listens/; sleep .05; }
 is((get('/healthz'))[0], 200, 'which the default keeps to');
