@@ -136,7 +136,20 @@ if [ -d "$D" ]; then
 random/women 0.0046 0.0046 
 bts/men 0.0069 0.0030 
 bts/women 0.0046 0.0074 '
+    # The random log tells what the other policy earned: its chance of an item at a position is how often it showed it there, and the
+    # click rate of its own log lies in the intervals.
+    told() {
+        for p in random bts; do ctr-import -q -f csv --header --label click "$D/$p/$1/$1.csv.gz" >"$p.arrows" || return 1; done
+        ctr-group -k position --add 'all=count()' bts.arrows >all.arrows
+        ctr-group -k item_id,position --add 'n=count()' bts.arrows | ctr-join -q -k position all.arrows | ctr-select --add 'target=n * 1.0 / all' -c item_id,position,target >target.arrows
+        ctr-join -q -k item_id,position target.arrows random.arrows | ctr-eval --propensity propensity_score --target 'fill(target, 0.0)' >told.txt || return 1
+        _earned=$(ctr-eval --propensity propensity_score --target 1 bts.arrows 2>/dev/null | awk '$1 == "logged" { print $2 }')
+        awk -v t="$_earned" '{ print } $1 == "ips" || $1 == "snips" { bad += !($3 < t && t < $4) } END { print "earned", t; exit bad || !(t > 0) }' told.txt
+    }
+    ok 'obd_small: the random log of men tells what bts earned' told men
+    ok 'obd_small: and that of women' told women
 else
-    skip 'obd_small' "no $D"
+    skip 'obd_small'
+ "no $D"
 fi
 done_testing
