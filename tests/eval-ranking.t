@@ -131,7 +131,6 @@ if [ -d "$D" ]; then
         done
     done >obd.txt
     grep -E '^(not )?ok|^#' obd.txt
-    n_tests=$((n_tests + 4))
     is 'obd_small: clicks and ips, the random logs give the same' "$(grep -E '^(random|bts)' obd.txt)" 'random/men 0.0046 0.0046 
 random/women 0.0046 0.0046 
 bts/men 0.0069 0.0030 
