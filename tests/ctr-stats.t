@@ -69,6 +69,13 @@ ctr-stats --by site --profile by.profile log.arrows >/dev/null
 exits 'of other slices' 2 ctr-stats --merge log.profile by.profile
 err_like 'likewise' 'by.profile: has other slices'
 head -c 3000 log.profile >damaged.profile
+ctr-select --where 'part != "value"' log.profile -o part.profile
+exits 'a part of a profile' 1 ctr-stats --merge part.profile
+err_like 'is none' 'part.profile: is no whole profile: of column site rows are missing'
+for part in schema column; do
+    ctr-select --where "part != \"$part\"" log.profile -o part.profile
+    exits "one without $part" 1 ctr-stats --merge part.profile
+done
 exits 'a damaged profile' 1 ctr-stats --merge damaged.profile
 
 # ---- drift
@@ -101,6 +108,9 @@ exits 'a reference by slices' 2 ctr-stats --against by.profile log.arrows
 ctr-select --add 'more=1' --columns 'site=price,price,more,click' log.arrows -o changed.arrows
 exits 'other columns' 0 ctr-stats --against log.arrows changed.arrows -o other.stats
 err_like 'are told' 'log.arrows has no column more'
+exits 'beyond any limit' 3 ctr-stats --against log.arrows --fail-above nulls=1 site.arrows
+err_like 'they are' 'column price cannot be compared, and 1 column more'
+ctr-stats --against log.arrows changed.arrows -o other.stats 2>err
 err_like 'types too' 'column site is float64, and in log.arrows utf8: not compared'
 ctr-stats --against log.arrows site.arrows -o other.stats 2>said
 ok 'and those that are gone' grep -q 'the input has no column price, which log.arrows has' said
@@ -116,6 +126,10 @@ for log in small many; do
     ctr-stats -j 1 --label label --profile $log.profile $log.arrows >$log.stats
     ok "$log: against the reference" "$PY" "$CTR_TOP/tests/stats_reference.py" check $log.arrows $log.stats label
     [ $log = many ] && [ -n "$SAN" ] && continue
+    [ $log = small ] || for part in bin frequent totals; do
+        ctr-select --where "part != \"$part\"" many.profile -o part.profile
+        exits "many: without $part" 1 ctr-stats --merge part.profile
+    done
     ctr-stats -j 3 --label label --profile threads.profile $log.arrows >threads.stats
     ok "$log: -j" cmp $log.profile threads.profile
     ctr-cat --batch 100 $log.arrows | ctr-stats --label label --profile other.profile >other.stats

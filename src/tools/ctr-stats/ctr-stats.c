@@ -219,6 +219,13 @@ static void check_limits(struct limits *l, const struct ctr_profile *column, con
     l->beyond += beyond;
 }
 
+/* A column that cannot be compared is beyond any limit. */
+static void check_missing(struct limits *l, const char *name)
+{
+    if (l->n && !l->beyond++)
+        ctr_format(l->first, sizeof l->first, "column %s cannot be compared", name);
+}
+
 /* The rows to write, and the table. */
 struct result {
     struct ctr_schema schema;
@@ -246,16 +253,23 @@ static int show_drift(struct ctr_cli *cli, const struct ctr_profiles *p, const s
                            : ctr_drift_row(p, slice, column, &d, to->rows.col, err);
             if (!rc)
                 check_limits(l, column, &d);
-            if (!rc && !i && d.ref_rows < 0 && ctr_schema_find(&ref->schema, column->name) < 0)
+            const bool gone = ctr_schema_find(&ref->schema, column->name) < 0;
+            if (rc || i || d.ref_rows >= 0 || !(gone || there))
+                continue;
+            if (gone)
                 ctr_cli_note(cli, "%s has no column %s", o.against, column->name);
-            else if (!rc && !i && d.ref_rows < 0 && there)
+            else
                 ctr_cli_note(cli, "column %s is %s, and in %s %s: not compared", column->name, column->type, o.against,
                              there->type);
+            check_missing(l, column->name);
         }
     }
-    for (int k = 0; !rc && k < ref->schema.n; k++)
-        if (ctr_schema_find(&p->schema, ref->schema.f[k].name) < 0)
-            ctr_cli_note(cli, "the input has no column %s, which %s has", ref->schema.f[k].name, o.against);
+    for (int k = 0; !rc && k < ref->schema.n; k++) {
+        if (ctr_schema_find(&p->schema, ref->schema.f[k].name) >= 0)
+            continue;
+        ctr_cli_note(cli, "the input has no column %s, which %s has", ref->schema.f[k].name, o.against);
+        check_missing(l, ref->schema.f[k].name);
+    }
     return rc;
 }
 

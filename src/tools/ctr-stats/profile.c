@@ -252,10 +252,11 @@ const struct ctr_value *ctr_value_find(const struct ctr_value_table *t, const st
 static int rebuild(struct ctr_value_table *t, enum ctr_kind kind, int level, int64_t cap, struct ctr_err *err)
 {
     struct ctr_value_table to = { .cap = cap, .level = level };
-    int rc = 0;
-    to.slot = calloc((size_t)cap, sizeof *to.slot);
-    if (!to.slot)
-        return ctr_fail_nomem(err, (size_t)cap * sizeof *to.slot);
+    int rc = ctr_buf_room(&to.room, cap, sizeof *to.slot, err);
+    if (rc)
+        return rc;
+    memset(to.room.data, 0, (size_t)cap * sizeof *to.slot);
+    to.slot = (struct ctr_value *)(void *)to.room.data;
     for (int64_t i = 0; !rc && i < t->cap; i++) {
         const struct ctr_value *v = &t->slot[i];
         if (!v->n || !ctr_sampled(ctr_kind_hash(kind, v->key), level))
@@ -269,11 +270,11 @@ static int rebuild(struct ctr_value_table *t, enum ctr_kind kind, int level, int
             rc = ctr_buf_append(&to.text, text, v->kept, err);
     }
     if (rc) {
-        free(to.slot);
+        ctr_buf_free(&to.room);
         ctr_buf_free(&to.text);
         return rc;
     }
-    free(t->slot);
+    ctr_buf_free(&t->room);
     ctr_buf_free(&t->text);
     *t = to;
     return 0;
@@ -658,7 +659,7 @@ void ctr_profile_free(struct ctr_profile *p)
     free(p->name);
     free(p->type);
     free(p->role);
-    free(p->table.slot);
+    ctr_buf_free(&p->table.room);
     ctr_buf_free(&p->table.text);
     many_free(p->many);
     *p = (struct ctr_profile){ 0 };

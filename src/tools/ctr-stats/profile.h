@@ -41,9 +41,9 @@ struct ctr_value {
     uint32_t bytes;               /* and its whole length */
 };
 struct ctr_value_table {
-    struct ctr_value *slot;
+    struct ctr_value *slot; /* of room, whose pages are large */
     int64_t n, cap;
-    struct ctr_buf text;
+    struct ctr_buf room, text;
     int level;
 };
 

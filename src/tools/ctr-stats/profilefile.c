@@ -519,6 +519,36 @@ static int empty_profiles(struct ctr_profiles **out, const struct ctr_schema *s,
     return rc;
 }
 
+/* Do the parts of a column have its rows? Rows of the file may be missing, as after a ctr-select. */
+static bool is_whole(const struct ctr_profile *p)
+{
+    int64_t values = 0, bins = 0, frequent = 0;
+    for (int64_t i = 0; i < p->table.cap; i++)
+        values += p->table.slot[i].n;
+    if (!p->many)
+        return values == p->values;
+    for (int64_t i = 0; i < p->many->bins.cap; i++)
+        bins += p->many->bins.slot[i].n;
+    for (int i = 0; i < CTR_HEAVY_CELLS; i++)
+        frequent += ctr_heavy_cell(p->many->heavy, i)[0];
+    return values <= p->values && frequent == p->values && p->many->totals.ordered + p->many->totals.nan == p->values &&
+           (p->kind == CTR_KIND_TEXT || bins == p->many->totals.ordered);
+}
+
+static int check_whole(const struct ctr_profiles *p, struct ctr_err *err)
+{
+    for (int i = 0; i < p->n; i++)
+        for (int k = 0; k < p->schema.n; k++)
+            if (!is_whole(&p->slice[i].column[k]))
+                return ctr_fail(err, CTR_EDATA,
+                                "is no whole profile: of column %s rows are missing; make it anew, with "
+                                "--profile",
+                                p->schema.f[k].name);
+    if (!p->n && !p->by && !p->window_ms)
+        return ctr_fail(err, CTR_EDATA, "is no whole profile: it has no columns; make it anew, with --profile");
+    return 0;
+}
+
 /* May the rows of both be counted together? */
 static int check_same(const struct ctr_profiles *a, const struct ctr_profiles *b, struct ctr_err *err)
 {
@@ -541,6 +571,8 @@ int ctr_profile_file_read(struct ctr_profiles **out, struct ctr_reader *r, struc
         for (int64_t i = 0; !rc && i < t.b->rows; i++)
             rc = take_row(&t, i, err);
     }
+    if (!rc)
+        rc = check_whole(t.p, err);
     if (!rc && *out)
         rc = check_same(*out, t.p, err);
     if (!rc && *out)

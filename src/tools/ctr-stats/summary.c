@@ -364,7 +364,7 @@ static void summarize_numbers(const struct ctr_profile *p, const struct ctr_buf 
     const struct ctr_totals *t = &s->totals;
     const struct ctr_point *point = (const struct ctr_point *)(const void *)points->data;
     const int64_t n = (int64_t)(points->len / sizeof *point);
-    if (p->kind == CTR_KIND_TEXT || !t->ordered)
+    if (p->kind == CTR_KIND_TEXT || !t->ordered || !n)
         return;
     const double min = ctr_kind_number(p->kind, ctr_kind_unorder(p->kind, t->min.order));
     const double max = ctr_kind_number(p->kind, ctr_kind_unorder(p->kind, t->max.order));
