@@ -45,6 +45,10 @@ err_like 'the nearest is named' "no column 'sight'.*site"
 exits 'a window without a time' 2 ctr-stats --window 1h log.arrows
 err_like 'names the option' '--time'
 exits 'a window of nothing' 2 ctr-stats --window 0h --time t times.arrows
+exits 'a label of texts' 2 ctr-stats --label site log.arrows
+err_like 'with its type' 'log.arrows: site is no label: it is utf8'
+exits 'a time of numbers' 2 ctr-stats --time price --window 1h log.arrows
+err_like 'likewise' 'price is no time: it is float64'
 exits 'a label beyond 1' 1 ctr-stats --label x times.arrows
 err_like 'with its row' 'times.arrows: .*row 2.* x'
 exits 'a list to group by' 2 sh -c "ctr-select --add 'l=split(site, \"x\")' log.arrows | ctr-stats --by l"

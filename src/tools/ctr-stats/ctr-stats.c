@@ -41,12 +41,19 @@ static const struct ctr_opt opts[] = {
 static int find_columns(struct ctr_cli *cli, const struct ctr_schema *s, int *label, int *by, int *time,
                         struct ctr_err *err)
 {
+    char type[64];
     *label = ctr_cli_role(cli, s, CTR_ROLE_LABEL, false, err);
     if (*label < -1)
         return *label;
     *time = o.window_ms ? ctr_cli_role(cli, s, CTR_ROLE_TIME, true, err) : -1;
     if (*time < -1)
         return *time;
+    if (*label >= 0 && s->f[*label].type != CTR_BOOL && !ctr_type_number(s->f[*label].type))
+        return ctr_fail(err, CTR_EUSAGE, "%s is no label: it is %s, and labels are numbers from 0 to 1 or booleans",
+                        s->f[*label].name, ctr_field_type_name(&s->f[*label], type, sizeof type));
+    if (*time >= 0 && s->f[*time].type != CTR_TIME)
+        return ctr_fail(err, CTR_EUSAGE, "%s is no time: it is %s, and --window wants a timestamp", s->f[*time].name,
+                        ctr_field_type_name(&s->f[*time], type, sizeof type));
     *by = o.by ? ctr_schema_need(s, o.by, err) : -1;
     if (*by < -1)
         return *by;
