@@ -26,6 +26,8 @@ is "in a plan" "$(cd "$W" && ctr-extract -q p.plan | ctr-export | tr '\n' ' ')" 
 is "an empty array first" "$(printf '{"a":[],"b":1}\n{"a":[{"x":5}]}\n{"a":null}\n' | lines)" '{"b":1,"a":{"x":[]}}
 {"b":null,"a":{"x":[5]}}
 {"b":null,"a":{"x":null}}'
+exits "members without a name" 0 sh -c "printf '{\"a\":null}\n{\"a\":[{\"\":1}]}\n{\"a\":{\"\":1}}\n' | ctr-import -q -f jsonl -o '$W/none.arrows'"
+is "are left out" "$(ctr-export -f jsonl "$W/none.arrows" | head -n 1)" '{"a":null}'
 is "only empty ones" "$(printf '{"a":[]}\n{"a":[{}]}\n' | lines)" '{"a":"[]"}
 {"a":"[{}]"}'
 is "an object in another line: one text" "$(printf '{"a":[{"x":5}]}\n{"a":{"x":6}}\n' | lines)" '{"a":"[{\"x\":5}]"}

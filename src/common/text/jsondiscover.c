@@ -228,7 +228,10 @@ static int settle_ways(struct discovery *d, bool arrays, struct ctr_err *err)
         for (char *p = (char *)d->way.data; p < (char *)d->way.data + d->way.len; p++)
             *p = (char)(*p == BELOW ? '.' : *p);
         const int k = ctr_text_columns_find(l, (const char *)d->way.data, d->way.len);
-        if (k < 0)
+        bool below = false; /* names of members may be none that a column can have */
+        for (int c = 0; c < l->n; c++)
+            below |= !strncmp(l->c[c].name, (const char *)d->way.data, d->way.len) && l->c[c].name[d->way.len] == '.';
+        if (k < 0 || !below)
             continue;
         free(l->c[k].name);
         memmove(&l->c[k], &l->c[k + 1], (size_t)(--l->n - k) * sizeof *l->c);
