@@ -69,6 +69,15 @@ err_like 'is an error' 'the partition id of the path is also a column of the fil
 exits 'a value that does not fit' 1 ctr-import --partitions -c k:int8 "$W/part"
 err_like 'is named' "column k: 'a/b', in the path, is not int8"
 
+# ---- features of two plans are not one log
+for f in ad day; do
+    printf "label click = id > 1\nfeature ad = $f\n" >"$W/$f.plan"
+    ctr-import -q --partitions "$W/log" | ctr-extract -q "$W/$f.plan" | ctr-export -o "$W/$f.parquet"
+done
+is 'features of one plan' "$(ctr-import -q "$W/ad.parquet" "$W/ad.parquet" | ctr-export --no-header | wc -l)" 6
+exits 'of two' 1 ctr-import -q "$W/ad.parquet" "$W/day.parquet"
+err_like 'are refused' 'day.parquet: cannot be joined with .*ad.parquet: .*plan'
+
 # ---- plans
 view() { # view FROM MORE LOG=FILE
     printf 'from log%s\nlabel click = fill(id, 0) > 1\nfeature ad\ndense new = fill(new, 0)\n%s' "$1" "${2:-}" >"$W/v.plan"

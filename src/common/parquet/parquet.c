@@ -284,6 +284,24 @@ static int see_extra(struct ctr_parquet *p, struct ctr_err *err)
     return rc;
 }
 
+/* A file after the first one has features of the same plan, as streams that are read as one have. */
+static int check_identity(const struct ctr_parquet *p, struct ctr_err *err)
+{
+    struct ctr_schema here = { 0 };
+    struct ctr_difference d;
+    if (p->file <= 1 || p->o.like)
+        return 0;
+    int rc = ctr_schema_copy(&here, &p->schema, err);
+    ctr_meta_free(&here.meta);
+    here.meta = (struct ctr_meta){ 0 };
+    if (!rc)
+        rc = ctr_pq_metadata(&p->footer, &p->columns, &here, err);
+    if (!rc && !ctr_streams_same(&p->schema, &here, &d))
+        rc = ctr_fail(err, CTR_EDATA, "cannot be joined with %s: %s%s", p->paths.s[0], d.what, d.remedy);
+    ctr_schema_free(&here);
+    return rc;
+}
+
 /* The columns of the schema in the current file. */
 static int match_file(struct ctr_parquet *p, struct ctr_err *err)
 {
@@ -301,7 +319,7 @@ static int match_file(struct ctr_parquet *p, struct ctr_err *err)
             rc = k < 0 ? match_none(p, i, err) : match_leaf(p, i, &p->leaves.leaf[k], err);
     }
     p->stats.files++;
-    return rc;
+    return rc ? rc : check_identity(p, err);
 }
 
 /* ---- the schema ---- */
