@@ -130,18 +130,18 @@ ctr-import -q --bad-rows "quarantine=$W/bad.csv" "$W/in.csv" >/dev/null
 is "a quarantine begins with it" "$(cat "$W/bad.csv")" "$(cat "$W/want.csv")"
 
 # Times are inferred where milliseconds hold them.
-times() { printf "$1" >"$W/t.csv" && ctr-import -q --header "$W/t.csv" | ctr-info - | sed -n 's/^t  *\([a-z0-9]*\) .*/\1/p'; }
+of_times() { printf "$1" >"$W/t.csv" && ctr-import -q --header "$W/t.csv" | ctr-info - | sed -n 's/^t  *\([a-z0-9]*\) .*/\1/p'; }
 for t in 2019-11-14 '2019-11-14 10:00' 2019-11-14T10:00:00 2019-11-14T10:00:00.5 2019-11-14T10:00:00.123000Z 2019-11-14T10:00:00+01:00 '2019-11-14 10:00:00 +0530'; do
-    is "a time: $t" "$(times "t,x\n$t,1\n,2\n")" timestamp
+    is "a time: $t" "$(of_times "t,x\n$t,1\n,2\n")" timestamp
 done
 for t in 2019-11-4 2019/11/14 2019-02-29 20191114 2019-11-14T10 2019-11-14T10:00:60 2019-11-14T10:00:00.1234 '14.11.2019' 2019-11-14x 0001 '2019-11-14  10:00' +2019-11-14; do
-    is "no time: $t" "$(times "t,x\n$t,1\n")" "$(case $t in 20191114) echo int64 ;; *) echo utf8 ;; esac)"
+    is "no time: $t" "$(of_times "t,x\n$t,1\n")" "$(case $t in 20191114) echo int64 ;; *) echo utf8 ;; esac)"
 done
-is "times and texts" "$(times 't,x\n2019-11-14,1\nlater,2\n')" utf8
-is "times and numbers" "$(times 't,x\n2019-11-14,1\n2019,2\n')" utf8
+is "times and texts" "$(of_times 't,x\n2019-11-14,1\nlater,2\n')" utf8
+is "times and numbers" "$(of_times 't,x\n2019-11-14,1\n2019,2\n')" utf8
 is "in UTC" "$(printf 't\n2019-11-14T10:00:00+01:00\n2019-11-14 10:00\n' | ctr-import -q -f csv --header | ctr-export --no-header)" '2019-11-14T09:00:00Z
 2019-11-14T10:00:00Z'
-says "a column of times" '^ctr-import: column t is of times (ISO 8601; UTC where no zone is given); --columns t:utf8 keeps the text$' 't\n2019-11-14\n' --header
+says "a column of times" '^ctr-import: column t is of times \(ISO 8601; UTC where no zone is given\); --columns t:utf8 keeps the text$' 't\n2019-11-14\n' --header
 says "a column of text" '' 't\n2019-11-14\n' --header -c t:utf8
 for bad in soon 2019-11-14T10:00:00.0001 2019-1-4; do
     { echo t && yes 2019-11-14 | head -1500 && echo $bad; } >"$W/t.csv"

@@ -191,7 +191,8 @@ int ctr_pq_set_partitions(struct pq_leaves *all, const struct ctr_strs *paths, s
     }
     for (int k = first; !rc && k < all->n; k++) {
         const enum ctr_type t = ctr_infer_type(&infer[k - first]);
-        all->leaf[k].native.type = t == CTR_BOOL || ctr_types[t].floating ? CTR_UTF8 : t;
+        /* Names of folders stay as they are written, but for integers. */
+        all->leaf[k].native.type = ctr_types[t].integer ? t : CTR_UTF8;
     }
     free(infer);
     return rc;
