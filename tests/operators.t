@@ -66,7 +66,7 @@ done
 is "have the parts that Python's have" "$(ctr-select -q "$@" times.arrows | ctr-export -q -f csv | diff - times.csv | head -5)" ''
 is "with -j 4 too" "$(ctr-select -q -j 4 "$@" times.arrows | ctr-export -q -f csv | cmp - times.csv)" ''
 "$PY" "$CTR_TOP/tests/operators.py" locals locals.csv
-ctr-import -q -f csv --header locals.csv -o locals.arrows
+ctr-import -q -f csv --header -c local:utf8,want:utf8 locals.csv -o locals.arrows
 sum='parse_time(local, "%F %T")' # replaced where the zone is
 for zone in $(sed 1d locals.csv | cut -d , -f 1 | sort -u); do
     sum="if(zone == \"$zone\", parse_time(local, \"%F %T\", \"$zone\"), $sum)"
