@@ -285,6 +285,14 @@ int ctr_groupsave_restore(const struct ctr_groupsave *s, struct ctr_groupstate *
             return ctr_fail(err, CTR_EDATA, "row %lld is no state", (long long)(b->first_row + row[i] + 1));
         int64_t *w = ctr_groupstate_of(state, number[i]);
         memcpy(w, (const int64_t *)item->data + from, (size_t)state->stride * sizeof *w);
+        for (int a = 0; a < s->n; a++) {
+            int64_t *of = w + s->agg[a].at;
+            if (ctr_aggregate_counts(&s->agg[a]) && (of[0] < 0 || of[0] > INT64_MAX / 2))
+                return ctr_fail(err, CTR_EDATA, "row %lld has a number that is no count",
+                                (long long)(b->first_row + row[i] + 1));
+            if (ctr_aggregate_ordered(&s->agg[a]))
+                of[!ctr_aggregate_keeps(&s->agg[a])] = 0; /* the result */
+        }
         for (int a = 0, k = s->keys + 1; !rc && a < s->n; a++) {
             if (!beside(s, a))
                 continue;

@@ -76,7 +76,7 @@ static void take_count(const struct ctr_aggregate *a, const struct tile *t)
 static void add_whole(int64_t *w, int64_t v, bool wide)
 {
     const uint64_t low = (uint64_t)w[0] + (uint64_t)v;
-    w[1] += (wide ? 0 : v >> 63) + (low < (uint64_t)v);
+    w[1] = (int64_t)((uint64_t)w[1] + (uint64_t)(wide ? 0 : v >> 63) + (low < (uint64_t)v));
     w[0] = (int64_t)low;
 }
 
@@ -332,6 +332,11 @@ static bool keeps(const struct ctr_aggregate *a)
 bool ctr_aggregate_keeps(const struct ctr_aggregate *a)
 {
     return keeps(a);
+}
+
+bool ctr_aggregate_counts(const struct ctr_aggregate *a)
+{
+    return a->f->take == take_count || a->f->take == take_mean;
 }
 
 bool ctr_aggregate_ordered(const struct ctr_aggregate *a)

@@ -34,6 +34,7 @@ int ctr_aggregate_parse(struct ctr_aggregate *a, const char *text, const struct 
                         struct ctr_err *err) CTR_MUST;
 bool ctr_aggregate_ordered(const struct ctr_aggregate *a);         /* does it need the values of a group in order? */
 bool ctr_aggregate_keeps(const struct ctr_aggregate *a);           /* are there values beside the words? */
+bool ctr_aggregate_counts(const struct ctr_aggregate *a);          /* is its first word a count? */
 const char *ctr_aggregate_function(const struct ctr_aggregate *a); /* "sum" */
 void ctr_aggregate_free(struct ctr_aggregate *a);
 

@@ -374,6 +374,17 @@ int ctr_historystate_save(const struct ctr_historystate *h, struct ctr_out *out,
 
 /* ---- restoring ---- */
 
+/* A count that can go on being counted up. */
+static bool is_count(int64_t n)
+{
+    return n >= 0 && n < INT64_MAX / 2;
+}
+
+static int no_count(const struct ctr_batch *b, int64_t i, struct ctr_err *err)
+{
+    return ctr_fail(err, CTR_EDATA, "row %lld has a number that is no count", (long long)(b->first_row + i + 1));
+}
+
 static int restore_head(struct ctr_historystate *h, const struct ctr_batch *b, struct ctr_err *err)
 {
     struct ctr_feedback *f = h->counts;
@@ -386,7 +397,7 @@ static int restore_head(struct ctr_historystate *h, const struct ctr_batch *b, s
     f->first = 0;
     f->known = ctr_col_i64(&b->col[3], 0);
     f->shown = ctr_col_i64(&b->col[4], 0);
-    return 0;
+    return is_count(f->all.known) && is_count(f->all.clicks) ? 0 : no_count(b, 0, err);
 }
 
 static int restore_behaviours(struct ctr_historystate *h, const struct ctr_batch *b, struct ctr_err *err)
@@ -422,6 +433,8 @@ static int restore_set(struct ctr_historystate *h, int set, const struct ctr_bat
     for (int64_t i = 0; !rc && i < b->rows; i++) {
         const struct ctr_counter c = { ctr_col_i64(&b->col[3], i), ctr_col_i64(&b->col[4], i),
                                        ctr_col_i64(&b->col[5], i) };
+        if (!is_count(c.shown) || !is_count(c.known) || !is_count(c.clicks))
+            return no_count(b, i, err);
         rc = get_value(&h->counts->key[set], b, i, h->key_text[set], err);
         if (!rc)
             rc = ctr_buf_append(&h->counts->counter[set], &c, sizeof c, err);
@@ -436,6 +449,8 @@ static int restore_pending(struct ctr_historystate *h, const struct ctr_batch *b
     for (int64_t r = 0; !rc && r < b->rows; r++, f->rows++)
         for (int i = 0; !rc && i < 2 + f->keys; i++) {
             const int64_t v = ctr_col_i64(&b->col[i], r);
+            if (i == 1 && v != 0 && v != 1)
+                return no_count(b, r, err);
             if (i >= 2 && (v < 0 || v >= (int64_t)f->key[i - 2].n))
                 return ctr_fail(err, CTR_EDATA, "section pending: row %lld has a key that is not there",
                                 (long long)(b->first_row + r + 1));
@@ -450,6 +465,8 @@ static int restore_sessions(struct ctr_historystate *h, const struct ctr_batch *
     for (int64_t i = 0; !rc && i < b->rows; i++) {
         const struct ctr_session s = { ctr_col_i64(&b->col[3], i), ctr_col_i64(&b->col[4], i),
                                        ctr_col_i64(&b->col[5], i) };
+        if (!is_count(s.number) || !is_count(s.position))
+            return no_count(b, i, err);
         rc = get_value(&h->sessions->users, b, i, h->user_text, err);
         if (!rc)
             rc = ctr_buf_append(&h->sessions->last, &s, sizeof s, err);
