@@ -54,7 +54,7 @@ if [ -f "$onhost" ]; then
     for late in copies kernels; do
         CTR_CUDA_PLUGIN=$onhost CTR_CUDA_ON_HOST_ORDER=$late try "cuda, $late as late as they may be" --device gpu
     done
-    perl -pe 's/0\.1\.0(?=\0{27})/0.0.9/' "$onhost" >"$W/old.so"
+    perl -pe "s/\\Q$(ctr-cat --version | sed 's/.* //')\\E(?=\\0{27})/0.0.9/" "$onhost" >"$W/old.so"
     exits "a plug-in of another version" 77 env CTR_CUDA_PLUGIN="$W/old.so" "$compute" --device gpu
     ok "says so" grep -q "plug-in of version 0.0.9 .* and this program is .* install both from one build" "$W/out"
     exits "a driver without a device" 77 env CTR_CUDA_PLUGIN="$onhost" CTR_CUDA_ON_HOST_DEVICES=0 "$compute" --device gpu

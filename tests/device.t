@@ -81,7 +81,7 @@ if gpu_on_host; then
         ok "and nothing is written" sh -c '! test -e none.arrows && ! test -e none.p'
     done
 fi
-perl -pe 's/0\.1\.0(?=\0{27})/0.0.9/' "$onhost" >old.so
+perl -pe "s/\\Q$(ctr-cat --version | sed 's/.* //')\\E(?=\\0{27})/0.0.9/" "$onhost" >old.so
 exits "a plug-in of another version" 1 env CTR_CUDA_PLUGIN="$W/old.so" ctr-train mlp -q --device gpu -o none.arrows rows.arrows
 err_like "says which" 'plug-in of version 0.0.9 .* install both from one build'
 exits "memory that does not suffice to predict" 1 ctr-predict -q --device gpu --device-memory 1K gpu.arrows rows.arrows

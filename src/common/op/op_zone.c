@@ -268,21 +268,29 @@ static int read_zone(const char *op, const struct ctr_str *name, struct rows *z,
     int rc;
     folder = folder && *folder ? folder : ZONES;
     const int used = snprintf(path, sizeof path, "%s/%.*s", folder, (int)name->n, name->p);
-    const int fd = is_name(name) && used < (int)sizeof path ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
-    uint8_t *text = fd < 0 ? NULL : malloc(MOST_BYTES);
+    if (!is_name(name) || used >= (int)sizeof path)
+        return no_zone(op, name, folder, err);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return errno == ENOENT || errno == ENOTDIR ? no_zone(op, name, folder, err)
+                                                   : ctr_fail_sys(err, "%s: %s: cannot open", op, path);
+    uint8_t *text = malloc(MOST_BYTES);
     int64_t n = 0;
-    ssize_t got = text ? 1 : -1;
-    while (got > 0 && n < MOST_BYTES) {
+    ssize_t got = 1;
+    while (text && got && n < MOST_BYTES) {
         got = read(fd, text + n, (size_t)(MOST_BYTES - n));
+        if (got < 0 && errno != EINTR)
+            break;
         n += CTR_MAX(got, 0);
     }
-    if (fd >= 0 && !text)
+    if (!text)
         rc = ctr_fail_nomem(err, MOST_BYTES);
+    else if (got < 0 && errno != EISDIR)
+        rc = ctr_fail_sys(err, "%s: %s: cannot read", op, path);
     else if (got < 0 || n == MOST_BYTES || (rc = read_rows(text, n, z, err)) > 0)
         rc = no_zone(op, name, folder, err);
     free(text);
-    if (fd >= 0)
-        close(fd);
+    close(fd);
     return rc;
 }
 

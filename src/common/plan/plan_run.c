@@ -232,7 +232,7 @@ static void run_task(void *ctx, int64_t task, int worker)
     struct layer_job *j = ctx;
     struct ctr_err *err = &j->g->task_err[task];
     (void)worker;
-    err->code = 0;
+    *err = (struct ctr_err){ 0 };
     (void)!run_node(j->g, &j->g->node[j->node[task]], err);
 }
 

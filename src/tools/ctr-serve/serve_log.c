@@ -124,8 +124,13 @@ int serve_log_open(struct serve_log **out, const struct serve_log_opts *o, const
         return ctr_fail_nomem(err, sizeof *l);
     l->o = *o;
     pthread_mutex_init(&l->lock, NULL);
-    l->endless = ctr_names_stdout(o->path) || (!stat(o->path, &st) && !S_ISREG(st.st_mode));
-    int rc = !l->endless ? split_name(l, err) : o->check ? 0 : open_file(l, g, err);
+    const bool there = !ctr_names_stdout(o->path) && !stat(o->path, &st), folder = there && S_ISDIR(st.st_mode);
+    l->endless = ctr_names_stdout(o->path) || (there && !S_ISREG(st.st_mode));
+    errno = EISDIR;
+    int rc = folder        ? ctr_fail_sys(err, "--log %s", o->path)
+             : !l->endless ? split_name(l, err)
+             : o->check    ? 0
+                           : open_file(l, g, err);
     if (!rc && !l->endless)
         rc = find_number(l, err);
     if (rc) {
