@@ -116,6 +116,12 @@ for data in 'a,1\na,2\n' 'user,user\nal,1\n' 'user,\nal,1\n' '1user,x\nal,1\n' '
     is "no header: $data" "$(ctr-import -q "$W/in.csv" | ctr-info - | sed -n 's/^rows: //p')" $n
 done
 printf 'user,price\nal,1\n' >"$W/in.csv"
+for first in alice,NA alice,nan alice,null 'alice,\N' alice,-; do
+    printf '%s\nbo,2.5\n' "$first" >"$W/na.csv"
+    is "no header: $first" "$(ctr-import -q "$W/na.csv" | ctr-export --no-header | wc -l)" 2
+done
+is "nor one with a word of --null" "$(printf 'alice,absent\nbo,3\n' | ctr-import -q -f csv --null absent | ctr-export --no-header)" 'alice,
+bo,3'
 is "--columns: no header is guessed" "$(ctr-import -q -c a,b "$W/in.csv" | ctr-export --no-header)" "$(cat "$W/in.csv")"
 printf 'user,price\nbo,2\n' >"$W/in2.csv"
 is "of two files" "$(ctr-import -q "$W/in.csv" "$W/in2.csv" | ctr-export)" 'user,price

@@ -210,8 +210,10 @@ OPV_FN int opv_re_search(const struct opv_regex *re, struct opv_str a, int64_t f
         int64_t bytes = 1;
         if (w.list[at].n == 0 && matched)
             return 1;
-        if (w.list[at].n == 0 && !re->may_be_empty)
+        if (w.list[at].n == 0 && !re->may_be_empty) {
             i = opv_re_skip(re, a, i);
+            place++; /* an assertion that failed before these bytes may hold behind them */
+        }
         if (!matched)
             opv_re_add(&w, &w.list[at], place, i, 0, -1, -1);
         matched |= opv_re_step(&w, at, place, i, from, advance, found, &bytes);

@@ -63,10 +63,11 @@ OPV_FN void op_replace_matches_write(const struct op_regex *p, struct opv_str a,
     }
     opv_put(s, a.p + at, a.n - at);
 }
-/* At most a match before each byte and at the end; what groups hold is in disjoint matches. */
+/* At most an empty match before each byte and at the end, and n that are longer, as a place may have one of each; what
+ * groups hold is in disjoint matches. */
 OPV_FN int64_t op_replace_matches_max(const struct op_regex *p, int64_t n)
 {
-    return n + (n + 1) * p->plain_bytes + n * p->groups;
+    return n + (2 * n + 1) * p->plain_bytes + n * p->groups;
 }
 #define REPLACE_MATCHES_MAX(t, i) op_replace_matches_max(OP_REGEX(t), OP_BYTES(t, i))
 #define REPLACE_MATCHES(t, i, s)  op_replace_matches_write(OP_REGEX(t), OP_STR(t, 0, i), s)

@@ -404,7 +404,7 @@ static int parse_sequence(struct compiler *c)
         if (one >= 0 && (rc = take_repeat(c, &r)) == 1) {
             r.a = one;
             one = add_node(c, r);
-            if (one >= 0 && (at(c, '*') || at(c, '+') || at(c, '?')))
+            if (one >= 0 && (at(c, '*') || at(c, '+') || at(c, '?') || (at(c, '{') && take_braces(c, &r) != 0)))
                 return refuse(c, "it is repeated twice; put ( ) around what is repeated");
         }
         if (one < 0 || rc < 0)

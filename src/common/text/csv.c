@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <strings.h>
 
 struct csv_nulls {
     int from, n;
@@ -406,6 +407,17 @@ static int infer_types(const struct csv *s, const struct ctr_text_block *b, stru
     return 0;
 }
 
+/* What logs write where a number is missing: no name of a column. */
+static bool stands_for_nothing(struct ctr_str s)
+{
+    static const char *const words[] = { "na", "n/a",  "nan", "null",     "none",      "nil",       "\\n", "-",
+                                         "?",  "#n/a", "inf", "infinity", "-infinity", "undefined", "-inf" };
+    for (size_t i = 0; i < CTR_COUNT(words); i++)
+        if (strlen(words[i]) == s.n && !strncasecmp(words[i], s.p, s.n))
+            return true;
+    return false;
+}
+
 /* Are the names of a first record distinct? */
 static bool distinct(const struct ctr_strs *names)
 {
@@ -440,7 +452,7 @@ static int infer_first(const struct csv *s, const struct ctr_text_opts *o, struc
             return rc;
         }
         ctr_csv_see(&d, &alone, cell);
-        names &= cell.n && ctr_infer_type(&alone) == CTR_UTF8;
+        names &= cell.n && !null && ctr_infer_type(&alone) == CTR_UTF8 && !stands_for_nothing(cell);
         text &= !s->columns.c[c].typed || s->columns.c[c].type.type == CTR_UTF8;
         other |= infer[c].values && (ctr_type_number(rest) || rest == CTR_BOOL ||
                                      rest == CTR_TIME); /* columns with a given type have none */
