@@ -26,6 +26,13 @@ is 'also where it comes later' "$(rows -c new:utf8,id "$W/log/day=2026-11-02/hou
     '{"new":"1.5","id":1099511627776}
 {"new":null,"id":1}
 {"new":null,"id":2}'
+printf 'ad,x\n1,2\n' | ctr-import -q -f csv --header - | ctr-export -o "$W/r1.parquet"
+printf 'ad,c,x\n1,0,2\n' | ctr-import -q -f csv --header --label c - | ctr-export -o "$W/r2.parquet"
+is 'a column that comes later has its role' "$(ctr-import -q "$W/r1.parquet" "$W/r2.parquet" | ctr-info | grep -c '^  *c .*label')" 1
+ln -s nothing "$W/log/day=2026-11-01/hour=3/gone.parquet"
+exits 'a file of a folder that is not there' 1 ctr-import -o "$W/x.arrows" "$W/log"
+err_like 'is an error' 'gone.parquet: .*No such file'
+rm "$W/log/day=2026-11-01/hour=3/gone.parquet"
 exits '--schema first' 0 ctr-import --schema first -c id:int64,ad -o "$W/first.arrows" "$W/log"
 is 'has the columns of the first' "$(ctr-export -f jsonl "$W/first.arrows" | tail -n 1)" '{"id":1099511627776,"ad":"b"}'
 make log2/1.parquet '{"id":1}'
@@ -151,5 +158,15 @@ if has_python pyarrow numpy; then
         'conditions, row groups were left out: True'
 else
     skip 'row groups left out never have a row that is kept' 'no pyarrow'
+fi
+if has_python pyarrow; then
+    "$PY" - "$W" <<'EOF'
+import sys, datetime as d, pyarrow as pa, pyarrow.parquet as pq
+for unit, kind, day in ("us", pa.float32(), 1), ("ms", pa.float64(), 2):
+    pq.write_table(pa.table({"t": pa.array([d.datetime(2020, 1, day)], pa.timestamp(unit)), "f": pa.array([0.1], kind)}), f"{sys.argv[1]}/{unit}.parquet")
+EOF
+    is 'units of time, and numbers that widen without loss' "$(ctr-import -q "$W/us.parquet" "$W/ms.parquet" | ctr-export --no-header)" \
+        '2020-01-01T00:00:00Z,0.10000000149011612
+2020-01-02T00:00:00Z,0.1'
 fi
 done_testing

@@ -230,9 +230,9 @@ static int match_leaf(struct ctr_parquet *p, int i, const struct pq_leaf *l, str
                         list || lists ? "import the files one by one"
                                       : ctr_text_setting(&p->o, "columns", "%s:TYPE", l->name).s,
                         list || lists ? "" : " names one for all");
-    if (!ctr_pq_no_values(l) && !ctr_pq_no_values(all) && ctr_pq_meaning(l->kind) != ctr_pq_meaning(all->kind))
+    if (!ctr_pq_no_values(l) && !ctr_pq_no_values(all) && ctr_pq_meaning(l) != ctr_pq_meaning(all))
         return ctr_fail(err, CTR_EDATA, "column %s is a %s here, and a %s in %s: import the files one by one", l->name,
-                        ctr_pq_meaning_name(ctr_pq_meaning(l->kind)), ctr_pq_meaning_name(ctr_pq_meaning(all->kind)),
+                        ctr_pq_meaning_name(ctr_pq_meaning(l)), ctr_pq_meaning_name(ctr_pq_meaning(all)),
                         p->paths.s[all->file]);
     return ctr_pq_column_file(&p->column[i], l, err);
 }
@@ -297,7 +297,7 @@ static int check_identity(const struct ctr_parquet *p, struct ctr_err *err)
     if (!rc)
         rc = ctr_pq_metadata(&p->footer, &p->columns, &here, err);
     if (!rc && !ctr_streams_same(&p->schema, &here, &d))
-        rc = ctr_fail(err, CTR_EDATA, "cannot be joined with %s: %s%s", p->paths.s[0], d.what, d.remedy);
+        rc = ctr_fail(err, CTR_EDATA, "cannot be joined with %s: %s: %s", p->paths.s[0], d.what, d.remedy);
     ctr_schema_free(&here);
     return rc;
 }
@@ -440,6 +440,19 @@ static int open_columns(struct ctr_parquet *p, struct ctr_err *err)
     return rc;
 }
 
+/* Roles of columns that the first file lacks: those that they have where they come first. */
+static int take_roles(struct ctr_parquet *p, struct ctr_err *err)
+{
+    int rc = 0;
+    for (int i = 0; !rc && i < p->schema.n; i++) {
+        const int k = ctr_pq_leaf(&p->all, source_name(p->as[i]), i);
+        const int role = k < 0 ? 0 : p->all.leaf[k].role - 1;
+        if (role >= 0 && ctr_field_role(&p->schema.f[i]) < 0 && ctr_schema_role(&p->schema, (enum ctr_role)role) < 0)
+            rc = ctr_field_set_role(&p->schema.f[i], (enum ctr_role)role, err);
+    }
+    return rc;
+}
+
 static int open_parquet(struct ctr_parquet *p, char *const *paths, int n, struct ctr_err *err)
 {
     int rc = open_set(p, paths, n, err);
@@ -451,6 +464,8 @@ static int open_parquet(struct ctr_parquet *p, char *const *paths, int n, struct
         rc = ctr_pq_metadata(&p->footer, &p->columns, &p->schema, err);
     if (!rc)
         rc = open_columns(p, err);
+    if (!rc && !p->o.like)
+        rc = take_roles(p, err);
     if (!rc)
         rc = match_file(p, err);
     if (rc)

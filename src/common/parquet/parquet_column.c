@@ -651,11 +651,16 @@ static int cell_text(struct pq_column *c, const struct ctr_col *from, int64_t i,
 static int convert(struct pq_column *c, struct ctr_err *err)
 {
     const struct ctr_col *from = ctr_colbuf_view(&c->out);
+    const struct ctr_type_info *was = &ctr_types[from->type], *to = &ctr_types[c->as->type.type];
+    /* The text of a float32 reads as another float64; decimal texts are for those that ask for the type. */
+    const bool widens = !c->as->typed && was->floating && to->floating && to->width > was->width;
     ctr_colbuf_clear(&c->converted);
     for (int64_t i = 0; i < from->rows; i++) {
         const bool null = ctr_col_null(from, i);
-        int rc = null ? ctr_colbuf_null(&c->converted, err) : cell_text(c, from, i, err);
-        if (!rc && !null) {
+        int rc = null     ? ctr_colbuf_null(&c->converted, err)
+                 : widens ? ctr_colbuf_f64(&c->converted, ctr_col_f64(from, i), err)
+                          : cell_text(c, from, i, err);
+        if (!rc && !null && !widens) {
             rc = ctr_cell_append(&c->converted, c->as, (const char *)c->text.data, c->text.len, &c->job, err);
             rc = rc > 0 ? 0 : rc < 0 ? rc : misfit(c, c->row + i + 1, err);
         }

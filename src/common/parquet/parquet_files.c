@@ -24,12 +24,11 @@ static int add_entry(struct ctr_strs *out, const char *folder, const char *name,
     int rc = ctr_buf_printf(&path, err, "%s%s%s", folder, folder[strlen(folder) - 1] == '/' ? "" : "/", name);
     if (!rc)
         rc = ctr_buf_append(&path, "", 1, err);
-    if (!rc && !stat((const char *)path.data, &st)) {
-        if (S_ISDIR(st.st_mode))
-            rc = add_below(out, (const char *)path.data, depth + 1, err);
-        else if (n > 8 && !strcmp(name + n - 8, ".parquet"))
-            rc = ctr_strs_add(out, (const char *)path.data, path.len - 1, err);
-    }
+    const bool there = !rc && !stat((const char *)path.data, &st);
+    if (there && S_ISDIR(st.st_mode))
+        rc = add_below(out, (const char *)path.data, depth + 1, err);
+    else if (!rc && n > 8 && !strcmp(name + n - 8, ".parquet")) /* opening one that is not there says so */
+        rc = ctr_strs_add(out, (const char *)path.data, path.len - 1, err);
     ctr_buf_free(&path);
     return rc;
 }

@@ -154,6 +154,7 @@ struct pq_leaf {
     char *conflict; /* NULL, or why two files differ */
     bool apart;     /* ... in what the values mean, so that no type is that of both */
     int file;       /* the first that has it */
+    int role;       /* 1 + that in this file, if it is not the first of all: one that a single column may have */
     int seen;       /* 1 + the last one that was added */
     int absent;     /* files that lack it */
 };
@@ -174,6 +175,8 @@ int ctr_pq_leaf(const struct pq_leaves *l, const char *name, int guess); /* or -
 /* Set `fixed` of the leaves whose lists have all as many items; make one leaf of NAME.key and NAME.weight, which are
  * weighted keys. */
 int ctr_pq_shapes(const struct pq_footer *f, struct pq_leaves *all, struct ctr_err *err) CTR_MUST;
+/* The role that a file says of a column, of those that a single column may have, or -1. */
+int ctr_pq_role(const struct pq_footer *f, const char *column);
 int ctr_pq_metadata(const struct pq_footer *f, const struct ctr_text_columns *columns, struct ctr_schema *s,
                     struct ctr_err *err) CTR_MUST;
 
@@ -181,7 +184,7 @@ int ctr_pq_metadata(const struct pq_footer *f, const struct ctr_text_columns *co
 
 /* May values of the leaf's type come as the other one unchanged: the same, or lists that have the same length? */
 bool ctr_pq_same_type(const struct ctr_field *leaf, const struct ctr_field *as);
-int ctr_pq_meaning(enum pq_kind k);
+int ctr_pq_meaning(const struct pq_leaf *l);
 const char *ctr_pq_meaning_name(int meaning);
 bool ctr_pq_widens(const struct ctr_field *from, const struct ctr_field *to); /* numbers without loss */
 bool ctr_pq_no_values(const struct pq_leaf *l);                               /* a column of nothing but nulls */

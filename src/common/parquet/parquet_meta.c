@@ -88,6 +88,18 @@ static bool pair_of(const struct pq_pair *p, const char *key, struct ctr_str *na
     return p->key.n > n + 1 && !memcmp(p->key.p, key, n) && p->key.p[n] == ' ';
 }
 
+int ctr_pq_role(const struct pq_footer *f, const char *column)
+{
+    struct ctr_str name;
+    for (int i = 0; i < f->pairs; i++)
+        for (int r = 0; r < CTR_ROLE_FEATURE && pair_of(&f->pair[i], CTR_META_ROLE, &name); r++)
+            if (name.n == strlen(column) && !memcmp(name.p, column, name.n) &&
+                f->pair[i].value.n == strlen(ctr_roles[r]) &&
+                !memcmp(f->pair[i].value.p, ctr_roles[r], f->pair[i].value.n))
+                return r;
+    return -1;
+}
+
 /* The leaf called NAME and what follows it, or -1. */
 static int leaf_of(const struct pq_leaves *all, struct ctr_str name, const char *then)
 {

@@ -211,7 +211,7 @@ static bool filter_has(struct about *a, const struct pq_chunk *chunk, const void
         return true;
     *a->bytes_read += (int64_t)most;
     const struct filter f = read_filter_head(head, most);
-    if (!f.blocks || f.start + f.blocks * BLOCK_BYTES > left)
+    if (!f.blocks || f.start > left || f.blocks > (left - f.start) / BLOCK_BYTES)
         return true;
     const int64_t at = f.start + (int64_t)((hash >> 32) * (uint64_t)f.blocks >> 32) * BLOCK_BYTES;
     if (ctr_pread_full(a->fd, block, sizeof block, chunk->bloom_at + at, &none))

@@ -16,10 +16,13 @@ bool ctr_pq_same_type(const struct ctr_field *leaf, const struct ctr_field *as)
     return leaf->type == as->type;
 }
 
-/* Values of one type that differ in what they mean: numbers and times of day, texts and decimals. */
-int ctr_pq_meaning(enum pq_kind k)
+/* Values of one type that differ in what they mean: numbers and times of day, texts and decimals. Timestamps of any
+ * unit are one. */
+int ctr_pq_meaning(const struct pq_leaf *l)
 {
-    return k == PQ_K_US || k == PQ_K_NS || k == PQ_K_MS32 ? 1 : k == PQ_K_DECIMAL ? 2 : 0;
+    const enum ctr_type t = l->native.type == CTR_LIST ? l->native.item : l->native.type;
+    const bool of_day = t != CTR_TIME && (l->kind == PQ_K_US || l->kind == PQ_K_NS || l->kind == PQ_K_MS32);
+    return l->kind == PQ_K_DECIMAL ? 2 : of_day;
 }
 
 const char *ctr_pq_meaning_name(int meaning)
@@ -87,18 +90,17 @@ static int unite(struct pq_leaf *all, const struct pq_leaf *l, char *const *path
         return l->refusal && !all->refusal ? ctr_strdup(&all->refusal, l->refusal, err) : 0;
     }
     const bool same = ctr_pq_same_type(&all->native, &l->native);
-    if (ctr_pq_no_values(l) || all->conflict || l->refusal ||
-        (same && ctr_pq_meaning(all->kind) == ctr_pq_meaning(l->kind)))
+    if (ctr_pq_no_values(l) || all->conflict || l->refusal || (same && ctr_pq_meaning(all) == ctr_pq_meaning(l)))
         return 0;
     const enum ctr_type t = wider(all->native.type, l->native.type);
-    if (!same && t != CTR_NTYPES && ctr_pq_meaning(all->kind) == ctr_pq_meaning(l->kind)) {
+    if (!same && t != CTR_NTYPES && ctr_pq_meaning(all) == ctr_pq_meaning(l)) {
         all->native.type = t;
         return 0;
     }
-    all->apart = ctr_pq_meaning(all->kind) != ctr_pq_meaning(l->kind);
+    all->apart = ctr_pq_meaning(all) != ctr_pq_meaning(l);
     if (all->apart)
-        ctr_format(why, sizeof why, "is a %s in %s, and a %s in %s", ctr_pq_meaning_name(ctr_pq_meaning(all->kind)),
-                   paths[all->file], ctr_pq_meaning_name(ctr_pq_meaning(l->kind)), paths[file]);
+        ctr_format(why, sizeof why, "is a %s in %s, and a %s in %s", ctr_pq_meaning_name(ctr_pq_meaning(all)),
+                   paths[all->file], ctr_pq_meaning_name(ctr_pq_meaning(l)), paths[file]);
     else
         ctr_format(why, sizeof why, "is %s in %s, and %s in %s", ctr_field_type_name(&all->native, there, sizeof there),
                    paths[all->file], ctr_field_type_name(&l->native, here, sizeof here), paths[file]);
@@ -134,9 +136,11 @@ int ctr_pq_set_add(struct pq_leaves *all, const struct pq_footer *f, const struc
         const int k = ctr_pq_leaf(all, l->name, guess);
         guess = k < 0 ? all->n + 1 : k + 1;
         l->dict = comes_as_dictionary(f, l);
-        if (k < 0)
+        if (k < 0) {
             rc = add_leaf(all, l, file, err);
-        else if (all->leaf[k].seen == file + 1)
+            if (!rc && file)
+                all->leaf[all->n - 1].role = ctr_pq_role(f, l->name) + 1;
+        } else if (all->leaf[k].seen == file + 1)
             all->leaf[k].ambiguous = true;
         else
             rc = unite(&all->leaf[k], l, paths, file, err);

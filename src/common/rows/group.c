@@ -638,7 +638,7 @@ static int restore_values(struct ctr_group *g, struct share *s, const struct ctr
                                 err);
     for (int64_t i = 0; !rc && i < s->n; i++) {
         int64_t left = ctr_col_missing(times, listed[i]) ? 0 : ctr_col_i64(times, listed[i]);
-        if (number[i] < 0 || left < 1)
+        if (number[i] < 0 || left < 1 || left > (int64_t)UINT32_MAX)
             return ctr_fail(err, CTR_EDATA, "row %lld: values of no group", (long long)(b->first_row + listed[i] + 1));
         for (size_t j = 0; j < CTR_COUNT(row); j++) {
             row[j] = listed[i];

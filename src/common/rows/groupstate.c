@@ -647,8 +647,10 @@ static void take_quantile(const struct ctr_aggregate *a, int64_t *w, int64_t at,
     const double part = rank - (double)low;
     if (at == low)
         w[1] = bits_of(v);
-    else if (at == low + 1 && part != 0 && real_of(w[1]) != v) /* equal ones, infinite too, need no arithmetic */
-        w[1] = bits_of(real_of(w[1]) + part * (v - real_of(w[1])));
+    else if (at == low + 1 && part != 0 && real_of(w[1]) != v) { /* equal ones, infinite too, need no arithmetic */
+        const double was = real_of(w[1]), by = v - was;
+        w[1] = bits_of(isfinite(by) ? was + part * by : (1 - part) * was + part * v);
+    }
 }
 
 static bool is_top(const struct ctr_groupstate *s, int k, int values)

@@ -403,7 +403,9 @@ static int spread_begin(const struct where *w, int level, struct ctr_err *err)
 /* May n more values of `bytes` in all be appended? Few bytes may say that many repeat. */
 static int spread_room(const struct arrow_level *lv, int64_t n, int64_t bytes, struct ctr_err *err)
 {
-    const int64_t all = (int64_t)(lv->spread.data.len + lv->spread.offsets.len) + bytes;
+    const struct ctr_colbuf *item = lv->spread.item;
+    const int64_t all = (int64_t)(lv->spread.data.len + lv->spread.offsets.len) + bytes +
+                        (item ? (int64_t)(item->data.len + item->offsets.len) : 0);
     if (lv->spread.rows > INT32_MAX - n || all > INT32_MAX)
         return ctr_fail(err, CTR_EKIND, "a batch holds more than 2^31-1 bytes or items: write smaller batches");
     return all > ctr_memory_batch() ? ctr_memory_fail("a batch", all, err) : 0;
