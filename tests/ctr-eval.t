@@ -215,6 +215,14 @@ exits "no label" 2 sh -c 'ctr-import --format csv --header small.csv | ctr-eval'
 err_like "names the option" 'no column has the role label: name one with --label NAME'
 exits "an unknown column" 2 ctr-eval --by gender small.arrows
 err_like "the nearest column" 'genre'
+printf 'click,ad,product\n1,a,p\n0,b,q\n' | ctr-import -q -f csv --header -o products.arrows -
+printf 'label click\nfeature ad\n' >products.plan
+ctr-train lr -q --progressive products.p -o products.model products.plan products.arrows
+exits "a column that the plan does not keep" 2 ctr-eval --by product products.p
+err_like "a line of the plan keeps it" "there is no column 'product'; there are click, score; .keep product. in the plan passes it on$"
+exits "where no plan made the rows" 2 ctr-eval --by product plain.arrows
+err_like "there is no such line" "there is no column 'product'; there are .*[a-z]$"
+ok "nor is it told" sh -c "! grep -q keep '$W/err'"
 exits "a label of text" 2 ctr-eval --label genre small.arrows
 err_like "says what fits" 'column genre is utf8, but a label must be a bool or a number'
 exits "too little memory" 1 ctr-eval --memory 1K some.arrows

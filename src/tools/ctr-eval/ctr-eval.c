@@ -88,6 +88,16 @@ static int keep(struct input *in, int column)
     return in->n++;
 }
 
+/* What a plan does not keep is not in the scores: say so, unless another name is near. */
+static int find_by(const struct ctr_schema *s, const char *name, struct ctr_err *err)
+{
+    const int column = ctr_schema_need(s, name, err);
+    const char *pg = ctr_meta_get(&s->meta, CTR_META_PG);
+    if (column < 0 && pg && strstr(pg, "ctr-extract\t") && !strstr(err->what, "; the nearest is "))
+        ctr_err_add(err, "; `keep %.200s` in the plan passes it on", name);
+    return column;
+}
+
 /* Find the columns, by their positions in the file. `identity`: also those that identify rows. */
 static int find(struct ctr_cli *cli, struct input *in, const struct ctr_strs *by, bool identity, struct ctr_err *err)
 {
@@ -114,7 +124,7 @@ static int find(struct ctr_cli *cli, struct input *in, const struct ctr_strs *by
             return *part[i].to;
     }
     for (int i = 0; i < by->n; i++) {
-        in->by[i] = ctr_schema_need(ctr_reader_schema(in->r), by->s[i], err);
+        in->by[i] = find_by(ctr_reader_schema(in->r), by->s[i], err);
         if (in->by[i] < 0)
             return in->by[i];
     }
