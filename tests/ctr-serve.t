@@ -448,7 +448,30 @@ spew('got.arrows', (post(slurp('rows.arrows'), 'Content-Type: application/vnd.ap
 is(sh('ctr-info --digest got.arrows'), sh('ctr-info --digest want.arrows'), '--key-seed: the scores of the pipe');
 is(stop(), 0, 'ends with 0');
 
-fails(2, "no column|nobid", '--bid', 'nobid', 'ranked.model');
+fails(2, "--bid nobid: the plan does not keep 'nobid': add a line `keep nobid` to it and train again\n", '--bid', 'nobid', 'ranked.model');
+fails(2, "--bid tags: the plan does not keep 'tags': add a line `keep tags` to it and train again\n", '--check', '--bid', 'tags', 'ranked.model');
+fails(2, "there is no column 'pricf'; the nearest is 'price'\n", '--check', '--bid', 'pricf', 'ranked.model');
+fails(2, "--order: character 1: there is no column 'tags': add a line `keep COLUMN` to the plan and train again\n", '--check', '--order', 'tags', 'ranked.model');
+
+# ---- bids that are none
+
+my @no_bid = ({ ad => 'a1', price => 1, tags => undef }, { ad => 'a2', price => undef, tags => undef });
+start('ranked.model', '--bid', 'price', '--threads', 1);
+is((ask(message('/v1/rank', $json->encode({ user => { %$user, hour => 7 }, ads => \@no_bid }))))[2],
+   '{"error":"ads[1] of hour 7, ad a2: the bid (column price) is null, and must be finite and not negative"}' . "\n", 'a null bid: which ad');
+is((ask(message('/v1/rank', $json->encode({ user => $user, ads => [map { { %$_, hour => $_->{ad} eq 'a1' ? 8 : 7, price => 1 } } @no_bid] }))))[2],
+   '{"error":"ads[1] of hour 7, ad a2 comes after a request that sorts behind it: sort by the request\'s columns"}' . "\n", 'requests that are not sorted: no options of a filter');
+is(stop(), 0, 'ends with 0');
+(my $nameless_plan = $ranked_plan) =~ s/^query hour\nid ad$/keep hour/m;
+spew('nameless.plan', $nameless_plan);
+sh('ctr-train lr -q -o nameless.model nameless.plan log.arrows');
+piped('nameless.model', undef, map { { %$user, hour => 7, %$_ } } @no_bid);
+start('nameless.model', '--bid', 'price', '--threads', 1);
+for (['ads[1]', $json->encode({ user => { %$user, hour => 7 }, ads => \@no_bid })], ['row 2', slurp('rows.arrows'), 'Content-Type: application/vnd.apache.arrow.stream']) {
+    my ($name, @body) = @$_;
+    is((ask(message('/v1/rank', @body)))[2], "{\"error\":\"$name: the bid (column price) is null, and must be finite and not negative\"}\n", "$name, where no column names ads");
+}
+is(stop(), 0, 'ends with 0');
 
 # ---- the log is what was asked and answered
 

@@ -19,6 +19,8 @@ struct ctr_rank {
     struct ctr_schema in, schema;
     int *by, nby;
     int score, id, uncertainty, bid;
+    int place, name; /* for messages; or -1 */
+    bool served;
     struct ctr_expr *order, *floor;
     struct ctr_rank_how how;
     enum ctr_rank_price price;
@@ -220,6 +222,9 @@ int ctr_rank_new(struct ctr_rank **out, const struct ctr_schema *in, const struc
     r->score = o->score;
     r->id = o->id;
     r->bid = -1;
+    r->place = o->place ? ctr_schema_find(in, o->place) : -1;
+    r->name = o->name ? ctr_schema_find(in, o->name) : o->id;
+    r->served = o->served;
     r->uncertainty = o->explore == CTR_EXPLORE_UCB || o->explore == CTR_EXPLORE_THOMPSON ? o->uncertainty : -1;
     r->price = o->price;
     r->slots = o->slots;
@@ -303,7 +308,7 @@ static int name_row(const struct ctr_rank *r, const struct ctr_batch *b, int64_t
     int rc = 0;
 
     for (int k = 0; !rc && k <= r->nby; k++) {
-        const int c = k < r->nby ? r->by[k] : r->id;
+        const int c = k < r->nby ? r->by[k] : r->name;
         if (c < 0)
             continue;
         rc = ctr_buf_printf(to, err, "%s%.80s ", to->len ? ", " : " of ", r->in.f[c].name);
@@ -314,22 +319,37 @@ static int name_row(const struct ctr_rank *r, const struct ctr_batch *b, int64_t
     return rc;
 }
 
+/* "ads[3] of query 7, id a3" of a request, "row of query 7, id a3" of a stream, whose numbers sorting changes,
+ * "row 5 of …" of one that was not sorted. */
+static void name_candidate(const struct ctr_rank *r, const struct ctr_batch *b, int64_t i, bool numbered, char *to,
+                           size_t size)
+{
+    char which[40] = "row", who[600] = "";
+    struct ctr_buf name = { 0 };
+    struct ctr_err other = { 0 };
+
+    if (!name_row(r, b, i, &name, &other) && name.len)
+        ctr_quote(who, sizeof who, (const char *)name.data, CTR_MIN(name.len, 400));
+    ctr_buf_free(&name);
+    if (r->place >= 0)
+        snprintf(which, sizeof which, "ads[%lld]", (long long)ctr_col_i64(&b->col[r->place], i));
+    else if (numbered)
+        snprintf(which, sizeof which, "row %lld", (long long)(b->first_row + i + 1));
+    snprintf(to, size, "%s%s", which, who);
+}
+
 /* The error of a row; `what`: "the bid (column bid)". */
 static int bad_row(const struct ctr_rank *r, const struct ctr_batch *b, int64_t i, const char *what,
                    const struct ctr_col *c, const char *want, struct ctr_err *err)
 {
-    char value[CTR_NUM_MAX] = "null", who[600] = "";
-    struct ctr_buf name = { 0 };
-    struct ctr_err other = { 0 };
+    char value[CTR_NUM_MAX] = "null", who[650];
     size_t n = 4;
 
     if (!ctr_col_missing(c, i))
         n = ctr_fmt_f64(value, ctr_col_f64(c, i));
-    if (!name_row(r, b, i, &name, &other) && name.len)
-        ctr_quote(who, sizeof who, (const char *)name.data, CTR_MIN(name.len, 400));
-    ctr_buf_free(&name);
-    return ctr_fail(err, CTR_EDATA, "row%s: %s is %.*s, and must be %s; ctr-select --where leaves such rows out", who,
-                    what, (int)n, value, want);
+    name_candidate(r, b, i, r->served, who, sizeof who);
+    return ctr_fail(err, CTR_EDATA, "%s: %s is %.*s, and must be %s%s", who, what, (int)n, value, want,
+                    r->served ? "" : "; ctr-select --where leaves such rows out");
 }
 
 enum check { SHARE, POSITIVE, NUMBER }; /* in [0, 1]; finite and not negative; not NaN */
@@ -576,17 +596,11 @@ static int follows(const struct ctr_rank *r, const struct ctr_col *a, int64_t i,
 
 static int descends(const struct ctr_rank *r, const struct ctr_batch *b, int64_t i, struct ctr_err *err)
 {
-    struct ctr_buf name = { 0 };
-    struct ctr_err other = { 0 };
-    char who[600] = "";
+    char who[650];
 
-    if (!name_row(r, b, i, &name, &other) && name.len)
-        ctr_quote(who, sizeof who, (const char *)name.data, CTR_MIN(name.len, 400));
-    ctr_buf_free(&name);
-    return ctr_fail(err, CTR_EDATA,
-                    "row %lld%s comes after a request that sorts behind it: leave --sorted out, or sort by the "
-                    "request's columns with ctr-sort",
-                    (long long)(b->first_row + i + 1), who);
+    name_candidate(r, b, i, true, who, sizeof who);
+    return ctr_fail(err, CTR_EDATA, "%s comes after a request that sorts behind it: %ssort by the request's columns%s",
+                    who, r->served ? "" : "leave --sorted out, or ", r->served ? "" : " with ctr-sort");
 }
 
 static void forget_given(struct ctr_rank *r)

@@ -36,7 +36,10 @@ struct ctr_rank_opts {
     int score, id, uncertainty; /* columns; -1: none. id breaks ties; uncertainty is for UCB and THOMPSON */
     int64_t top;                /* candidates to keep of a request; 0: `slots`, without them all */
     enum ctr_rank_price price;  /* a column of prices a click */
-    const double *slot;         /* position factors of the slots, the first slot first; or NULL */
+    const char *place;  /* for messages: a column with the number of a candidate in its request, from 0; or NULL */
+    const char *name;   /* for messages: a column that names a candidate; NULL: id */
+    bool served;        /* messages are for who sent a request: they advise no filter and no option */
+    const double *slot; /* position factors of the slots, the first slot first; or NULL */
     int slots;
     enum ctr_rank_explore explore;
     double amount;

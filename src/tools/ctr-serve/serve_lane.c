@@ -203,23 +203,56 @@ int serve_lane_run(struct serve_lane *l, const struct ctr_batch *b, serve_sink *
 
 /* ---- ranking ---- */
 
-static int rank_new(struct serve_lane *l, const struct serve_rank *how, struct ctr_err *err)
+/* What an option wants and the plan does not keep is said in terms of the plan, unless another name is near. */
+static bool misspelt(const struct ctr_err *err)
 {
+    return strstr(err->what, "; the nearest is ");
+}
+
+static int find_bid(const struct serve_lane *l, const char *bid, struct ctr_err *err)
+{
+    const struct ctr_schema *s = serve_lane_schema(l);
+    const int rc = bid ? ctr_schema_need(s, bid, err) : 0;
+    if (rc >= 0 || misspelt(err))
+        return CTR_MIN(rc, 0);
+    return ctr_fail(err, CTR_EUSAGE,
+                    "--bid %.200s: the plan does not keep '%.200s': add a line `keep %.200s` to it and train again",
+                    bid, bid, bid);
+}
+
+static int of_expression(int rc, struct ctr_err *err)
+{
+    char *there = rc == CTR_EUSAGE && strstr(err->what, "there is no column '") ? strstr(err->what, "; there ") : NULL;
+    if (there && !misspelt(err)) {
+        *there = 0;
+        ctr_err_add(err, ": add a line `keep COLUMN` to the plan and train again");
+    }
+    return rc;
+}
+
+static int rank_new(struct serve_lane *l, const struct serve_generation *g, struct ctr_err *err)
+{
+    const struct serve_rank *how = g->rank;
     const struct ctr_schema *s = &l->candidates;
-    const int query = ctr_schema_role(s, CTR_ROLE_QUERY);
+    const int query = ctr_schema_role(s, CTR_ROLE_QUERY), id = ctr_schema_role(s, CTR_ROLE_ID);
     struct ctr_strs by = { 0 };
     const struct ctr_rank_opts ro = { .by = &by,
                                       .order = how->order,
                                       .bid = how->bid,
                                       .floor = how->floor,
                                       .score = l->score,
-                                      .id = ctr_schema_role(s, CTR_ROLE_ID),
+                                      .id = id,
+                                      .place = l->of_json ? SERVE_AD : NULL,
+                                      .name = id < 0 && g->ad_key >= 0 ? g->schema.f[g->ad_key].name : NULL,
+                                      .served = true,
                                       .uncertainty = -1,
                                       .top = how->top,
                                       .price = how->price };
-    int rc = query < 0 ? 0 : ctr_strs_add(&by, s->f[query].name, strlen(s->f[query].name), err);
+    int rc = find_bid(l, how->bid, err);
+    if (!rc && query >= 0)
+        rc = ctr_strs_add(&by, s->f[query].name, strlen(s->f[query].name), err);
     if (!rc)
-        rc = ctr_rank_new(&l->rank, s, &ro, err);
+        rc = of_expression(ctr_rank_new(&l->rank, s, &ro, err), err);
     ctr_strs_free(&by);
     return rc;
 }
@@ -236,7 +269,7 @@ int serve_lane_ranks(struct serve_desk *d, struct serve_lane *l, struct ctr_err 
     free(l->col);
     if (!rc && !(l->col = calloc((size_t)l->candidates.n + 1, sizeof *l->col)))
         rc = ctr_fail_nomem(err, (size_t)l->candidates.n * sizeof *l->col);
-    return rc ? rc : rank_new(l, d->g->rank, err);
+    return rc ? rc : rank_new(l, d->g, err);
 }
 
 const struct ctr_schema *serve_lane_rank_schema(const struct serve_lane *l)
