@@ -43,7 +43,7 @@ while [ "$round" -le "$ROUNDS" ]; do
     rm served.*.arrows
     cp ads.model before.model
     ctr-extract -q ads.model "learn.$round.arrows" | ctr-train lr -q --alpha 0.2 --init before.model -o ads.model
-    until grep -q "serves model $(ctr-info --digest ads.model | tail -n 1)" serve.log; do sleep .05; done
+    until grep -q "serves model $(ctr-serve --check ads.model | awk '$1 == "model" { print $2 }')" serve.log; do sleep .05; done
     round=$((round + 1))
 done
 kill $server

@@ -137,6 +137,7 @@ sub piped {
     sh("ctr-extract -q $model rows.arrows 2>/dev/null | ctr-predict -q $model 2>/dev/null $cal >want.arrows");
     return join ',', map { /"score":([^}]*)/ } split /\n/, sh('ctr-export -f jsonl -c score want.arrows');
 }
+sub id_of { my ($model) = @_; return (sh("ctr-serve --check $model") =~ /^model\t(\w{32})$/m)[0]; }
 sub scores { my ($body) = @_; return $body =~ /"scores":\[(.*)\]/ ? $1 : "none: $body"; }
 
 my @merged = map { { %$user, hour => 7, %$_ } } @ads;
@@ -158,16 +159,56 @@ for my $case (['lr.model'], ['lr.model', 'map'], ['slim.model'], ['mlp.model', '
     my ($s2, $h2, $stream) = post(slurp('rows.arrows'), 'Content-Type: application/vnd.apache.arrow.stream');
     spew('got.arrows', $stream);
     is(sh('ctr-info --digest got.arrows'), sh('ctr-info --digest want.arrows'), 'a stream gives the stream of the pipe');
-    my @digest = split /\n/, sh("ctr-info --digest $model");
     my ($is) = $head =~ /^X-Model: (\w+)/m;
     like($body, qr/"model":"$is"/, 'the answer names its model');
-    is($is, $digest[0], 'by its digest') if @digest == 1;
+    is($is, id_of($model), 'by its id');
     like($head, qr/^X-Map: \w{32}/m, 'and the map') if $map;
     (undef, undef, $body) = post('{"ads":[]}');
     is(scores($body), '', 'no ads, no scores');
     is(stop(), 0, 'ends with 0');
 }
 is(sh('ctr-serve --check lr.model --map map | cut -f1,2 | sed -n 3,4p'), "column\thour\ncolumn\tuser\n", '--check lists what a request gives');
+
+# ---- ids of models
+
+{
+    my %log = (a => '', b => '', c => '--alpha .5', d => '--l2 3', again => '');
+    my $features = "label click\nfeature user\nfeature ad%s\nfeature hour\n";
+    for my $m (sort keys %log) {
+        spew("id.$m.plan", sprintf $features, $m eq 'b' ? ' = lower(ad)' : '');
+        sh("ctr-train lr -q $log{$m} -o id.$m.model id.$m.plan log.arrows");
+    }
+    is(sh('ctr-info --digest id.a.model'), sh('ctr-info --digest id.b.model'), 'plans differ, rows of the models do not');
+    my %id = map { $_ => id_of("id.$_.model") } keys %log;
+    isnt($id{$_}, $id{a}, "the id does: $_") for qw(b c d);
+    is($id{again}, $id{a}, 'a model trained again has the id of the first');
+    sh('ctr-cat --batch 3 --compress zstd id.a.model >id.cat.model && ctr-extract -q id.a.plan log.arrows | ctr-train lr -q -o id.piped.model');
+    is(id_of("id.$_.model"), $id{a}, "and so has one by other programs: $_") for qw(cat piped);
+    spew('id.py', <<'END');
+import subprocess
+import pyarrow
+import xxhash
+pairs = pyarrow.ipc.open_stream('id.a.model').schema.metadata
+pairs = b''.join(k + b'\0' + v + b'\0' for k, v in sorted(pairs.items()) if k != b'ctr.pg')
+print(xxhash.xxh3_128_hexdigest(subprocess.check_output(['ctr-info', '--digest', 'id.a.model']) + pairs))
+END
+    SKIP: {
+        my $py = $ENV{CTR_PYTHON} || 'python3';
+        skip 'no pyarrow and xxhash: set CTR_PYTHON', 1 if system("$py -c 'import pyarrow, xxhash' 2>/dev/null");
+        is(sh("$py id.py"), "$id{a}\n", 'it is what the manual says');
+    }
+    start('id.a.model', '--log', 'id.arrows');
+    my $ask = $json->encode({ user => { user => 3, hour => 7 }, ads => [{ ad => 'A1' }] });
+    my (undef, $head, $body) = post($ask);
+    like($head, qr/^X-Model: $id{a}\r?$/m, 'X-Model is the id');
+    like($body, qr/"model":"$id{a}"/, 'the answer has it');
+    sh('cp id.b.model id.next && mv id.next id.a.model');
+    ok(until_metric('ctr_serve_model_info{model="' . $id{b} . '",map=""}', 1), 'the one with the other plan is taken');
+    like((post($ask))[1], qr/^X-Model: $id{b}\r?$/m, 'and named');
+    like(slurp('serve.err'), qr/serves model $id{b} from now on/, 'on stderr');
+    is(stop(), 0, 'ends with 0');
+    is(sh('ctr-cat id.0*.arrows | ctr-export -q -f csv --no-header --columns model'), "$id{a}\n$id{b}\n", 'and in the log');
+}
 
 # ---- wrong requests
 
@@ -576,7 +617,7 @@ my $bad_loads = metric('ctr_serve_bad_loads_total');
 cmp_ok($bad_loads, '<=', $bad, 'bad files were refused');
 cmp_ok($bad_loads, '>=', $SAN ? 0 : 1, 'and found');
 like(slurp('serve.err'), qr/live.model: .*what was served before goes on/, 'and told') if $bad_loads;
-ok(until_metric('ctr_serve_model_info{model="' . sh('ctr-info --digest other.model | head -n 1') =~ s/\n//r . '",map=""}', 1) || 1, 'the last one is served');
+ok(until_metric('ctr_serve_model_info{model="' . id_of('other.model') . '",map=""}', 1), 'the last one is served');
 is(stop(), 0, 'ends with 0');
 
 # ---- many connections
@@ -608,6 +649,7 @@ cmp_ok($rate{3}, '>', $rate{1} + .05, 'examples/serve.sh: models that learn from
 # ---- the manual's example is what happens
 
 my $page = slurp("$ENV{CTR_TOP}/man/ctr-serve.1");
+like($page, qr/^Replace files by rename only/m, 'says how files are replaced');
 my ($shown) = $page =~ /^(\{"model":"[0-9a-f]{32}","scores":.*)$/m;
 my ($make) = $page =~ /^(printf 'user,ad.*?)^ctr-serve/ms;
 $make =~ s/\\\\/\\/g;

@@ -73,7 +73,7 @@ static const struct ctr_opt opts[] = {
       &o.idle_ms, CTR_OPT_LOCAL },
     { "grace", 0, CTR_OPT_DURATION, "TIME", "at SIGTERM, answer what was accepted for at most TIME (default 30s)",
       &o.grace_ms, CTR_OPT_LOCAL },
-    { "check", 0, CTR_OPT_FLAG, NULL, "load and verify all files, print their digests, and end", &o.check,
+    { "check", 0, CTR_OPT_FLAG, NULL, "load and verify all files, print their ids, and end", &o.check,
       CTR_OPT_LOCAL | CTR_OPT_BASIC },
     { 0 },
 };

@@ -38,16 +38,41 @@ static const char *path_of(const struct serve_models *s, int file)
 
 /* ---- parts ---- */
 
-/* The digest of ctr-info: that of a stream; of a bundle, XXH3-128 of the lines that `ctr-info --digest` prints. Reading
- * all of it verifies it. */
-static int digest_of(const char *path, char hex[33], struct ctr_err *err)
+static int by_name(const void *a, const void *b)
+{
+    const char *const *x = a, *const *y = b;
+    return strcmp(*x, *y);
+}
+
+/* The metadata of a section but for its provenance, by name: the plan, its identity and types, the kind and options of
+ * the model, its fixed parameters. */
+static int put_meta(struct ctr_buf *to, const struct ctr_meta *m, struct ctr_err *err)
+{
+    const size_t pair = 2 * sizeof *m->kv;
+    char **kv = malloc(((size_t)m->n + 1) * pair);
+    int rc = kv ? 0 : ctr_fail_nomem(err, (size_t)m->n * pair);
+    if (!rc && m->n) {
+        memcpy(kv, m->kv, (size_t)m->n * pair);
+        qsort(kv, (size_t)m->n, pair, by_name);
+    }
+    for (int i = 0; !rc && i < 2 * m->n; i++)
+        if (strcmp(kv[i - i % 2], CTR_META_PG) != 0)
+            rc = ctr_buf_append(to, kv[i], strlen(kv[i]) + 1, err);
+    free(kv);
+    return rc;
+}
+
+/* What a score depends on: XXH3-128 over all sections, of each the digest that ctr-info prints, as a line, then names
+ * and values of its metadata, each with its byte 0. Digests alone leave the plan and the options out. Reading all of
+ * the file verifies it. */
+static int identity_of(const char *path, char hex[33], struct ctr_err *err)
 {
     const struct ctr_reader_opts ro = { .sections = true };
     char *const paths[] = { (char *)(uintptr_t)path };
-    struct ctr_buf lines = { 0 };
+    struct ctr_buf parts = { 0 };
     struct ctr_reader *r = NULL;
     const struct ctr_batch *b;
-    int sections = 0, rc = ctr_reader_open(&r, paths, 1, &ro, err), more = !rc;
+    int rc = ctr_reader_open(&r, paths, 1, &ro, err), more = !rc;
     while (more > 0) {
         struct ctr_digest *d = NULL;
         rc = ctr_digest_new(&d, ctr_reader_schema(r), err);
@@ -57,17 +82,18 @@ static int digest_of(const char *path, char hex[33], struct ctr_err *err)
             ctr_digest_hex(d, hex);
         ctr_digest_free(d);
         if (!rc)
-            rc = ctr_buf_printf(&lines, err, "%s\n", hex);
-        sections++;
+            rc = ctr_buf_printf(&parts, err, "%s\n", hex);
+        if (!rc)
+            rc = put_meta(&parts, &ctr_reader_schema(r)->meta, err);
         more = rc ? rc : ctr_reader_section(r, err);
         rc = CTR_MIN(more, 0);
     }
-    if (!rc && sections > 1) {
-        const struct ctr_hash128 h = ctr_hash128(lines.data, lines.len);
+    if (!rc) {
+        const struct ctr_hash128 h = ctr_hash128(parts.data, parts.len);
         snprintf(hex, 33, "%016llx%016llx", (unsigned long long)h.hi, (unsigned long long)h.lo);
     }
     ctr_reader_free(r);
-    ctr_buf_free(&lines);
+    ctr_buf_free(&parts);
     return rc;
 }
 
@@ -97,7 +123,7 @@ static int model_read(struct serve_model *m, const struct serve_files *f, struct
     if (!rc && f->key_seed)
         rc = ctr_plan_key_seed(m->plan, f->key_seed, err);
     if (!rc)
-        rc = digest_of(whole->path, m->digest, err);
+        rc = identity_of(whole->path, m->digest, err);
     return rc;
 }
 
@@ -139,7 +165,7 @@ static int map_load(struct serve_map **out, const char *path, struct ctr_err *er
     if (!rc) {
         rc = ctr_cal_map_load(&m->map, path, err);
         if (!rc)
-            rc = digest_of(path, m->digest, err);
+            rc = identity_of(path, m->digest, err);
         ctr_input_identity_release(path);
     }
     if (rc) {
