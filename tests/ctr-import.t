@@ -148,6 +148,7 @@ is "times and numbers" "$(of_times 't,x\n2019-11-14,1\n2019,2\n')" utf8
 is "in UTC" "$(printf 't\n2019-11-14T10:00:00+01:00\n2019-11-14 10:00\n' | ctr-import -q -f csv --header | ctr-export --no-header)" '2019-11-14T09:00:00Z
 2019-11-14T10:00:00Z'
 says "a column of times" '^ctr-import: column t is of times \(ISO 8601; UTC where no zone is given\); --columns t:utf8 keeps the text$' 't\n2019-11-14\n' --header
+is "times beside numbers with a comma" "$(printf 'n;d\n1,5;2024-01-02\n' | ctr-import -q --header -f csv -d ';' --decimal , - | ctr-export --no-header)" 1.5,2024-01-02T00:00:00Z
 says "a column of text" '' 't\n2019-11-14\n' --header -c t:utf8
 for bad in soon 2019-11-14T10:00:00.0001 2019-1-4; do
     { echo t && yes 2019-11-14 | head -1500 && echo $bad; } >"$W/t.csv"

@@ -28,7 +28,7 @@ is 'also where it comes later' "$(rows -c new:utf8,id "$W/log/day=2026-11-02/hou
 {"new":null,"id":2}'
 printf 'ad,x\n1,2\n' | ctr-import -q -f csv --header - | ctr-export -o "$W/r1.parquet"
 printf 'ad,c,x\n1,0,2\n' | ctr-import -q -f csv --header --label c - | ctr-export -o "$W/r2.parquet"
-is 'a column that comes later has its role' "$(ctr-import -q "$W/r1.parquet" "$W/r2.parquet" | ctr-info | grep -c '^  *c .*label')" 1
+is 'a column that comes later has its role' "$(ctr-import -q "$W/r1.parquet" "$W/r2.parquet" | ctr-info | grep -c '^c .*label')" 1
 ln -s nothing "$W/log/day=2026-11-01/hour=3/gone.parquet"
 exits 'a file of a folder that is not there' 1 ctr-import -o "$W/x.arrows" "$W/log"
 err_like 'is an error' 'gone.parquet: .*No such file'

@@ -141,7 +141,8 @@ void ctr_csv_see(const struct csv_dialect *d, struct ctr_infer *infer, struct ct
         struct ctr_infer alone = { 0 };
         ctr_infer_see(&alone, cell.p, cell.n);
         const enum ctr_type type = ctr_infer_type(&alone);
-        ctr_infer_see(infer, type == CTR_BOOL ? cell.p : "text", type == CTR_BOOL ? cell.n : 4);
+        const bool same = type == CTR_BOOL || type == CTR_TIME; /* with either sign */
+        ctr_infer_see(infer, same ? cell.p : "text", same ? cell.n : 4);
     }
 }
 
