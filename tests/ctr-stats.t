@@ -24,8 +24,34 @@ is 'without a label there is no rate' "$(ctr-stats site.arrows | ctr-info | grep
 is 'a table' "$(ctr-stats -f table log.arrows | head -n 3 | tail -n 2 | cut -c 1-51)" 'column               type         nulls_%  distinct
 site                 utf8              20         2'
 is 'of no rows, too' "$(ctr-stats -f table none.arrows | wc -l)" 5
+is 'a slice has a line for its value and one for its rows' "$(ctr-stats -f table --by site log.arrows | sed -n '1,2p;7,9p')" 'site = a
+3 rows
+
+site = b
+1 row'
+ctr-stats -f table --by site --against log.arrows log.arrows | head -n 2 >heading
+is 'with --against, too' "$(sed 's/ .*psi.*/ …/' heading)" 'site = a
+column …'
 printf 'a\n"x\033[31m\nred"\n' | ctr-import -q -f csv --header -o bad.arrows
 ok 'what a terminal would obey is escaped' sh -c "ctr-stats -f table bad.arrows | grep -qF '\\x1b'"
+
+# ---- estimates, infinities, and what cannot be known
+seq 100001 170000 | sed 1i\\n | ctr-import -q -f csv --header -o unique.arrows
+is 'there are at most as many different values as values' "$(ctr-stats unique.arrows | ctr-export -f csv -c values,distinct --no-header)" 70000,70000
+printf 'x\n-inf\n0\n1\ninf\nnan\n' | ctr-import -q -f csv --header --columns x:float64 -o ends.arrows
+cols=q01,q25,median,q75,q99,min,max,mean,quantile_error
+is 'quantiles beside infinities; NaN is left out' "$(stats ends.arrows)" '-inf,-inf,0.5,inf,inf,-inf,inf,,0 '
+ctr-select --where 'x > 1' ends.arrows -o inf.arrows
+is 'of nothing else' "$(stats inf.arrows)" 'inf,inf,inf,inf,inf,inf,inf,inf,0 '
+(echo n && yes -- -inf | head -n 5000 && seq 70000) | ctr-import -q -f csv --header --columns n:float64 | ctr-stats >ends.stats
+ctr-export -f csv -c q01,q05,quantile_error --no-header ends.stats >ends.csv
+ok 'of many values, too' grep -q '^-inf,-inf,[0-9.]*$' ends.csv
+(echo name,n,click && seq 90 | awk '{ print "u" $1 "," $1 % 5 "," ($1 % 3 == 0) }' && echo ,,1) | ctr-import -q -f csv --header --null '' --label click -o rare.arrows
+cols=name,information,auc
+is 'rare texts tell what is not known' "$(ctr-stats rare.arrows | ctr-export -f csv -c name,information,auc --no-header | sed 's/\(n,,0\.5\).*/\1…/' | tr '\n' ' ')" 'name,, n,,0.5… click,, '
+ok 'in the table, too' sh -c "ctr-stats -f table rare.arrows | grep -q '^name .* -      -  u1 '"
+ctr-select --add 'site="a"' rare.arrows -o constant.arrows
+is 'one value tells nothing' "$(ctr-stats constant.arrows | ctr-export -f csv -c name,information,auc --no-header | tail -n 1)" site,0,0.5
 
 # ---- slices
 is 'by a column, null last' "$(ctr-stats --by site log.arrows | ctr-export -f csv -c by,name,rows,distinct --no-header | grep price | tr '\n' ' ')" \
@@ -64,6 +90,8 @@ ok 'leaves nothing' test ! -e cut.profile -a ! -e cut.stats
 ctr-stats --profile log.profile log.arrows -o log.stats
 ctr-stats --merge log.profile -o merged.stats
 ok 'a profile gives the same again' same_rows log.stats merged.stats
+ctr-stats log.profile 2>said >/dev/null
+is 'the profile of a profile is another' "$(cat said)" 'ctr-stats: log.profile is a profile: --merge shows it'
 ctr-stats --merge log.profile --profile again.profile >/dev/null
 ok 'and is the same again' cmp log.profile again.profile
 ctr-stats --profile site.profile site.arrows >/dev/null
@@ -118,6 +146,42 @@ ctr-stats --against log.arrows changed.arrows -o other.stats 2>err
 err_like 'types too' 'column site is float64, and in log.arrows utf8: not compared'
 ctr-stats --against log.arrows site.arrows -o other.stats 2>said
 ok 'and those that are gone' grep -q 'the input has no column price, which log.arrows has' said
+
+# ---- drift: rows on one side only
+printf 'site,ad\na,1\na,2\nb,1\nb,2\n' | ctr-import -q -f csv --header -o r.arrows
+ctr-select --where 'site == "a"' r.arrows -o ra.arrows
+ctr-select --head 0 r.arrows -o r0.arrows
+ctr-stats --by site --profile r.profile r.arrows >/dev/null
+ctr-stats --by site --profile r0.profile r0.arrows >/dev/null
+for ref in r.arrows r.profile; do
+    exits "$ref: a slice that is gone" 3 ctr-stats --against $ref --by site --fail-above psi=0.2 -o gone.stats ra.arrows
+    err_like 'is named' "site = b: the input has no such rows"
+    err_like 'is beyond any limit' '^ctr-stats: site = b cannot be compared$'
+    is 'and shown' "$(ctr-export -f csv -c by,name,rows,ref_rows,vanished --no-header gone.stats | tr '\n' ' ')" 'a,site,2,2,0 a,ad,2,2,0 b,site,0,2,1 b,ad,0,2,1 '
+done
+exits 'a new slice' 3 ctr-stats --against ra.arrows --by site --fail-above psi=0.2 -f table r.arrows
+err_like 'is named' 'site = b: ra.arrows has no such rows'
+is 'and shown' "$(grep -A 1 '^site = b' out)" 'site = b
+2 rows here, 0 in ra.arrows'
+exits 'without limits it is told' 0 ctr-stats --against ra.arrows --by site r.arrows -o new.stats
+err_like 'likewise' 'site = b: ra.arrows has no such rows'
+exits 'no rows' 3 ctr-stats --against r.arrows --fail-above psi=0.2 r0.arrows -o none.stats
+err_like 'are named' 'the input has no rows'
+exits 'no rows of the reference' 3 ctr-stats --against r0.arrows --fail-above psi=0.2 r.arrows -o none.stats
+err_like 'are named' 'r0.arrows has no rows'
+exits 'none on both sides' 3 ctr-stats --against r0.arrows --fail-above psi=0.2 r0.arrows -o none.stats
+err_like 'are named' 'neither the input nor r0.arrows has rows'
+exits 'nor in slices' 3 ctr-stats --merge --against r0.profile --fail-above psi=0.2 r0.profile -o none.stats
+exits 'no slices' 3 ctr-stats --merge --against r.profile --fail-above psi=0.2 r0.profile -o none.stats
+err_like 'each is beyond any limit' 'site = a cannot be compared, and 1 slice more'
+printf 'site,t\na,1970-01-01 00:10:00\na,1970-01-01 00:20:00\n' | ctr-import -q -f csv --header --columns site,t:timestamp -o ta.arrows
+ctr-select --columns site r.arrows -o rs.arrows
+exits 'a slice that is gone is in no window' 3 ctr-stats --by site --time t --window 1h --against rs.arrows --fail-above psi=0.2 ta.arrows -o windows.stats
+is 'it has none' "$(ctr-export -f csv -c by,window,name,rows --no-header windows.stats | tr '\n' ' ')" 'a,1970-01-01T00:00:00Z,site,2 a,1970-01-01T00:00:00Z,t,2 b,,site,0 b,,t,0 '
+printf '{"l":["a"]}\n' | ctr-import -q -f jsonl -o full.arrows
+printf '{"l":[]}\n{"l":["a"]}\n' | ctr-import -q -f jsonl | ctr-select --head 1 -o empty.arrows
+exits 'a column without values on one side' 3 ctr-stats --against full.arrows --fail-above psi=0.2 empty.arrows -o none.stats
+err_like 'is named' 'column l cannot be compared'
 ok 'the table' sh -c "ctr-stats -f table --against log.arrows now.arrows | grep -q '^price  *float64 .* 20\$'"
 
 if ! has_python pyarrow; then

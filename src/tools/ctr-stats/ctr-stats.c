@@ -87,6 +87,8 @@ static int profile_rows(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_po
 {
     const struct ctr_batch *b;
     int label = -1, by = -1, time = -1, rc = supported_columns(cli, r, err);
+    if (!rc && !reference && ctr_is_profile(ctr_reader_schema(r)))
+        ctr_cli_note(cli, "%s is a profile: --merge shows it", ctr_reader_file(r));
     if (!rc && !reference)
         rc = find_columns(cli, ctr_reader_schema(r), &label, &by, &time, err);
     if (!rc && reference && o.by && (by = ctr_schema_need(ctr_reader_schema(r), o.by, err)) < 0)
@@ -165,6 +167,8 @@ static int write_profile(struct ctr_cli *cli, const struct ctr_profiles *p, stru
     return rc;
 }
 
+enum { SLICES_NAMED = 8 }; /* of those without rows on one side: on stderr */
+
 /* A limit of --fail-above. */
 struct limit {
     const struct ctr_drift_measure *measure;
@@ -173,8 +177,8 @@ struct limit {
 struct limits {
     struct limit *limit;
     int n;
-    int64_t beyond; /* columns */
-    char first[200];
+    char first[400];         /* what is beyond them; "": nothing */
+    int64_t columns, slices; /* that are, too */
 };
 
 static int read_limit(const char *text, struct limit *l, struct ctr_err *err)
@@ -213,24 +217,36 @@ static int read_limits(struct limits *l, struct ctr_err *err)
 
 static void check_limits(struct limits *l, const struct ctr_profile *column, const struct ctr_drift *d)
 {
-    bool beyond = false;
     for (int i = 0; i < l->n; i++) {
         const double x = l->limit[i].measure->value(d);
         if (!(x > l->limit[i].most))
             continue;
-        if (!l->beyond && !beyond)
+        if (*l->first)
+            l->columns++;
+        else
             ctr_format(l->first, sizeof l->first, "%s: %s is %s, above %s", column->name, l->limit[i].measure->name,
                        ctr_cell(x).s, ctr_cell(l->limit[i].most).s);
-        beyond = true;
+        return;
     }
-    l->beyond += beyond;
 }
 
 /* A column that cannot be compared is beyond any limit. */
 static void check_missing(struct limits *l, const char *name)
 {
-    if (l->n && !l->beyond++)
+    if (l->n && *l->first)
+        l->columns++;
+    else if (l->n)
         ctr_format(l->first, sizeof l->first, "column %s cannot be compared", name);
+}
+
+static int fail_beyond(const struct limits *l, struct ctr_err *err)
+{
+    char columns[64] = "", slices[64] = "";
+    if (l->columns)
+        ctr_format(columns, sizeof columns, ", and %lld column%s more", (long long)l->columns, CTR_S(l->columns));
+    if (l->slices)
+        ctr_format(slices, sizeof slices, ", and %lld slice%s more", (long long)l->slices, CTR_S(l->slices));
+    return ctr_fail(err, CTR_ENO, "%s%s%s", l->first, columns, slices);
 }
 
 /* The rows to write, and the table. */
@@ -240,44 +256,134 @@ struct result {
     struct ctr_buf text;
 };
 
+struct comparison {
+    struct ctr_cli *cli;
+    const struct ctr_profiles *p, *ref;
+    bool table;
+    struct limits *limits;
+    struct result *to;
+    struct ctr_slice no_rows, no_ref_rows;
+    int shown, one_sided; /* slices */
+};
+
+/* A slice without rows on one side is beyond any limit. */
+static int check_rows(struct comparison *c, const struct ctr_slice *slice, int64_t rows, int64_t ref_rows,
+                      struct ctr_err *err)
+{
+    struct ctr_buf name = { 0 };
+    struct limits *l = c->limits;
+    int rc = slice->absent && !c->ref->by ? 0 : ctr_slice_name(c->p, slice, &name, err);
+    if (!rc)
+        rc = ctr_buf_append(&name, "", 1, err);
+    if (!rc) {
+        char why[400];
+        const char *is = (const char *)name.data;
+        const char *such = *is ? " such" : "", *colon = *is ? ": " : "";
+        if (!rows && !ref_rows)
+            ctr_format(why, sizeof why, "%s%sneither the input nor %s has%s rows", is, colon, o.against, such);
+        else if (rows)
+            ctr_format(why, sizeof why, "%s%s%s has no%s rows", is, colon, o.against, such);
+        else
+            ctr_format(why, sizeof why, "%s%sthe input has no%s rows", is, colon, such);
+        if (c->one_sided++ < SLICES_NAMED)
+            ctr_cli_note(c->cli, "%s", why);
+        if (l->n && *l->first)
+            l->slices++;
+        else if (l->n)
+            ctr_format(l->first, sizeof l->first, *is ? "%s cannot be compared" : "%s", *is ? is : why);
+        if (c->table)
+            rc = ctr_buf_format(&c->to->text, err, "%lld row%s here, %lld in %s\n", (long long)rows, CTR_S(rows),
+                                (long long)ref_rows, o.against);
+    }
+    ctr_buf_free(&name);
+    return rc;
+}
+
+static int compare_column(struct comparison *c, const struct ctr_slice *slice, const struct ctr_profile *column,
+                          const struct ctr_profile *there, bool check, struct ctr_err *err)
+{
+    struct ctr_drift d;
+    int rc = ctr_drift(column, there, c->cli->seed, &d, err);
+    if (!rc)
+        rc = c->table ? ctr_drift_line(column, &d, &c->to->text, err)
+                      : ctr_drift_row(c->p, slice, column, &d, c->to->rows.col, err);
+    if (rc)
+        return rc;
+    if (d.ref_rows >= 0 && check) {
+        if (!(column->values + column->nulls) != !(there->values + there->nulls)) /* all lists are empty */
+            check_missing(c->limits, column->name);
+        else
+            check_limits(c->limits, column, &d);
+    }
+    if (d.ref_rows >= 0 || c->shown)
+        return 0;
+    if (there)
+        ctr_cli_note(c->cli, "column %s is %s, and in %s %s: not compared", column->name, column->type, o.against,
+                     there->type);
+    else
+        ctr_cli_note(c->cli, "%s has no column %s", o.against, column->name);
+    check_missing(c->limits, column->name);
+    return 0;
+}
+
+static int compare_slice(struct comparison *c, const struct ctr_slice *slice, const struct ctr_slice *there,
+                         struct ctr_err *err)
+{
+    const int n = c->p->schema.n;
+    const int64_t rows = n ? slice->column[0].rows : 0, ref_rows = c->ref->schema.n ? there->column[0].rows : 0;
+    int rc = c->table && !(slice->absent && !c->ref->by) ? ctr_slice_title(c->p, slice, &c->to->text, err) : 0;
+    if (!rc && (!rows || !ref_rows))
+        rc = check_rows(c, slice, rows, ref_rows, err);
+    if (!rc && c->table)
+        rc = ctr_drift_head(&c->to->text, err);
+    for (int i = 0; !rc && i < n; i++) {
+        const int k = ctr_schema_find(&c->ref->schema, slice->column[i].name);
+        rc = compare_column(c, slice, &slice->column[i], k < 0 ? NULL : &there->column[k], rows && ref_rows, err);
+    }
+    c->shown++;
+    return rc;
+}
+
+/* Slices of here, then those that only the reference has. */
+static int compare_slices(struct comparison *c, struct ctr_err *err)
+{
+    const struct ctr_profiles *p = c->p, *ref = c->ref;
+    int rc = ctr_profiles_slice_init(&c->no_rows, &p->schema, NULL, err);
+    if (!rc)
+        rc = ctr_profiles_slice_init(&c->no_ref_rows, &ref->schema, NULL, err);
+    for (int i = 0; !rc && i < p->n; i++) {
+        const struct ctr_slice *there = ctr_drift_slice(ref, ref->by, &p->slice[i]);
+        rc = compare_slice(c, &p->slice[i], there ? there : &c->no_ref_rows, err);
+    }
+    for (int i = 0; !rc && i < ref->n; i++) {
+        if (ctr_drift_slice(p, ref->by, &ref->slice[i]))
+            continue;
+        const struct ctr_slice only_there = { ref->slice[i].by, ref->slice[i].by_n, 0, true, c->no_rows.column };
+        rc = compare_slice(c, &only_there, &ref->slice[i], err);
+    }
+    return rc;
+}
+
 static int show_drift(struct ctr_cli *cli, const struct ctr_profiles *p, const struct ctr_profiles *ref, bool table,
                       struct limits *l, struct result *to, struct ctr_err *err)
 {
-    int rc = 0;
-    for (int i = 0; !rc && i < p->n; i++) {
-        const struct ctr_slice *slice = &p->slice[i];
-        if (table)
-            rc = ctr_slice_title(p, slice, &to->text, err);
-        if (!rc && table)
-            rc = ctr_drift_head(&to->text, err);
-        for (int k = 0; !rc && k < p->schema.n; k++) {
-            const struct ctr_profile *column = &slice->column[k];
-            const struct ctr_profile *there = ctr_drift_reference(ref, slice, column);
-            struct ctr_drift d;
-            rc = ctr_drift(column, there, cli->seed, &d, err);
-            if (!rc)
-                rc = table ? ctr_drift_line(column, &d, &to->text, err)
-                           : ctr_drift_row(p, slice, column, &d, to->rows.col, err);
-            if (!rc)
-                check_limits(l, column, &d);
-            const bool gone = ctr_schema_find(&ref->schema, column->name) < 0;
-            if (rc || i || d.ref_rows >= 0 || !(gone || there))
-                continue;
-            if (gone)
-                ctr_cli_note(cli, "%s has no column %s", o.against, column->name);
-            else
-                ctr_cli_note(cli, "column %s is %s, and in %s %s: not compared", column->name, column->type, o.against,
-                             there->type);
-            check_missing(l, column->name);
-        }
-    }
-    for (int k = 0; !rc && k < ref->schema.n; k++) {
+    struct comparison c = { .cli = cli, .p = p, .ref = ref, .table = table, .limits = l, .to = to };
+    int rc = compare_slices(&c, err);
+    ctr_profiles_slice_free(&c.no_rows, p->schema.n);
+    ctr_profiles_slice_free(&c.no_ref_rows, ref->schema.n);
+    if (rc)
+        return rc;
+    if (!p->n && !ref->n && l->n)
+        ctr_format(l->first, sizeof l->first, "neither the input nor %s has rows", o.against);
+    if (c.one_sided > SLICES_NAMED)
+        ctr_cli_note(cli, "%d slices more are without rows on one side", c.one_sided - SLICES_NAMED);
+    for (int k = 0; k < ref->schema.n; k++) {
         if (ctr_schema_find(&p->schema, ref->schema.f[k].name) >= 0)
             continue;
         ctr_cli_note(cli, "the input has no column %s, which %s has", ref->schema.f[k].name, o.against);
         check_missing(l, ref->schema.f[k].name);
     }
-    return rc;
+    return 0;
 }
 
 static int make_result(struct ctr_cli *cli, const struct ctr_profiles *p, const struct ctr_profiles *ref, bool table,
@@ -332,6 +438,8 @@ static int write_all(struct ctr_cli *cli, struct ctr_profiles *p, struct ctr_pro
     struct ctr_out *out = NULL, *side = NULL;
     struct result res = { 0 };
     ctr_profiles_sort(p);
+    if (ref)
+        ctr_profiles_sort(ref);
     int rc = make_result(cli, p, ref, table, l, &res, err);
     if (!rc)
         rc = ctr_cli_out(cli, table ? 0 : CTR_OUT_BINARY, &out, err);
@@ -341,10 +449,8 @@ static int write_all(struct ctr_cli *cli, struct ctr_profiles *p, struct ctr_pro
         rc = write_profile(cli, p, side, err);
     if (!rc)
         rc = table ? write_table(cli, &res, out, err) : write_stream(cli, &res, out, err);
-    if (!rc && l->beyond)
-        rc = l->beyond == 1 ? ctr_fail(err, CTR_ENO, "%s", l->first)
-                            : ctr_fail(err, CTR_ENO, "%s, and %lld column%s more", l->first, (long long)l->beyond - 1,
-                                       CTR_S(l->beyond - 1));
+    if (!rc && *l->first)
+        rc = fail_beyond(l, err);
     ctr_out_free(side);
     ctr_out_free(out);
     result_free(&res);

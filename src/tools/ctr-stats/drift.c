@@ -321,15 +321,13 @@ int ctr_drift(const struct ctr_profile *now, const struct ctr_profile *ref, uint
     return rc;
 }
 
-const struct ctr_profile *ctr_drift_reference(const struct ctr_profiles *ref, const struct ctr_slice *slice,
-                                              const struct ctr_profile *column)
+const struct ctr_slice *ctr_drift_slice(const struct ctr_profiles *in, const char *by, const struct ctr_slice *slice)
 {
-    const int k = ctr_schema_find(&ref->schema, column->name);
-    for (int i = 0; k >= 0 && i < ref->n; i++) {
-        const struct ctr_slice *s = &ref->slice[i];
-        if (!ref->by ||
+    for (int i = 0; i < in->n; i++) {
+        const struct ctr_slice *s = &in->slice[i];
+        if (!by ||
             (!s->by == !slice->by && s->by_n == slice->by_n && (!s->by || !memcmp(s->by, slice->by, (size_t)s->by_n))))
-            return &s->column[k];
+            return s;
     }
     return NULL;
 }

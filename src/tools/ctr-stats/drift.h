@@ -19,9 +19,9 @@ struct ctr_drift {
 /* `ref` NULL: there is none. */
 int ctr_drift(const struct ctr_profile *now, const struct ctr_profile *ref, uint64_t seed, struct ctr_drift *d,
               struct ctr_err *err) CTR_MUST;
-/* The profile in the reference of a column of a slice: the slice of its value of --by, whatever its window. */
-const struct ctr_profile *ctr_drift_reference(const struct ctr_profiles *ref, const struct ctr_slice *slice,
-                                              const struct ctr_profile *column);
+/* The first slice that one of the other side is compared with: of its value, if there is `by`, whatever its window;
+ * NULL: none. */
+const struct ctr_slice *ctr_drift_slice(const struct ctr_profiles *in, const char *by, const struct ctr_slice *slice);
 
 /* What --fail-above knows. */
 struct ctr_drift_measure {

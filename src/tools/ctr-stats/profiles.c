@@ -197,7 +197,19 @@ static int add_column(struct ctr_profile *p, struct ctr_feed *f, const struct ct
 
 /* ---- slices ---- */
 
-static void slice_free(struct ctr_slice *s, int columns)
+int ctr_profiles_slice_init(struct ctr_slice *s, const struct ctr_schema *schema, const char *label,
+                            struct ctr_err *err)
+{
+    int rc = 0;
+    s->column = calloc((size_t)schema->n + 1, sizeof *s->column);
+    if (!s->column)
+        return ctr_fail_nomem(err, (size_t)schema->n * sizeof *s->column);
+    for (int i = 0; !rc && i < schema->n; i++)
+        rc = ctr_profile_init(&s->column[i], &schema->f[i], label && strcmp(label, schema->f[i].name), err);
+    return rc;
+}
+
+void ctr_profiles_slice_free(struct ctr_slice *s, int columns)
 {
     for (int i = 0; s->column && i < columns; i++)
         ctr_profile_free(&s->column[i]);
@@ -232,14 +244,11 @@ int ctr_profiles_slice(struct ctr_profiles *p, const char *by, int64_t by_n, int
         return rc;
     struct ctr_slice *s = &p->slice[p->n];
     *s = (struct ctr_slice){ .by_n = by_n, .window_ms = window_ms };
-    s->column = calloc((size_t)p->schema.n + 1, sizeof *s->column);
-    if (!s->column)
-        return ctr_fail_nomem(err, (size_t)p->schema.n * sizeof *s->column);
     *number = p->n++;
     if (by)
         rc = ctr_memdup(&s->by, by, (size_t)by_n, err);
-    for (int i = 0; !rc && i < p->schema.n; i++)
-        rc = ctr_profile_init(&s->column[i], &p->schema.f[i], p->label && strcmp(p->label, p->schema.f[i].name), err);
+    if (!rc)
+        rc = ctr_profiles_slice_init(s, &p->schema, p->label, err);
     return rc ? rc : ctr_index_add(&p->index, hash, (uint32_t)*number, err);
 }
 
@@ -435,7 +444,7 @@ void ctr_profiles_free(struct ctr_profiles *p)
     if (!p)
         return;
     for (int i = 0; i < p->n; i++)
-        slice_free(&p->slice[i], p->schema.n);
+        ctr_profiles_slice_free(&p->slice[i], p->schema.n);
     for (int i = 0; p->feed && p->feed[i]; i++) {
         ctr_buf_free(&p->feed[i]->entry_rows);
         ctr_buf_free(&p->feed[i]->entry_clicks);

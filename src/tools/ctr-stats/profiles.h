@@ -13,6 +13,7 @@ enum { CTR_PROFILES_SLICES = 4096 };
 struct ctr_slice {
     char *by; /* canonical text; NULL: null, or not by a column */
     int64_t by_n, window_ms;
+    bool absent; /* of no rows, in no window: a reference has it */
     struct ctr_profile *column;
 };
 
@@ -36,6 +37,10 @@ struct ctr_profiles {
 int ctr_profiles_new(struct ctr_profiles **out, const struct ctr_schema *s, int label, int by, int time,
                      int64_t window_ms, struct ctr_pool *pool, struct ctr_err *err) CTR_MUST;
 int ctr_profiles_batch(struct ctr_profiles *p, const struct ctr_batch *b, struct ctr_err *err) CTR_MUST;
+/* The columns of a slice of no rows. */
+int ctr_profiles_slice_init(struct ctr_slice *s, const struct ctr_schema *schema, const char *label,
+                            struct ctr_err *err) CTR_MUST;
+void ctr_profiles_slice_free(struct ctr_slice *s, int columns);
 /* The slice of this value and window; made if there is none. */
 int ctr_profiles_slice(struct ctr_profiles *p, const char *by, int64_t by_n, int64_t window_ms, int *number,
                        struct ctr_err *err) CTR_MUST;

@@ -101,7 +101,7 @@ int ctr_put_names(const struct ctr_profiles *p, const struct ctr_slice *slice, c
 {
     int rc = p->by ? ctr_put_text(c, slice->by, (size_t)slice->by_n, err) : 0;
     if (!rc && p->window_ms)
-        rc = ctr_put_i64(c, true, slice->window_ms, err);
+        rc = ctr_put_i64(c, !slice->absent, slice->window_ms, err);
     if (!rc)
         rc = ctr_put_text(c, column->name, strlen(column->name), err);
     if (!rc)
@@ -253,19 +253,28 @@ int ctr_cell_text(struct ctr_buf *out, const char *text, size_t n, int width, st
     return rc ? rc : ctr_buf_append(out, "", 1, err);
 }
 
+int ctr_slice_name(const struct ctr_profiles *p, const struct ctr_slice *slice, struct ctr_buf *out,
+                   struct ctr_err *err)
+{
+    char window[CTR_NUM_MAX + 1] = { 0 };
+    const bool in_window = p->window_ms && !slice->absent;
+    int rc = p->by ? ctr_buf_format(out, err, "%s = %s", p->by, slice->by ? slice->by : "(missing)") : 0;
+    if (!rc && in_window) {
+        window[ctr_time_iso(window, slice->window_ms)] = 0;
+        rc = ctr_buf_format(out, err, p->by ? ", from %s" : "from %s", window);
+    }
+    return rc;
+}
+
 int ctr_slice_title(const struct ctr_profiles *p, const struct ctr_slice *slice, struct ctr_buf *out,
                     struct ctr_err *err)
 {
-    char window[CTR_NUM_MAX + 1] = { 0 };
-    int rc = out->len && (p->by || p->window_ms) ? ctr_buf_append(out, "\n", 1, err) : 0;
-    if (!rc && p->by)
-        rc = ctr_buf_format(out, err, "%s = %s%s", p->by, slice->by ? slice->by : "(missing)",
-                            p->window_ms ? ", " : "\n");
-    if (!rc && p->window_ms) {
-        window[ctr_time_iso(window, slice->window_ms)] = 0;
-        rc = ctr_buf_format(out, err, "from %s\n", window);
-    }
-    return rc;
+    if (!p->by && !p->window_ms)
+        return 0;
+    int rc = out->len ? ctr_buf_append(out, "\n", 1, err) : 0;
+    if (!rc)
+        rc = ctr_slice_name(p, slice, out, err);
+    return rc ? rc : ctr_buf_append(out, "\n", 1, err);
 }
 
 enum { NAME_WIDTH = 20, TYPE_WIDTH = 12, VALUE_WIDTH = 11 };
@@ -365,7 +374,8 @@ int ctr_show_table(const struct ctr_profiles *p, struct ctr_buf *out, struct ctr
     for (int i = 0; !rc && i < p->n; i++) {
         rc = ctr_slice_title(p, &p->slice[i], out, err);
         if (!rc && p->schema.n)
-            rc = ctr_buf_format(out, err, "%lld rows\n", (long long)p->slice[i].column[0].rows);
+            rc = ctr_buf_format(out, err, "%lld row%s\n", (long long)p->slice[i].column[0].rows,
+                                CTR_S(p->slice[i].column[0].rows));
         if (!rc)
             rc = ctr_buf_format(out, err, "%-20s %-12s %7s %9s %11s %11s %11s %9s%s  %s\n", "column", "type", "nulls_%",
                                 "distinct", "min", "median", "max", "mean", p->label ? "    info    auc" : "", "top");

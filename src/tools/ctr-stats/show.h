@@ -24,7 +24,10 @@ struct ctr_cell {
     char s[32];
 };
 struct ctr_cell ctr_cell(double x);
-/* "by = value, window …" and a line end; nothing where there is one slice. */
+/* Append "by = value, from window"; nothing where there is one slice. */
+int ctr_slice_name(const struct ctr_profiles *p, const struct ctr_slice *slice, struct ctr_buf *out,
+                   struct ctr_err *err) CTR_MUST;
+/* The same as a line, after an empty one if there is text before it. */
 int ctr_slice_title(const struct ctr_profiles *p, const struct ctr_slice *slice, struct ctr_buf *out,
                     struct ctr_err *err) CTR_MUST;
 /* The text, cut to `width` characters, … at its end. */

@@ -3,6 +3,7 @@
  * summary: what a profile says. */
 #include "tools/ctr-stats/summary.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -46,6 +47,8 @@ static void set_edges(struct ctr_point *point, enum ctr_kind kind, int shift)
     const uint64_t next = (point->at + 1) << shift;
     point->low = ctr_kind_at(kind, point->at << shift);
     point->high = ctr_kind_at(kind, next ? next : UINT64_MAX);
+    /* At most 50 bits are left out, so that an infinity has a bin of its own. */
+    point->high = isinf(point->low) ? point->low : CTR_MIN(point->high, DBL_MAX);
 }
 
 int ctr_points(const struct ctr_profile *p, int shift, struct ctr_buf *points, struct ctr_err *err)
@@ -98,7 +101,13 @@ double ctr_points_rank(const struct ctr_point *point, int64_t n, double r, doubl
         return low;
     const double high = whole_rank(point, n, (int64_t)whole + 1, &next_width);
     *width = CTR_MAX(*width, next_width);
-    return isfinite(high - low) ? low + part * (high - low) : high; /* as infinities allow */
+    if (low == high)
+        return low;
+    if (isfinite(high - low))
+        return low + part * (high - low);
+    if (isinf(low) && isinf(high)) /* the average weighted by nearness: of both infinities the nearer */
+        return part < .5 ? low : part > .5 ? high : NAN;
+    return isinf(low) ? low : isinf(high) ? high : low * (1 - part) + high * part;
 }
 
 /* ---- frequent values ---- */
@@ -233,6 +242,7 @@ struct group {
 struct groups {
     struct group g[CTR_GROUPS + 4];
     int n;
+    bool apart; /* they tell values apart: not all of several values are in one group */
 };
 
 static void add_group(struct groups *g, double n, double clicks)
@@ -267,6 +277,7 @@ static int make_groups(const struct ctr_profile *p, const struct ctr_buf *points
     const int64_t n = (int64_t)(points->len / sizeof(struct ctr_point));
     double rows = (double)p->values, clicks = (double)p->value_clicks / one;
     add_group(g, (double)p->nulls, (double)p->null_clicks / one);
+    g->apart = n > CTR_FEW || (!p->many && p->table.n <= 1);
     if (n > CTR_FEW) {
         const int first = g->n;
         add_ranges(g, (const struct ctr_point *)(const void *)points->data, n);
@@ -284,6 +295,7 @@ static int make_groups(const struct ctr_profile *p, const struct ctr_buf *points
             rows -= (double)f[i].n;
             clicks -= f[i].clicks;
         }
+        g->apart |= k > 0;
         free(f);
     }
     add_group(g, rows, CTR_MAX(0, clicks)); /* NaN, or the other values */
@@ -342,15 +354,15 @@ static int summarize_clicks(const struct ctr_profile *p, const struct ctr_buf *p
     s->rate = p->rows ? (double)p->clicks / (double)CTR_CLICK / (double)p->rows : NAN;
     s->null_rate = p->nulls ? (double)p->null_clicks / (double)CTR_CLICK / (double)p->nulls : NAN;
     if (!rc) {
-        s->iv = information(g);
+        s->iv = g->apart ? information(g) : NAN;
         qsort(g->g, (size_t)g->n, sizeof *g->g, by_rate);
         for (int i = 0; i < g->n; i++)
             pair(&by_group, g->g[i].n, g->g[i].clicks);
         for (size_t i = 0; i < points->len / sizeof *point; i++)
             pair(&in_order, (double)point[i].n, (double)point[i].clicks / (double)CTR_CLICK);
-        s->auc = auc_of(&by_group);
+        s->auc = g->apart ? auc_of(&by_group) : NAN;
         const double order = auc_of(&in_order);
-        if (order > s->auc)
+        if (!(order <= s->auc) && !isnan(order))
             s->auc = order;
     }
     free(g);
@@ -380,8 +392,9 @@ static void summarize_numbers(const struct ctr_profile *p, const struct ctr_buf 
     for (int i = 0; i < CTR_QUANTILES; i++) {
         double width;
         const double x = ctr_points_rank(point, n, (double)(t->ordered - 1) * ctr_quantiles[i], &width);
-        s->quantile[i] = CTR_MIN(CTR_MAX(x, min), max);
-        s->quantile_error = CTR_MAX(s->quantile_error, CTR_MIN(width, max - min));
+        s->quantile[i] = isnan(x) ? NAN : CTR_MIN(CTR_MAX(x, min), max);
+        if (width > 0)
+            s->quantile_error = CTR_MAX(s->quantile_error, CTR_MIN(width, max - min));
     }
 }
 
@@ -395,7 +408,10 @@ int ctr_summarize(const struct ctr_profile *p, struct ctr_summary *s, struct ctr
         s->quantile[i] = NAN;
     ctr_profile_totals(p, &s->totals);
     /* One value in 2^level is in the sample, which is a binomial draw of all. */
-    s->distinct = (int64_t)ldexp((double)p->table.n, p->table.level);
+    s->distinct = p->table.n;
+    if (p->many)
+        s->distinct =
+            CTR_MIN(CTR_MAX((int64_t)ldexp((double)p->table.n, p->table.level), CTR_PROFILE_EXACT + 1), p->values);
     s->distinct_error = p->many ? 1 / sqrt((double)CTR_MAX(p->table.n, 1)) : 0;
     s->ntop = ctr_frequent(p, CTR_TOP, 1, s->top);
     for (int i = 0; i < s->ntop; i++)
