@@ -271,7 +271,7 @@ static int write_rows(struct serve_log *l, const struct serve_generation *g, con
     if (rc)
         return rc;
     rc = append(l, g, b, score, q, err);
-    *refused = rc == CTR_EDATA;
+    *refused = rc != 0; /* the file has none of these rows, and keeps those of others */
     return rc ? rc : ctr_writer_batch(l->w, ctr_batchbuf_view(&l->rows), err);
 }
 

@@ -303,7 +303,14 @@ static int score(struct scoring *x, struct ctr_err *err)
 
 static int status_of(int code)
 {
-    return code == CTR_ELARGE ? 413 : code == CTR_EDATA || code == CTR_EUSAGE || code == CTR_EKIND ? 400 : 500;
+    switch (code) {
+    case CTR_EDATA:
+    case CTR_EUSAGE:
+    case CTR_EKIND: return 400;
+    case CTR_ELARGE: return 413;
+    case CTR_ENOMEM: return 503;
+    default: return 500;
+    }
 }
 
 /* The id of the request is the client's, or one that no other request has. */
