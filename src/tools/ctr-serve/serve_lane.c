@@ -267,6 +267,7 @@ int serve_lane_ranks(struct serve_desk *d, struct serve_lane *l, struct ctr_err 
     if (!rc && l->of_json)
         rc = ctr_schema_add(&l->candidates, SERVE_AD, CTR_I64, err);
     free(l->col);
+    l->col = NULL;
     if (!rc && !(l->col = calloc((size_t)l->candidates.n + 1, sizeof *l->col)))
         rc = ctr_fail_nomem(err, (size_t)l->candidates.n * sizeof *l->col);
     return rc ? rc : rank_new(l, d->g, err);
