@@ -125,7 +125,7 @@ static int field(const char *name, size_t n, const char *v, size_t vn, struct ct
     } else if (IS("connection")) {
         h->close = (h->close && !lists(v, vn, "keep-alive")) || lists(v, vn, "close");
     } else if (IS("expect")) {
-        h->expects = vn == 12 && !strncasecmp(v, "100-continue", 12);
+        h->expects = !h->old && vn == 12 && !strncasecmp(v, "100-continue", 12);
     } else if (IS("content-type")) {
         (void)copy(h->type, sizeof h->type, v, vn);
     } else if (IS("content-encoding") && !(vn == 8 && !strncasecmp(v, "identity", 8))) {
