@@ -287,6 +287,12 @@ is((answer($s))[0], 200, 'and then the body');
 put($s, $ok);
 is((answer($s))[0], 200, 'and another request on the connection');
 $s = dial();
+put($s, "POST /v1/score HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 10\r\n\r\n");
+sleep .2;
+put($s, '{"ads":[]}');
+is((answer($s))[0], 200, 'HTTP/1.0 knows no 100-continue');
+is((post('{"ads":[]}', "X-Deadline-Ms: $_"))[0], 200, "a deadline of $_ ms is far away") for 9223372036855, 999999999999999999;
+$s = dial();
 put($s, substr $ok, 0, 10);
 sleep .2;
 put($s, substr $ok, 10);
@@ -366,6 +372,20 @@ is((answer($at[2]))[0], undef, 'an idle one ends');
 waitpid $server{pid}, 0;
 is($?, 0, 'exit 0');
 ok(!-e 'sock', 'the socket is gone');
+start('lr.model', '--threads', 1, '--max-ads', 1000000, '--max-body', '64M');
+$s = dial();
+put($s, message('/v1/score', $heavy));
+until_metric('ctr_serve_under_way', 1);
+ok(until_metric('ctr_serve_under_way', 0), 'an answer that its client has not taken');
+kill 'TERM', $server{pid};
+sleep .3;
+$t = time;
+is((answer($s))[0], 200, 'SIGTERM: it is taken');
+is((answer($s))[0], undef, 'its connection ends');
+close $s;
+waitpid $server{pid}, 0;
+is($?, 0, 'exit 0');
+cmp_ok(time - $t, '<', 10, 'at once, not after --grace');
 
 # ---- usage
 

@@ -469,6 +469,13 @@ static void next_request(struct ctr_http *h, struct conn *c)
     await_request(h, c);
 }
 
+/* Has the client sent more than the request that was answered? */
+static bool more_came(const struct conn *c)
+{
+    char byte;
+    return c->in.len > c->head_bytes + (size_t)c->q.head.body_bytes || recv(c->fd, &byte, 1, MSG_PEEK) > 0;
+}
+
 static int send_answer(struct ctr_http *h, struct conn *c)
 {
     while (c->sent < c->out.len) {
@@ -479,7 +486,7 @@ static int send_answer(struct ctr_http *h, struct conn *c)
             return errno == EAGAIN || errno == EWOULDBLOCK ? 0 : -1;
         c->sent += (size_t)n;
     }
-    if (!c->last) {
+    if (!c->last && (!h->stopping || more_came(c))) {
         next_request(h, c);
         return 1;
     }
