@@ -122,6 +122,12 @@ ctr-stats -j 2 --merge --against log.profile now.profile -o drift.merged
 ok 'on both sides' same_rows drift.stream drift.merged
 cols=name,psi,js,wasserstein,new
 is 'none against itself' "$(stats --against log.arrows log.arrows)" 'site,0,0,,0 price,0,0,0,0 click,0,0,0,0 '
+seq 70000 | sed 1i\\n | ctr-import -q -f csv --header -o once.arrows
+ctr-select --head 50 once.arrows -o few.arrows
+cols=name,new
+is 'values of one row each are known of a reference of many' "$(stats --against once.arrows few.arrows)" 'n,0 '
+cols=name,vanished
+is 'and of an input of many' "$(stats --against few.arrows once.arrows)" 'n,0 '
 exits 'no limit is passed' 0 ctr-stats --against log.arrows --fail-above psi=0,new=0 log.arrows
 exits 'a limit is passed' 3 ctr-stats --against log.arrows --fail-above psi=0.1,vanished=.5 -o limit.stats now.arrows
 err_like 'and said' 'site: psi is .*, above 0.1, and 2 columns more'

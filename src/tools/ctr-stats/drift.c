@@ -158,13 +158,14 @@ static double earth_mover(const struct points *p, double sd)
     return isfinite(distance) ? distance / sd : NAN;
 }
 
-/* Does the other profile have this frequent value? Where it has many values and their sample lacks it, the sketch
- * tells: by four standard errors. */
+/* Does the other profile have this frequent value? Where it has many values, its sample tells exactly; of a value that
+ * the sample does not take, the sketch tells: by four standard errors. */
 static bool has_frequent(const struct ctr_profile *p, const struct ctr_frequent *f)
 {
-    if (!p->many)
+    const uint64_t hash = ctr_kind_hash(p->kind, f->key);
+    if (!p->many || ctr_sampled(hash, p->table.level))
         return ctr_frequent_rows(p, f) > 0;
-    const struct ctr_heavy_estimate e = ctr_heavy_estimate(p->many->heavy, ctr_kind_hash(p->kind, f->key));
+    const struct ctr_heavy_estimate e = ctr_heavy_estimate(p->many->heavy, hash);
     return e.weight > e.others / 2;
 }
 
@@ -183,7 +184,7 @@ static int share_without(const struct ctr_profile *of, const struct ctr_profile 
     struct ctr_frequent *f = calloc(FREQUENT, sizeof *f);
     if (!f)
         return ctr_fail_nomem(err, FREQUENT * sizeof *f);
-    const int n = level ? ctr_frequent(of, FREQUENT, 1, f) : 0;
+    const int n = level ? ctr_frequent(of, FREQUENT, CTR_GROUP_ROWS, f) : 0;
     for (int i = 0; i < n; i++) {
         frequent += (double)f[i].n;
         frequent_without += has_frequent(other, &f[i]) ? 0 : (double)f[i].n;

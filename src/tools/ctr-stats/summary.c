@@ -192,8 +192,9 @@ int ctr_frequent(const struct ctr_profile *p, int most, int64_t least, struct ct
 
 int64_t ctr_frequent_rows(const struct ctr_profile *p, const struct ctr_frequent *f)
 {
-    if (p->many)
-        return ctr_heavy_estimate(p->many->heavy, ctr_kind_hash(p->kind, f->key)).weight;
+    const uint64_t hash = ctr_kind_hash(p->kind, f->key);
+    if (p->many && !ctr_sampled(hash, p->table.level)) /* the sample has exact counts */
+        return ctr_heavy_estimate(p->many->heavy, hash).weight;
     int64_t n = 0;
     for (int64_t i = 0; p->table.cap; i++) { /* all values of this key: but for a collision of hashes there is one */
         const int64_t mask = p->table.cap - 1;
