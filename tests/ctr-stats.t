@@ -196,6 +196,26 @@ if ! has_python pyarrow; then
     exit 0
 fi
 "$PY" "$CTR_TOP/tests/stats_reference.py" make . || exit 1
+
+# ---- profiles that lie: forge FROM TO CODE, which changes its rows or its schema
+forge() {
+    "$PY" - "$@" <<'PYTHON' && ctr-cat raw.arrows -o "$2"
+import sys
+import pyarrow as pa
+import pyarrow.ipc
+t = pa.ipc.open_stream(sys.argv[1]).read_all()
+rows, schema = t.to_pylist(), t.schema
+exec(sys.argv[3])
+with pa.ipc.new_stream("raw.arrows", schema) as w:
+    w.write_table(pa.Table.from_pylist(rows, schema))
+PYTHON
+}
+forge log.profile forged.profile ''
+ok 'a copy is a profile' ctr-stats --merge forged.profile -o copied.stats
+ok 'and the same' same_rows log.stats copied.stats
+forge log.profile forged.profile 'schema = schema.set(11, pa.field("counts", pa.list_(pa.int32())))'
+exits 'counts of four bytes' 1 ctr-stats --merge forged.profile
+err_like 'are refused by their type' "is no profile: its column 'counts' is another"
 for log in small many; do
     ctr-stats -j 1 --label label --profile $log.profile $log.arrows >$log.stats
     ok "$log: against the reference" "$PY" "$CTR_TOP/tests/stats_reference.py" check $log.arrows $log.stats label

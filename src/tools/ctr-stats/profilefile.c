@@ -502,7 +502,8 @@ static int empty_profiles(struct ctr_profiles **out, const struct ctr_schema *s,
     if (strcmp(version, VERSION) != 0)
         return ctr_fail(err, CTR_EDATA, "is a profile of version %s, and this program knows " VERSION, version);
     for (int i = 0; i < NFIELDS; i++)
-        if (strcmp(s->f[i].name, fields[i].name) != 0 || s->f[i].type != fields[i].type)
+        if (strcmp(s->f[i].name, fields[i].name) != 0 || s->f[i].type != fields[i].type ||
+            (fields[i].type == CTR_LIST && s->f[i].item != fields[i].item))
             return ctr_fail(err, CTR_EDATA, "is no profile: its column '%s' is another", s->f[i].name);
     struct ctr_profiles *p = calloc(1, sizeof *p);
     if (!p)
