@@ -498,6 +498,13 @@ for my $case (['', ''], ['--top 5', '--top 5'], ['--bid price --floor 0.5', '--b
     like($body, qr/"ranked":\[\]/, 'none of none');
     is(stop(), 0, 'ends with 0');
 }
+spew('rows.jsonl', join '', map { $json->encode({ %$user, ad => 'a1', price => 1, tags => 't1', hour => $_ }) . "\n" } 8, 7);
+sh('ctr-import -q --format jsonl --columns user:int64,age:int64,past:utf8,ad:utf8,price:float64,tags:utf8,hour:int64 -o down.arrows rows.jsonl 2>/dev/null');
+start('ranked.model', '--threads', 1);
+($st, undef, $said) = ask(message('/v1/rank', slurp('down.arrows'), 'Content-Type: application/vnd.apache.arrow.stream'));
+is($st, 400, 'requests that are not sorted');
+like($said, qr/row 2.* comes after a request that sorts behind it"/, 'say so, without options of filters');
+is(stop(), 0, 'ends with 0');
 # ---- keys of a secret
 
 spew('seed', "a secret of some length, which nobody else has\n");

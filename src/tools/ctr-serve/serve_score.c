@@ -313,6 +313,19 @@ static int status_of(int code)
     }
 }
 
+/* Why, without options of filters, which a client has none of. */
+static struct ctr_err_text reason_of(const struct ctr_err *err)
+{
+    static const char *const remedies[] = { ": leave --sorted out", ", by --batch here", " (ctr-cat --batch" };
+    struct ctr_err_text text = ctr_err_text(err);
+    for (size_t i = 0; i < CTR_COUNT(remedies); i++) {
+        char *at = strstr(text.s, remedies[i]);
+        if (at)
+            *at = 0;
+    }
+    return text;
+}
+
 /* The id of the request is the client's, or one that no other request has. */
 static void identify(struct scoring *x)
 {
@@ -344,7 +357,7 @@ void serve_score(struct serve *s, struct ctr_http_request *q)
     ctr_buf_free(&x.places);
     const int64_t end_ns = ctr_clock_ns();
     if (rc) {
-        ctr_http_refuse(q, status_of(rc), "%s", ctr_err_text(&err).s);
+        ctr_http_refuse(q, status_of(rc), "%s", reason_of(&err).s);
     } else if (x.parsed_ns) {
         ns[SERVE_PARSE] = x.parsed_ns - x.begun_ns;
         ns[SERVE_SCORE] = end_ns - x.parsed_ns;
