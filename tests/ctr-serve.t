@@ -595,6 +595,24 @@ post($light);
 is(stop(), 0, 'ends with 0');
 waitpid $reader, 0;
 is(sh('ctr-info piped.arrows | head -n 1'), "rows: 2\n", 'and one whole stream');
+$reader = fork // die;
+if (!$reader) { open STDOUT, '>', 'piped.arrows'; exec 'head', '-c', 1, 'fifo'; exit 1; }
+start('lr.model', '--threads', 1, '--log', 'fifo');
+waitpid $reader, 0;
+{
+    local $SIG{ALRM} = sub { kill 'KILL', $server{pid} };
+    alarm 60;
+    for (1 .. 5) { is((post($light))[0], 200, 'a pipe whose reader has gone stops no answer'); sleep .5; }
+    cmp_ok(metric('ctr_serve_log_lost_total'), '>', 2, 'its rows are counted');
+    like(slurp('serve.err'), qr/--log: fifo: .*rows are lost/, 'and told');
+    $reader = fork // die;
+    if (!$reader) { open STDOUT, '>', 'piped.arrows'; exec 'cat', 'fifo'; exit 1; }
+    for (1 .. 40) { sleep .1; post($light); last if -s 'piped.arrows'; }
+    is(stop(), 0, 'ends with 0');
+    alarm 0;
+}
+waitpid $reader, 0;
+like(sh('ctr-info piped.arrows | head -n 1'), qr/^rows: [1-9]/, 'the next reader gets a whole stream');
 chmod 0555, 'logs';
 SKIP: {
     skip 'root writes everywhere', 3 if $> == 0;

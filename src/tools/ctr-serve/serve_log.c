@@ -10,10 +10,12 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { REQUEST, SERVED, MODEL, MAP, RANK, COLUMNS }; /* then those of the request, then the scores */
 static const char *const names[COLUMNS] = { "request", "served", "model", "map", "rank" };
@@ -91,6 +93,23 @@ int serve_log_schema(const struct serve_generation *g, struct ctr_schema *s, str
     return rc ? rc : ctr_field_set_role(&s->f[s->n - 1], CTR_ROLE_SCORE, err);
 }
 
+/* The endless stream. Opening a FIFO waits for its reader, which a server that is at work must not: `again`. */
+static int open_stream(struct serve_log *l, bool again, struct ctr_err *err)
+{
+    struct stat st;
+    char path[40];
+    if (!again || ctr_names_stdout(l->o.path) || stat(l->o.path, &st) || !S_ISFIFO(st.st_mode))
+        return ctr_out_open(&l->out, l->o.path, CTR_OUT_BINARY, err);
+    const int fd = ctr_open(l->o.path, O_WRONLY | O_NONBLOCK, 0);
+    if (fd < 0)
+        return errno == ENXIO ? ctr_fail(err, CTR_ESYS, "nobody reads it") : ctr_fail_sys(err, "cannot be written");
+    snprintf(path, sizeof path, "/dev/fd/%d", fd);
+    int rc = fcntl(fd, F_SETFL, O_WRONLY) ? ctr_fail_sys(err, "cannot be written")
+                                          : ctr_out_open(&l->out, path, CTR_OUT_BINARY, err);
+    close(fd);
+    return rc;
+}
+
 static int open_file(struct serve_log *l, const struct serve_generation *g, struct ctr_err *err)
 {
     char path[4096];
@@ -106,7 +125,7 @@ static int open_file(struct serve_log *l, const struct serve_generation *g, stru
     snprintf(path, sizeof path, "%s.%06lld%s", l->endless ? "" : l->before, (long long)l->number + 1,
              l->endless ? "" : l->after);
     if (!rc)
-        rc = ctr_out_open(&l->out, l->endless ? l->o.path : path, CTR_OUT_BINARY, err);
+        rc = l->endless ? open_stream(l, l->opened_ms > 0, err) : ctr_out_open(&l->out, path, CTR_OUT_BINARY, err);
     l->number += !rc && !l->endless;
     if (!rc)
         rc = ctr_writer_open(&l->w, l->out, &l->schema, NULL, err);
@@ -151,14 +170,17 @@ static void drop_file(struct serve_log *l)
 /* Rows are lost. */
 static void tell(struct serve_log *l, int64_t rows, const struct ctr_err *err)
 {
+    struct ctr_err why = *err;
     char text[2600];
+    if (l->endless && !ctr_names_stdout(l->o.path)) /* not the name of a descriptor */
+        snprintf(why.file, sizeof why.file, "%s", l->o.path);
     l->lost += rows;
     l->retry_ms = ctr_clock_ms() + RETRY_MS;
     if (l->failing)
         return;
     l->failing = true;
     ctr_format(text, sizeof text, "--log: %s; answers go on, their rows are lost until it can be written",
-               ctr_err_text(err).s);
+               ctr_err_text(&why).s);
     l->o.warn(l->o.ctx, text);
 }
 
