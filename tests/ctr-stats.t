@@ -109,6 +109,14 @@ for part in schema column; do
     exits "one without $part" 1 ctr-stats --merge part.profile
 done
 exits 'a damaged profile' 1 ctr-stats --merge damaged.profile
+ctr-select --where 'column != "click" or part == "schema"' log.profile -o part.profile
+exits 'a profile without its last column' 1 ctr-stats --merge part.profile
+err_like 'is none' 'part.profile: is no whole profile: of column click rows are missing'
+seq 70000 | sed 1i\\n | ctr-import -q -f csv --header -o once.arrows
+ctr-stats --profile once.profile once.arrows >once.stats
+ctr-select --where 'part != "value"' once.profile -o part.profile
+exits 'one without the sample of its values' 1 ctr-stats --merge part.profile
+err_like 'is none' 'part.profile: is no whole profile: of column n rows are missing'
 
 # ---- drift
 ctr-select --where 'price > 1' log.arrows -o now.arrows
@@ -122,7 +130,6 @@ ctr-stats -j 2 --merge --against log.profile now.profile -o drift.merged
 ok 'on both sides' same_rows drift.stream drift.merged
 cols=name,psi,js,wasserstein,new
 is 'none against itself' "$(stats --against log.arrows log.arrows)" 'site,0,0,,0 price,0,0,0,0 click,0,0,0,0 '
-seq 70000 | sed 1i\\n | ctr-import -q -f csv --header -o once.arrows
 ctr-select --head 50 once.arrows -o few.arrows
 cols=name,new
 is 'values of one row each are known of a reference of many' "$(stats --against once.arrows few.arrows)" 'n,0 '
@@ -216,6 +223,14 @@ ok 'and the same' same_rows log.stats copied.stats
 forge log.profile forged.profile 'schema = schema.set(11, pa.field("counts", pa.list_(pa.int32())))'
 exits 'counts of four bytes' 1 ctr-stats --merge forged.profile
 err_like 'are refused by their type' "is no profile: its column 'counts' is another"
+for bytes in 0 9 70; do
+    forge log.profile forged.profile "[r for r in rows if r['part'] == 'value'][0]['bytes'] = $bytes"
+    exits "a text of one byte that is $bytes long" 1 ctr-stats --merge forged.profile
+    err_like 'is refused' 'no row of a profile'
+done
+forge once.profile forged.profile "[r for r in rows if r['part'] == 'bin'][-1]['key'] = 2**63"
+exits 'a bin beyond the greatest number' 1 ctr-stats --merge forged.profile
+err_like 'is refused' 'no row of a profile'
 for log in small many; do
     ctr-stats -j 1 --label label --profile $log.profile $log.arrows >$log.stats
     ok "$log: against the reference" "$PY" "$CTR_TOP/tests/stats_reference.py" check $log.arrows $log.stats label

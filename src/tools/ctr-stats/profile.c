@@ -225,8 +225,8 @@ static inline bool equal_bytes(const char *a, const char *b, size_t n)
 static inline bool same(const struct ctr_value_table *t, const struct ctr_value *a, const struct ctr_value *v,
                         const char *text)
 {
-    return a->key == v->key &&
-           (!text || (a->bytes == v->bytes && (v->bytes <= 8 || equal_bytes(ctr_value_text(t, a), text, v->kept))));
+    return a->key == v->key && (!text || (a->bytes == v->bytes && a->kept == v->kept &&
+                                          (v->bytes <= 8 || equal_bytes(ctr_value_text(t, a), text, v->kept))));
 }
 
 /* The slot of a value, or a free one for it, from its place on; the table is not full. */

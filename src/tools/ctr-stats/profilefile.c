@@ -413,7 +413,9 @@ static int take_value(struct take *t, int64_t i, struct ctr_err *err)
     struct ctr_str s = { 0 };
     if (text && !ctr_col_missing(&t->b->col[TEXT], i))
         s = ctr_col_str(&t->b->col[TEXT], i);
-    if (v.n <= 0 || s.n > CTR_PROFILE_TEXT || s.n > v.bytes || p->table.n >= CTR_PROFILE_EXACT ||
+    /* A text is kept whole, or up to its last whole character. */
+    const bool kept = v.bytes <= CTR_PROFILE_TEXT ? s.n == v.bytes : s.n + 3 >= CTR_PROFILE_TEXT;
+    if (v.n <= 0 || s.n > CTR_PROFILE_TEXT || (text && !kept) || p->table.n >= CTR_PROFILE_EXACT ||
         (p->many && p->table.n >= CTR_PROFILE_SAMPLE))
         return damaged(t->b, i, err);
     v.kept = s.n & 127;
@@ -454,8 +456,9 @@ static int take_many(struct take *t, int64_t i, struct ctr_err *err)
     if (is(b, PART, i, "bin")) {
         const struct ctr_bin bin = { (uint64_t)ctr_col_i64(&b->col[KEY], i), ctr_col_i64(&b->col[ROWS], i),
                                      (uint64_t)ctr_col_i64(&b->col[CLICKS], i) };
-        return bin.n > 0 && m->bins.cap && m->bins.n < CTR_PROFILE_BINS ? ctr_bins_add(&m->bins, &bin, err)
-                                                                        : damaged(b, i, err);
+        const bool fits = !(bin.at >> (63 - m->bins.shift) >> 1);
+        return bin.n > 0 && fits && m->bins.cap && m->bins.n < CTR_PROFILE_BINS ? ctr_bins_add(&m->bins, &bin, err)
+                                                                                : damaged(b, i, err);
     }
     struct ctr_heavy *h = is(b, PART, i, "frequent") ? m->heavy : is(b, PART, i, "frequent_clicks") ? m->clicks : NULL;
     if (h) {
@@ -532,7 +535,8 @@ static bool is_whole(const struct ctr_profile *p)
         bins += p->many->bins.slot[i].n;
     for (int i = 0; i < CTR_HEAVY_CELLS; i++)
         frequent += ctr_heavy_cell(p->many->heavy, i)[0];
-    return values <= p->values && frequent == p->values && p->many->totals.ordered + p->many->totals.nan == p->values &&
+    return p->table.n > CTR_PROFILE_SAMPLE / 4 && values <= p->values && frequent == p->values &&
+           p->many->totals.ordered + p->many->totals.nan == p->values &&
            (p->kind == CTR_KIND_TEXT || bins == p->many->totals.ordered);
 }
 
@@ -540,7 +544,7 @@ static int check_whole(const struct ctr_profiles *p, struct ctr_err *err)
 {
     for (int i = 0; i < p->n; i++)
         for (int k = 0; k < p->schema.n; k++)
-            if (!is_whole(&p->slice[i].column[k]))
+            if (!is_whole(&p->slice[i].column[k]) || p->slice[i].column[k].rows != p->slice[i].column[0].rows)
                 return ctr_fail(err, CTR_EDATA,
                                 "is no whole profile: of column %s rows are missing; make it anew, with "
                                 "--profile",
