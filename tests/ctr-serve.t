@@ -503,7 +503,7 @@ sh('ctr-import -q --format jsonl --columns user:int64,age:int64,past:utf8,ad:utf
 start('ranked.model', '--threads', 1);
 ($st, undef, $said) = ask(message('/v1/rank', slurp('down.arrows'), 'Content-Type: application/vnd.apache.arrow.stream'));
 is($st, 400, 'requests that are not sorted');
-like($said, qr/row 2.* comes after a request that sorts behind it"/, 'say so, without options of filters');
+like($said, qr/row 2.* comes after a request that sorts behind it(?!.*--)/, 'say so, without options of filters');
 is(stop(), 0, 'ends with 0');
 # ---- keys of a secret
 

@@ -157,6 +157,10 @@ exits 'beyond any limit' 3 ctr-stats --against log.arrows --fail-above nulls=1 s
 err_like 'they are' 'column price cannot be compared, and 1 column more'
 ctr-stats --against log.arrows changed.arrows -o other.stats 2>err
 err_like 'types too' 'column site is float64, and in log.arrows utf8: not compared'
+printf 'g,x\na,u\nb,v\n' | ctr-import -q -f csv --header --columns g:text,x:text -o types.arrows
+printf 'g,x\nb,1\n' | ctr-import -q -f csv --header --columns g:text,x:int64 -o types.ref
+exits 'of slices after the first' 3 ctr-stats --by g --against types.ref --fail-above psi=9,nulls=.9 -o other.stats types.arrows
+err_like 'likewise' 'column x is utf8, and in types.ref int64: not compared'
 ctr-stats --against log.arrows site.arrows -o other.stats 2>said
 ok 'and those that are gone' grep -q 'the input has no column price, which log.arrows has' said
 
