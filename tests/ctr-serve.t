@@ -581,8 +581,14 @@ is(sh(q{ctr-export -q -f csv --no-header --columns ad,rank ranks/served.000001.a
 is(sh(q{ctr-extract -q lr.model ranks/served.000001.arrows 2>/dev/null | ctr-predict -q lr.model 2>/dev/null | ctr-select --columns score | ctr-info --digest}),
    sh(q{ctr-select --columns score ranks/served.000001.arrows | ctr-info --digest}), 'with their scores');
 start('lr.model', '--threads', 1, '--log', 'logs/served.arrows');
+kill 'KILL', $server{pid};
+waitpid $server{pid}, 0;
+start('lr.model', '--threads', 1, '--log', 'logs/served.arrows'); # also where a server was killed
+fails(1, 'another server writes this log', '--listen', 'unix:second', '--log', './logs/served.arrows', 'lr.model');
+is(sh('ctr-serve --check --log logs/served.arrows lr.model | head -c 5'), 'model', '--check writes no log');
 post($light);
 is(stop(), 0, 'another server');
+ok(!-e 'logs/served.arrows.lock', 'its lock is gone');
 is(scalar(glob sprintf 'logs/served.%06d.arrows', @files + 1), sprintf('logs/served.%06d.arrows', @files + 1), 'goes on behind the files of the first');
 my $reader = fork // die;
 if (!$reader) { open STDOUT, '>', 'piped.arrows'; exec 'cat', 'fifo' if !system('mkfifo', 'fifo'); exit 1; }

@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -26,6 +27,8 @@ struct serve_log {
     bool endless;
     char *before, *after; /* of the number */
     int64_t number;       /* of the last file */
+    char *lock_path;      /* FILE.lock, there while a server writes the files; held by: */
+    int lock_fd;          /* or -1 */
     pthread_mutex_t lock;
     struct ctr_schema schema;
     struct ctr_batchbuf rows;
@@ -45,6 +48,36 @@ static int split_name(struct serve_log *l, struct ctr_err *err)
     const char *dot = strrchr(base, '.'), *end = dot && dot > base ? dot : path + strlen(path);
     int rc = ctr_memdup(&l->before, path, (size_t)(end - path), err);
     return rc ? rc : ctr_strdup(&l->after, end, err);
+}
+
+/* Two servers would give one number to two files. Where no lock can be had (a folder that cannot be written, a file
+ * system without locks) the log goes on without. */
+static int take_lock(struct serve_log *l, struct ctr_err *err)
+{
+    struct stat st;
+    if (asprintf(&l->lock_path, "%s.lock", l->o.path) < 0) {
+        l->lock_path = NULL;
+        return ctr_fail_nomem(err, strlen(l->o.path));
+    }
+    for (;;) {
+        int fd = ctr_open(l->lock_path, O_RDWR | O_CREAT | O_NONBLOCK, 0666);
+        if (fd < 0) /* of another user */
+            fd = ctr_open(l->lock_path, O_RDONLY | O_NONBLOCK, 0);
+        if (fd < 0)
+            return 0;
+        const int rc = flock(fd, LOCK_EX | LOCK_NB);
+        const bool taken = rc && errno == EWOULDBLOCK;
+        if (!rc && !fstat(fd, &st) && st.st_nlink) {
+            l->lock_fd = fd;
+            return 0;
+        }
+        close(fd);
+        if (taken)
+            return ctr_fail(err, CTR_ESYS, "--log %s: another server writes this log: give it another name", l->o.path);
+        if (rc)
+            return 0;
+        /* its server removed it after we had opened it */
+    }
 }
 
 /* Go on behind the files of an earlier server. */
@@ -142,6 +175,7 @@ int serve_log_open(struct serve_log **out, const struct serve_log_opts *o, const
     if (!l)
         return ctr_fail_nomem(err, sizeof *l);
     l->o = *o;
+    l->lock_fd = -1;
     pthread_mutex_init(&l->lock, NULL);
     const bool there = !ctr_names_stdout(o->path) && !stat(o->path, &st), folder = there && S_ISDIR(st.st_mode);
     l->endless = ctr_names_stdout(o->path) || (there && !S_ISREG(st.st_mode));
@@ -150,6 +184,8 @@ int serve_log_open(struct serve_log **out, const struct serve_log_opts *o, const
              : !l->endless ? split_name(l, err)
              : o->check    ? 0
                            : open_file(l, g, err);
+    if (!rc && !l->endless && !o->check)
+        rc = take_lock(l, err);
     if (!rc && !l->endless)
         rc = find_number(l, err);
     if (rc) {
@@ -359,6 +395,11 @@ void serve_log_free(struct serve_log *l)
     if (!l)
         return;
     drop_file(l);
+    if (l->lock_fd >= 0) {
+        unlink(l->lock_path); /* before its lock ends: another server may take the name at once */
+        close(l->lock_fd);
+    }
+    free(l->lock_path);
     ctr_batchbuf_free(&l->rows);
     ctr_schema_free(&l->schema);
     pthread_mutex_destroy(&l->lock);
