@@ -148,7 +148,7 @@ static const struct trial trials[] = {
       ", ..." },
     { "nothing, with a header", &ctr_text_csv, { .header = true }, "", CTR_EDATA, "" },
     { "nothing, typed, with a header", &ctr_text_csv, { .header = true, .columns = "a:int64" }, "", 0, NULL },
-    { "names above conditions", &ctr_text_csv, { 0 }, "day\ntrue\nfalse\n", 3, "--header may be meant" },
+    { "names above conditions", &ctr_text_csv, { 0 }, "day\ntrue\nfalse\n", 2, "line 1 holds the names" },
     { "a point alone", &ctr_text_csv, { .columns = "a:float64" }, ".\n", CTR_EDATA, "'.' is not float64" },
     { "two points", &ctr_text_csv, { .columns = "a:float64" }, "1.2.3\n", CTR_EDATA, "'1.2.3' is not float64" },
     { "an empty number that is not null",
