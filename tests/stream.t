@@ -128,7 +128,7 @@ ok 'its JSON has them' sh -c "ctr-info --json '$W/esc.arrows' | grep -q -F 'deli
 # ---- what is not read is not damaged; what Arrow wrote before 0.15 is read
 if has_python pyarrow; then
     "$PY" - "$W" <<'EOT'
-import decimal, sys
+import sys
 import pyarrow as pa
 folder = sys.argv[1]
 t = pa.table({"a": [1, None, 3], "s": ["x", "yy", None], "l": [[1, 2], [], None], "f": [.5, 1.5, 2.5], "d": pa.array(["u", "v", "u"]).dictionary_encode()})
