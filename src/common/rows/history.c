@@ -297,7 +297,8 @@ static int describe(struct ctr_history *h, const struct ctr_strs *sets, struct c
                             type_of(s, o->time, type, sizeof type), o->where ? o->where : "true",
                             o->dwell ? o->dwell : "none", (long long)o->min_dwell_ms, (long long)o->delay_ms);
     for (int i = 0; !rc && i < h->columns.n; i++)
-        rc = ctr_buf_printf(&h->what, err, "; %s: %s", h->columns.s[i], type_of(s, h->column[i], type, sizeof type));
+        rc = ctr_buf_printf(&h->what, err, "; %s: %s", h->columns.s[i],
+                            type_of(&behaviours_side(h)->feed.schema, h->column[i], type, sizeof type));
     if (!rc && h->lists)
         rc = ctr_buf_printf(&h->what, err, "; --last %lld; --window %lld", (long long)o->last, (long long)o->window_ms);
     for (int i = 0; !rc && i < sets->n; i++) {
