@@ -231,7 +231,7 @@ def _named(batches, names):
         yield pa.RecordBatch.from_arrays(b.columns, names=names)
 
 
-class through:  # a function, to those who use it
+class through:  # is called as a function
     """A filter, or a pipeline of them (a list of argument lists), as a function of Arrow data. signed=True gives types that Spark has: keys as
     int64 of the same bits, times in microseconds, no dictionaries."""
 
@@ -336,7 +336,7 @@ def over_files(paths, pipeline, out, on=None):
     pipeline: argument lists, in which {} is the path. The last one gets -o OUTPUT, which appears whole or not at all. A second run skips the
     files that are done: whose output was made by the same pipeline from the same files (OUTPUT.done says so).
     out: a folder, for outputs named FILE.arrows; or a function of the path.
-    on: who runs it: a SparkSession or SparkContext, the module ray, a dask.distributed.Client; None: threads, as many as processors. Workers
+    on: what runs it: a SparkSession or SparkContext, the module ray, a dask.distributed.Client; None: threads, as many as processors. Workers
     see the files at the same paths, and have ctrkit.
     """
     stages = [list(a) for a in pipeline]

@@ -660,7 +660,7 @@ static const char *source_file(const void *source)
 
 static void source_close(void *source)
 {
-    (void)source; /* which its owner frees, who reports on it */
+    (void)source; /* its owner reports on it and frees it */
 }
 
 struct ctr_batch_source ctr_parquet_source(struct ctr_parquet *p)

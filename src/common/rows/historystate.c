@@ -257,36 +257,47 @@ static int save_behaviours(const struct ctr_historystate *h, struct ctr_out *out
     return section_end(&s, rc, err);
 }
 
-static int set_schema(struct section *s, struct ctr_err *err)
+/* Three numbers a value of a set. */
+static int numbers_schema(struct section *s, const char *const name[3], struct ctr_err *err)
 {
-    static const char *const name[] = { "impressions", "known", "clicks" };
     static const enum ctr_type type[] = { CTR_I64, CTR_I64, CTR_I64 };
     const int rc = add_identity(s, err);
     return rc ? rc : add_columns(s, name, type, 3, err);
 }
 
-static int save_set(const struct ctr_historystate *h, int set, struct ctr_out *out, const char *section,
-                    struct ctr_err *err)
+static const char *const set_columns[] = { "impressions", "known", "clicks" };
+static const char *const session_columns[] = { "time", "number", "position" };
+
+static int save_numbers(const struct ctr_keyvalue_set *x, const int64_t (*value)[3], const char *const name[3],
+                        struct ctr_out *out, const char *section, struct ctr_err *err)
 {
-    const struct ctr_keyvalue_set *x = &h->counts->key[set];
-    const struct ctr_counter *c = (const struct ctr_counter *)(const void *)h->counts->counter[set].data;
     struct section s = { 0 };
     uint64_t *key = NULL;
-    int rc = set_schema(&s, err);
+    int rc = numbers_schema(&s, name, err);
     if (!rc)
         rc = section_open(&s, out, section, err);
     if (!rc)
         rc = set_keys(x, &key, err);
     for (uint32_t i = 0; !rc && i < x->n; i++) {
-        const int64_t value[] = { c[i].shown, c[i].known, c[i].clicks };
         rc = put_value(&s, x, key, i, err);
         for (int k = 0; !rc && k < 3; k++)
-            rc = ctr_colbuf_i64(&s.rows.col[3 + k], value[k], err);
+            rc = ctr_colbuf_i64(&s.rows.col[3 + k], value[i][k], err);
         if (!rc)
             rc = section_row(&s, err);
     }
     free(key);
     return section_end(&s, rc, err);
+}
+
+/* Three numbers each, in the order of their columns. */
+_Static_assert(sizeof(struct ctr_counter) == 3 * sizeof(int64_t), "a counter is three numbers");
+_Static_assert(sizeof(struct ctr_session) == 3 * sizeof(int64_t), "a session is three numbers");
+
+static int save_set(const struct ctr_historystate *h, int set, struct ctr_out *out, const char *section,
+                    struct ctr_err *err)
+{
+    return save_numbers(&h->counts->key[set], (const int64_t(*)[3])(const void *)h->counts->counter[set].data,
+                        set_columns, out, section, err);
 }
 
 static int pending_schema(struct section *s, int words, struct ctr_err *err)
@@ -318,35 +329,10 @@ static int save_pending(const struct ctr_historystate *h, struct ctr_out *out, s
     return section_end(&s, rc, err);
 }
 
-static int sessions_schema(struct section *s, struct ctr_err *err)
-{
-    static const char *const name[] = { "time", "number", "position" };
-    static const enum ctr_type type[] = { CTR_I64, CTR_I64, CTR_I64 };
-    const int rc = add_identity(s, err);
-    return rc ? rc : add_columns(s, name, type, 3, err);
-}
-
 static int save_sessions(const struct ctr_historystate *h, struct ctr_out *out, struct ctr_err *err)
 {
-    const struct ctr_keyvalue_set *x = &h->sessions->users;
-    const struct ctr_session *last = (const struct ctr_session *)(const void *)h->sessions->last.data;
-    struct section s = { 0 };
-    uint64_t *key = NULL;
-    int rc = sessions_schema(&s, err);
-    if (!rc)
-        rc = section_open(&s, out, "sessions", err);
-    if (!rc)
-        rc = set_keys(x, &key, err);
-    for (uint32_t i = 0; !rc && i < x->n; i++) {
-        const int64_t value[] = { last[i].time, last[i].number, last[i].position };
-        rc = put_value(&s, x, key, i, err);
-        for (int k = 0; !rc && k < 3; k++)
-            rc = ctr_colbuf_i64(&s.rows.col[3 + k], value[k], err);
-        if (!rc)
-            rc = section_row(&s, err);
-    }
-    free(key);
-    return section_end(&s, rc, err);
+    return save_numbers(&h->sessions->users, (const int64_t(*)[3])(const void *)h->sessions->last.data, session_columns,
+                        out, "sessions", err);
 }
 
 int ctr_historystate_save(const struct ctr_historystate *h, struct ctr_out *out, struct ctr_err *err)
@@ -497,9 +483,9 @@ static int check_section(const struct ctr_historystate *h, enum kind kind, const
     char why[300] = "its name is unknown";
     int rc = kind == HEAD         ? head_schema(&s, err)
              : kind == BEHAVIOURS ? behaviours_schema(&s, h, err)
-             : kind == SET        ? set_schema(&s, err)
+             : kind == SET        ? numbers_schema(&s, set_columns, err)
              : kind == PENDING    ? pending_schema(&s, 2 + h->counts->keys, err)
-             : kind == SESSIONS   ? sessions_schema(&s, err)
+             : kind == SESSIONS   ? numbers_schema(&s, session_columns, err)
                                   : 0;
     if (!rc && (kind == OTHER || !ctr_schema_same_types(is, &s.schema, why, sizeof why)))
         rc = ctr_fail(err, CTR_EDATA, "section %s is no part of a state: %s", section, why);

@@ -38,7 +38,7 @@ struct ctr_rank_opts {
     enum ctr_rank_price price;  /* a column of prices a click */
     const char *place;  /* for messages: a column with the number of a candidate in its request, from 0; or NULL */
     const char *name;   /* for messages: a column that names a candidate; NULL: id */
-    bool served;        /* messages are for who sent a request: they advise no filter and no option */
+    bool served;        /* messages go to clients: they advise no filter and no option */
     const double *slot; /* position factors of the slots, the first slot first; or NULL */
     int slots;
     enum ctr_rank_explore explore;

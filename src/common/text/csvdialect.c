@@ -125,7 +125,7 @@ bool ctr_csv_number(const struct csv_dialect *d, struct ctr_str s, struct csv_nu
     }
     if (p < end && *p != 'e' && *p != 'E')
         return false;
-    memcpy(x->text + n, p, (size_t)(end - p)); /* an exponent: who reads the number checks it */
+    memcpy(x->text + n, p, (size_t)(end - p)); /* an exponent: the reader of the number checks it */
     x->n = n + (size_t)(end - p);
     return true;
 }

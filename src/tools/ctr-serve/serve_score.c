@@ -316,7 +316,7 @@ static int status_of(int code)
 /* Why, without options of filters, which a client has none of. */
 static struct ctr_err_text reason_of(const struct ctr_err *err)
 {
-    static const char *const remedies[] = { ": leave --sorted out", ", by --batch here", " (ctr-cat --batch" };
+    static const char *const remedies[] = { ", by --batch here", " (ctr-cat --batch" };
     struct ctr_err_text text = ctr_err_text(err);
     for (size_t i = 0; i < CTR_COUNT(remedies); i++) {
         char *at = strstr(text.s, remedies[i]);
