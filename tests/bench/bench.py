@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PEERS = ["numpy", "vowpalwabbit", "duckdb", "polars", "pyspark", "pandas", "sklearn", "pyarrow"]
@@ -1042,23 +1043,27 @@ class Bench:
                   "gpu-mlp": self.gpu_mlp, "gpu-din": self.gpu_din, "gpu-featurebox": self.gpu_featurebox}
         if self.only and self.only - set(groups):
             raise SystemExit(f"bench: BENCH picks from {','.join(groups)}")
-        load = os.getloadavg()[0]
+        load, broken, began = os.getloadavg()[0], [], time.time()
         self.print(f"ctrkit {self.version}, {time.strftime('%Y-%m-%d')}, medians of {self.runs} runs in turn. In brackets: the same by processor time of all "
                    "threads and processes, which other load on the machine disturbs less.\n")
         self.limits()
         self.print("\n| what | ours | peer | ratio | goal | limit |\n|---|---|---|---|---|---|")
         for name, run in groups.items():
             if (self.only or not name.startswith(("gpu", "extraction"))) and self.wants(name):  # which BENCH= and make bench-gpu ask for
-                run()
+                try:
+                    run()
+                except (Exception, SystemExit) as e:  # the rows of other groups are worth having
+                    traceback.print_exc()
+                    broken.append(f"{name}: {type(e).__name__}: {e}".strip().replace("\n", " ")[:300])
         self.print()
-        for n in self.notes:
+        for n in self.notes + [f"broken: {b}" for b in broken]:
             self.print(f"- {n}")
-        if self.notes:
+        if self.notes or broken:
             self.print()
         for m in self.moved:
             self.print(f"- moved by more than a tenth since the last line of history.tsv: {m}")
         self.machine()
-        self.print(f"Load average before and after: {load:.1f}, {os.getloadavg()[0]:.1f} (the benchmark itself makes about 1 to 2).")
+        self.print(f"Load average before and after: {load:.1f}, {os.getloadavg()[0]:.1f} (the benchmark itself makes about 1 to 2). {(time.time() - began) / 60:.0f} minutes.")
         if self.a.keep:
             with open(os.path.join(HERE, "RESULTS.md"), "w") as f:
                 f.write("# make bench\n\nThe output of a run, as it was; CONTRIBUTING.md says how to repeat it.\n\n" + "\n".join(self.printed) + "\n")
@@ -1066,6 +1071,7 @@ class Bench:
             head = "" if os.path.exists(path) else "\t".join(("commit", "date", "what", "wall", "cpu", "peer", "ratio_wall", "ratio_cpu")) + "\n"
             with open(path, "a") as f:
                 f.write(head + "".join("\t".join(line) + "\n" for line in self.lines))
+        return 1 if broken else 0
 
 
 if __name__ == "__main__":
@@ -1075,4 +1081,4 @@ if __name__ == "__main__":
     p.add_argument("--runs", type=int, help="runs of each command")
     p.add_argument("--only", help="groups of rows, such as train,join")
     p.add_argument("--keep", action="store_true", help="write the output to tests/bench/RESULTS.md, and its rows to history.tsv")
-    Bench(p.parse_args()).main()
+    sys.exit(Bench(p.parse_args()).main())
