@@ -99,7 +99,7 @@ $(B)/bin/%: $(mainobj) $(B)/libctr.a
 	$(link)
 
 # One program that is all tools, and links to it: the name it was started by chooses (src/common/cli/main_all.c). It is smaller than three of
-# the tools. $(B)/static/ctrkit is the same with all libraries but the C library's in it, for the wheel and the image.
+# the tools. $(B)/static/ctrkit is the same with all libraries in it, the C library too: it runs on any Linux (make static, wheel, image).
 main_of = $(patsubst %.c,$(B)/%.o,$(filter src/tools/$1.c src/tools/$1/$1.c,$(toolsrc)))
 tool_id = ctr_tool_$(subst -,_,$1)
 $(foreach t,$(tools),$(eval $(B)/single/$t.o: $(call main_of,$t)))
@@ -122,14 +122,19 @@ $(B)/single/ctrkit $(B)/static/ctrkit: $(singleobj)
 	@cd $(@D) && for t in $(filter-out ctrkit,$(tools)); do ln -sf ctrkit $$t || exit; done
 $(B)/single/ctrkit: LIBS += $(if $(withlibs),$(shell pkg-config --libs $(withlibs)))
 $(if $(SAN)$(TSAN)$(FUZZ)$(COV),,checked): $(B)/single/ctrkit $(B)/static/ctrkit
-# The codecs of Parquet, which are looked up when they are needed, are found in the program; Snappy where there is the C++ library (g++).
+# Libraries that are opened when they are needed (src/common/base/optional.c) are linked in; Snappy where there is the C++ library (g++).
 snappy := $(and $(findstring SNAPPY,$(codecs)),$(filter /%,$(shell $(CC) -print-file-name=libstdc++.a)))
 linked := $(if $(snappy),snappy_compress snappy_uncompress) \
-	$(if $(findstring BROTLI,$(codecs)),$(addprefix BrotliDecoder,CreateInstance DecompressStream DestroyInstance))
-$(B)/static/ctrkit: LIBS = $(foreach s,$(linked),-Wl,-u,$s -Wl,--export-dynamic-symbol=$s) -Wl,--gc-sections -Wl,-Bstatic -Wl,--start-group \
-	$(filter-out -lm -ldl -lpthread,$(filter -l%,$(shell pkg-config --static --libs $(PKGS) $(withlibs)))) \
+	$(if $(findstring BROTLI,$(codecs)),$(addprefix BrotliDecoder,CreateInstance DecompressStream DestroyInstance)) \
+	$(if $(findstring BZIP2,$(packers)),$(addprefix BZ2_bz,DecompressInit Decompress DecompressEnd)) \
+	$(if $(findstring XZ,$(packers)),lzma_stream_decoder lzma_code lzma_end)
+# The linker's warning is that a static program cannot open plug-ins of a GPU and of MPI; the tools say so when asked to.
+$(B)/static/ctrkit: override LDFLAGS := $(filter-out -pie,$(LDFLAGS)) $(if $(harden),-static-pie,-static) \
+	$(if $(shell ld --help | grep -e '--no-warnings'),-Wl$(,)--no-warnings)
+$(B)/static/ctrkit: LIBS = $(linked:%=-Wl,-u,%) -Wl,--gc-sections -Wl,--start-group \
+	$(filter -l%,$(shell pkg-config --static --libs $(PKGS) $(withlibs))) \
 	$(if $(snappy),-lsnappy -lstdc++) $(if $(findstring BROTLI,$(codecs)),-lbrotlidec -lbrotlicommon) \
-	-Wl,--end-group -Wl,-Bdynamic -static-libgcc -lm -ldl -lpthread
+	$(if $(findstring BZIP2,$(packers)),-lbz2) $(if $(findstring XZ,$(packers)),-llzma) -lm -Wl,--end-group
 
 packages:
 	@pkg-config --exists $(PKGS) || { echo "some of $(PKGS) are missing: run 'make deps'" >&2; exit 1; }
@@ -378,11 +383,11 @@ uninstall:
 	rm -f $(foreach m,$(mans),$(DESTDIR)$(mandir)/man$(subst .,,$(suffix $m))/$(notdir $m))
 
 # Packages: build/dist has what is made; .ci/package/ has what makes it. `make release-check` makes and tests all of it.
-.PHONY: dist deb wheel image conda spdx sums release-check
+.PHONY: dist deb wheel image static conda spdx sums release-check
 version := $(shell sed -n 's/^\#define CTR_VERSION "\([^"]*\)".*/\1/p' src/common/base/base.h)
 package = $(Q)B=$(B) VERSION=$(version) NVCC=$(NVCC) .ci/package/$1
-wheel image spdx release-check: $(B)/static/ctrkit
-dist deb wheel image conda spdx sums release-check:
+wheel image static spdx release-check: $(B)/static/ctrkit
+dist deb wheel image static conda spdx sums release-check:
 	$(call package,$@)
 
 clean:

@@ -156,6 +156,14 @@ int ctr_buf_vformat(struct ctr_buf *b, struct ctr_err *err, const char *fmt, va_
 int ctr_quote_in(struct ctr_buf *b, char quote, const char *s, size_t n, struct ctr_err *err) CTR_MUST;
 int ctr_quote_name(struct ctr_buf *b, const char *name, struct ctr_err *err) CTR_MUST;
 
+/* ---- optional libraries: optional.c ---- */
+
+/* dlopen. NULL: *why says why not. `global`: its symbols serve libraries that it opens itself. */
+void *ctr_library(const char *path, bool global, const char **why);
+/* A function of a codec's library ("libsnappy.so.1", "snappy_compress"; the names are listed in optional.c), linked
+ * into the program or else opened now. NULL: the library is not there. */
+void (*ctr_optional(const char *library, const char *name))(void);
+
 /* ---- hashing: hash.c ---- */
 
 uint64_t ctr_hash64(const void *p, size_t n, uint64_t seed); /* XXH3-64 with seed */

@@ -88,12 +88,13 @@ static int open_plugin(const struct ctr_mpi_plugin **mpi, struct ctr_err *err)
         snprintf(found, sizeof found, "%s/../lib/ctr/%s", dirname(program), PLUGIN_NAME);
     }
     /* Open MPI opens its own plug-ins, which need its symbols to be global. */
-    void *handle = dlopen(path ? path : found, RTLD_NOW | RTLD_GLOBAL);
+    const char *why;
+    void *handle = ctr_library(path ? path : found, true, &why);
     if (!handle)
         return ctr_fail(err, CTR_ESYS,
                         "mpirun started this process, and the plug-in for MPI cannot be opened: %s (it is built where "
                         "Open MPI's libopenmpi-dev is)",
-                        dlerror());
+                        why);
     const struct ctr_mpi_plugin *p = dlsym(handle, CTR_MPI_SYMBOL);
     if (!p || p->layout != CTR_MPI_LAYOUT || strncmp(p->version, CTR_VERSION, sizeof p->version) != 0)
         return ctr_fail(err, CTR_EDATA, "%s: no plug-in of ctrkit %s: install both from one build", path ? path : found,

@@ -35,10 +35,11 @@ int ctr_plugin_open(struct ctr_dev *dev, const char *path, struct ctr_err *err)
         beside_program(found, sizeof found);
         path = found;
     }
-    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    const char *why;
+    void *handle = ctr_library(path, false, &why);
     if (!handle)
         return ctr_fail(err, CTR_ESYS, "no GPU: the plug-in cannot be opened: %s (it is built where there is nvcc)",
-                        dlerror());
+                        why);
     const struct ctr_plugin *plugin = dlsym(handle, CTR_PLUGIN_SYMBOL);
     if (!plugin || plugin->layout != CTR_PLUGIN_LAYOUT ||
         strncmp(plugin->version, CTR_VERSION, sizeof plugin->version) != 0) {

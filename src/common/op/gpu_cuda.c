@@ -114,15 +114,15 @@ static int choose_device(struct gpu_cuda *c, int number, struct ctr_err *err)
 
 int ctr_gpu_cuda_open(struct gpu_cuda **out, int number, struct ctr_err *err)
 {
-    const char *path = getenv("CTR_CUDA_DRIVER");
+    const char *path = getenv("CTR_CUDA_DRIVER"), *why;
     struct gpu_cuda *c = calloc(1, sizeof *c);
     int rc = 0;
     if (!c)
         return ctr_fail_nomem(err, sizeof *c);
     path = path ? path : "libcuda.so.1";
-    c->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    c->library = ctr_library(path, false, &why);
     if (!c->library)
-        rc = ctr_fail(err, CTR_ESYS, "no GPU: the driver of CUDA cannot be opened: %s", dlerror());
+        rc = ctr_fail(err, CTR_ESYS, "no GPU: the driver of CUDA cannot be opened: %s", why);
     if (rc == 0)
         rc = find_symbols(c, path, err);
     if (rc == 0)

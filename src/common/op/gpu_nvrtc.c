@@ -54,13 +54,12 @@ static int open_nvrtc(struct nvrtc *n, struct ctr_err *err)
 {
     static const char *const names[] = { "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so",
                                          "/usr/local/cuda/lib64/libnvrtc.so" };
-    const char *path = getenv("CTR_NVRTC"), *missing = NULL;
+    const char *path = getenv("CTR_NVRTC"), *missing = NULL, *why = NULL;
     for (size_t i = 0; !n->library && i < (path ? 1 : CTR_COUNT(names)); i++)
-        n->library = dlopen(path ? path : names[i], RTLD_NOW | RTLD_LOCAL);
+        n->library = ctr_library(path ? path : names[i], false, &why);
     if (!n->library)
         return ctr_fail(err, CTR_ESYS,
-                        "kernels cannot be compiled, there is no NVRTC: %s (it comes with the CUDA toolkit)",
-                        dlerror());
+                        "kernels cannot be compiled, there is no NVRTC: %s (it comes with the CUDA toolkit)", why);
 #define FIND(name, args)                                                                                               \
     if (!(*(void **)&n->name = dlsym(n->library, #name)) && !missing)                                                  \
         missing = #name;

@@ -72,6 +72,11 @@ static int prepare_replace(struct ctr_op_call *call, struct ctr_op_state *s, str
             continue;
         const char next = i + 1 < (int64_t)by.n ? by.p[i + 1] : 0;
         const int64_t group = next >= '0' && next <= '9' ? next - '0' : -1;
+        if (next != '$' && (group < 0 || group > p->re.groups) && !p->re.groups)
+            return ctr_fail(
+                err, CTR_EUSAGE,
+                "replace_matches: in the replacement $0 is the match and $$ is a dollar; the pattern has no "
+                "(group) for $1");
         if (next != '$' && (group < 0 || group > p->re.groups))
             return ctr_fail(err, CTR_EUSAGE,
                             "replace_matches: in the replacement $0 is the match, $1 to $%d are the pattern's groups, "

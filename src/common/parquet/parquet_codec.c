@@ -5,7 +5,6 @@
  * which needs none starts without them (libsnappy brings the C++ library with it). */
 #include "common/parquet/parquet_impl.h"
 
-#include <dlfcn.h>
 #include <lz4.h>
 #include <stdlib.h>
 #include <zlib.h>
@@ -153,31 +152,21 @@ static int unpack_lz4(struct pq_unpack *u, const struct packed *in, struct ctr_b
 /* ---- libraries that are opened when they are needed ---- */
 
 #if defined CTR_SNAPPY || defined CTR_BROTLI
-static int open_symbol(void **symbol, const char *library, const char *name, const char *codec, const char *package,
-                       struct ctr_err *err)
+static int fail_absent(const char *library, const char *codec, const char *package, struct ctr_err *err)
 {
-    void *handle = NULL;
-    *symbol = dlsym(RTLD_DEFAULT, name); /* linked into the program of the wheel */
-    if (!*symbol && (handle = dlopen(library, RTLD_NOW | RTLD_LOCAL)))
-        *symbol = dlsym(handle, name);
-    return *symbol ? 0
-                   : ctr_fail(err, CTR_ESYS, "is compressed with %s, whose library %s is not there: install %s", codec,
-                              library, package);
+    return ctr_fail(err, CTR_ESYS, "is compressed with %s, whose library %s is not there: install %s", codec, library,
+                    package);
 }
 #endif
 
 #ifdef CTR_SNAPPY
 static int unpack_snappy(struct pq_unpack *u, const struct packed *in, struct ctr_buf *out, struct ctr_err *err)
 {
-    static __typeof__(snappy_uncompress) *uncompress;
+    static const char library[] = "libsnappy.so.1";
+    __typeof__(snappy_uncompress) *uncompress = (__typeof__(uncompress))ctr_optional(library, "snappy_uncompress");
     (void)u;
-    if (!__atomic_load_n(&uncompress, __ATOMIC_ACQUIRE)) {
-        void *symbol;
-        int rc = open_symbol(&symbol, "libsnappy.so.1", "snappy_uncompress", "Snappy", "libsnappy1v5", err);
-        if (rc)
-            return rc;
-        __atomic_store_n(&uncompress, (__typeof__(uncompress))symbol, __ATOMIC_RELEASE);
-    }
+    if (!uncompress)
+        return fail_absent(library, "Snappy", "libsnappy1v5", err);
     if (in->size / 64 > in->n) /* three bytes unpack to 64 at most */
         return damaged(err, "Snappy");
     int rc = ctr_buf_reserve(out, in->size, err);
@@ -221,21 +210,17 @@ static int brotli_steps(const struct brotli *b, BrotliDecoderState *s, const str
 
 static int unpack_brotli(struct pq_unpack *u, const struct packed *in, struct ctr_buf *out, struct ctr_err *err)
 {
-    static const char library[] = "libbrotlidec.so.1", package[] = "libbrotli1";
-    void *create, *step, *destroy;
+    static const char library[] = "libbrotlidec.so.1";
+    const struct brotli b = { (__typeof__(b.create))ctr_optional(library, "BrotliDecoderCreateInstance"),
+                              (__typeof__(b.step))ctr_optional(library, "BrotliDecoderDecompressStream"),
+                              (__typeof__(b.destroy))ctr_optional(library, "BrotliDecoderDestroyInstance") };
     (void)u;
-    int rc = open_symbol(&create, library, "BrotliDecoderCreateInstance", "Brotli", package, err);
-    if (!rc)
-        rc = open_symbol(&step, library, "BrotliDecoderDecompressStream", "Brotli", package, err);
-    if (!rc)
-        rc = open_symbol(&destroy, library, "BrotliDecoderDestroyInstance", "Brotli", package, err);
-    if (rc)
-        return rc;
-    const struct brotli b = { (__typeof__(b.create))create, (__typeof__(b.step))step, (__typeof__(b.destroy))destroy };
+    if (!b.create || !b.step || !b.destroy)
+        return fail_absent(library, "Brotli", "libbrotli1", err);
     BrotliDecoderState *s = b.create(NULL, NULL, NULL);
     if (!s)
         return ctr_fail_nomem(err, 1 << 16);
-    rc = brotli_steps(&b, s, in, out, err);
+    int rc = brotli_steps(&b, s, in, out, err);
     b.destroy(s);
     return rc;
 }

@@ -3,7 +3,6 @@
  * parquet_pack: the inverse of parquet_thrift.c, parquet_bits.c and parquet_codec.c. */
 #include "common/parquet/parquet_pack.h"
 
-#include <dlfcn.h>
 #include <zstd.h>
 #ifdef CTR_SNAPPY
 #include <snappy-c.h>
@@ -269,16 +268,9 @@ static int pack_zstd(void **state, const void *p, size_t n, struct ctr_buf *out,
 #ifdef CTR_SNAPPY
 static int pack_snappy(const void *p, size_t n, struct ctr_buf *out, struct ctr_err *err)
 {
-    static __typeof__(snappy_compress) *compress;
-    if (!__atomic_load_n(&compress, __ATOMIC_ACQUIRE)) {
-        void *symbol = dlsym(RTLD_DEFAULT, "snappy_compress"), *handle = NULL; /* linked in, or its library */
-        if (!symbol && (handle = dlopen("libsnappy.so.1", RTLD_NOW | RTLD_LOCAL)))
-            symbol = dlsym(handle, "snappy_compress");
-        if (!symbol)
-            return ctr_fail(err, CTR_ESYS,
-                            "libsnappy.so.1, which packs with Snappy, is not there: install libsnappy1v5");
-        __atomic_store_n(&compress, (__typeof__(compress))symbol, __ATOMIC_RELEASE);
-    }
+    __typeof__(snappy_compress) *compress = (__typeof__(compress))ctr_optional("libsnappy.so.1", "snappy_compress");
+    if (!compress)
+        return ctr_fail(err, CTR_ESYS, "libsnappy.so.1, which packs with Snappy, is not there: install libsnappy1v5");
     size_t size = 32 + n + n / 6; /* snappy_max_compressed_length */
     int rc = ctr_buf_reserve(out, size, err);
     if (rc)

@@ -622,9 +622,9 @@ static int parse_keep(struct parser *p)
 /* The error for an unknown first word followed by a name: lists the known words. */
 static int unknown_kind(struct parser *p, const struct plan_tok *t)
 {
-    static const char *const kinds[] = { "feature", "dense",   "image", "label",   "weight", "user",
-                                         "time",    "query",   "id",    "score",   "keep",   "from",
-                                         "where",   "explode", "join",  "history", "group",  "add" };
+    static const char *const kinds[] = { "feature", "dense",   "image", "label", "weight", "user",  "time",
+                                         "query",   "id",      "score", "keep",  "from",   "where", "explode",
+                                         "join",    "history", "group", "add",   "sort",   "unique" };
     const char *near = ctr_nearest(t->name, kinds, CTR_COUNT(kinds));
     if (is_word(t + 1, "join"))
         return parse_fail(
@@ -634,7 +634,7 @@ static int unknown_kind(struct parser *p, const struct plan_tok *t)
     return parse_fail(
         p, t->pos,
         "no kind %.40s%s%s; there are feature, dense, image, label, weight, user, time, query, id, score and "
-        "keep, and the statements from, where, add, explode, join, history and group",
+        "keep, and the statements from, where, add, explode, join, history, group, sort and unique",
         t->name, near ? "; did you mean " : "", near ? near : "");
 }
 

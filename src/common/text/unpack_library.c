@@ -4,7 +4,6 @@
  * opened by the first file that needs them, so that a tool starts without them. Streams may follow one another. */
 #include "common/text/unpack_impl.h"
 
-#include <dlfcn.h>
 #include <stdlib.h>
 #ifdef CTR_BZIP2
 #include <bzlib.h>
@@ -14,27 +13,9 @@
 #endif
 
 #if defined CTR_BZIP2 || defined CTR_XZ
-struct symbol {
-    const char *name;
-    void *at; /* set once found */
-};
-
-/* Find the functions of a library, once in a process. */
-static int find_symbols(const char *library, const char *what, const char *package, struct symbol *s, size_t n,
-                        struct ctr_err *err)
+static int fail_absent(const char *library, const char *what, const char *package, struct ctr_err *err)
 {
-    void *handle = NULL;
-    for (size_t i = 0; i < n; i++) {
-        if (__atomic_load_n(&s[i].at, __ATOMIC_ACQUIRE))
-            continue;
-        handle = handle ? handle : dlopen(library, RTLD_NOW | RTLD_LOCAL);
-        void *at = handle ? dlsym(handle, s[i].name) : NULL;
-        if (!at)
-            return ctr_fail(err, CTR_ESYS, "is %s data, and the library %s is not there: install %s", what, library,
-                            package);
-        __atomic_store_n(&s[i].at, at, __ATOMIC_RELEASE);
-    }
-    return 0;
+    return ctr_fail(err, CTR_ESYS, "is %s data, and the library %s is not there: install %s", what, library, package);
 }
 #else
 static int fail_lacking(const char *what, const char *package, const char *command, struct ctr_err *err)
@@ -47,23 +28,20 @@ static int fail_lacking(const char *what, const char *package, const char *comma
 /* ---- bzip2 ---- */
 
 #ifdef CTR_BZIP2
-static struct symbol bz[] = { { "BZ2_bzDecompressInit", NULL },
-                              { "BZ2_bzDecompress", NULL },
-                              { "BZ2_bzDecompressEnd", NULL } };
+#define BZ(f) ((__typeof__(f) *)ctr_optional("libbz2.so.1.0", #f))
 
 static int bzip2_start(bz_stream *s, struct ctr_err *err)
 {
     *s = (bz_stream){ 0 };
-    return ((__typeof__(BZ2_bzDecompressInit) *)bz[0].at)(s, 0, 0) == BZ_OK ? 0 : ctr_fail_nomem(err, 64 << 10);
+    return BZ(BZ2_bzDecompressInit)(s, 0, 0) == BZ_OK ? 0 : ctr_fail_nomem(err, 64 << 10);
 }
 
 int ctr_bzip2_open(struct ctr_unpack *u, struct ctr_err *err)
 {
-    int rc = find_symbols("libbz2.so.1.0", "bzip2", "libbz2-1.0", bz, CTR_COUNT(bz), err);
-    if (rc)
-        return rc;
+    if (!BZ(BZ2_bzDecompressInit))
+        return fail_absent("libbz2.so.1.0", "bzip2", "libbz2-1.0", err);
     bz_stream *s = malloc(sizeof *s);
-    rc = s ? bzip2_start(s, err) : ctr_fail_nomem(err, sizeof *s);
+    int rc = s ? bzip2_start(s, err) : ctr_fail_nomem(err, sizeof *s);
     if (rc)
         free(s);
     u->library = rc ? NULL : s;
@@ -76,7 +54,7 @@ int ctr_bzip2_step(struct ctr_unpack *u, struct ctr_unpack_io *io, struct ctr_er
     if (u->whole) { /* the next stream, if there is one */
         if (!io->n)
             return 0;
-        ((__typeof__(BZ2_bzDecompressEnd) *)bz[2].at)(s);
+        BZ(BZ2_bzDecompressEnd)(s);
         int rc = bzip2_start(s, err);
         if (rc)
             return rc;
@@ -86,7 +64,7 @@ int ctr_bzip2_step(struct ctr_unpack *u, struct ctr_unpack_io *io, struct ctr_er
     s->avail_in = (unsigned)CTR_MIN(io->n, (size_t)1 << 30);
     s->next_out = (char *)io->out;
     s->avail_out = (unsigned)CTR_MIN(io->room, (size_t)1 << 30);
-    const int got = ((__typeof__(BZ2_bzDecompress) *)bz[1].at)(s);
+    const int got = BZ(BZ2_bzDecompress)(s);
     io->used = (size_t)((uint8_t *)s->next_in - io->in);
     io->got = (size_t)((uint8_t *)s->next_out - io->out);
     u->whole = got == BZ_STREAM_END;
@@ -97,7 +75,7 @@ int ctr_bzip2_step(struct ctr_unpack *u, struct ctr_unpack_io *io, struct ctr_er
 
 void ctr_bzip2_close(struct ctr_unpack *u)
 {
-    ((__typeof__(BZ2_bzDecompressEnd) *)bz[2].at)(u->library); /* after a failed start it does nothing */
+    BZ(BZ2_bzDecompressEnd)(u->library); /* after a failed start it does nothing */
     free(u->library);
 }
 #else
@@ -124,26 +102,25 @@ void ctr_bzip2_close(struct ctr_unpack *u)
 #ifdef CTR_XZ
 enum { XZ_MEMORY = 256 << 20 }; /* xz -9 takes 65 MiB */
 
-static struct symbol xz[] = { { "lzma_stream_decoder", NULL }, { "lzma_code", NULL }, { "lzma_end", NULL } };
+#define XZ(f) ((__typeof__(f) *)ctr_optional("liblzma.so.5", #f))
 
 static int xz_start(lzma_stream *s, struct ctr_err *err)
 {
-    const lzma_ret got = ((__typeof__(lzma_stream_decoder) *)xz[0].at)(s, XZ_MEMORY, LZMA_TELL_UNSUPPORTED_CHECK);
+    const lzma_ret got = XZ(lzma_stream_decoder)(s, XZ_MEMORY, LZMA_TELL_UNSUPPORTED_CHECK);
     return got == LZMA_OK ? 0 : ctr_fail_nomem(err, 64 << 10);
 }
 
 int ctr_xz_open(struct ctr_unpack *u, struct ctr_err *err)
 {
-    int rc = find_symbols("liblzma.so.5", "xz", "liblzma5", xz, CTR_COUNT(xz), err);
-    if (rc)
-        return rc;
+    if (!XZ(lzma_stream_decoder))
+        return fail_absent("liblzma.so.5", "xz", "liblzma5", err);
     lzma_stream *s = malloc(sizeof *s);
     if (!s)
         return ctr_fail_nomem(err, sizeof *s);
     *s = (lzma_stream)LZMA_STREAM_INIT;
-    rc = xz_start(s, err);
+    int rc = xz_start(s, err);
     if (rc) {
-        ((__typeof__(lzma_end) *)xz[2].at)(s);
+        XZ(lzma_end)(s);
         free(s);
     }
     u->library = rc ? NULL : s;
@@ -167,7 +144,7 @@ int ctr_xz_step(struct ctr_unpack *u, struct ctr_unpack_io *io, struct ctr_err *
     s->avail_in = io->n - io->used;
     s->next_out = io->out;
     s->avail_out = io->room;
-    const lzma_ret got = ((__typeof__(lzma_code) *)xz[1].at)(s, LZMA_RUN);
+    const lzma_ret got = XZ(lzma_code)(s, LZMA_RUN);
     io->used = (size_t)(s->next_in - io->in);
     io->got = (size_t)(s->next_out - io->out);
     u->whole = got == LZMA_STREAM_END;
@@ -186,7 +163,7 @@ int ctr_xz_step(struct ctr_unpack *u, struct ctr_unpack_io *io, struct ctr_err *
 
 void ctr_xz_close(struct ctr_unpack *u)
 {
-    ((__typeof__(lzma_end) *)xz[2].at)(u->library);
+    XZ(lzma_end)(u->library);
     free(u->library);
 }
 #else

@@ -14,8 +14,7 @@ static struct {
     int64_t slices, window_ms, lateness_ms, bootstrap, bins;
     const char *control, *format, *metrics, *null_user, *bad_rows;
     bool reliability, ascii;
-    const char *at, *reference, *propensity, *target, *value, *direct;
-    int64_t reference_top;
+    struct ctr_estimate_opts estimate;
 } o = { .format = "table", .bins = 10, .window_ms = -1, .lateness_ms = -1, .null_user = "out" };
 
 static const char *metric(int i)
@@ -51,19 +50,20 @@ static const struct ctr_opt opts[] = {
       .needs = "reliability" },
     { "ascii", 0, CTR_OPT_FLAG, NULL, "draw the reliability diagram without Unicode", &o.ascii, CTR_OPT_LOCAL,
       .needs = "reliability" },
-    { "at", 0, CTR_OPT_STR, "K,…", "instead: ndcg of the best K rows of each query by score", &o.at, CTR_OPT_BASIC },
+    { "at", 0, CTR_OPT_STR, "K,…", "instead: ndcg of the best K rows of each query by score", &o.estimate.at,
+      CTR_OPT_BASIC },
     { "reference", 0, CTR_OPT_STR, "EXPR", "with --at: recall of the best rows by EXPR among the best K by score",
-      &o.reference, 0, .needs = "at" },
-    { "reference-top", 0, CTR_OPT_INT, "N", "with --reference: its best N rows (default K)", &o.reference_top,
+      &o.estimate.reference, 0, .needs = "at" },
+    { "reference-top", 0, CTR_OPT_INT, "N", "with --reference: its best N rows (default K)", &o.estimate.reference_top,
       CTR_OPT_SOME, .needs = "reference" },
     { "propensity", 0, CTR_OPT_STR, "COL", "instead: the value of another policy, from the chances in this log",
-      &o.propensity, CTR_OPT_BASIC },
-    { "target", 0, CTR_OPT_STR, "EXPR", "with --propensity: the other policy's chance of what was shown", &o.target, 0,
+      &o.estimate.propensity, CTR_OPT_BASIC },
+    { "target", 0, CTR_OPT_STR, "EXPR", "with --propensity: the other policy's chance of what was shown",
+      &o.estimate.target, 0, .needs = "propensity" },
+    { "value", 0, CTR_OPT_STR, "EXPR", "with --propensity: what a click is worth (default 1)", &o.estimate.value, 0,
       .needs = "propensity" },
-    { "value", 0, CTR_OPT_STR, "EXPR", "with --propensity: what a click is worth (default 1)", &o.value, 0,
-      .needs = "propensity" },
-    { "direct", 0, CTR_OPT_STR, "EXPR", "with --propensity: the other policy's expected reward by a model", &o.direct,
-      0, .needs = "propensity" },
+    { "direct", 0, CTR_OPT_STR, "EXPR", "with --propensity: the other policy's expected reward by a model",
+      &o.estimate.direct, 0, .needs = "propensity" },
     { 0 },
 };
 
@@ -326,10 +326,10 @@ static int show_window(void *ctx, struct ctr_eval *e, int64_t window, struct ctr
 /* Reject roles that would have no effect. */
 static int check_roles(const struct ctr_cli *cli, struct ctr_err *err)
 {
-    if (cli->role[CTR_ROLE_QUERY] && !o.at)
+    if (cli->role[CTR_ROLE_QUERY] && !o.estimate.at)
         return ctr_cli_usage(
             err, "--query goes with --at: to evaluate by query else, name its column with --by, or as --user for gauc");
-    if (cli->role[CTR_ROLE_ID] && !o.control && !o.at)
+    if (cli->role[CTR_ROLE_ID] && !o.control && !o.estimate.at)
         return ctr_cli_usage(err,
                              "--id goes with --control, whose rows it compares, and with --at, where it breaks ties");
     if (cli->role[CTR_ROLE_TIME] && !o.control && o.window_ms < 0)
@@ -458,142 +458,6 @@ static int evaluate(struct ctr_cli *cli, struct input *in, struct ctr_eval_contr
     return rc;
 }
 
-/* ---- rankings and policies ---- */
-
-static int check_estimates(const struct ctr_cli *cli, struct ctr_err *err)
-{
-    static const char *const others[] = { "by",      "slices",    "window",      "lateness", "control", "bootstrap",
-                                          "metrics", "null-user", "reliability", "bins",     "ascii",   "bad-rows" };
-
-    if (o.at && o.propensity)
-        return ctr_cli_usage(err, "--at evaluates rankings and --propensity policies: leave one out");
-    for (size_t i = 0; i < CTR_COUNT(others); i++)
-        if (ctr_cli_given(cli, others[i]))
-            return ctr_cli_usage(err, "--%s does nothing with --%s: leave one out", others[i],
-                                 o.at ? "at" : "propensity");
-    if (o.propensity && !o.target)
-        return ctr_cli_usage(err, "--propensity wants --target EXPR, the other policy's chance of what was shown");
-    for (int i = 0; i < CTR_NROLES; i++)
-        if (cli->role[i] && (i == CTR_ROLE_USER || i == CTR_ROLE_TIME || (i == CTR_ROLE_WEIGHT && o.at) ||
-                             ((i == CTR_ROLE_QUERY || i == CTR_ROLE_ID) && !o.at)))
-            return ctr_cli_usage(err, "--%s does nothing with --%s", ctr_roles[i], o.at ? "at" : "propensity");
-    return 0;
-}
-
-/* "10,100" */
-static int read_at(int64_t *at, int *n, struct ctr_err *err)
-{
-    struct ctr_strs parts = { 0 };
-    int rc = ctr_strs_split(&parts, o.at, ',', err);
-
-    for (*n = 0; !rc && *n < parts.n && *n <= CTR_MOST_AT; ++*n)
-        if (*n == CTR_MOST_AT || !ctr_parse_i64(parts.s[*n], strlen(parts.s[*n]), &at[*n]) || at[*n] < 1)
-            rc = ctr_cli_usage(err, "--at wants numbers of rows, as in 10,100 (at most %d of them): '%s'", CTR_MOST_AT,
-                               parts.s[*n]);
-    ctr_strs_free(&parts);
-    return rc;
-}
-
-static int find_role(const struct ctr_cli *cli, const struct ctr_schema *s, enum ctr_role role, bool need, int *c,
-                     struct ctr_err *err)
-{
-    *c = ctr_cli_role(cli, s, role, need, err);
-    return *c < -1 ? *c : 0;
-}
-
-static int estimate_ranking(const struct ctr_cli *cli, struct ctr_batch_source *s, struct ctr_estimate *e, int *n,
-                            struct ctr_err *err)
-{
-    const struct ctr_schema *schema = ctr_batch_source_schema(s);
-    int64_t at[CTR_MOST_AT], without = 0;
-    struct ctr_ranking_opts ro = { .at = at,
-                                   .reference = o.reference,
-                                   .reference_top = o.reference_top,
-                                   .memory_bytes = cli->memory_bytes,
-                                   .threads = (int)cli->jobs };
-    int rc = read_at(at, &ro.n, err);
-
-    if (!rc && !(rc = find_role(cli, schema, CTR_ROLE_QUERY, true, &ro.query, err)) &&
-        !(rc = find_role(cli, schema, CTR_ROLE_SCORE, true, &ro.score, err)) &&
-        !(rc = find_role(cli, schema, CTR_ROLE_ID, false, &ro.id, err)))
-        rc = find_role(cli, schema, CTR_ROLE_LABEL, !o.reference, &ro.label, err);
-    if (!rc)
-        rc = ctr_ranking_evaluate(s, &ro, e, n, &without, err);
-    if (!rc && without)
-        ctr_cli_note(cli, "%lld queries have no positive label: ndcg leaves them out", (long long)without);
-    return rc;
-}
-
-static int estimate_policy(const struct ctr_cli *cli, struct ctr_batch_source *s, struct ctr_estimate *e, int *n,
-                           struct ctr_err *err)
-{
-    const struct ctr_schema *schema = ctr_batch_source_schema(s);
-    struct ctr_policy_opts po = {
-        .score = -1, .propensity = o.propensity, .target = o.target, .value = o.value, .direct = o.direct
-    };
-    int rc = find_role(cli, schema, CTR_ROLE_LABEL, true, &po.label, err);
-
-    if (!rc)
-        rc = find_role(cli, schema, CTR_ROLE_WEIGHT, false, &po.weight, err);
-    if (!rc && o.direct)
-        rc = find_role(cli, schema, CTR_ROLE_SCORE, true, &po.score, err);
-    if (!rc)
-        rc = ctr_policy_evaluate(s, &po, e, n, err);
-    if (!rc && e[*n - 1].value < (double)e[*n - 1].rows / 100) /* effective_rows */
-        ctr_cli_warn(cli, "few rows decide: weights are so uneven that %lld rows count as %.1f",
-                     (long long)e[*n - 1].rows, e[*n - 1].value);
-    return rc;
-}
-
-static int show_estimates(struct ctr_cli *cli, const struct ctr_estimate *e, int n, struct ctr_err *err)
-{
-    const bool stream = !strcmp(o.format, "stream");
-    const char *rows = o.at ? "queries" : "rows";
-    struct ctr_schema schema = { 0 };
-    struct ctr_batchbuf b = { 0 };
-    struct ctr_buf text = { 0 };
-    struct ctr_writer *w = NULL;
-    struct ctr_out *out = NULL;
-    int rc = ctr_cli_out(cli, stream ? CTR_OUT_BINARY : 0, &out, err);
-
-    if (!rc && !stream && !(rc = ctr_estimates_table(e, n, rows, &text, err)) &&
-        !(rc = ctr_out_write(out, text.data, text.len, err)))
-        rc = ctr_out_commit(out, err);
-    if (!rc && stream && !(rc = ctr_estimates_schema(rows, &schema, err)) &&
-        !(rc = ctr_batchbuf_init(&b, &schema, err)) && !(rc = ctr_estimates_rows(e, n, &b, err)) &&
-        !(rc = ctr_cli_writer(cli, out, &schema, &w, err)) && !(rc = ctr_writer_batch(w, ctr_batchbuf_view(&b), err)))
-        rc = ctr_cli_finish(cli, w, out, err);
-    ctr_writer_free(w);
-    if (b.schema)
-        ctr_batchbuf_free(&b);
-    ctr_schema_free(&schema);
-    ctr_buf_free(&text);
-    ctr_out_free(out);
-    return rc;
-}
-
-static int estimate(struct ctr_cli *cli, struct ctr_err *err)
-{
-    const struct ctr_reader_opts ro = { .foreign = true };
-    struct ctr_estimate e[CTR_POLICY_ESTIMATES + 2 * CTR_MOST_AT];
-    struct ctr_batch_source s = { 0 };
-    struct ctr_reader *r = NULL;
-    int n = 0, rc = check_estimates(cli, err);
-
-    if (!rc)
-        rc = ctr_cli_reader(cli, 0, o.at ? NULL : &ro, &r, err);
-    if (!rc) {
-        s = ctr_batch_source_stream(r);
-        rc = (o.at ? estimate_ranking : estimate_policy)(cli, &s, e, &n, err);
-        if (rc)
-            ctr_err_file(err, ctr_reader_file(r));
-    }
-    if (!rc)
-        rc = show_estimates(cli, e, n, err);
-    ctr_batch_source_close(&s);
-    return rc;
-}
-
 static int evaluate_scores(struct ctr_cli *cli, struct ctr_err *err)
 {
     const struct ctr_reader_opts ro = { .foreign = true };
@@ -602,8 +466,8 @@ static int evaluate_scores(struct ctr_cli *cli, struct ctr_err *err)
     struct ctr_strs by = { 0 };
     int *metrics = NULL, n = 0, rc;
 
-    if (o.at || o.propensity)
-        return estimate(cli, err);
+    if (o.estimate.at || o.estimate.propensity)
+        return ctr_estimate_run(cli, &o.estimate, !strcmp(o.format, "stream"), err);
     if ((rc = check_options(&by, err)) || (rc = check_roles(cli, err)) ||
         (rc = ctr_cli_bad_rows(cli, o.bad_rows, err)) ||
         (o.control && (rc = ctr_cli_all_rows(cli,

@@ -5,7 +5,7 @@
 #ifndef CTR_EVALESTIMATE_H
 #define CTR_EVALESTIMATE_H
 
-#include "common/stream/stream.h"
+#include "common/cli/cli.h"
 
 /* A weighted mean of independent values, from five sums in the order of the rows. Its variance is
  * sum w^2 (x - mean)^2 / (sum w)^2; with importance weights this is the linearisation (delta method) of a ratio. */
@@ -65,6 +65,18 @@ struct ctr_policy_opts {
 enum { CTR_POLICY_ESTIMATES = 8 };
 int ctr_policy_evaluate(struct ctr_batch_source *s, const struct ctr_policy_opts *o, struct ctr_estimate *e, int *found,
                         struct ctr_err *err) CTR_MUST;
+
+/* ---- both, as the command line asks for them: evalestimate_run.c ---- */
+
+struct ctr_estimate_opts {
+    const char *at, *reference; /* rankings: "10,100", and an expression */
+    int64_t reference_top;
+    const char *propensity, *target, *value, *direct; /* policies */
+};
+/* `stream`: write a stream, else a table for people. */
+int ctr_estimate_run(struct ctr_cli *cli, const struct ctr_estimate_opts *o, bool stream, struct ctr_err *err) CTR_MUST;
+
+/* ---- what both need ---- */
 
 /* Keep the columns whose positions are in c (-1: none) and these others; the positions become the new ones. */
 int ctr_columns_keep(struct ctr_batch_source *s, int *const *c, int n, const bool *others,
