@@ -58,11 +58,11 @@ class Bench:
         self.bin = os.path.join(a.build, "bin")
         self.tool = os.path.join(a.build, "bench")
         self.dir = "build/bench"
-        self.runs = a.runs or (3 if a.quick else 5)
+        self.runs = a.runs or 3
         self.million = 1 if a.quick else 4
         self.notes, self.lines, self.moved = [], [], []
         self.version = sh("git describe --always --dirty 2>/dev/null || echo unknown")[2].strip()
-        self.history = self.read_history()
+        self.kept = self.read_history()
         self.printed = []
         os.environ["PATH"] = os.path.abspath(self.bin) + ":" + os.environ["PATH"]
         os.environ.update(LC_ALL="C", TZ="UTC")
@@ -134,7 +134,7 @@ class Bench:
     def wants(self, group):
         if self.only is not None and group not in self.only:
             return False
-        print(f"bench: {group}", file=sys.stderr)
+        print(f"bench: {time.strftime('%H:%M:%S')} {group}", file=sys.stderr)
         return True
 
     def peer(self, task, *args):
@@ -209,7 +209,7 @@ class Bench:
         number = peer["cpu"] / ours["cpu"] if peer else ours["cpu"]
         line = [self.version, time.strftime("%Y-%m-%d"), what.replace("\\", ""), f"{ours['wall']:.3f}", f"{ours['cpu']:.3f}", name,
                 f"{peer['wall'] / ours['wall']:.3f}" if peer else "", f"{number:.3f}" if peer else ""]
-        before = self.history.get((line[2], name))
+        before = self.kept.get((line[2], name))
         if before and not 1 / 1.1 < number / before < 1.1:
             self.moved.append(f"{line[2]}{', ' + name if name else ''}: {'ratio' if peer else 'processor seconds'} {before:.2f} -> {number:.2f}")
         self.lines.append(line)
@@ -1077,7 +1077,7 @@ class Bench:
 if __name__ == "__main__":
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--build", default="build/opt", help="folder of the binaries")
-    p.add_argument("--quick", action="store_true", help="1 million rows, 3 runs")
+    p.add_argument("--quick", action="store_true", help="1 million rows")
     p.add_argument("--runs", type=int, help="runs of each command")
     p.add_argument("--only", help="groups of rows, such as train,join")
     p.add_argument("--keep", action="store_true", help="write the output to tests/bench/RESULTS.md, and its rows to history.tsv")
