@@ -46,7 +46,9 @@ struct ctr_plot_kind {
     unsigned roles;             /* 1 << enum ctr_role: columns that it needs */
     unsigned also;              /* the same: columns that it uses where they are */
     const char *const *columns; /* names of columns that it needs, ending in NULL; or NULL */
-    int inputs;                 /* at most */
+    const char *from;           /* the command that writes such columns, for messages; or NULL */
+    int inputs;                 /* at most CTR_SVG_COLOURS */
+    bool (*fits)(const struct ctr_schema *s, const struct ctr_plot_opts *o); /* or NULL: what the columns alone don't say */
     int (*draw)(struct ctr_plot *p, struct ctr_err *err);
 };
 /* The kinds, in the order of the manual; NULL past the end. */

@@ -26,7 +26,6 @@ enum ctr_axis_kind {
     CTR_AXIS_NUMBER,
     CTR_AXIS_PERCENT, /* 0.1 is shown as 10% */
     CTR_AXIS_TIME,    /* ms since 1970, shown as dates and times, UTC */
-    CTR_AXIS_LOG,     /* both ends above 0 */
     CTR_AXIS_NAMES,   /* y only: row i, from the top, spans [i, i + 1] and has the name names[i] */
 };
 struct ctr_axis {
