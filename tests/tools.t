@@ -76,6 +76,7 @@ ctr-group -k a --add n=count()
 ctr-rank --by a
 ctr-eval --weight a
 ctr-stats
+ctr-plot histogram --column a
 LIST
 }
 has() { case " $(echo $tools) " in *" $1 "*) return 0 ;; *) return 1 ;; esac; }
@@ -108,7 +109,7 @@ while read -r cmd; do
     ok "$cmd: a flipped byte" fails_with 'stdin: ' run_in "$cmd" "$W/flip.arrows"
     ok "$cmd: a full disk" fails_with 'No space left' run_to "$cmd" "$W/big.arrows" /dev/full
     ok "$cmd: closed stdout" fails_with 'Bad file descriptor' run_stdout_closed "$cmd" "$W/big.arrows"
-    case $cmd in ctr-info* | ctr-eval* | ctr-stats*) ;; *) ok "$cmd: a vanished reader" reader_gone "$cmd" "$W/big.arrows" ;; esac
+    case $cmd in ctr-info* | ctr-eval* | ctr-stats* | ctr-plot*) ;; *) ok "$cmd: a vanished reader" reader_gone "$cmd" "$W/big.arrows" ;; esac
 done <"$W/filters"
 
 # A name that a script left empty is seen in the message.

@@ -379,6 +379,8 @@ ctr-train lr -q --l1 0.5 -o model2.arrows feat.arrows
 ctr-extract plain.plan log.arrows | ctr-train lr -q -o plain.model
 ctr-extract --key-seed log.plan plain.plan log.arrows | ctr-train lr -q -o seeded.model
 ctr-eval --by site --label click --score score --user user --format stream -o table.arrows log.arrows
+ctr-eval --window 1h --time time --label click --score score --user user --format stream -o windows.arrows log.arrows
+ctr-stats --format stream --against log.profile -o drift.arrows log.arrows
 SH
     make_ok($dir, <<"SH");
 set -e

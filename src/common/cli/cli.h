@@ -153,6 +153,11 @@ bool ctr_cli_given(const struct ctr_cli *cli, const char *name);
  * (ctr_input_identity_keep) until the tool ends, so each stays the same file for every read. */
 int ctr_cli_reader(struct ctr_cli *cli, int first, const struct ctr_reader_opts *opts, struct ctr_reader **r,
                    struct ctr_err *err) CTR_MUST;
+/* The inputs args[first…], each FILE or NAME=FILE, as files, and their names: that of the file without folder and
+ * suffix, or stdin. Checks them as ctr_cli_inputs does; an input or a name given twice is an error. `what`: a noun for
+ * an input. */
+int ctr_cli_named(struct ctr_cli *cli, int first, const char *what, struct ctr_strs *names,
+                  struct ctr_err *err) CTR_MUST;
 /* Only the check, for tools that read args[first…] (or stdin) themselves. */
 int ctr_cli_inputs(struct ctr_cli *cli, int first, struct ctr_err *err) CTR_MUST;
 /* Register an option's file for reading ("-": stdin); refuses -o's file. Call it before ctr_cli_written, which refuses

@@ -159,6 +159,11 @@ int ctr_eval_interval(const struct ctr_eval *e, int64_t slice, int metric, bool 
                       struct ctr_err *err) CTR_MUST;
 double ctr_metric_change(double value, double control); /* per cent; NaN if undefined */
 
+/* After ctr_eval_finish with opts.keep: calls `point` for each different score, the highest first, with the weight of
+ * the positives and of the negatives that have at least this score. */
+typedef void ctr_curve_point(void *ctx, double score, double positives, double negatives);
+int ctr_eval_curve(const struct ctr_eval *e, ctr_curve_point *point, void *ctx, struct ctr_err *err) CTR_MUST;
+
 /* ---- showing it: evaltable.c, reliability.c ---- */
 
 struct ctr_eval_view {
@@ -187,6 +192,7 @@ struct ctr_reliability_bin {
     double low, high; /* scores in it */
     double weight;
     double score, label; /* weighted means */
+    double squares;      /* of ctr_eval_reliability: weight^2 / squares rows of one weight would tell as much */
 };
 /* After ctr_eval_finish with opts.keep: fills at most `bins` and returns how many, or < 0. */
 int ctr_eval_reliability(const struct ctr_eval *e, struct ctr_reliability_bin *bin, int bins,

@@ -49,11 +49,27 @@ double ctr_sample_ece(const struct ctr_sample *s, double weight)
     return weight > 0 ? sum / weight : NAN;
 }
 
+static void add_squares(const struct ctr_sample *s, struct ctr_reliability_bin *bin, int n)
+{
+    int b = 0;
+
+    for (int64_t i = 0; i < s->n && n; i++) {
+        const double score = ctr_sample_score(s, ctr_sample_key(s, i)), w = ctr_sample_weight(s, i);
+        while (b < n - 1 && score > bin[b].high)
+            b++;
+        bin[b].squares += w * w;
+    }
+}
+
 int ctr_eval_reliability(const struct ctr_eval *e, struct ctr_reliability_bin *bin, int bins, struct ctr_err *err)
 {
+    int n;
+
     if (!e->o.keep)
         return ctr_fail(err, CTR_EUSAGE, "no rows were kept for a reliability diagram");
-    return ctr_sample_bins(ctr_eval_total(e), ctr_eval_slice(e, 0)->sums[0].weight, bin, bins);
+    n = ctr_sample_bins(ctr_eval_total(e), ctr_eval_slice(e, 0)->sums[0].weight, bin, bins);
+    add_squares(ctr_eval_total(e), bin, n);
+    return n;
 }
 
 enum { BAR = 40 };

@@ -7,9 +7,9 @@
  *     ctr_plot_draw(ctr_plot_find("reliability"), &in, 1, &o, &svg, err)
  *     ctr_batch_source_close(&in.rows)
  *
- * A kind is a row of a table: which columns it reads, how many inputs, and the function that draws. Inputs are read once,
- * to their end; the same rows give the same bytes, whatever the batches and threads. An input that has the columns, but
- * no rows or only one class, gives a figure that says so, and no error.
+ * A kind is a row of a table: which columns it reads, how many inputs, and the function that draws. Inputs are read
+ * once, to their end; the same rows give the same bytes, whatever the batches and threads. An input that has the
+ * columns, but no rows or only one class, gives a figure that says so, and no error.
  */
 #ifndef CTR_PLOT_H
 #define CTR_PLOT_H
@@ -48,7 +48,8 @@ struct ctr_plot_kind {
     const char *const *columns; /* names of columns that it needs, ending in NULL; or NULL */
     const char *from;           /* the command that writes such columns, for messages; or NULL */
     int inputs;                 /* at most CTR_SVG_COLOURS */
-    bool (*fits)(const struct ctr_schema *s, const struct ctr_plot_opts *o); /* or NULL: what the columns alone don't say */
+    bool (*fits)(const struct ctr_schema *s,
+                 const struct ctr_plot_opts *o); /* or NULL: what the columns alone don't say */
     int (*draw)(struct ctr_plot *p, struct ctr_err *err);
 };
 /* The kinds, in the order of the manual; NULL past the end. */

@@ -67,12 +67,14 @@ void ctr_svg_line(struct ctr_svg *g, int series, const double *x, const double *
 /* y[i] holds from x[i - 1] to x[i] (y[0] at x[0]). */
 void ctr_svg_steps(struct ctr_svg *g, int series, const double *x, const double *y, int64_t n);
 void ctr_svg_band(struct ctr_svg *g, int series, const double *x, const double *low, const double *high, int64_t n);
-/* A dot, its interval as a line if there are low and high, and a tip, which browsers show (ended by a zero, or NULL). */
+/* A dot, its interval as a line if there are low and high, and a tip, which browsers show (ended by a zero, or NULL).
+ */
 void ctr_svg_dot(struct ctr_svg *g, int series, double x, double y, double low, double high, const char *tip);
 /* A bar from (x0, y0) to (x1, y1); `faint`: of something that is not sure. */
 void ctr_svg_bar(struct ctr_svg *g, int series, double x0, double x1, double y0, double y1, bool faint,
                  const char *tip);
-void ctr_svg_whisker(struct ctr_svg *g, double x0, double x1, double y0, double y1); /* a thin line, as of an interval */
+void ctr_svg_whisker(struct ctr_svg *g, double x0, double x1, double y0,
+                     double y1);                                                  /* a thin line, as of an interval */
 void ctr_svg_rule(struct ctr_svg *g, double x0, double y0, double x1, double y1); /* a dashed line, to compare with */
 /* Text at a place; anchor: start, middle or end. */
 void ctr_svg_label(struct ctr_svg *g, double x, double y, const char *anchor, const char *text);

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The table of kinds, and what they share: columns, batches, texts. */
+#include "common/plot/plot_draw.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const struct ctr_plot_kind *const kinds[] = {
+    &ctr_plot_reliability, &ctr_plot_roc,    &ctr_plot_pr,        &ctr_plot_lift,
+    &ctr_plot_scores,      &ctr_plot_metric, &ctr_plot_learning,  &ctr_plot_importance,
+    &ctr_plot_hours,       &ctr_plot_drift,  &ctr_plot_histogram,
+};
+
+const struct ctr_plot_kind *ctr_plot_kind_at(int i)
+{
+    return i >= 0 && i < (int)CTR_COUNT(kinds) ? kinds[i] : NULL;
+}
+
+const struct ctr_plot_kind *ctr_plot_find(const char *name)
+{
+    for (size_t i = 0; i < CTR_COUNT(kinds); i++)
+        if (!strcmp(kinds[i]->name, name))
+            return kinds[i];
+    return NULL;
+}
+
+/* ---- columns ---- */
+
+static const char *role_name(const struct ctr_plot_opts *o, enum ctr_role role)
+{
+    return o->role ? o->role[role] : NULL;
+}
+
+bool ctr_plot_fits(const struct ctr_plot_kind *k, const struct ctr_schema *s, const struct ctr_plot_opts *o)
+{
+    for (int role = 0; role < CTR_NROLES; role++) {
+        const char *name = role_name(o, (enum ctr_role)role);
+        if (k->roles >> role & 1 && (name ? ctr_schema_find(s, name) : ctr_schema_role(s, (enum ctr_role)role)) < 0)
+            return false;
+    }
+    for (int i = 0; k->columns && k->columns[i]; i++)
+        if (ctr_schema_find(s, k->columns[i]) < 0)
+            return false;
+    return !k->fits || k->fits(s, o);
+}
+
+static int find_column(const struct ctr_plot *p, const struct ctr_schema *s, const struct ctr_plot_want *w,
+                       struct ctr_err *err)
+{
+    if (!w->name)
+        return ctr_schema_find_role(s, w->role, role_name(p->o, w->role), w->need, err);
+    if (!w->need)
+        return ctr_schema_find(s, w->name);
+    const int column = ctr_schema_need(s, w->name, err);
+    if (column < 0 && p->kind->from)
+        ctr_err_add(err, "; %s writes it", p->kind->from);
+    return column;
+}
+
+int ctr_plot_columns(struct ctr_plot *p, int i, const struct ctr_plot_want *want, int n, struct ctr_err *err)
+{
+    const struct ctr_schema *s = ctr_batch_source_schema(&p->in[i].rows);
+    int keep[16], kept = 0, rc = 0;
+    for (int k = 0; !rc && k < n; k++) {
+        const int column = find_column(p, s, &want[k], err);
+        if (column < -1)
+            rc = column;
+        int at = 0;
+        while (at < kept && keep[at] != column)
+            at++;
+        if (column >= 0 && at == kept)
+            keep[kept++] = column;
+        *want[k].to = column < 0 ? -1 : at;
+    }
+    if (!rc)
+        rc = ctr_batch_source_project(&p->in[i].rows, keep, kept, err);
+    return ctr_plot_fail(p, i, rc, err);
+}
+
+int ctr_plot_next(struct ctr_plot *p, int i, const struct ctr_batch **b, struct ctr_err *err)
+{
+    const int rc = ctr_batch_source_next(&p->in[i].rows, b, err);
+    if (rc > 0 && p->o->progress)
+        p->o->progress(p->o->progress_ctx, (*b)->first_row + (*b)->rows);
+    return ctr_plot_fail(p, i, rc, err);
+}
+
+int ctr_plot_fail(struct ctr_plot *p, int i, int rc, struct ctr_err *err)
+{
+    if (rc < 0)
+        ctr_err_file(err, ctr_batch_source_name(&p->in[i].rows));
+    return rc;
+}
+
+/* ---- texts ---- */
+
+int ctr_plot_note(struct ctr_plot *p, struct ctr_err *err, const char *fmt, ...)
+{
+    va_list ap;
+    if (!p->o->notes)
+        return 0;
+    va_start(ap, fmt);
+    const int rc = ctr_buf_vformat(p->o->notes, err, fmt, ap);
+    va_end(ap);
+    return rc ? rc : ctr_buf_append(p->o->notes, "\n", 1, err);
+}
+
+struct ctr_plot_text ctr_plot_text(const char *fmt, ...)
+{
+    struct ctr_plot_text t;
+    va_list ap;
+    va_start(ap, fmt);
+    ctr_vformat(t.s, sizeof t.s, fmt, ap);
+    va_end(ap);
+    return t;
+}
+
+struct ctr_plot_text ctr_plot_count(double n)
+{
+    struct ctr_plot_text t = { "" };
+    char digits[40];
+    if (n != floor(n) || fabs(n) >= 1e15) {
+        snprintf(t.s, sizeof t.s, "%.6g", n);
+        return t;
+    }
+    const int len = snprintf(digits, sizeof digits, "%.0f", n);
+    size_t at = 0;
+    for (int i = 0; i < len; i++) {
+        if (i && digits[i - 1] != '-' && (len - i) % 3 == 0)
+            t.s[at++] = ',';
+        t.s[at++] = digits[i];
+    }
+    t.s[at] = 0;
+    return t;
+}
+
+/* ---- figures ---- */
+
+struct ctr_figure ctr_plot_figure(struct ctr_plot *p)
+{
+    return (struct ctr_figure){ .title = p->o->title ? p->o->title : p->kind->title,
+                                .legend = p->legend,
+                                .nlegend = p->n > 1 ? p->n : 0,
+                                .no_style = p->o->no_style };
+}
+
+int ctr_plot_empty(struct ctr_plot *p, const char *message, struct ctr_err *err)
+{
+    struct ctr_svg g;
+    struct ctr_figure f = ctr_plot_figure(p);
+    f.nlegend = 0;
+    f.message = f.summary = message;
+    f.x.high = f.y.high = 1;
+    f.height = 200;
+    ctr_svg_begin(&g, &f, p->svg, err);
+    const int rc = ctr_svg_end(&g);
+    return rc ? rc : ctr_plot_note(p, err, "%s", message);
+}
+
+void ctr_plot_rate_interval(double rate, double n, double *low, double *high)
+{
+    const double z2 = 1.959963984540054 * 1.959963984540054, whole = 1 + z2 / n;
+    const double middle = (rate + z2 / (2 * n)) / whole;
+    const double half = sqrt(z2 * (rate * (1 - rate) / n + z2 / (4 * n * n))) / whole;
+    *low = rate > 0 ? fmax(0, middle - half) : 0;
+    *high = rate < 1 ? fmin(1, middle + half) : 1;
+}
+
+int ctr_plot_draw(const struct ctr_plot_kind *k, struct ctr_plot_input *in, int n, const struct ctr_plot_opts *o,
+                  struct ctr_buf *svg, struct ctr_err *err)
+{
+    struct ctr_plot p = { .kind = k, .in = in, .n = n, .o = o, .svg = svg };
+    if (n < 1 || n > k->inputs)
+        return ctr_fail(err, CTR_EUSAGE, "%s shows %s%d input%s, not %d", k->name, k->inputs > 1 ? "at most " : "",
+                        k->inputs, CTR_S(k->inputs), n);
+    for (int i = 0; i < n; i++)
+        p.legend[i] = in[i].name;
+    const size_t before = svg->len;
+    const int rc = k->draw(&p, err);
+    if (rc)
+        svg->len = before;
+    return rc;
+}
