@@ -131,6 +131,15 @@ site,shop,,300,300,100,0.5051234,0.4912345,0.5198765,0.5,-3,5
 END
 exits "a page with a control" 0 ctr-gridviz -o control.html control.arrows
 
+# ---- many slices, and a rest
+for m in a b; do
+    awk -v m=$m 'BEGIN { print "by,slice,window,rows,weight,positives,log_loss"; print ",,,100000,100000,20000,0.5"
+        n = 16000; for (i = 0; i < 30; i++) { printf "ad,item number %d,,%d,%d,%d,%s\n", i, n, n, n / 4, m == "a" ? .5 : .5 + (i % 7 - 3) / 100; if (n > 40) n = int(n / 2) }
+        print "ad,tiny,,20,20,3," (m == "a" ? .5 : .6); print "ad,grey,,30,30,30,"; print "ad,\"a \"\"quote\"\", <b>\",,25,25,12," (m == "a" ? .5 : .4)
+        print "ad,(rest),,68000,68000,3000," (m == "a" ? .5 : .51) }' | table log_loss:float64 $m.many.arrows
+done
+ctr-gridviz --title 'many slices' -o many-slices.html a=a.many.arrows b=b.many.arrows
+
 # ---- in a browser
 browser() { # browser NAME ARGUMENT… : the checks of browser/gridviz.py, as ours
     "$PY" "$CTR_TOP/tests/browser/gridviz.py" "$@" >browser.out 2>browser.err || [ -s browser.out ] || echo "not ok - gridviz.py $*: $(tail -n 1 browser.err)" >browser.out
@@ -144,6 +153,7 @@ if command -v "${CTR_CHROMIUM:-chromium}" >/dev/null; then
     browser page.html
     browser --hostile hostile.html
     browser --control control.html
+    browser --view many-slices.html
 elif [ "${CTR_PEERS:-0}" = 0 ]; then
     skip "the page in a browser" "no chromium"
 else

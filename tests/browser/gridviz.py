@@ -1,4 +1,4 @@
-"""The page of ctr-gridviz in a real browser: gridviz.py PAGE (of tests/ctr-gridviz.t) | --hostile PAGE | --control PAGE | --frames PAGE | --shot PAGE PNG SCRIPT….
+"""The page of ctr-gridviz in a real browser: gridviz.py PAGE (of tests/ctr-gridviz.t) | --hostile PAGE | --control PAGE | --view PAGE | --frames PAGE | --shot PAGE PNG SCRIPT….
 Prints a TAP-like line a check, without numbers; exit status 1 if one failed."""
 import json, os, sys, time
 sys.path.insert(0, os.path.dirname(__file__))
@@ -290,6 +290,98 @@ def frames(path):
         equal('nothing complained', c.complaints(), [])
 
 
+def signs(c):
+    """Columns too narrow for a name, and how many of them have a mark where it would be, or share one with a neighbour 4 pixels away."""
+    return c.js('''(() => { const d = document.getElementById('cells').getContext('2d'), k = devicePixelRatio;
+        const page = d.getImageData(2, 2, 1, 1).data.join();
+        const narrow = gridviz.columns().map((_, i) => gridviz.cell(0, i)).filter(p => p.width > 0 && p.width < 13);
+        const marked = narrow.filter(p => { const a = d.getImageData(Math.max(0, Math.round((p.x - 5) * k)), 70 * k, Math.round(10 * k), Math.round(3 * k)).data;
+            for (let i = 0; i < a.length; i += 4) if (a.slice(i, i + 4).join() !== page) return true;
+            return false; });
+        return [narrow.length, marked.length]; })()''')
+
+
+def view(path):
+    """A table of many slices and a rest: signs of names, what is pale, pictures and csv, the view in the address, a phone."""
+    with Chromium() as c:
+        c.open(path)
+        share = lambda i: c.js(f'gridviz.cell(0, {i}).width') / c.js("document.getElementById('plot').clientWidth")
+        n = c.js('gridviz.columns().length')
+        rest = c.js("gridviz.columns().indexOf('ad=(rest)')")
+        check('the rest takes a tenth', abs(share(rest) - .1) < .001, share(rest))
+        check('the others keep their proportions', abs(share(0) / share(1) - 2) < .01, (share(0), share(1)))
+        narrow, marked = signs(c)
+        check('names that do not fit leave a sign', narrow > 5 and marked == narrow, (narrow, marked, n))
+        status = lambda: c.js("document.getElementById('status').textContent")
+        check('and are counted, and the rest is told', f'{narrow} have no room for a name' in status() and '(rest) is drawn narrower' in status(), status())
+        set_value(c, 'width', 'equal')
+        check('equal widths are equal', abs(share(rest) - 1 / n) < .001)
+        set_value(c, 'filter', 'rest', 'input')
+        equal('alone it has all', round(share(0), 3), 1)
+        set_value(c, 'filter', '', 'input')
+        tiny = c.js("gridviz.columns().indexOf('ad=tiny')")
+        good = c.js(f'gridviz.strips()[1].good[{tiny} + 1]')
+        seen, full = pixel(c, 1, tiny), c.js(f'gridviz.colour({good})')
+        light = lambda h: sum(int(h[i:i + 2], 16) for i in (1, 3, 5))
+        check('a slice with few clicks is pale', light(full) + 60 < light(seen) < 765, (seen, full))
+        equal('and that is explained', c.js("[document.getElementById('faded').hidden, document.getElementById('undefined').hidden]"), [False, False])
+        grey = c.js("gridviz.columns().indexOf('ad=grey')")
+        equal('a cell without a value is grey', pixel(c, 1, grey), c.js("getComputedStyle(document.documentElement).getPropertyValue('--none').trim()"))
+
+        # out: what is shown, and nothing else
+        set_value(c, 'filter', 'tiny|grey|quote', 'input')
+        lines = c.js('gridviz.csvText()').split('\n')
+        equal('csv: a line a column, model and metric', len(lines), 1 + 3 * 2 + 1)
+        check('csv: values and changes', any(l.startswith('ad,tiny,,b,20,3,20,log_loss,0.6,,,0.5,') for l in lines), lines)
+        check('csv: quotes are doubled', any(l.startswith('ad,"a ""quote"", <b>",') for l in lines), lines)
+        check('csv: undefined is empty', any(l.startswith('ad,grey,,b,30,30,30,log_loss,,,,') for l in lines), lines)
+        equal('svg: well-formed', c.js("new DOMParser().parseFromString(gridviz.svgText(), 'image/svg+xml').querySelectorAll('parsererror').length"), 0)
+        texts = c.js("[...new DOMParser().parseFromString(gridviz.svgText(), 'image/svg+xml').querySelectorAll('text')].map(t => t.textContent)")
+        check('svg: names of columns, models and metrics, and numbers', all(t in texts for t in ('tiny', 'a "quote", <b>', 'a', 'b', 'log_loss', '+20.0')), texts)
+        check('png: of twice the pixels, drawn', c.js('''(() => { const p = gridviz.pngCanvas(), d = p.getContext('2d').getImageData(0, 0, p.width, p.height).data;
+            const seen = new Set(); for (let i = 0; i < d.length; i += 4) seen.add(d[i] << 16 | d[i + 1] << 8 | d[i + 2]);
+            return p.width === 2 * (document.getElementById('plot').clientWidth + 190) && seen.size > 10; })()'''))
+        c.send('Page.setDownloadBehavior', behavior='allow', downloadPath=c.home)
+        for ending in 'csv', 'svg', 'png':
+            c.js(f"document.getElementById('{ending}').click()")
+            file = os.path.join(c.home, 'many-slices.' + ending)
+            end = time.time() + 20
+            while not os.path.exists(file) and time.time() < end:
+                time.sleep(.05)
+            check(f'the button gives a file: {ending}', os.path.exists(file))
+
+        # the address
+        set_value(c, 'sort', 'change')
+        set_value(c, 'numbers', 'value')
+        c.js("document.getElementById('direction').click()")
+        time.sleep(.4)
+        link = c.js('location.hash')
+        shown = c.js('gridviz.columns()')
+        check('what is chosen is in the address', all(p in link for p in ('filter=tiny', 'sort=change', 'numbers=value', 'direction=down', 'width=equal')), link)
+        equal('nothing complained', c.complaints(), [])
+    with Chromium() as c:
+        c.open(path + link)
+        equal('which shows the same again', [c.js('gridviz.columns()'), c.js('gridviz.viewText()')], [shown, link[1:]])
+        c.js("location.hash = '#filter=(&sort=nothing&zoom=x&range=-1&metrics=&__proto__=1&baseline=%E0%A4%A'")
+        time.sleep(.3)
+        equal('rubbish in it does no harm', [c.js('gridviz.state.sort'), c.js('gridviz.state.zoom.k'), c.complaints()], ['table', 1, []])
+    with Chromium(390, 800) as c:
+        c.open(path)
+        visible = lambda id: c.js(f"document.getElementById('{id}').offsetParent !== null")
+        equal('on a phone controls are folded', [visible('controls'), visible('range'), visible('fold')], [False, False, True])
+        width = c.js("document.getElementById('plot').clientWidth")
+        check('cells have the width', width > 270, width)
+        check('the page is no wider than the phone', c.js('document.documentElement.scrollWidth') <= 390, c.js('document.documentElement.scrollWidth'))
+        boxes = c.js('''[...document.querySelectorAll('.model')].map(m => { const n = m.querySelector('.name').getBoundingClientRect(), s = m.querySelector('.strip').getBoundingClientRect();
+            return [n.width > 5, n.bottom <= s.top + 2, Math.abs(s.top - document.getElementById('over').getBoundingClientRect().top - gridviz.strips()[2 * [...m.parentNode.children].indexOf(m) * 0].y) >= 0]; })''')
+        check('names of models stand above their strips', all(all(b) for b in boxes), boxes)
+        equal('strips and cells are level', c.js('''[...document.querySelectorAll('.strip')].every((s, i) => Math.abs(s.getBoundingClientRect().top
+            - document.getElementById('over').getBoundingClientRect().top - gridviz.strips()[i].y) < 1.5)'''), True)
+        c.js("document.getElementById('fold').click()")
+        equal('a button opens them', visible('controls'), True)
+        equal('nothing complained on a phone', c.complaints(), [])
+
+
 # What the scripts of a picture are written with.
 HELPERS = '''
 window.set = (id, value, event = 'change') => { const e = document.getElementById(id); e.value = value; e.dispatchEvent(new Event(event)); };
@@ -315,6 +407,8 @@ if sys.argv[1] == '--hostile':
     hostile(sys.argv[2])
 elif sys.argv[1] == '--control':
     control(sys.argv[2])
+elif sys.argv[1] == '--view':
+    view(sys.argv[2])
 elif sys.argv[1] == '--frames':
     frames(sys.argv[2])
 elif sys.argv[1] == '--shot':

@@ -5,7 +5,11 @@
 (function () {
 const data = JSON.parse(document.getElementById('data').textContent);
 const $ = id => document.getElementById(id);
-const SLICES = data.slice.length, HEAD = 104, STRIP = 26, GAP = 5, LUT = 129;
+const SLICES = data.slice.length, HEAD = 104, STRIP = 26, LUT = 129, FEW_CLICKS = 10, REST_SHARE = .1;
+const phone = matchMedia('(max-width: 640px)');
+// Between models; on a phone their names stand there, above their strips.
+const gap = () => phone.matches && !document.documentElement.classList.contains('paper') ? 20 : 5;
+const top = m => HEAD + (gap() > 5 ? gap() - 4 : 0) + m * (state.metrics.length * STRIP + gap());
 const percent = d3.format('.3~r'), count = d3.format(',.6~r'), value = d3.format('.6~g'), signed = v =>
   (v > 0 ? '+' : v < 0 ? '\u2212' : '\u00b1') + d3.format(Math.abs(v) < 9.995 ? '.2f' : Math.abs(v) < 99.95 ? '.1f' : '.3~s')(Math.abs(v));
 
@@ -111,28 +115,37 @@ function layColumns() {
   columns = list.map(c => c.i);
   columns.most = d3.max(columns, i => impressions[i]) || 1;
   edge = new Float64Array(columns.length + 1);
-  columns.forEach((i, n) => { edge[n + 1] = edge[n] + weight(i); });
+  const narrow = restScale();
+  columns.forEach((i, n) => { edge[n + 1] = edge[n] + weight(i) * (isRest(i) ? narrow : 1); });
   const all = edge[columns.length];
   if (!(all > 0)) // no impressions at all: equal
     edge = edge.map((_, n) => n / Math.max(1, columns.length));
   else
     edge = edge.map(e => e / all);
 }
+// The slices that ctr-eval --slices put together take at most a tenth of the width, however many impressions they have.
+const isRest = i => data.by_of[i] >= 0 && data.slice[i] === '(rest)';
+function restScale() {
+  const rest = d3.sum(columns, i => isRest(i) ? weight(i) : 0), others = d3.sum(columns, i => isRest(i) ? 0 : weight(i));
+  columns.narrowed = state.width !== 'equal' && others > 0 && rest > REST_SHARE * (rest + others);
+  return columns.narrowed ? REST_SHARE / (1 - REST_SHARE) * others / rest : 1;
+}
 function layStrips() {
   strips = [];
   data.models.forEach((_, m) => state.metrics.forEach((k, n) => {
-    const y = HEAD + m * (state.metrics.length * STRIP + GAP) + n * STRIP, good = new Float64Array(SLICES), text = new Float64Array(SLICES);
-    const unsure = new Uint8Array(SLICES);
+    const y = top(m) + n * STRIP, good = new Float64Array(SLICES), text = new Float64Array(SLICES);
+    const unsure = new Uint8Array(SLICES), faded = new Uint8Array(SLICES);
     const plain = state.numbers === 'value' || baselines[state.baseline].model === m; // the baseline's own changes are 0
     for (let i = 0; i < SLICES; i++) {
       const c = compare(m, data.metrics[k], i);
       good[i] = c.good;
       unsure[i] = c.unsure;
+      faded[i] = c.unsure || get(m, 'positives', i) < FEW_CLICKS;
       text[i] = plain ? c.v : c.change;
     }
-    strips.push({ m, k, y, good, text, plain, unsure });
+    strips.push({ m, k, y, good, text, plain, unsure, faded });
   }));
-  view.height = HEAD + (strips.length ? data.models.length * (state.metrics.length * STRIP + GAP) : 96);
+  view.height = strips.length ? top(data.models.length) : HEAD + 96;
 }
 
 // The range that 95% of the impressions in view fit in.
@@ -158,10 +171,11 @@ const ramps = {
   light: ['#7f3b08', '#b35806', '#e08214', '#fdb863', '#fee0b6', '#f7f7f7', '#d1e5f0', '#92c5de', '#4393c3', '#2166ac', '#053061'],
   dark: ['#ffdca3', '#fdb04c', '#d9831f', '#9a5a12', '#543510', '#24282d', '#173a56', '#1f5f96', '#3c8fd1', '#7fc1f3', '#cfeaff'],
 };
-let lut = [], ink = [];
+let lut = [], pale = [], ink = []; // pale: of what is not sure
 function layColours() {
   const ramp = d3.piecewise(d3.interpolateLab, ramps[document.documentElement.dataset.theme]);
   lut = d3.range(LUT).map(n => d3.rgb(ramp(n / (LUT - 1))).hex());
+  pale = lut.map(c => d3.rgb(d3.interpolateRgb(c, style('--page'))(.7)).hex());
   ink = lut.map(c => d3.lab(c).l > 58 ? '#111418' : '#ffffff');
 }
 const shade = good => Math.round((Math.max(-1, Math.min(1, good / state.range)) + 1) / 2 * (LUT - 1));
@@ -170,7 +184,8 @@ const style = name => getComputedStyle(document.documentElement).getPropertyValu
 
 // ---- drawing ----
 
-const cells = $('cells').getContext('2d', { alpha: false }), over = $('over').getContext('2d');
+let cells = $('cells').getContext('2d', { alpha: false }); // or that of a picture
+const over = $('over').getContext('2d');
 const FONT = 'system-ui, "Segoe UI", "DejaVu Sans", sans-serif';
 const px = n => edge[n] * view.width * state.zoom.k + state.zoom.x;
 const columnAt = x => Math.min(columns.length - 1, d3.bisectRight(edge, (x - state.zoom.x) / state.zoom.k / view.width) - 1);
@@ -197,14 +212,21 @@ function drawHead(n, x0, x1, look) {
     cells.fillStyle = look.ink;
     if (w >= 76) {
       cells.textAlign = 'center';
-      cells.fillText(fit(cells, label, w - 8), (Math.max(x0, 0) + Math.min(x1, view.width)) / 2, HEAD - 34);
+      cells.fillText(fit(cells, label, w - 8) || '\u2026', (Math.max(x0, 0) + Math.min(x1, view.width)) / 2, HEAD - 34);
     } else {
       cells.save();
       cells.translate(x0 + w / 2, HEAD - 30);
       cells.rotate(-Math.PI / 2);
       cells.textAlign = 'left';
-      cells.fillText(fit(cells, label, HEAD - 36), 0, 0);
+      cells.fillText(fit(cells, label, HEAD - 36) || '\u2026', 0, 0);
       cells.restore();
+    }
+  } else { // a name that has no room leaves a sign: a dot each, or one every 4 pixels
+    look.nameless++;
+    if (x0 + w / 2 >= look.sign + 4) {
+      look.sign = x0 + w / 2;
+      cells.fillStyle = look.soft;
+      cells.fillRect(Math.round(look.sign) - 1, HEAD - 34, 2, 2);
     }
   }
   const tall = Math.max(1, Math.round(22 * Math.sqrt(impressions[columns[n]] / look.most)));
@@ -220,7 +242,8 @@ function drawStrip(s, from, to, x, look) {
   for (let n = from; n < to; n++) {
     if (x[n + 1 - from] <= x[n - from])
       continue;
-    const good = s.good[columns[n]], fill = isNaN(good) ? look.none : lut[shade(good)], w = x[n + 1 - from] - x[n - from];
+    const good = s.good[columns[n]], faded = s.faded[columns[n]] && !isNaN(good), w = x[n + 1 - from] - x[n - from];
+    const fill = isNaN(good) ? look.none : (faded ? pale : lut)[shade(good)];
     if (fill !== last)
       cells.fillStyle = last = fill;
     cells.fillRect(x[n - from], s.y, w - (w > 4 ? 1 : 0), STRIP - 1);
@@ -229,12 +252,12 @@ function drawStrip(s, from, to, x, look) {
     const text = number(s, columns[n]);
     if (!text || cells.measureText(text).width > w - 6)
       continue;
-    cells.fillStyle = last = isNaN(good) ? look.soft : ink[shade(good)];
+    cells.fillStyle = last = isNaN(good) ? look.soft : faded ? look.ink : ink[shade(good)];
     cells.fillText(text, (Math.max(0, x[n - from]) + Math.min(view.width, x[n + 1 - from])) / 2, s.y + STRIP / 2);
   }
 }
 function draw() {
-  const look = { ink: style('--ink'), bar: style('--bar'), soft: style('--soft'), none: style('--none'), most: columns.most };
+  const look = { ink: style('--ink'), bar: style('--bar'), soft: style('--soft'), none: style('--none'), most: columns.most, nameless: 0, sign: -9 };
   const from = Math.max(0, columnAt(0)), to = Math.min(columns.length, columnAt(view.width) + 1);
   const x = new Int32Array(Math.max(0, to - from) + 1);
   cells.fillStyle = style('--page');
@@ -249,14 +272,21 @@ function draw() {
   cells.font = '11px ' + FONT;
   cells.textAlign = 'center';
   strips.forEach(s => drawStrip(s, from, to, x, look));
+  if (cells.canvas !== $('cells'))
+    return;
   $('note').hidden = !strips.some(s => !s.plain && columns.some(i => s.unsure[i]));
+  $('faded').hidden = !strips.some(s => columns.some(i => s.faded[i] && !isNaN(s.good[i])));
+  $('undefined').hidden = !strips.some(s => columns.some(i => isNaN(s.good[i])));
   $('empty').textContent = whyEmpty();
   $('empty').hidden = !$('empty').textContent;
   let thin = 0;
   for (let n = from; n < to; n++)
     thin += x[n + 1 - from] <= x[n - from];
   $('status').textContent = count(columns.length) + ' of ' + count(breakdowns[state.breakdown].slices.length) + ' columns' +
-    (thin ? '; ' + count(thin) + ' are narrower than a pixel: zoom in' : '');
+    (look.nameless ? '; ' + count(look.nameless) + (look.nameless === 1 ? ' has' : ' have') + ' no room for a name' : '') +
+    (thin ? '; ' + count(thin) + ' are narrower than a pixel: zoom in' : '') +
+    (columns.narrowed ? '; (rest) is drawn narrower' : '');
+  saveView();
   drawOver();
 }
 // A grid without a cell says why.
@@ -278,7 +308,7 @@ function drawOver() {
   const s = strips[state.at.strip], x0 = px(state.at.column), w = Math.max(2, px(state.at.column + 1) - x0);
   over.strokeStyle = style('--ink');
   over.globalAlpha = .35;
-  over.strokeRect(x0 - .5, HEAD - .5, w, view.height - HEAD - GAP);
+  over.strokeRect(x0 - .5, HEAD - .5, w, view.height - HEAD - gap());
   over.globalAlpha = 1;
   over.lineWidth = 2;
   over.strokeRect(x0 - 1, s.y - 1, w + 1, STRIP + 1);
@@ -388,12 +418,169 @@ function zoomBy(by) {
     moveTo(state.at.strip, state.at.column);
 }
 
+// ---- out of the page: csv, svg, png ----
+
+// What is drawn on it becomes elements of svg. It has the part of a canvas' context that draw() uses.
+class SvgContext {
+  constructor(width, height) {
+    Object.assign(this, { width, height, out: [], turned: [], fillStyle: '#000', font: '', textAlign: 'left', textBaseline: 'alphabetic' });
+  }
+  escape(text) {
+    return text.replace(/[\u2066-\u2069]/g, '').replace(/[&<>"]/g, c => '&#' + c.charCodeAt(0) + ';');
+  }
+  measureText(text) {
+    const c = over;
+    c.font = this.font;
+    return c.measureText(text);
+  }
+  fillRect(x, y, w, h) {
+    this.out.push(`<rect x="${+x.toFixed(2)}" y="${+y.toFixed(2)}" width="${+w.toFixed(2)}" height="${+h.toFixed(2)}" fill="${this.fillStyle}"/>`);
+  }
+  fillText(text, x, y) {
+    const place = this.turned.length ? `transform="${this.turned.join(' ')}"` : `x="${+x.toFixed(2)}" y="${+(y + 4).toFixed(2)}"`;
+    const anchor = { center: 'middle', right: 'end', left: 'start' }[this.textAlign];
+    this.out.push(`<text ${place}${this.turned.length ? ' dy="4"' : ''} text-anchor="${anchor}" font-size="${parseFloat(this.font)}" fill="${this.fillStyle}">${this.escape(text)}</text>`);
+  }
+  save() {}
+  translate(x, y) { this.turned.push(`translate(${+x.toFixed(2)} ${+y.toFixed(2)})`); }
+  rotate(a) { this.turned.push(`rotate(${Math.round(a * 180 / Math.PI)})`); }
+  restore() { this.turned = []; }
+  text() {
+    return `<svg xmlns="http://www.w3.org/2000/svg" width="${this.width}" height="${this.height}" viewBox="0 0 ${this.width} ${this.height}" ` +
+      `font-family="system-ui, sans-serif">\n<title>${this.escape(clean(data.title, 200))}</title>\n${this.out.join('\n')}\n</svg>\n`;
+  }
+}
+// The columns in view with the names of models and metrics at the left, as wide as the window, on a context of canvas or svg.
+const LEFT = 190;
+function picture(context) {
+  const screen = cells, move = x => x + LEFT;
+  cells = new Proxy(context, {
+    get: (c, name) => name === 'fillRect' ? (x, y, w, h) => c.fillRect(move(Math.max(0, x)), y, Math.max(0, Math.min(x + w, view.width) - Math.max(0, x)), h)
+      : name === 'fillText' ? (text, x, y) => c.fillText(text, turned ? x : move(x), y)
+      : name === 'translate' ? (x, y) => { turned = true; c.translate(move(x), y); }
+      : name === 'restore' ? () => { turned = false; c.restore(); }
+      : typeof c[name] === 'function' ? c[name].bind(c) : c[name],
+    set: (c, name, v) => { c[name] = v; return true; },
+  });
+  let turned = false;
+  try {
+    draw();
+  } finally {
+    cells = screen;
+  }
+  context.fillStyle = style('--page');
+  context.fillRect(0, 0, LEFT, view.height);
+  context.fillStyle = style('--ink');
+  context.textBaseline = 'middle';
+  data.models.forEach((model, m) => {
+    context.font = '600 12px ' + FONT;
+    context.textAlign = 'left';
+    context.fillText(fit(context, model.name, LEFT - 100), 6, top(m) + state.metrics.length * STRIP / 2);
+    context.font = '11px ' + FONT;
+    context.textAlign = 'right';
+    state.metrics.forEach((k, n) => context.fillText(data.metrics[k].name, LEFT - 6, top(m) + n * STRIP + STRIP / 2));
+  });
+}
+function svgText() {
+  const svg = new SvgContext(view.width + LEFT, view.height);
+  picture(svg);
+  return svg.text();
+}
+function pngCanvas() {
+  const scale = 2, canvas = document.createElement('canvas');
+  canvas.width = (view.width + LEFT) * scale;
+  canvas.height = view.height * scale;
+  const context = canvas.getContext('2d');
+  context.scale(scale, scale);
+  picture(context);
+  return canvas;
+}
+// A line a column, model and metric that is shown.
+function csvText() {
+  const quoted = t => /[",\r\n]/.test(t) ? '"' + t.replace(/"/g, '""') + '"' : t, plain = v => isNaN(v) ? '' : String(v);
+  const lines = ['by,slice,window,model,rows,positives,weight,metric,value,low,high,baseline,change_percent,change_low,change_high'];
+  columns.forEach(i => strips.forEach(s => {
+    const k = data.metrics[s.k], c = compare(s.m, k, i), w = data.window[i];
+    lines.push([data.by_of[i] < 0 ? '' : data.by[data.by_of[i]], data.by_of[i] < 0 ? '' : data.slice[i], w === null ? '' : new Date(w).toISOString(), data.models[s.m].name]
+      .map(quoted).concat([get(s.m, 'rows', i), get(s.m, 'positives', i), get(s.m, 'weight', i)].map(plain), quoted(k.name),
+        [c.v, get(s.m, k.name + '_low', i), get(s.m, k.name + '_high', i), c.b, c.change, c.low, c.high].map(plain)).join(','));
+  }));
+  return lines.join('\n') + '\n';
+}
+function download(blob, ending) {
+  const a = document.createElement('a');
+  a.href = URL.createObjectURL(blob);
+  a.download = clean(data.title, 60).replace(/[^A-Za-z0-9_-]+/g, '-') + '.' + ending;
+  a.click();
+  setTimeout(() => URL.revokeObjectURL(a.href), 10000);
+}
+
+// ---- the view in the address: what is chosen, by name, so that a link shows the same ----
+
+const defaults = {};
+const parts = { // write it, and read it: false if this page lacks it
+  breakdown: [() => breakdowns[state.breakdown].text, t => pick(breakdowns.findIndex(b => b.text === t), n => { state.breakdown = n; })],
+  filter: [() => $('filter').value, t => { $('filter').value = t; setFilter(t); }],
+  baseline: [() => baselines[state.baseline].text, t => pick(baselines.findIndex(b => b.text === t), n => { state.baseline = n; })],
+  width: [() => state.width, t => pick(['rows', 'positives', 'equal'].indexOf(t), () => { state.width = t; })],
+  sort: [() => state.sort, t => pick(Object.keys(sorts).indexOf(t), () => { state.sort = t; })],
+  direction: [() => state.descending ? 'down' : 'up', t => { state.descending = t === 'down'; }],
+  marked: [() => data.models[state.model].name + ' ' + data.metrics[state.metric].name, t => data.models.forEach((model, m) =>
+    data.metrics.forEach((k, n) => { if (t === model.name + ' ' + k.name) Object.assign(state, { model: m, metric: n }); }))],
+  numbers: [() => state.numbers, t => pick(['change', 'value'].indexOf(t), () => { state.numbers = t; })],
+  metrics: [() => state.metrics.map(k => data.metrics[k].name).join(' '), t => {
+    state.metrics = t.split(' ').map(n => data.metrics.findIndex(k => k.name === n)).filter(k => k >= 0);
+  }],
+  range: [() => state.range.toPrecision(4), t => { if (+t > 0 && isFinite(+t)) state.range = Math.min(100, Math.max(.001, +t)); }],
+  zoom: [() => state.zoom.k.toPrecision(5) + ' ' + (state.zoom.x / view.width).toPrecision(5), t => {
+    const [k, x] = t.split(' ').map(Number);
+    if (k >= 1 && k <= 20000 && isFinite(x))
+      zoomTo(k, x * view.width);
+  }],
+};
+function pick(n, set) {
+  if (n >= 0)
+    set(n);
+}
+let ready = false, saving = 0;
+function viewText() {
+  return Object.keys(parts).filter(p => parts[p][0]() !== defaults[p]).map(p => p + '=' + encodeURIComponent(parts[p][0]())).join('&');
+}
+// Browsers limit how often an address changes.
+function saveView() {
+  if (!ready)
+    return;
+  clearTimeout(saving);
+  saving = setTimeout(() => {
+    const text = viewText();
+    if (text !== location.hash.slice(1))
+      history.replaceState(null, '', '#' + text);
+  }, 250);
+}
+function readView() {
+  location.hash.slice(1).split('&').forEach(p => {
+    const [name, text] = p.split('=');
+    if (!Object.prototype.hasOwnProperty.call(parts, name) || text === undefined)
+      return;
+    try {
+      parts[name][1](decodeURIComponent(text));
+    } catch (e) { // an address that was cut: the rest of it counts
+    }
+  });
+  showState();
+}
+// The controls show the state.
+function showState() {
+  ['breakdown', 'baseline', 'width', 'sort', 'numbers'].forEach(id => { $(id).value = state[id]; });
+  d3.selectAll('#metrics input').property('checked', (_, i) => state.metrics.indexOf(i) >= 0);
+}
+
 // ---- controls ----
 
 function layRows() {
   const block = state.metrics.length * STRIP;
   const model = d3.select('#rows').classed('none', !strips.length).style('height', view.height + 'px').selectAll('.model').data(data.models).join('div').attr('class', 'model')
-    .style('top', (_, m) => HEAD + m * (block + GAP) + 'px').style('height', block - 1 + 'px').attr('title', m => clean(m.name, 200));
+    .style('top', (_, m) => top(m) + 'px').style('height', block - 1 + 'px').attr('title', m => clean(m.name, 200));
   model.selectAll('.name').data(m => [m.name]).join('bdi').attr('class', 'name').text(n => clean(n, 60));
   model.selectAll('.strips').data((_, m) => [m]).join('div').attr('class', 'strips').selectAll('button')
     .data(m => state.metrics.map(k => ({ m, k }))).join('button').attr('type', 'button').attr('class', 'strip')
@@ -408,7 +595,8 @@ function layRows() {
       };
     });
   const widest = d3.max(data.models, m => m.name.length);
-  $('rows').style.width = Math.min(320, 120 + 7.5 * Math.min(widest, 27)) + 'px';
+  const metric = d3.max(state.metrics, k => data.metrics[k].name.length) || 6;
+  $('rows').style.width = (gap() > 5 ? Math.min(110, 14 + 6.2 * metric) : Math.min(320, 120 + 7.5 * Math.min(widest, 27))) + 'px';
 }
 function resize() {
   const scale = window.devicePixelRatio || 1;
@@ -537,14 +725,28 @@ function start() {
     paper = null;
     update();
   });
+  $('fold').onclick = () => $('fold').setAttribute('aria-expanded', document.documentElement.classList.toggle('open'));
+  $('csv').onclick = () => download(new Blob([csvText()], { type: 'text/csv' }), 'csv');
+  $('svg').onclick = () => download(new Blob([svgText()], { type: 'image/svg+xml' }), 'svg');
+  $('png').onclick = () => pngCanvas().toBlob(b => download(b, 'png'));
   setTheme(dark.matches ? 'dark' : 'light');
   zoomed.call(zoom).on('dblclick.zoom', null);
   update();
   state.range = autoRange();
   update();
+  Object.keys(parts).forEach(p => { defaults[p] = parts[p][0](); });
+  readView();
+  update();
+  ready = true;
+  window.onhashchange = () => {
+    Object.keys(parts).forEach(p => parts[p][1](defaults[p]));
+    readView();
+    update();
+  };
 }
 start();
 // For tests and consoles: what is drawn where.
 window.gridviz = { data, state, ramps, columns: () => columns.map(fullText), strips: () => strips, colour,
+  svgText, csvText, pngCanvas, viewText,
   cell: (strip, column) => ({ x: (px(column) + px(column + 1)) / 2, y: strips[strip].y + STRIP / 2, width: px(column + 1) - px(column) }) };
 })();
