@@ -183,6 +183,18 @@ ctr-plot drift -o control.svg control.arrows
 ok 'control characters: well-formed' svg control.svg
 is 'are shown as codes' "$(grep -c 'x01.*x1b.*xe2.x80.xae' control.svg)" 2
 
+printf 'name,psi\n"\357\277\276\357\277\277 \360\237\230\200",0.3\n%s,0.2\n' "$(printf '%05000d' 7)" | ctr-import -q -f csv --header --columns name:utf8,psi:float64 | ctr-plot drift -o nonchars.svg
+ok 'characters that XML has not: well-formed' svg nonchars.svg
+is 'the number of a long name is told' "$(grep -c '<title>0*…: 0.2</title>' nonchars.svg)" 1
+printf 'click,score,w\n1,0.5,1e308\n0,0.4,1e308\n' | ctr-import -q -f csv --header --label click --score score --weight w >overflow.arrows
+exits 'weights that overflow' 1 ctr-plot roc overflow.arrows
+err_like 'are told' 'overflow.arrows: the weights add up to more than a double holds'
+for kind in scores learning 'histogram --column score'; do
+    # shellcheck disable=SC2086
+    ctr-plot -q $kind overflow.arrows >over.svg
+    ok "or leave a figure that ends: $kind" svg over.svg
+done
+
 # ---- the same bytes
 for kind in reliability roc pr lift scores learning hours 'histogram --column x' 'histogram --column site'; do
     # shellcheck disable=SC2086
@@ -196,6 +208,13 @@ ok 'all figures are well-formed' svg ./*.svg
 is 'no address but that of svg' "$(cat ./*.svg | grep -o 'https\{0,1\}:[^"]*' | sort -u)" 'http://www.w3.org/2000/svg'
 ok 'a curve of many scores stays small' test "$(wc -c <roc.2.svg)" -lt 60000
 is 'no memory that grows with the rows' "$(awk 'BEGIN { print "x"; for (i = 0; i < 300000; i++) print i * 1.1 }' | ctr-import -q -f csv --header | ctr-plot histogram --column x | grep -c '<rect class="ctr-f0 ctr-faint"')" 21
+
+million() { awk 'BEGIN { print "click,score"; for (i = 0; i < 600000; i++) print (i * 7919 % 10007 < 900) "," (i * 131 % 100003) / 100003 }' | ctr-import -q -f csv --header --columns click:int8,score:float32 --label click --score score -o million.arrows; }
+if [ -z "$SAN" ]; then
+    million
+    ok 'histograms take no memory that grows with the rows' below 24000 ctr-plot scores -j 1 million.arrows
+    ok 'curves 8 bytes a row of float32 at most, and the sort' below 34000 ctr-plot roc -j 1 million.arrows
+fi
 
 # ---- golden figures, as text
 golden() { # golden NAME KIND…, of stdin

@@ -72,11 +72,18 @@ static int bars_add(struct bars *b, const struct ctr_buf *name, double value, do
 
 /* ---- drawing ---- */
 
+/* Of a long name the beginning, so that the numbers have room. */
 static struct ctr_plot_text bar_tip(const struct bar *b)
 {
+    char name[260];
+    const size_t n = strlen(b->name), keep = ctr_columns_cut(b->name, CTR_MIN(n, sizeof name - 4), 100);
+    memcpy(name, b->name, keep);
+    memcpy(name + keep, CTR_CUT, sizeof CTR_CUT);
+    if (keep == n)
+        name[n] = 0;
     if (isnan(b->low) || isnan(b->high))
-        return ctr_plot_text("%s: %.6g", b->name, b->value);
-    return ctr_plot_text("%s: %.6g (%.6g to %.6g)", b->name, b->value, b->low, b->high);
+        return ctr_plot_text("%s: %.6g", name, b->value);
+    return ctr_plot_text("%s: %.6g (%.6g to %.6g)", name, b->value, b->low, b->high);
 }
 
 /* `rules`: values to compare with, ended by 0. */

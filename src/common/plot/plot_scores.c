@@ -26,6 +26,8 @@ static int evaluate(struct ctr_plot *p, int i, struct ctr_eval **e, struct ctr_e
         rc = ctr_eval_batch(*e, b, NULL, err);
     if (!rc)
         rc = ctr_eval_finish(*e, p->o->pool, err);
+    if (!rc && !isfinite(ctr_eval_slice(*e, 0)->sums[0].weight))
+        rc = ctr_fail(err, CTR_EDATA, "the weights add up to more than a double holds: divide them by a constant");
     return ctr_plot_fail(p, i, rc, err);
 }
 

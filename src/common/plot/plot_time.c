@@ -142,7 +142,7 @@ static int put_windows(struct ctr_svg *g, int series, const char *name, const st
         if (w->intervals && !of_control && !isnan(v[i].low))
             interval = ctr_plot_text(" (%.6g to %.6g)", v[i].low, v[i].high);
         ctr_svg_dot(g, series, x[i], x[n + i], NAN, NAN,
-                    ctr_plot_text("%s, %s: %.6g%s", name, time, x[n + i], interval.s).s);
+                    ctr_plot_text("%s%s%s: %.6g%s", name, *name ? ", " : "", time, x[n + i], interval.s).s);
     }
     ctr_buf_free(&buf);
     return rc;
@@ -182,7 +182,7 @@ static int draw_windows(struct ctr_plot *p, const char *metric, const struct win
     ctr_svg_begin(&g, &f, p->svg, err);
     int rc = 0;
     for (int i = 0; !rc && i < p->n; i++)
-        rc = put_windows(&g, i, p->in[i].name, &w[i], false, err);
+        rc = put_windows(&g, i, f.nlegend ? p->legend[i] : "", &w[i], false, err);
     if (!rc && control)
         rc = put_windows(&g, 1, "control", w, true, err);
     const int end = ctr_svg_end(&g);

@@ -33,9 +33,21 @@ static const double column = 7.4; /* of text */
 
 /* ---- texts ---- */
 
-int ctr_svg_escape(struct ctr_buf *out, const char *text, size_t n, struct ctr_err *err)
+/* What stands for the character at `text`, whose bytes are *n then; NULL: itself. XML has no U+FFFE and U+FFFF. */
+static const char *escaped(const char *text, size_t left, size_t *n)
 {
     static const char *const code[128] = { ['<'] = "&lt;", ['>'] = "&gt;", ['&'] = "&amp;", ['"'] = "&quot;" };
+    *n = 1;
+    if (!((uint8_t)*text & 0x80))
+        return code[(uint8_t)*text];
+    if (left < 3 || (memcmp(text, "\xef\xbf\xbe", 3) != 0 && memcmp(text, "\xef\xbf\xbf", 3) != 0))
+        return NULL;
+    *n = 3;
+    return "\xef\xbf\xbd";
+}
+
+int ctr_svg_escape(struct ctr_buf *out, const char *text, size_t n, struct ctr_err *err)
+{
     struct ctr_buf plain = { 0 };
     int rc = 0;
     if (!ctr_text_is_plain(text, n)) {
@@ -43,14 +55,14 @@ int ctr_svg_escape(struct ctr_buf *out, const char *text, size_t n, struct ctr_e
         text = (const char *)plain.data;
         n = plain.len;
     }
-    for (size_t i = 0, from = 0; !rc && i <= n; i++) {
-        const char *c = i < n && !((uint8_t)text[i] & 0x80) ? code[(uint8_t)text[i]] : NULL;
+    for (size_t i = 0, from = 0, bytes = 1; !rc && i <= n; i += bytes) {
+        const char *c = i < n ? escaped(text + i, n - i, &bytes) : NULL;
         if (i < n && !c)
             continue;
         rc = ctr_buf_append(out, text + from, i - from, err);
         if (!rc && c)
             rc = ctr_buf_append(out, c, strlen(c), err);
-        from = i + 1;
+        from = i + bytes;
     }
     ctr_buf_free(&plain);
     return rc;

@@ -165,6 +165,10 @@ static void time_ticks(const struct ctr_axis *a, int want, struct ctr_ticks *t)
 /* Ends between which nothing could be told apart. */
 static void move_apart(struct ctr_axis *a)
 {
+    if (!isfinite(a->low) || !isfinite(a->high) || a->high < a->low) { /* of data that overflowed */
+        a->low = 0;
+        a->high = 1;
+    }
     const double most = fmax(fabs(a->low), fabs(a->high));
     if (a->high - a->low > most * 1e-9)
         return;

@@ -553,8 +553,12 @@ function saveView() {
   clearTimeout(saving);
   saving = setTimeout(() => {
     const text = viewText();
-    if (text !== location.hash.slice(1))
-      history.replaceState(null, '', '#' + text);
+    try {
+      if (text !== location.hash.slice(1))
+        history.replaceState(null, '', '#' + text);
+    } catch (e) { // a page within another one may not
+      ready = false;
+    }
   }, 250);
 }
 function readView() {
