@@ -178,6 +178,7 @@ sites := $(shell sed -n 's/^SITE.\([a-z0-9_]*\),.*/\1/p' tests/unit/sites.h) ctr
 $(patsubst %,$(B)/unit/unit-%,text-alloc plan-alloc model-alloc stream-alloc safetensors foreign): LIBS += $(sites:%=-Wl,--wrap=%)
 
 $(B)/src/tools/ctr-gridviz/gridpage.o: $(patsubst %,src/tools/ctr-gridviz/%,gridviz.html gridviz.css gridviz.js d3.min.js d3.LICENSE)
+$(B)/src/tools/ctr-report/reportpage.o: src/tools/ctr-report/report.css
 
 # Manuals as text, for `ctrkit help` without man.
 $(B)/manuals.txt: src/tools/mdoc-to-text.awk $(mans)
@@ -354,6 +355,11 @@ lint:
 
 format:
 	$(Q)clang-format -i $(c_files)
+
+# The manuals as a site, build/html.
+.PHONY: html
+html:
+	@.ci/html/make man build/html && echo "build/html/index.html"
 
 deps:
 	.ci/deps all

@@ -67,6 +67,15 @@ run "ctr-eval --score p_true --metrics auc,log_loss scored.arrows"
 printf '\nthe strongest features\n'
 run "ctr-model top --names names.arrows -n 12 model.arrows"
 
+say "8. All of it on one page: what is in the log, how the last part differs, how good the scores are"
+run "ctr-select --add 'click=not is_null(click_time)' earlier.arrows | ctr-stats --label click --profile earlier.profile -o earlier.stats
+ctr-select --add 'click=not is_null(click_time)' later.arrows | ctr-stats --against earlier.profile -o later.drift
+ctr-eval --by category --format stream -o category.eval calibrated.arrows
+ctr-model top --names names.arrows -n 40 --format stream -o top.arrows model.arrows
+ctr-report --title 'A planted world' -o report.html demo.plan model.arrows earlier.stats later.drift \\
+    progressive.arrows scored.arrows calibrated.arrows 'by category=category.eval' top.arrows"
+printf 'the page: %s/report.html\n' "$PWD"
+
 say "What to type next"
 cat <<END
   export PATH="$(dirname "$(command -v ctr-eval)"):\$PATH"; cd $OUT

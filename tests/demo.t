@@ -20,4 +20,14 @@ sound() { # the planted truth beats the model, the model beats chance
         END { print n, auc[1], auc[2], auc[3]; exit !(n == 3 && auc[3] > auc[1] && auc[1] > .55) }' "$W/demo.txt"
 }
 ok 'the truth beats the model, the model beats chance' sound
+page() { "$PY" "$CTR_TOP/tests/html_page.py" "$@"; }
+if command -v "$PY" >/dev/null 2>&1; then
+    ok 'it ends with a page' page check "$W/demo/report.html"
+    ok 'of less than 300 kB' test "$(wc -c <"$W/demo/report.html")" -lt 300000
+    ok 'whose place is told' grep -qF "the page: $W/demo/report.html" "$W/demo.txt"
+    is 'with the figures of the report' "$(page table "$W/demo/report.html" 'In short' | awk -F '\t' '$1 == "scored" || $1 == "calibrated" { print $4, $5 }')" \
+        "$(awk '$1 == "slice" { for (i = 1; i <= NF; i++) at[$i] = i } $1 == "total" && n++ < 2 { print $at["auc"], $at["log_loss"] }' "$W/demo.txt")"
+else
+    skip 'it ends with a page' 'no python3'
+fi
 done_testing
