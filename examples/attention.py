@@ -3,7 +3,7 @@
 """One page with pictures: which images of a user's past attention weighs highest beside the image of a candidate. Self-contained; light
 and dark as the reader's system is.
 usage: attention.py ROWS.jsonl WEIGHTS.jsonl IMAGES.tar USER LABEL >PAGE.html
-ROWS: the rows that were explained, of which USER and LABEL are columns; WEIGHTS: ctr-model explain --images --format stream of them, as
+ROWS: the rows that were explained, of which USER and LABEL are columns; WEIGHTS: ctr-model explain --attention --images --format stream of them, as
 jsonl; IMAGES: files whose names without folder and ending are the keys of images."""
 import base64
 import collections

@@ -45,6 +45,6 @@ compare without.plan with.plan
 ctr-select -q --where "$test and bought and length(history.article) >= 10" history.arrows | ctr-sort -q -k customer,time --unique | ctr-sort -q --shuffle --seed 4 |
     ctr-select -q --head 12 -o shown.arrows
 ctr-export -q -f jsonl shown.arrows >shown.jsonl
-ctr-model explain -q --images photos.arrow -n 7 --format stream model.arrows shown.arrows | ctr-export -q -f jsonl >weights.jsonl
+ctr-model explain -q --attention --images photos.arrow -n 7 --format stream model.arrows shown.arrows | ctr-export -q -f jsonl >weights.jsonl
 python3 "$here/attention.py" shown.jsonl weights.jsonl "$DATA/hm_small/images.tar" customer bought >attention.html
 printf '\nPictures: %s\n' "$PWD/attention.html"

@@ -214,8 +214,8 @@ is "top: the byte 0 in names" "$(ctr-model top "$W/nul.model" --names "$W/nul.na
     "u=\$'a\\x00b' u=\$'a\\x00c' u=a "
 is "in the stream too" "$(ctr-model top -f stream "$W/nul.model" --names "$W/nul.names" | ctr-export --no-header -c name | tr '\000' 0 | sort | tr '\n' ' ')" '"" a a0b a0c '
 # ---- a plan with statements, a fitted one
-exits 'explain does not run statements' 2 ctr-model explain some.model log=ads.csv
-err_like 'and gives the command that does' 'log is a view of the plan.s statements: ctr-extract some.model log=ads.csv . ctr-model explain some.model'
+exits 'explain of views, of a plan without statements' 2 ctr-model explain s.arrows log=ads.csv
+err_like 'is told' 'log=ads.csv: no such file, and the plan in s.arrows has no statements that read views'
 printf 'click,g\n1,a\n0,b\n1,a\n' | ctr-import -q -f csv --header -o fit.arrows
 printf 'label click\nfeature g = vocab(g)\n' >fit.plan
 ctr-extract -q --fit fit.plan fit.arrows -o fit.fitted

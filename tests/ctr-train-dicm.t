@@ -137,9 +137,9 @@ fi
 ctr-export -f safetensors -o t.safetensors want.arrows
 ok 'the model has the tower' grep -q dicm.image.0.weight t.safetensors
 
-# ---- what attention weighs (ctr-model explain --images)
+# ---- what attention weighs (ctr-model explain --attention)
 ctr-extract -q --names names.arrows plan -o named.arrows raw2.arrows
-explain() { ctr-model explain -q --images images.arrows "$@"; }
+explain() { ctr-model explain -q --attention --images images.arrows "$@"; }
 ctr-select --head 60 named.arrows -o few.arrows
 ctr-select --head 60 raw2.arrows -o few.raw
 attends() { # attends OPTIONS -- REFERENCE-OPTIONS: the weights of a model that learned with OPTIONS
@@ -167,7 +167,7 @@ is 'the scores of ctr-predict' "$(ctr-select --where 'place == 1 and unit == 2' 
     ctr-select --where 'place == 1 and unit == 2' --columns row raw.explained | ctr-export -f csv | sort -n -u | awk -F, 'NR == FNR { keep[$1]; next } $1 in keep' - all.csv | md5sum)"
 ctr-cat --batch 7 few.arrows | explain -n 0 --format stream --names names.arrows a.model >got.explained
 is 'whatever batches are' "$(ctr-info --digest got.explained)" "$(ctr-info --digest named.explained)"
-ok 'a text for people' sh -c "explain() { ctr-model explain -q --images images.arrows \"\$@\"; }; explain -n 1 a.model few.raw >text && grep -q '^row 2: score 0' text && grep -Eq '^ +weight  place  item, beside photo=p[0-9]' text && grep -Eq '^ +[+-]0\.[0-9]{6} +[0-9]+  seen=p[0-9]' text && grep -q 'beside .ids.' text && grep -q '(rest)=' text"
+ok 'a text for people' sh -c "explain() { ctr-model explain -q --attention --images images.arrows \"\$@\"; }; explain -n 1 a.model few.raw >text && grep -q '^row 2: score 0' text && grep -Eq '^ +weight  place  item, beside photo=p[0-9]' text && grep -Eq '^ +[+-]0\.[0-9]{6} +[0-9]+  seen=p[0-9]' text && grep -q 'beside .ids.' text && grep -q '(rest)=' text"
 page() { # of what attention weighs: pictures inside, light and dark
     mkdir pics && for k in 0 1 2 3 4 5 6 7 8 9; do printf 'picture %d' $k >pics/p$k.jpg; done && tar cf pics.tar -C pics . &&
         ctr-export -f jsonl few.raw >few.jsonl && explain -n 3 --format stream a.model few.raw | ctr-export -f jsonl >few.weights &&
@@ -180,8 +180,8 @@ err_like 'is told' 'the model learns from images: --images FILE has their vector
 exits 'explain: an image that the file lacks' 1 ctr-model explain --images lacks.arrows a.model few.arrows
 err_like 'is told by row' 'row [0-9]*: image #'
 train -o sum.model rows.arrows
-exits 'a model that weighs nothing' 2 ctr-model explain --images images.arrows sum.model few.arrows
-err_like 'explains nothing' "sum.model: a model of kind 'dicm' without attention units explains nothing"
+exits 'a model that weighs nothing' 2 ctr-model explain --attention --images images.arrows sum.model few.arrows
+err_like 'says so' "sum.model: a model of kind 'dicm' without attention units weighs no items"
 exits 'images that are none' 1 ctr-model explain --images rows.arrows a.model few.arrows
 exits 'a full disk' 1 sh -c 'ctr-model explain --images images.arrows a.model few.arrows >/dev/full'
 

@@ -11,6 +11,7 @@ ctr-export --format safetensors, so that this also reads those.
         START: the same model before any learning (trained at a rate of next to nothing). Do scores and values agree?
     deep_reference.py score SAFETENSORS STREAM SCORED [hidden=… activation=… pooling=… batch-norm=1]   what the tensors predict
     deep_reference.py attention MODEL STREAM EXPLAINED [n=…] [OPTION…]   what ctr-model explain -n N said of attention
+    deep_reference.py explain MODEL STREAM EXPLAINED [OPTION…]   what ctr-model explain -n 0 said of rows, with the row's number in `row`
     deep_reference.py counts STREAM CSV                         made-up counts of half of the keys
     deep_reference.py same A B [tolerance]                      equal tensors?
 """
@@ -55,6 +56,7 @@ class Model:
         self.attends = any(n.startswith("din.") for n in t)
         self.towers = any(n.startswith("two-tower.") for n in t)
         self.rows, self.width = {}, 0
+        self.scale = {}
         for n, (shape, v) in t.items():
             if n.startswith("emb.") and not n.endswith(".key"):
                 self.width = w = shape[1]
@@ -134,7 +136,8 @@ def embed_images(m, o, rows, batch):
 
 
 def value(m, k):
-    return m.images[k] if k[0] == IMAGE else m.rows[k]
+    v = m.images[k] if k[0] == IMAGE else m.rows[k]
+    return [m.scale[k] * x for x in v] if k in m.scale else v
 
 
 def sigmoid(z):
@@ -257,7 +260,7 @@ def fm(m, o, rows, batch, training):
     """Every pair of features, one by one: the entries of all lists, and the numbers."""
     logits = []
     for i in batch:
-        features = [(m.rows[k], x) for entries in rows.keys[i] for k, x in entries]
+        features = [(value(m, k), x) for entries in rows.keys[i] for k, x in entries]
         features += [(m.dense["numbers"][n * m.width : (n + 1) * m.width], x) for n, x in enumerate(rows.numbers[i])]
         z = m.dense["bias"][0]
         for a, (v, x) in enumerate(features):
@@ -323,7 +326,7 @@ def forward(m, o, rows, batch, training=None):
             x = [a + b for a, b in zip(attended(m, o, rows, batch, "attention%d.ids." % (n + 1), fields, training, ids), x)]
         x = [a + b for a, b in zip(attended(m, o, rows, batch, "attention%d." % (n + 1), fields, training), x)]
     if lr:
-        ids = [sum(w * m.rows[k][0] for f, e in enumerate(rows.keys[i]) if not rows.images[f] for k, w in e) for i in batch]
+        ids = [sum(w * value(m, k)[0] for f, e in enumerate(rows.keys[i]) if not rows.images[f] for k, w in e) for i in batch]
         return [a + b[0] for a, b in zip(ids, linear(m, "", x))]
     return stack(m, o, x, "", o["hidden"], training, o["batch-norm"], o["dropout"])
 
@@ -479,6 +482,60 @@ def check_attention(path, stream, explained, words):
     assert at == len(got) > 0, "%d lines, expected %d" % (len(got), at)
 
 
+def integrated(m, o, rows, i, points=150):
+    """Of row i, its logit, that without vectors and numbers, and the integrated gradient of each entry and number: differences along its own
+    direction at the middles of `points` pieces of the line, of the whole forward pass."""
+    entries, numbers = [], list(rows.numbers[i])
+    for f, keys in enumerate(rows.keys[i]):  # each entry has a vector of its own
+        rows.keys[i][f] = [((*k[:2], f, n), w) for n, (k, w) in enumerate(keys)]
+        entries += [k for k, _ in rows.keys[i][f]]
+    m.rows.update({k: m.rows[k[:2]] for k in entries if k[0] != IMAGE})
+
+    def logit(at, moved=None, by=0.0):
+        m.scale = {k: at + (by if k == moved else 0) for k in entries}
+        rows.numbers[i] = [(at + (by if n == moved else 0)) * x for n, x in enumerate(numbers)]
+        return forward(m, o, rows, [i])[0]
+
+    parts, eps = {}, 1e-6
+    for what in entries + [n for n, x in enumerate(numbers) if x != 0]:
+        each = [logit((p + 0.5) / points, what, eps) - logit((p + 0.5) / points, what, -eps) for p in range(points)]
+        parts[what] = sum(each) / (2 * eps * points)
+    answer = logit(1), logit(0), parts
+    m.scale = {}
+    return answer
+
+
+def check_explain(path, stream, explained, words):
+    o, rows, m, seen = options(words), Rows(stream), Model(path), 0
+    got = Table(explained).rows
+    for row in sorted({r["row"] for r in got}):
+        logit, base, parts = integrated(m, o, rows, row - 1)
+        want = {("(bias)", None, ""): base}
+        for what, v in parts.items():
+            if isinstance(what, int):
+                name = rows.number_names[what]
+                first = rows.number_names.index(name)
+                at = name, None, "" if rows.number_names.count(name) == 1 else str(what - first)
+            else:
+                at = rows.key_names[what[2]], what[1], None
+            want[at] = want.get(at, 0.0) + v
+        have, total = {}, 0.0
+        for line in (r for r in got if r["row"] == row):
+            total += line["contribution"]
+            number = line["table"] in rows.number_names
+            at = line["table"], None if line["table"] == "(bias)" or number else line["key"], line["name"] if line["table"] == "(bias)" or number else None
+            if line["table"] == "(residual)":
+                assert abs(line["contribution"]) <= 1e-3, line
+            else:
+                have[at] = have.get(at, 0.0) + line["contribution"]
+            near("score", [line["score"]], [sigmoid(logit)], 1e-5)
+        assert have.keys() == want.keys(), (have.keys() ^ want.keys())
+        near("sum of row %d" % row, [total], [logit], 1e-4)
+        near("parts of row %d, of %s" % (row, list(want)), [have[k] for k in want], list(want.values()), 1e-2)
+        seen += sum(abs(v) > 0.05 for v in parts.values())
+    assert seen > len(rows.label) / 2, "only %d parts are of any size" % seen
+
+
 def same(a, b, tolerance):
     x, y = tensors(a), tensors(b)
     assert x.keys() == y.keys()
@@ -495,6 +552,8 @@ if __name__ == "__main__":
         check_score(a[0], a[1], a[2], a[3:])
     elif what == "attention":
         check_attention(a[0], a[1], a[2], a[3:])
+    elif what == "explain":
+        check_explain(a[0], a[1], a[2], a[3:])
     elif what == "counts":
         make_counts(a[0], a[1])
     elif what == "same":

@@ -71,8 +71,8 @@ ok 'predicts with the bits of the vectors, of images that came in no training, t
 predict -j 4 --images values.arrow m.arrows >got.p
 ok '-j 4 too' cmp want.p got.p
 ctr-select --head 50 test.arrows >few.arrows
-is 'and attention weighs them alike (ctr-model explain)' "$(ctr-model explain -q --images values.arrow m.arrows few.arrows | cksum)" \
-    "$(ctr-model explain -q --images images.arrow m.arrows few.arrows | cksum)"
+is 'and attention weighs them alike (ctr-model explain)' "$(ctr-model explain -q --attention --images values.arrow m.arrows few.arrows | cksum)" \
+    "$(ctr-model explain -q --attention --images images.arrow m.arrows few.arrows | cksum)"
 exits 'values of a tower to learn from' 2 train --images values.arrow -o x.arrows
 err_like 'are refused' 'values.arrow: its vectors are what the tower of a model made .tower=[0-9a-f]*., to predict with that model: learn from the vectors'
 ctr-cat --to stream values.arrow >values.arrows

@@ -305,7 +305,7 @@ done <<'LIST'
 --reliability|ctr-eval --bins 3
 --fit=isotonic|ctr-calibrate --fit power --pieces linear
 add or check|ctr-signals list --platform web
-top or diff|ctr-model explain m.arrows --by-table
+top or diff or explain|ctr-model slim m.arrows --by-table
 slim|ctr-model top m.arrows --weights-only
 explain|ctr-model top m.arrows --images i.arrows
 LIST

@@ -231,20 +231,19 @@ static int last_gradients(struct ctr_deep *d, struct dcnv2 *m, struct ctr_mat to
     if (!rc)
         rc = product_gradients(d, dlogit, hidden, ctr_mat_cols(w, d->x_cols, hidden.cols),
                                ctr_mat_cols(dw, d->x_cols, hidden.cols), dhidden, false, err);
-    return rc ? rc
-              : ctr_stack_backward(d, &m->deep, x0, dhidden, ctr_mat(d->dx, d->rows, (int64_t)d->keys * d->width), err);
+    return rc ? rc : ctr_stack_backward(d, &m->deep, x0, dhidden, ctr_mat(d->dx, d->rows, ctr_deep_dx_cols(d)), err);
 }
 
 static int dcnv2_backward(struct ctr_deep *d, struct ctr_err *err)
 {
     struct dcnv2 *m = d->state;
-    const int64_t cols = d->x_cols, keys = (int64_t)d->keys * d->width;
-    const struct ctr_mat dy = ctr_mat(m->dy, d->rows, cols), dx = ctr_mat(d->dx, d->rows, keys);
+    const int64_t cols = d->x_cols, wanted = ctr_deep_dx_cols(d);
+    const struct ctr_mat dy = ctr_mat(m->dy, d->rows, cols), dx = ctr_mat(d->dx, d->rows, wanted);
     int rc = last_gradients(d, m, ctr_mat(m->layer[m->layers - 1].y, d->rows, cols), dy, err);
     for (int l = m->layers - 1; l >= 0 && !rc; l--)
         rc = layer_gradients(d, m, l, dy, err);
-    const struct ctr_dev_axpby chain = { 1, m->parallel ? 1 : 0, ctr_mat_cols(dy, 0, keys), dx };
-    const struct ctr_dev_axpby crosses = { 1, 1, ctr_mat_cols(ctr_mat(m->dx0, d->rows, cols), 0, keys), dx };
+    const struct ctr_dev_axpby chain = { 1, m->parallel ? 1 : 0, ctr_mat_cols(dy, 0, wanted), dx };
+    const struct ctr_dev_axpby crosses = { 1, 1, ctr_mat_cols(ctr_mat(m->dx0, d->rows, cols), 0, wanted), dx };
     if (!rc)
         rc = ctr_dev_axpby(d->dev, &chain, err);
     return rc ? rc : ctr_dev_axpby(d->dev, &crosses, err);

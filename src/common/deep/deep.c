@@ -354,11 +354,11 @@ static int make_arena(struct ctr_deep *d, struct ctr_err *err)
     size_t all = (size_t)d->floats * sizeof(float), learned = (size_t)d->learned * sizeof(float);
     int rc = ctr_mem_new(&d->w, d->dev, all, err);
     struct ctr_mem **const kept[] = { &d->g, &d->s1, &d->s2 };
-    for (size_t i = 0; i < CTR_COUNT(kept) && !rc && d->learns; i++)
+    for (size_t i = 0; i < (d->explains ? 1 : CTR_COUNT(kept)) && !rc && d->learns; i++)
         rc = ctr_mem_new(kept[i], d->dev, learned, err);
-    if (!rc && d->learns)
+    if (!rc && ctr_deep_trains(d))
         rc = ctr_mem_new(&d->bad, d->dev, sizeof(double), err);
-    return rc || !d->learns ? rc : fill_arena(d, err);
+    return rc || !ctr_deep_trains(d) ? rc : fill_arena(d, err);
 }
 
 /* ---- the network ---- */
@@ -447,14 +447,14 @@ int ctr_deep_shape(struct ctr_deep *d, struct ctr_deep_input *list, int n, struc
         rc = make_groups(d, err);
     if (!rc)
         rc = make_arena(d, err);
-    return rc || !d->learns ? rc : ctr_deep_images_standardise(d, err);
+    return rc || !ctr_deep_trains(d) ? rc : ctr_deep_images_standardise(d, err);
 }
 
 int ctr_deep_room(struct ctr_deep *d, int64_t rows, struct ctr_err *err)
 {
     if (rows <= d->room)
         return 0;
-    const int64_t room = d->learns ? d->p.minibatch : rows;
+    const int64_t room = ctr_deep_trains(d) ? d->p.minibatch : rows;
     const size_t logits = (size_t)room * sizeof(float);
     int rc = ctr_mem_grow(&d->x, d->dev, (size_t)(room * d->x_cols) * sizeof(float), err);
     if (!rc)
@@ -462,7 +462,7 @@ int ctr_deep_room(struct ctr_deep *d, int64_t rows, struct ctr_err *err)
     if (!rc && d->learns)
         rc = ctr_mem_grow(&d->dlogit, d->dev, logits, err);
     if (!rc && d->learns)
-        rc = ctr_mem_grow(&d->dx, d->dev, (size_t)(room * d->pooled_cols) * sizeof(float), err);
+        rc = ctr_mem_grow(&d->dx, d->dev, (size_t)(room * ctr_deep_dx_cols(d)) * sizeof(float), err);
     if (!rc)
         rc = d->spec->make_room(d, room, err);
     if (!rc)

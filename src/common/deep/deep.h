@@ -15,7 +15,7 @@
  * push; deep_entries.c: lists of rows by table; deep_equal.c: lists that rows have in common, rows that are equal in
  * some inputs; deep_source.c: where rows live; deep_stack.c: a stack of dense layers, a part of models; deep_counts.c:
  * how often keys come; deep_train.c: the learner; deep_ranks.c: a learner over ranks; deep_ranks_bytes.c: what ranks
- * send; deep_file.c, deep_read.c: sections of a model file; deep_score.c: prediction.
+ * send; deep_file.c, deep_read.c: sections of a model file; deep_score.c: prediction; deep_explain.c: what makes one.
  *
  * Everything is cut by rows: an activation, a logit, a score depends on its row and on the parameters alone; gradients
  * are sums in the order of rows, of equal lists first (deep_equal.c). So neither threads nor how rows arrive change a
@@ -188,6 +188,7 @@ struct ctr_deep {
     struct ctr_dev *dev;
     char link[240]; /* how dense gradients travel between ranks: ctr_comm_link */
     bool learns;    /* keeps what backward needs */
+    bool explains;  /* learns, but only the gradients of a row's inputs, numbers too: deep_explain.c */
     /* Set by declare: training computes different activations from prediction (dropout, batch statistics). */
     bool separate_training_forward;
     int64_t step; /* minibatches learned */
@@ -218,7 +219,7 @@ struct ctr_deep {
     struct ctr_mem *bad;                 /* f64: index of the first non-finite element of w, or -1 */
     /* the model's view of the minibatch: `rows` rows so far, of at most `room` */
     int64_t rows, room;
-    struct ctr_mem *x, *dx;         /* [room x x_cols], [room x pooled_cols] */
+    struct ctr_mem *x, *dx;         /* [room x x_cols], [room x ctr_deep_dx_cols] */
     struct ctr_mem *logit, *dlogit; /* f32 [room] */
     struct ctr_minibatch batch;
     struct ctr_vectors vectors;
@@ -235,8 +236,9 @@ struct ctr_deep_spec {
      * `separate_training_forward`.
      */
     int (*forward)(struct ctr_deep *d, int64_t from, int64_t n, bool training, struct ctr_err *err);
-    /* From dlogit of all rows, compute the gradients of the parameters (ctr_deep_mat_grad, ctr_deep_vec_grad) and
-     * dx. */
+    /* From dlogit of all rows, compute the gradients of the parameters (ctr_deep_mat_grad, ctr_deep_vec_grad) and dx,
+     * whose columns are the first ctr_deep_dx_cols of x. With d->explains, backward follows a forward pass that was
+     * none of training: dlogit is 1, statistics are constants, and nothing is dropped. */
     int (*backward)(struct ctr_deep *d, struct ctr_err *err);
     void (*free)(struct ctr_deep *d);
     /* NULL, or outputs besides the logit. A network whose d->output is set before shaping has only the inputs of that
@@ -340,6 +342,16 @@ void ctr_deep_free(struct ctr_deep *d);
 static inline bool ctr_deep_shaped(const struct ctr_deep *d)
 {
     return d->w;
+}
+/* Does it learn from rows, with their statistics and draws? */
+static inline bool ctr_deep_trains(const struct ctr_deep *d)
+{
+    return d->learns && !d->explains;
+}
+/* Columns of dx: those of keys, and of numbers only to explain, since numbers have nothing to learn. */
+static inline int64_t ctr_deep_dx_cols(const struct ctr_deep *d)
+{
+    return d->explains ? d->x_cols : d->pooled_cols;
 }
 
 /* ---- deep_rows.c: tables, pull and push ---- */
@@ -589,7 +601,8 @@ int ctr_deep_settle(struct ctr_deep_learner *l, struct ctr_err *err) CTR_MUST;
     .warm = ctr_deep_warm, .scorer_open = ctr_deep_scorer_open, .scorer_free = ctr_deep_scorer_free,                   \
     .session_new = ctr_deep_session_new, .session_free = ctr_deep_session_free, .predict_rows = ctr_deep_predict_rows, \
     .output = ctr_deep_output, .output_rows = ctr_deep_output_rows, .attends = ctr_deep_attends,                       \
-    .attended_rows = ctr_deep_attended_rows
+    .attended_rows = ctr_deep_attended_rows, .explainer_new = ctr_deep_explainer_new,                                  \
+    .explainer_free = ctr_deep_explainer_free, .explain_rows = ctr_deep_explain_rows
 
 int ctr_deep_learner_new(void **learner, const struct ctr_model *m, const struct ctr_params *p, struct ctr_err *err);
 void ctr_deep_learner_free(void *learner);
@@ -627,9 +640,21 @@ bool ctr_deep_output(const void *scorer, int i, struct ctr_output *out);
 int ctr_deep_output_rows(void *session, const struct ctr_rows *rows, float *value, struct ctr_key_counts *counts,
                          struct ctr_err *err);
 bool ctr_deep_attends(const void *scorer);
+int ctr_deep_explainer_new(void **explainer, const void *scorer, const struct ctr_inputs *in,
+                           const struct ctr_strs *tables, struct ctr_err *err);
+void ctr_deep_explainer_free(void *explainer);
+int ctr_deep_explain_rows(void *explainer, const struct ctr_rows *rows, double *score, struct ctr_parts *parts,
+                          struct ctr_err *err);
 int ctr_deep_attended_rows(void *session, const struct ctr_rows *rows, double *score, ctr_attended_each *each,
                            void *ctx, struct ctr_err *err);
 
+/* A network over a scorer's parameters and tables, bound to the inputs of a stream. output: NULL, or its name.
+ * `explains`: for deep_explain.c. The caller frees it, after an error too. */
+int ctr_deep_scorer_net(const void *scorer, struct ctr_deep *net, const struct ctr_inputs *in,
+                        const struct ctr_strs *tables, const char *output, bool explains, struct ctr_err *err) CTR_MUST;
+/* Append all rows to its minibatch, and pull. */
+int ctr_deep_scorer_add(const void *scorer, struct ctr_deep *net, const struct ctr_rows *r,
+                        struct ctr_err *err) CTR_MUST;
 /* Probabilities from the logits of rows [from, from + n) of the minibatch; the error names the first that is not
  * finite. first_row: stream row of row `from`. score NULL: only check them. */
 int ctr_deep_scores(struct ctr_deep *d, int64_t from, int64_t n, int64_t first_row, double *score,

@@ -155,6 +155,8 @@ static int find_runs(const struct ctr_deep *d, struct ctr_attention *a, bool no_
             add_run(a, column_of(d, i), d->input[i].cols);
     a->learned = a->cols;
     add_run(a, d->pooled_cols, d->dense);
+    if (d->explains)
+        a->learned = a->cols;
     return 0;
 }
 
@@ -505,7 +507,7 @@ static int unit_backward(struct ctr_deep *d, struct ctr_attention_unit *u, struc
 
 int ctr_attention_backward(struct ctr_deep *d, struct ctr_attention *a, struct ctr_err *err)
 {
-    const struct ctr_mat all = ctr_mat(a->dx, d->rows, a->learned), dx = ctr_mat(d->dx, d->rows, d->pooled_cols);
+    const struct ctr_mat all = ctr_mat(a->dx, d->rows, a->learned), dx = ctr_mat(d->dx, d->rows, ctr_deep_dx_cols(d));
     int rc = 0;
     for (int i = 0; i < a->runs && !rc; i++) {
         const struct ctr_attention_run *r = &a->run[i];

@@ -103,7 +103,7 @@ static int check_table(const struct ctr_deep *d, const struct ctr_deep_images *m
 {
     const int32_t width = ctr_image_table_width(m->table);
     int rc = 0;
-    if (d->learns && ctr_image_table_tower(m->table))
+    if (ctr_deep_trains(d) && ctr_image_table_tower(m->table))
         rc = ctr_fail(err, CTR_EUSAGE,
                       "its vectors are what the tower of a model made (%s), to predict with that model: learn from the "
                       "vectors that the tower took",
@@ -166,7 +166,7 @@ int ctr_deep_images_declare(struct ctr_deep *d, struct ctr_err *err)
         rc = own_table(d, err);
     if (!rc && d->p.comm && m->table)
         rc = same_table(d, err);
-    m->embedded = !rc && m->table && !d->learns && ctr_image_table_tower(m->table);
+    m->embedded = !rc && m->table && !ctr_deep_trains(d) && ctr_image_table_tower(m->table);
     const int64_t images = rc || !m->table ? 0 : ctr_image_table_images(m->table);
     int32_t *number = rc ? NULL : ctr_buf_extend(&m->number, images + 1, sizeof *number, &rc, err);
     if (rc)
@@ -442,7 +442,7 @@ void ctr_deep_images_clear(struct ctr_deep *d)
     m->batch.named = m->batch.absent = 0;
     if (!m->source)
         return;
-    if (!d->learns && m->value.rows == m->n && m->n * d->image_width < (int64_t)(KEPT_BYTES / sizeof(float)))
+    if (!ctr_deep_trains(d) && m->value.rows == m->n && m->n * d->image_width < (int64_t)(KEPT_BYTES / sizeof(float)))
         return;
     for (int64_t i = 0; i < m->n; i++)
         AS(int32_t, m->number)[AS(uint64_t, m->row)[i]] = 0;

@@ -98,7 +98,7 @@ struct tower {
 static int tower_begin(struct ctr_source *source, const struct ctr_want *want, int buffer, struct ctr_err *err)
 {
     const struct tower *t = (const struct tower *)source;
-    const int64_t old = t->d->learns ? 0 : source->batch[buffer].here;
+    const int64_t old = ctr_deep_trains(t->d) ? 0 : source->batch[buffer].here;
     const struct ctr_want_keys keys = { want->keys->hash + old, want->keys->n - old };
     const struct ctr_want theirs = { .tables = 1, .keys = &keys, .make = want->make, .pool = want->pool };
     return ctr_source_begin(t->below, &theirs, buffer, err);
@@ -140,14 +140,14 @@ static int tower_values(struct ctr_source *source, int buffer, struct ctr_mat *v
         rc = ctr_deep_keep(t->d, &t->value, (size_t)here * row, (size_t)b->n * row, err);
     *values = ctr_mat(t->value, b->n, source->width);
     if (!rc && fresh) {
-        const int64_t from = t->d->learns ? here : 0; /* backward reads what was before */
+        const int64_t from = ctr_deep_trains(t->d) ? here : 0; /* backward reads what was before */
         const struct ctr_mat x = ctr_mat_rows(t->x, from, fresh), value = ctr_mat_rows(*values, here, fresh);
         if (t->values_of)
             rc = pass_on(t, b->table->hash + here, x, value, err);
         else if (!(rc = ctr_stack_keep(t->d, t->stack, from, from + fresh, err)))
-            rc = ctr_stack_forward(t->d, t->stack, x, from, t->d->learns, value, err);
+            rc = ctr_stack_forward(t->d, t->stack, x, from, ctr_deep_trains(t->d), value, err);
     }
-    if (!t->d->learns)
+    if (!ctr_deep_trains(t->d))
         ctr_source_drop(t->below, buffer);
     return rc;
 }

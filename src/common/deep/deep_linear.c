@@ -99,11 +99,12 @@ static int backward(struct ctr_deep *d, struct ctr_err *err)
     const struct ctr_dev_act_grad bias = {
         .z = dlogit, .dy = dlogit, .dz = dlogit, .dbias = ctr_deep_vec_grad(d, m->bias)
     };
+    const int64_t cols = ctr_deep_dx_cols(d);
     const struct ctr_dev_gemm ids = { .a = dlogit,
-                                      .b = ctr_mat(m->is_id, 1, d->pooled_cols),
-                                      .c = ctr_mat(d->dx, d->rows, d->pooled_cols) };
+                                      .b = ctr_mat(m->is_id, 1, cols),
+                                      .c = ctr_mat(d->dx, d->rows, cols) };
     int rc = ctr_dev_act_grad(d->dev, &bias, err);
-    if (!rc && d->pooled_cols)
+    if (!rc && cols)
         rc = ctr_dev_gemm(d->dev, &ids, err);
     return rc || m->weight < 0 ? rc : backward_rest(d, m, dlogit, err);
 }

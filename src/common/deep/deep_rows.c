@@ -199,7 +199,7 @@ static int add_numbers(struct ctr_deep *d, const struct ctr_rows *r, int64_t fro
     const struct ctr_dev_copy copy = { ctr_mat(*numbers, n, d->dense), ctr_mat_cols(to, d->pooled_cols, d->dense) };
     if (!rc && bytes)
         rc = ctr_dev_copy(d->dev, &copy, err);
-    if (rc || !d->learns)
+    if (rc || !ctr_deep_trains(d))
         return rc;
     float *label = ctr_buf_extend(&d->batch.label, n, sizeof *label, &rc, err);
     float *weight = ctr_buf_extend(&d->batch.weight, n, sizeof *weight, &rc, err);
@@ -431,7 +431,7 @@ static int send_lists(struct ctr_deep *d, struct ctr_err *err)
 {
     struct ctr_deep_batch *on = &d->batch.buffers[d->batch.buffer_index];
     const size_t known = (size_t)d->batch.sent_rows * sizeof(float);
-    int rc = d->learns ? ctr_deep_send(d, &on->label, d->batch.label.data, known, d->batch.label.len, err) : 0;
+    int rc = ctr_deep_trains(d) ? ctr_deep_send(d, &on->label, d->batch.label.data, known, d->batch.label.len, err) : 0;
     if (!rc && d->batch.weighted)
         rc = ctr_deep_send(d, &on->weight, d->batch.weight.data, known, d->batch.weight.len, err);
     d->batch.sent_rows = d->rows;

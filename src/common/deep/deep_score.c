@@ -185,12 +185,14 @@ static int take_weights(const struct ctr_deep *from, struct ctr_deep *to, struct
     return rc;
 }
 
-static int open_net(const struct scorer *of, struct ctr_deep *net, const char *output, struct ctr_err *err)
+static int open_net(const struct scorer *of, struct ctr_deep *net, const char *output, bool explains,
+                    struct ctr_err *err)
 {
     struct ctr_deep_input *list;
     int n = of->model.inputs, rc = ctr_deep_open(net, of->model.model, &of->model.p, 1, false, err);
     if (rc)
         return rc;
+    net->learns = net->explains = explains;
     net->table = ctr_deep_images_table(&of->model);
     net->image_inputs = of->model.image_inputs;
     net->output = output ? find_output(net->spec, output) : NULL;
@@ -205,22 +207,28 @@ static int open_net(const struct scorer *of, struct ctr_deep *net, const char *o
     return rc ? rc : ctr_deep_tables_bind((struct ctr_deep_tables *)(uintptr_t)&of->tables, net, false, err);
 }
 
+int ctr_deep_scorer_net(const void *scorer, struct ctr_deep *net, const struct ctr_inputs *in,
+                        const struct ctr_strs *tables, const char *output, bool explains, struct ctr_err *err)
+{
+    struct ctr_deep_input *list = NULL;
+    int n, rc = open_net(scorer, net, output, explains, err);
+    if (!rc)
+        rc = ctr_deep_inputs(in, tables, &list, &n, err);
+    if (rc)
+        return rc;
+    rc = ctr_deep_same_inputs(net, list, n, err);
+    ctr_deep_inputs_free(list, n);
+    return rc;
+}
+
 int ctr_deep_session_new(void **out, const void *scorer, const struct ctr_inputs *in, const struct ctr_strs *tables,
                          const char *output, struct ctr_err *err)
 {
     struct session *s = calloc(1, sizeof *s);
-    struct ctr_deep_input *list = NULL;
-    int n;
     if (!s)
         return ctr_fail_nomem(err, sizeof *s);
     s->of = scorer;
-    int rc = open_net(s->of, &s->net, output, err);
-    if (!rc)
-        rc = ctr_deep_inputs(in, tables, &list, &n, err);
-    if (!rc) {
-        rc = ctr_deep_same_inputs(&s->net, list, n, err);
-        ctr_deep_inputs_free(list, n);
-    }
+    int rc = ctr_deep_scorer_net(s->of, &s->net, in, tables, output, false, err);
     if (!rc && !(s->searched = calloc((size_t)s->net.inputs + 1, sizeof *s->searched)))
         rc = ctr_fail_nomem(err, (size_t)s->net.inputs + 1);
     if (rc)
@@ -230,11 +238,16 @@ int ctr_deep_session_new(void **out, const void *scorer, const struct ctr_inputs
     return rc;
 }
 
+int ctr_deep_scorer_add(const void *scorer, struct ctr_deep *net, const struct ctr_rows *r, struct ctr_err *err)
+{
+    const struct scorer *s = scorer;
+    int rc = ctr_deep_add(net, r, 0, r->rows, err);
+    return rc ? rc : ctr_deep_pull(net, (struct ctr_deep_tables *)(uintptr_t)&s->tables, false, NULL, 0, 0, err);
+}
+
 static int add_rows(struct session *s, const struct ctr_rows *r, struct ctr_err *err)
 {
-    int rc = ctr_deep_add(&s->net, r, 0, r->rows, err);
-    return rc ? rc
-              : ctr_deep_pull(&s->net, (struct ctr_deep_tables *)(uintptr_t)&s->of->tables, false, NULL, 0, 0, err);
+    return ctr_deep_scorer_add(s->of, &s->net, r, err);
 }
 
 enum { RUN = 64 }; /* keys that are looked up together, so that their lines are fetched at once */

@@ -99,7 +99,7 @@ int ctr_stack_keep(struct ctr_deep *d, struct ctr_stack *s, int64_t used, int64_
             rc = rows_room(d, &y->n, used, room, row, err);
         if (!rc && d->learns && norm)
             rc = ctr_mem_grow(&y->norm_stats, d->dev, stats, err);
-        if (!rc && d->learns && dice)
+        if (!rc && ctr_deep_trains(d) && dice)
             rc = ctr_mem_grow(&y->act_stats, d->dev, stats, err);
     }
     for (int i = 0; i < 2 && !rc && d->learns; i++)
@@ -332,6 +332,19 @@ static struct ctr_dev_gemm_back plain_back(struct ctr_deep *d, const struct ctr_
                                        .dbias = grad(d, y->bias) };
 }
 
+/* The gradient of a normalization by running statistics, which are constants: in place. Nothing writes norm_stats then,
+ * which are 0. */
+static int norm_backward(struct ctr_deep *d, const struct ctr_stack_layer *y, struct ctr_mat dy, struct ctr_err *err)
+{
+    const struct ctr_dev_norm scale = { .x = dy,
+                                        .y = dy,
+                                        .mean = ctr_vec(y->norm_stats, y->out),
+                                        .var = vec(d, y->norm_var),
+                                        .gamma = vec(d, y->gamma),
+                                        .eps = BN_EPS };
+    return ctr_dev_norm(d->dev, &scale, err);
+}
+
 /* Convert the gradient of another layer's output to that of its product, in place. */
 static int before_product(struct ctr_deep *d, const struct ctr_stack *s, const struct ctr_stack_layer *y,
                           struct ctr_mat dy, struct ctr_err *err)
@@ -347,6 +360,8 @@ static int before_product(struct ctr_deep *d, const struct ctr_stack *s, const s
     int rc = ctr_dev_act_grad(d->dev, &act, err);
     if (rc || !s->shape.batch_norm)
         return rc;
+    if (d->explains)
+        return norm_backward(d, y, dy, err);
     const struct ctr_dev_norm_grad norm = { .x = z,
                                             .dy = dy,
                                             .dx = dy,
@@ -362,7 +377,7 @@ static int before_product(struct ctr_deep *d, const struct ctr_stack *s, const s
 /* Convert the gradient of a layer's output, after dropout, to that of its product, in place. */
 static int through_layer(struct ctr_deep *d, const struct ctr_stack *s, int l, struct ctr_mat dy, struct ctr_err *err)
 {
-    int rc = drop(d, s, l, dy, err);
+    int rc = d->explains ? 0 : drop(d, s, l, dy, err);
     return rc ? rc : before_product(d, s, &s->layer[l], dy, err);
 }
 

@@ -152,6 +152,13 @@ static int dlrm_forward(struct ctr_deep *d, int64_t from, int64_t n, bool traini
                                   ctr_mat_at(d->logit, from, n, 1), err);
 }
 
+/* The gradient of the fields, or of the numbers. */
+static struct ctr_mat dx_part(const struct ctr_deep *d, bool of_numbers)
+{
+    const struct ctr_mat dx = ctr_mat(d->dx, d->rows, ctr_deep_dx_cols(d));
+    return of_numbers ? ctr_mat_cols(dx, d->pooled_cols, d->dense) : ctr_mat_cols(dx, 0, d->pooled_cols);
+}
+
 /* v_0 has gradients from the products and from the top layers. */
 static int bottom_gradients(struct ctr_deep *d, struct dlrm *m, struct ctr_err *err)
 {
@@ -160,7 +167,8 @@ static int bottom_gradients(struct ctr_deep *d, struct dlrm *m, struct ctr_err *
     int rc = copy(d, t_part(d, m->dt, 0, d->rows, false), dv, err);
     if (!rc)
         rc = ctr_dev_axpby(d->dev, &add, err);
-    return rc ? rc : ctr_stack_backward(d, &m->bottom, numbers_of(d, 0, d->rows), dv, (struct ctr_mat){ 0 }, err);
+    const struct ctr_mat dx = d->explains ? dx_part(d, true) : (struct ctr_mat){ 0 };
+    return rc ? rc : ctr_stack_backward(d, &m->bottom, numbers_of(d, 0, d->rows), dv, dx, err);
 }
 
 static int dlrm_backward(struct ctr_deep *d, struct ctr_err *err)
@@ -174,7 +182,7 @@ static int dlrm_backward(struct ctr_deep *d, struct ctr_err *err)
     if (!rc)
         rc = ctr_dev_dots_grad(d->dev, &dots, err);
     if (!rc)
-        rc = copy(d, z_part(d, m->dz, 0, n, true), ctr_mat(d->dx, n, (int64_t)d->keys * d->width), err);
+        rc = copy(d, z_part(d, m->dz, 0, n, true), dx_part(d, false), err);
     return rc || !m->numbers ? rc : bottom_gradients(d, m, err);
 }
 

@@ -32,6 +32,8 @@ struct fm {
     /* The entries of each number in the first `grouped` rows. */
     int64_t grouped;
     struct ctr_mem *group_start, *group_item;
+    /* To explain: [room x width], [room x dense], [dense], and [dense] zeros. */
+    struct ctr_mem *t, *own, *square, *zero;
 };
 
 static int fm_declare(struct ctr_deep *d, struct ctr_err *err)
@@ -119,6 +121,20 @@ static int group_numbers(struct ctr_deep *d, struct fm *m, struct ctr_err *err)
     return rc;
 }
 
+static int explain_room(struct ctr_deep *d, struct fm *m, int64_t room, struct ctr_err *err)
+{
+    const struct {
+        struct ctr_mem **m;
+        int64_t floats;
+    } rooms[] = {
+        { &m->t, room * d->width }, { &m->own, room * d->dense }, { &m->square, d->dense }, { &m->zero, d->dense }
+    };
+    int rc = 0;
+    for (size_t i = 0; i < CTR_COUNT(rooms) && !rc; i++)
+        rc = ctr_mem_grow(rooms[i].m, d->dev, (size_t)rooms[i].floats * sizeof(float), err);
+    return rc;
+}
+
 static int fm_make_room(struct ctr_deep *d, int64_t room, struct ctr_err *err)
 {
     struct fm *m = d->state;
@@ -138,6 +154,8 @@ static int fm_make_room(struct ctr_deep *d, int64_t room, struct ctr_err *err)
     rc = ctr_mem_grow(&m->dz, d->dev, fields, err);
     if (!rc)
         rc = ctr_mem_grow(&m->dy, d->dev, row, err);
+    if (!rc && d->explains && d->dense)
+        rc = explain_room(d, m, room, err);
     const struct ctr_dev_fill zero = { .x = ctr_mat(m->dy, room, d->width) };
     return rc ? rc : ctr_dev_fill(d->dev, &zero, err);
 }
@@ -205,6 +223,40 @@ static int numbers_gradient(struct ctr_deep *d, struct fm *m, struct ctr_err *er
     return rc ? rc : ctr_dev_pool_grad(d->dev, &grad, err);
 }
 
+/* The gradient of the numbers, where that of the logit is 1. A number x_u whose vector is w_u | v_u is in its own term
+ * and in the pairs with all other numbers and with the fields:
+ *
+ *     w_u + <v_u, sum of x v of the numbers - x_u v_u + dz of it> */
+static int explain_numbers(struct ctr_deep *d, struct fm *m, struct ctr_err *err)
+{
+    const int64_t n = d->rows, pairs = d->width - 1;
+    const struct ctr_mat vectors = ctr_deep_mat(d, m->numbers), v = ctr_mat_cols(vectors, 1, pairs);
+    const struct ctr_mat t = ctr_mat(m->t, n, d->width), own = ctr_mat(m->own, n, d->dense);
+    const struct ctr_mat to = ctr_mat_cols(ctr_mat(d->dx, n, ctr_deep_dx_cols(d)), d->pooled_cols, d->dense);
+    const struct ctr_dev_copy others = { of_numbers(d, m->dz, 0, n), t };
+    const struct ctr_dev_axpby all = { 1, 1, ctr_mat_cols(of_numbers(d, m->z, 0, n), 1, pairs),
+                                       ctr_mat_cols(t, 1, pairs) };
+    const struct ctr_dev_gemm product = { .a = t, .b = vectors, .tb = true, .c = to };
+    const struct ctr_dev_row_dot square = { .a = v, .b = v, .y = ctr_vec(m->square, d->dense) };
+    const struct ctr_dev_norm scale = { .x = ctr_mat(m->x, n, d->dense), /* x_u <v_u, v_u> */
+                                        .y = own,
+                                        .mean = ctr_vec(m->zero, d->dense),
+                                        .var = ctr_vec(m->zero, d->dense),
+                                        .gamma = square.y,
+                                        .eps = 1 };
+    const struct ctr_dev_axpby less = { -1, 1, own, to };
+    int rc = ctr_dev_copy(d->dev, &others, err);
+    if (!rc)
+        rc = ctr_dev_axpby(d->dev, &all, err);
+    if (!rc)
+        rc = ctr_dev_gemm(d->dev, &product, err);
+    if (!rc)
+        rc = ctr_dev_row_dot(d->dev, &square, err);
+    if (!rc)
+        rc = ctr_dev_norm(d->dev, &scale, err);
+    return rc ? rc : ctr_dev_axpby(d->dev, &less, err);
+}
+
 static int fm_backward(struct ctr_deep *d, struct ctr_err *err)
 {
     struct fm *m = d->state;
@@ -223,7 +275,7 @@ static int fm_backward(struct ctr_deep *d, struct ctr_err *err)
                                             .dout = dy,
                                             .grad = ctr_mat(m->dz, entries, d->width) };
     const struct ctr_dev_copy keys = { of_keys(d, m->dz, 0, d->rows),
-                                       ctr_mat(d->dx, d->rows, (int64_t)d->keys * d->width) };
+                                       ctr_mat_cols(ctr_mat(d->dx, d->rows, ctr_deep_dx_cols(d)), 0, d->pooled_cols) };
     int rc = ctr_dev_act_grad(d->dev, &bias, err);
     if (!rc)
         rc = ctr_dev_copy(d->dev, &down, err);
@@ -231,6 +283,8 @@ static int fm_backward(struct ctr_deep *d, struct ctr_err *err)
         rc = ctr_dev_pool_grad(d->dev, &grad, err);
     if (!rc)
         rc = ctr_dev_copy(d->dev, &keys, err);
+    if (!rc && d->dense && d->explains)
+        rc = explain_numbers(d, m, err);
     return rc || !d->dense ? rc : numbers_gradient(d, m, err);
 }
 
@@ -249,7 +303,11 @@ static void fm_free(struct ctr_deep *d)
                                m->y,
                                m->dy,
                                m->group_start,
-                               m->group_item };
+                               m->group_item,
+                               m->t,
+                               m->own,
+                               m->square,
+                               m->zero };
     for (size_t i = 0; i < CTR_COUNT(mems); i++)
         ctr_mem_free(mems[i]);
     free(m);

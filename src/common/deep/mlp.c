@@ -52,7 +52,7 @@ static int mlp_forward(struct ctr_deep *d, int64_t from, int64_t n, bool trainin
 static int mlp_backward(struct ctr_deep *d, struct ctr_err *err)
 {
     return ctr_stack_backward(d, d->state, ctr_mat(d->x, d->rows, d->x_cols), ctr_mat(d->dlogit, d->rows, 1),
-                              ctr_mat(d->dx, d->rows, (int64_t)d->pooled * d->width), err);
+                              ctr_mat(d->dx, d->rows, ctr_deep_dx_cols(d)), err);
 }
 
 static void mlp_free(struct ctr_deep *d)

@@ -85,13 +85,17 @@ static int find_columns(const struct ctr_deep *d, struct tower *t, const char *s
     for (int i = 0; i < d->inputs; i++)
         if (!d->input[i].table && !strcmp(d->input[i].side, side))
             add_run(t, (int64_t)d->keys * d->width + d->input[i].dense_at, d->input[i].dense);
+    if (d->explains) {
+        t->key_runs = t->runs;
+        t->key_cols = t->cols;
+    }
     return 0;
 }
 
-/* Rows that are equal on a side, unless its lists cannot be compared. */
+/* Rows that are equal on a side, unless its lists cannot be compared, or each row's own gradient is wanted. */
 static int find_distinct(struct ctr_deep *d, struct tower *t, const char *side, struct ctr_err *err)
 {
-    bool *has = calloc((size_t)d->inputs + 1, sizeof *has), all = true;
+    bool *has = calloc((size_t)d->inputs + 1, sizeof *has), all = !d->explains;
     if (!has)
         return ctr_fail_nomem(err, (size_t)d->inputs);
     for (int i = 0; i < d->inputs; i++) {
@@ -304,7 +308,7 @@ static int32_t output_width(const struct ctr_deep *d)
 static int put_gradient(struct ctr_deep *d, const struct run *r, struct ctr_mat dx, struct ctr_vec row,
                         struct ctr_err *err)
 {
-    const struct ctr_mat all = ctr_mat_cols(ctr_mat(d->dx, d->rows, (int64_t)d->keys * d->width), r->from, r->cols);
+    const struct ctr_mat all = ctr_mat_cols(ctr_mat(d->dx, d->rows, ctr_deep_dx_cols(d)), r->from, r->cols);
     const struct ctr_dev_fill zero = { .x = all };
     const struct ctr_dev_move_rows put = {
         .n = dx.rows, .from = ctr_mat_cols(dx, r->to, r->cols), .to = all, .to_index = row

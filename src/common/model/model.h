@@ -336,6 +336,17 @@ struct ctr_attended {
 };
 typedef int ctr_attended_each(void *ctx, const struct ctr_attended *unit, struct ctr_err *err);
 
+/* What makes up the log odds of rows: base + their parts add up to the logit, within CTR_PARTS_ERROR where fewer points
+ * than the most were enough. Borrowed until the next call. */
+#define CTR_PARTS_ERROR 1e-3
+struct ctr_parts {
+    const double *entry;   /* one per entry of the rows */
+    const double *number;  /* [rows x numbers] */
+    const double *base;    /* [rows]: the logit without vectors and numbers, which are 0 there */
+    const double *logit;   /* [rows] */
+    const int32_t *points; /* [rows]: of the integral */
+};
+
 struct ctr_model;
 /* Operations of a learner that trains all models of params.variants at once, for single models. */
 enum { CTR_SAVE_TOGETHER = 4 };
@@ -463,6 +474,13 @@ struct ctr_model {
     bool (*attends)(const void *scorer);
     int (*attended_rows)(void *session, const struct ctr_rows *rows, double *score, ctr_attended_each *each, void *ctx,
                          struct ctr_err *err);
+    /* NULL, or, for models whose log odds are no sum over entries, what makes them up: a session of its own, and scores
+     * and parts of rows, some dozens at a time. */
+    int (*explainer_new)(void **explainer, const void *scorer, const struct ctr_inputs *in,
+                         const struct ctr_strs *tables, struct ctr_err *err);
+    void (*explainer_free)(void *explainer);
+    int (*explain_rows)(void *explainer, const struct ctr_rows *rows, double *score, struct ctr_parts *parts,
+                        struct ctr_err *err);
 };
 /* The model of that name, or NULL; defined in model/models.c, which knows every learner. */
 const struct ctr_model *ctr_model_find(const char *name);

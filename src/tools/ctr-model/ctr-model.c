@@ -8,24 +8,29 @@
 
 #include "common/cli/cli.h"
 #include "common/model/model.h"
+#include "common/plan/plan.h"
+#include "common/rows/flow.h"
 #include "tools/ctr-model/insight.h"
 
 static struct {
     const char *names, *format, *table, *images;
     int64_t n;
-    bool by_table, weights_only;
+    bool by_table, weights_only, attention;
 } o = { .n = 20, .format = "table" };
 
 static const struct ctr_opt opts[] = {
     { "count", 'n', CTR_OPT_INT, "N", "show N weights, or N features or items per row (default 20; 0: all)", &o.n,
       .needs = "@top|@diff|@explain" },
-    { "by-table", 0, CTR_OPT_FLAG, NULL, "top, diff: show N weights per table", &o.by_table, .needs = "@top|@diff" },
+    { "by-table", 0, CTR_OPT_FLAG, NULL, "show N weights per table; explain: the sum of each table or column",
+      &o.by_table, .needs = "@top|@diff|@explain" },
     { "table", 't', CTR_OPT_STR, "PATTERN", "top, diff: show only tables whose names match, such as user*", &o.table,
       .needs = "@top|@diff" },
     { "names", 0, CTR_OPT_STR, "FILE", "take readable names of keys from FILE, written by ctr-extract --names",
       &o.names, CTR_OPT_PATH, .needs = "@top|@diff|@explain" },
     { "images", 0, CTR_OPT_STR, "FILE", "explain of dicm: take image vectors by key from FILE", &o.images, CTR_OPT_PATH,
       .needs = "@explain" },
+    { "attention", 0, CTR_OPT_FLAG, NULL, "explain of din, dicm: which items of histories attention weighs highest",
+      &o.attention, .needs = "@explain" },
     { "format", 'f', CTR_OPT_CHOICE, "table|stream", "write a table for people, or a stream (default table)", &o.format,
       .needs = "@top|@diff|@explain" },
     { "weights-only", 0, CTR_OPT_FLAG, NULL, "slim: leave out learning rates and keys of weight 0", &o.weights_only,
@@ -239,47 +244,85 @@ static int diff(struct ctr_cli *cli, struct ctr_err *err)
 
 struct explain {
     struct ctr_explain *e;
-    struct ctr_reader *r;
+    struct ctr_plan *plan; /* with statements, and their views; or NULL */
+    struct ctr_flow_views views;
+    struct ctr_reader *r; /* of `rows`; NULL: the plan reads views */
+    struct ctr_batch_source source;
     struct ctr_out *out;
     struct ctr_writer *w; /* NULL: a table */
     struct ctr_batchbuf rows;
 };
 
-/* VIEW=FILE is for ctr-extract, which runs the statements of a plan. */
-static int check_views(const struct ctr_cli *cli, struct ctr_err *err)
+/* Are the arguments VIEW=FILE…, for the statements of the model's plan? */
+static bool names_views(const struct ctr_cli *cli)
 {
-    for (int i = 2; i < cli->nargs; i++) {
-        const char *name = cli->args[i], *is = strchr(name, '=');
-        if (is && access(name, F_OK))
-            return ctr_cli_usage(err,
-                                 "explain reads features or a log, and %.*s is a view of the plan's statements: "
-                                 "ctr-extract %s %s%s | ctr-model explain %s",
-                                 (int)(is - name), name, cli->args[1], name, cli->nargs > 3 ? " …" : "", cli->args[1]);
-    }
-    return 0;
+    return cli->nargs > 2 && strchr(cli->args[2], '=') && access(cli->args[2], F_OK);
+}
+
+static void note(void *ctx, const char *text)
+{
+    ctr_cli_note(ctx, "%s", text);
+}
+
+static void debug(void *ctx, const char *text)
+{
+    ctr_cli_debug(ctx, "%s", text);
+}
+
+/* The table that the statements of the model's plan make of views. */
+static int open_views(struct ctr_cli *cli, struct explain *x, const char *model, struct ctr_err *err)
+{
+    const struct ctr_flow_opts fo = { .threads = (int)CTR_MIN(cli->jobs, (int64_t)1024),
+                                      .batch_rows = cli->batch_rows,
+                                      .last = "explain",
+                                      .note = note,
+                                      .debug = debug,
+                                      .ctx = cli };
+    int rc = ctr_plan_open(&x->plan, model, err);
+    if (!rc && !ctr_plan_statement(x->plan, 0))
+        rc = ctr_cli_usage(err, "%s: no such file, and the plan in %s has no statements that read views", cli->args[2],
+                           cli->args[1]);
+    if (!rc)
+        rc = ctr_flow_views(&x->views, x->plan, cli->args + 2, cli->nargs - 2, err);
+    for (int i = 0; !rc && i < x->views.n; i++)
+        rc = ctr_cli_read(cli, x->views.file[i].path, err);
+    return rc ? rc : ctr_flow_open(&x->source, x->plan, &x->views, &fo, err);
+}
+
+static int open_rows(struct ctr_cli *cli, struct explain *x, const char *model, struct ctr_err *err)
+{
+    if (names_views(cli))
+        return open_views(cli, x, model, err);
+    int rc = ctr_cli_reader(cli, 2, NULL, &x->r, err);
+    if (!rc)
+        x->source = ctr_batch_source_stream(x->r);
+    return rc;
 }
 
 static int open_explain(struct ctr_cli *cli, struct explain *x, struct ctr_err *err)
 {
     const char *model = cli->args[1];
-    int rc = check_views(cli, err);
+    int rc =
+        o.attention && o.by_table ? ctr_cli_usage(err, "--attention weighs items, which --by-table does not sum") : 0;
     if (!rc)
         rc = ctr_cli_out(cli, is_table() ? 0 : CTR_OUT_BINARY, &x->out, err);
     if (!rc)
         rc = ctr_cli_reread(cli, &model, err);
-    const struct ctr_explain_opts how = { .n = o.n, .names = o.names, .images = o.images };
+    const struct ctr_explain_opts how = {
+        .n = o.n, .names = o.names, .images = o.images, .attention = o.attention, .by_table = o.by_table
+    };
     if (!rc && o.images)
         rc = ctr_cli_read(cli, o.images, err);
-    if (!rc && o.names && !(rc = ctr_cli_read(cli, o.names, err)))
+    if (!rc && o.names && !(rc = ctr_cli_read(cli, o.names, err)) && !names_views(cli))
         rc = ctr_cli_inputs(cli, 2, err); /* before reading names */
     if (!rc)
         rc = ctr_explain_open(&x->e, model, &how, err);
     if (!rc && *ctr_explain_warning(x->e))
         ctr_cli_warn(cli, "%s", ctr_explain_warning(x->e));
     if (!rc)
-        rc = ctr_cli_reader(cli, 2, NULL, &x->r, err);
+        rc = open_rows(cli, x, model, err);
     if (!rc)
-        rc = ctr_explain_bind(x->e, ctr_reader_schema(x->r), err);
+        rc = ctr_explain_bind(x->e, ctr_batch_source_schema(&x->source), err);
     if (!rc)
         rc = ctr_batchbuf_init(&x->rows, ctr_explain_schema(x->e), err);
     return rc || is_table() ? rc : ctr_cli_writer(cli, x->out, ctr_explain_schema(x->e), &x->w, err);
@@ -294,24 +337,42 @@ static int print_rows(struct explain *x, int64_t *row, int64_t *unit, struct ctr
                                      : print_explained(x->out, rows, row, err);
 }
 
+static void tell_explained(const struct ctr_cli *cli, const struct ctr_explain *e)
+{
+    const struct ctr_explained t = ctr_explain_told(e);
+    if (!t.deep || !t.rows)
+        return;
+    ctr_cli_note(cli,
+                 "contributions are integrated gradients from vectors and numbers of 0, over up to %d points; they and "
+                 "(bias) add up to the log odds within %.2g",
+                 t.points, t.worst);
+    if (t.beyond)
+        ctr_cli_warn(cli, "of %lld of %lld row%s the residual is larger than %g", (long long)t.beyond,
+                     (long long)t.rows, CTR_S(t.rows), CTR_PARTS_ERROR);
+}
+
 static int run_explain(struct ctr_cli *cli, struct explain *x, struct ctr_err *err)
 {
     const struct ctr_batch *b;
-    int64_t row = 0, unit = 0;
+    int64_t row = 0, unit = 0, seen = 0;
     int rc = open_explain(cli, x, err);
-    while (!rc && (rc = ctr_reader_next(x->r, &b, err)) > 0) {
+    while (!rc && (rc = ctr_batch_source_next(&x->source, &b, err)) > 0) {
         ctr_batchbuf_clear(&x->rows);
         ctr_cli_progress_clear(cli);
-        if ((rc = ctr_explain_batch(x->e, b, &x->rows, err)))
+        if ((rc = ctr_explain_batch(x->e, b, &x->rows, err)) && x->r)
             ctr_err_file(err, ctr_reader_file(x->r));
-        else
+        else if (!rc)
             rc = print_rows(x, &row, &unit, err);
-        ctr_cli_progress(cli, ctr_reader_rows(x->r), ctr_reader_total_rows(x->r));
+        seen += b->rows;
+        ctr_cli_progress(cli, seen, x->r ? ctr_reader_total_rows(x->r) : -1);
     }
     ctr_cli_progress_clear(cli);
     if (rc)
         return rc;
-    return x->w ? ctr_cli_finish(cli, x->w, x->out, err) : ctr_out_commit(x->out, err);
+    rc = x->w ? ctr_cli_finish(cli, x->w, x->out, err) : ctr_out_commit(x->out, err);
+    if (!rc)
+        tell_explained(cli, x->e);
+    return rc;
 }
 
 static int explain(struct ctr_cli *cli, struct ctr_err *err)
@@ -320,9 +381,11 @@ static int explain(struct ctr_cli *cli, struct ctr_err *err)
     int rc = run_explain(cli, &x, err);
     ctr_writer_free(x.w);
     ctr_out_free(x.out);
-    ctr_reader_free(x.r);
     ctr_batchbuf_free(&x.rows); /* its schema belongs to the explainer */
     ctr_explain_free(x.e);
+    ctr_batch_source_close(&x.source);
+    ctr_flow_views_free(&x.views);
+    ctr_plan_free(x.plan);
     return rc;
 }
 
@@ -411,7 +474,7 @@ const struct ctr_tool ctr_tool = {
     .name = "ctr-model",
     .summary =
         "look into models: strongest weights, what changed, what makes a prediction; make them small; merge deltas",
-    .synopsis = "top MODEL\ndiff OLD NEW\nexplain MODEL [FILE…]\nslim MODEL\nmerge CHECKPOINT DELTA…",
+    .synopsis = "top MODEL\ndiff OLD NEW\nexplain MODEL [FILE…|VIEW=FILE…]\nslim MODEL\nmerge CHECKPOINT DELTA…",
     .opts = opts,
     .flags = CTR_TOOL_READS | CTR_TOOL_WRITES,
     .run = run_tool,

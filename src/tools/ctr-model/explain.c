@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Explaining predictions: features of a linear model, items of the histories of a model with attention units. Rows
- * become entries exactly as for prediction; besides, the program that makes the keys of raw rows tells their names, or
- * a stream of names those of features, which find their entries by hash. */
+ * Explaining predictions: what each feature of a row contributes to its log odds, by the weights of a linear model or
+ * by the parts that a deep model tells; or what attention gives the items of histories. Rows become entries exactly as
+ * for prediction; besides, the program that makes the keys of raw rows tells their names, or a stream of names those of
+ * features, which find their entries by hash. */
 #include "common/plan/plan.h"
 #include "tools/ctr-model/keynames.h"
 #include "common/model/row_transform.h"
@@ -12,7 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { TILE_ROWS = 512 };
+/* A deep model visits some dozens of points with all rows of a tile, and keeps doubles for all that it sees of them. */
+enum { TILE_ROWS = 512, DEEP_ROWS = 64, DEEP_ENTRIES = 1 << 14 };
 
 /* A name that may belong to an entry of the row. */
 struct named {
@@ -21,9 +23,13 @@ struct named {
     size_t at, n; /* in texts */
 };
 
+enum { BIAS = -1, NUMBER = -2, RESIDUAL = -3 };
 struct part {
-    int64_t entry; /* of the rows; -1: the bias */
-    double x, weight, contribution;
+    int64_t entry;                  /* of the rows, or one of the above */
+    int group;                      /* its table, or, of a deep model, its input; BIAS */
+    int64_t position;               /* of a NUMBER in its list; -1: it is none */
+    bool whole;                     /* the sum of a group */
+    double x, weight, contribution; /* NaN: null */
 };
 
 /* A unit of the rows; its weights and starts are elements of the buffers. */
@@ -43,7 +49,12 @@ struct ctr_explain {
     char *path;
     char warning[512];
     int64_t n;
+    bool by_table;
     void *scorer, *session; /* session: after bind */
+    void *deep;             /* in place of a session: the explainer of a deep model */
+    struct ctr_parts told;  /* by it, of the rows at hand */
+    struct ctr_buf keys;    /* int: of a deep model, the inputs that have keys */
+    struct ctr_explained explained;
     struct ctr_strs tables;
     struct ctr_plan *plan;       /* NULL: rows are features */
     struct ctr_program *program; /* NULL: the same */
@@ -83,16 +94,17 @@ static int add_columns(struct ctr_schema *s, const struct column *c, size_t n, s
 static int choose(struct ctr_explain *e, struct ctr_err *err)
 {
     const struct ctr_model *m = e->info.model;
-    e->attends = m->attends && m->attends(e->scorer);
-    if (e->attends)
+    if (e->attends && m->attends && m->attends(e->scorer))
         return add_columns(&e->schema, item_columns, CTR_COUNT(item_columns), err);
-    if (m->row_weights)
+    if (!e->attends && (m->row_weights || m->explainer_new))
         return add_columns(&e->schema, columns, CTR_COUNT(columns), err);
-    int rc =
-        ctr_fail(err, CTR_EUSAGE,
-                 "a model of kind '%s' without attention units explains nothing: those of ctr-train lr and din do, "
-                 "and those of dicm with --images-pool attentive",
-                 m->name);
+    int rc = e->attends
+                 ? ctr_fail(err, CTR_EUSAGE,
+                            "a model of kind '%s' without attention units weighs no items: leave --attention "
+                            "out; those of din have them, and those of dicm with --images-pool attentive",
+                            m->name)
+                 : ctr_fail(err, CTR_EUSAGE,
+                            "a model of kind '%s' explains nothing: take the model that it was made of", m->name);
     ctr_err_file(err, e->path);
     return rc;
 }
@@ -104,6 +116,8 @@ int ctr_explain_open(struct ctr_explain **out, const char *path, const struct ct
     if (!e)
         return ctr_fail_nomem(err, sizeof *e);
     e->n = o->n;
+    e->by_table = o->by_table;
+    e->attends = o->attention;
     int rc = ctr_strdup(&e->path, path, err);
     if (!rc)
         rc = ctr_input_identity_keep(path, err); /* with the plan in it: ctr_explain_bind */
@@ -127,8 +141,8 @@ void ctr_explain_free(struct ctr_explain *e)
 {
     if (!e)
         return;
-    struct ctr_buf *bufs[] = { &e->names, &e->texts, &e->parts,  &e->weights, &e->scores,
-                               &e->text,  &e->units, &e->starts, &e->items,   &e->candidate };
+    struct ctr_buf *bufs[] = { &e->names, &e->texts,  &e->parts, &e->weights,   &e->scores, &e->text,
+                               &e->units, &e->starts, &e->items, &e->candidate, &e->keys };
     for (size_t i = 0; i < CTR_COUNT(bufs); i++)
         ctr_buf_free(bufs[i]);
     ctr_inputs_free(e->in);
@@ -137,6 +151,8 @@ void ctr_explain_free(struct ctr_explain *e)
     ctr_keynames_free(e->known);
     if (e->session)
         e->info.model->session_free(e->session);
+    if (e->deep)
+        e->info.model->explainer_free(e->deep);
     if (e->scorer)
         e->info.model->scorer_free(e->scorer);
     ctr_model_info_free(&e->info);
@@ -148,6 +164,11 @@ void ctr_explain_free(struct ctr_explain *e)
         ctr_input_identity_release(e->path);
     free(e->path);
     free(e);
+}
+
+struct ctr_explained ctr_explain_told(const struct ctr_explain *e)
+{
+    return e->explained;
 }
 
 const char *ctr_explain_warning(const struct ctr_explain *e)
@@ -186,6 +207,19 @@ static int find_tables(struct ctr_explain *e, struct ctr_err *err)
     return 0;
 }
 
+static int open_session(struct ctr_explain *e, struct ctr_err *err)
+{
+    const struct ctr_model *m = e->info.model;
+    int rc = 0;
+    if (e->attends || m->row_weights)
+        return m->session_new(&e->session, e->scorer, e->in, &e->tables, NULL, err);
+    e->explained.deep = true;
+    for (int i = 0; i < ctr_inputs_count(e->in) && !rc; i++)
+        if (!ctr_inputs_info(e->in, i).dense)
+            rc = ctr_buf_append(&e->keys, &i, sizeof i, err);
+    return rc ? rc : m->explainer_new(&e->deep, e->scorer, e->in, &e->tables, err);
+}
+
 int ctr_explain_bind(struct ctr_explain *e, const struct ctr_schema *s, struct ctr_err *err)
 {
     bool raw = ctr_meta_get(&e->info.schema.meta, CTR_META_PLAN) && !ctr_meta_get(&s->meta, CTR_META_PLAN_ID);
@@ -199,7 +233,7 @@ int ctr_explain_bind(struct ctr_explain *e, const struct ctr_schema *s, struct c
     if (!rc && e->info.model->by_column)
         rc = ctr_inputs_by_column(e->in, err);
     if (!rc)
-        rc = e->info.model->session_new(&e->session, e->scorer, e->in, &e->tables, NULL, err);
+        rc = open_session(e, err);
     return rc ? rc : find_tables(e, err);
 }
 
@@ -289,8 +323,8 @@ static int row_names(struct ctr_explain *e, const struct ctr_batch *b, int64_t r
     ctr_buf_clear(&e->texts);
     for (e->column = 0; e->column < e->features.n && !rc; e->column++) {
         const struct ctr_field *f = &e->features.f[e->column];
-        if (e->table[e->column] < 0 || (e->attends && ctr_field_role(f) == CTR_ROLE_DENSE))
-            continue;
+        if (e->table[e->column] < 0 || (e->info.model->by_column && ctr_field_role(f) == CTR_ROLE_DENSE))
+            continue; /* numbers are no entries then */
         if (ctr_field_role(f) == CTR_ROLE_DENSE)
             rc = number_names(e, f, &b->col[e->column], row, err);
         else if (e->program)
@@ -348,28 +382,127 @@ static int by_strength(const void *a, const void *b)
     double p = fabs(x->contribution), q = fabs(y->contribution);
     if (p != q)
         return p > q ? -1 : 1;
-    return (x->entry > y->entry) - (x->entry < y->entry);
+    if (x->entry != y->entry)
+        return x->entry > y->entry ? 1 : -1;
+    if (x->group != y->group)
+        return x->group > y->group ? 1 : -1;
+    return (x->position > y->position) - (x->position < y->position);
 }
 
-static int add_parts(struct ctr_explain *e, const struct ctr_rows *r, int64_t i, struct ctr_err *err)
+static int by_group(const void *a, const void *b)
+{
+    const struct part *x = a, *y = b;
+    if (x->group != y->group)
+        return x->group > y->group ? 1 : -1;
+    if (x->entry != y->entry)
+        return x->entry > y->entry ? 1 : -1;
+    return (x->position > y->position) - (x->position < y->position);
+}
+
+static struct part *parts_of(const struct ctr_explain *e, size_t *n)
+{
+    *n = e->parts.len / sizeof(struct part);
+    return (struct part *)(void *)e->parts.data;
+}
+
+static int add_weights(struct ctr_explain *e, const struct ctr_rows *r, int64_t i, struct ctr_err *err)
 {
     int64_t n = r->start[i + 1] - r->start[i];
     int rc = ctr_buf_reserve(&e->weights, (size_t)(n + 1) * sizeof(double), err);
     const double *w = (const double *)(void *)e->weights.data;
     if (rc)
         return rc;
-    struct part p = { .entry = -1, .x = 1 };
+    struct part p = { .entry = BIAS, .group = BIAS, .x = 1 };
     p.weight = p.contribution = e->info.model->row_weights(e->session, r, i, (double *)(void *)e->weights.data);
-    ctr_buf_clear(&e->parts);
     if (!e->info.params.lr.no_bias)
         rc = ctr_buf_append(&e->parts, &p, sizeof p, err);
     for (int64_t k = 0; k < n && !rc; k++) {
         p = (struct part){ .entry = r->start[i] + k, .x = r->x ? r->x[r->start[i] + k] : 1, .weight = w[k] };
+        p.group = r->table[p.entry];
         p.contribution = p.weight * p.x;
         rc = ctr_buf_append(&e->parts, &p, sizeof p, err);
     }
+    return rc;
+}
+
+/* Numbers other than 0, which contribute nothing. */
+static int add_numbers(struct ctr_explain *e, const struct ctr_rows *r, int64_t i, struct ctr_err *err)
+{
+    const int64_t all = ctr_inputs_dense(e->in);
+    int rc = 0;
+    for (int k = 0; k < ctr_inputs_count(e->in) && !rc; k++) {
+        const struct ctr_input_info info = ctr_inputs_info(e->in, k);
+        for (int c = 0; c < info.dense && !rc; c++) {
+            const int64_t at = i * all + info.dense_at + c;
+            struct part p = { .entry = NUMBER, .group = k, .position = info.dense > 1 ? c : -1, .weight = NAN };
+            p.x = (double)r->dense[at];
+            p.contribution = e->told.number[at];
+            if (p.x != 0)
+                rc = ctr_buf_append(&e->parts, &p, sizeof p, err);
+        }
+    }
+    return rc;
+}
+
+static int add_told(struct ctr_explain *e, const struct ctr_rows *r, int64_t i, struct ctr_err *err)
+{
+    const int *key = (const int *)(void *)e->keys.data;
+    struct part p = { .entry = BIAS, .group = BIAS, .x = 1, .weight = NAN, .contribution = e->told.base[i] };
+    int rc = ctr_buf_append(&e->parts, &p, sizeof p, err);
+    for (int64_t k = r->start[i]; k < r->start[i + 1] && !rc; k++) {
+        p = (struct part){ .entry = k, .x = r->x ? r->x[k] : 1, .weight = NAN };
+        p.group = r->table ? r->table[k] : key[k - r->start[i]];
+        p.contribution = e->told.entry[k - r->start[0]];
+        rc = ctr_buf_append(&e->parts, &p, sizeof p, err);
+    }
+    return rc ? rc : add_numbers(e, r, i, err);
+}
+
+/* Make one part of those of a group. */
+static void sum_groups(struct ctr_explain *e)
+{
+    size_t n, groups = 0;
+    struct part *p = parts_of(e, &n);
+    if (n)
+        qsort(p, n, sizeof *p, by_group);
+    for (size_t k = 0; k < n; k++) {
+        if (groups && p[groups - 1].group == p[k].group) {
+            p[groups - 1].contribution += p[k].contribution;
+            continue;
+        }
+        p[groups] = p[k];
+        p[groups].whole = p[groups].group != BIAS;
+        if (p[groups].whole)
+            p[groups].x = p[groups].weight = NAN;
+        groups++;
+    }
+    e->parts.len = groups * sizeof *p;
+}
+
+/* What the parts of a row leave of its log odds. */
+static double residual_of(struct ctr_explain *e, int64_t i)
+{
+    size_t n;
+    const struct part *p = parts_of(e, &n);
+    double left = e->told.logit[i];
+    for (size_t k = 0; k < n; k++)
+        left -= p[k].contribution;
+    e->explained.rows++;
+    e->explained.beyond += !(fabs(left) <= CTR_PARTS_ERROR);
+    e->explained.worst = CTR_MAX(e->explained.worst, fabs(left));
+    e->explained.points = CTR_MAX(e->explained.points, e->told.points[i]);
+    return left;
+}
+
+static int add_parts(struct ctr_explain *e, const struct ctr_rows *r, int64_t i, double *residual, struct ctr_err *err)
+{
+    ctr_buf_clear(&e->parts);
+    int rc = (e->deep ? add_told : add_weights)(e, r, i, err);
+    *residual = rc || !e->deep ? 0 : residual_of(e, i);
+    if (!rc && e->by_table)
+        sum_groups(e);
     if (!rc && e->parts.len)
-        qsort(e->parts.data, e->parts.len / sizeof p, sizeof p, by_strength);
+        qsort(e->parts.data, e->parts.len / sizeof(struct part), sizeof(struct part), by_strength);
     return rc;
 }
 
@@ -408,20 +541,26 @@ static int put_line(struct ctr_batchbuf *out, int64_t row, double score, const s
 static int put_part(struct ctr_explain *e, const struct ctr_rows *r, int64_t i, const struct part *p, double score,
                     struct ctr_batchbuf *out, struct ctr_err *err)
 {
-    uint64_t key = p->entry < 0 ? ctr_bias_key() : ctr_key_unhash(r->hash[p->entry]);
+    const bool keyed = p->entry >= 0 && !p->whole;
+    const uint64_t key = keyed ? ctr_key_unhash(r->hash[p->entry]) : ctr_bias_key();
+    char position[CTR_NUM_MAX];
     struct line l = { .table = CTR_BIAS_TABLE,
                       .name = "",
-                      .key = &key,
+                      .key = keyed || p->entry == BIAS ? &key : NULL,
                       .x = p->x,
                       .weight = p->weight,
                       .contribution = p->contribution };
     int rc = 0;
-    if (p->entry >= 0) {
+    if (p->entry != BIAS)
+        l.table = e->deep ? ctr_inputs_info(e->in, p->group).name : e->tables.s[p->group];
+    if (keyed) {
         struct ctr_str name;
-        l.table = e->tables.s[r->table[p->entry]];
-        rc = name_entry(e, r->hash[p->entry], r->table[p->entry], &name, err);
+        rc = name_entry(e, r->hash[p->entry], e->deep ? ctr_inputs_info(e->in, p->group).table : p->group, &name, err);
         l.name = name.p;
         l.name_n = name.n;
+    } else if (p->entry == NUMBER && p->position >= 0 && !p->whole) {
+        l.name = position;
+        l.name_n = ctr_fmt_i64(position, p->position);
     }
     return rc ? rc : put_line(out, r->first_row + i + 1, score, &l, err);
 }
@@ -430,18 +569,23 @@ static int put_row(struct ctr_explain *e, const struct ctr_rows *r, int64_t i, d
                    struct ctr_err *err)
 {
     char name[64];
-    int rc = add_parts(e, r, i, err);
+    double residual;
+    int rc = add_parts(e, r, i, &residual, err);
+    const struct line left = { .table = "(residual)", .name = "", .x = NAN, .weight = NAN, .contribution = residual };
     const struct part *p = (const struct part *)(void *)e->parts.data;
     int64_t n = (int64_t)(e->parts.len / sizeof *p), shown = e->n && e->n < n ? e->n : n;
     for (int64_t k = 0; k < shown && !rc; k++)
         rc = put_part(e, r, i, &p[k], score, out, err);
+    if (!rc && shown == n && e->deep)
+        rc = put_line(out, r->first_row + i + 1, score, &left, err);
     if (rc || shown == n)
         return rc;
     struct line rest = { .table = "(rest)", .name = name, .x = NAN, .weight = NAN };
     rest.name_n = (size_t)snprintf(name, sizeof name, "%lld more", (long long)(n - shown));
     for (int64_t k = shown; k < n; k++)
         rest.contribution += p[k].contribution;
-    return put_line(out, r->first_row + i + 1, score, &rest, err);
+    rc = put_line(out, r->first_row + i + 1, score, &rest, err);
+    return rc || !e->deep ? rc : put_line(out, r->first_row + i + 1, score, &left, err);
 }
 
 /* ---- items of histories ---- */
@@ -609,6 +753,8 @@ static int put_units(struct ctr_explain *e, const struct ctr_rows *r, int64_t i,
 static int predict(struct ctr_explain *e, const struct ctr_rows *r, double *score, struct ctr_err *err)
 {
     const struct ctr_model *m = e->info.model;
+    if (e->deep)
+        return m->explain_rows(e->deep, r, score, &e->told, err);
     if (!e->attends)
         return m->predict_rows(e->session, r, score, NULL, err);
     ctr_buf_clear(&e->units);
@@ -626,7 +772,8 @@ static int explain_rows(struct ctr_explain *e, const struct ctr_batch *features,
         rc = ctr_buf_reserve(&e->scores, TILE_ROWS * sizeof(double), err);
     double *score = (double *)(void *)e->scores.data;
     for (int64_t from = 0, n; !rc && from < features->rows; from += n) {
-        n = ctr_inputs_fit(e->in, from, CTR_MIN(TILE_ROWS, features->rows - from), CTR_TILE_ENTRIES);
+        n = CTR_MIN(e->deep ? DEEP_ROWS : TILE_ROWS, features->rows - from);
+        n = ctr_inputs_fit(e->in, from, n, e->deep ? DEEP_ENTRIES : CTR_TILE_ENTRIES);
         rc = ctr_inputs_rows(e->in, NULL, from, n, &r, err);
         if (!rc)
             rc = predict(e, &r, score, err);

@@ -28,25 +28,37 @@ struct ctr_diff_counts {
 int ctr_model_diff(const char *from, const char *to, const struct ctr_top_opts *o, struct ctr_diff_counts *counts,
                    ctr_top_each *each, void *ctx, struct ctr_err *err) CTR_MUST;
 
-/* What makes the prediction of a row. Of a linear model: its log odds are the sum of the contributions, weight times x,
- * of its features and the bias. Of a model with attention units: the weight of each item of its histories. */
+/* What makes the prediction of a row: its log odds are the sum of the contributions of its features and the bias. Of a
+ * linear model they are weight times x, of a deep one integrated gradients (deep_explain.c), whose residual is told.
+ * Or, with `attention`: the weight of each item of its histories. */
 struct ctr_explain;
 struct ctr_explain_opts {
     int64_t n;          /* the strongest features of a row, or items of a history; 0: all */
     const char *names;  /* a stream of ctr-extract --names, for rows that are features; or NULL */
     const char *images; /* the file of images' vectors; or NULL */
+    bool attention;     /* items, of a model with attention units */
+    bool by_table;      /* the sum of the features of each table, or, of a deep model, column */
 };
 int ctr_explain_open(struct ctr_explain **e, const char *path, const struct ctr_explain_opts *o,
                      struct ctr_err *err) CTR_MUST;
 bool ctr_explain_attends(const struct ctr_explain *e); /* items, not features */
 void ctr_explain_free(struct ctr_explain *e);
 const char *ctr_explain_warning(const struct ctr_explain *e); /* after open: "" or a warning */
+/* Of a deep model: rows so far, those whose residual is larger than CTR_PARTS_ERROR, the largest one, most points. */
+struct ctr_explained {
+    bool deep;
+    int64_t rows, beyond;
+    double worst;
+    int points;
+};
+struct ctr_explained ctr_explain_told(const struct ctr_explain *e);
 /* Bind the rows: either raw rows, to which the model's plan is applied, which also gives names; or features (recognised
  * by plan id, or because the model has no plan), with names from ctr_explain_open. */
 int ctr_explain_bind(struct ctr_explain *e, const struct ctr_schema *s, struct ctr_err *err) CTR_MUST;
 const struct ctr_schema *ctr_explain_schema(const struct ctr_explain *e);
 /* Appends a row a feature: row (from 1), score, table, key, name, x, weight, contribution; the n strongest of a row,
- * strongest first, then the sum of the others as table "(rest)". A name that is not known is null.
+ * strongest first, then the sum of the others as table "(rest)". A name that is not known is null. Of a deep model
+ * table is the column, weight is null, and "(residual)" comes last.
  * Or a row for each list of an item of a history: row, score, unit (from 1), list, of (what the list is the past of;
  * "(ids)" where items are weighed beside IDs of the ad; or null), candidate (the name of the row's key of `of`, or
  * null), place (from 1, in the list), key, name, weight; likewise, with the sum as list "(rest)". */
