@@ -158,4 +158,52 @@ ok 'no rows' sh -c "printf 'q,y\n' | ctr-import --format csv --header --columns 
 full_tmp() { ( ulimit -f 1; trap - XFSZ; exec ctr-sample --share .5 "$W/log.arrows" >/dev/null ) }
 exits 'a TMPDIR that is full' 1 full_tmp
 err_like 'is named' '^ctr-sample: temporary file .see TMPDIR.: write failed'
+# ---- --permute: the columns, and nothing else, move; what that costs a model is what an independent loop says
+PERMUTE="$CTR_TOP/tests/permute_reference.py"
+awk 'BEGIN { srand(5); print "n,site,ad,kind,click,tags"; for (i = 0; i < 3000; i++) { a = int(rand() * 12); s = i % 3
+    print i ",s" s "," (a ? "ad" a : "") "," (a ? "k" a % 4 : "") "," (rand() < (s ? a % 4 + 1 : 2) / 10) "," (i % 7 ? "x y" : "") } }' >p.csv
+ctr-import -q -f csv --header --columns n:int64,site:utf8,ad:utf8,kind:utf8,click:int8,tags:utf8 p.csv | ctr-select -q --add 'tags = split(tags, " ")' -o p.arrows
+csv() { ctr-export -q -f csv "$1" >"$2"; }
+csv p.arrows was.csv
+moves() { # moves COLUMN… : these, by one call
+    ctr-sample -q --permute "$(echo "$*" | tr ' ' ,)" --seed 4 p.arrows -o moved.arrows && csv moved.arrows moved.csv && "$PY" "$PERMUTE" moved was.csv moved.csv "$@"
+}
+if has_python csv; then
+    ok '--permute: a column' moves n
+    ok 'columns that move together, nulls too' moves ad kind
+    ok 'lists, texts and numbers' moves tags n site
+    apart() { ! "$PY" "$PERMUTE" moved was.csv moved.csv n; }
+    ok 'the check can fail' apart
+    printf 'label click\nkeep site\nfeature ad\nfeature kind\nfeature site\n' >p.plan
+    ctr-extract -q --names p.names p.plan p.arrows | ctr-train lr -q --alpha .3 -o p.model
+    ctr-model top -n 0 --names p.names -f stream p.model | ctr-select -q --columns table,name,weight --add 'name = if(name == "(missing)", "", name)' | ctr-export -q -f csv >p.weights
+    ctr-extract -q p.model p.arrows | ctr-predict -q p.model -o p.base
+    worth() { # the loss by slice of a column that is shuffled: ctr-eval's and the reference's
+        ctr-sample -q --permute "$1" --seed 2 p.arrows -o moved.arrows && csv moved.arrows moved.csv && ctr-extract -q p.model moved.arrows | ctr-predict -q p.model |
+            ctr-eval -q --control p.base --by site -m log_loss | awk 'NR > 1 { print $1, $3 }' >eval.txt && "$PY" "$PERMUTE" worth moved.csv p.weights click site ad kind site >ref.txt &&
+            LC_ALL=C sort eval.txt >e && LC_ALL=C sort ref.txt >r && awk 'NR == FNR { v[$1] = $2; n++; next } { d = v[$1] - $2; if (!($1 in v) || d > 2e-6 || d < -2e-6) bad = 1; m++ } END { exit bad || n != m || n != 4 }' e r
+    }
+    ok 'loss when a column is shuffled, by slice' worth ad
+    ok 'of two columns together' worth ad,kind
+else
+    skip '--permute' 'no python'
+fi
+is 'schema and roles stay' "$(ctr-sample -q --permute ad p.arrows | ctr-info --json | grep -o '"columns":.*')" "$(ctr-cat p.arrows | ctr-info --json | grep -o '"columns":.*')"
+is 'the same bytes for any -j, batch and memory, file or pipe' "$(ctr-cat -q --batch 7 p.arrows | ctr-sample -q --permute 'ad,k*' --memory 1M -j 3 --seed 9 | ctr-info --digest)" \
+    "$(ctr-sample -q --permute ad,kind --seed 9 -j 1 p.arrows | ctr-info --digest)"
+ok 'another seed, another permutation' sh -c '! [ "$(ctr-sample -q --permute ad --seed 1 p.arrows | ctr-info --digest)" = "$(ctr-sample -q --permute ad --seed 2 p.arrows | ctr-info --digest)" ]'
+ok 'columns of two calls move independently' sh -c '! [ "$(ctr-sample -q --permute ad p.arrows | ctr-sample -q --permute kind | ctr-info --digest)" = "$(ctr-sample -q --permute ad,kind p.arrows | ctr-info --digest)" ]'
+is 'no rows' "$(ctr-select -q --head 0 p.arrows | ctr-sample -q --permute ad | ctr-info | sed -n 's/^rows: //p')" 0
+is 'one row' "$(ctr-select -q --head 1 p.arrows | ctr-sample -q --permute ad | ctr-info --digest)" "$(ctr-select -q --head 1 p.arrows | ctr-info --digest)"
+exits 'a column that is not there' 2 ctr-sample --permute nosuch p.arrows
+err_like 'is named' 'nosuch'
+exits 'all columns' 2 ctr-sample --permute '*' p.arrows
+err_like 'is a shuffle of rows' 'names every column: rows change places by ctr-sort --shuffle'
+exits 'a new name' 2 ctr-sample --permute x=ad p.arrows
+err_like 'is none' 'renames none: write ad'
+exits '--permute with --share' 2 ctr-sample --permute ad --share .5 p.arrows
+err_like 'is a usage error' 'goes with none of --share, --negatives and --bad-rows'
+head -c 3000 p.arrows >p.cut
+exits 'truncated rows' 1 ctr-sample --permute ad -o never p.cut
+ok 'leave no output' test ! -e never
 done_testing

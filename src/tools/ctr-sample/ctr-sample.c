@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ctr-sample: subsamples training data by query, with weights that preserve the expected loss; or adds negatives. */
+ * ctr-sample: subsamples training data by query, with weights that preserve the expected loss; adds negatives; or
+ * moves the values of columns to other rows. */
 #include "common/cli/cli.h"
 #include "tools/ctr-sample/negatives.h"
+#include "tools/ctr-sample/permute.h"
 #include "tools/ctr-sample/subsample.h"
 
 #include <stdlib.h>
@@ -10,7 +12,7 @@
 static struct {
     double share, popular;
     int64_t negatives;
-    const char *bad_rows, *items, *by, *before;
+    const char *bad_rows, *items, *by, *before, *permute;
 } o = { .share = -1 };
 
 static const struct ctr_opt opts[] = {
@@ -27,6 +29,8 @@ static const struct ctr_opt opts[] = {
     { "before", 0, CTR_OPT_STR, "TIME[=TIME2]",
       "draw by what was known at TIME: items of an earlier TIME2, and what was taken so far", &o.before, CTR_OPT_ONCE,
       .needs = "negatives" },
+    { "permute", 0, CTR_OPT_STR, "COL,…", "instead, shuffle the values of these columns among the rows, by --seed",
+      &o.permute, CTR_OPT_ONCE },
     CTR_OPT_BAD_ROWS(o.bad_rows, CTR_OPT_LOCAL, NULL),
     { 0 },
 };
@@ -214,6 +218,38 @@ static int add_negatives(struct ctr_cli *cli, struct ctr_err *err)
     return rc;
 }
 
+/* ---- shuffled columns ---- */
+
+static int permute(struct ctr_cli *cli, struct ctr_err *err)
+{
+    const struct ctr_permute_opts po = { .columns = o.permute,
+                                         .seed = cli->seed,
+                                         .memory_bytes = cli->memory_bytes,
+                                         .batch_rows = cli->batch_rows,
+                                         .threads = (int)CTR_MIN(cli->jobs, (int64_t)1024) };
+    struct ctr_reader *r = NULL;
+    struct ctr_batch_source rows = { 0 }, moved = { 0 };
+    struct ctr_permute *p = NULL;
+    struct ctr_out *out = NULL;
+    int rc = 0;
+    if (o.share >= 0 || o.negatives || o.bad_rows)
+        return ctr_cli_usage(
+            err, "--permute goes with none of --share, --negatives and --bad-rows: one after the other does both");
+    if (!(rc = ctr_cli_reader(cli, 0, NULL, &r, err)))
+        rows = ctr_batch_source_stream(r);
+    if (!rc)
+        rc = ctr_cli_out(cli, CTR_OUT_BINARY, &out, err);
+    if (!rc)
+        rc = ctr_permute_source(&p, &moved, &rows, &po, err);
+    if (!rc)
+        rc = ctr_cli_write_all(cli, r, &moved, out, err);
+    ctr_batch_source_close(&moved);
+    ctr_permute_free(p);
+    ctr_batch_source_close(&rows);
+    ctr_out_free(out);
+    return rc;
+}
+
 /* ---- the tool ---- */
 
 static int sample_rows(struct ctr_cli *cli, struct ctr_err *err)
@@ -225,12 +261,14 @@ static int sample_rows(struct ctr_cli *cli, struct ctr_err *err)
     struct ctr_out *out = NULL;
     int rc;
 
+    if (o.permute)
+        return permute(cli, err);
     if (o.negatives)
         return add_negatives(cli, err);
     if (!(o.share > 0 && o.share <= 1))
         return ctr_cli_usage(err,
                              "--share R, above 0 and up to 1, says how many of the queries without a click to keep; "
-                             "--negatives N adds rows instead");
+                             "--negatives N adds rows, and --permute COL shuffles a column, instead");
     rc = ctr_cli_bad_rows(cli, o.bad_rows, err);
     if (!rc && !(rc = ctr_cli_reader(cli, 0, NULL, &r, err)))
         rows = ctr_batch_source_stream(r);
@@ -250,12 +288,13 @@ static int sample_rows(struct ctr_cli *cli, struct ctr_err *err)
     return rc;
 }
 
-const struct ctr_tool ctr_tool = { "ctr-sample",
-                                   "subsample training data by query, with weights, or add negatives",
-                                   "--share R [FILE…]\n--negatives N --items ITEMS [--by COL] [FILE…]",
-                                   NULL,
-                                   opts,
-                                   CTR_TOOL_ROLE(CTR_ROLE_LABEL) | CTR_TOOL_ROLE(CTR_ROLE_WEIGHT) |
-                                       CTR_TOOL_ROLE(CTR_ROLE_QUERY) | CTR_TOOL_READS | CTR_TOOL_WRITES |
-                                       CTR_TOOL_MEMORY | CTR_TOOL_SEED,
-                                   sample_rows };
+const struct ctr_tool ctr_tool = {
+    "ctr-sample",
+    "subsample training data by query, with weights; add negatives; shuffle columns",
+    "--share R [FILE…]\n--negatives N --items ITEMS [--by COL] [FILE…]\n--permute COL,… [FILE…]",
+    NULL,
+    opts,
+    CTR_TOOL_ROLE(CTR_ROLE_LABEL) | CTR_TOOL_ROLE(CTR_ROLE_WEIGHT) | CTR_TOOL_ROLE(CTR_ROLE_QUERY) | CTR_TOOL_READS |
+        CTR_TOOL_WRITES | CTR_TOOL_MEMORY | CTR_TOOL_SEED,
+    sample_rows
+};
