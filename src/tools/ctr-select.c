@@ -11,7 +11,7 @@
 
 static struct {
     const char *number, *where, *explode, *columns, *head, *tail, *rest, *section, *only;
-    struct ctr_strs add;
+    struct ctr_strs add, roles;
 } o;
 
 static const struct ctr_opt opts[] = {
@@ -23,6 +23,7 @@ static const struct ctr_opt opts[] = {
       &o.explode, CTR_OPT_ONCE },
     { "columns", 'c', CTR_OPT_STR, "LIST", "columns to write, in order: names, globs, NEW=OLD and -DROP", &o.columns,
       CTR_OPT_ONCE },
+    { "role", 0, CTR_OPT_LIST, "NAME=ROLE", "give a column of the result a role, or none: NAME=", &o.roles, 0 },
     { "head", 0, CTR_OPT_STR, "N|P%", "keep the first N rows, or the first P percent", &o.head, 0 },
     { "tail", 0, CTR_OPT_STR, "N|P%", "keep the last N rows, or the last P percent", &o.tail, 0 },
     { "rest", 0, CTR_OPT_STR, "FILE", "write the rows that were not kept to FILE", &o.rest, CTR_OPT_PATH },
@@ -335,6 +336,7 @@ static int act(struct job *j, struct ctr_err *err)
                                     .add = &o.add,
                                     .explode = o.explode,
                                     .columns = o.columns,
+                                    .roles = &o.roles,
                                     .mark = o.rest != NULL,
                                     .decode = tail_only,
                                     .number = o.number };
@@ -436,6 +438,7 @@ static int select_rows(struct ctr_cli *cli, struct ctr_err *err)
     free(j.idx[1]);
     ctr_strs_free(&j.sections);
     ctr_strs_free(&o.add);
+    ctr_strs_free(&o.roles);
     return rc;
 }
 

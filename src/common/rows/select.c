@@ -205,6 +205,43 @@ static int compile_columns(struct ctr_select *s, const struct ctr_select_spec *s
     return rc;
 }
 
+/* ---- roles ---- */
+
+/* The role of that name; -1: "", none; -2: another word. */
+static int role_of(const char *name)
+{
+    for (int i = 0; i < CTR_NROLES; i++)
+        if (!strcmp(ctr_roles[i], name))
+            return i;
+    return *name ? -2 : -1;
+}
+
+/* NAME=ROLE: a column that had the role loses it. */
+static int give_role(struct ctr_select *s, const char *text, struct ctr_err *err)
+{
+    const char *eq = strrchr(text, '=');
+    const int role = eq ? role_of(eq + 1) : -2;
+    struct ctr_buf name = { 0 };
+    if (role == -2 || eq == text)
+        return ctr_fail(err, CTR_EUSAGE,
+                        "--role %.60s: write it as NAME=ROLE, a role that ctr-stream(5) lists, or NAME= for none",
+                        text);
+    if (role == CTR_ROLE_FEATURE || role == CTR_ROLE_DENSE || role == CTR_ROLE_IMAGE)
+        return ctr_fail(err, CTR_EUSAGE, "--role %.60s: a plan makes features, dense numbers and images (ctr-extract)",
+                        text);
+    int rc = ctr_unquote_name(&name, text, (size_t)(eq - text), err);
+    const int column = rc ? rc : ctr_schema_need(&s->output, (char *)name.data, err);
+    rc = CTR_MIN(column, 0);
+    for (int i = 0; i < s->output.n && !rc; i++) {
+        struct ctr_field *f = &s->output.f[i];
+        if (i == column || (role >= 0 && ctr_field_role(f) == role))
+            rc = i == column && role >= 0 ? ctr_field_set_role(f, (enum ctr_role)role, err)
+                                          : ctr_meta_set(&f->meta, CTR_META_ROLE, NULL, err);
+    }
+    ctr_buf_free(&name);
+    return rc;
+}
+
 /* ---- which columns are needed ---- */
 
 static void need_names(struct ctr_select *s, const struct ctr_expr *e)
@@ -311,6 +348,8 @@ int ctr_select_new(struct ctr_select **out, const struct ctr_select_spec *spec, 
         rc = compile_explode(s, spec->explode, err);
     if (rc == 0)
         rc = compile_columns(s, spec, err);
+    for (int i = 0; rc == 0 && spec->roles && i < spec->roles->n; i++)
+        rc = give_role(s, spec->roles->s[i], err);
     if (rc == 0)
         rc = find_inputs(s, err);
     if (rc == 0)

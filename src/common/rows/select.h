@@ -18,6 +18,7 @@ struct ctr_select_spec {
     const struct ctr_strs *add; /* NAME=EXPR, in order */
     const char *explode;        /* "a,b": lists aligned item by item */
     const char *columns;
+    const struct ctr_strs *roles;      /* or NULL: NAME=ROLE of columns of the result */
     bool mark;                         /* keep the rows that --where excludes, and mark the others in `taken` */
     bool decode;                       /* results outlive their batch: decode dictionaries */
     const struct ctr_lookups *lookups; /* or NULL: any file */
