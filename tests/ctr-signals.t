@@ -137,6 +137,22 @@ ctr-extract ads.plan log.arrows | s vet >vet 2>/dev/null
 is 'again: no drift; what failed is not compared with' "$(awk '$1 != "signal" { print $1, $6 }' vet | tr '\n' ,)" 'ad 0.0000,hour 0.0000,price 0.0000,sold -,'
 sed 's/^ad1*\([0-9]\),/ad\1,/; s/,[0-9.]*,\([01]\)$/,7000,\1/' log.csv | ctr-import --format csv --header | ctr-extract ads.plan | s vet >vet 2>/dev/null
 is 'a changed distribution drifted' "$(grep -c drifted vet)" 3
+# Against a stream, without an index: the figures are those of an index whose only vetting is that stream.
+ctr-extract ads.plan log.arrows >first.f
+sed 's/^ad1*\([0-9]\),/ad\1,/; s/,[0-9.]*,\([01]\)$/,7000,\1/' log.csv | ctr-import --format csv --header | ctr-extract ads.plan >second.f
+ctr-signals --db one.db add ads.plan 2>/dev/null && ctr-signals --db one.db vet --max-auc 1 first.f >/dev/null 2>&1
+ctr-signals --db one.db vet --max-auc 1 --reference pinned --format jsonl second.f 2>/dev/null | sed 's/"version":[^,]*,//; s/the pinned vetting [0-9]*/REF/g' >index.vet
+exits 'vet --against' 3 ctr-signals vet --against first.f --max-auc 1 --format jsonl second.f
+is 'the same figures and verdicts' "$(sed 's/"version":[^,]*,//; s/first.f/REF/g' out)" "$(cat index.vet)"
+is 'of a stream and itself: no drift, nothing unseen' "$(ctr-signals vet --against first.f --max-auc 1 first.f | awk 'NR > 1 { print $1, $6, $NF }' | tr '\n' ,)" \
+    'ad 0.0000 passed,hour 0.0000 passed,price 0.0000 passed,sold 0.0000 passed,'
+ctr-select --columns '-hour' second.f -o less.f
+exits 'a column that is gone' 3 ctr-signals vet --against first.f --max-auc 1 --max-psi 99 --max-unseen 1 less.f
+is 'is absent' "$(awk '/absent from the stream/ { print $1 }' out)" hour
+exits '--against with an index' 2 ctr-signals vet --against first.f --db one.db second.f
+err_like 'is a usage error' 'against compares with a stream, and --db is for an index'
+exits '--against a file that is not there' 1 ctr-signals vet --against nosuch.f second.f
+ok 'no index was made' test ! -e signals.db
 ctr-sort --shuffle --seed 3 log.arrows | ctr-select --head 40% >part.arrows
 ctr-extract ads.plan part.arrows | s vet --db part.db >/dev/null 2>&1
 cp index.db sample.db

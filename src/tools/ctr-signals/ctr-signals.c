@@ -12,6 +12,7 @@
 #include "tools/ctr-signals/signal.h"
 
 static struct {
+    const char *against;
     const char *db, *definition, *model, *format;
     struct ctr_signal_facts facts;
     struct ctr_strs where;
@@ -39,6 +40,8 @@ static const struct ctr_opt opts[] = {
     { "json", 0, CTR_OPT_FLAG, NULL, "register: read consumers as JSON lines, as `consumers` prints them", &o.json,
       .needs = "@register" },
     { "allow", 0, CTR_OPT_FLAG, NULL, "vet: allow the signals that pass", &o.rules.allow, .needs = "@vet" },
+    { "against", 0, CTR_OPT_STR, "FILE", "vet: compare with the stream FILE alone, without an index", &o.against,
+      CTR_OPT_PATH | CTR_OPT_BASIC, .needs = "@vet" },
     { "reference", 0, CTR_OPT_CHOICE, "last|median|pinned",
       "vet: compare with the last vetting that passed, the median of several, or the pinned one (default last)",
       &o.reference, CTR_OPT_BASIC, .needs = "@vet" },
@@ -204,14 +207,16 @@ static int stream_plan(const struct ctr_schema *s, struct ctr_plan **p, struct c
     return ctr_plan_of_meta(p, "plan of the stream", &s->meta, err);
 }
 
-static int measure(struct run *run, struct ctr_stream_check **v, struct ctr_plan **p, struct ctr_err *err)
+/* cli: its arguments from `first` on are the stream. */
+static int measure(struct ctr_cli *cli, int first, struct ctr_stream_check **v, struct ctr_plan **p,
+                   struct ctr_err *err)
 {
     struct ctr_reader *r = NULL;
     const struct ctr_batch *b;
-    int rc = ctr_cli_reader(run->cli, 1, NULL, &r, err);
+    int rc = ctr_cli_reader(cli, first, NULL, &r, err);
     if (rc)
         return rc;
-    int label = ctr_cli_role(run->cli, ctr_reader_schema(r), CTR_ROLE_LABEL, false, err);
+    int label = ctr_cli_role(cli, ctr_reader_schema(r), CTR_ROLE_LABEL, false, err);
     rc = label < -1 ? label : stream_plan(ctr_reader_schema(r), p, err);
     if (!rc)
         rc = ctr_stream_check_new(v, ctr_reader_schema(r), label, err);
@@ -223,16 +228,75 @@ static int measure(struct run *run, struct ctr_stream_check **v, struct ctr_plan
     return rc;
 }
 
+/* ---- a stream against another ---- */
+
+static int measure_other(struct run *run, struct ctr_stream_check **v, struct ctr_err *err)
+{
+    char *name[] = { (char *)(uintptr_t)o.against };
+    struct ctr_cli only = *run->cli;
+    struct ctr_plan *p = NULL;
+    only.args = name;
+    only.nargs = 1;
+    int rc = ctr_cli_read(run->cli, o.against, err);
+    if (!rc)
+        rc = measure(&only, 0, v, &p, err);
+    ctr_plan_free(p);
+    return rc;
+}
+
+/* The other stream becomes the only vetting of an index in memory, in which its columns are signals. */
+static int vet_other(struct run *run, struct ctr_err *err)
+{
+    static const struct ctr_signal_facts none = { 0 };
+    const struct ctr_stream_check_rules any = {
+        .max_missing = 1, .max_missing_change = 1, .max_psi = HUGE_VAL, .max_auc = 1, .max_unseen = 1, .days = 1
+    };
+    struct ctr_stream_check *v = NULL;
+    struct ctr_out *nothing = NULL;
+    int64_t failed;
+    int rc = measure_other(run, &v, err);
+    if (!rc)
+        rc = ctr_out_open(&nothing, "/dev/null", 0, err);
+    if (!rc)
+        rc = ctr_signals_begin(run->s, err);
+    for (int i = 0; !rc && i < ctr_stream_check_columns(v); i++) {
+        struct ctr_stream_check_result r;
+        struct ctr_signal_added added = { 0 };
+        ctr_stream_check_result(v, i, &r);
+        rc = ctr_signals_add(run->s, r.name, "a column", &none, &added, err);
+    }
+    if (!rc)
+        rc = ctr_signals_check_stream(run->s, v, NULL, &any, &run->view, nothing, &failed, err);
+    rc = commit_each(run, rc, err);
+    ctr_out_free(nothing);
+    ctr_stream_check_free(v);
+    return rc;
+}
+
+static int check_against(const struct ctr_cli *cli, struct ctr_err *err)
+{
+    static const char *const of_index[] = { "db", "model", "stream", "reference", "days", "allow" };
+    for (size_t i = 0; i < CTR_COUNT(of_index); i++)
+        if (ctr_cli_given(cli, of_index[i]))
+            return ctr_cli_usage(err, "--against compares with a stream, and --%s is for an index of signals",
+                                 of_index[i]);
+    o.rules.called = o.against;
+    o.rules.reference = CTR_STREAM_CHECK_PINNED;
+    return 0;
+}
+
 static int check_stream(struct run *run, struct ctr_err *err)
 {
     struct ctr_stream_check *v = NULL;
     struct ctr_plan *p = NULL;
     int64_t failed = 0;
-    int rc = measure(run, &v, &p, err);
+    int rc = o.against ? vet_other(run, err) : 0;
+    if (!rc)
+        rc = measure(run->cli, 1, &v, &p, err);
     if (!rc)
         rc = ctr_signals_begin(run->s, err);
     if (!rc)
-        rc = ctr_signals_check_stream(run->s, v, p, &o.rules, &run->view, run->out, &failed, err);
+        rc = ctr_signals_check_stream(run->s, v, o.against ? NULL : p, &o.rules, &run->view, run->out, &failed, err);
     if (!rc)
         rc = ctr_out_commit(run->out, err);
     rc = commit_each(run, rc, err);
@@ -312,7 +376,9 @@ static int run_action(struct run *run, const struct action *a, struct ctr_err *e
     if (!rc && a->needs && !(a->run == add && o.definition))
         rc = open_plan(run, a->needs == MODEL, err);
     if (!rc)
-        rc = ctr_signals_open(&run->s, o.db, a->mode, err);
+        rc = o.against ? check_against(run->cli, err) : 0;
+    if (!rc)
+        rc = ctr_signals_open(&run->s, o.against ? NULL : o.db, o.against ? CTR_SIGNALS_CREATE : a->mode, err);
     /* check reads the stream before it begins, so that no other process waits for that. */
     if (!rc && a->mode != CTR_SIGNALS_READ && a->run != check_stream)
         rc = ctr_signals_begin(run->s, err);
@@ -411,7 +477,7 @@ const struct ctr_tool ctr_tool = {
     .summary = "keep an index of signals: versions, consumers, checks",
     .synopsis = "add PLAN|SIGNAL\nallow|disallow|remove SIGNAL\ndeprecate OLD [NEW]\n"
                 "pin SIGNAL [VETTING]\nunpin|accept SIGNAL\nannotate SIGNAL TEXT\n"
-                "register|unregister MODEL\ncheck PLAN\nvet [FILE…]\n"
+                "register|unregister MODEL\ncheck PLAN\nvet [FILE…]\nvet --against OTHER [FILE…]\n"
                 "list|versions|consumers|alerts|unused|notes|vettings [SIGNAL]",
     .opts = opts,
     .flags = CTR_TOOL_ROLE(CTR_ROLE_LABEL) | CTR_TOOL_READS,

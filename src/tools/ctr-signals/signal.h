@@ -26,7 +26,7 @@ enum ctr_signals_mode { CTR_SIGNALS_READ, CTR_SIGNALS_WRITE, CTR_SIGNALS_CREATE 
 
 /* Opens the index at path. CTR_SIGNALS_CREATE creates a missing (or empty) file. A file that is damaged, of another
  * program or of a later version is CTR_EDATA and is not changed; a name that SQLite would not treat as a file name is
- * CTR_EUSAGE. */
+ * CTR_EUSAGE. path NULL: an index in memory, which vanishes with it. */
 int ctr_signals_open(struct ctr_signals **s, const char *path, enum ctr_signals_mode mode,
                      struct ctr_err *err) CTR_MUST;
 void ctr_signals_free(struct ctr_signals *s); /* discards uncommitted changes */
@@ -149,6 +149,7 @@ struct ctr_stream_check_rules {
     int64_t days;
     const char *model, *stream; /* or NULL: the signals that a stream for this model, or of this name, must have */
     bool allow;                 /* white-list versions that pass */
+    const char *called;         /* or NULL: the reference, in verdicts */
 };
 #define CTR_STREAM_CHECK_RULES                                                                                         \
     {                                                                                                                  \

@@ -229,6 +229,8 @@ static int open_with(struct ctr_signals *s, enum ctr_signals_mode mode, int flag
     return check_file(s, mode, version, err);
 }
 
+#define IN_MEMORY ":memory:"
+
 static int open_file(struct ctr_signals *s, enum ctr_signals_mode mode, struct ctr_err *err)
 {
     const int flags = mode == CTR_SIGNALS_READ     ? SQLITE_OPEN_READONLY
@@ -236,11 +238,12 @@ static int open_file(struct ctr_signals *s, enum ctr_signals_mode mode, struct c
                                                    : SQLITE_OPEN_READWRITE;
     struct stat st;
     int64_t version = VERSION;
+    const bool file = strcmp(s->path, IN_MEMORY) != 0; /* check_name lets no file have that name */
     if (mode != CTR_SIGNALS_CREATE && stat(s->path, &st)) {
         ctr_err_file(err, s->path);
         return ctr_fail_sys(err, "no index of signals; `ctr-signals add` makes one");
     }
-    int rc = check_header(s, err);
+    int rc = file ? check_header(s, err) : 0;
     if (!rc)
         rc = open_with(s, mode, flags, &version, err);
     /* A writer was killed, and the next process that may write undoes its change. Or the index has an older version,
@@ -284,9 +287,9 @@ int ctr_signals_open(struct ctr_signals **out, const char *path, enum ctr_signal
     if (!s)
         return ctr_fail_nomem(err, sizeof *s);
     s->now_ms = now_ms();
-    int rc = check_name(path, err);
+    int rc = path ? check_name(path, err) : 0;
     if (!rc)
-        rc = ctr_strdup(&s->path, path, err);
+        rc = ctr_strdup(&s->path, path ? path : IN_MEMORY, err);
     if (!rc)
         rc = open_file(s, mode, err);
     if (rc) {

@@ -15,6 +15,7 @@ struct reference {
     int checks; /* 0: none */
     int64_t id; /* of the last of them */
     bool pinned;
+    const char *called; /* or NULL */
     double cell[CTR_STREAM_CHECK_CELLS];
     double rows, missing;
     struct ctr_seen_set seen;
@@ -130,7 +131,9 @@ struct words {
 static struct words name_of(const struct reference *r)
 {
     struct words w;
-    if (r->checks > 1)
+    if (r->called)
+        snprintf(w.s, sizeof w.s, "%.60s", r->called);
+    else if (r->checks > 1)
         snprintf(w.s, sizeof w.s, "the median of %d vettings", r->checks);
     else
         snprintf(w.s, sizeof w.s, "%svetting %lld", r->pinned ? "the pinned " : "", (long long)r->id);
@@ -243,6 +246,7 @@ static int check_signal(struct ctr_signals *s, struct judgement *j, const char *
         rc = find_reference(s, version, rules->reference == CTR_STREAM_CHECK_PINNED, days, &j->near, err);
     if (!rc && version)
         rc = find_reference(s, version, true, 1, &j->pinned, err);
+    j->near.called = j->pinned.called = rules->called;
     if (!rc)
         rc = judge(j, err);
     if (!rc && version)
@@ -315,6 +319,8 @@ int ctr_signals_check_stream(struct ctr_signals *s, const struct ctr_stream_chec
     *failed = 0;
     if (!rc)
         rc = ctr_signals_load_plan(s, p, err);
+    if (!rc)
+        rc = ctr_signals_run(s, err, "DROP TABLE IF EXISTS temp.vetted", "");
     if (!rc)
         rc = ctr_signals_run(s, err,
                              "CREATE TEMP TABLE vetted (name TEXT, version INTEGER, rows INTEGER, missing REAL,"

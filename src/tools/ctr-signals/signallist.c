@@ -263,7 +263,9 @@ static int plan_signal(void *ctx, const struct ctr_plan_signal *p, struct ctr_er
 /* The signals of a plan as the temporary table `planned`. */
 int ctr_signals_load_plan(struct ctr_signals *s, const struct ctr_plan *p, struct ctr_err *err)
 {
-    int rc = ctr_signals_run(s, err, "CREATE TEMP TABLE planned (name TEXT, hash TEXT)", "");
+    int rc = ctr_signals_run(s, err, "DROP TABLE IF EXISTS temp.planned", "");
+    if (!rc)
+        rc = ctr_signals_run(s, err, "CREATE TEMP TABLE planned (name TEXT, hash TEXT)", "");
     return rc || !p ? rc : ctr_plan_signals(p, plan_signal, s, err);
 }
 
