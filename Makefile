@@ -68,7 +68,7 @@ cu_files := $(sort $(wildcard src/cuda/*.cu))
 plugin  := $(if $(SAN)$(TSAN)$(FUZZ),,$(if $(NVCC),$(B)/lib/ctr/ctr-cuda.so))
 fuzzers := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(sort $(filter-out $(left),$(wildcard tests/fuzz/fuzz-*.c))))
 
-.PHONY: all bins units fuzzers fuzz packages check checked coverage demo deps install uninstall clean lint format bench
+.PHONY: help all bins units fuzzers fuzz packages check checked coverage demo deps install uninstall clean lint format bench
 .DELETE_ON_ERROR:
 # Kept, though no rule names them. Not all objects: what is missing of the library's is made, as when SQLite came after a build.
 .SECONDARY: $(patsubst %.c,$(B)/%.o,$(wildcard src/tools/*.c src/tools/*/*.c tests/unit/*.c tests/bench/*.c tests/fuzz/*.c tests/compute/*.c))
@@ -373,18 +373,21 @@ demo:
 # SINGLE=1: one program and links to it.
 install: $(if $(SINGLE),single,bins) $(plugin) $(mpi)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/bash-completion/completions \
-		$(DESTDIR)$(PREFIX)/share/zsh/site-functions $(sort $(foreach m,$(mans),$(DESTDIR)$(mandir)/man$(subst .,,$(suffix $m))))
+		$(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d $(sort $(foreach m,$(mans),$(DESTDIR)$(mandir)/man$(subst .,,$(suffix $m))))
 	install -m 755 $(if $(SINGLE),$(B)/single/ctrkit,$(bins)) $(DESTDIR)$(PREFIX)/bin
 	$(if $(SINGLE),for t in $(filter-out ctrkit,$(tools)); do ln -sf ctrkit $(DESTDIR)$(PREFIX)/bin/$$t || exit; done)
 	$(if $(plugin)$(mpi),install -D -m 755 -t $(DESTDIR)$(PREFIX)/lib/ctr $(plugin) $(mpi))
 	$(foreach m,$(mans),install -m 644 $m $(DESTDIR)$(mandir)/man$(subst .,,$(suffix $m))/ &&) true
 	$(if $(SINGLE),$(B)/single,$(B)/bin)/ctrkit --completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/ctrkit
 	$(if $(SINGLE),$(B)/single,$(B)/bin)/ctrkit --completion zsh >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_ctrkit
+	$(if $(SINGLE),$(B)/single,$(B)/bin)/ctrkit --completion fish >$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/ctrkit.fish
+	cd $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d && $(foreach t,$(filter-out ctrkit,$(tools)),ln -sf ctrkit.fish $t.fish &&) true
 	cd $(DESTDIR)$(PREFIX)/share/bash-completion/completions && $(foreach t,$(filter-out ctrkit,$(tools)),ln -sf ctrkit $t &&) true
 
 uninstall:
 	rm -rf $(DESTDIR)$(PREFIX)/lib/ctr
 	rm -f $(tools:%=$(DESTDIR)$(PREFIX)/bin/%) $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_ctrkit
+	rm -f $(tools:%=$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/%.fish)
 	rm -f $(tools:%=$(DESTDIR)$(PREFIX)/share/bash-completion/completions/%)
 	rm -f $(foreach m,$(mans),$(DESTDIR)$(mandir)/man$(subst .,,$(suffix $m))/$(notdir $m))
 
@@ -395,6 +398,23 @@ package = $(Q)B=$(B) VERSION=$(version) NVCC=$(NVCC) .ci/package/$1
 wheel image static spdx release-check: $(B)/static/ctrkit
 dist deb wheel image static conda spdx sums release-check:
 	$(call package,$@)
+
+# make help: the targets, each with the first line of its comment, and variables.
+help:
+	@sed -n 's/^#h \([^:]*\): \(.*\)/  make \1\t\2/p' Makefile | awk -F'\t' '{ printf "%-22s %s\n", $$1, $$2 }'
+#h demo: install what is missing, build, make synthetic logs, run the whole pipeline, print a report
+#h -j2: build all tools into bin/ (PATH=$PWD/bin:$PATH)
+#h check: build and pass all tests; T='tests/ctr-join.t' picks some, V=1 shows each
+#h install PREFIX=DIR: programs, manuals and completion (default /usr/local); SINGLE=1: one program and links to it
+#h uninstall: remove what install put there
+#h deps: the Debian packages for building, testing and static checks
+#h deb: packages of Debian; wheel, image, dist: for pip, a container, a tarball; all in build/dist
+#h -C examples help: experiments on public data sets; make -C examples ml100k fetches its log
+#h bench: every tool beside its peers (QUICK=1); bench-gpu on a GPU
+#h lint: clang-format, cppcheck, mandoc; format applies the first
+#h fuzz: the fuzzers, with clang; coverage, fault: what tests reach, what follows injected faults
+#h clean: remove build/ and bin/
+#h SAN=1, DEV=1, HARDEN=: sanitizers; warnings are errors; without hardening (each builds in a folder of its own)
 
 clean:
 	rm -rf build $(tools:%=bin/%)

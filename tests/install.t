@@ -38,6 +38,11 @@ is 'the formats of ctr-import' "$(completions ctr-import --format '' | tr '\n' '
 is 'the formats of ctr-export' "$(completions ctr-export -f lib | tr '\n' ' ')" 'libsvm libffm '
 is 'metrics' "$(completions ctr-eval --metrics au | tr '\n' ' ')" 'auc auc_loss '
 is 'more metrics behind a comma' "$(completions ctr-eval -m log_loss,ga)" 'log_loss,gauc'
+printf 'click,user id,ad\n1,u,a\n' | "$W/root/usr/bin/ctr-import" -q -f csv --header -o "$W/log.arrows"
+is 'columns of a stream that is named' "$(completions ctr-join "$W/log.arrows" -k a)" 'ad'
+is 'more of them' "$(completions ctr-sample "$W/log.arrows" --permute click,a)" 'click,ad'
+is 'roles' "$(completions ctr-eval "$W/log.arrows" --label cl)" 'click'
+is 'none where no stream is' "$(completions ctr-eval --label cl)" ''
 models=$(sed -n 's/^    ROW(ctr_model_\([a-z0-9_]*\),.*/\1/p' "$top/src/common/model/models.c" | tr _ -)
 is 'the model to train' "$(completions ctr-train '')" "$models"
 is 'behind ctrkit too' "$(completions ctrkit train --l1 1 '')" "$models"
@@ -45,10 +50,23 @@ is 'what to do with a model' "$(completions ctr-model t)" 'top'
 is 'then files' "$(cd "$top/man" && completions ctr-model top ctr-i | sort | tr '\n' ' ')" 'ctr-import.1 ctr-info.1 '
 is 'files where there is no such word' "$(cd "$top/man" && completions ctr-cat ctr-c | sort | tr '\n' ' ')" 'ctr-calibrate.1 ctr-cat.1 '
 is 'manuals' "$(completions ctrkit help ev)" 'eval'
-is 'shells' "$(completions ctrkit --completion b)" 'bash'
+is 'shells' "$(completions ctrkit --completion f)" 'fish'
 ok 'the help has the metrics' sh -c 'ctr-eval --help | grep -A1 -e "--metrics" | grep -q "auc,auc_loss,.*gauc"'
 is 'and tools' "$(completions ctrkit calib)" 'calibrate'
 is 'and options behind ctrkit' "$(completions ctrkit calibrate --pie)" '--pieces'
+if command -v fish >/dev/null; then
+    # fished LINE : what fish would offer for the last word of a line, names only
+    fished() { (cd "$W" && HOME=$W XDG_CONFIG_HOME=$W/config XDG_DATA_HOME=$W/data fish -N -c 'source $argv[1]; complete -C $argv[2]' "$W/root/usr/share/fish/vendor_completions.d/ctrkit.fish" "$1" | cut -f 1 | tr '\n' ' '); }
+    is 'fish completes options' "$(fished 'ctr-join --withi')" '--within '
+    is 'choices' "$(fished 'ctr-cat --compress z')" 'zstd '
+    is 'metrics behind a comma' "$(fished 'ctr-eval -m log_loss,ga')" 'log_loss,gauc '
+    is 'the model to train, behind ctrkit' "$(fished 'ctrkit train ml')" 'mlp '
+    is 'tools' "$(fished 'ctrkit calib')" 'calibrate '
+    is 'columns' "$(fished 'ctr-join log.arrows -k a')" 'ad '
+    is 'files' "$(fished 'ctr-cat log.arr')" 'log.arrows '
+else
+    skip 'fish reads its completion' 'no fish'
+fi
 if command -v zsh >/dev/null; then
     ok 'zsh reads its completion' zsh -n "$W/root/usr/share/zsh/site-functions/_ctrkit"
     cat >"$W/tabbed.zsh" <<'END'

@@ -20,15 +20,19 @@ static struct {
 
 static const struct ctr_opt opts[] = {
     { "list", 0, CTR_OPT_FLAG, NULL, "list the tools, one per line", &o.list, CTR_OPT_LOCAL },
-    { "completion", 0, CTR_OPT_CHOICE, "bash|zsh", "print a completion script for the shell", &o.completion,
+    { "completion", 0, CTR_OPT_CHOICE, "bash|zsh|fish", "print a completion script for the shell", &o.completion,
       CTR_OPT_LOCAL },
     { 0 },
 };
 
-/* Both shells query the tool: its option table is the only list of options. */
+/* All shells query the tool: its option table is the only list of options. Columns are those of the streams that the
+ * line names already. */
 static const char bash_completion[] =
     "_ctrkit_options() { \"$1\" ${2:+\"$2\"} --list-options 2>/dev/null; }\n"
     "_ctrkit_tools() { \"$1\" --list | sed -n 's/^ctr-\\([^ ]*\\).*/\\1/p'; }\n"
+    "_ctrkit_columns() { local w; for w; do [ ! -f \"$w\" ] || ctr-export -q -f tsv --head 0 -- \"$w\" 2>/dev/null; "
+    "done | "
+    "tr '\\t' '\\n'; }\n"
     "_ctrkit() {\n"
     "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} tool=$1 first=1 kind arg word=\n"
     "    if [ \"${1##*/}\" = ctrkit ]; then\n"
@@ -49,6 +53,9 @@ static const char bash_completion[] =
     "    list) COMPREPLY=($(compgen -W \"${arg//|/ }\" -- \"${cur##*,}\"))\n"
     "        case $cur in *,*) COMPREPLY=(\"${COMPREPLY[@]/#/${cur%,*},}\") ;; esac\n"
     "        return ;;\n"
+    "    columns) COMPREPLY=($(compgen -W \"$(_ctrkit_columns \"${COMP_WORDS[@]:1}\")\" -- \"${cur##*,}\"))\n"
+    "        case $cur in *,*) COMPREPLY=(\"${COMPREPLY[@]/#/${cur%,*},}\") ;; esac\n"
+    "        return ;;\n"
     "    text|number|size|duration) return ;;\n"
     "    esac\n"
     "    case $cur in\n"
@@ -66,6 +73,13 @@ static const char bash_completion[] =
 /* compinit reads the first line word by word, literally: quotes would become part of the pattern. */
 static const char zsh_completion[] =
     "#compdef ctrkit -P ctr-*\n"
+    "_ctrkit_columns() {\n"
+    "    local w; local -a names\n"
+    "    for w in $words; do\n"
+    "        [[ -f $w ]] && names+=(${(ps:\\t:)\"$(ctr-export -q -f tsv --head 0 -- $w 2>/dev/null)\"})\n"
+    "    done\n"
+    "    compset -P '*,'; compadd -a names\n"
+    "}\n"
     "_ctrkit() {\n"
     "    local tool=$words[1] line name first=; local -a specs fields tools\n"
     "    if [[ ${tool:t} == ctrkit && $words[2] != -* ]]; then\n"
@@ -85,6 +99,7 @@ static const char zsh_completion[] =
     "        flag) for name in $fields[1] $fields[2]; do specs+=(\"${name}[$help]\"); done; continue ;;\n"
     "        choice) action=\"(${fields[4]//|/ })\" ;;\n"
     "        list) action=\"_values -s , word ${fields[4]//|/ }\" ;;\n"
+    "        columns) action=_ctrkit_columns ;;\n"
     "        word) specs+=(\"1:word:(${fields[4]//|/ })\"); continue ;;\n"
     "        file) action=_files ;;\n"
     "        esac\n"
@@ -94,6 +109,73 @@ static const char zsh_completion[] =
     "    _arguments -s $specs '*:file:_files'\n"
     "}\n"
     "_ctrkit \"$@\"\n";
+
+/* The candidates of a word come from one function. */
+static const char fish_completion[] =
+    "function __ctrkit_columns # of the streams among the words\n"
+    "    for word in (commandline -opc)[2..-1]\n"
+    "        test -f \"$word\"; and ctr-export -q -f tsv --head 0 -- \"$word\" 2>/dev/null | string split -n \\t\n"
+    "    end\n"
+    "end\n"
+    "function __ctrkit_tools\n"
+    "    command $argv[1] --list | string replace -r '^ctr-(\\S+)\\s+(.*)$' '$1\\t$2'\n"
+    "end\n"
+    "function __ctrkit_complete\n"
+    "    set -l words (commandline -opc)\n"
+    "    set -l cur (commandline -ct)\n"
+    "    set -l prev $words[-1]\n"
+    "    set -l tool $words[1]\n"
+    "    set -l first 2\n"
+    "    if test (string replace -r '.*/' '' -- $tool) = ctrkit\n"
+    "        if test (count $words) -eq 1\n"
+    "            printf '%s\\n' help --list --completion --help --version\n"
+    "            __ctrkit_tools $tool\n"
+    "            return\n"
+    "        else if test $words[2] = help\n"
+    "            __ctrkit_tools $tool\n"
+    "            return\n"
+    "        else if not string match -q -- '-*' $words[2]\n"
+    "            set tool ctr-$words[2]\n"
+    "            set first 3\n"
+    "        end\n"
+    "    end\n"
+    "    set -l word # options may depend on it\n"
+    "    if test (count $words) -ge $first; and not string match -q -- '-*' $words[$first]\n"
+    "        set word $words[$first]\n"
+    "    end\n"
+    "    set -l lines (command $tool $word --list-options 2>/dev/null)\n"
+    "    set -l before (string replace -r '[^,=]*$' '' -- $cur) # of a list: what stands in front of its last word\n"
+    "    for line in $lines\n"
+    "        set -l f (string split \\t -- $line)\n"
+    "        if test -n \"$f[1]\"; and contains -- $prev $f[1] $f[2]\n"
+    "            switch $f[3]\n"
+    "                case choice\n"
+    "                    string split '|' -- $f[4]\n"
+    "                    return\n"
+    "                case list\n"
+    "                    printf \"$before%s\\n\" (string split '|' -- $f[4])\n"
+    "                    return\n"
+    "                case columns\n"
+    "                    printf \"$before%s\\n\" (__ctrkit_columns)\n"
+    "                    return\n"
+    "                case text number size duration\n"
+    "                    return\n"
+    "            end\n"
+    "        end\n"
+    "    end\n"
+    "    for line in $lines\n"
+    "        set -l f (string split \\t -- $line)\n"
+    "        if string match -q -- '-*' $cur\n"
+    "            test -n \"$f[1]\"; and printf '%s\\t%s\\n' $f[1] $f[5]\n"
+    "        else if test \"$f[3]\" = word; and test -z \"$word\"\n"
+    "            string split '|' -- $f[4]\n"
+    "        end\n"
+    "    end\n"
+    "    string match -q -- '-*' $cur; or __fish_complete_path $cur\n"
+    "end\n"
+    "for tool in ctrkit (ctrkit --list 2>/dev/null | string replace -r ' .*' '')\n"
+    "    complete -c $tool -f -a '(__ctrkit_complete)'\n"
+    "end\n";
 
 /* Tools that a build omits if their library is missing (Makefile), and how to get them. */
 static const struct {
@@ -227,7 +309,7 @@ static int list_tools(struct ctr_cli *cli, const char *folder, struct ctr_err *e
 static int print_completion(struct ctr_cli *cli, const char *folder, struct ctr_err *err)
 {
     bool bash = !strcmp(o.completion, "bash");
-    const char *script = bash ? bash_completion : zsh_completion;
+    const char *script = bash ? bash_completion : !strcmp(o.completion, "zsh") ? zsh_completion : fish_completion;
     struct ctr_strs tools = { 0 };
     struct ctr_out *out = NULL;
     int rc = ctr_cli_out(cli, 0, &out, err);

@@ -470,6 +470,15 @@ static void print_choices(const char *p, FILE *f)
     }
 }
 
+/* Does its value name columns of a stream? */
+static bool names_columns(const struct ctr_opt *o)
+{
+    bool role = false;
+    for (int i = 0; i < CTR_NROLES; i++)
+        role |= !strcmp(o->name, ctr_roles[i]) && o->arg && !strcmp(o->arg, "NAME");
+    return role || (o->arg && (!strncmp(o->arg, "COL", 3) || !strncmp(o->arg, "KEY", 3)));
+}
+
 void ctr_options_list(const struct ctr_tool *tool, const struct ctr_option_tables *t, FILE *f)
 {
     static const char *const kinds[] = { "flag",     "text", "choice", "number", "number", "size",
@@ -481,6 +490,7 @@ void ctr_options_list(const struct ctr_tool *tool, const struct ctr_option_table
         fprintf(f, "--%s\t%s\t%s\t", o->name, o->letter ? letter : "",
                 o->flags & CTR_OPT_PATH ? "file"
                 : o->word               ? "list"
+                : names_columns(o)      ? "columns"
                                         : kinds[o->kind]);
         if (o->word)
             print_words(o->word, "|", f);
