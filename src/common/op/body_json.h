@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * body_json: body of json_get, in the subset of body.h: follows a path through a JSON text without building a tree.
- * Invariant: it never reads outside the text, keeps no stack (brackets are counted), and reads only up to the value. */
+ * body_json: bodies of json_get and json_list, in the subset of body.h: follows a path through a JSON text without
+ * building a tree. Invariant: it never reads outside the text, keeps no stack (brackets are counted), and reads only up
+ * to the value. */
 #ifndef CTR_BODY_JSON_H
 #define CTR_BODY_JSON_H
 
@@ -208,13 +209,10 @@ OPV_FN int64_t opv_json_element(struct opv_str a, int64_t i, int64_t index)
     return i;
 }
 
-/* The value at the end of the path: strings unescaped, anything else as written. A null, a missing value or invalid
- * JSON on the way give no value. */
-OPV_FN void opv_json_get_write(struct opv_str a, const struct opv_step *step, int64_t steps, struct opv_sink *s,
-                               uint8_t *ok)
+/* Where the value at the end of the path begins, or -1. */
+OPV_FN int64_t opv_json_find(struct opv_str a, const struct opv_step *step, int64_t steps)
 {
-    int64_t i = opv_json_blank(a, 0), end;
-    struct opv_str v;
+    int64_t i = opv_json_blank(a, 0);
     for (int64_t k = 0; k < steps && i >= 0; k++) {
         if (i < a.n && a.p[i] == '{' && !step[k].only_index)
             i = opv_json_member(a, i, step[k].name);
@@ -223,11 +221,16 @@ OPV_FN void opv_json_get_write(struct opv_str a, const struct opv_step *step, in
         else
             i = -1;
     }
-    end = i < 0 || i >= a.n ? -1 : opv_json_value_end(a, i);
-    if (end <= i || (end - i == 4 && a.p[i] == 'n')) {
-        *ok = 0;
-        return;
-    }
+    return i < a.n ? i : -1;
+}
+OPV_FN int opv_json_is_null(struct opv_str a, int64_t i, int64_t end)
+{
+    return end - i == 4 && a.p[i] == 'n';
+}
+/* The value from i to end: a string unescaped, anything else as written. */
+OPV_FN void opv_json_put(struct opv_str a, int64_t i, int64_t end, struct opv_sink *s)
+{
+    struct opv_str v;
     v.p = a.p + i;
     v.n = end - i;
     if (v.p[0] == '"') {
@@ -237,6 +240,62 @@ OPV_FN void opv_json_get_write(struct opv_str a, const struct opv_step *step, in
     } else {
         opv_put(s, v.p, v.n);
     }
+}
+
+/* The value at the end of the path. A null, a missing value or invalid JSON on the way give no value. */
+OPV_FN void opv_json_get_write(struct opv_str a, const struct opv_step *step, int64_t steps, struct opv_sink *s,
+                               uint8_t *ok)
+{
+    const int64_t i = opv_json_find(a, step, steps), end = i < 0 ? -1 : opv_json_value_end(a, i);
+    if (end <= i || opv_json_is_null(a, i, end))
+        *ok = 0;
+    else
+        opv_json_put(a, i, end, s);
+}
+
+/* At most so many elements: each but the last is before a comma. */
+OPV_FN int64_t opv_json_list_items(struct opv_str a)
+{
+    int64_t n = 1;
+    for (int64_t i = 0; i < a.n; i++)
+        n += a.p[i] == ',';
+    return n;
+}
+/* The position behind the array that begins at i, or -1: it is none, or ends before its bracket. s: none, or gets its
+ * elements but for nulls. */
+OPV_FN int64_t opv_json_walk(struct opv_str a, int64_t i, struct opv_sink *s)
+{
+    if (i < 0 || a.p[i] != '[')
+        return -1;
+    i = opv_json_blank(a, i + 1);
+    if (i < a.n && a.p[i] == ']')
+        return i + 1;
+    while (i < a.n) {
+        const int64_t end = opv_json_value_end(a, i);
+        if (end <= i)
+            return -1;
+        if (s && !opv_json_is_null(a, i, end)) {
+            opv_json_put(a, i, end, s);
+            opv_end_item(s);
+        }
+        i = opv_json_blank(a, end);
+        if (i >= a.n || (a.p[i] != ',' && a.p[i] != ']'))
+            return -1;
+        if (a.p[i] == ']')
+            return i + 1;
+        i = opv_json_blank(a, i + 1);
+    }
+    return -1;
+}
+/* The elements of the array at the end of the path; anything else there is no list. */
+OPV_FN void opv_json_list_write(struct opv_str a, const struct opv_step *step, int64_t steps, struct opv_sink *s,
+                                uint8_t *ok)
+{
+    const int64_t i = opv_json_find(a, step, steps);
+    if (opv_json_walk(a, i, 0) < 0)
+        *ok = 0;
+    else
+        (void)opv_json_walk(a, i, s);
 }
 
 #endif

@@ -14,5 +14,8 @@ struct op_path {
 #define PATH                ((const struct op_path *)(t)->param)
 #define JSON_WRITE(t, i, s) opv_json_get_write(OP_STR(t, 0, i), PATH->step, PATH->n, s, &(t)->ok[i])
 CTR_LOOP_TEXT(loop_json_get, OP_BYTES, JSON_WRITE)
+#define JSON_ITEMS(t, i)         opv_json_list_items(OP_STR(t, 0, i))
+#define JSON_LIST_WRITE(t, i, s) opv_json_list_write(OP_STR(t, 0, i), PATH->step, PATH->n, s, &(t)->ok[i])
+CTR_LOOP_TEXTS(loop_json_list, OP_BYTES, JSON_ITEMS, JSON_LIST_WRITE)
 
 #endif

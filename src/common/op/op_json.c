@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * op_json: json_get: bind parses the path into steps, the body walks the text. */
+ * op_json: json_get, json_list: bind parses the path into steps, the body walks the text. */
 #include "common/op/loop_json.h"
 
 #include <stdlib.h>
@@ -28,7 +28,7 @@ static int parse_path(const char *p, int64_t n, struct op_path *to, struct ctr_e
             s->only_index = 1;
             if (i == n || s->index < 0)
                 return ctr_fail(err, CTR_EUSAGE,
-                                "json_get: in a path [ ] holds the number of an element: items[0].name");
+                                "json_get and json_list: in a path [ ] holds the number of an element: items[0].name");
             i++;
         } else {
             while (i < n && p[i] != '.' && p[i] != '[')
@@ -36,11 +36,12 @@ static int parse_path(const char *p, int64_t n, struct op_path *to, struct ctr_e
             s->name = (struct opv_str){ (const uint8_t *)p + from, i - from };
             s->index = parse_index(p + from, i - from);
             if (i == from)
-                return ctr_fail(err, CTR_EUSAGE,
-                                "json_get: the path has an empty name; write it as user.id or items[0].name");
+                return ctr_fail(
+                    err, CTR_EUSAGE,
+                    "json_get and json_list: the path has an empty name; write it as user.id or items[0].name");
         }
         if (i < n && p[i] == '.' && ++i == n)
-            return ctr_fail(err, CTR_EUSAGE, "json_get: the path ends with a dot");
+            return ctr_fail(err, CTR_EUSAGE, "json_get and json_list: the path ends with a dot");
     }
     return 0;
 }
@@ -72,5 +73,9 @@ const struct ctr_op ctr_ops_json[] = {
       "what a JSON text has at a path such as \"user.id\" or \"items[0].name\": json_get(\"{\\\"a\\\":[1,2]}\", "
       "\"a[1]\") is 2; null where it has nothing",
       CTR_OP_LIFT, CTR_VARIANTS({ "tt!>t", loop_json_get }), NULL, prepare_json_get },
+    { "json_list", "json_list(text, path: text) -> list of text",
+      "the elements of the array that a JSON text has at a path, but for nulls: "
+      "json_list(\"{\\\"a\\\":[1,\\\"x\\\"]}\", \"a\") is [1,x]; null where there is no array",
+      0, CTR_VARIANTS({ "tt!>[t", loop_json_list }), NULL, prepare_json_get },
     { NULL },
 };
