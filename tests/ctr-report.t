@@ -31,7 +31,7 @@ ok 'no address of another file' sh -c "! grep -oE '(src|href)=.?[a-z]+:' page.ht
 ctr-report -j 3 --title 'Sites & prices' $run >again.html
 ok 'the same bytes on stdout, by other threads' cmp page.html again.html
 TZ=America/New_York SOURCE_DATE_EPOCH=5 ctr-report --title 'Sites & prices' $run | cmp page.html - && is 'at another time' 1 1
-ctr-report --title 'Sites & prices' run.plan model.arrows log.stats later.drift progressive.arrows scored=- sites=site.eval top.arrows <scored.arrows >again.html
+ctr-report --title 'Sites & prices' run.plan model.arrows log.stats later.drift progressive.arrows scored.arrows=- sites=site.eval top.arrows <scored.arrows >again.html
 ok 'standard input is a file' cmp page.html again.html
 
 # a checker that can fail
@@ -44,23 +44,23 @@ is 'and a script, and a dead link' "$(page check broken.html | grep -c script) $
 eval_line() { ctr-eval "$1" 2>/dev/null | awk '$1 == "slice" { for (i = 2; i <= NF; i++) name[i] = $i } $1 == "total" { for (i = 2; i <= NF; i++) if (name[i] !~ /users|left/) print name[i] "\t" $i }' | sort; }
 page_metrics() { page table page.html Metrics "$1" | cut -f 1,2 | grep -v -e '^metric' -e '^click rate' | sort; }
 for s in scored progressive; do
-    is "metrics of $s, as ctr-eval has them" "$(page_metrics $s)" "$(eval_line $s.arrows)"
+    is "metrics of $s, as ctr-eval has them" "$(page_metrics $s.arrows)" "$(eval_line $s.arrows)"
 done
-is 'in short, too' "$(page table page.html 'In short' | awk -F '\t' '$1 == "scored" { print $2, $4, $5 }')" \
+is 'in short, too' "$(page table page.html 'In short' | awk -F '\t' '$1 == "scored.arrows" { print $2, $4, $5 }')" \
     "$(ctr-eval --metrics auc,log_loss scored.arrows | awk '$1 == "total" { print $2, $4, $5 }')"
-is 'the reliability table' "$(page table page.html 'Reliability: bins of equal weight by score' scored | sed 1d | tr '\t' ' ')" \
+is 'the reliability table' "$(page table page.html 'Reliability: bins of equal weight by score' scored.arrows | sed 1d | tr '\t' ' ')" \
     "$(ctr-eval --reliability scored.arrows 2>/dev/null | awk 'on && NF { print $1, $3, $4, $5, $6 } $1 == "scores" { on = 1 }')"
 is 'slices' "$(page table page.html 'By slice' sites | awk -F '\t' 'NR > 1 { print $1, $2, $4 }' | sed 's/ \[.*//')" \
     "$(ctr-eval --by site --metrics auc scored.arrows 2>/dev/null | awk 'NR > 1 { print $1, $2, $4 }')"
 ok 'with intervals' sh -c "$PY $CTR_TOP/tests/html_page.py table page.html 'By slice' sites | grep -q '^total.*\\[0\\.[0-9]*, 0\\.[0-9]*\\]'"
 stats() { ctr-export --format tsv --null - --columns "$1" log.stats | sed 1d; }
-is 'counts of columns' "$(page table page.html Columns log | sed 1d | cut -f 1,2,5)" "$(stats name,type,distinct)"
-is 'shares of nulls' "$(page table page.html Columns log | awk -F '\t' 'NR > 1 { print $1, $4 }')" "$(stats name,rows,nulls | awk -F '\t' '{ printf "%s %.4g%%\n", $1, 100 * $3 / $2 }')"
-is 'the values of the site' "$(page table page.html Columns log | awk -F '\t' '$1 == "site" { print $NF }')" \
+is 'counts of columns' "$(page table page.html Columns log.stats | sed 1d | cut -f 1,2,5)" "$(stats name,type,distinct)"
+is 'shares of nulls' "$(page table page.html Columns log.stats | awk -F '\t' 'NR > 1 { print $1, $4 }')" "$(stats name,rows,nulls | awk -F '\t' '{ printf "%s %.4g%%\n", $1, 100 * $3 / $2 }')"
+is 'the values of the site' "$(page table page.html Columns log.stats | awk -F '\t' '$1 == "site" { print $8 }')" \
     "$(ctr-export --format jsonl --columns name,top,top_share log.stats | "$PY" -c 'import json, sys
 for r in map(json.loads, sys.stdin):
     if r["name"] == "site": print(", ".join(f"{v} {100 * s:.4g}%" for v, s in list(zip(r["top"], r["top_share"]))[:3]))')"
-is 'click rates of values' "$(page table page.html 'Click rates of frequent values' log | awk -F '\t' '$1 == "site" { print $2, $3, $4 }')" \
+is 'click rates of values' "$(page table page.html 'Click rates of frequent values' log.stats | awk -F '\t' '$1 == "site" { print $2, $3, $4 }')" \
     "$(ctr-export --format jsonl log.stats | "$PY" -c 'import json, sys
 for r in map(json.loads, sys.stdin):
     if r["name"] == "site":
@@ -72,17 +72,17 @@ for r in map(json.loads, sys.stdin):
     print(r["name"], "-" if p is None else "0" if p == 0 else "%.0f" % p if p == int(p) else "%.3g" % p if abs(p) < 1e-4 or abs(p) >= 1e6 else "%.6g" % p)')"
 is 'the strongest weights' "$(page table page.html 'Strongest weights' | awk -F '\t' 'NR > 1 { print $2, $1 }')" "$(ctr-model top --names names.arrows -n 12 model.arrows | awk 'NR > 1 { w = $1; sub(/^ *[^ ]+ +[^ ]+ +/, ""); print w, $0 }')"
 is 'what they do to the odds' "$(page table page.html 'Strongest weights' | awk -F '\t' 'NR > 1 { d = exp($2) / $3 - 1; if (d > 1e-4 || d < -1e-4) print }')" ''
-is 'digests' "$(page table page.html Files | awk -F '\t' '$1 == "scored" { print $3, $4 } $1 == "top" { print $3, $4 }' | paste -s -d ' ')" \
+is 'digests' "$(page table page.html Files | awk -F '\t' '$1 == "scored.arrows" { print $3, $4 } $1 == "top.arrows" { print $3, $4 }' | paste -s -d ' ')" \
     "$(ctr-info scored.arrows | sed -n 's/^rows: //p') $(ctr-info --digest scored.arrows) 12 $(ctr-info --digest top.arrows)"
-is 'of a model, of its weights' "$(page table page.html Files | awk -F '\t' '$1 == "model" { print $4 }')" "$(ctr-info --digest model.arrows | head -n 1)"
+is 'of a model, of its weights' "$(page table page.html Files | awk -F '\t' '$1 == "model.arrows" { print $4 }')" "$(ctr-info --digest model.arrows | head -n 1)"
 is 'programs with their options' "$(page table page.html 'Programs that made these files' | sed 1d | cut -f 1-3 | tr '\t' ' ' | sed 's, *$,,' | sort)" \
     "$(for f in model.arrows log.stats later.drift progressive.arrows scored.arrows site.eval top.arrows; do ctr-info $f; done | sed -n 's/^made by: //p' | sed 's, *$,,' | sort -u)"
-is 'the plan is there once' "$(grep -c 'keep site, price' page.html) $(grep -c 'It has the plan of run' page.html)" '1 1'
-is 'and what it learns from' "$(page table page.html 'What a model learns from' run | cut -f 1,2 | tr '\t\n' '= ')" 'signal=role site=feature at=feature pair=feature price=dense '
+is 'the plan is there once' "$(grep -c 'keep site, price' page.html) $(grep -c 'It has the plan of run.plan' page.html)" '1 1'
+is 'and what it learns from' "$(page table page.html 'What a model learns from' run.plan | cut -f 1,2 | tr '\t\n' '= ')" 'signal=role site=feature at=feature pair=feature price=dense '
 ok 'the model has its options' grep -q 'alpha=0.05' page.html
 
 # ---- no rows, no persons
-is 'no user and no id is named in statistics' "$(page table page.html Columns log | awk -F '\t' '$1 == "user" || $1 == "id" { print $6 $7 $8 $9 $NF }')" '----
+is 'no user and no id is named in statistics' "$(page table page.html Columns log.stats | awk -F '\t' '$1 == "user" || $1 == "id" { print $8 $9 $10 $11 $12 }')" '----
 ----'
 printf 'mail,click\n%s' "$(awk 'BEGIN { for (i = 0; i < 40; i++) print (i < 5 ? "shared@x" : "person" i "@x") ",1" }')" | ctr-import -q -f csv --header --label click | ctr-stats -o mail.stats
 ctr-report mail.stats >mail.html
@@ -105,7 +105,7 @@ ctr-extract -q --fit vocab.plan -o fitted.arrows earlier.arrows
 ctr-extract -q fitted.arrows earlier.arrows | ctr-train lr -q --plan fitted.arrows -o bundle.arrows
 ctr-extract -q fitted.arrows earlier.arrows | ctr-train mlp -q --embedding 2 --hidden 3 -o mlp.arrows
 ok 'a fitted plan, and models of sections' sh -c "ctr-report vocab.plan fitted.arrows bundle.arrows mlp.arrows >bundles.html && $PY $CTR_TOP/tests/html_page.py check bundles.html"
-is 'with their rows' "$(page table bundles.html 'Its sections' bundle | sed 1d | cut -f 2 | paste -s -d ' ')" "$(ctr-info bundle.arrows | sed -n 's/^rows: //p' | paste -s -d ' ')"
+is 'with their rows' "$(page table bundles.html 'Its sections' bundle.arrows | sed 1d | cut -f 2 | paste -s -d ' ')" "$(ctr-info bundle.arrows | sed -n 's/^rows: //p' | paste -s -d ' ')"
 ctr-train lr -q --alpha 0.2 vocab.plan earlier.arrows -o other.arrows 2>/dev/null || ctr-extract -q fitted.arrows earlier.arrows | ctr-train lr -q --alpha 0.2 -o other.arrows
 ctr-model diff -n 5 --format stream -o diff.arrows bundle.arrows other.arrows 2>/dev/null
 is 'what changed' "$(ctr-report diff.arrows | page table /dev/stdin 'Weights that changed most' | wc -l)" 6
@@ -114,7 +114,7 @@ ctr-eval --by site --window 1d --time time --control scored.arrows --format stre
 ctr-stats --by site --against earlier.profile earlier.arrows -o by.drift 2>/dev/null || ctr-stats --against earlier.profile earlier.arrows -o by.drift
 ok 'slices and windows' sh -c "ctr-report by.stats windows.eval by.drift >slices.html && $PY $CTR_TOP/tests/html_page.py check slices.html"
 ok 'with the control' grep -q 'change_%' slices.html
-ctr-cat -q --batch 50 scored.arrows | ctr-report scored=- >batches.html
+ctr-cat -q --batch 50 scored.arrows | ctr-report scored.arrows=- >batches.html
 ctr-report scored.arrows | cmp - batches.html && is 'other batches' 1 1
 ctr-cat -q --to file -o scored.arrow scored.arrows
 is 'a file instead of a stream' "$(ctr-report scored.arrow | page table /dev/stdin Metrics)" "$(ctr-report scored.arrows | page table /dev/stdin Metrics)"
@@ -207,7 +207,7 @@ awk 'BEGIN { print "label click"; for (i = 0; i < 3000; i++) print "feature f" i
 exits 'a wide log, many slices, a long plan' 0 ctr-report -o large.html wide.stats slices.eval long.plan $run
 ok 'less than 300 kB' small large.html
 ok 'is well-formed' page check large.html
-is 'says what it left out' "$(grep -c 'class="less"' large.html)" "$(grep -c 'not shown, to keep the page small' large.html)"
+is 'says what it left out' "$(grep -c 'class="less"' large.html)" "$(grep -cE 'not shown, to keep the page small|No room for the figure' large.html)"
 ctr-report wide.stats >wide.html
 is 'and how much' "$(($(page table wide.html Columns | sed 1d | wc -l) + $(page text wide.html | awk '/more rows are not shown/ && !n++ { print $1 }')))" 1501
 exits '24 files' 0 ctr-report -o many.html $(seq 21 | sed 's/.*/hostile.stats/') wide.stats slices.eval long.plan

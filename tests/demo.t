@@ -25,7 +25,7 @@ if command -v "$PY" >/dev/null 2>&1; then
     ok 'it ends with a page' page check "$W/demo/report.html"
     ok 'of less than 300 kB' test "$(wc -c <"$W/demo/report.html")" -lt 300000
     ok 'whose place is told' grep -qF "the page: $W/demo/report.html" "$W/demo.txt"
-    is 'with the figures of the report' "$(page table "$W/demo/report.html" 'In short' | awk -F '\t' '$1 == "scored" || $1 == "calibrated" { print $4, $5 }')" \
+    is 'with the figures of the report' "$(page table "$W/demo/report.html" 'In short' | awk -F '\t' '$1 == "scored.arrows" || $1 == "calibrated.arrows" { print $4, $5 }')" \
         "$(awk '$1 == "slice" { for (i = 1; i <= NF; i++) at[$i] = i } $1 == "total" && n++ < 2 { print $at["auc"], $at["log_loss"] }' "$W/demo.txt")"
 else
     skip 'it ends with a page' 'no python3'

@@ -19,7 +19,8 @@ static char *path_of(char *arg)
     return equals && !memchr(arg, '/', (size_t)(equals - arg)) ? equals + 1 : arg;
 }
 
-/* Names become names[i], NULL where there is none; the arguments become just the files. */
+/* Names become names[i], NULL where there is none; the arguments become just the files. Names may repeat, and so may
+ * files: a page of two runs has one profile beside both. */
 static int name_files(struct ctr_cli *cli, const char **names, struct ctr_err *err)
 {
     for (int i = 0; i < cli->nargs; i++) {

@@ -255,14 +255,12 @@ static int read_plan(struct ctr_report_file *f, struct ctr_err *err)
     return rc;
 }
 
-/* "runs/scored.arrows" is called scored. */
+/* "runs/scored.arrows" is called scored.arrows: a plan and a model often share what is before the dot. */
 static int name_file(struct ctr_report_file *f, const char *name, struct ctr_err *err)
 {
-    const char *base = strrchr(f->path, '/') ? strrchr(f->path, '/') + 1 : f->path, *dot = strrchr(base, '.');
+    const char *base = strrchr(f->path, '/') ? strrchr(f->path, '/') + 1 : f->path;
 
-    if (name)
-        return ctr_strdup(&f->name, name, err);
-    return ctr_memdup(&f->name, base, dot && dot > base ? (size_t)(dot - base) : strlen(base), err);
+    return ctr_strdup(&f->name, name ? name : base, err);
 }
 
 int ctr_report_add(struct ctr_report *r, const char *path, const char *name, struct ctr_err *err)

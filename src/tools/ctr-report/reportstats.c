@@ -64,10 +64,11 @@ static const struct ctr_report_column columns[COLUMNS] = {
     { "auc", CTR_CLASS_NUMBER, false },
 };
 
-static const char *const head[] = { "column",  "type", "role",  ">nulls",          ">distinct", ">min",
-                                    ">median", ">max", ">mean", "frequent values", NULL };
-static const char *const labelled_head[] = { "column",  "type", "role",  ">nulls",       ">distinct", ">min",
-                                             ">median", ">max", ">mean", ">information", ">auc",      "frequent values",
+static const char *const head[] = { "column", "type",    "role", ">nulls", ">distinct", "frequent values",
+                                    ">min",   ">median", ">max", ">mean",  NULL };
+static const char *const labelled_head[] = { "column",    "type",         "role", ">nulls",
+                                             ">distinct", ">information", ">auc", "frequent values",
+                                             ">min",      ">median",      ">max", ">mean",
                                              NULL };
 static const char *const rate_head[] = { "column", "value", ">rows", ">click rate", ">low", ">high", NULL };
 
@@ -177,6 +178,7 @@ static void put_end(struct ctr_html_table *t, const struct stats *x, const struc
 static void put_top(struct ctr_html_table *t, const struct stats *x, const struct ctr_batch *b, int64_t i, bool shows)
 {
     ctr_html_cell_begin(t);
+    ctr_html_markup(t->h, "<span>");
     for (int64_t k = 0; k < TOP && shows; k++) {
         const struct ctr_str value = frequent(x, b, i, k);
         if (!value.p)
@@ -185,6 +187,7 @@ static void put_top(struct ctr_html_table *t, const struct stats *x, const struc
         ctr_html_cut(t->h, value.p, value.n, 24);
         ctr_html_format(t->h, " %s", ctr_report_percent(item(b, x->at[TOP_SHARE], i, k)).s);
     }
+    ctr_html_markup(t->h, "</span>");
     ctr_html_cell_end(t);
 }
 
@@ -204,15 +207,15 @@ static void put_column(struct stats *x, const struct ctr_batch *b, int64_t i)
     ctr_html_cell(t, "%s", ctr_report_percent(rows > 0 ? nulls / rows : 0).s);
     ctr_html_cell(t, "%s%s", ctr_report_value(b, x->at[DISTINCT_ERROR], i) > 0 ? "~" : "",
                   ctr_report_number(ctr_report_value(b, x->at[DISTINCT], i)).s);
-    put_end(t, x, b, MIN, i, shows);
-    ctr_html_cell(t, "%s", shows ? (is_time(type) ? ctr_report_time(median) : ctr_report_number(median)).s : "-");
-    put_end(t, x, b, MAX, i, shows);
-    ctr_html_cell(t, "%s", shows ? (is_time(type) ? ctr_report_time(mean) : ctr_report_number(mean)).s : "-");
     if (x->labelled) {
         ctr_html_cell(t, "%s", ctr_report_number(round(ctr_report_value(b, x->at[INFORMATION], i) * 1e4) / 1e4).s);
         ctr_html_cell(t, "%s", ctr_report_number(round(ctr_report_value(b, x->at[AUC], i) * 1e4) / 1e4).s);
     }
     put_top(t, x, b, i, shows);
+    put_end(t, x, b, MIN, i, shows);
+    ctr_html_cell(t, "%s", shows ? (is_time(type) ? ctr_report_time(median) : ctr_report_number(median)).s : "-");
+    put_end(t, x, b, MAX, i, shows);
+    ctr_html_cell(t, "%s", shows ? (is_time(type) ? ctr_report_time(mean) : ctr_report_number(mean)).s : "-");
 }
 
 static void put_rates(struct stats *x, const struct ctr_batch *b, int64_t i)
