@@ -23,7 +23,7 @@ run "ctr-synth -o logs --rows $ROWS --seed 1"
 run "head -n 3 logs/impressions.tsv"
 
 say "2. Text to streams: typed once, verified ever after"
-run "ctr-import --format tsv --header --time time logs/impressions.tsv -o impressions.arrows
+run "ctr-import --format tsv --header --time time --user user_id --id impression_id logs/impressions.tsv -o impressions.arrows
 ctr-import --format tsv --header logs/users.tsv -o users.arrows
 ctr-import --format tsv --header logs/campaigns.tsv -o campaigns.arrows
 ctr-import --format jsonl --columns ad_id:int64,campaign_id:int64,title:utf8,category:utf8,creative.format:utf8,price:float64 \\

@@ -65,11 +65,10 @@ is 'click rates of values' "$(page table page.html 'Click rates of frequent valu
 for r in map(json.loads, sys.stdin):
     if r["name"] == "site":
         for v in list(zip(r["top"], r["top_rows"], r["top_rate"]))[:5]: print(v[0], v[1], "%.6f" % v[2])')"
-is 'drift' "$(page table page.html 'Columns beside those of the reference' | awk -F '\t' 'NR > 1 { print $1, $5 }')" \
+is 'drift' "$(page table page.html 'Columns beside those of the reference' | awk -F '\t' 'NR > 1 { print $1, $3 }')" \
     "$(ctr-export --format jsonl --columns name,psi later.drift | "$PY" -c 'import json, sys
 for r in map(json.loads, sys.stdin):
-    p = r["psi"]
-    print(r["name"], "-" if p is None else "0" if p == 0 else "%.0f" % p if p == int(p) else "%.3g" % p if abs(p) < 1e-4 or abs(p) >= 1e6 else "%.6g" % p)')"
+    print(r["name"], "-" if r["psi"] is None else "%.4f" % r["psi"])')"
 is 'the strongest weights' "$(page table page.html 'Strongest weights' | awk -F '\t' 'NR > 1 { print $2, $1 }')" "$(ctr-model top --names names.arrows -n 12 model.arrows | awk 'NR > 1 { w = $1; sub(/^ *[^ ]+ +[^ ]+ +/, ""); print w, $0 }')"
 is 'what they do to the odds' "$(page table page.html 'Strongest weights' | awk -F '\t' 'NR > 1 { d = exp($2) / $3 - 1; if (d > 1e-4 || d < -1e-4) print }')" ''
 is 'digests' "$(page table page.html Files | awk -F '\t' '$1 == "scored.arrows" { print $3, $4 } $1 == "top.arrows" { print $3, $4 }' | paste -s -d ' ')" \

@@ -20,6 +20,7 @@ class Page(HTMLParser):
         self.ids, self.links, self.headings, self.titles, self.words = set(), [], [], [], []
         self.tables, self.table, self.cell, self.h3 = [], None, None, ""
         self.lang = self.kind = None
+        self.nameless = False
         self.text = open(path, encoding="utf-8", errors="strict").read()
         self.feed(self.text)
         self.close()
@@ -52,8 +53,10 @@ class Page(HTMLParser):
             self.say("a script")
         if tag in ("img",) and not at.get("alt"):
             self.say("a picture without alt")
-        if tag == "svg" and not (at.get("role") == "img" and (at.get("aria-label") or at.get("aria-labelledby") or True)):
-            self.say("an svg without role img")
+        if tag == "svg":
+            self.nameless = at.get("role") != "img" or not at.get("aria-label")
+        if tag == "title" and "svg" in self.open:
+            self.nameless = False
         if tag == "th" and at.get("scope") not in ("col", "row"):
             self.say("<th> without scope")
         if tag == "table":
@@ -88,6 +91,8 @@ class Page(HTMLParser):
         if tag == "caption":
             self.table["caption"] = "".join(self.cell)
             self.cell = None
+        if tag == "svg" and self.nameless:
+            self.say("an svg that is no image with a name")
         if tag == "h3":
             self.h3 = "".join(self.headings[-1][1])
         if tag == "table":

@@ -72,8 +72,7 @@ static int write_page(struct ctr_cli *cli, const struct ctr_report *r, struct ct
 
 static int make_report(struct ctr_cli *cli, const char **names, const char **paths, struct ctr_err *err)
 {
-    enum { FRAME = 70000 }; /* head, contents and provenance */
-    struct ctr_report r = { .most = (size_t)(CTR_REPORT_BYTES - FRAME) / (size_t)CTR_MAX(cli->nargs, 4),
+    struct ctr_report r = { .files = cli->nargs,
                             .brief = { .most = 8000, .err = err },
                             .memory_bytes = cli->memory_bytes };
     int rc = name_files(cli, names, err);
@@ -86,6 +85,8 @@ static int make_report(struct ctr_cli *cli, const char **names, const char **pat
         rc = ctr_pool_new(&r.pool, (int)cli->jobs, CTR_FLOAT_IEEE, err);
     for (int i = 0; !rc && i < cli->nargs; i++)
         rc = ctr_report_add(&r, paths[i], names[i], err);
+    if (!rc)
+        rc = ctr_report_figures(&r, err);
     if (!rc)
         rc = write_page(cli, &r, err);
     ctr_report_free(&r);

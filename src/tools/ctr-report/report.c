@@ -171,7 +171,8 @@ static int read_stream(struct ctr_report_file *f, struct ctr_err *err)
 
 /* ---- figures ---- */
 
-static int draw(struct ctr_report_file *f, const struct ctr_plot_kind *k, struct ctr_buf *svg, struct ctr_err *err)
+static int draw(const struct ctr_report_file *f, const struct ctr_plot_kind *k, struct ctr_buf *svg,
+                struct ctr_err *err)
 {
     const struct ctr_plot_opts o = { .memory_bytes = f->report->memory_bytes,
                                      .pool = f->report->pool,
@@ -181,42 +182,70 @@ static int draw(struct ctr_report_file *f, const struct ctr_plot_kind *k, struct
     char *path = (char *)(uintptr_t)f->path;
     int rc = ctr_reader_open(&r, &path, 1, NULL, err);
 
+    ctr_buf_clear(svg);
     if (rc)
         return rc;
     in.rows = ctr_batch_source_stream(r);
-    ctr_buf_clear(svg);
     if (ctr_plot_fits(k, ctr_reader_schema(r), &o))
         rc = ctr_plot_draw(k, &in, 1, &o, svg, err);
     ctr_batch_source_close(&in.rows);
     return rc;
 }
 
-/* Figures stand below the tables, as long as there is room. */
-static int add_figures(struct ctr_report_file *f, struct ctr_err *err)
+/* The figure, or where it is to be had. */
+static int put_figure(struct ctr_report_file *f, const struct ctr_plot_kind *k, const struct ctr_buf *svg)
 {
-    struct ctr_html *h = &f->html;
-    struct ctr_buf svg = { 0 };
-    int rc = 0;
+    struct ctr_html *h = &f->figures;
+    const size_t before = h->buf.len;
 
-    for (const char *const *name = f->kind->figures; !rc && name && *name; name++) {
-        const struct ctr_plot_kind *k = ctr_plot_find(*name);
-        rc = k ? draw(f, k, &svg, err) : 0;
-        if (rc || !svg.len || !k)
-            continue;
-        if (h->buf.len + svg.len + 100 > h->most) {
-            ctr_html_markup(h, "<p class=\"less\">");
-            ctr_html_format(h, "No room for the figure: ctr-plot %s draws it.", k->name);
-            ctr_html_markup(h, "</p>\n");
-            continue;
-        }
+    if (f->report->used + svg->len + 100 > CTR_REPORT_BYTES - CTR_REPORT_FRAME) {
+        ctr_html_markup(h, "<p class=\"less\">");
+        ctr_html_format(h, "No room for the figure: ctr-plot %s draws it.", k->name);
+        ctr_html_markup(h, "</p>\n");
+    } else {
         ctr_html_markup(h, "<figure>");
         if (!h->rc)
-            h->rc = ctr_buf_append(&h->buf, svg.data, svg.len, err);
+            h->rc = ctr_buf_append(&h->buf, svg->data, svg->len, h->err);
         ctr_html_markup(h, "</figure>\n");
-        rc = h->rc;
+    }
+    f->report->used += h->buf.len - before;
+    return h->rc;
+}
+
+/* Figure `i` of its kind; 0 where there are no more. */
+static int add_figure(struct ctr_report_file *f, int i, struct ctr_buf *svg, struct ctr_err *err)
+{
+    const char *const *name = f->kind->figures;
+    const struct ctr_plot_kind *k;
+    int rc;
+
+    for (int at = 0; name && *name && at < i; at++)
+        name++;
+    if (!name || !*name)
+        return 0;
+    k = ctr_plot_find(*name);
+    rc = k ? draw(f, k, svg, err) : 0;
+    if (!rc && k && svg->len)
+        rc = put_figure(f, k, svg);
+    if (rc)
+        ctr_err_file(err, f->path);
+    return rc ? rc : 1;
+}
+
+int ctr_report_figures(struct ctr_report *r, struct ctr_err *err)
+{
+    struct ctr_buf svg = { 0 };
+    int rc = 1;
+
+    for (int i = 0, more = 1; rc >= 0 && more; i++) {
+        more = 0;
+        for (int k = 0; rc >= 0 && k < r->n; k++) {
+            rc = add_figure(&r->file[k], i, &svg, err);
+            more |= rc > 0;
+        }
     }
     ctr_buf_free(&svg);
-    return rc;
+    return CTR_MIN(rc, 0);
 }
 
 /* ---- a file ---- */
@@ -266,6 +295,7 @@ static int name_file(struct ctr_report_file *f, const char *name, struct ctr_err
 int ctr_report_add(struct ctr_report *r, const char *path, const char *name, struct ctr_err *err)
 {
     struct ctr_report_file *more = realloc(r->file, ((size_t)r->n + 1) * sizeof *more), *f;
+    const size_t left = CTR_REPORT_TABLES - CTR_MIN((size_t)CTR_REPORT_TABLES, r->used);
     bool text = false;
     int rc;
 
@@ -273,19 +303,24 @@ int ctr_report_add(struct ctr_report *r, const char *path, const char *name, str
         return ctr_fail_nomem(err, ((size_t)r->n + 1) * sizeof *more);
     r->file = more;
     f = &r->file[r->n++];
-    *f = (struct ctr_report_file){ .report = r, .path = path, .html = { .most = r->most, .err = err } };
+    /* What files before this one left is for the others. */
+    *f = (struct ctr_report_file){ .report = r,
+                                   .path = path,
+                                   .html = { .most = CTR_MIN((size_t)CTR_REPORT_TABLES / 4,
+                                                             left / (size_t)CTR_MAX(r->files - r->n + 1, 1)),
+                                             .err = err },
+                                   .figures = { .err = err } };
     rc = name_file(f, name, err);
     if (!rc)
         rc = is_text(path, &text, err);
     if (!rc)
         rc = text ? read_plan(f, err) : read_stream(f, err);
-    if (!rc)
-        rc = add_figures(f, err);
     if (f->kind && f->kind->free)
         f->kind->free(f->state);
     else
         free(f->state);
     f->state = NULL;
+    r->used += f->html.buf.len;
     if (!rc)
         rc = f->html.rc ? f->html.rc : r->brief.rc;
     if (rc)
@@ -304,6 +339,7 @@ void ctr_report_free(struct ctr_report *r)
         ctr_plan_free(f->plan);
         ctr_strs_free(&f->made);
         ctr_buf_free(&f->html.buf);
+        ctr_buf_free(&f->figures.buf);
     }
     free(r->file);
     ctr_buf_free(&r->brief.buf);

@@ -2,8 +2,10 @@
  *
  * report: what files of a run say, as one page.
  *
- *     struct ctr_report r = { .most = …, .memory_bytes = …, .pool = … };
+ *     struct ctr_report r = { .files = 2, .memory_bytes = …, .pool = … };
  *     ctr_report_add(&r, "model.arrows", "model", err)      reads the file; a piece of the page
+ *     …                                                     of each of the files
+ *     ctr_report_figures(&r, err)
  *     ctr_report_page(&r, "title", &page, err)
  *     ctr_report_free(&r)
  *
@@ -19,7 +21,10 @@
 
 enum {
     CTR_REPORT_BYTES = 300000, /* a page never has more */
-    CTR_REPORT_FILES = 24,     /* each has room for a table and some figures then */
+    CTR_REPORT_TABLES =
+        180000, /* for the tables of all files, at least a part of it each; figures have what they leave */
+    CTR_REPORT_FRAME = 50000, /* for style, contents and provenance */
+    CTR_REPORT_FILES = 24,
 };
 
 /* The parts of the page, in its order. */
@@ -44,9 +49,10 @@ struct ctr_plan;
 struct ctr_report_file {
     struct ctr_report *report;
     const struct ctr_report_kind *kind;
-    char *name;           /* as the page calls it */
-    const char *path;     /* borrowed */
-    struct ctr_html html; /* its piece of the page */
+    char *name;              /* as the page calls it */
+    const char *path;        /* borrowed */
+    struct ctr_html html;    /* its piece of the page */
+    struct ctr_html figures; /* the end of it */
     struct ctr_report_section *section;
     int nsections;
     bool sealed;
@@ -56,9 +62,10 @@ struct ctr_report_file {
 };
 
 struct ctr_report {
+    int files; /* that there will be */
     struct ctr_report_file *file;
     int n;
-    size_t most;           /* bytes for each file's piece */
+    size_t used;           /* bytes of all pieces */
     struct ctr_html brief; /* rows of the first table: how good scores are */
     int64_t memory_bytes;
     struct ctr_pool *pool;
@@ -81,6 +88,8 @@ extern const struct ctr_report_kind ctr_report_plan, ctr_report_fitted, ctr_repo
 
 /* `path` may be read more than once. `name` NULL: made of it. */
 int ctr_report_add(struct ctr_report *r, const char *path, const char *name, struct ctr_err *err) CTR_MUST;
+/* The figures of all files, the first of each, then the second of each, as long as there is room. */
+int ctr_report_figures(struct ctr_report *r, struct ctr_err *err) CTR_MUST;
 int ctr_report_page(const struct ctr_report *r, const char *title, struct ctr_buf *page, struct ctr_err *err) CTR_MUST;
 void ctr_report_free(struct ctr_report *r);
 
@@ -104,8 +113,9 @@ struct ctr_report_number {
 };
 struct ctr_report_number ctr_report_number(double x);
 struct ctr_report_number ctr_report_percent(double x);
-struct ctr_report_number ctr_report_metric(double x); /* as ctr-eval does */
-struct ctr_report_number ctr_report_time(double ms);
+struct ctr_report_number ctr_report_metric(double x);   /* as ctr-eval does */
+struct ctr_report_number ctr_report_decimals(double x); /* four */
+struct ctr_report_number ctr_report_time(double ms);    /* its second */
 /* A state of so many bytes, zeroed, which the file owns. */
 int ctr_report_state(struct ctr_report_file *f, size_t size, struct ctr_err *err) CTR_MUST;
 /* What slice a row is of, "by = …, from …"; "" without. */

@@ -68,11 +68,19 @@ struct ctr_report_number ctr_report_metric(double x)
     return n;
 }
 
+struct ctr_report_number ctr_report_decimals(double x)
+{
+    struct ctr_report_number n = { "-" };
+    if (!isnan(x))
+        snprintf(n.s, sizeof n.s, fabs(x) < 1e6 ? "%.4f" : "%.4g", x);
+    return n;
+}
+
 struct ctr_report_number ctr_report_time(double ms)
 {
     struct ctr_report_number n = { "-" };
     if (ms >= -0x1p62 && ms <= 0x1p62)
-        n.s[ctr_time_iso(n.s, (int64_t)ms)] = 0;
+        n.s[ctr_time_iso(n.s, (int64_t)floor(ms / 1000) * 1000)] = 0;
     return n;
 }
 

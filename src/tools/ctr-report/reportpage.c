@@ -103,6 +103,8 @@ static void put_part(struct ctr_html *h, const struct ctr_report *r, int part)
         ctr_html_markup(h, "</h3>\n");
         if (!h->rc)
             h->rc = ctr_buf_append(&h->buf, f->html.buf.data, f->html.buf.len, h->err);
+        if (!h->rc)
+            h->rc = ctr_buf_append(&h->buf, f->figures.buf.data, f->figures.buf.len, h->err);
     }
     ctr_html_markup(h, "</section>\n");
 }

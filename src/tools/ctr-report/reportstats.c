@@ -166,9 +166,12 @@ static void put_end(struct ctr_html_table *t, const struct stats *x, const struc
 {
     const struct ctr_str type = ctr_report_str(b, x->at[TYPE], i), value = ctr_report_str(b, x->at[column], i);
     double number;
+    int64_t ms;
 
     if (!value.p || !shows || is_text(type))
         ctr_html_cell(t, "-");
+    else if (is_time(type) && ctr_time_parse(NULL, value.p, value.n, &ms))
+        ctr_html_cell(t, "%s", ctr_report_time((double)ms).s);
     else if (ctr_parse_f64(value.p, value.n, &number))
         ctr_html_cell(t, "%s", ctr_report_number(number).s);
     else
@@ -327,10 +330,21 @@ static const struct ctr_report_column drift_columns[D_COLUMNS] = {
     { "vanished", CTR_CLASS_NUMBER, true },    { "nulls", CTR_CLASS_NUMBER, true },
     { "ref_nulls", CTR_CLASS_NUMBER, true },
 };
-static const char *const drift_head[] = {
-    "column", "type",      ">rows",  ">reference rows",  ">psi",  ">low", ">high", ">js", ">wasserstein",
-    ">new",   ">vanished", ">nulls", ">reference nulls", "shift", NULL
-};
+static const char *const drift_head[] = { "column",
+                                          "shift",
+                                          ">psi",
+                                          ">low",
+                                          ">high",
+                                          ">js",
+                                          ">wasserstein",
+                                          ">new",
+                                          ">vanished",
+                                          ">nulls",
+                                          ">reference nulls",
+                                          ">rows",
+                                          ">reference rows",
+                                          "type",
+                                          NULL };
 
 struct drift {
     int at[D_COLUMNS];
@@ -381,14 +395,14 @@ static void put_drift(struct drift *x, const struct ctr_batch *b, int64_t i)
         ctr_html_markup(t->h, "</small>");
     }
     ctr_html_cell_end(t);
-    ctr_html_text_cell(t, type.p ? type.p : "", type.n, 40);
-    ctr_html_cell(t, "%s", ctr_report_number(ctr_report_value(b, x->at[D_ROWS], i)).s);
-    ctr_html_cell(t, "%s", ctr_report_number(ctr_report_value(b, x->at[D_REF_ROWS], i)).s);
+    ctr_html_cell(t, "%s", shift_of(ctr_report_value(b, x->at[D_PSI], i)));
     for (size_t k = 0; k < CTR_COUNT(numbers); k++)
-        ctr_html_cell(t, "%s", ctr_report_number(ctr_report_value(b, x->at[numbers[k]], i)).s);
+        ctr_html_cell(t, "%s", ctr_report_decimals(ctr_report_value(b, x->at[numbers[k]], i)).s);
     for (size_t k = 0; k < CTR_COUNT(shares); k++)
         ctr_html_cell(t, "%s", ctr_report_percent(ctr_report_value(b, x->at[shares[k]], i)).s);
-    ctr_html_cell(t, "%s", shift_of(ctr_report_value(b, x->at[D_PSI], i)));
+    ctr_html_cell(t, "%s", ctr_report_number(ctr_report_value(b, x->at[D_ROWS], i)).s);
+    ctr_html_cell(t, "%s", ctr_report_number(ctr_report_value(b, x->at[D_REF_ROWS], i)).s);
+    ctr_html_text_cell(t, type.p ? type.p : "", type.n, 40);
 }
 
 static int batch_drift(struct ctr_report_file *f, const struct ctr_batch *b, struct ctr_err *err)
