@@ -149,7 +149,7 @@ ok 'of a format' sh -c "MANPATH=/nowhere ctrkit help plan | grep -qi ctr-plan"
 ok 'of a model' sh -c "MANPATH=/nowhere ctrkit help din | grep -qi ctr-train-din"
 alone=$W/alone # copies without manuals beside them
 mkdir -p "$alone" && cp "$CTR_BUILD/bin/ctrkit" "$CTR_BUILD/bin/ctr-select" "$CTR_BUILD/bin/ctr-train" "$alone"
-for page in 'select|ctr-select - choose' 'train din|ctr-train-din - deep' 'din|ctr-train-din - deep' 'plan|ctr-plan - the' 'memory|ctr-memory - tables' 'ranks|ctr-ranks - one' 'tutorial|ctrkit - .* tutorial'; do
+for page in 'select|ctr-select - choose' 'train din|ctr-train-din - deep' 'din|ctr-train-din - deep' 'plan|ctr-plan - the' 'memory|ctr-memory - tables' 'ranks|ctr-ranks - one' 'tutorial|ctrkit - .* tutorial' 'cookbook|ctr-cookbook - twelve'; do
     # shellcheck disable=SC2086
     ok "without manuals and man: ${page%|*}" sh -c "PATH=/nowhere '$alone/ctrkit' help ${page%|*} | /bin/sed -n 2p | /bin/grep -q '${page#*|}'"
 done

@@ -464,8 +464,9 @@ static int help(const struct place *at, const char *topic, const char *word, str
     static const struct {
         const char *topic, *page;
     } others[] = {
-        { "ctrkit", "ctrkit.1" },     { "tutorial", "ctrkit.7" },   { "plan", "ctr-plan.5" },
-        { "stream", "ctr-stream.5" }, { "memory", "ctr-memory.7" }, { "ranks", "ctr-ranks.7" },
+        { "ctrkit", "ctrkit.1" },         { "tutorial", "ctrkit.7" },   { "plan", "ctr-plan.5" },
+        { "stream", "ctr-stream.5" },     { "memory", "ctr-memory.7" }, { "ranks", "ctr-ranks.7" },
+        { "cookbook", "ctr-cookbook.7" },
     };
     const char *const folder = at->folder;
     char page[128], owner[64];
