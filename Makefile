@@ -44,6 +44,8 @@ sqlite  := $(shell pkg-config --exists sqlite3 && echo yes)
 images  := $(shell pkg-config --exists libjpeg libpng && echo yes)
 # Codecs of Parquet: only their headers are needed, as the libraries are opened by the file that needs them.
 codecs  := $(if $(shell pkg-config --exists snappy && echo yes),-DCTR_SNAPPY) $(if $(shell pkg-config --exists libbrotlidec && echo yes),-DCTR_BROTLI)
+# Unicode for nfc(), likewise.
+unicode := $(if $(shell pkg-config --exists libutf8proc && echo yes),-DCTR_UTF8PROC)
 # Compressions of text, likewise (Debian 12 has no bzip2.pc).
 packers := $(if $(wildcard /usr/include/bzlib.h /usr/local/include/bzlib.h),-DCTR_BZIP2) $(if $(shell pkg-config --exists liblzma && echo yes),-DCTR_XZ)
 left    := $(if $(sqlite),,src/tools/ctr-signals/%) $(if $(images),,src/tools/ctr-embed-images/% tests/unit/unit-image.c \
@@ -124,7 +126,7 @@ $(B)/single/ctrkit: LIBS += $(if $(withlibs),$(shell pkg-config --libs $(withlib
 $(if $(SAN)$(TSAN)$(FUZZ)$(COV),,checked): $(B)/single/ctrkit $(B)/static/ctrkit
 # Libraries that are opened when they are needed (src/common/base/optional.c) are linked in; Snappy where there is the C++ library (g++).
 snappy := $(and $(findstring SNAPPY,$(codecs)),$(filter /%,$(shell $(CC) -print-file-name=libstdc++.a)))
-linked := $(if $(snappy),snappy_compress snappy_uncompress) \
+linked := $(if $(snappy),snappy_compress snappy_uncompress) $(if $(unicode),utf8proc_map) \
 	$(if $(findstring BROTLI,$(codecs)),$(addprefix BrotliDecoder,CreateInstance DecompressStream DestroyInstance)) \
 	$(if $(findstring BZIP2,$(packers)),$(addprefix BZ2_bz,DecompressInit Decompress DecompressEnd)) \
 	$(if $(findstring XZ,$(packers)),lzma_stream_decoder lzma_code lzma_end)
@@ -134,13 +136,14 @@ $(B)/static/ctrkit: override LDFLAGS := $(filter-out -pie,$(LDFLAGS)) $(if $(har
 $(B)/static/ctrkit: LIBS = $(linked:%=-Wl,-u,%) -Wl,--gc-sections -Wl,--start-group \
 	$(filter -l%,$(shell pkg-config --static --libs $(PKGS) $(withlibs))) \
 	$(if $(snappy),-lsnappy -lstdc++) $(if $(findstring BROTLI,$(codecs)),-lbrotlidec -lbrotlicommon) \
-	$(if $(findstring BZIP2,$(packers)),-lbz2) $(if $(findstring XZ,$(packers)),-llzma) -lm -Wl,--end-group
+	$(if $(findstring BZIP2,$(packers)),-lbz2) $(if $(unicode),-lutf8proc) $(if $(findstring XZ,$(packers)),-llzma) -lm -Wl,--end-group
 
 packages:
 	@pkg-config --exists $(PKGS) || { echo "some of $(PKGS) are missing: run 'make deps'" >&2; exit 1; }
 	@$(if $(images),:,echo "ctr-embed-images is left out: no libjpeg or libpng (install libjpeg-dev and libpng-dev, as make deps does, and run make again)" >&2)
 	@$(if $(findstring SNAPPY,$(codecs)),:,echo "Parquet compressed with Snappy is refused: no snappy-c.h (install libsnappy-dev, as make deps does, and run make again)" >&2)
 	@$(if $(findstring BROTLI,$(codecs)),:,echo "Parquet compressed with Brotli is refused: no libbrotlidec (install libbrotli-dev, as make deps does, and run make again)" >&2)
+	@$(if $(unicode),:,echo "nfc() takes texts of Latin letters alone: no libutf8proc (install libutf8proc-dev, as make deps does, and run make again)" >&2)
 	@$(if $(findstring BZIP2,$(packers)),:,echo "text compressed with bzip2 is refused: no bzlib.h (install libbz2-dev, as make deps does, and run make again)" >&2)
 	@$(if $(findstring XZ,$(packers)),:,echo "text compressed with xz is refused: no liblzma (install liblzma-dev, as make deps does, and run make again)" >&2)
 	@$(if $(sqlite),:,echo "ctr-signals is left out: no sqlite3 (install libsqlite3-dev, as make deps does, and run make again)" >&2)
@@ -161,6 +164,7 @@ $(B)/%.o: %.c $(B)/flags
 $(if $(SAN),$(B)/src/common/compute/%.o $(B)/tests/compute/%.o $(B)/onhost/%.o: override CFLAGS += -O2)
 
 $(B)/src/common/parquet/parquet_codec.o $(B)/src/common/parquet/parquet_pack.o: override CPPFLAGS += $(codecs)
+$(addprefix $(B)/,src/common/op/op_unicode.o tests/unit/unit-op.o): override CPPFLAGS += $(unicode)
 $(addprefix $(B)/,src/common/text/unpack_library.o tests/unit/unit-unpack.o tests/unit/unit-lines.o): override CPPFLAGS += $(packers)
 
 # A body that is compiled for each of its constants counts once.

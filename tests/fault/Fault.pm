@@ -287,7 +287,7 @@ query page = floor(number(substr(user, 1, 2)) / 2)
 day = day_of_week(time)
 half = id // 2
 list = split(tags, " ")
-text = concat("{\"a\":{\"b\":[", w, ",", id % 7, "]},\"c\":\"", lower(user), "\"}")
+text = concat("{\"a\":{\"b\":[", w, ",", id % 7, "]},\"c\":\"", nfc(lower(user)), "\"}")
 feature who = vocab(user, min=2, max=5)
 feature price_of = quantiles(price, 4)
 feature seen = lookup("key.arrow", id, "rsite")

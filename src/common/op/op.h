@@ -198,4 +198,9 @@ enum { CTR_OP_DEVICE_PARAM = 12 };
 const char *ctr_op_device_vocab_keys(const struct ctr_op_call *call, uint64_t seed, uint64_t *param,
                                      struct ctr_op_device *d);
 
+/* ---- Unicode: op_unicode.c ---- */
+
+/* The text in Normalization Form C, which the caller frees. An error where the library is not there. */
+int ctr_unicode_nfc(const uint8_t *p, int64_t n, uint8_t **out, int64_t *len, struct ctr_err *err) CTR_MUST;
+
 #endif

@@ -9,9 +9,9 @@
 
 /* ---- the table ---- */
 
-static const struct ctr_op *const groups[] = { ctr_ops_infix, ctr_ops_number, ctr_ops_text, ctr_ops_json,
-                                               ctr_ops_key,   ctr_ops_time,   ctr_ops_fit,  ctr_ops_lookup,
-                                               ctr_ops_list,  ctr_ops_url,    ctr_ops_regex };
+static const struct ctr_op *const groups[] = { ctr_ops_infix, ctr_ops_number, ctr_ops_text,  ctr_ops_json,
+                                               ctr_ops_key,   ctr_ops_time,   ctr_ops_fit,   ctr_ops_lookup,
+                                               ctr_ops_list,  ctr_ops_url,    ctr_ops_regex, ctr_ops_unicode };
 
 const struct ctr_op *ctr_op_at(int i)
 {

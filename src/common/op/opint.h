@@ -109,7 +109,7 @@ struct ctr_op_state {
 
 /* Groups of the table; each ends with name NULL. */
 extern const struct ctr_op ctr_ops_infix[], ctr_ops_number[], ctr_ops_text[], ctr_ops_json[], ctr_ops_key[],
-    ctr_ops_time[], ctr_ops_fit[], ctr_ops_lookup[], ctr_ops_list[], ctr_ops_url[], ctr_ops_regex[],
+    ctr_ops_time[], ctr_ops_fit[], ctr_ops_lookup[], ctr_ops_list[], ctr_ops_url[], ctr_ops_regex[], ctr_ops_unicode[],
     ctr_op_old_quotient;
 
 /* ---- driver: op.c, oplane.c ---- */
