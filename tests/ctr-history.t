@@ -174,6 +174,36 @@ err_like 'names the section' 'odd: section sessions is no part of a state: .*num
 ctr-select --section 'count.0' --add 'bytes=null' state >odd 2>/dev/null || ctr-select --section count.0 --where 'false' state >odd
 exits 'with less' 1 ctr-history $h --state odd day2.arrows
 exits '--state on stdout' 2 ctr-history $h --state - day2.arrows
+# With another log of behaviours: its rows behind the last event of a day are known to the events of the next.
+awk 'BEGIN { srand(4); print "user,t,ad,word,click" >"e.csv"; print "user,t,ad,word,click" >"b.csv"
+    for (t = 0; t < 1200; t++) for (k = 0; k < 2; k++) if (rand() < .4)
+        printf "%s,%d,%d,w%d,%d\n", rand() < .1 ? "" : "u" int(rand() * 7), t, int(rand() * 9), int(rand() * 5), rand() < .5 >(k ? "e.csv" : "b.csv") }'
+for f in e b; do ctr-import -q -f csv --header --null '' -c user,t:int64,ad:int64,word,click:int8 --user user $f.csv -o $f.arrows; done
+day() { # day LOG N FROM TO : rows of these times
+    ctr-select -q --where "t >= $3 and t < $4" "$1.arrows" -o "$1.$2"
+}
+from=0 pfrom=0 n=0
+for cut in 190:260 200:260 420:440 700:910 930:930 1200:1200; do
+    day e $n "$from" "${cut%:*}"
+    day b $n "$pfrom" "${cut#*:}"
+    from=${cut%:*} pfrom=${cut#*:} n=$((n + 1))
+done
+for with in '' '--delay 20ms' '--sort' '--lateness 5ms --window 90ms' '--count-window 70ms --last 2'; do
+    b="--time t -c ad,word --age --count ad,word+ad --where click==1 $with"
+    # shellcheck disable=SC2086
+    ctr-history -q $b --behaviours b.arrows e.arrows | ctr-export >whole.csv
+    rm -f known
+    for d in 0 1 2 3 4 5; do
+        # shellcheck disable=SC2086
+        ctr-history -q $b --state known --behaviours b.$d e.$d -o out.$d || echo "day $d failed"
+    done
+    ctr-cat out.? | ctr-export >days.csv
+    ok "days with a log of behaviours are one run over all: $with" cmp whole.csv days.csv
+done
+exits 'behaviours of a day before' 1 ctr-history --time t -c ad,word --age --count ad,word+ad --where click==1 --count-window 70ms --last 2 --state known --behaviours b.2 e.5
+err_like 'are told' 'b.2: its first time .* is before .*, of behaviours that the state has|its first time .* is before .*, where the state ended'
+exits 'a state without that log' 2 ctr-history -q --time t -c ad,word --age --count ad,word+ad --where click==1 --count-window 70ms --last 2 --state known e.5
+err_like 'is of other options' 'known: is the state of other options: .*--behaviours with user utf8, time int64'
 printf 'user,ad,t\n1,2,5\n1,3,4\n' | ctr-import -q -f csv --header -o "$W/back.arrows"
 exits 'times that run backwards' 1 ctr-history -c ad --user user --time t "$W/back.arrows"
 err_like 'name the file' 'back.arrows: row 2: its time .* runs backwards'

@@ -72,8 +72,6 @@ static int check_options(const struct ctr_cli *cli, struct ctr_err *err)
         return ctr_cli_usage(err, "--session GAP is longer than 0, such as 30m");
     if (o.counts.n && !o.where)
         return ctr_cli_usage(err, "--count needs --where: which rows are clicks?");
-    if (o.state && o.behaviours)
-        return ctr_cli_usage(err, "--state goes on with the behaviours of the log itself: not with --behaviours");
     if (o.state && ctr_names_stdout(o.state))
         return ctr_cli_usage(err, "--state is a file, which the next run reads");
     if (o.sort && o.lateness_ms >= 0)

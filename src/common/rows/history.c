@@ -47,7 +47,11 @@ struct ctr_history {
     int64_t budget;
     struct ctr_buf what; /* options on which its state depends */
     bool began, restored, saved;
-    int64_t last_ms; /* began: the last event's time, of an earlier run too; restored: of that one, so far */
+    struct ctr_schema rest_schema; /* restored: rows of the log of behaviours that are not known yet … */
+    struct ctr_batchbuf rest;      /* … and come before those of this run */
+    bool rest_taken, learned, past_restored;
+    int64_t learned_ms; /* learned: the last time of a row of that log that is known */
+    int64_t last_ms;    /* began: the last event's time, of an earlier run too; restored: of that one, so far */
     struct ctr_history_stats st;
 };
 
@@ -308,6 +312,12 @@ static int describe(struct ctr_history *h, const struct ctr_strs *sets, struct c
     }
     if (!rc && sets->n)
         rc = ctr_buf_printf(&h->what, err, "; --count-window %lld", (long long)o->count_window_ms);
+    if (!rc && h->second) {
+        s = &h->past.feed.schema;
+        rc = ctr_buf_printf(&h->what, err, "; --behaviours with user %s", type_of(s, h->past.user, type, sizeof type));
+        if (!rc)
+            rc = ctr_buf_printf(&h->what, err, ", time %s", type_of(s, h->past.feed.time, type, sizeof type));
+    }
     if (!rc && h->sessions.on)
         rc = ctr_buf_printf(&h->what, err, "; --session %lld", (long long)o->session_ms);
     return rc ? rc : ctr_buf_append(&h->what, "", 1, err);
@@ -440,6 +450,9 @@ void ctr_history_free(struct ctr_history *h)
     ctr_behaviours_free(&h->users);
     ctr_keyvalue_set_free(&h->texts);
     ctr_feedback_free(&h->counts);
+    if (h->rest.col)
+        ctr_batchbuf_free(&h->rest);
+    ctr_schema_free(&h->rest_schema);
     ctr_sessions_free(&h->sessions);
     ctr_buf_free(&h->what);
     ctr_strs_free(&h->columns);
@@ -474,6 +487,42 @@ static void free_types(struct types *t)
     free(t->key_text);
 }
 
+static int past_row(struct ctr_history *h, struct ctr_err *err);
+
+/* What is left of the log of behaviours, a batch at a time: 1; 0: the end. */
+static int next_rest(void *ctx, const struct ctr_batch **b, struct ctr_err *err)
+{
+    struct ctr_history *h = ctx;
+    struct side *s = &h->past;
+    int rc = past_row(h, err);
+    if (rc <= 0)
+        return rc;
+    rc = ctr_batch_part(&h->part, s->b, s->pos, s->b->rows - s->pos, err);
+    s->pos = s->b->rows;
+    *b = &h->part.batch;
+    return rc ? rc : 1;
+}
+
+/* Of an earlier run. */
+static int add_rest(void *ctx, const struct ctr_batch *b, struct ctr_err *err)
+{
+    struct ctr_history *h = ctx;
+    int64_t bytes = 0;
+    int rc = h->rest_schema.n ? 0 : ctr_schema_copy(&h->rest_schema, &h->past.feed.schema, err);
+    for (int i = 0; i < h->rest_schema.n; i++)
+        h->rest_schema.f[i].dict = false;
+    if (!rc && !h->rest.col)
+        rc = ctr_batchbuf_init(&h->rest, &h->rest_schema, err);
+    if (!rc)
+        rc = ctr_batchbuf_range(&h->rest, b, 0, b->rows, err);
+    for (int i = 0; !rc && i < h->rest_schema.n; i++)
+        bytes += ctr_col_bytes(ctr_colbuf_view(&h->rest.col[i]), 0, h->rest.col[i].rows);
+    if (!rc && bytes > h->budget / 2)
+        rc = ctr_fail(err, CTR_ENOMEM,
+                      "behaviours behind the last event take more than half of --memory: give more, or each day's own");
+    return rc;
+}
+
 static int state(struct ctr_history *h, struct ctr_historystate *s, struct types *t, struct ctr_err *err)
 {
     const struct side *e = &h->event;
@@ -494,7 +543,13 @@ static int state(struct ctr_history *h, struct ctr_historystate *s, struct types
                                     .sessions = &h->sessions,
                                     .any = h->began,
                                     .any_null = h->any_null,
-                                    .last_ms = h->last_ms };
+                                    .last_ms = h->last_ms,
+                                    .past = h->second ? &h->past.feed.schema : NULL,
+                                    .learned = h->learned,
+                                    .learned_ms = h->learned_ms,
+                                    .next_rest = next_rest,
+                                    .add_rest = add_rest,
+                                    .ctx = h };
     return t->value && t->key_text ? 0 : ctr_fail_nomem(err, (size_t)h->columns.n * sizeof *t->value);
 }
 
@@ -519,6 +574,8 @@ int ctr_history_restore(struct ctr_history *h, const char *path, struct ctr_err 
     h->any_null = s.any_null;
     h->began = h->restored = s.any;
     h->last_ms = s.last_ms;
+    h->learned = h->past_restored = s.learned;
+    h->learned_ms = s.learned_ms;
     free_types(&types);
     return rc;
 }
@@ -666,6 +723,24 @@ static int learn_row(struct ctr_history *h, const struct side *s, int64_t i, str
     return rc;
 }
 
+/* The first row of that log in this run. */
+static int check_past(struct ctr_history *h, struct ctr_err *err)
+{
+    const struct side *s = &h->past;
+    char is[64], was[64];
+    if (!h->past_restored || !s->b->rows)
+        return 0;
+    h->past_restored = false;
+    if (times(s)[0] >= h->learned_ms)
+        return 0;
+    is[ctr_time_iso(is, times(s)[0])] = was[ctr_time_iso(was, h->learned_ms)] = 0;
+    ctr_err_file(err, s->feed.name);
+    return ctr_fail(
+        err, CTR_EDATA,
+        "its first time %s is before %s, of behaviours that the state has: give each day once, in their order", is,
+        was);
+}
+
 /* The next row of the second log: 1, 0: its end. */
 static int past_row(struct ctr_history *h, struct ctr_err *err)
 {
@@ -675,9 +750,14 @@ static int past_row(struct ctr_history *h, struct ctr_err *err)
         int rc = ctr_timefeed_next(&s->feed, &b, err);
         if (!rc && s->feed.finished)
             return 0;
-        if (rc > 0)
+        if (rc > 0) {
             rc = take_behaviours(h, s, b, err);
-        else if (!rc && (rc = ctr_batch_source_next(h->second, &b, err)) > 0) {
+            if (!rc)
+                rc = check_past(h, err);
+        } else if (!rc && !h->rest_taken) {
+            h->rest_taken = true;
+            rc = h->rest.col ? ctr_timefeed_push(&s->feed, ctr_batchbuf_view(&h->rest), err) : 0;
+        } else if (!rc && (rc = ctr_batch_source_next(h->second, &b, err)) > 0) {
             h->st.past_rows += b->rows;
             rc = ctr_timefeed_push(&s->feed, b, err);
         } else if (!rc)
@@ -692,9 +772,12 @@ static int past_row(struct ctr_history *h, struct ctr_err *err)
 static int learn_until(struct ctr_history *h, int64_t t, struct ctr_err *err)
 {
     int rc;
-    while ((rc = past_row(h, err)) > 0 && times(&h->past)[h->past.pos] < t)
+    while ((rc = past_row(h, err)) > 0 && times(&h->past)[h->past.pos] < t) {
+        h->learned = true;
+        h->learned_ms = times(&h->past)[h->past.pos];
         if ((rc = learn_row(h, &h->past, h->past.pos++, NULL, err)))
             return rc;
+    }
     return CTR_MIN(rc, 0);
 }
 

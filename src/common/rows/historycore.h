@@ -160,6 +160,13 @@ struct ctr_historystate {
     struct ctr_sessions *sessions;
     bool any, any_null; /* any: there was an event, the last at last_ms */
     int64_t last_ms;
+    const struct ctr_schema *past; /* of a log of behaviours, or NULL; learned: of it, until learned_ms */
+    bool learned;
+    int64_t learned_ms;
+    int (*next_rest)(void *ctx, const struct ctr_batch **b,
+                     struct ctr_err *err); /* its rows that are not: 1, 0: the end */
+    int (*add_rest)(void *ctx, const struct ctr_batch *b, struct ctr_err *err); /* those that were saved */
+    void *ctx;
 };
 int ctr_historystate_save(const struct ctr_historystate *h, struct ctr_out *out, struct ctr_err *err) CTR_MUST;
 int ctr_historystate_restore(struct ctr_historystate *h, const char *path, struct ctr_err *err) CTR_MUST;

@@ -7,6 +7,7 @@
  *     count.N     a row for each key of set N, in the order of its numbers
  *     pending     rows that are not counted yet, or that will leave the window
  *     sessions    a row a user
+ *     rest        with a log of behaviours: its rows that no event knows yet, as they are
  *
  * A user or key is a number (its key is a bijection, the same in every process) or bytes. Behaviours that no later
  * event can list are left out, and users are in the order of their keys: so the bytes do not depend on memory or
@@ -143,27 +144,29 @@ static int get_value(struct ctr_keyvalue_set *x, const struct ctr_batch *b, int6
 
 /* ---- saving ---- */
 
-static int head_schema(struct section *s, struct ctr_err *err)
+static int head_schema(struct section *s, const struct ctr_historystate *h, struct ctr_err *err)
 {
-    static const char *const name[] = { "time", "known", "clicks", "pending_known", "pending_shown" };
-    static const enum ctr_type type[] = { CTR_I64, CTR_I64, CTR_I64, CTR_I64, CTR_I64 };
-    return add_columns(s, name, type, 5, err);
+    static const char *const name[] = { "time", "known", "clicks", "pending_known", "pending_shown", "learned" };
+    static const enum ctr_type type[] = { CTR_I64, CTR_I64, CTR_I64, CTR_I64, CTR_I64, CTR_I64 };
+    return add_columns(s, name, type, h->past ? 6 : 5, err);
 }
 
 static int save_head(const struct ctr_historystate *h, struct ctr_out *out, const char *sections, struct ctr_err *err)
 {
     const struct ctr_feedback *f = h->counts;
-    const int64_t value[] = { h->last_ms, f->all.known, f->all.clicks, f->known - f->first, f->shown - f->first };
+    const int64_t value[] = { h->last_ms,          f->all.known,        f->all.clicks,
+                              f->known - f->first, f->shown - f->first, h->learned_ms };
     struct section s = { 0 };
-    int rc = head_schema(&s, err);
+    int rc = head_schema(&s, h, err);
     if (!rc)
         rc = ctr_meta_set(&s.schema.meta, META_STATE, h->what, err);
     if (!rc)
         rc = ctr_meta_set(&s.schema.meta, CTR_META_SECTIONS, sections, err);
     if (!rc)
         rc = section_open(&s, out, "state", err);
-    for (int i = 0; !rc && i < 5; i++)
-        rc = !i && !h->any ? ctr_colbuf_null(&s.rows.col[0], err) : ctr_colbuf_i64(&s.rows.col[i], value[i], err);
+    for (int i = 0; !rc && i < s.schema.n; i++)
+        rc = (!i && !h->any) || (i == 5 && !h->learned) ? ctr_colbuf_null(&s.rows.col[i], err)
+                                                        : ctr_colbuf_i64(&s.rows.col[i], value[i], err);
     return section_end(&s, rc, err);
 }
 
@@ -335,6 +338,21 @@ static int save_sessions(const struct ctr_historystate *h, struct ctr_out *out, 
                         out, "sessions", err);
 }
 
+/* Reading on changes nothing else that is saved. */
+static int save_rest(const struct ctr_historystate *h, struct ctr_out *out, struct ctr_err *err)
+{
+    struct section s = { 0 };
+    const struct ctr_batch *b;
+    int rc = ctr_schema_copy(&s.schema, h->past, err);
+    ctr_meta_free(&s.schema.meta);
+    s.schema.meta = (struct ctr_meta){ 0 };
+    if (!rc)
+        rc = section_open(&s, out, "rest", err);
+    while (!rc && (rc = h->next_rest(h->ctx, &b, err)) > 0)
+        rc = ctr_writer_batch(s.w, b, err);
+    return section_end(&s, rc, err);
+}
+
 int ctr_historystate_save(const struct ctr_historystate *h, struct ctr_out *out, struct ctr_err *err)
 {
     struct ctr_buf names = { 0 };
@@ -343,7 +361,7 @@ int ctr_historystate_save(const struct ctr_historystate *h, struct ctr_out *out,
     for (int i = 0; !rc && i < h->counts->keys; i++)
         rc = ctr_buf_printf(&names, err, ",count.%d", i);
     if (!rc)
-        rc = ctr_buf_printf(&names, err, ",pending,sessions%c", 0);
+        rc = ctr_buf_printf(&names, err, ",pending,sessions%s%c", h->past ? ",rest" : "", 0);
     if (!rc)
         rc = save_head(h, out, (const char *)names.data, err);
     ctr_buf_free(&names);
@@ -355,7 +373,9 @@ int ctr_historystate_save(const struct ctr_historystate *h, struct ctr_out *out,
     }
     if (!rc)
         rc = save_pending(h, out, err);
-    return rc ? rc : save_sessions(h, out, err);
+    if (!rc)
+        rc = save_sessions(h, out, err);
+    return rc || !h->past ? rc : save_rest(h, out, err);
 }
 
 /* ---- restoring ---- */
@@ -378,6 +398,8 @@ static int restore_head(struct ctr_historystate *h, const struct ctr_batch *b, s
         return ctr_fail(err, CTR_EDATA, "section state has %lld rows", (long long)b->rows);
     h->any = !ctr_col_missing(&b->col[0], 0);
     h->last_ms = h->any ? ctr_col_i64(&b->col[0], 0) : 0;
+    h->learned = h->past && !ctr_col_missing(&b->col[5], 0);
+    h->learned_ms = h->learned ? ctr_col_i64(&b->col[5], 0) : 0;
     f->all.known = ctr_col_i64(&b->col[1], 0);
     f->all.clicks = ctr_col_i64(&b->col[2], 0);
     f->first = 0;
@@ -460,13 +482,12 @@ static int restore_sessions(struct ctr_historystate *h, const struct ctr_batch *
     return rc;
 }
 
-enum kind { HEAD, BEHAVIOURS, SET, PENDING, SESSIONS, OTHER };
+enum kind { HEAD, BEHAVIOURS, SET, PENDING, SESSIONS, REST, OTHER };
 
 static enum kind kind_of(const struct ctr_historystate *h, const char *section, int64_t *set)
 {
-    static const char *const name[] = {
-        [HEAD] = "state", [BEHAVIOURS] = "behaviours", [SET] = "", [PENDING] = "pending", [SESSIONS] = "sessions"
-    };
+    static const char *const name[] = { [HEAD] = "state",      [BEHAVIOURS] = "behaviours", [SET] = "",
+                                        [PENDING] = "pending", [SESSIONS] = "sessions",     [REST] = "rest" };
     const bool is_set = !strncmp(section, "count.", 6) && ctr_parse_i64(section + 6, strlen(section + 6), set) &&
                         *set >= 0 && *set < h->counts->keys;
     enum kind kind = HEAD;
@@ -481,13 +502,14 @@ static int check_section(const struct ctr_historystate *h, enum kind kind, const
 {
     struct section s = { 0 };
     char why[300] = "its name is unknown";
-    int rc = kind == HEAD         ? head_schema(&s, err)
-             : kind == BEHAVIOURS ? behaviours_schema(&s, h, err)
-             : kind == SET        ? numbers_schema(&s, set_columns, err)
-             : kind == PENDING    ? pending_schema(&s, 2 + h->counts->keys, err)
-             : kind == SESSIONS   ? numbers_schema(&s, session_columns, err)
-                                  : 0;
-    if (!rc && (kind == OTHER || !ctr_schema_same_types(is, &s.schema, why, sizeof why)))
+    int rc = kind == HEAD              ? head_schema(&s, h, err)
+             : kind == BEHAVIOURS      ? behaviours_schema(&s, h, err)
+             : kind == SET             ? numbers_schema(&s, set_columns, err)
+             : kind == PENDING         ? pending_schema(&s, 2 + h->counts->keys, err)
+             : kind == SESSIONS        ? numbers_schema(&s, session_columns, err)
+             : kind == REST && h->past ? ctr_schema_copy(&s.schema, h->past, err)
+                                       : 0;
+    if (!rc && (kind == OTHER || (kind == REST && !h->past) || !ctr_schema_same_types(is, &s.schema, why, sizeof why)))
         rc = ctr_fail(err, CTR_EDATA, "section %s is no part of a state: %s", section, why);
     ctr_schema_free(&s.schema);
     return rc;
@@ -515,6 +537,7 @@ static int restore_section(struct ctr_historystate *h, struct ctr_reader *r, str
                  : kind == BEHAVIOURS ? restore_behaviours(h, b, err)
                  : kind == SET        ? restore_set(h, (int)set, b, err)
                  : kind == PENDING    ? restore_pending(h, b, err)
+                 : kind == REST       ? h->add_rest(h->ctx, b, err)
                                       : restore_sessions(h, b, err);
     }
     return rc;
