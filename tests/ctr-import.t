@@ -88,6 +88,7 @@ exits "a stream" 2 ctr-import "$W/log.arrows"
 err_like "needs no import" 'log.arrows is a stream by its name, which every tool reads as it is'
 exits "Parquet by its name alone" 1 ctr-import "$W/log.parquet"
 err_like "is told so" 'log.parquet: cannot open'
+echo word >"$W/log.dat"
 exits "another name" 2 ctr-import "$W/log.dat"
 err_like "wants the format" 'the format is not known from the name .*log.dat: name it with --format'
 printf '{"a":1}\n{"a":2}\n' >"$W/rows.jsonl"

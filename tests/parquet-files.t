@@ -169,4 +169,92 @@ EOF
         '2020-01-01T00:00:00Z,0.10000000149011612
 2020-01-02T00:00:00Z,0.1'
 fi
+
+# ---- a list of files
+printf '# days\n\nlog2/1.parquet\r\nlog2/2.parquet\n' >"$W/list.txt"
+both='{"id":1,"more":null}
+{"id":2,"more":3}'
+is 'the files that a list names' "$(rows "@$W/list.txt")" "$both"
+printf 'log2' >"$W/folder.txt"
+is 'or folders' "$(rows "@$W/folder.txt")" "$both"
+is 'relative to the list' "$(cd / && rows "@$W/list.txt" "$W/log2/1.parquet" | tail -n 1)" '{"id":1,"more":null}'
+printf '%s\n' "$W/log2/2.parquet" >"$W/log/whole.txt"
+is 'or whole names' "$(rows "@$W/log/whole.txt")" '{"id":2,"more":3}'
+printf 'log\n' >"$W/logs.txt"
+want=$(view '' '' "log=$W/log.arrows")
+is 'in a plan' "$(view ' = parquet("@logs.txt")' 2>/dev/null)" "$want"
+is 'as a view' "$(view '' '' "log=@$W/logs.txt" 2>/dev/null)" "$want"
+printf '1.arrows\n2.arrow\n3.arrows\n' >"$W/streams.txt"
+is 'of streams' "$(ctr-extract -q "$W/s.plan" log=@"$W/streams.txt" | ctr-info --digest)" "$(ctr-info --digest "$W/s.arrows")"
+printf 'x\n1\n' >"$W/t1.csv"
+printf 't1.csv\nt1.csv\n' >"$W/texts.txt"
+is 'of text' "$(ctr-import -q -f csv --header "@$W/texts.txt" | ctr-export | tr '\n' ' ')" 'x 1 1 '
+echo '# none' >"$W/no.txt"
+exits 'a list without a file' 1 ctr-import "@$W/no.txt"
+err_like 'is told' 'no.txt: is a list without a file'
+exits 'a list that is not there' 1 ctr-import "@$W/gone.txt"
+err_like 'is told' 'gone.txt: .*No such file'
+printf 'log2/1.parquet\n@list.txt\n' >"$W/at.txt"
+exits 'a list of lists' 1 ctr-import "@$W/at.txt"
+err_like 'is told with its line' 'at.txt: line 2: @list.txt is no file or folder'
+head -c 9000 /dev/zero | tr '\0' x >"$W/long.txt"
+exits 'no list at all' 1 ctr-import "@$W/long.txt"
+err_like 'is told' 'long.txt: line 1 is no name of a file'
+exits 'a list as output' 2 ctr-import -o "$W/list.txt" "@$W/list.txt"
+exits 'a file that is not there' 1 ctr-import "$W/gone.log"
+err_like 'is told, not that its format is not known' 'gone.log: cannot open it: No such file'
+
+# ---- zeros in front of partitions
+make 'zero/hour=03/1.parquet' '{"id":1}'
+make 'zero/hour=10/2.parquet' '{"id":2}'
+exits 'integers with zeros in front' 0 ctr-import --partitions -o "$W/x.arrows" "$W/zero"
+is 'are integers' "$(ctr-export -f jsonl "$W/x.arrows" | tail -n 1)$(ctr-info "$W/x.arrows" | awk '$1 == "hour" { print $2 }')" '{"id":2,"hour":10}int64'
+ok 'without a word where they have one width' sh -c '! grep -q zeros "$1"' - "$W/err"
+is 'as a condition has them' "$(rows --partitions --where 'hour == 3' "$W/zero")" '{"id":1,"hour":3}'
+make 'zero/hour=3/3.parquet' '{"id":3}'
+exits 'two spellings' 0 ctr-import --partitions -o "$W/x.arrows" "$W/zero"
+err_like 'are told' 'column hour: folders write its integers with and without zeros in front, which are one: --columns hour:utf8 keeps them apart'
+is 'and are one' "$(ctr-select -q --where 'hour == 3' "$W/x.arrows" | ctr-export -f jsonl -c id | tr '\n' ' ')" '{"id":1} {"id":3} '
+is 'or texts' "$(rows --partitions -c hour:utf8 "$W/zero" | tr '\n' ' ')" '{"hour":"03"} {"hour":"10"} {"hour":"3"} '
+make 'zero/hour=x/4.parquet' '{"id":4}'
+is 'as they are where one is no integer' "$(rows --partitions -c hour "$W/zero" | head -n 1)" '{"hour":"03"}'
+make 'wide/n=1234567890123456789/1.parquet' '{"id":1}'
+make 'wide/n=0000000000000000000/1.parquet' '{"id":1}'
+is 'and where they have more than 18 digits' "$(rows --partitions -c n "$W/wide" | head -n 1)" '{"n":"0000000000000000000"}'
+
+# ---- rows behind rows
+printf 'id,ad,w\n1,a,2\n3,b,4\n' >"$W/u1.csv"
+printf 'w,id,more\n5,2,x\n6,,y\n' >"$W/u2.csv"
+for n in 1 2; do
+    ctr-import -q --header "$W/u$n.csv" >"$W/u$n.arrows"
+    ctr-export -o "$W/u$n.parquet" "$W/u$n.arrows"
+done
+cat >"$W/u.plan" <<'END_PLAN'
+from a = csv(header=true)
+where id > 1
+union b = csv(header=true)
+label click = fill(w, 0) > 4
+keep id, ad, more
+feature ad
+END_PLAN
+ids() { ctr-extract -q "$@" | ctr-export -c id,more | tr '\n' ' '; }
+is 'union: rows behind rows, by name' "$(ids "$W/u.plan" a="$W/u1.csv" b="$W/u2.csv")" 'id,more 3, 2,x ,y '
+want=$(ctr-extract -q "$W/u.plan" a="$W/u1.csv" b="$W/u2.csv" | ctr-info --digest)
+is 'of Parquet and streams' "$(ctr-extract -q "$W/u.plan" a="$W/u1.parquet" b="$W/u2.arrows" | ctr-info --digest)" "$want"
+is 'by threads' "$(ctr-extract -q -j 3 "$W/u.plan" a="$W/u1.csv" b="$W/u2.parquet" | ctr-info --digest)" "$want"
+is 'from pipes' "$(ctr-extract -q "$W/u.plan" a=- b="$W/u2.csv" <"$W/u1.csv" | ctr-info --digest)" "$want"
+sed 's/^label/sort id desc\n&/' "$W/u.plan" >"$W/us.plan"
+is 'statements below it' "$(ids "$W/us.plan" a="$W/u1.csv" b="$W/u2.csv")" 'id,more 3, 2,x ,y '
+head -n 1 "$W/u2.csv" >"$W/u0.csv"
+is 'a header alone takes the types of the rows before' "$(ids "$W/u.plan" a="$W/u1.csv" b="$W/u0.csv")" 'id,more 3, '
+sed 's/^5/five/' "$W/u2.csv" >"$W/u3.csv"
+exits 'two types' 2 ctr-extract "$W/u.plan" a="$W/u1.csv" b="$W/u3.csv"
+err_like 'are an error' 'u.plan:3:1: column w is utf8, and int64 in the rows before: give both one type, as columns="w:int64" of a view'
+is '--explain' "$(ctr-extract --explain "$W/u.plan" a="$W/u1.csv" b="$W/u2.csv" 2>/dev/null | grep -c "^stage 3 .*ctr-cat - <(ctr-import --format=csv --header b)")" 1
+ctr-import -q --user id --header "$W/u2.csv" >"$W/role.arrows"
+printf 'from a\nunion b\nkeep id, w\nlabel click = fill(w, 0) > 4\nfeature w\n' >"$W/r.plan"
+is 'a role of one side is that of both' "$(ctr-extract -q "$W/r.plan" a="$W/u1.arrows" b="$W/role.arrows" | ctr-export --no-header -c id | tr '\n' ' ')" '1 3 2 "" '
+printf 'union b\nlabel click\n' >"$W/bad.plan"
+exits 'without rows before' 2 ctr-extract "$W/bad.plan"
+err_like 'is told' '`union` stands below `from VIEW`'
 done_testing

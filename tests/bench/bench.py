@@ -274,7 +274,7 @@ class Bench:
         self.compare(f"text to model, {m}M rows: import \\| extract \\| train",
                      f"ctr-import -q --columns '{COLUMNS}' {log}.tsv | ctr-extract -q {plan} | {lr}",
                      [("vw text", "vowpalwabbit", self.vw(f"{log}.vw")[0])], "7", "", rate)
-        self.compare("the same, each -j 2", f"ctr-import -q -j 2 --columns '{COLUMNS}' {log}.tsv | ctr-extract -q -j 2 {plan} | {lr} -j 2", rate=rate)
+        self.compare(f"Parquet to features, {kind}, {codec}, {what}, each -j 2", f"ctr-import -q -j 2 --columns '{COLUMNS}' {log}.tsv | ctr-extract -q -j 2 {plan} | {lr} -j 2", rate=rate)
 
     def log_to_model(self, m, lr):
         plan, log = self.plan("criteo.plan", PLAN), self.log(m)
@@ -654,9 +654,11 @@ class Bench:
                     option = "" if columns == "-" else f" --columns {columns}"
                     ours, _ = self.compare(f"Parquet to features, {kind}, {codec}, {what}, 1M rows", f"ctr-import -q{option} {f} | ctr-extract -q {plan} {SINK}",
                                            peers, "1" if columns == "-" else "1.5", rate=(1, "M rows/s"))
+                    self.compare(f"Parquet to features, {kind}, {codec}, {what}, each -j 2", f"ctr-import -q -j 2{option} {f} | ctr-extract -q -j 2 {plan} {SINK}", rate=(1, "M rows/s"))
                     if kind == "ads" and codec == "snappy":
                         base, = self.medians([f"ctr-extract -q {plan} {self.log(1)} {SINK}"])
                         self.versus(f"the same from the stream that csv made, {what}", ours, "ctr-extract of the stream", base, goal="1.5")
+                        self.compare(f"features of the stream that csv made, {what}, -j 2", f"ctr-extract -q -j 2 {plan} {self.log(1)} {SINK}", rate=(1, "M rows/s"))
 
     def views(self, n):
         """The folder of n impressions with their views, and the views as arguments (examples/featurebox.sh)."""

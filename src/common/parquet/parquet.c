@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * parquet: files, row groups and batches: which columns are wanted, as which types, and their rows side by side. A
- * batch ends with its file; where a column comes as a dictionary column, which the row group's dictionary belongs to,
- * also with the row group. */
-#include "common/parquet/parquet_impl.h"
+ * parquet: files and row groups: which columns are wanted, as which types, and the spans of row groups that are read
+ * (parquet_ahead.c). A batch ends with its span, which ends with its file; where a column comes as a dictionary column,
+ * which the row group's dictionary belongs to, also with the row group. */
+#include "common/parquet/parquet_ahead.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,7 +11,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_COLUMNS = 10000 }; /* that are read; a file may have more */
+enum {
+    MAX_COLUMNS = 10000, /* that are read; a file may have more */
+    SPAN_BATCHES = 16    /* row groups that are smaller than so many batches are read as one, and share batches */
+};
 
 struct ctr_parquet {
     struct ctr_text_opts o;
@@ -20,23 +23,20 @@ struct ctr_parquet {
     struct ctr_text_columns columns; /* as they were asked for */
     struct ctr_text_column **as;     /* of each column of the schema */
     struct pq_leaves all;            /* the columns of all files */
-    /* the current file */
+    /* the file that was opened last */
     int file; /* the next one to open */
-    int fd;
-    struct ctr_file_state state;
-    int64_t size;
-    struct pq_footer footer;
-    struct pq_leaves leaves;
-    int group;          /* the next one */
-    int64_t group_left; /* rows of the current one */
-    int64_t skipped;    /* rows of the groups between it and the next one */
-    bool in_group, dicts;
-    struct ctr_strs names, values; /* partitions of its path */
-    struct pq_column *column;      /* one per column of the schema */
-    struct ctr_col *view;
+    struct pq_file *in;
+    int group;   /* the next one */
+    int held;    /* 1 + the one that is known to have rows that are wanted */
+    int64_t row; /* of the file, at the start of the next row group */
+    bool dicts;
+    struct pq_column *column; /* one per column of the schema: what it is in this file */
+    struct pq_ahead *ahead;   /* the row groups that are read */
+    bool end;                 /* no file or row group is left, or one of them cannot be opened: */
+    int rc;
+    struct ctr_err err;
     struct ctr_batch batch;
-    struct ctr_pool *pool;
-    int64_t want, part; /* rows of a batch; those that a run reads */
+    int64_t want; /* rows of a batch */
     struct ctr_parquet_stats stats;
     struct ctr_strs extra; /* columns that the first file lacks, and are not read */
     int extra_files;
@@ -68,63 +68,77 @@ bool ctr_parquet_is(const char *path)
     return is;
 }
 
-static void close_file(struct ctr_parquet *p)
+static void free_file(struct pq_file *f)
 {
-    for (int i = 0; p->column && i < p->schema.n; i++) {
-        p->stats.bytes_read += ctr_pq_column_bytes(&p->column[i]);
-        p->column[i].bytes_read = 0;
-        if (p->column[i].weights)
-            p->column[i].weights->bytes_read = 0;
-    }
-    ctr_pq_leaves_free(&p->leaves);
-    ctr_pq_footer_free(&p->footer);
-    ctr_strs_free(&p->names);
-    ctr_strs_free(&p->values);
-    if (p->fd >= 0)
-        close(p->fd);
-    p->fd = -1;
+    if (!f)
+        return;
+    ctr_pq_leaves_free(&f->leaves);
+    ctr_pq_footer_free(&f->footer);
+    ctr_strs_free(&f->names);
+    ctr_strs_free(&f->values);
+    if (f->fd >= 0)
+        close(f->fd);
+    free(f);
 }
 
-static const char *file_name(const struct ctr_parquet *p)
+static void close_file(struct ctr_parquet *p)
 {
-    const char *path = p->paths.s[CTR_MAX(p->file - 1, 0)];
+    free_file(p->in);
+    p->in = NULL;
+}
+
+static const char *shown_name(const struct ctr_parquet *p, int number)
+{
+    const char *path = p->paths.s[number];
     return is_stdin(path) ? "stdin" : path;
 }
 
-static int open_fd(struct ctr_parquet *p, const char *path, struct ctr_err *err)
+/* Of the row group that is read, or the file that is opened. */
+static const char *file_name(const struct ctr_parquet *p)
+{
+    const struct pq_file *f = p->ahead ? ctr_pq_ahead_file(p->ahead) : NULL;
+    return shown_name(p, f ? f->number : CTR_MAX(p->file - 1, 0));
+}
+
+static int open_fd(struct pq_file *f, const char *path, struct ctr_err *err)
 {
     struct stat st;
-    p->fd = is_stdin(path) ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : ctr_open_input(path, O_RDONLY, err);
-    if (p->fd < 0)
+    f->fd = is_stdin(path) ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : ctr_open_input(path, O_RDONLY, err);
+    if (f->fd < 0)
         return err->code ? err->code : ctr_fail_sys(err, "cannot open it");
-    if (fstat(p->fd, &st))
+    if (fstat(f->fd, &st))
         return ctr_fail_sys(err, "fstat");
     if (!S_ISREG(st.st_mode))
         return ctr_fail(err, CTR_EDATA,
                         "is a pipe or a device, and Parquet is read from its end: write it to a file first, and give "
                         "ctr-import its name");
-    return ctr_file_look(p->fd, path, &p->state, err);
+    return ctr_file_look(f->fd, path, &f->state, err);
 }
 
 /* The next file with its footer. */
 static int open_file(struct ctr_parquet *p, struct ctr_err *err)
 {
-    const char *path = p->paths.s[p->file++];
-    int rc = open_fd(p, path, err);
-    p->size = p->state.size;
+    const char *path = p->paths.s[p->file];
+    struct pq_file *f = calloc(1, sizeof *f);
+    if (!f)
+        return ctr_fail_nomem(err, sizeof *f);
+    p->in = f;
+    f->number = p->file++;
+    int rc = open_fd(f, path, err);
+    f->size = f->state.size;
     if (!rc)
-        rc = ctr_pq_footer_read(&p->footer, p->fd, p->size, err);
+        rc = ctr_pq_footer_read(&f->footer, f->fd, f->size, err);
     if (!rc)
-        rc = ctr_pq_leaves(&p->leaves, &p->footer, err);
+        rc = ctr_pq_leaves(&f->leaves, &f->footer, err);
     if (!rc && p->o.partitions)
-        rc = ctr_pq_partitions(path, &p->names, &p->values, err);
+        rc = ctr_pq_partitions(path, &f->names, &f->values, err);
     if (rc)
         return rc;
-    p->group = 0;
-    p->group_left = 0;
-    p->stats.bytes += p->size;
-    p->stats.bytes_read += 12 + (int64_t)p->footer.bytes.len;
-    p->stats.total_rows += p->footer.rows;
+    p->group = p->held = 0;
+    p->row = 0;
+    p->stats.bytes += f->size;
+    p->stats.bytes_read += 12 + (int64_t)f->footer.bytes.len;
+    p->stats.total_rows += f->footer.rows;
     return 0;
 }
 
@@ -149,7 +163,7 @@ static int open_all(struct ctr_parquet *p, struct ctr_err *err)
         close_file(p);
         rc = open_file(p, err);
         if (!rc)
-            rc = ctr_pq_set_add(&p->all, &p->footer, &p->leaves, p->paths.s, p->file - 1, err);
+            rc = ctr_pq_set_add(&p->all, &p->in->footer, &p->in->leaves, p->paths.s, p->file - 1, err);
     } while (!rc && all && p->file < p->paths.n);
     if (rc || !all)
         return rc;
@@ -168,14 +182,14 @@ static int open_set(struct ctr_parquet *p, char *const *paths, int n, struct ctr
     if (!rc)
         rc = open_all(p, err);
     if (!rc)
-        rc = ctr_pq_shapes(&p->footer, &p->all, err);
+        rc = ctr_pq_shapes(&p->in->footer, &p->all, err);
     return rc || !p->o.partitions ? rc : ctr_pq_set_partitions(&p->all, &p->paths, err);
 }
 
 int ctr_parquet_columns(const struct ctr_text_opts *o, char *const *paths, int n, struct ctr_strs *names,
                         struct ctr_err *err)
 {
-    struct ctr_parquet p = { .fd = -1, .o = *o };
+    struct ctr_parquet p = { .o = *o };
     int rc = open_set(&p, paths, n, err);
     for (int i = 0; !rc && i < p.all.n; i++) {
         const struct pq_leaf *l = &p.all.leaf[i];
@@ -216,8 +230,8 @@ static int match_leaf(struct ctr_parquet *p, int i, const struct pq_leaf *l, str
     const struct ctr_text_column *as = p->as[i];
     const struct pq_leaf *all = &p->all.leaf[ctr_pq_leaf(&p->all, l->name, i)];
     char there[64], here[64];
-    for (int k = l->column + 1; k < p->leaves.n; k++)
-        if (!strcmp(p->leaves.leaf[k].name, l->name))
+    for (int k = l->column + 1; k < p->in->leaves.n; k++)
+        if (!strcmp(p->in->leaves.leaf[k].name, l->name))
             return two_of(p, l->name, err);
     if (l->refusal)
         return ctr_fail(err, CTR_EDATA, "column %s %s", l->name, l->refusal);
@@ -248,8 +262,8 @@ static int match_pairs(struct ctr_parquet *p, int i, struct ctr_err *err)
         rc = ctr_buf_printf(&name, err, "%s%s", source_name(p->as[i]), h ? ".weight" : ".key");
         if (!rc)
             rc = ctr_buf_append(&name, "", 1, err);
-        const int k = rc ? -1 : ctr_pq_leaf(&p->leaves, (const char *)name.data, 0);
-        half[h] = k < 0 ? NULL : &p->leaves.leaf[k];
+        const int k = rc ? -1 : ctr_pq_leaf(&p->in->leaves, (const char *)name.data, 0);
+        half[h] = k < 0 ? NULL : &p->in->leaves.leaf[k];
     }
     ctr_buf_free(&name);
     if (!rc && !half[0] && !half[1]) {
@@ -270,8 +284,8 @@ static int see_extra(struct ctr_parquet *p, struct ctr_err *err)
 {
     const int before = p->extra.n;
     int rc = 0, n = 0, guess = 0;
-    for (int i = 0; !rc && i < p->leaves.n; i++) {
-        const char *name = p->leaves.leaf[i].name;
+    for (int i = 0; !rc && i < p->in->leaves.n; i++) {
+        const char *name = p->in->leaves.leaf[i].name;
         const int k = ctr_pq_leaf(&p->all, name, guess);
         guess = k < 0 ? guess : k + 1;
         n += k < 0;
@@ -295,7 +309,7 @@ static int check_identity(const struct ctr_parquet *p, struct ctr_err *err)
     ctr_meta_free(&here.meta);
     here.meta = (struct ctr_meta){ 0 };
     if (!rc)
-        rc = ctr_pq_metadata(&p->footer, &p->columns, &here, err);
+        rc = ctr_pq_metadata(&p->in->footer, &p->columns, &here, err);
     if (!rc && !ctr_streams_same(&p->schema, &here, &d))
         rc = ctr_fail(err, CTR_EDATA, "cannot be joined with %s: %s: %s", p->paths.s[0], d.what, d.remedy);
     ctr_schema_free(&here);
@@ -308,15 +322,16 @@ static int match_file(struct ctr_parquet *p, struct ctr_err *err)
     int rc = match_of(p) == MATCH_FIRST && !p->o.columns && !p->o.only ? see_extra(p, err) : 0;
     for (int i = 0; !rc && i < p->schema.n; i++) {
         const char *name = source_name(p->as[i]);
-        const int k = ctr_pq_leaf(&p->leaves, name, i);
-        const int partition = k < 0 && p->o.partitions ? ctr_strs_find(&p->names, name) : -1;
+        const int k = ctr_pq_leaf(&p->in->leaves, name, i);
+        const int partition = k < 0 && p->o.partitions ? ctr_strs_find(&p->in->names, name) : -1;
         if (partition >= 0)
             rc = ctr_pq_column_constant(
-                &p->column[i], ctr_pq_partition_null(p->values.s[partition]) ? NULL : p->values.s[partition], err);
+                &p->column[i], ctr_pq_partition_null(p->in->values.s[partition]) ? NULL : p->in->values.s[partition],
+                err);
         else if (p->column[i].weights)
             rc = match_pairs(p, i, err);
         else
-            rc = k < 0 ? match_none(p, i, err) : match_leaf(p, i, &p->leaves.leaf[k], err);
+            rc = k < 0 ? match_none(p, i, err) : match_leaf(p, i, &p->in->leaves.leaf[k], err);
     }
     p->stats.files++;
     return rc ? rc : check_identity(p, err);
@@ -426,11 +441,10 @@ static int open_columns(struct ctr_parquet *p, struct ctr_err *err)
     const size_t n = (size_t)p->schema.n;
     int rc = 0;
     p->column = calloc(n, sizeof *p->column);
-    p->view = calloc(n, sizeof *p->view);
     p->as = calloc(n, sizeof *p->as);
     p->lack = calloc(2 * n, sizeof *p->lack);
     p->lack_file = p->lack + n;
-    if (!p->column || !p->view || !p->as || !p->lack)
+    if (!p->column || !p->as || !p->lack)
         return ctr_fail_nomem(err, n * sizeof *p->column);
     for (int i = 0; !rc && i < p->columns.n; i++)
         if (p->columns.c[i].out >= 0)
@@ -461,7 +475,7 @@ static int open_parquet(struct ctr_parquet *p, char *const *paths, int n, struct
     if (!rc)
         rc = make_schema(p, err);
     if (!rc && !p->o.like)
-        rc = ctr_pq_metadata(&p->footer, &p->columns, &p->schema, err);
+        rc = ctr_pq_metadata(&p->in->footer, &p->columns, &p->schema, err);
     if (!rc)
         rc = open_columns(p, err);
     if (!rc && !p->o.like)
@@ -471,9 +485,7 @@ static int open_parquet(struct ctr_parquet *p, char *const *paths, int n, struct
     if (rc)
         return rc;
     p->want = p->o.batch_rows > 0 ? p->o.batch_rows : ctr_schema_batch_rows(&p->schema);
-    return p->o.jobs > 1 && p->schema.n > 1
-               ? ctr_pool_new(&p->pool, CTR_MIN(p->o.jobs, p->schema.n), CTR_FLOAT_IEEE, err)
-               : 0;
+    return ctr_pq_ahead_new(&p->ahead, &p->schema, p->as, p->o.jobs, p->want, err);
 }
 
 int ctr_parquet_open(struct ctr_parquet **out, const struct ctr_text_opts *o, char *const *paths, int n,
@@ -484,7 +496,6 @@ int ctr_parquet_open(struct ctr_parquet **out, const struct ctr_text_opts *o, ch
     if (!p)
         return ctr_fail_nomem(err, sizeof *p);
     p->o = *o;
-    p->fd = -1;
     int rc = o->schema && strcmp(o->schema, "union") && strcmp(o->schema, "first") && strcmp(o->schema, "strict")
                  ? ctr_fail(err, CTR_EUSAGE, "schema \"%s\" is none of union, first and strict", o->schema)
                  : open_parquet(p, paths, n, err);
@@ -510,137 +521,118 @@ const char *ctr_parquet_file(const struct ctr_parquet *p)
 
 /* ---- rows ---- */
 
-static int end_group(struct ctr_parquet *p, struct ctr_err *err)
-{
-    int rc = 0;
-    for (int i = 0; !rc && p->in_group && i < p->schema.n; i++)
-        rc = ctr_pq_column_finish(&p->column[i], err);
-    p->in_group = false;
-    return rc;
-}
-
-static int start_group(struct ctr_parquet *p, struct ctr_err *err)
-{
-    const struct pq_group *g = &p->footer.group[p->group++];
-    int rc = 0;
-    for (int i = 0; i < p->schema.n; i++)
-        ctr_pq_column_skip(&p->column[i], p->skipped);
-    p->skipped = 0;
-    for (int i = 0; !rc && i < p->schema.n; i++)
-        rc = ctr_pq_column_start(&p->column[i], p->fd, p->size, g->chunk, err);
-    p->group_left = g->rows;
-    p->in_group = true;
-    p->stats.groups++;
-    return rc;
-}
-
 /* Leave out the row groups that have no row that is wanted. */
 static void skip_groups(struct ctr_parquet *p)
 {
-    for (; p->group < p->footer.groups; p->group++) {
-        const struct pq_group *g = &p->footer.group[p->group];
-        if (ctr_pq_may_hold(p->o.where, p->column, &p->schema, &p->footer, g, p->fd, p->size, &p->stats.bytes_read))
+    struct pq_file *f = p->in;
+    for (; p->group < f->footer.groups && p->held != p->group + 1; p->group++) {
+        const struct pq_group *g = &f->footer.group[p->group];
+        if (ctr_pq_may_hold(p->o.where, p->column, &p->schema, &f->footer, g, f->fd, f->size, &p->stats.bytes_read)) {
+            p->held = p->group + 1;
             return;
-        p->skipped += g->rows;
+        }
+        p->row += g->rows;
         p->stats.groups_out++;
         p->stats.rows_out += g->rows;
     }
 }
 
-/* The next row group, of the next file perhaps: 1; 0: there is none. */
-static int next_group(struct ctr_parquet *p, struct ctr_err *err)
+/* A file of which every row group was given: closed, once all are read. */
+static int leave_file(struct ctr_parquet *p, struct pq_file *f, struct ctr_err *err)
 {
-    int rc = end_group(p, err);
-    for (skip_groups(p); !rc && p->group == p->footer.groups; skip_groups(p)) {
-        if (p->fd >= 0)
-            rc = ctr_file_unchanged(p->fd, &p->state, err);
-        if (rc)
-            return rc;
-        if (p->file == p->paths.n)
-            return 0;
-        close_file(p);
-        p->skipped = 0;
-        rc = open_file(p, err);
-        if (!rc)
-            rc = match_file(p, err);
-    }
+    if (f->spans || !f->all)
+        return 0;
+    const int rc = ctr_file_unchanged(f->fd, &f->state, err);
+    if (rc)
+        ctr_err_file(err, shown_name(p, f->number));
+    free_file(f);
+    return rc;
+}
+
+/* The next file: 1; 0: there is none. */
+static int next_file(struct ctr_parquet *p, struct ctr_err *err)
+{
+    struct pq_file *f = p->in;
+    p->in = NULL;
+    f->all = true;
+    int rc = leave_file(p, f, err);
+    if (rc || p->file == p->paths.n)
+        return rc;
+    rc = open_file(p, err);
     if (!rc)
-        rc = start_group(p, err);
+        rc = match_file(p, err);
+    if (rc)
+        ctr_err_file(err, shown_name(p, p->file - 1));
     return rc ? rc : 1;
 }
 
-static void read_column(void *ctx, int64_t task, int worker)
+/* The next row groups: 1; 0: there are none. Where a column comes as a dictionary column, only one has rows: the
+ * dictionary is that of a row group. */
+static int next_span(struct ctr_parquet *p, struct pq_span *s, struct ctr_err *err)
 {
-    struct ctr_parquet *p = ctx;
-    struct pq_column *c = &p->column[task];
-    (void)worker;
-    c->err = (struct ctr_err){ 0 };
-    c->rc = ctr_pq_column_read(c, p->part, &c->err);
-}
-
-static void view_column(void *ctx, int64_t task, int worker)
-{
-    struct ctr_parquet *p = ctx;
-    struct pq_column *c = &p->column[task];
-    const struct ctr_col *view;
-    (void)worker;
-    c->err = (struct ctr_err){ 0 };
-    c->rc = ctr_pq_column_view(c, &view, &c->err);
-    if (!c->rc)
-        p->view[task] = *view;
-}
-
-static int all_columns(struct ctr_parquet *p, void (*task)(void *ctx, int64_t task, int worker), struct ctr_err *err)
-{
-    ctr_pool_run(p->pool, p->schema.n, task, p);
-    for (int i = 0; i < p->schema.n; i++)
-        if (p->column[i].rc) {
-            *err = p->column[i].err;
-            return p->column[i].rc;
-        }
-    return 0;
-}
-
-/* Fill the batch: its rows, 0 at the end. */
-static int64_t fill(struct ctr_parquet *p, struct ctr_err *err)
-{
-    int64_t rows = 0;
-    while (rows < p->want) {
-        if (!p->group_left) {
-            skip_groups(p);
-            if (rows && (p->dicts || p->skipped || p->group == p->footer.groups))
-                break;
-            const int rc = next_group(p, err);
-            if (rc <= 0)
-                return rc;
-            continue;
-        }
-        p->part = CTR_MIN(p->want - rows, p->group_left);
-        const int rc = all_columns(p, read_column, err);
-        if (rc)
+    int rc = 1;
+    for (; p->in; rc = next_file(p, err)) {
+        if (rc <= 0)
             return rc;
-        rows += p->part;
-        p->group_left -= p->part;
+        skip_groups(p);
+        if (p->group < p->in->footer.groups)
+            break;
     }
-    return rows;
+    if (!p->in)
+        return rc;
+    *s = (struct pq_span){ .file = p->in, .group = p->group, .row = p->row };
+    do {
+        const int64_t rows = p->in->footer.group[p->group++].rows;
+        s->groups++;
+        s->rows += rows;
+        p->row += rows;
+        p->stats.groups++;
+        skip_groups(p);
+    } while (p->group == s->group + s->groups && p->group < p->in->footer.groups &&
+             (!s->rows || (!p->dicts && s->rows < SPAN_BATCHES * p->want)));
+    return 1;
+}
+
+/* Give the threads as much as they take. What is wrong with a file is said once the rows before it are read. */
+static int give_spans(struct ctr_parquet *p, struct ctr_err *err)
+{
+    struct pq_span span;
+    int rc = 0;
+    while (!rc && !p->end && ctr_pq_ahead_room(p->ahead)) {
+        p->rc = next_span(p, &span, &p->err);
+        p->end = p->rc <= 0;
+        if (!p->end)
+            rc = ctr_pq_ahead_give(p->ahead, &span, p->column, err);
+    }
+    return rc;
 }
 
 int ctr_parquet_next(struct ctr_parquet *p, const struct ctr_batch **b, struct ctr_err *err)
 {
-    for (int i = 0; i < p->schema.n; i++)
-        ctr_pq_column_clear(&p->column[i]);
-    const int64_t rows = fill(p, err);
-    int rc = rows > 0 ? all_columns(p, view_column, err) : (int)rows;
-    if (rc < 0)
-        ctr_err_file(err, file_name(p));
-    if (rc || !rows)
-        return rc;
-    p->batch = (struct ctr_batch){ .schema = &p->schema, .rows = rows, .first_row = p->stats.rows, .col = p->view };
-    p->stats.rows += rows;
-    *b = &p->batch;
-    return 1;
+    for (;;) {
+        int rc = give_spans(p, err);
+        if (rc)
+            return rc;
+        if (!ctr_pq_ahead_spans(p->ahead)) {
+            if (p->rc < 0)
+                *err = p->err;
+            return p->rc;
+        }
+        rc = ctr_pq_ahead_next(p->ahead, &p->batch, err);
+        if (rc < 0)
+            ctr_err_file(err, file_name(p));
+        else if (!rc)
+            rc = leave_file(p, ctr_pq_ahead_done(p->ahead, p->column), err);
+        if (rc < 0)
+            return rc;
+        if (!rc || !p->batch.rows)
+            continue;
+        p->batch.first_row = p->stats.rows;
+        p->stats.rows += p->batch.rows;
+        *b = &p->batch;
+        return 1;
+    }
 }
-
 /* ---- as a source ---- */
 
 static const struct ctr_schema *source_schema(const void *source)
@@ -674,8 +666,7 @@ struct ctr_batch_source ctr_parquet_source(struct ctr_parquet *p)
 void ctr_parquet_get_stats(const struct ctr_parquet *p, struct ctr_parquet_stats *s)
 {
     *s = p->stats;
-    for (int i = 0; i < p->schema.n; i++)
-        s->bytes_read += ctr_pq_column_bytes(&p->column[i]);
+    s->bytes_read += ctr_pq_ahead_bytes(p->ahead);
 }
 
 /* What files differ in, by name. */
@@ -705,7 +696,15 @@ void ctr_parquet_notes(const struct ctr_parquet *p, void (*note)(void *ctx, cons
     note_files(p, note, ctx);
     for (int i = 0; i < p->schema.n; i++) {
         const struct pq_column *c = &p->column[i];
+        const int k = ctr_pq_leaf(&p->all, source_name(p->as[i]), i);
         const struct ctr_text_losses *loss = c->job.loss ? &c->job.loss[i] : NULL;
+        if (k >= 0 && p->all.leaf[k].padded && !p->as[i]->typed) {
+            ctr_format(text, sizeof text,
+                       "column %s: folders write its integers with and without zeros in front, which are one: %s keeps "
+                       "them apart",
+                       c->name, ctr_text_setting(&p->o, "columns", "%s:utf8", source_name(p->as[i])).s);
+            note(ctx, text);
+        }
         if (c->lost) {
             ctr_format(text, sizeof text, "column %s: %lld value%s had digits below a millisecond, which are cut off",
                        c->name, (long long)c->lost, CTR_S(c->lost));
@@ -734,14 +733,18 @@ void ctr_parquet_free(struct ctr_parquet *p)
 {
     if (!p)
         return;
+    while (p->ahead && ctr_pq_ahead_spans(p->ahead)) {
+        struct pq_file *f = ctr_pq_ahead_done(p->ahead, p->column);
+        if (f != p->in && !f->spans)
+            free_file(f);
+    }
+    ctr_pq_ahead_free(p->ahead);
     close_file(p);
     for (int i = 0; p->column && i < p->schema.n; i++)
         ctr_pq_column_free(&p->column[i]);
     free(p->column);
-    free(p->view);
     free(p->as);
     free(p->lack);
-    ctr_pool_free(p->pool);
     ctr_text_columns_free(&p->columns);
     ctr_pq_leaves_free(&p->all);
     ctr_strs_free(&p->extra);

@@ -7,9 +7,11 @@
  *     ctr_parquet_open(&p, &opts, paths, n, err)             reads the footers, decides the schema
  *     while ((rc = ctr_parquet_next(p, &b, err)) > 0)  …     b is borrowed until the next call
  *
- * Only the column chunks of the wanted columns are read, page by page, so memory is a page and a dictionary a column.
- * Every page is checked before it is used: sizes, counts, levels, indices, checksums where the file has them, UTF-8.
- * Columns are read side by side on `jobs` threads; rows, their order and the batches do not depend on it.
+ * Only the column chunks of the wanted columns are read, page by page: memory is a page and a dictionary a column of
+ * each row group that is read. Every page is checked before it is used: sizes, counts, levels, indices, checksums where
+ * the file has them, UTF-8. `jobs` threads read columns, and where these are not enough the row groups behind, up to
+ * one a thread, 32 MiB of batches a thread and what --memory has room for; rows, their order and the batches do not
+ * depend on it.
  */
 #ifndef CTR_PARQUET_H
 #define CTR_PARQUET_H
@@ -21,7 +23,8 @@
  * a pipe, of which nothing is read. */
 bool ctr_parquet_is(const char *path);
 
-/* Append the files that a name stands for: those below a folder that are called *.parquet, sorted; else itself. */
+/* Append the files that a name stands for: those below a folder that are called *.parquet, sorted; of @LIST those that
+ * the file LIST names, relative to its folder; else itself. */
 int ctr_parquet_files(struct ctr_strs *out, const char *path, struct ctr_err *err) CTR_MUST;
 
 /* The names of the columns that can be read, of the files that ctr_parquet_open would have. */

@@ -44,13 +44,6 @@ int ctr_pq_not_null(const struct pq_column *c, struct ctr_err *err)
     return ctr_pq_damaged(c, err, "its type is that of nothing but nulls, and it has values");
 }
 
-/* A buffer of another type than before. */
-static int set_out(struct pq_column *c, const struct ctr_field *f, struct ctr_err *err)
-{
-    ctr_colbuf_free(&c->out);
-    return ctr_colbuf_init(&c->out, f, err);
-}
-
 static int open_plain(struct pq_column *c, const struct ctr_schema *schema, const struct ctr_field *f,
                       struct ctr_text_column *as, struct ctr_err *err)
 {
@@ -61,21 +54,17 @@ static int open_plain(struct pq_column *c, const struct ctr_schema *schema, cons
     c->dict = f->dict;
     c->job.block.utf8 = true;
     c->job.out.schema = schema;
-    c->job.loss = calloc((size_t)schema->n, sizeof *c->job.loss);
     c->def_level = malloc(4 * (size_t)PQ_PIECE);
-    if (!c->def_level || !c->job.loss)
+    if (!c->def_level)
         return ctr_fail_nomem(err, 4 * (size_t)PQ_PIECE);
     c->rep_level = c->def_level + PQ_PIECE;
     c->present = c->rep_level + PQ_PIECE;
     c->row_present = c->present + PQ_PIECE;
     c->fixes = f->type == CTR_FIXED;
     out.type = c->fixes ? CTR_LIST : f->type;
-    int rc = set_out(c, &out, err);
-    if (!rc)
-        rc = ctr_colbuf_init(&c->dict_text, &text, err);
-    if (!rc)
-        rc = ctr_colbuf_init(&c->converted, &as->type, err);
-    return rc ? rc : ctr_colbuf_init(&c->mixed, &text, err);
+    c->form = out;
+    int rc = ctr_colbuf_init(&c->dict_text, &text, err);
+    return rc ? rc : ctr_colbuf_init(&c->converted, &as->type, err);
 }
 
 int ctr_pq_column_open(struct pq_column *c, const struct ctr_schema *schema, int column, struct ctr_text_column *as,
@@ -95,6 +84,14 @@ int ctr_pq_column_open(struct pq_column *c, const struct ctr_schema *schema, int
     return rc ? rc : open_plain(c->weights, schema, &f, &c->weights->half, err);
 }
 
+static int need_losses(struct pq_column *c, struct ctr_err *err)
+{
+    const size_t n = (size_t)c->job.out.schema->n;
+    if (!c->job.loss && !(c->job.loss = calloc(n, sizeof *c->job.loss)))
+        return ctr_fail_nomem(err, n * sizeof *c->job.loss);
+    return 0;
+}
+
 int ctr_pq_column_file(struct pq_column *c, const struct pq_leaf *leaf, struct ctr_err *err)
 {
     struct ctr_field f = c->as->type;
@@ -106,7 +103,8 @@ int ctr_pq_column_file(struct pq_column *c, const struct pq_leaf *leaf, struct c
         f = leaf->native;
     f.type = c->fixes ? CTR_LIST : f.type;
     f.dict = c->dict;
-    return c->out.type == f.type && (f.type != CTR_LIST || c->out.item->type == f.item) ? 0 : set_out(c, &f, err);
+    c->form = f;
+    return c->converts ? need_losses(c, err) : 0;
 }
 
 int ctr_pq_column_constant(struct pq_column *c, const char *text, struct ctr_err *err)
@@ -115,13 +113,21 @@ int ctr_pq_column_constant(struct pq_column *c, const char *text, struct ctr_err
     c->from = text ? PQ_FROM_PATH : PQ_FROM_NOWHERE;
     c->leaf = NULL;
     c->row = 0;
+    c->converts = false;
+    c->form = c->as->type;
+    c->form.dict = c->dict;
     ctr_colbuf_clear(&c->converted);
     if (!text)
         return 0;
     c->text.len = 0;
-    int rc = ctr_buf_append(&c->text, text, strlen(text) + 1, err);
+    int rc = need_losses(c, err);
+    const bool inferred = !c->as->typed && ctr_types[c->as->type.type].integer;
+    const size_t zeros = inferred && strlen(text) > 1 ? CTR_MIN(strspn(text, "0"), strlen(text) - 1) : 0;
     if (!rc)
-        rc = ctr_cell_append(&c->converted, c->as, (const char *)c->text.data, c->text.len - 1, &c->job, err);
+        rc = ctr_buf_append(&c->text, text, strlen(text) + 1, err);
+    if (!rc)
+        rc = ctr_cell_append(&c->converted, c->as, (const char *)c->text.data + zeros, c->text.len - 1 - zeros, &c->job,
+                             err);
     if (rc > 0)
         return 0;
     return rc ? rc
@@ -606,16 +612,6 @@ int ctr_pq_column_read(struct pq_column *c, int64_t rows, struct ctr_err *err)
 {
     const int rc = read_rows(c, rows, err);
     return rc || !c->weights ? rc : read_rows(c->weights, rows, err);
-}
-
-void ctr_pq_column_clear(struct pq_column *c)
-{
-    c->row += c->out.rows;
-    ctr_colbuf_clear(&c->out);
-    ctr_colbuf_clear(&c->mixed);
-    c->is_mixed = false;
-    if (c->weights)
-        ctr_pq_column_clear(c->weights);
 }
 
 int ctr_pq_column_finish(struct pq_column *c, struct ctr_err *err)

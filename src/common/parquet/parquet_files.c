@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * parquet_files: the files that a name stands for: those below a folder, in the order of the bytes of their names, and
- * what their folders say (Hive's partitions, NAME=VALUE). */
+ * parquet_files: the files that a name stands for: those below a folder, in the order of the bytes of their names,
+ * those that a list names, and what their folders say (Hive's partitions, NAME=VALUE). */
 #include "common/parquet/parquet_impl.h"
 
 #include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-enum { MAX_DEPTH = 64 };
+enum { MAX_DEPTH = 64, MAX_NAME = 8192 };
 
 static int add_below(struct ctr_strs *out, const char *folder, int depth, struct ctr_err *err);
 
@@ -55,10 +58,66 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+/* ---- lists of files ---- */
+
+/* A line of a list: relative to the folder of the list. */
+static int add_listed(struct ctr_strs *out, const char *list, const char *name, size_t n, int64_t line,
+                      struct ctr_err *err)
+{
+    const char *slash = strrchr(list, '/');
+    const size_t folder = slash && *name != '/' ? (size_t)(slash + 1 - list) : 0;
+    struct ctr_buf path = { 0 };
+    if (*name == '@' || (n == 1 && *name == '-')) {
+        ctr_err_file(err, list);
+        return ctr_fail(err, CTR_EDATA, "line %lld: %.*s is no file or folder: a file of that name is ./%.*s",
+                        (long long)line, (int)n, name, (int)n, name);
+    }
+    int rc = ctr_buf_append(&path, list, folder, err);
+    if (!rc)
+        rc = ctr_buf_append(&path, name, n, err);
+    if (!rc)
+        rc = ctr_buf_append(&path, "", 1, err);
+    if (!rc)
+        rc = ctr_parquet_files(out, (const char *)path.data, err);
+    ctr_buf_free(&path);
+    return rc;
+}
+
+/* A file or folder a line; empty lines and those that begin with # are passed over. */
+static int add_list(struct ctr_strs *out, const char *list, struct ctr_err *err)
+{
+    char text[MAX_NAME];
+    const int before = out->n, fd = ctr_open_input(list, O_RDONLY, err);
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
+    int64_t line = 0;
+    int rc = f ? 0 : err->code ? err->code : ctr_fail_sys(err, "cannot open the list of files");
+    while (!rc && fgets(text, sizeof text, f)) {
+        size_t n = strcspn(text, "\r\n");
+        line++;
+        if (n + 1 == sizeof text || (!text[n] && !feof(f)))
+            rc = ctr_fail(err, CTR_EDATA, "line %lld is no name of a file: a list has one a line", (long long)line);
+        else if (n && *text != '#')
+            rc = add_listed(out, list, text, n, line, err);
+    }
+    if (!rc && ferror(f))
+        rc = ctr_fail_sys(err, "cannot read the list of files");
+    if (!rc && out->n == before)
+        rc = ctr_fail(err, CTR_EDATA, "is a list without a file: it has a name a line");
+    if (rc)
+        ctr_err_file(err, list);
+    if (f)
+        fclose(f);
+    else if (fd >= 0)
+        close(fd);
+    return rc;
+}
+
 int ctr_parquet_files(struct ctr_strs *out, const char *path, struct ctr_err *err)
 {
     struct ctr_strs below = { 0 };
     struct stat st;
+    if (*path == '@')
+        return add_list(out, path + 1, err);
     if (!strcmp(path, "-") || stat(path, &st) || !S_ISDIR(st.st_mode))
         return ctr_strs_add(out, path, strlen(path), err);
     int rc = add_below(&below, path, 0, err);

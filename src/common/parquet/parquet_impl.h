@@ -150,6 +150,7 @@ struct pq_leaf {
     bool dict;      /* comes as dictionary pages in the first file that has it */
     int32_t fixed;  /* LIST: the items of each, or 0 */
     bool partition; /* of the path, not in the file */
+    bool padded;    /* and an integer that is written with and without zeros in front */
     bool ambiguous; /* a file has two of this name */
     char *conflict; /* NULL, or why two files differ */
     bool apart;     /* ... in what the values mean, so that no type is that of both */
@@ -305,15 +306,14 @@ struct pq_column {
     struct ctr_buf fixed, index, views, texts, numbers, numbers2;
     struct ctr_buf made;   /* texts of values that are none, such as decimals: beside `texts`, which may hold these */
     int64_t lost;          /* times with digits below a millisecond */
-    struct ctr_colbuf out; /* rows of the batch, in the leaf's own type */
+    struct ctr_field form; /* the leaf's own type */
+    struct ctr_colbuf out; /* rows of the batch, of this type */
     /* conversion to another type that was asked for: through text */
     bool converts, fixes; /* fixes: lists, which become lists of fixed length */
     struct ctr_text_column *as;
     struct ctr_text_job job;
     struct ctr_colbuf converted; /* of the path: its value */
     struct ctr_buf text;
-    int rc;
-    struct ctr_err err;
     /* weighted keys: this column has the keys, and `weights` (or NULL) the weights */
     struct pq_column *weights;
     struct ctr_text_column half; /* the type of each of the two */
@@ -333,7 +333,7 @@ void ctr_pq_column_free(struct pq_column *c);
 /* size: of the file; chunks: of the row group */
 int ctr_pq_column_start(struct pq_column *c, int fd, int64_t size, const struct pq_chunk *chunks,
                         struct ctr_err *err) CTR_MUST;
-static inline void ctr_pq_column_skip(struct pq_column *c, int64_t rows) /* of row groups that are left out */
+static inline void ctr_pq_column_skip(struct pq_column *c, int64_t rows) /* that were read, or are left out */
 {
     c->row += rows;
     if (c->weights)
@@ -343,7 +343,6 @@ static inline int64_t ctr_pq_column_bytes(const struct pq_column *c)
 {
     return c->bytes_read + (c->weights ? c->weights->bytes_read : 0);
 }
-void ctr_pq_column_clear(struct pq_column *c);                                           /* a new batch */
 int ctr_pq_column_read(struct pq_column *c, int64_t rows, struct ctr_err *err) CTR_MUST; /* append these rows */
 int ctr_pq_column_finish(struct pq_column *c, struct ctr_err *err) CTR_MUST; /* the chunk must have no more */
 /* The rows of the batch, as another type if one was asked for. */

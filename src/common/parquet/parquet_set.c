@@ -7,6 +7,8 @@
 
 #include <stdlib.h>
 
+enum { MAX_DIGITS = 18 }; /* of an int64 */
+
 /* ---- types ---- */
 
 bool ctr_pq_same_type(const struct ctr_field *leaf, const struct ctr_field *as)
@@ -162,11 +164,43 @@ static int name_taken(const char *name, const char *why, struct ctr_err *err)
     return ctr_fail(err, CTR_EUSAGE, "the partition %s of the path %s: read the files without partitions", name, why);
 }
 
-/* The partitions of all paths as columns behind the others; their types are those of text without options. */
+/* What the values of a partition are, over all paths. */
+struct values {
+    struct ctr_infer infer;
+    bool other;         /* not digits alone */
+    size_t most, plain; /* bytes: of all, at most; of those without zeros in front, at least */
+    size_t low, high;   /* and of those with zeros, at least and at most */
+};
+
+static void see_value(struct values *v, const char *s)
+{
+    const size_t n = strlen(s);
+    ctr_infer_see(&v->infer, s, n);
+    v->other |= !n || s[strspn(s, "0123456789")];
+    v->most = CTR_MAX(v->most, n);
+    if (n > 1 && *s == '0') {
+        v->low = v->low ? CTR_MIN(v->low, n) : n;
+        v->high = CTR_MAX(v->high, n);
+    } else {
+        v->plain = v->plain ? CTR_MIN(v->plain, n) : n;
+    }
+}
+
+/* Names of folders stay as they are written, but for integers: where all values are digits, hour=3 and hour=03 are one.
+ */
+static void settle_values(struct pq_leaf *l, const struct values *v)
+{
+    const enum ctr_type t = ctr_infer_type(&v->infer);
+    const bool digits = v->most && !v->other && v->most <= MAX_DIGITS;
+    l->native.type = digits ? CTR_I64 : ctr_types[t].integer ? t : CTR_UTF8;
+    l->padded = digits && v->high && (v->low != v->high || (v->plain && v->plain < v->high)); /* not of one width */
+}
+
+/* The partitions of all paths as columns behind the others. */
 int ctr_pq_set_partitions(struct pq_leaves *all, const struct ctr_strs *paths, struct ctr_err *err)
 {
     const int first = all->n;
-    struct ctr_infer *infer = NULL;
+    struct values *value = NULL;
     int rc = 0, cap = 0;
     for (int p = 0; !rc && p < paths->n; p++) {
         struct ctr_strs names = { 0 }, values = { 0 };
@@ -182,22 +216,19 @@ int ctr_pq_set_partitions(struct pq_leaves *all, const struct ctr_strs *paths, s
             k = k < 0 ? all->n - 1 : k;
             const int had = cap;
             if (!rc)
-                rc = ctr_array_grow(&infer, k - first, &cap, sizeof *infer, err);
+                rc = ctr_array_grow(&value, k - first, &cap, sizeof *value, err);
             if (!rc && cap > had)
-                memset(infer + had, 0, (size_t)(cap - had) * sizeof *infer);
+                memset(value + had, 0, (size_t)(cap - had) * sizeof *value);
             if (!rc && !ctr_pq_partition_null(values.s[i]))
-                ctr_infer_see(&infer[k - first], values.s[i], strlen(values.s[i]));
+                see_value(&value[k - first], values.s[i]);
         }
         if (rc)
             ctr_err_file(err, paths->s[p]);
         ctr_strs_free(&names);
         ctr_strs_free(&values);
     }
-    for (int k = first; !rc && k < all->n; k++) {
-        const enum ctr_type t = ctr_infer_type(&infer[k - first]);
-        /* Names of folders stay as they are written, but for integers. */
-        all->leaf[k].native.type = ctr_types[t].integer ? t : CTR_UTF8;
-    }
-    free(infer);
+    for (int k = first; !rc && k < all->n; k++)
+        settle_values(&all->leaf[k], &value[k - first]);
+    free(value);
     return rc;
 }

@@ -74,7 +74,8 @@ int ctr_plan_save_sections(const struct ctr_plan *p, struct ctr_out *out, struct
 /* ---- statements: plan_statement.c ---- */
 
 /* The statements that a raw-to-feature plan runs before its definitions: the lines `from`, `where`, `add`, `explode`,
- * `join`, `history`, `group`, `sort` and `unique`, in order. Each means the filter of that name; flow.h runs them. */
+ * `join`, `history`, `group`, `sort`, `unique` and `union`, in order. Each means the filter of that name (union: rows
+ * behind rows, by the names of columns); flow.h runs them. */
 enum ctr_statement_kind {
     CTR_STATEMENT_FROM,
     CTR_STATEMENT_WHERE,
@@ -86,6 +87,7 @@ enum ctr_statement_kind {
     CTR_STATEMENT_EACH, /* join (group …): of the rows themselves */
     CTR_STATEMENT_SORT,
     CTR_STATEMENT_UNIQUE,
+    CTR_STATEMENT_UNION,
 };
 /* A view: rows that the plan reads, from a stream or from text: FORMAT("FILE", option=…), with options of
  * ctr-import. */
@@ -107,7 +109,7 @@ struct ctr_stage_option {
 struct ctr_plan_statement {
     enum ctr_statement_kind kind;
     int line, column;
-    struct ctr_view view;            /* FROM, JOIN; HISTORY: of behaviours, if given */
+    struct ctr_view view;            /* FROM, JOIN, UNION; HISTORY: of behaviours, if given */
     const char *text;                /* WHERE: the condition; ADD: "NAME=EXPR"; EXPLODE: "a,b" */
     const char *adds;                /* ADD: the name */
     struct ctr_stage_option *option; /* from JOIN on (each "add" is an aggregate) */

@@ -14,6 +14,7 @@
  *     group KEY, …, NAME = AGGREGATE(COLUMN), …
  *     sort KEY [desc], …
  *     unique KEY [desc], …
+ *     union VIEW [= FORMAT(…)]
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -182,7 +183,8 @@ static int read_view(struct reader *r, struct ctr_view *v)
 static int read_from(struct reader *r, struct ctr_plan_statement *s)
 {
     if (r->tree->nstatements)
-        return fail_at(r, r->t[-1].pos, "`from` is the first statement; more views are joined: join VIEW on KEY");
+        return fail_at(r, r->t[-1].pos,
+                       "`from` is the first statement; more views are joined or follow: join VIEW on KEY, union VIEW");
     return read_view(r, &s->view);
 }
 
@@ -606,6 +608,11 @@ static int read_sort(struct reader *r, struct ctr_plan_statement *s)
     return rc;
 }
 
+static int read_union(struct reader *r, struct ctr_plan_statement *s)
+{
+    return read_view(r, &s->view);
+}
+
 static const struct {
     const char *word;
     int (*read)(struct reader *r, struct ctr_plan_statement *s);
@@ -614,7 +621,7 @@ static const struct {
     [CTR_STATEMENT_ADD] = { "add", read_add },        [CTR_STATEMENT_EXPLODE] = { "explode", read_explode },
     [CTR_STATEMENT_JOIN] = { "join", read_join },     [CTR_STATEMENT_HISTORY] = { "history", read_history },
     [CTR_STATEMENT_GROUP] = { "group", read_group },  [CTR_STATEMENT_SORT] = { "sort", read_sort },
-    [CTR_STATEMENT_UNIQUE] = { "unique", read_sort },
+    [CTR_STATEMENT_UNIQUE] = { "unique", read_sort }, [CTR_STATEMENT_UNION] = { "union", read_union },
 };
 
 bool ctr_plan_is_statement(const struct plan_tok *t)

@@ -143,7 +143,7 @@ static int find_wants(struct flow *f, struct ctr_err *err)
             rc = want_of_view(&f->wants[i], s, &wanted, err);
         if (!rc && s->kind == CTR_STATEMENT_HISTORY)
             rc = want_all(&f->wants[i], &s->view_inputs, err);
-        if (!rc && s->kind == CTR_STATEMENT_FROM)
+        if (!rc && (s->kind == CTR_STATEMENT_FROM || s->kind == CTR_STATEMENT_UNION))
             rc = want_all(&f->wants[i], &wanted, err);
         if (s->kind == CTR_STATEMENT_GROUP)
             ctr_strs_free(&wanted); /* it outputs only its own columns */
@@ -262,7 +262,7 @@ static bool complete(const struct flow *f)
 /* Does the statement hold rows in memory: a join whose side is read first or grouped, a history, a group, a sort? */
 static bool holds(const struct ctr_plan_statement *s)
 {
-    return s->kind > CTR_STATEMENT_JOIN ||
+    return (s->kind > CTR_STATEMENT_JOIN && s->kind != CTR_STATEMENT_UNION) ||
            (s->kind == CTR_STATEMENT_JOIN &&
             (ctr_stage_option(s, "group-key") || (!ctr_stage_option(s, "merge") && !ctr_stage_option(s, "by-row"))));
 }
@@ -564,6 +564,14 @@ static int sort_stage(struct flow *f, int i, const struct ctr_plan_statement *s,
     return rc ? rc : provenance(f, "ctr-sort", s, err);
 }
 
+static int union_stage(struct flow *f, int i, const struct ctr_plan_statement *s, struct ctr_err *err)
+{
+    int rc = settle_keys(f, i, ctr_batch_source_schema(&f->source), err);
+    if (!rc)
+        rc = ctr_union_source(&f->source, &f->view[i].source, err);
+    return rc ? rc : provenance(f, "ctr-cat", s, err);
+}
+
 /* Leave out what nothing after statement i reads, before the next statement copies it. */
 static int drop_columns(struct flow *f, int i, struct ctr_err *err)
 {
@@ -598,7 +606,7 @@ static int make_stages(struct flow *f, struct ctr_err *err)
             [CTR_STATEMENT_EXPLODE] = select_stage,  [CTR_STATEMENT_JOIN] = join_stage,
             [CTR_STATEMENT_HISTORY] = history_stage, [CTR_STATEMENT_GROUP] = group_stage,
             [CTR_STATEMENT_EACH] = group_stage,      [CTR_STATEMENT_SORT] = sort_stage,
-            [CTR_STATEMENT_UNIQUE] = sort_stage,
+            [CTR_STATEMENT_UNIQUE] = sort_stage,     [CTR_STATEMENT_UNION] = union_stage,
         };
         if (join && reading)
             rc = on_thread(f, &f->source, f->links, "read", f->view[0].view->name, err);

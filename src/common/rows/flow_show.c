@@ -66,6 +66,7 @@ static int show(const struct ctr_plan_statement *s, struct ctr_buf *out, struct 
         [CTR_STATEMENT_JOIN] = "ctr-join",   [CTR_STATEMENT_HISTORY] = "ctr-history",
         [CTR_STATEMENT_GROUP] = "ctr-group", [CTR_STATEMENT_EACH] = "ctr-group",
         [CTR_STATEMENT_SORT] = "ctr-sort",   [CTR_STATEMENT_UNIQUE] = "ctr-sort",
+        [CTR_STATEMENT_UNION] = "ctr-cat -",
     };
     const bool grouped = ctr_stage_option(s, "group-key");
     rc = ctr_buf_printf(out, err, "%s", filter[s->kind]);

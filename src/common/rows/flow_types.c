@@ -132,7 +132,7 @@ static bool other_side(const struct flow_side *at, const char *column, const str
     char name[512];
     bool any = false;
     *f = NULL;
-    if (s->kind == CTR_STATEMENT_HISTORY) {
+    if (s->kind == CTR_STATEMENT_HISTORY || s->kind == CTR_STATEMENT_UNION) {
         *f = left_field(at, column);
         return true;
     }

@@ -25,7 +25,7 @@ static int add(struct ctr_flow_views *v, const char *view, size_t view_len, cons
     return 0;
 }
 
-/* A file, or the Parquet files of a folder. */
+/* A file, the Parquet files of a folder, or what a list names. */
 static int add_files(struct ctr_flow_views *v, const char *view, size_t view_len, const char *path, struct ctr_err *err)
 {
     struct ctr_strs files = { 0 };
@@ -124,15 +124,17 @@ static int add_named(struct ctr_flow_views *v, const struct ctr_plan *plan, cons
                         view->name, view->name,
                         view->path ? " (a file that the plan of a model or fitted plan names is not opened unasked)"
                                    : "");
-    const bool relative = dir && view->path[0] != '/';
+    const bool list = view->path[0] == '@';
+    const char *name = view->path + list;
+    const bool relative = dir && *name != '/';
     struct stat st;
-    int rc = ctr_buf_printf(&path, err, "%s%s", relative ? dir : "", relative ? "/" : "");
+    int rc = ctr_buf_printf(&path, err, "%s%s%s", list ? "@" : "", relative ? dir : "", relative ? "/" : "");
     const size_t folder = path.len;
     if (!rc)
-        rc = ctr_buf_printf(&path, err, "%s", view->path);
+        rc = ctr_buf_printf(&path, err, "%s", name);
     if (!rc)
         rc = ctr_buf_append(&path, "", 1, err);
-    if (!rc && strpbrk(view->path, "*?[") && stat((const char *)path.data, &st)) {
+    if (!rc && !list && strpbrk(view->path, "*?[") && stat((const char *)path.data, &st)) {
         path.data[folder] = 0;
         rc = add_pattern(v, view->name, (const char *)path.data, view->path, err);
     } else if (!rc) {

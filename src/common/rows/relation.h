@@ -48,6 +48,10 @@ void ctr_sort_free(struct ctr_sort *s);
 int ctr_sort_source(struct ctr_batch_source *s, const struct ctr_sort_opts *o, struct ctr_sort **stage,
                     struct ctr_err *err) CTR_MUST;
 
+/* Replace *s by its rows and those of *more behind them, and take *more: columns by name, null where a side lacks one.
+ */
+int ctr_union_source(struct ctr_batch_source *s, struct ctr_batch_source *more, struct ctr_err *err) CTR_MUST;
+
 /* ---- keys: relkey.c ---- */
 
 /* Hashes of the keys of n rows: columns cols[0..nkeys) of a batch, chained like ctr_col_hash, so that equal values hash

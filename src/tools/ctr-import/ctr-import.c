@@ -101,9 +101,14 @@ static int choose_format(struct ctr_cli *cli, struct ctr_text_opts *t, struct ct
         ctr_cli_note(cli, "%s is read as %s, as which it begins; --format says otherwise", file, by_content);
         return 0;
     }
+    struct stat st;
     for (size_t i = 0; cli->nargs && i < CTR_COUNT(others); i++)
         if (ctr_glob(others[i].name, cli->args[0]))
             return ctr_cli_usage(err, "%s %s", cli->args[0], others[i].remedy);
+    if (cli->nargs && strcmp(file, "-") != 0 && stat(file, &st)) {
+        ctr_err_file(err, file);
+        return ctr_fail_sys(err, "cannot open it");
+    }
     return ctr_cli_usage(err, "the format is not known from %s%s: name it with --format csv, tsv, jsonl, …",
                          cli->nargs ? "the name " : "a file name", cli->nargs ? cli->args[0] : "");
 }
@@ -377,6 +382,27 @@ static int import_parquet(struct ctr_cli *cli, struct ctr_text_opts *t, struct c
     return rc;
 }
 
+/* @LIST becomes the files that it names: from here on these are the arguments. */
+static int expand_lists(struct ctr_cli *cli, struct ctr_strs *files, struct ctr_err *err)
+{
+    bool any = false;
+    int rc = 0;
+    for (int i = 0; !rc && i < cli->nargs; i++) {
+        const bool list = cli->args[i][0] == '@';
+        any |= list;
+        if (list)
+            rc = ctr_cli_read(cli, cli->args[i] + 1, err);
+        if (!rc)
+            rc = list ? ctr_parquet_files(files, cli->args[i], err)
+                      : ctr_strs_add(files, cli->args[i], strlen(cli->args[i]), err);
+    }
+    if (!rc && any) {
+        cli->args = files->s;
+        cli->nargs = files->n;
+    }
+    return rc;
+}
+
 static int import_logs(struct ctr_cli *cli, struct ctr_err *err)
 {
     struct ctr_text_opts t = { .header = o.header,
@@ -444,7 +470,21 @@ static int import_logs(struct ctr_cli *cli, struct ctr_err *err)
     return rc;
 }
 
+static int import_files(struct ctr_cli *cli, struct ctr_err *err)
+{
+    struct ctr_strs files = { 0 };
+    char **const args = cli->args;
+    const int nargs = cli->nargs;
+    int rc = expand_lists(cli, &files, err);
+    if (!rc)
+        rc = import_logs(cli, err);
+    cli->args = args;
+    cli->nargs = nargs;
+    ctr_strs_free(&files);
+    return rc;
+}
+
 const struct ctr_tool ctr_tool = {
-    "ctr-import", "make a record stream of Parquet or text logs",    "[FILE…]",   notes,
-    opts,         CTR_TOOL_ROLES | CTR_TOOL_READS | CTR_TOOL_WRITES, import_logs,
+    "ctr-import", "make a record stream of Parquet or text logs",    "[FILE…]",    notes,
+    opts,         CTR_TOOL_ROLES | CTR_TOOL_READS | CTR_TOOL_WRITES, import_files,
 };

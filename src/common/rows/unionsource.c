@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * unionsource: the rows of one source and then those of another, as those of one. Columns are matched by name; where a
+ * side lacks one, it is null. Two columns of one name have one type. */
+#include "common/rows/relation.h"
+
+#include <stdlib.h>
+
+struct united {
+    struct ctr_batch_source side[2];
+    int at; /* the side that is read */
+    struct ctr_schema schema;
+    int *from[2]; /* the column of each side for one of the schema, or -1 */
+    struct ctr_colbuf *made;
+    struct ctr_col empty; /* the dictionary of nulls */
+    struct ctr_col *col;
+    struct ctr_batch batch;
+    int64_t rows;
+};
+
+/* ---- the schema ---- */
+
+static bool same_type(const struct ctr_field *a, const struct ctr_field *b)
+{
+    return a->type == b->type && a->type != CTR_FOREIGN &&
+           (!ctr_type_list(a->type) || (a->item == b->item && a->width == b->width));
+}
+
+/* A column of the second side. */
+static int add_field(struct united *u, const struct ctr_field *f, struct ctr_err *err)
+{
+    char there[64], here[64];
+    const int k = ctr_schema_find(&u->schema, f->name), role = ctr_field_role(f);
+    struct ctr_field *had = k < 0 ? NULL : &u->schema.f[k];
+    int rc = 0;
+    if (had && !same_type(had, f))
+        return ctr_fail(err, CTR_EUSAGE,
+                        "column %s is %s, and %s in the rows before: give both one type, as columns=\"%s:%s\" of a "
+                        "view of text or Parquet does",
+                        f->name, ctr_field_type_name(f, here, sizeof here),
+                        ctr_field_type_name(had, there, sizeof there), f->name,
+                        ctr_field_type_name(had, there, sizeof there));
+    const bool taken = role >= 0 && ctr_schema_role(&u->schema, (enum ctr_role)role) >= 0;
+    if (had)
+        had->dict &= f->dict;
+    else
+        rc = ctr_schema_add_field(&u->schema, f, NULL, err);
+    if (!rc && had && role >= 0 && ctr_field_role(had) < 0 && !taken)
+        rc = ctr_field_set_role(had, (enum ctr_role)role, err);
+    return rc;
+}
+
+static int unite(struct united *u, struct ctr_err *err)
+{
+    const struct ctr_schema *second = ctr_batch_source_schema(&u->side[1]);
+    struct ctr_difference d;
+    int rc = ctr_schema_copy(&u->schema, ctr_batch_source_schema(&u->side[0]), err);
+    if (!rc && !ctr_identity_same(&u->schema.meta, &second->meta, CTR_IDENTITY_ALL, &d))
+        rc = ctr_fail(err, CTR_EUSAGE, "features of two plans are not one log: %s: %s", d.what, d.remedy);
+    for (int i = 0; !rc && i < second->n; i++)
+        rc = add_field(u, &second->f[i], err);
+    const size_t n = (size_t)u->schema.n + 1;
+    u->from[0] = rc ? NULL : calloc(2 * n, sizeof *u->from[0]);
+    u->made = u->from[0] ? calloc(n, sizeof *u->made) : NULL;
+    u->col = u->made ? calloc(n, sizeof *u->col) : NULL;
+    if (!rc && !u->col)
+        rc = ctr_fail_nomem(err, n * sizeof *u->made);
+    if (rc)
+        return rc;
+    u->from[1] = u->from[0] + n;
+    for (int i = 0; !rc && i < u->schema.n; i++) {
+        struct ctr_field *f = &u->schema.f[i];
+        for (int k = 0; k < 2; k++)
+            u->from[k][i] = ctr_schema_find(ctr_batch_source_schema(&u->side[k]), f->name);
+        f->dict &= f->type == CTR_UTF8;
+        rc = ctr_colbuf_init(&u->made[i], f, err);
+    }
+    return rc;
+}
+
+/* ---- rows ---- */
+
+/* Column i of the batch: as it is, decoded, or nulls. */
+static int make_column(struct united *u, int i, const struct ctr_batch *in, struct ctr_err *err)
+{
+    const int from = u->from[u->at][i];
+    const struct ctr_col *c = from < 0 ? NULL : &in->col[from];
+    struct ctr_colbuf *b = &u->made[i];
+    int rc = 0;
+    if (c && !u->schema.f[i].dict == !c->dict) {
+        u->col[i] = *c;
+        return 0;
+    }
+    ctr_colbuf_clear(b);
+    for (int64_t k = 0; !c && !rc && k < in->rows; k++)
+        rc = ctr_colbuf_null(b, err);
+    if (c)
+        rc = ctr_colbuf_range(b, c, 0, in->rows, err);
+    if (b->is_dict)
+        b->dict = &u->empty;
+    if (!rc)
+        u->col[i] = *ctr_colbuf_view(b);
+    return rc;
+}
+
+static const struct ctr_schema *united_schema(const void *source)
+{
+    return &((const struct united *)source)->schema;
+}
+
+static const char *united_name(const void *source)
+{
+    const struct united *u = source;
+    return ctr_batch_source_name(&u->side[u->at]);
+}
+
+static int united_next(void *source, const struct ctr_batch **b, struct ctr_err *err)
+{
+    struct united *u = source;
+    const struct ctr_batch *in = NULL;
+    int rc = ctr_batch_source_next(&u->side[u->at], &in, err);
+    if (!rc && !u->at) {
+        u->at = 1;
+        rc = ctr_batch_source_next(&u->side[1], &in, err);
+    }
+    if (rc <= 0)
+        return rc;
+    for (int i = 0; i < u->schema.n; i++) {
+        const int bad = make_column(u, i, in, err);
+        if (bad)
+            return bad;
+    }
+    u->batch = (struct ctr_batch){ &u->schema, in->rows, u->rows, u->col };
+    u->rows += in->rows;
+    *b = &u->batch;
+    return 1;
+}
+
+static void free_united(struct united *u)
+{
+    for (int i = 0; u->made && i < u->schema.n; i++)
+        ctr_colbuf_free(&u->made[i]);
+    free(u->made);
+    free(u->from[0]);
+    free(u->col);
+    ctr_schema_free(&u->schema);
+    free(u);
+}
+
+static void united_close(void *source)
+{
+    struct united *u = source;
+    ctr_batch_source_close(&u->side[0]);
+    ctr_batch_source_close(&u->side[1]);
+    free_united(u);
+}
+
+int ctr_union_source(struct ctr_batch_source *s, struct ctr_batch_source *more, struct ctr_err *err)
+{
+    static const struct ctr_batch_source_ops ops = { united_schema, united_next, united_name, united_close, NULL };
+    static const int32_t no_offset[1];
+    struct united *u = calloc(1, sizeof *u);
+    if (!u)
+        return ctr_fail_nomem(err, sizeof *u);
+    u->side[0] = *s;
+    u->side[1] = *more;
+    u->empty = (struct ctr_col){ .type = CTR_UTF8, .data = "", .offsets = no_offset };
+    const int rc = unite(u, err);
+    if (rc) {
+        free_united(u);
+        return rc;
+    }
+    more->ops = NULL;
+    *s = (struct ctr_batch_source){ &ops, u };
+    return 0;
+}
