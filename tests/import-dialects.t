@@ -112,4 +112,30 @@ nan;"[""Infinity"",1]"
 1.5;'
 exits "jsonl: but not in a JSON text" 1 ctr-import -c a:utf8,b:utf8 "$W/python.jsonl"
 err_like "says so" 'NaN or Infinity'
+
+# ---- line 1 of texts alone, and times without zeros
+awk 'BEGIN { print "site,query"; for (i = 0; i < 50; i++) print "s" i % 7 ",q" i }' >"$W/texts.csv"
+exits "a header over texts stays a row" 0 ctr-import -o "$W/h.arrows" "$W/texts.csv"
+err_like "which is said" 'line 1 is taken as a row; --header if it names the columns'
+is "with each row" "$(ctr-info "$W/h.arrows" | grep -c '^rows: 51')" 1
+exits "in a plan" 0 sh -c "printf 'from t = csv()\nkeep a = c1\nlabel x = 1\n' >'$W/t.plan'; ctr-extract -o '$W/x.arrows' '$W/t.plan' t='$W/texts.csv'"
+err_like "as there" 'line 1 is taken as a row; header=true if it names the columns'
+for sed in 's/^site/s1/' 's/^site/a site/' 's/,query//; s/,.*//'; do
+    sed "$sed" "$W/texts.csv" >"$W/t2.csv"
+    exits "a row like others ($sed)" 0 ctr-import -f csv -o "$W/h.arrows" "$W/t2.csv"
+    is "is no matter" "$(grep -c 'line 1' "$W/err")" 0
+done
+printf 'a,b\nc,d\ne,f\n' >"$W/t3.csv"
+exits "nor are texts that never come again" 0 ctr-import -o "$W/h.arrows" "$W/t3.csv"
+is "one of these" "$(cat "$W/err")" ''
+printf 'x,t\n1,2026-1-2 3:04\n2,2026-11-12 13:04\n' >"$W/loose.csv"
+exits "times without zeros" 0 ctr-import --header -o "$W/l.arrows" "$W/loose.csv"
+err_like "are texts, and what reads them is said" "column t is text, as times such as '2026-1-2 3:04' lack zeros: --time 't:%Y-%m-%d %H:%M' reads them"
+is "which does" "$(ctr-import -q --header --time 't:%Y-%m-%d %H:%M' "$W/loose.csv" | ctr-export --no-header | tr '\n' ' ')" '1,2026-01-02T03:04:00Z 2,2026-11-12T13:04:00Z '
+printf 'x,t\n1,2026/1/2\n2,2026/1/3\n' >"$W/loose.csv"
+exits "days" 0 ctr-import --header -o "$W/l.arrows" "$W/loose.csv"
+err_like "likewise" "times such as '2026/1/2' lack zeros: --time t:%Y/%m/%d reads them"
+printf 'x,t\n1,2026-1-2 3:04\n2,2026-11-12 13:04:07\n' >"$W/loose.csv"
+exits "not where they differ" 0 ctr-import --header -o "$W/l.arrows" "$W/loose.csv"
+is "in form" "$(cat "$W/err")" ''
 done_testing

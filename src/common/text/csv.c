@@ -427,6 +427,56 @@ static bool distinct(const struct ctr_strs *names)
     return true;
 }
 
+/* A word as programs name columns by. */
+static bool is_identifier(const char *s)
+{
+    const char *p = s;
+    while ((unsigned char)*p >= 0x80 || (*p && strchr("_.-", *p)) || (*p >= '0' && *p <= '9') ||
+           ((*p | 32) >= 'a' && (*p | 32) <= 'z'))
+        p++;
+    return *s && !*p;
+}
+
+/* Is the first record, whose cells these are, a header over texts? They are words that no later record has in its
+ * column, where values do come again. */
+static int names_texts(const struct csv *s, const struct ctr_strs *cells, struct csv_tile *t, size_t n, bool *is,
+                       struct ctr_err *err)
+{
+    enum { KEPT = 16 };
+    uint64_t(*seen)[KEPT] = calloc((size_t)cells->n + 1, sizeof *seen);
+    bool again = false, first = false;
+    int rows = 0;
+    *is = false;
+    if (!seen)
+        return ctr_fail_nomem(err, ((size_t)cells->n + 1) * sizeof *seen);
+    for (int c = 0; c < cells->n; c++)
+        first |= !is_identifier(cells->s[c]);
+    t->to = 0;
+    for (bool head = true; !first && rows < CTR_SAMPLE_ROWS && t->to < n; head = false) {
+        t->from = t->to;
+        ctr_csv_index(t, n, &s->d, CSV_TILE_BYTES);
+        choose_rows(t, head);
+        for (int i = 0; i < t->rows; i++, rows++)
+            for (int c = 0; c < cells->n; c++) {
+                struct ctr_str cell = ctr_csv_raw(t, &s->d, t->row_start[i], t->first[i], c);
+                bool quoted;
+                int rc = ctr_csv_unquote(t, &s->d, &cell, &quoted, err);
+                if (rc) {
+                    free(seen);
+                    return rc;
+                }
+                const uint64_t hash = ctr_xxh64(cell.p, cell.n) | 1;
+                first |= cell.n == strlen(cells->s[c]) && !memcmp(cell.p, cells->s[c], cell.n);
+                for (int k = 0; k < KEPT; k++)
+                    again |= cell.n && seen[c][k] == hash;
+                seen[c][rows % KEPT] = hash;
+            }
+    }
+    free(seen);
+    *is = again && !first && cells->n > 1;
+    return 0;
+}
+
 /* Add the first record, not declared a header, to the sample. If it is text in every column, unlike the following
  * records, it may be one: 1, if nothing else names the columns. */
 static int infer_first(const struct csv *s, const struct ctr_text_opts *o, struct csv_tile *t, size_t n,
@@ -461,11 +511,16 @@ static int infer_first(const struct csv *s, const struct ctr_text_opts *o, struc
         ctr_csv_see(&d, &infer[c], cell);
         ctr_csv_words_see(&words[c], &d, cell);
     }
-    const bool alone = distinct(&cells) && !o->in_plan && !o->columns && !o->like;
+    const bool unnamed = distinct(&cells) && !o->columns && !o->like, alone = unnamed && !o->in_plan;
+    bool over_texts = false;
     int rc = t->rows ? look(s, t, t->row_start[0], t->first[0], s->d.columns, &first, err) : 0;
+    if (!rc && t->rows && names && !other && !first.same && unnamed)
+        rc = names_texts(s, &cells, t, n, &over_texts, err);
     ctr_strs_free(&cells);
     if (rc)
         return rc;
+    if (over_texts)
+        ctr_text_note(o, "line 1 is taken as a row; %s if it names the columns", ctr_text_option(o, "header").s);
     if (t->rows && names && other && first.named && alone)
         return 1;
     if (t->rows && ((names && other) || (first.same && text)))

@@ -90,6 +90,8 @@ void ctr_csv_see(const struct csv_dialect *d, struct ctr_infer *infer, struct ct
 enum { CSV_WORDS = 3 };
 struct csv_words {
     int64_t numbers;
+    int64_t cells, times;           /* of them, times without zeros before digits: 2026-1-2 3:04 */
+    char time[24], time_format[20]; /* the first, and how --time names it */
     int n;
     bool other; /* more texts, or long ones */
     struct csv_word {

@@ -148,10 +148,51 @@ void ctr_csv_see(const struct csv_dialect *d, struct ctr_infer *infer, struct ct
 
 /* ---- texts among numbers ---- */
 
+/* A time as spreadsheets write it, year, month and day first: its format in `format`, of 20 bytes. */
+static bool is_loose_time(struct ctr_str s, char *format)
+{
+    const char *p = s.p, *end = p + s.n;
+    const size_t year = digits(p, end);
+    const char sep = year == 4 && p + 4 < end ? p[4] : 0;
+    size_t n = 0;
+    if (sep != '-' && sep != '/')
+        return false;
+    p += 5;
+    for (int part = 0; part < 5; part++, p += n) { /* month, day, hour, minute, second */
+        n = digits(p, end);
+        if (n < 1 || n > 2)
+            return false;
+        if (p + n == end) {
+            static const char *const of[] = { NULL, "", NULL, " %H:%M", " %H:%M:%S" };
+            if (of[part])
+                snprintf(format, 20, "%%Y%c%%m%c%%d%s", sep, sep, of[part]);
+            return of[part];
+        }
+        if (part < 4 && p[n] != (part < 1 ? sep : part < 2 ? ' ' : ':'))
+            return false;
+        n++;
+    }
+    return false;
+}
+
+static void see_time(struct csv_words *w, struct ctr_str cell)
+{
+    char format[20];
+    w->cells++;
+    if (!cell.n || cell.n >= sizeof w->time || w->times + 1 < w->cells || !is_loose_time(cell, format) ||
+        (w->times && strcmp(format, w->time_format) != 0))
+        return;
+    if (!w->times++) {
+        snprintf(w->time, sizeof w->time, "%.*s", (int)cell.n, cell.p);
+        memcpy(w->time_format, format, sizeof format);
+    }
+}
+
 void ctr_csv_words_see(struct csv_words *w, const struct csv_dialect *d, struct ctr_str cell)
 {
     struct ctr_infer alone = { 0 };
     int k = 0;
+    see_time(w, cell);
     ctr_csv_see(d, &alone, cell);
     if (ctr_type_number(ctr_infer_type(&alone))) {
         w->numbers++;
@@ -180,6 +221,9 @@ void ctr_csv_words_note(const struct csv_words *w, const struct ctr_text_opts *o
     int64_t others = 0;
     for (int k = 0; k < w->n; k++)
         others += w->word[k].times;
+    if (w->times && w->times == w->cells)
+        ctr_text_note(o, "column %s is text, as times such as '%s' lack zeros: %s reads them", column, w->time,
+                      ctr_text_setting(o, "time", "%s:%s", column, w->time_format).s);
     if (w->other || !others || w->numbers < 9 * others)
         return;
     for (int k = 0; k < w->n; k++) {
