@@ -18,7 +18,7 @@
     F(BZ2_bzDecompressInit)                                                                                            \
     F(BZ2_bzDecompress)                                                                                                \
     F(BZ2_bzDecompressEnd)                                                                                             \
-    F(lzma_stream_decoder) F(lzma_code) F(lzma_end)
+    F(lzma_stream_decoder) F(lzma_code) F(lzma_end) F(utf8proc_map)
 #define DECLARE(name) extern void name(void) __attribute__((weak));
 EACH(DECLARE)
 
