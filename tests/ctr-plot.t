@@ -63,6 +63,9 @@ judged 'of the second model' metric metric.svg other.eval.csv metric=auc series=
 ctr-plot metric --metric log_loss -o loss.svg plain.eval
 judged 'another metric' metric loss.svg plain.eval.csv metric=log_loss
 ctr-eval -q --window 6h --control other.arrows --metrics log_loss --format stream plain.arrows | ctr-plot metric -o control.svg
+is 'the kinds of the help are those of the manual' "$(ctr-plot --help | sed -n 's/^  \([a-z][a-z]*\)  .*/\1/p' | sort | tr '\n' ' ')" "$(sed -n 's/^\.It Cm \([a-z]*\)$/\1/p' "$CTR_TOP/man/ctr-plot.1" | sort | tr '\n' ' ')"
+ctr-eval -q --window 6h --metrics calibration --format stream plain.arrows | ctr-plot metric -o calibration.svg
+is 'calibration has a line at 1' "$(grep -c '<path class="ctr-r"' calibration.svg)" 1
 is 'a control is a second line' "$(grep -c 'class="ctr-line ctr-l1" d="M[0-9. ]*L' control.svg)" 1
 ctr-stats --format stream rows.arrows -o stats.arrows
 ctr-export -f csv --columns name,information stats.arrows >stats.csv
@@ -72,10 +75,10 @@ ctr-select --where 'site != "s6" and x < 100' rows.arrows | ctr-stats --against 
 ctr-export -f csv --columns name,psi drift.arrows >drift.csv
 ctr-plot drift -o drift.svg drift.arrows
 judged 'drift' drift drift.svg drift.csv column=psi
-printf 'row,table,key,name,contribution\n1,a,1,x,0.5\n1,a,2,y,-1.5\n1,b,3,z,0.25\n2,a,1,x,0.5\n2,b,4,u,-0.75\n2,,,,0.1\n' |
+printf 'row,table,key,name,contribution\n1,(bias),9,,-2\n1,a,1,x,0.5\n1,a,2,y,-1.5\n1,b,3,z,0.25\n2,a,1,x,0.5\n2,b,4,u,-0.75\n2,,,,0.1\n' |
     ctr-import -q -f csv --header --null '' | ctr-plot importance -o explain.svg
 is 'importance: contributions, summed by table and row' "$(grep -o '<title>[^<]*: [^<]*' explain.svg | sed 's/<title>//' | tr '\n' ';')" 'a: 0.75;b: 0.5;(rest): 0.05;'
-printf 'table,key,name,count,weight\na,1,x,7,-0.5\na,255,,7,0.25\nb,3,z,7,\n' | ctr-import -q -f csv --header --null '' --columns table:utf8,key:uint64,name:utf8,count:uint64,weight:float64 |
+printf 'table,key,name,count,weight\n(bias),9,,,-3\na,1,x,7,-0.5\na,255,,7,0.25\nb,3,z,7,\n' | ctr-import -q -f csv --header --null '' --columns table:utf8,key:uint64,name:utf8,count:uint64,weight:float64 |
     ctr-plot importance -o weights.svg
 is 'importance: weights' "$(grep -o '<title>[^<]*: [^<]*' weights.svg | sed 's/<title>//' | tr '\n' ';')" 'a = x: -0.5;a #00000000000000ff: 0.25;'
 is 'negative ones to the left' "$(grep -c '<rect class="ctr-f1" x=' weights.svg)" 1

@@ -33,6 +33,11 @@ static const char *kind_name(int i)
     return k ? k->name : NULL;
 }
 
+static const char *kind_help(int i)
+{
+    return ctr_plot_kind_at(i)->summary;
+}
+
 static void show_progress(void *cli, int64_t rows)
 {
     ctr_cli_progress(cli, rows, -1);
@@ -140,4 +145,5 @@ const struct ctr_tool ctr_tool = {
              CTR_TOOL_ROLE(CTR_ROLE_WEIGHT) | CTR_TOOL_ROLE(CTR_ROLE_TIME),
     .run = plot,
     .word = kind_name,
+    .word_help = kind_help,
 };

@@ -90,7 +90,7 @@ struct ctr_tool {
     /* Or NULL: the options depend on the first argument. Returns those of `word`; NULL: no such word; for word NULL:
      * those of all words, each name once. `opts` are the options shared by all words. */
     const struct ctr_opt *(*opts_of)(const char *word);
-    const char *(*word_help)(int i); /* with opts_of: summary of a word */
+    const char *(*word_help)(int i); /* summary of a word, for the help; without opts_of it may be NULL */
 };
 extern const struct ctr_tool ctr_tool; /* defined by each tool */
 /* All tools, sorted, then NULL, in a program that has them all (main_all.c); NULL in that of one tool. */

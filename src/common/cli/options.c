@@ -441,6 +441,10 @@ void ctr_options_help(const struct ctr_tool *tool, const struct ctr_option_table
         shown.own = tool->opts;
         fprintf(f, "\nmodels, whose options `%s MODEL --help` shows:\n", tool->name);
         (void)help_words(tool, NULL, f);
+    } else if (!tool->opts_of && tool->word_help) {
+        fputc('\n', f);
+        for (int i = 0; tool->word(i); i++)
+            fprintf(f, "  %-11s  %s\n", tool->word(i), tool->word_help(i));
     }
     const int n = count_options(&shown, 0);
     const bool basic = !all && n > CTR_HELP_ROWS;

@@ -152,6 +152,15 @@ static int add_text(const struct ctr_batch *b, int column, int64_t i, const char
     return rc ? rc : ctr_col_text(&b->col[column], i, name, err);
 }
 
+/* The bias is in every row alike: no column, and its bar would dwarf the others. */
+static bool is_bias(const struct ctr_batch *b, int table, int64_t i)
+{
+    if (table < 0 || b->schema->f[table].type != CTR_UTF8 || ctr_col_missing(&b->col[table], i))
+        return false;
+    const struct ctr_str s = ctr_col_str(&b->col[table], i);
+    return s.n == 6 && !memcmp(s.p, "(bias)", 6);
+}
+
 static int check_number(const struct ctr_schema *s, int column, struct ctr_err *err)
 {
     char type[64];
@@ -194,6 +203,8 @@ static int read_bars(struct ctr_plot *p, const struct bar_columns *c, struct bar
     while (!rc && (rc = ctr_plot_next(p, 0, &b, err)) > 0) {
         rc = 0;
         for (int64_t i = 0; !rc && i < b->rows; i++) {
+            if (is_bias(b, c->table, i))
+                continue;
             rc = name_row(c, b, i, &name, err);
             if (!rc)
                 rc = bars_add(bars, &name, value_or_nan(b, c->value, i), value_or_nan(b, c->low, i),
@@ -236,6 +247,8 @@ static int add_contribution(struct tables *t, const struct bar_columns *c, const
         t->rows++;
         t->row = row;
     }
+    if (is_bias(b, c->table, i))
+        return 0;
     if (!ctr_col_missing(&b->col[c->table], i))
         id = ctr_keyvalue_text(ctr_col_str(&b->col[c->table], i));
     rc = ctr_keyvalue_set_add(&t->set, &id, &number, err);

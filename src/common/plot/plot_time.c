@@ -168,7 +168,10 @@ static int draw_windows(struct ctr_plot *p, const char *metric, const struct win
         return ctr_plot_empty(p, "no windows", err);
     if (y.low > y.high)
         return ctr_plot_empty(p, ctr_plot_text("%s is undefined in all windows", metric).s, err);
-    const bool control = p->n == 1 && w->control;
+    const struct ctr_metric *known = ctr_metric_find(metric);
+    const bool ideal = known && known->goal == CTR_GOAL_ONE, control = p->n == 1 && w->control;
+    if (ideal)
+        widen(&y, 1);
     if (control)
         p->legend[1] = "control";
     f.nlegend = p->n > 1 ? p->n : control ? 2 : 0;
@@ -180,6 +183,8 @@ static int draw_windows(struct ctr_plot *p, const char *metric, const struct win
     f.y = y;
     f.y.label = label.s;
     ctr_svg_begin(&g, &f, p->svg, err);
+    if (ideal)
+        ctr_svg_rule(&g, g.x.low, 1, g.x.high, 1);
     int rc = 0;
     for (int i = 0; !rc && i < p->n; i++)
         rc = put_windows(&g, i, f.nlegend ? p->legend[i] : "", &w[i], false, err);
