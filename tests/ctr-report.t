@@ -80,6 +80,19 @@ is 'the plan is there once' "$(grep -c 'keep site, price' page.html) $(grep -c '
 is 'and what it learns from' "$(page table page.html 'What a model learns from' run.plan | cut -f 1,2 | tr '\t\n' '= ')" 'signal=role site=feature at=feature pair=feature price=dense '
 ok 'the model has its options' grep -q 'alpha=0.05' page.html
 
+# ---- contributions of explained rows: sums by table within a row, their means
+ctr-select -q --head 40 later.arrows | ctr-model explain -n 0 --format stream model.arrows -o explained.arrows
+is 'contributions' "$(ctr-report explained.arrows | page table /dev/stdin 'Contributions to the log odds' | sed 1d)" \
+    "$(ctr-export --format jsonl --columns row,table,contribution explained.arrows | "$PY" -c 'import json, sys
+rows, seen = {}, []
+for r in map(json.loads, sys.stdin):
+    rows.setdefault(r["row"], {}).setdefault(r["table"], []).append(r["contribution"])
+    if r["table"] not in seen: seen.append(r["table"])
+at = {t: [sum(r[t]) for r in rows.values() if t in r] for t in seen}
+for t in sorted(seen, key=lambda t: (-sum(map(abs, at[t])), seen.index(t))):
+    print(t, "%.6f" % (sum(map(abs, at[t])) / len(rows)), "%+.6f" % (sum(at[t]) / len(rows)), len(at[t]), sep="\t")')"
+ok 'no row of them' sh -c '! ctr-report explained.arrows | grep -q "u[0-9]"'
+
 # ---- no rows, no persons
 is 'no user and no id is named in statistics' "$(page table page.html Columns log.stats | awk -F '\t' '$1 == "user" || $1 == "id" { print $8 $9 $10 $11 $12 }')" '----
 ----'
@@ -94,6 +107,11 @@ if ctr-plot --help >/dev/null 2>&1; then
     ctr-plot roc -o roc.svg scored=scored.arrows
     ok 'that ctr-plot draws' sh -c "grep -o '<path[^>]*>' roc.svg | head -n 3 | while read -r p; do grep -qF \"\$p\" page.html || exit 1; done"
 fi
+
+ctr-calibrate -q --fit platt scored.arrows -o map.arrows && ctr-calibrate -q map.arrows scored.arrows -o calibrated.arrows
+ctr-report scored.arrows calibrated.arrows >two.html
+is 'two files of scores stand side by side first' "$(grep -c '<svg' two.html) $(sed -n '/id="evaluation"/,/<h3>/p' two.html | grep -c '<svg')" '10 2'
+ok 'by their names' sh -c "sed -n '/id=\"evaluation\"/,/<h3>/p' two.html | grep -q calibrated.arrows"
 
 # ---- parts, alone and in other forms
 for f in $run; do
@@ -125,7 +143,8 @@ ctr-select --where false -q log.arrows | ctr-stats -o none.stats
 ctr-select --where false -q log.stats -o empty.stats
 ctr-select --where false -q site.eval -o none.eval
 ctr-select --where false -q top.arrows -o none.top
-for f in none.arrows zeros.arrows none.stats empty.stats none.eval none.top; do
+ctr-select --where false -q explained.arrows -o none.explained
+for f in none.arrows zeros.arrows none.stats empty.stats none.eval none.top none.explained; do
     ok "$f makes a page" sh -c "ctr-report $f >none.html && $PY $CTR_TOP/tests/html_page.py check none.html"
     ok 'which invents no number' sh -c '! grep -iE ">[+-]?(nan|inf)<" none.html'
 done
@@ -143,8 +162,6 @@ refused() { # refused NAME STATUS REGEX FILE…: and leaves no page
 refused 'rows' 1 'earlier.arrows: it is a stream of rows without label and score: a report has no rows of data; give its profile, of .ctr-stats --format stream' run.plan earlier.arrows
 refused 'a kept profile' 1 'earlier.profile: it is a profile that ctr-stats --profile keeps: .*ctr-stats --merge --format stream' earlier.profile
 refused 'names of keys' 1 'names.arrows: it is a stream of names of keys: .*ctr-model top --names' names.arrows
-ctr-select -q --head 5 later.arrows | ctr-model explain --format stream model.arrows -o explained.arrows
-refused 'explained rows' 1 'explained.arrows: it is a stream of explained rows: a report has no rows' explained.arrows
 ctr-calibrate --fit platt scored.arrows -o map.arrows 2>/dev/null
 refused 'a map' 1 'map.arrows: it is a calibration map: .*ctr-calibrate MAP SCORES' map.arrows
 refused 'text that is no plan' 2 'log.csv:1:.*no stream, so it was read as a plan: ctr-import' log.csv

@@ -74,6 +74,7 @@ static int make_report(struct ctr_cli *cli, const char **names, const char **pat
 {
     struct ctr_report r = { .files = cli->nargs,
                             .brief = { .most = 8000, .err = err },
+                            .compared = { .err = err },
                             .memory_bytes = cli->memory_bytes };
     int rc = name_files(cli, names, err);
 

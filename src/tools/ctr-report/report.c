@@ -30,9 +30,9 @@ static bool is_names(const struct ctr_schema *s)
     return has(s, names);
 }
 
-static bool is_explained(const struct ctr_schema *s)
+static bool is_attention(const struct ctr_schema *s)
 {
-    static const char *const names[] = { "row", "score", "key", "name", "weight", NULL };
+    static const char *const names[] = { "row", "score", "unit", "list", "weight", NULL };
     return has(s, names);
 }
 
@@ -53,10 +53,10 @@ static const struct ctr_report_kind names = {
     .is = is_names,
     .remedy = "give the weights by name, of `ctr-model top --names FILE --format stream MODEL`",
 };
-static const struct ctr_report_kind explained = {
-    .name = "stream of explained rows",
-    .is = is_explained,
-    .remedy = "a report has no rows of data; give the strongest weights, of `ctr-model top --format stream MODEL`",
+static const struct ctr_report_kind attention = {
+    .name = "stream of items that attention weighs",
+    .is = is_attention,
+    .remedy = "a report has no rows of data, and these are items of single rows; `ctr-model explain` shows them",
 };
 static const struct ctr_report_kind map = {
     .name = "calibration map",
@@ -73,7 +73,8 @@ static const struct ctr_report_kind *const kinds[] = {
     &ctr_report_model,
     &ctr_report_fitted,
     &kept_profile,
-    &explained,
+    &attention,
+    &ctr_report_explained,
     &ctr_report_changes,
     &ctr_report_weights,
     &names,
@@ -171,34 +172,40 @@ static int read_stream(struct ctr_report_file *f, struct ctr_err *err)
 
 /* ---- figures ---- */
 
-static int draw(const struct ctr_report_file *f, const struct ctr_plot_kind *k, struct ctr_buf *svg,
+/* The figure of some files, `svg` is empty if it does not fit one of them. */
+static int draw(const struct ctr_report_file *const *of, int n, const struct ctr_plot_kind *k, struct ctr_buf *svg,
                 struct ctr_err *err)
 {
-    const struct ctr_plot_opts o = { .memory_bytes = f->report->memory_bytes,
-                                     .pool = f->report->pool,
+    const struct ctr_plot_opts o = { .memory_bytes = of[0]->report->memory_bytes,
+                                     .pool = of[0]->report->pool,
                                      .no_style = true };
-    struct ctr_plot_input in = { .name = f->name };
-    struct ctr_reader *r = NULL;
-    char *path = (char *)(uintptr_t)f->path;
-    int rc = ctr_reader_open(&r, &path, 1, NULL, err);
+    struct ctr_plot_input in[CTR_SVG_COLOURS] = { { 0 } };
+    bool fits = true;
+    int rc = 0;
 
     ctr_buf_clear(svg);
-    if (rc)
-        return rc;
-    in.rows = ctr_batch_source_stream(r);
-    if (ctr_plot_fits(k, ctr_reader_schema(r), &o))
-        rc = ctr_plot_draw(k, &in, 1, &o, svg, err);
-    ctr_batch_source_close(&in.rows);
+    for (int i = 0; !rc && i < n; i++) {
+        struct ctr_reader *r = NULL;
+        char *path = (char *)(uintptr_t)of[i]->path;
+        if ((rc = ctr_reader_open(&r, &path, 1, NULL, err)))
+            break;
+        in[i] = (struct ctr_plot_input){ of[i]->name, ctr_batch_source_stream(r) };
+        fits &= ctr_plot_fits(k, ctr_reader_schema(r), &o);
+    }
+    if (!rc && fits)
+        rc = ctr_plot_draw(k, in, n, &o, svg, err);
+    for (int i = 0; i < n; i++)
+        ctr_batch_source_close(&in[i].rows);
     return rc;
 }
 
 /* The figure, or where it is to be had. */
-static int put_figure(struct ctr_report_file *f, const struct ctr_plot_kind *k, const struct ctr_buf *svg)
+static int put_figure(struct ctr_report *r, struct ctr_html *h, const struct ctr_plot_kind *k,
+                      const struct ctr_buf *svg)
 {
-    struct ctr_html *h = &f->figures;
     const size_t before = h->buf.len;
 
-    if (f->report->used + svg->len + 100 > CTR_REPORT_BYTES - CTR_REPORT_FRAME) {
+    if (r->used + svg->len + 100 > CTR_REPORT_BYTES - CTR_REPORT_FRAME) {
         ctr_html_markup(h, "<p class=\"less\">");
         ctr_html_format(h, "No room for the figure: ctr-plot %s draws it.", k->name);
         ctr_html_markup(h, "</p>\n");
@@ -208,7 +215,7 @@ static int put_figure(struct ctr_report_file *f, const struct ctr_plot_kind *k, 
             h->rc = ctr_buf_append(&h->buf, svg->data, svg->len, h->err);
         ctr_html_markup(h, "</figure>\n");
     }
-    f->report->used += h->buf.len - before;
+    r->used += h->buf.len - before;
     return h->rc;
 }
 
@@ -224,18 +231,37 @@ static int add_figure(struct ctr_report_file *f, int i, struct ctr_buf *svg, str
     if (!name || !*name)
         return 0;
     k = ctr_plot_find(*name);
-    rc = k ? draw(f, k, svg, err) : 0;
+    rc = k ? draw((const struct ctr_report_file *const *)&f, 1, k, svg, err) : 0;
     if (!rc && k && svg->len)
-        rc = put_figure(f, k, svg);
+        rc = put_figure(f->report, &f->figures, k, svg);
     if (rc)
         ctr_err_file(err, f->path);
     return rc ? rc : 1;
 }
 
+/* Of two or more files of scores: the figures in which they stand side by side. */
+static int compare(struct ctr_report *r, struct ctr_buf *svg, struct ctr_err *err)
+{
+    static const char *const figures[] = { "reliability", "roc" };
+    const struct ctr_report_file *of[CTR_SVG_COLOURS];
+    int n = 0, rc = 0;
+
+    for (int i = 0; i < r->n && n < CTR_SVG_COLOURS; i++)
+        if (r->file[i].kind == &ctr_report_scores)
+            of[n++] = &r->file[i];
+    for (size_t i = 0; !rc && n > 1 && i < CTR_COUNT(figures); i++) {
+        const struct ctr_plot_kind *k = ctr_plot_find(figures[i]);
+        rc = k ? draw(of, n, k, svg, err) : 0;
+        if (!rc && k && svg->len)
+            rc = put_figure(r, &r->compared, k, svg);
+    }
+    return rc;
+}
+
 int ctr_report_figures(struct ctr_report *r, struct ctr_err *err)
 {
     struct ctr_buf svg = { 0 };
-    int rc = 1;
+    int rc = compare(r, &svg, err);
 
     for (int i = 0, more = 1; rc >= 0 && more; i++) {
         more = 0;
@@ -343,4 +369,5 @@ void ctr_report_free(struct ctr_report *r)
     }
     free(r->file);
     ctr_buf_free(&r->brief.buf);
+    ctr_buf_free(&r->compared.buf);
 }

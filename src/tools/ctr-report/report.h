@@ -65,8 +65,9 @@ struct ctr_report {
     int files; /* that there will be */
     struct ctr_report_file *file;
     int n;
-    size_t used;           /* bytes of all pieces */
-    struct ctr_html brief; /* rows of the first table: how good scores are */
+    size_t used;              /* bytes of all pieces */
+    struct ctr_html brief;    /* rows of the first table: how good scores are */
+    struct ctr_html compared; /* figures of several files of scores */
     int64_t memory_bytes;
     struct ctr_pool *pool;
 };
@@ -83,8 +84,8 @@ struct ctr_report_kind {
     const char *remedy;         /* set: such a file is refused; what to do, after "NAME is KIND: " */
 };
 extern const struct ctr_report_kind ctr_report_plan, ctr_report_fitted, ctr_report_model, ctr_report_weights,
-    ctr_report_changes, ctr_report_profile, ctr_report_drift, ctr_report_scores, ctr_report_progressive,
-    ctr_report_eval;
+    ctr_report_explained, ctr_report_changes, ctr_report_profile, ctr_report_drift, ctr_report_scores,
+    ctr_report_progressive, ctr_report_eval;
 
 /* `path` may be read more than once. `name` NULL: made of it. */
 int ctr_report_add(struct ctr_report *r, const char *path, const char *name, struct ctr_err *err) CTR_MUST;

@@ -23,8 +23,7 @@ static const struct {
     [CTR_PART_STATISTICS] = { "statistics", "Statistics", "What is in the columns, as ctr-stats tells it." },
     [CTR_PART_DRIFT] = { "drift", "Drift", "How columns differ from those of a reference, as ctr-stats tells it." },
     [CTR_PART_EVALUATION] = { "evaluation", "Evaluation", "How good scores are, as ctr-eval tells it." },
-    [CTR_PART_WEIGHTS] = { "weights", "Strongest weights",
-                           "What moves the log odds of a linear model most, as ctr-model tells it." },
+    [CTR_PART_WEIGHTS] = { "weights", "Strongest weights", "What moves the log odds most, as ctr-model tells it." },
 };
 
 static bool has_part(const struct ctr_report *r, int part)
@@ -94,6 +93,8 @@ static void put_part(struct ctr_html *h, const struct ctr_report *r, int part)
     ctr_html_markup(h, "</h2>\n<p class=\"lead\">");
     ctr_html_markup(h, parts[part].about);
     ctr_html_markup(h, "</p>\n");
+    if (part == CTR_PART_EVALUATION && !h->rc)
+        h->rc = ctr_buf_append(&h->buf, r->compared.buf.data, r->compared.buf.len, h->err);
     for (int i = 0; i < r->n; i++) {
         const struct ctr_report_file *f = &r->file[i];
         if ((int)f->kind->part != part)
