@@ -48,7 +48,7 @@ is 'the model to train' "$(completions ctr-train '')" "$models"
 is 'behind ctrkit too' "$(completions ctrkit train --l1 1 '')" "$models"
 is 'what to do with a model' "$(completions ctr-model t)" 'top'
 is 'then files' "$(cd "$top/man" && completions ctr-model top ctr-i | sort | tr '\n' ' ')" 'ctr-import.1 ctr-info.1 '
-is 'files where there is no such word' "$(cd "$top/man" && completions ctr-cat ctr-c | sort | tr '\n' ' ')" 'ctr-calibrate.1 ctr-cat.1 '
+is 'files where there is no such word' "$(cd "$top/man" && completions ctr-cat ctr-c | sort | tr '\n' ' ')" 'ctr-calibrate.1 ctr-cat.1 ctr-cookbook.7 '
 is 'manuals' "$(completions ctrkit help ev)" 'eval'
 is 'shells' "$(completions ctrkit --completion f)" 'fish'
 ok 'the help has the metrics' sh -c 'ctr-eval --help | grep -A1 -e "--metrics" | grep -q "auc,auc_loss,.*gauc"'
