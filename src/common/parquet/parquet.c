@@ -733,6 +733,8 @@ void ctr_parquet_free(struct ctr_parquet *p)
 {
     if (!p)
         return;
+    if (p->ahead)
+        ctr_pq_ahead_stop(p->ahead);
     while (p->ahead && ctr_pq_ahead_spans(p->ahead)) {
         struct pq_file *f = ctr_pq_ahead_done(p->ahead, p->column);
         if (f != p->in && !f->spans)

@@ -16,7 +16,7 @@
 /* Batches of the first span that may be there whatever the others take; bytes of batches a thread may be ahead; what
  * pages and dictionary of a column take about at most; what a thread wants of ctr_memory_batch, an eighth of --memory.
  */
-enum { AHEAD = 2, AHEAD_BYTES = 32 << 20, COLUMN_BYTES = 2 << 20, THREAD_BYTES = 4 << 20 };
+enum { AHEAD = 2, AHEAD_BYTES = 16 << 20, COLUMN_BYTES = 2 << 20, THREAD_BYTES = 4 << 20 };
 
 /* The rows of a column in one batch. */
 struct rows {
@@ -342,8 +342,10 @@ int ctr_pq_ahead_new(struct pq_ahead **out, const struct ctr_schema *s, struct c
         a->thread = calloc((size_t)jobs, sizeof *a->thread);
     }
     if (!a || !a->part || !a->thread) {
-        if (a)
+        if (a) {
             free(a->part);
+            free(a->thread);
+        }
         free(a);
         return ctr_fail_nomem(err, (size_t)jobs * sizeof *a->part);
     }
@@ -548,16 +550,22 @@ int64_t ctr_pq_ahead_bytes(struct pq_ahead *a)
     return read;
 }
 
-void ctr_pq_ahead_free(struct pq_ahead *a)
+void ctr_pq_ahead_stop(struct pq_ahead *a)
 {
-    if (!a)
-        return;
     pthread_mutex_lock(&a->lock);
     a->stop = true;
     pthread_cond_broadcast(&a->work);
     pthread_mutex_unlock(&a->lock);
     for (int i = 0; i < a->threads; i++)
         pthread_join(a->thread[i], NULL);
+    a->threads = 0;
+}
+
+void ctr_pq_ahead_free(struct pq_ahead *a)
+{
+    if (!a)
+        return;
+    ctr_pq_ahead_stop(a);
     give_back(a);
     for (int k = 0; k < a->jobs; k++) {
         struct part *s = &a->part[k];

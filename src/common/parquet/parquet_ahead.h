@@ -50,6 +50,7 @@ const struct pq_file *ctr_pq_ahead_file(const struct pq_ahead *a); /* of the fir
 /* Forget the first span, whose values that lost something are added to those of `columns`. */
 struct pq_file *ctr_pq_ahead_done(struct pq_ahead *a, struct pq_column *columns);
 int64_t ctr_pq_ahead_bytes(struct pq_ahead *a); /* that were read */
+void ctr_pq_ahead_stop(struct pq_ahead *a);     /* end the threads: no file is in use any more */
 void ctr_pq_ahead_free(struct pq_ahead *a);
 
 #endif
