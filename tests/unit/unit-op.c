@@ -347,7 +347,7 @@ static void check_names(enum calls which, const char *list, const char *what, co
 static void check_host_only(void)
 {
     const char *const remedy = "give each of its loops a form for the device (loop.h), or name it in check_host_only";
-    check_names(NEVER_ON_DEVICE, "vocab quantiles nfc", "runs on the host alone", remedy);
+    check_names(NEVER_ON_DEVICE, "vocab quantiles nfc similarity top_by", "runs on the host alone", remedy);
     check_names(SOMETIMES_ON_DEVICE, "number int concat join cross hash lookup", "runs on the host for some types",
                 remedy);
     check_names(NEVER_CALLED, "keywords", "is called by no row", "add rows of it to tests/unit/unit-op-table.h");
@@ -951,6 +951,16 @@ static void check_lookup(void)
           "!tags is list<utf8>, and must be vectors of one length");
     check("embedding", (const char *const[ARGS]){ file, "lt:10", "=t:vector" },
           "!embedding: the key of the file, id, is int32, got utf8");
+    check("similarity",
+          (const char *const[ARGS]){ file, "i:10;20;~;11;30;40", "li:10,20,11,^;;10;10;~;90", "=t:vector" },
+          "[1,1,,];[];~;~;~;[1]");
+    check("similarity", (const char *const[ARGS]){ file, "i8:40", "li:-40,40", "=t:vector" }, "[,1]");
+    check("similarity", (const char *const[ARGS]){ file, "i:10", "lt:10", "=t:vector" },
+          "!similarity: the key of the file, id, is int32, got a list of utf8");
+    check("similarity", (const char *const[ARGS]){ file, "t:10", "li:10", "=t:vector" },
+          "!similarity: the key of the file, id, is int32, got utf8");
+    check("similarity", (const char *const[ARGS]){ file, "i:10", "li:10", "=t:name" },
+          "!similarity: name is utf8, and must be vectors of one length");
     write_keyed(path, CTR_UTF8);
     check("lookup", (const char *const[ARGS]){ file, "t:10;1;~;90", "=t:name" }, "10;~;~;90");
     write_keyed(path, CTR_U8);
@@ -1270,7 +1280,7 @@ static void check_nans(void)
  * without one are tried by the functions above that make their files or fit them, keywords by tests/keywords.t. */
 static void check_has_row(const char *name)
 {
-    bool tried = is_listed("vocab quantiles keywords standardize minmax log_scale lookup embedding", name);
+    bool tried = is_listed("vocab quantiles keywords standardize minmax log_scale lookup embedding similarity", name);
 
     for (size_t i = 0; i < CTR_COUNT(rows); i++)
         tried |= !strcmp(rows[i].op, name) && rows[i].want[0] != '!';

@@ -441,6 +441,11 @@ OPV_FN void opd_store(const struct opd_call *c, int64_t row, const struct opd_ro
         (void)in;                                                                                                      \
         *(TR *)t->out = (TR)(expr);                                                                                    \
     }
+#define CTR_LOOP_VECTOR(name, WRITE)                                                                                   \
+    CTR_LOOP_TILE(name)                                                                                                \
+    {                                                                                                                  \
+        WRITE(t, 0);                                                                                                   \
+    }
 #define CTR_ARG_ROW(get, T, k)                                                                                         \
     T a##k[1];                                                                                                         \
     ok[0] &= get(&c->arg[k], row, a##k, w->text[k]);

@@ -12,6 +12,36 @@ CTR_LOOP0(loop_sum_i, int64_t, OP_SUM(opv_sum_i(in->span[i], (const int64_t *)in
 CTR_LOOP0(loop_sum_f, double, OP_SUM(opv_sum_f(in->span[i], (const double *)in->item, in->item_ok)))
 CTR_LOOP0(loop_mean, double, OP_SUM(opv_mean(in->span[i], (const double *)in->item, in->item_ok, &ok[i])))
 
+/* ---- histogram: log1p of how many items lie in each of `bins` parts of [low, high] ---- */
+
+struct op_histogram {
+    double low, high;
+    int64_t bins;
+};
+
+/* What lies below counts in the first part, what lies above in the last. */
+OPV_FN int64_t op_bin(const struct op_histogram *p, double x)
+{
+    const double at = (x - p->low) / (p->high - p->low) * (double)p->bins;
+    return at >= (double)p->bins ? p->bins - 1 : at > 0 ? (int64_t)at : 0;
+}
+OPV_FN void op_histogram_row(const struct ctr_op_tile *t, int i)
+{
+    const struct op_histogram *p = (const struct op_histogram *)t->param;
+    const struct ctr_op_in *in = &t->in[0];
+    const struct opv_span a = in->span[i];
+    const double *x = (const double *)in->item;
+    float *to = (float *)t->out + i * p->bins;
+    for (int64_t b = 0; b < p->bins; b++)
+        to[b] = 0;
+    for (int64_t k = a.from; t->ok[i] && k < a.to; k++)
+        if (in->item_ok[k] && x[k] == x[k])
+            to[op_bin(p, x[k])] += 1;
+    for (int64_t b = 0; b < p->bins; b++)
+        to[b] = (float)opv_log1p((double)to[b]);
+}
+CTR_LOOP_VECTOR(loop_histogram, op_histogram_row)
+
 /* ---- lists of some of the items ---- */
 
 CTR_LOOP_CHOSEN(loop_sort_i, OPV_ITEM_I64, opv_sort_list)

@@ -299,12 +299,27 @@ int ctr_op_device_fixed(struct ctr_colbuf *out, const void *lane, const uint8_t 
     return rc;
 }
 
+static int run_vectors(const struct run *r, struct ctr_op_tile *t, struct ctr_err *err)
+{
+    float *v = malloc((size_t)t->n * (size_t)r->out->width * sizeof *v);
+    if (!v)
+        return ctr_fail_nomem(err, (size_t)t->n * (size_t)r->out->width * sizeof *v);
+    t->out = v;
+    int rc = r->s->loop->run(t, err);
+    if (!rc)
+        rc = append_vectors(r->out, v, t->ok, t->n, err);
+    free(v);
+    return rc;
+}
+
 static int run_tile(void *ctx, struct ctr_op_tile *t, struct ctr_err *err)
 {
     const struct run *r = ctx;
     int rc;
 
     t->buf = r->out;
+    if (r->out->type == CTR_FIXED)
+        return run_vectors(r, t, err);
     if (r->out->type == CTR_UTF8 || r->out->type == CTR_LIST)
         rc = r->s->loop->run(t, err);
     else if (r->out->type == CTR_BOOL || r->out->type == CTR_F32)

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * op_lookup: lookup("file", key, "column"): a column of a keyed file, by key. It processes whole columns, because a
- * get-many reads each block once. Bind opens the file, because the type of the result comes from it. */
+ * op_lookup: lookup("file", key, "column"): a column of a keyed file, by key; what is made of vectors by key: their
+ * pool (embedding), their cosines with another one (similarity). These process whole columns, because a get-many reads
+ * each block once. Bind opens the file, because the type of the result comes from it. */
 #include "common/op/oplayer.h"
 #include "common/op/opint.h"
 #include "common/stream/stream.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -96,7 +98,7 @@ static int prepare_file(struct ctr_op_call *call, struct ctr_op_state *s, const 
 {
     const char *what = call->op->name;
     struct lookup *p = calloc(1, sizeof *p);
-    struct ctr_str column = call->arg[2].literal->s;
+    struct ctr_str column = call->arg[s->nargs - 1].literal->s;
     const struct ctr_schema *schema;
     const struct ctr_field *f;
     char want[64], got[64], *name;
@@ -137,22 +139,60 @@ static int prepare_lookup(struct ctr_op_call *call, struct ctr_op_state *s, stru
     return rc;
 }
 
+static struct ctr_vtype item_of(const struct ctr_vtype *list)
+{
+    return (struct ctr_vtype){ .type = list->item, .key = list->key, .duration = list->duration };
+}
+
+static int no_vectors(const struct ctr_op_call *call, const struct ctr_field *f, struct ctr_err *err)
+{
+    char got[64];
+
+    return ctr_fail(err, CTR_EUSAGE,
+                    "%s: %s is %s, and must be vectors of one length: fixed_size_list<float32>[LENGTH], as "
+                    "ctr-import --columns '%s:fixed_size_list<float32>[16],…' makes it",
+                    call->op->name, f->name, ctr_field_type_name(f, got, sizeof got), f->name);
+}
+
+static bool is_vectors(const struct ctr_field *f)
+{
+    return f->type == CTR_FIXED && ctr_types[f->item].floating;
+}
+
+static int prepare_similarity(struct ctr_op_call *call, struct ctr_op_state *s, struct ctr_err *err)
+{
+    const struct ctr_vtype *list = &call->arg[2].type, item = item_of(list);
+    const struct ctr_field *f = NULL;
+    char want[64], got[64];
+    int rc = prepare_file(call, s, &call->arg[1].type, &f, err);
+
+    if (rc)
+        return rc;
+    struct ctr_keyed *file = ((struct lookup *)s->param)->file;
+    const struct ctr_field *key = &ctr_keyed_schema(file)->f[ctr_keyed_column(file)];
+    if (call->arg[2].literal)
+        return ctr_fail(err, CTR_EUSAGE, "similarity wants a column as its list of keys");
+    if (!key_fits(&item, key))
+        return ctr_fail(err, CTR_EUSAGE, "similarity: the key of the file, %s, is %s, got a list of %s", key->name,
+                        ctr_field_type_name(key, want, sizeof want), ctr_vtype_name(&item, got, sizeof got));
+    if (!is_vectors(f) && !(f->type == CTR_FIXED && f->item == CTR_I8)) /* whose scale no cosine depends on */
+        return no_vectors(call, f, err);
+    call->result = (struct ctr_vtype){ .type = CTR_LIST, .item = CTR_F64 };
+    return 0;
+}
+
 static int prepare_embedding(struct ctr_op_call *call, struct ctr_op_state *s, struct ctr_err *err)
 {
     const struct ctr_vtype *list = &call->arg[1].type;
-    const struct ctr_vtype key = { .type = list->item, .key = list->key, .duration = list->duration };
+    const struct ctr_vtype key = item_of(list);
     const struct ctr_value *pool = s->named[0];
     const struct ctr_field *f = NULL;
-    char got[64];
     int rc = prepare_file(call, s, &key, &f, err), i = 0;
 
     if (rc)
         return rc;
-    if (f->type != CTR_FIXED || !ctr_types[f->item].floating)
-        return ctr_fail(err, CTR_EUSAGE,
-                        "embedding: %s is %s, and must be vectors of one length: fixed_size_list<float32>[LENGTH], as "
-                        "ctr-import --columns '%s:fixed_size_list<float32>[16],…' makes it",
-                        f->name, ctr_field_type_name(f, got, sizeof got), f->name);
+    if (!is_vectors(f))
+        return no_vectors(call, f, err);
     while (pool && i < (int)CTR_COUNT(pools) &&
            (pool->kind != CTR_V_STR || strlen(pools[i]) != pool->s.n || memcmp(pools[i], pool->s.p, pool->s.n) != 0))
         i++;
@@ -218,9 +258,11 @@ static int column_lookup(const struct ctr_op_call *call, const struct ctr_col *c
     return rc;
 }
 
+enum { LOOKUP, EMBEDDING, SIMILARITY, OPS }; /* rows of ctr_ops_lookup */
+
 static bool reads_file(const struct ctr_op_call *call)
 {
-    return call->op >= ctr_ops_lookup && call->op < ctr_ops_lookup + 2;
+    return call->op >= ctr_ops_lookup && call->op < ctr_ops_lookup + OPS;
 }
 
 /* ---- on a device: the keys and the column in its memory ---- */
@@ -244,6 +286,10 @@ static enum opd_lane lane_of(enum ctr_type key)
 
 const char *ctr_op_device_lookup(const struct ctr_op_call *call, struct ctr_op_device *d)
 {
+    if (!reads_file(call))
+        return "keeps items that are null";
+    if (call->op == ctr_ops_lookup + SIMILARITY)
+        return "gives items that may be null";
     const struct lookup *p = ((const struct ctr_op_state *)call->state)->param;
     const struct ctr_vtype *key = &call->arg[1].type;
     const bool vectors = call->op != ctr_ops_lookup, text = !vectors && call->result.type == CTR_UTF8;
@@ -479,6 +525,206 @@ static int column_embedding(const struct ctr_op_call *call, const struct ctr_col
     return rc;
 }
 
+/* ---- similarity: cosines of the vectors of a list's items with another vector ---- */
+
+enum { PIECE_BYTES = 16 << 20 }; /* of vectors that are looked up together */
+
+struct similar {
+    struct lookup *p;
+    int32_t width;
+    int64_t piece;           /* vectors that are looked up together, at most */
+    struct ctr_batchbuf own; /* the vectors of the keys of some rows */
+    const struct ctr_vtype *list;
+    struct ctr_colbuf items; /* items of some of these rows … */
+    struct ctr_buf owner;    /* … int64_t each: whose row's they are, among these rows */
+    struct ctr_buf u;        /* double: the vector of a row */
+    struct ctr_colbuf *to;   /* receives the cosines */
+};
+
+/* Four sums, of positions d mod 4, which are added up in order: no loop waits for one addition after the other. */
+struct products {
+    double xy[4], yy[4];
+};
+
+static double sum4(const double *s)
+{
+    return s[0] + s[1] + (s[2] + s[3]);
+}
+
+static void multiply(struct products *s, const double *x, const struct ctr_col *items, int64_t first, int32_t width)
+{
+    const float *y = items->type == CTR_F32 && !items->dict ? (const float *)items->data + first : NULL;
+    *s = (struct products){ 0 };
+    for (int32_t d = 0; d < width; d++) {
+        const double v = y ? (double)y[d] : ctr_col_f64(items, first + d);
+        s->xy[d & 3] += x[d] * v;
+        s->yy[d & 3] += v * v;
+    }
+}
+
+/* The vector at row i, as doubles, and its product with itself. 0: there is none, or it has no length or no direction.
+ */
+static double own_vector(struct similar *s, int64_t i, double *x)
+{
+    const struct ctr_col *vectors = ctr_colbuf_view(&s->own.col[s->p->column]);
+    int64_t first = 0, last = 0;
+    double sums[4] = { 0 };
+    if (ctr_col_missing(vectors, i))
+        return 0;
+    const struct ctr_col *item = ctr_col_items(vectors, s->width, i, &first, &last);
+    for (int32_t d = 0; d < s->width; d++) {
+        x[d] = ctr_col_f64(item, first + d);
+        sums[d & 3] += x[d] * x[d];
+    }
+    const double xx = sum4(sums);
+    return xx - xx == 0 ? xx : 0;
+}
+
+/* One root of a product rather than two: of a vector with itself it gives 1. */
+static double cosine_of(double xx, const struct products *s)
+{
+    const double xy = sum4(s->xy), yy = sum4(s->yy), both = xx * yy;
+    return xy / (both > 1e-290 && both < 1e290 ? sqrt(both) : sqrt(xx) * sqrt(yy));
+}
+
+/* Append the cosines of the items that wait. */
+static int compare_items(struct similar *s, struct ctr_err *err)
+{
+    const int64_t *owner = (const int64_t *)(void *)s->owner.data, n = s->items.rows;
+    double *x = (double *)(void *)s->u.data, xx = 0;
+    struct ctr_batchbuf found = { 0 };
+    int64_t row = -1;
+    int rc = n ? get_many(s->p, ctr_colbuf_view(&s->items), n, &found, err) : 0;
+    const struct ctr_col *vectors = !rc && n ? ctr_colbuf_view(&found.col[s->p->column]) : NULL;
+    for (int64_t i = 0; !rc && i < n; i++) {
+        double r = NAN;
+        if (row != owner[i])
+            xx = own_vector(s, row = owner[i], x);
+        if (xx > 0 && !ctr_col_missing(vectors, i)) {
+            struct products sums;
+            int64_t first = 0, last = 0;
+            const struct ctr_col *item = ctr_col_items(vectors, s->width, i, &first, &last);
+            multiply(&sums, x, item, first, s->width);
+            r = cosine_of(xx, &sums);
+        }
+        rc = r - r == 0 ? ctr_colbuf_f64(s->to,
+                                         r > 1    ? 1
+                                         : r < -1 ? -1
+                                                  : opv_number(r),
+                                         err)
+                        : ctr_colbuf_null(s->to, err);
+    }
+    if (found.schema)
+        ctr_batchbuf_free(&found);
+    ctr_colbuf_clear(&s->items);
+    ctr_buf_clear(&s->owner);
+    return rc;
+}
+
+/* The items of a row, which is row `own` of those whose vectors are there. *n: their number. */
+static int take_items(struct similar *s, const struct ctr_col *list, int64_t row, int64_t own, int64_t *n,
+                      struct ctr_err *err)
+{
+    int64_t from = 0, to = 0;
+    const struct ctr_col *item = ctr_col_items(list, s->list->width, row, &from, &to);
+    int rc = 0;
+    *n = to - from;
+    while (!rc && from < to) {
+        const int64_t some = CTR_MIN(to - from, s->piece - s->items.rows);
+        rc = ctr_colbuf_range(&s->items, item, from, some, err);
+        for (int64_t i = 0; !rc && i < some; i++)
+            rc = ctr_buf_append(&s->owner, &own, sizeof own, err);
+        from += some;
+        if (!rc && s->items.rows >= s->piece)
+            rc = compare_items(s, err);
+    }
+    return rc;
+}
+
+/* Rows [from, from + n), whose keys' vectors fit into a piece. end[i]: of the cosines up to row i; ok[i]: it has a
+ * list. */
+static int compare_rows(struct similar *s, const struct ctr_col *keys, const struct ctr_vtype *key,
+                        const struct ctr_col *list, int64_t from, int64_t n, int32_t *end, uint8_t *ok,
+                        struct ctr_err *err)
+{
+    const struct ctr_field f = ctr_vtype_field(key);
+    struct ctr_colbuf own = { 0 };
+    int64_t some = 0, at = from ? end[from - 1] : 0;
+    int rc = ctr_colbuf_init(&own, &f, err);
+    s->own = (struct ctr_batchbuf){ 0 };
+    if (!rc)
+        rc = ctr_colbuf_range(&own, keys, from, n, err);
+    if (!rc)
+        rc = get_many(s->p, ctr_colbuf_view(&own), n, &s->own, err);
+    const struct ctr_col *vectors = rc ? NULL : ctr_colbuf_view(&s->own.col[s->p->column]);
+    for (int64_t i = from; !rc && i < from + n; i++) {
+        ok[i] = !ctr_col_missing(list, i) && !ctr_col_missing(vectors, i - from);
+        some = 0;
+        if (ok[i])
+            rc = take_items(s, list, i, i - from, &some, err);
+        end[i] = (int32_t)(at += some);
+    }
+    if (!rc)
+        rc = compare_items(s, err);
+    if (s->own.schema)
+        ctr_batchbuf_free(&s->own);
+    ctr_colbuf_free(&own);
+    return rc;
+}
+
+static int64_t count_items(const struct ctr_col *list, int32_t width, int64_t rows)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < rows; i++) {
+        int64_t from = 0, to = 0;
+        if (!ctr_col_missing(list, i))
+            (void)ctr_col_items(list, width, i, &from, &to);
+        n += to - from;
+    }
+    return n;
+}
+
+/* Offsets and nulls of lists whose items are there. */
+static int close_lists(struct ctr_colbuf *out, const int32_t *end, const uint8_t *ok, int64_t rows, struct ctr_err *err)
+{
+    int rc = ctr_buf_append(&out->offsets, end, (size_t)rows * sizeof *end, err);
+    for (int64_t done = 0; !rc && done < rows; done += CTR_OP_TILE)
+        rc = ctr_lane_append_valid(out, ok + done, CTR_MIN(rows - done, CTR_OP_TILE), err);
+    return rc;
+}
+
+static int column_similarity(const struct ctr_op_call *call, const struct ctr_col *const *col, int64_t rows,
+                             struct ctr_colbuf *out, struct ctr_err *err)
+{
+    struct lookup *p = ((const struct ctr_op_state *)call->state)->param;
+    const struct ctr_field item = { .type = call->arg[2].type.item };
+    const int32_t width = ctr_keyed_schema(p->file)->f[p->column].width;
+    struct similar s = { .p = p,
+                         .width = width,
+                         .piece = CTR_MAX(PIECE_BYTES / (CTR_MAX(width, 1) * (int64_t)sizeof(float)), (int64_t)1),
+                         .list = &call->arg[2].type,
+                         .to = out->item };
+    int32_t *end = malloc(((size_t)rows + 1) * sizeof *end);
+    uint8_t *ok = malloc((size_t)rows + 1);
+    int rc = end && ok ? 0 : ctr_fail_nomem(err, (size_t)rows * sizeof *end);
+    if (!rc)
+        rc = ctr_op_reserve_items(out, rows, count_items(col[2], s.list->width, rows), call->limit_bytes, err);
+    if (!rc)
+        rc = ctr_colbuf_init(&s.items, &item, err);
+    if (!rc)
+        rc = ctr_buf_reserve(&s.u, (size_t)width * sizeof(double) + 8, err);
+    for (int64_t from = 0; !rc && from < rows; from += s.piece)
+        rc = compare_rows(&s, col[1], &call->arg[1].type, col[2], from, CTR_MIN(rows - from, s.piece), end, ok, err);
+    if (!rc)
+        rc = close_lists(out, end, ok, rows, err);
+    ctr_colbuf_free(&s.items);
+    ctr_buf_free(&s.owner);
+    ctr_buf_free(&s.u);
+    free(end);
+    free(ok);
+    return rc;
+}
+
 int64_t ctr_op_memory(const struct ctr_op_call *call)
 {
     const struct ctr_op_state *s = call->state;
@@ -498,5 +744,11 @@ const struct ctr_op ctr_ops_lookup[] = {
       "sum, or max; null where it has none; where red has the vector [1,2] and box [3,4]: embedding(\"words.arrow\", "
       "[\"red\",\"box\"], \"v\") is [2,3]",
       CTR_OP_COLUMN, CTR_VARIANTS({ "t![vt!>[f", NULL }), "pool", prepare_embedding, column_embedding },
+    { "similarity", "similarity(file: text, key, list of keys, column: text) -> list of float",
+      "of the vectors v that a keyed file has: cosine(v[key], v[item]) for each item, null where the item has none; "
+      "null "
+      "where the key has none; where red has [1,2] and box [3,4]: where x is red: similarity(\"words.arrow\", x, "
+      "[\"box\",\"hat\"], \"v\") is [0.9838699100999074,null]",
+      CTR_OP_COLUMN, CTR_VARIANTS({ "t!v[vt!>[f", NULL }), NULL, prepare_similarity, column_similarity },
     { NULL },
 };

@@ -267,6 +267,16 @@ bool ctr_value_number(const struct ctr_value *v, double *d);
         return 0;                                                                                                      \
     }                                                                                                                  \
     CTR_LOOP_ROW(name, CTR_LOOP_OF_FIXED)
+/* WRITE(t, i) writes the vector of row i. */
+#define CTR_LOOP_VECTOR(name, WRITE)                                                                                   \
+    static int name##_run(struct ctr_op_tile *t, struct ctr_err *err)                                                  \
+    {                                                                                                                  \
+        (void)err;                                                                                                     \
+        for (int i = 0; i < t->n; i++)                                                                                 \
+            WRITE(t, i);                                                                                               \
+        return 0;                                                                                                      \
+    }                                                                                                                  \
+    CTR_LOOP_ROW(name, CTR_LOOP_OF_FIXED)
 /* r[i] = body(r[i], a[i]) over all arguments, starting with 0. */
 #define CTR_LOOP_FOLD(name, T, body)                                                                                   \
     static int name##_run(struct ctr_op_tile *t, struct ctr_err *err)                                                  \
