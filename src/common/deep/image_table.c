@@ -15,7 +15,7 @@ struct ctr_image_table {
     struct ctr_keyindex place; /* hash -> 1 + row */
     int64_t images;
     int32_t width;
-    int columns[2];   /* key, vector */
+    int columns[3];   /* key, vector, scale */
     const char *path; /* borrowed */
     char *tower;
     uint64_t *seed; /* of the tables that name images */
@@ -59,18 +59,24 @@ static bool is_key(const struct ctr_field *f)
     return f->type == CTR_UTF8 || (f->type >= CTR_I8 && f->type <= CTR_U64);
 }
 
-static bool is_vector(const struct ctr_field *f)
+static bool is_vector(const struct ctr_field *f, bool scaled)
 {
-    return (f->type == CTR_FIXED || f->type == CTR_LIST) && ctr_types[f->item].floating;
+    return (f->type == CTR_FIXED || f->type == CTR_LIST) &&
+           (ctr_types[f->item].floating || (scaled && f->item == CTR_I8));
 }
 
-int ctr_image_columns(const struct ctr_schema *s, int columns[2], int32_t *width, struct ctr_err *err)
+int ctr_image_columns(const struct ctr_schema *s, int columns[3], int32_t *width, struct ctr_err *err)
 {
     columns[0] = columns[1] = 0;
+    columns[2] = ctr_schema_find(s, "scale");
+    if (columns[2] >= 0 && !ctr_types[s->f[columns[2]].type].floating)
+        columns[2] = -1;
     while (columns[0] < s->n && !is_key(&s->f[columns[0]]))
         columns[0]++;
-    while (columns[1] < s->n && !is_vector(&s->f[columns[1]]))
+    while (columns[1] < s->n && !is_vector(&s->f[columns[1]], columns[2] >= 0))
         columns[1]++;
+    if (columns[1] < s->n && s->f[columns[1]].item != CTR_I8)
+        columns[2] = -1;
     if (columns[0] == s->n || columns[1] == s->n)
         return ctr_fail(err, CTR_EDATA,
                         "it has no column of keys (text or integers) and one of vectors (lists of floats): "
@@ -87,8 +93,15 @@ static bool all_finite(const float *x, int32_t n)
     return good;
 }
 
-int ctr_image_vector(const struct ctr_col *c, int64_t i, int32_t *width, struct ctr_str key, int64_t row, float *to,
-                     struct ctr_err *err)
+static float number_at(const struct ctr_col *items, int64_t i, float scale)
+{
+    return items->type == CTR_F16  ? ctr_f16_to_f32(((const uint16_t *)items->data)[i])
+           : items->type == CTR_I8 ? scale * (float)((const int8_t *)items->data)[i]
+                                   : (float)ctr_col_f64(items, i);
+}
+
+int ctr_image_vector(const struct ctr_col *c, const struct ctr_col *scale, int64_t i, int32_t *width,
+                     struct ctr_str key, int64_t row, float *to, struct ctr_err *err)
 {
     const int shown = (int)CTR_MIN(key.n, 80);
     int64_t at = 0, end = 0;
@@ -108,9 +121,12 @@ int ctr_image_vector(const struct ctr_col *c, int64_t i, int32_t *width, struct 
         memcpy(to, (const float *)items->data + at, (size_t)*width * sizeof *to);
         return 0;
     }
+    const bool scaled = scale && !ctr_col_missing(scale, i);
+    if (scale && !scaled)
+        return ctr_fail(err, CTR_EDATA, "row %" PRId64 ": the scale of '%.*s' is null", row + 1, shown, key.p);
+    const float by = scaled ? (float)ctr_col_f64(scale, i) : 1;
     for (int32_t k = 0; k < *width && !measure; k++) {
-        to[k] = items->type == CTR_F16 ? ctr_f16_to_f32(((const uint16_t *)items->data)[at + k])
-                                       : (float)ctr_col_f64(items, at + k);
+        to[k] = number_at(items, at + k, by);
         if (ctr_col_null(items, at + k) || !(fabsf(to[k]) < INFINITY))
             return ctr_fail(err, CTR_EDATA,
                             "row %" PRId64 ": number %d of the vector of '%.*s' is null, NaN or infinite", row + 1,
@@ -170,16 +186,17 @@ int64_t ctr_image_table_find(const struct ctr_image_table *t, uint64_t hash)
 static int hold_batch(struct ctr_image_table *t, const struct ctr_batch *b, struct ctr_err *err)
 {
     const struct ctr_col *key = &b->col[t->columns[0]], *vector = &b->col[t->columns[1]];
+    const struct ctr_col *scale = ctr_image_scale(b, t->columns);
     int rc = 0;
     for (int64_t i = 0; i < b->rows && !rc; i++, t->images++) {
         char number[CTR_NUM_MAX];
         rc = put_key(t, key, i, err);
         const struct ctr_str text = rc ? (struct ctr_str){ 0 } : ctr_image_key(key, i, number);
         if (!rc && !t->width)
-            rc = ctr_image_vector(vector, i, &t->width, text, t->images, NULL, err);
+            rc = ctr_image_vector(vector, scale, i, &t->width, text, t->images, NULL, err);
         float *to = rc ? NULL : ctr_buf_extend(&t->vector, t->width, sizeof *to, &rc, err);
         if (!rc)
-            rc = ctr_image_vector(vector, i, &t->width, text, t->images, to, err);
+            rc = ctr_image_vector(vector, scale, i, &t->width, text, t->images, to, err);
     }
     return rc;
 }
@@ -254,8 +271,8 @@ static int fetch_mapped(struct ctr_image_table *t, int64_t row, float *to, struc
     char number[CTR_NUM_MAX];
     int rc = ctr_keyed_block(t->file, block, &b, err);
     return rc ? rc
-              : ctr_image_vector(&b->col[t->columns[1]], i, &t->width, ctr_image_key(&b->col[t->columns[0]], i, number),
-                                 row, to, err);
+              : ctr_image_vector(&b->col[t->columns[1]], ctr_image_scale(b, t->columns), i, &t->width,
+                                 ctr_image_key(&b->col[t->columns[0]], i, number), row, to, err);
 }
 
 /* For variable-size lists, the first one determines the length. */

@@ -37,15 +37,21 @@ int ctr_image_table_unchanged(const struct ctr_image_table *t, struct ctr_err *e
 
 /* ---- what a stream of vectors looks like ---- */
 
-/* The first column of keys (text or integers) and the first of vectors (lists of floats); *width: list size if fixed,
- * else 0. */
-int ctr_image_columns(const struct ctr_schema *s, int columns[2], int32_t *width, struct ctr_err *err) CTR_MUST;
+/* The first column of keys (text or integers) and the first of vectors: lists of floats, or of int8, whose numbers
+ * times the float of the column `scale` are the vector; columns[2] is that one, or -1. *width: list size if fixed, else
+ * 0. */
+int ctr_image_columns(const struct ctr_schema *s, int columns[3], int32_t *width, struct ctr_err *err) CTR_MUST;
+static inline const struct ctr_col *ctr_image_scale(const struct ctr_batch *b, const int columns[3])
+{
+    return columns[2] < 0 ? NULL : &b->col[columns[2]];
+}
 /* The text of a key, which a plan hashes; `number` is scratch memory for it. */
 struct ctr_str ctr_image_key(const struct ctr_col *c, int64_t i, char number[CTR_NUM_MAX]);
 /* Row i of a vector column as *width floats in `to`; if *width is 0, sets it and writes none. Errors: null, another
- * length, an element that is null, NaN or infinite. row (of the stream) and key: for messages. */
-int ctr_image_vector(const struct ctr_col *c, int64_t i, int32_t *width, struct ctr_str key, int64_t row, float *to,
-                     struct ctr_err *err) CTR_MUST;
+ * length, an element that is null, NaN or infinite. scale: ctr_image_scale. row (of the stream) and key: for messages.
+ */
+int ctr_image_vector(const struct ctr_col *c, const struct ctr_col *scale, int64_t i, int32_t *width,
+                     struct ctr_str key, int64_t row, float *to, struct ctr_err *err) CTR_MUST;
 
 #define CTR_TOWER_PREFIX "tower="
 

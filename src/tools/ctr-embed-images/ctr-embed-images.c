@@ -21,11 +21,12 @@ static const struct ctr_opt opts[] = {
     { "tower", 't', CTR_OPT_STR, "MODEL",
       "write the output of the image tower of MODEL (ctr-train dicm) instead of vectors", &o.tower,
       CTR_OPT_PATH | CTR_OPT_BASIC },
-    { "vectors", 0, CTR_OPT_FLAG, NULL, "with --tower: read streams of keys and vectors instead of photographs",
-      &o.vectors, 0, .needs = "tower" },
+    { "vectors", 0, CTR_OPT_FLAG, NULL,
+      "with --tower or --type: read streams of keys and vectors instead of photographs", &o.vectors, 0 },
     { "preprocess", 0, CTR_OPT_CHOICE, "torchvision|caffe",
       "preprocessing of pixels that the weights expect (default torchvision)", &o.preprocess, 0 },
-    { "type", 0, CTR_OPT_CHOICE, "float32|float16", "type of the numbers of a vector (default float32)", &o.type, 0 },
+    { "type", 0, CTR_OPT_CHOICE, "float32|float16|int8", "type of the numbers of a vector (default float32)", &o.type,
+      0 },
     { "column", 'c', CTR_OPT_STR, "COL", "read streams, whose binary column COL holds the images", &o.column,
       CTR_OPT_BASIC },
     { "key-type", 0, CTR_OPT_CHOICE, "utf8|int64", "type of the keys that are made from file names (default utf8)",
@@ -46,7 +47,7 @@ struct run {
     struct ctr_model_tower *tower;
     int64_t width; /* of the output vectors */
     struct ctr_reader *vectors;
-    int columns[2];
+    int columns[3];
     int32_t in_width;
     struct ctr_buf in, out_values;
     struct ctr_strs in_keys;
@@ -57,6 +58,7 @@ struct run {
     struct ctr_batchbuf rows;
     struct ctr_out *out, *quarantine;
     int64_t computed, bad, taken_over, rows_checked;
+    struct ctr_image_loss loss;
 };
 
 /* ---- what goes in and comes out ---- */
@@ -72,21 +74,27 @@ static int tell_network(const struct run *r, struct ctr_buf *how, struct ctr_err
                                        ctr_tower_digest(r->network), ctr_tower_side(r->network), o.preprocess);
 }
 
-/* (key, vector), and the origin of the vectors: only tables of one network can be combined. */
+static enum ctr_type number_type(void)
+{
+    return !strcmp(o.type, "float16") ? CTR_F16 : !strcmp(o.type, "int8") ? CTR_I8 : CTR_F32;
+}
+
+/* (key, vector), of int8 also its scale, and the origin of the vectors: only tables of one network can be combined. */
 static int make_schema(struct run *r, struct ctr_err *err)
 {
     const struct ctr_field *key =
         r->vectors ? &ctr_reader_schema(r->vectors)->f[r->columns[0]] : ctr_image_source_key(r->source);
-    struct ctr_field vector = { .name = (char *)"vector",
-                                .type = CTR_FIXED,
-                                .item = !strcmp(o.type, "float16") ? CTR_F16 : CTR_F32,
-                                .width = (int32_t)r->width };
+    struct ctr_field vector = {
+        .name = (char *)"vector", .type = CTR_FIXED, .item = number_type(), .width = (int32_t)r->width
+    };
     struct ctr_buf how = { 0 };
     int rc = ctr_schema_add(&r->schema, key->name, key->type, err);
     if (!rc)
         rc = ctr_field_set_role(&r->schema.f[0], CTR_ROLE_ID, err);
     if (!rc)
         rc = ctr_schema_add_field(&r->schema, &vector, NULL, err);
+    if (!rc && vector.item == CTR_I8)
+        rc = ctr_schema_add(&r->schema, "scale", CTR_F32, err);
     if (!rc)
         rc = tell_network(r, &how, err);
     if (!rc)
@@ -142,7 +150,7 @@ static int add_rows(struct run *r, const char *const *key, const float *vector, 
     }
     ctr_batchbuf_clear(&r->rows);
     for (int64_t i = 0; i < n && !rc; i++)
-        rc = ctr_image_put(&r->rows, key[i], vector + i * r->width, r->width, err);
+        rc = ctr_image_put(&r->rows, key[i], vector + i * r->width, r->width, &r->loss, err);
     r->computed += n;
     return rc || !n ? rc : ctr_sort_batch(r->sort, ctr_batchbuf_view(&r->rows), err);
 }
@@ -204,6 +212,7 @@ static int flush_vectors(struct run *r, struct ctr_err *err)
 static int add_vector(struct run *r, const struct ctr_batch *b, int64_t i, struct ctr_err *err)
 {
     const int64_t row = b->first_row + i;
+    const struct ctr_col *scale = ctr_image_scale(b, r->columns);
     char number[CTR_NUM_MAX];
     int rc = 0;
     if (ctr_col_missing(&b->col[r->columns[0]], i))
@@ -212,8 +221,8 @@ static int add_vector(struct run *r, const struct ctr_batch *b, int64_t i, struc
     if (memchr(key.p, 0, key.n))
         return ctr_fail(err, CTR_EDATA, "row %lld: the key has a byte 0", (long long)row + 1);
     if (!r->in_width)
-        rc = ctr_image_vector(&b->col[r->columns[1]], i, &r->in_width, key, row, NULL, err);
-    if (!rc && r->in_width != ctr_model_tower_inputs(r->tower))
+        rc = ctr_image_vector(&b->col[r->columns[1]], scale, i, &r->in_width, key, row, NULL, err);
+    if (!rc && r->tower && r->in_width != ctr_model_tower_inputs(r->tower))
         rc = ctr_fail(err, CTR_EDATA, "its vectors have %d numbers, the tower of %s takes %d", r->in_width, o.tower,
                       ctr_model_tower_inputs(r->tower));
     if (!rc && ctr_strs_find_n(&r->known, key.p, key.n) >= 0) /* copied from --update */
@@ -221,7 +230,7 @@ static int add_vector(struct run *r, const struct ctr_batch *b, int64_t i, struc
     if (!rc)
         rc = ctr_strs_add(&r->in_keys, key.p, key.n, err);
     float *to = rc ? NULL : ctr_buf_extend(&r->in, r->in_width, sizeof *to, &rc, err);
-    return rc ? rc : ctr_image_vector(&b->col[r->columns[1]], i, &r->in_width, key, row, to, err);
+    return rc ? rc : ctr_image_vector(&b->col[r->columns[1]], scale, i, &r->in_width, key, row, to, err);
 }
 
 static int embed_vectors(struct run *r, struct ctr_err *err)
@@ -289,6 +298,9 @@ static int write_all(struct run *r, struct ctr_err *err)
 
 static void report(const struct run *r)
 {
+    if (r->loss.n && number_type() != CTR_F32)
+        ctr_cli_note(r->cli, "%s: a stored vector x' is off by |x - x'| / |x| = %.2g on average, %.2g at most", o.type,
+                     r->loss.sum / (double)r->loss.n, r->loss.most);
     if (r->taken_over || r->bad)
         ctr_cli_note(r->cli, "%lld image%s computed, %lld taken over, %lld bad%s", (long long)r->computed,
                      CTR_S(r->computed), (long long)r->taken_over, (long long)r->bad,
@@ -305,8 +317,12 @@ static int check_options(struct ctr_cli *cli, struct ctr_err *err)
     if (o.vectors && (o.weights || o.column || ctr_cli_given(cli, "bad-images") || ctr_cli_given(cli, "preprocess") ||
                       ctr_cli_given(cli, "max-pixels") || ctr_cli_given(cli, "key-type")))
         return ctr_cli_usage(err, "--vectors takes no photographs: leave out what is about them");
-    if (o.tower && !strcmp(o.type, "float16"))
+    if (o.tower && number_type() != CTR_F32)
         return ctr_cli_usage(err, "--tower writes float32, with the bits that the model computes: leave --type out");
+    if (o.vectors && !o.tower && !ctr_cli_given(cli, "type"))
+        return ctr_cli_usage(err,
+                             "--vectors goes with --tower MODEL, whose outputs are written, or with --type, in which "
+                             "the vectors are written");
     if (!o.weights && !o.vectors)
         return ctr_cli_usage(err, "--weights names VGG16's weights: ctr-embed-images(1) says where they come from");
     if (strcmp(o.bad, "fail") && strcmp(o.bad, "skip") && !quarantine)
@@ -345,11 +361,31 @@ static int open_photographs(struct run *r, struct ctr_err *err)
     return rc;
 }
 
+/* Vectors that are written as they are, in another type. */
+static int take_vectors(struct run *r, struct ctr_err *err)
+{
+    const struct ctr_schema *s = ctr_reader_schema(r->vectors);
+    const char *was = ctr_meta_get(&s->meta, CTR_META_NETWORK);
+    const char *name = s->f[r->columns[1]].name;
+    r->width = r->in_width;
+    if (was && !strncmp(was, CTR_TOWER_PREFIX, strlen(CTR_TOWER_PREFIX)))
+        return ctr_fail(err, CTR_EUSAGE, "%s: outputs of a tower stay float32, with the bits that the model computes",
+                        ctr_reader_file(r->vectors));
+    if (!r->width)
+        return ctr_fail(err, CTR_EUSAGE,
+                        "%s: %s has lists of any length, and vectors have one: ctr-import --columns "
+                        "'%s:fixed_size_list<float32>[LENGTH],…'",
+                        ctr_reader_file(r->vectors), name, name);
+    return 0;
+}
+
 static int open_vectors(struct run *r, struct ctr_err *err)
 {
     int rc = ctr_reader_open(&r->vectors, r->cli->args, r->cli->nargs, NULL, err);
     if (!rc && (rc = ctr_image_columns(ctr_reader_schema(r->vectors), r->columns, &r->in_width, err)))
         ctr_err_file(err, ctr_reader_file(r->vectors));
+    if (!rc && !o.tower)
+        rc = take_vectors(r, err);
     return rc;
 }
 
@@ -431,7 +467,7 @@ const struct ctr_tool ctr_tool = {
     "ctr-embed-images",
     "make vectors of photographs",
     "-w WEIGHTS [--tower MODEL] [FILE|TAR…]\n-w WEIGHTS [--tower MODEL] --column COL [FILE…]\n--tower MODEL --vectors "
-    "[FILE…]",
+    "[FILE…]\n--type TYPE --vectors [FILE…]",
     NULL,
     opts,
     CTR_TOOL_ROLE(CTR_ROLE_ID) | CTR_TOOL_READS | CTR_TOOL_WRITES | CTR_TOOL_MEMORY | CTR_TOOL_DEVICE,

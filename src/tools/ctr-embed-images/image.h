@@ -138,9 +138,18 @@ struct ctr_embedder;
 int ctr_embedder_open(struct ctr_embedder **e, const struct ctr_embedder_opts *opts, struct ctr_err *err) CTR_MUST;
 /* 1: *b, borrowed until the next call; 0: end. A repeated key is an error. */
 int ctr_embedder_next(struct ctr_embedder *e, const struct ctr_embedded **b, struct ctr_err *err) CTR_MUST;
-/* Append a row (key, vector) to rows of that schema. A number beyond float16 is an error. */
-int ctr_image_put(struct ctr_batchbuf *rows, const char *key, const float *vector, int64_t width,
-                  struct ctr_err *err) CTR_MUST;
 void ctr_embedder_free(struct ctr_embedder *e);
+
+/* ---- image_store.c ---- */
+
+/* How far stored vectors are from those computed: |x - stored| / |x|, 0 for a vector of zeros. */
+struct ctr_image_loss {
+    double sum, most;
+    int64_t n;
+};
+/* Append a row (key, vector), or (key, vector, scale) of int8, to rows of that schema. A number beyond float16 is an
+ * error. */
+int ctr_image_put(struct ctr_batchbuf *rows, const char *key, const float *vector, int64_t width,
+                  struct ctr_image_loss *loss, struct ctr_err *err) CTR_MUST;
 
 #endif

@@ -246,26 +246,3 @@ void ctr_embedder_free(struct ctr_embedder *e)
 }
 
 /* ---- rows ---- */
-
-int ctr_image_put(struct ctr_batchbuf *rows, const char *key, const float *vector, int64_t width, struct ctr_err *err)
-{
-    struct ctr_colbuf *k = &rows->col[0], *v = &rows->col[1];
-    int64_t number = 0;
-    int rc;
-
-    if (rows->schema->f[0].type == CTR_UTF8) {
-        rc = ctr_colbuf_str(k, key, strlen(key), err);
-    } else {
-        uint64_t large = 0;
-        if (!ctr_parse_i64(key, strlen(key), &number) && ctr_parse_u64(key, strlen(key), &large))
-            number = (int64_t)large;
-        rc = ctr_colbuf_i64(k, number, err);
-    }
-    const bool half = rows->schema->f[1].item == CTR_F16;
-    for (int64_t i = 0; i < width && !rc; i++) {
-        if (half && vector[i] >= 65520.0f)
-            return ctr_fail(err, CTR_EDATA, "the vector of %s has a number beyond 65504: --type float32 holds it", key);
-        rc = ctr_colbuf_f64(v->item, (double)vector[i], err);
-    }
-    return rc ? rc : ctr_colbuf_close(v, err);
-}
