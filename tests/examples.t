@@ -31,7 +31,7 @@ is 'interests: an unknown model' "$(OUT=$W/world ROWS=50 MODELS=dni "$CTR_TOP/ex
 help() { make -s -C "$CTR_TOP/examples" help | sed 1d | cut -f 1 | tr -d ' ' | tr '\n' ' '; }
 trenches=$(sed -n 's/^trenches += /trenches-/p' "$CTR_TOP/examples/trenches.mk" | sed 's/-fig2$/-fig2 trenches-fig2.png/' | tr '\n' ' ')
 bars=$(sed -n 's/^bars := //p' "$CTR_TOP/examples/bars.mk" | tr ' ' '\n' | sed 's/^/bars-/' | tr '\n' ' ')'bars frappe '
-is 'help lists targets' "$(help)" "demo live serve featurebox ams funnel criteo avazu mind mindhistory globo globodin amex deep amazon taobao interests steps warm ml1m ml1mhistory ml1mdin parquet models ipinyou images fashion movies signals trenches $trenches$bars"
+is 'help lists targets' "$(help)" "demo live serve featurebox ams funnel criteo avazu mind mindhistory globo globodin amex deep amazon taobao interests steps warm ml1m ml1mhistory ml1mdin parquet models ipinyou images fashion movies simtier signals trenches $trenches$bars"
 # images: the smallest path; figures are those of a small world, of which one direction is asserted
 small_images() { # images.sh ROW…: GAUC of the rows
     OUT=$W/small ROWS=20000 SEEDS=1 ONLY="$*" "$CTR_TOP/examples/images.sh" >"$W/images.md" 2>"$W/images.err" || { cat "$W/images.err"; return 1; }

@@ -137,8 +137,6 @@ refused 'bad rows to be counted' '^ctr-train: --bad-rows: ranks .mpirun. count n
     train 2 --bad-rows skip=1 -o no.m even.arrows odd.arrows
 printf 'from log\nwhere a > 0\nlabel click\nfeature a\nfeature b\n' >raw.plan
 ctr-import -q --format csv --header rows.csv -o log.arrows
-refused 'a plan with statements' 'statements does not go with ranks .*: `ctr-extract PLAN VIEW=FILE…` makes its features, and `ctr-split --shards R` a file for' 2 \
-    run 2 ctr-train mlp --minibatch 9 -q -o no.m raw.plan log=log.arrows
 ctr-extract -q raw.plan log=log.arrows | ctr-split -q --shards 2 -o 'raw-%d.arrows'
 ok 'what it advises' run 2 ctr-train mlp --minibatch 9 -q -o raw.m raw-*.arrows
 refused 'predictions in one file' '^ctr-train: ranks write .* a file each: --progressive wants one %d' 2 train 2 --progressive p -o no.m even.arrows odd.arrows

@@ -2,6 +2,7 @@
  *
  * ctr-extract: converts a stream of raw columns to features by a plan (plan.h). */
 #include "common/cli/cli.h"
+#include "common/compute/comm.h"
 #include "common/rows/flow.h"
 #include "common/op/gpu.h"
 #include "common/plan/plan.h"
@@ -9,6 +10,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static struct {
     const char *fit, *names, *key_seed, *launch, *bad_rows;
@@ -53,6 +55,7 @@ struct job {
     struct ctr_program *program;
     struct ctr_reader *r;        /* the main stream, of `source`; NULL: the plan reads views */
     struct ctr_flow_views views; /* of a plan with statements */
+    struct ctr_buf part;         /* one of several processes: the name of its output */
     struct ctr_batch_source source;
     int64_t rows; /* rows read */
     struct ctr_out *out, *names;
@@ -66,9 +69,14 @@ static bool reads_views(const struct job *j)
     return ctr_plan_statement(j->plan, 0) && !o.table;
 }
 
+/* Counts of rows are those of this process. */
 static void note(void *ctx, const char *text)
 {
-    ctr_cli_note(ctx, "%s", text);
+    const struct ctr_cli *cli = ctx;
+    if (cli->ranks.size)
+        ctr_cli_note(cli, "rank %d: %s", cli->ranks.rank, text);
+    else
+        ctr_cli_note(cli, "%s", text);
 }
 
 static void debug(void *ctx, const char *text)
@@ -83,6 +91,49 @@ static int take_views(struct job *j, int first, struct ctr_err *err)
     for (int i = 0; rc == 0 && i < j->views.n; i++)
         rc = ctr_cli_read(cli, j->views.file[i].path, err);
     return rc;
+}
+
+/* ---- one of several processes ---- */
+
+/* mpirun with %d in -o: each process extracts its part of the rows, to a file with its number. They say nothing to each
+ * other, so that a shell may start them as well. */
+static int take_part(struct job *j, struct ctr_err *err)
+{
+    struct ctr_cli *cli = j->cli;
+    const char *at = cli->out ? strstr(cli->out, "%d") : NULL;
+    struct ctr_cli_ranks *r = &cli->ranks;
+    if (!at || !ctr_comm_place(&r->rank, &r->size, &r->local)) {
+        *r = (struct ctr_cli_ranks){ 0 };
+        return 0;
+    }
+    if (strchr(at + 1, '%') || strchr(cli->out, '%') != at)
+        return ctr_cli_usage(err, "ranks (mpirun) write a file each: -o wants one %%d for the number, such as "
+                                  "part-%%d.arrows");
+    if (o.fit || o.names || o.explain || o.dot || o.inputs || o.list_ops)
+        return ctr_cli_usage(err,
+                             "%s is of all rows, and each of the ranks (mpirun) has a part of them: run it "
+                             "without mpirun, or leave %%d out of -o",
+                             o.fit       ? "--fit"
+                             : o.names   ? "--names"
+                             : o.explain ? "--explain"
+                             : o.dot     ? "--dot"
+                             : o.inputs  ? "--inputs"
+                                         : "--list-ops");
+    if (o.bad_rows && strcmp(o.bad_rows, "fail") != 0)
+        return ctr_cli_usage(err, "--bad-rows: ranks (mpirun) count no bad rows together: leave them out before, by "
+                                  "ctr-select --where");
+    int rc = ctr_buf_printf(&j->part, err, "%.*s%d%s", (int)(at - cli->out), cli->out, r->rank, at + 2);
+    if (rc == 0)
+        rc = ctr_buf_append(&j->part, "", 1, err);
+    cli->out = rc ? cli->out : (const char *)j->part.data;
+    return rc;
+}
+
+/* Of reading: the part of this process. */
+static struct ctr_reader_opts part_of(const struct job *j)
+{
+    const struct ctr_cli_ranks *r = &j->cli->ranks;
+    return (struct ctr_reader_opts){ .part = r->rank, .parts = r->size > 1 ? r->size : 0 };
 }
 
 /* ---- what prints only ---- */
@@ -205,23 +256,42 @@ static void note_extracted(const struct job *j)
 static int open_views(struct job *j, int first, struct ctr_err *err)
 {
     struct ctr_cli *cli = j->cli;
+    const struct ctr_reader_opts part = part_of(j);
     const struct ctr_flow_opts fo = { .threads = (int)CTR_MIN(cli->jobs, (int64_t)1024),
                                       .queue = (int)o.queue,
                                       .memory_bytes = statements_share(j),
                                       .batch_rows = cli->batch_rows,
+                                      .reader = part.parts ? &part : NULL,
                                       .last = "extract",
                                       .note = note,
                                       .debug = debug,
                                       .time_line = cli->verbose > 1,
                                       .ctx = cli };
-    int rc = take_views(j, first, err);
+    int rc = part.parts ? ctr_flow_parts(j->plan, err) : 0;
+    if (rc == 0)
+        rc = take_views(j, first, err);
     return rc < 0 ? rc : ctr_flow_open(&j->source, j->plan, &j->views, &fo, err);
+}
+
+static int open_part(struct job *j, int first, struct ctr_reader_opts *ro, struct ctr_err *err)
+{
+    struct ctr_shard_files files = { 0 };
+    int rc = ctr_cli_inputs(j->cli, first, err);
+    if (rc == 0)
+        rc = ctr_shard_files(ro->part, ro->parts, j->cli->args + first, j->cli->nargs - first, &files, err);
+    ro->part = files.part;
+    ro->parts = files.parts;
+    if (rc == 0)
+        rc = ctr_reader_open(&j->r, files.path, files.n, ro, err);
+    free(files.path);
+    return rc;
 }
 
 static int open_stream(struct job *j, int first, struct ctr_err *err)
 {
-    const struct ctr_reader_opts ro = { .foreign = true };
-    int rc = ctr_cli_reader(j->cli, first, &ro, &j->r, err);
+    struct ctr_reader_opts ro = part_of(j);
+    ro.foreign = true;
+    int rc = ro.parts ? open_part(j, first, &ro, err) : ctr_cli_reader(j->cli, first, &ro, &j->r, err);
     if (rc == 0)
         j->source = ctr_batch_source_stream(j->r);
     return rc;
@@ -422,7 +492,9 @@ static int extract_features(struct ctr_cli *cli, struct ctr_err *err)
     struct job j = { .cli = cli };
     if (o.fit && o.names)
         return ctr_cli_usage(err, "--names belongs to extraction: name the keys with ctr-extract FITTED --names FILE");
-    int rc = ctr_cli_max_unknown(o.max_unknown, err);
+    int rc = take_part(&j, err);
+    if (rc == 0)
+        rc = ctr_cli_max_unknown(o.max_unknown, err);
     if (rc == 0 && (o.fit || o.inputs || o.list_ops))
         rc = ctr_cli_device(cli, false, o.fit ? "ctr-extract --fit" : "ctr-extract without extraction", err);
     if (rc == 0)
@@ -433,6 +505,7 @@ static int extract_features(struct ctr_cli *cli, struct ctr_err *err)
     ctr_out_free(j.out);
     ctr_batch_source_close(&j.source); /* it may use the plan's statements */
     ctr_flow_views_free(&j.views);
+    ctr_buf_free(&j.part);
     ctr_plan_free(j.plan);
     return rc;
 }

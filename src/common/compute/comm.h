@@ -130,6 +130,8 @@ struct ctr_comm_ops {
 
 /* Was this process started by mpirun or another launcher of MPI processes? */
 bool ctr_comm_started(void);
+/* If so, which of how many it is, and which of those on its machine, as the launcher says: no communication. */
+bool ctr_comm_place(int *rank, int *size, int *local);
 /* How many processes Slurm's srun started beside it without PMIx, so that they do not find each other; 0: none. */
 int64_t ctr_comm_strangers(void);
 int ctr_comm_mpi(struct ctr_comm **c, struct ctr_err *err) CTR_MUST;

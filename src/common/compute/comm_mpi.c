@@ -27,6 +27,24 @@ bool ctr_comm_started(void)
     return getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMIX_RANK");
 }
 
+static bool number_of(const char *name, int *n)
+{
+    const char *text = getenv(name);
+    int64_t v;
+    if (!text || !ctr_parse_i64(text, strlen(text), &v) || v < 0 || v > INT32_MAX)
+        return false;
+    *n = (int)v;
+    return true;
+}
+
+bool ctr_comm_place(int *rank, int *size, int *local)
+{
+    *local = 0;
+    (void)(number_of("OMPI_COMM_WORLD_LOCAL_RANK", local) || number_of("SLURM_LOCALID", local));
+    return (number_of("OMPI_COMM_WORLD_RANK", rank) || number_of("PMIX_RANK", rank)) &&
+           (number_of("OMPI_COMM_WORLD_SIZE", size) || number_of("SLURM_STEP_NUM_TASKS", size)) && *rank < *size;
+}
+
 int64_t ctr_comm_strangers(void)
 {
     const char *tasks = getenv("SLURM_STEP_NUM_TASKS");

@@ -31,6 +31,11 @@ int ctr_flow_views(struct ctr_flow_views *v, const struct ctr_plan *plan, char *
                    struct ctr_err *err) CTR_MUST;
 void ctr_flow_views_free(struct ctr_flow_views *v);
 
+/* Processes that share out the rows of a plan with statements (reader->parts of struct ctr_flow_opts) each read a part
+ * of the view of `from`, some of its files or some blocks of its one IPC file, and the other views whole. CTR_EUSAGE: a
+ * statement needs rows of other parts. */
+int ctr_flow_parts(const struct ctr_plan *plan, struct ctr_err *err) CTR_MUST;
+
 enum { CTR_FLOW_QUEUE = 4 };
 struct ctr_flow_opts {
     int threads;          /* 1: only the caller's thread; more: stages have their own threads */
@@ -38,7 +43,7 @@ struct ctr_flow_opts {
     int64_t memory_bytes; /* of all statements together; 0: see ctr_relation_memory */
     int64_t batch_rows;   /* of joins; 0: CTR_BATCH_ROWS */
     /* For views that are streams, if there are no threads; or NULL. `follow`: the view of `from`, a stream, may grow;
-     * there are no threads then. */
+     * there are no threads then. part and parts: of the view of `from`, see ctr_flow_parts. */
     const struct ctr_reader_opts *reader;
     const char *last; /* the operation on the rows: "extract" */
     /* Or NULL: that operation runs on its own thread, with these queue times; `after` is the operation on its

@@ -247,6 +247,23 @@ void ctr_flow_view_note(void *view, const char *text)
     v->opts->note(v->opts->ctx, line);
 }
 
+/* The columns of the first file of all parts: every part reads its files with these types. */
+static int first_types(struct flow_view *v, const struct ctr_text_opts *t, struct ctr_err *err)
+{
+    struct ctr_text_opts first = *t;
+    struct ctr_import *im = NULL;
+    struct stat st;
+    if (!v->first.n || stat(v->first.s[0], &st) || !S_ISREG(st.st_mode)) /* a pipe is read once, by its part */
+        return 0;
+    first.jobs = 1;
+    first.note = NULL;
+    int rc = ctr_import_open(&im, &first, v->first.s, 1, err);
+    if (!rc)
+        rc = ctr_schema_copy(&v->typed, ctr_import_schema(im), err);
+    ctr_import_free(im);
+    return rc;
+}
+
 /* Opened twice if columns are left out: the first time gives the existing columns. */
 static int open_text(struct flow_view *v, const struct ctr_strs *only, const struct ctr_flow_opts *o,
                      struct ctr_err *err)
@@ -262,6 +279,8 @@ static int open_text(struct flow_view *v, const struct ctr_strs *only, const str
                                .ctx = v,
                                .in_plan = true };
     int rc = text_options(&t, v->view, &v->nulls, &line, err);
+    if (!rc)
+        rc = first_types(v, &t, err);
     if (!rc && only && v->regular) {
         struct ctr_text_opts first = t;
         first.jobs = 1;
@@ -372,6 +391,8 @@ static int open_stream(struct flow_view *v, const struct ctr_strs *only, const s
     struct ctr_reader_opts ro = o->reader ? *o->reader : (struct ctr_reader_opts){ 0 };
     ro.foreign = true;
     ro.follow = ctr_flow_follows(o) && !v->side.statement;
+    ro.part = v->part;
+    ro.parts = v->parts;
     bool differ = false;
     int rc =
         v->paths.n > 1 && v->regular && !ro.follow ? ctr_matched_needed(v->paths.s, v->paths.n, &ro, &differ, err) : 0;
@@ -536,6 +557,24 @@ static int look_for_streams(const struct ctr_strs *paths, bool *stream, struct c
     return ctr_fail(err, CTR_EDATA, "is text, and another file of the view an Arrow stream: give one kind of files");
 }
 
+/* Of the view of `from`: the files, or the blocks of one, that this part reads. */
+static int take_part(struct flow_view *v, const struct ctr_reader_opts *o, struct ctr_err *err)
+{
+    struct ctr_shard_files mine = { 0 };
+    struct ctr_strs paths = { 0 };
+    int rc = ctr_shard_files(o->part, o->parts, v->paths.s, v->paths.n, &mine, err);
+    for (int i = 0; !rc && i < mine.n; i++)
+        rc = ctr_strs_add(&paths, mine.path[i], strlen(mine.path[i]), err);
+    if (!rc && !mine.parts)
+        rc = ctr_strs_add(&v->first, v->paths.s[0], strlen(v->paths.s[0]), err);
+    v->part = mine.part;
+    v->parts = mine.parts;
+    free(mine.path);
+    ctr_strs_free(&v->paths);
+    v->paths = paths;
+    return rc;
+}
+
 int ctr_flow_view_open(struct flow_view *v, const struct ctr_view *view, const struct ctr_flow_views *files,
                        const struct ctr_strs *only, const struct ctr_flow_opts *o, struct ctr_err *err)
 {
@@ -545,7 +584,9 @@ int ctr_flow_view_open(struct flow_view *v, const struct ctr_view *view, const s
     for (int i = 0; !rc && i < files->n; i++)
         if (!strcmp(files->file[i].view, view->name))
             rc = ctr_strs_add(&v->paths, files->file[i].path, strlen(files->file[i].path), err);
-    v->regular = all_regular(&v->paths);
+    if (!rc && !v->side.statement && o->reader && o->reader->parts > 1)
+        rc = take_part(v, o->reader, err);
+    v->regular = !rc && all_regular(&v->paths);
     const bool named = view->format && !strcmp(view->format, "parquet");
     if (!rc && view->format)
         rc = look_for_streams(&v->paths, &stream, err);
@@ -577,6 +618,8 @@ void ctr_flow_view_close(struct flow_view *v)
     ctr_strs_free(&v->paths);
     ctr_strs_free(&v->nulls);
     ctr_strs_free(&v->names);
+    ctr_strs_free(&v->first);
+    ctr_schema_free(&v->typed);
     *v = (struct flow_view){ 0 };
 }
 

@@ -164,10 +164,13 @@ static enum ctr_type inferable(enum ctr_type t)
 bool ctr_flow_view_type(void *view, const char *column, bool seen, struct ctr_field *type)
 {
     struct flow_view *v = view;
+    const int typed = ctr_schema_find(&v->typed, column);
     const struct ctr_field *other = NULL;
     struct ctr_field was;
     enum ctr_type t = CTR_FOREIGN;
-    if (known_type(&v->side, column, &was)) {
+    if (typed >= 0) {
+        t = inferable(v->typed.f[typed].type);
+    } else if (known_type(&v->side, column, &was)) {
         if (!seen || !ctr_plan_type_fits(&was, type))
             t = inferable(was.type);
     } else if (!seen && other_side(&v->side, column, &other)) {

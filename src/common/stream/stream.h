@@ -83,6 +83,15 @@ struct ctr_reader_stats {
 };
 void ctr_reader_get_stats(const struct ctr_reader *r, struct ctr_reader_stats *s);
 
+/* The files of part `part` of `parts`: every parts-th one, or, of one IPC file, the blocks; for ctr_reader_open. `path`
+ * is the caller's to free, also after an error: shards.c. */
+struct ctr_shard_files {
+    char **path; /* borrowed names */
+    int n, part, parts;
+};
+int ctr_shard_files(int part, int parts, char *const *path, int n, struct ctr_shard_files *mine,
+                    struct ctr_err *err) CTR_MUST;
+
 /* ---- identity: identity.c ---- */
 
 /* Streams that are read as one, validated against each other or scored by a model have equal columns and one identity:

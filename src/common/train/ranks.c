@@ -60,55 +60,6 @@ int ctr_ranks_check(const struct ctr_train_job *job, struct ctr_err *err)
                       : 0;
 }
 
-/* ---- files ---- */
-
-/* Fail if two of the files are the same: their rows would be learned twice. */
-static int check_twice(char *const *path, int n, struct ctr_err *err)
-{
-    for (int i = 0; i < n; i++)
-        for (int k = 0; k < i; k++) {
-            struct stat a, b;
-            if (!stat(path[i], &a) && !stat(path[k], &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino)
-                return ctr_fail(err, CTR_EUSAGE, "%s and %s are one file: its rows would be learned twice", path[k],
-                                path[i]);
-        }
-    return 0;
-}
-
-static bool has_blocks(const char *path)
-{
-    char magic[6] = "";
-    FILE *f = fopen(path, "rb");
-    const bool is = f && fread(magic, sizeof magic, 1, f) == 1 && !memcmp(magic, "ARROW1", sizeof magic);
-    if (f)
-        fclose(f);
-    return is;
-}
-
-int ctr_shard_files(int part, int parts, char *const *path, int n, struct ctr_shard_files *mine, struct ctr_err *err)
-{
-    *mine = (struct ctr_shard_files){ .path = calloc((size_t)n + 1, sizeof *mine->path) };
-    if (!mine->path)
-        return ctr_fail_nomem(err, (size_t)n * sizeof *mine->path);
-    for (int i = 0; i < n; i++)
-        if (!strcmp(path[i], "-"))
-            return ctr_fail(err, CTR_EUSAGE, "ranks read files, not stdin: name them");
-    if (n == 1 && has_blocks(path[0])) {
-        mine->path[mine->n++] = path[0];
-        mine->part = part;
-        mine->parts = parts;
-        return 0;
-    }
-    if (n < parts)
-        return ctr_fail(err, CTR_EUSAGE,
-                        "%d file%s for %d ranks: each rank reads files of its own; name %d or more (ctr-split makes "
-                        "them), or one .arrow file, whose blocks are shared out (ctr-cat --to file)",
-                        n, CTR_S(n), parts, parts);
-    for (int i = part; i < n; i += parts)
-        mine->path[mine->n++] = path[i];
-    return check_twice(path, n, err);
-}
-
 /* ---- what all ranks have in common ---- */
 
 /* The first line that differs. */
@@ -251,6 +202,23 @@ int ctr_ranks_same_files(struct ctr_comm *c, char *const *path, int n, const str
         rc = ctr_buf_printf(&text, err, "file %d: %s", i + 1, path[i]);
         if (!rc && mine->parts) /* all ranks read its blocks */
             rc = describe_content(&text, path[i], err);
+        if (!rc)
+            rc = ctr_buf_printf(&text, err, "\n");
+    }
+    if (!rc)
+        rc = same_text(c, &text, err);
+    ctr_buf_free(&text);
+    return rc;
+}
+
+int ctr_ranks_same_whole(struct ctr_comm *c, const struct ctr_ranks_file *file, int n, struct ctr_err *err)
+{
+    struct ctr_buf text = { 0 };
+    int rc = ctr_buf_printf(&text, err, "%d files that each reads whole\n", n);
+    for (int i = 0; i < n && !rc; i++) {
+        rc = ctr_buf_printf(&text, err, "%s %s", file[i].what, file[i].path);
+        if (!rc)
+            rc = describe_content(&text, file[i].path, err);
         if (!rc)
             rc = ctr_buf_printf(&text, err, "\n");
     }

@@ -103,18 +103,15 @@ void ctr_ranks_join(struct ctr_train_job *job, struct ctr_comm *c);
 /* After the run. `status` is not 0: it failed, and the others are ended when this process exits, which is after it said
  * why. */
 void ctr_ranks_end(struct ctr_comm *c, int status);
-/* The files of shard `part` of the n: every parts-th one, or, of one IPC file, the blocks; for ctr_reader_open. `path`
- * is the caller's to free. */
-struct ctr_shard_files {
-    char **path; /* borrowed names */
-    int n, part, parts;
-};
-int ctr_shard_files(int part, int parts, char *const *path, int n, struct ctr_shard_files *mine,
-                    struct ctr_err *err) CTR_MUST;
 /* Fail on all ranks if they have other lists of files, by which some rows would be learned twice and others never: the
  * names must be the same in the same order, and of one file whose blocks are shared out the content, too. */
 int ctr_ranks_same_files(struct ctr_comm *c, char *const *path, int n, const struct ctr_shard_files *mine,
                          struct ctr_err *err) CTR_MUST;
+/* The same of files that every rank reads whole: the plan and the views that are not shared out. */
+struct ctr_ranks_file {
+    const char *what, *path;
+};
+int ctr_ranks_same_whole(struct ctr_comm *c, const struct ctr_ranks_file *file, int n, struct ctr_err *err) CTR_MUST;
 
 struct ctr_trainer;
 int ctr_trainer_new(struct ctr_trainer **t, const struct ctr_train_job *job, struct ctr_err *err) CTR_MUST;

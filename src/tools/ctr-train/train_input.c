@@ -180,6 +180,16 @@ int64_t ctr_train_learner_memory(const struct ctr_train *run)
     return all ? CTR_MAX(all - statements_memory(run) - values_memory(run), 1) : 0;
 }
 
+/* Counts of rows are those of this rank. */
+static void note_views(void *ctx, const char *text)
+{
+    const struct ctr_train *run = ctx;
+    if (run->comm)
+        ctr_cli_note(run->cli, "rank %d: %s", run->cli->ranks.rank, text);
+    else
+        ctr_train_note(ctx, text);
+}
+
 /* Open the table of the statements. Its stages replace `ahead`. */
 static int open_views(struct ctr_train *run, const struct ctr_plan *plan, const struct ctr_reader_opts *how,
                       struct ctr_batch_source *s, struct ctr_err *err)
@@ -192,7 +202,7 @@ static int open_views(struct ctr_train *run, const struct ctr_plan *plan, const 
                                       .last = "extract",
                                       .last_times = own_thread(run) ? &run->extract_times : NULL,
                                       .after = "train",
-                                      .note = ctr_train_note,
+                                      .note = note_views,
                                       .debug = ctr_train_debug,
                                       .time_line = run->cli->verbose > 1,
                                       .ctx = run };

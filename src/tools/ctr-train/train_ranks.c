@@ -5,10 +5,12 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "common/compute/comm.h"
 #include "common/lr/variants.h"
+#include "common/plan/plan.h"
 
 int ctr_train_start_ranks(struct ctr_train *run, struct ctr_err *err)
 {
@@ -19,10 +21,82 @@ int ctr_train_start_ranks(struct ctr_train *run, struct ctr_err *err)
     return rc;
 }
 
-int ctr_train_join_ranks(struct ctr_train *run, struct ctr_train_job *job, struct ctr_err *err)
+/* The files of the view of `from`, which ranks share out. The caller frees the array. */
+static int main_files(const struct ctr_train *run, const char *view, char ***path, int *n, struct ctr_err *err)
+{
+    *path = calloc((size_t)run->views.n + 1, sizeof **path);
+    if (!*path)
+        return ctr_fail_nomem(err, (size_t)run->views.n * sizeof **path);
+    for (int i = 0; i < run->views.n; i++)
+        if (!strcmp(run->views.file[i].view, view))
+            (*path)[(*n)++] = (char *)(uintptr_t)run->views.file[i].path;
+    return 0;
+}
+
+/* The plan and the other views are the same on all ranks. */
+static int same_views(const struct ctr_train *run, const char *shared, struct ctr_err *err)
+{
+    struct ctr_ranks_file *file = calloc((size_t)run->views.n + 1, sizeof *file);
+    int n = 0;
+    if (!file)
+        return ctr_fail_nomem(err, (size_t)run->views.n * sizeof *file);
+    file[n++] = (struct ctr_ranks_file){ "plan", run->plan };
+    int rc = 0;
+    for (int i = 0; i < run->views.n; i++)
+        if (strcmp(run->views.file[i].view, shared) != 0) {
+            file[n++] = (struct ctr_ranks_file){ run->views.file[i].view, run->views.file[i].path };
+            if (!strcmp(run->views.file[i].path, "-"))
+                rc = ctr_cli_usage(err, "ranks read files, not stdin: name the file of the view %s",
+                                   run->views.file[i].view);
+        }
+    if (!rc)
+        rc = ctr_ranks_same_whole(run->comm, file, n, err);
+    free(file);
+    return rc;
+}
+
+/* A plan with statements: its view of `from` is shared out. */
+static int join_views(const struct ctr_train *run, struct ctr_err *err)
+{
+    const int rank = ctr_comm_rank(run->comm), ranks = ctr_comm_size(run->comm);
+    struct ctr_shard_files mine = { 0 };
+    struct ctr_plan *plan = NULL;
+    char **path = NULL;
+    int n = 0, rc = ctr_plan_open(&plan, run->plan, err);
+    const char *view = rc ? NULL : ctr_plan_statement(plan, 0)->view.name;
+    if (!rc)
+        rc = ctr_flow_parts(plan, err);
+    if (!rc)
+        rc = main_files(run, view, &path, &n, err);
+    if (!rc)
+        rc = ctr_shard_files(rank, ranks, path, n, &mine, err);
+    if (!rc)
+        rc = ctr_ranks_same_files(run->comm, path, n, &mine, err);
+    if (!rc)
+        rc = same_views(run, view, err);
+    free(mine.path);
+    free(path);
+    ctr_plan_free(plan);
+    return rc;
+}
+
+static int join_files(const struct ctr_train *run, struct ctr_err *err)
 {
     struct ctr_cli *cli = run->cli;
     struct ctr_shard_files files = { 0 };
+    int rc = ctr_cli_inputs(cli, run->first, err);
+    if (!rc)
+        rc = ctr_shard_files(ctr_comm_rank(run->comm), ctr_comm_size(run->comm), cli->args + run->first,
+                             cli->nargs - run->first, &files, err);
+    if (!rc)
+        rc = ctr_ranks_same_files(run->comm, cli->args + run->first, cli->nargs - run->first, &files, err);
+    free(files.path);
+    return rc;
+}
+
+int ctr_train_join_ranks(struct ctr_train *run, struct ctr_train_job *job, struct ctr_err *err)
+{
+    struct ctr_cli *cli = run->cli;
     if (ctr_comm_strangers())
         return ctr_cli_usage(err,
                              "srun started %" PRId64 " processes that do not know of each other: each would learn "
@@ -37,16 +111,7 @@ int ctr_train_join_ranks(struct ctr_train *run, struct ctr_train_job *job, struc
                      "of its machine",
                      cli->jobs, ctr_cpu_count(), CTR_S(ctr_cpu_count()));
     ctr_ranks_join(job, run->comm);
-    if (run->flows)
-        return ctr_cli_usage(err, "a plan with statements does not go with ranks (mpirun): `ctr-extract PLAN "
-                                  "VIEW=FILE…` makes its features, and `ctr-split --shards R` a file for each rank");
-    int rc = ctr_cli_inputs(cli, run->first, err);
-    if (!rc)
-        rc = ctr_shard_files(ctr_comm_rank(run->comm), ctr_comm_size(run->comm), cli->args + run->first,
-                             cli->nargs - run->first, &files, err);
-    if (!rc)
-        rc = ctr_ranks_same_files(run->comm, cli->args + run->first, cli->nargs - run->first, &files, err);
-    free(files.path);
+    const int rc = (run->flows ? join_views : join_files)(run, err);
     if (rc)
         return rc;
     if (ctr_comm_rank(run->comm)) {
