@@ -50,6 +50,8 @@ struct ctr_err {
     int sys;         /* errno, or 0 */
     char file[256];  /* "" or the file concerned; printed before `what` */
     char what[1024]; /* names the row or line, if there is one */
+    int remedy;      /* bytes of `what` before it says how to mend it; 0: it does not */
+    bool nearest;    /* the remedy is a name that is near */
 };
 
 /* Fill *err and return `code`, so that callers write `return ctr_fail(err, CTR_EDATA, "…")`. An existing file name is
@@ -60,10 +62,13 @@ int ctr_fail_nomem(struct ctr_err *err, size_t bytes);
 void ctr_err_file(struct ctr_err *err, const char *file); /* set the file name unless it is set */
 /* Append to the message, truncated to the space left. */
 void ctr_err_add(struct ctr_err *err, const char *fmt, ...) CTR_PRINTF(2, 3);
+/* Append how to mend it, which some readers cannot use: see ctr_err_reason. Returns err->code. */
+int ctr_err_remedy(struct ctr_err *err, const char *fmt, ...) CTR_PRINTF(2, 3);
 struct ctr_err_text {
     char s[2304];
 };
-struct ctr_err_text ctr_err_text(const struct ctr_err *err); /* file name and message, for users */
+struct ctr_err_text ctr_err_text(const struct ctr_err *err);   /* file name and message, for users */
+struct ctr_err_text ctr_err_reason(const struct ctr_err *err); /* the same, without the remedy */
 
 /* ---- bytes and strings: buf.c ---- */
 

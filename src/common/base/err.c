@@ -10,6 +10,8 @@ static void err_vset(struct ctr_err *err, int code, int sys, const char *fmt, va
 {
     err->code = code;
     err->sys = sys;
+    err->remedy = 0;
+    err->nearest = false;
     ctr_vformat(err->what, sizeof err->what, fmt, ap);
 }
 
@@ -52,12 +54,31 @@ void ctr_err_add(struct ctr_err *err, const char *fmt, ...)
     va_end(ap);
 }
 
+int ctr_err_remedy(struct ctr_err *err, const char *fmt, ...)
+{
+    const size_t n = strlen(err->what);
+    va_list ap;
+    err->remedy = (int)n;
+    va_start(ap, fmt);
+    ctr_vformat(err->what + n, sizeof err->what - n, fmt, ap);
+    va_end(ap);
+    return err->code;
+}
+
 struct ctr_err_text ctr_err_text(const struct ctr_err *err)
 {
     struct ctr_err_text text;
     ctr_format(text.s, sizeof text.s, "%s%s%s", err->file, err->file[0] ? ": " : "",
                err->what[0] ? err->what : "failed");
     return text;
+}
+
+struct ctr_err_text ctr_err_reason(const struct ctr_err *err)
+{
+    struct ctr_err cut = *err;
+    if (cut.remedy)
+        cut.what[cut.remedy] = 0;
+    return ctr_err_text(&cut);
 }
 
 void ctr_err_file(struct ctr_err *err, const char *file)

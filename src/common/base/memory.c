@@ -30,9 +30,8 @@ int64_t ctr_memory_part(void)
 int ctr_memory_fail(const char *what, int64_t need, struct ctr_err *err)
 {
     const uint64_t most = (uint64_t)ctr_memory_batch();
-    return ctr_fail(err, CTR_ENOMEM,
-                    "%s needs %s, and of --memory %s a batch may take %s: write smaller batches (ctr-cat --batch "
-                    "ROWS), or give more",
-                    what, ctr_size_text_beyond((uint64_t)need, most).s, ctr_size_text((uint64_t)bound).s,
-                    ctr_size_text(most).s);
+    (void)ctr_fail(err, CTR_ENOMEM, "%s needs %s, and of --memory %s a batch may take %s: write smaller batches", what,
+                   ctr_size_text_beyond((uint64_t)need, most).s, ctr_size_text((uint64_t)bound).s,
+                   ctr_size_text(most).s);
+    return ctr_err_remedy(err, " (ctr-cat --batch ROWS), or give more");
 }

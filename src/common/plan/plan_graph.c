@@ -265,7 +265,12 @@ static int column_node(struct binder *b, const struct plan_ast *a)
                                  CTR_MIN(range, 60), a->name, a->name + range);
         struct ctr_err near = { 0 };
         (void)!ctr_schema_need(g->input, a->name, &near);
-        return ctr_plan_fail(&g->src, a->pos, b->err, "%s", near.what);
+        int rc = ctr_plan_fail(&g->src, a->pos, b->err, "%.*s", near.remedy ? near.remedy : (int)strlen(near.what),
+                               near.what);
+        if (near.remedy)
+            rc = ctr_err_remedy(b->err, "%s", near.what + near.remedy);
+        b->err->nearest = near.nearest;
+        return rc;
     }
     if (g->input->f[column].type == CTR_FOREIGN)
         return ctr_plan_fail(&g->src, a->pos, b->err, "column '%.60s' is of type %s, which is not supported", a->name,

@@ -100,6 +100,7 @@ static void put_position(const struct plan_source *src, struct plan_pos pos, str
         char what[sizeof err->what];
         snprintf(what, sizeof what, "line %d, character %d of its plan: %.960s", pos.line, pos.col, err->what);
         memcpy(err->what, what, sizeof what);
+        err->remedy = 0; /* it lies elsewhere now */
     }
     if (src->inline_text)
         snprintf(err->file, sizeof err->file, "%s: character %d", src->file, pos.col);
@@ -126,6 +127,7 @@ int ctr_plan_locate(const struct plan_source *src, struct plan_pos pos, struct c
     if (err->file[0]) {
         const struct ctr_err_text text = ctr_err_text(err);
         ctr_format(err->what, sizeof err->what, "%s", text.s);
+        err->remedy = 0;
     }
     put_position(src, pos, err);
     return err->code;

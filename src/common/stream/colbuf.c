@@ -158,9 +158,9 @@ static int offsets_reserve(struct ctr_colbuf *b, int64_t n, struct ctr_err *err)
 
 int ctr_fail_too_long(struct ctr_err *err)
 {
-    return ctr_fail(err, CTR_ELARGE,
-                    "a column holds more than 2^31-1 bytes or items in one batch; make batches smaller, by "
-                    "--batch here or by ctr-cat --batch N before this");
+    (void)ctr_fail(err, CTR_ELARGE,
+                   "a column holds more than 2^31-1 bytes or items in one batch; make batches smaller");
+    return ctr_err_remedy(err, ", by --batch here or by ctr-cat --batch N before this");
 }
 
 static int offsets_push(struct ctr_colbuf *b, int64_t end, struct ctr_err *err)

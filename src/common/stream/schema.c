@@ -203,10 +203,15 @@ int ctr_schema_need(const struct ctr_schema *s, const char *name, struct ctr_err
     names = malloc((size_t)(s->n + 1) * sizeof *names);
     for (i = 0; names && i < s->n; i++)
         names[i] = s->f[i].name;
+    const bool near = names && ctr_nearest(name, names, s->n);
     if (names)
         ctr_name_hint(hint, sizeof hint, name, names, s->n);
     free(names);
-    return ctr_fail(err, CTR_EUSAGE, "there is no column '%s'%s", name, hint);
+    const int rc = ctr_fail(err, CTR_EUSAGE, "there is no column '%s'", name);
+    if (*hint)
+        (void)ctr_err_remedy(err, "%s", hint);
+    err->nearest = near;
+    return rc;
 }
 
 int ctr_field_role(const struct ctr_field *f)

@@ -93,7 +93,7 @@ static int find_by(const struct ctr_schema *s, const char *name, struct ctr_err 
 {
     const int column = ctr_schema_need(s, name, err);
     const char *pg = ctr_meta_get(&s->meta, CTR_META_PG);
-    if (column < 0 && pg && strstr(pg, "ctr-extract\t") && !strstr(err->what, "; the nearest is "))
+    if (column < 0 && pg && strstr(pg, "ctr-extract\t") && !err->nearest)
         ctr_err_add(err, "; `keep %.200s` in the plan passes it on", name);
     return column;
 }
