@@ -40,6 +40,8 @@ is 'fitted alike' "$(for f in plain shared; do ctr-select --only vocab.known $f.
 is 'what is unknown is counted by rows' "$(cat shared.said)" "$(cat plain.said)"
 is 'and applied' "$(digest shared.ff)" "$(digest plain.ff)"
 for model in 'lr --alpha .1' 'lr --minibatch 50' 'mlp --embedding 3 --hidden 4 --minibatch 100' 'din --embedding 3 --hidden 4 --minibatch 100' \
+    'mlp --user-features list,old,past,none,years --embedding 3 --hidden 4,3 --minibatch 100' 'mlp --user-features l*,years --activation dice --batch-norm --embedding 3 --hidden 4 --minibatch 100' \
+    'din --user-features list,age,old,none,years --embedding 3 --hidden 4 --minibatch 100' \
     'two-tower --user-features list,age,old,past,seen,pair,none,years --ad-features ad --embedding 3 --hidden 4 --vector 3 --minibatch 100'; do
     for kind in plain shared; do
         # shellcheck disable=SC2086
@@ -51,6 +53,7 @@ for model in 'lr --alpha .1' 'lr --minibatch 50' 'mlp --embedding 3 --hidden 4 -
     is "$model: the same predictions on the way" "$(digest shared.p)" "$(digest plain.p)"
     ok "$model: from a plan and the log" cmp plain.of-log shared.of-log
     is "$model: the same scores" "$(ctr-predict -q plain.m shared.f | digest)" "$(ctr-predict -q plain.m plain.f | digest)"
+    is "$model: also row by row, where rows share nothing" "$(ctr-select --head 3000 plain.f | ctr-cat --batch 1 | ctr-predict -q plain.m | digest)" "$(ctr-select --head 3000 plain.f | ctr-predict -q plain.m | digest)"
     [ -z "$SAN" ] || [ "$model" = 'lr --minibatch 50' ] || break
 done
 # Equal lists of a minibatch are pooled once and learned from once: what the plain definition, row by row, gives. Eight rows a list;

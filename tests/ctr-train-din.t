@@ -49,6 +49,7 @@ ref() { "$PY" "$REF" "$@"; }
 # ---- the model: aligned fields, one without a candidate, two histories, empty ones, row weights, fractional labels
 agrees() { agrees_with din "hidden=3 attention-hidden=2 minibatch=12 rate=.01 activation=dice" "$@"; } # agrees OPTIONS -- REFERENCE-OPTIONS
 ok 'agrees with the reference: scores before each update, every value after' agrees --
+ok 'the columns of the user first' agrees --user-features word,age,past --
 ok 'softmax' agrees --attention softmax -- attention=softmax
 ok 'prelu' agrees --activation prelu -- activation=prelu
 ok 'units without hidden layers, softmax' agrees --attention-hidden 0 --attention softmax -- attention-hidden=0 attention=softmax

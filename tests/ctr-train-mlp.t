@@ -49,6 +49,7 @@ is 'a row counts once' "$(twice)" '1 2 3 3 count '
 ok 'a rate that decays' agrees --decay .5 --decay-every 20 -- decay=.5 decay-every=20
 ok 'two passes' agrees --passes 2 --l2 .1 -- passes=2 l2=.1
 ok 'no hidden layer' agrees --hidden 0 -- hidden=0
+ok 'the columns of the user first' agrees --user-features past,word,vec --
 ok 'another seed' agrees --seed 7 --
 wrong() { ! agrees -- rate=.0101; }
 ok 'the check can fail' wrong

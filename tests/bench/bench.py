@@ -908,18 +908,23 @@ class Bench:
         os.makedirs(d, exist_ok=True)
         users, ads = [10 + 200 * i * i for i in range(8)], [10 + 100 * i * i for i in range(8)]
         r = random.Random(7)
+        past = lambda n: "|".join(f"x{r.randrange(ads[0])}" for _ in range(n))
         with open(f"{d}/log.csv", "w") as f:
-            f.write(",".join(["click"] + [f"u{i}" for i in range(8)] + [f"a{i}" for i in range(8)]) + "\n")
+            f.write(",".join(["click", "past"] + [f"u{i}" for i in range(8)] + [f"a{i}" for i in range(8)]) + "\n")
             for _ in range(100000):
-                f.write(",".join([str(int(r.random() < .2))] + [str(r.randrange(n)) for n in users] + [f"x{r.randrange(n)}" for n in ads]) + "\n")
+                f.write(",".join([str(int(r.random() < .2)), past(r.randrange(20))] + [str(r.randrange(n)) for n in users] + [f"x{r.randrange(n)}" for n in ads]) + "\n")
         plan = self.plan("serve.plan", "label click\nfeature u[0..7]\nfeature a[0..7]\nfeature c[0..2] = cross(u[0..2], a[0..2])\n")
+        history = self.plan("serve-past.plan", "label click\nfeature u[0..7]\nfeature a[0..7]\nfeature c[0..2] = cross(u[0..2], a[0..2])\n"
+                            "feature past in a0 of a0 = split(past, \"|\")\n")
         sh(f"ctr-import -q --header -f csv {d}/log.csv -o {d}/log.arrows")
         for n in (1, 400):
             with open(f"{d}/{n}.json", "w") as f:
-                json.dump({"user": {f"u{i}": r.randrange(m) for i, m in enumerate(users)},
+                json.dump({"user": {"past": past(20)} | {f"u{i}": r.randrange(m) for i, m in enumerate(users)},
                            "ads": [{f"a{i}": f"x{r.randrange(m)}" for i, m in enumerate(ads)} for _ in range(n)]}, f, separators=(",", ":"))
-        for kind, options, goal in (("lr", "", "0.5 ms"), ("mlp", "--minibatch 1024 --embedding 10 --hidden 200,80", "")):
-            sh(f"ctr-train {kind} -q {options} -o {d}/{kind}.model {plan} {d}/log.arrows")
+        deep = "--minibatch 1024 --embedding 10 --hidden 200,80"
+        for kind, options, goal in (("lr", "", "0.5 ms"), ("mlp", deep, ""), ("mlp, user first", f"{deep} --user-features 'u*'", ""), ("din", deep, ""),
+                                    ("din, user first", f"{deep} --user-features 'u*'", "")):
+            sh(f"ctr-train {kind.split(',')[0]} -q {options} -o '{d}/{kind}.model' {history if kind[0] == 'd' else plan} {d}/log.arrows")
             one, many = (self.served(f"{d}/{kind}.model", f"{d}/{n}.json") for n in (1, 400))
             self.row(f"serve {kind}: processor time of a request of 400 ads, 19 features", f"{many['cpu']:.3f} ms", f"of 1 ad {one['cpu']:.3f} ms",
                      f"{many['cpu'] / one['cpu']:.1f}", goal)

@@ -208,6 +208,16 @@ int ctr_deep_same_inputs(struct ctr_deep *d, const struct ctr_deep_input *list, 
     return 0;
 }
 
+int64_t ctr_deep_column_of(const struct ctr_deep *d, int input)
+{
+    int64_t before = 0;
+    if (!d->input[input].table)
+        return d->pooled_cols + d->input[input].dense_at;
+    for (int i = 0; i < input; i++)
+        before += d->input[i].table && !d->input[i].sequence ? d->input[i].cols : 0;
+    return before;
+}
+
 /* ---- sequences ---- */
 
 int ctr_deep_find_input(const struct ctr_deep *d, const char *name)

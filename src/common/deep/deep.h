@@ -249,7 +249,7 @@ struct ctr_deep_spec {
     int32_t (*output_width)(const struct ctr_deep *d);
     const char *output_bias; /* a parameter (one number) to add to the product of both outputs; or NULL */
     const struct ctr_attention *(*attention)(const struct ctr_deep *d); /* NULL, or its attention units */
-    bool takes_sides;                                                   /* its options include CTR_DEEP_SIDE_OPTIONS */
+    bool takes_sides;                                                   /* its options include CTR_DEEP_USER_OPTION */
     int32_t extra;                                /* floats of a key's vector in addition to --embedding */
     int32_t (*width)(const struct ctr_params *p); /* NULL, or floats of a key's vector */
     bool by_table; /* no inputs: rows by table (deep_entries.c), whose keys start from 0 */
@@ -270,6 +270,8 @@ int ctr_deep_sequence(struct ctr_deep *d, int input, struct ctr_err *err) CTR_MU
 void ctr_deep_side_by_side(struct ctr_deep *d, int input, int slots, enum ctr_split split);
 /* The input of that name, for example a history_of; -1: none. */
 int ctr_deep_find_input(const struct ctr_deep *d, const char *name);
+/* The first column of d->x with the value of an input that is in no sequence. */
+int64_t ctr_deep_column_of(const struct ctr_deep *d, int input);
 
 /* A sequence in forward and backward. Entry e of the minibatch is item e - start[row] of its row; fields are side by
  * side: value[e][field * width + i], where width is that of a key's or an image's value; weighted keys multiply it by

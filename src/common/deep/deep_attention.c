@@ -37,18 +37,9 @@ struct ctr_attention_unit {
 
 /* ---- shape ---- */
 
-/* The first column of d->x with the pooled value of an input. */
-static int64_t column_of(const struct ctr_deep *d, int input)
-{
-    int64_t before = 0;
-    for (int i = 0; i < input; i++)
-        before += d->input[i].table && !d->input[i].sequence ? d->input[i].cols : 0;
-    return before;
-}
-
 static void add_ask(const struct ctr_deep *d, struct ctr_attention_unit *u, int input, int64_t to)
 {
-    u->ask[u->asks++] = (struct ctr_attention_run){ column_of(d, input), d->input[input].cols, to };
+    u->ask[u->asks++] = (struct ctr_attention_run){ ctr_deep_column_of(d, input), d->input[input].cols, to };
 }
 
 /* Add the candidate of field `field`, which is input `input`. */
@@ -152,7 +143,7 @@ static int find_runs(const struct ctr_deep *d, struct ctr_attention *a, bool no_
         return ctr_fail_nomem(err, (size_t)d->inputs * sizeof *a->run);
     for (int i = 0; i < d->inputs; i++)
         if (d->input[i].table && !d->input[i].sequence && (d->input[i].image || !no_ids))
-            add_run(a, column_of(d, i), d->input[i].cols);
+            add_run(a, ctr_deep_column_of(d, i), d->input[i].cols);
     a->learned = a->cols;
     add_run(a, d->pooled_cols, d->dense);
     if (d->explains)
@@ -189,6 +180,24 @@ int ctr_attention_declare_running(struct ctr_deep *d, struct ctr_attention *a, s
     int rc = 0;
     for (int i = 0; i < a->units && !rc; i++)
         rc = ctr_stack_declare_running(d, &a->unit[i].stack, err);
+    return rc;
+}
+
+int ctr_attention_user_first(struct ctr_deep *d, const struct ctr_attention *a, struct ctr_stack *s,
+                             struct ctr_err *err)
+{
+    int64_t *at = calloc((size_t)d->inputs + 1, sizeof *at);
+    if (!at)
+        return ctr_fail_nomem(err, (size_t)d->inputs * sizeof *at);
+    for (int i = 0; i < d->inputs; i++) {
+        const int64_t from = d->input[i].sequence ? -1 : ctr_deep_column_of(d, i);
+        at[i] = -1;
+        for (int k = 0; k < a->runs; k++)
+            if (from >= a->run[k].from && from < a->run[k].from + a->run[k].cols)
+                at[i] = a->run[k].to + from - a->run[k].from;
+    }
+    const int rc = ctr_stack_user_first(d, s, at, err);
+    free(at);
     return rc;
 }
 

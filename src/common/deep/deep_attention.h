@@ -43,6 +43,9 @@ struct ctr_attention_shape {
 int ctr_attention_declare(struct ctr_deep *d, struct ctr_attention *a, const struct ctr_attention_shape *shape,
                           struct ctr_err *err) CTR_MUST;
 int ctr_attention_declare_running(struct ctr_deep *d, struct ctr_attention *a, struct ctr_err *err) CTR_MUST;
+/* ctr_stack_user_first of the stack that reads x. */
+int ctr_attention_user_first(struct ctr_deep *d, const struct ctr_attention *a, struct ctr_stack *s,
+                             struct ctr_err *err) CTR_MUST;
 int ctr_attention_make_room(struct ctr_deep *d, struct ctr_attention *a, int64_t room, struct ctr_err *err) CTR_MUST;
 /* *x: rows [from, from + n) of x. */
 int ctr_attention_forward(struct ctr_deep *d, struct ctr_attention *a, int64_t from, int64_t n, bool training,

@@ -65,11 +65,15 @@ extern const char *const ctr_deep_missing_images[], *const ctr_deep_image_scales
     { "batch-norm", CTR_PARAM_FLAG, CTR_PARAM_AT(deep.batch_norm), "no", .range = "yes or no",                              \
       .group = CTR_GROUP_MODEL, .help = "apply batch normalisation to the hidden units", .words = ctr_no_yes }
 
-/* Models that distinguish inputs of the user and of the ad: spec.takes_sides. */
-#define CTR_DEEP_SIDE_OPTIONS                                                                                          \
+/* Models that know the inputs of the user, whose columns are added up first (ctr_stack_user_first): spec.takes_sides. */
+#define CTR_DEEP_USER_OPTION                                                                                           \
     { "user-features", CTR_PARAM_TEXT, CTR_PARAM_AT(deep.user_features), .unit = "LIST", .group = CTR_GROUP_MODEL,          \
       .help = "inputs that describe the user: names or patterns, separated by commas",                                 \
-      .flags = CTR_PARAM_UNSAVED | CTR_PARAM_BASIC },                                                                  \
+      .flags = CTR_PARAM_UNSAVED | CTR_PARAM_BASIC }
+
+/* … and those of the ad. */
+#define CTR_DEEP_SIDE_OPTIONS                                                                                          \
+    CTR_DEEP_USER_OPTION,                                                                                              \
     { "ad-features", CTR_PARAM_TEXT, CTR_PARAM_AT(deep.ad_features), .unit = "LIST", .group = CTR_GROUP_MODEL,              \
       .help = "inputs that describe the ad: names or patterns, separated by commas",                                   \
       .flags = CTR_PARAM_UNSAVED | CTR_PARAM_BASIC }

@@ -299,8 +299,15 @@ static void find_keys(void *ctx, int64_t t, int worker)
         if (p->d->input[p->d->key_input[k]].table_at != t)
             continue;
         struct walk w = walk_field(p, k);
-        for (int64_t e; !rc && (e = walk_next(&w)) >= 0;)
-            AS(int32_t, w.g->index)[e] = ctr_deep_set_add(s, AS(uint64_t, w.g->hash)[e], &rc);
+        uint64_t before = 0;
+        int32_t number = -1;
+        for (int64_t e; !rc && (e = walk_next(&w)) >= 0;) {
+            const uint64_t hash = AS(uint64_t, w.g->hash)[e];
+            if (number < 0 || hash != before) /* rows of one user follow each other */
+                number = ctr_deep_set_add(s, hash, &rc);
+            before = hash;
+            AS(int32_t, w.g->index)[e] = number;
+        }
     }
     s->err.code = rc;
 }

@@ -3,6 +3,8 @@
  * A stack of fully connected layers. See deep_stack.h. */
 #include "common/deep/deep_stack.h"
 
+#include <stdlib.h>
+
 static const float BN_EPS = 1e-5F, DICE_EPS = 1e-8F, MOMENTUM = 0.1F;
 
 static enum ctr_act_kind kind_of(const char *name)
@@ -75,6 +77,51 @@ int ctr_stack_declare_running(struct ctr_deep *d, struct ctr_stack *s, struct ct
     return rc;
 }
 
+/* ---- the user's columns first ---- */
+
+/* Which inputs and which columns are the user's? Inputs that cannot be compared are none of them. */
+static void mark_user(const struct ctr_deep *d, const int64_t *at, bool *input, bool *column)
+{
+    for (int i = 0; i < d->inputs; i++) {
+        const struct ctr_deep_input *in = &d->input[i];
+        input[i] = at[i] >= 0 && in->side && !strcmp(in->side, "user") && ctr_deep_can_be_distinct(in);
+        if (input[i])
+            memset(column + at[i], 1, (size_t)(in->table ? in->cols : in->dense) * sizeof *column);
+    }
+}
+
+static void add_runs(struct ctr_stack *s, const bool *column, bool user)
+{
+    for (int64_t c = 0, end; c < s->shape.in; c = end) {
+        for (end = c + 1; end < s->shape.in && column[end] == column[c];)
+            end++;
+        if (column[c] == user)
+            s->run[s->runs++] = (struct ctr_stack_run){ c, end - c };
+    }
+}
+
+int ctr_stack_user_first(struct ctr_deep *d, struct ctr_stack *s, const int64_t *at, struct ctr_err *err)
+{
+    const size_t n = (size_t)d->inputs + (size_t)s->shape.in + 1;
+    bool *input = calloc(n, sizeof *input), *column = input + d->inputs;
+    int rc = input ? 0 : ctr_fail_nomem(err, n);
+    s->run = rc ? NULL : calloc(2 * (size_t)d->inputs + 2, sizeof *s->run);
+    if (!rc && !s->run)
+        rc = ctr_fail_nomem(err, 2 * (size_t)d->inputs * sizeof *s->run);
+    if (!rc && s->layers) {
+        mark_user(d, at, input, column);
+        add_runs(s, column, true);
+        s->user_runs = s->runs;
+        add_runs(s, column, false);
+    }
+    if (s->runs == s->user_runs || !s->user_runs) /* all columns are of one side */
+        s->runs = s->user_runs = 0;
+    if (!rc && s->runs && !d->learns)
+        rc = CTR_MIN(s->distinct = ctr_deep_distinct(d, input, err), 0);
+    free(input);
+    return rc;
+}
+
 /* Room for so many rows of `row` bytes; keeps the used ones. */
 static int rows_room(struct ctr_deep *d, struct ctr_mem **m, int64_t used, int64_t room, size_t row,
                      struct ctr_err *err)
@@ -122,6 +169,9 @@ void ctr_stack_free(struct ctr_stack *s)
     }
     ctr_mem_free(s->down[0]);
     ctr_mem_free(s->down[1]);
+    ctr_mem_free(s->user_x);
+    ctr_mem_free(s->sum);
+    free(s->run);
 }
 
 /* ---- forward ---- */
@@ -268,6 +318,63 @@ bool ctr_stack_has_sums(const struct ctr_deep *d, const struct ctr_stack *s, int
            s->summed == n && n;
 }
 
+/* A run of columns of the first layer's product. */
+static struct ctr_dev_gemm part_of(const struct ctr_stack *s, const struct ctr_dev_gemm *whole, int i)
+{
+    struct ctr_dev_gemm part = *whole;
+    part.a = ctr_mat_cols(whole->a, s->run[i].from, s->run[i].cols);
+    part.b = ctr_mat_cols(whole->b, s->run[i].from, s->run[i].cols);
+    part.add = i > 0;
+    if (i + 1 == s->runs)
+        return part;
+    part.bias = (struct ctr_vec){ 0 };
+    part.act = (struct ctr_act){ 0 };
+    part.pre = (struct ctr_mat){ 0 };
+    return part;
+}
+
+/* Prediction of all rows: the sums over the user's columns, once for equal rows, go to the rows of C. */
+static int sum_user(struct ctr_deep *d, struct ctr_stack *s, const struct ctr_dev_gemm *whole,
+                    const struct ctr_deep_distinct_view *v, struct ctr_err *err)
+{
+    const struct ctr_mat x = whole->a, c = whole->c;
+    int rc = ctr_mem_grow(&s->user_x, d->dev, (size_t)(v->count * x.cols) * sizeof(float), err);
+    if (!rc)
+        rc = ctr_mem_grow(&s->sum, d->dev, (size_t)(v->count * c.cols) * sizeof(float), err);
+    if (rc)
+        return rc;
+    const struct ctr_mat once = ctr_mat(s->user_x, v->count, x.cols), sum = ctr_mat(s->sum, v->count, c.cols);
+    const struct ctr_dev_move_rows take = { .n = v->count, .from = x, .to = once, .from_index = v->row };
+    const struct ctr_dev_move_rows spread = { .n = x.rows, .from = sum, .to = c, .from_index = v->number };
+    const struct ctr_dev_gemm of_users = { .a = once, .b = whole->b, .tb = true, .c = sum };
+    rc = ctr_dev_move_rows(d->dev, &take, err);
+    for (int i = 0; i < s->user_runs && !rc; i++) {
+        const struct ctr_dev_gemm part = part_of(s, &of_users, i);
+        rc = ctr_dev_gemm(d->dev, &part, err);
+    }
+    return rc ? rc : ctr_dev_move_rows(d->dev, &spread, err);
+}
+
+/* The first layer, run by run. */
+static int first_product(struct ctr_deep *d, struct ctr_stack *s, const struct ctr_dev_gemm *whole, int64_t from,
+                         struct ctr_err *err)
+{
+    struct ctr_deep_distinct_view v = { 0 };
+    int rc = 0;
+    if (!s->runs)
+        return ctr_dev_gemm(d->dev, whole, err);
+    if (!d->learns && !from && whole->a.rows == d->rows)
+        v = ctr_deep_distinct_of(d, s->distinct, 0, d->rows);
+    const bool shared = v.count && 2 * v.count <= whole->a.rows;
+    if (shared)
+        rc = sum_user(d, s, whole, &v, err);
+    for (int i = shared ? s->user_runs : 0; i < s->runs && !rc; i++) {
+        const struct ctr_dev_gemm part = part_of(s, whole, i);
+        rc = ctr_dev_gemm(d->dev, &part, err);
+    }
+    return rc;
+}
+
 int ctr_stack_forward(struct ctr_deep *d, struct ctr_stack *s, struct ctr_mat x, int64_t from, bool training,
                       struct ctr_mat y, struct ctr_err *err)
 {
@@ -286,8 +393,10 @@ int ctr_stack_forward(struct ctr_deep *d, struct ctr_stack *s, struct ctr_mat x,
                                               .bias = vec(d, at->bias),
                                               .act = plain ? act_of(d, s, at, training) : (struct ctr_act){ 0 },
                                               .pre = plain ? z : (struct ctr_mat){ 0 } };
-        if (l || !summed)
+        if (l)
             rc = ctr_dev_gemm(d->dev, &product, err);
+        else if (!summed)
+            rc = first_product(d, s, &product, from, err);
         if (!rc && !plain)
             rc = after_product(d, s, at, z, out, from, training, err);
         if (!rc && training)

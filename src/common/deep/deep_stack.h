@@ -50,11 +50,23 @@ struct ctr_stack {
     struct ctr_mem *down[2];        /* gradients in backward: [room x widest] */
     /* [units of the first layer x columns of x], or none: replaces the first layer's weight and its gradient */
     struct ctr_mat first_weight, first_grad;
+    /* The order in which columns of x are added up in the first layer, the user's first; runs 0: as they lie. */
+    struct ctr_stack_run {
+        int64_t from, cols;
+    } * run;
+    int runs, user_runs;
+    int distinct;                 /* prediction: number of the rows that are equal in the user's columns (deep.h) */
+    struct ctr_mem *user_x, *sum; /* of these rows: x, and the sums over the user's columns */
 };
 
 int ctr_stack_declare(struct ctr_deep *d, struct ctr_stack *s, const struct ctr_stack_shape *shape,
                       struct ctr_err *err) CTR_MUST;
 int ctr_stack_declare_running(struct ctr_deep *d, struct ctr_stack *s, struct ctr_err *err) CTR_MUST;
+/* For declare: in the first layer add up the columns of the inputs of side user first, then the others, each in their
+ * order. As an element of a product is one chain of fmaf, the sums over the user's columns are the same to the bit in
+ * all rows of a user, so that prediction computes them once. at: by input, the first column of x with it; -1: not in x.
+ */
+int ctr_stack_user_first(struct ctr_deep *d, struct ctr_stack *s, const int64_t *at, struct ctr_err *err) CTR_MUST;
 int ctr_stack_room(struct ctr_deep *d, struct ctr_stack *s, int64_t room, struct ctr_err *err) CTR_MUST;
 /* The same, keeping the first `used` rows. */
 int ctr_stack_keep(struct ctr_deep *d, struct ctr_stack *s, int64_t used, int64_t room, struct ctr_err *err) CTR_MUST;

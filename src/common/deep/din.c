@@ -19,11 +19,8 @@
 const char *const ctr_din_attentions[] = { "plain", "softmax", NULL };
 
 static const struct ctr_param din_options[] = {
-    CTR_DEEP_OPTIONS,
-    CTR_DEEP_POOLING_OPTION,
-    CTR_DEEP_STACK_OPTIONS_LIKE("200,80", "dice"),
-    CTR_DIN_ATTENTION_OPTIONS,
-    { 0 },
+    CTR_DEEP_OPTIONS,          CTR_DEEP_POOLING_OPTION, CTR_DEEP_STACK_OPTIONS_LIKE("200,80", "dice"),
+    CTR_DIN_ATTENTION_OPTIONS, CTR_DEEP_USER_OPTION,    { 0 },
 };
 
 struct din {
@@ -48,6 +45,8 @@ static int declare_network(struct ctr_deep *d, struct ctr_err *err)
                                            .dropout = d->p.dropout };
     if (!rc)
         rc = ctr_stack_declare(d, &m->stack, &shape, err);
+    if (!rc)
+        rc = ctr_attention_user_first(d, &m->in, &m->stack, err);
     if (!rc)
         rc = ctr_attention_declare_running(d, &m->in, err);
     return rc ? rc : ctr_stack_declare_running(d, &m->stack, err);
@@ -124,6 +123,7 @@ static const struct ctr_deep_spec din_deep = {
     .backward = backward,
     .free = free_network,
     .attention = attention,
+    .takes_sides = true,
 };
 
 const struct ctr_model ctr_model_din = {

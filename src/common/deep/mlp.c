@@ -12,11 +12,21 @@
 #include "common/deep/deep_stack.h"
 
 static const struct ctr_param mlp_options[] = {
-    CTR_DEEP_OPTIONS,
-    CTR_DEEP_POOLING_OPTION,
-    CTR_DEEP_STACK_OPTIONS("200,80"),
-    { 0 },
+    CTR_DEEP_OPTIONS, CTR_DEEP_POOLING_OPTION, CTR_DEEP_STACK_OPTIONS("200,80"), CTR_DEEP_USER_OPTION, { 0 },
 };
+
+/* x is d->x. */
+static int user_first(struct ctr_deep *d, struct ctr_stack *s, struct ctr_err *err)
+{
+    int64_t *at = calloc((size_t)d->inputs + 1, sizeof *at);
+    if (!at)
+        return ctr_fail_nomem(err, (size_t)d->inputs * sizeof *at);
+    for (int i = 0; i < d->inputs; i++)
+        at[i] = ctr_deep_column_of(d, i);
+    const int rc = ctr_stack_user_first(d, s, at, err);
+    free(at);
+    return rc;
+}
 
 static int mlp_declare(struct ctr_deep *d, struct ctr_err *err)
 {
@@ -35,6 +45,8 @@ static int mlp_declare(struct ctr_deep *d, struct ctr_err *err)
                                            .dropout = d->p.dropout };
     int rc = ctr_stack_declare(d, s, &shape, err);
     s->same_input = true;
+    if (!rc)
+        rc = user_first(d, s, err);
     return rc ? rc : ctr_stack_declare_running(d, s, err);
 }
 
@@ -67,6 +79,7 @@ static const struct ctr_deep_spec mlp_deep = {
     .forward = mlp_forward,
     .backward = mlp_backward,
     .free = mlp_free,
+    .takes_sides = true,
 };
 
 const struct ctr_model ctr_model_mlp = {
