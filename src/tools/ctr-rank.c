@@ -4,67 +4,16 @@
 #include "common/cli/cli.h"
 #include "common/rows/rank.h"
 
-#include <math.h>
 #include <stdlib.h>
-
-enum { MOST_SLOTS = 1000 };
 
 static struct {
     struct ctr_strs by;
     const char *order, *bid, *floor, *price, *uncertainty;
     int64_t top;
     bool sorted;
-    struct slots {
-        double factor[MOST_SLOTS];
-        int n;
-    } slots;
-    struct explore {
-        enum ctr_rank_explore kind;
-        double amount;
-    } explore;
+    struct ctr_rank_slots slots;
+    struct ctr_rank_exploring explore;
 } o;
-
-/* "3": three slots that are seen alike; "1,0.6,0.4": their factors. */
-static int read_slots(void *to, const char *text, struct ctr_err *err)
-{
-    struct slots *s = to;
-    struct ctr_strs parts = { 0 };
-    int64_t n = 0;
-    int rc = ctr_strs_split(&parts, text, ',', err);
-
-    const bool count = !rc && parts.n == 1 && ctr_parse_i64(text, strlen(text), &n);
-    if (!rc && (count ? n < 1 || n > MOST_SLOTS : parts.n < 2 || parts.n > MOST_SLOTS))
-        rc = ctr_fail(err, CTR_EUSAGE, "wants a number of slots, 1 to %d, or the factor of each, as in 1,0.6,0.4",
-                      MOST_SLOTS);
-    s->n = count ? (int)n : parts.n;
-    for (int i = 0; !rc && i < s->n; i++) {
-        s->factor[i] = 1;
-        if (count)
-            continue;
-        double *f = &s->factor[i];
-        if (!ctr_parse_f64(parts.s[i], strlen(parts.s[i]), f) || !(*f > 0 && *f <= 1) || (i && *f > f[-1]))
-            rc = ctr_fail(err, CTR_EUSAGE, "wants factors above 0 and up to 1, none above the one before it: %.40s",
-                          parts.s[i]);
-    }
-    ctr_strs_free(&parts);
-    return rc;
-}
-
-static int read_explore(void *to, const char *text, struct ctr_err *err)
-{
-    struct explore *e = to;
-    const char *value = strchr(text, '=');
-    const size_t n = value ? (size_t)(value - text) : strlen(text);
-    const bool number = value && ctr_parse_f64(value + 1, strlen(value + 1), &e->amount) && e->amount >= 0;
-
-    e->kind = !strcmp(text, "thompson")                                             ? CTR_EXPLORE_THOMPSON
-              : n == 3 && !memcmp(text, "ucb", 3) && number && e->amount < INFINITY ? CTR_EXPLORE_UCB
-              : n == 7 && !memcmp(text, "epsilon", 7) && number && e->amount <= 1   ? CTR_EXPLORE_EPSILON
-                                                                                    : CTR_EXPLORE_NONE;
-    if (e->kind)
-        return 0;
-    return ctr_fail(err, CTR_EUSAGE, "wants ucb=C (C 0 or more), thompson, or epsilon=E (E between 0 and 1)");
-}
 
 static const struct ctr_opt opts[] = {
     { "by", 'b', CTR_OPT_LIST, "COL,…", "columns that name a request (default: the column of role query)", &o.by, 0 },
@@ -78,9 +27,9 @@ static const struct ctr_opt opts[] = {
     { "price", 0, CTR_OPT_CHOICE, "first|second", "add what a click costs: the bid, or the generalised second price",
       &o.price, 0, .needs = "bid" },
     { "slots", 0, CTR_OPT_READ, "N|F,F,…", "slots that are shown, or the position factor of each, at most 1", &o.slots,
-      0, .read = read_slots },
+      0, .read = ctr_rank_read_slots },
     { "explore", 0, CTR_OPT_READ, "ucb=C|thompson|epsilon=E",
-      "explore by uncertainty or at random, and add the propensity", &o.explore, 0, .read = read_explore },
+      "explore by uncertainty or at random, and add the propensity", &o.explore, 0, .read = ctr_rank_read_explore },
     { "uncertainty", 0, CTR_OPT_STR, "COL", "uncertainty of the log-odds (default: the column of that role)",
       &o.uncertainty, 0, .needs = "explore" },
     { "sorted", 0, CTR_OPT_FLAG, NULL, "the input is sorted by --by: rank each request when it ends", &o.sorted,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Requests of ctr-serve: the head, where there is one, and the body as rows. */
+ * Requests of ctr-serve: the head, where there is one, and the body as rows and as clicks. */
 #include "harness.h"
 
 #include "tools/ctr-serve/serve.h"
@@ -68,6 +68,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         FUZZ_CHECK(status ? status >= 400 && status < 600 && why && *why
                           : head.path[0] == '/' && head.body_bytes >= 0 && !head.path[sizeof head.path - 1]);
     }
+    struct ctr_buf body = { 0 }, clicks = { 0 };
+    if (!ctr_buf_append(&body, data + end, size - end, &err) && !serve_clicks_read(body.data, body.len, &clicks, &err))
+        for (size_t i = 0; i < clicks.len / sizeof(struct serve_click); i++) {
+            const struct serve_click *c = (const struct serve_click *)(void *)clicks.data + i;
+            FUZZ_CHECK(c->place >= 0 && *c->id && memchr(c->id, 0, sizeof c->id));
+        }
+    ctr_buf_free(&body);
+    ctr_buf_free(&clicks);
     if (!generation(&g, from, &err))
         read_body(&g, data + end, size - end, &err);
     if (g.jsonl)

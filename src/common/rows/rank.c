@@ -26,7 +26,8 @@ struct ctr_rank {
     enum ctr_rank_price price;
     double *slot;
     int slots;
-    uint64_t seed;
+    uint64_t seed, called; /* the hash of a name */
+    bool is_called;
     char order_name[32];
 
     int column[ADDED];                         /* of schema; -1: not there */
@@ -520,9 +521,17 @@ static int put_numbers(struct ctr_rank *r, int64_t k, struct ctr_err *err)
     return rc ? rc : put(r, PROPENSITY, r->how.explore ? o->propensity[k] : 0, true, err);
 }
 
+void ctr_rank_call(struct ctr_rank *r, const struct ctr_col *name)
+{
+    r->is_called = true;
+    r->called = ctr_col_hash(name, 0, ctr_mix64(r->seed));
+}
+
 static uint64_t request_hash(const struct ctr_rank *r, const struct ctr_batch *b, int64_t row)
 {
-    uint64_t h = r->nby ? ctr_mix64(r->seed) : ctr_random64(r->seed, 0, (uint64_t)r->stats.requests);
+    uint64_t h = r->nby         ? ctr_mix64(r->seed)
+                 : r->is_called ? r->called
+                                : ctr_random64(r->seed, 0, (uint64_t)r->stats.requests);
 
     for (int k = 0; k < r->nby; k++)
         h = ctr_col_hash(&b->col[r->by[k]], row, h);

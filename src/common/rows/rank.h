@@ -46,6 +46,20 @@ struct ctr_rank_opts {
     uint64_t seed;
 };
 
+/* Texts of options (CTR_OPT_READ). "3": three slots that are seen alike; "1,0.6,0.4": the factors. "ucb=C", "thompson",
+ * "epsilon=E". */
+enum { CTR_RANK_SLOTS = 1000 };
+struct ctr_rank_slots {
+    double factor[CTR_RANK_SLOTS];
+    int n;
+};
+struct ctr_rank_exploring {
+    enum ctr_rank_explore kind;
+    double amount;
+};
+int ctr_rank_read_slots(void *to /* struct ctr_rank_slots */, const char *text, struct ctr_err *err) CTR_MUST;
+int ctr_rank_read_explore(void *to /* struct ctr_rank_exploring */, const char *text, struct ctr_err *err) CTR_MUST;
+
 struct ctr_rank;
 /* The options may go when it returns. Errors of use: columns that are missing or of other types, options that exclude
  * each other. */
@@ -55,6 +69,9 @@ void ctr_rank_free(struct ctr_rank *r);
 /* The input's columns, then rank and, as the options say, ecpm, explored, price, slot_factor and propensity. An input
  * column of such a name goes on as NAME_before. */
 const struct ctr_schema *ctr_rank_schema(const struct ctr_rank *r);
+/* Without `by`: the requests that come are called `name`, row 0 of it, as if one column said so: what is random is that
+ * of ctr-rank --by this column. */
+void ctr_rank_call(struct ctr_rank *r, const struct ctr_col *name);
 /* `by` values must not descend (in the order of ctr_sort). */
 int ctr_rank_batch(struct ctr_rank *r, const struct ctr_batch *b, struct ctr_err *err) CTR_MUST;
 int ctr_rank_finish(struct ctr_rank *r, struct ctr_err *err) CTR_MUST;

@@ -9,9 +9,12 @@
 #include <sys/random.h>
 
 static struct {
-    const char *listen, *map, *users, *ads, *images, *key_seed, *log, *bid, *order, *floor, *price;
+    const char *listen, *map, *users, *ads, *images, *key_seed, *log, *bid, *order, *floor, *price, *clicks_log;
     int64_t top;
     int64_t log_every_ms, log_bytes;
+    int64_t clicks;
+    struct ctr_rank_slots slots;
+    struct ctr_rank_exploring explore;
     int64_t threads, queue, deadline_ms, max_body, max_header, max_ads, connections, request_ms, idle_ms, grace_ms;
     bool check;
 } o = { .listen = "127.0.0.1:8080",
@@ -48,12 +51,21 @@ static const struct ctr_opt opts[] = {
       CTR_OPT_SOME | CTR_OPT_BASIC },
     { "price", 0, CTR_OPT_CHOICE, "first|second", "/v1/rank: what a click costs: the bid, or the second price",
       &o.price, 0, .needs = "bid" },
+    { "slots", 0, CTR_OPT_READ, "N|F,F,…", "/v1/rank: slots that are shown, or the position factor of each, at most 1",
+      &o.slots, 0, .read = ctr_rank_read_slots },
+    { "explore", 0, CTR_OPT_READ, "ucb=C|thompson|epsilon=E",
+      "/v1/rank: explore by uncertainty or at random, and tell the propensity", &o.explore, 0,
+      .read = ctr_rank_read_explore },
     { "log", 0, CTR_OPT_STR, "FILE", "write what is asked and answered to numbered files, or to a pipe", &o.log,
       CTR_OPT_PATH | CTR_OPT_BASIC },
     { "log-every", 0, CTR_OPT_DURATION, "TIME", "end a file of --log after TIME (default 1h)", &o.log_every_ms,
       CTR_OPT_LOCAL, .needs = "log" },
     { "log-size", 0, CTR_OPT_SIZE, "SIZE", "end a file of --log at SIZE (default 1G)", &o.log_bytes, CTR_OPT_LOCAL,
       .needs = "log" },
+    { "clicks", 0, CTR_OPT_INT, "N", "/v1/clicks: keep the scores of the last N ads for clicks (default 0: no clicks)",
+      &o.clicks, CTR_OPT_LOCAL },
+    { "clicks-log", 0, CTR_OPT_STR, "FILE", "write clicks to numbered files, or to a pipe, as --log does",
+      &o.clicks_log, CTR_OPT_PATH, .needs = "clicks" },
     { "threads", 0, CTR_OPT_INT, "N", "score on N threads (default 0: one a processor)", &o.threads,
       CTR_OPT_LOCAL | CTR_OPT_BASIC },
     { "queue", 0, CTR_OPT_INT, "N", "let N requests wait for a thread, refuse the next one (default 64)", &o.queue,
@@ -107,6 +119,8 @@ static void look(void *ctx)
     struct serve *s = &((struct server *)ctx)->s;
     if (s->log)
         serve_log_look(s->log);
+    if (s->clicks_log)
+        serve_log_look(s->clicks_log);
 }
 
 /* ---- requests that need no model ---- */
@@ -147,9 +161,9 @@ static const struct route {
     enum ctr_http_method method;
     void (*handle)(struct serve *s, struct ctr_http_request *q);
 } routes[] = {
-    { "/v1/score", CTR_HTTP_POST, NULL },      { "/v1/rank", CTR_HTTP_POST, NULL },
-    { "/healthz", CTR_HTTP_GET, get_health },  { "/readyz", CTR_HTTP_GET, get_ready },
-    { "/metrics", CTR_HTTP_GET, get_metrics },
+    { "/v1/score", CTR_HTTP_POST, NULL },   { "/v1/rank", CTR_HTTP_POST, NULL },
+    { "/v1/clicks", CTR_HTTP_POST, NULL },  { "/healthz", CTR_HTTP_GET, get_health },
+    { "/readyz", CTR_HTTP_GET, get_ready }, { "/metrics", CTR_HTTP_GET, get_metrics },
 };
 
 static void on_request(void *ctx, struct ctr_http_request *q)
@@ -160,9 +174,12 @@ static void on_request(void *ctx, struct ctr_http_request *q)
     for (size_t i = 0; !r && i < CTR_COUNT(routes); i++)
         r = strcmp(routes[i].path, q->head.path) ? NULL : &routes[i];
     if (!r)
-        ctr_http_refuse(q, 404, "there is no %s here: /v1/score, /v1/rank, /healthz, /readyz, /metrics", q->head.path);
+        ctr_http_refuse(q, 404, "there is no %s here: /v1/score, /v1/rank, /v1/clicks, /healthz, /readyz, /metrics",
+                        q->head.path);
     else if (r->method != method)
         ctr_http_refuse(q, 405, "%s wants %s", r->path, r->method == CTR_HTTP_POST ? "POST" : "GET");
+    else if (!s->clicks && !strcmp(r->path, "/v1/clicks"))
+        ctr_http_refuse(q, 404, "no scores are kept for clicks (--clicks)");
     else if (r->handle)
         r->handle(s, q);
     else if (serve_queue_add(s, q))
@@ -259,20 +276,34 @@ static int listen_and_serve(struct ctr_cli *cli, struct serve *s, struct ctr_err
     return rc;
 }
 
-/* The log, whose columns must be other ones than the plan's. */
-static int open_log(struct ctr_cli *cli, struct server *v, struct ctr_err *err)
+static int open_one_log(struct ctr_cli *cli, struct server *v, const char *path, bool clicks, struct serve_log **log,
+                        const struct serve_generation *g, struct ctr_err *err)
 {
-    const struct serve_log_opts lo = {
-        .path = o.log, .every_ms = o.log_every_ms, .check = o.check, .bytes = o.log_bytes, .warn = warn, .ctx = v
-    };
+    const struct serve_log_opts lo = { .path = path,
+                                       .every_ms = o.log_every_ms,
+                                       .check = o.check,
+                                       .bytes = o.log_bytes,
+                                       .option = clicks ? "--clicks-log" : "--log",
+                                       .clicks = clicks,
+                                       .warn = warn,
+                                       .ctx = v };
+    int rc = ctr_names_stdout(path) ? 0 : ctr_cli_written(cli, path, err);
+    return rc ? rc : serve_log_open(log, &lo, g, err);
+}
+
+/* The log, whose columns must be other ones than the plan's; and that of clicks. */
+static int open_logs(struct ctr_cli *cli, struct server *v, struct ctr_err *err)
+{
     struct serve_generation *g = serve_models_hold(v->s.models);
     struct ctr_schema s = { 0 };
-    int rc = serve_log_schema(g, &s, err);
+    int rc = o.log ? serve_log_schema(g, &s, err) : 0;
     ctr_schema_free(&s);
-    if (!rc && !ctr_names_stdout(o.log))
-        rc = ctr_cli_written(cli, o.log, err);
-    if (!rc)
-        rc = serve_log_open(&v->s.log, &lo, g, err);
+    if (!rc && o.log && o.clicks_log && !strcmp(o.log, o.clicks_log))
+        rc = ctr_cli_usage(err, "--log and --clicks-log name one file");
+    if (!rc && o.log)
+        rc = open_one_log(cli, v, o.log, false, &v->s.log, g, err);
+    if (!rc && o.clicks_log)
+        rc = open_one_log(cli, v, o.clicks_log, true, &v->s.clicks_log, g, err);
     serve_generation_release(g);
     return rc;
 }
@@ -282,24 +313,32 @@ static int serve(struct ctr_cli *cli, struct server *v, struct ctr_err *err)
     struct serve *s = &v->s;
     s->threads = (int)(o.threads ? o.threads : CTR_MIN(ctr_cpu_count(), 256));
     const enum ctr_rank_price price = !o.price ? CTR_PRICE_NONE : *o.price == 'f' ? CTR_PRICE_FIRST : CTR_PRICE_SECOND;
-    const struct serve_models_opts mo = { .files = { cli->args[0], o.map, o.users, o.ads, o.images, o.key_seed },
-                                          .rank = { o.bid, o.order, o.floor, price, o.top },
-                                          .threads = s->threads,
-                                          .metrics = &s->metrics,
-                                          .note = note,
-                                          .warn = warn,
-                                          .look = look,
-                                          .ctx = v };
+    const struct serve_models_opts mo = {
+        .files = { cli->args[0], o.map, o.users, o.ads, o.images, o.key_seed,
+                   .uncertainty = o.explore.kind == CTR_EXPLORE_UCB || o.explore.kind == CTR_EXPLORE_THOMPSON },
+        .rank = { o.bid, o.order, o.floor, price, o.top, &o.slots, &o.explore, cli->seed },
+        .threads = s->threads,
+        .metrics = &s->metrics,
+        .note = note,
+        .warn = warn,
+        .look = look,
+        .ctx = v
+    };
     if (getrandom(&s->series, sizeof s->series, 0) != sizeof s->series)
         return ctr_fail_sys(err, "no random number");
     int rc = serve_models_open(&s->models, &mo, err);
-    if (!rc && o.log)
-        rc = open_log(cli, v, err);
+    if (!rc)
+        rc = open_logs(cli, v, err);
+    if (!rc && o.clicks)
+        rc = serve_clicks_new(&s->clicks, o.clicks, err);
     if (!rc)
         rc = o.check ? print_check(cli, s, err) : listen_and_serve(cli, s, err);
     serve_models_free(s->models);
     serve_log_close(s->log);
     serve_log_free(s->log);
+    serve_log_close(s->clicks_log);
+    serve_log_free(s->clicks_log);
+    serve_clicks_free(s->clicks);
     ctr_http_free(s->http);
     serve_metrics_free(&s->metrics);
     return rc;
@@ -325,6 +364,6 @@ const struct ctr_tool ctr_tool = {
     .summary = "answer requests for scores and rankings over HTTP",
     .synopsis = "MODEL\n--check MODEL",
     .opts = opts,
-    .flags = CTR_TOOL_MEMORY,
+    .flags = CTR_TOOL_MEMORY | CTR_TOOL_SEED,
     .run = run,
 };

@@ -2,12 +2,15 @@
  *
  * serve: what ctr-serve does with a request. The parts, in the order in which a request meets them:
  *
- *     http.h          bytes to a request
- *     serve_queue.c   the queue, the threads, the deadline
- *     serve_model.c   which model: a generation is a model, its map and its files of users and ads, all of one moment.
- * A request holds one from beginning to end, so no answer is of two. serve_rows.c    the body to a batch of raw
- * columns: JSON, or a stream serve_lane.c    the batch to scores: the objects of ctr-extract, ctr-predict and
- * ctr-calibrate, one after another serve_metrics.c counts for GET /metrics
+ * - http.h: bytes to a request
+ * - serve_queue.c: the queue, the threads, the deadline
+ * - serve_model.c: which model: a generation is a model, its map and its files of users and ads, all of one moment. A
+ *   request holds one from beginning to end, so no answer is of two.
+ * - serve_rows.c: the body to a batch of raw columns: JSON, or a stream
+ * - serve_lane.c: the batch to scores: the objects of ctr-extract, ctr-predict and ctr-calibrate, one after another
+ * - serve_log.c: what was asked and answered, and clicks, as streams
+ * - serve_clicks.c: clicks join the scores of late
+ * - serve_metrics.c: counts for GET /metrics
  */
 #ifndef CTR_SERVE_H
 #define CTR_SERVE_H
@@ -52,6 +55,7 @@ void serve_metrics_free(struct serve_metrics *m);
 
 struct serve_files {
     const char *model, *map, *users, *ads, *images, *key_seed; /* all but the model may be NULL */
+    bool uncertainty;                                          /* of each score, which a model may lack */
 };
 
 /* How /v1/rank orders: options of ctr-rank. */
@@ -59,6 +63,9 @@ struct serve_rank {
     const char *bid, *order, *floor; /* or NULL */
     enum ctr_rank_price price;
     int64_t top;
+    const struct ctr_rank_slots *slots;
+    const struct ctr_rank_exploring *explore;
+    uint64_t seed;
 };
 
 /* A keyed file of users or of ads: whose columns fill in what a request leaves out. */
@@ -153,6 +160,9 @@ void serve_desk_free(struct serve_desk *d);
  * wrong. */
 int serve_rows_json(struct serve_desk *d, uint8_t *body, size_t n, int64_t most_rows, struct ctr_err *err) CTR_MUST;
 
+/* The parser takes a line: line ends between values become blanks. False: one is in a text. */
+bool serve_join_lines(uint8_t *body, size_t n);
+
 /* ---- scores: serve_lane.c ---- */
 
 /* A pipe of ctr-extract, ctr-predict and ctr-calibrate for one schema. The desk's own; valid until its next. */
@@ -167,6 +177,8 @@ const struct ctr_schema *serve_lane_schema(const struct serve_lane *l); /* of th
  * result has a last column before those of ctr-rank, SERVE_AD: which ad of the request, from 0. `seen` (or NULL) gets
  * the rows before. */
 #define SERVE_AD "(ad)"
+/* The id of the request, which is its name unless the plan has a column of role query: ctr-rank --by request. */
+int serve_lane_call(struct serve_lane *l, const char *id, struct ctr_err *err) CTR_MUST;
 int serve_lane_ranks(struct serve_desk *d, struct serve_lane *l, struct ctr_err *err) CTR_MUST; /* before the first */
 const struct ctr_schema *serve_lane_rank_schema(const struct serve_lane *l);
 int serve_lane_rank(struct serve_lane *l, const struct ctr_batch *b /* or NULL */, bool last, serve_sink *seen,
@@ -186,13 +198,17 @@ struct serve_log_opts {
     const char *path;
     int64_t every_ms, bytes; /* when a file ends and the next one begins */
     bool check;              /* nothing will be written */
+    const char *option;      /* in messages, "--log" */
+    bool clicks;             /* rows of serve_log_clicks */
     void (*warn)(void *ctx, const char *text);
     void *ctx;
 };
 struct serve_logged {
     const char *id; /* of the request */
     int64_t served_ms;
+    int64_t place;       /* of the first row in the request, from 0 */
     const int64_t *rank; /* of each row in the answer, from 1; 0: not in it. NULL: no ranking, or one of a stream */
+    const double *propensity; /* the same of the ads that the answer has, with --explore */
 };
 /* stdout and a FIFO are opened now, which waits for the reader of a FIFO. */
 int serve_log_open(struct serve_log **l, const struct serve_log_opts *o, const struct serve_generation *g,
@@ -203,10 +219,36 @@ int serve_log_schema(const struct serve_generation *g, struct ctr_schema *s, str
  * log wants it. What the disk refuses is told and counted. */
 int serve_log_write(struct serve_log *l, const struct serve_generation *g, const struct ctr_batch *b,
                     const double *score, const struct serve_logged *q, struct ctr_err *err) CTR_MUST;
+struct serve_click;
+void serve_log_clicks(struct serve_log *l, const struct serve_click *click, int64_t n, int64_t now_ms);
 void serve_log_look(struct serve_log *l); /* now and then, on one thread: is the file full or its time over? */
 int64_t serve_log_lost(struct serve_log *l);
 void serve_log_close(struct serve_log *l); /* the last file is whole; no more rows */
 void serve_log_free(struct serve_log *l);
+
+/* ---- clicks: serve_clicks.c ---- */
+
+struct serve_shown {
+    int64_t place; /* of the ad in the request, from 0 */
+    double score;
+};
+struct serve_click {
+    char id[64]; /* of the request */
+    int64_t place;
+};
+struct serve_clicks_state {
+    int64_t clicks, unknown, repeated; /* so far */
+    int64_t ads, clicked;              /* of the requests that are kept */
+    double score_sum;
+};
+struct serve_clicks;
+int serve_clicks_new(struct serve_clicks **c, int64_t rows, struct ctr_err *err) CTR_MUST; /* rows: the most scores */
+void serve_clicks_free(struct serve_clicks *c);
+/* The scores of a request that was answered. */
+void serve_clicks_keep(struct serve_clicks *c, const char *id, const struct serve_shown *row, int64_t n);
+void serve_clicks_get(struct serve_clicks *c, struct serve_clicks_state *to);
+/* The body of /v1/clicks: struct serve_click. */
+int serve_clicks_read(uint8_t *body, size_t n, struct ctr_buf *clicks, struct ctr_err *err) CTR_MUST;
 
 /* ---- requests: serve_score.c, serve_queue.c ---- */
 
@@ -214,7 +256,9 @@ struct serve {
     struct serve_models *models;
     struct serve_metrics metrics;
     struct ctr_http *http;
-    struct serve_log *log;  /* or NULL */
+    struct serve_log *log;       /* or NULL */
+    struct serve_clicks *clicks; /* or NULL; and their log: */
+    struct serve_log *clicks_log;
     uint64_t series;        /* of this process, random: ids of requests begin with it */
     atomic_ullong requests; /* that had no id */
     int64_t deadline_ms;    /* 0: none */
@@ -230,6 +274,7 @@ struct serve {
     int started;
 };
 void serve_score(struct serve *s, struct ctr_http_request *q); /* /v1/score, /v1/rank, on a thread of the queue */
+void serve_click(struct serve *s, struct ctr_http_request *q); /* /v1/clicks */
 int serve_metrics_text(struct serve *s, struct ctr_buf *out, struct ctr_err *err) CTR_MUST;
 int serve_queue_start(struct serve *s, struct ctr_err *err) CTR_MUST;
 bool serve_queue_add(struct serve *s, struct ctr_http_request *q); /* false: it is full */

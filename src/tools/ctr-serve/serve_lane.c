@@ -75,9 +75,9 @@ static int bind_program(struct serve_lane *l, struct ctr_err *err)
     return rc;
 }
 
-static int bind_lane(struct serve_lane *l, const struct serve_map *map, struct ctr_err *err)
+static int bind_lane(struct serve_lane *l, const struct serve_map *map, bool uncertain, struct ctr_err *err)
 {
-    const struct ctr_predict_opts how = { .threads = 1 };
+    const struct ctr_predict_opts how = { .threads = 1, .uncertainty = uncertain };
     int rc = bind_program(l, err);
     if (!rc)
         rc = ctr_predictor_of(&l->predictor, l->model->loaded, &how, err);
@@ -96,6 +96,11 @@ static int bind_lane(struct serve_lane *l, const struct serve_map *map, struct c
     return rc;
 }
 
+static bool explores_by_odds(const struct serve_rank *how)
+{
+    return how->explore->kind == CTR_EXPLORE_UCB || how->explore->kind == CTR_EXPLORE_THOMPSON;
+}
+
 static int lane_new(struct serve_lane **out, struct serve_desk *d, const struct ctr_schema *s, bool of_json,
                     struct ctr_err *err)
 {
@@ -106,7 +111,7 @@ static int lane_new(struct serve_lane **out, struct serve_desk *d, const struct 
     l->of_json = of_json;
     int rc = ctr_schema_copy(&l->schema, s, err);
     if (!rc)
-        rc = bind_lane(l, d->g->map, err);
+        rc = bind_lane(l, d->g->map, explores_by_odds(d->g->rank), err);
     if (rc)
         serve_lane_free(l);
     else
@@ -204,30 +209,24 @@ int serve_lane_run(struct serve_lane *l, const struct ctr_batch *b, serve_sink *
 /* ---- ranking ---- */
 
 /* What an option wants and the plan does not keep is said in terms of the plan, unless another name is near. */
-static bool misspelt(const struct ctr_err *err)
-{
-    return strstr(err->what, "; the nearest is ");
-}
-
 static int find_bid(const struct serve_lane *l, const char *bid, struct ctr_err *err)
 {
     const struct ctr_schema *s = serve_lane_schema(l);
     const int rc = bid ? ctr_schema_need(s, bid, err) : 0;
-    if (rc >= 0 || misspelt(err))
+    if (rc >= 0 || err->nearest)
         return CTR_MIN(rc, 0);
     return ctr_fail(err, CTR_EUSAGE,
                     "--bid %.200s: the plan does not keep '%.200s': add a line `keep %.200s` to it and train again",
                     bid, bid, bid);
 }
 
+/* An expression with a column that is not there. */
 static int of_expression(int rc, struct ctr_err *err)
 {
-    char *there = rc == CTR_EUSAGE && strstr(err->what, "there is no column '") ? strstr(err->what, "; there ") : NULL;
-    if (there && !misspelt(err)) {
-        *there = 0;
-        ctr_err_add(err, ": add a line `keep COLUMN` to the plan and train again");
-    }
-    return rc;
+    if (rc != CTR_EUSAGE || !err->remedy || err->nearest)
+        return rc;
+    err->what[err->remedy] = 0;
+    return ctr_err_remedy(err, ": add a line `keep COLUMN` to the plan and train again");
 }
 
 static int rank_new(struct serve_lane *l, const struct serve_generation *g, struct ctr_err *err)
@@ -245,9 +244,14 @@ static int rank_new(struct serve_lane *l, const struct serve_generation *g, stru
                                       .place = l->of_json ? SERVE_AD : NULL,
                                       .name = id < 0 && g->ad_key >= 0 ? g->schema.f[g->ad_key].name : NULL,
                                       .served = true,
-                                      .uncertainty = -1,
+                                      .uncertainty = ctr_schema_role(s, CTR_ROLE_UNCERTAINTY),
                                       .top = how->top,
-                                      .price = how->price };
+                                      .price = how->price,
+                                      .slot = how->slots->factor,
+                                      .slots = how->slots->n,
+                                      .explore = how->explore->kind,
+                                      .amount = how->explore->amount,
+                                      .seed = how->seed };
     int rc = find_bid(l, how->bid, err);
     if (!rc && query >= 0)
         rc = ctr_strs_add(&by, s->f[query].name, strlen(s->f[query].name), err);
@@ -271,6 +275,19 @@ int serve_lane_ranks(struct serve_desk *d, struct serve_lane *l, struct ctr_err 
     if (!rc && !(l->col = calloc((size_t)l->candidates.n + 1, sizeof *l->col)))
         rc = ctr_fail_nomem(err, (size_t)l->candidates.n * sizeof *l->col);
     return rc ? rc : rank_new(l, d->g, err);
+}
+
+int serve_lane_call(struct serve_lane *l, const char *id, struct ctr_err *err)
+{
+    const struct ctr_field text = { .type = CTR_UTF8 };
+    struct ctr_colbuf name = { 0 };
+    int rc = ctr_colbuf_init(&name, &text, err);
+    if (!rc)
+        rc = ctr_colbuf_str(&name, id, strlen(id), err);
+    if (!rc)
+        ctr_rank_call(l->rank, ctr_colbuf_view(&name));
+    ctr_colbuf_free(&name);
+    return rc;
 }
 
 const struct ctr_schema *serve_lane_rank_schema(const struct serve_lane *l)

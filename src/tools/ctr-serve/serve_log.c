@@ -18,8 +18,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { REQUEST, SERVED, MODEL, MAP, RANK, COLUMNS }; /* then those of the request, then the scores */
-static const char *const names[COLUMNS] = { "request", "served", "model", "map", "rank" };
+enum { REQUEST, SERVED, MODEL, MAP, RANK, PLACE, COLUMNS }; /* then those of the request, then the scores */
+static const char *const names[COLUMNS] = { "request", "served", "model", "map", "rank", "place" };
+enum { CLICK_REQUEST, CLICK_PLACE, CLICK_TIME }; /* of a log of clicks */
 enum { RETRY_MS = 1000 };
 
 struct serve_log {
@@ -73,7 +74,8 @@ static int take_lock(struct serve_log *l, struct ctr_err *err)
         }
         close(fd);
         if (taken)
-            return ctr_fail(err, CTR_ESYS, "--log %s: another server writes this log: give it another name", l->o.path);
+            return ctr_fail(err, CTR_ESYS, "%s %s: another server writes this log: give it another name", l->o.option,
+                            l->o.path);
         if (rc)
             return 0;
         /* its server removed it after we had opened it */
@@ -92,7 +94,7 @@ static int find_number(struct serve_log *l, struct ctr_err *err)
     if (slash)
         *slash = '/';
     if (!d)
-        return ctr_fail_sys(err, "--log %s: cannot look into its folder", l->o.path);
+        return ctr_fail_sys(err, "%s %s: cannot look into its folder", l->o.option, l->o.path);
     for (const struct dirent *e; (e = readdir(d));) {
         const size_t length = strlen(e->d_name);
         int64_t number;
@@ -106,9 +108,25 @@ static int find_number(struct serve_log *l, struct ctr_err *err)
 
 /* ---- a file ---- */
 
+static bool explores(const struct serve_generation *g)
+{
+    return g->rank->explore->kind != CTR_EXPLORE_NONE;
+}
+
+/* What a ranking that explores adds, behind the scores. */
+static int explored_schema(struct ctr_schema *s, struct ctr_err *err)
+{
+    int rc = ctr_schema_add(s, "propensity", CTR_F64, err);
+    if (!rc)
+        rc = ctr_schema_add(s, "seed", CTR_I64, err);
+    if (rc == CTR_EUSAGE)
+        ctr_err_add(err, "; the log of a server that explores adds propensity and seed");
+    return rc;
+}
+
 int serve_log_schema(const struct serve_generation *g, struct ctr_schema *s, struct ctr_err *err)
 {
-    static const enum ctr_type types[COLUMNS] = { CTR_UTF8, CTR_TIME, CTR_UTF8, CTR_UTF8, CTR_I64 };
+    static const enum ctr_type types[COLUMNS] = { CTR_UTF8, CTR_TIME, CTR_UTF8, CTR_UTF8, CTR_I64, CTR_I64 };
     int rc = 0;
     for (int i = 0; i < COLUMNS && !rc; i++)
         rc = ctr_schema_add(s, names[i], types[i], err);
@@ -121,9 +139,22 @@ int serve_log_schema(const struct serve_generation *g, struct ctr_schema *s, str
     if (!rc)
         rc = ctr_schema_add(s, "score", CTR_F64, err);
     if (rc == CTR_EUSAGE)
-        ctr_err_add(err,
-                    "; the log adds request, served, model, map, rank and score to the columns that the plan reads");
-    return rc ? rc : ctr_field_set_role(&s->f[s->n - 1], CTR_ROLE_SCORE, err);
+        ctr_err_add(
+            err,
+            "; the log adds request, served, model, map, rank, place and score to the columns that the plan reads");
+    if (!rc)
+        rc = ctr_field_set_role(&s->f[s->n - 1], CTR_ROLE_SCORE, err);
+    return rc || !explores(g) ? rc : explored_schema(s, err);
+}
+
+static int clicks_schema(struct ctr_schema *s, struct ctr_err *err)
+{
+    int rc = ctr_schema_add(s, "request", CTR_UTF8, err);
+    if (!rc)
+        rc = ctr_schema_add(s, "place", CTR_I64, err);
+    if (!rc)
+        rc = ctr_schema_add(s, "clicked", CTR_TIME, err);
+    return rc ? rc : ctr_field_set_role(&s->f[CLICK_TIME], CTR_ROLE_TIME, err);
 }
 
 /* The endless stream. Opening a FIFO waits for its reader, which a server that is at work must not: `again`. */
@@ -150,9 +181,9 @@ static int open_file(struct serve_log *l, const struct serve_generation *g, stru
     ctr_schema_free(&l->schema);
     l->rows = (struct ctr_batchbuf){ 0 };
     l->schema = (struct ctr_schema){ 0 };
-    int rc = serve_log_schema(g, &l->schema, err);
+    int rc = l->o.clicks ? clicks_schema(&l->schema, err) : serve_log_schema(g, &l->schema, err);
     if (!rc)
-        rc = ctr_schema_provenance(&l->schema, "ctr-serve", "--log", err);
+        rc = ctr_schema_provenance(&l->schema, "ctr-serve", l->o.option, err);
     if (!rc)
         rc = ctr_batchbuf_init(&l->rows, &l->schema, err);
     snprintf(path, sizeof path, "%s.%06lld%s", l->endless ? "" : l->before, (long long)l->number + 1,
@@ -180,7 +211,7 @@ int serve_log_open(struct serve_log **out, const struct serve_log_opts *o, const
     const bool there = !ctr_names_stdout(o->path) && !stat(o->path, &st), folder = there && S_ISDIR(st.st_mode);
     l->endless = ctr_names_stdout(o->path) || (there && !S_ISREG(st.st_mode));
     errno = EISDIR;
-    int rc = folder        ? ctr_fail_sys(err, "--log %s", o->path)
+    int rc = folder        ? ctr_fail_sys(err, "%s %s", o->option, o->path)
              : !l->endless ? split_name(l, err)
              : o->check    ? 0
                            : open_file(l, g, err);
@@ -215,7 +246,7 @@ static void tell(struct serve_log *l, int64_t rows, const struct ctr_err *err)
     if (l->failing)
         return;
     l->failing = true;
-    ctr_format(text, sizeof text, "--log: %s; answers go on, their rows are lost until it can be written",
+    ctr_format(text, sizeof text, "%s: %s; answers go on, their rows are lost until it can be written", l->o.option,
                ctr_err_text(&why).s);
     l->o.warn(l->o.ctx, text);
 }
@@ -273,9 +304,31 @@ static int column_of(const struct ctr_batch *b, const struct ctr_field *f, struc
     return at;
 }
 
-static int append(struct serve_log *l, const struct serve_generation *g, const struct ctr_batch *b, const double *score,
-                  const struct serve_logged *q, struct ctr_err *err)
+/* What was answered with a batch. */
+struct answered {
+    const struct serve_generation *g;
+    const struct ctr_batch *b;
+    const double *score;
+    const struct serve_logged *q;
+};
+
+/* Propensity and seed of row i: null where no ranking of ads chose it. */
+static int append_chance(struct ctr_colbuf *col, const struct serve_generation *g, const struct serve_logged *q,
+                         int64_t i, struct ctr_err *err)
 {
+    const bool chosen = q->rank && q->rank[i];
+    int rc = chosen ? ctr_colbuf_f64(&col[0], q->propensity[i], err) : ctr_colbuf_null(&col[0], err);
+    if (!rc)
+        rc = q->rank ? ctr_colbuf_i64(&col[1], (int64_t)g->rank->seed, err) : ctr_colbuf_null(&col[1], err);
+    return rc;
+}
+
+static int append(struct serve_log *l, const void *what, struct ctr_err *err)
+{
+    const struct answered *a = what;
+    const struct serve_generation *g = a->g;
+    const struct ctr_batch *b = a->b;
+    const struct serve_logged *q = a->q;
     struct ctr_colbuf *col = l->rows.col;
     int rc = 0;
     ctr_batchbuf_clear(&l->rows);
@@ -291,7 +344,11 @@ static int append(struct serve_log *l, const struct serve_generation *g, const s
         if (!rc)
             rc = q->rank && q->rank[i] ? ctr_colbuf_i64(&col[RANK], q->rank[i], err) : ctr_colbuf_null(&col[RANK], err);
         if (!rc)
-            rc = ctr_colbuf_f64(&col[l->schema.n - 1], score[i], err);
+            rc = ctr_colbuf_i64(&col[PLACE], q->place + i, err);
+        if (!rc)
+            rc = ctr_colbuf_f64(&col[COLUMNS + g->columns], a->score[i], err);
+        if (!rc && explores(g))
+            rc = append_chance(&col[COLUMNS + g->columns + 1], g, q, i, err);
     }
     for (int i = 0; i < g->columns && !rc; i++) {
         const int at = column_of(b, &g->rows.f[i], err);
@@ -300,10 +357,33 @@ static int append(struct serve_log *l, const struct serve_generation *g, const s
     return rc;
 }
 
+struct clicked {
+    const struct serve_click *click;
+    int64_t n, now_ms;
+};
+
+static int append_clicks(struct serve_log *l, const void *what, struct ctr_err *err)
+{
+    const struct clicked *c = what;
+    struct ctr_colbuf *col = l->rows.col;
+    int rc = 0;
+    ctr_batchbuf_clear(&l->rows);
+    for (int64_t i = 0; i < c->n && !rc; i++) {
+        rc = ctr_colbuf_str(&col[CLICK_REQUEST], c->click[i].id, strlen(c->click[i].id), err);
+        if (!rc)
+            rc = ctr_colbuf_i64(&col[CLICK_PLACE], c->click[i].place, err);
+        if (!rc)
+            rc = ctr_colbuf_i64(&col[CLICK_TIME], c->now_ms, err);
+    }
+    return rc;
+}
+
 /* Is the file open of a generation with other columns? */
 static bool fits(const struct serve_log *l, const struct serve_generation *g)
 {
-    if (l->schema.n != g->columns + COLUMNS + 1)
+    if (l->o.clicks)
+        return true;
+    if (l->schema.n != g->columns + COLUMNS + 1 + 2 * explores(g))
         return false;
     for (int i = 0; i < g->columns; i++) {
         const struct ctr_field *a = &l->schema.f[COLUMNS + i], *b = &g->rows.f[i];
@@ -313,8 +393,10 @@ static bool fits(const struct serve_log *l, const struct serve_generation *g)
     return true;
 }
 
-static int write_rows(struct serve_log *l, const struct serve_generation *g, const struct ctr_batch *b,
-                      const double *score, const struct serve_logged *q, bool *refused, struct ctr_err *err)
+typedef int fill_rows(struct serve_log *l, const void *what, struct ctr_err *err);
+
+static int write_rows(struct serve_log *l, const struct serve_generation *g, fill_rows *fill, const void *what,
+                      bool *refused, struct ctr_err *err)
 {
     int rc = 0;
     if (l->w && !fits(l, g)) { /* the model reads other columns now: their rows need another file */
@@ -328,33 +410,49 @@ static int write_rows(struct serve_log *l, const struct serve_generation *g, con
         rc = open_file(l, g, err);
     if (rc)
         return rc;
-    rc = append(l, g, b, score, q, err);
+    rc = fill(l, what, err);
     *refused = rc != 0; /* the file has none of these rows, and keeps those of others */
     return rc ? rc : ctr_writer_batch(l->w, ctr_batchbuf_view(&l->rows), err);
 }
 
-int serve_log_write(struct serve_log *l, const struct serve_generation *g, const struct ctr_batch *b,
-                    const double *score, const struct serve_logged *q, struct ctr_err *err)
+static int add_rows(struct serve_log *l, const struct serve_generation *g, int64_t rows, fill_rows *fill,
+                    const void *what, struct ctr_err *err)
 {
     struct ctr_err why = { 0 };
     bool refused = false;
     pthread_mutex_lock(&l->lock);
     if (l->failing && ctr_clock_ms() < l->retry_ms) {
-        l->lost += b->rows;
+        l->lost += rows;
         pthread_mutex_unlock(&l->lock);
         return 0;
     }
-    const int rc = write_rows(l, g, b, score, q, &refused, &why);
+    const int rc = write_rows(l, g, fill, what, &refused, &why);
     if (rc && !refused) {
-        fail(l, b->rows, &why);
+        fail(l, rows, &why);
     } else if (!rc) {
-        l->written += b->rows;
+        l->written += rows;
         l->failing = false;
     }
     pthread_mutex_unlock(&l->lock);
     if (refused)
         *err = why;
     return refused ? rc : 0;
+}
+
+int serve_log_write(struct serve_log *l, const struct serve_generation *g, const struct ctr_batch *b,
+                    const double *score, const struct serve_logged *q, struct ctr_err *err)
+{
+    return add_rows(l, g, b->rows, append, &(struct answered){ g, b, score, q }, err);
+}
+
+void serve_log_clicks(struct serve_log *l, const struct serve_click *click, int64_t n, int64_t now_ms)
+{
+    struct ctr_err err = { 0 };
+    if (add_rows(l, NULL, n, append_clicks, &(struct clicked){ click, n, now_ms }, &err)) {
+        pthread_mutex_lock(&l->lock); /* no memory */
+        tell(l, n, &err);
+        pthread_mutex_unlock(&l->lock);
+    }
 }
 
 void serve_log_look(struct serve_log *l)

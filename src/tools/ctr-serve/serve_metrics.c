@@ -157,6 +157,32 @@ static int counts_text(struct ctr_buf *out, const struct serve_metrics *m, struc
     return rc ? rc : tables_text(out, m, true, err);
 }
 
+/* Do clicks come as the scores say? Of the requests that are kept. */
+static int clicks_text(struct serve *s, struct ctr_buf *out, struct ctr_err *err)
+{
+    struct serve_clicks_state c;
+    serve_clicks_get(s->clicks, &c);
+    int rc =
+        one(out, "ctr_serve_clicks_total", "counter", "Clicks on ads whose scores were kept.", (double)c.clicks, err);
+    if (!rc)
+        rc = one(out, "ctr_serve_clicks_unknown_total", "counter", "Clicks on requests or ads that are not kept.",
+                 (double)c.unknown, err);
+    if (!rc)
+        rc = one(out, "ctr_serve_clicks_repeated_total", "counter", "Clicks on ads that had one already.",
+                 (double)c.repeated, err);
+    if (!rc)
+        rc = one(out, "ctr_serve_kept_ads", "gauge", "Ads whose scores are kept for clicks.", (double)c.ads, err);
+    if (!rc)
+        rc = one(out, "ctr_serve_kept_clicks", "gauge", "Of these, those with a click.", (double)c.clicked, err);
+    if (!rc && c.ads)
+        rc = one(out, "ctr_serve_mean_score", "gauge", "Mean of the scores that are kept.", c.score_sum / (double)c.ads,
+                 err);
+    if (!rc && c.clicks && c.score_sum > 0)
+        rc = one(out, "ctr_serve_calibration_ratio", "gauge",
+                 "Clicks over the sum of scores, of the ads that are kept.", (double)c.clicked / c.score_sum, err);
+    return rc;
+}
+
 static int state_text(struct serve *s, struct ctr_buf *out, struct ctr_err *err)
 {
     const struct ctr_http_stats http = ctr_http_stats(s->http);
@@ -178,6 +204,11 @@ static int state_text(struct serve *s, struct ctr_buf *out, struct ctr_err *err)
     if (!rc && s->log)
         rc = one(out, "ctr_serve_log_lost_total", "counter", "Rows that --log could not write.",
                  (double)serve_log_lost(s->log), err);
+    if (!rc && s->clicks_log)
+        rc = one(out, "ctr_serve_clicks_log_lost_total", "counter", "Clicks that --clicks-log could not write.",
+                 (double)serve_log_lost(s->clicks_log), err);
+    if (!rc && s->clicks)
+        rc = clicks_text(s, out, err);
     if (!rc)
         rc = one(out, "ctr_serve_model_age_seconds", "gauge", "Time since the model or map was taken.",
                  (double)(ctr_clock_ms() - g->loaded_ms) / 1000, err);

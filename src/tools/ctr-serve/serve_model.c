@@ -21,6 +21,7 @@ struct serve_models {
     struct serve_generation *now;
     pthread_mutex_t lock;
     struct ctr_file_seen seen[FILES], seen_delta;
+    bool refused[FILES];           /* files of now that did not fit what is served */
     struct ctr_buf recent[RECENT]; /* bodies */
     pthread_mutex_t recent_lock;
     int next_recent;
@@ -109,7 +110,7 @@ static void model_release(struct serve_model *m)
 
 static int model_read(struct serve_model *m, const struct serve_files *f, struct ctr_err *err)
 {
-    const struct ctr_predict_opts how = { .threads = 1, .images = f->images };
+    const struct ctr_predict_opts how = { .threads = 1, .images = f->images, .uncertainty = f->uncertainty };
     int rc = ctr_loaded_open(&m->loaded, f->model, &how, err);
     const struct ctr_model_whole *whole = rc ? NULL : ctr_loaded_whole(m->loaded);
     if (!rc && !ctr_meta_get(&ctr_loaded_info(m->loaded)->schema.meta, CTR_META_PLAN)) {
@@ -508,11 +509,11 @@ struct serve_generation *serve_models_hold(struct serve_models *s)
 
 /* ---- replaced files ---- */
 
-static void count_load(struct serve_models *s, bool good)
+static void count_load(struct serve_models *s, int64_t good, int64_t bad)
 {
     pthread_mutex_lock(&s->o.metrics->lock);
     s->o.metrics->loads += good;
-    s->o.metrics->bad_loads += !good;
+    s->o.metrics->bad_loads += bad;
     pthread_mutex_unlock(&s->o.metrics->lock);
 }
 
@@ -529,18 +530,32 @@ static bool look(struct serve_models *s, bool changed[FILES])
     return any;
 }
 
-static void replace(struct serve_models *s, const bool changed[FILES])
+static int count_of(const bool file[FILES])
+{
+    int n = 0;
+    for (int i = 0; i < FILES; i++)
+        n += file[i];
+    return n;
+}
+
+/* Read these files, and serve them from now on. `say`: an error is reported and counted; of several files it may be
+ * that of one. */
+static bool replace(struct serve_models *s, const bool file[FILES], bool say)
 {
     struct serve_generation *next, *old = s->now;
     struct ctr_err err = { 0 };
     char text[2600];
-    const int rc = generation_new(s, old, changed, &next, &err);
-    count_load(s, !rc);
-    if (rc) {
+    const int rc = generation_new(s, old, file, &next, &err);
+    if (rc && say) {
+        count_load(s, 0, 1);
         ctr_format(text, sizeof text, "%s; what was served before goes on", ctr_err_text(&err).s);
         s->o.warn(s->o.ctx, text);
-        return;
     }
+    if (rc)
+        return false;
+    count_load(s, count_of(file), 0);
+    for (int i = 0; i < FILES; i++)
+        s->refused[i] &= !file[i];
     pthread_mutex_lock(&s->lock);
     s->now = next;
     pthread_mutex_unlock(&s->lock);
@@ -548,15 +563,36 @@ static void replace(struct serve_models *s, const bool changed[FILES])
                next->map ? next->map->digest : "");
     serve_generation_release(old);
     s->o.note(s->o.ctx, text);
+    return true;
 }
 
-/* Several files that are bad: each is tried alone, so that a good one is taken. */
-static void take_changes(struct serve_models *s, const bool changed[FILES])
+/* Files that changed, and those that were refused before, may fit only together: all of them, or all but one. */
+static bool take_together(struct serve_models *s, const bool changed[FILES])
+{
+    bool all[FILES];
+    for (int i = 0; i < FILES; i++)
+        all[i] = changed[i] || s->refused[i];
+    const int n = count_of(all);
+    bool taken = n > 1 && replace(s, all, false);
+    for (int i = 0; i < FILES && n > 2 && !taken; i++)
+        if (all[i]) {
+            all[i] = false;
+            taken = replace(s, all, false);
+            all[i] = true;
+        }
+    return taken;
+}
+
+/* What is left is tried alone, so that a good file is taken beside a bad one. */
+static void take_changes(struct serve_models *s, bool changed[FILES])
 {
     for (int i = 0; i < FILES; i++)
-        if (changed[i]) {
+        s->refused[i] |= changed[i]; /* until it is taken */
+    (void)take_together(s, changed);
+    for (int i = 0; i < FILES; i++)
+        if (changed[i] && s->refused[i]) {
             const bool one[FILES] = { [MODEL] = i == MODEL, [MAP] = i == MAP, [USERS] = i == USERS, [ADS] = i == ADS };
-            replace(s, one);
+            (void)replace(s, one, true);
         }
 }
 

@@ -26,7 +26,10 @@ static void *work(void *arg)
 {
     struct serve *s = arg;
     for (struct ctr_http_request *q; (q = next_request(s));) {
-        serve_score(s, q);
+        if (strcmp(q->head.path, "/v1/clicks") != 0)
+            serve_score(s, q);
+        else
+            serve_click(s, q);
         pthread_mutex_lock(&s->lock);
         s->under_way--;
         pthread_mutex_unlock(&s->lock);

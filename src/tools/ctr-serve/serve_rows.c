@@ -219,8 +219,7 @@ static int take_member(struct members *m, const struct ctr_json *key, const stru
                     (int)CTR_MIN(key->n, (size_t)40), key->p);
 }
 
-/* The parser takes a line: line ends between values become blanks. False: one is in a text. */
-static bool join_lines(uint8_t *body, size_t n)
+bool serve_join_lines(uint8_t *body, size_t n)
 {
     bool text = false;
     if (!memchr(body, '\n', n))
@@ -240,7 +239,7 @@ static bool join_lines(uint8_t *body, size_t n)
 
 static int split_body(uint8_t *body, size_t n, struct members *m, struct ctr_err *err)
 {
-    if (!join_lines(body, n))
+    if (!serve_join_lines(body, n))
         return ctr_fail(err, CTR_EDATA, "the body is no JSON: a line ends within a text");
     const char *p = ctr_json_space((const char *)body, (const char *)body + n), *end = (const char *)body + n;
     const char *why = "no object";

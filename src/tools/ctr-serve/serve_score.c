@@ -21,9 +21,11 @@ struct scoring {
     struct serve_lane *lane;
     struct ctr_writer *w;
     bool ranks;
-    int64_t kept;                  /* rows of a ranking so far */
-    struct ctr_buf scores, places; /* of a ranking of ads: all scores, and the rank of each ad, 0: not kept */
-    int64_t rows;
+    int64_t kept; /* rows of a ranking so far */
+    /* Of a ranking of ads: all scores, and of each ad its rank (0: not kept) and its propensity. */
+    struct ctr_buf scores, places, chances;
+    struct ctr_buf shown; /* struct serve_shown: what clicks may come of */
+    int64_t rows, logged;
     double sum;
     int64_t begun_ns, parsed_ns;
     const struct ctr_batch *raw; /* being scored; its rows that have scores: */
@@ -36,7 +38,7 @@ struct scoring {
 /* Write the rows that have scores now, the next n of the batch, to the log. */
 static int log_rows(struct scoring *x, const double *score, int64_t n, struct ctr_err *err)
 {
-    const struct serve_logged q = { x->id, x->served_ms, NULL };
+    const struct serve_logged q = { x->id, x->served_ms, x->logged, NULL, NULL };
     const struct ctr_batch *b = x->raw;
     int rc = 0;
     if (!x->s->log)
@@ -46,14 +48,27 @@ static int log_rows(struct scoring *x, const double *score, int64_t n, struct ct
         b = &x->part.batch;
     }
     x->done += n;
+    x->logged += n;
     return rc ? rc : serve_log_write(x->s->log, x->g, b, score, &q, err);
 }
 
-static void count_scores(struct scoring *x, const double *score, int64_t n)
+static int show(struct scoring *x, int64_t place, double score, struct ctr_err *err)
 {
-    x->rows += n;
-    for (int64_t i = 0; i < n; i++)
+    const struct serve_shown shown = { place, score };
+    return x->s->clicks ? ctr_buf_append(&x->shown, &shown, sizeof shown, err) : 0;
+}
+
+/* All scored ads are taken for shown, but in a ranking of ads those that its answer has. */
+static int count_scores(struct scoring *x, const double *score, int64_t n, struct ctr_err *err)
+{
+    const bool all = !x->ranks || x->w;
+    int rc = 0;
+    for (int64_t i = 0; i < n && !rc; i++) {
         x->sum += score[i];
+        rc = all ? show(x, x->rows + i, score[i], err) : 0;
+    }
+    x->rows += n;
+    return rc;
 }
 
 /* Of a ranking: all rows have scores, and some are kept. */
@@ -62,9 +77,7 @@ static int see_scores(void *ctx, const struct ctr_batch *b, const double *score,
     struct scoring *x = ctx;
     int rc = x->w ? log_rows(x, score, b->rows, err)
                   : ctr_buf_append(&x->scores, score, (size_t)b->rows * sizeof *score, err);
-    if (!rc)
-        count_scores(x, score, b->rows);
-    return rc;
+    return rc ? rc : count_scores(x, score, b->rows, err);
 }
 
 /* b NULL: there are no more rows. */
@@ -96,17 +109,22 @@ static int append_scores(void *ctx, const struct ctr_batch *b, const double *sco
     }
     if (!rc)
         rc = log_rows(x, score, b->rows, err);
-    if (!rc)
-        count_scores(x, score, b->rows);
-    return rc;
+    return rc ? rc : count_scores(x, score, b->rows, err);
 }
 
-/* A member of a kept ad: a number that the ranking added, as text; the columns that it added follow SERVE_AD. */
-static int put_number(struct ctr_buf *out, const struct ctr_batch *b, const char *name, int64_t i, struct ctr_err *err)
+/* The column of that name which the ranking added, behind SERVE_AD; the number of columns: none. */
+static int added(const struct ctr_batch *b, const char *name)
 {
     int at = ctr_schema_find(b->schema, SERVE_AD) + 1;
     while (at < b->schema->n && strcmp(b->schema->f[at].name, name) != 0)
         at++;
+    return at;
+}
+
+/* A member of a kept ad: a number that the ranking added, as text. */
+static int put_number(struct ctr_buf *out, const struct ctr_batch *b, const char *name, int64_t i, struct ctr_err *err)
+{
+    const int at = added(b, name);
     if (at == b->schema->n)
         return 0;
     int rc = ctr_buf_printf(out, err, ",\"%s\":", name);
@@ -118,12 +136,14 @@ static int put_number(struct ctr_buf *out, const struct ctr_batch *b, const char
 
 static int append_ranked(void *ctx, const struct ctr_batch *b, const double *score, struct ctr_err *err)
 {
-    static const char *const more[] = { "rank", "ecpm", "price" };
+    static const char *const more[] = { "rank", "ecpm", "explored", "price", "slot_factor", "propensity" };
     struct scoring *x = ctx;
     struct ctr_buf *out = &x->q->answer;
     char text[CTR_NUM_MAX];
     const int ad = ctr_schema_find(b->schema, SERVE_AD);
     int64_t *place = (int64_t *)(void *)x->places.data;
+    double *chance = (double *)(void *)x->chances.data;
+    const int propensity = added(b, "propensity");
     int rc = 0;
     for (int64_t i = 0; i < b->rows && !rc; i++) {
         rc = ctr_buf_printf(out, err, "%s{\"ad\":%lld,\"score\":%.*s", x->kept++ ? "," : "",
@@ -132,7 +152,12 @@ static int append_ranked(void *ctx, const struct ctr_batch *b, const double *sco
             rc = put_number(out, b, more[k], i, err);
         if (!rc)
             rc = ctr_buf_append(out, "}", 1, err);
-        place[ctr_col_i64(&b->col[ad], i)] = x->kept;
+        const int64_t which = ctr_col_i64(&b->col[ad], i);
+        place[which] = x->kept;
+        if (propensity < b->schema->n)
+            chance[which] = ctr_col_f64(&b->col[propensity], i);
+        if (!rc)
+            rc = show(x, which, score[i], err);
     }
     return rc;
 }
@@ -142,12 +167,18 @@ static int rank_ads(struct scoring *x, struct ctr_err *err)
 {
     const struct ctr_batch *b = &x->d->batch;
     int rc = serve_lane_ranks(x->d, x->lane, err);
-    void *places = ctr_buf_extend(&x->places, b->rows, sizeof(int64_t), &rc, err);
     if (!rc)
+        rc = serve_lane_call(x->lane, x->id, err);
+    void *places = ctr_buf_extend(&x->places, b->rows, sizeof(int64_t), &rc, err);
+    void *chances = ctr_buf_extend(&x->chances, b->rows, sizeof(double), &rc, err);
+    if (!rc) {
         memset(places, 0, (size_t)b->rows * sizeof(int64_t));
+        memset(chances, 0, (size_t)b->rows * sizeof(double));
+    }
     if (!rc)
         rc = run_lane(x, b, true, append_ranked, err);
-    const struct serve_logged q = { x->id, x->served_ms, (const int64_t *)(void *)x->places.data };
+    const struct serve_logged q = { x->id, x->served_ms, 0, (const int64_t *)(void *)x->places.data,
+                                    (const double *)(void *)x->chances.data };
     if (!rc && x->s->log)
         rc = serve_log_write(x->s->log, x->g, b, (const double *)(void *)x->scores.data, &q, err);
     return rc;
@@ -162,6 +193,9 @@ static int score_json(struct scoring *x, struct ctr_err *err)
         rc = ctr_buf_printf(&q->answer, err, "{\"model\":\"%s\",", x->g->model->digest);
     if (!rc && x->g->map)
         rc = ctr_buf_printf(&q->answer, err, "\"map\":\"%s\",", x->g->map->digest);
+    if (!rc && x->ranks && x->g->rank->explore->kind)
+        rc = ctr_buf_printf(&q->answer, err, "\"request\":\"%s\",\"seed\":%llu,", x->id,
+                            (unsigned long long)x->g->rank->seed);
     if (!rc)
         rc = ctr_buf_append(&q->answer, x->ranks ? "\"ranked\":[" : "\"scores\":[", 10, err);
     if (!rc && x->d->batch.rows) {
@@ -196,10 +230,9 @@ static int write_scores(void *ctx, const struct ctr_batch *b, const double *scor
 {
     struct scoring *x = ctx;
     int rc = log_rows(x, score, b->rows, err);
-    if (rc)
-        return rc;
-    count_scores(x, score, b->rows);
-    return ctr_writer_batch(x->w, b, err);
+    if (!rc)
+        rc = count_scores(x, score, b->rows, err);
+    return rc ? rc : ctr_writer_batch(x->w, b, err);
 }
 
 static int score_batches(struct scoring *x, struct ctr_batch_source *rows, struct ctr_out *out, struct ctr_err *err)
@@ -210,6 +243,8 @@ static int score_batches(struct scoring *x, struct ctr_batch_source *rows, struc
     x->parsed_ns = ctr_clock_ns();
     if (!rc && x->ranks)
         rc = serve_lane_ranks(x->d, x->lane, err);
+    if (!rc && x->ranks)
+        rc = serve_lane_call(x->lane, x->id, err);
     if (!rc)
         rc = ctr_writer_open(&x->w, out, x->ranks ? serve_lane_rank_schema(x->lane) : serve_lane_schema(x->lane), NULL,
                              err);
@@ -313,19 +348,6 @@ static int status_of(int code)
     }
 }
 
-/* Why, without options of filters, which a client has none of. */
-static struct ctr_err_text reason_of(const struct ctr_err *err)
-{
-    static const char *const remedies[] = { ", by --batch here", " (ctr-cat --batch" };
-    struct ctr_err_text text = ctr_err_text(err);
-    for (size_t i = 0; i < CTR_COUNT(remedies); i++) {
-        char *at = strstr(text.s, remedies[i]);
-        if (at)
-            *at = 0;
-    }
-    return text;
-}
-
 /* The id of the request is the client's, or one that no other request has. */
 static void identify(struct scoring *x)
 {
@@ -355,9 +377,14 @@ void serve_score(struct serve *s, struct ctr_http_request *q)
     ctr_part_free(&x.part);
     ctr_buf_free(&x.scores);
     ctr_buf_free(&x.places);
+    ctr_buf_free(&x.chances);
+    if (!rc && s->clicks)
+        serve_clicks_keep(s->clicks, x.id, (const struct serve_shown *)(void *)x.shown.data,
+                          (int64_t)(x.shown.len / sizeof(struct serve_shown)));
+    ctr_buf_free(&x.shown);
     const int64_t end_ns = ctr_clock_ns();
     if (rc) {
-        ctr_http_refuse(q, status_of(rc), "%s", reason_of(&err).s);
+        ctr_http_refuse(q, status_of(rc), "%s", ctr_err_reason(&err).s);
     } else if (x.parsed_ns) {
         ns[SERVE_PARSE] = x.parsed_ns - x.begun_ns;
         ns[SERVE_SCORE] = end_ns - x.parsed_ns;
