@@ -143,6 +143,19 @@ ok 'the ids are missing, the tower is not' sh -c 'grep -q "missing, .* of the .*
 ctr-embed-images -q --tower warm.arrows --vectors -o warm.arrow images.arrows
 is 'and is that of yesterday' "$(ctr-export -f jsonl warm.arrow | cksum)" "$(ctr-export -f jsonl values.arrow | cksum)"
 
+# ---- several tables as one view: of one network alone
+"$PY" - <<'EOP'
+import pyarrow as pa
+fields = lambda network, *more: pa.schema([pa.field("key", pa.string()), pa.field("vector", pa.list_(pa.float32(), 2)), *more], network and {"ctr.network": network})
+for name, network, more in (("a", "net a", ()), ("a2", "net a", (pa.field("n", pa.int64()),)), ("b", "net b", (pa.field("n", pa.int64()),)), ("none", None, (pa.field("k", pa.int64()),))):
+    with pa.ipc.new_stream(name + ".net", fields(network, *more)) as w:
+        w.write_table(pa.Table.from_pylist([{"key": "p1", "vector": [1, 2], **{f.name: 1 for f in more}}], fields(network, *more)))
+EOP
+printf 'from v\nlabel y = 0.0\nfeature key\nkeep vector\n' >v.plan
+exits 'tables of one network' 0 ctr-extract -q -o x.arrows v.plan v=a.net v=none.net v=a2.net
+exits 'tables of two networks' 1 ctr-extract -q -o x.arrows v.plan v=none.net v=a.net v=b.net
+err_like 'are not mixed' 'b.net: its vectors are by net b here, and net a in a file before it .none.net is the first.: make both with one network'
+
 # ---- bad tables
 "$PY" - <<'EOP'
 import pyarrow as pa

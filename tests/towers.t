@@ -220,4 +220,16 @@ err_like 'is told' 'cut.arrows: truncated'
 exits 'a full device' 1 sh -c 'ctr-predict --top 2 --dot users.arrows ads.arrows >/dev/full'
 exits '--memory that the ads outgrow' 1 ctr-predict --memory 1K --top 2 --dot users.arrows ads.arrows
 err_like 'is told' 'take more than --memory allows'
+
+# ---- several streams of vectors as one view: of one model alone
+ctr-train two-tower -q --seed 7 --user-features user,age --ad-features 'ad,group,price' --vector 5 --hidden 6,4 --embedding 4 --minibatch 100 -o m2.arrows pairs.arrows
+ctr-select --columns u,user,age pairs.arrows | ctr-sort -q --unique -k u 2>/dev/null | ctr-predict --tower user m2.arrows | ctr-select --add more=1 >other.arrows
+ctr-select --add more=1 users.arrows >same.arrows
+ctr-select --columns u=a,vector,more=a ads.arrows >ads-too.arrows
+printf 'from v\nlabel y = 0.0\nfeature u\nkeep vector\n' >v.plan
+exits 'vectors of one model' 0 ctr-extract -q -o x.arrows v.plan v=users.arrows v=same.arrows
+exits 'vectors of two models' 1 ctr-extract -q -o x.arrows v.plan v=users.arrows v=other.arrows
+err_like 'are not mixed' 'other.arrows: column vector: its vectors are of the model [0-9a-f]* here, and [0-9a-f]* in a file before it .users.arrows is the first.'
+exits 'nor are those of users and ads' 1 ctr-extract -q -o x.arrows v.plan v=users.arrows v=ads-too.arrows
+err_like 'which are said' 'ads-too.arrows: column vector: its vectors are of the tower ad here, and user in a file before it'
 done_testing

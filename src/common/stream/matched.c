@@ -11,6 +11,7 @@ struct ctr_matched {
     struct ctr_strs paths;
     struct ctr_reader_opts o;
     struct ctr_schema schema;
+    char *network;             /* of the first file that has vectors, or NULL */
     struct ctr_reader *reader; /* of the current file */
     int file;                  /* the next one */
     const char *name;
@@ -42,10 +43,45 @@ static bool same_type(const struct ctr_field *a, const struct ctr_field *b)
     return a->type == b->type && (!ctr_type_list(a->type) || (a->item == b->item && a->width == b->width));
 }
 
+/* Vectors of two networks or towers are not comparable, though their types are the same: as where schemas are equal. */
+static int other_vectors(const struct ctr_matched *m, const char *there, const char *here, const char *what,
+                         const char *path, struct ctr_err *err)
+{
+    ctr_err_file(err, path);
+    return ctr_fail(err, CTR_EDATA,
+                    "%s %.200s here, and %.200s in a file before it (%s is the first): make both with one network",
+                    what, here ? here : "unknown make", there ? there : "unknown make", m->paths.s[0]);
+}
+
+static int same_network(struct ctr_matched *m, const struct ctr_schema *s, const char *path, struct ctr_err *err)
+{
+    const char *here = ctr_meta_get(&s->meta, CTR_META_NETWORK);
+    if (!here || !m->network)
+        return here ? ctr_strdup(&m->network, here, err) : 0;
+    return strcmp(m->network, here) ? other_vectors(m, m->network, here, "its vectors are by", path, err) : 0;
+}
+
+static int same_tower(const struct ctr_matched *m, const struct ctr_field *had, const struct ctr_field *f,
+                      const char *path, struct ctr_err *err)
+{
+    static const char *const metas[] = { CTR_META_TOWER, CTR_META_TOWER_MODEL };
+    char what[160];
+    for (size_t i = 0; i < CTR_COUNT(metas); i++) {
+        const char *there = ctr_meta_get(&had->meta, metas[i]), *here = ctr_meta_get(&f->meta, metas[i]);
+        if (there && here ? !strcmp(there, here) : there == here)
+            continue;
+        ctr_format(what, sizeof what, "column %.80s: its vectors are of the %s", f->name, i ? "model" : "tower");
+        return other_vectors(m, there, here, what, path, err);
+    }
+    return 0;
+}
+
 static int add_schema(struct ctr_matched *m, const struct ctr_schema *s, const struct ctr_strs *only, const char *path,
                       struct ctr_err *err)
 {
     int rc = m->schema.n || m->schema.meta.n ? 0 : ctr_meta_copy(&m->schema.meta, &s->meta, err);
+    if (!rc)
+        rc = same_network(m, s, path, err);
     for (int i = 0; !rc && i < s->n; i++) {
         const struct ctr_field *f = &s->f[i];
         const int k = ctr_schema_find(&m->schema, f->name);
@@ -55,7 +91,7 @@ static int add_schema(struct ctr_matched *m, const struct ctr_schema *s, const s
             rc = ctr_schema_add_field(&m->schema, f, NULL, err);
         else if (f->type == CTR_FOREIGN || !same_type(&m->schema.f[k], f))
             rc = differ(m, &m->schema.f[k], f, path, err);
-        else
+        else if (!(rc = same_tower(m, &m->schema.f[k], f, path, err)))
             m->schema.f[k].dict &= f->dict;
     }
     return rc;
@@ -198,6 +234,7 @@ void ctr_matched_free(struct ctr_matched *m)
     for (int i = 0; m->made && i < m->schema.n; i++)
         ctr_colbuf_free(&m->made[i]);
     ctr_reader_free(m->reader);
+    free(m->network);
     free(m->made);
     free(m->from);
     free(m->lack);
