@@ -37,6 +37,7 @@ my %offered = (
     'metric/calmap.h'        => ['tools'],      # a calibration map, loaded and applied
     'metric/calstate.h'      => ['tools'],      # what such a map is, for what fits one
     'metric/evalstate.h'     => ['tools'],      # slices by number and sorted rows, on which calibration and pages stand, too
+    'model/vectors.h'        => ['tools'],      # vectors of towers: products, the best ads
     'model/row_transform.h'  => ['tools'],      # what is done to a row's values before learning, which explanations undo
     'rows/relkey.h'          => ['tools'],      # values of key columns, hashed
     'rows/spool.h'           => ['tools'],      # rows kept until their number is known, for --head and --tail by percent

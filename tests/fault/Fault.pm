@@ -380,6 +380,10 @@ test -s state.ckpt.delta.2
 cp model.arrows dict.arrows
 ctr-train lr -q --l1 0.5 -o model2.arrows feat.arrows
 ctr-extract plain.plan log.arrows | ctr-train lr -q -o plain.model
+ctr-extract -o plain.arrows plain.plan log.arrows
+ctr-train two-tower -q --user-features 'user*,who' --ad-features 'site,tags,price' --embedding 3 --hidden 4 --minibatch 16 -o plain-towers.model plain.arrows
+ctr-select --columns id,site,tags,price plain.arrows | ctr-predict --tower ad -o plain-ads.vec plain-towers.model
+| ctr-train lr -q -o plain.model
 ctr-extract --key-seed log.plan plain.plan log.arrows | ctr-train lr -q -o seeded.model
 ctr-eval --by site --label click --score score --user user --format stream -o table.arrows log.arrows
 ctr-eval --window 1h --time time --label click --score score --user user --format stream -o windows.arrows log.arrows

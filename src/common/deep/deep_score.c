@@ -122,6 +122,16 @@ bool ctr_deep_output(const void *scorer, int i, struct ctr_output *out)
     return true;
 }
 
+bool ctr_deep_scorer_input(const void *scorer, int i, const char **name, const char **side)
+{
+    const struct ctr_deep *d = &((const struct scorer *)scorer)->model;
+    if (i >= d->inputs)
+        return false;
+    *name = d->input[i].name;
+    *side = d->input[i].side;
+    return true;
+}
+
 /* ---- a thread's network ---- */
 
 void ctr_deep_session_free(void *session)

@@ -157,6 +157,11 @@ int ctr_loaded_output(const struct ctr_loaded *m, const char *name, struct ctr_o
     return rc;
 }
 
+bool ctr_loaded_input(const struct ctr_loaded *m, int i, const char **name, const char **side)
+{
+    return m->info.model->input && m->info.model->input(m->scorer, i, name, side);
+}
+
 /* ---- a session ---- */
 
 /* Without a plan to compare, only table names can match: no common table is an error, missing ones may be. */

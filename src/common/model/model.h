@@ -470,6 +470,8 @@ struct ctr_model {
     bool (*output)(const void *scorer, int i, struct ctr_output *out);
     int (*output_rows)(void *session, const struct ctr_rows *rows, float *value, struct ctr_key_counts *counts,
                        struct ctr_err *err);
+    /* NULL, or its inputs by name, and their sides (or NULL): false past the last. */
+    bool (*input)(const void *scorer, int i, const char **name, const char **side);
     /* NULL, or does it weigh the items of histories? Then scores of rows, and `each` gets every unit that weighs. */
     bool (*attends)(const void *scorer);
     int (*attended_rows)(void *session, const struct ctr_rows *rows, double *score, ctr_attended_each *each, void *ctx,
@@ -616,6 +618,9 @@ const char *ctr_loaded_warning(const struct ctr_loaded *m);                 /* "
 /* The output of that name; the error lists the existing ones. */
 int ctr_loaded_output(const struct ctr_loaded *m, const char *name, struct ctr_output *out,
                       struct ctr_err *err) CTR_MUST;
+
+/* Its inputs, of models that name them: false past the last. An output needs those of its side. */
+bool ctr_loaded_input(const struct ctr_loaded *m, int i, const char **name, const char **side);
 
 /* Per-thread prediction state for one schema: bound inputs, memory for rows and activations. One thread at a time.
  * Scores have the same bits for any number of sessions and any division of rows into calls. `output`: see struct

@@ -256,6 +256,12 @@ int64_t ctr_keyed_bytes(const struct ctr_keyed *k)
     return k->file.size;
 }
 
+bool ctr_keyed_in_place(const struct ctr_keyed *k, const void *p, size_t bytes)
+{
+    const uint8_t *at = p, *end = k->src.map + k->src.map_size;
+    return at >= k->src.map && at <= end && bytes <= (size_t)(end - at);
+}
+
 int64_t ctr_keyed_blocks_read(const struct ctr_keyed *k)
 {
     return k->blocks_read;

@@ -1,30 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * retrieval: combines vectors of users and ads written by ctr-predict --tower: scores of pairs, and the best ads of
- * each user by brute force.
- *
- *     score = sigmoid(<user, ad> + bias)      s = fmaf(user[c], ad[c], s) for c = 0, 1, …, then s + bias
- *
- * The whole model computes the same after its towers, so scores have equal bits. A stream of vectors has one
- * fixed_size_list<float32> column with ctr.tower (user or ad), ctr.tower_model and ctr.tower_bias; vectors of two
- * models, or of the same side twice, are refused. */
+ * each user by brute force. vectors.h says what they are. */
 #ifndef CTR_RETRIEVAL_H
 #define CTR_RETRIEVAL_H
 
-#include "common/stream/stream.h"
-
-/* The vector column of a schema, with its metadata. */
-struct ctr_vectors {
-    int column;
-    int32_t width;
-    char model[32]; /* from the column's metadata */
-    float bias;
-};
-/* `side`: user or ad. `name`: of the stream, for messages. */
-int ctr_vectors_find(struct ctr_vectors *v, const struct ctr_schema *s, const char *side, const char *name,
-                     struct ctr_err *err) CTR_MUST;
-/* Are both from one model? */
-int ctr_vectors_fit(const struct ctr_vectors *user, const struct ctr_vectors *ad, struct ctr_err *err) CTR_MUST;
+#include "common/model/vectors.h"
 
 /* ---- scores of pairs: dot.c ---- */
 

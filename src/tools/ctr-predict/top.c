@@ -15,12 +15,6 @@ enum {
     USERS_BLOCK = 256,
     ADS_BLOCK = 4096, /* a block of products stays in the second-level cache */
     OUT_ROWS = CTR_BATCH_ROWS,
-    SCAN = 16, /* products compared at a time */
-};
-
-struct best {
-    float logit;
-    int32_t ad;
 };
 
 struct ctr_top_ads {
@@ -39,7 +33,7 @@ struct ctr_top_ads {
     struct ctr_buf products; /* for devices other than the host */
     const float *block;      /* products of the current block: [its users x ADS_BLOCK] */
     int64_t first_ad, block_ads;
-    struct ctr_buf best;  /* struct best [users of the batch x k], each a heap with the worst on top */
+    struct ctr_buf best;  /* struct ctr_best [users of the batch x k], each a heap with the worst on top */
     struct ctr_buf found; /* i64: heap size per user */
     const struct ctr_batch *batch;
     int64_t next_user, first_user; /* next user to return; first user of the block */
@@ -58,15 +52,11 @@ static int take_vectors(const struct ctr_vectors *v, const struct ctr_batch *b, 
     int rc = 0;
     float *value = ctr_buf_extend(to, b->rows * v->width, sizeof *value, &rc, err);
     for (int64_t i = 0; i < b->rows && !rc; i++) {
-        int64_t from = 0, end = 0;
-        const struct ctr_col *item = ctr_col_items(&b->col[v->column], v->width, i, &from, &end);
-        const float *x = item ? (const float *)item->data + from : NULL;
-        bool good = x;
-        for (int c = 0; c < v->width && good; c++)
-            good = !ctr_col_null(item, from + c) && fabsf(value[i * v->width + c] = x[c]) < INFINITY;
-        if (!good)
+        const float *x = ctr_vectors_values(v, b, i);
+        if (!x)
             return ctr_fail(err, CTR_EDATA, "%.200s: row %lld: the vector is null, or a number of it is not finite",
                             name, (long long)(b->first_row + i + 1));
+        memcpy(value + i * v->width, x, (size_t)v->width * sizeof *x);
     }
     return rc;
 }
@@ -305,76 +295,21 @@ int64_t ctr_top_ads_count(const struct ctr_top_ads *t)
 
 /* ---- the best of a user ---- */
 
-/* Is a worse than b? Among equals the later ad is worse. */
-static inline bool worse(const struct best *a, const struct best *b)
-{
-    return a->logit < b->logit || (a->logit == b->logit && a->ad > b->ad);
-}
-
-/* Sift down from index i in a heap of n whose parents are worse than their children. */
-static void sink(struct best *heap, int64_t n, int64_t i)
-{
-    const struct best x = heap[i];
-    for (int64_t c; (c = 2 * i + 1) < n; i = c) {
-        c += c + 1 < n && worse(&heap[c + 1], &heap[c]);
-        if (!worse(&heap[c], &x))
-            break;
-        heap[i] = heap[c];
-    }
-    heap[i] = x;
-}
-
-static void put(struct best *heap, int64_t *n, int64_t k, struct best x)
-{
-    if (*n == k) {
-        if (!worse(&heap[0], &x))
-            return;
-        heap[0] = x;
-        sink(heap, k, 0);
-        return;
-    }
-    int64_t i = (*n)++;
-    for (; i > 0 && worse(&x, &heap[(i - 1) / 2]); i = (i - 1) / 2)
-        heap[i] = heap[(i - 1) / 2];
-    heap[i] = x;
-}
-
 /* Scan a user's products of this block. */
 static void scan(void *ctx, int64_t user, int worker)
 {
     struct ctr_top_ads *t = ctx;
-    const int64_t number = t->first_user + user, ads = t->block_ads;
-    const float *x = t->block + user * ADS_BLOCK;
-    struct best *heap = AS(struct best, t->best) + number * t->k;
-    int64_t *n = AS(int64_t, t->found) + number;
+    const int64_t number = t->first_user + user;
     (void)worker;
-    for (int64_t i = 0; i < ads; i += SCAN) {
-        const int64_t end = CTR_MIN(i + SCAN, ads);
-        if (*n == t->k && end == i + SCAN) { /* rarely is any of them better */
-            const float least = heap[0].logit;
-            int better = 0;
-            for (int j = 0; j < SCAN; j++)
-                better |= !(x[i + j] <= least);
-            if (!better)
-                continue;
-        }
-        for (int64_t j = i; j < end; j++)
-            put(heap, n, t->k, (struct best){ x[j], (int32_t)(t->first_ad + j) });
-    }
+    ctr_best_scan(AS(struct ctr_best, t->best) + number * t->k, AS(int64_t, t->found) + number, t->k,
+                  t->block + user * ADS_BLOCK, t->block_ads, t->first_ad);
 }
 
-/* Sort the best first. */
 static void order(void *ctx, int64_t user, int worker)
 {
     const struct ctr_top_ads *t = ctx;
-    struct best *heap = AS(struct best, t->best) + user * t->k;
     (void)worker;
-    for (int64_t n = t->k; n > 1; n--) { /* move the worst to the end */
-        const struct best worst = heap[0];
-        heap[0] = heap[n - 1];
-        sink(heap, n - 1, 0);
-        heap[n - 1] = worst;
-    }
+    ctr_best_order(AS(struct ctr_best, t->best) + user * t->k, t->k);
 }
 
 /* Multiply users [first_user, + n) of the batch by the ads of a block. */
@@ -409,7 +344,7 @@ int ctr_top_ads_batch(struct ctr_top_ads *t, const struct ctr_batch *users, stru
         rc = send(t, &t->user_mem, values.data, values.len, err);
     ctr_buf_free(&values);
     t->best.len = t->found.len = 0;
-    (void)ctr_buf_extend(&t->best, users->rows * t->k, sizeof(struct best), &rc, err);
+    (void)ctr_buf_extend(&t->best, users->rows * t->k, sizeof(struct ctr_best), &rc, err);
     int64_t *found = ctr_buf_extend(&t->found, users->rows, sizeof *found, &rc, err);
     if (!rc && users->rows)
         memset(found, 0, (size_t)users->rows * sizeof *found);
@@ -434,7 +369,7 @@ int ctr_top_ads_batch(struct ctr_top_ads *t, const struct ctr_batch *users, stru
 static int put_columns(struct ctr_top_ads *t, int64_t from, int64_t users, struct ctr_err *err)
 {
     const int64_t n = users * t->k;
-    const struct best *best = AS(struct best, t->best) + from * t->k;
+    const struct ctr_best *best = AS(struct ctr_best, t->best) + from * t->k;
     int rc = 0;
     t->index.len = 0;
     int64_t *user = ctr_buf_extend(&t->index, 2 * n, sizeof *user, &rc, err), *ad = user + n;

@@ -2,7 +2,7 @@
  *
  * ctr-serve: scores over HTTP. Options and wiring; serve.h says which file does what. */
 #include "common/cli/cli.h"
-#include "tools/ctr-serve/serve.h"
+#include "tools/ctr-serve/serve_prerank.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -10,7 +10,8 @@
 
 static struct {
     const char *listen, *map, *users, *ads, *images, *key_seed, *log, *bid, *order, *floor, *price, *clicks_log;
-    int64_t top;
+    const char *tower, *vectors;
+    int64_t top, prerank_top;
     int64_t log_every_ms, log_bytes;
     int64_t clicks;
     struct ctr_rank_slots slots;
@@ -26,6 +27,7 @@ static struct {
         .request_ms = 10000,
         .idle_ms = 60000,
         .grace_ms = 30000,
+        .prerank_top = 400,
         .log_every_ms = 3600000,
         .log_bytes = (int64_t)1 << 30 };
 
@@ -40,6 +42,13 @@ static const struct ctr_opt opts[] = {
       CTR_OPT_PATH | CTR_OPT_BASIC },
     { "images", 0, CTR_OPT_STR, "FILE", "dicm, two-tower: take image vectors by key from FILE", &o.images,
       CTR_OPT_PATH | CTR_OPT_BASIC },
+    { "prerank", 0, CTR_OPT_STR, "TOWER",
+      "two-tower: of many ads, or where a request has none, take the best by this model", &o.tower,
+      CTR_OPT_PATH | CTR_OPT_BASIC, .needs = "vectors" },
+    { "vectors", 0, CTR_OPT_STR, "FILE", "vectors of all ads, by key (ctr-predict --tower ad TOWER)", &o.vectors,
+      CTR_OPT_PATH | CTR_OPT_BASIC, .needs = "prerank" },
+    { "prerank-top", 0, CTR_OPT_INT, "K", "how many ads --prerank takes (default 400)", &o.prerank_top, CTR_OPT_SOME,
+      .needs = "prerank" },
     { "key-seed", 0, CTR_OPT_STR, "FILE", "hash keys with the secret in FILE", &o.key_seed, CTR_OPT_PATH },
     { "bid", 0, CTR_OPT_STR, "COL", "/v1/rank: bids a click, which order by ecpm = bid x score", &o.bid,
       CTR_OPT_BASIC },
@@ -205,7 +214,9 @@ static int check_options(struct ctr_cli *cli, struct ctr_err *err)
         return ctr_cli_usage(err, "--request-time and --idle-time want more than 0");
     if (o.connections > 1000000)
         return ctr_cli_usage(err, "--connections wants at most 1000000");
-    const char *const files[] = { cli->args[0], o.map, o.users, o.ads, o.images, o.key_seed };
+    if (o.prerank_top > 1000000)
+        return ctr_cli_usage(err, "--prerank-top wants at most 1000000");
+    const char *const files[] = { cli->args[0], o.map, o.users, o.ads, o.images, o.key_seed, o.tower, o.vectors };
     for (size_t i = 0; i < CTR_COUNT(files); i++)
         if (files[i] && !ctr_cli_reopens(files[i]))
             return ctr_cli_usage(err, "%s: a server looks at its files again, and a pipe can be read once", files[i]);
@@ -230,12 +241,16 @@ static int print_check(struct ctr_cli *cli, struct serve *s, struct ctr_err *err
         rc = ctr_out_printf(out, err, "model\t%s\n", g->model->digest);
     if (!rc && g->map)
         rc = ctr_out_printf(out, err, "map\t%s\n", g->map->digest);
-    for (int i = 0; i < g->columns && !rc; i++)
-        rc = ctr_out_printf(out, err, "column\t%s\t%s\t%s\n", g->schema.f[i].name,
-                            ctr_field_type_name(&g->schema.f[i], type, sizeof type),
-                            g->from_users[i] >= 0 ? "users"
-                            : g->from_ads[i] >= 0 ? "ads"
-                                                  : "request");
+    if (!rc && g->tower)
+        rc = ctr_out_printf(out, err, "tower\t%s\n", g->tower->digest);
+    for (int i = 0; i < g->schema.n && !rc; i++)
+        if (i < g->columns || serve_prerank_reads(g, i))
+            rc = ctr_out_printf(out, err, "column\t%s\t%s\t%s\n", g->schema.f[i].name,
+                                ctr_field_type_name(&g->schema.f[i], type, sizeof type),
+                                serve_prerank_gives(g, i) ? "prerank"
+                                : g->from_users[i] >= 0   ? "users"
+                                : g->from_ads[i] >= 0     ? "ads"
+                                                          : "request");
     if (!rc)
         rc = ctr_out_commit(out, err);
     ctr_out_free(out);
@@ -314,7 +329,7 @@ static int serve(struct ctr_cli *cli, struct server *v, struct ctr_err *err)
     s->threads = (int)(o.threads ? o.threads : CTR_MIN(ctr_cpu_count(), 256));
     const enum ctr_rank_price price = !o.price ? CTR_PRICE_NONE : *o.price == 'f' ? CTR_PRICE_FIRST : CTR_PRICE_SECOND;
     const struct serve_models_opts mo = {
-        .files = { cli->args[0], o.map, o.users, o.ads, o.images, o.key_seed,
+        .files = { cli->args[0], o.map, o.users, o.ads, o.images, o.key_seed, o.tower, o.vectors, o.prerank_top,
                    .uncertainty = o.explore.kind == CTR_EXPLORE_UCB || o.explore.kind == CTR_EXPLORE_THOMPSON },
         .rank = { o.bid, o.order, o.floor, price, o.top, &o.slots, &o.explore, cli->seed },
         .threads = s->threads,

@@ -4,9 +4,10 @@
  *
  * - http.h: bytes to a request
  * - serve_queue.c: the queue, the threads, the deadline
- * - serve_model.c: which model: a generation is a model, its map and its files of users and ads, all of one moment. A
- *   request holds one from beginning to end, so no answer is of two.
+ * - serve_model.c: which model: a generation is a model, its map and its files of users, ads and vectors, all of one
+ * moment. A request holds one from beginning to end, so no answer is of two.
  * - serve_rows.c: the body to a batch of raw columns: JSON, or a stream
+ * - serve_prerank.c: of many ads the best (serve_prerank.h)
  * - serve_lane.c: the batch to scores: the objects of ctr-extract, ctr-predict and ctr-calibrate, one after another
  * - serve_log.c: what was asked and answered, and clicks, as streams
  * - serve_clicks.c: clicks join the scores of late
@@ -41,6 +42,7 @@ struct serve_metrics {
     double score_sum;
     int64_t loads, bad_loads;
     int64_t no_user, no_ad; /* keys that --users, --ads do not have */
+    int64_t no_vector;      /* of ads, that --vectors does not have */
     struct serve_table *table;
     int tables, cap;
 };
@@ -55,6 +57,8 @@ void serve_metrics_free(struct serve_metrics *m);
 
 struct serve_files {
     const char *model, *map, *users, *ads, *images, *key_seed; /* all but the model may be NULL */
+    const char *tower, *vectors;                               /* both or none */
+    int64_t top;                                               /* ads that the pre-rank keeps */
     bool uncertainty;                                          /* of each score, which a model may lack */
 };
 
@@ -92,16 +96,22 @@ struct serve_map {
 };
 
 struct serve_desk;
+struct serve_vectors; /* serve_prerank.h, as these: */
+struct serve_prerank;
+struct serve_cut;
 struct serve_generation {
     atomic_int owners;
     struct serve_model *model;
     struct serve_map *map;           /* or NULL */
     struct serve_keyed *users, *ads; /* or NULL */
-    struct ctr_schema schema;        /* what a request gives: the plan's columns, then keys that it does not read */
-    struct ctr_schema rows;          /* the plan's alone */
-    int columns;                     /* of these */
-    int user_key, ad_key;            /* columns of the schema, or -1 */
-    int *from_users, *from_ads;      /* by column of the schema: column of the file, or -1 */
+    struct serve_model *tower;       /* of the pre-rank, or NULL, and so are: */
+    struct serve_vectors *vectors;
+    struct serve_prerank *prerank;
+    struct ctr_schema schema;   /* what a request gives: the plan's columns, then those that it does not read */
+    struct ctr_schema rows;     /* the plan's alone */
+    int columns;                /* of these */
+    int user_key, ad_key;       /* columns of the schema, or -1 */
+    int *from_users, *from_ads; /* by column of the schema: column of the file, or -1 */
     const struct serve_rank *rank;
     struct ctr_text_opts text;
     void *jsonl; /* state of the format */
@@ -152,7 +162,8 @@ struct serve_desk {
     struct ctr_batch batch;
     struct serve_lane *lane[SERVE_LANES]; /* the last used first */
     int lanes;
-    int64_t no_user, no_ad; /* in this request */
+    struct serve_cut *cut;             /* the pre-rank, or NULL */
+    int64_t no_user, no_ad, no_vector; /* in this request */
 };
 int serve_desk_new(struct serve_desk **d, struct serve_generation *g, struct ctr_err *err) CTR_MUST;
 void serve_desk_free(struct serve_desk *d);

@@ -153,6 +153,9 @@ static int counts_text(struct ctr_buf *out, const struct serve_metrics *m, struc
         rc =
             one(out, "ctr_serve_unknown_ads_total", "counter", "Keys that --ads does not have.", (double)m->no_ad, err);
     if (!rc)
+        rc = one(out, "ctr_serve_unknown_vectors_total", "counter", "Ads that --vectors does not have.",
+                 (double)m->no_vector, err);
+    if (!rc)
         rc = tables_text(out, m, false, err);
     return rc ? rc : tables_text(out, m, true, err);
 }

@@ -5,7 +5,7 @@
  * that requests take: what is being answered keeps the old generation, which goes with its last request. Parts that did
  * not change are shared. A bad file is reported, and the generation of now stays.
  */
-#include "tools/ctr-serve/serve.h"
+#include "tools/ctr-serve/serve_prerank.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,15 +14,15 @@
 #include <unistd.h>
 
 enum { LOOK_MS = 100, RECENT = 8, RECENT_BYTES = 256 << 10, RECENT_EVERY = 8 };
-enum { MODEL, MAP, USERS, ADS, FILES };
+enum { MODEL, MAP, USERS, ADS, TOWER, VECTORS, IMAGES, FILES };
 
 struct serve_models {
     struct serve_models_opts o;
     struct serve_generation *now;
     pthread_mutex_t lock;
-    struct ctr_file_seen seen[FILES], seen_delta;
-    bool refused[FILES];           /* files of now that did not fit what is served */
-    struct ctr_buf recent[RECENT]; /* bodies */
+    struct ctr_file_seen seen[FILES], seen_delta[2]; /* of the model, of the tower */
+    bool refused[FILES];                             /* files of now that did not fit what is served */
+    struct ctr_buf recent[RECENT];                   /* bodies */
     pthread_mutex_t recent_lock;
     int next_recent;
     atomic_uint requests;
@@ -34,7 +34,9 @@ struct serve_models {
 static const char *path_of(const struct serve_models *s, int file)
 {
     const struct serve_files *f = &s->o.files;
-    return file == MODEL ? f->model : file == MAP ? f->map : file == USERS ? f->users : f->ads;
+    const char *const paths[FILES] = { [MODEL] = f->model, [MAP] = f->map,         [USERS] = f->users,  [ADS] = f->ads,
+                                       [TOWER] = f->tower, [VECTORS] = f->vectors, [IMAGES] = f->images };
+    return paths[file];
 }
 
 /* ---- parts ---- */
@@ -108,10 +110,28 @@ static void model_release(struct serve_model *m)
     free(m);
 }
 
+/* Does a model of this kind learn from images? One of a model and its tower may not. */
+static int takes_images(const char *path, bool *takes, struct ctr_err *err)
+{
+    struct ctr_model_info info = { 0 };
+    struct ctr_reader *r = NULL;
+    int rc = ctr_model_open(path, &info, &r, err);
+    *takes = !rc && info.params.images.missing;
+    ctr_reader_free(r);
+    ctr_model_info_free(&info);
+    if (rc)
+        ctr_err_file(err, path);
+    return rc;
+}
+
 static int model_read(struct serve_model *m, const struct serve_files *f, struct ctr_err *err)
 {
-    const struct ctr_predict_opts how = { .threads = 1, .images = f->images, .uncertainty = f->uncertainty };
-    int rc = ctr_loaded_open(&m->loaded, f->model, &how, err);
+    struct ctr_predict_opts how = { .threads = 1, .images = f->images, .uncertainty = f->uncertainty };
+    bool takes = true;
+    int rc = f->images && f->tower ? takes_images(f->model, &takes, err) : 0;
+    how.images = takes ? how.images : NULL;
+    if (!rc)
+        rc = ctr_loaded_open(&m->loaded, f->model, &how, err);
     const struct ctr_model_whole *whole = rc ? NULL : ctr_loaded_whole(m->loaded);
     if (!rc && !ctr_meta_get(&ctr_loaded_info(m->loaded)->schema.meta, CTR_META_PLAN)) {
         ctr_err_file(err, f->model);
@@ -315,6 +335,9 @@ static void generation_free(struct serve_generation *g)
     map_release(g->map);
     keyed_release(g->users);
     keyed_release(g->ads);
+    serve_prerank_free(g->prerank);
+    model_release(g->tower);
+    serve_vectors_release(g->vectors);
     pthread_mutex_destroy(&g->lock);
     free(g);
 }
@@ -433,11 +456,16 @@ static int make_desks(struct serve_models *s, struct serve_generation *g, struct
 
 static int load_part(struct serve_generation *g, const struct serve_files *f, int file, struct ctr_err *err)
 {
+    struct serve_files tower = *f;
+    tower.model = f->tower;
     switch (file) {
     case MODEL: return model_load(&g->model, f, err);
     case MAP: return map_load(&g->map, f->map, err);
     case USERS: return keyed_load(&g->users, f->users, err);
-    default: return keyed_load(&g->ads, f->ads, err);
+    case ADS: return keyed_load(&g->ads, f->ads, err);
+    case TOWER: return model_load(&g->tower, &tower, err);
+    case VECTORS: return serve_vectors_load(&g->vectors, f->vectors, err);
+    default: return 0; /* images are the model's */
     }
 }
 
@@ -447,7 +475,10 @@ static void share_part(struct serve_generation *g, struct serve_generation *old,
     case MODEL: atomic_fetch_add(&(g->model = old->model)->owners, 1); break;
     case MAP: atomic_fetch_add(&(g->map = old->map)->owners, 1); break;
     case USERS: atomic_fetch_add(&(g->users = old->users)->owners, 1); break;
-    default: atomic_fetch_add(&(g->ads = old->ads)->owners, 1); break;
+    case ADS: atomic_fetch_add(&(g->ads = old->ads)->owners, 1); break;
+    case TOWER: atomic_fetch_add(&(g->tower = old->tower)->owners, 1); break;
+    case VECTORS: atomic_fetch_add(&(g->vectors = old->vectors)->owners, 1); break;
+    default: break;
     }
 }
 
@@ -459,10 +490,14 @@ static int complete(struct serve_models *s, struct serve_generation *g, struct s
     g->rank = &s->o.rank;
     if (rc)
         ctr_err_file(err, f->model);
+    if (!rc && g->tower && (rc = serve_prerank_new(g, f->top, err)))
+        ctr_err_file(err, f->tower);
     if (!rc)
         rc = join_file(g, g->users, f->users, &g->from_users, &g->user_key, err);
     if (!rc)
         rc = join_file(g, g->ads, f->ads, &g->from_ads, &g->ad_key, err);
+    if (!rc && g->prerank)
+        rc = serve_prerank_key(g, f->vectors, err);
     if (!rc)
         rc = open_jsonl(g, err);
     if (!rc && (rc = make_desks(s, g, old, err)))
@@ -484,7 +519,7 @@ static int generation_new(struct serve_models *s, struct serve_generation *old, 
     for (int i = 0; i < FILES && !rc; i++) {
         if (!path_of(s, i))
             continue;
-        if (changed[i])
+        if (changed[i] || (changed[IMAGES] && (i == MODEL || i == TOWER)))
             rc = load_part(g, &s->o.files, i, err);
         else
             share_part(g, old, i);
@@ -523,8 +558,10 @@ static bool look(struct serve_models *s, bool changed[FILES])
     for (int i = 0; i < FILES; i++) {
         const char *path = path_of(s, i);
         changed[i] = path && ctr_file_changed(path, &s->seen[i]);
-        if (i == MODEL && !changed[i])
-            changed[i] = ctr_model_whole_grew(path, ctr_loaded_whole(s->now->model->loaded), &s->seen_delta);
+        if (path && (i == MODEL || i == TOWER) && !changed[i])
+            changed[i] =
+                ctr_model_whole_grew(path, ctr_loaded_whole((i == MODEL ? s->now->model : s->now->tower)->loaded),
+                                     &s->seen_delta[i != MODEL]);
         any |= changed[i];
     }
     return any;
@@ -591,7 +628,8 @@ static void take_changes(struct serve_models *s, bool changed[FILES])
     (void)take_together(s, changed);
     for (int i = 0; i < FILES; i++)
         if (changed[i] && s->refused[i]) {
-            const bool one[FILES] = { [MODEL] = i == MODEL, [MAP] = i == MAP, [USERS] = i == USERS, [ADS] = i == ADS };
+            bool one[FILES] = { false };
+            one[i] = true;
             (void)replace(s, one, true);
         }
 }
@@ -612,7 +650,8 @@ static void *watch(void *arg)
 
 int serve_models_open(struct serve_models **out, const struct serve_models_opts *o, struct ctr_err *err)
 {
-    bool all[FILES] = { true, true, true, true };
+    bool all[FILES];
+    memset(all, true, sizeof all);
     struct serve_models *s = *out = calloc(1, sizeof *s);
     if (!s)
         return ctr_fail_nomem(err, sizeof *s);

@@ -5,7 +5,7 @@
  * value means what it means in a log. A column comes from one place: the user, the context or the ads, else the file of
  * users or of ads; what comes from nowhere is an error, as a misspelt name would otherwise be a column of nulls.
  */
-#include "tools/ctr-serve/serve.h"
+#include "tools/ctr-serve/serve_prerank.h"
 
 #include "common/text/json.h"
 
@@ -63,6 +63,8 @@ int serve_desk_new(struct serve_desk **out, struct serve_generation *g, struct c
         rc = open_keyed(&d->users_file, &d->users_rows, g->users, err);
     if (!rc)
         rc = open_keyed(&d->ads_file, &d->ads_rows, g->ads, err);
+    if (!rc && g->prerank)
+        rc = serve_cut_new(&d->cut, g, err);
     if (rc) {
         serve_desk_free(d);
         *out = NULL;
@@ -76,6 +78,7 @@ void serve_desk_free(struct serve_desk *d)
         return;
     for (int i = 0; i < d->lanes; i++)
         serve_lane_free(d->lane[i]);
+    serve_cut_free(d->cut);
     job_free(&d->user);
     job_free(&d->context);
     job_free(&d->ads);
@@ -259,7 +262,7 @@ static int split_body(uint8_t *body, size_t n, struct members *m, struct ctr_err
     }
     if (more < 0 || ctr_json_space(p, end) != end)
         return ctr_fail(err, CTR_EDATA, "the body is no JSON: %s", more < 0 ? why : "something follows the object");
-    return m->ads.kind == CTR_JSON_NONE ? ctr_fail(err, CTR_EDATA, "'ads' is missing") : 0;
+    return 0;
 }
 
 /* ---- one place a column ---- */
@@ -291,19 +294,23 @@ static int look_up(struct ctr_keyed *file, struct ctr_batchbuf *rows, const stru
     return rc;
 }
 
-static int look_up_files(struct serve_desk *d, bool *user, bool *ads, struct ctr_err *err)
+static int look_up_user(struct serve_desk *d, bool *user, struct ctr_err *err)
 {
     const struct serve_generation *g = d->g;
     struct ctr_text_job *const by = given(&d->user, g->user_key) ? &d->user : &d->context;
-    int rc = 0;
     *user = g->users && given(by, g->user_key);
+    return *user ? look_up(d->users_file, &d->users_rows, ctr_colbuf_view(&by->out.col[g->user_key]), &d->found,
+                           &d->no_user, err)
+                 : 0;
+}
+
+static int look_up_ads(struct serve_desk *d, bool *ads, struct ctr_err *err)
+{
+    const struct serve_generation *g = d->g;
     *ads = g->ads && given(&d->ads, g->ad_key);
-    if (*user)
-        rc = look_up(d->users_file, &d->users_rows, ctr_colbuf_view(&by->out.col[g->user_key]), &d->found, &d->no_user,
-                     err);
-    if (!rc && *ads)
-        rc = look_up(d->ads_file, &d->ads_rows, ctr_colbuf_view(&d->ads.out.col[g->ad_key]), &d->found, &d->no_ad, err);
-    return rc;
+    return *ads ? look_up(d->ads_file, &d->ads_rows, ctr_colbuf_view(&d->ads.out.col[g->ad_key]), &d->found, &d->no_ad,
+                          err)
+                : 0;
 }
 
 static int fail_missing(const struct serve_generation *g, int k, struct ctr_err *err)
@@ -336,6 +343,8 @@ static int place_column(struct serve_desk *d, int k, bool user, bool ads, struct
         set_common(d, k, ctr_colbuf_view(&place->out.col[k]), rows);
     else if (place)
         d->col[k] = *ctr_colbuf_view(&d->ads.out.col[k]);
+    else if (serve_cut_column(d, k))
+        d->col[k] = *serve_cut_column(d, k);
     else if (user && g->from_users[k] >= 0)
         set_common(d, k, ctr_colbuf_view(&d->users_rows.col[g->from_users[k]]), rows);
     else if (ads && g->from_ads[k] >= 0)
@@ -345,11 +354,11 @@ static int place_column(struct serve_desk *d, int k, bool user, bool ads, struct
     return 0;
 }
 
-static int place_columns(struct serve_desk *d, struct ctr_err *err)
+static int place_columns(struct serve_desk *d, bool user, struct ctr_err *err)
 {
     const int64_t rows = d->batch.rows;
-    bool user, ads;
-    int rc = look_up_files(d, &user, &ads, err);
+    bool ads = false;
+    int rc = look_up_ads(d, &ads, err);
     if (!rc && d->zeros.len < (size_t)rows * sizeof(int32_t)) {
         ctr_buf_clear(&d->zeros);
         void *zeros = ctr_buf_extend(&d->zeros, rows, sizeof(int32_t), &rc, err);
@@ -364,18 +373,28 @@ static int place_columns(struct serve_desk *d, struct ctr_err *err)
 int serve_rows_json(struct serve_desk *d, uint8_t *body, size_t n, int64_t most_rows, struct ctr_err *err)
 {
     struct members m = { 0 };
+    bool user = false;
     job_clear(&d->user);
     job_clear(&d->context);
     job_clear(&d->ads);
-    d->no_user = d->no_ad = 0;
+    d->no_user = d->no_ad = d->no_vector = 0;
     int rc = split_body(body, n, &m, err);
+    const bool ads = m.ads.kind > CTR_JSON_NULL;
+    if (!rc && !ads && !(d->cut && m.ads.kind <= CTR_JSON_NULL))
+        rc = ctr_fail(err, CTR_EDATA, m.ads.kind == CTR_JSON_NONE ? "'ads' is missing" : "ads: wants a list");
     if (!rc && m.user.kind > CTR_JSON_NULL)
         rc = parse_one(d, &d->user, &m.user, key_name(d->g, d->g->user_key), err);
     if (!rc && m.context.kind > CTR_JSON_NULL)
         rc = parse_one(d, &d->context, &m.context, NULL, err);
-    if (!rc)
+    if (!rc && ads)
         rc = parse_ads(d, &m.ads, most_rows, err);
     d->batch =
         (struct ctr_batch){ .schema = &d->g->rows, .rows = rc ? 0 : ctr_batchbuf_rows(&d->ads.out), .col = d->col };
-    return rc || !d->batch.rows ? rc : place_columns(d, err);
+    if (!rc && (d->batch.rows || d->cut))
+        rc = look_up_user(d, &user, err);
+    if (!rc && d->cut)
+        rc = serve_cut(d, user, ads, err);
+    if (rc)
+        d->batch.rows = 0;
+    return rc || !d->batch.rows ? rc : place_columns(d, user, err);
 }

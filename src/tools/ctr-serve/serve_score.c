@@ -4,7 +4,7 @@
  * that the pipe of ctr-extract, ctr-predict and ctr-calibrate (and ctr-rank) writes. All of it is made with one
  * generation, whose digests it names.
  */
-#include "tools/ctr-serve/serve.h"
+#include "tools/ctr-serve/serve_prerank.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -147,9 +147,12 @@ static int append_ranked(void *ctx, const struct ctr_batch *b, const double *sco
     int rc = 0;
     for (int64_t i = 0; i < b->rows && !rc; i++) {
         rc = ctr_buf_printf(out, err, "%s{\"ad\":%lld,\"score\":%.*s", x->kept++ ? "," : "",
-                            (long long)ctr_col_i64(&b->col[ad], i), (int)ctr_fmt_f64(text, score[i]), text);
+                            (long long)serve_cut_ad(x->d, ctr_col_i64(&b->col[ad], i)),
+                            (int)ctr_fmt_f64(text, score[i]), text);
         for (size_t k = 0; k < CTR_COUNT(more) && !rc; k++)
             rc = put_number(out, b, more[k], i, err);
+        if (!rc)
+            rc = serve_cut_tell_key(x->d, ctr_col_i64(&b->col[ad], i), out, err);
         if (!rc)
             rc = ctr_buf_append(out, "}", 1, err);
         const int64_t which = ctr_col_i64(&b->col[ad], i);
@@ -196,6 +199,8 @@ static int score_json(struct scoring *x, struct ctr_err *err)
     if (!rc && x->ranks && x->g->rank->explore->kind)
         rc = ctr_buf_printf(&q->answer, err, "\"request\":\"%s\",\"seed\":%llu,", x->id,
                             (unsigned long long)x->g->rank->seed);
+    if (!rc && !x->ranks)
+        rc = serve_cut_tell(x->d, &q->answer, err);
     if (!rc)
         rc = ctr_buf_append(&q->answer, x->ranks ? "\"ranked\":[" : "\"scores\":[", 10, err);
     if (!rc && x->d->batch.rows) {
@@ -321,14 +326,18 @@ static int score(struct scoring *x, struct ctr_err *err)
     }
     struct serve_generation *g = serve_models_hold(x->s->models);
     x->g = g;
-    snprintf(x->q->headers, sizeof x->q->headers, "X-Request-Id: %s\r\nX-Model: %s\r\n%s%s%s", x->id, g->model->digest,
-             g->map ? "X-Map: " : "", g->map ? g->map->digest : "", g->map ? "\r\n" : "");
+    const struct serve_map *map = g->map;
+    const struct serve_model *tower = g->tower;
+    snprintf(x->q->headers, sizeof x->q->headers, "X-Request-Id: %s\r\nX-Model: %s\r\n%s%s%s%s%s%s", x->id,
+             g->model->digest, map ? "X-Map: " : "", map ? map->digest : "", map ? "\r\n" : "",
+             tower ? "X-Tower: " : "", tower ? tower->digest : "", tower ? "\r\n" : "");
     int rc = serve_desk_take(g, &x->d, err);
     if (!rc) {
         rc = json ? score_json(x, err) : score_stream(x, err);
         pthread_mutex_lock(&x->s->metrics.lock);
         x->s->metrics.no_user += x->d->no_user;
         x->s->metrics.no_ad += x->d->no_ad;
+        x->s->metrics.no_vector += x->d->no_vector;
         pthread_mutex_unlock(&x->s->metrics.lock);
         serve_desk_give(g, x->d);
     }

@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * serve_prerank: see serve_prerank.h. Where the request gives ads, only those are candidates, and one without a vector
+ * is kept only while fewer than K have one. */
+#include "tools/ctr-serve/serve_prerank.h"
+
+#include "common/text/json.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { ADS_BLOCK = 4096 }; /* products of a block stay in the first-level cache */
+
+struct serve_prerank {
+    struct ctr_schema columns; /* that the tower's plan reads */
+    int *from;                 /* of each: column of the generation's schema; -1: of the ad's side, null here */
+    struct ctr_strs inputs;    /* of the user's side */
+    int key, score;            /* columns of the generation's schema: of an ad; `prerank`, or -1 */
+    int64_t top;
+};
+
+struct serve_cut {
+    struct ctr_program *program;
+    struct ctr_predictor *predictor;
+    struct ctr_schema features; /* of the user's side */
+    struct ctr_vectors user;
+    int *feature; /* columns of the program's result */
+    struct ctr_batchbuf nulls;
+    struct ctr_col *col, *input, score;
+    struct ctr_buf vector, product, best, pick, scores;
+    struct ctr_batchbuf kept;
+    bool given;
+    int64_t asked, n; /* ads of the request; those that are kept */
+};
+
+#define AS(type, buf) ((type *)(void *)(buf).data)
+
+/* ---- of a generation ---- */
+
+void serve_prerank_free(struct serve_prerank *p)
+{
+    if (!p)
+        return;
+    ctr_schema_free(&p->columns);
+    ctr_strs_free(&p->inputs);
+    free(p->from);
+    free(p);
+}
+
+static int find_inputs(struct serve_prerank *p, const struct ctr_loaded *tower, struct ctr_err *err)
+{
+    struct ctr_output out;
+    const char *name, *side;
+    int rc = ctr_loaded_output(tower, "user", &out, err);
+    for (int i = 0; !rc && ctr_loaded_input(tower, i, &name, &side); i++)
+        if (side && !strcmp(side, "user"))
+            rc = ctr_strs_add(&p->inputs, name, strlen(name), err);
+    return rc;
+}
+
+struct reads {
+    const struct ctr_strs *inputs;
+    struct ctr_strs columns;
+};
+
+static int note_signal(void *ctx, const struct ctr_plan_signal *s, struct ctr_err *err)
+{
+    struct reads *r = ctx;
+    int rc = 0;
+    for (int i = 0; ctr_strs_find(r->inputs, s->name) >= 0 && i < s->inputs->n && !rc; i++)
+        if (ctr_strs_find(&r->columns, s->inputs->s[i]) < 0)
+            rc = ctr_strs_add(&r->columns, s->inputs->s[i], strlen(s->inputs->s[i]), err);
+    return rc;
+}
+
+/* Column `name` of the tower's plan, which the user gives if `wanted`. */
+static int add_column(struct serve_generation *g, const char *name, bool wanted, struct ctr_err *err)
+{
+    struct serve_prerank *p = g->prerank;
+    struct ctr_field type;
+    char is[64], there[64];
+    if (!ctr_plan_input_type(g->tower->plan, name, &type))
+        return ctr_fail(err, CTR_EUSAGE,
+                        "the tower does not say of what type its column %s was: train it with this version, on raw "
+                        "columns",
+                        name);
+    type.name = (char *)(uintptr_t)name;
+    const int at = p->columns.n;
+    int rc = ctr_schema_add_field(&p->columns, &type, NULL, err);
+    if (rc)
+        return rc;
+    p->from[at] = -1;
+    if (!wanted)
+        return 0;
+    int k = ctr_schema_find(&g->schema, name);
+    if (k < 0 && !(rc = ctr_schema_add_field(&g->schema, &p->columns.f[at], NULL, err)))
+        k = g->schema.n - 1;
+    if (!rc && strcmp(ctr_field_type_name(&p->columns.f[at], is, sizeof is),
+                      ctr_field_type_name(&g->schema.f[k], there, sizeof there)) != 0)
+        rc = ctr_fail(err, CTR_EUSAGE, "column %s is %s for the tower, and %s for the model: train both on one log",
+                      name, is, there);
+    p->from[at] = k;
+    return rc;
+}
+
+int serve_prerank_new(struct serve_generation *g, int64_t top, struct ctr_err *err)
+{
+    struct serve_prerank *p = g->prerank = calloc(1, sizeof *p);
+    if (!p)
+        return ctr_fail_nomem(err, sizeof *p);
+    const struct ctr_strs *in = ctr_plan_inputs(g->tower->plan);
+    struct reads r = { .inputs = &p->inputs };
+    p->top = top;
+    p->key = p->score = -1;
+    p->from = calloc((size_t)in->n + 1, sizeof *p->from);
+    int rc = p->from ? find_inputs(p, g->tower->loaded, err) : ctr_fail_nomem(err, (size_t)in->n * sizeof *p->from);
+    if (!rc)
+        rc = ctr_plan_signals(g->tower->plan, note_signal, &r, err);
+    for (int i = 0; i < in->n && !rc; i++)
+        if (!ctr_plan_can_lack(g->tower->plan, in->s[i]))
+            rc = add_column(g, in->s[i], ctr_strs_find(&r.columns, in->s[i]) >= 0, err);
+    ctr_strs_free(&r.columns);
+    return rc;
+}
+
+int serve_prerank_key(struct serve_generation *g, const char *vectors, struct ctr_err *err)
+{
+    struct serve_prerank *p = g->prerank;
+    const struct ctr_field *key = &g->vectors->key.f[0];
+    char is[64], there[64];
+    p->key = g->ad_key >= 0 ? g->ad_key : ctr_schema_find(&g->schema, key->name);
+    p->score = ctr_schema_find(&g->schema, "prerank");
+    if (p->score >= 0 && (p->score >= g->columns || g->schema.f[p->score].type != CTR_F64))
+        p->score = -1;
+    ctr_err_file(err, vectors);
+    if (p->key < 0)
+        return ctr_fail(err, CTR_EUSAGE,
+                        "its key '%s' is no column that the model reads: give a file of ads with this key (--ads)",
+                        key->name);
+    if (g->schema.f[p->key].type != key->type)
+        return ctr_fail(err, CTR_EUSAGE, "its key '%s' is %s, that of an ad, %s, is %s", key->name,
+                        ctr_field_type_name(key, is, sizeof is), g->schema.f[p->key].name,
+                        ctr_field_type_name(&g->schema.f[p->key], there, sizeof there));
+    g->ad_key = p->key; /* an ad may be its key alone */
+    *err->file = 0;
+    return 0;
+}
+
+bool serve_prerank_reads(const struct serve_generation *g, int k)
+{
+    for (int i = 0; g->prerank && i < g->prerank->columns.n; i++)
+        if (g->prerank->from[i] == k)
+            return true;
+    return false;
+}
+
+bool serve_prerank_gives(const struct serve_generation *g, int k)
+{
+    return g->prerank && k == g->prerank->score;
+}
+
+/* ---- of a desk ---- */
+
+void serve_cut_free(struct serve_cut *c)
+{
+    if (!c)
+        return;
+    struct ctr_buf *bufs[] = { &c->vector, &c->product, &c->best, &c->pick, &c->scores };
+    for (size_t i = 0; i < CTR_COUNT(bufs); i++)
+        ctr_buf_free(bufs[i]);
+    ctr_predictor_free(c->predictor);
+    ctr_program_free(c->program);
+    ctr_schema_free(&c->features);
+    ctr_batchbuf_free(&c->nulls);
+    ctr_batchbuf_free(&c->kept);
+    free(c->feature);
+    free(c->col);
+    free(c->input);
+    free(c);
+}
+
+static int bind_program(struct serve_cut *c, const struct serve_generation *g, struct ctr_err *err)
+{
+    const struct ctr_batch *out;
+    pthread_mutex_lock(&g->tower->bind);
+    int rc = ctr_program_bind(&c->program, g->tower->plan, &g->prerank->columns, err);
+    if (!rc)
+        rc = ctr_program_threads(c->program, 1, err);
+    if (!rc) /* builds what it looks values up in */
+        rc = ctr_program_run(c->program, ctr_batchbuf_view(&c->nulls), &out, err);
+    pthread_mutex_unlock(&g->tower->bind);
+    return rc;
+}
+
+/* The features of the user's side, and the predictor on them. */
+static int bind_tower(struct serve_cut *c, const struct serve_generation *g, struct ctr_err *err)
+{
+    const struct ctr_predict_opts how = { .threads = 1, .output = "user" };
+    const struct ctr_schema *s = ctr_program_output(c->program);
+    c->feature = calloc((size_t)s->n + 1, sizeof *c->feature);
+    c->input = calloc((size_t)s->n + 1, sizeof *c->input);
+    int rc = c->feature && c->input ? ctr_meta_copy(&c->features.meta, &s->meta, err)
+                                    : ctr_fail_nomem(err, (size_t)s->n * sizeof *c->feature);
+    for (int i = 0; i < s->n && !rc; i++) {
+        if (!ctr_field_is_input(&s->f[i]) || ctr_strs_find(&g->prerank->inputs, s->f[i].name) < 0)
+            continue;
+        c->feature[c->features.n] = i;
+        rc = ctr_schema_add_field(&c->features, &s->f[i], NULL, err);
+    }
+    if (!rc)
+        rc = ctr_predictor_of(&c->predictor, g->tower->loaded, &how, err);
+    if (!rc)
+        rc = ctr_predictor_bind(c->predictor, &c->features, err);
+    if (!rc)
+        rc = ctr_vectors_find(&c->user, ctr_predictor_schema(c->predictor), "user", "the tower", err);
+    return rc ? rc : ctr_vectors_fit(&c->user, &g->vectors->of, err);
+}
+
+int serve_cut_new(struct serve_cut **out, const struct serve_generation *g, struct ctr_err *err)
+{
+    const struct serve_prerank *p = g->prerank;
+    struct serve_cut *c = *out = calloc(1, sizeof *c);
+    if (!c)
+        return ctr_fail_nomem(err, sizeof *c);
+    c->col = calloc((size_t)p->columns.n + 1, sizeof *c->col);
+    int rc = c->col ? ctr_batchbuf_init(&c->nulls, &p->columns, err) : ctr_fail_nomem(err, sizeof *c->col);
+    for (int i = 0; i < p->columns.n && !rc; i++)
+        rc = ctr_colbuf_null(&c->nulls.col[i], err);
+    if (!rc)
+        rc = ctr_batchbuf_init(&c->kept, &g->jsonl_schema, err);
+    if (!rc)
+        rc = bind_program(c, g, err);
+    if (!rc)
+        rc = bind_tower(c, g, err);
+    return rc;
+}
+
+/* ---- the user's vector ---- */
+
+static int user_column(const struct serve_desk *d, int k, bool user, const struct ctr_col **col, struct ctr_err *err)
+{
+    const struct serve_generation *g = d->g;
+    const char *name = g->schema.f[k].name;
+    const bool of_user = d->user.loss[k].present, of_context = d->context.loss[k].present;
+    if (of_user && of_context)
+        return ctr_fail(err, CTR_EDATA, "column %s is in user and in context: give it once", name);
+    if (!of_user && !of_context && d->ads.loss[k].present)
+        return ctr_fail(err, CTR_EDATA, "column %s is in ads: the pre-rank wants it of the user or the context", name);
+    if (of_user || of_context)
+        *col = ctr_colbuf_view((struct ctr_colbuf *)(uintptr_t) & (of_user ? &d->user : &d->context)->out.col[k]);
+    else if (user && g->from_users[k] >= 0)
+        *col = ctr_colbuf_view((struct ctr_colbuf *)(uintptr_t)&d->users_rows.col[g->from_users[k]]);
+    else
+        return ctr_fail(err, CTR_EDATA, "column %s is missing: the user or the context give it (null: not known)",
+                        name);
+    return 0;
+}
+
+static int make_vector(struct serve_desk *d, bool user, struct ctr_err *err)
+{
+    const struct serve_prerank *p = d->g->prerank;
+    struct serve_cut *c = d->cut;
+    const struct ctr_batch *b = ctr_batchbuf_view(&c->nulls);
+    const struct ctr_col *col = NULL;
+    int rc = 0;
+    for (int i = 0; i < p->columns.n && !rc; i++) {
+        c->col[i] = b->col[i];
+        if (p->from[i] >= 0 && !(rc = user_column(d, p->from[i], user, &col, err)))
+            c->col[i] = *col;
+    }
+    const struct ctr_batch raw = { .schema = &p->columns, .rows = 1, .col = c->col };
+    if (!rc)
+        rc = ctr_program_run(c->program, &raw, &b, err);
+    for (int i = 0; i < c->features.n && !rc; i++)
+        c->input[i] = b->col[c->feature[i]];
+    const struct ctr_batch features = { .schema = &c->features, .rows = 1, .col = c->input };
+    if (!rc)
+        rc = ctr_predictor_run(c->predictor, &features, &b, err);
+    const float *x = rc ? NULL : ctr_vectors_values(&c->user, b, 0);
+    ctr_buf_clear(&c->vector);
+    if (!rc && !x)
+        rc = ctr_fail(err, CTR_EDATA, "the user's vector is not a number");
+    return rc ? rc : ctr_buf_append(&c->vector, x, (size_t)c->user.width * sizeof *x, err);
+}
+
+/* ---- the best ads ---- */
+
+static struct ctr_best *heap_of(struct serve_cut *c, int64_t k, int *rc, struct ctr_err *err)
+{
+    ctr_buf_clear(&c->best);
+    ctr_buf_clear(&c->product);
+    (void)ctr_buf_extend(&c->product, ADS_BLOCK, sizeof(float), rc, err);
+    return ctr_buf_extend(&c->best, k, sizeof(struct ctr_best), rc, err);
+}
+
+/* The best of all ads. */
+static int find_best(struct serve_cut *c, const struct serve_vectors *v, int64_t k, struct ctr_err *err)
+{
+    const float *user = AS(float, c->vector);
+    int64_t n = 0;
+    int rc = 0;
+    struct ctr_best *heap = heap_of(c, k, &rc, err);
+    for (int i = 0; i < v->pieces && !rc; i++) {
+        const int64_t first = v->piece[i].first, end = i + 1 < v->pieces ? v->piece[i + 1].first : v->ads;
+        for (int64_t at = first; at < end; at += ADS_BLOCK) {
+            const int64_t ads = CTR_MIN(ADS_BLOCK, end - at);
+            ctr_vectors_dot(&c->user, user, v->piece[i].value + (at - first) * v->of.width, ads, AS(float, c->product));
+            ctr_best_scan(heap, &n, k, AS(float, c->product), ads, at);
+        }
+    }
+    if (!rc)
+        ctr_best_order(heap, n);
+    return rc;
+}
+
+/* The best of the ads of the request. One without a vector has -infinity: it is behind all others. */
+static int find_best_of(struct serve_cut *c, const struct serve_vectors *v, const struct ctr_col *keys, int64_t k,
+                        int64_t *missed, struct ctr_err *err)
+{
+    const float *user = AS(float, c->vector);
+    int64_t n = 0;
+    int rc = 0;
+    struct ctr_best *heap = heap_of(c, k, &rc, err);
+    for (int64_t i = 0; i < keys->rows && !rc; i++) {
+        float logit = -INFINITY;
+        const int64_t row = serve_vectors_find(v, keys, i);
+        if (row >= 0)
+            ctr_vectors_dot(&c->user, user, serve_vectors_at(v, row), 1, &logit);
+        if (row >= 0 && !(fabsf(logit) < INFINITY))
+            return ctr_fail(err, CTR_EDATA, "ads[%lld]: the product with its vector is not a number", (long long)i);
+        *missed += row < 0;
+        ctr_best_scan(heap, &n, k, &logit, 1, i);
+    }
+    return rc;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct ctr_best *x = a, *y = b;
+    return x->ad < y->ad ? -1 : x->ad > y->ad;
+}
+
+/* Places and scores of the ads that are kept. */
+static int list_kept(struct serve_cut *c, struct ctr_err *err)
+{
+    struct ctr_best *best = AS(struct ctr_best, c->best);
+    int rc = 0;
+    ctr_buf_clear(&c->pick);
+    ctr_buf_clear(&c->scores);
+    int64_t *pick = ctr_buf_extend(&c->pick, c->n, sizeof *pick, &rc, err);
+    double *score = ctr_buf_extend(&c->scores, c->n + (c->n + 63) / 64, sizeof *score, &rc, err);
+    if (rc)
+        return rc;
+    uint8_t *valid = (uint8_t *)(score + c->n); /* null: no vector */
+    memset(valid, 0, (size_t)(c->n + 63) / 64 * 8);
+    if (c->given)
+        qsort(best, (size_t)c->n, sizeof *best, by_place);
+    int64_t nulls = 0;
+    for (int64_t i = 0; i < c->n; i++) {
+        const bool known = fabsf(best[i].logit) < INFINITY;
+        pick[i] = best[i].ad;
+        score[i] = known ? ctr_sigmoid((double)best[i].logit) : 0;
+        nulls += !known;
+        if (known)
+            ctr_bits_set(valid, i, 1);
+        else if (!c->given)
+            return ctr_fail(err, CTR_EDATA, "a product with the user's vector is not a number");
+    }
+    c->score =
+        (struct ctr_col){ .type = CTR_F64, .rows = c->n, .nulls = nulls, .valid = nulls ? valid : NULL, .data = score };
+    return 0;
+}
+
+/* Of the columns that the ads have, only the rows that are kept. */
+static int keep_rows(struct serve_desk *d, struct ctr_err *err)
+{
+    struct serve_cut *c = d->cut;
+    int rc = 0;
+    for (int i = 0; i < d->ads.out.schema->n && !rc; i++) {
+        struct ctr_colbuf *from = &d->ads.out.col[i], *to = &c->kept.col[i];
+        if (!d->ads.loss[i].present)
+            continue;
+        ctr_colbuf_clear(to);
+        rc = ctr_colbuf_gather(to, ctr_colbuf_view(from), AS(int64_t, c->pick), c->n, err);
+        const struct ctr_colbuf swap = *from;
+        *from = *to;
+        *to = swap;
+    }
+    return rc;
+}
+
+int serve_cut(struct serve_desk *d, bool user, bool given, struct ctr_err *err)
+{
+    const struct serve_prerank *p = d->g->prerank;
+    const struct serve_vectors *v = d->g->vectors;
+    struct serve_cut *c = d->cut;
+    c->given = given;
+    c->asked = given ? d->batch.rows : v->ads;
+    c->n = CTR_MIN(p->top, c->asked);
+    if (!c->asked || (given && c->asked <= p->top && p->score < 0)) { /* all are kept, and nobody asks for products */
+        c->n = c->asked;
+        return 0;
+    }
+    if (given && !d->ads.loss[p->key].present)
+        return ctr_fail(err, CTR_EDATA, "ads: the pre-rank wants their key, %s", d->g->schema.f[p->key].name);
+    int rc = make_vector(d, user, err);
+    if (!rc)
+        rc = given ? find_best_of(c, v, ctr_colbuf_view(&d->ads.out.col[p->key]), c->n, &d->no_vector, err)
+                   : find_best(c, v, c->n, err);
+    if (!rc)
+        rc = list_kept(c, err);
+    if (!rc && given)
+        rc = c->n < c->asked ? keep_rows(d, err) : 0;
+    else if (!rc)
+        rc = ctr_colbuf_gather(&d->ads.out.col[p->key], &v->all, AS(int64_t, c->pick), c->n, err);
+    if (!given)
+        d->ads.loss[p->key].present = true;
+    d->batch.rows = c->n;
+    return rc;
+}
+
+const struct ctr_col *serve_cut_column(const struct serve_desk *d, int k)
+{
+    return d->cut && k == d->g->prerank->score ? &d->cut->score : NULL;
+}
+
+/* ---- what the answer says ---- */
+
+int64_t serve_cut_ad(const struct serve_desk *d, int64_t i)
+{
+    return d->cut && d->cut->given && d->cut->n < d->cut->asked ? AS(int64_t, d->cut->pick)[i] : i;
+}
+
+static int put_key(const struct serve_desk *d, int64_t i, struct ctr_buf *out, struct ctr_err *err)
+{
+    const struct ctr_col *keys = &d->g->vectors->all;
+    const int64_t row = AS(int64_t, d->cut->pick)[i];
+    if (keys->type != CTR_UTF8)
+        return ctr_col_text(keys, row, out, err);
+    const struct ctr_str s = ctr_col_str(keys, row);
+    return ctr_json_quote(out, s.p, s.n, err);
+}
+
+int serve_cut_tell(const struct serve_desk *d, struct ctr_buf *out, struct ctr_err *err)
+{
+    const struct serve_cut *c = d->cut;
+    if (!c || (c->given && c->n == c->asked))
+        return 0;
+    int rc = ctr_buf_append(out, "\"ads\":[", 7, err);
+    for (int64_t i = 0; i < c->n && !rc; i++) {
+        if (i)
+            rc = ctr_buf_append(out, ",", 1, err);
+        if (!rc)
+            rc = c->given ? ctr_buf_printf(out, err, "%lld", (long long)serve_cut_ad(d, i)) : put_key(d, i, out, err);
+    }
+    return rc ? rc : ctr_buf_append(out, "],", 2, err);
+}
+
+int serve_cut_tell_key(const struct serve_desk *d, int64_t i, struct ctr_buf *out, struct ctr_err *err)
+{
+    if (!d->cut || d->cut->given)
+        return 0;
+    int rc = ctr_buf_append(out, ",\"key\":", 7, err);
+    return rc ? rc : put_key(d, i, out, err);
+}

@@ -1,0 +1,236 @@
+#!/usr/bin/env perl
+# ctr-serve --prerank: what a request gets is what the funnel offline gives, bit for bit, of all ads and of those of the request; the tower and the
+# vectors are replaced while requests come; files that do not fit are refused.
+use strict;
+use warnings;
+use File::Temp qw(tempdir);
+use IO::Socket::UNIX;
+use JSON::PP;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+my $B = $ENV{CTR_BUILD};
+my $SAN = $B =~ /-san/;
+$ENV{PATH} = "$B/bin:$B/bench:$ENV{PATH}";
+$ENV{LC_ALL} = 'C';
+plan skip_all => 'ctr-serve was left out of the build' unless -x "$B/bin/ctr-serve";
+my $dir = tempdir(CLEANUP => 1);
+chdir $dir or die;
+$SIG{PIPE} = 'IGNORE';
+
+sub spew { my ($file, $text) = @_; open my $f, '>', $file or die "$file: $!"; print $f $text; close $f or die; }
+sub slurp { my ($file) = @_; local $/; open my $f, '<', $file or return ''; return scalar <$f>; }
+sub sh { my ($text) = @_; my $out = `$text`; die "failed: $text\n" if $?; return $out; }
+
+my %server;
+sub start {
+    my @args = @_;
+    unlink 'sock', 'serve.err';
+    my $pid = fork // die;
+    if (!$pid) {
+        open STDERR, '>', 'serve.err' or die;
+        open STDIN, '<', '/dev/null';
+        exec 'ctr-serve', '--listen', 'unix:sock', @args or die;
+    }
+    for (1 .. 1200) {
+        return $server{pid} = $pid if slurp('serve.err') =~ /listens at/;
+        if (waitpid($pid, 1) == $pid) { return $server{pid} = 0; }
+        sleep .05;
+    }
+    die 'it does not listen';
+}
+sub stop { kill 'TERM', $server{pid}; waitpid $server{pid}, 0; return $? >> 8 || $? & 127; }
+END { local $?; kill 'KILL', $server{pid} if $server{pid}; }
+sub ask {
+    my ($path, $body) = @_;
+    my $s = IO::Socket::UNIX->new(Peer => 'sock') || die "sock: $!";
+    my $text = '';
+    syswrite $s, "POST $path HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: " . length($body) . "\r\n\r\n$body";
+    while (sysread $s, $text, 65536, length $text) { }
+    my ($head, $answer) = split /\r\n\r\n/, $text, 2;
+    return ($head =~ m{^HTTP/1.1 (\d+)}, $answer, $head);
+}
+sub metric {
+    my ($name) = @_;
+    my $s = IO::Socket::UNIX->new(Peer => 'sock') || die "sock: $!";
+    my $text = '';
+    syswrite $s, "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    while (sysread $s, $text, 65536, length $text) { }
+    return $text =~ /^\Q$name\E (\S+)$/m ? $1 : '';
+}
+sub until_err { my ($re) = @_; for (1 .. 1200) { return 1 if slurp('serve.err') =~ $re; sleep .05; } return 0; }
+sub fails { # fails STATUS REGEX OPTION…
+    my ($want, $re, @args) = @_;
+    my $said = `ctr-serve --check @args 2>&1 >/dev/null`;
+    is($? >> 8, $want, "--check @args: exit status");
+    like($said, qr/$re/, 'says why');
+}
+my $json = JSON::PP->new->canonical;
+
+# ---- a world: ads with columns of their own, a rank model with crosses, a tower that knows the user by id and history
+
+srand 3;
+my $ads = 700;
+my @ads = map { { ad => sprintf('a%03d', $_), price => ($_ * 37 % 100) / 8, kind => 'k' . $_ % 9 } } 0 .. $ads - 1;
+my (@rows, %past);
+for my $i (0 .. 3999) {
+    my $u = int(rand() * rand() * 60);
+    my $a = $ads[int rand $ads];
+    my $click = rand() < ($u % 9 == substr($a->{ad}, 1) % 9 ? .7 : .1) ? 1 : 0;
+    push @rows, { click => $click, user => $u, past => join('|', map { $_ // () } @{ $past{$u} || [] }[0 .. 4]), hour => $i % 24, %$a };
+    unshift @{ $past{$u} }, $a->{ad} if $click;
+}
+sub csv { my ($file, $names, @r) = @_; spew($file, join '', map { my $r = $_; join(',', map { ref $r ? $r->{$_} // '' : $_ } @$names) . "\n" } { map { $_ => $_ } @$names }, @r); }
+my @columns = qw(click user past hour ad price kind);
+csv('log.csv', \@columns, @rows);
+csv('ads.csv', [qw(ad price kind)], @ads);
+sh('ctr-import -q --header --columns click:int8,user:int64,past:utf8,hour:int64,ad:utf8,price:float64,kind:utf8 log.csv | ctr-select -q --add "prerank=0.25" --add "visit=user" -o log.arrows');
+sh('ctr-import -q --header --columns ad:utf8,price:float64,kind:utf8 ads.csv | ctr-sort -q -k ad -o ads.arrows && ctr-cat --batch 100 --to file --key ad -o ads.arrow ads.arrows');
+my $common = "label click\nquery visit\nid item = ad\nfeature user\nfeature ad\nfeature past in ad of ad = split(past, \"|\")\nfeature kind\nfeature h = bucket(hour, [6, 12, 18])\ndense price\n";
+spew('rank.plan', $common . "keep hour, prerank, bid = price\nfeature both = cross(user, kind)\n");
+spew('tower.plan', $common);
+sh('ctr-train lr -q --alpha .1 --progressive p.arrows -o rank.model rank.plan log.arrows && ctr-calibrate -q --fit platt -o map p.arrows 2>/dev/null');
+for ([1, ''], [2, '--seed 9']) {
+    my ($n, $how) = @$_;
+    sh("ctr-train two-tower -q $how --user-features user,past,h --ad-features ad,kind,price --embedding 4 --hidden 8 --vector 6 --rate .02 --minibatch 100 -o tower$n.model tower.plan log.arrows");
+    sh(qq{ctr-select -q --add 'user=0' --add 'hour=0' --add 'past=""' --add 'visit=0' ads.arrows | ctr-extract -q tower$n.model 2>/dev/null | ctr-select -q -c item,ad,kind,price | }
+       . qq{ctr-predict -q --tower ad tower$n.model 2>/dev/null >ads$n.vec && ctr-cat --batch 64 --to file --key item -o ads$n.arrow ads$n.vec});
+}
+sub requests { # requests USER…: the funnel's requests.arrows and context.arrows
+    spew('requests.jsonl', join '', map { $json->encode($_) . "\n" } @_);
+    sh('ctr-import -q --format jsonl --columns visit:int64,user:int64,past:utf8,hour:int64 requests.jsonl -o requests.arrows');
+}
+sub funnel { # funnel TOWER K RANK…: the lines of the ranking
+    my ($n, $k, $map, $rank) = @_;
+    sh(qq{ctr-select -q --add 'ad=""' --add 'kind=""' --add 'price=0.0' requests.arrows | ctr-extract -q tower$n.model 2>/dev/null | ctr-select -q -c 'visit,user,past,h' | ctr-predict -q --tower user tower$n.model 2>/dev/null >users.vec});
+    sh(qq{ctr-predict -q --dot --top $k users.vec ads$n.arrow 2>/dev/null | ctr-select -q -c visit,ad=item,prerank=score | ctr-join -q -k ad ads.arrows | ctr-join -q -k visit requests.arrows | }
+       . qq{ctr-extract -q rank.model 2>/dev/null | ctr-predict -q rank.model 2>/dev/null} . ($map ? '| ctr-calibrate -q map' : '') . ' >scored.arrows');
+    sh("ctr-rank -q $rank scored.arrows >ranked.arrows") if defined $rank;
+    return split /\n/, sh('ctr-export -f jsonl ' . (defined $rank ? 'ranked' : 'scored') . '.arrows');
+}
+sub numbers { my ($line, @of) = @_; return join ' ', map { $line =~ /"$_":("[^"]*"|[^,}]*)/ ? "$_ $1" : "no $_" } @of; }
+
+# ---- without ads: the best of all
+
+my @users = map { { user => $_, past => join("|", grep { defined } @{ $past{$_} || [] }[0 .. ($_ % 3)]), hour => $_ % 24, visit => $_ } } 1, 4, 17, 33, 4711;
+my @models = ('rank.model', '--ads', 'ads.arrow', '--prerank', 'tower1.model', '--vectors');
+for my $case (['ads1.arrow', 50, 0, '', ''], ['ads1.vec', 7, 1, '--bid bid --price second --top 5', '--bid bid --price second --top 5'], ['ads1.arrow', 1000, 0, '--bid bid', '--bid bid']) {
+    my ($vectors, $k, $map, $online, $rank) = @$case;
+    start(@models, $vectors, '--prerank-top', $k, '--threads', 2, split(/ /, $online), $map ? ('--map', 'map') : ());
+    for my $u (@users) {
+        requests($u);
+        my @want = funnel(1, $k, $map, $rank);
+        my ($status, $body, $head) = ask('/v1/rank', $json->encode({ user => { user => $u->{user}, past => $u->{past} }, context => { hour => $u->{hour}, visit => $u->{user} } }));
+        is($status, 200, "user $u->{user} of $vectors, K $k: an answer");
+        my @got = $body =~ /\{"ad":[^}]*\}/g;
+        my @of = ('score', 'rank', ($online ? 'ecpm' : ()), ($online =~ /price/ ? 'price' : ()));
+        is(join("\n", map { (/"key":("[^"]*")/)[0] . ' ' . numbers($_, @of) } @got), join("\n", map { (/"item":("[^"]*")/)[0] . ' ' . numbers($_, @of) } @want), 'is the funnel, bit for bit');
+        @want = funnel(1, $k, $map, undef);
+        ($status, $body) = ask('/v1/score', $json->encode({ user => $u }));
+        is(($body =~ /"ads":\[(.*?)\]/)[0], join(',', map { (/"item":("[^"]*")/)[0] } @want), 'scores: the ads of the pre-rank, in its order');
+        is(($body =~ /"scores":\[(.*?)\]/)[0], join(',', map { (/"score":([^,}]*)/)[0] } @want), 'with their scores');
+        like($head, qr/^X-Tower: \w{32}\r$/m, 'the answer names the tower');
+    }
+    is(stop(), 0, 'ends with 0');
+}
+
+# ---- with ads: the best of these, in their order
+
+start(@models, 'ads1.arrow', '--prerank-top', 20, '--threads', 2, '--map', 'map', '--log', 'served.arrows');
+my $u = $users[2];
+my $of = { user => $u };
+my @asked = @ads[map { $_ * 211 % $ads } 1 .. 60];
+requests($u);
+my %score = map { (/"item":"([^"]*)"/)[0] => (/"prerank":([^,}]*)/)[0] } funnel(1, $ads, 1, undef);
+my %final = map { (/"item":"([^"]*)"/)[0] => (/"score":([^,}]*)/)[0] } split /\n/, sh('ctr-export -f jsonl scored.arrows');
+my @best = sort { $a <=> $b } (sort { $score{ $asked[$b]{ad} } <=> $score{ $asked[$a]{ad} } || $a <=> $b } 0 .. $#asked)[0 .. 19];
+for (['keys', [map { $_->{ad} } @asked]], ['objects', [map { { ad => $_->{ad} } } @asked]], ['all columns', \@asked]) {
+    my ($name, $list) = @$_;
+    my ($status, $body) = ask('/v1/score', $json->encode({ %$of, ads => $list }));
+    is(($body =~ /"ads":\[(.*?)\]/)[0], join(',', @best), "ads as $name: the places of the best 20, in the order of the request");
+    is(($body =~ /"scores":\[(.*?)\]/)[0], join(',', map { $final{ $asked[$_]{ad} } } @best), 'with their scores');
+    ($status, $body) = ask('/v1/rank', $json->encode({ %$of, ads => $list }));
+    my @got = map { [/"ad":(\d+),"score":([^,}]*)/] } $body =~ /\{"ad":[^}]*\}/g;
+    is(join(' ', sort { $a <=> $b } map { $_->[0] } @got), join(' ', @best), 'a ranking names their places');
+    is(join(' ', map { $_->[1] } @got), join(' ', map { $final{ $asked[ $_->[0] ]{ad} } } @got), 'and their scores');
+    is(join(' ', map { $_->[1] } @got), join(' ', sort { $b <=> $a } map { $_->[1] } @got), 'the best first');
+}
+my ($status, $body) = ask('/v1/score', $json->encode({ %$of, ads => [map { $_->{ad} } @asked[0 .. 19]] }));
+unlike($body, qr/"ads"/, 'no more than K: all are kept');
+is(($body =~ /"scores":\[(.*?)\]/)[0], join(',', map { $final{ $_->{ad} } } @asked[0 .. 19]), 'with their scores');
+($status, $body) = ask('/v1/score', $json->encode({ %$of, ads => ['new1', (map { $_->{ad} } @asked[0 .. 18]), 'new2'] }));
+is(($body =~ /"ads":\[(.*?)\]/)[0], join(',', 0 .. 19), 'of ads without a vector the first is kept where there is room');
+($status, $body) = ask('/v1/score', $json->encode({ %$of, ads => ['new1', (map { $_->{ad} } @asked[0 .. 19]), 'new2', { ad => undef }] }));
+is(($body =~ /"ads":\[(.*?)\]/)[0] // $body, join(',', 1 .. 20), 'and none before those that have one') or diag $body;
+is(metric('ctr_serve_unknown_vectors_total'), 2 + 3, 'they are counted');
+($status, $body) = ask('/v1/score', $json->encode({ %$of, ads => [] }));
+like($body, qr/"scores":\[\]/, 'no ads, no scores');
+for ([{ user => { user => 3, hour => 1, visit => 3 } }, 'column past is missing: the user or the context give it'],
+     [{ %$of, ads => [map { { ad => $_->{ad}, user => 1 } } @asked] }, 'column user is in user and in ads: give it once|column user is in'],
+     [{ user => { past => "", hour => 1, visit => 1 }, ads => [map { { ad => $_->{ad}, user => 1 } } @asked] }, 'column user is in ads: the pre-rank wants it of the user'],
+     [{ %$of, ads => [map { { kind => 'k1' } } @asked] }, 'the pre-rank wants their key, ad'],
+     [{ %$of, context => { hour => 3 } }, 'column hour is in user and in context: give it once'],
+     [{ %$of, ads => 3 }, 'ads: wants a list']) {
+    my ($request, $re) = @$_;
+    ($status, $body) = ask('/v1/score', $json->encode($request));
+    is($status, 400, 'a wrong request');
+    like($body, qr/$re/, 'says why');
+}
+is(stop(), 0, 'ends with 0');
+is(sh(q{ctr-cat served.0*.arrows | ctr-select -c score | ctr-info --digest}), sh(q{ctr-cat served.0*.arrows | ctr-select -q -c -score | ctr-extract -q rank.model 2>/dev/null | ctr-predict -q rank.model 2>/dev/null | ctr-calibrate -q map | ctr-select -c score | ctr-info --digest}),
+   'the log has the column prerank: the pipe gives its scores') if sh(q{ctr-cat served.0*.arrows | ctr-select -q -c prerank | ctr-info | grep -c prerank});
+
+# ---- files that do not fit
+
+is(sh('ctr-serve --check rank.model --ads ads.arrow --prerank tower1.model --vectors ads1.arrow | grep -v ^model | cut -f1,2,4 | sed "s/tower.*/tower/"'),
+   "tower\ncolumn\tvisit\trequest\ncolumn\tad\tads\ncolumn\tuser\trequest\ncolumn\tpast\trequest\ncolumn\tkind\tads\ncolumn\thour\trequest\ncolumn\tprice\tads\ncolumn\tprerank\tprerank\n", '--check says where columns come from');
+fails(2, 'needs --vectors|--vectors', '--prerank tower1.model rank.model');
+fails(2, 'needs --prerank|--prerank', '--vectors ads1.arrow rank.model');
+fails(1, 'the vectors of the users are of model \w+, those of the ads of model \w+: make both with one model', '--ads ads.arrow --prerank tower1.model --vectors ads2.arrow rank.model');
+fails(2, 'no output user', '--ads ads.arrow --prerank rank.model --vectors ads1.arrow rank.model');
+fails(2, 'no column holds vectors', '--ads ads.arrow --prerank tower1.model --vectors ads.arrow rank.model');
+fails(2, 'these are vectors of the user', '--ads ads.arrow --prerank tower1.model --vectors users.vec rank.model');
+fails(2, q{its key 'item' is no column that the model reads: give a file of ads}, '--prerank tower1.model --vectors ads1.arrow rank.model');
+sh('ctr-cat ads1.vec ads1.vec >twice.vec && ctr-select -q --head 0 ads1.vec >none.vec');
+sh(q{head -c 3000 ads1.arrow >cut.arrow});
+fails(1, 'rows 1 and 701 have the same key: ctr-sort --unique keeps the first', '--ads ads.arrow --prerank tower1.model --vectors twice.vec rank.model');
+fails(1, 'it has no vectors', '--ads ads.arrow --prerank tower1.model --vectors none.vec rank.model');
+fails(1, 'cut.arrow', '--ads ads.arrow --prerank tower1.model --vectors cut.arrow rank.model');
+sh('cp ads1.arrow flipped.arrow');
+{ open my $f, '+<', 'flipped.arrow' or die; seek $f, 6000, 0; read $f, my $byte, 1; seek $f, 6000, 0; print $f $byte ^ "\x10"; close $f; }
+fails(1, 'flipped.arrow', '--ads ads.arrow --prerank tower1.model --vectors flipped.arrow rank.model');
+
+# ---- replaced while requests come
+
+sh('cp ads1.arrow live.arrow && cp tower1.model live.model');
+start('rank.model', '--ads', 'ads.arrow', '--prerank', 'live.model', '--vectors', 'live.arrow', '--prerank-top', 30, '--threads', 2, '--queue', 1000);
+my %want;
+requests($u);
+for my $n (1, 2) { $want{$n} = join ',', map { (/"item":("[^"]*")/)[0] } funnel($n, 30, 0, undef); }
+isnt($want{1}, $want{2}, 'two towers find other ads');
+spew('body', $json->encode($of));
+my $load = fork // die;
+my $seconds = $SAN ? 6 : 8;
+if (!$load) { exec "bench-load -r 60 -t $seconds -c 6 unix:sock /v1/score body >load.out 2>&1"; }
+my $until = time + $seconds - 1.5;
+my ($swaps, $odd) = (0, 0);
+while (time < $until) {
+    my $n = $swaps++ % 2 ? 1 : 2;
+    sh("cp flipped.arrow next && mv next live.arrow && sleep .15") if $swaps % 3 == 0;
+    sh("cp tower$n.model next && mv next live.model && sleep .2 && cp ads$n.arrow next && mv next live.arrow && sleep .3");
+    ($status, $body) = ask('/v1/score', slurp('body'));
+    my ($got) = $body =~ /"ads":\[(.*?)\]/;
+    $odd++ if $status != 200 || ($got ne $want{1} && $got ne $want{2});
+}
+waitpid $load, 0;
+my %load = map { split } split /\n/, slurp('load.out');
+note slurp('load.out');
+is($load{code_200}, $load{requests}, "$swaps replacements of tower and vectors, some bad: every request has its answer");
+is($load{failed}, 0, 'no connection fails');
+is($odd, 0, 'each answer is of one tower and its vectors');
+like(slurp('serve.err'), qr/of model \w+.*what was served before goes on/, 'a tower whose vectors have not come yet waits for them');
+my $last = $swaps % 2 ? 2 : 1;
+for (1 .. 200) { ($status, $body) = ask('/v1/score', slurp('body')); last if ($body =~ /"ads":\[(.*?)\]/)[0] eq $want{$last}; sleep .05; }
+is(($body =~ /"ads":\[(.*?)\]/)[0], $want{$last}, 'the last pair is served');
+is(stop(), 0, 'ends with 0');
+done_testing;
