@@ -48,7 +48,7 @@ codecs  := $(if $(shell pkg-config --exists snappy && echo yes),-DCTR_SNAPPY) $(
 unicode := $(if $(shell pkg-config --exists libutf8proc && echo yes),-DCTR_UTF8PROC)
 # Compressions of text, likewise (Debian 12 has no bzip2.pc).
 packers := $(if $(wildcard /usr/include/bzlib.h /usr/local/include/bzlib.h),-DCTR_BZIP2) $(if $(shell pkg-config --exists liblzma && echo yes),-DCTR_XZ)
-left    := $(if $(sqlite),,src/tools/ctr-signals/%) $(if $(images),,src/tools/ctr-embed-images/% tests/unit/unit-image.c \
+left    := $(if $(sqlite),,src/tools/ctr-signals/%) $(if $(images),,src/common/image/% src/tools/ctr-embed-images/% tests/unit/unit-image.c \
 	tests/fuzz/fuzz-tar.c tests/fuzz/fuzz-image.c)
 libsrc  := $(filter-out $(left),$(sort $(wildcard src/common/*/*.c)))
 libobj  := $(libsrc:%.c=$(B)/%.o)
@@ -91,7 +91,7 @@ $(B)/libtools.a: $(parts:%.c=$(B)/%.o)
 $(B)/libctr.a: $(filter-out %/main_one.o %/main_all.o,$(libobj))
 	@rm -f $@; ar rcs $@ $^
 
-$(addprefix $(B)/,bin/ctr-embed-images unit/unit-image fuzz/fuzz-tar fuzz/fuzz-image): LIBS += $(shell pkg-config --libs libjpeg libpng 2>/dev/null)
+$(addprefix $(B)/,bin/ctr-embed-images bin/ctr-serve unit/unit-image fuzz/fuzz-tar fuzz/fuzz-image fuzz/fuzz-request): LIBS += $(shell pkg-config --libs libjpeg libpng 2>/dev/null)
 $(B)/bin/ctr-signals: LIBS += $(shell pkg-config --libs sqlite3 2>/dev/null)
 link = $(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS)
 $(foreach t,$(tools),$(eval $(B)/bin/$t: $(patsubst %.c,$(B)/%.o,$(filter src/tools/$t.c src/tools/$t/%,$(toolsrc)))))
@@ -140,7 +140,7 @@ $(B)/static/ctrkit: LIBS = $(linked:%=-Wl,-u,%) -Wl,--gc-sections -Wl,--start-gr
 
 packages:
 	@pkg-config --exists $(PKGS) || { echo "some of $(PKGS) are missing: run 'make deps'" >&2; exit 1; }
-	@$(if $(images),:,echo "ctr-embed-images is left out: no libjpeg or libpng (install libjpeg-dev and libpng-dev, as make deps does, and run make again)" >&2)
+	@$(if $(images),:,echo "ctr-embed-images is left out, and ctr-serve takes no photographs: no libjpeg or libpng (install libjpeg-dev and libpng-dev, as make deps does, and run make again)" >&2)
 	@$(if $(findstring SNAPPY,$(codecs)),:,echo "Parquet compressed with Snappy is refused: no snappy-c.h (install libsnappy-dev, as make deps does, and run make again)" >&2)
 	@$(if $(findstring BROTLI,$(codecs)),:,echo "Parquet compressed with Brotli is refused: no libbrotlidec (install libbrotli-dev, as make deps does, and run make again)" >&2)
 	@$(if $(unicode),:,echo "nfc() takes texts of Latin letters alone: no libutf8proc (install libutf8proc-dev, as make deps does, and run make again)" >&2)
@@ -166,6 +166,8 @@ $(if $(SAN),$(B)/src/common/compute/%.o $(B)/tests/compute/%.o $(B)/onhost/%.o: 
 $(B)/src/common/parquet/parquet_codec.o $(B)/src/common/parquet/parquet_pack.o: override CPPFLAGS += $(codecs)
 $(addprefix $(B)/,src/common/op/op_unicode.o tests/unit/unit-op.o): override CPPFLAGS += $(unicode)
 $(addprefix $(B)/,src/common/text/unpack_library.o tests/unit/unit-unpack.o tests/unit/unit-lines.o): override CPPFLAGS += $(packers)
+
+$(B)/src/tools/ctr-serve/serve_inbox.o: override CPPFLAGS += $(if $(images),-DCTR_IMAGES)
 
 # A body that is compiled for each of its constants counts once.
 $(if $(COV),$(B)/src/common/text/%.o $(B)/src/tools/ctr-export/%.o: override CPPFLAGS += -Dalways_inline=noinline)

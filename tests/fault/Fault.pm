@@ -404,6 +404,9 @@ tar -cf numbered.tar 10.png 7.png
 echo none >page.jpg
 tar -cf mixed.tar *.png page.jpg
 ctr-embed-images -w tiny.safetensors -o pictures.arrow rgb0.png rgb1.png
+printf 'label click\nimage photo = if(price > 1, "rgb0", "rgb1")\n' >pictures.plan
+ctr-train dicm -q --images pictures.arrow --embedding 3 --hidden 4 --images-tower 3 --minibatch 16 -o pictures.model pictures.plan log.arrows
+mkdir inbox
 SH
     make_ok($dir, <<"SH") if -x "$BUILD/bin/ctr-signals";
 set -e

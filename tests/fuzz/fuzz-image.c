@@ -3,7 +3,7 @@
  * image: JPEG and PNG, decoded with a small cap on pixels, resized and cropped. */
 #include "harness.h"
 
-#include "tools/ctr-embed-images/image.h"
+#include "common/image/image.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Requests of ctr-serve: the head, where there is one, and the body as rows and as clicks. */
+ * Requests of ctr-serve: the head, where there is one, the key in its path, and the body as rows and as clicks. */
 #include "harness.h"
 
-#include "tools/ctr-serve/serve.h"
+#include "tools/ctr-serve/serve_images.h"
 
 static const struct {
     const char *name;
@@ -55,6 +55,16 @@ static void read_body(struct serve_generation *g, const uint8_t *data, size_t si
     ctr_buf_free(&body);
 }
 
+/* PUT /v1/images/KEY */
+static void read_key(const char *path)
+{
+    char key[SERVE_KEY_BYTES];
+    if (strncmp(path, SERVE_IMAGES, strlen(SERVE_IMAGES)) != 0)
+        return;
+    const char *why = serve_image_key(path, key);
+    FUZZ_CHECK(why ? *why : *key && ctr_utf8_valid((const uint8_t *)key, strlen(key)));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct serve_generation g = { 0 };
@@ -67,6 +77,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         const int status = ctr_http_head_parse(data, end, &head, &why);
         FUZZ_CHECK(status ? status >= 400 && status < 600 && why && *why
                           : head.path[0] == '/' && head.body_bytes >= 0 && !head.path[sizeof head.path - 1]);
+        if (!status)
+            read_key(head.path);
     }
     struct ctr_buf body = { 0 }, clicks = { 0 };
     if (!ctr_buf_append(&body, data + end, size - end, &err) && !serve_clicks_read(body.data, body.len, &clicks, &err))

@@ -3,7 +3,7 @@
  * tar: an archive of files: names, lengths and contents. */
 #include "harness.h"
 
-#include "tools/ctr-embed-images/image.h"
+#include "tools/ctr-embed-images/embed.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "tools/ctr-embed-images/image.h"
+#include "tools/ctr-embed-images/embed.h"
 #include "tap.h"
 
 static struct ctr_err err;

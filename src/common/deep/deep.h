@@ -603,8 +603,9 @@ int ctr_deep_settle(struct ctr_deep_learner *l, struct ctr_err *err) CTR_MUST;
     .warm = ctr_deep_warm, .scorer_open = ctr_deep_scorer_open, .scorer_free = ctr_deep_scorer_free,                   \
     .session_new = ctr_deep_session_new, .session_free = ctr_deep_session_free, .predict_rows = ctr_deep_predict_rows, \
     .output = ctr_deep_output, .output_rows = ctr_deep_output_rows, .input = ctr_deep_scorer_input,                    \
-    .attends = ctr_deep_attends, .attended_rows = ctr_deep_attended_rows, .explainer_new = ctr_deep_explainer_new,     \
-    .explainer_free = ctr_deep_explainer_free, .explain_rows = ctr_deep_explain_rows
+    .images = ctr_deep_scorer_images, .attends = ctr_deep_attends, .attended_rows = ctr_deep_attended_rows,            \
+    .explainer_new = ctr_deep_explainer_new, .explainer_free = ctr_deep_explainer_free,                                \
+    .explain_rows = ctr_deep_explain_rows
 
 int ctr_deep_learner_new(void **learner, const struct ctr_model *m, const struct ctr_params *p, struct ctr_err *err);
 void ctr_deep_learner_free(void *learner);
@@ -638,6 +639,7 @@ int ctr_deep_session_new(void **session, const void *scorer, const struct ctr_in
 void ctr_deep_session_free(void *session);
 int ctr_deep_predict_rows(void *session, const struct ctr_rows *rows, double *score, struct ctr_key_counts *counts,
                           struct ctr_err *err);
+struct ctr_image_table *ctr_deep_scorer_images(const void *scorer);
 bool ctr_deep_scorer_input(const void *scorer, int i, const char **name, const char **side);
 bool ctr_deep_output(const void *scorer, int i, struct ctr_output *out);
 int ctr_deep_output_rows(void *session, const struct ctr_rows *rows, float *value, struct ctr_key_counts *counts,

@@ -27,6 +27,7 @@ struct ctr_deep_images {
     struct ctr_buf number;       /* i32, by row of the table: 1 + its number in the minibatch; 0: it is not there */
     struct ctr_buf row;          /* u64, by number: keys for the source; a tower alone: f32, its inputs */
     int64_t n;                   /* images of the minibatch */
+    int64_t then;                /* what its rows see of the table */
     struct ctr_buf seen;         /* bits, by row of the table, over ranks: it was named */
     struct ctr_deep_images_counts counts; /* of minibatches learned from, */
     struct {
@@ -168,10 +169,11 @@ int ctr_deep_images_declare(struct ctr_deep *d, struct ctr_err *err)
         rc = same_table(d, err);
     m->embedded = !rc && m->table && !ctr_deep_trains(d) && ctr_image_table_tower(m->table);
     const int64_t images = rc || !m->table ? 0 : ctr_image_table_images(m->table);
-    int32_t *number = rc ? NULL : ctr_buf_extend(&m->number, images + 1, sizeof *number, &rc, err);
+    const int64_t rows = rc || !m->table ? 1 : ctr_image_table_rows(m->table);
+    int32_t *number = rc ? NULL : ctr_buf_extend(&m->number, rows, sizeof *number, &rc, err);
     if (rc)
         return rc;
-    memset(number, 0, (size_t)(images + 1) * sizeof *number);
+    memset(number, 0, (size_t)rows * sizeof *number);
     if (m->table && (rc = check_table(d, m, err)))
         return rc;
     const struct ctr_stack_shape shape = { .prefix = "image.",
@@ -347,7 +349,7 @@ int ctr_deep_images_check(const struct ctr_deep *d, struct ctr_err *err)
 static int number_image(struct ctr_deep *d, uint64_t hash, int input, int64_t row, int32_t *number, struct ctr_err *err)
 {
     struct ctr_deep_images *m = d->images;
-    int64_t at = ctr_image_table_find(m->table, hash);
+    int64_t at = ctr_image_table_find_then(m->table, hash, m->then);
     int rc = 0;
     m->batch.named++;
     m->batch.absent += at < 0;
@@ -389,6 +391,7 @@ static int add_list(struct ctr_deep *d, struct ctr_deep_group *g, int f, int64_t
 int ctr_deep_images_add(struct ctr_deep *d, int64_t n, int64_t first_row, struct ctr_err *err)
 {
     int rc = 0;
+    d->images->then = ctr_image_table_now(d->images->table);
     for (int i = 0; i < d->groups && !rc; i++) {
         struct ctr_deep_group *g = &d->group[i];
         const int64_t known = (int64_t)(g->index.len / sizeof(int32_t));

@@ -122,6 +122,11 @@ bool ctr_deep_output(const void *scorer, int i, struct ctr_output *out)
     return true;
 }
 
+struct ctr_image_table *ctr_deep_scorer_images(const void *scorer)
+{
+    return (struct ctr_image_table *)(uintptr_t)ctr_deep_images_table(&((const struct scorer *)scorer)->model);
+}
+
 bool ctr_deep_scorer_input(const void *scorer, int i, const char **name, const char **side)
 {
     const struct ctr_deep *d = &((const struct scorer *)scorer)->model;

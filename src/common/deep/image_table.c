@@ -5,19 +5,38 @@
 #include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "common/deep/image_table.h"
 #include "common/model/model.h"
 #include "common/stream/stream.h"
 
+/* Images that came later, by hash. Its own table, since readers take no lock: a slot is written once, but for its row,
+ * which is published last. It never grows. */
+struct later_slot {
+    uint64_t hash;
+    atomic_uint row; /* 1 + number of the image; 0: empty */
+};
+enum { PIECE = 64 }; /* vectors that are allocated together */
+struct later {
+    struct later_slot *slot;
+    uint64_t mask;
+    int64_t room;
+    atomic_llong n;
+    float **piece;
+    int32_t *before; /* the image that had this key, or -1 */
+};
+
 struct ctr_image_table {
     struct ctr_keyindex place; /* hash -> 1 + row */
     int64_t images;
     int32_t width;
     int columns[3];   /* key, vector, scale */
+    bool integers;    /* keys */
     const char *path; /* borrowed */
-    char *tower;
+    char *tower, *network;
+    struct later later;
     uint64_t *seed; /* of the tables that name images */
     int seeds;
     uint64_t keys;          /* a hash of them */
@@ -38,7 +57,13 @@ void ctr_image_table_free(struct ctr_image_table *t)
     ctr_buf_free(&t->first);
     ctr_keyed_free(t->file);
     pthread_mutex_destroy(&t->lock);
+    for (int64_t i = 0; t->later.piece && i <= t->later.room / PIECE; i++)
+        free(t->later.piece[i]);
+    free(t->later.piece);
+    free(t->later.slot);
+    free(t->later.before);
     free(t->tower);
+    free(t->network);
     free(t->seed);
     free(t);
 }
@@ -177,8 +202,77 @@ static int put_key(struct ctr_image_table *t, const struct ctr_col *key, int64_t
 
 int64_t ctr_image_table_find(const struct ctr_image_table *t, uint64_t hash)
 {
+    return ctr_image_table_find_then(t, hash, ctr_image_table_now(t));
+}
+
+/* ---- images that come later ---- */
+
+int ctr_image_table_room(struct ctr_image_table *t, int64_t n, struct ctr_err *err)
+{
+    struct later *l = &t->later;
+    uint64_t slots = 64;
+    while (slots < 2 * (uint64_t)n * (uint64_t)CTR_MAX(t->seeds, 1))
+        slots *= 2;
+    l->slot = calloc(slots, sizeof *l->slot);
+    l->piece = calloc((size_t)n / PIECE + 1, sizeof *l->piece);
+    l->before = calloc((size_t)n + 1, sizeof *l->before);
+    l->mask = slots - 1;
+    l->room = n;
+    return l->slot && l->piece && l->before ? 0 : ctr_fail_nomem(err, slots * sizeof *l->slot);
+}
+
+/* The slot of a hash, or the empty one where it would be. */
+static struct later_slot *later_slot(const struct later *l, uint64_t hash, uint32_t *row)
+{
+    uint64_t i = ctr_mix64(hash ^ ctr_hash_secret) & l->mask;
+    while ((*row = atomic_load_explicit(&l->slot[i].row, memory_order_acquire)) && l->slot[i].hash != hash)
+        i = (i + 1) & l->mask;
+    return &l->slot[i];
+}
+
+int64_t ctr_image_table_now(const struct ctr_image_table *t)
+{
+    struct later *l = (struct later *)(uintptr_t)&t->later;
+    return atomic_load_explicit(&l->n, memory_order_acquire);
+}
+
+int64_t ctr_image_table_find_then(const struct ctr_image_table *t, uint64_t hash, int64_t then)
+{
+    uint32_t found = 0;
+    if (then)
+        (void)later_slot(&t->later, hash, &found);
+    int64_t later = (int64_t)found - 1;
+    while (later >= then)
+        later = t->later.before[later];
+    if (later >= 0)
+        return t->images + 1 + later;
     const uint32_t *place = ctr_keyindex_find(&t->place, hash);
     return place ? (int64_t)*place - 1 : -1;
+}
+
+int ctr_image_table_add(struct ctr_image_table *t, struct ctr_str key, const float *vector, struct ctr_err *err)
+{
+    struct later *l = &t->later;
+    const int64_t n = atomic_load(&l->n);
+    const size_t bytes = (size_t)t->width * sizeof *vector;
+    uint32_t was = 0;
+    if (n >= l->room)
+        return ctr_fail(err, CTR_ELARGE, "there is no room for more than %" PRId64 " images beside the file", l->room);
+    float **piece = &l->piece[n / PIECE];
+    if (!*piece && !(*piece = malloc(PIECE * bytes)))
+        return ctr_fail_nomem(err, PIECE * bytes);
+    memcpy(*piece + n % PIECE * t->width, vector, bytes);
+    l->before[n] = -1;
+    for (int i = 0; i < t->seeds; i++) { /* the same key in each table of images: the same image before */
+        const uint64_t hash = ctr_key_hash(ctr_feature_key(t->seed[i], key.p, key.n));
+        struct later_slot *s = later_slot(l, hash, &was);
+        l->before[n] = (int32_t)was - 1;
+        if (!was)
+            s->hash = hash;
+        atomic_store_explicit(&s->row, (uint32_t)n + 1, memory_order_release);
+    }
+    atomic_store_explicit(&l->n, n + 1, memory_order_release);
+    return 0;
 }
 
 /* ---- a stream, into memory ---- */
@@ -204,6 +298,9 @@ static int hold_batch(struct ctr_image_table *t, const struct ctr_batch *b, stru
 static int take_tower(struct ctr_image_table *t, const struct ctr_schema *s, struct ctr_err *err)
 {
     const char *how = ctr_meta_get(&s->meta, CTR_META_NETWORK);
+    const int rc = how ? ctr_strdup(&t->network, how, err) : 0;
+    if (rc)
+        return rc;
     if (!how || strncmp(how, CTR_TOWER_PREFIX, strlen(CTR_TOWER_PREFIX)) != 0)
         return 0;
     t->tower = strndup(how, strcspn(how, " "));
@@ -220,6 +317,7 @@ static int hold(struct ctr_image_table *t, struct ctr_err *err)
         rc = ctr_image_columns(ctr_reader_schema(r), t->columns, &t->width, err);
     if (!rc)
         rc = take_tower(t, ctr_reader_schema(r), err);
+    t->integers = !rc && ctr_reader_schema(r)->f[t->columns[0]].type != CTR_UTF8;
     while (!rc && (rc = ctr_reader_next(r, &b, err)) > 0)
         rc = hold_batch(t, b, err);
     ctr_reader_free(r);
@@ -239,6 +337,7 @@ static int index_file(struct ctr_image_table *t, struct ctr_err *err)
     if (!rc && !is_key(&ctr_keyed_schema(t->file)->f[t->columns[0]]))
         rc = ctr_fail(err, CTR_EDATA, "it is keyed by '%.60s', which is neither text nor integers",
                       ctr_keyed_schema(t->file)->f[t->columns[0]].name);
+    t->integers = !rc && ctr_keyed_schema(t->file)->f[t->columns[0]].type != CTR_UTF8;
     int64_t *first = rc ? NULL : ctr_buf_extend(&t->first, blocks + 1, sizeof *first, &rc, err);
     for (int64_t b = 0; b < blocks && !rc; b++) {
         const struct ctr_col *key;
@@ -338,6 +437,21 @@ int ctr_image_table_open(struct ctr_image_table **out, const char *path, const c
     return 0;
 }
 
+int64_t ctr_image_table_rows(const struct ctr_image_table *t)
+{
+    return t->images + 1 + t->later.room;
+}
+
+const char *ctr_image_table_network(const struct ctr_image_table *t)
+{
+    return t->network;
+}
+
+bool ctr_image_table_integers(const struct ctr_image_table *t)
+{
+    return t->integers;
+}
+
 int64_t ctr_image_table_images(const struct ctr_image_table *t)
 {
     return t->images;
@@ -373,8 +487,11 @@ int ctr_image_table_fetch(const struct ctr_image_table *t, int64_t row, float *t
     struct ctr_image_table *own = (struct ctr_image_table *)(uintptr_t)t; /* protected by the lock */
     const size_t bytes = (size_t)t->width * sizeof *to;
     int rc = 0;
+    const int64_t later = row - t->images - 1;
     if (row == t->images)
         memset(to, 0, bytes);
+    else if (later >= 0)
+        memcpy(to, t->later.piece[later / PIECE] + later % PIECE * t->width, bytes);
     else if (!t->file)
         memcpy(to, AS(float, t->vector) + row * t->width, bytes);
     else {

@@ -6,7 +6,9 @@
  * Feature rows identify an image by the hash that their plan made of its key; the table hashes keys in the same way and
  * has an index from hash to row, about 30 bytes an image. Vectors of a keyed file stay in the memory mapped file, which
  * may exceed memory; each block is read and verified when one of its rows is first fetched. Vectors of a stream are
- * held in memory. Several threads may fetch at once. */
+ * held in memory. Several threads may fetch at once.
+ *
+ * Images may be added while others read, as far as there is room: see ctr_image_table_add. */
 #ifndef CTR_IMAGE_TABLE_H
 #define CTR_IMAGE_TABLE_H
 
@@ -30,10 +32,28 @@ const char *ctr_image_table_tower(const struct ctr_image_table *t);
 uint64_t ctr_image_table_keys(const struct ctr_image_table *t);
 /* The row of a hash; -1: none. Row `images`, for null, always exists and holds zeros. */
 int64_t ctr_image_table_find(const struct ctr_image_table *t, uint64_t hash);
+/* Rows are numbered below this: those of the file, the one of null, and the room for later ones. */
+int64_t ctr_image_table_rows(const struct ctr_image_table *t);
+/* The network that computed the vectors (CTR_META_NETWORK); NULL: not known. Are keys integers? */
+const char *ctr_image_table_network(const struct ctr_image_table *t);
+bool ctr_image_table_integers(const struct ctr_image_table *t);
 /* Fetch the vector of a row. The error names the key, also if the file is damaged there. */
 int ctr_image_table_fetch(const struct ctr_image_table *t, int64_t row, float *to, struct ctr_err *err) CTR_MUST;
 /* Call before using results computed from fetched vectors. */
 int ctr_image_table_unchanged(const struct ctr_image_table *t, struct ctr_err *err) CTR_MUST;
+
+/* ---- images that come later ---- */
+
+/* Make room for n images, before the table is shared. */
+int ctr_image_table_room(struct ctr_image_table *t, int64_t n, struct ctr_err *err) CTR_MUST;
+/* Add an image, or give one that is there another vector: a row of its own, so that a row never changes. One thread at
+ * a time; others find and fetch meanwhile. CTR_ELARGE: the room is used up. */
+int ctr_image_table_add(struct ctr_image_table *t, struct ctr_str key, const float *vector,
+                        struct ctr_err *err) CTR_MUST;
+/* What is there now; and the row of a hash as it was then, whatever has been added since: rows of one minibatch see one
+ * table. */
+int64_t ctr_image_table_now(const struct ctr_image_table *t);
+int64_t ctr_image_table_find_then(const struct ctr_image_table *t, uint64_t hash, int64_t then);
 
 /* ---- what a stream of vectors looks like ---- */
 

@@ -157,6 +157,11 @@ int ctr_loaded_output(const struct ctr_loaded *m, const char *name, struct ctr_o
     return rc;
 }
 
+struct ctr_image_table *ctr_loaded_images(const struct ctr_loaded *m)
+{
+    return m->info.model->images ? m->info.model->images(m->scorer) : NULL;
+}
+
 bool ctr_loaded_input(const struct ctr_loaded *m, int i, const char **name, const char **side)
 {
     return m->info.model->input && m->info.model->input(m->scorer, i, name, side);

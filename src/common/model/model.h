@@ -368,6 +368,7 @@ struct ctr_variant_ops {
     const struct ctr_model *model;
 };
 
+struct ctr_image_table;
 struct ctr_model {
     const char *name, *summary;
     const struct ctr_param *options;
@@ -472,6 +473,8 @@ struct ctr_model {
                        struct ctr_err *err);
     /* NULL, or its inputs by name, and their sides (or NULL): false past the last. */
     bool (*input)(const void *scorer, int i, const char **name, const char **side);
+    /* NULL, or its table of images, if it has one (deep/image_table.h). */
+    struct ctr_image_table *(*images)(const void *scorer);
     /* NULL, or does it weigh the items of histories? Then scores of rows, and `each` gets every unit that weighs. */
     bool (*attends)(const void *scorer);
     int (*attended_rows)(void *session, const struct ctr_rows *rows, double *score, ctr_attended_each *each, void *ctx,
@@ -619,6 +622,8 @@ const char *ctr_loaded_warning(const struct ctr_loaded *m);                 /* "
 int ctr_loaded_output(const struct ctr_loaded *m, const char *name, struct ctr_output *out,
                       struct ctr_err *err) CTR_MUST;
 
+/* Its table of images, to which more may be added; NULL: none. */
+struct ctr_image_table *ctr_loaded_images(const struct ctr_loaded *m);
 /* Its inputs, of models that name them: false past the last. An output needs those of its side. */
 bool ctr_loaded_input(const struct ctr_loaded *m, int i, const char **name, const char **side);
 

@@ -4,7 +4,7 @@
 #include "common/cli/cli.h"
 #include "common/deep/image_table.h"
 #include "common/deep/model_tower.h"
-#include "tools/ctr-embed-images/image.h"
+#include "tools/ctr-embed-images/embed.h"
 #include "common/rows/relation.h"
 
 #include <stdlib.h>
@@ -63,6 +63,11 @@ struct run {
 
 /* ---- what goes in and comes out ---- */
 
+static enum ctr_preprocess preprocess(void)
+{
+    return !strcmp(o.preprocess, "caffe") ? CTR_PREPROCESS_CAFFE : CTR_PREPROCESS_TORCHVISION;
+}
+
 static int tell_network(const struct run *r, struct ctr_buf *how, struct ctr_err *err)
 {
     const char *was = r->vectors ? ctr_meta_get(&ctr_reader_schema(r->vectors)->meta, CTR_META_NETWORK) : NULL;
@@ -70,8 +75,7 @@ static int tell_network(const struct run *r, struct ctr_buf *how, struct ctr_err
     if (rc)
         return rc;
     return r->vectors ? ctr_buf_printf(how, err, "%s", was ? was : "vectors of unknown make")
-                      : ctr_buf_printf(how, err, "vgg16-fc6 weights=%s side=%d preprocess=%s",
-                                       ctr_tower_digest(r->network), ctr_tower_side(r->network), o.preprocess);
+                      : ctr_tower_text(r->network, preprocess(), how, err);
 }
 
 static enum ctr_type number_type(void)
@@ -177,7 +181,7 @@ static int embed_all(struct run *r, struct ctr_err *err)
     const struct ctr_embedder_opts eo = {
         .source = r->source,
         .tower = r->network,
-        .preprocess = !strcmp(o.preprocess, "caffe") ? CTR_PREPROCESS_CAFFE : CTR_PREPROCESS_TORCHVISION,
+        .preprocess = preprocess(),
         .max_pixels = o.max_pixels,
         .threads = (int)r->cli->jobs,
         .skip_bad = strcmp(o.bad, "fail") != 0,

@@ -3,7 +3,7 @@
  * image_embed: the pipeline: reads and decodes the images of one minibatch while the network processes another.
  * Invariant: from ctr_background_run until ctr_background_wait a slot belongs to the thread that fills it, then to the
  * caller. */
-#include "tools/ctr-embed-images/image.h"
+#include "tools/ctr-embed-images/embed.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -244,5 +244,3 @@ void ctr_embedder_free(struct ctr_embedder *e)
     ctr_strs_free(&e->seen);
     free(e);
 }
-
-/* ---- rows ---- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * image_source: returns images one by one from files, archives, or a column of a stream. */
-#include "tools/ctr-embed-images/image.h"
+#include "tools/ctr-embed-images/embed.h"
 
 #include <errno.h>
 #include <fcntl.h>

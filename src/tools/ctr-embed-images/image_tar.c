@@ -3,7 +3,7 @@
  * image_tar: reads tar archives sequentially: POSIX ustar, pax headers (path, size) and GNU's long names; sparse files
  * are recognised, not read. Invariant: between calls the input is `left` bytes of an entry, and the padding to a whole
  * block, before the next header. */
-#include "tools/ctr-embed-images/image.h"
+#include "tools/ctr-embed-images/embed.h"
 
 #include <stdlib.h>
 #include <unistd.h>

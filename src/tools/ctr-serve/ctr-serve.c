@@ -2,6 +2,7 @@
  *
  * ctr-serve: scores over HTTP. Options and wiring; serve.h says which file does what. */
 #include "common/cli/cli.h"
+#include "tools/ctr-serve/serve_images.h"
 #include "tools/ctr-serve/serve_prerank.h"
 
 #include <signal.h>
@@ -10,7 +11,7 @@
 
 static struct {
     const char *listen, *map, *users, *ads, *images, *key_seed, *log, *bid, *order, *floor, *price, *clicks_log;
-    const char *tower, *vectors;
+    const char *tower, *vectors, *inbox, *weights;
     int64_t top, prerank_top;
     int64_t log_every_ms, log_bytes;
     int64_t clicks;
@@ -42,6 +43,10 @@ static const struct ctr_opt opts[] = {
       CTR_OPT_PATH | CTR_OPT_BASIC },
     { "images", 0, CTR_OPT_STR, "FILE", "dicm, two-tower: take image vectors by key from FILE", &o.images,
       CTR_OPT_PATH | CTR_OPT_BASIC },
+    { "image-inbox", 0, CTR_OPT_STR, "DIR", "take photographs by PUT /v1/images/KEY, and keep their vectors in DIR",
+      &o.inbox, CTR_OPT_PATH, .needs = "images" },
+    { "image-weights", 0, CTR_OPT_STR, "FILE", "weights of VGG16, by which the vectors of --images were made",
+      &o.weights, CTR_OPT_PATH, .needs = "image-inbox" },
     { "prerank", 0, CTR_OPT_STR, "TOWER",
       "two-tower: of many ads, or where a request has none, take the best by this model", &o.tower,
       CTR_OPT_PATH | CTR_OPT_BASIC, .needs = "vectors" },
@@ -175,9 +180,32 @@ static const struct route {
     { "/readyz", CTR_HTTP_GET, get_ready }, { "/metrics", CTR_HTTP_GET, get_metrics },
 };
 
+/* A photograph; false: the path is another one. */
+static bool put_image(struct serve *s, struct ctr_http_request *q)
+{
+    char key[SERVE_KEY_BYTES];
+    if (strncmp(q->head.path, SERVE_IMAGES, strlen(SERVE_IMAGES)) != 0)
+        return false;
+    const char *why = serve_image_key(q->head.path, key);
+    if (!s->inbox)
+        ctr_http_refuse(q, 404, "photographs are not taken here (--image-inbox)");
+    else if (q->head.method != CTR_HTTP_PUT)
+        ctr_http_refuse(q, 405, SERVE_IMAGES "KEY wants PUT");
+    else if (why)
+        ctr_http_refuse(q, 400, "%s", why);
+    else if (serve_inbox_add(s->inbox, q))
+        return true;
+    else
+        ctr_http_refuse(q, 503, "too many photographs wait already");
+    ctr_http_done(s->http, q);
+    return true;
+}
+
 static void on_request(void *ctx, struct ctr_http_request *q)
 {
     struct serve *s = ctx;
+    if (put_image(s, q))
+        return;
     const enum ctr_http_method method = q->head.method == CTR_HTTP_HEAD ? CTR_HTTP_GET : q->head.method;
     const struct route *r = NULL;
     for (size_t i = 0; !r && i < CTR_COUNT(routes); i++)
@@ -214,6 +242,8 @@ static int check_options(struct ctr_cli *cli, struct ctr_err *err)
         return ctr_cli_usage(err, "--request-time and --idle-time want more than 0");
     if (o.connections > 1000000)
         return ctr_cli_usage(err, "--connections wants at most 1000000");
+    if (o.inbox && !o.weights)
+        return ctr_cli_usage(err, "--image-inbox needs --image-weights: ctr-embed-images(1) says where they come from");
     if (o.prerank_top > 1000000)
         return ctr_cli_usage(err, "--prerank-top wants at most 1000000");
     const char *const files[] = { cli->args[0], o.map, o.users, o.ads, o.images, o.key_seed, o.tower, o.vectors };
@@ -281,6 +311,8 @@ static int listen_and_serve(struct ctr_cli *cli, struct serve *s, struct ctr_err
     sigaction(SIGINT, &sa, NULL);
     signal(SIGPIPE, SIG_IGN); /* a reader of the log that ends is no end of the server */
     rc = serve_queue_start(s, err);
+    if (!rc && s->inbox)
+        rc = serve_inbox_start(s->inbox, s, err);
     if (!rc)
         rc = serve_models_watch(s->models, err);
     if (!rc) {
@@ -288,6 +320,7 @@ static int listen_and_serve(struct ctr_cli *cli, struct serve *s, struct ctr_err
         rc = ctr_http_run(s->http, err);
     }
     serve_queue_stop(s);
+    serve_inbox_stop(s->inbox);
     return rc;
 }
 
@@ -328,7 +361,8 @@ static int serve(struct ctr_cli *cli, struct server *v, struct ctr_err *err)
     struct serve *s = &v->s;
     s->threads = (int)(o.threads ? o.threads : CTR_MIN(ctr_cpu_count(), 256));
     const enum ctr_rank_price price = !o.price ? CTR_PRICE_NONE : *o.price == 'f' ? CTR_PRICE_FIRST : CTR_PRICE_SECOND;
-    const struct serve_models_opts mo = {
+    const struct serve_inbox_opts io = { o.inbox, o.weights, o.check };
+    struct serve_models_opts mo = {
         .files = { cli->args[0], o.map, o.users, o.ads, o.images, o.key_seed, o.tower, o.vectors, o.prerank_top,
                    .uncertainty = o.explore.kind == CTR_EXPLORE_UCB || o.explore.kind == CTR_EXPLORE_THOMPSON },
         .rank = { o.bid, o.order, o.floor, price, o.top, &o.slots, &o.explore, cli->seed },
@@ -341,7 +375,10 @@ static int serve(struct ctr_cli *cli, struct server *v, struct ctr_err *err)
     };
     if (getrandom(&s->series, sizeof s->series, 0) != sizeof s->series)
         return ctr_fail_sys(err, "no random number");
-    int rc = serve_models_open(&s->models, &mo, err);
+    int rc = o.inbox ? serve_inbox_open(&s->inbox, &io, err) : 0;
+    mo.files.inbox = s->inbox;
+    if (!rc)
+        rc = serve_models_open(&s->models, &mo, err);
     if (!rc)
         rc = open_logs(cli, v, err);
     if (!rc && o.clicks)
@@ -349,6 +386,7 @@ static int serve(struct ctr_cli *cli, struct server *v, struct ctr_err *err)
     if (!rc)
         rc = o.check ? print_check(cli, s, err) : listen_and_serve(cli, s, err);
     serve_models_free(s->models);
+    serve_inbox_free(s->inbox);
     serve_log_close(s->log);
     serve_log_free(s->log);
     serve_log_close(s->clicks_log);

@@ -41,8 +41,9 @@ struct serve_metrics {
     int64_t scored;
     double score_sum;
     int64_t loads, bad_loads;
-    int64_t no_user, no_ad; /* keys that --users, --ads do not have */
-    int64_t no_vector;      /* of ads, that --vectors does not have */
+    int64_t no_user, no_ad;     /* keys that --users, --ads do not have */
+    int64_t no_vector;          /* of ads, that --vectors does not have */
+    int64_t images, bad_images; /* photographs that were taken, refused */
     struct serve_table *table;
     int tables, cap;
 };
@@ -55,10 +56,12 @@ void serve_metrics_free(struct serve_metrics *m);
 
 /* ---- models: serve_model.c ---- */
 
+struct serve_inbox;
 struct serve_files {
     const char *model, *map, *users, *ads, *images, *key_seed; /* all but the model may be NULL */
     const char *tower, *vectors;                               /* both or none */
     int64_t top;                                               /* ads that the pre-rank keeps */
+    struct serve_inbox *inbox;                                 /* serve_images.h; or NULL */
     bool uncertainty;                                          /* of each score, which a model may lack */
 };
 
@@ -86,8 +89,15 @@ struct serve_model {
     struct ctr_plan *plan;
     struct ctr_loaded *loaded;
     char digest[33];
+    struct serve_inbox *inbox;
+    const char *images; /* the name of its file, borrowed; opened as, whatever has its name now: */
+    char images_path[40];
+    int images_fd;        /* or -1 */
     pthread_mutex_t bind; /* binding a program to the plan is one thread's at a time */
 };
+
+/* In an error, name the file of images as the user does. */
+void serve_model_rename(const struct serve_model *m, struct ctr_err *err);
 
 struct serve_map {
     atomic_int owners;
@@ -270,9 +280,10 @@ struct serve {
     struct serve_log *log;       /* or NULL */
     struct serve_clicks *clicks; /* or NULL; and their log: */
     struct serve_log *clicks_log;
-    uint64_t series;        /* of this process, random: ids of requests begin with it */
-    atomic_ullong requests; /* that had no id */
-    int64_t deadline_ms;    /* 0: none */
+    struct serve_inbox *inbox; /* or NULL */
+    uint64_t series;           /* of this process, random: ids of requests begin with it */
+    atomic_ullong requests;    /* that had no id */
+    int64_t deadline_ms;       /* 0: none */
     int64_t most_ads;
     int threads;
     int64_t queue; /* requests that wait */

@@ -156,6 +156,10 @@ static int counts_text(struct ctr_buf *out, const struct serve_metrics *m, struc
         rc = one(out, "ctr_serve_unknown_vectors_total", "counter", "Ads that --vectors does not have.",
                  (double)m->no_vector, err);
     if (!rc)
+        rc = one(out, "ctr_serve_images_total", "counter", "Photographs taken.", (double)m->images, err);
+    if (!rc)
+        rc = one(out, "ctr_serve_bad_images_total", "counter", "Photographs refused.", (double)m->bad_images, err);
+    if (!rc)
         rc = tables_text(out, m, false, err);
     return rc ? rc : tables_text(out, m, true, err);
 }

@@ -5,6 +5,7 @@
  * that requests take: what is being answered keeps the old generation, which goes with its last request. Parts that did
  * not change are shared. A bad file is reported, and the generation of now stays.
  */
+#include "tools/ctr-serve/serve_images.h"
 #include "tools/ctr-serve/serve_prerank.h"
 
 #include <fcntl.h>
@@ -104,10 +105,38 @@ static void model_release(struct serve_model *m)
 {
     if (!m || atomic_fetch_sub(&m->owners, 1) > 1)
         return;
+    serve_inbox_detach(m->inbox, m);
     ctr_plan_free(m->plan);
     ctr_loaded_free(m->loaded);
+    if (m->images_fd >= 0)
+        close(m->images_fd);
     pthread_mutex_destroy(&m->bind);
     free(m);
+}
+
+void serve_model_rename(const struct serve_model *m, struct ctr_err *err)
+{
+    char *at = *m->images_path ? strstr(err->what, m->images_path) : NULL;
+    char rest[sizeof err->what];
+    if (*m->images_path && !strcmp(err->file, m->images_path))
+        snprintf(err->file, sizeof err->file, "%s", m->images);
+    if (!at)
+        return;
+    snprintf(rest, sizeof rest, "%s", at + strlen(m->images_path));
+    ctr_format(at, sizeof err->what - (size_t)(at - err->what), "%.200s%.1500s", m->images, rest);
+}
+
+static int open_images(struct serve_model *m, const char *path, struct ctr_err *err)
+{
+    m->images = path;
+    m->images_fd = ctr_open(path, O_RDONLY, 0);
+    if (m->images_fd >= 0) {
+        snprintf(m->images_path, sizeof m->images_path, "/proc/self/fd/%d", m->images_fd);
+        return 0;
+    }
+    const int rc = ctr_fail_sys(err, "cannot open");
+    ctr_err_file(err, path);
+    return rc;
 }
 
 /* Does a model of this kind learn from images? One of a model and its tower may not. */
@@ -129,7 +158,9 @@ static int model_read(struct serve_model *m, const struct serve_files *f, struct
     struct ctr_predict_opts how = { .threads = 1, .images = f->images, .uncertainty = f->uncertainty };
     bool takes = true;
     int rc = f->images && f->tower ? takes_images(f->model, &takes, err) : 0;
-    how.images = takes ? how.images : NULL;
+    if (!rc && f->images && takes)
+        rc = open_images(m, f->images, err);
+    how.images = m->images ? m->images_path : NULL;
     if (!rc)
         rc = ctr_loaded_open(&m->loaded, f->model, &how, err);
     const struct ctr_model_whole *whole = rc ? NULL : ctr_loaded_whole(m->loaded);
@@ -145,6 +176,9 @@ static int model_read(struct serve_model *m, const struct serve_files *f, struct
         rc = ctr_plan_key_seed(m->plan, f->key_seed, err);
     if (!rc)
         rc = identity_of(whole->path, m->digest, err);
+    m->inbox = f->inbox;
+    if (!rc && how.images)
+        rc = serve_inbox_attach(f->inbox, m, f->model, err);
     return rc;
 }
 
@@ -155,6 +189,7 @@ static int model_load(struct serve_model **out, const struct serve_files *f, str
     if (!m)
         return ctr_fail_nomem(err, sizeof *m);
     atomic_init(&m->owners, 1);
+    m->images_fd = -1;
     pthread_mutex_init(&m->bind, NULL);
     int rc = ctr_input_identity_keep(f->model, err);
     if (!rc) {
@@ -162,6 +197,7 @@ static int model_load(struct serve_model **out, const struct serve_files *f, str
         ctr_input_identity_release(f->model);
     }
     if (rc) {
+        serve_model_rename(m, err);
         model_release(m);
         *out = NULL;
     }

@@ -334,6 +334,8 @@ static int score(struct scoring *x, struct ctr_err *err)
     int rc = serve_desk_take(g, &x->d, err);
     if (!rc) {
         rc = json ? score_json(x, err) : score_stream(x, err);
+        if (rc)
+            serve_model_rename(g->model, err);
         pthread_mutex_lock(&x->s->metrics.lock);
         x->s->metrics.no_user += x->d->no_user;
         x->s->metrics.no_ad += x->d->no_ad;

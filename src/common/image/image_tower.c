@@ -3,7 +3,7 @@
  * image_tower: VGG16 to FC6 with operations of the compute table. Pixels are rows of channels (compute.h); the weights
  * of safetensors, [out, in, line, column], are transposed accordingly when read, and those of FC6, whose inputs
  * torchvision orders [channel, line, column], to [line, column, channel]. */
-#include "tools/ctr-embed-images/image.h"
+#include "common/image/image.h"
 #include "common/text/tensor.h"
 
 #include <math.h>
@@ -348,4 +348,12 @@ int ctr_tower_forward(struct ctr_tower *t, const float *pixels, int n, float *ve
     if (!rc)
         rc = ctr_mem_read(t->vectors, 0, vectors, (size_t)(n * t->fc.out) * sizeof *vectors, err);
     return rc;
+}
+
+/* ---- tables of vectors ---- */
+
+int ctr_tower_text(const struct ctr_tower *t, enum ctr_preprocess how, struct ctr_buf *text, struct ctr_err *err)
+{
+    return ctr_buf_printf(text, err, "vgg16-fc6 weights=%s side=%d preprocess=%s", ctr_tower_digest(t),
+                          ctr_tower_side(t), how == CTR_PREPROCESS_CAFFE ? "caffe" : "torchvision");
 }

@@ -3,7 +3,7 @@
  * image_decode: JPEG by libjpeg-turbo, PNG by libpng, from memory. Both libraries report errors by longjmp: each
  * decoder is one function that sets the return point, and after a jump uses only its struct, not local variables
  * changed since. Their messages are stored in err. */
-#include "tools/ctr-embed-images/image.h"
+#include "common/image/image.h"
 
 #include <limits.h>
 #include <setjmp.h>

@@ -4,7 +4,7 @@
  * ImagingResample with BILINEAR for 8 bits per channel): weights in double, normalised, then rounded to 22 bits of
  * fixed point; first along lines, rounded to bytes, then along columns. Only the cropped part is computed, so that a
  * line of 60,000 pixels takes no more memory than a square. */
-#include "tools/ctr-embed-images/image.h"
+#include "common/image/image.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  *
  * image_store: vectors as rows of a table of float32, float16 or int8, and how far the stored numbers are from those
  * that were computed. */
-#include "tools/ctr-embed-images/image.h"
+#include "common/image/image.h"
 
 #include <math.h>
 
