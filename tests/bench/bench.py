@@ -948,19 +948,21 @@ class Bench:
         photos = self.plan("photos.plan", open(plain).read() + "image photo\nimage photos in photo of photo = seen\n")
         sh(f"ctr-import -q -f jsonl {d}/photos.jsonl -o {d}/photos.arrows && ctr-import -q -f jsonl {d}/images.jsonl | ctr-sort -k key | ctr-cat --to file --key key -o {d}/images.arrow")
         how = "--minibatch 1024 --embedding 10 --hidden 200,80"
-        sh(f"ctr-train mlp -q {how} -o {d}/plain.model {plain} {d}/photos.arrows")
-        sh(f"ctr-train dicm -q {how} --base mlp --images {d}/images.arrow --images-tower 32 --images-pool attentive -o {d}/photos.model {photos} {d}/photos.arrows")
-        sh(f"ctr-embed-images -q --tower {d}/photos.model --vectors -o {d}/values.arrow {d}/images.arrow")
-        for name, images in (("plain", False), ("photos", True)):
+        sh(f"ctr-train din -q {how} -o {d}/plain.model {plain} {d}/photos.arrows")
+        for pool in ("sum", "attentive"):
+            sh(f"ctr-train dicm -q {how} --base din --images {d}/images.arrow --images-tower 32 --images-pool {pool} -o {d}/{pool}.model {photos} {d}/photos.arrows")
+            sh(f"ctr-embed-images -q --tower {d}/{pool}.model --vectors -o {d}/{pool}.arrow {d}/images.arrow")
+        for name, seen in (("plain", False), ("photos", True)):
             x = list(rows(400))
             with open(f"{d}/{name}.json", "w") as f:
-                json.dump({"user": {"user": 3, "seen": x[0]["seen"]}, "ads": [{"ad": y["ad"], **({"photo": y["photo"]} if images else {})} for y in x]}, f, separators=(",", ":"))
+                json.dump({"user": {"user": 3, "seen": x[0]["seen"]}, "ads": [{"ad": y["ad"], **({"photo": y["photo"]} if seen else {})} for y in x]}, f, separators=(",", ":"))
         without = self.served(f"{d}/plain.model", f"{d}/plain.json")
-        with_ = self.served(f"{d}/photos.model", f"{d}/photos.json", "--images", f"{d}/values.arrow")
-        self.row("serve dicm: processor time of a request of 400 ads with images", f"{with_['cpu']:.3f} ms", f"the ids alone {without['cpu']:.3f} ms",
-                 f"{with_['cpu'] / without['cpu']:.2f}", "<= 1.1 (the paper 1.14)")
-        self.row("serve dicm: requests/s on all cores; p50, p99 at half of that", f"{with_['most']:.0f}; {with_['p50']:.2f} ms, {with_['p99']:.2f} ms",
-                 f"the ids alone {without['most']:.0f}; {without['p50']:.2f} ms, {without['p99']:.2f} ms")
+        for pool in ("sum", "attentive"):
+            with_ = self.served(f"{d}/{pool}.model", f"{d}/photos.json", "--images", f"{d}/{pool}.arrow")
+            self.row(f"serve dicm on din, images pooled by {pool}: processor time of a request of 400 ads, 32 behaviours", f"{with_['cpu']:.3f} ms",
+                     f"din, ids alone {without['cpu']:.3f} ms", f"{with_['cpu'] / without['cpu']:.2f}", "<= 1.1 (the paper 1.14)")
+            self.row(f"serve dicm on din, images pooled by {pool}: requests/s on all cores; p50, p99 at half of that",
+                     f"{with_['most']:.0f}; {with_['p50']:.2f} ms, {with_['p99']:.2f} ms", f"din, ids alone {without['most']:.0f}; {without['p50']:.2f} ms, {without['p99']:.2f} ms")
 
     def serve_prerank(self, d, r, fields, plan):
         """A request without ads: the best 400 of many by inner products of 32 numbers, scored by lr; beside the same 400 named by the request."""

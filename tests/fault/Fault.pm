@@ -383,7 +383,6 @@ ctr-extract plain.plan log.arrows | ctr-train lr -q -o plain.model
 ctr-extract -o plain.arrows plain.plan log.arrows
 ctr-train two-tower -q --user-features 'user*,who' --ad-features 'site,tags,price' --embedding 3 --hidden 4 --minibatch 16 -o plain-towers.model plain.arrows
 ctr-select --columns id,site,tags,price plain.arrows | ctr-predict --tower ad -o plain-ads.vec plain-towers.model
-| ctr-train lr -q -o plain.model
 ctr-extract --key-seed log.plan plain.plan log.arrows | ctr-train lr -q -o seeded.model
 ctr-eval --by site --label click --score score --user user --format stream -o table.arrows log.arrows
 ctr-eval --window 1h --time time --label click --score score --user user --format stream -o windows.arrows log.arrows
@@ -406,7 +405,6 @@ tar -cf mixed.tar *.png page.jpg
 ctr-embed-images -w tiny.safetensors -o pictures.arrow rgb0.png rgb1.png
 printf 'label click\nimage photo = if(price > 1, "rgb0", "rgb1")\n' >pictures.plan
 ctr-train dicm -q --images pictures.arrow --embedding 3 --hidden 4 --images-tower 3 --minibatch 16 -o pictures.model pictures.plan log.arrows
-mkdir inbox
 SH
     make_ok($dir, <<"SH") if -x "$BUILD/bin/ctr-signals";
 set -e

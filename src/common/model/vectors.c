@@ -55,26 +55,33 @@ int ctr_vectors_fit(const struct ctr_vectors *user, const struct ctr_vectors *ad
 
 /* ---- products ---- */
 
-/* Eight chains at a time: one alone would wait for each sum. */
-enum { CHAINS = 8 };
+/* Four chains at a time, in registers of their own: one alone would wait for each sum. */
+enum { CHAINS = 4 };
 
 static inline __attribute__((always_inline)) void dot_body(const float *restrict user, const float *restrict ads,
                                                            int64_t n, int32_t width, float bias,
                                                            float *restrict product)
 {
     int64_t i = 0;
-    for (; i + CHAINS <= n; i += CHAINS, ads += CHAINS * (int64_t)width) {
-        float s[CHAINS] = { 0 };
-        for (int32_t c = 0; c < width; c++)
-            for (int k = 0; k < CHAINS; k++)
-                s[k] = fmaf(user[c], ads[k * (int64_t)width + c], s[k]);
-        for (int k = 0; k < CHAINS; k++)
-            product[i + k] = s[k] + bias;
+    for (; i + CHAINS <= n; i += CHAINS) {
+        const float *restrict a = ads + i * width, *restrict b = a + width, *restrict c = b + width,
+                              *restrict d = c + width;
+        float s = 0, t = 0, u = 0, v = 0;
+        for (int32_t k = 0; k < width; k++) {
+            s = fmaf(user[k], a[k], s);
+            t = fmaf(user[k], b[k], t);
+            u = fmaf(user[k], c[k], u);
+            v = fmaf(user[k], d[k], v);
+        }
+        product[i] = s + bias;
+        product[i + 1] = t + bias;
+        product[i + 2] = u + bias;
+        product[i + 3] = v + bias;
     }
-    for (; i < n; i++, ads += width) {
+    for (; i < n; i++) {
         float s = 0;
-        for (int32_t c = 0; c < width; c++)
-            s = fmaf(user[c], ads[c], s);
+        for (int32_t k = 0; k < width; k++)
+            s = fmaf(user[k], ads[i * width + k], s);
         product[i] = s + bias;
     }
 }
@@ -85,7 +92,7 @@ static void dot_plain(const float *user, const float *ads, int64_t n, int32_t wi
 }
 
 #if defined(__x86_64__)
-/* fmaf of the C library is a call; with the instruction it is one of sixteen bytes a line of memory. */
+/* fmaf of the C library is a call. */
 static __attribute__((target("avx2,fma"))) void dot_fma(const float *user, const float *ads, int64_t n, int32_t width,
                                                         float bias, float *product)
 {
