@@ -150,7 +150,7 @@ static int add_file(struct serve_inbox *i, const struct table *t, int64_t number
     char path[4200], *const paths[] = { path }, text[CTR_NUM_MAX];
     struct ctr_reader *r = NULL;
     const struct ctr_batch *b;
-    int columns[2];
+    int columns[3];
     int32_t width = 0;
     path_of(i, number, path);
     int rc = ctr_reader_open(&r, paths, 1, NULL, err);
@@ -165,7 +165,8 @@ static int add_file(struct serve_inbox *i, const struct table *t, int64_t number
         rc = 0;
         for (int64_t k = 0; k < b->rows && !rc; k++) {
             const struct ctr_str key = ctr_image_key(&b->col[columns[0]], k, text);
-            rc = ctr_image_vector(&b->col[columns[1]], k, &width, key, b->first_row + k, i->read, err);
+            rc = ctr_image_vector(&b->col[columns[1]], ctr_image_scale(b, columns), k, &width, key, b->first_row + k,
+                                  i->read, err);
             if (!rc)
                 rc = add_image(i, t, key, i->read, err);
         }
