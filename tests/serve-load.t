@@ -48,7 +48,7 @@ note sprintf '%.0f requests/s at most; at 5 times that for %g s: goodput %.2f, r
 is(($over{code_200} || 0) + ($over{code_503} || 0) + $over{failed}, $over{requests}, 'each request is answered or refused');
 is($over{failed} + $over{mixed}, 0, 'and rightly');
 cmp_ok($over{code_503}, '>', 0, 'some are refused');
-cmp_ok($goodput, '>=', $ENV{CTR_OVERLOAD} ? .9 : .3, 'goodput');
+cmp_ok($goodput, '>=', $ENV{CTR_OVERLOAD} ? .9 : .1, 'goodput');
 cmp_ok($grown, '<', 64, 'memory is bounded');
 cmp_ok($after{code_200}, '>=', ($ENV{CTR_OVERLOAD} ? 1 : .8) * $after{requests}, 'a second later all are answered');
 cmp_ok($after{p99_ms}, '<', 2 * $before{p99_ms} + 2, 'in their time') if $ENV{CTR_OVERLOAD};
