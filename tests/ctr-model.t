@@ -213,6 +213,24 @@ ctr-extract -q --names "$W/nul.names" "$W/nul.plan" "$W/nul.arrows" | ctr-train 
 is "top: the byte 0 in names" "$(ctr-model top "$W/nul.model" --names "$W/nul.names" | awk 'NR > 1 && $3 != "(bias)" { print $3 }' | sort | tr '\n' ' ')" \
     "u=\$'a\\x00b' u=\$'a\\x00c' u=a "
 is "in the stream too" "$(ctr-model top -f stream "$W/nul.model" --names "$W/nul.names" | ctr-export --no-header -c name | tr '\000' 0 | sort | tr '\n' ' ')" '"" a a0b a0c '
+# ---- buckets have the names of their bounds, in crosses and lists too
+awk 'BEGIN { print "age,x,l,click"; for (i = 0; i < 60; i++) print i "," i / 4 - 5 "," i % 3 " " i "," i % 2 }' | ctr-import -q -f csv --header --columns age:int32,x:float64,l:utf8,click:int8 -o buckets.log
+cat >buckets.plan <<'END'
+label click
+feature age = bucket(age, [18, 19, 30])
+feature x = bucket(x, [-2.5, 0, 7])
+feature ax = cross(bucket(age, [18]), x)
+feature l = bucket(int(number(split(l, " "))), [1, 2, 50])
+END
+ctr-extract -q --names buckets.names buckets.plan buckets.log | ctr-train lr -q -o buckets.m
+named() { ctr-export -q -f csv --no-header -c table,name,count buckets.names | grep "^$1," | LC_ALL=C sort | tr '\n' ' '; }
+is 'of integers' "$(named age)" 'age,18,1 age,19-29,11 age,<18,18 age,>=30,30 '
+is 'of other numbers' "$(named x)" 'x,"[-2.5,0)",10 x,"[0,7)",28 x,<-2.5,10 x,>=7,12 '
+is 'of buckets that are crossed' "$(named ax)" 'ax,"<18 x [-2.5,0)",10 ax,"<18 x [0,7)",28 ax,<18 x <-2.5,10 ax,<18 x >=7,12 '
+is 'of lists' "$(named l)" 'l,1,21 l,2-49,68 l,<1,21 l,>=50,10 '
+is 'counts are those of the rows' "$(awk 'BEGIN { for (i = 0; i < 60; i++) n[i < 18 ? "<18" : i < 19 ? "18" : i < 30 ? "19-29" : ">=30"]++; for (k in n) print "age," k "," n[k] }' | LC_ALL=C sort | tr '\n' ' ')" "$(named age)"
+is 'explain names them' "$(ctr-select -q --head 1 buckets.log | ctr-model explain -n 0 buckets.m | grep -c -e 'age=<18' -e 'x=<-2.5')" 2
+
 # ---- a plan with statements, a fitted one
 exits 'explain of views, of a plan without statements' 2 ctr-model explain s.arrows log=ads.csv
 err_like 'is told' 'log=ads.csv: no such file, and the plan in s.arrows has no statements that read views'

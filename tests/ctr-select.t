@@ -249,4 +249,18 @@ for f in pa.ipc.open_stream(sys.stdin.buffer).schema: print((f.metadata or {}).g
 else
     skip "history_of" "no pyarrow"
 fi
+# ---- roles
+printf 'click,who,at\n1,a,2026-01-05\n0,b,2026-01-06\n' | ctr-import -q -f csv --header --label click >"$W/roles"
+roles() { ctr-select "$@" "$W/roles" | ctr-info --json | grep -o '"name":"[a-z]*"[^}]*"ctr.role":"[a-z]*"' | sed 's/"name":"\([a-z]*\)".*:"\([a-z]*\)"/\1=\2/' | tr '\n' ' '; }
+is '--role: of a column, and of one that --add makes' "$(roles --add 'bought = click == 0' --role who=user --role bought=label)" 'who=user bought=label '
+is 'none' "$(roles --role click=)" ''
+is 'under its new name' "$(roles --columns 'y=click,who' --role y=weight)" 'y=weight '
+is 'the rows are the same' "$(ctr-select --role who=user "$W/roles" | ctr-export -f csv | cksum)" "$(ctr-export -f csv "$W/roles" | cksum)"
+ok 'other tools find it' sh -c "ctr-select --add 'p = 0.5' --role p=score '$W/roles' | ctr-eval -m log_loss | grep -q '^total'"
+exits 'a role that is none' 2 ctr-select --role who=owner "$W/roles"
+err_like 'is named' 'role who=owner: write it as NAME=ROLE'
+exits 'features' 2 ctr-select --role who=feature "$W/roles"
+err_like 'come from a plan' 'a plan makes features'
+exits 'a column that is not there' 2 ctr-select --role nosuch=user "$W/roles"
+err_like 'is named too' 'nosuch'
 done_testing

@@ -31,7 +31,7 @@ is 'interests: an unknown model' "$(OUT=$W/world ROWS=50 MODELS=dni "$CTR_TOP/ex
 help() { make -s -C "$CTR_TOP/examples" help | sed 1d | cut -f 1 | tr -d ' ' | tr '\n' ' '; }
 trenches=$(sed -n 's/^trenches += /trenches-/p' "$CTR_TOP/examples/trenches.mk" | sed 's/-fig2$/-fig2 trenches-fig2.png/' | tr '\n' ' ')
 bars=$(sed -n 's/^bars := //p' "$CTR_TOP/examples/bars.mk" | tr ' ' '\n' | sed 's/^/bars-/' | tr '\n' ' ')'bars frappe '
-is 'help lists targets' "$(help)" "demo live serve featurebox ams funnel criteo avazu mind mindhistory globo globodin amex deep amazon taobao interests steps warm ml1m ml1mhistory ml1mdin parquet models ipinyou images fashion movies simtier signals trenches $trenches$bars"
+is 'help lists targets' "$(help)" "demo live serve featurebox ams funnel criteo avazu mind mindhistory globo globodin amex deep amazon taobao interests steps warm ml100k ml1m ml1mhistory ml1mdin parquet models ipinyou images fashion movies simtier signals trenches $trenches$bars"
 # images: the smallest path; figures are those of a small world, of which one direction is asserted
 small_images() { # images.sh ROW…: GAUC of the rows
     OUT=$W/small ROWS=20000 SEEDS=1 ONLY="$*" "$CTR_TOP/examples/images.sh" >"$W/images.md" 2>"$W/images.err" || { cat "$W/images.err"; return 1; }
@@ -53,7 +53,7 @@ drawn() { # a curve of two points in two worlds
 is 'images: a picture of two curves beside their table' "$(drawn | tr '\n' ' ')" '[2, 2] 2 '
 lacks() { CTR_CHROMIUM=$W/none make -s -C "$CTR_TOP/examples" OUT="$W/lacks" trenches-fig2.png >"$W/lacks.txt" 2>&1 || grep -c 'no chromium: install chromium' "$W/lacks.txt"; }
 is 'what a target needs is told before it works' "$(lacks) $(ls "$W/lacks" 2>/dev/null)" '1 '
-for e in criteo avazu mind mindhistory amex ml1m ml1mhistory parquet amazon taobao ipinyou; do ok "$e runs" figures $e; done
+for e in criteo avazu mind mindhistory amex ml100k ml1m ml1mhistory parquet amazon taobao ipinyou; do ok "$e runs" figures $e; done
 # funnel: the second stage orders what was bought better than the first
 funnel() {
     make -s -C "$CTR_TOP/examples" OUT="$W/funnel" DATA="$DATA" funnel >"$W/funnel.txt" || return 1
@@ -65,6 +65,16 @@ ok 'parquet: AUC >= .77, as from text' reaches "$W/parquet.txt" 1 auc .77
 ok 'mind: AUC >= .627 from ids alone' reaches "$W/mind.txt" 1 auc .627
 ok 'mindhistory: AUC >= .66 from running rates' reaches "$W/mindhistory.txt" 1 auc .66
 ok 'mindhistory: GAUC >= .58' reaches "$W/mindhistory.txt" 1 gauc .58
+ok 'ml100k: AUC >= .76' reaches "$W/ml100k.txt" 1 auc .76
+# Its files: from the folder of the data, or the archive, which is checked; without a network the remedy is said.
+files() { "$CTR_TOP/examples/ml100k.sh" "$@" 2>"$W/ml.err"; }
+ok 'ml100k: the files of the data' sh -c "'$CTR_TOP/examples/ml100k.sh' '$W/ml' '$DATA' && test \"\$(wc -l <'$W/ml/u.data')\" = 100000"
+offline() { ! https_proxy=http://127.0.0.1:9 HTTPS_PROXY=http://127.0.0.1:9 files "$W/ml2" "$W/none" && grep -q 'cannot fetch https://files.grouplens.org.*without a network, fetch it elsewhere and put it into .*/ml2, or name a folder' "$W/ml.err" && ! ls "$W"/ml2/u.* 2>/dev/null; }
+ok 'ml100k: without a network' offline
+another() { mkdir "$W/ml3" && echo no >"$W/ml3/ml-100k.zip" && ! files "$W/ml3" "$W/none" && grep -q 'is not the archive of' "$W/ml.err"; }
+ok 'ml100k: another archive' another
+changed() { mkdir -p "$W/d/ml100k" && for f in u.item u.user u.data; do echo no >"$W/d/ml100k/$f"; done && ! files "$W/ml4" "$W/d" && grep -q 'u.data is not that of MovieLens-100k' "$W/ml.err" && test ! -e "$W/ml4/u.data"; }
+ok 'ml100k: a changed file' changed
 ok 'ml1mhistory: AUC >= .795' reaches "$W/ml1mhistory.txt" 1 auc .795
 ok 'amex: AUC >= .562' reaches "$W/amex.txt" 1 auc .562
 ok 'ml1m: AUC >= .777' reaches "$W/ml1m.txt" 1 auc .777
@@ -80,12 +90,12 @@ if command -v ctr-signals >/dev/null; then
         'day 1 passed ,day 2 passed ,day 3 price drifted,day 4 price drifted,day 5 passed ,day 6 price missing,day 7 price absent,day 8 user drifted,day 9 passed ,day 14 hour drifted,day 14 passed ,'
     is 'signals: all of the plan are white-listed and consumed' "$(awk '/^signal / { on = $3 == "state"; next } on && NF { n[$3 " " $6]++ } END { for (k in n) print k }' "$W/signals.txt")" 'allowed 1'
 fi
-# What README.md shows of ml1m is what comes out.
+# What README.md shows of ml100k is what comes out.
 readme_is_true() {
-    sed -n 's/^    \(total .*\|genres=.*\|keys  .*\|progressive .*\)/\1/p' "$CTR_TOP/README.md" >"$W/shown"
+    sed -n 's/^    \(total .*\|occupation=.*\|keys  .*\|progressive .*\)/\1/p' "$CTR_TOP/README.md" >"$W/shown"
     [ "$(wc -l <"$W/shown")" -ge 5 ] || { echo "README shows no figures"; return 1; }
-    cat "$W/ml1m.txt" "$W/ml1m.err" >"$W/ml1m.all"
-    while IFS= read -r line; do grep -qxF -e "$line" "$W/ml1m.all" || { echo "not so: $line"; return 1; }; done <"$W/shown"
+    cat "$W/ml100k.txt" "$W/ml100k.err" >"$W/ml100k.all"
+    while IFS= read -r line; do grep -qxF -e "$line" "$W/ml100k.all" || { echo "not so: $line"; return 1; }; done <"$W/shown"
 }
 ok 'the README shows what comes out' readme_is_true
 done_testing

@@ -64,6 +64,56 @@ static void names_free(struct row_names *r)
 static int node_names(const struct plan_graph *g, int node, bool nulls, int64_t row, struct row_names *r,
                       struct ctr_err *err);
 
+/* What bucket() of a column made: its thresholds; NULL: another operator, or none. */
+static const struct ctr_value *thresholds_of(const struct plan_node *n)
+{
+    const bool is = n->kind == NODE_CALL && n->nargs == 2 && !strcmp(ctr_op_name(n->call.op), "bucket");
+    return is && n->call.arg[1].literal && n->call.arg[1].literal->n ? n->call.arg[1].literal : NULL;
+}
+
+static int threshold(struct ctr_buf *to, const char *before, const struct ctr_value *v, int64_t less,
+                     struct ctr_err *err)
+{
+    char text[CTR_NUM_MAX];
+    const size_t n = v->kind == CTR_V_INT ? ctr_fmt_i64(text, v->i - less) : ctr_fmt_f64(text, v->f);
+    const int rc = ctr_buf_append(to, before, strlen(before), err);
+    return rc ? rc : ctr_buf_append(to, text, n, err);
+}
+
+/* The bounds of bucket k: "<18", ">=55" and between them "18-24" of integers, else "[18,25)". */
+static int bucket_name(const struct plan_node *n, const struct ctr_value *at, int64_t k, struct ctr_buf *to,
+                       struct ctr_err *err)
+{
+    const struct ctr_vtype *x = &n->call.arg[0].type;
+    const enum ctr_type type = x->type == CTR_LIST || x->type == CTR_FIXED ? x->item : x->type;
+    if (k <= 0)
+        return threshold(to, "<", &at->list[0], 0, err);
+    const struct ctr_value *low = &at->list[k - 1], *high = &at->list[k];
+    if (k >= at->n)
+        return threshold(to, ">=", &at->list[at->n - 1], 0, err);
+    const bool whole = ctr_types[type].integer && low->kind == CTR_V_INT && high->kind == CTR_V_INT && low->i >= 0;
+    int rc = threshold(to, whole ? "" : "[", low, 0, err);
+    if (!rc && whole && high->i - low->i > 1)
+        rc = threshold(to, "-", high, 1, err);
+    if (!rc && !whole)
+        rc = threshold(to, ",", high, 0, err);
+    return rc || whole ? rc : ctr_buf_append(to, ")", 1, err);
+}
+
+/* The value of a column of a node as its key has it, but for buckets. */
+static int value_name(const struct plan_node *n, const struct ctr_col *c, int64_t i, struct ctr_buf *to,
+                      struct ctr_err *err)
+{
+    const struct ctr_value *at = thresholds_of(n);
+    const size_t from = to->len;
+    int64_t k = 0;
+    const int rc = ctr_col_text(c, i, to, err);
+    if (rc || !at || !ctr_parse_i64((const char *)to->data + from, to->len - from, &k))
+        return rc;
+    to->len = from;
+    return bucket_name(n, at, k, to, err);
+}
+
 /* `nulls`: a null item is "(missing)", otherwise it has no name and no key. */
 static int value_names(const struct plan_node *n, bool nulls, int64_t row, struct row_names *r, struct ctr_err *err)
 {
@@ -77,7 +127,7 @@ static int value_names(const struct plan_node *n, bool nulls, int64_t row, struc
         const bool null = ctr_col_missing(c, from);
         if (null && !nulls)
             continue;
-        rc = null ? ctr_buf_append(&r->text, MISSING, sizeof MISSING - 1, err) : ctr_col_text(c, from, &r->text, err);
+        rc = null ? ctr_buf_append(&r->text, MISSING, sizeof MISSING - 1, err) : value_name(n, c, from, &r->text, err);
         if (rc == 0)
             rc = names_close(r, err);
     }
