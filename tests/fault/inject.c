@@ -358,13 +358,6 @@ ssize_t writev(int fd, const struct iovec *v, int n)
     return vector(WRITE, SYS_writev, fd, v, n);
 }
 
-/* Where the kernel takes no pages, write() says why or does it. */
-ssize_t vmsplice(int fd, const struct iovec *v, size_t n, unsigned flags)
-{
-    (void)flags; /* 0 */
-    return vector(WRITE, SYS_vmsplice, fd, v, (int)n);
-}
-
 /* ---- files ---- */
 
 static mode_t mode_of(int flags, va_list ap)

@@ -13,7 +13,6 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -22,7 +21,10 @@
 #ifndef OUT_BUFFER /* fuzzing uses a small one */
 #define OUT_BUFFER ((size_t)64 << 10)
 #endif
-enum { OUT_OPEN_MAX = 4096, OUT_IOV_MAX = 512, GIVEN_BYTES = 2 << 20, START_BYTES = 4 << 20 };
+enum { OUT_OPEN_MAX = 4096, OUT_IOV_MAX = 512, START_BYTES = 4 << 20 };
+/* As source.c asks for, too. Larger ones leave the cache between writer and reader; in Linux's own of 64 KiB the two
+ * wake each other five times as often. */
+enum { PIPE_BYTES = 512 << 10 };
 
 struct ctr_out {
     int fd;
@@ -35,9 +37,6 @@ struct ctr_out {
     struct ctr_buf buf;
     int64_t written; /* flushed bytes */
     int64_t started; /* of a temporary: bytes whose writeback has been started */
-    bool gives;      /* a pipe that accepts pages */
-    uint8_t *given;  /* GIVEN_BYTES, of which the pipe has those up to given_at; NULL: none yet */
-    size_t given_at;
     struct ctr_seal seal;
 };
 
@@ -353,7 +352,8 @@ int ctr_out_open(struct ctr_out **out, const char *path, unsigned flags, struct 
         o->fd = STDOUT_FILENO;
     else if (!rc)
         rc = open_target(o, path, err);
-    o->gives = !rc && !fstat(o->fd, &st) && S_ISFIFO(st.st_mode);
+    if (!rc && !fstat(o->fd, &st) && S_ISFIFO(st.st_mode))
+        (void)fcntl(o->fd, F_SETPIPE_SZ, PIPE_BYTES); /* if the limit is lower this fails, which only costs speed */
     if (!rc && (flags & CTR_OUT_BINARY) && isatty(o->fd))
         rc = ctr_fail(err, CTR_EUSAGE, "%s is a terminal and this output is binary: use -o FILE or a pipe", o->name);
     if (rc) {
@@ -405,50 +405,6 @@ int ctr_out_write(struct ctr_out *o, const void *p, size_t n, struct ctr_err *er
     return ctr_out_writev(o, &v, 1, err);
 }
 
-/* ---- pages for a pipe ----
- *
- * write() to a pipe allocates and copies page by page, and the reader spends as much time freeing the pages. So a pipe
- * is given our own pages by vmsplice(2), in huge pages that hold half a message or several messages. Invariant: bytes
- * given to a pipe are never overwritten: full pages are unmapped, and exist as long as the pipe uses them. */
-
-static bool fresh_pages(struct ctr_out *o)
-{
-    if (!o->given)
-        return (o->given = ctr_pages_map(GIVEN_BYTES)) != NULL;
-    if (o->given_at == GIVEN_BYTES) {
-        if (madvise(o->given, GIVEN_BYTES, MADV_DONTNEED))
-            return false;
-        o->given_at = 0;
-    }
-    return true;
-}
-
-/* Give as much of v as the pages hold. If the kernel refuses them, write() is used for the rest and reports the
- * error. */
-static ssize_t give(struct ctr_out *o, const struct iovec *v, int n)
-{
-    if (!(o->gives = fresh_pages(o)))
-        return 0;
-    struct iovec left = { o->given + o->given_at, 0 };
-    for (int i = 0; i < n && o->given_at < GIVEN_BYTES; i++) {
-        size_t k = CTR_MIN(v[i].iov_len, GIVEN_BYTES - o->given_at);
-        if (k)
-            memcpy(o->given + o->given_at, v[i].iov_base, k);
-        o->given_at += k;
-        left.iov_len += k;
-    }
-    const size_t all = left.iov_len;
-    while (left.iov_len && o->gives) {
-        ssize_t k = vmsplice(o->fd, &left, 1, 0);
-        if (k < 0 && ctr_again(o->fd, POLLOUT))
-            continue;
-        o->gives = k > 0;
-        left.iov_base = (char *)left.iov_base + CTR_MAX(k, 0);
-        left.iov_len -= (size_t)CTR_MAX(k, 0);
-    }
-    return (ssize_t)(all - left.iov_len);
-}
-
 /* Start writeback early, so that fsync has less to wait for. Only advice; fsync reports errors. */
 static void start_writing(struct ctr_out *o)
 {
@@ -466,7 +422,7 @@ static void start_writing(struct ctr_out *o)
 static int writev_full(struct ctr_out *o, struct iovec *v, int n, struct ctr_err *err)
 {
     while (n) {
-        ssize_t k = o->gives ? give(o, v, n) : writev(o->fd, v, CTR_MIN(n, OUT_IOV_MAX));
+        ssize_t k = writev(o->fd, v, CTR_MIN(n, OUT_IOV_MAX));
         if (k < 0 && ctr_again(o->fd, POLLOUT))
             continue;
         if (k < 0)
@@ -630,8 +586,6 @@ void ctr_out_free(struct ctr_out *o)
     ctr_temp_release(&o->slot);
     if (o->fd > STDERR_FILENO)
         close(o->fd);
-    if (o->given)
-        (void)munmap(o->given, GIVEN_BYTES);
     ctr_buf_free(&o->buf);
     free(o->temp);
     free(o->path);

@@ -18,7 +18,7 @@
 #ifndef LOOK_BYTES /* fuzzing uses fewer */
 #define LOOK_BYTES ((size_t)64 << 10)
 #endif
-enum { PIECE_BYTES = 4 << 20, PIPE_BYTES = 1 << 20, MAPS = 256, TAIL_BYTES = 16 << 10 };
+enum { PIECE_BYTES = 4 << 20, PIPE_BYTES = 512 << 10, MAPS = 256, TAIL_BYTES = 16 << 10 };
 
 /* Mapped files, for the signal handler: reading a page of a file that another program has truncated raises SIGBUS.
  * Files beyond the table's size are not named in the message. */
