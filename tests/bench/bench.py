@@ -271,10 +271,15 @@ class Bench:
 
     def text_to_model(self, m, lr):
         plan, log, rate = self.plan("criteo.plan", PLAN), f"{self.dir}/{m}m/log", (m, "M rows/s")
-        self.compare(f"text to model, {m}M rows: import \\| extract \\| train",
+        _, found = self.compare(f"text to model, {m}M rows: import \\| extract \\| train",
                      f"ctr-import -q --columns '{COLUMNS}' {log}.tsv | ctr-extract -q {plan} | {lr}",
                      [("vw text", "vowpalwabbit", self.vw(f"{log}.vw")[0])], "7", "", rate)
-        self.compare(f"Parquet to features, {kind}, {codec}, {what}, each -j 2", f"ctr-import -q -j 2 --columns '{COLUMNS}' {log}.tsv | ctr-extract -q -j 2 {plan} | {lr} -j 2", rate=rate)
+        self.compare("the same, each -j 2", f"ctr-import -q -j 2 --columns '{COLUMNS}' {log}.tsv | ctr-extract -q -j 2 {plan} | {lr} -j 2", rate=rate)
+        whole = self.plan(f"criteo-{m}m.plan", f'from log = tsv("{os.path.abspath(log)}.tsv", columns="{COLUMNS}")\n' + PLAN)
+        one, = self.medians([f"{lr} {whole}"])
+        self.row("the same in one command, whose plan reads the text", self.cell(one, rate), "vw text, above" if found else "",
+                 self.ratio(found["vw text"], one) if found else "", "7")
+        self.keep(f"text to model, {m}M rows, in one command", one, "vw text" if found else "", found.get("vw text"))
 
     def log_to_model(self, m, lr):
         plan, log = self.plan("criteo.plan", PLAN), self.log(m)
@@ -876,6 +881,33 @@ class Bench:
             for p in found.values():
                 self.same("groups", groups, p["groups"])
 
+    def stats(self):
+        """A profile of 40 columns. The peers' lack what each column tells of clicks, and Polars' the frequent values and the distinct ones, which are added."""
+        f = self.log(1)
+        file = self.made(f"{self.dir}/1m/log.arrow", f"ctr-cat --to file {f} -o {{out}}")
+        for flags in ("", " -j 2"):
+            _, found = self.compare(f"stats, 40 columns of 1M rows{flags}", f"ctr-stats -q{flags} {f} {SINK}",
+                                    [("DuckDB summarize", "duckdb", self.peer("duckdb-stats", f)), ("Polars describe", "polars", self.peer("polars-stats", file))],
+                                    "", "", (1, "M rows/s"))
+        nulls = sum(int(line) for line in sh(f"ctr-stats -q {f} | ctr-select --columns nulls | ctr-export -q -f csv --no-header")[2].split())
+        self.same("nulls of all columns", nulls, found.get("Polars describe", {}).get("nulls"))
+
+    def rank(self):
+        """Requests of about 400 candidates, of which the best five by bid x score are kept; sorted by request, and as they come."""
+        f, n = self.scores(self.million), self.million
+        d = self.made(f"{os.path.dirname(f)}/bids.arrows", f"ctr-select --add 'request=user % {n * 2500}' --add 'bid=1.0 + user % 7' {f} -o {{out}}")
+        by = self.made(f"{os.path.dirname(f)}/bids.sorted.arrows", f"ctr-sort -q -k request {d} -o {{out}}")
+        rank = "ctr-rank -q --by request --bid bid --top 5"
+        for what, command, path in (("rows in any order", rank, d), ("sorted by request", f"{rank} --sorted", by)):
+            file = self.made(path[:-1], f"ctr-cat --to file {path} -o {{out}}")
+            peers = [("Polars", "polars", {way: self.peer("polars-rank", file, way) for way in ("sort", "over")}),
+                     ("DuckDB", "duckdb", self.peer("duckdb-rank", path))]
+            _, found = self.compare(f"rank {n}M candidates of {n * 2500:,} requests, {what}", f"{command} {path} {SINK}", peers, "", "", (n, "M rows/s"))
+            kept, revenue = sh(f"{command} {path} | ctr-export -q -f csv --no-header --columns ecpm | awk '{{ n++; s += $1 }} END {{ printf \"%d %.17g\", n, s }}'")[2].split()
+            for m in found.values():
+                self.same("candidates kept", int(kept), m["rows"])
+                self.same("sum of ecpm", float(revenue), m["ecpm"], 1e-9)
+
     def history(self):
         d = self.data(3, "clicks")
         f = self.made(f"{d}/clicks.arrows", "ctr-import -q --header --columns user:int32,time:timestamp,item:int32,category:int32 "
@@ -1105,7 +1137,7 @@ class Bench:
 
     def main(self):
         groups = {"control": self.control, "train": self.train, "deep": self.deep, "din": self.din, "spill": self.spill, "cgroup": self.cgroup, "gpu": self.gpu, "many": self.many, "import": self.imports, "extract": self.extract, "parquet": self.parquet, "wide": self.wide, "ranks": self.ranks, "hop": self.hop,
-                  "eval": self.eval, "calibrate": self.calibrate, "join": self.join, "group": self.group, "history": self.history, "sort": self.sort, "serve": self.serve, "start": self.start,
+                  "eval": self.eval, "calibrate": self.calibrate, "join": self.join, "group": self.group, "stats": self.stats, "rank": self.rank, "history": self.history, "sort": self.sort, "serve": self.serve, "start": self.start,
                   "growth": self.growth, "memory": self.memory, "gemm": self.gemm, "page": self.page, "featurebox": self.featurebox, "extraction": self.extraction,
                   "gpu-mlp": self.gpu_mlp, "gpu-din": self.gpu_din, "gpu-featurebox": self.gpu_featurebox}
         if self.only and self.only - set(groups):

@@ -402,6 +402,48 @@ def duckdb_json(path, *fields):
     report(c, rows=t.num_rows)
 
 
+def duckdb_stats(path):
+    import duckdb
+    import pyarrow as pa
+    with clock() as c:
+        l = pa.ipc.open_stream(pa.memory_map(path)).read_all()
+        t = duckdb.sql("summarize select * from l").to_arrow_table()
+    report(c, columns=t.num_rows)
+
+
+def polars_stats(path):
+    """Nulls, mean, deviation, extremes and quartiles; beside them the number of distinct values and the most frequent one."""
+    import polars as pl
+    with clock() as c:
+        t = pl.read_ipc(path)
+        d = t.describe()
+        t.select(pl.all().approx_n_unique())
+        t.select(pl.all().drop_nulls().mode().first())
+    report(c, columns=d.width - 1, nulls=sum(float(x) for x in d.filter(pl.col("statistic") == "null_count").row(0)[1:]))
+
+
+def polars_rank(path, way):
+    import polars as pl
+    with clock() as c:
+        t = pl.scan_ipc(path).with_columns(ecpm=pl.col("bid") * pl.col("score"))
+        if way == "sort":
+            t = t.sort(["request", "ecpm"], descending=[False, True]).group_by("request", maintain_order=True).head(5)
+        else:
+            t = t.filter(pl.col("ecpm").rank("ordinal", descending=True).over("request") <= 5).sort(["request", "ecpm"], descending=[False, True])
+        t = t.collect()
+    report(c, rows=t.height, ecpm=t["ecpm"].sum())
+
+
+def duckdb_rank(path):
+    import duckdb
+    import pyarrow as pa
+    with clock() as c:
+        l = pa.ipc.open_stream(pa.memory_map(path)).read_all()
+        t = duckdb.sql("select *, bid * score ecpm from l qualify row_number() over (partition by request order by bid * score desc) <= 5 "
+                       "order by request, ecpm desc").to_arrow_table()
+    report(c, rows=t.num_rows, ecpm=float(t.column("ecpm").to_numpy().sum()))
+
+
 def duckdb_history(path):
     import duckdb
     import pyarrow as pa
