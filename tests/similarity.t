@@ -145,6 +145,32 @@ for model in 'lr --alpha .1' 'mlp --embedding 4 --hidden 4' 'din --embedding 4 -
 done
 ok 'lr has a weight for each part' sh -c 'ctr-train lr -q -o m.m tier.plan rows.arrows && ctr-export -q --format csv m.m | grep -c tier >n && [ $(cat n) -ge 4 ] && [ $(cat n) -le 8 ]'
 
+# ---- as images: a table of int8 or float16 is that of the numbers that it stands for
+printf 'label click\nfeature ad\nimage photo = ad\nimage seen in photo of photo = past\n' >image.plan
+ctr-extract -q image.plan rows.arrows -o images.arrows
+for type in float16 int8; do
+    ctr-export -q --format csv $type.arrow >stored.csv
+    "$PY" - $type <<'PY'
+import csv, json, sys
+import numpy as np
+kind = np.float16 if sys.argv[1] == "float16" else np.int8
+with open("plain.csv", "w") as f:
+    print("id,vector", file=f)
+    for r in csv.DictReader(open("stored.csv")):
+        x = np.array(json.loads(r["vector"]), dtype=kind).astype(np.float32) * np.float32(r.get("scale") or 1)
+        print(f'{r["id"]},"[{",".join(repr(float(v)) for v in x)}]"', file=f)
+PY
+    ctr-import -q -f csv --header --columns 'id,vector:fixed_size_list<float32>[21]' plain.csv | ctr-cat -q --to file --key id -o plain.arrow
+    for t in $type plain; do
+        ctr-train dicm -q --images $t.arrow --missing-image zero --images-tower 3 --embedding 4 --hidden 4 --minibatch 64 -o $t.m images.arrows
+        ctr-predict -q --images $t.arrow $t.m images.arrows | ctr-export -q --no-header -c score >$t.scores
+    done
+    ok "dicm learns from $type what it learns from its numbers in float32" cmp $type.scores plain.scores
+    ok '… there are scores' sh -c "[ \$(sort -u $type.scores | wc -l) -gt 100 ]"
+    ctr-predict -q --images f32.arrow plain.m images.arrows | ctr-export -q --no-header -c score >f32.scores
+    ok '… which are not those of the vectors before' sh -c "! cmp -s f32.scores plain.scores"
+done
+
 # ---- a history of 100,000 items: the nearest 50, in little memory
 "$PY" - <<'PY'
 import numpy as np
