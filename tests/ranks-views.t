@@ -97,6 +97,14 @@ ctr-export -q --no-header -c id log.arrow | sort -n >ids
 ok 'a plan without statements: blocks are shared out, too' run 2 ctr-extract -q flat.plan log.arrow -o 'flat-%d.arrows'
 ok '… all of them' sh -c 'for i in 0 1; do ctr-export -q --no-header -c id flat-$i.arrows || exit; done | sort -n | cmp - ids'
 
+mkdir -p folder
+for i in 0 1 2 3; do ctr-import -q -f csv --header log-$i.csv | ctr-export -q --format parquet -o folder/$i.parquet; done
+printf 'from log\njoin users = csv(header=true) on user\nlabel click\nfeature age\nkeep id\n' >folder.plan
+ok 'a folder of Parquet' run 3 ctr-extract -q folder.plan log=folder users=users.csv -o 'folder-%d.arrows'
+rows folder-0.arrows folder-1.arrows folder-2.arrows >got.rows
+ctr-extract -q folder.plan log=folder users=users.csv | ctr-export -q --format csv --no-header | sort >folder.rows
+ok '… all of its rows' sh -c '[ "$(wc -l <folder.rows)" = 2800 ] && cmp got.rows folder.rows'
+
 # ---- training: the bits of features that are cut alike
 net='--embedding 4 --hidden 4 --minibatch 100'
 for model in mlp lr; do
@@ -179,6 +187,10 @@ refused by-row 'its place among all rows' 2 run 2 ctr-train mlp -q --minibatch 9
 refused 'too few files' '1 file for 2 ranks: each rank reads files of its own' 2 train 2 mlp -o no.m log=log-0.csv
 # shellcheck disable=SC2086
 refused 'a file twice' 'are one file' 2 train 2 mlp -o no.m log=log-0.csv log=log-0.csv
+ctr-import -q -f csv --header log-0.csv -o some.arrows
+ctr-import -q -f csv --header log-1.csv | ctr-select -q --columns id,user,click -o few.arrows
+printf 'from log\nlabel click\nfeature user\nfeature ad\n' >lack.plan
+refused 'files of a rank that lack a column' "there is no column 'ad'" 2 run 2 ctr-train mlp -q --minibatch 9 -o no.m lack.plan log=some.arrows log=few.arrows
 refused 'a view on stdin' 'ranks read files, not stdin: name the file of the view past' 2 \
     run 2 ctr-train mlp -q --minibatch 9 -o no.m raw.plan log=log-0.csv log=log-1.csv users=users.csv ads=ads.csv seen=seen.csv buys=buys.csv past=-
 awk 'NR == 300 { sub(/,/, ",none,") } 1' log-1.csv >bad.csv
