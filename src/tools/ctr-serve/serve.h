@@ -4,13 +4,14 @@
  *
  * - http.h: bytes to a request
  * - serve_queue.c: the queue, the threads, the deadline
- * - serve_model.c: which model: a generation is a model, its map and its files of users, ads and vectors, all of one
- * moment. A request holds one from beginning to end, so no answer is of two.
+ * - serve_model.c: which model: a generation is a model, its map and its other files, all of one moment. A
+ *   request holds one from beginning to end, so no answer is of two.
  * - serve_rows.c: the body to a batch of raw columns: JSON, or a stream
  * - serve_prerank.c: of many ads the best (serve_prerank.h)
  * - serve_lane.c: the batch to scores: the objects of ctr-extract, ctr-predict and ctr-calibrate, one after another
  * - serve_log.c: what was asked and answered, and clicks, as streams
  * - serve_clicks.c: clicks join the scores of late
+ * - serve_inbox.c: photographs (serve_images.h)
  * - serve_metrics.c: counts for GET /metrics
  */
 #ifndef CTR_SERVE_H
@@ -228,6 +229,7 @@ struct serve_logged {
     const char *id; /* of the request */
     int64_t served_ms;
     int64_t place;       /* of the first row in the request, from 0 */
+    const int64_t *at;   /* of each row, where the request was cut; or NULL */
     const int64_t *rank; /* of each row in the answer, from 1; 0: not in it. NULL: no ranking, or one of a stream */
     const double *propensity; /* the same of the ads that the answer has, with --explore */
 };

@@ -344,7 +344,7 @@ static int append(struct serve_log *l, const void *what, struct ctr_err *err)
         if (!rc)
             rc = q->rank && q->rank[i] ? ctr_colbuf_i64(&col[RANK], q->rank[i], err) : ctr_colbuf_null(&col[RANK], err);
         if (!rc)
-            rc = ctr_colbuf_i64(&col[PLACE], q->place + i, err);
+            rc = ctr_colbuf_i64(&col[PLACE], q->at ? q->at[i] : q->place + i, err);
         if (!rc)
             rc = ctr_colbuf_f64(&col[COLUMNS + g->columns], a->score[i], err);
         if (!rc && explores(g))

@@ -38,7 +38,8 @@ struct scoring {
 /* Write the rows that have scores now, the next n of the batch, to the log. */
 static int log_rows(struct scoring *x, const double *score, int64_t n, struct ctr_err *err)
 {
-    const struct serve_logged q = { x->id, x->served_ms, x->logged, NULL, NULL };
+    const int64_t *places = x->w ? NULL : serve_cut_places(x->d);
+    const struct serve_logged q = { x->id, x->served_ms, x->logged, places ? places + x->logged : NULL, NULL, NULL };
     const struct ctr_batch *b = x->raw;
     int rc = 0;
     if (!x->s->log)
@@ -58,6 +59,12 @@ static int show(struct scoring *x, int64_t place, double score, struct ctr_err *
     return x->s->clicks ? ctr_buf_append(&x->shown, &shown, sizeof shown, err) : 0;
 }
 
+/* The place of a row in the request. */
+static int64_t place_of(const struct scoring *x, int64_t row)
+{
+    return x->w ? row : serve_cut_ad(x->d, row);
+}
+
 /* All scored ads are taken for shown, but in a ranking of ads those that its answer has. */
 static int count_scores(struct scoring *x, const double *score, int64_t n, struct ctr_err *err)
 {
@@ -65,7 +72,7 @@ static int count_scores(struct scoring *x, const double *score, int64_t n, struc
     int rc = 0;
     for (int64_t i = 0; i < n && !rc; i++) {
         x->sum += score[i];
-        rc = all ? show(x, x->rows + i, score[i], err) : 0;
+        rc = all ? show(x, place_of(x, x->rows + i), score[i], err) : 0;
     }
     x->rows += n;
     return rc;
@@ -160,7 +167,7 @@ static int append_ranked(void *ctx, const struct ctr_batch *b, const double *sco
         if (propensity < b->schema->n)
             chance[which] = ctr_col_f64(&b->col[propensity], i);
         if (!rc)
-            rc = show(x, which, score[i], err);
+            rc = show(x, place_of(x, which), score[i], err);
     }
     return rc;
 }
@@ -180,7 +187,11 @@ static int rank_ads(struct scoring *x, struct ctr_err *err)
     }
     if (!rc)
         rc = run_lane(x, b, true, append_ranked, err);
-    const struct serve_logged q = { x->id, x->served_ms, 0, (const int64_t *)(void *)x->places.data,
+    const struct serve_logged q = { x->id,
+                                    x->served_ms,
+                                    0,
+                                    serve_cut_places(x->d),
+                                    (const int64_t *)(void *)x->places.data,
                                     (const double *)(void *)x->chances.data };
     if (!rc && x->s->log)
         rc = serve_log_write(x->s->log, x->g, b, (const double *)(void *)x->scores.data, &q, err);
@@ -196,11 +207,11 @@ static int score_json(struct scoring *x, struct ctr_err *err)
         rc = ctr_buf_printf(&q->answer, err, "{\"model\":\"%s\",", x->g->model->digest);
     if (!rc && x->g->map)
         rc = ctr_buf_printf(&q->answer, err, "\"map\":\"%s\",", x->g->map->digest);
+    if (!rc && !x->ranks)
+        rc = serve_cut_tell(x->d, &q->answer, err);
     if (!rc && x->ranks && x->g->rank->explore->kind)
         rc = ctr_buf_printf(&q->answer, err, "\"request\":\"%s\",\"seed\":%llu,", x->id,
                             (unsigned long long)x->g->rank->seed);
-    if (!rc && !x->ranks)
-        rc = serve_cut_tell(x->d, &q->answer, err);
     if (!rc)
         rc = ctr_buf_append(&q->answer, x->ranks ? "\"ranked\":[" : "\"scores\":[", 10, err);
     if (!rc && x->d->batch.rows) {
