@@ -10,7 +10,7 @@
  * Only the column chunks of the wanted columns are read, page by page: memory is a page and a dictionary a column of
  * each row group that is read. Every page is checked before it is used: sizes, counts, levels, indices, checksums where
  * the file has them, UTF-8. `jobs` threads read columns, and where these are not enough the row groups behind, up to
- * one a thread, 16 MiB of batches a thread and what --memory has room for; rows, their order and the batches do not
+ * one a thread, 4 MiB of batches a thread and what --memory has room for; rows, their order and the batches do not
  * depend on it.
  */
 #ifndef CTR_PARQUET_H

@@ -16,7 +16,7 @@
 /* Batches of the first span that may be there whatever the others take; bytes of batches a thread may be ahead; what
  * pages and dictionary of a column take about at most; what a thread wants of ctr_memory_batch, an eighth of --memory.
  */
-enum { AHEAD = 2, AHEAD_BYTES = 16 << 20, COLUMN_BYTES = 2 << 20, THREAD_BYTES = 4 << 20 };
+enum { AHEAD = 2, AHEAD_BYTES = 4 << 20, COLUMN_BYTES = 2 << 20, THREAD_BYTES = 4 << 20 };
 
 /* The rows of a column in one batch. */
 struct rows {

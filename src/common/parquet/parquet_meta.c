@@ -66,8 +66,9 @@ int ctr_pq_metadata(const struct pq_footer *f, const struct ctr_text_columns *co
     for (int i = 0; !rc && i < f->pairs; i++) {
         const struct pq_pair *pair = &f->pair[i];
         char *key = NULL, *value = NULL;
-        if (pair->key.n < 4 || memcmp(pair->key.p, "ctr.", 4) || memchr(pair->key.p, 0, pair->key.n) ||
-            memchr(pair->value.p, 0, pair->value.n) || !ctr_utf8_valid((const uint8_t *)pair->value.p, pair->value.n))
+        if (pair->key.n < 4 || !pair->value.p || memcmp(pair->key.p, "ctr.", 4) ||
+            memchr(pair->key.p, 0, pair->key.n) || memchr(pair->value.p, 0, pair->value.n) ||
+            !ctr_utf8_valid((const uint8_t *)pair->value.p, pair->value.n))
             continue;
         rc = ctr_memdup(&key, pair->key.p, pair->key.n, err);
         if (!rc)
