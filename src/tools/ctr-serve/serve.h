@@ -4,8 +4,8 @@
  *
  * - http.h: bytes to a request
  * - serve_queue.c: the queue, the threads, the deadline
- * - serve_model.c: which model: a generation is a model, its map and its other files, all of one moment. A
- *   request holds one from beginning to end, so no answer is of two.
+ * - serve_model.c: which model: a generation is a model, its map and its files of users, ads and vectors, all of one
+ * moment. A request holds one from beginning to end, so no answer is of two.
  * - serve_rows.c: the body to a batch of raw columns: JSON, or a stream
  * - serve_prerank.c: of many ads the best (serve_prerank.h)
  * - serve_lane.c: the batch to scores: the objects of ctr-extract, ctr-predict and ctr-calibrate, one after another
@@ -196,8 +196,8 @@ int serve_lane_run(struct serve_lane *l, const struct ctr_batch *b, serve_sink *
                    struct ctr_err *err) CTR_MUST;
 const struct ctr_schema *serve_lane_schema(const struct serve_lane *l); /* of the result */
 /* The same, then ctr-rank: the sink gets the rows that are kept, the best first. With the rows of serve_rows_json the
- * result has a last column before those of ctr-rank, SERVE_AD: which ad of the request, from 0. `seen` (or NULL) gets
- * the rows before. */
+ * result has a last column before those of ctr-rank, SERVE_AD: the place of the ad in the request, from 0. `seen` (or
+ * NULL) gets the rows before. */
 #define SERVE_AD "(ad)"
 /* The id of the request, which is its name unless the plan has a column of role query: ctr-rank --by request. */
 int serve_lane_call(struct serve_lane *l, const char *id, struct ctr_err *err) CTR_MUST;
@@ -228,9 +228,10 @@ struct serve_log_opts {
 struct serve_logged {
     const char *id; /* of the request */
     int64_t served_ms;
-    int64_t place;       /* of the first row in the request, from 0 */
-    const int64_t *at;   /* of each row, where the request was cut; or NULL */
-    const int64_t *rank; /* of each row in the answer, from 1; 0: not in it. NULL: no ranking, or one of a stream */
+    const struct serve_desk *desk; /* which may have left ads of the request out; NULL: a stream */
+    int64_t row;                   /* of the first one, among those that are scored */
+    /* By place in the request: the rank in the answer, from 1; 0: not in it. NULL: no ranking, or one of a stream */
+    const int64_t *rank;
     const double *propensity; /* the same of the ads that the answer has, with --explore */
 };
 /* stdout and a FIFO are opened now, which waits for the reader of a FIFO. */

@@ -8,13 +8,14 @@
  * so that a score has the bits that the pipe gives. Which columns of a request are the same for all ads is part of the
  * schema: these are dictionaries of one entry, which every stage computes once.
  */
-#include "tools/ctr-serve/serve.h"
+#include "tools/ctr-serve/serve_prerank.h"
 
 #include <stdlib.h>
 
 struct serve_lane {
-    struct serve_model *model; /* borrowed from the generation */
-    struct ctr_schema schema;  /* of the rows */
+    const struct serve_desk *desk; /* whose it is */
+    struct serve_model *model;     /* borrowed from the generation */
+    struct ctr_schema schema;      /* of the rows */
     bool of_json;
     struct ctr_program *program;
     struct ctr_predictor *predictor;
@@ -107,6 +108,7 @@ static int lane_new(struct serve_lane **out, struct serve_desk *d, const struct 
     struct serve_lane *l = calloc(1, sizeof *l);
     if (!l)
         return ctr_fail_nomem(err, sizeof *l);
+    l->desk = d;
     l->model = d->g->model;
     l->of_json = of_json;
     int rc = ctr_schema_copy(&l->schema, s, err);
@@ -301,7 +303,7 @@ struct ranking {
     void *ctx;
 };
 
-/* Scored rows become candidates, which have the number of their ad. */
+/* Scored rows become candidates, which have the place of their ad. */
 static int take_candidates(void *ctx, const struct ctr_batch *b, const double *score, struct ctr_err *err)
 {
     const struct ranking *x = ctx;
@@ -312,8 +314,8 @@ static int take_candidates(void *ctx, const struct ctr_batch *b, const double *s
     if (rc)
         return rc;
     int64_t *ad = (int64_t *)(void *)l->ads.data;
-    for (int64_t i = 0; i < b->rows; i++)
-        ad[i] = l->ad++;
+    for (int64_t i = 0; i < b->rows; i++, l->ad++)
+        ad[i] = l->of_json ? serve_cut_ad(l->desk, l->ad) : l->ad;
     memcpy(l->col, b->col, (size_t)b->schema->n * sizeof *l->col);
     l->col[b->schema->n] = (struct ctr_col){ .type = CTR_I64, .rows = b->rows, .data = ad };
     const struct ctr_batch rows = { &l->candidates, b->rows, b->first_row, l->col };

@@ -6,7 +6,7 @@
  * disk. stdout and FIFOs get one endless stream. Where a file cannot be written its rows are lost, told and counted;
  * answers do not stop for that.
  */
-#include "tools/ctr-serve/serve.h"
+#include "tools/ctr-serve/serve_prerank.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -312,12 +312,12 @@ struct answered {
     const struct serve_logged *q;
 };
 
-/* Propensity and seed of row i: null where no ranking of ads chose it. */
+/* Propensity and seed of the ad at a place: null where no ranking of ads chose it. */
 static int append_chance(struct ctr_colbuf *col, const struct serve_generation *g, const struct serve_logged *q,
-                         int64_t i, struct ctr_err *err)
+                         int64_t place, struct ctr_err *err)
 {
-    const bool chosen = q->rank && q->rank[i];
-    int rc = chosen ? ctr_colbuf_f64(&col[0], q->propensity[i], err) : ctr_colbuf_null(&col[0], err);
+    const bool chosen = q->rank && q->rank[place];
+    int rc = chosen ? ctr_colbuf_f64(&col[0], q->propensity[place], err) : ctr_colbuf_null(&col[0], err);
     if (!rc)
         rc = q->rank ? ctr_colbuf_i64(&col[1], (int64_t)g->rank->seed, err) : ctr_colbuf_null(&col[1], err);
     return rc;
@@ -333,6 +333,7 @@ static int append(struct serve_log *l, const void *what, struct ctr_err *err)
     int rc = 0;
     ctr_batchbuf_clear(&l->rows);
     for (int64_t i = 0; i < b->rows && !rc; i++) {
+        const int64_t place = q->desk ? serve_cut_ad(q->desk, q->row + i) : q->row + i;
         rc = ctr_colbuf_str(&col[REQUEST], q->id, strlen(q->id), err);
         if (!rc)
             rc = ctr_colbuf_i64(&col[SERVED], q->served_ms, err);
@@ -342,13 +343,14 @@ static int append(struct serve_log *l, const void *what, struct ctr_err *err)
             rc = g->map ? ctr_colbuf_str(&col[MAP], g->map->digest, strlen(g->map->digest), err)
                         : ctr_colbuf_null(&col[MAP], err);
         if (!rc)
-            rc = q->rank && q->rank[i] ? ctr_colbuf_i64(&col[RANK], q->rank[i], err) : ctr_colbuf_null(&col[RANK], err);
+            rc = q->rank && q->rank[place] ? ctr_colbuf_i64(&col[RANK], q->rank[place], err)
+                                           : ctr_colbuf_null(&col[RANK], err);
         if (!rc)
-            rc = ctr_colbuf_i64(&col[PLACE], q->at ? q->at[i] : q->place + i, err);
+            rc = ctr_colbuf_i64(&col[PLACE], place, err);
         if (!rc)
             rc = ctr_colbuf_f64(&col[COLUMNS + g->columns], a->score[i], err);
         if (!rc && explores(g))
-            rc = append_chance(&col[COLUMNS + g->columns + 1], g, q, i, err);
+            rc = append_chance(&col[COLUMNS + g->columns + 1], g, q, place, err);
     }
     for (int i = 0; i < g->columns && !rc; i++) {
         const int at = column_of(b, &g->rows.f[i], err);

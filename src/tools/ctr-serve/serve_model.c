@@ -494,7 +494,7 @@ static int load_part(struct serve_generation *g, const struct serve_files *f, in
 {
     struct serve_files tower = *f;
     tower.model = f->tower;
-    tower.uncertainty = false;
+    tower.uncertainty = false; /* its vectors have none */
     switch (file) {
     case MODEL: return model_load(&g->model, f, err);
     case MAP: return map_load(&g->map, f->map, err);

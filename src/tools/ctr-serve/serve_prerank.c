@@ -426,15 +426,14 @@ const struct ctr_col *serve_cut_column(const struct serve_desk *d, int k)
 
 /* ---- what the answer says ---- */
 
-const int64_t *serve_cut_places(const struct serve_desk *d)
-{
-    return d->cut && d->cut->given && d->cut->n < d->cut->asked ? AS(int64_t, d->cut->pick) : NULL;
-}
-
 int64_t serve_cut_ad(const struct serve_desk *d, int64_t i)
 {
-    const int64_t *places = serve_cut_places(d);
-    return places ? places[i] : i;
+    return d->cut && d->cut->given && d->cut->n < d->cut->asked ? AS(int64_t, d->cut->pick)[i] : i;
+}
+
+int64_t serve_cut_places(const struct serve_desk *d)
+{
+    return d->cut && d->cut->given ? d->cut->asked : d->batch.rows;
 }
 
 static int put_key(const struct serve_desk *d, int64_t i, struct ctr_buf *out, struct ctr_err *err)

@@ -57,11 +57,12 @@ void serve_cut_free(struct serve_cut *c);
 int serve_cut(struct serve_desk *d, bool user, bool given, struct ctr_err *err) CTR_MUST;
 /* The column of the products as scores, if the model reads a column `prerank` and k is it; else NULL. */
 const struct ctr_col *serve_cut_column(const struct serve_desk *d, int k);
-const int64_t *serve_cut_places(const struct serve_desk *d); /* of all rows, where the ads of the request were cut */
-int64_t serve_cut_ad(const struct serve_desk *d, int64_t i); /* the place in the request of the ad that is row i */
+/* The place of row i: in the request, from 0, or, where that gives no ads, in what was kept. All are below: */
+int64_t serve_cut_ad(const struct serve_desk *d, int64_t i);
+int64_t serve_cut_places(const struct serve_desk *d);
 /* "ads":[…], of an answer without places: which ads were kept; nothing where all of the request are. */
 int serve_cut_tell(const struct serve_desk *d, struct ctr_buf *out, struct ctr_err *err) CTR_MUST;
-/* ,"key":… of row i, where the request gave no ads. */
+/* ,"key":… of the ad at place i, where the request gave no ads. */
 int serve_cut_tell_key(const struct serve_desk *d, int64_t i, struct ctr_buf *out, struct ctr_err *err) CTR_MUST;
 
 #endif

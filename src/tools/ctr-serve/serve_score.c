@@ -22,7 +22,7 @@ struct scoring {
     struct ctr_writer *w;
     bool ranks;
     int64_t kept; /* rows of a ranking so far */
-    /* Of a ranking of ads: all scores, and of each ad its rank (0: not kept) and its propensity. */
+    /* Of a ranking of ads: all scores; by place in the request the rank (0: not kept) and the propensity. */
     struct ctr_buf scores, places, chances;
     struct ctr_buf shown; /* struct serve_shown: what clicks may come of */
     int64_t rows, logged;
@@ -38,8 +38,7 @@ struct scoring {
 /* Write the rows that have scores now, the next n of the batch, to the log. */
 static int log_rows(struct scoring *x, const double *score, int64_t n, struct ctr_err *err)
 {
-    const int64_t *places = x->w ? NULL : serve_cut_places(x->d);
-    const struct serve_logged q = { x->id, x->served_ms, x->logged, places ? places + x->logged : NULL, NULL, NULL };
+    const struct serve_logged q = { x->id, x->served_ms, x->w ? NULL : x->d, x->logged, NULL, NULL };
     const struct ctr_batch *b = x->raw;
     int rc = 0;
     if (!x->s->log)
@@ -59,12 +58,6 @@ static int show(struct scoring *x, int64_t place, double score, struct ctr_err *
     return x->s->clicks ? ctr_buf_append(&x->shown, &shown, sizeof shown, err) : 0;
 }
 
-/* The place of a row in the request. */
-static int64_t place_of(const struct scoring *x, int64_t row)
-{
-    return x->w ? row : serve_cut_ad(x->d, row);
-}
-
 /* All scored ads are taken for shown, but in a ranking of ads those that its answer has. */
 static int count_scores(struct scoring *x, const double *score, int64_t n, struct ctr_err *err)
 {
@@ -72,7 +65,7 @@ static int count_scores(struct scoring *x, const double *score, int64_t n, struc
     int rc = 0;
     for (int64_t i = 0; i < n && !rc; i++) {
         x->sum += score[i];
-        rc = all ? show(x, place_of(x, x->rows + i), score[i], err) : 0;
+        rc = all ? show(x, x->w ? x->rows + i : serve_cut_ad(x->d, x->rows + i), score[i], err) : 0;
     }
     x->rows += n;
     return rc;
@@ -153,21 +146,20 @@ static int append_ranked(void *ctx, const struct ctr_batch *b, const double *sco
     const int propensity = added(b, "propensity");
     int rc = 0;
     for (int64_t i = 0; i < b->rows && !rc; i++) {
-        rc = ctr_buf_printf(out, err, "%s{\"ad\":%lld,\"score\":%.*s", x->kept++ ? "," : "",
-                            (long long)serve_cut_ad(x->d, ctr_col_i64(&b->col[ad], i)),
+        const int64_t at = ctr_col_i64(&b->col[ad], i);
+        rc = ctr_buf_printf(out, err, "%s{\"ad\":%lld,\"score\":%.*s", x->kept++ ? "," : "", (long long)at,
                             (int)ctr_fmt_f64(text, score[i]), text);
         for (size_t k = 0; k < CTR_COUNT(more) && !rc; k++)
             rc = put_number(out, b, more[k], i, err);
         if (!rc)
-            rc = serve_cut_tell_key(x->d, ctr_col_i64(&b->col[ad], i), out, err);
+            rc = serve_cut_tell_key(x->d, at, out, err);
         if (!rc)
             rc = ctr_buf_append(out, "}", 1, err);
-        const int64_t which = ctr_col_i64(&b->col[ad], i);
-        place[which] = x->kept;
+        place[at] = x->kept;
         if (propensity < b->schema->n)
-            chance[which] = ctr_col_f64(&b->col[propensity], i);
+            chance[at] = ctr_col_f64(&b->col[propensity], i);
         if (!rc)
-            rc = show(x, place_of(x, which), score[i], err);
+            rc = show(x, at, score[i], err);
     }
     return rc;
 }
@@ -179,20 +171,18 @@ static int rank_ads(struct scoring *x, struct ctr_err *err)
     int rc = serve_lane_ranks(x->d, x->lane, err);
     if (!rc)
         rc = serve_lane_call(x->lane, x->id, err);
-    void *places = ctr_buf_extend(&x->places, b->rows, sizeof(int64_t), &rc, err);
-    void *chances = ctr_buf_extend(&x->chances, b->rows, sizeof(double), &rc, err);
+    const int64_t n = serve_cut_places(x->d);
+    void *places = ctr_buf_extend(&x->places, n, sizeof(int64_t), &rc, err);
+    void *chances = ctr_buf_extend(&x->chances, n, sizeof(double), &rc, err);
     if (!rc) {
-        memset(places, 0, (size_t)b->rows * sizeof(int64_t));
-        memset(chances, 0, (size_t)b->rows * sizeof(double));
+        memset(places, 0, (size_t)n * sizeof(int64_t));
+        memset(chances, 0, (size_t)n * sizeof(double));
     }
     if (!rc)
         rc = run_lane(x, b, true, append_ranked, err);
-    const struct serve_logged q = { x->id,
-                                    x->served_ms,
-                                    0,
-                                    serve_cut_places(x->d),
-                                    (const int64_t *)(void *)x->places.data,
-                                    (const double *)(void *)x->chances.data };
+    const struct serve_logged q = {
+        x->id, x->served_ms, x->d, 0, (const int64_t *)(void *)x->places.data, (const double *)(void *)x->chances.data
+    };
     if (!rc && x->s->log)
         rc = serve_log_write(x->s->log, x->g, b, (const double *)(void *)x->scores.data, &q, err);
     return rc;
@@ -207,11 +197,11 @@ static int score_json(struct scoring *x, struct ctr_err *err)
         rc = ctr_buf_printf(&q->answer, err, "{\"model\":\"%s\",", x->g->model->digest);
     if (!rc && x->g->map)
         rc = ctr_buf_printf(&q->answer, err, "\"map\":\"%s\",", x->g->map->digest);
-    if (!rc && !x->ranks)
-        rc = serve_cut_tell(x->d, &q->answer, err);
     if (!rc && x->ranks && x->g->rank->explore->kind)
         rc = ctr_buf_printf(&q->answer, err, "\"request\":\"%s\",\"seed\":%llu,", x->id,
                             (unsigned long long)x->g->rank->seed);
+    if (!rc && !x->ranks)
+        rc = serve_cut_tell(x->d, &q->answer, err);
     if (!rc)
         rc = ctr_buf_append(&q->answer, x->ranks ? "\"ranked\":[" : "\"scores\":[", 10, err);
     if (!rc && x->d->batch.rows) {
@@ -344,6 +334,7 @@ static int score(struct scoring *x, struct ctr_err *err)
              tower ? "X-Tower: " : "", tower ? tower->digest : "", tower ? "\r\n" : "");
     int rc = serve_desk_take(g, &x->d, err);
     if (!rc) {
+        x->d->no_user = x->d->no_ad = x->d->no_vector = 0; /* a stream looks nobody up */
         rc = json ? score_json(x, err) : score_stream(x, err);
         if (rc)
             serve_model_rename(g->model, err);
