@@ -74,6 +74,10 @@ for (['', 'no JSON'], ['{', 'no JSON'], ['[1]', 'wants'], ['{"request":"a"}', "'
     is($code, 400, "refused: $what");
     like($said, qr/$re/, 'and why');
 }
+is((clicks([{ request => 'none', ads => [(0) x 9999] }, { request => 'none', ads => [0] }]))[2], qq({"joined":0,"unknown":10000,"repeated":0}\n), 'as many clicks as --max-ads');
+($status, undef, $text) = clicks([{ request => 'none', ads => [(0) x 9999] }, { request => 'none', ads => [0, 0] }]);
+is($status, 413, 'one more');
+like($text, qr/more than 10000 clicks are not taken at once \(--max-ads\)/, 'and why');
 is((get('/v1/clicks'))[0], 405, 'GET');
 is(metric('ctr_serve_clicks_total'), 16, 'what was refused counts nothing');
 is(stop(), 0, 'ends with 0');

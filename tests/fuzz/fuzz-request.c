@@ -5,6 +5,7 @@
 
 #include "tools/ctr-serve/serve_images.h"
 
+enum { MOST_CLICKS = 20 };
 static const struct {
     const char *name;
     enum ctr_type type, item;
@@ -81,7 +82,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             read_key(head.path);
     }
     struct ctr_buf body = { 0 }, clicks = { 0 };
-    if (!ctr_buf_append(&body, data + end, size - end, &err) && !serve_clicks_read(body.data, body.len, &clicks, &err))
+    int rc = ctr_buf_append(&body, data + end, size - end, &err);
+    if (!rc)
+        rc = serve_clicks_read(body.data, body.len, MOST_CLICKS, &clicks, &err);
+    FUZZ_CHECK(clicks.len / sizeof(struct serve_click) <= MOST_CLICKS);
+    if (!rc)
         for (size_t i = 0; i < clicks.len / sizeof(struct serve_click); i++) {
             const struct serve_click *c = (const struct serve_click *)(void *)clicks.data + i;
             FUZZ_CHECK(c->place >= 0 && *c->id && memchr(c->id, 0, sizeof c->id));

@@ -271,8 +271,8 @@ void serve_clicks_free(struct serve_clicks *c);
 /* The scores of a request that was answered. */
 void serve_clicks_keep(struct serve_clicks *c, const char *id, const struct serve_shown *row, int64_t n);
 void serve_clicks_get(struct serve_clicks *c, struct serve_clicks_state *to);
-/* The body of /v1/clicks: struct serve_click. */
-int serve_clicks_read(uint8_t *body, size_t n, struct ctr_buf *clicks, struct ctr_err *err) CTR_MUST;
+/* The body of /v1/clicks: struct serve_click. CTR_ELARGE: there are more than `most`. */
+int serve_clicks_read(uint8_t *body, size_t n, int64_t most, struct ctr_buf *clicks, struct ctr_err *err) CTR_MUST;
 
 /* ---- requests: serve_score.c, serve_queue.c ---- */
 

@@ -17,9 +17,9 @@ enum { ID_BYTES = 64 };
 struct kept {
     char id[ID_BYTES];
     int64_t n, clicked;
-    double sum; /* of scores */
-    struct serve_shown *row;
-    bool *is; /* clicked */
+    double sum;              /* of scores */
+    struct serve_shown *row; /* by place */
+    bool *is;                /* clicked */
 };
 
 struct serve_clicks {
@@ -134,6 +134,12 @@ static int clean_index(struct serve_clicks *c, struct ctr_err *err)
     return rc;
 }
 
+static int by_place(const void *a, const void *b)
+{
+    const struct serve_shown *x = a, *y = b;
+    return x->place < y->place ? -1 : x->place > y->place;
+}
+
 static struct kept *kept_new(const char *id, const struct serve_shown *row, int64_t n)
 {
     struct kept *k = malloc(sizeof *k + (size_t)n * (sizeof *row + sizeof(bool)));
@@ -145,8 +151,13 @@ static struct kept *kept_new(const char *id, const struct serve_shown *row, int6
     memcpy(k->row, row, (size_t)n * sizeof *row);
     memset(k->is, 0, (size_t)n * sizeof *k->is);
     memcpy(k->id, id, strlen(id) + 1);
-    for (int64_t i = 0; i < n; i++)
+    bool sorted = true;
+    for (int64_t i = 0; i < n; i++) {
         k->sum += row[i].score;
+        sorted &= !i || row[i - 1].place < row[i].place;
+    }
+    if (!sorted) /* a ranking */
+        qsort(k->row, (size_t)n, sizeof *k->row, by_place);
     return k;
 }
 
@@ -182,15 +193,14 @@ struct counted {
 static void count_click(struct serve_clicks *c, const struct serve_click *click, struct counted *n)
 {
     struct kept *k = find(c, click->id);
-    int64_t i = 0;
-    while (k && i < k->n && k->row[i].place != click->place)
-        i++;
-    if (!k || i == k->n) {
+    const struct serve_shown is = { .place = click->place };
+    const struct serve_shown *row = k ? bsearch(&is, k->row, (size_t)k->n, sizeof is, by_place) : NULL;
+    if (!row) {
         n->unknown++;
-    } else if (k->is[i]) {
+    } else if (k->is[row - k->row]) {
         n->repeated++;
     } else {
-        k->is[i] = true;
+        k->is[row - k->row] = true;
         k->clicked++;
         n->joined++;
     }
@@ -248,7 +258,7 @@ static int read_id(const struct ctr_json *v, char id[ID_BYTES], struct ctr_err *
 }
 
 /* {"request": "ID", "ads": [PLACE, …]}: the clicks of one request. */
-static int read_request(const struct ctr_json *object, struct ctr_buf *clicks, struct ctr_err *err)
+static int read_request(const struct ctr_json *object, int64_t most, struct ctr_buf *clicks, struct ctr_err *err)
 {
     const char *p = object->p + 1, *end = object->p + object->n, *why = "";
     struct ctr_json key, v, ads = { 0 };
@@ -279,13 +289,15 @@ static int read_request(const struct ctr_json *object, struct ctr_buf *clicks, s
         if (!(p = ctr_json_value(p, end, &v, &why)))
             return ctr_fail(err, CTR_EDATA, "the body is no JSON: %s", why);
         rc = read_place(&v, &click.place, err);
+        if (!rc && clicks->len / sizeof click >= (uint64_t)most)
+            rc = ctr_fail(err, CTR_ELARGE, "more than %lld clicks are not taken at once (--max-ads)", (long long)most);
         if (!rc)
             rc = ctr_buf_append(clicks, &click, sizeof click, err);
     }
     return !rc && more < 0 ? ctr_fail(err, CTR_EDATA, "the body is no JSON: %s", why) : rc;
 }
 
-int serve_clicks_read(uint8_t *body, size_t n, struct ctr_buf *clicks, struct ctr_err *err)
+int serve_clicks_read(uint8_t *body, size_t n, int64_t most, struct ctr_buf *clicks, struct ctr_err *err)
 {
     if (!serve_join_lines(body, n) || !ctr_utf8_valid(body, n))
         return ctr_fail(err, CTR_EDATA, "the body is no JSON, or not UTF-8");
@@ -296,11 +308,11 @@ int serve_clicks_read(uint8_t *body, size_t n, struct ctr_buf *clicks, struct ct
     if (p == end || !(p = ctr_json_value(p, end, &all, &why)) || ctr_json_space(p, end) != end)
         return ctr_fail(err, CTR_EDATA, "the body is no JSON: %s", p ? "something follows the value" : why);
     if (all.kind != CTR_JSON_ARRAY)
-        return read_request(&all, clicks, err);
+        return read_request(&all, most, clicks, err);
     p = all.p + 1;
     end = all.p + all.n;
     while (!rc && (more = ctr_json_element(&p, end, ']', &first, &why)) > 0)
-        rc = (p = ctr_json_value(p, end, &one, &why)) ? read_request(&one, clicks, err)
+        rc = (p = ctr_json_value(p, end, &one, &why)) ? read_request(&one, most, clicks, err)
                                                       : ctr_fail(err, CTR_EDATA, "the body is no JSON: %s", why);
     return !rc && more < 0 ? ctr_fail(err, CTR_EDATA, "the body is no JSON: %s", why) : rc;
 }
@@ -310,7 +322,7 @@ void serve_click(struct serve *s, struct ctr_http_request *q)
     struct ctr_buf clicks = { 0 };
     struct ctr_err err = { 0 };
     struct timespec now;
-    int rc = serve_clicks_read(q->body, (size_t)q->head.body_bytes, &clicks, &err);
+    int rc = serve_clicks_read(q->body, (size_t)q->head.body_bytes, s->most_ads, &clicks, &err);
     const struct serve_click *click = (const struct serve_click *)(void *)clicks.data;
     const int64_t n = (int64_t)(clicks.len / sizeof *click);
     clock_gettime(CLOCK_REALTIME, &now);
@@ -323,5 +335,5 @@ void serve_click(struct serve *s, struct ctr_http_request *q)
     }
     ctr_buf_free(&clicks);
     if (rc)
-        ctr_http_refuse(q, rc == CTR_ENOMEM ? 503 : 400, "%s", ctr_err_text(&err).s);
+        ctr_http_refuse(q, rc == CTR_ENOMEM ? 503 : rc == CTR_ELARGE ? 413 : 400, "%s", ctr_err_text(&err).s);
 }
