@@ -200,6 +200,9 @@ err_like 'is told with its line' 'at.txt: line 2: @list.txt is no file or folder
 head -c 9000 /dev/zero | tr '\0' x >"$W/long.txt"
 exits 'no list at all' 1 ctr-import "@$W/long.txt"
 err_like 'is told' 'long.txt: line 1 is no name of a file'
+printf 't1.csv\rt2.csv\n' >"$W/mac.txt"
+exits 'two names in a line' 1 ctr-import -f csv --header "@$W/mac.txt"
+err_like 'are told, and none is passed over' 'mac.txt: line 1 is no name of a file'
 exits 'a list as output' 2 ctr-import -o "$W/list.txt" "@$W/list.txt"
 exits 'a file that is not there' 1 ctr-import "$W/gone.log"
 err_like 'is told, not that its format is not known' 'gone.log: cannot open it: No such file'
@@ -254,6 +257,16 @@ is '--explain' "$(ctr-extract --explain "$W/u.plan" a="$W/u1.csv" b="$W/u2.csv" 
 ctr-import -q --user id --header "$W/u2.csv" >"$W/role.arrows"
 printf 'from a\nunion b\nkeep id, w\nlabel click = fill(w, 0) > 4\nfeature w\n' >"$W/r.plan"
 is 'a role of one side is that of both' "$(ctr-extract -q "$W/r.plan" a="$W/u1.arrows" b="$W/role.arrows" | ctr-export --no-header -c id | tr '\n' ' ')" '1 3 2 "" '
+ctr-import -q --label w --header "$W/u1.csv" >"$W/label1.arrows"
+ctr-import -q -f csv --label click --header - >"$W/label2.arrows" <<'END_CSV'
+id,click
+7,1
+END_CSV
+printf 'from a\nunion b\nkeep id, w, click\n' >"$W/l.plan"
+is 'a role of two columns is that of the rows before' "$(ctr-extract -q "$W/l.plan" a="$W/label1.arrows" b="$W/label2.arrows" | ctr-info - | awk '$3 == "label" { print $1 }')" w
+printf 'id,ad,w\n6,b,.5\n' >"$W/u4.csv"
+exits 'integers and fractions' 2 ctr-extract "$W/u.plan" a="$W/u1.csv" b="$W/u4.csv"
+err_like 'are told with the type that has both' 'column w is float64, and int64 in the rows before: .* columns="w:float64" of a view'
 printf 'union b\nlabel click\n' >"$W/bad.plan"
 exits 'without rows before' 2 ctr-extract "$W/bad.plan"
 err_like 'is told' '`union` stands below `from VIEW`'

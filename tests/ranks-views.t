@@ -183,6 +183,10 @@ printf 'from log = csv(header=true)\njoin users = csv(header=true) on user merge
 refused merge 'all rows in the order of the key: leave merge out' 2 run 2 ctr-train mlp -q --minibatch 9 -o no.m no.plan log=log-0.csv log=log-1.csv users=users.csv
 printf 'from log = csv(header=true)\njoin users = csv(header=true) by-row prefix "u."\nlabel click\nfeature ad\n' >no.plan
 refused by-row 'its place among all rows' 2 run 2 ctr-train mlp -q --minibatch 9 -o no.m no.plan log=log-0.csv log=log-1.csv users=users.csv
+printf 'from log = csv(header=true)\nunion more = csv(header=true)\nlabel click\nfeature ad\n' >no.plan
+refused union 'needs the rows of its view once, and every rank would read them all: name its files as those of the first view' 2 \
+    run 2 ctr-train mlp -q --minibatch 9 -o no.m no.plan log=log-0.csv log=log-1.csv more=log-2.csv
+refused 'union, extraction' 'every rank would read them all' 2 run 2 ctr-extract -q no.plan log=log-0.csv log=log-1.csv more=log-2.csv -o 'no-%d.arrows'
 # shellcheck disable=SC2086
 refused 'too few files' '1 file for 2 ranks: each rank reads files of its own' 2 train 2 mlp -o no.m log=log-0.csv
 # shellcheck disable=SC2086

@@ -83,6 +83,16 @@ static int add_listed(struct ctr_strs *out, const char *list, const char *name, 
     return rc;
 }
 
+/* Bytes of a line without its end, which is \n or \r\n or that of the list; -1: it is none. */
+static int64_t line_bytes(const char *text, size_t most, bool last)
+{
+    size_t n = strcspn(text, "\n");
+    if (n + 1 >= most || (!text[n] && !last))
+        return -1;
+    n -= n && text[n - 1] == '\r';
+    return memchr(text, '\r', n) ? -1 : (int64_t)n;
+}
+
 /* A file or folder a line; empty lines and those that begin with # are passed over. */
 static int add_list(struct ctr_strs *out, const char *list, struct ctr_err *err)
 {
@@ -92,12 +102,12 @@ static int add_list(struct ctr_strs *out, const char *list, struct ctr_err *err)
     int64_t line = 0;
     int rc = f ? 0 : err->code ? err->code : ctr_fail_sys(err, "cannot open the list of files");
     while (!rc && fgets(text, sizeof text, f)) {
-        size_t n = strcspn(text, "\r\n");
+        const int64_t n = line_bytes(text, sizeof text, feof(f));
         line++;
-        if (n + 1 == sizeof text || (!text[n] && !feof(f)))
+        if (n < 0)
             rc = ctr_fail(err, CTR_EDATA, "line %lld is no name of a file: a list has one a line", (long long)line);
         else if (n && *text != '#')
-            rc = add_listed(out, list, text, n, line, err);
+            rc = add_listed(out, list, text, (size_t)n, line, err);
     }
     if (!rc && ferror(f))
         rc = ctr_fail_sys(err, "cannot read the list of files");

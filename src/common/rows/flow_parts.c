@@ -17,6 +17,7 @@ static const char *needs(const struct ctr_plan_statement *s)
     case CTR_STATEMENT_EACH: return "all rows with its key";
     case CTR_STATEMENT_SORT: return "all rows, to order them";
     case CTR_STATEMENT_UNIQUE: return "all rows, of which it keeps one of each key";
+    case CTR_STATEMENT_UNION: return "the rows of its view once, and every rank would read them all";
     case CTR_STATEMENT_JOIN:
         return ctr_stage_option(s, "once")     ? "all rows that may take the row of the view"
                : ctr_stage_option(s, "by-row") ? "its place among all rows"
@@ -33,6 +34,8 @@ static const char *instead(const struct ctr_plan_statement *s)
         return "leave merge out, and each rank holds the view in memory or, under --memory, on disk; or ";
     if (s->kind == CTR_STATEMENT_HISTORY && !ctr_stage_option(s, "session"))
         return "take the behaviours from a view (history … from VIEW), which every rank reads whole; or ";
+    if (s->kind == CTR_STATEMENT_UNION)
+        return "name its files as those of the first view, if they are of one format; or ";
     return "";
 }
 

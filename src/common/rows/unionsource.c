@@ -33,21 +33,24 @@ static int add_field(struct united *u, const struct ctr_field *f, struct ctr_err
     const int k = ctr_schema_find(&u->schema, f->name), role = ctr_field_role(f);
     struct ctr_field *had = k < 0 ? NULL : &u->schema.f[k];
     int rc = 0;
-    if (had && !same_type(had, f))
+    if (had && !same_type(had, f)) {
+        /* the one that holds the values of both */
+        const bool wider = ctr_types[f->type].floating && ctr_types[had->type].integer;
+        (void)ctr_field_type_name(f, here, sizeof here);
+        (void)ctr_field_type_name(had, there, sizeof there);
         return ctr_fail(err, CTR_EUSAGE,
                         "column %s is %s, and %s in the rows before: give both one type, as columns=\"%s:%s\" of a "
                         "view of text or Parquet does",
-                        f->name, ctr_field_type_name(f, here, sizeof here),
-                        ctr_field_type_name(had, there, sizeof there), f->name,
-                        ctr_field_type_name(had, there, sizeof there));
-    const bool taken = role >= 0 && ctr_schema_role(&u->schema, (enum ctr_role)role) >= 0;
-    if (had)
+                        f->name, here, there, f->name, wider ? here : there);
+    }
+    const bool many = role == CTR_ROLE_FEATURE || role == CTR_ROLE_DENSE || role == CTR_ROLE_IMAGE;
+    const bool taken = role >= 0 && !many && ctr_schema_role(&u->schema, (enum ctr_role)role) >= 0;
+    if (had) {
         had->dict &= f->dict;
-    else
-        rc = ctr_schema_add_field(&u->schema, f, NULL, err);
-    if (!rc && had && role >= 0 && ctr_field_role(had) < 0 && !taken)
-        rc = ctr_field_set_role(had, (enum ctr_role)role, err);
-    return rc;
+        return role >= 0 && ctr_field_role(had) < 0 && !taken ? ctr_field_set_role(had, (enum ctr_role)role, err) : 0;
+    }
+    rc = ctr_schema_add_field(&u->schema, f, NULL, err);
+    return rc || !taken ? rc : ctr_meta_set(&u->schema.f[u->schema.n - 1].meta, CTR_META_ROLE, NULL, err);
 }
 
 static int unite(struct united *u, struct ctr_err *err)
