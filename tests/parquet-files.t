@@ -264,6 +264,8 @@ id,click
 END_CSV
 printf 'from a\nunion b\nkeep id, w, click\n' >"$W/l.plan"
 is 'a role of two columns is that of the rows before' "$(ctr-extract -q "$W/l.plan" a="$W/label1.arrows" b="$W/label2.arrows" | ctr-info - | awk '$3 == "label" { print $1 }')" w
+printf 'from a\nkeep id, w, click\n' >"$W/l.plan"
+is 'and of files whose columns differ' "$(ctr-extract -q "$W/l.plan" a="$W/label1.arrows" a="$W/label2.arrows" | ctr-info - | awk '$3 == "label" { print $1 }')" w
 printf 'id,ad,w\n6,b,.5\n' >"$W/u4.csv"
 exits 'integers and fractions' 2 ctr-extract "$W/u.plan" a="$W/u1.csv" b="$W/u4.csv"
 err_like 'are told with the type that has both' 'column w is float64, and int64 in the rows before: .* columns="w:float64" of a view'

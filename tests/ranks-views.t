@@ -193,8 +193,39 @@ refused 'too few files' '1 file for 2 ranks: each rank reads files of its own' 2
 refused 'a file twice' 'are one file' 2 train 2 mlp -o no.m log=log-0.csv log=log-0.csv
 ctr-import -q -f csv --header log-0.csv -o some.arrows
 ctr-import -q -f csv --header log-1.csv | ctr-select -q --columns id,user,click -o few.arrows
+ctr-import -q -f csv --header log-2.csv | ctr-select -q --columns id,user,click -o few2.arrows
 printf 'from log\nlabel click\nfeature user\nfeature ad\n' >lack.plan
-refused 'files of a rank that lack a column' "there is no column 'ad'" 2 run 2 ctr-train mlp -q --minibatch 9 -o no.m lack.plan log=some.arrows log=few.arrows
+refused 'a column that no rank has' "there is no column 'ad'" 2 run 2 ctr-train mlp -q --minibatch 9 -o no.m lack.plan log=few.arrows log=few2.arrows
+# lacking WHAT FILE… : features and a model of two ranks, of which one has only files that lack a column
+lacking() {
+    _what=$1 _files=
+    shift
+    for _f in "$@"; do _files="$_files log=$_f"; done
+    # shellcheck disable=SC2086
+    ctr-extract -q lack.plan $_files -o one.arrows
+    # shellcheck disable=SC2086
+    ok "$_what: files of a rank that lack a column" run 2 ctr-extract -q lack.plan $_files -o 'lack-%d.arrows'
+    rows lack-0.arrows lack-1.arrows >got.rows
+    rows one.arrows | cmp -s - got.rows
+    is "$_what: the rows of one process" $? 0
+    # shellcheck disable=SC2086
+    ok "$_what: a model" run 2 ctr-train mlp -q --embedding 4 --hidden 4 --minibatch 100 -o got.m lack.plan $_files
+    run 2 ctr-train mlp -q --embedding 4 --hidden 4 --minibatch 100 -o want.m lack-0.arrows lack-1.arrows
+    is "$_what: that of the features" "$(ctr-predict -q got.m one.arrows | digest -)" "$(ctr-predict -q want.m one.arrows | digest -)"
+}
+printf 'from log\nlabel click\nfeature user\nfeature ad\nkeep id\n' >lack.plan
+lacking streams some.arrows few.arrows
+lacking 'streams, the first rank' few.arrows some.arrows few2.arrows
+for f in some few few2; do ctr-export -q --format parquet -o $f.parquet $f.arrows; done
+lacking Parquet some.parquet few.parquet
+lacking 'Parquet, the first rank' few.parquet some.parquet few2.parquet
+mkdir -p kind/k=1 kind/k=2 kind/k=x kind/k=3
+cp some.parquet kind/k=1
+cp few.parquet kind/k=2
+cp few2.parquet kind/k=3
+cp few.parquet kind/k=x
+printf 'from log = parquet(partitions=true)\nlabel click\nfeature k\nfeature ad\nkeep id\n' >lack.plan
+lacking 'partitions that are integers on one rank' kind/k=1/some.parquet kind/k=x/few.parquet kind/k=2/few.parquet kind/k=3/few2.parquet
 refused 'a view on stdin' 'ranks read files, not stdin: name the file of the view past' 2 \
     run 2 ctr-train mlp -q --minibatch 9 -o no.m raw.plan log=log-0.csv log=log-1.csv users=users.csv ads=ads.csv seen=seen.csv buys=buys.csv past=-
 awk 'NR == 300 { sub(/,/, ",none,") } 1' log-1.csv >bad.csv

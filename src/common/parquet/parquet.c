@@ -24,7 +24,8 @@ struct ctr_parquet {
     struct ctr_text_column **as;     /* of each column of the schema */
     struct pq_leaves all;            /* the columns of all files */
     /* the file that was opened last */
-    int file; /* the next one to open */
+    int file, step; /* the next one to open, and how far the one after it is */
+    int at;         /* the one that was opened last */
     struct pq_file *in;
     int group;   /* the next one */
     int held;    /* 1 + the one that is known to have rows that are wanted */
@@ -97,7 +98,7 @@ static const char *shown_name(const struct ctr_parquet *p, int number)
 static const char *file_name(const struct ctr_parquet *p)
 {
     const struct pq_file *f = p->ahead ? ctr_pq_ahead_file(p->ahead) : NULL;
-    return shown_name(p, f ? f->number : CTR_MAX(p->file - 1, 0));
+    return shown_name(p, f ? f->number : p->at);
 }
 
 static int open_fd(struct pq_file *f, const char *path, struct ctr_err *err)
@@ -123,7 +124,8 @@ static int open_file(struct ctr_parquet *p, struct ctr_err *err)
     if (!f)
         return ctr_fail_nomem(err, sizeof *f);
     p->in = f;
-    f->number = p->file++;
+    f->number = p->at = p->file;
+    p->file += CTR_MAX(p->step, 1);
     int rc = open_fd(f, path, err);
     f->size = f->state.size;
     if (!rc)
@@ -163,7 +165,7 @@ static int open_all(struct ctr_parquet *p, struct ctr_err *err)
         close_file(p);
         rc = open_file(p, err);
         if (!rc)
-            rc = ctr_pq_set_add(&p->all, &p->in->footer, &p->in->leaves, p->paths.s, p->file - 1, err);
+            rc = ctr_pq_set_add(&p->all, &p->in->footer, &p->in->leaves, p->paths.s, p->at, err);
     } while (!rc && all && p->file < p->paths.n);
     if (rc || !all)
         return rc;
@@ -220,7 +222,7 @@ static int match_none(struct ctr_parquet *p, int i, struct ctr_err *err)
         return ctr_fail(err, CTR_EDATA, "there is no column %s, which %s has: give %s that all files have",
                         source_name(p->as[i]), p->paths.s[0], ctr_text_option(&p->o, "columns").s);
     if (!p->lack[i]++)
-        p->lack_file[i] = p->file - 1;
+        p->lack_file[i] = p->at;
     return ctr_pq_column_file(&p->column[i], NULL, err);
 }
 
@@ -293,7 +295,7 @@ static int see_extra(struct ctr_parquet *p, struct ctr_err *err)
             rc = ctr_strs_add(&p->extra, name, strlen(name), err);
     }
     if (!before && n)
-        p->extra_in = p->paths.s[p->file - 1];
+        p->extra_in = p->paths.s[p->at];
     p->extra_files += n > 0;
     return rc;
 }
@@ -303,7 +305,7 @@ static int check_identity(const struct ctr_parquet *p, struct ctr_err *err)
 {
     struct ctr_schema here = { 0 };
     struct ctr_difference d;
-    if (p->file <= 1 || p->o.like)
+    if (!p->at || p->o.like)
         return 0;
     int rc = ctr_schema_copy(&here, &p->schema, err);
     ctr_meta_free(&here.meta);
@@ -467,6 +469,18 @@ static int take_roles(struct ctr_parquet *p, struct ctr_err *err)
     return rc;
 }
 
+/* The columns are those of all files; the rows are those of a part of them. */
+static int take_part(struct ctr_parquet *p, struct ctr_err *err)
+{
+    if (p->o.parts < 2)
+        return 0;
+    close_file(p);
+    p->file = p->o.part;
+    p->step = p->o.parts;
+    p->stats.bytes = p->stats.bytes_read = p->stats.total_rows = 0;
+    return open_file(p, err);
+}
+
 static int open_parquet(struct ctr_parquet *p, char *const *paths, int n, struct ctr_err *err)
 {
     int rc = open_set(p, paths, n, err);
@@ -480,6 +494,8 @@ static int open_parquet(struct ctr_parquet *p, char *const *paths, int n, struct
         rc = open_columns(p, err);
     if (!rc && !p->o.like)
         rc = take_roles(p, err);
+    if (!rc)
+        rc = take_part(p, err);
     if (!rc)
         rc = match_file(p, err);
     if (rc)
@@ -556,13 +572,13 @@ static int next_file(struct ctr_parquet *p, struct ctr_err *err)
     p->in = NULL;
     f->all = true;
     int rc = leave_file(p, f, err);
-    if (rc || p->file == p->paths.n)
+    if (rc || p->file >= p->paths.n)
         return rc;
     rc = open_file(p, err);
     if (!rc)
         rc = match_file(p, err);
     if (rc)
-        ctr_err_file(err, shown_name(p, p->file - 1));
+        ctr_err_file(err, shown_name(p, p->at));
     return rc ? rc : 1;
 }
 

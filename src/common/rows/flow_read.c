@@ -253,11 +253,11 @@ static int first_types(struct flow_view *v, const struct ctr_text_opts *t, struc
     struct ctr_text_opts first = *t;
     struct ctr_import *im = NULL;
     struct stat st;
-    if (!v->first.n || stat(v->first.s[0], &st) || !S_ISREG(st.st_mode)) /* a pipe is read once, by its part */
+    if (!v->all.n || stat(v->all.s[0], &st) || !S_ISREG(st.st_mode)) /* a pipe is read once, by its part */
         return 0;
     first.jobs = 1;
     first.note = NULL;
-    int rc = ctr_import_open(&im, &first, v->first.s, 1, err);
+    int rc = ctr_import_open(&im, &first, v->all.s, 1, err);
     if (!rc)
         rc = ctr_schema_copy(&v->typed, ctr_import_schema(im), err);
     ctr_import_free(im);
@@ -311,6 +311,21 @@ static int open_text(struct flow_view *v, const struct ctr_strs *only, const str
 
 /* ---- Parquet ---- */
 
+static bool all_regular(const struct ctr_strs *paths)
+{
+    struct stat st;
+    bool all = true;
+    for (int i = 0; i < paths->n; i++)
+        all &= strcmp(paths->s[i], "-") && !stat(paths->s[i], &st) && S_ISREG(st.st_mode);
+    return all;
+}
+
+/* The files whose columns are those of the view: where parts of it are read, those of all parts. */
+static const struct ctr_strs *files_of(const struct flow_view *v)
+{
+    return v->all.n ? &v->all : &v->paths;
+}
+
 /* Of the columns that can be read, those that are wanted (NULL: all); if there is none, one that says
  * how many rows there are. */
 static int parquet_only(struct flow_view *v, const struct ctr_strs *only, const struct ctr_text_opts *t,
@@ -319,7 +334,7 @@ static int parquet_only(struct flow_view *v, const struct ctr_strs *only, const 
     struct ctr_strs all = { 0 };
     struct ctr_text_opts o = *t;
     o.only = only;
-    int rc = ctr_parquet_columns(&o, v->paths.s, v->paths.n, &all, err);
+    int rc = ctr_parquet_columns(&o, files_of(v)->s, files_of(v)->n, &all, err);
     for (int i = 0; !rc && i < all.n; i++)
         if (!only || ctr_strs_find(only, all.s[i]) >= 0)
             rc = ctr_strs_add(&v->names, all.s[i], strlen(all.s[i]), err);
@@ -353,8 +368,12 @@ static int open_parquet(struct flow_view *v, const struct ctr_strs *only, const 
         rc = parquet_only(v, only, &t, err);
     t.only = v->names.n ? &v->names : NULL;
     t.lack = t.keep = &none;
+    if (v->all.n) {
+        t.part = o->reader->part;
+        t.parts = o->reader->parts;
+    }
     if (!rc)
-        rc = ctr_parquet_open(&v->parquet, &t, v->paths.s, v->paths.n, err);
+        rc = ctr_parquet_open(&v->parquet, &t, files_of(v)->s, files_of(v)->n, err);
     if (!rc)
         v->read = ctr_parquet_schema(v->parquet)->n;
     if (!rc)
@@ -373,9 +392,11 @@ static int open_parquet(struct flow_view *v, const struct ctr_strs *only, const 
 static int open_matched(struct flow_view *v, const struct ctr_strs *only, const struct ctr_reader_opts *ro,
                         struct ctr_err *err)
 {
-    int rc = ctr_matched_open(&v->matched, v->paths.s, v->paths.n, ro, only, err);
+    int rc = ctr_matched_open(&v->matched, files_of(v)->s, files_of(v)->n, ro, only, err);
     if (rc)
         return rc;
+    if (v->all.n)
+        ctr_matched_part(v->matched, v->opts->reader->part, v->opts->reader->parts);
     v->source = ctr_matched_source(v->matched);
     if (only && !ctr_batch_source_schema(&v->source)->n) { /* the number of rows */
         ctr_matched_free(v->matched);
@@ -394,8 +415,10 @@ static int open_stream(struct flow_view *v, const struct ctr_strs *only, const s
     ro.part = v->part;
     ro.parts = v->parts;
     bool differ = false;
-    int rc =
-        v->paths.n > 1 && v->regular && !ro.follow ? ctr_matched_needed(v->paths.s, v->paths.n, &ro, &differ, err) : 0;
+    const struct ctr_strs *files = files_of(v);
+    int rc = 0;
+    if (files->n > 1 && v->regular && !ro.follow && (!v->all.n || all_regular(&v->all)))
+        rc = ctr_matched_needed(files->s, files->n, &ro, &differ, err);
     if (!rc && differ)
         return open_matched(v, only, &ro, err);
     if (!rc)
@@ -487,15 +510,6 @@ static int set_roles(struct flow_view *v, struct ctr_err *err)
     return 0;
 }
 
-static bool all_regular(const struct ctr_strs *paths)
-{
-    struct stat st;
-    bool all = true;
-    for (int i = 0; i < paths->n; i++)
-        all &= strcmp(paths->s[i], "-") && !stat(paths->s[i], &st) && S_ISREG(st.st_mode);
-    return all;
-}
-
 /* The first bytes of a file, without taking them: of a pipe, if it is open already. */
 static size_t peek(const char *path, char *to, size_t n)
 {
@@ -565,8 +579,8 @@ static int take_part(struct flow_view *v, const struct ctr_reader_opts *o, struc
     int rc = ctr_shard_files(o->part, o->parts, v->paths.s, v->paths.n, &mine, err);
     for (int i = 0; !rc && i < mine.n; i++)
         rc = ctr_strs_add(&paths, mine.path[i], strlen(mine.path[i]), err);
-    if (!rc && !mine.parts)
-        rc = ctr_strs_add(&v->first, v->paths.s[0], strlen(v->paths.s[0]), err);
+    for (int i = 0; !rc && !mine.parts && i < v->paths.n; i++)
+        rc = ctr_strs_add(&v->all, v->paths.s[i], strlen(v->paths.s[i]), err);
     v->part = mine.part;
     v->parts = mine.parts;
     free(mine.path);
@@ -618,7 +632,7 @@ void ctr_flow_view_close(struct flow_view *v)
     ctr_strs_free(&v->paths);
     ctr_strs_free(&v->nulls);
     ctr_strs_free(&v->names);
-    ctr_strs_free(&v->first);
+    ctr_strs_free(&v->all);
     ctr_schema_free(&v->typed);
     *v = (struct flow_view){ 0 };
 }

@@ -27,8 +27,8 @@ struct flow_view {
     const struct ctr_view *view;
     struct ctr_strs paths, nulls, names; /* nulls, names: for text, used by the import */
     int part, parts;         /* of the one file of a view whose blocks are shared out; parts 0: the files are whole */
-    struct ctr_strs first;   /* the first file of all parts, which says the types of text; none: the view is whole */
-    struct ctr_schema typed; /* that one's columns */
+    struct ctr_strs all;     /* the files of all parts, which say columns and types; none: the view is whole */
+    struct ctr_schema typed; /* text: columns of the first of them */
     struct ctr_batch_source source;
     struct ctr_reader *reader; /* the reader of the source: a stream, … */
     struct ctr_import *import; /* … or text */

@@ -13,7 +13,8 @@ struct ctr_matched {
     struct ctr_schema schema;
     char *network;             /* of the first file that has vectors, or NULL */
     struct ctr_reader *reader; /* of the current file */
-    int file;                  /* the next one */
+    int file, step;            /* the next one, and how far the one after it is */
+    int at, files;             /* the current one, and how many were begun */
     const char *name;
     int *from;              /* the column of the file for each of the schema, or -1 */
     int *lack, *first_lack; /* files that lack it, and the first of them */
@@ -76,6 +77,16 @@ static int same_tower(const struct ctr_matched *m, const struct ctr_field *had, 
     return 0;
 }
 
+/* A column that no file before has; one role is that of one column, the first. */
+static int add_field(struct ctr_matched *m, const struct ctr_field *f, struct ctr_err *err)
+{
+    const int role = ctr_field_role(f);
+    const bool many = role == CTR_ROLE_FEATURE || role == CTR_ROLE_DENSE || role == CTR_ROLE_IMAGE;
+    const bool taken = role >= 0 && !many && ctr_schema_role(&m->schema, (enum ctr_role)role) >= 0;
+    const int rc = ctr_schema_add_field(&m->schema, f, NULL, err);
+    return rc || !taken ? rc : ctr_meta_set(&m->schema.f[m->schema.n - 1].meta, CTR_META_ROLE, NULL, err);
+}
+
 static int add_schema(struct ctr_matched *m, const struct ctr_schema *s, const struct ctr_strs *only, const char *path,
                       struct ctr_err *err)
 {
@@ -88,7 +99,7 @@ static int add_schema(struct ctr_matched *m, const struct ctr_schema *s, const s
         if (only && ctr_strs_find(only, f->name) < 0)
             continue;
         if (k < 0)
-            rc = ctr_schema_add_field(&m->schema, f, NULL, err);
+            rc = add_field(m, f, err);
         else if (f->type == CTR_FOREIGN || !same_type(&m->schema.f[k], f))
             rc = differ(m, &m->schema.f[k], f, path, err);
         else if (!(rc = same_tower(m, &m->schema.f[k], f, path, err)))
@@ -137,7 +148,7 @@ static int project(struct ctr_matched *m, struct ctr_err *err)
     for (int i = 0; i < m->schema.n; i++) {
         const int k = ctr_schema_find(s, m->schema.f[i].name);
         if (k < 0 && !m->lack[i]++)
-            m->first_lack[i] = m->file - 1;
+            m->first_lack[i] = m->at;
         m->from[i] = k < 0 ? -1 : n;
         if (k >= 0)
             column[n++] = k;
@@ -158,8 +169,11 @@ static int next_file(struct ctr_matched *m, struct ctr_err *err)
     }
     ctr_reader_free(m->reader);
     m->reader = NULL;
-    m->name = m->paths.s[m->file];
-    int rc = ctr_reader_open(&m->reader, &m->paths.s[m->file++], 1, &m->o, err);
+    m->at = m->file;
+    m->file += m->step;
+    m->files++;
+    m->name = m->paths.s[m->at];
+    int rc = ctr_reader_open(&m->reader, &m->paths.s[m->at], 1, &m->o, err);
     return rc ? rc : project(m, err);
 }
 
@@ -271,8 +285,10 @@ int ctr_matched_open(struct ctr_matched **out, char *const *paths, int n, const 
     int rc = m ? 0 : ctr_fail_nomem(err, sizeof *m);
     for (int i = 0; !rc && i < n; i++)
         rc = ctr_strs_add(&m->paths, paths[i], strlen(paths[i]), err);
-    if (!rc)
+    if (!rc) {
         m->o = *o;
+        m->step = 1;
+    }
     for (int i = 0; !rc && i < n; i++) {
         struct ctr_schema s = { 0 };
         rc = read_schema(m, i, &s, err);
@@ -289,6 +305,13 @@ int ctr_matched_open(struct ctr_matched **out, char *const *paths, int n, const 
         *out = NULL;
     }
     return rc;
+}
+
+void ctr_matched_part(struct ctr_matched *m, int part, int parts)
+{
+    m->file = part;
+    m->step = parts;
+    m->name = m->paths.s[part];
 }
 
 struct ctr_batch_source ctr_matched_source(struct ctr_matched *m)
@@ -311,7 +334,7 @@ void ctr_matched_notes(const struct ctr_matched *m, void (*note)(void *ctx, cons
     for (int i = 0; i < m->schema.n; i++)
         if (m->lack[i]) {
             ctr_format(text, sizeof text, "column %s: %d of %d files lack it, and are null there (the first: %s)",
-                       m->schema.f[i].name, m->lack[i], m->file, m->paths.s[m->first_lack[i]]);
+                       m->schema.f[i].name, m->lack[i], m->files, m->paths.s[m->first_lack[i]]);
             note(ctx, text);
         }
 }

@@ -19,6 +19,8 @@ struct ctr_matched;
 /* only: NULL, or the columns to read. A column of two types is an error that names both. The options are borrowed. */
 int ctr_matched_open(struct ctr_matched **m, char *const *paths, int n, const struct ctr_reader_opts *o,
                      const struct ctr_strs *only, struct ctr_err *err) CTR_MUST;
+/* Before its rows are read: only those of every parts-th file, from `part` on. The columns stay those of all. */
+void ctr_matched_part(struct ctr_matched *m, int part, int parts);
 struct ctr_batch_source ctr_matched_source(struct ctr_matched *m);
 int64_t ctr_matched_bytes(const struct ctr_matched *m);
 /* After the last batch: which columns files lacked. */

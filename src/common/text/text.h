@@ -113,6 +113,7 @@ struct ctr_text_opts {
     const char *bad_rows;               /* NULL or fail | skip=MAX | quarantine=FILE */
     const char *schema;                 /* Parquet: NULL or union | first | strict, see parquet.h */
     bool partitions;                    /* Parquet: NAME=VALUE folders of a path are columns */
+    int part, parts;                    /* Parquet: 0, 0, or read every parts-th file; columns are of all */
     const struct ctr_conditions *where; /* Parquet: NULL, or rows of which this does not hold may be left out */
     const char *keys;                   /* libsvm, libffm, vw: NULL or hash | key | text, see fields.h */
     bool binary;                        /* the same: labels -1 and 1 are 0 and 1 */
