@@ -405,15 +405,17 @@ wheel image static spdx release-check: $(B)/static/ctrkit
 dist deb wheel image static conda spdx sums release-check:
 	$(call package,$@)
 
-# make help: the targets, each with the first line of its comment, and variables.
+# make help: lines that begin with #h, targets and variables.
 help:
-	@sed -n 's/^#h \([^:]*\): \(.*\)/  make \1\t\2/p' Makefile | awk -F'\t' '{ printf "%-22s %s\n", $$1, $$2 }'
+	@sed -n 's/^#h \([^:]*\): \(.*\)/  make \1\t\2/p' Makefile | awk -F'\t' '{ printf "%-27s %s\n", $$1, $$2 }'
 #h demo: install what is missing, build, make synthetic logs, run the whole pipeline, print a report
 #h -j2: build all tools into bin/ (PATH=$PWD/bin:$PATH)
 #h check: build and pass all tests; T='tests/ctr-join.t' picks some, V=1 shows each
 #h install PREFIX=DIR: programs, manuals and completion (default /usr/local); SINGLE=1: one program and links to it
 #h uninstall: remove what install put there
 #h deps: the Debian packages for building, testing and static checks
+#h html: the manuals as a site, in build/html
+#h single: one program of all tools; static: one that runs on any Linux
 #h deb: packages of Debian; wheel, image, dist: for pip, a container, a tarball; all in build/dist
 #h -C examples help: experiments on public data sets; make -C examples ml100k fetches its log
 #h bench: every tool beside its peers (QUICK=1); bench-gpu on a GPU

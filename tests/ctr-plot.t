@@ -166,6 +166,13 @@ err_like 'are too many' 'drift shows 1 input, and these are 2'
 exits 'one file twice' 2 ctr-plot roc a=plain.arrows b=plain.arrows
 err_like 'is said' 'plain.arrows and plain.arrows are one input'
 exits 'an option of another kind' 2 ctr-plot roc --column x plain.arrows
+printf 'x,t\n-1,a\n1.5,b\n-2,c\n' | ctr-import -q -f csv --header -o signs.arrows
+exits 'one bin, of values on both sides of 0' 0 timeout 20 ctr-plot histogram --bins 1 --column x signs.arrows
+is 'is two, which meet at 0' "$(grep -o '<title>-[^<]*' out)" '<title>-2 to 0: 2, 66.67%'
+exits 'importance by a text' 2 ctr-plot importance --column t signs.arrows
+err_like 'is told' 'signs.arrows: column t is utf8, but a bar must be a number'
+exits 'a score that is a text' 2 ctr-plot scores --score t signs.arrows
+err_like 'is told, too' 'signs.arrows: column t is utf8, but a score must be a number'
 exits 'texts beside numbers' 2 ctr-plot histogram --column site plain.arrows whole.arrows
 exits 'a histogram of lists' 2 sh -c 'printf "{\"a\":[1,2]}\n" | ctr-import -q -f jsonl | ctr-plot histogram --column a'
 err_like 'says what makes rows of them' 'ctr-select --explode'

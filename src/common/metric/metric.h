@@ -187,6 +187,9 @@ int ctr_eval_stream_rows(const struct ctr_eval *e, const struct ctr_eval_view *v
 enum { CTR_EVAL_PARTS = 7 };
 const char *ctr_eval_part(int i);
 
+/* The 95% interval of a click rate of n rows, or of weights that tell as much as n rows. Wilson 1927. */
+void ctr_rate_interval(double rate, double n, double *low, double *high);
+
 /* A reliability diagram: rows sorted by score, in bins of equal weight (equal scores share a bin). */
 struct ctr_reliability_bin {
     double low, high; /* scores in it */

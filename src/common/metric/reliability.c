@@ -49,6 +49,15 @@ double ctr_sample_ece(const struct ctr_sample *s, double weight)
     return weight > 0 ? sum / weight : NAN;
 }
 
+void ctr_rate_interval(double rate, double n, double *low, double *high)
+{
+    const double z = 1.959963984540054, scale = 1 / (1 + z * z / n);
+    const double middle = scale * (rate + z * z / (2 * n));
+    const double half = scale * z * sqrt(rate * (1 - rate) / n + z * z / (4 * n * n));
+    *low = rate > 0 ? CTR_MAX(0, middle - half) : 0; /* exactly: rounding would leave some 1e-18 */
+    *high = rate < 1 ? CTR_MIN(1, middle + half) : 1;
+}
+
 static void add_squares(const struct ctr_sample *s, struct ctr_reliability_bin *bin, int n)
 {
     int b = 0;

@@ -87,6 +87,21 @@ int ctr_plot_next(struct ctr_plot *p, int i, const struct ctr_batch **b, struct 
     return ctr_plot_fail(p, i, rc, err);
 }
 
+double ctr_plot_value(const struct ctr_batch *b, int column, int64_t row)
+{
+    return column < 0 || ctr_col_missing(&b->col[column], row) ? NAN : ctr_col_f64(&b->col[column], row);
+}
+
+int ctr_plot_check_number(const struct ctr_plot *p, int i, int column, const char *what, struct ctr_err *err)
+{
+    const struct ctr_schema *s = ctr_batch_source_schema(&p->in[i].rows);
+    char type[64];
+    if (column < 0 || ctr_type_number(s->f[column].type))
+        return 0;
+    return ctr_fail(err, CTR_EUSAGE, "column %s is %s, but %s must be a number", s->f[column].name,
+                    ctr_field_type_name(&s->f[column], type, sizeof type), what);
+}
+
 int ctr_plot_fail(struct ctr_plot *p, int i, int rc, struct ctr_err *err)
 {
     if (rc < 0)
@@ -157,15 +172,6 @@ int ctr_plot_empty(struct ctr_plot *p, const char *message, struct ctr_err *err)
     ctr_svg_begin(&g, &f, p->svg, err);
     const int rc = ctr_svg_end(&g);
     return rc ? rc : ctr_plot_note(p, err, "%s", message);
-}
-
-void ctr_plot_rate_interval(double rate, double n, double *low, double *high)
-{
-    const double z2 = 1.959963984540054 * 1.959963984540054, whole = 1 + z2 / n;
-    const double middle = (rate + z2 / (2 * n)) / whole;
-    const double half = sqrt(z2 * (rate * (1 - rate) / n + z2 / (4 * n * n))) / whole;
-    *low = rate > 0 ? fmax(0, middle - half) : 0;
-    *high = rate < 1 ? fmin(1, middle + half) : 1;
 }
 
 int ctr_plot_draw(const struct ctr_plot_kind *k, struct ctr_plot_input *in, int n, const struct ctr_plot_opts *o,

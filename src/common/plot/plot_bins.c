@@ -146,6 +146,8 @@ struct ctr_plot_range ctr_plot_bins_range(const struct ctr_plot_bins *b, int64_t
     int64_t n = to - from + 1;
     from += b->first;
     to += b->first;
+    if (from < 0 && to >= 0)
+        want = CTR_MAX(want, 2); /* a bin starts at 0, so none is on both sides of it */
     for (; n > want; n = to - from + 1) {
         r.power++;
         from >>= 1;

@@ -137,11 +137,6 @@ static struct ctr_plot_text counts(const struct bars *b, const char *what)
 
 /* ---- names and values of rows ---- */
 
-static double value_or_nan(const struct ctr_batch *b, int column, int64_t i)
-{
-    return column < 0 || ctr_col_missing(&b->col[column], i) ? NAN : ctr_col_f64(&b->col[column], i);
-}
-
 /* Append the text of a cell, after a separator if it is not the first. Null appends nothing. */
 static int add_text(const struct ctr_batch *b, int column, int64_t i, const char *separator, struct ctr_buf *name,
                     struct ctr_err *err)
@@ -159,15 +154,6 @@ static bool is_bias(const struct ctr_batch *b, int table, int64_t i)
         return false;
     const struct ctr_str s = ctr_col_str(&b->col[table], i);
     return s.n == 6 && !memcmp(s.p, "(bias)", 6);
-}
-
-static int check_number(const struct ctr_schema *s, int column, struct ctr_err *err)
-{
-    char type[64];
-    if (column < 0 || ctr_type_number(s->f[column].type))
-        return 0;
-    return ctr_fail(err, CTR_EUSAGE, "column %s is %s, and a bar is a number", s->f[column].name,
-                    ctr_field_type_name(&s->f[column], type, sizeof type));
 }
 
 /* The columns of a row that is a bar. */
@@ -192,14 +178,12 @@ static int name_row(const struct bar_columns *c, const struct ctr_batch *b, int6
 
 static int read_bars(struct ctr_plot *p, const struct bar_columns *c, struct bars *bars, struct ctr_err *err)
 {
-    const struct ctr_schema *s = ctr_batch_source_schema(&p->in[0].rows);
+    const int number[] = { c->value, c->low, c->high, c->key };
     const struct ctr_batch *b;
     struct ctr_buf name = { 0 };
-    int rc = check_number(s, c->value, err);
-    if (!rc && !(rc = check_number(s, c->low, err)))
-        rc = check_number(s, c->high, err);
-    if (!rc && c->key >= 0)
-        rc = check_number(s, c->key, err);
+    int rc = 0;
+    for (size_t i = 0; !rc && i < CTR_COUNT(number); i++)
+        rc = ctr_plot_check_number(p, 0, number[i], number[i] == c->key ? "a key" : "a bar", err);
     while (!rc && (rc = ctr_plot_next(p, 0, &b, err)) > 0) {
         rc = 0;
         for (int64_t i = 0; !rc && i < b->rows; i++) {
@@ -207,8 +191,8 @@ static int read_bars(struct ctr_plot *p, const struct bar_columns *c, struct bar
                 continue;
             rc = name_row(c, b, i, &name, err);
             if (!rc)
-                rc = bars_add(bars, &name, value_or_nan(b, c->value, i), value_or_nan(b, c->low, i),
-                              value_or_nan(b, c->high, i), err);
+                rc = bars_add(bars, &name, ctr_plot_value(b, c->value, i), ctr_plot_value(b, c->low, i),
+                              ctr_plot_value(b, c->high, i), err);
         }
     }
     ctr_buf_free(&name);
@@ -238,7 +222,7 @@ static int add_contribution(struct tables *t, const struct bar_columns *c, const
                             struct ctr_err *err)
 {
     const int64_t row = ctr_col_i64(&b->col[c->row], i);
-    const double value = value_or_nan(b, c->value, i);
+    const double value = ctr_plot_value(b, c->value, i);
     struct ctr_keyvalue id = ctr_keyvalue_text((struct ctr_str){ "(rest)", 6 });
     uint32_t number = 0;
     int rc = 0;
@@ -269,12 +253,12 @@ static int read_contributions(struct ctr_plot *p, const struct bar_columns *c, s
     struct tables t = { .rows = 0 };
     struct ctr_buf name = { 0 };
     const struct ctr_batch *b;
-    int rc = check_number(s, c->value, err);
+    int rc = ctr_plot_check_number(p, 0, c->value, "a bar", err);
     ctr_keyvalue_set_init(&t.set);
     if (!rc && s->f[c->table].type != CTR_UTF8)
         rc = ctr_fail(err, CTR_EUSAGE, "column %s is no text", s->f[c->table].name);
     if (!rc)
-        rc = check_number(s, c->row, err);
+        rc = ctr_plot_check_number(p, 0, c->row, "a row", err);
     while (!rc && (rc = ctr_plot_next(p, 0, &b, err)) > 0) {
         rc = 0;
         for (int64_t i = 0; !rc && i < b->rows; i++)
@@ -289,7 +273,6 @@ static int read_contributions(struct ctr_plot *p, const struct bar_columns *c, s
         if (!rc)
             rc = bars_add(bars, &name, ((double *)(void *)t.sum.data)[i] / (double)t.rows, NAN, NAN, err);
     }
-    bars->undefined = 0;
     ctr_keyvalue_set_free(&t.set);
     ctr_buf_free(&t.sum);
     ctr_buf_free(&t.row_sum);

@@ -27,6 +27,10 @@ struct ctr_plot_want {
 int ctr_plot_columns(struct ctr_plot *p, int i, const struct ctr_plot_want *want, int n, struct ctr_err *err) CTR_MUST;
 /* The next batch of input i, as ctr_batch_source_next gives it. */
 int ctr_plot_next(struct ctr_plot *p, int i, const struct ctr_batch **b, struct ctr_err *err) CTR_MUST;
+/* NaN: null, or column -1. */
+double ctr_plot_value(const struct ctr_batch *b, int column, int64_t row);
+/* Is the column of input i, if there is one, of numbers? `what` it is for: "a bar". */
+int ctr_plot_check_number(const struct ctr_plot *p, int i, int column, const char *what, struct ctr_err *err) CTR_MUST;
 /* An error of input i: names its file; returns rc. */
 int ctr_plot_fail(struct ctr_plot *p, int i, int rc, struct ctr_err *err);
 int ctr_plot_note(struct ctr_plot *p, struct ctr_err *err, const char *fmt, ...) CTR_MUST CTR_PRINTF(3, 4);
@@ -35,9 +39,6 @@ int ctr_plot_note(struct ctr_plot *p, struct ctr_err *err, const char *fmt, ...)
 struct ctr_figure ctr_plot_figure(struct ctr_plot *p);
 /* The figure that says why it is empty. */
 int ctr_plot_empty(struct ctr_plot *p, const char *message, struct ctr_err *err) CTR_MUST;
-
-/* The 95% interval of a rate of clicks in n rows (n may be that of rows of one weight). Wilson 1927. */
-void ctr_plot_rate_interval(double rate, double n, double *low, double *high);
 
 struct ctr_plot_text {
     char s[300];

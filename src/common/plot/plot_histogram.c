@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { BINS = 40, TEXTS = 20, MOST_TEXTS = 65536 };
+enum { BINS = 40, TEXTS = 20, MOST_TEXTS = 65536, MOST_BYTES = 64 << 20 };
 
 /* ---- bins ---- */
 
@@ -156,16 +156,6 @@ static int add_scores(struct ctr_plot_bins *b, const struct numbers *v, int64_t 
     return rc;
 }
 
-static int check_number(const struct ctr_plot *p, int i, int column, const char *what, bool bools, struct ctr_err *err)
-{
-    char type[64];
-    const struct ctr_schema *s = ctr_batch_source_schema(&p->in[i].rows);
-    if (column < 0 || ctr_type_number(s->f[column].type) || (bools && s->f[column].type == CTR_BOOL))
-        return 0;
-    return ctr_fail(err, CTR_EUSAGE, "column %s is %s, but a %s must be a number", s->f[column].name,
-                    ctr_field_type_name(&s->f[column], type, sizeof type), what);
-}
-
 static int read_scores(struct ctr_plot *p, int i, struct ctr_plot_bins *bins, struct ctr_err *err)
 {
     int score, label, weight;
@@ -175,10 +165,12 @@ static int read_scores(struct ctr_plot *p, int i, struct ctr_plot_bins *bins, st
     struct numbers v = { 0 };
     const struct ctr_batch *b;
     int rc = ctr_plot_columns(p, i, want, CTR_COUNT(want), err);
-    if (!rc && !(rc = check_number(p, i, score, "score", false, err)))
-        rc = check_number(p, i, label, "label", true, err);
     if (!rc)
-        rc = check_number(p, i, weight, "weight", false, err);
+        rc = ctr_plot_check_number(p, i, score, "a score", err);
+    if (!rc && label >= 0 && ctr_batch_source_schema(&p->in[i].rows)->f[label].type != CTR_BOOL)
+        rc = ctr_plot_check_number(p, i, label, "a label", err);
+    if (!rc)
+        rc = ctr_plot_check_number(p, i, weight, "a weight", err);
     if (!bins->series) /* known when the first input is */
         bins->series = p->n > 1 ? p->n : label >= 0 ? 2 : 1;
     if (p->n > 1)
@@ -238,6 +230,9 @@ static int add_text(struct texts *t, const struct ctr_col *c, int64_t i, int ser
         return rc;
     if (number >= MOST_TEXTS)
         return ctr_fail(err, CTR_EDATA, "more than %d different texts: ctr-stats shows the frequent ones", MOST_TEXTS);
+    if (t->set.bytes.len > MOST_BYTES)
+        return ctr_fail(err, CTR_EDATA, "more than %d MiB of different texts: ctr-stats shows the frequent ones",
+                        MOST_BYTES >> 20);
     if (t->weight.len < (number + 1) * (size_t)n * sizeof(double)) {
         void *w = ctr_buf_extend(&t->weight, n, sizeof(double), &rc, err);
         if (!w)
@@ -297,7 +292,7 @@ static int read_column(struct ctr_plot *p, int i, struct column *h, struct ctr_e
     if (!rc)
         rc = choose(p, i, column, h, err);
     if (!rc)
-        rc = check_number(p, i, weight, "weight", false, err);
+        rc = ctr_plot_check_number(p, i, weight, "a weight", err);
     while (!rc && (rc = ctr_plot_next(p, i, &b, err)) > 0)
         if (!(rc = load(b, weight, CTR_ROLE_WEIGHT, &buf, &w, err)))
             rc = add_values(p, h, &b->col[column], w, i, err);

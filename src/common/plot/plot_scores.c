@@ -70,7 +70,7 @@ static int read_bins(struct ctr_plot *p, int i, int64_t want, struct bins *b, st
 
 static void bin_interval(const struct ctr_reliability_bin *b, double *low, double *high)
 {
-    ctr_plot_rate_interval(b->label, b->weight * b->weight / b->squares, low, high);
+    ctr_rate_interval(b->label, b->weight * b->weight / b->squares, low, high);
 }
 
 static int put_bins(struct ctr_svg *g, int series, const struct bins *b, struct ctr_err *err)

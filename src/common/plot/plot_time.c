@@ -44,11 +44,6 @@ static int choose_metric(const struct ctr_plot *p, const char **metric, struct c
     return 0;
 }
 
-static double value_or_nan(const struct ctr_batch *b, int column, int64_t i)
-{
-    return column < 0 || ctr_col_missing(&b->col[column], i) ? NAN : ctr_col_f64(&b->col[column], i);
-}
-
 /* Columns of a table of windows. */
 struct window_columns {
     int by, time, value, low, high, control;
@@ -63,9 +58,9 @@ static int add_windows(struct windows *w, const struct window_columns *c, const 
             continue; /* the whole time, or a slice */
         struct window *new = ctr_buf_extend(&w->w, 1, sizeof *new, &rc, err);
         if (!rc)
-            *new = (struct window){ (double)ctr_col_i64(&b->col[c->time], i), value_or_nan(b, c->value, i),
-                                    value_or_nan(b, c->low, i), value_or_nan(b, c->high, i),
-                                    value_or_nan(b, c->control, i) };
+            *new = (struct window){ (double)ctr_col_i64(&b->col[c->time], i), ctr_plot_value(b, c->value, i),
+                                    ctr_plot_value(b, c->low, i), ctr_plot_value(b, c->high, i),
+                                    ctr_plot_value(b, c->control, i) };
     }
     if (!rc && w->w.len / sizeof(struct window) > MOST_WINDOWS)
         rc = ctr_fail(err, CTR_EDATA, "more than %d windows cannot be told apart in a figure: make longer ones",
@@ -73,15 +68,15 @@ static int add_windows(struct windows *w, const struct window_columns *c, const 
     return rc;
 }
 
-static int check_windows(const struct ctr_schema *s, const struct window_columns *c, struct ctr_err *err)
+static int check_windows(const struct ctr_plot *p, int i, const struct window_columns *c, struct ctr_err *err)
 {
     const int number[] = { c->value, c->low, c->high, c->control };
-    if (s->f[c->time].type != CTR_TIME)
+    int rc = 0;
+    if (ctr_batch_source_schema(&p->in[i].rows)->f[c->time].type != CTR_TIME)
         return ctr_fail(err, CTR_EUSAGE, "column window is no time: ctr-eval --window 1h --format stream writes one");
-    for (size_t i = 0; i < CTR_COUNT(number); i++)
-        if (number[i] >= 0 && !ctr_type_number(s->f[number[i]].type))
-            return ctr_fail(err, CTR_EUSAGE, "column %s is no number", s->f[number[i]].name);
-    return 0;
+    for (size_t k = 0; !rc && k < CTR_COUNT(number); k++)
+        rc = ctr_plot_check_number(p, i, number[k], "a metric", err);
+    return rc;
 }
 
 static int read_windows(struct ctr_plot *p, int i, const char *metric, struct windows *w, struct ctr_err *err)
@@ -97,7 +92,7 @@ static int read_windows(struct ctr_plot *p, int i, const char *metric, struct wi
     const struct ctr_batch *b;
     int rc = ctr_plot_columns(p, i, want, CTR_COUNT(want), err);
     if (!rc)
-        rc = check_windows(ctr_batch_source_schema(&p->in[i].rows), &c, err);
+        rc = check_windows(p, i, &c, err);
     w->intervals = !rc && c.low >= 0 && c.high >= 0;
     w->control = !rc && c.control >= 0;
     while (!rc && (rc = ctr_plot_next(p, i, &b, err)) > 0)
@@ -433,7 +428,7 @@ static int draw_hours(struct ctr_plot *p, struct ctr_err *err)
         low[i] = high[i] = NAN;
         if (!(h.weight[i] > 0))
             continue;
-        ctr_plot_rate_interval(h.clicks[i] / h.weight[i], h.weight[i] * h.weight[i] / h.squares[i], &low[i], &high[i]);
+        ctr_rate_interval(h.clicks[i] / h.weight[i], h.weight[i] * h.weight[i] / h.squares[i], &low[i], &high[i]);
         most = fmax(most, fmax(high[i], h.scores[i] / h.weight[i]));
         weight += h.weight[i];
         clicks += h.clicks[i];

@@ -58,7 +58,8 @@ static int put_plan(struct ctr_report_file *f, struct ctr_err *err)
     ctr_html_markup(h, "</code></pre>\n");
     if (left_out) {
         ctr_html_markup(h, "<p class=\"less\">");
-        ctr_html_format(h, "%lld more lines are not shown, to keep the page small.", (long long)left_out);
+        ctr_html_format(h, "%lld more line%s not shown, to keep the page small.", (long long)left_out,
+                        left_out == 1 ? " is" : "s are");
         ctr_html_markup(h, "</p>\n");
     }
     return rc;

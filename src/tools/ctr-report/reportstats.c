@@ -147,15 +147,14 @@ static struct ctr_str frequent(const struct stats *x, const struct ctr_batch *b,
     return ctr_col_str(c, from + k);
 }
 
-static void put_slice(struct ctr_html_table *t, const struct stats *x, const struct ctr_batch *b, int64_t i)
+/* The name of a column, and of what slice its row is. */
+static void put_name(struct ctr_html_table *t, struct ctr_str name, const struct ctr_buf *slice)
 {
-    const struct ctr_str name = ctr_report_str(b, x->at[NAME], i);
-
     ctr_html_cell_begin(t);
     ctr_html_cut(t->h, name.p ? name.p : "", name.n, 40);
-    if (x->slice.len) {
+    if (slice->len) {
         ctr_html_markup(t->h, " <small>");
-        ctr_html_cut(t->h, (const char *)x->slice.data, x->slice.len, 60);
+        ctr_html_cut(t->h, (const char *)slice->data, slice->len, 60);
         ctr_html_markup(t->h, "</small>");
     }
     ctr_html_cell_end(t);
@@ -204,7 +203,7 @@ static void put_column(struct stats *x, const struct ctr_batch *b, int64_t i)
 
     if (!ctr_html_row(t))
         return;
-    put_slice(t, x, b, i);
+    put_name(t, ctr_report_str(b, x->at[NAME], i), &x->slice);
     ctr_html_text_cell(t, type.p ? type.p : "", type.n, 40);
     ctr_html_text_cell(t, role.p ? role.p : "", role.n, 20);
     ctr_html_cell(t, "%s", ctr_report_percent(rows > 0 ? nulls / rows : 0).s);
@@ -228,7 +227,7 @@ static void put_rates(struct stats *x, const struct ctr_batch *b, int64_t i)
         const double rate = item(b, x->at[TOP_RATE], i, k);
         if (!value.p || isnan(rate) || !ctr_html_row(&x->rate))
             continue;
-        put_slice(&x->rate, x, b, i);
+        put_name(&x->rate, ctr_report_str(b, x->at[NAME], i), &x->slice);
         ctr_html_text_cell(&x->rate, value.p, value.n, 40);
         ctr_html_cell(&x->rate, "%s", ctr_report_number(item(b, x->at[TOP_ROWS], i, k)).s);
         ctr_html_cell(&x->rate, "%s", ctr_report_metric(rate).s);
@@ -382,19 +381,12 @@ static void put_drift(struct drift *x, const struct ctr_batch *b, int64_t i)
 {
     static const int numbers[] = { D_PSI, D_PSI_LOW, D_PSI_HIGH, D_JS, D_WASSERSTEIN };
     static const int shares[] = { D_NEW, D_VANISHED, D_NULLS, D_REF_NULLS };
-    const struct ctr_str name = ctr_report_str(b, x->at[D_NAME], i), type = ctr_report_str(b, x->at[D_TYPE], i);
+    const struct ctr_str type = ctr_report_str(b, x->at[D_TYPE], i);
     struct ctr_html_table *t = &x->t;
 
     if (!ctr_html_row(t))
         return;
-    ctr_html_cell_begin(t);
-    ctr_html_cut(t->h, name.p ? name.p : "", name.n, 40);
-    if (x->slice.len) {
-        ctr_html_markup(t->h, " <small>");
-        ctr_html_cut(t->h, (const char *)x->slice.data, x->slice.len, 60);
-        ctr_html_markup(t->h, "</small>");
-    }
-    ctr_html_cell_end(t);
+    put_name(t, ctr_report_str(b, x->at[D_NAME], i), &x->slice);
     ctr_html_cell(t, "%s", shift_of(ctr_report_value(b, x->at[D_PSI], i)));
     for (size_t k = 0; k < CTR_COUNT(numbers); k++)
         ctr_html_cell(t, "%s", ctr_report_decimals(ctr_report_value(b, x->at[numbers[k]], i)).s);

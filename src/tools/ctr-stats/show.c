@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/metric/metric.h"
 #include "tools/ctr-stats/summary.h"
 
 /* ---- the stream ---- */
@@ -171,7 +172,7 @@ static int put_clicks(struct ctr_colbuf **c, const struct ctr_profile *p, const 
         for (int i = 0; !rc && p->labelled && i < s->ntop; i++) {
             const double n = (double)s->top[i].n;
             double value[3] = { s->top[i].clicks / n };
-            ctr_wilson(s->top[i].clicks, n, &value[1], &value[2]);
+            ctr_rate_interval(value[0], n, &value[1], &value[2]);
             rc = ctr_colbuf_f64((*c)->item, value[k], err);
         }
         if (!rc)

@@ -228,15 +228,6 @@ int ctr_value_write(const struct ctr_profile *p, uint64_t key, const char *text,
 
 /* ---- clicks ---- */
 
-void ctr_wilson(double clicks, double n, double *low, double *high)
-{
-    const double z = 1.959963984540054, rate = clicks / n, scale = 1 / (1 + z * z / n);
-    const double middle = scale * (rate + z * z / (2 * n));
-    const double half = scale * z * sqrt(rate * (1 - rate) / n + z * z / (4 * n * n));
-    *low = CTR_MAX(0, middle - half);
-    *high = CTR_MIN(1, middle + half);
-}
-
 struct group {
     double n, clicks;
 };

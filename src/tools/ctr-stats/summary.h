@@ -52,7 +52,5 @@ struct ctr_summary {
     struct ctr_totals totals;
 };
 int ctr_summarize(const struct ctr_profile *p, struct ctr_summary *s, struct ctr_err *err) CTR_MUST;
-/* The 95% interval of a rate of clicks in n rows: Wilson 1927. */
-void ctr_wilson(double clicks, double n, double *low, double *high);
 
 #endif
