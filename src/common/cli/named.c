@@ -37,7 +37,7 @@ static int check_new(char *const *arg, const char *what, const struct ctr_strs *
 {
     for (int k = 0; k < i; k++) {
         if (same_file(arg[k], arg[i]))
-            return ctr_cli_usage(err, "%s and %s are one %s: give that of each model once", arg[k], arg[i], what);
+            return ctr_cli_usage(err, "%s and %s are one %s: give it once", arg[k], arg[i], what);
         if (!strcmp(names->s[k], names->s[i]))
             return ctr_cli_usage(err, "two %ss are called '%s': name them, as in NAME=%s", what, names->s[i], arg[i]);
     }
