@@ -91,6 +91,7 @@ for r in map(json.loads, sys.stdin):
 at = {t: [sum(r[t]) for r in rows.values() if t in r] for t in seen}
 for t in sorted(seen, key=lambda t: (-sum(map(abs, at[t])), seen.index(t))):
     print(t, "%.6f" % (sum(map(abs, at[t])) / len(rows)), "%+.6f" % (sum(at[t]) / len(rows)), len(at[t]), sep="\t")')"
+is 'with a figure' "$(ctr-report explained.arrows | grep -c '<title>Importance</title>')" 1
 ok 'no row of them' sh -c '! ctr-report explained.arrows | grep -q "u[0-9]"'
 
 # ---- no rows, no persons

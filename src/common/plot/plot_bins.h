@@ -25,9 +25,9 @@ struct ctr_plot_bins { /* zero-initialise, then set `series` and `whole` */
 int ctr_plot_bins_add(struct ctr_plot_bins *b, int series, double value, double weight, struct ctr_err *err) CTR_MUST;
 void ctr_plot_bins_free(struct ctr_plot_bins *b);
 
-/* The bins to draw: at most `want` (2 where values lie on both sides of 0) and more than half as many, if values allow
- * it. Where a hundredth of the weight takes more than two thirds of the range, half of it on either side is left out.
- */
+/* The bins to draw: at most `want`, or 2 where values lie on both sides of 0, and more than half as many, if values
+ * allow it. Where a hundredth of the weight takes more than two thirds of the range, half of it on either side is left
+ * out. */
 struct ctr_plot_range {
     int power, n;
     int64_t first;

@@ -137,7 +137,7 @@ static int end_explained(struct ctr_report_file *f, struct ctr_err *err)
     ctr_html_format(
         &f->html,
         "Means over %lld explained row%s. A table that a row does not have contributes 0 to it; (rest) is what "
-        "ctr-model left out, which -n 0 shows.",
+        "ctr-model left out, which -n 0 shows, and (residual) what the integral of a deep model does not account for.",
         (long long)x->rows, CTR_S(x->rows));
     ctr_html_markup(&f->html, "</p>\n");
     free(order);
@@ -155,6 +155,7 @@ static void free_explained(void *state)
     free(x);
 }
 
+static const char *const figures[] = { "importance", NULL };
 const struct ctr_report_kind ctr_report_explained = {
     .name = "stream of explained rows",
     .part = CTR_PART_WEIGHTS,
@@ -163,4 +164,5 @@ const struct ctr_report_kind ctr_report_explained = {
     .batch = batch_explained,
     .end = end_explained,
     .free = free_explained,
+    .figures = figures,
 };
