@@ -90,20 +90,23 @@ static int find_number(struct serve_log *l, struct ctr_err *err)
     const size_t n = strlen(base), m = strlen(l->after);
     if (slash)
         *slash = 0;
-    DIR *d = opendir(!slash ? "." : *l->before ? l->before : "/");
+    const char *folder = !slash ? "." : *l->before ? l->before : "/";
+    DIR *d = opendir(folder);
+    int rc = d ? 0 : ctr_fail_sys(err, "%s %s: cannot look into its folder", l->o.option, l->o.path);
+    if (!rc && faccessat(AT_FDCWD, folder, W_OK | X_OK, AT_EACCESS)) /* --check makes no file that would tell */
+        rc = ctr_fail_sys(err, "%s %s: cannot write into its folder", l->o.option, l->o.path);
     if (slash)
         *slash = '/';
-    if (!d)
-        return ctr_fail_sys(err, "%s %s: cannot look into its folder", l->o.option, l->o.path);
-    for (const struct dirent *e; (e = readdir(d));) {
+    for (const struct dirent *e; !rc && (e = readdir(d));) {
         const size_t length = strlen(e->d_name);
         int64_t number;
         if (length > n + 1 + m && !memcmp(e->d_name, base, n) && e->d_name[n] == '.' &&
             !strcmp(e->d_name + length - m, l->after) && ctr_parse_i64(e->d_name + n + 1, length - n - 1 - m, &number))
             l->number = CTR_MAX(l->number, number);
     }
-    closedir(d);
-    return 0;
+    if (d)
+        closedir(d);
+    return rc;
 }
 
 /* ---- a file ---- */
