@@ -67,8 +67,9 @@ ok 'with its model' cmp want.arrows twice.arrows
 mkfifo full
 ctr-train lr -q --follow --flush 20ms --progressive full -o twice2.arrows whole.arrows &
 pid=$!
-exec 7<full # no reader: the end cannot be written
+exec 7<full # no reader, and no room: the end cannot be written
 sleep .3
+timeout .5 dd if=/dev/zero of=full bs=4096 2>/dev/null
 kill -TERM $pid
 sleep 1.2
 kill -TERM $pid 2>/dev/null
