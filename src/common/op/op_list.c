@@ -181,12 +181,15 @@ static int prepare_histogram(struct ctr_op_call *call, struct ctr_op_state *s, s
 
 struct scored {
     double score;
+    int64_t whole; /* the score of integers, of which some are equal as doubles; else 0 */
     int64_t item;
 };
 
 static bool scores_more(struct scored a, struct scored b)
 {
-    return a.score > b.score || (a.score == b.score && a.item < b.item);
+    if (a.score != b.score || a.whole == b.whole)
+        return a.score > b.score || (a.score == b.score && a.item < b.item);
+    return a.whole > b.whole;
 }
 
 /* A heap whose first element has the lowest score. */
@@ -210,7 +213,9 @@ static int64_t take_top(const struct ctr_col *score, int64_t from, int64_t n, in
 {
     int64_t held = 0;
     for (int64_t i = 0; i < n; i++) {
-        const struct scored s = { ctr_col_missing(score, from + i) ? NAN : ctr_col_f64(score, from + i),
+        const bool none = ctr_col_missing(score, from + i);
+        const struct scored s = { none ? NAN : ctr_col_f64(score, from + i),
+                                  none || !ctr_types[score->type].integer ? 0 : ctr_col_i64(score, from + i),
                                   first_item + i };
         if (s.score != s.score)
             continue;

@@ -8,17 +8,41 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+struct place {
+    dev_t dev;
+    ino_t ino;
+    int file;
+};
+
+static int by_place(const void *a, const void *b)
+{
+    const struct place *x = a, *y = b;
+    if (x->dev != y->dev)
+        return x->dev < y->dev ? -1 : 1;
+    if (x->ino != y->ino)
+        return x->ino < y->ino ? -1 : 1;
+    return (x->file > y->file) - (x->file < y->file);
+}
+
 /* Fail if two of the files are the same: their rows would be learned twice. */
 static int check_twice(char *const *path, int n, struct ctr_err *err)
 {
-    for (int i = 0; i < n; i++)
-        for (int k = 0; k < i; k++) {
-            struct stat a, b;
-            if (!stat(path[i], &a) && !stat(path[k], &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino)
-                return ctr_fail(err, CTR_EUSAGE, "%s and %s are one file: its rows would be learned twice", path[k],
-                                path[i]);
-        }
-    return 0;
+    struct place *at = malloc(((size_t)n + 1) * sizeof *at);
+    int known = 0, rc = 0;
+    if (!at)
+        return ctr_fail_nomem(err, (size_t)n * sizeof *at);
+    for (int i = 0; i < n; i++) {
+        struct stat st;
+        if (!stat(path[i], &st))
+            at[known++] = (struct place){ st.st_dev, st.st_ino, i };
+    }
+    qsort(at, (size_t)known, sizeof *at, by_place);
+    for (int i = 1; !rc && i < known; i++)
+        if (at[i].dev == at[i - 1].dev && at[i].ino == at[i - 1].ino)
+            rc = ctr_fail(err, CTR_EUSAGE, "%s and %s are one file: its rows would be learned twice",
+                          path[at[i - 1].file], path[at[i].file]);
+    free(at);
+    return rc;
 }
 
 static bool has_blocks(const char *path)
