@@ -196,6 +196,10 @@ ctr-import -q -f csv --header log-1.csv | ctr-select -q --columns id,user,click 
 ctr-import -q -f csv --header log-2.csv | ctr-select -q --columns id,user,click -o few2.arrows
 printf 'from log\nlabel click\nfeature user\nfeature ad\n' >lack.plan
 refused 'a column that no rank has' "there is no column 'ad'" 2 run 2 ctr-train mlp -q --minibatch 9 -o no.m lack.plan log=few.arrows log=few2.arrows
+cut -d , -f 1,2,4- log-1.csv >fewer.csv
+printf 'from log = csv(header=true)\nlabel click\nfeature user\nfeature ad\n' >header.plan
+refused 'text of a rank with another header' 'fewer.csv: there is no column ad, which log-0.csv has' 1 \
+    run 2 ctr-train mlp -q --minibatch 9 -o no.m header.plan log=log-0.csv log=fewer.csv
 # lacking WHAT FILE… : features and a model of two ranks, of which one has only files that lack a column
 lacking() {
     _what=$1 _files=

@@ -13,13 +13,13 @@
  *     CTR_LOOP_PARAM(name, TA, P, TR, expr)       one argument and the parameters, const P *p
  *     CTR_LOOP_TEXT(name, MAX, WRITE)             a text: MAX(t, i) bounds its bytes, WRITE(t, i, s) writes into a sink
  *     CTR_LOOP_TEXTS(name, MAX, ITEMS, WRITE)     a list of texts: ITEMS(t, i) bounds its items
- *     CTR_LOOP_VECTOR(name, WRITE)                a vector of float32: WRITE(t, i) writes that of row i to t->out, also
- * of rows without all arguments CTR_LOOP_ITEMS(name, T, expr)               one item of the list in[0]: expr returns
- * its number or -1 CTR_LOOP_CHOSEN(name, kind, expr)           some of its items: expr writes their numbers to `at`,
- * returns how many
+ *     CTR_LOOP_VECTOR(name, WRITE)                a vector of float32: WRITE(t, i) writes that of row i to t->out
+ *     CTR_LOOP_ITEMS(name, T, expr)               one item of the list in[0]: expr returns its number or -1
+ *     CTR_LOOP_CHOSEN(name, kind, expr)           some items: expr writes their numbers to `at`, returns how many
  *
- * MAX, ITEMS and WRITE are called only for rows with all arguments present; WRITE may clear t->ok[i]. A loop that
- * cannot be written this way runs only on the host: CTR_LOOP_HOST gives the reason. */
+ * MAX, ITEMS and WRITE are called only for rows with all arguments present, but for WRITE of a vector, which is called
+ * for every row; WRITE may clear t->ok[i]. A loop that cannot be written this way runs only on the host: CTR_LOOP_HOST
+ * gives the reason. */
 #ifndef CTR_LOOP_H
 #define CTR_LOOP_H
 

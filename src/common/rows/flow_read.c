@@ -264,6 +264,19 @@ static int first_types(struct flow_view *v, const struct ctr_text_opts *t, struc
     return rc;
 }
 
+/* The files of this part have what is wanted of the first one. */
+static int check_first(const struct flow_view *v, const struct ctr_schema *s, const struct ctr_strs *only,
+                       struct ctr_err *err)
+{
+    for (int i = 0; i < only->n; i++)
+        if (ctr_schema_find(&v->typed, only->s[i]) >= 0 && ctr_schema_find(s, only->s[i]) < 0) {
+            ctr_err_file(err, v->paths.s[0]);
+            return ctr_fail(err, CTR_EDATA, "there is no column %s, which %s has: files of text have one header",
+                            only->s[i], v->all.s[0]);
+        }
+    return 0;
+}
+
 /* Opened twice if columns are left out: the first time gives the existing columns. */
 static int open_text(struct flow_view *v, const struct ctr_strs *only, const struct ctr_flow_opts *o,
                      struct ctr_err *err)
@@ -288,6 +301,8 @@ static int open_text(struct flow_view *v, const struct ctr_strs *only, const str
         rc = ctr_import_open(&v->import, &first, v->paths.s, v->paths.n, err);
         if (!rc)
             v->columns = ctr_import_schema(v->import)->n;
+        if (!rc)
+            rc = check_first(v, ctr_import_schema(v->import), only, err);
         if (!rc)
             rc = present(ctr_import_schema(v->import), only, &v->names, err);
         ctr_import_free(v->import);
