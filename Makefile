@@ -349,7 +349,7 @@ fresh:
 .PHONY: fault
 # The scorecard of faults: make fault, or make fault LINE='3 7'. Its quick part is in `make check`.
 fault: bins units $(B)/fault/inject.so
-	@CTR_BUILD=$(CURDIR)/$(B) tests/fault/scorecard $(LINE)
+	@CTR_TOP=$(CURDIR) CTR_BUILD=$(CURDIR)/$(B) tests/fault/scorecard $(LINE)
 
 # Static checks: formatting, cppcheck, manual pages.
 c_files := $(wildcard src/*/*/*.[ch] src/tools/*.c src/mpi/*.c tests/unit/*.[ch] tests/bench/*.c tests/fuzz/*.[ch] tests/compute/*.[ch] src/cuda/*.cu src/cuda/*.h)

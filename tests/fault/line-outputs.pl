@@ -60,6 +60,7 @@ line '1c', 'outputs where they cannot be', sub {
         my @args = command_args($c, 'file');
         my $many = $args[$i] =~ /%/ || $c->{name} =~ /^synth/; # a folder
         return undef if $many && $path !~ m{/there} || $args[$i] eq 'out/saved' && $path =~ m{^/dev|^\.$}; # refused: no file
+        return undef if $c->{name} eq 'serve-check' && $path =~ m{^/dev}; # --check opens no log
         my $option = $args[$i - 1];
         $args[$i] =~ s{out/.*?(?=%|$)}{$path};
         my ($status, $signal) = run(dir => $at, args => [$path =~ /sealed/ ? @MORTAL : (), @args]);

@@ -211,13 +211,15 @@ int serve_log_open(struct serve_log **out, const struct serve_log_opts *o, const
     l->o = *o;
     l->lock_fd = -1;
     pthread_mutex_init(&l->lock, NULL);
+    errno = 0;
     const bool there = !ctr_names_stdout(o->path) && !stat(o->path, &st), folder = there && S_ISDIR(st.st_mode);
+    const bool never = errno == ENAMETOOLONG;
     l->endless = ctr_names_stdout(o->path) || (there && !S_ISREG(st.st_mode));
-    errno = EISDIR;
-    int rc = folder        ? ctr_fail_sys(err, "%s %s", o->option, o->path)
-             : !l->endless ? split_name(l, err)
-             : o->check    ? 0
-                           : open_file(l, g, err);
+    errno = folder ? EISDIR : ENAMETOOLONG;
+    int rc = folder || never ? ctr_fail_sys(err, "%s %s", o->option, o->path)
+             : !l->endless   ? split_name(l, err)
+             : o->check      ? 0
+                             : open_file(l, g, err);
     if (!rc && !l->endless && !o->check)
         rc = take_lock(l, err);
     if (!rc && !l->endless)
