@@ -196,6 +196,31 @@ cmp_ok($codes{200}, '>=', 17, 'as many as may wait are taken');
 is(scalar(@{ [glob 'inbox/*.arrows'] }), 3 + $codes{200}, 'and kept') or diag join ' ', glob 'inbox/*';
 is(stop(), 0, 'ends with 0');
 
+# ---- vectors of int8 beside photographs; a file of images that is refused changes nothing
+
+sub ends { my ($re) = @_; for (1 .. 400) { return 1 if slurp('serve.err') =~ $re; sleep .05; } return 0; }
+my $alone = sub { my ($images, $key) = @_; spew('one.jsonl', $json->encode({ click => 0, user => 1, seen => [], ad => 'a1', photo => $key })); return sh("$import one.jsonl | ctr-extract -q mlp.model | ctr-predict -q --images $images mlp.model 2>/dev/null | ctr-export -f csv --no-header -c score") =~ s/\n//r; };
+sh('ctr-embed-images -q -w tiny.safetensors --type int8 -o eight.arrow ' . join ' ', map { $file{$_} } @known);
+sh('cp eight.arrow live.arrow && mkdir box');
+my @box = ('mlp.model', '--images', 'live.arrow', '--image-inbox', 'box', '--image-weights', 'tiny.safetensors', '--threads', 2);
+start(@box);
+is((photo($held[0], $good))[0], 200, 'a photograph beside vectors of int8');
+is((photo($known[1], $good))[0], 200, 'and one of a key that has such a vector');
+isnt($alone->('eight.arrow', $known[0]), $alone->('known.arrow', $known[0]), 'int8 is another vector');
+is($ask->($held[0], $known[0], $known[1]), join(',', $alone->('all.arrow', $held[0]), $alone->('eight.arrow', $known[0]), $alone->('all.arrow', $held[0])), 'each has its own vector');
+my $names = join '\n', 'key', 1 .. @known;
+sh("printf '$names\\n' | ctr-import -q --header --columns key:int64 -f csv >number.arrows && ctr-select -q -c vector known.arrow | ctr-join -q --by-row number.arrows | ctr-cat --to file --key key -o next && mv next live.arrow");
+ok(ends(qr/keys are of another type.*what was served before goes on/), 'images by number are refused') or diag slurp('serve.err');
+is((photo($held[1], slurp($file{ $held[1] })))[0], 200, 'a photograph by name comes after that');
+is($ask->($held[1]), $alone->('all.arrow', $held[1]), 'and counts');
+sh('cp known.arrow next && mv next live.arrow');
+ok(ends(qr/serves model/), 'images by name are taken');
+is($ask->($held[1], $known[0], $known[1]), join(',', map { $alone->('all.arrow', $_) } $held[1], $known[0], $held[0]), 'and those of the inbox are there');
+is(stop(), 0, 'ends with 0');
+start(@box);
+is($ask->($held[1], $known[0], $known[1]), join(',', map { $alone->('all.arrow', $_) } $held[1], $known[0], $held[0]), 'also when the server starts again');
+is(stop(), 0, 'ends with 0');
+
 # ---- the file is replaced under load
 
 sh('cp mlp.all.arrow live.arrow');

@@ -266,7 +266,8 @@ int ctr_image_table_add(struct ctr_image_table *t, struct ctr_str key, const flo
     for (int i = 0; i < t->seeds; i++) { /* the same key in each table of images: the same image before */
         const uint64_t hash = ctr_key_hash(ctr_feature_key(t->seed[i], key.p, key.n));
         struct later_slot *s = later_slot(l, hash, &was);
-        l->before[n] = (int32_t)was - 1;
+        if (!i) /* once, before readers find row n */
+            l->before[n] = (int32_t)was - 1;
         if (!was)
             s->hash = hash;
         atomic_store_explicit(&s->row, (uint32_t)n + 1, memory_order_release);

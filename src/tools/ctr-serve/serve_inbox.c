@@ -184,7 +184,7 @@ static int same_network(struct serve_inbox *i, const struct ctr_image_table *t, 
     const char *was = ctr_image_table_network(t);
     const char *of = was && ctr_image_table_tower(t) ? strstr(was, " of ") : NULL;
     was = of ? of + 4 : was;
-    if (was && strstr(was, "preprocess=caffe") && !i->tables)
+    if (was && !i->known && strstr(was, "preprocess=caffe"))
         i->preprocess = CTR_PREPROCESS_CAFFE;
     ctr_buf_clear(&i->text);
     int rc = ctr_tower_text(i->network, i->preprocess, &i->text, err);
@@ -197,8 +197,10 @@ static int same_network(struct serve_inbox *i, const struct ctr_image_table *t, 
                       was, (const char *)i->text.data);
     if (!rc && i->known && i->integers != ctr_image_table_integers(t))
         rc = ctr_fail(err, CTR_EUSAGE, "its keys are of another type than those of the inbox: empty the inbox");
-    i->known |= !rc;
-    i->integers = ctr_image_table_integers(t);
+    if (!rc && !i->known) { /* constant from here on: photographs that are at work read it without the lock */
+        i->known = true;
+        i->integers = ctr_image_table_integers(t);
+    }
     if (rc)
         ctr_err_file(err, ctr_image_table_path(t));
     return rc;
