@@ -60,19 +60,21 @@ static int fail_row(const struct serve_vectors *v, int64_t row, const char *why,
 static int add_piece(struct serve_vectors *v, const struct ctr_batch *b, struct ctr_err *err)
 {
     const float *first = NULL;
+    bool in_place = true; /* rows of a dictionary need not be one behind the other */
     const size_t bytes = (size_t)(b->rows * v->of.width) * sizeof *first;
     for (int64_t i = 0; i < b->rows; i++) {
         const float *x = ctr_vectors_values(&v->of, b, i);
         if (!x)
             return fail_row(v, i + 1, "the vector is null, or a number of it is not finite", err);
         first = i ? first : x;
+        in_place &= x == first + i * v->of.width;
     }
     int rc = ctr_array_grow(&v->piece, v->pieces, &v->pieces_cap, sizeof *v->piece, err);
     if (rc)
         return rc;
     struct serve_piece *p = &v->piece[v->pieces++];
     *p = (struct serve_piece){ .first = v->ads, .value = first };
-    if (v->file && ctr_keyed_in_place(v->file, first, bytes) && !((uintptr_t)first % sizeof *first))
+    if (in_place && v->file && ctr_keyed_in_place(v->file, first, bytes) && !((uintptr_t)first % sizeof *first))
         return 0;
     if (!(p->own = malloc(CTR_MAX(bytes, 1))))
         return ctr_fail_nomem(err, bytes);
