@@ -91,9 +91,16 @@ for my $case (['', ''], ['--explore ucb=1.5 --bid price --price second --slots 1
 
 # ---- errors, and streams beside JSON
 
+my $said = `ctr-serve --check @files --images ads.vec 2>&1`;
+is($? >> 8, 2, 'images that neither the model nor the tower takes');
+like($said, qr/rank.model: neither it nor the model of --prerank takes images/, 'are refused');
+spew('photo.plan', $plan . "image photo = ad\n");
+sh('ctr-train dicm --base lr -q --embedding 4 --hidden 8 --minibatch 100 --images ads.vec --images-tower 5 --missing-image zero -o photo.model photo.plan log.arrows');
+like(`ctr-serve --check photo.model @files[1 .. $#files] --images ads.vec 2>&1`, qr/^model\t\w{32}\ntower\t/, 'a model that takes images, behind a tower that takes none');
+
 start(@files, '--bid', 'price');
 my @bad = map { { ad => $_ } } asked(1);
-my (undef, undef, $said) = rank($json->encode({ user => { user => 1 }, ads => \@bad }));
+(undef, undef, $said) = rank($json->encode({ user => { user => 1 }, ads => \@bad }));
 my @kept = sort { $a <=> $b } map { $_->{ad} } @{ decode_json($said)->{ranked} };
 cmp_ok($kept[-1], '>', 11, 'an ad is kept whose place is not its row');
 $_->{price} = 1 for @bad;

@@ -139,13 +139,24 @@ static int open_images(struct serve_model *m, const char *path, struct ctr_err *
     return rc;
 }
 
-/* Does a model of this kind learn from images? One of a model and its tower may not. */
+static int note_image(void *ctx, const struct ctr_plan_signal *s, struct ctr_err *err)
+{
+    (void)err;
+    *(bool *)ctx |= s->role == CTR_ROLE_IMAGE;
+    return 0;
+}
+
+/* Does the model learn from images? One of a model and its tower may not: its kind may have none, or its plan. */
 static int takes_images(const char *path, bool *takes, struct ctr_err *err)
 {
     struct ctr_model_info info = { 0 };
     struct ctr_reader *r = NULL;
+    struct ctr_plan *plan = NULL;
     int rc = ctr_model_open(path, &info, &r, err);
-    *takes = !rc && info.params.images.missing;
+    *takes = false;
+    if (!rc && info.params.images.missing && !(rc = ctr_plan_open(&plan, path, err)))
+        rc = ctr_plan_signals(plan, note_image, takes, err);
+    ctr_plan_free(plan);
     ctr_reader_free(r);
     ctr_model_info_free(&info);
     if (rc)
@@ -523,6 +534,10 @@ static int complete(struct serve_models *s, struct serve_generation *g, struct s
                     struct ctr_err *err)
 {
     const struct serve_files *f = &s->o.files;
+    if (f->images && !g->model->images && !(g->tower && g->tower->images)) {
+        ctr_err_file(err, f->model);
+        return ctr_fail(err, CTR_EUSAGE, "neither it nor the model of --prerank takes images: leave --images out");
+    }
     int rc = plan_columns(g, err);
     g->rank = &s->o.rank;
     if (rc)
