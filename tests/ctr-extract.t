@@ -699,6 +699,10 @@ while read -r name signature; do
 done <of-lists.txt
 exits 'the largest of texts' 2 ctr-select --add 'y = max(split("a|b", "|"))' nothing.arrows
 err_like 'is refused with a remedy for lists' 'got list<utf8>: number.x. or int.x. reads each text of a list'
+exits 'a list that is written out, with another argument that is wrong' 2 ctr-select --add 'y = histogram([1, 2], 4, 0, 4)' nothing.arrows
+err_like 'the wrong one is named' 'histogram wants low below high'
+exits 'too many arguments behind one' 2 ctr-select --add 'y = sum([1, 2], 3)' nothing.arrows
+err_like 'is what is said' 'sum does not take 2 arguments'
 # Each has an example, "EXPR is VALUE" or "where x is ROW, ROW: EXPR is VALUE, VALUE", and the examples are true.
 ctr-extract --list-ops | awk -F'\t' '{
     begins = $1 == "neg" ? "-" : $1 == "not" ? "not " : ""

@@ -83,6 +83,7 @@ const char *ctr_op_identity(const struct ctr_op *op);  /* the name, or another o
 const char *ctr_op_signature(const struct ctr_op *op); /* "substr(text, start: int, length: int) -> text" */
 const char *ctr_op_help(const struct ctr_op *op);      /* one line */
 bool ctr_op_fitted(const struct ctr_op *op);
+bool ctr_op_takes_literal_list(const struct ctr_op *op); /* an argument must be written out, as in x in [1, 2] */
 /* Does each result value depend only on the arguments' values, and is it null when one of them is? */
 bool ctr_op_shares(const struct ctr_op_call *call);
 /* Does the bound call apply to each item of the list in its first argument, so that the result has the list's

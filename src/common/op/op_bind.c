@@ -479,6 +479,15 @@ static int bind_types(struct ctr_op_call *call, struct ctr_op_state *s, struct c
     return call->op->prepare ? call->op->prepare(call, s, err) : 0;
 }
 
+bool ctr_op_takes_literal_list(const struct ctr_op *op)
+{
+    for (int v = 0; op->variants[v].args; v++)
+        for (const char *p = op->variants[v].args; (p = strchr(p, '[')); p++)
+            if (p[1] && p[2] == '!')
+                return true;
+    return false;
+}
+
 int ctr_op_bind(struct ctr_op_call *call, struct ctr_err *err)
 {
     struct ctr_op_state *s = calloc(1, sizeof *s);

@@ -385,7 +385,7 @@ static int bind_op(struct binder *b, struct plan_node *n)
         rc = ctr_op_bind(&n->call, &second);
         if (rc < 0)
             ctr_op_unbind(&n->call);
-        if (rc == CTR_ENOMEM)
+        if (rc == CTR_ENOMEM || !ctr_op_takes_literal_list(n->call.op))
             first = second;
     }
     if (rc < 0)
