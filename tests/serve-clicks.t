@@ -65,10 +65,10 @@ is((clicks({ request => 'same', ads => [0] }))[2], qq({"joined":1,"unknown":0,"r
 is(metric('ctr_serve_kept_ads'), 10, 'the limit holds');
 post(body($_, 1), "X-Request-Id: x$_") for 1 .. 300;
 is((clicks([map { { request => "x$_", ads => [0] } } 1 .. 300]))[2], qq({"joined":10,"unknown":290,"repeated":0}\n), 'the last ten of 300');
-for (['', 'no JSON'], ['{', 'no JSON'], ['[1]', 'wants'], ['{"request":"a"}', "'ads' is missing"], ['{"ads":[0]}', "'request' is missing"], ['{"request":"a","ads":[-1]}', 'from 0'],
+for (['', 'is empty; it wants'], ['{', 'no JSON'], ['[1]', 'wants'], ['{"request":"a"}', "'ads' is missing"], ['{"ads":[0]}', "'request' is missing"], ['{"request":"a","ads":[-1]}', 'from 0'],
      ['{"request":"a","ads":[0.5]}', 'from 0'], ['{"request":"a","ads":["0"]}', 'from 0'], ['{"request":"a","ads":[0],"ads":[1]}', 'twice'], ['{"request":1,"ads":[]}', 'the id of a request'],
      ['{"request":"a","ads":[0],"x":1}', 'no member'], ['{"request":"' . 'a' x 64 . '","ads":[0]}', 'the id of a request'], ["{\"request\":\"\xff\",\"ads\":[0]}", 'UTF-8'], ['{"request":"a","ads":[0]} 1', 'follows'],
-     ['{"request":"a","ads":[0,]}', 'no JSON'], ['{"request":"a","ads":0}', "'ads' is missing"]) {
+     ['{"request":"a","ads":[0,]}', 'no JSON'], ['{"request":"a","ads":0}', "'ads' wants a list"]) {
     my ($what, $re) = @$_;
     my ($code, undef, $said) = clicks($what);
     is($code, 400, "refused: $what");

@@ -14,6 +14,8 @@
 
 enum { ID_BYTES = 64 };
 
+#define WANTED "wants {\"request\": \"ID\", \"ads\": [PLACE, …]}, or a list of these"
+
 struct kept {
     char id[ID_BYTES];
     int64_t n, clicked;
@@ -266,7 +268,7 @@ static int read_request(const struct ctr_json *object, int64_t most, struct ctr_
     bool first = true;
     int more, rc = 0;
     if (object->kind != CTR_JSON_OBJECT)
-        return ctr_fail(err, CTR_EDATA, "wants {\"request\": \"ID\", \"ads\": [PLACE, …]}, or a list of these");
+        return ctr_fail(err, CTR_EDATA, WANTED);
     while (!rc && (more = ctr_json_element(&p, end, '}', &first, &why)) > 0) {
         if (!ctr_json_key(&p, end, &key, &why) || !(p = ctr_json_value(p, end, &v, &why)))
             return ctr_fail(err, CTR_EDATA, "the body is no JSON: %s", why);
@@ -281,8 +283,10 @@ static int read_request(const struct ctr_json *object, int64_t most, struct ctr_
     }
     if (!rc && more < 0)
         return ctr_fail(err, CTR_EDATA, "the body is no JSON: %s", why);
-    if (!rc && (!*click.id || ads.kind != CTR_JSON_ARRAY))
+    if (!rc && (!*click.id || ads.kind == CTR_JSON_NONE))
         return ctr_fail(err, CTR_EDATA, "'%s' is missing", *click.id ? "ads" : "request");
+    if (!rc && ads.kind != CTR_JSON_ARRAY)
+        return ctr_fail(err, CTR_EDATA, "'ads' wants a list of places of ads in the request, from 0");
     p = ads.p ? ads.p + 1 : NULL;
     end = ads.p ? ads.p + ads.n : NULL;
     for (first = true; !rc && (more = ctr_json_element(&p, end, ']', &first, &why)) > 0;) {
@@ -301,11 +305,13 @@ int serve_clicks_read(uint8_t *body, size_t n, int64_t most, struct ctr_buf *cli
 {
     if (!serve_join_lines(body, n) || !ctr_utf8_valid(body, n))
         return ctr_fail(err, CTR_EDATA, "the body is no JSON, or not UTF-8");
-    const char *end = (const char *)body + n, *p = ctr_json_space((const char *)body, end), *why = "nothing is there";
+    const char *end = (const char *)body + n, *p = ctr_json_space((const char *)body, end), *why = "";
     struct ctr_json all, one;
     bool first = true;
     int more, rc = 0;
-    if (p == end || !(p = ctr_json_value(p, end, &all, &why)) || ctr_json_space(p, end) != end)
+    if (p == end)
+        return ctr_fail(err, CTR_EDATA, "the body is empty; it " WANTED);
+    if (!(p = ctr_json_value(p, end, &all, &why)) || ctr_json_space(p, end) != end)
         return ctr_fail(err, CTR_EDATA, "the body is no JSON: %s", p ? "something follows the value" : why);
     if (all.kind != CTR_JSON_ARRAY)
         return read_request(&all, most, clicks, err);
