@@ -419,7 +419,7 @@ refuse() { # NAME STATUS WORDS STATEMENT VIEWS…
     ok "$_case: nothing is left" test ! -e none.arrows
 }
 refuse 'no file' 2 'name its file, log=FILE' 'from log'
-refuse 'another view' 2 'names no view of the plan' 'from log' lug=log.arrows
+refuse 'another view' 2 'names no view of the plan: VIEW=FILE, of the views log' 'from log' lug=log.arrows
 refuse 'a view that is absent' 1 'nope: cannot open' 'from log' log=nope
 head -c 5000 log.arrows >cut.arrows
 refuse 'a view that is short' 1 'cut.arrows: truncated' 'from log' log=cut.arrows

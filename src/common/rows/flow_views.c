@@ -71,10 +71,9 @@ static int no_view(const struct ctr_plan *plan, const char *argument, struct ctr
     struct ctr_buf names = { 0 };
     int rc = names_of(plan, &names, err);
     if (!rc)
-        rc = ctr_fail(err, CTR_EUSAGE,
-                      "%s names no view of the plan: VIEW=FILE, of the views %s; a table that the statements have made "
-                      "already goes with --table",
-                      argument, (const char *)names.data);
+        rc = ctr_fail(err, CTR_EUSAGE, "%s names no view of the plan: VIEW=FILE, of the views %s%s", argument,
+                      (const char *)names.data,
+                      strchr(argument, '=') ? "" : "; a table that the statements have made already goes with --table");
     ctr_buf_free(&names);
     return rc;
 }
