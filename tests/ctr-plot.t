@@ -138,6 +138,8 @@ printf 'x\n1e300\n-1e300\n1e-300\n5e-324\n0\n' | ctr-import -q -f csv --header -
 is 'the widest range' "$(grep -o ': [0-9], [0-9]*%<' wide.svg | tr '\n' ' ')" ': 1, 20%< : 3, 60%< : 1, 20%< '
 printf 'site\na\n\nb\n' | ctr-import -q -f csv --header --null '' | ctr-plot histogram --column site >missing.svg
 is 'a null text is a value' "$(grep -c '>(missing)<' missing.svg)" 1
+printf 'site\na\n""\nb\n' | ctr-import -q -f csv --header | ctr-plot histogram --column site >empty.svg
+is 'so is the empty one' "$(grep -c '>(empty)<' empty.svg)" 1
 
 # ---- errors
 printf 'click,score\n1,0.5\n0,nan\n' | ctr-import -q -f csv --header --label click --score score >nan.arrows

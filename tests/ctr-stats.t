@@ -23,6 +23,8 @@ is 'without a label there is no rate' "$(ctr-stats site.arrows | ctr-info | grep
 # ---- the table
 is 'a table' "$(ctr-stats -f table log.arrows | head -n 3 | tail -n 2 | cut -c 1-51)" 'column               type         nulls_%  distinct
 site                 utf8              20         2'
+printf 'site\n""\n""\nb\n' | ctr-import -q -f csv --header -o blank.arrows
+is 'the empty text can be seen' "$(ctr-stats -f table blank.arrows | tail -n 1 | tr -s ' ')" "site utf8 0 2 '' - b - '' 66.7%, b 33.3%"
 is 'of no rows, too' "$(ctr-stats -f table none.arrows | wc -l)" 5
 is 'a slice has a line for its value and one for its rows' "$(ctr-stats -f table --by site log.arrows | sed -n '1,2p;7,9p')" 'site = a
 3 rows

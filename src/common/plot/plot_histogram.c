@@ -329,6 +329,8 @@ static int text_names(const struct texts *t, const struct ranked *r, int shown, 
     for (int i = 0; !rc && i < shown; i++) {
         if (t->set.null && r[i].number == t->set.null - 1)
             rc = ctr_strs_add(names, "(missing)", 9, err);
+        else if (start[r[i].number + 1] == start[r[i].number])
+            rc = ctr_strs_add(names, "(empty)", 7, err);
         else
             rc = ctr_strs_add(names, (const char *)t->set.bytes.data + start[r[i].number],
                               (size_t)(start[r[i].number + 1] - start[r[i].number]), err);

@@ -144,7 +144,8 @@ static struct ctr_str frequent(const struct stats *x, const struct ctr_batch *b,
 
     if (!c || k >= to - from || ctr_col_missing(c, from + k) || !(item(b, x->at[TOP_ROWS], i, k) >= FEW))
         return (struct ctr_str){ NULL, 0 };
-    return ctr_col_str(c, from + k);
+    const struct ctr_str value = ctr_col_str(c, from + k);
+    return value.n ? value : (struct ctr_str){ "(empty)", 7 };
 }
 
 /* The name of a column, and of what slice its row is. */

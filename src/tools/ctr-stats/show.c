@@ -291,6 +291,14 @@ static void cells_free(struct cells *c)
         ctr_buf_free(b[i]);
 }
 
+/* A value; the empty text as '', as a shell reads it. */
+static int value_cell(struct ctr_buf *out, const struct ctr_buf *text, int width, struct ctr_err *err)
+{
+    if (!text->len)
+        return ctr_cell_text(out, "''", 2, width, err);
+    return ctr_cell_text(out, (const char *)text->data, text->len, width, err);
+}
+
 /* A value, or - if there is none. */
 static int end_cell(struct ctr_buf *out, const struct ctr_profile *p, bool there, const struct ctr_end *e,
                     struct ctr_buf *text, struct ctr_err *err)
@@ -302,7 +310,7 @@ static int end_cell(struct ctr_buf *out, const struct ctr_profile *p, bool there
         return ctr_cell_text(out, c.s, strlen(c.s), VALUE_WIDTH, err);
     }
     const int rc = write_end(p, e, text, err);
-    return rc ? rc : ctr_cell_text(out, (const char *)text->data, text->len, VALUE_WIDTH, err);
+    return rc ? rc : value_cell(out, text, VALUE_WIDTH, err);
 }
 
 static int middle_cell(struct ctr_buf *out, const struct ctr_profile *p, double x, struct ctr_buf *text,
@@ -328,7 +336,7 @@ static int top_cell(struct ctr_buf *out, const struct ctr_profile *p, const stru
         if (!rc)
             rc = ctr_value_write(p, s->top[i].key, s->top[i].text, s->top[i].kept, s->top[i].cut, &c->text, err);
         if (!rc)
-            rc = ctr_cell_text(&c->middle, (const char *)c->text.data, c->text.len, 12, err);
+            rc = value_cell(&c->middle, &c->text, 12, err);
         if (!rc)
             rc = ctr_buf_format(out, err, "%s%s %.3g%%", i ? ", " : "", (const char *)c->middle.data,
                                 100 * (double)s->top[i].n / (double)p->values);
