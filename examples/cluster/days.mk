@@ -7,6 +7,9 @@ IMPORT ?= --header
 .DELETE_ON_ERROR:
 
 days := $(patsubst $(LOGS)/%.csv,$(OUT)/%.arrows,$(sort $(wildcard $(LOGS)/*.csv)))
+ifeq ($(days),)
+$(error $(LOGS) has no *.csv: LOGS=FOLDER names that of the logs)
+endif
 
 $(OUT)/model: $(days)
 	ctr-train lr -q -o $@ $^
