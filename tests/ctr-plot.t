@@ -140,6 +140,8 @@ printf 'site\na\n\nb\n' | ctr-import -q -f csv --header --null '' | ctr-plot his
 is 'a null text is a value' "$(grep -c '>(missing)<' missing.svg)" 1
 printf 'site\na\n""\nb\n' | ctr-import -q -f csv --header | ctr-plot histogram --column site >empty.svg
 is 'so is the empty one' "$(grep -c '>(empty)<' empty.svg)" 1
+printf 'w\n1e308\n-1e308\n1e300\n' | ctr-import -q -f csv --header | ctr-plot histogram --column w >wide.svg
+ok 'the ends may lie farther apart than the largest number' sh -c '! grep -q -e nan -e inf wide.svg && grep -q "[^0-9]353V122" wide.svg'
 
 # ---- errors
 printf 'click,score\n1,0.5\n0,nan\n' | ctr-import -q -f csv --header --label click --score score >nan.arrows

@@ -288,7 +288,9 @@ int ctr_svg_end(struct ctr_svg *g)
 
 static double place(const struct ctr_axis *a, double v, double from, double to)
 {
-    const double share = (CTR_MIN(CTR_MAX(v, a->low), a->high) - a->low) / (a->high - a->low);
+    const double scale = isinf(a->high - a->low) ? .5 : 1; /* of ends near the largest number */
+    const double low = scale * a->low, at = scale * CTR_MIN(CTR_MAX(v, a->low), a->high);
+    const double share = (at - low) / (scale * a->high - low);
     return from + share * (to - from);
 }
 
