@@ -242,7 +242,8 @@ printf '%s\n' click,score 1,0.9 1,0.8 0,0.8 1,0.4 0,0.3 0,0.3 0,0.1 0,0.1 | ctr-
 golden tiny-roc roc tiny.arrows
 golden tiny-reliability reliability --bins 3 tiny.arrows
 golden tiny-drift drift hostile.arrows
-ctr-select --head 0 tiny.arrows | golden tiny-none -q lift
+ctr-select --head 0 tiny.arrows >none.arrows
+golden tiny-none -q lift <none.arrows
 
 # ---- in a browser
 if command -v "${CTR_CHROMIUM:-chromium}" >/dev/null; then
