@@ -186,7 +186,7 @@ def polars_join_scan(left, right):
 def duckdb_sort(path, to, memory, temporary):
     """A text file sorted by its first column within a bound of memory, as text."""
     import duckdb
-    duckdb.sql(f"set memory_limit = '{memory}'; set temp_directory = '{temporary}'; set threads = 2; set preserve_insertion_order = false")
+    duckdb.sql(f"set memory_limit = '{memory}'; set temp_directory = '{temporary}'; set threads = 1; set preserve_insertion_order = false")  # two threads do not fit in 256 MB
     with clock() as c:
         duckdb.sql(f"copy (select * from read_csv('{path}', delim='\t', header=false, quote='', escape='', all_varchar=true) order by column00) "
                    f"to '{to}' (delimiter '\t', header false, quote '')")
