@@ -5,7 +5,7 @@ use warnings;
 use Exporter 'import';
 use IO::Socket::UNIX;
 use Time::HiRes qw(sleep time);
-our @EXPORT = qw(spew slurp sh start stop crash dial answer put message ask post rank get metric until_metric %server);
+our @EXPORT = qw(spew slurp sh start stop crash dial answer put request message ask post rank get metric until_metric %server);
 
 $SIG{PIPE} = 'IGNORE';
 our %server;
@@ -51,11 +51,12 @@ sub answer { # of a connection: status, head, body; nothing: it has ended
 
 sub put { my ($s, $text) = @_; my $at = 0; while ($at < length $text) { my $n = syswrite($s, $text, length($text) - $at, $at) or return; $at += $n; } return 1; }
 
-sub message {
-    my ($path, $body, @head) = @_;
+sub request {
+    my ($method, $path, $body, @head) = @_;
     my $n = length $body;
-    return join "\r\n", "POST $path HTTP/1.1", 'Host: x', "Content-Length: $n", @head, '', $body;
+    return join "\r\n", "$method $path HTTP/1.1", 'Host: x', "Content-Length: $n", @head, '', $body;
 }
+sub message { return request('POST', @_); }
 sub ask { my $s = dial(); put($s, $_[0]); return answer($s); }
 sub post { return ask(message('/v1/score', @_)); }
 sub rank { return ask(message('/v1/rank', @_)); }

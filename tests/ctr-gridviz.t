@@ -142,24 +142,11 @@ done
 ctr-gridviz --title 'many slices' -o many-slices.html a=a.many.arrows b=b.many.arrows
 
 # ---- in a browser
-browser() { # browser NAME ARGUMENT… : the checks of browser/gridviz.py, as ours
-    "$PY" "$CTR_TOP/tests/browser/gridviz.py" "$@" >browser.out 2>browser.err || [ -s browser.out ] || echo "not ok - gridviz.py $*: $(tail -n 1 browser.err)" >browser.out
-    [ ! -s browser.err ] || echo "not ok - gridviz.py $*: $(tail -n 1 browser.err)" >>browser.out
-    while read -r line; do
-        n_tests=$((n_tests + 1))
-        echo "${line%%" - "*} $n_tests - ${line#*" - "}"
-    done <browser.out
-}
-if command -v "${CTR_CHROMIUM:-chromium}" >/dev/null; then
-    browser page.html
-    browser --hostile hostile.html
-    browser --control control.html
-    browser --view many-slices.html
-elif [ "${CTR_PEERS:-0}" = 0 ]; then
-    skip "the page in a browser" "no chromium"
-else
-    echo "no chromium, and CTR_PEERS=1 wants it" >&2
-    exit 1
+if has_browser 'the page in a browser'; then
+    in_browser gridviz.py page.html
+    in_browser gridviz.py --hostile hostile.html
+    in_browser gridviz.py --control control.html
+    in_browser gridviz.py --view many-slices.html
 fi
 # ---- the example: six models of a small planted world
 if [ -x "$CTR_TOP/bin/ctr-gridviz" ]; then

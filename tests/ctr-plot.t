@@ -246,18 +246,7 @@ ctr-select --head 0 tiny.arrows >none.arrows
 golden tiny-none -q lift <none.arrows
 
 # ---- in a browser
-if command -v "${CTR_CHROMIUM:-chromium}" >/dev/null; then
-    "$PY" "$CTR_TOP/tests/browser/plot.py" reliability.2.svg roc.2.svg metric.svg drift.svg hostile.svg hours.svg sites.svg no.svg >browser.out 2>browser.err ||
-        [ -s browser.out ] || echo "not ok - plot.py: $(tail -n 1 browser.err)" >browser.out
-    [ ! -s browser.err ] || echo "not ok - plot.py: $(tail -n 1 browser.err)" >>browser.out
-    while read -r line; do
-        n_tests=$((n_tests + 1))
-        echo "${line%%" - "*} $n_tests - ${line#*" - "}"
-    done <browser.out
-elif [ "${CTR_PEERS:-0}" = 0 ]; then
-    skip "figures in a browser" "no chromium"
-else
-    echo "no chromium, and CTR_PEERS=1 wants it" >&2
-    exit 1
+if has_browser 'figures in a browser'; then
+    in_browser plot.py reliability.2.svg roc.2.svg metric.svg drift.svg hostile.svg hours.svg sites.svg no.svg
 fi
 done_testing

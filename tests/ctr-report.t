@@ -231,17 +231,7 @@ exits '24 files' 0 ctr-report -o many.html $(seq 21 | sed 's/.*/hostile.stats/')
 ok 'are a page, too' small many.html
 
 # ---- in a browser
-if command -v "${CTR_CHROMIUM:-chromium}" >/dev/null; then
-    "$PY" "$CTR_TOP/tests/browser/report.py" page.html hostile.html large.html >browser.out 2>browser.err || [ -s browser.out ] || echo "not ok - report.py: $(tail -n 1 browser.err)" >browser.out
-    [ ! -s browser.err ] || echo "not ok - report.py: $(tail -n 1 browser.err)" >>browser.out
-    while read -r line; do
-        n_tests=$((n_tests + 1))
-        echo "${line%%" - "*} $n_tests - ${line#*" - "}"
-    done <browser.out
-elif [ "${CTR_PEERS:-0}" = 0 ]; then
-    skip 'the page in a browser' 'no chromium'
-else
-    echo 'no chromium, and CTR_PEERS=1 wants it' >&2
-    exit 1
+if has_browser 'the page in a browser'; then
+    in_browser report.py page.html hostile.html large.html
 fi
 done_testing

@@ -158,6 +158,25 @@ gpu_driver() {
         export CTR_CUDA_DRIVER="${CTR_CUDA_DRIVER:-libcuda.so.1}"
     fi
 }
+# in_browser SCRIPT ARGUMENT… : the checks of browser/SCRIPT, as ours.
+in_browser() {
+    _script=$1
+    shift
+    "$PY" "$CTR_TOP/tests/browser/$_script" "$@" >"$W/browser.out" 2>"$W/browser.err" || [ -s "$W/browser.out" ] ||
+        echo "not ok - $_script $*: $(tail -n 1 "$W/browser.err")" >"$W/browser.out"
+    [ ! -s "$W/browser.err" ] || echo "not ok - $_script $*: $(tail -n 1 "$W/browser.err")" >>"$W/browser.out"
+    while read -r line; do
+        n_tests=$((n_tests + 1))
+        echo "${line%%" - "*} $n_tests - ${line#*" - "}"
+    done <"$W/browser.out"
+}
+# has_browser NAME: chromium is there. Without it NAME is skipped, but with CTR_PEERS=1 the test ends.
+has_browser() {
+    command -v "${CTR_CHROMIUM:-chromium}" >/dev/null && return
+    [ "${CTR_PEERS:-0}" = 0 ] || { echo "no chromium, and CTR_PEERS=1 wants it" >&2; exit 1; }
+    skip "$1" 'no chromium'
+    return 1
+}
 skip_all() {
     echo "1..0 # SKIP $1"
     exit 0

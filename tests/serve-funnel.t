@@ -4,10 +4,11 @@
 use strict;
 use warnings;
 use File::Temp qw(tempdir);
-use IO::Socket::UNIX;
 use JSON::PP;
 use Test::More;
 use Time::HiRes qw(sleep time);
+use lib "$ENV{CTR_TOP}/tests";
+use Serve qw(spew slurp sh start stop message metric %server);
 
 my $B = $ENV{CTR_BUILD};
 my $SAN = $B =~ /-san/;
@@ -16,47 +17,10 @@ $ENV{LC_ALL} = 'C';
 plan skip_all => 'ctr-serve was left out of the build' unless -x "$B/bin/ctr-serve";
 my $dir = tempdir(CLEANUP => 1);
 chdir $dir or die;
-$SIG{PIPE} = 'IGNORE';
 
-sub spew { my ($file, $text) = @_; open my $f, '>', $file or die "$file: $!"; print $f $text; close $f or die; }
-sub slurp { my ($file) = @_; local $/; open my $f, '<', $file or return ''; return scalar <$f>; }
-sub sh { my ($text) = @_; my $out = `$text`; die "failed: $text\n" if $?; return $out; }
-
-my %server;
-sub start {
-    my @args = @_;
-    unlink 'sock', 'serve.err';
-    my $pid = fork // die;
-    if (!$pid) {
-        open STDERR, '>', 'serve.err' or die;
-        open STDIN, '<', '/dev/null';
-        exec 'ctr-serve', '--listen', 'unix:sock', @args or die;
-    }
-    for (1 .. 1200) {
-        return $server{pid} = $pid if slurp('serve.err') =~ /listens at/;
-        if (waitpid($pid, 1) == $pid) { return $server{pid} = 0; }
-        sleep .05;
-    }
-    die 'it does not listen';
-}
-sub stop { kill 'TERM', $server{pid}; waitpid $server{pid}, 0; return $? >> 8 || $? & 127; }
-END { local $?; kill 'KILL', $server{pid} if $server{pid}; }
-sub ask {
-    my ($path, $body) = @_;
-    my $s = IO::Socket::UNIX->new(Peer => 'sock') || die "sock: $!";
-    my $text = '';
-    syswrite $s, "POST $path HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: " . length($body) . "\r\n\r\n$body";
-    while (sysread $s, $text, 65536, length $text) { }
-    my ($head, $answer) = split /\r\n\r\n/, $text, 2;
-    return ($head =~ m{^HTTP/1.1 (\d+)}, $answer, $head);
-}
-sub metric {
-    my ($name) = @_;
-    my $s = IO::Socket::UNIX->new(Peer => 'sock') || die "sock: $!";
-    my $text = '';
-    syswrite $s, "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
-    while (sysread $s, $text, 65536, length $text) { }
-    return $text =~ /^\Q$name\E (\S+)$/m ? $1 : '';
+sub ask { # PATH BODY: status, body, head
+    my ($status, $head, $body) = Serve::ask(message(@_, 'Connection: close'));
+    return ($status, $body, $head);
 }
 sub until_err { my ($re) = @_; for (1 .. 1200) { return 1 if slurp('serve.err') =~ $re; sleep .05; } return 0; }
 sub fails { # fails STATUS REGEX OPTION…

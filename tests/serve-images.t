@@ -4,10 +4,11 @@
 use strict;
 use warnings;
 use File::Temp qw(tempdir);
-use IO::Socket::UNIX;
 use JSON::PP;
 use Test::More;
 use Time::HiRes qw(sleep time);
+use lib "$ENV{CTR_TOP}/tests";
+use Serve qw(spew slurp sh start stop crash dial answer put request metric %server);
 
 my $B = $ENV{CTR_BUILD};
 my $SAN = $B =~ /-san/;
@@ -17,49 +18,11 @@ plan skip_all => 'ctr-serve was left out of the build' unless -x "$B/bin/ctr-ser
 plan skip_all => 'ctr-embed-images was left out of the build' unless -x "$B/bin/ctr-embed-images";
 my $dir = tempdir(CLEANUP => 1);
 chdir $dir or die;
-$SIG{PIPE} = 'IGNORE';
 
-sub spew { my ($file, $text) = @_; open my $f, '>', $file or die "$file: $!"; print $f $text; close $f or die; }
-sub slurp { my ($file) = @_; local $/; open my $f, '<', $file or return ''; return scalar <$f>; }
-sub sh { my ($text) = @_; my $out = `$text`; die "failed: $text\n" if $?; return $out; }
-
-my %server;
-sub start {
-    my @args = @_;
-    unlink 'sock', 'serve.err';
-    my $pid = fork // die;
-    if (!$pid) {
-        open STDERR, '>', 'serve.err' or die;
-        open STDIN, '<', '/dev/null';
-        exec 'ctr-serve', '--listen', 'unix:sock', @args or die;
-    }
-    for (1 .. 1200) {
-        return $server{pid} = $pid if slurp('serve.err') =~ /listens at/;
-        if (waitpid($pid, 1) == $pid) { return $server{pid} = 0; }
-        sleep .05;
-    }
-    die 'it does not listen';
-}
-sub stop { my ($signal) = @_; kill $signal || 'TERM', $server{pid}; waitpid $server{pid}, 0; return $? >> 8 || $? & 127; }
-END { local $?; kill 'KILL', $server{pid} if $server{pid}; }
-sub begin {
-    my ($method, $path, $body, @head) = @_;
-    my $s = IO::Socket::UNIX->new(Peer => 'sock') || die "sock: $!";
-    my $text = join "\r\n", "$method $path HTTP/1.1", 'Host: x', 'Connection: close', 'Content-Length: ' . length $body, @head, '', $body;
-    my $at = 0;
-    while ($at < length $text) { my $n = syswrite($s, $text, length($text) - $at, $at) or last; $at += $n; }
-    return $s;
-}
-sub end {
-    my ($s) = @_;
-    my $text = '';
-    while (sysread $s, $text, 65536, length $text) { }
-    my ($head, $answer) = split /\r\n\r\n/, $text, 2;
-    return (($head // '') =~ m{^HTTP/1.1 (\d+)}, $answer, $head);
-}
+sub begin { my $s = dial(); put($s, request(@_, 'Connection: close')); return $s; } # METHOD PATH BODY HEADER…
+sub end { my ($status, $head, $body) = answer(@_); return ($status, $body, $head); }
 sub ask { return end(begin('POST', @_)); }
 sub photo { my ($key, $body, @head) = @_; return end(begin('PUT', "/v1/images/$key", $body, @head)); }
-sub metric { my ($name) = @_; my ($status, $text) = end(begin('GET', '/metrics', '')); return $text =~ /^\Q$name\E (\S+)$/m ? $1 : ''; }
 sub fails {
     my ($want, $re, @args) = @_;
     my $said = `ctr-serve --check @args 2>&1 >/dev/null`;
@@ -119,7 +82,7 @@ for my $model (qw(lr mlp scaled din towers)) {
         ($status, $text) = ask('/v1/score', $json->encode({ ads => [map { { %$user, %$_ } } @asked] }));
         is(scores($text), piped($model, $whole), 'also where each ad has all columns');
         is(metric('ctr_serve_images_total'), 4, 'they are counted');
-        is(stop($model eq 'lr' ? 'KILL' : 'TERM'), $model eq 'lr' ? 9 : 0, 'ends');
+        is($model eq 'lr' ? crash() : stop(), $model eq 'lr' ? 9 : 0, 'ends');
         start(@options);
         ($status, $text) = ask('/v1/score', $body);
         is(scores($text), piped($model, $whole), 'a server that starts again has them');
