@@ -12,7 +12,6 @@ struct united {
     struct ctr_schema schema;
     int *from[2]; /* the column of each side for one of the schema, or -1 */
     struct ctr_colbuf *made;
-    struct ctr_col empty; /* the dictionary of nulls */
     struct ctr_col *col;
     struct ctr_batch batch;
     int64_t rows;
@@ -20,20 +19,13 @@ struct united {
 
 /* ---- the schema ---- */
 
-static bool same_type(const struct ctr_field *a, const struct ctr_field *b)
-{
-    return a->type == b->type && a->type != CTR_FOREIGN &&
-           (!ctr_type_list(a->type) || (a->item == b->item && a->width == b->width));
-}
-
 /* A column of the second side. */
 static int add_field(struct united *u, const struct ctr_field *f, struct ctr_err *err)
 {
     char there[64], here[64];
     const int k = ctr_schema_find(&u->schema, f->name), role = ctr_field_role(f);
     struct ctr_field *had = k < 0 ? NULL : &u->schema.f[k];
-    int rc = 0;
-    if (had && !same_type(had, f)) {
+    if (had && (f->type == CTR_FOREIGN || !ctr_field_same_type(had, f))) {
         /* the one that holds the values of both */
         const bool wider = ctr_types[f->type].floating && ctr_types[had->type].integer;
         (void)ctr_field_type_name(f, here, sizeof here);
@@ -43,14 +35,12 @@ static int add_field(struct united *u, const struct ctr_field *f, struct ctr_err
                         "view of text or Parquet does",
                         f->name, here, there, f->name, wider ? here : there);
     }
-    const bool many = role == CTR_ROLE_FEATURE || role == CTR_ROLE_DENSE || role == CTR_ROLE_IMAGE;
-    const bool taken = role >= 0 && !many && ctr_schema_role(&u->schema, (enum ctr_role)role) >= 0;
-    if (had) {
-        had->dict &= f->dict;
-        return role >= 0 && ctr_field_role(had) < 0 && !taken ? ctr_field_set_role(had, (enum ctr_role)role, err) : 0;
-    }
-    rc = ctr_schema_add_field(&u->schema, f, NULL, err);
-    return rc || !taken ? rc : ctr_meta_set(&u->schema.f[u->schema.n - 1].meta, CTR_META_ROLE, NULL, err);
+    if (!had)
+        return ctr_schema_add_other(&u->schema, f, err);
+    had->dict &= f->dict;
+    return ctr_field_role(had) < 0 && ctr_schema_role_free(&u->schema, role)
+               ? ctr_field_set_role(had, (enum ctr_role)role, err)
+               : 0;
 }
 
 static int unite(struct united *u, struct ctr_err *err)
@@ -83,29 +73,6 @@ static int unite(struct united *u, struct ctr_err *err)
 
 /* ---- rows ---- */
 
-/* Column i of the batch: as it is, decoded, or nulls. */
-static int make_column(struct united *u, int i, const struct ctr_batch *in, struct ctr_err *err)
-{
-    const int from = u->from[u->at][i];
-    const struct ctr_col *c = from < 0 ? NULL : &in->col[from];
-    struct ctr_colbuf *b = &u->made[i];
-    int rc = 0;
-    if (c && !u->schema.f[i].dict == !c->dict) {
-        u->col[i] = *c;
-        return 0;
-    }
-    ctr_colbuf_clear(b);
-    for (int64_t k = 0; !c && !rc && k < in->rows; k++)
-        rc = ctr_colbuf_null(b, err);
-    if (c)
-        rc = ctr_colbuf_range(b, c, 0, in->rows, err);
-    if (b->is_dict)
-        b->dict = &u->empty;
-    if (!rc)
-        u->col[i] = *ctr_colbuf_view(b);
-    return rc;
-}
-
 static const struct ctr_schema *united_schema(const void *source)
 {
     return &((const struct united *)source)->schema;
@@ -129,7 +96,8 @@ static int united_next(void *source, const struct ctr_batch **b, struct ctr_err 
     if (rc <= 0)
         return rc;
     for (int i = 0; i < u->schema.n; i++) {
-        const int bad = make_column(u, i, in, err);
+        const int from = u->from[u->at][i];
+        const int bad = ctr_colbuf_match(&u->made[i], from < 0 ? NULL : &in->col[from], in->rows, &u->col[i], err);
         if (bad)
             return bad;
     }
@@ -161,13 +129,11 @@ static void united_close(void *source)
 int ctr_union_source(struct ctr_batch_source *s, struct ctr_batch_source *more, struct ctr_err *err)
 {
     static const struct ctr_batch_source_ops ops = { united_schema, united_next, united_name, united_close, NULL };
-    static const int32_t no_offset[1];
     struct united *u = calloc(1, sizeof *u);
     if (!u)
         return ctr_fail_nomem(err, sizeof *u);
     u->side[0] = *s;
     u->side[1] = *more;
-    u->empty = (struct ctr_col){ .type = CTR_UTF8, .data = "", .offsets = no_offset };
     const int rc = unite(u, err);
     if (rc) {
         free_united(u);

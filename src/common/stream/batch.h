@@ -138,12 +138,17 @@ int ctr_schema_find(const struct ctr_schema *s, const char *name); /* index or -
  * index. */
 int ctr_schema_need(const struct ctr_schema *s, const char *name, struct ctr_err *err) CTR_MUST;
 int ctr_schema_role(const struct ctr_schema *s, enum ctr_role role); /* the first column of that role, or -1 */
+/* May another column have this role (enum ctr_role, or -1: none)? Of features, dense and images there may be many. */
+bool ctr_schema_role_free(const struct ctr_schema *s, int role);
+/* Append a field of another schema: without its role, if that is another column's alone. */
+int ctr_schema_add_other(struct ctr_schema *s, const struct ctr_field *f, struct ctr_err *err) CTR_MUST;
 /* The column called `name` or, if NULL, the first column of that role. -1: none; if `need`, that is an error that names
  * the option to use. */
 int ctr_schema_find_role(const struct ctr_schema *s, enum ctr_role role, const char *name, bool need,
                          struct ctr_err *err) CTR_MUST;
 int ctr_field_set_role(struct ctr_field *f, enum ctr_role role, struct ctr_err *err) CTR_MUST;
 int ctr_field_role(const struct ctr_field *f); /* enum ctr_role, or -1 */
+bool ctr_field_same_type(const struct ctr_field *a, const struct ctr_field *b);
 /* Same names, types, roles, tables and models of vectors in the same order (provenance, sections and `dict` do not
  * matter)? `why` (may be NULL) gets a description of the first difference. same_types: names and types alone. */
 bool ctr_schema_equal(const struct ctr_schema *a, const struct ctr_schema *b, char *why, size_t why_size);
@@ -324,6 +329,10 @@ void ctr_colbuf_rewind(struct ctr_colbuf *b, int64_t rows);
 
 /* Rows [from, from+n) of c. Types must agree; an encoded source is decoded unless the buffer is_dict. */
 int ctr_colbuf_range(struct ctr_colbuf *b, const struct ctr_col *c, int64_t from, int64_t n,
+                     struct ctr_err *err) CTR_MUST;
+/* Column c of a batch of that many rows as column of a schema that other batches have too: *out is c as it is, or
+ * decoded where the buffer is no dictionary, or nulls where c is NULL; then b, which is cleared, holds it. */
+int ctr_colbuf_match(struct ctr_colbuf *b, const struct ctr_col *c, int64_t rows, struct ctr_col *out,
                      struct ctr_err *err) CTR_MUST;
 /* Rows idx[0..n) of c in that order; -1 appends a null. */
 int ctr_colbuf_gather(struct ctr_colbuf *b, const struct ctr_col *c, const int64_t *idx, int64_t n,

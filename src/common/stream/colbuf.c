@@ -374,6 +374,28 @@ int ctr_colbuf_range(struct ctr_colbuf *b, const struct ctr_col *c, int64_t from
     return 0;
 }
 
+int ctr_colbuf_match(struct ctr_colbuf *b, const struct ctr_col *c, int64_t rows, struct ctr_col *out,
+                     struct ctr_err *err)
+{
+    static const int32_t no_offset[1];
+    static const struct ctr_col no_entry = { .type = CTR_UTF8, .data = "", .offsets = no_offset };
+    int rc = 0;
+    if (c && (b->is_dict || !c->dict)) {
+        *out = *c;
+        return 0;
+    }
+    ctr_colbuf_clear(b);
+    for (int64_t k = 0; !c && !rc && k < rows; k++)
+        rc = ctr_colbuf_null(b, err);
+    if (c)
+        rc = ctr_colbuf_range(b, c, 0, rows, err);
+    if (b->is_dict)
+        b->dict = &no_entry;
+    if (!rc)
+        *out = *ctr_colbuf_view(b);
+    return rc;
+}
+
 /* ---- gathers ---- */
 
 #define GATHER(T)                                                                                                      \

@@ -19,7 +19,6 @@ struct ctr_matched {
     int *from;              /* the column of the file for each of the schema, or -1 */
     int *lack, *first_lack; /* files that lack it, and the first of them */
     struct ctr_colbuf *made;
-    struct ctr_col empty; /* the dictionary of nulls */
     struct ctr_col *col;
     struct ctr_batch batch;
     int64_t rows, bytes;
@@ -37,11 +36,6 @@ static int differ(const struct ctr_matched *m, const struct ctr_field *had, cons
                     "ctr-select --add '%s=…' does",
                     f->name, ctr_field_type_name(f, here, sizeof here), ctr_field_type_name(had, there, sizeof there),
                     m->paths.s[0], f->name);
-}
-
-static bool same_type(const struct ctr_field *a, const struct ctr_field *b)
-{
-    return a->type == b->type && (!ctr_type_list(a->type) || (a->item == b->item && a->width == b->width));
 }
 
 /* Vectors of two networks or towers are not comparable, though their types are the same: as where schemas are equal. */
@@ -77,16 +71,6 @@ static int same_tower(const struct ctr_matched *m, const struct ctr_field *had, 
     return 0;
 }
 
-/* A column that no file before has; one role is that of one column, the first. */
-static int add_field(struct ctr_matched *m, const struct ctr_field *f, struct ctr_err *err)
-{
-    const int role = ctr_field_role(f);
-    const bool many = role == CTR_ROLE_FEATURE || role == CTR_ROLE_DENSE || role == CTR_ROLE_IMAGE;
-    const bool taken = role >= 0 && !many && ctr_schema_role(&m->schema, (enum ctr_role)role) >= 0;
-    const int rc = ctr_schema_add_field(&m->schema, f, NULL, err);
-    return rc || !taken ? rc : ctr_meta_set(&m->schema.f[m->schema.n - 1].meta, CTR_META_ROLE, NULL, err);
-}
-
 static int add_schema(struct ctr_matched *m, const struct ctr_schema *s, const struct ctr_strs *only, const char *path,
                       struct ctr_err *err)
 {
@@ -99,8 +83,8 @@ static int add_schema(struct ctr_matched *m, const struct ctr_schema *s, const s
         if (only && ctr_strs_find(only, f->name) < 0)
             continue;
         if (k < 0)
-            rc = add_field(m, f, err);
-        else if (f->type == CTR_FOREIGN || !same_type(&m->schema.f[k], f))
+            rc = ctr_schema_add_other(&m->schema, f, err);
+        else if (f->type == CTR_FOREIGN || !ctr_field_same_type(&m->schema.f[k], f))
             rc = differ(m, &m->schema.f[k], f, path, err);
         else if (!(rc = same_tower(m, &m->schema.f[k], f, path, err)))
             m->schema.f[k].dict &= f->dict;
@@ -179,28 +163,6 @@ static int next_file(struct ctr_matched *m, struct ctr_err *err)
 
 /* ---- rows ---- */
 
-/* Column i of the batch: as it is, decoded, or nulls. */
-static int make_column(struct ctr_matched *m, int i, const struct ctr_batch *in, struct ctr_err *err)
-{
-    const struct ctr_col *c = m->from[i] < 0 ? NULL : &in->col[m->from[i]];
-    struct ctr_colbuf *b = &m->made[i];
-    int rc = 0;
-    if (c && (m->schema.f[i].dict || !c->dict)) {
-        m->col[i] = *c;
-        return 0;
-    }
-    ctr_colbuf_clear(b);
-    for (int64_t k = 0; !c && !rc && k < in->rows; k++)
-        rc = ctr_colbuf_null(b, err);
-    if (c)
-        rc = ctr_colbuf_range(b, c, 0, in->rows, err);
-    if (b->is_dict)
-        b->dict = &m->empty;
-    if (!rc)
-        m->col[i] = *ctr_colbuf_view(b);
-    return rc;
-}
-
 static const struct ctr_schema *matched_schema(const void *source)
 {
     return &((const struct ctr_matched *)source)->schema;
@@ -224,7 +186,8 @@ static int matched_next(void *source, const struct ctr_batch **b, struct ctr_err
     if (rc <= 0)
         return rc;
     for (int i = 0; i < m->schema.n; i++) {
-        const int bad = make_column(m, i, in, err);
+        const struct ctr_col *c = m->from[i] < 0 ? NULL : &in->col[m->from[i]];
+        const int bad = ctr_colbuf_match(&m->made[i], c, in->rows, &m->col[i], err);
         if (bad)
             return bad;
     }
@@ -260,9 +223,7 @@ void ctr_matched_free(struct ctr_matched *m)
 
 static int make_room(struct ctr_matched *m, struct ctr_err *err)
 {
-    static const int32_t no_offset[1];
     const size_t n = (size_t)m->schema.n + 1;
-    m->empty = (struct ctr_col){ .type = CTR_UTF8, .data = "", .offsets = no_offset };
     m->from = calloc(n, sizeof *m->from);
     m->lack = calloc(2 * n, sizeof *m->lack);
     m->made = calloc(n, sizeof *m->made);

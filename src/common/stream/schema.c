@@ -232,6 +232,20 @@ int ctr_schema_role(const struct ctr_schema *s, enum ctr_role role)
     return -1;
 }
 
+bool ctr_schema_role_free(const struct ctr_schema *s, int role)
+{
+    const bool many = role == CTR_ROLE_FEATURE || role == CTR_ROLE_DENSE || role == CTR_ROLE_IMAGE;
+    return many || (role >= 0 && ctr_schema_role(s, (enum ctr_role)role) < 0);
+}
+
+int ctr_schema_add_other(struct ctr_schema *s, const struct ctr_field *f, struct ctr_err *err)
+{
+    const int role = ctr_field_role(f);
+    const bool taken = role >= 0 && !ctr_schema_role_free(s, role);
+    const int rc = ctr_schema_add_field(s, f, NULL, err);
+    return rc || !taken ? rc : ctr_meta_set(&s->f[s->n - 1].meta, CTR_META_ROLE, NULL, err);
+}
+
 /* Is the column's type valid for the role? */
 static bool can_have(enum ctr_role role, const struct ctr_field *f)
 {
@@ -277,7 +291,7 @@ int ctr_field_set_role(struct ctr_field *f, enum ctr_role role, struct ctr_err *
     return ctr_meta_set(&f->meta, CTR_META_ROLE, ctr_roles[role], err);
 }
 
-static bool field_same_type(const struct ctr_field *a, const struct ctr_field *b)
+bool ctr_field_same_type(const struct ctr_field *a, const struct ctr_field *b)
 {
     if (a->type != b->type)
         return false;
@@ -297,7 +311,7 @@ bool ctr_schema_same_types(const struct ctr_schema *a, const struct ctr_schema *
         if (strcmp(f->name, g->name))
             return snprintf(why, why_size, "column %d is '%s' in one and '%s' in the other", i + 1, f->name, g->name),
                    false;
-        if (!field_same_type(f, g))
+        if (!ctr_field_same_type(f, g))
             return snprintf(why, why_size, "column '%s' is %s in one and %s in the other", f->name,
                             ctr_field_type_name(f, ta, sizeof ta), ctr_field_type_name(g, tb, sizeof tb)),
                    false;

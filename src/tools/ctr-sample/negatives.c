@@ -48,11 +48,6 @@ static int fail_type(const struct ctr_field *log, const struct ctr_field *item, 
                     log->name, ctr_field_type_name(log, a, sizeof a), ctr_field_type_name(item, b, sizeof b), name);
 }
 
-static bool same_type(const struct ctr_field *a, const struct ctr_field *b)
-{
-    return a->type == b->type && a->item == b->item && a->width == b->width;
-}
-
 /* What a row is, and not its item. */
 static bool of_the_row(const struct ctr_negatives *s, const struct ctr_schema *in, int i)
 {
@@ -80,7 +75,7 @@ static int match_columns(struct ctr_negatives *s, const struct ctr_schema *in, c
         return ctr_fail_nomem(err, (size_t)in->n * sizeof *s->replace);
     for (int i = 0; i < in->n; i++) {
         s->replace[i] = of_the_row(s, in, i) ? -1 : ctr_schema_find(items, in->f[i].name);
-        if (s->replace[i] >= 0 && !same_type(&in->f[i], &items->f[s->replace[i]]))
+        if (s->replace[i] >= 0 && !ctr_field_same_type(&in->f[i], &items->f[s->replace[i]]))
             return fail_type(&in->f[i], &items->f[s->replace[i]], name, err);
     }
     if (s->item == s->o.user || s->replace[s->item] < 0)

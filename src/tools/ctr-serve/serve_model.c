@@ -321,12 +321,6 @@ static int plan_columns(struct serve_generation *g, struct ctr_err *err)
     return rc ? rc : ctr_schema_copy(&g->rows, &g->schema, err);
 }
 
-static bool same_type(const struct ctr_field *a, const struct ctr_field *b)
-{
-    return a->type == b->type && (!ctr_type_list(a->type) || a->item == b->item) &&
-           (a->type != CTR_FIXED || a->width == b->width);
-}
-
 /* Where columns are in a file of users or ads, which have the types of the model. */
 static int join_file(struct serve_generation *g, const struct serve_keyed *k, const char *path, int **from, int *key,
                      struct ctr_err *err)
@@ -345,7 +339,7 @@ static int join_file(struct serve_generation *g, const struct serve_keyed *k, co
     for (int i = 0; !rc && i < g->schema.n + 2; i++) {
         const int at = k && i < g->schema.n ? ctr_schema_find(&k->schema, g->schema.f[i].name) : -1;
         (*from)[i] = at;
-        if (at >= 0 && !same_type(&k->schema.f[at], &g->schema.f[i])) {
+        if (at >= 0 && !ctr_field_same_type(&k->schema.f[at], &g->schema.f[i])) {
             ctr_err_file(err, path);
             return ctr_fail(err, CTR_EUSAGE,
                             "column %s is %s, and the model learned from %s: cast it (ctr-select --add)",
