@@ -97,7 +97,7 @@ line '1d', 'vanished readers of outputs', sub {
         kill 9, $reader;
         waitpid $reader, 0;
         my $what = "$c->{name}, $args[$i - 1] fifo: ";
-        my $small = length($good->{ (command_args($c, 'file'))[$i] =~ s/.*?=//r } // '') <= 1 << 16; # the pipe may have taken it
+        my $small = length($good->{ (command_args($c, 'file'))[$i] =~ s/.*?=//r } // '') <= 1 << 19; # the pipe may have taken it
         return $what . outcome($status, $signal) . ': ' . last_words($at) if $signal != 13 && !($small && !$signal && !$status) || slurp("$at/err") =~ /write failed|Broken pipe/;
         my $wrong = $signal && same_outputs($at, $good, except => $KEPT);
         return $wrong ? "$what$wrong" : '';

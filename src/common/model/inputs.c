@@ -10,12 +10,6 @@
 
 #include "common/table/table.h"
 
-bool ctr_field_is_input(const struct ctr_field *f)
-{
-    int role = ctr_field_role(f);
-    return role == CTR_ROLE_FEATURE || role == CTR_ROLE_DENSE || role == CTR_ROLE_IMAGE;
-}
-
 uint64_t ctr_dense_key(uint64_t table_seed, int64_t position)
 {
     char text[CTR_NUM_MAX];

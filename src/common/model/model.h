@@ -98,8 +98,6 @@ void ctr_rowbuf_free(struct ctr_rowbuf *b);
  * call or batch. Lists of one group (ctr.history) that differ in length are an error. */
 int ctr_inputs_rows(struct ctr_inputs *in, struct ctr_rowbuf *buf, int64_t from, int64_t n, struct ctr_rows *rows,
                     struct ctr_err *err) CTR_MUST;
-/* Is the column an input of the model (feature, dense, image), or does it pass through? */
-bool ctr_field_is_input(const struct ctr_field *f);
 
 /* ---- models: models.c, one file each ---- */
 

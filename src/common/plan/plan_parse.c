@@ -488,8 +488,7 @@ static int kind_role(const struct plan_tok *t)
 
 static bool is_input(const struct plan_def *d)
 {
-    return d->kind == PLAN_ROLE &&
-           (d->role == CTR_ROLE_FEATURE || d->role == CTR_ROLE_DENSE || d->role == CTR_ROLE_IMAGE);
+    return d->kind == PLAN_ROLE && ctr_role_is_input(d->role);
 }
 
 /* The definition whose column in the output has that name, or NULL. */
@@ -602,8 +601,7 @@ static int parse_definition(struct parser *p, enum plan_kind kind, int role)
 static int parse_role(struct parser *p, int role)
 {
     const struct plan_tok *t = next(p);
-    bool many = role == CTR_ROLE_FEATURE || role == CTR_ROLE_DENSE || role == CTR_ROLE_IMAGE;
-    if (!many && p->role_line[role])
+    if (!ctr_role_is_input(role) && p->role_line[role])
         return parse_fail(p, t->pos, "there is a %s already, on line %d", ctr_roles[role], p->role_line[role]);
     p->role_line[role] = t->pos.line;
     return parse_definition(p, PLAN_ROLE, role);

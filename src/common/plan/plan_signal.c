@@ -169,7 +169,7 @@ int ctr_plan_signals(const struct ctr_plan *p, ctr_plan_each_signal *each, void 
         if (!rc)
             w.hash[i] = ctr_hash128(b.data, b.len);
         int role = t->def[i].kind == PLAN_ROLE ? (int)t->def[i].role : -1;
-        if (!rc && (role == CTR_ROLE_FEATURE || role == CTR_ROLE_DENSE || role == CTR_ROLE_IMAGE))
+        if (!rc && ctr_role_is_input(role))
             rc = give(&w, i, each, ctx, err);
     }
     ctr_strs_free(&w.inputs);

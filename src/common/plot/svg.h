@@ -38,7 +38,7 @@ struct ctr_axis {
 
 struct ctr_figure {
     const char *title, *subtitle; /* subtitle: or NULL */
-    const char *summary;          /* what the figure shows, for those who hear it; NULL: title and subtitle */
+    const char *summary;          /* what the figure shows, in words, for screen readers; NULL: title and subtitle */
     struct ctr_axis x, y;
     const char *const *legend; /* names of series 0, 1, …; or NULL */
     int nlegend;

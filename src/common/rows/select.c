@@ -226,7 +226,7 @@ static int give_role(struct ctr_select *s, const char *text, struct ctr_err *err
         return ctr_fail(err, CTR_EUSAGE,
                         "--role %.60s: write it as NAME=ROLE, a role that ctr-stream(5) lists, or NAME= for none",
                         text);
-    if (role == CTR_ROLE_FEATURE || role == CTR_ROLE_DENSE || role == CTR_ROLE_IMAGE)
+    if (ctr_role_is_input(role))
         return ctr_fail(err, CTR_EUSAGE, "--role %.60s: a plan makes features, dense numbers and images (ctr-extract)",
                         text);
     int rc = ctr_unquote_name(&name, text, (size_t)(eq - text), err);

@@ -138,7 +138,7 @@ int ctr_schema_find(const struct ctr_schema *s, const char *name); /* index or -
  * index. */
 int ctr_schema_need(const struct ctr_schema *s, const char *name, struct ctr_err *err) CTR_MUST;
 int ctr_schema_role(const struct ctr_schema *s, enum ctr_role role); /* the first column of that role, or -1 */
-/* May another column have this role (enum ctr_role, or -1: none)? Of features, dense and images there may be many. */
+/* May another column have this role (enum ctr_role, or -1: none)? */
 bool ctr_schema_role_free(const struct ctr_schema *s, int role);
 /* Append a field of another schema: without its role, if that is another column's alone. */
 int ctr_schema_add_other(struct ctr_schema *s, const struct ctr_field *f, struct ctr_err *err) CTR_MUST;
@@ -148,6 +148,15 @@ int ctr_schema_find_role(const struct ctr_schema *s, enum ctr_role role, const c
                          struct ctr_err *err) CTR_MUST;
 int ctr_field_set_role(struct ctr_field *f, enum ctr_role role, struct ctr_err *err) CTR_MUST;
 int ctr_field_role(const struct ctr_field *f); /* enum ctr_role, or -1 */
+/* Inputs of a model, of which there may be many columns; others pass through it. */
+static inline bool ctr_role_is_input(int role)
+{
+    return role == CTR_ROLE_FEATURE || role == CTR_ROLE_DENSE || role == CTR_ROLE_IMAGE;
+}
+static inline bool ctr_field_is_input(const struct ctr_field *f)
+{
+    return ctr_role_is_input(ctr_field_role(f));
+}
 bool ctr_field_same_type(const struct ctr_field *a, const struct ctr_field *b);
 /* Same names, types, roles, tables and models of vectors in the same order (provenance, sections and `dict` do not
  * matter)? `why` (may be NULL) gets a description of the first difference. same_types: names and types alone. */

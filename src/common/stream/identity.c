@@ -199,11 +199,9 @@ bool ctr_identity_same(const struct ctr_meta *a, const struct ctr_meta *b, unsig
 /* Are there columns that mean something by their plan only? Not where predictions or labels alone are left. */
 static bool has_features(const struct ctr_schema *s)
 {
-    for (int i = 0; i < s->n; i++) {
-        const int role = ctr_field_role(&s->f[i]);
-        if (role == CTR_ROLE_FEATURE || role == CTR_ROLE_DENSE || role == CTR_ROLE_IMAGE)
+    for (int i = 0; i < s->n; i++)
+        if (ctr_field_is_input(&s->f[i]))
             return true;
-    }
     return ctr_meta_get(&s->meta, CTR_META_MODEL);
 }
 

@@ -234,8 +234,7 @@ int ctr_schema_role(const struct ctr_schema *s, enum ctr_role role)
 
 bool ctr_schema_role_free(const struct ctr_schema *s, int role)
 {
-    const bool many = role == CTR_ROLE_FEATURE || role == CTR_ROLE_DENSE || role == CTR_ROLE_IMAGE;
-    return many || (role >= 0 && ctr_schema_role(s, (enum ctr_role)role) < 0);
+    return ctr_role_is_input(role) || (role >= 0 && ctr_schema_role(s, (enum ctr_role)role) < 0);
 }
 
 int ctr_schema_add_other(struct ctr_schema *s, const struct ctr_field *f, struct ctr_err *err)

@@ -580,8 +580,11 @@ static int fill_block(struct ctr_lines *l, struct ctr_buf *b, bool *was_idle, st
         }
         if (!l->headed && !pass_head(l, b))
             continue;
-        if (l->eof && b->len && b->data[b->len - 1] != '\n')
+        if (l->eof && b->len && b->data[b->len - 1] != '\n') {
+            if ((rc = ctr_file_unchanged(l->fd, &l->opened, err))) /* the rest of a record that another program cut */
+                return named(l, rc, err);
             b->data[b->len++] = '\n';
+        }
         if (l->eof || b->len >= l->block_bytes || (l->o.idle_ms > 0 && l->pollable))
             scan(l, (char *)b->data, b->len);
     }

@@ -650,7 +650,7 @@ static bool replace(struct serve_models *s, const bool file[FILES], bool say)
 }
 
 /* Files that changed, and those that were refused before, may fit only together: all of them, or all but one. */
-static bool take_together(struct serve_models *s, const bool changed[FILES])
+static void take_together(struct serve_models *s, const bool changed[FILES])
 {
     bool all[FILES];
     for (int i = 0; i < FILES; i++)
@@ -663,7 +663,6 @@ static bool take_together(struct serve_models *s, const bool changed[FILES])
             taken = replace(s, all, false);
             all[i] = true;
         }
-    return taken;
 }
 
 /* What is left is tried alone, so that a good file is taken beside a bad one. */
@@ -671,7 +670,7 @@ static void take_changes(struct serve_models *s, bool changed[FILES])
 {
     for (int i = 0; i < FILES; i++)
         s->refused[i] |= changed[i]; /* until it is taken */
-    (void)take_together(s, changed);
+    take_together(s, changed);
     for (int i = 0; i < FILES; i++)
         if (changed[i] && s->refused[i]) {
             bool one[FILES] = { false };

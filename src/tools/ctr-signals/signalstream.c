@@ -48,12 +48,6 @@ struct ctr_stream_check {
 
 /* ---- columns ---- */
 
-static bool is_input(const struct ctr_field *f)
-{
-    int role = ctr_field_role(f);
-    return role == CTR_ROLE_FEATURE || role == CTR_ROLE_DENSE || role == CTR_ROLE_IMAGE;
-}
-
 static int add_column(struct ctr_stream_check *v, const struct ctr_schema *s, int column, struct ctr_err *err)
 {
     const struct ctr_field *f = &s->f[column];
@@ -84,9 +78,9 @@ int ctr_stream_check_new(struct ctr_stream_check **out, const struct ctr_schema 
     if (!v->m)
         rc = ctr_fail_nomem(err, (size_t)s->n * sizeof(*v->m));
     for (int i = 0; i < s->n; i++)
-        any |= is_input(&s->f[i]);
+        any |= ctr_field_is_input(&s->f[i]);
     for (int i = 0; !rc && i < s->n; i++)
-        if (i != label && (any ? is_input(&s->f[i]) : ctr_field_role(&s->f[i]) < 0))
+        if (i != label && (any ? ctr_field_is_input(&s->f[i]) : ctr_field_role(&s->f[i]) < 0))
             rc = add_column(v, s, i, err);
     if (!rc && !v->n)
         rc = ctr_fail(err, CTR_EDATA, "the stream has no signals: no column of role feature, dense or image");
