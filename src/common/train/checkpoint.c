@@ -68,7 +68,7 @@ static int write_line(const struct ctr_trainer *t, const struct ctr_position *at
                             version, t->at.pass, at->row, pending, at->digest, at->scores, v->s.rows, v->next_report);
     if (!rc && t->job.validation)
         rc = ctr_buf_printf(b, err, " %" PRId64 " %" PRId64 " %" PRId64 " %016" PRIx64, t->job.validation_every,
-                            t->validations, t->best, bits(t->best_loss));
+                            t->early.validations, t->early.best, bits(t->early.best_loss));
     for (int m = 0; m < t->models && !rc; m++) {
         rc = m ? ctr_buf_printf(b, err, ";") : 0;
         if (!rc)
@@ -121,11 +121,12 @@ static const char *read_validation(struct ctr_trainer *t, struct ctr_position *r
 {
     int used = 0;
     uint64_t loss;
-    if (sscanf(line, "%" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNx64 "%n", &r->every, &t->validations, &t->best, &loss,
-               &used) != 4 ||
-        r->every < 0 || !is_count(t->validations) || !is_count(t->best) || t->best > t->validations)
+    if (sscanf(line, "%" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNx64 "%n", &r->every, &t->early.validations,
+               &t->early.best, &loss, &used) != 4 ||
+        r->every < 0 || !is_count(t->early.validations) || !is_count(t->early.best) ||
+        t->early.best > t->early.validations)
         return NULL;
-    memcpy(&t->best_loss, &loss, sizeof loss);
+    memcpy(&t->early.best_loss, &loss, sizeof loss);
     return line + used;
 }
 
@@ -364,7 +365,7 @@ static int load_whole(struct ctr_trainer *t, const struct ctr_model_whole *from,
         rc = t->job.model->load(t->learner, &t->tables, r, err);
     if (!rc)
         rc = ctr_model_restore(t->job.model, t->learner, r, err);
-    t->checkpoints.rows = t->publications.rows = rows;
+    t->chain.due.rows = t->publish.due.rows = rows;
     t->resumed = true;
     if (!rc && shards->reads >= 0)
         t->resume = shards->at[shards->reads];
@@ -426,11 +427,10 @@ static void remove_deltas(const struct ctr_trainer *t)
  * before. */
 static int commit(struct ctr_trainer *t, struct ctr_out *out, struct ctr_err *err)
 {
-    const bool held = t->scores_slot >= 0;
-    ctr_temp_release(&t->scores_slot);
+    const bool held = ctr_progressive_store_release(&t->progressive);
     int rc = ctr_out_commit(out, err);
     if (rc && held && access(t->job.checkpoint, F_OK) && errno == ENOENT)
-        t->scores_slot = ctr_temp_hold((const char *)t->scores_path.data);
+        ctr_progressive_store_hold(&t->progressive);
     return rc;
 }
 
@@ -463,12 +463,13 @@ int ctr_checkpoint_write(struct ctr_trainer *t, struct ctr_err *err)
     struct ctr_out *out = NULL;
     char state[CTR_STATE_TEXT] = "";
     bool delta = false;
-    if (t->at.scores >= 0 && t->scores_fd >= 0 && ctr_fsync(t->scores_fd))
-        return ctr_fail_sys(err, "%s.scores: fsync failed", t->job.checkpoint);
+    int rc = t->at.scores >= 0 ? ctr_progressive_store_sync(&t->progressive, err) : 0;
+    if (rc)
+        return rc;
     const bool elsewhere = ctr_comm_rank(t->job.params.comm); /* rank 0 writes the file */
     if (elsewhere)
-        ctr_temp_release(&t->scores_slot);
-    int rc = write_lines(t, &line, err);
+        ctr_progressive_store_release(&t->progressive);
+    rc = write_lines(t, &line, err);
     if (!rc)
         rc = checkpoint_path(t, &delta, &path, err);
     struct ctr_save s = { .model = t->job.model,
@@ -495,9 +496,9 @@ int ctr_checkpoint_write(struct ctr_trainer *t, struct ctr_err *err)
     if (!rc)
         rc = ctr_comm_barrier(t->job.params.comm, err);
     if (!rc && t->job.validation) {
-        t->best_saved = t->best;
+        t->early.checkpointed = t->early.best;
         if (!elsewhere)
-            ctr_earlystop_sweep(t, t->best);
+            ctr_earlystop_sweep(t, t->early.best);
     }
     ctr_out_free(out);
     ctr_buf_free(&line);
@@ -588,11 +589,9 @@ bool ctr_checkpoint_keeps(const char *checkpoint, const char *path)
     return keeps;
 }
 
-int ctr_checkpoint_scores_open(struct ctr_trainer *t, struct ctr_err *err)
+int ctr_checkpoint_open_store(struct ctr_trainer *t, struct ctr_err *err)
 {
-    bool resume = t->resume.row >= 0;
-    const off_t kept = t->resume.scores * t->values * (off_t)sizeof(double);
-    const char *path;
+    const bool resume = t->resume.row >= 0;
     if (resume && t->resume.scores < 0)
         return ctr_fail(err, CTR_EUSAGE,
                         "%s was made without --progressive: resume without it, or remove it to start anew",
@@ -600,51 +599,8 @@ int ctr_checkpoint_scores_open(struct ctr_trainer *t, struct ctr_err *err)
     if (resume && t->resume.uncertain != t->at.uncertain)
         return ctr_fail(err, CTR_EUSAGE, "%s was made with%s --uncertainty: resume so, or remove it to start anew",
                         t->job.checkpoint, t->at.uncertain ? "out" : "");
-    const int rank = ctr_comm_rank(t->job.params.comm);
-    int rc = rank ? ctr_buf_printf(&t->scores_path, err, "%s.scores.%d", t->job.checkpoint, rank)
-                  : ctr_buf_printf(&t->scores_path, err, "%s.scores", t->job.checkpoint);
-    if (rc)
-        return rc;
-    path = (const char *)t->scores_path.data;
-    t->scores_fd = ctr_open(path, O_RDWR | (resume ? 0 : O_CREAT | O_TRUNC), 0666);
-    if (t->scores_fd < 0)
-        rc = ctr_fail_sys(err, "%s: the progressive predictions cannot be %s", path,
-                          resume ? "read again" : "kept there");
-    else if (!resume)
-        t->scores_slot = ctr_temp_hold(path);
-    else if (lseek(t->scores_fd, 0, SEEK_END) < kept)
-        rc = ctr_fail(err, CTR_EDATA, "%s is shorter than its checkpoint says: remove both to start anew", path);
-    else if (ctr_truncate(t->scores_fd, kept) || lseek(t->scores_fd, 0, SEEK_END) < 0)
-        rc = ctr_fail_sys(err, "%s: cannot be cut", path);
-    return rc;
-}
-
-int ctr_checkpoint_scores_add(struct ctr_trainer *t, const double *score, int64_t n, struct ctr_err *err)
-{
-    int rc = ctr_write_full(t->scores_fd, score, (size_t)(n * t->values) * sizeof *score, err);
-    if (rc)
-        ctr_err_file(err, t->job.checkpoint);
-    return rc;
-}
-
-int ctr_checkpoint_scores_read(struct ctr_trainer *t, int64_t from, double *score, int64_t n, struct ctr_err *err)
-{
-    const int64_t row = t->values * (int64_t)sizeof *score;
-    return ctr_pread_full(t->scores_fd, score, (size_t)(n * row), from * row, err);
-}
-
-void ctr_checkpoint_close(struct ctr_trainer *t)
-{
-    if (t->scores_slot >= 0)
-        unlink((const char *)t->scores_path.data);
-    ctr_temp_release(&t->scores_slot);
-    if (t->scores_fd >= 0)
-        close(t->scores_fd);
-    if (t->best_fd < 0)
-        return;
-    close(t->best_fd);
-    if (t->job.checkpoint && access(t->job.checkpoint, F_OK) && errno == ENOENT)
-        ctr_earlystop_sweep(t, 0);
+    return ctr_progressive_store_open(&t->progressive, t->job.checkpoint, ctr_comm_rank(t->job.params.comm),
+                                      resume ? t->resume.scores : CTR_PROGRESSIVE_NEW, err);
 }
 
 void ctr_checkpoint_remove(struct ctr_trainer *t)
@@ -658,6 +614,5 @@ void ctr_checkpoint_remove(struct ctr_trainer *t)
     }
     if (t->job.validation && !elsewhere)
         ctr_earlystop_sweep(t, 0);
-    if (t->scores_fd >= 0)
-        unlink((const char *)t->scores_path.data);
+    ctr_progressive_store_remove(&t->progressive);
 }

@@ -210,7 +210,7 @@ int ctr_trainer_check_scores(struct ctr_trainer *t, bool fail, struct ctr_err *e
 {
     const struct ctr_train_stats *s = &t->v[0].s;
     char text[300];
-    int rc = t->best ? 0 : ctr_collapse_look(t, err); /* else done when that model was kept */
+    int rc = t->early.best ? 0 : ctr_collapse_look(t, err); /* else done when that model was kept */
     if (rc || isnan(t->constant) || !(s->positives > 0 && s->positives < s->weight))
         return rc;
     snprintf(text, sizeof text,

@@ -4,6 +4,7 @@
  * best model so far is kept in a temporary file or beside the checkpoint; after so many validations without improvement
  * the run ends, and that model is the result. The time of a validation depends only on rows: minibatches are counted
  * from the first row of a pass. */
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
@@ -130,20 +131,20 @@ static int save_at(struct ctr_trainer *t, const char *path, unsigned flags, stru
 static int keep_unnamed(struct ctr_trainer *t, struct ctr_err *err)
 {
     char path[32];
-    if (t->best_fd < 0 && (t->best_fd = ctr_tmpfile(err)) < 0)
-        return t->best_fd;
-    if (ctr_truncate(t->best_fd, 0) || lseek(t->best_fd, 0, SEEK_SET) < 0)
+    if (t->early.fd < 0 && (t->early.fd = ctr_tmpfile(err)) < 0)
+        return t->early.fd;
+    if (ctr_truncate(t->early.fd, 0) || lseek(t->early.fd, 0, SEEK_SET) < 0)
         return ctr_fail_sys(err, "the best model so far cannot be kept");
-    snprintf(path, sizeof path, "/dev/fd/%d", t->best_fd);
+    snprintf(path, sizeof path, "/dev/fd/%d", t->early.fd);
     return save_at(t, path, CTR_OUT_TEMP, err);
 }
 
 static int open_best(struct ctr_trainer *t, const char *path, struct ctr_err *err)
 {
-    if (t->best_fd >= 0)
-        close(t->best_fd);
-    t->best_fd = ctr_open(path, O_RDONLY, 0);
-    return t->best_fd < 0 ? ctr_fail_sys(err, "%s: the best model so far cannot be read", path) : 0;
+    if (t->early.fd >= 0)
+        close(t->early.fd);
+    t->early.fd = ctr_open(path, O_RDONLY, 0);
+    return t->early.fd < 0 ? ctr_fail_sys(err, "%s: the best model so far cannot be read", path) : 0;
 }
 
 /* Save it as the model of validation `time`; remove the previous one, unless the checkpoint needs it. */
@@ -156,12 +157,12 @@ static int keep_best(struct ctr_trainer *t, int64_t time, struct ctr_err *err)
         return keep_unnamed(t, err);
     int rc = best_path(t, time, &path, err);
     if (!rc)
-        rc = best_path(t, t->best, &before, err);
+        rc = best_path(t, t->early.best, &before, err);
     if (!rc)
         rc = save_at(t, (const char *)path.data, 0, err);
     if (!rc)
         rc = open_best(t, (const char *)path.data, err);
-    if (!rc && t->best && t->best != t->best_saved)
+    if (!rc && t->early.best && t->early.best != t->early.checkpointed)
         unlink((const char *)before.data);
     ctr_buf_free(&path);
     ctr_buf_free(&before);
@@ -173,13 +174,13 @@ int ctr_earlystop_resume(struct ctr_trainer *t, struct ctr_err *err)
     struct ctr_buf path = { 0 };
     if (ctr_comm_rank(t->job.params.comm))
         return 0;
-    int rc = best_path(t, t->best, &path, err);
-    if (!rc && t->best)
+    int rc = best_path(t, t->early.best, &path, err);
+    if (!rc && t->early.best)
         rc = open_best(t, (const char *)path.data, err);
-    t->best_saved = t->best;
+    t->early.checkpointed = t->early.best;
     ctr_buf_free(&path);
     if (!rc)
-        ctr_earlystop_sweep(t, t->best);
+        ctr_earlystop_sweep(t, t->early.best);
     return rc;
 }
 
@@ -198,16 +199,25 @@ void ctr_earlystop_sweep(const struct ctr_trainer *t, int64_t keep)
     ctr_checkpoint_remove_files(t->job.checkpoint, ".best.[0-9]*", is_best, keep);
 }
 
+void ctr_earlystop_free(struct ctr_trainer *t)
+{
+    if (t->early.fd < 0)
+        return;
+    close(t->early.fd);
+    if (t->job.checkpoint && access(t->job.checkpoint, F_OK) && errno == ENOENT)
+        ctr_earlystop_sweep(t, 0);
+}
+
 int ctr_earlystop_save(struct ctr_trainer *t, struct ctr_out *out, struct ctr_err *err)
 {
     struct ctr_buf b = { 0 };
     if (ctr_comm_rank(t->job.params.comm))
         return 0;
-    int64_t at = 0, size = lseek(t->best_fd, 0, SEEK_END);
+    int64_t at = 0, size = lseek(t->early.fd, 0, SEEK_END);
     int rc = size < 0 ? ctr_fail_sys(err, "the best model cannot be read again") : ctr_buf_reserve(&b, COPY_BYTES, err);
     while (at < size && !rc) {
         size_t n = (size_t)CTR_MIN(size - at, (int64_t)COPY_BYTES);
-        rc = ctr_pread_full(t->best_fd, b.data, n, at, err);
+        rc = ctr_pread_full(t->early.fd, b.data, n, at, err);
         if (!rc)
             rc = ctr_out_write(out, b.data, n, err);
         at += (int64_t)n;
@@ -240,9 +250,9 @@ static void say(const struct ctr_trainer *t, int64_t row, bool ends_pass, double
         snprintf(where, sizeof where, ", row %" PRId64, row);
     snprintf(text, sizeof text, "pass %" PRId64 "%s: validation log loss %s%s", t->at.pass + 1, where,
              ctr_mean_text(loss).s,
-             t->best == t->validations ? ", the best so far"
-             : t->stopped              ? "; stopping, the model is the best one"
-                                       : "");
+             t->early.best == t->early.validations ? ", the best so far"
+             : t->early.stopped                    ? "; stopping, the model is the best one"
+                                                   : "");
     if (t->job.note)
         t->job.note(t->job.ctx, text);
 }
@@ -263,13 +273,13 @@ int ctr_earlystop_now(struct ctr_trainer *t, int64_t row, bool ends_pass, struct
     if (!rc && !(v->s.weight > 0))
         rc = ctr_fail(err, CTR_EDATA, "--validation: %s has no rows of any weight", t->job.validation);
     const double loss = rc ? 0 : v->s.loss / v->s.weight;
-    if (!rc && (!t->best || loss < t->best_loss) && !(rc = keep_best(t, t->validations + 1, err))) {
-        t->best = t->validations + 1;
-        t->best_loss = loss;
+    if (!rc && (!t->early.best || loss < t->early.best_loss) && !(rc = keep_best(t, t->early.validations + 1, err))) {
+        t->early.best = t->early.validations + 1;
+        t->early.best_loss = loss;
         rc = ctr_collapse_look(t, err);
     }
     if (!rc) {
-        t->stopped = ++t->validations - t->best >= t->job.patience;
+        t->early.stopped = ++t->early.validations - t->early.best >= t->job.patience;
         say(t, row, ends_pass, loss);
     }
     ctr_batch_source_close(&s);

@@ -308,10 +308,10 @@ int ctr_ranks_agree(struct ctr_trainer *t, bool ended, struct ctr_ranks_word *w,
         [ENDED] = ended, [ROWS] = t->v->s.rows, [PASS] = rows_of_pass(t), [STOP] = t->job.stop && *t->job.stop
     };
     /* Due by the rows of all ranks at the last step, or by the clock of rank 0. */
-    if (first && t->job.checkpoint && t->ranks.rows != t->checkpoints.rows)
-        sum[CHECKPOINT] = ctr_schedule_due(&t->checkpoints, &t->job.checkpoint_every, t->ranks.rows);
-    if (first && t->job.publish && t->ranks.rows != t->published)
-        sum[PUBLISH] = ctr_schedule_due(&t->publications, &t->job.publish_every, t->ranks.rows);
+    if (first && t->job.checkpoint && t->ranks.rows != t->chain.due.rows)
+        sum[CHECKPOINT] = ctr_schedule_due(&t->chain.due, &t->job.checkpoint_every, t->ranks.rows);
+    if (first && t->job.publish && t->ranks.rows != t->publish.published)
+        sum[PUBLISH] = ctr_schedule_due(&t->publish.due, &t->job.publish_every, t->ranks.rows);
     int rc = ctr_comm_sum_i64(c, sum, WORDS, err);
     t->ranks.rows = sum[ROWS];
     const int64_t every = t->job.validation_every, before = t->ranks.looked;

@@ -33,9 +33,7 @@ int ctr_trainer_new(struct ctr_trainer **out, const struct ctr_train_job *job, s
     if (!t)
         return ctr_fail_nomem(err, sizeof *t);
     t->job = *job;
-    t->scores_fd = -1;
-    t->scores_slot = -1;
-    t->best_fd = -1;
+    t->early.fd = -1;
     t->constant = NAN;
     t->resume.row = -1;
     t->at.scores = -1;
@@ -50,7 +48,7 @@ int ctr_trainer_new(struct ctr_trainer **out, const struct ctr_train_job *job, s
         rc = job->model->learner_new(&t->learner, job->model, &job->params, err);
     t->wants_counts = !rc && job->model->counts && job->model->counts(t->learner, job->opens_again);
     t->models = job->model->variant_ops ? job->params.variants->n : 1;
-    t->values = t->models + job->params.uncertainty;
+    ctr_progressive_init(&t->progressive, t->models + job->params.uncertainty);
     if (!rc && !(t->v = malloc((size_t)t->models * sizeof *t->v)))
         rc = ctr_fail_nomem(err, (size_t)t->models * sizeof *t->v);
     for (int i = 0; i < t->models && !rc; i++)
@@ -99,20 +97,15 @@ void ctr_trainer_free(struct ctr_trainer *t)
     end_pass(t);
     ctr_writer_free(t->spool);
     ctr_out_free(t->spool_out);
-    ctr_checkpoint_close(t);
+    ctr_progressive_free(&t->progressive);
+    ctr_earlystop_free(t);
     if (t->learner)
         t->job.model->learner_free(t->learner);
     ctr_strs_free(&t->tables);
     ctr_schema_free(&t->stream);
     free(t->stream_name);
-    ctr_schema_free(&t->out_schema);
     ctr_lastrows_free(&t->last);
-    ctr_buf_free(&t->scores);
-    ctr_buf_free(&t->columns);
-    ctr_buf_free(&t->scores_path);
     free(t->shards.at);
-    free(t->out_from);
-    free(t->out_col);
     free(t->v);
     free(t);
 }
@@ -207,7 +200,7 @@ static int start_feed(struct ctr_trainer *t, const struct ctr_batch_source *s, s
         .tile_rows = t->job.model->rows ? ctr_trainer_rows_at_once(t) : 0,
         .known_rows = known_rows(t),
         .again_rows = t->at.pass == t->resume.pass ? t->resume.pending : 0,
-        .with_batches = t->out && t->at.pass == 0,
+        .with_batches = t->progressive.out && t->at.pass == 0,
         .threads = ctr_feed_threads(),
         .idle = t->job.idle,
         .ctx = t->job.ctx,
@@ -240,41 +233,18 @@ static void count_rows(struct ctr_trainer *t, const struct ctr_rows *r, const do
         end = CTR_MIN(r->rows, from + CTR_MAX(v->next_report - v->s.rows, 1)); /* the next row to report on */
         v->s.rows += end - from;
         if (t->at.pass == 0)
-            ctr_validation_rows(v, t->models, score, t->values, r, from, end);
+            ctr_validation_rows(v, t->models, score, t->progressive.values, r, from, end);
         if (v->s.rows < v->next_report)
             continue;
         ctr_validation_settle(v);
         v->next_report *= 2;
         v->s.label = r->label[end - 1];
-        v->s.score = score[(end - 1) * t->values];
+        v->s.score = score[(end - 1) * t->progressive.values];
         v->s.features = r->start[end] - r->start[end - 1];
         if (t->job.report && t->at.pass == 0)
             t->job.report(t->job.ctx, &v->s);
         v->s.since_weight = v->s.since_loss = 0;
     }
-}
-
-static int write_progressive(struct ctr_trainer *t, const struct ctr_batch *b, const double *score, struct ctr_err *err)
-{
-    struct ctr_batch out = { &t->out_schema, b->rows, b->first_row, t->out_col };
-    if (t->values > 1) {
-        ctr_buf_clear(&t->columns);
-        int rc = ctr_buf_reserve(&t->columns, (size_t)(b->rows * t->values) * sizeof *score, err);
-        if (rc)
-            return rc;
-        double *column = (double *)(void *)t->columns.data;
-        for (int64_t i = 0; i < b->rows; i++)
-            for (int m = 0; m < t->values; m++)
-                column[m * b->rows + i] = score[i * t->values + m];
-        score = column;
-    }
-    for (int i = 0; i < t->out_schema.n; i++) {
-        const int from = t->out_from[i];
-        t->out_col[i] =
-            from >= 0 ? b->col[from]
-                      : (struct ctr_col){ .type = CTR_F64, .rows = b->rows, .data = score + (-1 - from) * b->rows };
-    }
-    return ctr_writer_batch(t->out, &out, err);
 }
 
 static int check_prefix(struct ctr_trainer *t, struct ctr_err *err)
@@ -297,8 +267,8 @@ static int check_prefix(struct ctr_trainer *t, struct ctr_err *err)
 /* Rows before the checkpoint: use their stored predictions, if predictions are needed. */
 static int pass_over(struct ctr_trainer *t, int64_t n, double *score, struct ctr_err *err)
 {
-    int rc = t->out && t->at.pass == 0 ? ctr_checkpoint_scores_read(t, t->at.row, score, n, err) : 0;
-    t->kept += n;
+    const bool needed = t->progressive.out && t->at.pass == 0;
+    int rc = ctr_progressive_known(&t->progressive, t->at.row, n, needed, score, err);
     if (!rc && t->at.pass == t->resume.pass && t->at.row + n == t->resume.row)
         rc = check_prefix(t, err);
     return rc;
@@ -306,29 +276,10 @@ static int pass_over(struct ctr_trainer *t, int64_t n, double *score, struct ctr
 
 static int end_batch(struct ctr_trainer *t, const struct ctr_batch *b, struct ctr_err *err)
 {
-    const double *score = (const double *)(void *)t->scores.data;
-    int64_t kept = t->kept;
-    t->kept = 0;
-    t->scores.len = 0;
-    if (!t->out || t->at.pass)
-        return 0;
-    int rc = write_progressive(t, b, score, err);
-    if (!rc && t->scores_fd >= 0 && b->rows > kept)
-        rc = ctr_checkpoint_scores_add(t, score + kept * t->values, b->rows - kept, err);
-    t->at.scores = t->scores_fd >= 0 ? CTR_MAX(t->at.row, t->resume.scores) : -1;
-    return rc;
-}
-
-/* Convert a tile's scores, followed by its uncertainties, to pairs by row. */
-static int join_rows(struct ctr_trainer *t, double *score, int64_t n, struct ctr_err *err)
-{
-    ctr_buf_clear(&t->columns);
-    int rc = ctr_buf_append(&t->columns, score, (size_t)(n * 2) * sizeof *score, err);
-    const double *column = (const double *)(void *)t->columns.data;
-    for (int64_t i = 0; i < n && !rc; i++) {
-        score[i * 2] = column[i];
-        score[i * 2 + 1] = column[n + i];
-    }
+    const bool writes = t->progressive.out && t->at.pass == 0;
+    int rc = ctr_progressive_end_batch(&t->progressive, b, writes, err);
+    if (writes)
+        t->at.scores = t->progressive.store >= 0 ? CTR_MAX(t->at.row, t->resume.scores) : -1;
     return rc;
 }
 
@@ -356,10 +307,10 @@ static int learn_rows(struct ctr_trainer *t, struct ctr_rows *r, double *score, 
         const int64_t row = t->at.row + at, due = ctr_earlystop_next(t, row);
         n = CTR_MIN(r->rows - at, due - row);
         const struct ctr_rows part = part_of(t, r, at, n);
-        rc = t->job.model->train_rows(t->learner, &part, score + at * t->values, t->job.memory_bytes, err);
+        rc = t->job.model->train_rows(t->learner, &part, score + at * t->progressive.values, t->job.memory_bytes, err);
         if (!rc && ctr_earlystop_due(t, row + n))
             rc = ctr_earlystop_now(t, row + n, false, err);
-        if (t->stopped)
+        if (t->early.stopped)
             r->rows = at + n;
     }
     return rc;
@@ -369,13 +320,11 @@ static int learn_rows(struct ctr_trainer *t, struct ctr_rows *r, double *score, 
 static int take_tile(struct ctr_trainer *t, const struct ctr_tile *tile, struct ctr_err *err)
 {
     t->whole = false;
-    const size_t bytes = (size_t)(tile->n * t->values) * sizeof(double);
-    int rc = ctr_buf_reserve(&t->scores, bytes, err);
+    int rc = 0;
+    double *score = ctr_progressive_room(&t->progressive, tile->n, &rc, err);
     if (rc)
         return rc;
     struct ctr_rows rows = tile->rows;
-    double *score = (double *)(void *)(t->scores.data + t->scores.len);
-    t->scores.len += bytes;
     if (tile->digest[0])
         memcpy(t->at.digest, tile->digest, sizeof tile->digest);
     if (!tile->known)
@@ -385,7 +334,7 @@ static int take_tile(struct ctr_trainer *t, const struct ctr_tile *tile, struct 
     if (!rc && t->job.model->evaluate && !t->job.model->variant_ops)
         rc = ctr_lastrows_add(&t->last, &rows, ctr_inputs_dense(t->in), err);
     if (!rc && t->job.params.uncertainty)
-        rc = join_rows(t, score, rows.rows, err);
+        rc = ctr_progressive_pair(&t->progressive, score, rows.rows, err);
     if (!rc && tile->known)
         rc = pass_over(t, tile->n, score, err);
     else if (!rc)
@@ -394,7 +343,7 @@ static int take_tile(struct ctr_trainer *t, const struct ctr_tile *tile, struct 
         rc = ctr_fail(err, CTR_EDATA,
                       "row %" PRId64 ": the weights of the rows add up to infinity: divide them by a constant",
                       t->at.row + rows.rows);
-    if (t->stopped)
+    if (t->early.stopped)
         return rc;
     note_order(t, &tile->order);
     t->at.row += tile->n;
@@ -433,13 +382,13 @@ static int write_checkpoint(struct ctr_trainer *t, struct ctr_err *err)
 
 static int publish(struct ctr_trainer *t, struct ctr_err *err)
 {
-    t->published = t->v->s.rows;
+    t->publish.published = t->v->s.rows;
     int rc = t->job.publish(t->job.ctx, err);
     if (rc) {
-        ctr_err_add(err, "; what was learned from row %" PRId64 " on is not saved", t->saved + 1);
+        ctr_err_add(err, "; what was learned from row %" PRId64 " on is not saved", t->publish.saved + 1);
         return rc;
     }
-    t->saved = t->published;
+    t->publish.saved = t->publish.published;
     tell_saved(t, "model");
     return 0;
 }
@@ -451,10 +400,10 @@ int ctr_trainer_save_due(struct ctr_trainer *t, bool stop, struct ctr_err *err)
     int rc = 0;
     if (before_resume(t))
         return 0;
-    if (t->job.publish && rows != t->published && ctr_schedule_due(&t->publications, &t->job.publish_every, rows))
+    if (t->job.publish && rows != t->publish.published &&
+        ctr_schedule_due(&t->publish.due, &t->job.publish_every, rows))
         rc = publish(t, err);
-    if (!rc &&
-        (stop || (rows != t->checkpoints.rows && ctr_schedule_due(&t->checkpoints, &t->job.checkpoint_every, rows))))
+    if (!rc && (stop || (rows != t->chain.due.rows && ctr_schedule_due(&t->chain.due, &t->job.checkpoint_every, rows))))
         rc = write_checkpoint(t, err);
     return rc;
 }
@@ -464,7 +413,7 @@ int ctr_trainer_learn_waiting(struct ctr_trainer *t, struct ctr_err *err)
     const struct ctr_model *model = t->job.model;
     if (!model->pending || !model->pending(t->learner) || before_resume(t))
         return 0;
-    t->published = 0;
+    t->publish.published = 0;
     return model->end_pass(t->learner, err);
 }
 
@@ -534,7 +483,7 @@ static void end_following(struct ctr_trainer *t, struct ctr_err *err)
     const int64_t rows = t->v->s.rows;
     struct ctr_err second = { 0 };
     const bool learned = t->whole && !ctr_trainer_learn_waiting(t, &second);
-    bool saved = rows && rows == t->published;
+    bool saved = rows && rows == t->publish.published;
     if (!saved && rows && learned && t->job.publish && !before_resume(t))
         saved = !publish(t, &second);
     if (saved)
@@ -561,9 +510,9 @@ int ctr_trainer_check_end(const struct ctr_trainer *t, struct ctr_err *err)
 static int take_tiles(struct ctr_trainer *t, const struct ctr_tile **tile, int *got, struct ctr_err *err)
 {
     int rc = 0;
-    while (!rc && !t->stopped && (*got = ctr_feed_next(t->feed, tile, err)) > 0) {
+    while (!rc && !t->early.stopped && (*got = ctr_feed_next(t->feed, tile, err)) > 0) {
         rc = take_tile(t, *tile, err);
-        if (!rc && (*tile)->ends_batch && !t->stopped)
+        if (!rc && (*tile)->ends_batch && !t->early.stopped)
             rc = between_batches(t, err);
     }
     return rc;
@@ -611,7 +560,7 @@ static int take_steps(struct ctr_trainer *t, bool last, const struct ctr_tile **
             if (!rc)
                 rc = between_steps(t, &word, err);
         }
-        if (rc || word.all_ended || t->stopped)
+        if (rc || word.all_ended || t->early.stopped)
             break;
         rc = ended ? model->train_rows(t->learner, &none, NULL, t->job.memory_bytes, err) : take_tile(t, *tile, err);
     }
@@ -637,7 +586,7 @@ static int run_pass(struct ctr_trainer *t, struct ctr_batch_source *s, bool last
         rc = start_feed(t, s, err);
     if (!rc)
         rc = t->job.params.comm ? take_steps(t, last, &tile, &got, err) : take_tiles(t, &tile, &got, err);
-    if (!rc && t->stopped) /* the following rows are neither read nor kept for another pass */
+    if (!rc && t->early.stopped) /* the following rows are neither read nor kept for another pass */
         return 0;
     rc = rc ? rc : got;
     if (!rc && t->job.model->end_pass && !before_resume(t) && (last || !t->job.params.comm)) {
@@ -714,7 +663,7 @@ static int run_shard(struct ctr_trainer *t, int number, bool last, struct ctr_er
     if (!rc && shards->reads >= 0 && !before_resume(t))
         shards->at[number] = t->at;
     const bool looked = !t->job.params.comm && ctr_earlystop_due(t, t->at.row);
-    if (!rc && last && t->job.validation && !t->stopped && !before_resume(t) && !looked)
+    if (!rc && last && t->job.validation && !t->early.stopped && !before_resume(t) && !looked)
         rc = ctr_earlystop_now(t, t->at.row, true, err);
     end_pass(t);
     ctr_batch_source_close(&s);
@@ -728,12 +677,12 @@ int ctr_trainer_run(struct ctr_trainer *t, struct ctr_err *err)
     if (t->shards.resumed && t->shards.resumed != ranks) /* the passes before were cut otherwise, and are over */
         t->at.pass = CTR_MIN(t->shards.resumed_pass, t->job.passes - 1);
     const int64_t first = t->at.pass;
-    for (; t->at.pass < t->job.passes && !rc && !t->stopped; t->at.pass++) {
+    for (; t->at.pass < t->job.passes && !rc && !t->early.stopped; t->at.pass++) {
         if (t->job.bad && t->at.pass > first)
             ctr_bad_rows_again(t->job.bad);
         rc = start_shards(t, err);
         t->ranks.looked = -1;
-        for (int s = rank; !rc && !t->stopped && (s == rank || s < t->shards.n); s += ranks)
+        for (int s = rank; !rc && !t->early.stopped && (s == rank || s < t->shards.n); s += ranks)
             rc = run_shard(t, s, s + ranks >= t->shards.n, err);
     }
     for (int i = 0; i < t->models; i++)
@@ -753,7 +702,7 @@ int ctr_trainer_models(const struct ctr_trainer *t)
 
 int ctr_trainer_save(struct ctr_trainer *t, int model, struct ctr_out *out, struct ctr_err *err)
 {
-    return t->best ? ctr_earlystop_save(t, out, err) : ctr_trainer_save_now(t, model, out, err);
+    return t->early.best ? ctr_earlystop_save(t, out, err) : ctr_trainer_save_now(t, model, out, err);
 }
 
 /* Make the learner that a model's file is saved from, as if it had been trained alone. */

@@ -7,6 +7,7 @@
 #include <pthread.h>
 
 #include "common/train/feed.h"
+#include "common/train/progressive.h"
 #include "common/train/train.h"
 
 struct ctr_trainer;
@@ -70,6 +71,31 @@ struct ctr_lastrows {
 int ctr_lastrows_add(struct ctr_lastrows *s, const struct ctr_rows *r, int64_t dense, struct ctr_err *err) CTR_MUST;
 void ctr_lastrows_free(struct ctr_lastrows *s);
 
+/* Checkpoints written: a whole one, then up to job.checkpoint_deltas deltas, each of the changes since the last. */
+struct ctr_checkpoint_chain {
+    struct ctr_schedule due;
+    bool whole;                 /* there is a whole one, and changes since the last one are noted */
+    int64_t n;                  /* deltas behind it */
+    char state[CTR_STATE_TEXT]; /* of the last one */
+    char base[CTR_STATE_TEXT];  /* of the whole one */
+};
+
+/* Models published during the run. Rows of the run so far, … */
+struct ctr_publishing {
+    struct ctr_schedule due;
+    int64_t published; /* … at the last call of job.publish, */
+    int64_t saved;     /* … at the last that succeeded */
+};
+
+/* Early stopping. Validations are counted from 1. */
+struct ctr_early_stop {
+    int64_t validations, best; /* so far; the best one, 0: none yet, */
+    double best_loss;
+    int fd;               /* its model, or -1 */
+    int64_t checkpointed; /* the best one as the checkpoint tells it */
+    bool stopped;         /* patience is used up */
+};
+
 struct ctr_trainer {
     struct ctr_train_job job;
     void *learner;
@@ -80,7 +106,6 @@ struct ctr_trainer {
     bool wants_counts;          /* the learner wants the keys of all rows counted before it learns */
     bool whole;                 /* no batch is partly learned */
     int models;                 /* trained together */
-    int values;                 /* per row in `scores`: one score per model, or a score and its uncertainty */
     struct ctr_validation *v;   /* one per model */
     struct ctr_position at;     /* current position; digest: at the end of the last batch */
     struct ctr_position resume; /* of this shard: the checkpoint that the run goes on from; row -1: none */
@@ -93,36 +118,13 @@ struct ctr_trainer {
     struct ctr_time_order order; /* in the first pass */
     bool bias_told;
     char wide[400]; /* dense columns of large range, in the first pass: "price from 0 to 9000, …" */
-    /* progressive */
-    struct ctr_writer *out; /* borrowed */
-    struct ctr_schema out_schema;
-    int *out_from;
-    struct ctr_col *out_col;
-    struct ctr_buf scores;  /* of the current batch so far: by row, then by value */
-    struct ctr_buf columns; /* the same by value, then by row, if there are several values */
-    int64_t kept;           /* how many of them precede the checkpoint */
+    struct ctr_progressive progressive;
     /* spool */
     struct ctr_out *spool_out;
     struct ctr_writer *spool;
-    /* checkpoints */
-    int scores_fd;
-    int scores_slot; /* from ctr_temp_hold, until a checkpoint includes the scores */
-    struct ctr_buf scores_path;
-    struct ctr_schedule checkpoints, publications;
-    struct {
-        bool whole;                 /* there is a whole one, and changes since the last one are noted */
-        int64_t n;                  /* deltas behind it */
-        char state[CTR_STATE_TEXT]; /* of the last one */
-        char base[CTR_STATE_TEXT];  /* of the whole one */
-    } chain;
-    /* early stopping: validations so far; the best one (from 1; 0: none yet), its loss, its model; */
-    int64_t validations, best;
-    double best_loss;
-    int best_fd;
-    int64_t best_saved; /* the best validation in the checkpoint */
-    bool stopped;       /* patience is used up */
-    int64_t published;  /* rows at the last call of job.publish … */
-    int64_t saved;      /* … and at the last that succeeded */
+    struct ctr_early_stop early;
+    struct ctr_checkpoint_chain chain;
+    struct ctr_publishing publish;
     struct {
         int64_t rows;   /* of all ranks before the last step */
         int64_t looked; /* those of this pass; -1: before the first step of a pass */
@@ -183,6 +185,7 @@ int ctr_earlystop_save(struct ctr_trainer *t, struct ctr_out *out, struct ctr_er
 /* With checkpoints, the best model is in a file CHECKPOINT.best.N beside the checkpoint that refers to it: reopen that
  * of t->best; remove all except number `keep` (0: all). */
 int ctr_earlystop_resume(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
+void ctr_earlystop_free(struct ctr_trainer *t); /* a run that wrote no checkpoint leaves no such file */
 void ctr_earlystop_sweep(const struct ctr_trainer *t, int64_t keep);
 
 /* collapse.c: score the sample by the learner as it stands, with no row pending: sets `constant`. All ranks call it. */
@@ -195,13 +198,8 @@ int ctr_checkpoint_load(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
 int ctr_checkpoint_write(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
 /* Once all tables are bound, in a run that goes on from a checkpoint: changes since are noted. */
 int ctr_checkpoint_follow(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
-/* Open the file of scores beside it. */
-int ctr_checkpoint_scores_open(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
-int ctr_checkpoint_scores_add(struct ctr_trainer *t, const double *score, int64_t n, struct ctr_err *err) CTR_MUST;
-int ctr_checkpoint_scores_read(struct ctr_trainer *t, int64_t from, double *score, int64_t n,
-                               struct ctr_err *err) CTR_MUST;
-/* Close it; a run that wrote no checkpoint leaves no file. */
-void ctr_checkpoint_close(struct ctr_trainer *t);
+/* Open the store of predictions beside it. */
+int ctr_checkpoint_open_store(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
 /* Remove temporaries of checkpoints left by a killed run: a checkpoint belongs to one run. */
 void ctr_checkpoint_sweep(const struct ctr_trainer *t);
 /* Remove the files that match CHECKPOINT + `behind` (a pattern) and for which `ours` accepts the text after

@@ -114,21 +114,16 @@ static int start_progressive(struct ctr_trainer *t, struct ctr_err *err)
         name[i] = t->job.params.variants->v[i].name;
     int rc = t->job.model->variant_ops && !name
                  ? ctr_fail_nomem(err, (size_t)t->models * sizeof *name)
-                 : ctr_scored_schema(&t->stream, name, t->models, &t->out_schema, &t->out_from, err);
+                 : ctr_progressive_schema(&t->progressive, &t->stream, name, t->models, t->job.params.uncertainty, err);
     free(name);
-    if (!rc && t->job.params.uncertainty)
-        rc = ctr_scored_uncertainty(&t->out_schema, t->out_from, err);
     if (rc)
         return rc;
-    t->out_col = calloc((size_t)t->out_schema.n, sizeof *t->out_col);
-    if (!t->out_col)
-        return ctr_fail_nomem(err, (size_t)t->out_schema.n * sizeof *t->out_col);
     if (t->job.checkpoint) {
-        if ((rc = ctr_checkpoint_scores_open(t, err)))
+        if ((rc = ctr_checkpoint_open_store(t, err)))
             return rc;
         t->at.scores = 0;
     }
-    return t->job.progressive(t->job.ctx, &t->out_schema, &t->out, err);
+    return t->job.progressive(t->job.ctx, &t->progressive.schema, &t->progressive.out, err);
 }
 
 static void note_running_counts(const struct ctr_trainer *t)
