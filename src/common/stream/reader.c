@@ -8,10 +8,9 @@
  * batches are read ahead; anything that changes other state (dictionaries, ends, further streams) waits for the
  * caller's next call.
  */
-#include "common/stream/arrow.h"
 #include "common/base/memory.h"
+#include "common/stream/readercore.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -21,64 +20,8 @@ enum {
     AHEAD_MOST_BYTES = 16 << 20, /* maximum batch size, because there are two batches then */
     AHEAD_LOOK_MS = 100,         /* maximum delay until a thread that waits for input notices that it must end */
 };
-enum { STEP_END = 0, STEP_BATCH = 1, STEP_ON = 2 }; /* results of a step */
 
 #define WRITER_FAILED ": the program before it in the pipe failed or was stopped"
-
-struct ctr_reader {
-    struct ctr_reader_opts opts;
-    char **paths;
-    int npaths, file; /* index of the file being read */
-    struct arrow_source src;
-    bool src_open, ended;
-    struct ctr_ipcfile ipc; /* when src.map */
-    bool ipc_open;
-    size_t block, dict_block; /* next */
-    int64_t block_base;       /* number of blocks in the previous files */
-
-    /* the current stream */
-    struct arrow_schema arrow;
-    struct arrow_leaves leaves;
-    bool in_stream, sealed, trailer;
-    bool old; /* the format before version 0.15 of Arrow: the size of a message is not preceded by a marker */
-    struct arrow_chain chain;
-    int64_t stream_rows, stream_batches, file_rows, file_batches;
-    int file_streams;              /* begun in this file */
-    int64_t stream_at, message_at; /* their positions in the file; -1: none yet */
-    struct ctr_buf meta, scratch;
-    struct arrow_message msg;
-    struct ctr_buf body[2]; /* [at], like all pairs: of the current message */
-    struct arrow_data data[2];
-    int at;
-
-    /* the current section, as promised to the caller */
-    struct ctr_schema full, schema;
-    int *columns; /* columns of `full` that form `schema` */
-    struct ctr_col *cols[2];
-    struct ctr_batch batch[2];
-    const struct ctr_batch *whole; /* with --memory, or NULL: a batch that is handed out in parts … */
-    int64_t part_at, part_rows;    /* … from here on, of so many rows */
-    struct ctr_part part;
-    char *section; /* name, or NULL */
-    bool section_set, section_pending;
-    int section_file;         /* that it began in */
-    struct ctr_buf mixed;     /* opts.mixed: text of ctr_reader_mixed */
-    bool passing;             /* after the section of opts.only */
-    struct ctr_strs sections; /* listed in the first section */
-    int section_at;
-
-    int64_t rows;
-    struct ctr_reader_stats stats, shown;
-    char damage[1024];
-
-    /* reading ahead */
-    struct ctr_background *thread; /* or NULL: not yet started, or unavailable */
-    bool fetching;                 /* it owns the state */
-    struct ctr_reader_opts fetch_opts;
-    atomic_bool idles, quit; /* it waits for input; it must end */
-    int fetched;             /* its result */
-    struct ctr_err fetch_err;
-};
 
 /* ---- files ---- */
 
@@ -106,154 +49,6 @@ static int open_file(struct ctr_reader *r, struct ctr_err *err)
     } else if (r->opts.parts > 1) {
         rc = ctr_fail(err, CTR_EUSAGE, "only an IPC file can be read in parts: make one with ctr-cat --to file");
     }
-    return rc;
-}
-
-/* ---- schemas ---- */
-
-/* The schema of the current stream as our columns. */
-static int make_schema(struct ctr_reader *r, struct ctr_schema *s, struct ctr_err *err)
-{
-    int rc = ctr_meta_copy(&s->meta, &r->arrow.meta, err);
-    for (int i = 0; rc >= 0 && i < r->leaves.n; i++)
-        rc = ctr_schema_add_field(s, &r->leaves.l[i].field, NULL, err);
-    if (rc == CTR_EUSAGE) {
-        rc = err->code = CTR_EKIND;
-        ctr_err_add(err,
-                    ": rename one where the stream is written, in pyarrow with Table.rename_columns (the child b of a "
-                    "struct a is a.b)");
-    }
-    return rc;
-}
-
-static int room_for_columns(struct ctr_reader *r, int n, struct ctr_err *err)
-{
-    const size_t size = ((size_t)n + 1) * sizeof *r->cols[0];
-    for (int k = 0; k < 2; k++) {
-        struct ctr_col *cols = realloc(r->cols[k], size);
-        if (!cols)
-            return ctr_fail_nomem(err, size);
-        r->cols[k] = cols;
-    }
-    return 0;
-}
-
-static int all_columns(struct ctr_reader *r, struct ctr_err *err)
-{
-    size_t n = (size_t)r->full.n + 1;
-    int *columns = realloc(r->columns, n * sizeof *columns);
-    if (!columns)
-        return ctr_fail_nomem(err, n * sizeof *columns);
-    r->columns = columns;
-    for (int i = 0; i < r->full.n; i++)
-        columns[i] = i;
-    return room_for_columns(r, r->full.n, err);
-}
-
-/* Make the current stream the caller's current section. Takes ownership of `s`. */
-static int adopt_section(struct ctr_reader *r, struct ctr_schema *s, struct ctr_err *err)
-{
-    const char *name = ctr_meta_get(&s->meta, CTR_META_SECTION), *all = ctr_meta_get(&s->meta, CTR_META_SECTIONS);
-    int rc = 0;
-    ctr_schema_free(&r->full);
-    ctr_schema_free(&r->schema);
-    r->full = *s;
-    *s = (struct ctr_schema){ 0 };
-    free(r->section);
-    r->section = NULL;
-    if (name)
-        rc = ctr_strdup(&r->section, name, err);
-    if (rc >= 0 && !r->section_set && all)
-        rc = ctr_strs_split(&r->sections, all, ',', err);
-    if (rc >= 0)
-        rc = ctr_schema_copy(&r->schema, &r->full, err);
-    if (rc >= 0)
-        rc = all_columns(r, err);
-    r->section_file = r->file;
-    r->section_at += r->section_set;
-    r->section_set = true;
-    r->section_pending = false;
-    if (rc >= 0 && r->opts.sections && r->section_at < r->sections.n &&
-        (!name || strcmp(name, r->sections.s[r->section_at])))
-        rc = ctr_fail(err, CTR_EDATA, "section '%s' is missing", r->sections.s[r->section_at]);
-    return rc;
-}
-
-static const char *name_of(const char *section)
-{
-    return section ? section : "(unnamed)";
-}
-
-/* List the sections named in the first one, else the current one. */
-static int list_sections(const struct ctr_reader *r, struct ctr_buf *list, struct ctr_err *err)
-{
-    int rc = r->sections.n ? 0 : ctr_buf_printf(list, err, "%s", name_of(r->section));
-    for (int i = 0; rc >= 0 && i < r->sections.n; i++)
-        rc = ctr_buf_printf(list, err, "%s%s", i ? ", " : "", r->sections.s[i]);
-    return CTR_MIN(rc, 0);
-}
-
-static int fail_bundle(const struct ctr_reader *r, const char *next, struct ctr_err *err)
-{
-    const char *first = r->section ? r->section : next ? next : "NAME";
-    struct ctr_buf list = { 0 };
-    int rc = list_sections(r, &list, err);
-    if (rc >= 0 && !r->sections.n)
-        rc = ctr_buf_printf(&list, err, ", %s, …", name_of(next));
-    if (rc >= 0)
-        rc = ctr_fail(err, CTR_EDATA,
-                      "is a bundle of sections (%s) where a plain stream is wanted: ctr-select --only %s takes that "
-                      "section as one, ctr-select --section %s changes it and keeps the others",
-                      (char *)list.data, first, first);
-    ctr_buf_free(&list);
-    return rc;
-}
-
-/* A stream that does not go on where the current section began: an error, or a note of what the caller drops. */
-static int fail_other(struct ctr_reader *r, const struct ctr_difference *d, struct ctr_err *err)
-{
-    char here[64] = "", there[200];
-    const char *first = r->paths[r->section_file];
-    snprintf(there, sizeof there, "%.190s", !strcmp(first, "-") ? "stdin" : first);
-    if (r->section_file == r->file) {
-        snprintf(here, sizeof here, "stream %d in it (after row %lld) ", r->file_streams, (long long)r->file_rows);
-        snprintf(there, sizeof there, "the first");
-    }
-    if (r->opts.mixed && d->of_identity && !r->section)
-        return ctr_buf_printf(&r->mixed, err, "%s%s: %s%s; there: %s", r->mixed.len ? "\n" : "", r->src.name, here,
-                              d->what, there);
-    return ctr_fail(err, CTR_EDATA, "%scannot be joined with %s: %s: %s%s", here, there, d->what, d->remedy,
-                    d->of_identity ? " (ctr-cat --force joins them, without their plan)"
-                                   : " (the files of a command are read as one stream)");
-}
-
-/* At the start of a stream: does it continue the current section? STEP_END: it starts another. */
-static int enter_stream(struct ctr_reader *r, struct ctr_err *err)
-{
-    struct ctr_schema s = { 0 };
-    struct ctr_difference d;
-    int rc = make_schema(r, &s, err);
-    const char *name = rc < 0 ? NULL : ctr_meta_get(&s.meta, CTR_META_SECTION);
-    if (rc < 0)
-        goto done;
-    if (!r->section_set) {
-        rc = adopt_section(r, &s, err);
-        if (rc >= 0 && !r->opts.sections && r->sections.n > 1)
-            rc = fail_bundle(r, NULL, err);
-        rc = rc < 0 ? rc : STEP_ON;
-    } else if (strcmp(name ? name : "", r->section ? r->section : "")) {
-        if (!r->opts.sections) {
-            rc = fail_bundle(r, name, err);
-        } else {
-            r->section_pending = true;
-            rc = STEP_END;
-        }
-    } else {
-        rc = ctr_streams_same(&r->full, &s, &d) ? 0 : fail_other(r, &d, err);
-        rc = rc < 0 ? rc : STEP_ON;
-    }
-done:
-    ctr_schema_free(&s);
     return rc;
 }
 
@@ -506,6 +301,20 @@ static int fetch(struct ctr_reader *r, struct ctr_err *err)
     return r->ipc_open ? fetch_block(r, err) : fetch_message(r, err);
 }
 
+/* Each step reads one message or block (fetch, which a thread may do), then acts on it (stream_step, file_step). With
+ * `|` between calls of ctr_reader_next, and sections "model" and "rows" in one file of a bundle, the steps are:
+ *
+ *     schema of model   next_stream  begins a stream; ctr_reader_enter adopts it as the section
+ *     batch           | STEP_BATCH   counted, decoded, returned
+ *     dictionary        STEP_ON      an entry of a column, kept for the batches that follow
+ *     batch           | STEP_BATCH
+ *     trailer           STEP_ON      rows and batches agree with those that came
+ *     end mark          STEP_ON      end_stream: a sealed stream had its trailer
+ *     schema of rows  | STEP_END     another section: next returns 0 until ctr_reader_section asks for it
+ *
+ * A second stream of the same section, or the next file, goes on where the first ended: the caller sees one sequence.
+ */
+
 /* ---- reading ahead ---- */
 
 /* Called by the source on the thread while no input arrives. */
@@ -628,7 +437,7 @@ static int begin_ipc(struct ctr_reader *r, struct ctr_err *err)
         return rc;
     r->in_stream = true;
     r->dict_block = 0;
-    return enter_stream(r, err);
+    return ctr_reader_enter(r, err);
 }
 
 /* Read the schema message of a stream. */
@@ -654,7 +463,7 @@ static int begin_stream(struct ctr_reader *r, struct ctr_err *err)
     if (rc < 0)
         return rc;
     r->in_stream = true;
-    return enter_stream(r, err);
+    return ctr_reader_enter(r, err);
 }
 
 /* Find the next stream, in the current or the next file. STEP_END: there is none, or it is another section. */
@@ -748,7 +557,7 @@ static bool at_only(const struct ctr_reader *r)
 static int find_only(struct ctr_reader *r, struct ctr_err *err)
 {
     struct ctr_buf list = { 0 };
-    int more = 1, rc = r->section || r->sections.n ? list_sections(r, &list, err) : 0;
+    int more = 1, rc = r->section || r->sections.n ? ctr_reader_list_sections(r, &list, err) : 0;
     bool listed = !r->sections.n;
     for (int i = 0; i < r->sections.n; i++)
         listed |= !strcmp(r->sections.s[i], r->opts.only);
@@ -867,32 +676,6 @@ const struct ctr_schema *ctr_reader_schema(const struct ctr_reader *r)
     return &r->schema;
 }
 
-int ctr_reader_project(struct ctr_reader *r, const int *columns, int n, struct ctr_err *err)
-{
-    struct ctr_schema s = { 0 };
-    int rc = ctr_meta_copy(&s.meta, &r->full.meta, err);
-    int *copy = malloc(((size_t)n + 1) * sizeof *copy);
-    if (rc >= 0 && !copy)
-        rc = ctr_fail_nomem(err, (size_t)n * sizeof *copy);
-    if (rc >= 0)
-        rc = room_for_columns(r, n, err);
-    for (int i = 0; rc >= 0 && i < n; i++) {
-        const struct arrow_leaf *l = &r->leaves.l[r->columns[columns[i]]];
-        copy[i] = r->columns[columns[i]];
-        rc = l->foreign ? ctr_leaf_refuse(l, err) : ctr_schema_add_field(&s, &r->schema.f[columns[i]], NULL, err);
-    }
-    if (rc < 0) {
-        ctr_schema_free(&s);
-        free(copy);
-        return rc;
-    }
-    ctr_schema_free(&r->schema);
-    free(r->columns);
-    r->schema = s;
-    r->columns = copy;
-    return 0;
-}
-
 /* The next rows of a batch that is handed out in parts. */
 static int next_part(struct ctr_reader *r, const struct ctr_batch **b, struct ctr_err *err)
 {
@@ -948,7 +731,6 @@ int ctr_reader_next(struct ctr_reader *r, const struct ctr_batch **b, struct ctr
 int ctr_reader_section(struct ctr_reader *r, struct ctr_err *err)
 {
     const struct ctr_batch *b;
-    struct ctr_schema s = { 0 };
     int rc;
     do
         rc = ctr_reader_next(r, &b, err);
@@ -962,10 +744,7 @@ int ctr_reader_section(struct ctr_reader *r, struct ctr_err *err)
         }
         return 0;
     }
-    rc = make_schema(r, &s, err);
-    if (rc >= 0)
-        rc = adopt_section(r, &s, err);
-    ctr_schema_free(&s);
+    rc = ctr_reader_adopt(r, err);
     return rc < 0 ? located(r, rc, false, err) : 1;
 }
 
