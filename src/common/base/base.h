@@ -92,9 +92,6 @@ int ctr_buf_append(struct ctr_buf *b, const void *p, size_t n, struct ctr_err *e
 int ctr_buf_printf(struct ctr_buf *b, struct ctr_err *err, const char *fmt, ...) CTR_MUST CTR_PRINTF(3, 4);
 int ctr_buf_vprintf(struct ctr_buf *b, struct ctr_err *err, const char *fmt, va_list ap) CTR_MUST CTR_PRINTF(3, 0);
 void ctr_buf_free(struct ctr_buf *b);
-/* Zeroed memory on its own pages, huge pages where the system grants them, rounded up to 2 MiB. NULL on failure;
- * release with munmap. */
-uint8_t *ctr_pages_map(size_t bytes);
 static inline void ctr_buf_clear(struct ctr_buf *b)
 {
     b->len = 0;

@@ -17,7 +17,9 @@ static bool is_large(size_t bytes)
     return bytes >= HUGE_PAGE;
 }
 
-uint8_t *ctr_pages_map(size_t bytes)
+/* Zeroed memory on its own pages, huge pages where the system grants them, rounded up to 2 MiB. NULL on failure;
+ * release with munmap. */
+static uint8_t *pages_map(size_t bytes)
 {
     uint8_t *p = mmap(NULL, bytes + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     size_t before;
@@ -39,7 +41,7 @@ static uint8_t *map_longer(uint8_t *p, size_t old, size_t bytes)
 
     if (mremap(p, old, bytes, 0) != MAP_FAILED)
         return p;
-    if (!(to = ctr_pages_map(bytes)))
+    if (!(to = pages_map(bytes)))
         return NULL;
     if (mremap(p, old, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) != MAP_FAILED)
         return to;
@@ -64,7 +66,7 @@ static uint8_t *resize(struct ctr_buf *b, size_t cap)
 
     if (is_large(bytes) && b->cap && is_large(b->cap + CTR_PAD))
         return map_longer(b->data, b->cap + CTR_PAD, bytes);
-    p = is_large(bytes) ? ctr_pages_map(bytes) : aligned_alloc(64, bytes);
+    p = is_large(bytes) ? pages_map(bytes) : aligned_alloc(64, bytes);
     if (!p)
         return NULL;
     if (b->len)

@@ -101,9 +101,6 @@ struct ctr_dev_swap;
  * one, and no rank has $CTR_NCCL=0. If so, ctr_dev_linked says so and the functions below may be called; else the
  * caller's bytes go through host memory. how (`size` bytes, for -v): which, and why. */
 int ctr_comm_link(struct ctr_comm *c, struct ctr_dev *dev, char *how, size_t size, struct ctr_err *err) CTR_MUST;
-/* ctr_comm_swap_known between memories of devices. It begins when all ranks have got there, and waits for its end. */
-int ctr_comm_swap_mem(struct ctr_comm *c, enum ctr_comm_kind kind, struct ctr_dev *dev, const struct ctr_dev_swap *swap,
-                      struct ctr_err *err) CTR_MUST;
 /* ctr_comm_sum of floats [at, at + n) of v, on the device: denormals count as 0 there. *room: scratch memory of the
  * caller, NULL at first. */
 int ctr_comm_sum_mem(struct ctr_comm *c, enum ctr_comm_kind kind, struct ctr_dev *dev, struct ctr_mem *v, int64_t at,

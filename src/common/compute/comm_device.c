@@ -89,8 +89,9 @@ int ctr_comm_link(struct ctr_comm *c, struct ctr_dev *dev, char *how, size_t siz
 
 /* ---- the calls ---- */
 
-int ctr_comm_swap_mem(struct ctr_comm *c, enum ctr_comm_kind kind, struct ctr_dev *dev, const struct ctr_dev_swap *swap,
-                      struct ctr_err *err)
+/* ctr_comm_swap_known between memories of devices. It begins when all ranks have got there, and waits for its end. */
+static int swap_mem(struct ctr_comm *c, enum ctr_comm_kind kind, struct ctr_dev *dev, const struct ctr_dev_swap *swap,
+                    struct ctr_err *err)
 {
     ctr_comm_wait(c);
     for (int r = 0; r < c->size; r++)
@@ -147,11 +148,11 @@ int ctr_comm_sum_mem(struct ctr_comm *c, enum ctr_comm_kind kind, struct ctr_dev
     const struct ctr_dev_swap parts = { v, *room, of_v, of_v_n, row, row_n },
                               sums = { *room, v, first, row_n, of_v, of_v_n };
     if (!rc)
-        rc = ctr_comm_swap_mem(c, kind, dev, &parts, err);
+        rc = swap_mem(c, kind, dev, &parts, err);
     if (!rc)
         rc = sum_rows(c, dev, *room, mine, err);
     if (!rc)
-        rc = ctr_comm_swap_mem(c, kind, dev, &sums, err);
+        rc = swap_mem(c, kind, dev, &sums, err);
     free(number);
     return rc;
 }

@@ -52,9 +52,8 @@ struct ctr_tower;
  * thirteen convolutions must fit each other, and FC6's inputs must be the last width times s², for images of side 32 s.
  * Every weight must be finite. The device is borrowed. */
 int ctr_tower_open(struct ctr_tower **t, const char *path, struct ctr_dev *dev, struct ctr_err *err) CTR_MUST;
-int ctr_tower_side(const struct ctr_tower *t);           /* pixels per side of an image: 224 */
-int64_t ctr_tower_width(const struct ctr_tower *t);      /* floats of a vector: 4096 */
-const char *ctr_tower_digest(const struct ctr_tower *t); /* XXH3-128 of the weights, hex */
+int ctr_tower_side(const struct ctr_tower *t);      /* pixels per side of an image: 224 */
+int64_t ctr_tower_width(const struct ctr_tower *t); /* floats of a vector: 4096 */
 enum { CTR_TOWER_IMAGES = 32 };
 /* n <= CTR_TOWER_IMAGES images from ctr_image_prepare to vectors, after ReLU. */
 int ctr_tower_forward(struct ctr_tower *t, const float *pixels, int n, float *vectors, struct ctr_err *err) CTR_MUST;

@@ -270,11 +270,6 @@ int64_t ctr_tower_width(const struct ctr_tower *t)
     return t->fc.out;
 }
 
-const char *ctr_tower_digest(const struct ctr_tower *t)
-{
-    return t->digest;
-}
-
 /* ---- forward ---- */
 
 /* Turn AT_ONCE images, in t->pixels, into rows of t->flat from `first` on. */
@@ -354,6 +349,6 @@ int ctr_tower_forward(struct ctr_tower *t, const float *pixels, int n, float *ve
 
 int ctr_tower_text(const struct ctr_tower *t, enum ctr_preprocess how, struct ctr_buf *text, struct ctr_err *err)
 {
-    return ctr_buf_printf(text, err, "vgg16-fc6 weights=%s side=%d preprocess=%s", ctr_tower_digest(t),
-                          ctr_tower_side(t), how == CTR_PREPROCESS_CAFFE ? "caffe" : "torchvision");
+    return ctr_buf_printf(text, err, "vgg16-fc6 weights=%s side=%d preprocess=%s", t->digest, ctr_tower_side(t),
+                          how == CTR_PREPROCESS_CAFFE ? "caffe" : "torchvision");
 }

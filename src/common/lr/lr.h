@@ -295,8 +295,5 @@ int ctr_lr_predict_uncertain(void *session, const struct ctr_rows *rows, double 
 int ctr_lr_predict_rows(void *session, const struct ctr_rows *rows, double *score, struct ctr_key_counts *counts,
                         struct ctr_err *err) CTR_MUST;
 double ctr_lr_row_weights(const void *scorer, const struct ctr_rows *rows, int64_t i, double *weight);
-/* The same, also counting the row's keys. */
-double ctr_lr_row_counted(const void *scorer, const struct ctr_rows *rows, int64_t i, double *weight,
-                          struct ctr_key_counts *counts);
 
 #endif

@@ -175,7 +175,8 @@ CTR_BODY void look_up(const struct scorer *s, const struct ctr_rows *r, int64_t 
     }
 }
 
-double ctr_lr_row_counted(const void *scorer, const struct ctr_rows *r, int64_t i, double *weight,
+/* The same, also counting the row's keys. */
+static double row_counted(const void *scorer, const struct ctr_rows *r, int64_t i, double *weight,
                           struct ctr_key_counts *counts)
 {
     const struct scorer *s = scorer;
@@ -185,7 +186,7 @@ double ctr_lr_row_counted(const void *scorer, const struct ctr_rows *r, int64_t 
 
 double ctr_lr_row_weights(const void *scorer, const struct ctr_rows *r, int64_t i, double *weight)
 {
-    return ctr_lr_row_counted(scorer, r, i, weight, NULL);
+    return row_counted(scorer, r, i, weight, NULL);
 }
 
 /* ---- scores ---- */

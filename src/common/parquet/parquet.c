@@ -530,11 +530,6 @@ const struct ctr_schema *ctr_parquet_schema(const struct ctr_parquet *p)
     return &p->schema;
 }
 
-const char *ctr_parquet_file(const struct ctr_parquet *p)
-{
-    return file_name(p);
-}
-
 /* ---- rows ---- */
 
 /* Leave out the row groups that have no row that is wanted. */
@@ -663,7 +658,7 @@ static int source_next(void *source, const struct ctr_batch **b, struct ctr_err 
 
 static const char *source_file(const void *source)
 {
-    return ctr_parquet_file(source);
+    return file_name(source);
 }
 
 static void source_close(void *source)

@@ -41,7 +41,6 @@ int ctr_parquet_open(struct ctr_parquet **p, const struct ctr_text_opts *o, char
 const struct ctr_schema *ctr_parquet_schema(const struct ctr_parquet *p);
 /* 1: *b is the next batch; 0: the end of the last file; < 0: error. */
 int ctr_parquet_next(struct ctr_parquet *p, const struct ctr_batch **b, struct ctr_err *err) CTR_MUST;
-const char *ctr_parquet_file(const struct ctr_parquet *p); /* being read */
 /* As a source, which does not own it. */
 struct ctr_batch_source ctr_parquet_source(struct ctr_parquet *p);
 

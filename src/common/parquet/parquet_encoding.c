@@ -290,7 +290,7 @@ static const struct pq_encoding encodings[] = {
       split_start, split_fixed, NULL },
 };
 
-const struct pq_encoding *ctr_pq_encoding(int number)
+static const struct pq_encoding *find_encoding(int number)
 {
     for (size_t i = 0; i < CTR_COUNT(encodings); i++)
         if (encodings[i].number == number)
@@ -306,7 +306,7 @@ bool ctr_pq_encoding_dict(const struct pq_encoding *e)
 int ctr_pq_values_start(struct pq_column *c, int encoding, const uint8_t *p, const uint8_t *end, struct ctr_err *err)
 {
     struct pq_values *v = &c->values;
-    v->encoding = ctr_pq_encoding(encoding);
+    v->encoding = find_encoding(encoding);
     v->p = p;
     v->end = end;
     v->at = 0;

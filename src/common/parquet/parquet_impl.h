@@ -361,7 +361,6 @@ struct pq_encoding {
     int (*fixed)(struct pq_column *c, struct pq_values *v, int64_t n, uint8_t *out, struct ctr_err *err);
     int (*text)(struct pq_column *c, struct pq_values *v, int64_t n, struct ctr_str *out, struct ctr_err *err);
 };
-const struct pq_encoding *ctr_pq_encoding(int number); /* or NULL */
 bool ctr_pq_encoding_dict(const struct pq_encoding *e);
 int ctr_pq_values_start(struct pq_column *c, int encoding, const uint8_t *p, const uint8_t *end,
                         struct ctr_err *err) CTR_MUST;

@@ -180,9 +180,6 @@ int ctr_program_run(struct ctr_program *g, const struct ctr_batch *in, const str
 /* Counts of vocabulary i (its section, such as "vocab.genre"; NULL past the last): the values that it produced so far,
  * and those not in it. */
 const char *ctr_program_unknown(const struct ctr_program *g, int i, int64_t *values, int64_t *unknown);
-/* Feature i that is a plain column of floats (NULL past the last), and about how many keys it has made. Up to some
- * millions are told apart. */
-const char *ctr_program_float_keys(const struct ctr_program *g, int i, int64_t *keys);
 /* Note each such feature that made many keys of so many rows, with its remedy. */
 void ctr_program_tell_floats(const struct ctr_program *g, int64_t rows, void (*note)(void *ctx, const char *text),
                              void *ctx);

@@ -479,8 +479,10 @@ static int count_floats(struct ctr_program *g, struct ctr_err *err)
     return 0;
 }
 
-/* Linear counting (Whang et al. 1990): of n keys, about m (1 - exp(-n / m)) of m bits are set. */
-const char *ctr_program_float_keys(const struct ctr_program *g, int i, int64_t *keys)
+/* Feature i that is a plain column of floats (NULL past the last), and about how many keys it has made. Up to some
+ * millions are told apart. Linear counting (Whang et al. 1990): of n keys, about m (1 - exp(-n / m)) of m bits are
+ * set. */
+static const char *float_keys(const struct ctr_program *g, int i, int64_t *keys)
 {
     for (int k = 0; k < g->graph.n; k++) {
         const struct plan_node *n = &g->graph.node[k];
@@ -502,7 +504,7 @@ void ctr_program_tell_floats(const struct ctr_program *g, int64_t rows, void (*n
     enum { MANY = 1000 };
     const char *name;
     int64_t keys;
-    for (int i = 0; (name = ctr_program_float_keys(g, i, &keys)); i++) {
+    for (int i = 0; (name = float_keys(g, i, &keys)); i++) {
         char text[1024];
         if (keys < MANY)
             continue;

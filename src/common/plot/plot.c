@@ -111,7 +111,8 @@ int ctr_plot_fail(struct ctr_plot *p, int i, int rc, struct ctr_err *err)
 
 /* ---- texts ---- */
 
-int ctr_plot_note(struct ctr_plot *p, struct ctr_err *err, const char *fmt, ...)
+CTR_PRINTF(3, 4)
+static int note(struct ctr_plot *p, struct ctr_err *err, const char *fmt, ...)
 {
     va_list ap;
     if (!p->o->notes)
@@ -171,7 +172,7 @@ int ctr_plot_empty(struct ctr_plot *p, const char *message, struct ctr_err *err)
     f.height = 200;
     ctr_svg_begin(&g, &f, p->svg, err);
     const int rc = ctr_svg_end(&g);
-    return rc ? rc : ctr_plot_note(p, err, "%s", message);
+    return rc ? rc : note(p, err, "%s", message);
 }
 
 int ctr_plot_draw(const struct ctr_plot_kind *k, struct ctr_plot_input *in, int n, const struct ctr_plot_opts *o,

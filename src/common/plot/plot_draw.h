@@ -33,7 +33,6 @@ double ctr_plot_value(const struct ctr_batch *b, int column, int64_t row);
 int ctr_plot_check_number(const struct ctr_plot *p, int i, int column, const char *what, struct ctr_err *err) CTR_MUST;
 /* An error of input i: names its file; returns rc. */
 int ctr_plot_fail(struct ctr_plot *p, int i, int rc, struct ctr_err *err);
-int ctr_plot_note(struct ctr_plot *p, struct ctr_err *err, const char *fmt, ...) CTR_MUST CTR_PRINTF(3, 4);
 
 /* A figure with this title and legend, which has an entry for each input if there is more than one. */
 struct ctr_figure ctr_plot_figure(struct ctr_plot *p);

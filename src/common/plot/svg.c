@@ -125,11 +125,6 @@ static void put_label(struct ctr_svg *g, double x, double y, const char *class, 
     put(g, "%s</text>\n", cut ? CTR_CUT : "");
 }
 
-void ctr_svg_label(struct ctr_svg *g, double x, double y, const char *anchor, const char *text)
-{
-    put_label(g, x, y, "", anchor, text, TITLE_COLUMNS);
-}
-
 /* ---- the frame ---- */
 
 struct frame {

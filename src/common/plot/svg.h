@@ -76,8 +76,6 @@ void ctr_svg_bar(struct ctr_svg *g, int series, double x0, double x1, double y0,
 void ctr_svg_whisker(struct ctr_svg *g, double x0, double x1, double y0,
                      double y1);                                                  /* a thin line, as of an interval */
 void ctr_svg_rule(struct ctr_svg *g, double x0, double y0, double x1, double y1); /* a dashed line, to compare with */
-/* Text at a place; anchor: start, middle or end. */
-void ctr_svg_label(struct ctr_svg *g, double x, double y, const char *anchor, const char *text);
 
 /* Append a text to a document of XML, as its content or as the value of an attribute. */
 int ctr_svg_escape(struct ctr_buf *out, const char *text, size_t n, struct ctr_err *err) CTR_MUST;

@@ -75,6 +75,21 @@ static void CTR_PRINTF(3, 4) say(const struct flow *f, void (*to)(void *ctx, con
     to(f->o.ctx, text);
 }
 
+/* For example, the plan
+ *
+ *     from log                 statement 0 }  on a thread of their own: link "read"
+ *     where day >= 3                     1 }
+ *     join ads on ad                     2    on another: link "join"
+ *     label click                             the caller, to whom ctr_flow_open gives the rows as a source
+ *     feature user, brand
+ *
+ * is gone through twice. Backwards (find_wants): the features want click, user and brand, of which the view ads may
+ * have each, so all three and its key are wanted of it; from the log these, the key ad, and day for the condition.
+ * A name that the view lacks is left out when it is opened; where no view has a name, all columns are read, so that the
+ * error can name the nearest. Forwards (make_stages): each statement puts its stage on f->source; drop_columns leaves
+ * out what nothing behind it reads, such as day after statement 1. Statements that hold rows share --memory: each takes
+ * an even share of what those before it left. */
+
 /* ---- which columns anything reads ---- */
 
 static int want(struct ctr_strs *to, const char *name, struct ctr_err *err)

@@ -11,6 +11,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* What a file of a view is decides what opens it, not its name alone (ctr_flow_view_open):
+ *
+ *     from log                  a stream; files by content of Parquet, too      open_stream, open_parquet
+ *     from log = parquet(…)     Parquet, or streams in its place                open_parquet, open_stream
+ *     from log = csv(…)         text; streams or Parquet in its place, so that  open_text, open_stream, open_parquet
+ *                               a plan for text runs on what was imported from it
+ *
+ * A stream in the place of text gets the roles that the plan gives its columns (set_roles). Files of one view are of
+ * one kind. Where the run is one part of several, the view of `from` opens its share of the files or blocks. */
+
 /* ---- text ---- */
 
 /* The import options available in a plan, named as in ctr-import. */

@@ -10,6 +10,14 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+/* The row (7, "ab", null) of int32, utf8 and utf8 columns, without a tag, is 19 bytes:
+ *
+ *     19 0 0 0 | 4 | 7 0 0 0 | 19 0 0 0 | 19 0 0 0 | a b
+ *     length     null bits of columns 0 to 2: bit 2       the slots of texts are the ends of their bytes; the first
+ *                                                         text starts behind the slots, at 17
+ *
+ * Both directions work on tiles: the lengths of a tile's rows, then all its values of column 0, then of column 1, … */
+
 /* ---- layout ---- */
 
 int ctr_rowformat_init(struct ctr_rowformat *f, const struct ctr_schema *s, bool tagged, struct ctr_err *err)

@@ -56,6 +56,16 @@ struct ctr_select {
 
 enum { PART_BYTES = 64 << 20, LEAST_PART_BYTES = 64 << 10 };
 
+/* A batch goes through the options in this order, whatever order they are given in. Rows ([a, b], 1) and ([c], 2) of
+ * columns items and n, with --where n>0 --add 'm=n*2' --explode items --columns items,m:
+ *
+ *     --where     rows that hold are gathered; none is, if all hold                  ([a, b], 1) ([c], 2)
+ *     --add       one after another, each sees the columns of those before it        ([a, b], 1, 2) ([c], 2, 4)
+ *     --explode   item k of row r becomes a row; item_idx says which row it repeats  (a, 1, 2) (b, 1, 2) (c, 2, 4)
+ *     --columns   picks, renames and orders                                          (a, 2) (b, 2) (c, 4)
+ *
+ * Only columns that a later step needs are gathered or repeated (need, kept): here n is not repeated. */
+
 /* ---- compiling ---- */
 
 /* The schema after the last --add so far. */

@@ -18,6 +18,19 @@ struct where { /* context of a decoding */
     int view;     /* number of views before the field */
 };
 
+/* A leaf is the path of nested Arrow fields from a column to its values; decode_at follows it from field i to i + 1.
+ * Rows are level 0, the items of lists level 1; a struct adds no level. A struct's child `id` in a list `items`,
+ * encoded by a dictionary, is the leaf `items.id`:
+ *
+ *     path[0] list     decode_list     offsets 0 2 2 3 are borrowed; its items are level 1
+ *     path[1] struct   decode_struct   rows where the struct is null become null: its validity is ANDed to the child's
+ *     path[2] utf8     decode_indices  indices 0 1 0 of dictionary "a", "b": here they are texts "a", "b", "a", as only
+ *                                      level 0 may stay encoded (unfold)
+ *
+ * The column is then [a, b], [], [a], whose offsets are those of the message, and whose items are in lv[1].gathered.
+ * What cannot be borrowed is made in the buffers of its level: narrowed offsets and indices, views, times of another
+ * unit, decimals, rows of runs. */
+
 /* ---- pieces ---- */
 
 static int fail_column(const struct arrow_leaf *l, struct ctr_err *err)
