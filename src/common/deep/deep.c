@@ -10,6 +10,18 @@
 
 enum { MAX_PARAMETERS = 1 << 26 };
 
+/* A model is shaped once its inputs are known. For mlp with --embedding 8 and --hidden 16 over a key `site`, a list of
+ * keys `tags` (mean) and a number `price`:
+ *
+ *     input     cols  group                       x, a row of the network's input
+ *     site         8  0: one key a row            x[0 .. 8)    the vector of the key
+ *     tags         8  1: lists                    x[8 .. 16)   the mean of its keys' vectors
+ *     price        1                              x[16]        the number
+ *
+ * The model's `declare` then names its parameters, 0.weight of 16 x 17 and so on, which take consecutive places in
+ * one arena: values w, gradients g and Adam's two states have the same layout, so that a step over all of them is one
+ * call. Memory that depends on the rows of a minibatch is made by ctr_deep_room, and kept. */
+
 /* ---- inputs ---- */
 
 void ctr_deep_input_free(struct ctr_deep_input *in)

@@ -29,6 +29,15 @@ struct load {
     float *arena; /* values; with state, followed by m and v */
 };
 
+/* The main section lists parts in the order of their sections; reading goes by name, in the order of the file:
+ *
+ *     mlp             name, kind, rows, cols: table "site", "0.weight" of 16 x 17, …    read_main, check_parts
+ *     emb.site        key, value [, m, v]                                               read_keys
+ *     mlp.0.weight    row, value [, m, v]                                               read_rows
+ *
+ * Prediction leaves out m and v (project). A partial start reads into a network that is shaped already: of each part
+ * choose_parts says why it is not taken ("another --embedding here"), and tell lists both kinds. */
+
 /* ---- columns ---- */
 
 static int damaged(struct ctr_err *err, const char *section, const char *what)

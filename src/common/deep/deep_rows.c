@@ -20,6 +20,20 @@ static struct ctr_deep_set *sets_of(const struct ctr_deep *d)
     return d->batch.set[d->batch.key_buffer];
 }
 
+/* A minibatch of three rows with a key `site` and a list `tags`, both of table 0 (capital letters are hashes):
+ *
+ *     rows        site A, tags [B C]   site B, tags []   site A, tags [C]
+ *     add         group site: entries A B A; group tags: entries B C C, starts 0 2 2 3
+ *     find_keys   the table's distinct keys in order of first occurrence, input by input: A B C are 0 1 2;
+ *                 index of site 0 1 0, of tags 1 2 2
+ *     pull        the source gives the vectors of A, B, C as rows 0, 1, 2 of one matrix; each group pools its lists
+ *                 into its columns of x
+ *     push        gradients of x go back along the same lists, added up for each of the 3 rows in the order of
+ *                 entries; the source steps and stores them
+ *
+ * Several tables' distinct keys follow one another in the matrix. ctr_deep_announce does the first steps for the next
+ * minibatch in the other buffer, so that a source on disk or of other ranks can fetch what is coming. */
+
 /* ---- tables ---- */
 
 /* Half-width of the initial values: small compared with Adam's first steps (0.003). */

@@ -16,6 +16,16 @@ enum {
     BATCH = 8,       /* variants that predict together: their intermediate data fit into the first-level cache */
 };
 
+/* Three variants, of which `a` and `b` take tables site and tag, and `c` only site. Rows are learned in blocks:
+ *
+ *     find        the block's keys become numbers, once: site A -> 0, site B -> 1, tag X -> 2
+ *     states      row 0 (site A): a's z and n | b's | c's       row 2 (tag X): a's | b's
+ *     learn       thread 1: a, then b, each over all rows of the block; thread 2: c
+ *
+ * Within a row of states each variant has a fixed offset, so a variant walks numbers of the block as lr does, with its
+ * offset added. Six to eight variants of the default optimizer and one precision share a row in another form, one in
+ * each lane of a vector (lr_variants_x8.c). */
+
 /* ---- a learner ---- */
 
 void ctr_lr_variants_free_loaded(struct variant_set *q)

@@ -10,6 +10,17 @@
 
 #include "common/table/table.h"
 
+/* Two rows of a key `site` (table 0), a list of keys `tags` (table 1) and a number `price` (table 2), capitals hashes:
+ *
+ *     site  tags     price      start  hash           table      x
+ *     A     [B C]    2.5        0      A B C P        0 1 1 2    1 1 1 2.5
+ *     D     [B B]    0          4      D B            0 1        1 2           the key B twice: one entry of x 2;
+ *                               6                                              an x of 0 makes no entry
+ *
+ * `measure` bounds the entries of each row first, so that every column can write into its place of each row; `start` is
+ * final after the pass by row. Deep models take numbers apart, as `dense`, one float a row and number. Where every
+ * column has plain keys, one a row, row i's entries are at i * columns, and the pass by row is left out (all_plain). */
+
 /* ---- labels and weights ---- */
 
 static int check_column(const struct ctr_batch *b, int column, enum ctr_role role, struct ctr_buf *buf,

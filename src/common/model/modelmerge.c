@@ -24,6 +24,16 @@ void ctr_model_state(const struct ctr_meta *meta, char out[CTR_STATE_TEXT])
     snprintf(out, CTR_STATE_TEXT, "%016" PRIx64 "%016" PRIx64, h[0], h[1]);
 }
 
+/* For example, section "weights" of a checkpoint and its two deltas, each sorted by table and key:
+ *
+ *     FILE            FILE.delta.1     FILE.delta.2      merged
+ *     site  A  .1     site  B  .5      site  C  gone     site  A  .1
+ *     site  B  .2     site  C  .6                        site  B  .5
+ *     site  C  .3     tag   X  .7                        tag   X  .7
+ *
+ * All files advance together: the least (table, key) of their rows is next, the newest file that has it gives the row,
+ * and the others' rows of it are passed over. A row that is gone (deltas have a column for it) is written nowhere. */
+
 /* ---- files ---- */
 
 /* A file, and where it stands in a section that is merged. */

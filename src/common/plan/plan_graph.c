@@ -8,6 +8,16 @@
 
 #include "common/plan/plancore.h"
 
+/* Definitions become nodes from the leaves up; each new node is looked up by the hash of its kind, operator and
+ * arguments first, so that a value which two definitions spell out is computed once. For example
+ *
+ *     feature a = lower(site)                 0 column site   1 call lower(0)
+ *     feature b = concat(lower(site), "x")    2 call concat(1, "x")
+ *     feature c = concat("a", "b")            3 constant "ab", computed here
+ *
+ * A literal argument is no node (arg -1): its value stands in the call. An error in one definition is kept, and the
+ * others are bound, so that all errors of a plan are told at once. */
+
 /* ---- types ---- */
 
 struct ctr_vtype ctr_field_vtype(const struct ctr_field *f)

@@ -57,6 +57,14 @@ static void names_free(struct row_names *r)
     ctr_buf_free(&r->end);
 }
 
+/* The names of one row of "feature age_tag = cross(bucket(age, [18, 30]), tags)" with age 24 and tags ["car", "dog"]:
+ * literals and columns give lists of names, of which cross makes all combinations, as it does of the values, so that
+ * name i is that of key i:
+ *
+ *     bucket(age, …)   value 1          -> "18-29"     by its bounds, not by its number
+ *     tags             "car", "dog"     -> "car" "dog"
+ *     cross            two keys         -> "18-29 x car" "18-29 x dog" */
+
 /* ---- the names of a row ---- */
 
 #define MISSING "(missing)"

@@ -8,6 +8,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* Binding the plan
+ *
+ *     value hour = hour_of_day(time)
+ *     label click
+ *     feature ad
+ *     feature ad_hour = cross(ad, hour)
+ *
+ * to columns time, click and ad gives these nodes (plan_graph.c), and then, as each role converts its value, outputs:
+ *
+ *     0 column time     1 call hour_of_day(0)             value hour: no output
+ *     2 column click    3 label(2)           -> click     uint8, role label
+ *     4 column ad       5 keys(4)            -> ad        uint64, role feature, table ad
+ *     6 call cross(4, 1)   7 keys(6)         -> ad_hour   node 6 is fused: keys of its values are made without them
+ *
+ * What a node depends on gives its output's metadata: the side (user or ad) if all its columns agree, the history
+ * whose items it follows, and whether it stays dictionary-encoded (find_shared): where ad comes with a dictionary,
+ * nodes 4 and 5 are computed once an entry. */
+
 /* ---- outputs ---- */
 
 static enum plan_node_kind role_conversion(const struct plan_def *d)

@@ -32,6 +32,21 @@ static uint64_t bits(double v)
     return b;
 }
 
+/* The line of a run of two passes of 1,000 rows, written after row 600 of the second, with --progressive and without
+ * --validation, is "2 1 600 0 5d41… 1000 1600 2048 4090… … 3fe6… a0:4008…:0 …":
+ *
+ *     2            version: what FILE.scores holds, and whether there are validations
+ *     1 600        the pass, from 0, and its rows so far
+ *     0            of these, the last so many are scored but not learned: they wait for their minibatch
+ *     5d41…        the digest of the pass's rows so far
+ *     1000         rows of FILE.scores: of the first pass, which alone is predicted
+ *     1600 2048    rows of the run so far; the row of the next report
+ *     4090… …      seven sums, 64 bits in hex each
+ *     a0:4008…:0   bins of the AUC that are not empty: number, weight of positives, weight of negatives
+ *
+ * A resumed run reads its input from the start: 1,000 rows of the first pass are passed by (their predictions come from
+ * FILE.scores), 600 of the second are digested, and that digest must be the line's. */
+
 /* ---- the line ---- */
 
 /* Doubles of the validation, in the order of the line. */

@@ -71,6 +71,19 @@ struct ctr_feed {
     struct slot slot[RING];
 };
 
+/* The ring while the taker learns tile 12, and two threads work beside it (numbers modulo RING are slots):
+ *
+ *     tile     12     13     14     15     16     17
+ *              taken  found  found  part 0 made   being made
+ *                                   found,        by the maker: rows [1280, 1536) of the batch, digested and spooled
+ *                                   part 1 held
+ *                                   by the finder
+ *     taken = 12, found = 15, made = 17
+ *
+ * ctr_feed_next hands out tile `taken + 1` once it is found. Where it is not, the taker finds parts itself instead of
+ * sleeping; a maker that is BACKLOG tiles ahead of `found` does so too. With one processor ctr_feed_next makes a tile,
+ * finds all its parts, and returns it. */
+
 /* ---- making ---- */
 
 static int digest_rows(struct ctr_feed *f, int64_t from, int64_t n, struct ctr_err *err)
