@@ -40,6 +40,17 @@ struct ctr_out {
     struct ctr_seal seal;
 };
 
+/* The life of `-o m.arrows`, and of the same where the file system has no unnamed files:
+ *
+ *     ctr_out_open     O_TMPFILE in the folder           m.arrows.tmp.AbCdEf, which open_temps has before it exists
+ *     ctr_out_write    into it                           the same
+ *     ctr_out_commit   fsync, link as m.arrows.tmp.…     fsync
+ *                      rename to m.arrows, fsync of the folder
+ *     ctr_out_free     removes what was not committed
+ *
+ * A signal that ends the process removes what open_temps names (ctr_out_cleanup); while it does, begin_making holds up
+ * threads that would create another name. The file that had the name stays as it was until the rename. */
+
 /* Necessary globals: a signal handler must find the temporaries. Slots are claimed by compare-and-swap. */
 static const char *open_temps[OUT_OPEN_MAX];
 static bool ending;

@@ -49,6 +49,15 @@ void ctr_slice_free(struct ctr_slice *s)
     free(s);
 }
 
+/* With --slices 2 by column `site`, where more than HELD values are held when row 9,000 has come (here: 4 of 3):
+ *
+ *     held    a 5000 rows   b 3000   c 700   d 300
+ *     merged  a 5000        b 3000   (rest): c and d, 1000 rows, of which 2 values; the most that one had: 700
+ *     later   c comes again, 600 rows more: shown as c with 600 rows, "up to 700 more"; its sums lack those
+ *
+ * At the end the two values with the most rows stay, and all others are added to (rest). Sums are added in the order of
+ * merging, which depends on rows alone. */
+
 /* ---- finding ---- */
 
 static int value_text(struct ctr_eval *e, const struct ctr_slice_value *v, struct ctr_err *err)

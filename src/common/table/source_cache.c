@@ -85,6 +85,17 @@ static void cache_free(struct ctr_source *s)
     free(c);
 }
 
+/* A minibatch with keys A B C D, of which A and C have slots, where one slot of D's set is free and B's set is full:
+ *
+ *     slots      ctr_dev_slots, on the device: A 3, C 8 hits; B takes slot 5 of key Z, D takes slot 9
+ *     evict      row 5 (Z) is copied to `stage`, then to the host, and written below
+ *     bring      B and D are read from below into `stage`, and copied into u and slots 5 and 9
+ *     values     u, one row a key in the order of the minibatch: hits are copied from their slots
+ *     push       the step changes u and the slots; a key that got no slot (its set was full of keys of this minibatch)
+ *                goes below at once (step_unslotted)
+ *
+ * Hits never leave the device; `below` sees misses, evictions and, when the cache settles, all that is newer. */
+
 /* ---- below ---- */
 
 static void runs(const struct held *h, int64_t at, int64_t n, int64_t *end)

@@ -141,6 +141,16 @@ void ctr_lines_free(struct ctr_lines *l)
     free(l);
 }
 
+/* Bytes of a file pass through at most three stages: read -> unpack (gzip, zstd, …) -> recode (latin1). A block ends at
+ * the last newline outside of quotes; what was read beyond it is carried to the next slot's start. With quotes:
+ *
+ *     block 1 (target size reached within a quoted cell)      block 2
+ *     a,1\n  b,"x\n  y"                                      b,"x\n y",2\n  c,3\n
+ *     ^ end of the last whole record; the rest is carried ->  ^ read on from where the scan stopped (resume)
+ *
+ * The scan remembers an open quote, so no byte is examined twice. Slots are used in turn, so a block stays valid while
+ * `slots` - 1 further ones are read: that many threads may parse at once. */
+
 /* ---- one file ---- */
 
 static const char *file_name(const struct ctr_lines *l)
