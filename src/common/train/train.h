@@ -73,6 +73,7 @@ struct ctr_train_job {
     /* Make the writer of progressive predictions for this schema (NULL: none). The trainer writes rows to it; the
      * callback's owner finishes and frees it. */
     int (*progressive)(void *ctx, const struct ctr_schema *s, struct ctr_writer **w, struct ctr_err *err);
+    bool advises;  /* somebody reads ctr_trainer_advice: look for crosses that would help */
     bool unscored; /* no --progressive, report, summary or checkpoint: nobody needs predictions before updates */
     void (*report)(void *ctx, const struct ctr_train_stats *s); /* called when the number of rows doubles, or NULL */
     void (*note)(void *ctx, const char *text);                  /* text for the user, or NULL */
@@ -144,7 +145,8 @@ int ctr_train_progress(const struct ctr_train_stats *s, bool heading, struct ctr
 int ctr_trainer_saved(const struct ctr_trainer *t, const char *what, struct ctr_buf *text,
                       struct ctr_err *err) CTR_MUST;
 int ctr_trainer_summary(const struct ctr_trainer *t, struct ctr_buf *text, struct ctr_err *err) CTR_MUST;
-/* Append lines of advice, if there are reasons: predictions worse than the mean label, few rows for one pass. */
+/* Append lines of advice, if there are reasons: predictions worse than the mean label, few rows for one pass, a cross
+ * that is missing. */
 int ctr_trainer_advice(const struct ctr_trainer *t, struct ctr_buf *text, struct ctr_err *err) CTR_MUST;
 /* Before the model is saved, with no row pending; all ranks call it: warn, or fail, if the model gives one score to all
  * of the last rows, a sample of some hundred (collapse.c). */

@@ -105,6 +105,7 @@ void ctr_trainer_free(struct ctr_trainer *t)
     ctr_schema_free(&t->stream);
     free(t->stream_name);
     ctr_lastrows_free(&t->last);
+    ctr_crosses_free(t->crosses);
     free(t->shards.at);
     free(t->v);
     free(t);
@@ -335,6 +336,8 @@ static int take_tile(struct ctr_trainer *t, const struct ctr_tile *tile, struct 
         rc = ctr_lastrows_add(&t->last, &rows, ctr_inputs_dense(t->in), err);
     if (!rc && t->job.params.uncertainty)
         rc = ctr_progressive_pair(&t->progressive, score, rows.rows, err);
+    if (!rc && t->crosses && !t->at.pass && !tile->known)
+        ctr_crosses_add(t->crosses, &rows, score, t->progressive.values);
     if (!rc && tile->known)
         rc = pass_over(t, tile->n, score, err);
     else if (!rc)

@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 
+#include "common/train/crosses.h"
 #include "common/train/feed.h"
 #include "common/train/progressive.h"
 #include "common/train/train.h"
@@ -117,7 +118,8 @@ struct ctr_trainer {
     int label, weight;           /* columns */
     struct ctr_time_order order; /* in the first pass */
     bool bias_told;
-    char wide[400]; /* dense columns of large range, in the first pass: "price from 0 to 9000, …" */
+    char wide[400];              /* dense columns of large range, in the first pass: "price from 0 to 9000, …" */
+    struct ctr_crosses *crosses; /* with job.advises, of models that add up weights of keys; else NULL */
     struct ctr_progressive progressive;
     /* spool */
     struct ctr_out *spool_out;

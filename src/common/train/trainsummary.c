@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 
 int ctr_train_progress(const struct ctr_train_stats *s, bool heading, struct ctr_buf *text, struct ctr_err *err)
 {
@@ -74,6 +75,34 @@ static double entropy(double p)
     return p > 0 && p < 1 ? -p * ctr_log(p) - (1 - p) * ctr_log(1 - p) : 0;
 }
 
+/* What the model misses of pairs of features, as a line of the plan. */
+static int advise_cross(const struct ctr_trainer *t, struct ctr_buf *text, struct ctr_err *err)
+{
+    struct ctr_cross found;
+    struct ctr_buf name[3] = { { 0 } };
+    char both[200];
+    int rc = ctr_crosses_find(t->crosses, &found, err);
+    if (rc <= 0)
+        return rc;
+    snprintf(both, sizeof both, "%s_%s", found.name[0], found.name[1]);
+    const char *const named[] = { found.name[0], found.name[1], both };
+    rc = 0;
+    for (int i = 0; i < 3 && !rc; i++)
+        if (!(rc = ctr_quote_name(&name[i], named[i], err)))
+            rc = ctr_buf_append(&name[i], "", 1, err);
+    if (!rc)
+        rc = ctr_buf_format(text, err,
+                            "%s and %s tell more together: a weight for each pair of their frequent values would lower "
+                            "the progressive log loss of %" PRId64
+                            " of the last rows by %.1f%% (%.0f standard errors); try 'feature %s = cross(%s, %s)'\n",
+                            (const char *)name[0].data, (const char *)name[1].data, found.rows, 100 * found.gain,
+                            found.errors, (const char *)name[2].data, (const char *)name[0].data,
+                            (const char *)name[1].data);
+    for (int i = 0; i < 3; i++)
+        ctr_buf_free(&name[i]);
+    return rc;
+}
+
 int ctr_trainer_advice(const struct ctr_trainer *t, struct ctr_buf *text, struct ctr_err *err)
 {
     enum { FEW = 100000, LEAST = 100 };
@@ -96,6 +125,8 @@ int ctr_trainer_advice(const struct ctr_trainer *t, struct ctr_buf *text, struct
                            "%lld rows in one pass are few for %s: --passes 3 or more, and --validation FILE to stop in "
                            "time\n",
                            (long long)s->rows, m->name);
+    if (!rc && t->crosses)
+        rc = advise_cross(t, text, err);
     return rc;
 }
 

@@ -356,6 +356,7 @@ static struct ctr_train_job job_of(struct ctr_train *run)
         .idle = idle,
         .idle_ms = (int)cli->flush_ms,
         .progressive = o.progressive ? ctr_train_open_progressive : NULL,
+        .advises = cli->verbose > 0,
         .unscored = cli->quiet && !o.progressive && !o.checkpoint,
         .report = report,
         .note = ctr_train_note,
