@@ -53,6 +53,8 @@ printf '%s\n%s\n' "$(seq -s , 30)" "$(seq -s , 100000 100029)" | ctr-import -q -
 is "table: columns without room are left out with a sign" "$(COLUMNS=40 ctr-export -f table "$W/many.arrows" 2>"$W/note")" '     1       2       3       4  …
 100000  100001  100002  100003  …'
 ok "and stderr says how many" grep -q '^ctr-export: 26 columns have no room: --columns chooses, --vertical shows all$' "$W/note"
+is "table on a terminal: no progress on the line of the first row" "$("$PY" "$CTR_TOP/tests/term.py" 40 ctr-export --head 1 -c 1,2 "$W/many.arrows" | cat -v)" '     1       2
+100000  100001'
 is "table: --null, --no-header, --columns" "$(ctr-export -f table --null - --no-header -c l,n "$W/shown.arrows")" '[1, 2, -]     1
 []           22
 -          -3.5'

@@ -234,6 +234,14 @@ is 'explain names them' "$(ctr-select -q --head 1 buckets.log | ctr-model explai
 # ---- a plan with statements, a fitted one
 exits 'explain of views, of a plan without statements' 2 ctr-model explain s.arrows log=ads.csv
 err_like 'is told' 'log=ads.csv: no such file, and the plan in s.arrows has no statements that read views'
+printf 'from log = csv(header=true)\nwhere ad != "ad3"\nlabel click\nfeature ad\n' >where.plan
+printf 'ad,click\nad1,1\nad3,0\nad2,0\n' >where.csv
+ctr-train lr -q where.plan log=where.csv -o where.m
+ctr-import -q -f csv --header where.csv -o where.arrows
+is 'explain of views runs the statements' "$(ctr-model explain where.m log=where.csv | grep -c '^row')" 2
+exits 'explain of a stream, of a plan with statements' 2 ctr-model explain where.m where.arrows
+err_like 'is told' 'where.arrows: the plan in where.m has statements, which are run for views alone: VIEW=FILE; of a table that they made already: ctr-extract --table where.m FILE | ctr-model explain where.m'
+is 'the features of a table that they made are explained' "$(ctr-select -q --where 'ad != "ad3"' where.arrows | ctr-extract -q --table where.m | ctr-model explain where.m | grep '^row')" "$(ctr-model explain where.m log=where.csv | grep '^row')"
 printf 'click,g\n1,a\n0,b\n1,a\n' | ctr-import -q -f csv --header -o fit.arrows
 printf 'label click\nfeature g = vocab(g)\n' >fit.plan
 ctr-extract -q --fit fit.plan fit.arrows -o fit.fitted

@@ -150,6 +150,13 @@ for kind in reliability roc scores learning; do
     err_like "names the row: $kind" 'nan.arrows: .*row 2.*NaN|nan.arrows: row 2: .*nan'
     ok "and writes nothing: $kind" test ! -e nan.svg
 done
+printf 'y,a\n1,x\n0,z\n' | ctr-import -q -f csv --header --label y -o pair.arrows
+printf 'label y\nfeature a\n' >pair.plan
+ctr-train lr -q pair.plan pair.arrows -o pair.model --progressive pair.progressive
+ctr-extract pair.model pair.arrows | ctr-predict -q pair.model -o pair.predicted
+exits 'learning of scores by a model that has learned' 2 ctr-plot learning -o nan.svg pair.predicted
+err_like 'says what to give' 'pair.predicted: these are scores of ctr-predict: .* ctr-train --progressive'
+ok 'and takes those' ctr-plot learning -o learning.svg pair.progressive
 exits 'no kind' 2 ctr-plot
 exits 'another word' 2 ctr-plot rok plain.arrows
 err_like 'names the nearest' "no kind of figure 'rok'; the nearest is 'roc'"

@@ -160,12 +160,12 @@ refused() { # refused NAME STATUS REGEX FILE…: and leaves no page
     err_like 'says so' "$_re"
     ok 'and no page' test ! -e no.html
 }
-refused 'rows' 1 'earlier.arrows: it is a stream of rows without label and score: a report has no rows of data; give its profile, of .ctr-stats --format stream' run.plan earlier.arrows
+refused 'rows' 1 'earlier.arrows: it is a stream of rows without label and score: give its profile, .ctr-stats --format stream FILE' run.plan earlier.arrows
 refused 'a kept profile' 1 'earlier.profile: it is a profile that ctr-stats --profile keeps: .*ctr-stats --merge --format stream' earlier.profile
 refused 'names of keys' 1 'names.arrows: it is a stream of names of keys: .*ctr-model top --names' names.arrows
 ctr-calibrate --fit platt scored.arrows -o map.arrows 2>/dev/null
 refused 'a map' 1 'map.arrows: it is a calibration map: .*ctr-calibrate MAP SCORES' map.arrows
-refused 'text that is no plan' 2 'log.csv:1:.*no stream, so it was read as a plan: ctr-import' log.csv
+refused 'text that is no plan' 2 '^ctr-report: log.csv:1:[^;]*; no stream, so it was read as a plan: ctr-import reads other text$' log.csv
 printf 'label click\nfeature = = site\n' >bad.plan
 printf '# nothing\n' >none.plan
 refused 'a plan of nothing' 2 'none.plan: the plan defines nothing' none.plan

@@ -238,6 +238,18 @@ static void add_loss(struct blocks *k, double loss, double weight)
     k->rows++;
 }
 
+/* The model of ctr-predict may have learned from the rows already. */
+static int check_progressive(const struct ctr_schema *s, struct ctr_err *err)
+{
+    const char *pg = ctr_meta_get(&s->meta, CTR_META_PG), *program = "ctr-predict\t";
+    for (; pg; pg = strchr(pg, '\n'), pg += pg != NULL)
+        if (!strncmp(pg, program, strlen(program)))
+            return ctr_fail(err, CTR_EUSAGE,
+                            "these are scores of ctr-predict: a learning curve is of scores that were made before each "
+                            "row was learned from, ctr-train --progressive");
+    return 0;
+}
+
 static int read_losses(struct ctr_plot *p, int i, struct blocks *k, struct ctr_err *err)
 {
     struct ctr_metric_columns c = { -1, -1, -1, -1, -1 };
@@ -250,6 +262,8 @@ static int read_losses(struct ctr_plot *p, int i, struct blocks *k, struct ctr_e
     int rc = ctr_plot_columns(p, i, want, CTR_COUNT(want), err);
     if (!rc)
         rc = ctr_metric_columns_check(&c, ctr_batch_source_schema(&p->in[i].rows), err);
+    if (!rc && (rc = check_progressive(ctr_batch_source_schema(&p->in[i].rows), err)))
+        rc = ctr_plot_fail(p, i, rc, err);
     k->cap = 2 * (p->o->bins ? p->o->bins : BLOCKS);
     k->size = 1;
     k->b = calloc((size_t)k->cap, sizeof *k->b);

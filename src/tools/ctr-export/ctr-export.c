@@ -254,7 +254,8 @@ static int run_table(struct ctr_cli *cli, struct ctr_err *err)
         if (!rc)
             rc = ctr_out_flush(out, err);
         rows += b.rows;
-        ctr_cli_progress(cli, rows, ctr_reader_total_rows(r));
+        if (!ctr_cli_terminal(cli)) /* there rows are the progress, and share their line with it */
+            ctr_cli_progress(cli, rows, ctr_reader_total_rows(r));
     }
     ctr_cli_progress_clear(cli);
     if (!rc)
@@ -262,7 +263,8 @@ static int run_table(struct ctr_cli *cli, struct ctr_err *err)
     if (!rc)
         rc = ctr_out_commit(out, err);
     if (!rc && ctr_table_left_out(t))
-        ctr_cli_note(cli, "%d columns have no room: --columns chooses, --vertical shows all", ctr_table_left_out(t));
+        ctr_cli_note(cli, "%d column%s no room: --columns chooses, --vertical shows all", ctr_table_left_out(t),
+                     ctr_table_left_out(t) == 1 ? " has" : "s have");
     ctr_table_free(t);
     ctr_out_free(out);
     ctr_reader_free(r);

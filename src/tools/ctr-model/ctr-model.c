@@ -322,7 +322,7 @@ static int open_explain(struct ctr_cli *cli, struct explain *x, struct ctr_err *
     if (!rc)
         rc = open_rows(cli, x, model, err);
     if (!rc)
-        rc = ctr_explain_bind(x->e, ctr_batch_source_schema(&x->source), err);
+        rc = ctr_explain_bind(x->e, ctr_batch_source_schema(&x->source), names_views(cli), err);
     if (!rc)
         rc = ctr_batchbuf_init(&x->rows, ctr_explain_schema(x->e), err);
     return rc || is_table() ? rc : ctr_cli_writer(cli, x->out, ctr_explain_schema(x->e), &x->w, err);

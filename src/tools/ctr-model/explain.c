@@ -220,10 +220,23 @@ static int open_session(struct ctr_explain *e, struct ctr_err *err)
     return rc ? rc : m->explainer_new(&e->deep, e->scorer, e->in, &e->tables, err);
 }
 
-int ctr_explain_bind(struct ctr_explain *e, const struct ctr_schema *s, struct ctr_err *err)
+/* Rows that the plan's statements have not seen would be explained as if they had. */
+static int no_statements(const struct ctr_explain *e, struct ctr_err *err)
+{
+    return !ctr_plan_statement(e->plan, 0)
+               ? 0
+               : ctr_fail(err, CTR_EUSAGE,
+                          "the plan in %s has statements, which are run for views alone: VIEW=FILE; of a table that "
+                          "they made already: ctr-extract --table %s FILE | ctr-model explain %s",
+                          e->path, e->path, e->path);
+}
+
+int ctr_explain_bind(struct ctr_explain *e, const struct ctr_schema *s, bool of_views, struct ctr_err *err)
 {
     bool raw = ctr_meta_get(&e->info.schema.meta, CTR_META_PLAN) && !ctr_meta_get(&s->meta, CTR_META_PLAN_ID);
     int rc = raw ? ctr_plan_open(&e->plan, e->path, err) : ctr_model_same_plan(&e->info, e->path, s, err);
+    if (!rc && raw && !of_views)
+        rc = no_statements(e, err);
     if (!rc && raw && !(rc = ctr_program_bind(&e->program, e->plan, s, err)))
         ctr_program_keep_names(e->program);
     if (!rc)

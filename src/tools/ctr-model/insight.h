@@ -53,8 +53,9 @@ struct ctr_explained {
 };
 struct ctr_explained ctr_explain_told(const struct ctr_explain *e);
 /* Bind the rows: either raw rows, to which the model's plan is applied, which also gives names; or features (recognised
- * by plan id, or because the model has no plan), with names from ctr_explain_open. */
-int ctr_explain_bind(struct ctr_explain *e, const struct ctr_schema *s, struct ctr_err *err) CTR_MUST;
+ * by plan id, or because the model has no plan), with names from ctr_explain_open.
+ * of_views: the plan's statements have made the rows; other raw rows are refused if it has statements. */
+int ctr_explain_bind(struct ctr_explain *e, const struct ctr_schema *s, bool of_views, struct ctr_err *err) CTR_MUST;
 const struct ctr_schema *ctr_explain_schema(const struct ctr_explain *e);
 /* Appends a row a feature: row (from 1), score, table, key, name, x, weight, contribution; the n strongest of a row,
  * strongest first, then the sum of the others as table "(rest)". A name that is not known is null. Of a deep model

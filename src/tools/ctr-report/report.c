@@ -65,7 +65,7 @@ static const struct ctr_report_kind map = {
 };
 static const struct ctr_report_kind rows = {
     .name = "stream of rows without label and score",
-    .remedy = "a report has no rows of data; give its profile, of `ctr-stats --format stream FILE`",
+    .remedy = "give its profile, `ctr-stats --format stream FILE`",
 };
 
 /* The first that fits. */
@@ -299,8 +299,12 @@ static int read_plan(struct ctr_report_file *f, struct ctr_err *err)
     int rc = ctr_plan_open(&f->plan, f->path, err);
 
     f->kind = &ctr_report_plan;
-    if (rc == CTR_EUSAGE || rc == CTR_EDATA)
-        ctr_err_add(err, "; it is no stream, so it was read as a plan: ctr-import makes streams of other text");
+    if (rc == CTR_EUSAGE || rc == CTR_EDATA) {
+        char *more = strstr(err->what, "; line ");
+        if (more) /* the first error of a plan is enough to see that it is none */
+            *more = 0;
+        ctr_err_add(err, "; no stream, so it was read as a plan: ctr-import reads other text");
+    }
     if (!rc)
         rc = add_section(f, &(const struct ctr_schema){ 0 }, err);
     if (!rc) {
