@@ -604,7 +604,17 @@ fi
 # ---- the public data sets
 if [ ! -d "$DATA" ]; then
     skip "public data sets" "no $DATA"
-    done_testing
+    
+# ---- a file that is named again
+cd "$W" || exit 1
+printf 'a\n1\n' >again.csv
+echo again.csv >again.list
+ctr-import -f csv --header @again.list @again.list 2>again.err | ctr-info >again.info
+is 'a file that lists name twice is read twice' "$(grep rows: again.info)" 'rows: 2'
+is 'and stderr says so' "$(cat again.err)" 'ctr-import: again.csv is given more than once, and each time its rows count'
+is 'not with -q' "$(ctr-import -q -f csv --header again.csv again.csv 2>&1 >again.arrows)" ''
+is 'a stream, too' "$(ctr-cat again.arrows again.arrows 2>&1 >again.two)" 'ctr-cat: again.arrows is given more than once, and each time its rows count'
+done_testing
     exit 0
 fi
 D=$DATA/criteo_small_20k

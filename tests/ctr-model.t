@@ -189,7 +189,7 @@ ok 'leave no output' test ! -e none
 exits 'a truncated model' 1 ctr-model explain cut.arrows shared.arrows
 exits 'a full disk' 1 sh -c 'ctr-model explain s.arrows shared.arrows >/dev/full'
 exits 'a closed stdout' 1 sh -c 'ctr-model explain s.arrows shared.arrows >&-'
-gone() { { ctr-model explain -n 0 s.arrows shared.arrows shared.arrows 2>gone.err; echo $? >gone.rc; } | head -c 10 >/dev/null; [ ! -s gone.err ] && [ "$(cat gone.rc)" = 141 ]; }
+gone() { { ctr-model explain -q -n 0 s.arrows shared.arrows shared.arrows 2>gone.err; echo $? >gone.rc; } | head -c 10 >/dev/null; [ ! -s gone.err ] && [ "$(cat gone.rc)" = 141 ]; }
 ok 'a reader that has gone' gone
 
 # A model without the fitted state of its plan, which learning does not need, is listed all the same.

@@ -103,6 +103,23 @@ static bool flush_when_idle(void *ctx)
     return true;
 }
 
+/* A file that is named again is read again, which may be meant. */
+static int note_repeated(const struct ctr_cli *cli, int first, struct ctr_err *err)
+{
+    struct ctr_strs names = { 0 };
+    const char *again = NULL;
+    int rc = 0;
+    for (int i = first; !rc && !again && i < cli->nargs; i++)
+        if (ctr_strs_find(&names, cli->args[i]) >= 0)
+            again = cli->args[i];
+        else
+            rc = ctr_strs_add(&names, cli->args[i], strlen(cli->args[i]), err);
+    if (!rc && again)
+        ctr_cli_note(cli, "%s is given more than once, and each time its rows count", again);
+    ctr_strs_free(&names);
+    return rc;
+}
+
 int ctr_cli_inputs(struct ctr_cli *cli, int first, struct ctr_err *err)
 {
     int rc = 0, dashes = 0;
@@ -114,6 +131,8 @@ int ctr_cli_inputs(struct ctr_cli *cli, int first, struct ctr_err *err)
     for (int i = first; !rc && i < cli->nargs; i++)
         if (!(rc = refuse_same(cli, cli->args[i], err)))
             rc = ctr_input_identity_keep(cli->args[i], err);
+    if (!rc && cli->nargs - first > 1)
+        rc = note_repeated(cli, first, err);
     return !rc && cli->nargs <= first ? refuse_same(cli, NULL, err) : rc;
 }
 
