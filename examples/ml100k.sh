@@ -25,6 +25,7 @@ need_archive() {
         fetch 2>"$to/fetch.err" || { rm -f "$to/part.zip"
             die "cannot fetch $url ($(tail -n 1 "$to/fetch.err")): without a network, fetch it elsewhere and put it into $to, or name a folder with its files: DATA=FOLDER with ml100k/u.data"; }
         rm -f "$to/fetch.err"
+        is "$to/part.zip" $archive || die "$(wc -c <"$to/part.zip") bytes came from $url, which are not the archive that this was written for (sha256 $archive): a proxy may have answered in its place, or the site has another one"
         mv "$to/part.zip" "$to/ml-100k.zip"
     fi
     is "$to/ml-100k.zip" $archive || die "$to/ml-100k.zip is not the archive of $url that this was written for (sha256 $archive): remove it and try again"

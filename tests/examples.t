@@ -73,6 +73,52 @@ offline() { ! https_proxy=http://127.0.0.1:9 HTTPS_PROXY=http://127.0.0.1:9 file
 ok 'ml100k: without a network' offline
 another() { mkdir "$W/ml3" && echo no >"$W/ml3/ml-100k.zip" && ! files "$W/ml3" "$W/none" && grep -q 'is not the archive of' "$W/ml.err"; }
 ok 'ml100k: another archive' another
+# A server in the place of GroupLens, whose archive is made of the data: the script beside it has its address and sum.
+archive_of() { # URL ARCHIVE: the script for them
+    sed "s|^url=.*|url=$1|; s|^archive=[0-9a-f]*|archive=$(sha256sum <"$2" | cut -c1-64)|" "$CTR_TOP/examples/ml100k.sh" >"$W/ml/ours.sh" && chmod +x "$W/ml/ours.sh"
+}
+served() {
+    mkdir -p "$W/ml/site" && "$PY" -c '
+import gzip, os, sys, zipfile
+with zipfile.ZipFile(sys.argv[1], "w", zipfile.ZIP_DEFLATED) as z:
+    for name in "u.data", "u.item", "u.user":
+        path = os.path.join(sys.argv[2], name)
+        z.writestr("ml-100k/" + name, open(path, "rb").read() if os.path.exists(path) else gzip.open(path + ".gz").read())' "$W/ml/site/ml-100k.zip" "$DATA/ml100k" &&
+        echo 'sign in, please' >"$W/ml/site/other.zip"
+    (cd "$W/ml/site" && exec "$PY" -u -c '
+import http.server
+s = http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)
+print(s.server_address[1], flush=True)
+s.serve_forever()' >"$W/ml/port" 2>/dev/null) &
+    server=$!
+    until_true test -s "$W/ml/port" && site=http://127.0.0.1:$(cat "$W/ml/port")
+}
+fetched() { "$@" >"$W/ml/said" 2>&1 && cmp "$W/ml/u.data" "$to/u.data" && cmp "$W/ml/u.item" "$to/u.item" && cmp "$W/ml/u.user" "$to/u.user"; }
+without() { # PROGRAM…: a PATH of links to all others
+    mkdir -p "$W/ml/bin" && ln -sf -t "$W/ml/bin" /usr/bin/* && (cd "$W/ml/bin" && rm -f "$@")
+}
+if [ -d "$DATA/ml100k" ] && served; then
+    archive_of "$site/ml-100k.zip" "$W/ml/site/ml-100k.zip"
+    to=$W/ml5
+    ok 'ml100k: the archive is fetched and unpacked' fetched "$W/ml/ours.sh" "$to" "$W/none"
+    kill "$server"
+    rm "$to/u.data"
+    ok 'ml100k: once' fetched "$W/ml/ours.sh" "$to" "$W/none"
+    served
+    archive_of "$site/ml-100k.zip" "$W/ml/site/ml-100k.zip"
+    if without curl unzip && [ -x "$W/ml/bin/wget" ] && [ -x "$W/ml/bin/python3" ]; then
+        to=$W/ml6
+        ok 'ml100k: by wget and python3, too' fetched env PATH="$W/ml/bin" "$W/ml/ours.sh" "$to" "$W/none"
+    fi
+    archive_of "$site/other.zip" "$W/ml/site/ml-100k.zip"
+    exits 'ml100k: something else in its place' 1 "$W/ml/ours.sh" "$W/ml7" "$W/none"
+    err_like 'is told' "^ml100k.sh: 16 bytes came from $site/other.zip, which are not the archive that this was written for"
+    is 'and nothing of it stays' "$(ls "$W/ml7")" ''
+    archive_of "$site/none.zip" "$W/ml/site/ml-100k.zip"
+    exits 'ml100k: the site has it no more' 1 "$W/ml/ours.sh" "$W/ml7" "$W/none"
+    err_like 'is told with the remedy' 'cannot fetch .*none.zip .*404.*: without a network, fetch it elsewhere and put it into'
+    kill "$server"
+fi
 changed() { mkdir -p "$W/d/ml100k" && for f in u.item u.user u.data; do echo no >"$W/d/ml100k/$f"; done && ! files "$W/ml4" "$W/d" && grep -q 'u.data is not that of MovieLens-100k' "$W/ml.err" && test ! -e "$W/ml4/u.data"; }
 ok 'ml100k: a changed file' changed
 ok 'ml1mhistory: AUC >= .795' reaches "$W/ml1mhistory.txt" 1 auc .795
