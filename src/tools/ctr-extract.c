@@ -60,6 +60,7 @@ struct job {
     int64_t rows; /* rows read */
     struct ctr_out *out, *names;
     struct ctr_writer *w;
+    struct ctr_spellings *spellings; /* -v */
 };
 
 /* ---- views ---- */
@@ -318,6 +319,8 @@ static int open_input(struct job *j, int first, struct ctr_err *err)
         rc = ctr_plan_good_rows(&j->source, j->plan, j->cli->bad, false, err);
     if (rc == 0)
         ctr_program_memory(j->program, program_share(j));
+    if (rc == 0 && j->cli->verbose && !(o.explain || o.dot))
+        rc = ctr_spellings_new(&j->spellings, j->program, err);
     return rc < 0 ? rc : ctr_program_threads(j->program, (int)CTR_MIN(j->cli->jobs, (int64_t)1024), err);
 }
 
@@ -334,6 +337,16 @@ static int check_fit(struct job *j, struct ctr_err *err)
                     ctr_size_text_beyond(need, most).s, (long long)j->rows, ctr_size_text(most).s);
 }
 
+/* The next batch of the input, of which -v counts the spellings. */
+static int next_batch(struct job *j, const struct ctr_batch **b, struct ctr_err *err)
+{
+    const int rc = ctr_batch_source_next(&j->source, b, err);
+    if (rc > 0 && j->spellings && ctr_spellings_see(j->spellings, *b, err))
+        return err->code;
+    j->rows += rc > 0 ? (*b)->rows : 0;
+    return rc;
+}
+
 static int fit(struct job *j, struct ctr_err *err)
 {
     const struct ctr_batch *b;
@@ -346,8 +359,7 @@ static int fit(struct job *j, struct ctr_err *err)
     rc = open_input(j, 0, err);
     if (rc == 0)
         rc = ctr_cli_out(j->cli, CTR_OUT_BINARY, &j->out, err);
-    while (rc == 0 && (rc = ctr_batch_source_next(&j->source, &b, err)) > 0) {
-        j->rows += b->rows;
+    while (rc == 0 && (rc = next_batch(j, &b, err)) > 0) {
         rc = ctr_program_fit(j->program, b, err);
         if (rc == 0)
             rc = check_fit(j, err);
@@ -361,6 +373,8 @@ static int fit(struct job *j, struct ctr_err *err)
         rc = ctr_program_fit_finish(j->program, err);
     if (rc == 0)
         rc = ctr_program_fit_save(j->program, j->out, err);
+    if (rc == 0 && j->spellings)
+        ctr_spellings_tell(j->spellings, note, j->cli);
     return rc < 0 ? rc : ctr_out_commit(j->out, err);
 }
 
@@ -422,8 +436,7 @@ static int extract(struct job *j, struct ctr_err *err)
         rc = check_unused(j, err);
     if (rc == 0 && ctr_program_unlabelled(j->program))
         ctr_cli_warn(j->cli, "the input lacks what the label of %s reads: there will be no label", j->path);
-    while (rc == 0 && (rc = ctr_batch_source_next(&j->source, &b, err)) > 0) {
-        j->rows += b->rows;
+    while (rc == 0 && (rc = next_batch(j, &b, err)) > 0) {
         rc = ctr_program_run(j->program, b, &out, err);
         for (int more = 1; rc == 0 && more > 0;) {
             rc = ctr_writer_batch(j->w, out, err);
@@ -442,6 +455,8 @@ static int extract(struct job *j, struct ctr_err *err)
         rc = tell_unknown(j, err);
     if (rc == 0)
         ctr_program_tell_floats(j->program, j->rows, note, j->cli);
+    if (rc == 0 && j->spellings)
+        ctr_spellings_tell(j->spellings, note, j->cli);
     if (rc == 0 && o.names)
         rc = save_names(j, err);
     return rc < 0 ? rc : ctr_cli_finish(j->cli, j->w, j->out, err);
@@ -499,6 +514,7 @@ static int extract_features(struct ctr_cli *cli, struct ctr_err *err)
         rc = ctr_cli_device(cli, false, o.fit ? "ctr-extract --fit" : "ctr-extract without extraction", err);
     if (rc == 0)
         rc = o.list_ops ? list_ops(&j, err) : with_plan(&j, err);
+    ctr_spellings_free(j.spellings);
     ctr_program_free(j.program);
     ctr_writer_free(j.w);
     ctr_out_free(j.names);

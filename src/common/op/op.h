@@ -201,6 +201,7 @@ const char *ctr_op_device_vocab_keys(const struct ctr_op_call *call, uint64_t se
 
 /* ---- Unicode: op_unicode.c ---- */
 
+bool ctr_unicode_plain(const uint8_t *p, int64_t n); /* no character above U+02FF: it is in this form */
 /* The text in Normalization Form C, which the caller frees. An error where the library is not there. */
 int ctr_unicode_nfc(const uint8_t *p, int64_t n, uint8_t **out, int64_t *len, struct ctr_err *err) CTR_MUST;
 

@@ -13,11 +13,11 @@
 /* The first byte of U+0300 in UTF-8. */
 enum { FIRST_BYTE = 0xcc };
 
-static bool is_plain(const struct opv_str s)
+bool ctr_unicode_plain(const uint8_t *p, int64_t n)
 {
     uint8_t top = 0;
-    for (int64_t i = 0; i < s.n; i++)
-        top = CTR_MAX(top, s.p[i]);
+    for (int64_t i = 0; i < n; i++)
+        top = CTR_MAX(top, p[i]);
     return top < FIRST_BYTE;
 }
 
@@ -71,7 +71,7 @@ static int nfc(struct ctr_op_tile *t, struct ctr_err *err)
     for (; !rc && n < t->n; n++) {
         made[n] = NULL;
         len[n] = t->ok[n] ? a[n].n : 0;
-        if (t->ok[n] && !is_plain(a[n]))
+        if (t->ok[n] && !ctr_unicode_plain(a[n].p, a[n].n))
             rc = ctr_unicode_nfc(a[n].p, a[n].n, &made[n], &len[n], err);
         total += len[n];
     }

@@ -183,6 +183,14 @@ const char *ctr_program_unknown(const struct ctr_program *g, int i, int64_t *val
 /* Note each such feature that made many keys of so many rows, with its remedy. */
 void ctr_program_tell_floats(const struct ctr_program *g, int64_t rows, void (*note)(void *ctx, const char *text),
                              void *ctx);
+/* Values of text columns that are keys of their own although they differ from others by Unicode normalisation alone,
+ * counted (exactly up to some thousands of values beyond ASCII a column), with nfc() as the remedy: plan_spelling.c.
+ * Made of a bound program, it sees the program's input. */
+struct ctr_spellings;
+int ctr_spellings_new(struct ctr_spellings **s, const struct ctr_program *g, struct ctr_err *err) CTR_MUST;
+int ctr_spellings_see(struct ctr_spellings *s, const struct ctr_batch *in, struct ctr_err *err) CTR_MUST;
+void ctr_spellings_tell(struct ctr_spellings *s, void (*note)(void *ctx, const char *text), void *ctx);
+void ctr_spellings_free(struct ctr_spellings *s);
 /* Placement ("FeatureBox", section 4), shown by --explain and --dot: layer by layer, an operator is placed on the GPU
  * if a kernel exists for it, and the data it reads besides its batch (dictionary, embeddings, fitted vocabulary) and
  * its result fit in the rest of device_memory_bytes; otherwise on the CPU, and its result is copied. `place`:

@@ -8,6 +8,7 @@
  *     plan_inputs.c the column types for which a plan was made
  *     plan_graph.c  definitions + schema -> graph of typed nodes, equal nodes merged, in layers
  *     plan_serve.c  the plan of a model without its label
+ *     plan_spelling.c  texts that differ by Unicode normalisation alone
  *     plan_run.c    runs batches through a graph
  *     plan_gpu.c    runs nodes of a graph on a GPU
  *     plan.c        the public plan: files, fitted state, identity
