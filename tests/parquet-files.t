@@ -269,6 +269,38 @@ is 'and of files whose columns differ' "$(ctr-extract -q "$W/l.plan" a="$W/label
 printf 'id,ad,w\n6,b,.5\n' >"$W/u4.csv"
 exits 'integers and fractions' 2 ctr-extract "$W/u.plan" a="$W/u1.csv" b="$W/u4.csv"
 err_like 'are told with the type that has both' 'column w is float64, and int64 in the rows before: .* columns="w:float64" of a view'
+# Types that hold the values of both sides: integers, floats, nulls of no type.
+if has_python pyarrow; then
+    "$PY" - "$W" <<'END_PY'
+import sys, pyarrow as pa, pyarrow.parquet as pq
+W = sys.argv[1]
+a = pa.table({"i": pa.array([-1, None], pa.int32()), "u": pa.array([7, 8], pa.uint32()), "f": pa.array([.5, None], pa.float32()),
+              "n": pa.nulls(2), "m": pa.array([3, None], pa.int16()), "d": pa.array(["x", "y"]).dictionary_encode(), "z": pa.nulls(2), "s": pa.nulls(2)})
+b = pa.table({"i": pa.array([2**40, 1], pa.int64()), "u": pa.array([-5, 6], pa.int32()), "f": pa.array([.1, 2], pa.float64()),
+              "n": pa.array([1.5, None]), "m": pa.nulls(2), "d": pa.array(["z", None]), "z": pa.nulls(2), "s": pa.array(["t", "u"]).dictionary_encode()})
+for name, t in (("wa", a), ("wb", b)):
+    with pa.ipc.new_stream(f"{W}/{name}.arrows", t.schema) as w:
+        w.write_table(t)
+    pq.write_table(t, f"{W}/{name}.parquet")
+END_PY
+    wide='{"i":-1,"u":7,"f":0.5,"n":null,"m":3,"d":"x","z":null,"s":null}
+{"i":null,"u":8,"f":null,"n":null,"m":null,"d":"y","z":null,"s":null}
+{"i":1099511627776,"u":-5,"f":0.1,"n":1.5,"m":null,"d":"z","z":null,"s":"t"}
+{"i":1,"u":6,"f":2,"n":null,"m":null,"d":null,"z":null,"s":"u"}'
+    printf 'from a\nunion b\nkeep i, u, f, n, m, d, z, s\n' >"$W/w.plan"
+    printf 'from a\nkeep i, u, f, n, m, d, z, s\n' >"$W/one.plan"
+    for x in arrows parquet; do
+        sed "s/^from a/& = parquet()/; s/^union b/& = parquet()/" "$W/w.plan" >"$W/p.plan"
+        p=$W/p.plan
+        [ $x = parquet ] || p=$W/w.plan
+        is "wider types, $x" "$(ctr-extract -q "$p" a="$W/wa.$x" b="$W/wb.$x" | ctr-export -f jsonl)" "$wide"
+        is 'their names' "$(ctr-extract -q "$p" a="$W/wa.$x" b="$W/wb.$x" | ctr-info - | awk '$1 ~ /^[iufnmdzs]$/ { printf "%s ", $2 }')" 'int64 int64 float64 float64 int16 utf8 utf8 utf8 '
+        is 'the other way round' "$(ctr-extract -q "$p" a="$W/wb.$x" b="$W/wa.$x" | ctr-export -f jsonl)" "$(printf '%s\n' "$wide" | tail -n 2; printf '%s\n' "$wide" | head -n 2)"
+    done
+    is 'files of a view, likewise' "$(ctr-extract -q "$W/one.plan" a="$W/wa.arrows" a="$W/wb.arrows" | ctr-export -f jsonl)" "$wide"
+else
+    skip 'wider types' 'no pyarrow'
+fi
 printf 'union b\nlabel click\n' >"$W/bad.plan"
 exits 'without rows before' 2 ctr-extract "$W/bad.plan"
 err_like 'is told' '`union` stands below `from VIEW`'

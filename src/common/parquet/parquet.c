@@ -434,6 +434,7 @@ static int open_column(struct ctr_parquet *p, struct ctr_text_column *as, int k,
                         l->name);
     f->dict =
         same && !p->o.like && (p->paths.n == 1 || !as->typed) && (l->dict || (l->partition && f->type == CTR_UTF8));
+    f->none = !as->typed && ctr_pq_no_values(l);
     p->dicts |= f->dict && !l->partition;
     return ctr_pq_column_open(&p->column[as->out], &p->schema, as->out, as, err);
 }

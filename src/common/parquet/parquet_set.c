@@ -32,32 +32,10 @@ const char *ctr_pq_meaning_name(int meaning)
     return (const char *const[]){ "plain value", "time of day", "decimal" }[meaning];
 }
 
-static enum ctr_type integer(int bits, bool is_signed)
-{
-    for (int t = 0; t < CTR_NTYPES; t++)
-        if (ctr_types[t].integer && 8 * ctr_types[t].width == bits && ctr_types[t].is_signed == is_signed)
-            return (enum ctr_type)t;
-    return CTR_NTYPES;
-}
-
-/* The type that holds exactly the numbers of both; CTR_NTYPES: there is none. */
-static enum ctr_type wider(enum ctr_type a, enum ctr_type b)
-{
-    const struct ctr_type_info *x = &ctr_types[a], *y = &ctr_types[b];
-    if (x->floating && y->floating)
-        return x->width > y->width ? a : b;
-    if (!x->integer || !y->integer)
-        return CTR_NTYPES;
-    if (x->is_signed == y->is_signed)
-        return x->width > y->width ? a : b;
-    const int bits = CTR_MAX(8 * x->width * (x->is_signed ? 1 : 2), 8 * y->width * (y->is_signed ? 1 : 2));
-    return integer(bits, true);
-}
-
 bool ctr_pq_widens(const struct ctr_field *from, const struct ctr_field *to)
 {
     return from->type != CTR_TIME && to->type != CTR_TIME && from->type != CTR_LIST && to->type != CTR_LIST &&
-           wider(from->type, to->type) == to->type;
+           ctr_type_wider(from->type, to->type) == to->type;
 }
 
 bool ctr_pq_no_values(const struct pq_leaf *l)
@@ -94,7 +72,7 @@ static int unite(struct pq_leaf *all, const struct pq_leaf *l, char *const *path
     const bool same = ctr_pq_same_type(&all->native, &l->native);
     if (ctr_pq_no_values(l) || all->conflict || l->refusal || (same && ctr_pq_meaning(all) == ctr_pq_meaning(l)))
         return 0;
-    const enum ctr_type t = wider(all->native.type, l->native.type);
+    const enum ctr_type t = ctr_type_wider(all->native.type, l->native.type);
     if (!same && t != CTR_NTYPES && ctr_pq_meaning(all) == ctr_pq_meaning(l)) {
         all->native.type = t;
         return 0;

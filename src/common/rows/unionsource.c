@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * unionsource: the rows of one source and then those of another, as those of one. Columns are matched by name; where a
- * side lacks one, it is null. Two columns of one name have one type. */
+ * side lacks one, it is null. Two columns of one name have a type that holds the values of both. */
 #include "common/rows/relation.h"
 
 #include <stdlib.h>
@@ -25,11 +25,10 @@ static int add_field(struct united *u, const struct ctr_field *f, struct ctr_err
     char there[64], here[64];
     const int k = ctr_schema_find(&u->schema, f->name), role = ctr_field_role(f);
     struct ctr_field *had = k < 0 ? NULL : &u->schema.f[k];
-    if (had && (f->type == CTR_FOREIGN || !ctr_field_same_type(had, f))) {
-        /* the one that holds the values of both */
-        const bool wider = ctr_types[f->type].floating && ctr_types[had->type].integer;
+    if (had && !ctr_field_unite(had, f)) {
         (void)ctr_field_type_name(f, here, sizeof here);
         (void)ctr_field_type_name(had, there, sizeof there);
+        const bool wider = ctr_types[f->type].floating && ctr_types[had->type].integer;
         return ctr_fail(err, CTR_EUSAGE,
                         "column %s is %s, and %s in the rows before: give both one type, as columns=\"%s:%s\" of a "
                         "view of text or Parquet does",
@@ -37,7 +36,6 @@ static int add_field(struct united *u, const struct ctr_field *f, struct ctr_err
     }
     if (!had)
         return ctr_schema_add_other(&u->schema, f, err);
-    had->dict &= f->dict;
     return ctr_field_role(had) < 0 && ctr_schema_role_free(&u->schema, role)
                ? ctr_field_set_role(had, (enum ctr_role)role, err)
                : 0;

@@ -112,6 +112,7 @@ struct ctr_field {
     int32_t width;       /* CTR_FIXED: items per row */
     const char *foreign; /* CTR_FOREIGN: its name in Arrow, a constant */
     bool dict;           /* batches carry int32 indices and a dictionary of values */
+    bool none;           /* CTR_UTF8 of a source whose type has no values: ctr_field_unite gives it any type */
     uint32_t hash;       /* of the name, for ctr_schema_find; 0: not known */
     struct ctr_meta meta;
 };
@@ -158,6 +159,10 @@ static inline bool ctr_field_is_input(const struct ctr_field *f)
     return ctr_role_is_input(ctr_field_role(f));
 }
 bool ctr_field_same_type(const struct ctr_field *a, const struct ctr_field *b);
+/* The type that holds exactly the numbers of both; CTR_NTYPES: there is none. */
+enum ctr_type ctr_type_wider(enum ctr_type a, enum ctr_type b);
+/* Make *had a field that holds the values of both (ctr_colbuf_match converts them); false: there is none. */
+bool ctr_field_unite(struct ctr_field *had, const struct ctr_field *f);
 /* Same names, types, roles, tables and models of vectors in the same order (provenance, sections and `dict` do not
  * matter)? `why` (may be NULL) gets a description of the first difference. same_types: names and types alone. */
 bool ctr_schema_equal(const struct ctr_schema *a, const struct ctr_schema *b, char *why, size_t why_size);
@@ -339,8 +344,9 @@ void ctr_colbuf_rewind(struct ctr_colbuf *b, int64_t rows);
 /* Rows [from, from+n) of c. Types must agree; an encoded source is decoded unless the buffer is_dict. */
 int ctr_colbuf_range(struct ctr_colbuf *b, const struct ctr_col *c, int64_t from, int64_t n,
                      struct ctr_err *err) CTR_MUST;
-/* Column c of a batch of that many rows as column of a schema that other batches have too: *out is c as it is, or
- * decoded where the buffer is no dictionary, or nulls where c is NULL; then b, which is cleared, holds it. */
+/* Column c of a batch of that many rows as column of a schema that other batches have too (ctr_field_unite): *out is c
+ * as it is, or decoded where the buffer is no dictionary, widened where its type is another, or nulls where c is NULL;
+ * then b, which is cleared, holds it. */
 int ctr_colbuf_match(struct ctr_colbuf *b, const struct ctr_col *c, int64_t rows, struct ctr_col *out,
                      struct ctr_err *err) CTR_MUST;
 /* Rows idx[0..n) of c in that order; -1 appends a null. */

@@ -374,13 +374,25 @@ int ctr_colbuf_range(struct ctr_colbuf *b, const struct ctr_col *c, int64_t from
     return 0;
 }
 
+/* Numbers of a narrower type, or nulls of another type, as numbers of the buffer's. */
+static int append_wider(struct ctr_colbuf *b, const struct ctr_col *c, int64_t rows, struct ctr_err *err)
+{
+    int rc = 0;
+    for (int64_t i = 0; !rc && i < rows; i++)
+        rc = ctr_col_missing(c, i)         ? ctr_colbuf_null(b, err)
+             : ctr_types[b->type].floating ? ctr_colbuf_f64(b, ctr_col_f64(c, i), err)
+                                           : ctr_colbuf_i64(b, ctr_col_i64(c, i), err);
+    return rc;
+}
+
 int ctr_colbuf_match(struct ctr_colbuf *b, const struct ctr_col *c, int64_t rows, struct ctr_col *out,
                      struct ctr_err *err)
 {
     static const int32_t no_offset[1];
     static const struct ctr_col no_entry = { .type = CTR_UTF8, .data = "", .offsets = no_offset };
+    const bool same = c && (c->dict ? c->dict->type : c->type) == b->type;
     int rc = 0;
-    if (c && (b->is_dict || !c->dict)) {
+    if (same && (b->is_dict || !c->dict)) {
         *out = *c;
         return 0;
     }
@@ -388,7 +400,7 @@ int ctr_colbuf_match(struct ctr_colbuf *b, const struct ctr_col *c, int64_t rows
     for (int64_t k = 0; !c && !rc && k < rows; k++)
         rc = ctr_colbuf_null(b, err);
     if (c)
-        rc = ctr_colbuf_range(b, c, 0, rows, err);
+        rc = same ? ctr_colbuf_range(b, c, 0, rows, err) : append_wider(b, c, rows, err);
     if (b->is_dict)
         b->dict = &no_entry;
     if (!rc)

@@ -64,6 +64,7 @@ static int leaf_add(struct walk *w, const char *name, const struct ctr_meta *met
     l->field.item = w->list ? type : CTR_BOOL;
     l->field.width = fixed ? w->list->width : 0;
     l->field.dict = w->dict;
+    l->field.none = !w->list && w->path[w->depth - 1]->kind == ARROW_NULL;
     rc = ctr_strdup(&l->field.name, name, w->err);
     if (rc >= 0)
         rc = ctr_meta_copy(&l->field.meta, meta, w->err);

@@ -84,10 +84,10 @@ static int add_schema(struct ctr_matched *m, const struct ctr_schema *s, const s
             continue;
         if (k < 0)
             rc = ctr_schema_add_other(&m->schema, f, err);
-        else if (f->type == CTR_FOREIGN || !ctr_field_same_type(&m->schema.f[k], f))
+        else if (!ctr_field_unite(&m->schema.f[k], f))
             rc = differ(m, &m->schema.f[k], f, path, err);
-        else if (!(rc = same_tower(m, &m->schema.f[k], f, path, err)))
-            m->schema.f[k].dict &= f->dict;
+        else
+            rc = same_tower(m, &m->schema.f[k], f, path, err);
     }
     return rc;
 }

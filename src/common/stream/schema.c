@@ -299,6 +299,45 @@ bool ctr_field_same_type(const struct ctr_field *a, const struct ctr_field *b)
     return a->type != CTR_LIST || a->item == b->item;
 }
 
+static enum ctr_type find_integer(int bits, bool is_signed)
+{
+    for (int t = 0; t < CTR_NTYPES; t++)
+        if (ctr_types[t].integer && 8 * ctr_types[t].width == bits && ctr_types[t].is_signed == is_signed)
+            return (enum ctr_type)t;
+    return CTR_NTYPES;
+}
+
+enum ctr_type ctr_type_wider(enum ctr_type a, enum ctr_type b)
+{
+    const struct ctr_type_info *x = &ctr_types[a], *y = &ctr_types[b];
+    if (x->floating && y->floating)
+        return x->width > y->width ? a : b;
+    if (!x->integer || !y->integer)
+        return CTR_NTYPES;
+    if (x->is_signed == y->is_signed)
+        return x->width > y->width ? a : b;
+    const int bits = CTR_MAX(8 * x->width * (x->is_signed ? 1 : 2), 8 * y->width * (y->is_signed ? 1 : 2));
+    return find_integer(bits, true);
+}
+
+bool ctr_field_unite(struct ctr_field *had, const struct ctr_field *f)
+{
+    const bool same = ctr_field_same_type(had, f), dict = had->dict && f->dict && same;
+    const enum ctr_type type = same ? had->type : ctr_type_wider(had->type, f->type);
+    if (had->type == CTR_FOREIGN || f->type == CTR_FOREIGN || (!same && !had->none && !f->none && type == CTR_NTYPES))
+        return false;
+    if (had->none && !same) {
+        had->type = f->type;
+        had->item = f->item;
+        had->width = f->width;
+    } else if (!f->none) {
+        had->type = type;
+    }
+    had->none &= f->none;
+    had->dict = dict;
+    return true;
+}
+
 bool ctr_schema_same_types(const struct ctr_schema *a, const struct ctr_schema *b, char *why, size_t why_size)
 {
     char ta[64], tb[64];
