@@ -6,6 +6,7 @@ import decimal
 import io
 import os
 import random
+import re
 import subprocess
 import sys
 import uuid
@@ -212,6 +213,54 @@ def test_decimals():
     column(pa.array([decimal.Decimal(2) ** -20], pa.decimal128(38, 20)), None, [2.0**-20], "20 digits likewise")
     column(pa.array(["1.5", None, "1.5"]).cast(pa.decimal128(5, 2)).dictionary_encode(), None, [1.5, None, 1.5], "a dictionary of decimals")
     column(pa.array([[decimal.Decimal("1.5"), None], None], pa.list_(pa.decimal128(5, 2))), None, [[1.5, None], None], "a list of decimals")
+
+
+def test_decimals_by_type():
+    # ctr-select --columns x:TYPE against Python's own decimals.
+    rng = random.Random(2)
+
+    wide = decimal.Context(prec=90)
+
+    def gives_back(v): # with as many digits
+        n = len(v.normalize(wide).as_tuple().digits)
+        return n <= 15 or decimal.Decimal(f"{float(v):.{n - 1}e}") == v
+
+    def select(a, t):
+        return run(["ctr-select", "-c", f"x:{t}"], encode(pa.table({"x": a, "y": a})))
+
+    for make, most in ((pa.decimal32, 9), (pa.decimal64, 18), (pa.decimal128, 38), (pa.decimal256, 76)):
+        for scale in (0, 2, 9, -2):
+            digits = [0, 1, 9, 10, 100, 999] + [10**k + d for k in range(1, most) for d in (-1, 0)] + [rng.randrange(10 ** rng.randrange(1, most)) for _ in range(100)]
+            digits = [s * d for d in digits if d < 10**most for s in (1, -1)] + [None]
+            a = pa.array([None if d is None else decimal.Decimal(d) for d in digits], make(most, 0))
+            a = pa.Array.from_buffers(make(most, scale), len(a), a.buffers())
+            values = [None if d is None else decimal.Decimal(d).scaleb(-scale, wide) for d in digits]
+            name = f"{make.__name__}, scale {scale}"
+            got = decode(select(a, "utf8").stdout)["x"].to_pylist()
+            ok(got == [v if v is None else format(v, "f") for v in values], f"{name}: every digit", got)
+            p = select(a, "float64")
+            got, want = decode(p.stdout)["x"].to_pylist(), [v if v is None else float(v) for v in values]
+            ok(got == want, f"{name}: as float64", got)
+            lost = sum(v is not None and not gives_back(v) for v in values)
+            said = re.search(rb"column x: float64 rounded (\d+) of its", p.stderr)
+            ok((int(said[1]) if said else 0) == lost, f"{name}: {lost} rounded", p.stderr)
+            whole = [v for v in values if v is None or (v == int(v) and -(2**63) <= v < 2**63)]
+            b = pa.array([None if v is None else v.scaleb(scale, wide).quantize(1, context=wide) for v in whole], make(most, 0))
+            b = pa.Array.from_buffers(make(most, scale), len(b), b.buffers())
+            got = decode(select(b, "int64").stdout)["x"].to_pylist()
+            ok(got == [v if v is None else int(v) for v in whole], f"{name}: as int64", got)
+    half = pa.array([decimal.Decimal("1.50")])
+    p = select(half, "int64")
+    ok(p.returncode == 1 and b"row 1 of the batch: the decimal is no int64" in p.stderr and b"--columns NAME:utf8" in p.stderr, "a fraction is no int64", p.stderr)
+    p = run(["ctr-select", "-c", "new=x:utf8,y"], encode(pa.table({"x": half, "y": half})))
+    ok(decode(p.stdout).to_pydict() == {"new": ["1.50"], "y": [1.5]}, "a new name, and another column as a number", p.stderr)
+    p = run(["ctr-select", "-c", "x:utf8"], encode(pa.table({"x": pa.array([1])})))
+    ok(p.returncode == 2 and b"the column is int64, and a TYPE is for decimals" in p.stderr, "a column of other values has its type", p.stderr)
+    p = run(["ctr-select", "-c", "x:utf8"], encode(pa.table({"x:utf8": pa.array([1])})))
+    ok(decode(p.stdout).to_pydict() == {"x:utf8": [1]}, "a name that ends like a type", p.stderr)
+    for a in (half.dictionary_encode(), pa.array([[decimal.Decimal("1.50"), None], None])):
+        got = decode(select(a, "utf8").stdout)["x"].to_pylist()
+        ok(got == (["1.50"] if len(a) == 1 else [["1.50", None], None]), f"texts of {a.type}", got)
 
 
 def test_spans():
@@ -441,7 +490,7 @@ def test_ours():
 
 
 def main():
-    for test in (test_scalars, test_times, test_lists, test_structs, test_dictionaries, test_decimals, test_spans, test_uuids,
+    for test in (test_scalars, test_times, test_lists, test_structs, test_dictionaries, test_decimals, test_decimals_by_type, test_spans, test_uuids,
                  test_views_and_runs, test_refused, test_left_out, test_shapes, test_canonical,
                  test_ours, test_polars, test_duckdb):
         test()

@@ -21,8 +21,8 @@ static const struct ctr_opt opts[] = {
     { "add", 0, CTR_OPT_LIST, "NAME=EXPR", "add a column, or replace the one of this name", &o.add, 0 },
     { "explode", 0, CTR_OPT_STR, "COL,…", "write a row per item of a list; several lists are read in parallel",
       &o.explode, CTR_OPT_ONCE },
-    { "columns", 'c', CTR_OPT_STR, "LIST", "columns to write, in order: names, globs, NEW=OLD and -DROP", &o.columns,
-      CTR_OPT_ONCE },
+    { "columns", 'c', CTR_OPT_STR, "LIST",
+      "columns to write, in order: names, globs, NEW=OLD, -DROP and decimals' NAME:TYPE", &o.columns, CTR_OPT_ONCE },
     { "role", 0, CTR_OPT_LIST, "NAME=ROLE", "give a column of the result a role, or none: NAME=", &o.roles, 0 },
     { "head", 0, CTR_OPT_STR, "N|P%", "keep the first N rows, or the first P percent", &o.head, 0 },
     { "tail", 0, CTR_OPT_STR, "N|P%", "keep the last N rows, or the last P percent", &o.tail, 0 },
@@ -50,7 +50,9 @@ struct job {
     int64_t idx_cap;
     struct spool *spool; /* while rows are spooled */
     int64_t empty;
-    struct ctr_strs sections; /* of the input */
+    struct ctr_strs sections;    /* of the input */
+    struct ctr_decimal *decimal; /* of --columns */
+    int ndecimals;
 };
 
 /* ---- a batch to the output and the rest ---- */
@@ -406,6 +408,10 @@ static int finish(struct job *j, struct ctr_err *err)
         rc = ctr_out_commit(j->out, err);
     if (rc == 0 && j->empty)
         ctr_cli_note(j->cli, "--explode %s: %lld rows had no items and gave no row", o.explode, (long long)j->empty);
+    for (int i = 0; rc == 0 && i < j->ndecimals; i++)
+        if (j->decimal[i].rounded)
+            ctr_cli_note(j->cli, "column %s: float64 rounded %lld of its decimals: --columns %s:utf8 keeps every digit",
+                         j->decimal[i].name, (long long)j->decimal[i].rounded, j->decimal[i].name);
     return rc;
 }
 
@@ -420,6 +426,10 @@ static int select_rows(struct ctr_cli *cli, struct ctr_err *err)
         rc = ctr_cut_parse(&j.head, "--head", o.head, err);
     if (rc == 0 && o.tail)
         rc = ctr_cut_parse(&j.tail, "--tail", o.tail, err);
+    if (rc == 0 && o.columns)
+        rc = ctr_columns_decimals(o.columns, &j.decimal, &j.ndecimals, err);
+    ro.decimal = j.decimal;
+    ro.ndecimals = j.ndecimals;
     if (rc == 0)
         rc = ctr_cli_reader(cli, 0, &ro, &j.r, err);
     if (rc == 0)
@@ -434,6 +444,9 @@ static int select_rows(struct ctr_cli *cli, struct ctr_err *err)
     ctr_out_free(j.rest_out);
     ctr_out_free(j.out);
     ctr_reader_free(j.r);
+    for (int i = 0; i < j.ndecimals; i++)
+        free(j.decimal[i].name);
+    free(j.decimal);
     free(j.idx[0]);
     free(j.idx[1]);
     ctr_strs_free(&j.sections);

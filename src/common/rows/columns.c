@@ -60,7 +60,9 @@ struct item {
     const char *p;
     size_t n;
     bool drop, quoted;
-    const char *eq; /* of new=old */
+    const char *eq;     /* of new=old */
+    const char *colon;  /* of name:TYPE, or NULL */
+    enum ctr_type type; /* then */
 };
 
 static bool is_glob(const struct item *it, const char *name)
@@ -86,10 +88,40 @@ static int take_matching(struct ctr_picks *l, const struct item *it, const char 
     return rc == 0 && !any && s->n ? ctr_fail(err, CTR_EUSAGE, "no column matches %.60s", pattern) : rc;
 }
 
-static int take_name(struct ctr_picks *l, const struct item *it, const char *name, const struct ctr_schema *s,
-                     struct ctr_err *err)
+/* A TYPE is that which the source gave the column: it has decimals. */
+static int check_type(const struct item *it, const struct ctr_field *f, struct ctr_err *err)
 {
-    int column = ctr_schema_need(s, name, err);
+    char type[64];
+    if (!it->colon || f->type == it->type || (ctr_type_list(f->type) && f->item == it->type))
+        return 0;
+    return ctr_fail(
+        err, CTR_EUSAGE,
+        "--columns %.*s: the column is %s, and a TYPE is for decimals of other programs' streams: --add makes "
+        "a column of another type",
+        (int)CTR_MIN(it->n, (size_t)60), it->p, ctr_field_type_name(f, type, sizeof type));
+}
+
+/* The column of that name; or of the name before the colon, if there is none. */
+static int need_column(const struct item *it, const char *from, const struct ctr_schema *s, struct ctr_err *err)
+{
+    struct ctr_buf name = { 0 };
+    int rc = ctr_unquote_name(&name, from, it->n - (size_t)(from - it->p), err);
+    int column = rc ? rc : ctr_schema_find(s, (char *)name.data);
+    if (rc || column >= 0 || !it->colon) {
+        column = rc || column >= 0 ? column : ctr_schema_need(s, (char *)name.data, err);
+        ctr_buf_free(&name);
+        return column;
+    }
+    ctr_buf_clear(&name);
+    rc = ctr_unquote_name(&name, from, (size_t)(it->colon - from), err);
+    column = rc ? rc : ctr_schema_need(s, (char *)name.data, err);
+    ctr_buf_free(&name);
+    return column >= 0 && (rc = check_type(it, &s->f[column], err)) ? rc : column;
+}
+
+static int take_name(struct ctr_picks *l, const struct item *it, const struct ctr_schema *s, struct ctr_err *err)
+{
+    int column = need_column(it, it->p, s, err);
     if (column < 0) {
         err->code = CTR_EUSAGE;
         return CTR_EUSAGE;
@@ -103,11 +135,9 @@ static int take_name(struct ctr_picks *l, const struct item *it, const char *nam
 /* new=old renames a column that is already selected, else selects it. */
 static int take_renamed(struct ctr_picks *l, const struct item *it, const struct ctr_schema *s, struct ctr_err *err)
 {
-    struct ctr_buf to = { 0 }, from = { 0 };
+    struct ctr_buf to = { 0 };
     int rc = ctr_unquote_name(&to, it->p, (size_t)(it->eq - it->p), err);
-    if (rc == 0)
-        rc = ctr_unquote_name(&from, it->eq + 1, it->n - (size_t)(it->eq + 1 - it->p), err);
-    int column = rc < 0 ? rc : ctr_schema_need(s, (char *)from.data, err);
+    int column = rc < 0 ? rc : need_column(it, it->eq + 1, s, err);
     rc = CTR_MIN(column, 0);
     int at = rc == 0 ? pick_find(l, column) : -1;
     if (rc == 0 && at >= 0 && strcmp(l->p[at].name, s->f[column].name) == 0) {
@@ -118,7 +148,6 @@ static int take_renamed(struct ctr_picks *l, const struct item *it, const struct
         rc = pick_add(l, column, (char *)to.data, err);
     }
     ctr_buf_free(&to);
-    ctr_buf_free(&from);
     return rc;
 }
 
@@ -129,10 +158,22 @@ static int take_item(struct ctr_picks *l, const struct item *it, const struct ct
         return take_renamed(l, it, s, err);
     int rc = ctr_unquote_name(&name, it->p, it->n, err);
     if (rc == 0)
-        rc = is_glob(it, (char *)name.data) ? take_matching(l, it, (char *)name.data, s, err)
-                                            : take_name(l, it, (char *)name.data, s, err);
+        rc =
+            is_glob(it, (char *)name.data) ? take_matching(l, it, (char *)name.data, s, err) : take_name(l, it, s, err);
     ctr_buf_free(&name);
     return rc;
+}
+
+/* The types that decimals become. */
+static bool decimal_type(const char *p, size_t n, enum ctr_type *type)
+{
+    static const enum ctr_type types[] = { CTR_F64, CTR_UTF8, CTR_I64 };
+    for (size_t i = 0; i < CTR_COUNT(types); i++)
+        if (strlen(ctr_types[types[i]].name) == n && !memcmp(ctr_types[types[i]].name, p, n)) {
+            *type = types[i];
+            return true;
+        }
+    return false;
 }
 
 /* The item at p, up to a comma outside back quotes. */
@@ -150,8 +191,35 @@ static struct item next_item(const char *p)
             quoted = !quoted;
         else if (it.p[it.n] == '=' && !quoted && !it.eq)
             it.eq = it.p + it.n;
+        else if (it.p[it.n] == ':' && !quoted && it.n)
+            it.colon = it.p + it.n;
     }
+    if (it.colon && (it.drop || !decimal_type(it.colon + 1, (size_t)(it.p + it.n - it.colon - 1), &it.type)))
+        it.colon = NULL;
     return it;
+}
+
+int ctr_columns_decimals(const char *list, struct ctr_decimal **out, int *n, struct ctr_err *err)
+{
+    int rc = 0, cap = 0;
+    *out = NULL;
+    *n = 0;
+    for (const char *p = list; rc == 0;) {
+        const struct item it = next_item(p);
+        const char *from = it.eq ? it.eq + 1 : it.p;
+        struct ctr_buf name = { 0 };
+        if (it.colon && it.colon > from)
+            rc = ctr_unquote_name(&name, from, (size_t)(it.colon - from), err);
+        if (name.len && !rc && !(rc = ctr_array_grow(out, *n, &cap, sizeof **out, err)))
+            (*out)[(*n)++] = (struct ctr_decimal){ .name = (char *)name.data, .type = it.type };
+        else
+            ctr_buf_free(&name);
+        p = it.p + it.n;
+        if (!*p)
+            break;
+        p++;
+    }
+    return rc;
 }
 
 int ctr_columns_parse(struct ctr_picks *out, const char *list, const struct ctr_schema *s, struct ctr_err *err)

@@ -47,7 +47,7 @@ int64_t ctr_select_empty(const struct ctr_select *s);
 int ctr_select_source(struct ctr_batch_source *s, const struct ctr_select_spec *spec, struct ctr_select **stage,
                       struct ctr_err *err) CTR_MUST;
 
-/* --columns: names, globs, new=old, -drop; over a schema. pick[i].name is owned. */
+/* --columns: names, globs, new=old, -drop, and a :TYPE for decimals; over a schema. pick[i].name is owned. */
 struct ctr_pick {
     int column;
     char *name;
@@ -58,6 +58,9 @@ struct ctr_picks {
 };
 int ctr_columns_parse(struct ctr_picks *out, const char *list, const struct ctr_schema *s,
                       struct ctr_err *err) CTR_MUST;
+/* The columns with a :TYPE, for the reader of the stream. The caller frees the array and the names in it, also after an
+ * error. */
+int ctr_columns_decimals(const char *list, struct ctr_decimal **out, int *n, struct ctr_err *err) CTR_MUST;
 void ctr_picks_free(struct ctr_picks *p);
 /* Remove `…` quotes from a name; the result goes to `out`. */
 int ctr_unquote_name(struct ctr_buf *out, const char *p, size_t n, struct ctr_err *err) CTR_MUST;

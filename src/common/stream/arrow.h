@@ -297,6 +297,7 @@ struct arrow_leaf {
     int depth;
     struct ctr_field field;                       /* the resulting field; owns name and meta */
     const struct arrow_field *foreign;            /* the field that makes it CTR_FOREIGN */
+    struct ctr_decimal *decimal;                  /* what the caller wants of its decimals, or NULL */
     struct arrow_decoded out[2];                  /* of the current batch, and of the one read ahead */
     struct arrow_dict *dict[ARROW_MAX_DEPTH + 1]; /* if path[i] is encoded */
 };
@@ -304,8 +305,10 @@ struct arrow_leaves {
     struct arrow_leaf *l;
     int n, cap;
 };
-/* The columns of a schema, and their storage: leaves.c. Unsupported columns are an error, or become CTR_FOREIGN. */
-int ctr_leaves_make(struct arrow_leaves *ls, const struct arrow_schema *s, bool foreign, struct ctr_err *err) CTR_MUST;
+/* The columns of a schema, and their storage: leaves.c. Unsupported columns are an error, or become CTR_FOREIGN. `o`
+ * may be NULL. */
+int ctr_leaves_make(struct arrow_leaves *ls, const struct arrow_schema *s, const struct ctr_reader_opts *o,
+                    struct ctr_err *err) CTR_MUST;
 int ctr_leaf_refuse(const struct arrow_leaf *l, struct ctr_err *err) CTR_MUST;
 void ctr_leaves_free(struct arrow_leaves *ls);
 /* The column of a batch; valid until the next call with out[at], or until the bytes of the batch or a dictionary are
@@ -320,9 +323,12 @@ int ctr_leaf_dictionary(struct arrow_leaf *l, const struct arrow_message *m, con
 
 /* ---- values_foreign.c: values of types that have none of ours; c has rows, validity and our type ---- */
 
-/* Decimals of 32 to 256 bits to int64 or float64; times and durations to milliseconds; 16 bytes to text in lv. */
-int ctr_decimal_values(const struct ctr_col *c, const uint8_t *p, int bits, int scale, void *to,
+/* Decimals of 32 to 256 bits to int64 or float64, or to text in lv; times and durations to milliseconds; 16 bytes to
+ * text in lv. rounded: NULL, or counts the decimals that a float64 rounds, which else are errors. */
+int ctr_decimal_values(const struct ctr_col *c, const uint8_t *p, int bits, int scale, void *to, int64_t *rounded,
                        struct ctr_err *err) CTR_MUST;
+int ctr_decimal_texts(const struct ctr_col *c, const uint8_t *p, int bits, int scale, struct arrow_level *lv,
+                      struct ctr_err *err) CTR_MUST;
 int ctr_span_values(const struct ctr_col *c, const uint8_t *p, int bits, int unit, int64_t *to,
                     struct ctr_err *err) CTR_MUST;
 int ctr_uuid_values(const struct ctr_col *c, const uint8_t *p, struct arrow_level *lv, struct ctr_err *err) CTR_MUST;

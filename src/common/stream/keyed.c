@@ -147,7 +147,7 @@ static int open_keyed(struct ctr_keyed *k, const char *path, struct ctr_err *err
     if (k->plain)
         return ctr_fail(err, CTR_EDATA, "is not a keyed file: make one with ctr-cat --to file --key COLUMN");
     struct arrow_leaves leaves;
-    rc = ctr_leaves_make(&leaves, &k->file.schema, false, err);
+    rc = ctr_leaves_make(&leaves, &k->file.schema, NULL, err);
     if (rc < 0)
         return rc;
     rc = ctr_meta_copy(&k->schema.meta, &k->file.schema.meta, err);
@@ -276,7 +276,7 @@ static int load(struct ctr_keyed *k, struct keyed_slot *s, int64_t block, int on
     int rc = 0;
     s->block = -1;
     if (!s->cols) {
-        rc = ctr_leaves_make(&s->leaves, &k->file.schema, false, err);
+        rc = ctr_leaves_make(&s->leaves, &k->file.schema, NULL, err);
         s->cols = rc < 0 ? NULL : calloc((size_t)k->schema.n + 1, sizeof *s->cols);
         if (rc >= 0 && !s->cols) {
             ctr_leaves_free(&s->leaves);

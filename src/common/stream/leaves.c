@@ -45,7 +45,7 @@ struct walk {
     int depth;
     const struct arrow_field *list;   /* on the path, or NULL */
     const struct arrow_field *spread; /* what repeats values of this level: runs, or a list of views; or NULL */
-    bool foreign;                     /* are unsupported columns allowed? */
+    const struct ctr_reader_opts *o;  /* not NULL */
     bool dict;                        /* encoded, outside of any list */
     struct ctr_err *err;
 };
@@ -72,6 +72,18 @@ static int leaf_add(struct walk *w, const char *name, const struct ctr_meta *met
         rc = ctr_meta_set(&l->field.meta, "ARROW:extension:name", NULL, w->err);
     if (rc >= 0 && ctr_arrow_uuid(w->path[w->depth - 1]))
         rc = ctr_meta_set(&l->field.meta, "ARROW:extension:metadata", NULL, w->err);
+    return rc;
+}
+
+/* A column of decimals, of the type that the caller wants. */
+static int leaf_decimal(struct walk *w, const char *name, const struct ctr_meta *meta, enum ctr_type type)
+{
+    int k = w->o->ndecimals;
+    while (k-- > 0 && strcmp(w->o->decimal[k].name, name) != 0)
+        continue;
+    const int rc = leaf_add(w, name, meta, k < 0 ? type : w->o->decimal[k].type);
+    if (rc >= 0 && k >= 0)
+        w->ls->l[w->ls->n - 1].decimal = &w->o->decimal[k];
     return rc;
 }
 
@@ -104,7 +116,7 @@ static int leaf_foreign(struct walk *w, const struct arrow_field *why, const cha
     l->field.foreign = ctr_arrow_foreign(why)       ? ctr_arrow_foreign(why)
                        : why->kind == ARROW_RUN_END ? "runs of runs"
                                                     : "list of lists";
-    if (w->foreign)
+    if (w->o->foreign)
         return 0;
     rc = ctr_leaf_refuse(l, w->err);
     ctr_err_add(w->err, "; or leave it out with ctr-select --columns");
@@ -134,7 +146,7 @@ static int walk_field(struct walk *w, const struct arrow_field *f, const char *n
     if (ctr_arrow_foreign(f)) {
         rc = leaf_foreign(w, f, name, meta);
     } else if (scalar_type(f, &type)) {
-        rc = leaf_add(w, name, meta, type);
+        rc = f->kind == ARROW_DECIMAL ? leaf_decimal(w, name, meta, type) : leaf_add(w, name, meta, type);
     } else if (f->kind == ARROW_RUN_END && w->spread) {
         rc = leaf_foreign(w, f, name, meta);
     } else if (f->kind == ARROW_RUN_END) {
@@ -155,9 +167,11 @@ static int walk_field(struct walk *w, const struct arrow_field *f, const char *n
     return rc;
 }
 
-int ctr_leaves_make(struct arrow_leaves *ls, const struct arrow_schema *s, bool foreign, struct ctr_err *err)
+int ctr_leaves_make(struct arrow_leaves *ls, const struct arrow_schema *s, const struct ctr_reader_opts *o,
+                    struct ctr_err *err)
 {
-    struct walk w = { .ls = ls, .foreign = foreign, .err = err };
+    static const struct ctr_reader_opts none;
+    struct walk w = { .ls = ls, .o = o ? o : &none, .err = err };
     int rc = 0;
     *ls = (struct arrow_leaves){ 0 };
     for (int i = 0; rc >= 0 && i < s->n; i++)

@@ -66,7 +66,7 @@ static int open_mapped(struct ctr_mapped *m, const char *path, struct ctr_err *e
     if (!rc && !m->file.footer.sealed)
         rc = ctr_fail(err, CTR_EDATA, "has no checksums");
     if (!rc)
-        rc = ctr_leaves_make(&m->leaves, &m->file.schema, false, err);
+        rc = ctr_leaves_make(&m->leaves, &m->file.schema, NULL, err);
     if (!rc)
         rc = ctr_meta_copy(&m->schema.meta, &m->file.schema.meta, err);
     for (int i = 0; !rc && i < m->leaves.n; i++) {

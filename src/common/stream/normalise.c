@@ -275,15 +275,26 @@ static int decode_null(struct where *w, const struct arrow_field *f, int b, stru
     return 0;
 }
 
+/* Texts that were made in lv. */
+static int place_texts(struct arrow_level *lv, int rc)
+{
+    lv->col.offsets = (const int32_t *)(void *)lv->offsets.data;
+    lv->col.data = lv->data.data;
+    return rc;
+}
+
 static int decode_decimal(struct where *w, const struct arrow_field *f, int b, struct arrow_level *lv,
                           struct ctr_err *err)
 {
     const uint8_t *p;
+    int64_t *rounded = w->l->decimal ? &w->l->decimal->rounded : NULL;
     int rc = ctr_data_values(w->d, b + 1, lv->col.rows * (f->bits / 8), &p, err);
+    if (rc >= 0 && lv->col.type == CTR_UTF8)
+        return place_texts(lv, ctr_decimal_texts(&lv->col, p, f->bits, f->scale, lv, err));
     if (rc >= 0)
         rc = ctr_buf_reserve(&lv->data, (size_t)lv->col.rows * 8 + 8, err);
     lv->col.data = lv->data.data;
-    return rc < 0 ? rc : ctr_decimal_values(&lv->col, p, f->bits, f->scale, lv->data.data, err);
+    return rc < 0 ? rc : ctr_decimal_values(&lv->col, p, f->bits, f->scale, lv->data.data, rounded, err);
 }
 
 static int decode_span(struct where *w, const struct arrow_field *f, int b, struct arrow_level *lv, struct ctr_err *err)
@@ -300,11 +311,7 @@ static int decode_uuid(struct where *w, const struct arrow_field *f, int b, stru
 {
     const uint8_t *p;
     int rc = ctr_data_values(w->d, b + 1, lv->col.rows * f->width, &p, err);
-    if (rc >= 0)
-        rc = ctr_uuid_values(&lv->col, p, lv, err);
-    lv->col.offsets = (const int32_t *)(void *)lv->offsets.data;
-    lv->col.data = lv->data.data;
-    return rc;
+    return rc < 0 ? rc : place_texts(lv, ctr_uuid_values(&lv->col, p, lv, err));
 }
 
 static decode_fn *const decoders[ARROW_NKINDS] = {

@@ -432,7 +432,7 @@ static int begin_ipc(struct ctr_reader *r, struct ctr_err *err)
     r->ipc.schema = (struct arrow_schema){ 0 };
     mark_bytes(r);
     r->sealed = r->ipc.footer.sealed;
-    int rc = ctr_leaves_make(&r->leaves, &r->arrow, r->opts.foreign, err);
+    int rc = ctr_leaves_make(&r->leaves, &r->arrow, &r->opts, err);
     if (rc < 0)
         return rc;
     r->in_stream = true;
@@ -459,7 +459,7 @@ static int begin_stream(struct ctr_reader *r, struct ctr_err *err)
     rc = ctr_arrow_schema(&r->arrow, &r->msg.header, err);
     mark_bytes(r);
     if (rc >= 0)
-        rc = ctr_leaves_make(&r->leaves, &r->arrow, r->opts.foreign, err);
+        rc = ctr_leaves_make(&r->leaves, &r->arrow, &r->opts, err);
     if (rc < 0)
         return rc;
     r->in_stream = true;

@@ -20,6 +20,13 @@
 
 struct ctr_reader;
 
+/* How the decimals of a column are read. */
+struct ctr_decimal {
+    char *name;
+    enum ctr_type type; /* CTR_I64: an error where one has a fraction; CTR_F64: rounded; CTR_UTF8: with all digits */
+    int64_t rounded;    /* how many were, so far */
+};
+
 struct ctr_reader_opts {
     bool lenient;      /* rescue: damage ends the input instead of an error, or skips to the next stream; see
                           ctr_reader_damage */
@@ -34,6 +41,8 @@ struct ctr_reader_opts {
     bool (*idle)(void *ctx);
     void *idle_ctx;
     int idle_ms;
+    struct ctr_decimal *decimal; /* of n columns (borrowed); those of others are exact as numbers, or an error */
+    int ndecimals;
     bool follow; /* needs idle: the input may grow. End of file, or of a FIFO's writers, does not end it The end of a
                     file, or of the writers of a FIFO, is no end */
     bool ahead;  /* needs idle: a thread reads the next batch while the caller uses the last; same result */

@@ -3,8 +3,9 @@
  * values_foreign: values of Arrow types that have none of ours: decimals, times of day, durations, UUIDs. A value that
  * ours does not hold is an error with its row, never another value.
  *
- * A decimal without a fraction is an int64. One with a fraction is a float64, if that gives back all of its digits: a
- * float64 does so for up to 15, and for more of them where printing it with as many digits gives the same ones.
+ * A decimal of scale 0 is an int64. One with a fraction is a float64, if that gives back all of its digits: a
+ * float64 does so for up to 15, and for more of them where printing it with as many digits gives the same ones. The
+ * caller may want another type (struct ctr_decimal).
  */
 #include "common/stream/arrow.h"
 
@@ -60,23 +61,28 @@ static void get_digits(const uint8_t *p, int bits, struct digits *d)
         d->text[i] = back[n - 1 - i];
 }
 
-/* d * 10^-scale as an int64. */
+/* d * 10^-scale as an int64, if it has no fraction. */
 static bool to_int(const struct digits *d, int scale, int64_t *v)
 {
+    const int whole = d->n - CTR_MAX(scale, 0);
     char text[DIGITS];
     int n = snprintf(text, sizeof text, "%s", d->negative ? "-" : "");
     *v = 0;
     if (!d->n)
         return true;
-    if (d->n - scale > 19)
+    if (whole <= 0 || d->n - scale > 19)
         return false;
-    memcpy(text + n, d->text, (size_t)d->n);
-    n += d->n;
+    for (int i = whole; i < d->n; i++)
+        if (d->text[i] != '0')
+            return false;
+    memcpy(text + n, d->text, (size_t)whole);
+    n += whole;
     for (int i = 0; i < -scale; i++)
         text[n++] = '0';
     return ctr_parse_i64(text, (size_t)n, v);
 }
 
+/* False: *v is not exactly d * 10^-scale. */
 static bool to_float(const struct digits *d, int scale, double *v)
 {
     char text[2 * DIGITS + 16], back[2 * DIGITS + 16];
@@ -118,7 +124,7 @@ static bool quick(const struct ctr_col *c, const uint8_t *p, int bits, int scale
     static const double power[] = { 1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                                     1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22 };
     int64_t v;
-    if (scale < 0 || scale >= (int)CTR_COUNT(power) || !small(p, bits, &v))
+    if (scale < 0 || scale >= (int)CTR_COUNT(power) || (c->type == CTR_I64 && scale) || !small(p, bits, &v))
         return false;
     if (c->type == CTR_F64)
         *(double *)to = (double)v / power[scale];
@@ -132,7 +138,11 @@ static int refuse(int64_t row, const char *why, struct ctr_err *err)
     return ctr_fail(err, CTR_EKIND, "row %lld of the batch: %s", (long long)row + 1, why);
 }
 
-int ctr_decimal_values(const struct ctr_col *c, const uint8_t *p, int bits, int scale, void *to, struct ctr_err *err)
+#define DECIMAL_REMEDY                                                                                                 \
+    ": cast the column to float64, or to utf8 to keep every digit, as ctr-select --columns NAME:utf8 does"
+
+int ctr_decimal_values(const struct ctr_col *c, const uint8_t *p, int bits, int scale, void *to, int64_t *rounded,
+                       struct ctr_err *err)
 {
     for (int64_t i = 0; i < c->rows; i++, p += bits / 8) {
         struct digits d;
@@ -144,14 +154,57 @@ int ctr_decimal_values(const struct ctr_col *c, const uint8_t *p, int bits, int 
             continue;
         get_digits(p, bits, &d);
         if (c->type == CTR_I64 && !to_int(&d, scale, (int64_t *)to + i))
-            return refuse(i, "the decimal is no int64: cast the column to float64, or to utf8 to keep every digit",
-                          err);
-        if (c->type == CTR_F64 && !to_float(&d, scale, (double *)to + i))
-            return refuse(
-                i, "a float64 would round the decimal: cast the column to float64, or to utf8 to keep every digit",
-                err);
+            return refuse(i, "the decimal is no int64" DECIMAL_REMEDY, err);
+        if (c->type != CTR_F64 || to_float(&d, scale, (double *)to + i))
+            continue;
+        if (!rounded)
+            return refuse(i, "a float64 would round the decimal" DECIMAL_REMEDY, err);
+        ++*rounded;
     }
     return 0;
+}
+
+/* "-12.50"; with a negative scale zeros behind the digits. Returns its length. */
+static int decimal_text(const struct digits *d, int scale, char *out)
+{
+    const int behind = CTR_MAX(scale, 0), whole = CTR_MAX(d->n - behind, 0);
+    int n = 0;
+    if (d->negative)
+        out[n++] = '-';
+    if (!whole)
+        out[n++] = '0';
+    memcpy(out + n, d->text, (size_t)whole);
+    n += whole;
+    for (int i = 0; d->n && i < -scale; i++)
+        out[n++] = '0';
+    if (behind)
+        out[n++] = '.';
+    for (int i = d->n; i < behind; i++)
+        out[n++] = '0';
+    memcpy(out + n, d->text + whole, (size_t)(d->n - whole));
+    return n + d->n - whole;
+}
+
+int ctr_decimal_texts(const struct ctr_col *c, const uint8_t *p, int bits, int scale, struct arrow_level *lv,
+                      struct ctr_err *err)
+{
+    char text[3 * DIGITS];
+    int rc = ctr_buf_reserve(&lv->offsets, ((size_t)c->rows + 1) * 4, err);
+    int32_t *offset = (int32_t *)(void *)lv->offsets.data;
+    ctr_buf_clear(&lv->data);
+    for (int64_t i = 0; !rc && i < c->rows; i++, p += bits / 8) {
+        struct digits d;
+        offset[i] = (int32_t)lv->data.len;
+        if (ctr_col_null(c, i))
+            continue;
+        get_digits(p, bits, &d);
+        rc = ctr_buf_append(&lv->data, text, (size_t)decimal_text(&d, scale, text), err);
+        if (!rc && lv->data.len > INT32_MAX)
+            rc = ctr_fail(err, CTR_EKIND, "a batch holds more than 2^31-1 bytes of text: write smaller batches");
+    }
+    if (!rc)
+        offset[c->rows] = (int32_t)lv->data.len;
+    return rc ? rc : ctr_buf_reserve(&lv->data, 1, err);
 }
 
 int ctr_span_values(const struct ctr_col *c, const uint8_t *p, int bits, int unit, int64_t *to, struct ctr_err *err)
