@@ -182,4 +182,24 @@ done <<'EOT'
 [{"x":[1,{"y":null}]},"s","\"\\\/\b\f\n\r\t\u0041\ud800",true,false]
 [ 1 , 2 ]
 EOT
+
+# ---- local times, and seconds as milliseconds
+read_times() { printf "$1" | ctr-import -q -f csv --header --time "$2" - | ctr-export --no-header -c t | tr '\n' ' '; }
+is 'local times of a zone' "$(read_times 't\n2026-01-02 03:04\n2026-07-02T03:04:05.5\n' t:local:Europe/Paris)" '2026-01-02T02:04:00Z 2026-07-02T01:04:05.500Z '
+is 'in which those with a zone keep theirs' "$(read_times 't\n2026-01-02T03:04Z\n2026-01-02T03:04+05:00\n' t:local:America/New_York)" '2026-01-02T03:04:00Z 2026-01-01T22:04:00Z '
+is 'of an offset' "$(read_times 't\n2026-01-02 03:04\n' t:local:+05:30)" '2026-01-01T21:34:00Z '
+is 'of jsonl' "$(printf '{"t":"2026-01-02 03:04"}\n' | ctr-import -q -f jsonl -c 't:timestamp[local:Europe/Paris]' - | ctr-export --no-header)" '2026-01-02T02:04:00Z'
+is 'as a plan reads them' "$(printf 't\n2026-03-29 02:30\n2026-10-25 02:30\n' | ctr-import -q -f csv --header -c t:utf8 - | ctr-select --add 't=parse_time(t, "iso", "Europe/Paris")' | ctr-export --no-header | tr '\n' ' ')" \
+    "$(read_times 't\n2026-03-29 02:30\n2026-10-25 02:30\n' t:local:Europe/Paris)"
+bad() { printf "$2" | ctr-import -f csv --header --time "$1" - >"$W/out" 2>"$W/err"; }
+exits 'a zone that is none' 2 bad t:local:Mars/Base 't\n2026-01-02\n'
+err_like 'is told' '--time: .*Mars/Base'
+exits 'a text that is no time' 1 bad t:local:Europe/Paris 't\nx\n'
+err_like 'is told with the form' "'x' is no time in the form local:Europe/Paris"
+printf 't,u,v\n1500000000,1500000000,5\n1600000000,,7\n' >"$W/old.csv"
+ctr-import -c t:timestamp,u:timestamp[unix_ms],v:timestamp[unix_ms] --time t:unix --header "$W/old.csv" 2>"$W/err" >"$W/old.arrows"
+is 'seconds read as milliseconds' "$(cat "$W/err")" "ctr-import: column u: all times lie before 1990, from 1970-01-18T08:40:00Z to 1970-01-18T08:40:00Z, as seconds that are read as milliseconds do: --time u:unix reads seconds"
+ctr-export -q -o "$W/old.parquet" "$W/old.arrows"
+ctr-import "$W/old.parquet" 2>"$W/err" >/dev/null
+is 'of Parquet, too' "$(grep -c '^ctr-import: column [tuv]: all times' "$W/err")" 1
 done_testing

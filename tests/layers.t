@@ -23,6 +23,7 @@ my %offered = (
     'compute/comm.h'         => [],             # what ranks send to each other
     'compute/compute_impl.h' => ['cuda'],       # what a back end fills
     'compute/mpi_plugin.h'   => ['mpi'],        # the interface of the plug-in
+    'op/local.h'             => ['text'],       # local times of a zone
     'op/gpu.h'               => [qw(plan tools)], # a layer of operators as one kernel
     'rows/relation.h'        => ['tools'],      # sort, join, group
     'rows/rank.h'          => ['tools'],      # candidates of a request in order

@@ -176,6 +176,8 @@ both='{"id":1,"more":null}
 {"id":2,"more":3}'
 is 'the files that a list names' "$(rows "@$W/list.txt")" "$both"
 printf 'log2' >"$W/folder.txt"
+{ printf '\357\273\277'; cat "$W/list.txt"; } >"$W/bom.txt"
+is 'a list with a byte order mark' "$(rows "@$W/bom.txt")" "$both"
 is 'or folders' "$(rows "@$W/folder.txt")" "$both"
 is 'relative to the list' "$(cd / && rows "@$W/list.txt" "$W/log2/1.parquet" | tail -n 1)" '{"id":1,"more":null}'
 printf '%s\n' "$W/log2/2.parquet" >"$W/log/whole.txt"

@@ -2,6 +2,7 @@
  *
  * op_time: operators on times: their parts, in UTC or in a zone, and times as text. What a zone's clocks show is a
  * parameter, made when the call is bound (opzone.h). */
+#include "common/op/local.h"
 #include "common/op/opzone.h"
 
 #include <stdio.h>
@@ -20,6 +21,24 @@ static int prepare_param(struct ctr_op_state *s, const struct ctr_str *zone, str
     s->param = p;
     s->param_free = free;
     return rc;
+}
+
+int ctr_local_open(struct ctr_local **l, const char *zone, const char *what, struct ctr_err *err)
+{
+    const struct ctr_str name = { zone, strlen(zone) };
+    struct op_time *p = NULL;
+    size_t bytes;
+    const int rc = ctr_op_zone(what, &name, &p, &bytes, err);
+    *l = (struct ctr_local *)p;
+    return rc;
+}
+
+bool ctr_local_parse(const struct ctr_local *l, const char *p, size_t n, int64_t *ms)
+{
+    const struct op_time *t = (const struct op_time *)l;
+    uint8_t ok = 1;
+    *ms = opv_time_read(t->format, 0, &t->zone, (struct opv_str){ (const uint8_t *)p, (int64_t)n }, &ok);
+    return ok;
 }
 
 /* Without a zone the loop has no parameters. */

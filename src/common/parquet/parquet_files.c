@@ -102,12 +102,13 @@ static int add_list(struct ctr_strs *out, const char *list, struct ctr_err *err)
     int64_t line = 0;
     int rc = f ? 0 : err->code ? err->code : ctr_fail_sys(err, "cannot open the list of files");
     while (!rc && fgets(text, sizeof text, f)) {
-        const int64_t n = line_bytes(text, sizeof text, feof(f));
-        line++;
+        const size_t mark = line++ ? 0 : ctr_utf8_mark(text, strlen(text)); /* as editors of Windows write it */
+        const char *name = text + mark;
+        const int64_t n = line_bytes(name, sizeof text - mark, feof(f));
         if (n < 0)
             rc = ctr_fail(err, CTR_EDATA, "line %lld is no name of a file: a list has one a line", (long long)line);
-        else if (n && *text != '#')
-            rc = add_listed(out, list, text, (size_t)n, line, err);
+        else if (n && *name != '#')
+            rc = add_listed(out, list, name, (size_t)n, line, err);
     }
     if (!rc && ferror(f))
         rc = ctr_fail_sys(err, "cannot read the list of files");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * cell: converts a piece of text to a value: infers its type, and appends it to a column. */
+#include "common/op/local.h"
 #include "common/text/json.h"
 #include "common/text/text.h"
 
@@ -222,7 +223,11 @@ static int append_scalar(struct ctr_colbuf *b, const struct ctr_text_column *c, 
     switch (t) {
     case CTR_BOOL: rc = parse_bool(p, n, &i) ? ctr_colbuf_i64(b, i, err) : 1; break;
     case CTR_U64: rc = ctr_parse_u64(p, n, &u) ? ctr_colbuf_i64(b, (int64_t)u, err) : 1; break;
-    case CTR_TIME: rc = ctr_time_parse(c->time_format, p, n, &i) ? ctr_colbuf_i64(b, i, err) : 1; break;
+    case CTR_TIME:
+        rc = (c->local ? ctr_local_parse(c->local, p, n, &i) : ctr_time_parse(c->time_format, p, n, &i))
+                 ? ctr_colbuf_i64(b, i, err)
+                 : 1;
+        break;
     case CTR_UTF8:
         rc = j->block.utf8 || ctr_utf8_valid((const uint8_t *)p, n) ? ctr_colbuf_str(b, p, n, err) : 1;
         break;

@@ -248,7 +248,9 @@ static int move_column(struct ctr_text_column *to, struct ctr_text_column *from,
     to->type = from->type;
     to->typed = from->typed;
     to->time_format = from->time_format;
+    to->local = from->local;
     from->time_format = NULL;
+    from->local = NULL;
     return to->name ? 0 : ctr_fail_nomem(err, strlen(from->name));
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * import_columns: makes the schema of a stream from the columns of a text: --columns, --like, --for, roles, --time. */
+#include "common/op/local.h"
 #include "common/text/csv.h"
 #include "common/text/text.h"
 
@@ -26,6 +27,7 @@ void ctr_text_columns_free(struct ctr_text_columns *l)
         free(l->c[i].name);
         free(l->c[i].source);
         free(l->c[i].time_format);
+        free(l->c[i].local);
     }
     free(l->c);
     *l = (struct ctr_text_columns){ 0 };
@@ -94,16 +96,21 @@ static int name_at(const struct name *x, int64_t k, char **out, struct ctr_err *
 /* Set FORMAT of timestamp[FORMAT] or --time NAME:FORMAT. */
 static int set_time_format(struct ctr_text_column *c, const char *p, size_t n, const char *what, struct ctr_err *err)
 {
+    static const char local[] = "local:";
     free(c->time_format);
+    free(c->local);
+    c->local = NULL;
     c->time_format = strndup(p, n);
     if (!c->time_format)
         return ctr_fail_nomem(err, n + 1);
+    if (!strncmp(c->time_format, local, sizeof local - 1))
+        return ctr_local_open(&c->local, c->time_format + sizeof local - 1, what, err);
     if (!ctr_time_format_valid(c->time_format))
-        return ctr_fail(
-            err, CTR_EUSAGE,
-            "%s: '%s' is no form of a time; there are unix, unix_ms, unix_us, unix_ns, and what %%Y %%y %%m "
-            "%%d %%H %%I %%M %%S %%f %%p %%b %%z make up",
-            what, c->time_format);
+        return ctr_fail(err, CTR_EUSAGE,
+                        "%s: '%s' is no form of a time; there are unix, unix_ms, unix_us, unix_ns, local:ZONE, and "
+                        "what %%Y %%y %%m "
+                        "%%d %%H %%I %%M %%S %%f %%p %%b %%z make up",
+                        what, c->time_format);
     return 0;
 }
 

@@ -150,17 +150,18 @@ static inline const char *ctr_text_delimiter(const char *s)
 
 /* A column of the input: its name and type. */
 struct ctr_text_column {
-    char *name;            /* in the stream */
-    char *source;          /* in the input: a header cell, a path; NULL: by position */
-    struct ctr_field type; /* name unused; valid if typed, or after ctr_text_schema */
-    bool typed;            /* type was given, else it is inferred */
-    bool inferred;         /* type inferred from the first rows: later values must not contradict it */
-    bool blank;            /* … and the first rows have only nulls */
-    bool settled;          /* ctr_text_opts.settle replaced the inferred type */
-    bool like;             /* the type comes from --like */
-    unsigned seen;         /* value classes for the inference, see ctr_infer; for a list, of its items */
-    char *time_format;     /* for CTR_TIME: NULL is ISO 8601 (see ctr_time_parse) */
-    int out;               /* after ctr_text_schema: index in the schema, or -1: skip it without parsing */
+    char *name;              /* in the stream */
+    char *source;            /* in the input: a header cell, a path; NULL: by position */
+    struct ctr_field type;   /* name unused; valid if typed, or after ctr_text_schema */
+    bool typed;              /* type was given, else it is inferred */
+    bool inferred;           /* type inferred from the first rows: later values must not contradict it */
+    bool blank;              /* … and the first rows have only nulls */
+    bool settled;            /* ctr_text_opts.settle replaced the inferred type */
+    bool like;               /* the type comes from --like */
+    unsigned seen;           /* value classes for the inference, see ctr_infer; for a list, of its items */
+    char *time_format;       /* for CTR_TIME: NULL is ISO 8601 (see ctr_time_parse) */
+    struct ctr_local *local; /* of a time_format local:ZONE: ISO 8601 by the clocks of that zone */
+    int out;                 /* after ctr_text_schema: index in the schema, or -1: skip it without parsing */
 };
 struct ctr_text_columns {
     struct ctr_text_column *c;

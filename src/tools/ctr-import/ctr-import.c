@@ -7,6 +7,7 @@
 #include "common/rows/select.h"
 #include "common/text/tensor.h"
 #include "tools/ctr-import/kind.h"
+#include "tools/ctr-import/oldtimes.h"
 #include "tools/ctr-import/tensor_rows.h"
 #include "common/text/text.h"
 
@@ -125,13 +126,16 @@ static int read_like(struct ctr_schema *like, struct ctr_err *err)
     return rc;
 }
 
-static int copy_rows(struct ctr_cli *cli, struct ctr_import *im, struct ctr_writer *w, struct ctr_err *err)
+static int copy_rows(struct ctr_cli *cli, struct ctr_import *im, struct ctr_writer *w, struct ctr_old_times *times,
+                     struct ctr_err *err)
 {
     const struct ctr_batch *b;
     int64_t rows = 0;
     int rc = ctr_import_idle(im) ? ctr_writer_flush(w, err) : 0;
     while (!rc && (rc = ctr_import_next(im, &b, err)) > 0) {
-        rc = ctr_writer_batch(w, b, err);
+        rc = ctr_old_times_see(times, b, err);
+        if (!rc)
+            rc = ctr_writer_batch(w, b, err);
         if (!rc && ctr_import_idle(im))
             rc = ctr_writer_flush(w, err);
         if (rc)
@@ -172,6 +176,7 @@ static int import(struct ctr_cli *cli, const struct ctr_text_opts *t, struct ctr
     struct ctr_writer *w = NULL;
     struct ctr_out *out = NULL;
     struct ctr_buf why = { 0 };
+    struct ctr_old_times times = { 0 };
     int rc = ctr_cli_inputs(cli, 0, err);
     if (!rc && t->bad_rows && !strncmp(t->bad_rows, "quarantine=", 11)) {
         rc = ctr_cli_written(cli, t->bad_rows + 11, err);
@@ -187,7 +192,7 @@ static int import(struct ctr_cli *cli, const struct ctr_text_opts *t, struct ctr
     if (!rc)
         rc = ctr_cli_writer(cli, out, ctr_import_schema(im), &w, err);
     if (!rc)
-        rc = copy_rows(cli, im, w, err);
+        rc = copy_rows(cli, im, w, &times, err);
     if (!rc)
         rc = ctr_import_finish(im, err);
     if (!rc)
@@ -196,6 +201,9 @@ static int import(struct ctr_cli *cli, const struct ctr_text_opts *t, struct ctr
         rc = ctr_cli_finish(cli, w, out, err);
     if (!rc)
         ctr_import_notes(im, t->bad_rows, note, warn, cli);
+    if (!rc)
+        ctr_old_times_tell(&times, ctr_import_schema(im), warn, cli);
+    ctr_old_times_free(&times);
     ctr_writer_free(w);
     ctr_import_free(im);
     ctr_out_free(out);
@@ -349,6 +357,7 @@ static int import_parquet(struct ctr_cli *cli, struct ctr_text_opts *t, struct c
     struct ctr_strs files = { 0 };
     struct ctr_writer *w = NULL;
     struct ctr_out *out = NULL;
+    struct ctr_old_times times = { 0 };
     const struct ctr_batch *b;
     char **const args = cli->args;
     const int nargs = cli->nargs;
@@ -362,15 +371,19 @@ static int import_parquet(struct ctr_cli *cli, struct ctr_text_opts *t, struct c
     if (!rc)
         rc = ctr_cli_writer(cli, out, ctr_batch_source_schema(&s), &w, err);
     while (!rc && (rc = ctr_batch_source_next(&s, &b, err)) > 0) {
-        rc = ctr_writer_batch(w, b, err);
+        rc = ctr_old_times_see(&times, b, err);
+        if (!rc)
+            rc = ctr_writer_batch(w, b, err);
         ctr_cli_progress(cli, ctr_writer_rows(w), -1);
     }
     if (!rc)
         rc = ctr_cli_finish(cli, w, out, err);
     if (!rc) {
         ctr_parquet_notes(p, note, cli);
+        ctr_old_times_tell(&times, ctr_batch_source_schema(&s), warn, cli);
         verbose_stats(cli, p);
     }
+    ctr_old_times_free(&times);
     ctr_writer_free(w);
     ctr_batch_source_close(&s);
     ctr_parquet_free(p);
