@@ -308,6 +308,15 @@ def dictionaries(directory):
             if g.to_pylist() != pa.concat_tables(tables).column(name).to_pylist():
                 print(f"{options}: {name} differs")
                 bad = 1
+    kinds = {"few": ([f"ad-{i:05}" for i in range(2000)], True), "many": ([f"ad-{i:05}" for i in range(3000)], False),
+             "long": ([f"the title of an advertisement, {i:05}" for i in range(3000)], True)}
+    path = os.path.join(directory, "pays.parquet")
+    pq.write_table(pa.table({k: [v[i % len(v)] for i in range(n)] for k, (v, _) in kinds.items()}), path)
+    got = pa.ipc.open_stream(subprocess.run(["ctr-import", "-q", path], capture_output=True, check=True).stdout).read_all()
+    for k, (v, dictionary) in kinds.items():
+        if pa.types.is_dictionary(got.schema.field(k).type) != dictionary or got[k].to_pylist() != [v[i % len(v)] for i in range(n)]:
+            print(f"{k}: {got.schema.field(k).type}, or other values")
+            bad = 1
     return bad
 
 

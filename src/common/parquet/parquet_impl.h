@@ -348,6 +348,8 @@ int ctr_pq_column_finish(struct pq_column *c, struct ctr_err *err) CTR_MUST; /* 
 /* The rows of the batch, as another type if one was asked for. */
 int ctr_pq_column_view(struct pq_column *c, const struct ctr_col **view, struct ctr_err *err) CTR_MUST;
 
+/* The values and unpacked bytes of the page that a chunk begins with; false: it is no dictionary that can be read. */
+bool ctr_pq_dictionary_size(int fd, const struct pq_chunk *chunk, int64_t *values, int64_t *bytes);
 int ctr_pq_page_next(struct pq_column *c, struct ctr_err *err) CTR_MUST; /* 1: a data page; 0: the chunk's end */
 /* The next piece of levels: c->piece of them. */
 int ctr_pq_levels(struct pq_column *c, struct ctr_err *err) CTR_MUST;

@@ -91,6 +91,20 @@ static void read_head(struct pq_thrift *t, struct head *h)
         }
 }
 
+bool ctr_pq_dictionary_size(int fd, const struct pq_chunk *chunk, int64_t *values, int64_t *bytes)
+{
+    uint8_t p[64];
+    struct ctr_err ignored = { 0 };
+    struct head h;
+    if (chunk->bytes < (int64_t)sizeof p || ctr_pread_full(fd, p, sizeof p, chunk->start, &ignored))
+        return false;
+    struct pq_thrift t = { p, p + sizeof p, 0, false };
+    read_head(&t, &h);
+    *values = h.values;
+    *bytes = h.size;
+    return !t.bad && h.type == DICTIONARY_PAGE && h.values >= 0;
+}
+
 /* Its length is not known: statistics in it may be long. */
 static int next_head(struct pq_column *c, struct head *h, struct ctr_err *err)
 {
