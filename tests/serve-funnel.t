@@ -144,6 +144,64 @@ is(stop(), 0, 'ends with 0');
 is(sh(q{ctr-cat served.0*.arrows | ctr-select -c score | ctr-info --digest}), sh(q{ctr-cat served.0*.arrows | ctr-select -q -c -score | ctr-extract -q rank.model 2>/dev/null | ctr-predict -q rank.model 2>/dev/null | ctr-calibrate -q map | ctr-select -c score | ctr-info --digest}),
    'the log has the column prerank: the pipe gives its scores') if sh(q{ctr-cat served.0*.arrows | ctr-select -q -c prerank | ctr-info | grep -c prerank});
 
+# ---- streams: the same, of several requests at once
+
+sub stream { return Serve::ask(message($_[0], slurp($_[1]), 'Content-Type: application/vnd.apache.arrow.stream', 'Connection: close')); }
+sub lines { my ($body, @of) = @_; return $body if $body =~ m{^\{}; spew('answer.arrows', $body); return join "\n", map { numbers($_, @of) } split /\n/, sh('ctr-export -f jsonl answer.arrows'); }
+start(@models, 'ads1.arrow', '--prerank-top', 20, '--threads', 2, '--map', 'map', '--log', 'streams.arrows', '--bid', 'bid', '--top', 5, '--clicks', 1000);
+requests(@users);
+my @all = funnel(1, 20, 1, undef);
+my $head;
+($status, $head, $body) = stream('/v1/score', 'requests.arrows');
+is($status, 200, 'rows without ads: an answer') or diag $body;
+is(lines($body, qw(visit item score prerank)), join("\n", map { numbers($_, qw(visit item score prerank)) } @all), 'each gets the best of all, bit for bit as in the funnel');
+@all = funnel(1, 20, 1, '--by visit --bid bid --top 5');
+is(lines((stream('/v1/rank', 'requests.arrows'))[2], qw(visit item score ecpm rank)), join("\n", map { numbers($_, qw(visit item score ecpm rank)) } @all), 'a ranking, too');
+my @mine = map { my $r = $_; { user => $users[$r % 3], ad => $ads[$r * 211 % $ads]{ad} } } 0 .. 119; # three requests, in turn
+csv('mine.csv', [qw(user past hour visit ad)], map { { %{ $_->{user} }, ad => $_->{ad} } } @mine, { user => $users[0], ad => 'new' });
+my $types = '--columns user:int64,past:utf8,hour:int64,visit:int64,ad:utf8';
+sh("ctr-import -q --header $types mine.csv | ctr-join -q -k ad ads.arrows >mine.arrows && ctr-select -q -c -kind,-price mine.arrows >ids.arrows && ctr-select -q -c -past ids.arrows >short.arrows && ctr-select -q -c -ad ids.arrows >many.arrows");
+my (%product, %of_pair);
+requests(@users[0 .. 2]);
+for (funnel(1, $ads, 1, undef)) { my ($visit, $item) = /"visit":(\d+).*"item":"([^"]*)"/ ? ($1, $2) : (/"visit":(\d+)/, /"item":"([^"]*)"/); ($product{$visit}{$item}) = /"prerank":([^,}]*)/; $of_pair{$visit}{$item} = $_; }
+my @left;
+for my $u (@users[0 .. 2]) {
+    my $visit = $u->{visit};
+    my @rows = grep { $mine[$_]{user} == $u } 0 .. $#mine;
+    push @left, (sort { $product{$visit}{ $mine[$b]{ad} } <=> $product{$visit}{ $mine[$a]{ad} } || $a <=> $b } @rows)[0 .. 19];
+}
+@left = sort { $a <=> $b } @left;
+my $want = join "\n", map { numbers($of_pair{ $mine[$_]{user}{visit} }{ $mine[$_]{ad} }, qw(visit item score prerank)) } @left;
+for (['mine', 'all columns'], ['ids', 'ids alone']) {
+    my ($file, $name) = @$_;
+    is(lines((stream('/v1/score', "$file.arrows"))[2], qw(visit item score prerank)), $want, "rows with ads, $name: the best 20 of each request, in the order of the stream");
+}
+sh('ctr-select -q --add "visit=1" ids.arrows >one.arrows');
+for (['short', 'no column past'], ['one', 'rows 1 and 2 are of one request, but differ in user, which the pre-rank reads of the user']) {
+    my ($file, $re) = @$_;
+    ($status, $head, $body) = stream('/v1/score', "$file.arrows");
+    is($status, 400, "$file.arrows is refused");
+    like($body, qr/$re/, 'says why');
+}
+sh('ctr-cat many.arrows many.arrows many.arrows many.arrows many.arrows >many5.arrows');
+($status, $head, $body) = stream('/v1/score', 'many5.arrows');
+is($status, 413, 'too many ads');
+like($body, qr/20 ads for each of 605 requests are more than 10000 \(--max-ads\)/, 'says why');
+is(stop(), 0, 'ends with 0');
+is(sh(q{ctr-cat streams.0*.arrows | ctr-select -c score | ctr-info --digest}), sh(q{ctr-cat streams.0*.arrows | ctr-select -q -c -score | ctr-extract -q rank.model 2>/dev/null | ctr-predict -q rank.model 2>/dev/null | ctr-calibrate -q map | ctr-select -c score | ctr-info --digest}),
+   'the log of streams: the pipe gives its scores');
+my @places = split /\n/, sh(q{ctr-cat streams.0*.arrows | ctr-select -q -c request,place,ad | ctr-export -q -f tsv --no-header | tail -60 | cut -f2});
+is("@places", "@left", 'it has the places of ads in the stream');
+
+# Without a pre-rank, too, what a stream leaves out comes from the files of users and ads.
+csv('users.csv', [qw(user past)], @users);
+sh('ctr-import -q --header --columns user:int64,past:utf8 users.csv | ctr-sort -q -k user | ctr-cat --to file --key user -o users.arrow && ctr-select -q --add "prerank=0.5" -c user,hour,visit,ad,prerank ids.arrows >few.arrows');
+start('rank.model', '--users', 'users.arrow', '--ads', 'ads.arrow', '--threads', 1);
+sh('ctr-join -q -k ad ads.arrows few.arrows | ctr-join -q -k user users.arrow | ctr-extract -q rank.model 2>/dev/null | ctr-predict -q rank.model >joined.arrows 2>/dev/null');
+is(lines((stream('/v1/score', 'few.arrows'))[2], qw(visit item score)), lines(slurp('joined.arrows'), qw(visit item score)), 'ids alone: the columns of the files');
+is(metric('ctr_serve_unknown_ads_total') . ' ' . metric('ctr_serve_unknown_users_total'), '1 0', 'keys that the files do not have are counted');
+is(stop(), 0, 'ends with 0');
+
 # ---- files that do not fit
 
 is(sh('ctr-serve --check rank.model --ads ads.arrow --prerank tower1.model --vectors ads1.arrow | grep -v ^model | cut -f1,2,4 | sed "s/tower.*/tower/"'),

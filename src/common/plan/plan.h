@@ -130,6 +130,9 @@ bool ctr_plan_in_bundle(const struct ctr_plan *p);  /* it was read from a fitted
 bool ctr_plan_input_type(const struct ctr_plan *p, const char *name, struct ctr_field *type);
 bool ctr_plan_type_fits(const struct ctr_field *was, const struct ctr_field *is);
 
+/* Is a column read by the definition of that role, or by one that it uses? */
+bool ctr_plan_role_reads(const struct ctr_plan *p, enum ctr_role role, const char *column);
+
 /* The signals of a plan, in order: the definitions with role feature, dense or image. Borrowed during the call. */
 struct ctr_plan_signal {
     const char *name;

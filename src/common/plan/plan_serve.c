@@ -108,6 +108,17 @@ bool ctr_plan_can_lack(const struct ctr_plan *p, const char *column)
     return can_lack;
 }
 
+bool ctr_plan_role_reads(const struct ctr_plan *p, enum ctr_role role, const char *column)
+{
+    struct ctr_err err = { 0 };
+    bool *others = calloc((size_t)p->tree.ndefs + 1, sizeof *others), found = false;
+    const bool known = others && !ctr_plan_leave_others_out(p, PLAN_ROLES(role), others, &err);
+    for (int i = 0; known && i < p->tree.ndefs && !found; i++)
+        found = !others[i] && reads(p->tree.def[i].expr, column);
+    free(others);
+    return found;
+}
+
 int ctr_plan_project(const struct ctr_plan *p, struct ctr_batch_source *from, struct ctr_err *err)
 {
     const struct ctr_strs *in = ctr_plan_inputs(p);

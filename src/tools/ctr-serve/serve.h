@@ -7,6 +7,7 @@
  * - serve_model.c: which model: a generation is a model, its map and its files of users, ads and vectors, all of one
  * moment. A request holds one from beginning to end, so no answer is of two.
  * - serve_rows.c: the body to a batch of raw columns: JSON, or a stream
+ * - serve_stream.c: what a stream leaves out
  * - serve_prerank.c: of many ads the best (serve_prerank.h)
  * - serve_lane.c: the batch to scores: the objects of ctr-extract, ctr-predict and ctr-calibrate, one after another
  * - serve_log.c: what was asked and answered, and clicks, as streams
@@ -182,6 +183,17 @@ void serve_desk_free(struct serve_desk *d);
  * wrong. */
 int serve_rows_json(struct serve_desk *d, uint8_t *body, size_t n, int64_t most_rows, struct ctr_err *err) CTR_MUST;
 
+/* As ctr_keyed_get_many; keys that the file does not have are counted. */
+int serve_look_up(struct ctr_keyed *file, struct ctr_batchbuf *rows, const struct ctr_col *keys, struct ctr_buf *found,
+                  int64_t *missed, struct ctr_err *err) CTR_MUST;
+
+/* ---- streams: serve_stream.c ---- */
+
+/* *rows becomes the source of rows with all columns: those that the stream lacks are looked up, and rows are cut by the
+ * pre-rank. CTR_EDATA: the stream is wrong; CTR_ELARGE: it has more than `most` rows. */
+int serve_stream_complete(struct serve_desk *d, struct ctr_batch_source *rows, int64_t most,
+                          struct ctr_err *err) CTR_MUST;
+
 /* The parser takes a line: line ends between values become blanks. False: one is in a text. */
 bool serve_join_lines(uint8_t *body, size_t n);
 
@@ -228,7 +240,7 @@ struct serve_log_opts {
 struct serve_logged {
     const char *id; /* of the request */
     int64_t served_ms;
-    const struct serve_desk *desk; /* which may have left ads of the request out; NULL: a stream */
+    const struct serve_desk *desk; /* which may have left ads of the request out */
     int64_t row;                   /* of the first one, among those that are scored */
     /* By place in the request: the rank in the answer, from 1; 0: not in it. NULL: no ranking, or one of a stream */
     const int64_t *rank;

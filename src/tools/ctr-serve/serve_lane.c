@@ -315,7 +315,7 @@ static int take_candidates(void *ctx, const struct ctr_batch *b, const double *s
         return rc;
     int64_t *ad = (int64_t *)(void *)l->ads.data;
     for (int64_t i = 0; i < b->rows; i++, l->ad++)
-        ad[i] = l->of_json ? serve_cut_ad(l->desk, l->ad) : l->ad;
+        ad[i] = serve_cut_ad(l->desk, l->ad);
     memcpy(l->col, b->col, (size_t)b->schema->n * sizeof *l->col);
     l->col[b->schema->n] = (struct ctr_col){ .type = CTR_I64, .rows = b->rows, .data = ad };
     const struct ctr_batch rows = { &l->candidates, b->rows, b->first_row, l->col };

@@ -338,7 +338,7 @@ static int append(struct serve_log *l, const void *what, struct ctr_err *err)
     int rc = 0;
     ctr_batchbuf_clear(&l->rows);
     for (int64_t i = 0; i < b->rows && !rc; i++) {
-        const int64_t place = q->desk ? serve_cut_ad(q->desk, q->row + i) : q->row + i;
+        const int64_t place = serve_cut_ad(q->desk, q->row + i);
         rc = ctr_colbuf_str(&col[REQUEST], q->id, strlen(q->id), err);
         if (!rc)
             rc = ctr_colbuf_i64(&col[SERVED], q->served_ms, err);

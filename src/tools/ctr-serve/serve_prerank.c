@@ -4,6 +4,7 @@
  * is kept only while fewer than K have one. */
 #include "tools/ctr-serve/serve_prerank.h"
 
+#include "common/table/keyvalue.h"
 #include "common/text/json.h"
 
 #include <math.h>
@@ -15,6 +16,7 @@ struct serve_prerank {
     struct ctr_schema columns; /* that the tower's plan reads */
     int *from;                 /* of each: column of the generation's schema; -1: of the ad's side, null here */
     struct ctr_strs inputs;    /* of the user's side */
+    struct ctr_strs query;     /* raw columns by which the model's plan tells requests apart */
     int key, score;            /* columns of the generation's schema: of an ad; `prerank`, or -1 */
     int64_t top;
 };
@@ -31,6 +33,10 @@ struct serve_cut {
     struct ctr_batchbuf kept;
     bool given;
     int64_t asked, n; /* ads of the request; those that are kept */
+    /* of a stream: */
+    struct ctr_part user_row;
+    struct ctr_keyvalue_rows values;
+    struct ctr_buf order, all, rows; /* uint64_t: request and row; struct ctr_best; int64_t: the row of its request */
 };
 
 #define AS(type, buf) ((type *)(void *)(buf).data)
@@ -43,6 +49,7 @@ void serve_prerank_free(struct serve_prerank *p)
         return;
     ctr_schema_free(&p->columns);
     ctr_strs_free(&p->inputs);
+    ctr_strs_free(&p->query);
     free(p->from);
     free(p);
 }
@@ -70,6 +77,16 @@ static int note_signal(void *ctx, const struct ctr_plan_signal *s, struct ctr_er
     for (int i = 0; ctr_strs_find(r->inputs, s->name) >= 0 && i < s->inputs->n && !rc; i++)
         if (ctr_strs_find(&r->columns, s->inputs->s[i]) < 0)
             rc = ctr_strs_add(&r->columns, s->inputs->s[i], strlen(s->inputs->s[i]), err);
+    return rc;
+}
+
+static int find_query(struct serve_prerank *p, const struct ctr_plan *plan, struct ctr_err *err)
+{
+    const struct ctr_strs *in = ctr_plan_inputs(plan);
+    int rc = 0;
+    for (int i = 0; i < in->n && !rc; i++)
+        if (ctr_plan_role_reads(plan, CTR_ROLE_QUERY, in->s[i]))
+            rc = ctr_strs_add(&p->query, in->s[i], strlen(in->s[i]), err);
     return rc;
 }
 
@@ -116,6 +133,8 @@ int serve_prerank_new(struct serve_generation *g, int64_t top, struct ctr_err *e
     int rc = p->from ? find_inputs(p, g->tower->loaded, err) : ctr_fail_nomem(err, (size_t)in->n * sizeof *p->from);
     if (!rc)
         rc = ctr_plan_signals(g->tower->plan, note_signal, &r, err);
+    if (!rc)
+        rc = find_query(p, g->model->plan, err);
     for (int i = 0; i < in->n && !rc; i++)
         if (!ctr_plan_can_lack(g->tower->plan, in->s[i]))
             rc = add_column(g, in->s[i], ctr_strs_find(&r.columns, in->s[i]) >= 0, err);
@@ -165,7 +184,7 @@ void serve_cut_free(struct serve_cut *c)
 {
     if (!c)
         return;
-    struct ctr_buf *bufs[] = { &c->vector, &c->product, &c->best, &c->pick, &c->scores };
+    struct ctr_buf *bufs[] = { &c->vector, &c->product, &c->best, &c->pick, &c->scores, &c->order, &c->all, &c->rows };
     for (size_t i = 0; i < CTR_COUNT(bufs); i++)
         ctr_buf_free(bufs[i]);
     ctr_predictor_free(c->predictor);
@@ -173,6 +192,8 @@ void serve_cut_free(struct serve_cut *c)
     ctr_schema_free(&c->features);
     ctr_batchbuf_free(&c->nulls);
     ctr_batchbuf_free(&c->kept);
+    ctr_part_free(&c->user_row);
+    ctr_keyvalue_rows_free(&c->values);
     free(c->feature);
     free(c->col);
     free(c->input);
@@ -256,21 +277,25 @@ static int user_column(const struct serve_desk *d, int k, bool user, const struc
     return 0;
 }
 
-static int make_vector(struct serve_desk *d, bool user, struct ctr_err *err)
+static int user_columns(struct serve_desk *d, bool user, struct ctr_err *err)
 {
     const struct serve_prerank *p = d->g->prerank;
     struct serve_cut *c = d->cut;
-    const struct ctr_batch *b = ctr_batchbuf_view(&c->nulls);
     const struct ctr_col *col = NULL;
     int rc = 0;
-    for (int i = 0; i < p->columns.n && !rc; i++) {
-        c->col[i] = b->col[i];
-        if (p->from[i] >= 0 && !(rc = user_column(d, p->from[i], user, &col, err)))
+    for (int i = 0; i < p->columns.n && !rc; i++)
+        if (p->from[i] < 0)
+            c->col[i] = *ctr_colbuf_view(&c->nulls.col[i]);
+        else if (!(rc = user_column(d, p->from[i], user, &col, err)))
             c->col[i] = *col;
-    }
-    const struct ctr_batch raw = { .schema = &p->columns, .rows = 1, .col = c->col };
-    if (!rc)
-        rc = ctr_program_run(c->program, &raw, &b, err);
+    return rc;
+}
+
+/* Of the columns in c->col. */
+static int make_vector(const struct serve_prerank *p, struct serve_cut *c, struct ctr_err *err)
+{
+    const struct ctr_batch raw = { .schema = &p->columns, .rows = 1, .col = c->col }, *b = &raw;
+    int rc = ctr_program_run(c->program, &raw, &b, err);
     for (int i = 0; i < c->features.n && !rc; i++)
         c->input[i] = b->col[c->feature[i]];
     const struct ctr_batch features = { .schema = &c->features, .rows = 1, .col = c->input };
@@ -313,23 +338,24 @@ static int find_best(struct serve_cut *c, const struct serve_vectors *v, int64_t
     return rc;
 }
 
-/* The best of the ads of the request. One without a vector has -infinity: it is behind all others. */
-static int find_best_of(struct serve_cut *c, const struct serve_vectors *v, const struct ctr_col *keys, int64_t k,
-                        int64_t *missed, struct ctr_err *err)
+/* The best of n ads of the request, by their places: `order`, or NULL: 0, 1, 2, … One without a vector has -infinity:
+ * it is behind all others. */
+static int find_best_of(struct serve_cut *c, const struct serve_vectors *v, const struct ctr_col *keys,
+                        const uint64_t *order, int64_t n, int64_t k, int64_t *missed, struct ctr_err *err)
 {
     const float *user = AS(float, c->vector);
-    int64_t n = 0;
+    int64_t kept = 0;
     int rc = 0;
     struct ctr_best *heap = heap_of(c, k, &rc, err);
-    for (int64_t i = 0; i < keys->rows && !rc; i++) {
+    for (int64_t i = 0; i < n && !rc; i++) {
         float logit = -INFINITY;
-        const int64_t row = serve_vectors_find(v, keys, i);
+        const int64_t place = order ? (int64_t)(uint32_t)order[i] : i, row = serve_vectors_find(v, keys, place);
         if (row >= 0)
             ctr_vectors_dot(&c->user, user, serve_vectors_at(v, row), 1, &logit);
         if (row >= 0 && !(fabsf(logit) < INFINITY))
-            return ctr_fail(err, CTR_EDATA, "ads[%lld]: the product with its vector is not a number", (long long)i);
+            return ctr_fail(err, CTR_EDATA, "ads[%lld]: the product with its vector is not a number", (long long)place);
         *missed += row < 0;
-        ctr_best_scan(heap, &n, k, &logit, 1, i);
+        ctr_best_scan(heap, &kept, k, &logit, 1, place);
     }
     return rc;
 }
@@ -341,9 +367,8 @@ static int by_place(const void *a, const void *b)
 }
 
 /* Places and scores of the ads that are kept. */
-static int list_kept(struct serve_cut *c, struct ctr_err *err)
+static int list_kept(struct serve_cut *c, struct ctr_best *best, struct ctr_err *err)
 {
-    struct ctr_best *best = AS(struct ctr_best, c->best);
     int rc = 0;
     ctr_buf_clear(&c->pick);
     ctr_buf_clear(&c->scores);
@@ -389,6 +414,14 @@ static int keep_rows(struct serve_desk *d, struct ctr_err *err)
     return rc;
 }
 
+/* The keys of the ads that are kept, which the request does not have. */
+static int list_keys(struct serve_desk *d, struct ctr_err *err)
+{
+    struct ctr_colbuf *to = &d->ads.out.col[d->g->prerank->key];
+    ctr_colbuf_clear(to);
+    return ctr_colbuf_gather(to, &d->g->vectors->all, AS(int64_t, d->cut->pick), d->cut->n, err);
+}
+
 int serve_cut(struct serve_desk *d, bool user, bool given, struct ctr_err *err)
 {
     const struct serve_prerank *p = d->g->prerank;
@@ -403,16 +436,19 @@ int serve_cut(struct serve_desk *d, bool user, bool given, struct ctr_err *err)
     }
     if (given && !d->ads.loss[p->key].present)
         return ctr_fail(err, CTR_EDATA, "ads: the pre-rank wants their key, %s", d->g->schema.f[p->key].name);
-    int rc = make_vector(d, user, err);
+    int rc = user_columns(d, user, err);
     if (!rc)
-        rc = given ? find_best_of(c, v, ctr_colbuf_view(&d->ads.out.col[p->key]), c->n, &d->no_vector, err)
+        rc = make_vector(p, c, err);
+    if (!rc)
+        rc = given ? find_best_of(c, v, ctr_colbuf_view(&d->ads.out.col[p->key]), NULL, c->asked, c->n, &d->no_vector,
+                                  err)
                    : find_best(c, v, c->n, err);
     if (!rc)
-        rc = list_kept(c, err);
+        rc = list_kept(c, AS(struct ctr_best, c->best), err);
     if (!rc && given)
         rc = c->n < c->asked ? keep_rows(d, err) : 0;
     else if (!rc)
-        rc = ctr_colbuf_gather(&d->ads.out.col[p->key], &v->all, AS(int64_t, c->pick), c->n, err);
+        rc = list_keys(d, err);
     if (!given)
         d->ads.loss[p->key].present = true;
     d->batch.rows = c->n;
@@ -422,6 +458,167 @@ int serve_cut(struct serve_desk *d, bool user, bool given, struct ctr_err *err)
 const struct ctr_col *serve_cut_column(const struct serve_desk *d, int k)
 {
     return d->cut && k == d->g->prerank->score ? &d->cut->score : NULL;
+}
+
+/* ---- rows of a stream ---- */
+
+static int by_order(const void *a, const void *b)
+{
+    const uint64_t *x = a, *y = b;
+    return *x < *y ? -1 : *x > *y;
+}
+
+/* Rows by request, in the order of the stream: the number of the request above that of the row. */
+static int order_rows(struct serve_cut *c, const struct serve_prerank *p, const struct ctr_batch *b,
+                      struct ctr_err *err)
+{
+    struct ctr_keyvalue_set set;
+    int *column = calloc((size_t)p->query.n + 1, sizeof *column);
+    int rc = column ? 0 : ctr_fail_nomem(err, (size_t)p->query.n * sizeof *column);
+    ctr_buf_clear(&c->order);
+    uint64_t *order = ctr_buf_extend(&c->order, b->rows, sizeof *order, &rc, err);
+    for (int i = 0; i < p->query.n && !rc; i++)
+        rc = CTR_MIN(column[i] = ctr_schema_need(b->schema, p->query.s[i], err), 0);
+    if (!rc && p->query.n)
+        rc = ctr_keyvalue_read(&c->values, b, column, p->query.n, err);
+    ctr_keyvalue_set_init(&set);
+    for (int64_t i = 0; i < b->rows && !rc; i++) {
+        uint32_t number = 0;
+        if (p->query.n)
+            rc = ctr_keyvalue_set_add(&set, &c->values.row[i], &number, err);
+        order[i] = (uint64_t)number << 32 | (uint64_t)i;
+    }
+    ctr_keyvalue_set_free(&set);
+    free(column);
+    if (!rc)
+        qsort(order, (size_t)b->rows, sizeof *order, by_order);
+    return rc;
+}
+
+/* The user's columns of a row, in c->col. at: of each column of the generation's schema the column of b, or -1. */
+static int row_columns(struct serve_desk *d, const struct ctr_batch *b, const int *at, int64_t row, struct ctr_err *err)
+{
+    const struct serve_generation *g = d->g;
+    const struct serve_prerank *p = g->prerank;
+    struct serve_cut *c = d->cut;
+    const bool user = g->users && at[g->user_key] >= 0;
+    int rc = ctr_batch_part(&c->user_row, b, row, 1, err);
+    if (!rc && user)
+        rc = serve_look_up(d->users_file, &d->users_rows, &c->user_row.batch.col[at[g->user_key]], &d->found,
+                           &d->no_user, err);
+    for (int i = 0; i < p->columns.n && !rc; i++) {
+        const int k = p->from[i];
+        if (k < 0)
+            c->col[i] = *ctr_colbuf_view(&c->nulls.col[i]);
+        else if (at[k] >= 0)
+            c->col[i] = c->user_row.batch.col[at[k]];
+        else if (user && g->from_users[k] >= 0)
+            c->col[i] = *ctr_colbuf_view(&d->users_rows.col[g->from_users[k]]);
+        else
+            rc = ctr_fail(err, CTR_EDATA, "column %s is missing: the pre-rank reads it of the user",
+                          p->columns.f[i].name);
+    }
+    return rc;
+}
+
+/* The rows of a request have one user. */
+static int check_user(const struct serve_prerank *p, const struct ctr_batch *b, const int *at, const uint64_t *order,
+                      int64_t n, struct ctr_err *err)
+{
+    const int64_t first = (uint32_t)order[0];
+    for (int i = 0; i < p->columns.n; i++) {
+        const struct ctr_col *col = p->from[i] < 0 || at[p->from[i]] < 0 ? NULL : &b->col[at[p->from[i]]];
+        for (int64_t k = 1; col && k < n; k++)
+            if (ctr_col_compare(col, first, col, (uint32_t)order[k]))
+                return ctr_fail(err, CTR_EDATA,
+                                "rows %lld and %lld are of one request, but differ in %s, which the pre-rank reads of "
+                                "the user: tell requests apart by a column of role query",
+                                (long long)first + 1, (long long)(uint32_t)order[k] + 1, p->columns.f[i].name);
+    }
+    return 0;
+}
+
+/* Of the n ads of one request, those that are kept are added to c->all. */
+static int cut_request(struct serve_desk *d, const struct ctr_batch *b, const int *at, const uint64_t *order, int64_t n,
+                       struct ctr_err *err)
+{
+    const struct serve_prerank *p = d->g->prerank;
+    struct serve_cut *c = d->cut;
+    const int64_t kept = CTR_MIN(p->top, n);
+    int rc = 0;
+    struct ctr_best *to = ctr_buf_extend(&c->all, kept, sizeof *to, &rc, err);
+    if (!rc && n <= p->top && p->score < 0) { /* all are kept, and nobody asks for products */
+        for (int64_t i = 0; i < n; i++)
+            to[i] = (struct ctr_best){ 0, (int32_t)(uint32_t)order[i] };
+        return 0;
+    }
+    if (!rc)
+        rc = check_user(p, b, at, order, n, err);
+    if (!rc)
+        rc = row_columns(d, b, at, (uint32_t)order[0], err);
+    if (!rc)
+        rc = make_vector(p, c, err);
+    if (!rc)
+        rc = find_best_of(c, d->g->vectors, &b->col[at[p->key]], order, n, kept, &d->no_vector, err);
+    if (!rc)
+        memcpy(to, c->best.data, (size_t)kept * sizeof *to);
+    return rc;
+}
+
+static int cut_requests(struct serve_desk *d, const struct ctr_batch *b, const int *at, struct ctr_err *err)
+{
+    struct serve_cut *c = d->cut;
+    int rc = order_rows(c, d->g->prerank, b, err);
+    const uint64_t *order = AS(uint64_t, c->order);
+    for (int64_t i = 0, n = 0; i < b->rows && !rc; i += n) {
+        for (n = 1; i + n < b->rows && order[i + n] >> 32 == order[i] >> 32;)
+            n++;
+        rc = cut_request(d, b, at, order + i, n, err);
+    }
+    return rc;
+}
+
+/* Each row is a request without ads. */
+static int find_ads(struct serve_desk *d, const struct ctr_batch *b, const int *at, int64_t most, struct ctr_err *err)
+{
+    struct serve_cut *c = d->cut;
+    const int64_t k = CTR_MIN(d->g->prerank->top, d->g->vectors->ads);
+    int rc = 0;
+    if (b->rows > 1 && b->rows * k > most)
+        return ctr_fail(err, CTR_ELARGE, "%lld ads for each of %lld requests are more than %lld (--max-ads)",
+                        (long long)k, (long long)b->rows, (long long)most);
+    struct ctr_best *to = ctr_buf_extend(&c->all, b->rows * k, sizeof *to, &rc, err);
+    int64_t *row = ctr_buf_extend(&c->rows, b->rows * k, sizeof *row, &rc, err);
+    for (int64_t r = 0; r < b->rows && !rc; r++) {
+        rc = row_columns(d, b, at, r, err);
+        if (!rc)
+            rc = make_vector(d->g->prerank, c, err);
+        if (!rc)
+            rc = find_best(c, d->g->vectors, k, err);
+        for (int64_t i = 0; i < k && !rc; i++) {
+            to[r * k + i] = AS(struct ctr_best, c->best)[i];
+            row[r * k + i] = r;
+        }
+    }
+    return rc;
+}
+
+int serve_cut_stream(struct serve_desk *d, const struct ctr_batch *b, const int *at, int64_t most, const int64_t **rows,
+                     int64_t *n, struct ctr_err *err)
+{
+    struct serve_cut *c = d->cut;
+    ctr_buf_clear(&c->all);
+    ctr_buf_clear(&c->rows);
+    c->given = at[d->g->prerank->key] >= 0;
+    int rc = c->given ? cut_requests(d, b, at, err) : find_ads(d, b, at, most, err);
+    c->n = *n = (int64_t)(c->all.len / sizeof(struct ctr_best));
+    c->asked = c->given ? b->rows : c->n;
+    if (!rc)
+        rc = list_kept(c, AS(struct ctr_best, c->all), err);
+    if (!rc && !c->given)
+        rc = list_keys(d, err);
+    *rows = rc ? NULL : c->given ? AS(int64_t, c->pick) : AS(int64_t, c->rows);
+    return rc;
 }
 
 /* ---- what the answer says ---- */

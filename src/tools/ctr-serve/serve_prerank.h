@@ -55,6 +55,10 @@ void serve_cut_free(struct serve_cut *c);
  * asked for). The rows of d->ads.out become those that are kept; their number is d->batch.rows. given: the request has
  * ads, whose order stays; else the best of all come first. */
 int serve_cut(struct serve_desk *d, bool user, bool given, struct ctr_err *err) CTR_MUST;
+/* The same for rows of a stream. at: of each column of the generation's schema the column of b, or -1. Without the key
+ * of ads each row is a request, which gets the best of all. Kept is, as row i of n, row rows[i] of b. */
+int serve_cut_stream(struct serve_desk *d, const struct ctr_batch *b, const int *at, int64_t most, const int64_t **rows,
+                     int64_t *n, struct ctr_err *err) CTR_MUST;
 /* The column of the products as scores, if the model reads a column `prerank` and k is it; else NULL. */
 const struct ctr_col *serve_cut_column(const struct serve_desk *d, int k);
 /* The place of row i: in the request, from 0, or, where that gives no ads, in what was kept. All are below: */

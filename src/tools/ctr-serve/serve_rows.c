@@ -280,8 +280,8 @@ static void set_common(struct serve_desk *d, int k, const struct ctr_col *entry,
     d->col[k] = (struct ctr_col){ .type = entry->type, .rows = rows, .data = d->zeros.data, .dict = &d->view[k] };
 }
 
-static int look_up(struct ctr_keyed *file, struct ctr_batchbuf *rows, const struct ctr_col *keys, struct ctr_buf *found,
-                   int64_t *missed, struct ctr_err *err)
+int serve_look_up(struct ctr_keyed *file, struct ctr_batchbuf *rows, const struct ctr_col *keys, struct ctr_buf *found,
+                  int64_t *missed, struct ctr_err *err)
 {
     int rc = 0;
     ctr_batchbuf_clear(rows);
@@ -299,8 +299,8 @@ static int look_up_user(struct serve_desk *d, bool *user, struct ctr_err *err)
     const struct serve_generation *g = d->g;
     struct ctr_text_job *const by = given(&d->user, g->user_key) ? &d->user : &d->context;
     *user = g->users && given(by, g->user_key);
-    return *user ? look_up(d->users_file, &d->users_rows, ctr_colbuf_view(&by->out.col[g->user_key]), &d->found,
-                           &d->no_user, err)
+    return *user ? serve_look_up(d->users_file, &d->users_rows, ctr_colbuf_view(&by->out.col[g->user_key]), &d->found,
+                                 &d->no_user, err)
                  : 0;
 }
 
@@ -308,8 +308,8 @@ static int look_up_ads(struct serve_desk *d, bool *ads, struct ctr_err *err)
 {
     const struct serve_generation *g = d->g;
     *ads = g->ads && given(&d->ads, g->ad_key);
-    return *ads ? look_up(d->ads_file, &d->ads_rows, ctr_colbuf_view(&d->ads.out.col[g->ad_key]), &d->found, &d->no_ad,
-                          err)
+    return *ads ? serve_look_up(d->ads_file, &d->ads_rows, ctr_colbuf_view(&d->ads.out.col[g->ad_key]), &d->found,
+                                &d->no_ad, err)
                 : 0;
 }
 
@@ -377,7 +377,6 @@ int serve_rows_json(struct serve_desk *d, uint8_t *body, size_t n, int64_t most_
     job_clear(&d->user);
     job_clear(&d->context);
     job_clear(&d->ads);
-    d->no_user = d->no_ad = d->no_vector = 0;
     int rc = split_body(body, n, &m, err);
     const bool ads = m.ads.kind > CTR_JSON_NULL;
     if (!rc && !ads && !(d->cut && m.ads.kind <= CTR_JSON_NULL))

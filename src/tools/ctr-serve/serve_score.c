@@ -38,7 +38,7 @@ struct scoring {
 /* Write the rows that have scores now, the next n of the batch, to the log. */
 static int log_rows(struct scoring *x, const double *score, int64_t n, struct ctr_err *err)
 {
-    const struct serve_logged q = { x->id, x->served_ms, x->w ? NULL : x->d, x->logged, NULL, NULL };
+    const struct serve_logged q = { x->id, x->served_ms, x->d, x->logged, NULL, NULL };
     const struct ctr_batch *b = x->raw;
     int rc = 0;
     if (!x->s->log)
@@ -65,7 +65,7 @@ static int count_scores(struct scoring *x, const double *score, int64_t n, struc
     int rc = 0;
     for (int64_t i = 0; i < n && !rc; i++) {
         x->sum += score[i];
-        rc = all ? show(x, x->w ? x->rows + i : serve_cut_ad(x->d, x->rows + i), score[i], err) : 0;
+        rc = all ? show(x, serve_cut_ad(x->d, x->rows + i), score[i], err) : 0;
     }
     x->rows += n;
     return rc;
@@ -303,6 +303,8 @@ static int score_stream(struct scoring *x, struct ctr_err *err)
     if (!rc)
         rows = ctr_batch_source_stream(r);
     if (!rc)
+        rc = serve_stream_complete(x->d, &rows, x->s->most_ads, err);
+    if (!rc)
         rc = ctr_plan_narrow(x->g->model->plan, &rows, NULL, err);
     if (!rc)
         rc = score_source(x, &rows, err);
@@ -334,7 +336,7 @@ static int score(struct scoring *x, struct ctr_err *err)
              tower ? "X-Tower: " : "", tower ? tower->digest : "", tower ? "\r\n" : "");
     int rc = serve_desk_take(g, &x->d, err);
     if (!rc) {
-        x->d->no_user = x->d->no_ad = x->d->no_vector = 0; /* a stream looks nobody up */
+        x->d->no_user = x->d->no_ad = x->d->no_vector = 0;
         rc = json ? score_json(x, err) : score_stream(x, err);
         if (rc)
             serve_model_rename(g->model, err);
