@@ -21,6 +21,9 @@ is 'and is at least the floor' "$(ctr-rank -q --bid bid --price second --floor '
     'c,1.5 c,1.5 '
 ctr-rank --bid bid --floor 0.05 ads.arrows 2>said >/dev/null
 ok 'what is below the floor is told' grep -q '4 of 5 candidates are below the floor; 1 of 2 requests have no other' said
+printf 'q,ad,s\n1,b,.5\n,a,.5\n,c,.6\n' | ctr-import -q -f csv --header --columns q:int64,ad,s --query q --id ad --score s --null '' | ctr-rank 2>said | ctr-export -f csv --columns ad,rank --no-header >nameless.csv
+is 'rows without a request are one' "$(tr '\n' ' ' <nameless.csv)" 'b,1 c,1 a,2 '
+ok 'which is told' grep -q '2 of 3 candidates name no request (q is null), and are ranked as one request; ctr-select --where leaves them out' said
 is 'the first price is the bid' "$(ctr-rank --bid bid --price first --top 1 ads.arrows | ctr-export -f csv --columns ad,price --no-header | tr '\n' ' ')" 'c,4 c,4 '
 is 'another order' "$(ctr-rank --order 'bid' --top 1 ads.arrows | ctr-export -f csv --columns ad,rank --no-header | tr '\n' ' ')" 'c,1 c,1 '
 is 'slots keep as many' "$(ctr-rank --slots 1,0.5 ads.arrows | ctr-export -f csv --columns ad,slot_factor --no-header | tr '\n' ' ')" 'a,1 c,0.5 b,1 a,0.5 '

@@ -69,6 +69,11 @@ static void report(const struct ctr_cli *cli, const struct ctr_rank *r)
     ctr_rank_get_stats(r, &st);
     ctr_cli_debug(cli, "%lld requests, %lld of %lld candidates kept", (long long)st.requests, (long long)st.written,
                   (long long)st.rows);
+    if (st.nameless)
+        ctr_cli_note(cli,
+                     "%lld of %lld candidates name no request (%s is null), and are ranked as one request; ctr-select "
+                     "--where leaves them out",
+                     (long long)st.nameless, (long long)st.rows, o.by.n > 1 ? "all of --by" : o.by.s[0]);
     if (st.below_floor)
         ctr_cli_note(cli, "%lld of %lld candidates are below the floor; %lld of %lld requests have no other",
                      (long long)st.below_floor, (long long)st.rows, (long long)st.empty, (long long)st.requests);

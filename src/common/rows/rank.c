@@ -619,6 +619,19 @@ static void forget_given(struct ctr_rank *r)
     r->given = false;
 }
 
+static void count_nameless(struct ctr_rank *r, const struct ctr_batch *b)
+{
+    for (int k = 0; k < r->nby; k++)
+        if (!b->col[r->by[k]].nulls && !b->col[r->by[k]].dict)
+            return;
+    for (int64_t i = 0; i < b->rows && r->nby; i++) {
+        int nulls = 0;
+        for (int k = 0; k < r->nby; k++)
+            nulls += ctr_col_missing(&b->col[r->by[k]], i);
+        r->stats.nameless += nulls == r->nby;
+    }
+}
+
 int ctr_rank_batch(struct ctr_rank *r, const struct ctr_batch *b, struct ctr_err *err)
 {
     struct ctr_rank_candidate *fresh;
@@ -628,6 +641,7 @@ int ctr_rank_batch(struct ctr_rank *r, const struct ctr_batch *b, struct ctr_err
 
     fresh = (struct ctr_rank_candidate *)(void *)r->fresh.data;
     r->stats.rows += b->rows;
+    count_nameless(r, b);
     for (int64_t from = 0, to; !rc && from < b->rows; from = to) {
         const int64_t held = ctr_batchbuf_rows(&r->held);
         int step = 0;

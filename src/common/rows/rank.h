@@ -79,6 +79,7 @@ int ctr_rank_next(struct ctr_rank *r, const struct ctr_batch **b, struct ctr_err
 
 struct ctr_rank_stats {
     int64_t rows, requests, written;
+    int64_t nameless;           /* rows whose `by` columns are all null: they are one request */
     int64_t below_floor, empty; /* rows; requests all of whose rows were below it */
     int64_t randomised;         /* requests in random order */
 };
