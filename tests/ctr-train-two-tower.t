@@ -108,9 +108,9 @@ ctr-train two-tower -q --user-features 'a*,past' --ad-features 'b,i*,t*,v*,wo*' 
 ok 'patterns name the same inputs' ref same want.arrows got.arrows
 is 'the model keeps the sides' "$(ctr-export -f csv --section two-tower --columns name,side want.arrows | grep -c ',user$')" 3
 exits 'inputs of no side' 2 ctr-train two-tower -o x.arrows rows.arrows
-err_like 'are told how to get one' "input 'a' is of no side: .*--user-features and --ad-features"
+err_like 'are told how to get one' "input 'a' belongs to neither tower: assign it with --user-features or --ad-features"
 exits 'no input of the ad' 2 ctr-train two-tower --user-features '*' -o x.arrows rows.arrows
-err_like 'is told which option' 'no input is of the ad: .*--ad-features'
+err_like 'is told which option' 'the tower of the ad has no input: assign some with --ad-features'
 exits 'an input in both lists' 2 ctr-train two-tower --user-features '*' --ad-features b -o x.arrows rows.arrows
 err_like 'is named' "input 'b' stands in --user-features and in --ad-features"
 exits 'a name of no input' 2 ctr-train two-tower --user-features a,cat --ad-features b -o x.arrows rows.arrows

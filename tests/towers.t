@@ -133,7 +133,7 @@ is 'is kept by the model: the towers give the bits of the whole one' "$(ctr-pred
 exits '--images where no column has the role image' 2 ctr-train two-tower --images images.arrows --user-features user,age --ad-features 'ad,group,price' -o x.arrows pairs.arrows
 err_like 'is refused' 'no column has the role image: .* leave --images out'
 exits 'images of no side' 2 ctr-train two-tower --images images.arrows --user-features user,seen --ad-features ad -o x.arrows photos.arrows
-err_like 'are named' "input 'photo' is of no side"
+err_like 'are named' "input 'photo' belongs to neither tower"
 exits 'images for mlp' 2 ctr-train mlp -o x.arrows photos.arrows
 err_like 'are refused' 'mlp does not learn from images: train dicm or two-tower'
 sed '/^image seen/d' photos.plan >ad.plan

@@ -119,15 +119,13 @@ static int check_sides(const struct ctr_deep *d, struct ctr_err *err)
         const char *side = d->input[i].side;
         if (!is_side(side))
             return ctr_fail(err, CTR_EUSAGE,
-                            "input '%.80s' is of no side: two-tower wants each to be of the user or of the ad; name "
-                            "the inputs of either with --user-features and --ad-features",
+                            "input '%.80s' belongs to neither tower: assign it with --user-features or --ad-features",
                             d->input[i].name);
         has[!strcmp(side, outputs[1].side)] = true;
     }
     for (int s = 0; s < SIDES && !d->output; s++)
         if (!has[s])
-            return ctr_fail(err, CTR_EUSAGE,
-                            "no input is of the %s: two-tower wants inputs of both sides; name them with --%s-features",
+            return ctr_fail(err, CTR_EUSAGE, "the tower of the %s has no input: assign some with --%s-features",
                             outputs[s].side, outputs[s].side);
     return 0;
 }
