@@ -161,4 +161,18 @@ swap(['text.model', 'live.model']);
 ok(until_metric('ctr_serve_bad_loads_total', $bad + 3), 'a pair that is bad: both are refused');
 is(decode_json((post($known))[2])->{model}, $id{number}, 'what was served goes on');
 is(stop(), 0, 'ends with 0');
+
+# Two files that are bad, beside a pair that only fits together.
+sh(qq{ctr-select --columns ad log.arrows | ctr-sort --unique -k ad 2>/dev/null | ctr-cat --to file --key ad -o good.ads && ctr-select -q --add 'kind=concat("k", user % 3)' log.arrows | ctr-extract -q text.model 2>/dev/null | ctr-predict -q text.model 2>/dev/null >scored.arrows; ctr-calibrate -q --fit platt -o good.map scored.arrows});
+swap(['number.model', 'live.model'], ['number.users', 'live.users'], ['good.map', 'live.map'], ['good.ads', 'live.ads']);
+start('live.model', '--users', 'live.users', '--ads', 'live.ads', '--map', 'live.map', '--threads', 1);
+spew('rubbish', 'rubbish');
+my $n = metric('ctr_serve_bad_loads_total');
+swap(['rubbish', 'live.map'], ['rubbish', 'live.ads']);
+ok(until_metric('ctr_serve_bad_loads_total', $n + 2), 'two bad files are refused');
+swap(['text.model', 'live.model'], ['text.users', 'live.users']);
+my $taken = 0;
+for (1 .. 400) { last if $taken = decode_json((post($known))[2])->{model} eq $id{text}; sleep .05; }
+ok($taken, 'a pair that only fits together is taken beside them');
+is(stop(), 0, 'ends with 0');
 done_testing;

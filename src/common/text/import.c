@@ -52,13 +52,21 @@ struct ctr_import {
 
 int ctr_job_bad(struct ctr_text_job *j, const struct ctr_text_record *r, struct ctr_err *err, const char *fmt, ...)
 {
-    char why[512];
+    char why[512], reason[512];
+    const char *remedy = j->bare ? strstr(fmt, "; %s") : NULL; /* an option: it ends the text */
+    if (remedy) {
+        snprintf(reason, sizeof reason, "%.*s", (int)(remedy - fmt), fmt);
+        fmt = reason;
+    }
     va_list ap;
     va_start(ap, fmt);
     ctr_vformat(why, sizeof why, fmt, ap);
     va_end(ap);
     if (j->stop) {
         j->whole = r->rows;
+        j->bad_line = r->line;
+        if (j->bare)
+            return ctr_fail(err, CTR_EDATA, "%s", why);
         ctr_err_file(err, j->block.file);
         return ctr_fail(err, CTR_EDATA, "line %lld: %s", (long long)r->line, why);
     }

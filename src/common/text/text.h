@@ -266,7 +266,9 @@ struct ctr_text_job {
     struct ctr_buf why;
     const char *hint; /* for ctr_job_bad_cell, which inserts it before the remedy and clears it; NULL: none */
     bool stop;        /* policy: the first bad row ends the import */
+    bool bare;        /* with stop: the error names neither file, line nor options */
     int64_t whole;    /* rows of out that are kept if parse fails */
+    int64_t bad_line; /* of the row that ended it; 0: none did */
     int64_t comments; /* lines of the block left out as comments */
     int64_t untaken; /* jsonl without --columns: number of the block's values without a column, and line of the first */
     int64_t untaken_line;

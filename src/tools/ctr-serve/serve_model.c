@@ -552,9 +552,10 @@ static int complete(struct serve_models *s, struct serve_generation *g, struct s
     return rc;
 }
 
-/* changed[i]: file i is read, the other parts are those of `old`. */
+/* changed[i]: file i is read, the other parts are those of `old`. *bad: the file that cannot be loaded, whatever the
+ * others are; -1: they do not fit each other. */
 static int generation_new(struct serve_models *s, struct serve_generation *old, const bool changed[FILES],
-                          struct serve_generation **out, struct ctr_err *err)
+                          struct serve_generation **out, int *bad, struct ctr_err *err)
 {
     struct serve_generation *g = *out = calloc(1, sizeof *g);
     int rc = 0;
@@ -562,6 +563,7 @@ static int generation_new(struct serve_models *s, struct serve_generation *old, 
         return ctr_fail_nomem(err, sizeof *g);
     atomic_init(&g->owners, 1);
     pthread_mutex_init(&g->lock, NULL);
+    *bad = -1;
     for (int i = 0; i < FILES && !rc; i++) {
         if (!path_of(s, i))
             continue;
@@ -569,6 +571,8 @@ static int generation_new(struct serve_models *s, struct serve_generation *old, 
             rc = load_part(g, &s->o.files, i, err);
         else
             share_part(g, old, i);
+        if (rc)
+            *bad = changed[i] ? i : IMAGES;
     }
     if (!rc)
         rc = complete(s, g, old, err);
@@ -622,17 +626,17 @@ static int count_of(const bool file[FILES])
 }
 
 /* Read these files, and serve them from now on. `say`: an error is reported and counted; of several files it may be
- * that of one. */
-static bool replace(struct serve_models *s, const bool file[FILES], bool say)
+ * that of one. *bad: as of generation_new. */
+static bool replace(struct serve_models *s, const bool file[FILES], bool say, int *bad)
 {
     struct serve_generation *next, *old = s->now;
     struct ctr_err err = { 0 };
     char text[2600];
-    const int rc = generation_new(s, old, file, &next, &err);
+    const int rc = generation_new(s, old, file, &next, bad, &err);
     if (rc && say) {
-        count_load(s, 0, 1);
         ctr_format(text, sizeof text, "%s; what was served before goes on", ctr_err_text(&err).s);
         s->o.warn(s->o.ctx, text);
+        count_load(s, 0, 1); /* who sees the count finds the reason */
     }
     if (rc)
         return false;
@@ -649,18 +653,19 @@ static bool replace(struct serve_models *s, const bool file[FILES], bool say)
     return true;
 }
 
-/* Files that changed, and those that were refused before, may fit only together: all of them, or all but one. */
-static void take_together(struct serve_models *s, const bool changed[FILES])
+/* Files that changed, and those that were refused before, may fit only together: all that can be loaded, or all of
+ * these but one. */
+static void take_together(struct serve_models *s)
 {
-    bool all[FILES];
-    for (int i = 0; i < FILES; i++)
-        all[i] = changed[i] || s->refused[i];
-    const int n = count_of(all);
-    bool taken = n > 1 && replace(s, all, false);
+    bool all[FILES], taken = false;
+    int n, bad = -1;
+    memcpy(all, s->refused, sizeof all);
+    while ((n = count_of(all)) > 1 && !(taken = replace(s, all, false, &bad)) && bad >= 0)
+        all[bad] = false;
     for (int i = 0; i < FILES && n > 2 && !taken; i++)
         if (all[i]) {
             all[i] = false;
-            taken = replace(s, all, false);
+            taken = replace(s, all, false, &bad);
             all[i] = true;
         }
 }
@@ -668,14 +673,15 @@ static void take_together(struct serve_models *s, const bool changed[FILES])
 /* What is left is tried alone, so that a good file is taken beside a bad one. */
 static void take_changes(struct serve_models *s, bool changed[FILES])
 {
+    int bad;
     for (int i = 0; i < FILES; i++)
         s->refused[i] |= changed[i]; /* until it is taken */
-    take_together(s, changed);
+    take_together(s);
     for (int i = 0; i < FILES; i++)
         if (changed[i] && s->refused[i]) {
             bool one[FILES] = { false };
             one[i] = true;
-            (void)replace(s, one, true);
+            (void)replace(s, one, true, &bad);
         }
 }
 
@@ -696,6 +702,7 @@ static void *watch(void *arg)
 int serve_models_open(struct serve_models **out, const struct serve_models_opts *o, struct ctr_err *err)
 {
     bool all[FILES];
+    int bad;
     memset(all, true, sizeof all);
     struct serve_models *s = *out = calloc(1, sizeof *s);
     if (!s)
@@ -706,7 +713,7 @@ int serve_models_open(struct serve_models **out, const struct serve_models_opts 
     for (int i = 0; i < FILES; i++)
         if (path_of(s, i))
             ctr_file_changed(path_of(s, i), &s->seen[i]); /* from before it is read, so that no change is missed */
-    int rc = generation_new(s, NULL, all, &s->now, err);
+    int rc = generation_new(s, NULL, all, &s->now, &bad, err);
     if (rc) {
         serve_models_free(s);
         *out = NULL;

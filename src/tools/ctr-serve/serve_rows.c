@@ -17,7 +17,7 @@
 static int job_init(struct ctr_text_job *j, const struct serve_generation *g, const char *name, struct ctr_err *err)
 {
     j->o = &g->text;
-    j->stop = true;
+    j->stop = j->bare = true;
     j->block = (struct ctr_text_block){ .file = name, .first_line = 1, .utf8 = true };
     j->loss = calloc((size_t)g->jsonl_schema.n + 1, sizeof *j->loss);
     if (!j->loss)
@@ -109,25 +109,19 @@ static void job_clear(struct ctr_text_job *j)
     j->lossy = false;
     ctr_buf_clear(&j->why);
     j->nbad = 0;
+    j->bad_line = 0;
 }
 
-/* "ads: line 4: column x: …; --bad-rows settles it" becomes "ads[3]: column x: …": there are no lines, no options. */
+/* "ads[3]: column x: …": there are no lines, no options. */
 static int say_where(const struct ctr_text_job *j, int rc, bool list, struct ctr_err *err)
 {
-    long long line = 0;
-    int from = 0;
+    struct ctr_err told = { .code = rc };
     if (rc != CTR_EDATA)
         return rc;
-    char *remedy = strstr(err->what, "; --");
-    if (remedy)
-        *remedy = 0;
-    if (sscanf(err->what, "line %lld: %n", &line, &from) != 1)
-        from = 0;
-    struct ctr_err told = { .code = rc };
-    if (list && from)
-        snprintf(told.what, sizeof told.what, "%s[%lld]: %.900s", j->block.file, line - 1, err->what + from);
+    if (list && j->bad_line)
+        snprintf(told.what, sizeof told.what, "%s[%lld]: %.900s", j->block.file, (long long)j->bad_line - 1, err->what);
     else
-        snprintf(told.what, sizeof told.what, "%s: %.900s", j->block.file, err->what + from);
+        snprintf(told.what, sizeof told.what, "%s: %.900s", j->block.file, err->what);
     *err = told;
     return rc;
 }
