@@ -4,7 +4,6 @@
  * is kept only while fewer than K have one. */
 #include "tools/ctr-serve/serve_prerank.h"
 
-#include "common/table/keyvalue.h"
 #include "common/text/json.h"
 
 #include <math.h>
@@ -35,8 +34,9 @@ struct serve_cut {
     int64_t asked, n; /* ads of the request; those that are kept */
     /* of a stream: */
     struct ctr_part user_row;
-    struct ctr_keyvalue_rows values;
-    struct ctr_buf order, all, rows; /* uint64_t: request and row; struct ctr_best; int64_t: the row of its request */
+    struct ctr_index requests; /* their first rows */
+    struct ctr_buf order, all,
+        rows; /* uint64_t: first row of the request, and row; struct ctr_best; int64_t: the row of its request */
 };
 
 #define AS(type, buf) ((type *)(void *)(buf).data)
@@ -193,7 +193,7 @@ void serve_cut_free(struct serve_cut *c)
     ctr_batchbuf_free(&c->nulls);
     ctr_batchbuf_free(&c->kept);
     ctr_part_free(&c->user_row);
-    ctr_keyvalue_rows_free(&c->values);
+    ctr_index_free(&c->requests);
     free(c->feature);
     free(c->col);
     free(c->input);
@@ -468,27 +468,57 @@ static int by_order(const void *a, const void *b)
     return *x < *y ? -1 : *x > *y;
 }
 
-/* Rows by request, in the order of the stream: the number of the request above that of the row. */
-static int order_rows(struct serve_cut *c, const struct serve_prerank *p, const struct ctr_batch *b,
+static bool same_request(const struct ctr_batch *b, const int *column, int n, int64_t i, int64_t k)
+{
+    while (n && !ctr_col_compare(&b->col[column[n - 1]], i, &b->col[column[n - 1]], k))
+        n--;
+    return !n;
+}
+
+/* The first row of the request of row i. */
+static int first_row(struct serve_cut *c, const struct ctr_batch *b, const int *column, int n, int64_t i,
+                     uint32_t *first, struct ctr_err *err)
+{
+    uint64_t hash = 0;
+    for (int k = 0; k < n; k++)
+        hash = ctr_mix64(hash ^ ctr_col_hash(&b->col[column[k]], i, ctr_hash_secret));
+    const struct ctr_index_slot *s = ctr_index_find(&c->requests, hash);
+    while (s && !same_request(b, column, n, s->number, i))
+        s = ctr_index_next(&c->requests, s);
+    *first = s ? s->number : (uint32_t)i;
+    return s ? 0 : ctr_index_add(&c->requests, hash, (uint32_t)i, err);
+}
+
+/* Which columns tell requests apart: those of the plan's query, else all of the user that the tower reads. */
+static int request_columns(const struct serve_prerank *p, const struct ctr_batch *b, const int *at, int *column, int *n,
+                           struct ctr_err *err)
+{
+    for (int i = 0; i < p->query.n; i++) {
+        const int k = ctr_schema_need(b->schema, p->query.s[i], err);
+        if (k < 0)
+            return k;
+        column[(*n)++] = k;
+    }
+    for (int i = 0; i < p->columns.n && !p->query.n; i++)
+        if (p->from[i] >= 0 && at[p->from[i]] >= 0)
+            column[(*n)++] = at[p->from[i]];
+    return 0;
+}
+
+/* Rows by request, in the order of the stream: the first row of the request above the row. */
+static int order_rows(struct serve_cut *c, const struct serve_prerank *p, const struct ctr_batch *b, const int *at,
                       struct ctr_err *err)
 {
-    struct ctr_keyvalue_set set;
-    int *column = calloc((size_t)p->query.n + 1, sizeof *column);
-    int rc = column ? 0 : ctr_fail_nomem(err, (size_t)p->query.n * sizeof *column);
+    int *column = calloc((size_t)(p->query.n + p->columns.n) + 1, sizeof *column), n = 0;
+    int rc = column ? request_columns(p, b, at, column, &n, err) : ctr_fail_nomem(err, sizeof *column);
     ctr_buf_clear(&c->order);
+    ctr_index_clear(&c->requests);
     uint64_t *order = ctr_buf_extend(&c->order, b->rows, sizeof *order, &rc, err);
-    for (int i = 0; i < p->query.n && !rc; i++)
-        rc = CTR_MIN(column[i] = ctr_schema_need(b->schema, p->query.s[i], err), 0);
-    if (!rc && p->query.n)
-        rc = ctr_keyvalue_read(&c->values, b, column, p->query.n, err);
-    ctr_keyvalue_set_init(&set);
     for (int64_t i = 0; i < b->rows && !rc; i++) {
-        uint32_t number = 0;
-        if (p->query.n)
-            rc = ctr_keyvalue_set_add(&set, &c->values.row[i], &number, err);
-        order[i] = (uint64_t)number << 32 | (uint64_t)i;
+        uint32_t first = 0;
+        rc = first_row(c, b, column, n, i, &first, err);
+        order[i] = (uint64_t)first << 32 | (uint64_t)i;
     }
-    ctr_keyvalue_set_free(&set);
     free(column);
     if (!rc)
         qsort(order, (size_t)b->rows, sizeof *order, by_order);
@@ -568,7 +598,7 @@ static int cut_request(struct serve_desk *d, const struct ctr_batch *b, const in
 static int cut_requests(struct serve_desk *d, const struct ctr_batch *b, const int *at, struct ctr_err *err)
 {
     struct serve_cut *c = d->cut;
-    int rc = order_rows(c, d->g->prerank, b, err);
+    int rc = order_rows(c, d->g->prerank, b, at, err);
     const uint64_t *order = AS(uint64_t, c->order);
     for (int64_t i = 0, n = 0; i < b->rows && !rc; i += n) {
         for (n = 1; i + n < b->rows && order[i + n] >> 32 == order[i] >> 32;)
