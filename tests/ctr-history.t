@@ -204,6 +204,33 @@ exits 'behaviours of a day before' 1 ctr-history --time t -c ad,word --age --cou
 err_like 'are told' 'b.2: its first time .* is before .*, of behaviours that the state has|its first time .* is before .*, where the state ended'
 exits 'a state without that log' 2 ctr-history -q --time t -c ad,word --age --count ad,word+ad --where click==1 --count-window 70ms --last 2 --state known e.5
 err_like 'is of other options' 'known: is the state of other options: .*--behaviours with user utf8, time int64'
+# Threads share the users of a batch: the same bytes and the same state as of one, with nulls, texts, counts and sessions
+# beside the lists, and behaviours that become known later; also of lists that are too long for that.
+awk 'BEGIN { srand(9); OFS = ","; print "user,name,t,ad,word,flag,part,click"; for (t = i = 0; i < 30000; i++) { t += int(rand() * 3)
+    u = int(600 * rand() * rand()); w = "w" int(rand() * 900); if (i == 20000) while (length(w) < 3000) w = w w
+    print (rand() < .02 ? "" : u), (rand() < .02 ? "" : "u" u), t, (i > 9000 && rand() < .1 ? "" : int(rand() * 99)), (rand() < .05 ? "" : w),
+        (rand() < .5 ? "true" : "false"), rand(), (rand() < .3) } }' >many.csv
+ctr-import -q -f csv --header --null '' -c user:int32,name,t:int64,ad:int32,word,flag:bool,part:float32,click:int8 many.csv -o many.arrows
+ctr-cat -q --share word many.arrows -o many.shared
+is 'rows' "$(ctr-export -f csv --no-header -c t many.shared | wc -l)" 30000
+set -- '--user user -c ad --age' '--user name -c word,ad,flag,part --where click==1 --age --last 5' '--user user -c word --last 300' \
+    '--user user -c part,word --delay 90ms --count ad,word+ad --where click==1 --session 200ms' '--user name --age --window 2s --order oldest'
+for o; do
+    for f in many.arrows many.shared; do
+        rm -f known
+        # shellcheck disable=SC2086
+        ctr-history -j 1 --time t $o --state known $f >one 2>one.err
+        mv known known.1
+        for j in 2 3; do
+            # shellcheck disable=SC2086
+            ctr-history -j $j --time t $o --state known $f >other 2>other.err
+            ok "-j $j: the same bytes: $o of $f" cmp one other
+            ok '… the same state' cmp known known.1
+            ok '… the same is told' cmp one.err other.err
+            rm -f known
+        done
+    done
+done
 printf 'user,ad,t\n1,2,5\n1,3,4\n' | ctr-import -q -f csv --header -o "$W/back.arrows"
 exits 'times that run backwards' 1 ctr-history -c ad --user user --time t "$W/back.arrows"
 err_like 'name the file' 'back.arrows: row 2: its time .* runs backwards'

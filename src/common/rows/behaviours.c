@@ -133,10 +133,11 @@ static int grow(struct ctr_behaviours *u, struct ctr_past *p, struct ctr_str tex
     uint64_t *word = malloc(before * sizeof *word + cap * bytes);
     if (!word)
         return ctr_fail_nomem(err, before * sizeof *word + cap * bytes);
+    int64_t added = 0;
     if (u->texts) {
         memcpy(word, text.p, text.n);
         word[before - 1] = text.n;
-        u->ring_bytes += p->word ? 0 : (int64_t)(before * sizeof *word);
+        added += p->word ? 0 : (int64_t)(before * sizeof *word);
         word += before;
     }
     const uint32_t tail = CTR_MIN(p->n, p->cap - p->first);
@@ -145,45 +146,57 @@ static int grow(struct ctr_behaviours *u, struct ctr_past *p, struct ctr_str tex
         memcpy(word + tail * (bytes / sizeof *word), p->word, (p->n - tail) * bytes);
     }
     free_ring(u, p);
-    u->ring_bytes += (int64_t)((cap - p->cap) * bytes);
+    added += (int64_t)((cap - p->cap) * bytes);
+    __atomic_fetch_add(&u->ring_bytes, added, __ATOMIC_RELAXED);
     *p = (struct ctr_past){ .word = word, .cap = cap, .n = p->n, .next = p->next };
     return 0;
 }
 
-/* Of the pasts with the user's key, from number - 1 on, the user's; or NULL. */
-static struct ctr_past *same_user(const struct ctr_behaviours *u, uint32_t number, const struct ctr_keyvalue *user)
+/* Of the pasts with the user's key, from `number` on, the user's; or 0. */
+static uint32_t same_user(const struct ctr_behaviours *u, uint32_t number, const struct ctr_keyvalue *user)
 {
-    while (number) {
-        struct ctr_past *p = &pasts(u)[number - 1];
-        if (!u->texts || ctr_keyvalue_same(user, text_of(p)))
-            return p;
+    while (number && u->texts) {
+        const struct ctr_past *p = ctr_behaviours_past(u, number);
+        if (ctr_keyvalue_same(user, text_of(p)))
+            return number;
         number = p->next == number ? 0 : p->next;
     }
-    return NULL;
+    return number;
 }
 
-static struct ctr_past *past_of(struct ctr_behaviours *u, const struct ctr_keyvalue *user, int *rc, struct ctr_err *err)
+/* Of the users with this key, the latest: the one, but for one pair in 2^64. */
+static uint32_t latest(const struct ctr_behaviours *u, uint64_t key)
 {
-    uint32_t *newest = ctr_keyindex_get(&u->index, user->key);
+    const uint32_t *number = ctr_keyindex_find(&u->index, key);
+    return number ? *number : 0;
+}
+
+static uint32_t new_user(struct ctr_behaviours *u, const struct ctr_keyvalue *user, int *rc, struct ctr_err *err)
+{
+    uint32_t *newest = ctr_keyindex_get(&u->index, user->key), number = u->free;
     const uint32_t others = *newest;
-    struct ctr_past *p = same_user(u, others, user);
-    if (p)
-        return p;
-    uint32_t number = u->free;
     if (number) {
         u->free = pasts(u)[number - 1].next;
     } else {
         number = (uint32_t)count(u) + 1;
         u->pasts.len += sizeof(struct ctr_past);
     }
-    p = &pasts(u)[number - 1];
+    struct ctr_past *p = ctr_behaviours_past(u, number);
     *p = (struct ctr_past){ .next = others };
     if (others && !pasts(u)[others - 1].next)
         pasts(u)[others - 1].next = others;
     u->users++;
     *newest = number;
     *rc = u->texts ? grow(u, p, (struct ctr_str){ user->p, user->n }, err) : 0;
-    return *rc ? NULL : p;
+    return *rc ? 0 : number;
+}
+
+uint32_t ctr_behaviours_user(struct ctr_behaviours *u, const struct ctr_keyvalue *user, bool add, int *rc,
+                             struct ctr_err *err)
+{
+    u->texts = user->p;
+    const uint32_t number = same_user(u, latest(u, user->key), user);
+    return number || !add ? number : new_user(u, user, rc, err);
 }
 
 /* Outside the window, or followed by `last` known ones. */
@@ -203,17 +216,12 @@ static void forget(const struct ctr_behaviours *u, struct ctr_past *p, int64_t n
     p->n -= n;
 }
 
-uint64_t *ctr_behaviours_add(struct ctr_behaviours *u, const struct ctr_keyvalue *user, struct ctr_past *past,
-                             int64_t now, int *rc, struct ctr_err *err)
+uint64_t *ctr_behaviours_add(struct ctr_behaviours *u, struct ctr_past *past, int64_t now, int *rc, struct ctr_err *err)
 {
-    u->texts = user->p;
-    struct ctr_past *p = past ? past : past_of(u, user, rc, err);
-    if (!p)
+    forget(u, past, now);
+    if (past->n == past->cap && (*rc = grow(u, past, u->texts ? text_of(past) : (struct ctr_str){ 0 }, err)))
         return NULL;
-    forget(u, p, now);
-    if (p->n == p->cap && (*rc = grow(u, p, (struct ctr_str){ user->p, user->n }, err)))
-        return NULL;
-    uint64_t *word = (uint64_t *)(uintptr_t)ctr_behaviour(u, p, p->n++);
+    uint64_t *word = (uint64_t *)(uintptr_t)ctr_behaviour(u, past, past->n++);
     word[0] = (uint64_t)now;
     word[1] = 0;
     return word;
@@ -237,39 +245,33 @@ static uint32_t older(const struct ctr_behaviours *u, const struct ctr_past *p, 
     return from;
 }
 
-/* Of the users with this key, the latest: the one, but for one pair in 2^64. */
-static uint32_t latest(const struct ctr_behaviours *u, uint64_t key)
+void ctr_behaviours_ahead_past(const struct ctr_behaviours *u, uint32_t number, int step)
 {
-    const uint32_t *number = ctr_keyindex_find(&u->index, key);
-    return number ? *number : 0;
-}
-
-/* Three dependent memory accesses, each of which gives the address of the next. */
-void ctr_behaviours_ahead(const struct ctr_behaviours *u, const struct ctr_keyvalue *user, int64_t i, int64_t rows)
-{
-    enum { STEP = 8 };
-    if (u->index.size && i + 3 * STEP < rows)
-        __builtin_prefetch(ctr_keyindex_home(&u->index, user[i + 3 * STEP].key));
-    uint32_t number = i + 2 * STEP < rows ? latest(u, user[i + 2 * STEP].key) : 0;
-    if (number)
-        __builtin_prefetch(&pasts(u)[number - 1]);
-    number = i + STEP < rows ? latest(u, user[i + STEP].key) : 0;
-    const struct ctr_past *p = number ? &pasts(u)[number - 1] : NULL;
-    if (!p || !p->n)
+    const struct ctr_past *p = ctr_behaviours_past(u, number);
+    if (step == 1 && p)
+        __builtin_prefetch(p);
+    if (step < 2 || !p || !p->n)
         return;
     if (u->texts)
         __builtin_prefetch(p->word - 1);
     __builtin_prefetch(ctr_behaviour(u, p, 0));
-    for (uint32_t k = p->n; k > 0 && p->n - k < 8 * STEP; k -= CTR_MIN(k, 2))
+    for (uint32_t k = p->n; k > 0 && p->n - k < 8 * CTR_BEHAVIOURS_STEP; k -= CTR_MIN(k, 2))
         __builtin_prefetch(ctr_behaviour(u, p, k - 1));
 }
 
-struct ctr_seen ctr_behaviours_seen(const struct ctr_behaviours *u, const struct ctr_keyvalue *user, int64_t t)
+void ctr_behaviours_ahead(const struct ctr_behaviours *u, const struct ctr_keyvalue *user, int step)
 {
-    struct ctr_past *p = same_user(u, latest(u, user->key), user);
-    if (!p)
+    if (step)
+        ctr_behaviours_ahead_past(u, latest(u, user->key), step);
+    else if (u->index.size)
+        __builtin_prefetch(ctr_keyindex_home(&u->index, user->key));
+}
+
+struct ctr_seen ctr_behaviours_seen(const struct ctr_behaviours *u, struct ctr_past *past, int64_t t)
+{
+    if (!past)
         return (struct ctr_seen){ 0 };
-    const uint32_t known = older(u, p, t, u->delay_ms), gone = older(u, p, t, u->window_ms);
+    const uint32_t known = older(u, past, t, u->delay_ms), gone = older(u, past, t, u->window_ms);
     const uint32_t from = known > u->last ? CTR_MAX(gone, known - (uint32_t)u->last) : gone;
-    return (struct ctr_seen){ p, from, known > from ? known - from : 0 };
+    return (struct ctr_seen){ past, from, known > from ? known - from : 0 };
 }

@@ -32,14 +32,14 @@ struct ctr_history {
     struct ctr_expr *where, *dwell;
     const struct ctr_col *is, *took; /* their results for the batch of behaviours */
     struct ctr_strs columns;
-    int *column;             /* of the behaviours' log: the columns to list */
-    struct ctr_colbuf *list; /* one per column, then the age */
-    int lists, sets, numbers;
+    int *column; /* of the behaviours' log: the columns to list */
+    int sets, numbers;
     struct ctr_colbuf *number; /* three per set of keys, two of sessions */
     struct ctr_sessions sessions;
-    struct ctr_behaviours users;
-    struct ctr_keyvalue_set texts; /* each text of a behaviour once */
-    bool any_null;                 /* in some behaviour so far */
+    struct ctr_historylists recent;
+    struct ctr_buf is_behaviour; /* a bool a row, for several threads */
+    int numbers_rc;              /* of answer_numbers */
+    struct ctr_err numbers_err;
     struct ctr_feedback counts;
     struct ctr_part part;
     struct ctr_col *views;
@@ -62,12 +62,12 @@ static struct side *behaviours_side(struct ctr_history *h)
 
 static bool needs_user(const struct ctr_history *h)
 {
-    return h->lists > 0 || h->sessions.on;
+    return h->recent.lists > 0 || h->sessions.on;
 }
 
 static bool has_lists(const struct ctr_history *h)
 {
-    return h->lists > 0;
+    return h->recent.lists > 0;
 }
 
 /* ---- the schema of the result ---- */
@@ -303,7 +303,7 @@ static int describe(struct ctr_history *h, const struct ctr_strs *sets, struct c
     for (int i = 0; !rc && i < h->columns.n; i++)
         rc = ctr_buf_printf(&h->what, err, "; %s: %s", h->columns.s[i],
                             type_of(&behaviours_side(h)->feed.schema, h->column[i], type, sizeof type));
-    if (!rc && h->lists)
+    if (!rc && h->recent.lists)
         rc = ctr_buf_printf(&h->what, err, "; --last %lld; --window %lld", (long long)o->last, (long long)o->window_ms);
     for (int i = 0; !rc && i < sets->n; i++) {
         rc = ctr_buf_printf(&h->what, err, "; --count %s:", sets->s[i]);
@@ -329,7 +329,7 @@ static int start(struct ctr_history *h, const struct ctr_schema *events, const c
     const struct ctr_history_opts *o = &h->o;
     int rc = 0;
 
-    ctr_keyvalue_set_init(&h->texts);
+    ctr_keyvalue_set_init(&h->recent.texts);
     ctr_sessions_init(&h->sessions, o->session_ms);
     h->event.feed = (struct ctr_timefeed){ .time = o->time,
                                            .input = o->input,
@@ -358,7 +358,11 @@ static int start(struct ctr_history *h, const struct ctr_schema *events, const c
         rc = check_users(h, err);
     if (!rc)
         rc = add_lists(h, err);
-    h->lists = h->columns.n + o->age;
+    h->recent.columns = h->columns.n;
+    h->recent.column = h->column;
+    h->recent.age = o->age;
+    h->recent.oldest_first = o->oldest_first;
+    h->recent.lists = h->columns.n + o->age;
     if (!rc)
         rc = add_counts(h, &sets, err);
     if (!rc && h->sessions.on)
@@ -374,27 +378,24 @@ static int start(struct ctr_history *h, const struct ctr_schema *events, const c
         rc = compile(h, &h->where, ctr_word(o->in_plan, "--where"), o->where, s, true, err);
     if (!rc && o->dwell)
         rc = compile(h, &h->dwell, ctr_word(o->in_plan, "--dwell"), o->dwell, s, false, err);
-    ctr_behaviours_init(&h->users, h->columns.n, o);
-    if (!rc && h->sets && o->count_window_ms >= 0 && (uint64_t)o->count_window_ms <= h->users.delay_ms)
+    ctr_behaviours_init(&h->recent.users, h->columns.n, o);
+    if (!rc && h->sets && o->count_window_ms >= 0 && (uint64_t)o->count_window_ms <= h->recent.users.delay_ms)
         rc = too_short(h, "--count-window", "click", err);
-    if (!rc && h->columns.n && (uint64_t)o->window_ms <= h->users.delay_ms)
+    if (!rc && h->columns.n && (uint64_t)o->window_ms <= h->recent.users.delay_ms)
         rc = too_short(h, "--window", "behaviour", err);
-    return rc ? rc : ctr_feedback_init(&h->counts, h->sets, h->users.delay_ms, o->count_window_ms, err);
+    return rc ? rc : ctr_feedback_init(&h->counts, h->sets, h->recent.users.delay_ms, o->count_window_ms, err);
 }
 
 static int make_columns(struct ctr_history *h, struct ctr_err *err)
 {
-    const int lists = h->lists, numbers = h->numbers, first = h->out.n - lists - numbers;
-    int rc = 0;
-    h->list = calloc((size_t)lists + 1, sizeof *h->list);
+    const int numbers = h->numbers, first = h->out.n - h->recent.lists - numbers;
+    int rc = ctr_historylists_init(&h->recent, &h->out.f[first], h->second ? 1 : h->o.threads, err);
     h->number = calloc((size_t)numbers + 1, sizeof *h->number);
     h->views = calloc((size_t)h->out.n + 1, sizeof *h->views);
-    if (!h->list || !h->number || !h->views)
-        return ctr_fail_nomem(err, (size_t)h->out.n * sizeof *h->views);
-    for (int i = 0; i < lists && !rc; i++)
-        rc = ctr_colbuf_init(&h->list[i], &h->out.f[first + i], err);
+    if (!rc && (!h->number || !h->views))
+        rc = ctr_fail_nomem(err, (size_t)h->out.n * sizeof *h->views);
     for (int i = 0; i < numbers && !rc; i++)
-        rc = ctr_colbuf_init(&h->number[i], &h->out.f[first + lists + i], err);
+        rc = ctr_colbuf_init(&h->number[i], &h->out.f[first + h->recent.lists + i], err);
     return rc;
 }
 
@@ -435,11 +436,10 @@ void ctr_history_free(struct ctr_history *h)
 {
     if (!h)
         return;
-    for (int i = 0; h->list && i < h->lists; i++)
-        ctr_colbuf_free(&h->list[i]);
     for (int i = 0; h->number && i < h->numbers; i++)
         ctr_colbuf_free(&h->number[i]);
-    free(h->list);
+    ctr_historylists_free(&h->recent);
+    ctr_buf_free(&h->is_behaviour);
     free(h->number);
     free(h->views);
     free(h->column);
@@ -447,8 +447,6 @@ void ctr_history_free(struct ctr_history *h)
     free_side(&h->past, h->sets);
     ctr_expr_free(h->where);
     ctr_expr_free(h->dwell);
-    ctr_behaviours_free(&h->users);
-    ctr_keyvalue_set_free(&h->texts);
     ctr_feedback_free(&h->counts);
     if (h->rest.col)
         ctr_batchbuf_free(&h->rest);
@@ -469,8 +467,8 @@ const struct ctr_schema *ctr_history_schema(const struct ctr_history *h)
 void ctr_history_get_stats(const struct ctr_history *h, struct ctr_history_stats *st)
 {
     *st = h->st;
-    st->users = h->users.users;
-    st->dropped_users = h->users.dropped;
+    st->users = h->recent.users.users;
+    st->dropped_users = h->recent.users.dropped;
     st->spilled_bytes = h->event.feed.spilled_bytes + h->past.feed.spilled_bytes;
 }
 
@@ -529,20 +527,20 @@ static int state(struct ctr_history *h, struct ctr_historystate *s, struct types
     *t = (struct types){ calloc((size_t)h->columns.n + 1, sizeof *t->value),
                          calloc((size_t)h->sets + 1, sizeof *t->key_text) };
     for (int v = 0; t->value && v < h->columns.n; v++)
-        t->value[v] = h->list[v].item->type;
+        t->value[v] = h->recent.list[v].item->type;
     for (int k = 0; t->key_text && k < h->sets; k++)
         t->key_text[k] =
             e->key_start[k + 1] - e->key_start[k] > 1 || e->feed.schema.f[e->key[e->key_start[k]]].type == CTR_UTF8;
     *s = (struct ctr_historystate){ .what = (const char *)h->what.data,
-                                    .users = &h->users,
+                                    .users = &h->recent.users,
                                     .type = t->value,
                                     .user_text = h->o.user >= 0 && e->feed.schema.f[h->o.user].type == CTR_UTF8,
                                     .key_text = t->key_text,
-                                    .texts = &h->texts,
+                                    .texts = &h->recent.texts,
                                     .counts = &h->counts,
                                     .sessions = &h->sessions,
                                     .any = h->began,
-                                    .any_null = h->any_null,
+                                    .any_null = h->recent.any_null,
                                     .last_ms = h->last_ms,
                                     .past = h->second ? &h->past.feed.schema : NULL,
                                     .learned = h->learned,
@@ -571,7 +569,7 @@ int ctr_history_restore(struct ctr_history *h, const char *path, struct ctr_err 
     int rc = state(h, &s, &types, err);
     if (!rc)
         rc = ctr_historystate_restore(&s, path, err);
-    h->any_null = s.any_null;
+    h->recent.any_null = s.any_null;
     h->began = h->restored = s.any;
     h->last_ms = s.last_ms;
     h->learned = h->past_restored = s.learned;
@@ -598,16 +596,16 @@ static int check_begin(struct ctr_history *h, int64_t t, struct ctr_err *err)
 
 static int64_t held_bytes(const struct ctr_history *h)
 {
-    return ctr_behaviours_bytes(&h->users) + ctr_keyvalue_set_bytes(&h->texts) + ctr_feedback_bytes(&h->counts) +
-           ctr_sessions_bytes(&h->sessions);
+    return ctr_behaviours_bytes(&h->recent.users) + ctr_keyvalue_set_bytes(&h->recent.texts) +
+           ctr_feedback_bytes(&h->counts) + ctr_sessions_bytes(&h->sessions);
 }
 
 static int check_memory(struct ctr_history *h, int64_t now, struct ctr_err *err)
 {
     const int64_t most = h->o.input == CTR_HISTORY_ORDERED ? h->budget : h->budget / 2;
-    int rc = ctr_behaviours_sweep(&h->users, now, false, err);
+    int rc = ctr_behaviours_sweep(&h->recent.users, now, false, err);
     if (!rc && held_bytes(h) > most)
-        rc = ctr_behaviours_sweep(&h->users, now, true, err);
+        rc = ctr_behaviours_sweep(&h->recent.users, now, true, err);
     const int64_t bytes = held_bytes(h);
     h->st.most_bytes = CTR_MAX(h->st.most_bytes, bytes);
     if (rc || bytes <= most)
@@ -616,7 +614,7 @@ static int check_memory(struct ctr_history *h, int64_t now, struct ctr_err *err)
         err, CTR_ENOMEM,
         "row %lld: what is known of %lld users and %lld keys takes %s, and --memory allows %s%s; give more, "
         "a smaller %s or %s, or split the log by user (ctr-split --by) %sfor the histories",
-        (long long)h->st.rows, (long long)h->users.users, (long long)(h->sets ? h->counts.key[0].n : 0),
+        (long long)h->st.rows, (long long)h->recent.users.users, (long long)(h->sets ? h->counts.key[0].n : 0),
         ctr_size_text_beyond((uint64_t)bytes, (uint64_t)most).s, ctr_size_text((uint64_t)most).s,
         h->o.input == CTR_HISTORY_ORDERED ? "" : " (half of it; the other half sorts)",
         ctr_word(h->o.in_plan, "--last"), ctr_word(h->o.in_plan, "--window"), ctr_words(h->o.in_plan, "", "before "));
@@ -660,7 +658,7 @@ static int take_behaviours(struct ctr_history *h, struct side *s, const struct c
     if (!rc && b->rows)
         rc = check_memory(h, times(s)[0], err);
     if (!rc && has_lists(h))
-        rc = ctr_behaviours_reserve(&h->users, b->rows, err);
+        rc = ctr_behaviours_reserve(&h->recent.users, b->rows, err);
     return rc ? rc : ctr_feedback_reserve(&h->counts, b->rows, err);
 }
 
@@ -677,25 +675,6 @@ static bool is_behaviour(const struct ctr_history *h, int64_t i)
     return !ctr_col_missing(h->took, i) && ctr_col_f64(ctr_col_plain(h->took, &at), at) >= (double)h->o.min_dwell_ms;
 }
 
-/* The bits of a value, at most 8 bytes. */
-static int value_bits(struct ctr_history *h, const struct ctr_col *c, int64_t i, uint64_t *bits, struct ctr_err *err)
-{
-    *bits = 0;
-    if (c->type == CTR_UTF8) {
-        const struct ctr_keyvalue text = ctr_keyvalue_text(ctr_col_str(c, i));
-        uint32_t number = 0;
-        int rc = ctr_keyvalue_set_add(&h->texts, &text, &number, err);
-        *bits = number;
-        return rc;
-    }
-    c = ctr_col_plain(c, &i);
-    if (c->type == CTR_BOOL)
-        *bits = ctr_bit(c->data, i);
-    else
-        memcpy(bits, (const uint8_t *)c->data + i * ctr_types[c->type].width, (size_t)ctr_types[c->type].width);
-    return 0;
-}
-
 /* `past`: the user's, if it was just seen, else NULL. */
 static int learn_row(struct ctr_history *h, const struct side *s, int64_t i, struct ctr_past *past, struct ctr_err *err)
 {
@@ -710,17 +689,10 @@ static int learn_row(struct ctr_history *h, const struct side *s, int64_t i, str
         ctr_feedback_add(&h->counts, times(s)[i], is);
     if (rc || !is || !has_lists(h) || s->who.row[i].null)
         return rc;
-    uint64_t *word = ctr_behaviours_add(&h->users, &s->who.row[i], past, times(s)[i], &rc, err);
-    for (int v = 0; v < h->columns.n && !rc; v++) {
-        const struct ctr_col *c = &s->b->col[h->column[v]];
-        if (ctr_col_missing(c, i)) {
-            word[2 + v] = 0;
-            word[1] |= (uint64_t)1 << v;
-            h->any_null = true;
-        } else
-            rc = value_bits(h, c, i, &word[2 + v], err);
-    }
-    return rc;
+    if (!past)
+        past = ctr_behaviours_past(&h->recent.users,
+                                   ctr_behaviours_user(&h->recent.users, &s->who.row[i], true, &rc, err));
+    return rc ? rc : ctr_historylists_learn(&h->recent, past, s->b, i, times(s)[i], err);
 }
 
 /* The first row of that log in this run. */
@@ -783,97 +755,22 @@ static int learn_until(struct ctr_history *h, int64_t t, struct ctr_err *err)
 
 /* ---- answers ---- */
 
-static uint32_t nth(const struct ctr_history *h, const struct ctr_seen *seen, uint32_t i)
-{
-    return seen->from + (h->o.oldest_first ? i : seen->n - 1 - i);
-}
-
-static int append_value(const struct ctr_history *h, struct ctr_colbuf *item, uint64_t bits, struct ctr_err *err)
-{
-    double d;
-    float f;
-    switch (item->type) {
-    case CTR_UTF8: {
-        const struct ctr_str s = ctr_keyvalue_set_text(&h->texts, bits);
-        return ctr_colbuf_str(item, s.p, s.n, err);
-    }
-    case CTR_F64: memcpy(&d, &bits, sizeof d); return ctr_colbuf_f64(item, d, err);
-    case CTR_F32: memcpy(&f, &bits, sizeof f); return ctr_colbuf_f64(item, (double)f, err);
-    case CTR_F16: return ctr_colbuf_f64(item, (double)ctr_f16_to_f32((uint16_t)bits), err);
-    default: return ctr_colbuf_i64(item, (int64_t)bits, err);
-    }
-}
-
-#define COPY(type)                                                                                                     \
-    for (uint32_t i = 0; i < seen->n; i++)                                                                             \
-    ((type *)to)[i] = (type)ctr_behaviour(&h->users, seen->past, nth(h, seen, i))[word]
-
-/* Copy one word of each behaviour, narrowed to a width. */
-static void copy_words(const struct ctr_history *h, const struct ctr_seen *seen, int word, size_t width, void *to)
-{
-    switch (width) {
-    case 1: COPY(uint8_t); break;
-    case 2: COPY(uint16_t); break;
-    case 4: COPY(uint32_t); break;
-    default: COPY(uint64_t);
-    }
-}
-
-/* Values of fixed width without nulls are appended at once. */
-static int append_values(const struct ctr_history *h, const struct ctr_seen *seen, int v, struct ctr_err *err)
-{
-    struct ctr_colbuf *item = h->list[v].item;
-    const size_t width = (size_t)ctr_types[item->type].width;
-    const uint64_t null = (uint64_t)1 << v;
-    uint64_t nulls = 0;
-    int rc = 0;
-
-    for (uint32_t i = 0; i < seen->n && h->any_null; i++)
-        nulls |= ctr_behaviour(&h->users, seen->past, seen->from + i)[1];
-    if (width && !(nulls & null) && !item->valid.len) {
-        uint8_t *to = ctr_buf_extend(&item->data, seen->n, width, &rc, err);
-        if (!rc)
-            copy_words(h, seen, 2 + v, width, to);
-        item->rows += rc ? 0 : seen->n;
-        return rc;
-    }
-    for (uint32_t i = 0; i < seen->n && !rc; i++) {
-        const uint64_t *word = ctr_behaviour(&h->users, seen->past, nth(h, seen, i));
-        rc = word[1] & null ? ctr_colbuf_null(item, err) : append_value(h, item, word[2 + v], err);
-    }
-    return rc;
-}
-
-static int append_ages(const struct ctr_history *h, const struct ctr_seen *seen, int64_t t, struct ctr_err *err)
-{
-    struct ctr_colbuf *item = h->list[h->columns.n].item;
-    int rc = 0;
-    int64_t *to = ctr_buf_extend(&item->data, seen->n, sizeof *to, &rc, err);
-    for (uint32_t i = 0; i < seen->n && !rc; i++)
-        to[i] = (int64_t)ctr_time_age(t, (int64_t)*ctr_behaviour(&h->users, seen->past, nth(h, seen, i)));
-    item->rows += rc ? 0 : seen->n;
-    return rc;
-}
-
 static int answer_lists(struct ctr_history *h, int64_t i, struct ctr_past **past, struct ctr_err *err)
 {
+    enum { STEP = CTR_BEHAVIOURS_STEP };
     const struct side *s = &h->event;
-    struct ctr_seen seen = { 0 };
+    const struct ctr_keyvalue *user = &s->who.row[i];
     int rc = 0;
 
-    ctr_behaviours_ahead(&h->users, s->who.row, i, s->b->rows);
-    if (!s->who.row[i].null)
-        seen = ctr_behaviours_seen(&h->users, &s->who.row[i], times(s)[i]);
-    *past = seen.past;
+    for (int step = 0; step < 3; step++)
+        if (i + (3 - step) * STEP < s->b->rows)
+            ctr_behaviours_ahead(&h->recent.users, user + (3 - step) * STEP, step);
+    if (!user->null)
+        *past = ctr_behaviours_past(&h->recent.users, ctr_behaviours_user(&h->recent.users, user, false, &rc, err));
+    const struct ctr_seen seen = ctr_behaviours_seen(&h->recent.users, *past, times(s)[i]);
     h->st.empty += !seen.n;
-    h->st.no_user += s->who.row[i].null;
-    for (int v = 0; v < h->columns.n && !rc && seen.n; v++)
-        rc = append_values(h, &seen, v, err);
-    if (!rc && h->o.age && seen.n)
-        rc = append_ages(h, &seen, times(s)[i], err);
-    for (int v = 0; v < h->lists && !rc; v++)
-        rc = ctr_colbuf_close(&h->list[v], err);
-    return rc;
+    h->st.no_user += user->null;
+    return rc ? rc : ctr_historylists_answer(&h->recent, &seen, times(s)[i], err);
 }
 
 static int answer_counts(struct ctr_history *h, int64_t i, struct ctr_err *err)
@@ -929,6 +826,52 @@ static int answer_row(struct ctr_history *h, int64_t i, struct ctr_err *err)
     return rc ? rc : h->second ? 0 : learn_row(h, &h->event, i, past, err);
 }
 
+/* ---- all rows of a batch, by several threads ---- */
+
+/* So few items that the lists are one batch of the output. */
+static bool by_threads(const struct ctr_history *h)
+{
+    const struct side *s = &h->event;
+    return h->recent.pool && !s->pos && s->b->rows && h->o.last < ITEMS / s->b->rows;
+}
+
+/* Counts and sessions go beside the lists. */
+static void answer_numbers(void *ctx)
+{
+    struct ctr_history *h = ctx;
+    const bool *is = (const bool *)(const void *)h->is_behaviour.data;
+    int rc = 0;
+    for (int64_t i = 0; i < h->event.b->rows && !rc; i++) {
+        if (h->sets && !(rc = answer_counts(h, i, &h->numbers_err)))
+            ctr_feedback_add(&h->counts, times(&h->event)[i], is[i]);
+        if (!rc && h->sessions.on)
+            rc = answer_session(h, i, &h->numbers_err);
+    }
+    h->numbers_rc = rc;
+}
+
+static int answer_batch(struct ctr_history *h, struct ctr_err *err)
+{
+    struct side *s = &h->event;
+    int64_t behaviours = 0, no_user = 0;
+    int rc = ctr_buf_room(&h->is_behaviour, s->b->rows, sizeof(bool), err);
+    bool *is = (bool *)(void *)h->is_behaviour.data;
+    for (int64_t i = 0; i < s->b->rows && !rc; i++) {
+        behaviours += is[i] = is_behaviour(h, i);
+        no_user += s->who.row[i].null;
+    }
+    const struct ctr_historyrows r = { s->b, s->who.row, times(s), is, h->numbers ? answer_numbers : NULL, h };
+    if (rc || (rc = ctr_historylists_rows(&h->recent, &r, CTR_BATCH_BYTES - 1, &h->st.empty, err)) <= 0)
+        return rc;
+    h->st.rows += s->b->rows;
+    h->st.behaviours += behaviours;
+    h->st.no_user += no_user;
+    s->pos = s->b->rows;
+    if (h->numbers && h->numbers_rc)
+        *err = h->numbers_err;
+    return h->numbers ? h->numbers_rc : 0;
+}
+
 /* ---- the stage ---- */
 
 int ctr_history_batch(struct ctr_history *h, const struct ctr_batch *b, struct ctr_err *err)
@@ -943,8 +886,8 @@ int ctr_history_finish(struct ctr_history *h, struct ctr_err *err)
 
 static bool full(const struct ctr_history *h)
 {
-    for (int i = 0; i < h->lists; i++)
-        if (h->list[i].item->rows >= ITEMS || h->list[i].item->data.len >= CTR_BATCH_BYTES)
+    for (int i = 0; i < h->recent.lists; i++)
+        if (h->recent.list[i].item->rows >= ITEMS || h->recent.list[i].item->data.len >= CTR_BATCH_BYTES)
             return true;
     return false;
 }
@@ -957,10 +900,10 @@ static int give(struct ctr_history *h, int64_t from, const struct ctr_batch **ou
     if (rc)
         return rc;
     memcpy(h->views, h->part.batch.col, (size_t)n * sizeof *h->views);
-    for (int i = 0; i < h->lists; i++)
-        h->views[n + i] = *ctr_colbuf_view(&h->list[i]);
+    for (int i = 0; i < h->recent.lists; i++)
+        h->views[n + i] = *ctr_colbuf_view(&h->recent.list[i]);
     for (int i = 0; i < h->numbers; i++)
-        h->views[n + h->lists + i] = *ctr_colbuf_view(&h->number[i]);
+        h->views[n + h->recent.lists + i] = *ctr_colbuf_view(&h->number[i]);
     h->batch = (struct ctr_batch){ &h->out, s->pos - from, s->b->first_row + from, h->views };
     *out = &h->batch;
     return 1;
@@ -991,11 +934,12 @@ int ctr_history_next(struct ctr_history *h, const struct ctr_batch **out, struct
         if (!rc && !h->second)
             rc = take_behaviours(h, s, b, err);
     }
-    for (int i = 0; i < h->lists; i++)
-        ctr_colbuf_clear(&h->list[i]);
+    ctr_historylists_clear(&h->recent);
     for (int i = 0; i < h->numbers; i++)
         ctr_colbuf_clear(&h->number[i]);
     const int64_t from = s->pos;
+    if (!rc && by_threads(h))
+        rc = answer_batch(h, err);
     for (; !rc && s->pos < s->b->rows && (s->pos == from || !full(h)); s->pos++)
         rc = answer_row(h, s->pos, err);
     return rc ? rc : give(h, from, out, err);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * historycore: internal to history. timefeed.c brings the rows of a log into time order; behaviours.c stores the last
- * behaviours of each user; feedback.c counts by key; sessions.c numbers sessions; history.c reads the columns and
- * writes the lists.
+ * behaviours of each user; historylists.c writes them as lists; feedback.c counts by key; sessions.c numbers sessions;
+ * history.c reads the columns and answers the rows.
  */
 #ifndef CTR_HISTORYCORE_H
 #define CTR_HISTORYCORE_H
@@ -74,25 +74,82 @@ int64_t ctr_behaviours_bytes(const struct ctr_behaviours *u);
 int ctr_behaviours_sweep(struct ctr_behaviours *u, int64_t now, bool must, struct ctr_err *err) CTR_MUST;
 int ctr_behaviours_reserve(struct ctr_behaviours *u, int64_t rows,
                            struct ctr_err *err) CTR_MUST; /* call before a batch */
-/* Add a behaviour of time `now`, the latest so far; the caller writes its values. `past`: the user's, if it was just
- * seen, else NULL. NULL: failed with *rc. */
-uint64_t *ctr_behaviours_add(struct ctr_behaviours *u, const struct ctr_keyvalue *user, struct ctr_past *past,
-                             int64_t now, int *rc, struct ctr_err *err);
+/* 1 + the number of a user's past; 0: there is none. `add`: make one, for a behaviour that is added next; 0: failed
+ * with *rc. */
+uint32_t ctr_behaviours_user(struct ctr_behaviours *u, const struct ctr_keyvalue *user, bool add, int *rc,
+                             struct ctr_err *err);
+static inline struct ctr_past *ctr_behaviours_past(const struct ctr_behaviours *u, uint32_t number)
+{
+    return number ? (struct ctr_past *)(void *)u->pasts.data + number - 1 : NULL;
+}
+/* Add a behaviour of time `now`, the latest so far; the caller writes its values. NULL: failed with *rc. Threads may
+ * add to different pasts. */
+uint64_t *ctr_behaviours_add(struct ctr_behaviours *u, struct ctr_past *past, int64_t now, int *rc,
+                             struct ctr_err *err);
 /* The behaviours known to an event: n from index `from` of the ring on, the oldest first. */
 struct ctr_seen {
     struct ctr_past *past;
     uint32_t from, n;
 };
-struct ctr_seen ctr_behaviours_seen(const struct ctr_behaviours *u, const struct ctr_keyvalue *user, int64_t t);
+struct ctr_seen ctr_behaviours_seen(const struct ctr_behaviours *u, struct ctr_past *past,
+                                    int64_t t); /* past: or NULL */
 /* The text of a user; how many of its behaviours, the oldest, no event from `now` on lists. */
 struct ctr_str ctr_behaviours_text(const struct ctr_past *p);
 uint32_t ctr_behaviours_gone(const struct ctr_behaviours *u, const struct ctr_past *p, int64_t now);
-/* Prefetch for the rows after row i of a batch. */
-void ctr_behaviours_ahead(const struct ctr_behaviours *u, const struct ctr_keyvalue *user, int64_t i, int64_t rows);
+/* Prefetch for a row to come, in three steps, each of which reads what the one before has fetched: the number of its
+ * user, the past, the ring. */
+enum { CTR_BEHAVIOURS_STEP = 8 }; /* rows ahead, of the last step */
+void ctr_behaviours_ahead(const struct ctr_behaviours *u, const struct ctr_keyvalue *user, int step);
+void ctr_behaviours_ahead_past(const struct ctr_behaviours *u, uint32_t number, int step); /* the last two steps */
 static inline const uint64_t *ctr_behaviour(const struct ctr_behaviours *u, const struct ctr_past *p, uint32_t i)
 {
     return p->word + (size_t)((p->first + i) & (p->cap - 1)) * (size_t)(2 + u->values);
 }
+
+/* ---- historylists.c: lists of them ---- */
+
+struct ctr_historyshare;
+struct ctr_historylists {
+    struct ctr_behaviours users;
+    struct ctr_keyvalue_set texts; /* each text of a behaviour once */
+    bool any_null;                 /* in some behaviour so far */
+    bool age, oldest_first;
+    const int *column; /* of the behaviours' log, `columns` of them: borrowed */
+    int columns, lists;
+    struct ctr_colbuf *list; /* one per column, then the age */
+    struct ctr_pool *pool;   /* NULL: one thread */
+    struct ctr_historyshare *share;
+    int shares;
+    struct ctr_buf past, start, n; /* of each row: number of its past; its items among those of the share */
+    struct ctr_buf text;           /* numbers of the texts of a batch */
+    bool any_text;                 /* some columns are of texts */
+    uint32_t measured;             /* texts; the longest of them */
+    int64_t longest;
+};
+/* The fields of the lists, of which there are l->lists. */
+int ctr_historylists_init(struct ctr_historylists *l, const struct ctr_field *f, int threads,
+                          struct ctr_err *err) CTR_MUST;
+void ctr_historylists_free(struct ctr_historylists *l);
+void ctr_historylists_clear(struct ctr_historylists *l); /* the lists of the last batch */
+/* The lists of the next row, of time t. */
+int ctr_historylists_answer(struct ctr_historylists *l, const struct ctr_seen *seen, int64_t t,
+                            struct ctr_err *err) CTR_MUST;
+/* Row i of a batch, of time t, is a behaviour of that user. */
+int ctr_historylists_learn(struct ctr_historylists *l, struct ctr_past *past, const struct ctr_batch *b, int64_t i,
+                           int64_t t, struct ctr_err *err) CTR_MUST;
+/* The same for all rows of a batch, each of which is answered, then a behaviour if is[i], by the threads of the pool;
+ * `beside` is one more task of theirs. *empty: rows without items are added. Returns 1; 0: texts may be so long that a
+ * list takes more than most_bytes, and nothing is done but to number the texts. */
+struct ctr_historyrows {
+    const struct ctr_batch *b;
+    const struct ctr_keyvalue *user;
+    const int64_t *time;
+    const bool *is;
+    void (*beside)(void *ctx);
+    void *ctx;
+};
+int ctr_historylists_rows(struct ctr_historylists *l, const struct ctr_historyrows *r, int64_t most_bytes,
+                          int64_t *empty, struct ctr_err *err) CTR_MUST;
 
 /* ---- feedback.c: impressions and clicks by key ---- */
 

@@ -415,7 +415,8 @@ static int restore_behaviours(struct ctr_historystate *h, const struct ctr_batch
         struct ctr_keyvalue user;
         if ((rc = get_identity(b, i, h->user_text, &user, err)))
             break;
-        uint64_t *word = ctr_behaviours_add(h->users, &user, NULL, ctr_col_i64(&b->col[3], i), &rc, err);
+        struct ctr_past *past = ctr_behaviours_past(h->users, ctr_behaviours_user(h->users, &user, true, &rc, err));
+        uint64_t *word = past ? ctr_behaviours_add(h->users, past, ctr_col_i64(&b->col[3], i), &rc, err) : NULL;
         for (int v = 0; !rc && v < h->users->values; v++) {
             const struct ctr_col *c = &b->col[4 + v];
             word[2 + v] = 0;
