@@ -3,8 +3,8 @@
  * groupkeys: numbers for combinations of key values. Rows are looked up a tile at a time, so that the cache misses of a
  * tile overlap: prefetch slots; take the number that the hash finds, or a new one; append the keys of new numbers;
  * compare every row with the keys of its number, column by column. Rows that differ have the hash of other keys by
- * chance: they are looked up again, value by value. One integer has the hash of no other (ctr_mix64 is a bijection), and
- * is not compared. */
+ * chance: they are looked up again, value by value. One integer has the hash of no other (ctr_mix64 is a bijection),
+ * and is not compared. */
 #include "common/rows/groupkeys.h"
 
 #include "common/rows/relkey.h"
