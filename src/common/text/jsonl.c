@@ -185,35 +185,42 @@ static inline bool put_text(struct ctr_colbuf *b, const char *p, size_t n, bool 
     return count_row(b, present);
 }
 
-static inline bool put_word(struct ctr_colbuf *b, const void *word, bool present)
+static inline bool put_word(struct ctr_colbuf *b, const void *word, size_t width, bool present)
 {
     if (b->data.cap - b->data.len < 8 || !has_bit(b, present))
         return false;
-    memcpy(b->data.data + b->data.len, word, 8);
-    b->data.len += 8;
+    memcpy(b->data.data + b->data.len, word, 8); /* of a shorter one the rest is overwritten by the next */
+    b->data.len += width;
     return count_row(b, present);
 }
 
-/* Append a text without escapes to utf8, a number of few digits to int64 or float64, or a null to these: false: nothing
- * was done, and ctr_json_append takes the value. */
+static inline bool put_integer(struct ctr_colbuf *b, const struct ctr_type_info *type, const struct ctr_json *v,
+                               bool null)
+{
+    const size_t width = (size_t)type->width;
+    uint64_t i = 0;
+    return (null || (v->kind == CTR_JSON_PLAIN && ctr_digits8(ctr_load8(v->p), v->n, &i) &&
+                     i <= UINT64_MAX >> (64 - 8 * width + type->is_signed))) &&
+           put_word(b, &i, width, !null);
+}
+
+/* Append a text without escapes to utf8, a number of few digits to an integer type or float64, or a null to these:
+ * false: nothing was done, and ctr_json_append takes the value. */
 static inline bool put_common(struct ctr_colbuf *b, const struct ctr_json *v, bool utf8)
 {
     static const char none[16];
     const bool null = v->kind == CTR_JSON_NONE || v->kind == CTR_JSON_NULL;
-    uint64_t i = 0;
+    const struct ctr_type_info *type = &ctr_types[b->type];
     double f = 0;
     switch (b->type) {
     case CTR_UTF8:
         if (null)
             return put_text(b, none, 0, false);
         return v->kind == CTR_JSON_STRING && !v->escaped && utf8 && put_text(b, v->p, v->n, true);
-    case CTR_I64:
-        return (null || (v->kind == CTR_JSON_PLAIN && ctr_digits8(ctr_load8(v->p), v->n, &i))) &&
-               put_word(b, &i, !null);
     case CTR_F64:
         return (null || (v->kind == CTR_JSON_PLAIN && ctr_short_decimal(v->p, v->n, &f) && (f || *v->p != '-'))) &&
-               put_word(b, &f, !null);
-    default: return false;
+               put_word(b, &f, sizeof f, !null);
+    default: return type->integer && put_integer(b, type, v, null);
     }
 }
 
