@@ -5,6 +5,7 @@
  *
  * Without --columns the first lines determine paths and types: jsondiscover.c.
  */
+#include "common/base/isa.h"
 #include "common/text/json.h"
 #include "common/text/jsonl.h"
 #include "common/text/shortnumber.h"
@@ -146,82 +147,110 @@ static void note_late(struct ctr_text_job *job, const struct ctr_text_column *c,
     job->lossy = true;
 }
 
-/* ---- the common values: appended without a call, where there is room ---- */
+/* ---- the common values of a column, appended without a call each, where there is room ---- */
 
-static inline bool has_bit(struct ctr_colbuf *b, bool present)
+enum { TILE_LINES = 32, TILE_VALUES = 1280 };
+
+/* What some values of a column are, a bit for each. */
+struct seen {
+    uint64_t there, value; /* not absent; nor null */
+};
+
+CTR_BODY bool see(struct seen *s, const struct ctr_json *v, int i)
 {
-    const size_t at = (size_t)b->rows >> 3;
-    return b->valid.len ? at < b->valid.len || (at == b->valid.len && at < b->valid.cap) : present;
+    const bool value = v->kind > CTR_JSON_NULL;
+    s->there |= (uint64_t)(v->kind != CTR_JSON_NONE) << i;
+    s->value |= (uint64_t)value << i;
+    return value;
 }
 
-/* After has_bit: count a row. */
-static inline bool count_row(struct ctr_colbuf *b, bool present)
+/* Can they be counted: nulls only where there is a bitmap, and where it has room? */
+CTR_BODY bool countable(const struct ctr_colbuf *b, int n, const struct seen *s)
 {
-    const size_t at = (size_t)b->rows >> 3;
-    if (b->valid.len) {
+    return b->valid.len ? b->valid.cap - b->valid.len > TILE_LINES / 8 : s->value == ~0ull >> (64 - n);
+}
+
+CTR_BODY void count_rows(struct ctr_colbuf *b, int n, const struct seen *s)
+{
+    b->nulls += n - __builtin_popcountll(s->value);
+    for (int i = 0; b->valid.len && i < n; i++) {
+        const size_t at = (size_t)(b->rows + i) >> 3;
         if (at == b->valid.len)
             b->valid.data[b->valid.len++] = 0;
-        b->valid.data[at] |= (uint8_t)(present << (b->rows & 7));
+        b->valid.data[at] |= (uint8_t)((s->value >> i & 1) << ((b->rows + i) & 7));
     }
-    b->rows++;
-    b->nulls += !present;
+    b->rows += n;
+}
+
+CTR_BODY bool put_texts(struct ctr_colbuf *b, const struct ctr_json *v, int step, int n, struct seen *s)
+{
+    static const char none[16];
+    struct ctr_str text[TILE_LINES];
+    size_t total = 0;
+    bool plain = b->offsets.len && b->data.cap;
+    for (int i = 0; i < n; i++, v += step) {
+        const bool value = see(s, v, i);
+        plain &= !value || (v->kind == CTR_JSON_STRING && !v->escaped);
+        text[i].p = value ? v->p : none;
+        text[i].n = value ? v->n : 0;
+        total += text[i].n;
+    }
+    if (!plain || !countable(b, n, s) || b->data.cap - b->data.len < total || b->data.len + total > INT32_MAX ||
+        b->offsets.cap - b->offsets.len < (size_t)n * sizeof(int32_t))
+        return false;
+    uint8_t *to = b->data.data + b->data.len;
+    int32_t *offset = (int32_t *)(void *)(b->offsets.data + b->offsets.len), at = (int32_t)b->data.len;
+    for (int i = 0; i < n; i++) {
+        memcpy(to, text[i].p, 16); /* there are CTR_PAD bytes behind either */
+        if (__builtin_expect(text[i].n > 16, 0))
+            memcpy(to + 16, text[i].p + 16, text[i].n - 16);
+        to += text[i].n;
+        offset[i] = at += (int32_t)text[i].n;
+    }
+    b->data.len += total;
+    b->offsets.len += (size_t)n * sizeof(int32_t);
+    count_rows(b, n, s);
     return true;
 }
 
-static inline bool put_text(struct ctr_colbuf *b, const char *p, size_t n, bool present)
+CTR_BODY bool short_number(const struct ctr_type_info *type, const struct ctr_json *v, uint64_t *x)
 {
-    if (!b->offsets.len || !b->data.cap || b->offsets.cap - b->offsets.len < sizeof(int32_t) ||
-        b->data.cap - b->data.len < n || b->data.len + n > INT32_MAX || !has_bit(b, present))
+    double f;
+    if (v->kind != CTR_JSON_PLAIN)
         return false;
-    uint8_t *to = b->data.data + b->data.len;
-    if (n <= 16) /* there are CTR_PAD bytes behind either */
-        memcpy(to, p, 16);
-    else
-        memcpy(to, p, n);
-    b->data.len += n;
-    const int32_t end = (int32_t)b->data.len;
-    memcpy(b->offsets.data + b->offsets.len, &end, sizeof end);
-    b->offsets.len += sizeof end;
-    return count_row(b, present);
-}
-
-static inline bool put_word(struct ctr_colbuf *b, const void *word, size_t width, bool present)
-{
-    if (b->data.cap - b->data.len < 8 || !has_bit(b, present))
+    if (!type->floating)
+        return ctr_digits8(ctr_load8(v->p), v->n, x) && *x <= UINT64_MAX >> (64 - 8 * type->width + type->is_signed);
+    if (!ctr_short_decimal(v->p, v->n, &f) || (!f && *v->p == '-'))
         return false;
-    memcpy(b->data.data + b->data.len, word, 8); /* of a shorter one the rest is overwritten by the next */
-    b->data.len += width;
-    return count_row(b, present);
+    memcpy(x, &f, sizeof f);
+    return true;
 }
 
-static inline bool put_integer(struct ctr_colbuf *b, const struct ctr_type_info *type, const struct ctr_json *v,
-                               bool null)
+CTR_BODY bool put_numbers(struct ctr_colbuf *b, const struct ctr_json *v, int step, int n, struct seen *s)
 {
-    const size_t width = (size_t)type->width;
-    uint64_t i = 0;
-    return (null || (v->kind == CTR_JSON_PLAIN && ctr_digits8(ctr_load8(v->p), v->n, &i) &&
-                     i <= UINT64_MAX >> (64 - 8 * width + type->is_signed))) &&
-           put_word(b, &i, width, !null);
-}
-
-/* Append a text without escapes to utf8, a number of few digits to an integer type or float64, or a null to these:
- * false: nothing was done, and ctr_json_append takes the value. */
-static inline bool put_common(struct ctr_colbuf *b, const struct ctr_json *v, bool utf8)
-{
-    static const char none[16];
-    const bool null = v->kind == CTR_JSON_NONE || v->kind == CTR_JSON_NULL;
     const struct ctr_type_info *type = &ctr_types[b->type];
-    double f = 0;
-    switch (b->type) {
-    case CTR_UTF8:
-        if (null)
-            return put_text(b, none, 0, false);
-        return v->kind == CTR_JSON_STRING && !v->escaped && utf8 && put_text(b, v->p, v->n, true);
-    case CTR_F64:
-        return (null || (v->kind == CTR_JSON_PLAIN && ctr_short_decimal(v->p, v->n, &f) && (f || *v->p != '-'))) &&
-               put_word(b, &f, sizeof f, !null);
-    default: return type->integer && put_integer(b, type, v, null);
+    uint8_t *to = b->data.data + b->data.len;
+    bool plain = b->data.cap - b->data.len >= (size_t)n * 8;
+    for (int i = 0; i < n && plain; i++, v += step, to += type->width) {
+        uint64_t x = 0;
+        plain = !see(s, v, i) || short_number(type, v, &x);
+        memcpy(to, &x, sizeof x); /* of a narrow one the rest is overwritten by the next */
     }
+    if (!plain || !countable(b, n, s))
+        return false;
+    b->data.len += (size_t)(n * type->width);
+    count_rows(b, n, s);
+    return true;
+}
+
+/* Append n values, each `step` behind the one before: texts without escapes to utf8, numbers of few digits to an
+ * integer type or float64, nulls to these. False: nothing was done, and ctr_json_append takes each value. */
+CTR_BODY bool put_common(struct ctr_colbuf *b, const struct ctr_json *v, int step, int n, bool utf8, struct seen *s)
+{
+    *s = (struct seen){ 0 };
+    if (b->type == CTR_UTF8)
+        return utf8 && put_texts(b, v, step, n, s);
+    return (ctr_types[b->type].integer || b->type == CTR_F64) && put_numbers(b, v, step, n, s);
 }
 
 /* ---- arrays of objects, and rows ---- */
@@ -245,7 +274,10 @@ static int put_element(const struct jsonl *j, struct ctr_text_job *job, const st
         const struct ctr_text_column *c = &j->columns.c[ *column = l->column[i]];
         struct ctr_colbuf *b = c->out < 0 ? NULL : &job->out.col[c->out];
         const struct ctr_json *v = value ? &value[i] : &null;
-        int rc = !b || put_common(b->item, v, job->block.utf8) ? 1 : ctr_json_append(b->item, c, v, job, scratch, err);
+        struct seen s;
+        int rc = !b || put_common(b->item, v, 0, 1, job->block.utf8, &s)
+                     ? 1
+                     : ctr_json_append(b->item, c, v, job, scratch, err);
         if (rc <= 0)
             return rc;
     }
@@ -349,39 +381,119 @@ static int put_lists(const struct jsonl *j, struct ctr_text_job *job, struct ctr
     return rc;
 }
 
+/* Append a value of the line to column k: 1; 0: it does not fit. */
+static inline int put_value(const struct jsonl *j, struct ctr_text_job *job, int k, const struct ctr_json *v,
+                            struct ctr_buf *scratch, struct ctr_err *err)
+{
+    const struct ctr_text_column *c = &j->columns.c[k];
+    struct seen s;
+    if (c->out >= 0 && v->kind != CTR_JSON_NONE) {
+        job->loss[c->out].present = true;
+        job->loss[c->out].filled |= v->kind != CTR_JSON_NULL;
+        if (c->blank && v->kind == CTR_JSON_PLAIN)
+            note_late(job, c, v);
+    }
+    if (c->out < 0 || put_common(&job->out.col[c->out], v, 0, 1, job->block.utf8, &s))
+        return 1;
+    return ctr_json_append(&job->out.col[c->out], c, v, job, scratch, err);
+}
+
 /* Append the values of the line to the columns: 1; 0: *column is the first that does not fit. */
 static int put_row(const struct jsonl *j, struct ctr_text_job *job, struct ctr_json *value, struct spread *s,
                    struct ctr_buf *scratch, int *column, struct ctr_err *err)
 {
-    int lists = j->lists.n ? put_lists(j, job, value, s, scratch, column, err) : 1;
-    if (lists <= 0)
-        return lists;
-    for (int k = 0; k < j->columns.n; k++) {
-        const struct ctr_text_column *c = &j->columns.c[k];
+    int rc = j->lists.n ? put_lists(j, job, value, s, scratch, column, err) : 1;
+    for (int k = 0; k < j->columns.n && rc > 0; k++) {
         if (j->lists.n && s->done[k])
             continue;
-        if (c->out >= 0 && value[k].kind != CTR_JSON_NONE) {
-            job->loss[c->out].present = true;
-            job->loss[c->out].filled |= value[k].kind != CTR_JSON_NULL;
-            if (c->blank && value[k].kind == CTR_JSON_PLAIN)
-                note_late(job, c, &value[k]);
-        }
-        if (c->out < 0 || put_common(&job->out.col[c->out], &value[k], job->block.utf8))
-            continue;
-        int rc = ctr_json_append(&job->out.col[c->out], c, &value[k], job, scratch, err);
-        *column = k;
+        rc = put_value(j, job, k, &value[k], scratch, err);
         if (rc <= 0)
-            return rc;
+            *column = k;
     }
-    return 1;
+    return rc;
 }
 
-/* job->scratch has the values of a line and of an element, job->scratch2 the memos of the previous ones in the block.
- */
-static int begin_walk(struct ctr_json_walk *w, struct spread *s, const struct jsonl *j, struct ctr_text_job *job,
+/* ---- lines that are appended together ---- */
+
+struct tile {
+    int n, most;
+    int columns; /* of a line */
+    struct ctr_json *value;
+    struct ctr_text_record record[TILE_LINES];
+};
+
+/* Append the values of column k: 1; 0: one does not fit. */
+static int put_column(const struct jsonl *j, struct ctr_text_job *job, const struct tile *t, int k,
                       struct ctr_buf *scratch, struct ctr_err *err)
 {
-    const size_t values = (size_t)j->columns.n + (size_t)j->lists.n;
+    const struct ctr_text_column *c = &j->columns.c[k];
+    struct seen s;
+    int rc = 1;
+    if (c->out < 0)
+        return rc;
+    if (!c->blank && put_common(&job->out.col[c->out], &t->value[k], t->columns, t->n, job->block.utf8, &s)) {
+        job->loss[c->out].present |= s.there != 0;
+        job->loss[c->out].filled |= s.value != 0;
+        return rc;
+    }
+    for (int i = 0; i < t->n && rc > 0; i++)
+        rc = put_value(j, job, k, &t->value[i * t->columns + k], scratch, err);
+    return rc;
+}
+
+/* Column by column: 1; 0: a value does not fit. */
+static int put_columns(const struct jsonl *j, struct ctr_text_job *job, const struct tile *t, struct ctr_buf *scratch,
+                       struct ctr_err *err)
+{
+    int rc = 1;
+    for (int k = 0; k < j->columns.n && rc > 0; k++)
+        rc = put_column(j, job, t, k, scratch, err);
+    return rc;
+}
+
+static int put_line(const struct jsonl *j, struct ctr_text_job *job, struct tile *t, int i, struct spread *s,
+                    struct ctr_buf *scratch, struct ctr_err *err)
+{
+    struct ctr_text_record *record = &t->record[i];
+    struct ctr_json *value = &t->value[i * t->columns];
+    int column = 0, rc;
+    record->rows = ctr_batchbuf_rows(&job->out);
+    rc = put_row(j, job, value, s, scratch, &column, err);
+    if (rc > 0)
+        ctr_job_settle(job);
+    if (rc)
+        return CTR_MIN(rc, 0);
+    ctr_job_rewind(job, record->rows);
+    return s->failed ? report_list(job, record, &j->columns.c[column], &value[column], s, err)
+                     : report(job, record, &j->columns.c[column], &value[column], err);
+}
+
+/* By columns, and line by line only where a value does not fit, or where there are arrays of objects. */
+static int put_tile(const struct jsonl *j, struct ctr_text_job *job, struct tile *t, struct spread *s,
+                    struct ctr_buf *scratch, struct ctr_err *err)
+{
+    const int64_t rows = ctr_batchbuf_rows(&job->out);
+    const int n = t->n;
+    int rc = n > 1 ? put_columns(j, job, t, scratch, err) : 0;
+    t->n = 0;
+    if (rc > 0)
+        ctr_job_settle(job);
+    if (rc)
+        return CTR_MIN(rc, 0);
+    ctr_job_rewind(job, rows);
+    for (int i = 0; i < n && !rc; i++)
+        rc = put_line(j, job, t, i, s, scratch, err);
+    return rc;
+}
+
+/* job->scratch has the values of a tile and of an element, job->scratch2 the memos of the previous ones in the block.
+ */
+static int begin_walk(struct ctr_json_walk *w, struct spread *s, struct tile *t, const struct jsonl *j,
+                      struct ctr_text_job *job, struct ctr_buf *scratch, struct ctr_err *err)
+{
+    const int columns = j->columns.n + j->lists.n;
+    const int lines = j->lists.n ? 1 : CTR_MAX(CTR_MIN(TILE_LINES, TILE_VALUES / CTR_MAX(columns, 1)), 1);
+    const size_t values = (size_t)columns * (size_t)lines;
     int rc = ctr_buf_reserve(&job->scratch, (values + (size_t)j->lists.most) * sizeof(*w->value) + (size_t)j->columns.n,
                              err);
 
@@ -391,10 +503,14 @@ static int begin_walk(struct ctr_json_walk *w, struct spread *s, const struct js
         return rc;
     *w = (struct ctr_json_walk){ .tree = &j->tree,
                                  .value = (struct ctr_json *)job->scratch.data,
-                                 .columns = (int)values,
+                                 .columns = columns,
                                  .watch = j->inferred,
                                  .scratch = scratch,
                                  .memo = (struct ctr_json_memo *)job->scratch2.data };
+    t->n = 0;
+    t->most = lines;
+    t->columns = columns;
+    t->value = w->value;
     s->walk = *w;
     s->walk.value += values;
     s->walk.memo++;
@@ -424,28 +540,27 @@ static int parse_jsonl(const void *state, struct ctr_text_job *job, struct ctr_e
     struct ctr_buf scratch = { 0 };
     struct ctr_json_walk w;
     struct spread s = { 0 };
-    int rc = begin_walk(&w, &s, j, job, &scratch, err), column = 0;
+    struct tile t;
+    int rc = begin_walk(&w, &s, &t, j, job, &scratch, err);
 
     for (; rc == 0 && (e = ctr_next_record(&p, end, &line)) != NULL; number++) {
-        int64_t rows = ctr_batchbuf_rows(&job->out);
-        int got;
         ctr_buf_clear(&scratch);
         if ((rc = ctr_buf_reserve(&scratch, (size_t)(e - line), err)))
             break;
-        got = ctr_json_line(&w, line, e);
-        const struct ctr_text_record record = { line, (size_t)(p - line), number, rows };
-        if (got < 0) {
+        w.value = t.value + t.n * t.columns;
+        const int got = ctr_json_line(&w, line, e);
+        struct ctr_text_record record = { line, (size_t)(p - line), number, 0 };
+        if (got > 0)
+            t.record[t.n++] = record;
+        if (got < 0 || t.n == t.most)
+            rc = put_tile(j, job, &t, &s, &scratch, err);
+        record.rows = ctr_batchbuf_rows(&job->out);
+        if (got < 0 && rc == 0)
             rc = ctr_job_bad(job, &record, err, "no JSON: %s", w.why);
-        } else if (got > 0 && (rc = put_row(j, job, w.value, &s, &scratch, &column, err)) == 0) {
-            ctr_job_rewind(job, rows);
-            rc = s.failed ? report_list(job, &record, &j->columns.c[column], &w.value[column], &s, err)
-                          : report(job, &record, &j->columns.c[column], &w.value[column], err);
-        } else if (rc > 0) {
-            ctr_job_settle(job);
-            rc = 0;
-        }
         note_untaken(job, &w, &s.walk, number);
     }
+    if (rc == 0)
+        rc = put_tile(j, job, &t, &s, &scratch, err);
     ctr_buf_free(&scratch);
     return rc;
 }
