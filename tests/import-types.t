@@ -144,6 +144,30 @@ is "says what it does not keep" "$(cat "$W/err")" \
 exits "--columns asks for the number" 0 sh -c "printf '007\n' | ctr-import -f csv -c c1:int64 -o '$W/o'"
 is "and nothing is said" "$(cat "$W/err") $(ctr-export --no-header "$W/o")" ' 7'
 
+# ---- jsonl: lines are appended together, column by column, and one by one where a value does not fit
+while read -r type low high beyond; do
+    export low high beyond
+    seq 100 | awk -v text="$type" 'function quoted(x) { return text == "utf8" ? "\"" x "\"" : x }
+        { n = quoted($1) } $1 == 40 { n = quoted(ENVIRON["low"]) } $1 == 50 { n = ENVIRON["beyond"] } $1 == 51 { n = quoted(ENVIRON["high"]) }
+        $1 == 70 { n = "null" } { print "{\"i\":" $1 ($1 == 80 ? "" : ",\"a\":" n) "}" }' >"$W/in"
+    is "jsonl: $type to its bounds, and one value beyond" "$(ctr-import -q -f jsonl -c "i:int8,a:$type" --bad-rows skip=1 "$W/in" | ctr-export --no-header | tr '\n' ' ')" \
+        "$(seq 100 | awk '{ n = $1 } $1 == 40 { n = ENVIRON["low"] } $1 == 51 { n = ENVIRON["high"] } $1 == 70 || $1 == 80 { n = "" }
+            $1 != 50 { printf "%s,%s ", $1, n }')"
+    exits "and which line it is in" 1 ctr-import -f jsonl -c "i:int8,a:$type" -o "$W/o" "$W/in"
+    err_like "line 50" 'line 50: column a: '
+done <<'EOT'
+int8 -128 127 128
+int16 -32768 32767 32768
+int32 -2147483648 2147483647 2147483648
+int64 -9223372036854775808 9223372036854775807 9223372036854775808
+uint8 0 255 256
+uint16 0 65535 65536
+uint32 0 4294967295 4294967296
+uint64 0 18446744073709551615 -1
+float64 -0.5 1024.25 "x"
+utf8 x a-text-of-more-than-sixteen-bytes "\ud800"
+EOT
+
 # ---- JSON that stays text is JSON all through
 while IFS='|' read -r value why; do
     printf '%s\n' "{\"a\":$value}" >"$W/in"
