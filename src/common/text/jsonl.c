@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * jsonl: one JSON object per line. Columns are paths (user.id, items.0.price); a line is parsed to its end (jsontree.c)
- * before anything is appended, and an absent value is null.
+ * before anything is appended, and an absent value is null. The values of some lines, a tile, are appended column by
+ * column; if one does not fit, the tile is reverted and appended line by line.
  *
  * Without --columns the first lines determine paths and types: jsondiscover.c.
  */
@@ -149,7 +150,7 @@ static void note_late(struct ctr_text_job *job, const struct ctr_text_column *c,
 
 /* ---- the common values of a column, appended without a call each, where there is room ---- */
 
-enum { TILE_LINES = 32, TILE_VALUES = 1280 };
+enum { TILE_LINES = 32, TILE_VALUES = 1280 }; /* so many stay in the first-level cache */
 
 /* What some values of a column are, a bit for each. */
 struct seen {
@@ -416,7 +417,7 @@ static int put_row(const struct jsonl *j, struct ctr_text_job *job, struct ctr_j
 /* ---- lines that are appended together ---- */
 
 struct tile {
-    int n, most;
+    int n, most; /* lines: one with arrays of objects */
     int columns; /* of a line */
     struct ctr_json *value;
     struct ctr_text_record record[TILE_LINES];
