@@ -49,6 +49,10 @@ ctr-train lr -q --minibatch 64 --passes 3 --validation onehot.late -o want.m one
 ctr-train lr -q --minibatch 64 --passes 3 --memory 30K --spill spill --validation onehot.late -o got.m onehot.early
 ok 'the same from disk' cmp want.m got.m
 
+ctr-train lr -q --passes 3 --validation onehot.late -o want.m onehot.early
+ctr-train lr -q --passes 3 --memory 40K --spill spill --validation onehot.late -o got.m onehot.early
+ok 'row by row, too' cmp want.m got.m
+
 # ---- what is refused
 echo a >variants
 exits '--variants' 2 ctr-train lr --variants variants --validation onehot.late -o 'm-%s' onehot.early

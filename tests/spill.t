@@ -176,6 +176,62 @@ lr_merged() {
 }
 ok 'lr: deltas from disk are those of a run in memory' lr_merged
 
+# ---- lr, row by row
+exact() { ctr-train lr -q "$@"; }
+exact_same() { # exact_same MEMORY OPTIONS: with one key of six in memory, or fewer
+    _memory=$1
+    shift
+    exact "$@" --progressive all.p -o all.x rows.arrows 2>/dev/null &&
+        ctr-train lr "$@" -v --memory $_memory --spill spill --progressive got.p -o got.x rows.arrows 2>x.err &&
+        cmp all.x got.x && cmp all.p got.p && test "$(awk '/^memory was full/ { print $4 }' x.err)" -gt 5
+}
+for o in '' '--precision f32' '--precision q2.13' '--optimizer ogd' '--optimizer rda --learning-rate global' '--optimizer fobos' '--optimizer fobos --l2 .1 --learning-rate global' \
+    '--optimizer ogd-count --threshold 2' '--learning-rate counts' '--learning-rate counts --precision q2.13' '--power .7' '--inclusion poisson=.3' '--uncertainty' \
+    '--passes 2 --dropout .2' '--no-bias' '--init-bias auto' '--normalize l2' '--hash-bits 13 --keys 9000' '-j 3 --batch 100'; do
+    case $SAN$o in 1*power* | 1*rda* | 1*normal* | 1*bits*) continue ;; esac
+    ok "lr row by row $o" exact_same 60K $o
+done
+bloom() {
+    exact --inclusion bloom=1 --inclusion-memory 4K "$@" -o all.x rows.arrows && exact --inclusion bloom=1 --inclusion-memory 4K "$@" --memory 70K --spill spill -o got.x rows.arrows && cmp all.x got.x
+}
+ok 'lr row by row --inclusion bloom=1' bloom --passes 2
+exact -o all.x rows.arrows
+keys=$(ctr-info all.x | awk '$1 == "rows:" { print $2 }')
+ctr-train lr -v --memory 45K --spill spill -o got.x rows.arrows 2>x.err
+ok 'with one key of sixty in memory' sh -c "cmp got.x all.x && test $keys -gt \$((60 * \$(awk '/^memory keys/ { print \$3 }' x.err)))"
+ctr-train lr -v --memory 10M --spill spill -o got.x rows.arrows 2>x.err
+is 'lr row by row: with room for all, nothing is written or read' "$(grep '^disk bytes' x.err | tr -s ' ')" 'disk bytes moved 0 B in 0 reads, 0 B in 0 writes'
+ok 'and the model is the same' cmp got.x all.x
+ok 'lr row by row, large batches' sh -c 'ctr-train lr -q -j 3 --memory 70K --spill spill -o got.x large.arrows && cmp got.x all.x'
+ok 'lr row by row, one processor' sh -c 'taskset -c 0 ctr-train lr -q --memory 70K --spill spill -o got.x large.arrows && cmp got.x all.x'
+ok 'lr row by row, a key a row' sh -c 'ctr-train lr -q -o all.t once.arrows && ctr-train lr -q --memory 40K --spill spill -o got.t once.arrows && cmp got.t all.t'
+ok 'lr row by row, tables that take turns' sh -c 'ctr-train lr -q -o all.t turns.arrows && ctr-train lr -q --memory 50K --spill spill -o got.t turns.arrows && cmp got.t all.t'
+ok 'lr row by row from a pipe' sh -c 'ctr-cat rows.arrows | ctr-train lr -q --memory 60K --spill spill -o got.x && cmp got.x all.x'
+exact -o all.i --init all.x some.arrows
+exact -o got.i --init all.x --memory 45K --spill spill some.arrows
+ok 'lr row by row --init' cmp all.i got.i
+ctr-cat --batch 100 -o double.arrows all.x && ctr-select --tail 5 all.x | ctr-cat -o tail.arrows - && ctr-cat -o twice.arrows double.arrows tail.arrows
+ok 'lr row by row, a model with a key twice' sh -c '! ctr-train lr -q --init twice.arrows --memory 45K --spill spill -o x.arrows some.arrows 2>x.err && grep -q -e twice -e before x.err'
+for o in '' '--validation-every 1000'; do
+    exact --passes 2 --validation some.arrows $o -o all.i rows.arrows
+    exact --passes 2 --validation some.arrows $o --memory 60K --spill spill -o got.i rows.arrows
+    ok "lr row by row --validation $o" cmp all.i got.i
+done
+exact_resumes() {
+    rm -f c.ckpt* got.x
+    for delay in .05 .08 .12 .2 .3 600; do
+        timeout --foreground -s KILL $delay ctr-train lr -q --memory 60K --spill spill --checkpoint c.ckpt --checkpoint-every 1500 --resume -o got.x rows.arrows && break
+    done 2>/dev/null
+    cmp got.x all.x
+}
+ok 'lr row by row: kill -9 and resume' exact_resumes
+exact_injected() { # exact_injected KIND:N:ACTION TEXT
+    ! env ASAN_OPTIONS="verify_asan_link_order=0:${ASAN_OPTIONS:-}" LD_PRELOAD="$CTR_BUILD/fault/inject.so" CTR_INJECT=$1 ctr-train lr -q --memory 60K --spill spill \
+        -o x.arrows rows.arrows 2>x.err && grep -q -e "$2" x.err
+}
+ok 'lr row by row: a disk that cannot be read' exact_injected read:300+:EIO 'rows on disk: cannot read: Input/output error'
+ok 'lr row by row: a disk that is full' exact_injected write:20+:ENOSPC 'rows on disk: cannot write: No space left on device'
+
 # ---- refusals
 message() { # message TEXT COMMAND…
     _text=$1
@@ -187,9 +243,15 @@ ok 'without --memory' message '--spill: needs --memory' train -q --spill spill -
 ok 'no such folder' message 'none: no temporary file can be made there' train -q --memory 2500K --spill none -o x.arrows some.arrows
 ok 'tables that are too large name the way out' message '(--spill DIR)' train -q --memory 2500K -o x.arrows rows.arrows
 ok 'a minibatch of lr that does not fit' message 'raise it, or lower --minibatch' ctr-train lr -q --minibatch 5000 --memory 45K --spill spill -o x.lr rows.arrows
-ok 'lr row by row' message '--spill: lr learns by minibatches there; say of how many rows' ctr-train lr -q --memory 1M --spill spill some.arrows
+ok 'lr row by row without --memory' message '--spill: needs --memory' ctr-train lr -q --spill spill some.arrows
+ok 'lr row by row, no such folder' message 'none: no temporary file can be made there' ctr-train lr -q --memory 1M --spill none some.arrows
+ok 'lr row by row, a row that does not fit' message 'row 1 has 3 keys, of which --memory 10 KiB holds 0' ctr-train lr -q --memory 10K --spill spill some.arrows
+ok 'lr row by row --expire' message 'leave it out, or raise --memory' ctr-train lr -q --expire 1 --memory 1M --spill spill some.arrows
+ok 'lr row by row --checkpoint-deltas' message 'leave it out, or learn by --minibatch' ctr-train lr -q --checkpoint c --checkpoint-deltas 2 --memory 1M --spill spill some.arrows
+echo a >variants
+ok 'lr --variants' message 'leave it or --variants out' ctr-train lr -q --variants variants --memory 1M --spill spill -o 'm-%s' some.arrows
 ok 'an error of another file does not name --spill' sh -c '! ctr-train lr -q --minibatch 100 --memory 90K --spill spill some.arrows >/dev/full 2>x.err && grep -q space x.err && ! grep -q -e --spill x.err'
-ok 'lr --prefetch row by row' message '--prefetch goes with --spill' ctr-train lr -q --prefetch 1 some.arrows
+ok 'lr --prefetch row by row' message '--prefetch goes with --minibatch and --spill' ctr-train lr -q --prefetch 1 some.arrows
 ok 'lr without --memory' message '--spill: needs --memory' ctr-train lr -q --minibatch 100 --spill spill some.arrows
 ok 'lr --inclusion' message 'leave it or --minibatch out' ctr-train lr -q --minibatch 100 --inclusion bloom=1 --memory 1M --spill spill some.arrows
 ok 'lr --expire' message 'leave it or --minibatch out' ctr-train lr -q --minibatch 100 --expire 1 --memory 1M --spill spill some.arrows

@@ -247,7 +247,7 @@ value_of() {
 with_of() {
     case $1 in
     --spill) echo --minibatch 2 --memory 64M ;;
-    --prefetch) echo --spill "$W/spill" --memory 64M ;;
+    --prefetch) echo --minibatch 2 --spill "$W/spill" --memory 64M ;;
     --decay-every) echo --decay .5 ;;
     --l2-counts) echo --l2 .5 ;;
     --save-every) echo -o "$W/written" ;;

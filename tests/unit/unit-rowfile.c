@@ -29,7 +29,7 @@ static struct ctr_rowfile *open_file(int32_t floats)
 {
     struct ctr_err err = { 0 };
     struct ctr_rowfile *f = NULL;
-    must(ctr_rowfile_open(&f, dir, floats, MEMORY, &err), &err);
+    must(ctr_rowfile_open(&f, dir, floats, false, MEMORY, &err), &err);
     return f;
 }
 
@@ -155,7 +155,7 @@ static void test_full(void)
     setrlimit(RLIMIT_FSIZE, &old);
     ok(rc == CTR_ESYS && err.file[0], "a full disk: %s", err.what);
     ctr_rowfile_free(f);
-    ok(ctr_rowfile_open(&f, "/no/such/folder", 51, MEMORY, &err) == CTR_ESYS, "no folder: %s", err.what);
+    ok(ctr_rowfile_open(&f, "/no/such/folder", 51, false, MEMORY, &err) == CTR_ESYS, "no folder: %s", err.what);
 }
 
 int main(void)

@@ -226,9 +226,11 @@ static int take_bias(void *ctx, uint64_t key, const float *from, struct ctr_err 
 
 static int begin_file(struct ctr_deep_learner *l, struct lr_minibatch *m, struct ctr_err *err)
 {
+    struct ctr_params p = l->net.p;
     void *file = NULL;
+    p.spill = NULL; /* it has no rows */
     end_file(m);
-    int rc = ctr_lr_new(&file, &ctr_model_lr, &l->net.p, err);
+    int rc = ctr_lr_new(&file, &ctr_model_lr, &p, err);
     m->file = file;
     if (!rc)
         rc = bind_names(l, m->names, err);

@@ -51,7 +51,7 @@ int ctr_deep_ranks_ahead(struct ctr_deep_learner *l, struct ctr_err *err)
     if (!d->p.prefetch || !d->vectors.source)
         return 0;
     int64_t n = r ? CTR_MIN(r->rows - l->ranks.from, d->p.minibatch) : 0, from = l->ranks.from;
-    if (r && !n && l->ahead.peek && (r = l->ahead.peek(l->ahead.ctx))) {
+    if (r && !n && l->ahead.peek && (r = l->ahead.peek(l->ahead.ctx, 1, false))) {
         n = CTR_MIN(r->rows, d->p.minibatch);
         from = 0;
     }

@@ -9,6 +9,7 @@
 
 #include "common/lr/inclusion.h"
 #include "common/lr/lr.h"
+#include "common/lr/lr_spill.h"
 
 int ctr_lr_new(void **out, const struct ctr_model *model, const struct ctr_params *p, struct ctr_err *err)
 {
@@ -31,6 +32,8 @@ int ctr_lr_new(void **out, const struct ctr_model *model, const struct ctr_param
         m->each_row = ctr_lr_learn_uncertain;
     if (!rc)
         rc = ctr_inclusion_new(&m->inclusion, p, err);
+    if (!rc)
+        rc = ctr_lr_spill_new(&m->spill, m, err);
     if (rc) {
         ctr_lr_free(m);
         return rc;
@@ -62,6 +65,7 @@ void ctr_lr_free(void *learner)
     free(m->extra);
     free(m->seed);
     ctr_inclusion_free(m->inclusion);
+    ctr_lr_spill_free(m->spill);
     free(m);
 }
 
@@ -87,9 +91,9 @@ int ctr_lr_bind(void *learner, const struct ctr_strs *names, struct ctr_err *err
         m->seed[m->tables] = ctr_table_seed(names->s[m->tables]);
         ctr_keys_init(&m->table[m->tables]);
     }
-    for (int t = 0; t < m->tables; t++) /* those of a model come one by one */
+    for (int t = 0; t < m->tables && !m->spill; t++) /* those of a model come one by one */
         m->table[t].index.expected = (uint64_t)(m->params.lr.keys / names->n);
-    return 0;
+    return ctr_lr_spill_bind(m, err);
 }
 
 static int lr_set_bias(void *learner, double log_odds, struct ctr_err *err)
@@ -107,13 +111,13 @@ static int64_t lr_keys(const void *learner)
     uint64_t n = !m->no_bias;
     for (int i = 0; i < m->tables; i++)
         n += m->table[i].learned;
-    return (int64_t)n;
+    return (int64_t)n + ctr_lr_spill_keys(m->spill);
 }
 
 static int64_t lr_memory(const void *learner)
 {
     struct lr *m = (struct lr *)(uintptr_t)learner;
-    uint64_t bytes = (uint64_t)ctr_inclusion_bytes(m->inclusion);
+    uint64_t bytes = (uint64_t)(ctr_inclusion_bytes(m->inclusion) + ctr_lr_spill_memory(m->spill));
     ctr_lr_hold_finders(m);
     for (int i = 0; i < m->tables; i++)
         bytes += ctr_keys_bytes(&m->table[i], &m->states);
@@ -209,32 +213,33 @@ static int lr_train_rows(void *learner, const struct ctr_rows *r, double *score,
 {
     struct lr *m = learner;
     int rc = 0;
-    for (int64_t from = 0, end; from < r->rows && !rc; from = end) {
+    for (int64_t from = 0, end, here = 0; from < r->rows && !rc; from = end) {
         if (m->expiry.days && r->day[from] > m->expiry.today)
             rc = ctr_expiry_begin(&m->expiry, m->table, m->tables, &m->states, r->day[from], err);
-        end = ctr_lr_block_end(r, from);
+        if (!rc && from == here) /* the keys of rows before `here` are in memory */
+            rc = ctr_lr_spill_bring(m, r, from, true, &here, err);
+        end = CTR_MIN(ctr_lr_block_end(r, from), here);
         if (m->expiry.days)
             end = day_end(m, r, from, end);
         if (!rc)
-            rc = learn_block(m, r, from, end, score, bound, err);
+            rc = learn_block(m, r, from, end, score, m->spill ? 0 : bound, err);
     }
     return rc;
 }
 
 static bool lr_transposed(const void *learner)
 {
-    (void)learner;
-    return true;
+    return !((const struct lr *)learner)->spill;
 }
 
 /* A new day drops keys, and a save during the run needs the filter as of the last row learned: both exclude unordered
- * finding. */
+ * finding. Keys that are brought from disk are found after that. */
 static enum ctr_finds lr_finds(const void *learner, bool saves)
 {
     const struct lr *m = learner;
-    return m->expiry.days || (m->inclusion && saves) ? CTR_FIND_NOTHING
-           : m->inclusion                            ? CTR_FIND_ORDERED
-                                                     : CTR_FIND_UNORDERED;
+    return m->expiry.days || m->spill || (m->inclusion && saves) ? CTR_FIND_NOTHING
+           : m->inclusion                                        ? CTR_FIND_ORDERED
+                                                                 : CTR_FIND_UNORDERED;
 }
 
 static int lr_end_pass(void *learner, struct ctr_err *err)
@@ -269,6 +274,8 @@ static int lr_summary(const void *learner, struct ctr_buf *text, struct ctr_err 
                             keys ? (double)(lr_memory(m) - ctr_inclusion_bytes(m->inclusion)) / (double)keys : 0);
     if (!rc)
         rc = ctr_learning_summary(&m->learning, &m->more.event, text, err);
+    if (!rc)
+        rc = ctr_lr_spill_summary(m->spill, text, err);
     if (!rc && m->expiry.days)
         rc = ctr_buf_printf(text, err, "keys expired         %lld\n", (long long)m->expiry.dropped);
     return rc || !m->inclusion ? rc : ctr_inclusion_summary(m->inclusion, keys, text, err);
@@ -320,6 +327,7 @@ const struct ctr_model ctr_model_lr = {
     .evaluate = ctr_lr_evaluate,
     .find = ctr_lr_find,
     .finds = lr_finds,
+    .set_ahead = ctr_lr_spill_set_ahead,
     .end_pass = lr_end_pass,
     .transposed = lr_transposed,
     .keys = lr_keys,

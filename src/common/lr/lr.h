@@ -15,6 +15,7 @@
 extern const struct ctr_model ctr_model_lr;
 
 struct ctr_inclusion;
+struct ctr_lr_spill;
 
 /* The digest of weights, and whether all states are finite. */
 struct ctr_lr_digested {
@@ -67,6 +68,7 @@ struct lr {
     bool all_change;                 /* weights follow from the number of rows: all rows do */
     struct ctr_buf gone;             /* struct ctr_expired: keys that were dropped since then */
     struct ctr_inclusion *inclusion; /* NULL: every key is included */
+    struct ctr_lr_spill *spill;      /* NULL: all keys are in memory */
     struct ctr_expiry expiry;
     uint64_t *seed;  /* by table: seed of its name */
     uint64_t *extra; /* by table: entries in the block */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "common/lr/lr.h"
+#include "common/lr/lr_spill.h"
 
 const char *const ctr_lr_number_names[CTR_LR_NUMBERS] = { "weight", "z", "n", "negatives", "positives", "last" };
 
@@ -221,8 +222,10 @@ static int load_batch(struct lr *m, const struct ctr_learning *writer, struct ct
             return rc;
         if (cache->table >= 0) {
             struct ctr_keys *keys = &m->table[cache->table];
-            const uint64_t before = keys->index.used;
             uint8_t *row;
+            if ((rc = ctr_lr_spill_room(m, err)))
+                return rc;
+            const uint64_t before = keys->index.used;
             if ((rc = ctr_keys_get(keys, &m->states, h, &row, err)))
                 return rc;
             if (keys->index.used == before)

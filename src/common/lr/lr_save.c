@@ -10,6 +10,7 @@
 
 #include "common/base/isa.h"
 #include "common/lr/lr.h"
+#include "common/lr/lr_spill.h"
 
 enum { WEIGHT = CTR_LR_WEIGHT, Z, N, NEGATIVES, POSITIVES, LAST, NUMBERS };
 
@@ -188,13 +189,16 @@ int ctr_lr_save_schema(const void *learner, struct ctr_schema *s, struct ctr_err
     struct lr *m = (struct lr *)(uintptr_t)learner;
     uint64_t digest;
     char hex[17];
+    int rc = m->spill ? ctr_lr_spill_settle(m, err) : 0;
+    if (rc)
+        return rc;
     ctr_lr_hold_finders(m);
     const bool finite = digest_all(m, &digest);
     ctr_lr_release_finders(m);
     if (!finite)
         return ctr_fail(err, CTR_EDATA, "the model's state is infinite or not a number" CTR_LR_TOO_LARGE);
     snprintf(hex, sizeof hex, "%016llx", (unsigned long long)digest);
-    int rc = ctr_schema_add(s, "table", CTR_UTF8, err);
+    rc = ctr_schema_add(s, "table", CTR_UTF8, err);
     if (!rc) {
         s->f[s->n - 1].dict = true;
         rc = ctr_schema_add(s, "key", CTR_U64, err);

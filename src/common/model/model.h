@@ -115,9 +115,9 @@ struct ctr_worker {
     void (*settle)(void *ctx);
     void *ctx;
 };
-/* The rows that train_rows gets next; NULL: not known yet. */
+/* The rows that train_rows gets in k calls; NULL: not known yet. `wait`: for those that are being read. */
 struct ctr_ahead {
-    const struct ctr_rows *(*peek)(void *ctx);
+    const struct ctr_rows *(*peek)(void *ctx, int k, bool wait);
     void *ctx;
 };
 struct ctr_find {

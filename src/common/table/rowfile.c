@@ -92,10 +92,11 @@ static size_t pages_in(const struct ctr_rowfile *f, int64_t bytes, size_t most)
     return CTR_MAX(CTR_MIN((size_t)CTR_MAX(bytes, 0), most) / f->page, 1) * f->page;
 }
 
-static int make_buffers(struct ctr_rowfile *f, int64_t memory, struct ctr_err *err)
+static int make_buffers(struct ctr_rowfile *f, bool dense, int64_t memory, struct ctr_err *err)
 {
+    const size_t least = CTR_MAX(f->page, (size_t)(dense ? MOST_PIECE : LEAST_PIECE));
     const size_t segment = pages_in(f, memory / SEGMENT_PART, MOST_PIECE);
-    f->threads = (int)CTR_MAX(CTR_MIN(memory / READS_PART / (int64_t)CTR_MAX(f->page, LEAST_PIECE), THREADS), 1);
+    f->threads = (int)CTR_MAX(CTR_MIN(memory / READS_PART / (int64_t)least, THREADS), 1);
     f->piece = pages_in(f, memory / READS_PART / f->threads, MOST_PIECE);
     f->page_rows = f->page / f->row;
     f->segment_rows = segment / f->page * f->page_rows;
@@ -112,7 +113,8 @@ static int make_buffers(struct ctr_rowfile *f, int64_t memory, struct ctr_err *e
     return 0;
 }
 
-int ctr_rowfile_open(struct ctr_rowfile **out, const char *dir, int32_t floats, int64_t memory, struct ctr_err *err)
+int ctr_rowfile_open(struct ctr_rowfile **out, const char *dir, int32_t floats, bool dense, int64_t memory,
+                     struct ctr_err *err)
 {
     struct ctr_rowfile *f = calloc(1, sizeof *f);
     if (!f)
@@ -124,7 +126,7 @@ int ctr_rowfile_open(struct ctr_rowfile **out, const char *dir, int32_t floats, 
     if (!rc && (f->fd = ctr_tmpfile_in(dir, err)) < 0)
         rc = f->fd;
     if (!rc)
-        rc = make_buffers(f, memory, err);
+        rc = make_buffers(f, dense, memory, err);
     if (rc) {
         ctr_rowfile_free(f);
         return rc;

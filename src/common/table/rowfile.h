@@ -2,7 +2,7 @@
  *
  * rowfile: rows of floats on disk, each at a place that the file gives it and the caller remembers.
  *
- *     ctr_rowfile_open(&f, dir, floats, memory, err);     an unnamed file in dir
+ *     ctr_rowfile_open(&f, dir, floats, dense, memory, err);     an unnamed file in dir
  *     ctr_rowfile_add(f, row, &place, err);
  *     ctr_rowfile_get(f, places, n, rows, err);           many at once
  *     ctr_rowfile_drop(f, place);                         its room may be used again
@@ -28,7 +28,8 @@
 struct ctr_rowfile;
 enum { CTR_ROWFILE_PLACES = INT32_MAX }; /* places are below it */
 
-int ctr_rowfile_open(struct ctr_rowfile **f, const char *dir, int32_t floats, int64_t memory,
+/* dense: most reads are of many neighbours, so they are fewer and larger. */
+int ctr_rowfile_open(struct ctr_rowfile **f, const char *dir, int32_t floats, bool dense, int64_t memory,
                      struct ctr_err *err) CTR_MUST;
 int ctr_rowfile_add(struct ctr_rowfile *f, const float *row, uint32_t *place, struct ctr_err *err) CTR_MUST;
 /* The row at place get[i].key goes to rows + floats * get[i].number. Changes the order of get, which has room for 2 n.

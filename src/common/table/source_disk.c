@@ -904,7 +904,7 @@ int ctr_source_disk(struct ctr_source **out, struct ctr_dev *dev, int32_t width,
     d->base = (struct ctr_source){ .ops = &disk_ops, .dev = dev, .width = width, .floats = floats };
     d->row_floats = row_floats;
     d->memory = memory;
-    int rc = ctr_rowfile_open(&d->file, dir, row_floats, memory, err);
+    int rc = ctr_rowfile_open(&d->file, dir, row_floats, false, memory, err);
     if (rc) {
         ctr_source_free(&d->base);
         return rc;

@@ -12,6 +12,7 @@
  *     source_ranks.h  a source whose keys are owned by ranks, which are processes
  *     merge_ranks.h   rows of all ranks in the order of keys, on rank 0
  *     rowfile.h    rows on disk, by place: under a source
+ *     keypages.h   rows on disk, by key, without an index of keys: lr beyond memory
  *     keyset.h     the distinct keys of a minibatch
  *     keyvalue.h   the distinct values of columns, compared: users, keys of counts
  *     embedding.h  vectors of floats and their optimizer state, made from the key's hash: deep models
@@ -23,6 +24,7 @@
 #include "common/table/embedding.h"
 #include "common/table/keyhash.h"
 #include "common/table/keyindex.h"
+#include "common/table/keypages.h"
 #include "common/table/keyset.h"
 #include "common/table/knownkeys.h"
 #include "common/table/merge_ranks.h"

@@ -139,7 +139,7 @@ static void add_scores(struct spread *s, const struct ctr_rows *r, int64_t dense
 /* Score the sample. Over ranks all take as many steps, with rows or without. */
 static int score_sample(struct ctr_trainer *t, struct spread *s, struct ctr_err *err)
 {
-    const int64_t step = CTR_MIN(t->job.params.minibatch, HALF);
+    const int64_t step = t->job.model->deep ? CTR_MIN(t->job.params.minibatch, HALF) : HALF;
     struct ctr_comm *together = t->job.params.comm;
     const struct ctr_comm_bytes sent = together ? *ctr_comm_bytes(together) : (struct ctr_comm_bytes){ .all = { 0 } };
     double score[HALF];

@@ -126,7 +126,8 @@ static int make_rows(struct ctr_feed *f, struct slot *s, int64_t first, int64_t 
     int rc = f->at == first ? ctr_inputs_batch(f->o.in, f->batch, err) : 0;
     if (rc)
         return rc;
-    *n = ctr_inputs_fit(f->o.in, f->at, *n, memory ? CTR_MIN(share, CTR_TILE_ENTRIES) : CTR_TILE_ENTRIES);
+    const int64_t entries = memory ? CTR_MIN(share, CTR_TILE_ENTRIES) : CTR_TILE_ENTRIES;
+    *n = ctr_inputs_fit(f->o.in, f->at, *n, f->o.tile_entries ? f->o.tile_entries : entries);
     rc = ctr_inputs_rows(f->o.in, &s->buf, f->at, *n, &s->tile.rows, err);
     return rc ? rc : check_row(f, &s->tile.rows, err);
 }
@@ -508,12 +509,29 @@ int ctr_feed_next(struct ctr_feed *f, const struct ctr_tile **tile, struct ctr_e
     return s->code;
 }
 
-const struct ctr_rows *ctr_feed_peek(struct ctr_feed *f)
+/* Is the tile made? wait: while the maker is at it, and not waiting for input. Must hold the lock. */
+static bool is_made(struct ctr_feed *f, uint64_t at, bool wait)
+{
+    while (wait && f->made <= at && has_room(f) && !atomic_load(&f->idles)) {
+        struct timespec ts;
+        clock_gettime(CLOCK_MONOTONIC, &ts);
+        ts.tv_nsec += 1000000;
+        ts.tv_sec += ts.tv_nsec / 1000000000;
+        ts.tv_nsec %= 1000000000;
+        wake_work(f);
+        f->waits_some = true;
+        (void)pthread_cond_timedwait(&f->some, &f->lock, &ts);
+    }
+    return f->made > at;
+}
+
+const struct ctr_rows *ctr_feed_peek(struct ctr_feed *f, int k, bool wait)
 {
     if (!f->threaded)
         return NULL;
     pthread_mutex_lock(&f->lock);
-    const struct slot *next = f->held && f->made > f->taken + 1 ? &f->slot[(f->taken + 1) % RING] : NULL;
+    const uint64_t at = f->taken + (uint64_t)k;
+    const struct slot *next = f->held && is_made(f, at, wait) ? &f->slot[at % RING] : NULL;
     const bool there = next && next->code > 0 && !next->tile.known;
     pthread_mutex_unlock(&f->lock);
     return there ? &next->tile.rows : NULL;

@@ -17,6 +17,7 @@ struct ctr_feed_opts {
     struct ctr_time_order order;    /* over all batches, including rows learned before */
     int64_t step_rows, span_rows; /* > 0: a tile ends at multiples of span_rows and, in the first span, of step_rows */
     int64_t tile_rows;            /* maximum rows per tile; 0: a size suited to row by row */
+    int64_t tile_entries;         /* the same of entries; 0: as memory_bytes allows */
     int64_t known_rows;           /* number of leading rows that were already learned */
     int64_t again_rows;           /* the last of these are returned all the same */
     bool with_batches;            /* the caller also needs the batches: reading waits until it has finished with each */
@@ -55,8 +56,9 @@ int ctr_feed_next(struct ctr_feed *f, const struct ctr_tile **tile, struct ctr_e
 /* The feed's thread as a second thread of the learner, between two calls of ctr_feed_next. settle finds keys while it
  * waits. */
 struct ctr_worker ctr_feed_worker(struct ctr_feed *f);
-/* The rows of the tile after the last returned one, if they are ready and new; valid until the next call. */
-const struct ctr_rows *ctr_feed_peek(struct ctr_feed *f);
+/* The rows of the k-th tile after the last returned one, if they are ready and new; valid until the next call. `wait`:
+ * until they are, unless that takes more input than has arrived, or more tiles than are made ahead. */
+const struct ctr_rows *ctr_feed_peek(struct ctr_feed *f, int k, bool wait);
 /* May be called at any time. Does not free what the options point to. */
 void ctr_feed_free(struct ctr_feed *f);
 

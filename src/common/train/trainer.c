@@ -25,7 +25,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MINIBATCH_ROWS = 1024 }; /* rows per call: waking the threads that share them is slow */
+enum {
+    MINIBATCH_ROWS = 1024, /* per call: waking the threads that share them is slow */
+    SWEEP_PART = 4 * 8,    /* of memory: for the rows of a tile, when the disk is swept for several of them */
+    SWEEP_ENTRY_BYTES = 12 /* of most entries */
+};
 
 int ctr_trainer_new(struct ctr_trainer **out, const struct ctr_train_job *job, struct ctr_err *err)
 {
@@ -179,9 +183,9 @@ int64_t ctr_trainer_rows_at_once(const struct ctr_trainer *t)
     return minibatch * CTR_MAX(MINIBATCH_ROWS / minibatch, 1);
 }
 
-static const struct ctr_rows *peek(void *feed)
+static const struct ctr_rows *peek(void *feed, int k, bool wait)
 {
-    return ctr_feed_peek(feed);
+    return ctr_feed_peek(feed, k, wait);
 }
 
 static int start_feed(struct ctr_trainer *t, const struct ctr_batch_source *s, struct ctr_err *err)
@@ -190,6 +194,7 @@ static int start_feed(struct ctr_trainer *t, const struct ctr_batch_source *s, s
     const bool autos = t->job.init_rate == CTR_INIT_AUTO && !t->at.pass;
     const bool saves = t->job.checkpoint || t->job.follow || t->job.publish_every.rows || t->job.publish_every.ms;
     const enum ctr_finds finds = model->finds ? model->finds(t->learner, saves) : CTR_FIND_NOTHING;
+    const bool sweeps = t->job.params.spill && !model->deep; /* its disk, once for the rows of some tiles */
     const struct ctr_feed_opts o = {
         .source = *s,
         .in = t->in,
@@ -198,7 +203,10 @@ static int start_feed(struct ctr_trainer *t, const struct ctr_batch_source *s, s
         .order = t->at.pass ? (struct ctr_time_order){ 0 } : t->order,
         .step_rows = autos ? t->job.params.minibatch : 0,
         .span_rows = init_span(t),
-        .tile_rows = t->job.model->rows ? ctr_trainer_rows_at_once(t) : 0,
+        .tile_rows = sweeps        ? CTR_BATCH_ROWS
+                     : model->rows ? ctr_trainer_rows_at_once(t)
+                                   : 0,
+        .tile_entries = sweeps ? CTR_MAX(t->job.memory_bytes / SWEEP_PART / SWEEP_ENTRY_BYTES, 1) : 0,
         .known_rows = known_rows(t),
         .again_rows = t->at.pass == t->resume.pass ? t->resume.pending : 0,
         .with_batches = t->progressive.out && t->at.pass == 0,

@@ -246,10 +246,7 @@ static void catch_stop(void)
 static int choose_learner(struct ctr_cli *cli, struct ctr_train_job *job, struct ctr_err *err)
 {
     const struct ctr_model *by_minibatches = ctr_model_by_minibatches(job->model);
-    const char *where = ctr_cli_wants_gpu(cli) ? "--device gpu"
-                        : cli->ranks.size      ? "ranks (mpirun)"
-                        : o.params.spill       ? "--spill"
-                                               : NULL;
+    const char *where = ctr_cli_wants_gpu(cli) ? "--device gpu" : cli->ranks.size ? "ranks (mpirun)" : NULL;
     const bool given = o.params.minibatch > 1 || ctr_cli_given(cli, "minibatch");
     if (by_minibatches != job->model && where && !given)
         return ctr_cli_usage(err, "%s: %s learns by minibatches there; say of how many rows: --minibatch ROWS", where,
@@ -257,7 +254,12 @@ static int choose_learner(struct ctr_cli *cli, struct ctr_train_job *job, struct
     if (o.params.minibatch > 1 || where)
         job->model = by_minibatches;
     else if (by_minibatches != job->model && o.params.prefetch)
-        return ctr_cli_usage(err, "--prefetch goes with --spill, or with ranks (mpirun)");
+        return ctr_cli_usage(err, "--prefetch goes with --minibatch and --spill, or with ranks (mpirun)");
+    if (o.params.spill && o.variants)
+        return ctr_cli_usage(err, "--spill keeps the keys of one model: leave it or --variants out");
+    if (o.params.spill && o.deltas && !job->model->deep)
+        return ctr_cli_usage(err, "--checkpoint-deltas: row by row with --spill, a checkpoint has all keys; leave it "
+                                  "out, or learn by --minibatch");
     int rc = ctr_cli_device(cli, job->model->gpu, job->model->name, err);
     if (rc)
         return rc;
