@@ -110,6 +110,41 @@ cp f32.arrow vectors.arrow
 ok 'the check can fail' sh -c "! '$PY' check.py stored.csv got.csv int8 1e-9 2>err || sed 's/0\\.1/0.2/' got.csv >bad.csv && ! '$PY' check.py stored.csv bad.csv int8 1e-9 2>err"
 ok 'a small --memory cuts batches' sh -c 'ctr-extract -q --memory 4M plan rows.arrows -o more.arrows && [ "$(ctr-export -q more.arrows | cksum)" = "$(ctr-extract -q plan rows.arrows | ctr-export -q | cksum)" ]'
 
+# ---- embedding and lookup: the numbers that a table stands for
+cat >pool.plan <<'PLAN'
+keep row
+keep l = lookup("vectors.arrow", ad, "vector")
+keep m = embedding("vectors.arrow", past, "vector")
+keep x = embedding("vectors.arrow", past, "vector", pool="max")
+PLAN
+cat >pool.py <<'PY'
+import csv, json, sys
+import numpy as np
+vectors = {r["id"]: np.array(json.loads(r["vector"]), dtype=sys.argv[3]).astype(np.float32) * np.float32(r.get("scale") or 1)
+           for r in csv.DictReader(open(sys.argv[1]))}
+rows = [json.loads(x) for x in open("rows.jsonl")]
+got, seen = list(csv.DictReader(open(sys.argv[2]))), 0
+assert len(got) == len(rows)
+for r, o in zip(rows, got):
+    has = np.array([vectors[k] for k in r["past"] or [] if k in vectors], dtype=np.float32)
+    want = {"l": vectors.get(r["ad"]), "m": has.astype(np.float64).mean(0) if len(has) else None, "x": has.max(0) if len(has) else None}
+    for name, w in want.items():
+        assert (o[name] == "-") == (w is None), (name, r, o)
+        if w is not None:
+            seen += 1
+            assert np.array_equal(np.array(json.loads(o[name]), dtype=np.float32), w.astype(np.float32)), (name, r, o[name])
+assert seen > 2000, seen
+PY
+for type in f32:float32 float16:float16 int8:int8; do
+    kind=${type#*:} type=${type%:*}
+    cp $type.arrow vectors.arrow
+    ctr-export -q --format csv $type.arrow >stored.csv
+    ok "$type: lookup and embedding" ctr-extract -q pool.plan rows.arrows -o got.arrows
+    table got.arrows >got.csv
+    ok "$type: … beside numpy" "$PY" pool.py stored.csv got.csv $kind
+done
+cp f32.arrow vectors.arrow
+
 # ---- how far int8 and float16 are off: the definition
 ok 'the error that is told is that of the definition' "$PY" - <<'PY'
 import csv, json, re, subprocess

@@ -17,6 +17,7 @@ static const char *const pools[] = { [POOL_MEAN] = "mean", [POOL_SUM] = "sum", [
 struct lookup {
     struct ctr_keyed *file;
     int column;
+    int scale;            /* embedding of int8: the column whose numbers theirs are multiplied by; -1: none */
     enum pool pool;       /* embedding */
     pthread_mutex_t lock; /* protects the file's cache, and the table */
     struct device {       /* as struct op_lookup of loop_lookup.h */
@@ -106,6 +107,7 @@ static int prepare_file(struct ctr_op_call *call, struct ctr_op_state *s, const 
 
     if (!p)
         return ctr_fail_nomem(err, sizeof *p);
+    p->scale = -1;
     pthread_mutex_init(&p->lock, NULL);
     s->param = p;
     s->param_free = lookup_free;
@@ -129,13 +131,24 @@ static int prepare_file(struct ctr_op_call *call, struct ctr_op_state *s, const 
     return 0;
 }
 
+/* Vectors of int8 are numbers only with their scales, a column of floats (ctr-embed-images). */
+static bool has_scale(struct lookup *p, const struct ctr_field *f)
+{
+    const struct ctr_schema *schema = ctr_keyed_schema(p->file);
+    const int scale = f->type == CTR_FIXED && f->item == CTR_I8 ? ctr_schema_find(schema, "scale") : -1;
+    p->scale = scale >= 0 && ctr_types[schema->f[scale].type].floating ? scale : -1;
+    return p->scale >= 0;
+}
+
 static int prepare_lookup(struct ctr_op_call *call, struct ctr_op_state *s, struct ctr_err *err)
 {
     const struct ctr_field *f = NULL;
     int rc = prepare_file(call, s, &call->arg[1].type, &f, err);
 
     if (!rc)
-        call->result = (struct ctr_vtype){ .type = f->type, .item = f->item, .width = f->width };
+        call->result = (struct ctr_vtype){ .type = f->type,
+                                           .item = has_scale(s->param, f) ? CTR_F32 : f->item,
+                                           .width = f->width };
     return rc;
 }
 
@@ -191,7 +204,7 @@ static int prepare_embedding(struct ctr_op_call *call, struct ctr_op_state *s, s
 
     if (rc)
         return rc;
-    if (!is_vectors(f))
+    if (!is_vectors(f) && !has_scale(s->param, f))
         return no_vectors(call, f, err);
     while (pool && i < (int)CTR_COUNT(pools) &&
            (pool->kind != CTR_V_STR || strlen(pools[i]) != pool->s.n || memcmp(pools[i], pool->s.p, pool->s.n) != 0))
@@ -244,20 +257,6 @@ static int get_many(struct lookup *p, const struct ctr_col *keys, int64_t rows, 
     return rc;
 }
 
-static int column_lookup(const struct ctr_op_call *call, const struct ctr_col *const *col, int64_t rows,
-                         struct ctr_colbuf *out, struct ctr_err *err)
-{
-    struct lookup *p = ((const struct ctr_op_state *)call->state)->param;
-    struct ctr_batchbuf found = { 0 };
-    int rc = get_many(p, col[1], rows, &found, err);
-
-    if (!rc)
-        rc = ctr_colbuf_range(out, ctr_colbuf_view(&found.col[p->column]), 0, rows, err);
-    if (found.schema)
-        ctr_batchbuf_free(&found);
-    return rc;
-}
-
 enum { LOOKUP, EMBEDDING, SIMILARITY, OPS }; /* rows of ctr_ops_lookup */
 
 static bool reads_file(const struct ctr_op_call *call)
@@ -275,7 +274,7 @@ static const char *device_column(const struct lookup *p, const struct ctr_vtype 
     if (!ctr_types[type].integer && type != CTR_UTF8 && type != CTR_TIME)
         return "looks up keys that are neither integers nor texts";
     if (vectors)
-        return f->item == CTR_F32 ? NULL : "pools vectors of other numbers than float32";
+        return f->item == CTR_F64 ? "pools vectors of float64" : NULL;
     return f->type == CTR_LIST || f->type == CTR_FIXED || f->type == CTR_F16 ? "looks up lists or float16" : NULL;
 }
 
@@ -317,15 +316,31 @@ struct columns {
     int64_t rows;
 };
 
-static int add_vector(struct ctr_buf *to, const struct ctr_col *c, int64_t i, int32_t width, struct ctr_err *err)
+static bool has_vector(const struct ctr_col *vectors, const struct ctr_col *scale, int64_t i)
 {
-    const bool missing = ctr_col_missing(c, i);
+    return !ctr_col_missing(vectors, i) && !(scale && ctr_col_missing(scale, i));
+}
+
+/* Number d of vector i, which exists. */
+static double vector_number(const struct ctr_col *vectors, const struct ctr_col *scale, int32_t width, int64_t i,
+                            int32_t d)
+{
     int64_t first = 0, last = 0;
-    const struct ctr_col *item = missing ? NULL : ctr_col_items(c, width, i, &first, &last);
+    const struct ctr_col *item = ctr_col_items(vectors, width, i, &first, &last);
+
+    if (!scale)
+        return ctr_col_f64(item, first + d);
+    return (double)((float)ctr_col_f64(scale, i) * (float)ctr_col_i64(item, first + d));
+}
+
+static int add_vector(struct ctr_buf *to, const struct ctr_col *c, const struct ctr_col *scale, int64_t i,
+                      int32_t width, struct ctr_err *err)
+{
+    const bool exists = has_vector(c, scale, i);
     int rc = 0;
 
     for (int32_t d = 0; !rc && d < width; d++) {
-        const float v = missing ? 0 : (float)ctr_col_f64(item, first + d);
+        const float v = exists ? (float)vector_number(c, scale, width, i, d) : 0;
         rc = ctr_buf_append(to, &v, sizeof v, err);
     }
     return rc;
@@ -356,16 +371,17 @@ static int add_value(struct ctr_buf *to, struct ctr_buf *bytes, const struct ctr
 static int add_block(const struct lookup *p, const struct ctr_batch *b, struct columns *c, struct ctr_err *err)
 {
     const struct ctr_col *key = &b->col[ctr_keyed_column(p->file)], *value = &b->col[p->column];
+    const struct ctr_col *scale = p->scale < 0 ? NULL : &b->col[p->scale];
     const int32_t width = (int32_t)p->device.width;
     int rc = 0;
 
     for (int64_t i = 0; !rc && i < b->rows; i++) {
-        const uint8_t ok = !ctr_col_missing(value, i);
+        const uint8_t ok = has_vector(value, scale, i);
         if (ctr_col_missing(key, i))
             continue;
         rc = add_value(&c->key, &c->key_bytes, key, i, err);
         if (!rc)
-            rc = width ? add_vector(&c->value, value, i, width, err)
+            rc = width ? add_vector(&c->value, value, scale, i, width, err)
                        : add_value(&c->value, &c->value_bytes, value, i, err);
         if (!rc)
             rc = ctr_buf_append(&c->ok, &ok, 1, err);
@@ -442,45 +458,62 @@ int ctr_op_device_load(const struct ctr_op_call *call, struct ctr_op_device *d, 
     return rc;
 }
 
-/* ---- embedding: the vectors of the items of a list, pooled ---- */
+/* ---- lookup and embedding: the vectors of the items of a list, pooled ---- */
 
 /* Pool position d of the vectors [from, to): sums are double, in the order of the list. *n: the number of vectors. */
-static double pool_position(const struct lookup *p, const struct ctr_col *vectors, int32_t width, int64_t from,
-                            int64_t to, int32_t d, int64_t *n)
+static double pool_position(const struct lookup *p, const struct ctr_col *vectors, const struct ctr_col *scale,
+                            int32_t width, int64_t from, int64_t to, int32_t d, int64_t *n)
 {
     double r = 0;
 
     *n = 0;
     for (int64_t i = from; i < to; i++) {
-        int64_t first = 0, last = 0;
-        if (ctr_col_missing(vectors, i))
+        if (!has_vector(vectors, scale, i))
             continue;
-        const struct ctr_col *item = ctr_col_items(vectors, width, i, &first, &last);
-        const double v = ctr_col_f64(item, first + d);
+        const double v = vector_number(vectors, scale, width, i, d);
         r = p->pool != POOL_MAX ? r + v : !*n || v > r ? v : r;
         ++*n;
     }
     return opv_number(p->pool == POOL_MEAN && *n ? r / (double)*n : r);
 }
 
-static int pool_rows(const struct lookup *p, const struct ctr_col *vectors, int32_t width, const int64_t *end,
+/* end: where the vectors of each row end; NULL: it has one. */
+static int pool_rows(const struct lookup *p, struct ctr_batchbuf *found, int32_t width, const int64_t *end,
                      int64_t rows, struct ctr_colbuf *out, struct ctr_err *err)
 {
+    const struct ctr_col *vectors = ctr_colbuf_view(&found->col[p->column]);
+    const struct ctr_col *scale = p->scale < 0 ? NULL : ctr_colbuf_view(&found->col[p->scale]);
     int rc = 0;
 
     for (int64_t i = 0; !rc && i < rows; i++) {
-        const int64_t from = i ? end[i - 1] : 0;
+        const int64_t from = !end ? i : i ? end[i - 1] : 0, to = end ? end[i] : i + 1;
         int64_t n = 0;
-        (void)pool_position(p, vectors, width, from, end[i], 0, &n);
+        (void)pool_position(p, vectors, scale, width, from, to, 0, &n);
         if (!n) {
             rc = ctr_colbuf_null(out, err);
             continue;
         }
         for (int32_t d = 0; !rc && d < width; d++)
-            rc = ctr_colbuf_f64(out->item, pool_position(p, vectors, width, from, end[i], d, &n), err);
+            rc = ctr_colbuf_f64(out->item, pool_position(p, vectors, scale, width, from, to, d, &n), err);
         if (!rc)
             rc = ctr_colbuf_close(out, err);
     }
+    return rc;
+}
+
+static int column_lookup(const struct ctr_op_call *call, const struct ctr_col *const *col, int64_t rows,
+                         struct ctr_colbuf *out, struct ctr_err *err)
+{
+    struct lookup *p = ((const struct ctr_op_state *)call->state)->param;
+    struct ctr_batchbuf found = { 0 };
+    int rc = get_many(p, col[1], rows, &found, err);
+
+    if (!rc && p->scale >= 0)
+        rc = pool_rows(p, &found, call->result.width, NULL, rows, out, err);
+    else if (!rc)
+        rc = ctr_colbuf_range(out, ctr_colbuf_view(&found.col[p->column]), 0, rows, err);
+    if (found.schema)
+        ctr_batchbuf_free(&found);
     return rc;
 }
 
@@ -517,7 +550,7 @@ static int column_embedding(const struct ctr_op_call *call, const struct ctr_col
     if (!rc)
         rc = get_many(p, ctr_colbuf_view(&items), items.rows, &found, err);
     if (!rc)
-        rc = pool_rows(p, ctr_colbuf_view(&found.col[p->column]), call->result.width, end, rows, out, err);
+        rc = pool_rows(p, &found, call->result.width, end, rows, out, err);
     if (found.schema)
         ctr_batchbuf_free(&found);
     ctr_colbuf_free(&items);
@@ -737,6 +770,7 @@ int64_t ctr_op_memory(const struct ctr_op_call *call)
 const struct ctr_op ctr_ops_lookup[] = {
     { "lookup", "lookup(file: text, key, column: text) -> type of the column",
       "the column of a keyed file in the row with that key, such as the price of ad 7, 2.5; null where there is none; "
+      "vectors of int8 beside a column scale are what they stand for, floats; "
       "where x is 7: lookup(\"ads.arrow\", x, \"price\") is 2.5",
       CTR_OP_COLUMN, CTR_VARIANTS({ "t!vt!>i", NULL }), NULL, prepare_lookup, column_lookup },
     { "embedding", "embedding(file: text, list of keys, column: text, pool=\"mean\") -> list of float",
