@@ -36,6 +36,13 @@ scores() { ctr-export -f csv --columns score "$1"; }
 train --images images.arrows -o m.arrows
 train --images images.arrow -o keyed.m.arrows
 ok 'vectors of a keyed file: the same model' cmp m.arrows keyed.m.arrows
+for pass in 1 3; do
+    train --passes $pass --images images.arrow -o once.m.arrows
+    train --passes $pass --images images.arrow --prefetch 1 --batch 70 -o ahead.m.arrows
+    ok "--prefetch 1, $pass passes: the same model" cmp once.m.arrows ahead.m.arrows
+done
+ok '… with images of a stream, which are in memory' train --images images.arrows --prefetch 1 -o ahead.m.arrows
+ok '… the same model' cmp m.arrows ahead.m.arrows
 predict --images images.arrows m.arrows >want.p
 predict --images images.arrow m.arrows >got.p
 ok 'the same scores' cmp want.p got.p

@@ -497,6 +497,8 @@ enum { CTR_IMAGE_SAMPLE = 4096 };
 int ctr_deep_images_declare_running(struct ctr_deep *d, struct ctr_err *err) CTR_MUST;
 /* Of a network to learn, whose arena is there: their first values, which a model that is loaded replaces. */
 int ctr_deep_images_standardise(struct ctr_deep *d, struct ctr_err *err) CTR_MUST;
+/* Rows [from, from + n) of r follow: the system begins to read their images from disk (--prefetch). */
+void ctr_deep_images_announce(struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int64_t n);
 /* Number the images of the n rows after d->rows, whose lists exist; first_row: stream row of the first one. */
 int ctr_deep_images_add(struct ctr_deep *d, int64_t n, int64_t first_row, struct ctr_err *err) CTR_MUST;
 /* Bring the tower's output for new images; over ranks every rank calls this, also without new ones. */

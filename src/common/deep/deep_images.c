@@ -19,16 +19,19 @@
 
 /* Limit of cached values, in bytes, in prediction. */
 enum { KEPT_BYTES = 64 << 20 };
+/* Limit of what is read ahead of a minibatch. */
+enum { AHEAD_BYTES = 256 << 20 };
 
 struct ctr_deep_images {
     const struct ctr_image_table *table;
     struct ctr_image_table *own; /* or NULL: the table is borrowed */
     bool embedded;               /* the table holds values, not the tower's inputs */
-    struct ctr_buf number;       /* i32, by row of the table: 1 + its number in the minibatch; 0: it is not there */
-    struct ctr_buf row;          /* u64, by number: keys for the source; a tower alone: f32, its inputs */
-    int64_t n;                   /* images of the minibatch */
-    int64_t then;                /* what its rows see of the table */
-    struct ctr_buf seen;         /* bits, by row of the table, over ranks: it was named */
+    struct ctr_buf number; /* i32, by row of the table: 1 + its number in the minibatch; 0: it is not there, -1: and
+                              was announced */
+    struct ctr_buf row;    /* u64, by number: keys for the source; a tower alone: f32, its inputs */
+    int64_t n;             /* images of the minibatch */
+    int64_t then;          /* what its rows see of the table */
+    struct ctr_buf seen;   /* bits, by row of the table, over ranks: it was named */
     struct ctr_deep_images_counts counts; /* of minibatches learned from, */
     struct {
         int64_t named, absent;
@@ -361,7 +364,7 @@ static int number_image(struct ctr_deep *d, uint64_t hash, int input, int64_t ro
     if (at < 0)
         at = ctr_image_table_images(m->table); /* zeros, or the tower's output for zeros */
     int32_t *of = &AS(int32_t, m->number)[at];
-    if (!*of) {
+    if (*of <= 0) {
         uint64_t *more = ctr_buf_extend(&m->row, 1, sizeof *more, &rc, err);
         if (rc)
             return rc;
@@ -403,6 +406,22 @@ int ctr_deep_images_add(struct ctr_deep *d, int64_t n, int64_t first_row, struct
             for (int f = 0; f < d->group[i].fields && !rc && d->group[i].images; f++)
                 rc = add_list(d, &d->group[i], f, d->rows + r, first_row + r, err);
     return rc;
+}
+
+void ctr_deep_images_announce(struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int64_t n)
+{
+    struct ctr_deep_images *m = d->images;
+    int64_t asked = 0; /* bytes that are read need memory until they are used */
+    for (int64_t i = from; i < from + n; i++)
+        for (int64_t e = r->start[i]; e < r->start[i + 1] && asked < AHEAD_BYTES; e++) {
+            if (!d->input[r->table ? r->table[e] : d->key_input[e - r->start[i]]].image)
+                continue;
+            const int64_t at = ctr_image_table_find(m->table, r->hash[e]);
+            if (at < 0 || AS(int32_t, m->number)[at])
+                continue;
+            AS(int32_t, m->number)[at] = -1;
+            asked += ctr_image_table_announce(m->table, at);
+        }
 }
 
 int ctr_deep_images_pull(struct ctr_deep *d, struct ctr_err *err)

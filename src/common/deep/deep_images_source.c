@@ -15,6 +15,10 @@ struct vectors {
     struct ctr_mem *x;
 };
 
+/* Vectors that are read from disk while others are copied, at most so many bytes: before a block was verified, all of
+ * it. */
+enum { AHEAD = 64, AHEAD_BYTES = 64 << 20 };
+
 static int fetch(struct vectors *v, int64_t row, float *to, struct ctr_err *err)
 {
     int rc = ctr_image_table_fetch(v->table, row, to, err);
@@ -39,8 +43,16 @@ static int vectors_values(struct ctr_source *source, int buffer, struct ctr_mat 
         to = ctr_buf_extend(&v->host, (b->n - b->here) * source->width, sizeof *to, &rc, err);
     if (!rc && host && b->n)
         to = (float *)ctr_mem_host(v->x) + b->here * source->width;
-    for (int64_t i = b->here; i < b->n && !rc; i++, to += source->width)
+    int64_t asked = 0;
+    for (int64_t i = b->here, ahead = i; i < b->n && !rc; i++, to += source->width) {
+        for (; ahead < b->n && ahead <= i + AHEAD && asked < AHEAD_BYTES; ahead++)
+            asked += ctr_image_table_announce(v->table, (int64_t)b->table->hash[ahead]);
         rc = fetch(v, (int64_t)b->table->hash[i], to, err);
+        if (ahead > i)
+            asked -= asked / (ahead - i);
+        else
+            ahead = i + 1;
+    }
     if (!rc && !host)
         rc = ctr_deep_send(v->d, &v->x, v->host.data, (size_t)b->here * row, (size_t)b->n * row, err);
     if (!rc && !host)

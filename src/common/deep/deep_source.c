@@ -15,8 +15,8 @@ static int make_store(const struct ctr_deep_tables *all, struct ctr_deep *d, str
     int rc;
     if (spills(d)) /* no error of the input, whose name would stand before it */
         ctr_err_file(err, "--spill");
-    if (d->learns && d->p.prefetch && !d->p.spill && !d->p.comm)
-        rc = ctr_fail(err, CTR_EUSAGE, "--prefetch goes with --spill, or with ranks (mpirun)");
+    if (d->learns && d->p.prefetch && !d->p.spill && !d->p.comm && !d->images)
+        rc = ctr_fail(err, CTR_EUSAGE, "--prefetch goes with --spill, --images, or with ranks (mpirun)");
     else if (spills(d) && !d->p.memory_bytes)
         rc = ctr_fail(err, CTR_EUSAGE, "needs --memory: what the rows in memory may take");
     else if (spills(d))

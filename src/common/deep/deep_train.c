@@ -216,6 +216,15 @@ void ctr_deep_set_scored(void *learner, bool scored)
     ((struct ctr_deep_learner *)learner)->unscored = !scored;
 }
 
+static void announce_images(struct ctr_deep_learner *l, const struct ctr_rows *r, int64_t from, int64_t n)
+{
+    struct ctr_deep *d = &l->net;
+    ctr_deep_images_announce(d, r, from, n);
+    const struct ctr_rows *more = !l->ahead.peek || n == d->p.minibatch ? NULL : l->ahead.peek(l->ahead.ctx);
+    if (more)
+        ctr_deep_images_announce(d, more, 0, CTR_MIN(more->rows, d->p.minibatch - n));
+}
+
 /* The minibatch is complete: announce the rows of r from row `next` on, which belong to the following one. */
 static int announce_next(struct ctr_deep_learner *l, const struct ctr_rows *r, int64_t next, struct ctr_err *err)
 {
@@ -223,6 +232,8 @@ static int announce_next(struct ctr_deep_learner *l, const struct ctr_rows *r, i
     const int64_t n = CTR_MIN(r->rows - next, d->p.minibatch);
     l->ranks.r = r;
     l->ranks.from = next;
+    if (d->p.prefetch && d->images && !d->p.comm)
+        announce_images(l, r, next, n);
     if (d->p.comm || !d->p.prefetch || !d->vectors.source || !ctr_source_looks_ahead(d->vectors.source))
         return 0; /* ranks announce together */
     int rc = ctr_deep_announce(d, r, next, n, l->pool, err);

@@ -28,6 +28,13 @@ struct later {
     int32_t *before; /* the image that had this key, or -1 */
 };
 
+/* A block of the file. Its numbers are read where they lie, without the lock, once it was verified. */
+struct block {
+    _Atomic(const uint8_t *) numbers; /* of its first vector; NULL: unknown, or not in the map as they are */
+    const float *scale;
+    atomic_bool announced;
+};
+
 struct ctr_image_table {
     struct ctr_keyindex place; /* hash -> 1 + row */
     int64_t images;
@@ -43,6 +50,7 @@ struct ctr_image_table {
     struct ctr_buf vector;  /* for a stream: f32 [images][width] */
     struct ctr_keyed *file; /* or the file; one thread at a time */
     struct ctr_buf first;   /* i64 [blocks + 1]: the first row of each block, and the end */
+    struct block *block;
     pthread_mutex_t lock;
 };
 
@@ -55,6 +63,7 @@ void ctr_image_table_free(struct ctr_image_table *t)
     ctr_keyindex_free(&t->place);
     ctr_buf_free(&t->vector);
     ctr_buf_free(&t->first);
+    free(t->block);
     ctr_keyed_free(t->file);
     pthread_mutex_destroy(&t->lock);
     for (int64_t i = 0; t->later.piece && i <= t->later.room / PIECE; i++)
@@ -125,6 +134,32 @@ static float number_at(const struct ctr_col *items, int64_t i, float scale)
                                    : (float)ctr_col_f64(items, i);
 }
 
+/* As ctr_f16_to_f32, without a branch, so that it is vectorized. */
+static float half(uint16_t h)
+{
+    const uint32_t sign = (uint32_t)(h & 0x8000U) << 16, exp = h >> 10 & 31U, man = h & 0x3ffU;
+    const float subnormal = (float)(int32_t)man * 0x1p-24F;
+    uint32_t bits = 0;
+    float f;
+    memcpy(&bits, &subnormal, sizeof bits);
+    bits = exp ? (exp == 31 ? 0x7f800000U : (exp + 112) << 23) | man << 13 : bits;
+    bits |= sign;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+/* n plain numbers as floats. False: one is NaN or infinite, or the type is not one of these. */
+static bool convert(enum ctr_type type, const void *from, float scale, float *to, int32_t n)
+{
+    if (type == CTR_F32)
+        memcpy(to, from, (size_t)n * sizeof *to);
+    for (int32_t k = 0; k < n && type == CTR_F16; k++)
+        to[k] = half(((const uint16_t *)from)[k]);
+    for (int32_t k = 0; k < n && type == CTR_I8; k++)
+        to[k] = scale * (float)((const int8_t *)from)[k];
+    return (type == CTR_F32 || type == CTR_F16 || type == CTR_I8) && all_finite(to, n);
+}
+
 int ctr_image_vector(const struct ctr_col *c, const struct ctr_col *scale, int64_t i, int32_t *width,
                      struct ctr_str key, int64_t row, float *to, struct ctr_err *err)
 {
@@ -142,14 +177,13 @@ int ctr_image_vector(const struct ctr_col *c, const struct ctr_col *scale, int64
         return ctr_fail(err, CTR_EDATA,
                         "row %" PRId64 ": the vector of '%.*s' has %" PRId64 " numbers, those before have %d", row + 1,
                         shown, key.p, end - at, *width);
-    if (!measure && items->type == CTR_F32 && !items->nulls && all_finite((const float *)items->data + at, *width)) {
-        memcpy(to, (const float *)items->data + at, (size_t)*width * sizeof *to);
-        return 0;
-    }
     const bool scaled = scale && !ctr_col_missing(scale, i);
     if (scale && !scaled)
         return ctr_fail(err, CTR_EDATA, "row %" PRId64 ": the scale of '%.*s' is null", row + 1, shown, key.p);
     const float by = scaled ? (float)ctr_col_f64(scale, i) : 1;
+    const uint8_t *p = items->data;
+    if (!measure && !items->nulls && convert(items->type, p + at * ctr_types[items->type].width, by, to, *width))
+        return 0;
     for (int32_t k = 0; k < *width && !measure; k++) {
         to[k] = number_at(items, at + k, by);
         if (ctr_col_null(items, at + k) || !(fabsf(to[k]) < INFINITY))
@@ -349,6 +383,9 @@ static int index_file(struct ctr_image_table *t, struct ctr_err *err)
     }
     if (!rc)
         first[blocks] = t->images;
+    t->block = rc ? NULL : calloc((size_t)blocks + 1, sizeof *t->block);
+    if (!rc && !t->block)
+        rc = ctr_fail_nomem(err, (size_t)blocks * sizeof *t->block);
     return rc ? rc : ctr_keyed_unchanged(t->file, err);
 }
 
@@ -364,15 +401,54 @@ static int64_t block_of(const struct ctr_image_table *t, int64_t row)
     return lo;
 }
 
+/* Do these values lie in the map, one after another and without nulls? */
+static bool in_place(const struct ctr_image_table *t, const struct ctr_col *c, const void *p, int64_t n)
+{
+    const size_t width = (size_t)ctr_types[c->type].width;
+    return !c->nulls && !c->dict && !((uintptr_t)p % width) && ctr_keyed_in_place(t->file, p, (size_t)n * width);
+}
+
+/* Remember where the numbers of a verified block lie, if they can be read there. */
+static void publish(struct ctr_image_table *t, struct block *to, const struct ctr_batch *b)
+{
+    const struct ctr_col *c = &b->col[t->columns[1]], *scale = ctr_image_scale(b, t->columns);
+    int64_t at = 0, end = 0;
+    if (c->type != CTR_FIXED || c->nulls || c->dict || !t->width)
+        return;
+    const struct ctr_col *items = ctr_col_items(c, t->width, 0, &at, &end);
+    const uint8_t *p = (const uint8_t *)items->data + at * ctr_types[items->type].width;
+    if (!in_place(t, items, p, b->rows * t->width) ||
+        (scale && (scale->type != CTR_F32 || !in_place(t, scale, scale->data, b->rows))))
+        return;
+    to->scale = scale ? scale->data : NULL;
+    atomic_store_explicit(&to->numbers, p, memory_order_release);
+}
+
 static int fetch_mapped(struct ctr_image_table *t, int64_t row, float *to, struct ctr_err *err)
 {
     const int64_t block = block_of(t, row), i = row - AS(int64_t, t->first)[block];
     const struct ctr_batch *b;
     char number[CTR_NUM_MAX];
     int rc = ctr_keyed_block(t->file, block, &b, err);
+    if (!rc)
+        publish(t, &t->block[block], b);
     return rc ? rc
               : ctr_image_vector(&b->col[t->columns[1]], ctr_image_scale(b, t->columns), i, &t->width,
                                  ctr_image_key(&b->col[t->columns[0]], i, number), row, to, err);
+}
+
+static enum ctr_type number_type(const struct ctr_image_table *t)
+{
+    return ctr_keyed_schema(t->file)->f[t->columns[1]].item;
+}
+
+/* The numbers of a row, where they lie; NULL: its block was not verified, or has to be decoded. */
+static const uint8_t *numbers_at(const struct ctr_image_table *t, int64_t row, float *scale)
+{
+    const int64_t block = block_of(t, row), i = row - AS(int64_t, t->first)[block];
+    const uint8_t *p = atomic_load_explicit(&t->block[block].numbers, memory_order_acquire);
+    *scale = p && t->block[block].scale ? t->block[block].scale[i] : 1;
+    return p ? p + i * t->width * ctr_types[number_type(t)].width : NULL;
 }
 
 /* For variable-size lists, the first one determines the length. */
@@ -496,6 +572,10 @@ int ctr_image_table_fetch(const struct ctr_image_table *t, int64_t row, float *t
     else if (!t->file)
         memcpy(to, AS(float, t->vector) + row * t->width, bytes);
     else {
+        float scale;
+        const uint8_t *p = numbers_at(t, row, &scale);
+        if (p && convert(number_type(t), p, scale, to, t->width))
+            return 0;
         pthread_mutex_lock(&own->lock);
         rc = fetch_mapped(own, row, to, err);
         pthread_mutex_unlock(&own->lock);
@@ -503,6 +583,22 @@ int ctr_image_table_fetch(const struct ctr_image_table *t, int64_t row, float *t
     if (rc)
         ctr_err_file(err, t->path);
     return rc;
+}
+
+int64_t ctr_image_table_announce(const struct ctr_image_table *t, int64_t row)
+{
+    float scale;
+    if (!t->file || row >= t->images)
+        return 0;
+    const int64_t block = block_of(t, row), bytes = t->width * (int64_t)ctr_types[number_type(t)].width;
+    const uint8_t *p = numbers_at(t, row, &scale);
+    if (p) {
+        ctr_keyed_announce_bytes(t->file, p, (size_t)bytes);
+        return bytes;
+    }
+    if (atomic_exchange_explicit(&t->block[block].announced, true, memory_order_relaxed))
+        return 0;
+    return ctr_keyed_announce(t->file, block);
 }
 
 int ctr_image_table_unchanged(const struct ctr_image_table *t, struct ctr_err *err)

@@ -5,7 +5,8 @@
  *
  * Feature rows identify an image by the hash that their plan made of its key; the table hashes keys in the same way and
  * has an index from hash to row, about 30 bytes an image. Vectors of a keyed file stay in the memory mapped file, which
- * may exceed memory; each block is read and verified when one of its rows is first fetched. Vectors of a stream are
+ * may exceed memory; each block is read and verified when one of its rows is first fetched, and then its vectors are
+ * read where they lie. Vectors of a stream are
  * held in memory. Several threads may fetch at once.
  *
  * Images may be added while others read, as far as there is room: see ctr_image_table_add. */
@@ -39,6 +40,9 @@ const char *ctr_image_table_network(const struct ctr_image_table *t);
 bool ctr_image_table_integers(const struct ctr_image_table *t);
 /* Fetch the vector of a row. The error names the key, also if the file is damaged there. */
 int ctr_image_table_fetch(const struct ctr_image_table *t, int64_t row, float *to, struct ctr_err *err) CTR_MUST;
+/* The vector of a row will be fetched: if it lies in a file, the system begins to read it, and does not wait. Returns
+ * the bytes that are asked for: before the block was verified, all of it. */
+int64_t ctr_image_table_announce(const struct ctr_image_table *t, int64_t row);
 /* Call before using results computed from fetched vectors. */
 int ctr_image_table_unchanged(const struct ctr_image_table *t, struct ctr_err *err) CTR_MUST;
 

@@ -8,9 +8,16 @@
 #include "common/stream/arrow.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-enum { CACHE_BLOCKS = 16 };
+enum {
+    CACHE_BLOCKS = 16,
+    AHEAD_BLOCKS = 16, /* that are read from disk while others are looked at */
+    AT_ONCE = 128 << 10,
+    KEYS_BYTES = 16 << 10, /* the start of a block, in which its keys usually lie */
+};
 
 /* A decoded block. Its columns point into the map, or into the buffers of its leaves. */
 struct keyed_slot {
@@ -142,6 +149,8 @@ static int open_keyed(struct ctr_keyed *k, const char *path, struct ctr_err *err
     rc = ctr_ipcfile_open(&k->file, k->src.map, k->src.map_size, &k->scratch, err);
     if (rc < 0)
         return rc;
+    /* What is read is announced. The system would read megabytes around each page. */
+    (void)madvise((void *)(uintptr_t)k->src.map, (size_t)k->src.map_size, MADV_RANDOM);
     const char *key = ctr_meta_get(&k->file.footer.meta, CTR_SEAL_KEY);
     k->plain = !key || !k->file.footer.sealed;
     if (k->plain)
@@ -269,6 +278,32 @@ int64_t ctr_keyed_blocks_read(const struct ctr_keyed *k)
 
 /* ---- blocks ---- */
 
+/* Linux reads no more for a call than it reads ahead in a file, often 128 KiB. */
+static void will_need(const struct ctr_keyed *k, const uint8_t *p, int64_t bytes)
+{
+    const size_t before = (size_t)(p - k->src.map) % (size_t)sysconf(_SC_PAGESIZE), all = (size_t)bytes + before;
+    for (size_t at = 0; at < all; at += AT_ONCE)
+        (void)madvise((void *)(uintptr_t)(p - before + at), CTR_MIN(all - at, AT_ONCE), MADV_WILLNEED);
+}
+
+int64_t ctr_keyed_announce(const struct ctr_keyed *k, int64_t block)
+{
+    const struct arrow_block *b = &k->file.footer.blocks[block];
+    will_need(k, k->src.map + b->offset, b->meta_length + b->body_length);
+    return b->meta_length + b->body_length;
+}
+
+void ctr_keyed_announce_bytes(const struct ctr_keyed *k, const void *p, size_t bytes)
+{
+    will_need(k, p, (int64_t)bytes);
+}
+
+static void announce_keys(const struct ctr_keyed *k, int64_t block)
+{
+    const struct arrow_block *b = &k->file.footer.blocks[block];
+    will_need(k, k->src.map + b->offset, CTR_MIN(KEYS_BYTES, b->meta_length + b->body_length));
+}
+
 /* `only`: only this column; -1: all. */
 static int load(struct ctr_keyed *k, struct keyed_slot *s, int64_t block, int only, struct ctr_err *err)
 {
@@ -319,7 +354,12 @@ static int get_block(struct ctr_keyed *k, int64_t block, const struct ctr_batch 
             s = &k->slot[i];
     }
     s->used = ++k->clock;
-    int rc = s->block == block ? 0 : load(k, s, block, -1, err);
+    int rc = 0;
+    if (s->block != block) {
+        if (!k->verified[block])
+            (void)ctr_keyed_announce(k, block);
+        rc = load(k, s, block, -1, err);
+    }
     *b = &s->batch;
     return rc;
 }
@@ -331,6 +371,9 @@ int64_t ctr_keyed_blocks(const struct ctr_keyed *k)
 
 int ctr_keyed_keys(struct ctr_keyed *k, int64_t block, const struct ctr_col **keys, struct ctr_err *err)
 {
+    const int64_t blocks = ctr_keyed_blocks(k);
+    for (int64_t b = block ? block + AHEAD_BLOCKS : 0; b <= block + AHEAD_BLOCKS && b < blocks; b++)
+        announce_keys(k, b);
     const int rc = load(k, &k->keys, block, k->key, err);
     *keys = rc < 0 ? NULL : &k->keys.cols[k->key];
     if (rc < 0)
@@ -411,7 +454,15 @@ static int pass(struct ctr_keyed *k, const struct ctr_col *keys, int64_t *at, bo
     if (rc >= 0)
         rc = ctr_buf_reserve(&k->pick, n * sizeof(int64_t) + 8, err);
     const struct keyed_want *w = (const struct keyed_want *)k->want.data;
-    for (size_t i = 0; rc >= 0 && i < n; i = j) {
+    size_t ahead = 0;
+    int64_t announced = 0, visited = 0;
+    for (size_t i = 0; rc >= 0 && i < n; i = j, visited++) {
+        for (; ahead < n && announced <= visited + AHEAD_BLOCKS; ahead++)
+            if (!ahead || w[ahead].block != w[ahead - 1].block) {
+                if (!k->verified[w[ahead].block])
+                    (void)ctr_keyed_announce(k, w[ahead].block);
+                announced++;
+            }
         const struct ctr_batch *b;
         int64_t *pick = (int64_t *)k->pick.data, picks = 0, base = ctr_batchbuf_rows(&k->rows);
         rc = get_block(k, w[i].block, &b, err);

@@ -290,6 +290,10 @@ int ctr_keyed_try(struct ctr_keyed **k, const char *path, struct ctr_err *err) C
 int64_t ctr_keyed_blocks(const struct ctr_keyed *k);
 int ctr_keyed_keys(struct ctr_keyed *k, int64_t block, const struct ctr_col **keys, struct ctr_err *err) CTR_MUST;
 int ctr_keyed_block(struct ctr_keyed *k, int64_t block, const struct ctr_batch **b, struct ctr_err *err) CTR_MUST;
+/* A block, or bytes of one that lie in the map, will be read: the system begins to read them from disk, and does not
+ * wait. Returns the bytes of the block. */
+int64_t ctr_keyed_announce(const struct ctr_keyed *k, int64_t block);
+void ctr_keyed_announce_bytes(const struct ctr_keyed *k, const void *p, size_t bytes);
 /* Do these bytes of a block lie in the map? Then they stay there while the file is open. */
 bool ctr_keyed_in_place(const struct ctr_keyed *k, const void *p, size_t bytes);
 /* Call before using results from blocks: has another program written to the file? */
