@@ -9,9 +9,9 @@
  *     bench-limit used FILE COL   bytes of an IPC file, and those that reading one column of it used and hashed: the
  *                                 reader's counters
  *     bench-limit feed FILE       GB/s of keys and labels that a learner of columns is handed: by wall, by processors
- *     bench-limit reads DIR       thousands of reads a second, of 4 KiB at random places of a file in DIR, 16 at once,
- * and around the system's cache where the file system can do that bench-limit peak CMD...     peak resident MB of CMD,
- * without what it maps of files; its output passes
+ *     bench-limit reads DIR KIB   thousands of reads a second, of KIB at random places of a file in DIR, 16 at once,
+ *                                 and around the system's cache where the file system can do that
+ *     bench-limit peak CMD...     peak resident MB of CMD, without what it maps of files; its output passes
  */
 #include "common/train/feed.h"
 #include "common/stream/stream.h"
@@ -221,25 +221,37 @@ static int peak(char **cmd)
     return status != 0;
 }
 
-enum { READ_FILE = 256 << 20, READ_BYTES = 4096, READS = 2000, READERS = 16 };
+enum { READ_FILE = 256 << 20, PAGE = 4096, READS = 2000, READERS = 16 };
+struct read_some {
+    int fd, reads;
+    size_t bytes;
+};
 
-static void read_pages(void *fd, int64_t task, int worker)
+static void read_pages(void *ctx, int64_t task, int worker)
 {
-    static uint8_t page[READERS][READ_BYTES] __attribute__((aligned(READ_BYTES)));
+    const struct read_some *r = ctx;
+    void *page;
     uint64_t at = (uint64_t)task;
-    for (int i = 0; i < READS; i++) {
+    (void)worker;
+    if (posix_memalign(&page, PAGE, r->bytes))
+        die("memory");
+    for (int i = 0; i < r->reads; i++) {
         at = ctr_mix64(at + 1);
-        if (pread(*(const int *)fd, page[worker], READ_BYTES, (off_t)(at % (READ_FILE / READ_BYTES) * READ_BYTES)) < 0)
+        if (pread(r->fd, page, r->bytes, (off_t)(at % (READ_FILE / r->bytes) * r->bytes)) < 0)
             die("pread");
     }
+    free(page);
 }
 
-static int reads(const char *dir)
+static int reads(const char *dir, int kib)
 {
+    /* no more than half of the file */
+    struct read_some r = { .bytes = (size_t)CTR_MAX(kib, 4) << 10 };
+    r.reads = (int)CTR_MAX(CTR_MIN(READS, READ_FILE / 2 / READERS / (int64_t)r.bytes), 1);
     struct ctr_err err = { 0 };
     struct ctr_pool *pool = NULL;
     uint8_t *data = calloc(1, READ_FILE);
-    int fd = ctr_tmpfile_in(dir, &err);
+    int fd = r.fd = ctr_tmpfile_in(dir, &err);
     if (!data || fd < 0 || write(fd, data, READ_FILE) != READ_FILE || fsync(fd) ||
         ctr_pool_new(&pool, READERS, CTR_FLOAT_IEEE, &err))
         die(dir);
@@ -249,8 +261,8 @@ static int reads(const char *dir)
     (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_DIRECT);
 #endif
     const double start = now();
-    ctr_pool_run(pool, READERS, read_pages, &fd);
-    printf("%.1f\n", READERS * READS / (now() - start) / 1000);
+    ctr_pool_run(pool, READERS, read_pages, &r);
+    printf("%.3f\n", READERS * r.reads / (now() - start) / 1000);
     ctr_pool_free(pool);
     close(fd);
     return 0;
@@ -268,12 +280,13 @@ int main(int argc, char **argv)
         return used(argv[2], argv[3]);
     if (argc == 3 && !strcmp(argv[1], "feed"))
         return feed(argv[2]);
-    if (argc == 3 && !strcmp(argv[1], "reads"))
-        return reads(argv[2]);
+    if (argc == 4 && !strcmp(argv[1], "reads"))
+        return reads(argv[2], atoi(argv[3]));
     if (argc > 3 && !strcmp(argv[1], "start"))
         return start_up(atoi(argv[2]), argv + 3);
     if (argc > 2 && !strcmp(argv[1], "peak"))
         return peak(argv + 2);
-    fputs("usage: bench-limit xxh3|triad|spin|start N CMD...|used FILE COL|feed FILE|reads DIR|peak CMD...\n", stderr);
+    fputs("usage: bench-limit xxh3|triad|spin|start N CMD...|used FILE COL|feed FILE|reads DIR KIB|peak CMD...\n",
+          stderr);
     return 2;
 }

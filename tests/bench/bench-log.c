@@ -12,6 +12,8 @@
  *         flat.tsv: label and 39 ids, uniform, so that nearly every one is a key of its own
  *     bench-log scores ROWS DIR
  *         scores.csv: click,user,score of 300,000 users; half of the scores are calibrated too high
+ *     bench-log vectors ROWS
+ *         ROWS vectors of 4096 numbers between -1 and 1 on standard output, as npy of float32
  *     bench-log tables ROWS DIR
  *     bench-log clicks ROWS DIR
  *         left.csv: key and two values, ROWS times; right.csv: a quarter as many keys, name and number; wide.tsv: ROWS
@@ -245,13 +247,37 @@ static void clicks(int64_t rows, const char *dir)
     close_file(out);
 }
 
+/* Two numbers from each draw: 4096 of them are as random as is needed, and fast enough for a million vectors. */
+static void vectors(int64_t rows, const char *dir)
+{
+    enum { NUMBERS = 4096 };
+    char head[128] = "\x93NUMPY\x01\x00\x76\x00"; /* version 1, 118 bytes of text */
+    static float v[NUMBERS];
+    (void)dir;
+    memset(head + 10, ' ', sizeof head - 10);
+    const int n = snprintf(head + 10, sizeof head - 10, "{'descr': '<f4', 'fortran_order': False, 'shape': (%lld, %d)}",
+                           (long long)rows, NUMBERS);
+    head[10 + n] = ' ';
+    head[sizeof head - 1] = '\n';
+    fwrite(head, 1, sizeof head, stdout);
+    for (int64_t i = 0; i < rows; i++) {
+        for (int k = 0; k < NUMBERS; k += 2) {
+            const uint64_t x = ctr_mix64((uint64_t)i * NUMBERS + (uint64_t)k + SEED);
+            v[k] = (float)(int32_t)x * 0x1p-31F;
+            v[k + 1] = (float)(int32_t)(x >> 32) * 0x1p-31F;
+        }
+        fwrite(v, sizeof *v, NUMBERS, stdout);
+    }
+    close_file(stdout);
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
         void (*make)(int64_t rows, const char *dir);
         int args;
-    } kinds[] = { { "ads", ads, 3 },       { "tsv", tsv, 2 },       { "flat", flat, 3 },
+    } kinds[] = { { "ads", ads, 3 },       { "tsv", tsv, 2 },       { "vectors", vectors, 2 }, { "flat", flat, 3 },
                   { "scores", scores, 3 }, { "tables", tables, 3 }, { "clicks", clicks, 3 } };
     int64_t rows = argc >= 3 ? atoll(argv[2]) : 0;
     for (size_t i = 0; i < CTR_COUNT(kinds) && rows > 0; i++)
@@ -259,6 +285,6 @@ int main(int argc, char **argv)
             kinds[i].make(rows, argv[3]);
             return 0;
         }
-    fputs("usage: bench-log ads|flat|scores|tables|clicks ROWS DIR, or bench-log tsv ROWS\n", stderr);
+    fputs("usage: bench-log ads|flat|scores|tables|clicks ROWS DIR, or bench-log tsv|vectors ROWS\n", stderr);
     return 2;
 }

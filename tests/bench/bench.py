@@ -412,7 +412,7 @@ class Bench:
             whole, *spilled = self.medians([f"{train} -o {model} {f}", *commands])
             for i in range(len(commands)):
                 sh(f"cmp {model} {model}{i} && rm {model}{i}")
-            rate = float(sh(f"{self.tool}/bench-limit reads {self.dir}")[2])
+            rate = float(sh(f"{self.tool}/bench-limit reads {self.dir} 4")[2])
             for (part, ahead), m in zip(some, spilled):
                 hits, waited = re.search(r"memory hits +\d+ \((.*?)%", m["err"])[1], re.search(r"disk waited for +([\d.]+) s", m["err"])[1]
                 read = int(re.search(r"disk rows read +(\d+)", m["err"])[1])
@@ -422,6 +422,29 @@ class Bench:
                          f"{m['wall'] / whole['wall']:.2f} ({m['cpu'] / whole['cpu']:.2f}) times the time; {m['wall'] / bound:.2f} with the reads",
                          {4: "<= 2.5", 10: "<= 4"}[part] if name == "Zipf" else "<= 1.5 with the reads")
         os.rmdir(group)
+
+    def images(self):
+        """dicm, a small tower: each image of a table of random vectors of 4096 numbers once, in random order, read from disk: beside the table in the system's
+        cache, and the time in which 16 readers read as many bytes in pieces of 1 MiB."""
+        n = 100000 if self.a.quick else 1000000
+        vectors = ("ctr-join -q --by-row {dir}/keys.arrows <({tool}/bench-log vectors {n} | ctr-import -q -f npy | ctr-select -q --columns vector=value)"
+                   " | ctr-cat -q --batch 64 --to file --key key").format(dir=self.dir, tool=self.tool, n=n)
+        sh(f"seq 0 {n - 1} | ctr-import -q -f tsv --columns key:int64 -o {self.dir}/keys.arrows")
+        plan = self.plan("images.plan", "label click\nimage photo\n")
+        rows = self.made(f"{self.dir}/photos{n}.arrows", f"ctr-select -q --add 'click=key % 5 == 0' --add 'photo=key' {self.dir}/keys.arrows | ctr-sort --shuffle --seed 1 | ctr-extract -q {plan} -o {{out}}")
+        plain = self.made(f"{self.dir}/float32.{n}.arrow", f"{vectors} -o {{out}}")
+        rate = float(sh(f"{self.tool}/bench-limit reads {self.dir} 1024")[2]) * 1000
+        for type in "float32", "float16", "int8":
+            f = plain if type == "float32" else self.made(f"{self.dir}/{type}.{n}.arrow", f"ctr-embed-images -q --vectors --type {type} -o {{out}} {plain}")
+            bound = os.path.getsize(f) / 1048576 / rate
+            train = f"ctr-train dicm -q --images {f} --images-tower 8 --hidden 8 --embedding 4 --minibatch 2000 -o /dev/null"
+            cold = f"dd if={f} iflag=nocache count=0 status=none; "
+            disk, ahead = self.in_turn([f"{cold}{train} {rows}", f"{cold}{train} --prefetch 1 {rows}"], 1 if n > 100000 else self.runs)
+            warm, = self.in_turn([f"cat {f} >/dev/null; {train} {rows}"], 1)
+            self.row(f"train dicm, {n:,} images of 4096 {type}, {os.path.getsize(f) / 1e9:.1f} GB, from disk",
+                     f"{self.cell(disk, (n / 1e3, 'k rows/s'))}; --prefetch 1 {self.cell(ahead, (n / 1e3, 'k rows/s'))}",
+                     f"read once before {self.cell(warm, (n / 1e3, 'k rows/s'))}; as many bytes, 16 readers {bound:.1f} s",
+                     f"{ahead['wall'] / bound:.2f} times the reads", "<= 1.5")
 
     def din(self):
         """Attention over 30 behaviours of two columns a row, minibatches of 4096. Ours counts start, reading and the saved model too; with -q and without
@@ -1136,7 +1159,7 @@ class Bench:
         self.print(f"Peers: {', '.join(f'{k} {v}' for k, v in self.have.items() if v)}; {debian}.")
 
     def main(self):
-        groups = {"control": self.control, "train": self.train, "deep": self.deep, "din": self.din, "spill": self.spill, "cgroup": self.cgroup, "gpu": self.gpu, "many": self.many, "import": self.imports, "extract": self.extract, "parquet": self.parquet, "wide": self.wide, "ranks": self.ranks, "hop": self.hop,
+        groups = {"control": self.control, "train": self.train, "deep": self.deep, "din": self.din, "spill": self.spill, "cgroup": self.cgroup, "images": self.images, "gpu": self.gpu, "many": self.many, "import": self.imports, "extract": self.extract, "parquet": self.parquet, "wide": self.wide, "ranks": self.ranks, "hop": self.hop,
                   "eval": self.eval, "calibrate": self.calibrate, "join": self.join, "group": self.group, "stats": self.stats, "rank": self.rank, "history": self.history, "sort": self.sort, "serve": self.serve, "start": self.start,
                   "growth": self.growth, "memory": self.memory, "gemm": self.gemm, "page": self.page, "featurebox": self.featurebox, "extraction": self.extraction,
                   "gpu-mlp": self.gpu_mlp, "gpu-din": self.gpu_din, "gpu-featurebox": self.gpu_featurebox}
