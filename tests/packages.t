@@ -144,4 +144,16 @@ if [ "$(id -u)" = 0 ] && chroot "$W/root" /usr/bin/ctr-info --version >/dev/null
 else
     skip 'it works where there is nothing else' 'chroot needs root'
 fi
+
+# ---- the conda recipe, as rattler-build reads it
+if "$PY" -c 'import rattler_build' 2>/dev/null; then
+    sed "s|@VERSION@|$version|; s|@TARBALL@|/ctrkit.tar.gz|; s|@SHA256@|$(sha256sum <LICENSE | cut -d' ' -f1)|" .ci/package/conda-recipe/recipe.yaml >"$W/recipe.yaml"
+    recipe() { "$PY" -c 'import sys, rattler_build as r
+for v in r.Stage0Recipe.from_yaml(sys.stdin.read()).render(): print(v.recipe.package.name, v.recipe.package.version, v.recipe.sources[0].to_dict()["url"])' 2>&1; }
+    is 'the conda recipe' "$(recipe <"$W/recipe.yaml")" "ctrkit $version file:///ctrkit.tar.gz"
+    is 'a word that it does not know is refused' "$(sed 's/^  host:/  hosts:/' "$W/recipe.yaml" | recipe | grep -c "unknown field 'hosts'")" 1
+    is 'its script installs' "$(sed -n 's/^  script: //p' "$W/recipe.yaml" | (cd .ci/package/conda-recipe && xargs ls))" build.sh
+else
+    skip 'the conda recipe' 'no py-rattler-build'
+fi
 done_testing
