@@ -67,18 +67,22 @@ mpi     := $(if $(SAN)$(FUZZ),,$(shell pkg-config --exists ompi-c && echo $(B)/l
 # Between the GPUs of ranks: NCCL, which the plug-in opens at run time, if its header is there.
 nccl    := $(firstword $(wildcard $(addsuffix /nccl.h,$(NVCC:%/bin/nvcc=%/include) /usr/local/include /usr/include)))
 cu_files := $(sort $(wildcard src/cuda/*.cu))
-plugin  := $(if $(SAN)$(TSAN)$(FUZZ),,$(if $(NVCC),$(B)/lib/ctr/ctr-cuda.so))
+other   := $(SAN)$(TSAN)$(FUZZ)
+plugin  := $(if $(other),,$(if $(NVCC),$(B)/lib/ctr/ctr-cuda.so))
 fuzzers := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(sort $(filter-out $(left),$(wildcard tests/fuzz/fuzz-*.c))))
 
-.PHONY: help all bins units fuzzers fuzz packages check checked coverage demo deps install uninstall clean lint format bench
+.PHONY: help all links bins units fuzzers fuzz packages check checked coverage demo deps install uninstall clean lint format bench
 .DELETE_ON_ERROR:
 # Kept, though no rule names them. Not all objects: what is missing of the library's is made, as when SQLite came after a build.
 .SECONDARY: $(patsubst %.c,$(B)/%.o,$(wildcard src/tools/*.c src/tools/*/*.c tests/unit/*.c tests/bench/*.c tests/fuzz/*.c tests/compute/*.c))
 
-all: bins $(plugin)
-	$(if $(NVCC)$(SAN)$(TSAN)$(FUZZ),,@echo '  note: no nvcc, so the plug-in for GPUs is left out (install the CUDA toolkit and run make again, or give NVCC=PATH)')
-	$(if $(nccl)$(if $(NVCC),,1)$(SAN)$(TSAN)$(FUZZ),,@echo '  note: no nccl.h, so GPUs of ranks send through host memory (install libnccl-dev and run make again)')
-	$(if $(mpi)$(SAN)$(TSAN)$(FUZZ),,@echo '  note: no Open MPI, so training over ranks is left out (install libopenmpi-dev, as make deps does, and run make again)')
+all: links $(plugin)
+	$(if $(NVCC)$(other),,@echo '  note: no nvcc, so the plug-in for GPUs is left out (install the CUDA toolkit and run make again, or give NVCC=PATH)')
+	$(if $(nccl)$(if $(NVCC),,1)$(other),,@echo '  note: no nccl.h, so GPUs of ranks send through host memory (install libnccl-dev and run make again)')
+
+# The tools of bin/, without the plug-in for GPUs, whose kernels take minutes.
+links: bins
+	$(if $(mpi)$(other),,@echo '  note: no Open MPI, so training over ranks is left out (install libopenmpi-dev, as make deps does, and run make again)')
 	@mkdir -p bin && ln -sf $(tools:%=../$(B)/bin/%) bin/
 
 bins: $(bins) $(mpi)
@@ -373,7 +377,8 @@ deps:
 # Everything a newcomer needs, then a planted world from raw logs to calibrated probabilities.
 demo:
 	@.ci/deps check
-	@$(MAKE) --no-print-directory -j2 all
+	@$(MAKE) --no-print-directory -j2 links
+	$(if $(wildcard $(B)/lib/ctr/ctr-cuda.so),,@echo '  note: the plug-in for GPUs is left out, which the demo does not need ($(if $(NVCC),make builds it,install the CUDA toolkit and run make))')
 	@PATH="$(CURDIR)/bin:$$PATH" examples/demo.sh
 
 # SINGLE=1: one program and links to it.
