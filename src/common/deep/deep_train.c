@@ -220,7 +220,7 @@ static void announce_images(struct ctr_deep_learner *l, const struct ctr_rows *r
 {
     struct ctr_deep *d = &l->net;
     ctr_deep_images_announce(d, r, from, n);
-    const struct ctr_rows *more = !l->ahead.peek || n == d->p.minibatch ? NULL : l->ahead.peek(l->ahead.ctx);
+    const struct ctr_rows *more = !l->ahead.peek || n == d->p.minibatch ? NULL : l->ahead.peek(l->ahead.ctx, 1, false);
     if (more)
         ctr_deep_images_announce(d, more, 0, CTR_MIN(more->rows, d->p.minibatch - n));
 }
@@ -237,7 +237,8 @@ static int announce_next(struct ctr_deep_learner *l, const struct ctr_rows *r, i
     if (d->p.comm || !d->p.prefetch || !d->vectors.source || !ctr_source_looks_ahead(d->vectors.source))
         return 0; /* ranks announce together */
     int rc = ctr_deep_announce(d, r, next, n, l->pool, err);
-    const struct ctr_rows *more = rc || !l->ahead.peek || n == d->p.minibatch ? NULL : l->ahead.peek(l->ahead.ctx, 1, false);
+    const struct ctr_rows *more =
+        rc || !l->ahead.peek || n == d->p.minibatch ? NULL : l->ahead.peek(l->ahead.ctx, 1, false);
     return more ? ctr_deep_announce(d, more, 0, CTR_MIN(more->rows, d->p.minibatch - n), l->pool, err) : rc;
 }
 
