@@ -220,7 +220,7 @@ CTR_BODY bool short_number(const struct ctr_type_info *type, const struct ctr_js
     if (v->kind != CTR_JSON_PLAIN)
         return false;
     if (!type->floating)
-        return ctr_digits8(ctr_load8(v->p), v->n, x) && *x <= UINT64_MAX >> (64 - 8 * type->width + type->is_signed);
+        return ctr_digits19(v->p, v->n, x) && *x <= UINT64_MAX >> (64 - 8 * type->width + type->is_signed);
     if (!ctr_short_decimal(v->p, v->n, &f) || (!f && *v->p == '-'))
         return false;
     memcpy(x, &f, sizeof f);

@@ -92,14 +92,36 @@ CTR_BODY const char *ctr_json_string_end(const char *p, const char *end, bool *e
     return NULL;
 }
 
-/* Parse the value at p if it is of a frequent kind: a string without escapes, a number of one to eight digits, null;
- * the latter two directly before a comma or '}'. NULL: anything else, for ctr_json_value. There must be a newline at or
+/* How many digits there are at p, at most eight. */
+static inline int digit_run(const char *p)
+{
+    const uint64_t y = load(p) ^ ONES * '0';
+    const uint64_t other = (((y & ~HIGH) + ONES * (0x80 - 10)) | y) & HIGH; /* the bytes that are not digits */
+    return other ? __builtin_ctzll(other) / 8 : 8;
+}
+
+static inline const char *digits_end(const char *p)
+{
+    int k;
+    while ((k = digit_run(p)) == 8)
+        p += 8;
+    return p + k;
+}
+
+/* The end of the number at p, which has no exponent, or NULL. Apart: the caller reads what has few digits. */
+static __attribute__((noinline, unused)) const char *ctr_json_number_end(const char *p)
+{
+    const char *first = p + (*p == '-'), *q = digits_end(first), *point = q;
+    if (*q == '.')
+        q = digits_end(q + 1);
+    return point > first && q != point + 1 && (*first != '0' || point == first + 1) ? q : NULL;
+}
+
+/* Parse the value at p if it is of a frequent kind: a string without escapes, a number without an exponent, null; the
+ * latter two directly before a comma or '}'. NULL: anything else, for ctr_json_value. There must be a newline at or
  * after `end`. */
 CTR_BODY const char *ctr_json_short_value(const char *p, const char *end, struct ctr_json *v)
 {
-    uint64_t x, y;
-    int k;
-
     if (*p == '"') {
         const char *q = p + 1;
         mask_t m;
@@ -111,10 +133,7 @@ CTR_BODY const char *ctr_json_short_value(const char *p, const char *end, struct
         *v = (struct ctr_json){ .p = p + 1, .n = (size_t)(q - p - 1), .kind = CTR_JSON_STRING };
         return q + 1;
     }
-    x = load(p);
-    y = x ^ ONES * '0';
-    y = (((y & ~HIGH) + ONES * (0x80 - 10)) | y) & HIGH; /* the bytes that are not digits */
-    k = y ? __builtin_ctzll(y) / 8 : 8;
+    const int k = digit_run(p);
     if ((k && ((k == 1) | (*p != '0'))) & ((p[k] == ',') | (p[k] == '}'))) {
         *v = (struct ctr_json){ .p = p, .n = (size_t)k, .kind = CTR_JSON_PLAIN };
         return p + k;
@@ -123,7 +142,11 @@ CTR_BODY const char *ctr_json_short_value(const char *p, const char *end, struct
         *v = (struct ctr_json){ .p = p, .n = 4, .kind = CTR_JSON_NULL };
         return p + 4;
     }
-    return NULL;
+    const char *q = ctr_json_number_end(p);
+    if (!q || (*q != ',' && *q != '}'))
+        return NULL;
+    *v = (struct ctr_json){ .p = p, .n = (size_t)(q - p), .kind = CTR_JSON_PLAIN };
+    return q;
 }
 
 #endif

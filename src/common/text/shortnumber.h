@@ -29,6 +29,21 @@ static inline bool ctr_digits8(uint64_t x, size_t n, uint64_t *v)
     return digits & (n - 1 < 8);
 }
 
+/* One to 19 digits at p; eight bytes behind them are readable. */
+static inline bool ctr_digits19(const char *p, size_t n, uint64_t *v)
+{
+    if (n <= 8)
+        return ctr_digits8(ctr_load8(p), n, v);
+    size_t k = (n - 1) % 8 + 1; /* the digits that are no whole eight come first */
+    bool digits = n <= 19;
+    for (*v = 0; digits && n; p += k, n -= k, k = 8) {
+        uint64_t x;
+        digits = ctr_digits8(ctr_load8(p), k, &x);
+        *v = *v * 100000000u + x;
+    }
+    return digits;
+}
+
 static const double ctr_pow10_exact[] = { 1e0, 1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7, 1e8,
                                           1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16 };
 
