@@ -104,14 +104,11 @@ static inline void misfit(struct csv_tile *t, int i, int c)
 /* Integers other than one to eight digits. */
 static __attribute__((noinline)) bool parse_long(const char *p, size_t n, bool is_u64, int64_t *v)
 {
-    uint64_t x, y;
-    if (n - 9 < 8 && ctr_digits8(ctr_load8(p), n - 8, &y) && ctr_digits8(ctr_load8(p + n - 8), 8, &x)) {
-        *v = (int64_t)(y * 100000000u + x);
-        return true;
-    }
-    if (!is_u64)
+    uint64_t x;
+    const bool digits = ctr_digits19(p, n, &x) && (is_u64 || x <= INT64_MAX);
+    if (!digits && !is_u64)
         return ctr_parse_i64(p, n, v);
-    bool good = ctr_parse_u64(p, n, &x);
+    const bool good = digits || ctr_parse_u64(p, n, &x);
     *v = (int64_t)x;
     return good;
 }
