@@ -936,8 +936,10 @@ class Bench:
         f = self.made(f"{d}/clicks.arrows", "ctr-import -q --header --columns user:int32,time:timestamp,item:int32,category:int32 "
                       f"--time time:unix_ms --user user -f csv {d}/clicks.csv -o {{out}}")
         lists = f"ctr-history -q -c item,category --age --last 50 {f}"
-        mine, found = self.compare("histories of 3M clicks: the last 50 of the user, two columns and ages", f"{lists} {SINK}",
-                                   [("duckdb", "duckdb", self.peer("duckdb-history", f))], "5 s", "", (3, "M rows/s"))
+        peers = [("duckdb", "duckdb", self.peer("duckdb-history", f))]
+        for flags in ("-j 1", "-j 2"):
+            mine, found = self.compare(f"histories of 3M clicks: the last 50 of the user, two columns and ages, {flags}",
+                                       f"{lists} {flags} {SINK}", peers, "5 s", "", (3, "M rows/s"))
         items = int(sh(f"{lists} | ctr-select --add 'n=length(history.item)' | ctr-export -q -f csv --no-header --columns n | "
                        "awk '{ n += $1 } END { print n }'")[2])
         self.same("items of all histories", items, found.get("duckdb", {}).get("items"))

@@ -43,14 +43,27 @@ static void test_numbers(void)
 }
 
 /* The values of users are their numbers in `word[2]`. */
-static bool has(const struct ctr_behaviours *u, const char *user, int64_t t, uint64_t value, uint32_t n)
+static bool has(struct ctr_behaviours *u, const char *user, int64_t t, uint64_t value, uint32_t n)
 {
     const struct ctr_keyvalue id = met(user);
-    const struct ctr_seen seen = ctr_behaviours_seen(u, &id, t);
-    bool right = seen.n == n;
+    struct ctr_err err = { 0 };
+    int rc = 0;
+    struct ctr_past *past = ctr_behaviours_past(u, ctr_behaviours_user(u, &id, false, &rc, &err));
+    const struct ctr_seen seen = ctr_behaviours_seen(u, past, t);
+    bool right = !rc && seen.n == n;
     for (uint32_t i = 0; i < seen.n; i++)
         right &= ctr_behaviour(u, seen.past, seen.from + i)[2] == value;
     return right;
+}
+
+static int add(struct ctr_behaviours *u, const struct ctr_keyvalue *id, int64_t t, uint64_t value, struct ctr_err *err)
+{
+    int rc = ctr_behaviours_reserve(u, 1, err);
+    const uint32_t number = rc ? 0 : ctr_behaviours_user(u, id, true, &rc, err);
+    uint64_t *word = rc ? NULL : ctr_behaviours_add(u, ctr_behaviours_past(u, number), t, &rc, err);
+    if (word)
+        word[2] = value;
+    return rc;
 }
 
 static void test_users(void)
@@ -65,8 +78,7 @@ static void test_users(void)
     ctr_behaviours_init(&u, 1, &o);
     for (int64_t t = 0; t < 40 && !rc; t++) {
         const struct ctr_keyvalue id = met(user[t % 4]);
-        if (!(rc = ctr_behaviours_reserve(&u, 1, &err)))
-            ctr_behaviours_add(&u, &id, NULL, t, &rc, &err)[2] = (uint64_t)(t % 4);
+        rc = add(&u, &id, t, (uint64_t)(t % 4), &err);
     }
     const int64_t bytes = ctr_behaviours_bytes(&u);
     for (uint64_t i = 0; i < 4; i++)
@@ -75,9 +87,7 @@ static void test_users(void)
     ok(has(&u, "somebody", 40, 0, 0), "another with that key has none");
     struct ctr_keyvalue alone = met("alone");
     alone.key++;
-    rc = ctr_behaviours_reserve(&u, 1, &err);
-    if (!rc)
-        ctr_behaviours_add(&u, &alone, NULL, 41, &rc, &err)[2] = 7;
+    rc = add(&u, &alone, 41, 7, &err);
     if (!rc)
         rc = ctr_behaviours_sweep(&u, 5000, true, &err);
     ok(!rc && u.users == 4 && u.dropped == 1, "a user whose window has passed is dropped, but none of equal keys");
