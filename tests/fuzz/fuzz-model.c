@@ -81,7 +81,7 @@ static void explain(const char *path, const struct ctr_batch *rows)
     struct ctr_batchbuf out = { 0 };
     struct ctr_err err = { 0 };
     if (!ctr_explain_open(&e, path, &(struct ctr_explain_opts){ .n = 3 }, &err) &&
-        !ctr_explain_bind(e, rows->schema, &err) && !ctr_batchbuf_init(&out, ctr_explain_schema(e), &err) &&
+        !ctr_explain_bind(e, rows->schema, false, &err) && !ctr_batchbuf_init(&out, ctr_explain_schema(e), &err) &&
         !ctr_explain_batch(e, rows, &out, &err))
         fuzz_look(ctr_batchbuf_view(&out));
     else
