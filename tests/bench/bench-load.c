@@ -163,11 +163,11 @@ static void push(struct conn *c)
 /* Under one model the same body has the same answer. */
 static void compare(const char *head, const char *body, size_t n, int which)
 {
-    const char *m = strstr(head, "X-Model: ");
+    const char *m = strcasestr(head, "X-Model: ");
     char name[40] = "";
     int i = 0;
     if (m)
-        sscanf(m, "X-Model: %39s", name);
+        sscanf(m + 9, "%39s", name);
     while (i < g.models && strcmp(g.model[i], name) != 0)
         i++;
     if (i == MODELS)
@@ -192,7 +192,7 @@ static void answered(struct conn *c, int code, const char *head, const char *bod
     if (code == 503)
         g.refused_ns = CTR_MAX(g.refused_ns, took);
     c->busy = false;
-    const bool end = strstr(head, "Connection: close") != NULL;
+    const bool end = strcasestr(head, "Connection: close") != NULL;
     c->in.len = 0;
     if (end)
         again(c, false);
@@ -216,7 +216,7 @@ static void pull(struct conn *c)
         if (!end)
             continue;
         *end = 0;
-        const char *length = strstr(text, "Content-Length: ");
+        const char *length = strcasestr(text, "Content-Length: ");
         const size_t head = (size_t)(end - text) + 4, body = length ? strtoul(length + 16, NULL, 10) : 0;
         if (c->in.len < head + body) {
             *end = '\r';

@@ -23,8 +23,8 @@ import time
 import traceback
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PEERS = ["numpy", "vowpalwabbit", "duckdb", "polars", "pyspark", "pandas", "sklearn", "pyarrow"]
-PACKAGES = "vowpalwabbit duckdb polars pandas scikit-learn scipy pyarrow"
+PEERS = ["numpy", "vowpalwabbit", "duckdb", "polars", "pyspark", "pandas", "sklearn", "pyarrow", "onnx", "onnxruntime", "uvicorn"]
+PACKAGES = "vowpalwabbit duckdb polars pandas scikit-learn scipy pyarrow onnx onnxruntime uvicorn[standard]"
 COLUMNS = "click:int8,I[1..13]:int32,C[1..26]:utf8"
 PLAN = "label click\nfeature I[1..13] = square_log_bucket(I[1..13])\nfeature C[1..26]\n"
 FLAT = "label click\nfeature F[1..39]\n"
@@ -974,7 +974,7 @@ class Bench:
         history = self.plan("serve-past.plan", "label click\nfeature u[0..7]\nfeature a[0..7]\nfeature c[0..2] = cross(u[0..2], a[0..2])\n"
                             "feature past in a0 of a0 = split(past, \"|\")\n")
         sh(f"ctr-import -q --header -f csv {d}/log.csv -o {d}/log.arrows")
-        for n in (1, 400):
+        for n in (1, 200, 400):
             with open(f"{d}/{n}.json", "w") as f:
                 json.dump({"user": {"past": past(20)} | {f"u{i}": r.randrange(m) for i, m in enumerate(users)},
                            "ads": [{f"a{i}": f"x{r.randrange(m)}" for i, m in enumerate(ads)} for _ in range(n)]}, f, separators=(",", ":"))
@@ -987,8 +987,27 @@ class Bench:
                      f"{many['cpu'] / one['cpu']:.1f}", goal)
             self.row(f"serve {kind}: requests/s on all cores; p50, p99 at half of that", f"{many['most']:.0f}; {many['p50']:.2f} ms, {many['p99']:.2f} ms",
                      f"of 1 ad {one['most']:.0f}; {one['p50']:.2f} ms, {one['p99']:.2f} ms")
+            if kind.startswith("mlp"):
+                own = (self.served(f"{d}/{kind}.model", f"{d}/200.json")["cpu"] - one["cpu"]) / 199
+                self.row(f"serve {kind}: 400 ads, beside 1 ad and 399 times an ad's own part (of 200 ads)", f"{many['cpu']:.3f} ms",
+                         f"{one['cpu']:.3f} ms + 399 x {own * 1e3:.2f} us", f"{many['cpu'] / (one['cpu'] + 399 * own):.2f}", "<= 1.1")
+            if kind == "mlp":
+                self.serve_python(d, many)
         self.serve_images(d, r)
         self.serve_prerank(d, r, ads, plan)
+
+    def serve_python(self, d, ours):
+        """The same request by a Python server of the usual kind, and its dense layers alone."""
+        if not (self.have["onnx"] and self.have["onnxruntime"]):
+            return
+        dense = statistics.median(self.once(self.peer("onnx_dense", 400))["cpu"] for _ in range(self.runs)) * 1e3
+        self.row("serve mlp: processor time of a request of 400 ads, beside the dense part alone", f"{ours['cpu']:.3f} ms", f"ONNX Runtime, in process {dense:.3f} ms",
+                 f"{dense / ours['cpu']:.2f}", "")
+        if self.have["uvicorn"]:
+            sock = os.path.abspath(f"{d}/sock")
+            usual = self.loaded([self.python, f"{HERE}/peers.py", "serve_onnx", sock], sock, f"{d}/400.json")
+            self.row("serve mlp: processor time of a request of 400 ads, beside a Python server", f"{ours['cpu']:.3f} ms",
+                     f"uvicorn, numpy and ONNX Runtime {usual['cpu']:.3f} ms", f"{usual['cpu'] / ours['cpu']:.1f}", "10")
 
     def serve_images(self, d, r):
         """400 ads with a photograph each, a user with the last 32 that he clicked: values of the tower by key, beside the same network on ids alone."""
@@ -1050,7 +1069,12 @@ class Bench:
 
     def served(self, model, body, *options):
         sock = os.path.abspath(f"{self.dir}/serve/sock")
-        p = subprocess.Popen(["ctr-serve", "--listen", f"unix:{sock}", "-q", *options, model])
+        return self.loaded(["ctr-serve", "--listen", f"unix:{sock}", "-q", *options, model], sock, body)
+
+    def loaded(self, server, sock, body):
+        if os.path.exists(sock):
+            os.unlink(sock)
+        p = subprocess.Popen(server)
         load = lambda rate, seconds: dict(line.split() for line in sh(f"{self.tool}/bench-load -r {rate} -t {seconds} -c 8 unix:{sock} /v1/score {body}")[2].splitlines())
         used = lambda: sum(int(x) for x in open(f"/proc/{p.pid}/stat").read().split(") ")[1].split()[11:13]) / os.sysconf("SC_CLK_TCK")
         while not os.path.exists(sock) and p.poll() is None:
