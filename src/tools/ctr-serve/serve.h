@@ -314,7 +314,8 @@ void serve_score(struct serve *s, struct ctr_http_request *q); /* /v1/score, /v1
 void serve_click(struct serve *s, struct ctr_http_request *q); /* /v1/clicks */
 int serve_metrics_text(struct serve *s, struct ctr_buf *out, struct ctr_err *err) CTR_MUST;
 int serve_queue_start(struct serve *s, struct ctr_err *err) CTR_MUST;
-bool serve_queue_add(struct serve *s, struct ctr_http_request *q); /* false: it is full */
-void serve_queue_stop(struct serve *s);                            /* what has begun ends, what waits does not */
+bool serve_queue_add(struct serve *s, struct ctr_http_request *q);      /* false: it is full */
+bool serve_too_late(const struct serve *s, struct ctr_http_request *q); /* then it has been refused */
+void serve_queue_stop(struct serve *s);                                 /* what has begun ends, what waits does not */
 
 #endif

@@ -342,13 +342,8 @@ static void take(struct serve_inbox *i, struct ctr_http_request *q)
 {
     char key[SERVE_KEY_BYTES];
     struct ctr_err err = { 0 };
-    const int64_t ms = q->head.deadline_ms >= 0 ? q->head.deadline_ms
-                       : i->s->deadline_ms      ? i->s->deadline_ms
-                                                : INT32_MAX;
-    if (ctr_clock_ns() - q->arrived_ns > CTR_MIN(ms, (int64_t)INT32_MAX) * 1000000) {
-        ctr_http_refuse(q, 504, "the deadline of %lld ms passed before work began", (long long)ms);
+    if (serve_too_late(i->s, q))
         return;
-    }
     (void)serve_image_key(q->head.path, key); /* it was looked at */
     int rc = name_key(i, key, &err);
     if (!rc)

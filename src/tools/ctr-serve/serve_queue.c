@@ -38,6 +38,15 @@ static void *work(void *arg)
     return NULL;
 }
 
+bool serve_too_late(const struct serve *s, struct ctr_http_request *q)
+{
+    const int64_t ms = q->head.deadline_ms >= 0 ? q->head.deadline_ms : s->deadline_ms ? s->deadline_ms : INT32_MAX;
+    const bool late = ctr_clock_ns() - q->arrived_ns > CTR_MIN(ms, (int64_t)INT32_MAX) * 1000000;
+    if (late)
+        ctr_http_refuse(q, 504, "the deadline of %lld ms passed before work began", (long long)ms);
+    return late;
+}
+
 bool serve_queue_add(struct serve *s, struct ctr_http_request *q)
 {
     pthread_mutex_lock(&s->lock);

@@ -379,11 +379,9 @@ static void identify(struct scoring *x)
 void serve_score(struct serve *s, struct ctr_http_request *q)
 {
     struct scoring x = { .s = s, .q = q, .ranks = !strcmp(q->head.path, "/v1/rank"), .begun_ns = ctr_clock_ns() };
-    const int64_t ms = q->head.deadline_ms >= 0 ? q->head.deadline_ms : s->deadline_ms ? s->deadline_ms : INT32_MAX;
     int64_t ns[SERVE_STAGES] = { x.begun_ns - q->arrived_ns, -1, -1, -1 };
     struct ctr_err err = { 0 };
-    if (ns[SERVE_WAIT] > CTR_MIN(ms, (int64_t)INT32_MAX) * 1000000) {
-        ctr_http_refuse(q, 504, "the deadline of %lld ms passed before work began", (long long)ms);
+    if (serve_too_late(s, q)) {
         serve_metrics_request(&s->metrics, ns, 0, 0);
         return;
     }
