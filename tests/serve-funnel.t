@@ -177,7 +177,8 @@ for (['mine', 'all columns'], ['ids', 'ids alone']) {
     is(lines((stream('/v1/score', "$file.arrows"))[2], qw(visit item score prerank)), $want, "rows with ads, $name: the best 20 of each request, in the order of the stream");
 }
 sh('ctr-select -q --add "visit=1" ids.arrows >one.arrows');
-for (['short', 'no column past'], ['one', 'rows 1 and 2 are of one request, but differ in user, which the pre-rank reads of the user']) {
+sh('ctr-select -q -c -ad mine.arrows >half.arrows');
+for (['short', 'no column past'], ['half', 'column (kind|price) is one of the ads, and the pre-rank wants their key, ad'], ['one', 'rows 1 and 2 are of one request, but differ in user, which the pre-rank reads of the user']) {
     my ($file, $re) = @$_;
     ($status, $head, $body) = stream('/v1/score', "$file.arrows");
     is($status, 400, "$file.arrows is refused");

@@ -608,15 +608,25 @@ static int cut_requests(struct serve_desk *d, const struct ctr_batch *b, const i
     return rc;
 }
 
+/* Rows without the key of an ad are not to be half an ad. */
+static int check_request(const struct serve_generation *g, const int *at, struct ctr_err *err)
+{
+    for (int k = 0; k < g->columns; k++)
+        if (at[k] >= 0 && g->from_ads[k] >= 0 && g->from_users[k] < 0)
+            return ctr_fail(err, CTR_EDATA, "column %s is one of the ads, and the pre-rank wants their key, %s",
+                            g->schema.f[k].name, g->schema.f[g->prerank->key].name);
+    return 0;
+}
+
 /* Each row is a request without ads. */
 static int find_ads(struct serve_desk *d, const struct ctr_batch *b, const int *at, int64_t most, struct ctr_err *err)
 {
     struct serve_cut *c = d->cut;
     const int64_t k = CTR_MIN(d->g->prerank->top, d->g->vectors->ads);
-    int rc = 0;
     if (b->rows > 1 && b->rows * k > most)
         return ctr_fail(err, CTR_ELARGE, "%lld ads for each of %lld requests are more than %lld (--max-ads)",
                         (long long)k, (long long)b->rows, (long long)most);
+    int rc = check_request(d->g, at, err);
     struct ctr_best *to = ctr_buf_extend(&c->all, b->rows * k, sizeof *to, &rc, err);
     int64_t *row = ctr_buf_extend(&c->rows, b->rows * k, sizeof *row, &rc, err);
     for (int64_t r = 0; r < b->rows && !rc; r++) {
