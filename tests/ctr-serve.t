@@ -581,8 +581,10 @@ spew("body$_", $json->encode({ user => { %$user, user => $_ }, context => { hour
 my $swaps = $ENV{CTR_SWAPS} || ($SAN ? 10 : 30);
 my $seconds = $swaps * .16 + 1;
 my $rate = $SAN ? 40 : 100;
+my $under = "bench-load -r $rate -t $seconds -c 8 unix:sock /v1/score body1 body2 body3 body4";
+my %still = $ENV{CTR_SWAPS} ? map { split } split /\n/, sh($under) : (); # the same load without replacements
 my $load = fork // die;
-if (!$load) { exec "bench-load -r $rate -t $seconds -c 8 unix:sock /v1/score body1 body2 body3 body4 >load.out 2>&1"; }
+if (!$load) { exec "$under >load.out 2>&1"; }
 my $bad = 0;
 for my $i (1 .. $swaps) {
     my $from = $i % 2 ? 'other.model' : 'lr.model';
@@ -606,6 +608,10 @@ is($load{code_200}, $load{requests}, 'every request has its answer');
 is($load{failed}, 0, 'no connection fails');
 is($load{mixed}, 0, 'no answer is of two models');
 is($load{models}, 2, 'both models have answered');
+if (%still) {
+    note sprintf 'p50 %.2f ms, p99 %.2f ms; without replacements %.2f and %.2f', @load{qw(p50_ms p99_ms)}, @still{qw(p50_ms p99_ms)};
+    cmp_ok($load{p99_ms}, '<=', 1.2 * $still{p99_ms}, 'p99 is at most 1.2 times that without replacements');
+}
 my $bad_loads = metric('ctr_serve_bad_loads_total');
 cmp_ok($bad_loads, '<=', $bad, 'bad files were refused');
 cmp_ok($bad_loads, '>=', $SAN ? 0 : 1, 'and found');
