@@ -79,6 +79,14 @@ int ctr_metric_list(const char *list, bool users, int **which, int *n, struct ct
 double ctr_log_loss(double score, double label);
 void ctr_log_losses(const double *score, const double *label, int64_t n, double *out); /* the same, of n rows */
 
+/* stability.c: the population stability index of the rows of two streams, counted in the same cells. Half a row is
+ * added to each count, so that a cell that is empty on one side does not make it infinite. */
+struct ctr_stability_cell {
+    double now, ref;
+};
+struct ctr_stability_cell ctr_stability_total(const struct ctr_stability_cell *cell, int64_t n);
+double ctr_stability(const struct ctr_stability_cell *cell, int64_t n);
+
 /* ---- where the numbers are: metricrows.c ---- */
 
 /* Column indices, -1: none. label and score are required. */

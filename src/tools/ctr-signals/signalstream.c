@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "common/metric/metric.h"
 #include "tools/ctr-signals/signal.h"
 #include "tools/ctr-signals/signalseen.h"
 
@@ -283,20 +284,12 @@ void ctr_stream_check_result(const struct ctr_stream_check *v, int i, struct ctr
 
 double ctr_stream_check_psi(const double *now, const double *before, double *noise)
 {
-    double n = 0, m = 0, psi = 0;
-    int cells = 0;
-    for (int i = 0; i < CTR_STREAM_CHECK_CELLS; i++) {
-        bool used = now[i] > 0 || before[i] > 0;
-        n += used ? now[i] + .5 : 0;
-        m += used ? before[i] + .5 : 0;
-        cells += used;
-    }
-    for (int i = 0; i < CTR_STREAM_CHECK_CELLS; i++) {
-        if (!(now[i] > 0 || before[i] > 0))
-            continue;
-        double p = (now[i] + .5) / n, q = (before[i] + .5) / m;
-        psi += (p - q) * log(p / q);
-    }
-    *noise = cells ? (cells - 1) * (1 / n + 1 / m) : 0;
-    return psi;
+    struct ctr_stability_cell cell[CTR_STREAM_CHECK_CELLS];
+    int n = 0;
+    for (int i = 0; i < CTR_STREAM_CHECK_CELLS; i++)
+        if (now[i] > 0 || before[i] > 0)
+            cell[n++] = (struct ctr_stability_cell){ now[i], before[i] };
+    const struct ctr_stability_cell all = ctr_stability_total(cell, n);
+    *noise = n ? (n - 1) * (1 / (all.now + .5 * n) + 1 / (all.ref + .5 * n)) : 0;
+    return ctr_stability(cell, n);
 }

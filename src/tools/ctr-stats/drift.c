@@ -3,6 +3,8 @@
  * drift: the rows of two profiles in the same groups: ranges of the reference's numbers, or its frequent values. */
 #include "tools/ctr-stats/drift.h"
 
+#include "common/metric/metric.h"
+
 #include <math.h>
 #include <stdlib.h>
 
@@ -11,11 +13,8 @@
 
 enum { GROUPS = CTR_DRIFT_VALUES + 3 };
 
-struct pair {
-    double now, ref;
-};
 struct pairs {
-    struct pair g[GROUPS];
+    struct ctr_stability_cell g[GROUPS];
     int n;
 };
 
@@ -24,7 +23,7 @@ struct pairs {
 static void add(struct pairs *p, double now, double ref)
 {
     if (now > 0 || ref > 0)
-        p->g[p->n++] = (struct pair){ CTR_MAX(now, 0), CTR_MAX(ref, 0) };
+        p->g[p->n++] = (struct ctr_stability_cell){ CTR_MAX(now, 0), CTR_MAX(ref, 0) };
 }
 
 /* The points of both, at the precision of the coarser. */
@@ -98,25 +97,10 @@ static int make_pairs(const struct ctr_profile *now, const struct ctr_profile *r
 
 /* ---- distances ---- */
 
-static struct pair total_of(const struct pairs *g)
-{
-    struct pair all = { 0, 0 };
-    for (int i = 0; i < g->n; i++) {
-        all.now += g->g[i].now;
-        all.ref += g->g[i].ref;
-    }
-    return all;
-}
-
 static double stability(const struct pairs *g)
 {
-    const struct pair all = total_of(g);
-    double psi = 0;
-    for (int i = 0; i < g->n; i++) {
-        const double a = (g->g[i].now + .5) / (all.now + .5 * g->n), b = (g->g[i].ref + .5) / (all.ref + .5 * g->n);
-        psi += (a - b) * ctr_log(a / b);
-    }
-    return all.now > 0 && all.ref > 0 ? psi : NAN;
+    const struct ctr_stability_cell all = ctr_stability_total(g->g, g->n);
+    return all.now > 0 && all.ref > 0 ? ctr_stability(g->g, g->n) : NAN;
 }
 
 static double part(double p, double q)
@@ -126,7 +110,7 @@ static double part(double p, double q)
 
 static double divergence(const struct pairs *g)
 {
-    const struct pair all = total_of(g);
+    const struct ctr_stability_cell all = ctr_stability_total(g->g, g->n);
     double js = 0;
     for (int i = 0; i < g->n; i++) {
         const double p = g->g[i].now / all.now, q = g->g[i].ref / all.ref;
@@ -265,7 +249,7 @@ static void bootstrap(const struct pairs *g, struct pairs *drawn, struct draws *
     *drawn = *g;
     for (int r = 0; r < CTR_DRIFT_REPLICATES; r++) {
         for (int i = 0; i < g->n; i++)
-            drawn->g[i] = (struct pair){ poisson(d, g->g[i].now), poisson(d, g->g[i].ref) };
+            drawn->g[i] = (struct ctr_stability_cell){ poisson(d, g->g[i].now), poisson(d, g->g[i].ref) };
         psi[r] = stability(drawn);
         js[r] = divergence(drawn);
         if (isnan(psi[r])) /* no row was drawn */
