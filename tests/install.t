@@ -41,6 +41,7 @@ is 'more metrics behind a comma' "$(completions ctr-eval -m log_loss,ga)" 'log_l
 printf 'click,user id,ad\n1,u,a\n' | "$W/root/usr/bin/ctr-import" -q -f csv --header -o "$W/log.arrows"
 is 'columns of a stream that is named' "$(completions ctr-join "$W/log.arrows" -k a)" 'ad'
 is 'more of them' "$(completions ctr-sample "$W/log.arrows" --permute click,a)" 'click,ad'
+is 'columns to choose' "$(completions ctr-select "$W/log.arrows" --columns click,a)" 'click,ad'
 is 'roles' "$(completions ctr-eval "$W/log.arrows" --label cl)" 'click'
 is 'none where no stream is' "$(completions ctr-eval --label cl)" ''
 models=$(sed -n 's/^    ROW(ctr_model_\([a-z0-9_]*\),.*/\1/p' "$top/src/common/model/models.c" | tr _ -)

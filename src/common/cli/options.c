@@ -480,7 +480,8 @@ static bool names_columns(const struct ctr_opt *o)
     bool role = false;
     for (int i = 0; i < CTR_NROLES; i++)
         role |= !strcmp(o->name, ctr_roles[i]) && o->arg && !strcmp(o->arg, "NAME");
-    return role || (o->arg && (!strncmp(o->arg, "COL", 3) || !strncmp(o->arg, "KEY", 3)));
+    return role || !strcmp(o->name, "columns") ||
+           (o->arg && (!strncmp(o->arg, "COL", 3) || !strncmp(o->arg, "KEY", 3)));
 }
 
 void ctr_options_list(const struct ctr_tool *tool, const struct ctr_option_tables *t, FILE *f)
