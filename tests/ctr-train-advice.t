@@ -2,7 +2,7 @@
 # ctr-train lr -v advises a cross where the planted world has one, says how much it is worth, and is silent where it has none.
 . "${0%/*}/lib.sh"
 cd "$W" || exit 1
-rows=$([ -n "$SAN" ] && echo 12000 || echo 40000)
+rows=$([ -n "$SAN" ] && echo 24000 || echo 40000)
 
 # world CROSS: c has an effect of its own, d has many values, e is a function of a; the effect of a and b together is CROSS
 world() {
