@@ -43,6 +43,8 @@ is 'and is no row less' "$(rows --schema first "$W/log2")" '{"id":1}
 {"id":2}'
 exits '--schema strict' 1 ctr-import -q --schema strict "$W/log2/2.parquet" "$W/log2/1.parquet"
 err_like 'wants each column' '1.parquet: there is no column more, which .*2.parquet has'
+exits 'of the first file' 0 ctr-import --schema strict -o "$W/x.arrows" "$W/log2"
+err_like 'others are said' '1 file has columns that .*1.parquet lacks, which are left out \(the first: .*2.parquet\): more'
 make log3/1.parquet '{"id":1}'
 make log3/2.parquet '{"id":"x1"}'
 exits 'types without a wider one' 1 ctr-import "$W/log3"

@@ -281,7 +281,7 @@ static int match_pairs(struct ctr_parquet *p, int i, struct ctr_err *err)
     return rc ? rc : ctr_pq_column_file(p->column[i].weights, half[1], err);
 }
 
-/* Columns that the first file lacks: of no matter, and said. */
+/* Columns that the first file lacks and that are not read: said. */
 static int see_extra(struct ctr_parquet *p, struct ctr_err *err)
 {
     const int before = p->extra.n;
@@ -321,7 +321,7 @@ static int check_identity(const struct ctr_parquet *p, struct ctr_err *err)
 /* The columns of the schema in the current file. */
 static int match_file(struct ctr_parquet *p, struct ctr_err *err)
 {
-    int rc = match_of(p) == MATCH_FIRST && !p->o.columns && !p->o.only ? see_extra(p, err) : 0;
+    int rc = match_of(p) != MATCH_UNION && !p->o.columns && !p->o.only ? see_extra(p, err) : 0;
     for (int i = 0; !rc && i < p->schema.n; i++) {
         const char *name = source_name(p->as[i]);
         const int k = ctr_pq_leaf(&p->in->leaves, name, i);
