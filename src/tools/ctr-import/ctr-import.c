@@ -59,7 +59,7 @@ static const struct ctr_opt opts[] = {
 
 static const char *const notes[] = {
     "--time NAME[:FORMAT] also says how the time is written: ISO 8601 by default, else unix, unix_ms, unix_us, "
-    "unix_ns, or fields such as '%m/%d/%Y %I:%M:%S %p'.",
+    "unix_ns, local:ZONE, or fields such as '%m/%d/%Y %I:%M:%S %p'.",
     NULL,
 };
 
