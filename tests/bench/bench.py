@@ -421,7 +421,25 @@ class Bench:
                          f"all in memory {self.cell(whole)}; and {read:,} rows at {rate:.0f} k reads/s {bound:.2f} s",
                          f"{m['wall'] / whole['wall']:.2f} ({m['cpu'] / whole['cpu']:.2f}) times the time; {m['wall'] / bound:.2f} with the reads",
                          {4: "<= 2.5", 10: "<= 4"}[part] if name == "Zipf" else "<= 1.5 with the reads")
+            self.cgroup_exact(name, f, group)
         os.rmdir(group)
+
+    def cgroup_exact(self, name, f, group):
+        """The same for lr, row by row: a part of all that it takes in memory, keys and index included."""
+        model, train, parts = f"{self.dir}/exact.model", "ctr-train lr -v", (4, 10) if name == "Zipf" else (4,)
+        keys, mib = self.table(f"{train} -o {model} {f}")
+        commands = []
+        for part in parts:
+            kib = int(mib * 1024 / part)
+            limit = f"echo {(kib << 10) + (64 << 20)} >{group}/memory.limit_in_bytes; echo 0 >{group}/memory.force_empty"
+            commands.append(f"{limit}; (echo $BASHPID >{group}/cgroup.procs; exec {train} -o {model}{part} --memory {kib}K --spill {self.dir} {f})")
+        whole, *spilled = self.medians([f"{train} -o {model} {f}", *commands])
+        for part, m in zip(parts, spilled):
+            sh(f"cmp {model} {model}{part} && rm {model}{part}")
+            full, sweeps = re.search(r"memory was full +(\d+)", m["err"])[1], re.search(r"disk keys read .* in (\d+) sweeps", m["err"])[1]
+            self.row(f"train lr row by row, {name} keys: {keys:,}, {mib:.0f} MiB, 1/{part} in a cgroup", f"{self.cell(m)}, memory full {full} times, {sweeps} sweeps",
+                     f"all in memory {self.cell(whole)}", f"{m['wall'] / whole['wall']:.2f} ({m['cpu'] / whole['cpu']:.2f}) times the time",
+                     {4: "<= 2.5", 10: "<= 4"}[part])
 
     def images(self):
         """dicm, a small tower: each image of a table of random vectors of 4096 numbers once, in random order, read from disk: beside the table in the system's
