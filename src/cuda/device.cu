@@ -42,6 +42,14 @@ static int64_t device_free(const struct ctr_dev *dev)
     return cudaMemGetInfo(&available, &total) == cudaSuccess ? (int64_t)available : 0;
 }
 
+static int device_order(struct ctr_dev *dev, enum ctr_queue first, enum ctr_queue then, struct ctr_err *err)
+{
+    struct cuda_dev *c = cuda_of(dev);
+    const cudaStream_t streams[] = { c->compute, c->copy };
+    int rc = cuda_check(c, cudaEventRecord(c->event, streams[first]), "ordering", err);
+    return rc ? rc : cuda_check(c, cudaStreamWaitEvent(streams[then], c->event, 0), "ordering", err);
+}
+
 static int mem_new(struct ctr_dev *dev, void **p, size_t bytes, struct ctr_err *err)
 {
     struct cuda_dev *c = cuda_of(dev);
@@ -57,7 +65,7 @@ static int mem_new(struct ctr_dev *dev, void **p, size_t bytes, struct ctr_err *
     }
     rc = cuda_check(c, cudaMemsetAsync(*p, 0, bytes + CTR_PAD, c->compute), "clearing", err);
     if (rc == 0) /* before copies of the copy queue */
-        rc = cuda_check(c, cudaStreamSynchronize(c->compute), "clearing", err);
+        rc = device_order(dev, CTR_COMPUTE, CTR_COPY, err);
     if (rc) {
         cudaFree(*p);
         *p = NULL;
@@ -117,17 +125,21 @@ static void host_free(struct ctr_dev *dev, void *p)
 
 /* ---- queues ---- */
 
-static int wait_computed(struct cuda_dev *c, const char *what, struct ctr_err *err)
+int cuda_wait(struct cuda_dev *c, const char *what, struct ctr_err *err)
 {
-    c->pinned_used = 0;
-    return cuda_check(c, cudaStreamSynchronize(c->compute), what, err);
+    c->pinned_used = c->back_used = 0;
+    const int rc = cuda_check(c, cudaStreamSynchronize(c->compute), what, err);
+    for (int i = 0; i < c->pendings && rc == 0; i++)
+        memcpy(c->pending[i].host, c->pending[i].pinned, c->pending[i].bytes);
+    c->pendings = 0;
+    return rc;
 }
 
 static int device_sync(struct ctr_dev *dev, struct ctr_err *err)
 {
     struct cuda_dev *c = cuda_of(dev);
     int rc = cuda_started(c, "starting a kernel", err);
-    rc = rc ? rc : wait_computed(c, "computing", err);
+    rc = rc ? rc : cuda_wait(c, "computing", err);
     return rc ? rc : cuda_check(c, cudaStreamSynchronize(c->copy), "copying", err);
 }
 
@@ -136,21 +148,13 @@ static int device_copied(struct ctr_dev *dev, struct ctr_err *err)
     return cuda_check(cuda_of(dev), cudaStreamSynchronize(cuda_of(dev)->copy), "copying", err);
 }
 
-static int device_order(struct ctr_dev *dev, enum ctr_queue first, enum ctr_queue then, struct ctr_err *err)
-{
-    struct cuda_dev *c = cuda_of(dev);
-    const cudaStream_t streams[] = { c->compute, c->copy };
-    int rc = cuda_check(c, cudaEventRecord(c->event, streams[first]), "ordering", err);
-    return rc ? rc : cuda_check(c, cudaStreamWaitEvent(streams[then], c->event, 0), "ordering", err);
-}
-
 /* Reserve room for the data to write, after what is queued; if full, wait until the queue is done. */
-enum { PINNED = 4 << 20 };
+enum { PINNED = 4 << 20, STAGED = 256 << 10 };
 
 static int pinned_room(struct cuda_dev *c, size_t bytes, struct ctr_err *err)
 {
     if (c->pinned)
-        return bytes <= PINNED - c->pinned_used ? 0 : wait_computed(c, "writing", err);
+        return bytes <= PINNED - c->pinned_used ? 0 : cuda_wait(c, "writing", err);
     void *p = NULL;
     int rc = cuda_check(c, cudaMallocHost(&p, PINNED), "pinned memory", err);
     c->pinned = (char *)p;
@@ -173,16 +177,56 @@ static int device_write(struct ctr_dev *dev, void *to, const void *host, size_t 
     }
     rc = cuda_check(c, cudaMemcpyAsync(to, host, bytes, cudaMemcpyHostToDevice, later ? c->copy : c->compute),
                     "writing", err);
-    return rc || later || !large ? rc : wait_computed(c, "writing", err);
+    return rc || later || !large ? rc : cuda_wait(c, "writing", err);
 }
 
-static int device_read(struct ctr_dev *dev, const void *from, void *host, size_t bytes, struct ctr_err *err)
+/* Where n pieces of so many bytes come to lie for the host to copy them; NULL in *p: they are too large. */
+static int back_room(struct cuda_dev *c, int n, size_t bytes, char **p, struct ctr_err *err)
+{
+    *p = NULL;
+    if (bytes > PINNED)
+        return 0;
+    int rc = c->pendings + n > PENDING || bytes > PINNED - c->back_used ? cuda_wait(c, "reading", err) : 0;
+    if (rc == 0 && !c->back) {
+        void *all = NULL;
+        rc = cuda_check(c, cudaMallocHost(&all, PINNED), "pinned memory", err);
+        c->back = (char *)all;
+    }
+    if (rc == 0)
+        *p = c->back + c->back_used;
+    return rc;
+}
+
+int cuda_read_later(struct cuda_dev *c, const void *from, int n, void *const *host, const size_t *bytes,
+                    struct ctr_err *err)
+{
+    size_t all = 0;
+    for (int i = 0; i < n; i++)
+        all += bytes[i];
+    char *pinned = NULL;
+    int rc = cuda_started(c, "starting a kernel", err);
+    rc = rc ? rc : back_room(c, n, all, &pinned, err);
+    rc =
+        rc ? rc : cuda_check(c, cudaMemcpyAsync(pinned, from, all, cudaMemcpyDeviceToHost, c->compute), "reading", err);
+    if (rc) { /* nobody waits for those before it */
+        c->pendings = 0;
+        return rc;
+    }
+    for (int i = 0; i < n; pinned += bytes[i++])
+        c->pending[c->pendings++] = { host[i], pinned, bytes[i] };
+    c->back_used = CTR_MIN((c->back_used + all + CTR_PAD - 1) / CTR_PAD * CTR_PAD, (size_t)PINNED);
+    return 0;
+}
+
+/* The system copies large blocks from device to pageable memory in pieces of its own; `host` is often pinned. */
+static int device_read(struct ctr_dev *dev, const void *from, void *host, size_t bytes, bool later, struct ctr_err *err)
 {
     struct cuda_dev *c = cuda_of(dev);
-    int rc = cuda_started(c, "starting a kernel", err);
-    rc =
-        rc ? rc : cuda_check(c, cudaMemcpyAsync(host, from, bytes, cudaMemcpyDeviceToHost, c->compute), "reading", err);
-    return rc ? rc : wait_computed(c, "reading", err);
+    const bool direct = bytes > (size_t)(later ? PINNED : STAGED);
+    int rc = direct ? cuda_started(c, "starting a kernel", err) : cuda_read_later(c, from, 1, &host, &bytes, err);
+    if (direct && rc == 0)
+        rc = cuda_check(c, cudaMemcpyAsync(host, from, bytes, cudaMemcpyDeviceToHost, c->compute), "reading", err);
+    return rc || (later && !direct) ? rc : cuda_wait(c, "reading", err);
 }
 
 /* ---- opening ---- */
@@ -196,6 +240,7 @@ static void device_close(struct ctr_dev *dev)
     for (int i = 0; i < SCRATCHES; i++)
         cudaFree(c->scratch[i]);
     cudaFreeHost(c->pinned);
+    cudaFreeHost(c->back);
     if (c->blas)
         cublasDestroy(c->blas);
     cudaFree(c->workspace);

@@ -41,7 +41,7 @@
 #include "common/compute/element.h"
 
 static const int64_t THREADS = 256, MOST_BLOCKS = 1 << 20;
-enum { SCRATCHES = 16 };
+enum { SCRATCHES = 16, PENDING = 16 };
 
 #define CUDA_FAILED(c, call)                                                                                           \
     do {                                                                                                               \
@@ -62,6 +62,14 @@ struct cuda_dev {
     cudaError_t failed; /* the first launch that failed */
     char *pinned;       /* staging buffer for writes, so that the host need not wait; NULL until first used */
     size_t pinned_used;
+    char *back; /* likewise for reads; NULL until first used */
+    size_t back_used;
+    struct cuda_pending { /* what the host gets of it when it has waited */
+        void *host;
+        const void *pinned;
+        size_t bytes;
+    } pending[PENDING];
+    int pendings;
     void *scratch[SCRATCHES];
     size_t scratch_bytes[SCRATCHES];
     struct cuda_nccl *nccl; /* nccl.cu: the connection with other ranks, or NULL */
@@ -75,6 +83,11 @@ static inline struct cuda_dev *cuda_of(struct ctr_dev *dev)
     return c;
 }
 
+/* Read n pieces that lie one after another on the device, bytes[i] each, to host[i]: after the next cuda_wait. */
+int cuda_read_later(struct cuda_dev *c, const void *from, int n, void *const *host, const size_t *bytes,
+                    struct ctr_err *err);
+/* Wait for what is computed. */
+int cuda_wait(struct cuda_dev *c, const char *what, struct ctr_err *err);
 int cuda_fail(struct ctr_err *err, int code, const char *fmt, ...) CTR_PRINTF(3, 4);
 int cuda_check(struct cuda_dev *c, cudaError_t e, const char *what, struct ctr_err *err);
 /* Returns the first launch error, once. */

@@ -105,8 +105,8 @@ int cuda_reduce(struct ctr_dev *dev, const struct ctr_dev_reduce *a, struct ctr_
 /* Copy a few bytes to the host and wait. */
 static int fetch(struct cuda_dev *c, const void *from, void *to, size_t bytes, struct ctr_err *err)
 {
-    int rc = cuda_check(c, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, c->compute), "counting", err);
-    return rc ? rc : cuda_check(c, cudaStreamSynchronize(c->compute), "counting", err);
+    int rc = cuda_read_later(c, from, 1, &to, &bytes, err);
+    return rc ? rc : cuda_wait(c, "counting", err);
 }
 
 /* ---- unique keys: a hash table of entries (+ 1), in which each key's place ends with its first entry ---- */
@@ -212,8 +212,7 @@ int cuda_unique(struct ctr_dev *dev, const struct ctr_dev_unique *a, struct ctr_
     return rc ? rc : cuda_started(c, "unique", err);
 }
 
-/* ---- slots of a working set: hits at once; the others sorted by set, then one thread for each set, in order. How
- * many there are of each is known when all is done, so that the host waits once. ---- */
+/* ---- slots of a working set: hits at once; the others sorted by set, then one thread for each set, in order. ---- */
 
 enum { SET = 8 };
 struct slots {
@@ -224,12 +223,12 @@ struct slots {
     uint64_t sets;
     uint32_t now;
     int64_t n;
-    /* per wanted key: its set or, if present, `sets`; what it evicts, and from where, or -1 */
-    uint64_t *set, *out_key;
+    /* per wanted key: its set or, if present, `sets`; the slot that it evicts a key from, or -1 */
+    uint64_t *set;
     uint32_t *order;
     int32_t *out_slot;
-    uint64_t *rank; /* number of misses and, 32 bits higher, evictions before it; [n]: all */
-    uint64_t *failures;
+    uint64_t *rank;   /* number of misses and, 32 bits higher, evictions before it; [n]: all */
+    uint64_t *counts; /* misses, evictions, failures */
 };
 
 KERNEL hits_kernel(struct slots s)
@@ -246,7 +245,7 @@ KERNEL hits_kernel(struct slots s)
         s.order[i] = (uint32_t)i;
         s.out_slot[i] = -1;
         if (i == 0)
-            *s.failures = 0;
+            s.counts[2] = 0;
     }
 }
 
@@ -268,10 +267,8 @@ static __device__ __forceinline__ void take_slot(const struct slots &s, int64_t 
     s.slot[i] = (int32_t)oldest;
     if (oldest < 0)
         return;
-    if (s.stamp[oldest]) {
-        s.out_key[i] = s.key[oldest];
+    if (s.stamp[oldest])
         s.out_slot[i] = (int32_t)oldest;
-    }
     s.key[oldest] = s.want[i];
     s.stamp[oldest] = s.now;
 }
@@ -292,19 +289,24 @@ KERNEL count_kernel(struct slots s)
         const bool miss = i < s.n && s.set[i] < s.sets;
         s.rank[i] = (uint64_t)miss | (uint64_t)(miss && s.out_slot[i] >= 0) << 32;
         if (miss && s.slot[i] < 0)
-            atomicAdd((unsigned long long *)s.failures, 1ULL);
+            atomicAdd((unsigned long long *)&s.counts[2], 1ULL);
     }
 }
 
-KERNEL list_kernel(struct slots s, int32_t *missed, uint64_t *evicted_key, int32_t *evicted_slot)
+KERNEL list_kernel(struct slots s, int32_t *missed, int32_t *missed_slot, int32_t *evicted_slot)
 {
     EACH(i, s.n)
-    if (s.set[i] < s.sets) {
-        const int64_t evictions = (int64_t)(s.rank[i] >> 32);
-        missed[s.rank[i] & UINT32_MAX] = (int32_t)i;
-        if (s.out_slot[i] >= 0) {
-            evicted_key[evictions] = s.out_key[i];
-            evicted_slot[evictions] = s.out_slot[i];
+    {
+        if (s.set[i] < s.sets) {
+            const int64_t misses = (int64_t)(s.rank[i] & UINT32_MAX);
+            missed[misses] = (int32_t)i;
+            missed_slot[misses] = s.slot[i];
+            if (s.out_slot[i] >= 0)
+                evicted_slot[s.rank[i] >> 32] = s.out_slot[i];
+        }
+        if (i == 0) {
+            s.counts[0] = s.rank[s.n] & UINT32_MAX;
+            s.counts[1] = s.rank[s.n] >> 32;
         }
     }
 }
@@ -313,7 +315,6 @@ int cuda_slots(struct ctr_dev *dev, const struct ctr_dev_slots *a, struct ctr_er
 {
     struct cuda_dev *c = cuda_of(dev);
     const int64_t n = a->want.n;
-    uint64_t counts[2] = { 0, 0 };
     int rc = 0;
     uint64_t *set = cuda_scratch<uint64_t>(c, 4, n, &rc, err);
     uint32_t *order = cuda_scratch<uint32_t>(c, 5, n, &rc, err);
@@ -325,11 +326,10 @@ int cuda_slots(struct ctr_dev *dev, const struct ctr_dev_slots *a, struct ctr_er
                        a->now,
                        n };
     s.set = cuda_scratch<uint64_t>(c, 8, n, &rc, err);
-    s.out_key = cuda_scratch<uint64_t>(c, 9, n, &rc, err);
     s.order = cuda_scratch<uint32_t>(c, 10, n, &rc, err);
     s.out_slot = cuda_scratch<int32_t>(c, 11, n, &rc, err);
-    s.rank = cuda_scratch<uint64_t>(c, 12, n + 2, &rc, err);
-    s.failures = s.rank + n + 1;
+    s.rank = cuda_scratch<uint64_t>(c, 12, n + 4, &rc, err);
+    s.counts = s.rank + n + 1;
     const struct cuda_sort by_set = { s.set, s.order, set, order, n, cuda_bits(s.sets + 1) };
 
     *a->misses = *a->evictions = *a->failures = 0;
@@ -345,13 +345,10 @@ int cuda_slots(struct ctr_dev *dev, const struct ctr_dev_slots *a, struct ctr_er
     rc = cuda_scan_u64(c, s.rank, n + 1, err);
     if (rc)
         return rc;
-    LAUNCH(c, list_kernel, n, s, ctr_vec_i32(a->missed), ctr_vec_u64(a->evicted_key), ctr_vec_i32(a->evicted_slot));
-    rc = cuda_started(c, "slots", err);
-    rc = rc ? rc : fetch(c, s.rank + n, counts, sizeof counts, err);
-    *a->misses = (int64_t)(counts[0] & UINT32_MAX);
-    *a->evictions = (int64_t)(counts[0] >> 32);
-    *a->failures = (int64_t)counts[1];
-    return rc;
+    LAUNCH(c, list_kernel, n, s, ctr_vec_i32(a->missed), ctr_vec_i32(a->missed_slot), ctr_vec_i32(a->evicted_slot));
+    void *const counts[] = { a->misses, a->evictions, a->failures };
+    static const size_t bytes[] = { sizeof(int64_t), sizeof(int64_t), sizeof(int64_t) };
+    return cuda_read_later(c, s.counts, 3, counts, bytes, err);
 }
 
 /* ---- loss ---- */

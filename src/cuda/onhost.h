@@ -109,9 +109,11 @@ enum onhost_call {
 };
 inline const char *const onhost_call_names[ONHOST_CALLS] = { "malloc", "copy", "back",   "launch",
                                                              "blas",   "wait", "create", "fault" };
-inline std::atomic<int64_t> onhost_calls[ONHOST_CALLS], onhost_left, onhost_kernels, onhost_overlapped, onhost_pageable;
+inline std::atomic<int64_t> onhost_calls[ONHOST_CALLS], onhost_left, onhost_kernels, onhost_overlapped, onhost_pageable,
+    onhost_bytes;
 
-/* Printed when the process ends. onhost_kernels: queued; onhost_overlapped: bytes copied meanwhile. */
+/* Printed when the process ends. onhost_kernels: queued; onhost_overlapped: bytes copied meanwhile; onhost_bytes:
+ * between host and device. */
 struct onhost_report {
     ~onhost_report()
     {
@@ -120,6 +122,7 @@ struct onhost_report {
         for (int i = 0; i < ONHOST_CALLS; i++)
             fprintf(stderr, "on host: %s %lld\n", onhost_call_names[i], (long long)onhost_calls[i]);
         fprintf(stderr, "on host: %lld bytes were copied while kernels were queued\n", (long long)onhost_overlapped);
+        fprintf(stderr, "on host: bytes %lld\n", (long long)onhost_bytes);
         fprintf(stderr, "on host: %lld copies of pageable memory\n", (long long)onhost_pageable);
         fprintf(stderr, "on host: %lld left\n", (long long)onhost_left);
     }
@@ -366,6 +369,8 @@ static inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, 
         e = cudaErrorInvalidValue;
     if (e == cudaSuccess && n && !(to_device && from_device) && !onhost_holds(host, n))
         onhost_pageable++;
+    if (e == cudaSuccess && !(to_device && from_device))
+        onhost_bytes += (int64_t)n;
     if (e == cudaSuccess)
         onhost_queue(s, [=] {
             memcpy(to, from, n);

@@ -290,7 +290,7 @@ static void try_unique(struct trial *t)
 }
 
 struct slots {
-    struct array *key, *stamp, *want, *slot, *missed, *evicted_key, *evicted_slot;
+    struct array *key, *stamp, *want, *slot, *missed, *missed_slot, *evicted_slot;
     int64_t counts[BACK_ENDS][3];
 };
 
@@ -310,13 +310,14 @@ static int run_slots(struct trial *t, int d, void *ctx, struct ctr_err *err)
                                                     .want = want,
                                                     .slot = trial_vec(s->slot, d),
                                                     .missed = trial_vec(s->missed, d),
-                                                    .evicted_key = trial_vec(s->evicted_key, d),
+                                                    .missed_slot = trial_vec(s->missed_slot, d),
                                                     .evicted_slot = trial_vec(s->evicted_slot, d),
                                                     .now = now,
                                                     .misses = &s->counts[d][0],
                                                     .evictions = &s->counts[d][1],
                                                     .failures = &s->counts[d][2] },
                            err);
+        rc = rc ? rc : ctr_dev_sync(t->dev[d], err);
     }
     if (rc == 0 && d == TRIED && memcmp(s->counts[TRIED], s->counts[REFERENCE], sizeof s->counts[TRIED]) != 0)
         return ctr_fail(err, CTR_EDATA, "other counts of misses, evictions, failures");
@@ -338,7 +339,7 @@ static void try_slots(struct trial *t)
             ((uint64_t *)trial_data(s.want))[e] = (uint64_t)(e % n + e / n * (n / 2));
         s.slot = trial_array(t, "slot", 'i', true, n);
         s.missed = trial_array(t, "missed", 'i', true, n);
-        s.evicted_key = trial_array(t, "evicted_key", 'q', true, n);
+        s.missed_slot = trial_array(t, "missed_slot", 'i', true, n);
         s.evicted_slot = trial_array(t, "evicted_slot", 'i', true, n);
         trial_go(t, run_slots, &s);
     }

@@ -673,17 +673,16 @@ static int slots(struct ctr_dev *dev, const struct ctr_dev_slots *a, struct ctr_
     for (int64_t i = 0; i < a->want.n; i++) {
         if (slot[i] >= 0)
             continue;
-        ctr_vec_i32(a->missed)[misses++] = (int32_t)i;
         find_slot(a, want[i], &oldest);
+        ctr_vec_i32(a->missed)[misses] = (int32_t)i;
+        ctr_vec_i32(a->missed_slot)[misses++] = (int32_t)oldest;
         slot[i] = (int32_t)oldest;
         if (oldest < 0) {
             failures++;
             continue;
         }
-        if (stamp[oldest]) {
-            ctr_vec_u64(a->evicted_key)[evictions] = key[oldest];
+        if (stamp[oldest])
             ctr_vec_i32(a->evicted_slot)[evictions++] = (int32_t)oldest;
-        }
         key[oldest] = want[i];
         stamp[oldest] = a->now;
     }

@@ -429,7 +429,7 @@ static void check_slots(struct check *k, const struct ctr_dev_slots *a)
     sized(k, "want", a->want, 8);
     vec(k, "slot", a->slot, n, 4);
     vec(k, "missed", a->missed, n, 4);
-    vec(k, "evicted_key", a->evicted_key, n, 8);
+    vec(k, "missed_slot", a->missed_slot, n, 4);
     vec(k, "evicted_slot", a->evicted_slot, n, 4);
     refuse(k, a->now == 0, "now counts from 1");
     refuse(k, !a->misses || !a->evictions || !a->failures, "misses, evictions and failures are missing");

@@ -108,9 +108,11 @@ size_t ctr_mem_bytes(const struct ctr_mem *m);
 void *ctr_mem_host(struct ctr_mem *m);
 
 /* Copy host to device and back, from byte `at`, in operation order; `host` may be reused at once. Reading waits for
- * queued operations; writing waits only for room, or if it exceeds 4 MiB. */
+ * queued operations; writing waits only for room, or if it exceeds 4 MiB. read_later is a read without a wait of its
+ * own: `host` has the bytes after the next ctr_mem_read or ctr_dev_sync. */
 int ctr_mem_write(struct ctr_mem *m, size_t at, const void *host, size_t bytes, struct ctr_err *err) CTR_MUST;
 int ctr_mem_read(struct ctr_mem *m, size_t at, void *host, size_t bytes, struct ctr_err *err) CTR_MUST;
+int ctr_mem_read_later(struct ctr_mem *m, size_t at, void *host, size_t bytes, struct ctr_err *err) CTR_MUST;
 
 /* Copying while computing, with two sets of buffers A and B:
  *     ctr_host_new(&a, dev, bytes)                 pinned memory, which a GPU can read asynchronously
@@ -128,14 +130,17 @@ int ctr_dev_copied(struct ctr_dev *dev, struct ctr_err *err) CTR_MUST;
 
 /* Send a growing host array to a device without waiting: upload.c. *m becomes bytes [0, bytes) of `host`, of which
  * `sent` were sent before; no queued operation may use the bytes being written. `host` may be reused at once.
- * ctr_uploaded: operations queued after it see the data. */
+ * ctr_uploaded: operations queued after it see the data. ctr_upload_waited: the caller has read something that was
+ * computed after that, so that all copies are done and none has to be waited for. */
 struct ctr_upload { /* zero-initialise */
     char *pinned;
     size_t bytes, used;
+    bool ordered, waited; /* all copies, before what is computed next; since it was full */
 };
 int ctr_upload(struct ctr_upload *u, struct ctr_dev *dev, struct ctr_mem **m, const void *host, size_t sent,
                size_t bytes, struct ctr_err *err) CTR_MUST;
-int ctr_uploaded(struct ctr_dev *dev, struct ctr_err *err) CTR_MUST;
+int ctr_uploaded(struct ctr_upload *u, struct ctr_dev *dev, struct ctr_err *err) CTR_MUST;
+void ctr_upload_waited(struct ctr_upload *u);
 void ctr_upload_free(struct ctr_upload *u, struct ctr_dev *dev);
 
 /* ---- between processes: device.c ----
@@ -542,17 +547,17 @@ struct ctr_dev_unique {
  * order, takes a slot of its set: a free one, or the least recently used that is not stamped `now` (lowest stamp, then
  * lowest slot), whose key is evicted; if all 8 are stamped `now`: slot[i] = -1. The caller then moves rows, in this
  * order:
- *   evicted_key/_slot[j], j < *evictions   evicted keys and their slots: save these rows
- *   missed[j], j < *misses                 ascending indices i of absent keys: load these rows
+ *   evicted_slot[j], j < *evictions        slots of evicted keys: save these rows
+ *   missed, missed_slot[j], j < *misses    ascending indices i of absent keys, and slot[i]: load these rows
  * Evictions are in the order of the keys that caused them. now starts at 1 and increases. Initialise everything to
- * zero. The call waits for the device, once. */
+ * zero. The counts are there after the next ctr_mem_read or ctr_dev_sync. */
 struct ctr_dev_slots {
     struct ctr_vec key;          /* u64 [slots] */
     struct ctr_vec stamp;        /* u32 [slots] */
     struct ctr_vec want;         /* u64 [n], distinct */
     struct ctr_vec slot;         /* i32 [n] */
     struct ctr_vec missed;       /* i32 [n] */
-    struct ctr_vec evicted_key;  /* u64 [n] */
+    struct ctr_vec missed_slot;  /* i32 [n] */
     struct ctr_vec evicted_slot; /* i32 [n] */
     uint32_t now;
     int64_t *misses, *evictions, *failures; /* host; failures: number of slots of -1 */
@@ -678,7 +683,7 @@ struct ctr_ops {
     int (*mem_new)(struct ctr_dev *dev, void **p, size_t bytes, struct ctr_err *err); /* zeroed */
     void (*mem_free)(struct ctr_dev *dev, void *p);
     int (*write)(struct ctr_dev *dev, void *to, const void *host, size_t bytes, bool later, struct ctr_err *err);
-    int (*read)(struct ctr_dev *dev, const void *from, void *host, size_t bytes, struct ctr_err *err);
+    int (*read)(struct ctr_dev *dev, const void *from, void *host, size_t bytes, bool later, struct ctr_err *err);
     int (*host_new)(struct ctr_dev *dev, void **p, size_t bytes, struct ctr_err *err);
     void (*host_free)(struct ctr_dev *dev, void *p);
     int (*order)(struct ctr_dev *dev, enum ctr_queue first, enum ctr_queue then, struct ctr_err *err);

@@ -69,7 +69,7 @@ int ctr_host_sync(struct ctr_dev *dev, struct ctr_err *err);
 int ctr_host_mem_new(struct ctr_dev *dev, void **p, size_t bytes, struct ctr_err *err);
 void ctr_host_mem_free(struct ctr_dev *dev, void *p);
 int ctr_host_write(struct ctr_dev *dev, void *to, const void *host, size_t bytes, bool later, struct ctr_err *err);
-int ctr_host_read(struct ctr_dev *dev, const void *from, void *host, size_t bytes, struct ctr_err *err);
+int ctr_host_read(struct ctr_dev *dev, const void *from, void *host, size_t bytes, bool later, struct ctr_err *err);
 int ctr_host_order(struct ctr_dev *dev, enum ctr_queue first, enum ctr_queue then, struct ctr_err *err);
 int64_t ctr_host_memory_free(const struct ctr_dev *dev);
 #define CTR_HOST_SLOTS                                                                                                 \
@@ -86,7 +86,7 @@ struct ctr_plugin {
 };
 /* Increment the first number for changes that the sizes do not show. */
 #define CTR_PLUGIN_LAYOUT                                                                                              \
-    ((uint64_t)3 << 48 | (uint64_t)sizeof(struct ctr_ops) << 32 | (uint64_t)sizeof(struct ctr_dev) << 16 |             \
+    ((uint64_t)4 << 48 | (uint64_t)sizeof(struct ctr_ops) << 32 | (uint64_t)sizeof(struct ctr_dev) << 16 |             \
      (uint64_t)sizeof(struct ctr_dev_gemm))
 /* Opens the plug-in and sets dev->ops and dev->plugin: plugin.c, the only file that refers to it. */
 int ctr_plugin_open(struct ctr_dev *dev, const char *path, struct ctr_err *err) CTR_MUST;

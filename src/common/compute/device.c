@@ -281,10 +281,20 @@ int ctr_mem_write_async(struct ctr_mem *m, size_t at, const void *pinned, size_t
     return write_bytes(m, at, pinned, bytes, true, err);
 }
 
-int ctr_mem_read(struct ctr_mem *m, size_t at, void *host, size_t bytes, struct ctr_err *err)
+static int read_bytes(struct ctr_mem *m, size_t at, void *host, size_t bytes, bool later, struct ctr_err *err)
 {
     int rc = check_copy(m, "read", at, bytes, err);
-    return rc || !bytes ? rc : m->dev->ops->read(m->dev, (const char *)m->p + at, host, bytes, err);
+    return rc || !bytes ? rc : m->dev->ops->read(m->dev, (const char *)m->p + at, host, bytes, later, err);
+}
+
+int ctr_mem_read(struct ctr_mem *m, size_t at, void *host, size_t bytes, struct ctr_err *err)
+{
+    return read_bytes(m, at, host, bytes, false, err);
+}
+
+int ctr_mem_read_later(struct ctr_mem *m, size_t at, void *host, size_t bytes, struct ctr_err *err)
+{
+    return read_bytes(m, at, host, bytes, true, err);
 }
 
 int ctr_host_new(void **p, struct ctr_dev *dev, size_t bytes, struct ctr_err *err)

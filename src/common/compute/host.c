@@ -84,9 +84,9 @@ int ctr_host_write(struct ctr_dev *dev, void *to, const void *host, size_t bytes
     return 0;
 }
 
-int ctr_host_read(struct ctr_dev *dev, const void *from, void *host, size_t bytes, struct ctr_err *err)
+int ctr_host_read(struct ctr_dev *dev, const void *from, void *host, size_t bytes, bool later, struct ctr_err *err)
 {
-    (void)dev, (void)err;
+    (void)dev, (void)later, (void)err;
     memcpy(host, from, bytes);
     return 0;
 }

@@ -119,15 +119,13 @@ int ctr_cpu_slots(struct ctr_dev *dev, const struct ctr_dev_slots *a, struct ctr
     for (int64_t j = 0; j < misses; j++) {
         const int32_t i = ctr_vec_i32(a->missed)[j];
         const int64_t s = oldest_of(a, set_of(a, want[i]));
-        ctr_vec_i32(a->slot)[i] = (int32_t)s;
+        ctr_vec_i32(a->slot)[i] = ctr_vec_i32(a->missed_slot)[j] = (int32_t)s;
         if (s < 0) {
             failures++;
             continue;
         }
-        if (stamp[s]) {
-            ctr_vec_u64(a->evicted_key)[evictions] = key[s];
+        if (stamp[s])
             ctr_vec_i32(a->evicted_slot)[evictions++] = (int32_t)s;
-        }
         key[s] = want[i];
         stamp[s] = a->now;
     }

@@ -11,8 +11,10 @@ static int pinned_room(struct ctr_upload *u, struct ctr_dev *dev, size_t bytes, 
     if (u->used <= u->bytes && bytes <= u->bytes - u->used)
         return 0;
     int rc = ctr_dev_copied(dev, err);
+    const bool small = u->waited; /* it is full although it was empty after the last step */
     u->used = 0;
-    if (rc || bytes <= u->bytes)
+    u->waited = false;
+    if (rc || (bytes <= u->bytes && !small))
         return rc;
     void *p = NULL;
     const size_t room = CTR_MAX(bytes, u->bytes) * 2;
@@ -42,12 +44,21 @@ int ctr_upload(struct ctr_upload *u, struct ctr_dev *dev, struct ctr_mem **m, co
     char *to = u->pinned + u->used;
     memcpy(to, from, n);
     u->used += n;
+    u->ordered = false;
     return ctr_mem_write_async(*m, sent, to, n, err);
 }
 
-int ctr_uploaded(struct ctr_dev *dev, struct ctr_err *err)
+int ctr_uploaded(struct ctr_upload *u, struct ctr_dev *dev, struct ctr_err *err)
 {
+    u->ordered = true;
     return ctr_dev_is_host(dev) ? 0 : ctr_dev_order(dev, CTR_COPY, CTR_COMPUTE, err);
+}
+
+void ctr_upload_waited(struct ctr_upload *u)
+{
+    if (u->ordered)
+        u->used = 0;
+    u->waited = u->ordered;
 }
 
 void ctr_upload_free(struct ctr_upload *u, struct ctr_dev *dev)

@@ -420,7 +420,7 @@ static inline int ctr_deep_send(struct ctr_deep *d, struct ctr_mem **m, const vo
 }
 static inline int ctr_deep_sent(struct ctr_deep *d, struct ctr_err *err)
 {
-    return ctr_uploaded(d->dev, err);
+    return ctr_uploaded(&d->batch.upload, d->dev, err);
 }
 /* Clear the minibatch. */
 void ctr_deep_clear(struct ctr_deep *d);
@@ -553,6 +553,7 @@ struct ctr_deep_learner {
     int64_t learned_rows;             /* over all passes: clock of the learning rate schedule */
     int64_t first_row;                /* stream row of the minibatch's first row, for messages */
     int64_t unchecked;                /* the last row of an update whose parameters are not yet checked; 0: none */
+    double bad;                       /* what the device found then */
     struct ctr_dev_time time;
     struct ctr_ahead ahead; /* the next rows; peek NULL: unknown */
     bool unscored;          /* the predictions before each update are not needed */

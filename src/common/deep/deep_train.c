@@ -88,6 +88,8 @@ int ctr_deep_scores(struct ctr_deep *d, int64_t from, int64_t n, int64_t first_r
     float *logit = ctr_buf_extend(&logits, n, sizeof *logit, &rc, err);
     if (!rc)
         rc = ctr_mem_read(d->logit, (size_t)from * sizeof *logit, logit, (size_t)n * sizeof *logit, err);
+    if (!rc)
+        ctr_upload_waited(&d->batch.upload);
     for (int64_t i = 0; i < n && !rc; i++) {
         if (score)
             score[i] = ctr_sigmoid((double)logit[i]);
@@ -140,23 +142,43 @@ static int loss_gradient(struct ctr_deep_learner *l, struct ctr_err *err)
     return ctr_dev_bce(d->dev, &bce, err);
 }
 
-int ctr_deep_settle(struct ctr_deep_learner *l, struct ctr_err *err)
+/* l->bad was read: are the parameters of the last update numbers? */
+static int check_parameters(struct ctr_deep_learner *l, struct ctr_err *err)
 {
     const struct ctr_deep *d = &l->net;
     const int64_t row = l->unchecked;
-    double bad = -1;
-    if (!row)
-        return 0;
-    int rc = ctr_mem_read(d->bad, 0, &bad, sizeof bad, err);
+    const double bad = row ? l->bad : -1;
     l->unchecked = 0;
-    for (int i = 0; i < d->params && !rc && bad >= 0; i++)
+    for (int i = 0; i < d->params && bad >= 0; i++)
         if (bad < (double)(d->param[i].at + d->param[i].rows * d->param[i].cols)) {
             return ctr_fail(err, CTR_EDATA,
                             "row %lld: the parameter %s.%s is not a number after the minibatch that ends there: the "
                             "learner diverged; scale numbers down, or lower --rate",
                             (long long)row, d->model->name, d->param[i].name);
         }
-    return rc;
+    return 0;
+}
+
+int ctr_deep_settle(struct ctr_deep_learner *l, struct ctr_err *err)
+{
+    int rc = l->unchecked ? ctr_mem_read(l->net.bad, 0, &l->bad, sizeof l->bad, err) : 0;
+    return rc ? rc : check_parameters(l, err);
+}
+
+/* Both are read when the device has computed the scores, so that it is waited for once. */
+static int settle_and_score(struct ctr_deep_learner *l, int64_t from, int64_t n, int64_t first_row, double *score,
+                            struct ctr_err *err)
+{
+    struct ctr_deep *d = &l->net;
+    struct ctr_err bad_score = *err;
+    int rc = l->unchecked ? ctr_mem_read_later(d->bad, 0, &l->bad, sizeof l->bad, err) : 0;
+    if (rc)
+        return rc;
+    const int scored = ctr_deep_scores(d, from, n, first_row, score, &bad_score);
+    rc = scored && scored != CTR_EDATA ? 0 : check_parameters(l, err);
+    if (!rc && scored)
+        *err = bad_score;
+    return rc ? rc : scored;
 }
 
 /* Are rows scored on arrival, before the forward pass of training? */
@@ -260,11 +282,9 @@ static int learn(struct ctr_deep_learner *l, const struct ctr_rows *r, double *s
             rc = announce_next(l, r, at + n, err);
         if (!rc && scores_ahead(l))
             rc = d->spec->forward(d, from, n, !d->separate_training_forward, err);
-        if (!rc)
-            rc = ctr_deep_settle(l, err);
         if (!rc && scores_ahead(l))
-            rc = ctr_deep_scores(d, from, n, r->first_row + at, score + at, err);
-        else if (!rc)
+            rc = settle_and_score(l, from, n, r->first_row + at, score + at, err);
+        else if (!rc && !(rc = ctr_deep_settle(l, err)))
             memset(score + at, 0, (size_t)n * sizeof *score);
         if (!rc && d->rows == d->p.minibatch)
             rc = update(l, err);

@@ -13,7 +13,7 @@
 
 #define AS(type, buf) ((type *)(void *)(buf).data)
 
-enum { WAYS = 8, STAGE_ROWS = 16384 };
+enum { WAYS = 8, STAGE_ROWS = 16384, LEAST_EXPECTED = 256 };
 
 struct held {
     uint64_t hash;
@@ -35,9 +35,10 @@ struct cache {
     struct ctr_mem *stage; /* [stage_rows x floats] */
     float *stage_host;     /* its copy on the host */
     int64_t stage_rows;
-    struct ctr_mem *want, *missed, *evicted_key, *evicted_slot, *index;
+    struct ctr_mem *want, *missed, *missed_slot, *evicted_slot, *index;
     struct ctr_buf scratch, put; /* i32; struct held */
     int64_t hits, misses, evictions;
+    int64_t expected; /* misses of a minibatch at most, by the one before it */
     struct {
         bool in_set;            /* its rows use the slots */
         struct ctr_mem *slot;   /* i32 [n]: the slot of each row; -1: none */
@@ -70,7 +71,7 @@ static void free_rows(struct cache *c)
 static void cache_free(struct ctr_source *s)
 {
     struct cache *c = (struct cache *)s;
-    struct ctr_mem *mems[] = { c->want,  c->missed,       c->evicted_key, c->evicted_slot,
+    struct ctr_mem *mems[] = { c->want,  c->missed,       c->missed_slot, c->evicted_slot,
                                c->index, c->part[0].slot, c->part[1].slot };
     for (size_t i = 0; i < CTR_COUNT(mems); i++)
         ctr_mem_free(mems[i]);
@@ -273,63 +274,51 @@ static int make_lists(struct cache *c, int64_t n, struct ctr_err *err)
     const struct {
         struct ctr_mem **mem;
         size_t size;
-    } lists[] = {
-        { &c->want, 8 }, { &c->missed, 4 }, { &c->index, 4 }, { &c->evicted_key, 8 }, { &c->evicted_slot, 4 }
-    };
+    } lists[] = { { &c->want, 8 }, { &c->missed, 4 }, { &c->missed_slot, 4 }, { &c->evicted_slot, 4 } };
     int rc = 0;
     for (size_t i = 0; i < CTR_COUNT(lists) && !rc; i++)
         rc = ctr_mem_grow(lists[i].mem, c->base.dev, (size_t)n * lists[i].size, err);
     return rc;
 }
 
-/* Evict the first n of evicted_slot. */
-static int evict(struct cache *c, int64_t n, struct ctr_err *err)
+/* Evict n slots. */
+static int evict(struct cache *c, const int32_t *slot, int64_t n, struct ctr_err *err)
 {
     int rc = 0;
     if (!n)
         return 0;
-    ctr_buf_clear(&c->scratch);
     ctr_buf_clear(&c->put);
-    int32_t *slot = ctr_buf_extend(&c->scratch, n, sizeof *slot, &rc, err);
     struct held *h = ctr_buf_extend(&c->put, n, sizeof *h, &rc, err);
-    if (!rc)
-        rc = ctr_mem_read(c->evicted_slot, 0, slot, (size_t)n * sizeof *slot, err);
     for (int64_t i = 0; i < n && !rc; i++)
         h[i] = c->held[slot[i]];
     return rc ? rc : save_rows(c, rows_of(c), ctr_vec(c->evicted_slot, n), h, n, err);
 }
 
-/* Load the first n of missed into u and into their slots. h, slot: of the rows of this piece. */
-static int bring(struct cache *c, struct ctr_mat u, const struct held *h, const int32_t *slot, int64_t n, int buffer,
-                 struct ctr_err *err)
+/* Load n missed rows into u and into their slots. h: of the rows of this piece; on_host: their slots, set where they
+ * have none. */
+static int bring(struct cache *c, struct ctr_mat u, const struct held *h, const int32_t *missed, const int32_t *slot,
+                 int64_t n, int32_t *on_host, int buffer, struct ctr_err *err)
 {
     int rc = 0;
     if (!n)
         return 0;
-    ctr_buf_clear(&c->scratch);
     ctr_buf_clear(&c->put);
-    int32_t *missed = ctr_buf_extend(&c->scratch, 2 * n, sizeof *missed, &rc, err);
     struct held *come = ctr_buf_extend(&c->put, n, sizeof *come, &rc, err);
-    if (!rc)
-        rc = ctr_mem_read(c->missed, 0, missed, (size_t)n * sizeof *missed, err);
-    int32_t *to = missed + n;
     for (int64_t i = 0; i < n && !rc; i++) {
         come[i] = h[missed[i]];
-        to[i] = slot[missed[i]];
-        if (to[i] < 0)
+        on_host[missed[i]] = slot[i];
+        if (slot[i] < 0)
             c->part[buffer].unslotted++;
         else
-            c->held[to[i]] = come[i];
+            c->held[slot[i]] = come[i];
     }
-    if (!rc)
-        rc = ctr_mem_write(c->index, 0, to, (size_t)n * sizeof *to, err);
     for (int64_t at = 0, k; at < n && !rc; at += k) {
         k = CTR_MIN(n - at, c->stage_rows);
         rc = move_below(c, come + at, k, false, true, c->stage_host, err);
         const struct ctr_mat stage = ctr_mat(c->stage, k, c->base.floats);
         const struct ctr_dev_move_rows to_u = { .n = k, .from = stage, .to = u, .to_index = { c->missed, at, k } };
         const struct ctr_dev_move_rows to_set = {
-            .n = k, .from = stage, .to = rows_of(c), .to_index = { c->index, at, k }
+            .n = k, .from = stage, .to = rows_of(c), .to_index = { c->missed_slot, at, k }
         };
         if (!rc)
             rc = ctr_mem_write(c->stage, 0, c->stage_host, (size_t)(k * c->base.floats) * sizeof(float), err);
@@ -347,12 +336,36 @@ static uint64_t number_of(const struct held *h)
     return ctr_mix64(h->hash ^ ((uint64_t)h->table * 0x9e3779b97f4a7c15u));
 }
 
+/* What ctr_dev_slots says of n keys, on the host: as much of the lists as is expected comes with the counts, so that
+ * the device is waited for once. */
+struct found {
+    int64_t misses, evictions, failures;
+    int32_t *missed, *missed_slot, *evicted_slot; /* [n] */
+};
+
+static int read_found(struct cache *c, struct found *f, int64_t n, struct ctr_err *err)
+{
+    const struct list {
+        struct ctr_mem *mem;
+        int32_t *to;
+    } lists[] = { { c->evicted_slot, f->evicted_slot }, { c->missed_slot, f->missed_slot }, { c->missed, f->missed } };
+    int64_t from = 0, end = CTR_MIN(c->expected, n);
+    int rc = 0;
+    for (; !rc && from < end; from = end, end = f->misses) /* the rest, of which evictions are a part */
+        for (size_t i = 0; i < CTR_COUNT(lists) && !rc; i++)
+            rc = (i + 1 < CTR_COUNT(lists) ? ctr_mem_read_later : ctr_mem_read)(
+                lists[i].mem, (size_t)from * sizeof(int32_t), lists[i].to + from,
+                (size_t)(end - from) * sizeof(int32_t), err);
+    c->expected = f->misses + f->misses / 2 + LEAST_EXPECTED;
+    return rc;
+}
+
 /* Fetch the rows from `here` on through the slots. */
 static int values_in_set(struct cache *c, int buffer, struct ctr_err *err)
 {
     struct ctr_source_batch *b = &c->base.batch[buffer];
     const int64_t before = b->here, n = b->n - before;
-    int64_t misses = 0, evictions = 0, failures = 0;
+    struct found f = { 0 };
     int rc = 0;
     if (!n)
         return 0;
@@ -373,33 +386,37 @@ static int values_in_set(struct cache *c, int buffer, struct ctr_err *err)
                                          .want = ctr_vec(c->want, n),
                                          .slot = slot,
                                          .missed = ctr_vec(c->missed, n),
-                                         .evicted_key = ctr_vec(c->evicted_key, n),
+                                         .missed_slot = ctr_vec(c->missed_slot, n),
                                          .evicted_slot = ctr_vec(c->evicted_slot, n),
                                          .now = c->now,
-                                         .misses = &misses,
-                                         .evictions = &evictions,
-                                         .failures = &failures };
+                                         .misses = &f.misses,
+                                         .evictions = &f.evictions,
+                                         .failures = &f.failures };
+    ctr_buf_clear(&c->scratch);
+    f.missed = ctr_buf_extend(&c->scratch, 3 * n, sizeof *f.missed, &rc, err);
+    f.missed_slot = f.missed + n;
+    f.evicted_slot = f.missed_slot + n;
     if (!rc)
         rc = ctr_dev_slots(c->base.dev, &slots, err);
     if (!rc)
-        rc = evict(c, evictions, err);
+        rc = read_found(c, &f, n, err);
+    if (!rc)
+        rc = evict(c, f.evicted_slot, f.evictions, err);
     const struct ctr_mat u = ctr_mat_at(b->u, before * c->base.floats, n, c->base.floats);
     const struct ctr_dev_move_rows hits = { .n = n,
                                             .from = ctr_mat_cols(rows_of(c), 0, c->base.width),
                                             .to = ctr_mat_cols(u, 0, c->base.width),
                                             .from_index = slot };
-    if (!rc && misses < n)
+    if (!rc && f.misses < n)
         rc = ctr_dev_move_rows(c->base.dev, &hits, err);
     int32_t *on_host = ctr_buf_extend(&c->part[buffer].slotted, n, sizeof *on_host, &rc, err);
-    if (!rc && misses)
-        rc = ctr_mem_read(c->part[buffer].slot, (size_t)before * 4, on_host, (size_t)n * sizeof *on_host, err);
-    else if (!rc)
-        memset(on_host, 0, (size_t)n * sizeof *on_host); /* all are new */
+    if (!rc)
+        memset(on_host, 0, (size_t)n * sizeof *on_host);
     c->newer = true;
-    c->hits += b->make ? n - misses : 0; /* of what is learned from */
-    c->misses += b->make ? misses : 0;
-    c->evictions += evictions;
-    return rc ? rc : bring(c, u, h, on_host, misses, buffer, err);
+    c->hits += b->make ? n - f.misses : 0; /* of what is learned from */
+    c->misses += b->make ? f.misses : 0;
+    c->evictions += f.evictions;
+    return rc ? rc : bring(c, u, h, f.missed, f.missed_slot, f.misses, on_host, buffer, err);
 }
 
 static int cache_values(struct ctr_source *s, int buffer, struct ctr_mat *values, struct ctr_err *err)
@@ -547,6 +564,7 @@ int ctr_source_cache(struct ctr_source **out, struct ctr_dev *dev, struct ctr_so
         ctr_source_free(below);
         return ctr_fail_nomem(err, sizeof *c);
     }
+    c->expected = LEAST_EXPECTED;
     c->base = (struct ctr_source){ .ops = &cache_ops, .dev = dev, .width = below->width, .floats = below->floats };
     c->below = below;
     *out = &c->base;
