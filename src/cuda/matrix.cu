@@ -147,27 +147,41 @@ static void join_and_store(struct cuda_dev *c, const struct sums *s, int first, 
 
 /* ---- gradients of activations: sums 0 dalpha, 1 dbias, 2 dxhat, 3 dxhat · xhat ---- */
 
+/* Rows that are read before the first of them is written, because dz may be dy: reads wait for nothing but themselves.
+ */
+enum { AT_ONCE = 8 };
+
 KERNEL act_grad_kernel(struct act_args k, struct view z, struct view dy, struct view dz, struct sums s, int64_t rows)
 {
     EACH(e, s.cols * s.tiles)
     {
         const int64_t j = e % s.cols, tile = e / s.cols, end = CTR_MIN((tile + 1) * TILE, rows);
         double dalpha = 0, dbias = 0;
-        for (int64_t i = tile * TILE; i < end; i++) {
-            const float g = *at(dy, i, j), v = k.kind == CTR_ACT_NONE ? 0 : *at(z, i, j);
-            float d = g;
-            if (k.kind == CTR_ACT_RELU)
-                d = v <= 0.0f ? 0.0f : g;
-            if (k.kind == CTR_ACT_PRELU) {
-                d = v > 0.0f ? g : k.alpha[j] * g;
-                dalpha += (double)(v > 0.0f ? 0.0f : g * v);
+        for (int64_t first = tile * TILE; first < end; first += AT_ONCE) {
+            float all_g[AT_ONCE], all_v[AT_ONCE];
+            for (int u = 0; u < AT_ONCE; u++) {
+                const int64_t i = CTR_MIN(first + u, end - 1);
+                all_g[u] = *at(dy, i, j);
+                all_v[u] = k.kind == CTR_ACT_NONE ? 0 : *at(z, i, j);
             }
-            if (k.kind == CTR_ACT_SIGMOID) {
-                const float p = ctr_e_sigmoid(v);
-                d = g * (p * (1.0f - p));
+            for (int u = 0; u < AT_ONCE; u++) {
+                const float g = all_g[u], v = all_v[u];
+                float d = g;
+                if (first + u >= end)
+                    continue;
+                if (k.kind == CTR_ACT_RELU)
+                    d = v <= 0.0f ? 0.0f : g;
+                if (k.kind == CTR_ACT_PRELU) {
+                    d = v > 0.0f ? g : k.alpha[j] * g;
+                    dalpha += (double)(v > 0.0f ? 0.0f : g * v);
+                }
+                if (k.kind == CTR_ACT_SIGMOID) {
+                    const float p = ctr_e_sigmoid(v);
+                    d = g * (p * (1.0f - p));
+                }
+                *at(dz, first + u, j) = d;
+                dbias += (double)d;
             }
-            *at(dz, i, j) = d;
-            dbias += (double)d;
         }
         s.p[tile * s.cols + j] = dalpha;
         s.p[(s.tiles + tile) * s.cols + j] = dbias;
