@@ -50,7 +50,9 @@ def show(weights, metric, sign=False):
 
 
 def table(title, rows, control):
-    """rows: (name, row, the paper's GAUC)."""
+    """rows: (name, row, the paper's GAUC). Nothing of which was measured: none."""
+    if not any(r in results for _, r, _ in rows):
+        return
     print("### %s\n" % title)
     print("| | paper: GAUC | gain | ours: GAUC | gain | AUC | gain |\n|---|---|---|---|---|---|---|")
     was = next((p for _, r, p in rows if r == control), None)

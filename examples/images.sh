@@ -1,13 +1,14 @@
 #!/bin/sh
 # Images beside ids, in planted worlds whose pictures carry part of the truth (ctr-synth --photos): the tables of "Image Matters"
 # (Ge et al., CIKM 2018), each row in five worlds with five seeds. Writes results.tsv, curves.tsv and images.svg and prints the tables of images.md.
-# OUT= chooses the folder, ROWS= the impressions of a world, SEEDS= the worlds, ONLY= some of the rows,
+# OUT= chooses the folder, ROWS= the impressions of a world, IDS= how many times as many users and ads, SEEDS= the worlds, ONLY= some of the rows,
 # whose results are added to those that are there. PAPER=1 takes the paper's settings, which want millions of rows.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 OUT=${OUT:-$here/out}
 ROWS=${ROWS:-100000}
 SEEDS=${SEEDS:-1 2 3 4 5}
+IDS=${IDS:-1}
 mkdir -p "$OUT/images"
 cd "$OUT/images"
 
@@ -35,7 +36,7 @@ attention='--attention softmax --attention-hidden 16 --ad-features ad,campaign,c
 sides='--ad-features ad,campaign,category,photo,position --user-features who,gender,age,city,interests,os,past,seen'
 
 world() { # world SEED: the logs, and features by four plans, that differ in which of the two columns are images and which are ids
-    ctr-synth -q -o logs --photos --rows "$ROWS" --users "$((ROWS / 160 + 10))" --ads "$((ROWS / 20 + 10))" --rate 0.25 --days 14 --seed "$1"
+    ctr-synth -q -o logs --photos --rows "$ROWS" --users "$((ROWS * IDS / 160 + 10))" --ads "$((ROWS * IDS / 20 + 10))" --rate 0.25 --days 14 --seed "$1"
     ctr-import -q --format tsv --header --time time logs/impressions.tsv -o impressions.arrows
     ctr-import -q --format tsv --header logs/users.tsv -o users.arrows
     ctr-import -q --format jsonl --columns ad_id:int64,campaign_id:int64,category:utf8,title:utf8 logs/ads.jsonl -o ads.arrows

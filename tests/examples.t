@@ -31,7 +31,7 @@ is 'interests: an unknown model' "$(OUT=$W/world ROWS=50 MODELS=dni "$CTR_TOP/ex
 help() { make -s -C "$CTR_TOP/examples" help | sed 1d | cut -f 1 | tr -d ' ' | tr '\n' ' '; }
 trenches=$(sed -n 's/^trenches += /trenches-/p' "$CTR_TOP/examples/trenches.mk" | sed 's/-fig2$/-fig2 trenches-fig2.png/' | tr '\n' ' ')
 bars=$(sed -n 's/^bars := //p' "$CTR_TOP/examples/bars.mk" | tr ' ' '\n' | sed 's/^/bars-/' | tr '\n' ' ')'bars frappe '
-is 'help lists targets' "$(help)" "demo live serve featurebox ams funnel criteo avazu mind mindhistory globo globodin amex deep amazon taobao interests steps warm ml100k ml1m ml1mhistory ml1mdin parquet models ipinyou images fashion movies simtier signals trenches $trenches$bars"
+is 'help lists targets' "$(help)" "demo live serve featurebox ams funnel criteo avazu mind mindhistory globo globodin amex deep amazon taobao interests steps warm ml100k ml1m ml1mhistory ml1mdin parquet models ipinyou images warmup fashion movies simtier signals trenches $trenches$bars"
 # images: the smallest path; figures are those of a small world, of which one direction is asserted
 small_images() { # images.sh ROW…: GAUC of the rows
     OUT=$W/small ROWS=20000 SEEDS=1 ONLY="$*" "$CTR_TOP/examples/images.sh" >"$W/images.md" 2>"$W/images.err" || { cat "$W/images.err"; return 1; }
@@ -39,6 +39,13 @@ small_images() { # images.sh ROW…: GAUC of the rows
 }
 ok 'images: photographs add to ids in a small world' small_images ids attentive
 ok 'images: a table with the figures of the paper' grep -q '^| attentive | 0.6257 | +0.0052 | 0\.[5-7]' "$W/images.md"
+# warmup: as above, in two worlds of many ids: vectors of ids that overfit do not help the next model
+warmup() {
+    make -s -C "$CTR_TOP/examples" OUT="$W" ROWS=20000 SEEDS='1 2' warmup >"$W/warmup.md" || return 1
+    awk '{ g[$1] += $3 / 2 } END { print g["loose-none"], g["loose-partial"], g["loose-full"]; exit !(g["loose-partial"] > g["loose-full"] + .005) }' "$W/warmup/3/images/results.tsv"
+}
+ok 'warmup: partial above full where ids overfit' warmup
+is 'warmup: its table alone' "$(grep -c '^###' "$W/warmup.md")" 2
 reversed() { printf 'ids\t1\t.7\t.7\nids\t2\t.71\t.71\nad\t1\t.6\t.6\nad\t2\t.61\t.61\n' >"$W/reversed.tsv"; python3 "$CTR_TOP/examples/images.py" "$W/reversed.tsv" >/dev/null; echo $?; }
 is 'images: status 3 where a direction is reversed' "$(reversed)" 3
 drawn() { # a curve of two points in two worlds
