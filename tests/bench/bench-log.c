@@ -12,8 +12,8 @@
  *         flat.tsv: label and 39 ids, uniform, so that nearly every one is a key of its own
  *     bench-log scores ROWS DIR
  *         scores.csv: click,user,score of 300,000 users; half of the scores are calibrated too high
- *     bench-log vectors ROWS
- *         ROWS vectors of 4096 numbers between -1 and 1 on standard output, as npy of float32
+ *     bench-log vectors ROWS NUMBERS
+ *         ROWS vectors of so many numbers between -1 and 1 on standard output, as npy of float32
  *     bench-log tables ROWS DIR
  *     bench-log clicks ROWS DIR
  *         left.csv: key and two values, ROWS times; right.csv: a quarter as many keys, name and number; wide.tsv: ROWS
@@ -247,26 +247,26 @@ static void clicks(int64_t rows, const char *dir)
     close_file(out);
 }
 
-/* Two numbers from each draw: 4096 of them are as random as is needed, and fast enough for a million vectors. */
-static void vectors(int64_t rows, const char *dir)
+/* Two numbers from each draw, which is fast enough for a million vectors. */
+static void vectors(int64_t rows, const char *numbers)
 {
-    enum { NUMBERS = 4096 };
+    enum { MOST = 1 << 16 };
+    const int width = CTR_MIN(CTR_MAX(atoi(numbers), 2), MOST) / 2 * 2;
     char head[128] = "\x93NUMPY\x01\x00\x76\x00"; /* version 1, 118 bytes of text */
-    static float v[NUMBERS];
-    (void)dir;
+    static float v[MOST];
     memset(head + 10, ' ', sizeof head - 10);
     const int n = snprintf(head + 10, sizeof head - 10, "{'descr': '<f4', 'fortran_order': False, 'shape': (%lld, %d)}",
-                           (long long)rows, NUMBERS);
+                           (long long)rows, width);
     head[10 + n] = ' ';
     head[sizeof head - 1] = '\n';
     fwrite(head, 1, sizeof head, stdout);
     for (int64_t i = 0; i < rows; i++) {
-        for (int k = 0; k < NUMBERS; k += 2) {
-            const uint64_t x = ctr_mix64((uint64_t)i * NUMBERS + (uint64_t)k + SEED);
+        for (int k = 0; k < width; k += 2) {
+            const uint64_t x = ctr_mix64((uint64_t)i * MOST + (uint64_t)k + SEED);
             v[k] = (float)(int32_t)x * 0x1p-31F;
             v[k + 1] = (float)(int32_t)(x >> 32) * 0x1p-31F;
         }
-        fwrite(v, sizeof *v, NUMBERS, stdout);
+        fwrite(v, sizeof *v, (size_t)width, stdout);
     }
     close_file(stdout);
 }
@@ -277,7 +277,7 @@ int main(int argc, char **argv)
         const char *name;
         void (*make)(int64_t rows, const char *dir);
         int args;
-    } kinds[] = { { "ads", ads, 3 },       { "tsv", tsv, 2 },       { "vectors", vectors, 2 }, { "flat", flat, 3 },
+    } kinds[] = { { "ads", ads, 3 },       { "tsv", tsv, 2 },       { "vectors", vectors, 3 }, { "flat", flat, 3 },
                   { "scores", scores, 3 }, { "tables", tables, 3 }, { "clicks", clicks, 3 } };
     int64_t rows = argc >= 3 ? atoll(argv[2]) : 0;
     for (size_t i = 0; i < CTR_COUNT(kinds) && rows > 0; i++)
@@ -285,6 +285,8 @@ int main(int argc, char **argv)
             kinds[i].make(rows, argv[3]);
             return 0;
         }
-    fputs("usage: bench-log ads|flat|scores|tables|clicks ROWS DIR, or bench-log tsv|vectors ROWS\n", stderr);
+    fputs("usage: bench-log ads|flat|scores|tables|clicks ROWS DIR, bench-log vectors ROWS NUMBERS, or bench-log tsv "
+          "ROWS\n",
+          stderr);
     return 2;
 }

@@ -442,24 +442,24 @@ class Bench:
                      {4: "<= 2.5", 10: "<= 4"}[part])
 
     def images(self):
-        """dicm, a small tower: each image of a table of random vectors of 4096 numbers once, in random order, read from disk: beside the table in the system's
+        """dicm, a small tower: each image of a table of random vectors of 4096 (CTR_BENCH_NUMBERS) numbers once, in random order, read from disk: beside the table in the system's
         cache, and the time in which 16 readers read as many bytes in pieces of 1 MiB."""
-        n = 100000 if self.a.quick else 1000000
-        vectors = ("ctr-join -q --by-row {dir}/keys.arrows <({tool}/bench-log vectors {n} | ctr-import -q -f npy | ctr-select -q --columns vector=value)"
-                   " | ctr-cat -q --batch 64 --to file --key key").format(dir=self.dir, tool=self.tool, n=n)
+        n, width = 100000 if self.a.quick else 1000000, int(os.environ.get("CTR_BENCH_NUMBERS", 4096))
+        vectors = ("ctr-join -q --by-row {dir}/keys.arrows <({tool}/bench-log vectors {n} {width} | ctr-import -q -f npy | ctr-select -q --columns vector=value)"
+                   " | ctr-cat -q --batch 64 --to file --key key").format(dir=self.dir, tool=self.tool, n=n, width=width)
         sh(f"seq 0 {n - 1} | ctr-import -q -f tsv --columns key:int64 -o {self.dir}/keys.arrows")
         plan = self.plan("images.plan", "label click\nimage photo\n")
         rows = self.made(f"{self.dir}/photos{n}.arrows", f"ctr-select -q --add 'click=key % 5 == 0' --add 'photo=key' {self.dir}/keys.arrows | ctr-sort --shuffle --seed 1 | ctr-extract -q {plan} -o {{out}}")
-        plain = self.made(f"{self.dir}/float32.{n}.arrow", f"{vectors} -o {{out}}")
+        plain = self.made(f"{self.dir}/float32.{n}.{width}.arrow", f"{vectors} -o {{out}}")
         rate = float(sh(f"{self.tool}/bench-limit reads {self.dir} 1024")[2]) * 1000
         for type in "float32", "float16", "int8":
-            f = plain if type == "float32" else self.made(f"{self.dir}/{type}.{n}.arrow", f"ctr-embed-images -q --vectors --type {type} -o {{out}} {plain}")
+            f = plain if type == "float32" else self.made(f"{self.dir}/{type}.{n}.{width}.arrow", f"ctr-embed-images -q --vectors --type {type} -o {{out}} {plain}")
             bound = os.path.getsize(f) / 1048576 / rate
             train = f"ctr-train dicm -q --images {f} --images-tower 8 --hidden 8 --embedding 4 --minibatch 2000 -o /dev/null"
             cold = f"dd if={f} iflag=nocache count=0 status=none; "
             disk, ahead = self.in_turn([f"{cold}{train} {rows}", f"{cold}{train} --prefetch 1 {rows}"], 1 if n > 100000 else self.runs)
             warm, = self.in_turn([f"cat {f} >/dev/null; {train} {rows}"], 1)
-            self.row(f"train dicm, {n:,} images of 4096 {type}, {os.path.getsize(f) / 1e9:.1f} GB, from disk",
+            self.row(f"train dicm, {n:,} images of {width} {type}, {os.path.getsize(f) / 1e9:.1f} GB, from disk",
                      f"{self.cell(disk, (n / 1e3, 'k rows/s'))}; --prefetch 1 {self.cell(ahead, (n / 1e3, 'k rows/s'))}",
                      f"read once before {self.cell(warm, (n / 1e3, 'k rows/s'))}; as many bytes, 16 readers {bound:.1f} s",
                      f"{ahead['wall'] / bound:.2f} times the reads", "<= 1.5")
