@@ -682,28 +682,43 @@ OPD_KERNEL(ctr_places)
     }
 }
 
+/* One of `lanes` threads that copy n bytes together: words of 8 bytes, at multiples of 8 of `to`. */
+OPV_FN void opd_copy(uint8_t *to, const uint8_t *from, int64_t n, int64_t lane, int64_t lanes)
+{
+    const int64_t before = (int64_t)(-(uint64_t)to & 7), head = before < n ? before : n, words = (n - head) / 8;
+    uint64_t *out = (uint64_t *)(void *)(to + head);
+    for (int64_t k = lane; k < head; k += lanes)
+        to[k] = from[k];
+    for (int64_t k = lane; k < words; k += lanes)
+        out[k] = opd_word(from + head + 8 * k, 8);
+    for (int64_t k = head + words * 8 + lane; k < n; k += lanes)
+        to[k] = from[k];
+}
+
 /* Copy each row's bytes and the ends of its items, counted from the column's start. */
-OPV_FN void opd_compact_row(const struct opd_layer *L, const struct opd_call *c, const struct opd_place *p, int64_t row)
+OPV_FN void opd_compact_row(const struct opd_layer *L, const struct opd_call *c, const struct opd_place *p, int64_t row,
+                            int64_t lane, int64_t lanes)
 {
     const int64_t to = c->row_bytes[row], n = c->row_bytes[row + 1] - to;
     const int64_t item = c->row_items[row], items = c->row_items[row + 1] - item;
     const uint8_t *from = L->pool->data + c->start[row];
     const int32_t *end = (const int32_t *)(const void *)(from + (n + 7) / 8 * 8);
-    for (int64_t k = 0; k < n; k++)
-        p->bytes[to + k] = from[k];
-    for (int64_t k = 0; p->ends && k < items; k++)
+    opd_copy(p->bytes + to, from, n, lane, lanes);
+    for (int64_t k = lane; p->ends && k < items; k += lanes)
         p->ends[item + k] = (int32_t)(to + end[k]);
-    if (p->ends && row == 0)
+    if (p->ends && row == 0 && lane == 0)
         p->ends[-1] = 0;
 }
 
+/* Eight threads a row: most rows have some words. */
 OPD_KERNEL(ctr_compact)
 {
+    const int64_t lanes = blockDim.x % 8 ? 1 : 8, lane = threadIdx.x % lanes;
     for (int64_t j = 0; j < L.nvariable; j++) {
         const struct opd_call *c = L.call + L.variable[j];
-        for (int64_t row = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; row < c->rows;
-             row += (int64_t)gridDim.x * blockDim.x)
-            opd_compact_row(&L, c, L.place + j, row);
+        for (int64_t row = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) / lanes; row < c->rows;
+             row += (int64_t)gridDim.x * blockDim.x / lanes)
+            opd_compact_row(&L, c, L.place + j, row, lane, lanes);
     }
 }
 
