@@ -82,6 +82,27 @@ PUT='head -c 3000 >store/{}' exits 'store: an object that is put in part' 0 stor
 exits 'store: is refused' 1 ctr-train lr -q -o m store/2026-11-01.arrows
 err_like 'store: by its end mark' '2026-11-01.arrows: truncated'
 
+# ---- Spark's shuffles: the rows of one machine ----
+if "$PY" -c 'import pyspark, pyarrow' 2>/dev/null; then
+    mkdir -p views/impressions views/clicks
+    awk 'BEGIN { srand(3); print "id,user,ad,time"; for (i = 0; i < 3000; i++) printf "%d,%d,%d,%d\n", i, rand() * 60, rand() * 20, 1700000000 + i * 37 % 90000 }' |
+        ctr-import -q -f csv --header --time time:unix --columns id:int64,user:int64,ad:int64,time:timestamp | ctr-select --add 'time = time' -o views/i.arrows
+    ctr-select --where 'id % 7 == 3' --add 'click_time = time + 5s' views/i.arrows | ctr-select --columns id,click_time -o views/c.arrows
+    ctr-export -q -f parquet -o views/impressions/1.parquet views/i.arrows && ctr-export -q -f parquet -o views/clicks/1.parquet views/c.arrows
+    shuffled() {
+        PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$CTR_TOP/src/python PYSPARK_PYTHON=$PY PYSPARK_SUBMIT_ARGS='--master local[2] --conf spark.ui.enabled=false pyspark-shell' \
+            "$PY" "$X/shuffle.py" views/impressions views/clicks spark 3
+    }
+    ok 'Spark: joins, histories and groups' shuffled
+    ok 'one machine' "$X/shuffle.sh" views/impressions views/clicks one
+    is 'Spark: the digests of one machine' "$("$X/shuffle.sh" --digest spark)" "$("$X/shuffle.sh" --digest one)"
+    is 'of a join, and histories that are not empty' "$(ctr-select --where 'click and length(history.ad) > 2' one/rows.arrows | ctr-info - | grep -c '^rows: [1-9]')" 1
+    ctr-select --head 1 one/rows.arrows | ctr-export -q -f parquet -o one/rows.parquet/more.parquet
+    ok 'which a row more changes' test "$("$X/shuffle.sh" --digest spark)" != "$("$X/shuffle.sh" --digest one)"
+else
+    skip "Spark's shuffles" 'no pyspark'
+fi
+
 # ---- Slurm: a controller and one node of our own ----
 slurm_up() {
     _id=$(id -u) _s=$W/slurm _host=$(hostname -s)

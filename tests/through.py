@@ -241,6 +241,14 @@ def spark():
         raises("Spark: a filter that fails on rows, not on none", Exception, ["sh failed with status 3", "because"],
                lambda: ctrkit.through(["sh", "-c", "ctr-cat -o part.$$ && cat part.$$ && rows=$(ctr-info --digest part.$$) && test $(wc -c <part.$$) -lt 9000 || "
                                        "{ echo because >&2; exit 3; }"]).spark(frame).collect())
+        looked = ctrkit.through([["ctr-join", "-q", "-k", "a.b", "{}"], ["ctr-select", "--add", "found = not is_null(word)"]])
+        words = pa.table({"a.b": pa.array(range(0, N, 3), pa.int64()), "word": [f"w{i}" for i in range(0, N, 3)]})
+        together = looked.beside(big.select(["user", "a.b"]), words).to_pylist()
+        sides = frame.select("user", "`a.b`"), session.createDataFrame(words.to_pandas())
+        equal("Spark: a join, both sides shuffled by key", sorted((r.asDict() for r in looked.spark(sides[0], right=sides[1], on="a.b", partitions=7).collect()),
+                                                                  key=lambda r: r["a.b"]), together)
+        raises("Spark: keys of other types", ValueError, ["bigint", "int"], lambda: looked.spark(sides[0], right=sides[1].selectExpr("int(`a.b`) as `a.b`"), on="a.b"))
+        raises("Spark: a join that fails", Exception, ["ctr-join failed", "nope"], lambda: ctrkit.through(["ctr-join", "-k", "nope", "{}"]).spark(sides[0], right=sides[1], on="a.b"))
         equal("Spark: files", [now for _, now in ctrkit.over_files(paths[:3], steps, "spark.out", on=session)], [True] * 3)
         equal("Spark: files that are done", [now for _, now in ctrkit.over_files(paths[:3], steps, "spark.out", on=session.sparkContext)], [False] * 3)
     finally:

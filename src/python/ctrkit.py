@@ -231,6 +231,22 @@ def _named(batches, names):
         yield pa.RecordBatch.from_arrays(b.columns, names=names)
 
 
+def _cogrouped(plain, left, right, on, partitions, arrow, from_arrow_schema):
+    from pyspark.sql import functions
+    types = [[dict(f.dtypes)[n] for n in on] for f in (left, right)]
+    if not on or types[0] != types[1]:  # a hash depends on the type
+        raise ValueError(f"spark(…, right=, on=): the columns {on} are {types[0]} and, on the right, {types[1]}: cast them to the same")
+    count = partitions or int(left.sparkSession.conf.get("spark.sql.shuffle.partitions"))
+
+    def bucket(f):
+        keys = [f"c{f.columns.index(n)}" for n in on]
+        return f.toDF(*[f"c{i}" for i in range(len(f.columns))]).withColumn("bucket", functions.pmod(functions.hash(*keys), functions.lit(count))).groupBy("bucket")
+    names, schemas = (left.columns, right.columns), (arrow(left), arrow(right))
+    schema = plain.beside(*(s.empty_table() for s in schemas)).schema
+    work = lambda a, b: plain.beside(*(t.select(range(len(n))).rename_columns(n) for t, n in zip((a, b), names)))
+    return bucket(left).cogroup(bucket(right)).applyInArrow(work, from_arrow_schema(schema))
+
+
 class through:  # is called as a function
     """A filter, or a pipeline of them (a list of argument lists), as a function of Arrow data. signed=True gives types that Spark has: keys as
     int64 of the same bits, times in microseconds, no dictionaries."""
@@ -279,15 +295,31 @@ class through:  # is called as a function
             return self(pa.Table.from_pandas(data, preserve_index=False)).to_pandas()
         return self._batches(data)
 
-    def spark(self, frame):
-        """frame.mapInArrow(…): a partition at a time."""
+    def spark(self, frame, right=None, on=(), partitions=None):
+        """frame.mapInArrow(…): a partition at a time.
+
+        With `right`, another frame: rows of both whose columns `on` are equal meet in one of `partitions` (default: those of a shuffle), each of which
+        fits in a worker's memory; {} in the arguments is a file of right's rows. Needs Spark 4.
+        """
         from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
         plain, names = through(self.stages, signed=True), frame.columns
         zone = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}  # Spark 4
-        schema = from_arrow_schema(plain.schema(to_arrow_schema(frame.schema, **zone)))
+        arrow = lambda f: to_arrow_schema(f.schema, **zone)
+        if right is not None:
+            return _cogrouped(plain, frame, right, [on] if isinstance(on, str) else list(on), partitions, arrow, from_arrow_schema)
+        schema = from_arrow_schema(plain.schema(arrow(frame)))
         if any("." in n or "`" in n for n in names):  # mapInArrow would look for a column in a column
             frame = frame.toDF(*[f"c{i}" for i in range(len(names))])
         return frame.mapInArrow(lambda batches: plain(_named(batches, names)), schema)
+
+    def beside(self, left, right):
+        """The filter over the table `left`, where {} in its arguments is a file of the table `right`."""
+        import pyarrow as pa
+        with tempfile.NamedTemporaryFile(suffix=".arrows") as file:
+            with pa.ipc.new_stream(file, right.schema) as writer:
+                writer.write_table(right)
+            file.flush()
+            return through([[a.replace("{}", file.name) for a in argv] for argv in self.stages], self.signed)(left)
 
     def ray(self, dataset, **options):
         """dataset.map_batches(…): a block at a time, so that what groups or sorts sees the whole of it."""
