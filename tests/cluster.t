@@ -86,7 +86,8 @@ err_like 'store: by its end mark' '2026-11-01.arrows: truncated'
 if "$PY" -c 'import pyspark, pyarrow' 2>/dev/null; then
     mkdir -p views/impressions views/clicks
     awk 'BEGIN { srand(3); print "id,user,ad,time"; for (i = 0; i < 3000; i++) printf "%d,%d,%d,%d\n", i, rand() * 60, rand() * 20, 1700000000 + i * 37 % 90000 }' |
-        ctr-import -q -f csv --header --time time:unix --columns id:int64,user:int64,ad:int64,time:timestamp | ctr-select --add 'time = time' -o views/i.arrows
+        ctr-import -q -f csv --header --time time:unix --columns id:int64,user:int64,ad:int64,time:timestamp | ctr-select --add 'at = time + 0s' |
+        ctr-select --columns id,user,ad,time=at -o views/i.arrows # without a role, which would not come through Spark
     ctr-select --where 'id % 7 == 3' --add 'click_time = time + 5s' views/i.arrows | ctr-select --columns id,click_time -o views/c.arrows
     ctr-export -q -f parquet -o views/impressions/1.parquet views/i.arrows && ctr-export -q -f parquet -o views/clicks/1.parquet views/c.arrows
     shuffled() {
