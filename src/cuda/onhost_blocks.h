@@ -9,7 +9,9 @@
  * only by the order of fibres are reported as a race, as they would be on a GPU, within a block and between blocks. A
  * launch starts after everything before it in its queue, and ends before everything after it.
  *
- * A barrier that some threads of a block do not reach ends the process with a message. */
+ * A barrier that some threads of a block do not reach ends the process with a message.
+ *
+ * Nothing of the C++ library: tests compile this with hundreds of kernels, and its headers took two thirds of that. */
 #ifndef CTR_CUDA_ONHOST_BLOCKS_H
 #define CTR_CUDA_ONHOST_BLOCKS_H
 
@@ -19,10 +21,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <ucontext.h>
-
-#include <functional>
-#include <memory>
-#include <vector>
 
 #if defined __SANITIZE_THREAD__
 #include <sanitizer/tsan_interface.h>
@@ -71,10 +69,12 @@ struct onhost_fibre {
 
 /* The fibres of a host thread. */
 struct onhost_fibres {
-    std::vector<onhost_fibre *> all;
+    onhost_fibre **all;
+    unsigned n;
     ucontext_t home;
     onhost_fibre *now; /* NULL: none is running */
-    const std::function<void()> *body;
+    void (*body)(const void *of);
+    const void *of;
     char *phase, begins, ends, barrier[2]; /* what ThreadSanitizer orders fibres by; phase: of the next barrier */
     unsigned atomics;
 #if defined __SANITIZE_THREAD__
@@ -86,8 +86,9 @@ struct onhost_fibres {
 #endif
     ~onhost_fibres()
     {
-        for (onhost_fibre *fibre : all)
-            delete fibre;
+        while (n > 0)
+            delete all[--n];
+        free(all);
     }
 };
 inline thread_local struct onhost_fibres onhost_fibres;
@@ -119,7 +120,7 @@ ONHOST_UNSEEN static void onhost_enter(void)
 #endif
     for (;;) {
         __tsan_acquire(&f->begins);
-        (*f->body)();
+        f->body(f->of);
         __tsan_release(&f->ends);
         onhost_leave(ONHOST_ENDED);
     }
@@ -217,16 +218,19 @@ ONHOST_UNSEEN static bool onhost_round(onhost_fibre **fibre, unsigned b, unsigne
 
 /* Neighbouring blocks use different fibres, so that races between blocks are detected, too. Their shared memory exists
  * before any of them starts. */
-ONHOST_UNSEEN static void onhost_run_blocks(unsigned blocks, unsigned threads, size_t bytes,
-                                            const std::function<void()> &body)
+ONHOST_UNSEEN static void onhost_run(unsigned blocks, unsigned threads, size_t bytes, void (*body)(const void *of),
+                                     const void *of)
 {
     struct onhost_fibres *f = &onhost_fibres;
-    std::vector<std::unique_ptr<char[]>> shared(blocks);
-    while (f->all.size() < 2 * (size_t)threads)
-        f->all.push_back(new onhost_fibre);
+    char **shared = new char *[blocks]();
+    if (f->n < 2 * threads && !(f->all = (onhost_fibre **)realloc(f->all, 2 * threads * sizeof(onhost_fibre *))))
+        abort();
+    while (f->n < 2 * threads)
+        f->all[f->n++] = new onhost_fibre;
     for (unsigned b = 0; b < blocks && bytes; b++)
-        shared[b] = std::unique_ptr<char[]>(new char[bytes]);
-    f->body = &body;
+        shared[b] = new char[bytes];
+    f->body = body;
+    f->of = of;
     onhost_place.threads.x = threads;
     onhost_place.blocks.x = blocks;
 #if defined __SANITIZE_THREAD__
@@ -235,11 +239,11 @@ ONHOST_UNSEEN static void onhost_run_blocks(unsigned blocks, unsigned threads, s
     __tsan_release(&f->begins);
     for (unsigned k = 0; k < blocks; k++) {
         const unsigned b = onhost_turn(onhost_turns(), k, blocks);
-        onhost_fibre **fibre = f->all.data() + k % 2 * threads;
+        onhost_fibre **fibre = f->all + k % 2 * threads;
         for (unsigned t = 0; t < threads; t++)
             fibre[t]->state = ONHOST_GAVE_WAY;
         f->phase = f->barrier;
-        while (onhost_round(fibre, b, threads, shared[b].get())) {
+        while (onhost_round(fibre, b, threads, shared[b])) {
             for (unsigned t = 0; t < threads; t++)
                 fibre[t]->state = ONHOST_GAVE_WAY;
             f->phase = f->phase == f->barrier ? f->barrier + 1 : f->barrier;
@@ -247,6 +251,14 @@ ONHOST_UNSEEN static void onhost_run_blocks(unsigned blocks, unsigned threads, s
     }
     __tsan_acquire(&f->ends);
     onhost_place = { { 0 }, { 0 }, { 1 }, { 1 }, NULL };
+    for (unsigned b = 0; b < blocks; b++)
+        delete[] shared[b];
+    delete[] shared;
+}
+template <class F> static void onhost_run_blocks(unsigned blocks, unsigned threads, size_t bytes, const F &body)
+{
+    onhost_run(
+        blocks, threads, bytes, [](const void *of) { (*(const F *)of)(); }, &body);
 }
 
 /* Everything that the block's threads did before the barrier happens before everything after it. Consecutive barriers
