@@ -28,6 +28,17 @@ struct lookup {
     uint64_t table_id;
 };
 
+/* The keyed file words.arrow has the rows (box, [3,4]) and (red, [1,2]). embedding("words.arrow", k, "v") of the rows
+ * [red, box, hat] and []:
+ *
+ *     flatten     the keys of all rows, red box hat, and where each row's end: 3 3
+ *     get_many    one look-up for them: [1,2] [3,4] null
+ *     pool_rows   row 0 from the first two: [2,3]; row 1 has none: null
+ *
+ * For a device, make_table copies the whole file to one block of columns, and loop_lookup.h searches the keys there:
+ *
+ *     key 0 3 6 | key_bytes "boxred" | value 3 4 1 2, floats | value_bytes, of texts | ok 1 1 */
+
 static void lookup_free(void *param)
 {
     struct lookup *p = param;

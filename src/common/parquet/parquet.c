@@ -46,6 +46,17 @@ struct ctr_parquet {
     int *lack_file;
 };
 
+/* Day 1 has the columns user and click, and row groups of 100 and 40 rows; day 2 has user and ad, and one of 70 rows.
+ * With the schema "union":
+ *
+ *     open_all      opens both for their footers: all = user, click, ad; then day 1 again
+ *     make_schema   user, click, ad; open_column: a reader for each, of this type in all files
+ *     match_file    day 1: ad is PQ_FROM_NOWHERE, nulls; day 2, once it is opened: click is
+ *     next_span     (day 1, groups 0 and 1: 140 rows), then (day 2, group 0: 70 rows), as threads have room for them
+ *     ctr_parquet_next   takes the batches of the first span; with the last of a file leave_file closes it
+ *
+ * skip_groups leaves out a group whose statistics say that `where` holds for none of its rows, and ends the span. */
+
 /* ---- files ---- */
 
 static bool is_stdin(const char *path)

@@ -8,6 +8,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* The lists [1, null], null, [] and [2], where lists and items may be null (list_def 2, max_def 3), in a chunk:
+ *
+ *     def  3 2 | 0 | 1 | 3     0: no list, 1: an empty one, 2: an item that is null, 3: a value
+ *     rep  0 1 | 0 | 0 | 0     0: a row begins
+ *     values 1 2, in the encoding of the page
+ *
+ * take_lists reads the levels: ends 2 2 2 3, row_present 1 0 1 1, present 1 0 1. append reads the two values to the
+ * start of the room for three items, spread moves them, last one first, to where present is 1, 1 0 2, and count_rows
+ * adds the bits 101. A column without lists has its rows in the place of items (read_flat). Levels come PQ_PIECE at a
+ * time, and a batch may end between any two rows: piece_at is where the next one goes on. */
+
 /* Old writers did not count the header of the dictionary page among a chunk's bytes. */
 enum { OLD_HEAD_BYTES = 100 };
 

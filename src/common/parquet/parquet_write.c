@@ -26,6 +26,17 @@ enum {
     SAMPLE = 8192, /* values by which an encoding is chosen */
     BOUND_BYTES = 64,
 };
+/* The lists [7, null], null, [] and [7, 7, 9] of int64 as a chunk:
+ *
+ *     find_levels       def  3 2 | 0 | 1 | 3 3 3, rep  0 1 | 0 | 0 | 0 1 1, index 0 2 3 4: items that are not null
+ *     try_dictionary    two values among four: it pays; 7 is entry 0, 9 is entry 1
+ *     put_dictionary    a page of PLAIN values: 7 9
+ *     put_page          rep in 1 bit each, def in 2, both with their bytes in front; a byte 1, the width of an index;
+ *                       indices 0 0 0 1; bounds 7 and 9, 3 levels without a value
+ *     put_statistics    the same of the chunk, and the bounds of its pages
+ *
+ * A leaf without lists has no rep, and its index has rows. */
+
 /* ---- values of a leaf ---- */
 
 static const struct ctr_col *values_of(const struct leaf *l, const struct ctr_batch *b)

@@ -39,6 +39,17 @@ struct ctr_groupfunction {
     int (*give)(struct results *r, int64_t *failed, struct ctr_err *err); /* numbers */
 };
 
+/* The state of a group is a run of `stride` words, each aggregate's from its `at` on. Of n=count(), s=sum(x) and
+ * m=min(site) with an integer x and a text site, the rows (5, b) and (-1, a) make of four zeros:
+ *
+ *     word   0   1  2   3                       kept, of m
+ *            n   s      m
+ *            1   5  0   1                       b            m is 1 + the row of its value in `kept`
+ *            2   4  0   2                       b a          a is less than b
+ *
+ * s is an integer of 128 bits, low word first, which give_sum checks against int64. b is no group's value any more;
+ * drop_old leaves out such values once they are more than half. A tile is taken in by one aggregate after the other. */
+
 /* Of numbers, booleans and times a value fits a word. */
 static bool in_words(const struct ctr_aggregate *a)
 {

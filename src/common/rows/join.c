@@ -60,6 +60,15 @@ static int find_time(struct ctr_join *j, const struct ctr_schema *right, int *rt
     return rc;
 }
 
+/* Left columns user, ad; right columns id, city, age. -k user=id --columns age --prefix u. gives
+ *
+ *     pair        user = id, as column 0 and column 0
+ *     project     the right source is asked for id and age alone, which are its columns 0 and 1 from now on
+ *     rcol        1: of the right columns, age is output
+ *     out         user, ad, u.age
+ *
+ * So a right row is stored as (id, age). A role that a left column has already is taken from the right one. */
+
 /* ---- schemas ---- */
 
 static bool is_key(const struct ctr_keypair *p, int n, int right)

@@ -46,6 +46,16 @@ static struct csv_dialect dialect_of(const struct csv *s, int c)
     return d;
 }
 
+/* The block "7,a\nx,b\n,\"c,d\"\n" as columns n:int64 and t:utf8 is one tile (csv.h), which is parsed so:
+ *
+ *     ctr_csv_index   end = 1 3 5 7 8 14, start = 0 4 8 15, record_first = 0 2 4, cells = 2 2 2, status = 0 0 0
+ *     choose_rows     all three records
+ *     append_columns  n: 7, null, null, and status[1] = 1, as cell x of column 1 is no int64; t: a, b, "c,d" unquoted
+ *     choose_rows     now two rows: the columns are rewound, and append_columns runs once more on records 0 and 2
+ *     report          line 2 goes to ctr_job_bad with the reason; import.c applies the policy
+ *
+ * A record with too few or too many cells has its status from the start, so the second run is only for misfits. */
+
 /* ---- scratch ---- */
 
 static void *take(uint8_t **at, size_t bytes)
