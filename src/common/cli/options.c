@@ -10,6 +10,16 @@
 
 enum { OPTIONS_MAX = 128, LONG_BASE = 256, HELP_COLUMN = 28, HELP_WIDTH = 80 };
 
+/* `ctr-cat --to file --lenient -v a.arrows`, where the tool's table begins with to, a CTR_OPT_CHOICE of stream|file:
+ *
+ *     choose_options  longs[0] = { "to", required_argument, NULL, 256 }; shorts has "k:" and "v", of --key, --verbose
+ *     getopt_long     256: option 0. option_set: file is a choice, to = "file". CTR_OPT_LOCAL: it is not remembered
+ *     getopt_long     260: option 4, a CTR_OPT_FLAG: lenient = true. remember: "--lenient"
+ *     getopt_long     'v': the option with this letter, a CTR_OPT_COUNT, CTR_OPT_LOCAL
+ *     check_needs     value[0] = "file", value[4] = "". --key alone would be an error, as it needs to=file
+ *
+ * What is remembered becomes the provenance of the output, so it has the options that change results. */
+
 /* Option i of all options of the tool: its own, then roles, then common ones. NULL past the end. */
 static const struct ctr_opt *option_at(const struct ctr_option_tables *t, int i)
 {

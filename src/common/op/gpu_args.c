@@ -7,6 +7,16 @@
 
 enum { ALIGN = 64 };
 
+/* Two calls of one layer, lower(a) and lower(b) of three rows, as the block that goes up:
+ *
+ *     0      a byte, so that no ref is 0
+ *     64 …   offsets and bytes of a, those of b (put_once: a buffer that both read is there once), each at 64 bytes
+ *     then   call[2], first[2] = 0 2 (the calls of loop 0), variable[2] = 0 1, the pool, place[2]
+ *
+ * While the block grows, a pointer is a ref, offset * 4 + area: byte 64 of it is 256, byte 64 of the results 257. When
+ * the areas have addresses, say results at 0x7000, ctr_gpu_args_place turns 257 into 0x7040 and appends the calls. A
+ * text within the block that points to bytes within it is in `fixes`, to be turned in the same way. */
+
 /* ---- refs ---- */
 
 static void *ref(enum gpu_area area, int64_t at)

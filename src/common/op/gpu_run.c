@@ -32,6 +32,17 @@ struct ctr_gpu {
     } run;
 };
 
+/* A layer with lower(text), whose texts need 1.5 MiB of a pool of 1 MiB:
+ *
+ *     ctr_gpu_start    up: the block of gpu_args.c; kernel; places; down: the pool's head, the rows' sizes (queue)
+ *     ctr_gpu_finish   wait: head is 1.5 MiB; a pool of that size; up: struct opd_pool alone, with head 0; the rest
+ *                      of queue again; wait
+ *                      compact: room for `total` bytes; up: where each result goes; kernel; down: the texts; wait
+ *                      take_results: from page-locked memory to the columns of the calls
+ *
+ * The next layer finds the pool large enough. A result that later layers read is in a slot, and is copied down only if
+ * the host reads it, too (stays: it does not). */
+
 /* ---- launches ---- */
 
 static unsigned blocks_of(const struct gpu_args *a)

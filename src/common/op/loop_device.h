@@ -534,6 +534,18 @@ OPV_FN void opd_put_items(const struct opv_items *l, const int64_t *at, int64_t 
         }
 }
 
+/* A kernel for lower(text), of the rows "AB", null and "CDEFGHIJK" in one block; pool.head is 128, of 1024 bytes:
+ *
+ *     count     each thread runs the loop with a sink without memory: 2, 0 and 9 bytes, which need 8, 0 and 16
+ *     opd_take  exclusive sums 0 8 8, all 24; thread 0 adds 128, which is 24 rounded up, to head: at = 128, head = 256
+ *     write     each thread runs the loop again, into data + 128 and data + 136
+ *     view      start = 128 136 136, row_bytes = 2 0 9, ok = 1 0 1
+ *     places    row_bytes = 0 2 2 11: where each row goes; total: 11 bytes for the host to make room for
+ *     compact   "abcdefghijk" in row order, by the kernel that the host starts next
+ *
+ * If at + all were more than 1024, the block would write nothing; head says in the end how large the pool must be, and
+ * the host starts the kernel again (gpu_run.c). */
+
 /* ---- the pool ---- */
 
 /* Shared by a block: one number per thread, the sums of OPD_PARTS runs of them, the total, and its position. */

@@ -40,6 +40,17 @@ struct compiler {
     struct set set[OPV_RE_SETS];
 };
 
+/* a(b|cd)* becomes the nodes GROUP 0 (THEN (a, REPEAT (GROUP 1 (EITHER (b, THEN (c, d)))))), with some EMPTY ones, and
+ * then the program
+ *
+ *     0 SAVE 0    2 SPLIT 3, else 11    4 SPLIT 5, else 7    7 SET c    10 JUMP 2
+ *     1 SET a     3 SAVE 2              5 SET b              8 SET d    11 SAVE 1
+ *                                       6 JUMP 9             9 SAVE 3   12 MATCH
+ *
+ * SAVE 2g and 2g + 1 are where group g begins and ends; group 0 is the match. A split prefers its first target; that of
+ * a lazy repetition has the two exchanged (aim). A set has symbols, not characters: make_symbols gives one symbol to
+ * all characters that are in the same sets, here 1 to a, 2 to b, 3 to c, 4 to d and 0 to all others. `first` is {a}. */
+
 static int refuse(struct compiler *c, const char *why)
 {
     return ctr_fail(c->err, CTR_EUSAGE, "%s: the pattern %.*s: at character %zu: %s", c->op,

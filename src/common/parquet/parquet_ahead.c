@@ -77,6 +77,18 @@ struct pq_ahead {
     bool stop;
 };
 
+/* A span of two row groups, of 1,500 and 500 rows, with the columns user and ad, in batches of 1,000 rows has four
+ * tasks. Two threads may end them in this order:
+ *
+ *     task      reads                                place of the column after it     batch
+ *     user, 0   rows 0 to 999 of group 0             done 1, left 500, group 1        0: left 1
+ *     user, 1   rows 1,000 to 1,499, then group 1    done 2, left 0, group 2          1: left 1
+ *     ad, 0     as user, 0                           done 1, left 500, group 1        0: left 0, to the caller
+ *     ad, 1     as user, 1                           done 2, left 0, group 2          1: left 0
+ *
+ * A task exchanges the buffers of column and batch (swap_rows), so that rows are read where the caller will see them,
+ * and the column keeps what goes from batch to batch: its page, its dictionary, its place. */
+
 /* ---- rows of a column, in the buffers of a batch ---- */
 
 static void swap(struct ctr_colbuf *a, struct ctr_colbuf *b)

@@ -73,6 +73,18 @@ struct reader {
     struct ctr_err *err;
 };
 
+/* The line `join ads on ad = id, day as-of time within 7d` becomes a statement with
+ *
+ *     kind         CTR_STATEMENT_JOIN, by the table of words at the end of this file
+ *     view         ads; no format, so that the caller says which file it is
+ *     option       key "ad=id,day", as-of "time", within "7d", as if given to ctr-join
+ *     inputs       ad day time, of the rows so far
+ *     view_inputs  id day time, of the view
+ *
+ * as-of is three tokens, which find_word puts together. After all words, check_needs finds those that lack another,
+ * such as `inclusive` without as-of. What the options mean is for the library of joins to say; only expressions are
+ * parsed here already, for the names in them. */
+
 #define fail_at(r, pos, ...) ctr_plan_fail(&(r)->tree->src, pos, (r)->err, __VA_ARGS__)
 
 static bool is_word(const struct plan_tok *t, const char *word)

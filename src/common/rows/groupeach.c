@@ -48,6 +48,17 @@ struct each {
     struct ctr_batch batch;
 };
 
+/* join (group ad, n = count()) on ad as-of time, of the rows (1, a) (1, b) (2, a) (3, b), time and ad, in one batch:
+ *
+ *     i   moment   mark[a] mark[b]
+ *     0   0        1       0
+ *     1   0        1       2
+ *     2   2        3       2     a waits with an earlier time: rows 0 1 are given, n = 0 0, and taken in; lo = 2
+ *     3   3        3       4     b's last row is taken in already
+ *     end                        rows 2 3 are given, n = 1 1; row 2 is taken in; row 3, of the last moment, waits
+ *
+ * If the next batch begins with time 3, its rows are given before take_wait, with a later time after it. */
+
 /* ---- the columns ---- */
 
 static int find_keys(struct each *e, struct ctr_err *err)

@@ -18,6 +18,18 @@
 
 #define META_STATE "ctr.state" /* schema of the first section: what the state is of */
 
+/* After (u, a, 1, click) (u, b, 2) (u, c, 2, click) (u, d, 3), as user, ad and time, with --columns ad --count ad
+ * --where click==1 --session 30m, the state is
+ *
+ *     state       time 3, known 3, clicks 2, pending_known 0, pending_shown 0
+ *     behaviours  (u, 1, a) (u, 2, c): user, time, value
+ *     count.0     (a, 1, 1, 1) (b, 1, 1, 0) (c, 1, 1, 1) (d, 0, 0, 0): impressions, known, clicks
+ *     pending     (3, 0, 3): time, click, number in count.0. Rows of the last time, such as that of d, count later
+ *     sessions    (u, 3, 1, 4): last time, number of the session, position in it
+ *
+ * Rows of count.N and pending go by numbers, so a set is restored in its order: get_value fails if a value came before.
+ * A key stands as (key, bytes, null): u, a text, as key 0 and its bytes. */
+
 /* ---- sections ---- */
 
 struct section {

@@ -41,6 +41,16 @@ struct ctr_rank {
     struct ctr_rank_stats stats;
 };
 
+/* With --by query, the batches (1 a) (1 b) (2 c) and (2 d) (3 e) are ranked in three requests:
+ *
+ *     batch 1   request 1 ends in it: its rows a b are ranked where they lie; c, the last, may go on: held
+ *     batch 2   d is of the request held: held, too; e is not: c d are ranked; e, the last, is held
+ *     finish    e is ranked
+ *
+ * load_numbers has read score, bid and order of a whole batch before, as candidates, so that `pending` needs no second
+ * look at the columns. rank_request gathers the rows that are kept, by place, into `out`, and puts the numbers beside
+ * them; ctr_rank_next gives `out` once a batch. */
+
 /* ---- making ---- */
 
 /* A column of numbers, by name. */

@@ -43,6 +43,15 @@ struct ctr_sort {
     struct ctr_sort_stats stats;
 };
 
+/* The keys 5 2 9, 1 5' 7 and 4, as three batches of which one fits into memory (5' is equal to 5 and comes later):
+ *
+ *     ctr_sort_batch    the bin is full before 1 and before 4: runs [2 5 9] and [1 5' 7] are spilled
+ *     ctr_sort_finish   the last bin is run [4]; if there are too many runs to read at once, merge_passes merges some
+ *     ctr_sort_next     merge of the runs: 1 2 4 5 5' 7 9; equal keys go in the order of runs, that of the input
+ *
+ * With unique, 5' is dropped in the merge, as same as the row before it (or as the last of the tile before, which is
+ * kept in `last`). If all rows fit, there is no run: the references are sorted and rows are read from the bin. */
+
 int64_t ctr_relation_memory(int64_t memory_bytes)
 {
     int64_t pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);

@@ -38,6 +38,18 @@ static int read_meta(struct ctr_meta *m, const struct ctr_fb_view *t, int field,
     return rc;
 }
 
+/* A message has no names, only nodes (rows and nulls) and buffers in the order of a walk through the schema, which
+ * `number` gives to each field. For user: int64, tags: list<utf8> and city: utf8 with a dictionary:
+ *
+ *     field       node   buffers
+ *     user        0      0 1       validity, values
+ *     tags        1      2 3       validity, offsets
+ *       its item  2      4 5 6     validity, offsets, bytes
+ *     city        3      7 8       validity, indices
+ *
+ * The texts of city are in its dictionary's messages, as node 0 and buffers 0 1 2. read_fields reads the tree that is
+ * walked, with its limits of depth and of fields. */
+
 /* ---- schema ---- */
 
 static void field_free(struct arrow_field *f)

@@ -55,6 +55,16 @@ struct ctr_keyed {
     struct ctr_buf scratch, want, at, pick;
 };
 
+/* A file with the keys [a b b] [b c d] [f g] in three blocks has "a,b,f" in its footer. ctr_keyed_get_many of b, e, g:
+ *
+ *     plan    b starts block 1, so its first row may be in block 0; e is above b and below f: block 1; g: block 2
+ *     pass    blocks 0 1 2 in this order: b is row 1 of block 0, e is not there, g is row 1 of block 2
+ *     at      0 -1 1: rows of k->rows, which has what was found, in the order of blocks
+ *     gather  `out` in the order of the keys: the row of b, nulls, the row of g
+ *
+ * Were block 0 [a a], b would not be found there: then a second pass looks in the block that starts with it. With
+ * unique keys (CTR_SEAL_UNIQUE) the first pass does. */
+
 /* ---- opening ---- */
 
 static int hex_digit(char c)

@@ -6,6 +6,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* A schema is an array of fields, the array's capacity follows from n (append_field). That of a log with vectors, as
+ * text and as it is here:
+ *
+ *     click: int64, label          f[0]  type CTR_I64, meta { CTR_META_ROLE: "label" }
+ *     v: fixed_size_list<int8>[2]  f[1]  type CTR_FIXED, item CTR_I8, width 2
+ *
+ * ctr_schema_find(s, "v") compares hashes of names before names. The functions follow in the order: metadata (pairs of
+ * texts), fields and roles, comparison of schemas and common types (ctr_type_wider: int32 and uint32 make int64), names
+ * of types, sizes. */
+
 const struct ctr_type_info ctr_types[CTR_NTYPES] = {
     [CTR_BOOL] = { "bool", 0, false, false, false },
     [CTR_I8] = { "int8", 1, true, true, false },

@@ -37,6 +37,16 @@ struct ctr_writer {
     struct ctr_file_writer *file; /* IPC file, or NULL */
 };
 
+/* With batch_rows 3, batches of 2 and of 5 rows become messages of 3, 3 and 1 rows:
+ *
+ *     batch 1   2 rows are copied to `pending`
+ *     batch 2   row 0 completes them: message of 3; rows 1 2 3 are a message from the batch in place; row 4 is pending
+ *     finish    message of 1; trailer; end mark
+ *
+ * A column of x y x that is encoded comes as indices 0 1 0 and the dictionary [x, y], which is a message before that of
+ * the rows. If batch 2 has the dictionary [y, z], write_dictionary writes the 2 pending rows, then the new dictionary.
+ * If a dictionary is [x, y, x], tidy leaves [x, y], and number_rows makes index 2 to index 0. */
+
 void ctr_writer_free(struct ctr_writer *w)
 {
     if (!w)

@@ -97,6 +97,15 @@ static inline void misfit(struct csv_tile *t, int i, int c)
         nulls += to_ - w_ - __builtin_popcountll(bits_);                                                               \
     }
 
+/* The cells 42, -7, "" and 1234567890 of an int64 column, which follow each other in a tile:
+ *
+ *     load_ints    value: 8 bytes from the start of each cell, with what lies behind it; length 2 2 0 10
+ *     ints         value 42 -7 0 ?; null 0100 (bit 2); rest 1000: more than eight digits
+ *     rare_int     the cell of bit 3 once more, by parse_long: 1234567890
+ *     finish_rows  present 1011 goes behind the bits of the rows before
+ *
+ * A cell that is no integer, such as x, ends in rare_int, too: misfit gives its record the number of the column. */
+
 /* ---- integers ---- */
 
 #define NO_NUMBER 99 /* a length that no number has */

@@ -13,6 +13,16 @@
 #include "common/text/text.h"
 #include <stdlib.h>
 
+/* {"u":1,"t":"x"} {"u":2,"t":"y"} {"u":"z","t":"w"}, as columns u:int64 and t:utf8, are one tile:
+ *
+ *     ctr_json_line   each line along the tree of paths: value = [1 "x"] [2 "y"] ["z" "w"], which point into the block
+ *     put_columns     u: put_common takes no text, so put_value takes 1 and 2, and "z" does not fit
+ *     ctr_job_rewind  to the row before the tile
+ *     put_line        1 x; 2 y; line 3: rewound, and ctr_job_bad has the reason
+ *
+ * Without line 3, put_common would append 1 2, and then x y, in a loop each. With arrays of objects, such as column
+ * items.price of {"items":[{"price":3},{"price":4}]}, which is the list [3,4], a tile is one line (put_lists). */
+
 static const char *path_of(const struct ctr_text_column *c)
 {
     return c->source ? c->source : c->name;
