@@ -8,6 +8,15 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+/* A buffer that grows by a byte a time has the capacities 64 128 192 320 512 768 … 1747776, half as much more each
+ * time, and then 4194240: with CTR_PAD, 4 MiB, the first mapping.
+ *
+ *     0            len           cap           cap + CTR_PAD
+ *     | bytes      | reserved    | zeros       |               a read of up to CTR_PAD bytes from len is allowed
+ *
+ * From there on resize is map_longer: pages are moved, not copied. A list of strings (ctr_strs) is indexed by hash when
+ * it has more than SHORT_LIST. */
+
 enum { HUGE_PAGE = 2 << 20 };
 
 /* Large buffers are mappings of whole huge pages, if the system grants them. They grow by remapping, without copying,

@@ -16,6 +16,18 @@
 
 typedef unsigned __int128 u128;
 
+/* The double nearest to 0.3 is 5404319552844595 * 2^-54. Numbers that round to it lie in the interval around it, in
+ * units of 10^-17:
+ *
+ *     29999999999999996.1   29999999999999998.9   30000000000000001.7        lower, value, upper (times 4, in shortest)
+ *
+ * Of the candidates with one digit less, 2999999999999999 and 3000000000000000 times 10^-16, one lies within: so the
+ * text is 0.3, after write_decimal has taken the zeros away.
+ *
+ * Reading 0.3 divides 3 by 10, both exact doubles. Reading 3e-30 multiplies w = 3 by the table's power of ten, which is
+ * rounded down: the product and the product with its largest error (`top`) round to the same 53 bits, which are the
+ * result. For a text near the middle of two doubles they may not, and compare_exact decides. */
+
 /* ---- writing ---- */
 
 struct decimal {

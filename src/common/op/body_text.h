@@ -18,6 +18,13 @@ struct opv_sink {
     int64_t items;
 };
 
+/* split("a,,b", ",") of a row, behind a row that wrote the item "xy":
+ *
+ *     count    { p NULL, n 0, items 0 }                            n 2, items 3: the size of the row
+ *     write    { p …, n 2, end …, items 1 }, end = 2, bytes "xy"   n 4, items 4, end = 2 3 3 4, bytes "xyab"
+ *
+ * The bodies are in the order: UTF-8, finding and splitting, lists; each is a loop over bytes, code points or items. */
+
 OPV_FN void opv_put(struct opv_sink *s, const uint8_t *p, int64_t n)
 {
     if (s->p)

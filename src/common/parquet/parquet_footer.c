@@ -11,6 +11,18 @@ const char *const ctr_pq_types[PQ_NTYPES] = {
     "BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY",
 };
 
+/* The end of a file is FileMetaData, its length in 4 bytes, and PAR1. The schema in it is a list of elements, a tree in
+ * the order of a walk; those of user: int64 and tags: list<utf8> are
+ *
+ *     element[0]  schema    2 children
+ *     element[1]  user      INT64                        leaf 0
+ *     element[2]  tags      1 child, a LIST
+ *     element[3]  list      1 child, repeated
+ *     element[4]  element   BYTE_ARRAY, UTF8             leaf 1
+ *
+ * so that each row group must have 2 chunks: group[g].chunk[1] is that of tags.list.element. parquet_schema.c makes the
+ * columns of these. What has a type that this file does not know is skipped (ctr_pq_skip), so newer files are read. */
+
 static int damaged(struct ctr_err *err, const char *what)
 {
     return ctr_fail(err, CTR_EDATA, "the footer is damaged: %s", what);

@@ -11,6 +11,18 @@
 
 #include "common/plan/program.h"
 
+/* The fitted plan of `feature v = vocab(site)` in a file, and who reads what of it:
+ *
+ *     section plan     metadata CTR_META_PLAN: the text; CTR_META_PLAN_ID; CTR_META_PLAN_INPUTS: types of columns
+ *     section vocab.v  the state of the operator: key, name, count
+ *
+ *     ctr_plan_parse     text: parse, identify
+ *     load_bundle        file: set_meta takes the text, load_section the rows of vocab.v
+ *     ctr_plan_of_meta   metadata of a stream of features: the text alone, such as for ctr-signals
+ *
+ * The identity is a hash of the canonical text (no comments, one form of blanks), then a line "vocab.v DIGEST" for each
+ * section in the order of names, then the print of the key seed. Two fits of one plan have two identities. */
+
 /* ---- identity ---- */
 
 static int section_order(const void *a, const void *b)

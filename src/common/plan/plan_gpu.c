@@ -33,6 +33,17 @@ struct plan_gpu {
 
 enum { MOST_ARGS = 8 };
 
+/* Nodes a = lower(t), b = words(a), c = sort(b) and keys(c), each a layer, all on the GPU:
+ *
+ *     layer   node   last reader   slot   free_from after it, by slot
+ *     1       a      2             1      1: 3
+ *     2       b      3             2      1: 3, 2: 4
+ *     3       c      4             1      1: 5, 2: 4
+ *     4       keys   none          0      it comes to the host
+ *
+ * a, b and c stay: a column without values stands for them on the host (node->absent). If an operator on the CPU read
+ * b, too, b would be in its slot and be copied down (stay.host). */
+
 /* ---- which nodes ---- */
 
 static struct ctr_vtype keys_type(const struct plan_graph *g, const struct plan_node *n)

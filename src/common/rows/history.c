@@ -592,6 +592,14 @@ static int check_begin(struct ctr_history *h, int64_t t, struct ctr_err *err)
     return 0;
 }
 
+/* Lists of ads of the events (u, a, 2) (u, b, 3), user, ad and time, with a log of the behaviours (u, x, 1) (u, y, 2):
+ *
+ *     row 0   learn_until(2): x becomes known, y waits, as its time is not below 2. answer_row: [x]
+ *     row 1   learn_until(3): y. answer_row: [y, x]
+ *
+ * Without a second log, (u, a, 1) (u, b, 2) (u, c, 2) (u, d, 3) are answered and then learned, row by row: [] [a] [a]
+ * [c, b, a]. b is learned before c is answered, but ctr_behaviours_seen leaves out what is not below the event's time. */
+
 /* ---- a batch of a log ---- */
 
 static int64_t held_bytes(const struct ctr_history *h)

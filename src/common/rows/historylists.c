@@ -20,6 +20,15 @@ struct ctr_historyshare {
     int rc;
 };
 
+/* A batch of rows (A, a) (B, b) (A, c) (C, d), user and ad in the order of time, by two threads, all users new:
+ *
+ *     find_pasts    pasts of A B A C: 1 2 1 3. Past p is of share p % 2: share 1 has rows 0 2 3, share 0 has row 1
+ *     share_rows    share 1: row 0 sees nothing, learns a; row 2 sees a, learns c; row 3 sees nothing: items [a],
+ *                   start 0 0 1 and n 0 1 0 of its rows
+ *     gather_lists  by start and n of rows 0 to 3: [] [] [a] []
+ *
+ * number_texts has numbered the texts before, in order of rows, because threads do not add to the set of them. */
+
 /* ---- making and freeing ---- */
 
 static int make_lists(struct ctr_colbuf **list, const struct ctr_field *f, int n, struct ctr_err *err)

@@ -24,6 +24,17 @@ struct ctr_joinmerge {
     bool have_group;
 };
 
+/* Left keys 1 2 2 4 and right rows 2x 2y 3z 4w, with --multi:
+ *
+ *     left   right side                                   put (lidx, ridx)
+ *     1      seek: 2x is above it: no group               (0, -1)
+ *     2      group = 2x 2y; the right side is at 3z       (1, 0) (1, 1)
+ *     2      the same group                               (2, 0) (2, 1)
+ *     4      flush, as the group changes; group = 4w      (3, 0)
+ *
+ * ridx counts in the group, without --multi in the current right batch; flush gathers the right columns of pending rows
+ * before either changes. Without --multi 2x 2y are an error, and each side is checked to be in order (compare_last). */
+
 int ctr_joinmerge_new(struct ctr_join *j, struct ctr_err *err)
 {
     struct ctr_joinmerge *m = j->merge = calloc(1, sizeof *m);

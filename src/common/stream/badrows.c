@@ -7,11 +7,21 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
+/* A batch of rows 0 to 5, of which 2 and 3 have no label, with --bad-rows quarantine=FILE:
+ *
+ *     find    ctr_rules_mark: found = 2 3, with the texts why
+ *     next    give rows [0, 2), a view of the batch with first_row 0
+ *     next    take row 2: count "label click null", set_aside with bad_row 3 and bad_reason; take row 3;
+ *             give rows [4, 6), with first_row 2
+ *     finish  the stream FILE is ended and renamed into place; "2 of 6 rows are bad and set aside in FILE: 2 label …"
+ *
+ * In the second pass over a training file (again) the same rows are left out, and nothing is counted or written. */
+
 /* ---- what is known of the bad rows of an input ---- */
 
 /* How many broke a rule in one way. */
 struct reason {
-    char *text; /* "label (column click) null" */
+    char *text; /* "label click null" */
     int64_t rows;
 };
 

@@ -28,6 +28,16 @@ static struct {
     const char *name;
 } maps[MAPS];
 
+/* A pipe holds a message of 8, 200 and 5,000 bytes (prefix, metadata, body) and 900 bytes of the next:
+ *
+ *     ctr_source_read 8     readv into the caller's 8 bytes and `look`: 6,100 bytes are in `look`; at = 0
+ *     ctr_source_read 200   from `look`: at = 200
+ *     ctr_source_read 5000  from `look`: at = 5200
+ *     ctr_source_read 8     from `look`; 892 bytes are left
+ *
+ * A larger body is read directly into the caller's memory, behind what `look` had of it. Of a body that claims to have
+ * 1 GiB, PIECE_BYTES are reserved before bytes arrive. An IPC file is mapped, as its footer has all offsets. */
+
 static void remember_map(const struct arrow_source *s)
 {
     for (int i = 0; i < MAPS; i++) {

@@ -23,6 +23,18 @@ struct ctr_json_node {
     int parent, child, next, children;
 };
 
+/* The columns id, user.name and items.price, numbers 0 to 2, make the nodes
+ *
+ *     0 root    1 id: column 0    2 user    3 name: column 1, below 2    4 items: slot 3    5 price: column 2, below 4
+ *
+ * ctr_json_line walks {"id":7,"user":{"name":"x"},"z":[1],"items":[{"price":3}]} along them: value[0] = 7, value[1] =
+ * "x"; z has no node (0), and its value is only skipped; value[3] is the text of the array of objects, whose elements
+ * jsonl.c walks along a tree of their own, of the path price.
+ *
+ * Lines of a log have their members mostly in one order: the memo has the bytes between one value and the next, here
+ * those of "id": and ,"user": and "name": and so on, each with its node. recall compares these 8 at a time before a key
+ * is scanned and looked up. */
+
 /* ---- the tree of paths ---- */
 
 static inline uint64_t hash_of(int parent, const char *key, size_t n)
