@@ -598,7 +598,7 @@ static int check_begin(struct ctr_history *h, int64_t t, struct ctr_err *err)
  *     row 1   learn_until(3): y. answer_row: [y, x]
  *
  * Without a second log, (u, a, 1) (u, b, 2) (u, c, 2) (u, d, 3) are answered and then learned, row by row: [] [a] [a]
- * [c, b, a]. b is learned before c is answered, but ctr_behaviours_seen leaves out what is not below the event's time. */
+ * [c, b, a]. b is learned before c is answered, but ctr_behaviours_seen leaves out what is not before the event. */
 
 /* ---- a batch of a log ---- */
 
