@@ -37,7 +37,7 @@ struct lookup {
  *
  * For a device, make_table copies the whole file to one block of columns, and loop_lookup.h searches the keys there:
  *
- *     key 0 3 6 | key_bytes "boxred" | value 3 4 1 2, floats | value_bytes, of texts | ok 1 1 */
+ *     key 0 3 6 | key_bytes "boxred" | value 3 4 1 2, floats | value_bytes, as these are no texts, empty | ok 1 1 */
 
 static void lookup_free(void *param)
 {

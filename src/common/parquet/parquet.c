@@ -46,7 +46,7 @@ struct ctr_parquet {
     int *lack_file;
 };
 
-/* Day 1 has the columns user and click, and row groups of 100 and 40 rows; day 2 has user and ad, and one of 70 rows.
+/* Day 1 has the integers user and click, and row groups of 100 and 40 rows; day 2 has user and ad, and one of 70 rows.
  * With the schema "union":
  *
  *     open_all      opens both for their footers: all = user, click, ad; then day 1 again

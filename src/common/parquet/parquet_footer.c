@@ -21,7 +21,7 @@ const char *const ctr_pq_types[PQ_NTYPES] = {
  *     element[4]  element   BYTE_ARRAY, UTF8             leaf 1
  *
  * so that each row group must have 2 chunks: group[g].chunk[1] is that of tags.list.element. parquet_schema.c makes the
- * columns of these. What has a type that this file does not know is skipped (ctr_pq_skip), so newer files are read. */
+ * columns of these. Members that no function here reads are skipped (ctr_pq_skip), so files of newer writers do. */
 
 static int damaged(struct ctr_err *err, const char *what)
 {

@@ -250,7 +250,7 @@ static int find_inputs(struct ctr_group *g, const struct ctr_schema *s, struct c
  * whose memory is full after the first batch:
  *
  *     batch 1   numbers 0 1 0: b is group 0, a is group 1. n = 2 1; values: (0,5) (1,1) (0,7)
- *     batch 2   a has a number: n = 2 2, values: and (1,3). c has none: both rows go to `rest`
+ *     batch 2   a has a number: n = 2 2; values: (1,3), too. c has none: both rows go to `rest`
  *     finish    end_values sorts the values, (0,5) (0,7) (1,1) (1,3): m = 6 2. `order` sorts the numbers: (a,1) (b,0);
  *               `rest` sorts (c,2) (c,4)
  *     next      `late` takes the rows of c: n = 2, m = 3. The cursors early_at, on a b, and late_at, on c, are merged:

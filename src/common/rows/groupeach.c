@@ -57,7 +57,7 @@ struct each {
  *     3   3        3       4     b's last row is taken in already
  *     end                        rows 2 3 are given, n = 1 1; row 2 is taken in; row 3, of the last moment, waits
  *
- * If the next batch begins with time 3, its rows are given before take_wait, with a later time after it. */
+ * Rows of time 3 in the next batch are given before take_wait takes row 3 in, those of later times after it. */
 
 /* ---- the columns ---- */
 

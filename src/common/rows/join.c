@@ -67,7 +67,8 @@ static int find_time(struct ctr_join *j, const struct ctr_schema *right, int *rt
  *     rcol        1: of the right columns, age is output
  *     out         user, ad, u.age
  *
- * So a right row is stored as (id, age). A role that a left column has already is taken from the right one. */
+ * So a right row is stored as (id, age). A right column loses a role that only one column may have, such as time, if a
+ * left column has it. */
 
 /* ---- schemas ---- */
 

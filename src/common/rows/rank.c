@@ -47,9 +47,9 @@ struct ctr_rank {
  *     batch 2   d is of the request held: held, too; e is not: c d are ranked; e, the last, is held
  *     finish    e is ranked
  *
- * load_numbers has read score, bid and order of a whole batch before, as candidates, so that `pending` needs no second
- * look at the columns. rank_request gathers the rows that are kept, by place, into `out`, and puts the numbers beside
- * them; ctr_rank_next gives `out` once a batch. */
+ * Before, load_numbers reads the scores, bids and --order of the whole batch as candidates; those of held rows are in
+ * `pending`. rank_request gathers the rows that are kept into `out`, in the order of their places, and adds rank, price
+ * and the like; ctr_rank_next gives `out` once a batch. */
 
 /* ---- making ---- */
 

@@ -9,7 +9,7 @@
 
 /* A batch of rows 0 to 5, of which 2 and 3 have no label, with --bad-rows quarantine=FILE:
  *
- *     find    ctr_rules_mark: found = 2 3, with the texts why
+ *     find    ctr_rules_mark: found = 2 3, with their reasons
  *     next    give rows [0, 2), a view of the batch with first_row 0
  *     next    take row 2: count "label click null", set_aside with bad_row 3 and bad_reason; take row 3;
  *             give rows [4, 6), with first_row 2

@@ -28,7 +28,7 @@ static struct {
     const char *name;
 } maps[MAPS];
 
-/* A pipe holds a message of 8, 200 and 5,000 bytes (prefix, metadata, body) and 900 bytes of the next:
+/* `look` is empty; the pipe holds a message of 8, 200 and 5,000 bytes (prefix, metadata, body) and 900 of the next:
  *
  *     ctr_source_read 8     readv into the caller's 8 bytes and `look`: 6,100 bytes are in `look`; at = 0
  *     ctr_source_read 200   from `look`: at = 200

@@ -45,7 +45,7 @@ struct ctr_writer {
  *
  * A column of x y x that is encoded comes as indices 0 1 0 and the dictionary [x, y], which is a message before that of
  * the rows. If batch 2 has the dictionary [y, z], write_dictionary writes the 2 pending rows, then the new dictionary.
- * If a dictionary is [x, y, x], tidy leaves [x, y], and number_rows makes index 2 to index 0. */
+ * If a dictionary is [x, y, x], tidy leaves [x, y], and number_rows turns index 2 into 0. */
 
 void ctr_writer_free(struct ctr_writer *w)
 {

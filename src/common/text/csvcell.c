@@ -97,7 +97,7 @@ static inline void misfit(struct csv_tile *t, int i, int c)
         nulls += to_ - w_ - __builtin_popcountll(bits_);                                                               \
     }
 
-/* The cells 42, -7, "" and 1234567890 of an int64 column, which follow each other in a tile:
+/* The cells 42, -7, an empty one and 1234567890 of an int64 column, in the rows of a tile:
  *
  *     load_ints    value: 8 bytes from the start of each cell, with what lies behind it; length 2 2 0 10
  *     ints         value 42 -7 0 ?; null 0100 (bit 2); rest 1000: more than eight digits

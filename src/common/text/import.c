@@ -669,8 +669,8 @@ static int next_job(struct ctr_import *im, const struct ctr_batch **b, struct ct
     }
 }
 
-/* With one job and no lists, blocks are parsed one behind the other into job->out until it has batch_rows rows. With 3
- * of these, and blocks of 2, 3 and 1 rows, calls of ctr_import_next do:
+/* With one job and no lists, blocks are parsed one behind the other into job->out until it has batch_rows rows. With
+ * batch_rows 3, and blocks of 2, 3 and 1 rows, the calls of ctr_import_next do:
  *
  *     1st   gather_block: rows 1 2; gather_block: rows 1 2 3 4 5; give 3, the largest multiple
  *     2nd   drop_given moves 4 5 to the front; gather_block: 4 5 6; give 3
