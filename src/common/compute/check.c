@@ -97,6 +97,16 @@ static void sized(struct check *k, const char *name, struct ctr_vec v, int size)
     vec(k, name, v, v.n, size);
 }
 
+/* For example, ctr_dev_row_dot with a of 3 x 4 and b of 3 x 5:
+ *
+ *     shaped(a)         a may have any shape: it decides what the others have
+ *     mat(b, 3 x 4)     "row_dot: operand b is 3 x 5 where 3 x 4 fits", CTR_EUSAGE; `code` is set
+ *     vec(y, 3)         returns at once: the first operand that does not fit is the one that is reported
+ *
+ * Where all fit, CALL at the end of this file sets the float mode (subnormals are flushed), calls ops->row_dot, and
+ * with a profile waits for it and adds its time. A new operation is one row of CTR_DEV_OPS and one check_ function
+ * here, and its slot in each back end. */
+
 /* ---- the operations' operands, one function each ---- */
 
 static void check_activation(struct check *k, const struct ctr_act *act, int64_t cols)

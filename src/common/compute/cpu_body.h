@@ -7,6 +7,17 @@
 
 /* "GCC ivdep" below: arrays may be identical (in place), but no element depends on another. */
 
+/* A loop is written once for all kinds of a call, with the kind as a constant argument of a CTR_BODY function, which
+ * the compiler inlines and specialises: tile_2x2 is tile(t, 2, 2). With AVX2 (8 lanes) it is a tile of 2 rows and 9 to
+ * 16 columns; of 11 columns:
+ *
+ *     sum[0][0]  sum[0][1]     columns 0-7 and 8-10 of row 0, in registers over all k
+ *     sum[1][0]  sum[1][1]     the same of row 1
+ *     cut 3                    lanes of the last vector; load_cut and store_cut move only these
+ *
+ * gemm_cpu.c chooses the tile: gemm[rows - 1][vectors - 1] of the table at the end of this file, which has at most
+ * ROWS x VECTORS, as many sums as registers allow. B is packed in whole vectors, so its loads are never cut. */
+
 /* ---- gemm: one tile ---- */
 
 #if LANES > 1

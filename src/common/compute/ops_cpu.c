@@ -51,6 +51,16 @@ void ctr_cpu_close(struct ctr_dev *dev)
 
 /* ---- tasks: rows, columns, or a run of elements ---- */
 
+/* Each operation below is a pair: ctr_cpu_X says how many rows a task has, run_X calls the kernel for rows [from, to).
+ * For example, with 4 threads and a matrix of 1,000 x 64:
+ *
+ *     act, dropout, …    by rows: rows_a_task(64) = 32,768 / 64 = 512       tasks [0, 512) [512, 1000)
+ *     act_grad           by runs of CTR_RUN_ROWS = 64 rows, each with sums of its own; ctr_cpu_join_runs adds these
+ *                        in the order of runs (dice: by columns)
+ *     stats, norm_grad   by columns: cols_a_task(64) = 16, all rows         tasks [0, 16) … [48, 64)
+ *
+ * A sum over rows thus always has the same order of additions, so results do not depend on threads. */
+
 struct task {
     struct ctr_dev *dev;
     const void *a; /* the operation's operands */

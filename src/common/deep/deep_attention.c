@@ -35,6 +35,18 @@ struct ctr_attention_unit {
     struct ctr_mem *dvalue;                 /* [entries x cols], with ids: to be added to the first unit's */
 };
 
+/* Forward of two rows, the first with the items k0 and k1, the second with k2 (start 0 2 3, segment 0 0 1):
+ *
+ *     take_apart    weight = [W1 + W3 | W2 - W3 | W4], once for all rows
+ *     ask           q0 and q1 from columns of d->x; base = (W1 + W3) q: 2 rows
+ *     score_items   the sum of the first layer starts as base 0, base 0, base 1: a row for each item;
+ *                   input [k0, q0 * k0], [k1, q0 * k1], [k2, q1 * k2] times [W2 - W3 | W4]' is added to it;
+ *                   the other layers of the stack give the scores s0, s1, s2
+ *     attend        u of row 0: a0 k0 + a1 k1, of row 1: a2 k2, into columns out_at … of x
+ *
+ * Backward goes the same way back: attend_grad, the stack, attend_input_grad; then ask_backward sums the gradients of
+ * a row's items to that of its base, and put_together maps those of the three blocks of weights to W1 … W4. */
+
 /* ---- shape ---- */
 
 static void add_ask(const struct ctr_deep *d, struct ctr_attention_unit *u, int input, int64_t to)

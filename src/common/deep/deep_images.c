@@ -46,6 +46,18 @@ struct ctr_deep_images {
     struct ctr_stack tower;
 };
 
+/* A minibatch whose four rows name the images a, c, x and a; the table has a in row 0 and c in row 2 of 3, and no x:
+ *
+ *     add      row of the table      0  2  3  0      3, the row of null, stands for what is not in the table
+ *              number                a: 0, c: 1, x: 2; number[] has 1, 0, 2, 3 by row of the table
+ *              index of the group    0  1  2  0      as for keys: the group pools rows of `value`
+ *              row                   [0 2 3]         the keys that the source is asked for
+ *     pull     value                 3 rows: the tower's outputs for a, c and zeros
+ *     push     grad                  3 rows: the gradient of a is the sum over both rows that name it
+ *     clear    number[0, 2, 3] = 0; in prediction row, number and value stay, and the next minibatch extends them
+ *
+ * Over ranks each rank has numbers of its own, while rows of the table mean the same on all (same_table). */
+
 #define AS(type, buf) ((type *)(void *)(buf).data)
 
 const struct ctr_image_table *ctr_deep_images_table(const struct ctr_deep *d)

@@ -22,6 +22,17 @@ struct session {
     bool *searched; /* by input: its keys are looked up to be counted */
 };
 
+/* Of a two-tower model with inputs site and age of the user, brand and price of the ad, of which age and price are
+ * numbers, there are:
+ *
+ *     scorer                 parameters and tables, read once, and their hash `id`
+ *     session                a network over the scorer's parameters (ctr_mem_share), with activations of its own
+ *     session of output ad   a network of brand and price alone (keep_side). Price is number 0, not 1, so parameters
+ *                            lie elsewhere than in the whole network: they are copied by name (take_weights)
+ *
+ * predict_rows: add and pull the rows' keys, forward, scores, and then count known and unknown keys. The pull has
+ * looked up most keys already (count_pulled); the others, such as those of lists in common, are searched again. */
+
 /* ---- what threads share ---- */
 
 void ctr_deep_scorer_free(void *scorer)

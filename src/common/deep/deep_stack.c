@@ -12,6 +12,18 @@ static enum ctr_act_kind kind_of(const char *name)
     return !strcmp(name, "relu") ? CTR_ACT_RELU : !strcmp(name, "dice") ? CTR_ACT_DICE : CTR_ACT_PRELU;
 }
 
+/* For example, a stack with hidden layers of 8 and 4 units on 5 inputs, out 1, prelu, and its parameters, which are
+ * named PREFIX, layer, name:
+ *
+ *     plain         x5 -> gemm with bias and prelu -> y8 -> the same -> y4 -> gemm with bias -> y1
+ *                   0.weight 0.bias 0.alpha   1.weight 1.bias 1.alpha   2.weight 2.bias
+ *     batch norm    x5 -> gemm -> z8 -> norm -> n8 -> prelu -> y8 -> …    (after_product)
+ *                   0.norm.weight and 0.norm.bias replace 0.bias; 0.norm.mean and 0.norm.var are running statistics
+ *
+ * Backward of the plain stack is two gemm a layer: dW = dz' x, and dz W with the gradient of the activation below as
+ * its epilogue (plain_back). With dropout, batch norm or dice that gradient is an operation of its own (through_layer).
+ */
+
 /* ---- shape ---- */
 
 static int add(struct ctr_deep *d, const struct ctr_stack *s, int *param, enum ctr_deep_init init, bool state,

@@ -56,6 +56,17 @@ struct ctr_image_table {
 
 #define AS(type, buf) ((type *)(void *)(buf).data)
 
+/* Rows of a file with the images a and b in one block and c in the next, to which d and then two versions of b came:
+ *
+ *     row        0  1  2   3       4    5    6
+ *     image      a  b  c  (null)   d    b'   b"      rows from 4 on are numbers 0, 1, 2 in `later`
+ *     first     [0  .  2   3]                        the first row of each block, and the end
+ *     before                      -1   -1    1       the earlier version among the later ones
+ *
+ * A minibatch remembers how many later images there were when it began (`then`). find_then of b follows `before` until
+ * it is below: then = 3 gives row 6, 2 gives row 5, and 1 or 0 gives row 1, from `place`. The vector of a
+ * later image is stored first, then its slot, and last the count, so a reader never finds a row without its vector. */
+
 void ctr_image_table_free(struct ctr_image_table *t)
 {
     if (!t)

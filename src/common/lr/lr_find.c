@@ -140,6 +140,17 @@ static int make_scratch(struct ctr_lr_finder *f, int64_t entries, struct ctr_err
     return rc ? rc : ctr_buf_room(&f->group, entries * GROUP, sizeof(uint32_t), err);
 }
 
+/* A block of three rows with the keys A B A of table site and x y x of table ad; y is new, and numbers of states are
+ * A 7, B 8, x 9:
+ *
+ *     begin_column   site: home lines of A B A, prefetched      ad: home lines of x y x, prefetched
+ *     end_column     site: 7 8 7                                ad: 9 10 9; y gets the next number, 10
+ *     put_group      rows: 7 9, 8 10, 7 9
+ *
+ * The next column begins before this one ends, so that its lines arrive meanwhile (f->hash and f->home are double).
+ * With an inclusion filter y gets ASKED instead; after all columns ask_rows lets the filter decide, row by row: a
+ * number, or 0, which is no state. Threads take parts of the columns (find_part), so no table has two finders. */
+
 /* ---- one key a table ---- */
 
 struct column { /* of a block */

@@ -222,6 +222,20 @@ int ctr_lr_save_schema(const void *learner, struct ctr_schema *s, struct ctr_err
     return rc ? rc : ctr_meta_set(&s->meta, CTR_META_MODEL_WEIGHTS, hex, err);
 }
 
+/* For example, the file of a learner with tables site (key 3) and ad (keys 12, 7, 5), and, of one with --expire, a
+ * delta for which ad 12 changed and ad 5 was dropped:
+ *
+ *     table    key    weight  z  n            table    key    weight  z  n  day  dropped
+ *     (bias)   …      -2.1    …  …            (bias)   …      -2.2    …  …  …    false
+ *     ad       5       .2     …  …            ad       5       0      0  0  0    true
+ *     ad       7       .3     …  …            ad       12      .2     …  …  …    false
+ *     ad       12      .1     …  …
+ *     site     3       .4     …  …
+ *
+ * Tables come by name (save_tables), the keys of each in ascending order: ctr_keys_sorted gives them range by range,
+ * and save_range merges dropped keys between them. Learners with the same keys (--variants) are walked together: a page
+ * has one column of keys and, for each model, its numbers, which go to its own writer. */
+
 /* ---- pages of rows ---- */
 
 enum { PAGE_ROWS = CTR_BATCH_ROWS };

@@ -29,6 +29,16 @@ static void fill_rates(double *rate, double unseen, double step)
         rate[q] = unseen * ctr_exp(-q * step);
 }
 
+/* For example, a model with bias -2, ad 7 (weight .5, rate .05) and site 3 (weight .0001, rate .002), where a new key
+ * has the rate .05. The model is walked twice: first to count rows and find the least rate, then to write.
+ *
+ *     CTR_META_MODEL_SLIM    "-2 BIASRATE .05 STEP\n1 2 ad\n1 4 site\n"      STEP = ln(.05 / .002) / 255
+ *     row 0 (ad)             key 7   weight 4096 = .5 * 8192   rate byte 0: that of a new key
+ *     row 1 (site)           key 3   weight 1                  rate byte 255: the least
+ *
+ * A weight that rounds to 0 stays for its rate; with --weights-only, which leaves rates out, such rows go. A reader
+ * turns the text into the row ranges of ad (0) and site (1), and looks a key up within its table's range. */
+
 /* ---- writing ---- */
 
 struct slimmer {

@@ -4,18 +4,7 @@
  *
  * A slice keeps running sums. If a metric ranks, the total has all rows as compact entries (sample.h), and for every
  * slicing column an array gives the slice of each entry; at the end each slice's sample is made from it. Rows enter a
- * slice in input order, so its sums do not depend on batches.
- *
- * For example, --by ad with the rows (score, label, ad) .2 0 x, .7 1 y, .4 1 x:
- *
- *     entry   .2 0   .7 1   .4 1      of the total, once for all slicing columns; only where a metric ranks
- *     token    x      y      x        4 bytes a row and slicing column: a number for "ad = x"
- *     sums    all, x, y               rows, label, score, losses: each row adds to the total and to its slice
- *
- * At the end, entries are sorted by token, and each run of them is the sample of a slice: x has .2 0 and .4 1, AUC 1.
- * So a row without weight and user takes 4 or 8 bytes for its entry and 4 for each token, whatever the number of
- * slices. The plain versions, all pairs of a click and a non-click and sums in loops, are in tests/unit/unit-metric.c.
- */
+ * slice in input order, so its sums do not depend on batches. */
 #include "common/metric/evalstate.h"
 
 #include <math.h>
@@ -108,6 +97,17 @@ void ctr_eval_free(struct ctr_eval *e)
     ctr_memo_free(&e->memo);
     free(e);
 }
+
+/* For example, --by ad with the rows (score, label, ad) .2 0 x, .7 1 y, .4 1 x:
+ *
+ *     entry   .2 0   .7 1   .4 1      of the total, once for all slicing columns; only where a metric ranks
+ *     token    x      y      x        4 bytes a row and slicing column: a number for "ad = x"
+ *     sums    all, x, y               rows, label, score, losses: each row adds to the total and to its slice
+ *
+ * At the end, entries are sorted by token, and each run of them is the sample of a slice: x has .2 0 and .4 1, AUC 1.
+ * So a row without weight and user takes 4 or 8 bytes for its entry and 4 for each token, whatever the number of
+ * slices. The plain versions, all pairs of a click and a non-click and sums in loops, are in
+ * tests/unit/unit-metric.c. */
 
 /* ---- rows ---- */
 

@@ -10,6 +10,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* For example, --by ad --metrics auc gives, without and with --bootstrap, and as a stream:
+ *
+ *     slice  rows  positives       auc     slice  metric     value       low      high
+ *     total     3          2  1.000000     total  auc     1.000000  1.000000  1.000000
+ *     ad=x      2          1  1.000000     ad=x   auc     1.000000  1.000000  1.000000
+ *
+ *     by    slice  rows  weight  positives  auc           the total has null in by and slice; with --bootstrap
+ *                     3       3          2    1           auc_low and auc_high follow
+ *     ad    x         2       2          1    1
+ *
+ * The table is a grid of texts, cell by cell (wide_row, long_rows); `print` then measures columns and aligns them. */
+
 /* ---- a metric of a slice ---- */
 
 /* The parts of a metric, the value and others: name in a stream, heading and digits in a table. */

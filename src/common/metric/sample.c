@@ -12,6 +12,16 @@
 #include <math.h>
 #include <stdlib.h>
 
+/* For example, the rows (score, label) .7 1, .4 1, .2 0, .4 0 with float32 scores, as keys and sorted:
+ *
+ *     7e666667 7d99999b 7c99999a 7d99999a -> 7c99999a 7d99999a 7d99999b 7e666667
+ *                                            .2 0     .4 0     .4 1     .7 1
+ *
+ * The AUC is one walk over these: the click of .4 wins over one non-click and ties with one, that of .7 wins over two;
+ * (1 + 1/2 + 2) / (2 * 2) = .875. Up to INSERTION keys are sorted by insertion, as here. With more, the range of these
+ * keys has 25 bits, and two digits sort by the upper 20 (low = 5): the two of .4 share them, and stay a run that is
+ * sorted by itself. Entries with weights or units are sorted as pairs of key and number, and permuted after it. */
+
 enum { DIGIT_BITS = 10, DIGITS = 1 << DIGIT_BITS, PASSES = 3, INSERTION = 48 };
 enum { FEW = 16384 }; /* number of keys for which two digits distinguish nearly all */
 

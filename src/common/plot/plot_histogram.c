@@ -202,6 +202,16 @@ static int draw_scores(struct ctr_plot *p, struct ctr_err *err)
     return rc;
 }
 
+/* A column of numbers goes to the bins, as scores do. One of texts, of two inputs with the rows a a b and a c, becomes
+ * bars, here with --top 2:
+ *
+ *     set       a 0, b 1, c 2                 numbers in order of first occurrence, in all inputs
+ *     weight    2 1, 1 0, 0 1                 by number, then by input; `total` is 3, 2
+ *     share     a .667 .5, b .333 0, c 0 .5   of the rows of each input
+ *     ranked    a, c, b                       by the mean of the shares: .583, .25, .167
+ *     bars      a, c, (others): .333 0        a bar of each input side by side
+ */
+
 /* ---- a column ---- */
 
 struct texts {

@@ -150,6 +150,17 @@ static int draw_reliability(struct ctr_plot *p, struct ctr_err *err)
     return rc;
 }
 
+/* For example, rows with the scores .9 .8 .7 .6 of which .9 and .7 have clicks. ctr_eval_curve calls with the clicks
+ * and non-clicks so far, the best score first, and `at` of the kind makes a point of these:
+ *
+ *     so far                          1 0        1 1        2 1        2 2
+ *     roc    (false, true positives)  0, .5      .5, .5     .5, 1      1, 1
+ *     pr     (recall, precision)      .5, 1      .5, .5     1, .667    1, .5
+ *     lift   (share of rows, lift)    .25, 2     .5, 1      .75, 1.33  1, 1
+ *
+ * An input is walked three times: `total` gets the last call's counts, `measure` the area (pr: .5 * 1 + .5 * .667) and
+ * the largest y, and draw_point keeps a point where it is a thousandth of the figure away from the one before. */
+
 /* ---- curves ---- */
 
 /* What a curve shows of the rows above a score. */

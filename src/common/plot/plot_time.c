@@ -218,6 +218,16 @@ struct blocks {
     int64_t rows;
 };
 
+/* For example, with --bins 2 there is room for four blocks (cap); the rows of each, as rows come:
+ *
+ *     row 4    1 1 1 1
+ *     row 5    2 2 1        no room: neighbours are joined, and blocks have two rows from here on
+ *     row 8    2 2 2 2
+ *     row 9    4 4 1
+ *
+ * So a long curve has three or four points, and memory does not grow with the rows. block_points gives each block's
+ * mean loss, at its last row, and that of all rows up to there. */
+
 static void add_loss(struct blocks *k, double loss, double weight)
 {
     if (!k->n || k->b[k->n - 1].rows == k->size) {

@@ -31,6 +31,19 @@ const char ctr_svg_style[] =
 enum { WIDTH = 640, HEIGHT = 400, EDGE = 12, ROW = 20, NAME_COLUMNS = 34, LEGEND_COLUMNS = 60, TITLE_COLUMNS = 76 };
 static const double column = 7.4; /* of text */
 
+/* What lay_out measures, from top to bottom, and the names of its numbers:
+ *
+ *     EDGE      left                    right   width
+ *     title (y 24), subtitle (42), rows of the legend (legend_y …), label of the y axis (label_y)
+ *     top       +------------------------+
+ *     ticks of  |  marks                 |             left is EDGE + the widest of the ticks + 8
+ *     the y axis|                        |
+ *     bottom    +------------------------+
+ *               ticks of the x axis, their dates, its label                       height
+ *
+ * A figure is ctr_svg_begin, marks in the units of the axes, such as ctr_svg_line(g, 0, x, y, n), and ctr_svg_end. Each
+ * writes its element at once: what comes later lies above. */
+
 /* ---- texts ---- */
 
 /* What stands for the character at `text`, whose bytes are *n then; NULL: itself. XML has no U+FFFE and U+FFFF. */

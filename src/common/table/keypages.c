@@ -5,9 +5,9 @@
  *     pages of a table   first key, place, rows     in memory, in the order of keys
  *     page               key state key state …      a row of the rowfile
  *
- * Before: pages a [2 5 7] and b [11 14]. After a put of 5, 9 and 12: a [2 5 7 9] and b [11 12 14]. A page that gets no
- * row keeps its place. Pages that are changed are dropped and written anew at the end of the file. The rows of adjacent
- * changed pages are divided evenly among as few pages as they need, so that pages stay full where many change. */
+ * A page that gets no row keeps its place. Pages that are changed are dropped and written anew at the end of the file.
+ * The rows of adjacent changed pages are divided evenly among as few pages as they need, so that pages stay full where
+ * many change. */
 #include "common/table/keypages.h"
 
 #include <stdlib.h>
@@ -49,6 +49,16 @@ struct ctr_keypages {
     struct ctr_numbered *get; /* of the group, twice */
     struct ctr_buf out, next; /* rows, and pages of the table, that a put makes */
 };
+
+/* With room for four rows in a page, a table of the pages a [2 5 7], b [11 14] and c [20 30]; a put of 5, 9 and 12:
+ *
+ *     choose        parts: a gets 5 9, b gets 12 (a key belongs to the last page that starts at or before it)
+ *     read_parts    a and b, by place, in one ctr_rowfile_get
+ *     merge         out: 2 5' 7 9, then 11 12 14 behind it, as b follows a directly; the places of a and b are dropped
+ *     write_all     seven rows, evenly, on two pages: [2 5' 7] and [9 11 12 14]
+ *     keep_pages    c keeps its place
+ *
+ * The list of pages is made anew in `next` and exchanged at the end. A put into an empty table merges with nothing. */
 
 static uint64_t key_of(const uint8_t *row)
 {

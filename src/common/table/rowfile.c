@@ -62,6 +62,19 @@ struct ctr_rowfile {
     int64_t writes, written_bytes;
 };
 
+/* Rows of 96 bytes, not dense, and 1 MiB of memory: a page is 4 KiB with 42 rows (64 bytes unused), a segment 4 pages,
+ * 168 rows. Place 215 = 1 * 168 + 47 is row 47 of segment 1, which is row 5 of its second page: page 5 of the file,
+ * byte 5 * 4096 + 5 * 96.
+ *
+ * ctr_rowfile_get of the places 400, 3, 50 and 215, while segment 2 (from 336 on) is the tail:
+ *
+ *     sort             3  50  215  400
+ *     in pages         0   1    5          400 is copied from memory, f->segment
+ *     pieces           0-1      5          as 2-4 between them are more than GAP
+ *     read_piece       each by a thread; the checksum of each page is compared before a row of it is copied
+ *
+ * Rows go to the caller's array in the order asked for: `number` of an entry survives the sort. */
+
 static int fail_sys(const struct ctr_rowfile *f, const char *what, struct ctr_err *err)
 {
     (void)ctr_fail_sys(err, "rows on disk: %s", what);

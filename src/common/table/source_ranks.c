@@ -51,6 +51,18 @@ struct over_ranks {
     } begun;
 };
 
+/* Two ranks; rank 0 owns A and C, rank 1 owns B. The minibatch of rank 0 has A B, that of rank 1 has C B:
+ *
+ *              rank 0                                   rank 1
+ *     ask      A to itself, B to 1                      C to 0, B to itself
+ *              place[0] = [0], place[1] = [1]           place[0] = [0], place[1] = [1]
+ *     union    A C; asked[0] = A, asked[1] = C          B; asked[0] = B, asked[1] = B
+ *     values   rows of A to 0, of C to 1                the row of B to 0 and to 1
+ *     push     A: its gradient, C: that of rank 1       B: that of rank 0 + that of rank 1; one step
+ *
+ * A key is looked up and stepped once however many ranks have it, and the sum does not depend on which message came
+ * first. Rows of a later add to the same minibatch follow: `here` and `given` say what was sent before. */
+
 /* Wait for it. An error stays until a call can return it. */
 static int join(const struct ctr_source *source, struct ctr_err *err)
 {
