@@ -100,6 +100,16 @@ int cuda_gemm(struct ctr_dev *dev, const struct ctr_dev_gemm *a, struct ctr_err 
     return gemm_back(dev, a, err);
 }
 
+/* act_grad of 130 rows and 3 columns, whose sums over rows are dalpha and dbias:
+ *
+ *     new_sums          tiles 3: rows 0-63, 64-127, 128-129; p[4][3][3]: sum, tile, column
+ *     act_grad_kernel   9 threads; that of tile 1 and column 2 goes through rows 64-127 of column 2, writes dz, and
+ *                       stores its sums in p[0][1][2] and p[1][1][2]
+ *     join_kernel       6 threads: p[s][0][j] + p[s][1][j] + p[s][2][j], rounded once, to dalpha and dbias
+ *
+ * The CPU sums runs of CTR_RUN_ROWS rows in the same order (ops_cpu.c). dice needs two of these rounds, as its second
+ * kernel uses the joined sums 2 and 3 of the first. */
+
 /* ---- sums over rows ---- */
 
 /* Add sum[s][tile][col] to sum[s][0][col], tiles in order, and store the rounded result to `to`. */

@@ -176,6 +176,17 @@ template <class T> static inline bool onhost_takes(T a)
     return true;
 }
 
+/* A copy and a kernel that needs it, with $CTR_CUDA_ON_HOST_ORDER=copies:
+ *
+ *     cudaMemcpyAsync(x, …, copy)        waits in the queue of `copy`: x is still NaN
+ *     cudaEventRecord(e, copy)           e = {copy, 1 operation}
+ *     cudaStreamWaitEvent(compute, e)    an operation of `compute`: run `copy` up to 1
+ *     LAUNCH(c, kernel, …)               runs behind it, and sees x
+ *
+ * Without the wait, or with "careless", the kernel reads NaN and the test fails, as it would now and then on a GPU. An
+ * operation runs when its stream gets it, unless the order delays it until somebody waits: cudaStreamSynchronize, or
+ * the wait above. */
+
 /* ---- streams ---- */
 
 /* What a kernel that faulted left: no later call works. */

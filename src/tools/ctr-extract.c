@@ -63,6 +63,18 @@ struct job {
     struct ctr_spellings *spellings; /* -v */
 };
 
+/* Which way a call takes:
+ *
+ *     PLAN FILE…         open_stream, ctr_program_bind to its columns, then `extract`: a batch in, batches out
+ *     PLAN VIEW=FILE…    open_views: the statements of the plan run in threads (ctr_flow_open), and their result is the
+ *                        source that is extracted
+ *     --fit PLAN         `fit`: the same sources, but batches go to ctr_program_fit; the fitted plan is the output
+ *     --explain, --dot   the program is bound to the input's columns and printed; no row is extracted
+ *     --inputs           print_inputs: no program, as no stream need be there
+ *
+ * --memory is divided before anything is read: of 8G with statements and --names, statements take 4G, the names 3G and
+ * the program 1G (statements_share, growing_share, program_share). */
+
 /* ---- views ---- */
 
 static bool reads_views(const struct job *j)

@@ -55,6 +55,16 @@ struct job {
     int ndecimals;
 };
 
+/* Which rows are kept depends on how many there are, so that options decide how often rows are read:
+ *
+ *     --where X --head 10      pass: [from, to) is known, and reading stops after the tenth row, unless there is --rest
+ *     --tail 10, --head 10%    of a file without --where the same, as a file tells its number of rows
+ *     --tail 10                else tail_pass: the last rows stay in memory, in a window of 2 * 10 + 8,192
+ *     --head 10%               else spool_pass: all rows, with a column MARK that says what --where took, go to a
+ *                              temporary file; then their number is known, and the file is read
+ *
+ * emit() puts a row of those taken to the output if its number is in [from, to), and all others to --rest. */
+
 /* ---- a batch to the output and the rest ---- */
 
 static int write_part(struct job *j, struct ctr_writer *w, const struct ctr_batch *b, const int64_t *idx, int64_t n,

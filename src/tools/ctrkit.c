@@ -190,6 +190,17 @@ struct place {
     char program[PATH_MAX], folder[PATH_MAX];
 };
 
+/* What becomes of arguments, where the tools are files beside this program:
+ *
+ *     ctrkit train lr …     exec FOLDER/ctr-train lr …
+ *     ctrkit help train     man of FOLDER/../../../man/ctr-train.1 or that of an installation; without man or the file,
+ *                           the text that the build put into this program (ctrkit_manuals)
+ *     ctrkit help din       there is no ctr-din; find_owner finds "\f ctr-train-din.1" in the texts: ctr-train-din.1
+ *     ctrkit trian          no_tool: "there is no tool 'trian'", and the nearest name
+ *
+ * In the single program (ctr_tools), tools are rows of a table, and run_tool executes the program itself by the tool's
+ * name. Completion asks the tools at run time (--list-options), so scripts name no option. */
+
 static int find_place(struct place *at, struct ctr_err *err)
 {
     ssize_t n = readlink("/proc/self/exe", at->program, sizeof at->program - 1);

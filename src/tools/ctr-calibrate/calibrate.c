@@ -181,6 +181,16 @@ int ctr_cal_fit_batch(struct ctr_cal_fit *f, const struct ctr_batch *b, struct c
     return check_memory(f, err);
 }
 
+/* For example, isotonic of rows (score, label) .1 0, .2 1, .3 0, .3 1, .4 0, .5 1:
+ *
+ *     points            .1: 0/1    .2: 1/1    .3: 1/2    .4: 0/1    .5: 1/1       clicks of rows
+ *     pool_violators    .1: 0/1    .2-.4: 2/4                       .5: 1/1       as .3 is below .2, .4 below both
+ *     knots, constant   .1 0       .2 .5                            .5 1          linear: also .4 .5
+ *
+ * With --min-clicks 1, merge_thin joins pools without a click or a non-click to the next ones, the last one to the one
+ * before: here one pool of 3/6 is left. It ranks nothing (keeps 0 of the ranking, LEAST_KEPT is .9), so that the map
+ * becomes platt. Where all weights are 1, pool_whole finds the same pools with integers. */
+
 /* ---- isotonic ---- */
 
 struct block {

@@ -47,6 +47,17 @@ static enum ctr_cal_kind kind(void)
     return strcmp(o.pieces, "constant") ? CTR_CAL_ISOTONIC_LINEAR : CTR_CAL_ISOTONIC_CONSTANT;
 }
 
+/* The three forms, and the order of their calls:
+ *
+ *     --fit KIND            find, feed a ctr_cal_fit, ctr_cal_fit_finish, report on stderr, write_map
+ *     --fit --rolling 1d    feed a ctr_cal_rolling with all rows; each hour of the time column (--every) it calls
+ *                           `fitted` with a map of the rows of the last day, which replaces the file -o
+ *     MAP                   ctr_cal_map_load, then `pass`: score in, score out, other columns as they are
+ *
+ * The last two work together: one process fits again and again, another applies its file with --reload. `reload` looks
+ * at the file before each batch, so a batch is calibrated by one map; a map that cannot be read leaves the one before.
+ */
+
 /* ---- fitting ---- */
 
 /* Takes ownership of `out`. */

@@ -61,6 +61,18 @@ struct run {
     struct ctr_image_loss loss;
 };
 
+/* For example, `ctr-embed-images -w vgg16.safetensors --tower m.arrows --update old.arrows photos.tar`:
+ *
+ *     prepare      opens photos.tar, the network (4,096 numbers) and m's tower (say 32); the schema is key, vector[32],
+ *                  and "tower=… of NETWORK" in its metadata
+ *     take_over    rows of old.arrows, whose metadata must be the same, go to the sort; their keys become `known`
+ *     embed_all    photographs with other keys are decoded by threads, go through the network, then through the tower
+ *                  (add_rows), and to the sort
+ *     write_all    rows in the order of keys; two of one key are an error; a keyed file
+ *
+ * With --vectors a stream of vectors takes the place of photographs and network (embed_vectors). Each vector depends
+ * on its photograph alone, so a file that grew by --update has the rows of one that was made at once. */
+
 /* ---- what goes in and comes out ---- */
 
 static enum ctr_preprocess preprocess(void)

@@ -77,6 +77,16 @@ struct input {
     int *keep, n; /* columns of the file to keep */
 };
 
+/* For example, --by site on a file with the columns id, site, label, price, score:
+ *
+ *     find       label 2, score 4, by[0] 1: positions in the file; others -1
+ *     project    keep[] = 2 4 1; from here on label is 0, score 1 and by[0] 2, and other columns are not read
+ *     feed       batches of these three go to ctr_eval_batch, or with --lateness to ctr_eval_live_batch
+ *     show       at the end, or for each window that closes: a table, or a batch of a stream
+ *
+ * With --bad-rows quarantine, rows are set aside with all their columns, so the sieve comes before the projection,
+ * otherwise behind it. --at and --propensity are other evaluations, with sources of their own (evalestimate.c). */
+
 static int keep(struct input *in, int column)
 {
     if (column < 0)

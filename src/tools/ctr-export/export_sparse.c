@@ -38,6 +38,16 @@ struct item {
     bool single; /* the value came from a float32 */
 };
 
+/* A row with label 1, the keys site 3616877834260159592 (weight 1) and the number price .5:
+ *
+ *     libsvm    1 1:0.5 3616877834260159592:1              ascending indices: items are sorted
+ *     libffm    1 0:3616877834260159592:1 1:1:0.5          field:index:value, in the order of columns
+ *     vw        1 |site 3616877834260159592 |dense price:0.5
+ *
+ * With --bits 4 the key becomes 10: numbers take the indices from 1 on (here 1), and keys, of which 4 bits are left,
+ * those behind them. `gather` makes items of a column and put_item writes them; the formats differ in the order of both
+ * and in what stands between. */
+
 /* ---- start: which columns ---- */
 
 static enum kind kind_of(const struct ctr_field *f)

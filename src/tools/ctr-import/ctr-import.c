@@ -63,6 +63,18 @@ static const char *const notes[] = {
     NULL,
 };
 
+/* Which way an input takes:
+ *
+ *     vectors.npy, *.safetensors         import_tensors: a file at a time, no options about text
+ *     day.parquet, a folder              import_parquet: a folder is replaced by the files below it
+ *     log.tsv, a.csv.gz                  import: choose_format goes by --format, then the name, then the content
+ *     - (stdin) with "{" as first byte   import: as JSON lines, and says so
+ *     x.arrows, x.zip                    refused, with what to do instead (others)
+ *     @LIST                              the files that it names, before any of these
+ *
+ * All are a loop of batches from a source to a writer. On its way ctr_old_times_see looks for times of January 1970,
+ * which are seconds that were read as milliseconds. The trailer comes last, when the quarantine is in place. */
+
 /* Inputs that are not text. */
 #define IS_STREAM "is a stream by its name, which every tool reads as it is; --format says if it is text"
 static const struct {

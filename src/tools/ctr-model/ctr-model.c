@@ -43,6 +43,19 @@ static bool is_table(void)
     return !strcmp(o.format, "table");
 }
 
+/* Each action gets batches from a function of insight.h and prints them, or writes them as they are (--format stream).
+ * For example, a row of explain and its lines; those of one row of the input have a common head:
+ *
+ *     1, .505362, site, 3616877834260159592, a, 1, .033333, .033333
+ *
+ *     row 1: score 0.505362, log odds +0.021451
+ *     contribution           x  feature
+ *        +0.033333           1  site=a
+ *
+ * A row of top, (site, key, null, null, -.034138), is a line without a count and a name:
+ *
+ *      -0.034138           -  site=#b904fa7250e7342c */
+
 /* ---- tables for people ---- */
 
 static int print_text(struct ctr_out *out, struct ctr_str s, struct ctr_err *err)

@@ -82,6 +82,18 @@ static const struct column item_columns[] = {
     { "candidate", CTR_UTF8 }, { "place", CTR_I64 }, { "key", CTR_U64 },  { "name", CTR_UTF8 }, { "weight", CTR_F64 },
 };
 
+/* A raw row with site a and price .5, explained by an lr model with tables site and price:
+ *
+ *     program      one row of features: the key of a, the number .5; ctr_inputs makes entries (hash, table, x) of it
+ *     row_names    names of the row: {hash of site's key, "a"}, {hash of price's key, ""}, sorted by hash
+ *     add_parts    bias, 1 x .003; site, 1 x .033; price, .5 x -.030; sorted by the size of the contribution
+ *     put_row      a line for each part; find_name looks its hash up among the names:
+ *                  row 1, score .505, table site, key …, name a, x 1, weight .033, contribution .033
+ *
+ * The contributions add up to the log odds, .021. A deep model's explainer gives contributions without weights, and
+ * what they leave of the log odds is a line (residual). Features that come without their raw row have names only from
+ * --names. With --attention units and their items take the place of parts. */
+
 static int add_columns(struct ctr_schema *s, const struct column *c, size_t n, struct ctr_err *err)
 {
     int rc = 0;

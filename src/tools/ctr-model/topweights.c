@@ -57,6 +57,18 @@ struct tops {
     uint64_t *seed; /* seed of the keys of each table */
 };
 
+/* For example, diff -n 1 of two models, whose rows are sorted by table and key:
+ *
+ *     OLD              NEW              merge
+ *     ad    7  .1      ad    7  .1      in both, equal: not kept
+ *     ad    9  .4      site  3  .5      ad 9: only in OLD, .4 -> 0; kept
+ *     site  3  .2                       site 3: .2 -> .5; kept
+ *
+ * `keep` collects weights, and cuts them to the N strongest when there are four times as many, at least 1,024; here ad
+ * 9 is left, with the change -.4. Only then are names looked for: name_all goes through --names or the vocabularies,
+ * and makes the key of each name, which index_shown finds among the few that are shown. A vocabulary `cities` names
+ * keys of the tables that the plan makes from it first, then keys of any table that are still nameless. */
+
 /* Strongest first; ties by table and key, so that the order is unique. */
 static int compare(double p, double q, const struct weight *x, const struct weight *y)
 {

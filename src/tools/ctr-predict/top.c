@@ -43,6 +43,16 @@ struct ctr_top_ads {
 
 #define AS(type, buf) ((type *)(void *)(buf).data)
 
+/* 300 users and 5,000 ads, K = 2:
+ *
+ *     users [0, 256)      x ads [0, 4096)       gemm: 256 x 4,096 products, then each user's are scanned by a thread
+ *                         x ads [4096, 5000)    the same; the heaps go on
+ *     users [256, 300)    x ads [0, 4096) …
+ *     order               each heap becomes a list, the best first
+ *
+ * A user with the products .1 .9 .5 .9 in ad order: the heap is {.1 .9}, then {.5 .9}, then {.9 .9}; a third .9 would
+ * not enter. Rows then come user by user: the user's columns, rank 1 with ad 1, rank 2 with ad 3, the ad's columns. */
+
 /* ---- the ads ---- */
 
 /* Copy the vectors of a batch, row after row. */

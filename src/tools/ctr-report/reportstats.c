@@ -64,6 +64,15 @@ static const struct ctr_report_column columns[COLUMNS] = {
     { "auc", CTR_CLASS_NUMBER, false },
 };
 
+/* A row of ctr-stats and its cells:
+ *
+ *     site, utf8, rows 60, nulls 0, distinct 3, top [a b c], top_rows [48 9 3], top_share [.8 .15 .05]
+ *     site | utf8 | | 0% | 3 | a 80%, b 15% | - | - | - | -
+ *
+ * c is left out, as three rows are fewer than FEW; extremes of texts are "-". Had site the role user, the frequent
+ * values would be empty as well. With labels, put_rates adds a line for each of its first five values to a second table
+ * (x->rates), which has two fifths of the page's room and is appended behind the first one at the end. */
+
 static const char *const head[] = { "column", "type",    "role", ">nulls", ">distinct", "frequent values",
                                     ">min",   ">median", ">max", ">mean",  NULL };
 static const char *const labelled_head[] = { "column",    "type",         "role", ">nulls",

@@ -34,6 +34,19 @@ struct ctr_negatives {
     struct ctr_negatives_stats st;
 };
 
+/* With a time and --negatives 2, rows (user, item, time) u1 a 9:00, u1 b 9:00, u2 a 9:05, all of them clicks:
+ *
+ *     push 1-2          wait in `held`: more rows of 9:00 may come
+ *     push 3            9:00 is over: rows 1 and 2 are answered, row 3 waits
+ *     next_moment       u1 has taken a and b at once, so neither is a negative of row 1
+ *     answer            row 1, then two items that were known at 9:00 and that u1 has not taken (--popular: weighed by
+ *                       their counts so far)
+ *     idx, drawn        0 0 0 1 1 1 and -1 4 7 -1 7 2: rows of the log, and items; -1 is the row itself
+ *     make_result       columns of the item from ITEMS where drawn >= 0, the others from the row; label 1 0 0 1 0 0
+ *     next moment       only now do a and b of 9:00 count as more popular
+ *
+ * Without a time, all rows are taken and counted first while the spool stores them, and the second reading answers. */
+
 static bool as_of(const struct ctr_negatives *s)
 {
     return s->o.time >= 0;

@@ -61,6 +61,19 @@ struct ctr_http {
     int64_t grace_end_ms;
 };
 
+/* A connection that sends two requests, the first in two packets, the second along with the end of the first:
+ *
+ *     accept_one      READ; due after the shorter of the request and the idle time
+ *     read_request    in: "POST /v1/score …", no empty line yet: would block
+ *     read_request    the rest: take_head finds the body's length; `in` has more than head and body
+ *     handle          WORK, nothing is due; a thread of the queue has the request
+ *     ctr_http_done   on that thread: the list `done`, and the eventfd that wakes the loop
+ *     take_answers    start_answer puts head and answer into `out`: SEND
+ *     next_request    all is sent: the second request moves to the front of `in`, and READ goes on with it at once
+ *
+ * The loop never blocks but in epoll_wait, and only the loop frees a connection: one whose client left during WORK is
+ * marked `gone` and is closed when its answer comes. */
+
 static struct conn *conn_of(struct ctr_http_request *q)
 {
     return (struct conn *)(void *)q;

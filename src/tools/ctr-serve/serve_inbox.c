@@ -52,6 +52,17 @@ struct serve_inbox {
     int64_t waiting;
 };
 
+/* PUT /v1/images/42 with a photograph, while DIR has 000001.arrows and 000002.arrows:
+ *
+ *     serve_inbox_add    by the HTTP thread: into the queue, unless MOST_WAITING wait
+ *     embed              by the inbox's thread, without the lock: decoded, resized, through the network: i->vector
+ *     keep               under the lock: has each table room? Then 000003.arrows, one row (42, vector), is written and
+ *                        renamed into place; then each table gets the image: the vector, or what its tower makes of it
+ *     answer             {"width":4096}
+ *
+ * A generation that loads meanwhile waits for the lock in serve_inbox_attach, and then reads all files of DIR into its
+ * table, in the order of their numbers: the last vector of a key is the one that is found. */
+
 /* ---- files ---- */
 
 static void path_of(const struct serve_inbox *i, int64_t number, char path[4200])

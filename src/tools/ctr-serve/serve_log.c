@@ -40,9 +40,20 @@ struct serve_log {
     bool failing; /* told already */
 };
 
+/* --log a/log.arrows, where an earlier server left a/log.000002.arrows:
+ *
+ *     serve_log_open    split_name: "a/log" and ".arrows"; take_lock: a/log.arrows.lock; find_number: 2
+ *     serve_log_write   opens the temporary file of a/log.000003.arrows with the first row, and adds rows in batches
+ *     serve_log_look    ten times a second, by the thread of models: after --log-every or --log-size the file is taken
+ *                       away from the writers, finished and renamed (rotate); the next row opens 000004
+ *
+ * A model that reads other columns ends the file as well (fits). If the disk is full, `fail` counts the open file's
+ * rows as lost and drops it, so that its number is used again; RETRY_MS later a row may open it anew. stdout and FIFOs
+ * have no numbers: serve_log_look flushes them instead. */
+
 /* ---- numbers of files ---- */
 
-/* "a/log.arrows": "a/log." and ".arrows" */
+/* "a/log.arrows": "a/log" and ".arrows" */
 static int split_name(struct serve_log *l, struct ctr_err *err)
 {
     const char *path = l->o.path, *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;

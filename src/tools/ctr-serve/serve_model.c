@@ -32,6 +32,16 @@ struct serve_models {
     atomic_bool stop;
 };
 
+/* A model and its map are replaced at once, and the new model fits only the new map:
+ *
+ *     look             changed: MODEL, MAP; both are `refused` until they are taken
+ *     take_together    generation_new reads both, shares the other parts, makes a desk for each thread and warms it up;
+ *                      `now` is exchanged under the lock, and the old generation goes with its last request
+ *
+ * If the map is damaged instead, generation_new says so (*bad = MAP), and the model is tried alone beside the map of
+ * now; then the map, which is reported and stays refused. When a file changes next, the refused ones are tried with it,
+ * so that a model and a map that arrive one after the other are taken as soon as both are there. */
+
 static const char *path_of(const struct serve_models *s, int file)
 {
     const struct serve_files *f = &s->o.files;

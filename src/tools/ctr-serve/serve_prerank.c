@@ -41,6 +41,18 @@ struct serve_cut {
 
 #define AS(type, buf) ((type *)(void *)(buf).data)
 
+/* With K = 2, a request with five ads of which the fourth has no vector, and one without ads:
+ *
+ *                    ads x, y, z, v, w                        no ads
+ *     make_vector    the user's vector, by the tower's plan on columns of user, context and --users
+ *     find_best_of   products .1 .9 -.2 (none) .4             find_best: of all vectors, block by block
+ *     list_kept      pick: places 1 and 4, in request order   pick: rows of the vectors, the best first
+ *     keep_rows      the ads' columns, of these rows          list_keys: the keys become the ads' only column
+ *     tell           "ads":[1,4]                              "ads":["k7","k3"]
+ *
+ * The model then scores two rows. A column `prerank` that its plan reads gets the pre-rank's scores. Of a stream, rows
+ * are first ordered by request (order_rows), and each request is cut like this. */
+
 /* ---- of a generation ---- */
 
 void serve_prerank_free(struct serve_prerank *p)

@@ -35,6 +35,18 @@ struct scoring {
     int64_t served_ms;
 };
 
+/* POST /v1/score with {"user":{…},"ads":[{…},{…}]}, and /v1/rank with the same:
+ *
+ *     serve_rows_json    two rows of raw columns: user, context and --users repeated, each ad's own
+ *     answer so far      {"model":"…","scores":[               {"model":"…","ranked":[
+ *     run_lane           serve_lane_run: append_scores         serve_lane_rank: see_scores notes all scores, then
+ *                        with each batch: .1,.3                append_ranked gets the kept ads, best first:
+ *                                                              {"ad":1,"score":.3,"rank":1},…
+ *     log                rows with their scores, at once       after the ranking, which gives ranks and propensities
+ *     end                ]}                                    ]}
+ *
+ * An error anywhere replaces all of the answer (ctr_http_refuse). Streams take the same way with files in memory. */
+
 /* Write the rows that have scores now, the next n of the batch, to the log. */
 static int log_rows(struct scoring *x, const double *score, int64_t n, struct ctr_err *err)
 {

@@ -81,6 +81,19 @@ struct run {
     const char *arg[2];    /* after the action */
 };
 
+/* A life of a signal, and the order of calls of the longest action:
+ *
+ *     add plan             signal site, version 1, in state "new"
+ *     vet --allow day1     no reference: judged by itself; it passes, is pinned, and site is allowed
+ *     vet day2             compared with day1, the last vetting that passed
+ *     register m           model m consumes site
+ *     deprecate site       `check` of a plan with site fails from here on, `alerts` names m
+ *
+ *     vet: measure (reads the whole stream, no lock held), ctr_signals_begin, ctr_signals_check_stream, the table on
+ *     stdout, commit; exit 3 if a signal failed. The verdicts of failed ones are kept as well.
+ *
+ * Actions are rows of `actions`; what only lists is a row of signals' own table (ctr_signals_list_at). */
+
 /* ---- changes ---- */
 
 static int add(struct run *run, struct ctr_err *err)

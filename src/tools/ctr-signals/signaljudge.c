@@ -26,6 +26,17 @@ struct day {
     double rows, missing, cell[CTR_STREAM_CHECK_CELLS];
 };
 
+/* A signal whose last three vettings passed, with 100, 120 and 90 rows and 10, 10 and 30% missing, is vetted anew with
+ * --reference median --days 3 and 45% missing:
+ *
+ *     find_reference    `near`: rows 100, missing 10%, a histogram of the median shares; `pinned`: the vetting that is
+ *                       pinned, by itself
+ *     judge             by itself (missing, constant, AUC), then against each reference; each finding adds to `why`:
+ *                       "; missing in 45.0% of rows, 10.0% in the median of 3 vettings; drifted: PSI …"
+ *     keep              a row of `vetting` with the verdict; failed, so it is no reference until a person accepts it
+ *
+ * Limits are widened by what chance does: two standard errors of shares, and the noise of PSI of so many rows. */
+
 static int by_value(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;

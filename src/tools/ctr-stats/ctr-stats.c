@@ -36,6 +36,18 @@ static const struct ctr_opt opts[] = {
     { 0 },
 };
 
+/* For example, `ctr-stats --against ref.prof --fail-above psi=0.2 today.arrows`:
+ *
+ *     read_limits       {psi, .2}
+ *     read_reference    the profile in ref.prof (a stream would be profiled, by the same pool of threads)
+ *     profile_rows      the profile of today.arrows
+ *     compare_slices    pairs slices of both by value, then columns by name; ctr_drift of each pair is a line
+ *     check_limits      keeps the first measure beyond its limit, and counts further columns
+ *     fail_beyond       after the result is written: "site: psi is 0.31, above 0.2", exit 3
+ *
+ * What cannot be compared (another type, no such column, a slice without rows on one side) is beyond any limit, so a
+ * renamed column fails the check and does not pass for want of drift. */
+
 /* ---- input ---- */
 
 static int find_columns(struct ctr_cli *cli, const struct ctr_schema *s, int *label, int *by, int *time,

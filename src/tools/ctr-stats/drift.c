@@ -13,6 +13,16 @@
 
 enum { GROUPS = CTR_DRIFT_VALUES + 3 };
 
+/* A column with 60 a, 30 b and 10 c in the reference, and 50 a, 30 b and 20 d now:
+ *
+ *     groups        a 50/60, b 30/30, c 0/10, the others 20/0      now/reference; the reference's frequent values
+ *     psi           1.044: sum of (p - q) ln(p / q), half a row added to each count
+ *     new           20%: the share of d, which the reference lacks; vanished 10%: that of c
+ *     intervals     200 times each count is drawn from a Poisson distribution around it
+ *
+ * Numbers with more than CTR_FEW values are grouped by ten ranges of about equal numbers of the reference's rows
+ * instead (add_ranges); the Wasserstein distance is of all their points, without groups. */
+
 struct pairs {
     struct ctr_stability_cell g[GROUPS];
     int n;

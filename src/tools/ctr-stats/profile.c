@@ -207,6 +207,18 @@ void ctr_profile_totals(const struct ctr_profile *p, struct ctr_totals *t)
     }
 }
 
+/* What a column of 70,000 different prices goes through:
+ *
+ *     up to 65,536 values    `table` counts each (CTR_PROFILE_EXACT); totals are made from it when asked for
+ *     the next one           ctr_profile_make_many: totals, bins and frequent values (heavy) take in all counts so far,
+ *                            and the table becomes a sample: values whose hash is of a level, which rises until at
+ *                            most 16,384 values are left
+ *     each later row         goes to totals, bins and heavy; to the table only if its hash is of the level
+ *
+ * All values of a level are in the sample with all their rows, so 2^level times its size estimates the distinct values,
+ * and two profiles merge exactly: the sample of the sum is that of the higher level. Bins work alike: one bit of
+ * precision goes whenever there are more than CTR_PROFILE_BINS. */
+
 /* ---- the table of values ---- */
 
 /* Equal bytes, of more than 8? Most texts are short. */

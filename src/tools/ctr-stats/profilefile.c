@@ -50,6 +50,19 @@ bool ctr_is_profile(const struct ctr_schema *s)
     return ctr_meta_get(&s->meta, CTR_META_PROFILE);
 }
 
+/* The profile of two rows with site "a" and "b", without slices (by and window null) and labels (clicks 0):
+ *
+ *     column  type     part     key                   rows  text  bytes  counts
+ *     site    utf8     schema   0                     0           0      []
+ *     site    utf8     column   0                     2           0      [0 0 0 0 0 0 0 2 0 -1 -1]
+ *     site    utf8     value    665930714074907560    1     b     1      []
+ *     site    utf8     value    16284231196011601808  1     a     1      []
+ *
+ * counts of "column" are those of put_column: nulls first, values eighth, at the end the level and the shift of a
+ * column of many values (-1: all are counted). Such a column has totals, sum, squares, min, max, bin … and frequent …
+ * before its values. A reader makes the same struct again (take_row), and check_whole refuses one of which rows are
+ * missing. */
+
 /* ---- writing ---- */
 
 struct row {

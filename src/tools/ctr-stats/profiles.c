@@ -195,6 +195,15 @@ static int add_column(struct ctr_profile *p, struct ctr_feed *f, const struct ct
     return add_range(p, f, c, 0, c->rows, clicks, 1, &nulls, err);
 }
 
+/* With --by site, a batch of the rows a b a c, of which a and b had rows before:
+ *
+ *     number_rows    number 0 1 0 2: slices, in order of first occurrence; c is new
+ *     add_by_slice   start 0 2 3 4, order 0 2 1 3: rows of one slice side by side (a counting sort)
+ *     add_rows       three batches, of rows 0 2, 1 and 3; columns of each are tasks for the threads
+ *
+ * A column of a batch becomes blocks of up to 2,048 values of 64 bits: numbers as they are (-0 as 0, one NaN), texts as
+ * a hash beside the text. An encoded column adds each entry of its dictionary once, with its number of rows. */
+
 /* ---- slices ---- */
 
 int ctr_profiles_slice_init(struct ctr_slice *s, const struct ctr_schema *schema, const char *label,

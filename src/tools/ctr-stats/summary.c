@@ -10,6 +10,16 @@
 const double ctr_quantiles[CTR_QUANTILES] = { .01, .05, .25, .5, .75, .95, .99 };
 const char *const ctr_quantile_names[CTR_QUANTILES] = { "q01", "q05", "q25", "median", "q75", "q95", "q99" };
 
+/* Quantiles come from points, sorted by place, each with edges and a number of rows:
+ *
+ *     few values     .5 (1 row), 2 (1 row): low = high, exact. The median is of rank (2 - 1) * .5 = .5, half way
+ *                    between the rows 0 and 1: 1.25
+ *     many values    bins, such as [2, 4) with 10 rows behind 5 rows below: rank 7 is the third row in it, at
+ *                    2 + 2 * (7 - 5 + .5) / 10 = 2.5; `width` 2 is its possible error
+ *
+ * The same points serve the AUC of a column alone (pairs in order) and, with more than CTR_FEW of them, the groups of
+ * its information value: ranges of about equal numbers of rows; else groups are frequent values. */
+
 /* ---- values in order ---- */
 
 static int by_place(const void *a, const void *b)

@@ -90,6 +90,18 @@ struct ctr_synth {
     int64_t npending, pending_cap, clicks;
 };
 
+/* Nothing is drawn in sequence: each quantity is a function of the seed, its stream and its number. The user of row 7
+ * is ctr_random01(seed, ROW_USER, 7), skewed to, say, u3; the age of u3 is number 3 of USER_AGE, wherever it is asked
+ * for.
+ * So impression_of(row) makes any row alone, as set_bias does for its sample, and tables of users and ads are never in
+ * memory.
+ *
+ * Only clicks need order. Row 7 at 10:00:00 with a click after 35 s is pushed to the heap; impressions go on, and the
+ * first row at 10:00:35 or later pops it:
+ *
+ *     impressions.tsv    7 10:00:00   8 10:00:12   9 10:00:40
+ *     clicks.tsv                                   7 10:00:35     in the order of time */
+
 /* ---- random numbers ---- */
 
 static double uniform(const struct ctr_synth *s, enum draw what, int64_t of)

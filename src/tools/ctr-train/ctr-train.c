@@ -130,6 +130,18 @@ static const struct ctr_opt *options_of(const char *word)
 
 static volatile sig_atomic_t stop;
 
+/* The order of calls of `ctr-train lr click.plan day1.arrows -o m.arrows --checkpoint c.arrows`:
+ *
+ *     options_of("lr")        the options of lr, then those of all models: help, completion and parsing use one list
+ *     ctr_train_take_plan     click.plan is a plan and no stream: rows are extracted on the way (trainrun.h)
+ *     choose_learner          lr row by row on the CPU; with --minibatch 256 its learner by minibatches
+ *     take_files              inputs before outputs, so that none is both
+ *     ctr_trainer_run         the passes (train/trainer.c); calls back: report, saved, idle
+ *     ctr_train_finish        the model is written and renamed into place
+ *
+ * SIGTERM sets `stop`. The trainer sees it, writes the checkpoint and returns CTR_ESTOPPED; where the input is idle, so
+ * that no rows come, idle() saves and ends the process. */
+
 /* ---- words on stderr ---- */
 
 static void report(void *ctx, const struct ctr_train_stats *s)
