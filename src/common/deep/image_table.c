@@ -64,8 +64,8 @@ struct ctr_image_table {
  *     before                      -1   -1    1       the earlier version among the later ones
  *
  * A minibatch remembers how many later images there were when it began (`then`). find_then of b follows `before` until
- * it is below: then = 3 gives row 6, 2 gives row 5, and 1 or 0 gives row 1, from `place`. The vector of a
- * later image is stored first, then its slot, and last the count, so a reader never finds a row without its vector. */
+ * it is below that: 3 gives row 6, 2 gives row 5, and 1 or 0 gives row 1, from `place`. The vector of a later
+ * image is stored first, then its slot, and last the count, so a reader never finds a row without its vector. */
 
 void ctr_image_table_free(struct ctr_image_table *t)
 {
