@@ -1,6 +1,6 @@
 #!/usr/bin/env perl
 # The folders of src/common form layers: includes between them have no cycle, nothing includes the registry of models but
-# tools, and folders, tools and plug-ins include only what a folder offers. V=1 shows the graph.
+# tools, and folders, tools and plug-ins include only what a folder offers. V=1 shows the graph. Long files explain themselves.
 use strict;
 use warnings;
 use Test::More;
@@ -115,4 +115,19 @@ is "@others", '', 'a tool includes no files of another';
 
 my (undef, $found) = layers({ a => { b => 1 }, b => { c => 1 }, c => { b => 1 }, d => {} });
 is "@$found", 'a b c', 'a cycle is found';
+
+# ---- long files explain themselves: behind the head, or in it, a comment shows what happens to an example
+sub explains {
+    my ($text) = @_;
+    my ($head, @more) = $text =~ m{(/\*.*?\*/)}sg;
+    return $head =~ /^ \*     \S/m || grep { tr/\n// >= 5 } @more;
+}
+my @silent;
+for my $file (grep { $_ ne 'common/op/body_table.h' } glob('common/*/*.[ch]'), glob('tools/*.c'), glob('tools/*/*.[ch]'), glob('cuda/*.{cu,h}')) {
+    open my $f, '<', $file or die "$file: $!\n";
+    my $text = do { local $/; <$f> };
+    push @silent, $file if ($text =~ tr/\n//) > 400 && !explains($text);
+}
+is "@silent", '', 'files of more than 400 lines explain their design by an example';
+ok !explains("/* head: what it is\n * and more */\nint x;\n/* one line */\n"), 'a file without one is found';
 done_testing;
