@@ -317,6 +317,12 @@ def dictionaries(directory):
         if pa.types.is_dictionary(got.schema.field(k).type) != dictionary or got[k].to_pylist() != [v[i % len(v)] for i in range(n)]:
             print(f"{k}: {got.schema.field(k).type}, or other values")
             bad = 1
+    lacks = os.path.join(directory, "lacks.parquet")
+    pq.write_table(pa.table({"other": [1, 2, 3]}), lacks)
+    results = [subprocess.run(["ctr-import", "-q", "-j", j, path, lacks], capture_output=True, check=True).stdout for j in ("1", "2")]
+    if results[0] != results[1]:
+        print("a file without dictionary columns behind one with them: -j 1 and -j 2 differ")
+        bad = 1
     return bad
 
 

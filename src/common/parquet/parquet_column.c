@@ -166,6 +166,7 @@ void ctr_pq_column_free(struct pq_column *c)
 
 int ctr_pq_column_start(struct pq_column *c, int fd, int64_t size, const struct pq_chunk *chunks, struct ctr_err *err)
 {
+    ctr_colbuf_clear(&c->dict_text); /* of another file, whatever this column has in this one */
     if (c->from != PQ_FROM_FILE)
         return 0;
     const struct pq_chunk *chunk = &chunks[c->leaf->column];
@@ -177,7 +178,6 @@ int ctr_pq_column_start(struct pq_column *c, int fd, int64_t size, const struct 
     c->page_left = c->piece = c->piece_at = 0;
     c->has_dict = false;
     c->dict_n = 0;
-    ctr_colbuf_clear(&c->dict_text);
     if (chunk->encrypted)
         return ctr_pq_damaged(c, err, "it is encrypted: write the file without encryption first");
     if (chunk->elsewhere)
