@@ -178,10 +178,15 @@ static int stream_next(void *object, const struct ctr_batch **b, struct ctr_err 
     return some;
 }
 
-/* Columns of types that we do not know are left out: rows are kept. */
-static int known_columns(struct ctr_batch_source *rows, struct ctr_err *err)
+/* Columns of types that we do not know are left out, since rows are kept. One that the model reads is no such column:
+ * it is there, and is not to be looked up. */
+static int known_columns(const struct serve_generation *g, struct ctr_batch_source *rows, struct ctr_err *err)
 {
     const struct ctr_schema *s = ctr_batch_source_schema(rows);
+    for (int i = 0; i < s->n; i++)
+        if (s->f[i].type == CTR_FOREIGN && ctr_schema_find(&g->schema, s->f[i].name) >= 0)
+            return ctr_fail(err, CTR_EDATA, "column %s is of a type that is not read: %s", s->f[i].name,
+                            s->f[i].foreign);
     int *column = calloc((size_t)s->n + 1, sizeof *column), n = 0;
     if (!column)
         return ctr_fail_nomem(err, (size_t)s->n * sizeof *column);
@@ -203,7 +208,7 @@ int serve_stream_complete(struct serve_desk *d, struct ctr_batch_source *rows, i
         return ctr_fail_nomem(err, sizeof *x);
     x->d = d;
     x->most = most;
-    int rc = known_columns(rows, err);
+    int rc = known_columns(d->g, rows, err);
     if (!rc)
         rc = stream_open(x, ctr_batch_source_schema(rows), err);
     const bool needed = !rc && (d->cut || x->s.n > x->given.n);
