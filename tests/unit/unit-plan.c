@@ -207,6 +207,7 @@ static const struct {
     { "where age > 3", "p:1:1: `where` stands below `from VIEW`" },
     { "group age", "p:1:1: `group` stands below `from VIEW`" },
     { "keep x = y\ny = age", "p:1:10: no column y, and line 2 that defines it comes below" },
+    { "keep agee = agee + 1", "p:1:13: there is no column 'agee'; the nearest is 'age'" },
     { "x = age\nx = rating\nkeep x", "p:2:1: x is defined already, on line 1" },
     { "user user_id\nfeature user_id", "p:2:9: the output has a column user_id already, from line 1" },
     { "label y = rating > 1\nlabel z = rating > 2", "p:2:1: there is a label already, on line 1" },

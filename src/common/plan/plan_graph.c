@@ -263,7 +263,7 @@ static int column_node(struct binder *b, const struct plan_ast *a)
         return ctr_fail(b->err, CTR_EUSAGE, "%s", "");
     if (column < 0) {
         int later = ctr_map_get(&b->tree->names, a->name);
-        if (later >= 0)
+        if (later >= 0 && b->tree->def[later].pos.line > a->pos.line) /* else it reads a column of its own name */
             return ctr_plan_fail(&g->src, a->pos, b->err,
                                  "no column %.60s, and line %d that defines it comes below: "
                                  "definitions stand above their use",
