@@ -186,7 +186,7 @@ for (['short', q{there is no column 'past'}], ['half', 'column (kind|price) is o
 }
 SKIP: {
     my $py = $ENV{CTR_PYTHON} || 'python3';
-    skip 'no pyarrow: set CTR_PYTHON', 2 if system("$py -c 'import pyarrow' 2>/dev/null");
+    skip 'no pyarrow: set CTR_PYTHON', 6 if system("$py -c 'import pyarrow' 2>/dev/null");
     sh(qq{$py -c 'if True:
         import pyarrow as pa
         t = pa.ipc.open_stream("ids.arrows").read_all()
@@ -196,6 +196,23 @@ SKIP: {
     ($status, $head, $body) = stream('/v1/score', 'lists.arrows');
     is($status, 400, 'a key of a type that is not read is not a request without ads');
     like($body, qr/column ad is of a type that is not read: list of lists/, 'says why');
+    sh(qq{$py -c 'if True:
+        import pyarrow as pa
+        n = 1 << 27
+        runs = lambda v: pa.RunEndEncodedArray.from_arrays(pa.array([n], pa.int32()), v)
+        user = runs(pa.array([1], pa.int64()))
+        t = pa.table({"user": user, "hour": user, "visit": user, "past": runs(pa.array([""])), "ad": runs(pa.array(["a000"]))})
+        with pa.ipc.new_stream("runs.arrows", t.schema) as w: w.write_table(t)
+        t = pa.ipc.open_stream("ids.arrows").read_all()
+        long = pa.DictionaryArray.from_arrays(pa.array([0] * t.num_rows, pa.int32()), pa.array(["x" * 200000]))
+        t = t.set_column(t.column_names.index("past"), "past", long)
+        with pa.ipc.new_stream("long.arrows", t.schema) as w: w.write_table(t)'});
+    for (['runs', 'more than 10000 rows are not taken \\(--max-ads\\)'], ['long', 'rows of more than 16 MiB, without dictionaries, are not taken \\(--max-body\\)']) {
+        my ($file, $re) = @$_;
+        ($status, $head, $body) = stream('/v1/score', "$file.arrows");
+        is($status, 413, "$file.arrows: few bytes of very many rows, or of one long text in each");
+        like($body, qr/$re/, 'says why');
+    }
 }
 sh('ctr-cat many.arrows many.arrows many.arrows many.arrows many.arrows >many5.arrows');
 ($status, $head, $body) = stream('/v1/score', 'many5.arrows');

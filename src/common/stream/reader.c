@@ -175,10 +175,26 @@ static int check_counts(const struct ctr_reader *r, const struct arrow_schema *s
     return 0;
 }
 
+static int check_rows(const struct ctr_reader *r, struct ctr_err *err)
+{
+    const struct arrow_message *m = &r->msg;
+    const int64_t most = r->opts.most_rows, items = CTR_MAX(most, 8 * m->body_length);
+    if (most && m->rows > most)
+        return ctr_fail(err, CTR_ELARGE, "more than %lld rows are not taken (%s)", (long long)most,
+                        r->opts.most_option);
+    for (size_t i = 0; most && i < m->nnodes; i++)
+        if (ctr_fb_load64(m->nodes + 16 * i) > items)
+            return ctr_fail(err, CTR_ELARGE, "a list has more than %lld items, which their bytes do not hold",
+                            (long long)items);
+    return 0;
+}
+
 /* Decode the batch in msg, at `body`, to the columns of the caller's schema. */
 static int decode_batch(struct ctr_reader *r, const uint8_t *body, bool mapped, struct ctr_err *err)
 {
     int rc = check_counts(r, &r->arrow, err);
+    if (rc >= 0)
+        rc = check_rows(r, err);
     r->data[r->at].mapped = r->data[r->at].copied = mapped;
     if (mapped)
         r->data[r->at].file = NULL;

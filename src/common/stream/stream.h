@@ -43,9 +43,11 @@ struct ctr_reader_opts {
     int idle_ms;
     struct ctr_decimal *decimal; /* of n columns (borrowed); those of others are exact as numbers, or an error */
     int ndecimals;
-    bool follow; /* needs idle: the input may grow. End of file, or of a FIFO's writers, does not end it The end of a
-                    file, or of the writers of a FIFO, is no end */
-    bool ahead;  /* needs idle: a thread reads the next batch while the caller uses the last; same result */
+    bool follow; /* needs idle: the input may grow: the end of a file, or of the writers of a FIFO, does not end it */
+    int64_t most_rows; /* of a batch; more are CTR_ELARGE before they are decoded (0: any). Nulls and runs of a large
+                          array take few bytes: with it, items of lists are no more than the body has bits, either */
+    const char *most_option; /* needs most_rows: the option that says so (borrowed) */
+    bool ahead;              /* needs idle: a thread reads the next batch while the caller uses the last; same result */
 };
 
 /* Opens the files as one stream: n == 0 or "-" is stdin; each may be a stream, several streams one after another (`cat

@@ -413,6 +413,7 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
     struct server v = { .cli = cli,
                         .s = { .deadline_ms = o.deadline_ms,
                                .most_ads = o.max_ads,
+                               .most_bytes = o.max_body,
                                .queue = o.queue,
                                .metrics.lock = PTHREAD_MUTEX_INITIALIZER,
                                .lock = PTHREAD_MUTEX_INITIALIZER,

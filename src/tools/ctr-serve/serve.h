@@ -190,8 +190,9 @@ int serve_look_up(struct ctr_keyed *file, struct ctr_batchbuf *rows, const struc
 /* ---- streams: serve_stream.c ---- */
 
 /* *rows becomes the source of rows with all columns: those that the stream lacks are looked up, and rows are cut by the
- * pre-rank. CTR_EDATA: the stream is wrong; CTR_ELARGE: it has more than `most` rows. */
-int serve_stream_complete(struct serve_desk *d, struct ctr_batch_source *rows, int64_t most,
+ * pre-rank. CTR_EDATA: the stream is wrong; CTR_ELARGE: it has more than `most` rows, or they take more than
+ * `most_bytes` without dictionaries. */
+int serve_stream_complete(struct serve_desk *d, struct ctr_batch_source *rows, int64_t most, int64_t most_bytes,
                           struct ctr_err *err) CTR_MUST;
 
 /* The parser takes a line: line ends between values become blanks. False: one is in a text. */
@@ -295,11 +296,11 @@ struct serve {
     struct serve_log *log;       /* or NULL */
     struct serve_clicks *clicks; /* or NULL; and their log: */
     struct serve_log *clicks_log;
-    struct serve_inbox *inbox; /* or NULL */
-    uint64_t series;           /* of this process, random: ids of requests begin with it */
-    atomic_ullong requests;    /* that had no id */
-    int64_t deadline_ms;       /* 0: none */
-    int64_t most_ads;
+    struct serve_inbox *inbox;    /* or NULL */
+    uint64_t series;              /* of this process, random: ids of requests begin with it */
+    atomic_ullong requests;       /* that had no id */
+    int64_t deadline_ms;          /* 0: none */
+    int64_t most_ads, most_bytes; /* of a request; bytes of its body, or of a stream's rows without dictionaries */
     int threads;
     int64_t queue; /* requests that wait */
     pthread_mutex_t lock;

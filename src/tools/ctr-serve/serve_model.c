@@ -569,11 +569,11 @@ static int generation_new(struct serve_models *s, struct serve_generation *old, 
 {
     struct serve_generation *g = *out = calloc(1, sizeof *g);
     int rc = 0;
+    *bad = -1;
     if (!g)
         return ctr_fail_nomem(err, sizeof *g);
     atomic_init(&g->owners, 1);
     pthread_mutex_init(&g->lock, NULL);
-    *bad = -1;
     for (int i = 0; i < FILES && !rc; i++) {
         if (!path_of(s, i))
             continue;

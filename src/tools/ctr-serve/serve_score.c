@@ -308,14 +308,15 @@ static int score_stream(struct scoring *x, struct ctr_err *err)
     struct ctr_batch_source rows = { 0 };
     struct ctr_reader *r;
     char path[40], *const paths[] = { path };
+    const struct ctr_reader_opts o = { .foreign = true, .most_rows = x->s->most_ads, .most_option = "--max-ads" };
     const int fd = memory_file(path, err);
     int rc = fd < 0 ? fd : ctr_write_full(fd, x->q->body, (size_t)x->q->head.body_bytes, err);
     if (!rc)
-        rc = ctr_reader_open(&r, paths, 1, &(struct ctr_reader_opts){ .foreign = true }, err);
+        rc = ctr_reader_open(&r, paths, 1, &o, err);
     if (!rc)
         rows = ctr_batch_source_stream(r);
     if (!rc)
-        rc = serve_stream_complete(x->d, &rows, x->s->most_ads, err);
+        rc = serve_stream_complete(x->d, &rows, x->s->most_ads, x->s->most_bytes, err);
     if (!rc)
         rc = ctr_plan_narrow(x->g->model->plan, &rows, NULL, err);
     if (!rc)

@@ -10,7 +10,7 @@
 enum place { OF_STREAM, OF_USERS, OF_ADS, OF_KEYS, OF_PRERANK };
 struct stream {
     struct serve_desk *d;
-    int64_t most;
+    int64_t most, most_bytes, bytes;
     int *at;                    /* by column of the generation's schema: column of the stream, or -1 */
     struct ctr_schema given, s; /* of the stream; of the result: the same columns, and after them those that it gets */
     enum place *place;
@@ -117,6 +117,11 @@ static int stream_batch(void *object, const struct ctr_batch *b, struct ctr_err 
     struct stream *x = object;
     if (ctr_batchbuf_rows(&x->rows) + b->rows > x->most)
         return ctr_fail(err, CTR_ELARGE, "more than %lld rows are not taken (--max-ads)", (long long)x->most);
+    for (int i = 0; i < b->schema->n; i++)
+        x->bytes += ctr_col_bytes(&b->col[i], 0, b->rows);
+    if (x->bytes > x->most_bytes) /* a text of a dictionary is copied to each of its rows */
+        return ctr_fail(err, CTR_ELARGE, "rows of more than %s, without dictionaries, are not taken (--max-body)",
+                        ctr_size_text(x->most_bytes).s);
     return ctr_batchbuf_range(&x->rows, b, 0, b->rows, err);
 }
 
@@ -198,7 +203,8 @@ static int known_columns(const struct serve_generation *g, struct ctr_batch_sour
     return rc;
 }
 
-int serve_stream_complete(struct serve_desk *d, struct ctr_batch_source *rows, int64_t most, struct ctr_err *err)
+int serve_stream_complete(struct serve_desk *d, struct ctr_batch_source *rows, int64_t most, int64_t most_bytes,
+                          struct ctr_err *err)
 {
     static const struct ctr_push_ops ops = { stream_schema, stream_batch, stream_finish, stream_next, stream_free };
     if (!d->cut && !d->users_file && !d->ads_file)
@@ -208,6 +214,7 @@ int serve_stream_complete(struct serve_desk *d, struct ctr_batch_source *rows, i
         return ctr_fail_nomem(err, sizeof *x);
     x->d = d;
     x->most = most;
+    x->most_bytes = most_bytes;
     int rc = known_columns(d->g, rows, err);
     if (!rc)
         rc = stream_open(x, ctr_batch_source_schema(rows), err);
