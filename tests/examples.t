@@ -6,7 +6,7 @@ case $CTR_BUILD in *-san*) skip_all "the examples run bin/, which the plain buil
 export PATH
 
 # figures EXPERIMENT: run it; its tables are kept in $W/EXPERIMENT.txt
-figures() { make -s -C "$CTR_TOP/examples" DATA="$DATA" OUT="$W/out" "$1" >"$W/$1.txt" 2>"$W/$1.err" || { tail -n 20 "$W/$1.err"; return 1; }; }
+figures() { make -s -C "$CTR_TOP/examples" DATA="$DATA" OUT="$W/examples" "$1" >"$W/$1.txt" 2>"$W/$1.err" || { tail -n 20 "$W/$1.err"; return 1; }; }
 # cell FILE N COLUMN: the value in the N-th row that begins with "total"
 cell() {
     awk -v n="$2" -v c="$3" '$1 == "slice" { for (i = 1; i <= NF; i++) at[$i] = i }
