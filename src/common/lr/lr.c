@@ -275,7 +275,7 @@ static int lr_summary(const void *learner, struct ctr_buf *text, struct ctr_err 
     if (!rc)
         rc = ctr_learning_summary(&m->learning, &m->more.event, text, err);
     if (!rc)
-        rc = ctr_lr_spill_summary(m->spill, text, err);
+        rc = ctr_lr_spill_summary(m, text, err);
     if (!rc && m->expiry.days)
         rc = ctr_buf_printf(text, err, "keys expired         %lld\n", (long long)m->expiry.dropped);
     return rc || !m->inclusion ? rc : ctr_inclusion_summary(m->inclusion, keys, text, err);

@@ -29,6 +29,7 @@ struct ctr_lr_spill {
     struct ctr_lr_elsewhere rows;
     struct ctr_buf keys;                    /* u64, by table */
     int64_t most, brought, emptied, looked; /* keys at once, brought; how often memory was full, and disk looked at */
+    struct ctr_err lost;                    /* code 0, or why keys were lost: nothing more is learned or saved */
 };
 
 static int refused(struct ctr_err *err, const char *what, const char *why)
@@ -144,15 +145,33 @@ static int empty(struct lr *m, struct ctr_err *err)
                       "rows by ctr-sort --unique -k table,key");
     if (!rc)
         rc = ctr_keypages_settle(s->file, err);
+    if (rc)
+        s->lost = *err;
+    s->most = CTR_MAX(s->most, keys_in_memory(m));
     start_tables_anew(m);
     s->shared = s->ahead = 0;
-    s->emptied++;
     return rc;
+}
+
+/* Fails if a call of `empty` has failed before, whatever was done about that. */
+static int check_lost(const struct ctr_lr_spill *s, struct ctr_err *err)
+{
+    if (!s->lost.code)
+        return 0;
+    *err = s->lost;
+    ctr_err_add(err, "; keys are lost, so nothing more is saved");
+    return err->code;
+}
+
+static int make_room(struct lr *m, struct ctr_err *err)
+{
+    m->spill->emptied++;
+    return empty(m, err);
 }
 
 int ctr_lr_spill_room(struct lr *m, struct ctr_err *err)
 {
-    return !m->spill || keys_in_memory(m) < CTR_MAX(m->spill->room, 1) ? 0 : empty(m, err);
+    return !m->spill || keys_in_memory(m) < CTR_MAX(m->spill->room, 1) ? 0 : make_room(m, err);
 }
 
 /* ---- bring ---- */
@@ -283,18 +302,20 @@ int ctr_lr_spill_bring(struct lr *m, const struct ctr_rows *r, int64_t from, boo
 {
     struct ctr_lr_spill *s = m->spill;
     int64_t n = 0;
-    int rc = 0;
     *end = r->rows;
-    if (train && s && s->ahead) {
+    int rc = s ? check_lost(s, err) : 0;
+    if (rc || !s)
+        return rc;
+    if (train && s->ahead) {
         *end = CTR_MIN(r->rows, from + s->ahead);
         s->ahead -= *end - from;
         return 0;
     }
-    if (!s || (!ctr_keypages_count(s->file, -1) && keys_in_memory(m) + r->start[r->rows] - r->start[from] <= s->room))
+    if (!ctr_keypages_count(s->file, -1) && keys_in_memory(m) + r->start[r->rows] - r->start[from] <= s->room)
         return 0;
     rc = look_up_all(m, r, from, train, end, &n, err);
     if (!rc && *end == from && keys_in_memory(m)) {
-        rc = empty(m, err);
+        rc = make_room(m, err);
         if (!rc)
             rc = look_up_all(m, r, from, train, end, &n, err);
     }
@@ -304,7 +325,6 @@ int ctr_lr_spill_bring(struct lr *m, const struct ctr_rows *r, int64_t from, boo
         if (s->missing[t].n && ctr_keypages_count(s->file, t))
             rc = fetch(m, t, err);
     s->looked += n && ctr_keypages_count(s->file, -1);
-    s->most = CTR_MAX(s->most, keys_in_memory(m) + n);
     return rc;
 }
 
@@ -351,9 +371,10 @@ int ctr_lr_spill_settle(struct lr *m, struct ctr_err *err)
 {
     struct ctr_lr_spill *s = m->spill;
     m->elsewhere = NULL;
-    if (!s || !ctr_keypages_count(s->file, -1))
-        return 0;
-    int rc = empty(m, err);
+    int rc = s ? check_lost(s, err) : 0;
+    if (rc || !s || !ctr_keypages_count(s->file, -1))
+        return rc;
+    rc = empty(m, err);
     ctr_buf_clear(&s->keys);
     uint64_t *keys = ctr_buf_extend(&s->keys, m->tables, sizeof *keys, &rc, err);
     s->rows = (struct ctr_lr_elsewhere){ { 0, true }, keys, rows_of, m };
@@ -380,18 +401,19 @@ int64_t ctr_lr_spill_memory(const struct ctr_lr_spill *s)
     return n;
 }
 
-int ctr_lr_spill_summary(const struct ctr_lr_spill *s, struct ctr_buf *text, struct ctr_err *err)
+int ctr_lr_spill_summary(const struct lr *m, struct ctr_buf *text, struct ctr_err *err)
 {
+    const struct ctr_lr_spill *s = m->spill;
     if (!s)
         return 0;
-    const struct ctr_rowfile_moved m = ctr_keypages_moved(s->file);
+    const struct ctr_rowfile_moved moved = ctr_keypages_moved(s->file);
     return ctr_buf_printf(text, err,
                           "memory keys          %" PRId64 " at most\n"
                           "memory was full      %" PRId64 " times\n"
                           "disk keys            %" PRId64 "\n"
                           "disk keys read       %" PRId64 " in %" PRId64 " sweeps\n"
                           "disk bytes moved     %s in %" PRId64 " reads, %s in %" PRId64 " writes\n",
-                          s->most, s->emptied, ctr_keypages_count(s->file, -1), s->brought, s->looked,
-                          ctr_size_text((uint64_t)m.read_bytes).s, m.reads, ctr_size_text((uint64_t)m.written_bytes).s,
-                          m.writes);
+                          CTR_MAX(s->most, keys_in_memory(m)), s->emptied, ctr_keypages_count(s->file, -1), s->brought,
+                          s->looked, ctr_size_text((uint64_t)moved.read_bytes).s, moved.reads,
+                          ctr_size_text((uint64_t)moved.written_bytes).s, moved.writes);
 }
