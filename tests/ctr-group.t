@@ -173,4 +173,17 @@ case $CTR_BUILD in
     ok '--memory 64M is kept within 5%, and 5 MB of program' below 73000 ctr-group -q -j 1 -k k --memory 64M --add 'l=last(pad)' large.arrows
     ;;
 esac
+# One integer key is found by its hash alone, in batches without nulls; a null has the hash of one integer, 0xb49a1f7c83d652e9.
+rare=-5432995380820815127 low=-9223372036854775808
+for o in "$rare  0 $rare $low" "  $rare $rare 0 $low" "$rare $rare 0 $low $rare"; do # a null between, first or none
+    { echo k && echo "$o" | tr ' ' '\n'; } >hash.csv
+    echo "$o" | tr ' ' '\n' | sort | uniq -c | awk '{ print $2 "," $1 }' | sort >want
+    for b in 1 2 100; do
+        for j in 1 3; do
+            ctr-import -q --format csv --header --columns k:int64 --null '' hash.csv | ctr-cat --batch $b | ctr-group -q -j $j -k k --add 'n=count()' | ctr-export --format csv --no-header |
+                sort >got
+            ok "the integer with the hash of null, batches of $b, -j $j" cmp got want
+        done
+    done
+done
 done_testing

@@ -265,6 +265,7 @@ ok 'tables that are too large name the way out' message '(--spill DIR)' train -q
 ok 'a minibatch of lr that does not fit' message 'raise it, or lower --minibatch' ctr-train lr -q --minibatch 5000 --memory 45K --spill spill -o x.lr rows.arrows
 ok 'lr row by row without --memory' message '--spill: needs --memory' ctr-train lr -q --spill spill some.arrows
 ok 'lr row by row, no such folder' message 'none: no temporary file can be made there' ctr-train lr -q --memory 1M --spill none some.arrows
+ok 'a folder without a name is not the root' message '--spill: the name of the folder for temporary files is empty' ctr-train lr -q --memory 1M --spill '' some.arrows
 ok 'lr row by row, a row that does not fit' message 'row 1 has 3 keys, of which --memory 10 KiB holds 0' ctr-train lr -q --memory 10K --spill spill some.arrows
 ok 'lr row by row --expire' message 'leave it out, or raise --memory' ctr-train lr -q --expire 1 --memory 1M --spill spill some.arrows
 ok 'lr row by row --checkpoint-deltas' message 'leave it out, or learn by --minibatch' ctr-train lr -q --checkpoint c --checkpoint-deltas 2 --memory 1M --spill spill some.arrows

@@ -636,6 +636,8 @@ int ctr_tmpfile(struct ctr_err *err)
 int ctr_tmpfile_in(const char *dir, struct ctr_err *err)
 {
     char path[PATH_MAX];
+    if (!*dir)
+        return ctr_fail(err, CTR_EUSAGE, "the name of the folder for temporary files is empty");
     int fd = ctr_open(dir, O_TMPFILE | O_RDWR | O_EXCL, 0600);
 
     if (fd >= 0)
