@@ -40,6 +40,10 @@ for alpha in .01 .1 1; do
 done
 ctr-train lr plain.plan log=with.csv -o m.arrows 2>said
 is 'nor without -v' "$(advice)" ''
+train --memory 4M plain.plan log=with.csv
+is 'nor where --memory is too small for the sample' "$(advice)" ''
+train --memory 64M plain.plan log=with.csv
+ok 'with more it is told' test -n "$(advice)"
 train --hash-bits 20 plain.plan log=with.csv
 is 'nor where columns share one table' "$(advice)" ''
 cp m.arrows v.arrows

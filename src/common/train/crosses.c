@@ -27,6 +27,7 @@ enum {
     CELLS = VALUES * VALUES,
     PAIRED = 40,   /* columns that are paired: those with most rows of frequent values */
     BACKFITS = 12, /* rounds that fit the effects of the columns alone */
+    PART = 16,     /* of --memory, for the sample; one that needs more is not taken */
 };
 static const double RIDGE = 10, ERRORS = 5, LEAST = .002;
 
@@ -74,7 +75,7 @@ static int choose_columns(struct ctr_crosses *c, const struct ctr_inputs *in, st
     return rc;
 }
 
-int ctr_crosses_new(struct ctr_crosses **out, const struct ctr_inputs *in, struct ctr_err *err)
+int ctr_crosses_new(struct ctr_crosses **out, const struct ctr_inputs *in, int64_t memory, struct ctr_err *err)
 {
     struct ctr_crosses *c = calloc(1, sizeof *c);
     if (!c)
@@ -85,6 +86,8 @@ int ctr_crosses_new(struct ctr_crosses **out, const struct ctr_inputs *in, struc
     for (int i = 0; c->column_of && i < c->numbers; i++)
         c->column_of[i] = -1;
     int rc = c->column_of ? choose_columns(c, in, err) : ctr_fail_nomem(err, (size_t)c->numbers);
+    if (memory && c->columns * (int64_t)(ROWS * sizeof *c->value) > memory / PART)
+        c->columns = 0;
     const size_t bytes = (size_t)(c->columns + 1) * ROWS * sizeof *c->value;
     if (!rc && (!(c->value = calloc(1, bytes)) || !(c->row = calloc(ROWS, sizeof *c->row))))
         rc = ctr_fail_nomem(err, bytes);

@@ -8,9 +8,10 @@
 #include "common/model/model.h"
 
 struct ctr_crosses;
-/* Of the columns of `in` that have one key in each row; at most CTR_CROSSES_COLUMNS of them, by name. */
+/* Of the columns of `in` that have one key in each row; at most CTR_CROSSES_COLUMNS of them, by name. memory: --memory,
+ * or 0; a sample of many columns does not go with a small one, and then no cross is found. */
 enum { CTR_CROSSES_COLUMNS = 128 };
-int ctr_crosses_new(struct ctr_crosses **c, const struct ctr_inputs *in, struct ctr_err *err) CTR_MUST;
+int ctr_crosses_new(struct ctr_crosses **c, const struct ctr_inputs *in, int64_t memory, struct ctr_err *err) CTR_MUST;
 void ctr_crosses_free(struct ctr_crosses *c);
 /* Rows with their predictions before the update, that of row i at score[i * stride]. */
 void ctr_crosses_add(struct ctr_crosses *c, const struct ctr_rows *r, const double *score, int64_t stride);

@@ -261,7 +261,7 @@ int ctr_trainer_start_pass(struct ctr_trainer *t, const struct ctr_schema *s, co
     if (!rc && !t->at.pass)
         ctr_inputs_watch(t->in);
     if (!rc && t->job.advises && !t->crosses && !t->job.model->by_column && !t->job.model->variant_ops)
-        rc = ctr_crosses_new(&t->crosses, t->in, err);
+        rc = ctr_crosses_new(&t->crosses, t->in, t->job.memory_bytes, err);
     if (!rc && t->job.params.variants)
         rc = find_weights(t->job.params.variants, s, t->in, err);
     if (!rc && t->job.params.lr.expire) {
