@@ -187,6 +187,8 @@ err_like 'is told, too' 'signs.arrows: column t is utf8, but a score must be a n
 exits 'texts beside numbers' 2 ctr-plot histogram --column site plain.arrows whole.arrows
 exits 'a histogram of lists' 2 sh -c 'printf "{\"a\":[1,2]}\n" | ctr-import -q -f jsonl | ctr-plot histogram --column a'
 err_like 'says what makes rows of them' 'ctr-select --explode'
+exits 'an output named as another kind of file' 2 ctr-plot roc -o r.png plain.arrows
+err_like 'is told' 'figures are svg, and r.png has another ending'
 exits 'too little memory' 1 ctr-plot roc --memory 1K plain.arrows
 err_like 'is said' '--memory'
 

@@ -267,6 +267,7 @@ ok 'lr row by row without --memory' message '--spill: needs --memory' ctr-train 
 ok 'lr row by row, no such folder' message 'none: no temporary file can be made there' ctr-train lr -q --memory 1M --spill none some.arrows
 ok 'a folder without a name is not the root' message '--spill: the name of the folder for temporary files is empty' ctr-train lr -q --memory 1M --spill '' some.arrows
 ok 'lr row by row, a row that does not fit' message 'row 1 has 3 keys, of which --memory 10 KiB holds 0' ctr-train lr -q --memory 10K --spill spill some.arrows
+ok 'a filter that takes all of --memory' message 'or lower --inclusion-memory, which takes 8 MiB' ctr-train lr -q --inclusion bloom=1 --memory 8M --spill spill some.arrows
 ok 'lr row by row --expire' message 'leave it out, or raise --memory' ctr-train lr -q --expire 1 --memory 1M --spill spill some.arrows
 ok 'lr row by row --checkpoint-deltas' message 'leave it out, or learn by --minibatch' ctr-train lr -q --checkpoint c --checkpoint-deltas 2 --memory 1M --spill spill some.arrows
 echo a >variants

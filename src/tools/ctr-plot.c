@@ -99,6 +99,8 @@ static int draw(struct ctr_cli *cli, const struct ctr_plot_kind *kind, struct ct
     return rc;
 }
 
+static const char *const other_endings[] = { "png", "pdf", "jpg", "jpeg", "eps", "html" };
+
 static int check_inputs(const struct ctr_cli *cli, const struct ctr_plot_kind *kind, struct ctr_err *err)
 {
     const int n = CTR_MAX(1, cli->nargs - 1);
@@ -106,6 +108,10 @@ static int check_inputs(const struct ctr_cli *cli, const struct ctr_plot_kind *k
         return ctr_cli_usage(err, "%s shows %s%d input%s, and these are %d%s", kind->name,
                              kind->inputs > 1 ? "at most " : "", kind->inputs, CTR_S(kind->inputs), n,
                              kind->inputs > 1 ? "" : " (ctr-cat makes one of streams alike)");
+    const char *dot = cli->out ? strrchr(cli->out, '.') : NULL;
+    for (size_t i = 0; dot && i < CTR_COUNT(other_endings); i++)
+        if (!strcmp(dot + 1, other_endings[i]))
+            return ctr_cli_usage(err, "figures are svg, and %s has another ending: give -o FILE.svg", cli->out);
     if (o.bins > MOST_BINS || o.count > MOST_BINS)
         return ctr_cli_usage(err, "--%s wants 1 to %d", o.bins > MOST_BINS ? "bins" : "count", MOST_BINS);
     if (!strcmp(kind->name, "histogram") && !o.column)

@@ -67,10 +67,11 @@ static int check_memory(struct lr *m, int64_t bound, struct ctr_err *err)
                         "%lld keys of %d variants need %s to go on, --memory allows %s: raise it, refuse rare keys "
                         "(--inclusion), or share values (--single-value)",
                         (long long)keys, m->variants, needs.s, allows.s);
-    return ctr_fail(err, CTR_ENOMEM,
-                    "the table of %lld keys needs %s to go on, --memory allows %s: raise it, refuse rare keys "
-                    "(--inclusion, or vocab with min=…), or use --precision f32 or q2.13",
-                    (long long)keys, needs.s, allows.s);
+    return ctr_fail(
+        err, CTR_ENOMEM,
+        "the table of %lld keys needs %s to go on, --memory allows %s: raise it, keep keys on disk (--spill "
+        "DIR), refuse rare keys (--inclusion, or vocab with min=…), or use --precision f32 or q2.13",
+        (long long)keys, needs.s, allows.s);
 }
 
 /* The room that a block needs at most, by table: as if all of its keys were new. */

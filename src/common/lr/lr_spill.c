@@ -283,9 +283,13 @@ static int fetch(struct lr *m, int table, struct ctr_err *err)
 static int no_room(const struct lr *m, const struct ctr_rows *r, int64_t row, int64_t keys, struct ctr_err *err)
 {
     const struct ctr_lr_spill *s = m->spill;
-    return ctr_fail(
+    (void)ctr_fail(
         err, CTR_ENOMEM, "row %lld has %lld keys, of which --memory %s holds %lld beside its buffers: raise it",
         (long long)(r->first_row + row + 1), (long long)keys, ctr_size_text((uint64_t)s->memory).s, (long long)s->room);
+    const int64_t filter = ctr_inclusion_bytes(m->inclusion);
+    if (filter)
+        ctr_err_add(err, ", or lower --inclusion-memory, which takes %s", ctr_size_text((uint64_t)filter).s);
+    return err->code;
 }
 
 void ctr_lr_spill_set_ahead(void *learner, const struct ctr_ahead *ahead)
