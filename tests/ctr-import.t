@@ -111,11 +111,27 @@ says "a header without --header" '^ctr-import: line 1 holds the names of the col
 is "it names the columns" "$(ctr-import -q "$W/in.csv" | ctr-export)" "$(cat "$W/in.csv")"
 is "as --header does" "$(ctr-import -q "$W/in.csv" | ctr-info --digest)" "$(ctr-import -q --header "$W/in.csv" | ctr-info --digest)"
 says "the same of a time" 'line 1 holds the names' 'user,at\nal,2019-11-14\n'
-for data in 'a,1\na,2\n' 'user,user\nal,1\n' 'user,\nal,1\n' '1user,x\nal,1\n' 'user,price\nal,cheap\n' 'user,price\n'; do
+for data in 'a,1\na,2\n' 'user,user\nal,1\n' 'user,\nal,1\n' ',,x\n1,2,3\n' ',NA\n1,2\n' '1user,x\nal,1\n' 'user,price\nal,cheap\n' 'user,price\n'; do
     printf "$data" >"$W/in.csv"
     case $data in a,1*) n=2 ;; user,price?nal*) n=2 ;; user,price*) n=1 ;; *) n=2 ;; esac
     is "no header: $data" "$(ctr-import -q "$W/in.csv" | ctr-info - | sed -n 's/^rows: //p')" $n
 done
+# the index of a data frame has no name
+for head in ',user,click' '"",user,click'; do
+    for n in 2 500; do
+        { echo "$head"; seq -f '%g,u,1' $n; } >"$W/in.csv"
+        exits "an empty name above $n rows: $head" 0 ctr-import -o "$W/o" "$W/in.csv"
+        is "is that of its place" "$(ctr-export --head 1 "$W/o")" 'c1,user,click
+1,u,1'
+        is "which is said, and nothing else" "$(cat "$W/err")" 'ctr-import: line 1 holds the names of the columns, as --header says; if it is data, --columns names them'
+    done
+done
+says "an empty name in a plan's view, or above names that are given" '^ctr-import: line 1 looks like the names of the columns; --header may be meant$' ',user,click\n0,al,1\n1,bo,0\n' -c a,b,c
+{ echo user,price,price; seq -f 'u,%g,1' 500; } >"$W/in.csv"
+exits "equal names, which --header refuses" 0 ctr-import -o "$W/o" "$W/in.csv"
+is "no null is advised" "$(cat "$W/err")" 'ctr-import: line 1 looks like the names of the columns; --header may be meant'
+exits "--header" 2 ctr-import --header "$W/in.csv"
+err_like "names the remedy" "two columns are called 'price': with --header, --columns A,B,… renames all in order"
 printf 'user,price\nal,1\n' >"$W/in.csv"
 for first in alice,NA alice,nan alice,null 'alice,\N' alice,-; do
     printf '%s\nbo,2.5\n' "$first" >"$W/na.csv"

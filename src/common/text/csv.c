@@ -106,14 +106,24 @@ static void choose_rows(struct csv_tile *t, int from)
 
 /* ---- a header that was not told of ---- */
 
-/* Whether the first record of a tile looks like a header: every cell is a name, and is the name of its column. */
+/* Whether the first record of a tile looks like a header: every cell is a name, of which up to half are empty; and is
+ * the name of its column. */
 struct csv_look {
     bool named, same;
 };
 
+/* The name that a cell of a header gives column c: cN where it is empty, as above the index of a data frame. */
+static struct ctr_str header_name(struct ctr_str cell, int c, char *room, size_t bytes)
+{
+    if (cell.n)
+        return cell;
+    return (struct ctr_str){ room, (size_t)snprintf(room, bytes, "c%d", c + 1) };
+}
+
 static int look(const struct csv *s, struct csv_tile *t, uint32_t row_start, uint32_t first, int cells,
                 struct csv_look *l, struct ctr_err *err)
 {
+    int empty = 0;
     *l = (struct csv_look){ cells > 0, cells == s->columns.n };
     for (int c = 0; l->named && c < cells; c++) {
         struct ctr_str cell = ctr_csv_raw(t, &s->d, row_start, first, c);
@@ -126,10 +136,12 @@ static int look(const struct csv *s, struct csv_tile *t, uint32_t row_start, uin
             l->named &= (unsigned char)cell.p[i] >= ' ';
         const unsigned char k = cell.n ? (unsigned char)*cell.p : 0;
         ctr_infer_see(&alone, cell.p, cell.n);
-        l->named &=
-            (((k | 32) >= 'a' && (k | 32) <= 'z') || k == '_' || k >= 0x80) && ctr_infer_type(&alone) == CTR_UTF8;
+        empty += !cell.n;
+        l->named &= !cell.n || ((((k | 32) >= 'a' && (k | 32) <= 'z') || k == '_' || k >= 0x80) &&
+                                ctr_infer_type(&alone) == CTR_UTF8);
         l->same = l->same && strlen(s->columns.c[c].name) == cell.n && !memcmp(s->columns.c[c].name, cell.p, cell.n);
     }
+    l->named &= 2 * empty <= cells;
     return 0;
 }
 
@@ -231,10 +243,7 @@ static int read_header(struct csv *s, const struct ctr_text_block *b, struct csv
         bool quoted;
         if ((rc = ctr_csv_unquote(t, &s->d, &cell, &quoted, err)))
             return rc;
-        if (!cell.n) {
-            cell.n = (size_t)snprintf(unnamed, sizeof unnamed, "c%d", c + 1);
-            cell.p = unnamed;
-        }
+        cell = header_name(cell, c, unnamed, sizeof unnamed);
         if (memchr(cell.p, 0, cell.n)) {
             ctr_err_file(err, b->file);
             return ctr_fail(err, CTR_EDATA, "line %lld: the name of column %d holds the byte 0",
@@ -489,12 +498,13 @@ static int names_texts(const struct csv *s, const struct ctr_strs *cells, struct
     return 0;
 }
 
-/* Add the first record, not declared a header, to the sample. If it is text in every column, unlike the following
- * records, it may be one: 1, if nothing else names the columns. */
+/* Add the first record, not declared a header, to the sample. If it is text (or empty) in every column, and a text
+ * stands above numbers, it may be one: 1, if nothing else names the columns. Where it may be one and is taken as data,
+ * *noted is set. */
 static int infer_first(const struct csv *s, const struct ctr_text_opts *o, struct csv_tile *t, size_t n,
-                       struct ctr_infer *infer, struct csv_words *words, struct ctr_err *err)
+                       struct ctr_infer *infer, struct csv_words *words, bool *noted, struct ctr_err *err)
 {
-    bool names = true, other = false, text = true;
+    bool names = true, empty = false, other = false, text = true;
     struct ctr_strs cells = { 0 };
     struct csv_look first = { 0 };
     t->from = t->to = 0;
@@ -505,19 +515,23 @@ static int infer_first(const struct csv *s, const struct ctr_text_opts *o, struc
         struct ctr_infer alone = { 0 };
         enum ctr_type rest = ctr_infer_type(&infer[c]);
         const struct csv_dialect d = dialect_of(s, c);
+        char unnamed[16];
         bool quoted, null;
         int rc = ctr_csv_cell(t, &d, &cell, &quoted, &null, err);
+        const struct ctr_str name = header_name(cell, c, unnamed, sizeof unnamed);
         if (!rc)
-            rc = ctr_strs_add(&cells, cell.p, cell.n, err);
+            rc = ctr_strs_add(&cells, name.p, name.n, err);
         if (rc) {
             ctr_strs_free(&cells);
             return rc;
         }
         ctr_csv_see(&d, &alone, cell);
-        names &= cell.n && !null && ctr_infer_type(&alone) == CTR_UTF8 && !stands_for_nothing(cell);
+        empty |= !cell.n;
+        names &= !cell.n || (!null && ctr_infer_type(&alone) == CTR_UTF8 && !stands_for_nothing(cell));
         text &= !s->columns.c[c].typed || s->columns.c[c].type.type == CTR_UTF8;
-        other |= infer[c].values && (ctr_type_number(rest) || rest == CTR_BOOL ||
-                                     rest == CTR_TIME); /* columns with a given type have none */
+        other |=
+            cell.n && infer[c].values &&
+            (ctr_type_number(rest) || rest == CTR_BOOL || rest == CTR_TIME); /* columns with a given type have none */
         if (s->columns.c[c].typed || null)
             continue;
         ctr_csv_see(&d, &infer[c], cell);
@@ -526,7 +540,8 @@ static int infer_first(const struct csv *s, const struct ctr_text_opts *o, struc
     const bool unnamed = distinct(&cells) && !o->columns && !o->like, alone = unnamed && !o->in_plan;
     bool over_texts = false;
     int rc = t->rows ? look(s, t, t->row_start[0], t->first[0], s->d.columns, &first, err) : 0;
-    if (!rc && t->rows && names && !other && !first.same && unnamed)
+    names &= !empty || first.named;
+    if (!rc && t->rows && names && !other && !empty && !first.same && unnamed)
         rc = names_texts(s, &cells, t, n, &over_texts, err);
     ctr_strs_free(&cells);
     if (rc)
@@ -535,7 +550,8 @@ static int infer_first(const struct csv *s, const struct ctr_text_opts *o, struc
         ctr_text_note(o, "line 1 is taken as a row; %s if it names the columns", ctr_text_option(o, "header").s);
     if (t->rows && names && other && first.named && alone)
         return 1;
-    if (t->rows && ((names && other) || (first.same && text)))
+    *noted = t->rows && ((names && other) || (first.same && text));
+    if (*noted)
         ctr_text_note(o, "line 1 looks like the names of the columns; %s may be meant", ctr_text_option(o, "header").s);
     return 0;
 }
@@ -668,6 +684,7 @@ static int set_up(struct csv *s, const struct ctr_text_opts *o, const struct ctr
     struct ctr_buf scratch = { 0 }, unquoted = { 0 };
     struct ctr_text_columns given = { 0 };
     struct ctr_infer *infer = NULL;
+    bool noted = false;
     struct csv_tile t;
     int rc = check_delimiter(&s->d, o, err);
     if (!rc && o->columns)
@@ -698,10 +715,10 @@ static int set_up(struct csv *s, const struct ctr_text_opts *o, const struct ctr
     if (!rc && s->header && b->n)
         note_no_rows(s, o, b);
     if (!rc && b->n && !s->header)
-        rc = infer_first(s, o, &t, b->n, infer, words, err);
+        rc = infer_first(s, o, &t, b->n, infer, words, &noted, err);
     if (!rc)
         rc = ctr_text_schema(&s->columns, infer, o, schema, err);
-    if (!rc && !o->like)
+    if (!rc && !o->like && !noted) /* the words of a header are no nulls */
         note_words(s, o, words);
     free(infer);
     free(words);
