@@ -88,6 +88,14 @@ static int take_matching(struct ctr_picks *l, const struct item *it, const char 
     return rc == 0 && !any && s->n ? ctr_fail(err, CTR_EUSAGE, "no column matches %.60s", pattern) : rc;
 }
 
+/* Is it NAME:TYPE of a type that decimals do not become? */
+static bool other_type(const struct item *it)
+{
+    const char *colon = it->colon || it->drop || it->quoted ? NULL : memrchr(it->p, ':', it->n);
+    struct ctr_field f;
+    return colon && colon > it->p && ctr_type_parse(colon + 1, it->n - (size_t)(colon + 1 - it->p), &f);
+}
+
 /* A TYPE is that which the source gave the column: it has decimals. */
 static int check_type(const struct item *it, const struct ctr_field *f, struct ctr_err *err)
 {
@@ -107,6 +115,13 @@ static int need_column(const struct item *it, const char *from, const struct ctr
     struct ctr_buf name = { 0 };
     int rc = ctr_unquote_name(&name, from, it->n - (size_t)(from - it->p), err);
     int column = rc ? rc : ctr_schema_find(s, (char *)name.data);
+    if (!rc && column < 0 && other_type(it)) {
+        ctr_buf_free(&name);
+        return ctr_fail(err, CTR_EUSAGE,
+                        "--columns %.*s: a TYPE is float64, utf8 or int64, for decimals of other programs' streams: "
+                        "--add makes a column of another type",
+                        (int)CTR_MIN(it->n, (size_t)60), it->p);
+    }
     if (rc || column >= 0 || !it->colon) {
         column = rc || column >= 0 ? column : ctr_schema_need(s, (char *)name.data, err);
         ctr_buf_free(&name);

@@ -294,7 +294,12 @@ static int decode_decimal(struct where *w, const struct arrow_field *f, int b, s
     if (rc >= 0)
         rc = ctr_buf_reserve(&lv->data, (size_t)lv->col.rows * 8 + 8, err);
     lv->col.data = lv->data.data;
-    return rc < 0 ? rc : ctr_decimal_values(&lv->col, p, f->bits, f->scale, lv->data.data, rounded, err);
+    if (rc >= 0 && (rc = ctr_decimal_values(&lv->col, p, f->bits, f->scale, lv->data.data, rounded, err)) < 0)
+        ctr_err_add(err,
+                    ": cast the column to float64, or to utf8 to keep every digit, as ctr-select --columns "
+                    "'*,%s:utf8' does",
+                    w->l->field.name);
+    return rc;
 }
 
 static int decode_span(struct where *w, const struct arrow_field *f, int b, struct arrow_level *lv, struct ctr_err *err)

@@ -138,9 +138,6 @@ static int refuse(int64_t row, const char *why, struct ctr_err *err)
     return ctr_fail(err, CTR_EKIND, "row %lld of the batch: %s", (long long)row + 1, why);
 }
 
-#define DECIMAL_REMEDY                                                                                                 \
-    ": cast the column to float64, or to utf8 to keep every digit, as ctr-select --columns NAME:utf8 does"
-
 int ctr_decimal_values(const struct ctr_col *c, const uint8_t *p, int bits, int scale, void *to, int64_t *rounded,
                        struct ctr_err *err)
 {
@@ -154,11 +151,11 @@ int ctr_decimal_values(const struct ctr_col *c, const uint8_t *p, int bits, int 
             continue;
         get_digits(p, bits, &d);
         if (c->type == CTR_I64 && !to_int(&d, scale, (int64_t *)to + i))
-            return refuse(i, "the decimal is no int64" DECIMAL_REMEDY, err);
+            return refuse(i, "the decimal is no int64", err);
         if (c->type != CTR_F64 || to_float(&d, scale, (double *)to + i))
             continue;
         if (!rounded)
-            return refuse(i, "a float64 would round the decimal" DECIMAL_REMEDY, err);
+            return refuse(i, "a float64 would round the decimal", err);
         ++*rounded;
     }
     return 0;
