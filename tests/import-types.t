@@ -218,6 +218,9 @@ is 'as a plan reads them' "$(printf 't\n2026-03-29 02:30\n2026-10-25 02:30\n' | 
 bad() { printf "$2" | ctr-import -f csv --header --time "$1" - >"$W/out" 2>"$W/err"; }
 exits 'a zone that is none' 2 bad t:local:Mars/Base 't\n2026-01-02\n'
 err_like 'is told' '--time: .*Mars/Base'
+exits 'a zone and a format' 2 bad 't:local:Europe/Paris:%d/%m/%Y %H:%M' 't\n01/02/2026 03:04\n'
+err_like 'has its remedy' "--time: 'local:Europe/Paris:%d/%m/%Y %H:%M': local:ZONE is of ISO 8601 and takes no format: import the column as utf8, and parse_time\(t, \"FORMAT\", \"ZONE\"\)"
+is 'which works' "$(printf 't\n01/02/2026 03:04\n' | ctr-import -q -f csv --header -c t:utf8 - | ctr-select --add 't=parse_time(t, "%d/%m/%Y %H:%M", "Europe/Paris")' | ctr-export --no-header)" '2026-02-01T02:04:00Z'
 exits 'a text that is no time' 1 bad t:local:Europe/Paris 't\nx\n'
 err_like 'is told with the form' "'x' is no time in the form local:Europe/Paris"
 printf 't,u,v\n1500000000,1500000000,5\n1600000000,,7\n' >"$W/old.csv"

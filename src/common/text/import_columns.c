@@ -103,8 +103,15 @@ static int set_time_format(struct ctr_text_column *c, const char *p, size_t n, c
     c->time_format = strndup(p, n);
     if (!c->time_format)
         return ctr_fail_nomem(err, n + 1);
-    if (!strncmp(c->time_format, local, sizeof local - 1))
-        return ctr_local_open(&c->local, c->time_format + sizeof local - 1, what, err);
+    if (!strncmp(c->time_format, local, sizeof local - 1)) {
+        const char *zone = c->time_format + sizeof local - 1;
+        if (strchr(zone, '%'))
+            return ctr_fail(err, CTR_EUSAGE,
+                            "%s: '%s': local:ZONE is of ISO 8601 and takes no format: import the column as utf8, and "
+                            "parse_time(%.60s, \"FORMAT\", \"ZONE\") in a plan or of ctr-select --add reads it",
+                            what, c->time_format, c->name);
+        return ctr_local_open(&c->local, zone, what, err);
+    }
     if (!ctr_time_format_valid(c->time_format))
         return ctr_fail(err, CTR_EUSAGE,
                         "%s: '%s' is no form of a time; there are unix, unix_ms, unix_us, unix_ns, local:ZONE, and "
