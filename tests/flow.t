@@ -646,6 +646,10 @@ ok 'is told' grep -q 'stands above the definitions' err
 ok 'with what makes columns there' grep -q 'add NAME = EXPR' err
 exits 'an input that is the output' 2 ctr-extract few.plan log=log.arrows -o log.arrows
 exits '--table without statements' 2 sh -c 'grep -v from few.plan >plain.plan; ctr-extract --table plain.plan log.arrows'
+for tool in ctr-extract 'ctr-train lr'; do
+    exits "$tool: --table with VIEW=FILE" 2 $tool --table few.plan log=log.arrows
+    ok 'is told' grep -q 'log=log.arrows: --table takes the FILE of a table that the statements have made, and no VIEW=FILE' err
+done
 exits '--for' 2 ctr-import --for few.plan log.csv
 
 # kill -9 and resume, in any pass, with other threads.

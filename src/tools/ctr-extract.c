@@ -489,9 +489,10 @@ static int with_plan(struct job *j, struct ctr_err *err)
         return rc;
     if (o.key_seed && (rc = ctr_plan_key_seed(j->plan, o.key_seed, err)) < 0)
         return rc;
-    if (o.table && !ctr_plan_statement(j->plan, 0) && (rc = ctr_plan_check(j->plan, err)) == 0)
-        return ctr_cli_usage(err, "--table is for a plan with statements, and %s has none: every input is its table",
-                             j->path);
+    if (o.table && !ctr_plan_statement(j->plan, 0))
+        rc = ctr_plan_check(j->plan, err);
+    if (o.table && rc == 0)
+        rc = ctr_flow_table(j->plan, j->path, j->cli->args + first, j->cli->nargs - first, err);
     if (rc < 0)
         return rc;
     if ((rc = ctr_cli_queue(j->cli, o.queue, reads_views(j), err)) < 0)

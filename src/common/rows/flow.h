@@ -30,6 +30,10 @@ struct ctr_flow_views {
 int ctr_flow_views(struct ctr_flow_views *v, const struct ctr_plan *plan, char *const *arguments, int n,
                    struct ctr_err *err) CTR_MUST;
 void ctr_flow_views_free(struct ctr_flow_views *v);
+/* --table: arguments are files of the table that the statements of the plan, read from `path`, have made. CTR_EUSAGE:
+ * it has no statements, or an argument is VIEW=FILE and no file. */
+int ctr_flow_table(const struct ctr_plan *plan, const char *path, char *const *arguments, int n,
+                   struct ctr_err *err) CTR_MUST;
 
 /* Processes that share out the rows of a plan with statements (reader->parts of struct ctr_flow_opts) each read a part
  * of the view of `from`, some of its files or some blocks of its one IPC file, and the other views whole. CTR_EUSAGE: a

@@ -168,3 +168,20 @@ int ctr_flow_views(struct ctr_flow_views *v, const struct ctr_plan *plan, char *
         ctr_flow_views_free(v);
     return rc;
 }
+
+int ctr_flow_table(const struct ctr_plan *plan, const char *path, char *const *arguments, int n, struct ctr_err *err)
+{
+    if (!ctr_plan_statement(plan, 0))
+        return ctr_fail(err, CTR_EUSAGE,
+                        "--table is for a plan with statements, and %s has none: every input is its table", path);
+    for (int i = 0; i < n; i++) {
+        const char *eq = strchr(arguments[i], '=');
+        struct stat st;
+        if (eq && has_view(plan, arguments[i], (size_t)(eq - arguments[i])) && stat(arguments[i], &st))
+            return ctr_fail(err, CTR_EUSAGE,
+                            "%s: --table takes the FILE of a table that the statements have made, and no VIEW=FILE: "
+                            "without --table they are run",
+                            arguments[i]);
+    }
+    return 0;
+}

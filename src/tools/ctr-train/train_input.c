@@ -84,12 +84,10 @@ static int follow_views(struct ctr_train *run, const struct ctr_plan *plan, stru
 static int take_views(struct ctr_train *run, const struct ctr_plan *plan, struct ctr_err *err)
 {
     struct ctr_cli *cli = run->cli;
-    const bool statements = ctr_plan_statement(plan, 0);
-    run->flows = statements && !run->o->table;
-    if (run->o->table && !statements)
-        return ctr_cli_usage(err, "--table is for a plan with statements, and %s has none: every input is its table",
-                             run->plan);
-    int rc = ctr_cli_queue(cli, run->o->queue, run->flows, err);
+    run->flows = ctr_plan_statement(plan, 0) && !run->o->table;
+    int rc = run->o->table ? ctr_flow_table(plan, run->plan, cli->args + run->first, cli->nargs - run->first, err) : 0;
+    if (!rc)
+        rc = ctr_cli_queue(cli, run->o->queue, run->flows, err);
     if (rc || !run->flows)
         return rc;
     rc = ctr_flow_views(&run->views, plan, cli->args + run->first, cli->nargs - run->first, err);
