@@ -259,6 +259,11 @@ exits 'two types' 2 ctr-extract "$W/u.plan" a="$W/u1.csv" b="$W/u3.csv"
 err_like 'are an error' 'u.plan:3:1: column w is utf8, and int64 in the rows before: give both one type, as columns="w:int64" of a view'
 is '--explain' "$(ctr-extract --explain "$W/u.plan" a="$W/u1.csv" b="$W/u2.csv" 2>/dev/null | grep -c "^stage 3 .*ctr-cat - <(ctr-import --format=csv --header b)")" 1
 ctr-import -q --user id --header "$W/u2.csv" >"$W/role.arrows"
+for type in float32 float64; do printf '.1\n' | ctr-import -q -f csv -c "x:$type" -o "$W/x.$type" -; done
+printf 'from a\nunion b\nfeature x\n' >"$W/x.plan"
+is 'a float32 of .1 is another key beside float64' "$(ctr-extract -q "$W/x.plan" a="$W/x.float32" b="$W/x.float64" | ctr-export --no-header | sort -u | wc -l)" 2
+is 'that of its value' "$(printf '0.10000000149011612\n' | ctr-import -q -f csv -c x:float64 - | ctr-extract -q --table "$W/x.plan" | ctr-export --no-header)" \
+    "$(ctr-extract -q "$W/x.plan" a="$W/x.float32" b="$W/x.float64" | ctr-export --no-header | head -n 1)"
 printf 'from a\nunion b\nkeep id, w\nlabel click = fill(w, 0) > 4\nfeature w\n' >"$W/r.plan"
 is 'a role of one side is that of both' "$(ctr-extract -q "$W/r.plan" a="$W/u1.arrows" b="$W/role.arrows" | ctr-export --no-header -c id | tr '\n' ' ')" '1 3 2 "" '
 ctr-import -q --label w --header "$W/u1.csv" >"$W/label1.arrows"

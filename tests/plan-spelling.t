@@ -34,6 +34,11 @@ ctr-cat --share city "$W/in.arrows" >"$W/dict.arrows" && mv "$W/dict.arrows" "$W
 is 'of a dictionary column' "$(plan 'feature city'; said | grep -c 'column city: 2 of its values')" 1
 is 'with a vocabulary, when it is fitted' "$(plan 'feature city = vocab(city, min=1)'; ctr-extract -v --fit "$W/p.plan" -o "$W/f.arrows" "$W/in.arrows" 2>&1 | grep -c 'column city: 2 of its values')" 1
 is 'of a view' "$(printf 'from log\nlabel click\nfeature city\n' >"$W/v.plan"; ctr-extract -v "$W/v.plan" log="$W/in.arrows" 2>&1 >/dev/null | grep -c 'column city: 2 of its values')" 1
+for statements in 'sort n' 'where n > 0' 'add city = lower(city)' 'join (group city, seen = count()) on city'; do
+    printf '%s\n' 'from log' "$statements" 'label click' 'feature city' >"$W/v.plan"
+    is "of what '$statements' makes" "$(ctr-extract -v "$W/v.plan" log="$W/in.arrows" 2>&1 >/dev/null | grep -c 'column city: 2 of its values')" 1
+done
+is 'not of a key that statements alone compare' "$(printf '%s\n' 'from log' 'join (group city, seen = count()) on city' 'label click' 'feature seen' >"$W/v.plan"; ctr-extract -v "$W/v.plan" log="$W/in.arrows" 2>&1 >/dev/null | grep -c normalisation)" 0
 
 # ---- many: more than are kept
 if has_python unicodedata; then
