@@ -55,6 +55,27 @@ want = table.take(pa.array(range(0, N, 2)))
 same = lambda a, b: a.select(b.schema.names).combine_chunks().to_batches()[0].equals(b.combine_chunks().to_batches()[0]) or repr(a.to_pylist()) == repr(b.to_pylist())
 ok("a table", same(even(table), want))
 ok("batches, as an iterator", repr(rows(even(iter(table.to_batches(777))))) == repr(want.to_pylist()))
+ok("a list of batches", repr(rows(even(table.to_batches(777)))) == repr(want.to_pylist()))
+ok("a reader, as an iterator", repr(rows(even(pa.RecordBatchReader.from_batches(table.schema, table.to_batches(777))))) == repr(want.to_pylist()))
+
+
+class Frame:  # as of polars, whose iterator gives columns
+    def __iter__(self):
+        return iter(table.columns)
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return table.__arrow_c_stream__(requested_schema)
+
+
+if hasattr(table, "__arrow_c_stream__"):
+    ok("a frame that is an Arrow stream", same(even(Frame()), want))
+else:
+    skip("a frame that is an Arrow stream", "no such streams in this pyarrow")
+try:
+    import polars
+    ok("a frame of polars", same(even(polars.from_arrow(table)).cast(want.schema), want))
+except ImportError:
+    skip("a frame of polars", "no polars")
 ok("a batch", same(even(table.to_batches()[0]), want))
 equal("the schema, by no rows", even.schema(table.schema).names, ["n", "text", "x"])
 equal("no rows, with the schema", (even(table.slice(0, 0)).num_rows, even(table.slice(0, 0)).schema.names), (0, ["n", "text", "x"]))
@@ -95,6 +116,16 @@ raises("the first of a pipeline is named, not those behind it", FilterError, ["c
 raises("the last one, too", FilterError, ["ctr-sort failed", "nope"], lambda: ctrkit.through([["ctr-cat"], ["ctr-sort", "-k", "nope"]])(big))
 raises("a type that it does not read", FilterError, ["interval"], lambda: ctrkit.through(["ctr-cat"])(pa.table({"d": pa.array([(1, 2, 3)], pa.month_day_nano_interval())})))
 raises("no such program", FilterError, ["there is no nosuch"], lambda: ctrkit.through(["nosuch"])(table))
+try:
+    ctrkit.through(["ctr-nope"])(table)
+except FilterError as e:
+    ok("a misspelt one: no advice to install what is there", "there is no ctr-nope in " in str(e) and "pip" not in str(e), e)
+found, ctrkit._find = ctrkit._find, lambda name: None
+raises("no program of ctrkit at all", FilterError, ["there is no ctr-cat", ": pip install ctrkit where this runs"], lambda: ctrkit.through(["ctr-cat"])(table))
+ctrkit._find = found
+for given, name in ((None, "NoneType"), ({"n": [1]}, "dict"), ("rows", "str"), (3, "int"), ([1], "int"), ([table], "Table"), (object(), "object")):
+    raises(f"of {name}, at the call", TypeError, [f"a pyarrow.Table, a data frame or an iterable of record batches: this is {name}"], lambda: even(given))
+raises("of an iterator of others, when it is read", TypeError, ["this is Table"], lambda: list(even(iter([table]))))
 raises("a text is no list", ValueError, ["list of arguments"], lambda: ctrkit.through("ctr-cat"))
 raises("nothing", ValueError, ["list of arguments"], lambda: ctrkit.through([]))
 raises("success and no output", FilterError, ["true ended with success"], lambda: ctrkit.through(["true"])(table))
@@ -208,6 +239,8 @@ raises("two files of one name", ValueError, ["in/1.csv and in/deep/1.csv"], lamb
 equal("names by a function", ctrkit.over_files(["in/1.csv"], steps, lambda p: "named.arrows"), [("named.arrows", True)])
 equal("no files", ctrkit.over_files([], steps, "out"), [])
 raises("a pipeline is a list of lists", ValueError, ["list of argument lists"], lambda: ctrkit.over_files(paths, ["ctr-cat"], "out"))
+raises("a pipeline without {}", ValueError, ["wants {} in the pipeline"], lambda: ctrkit.over_files(paths, [["ctr-select", "--head", "2"]], "none"))
+ok("makes nothing", not os.path.exists("none"))
 raises("an engine that it does not know", ValueError, ["knows no collections"], lambda: ctrkit.over_files(paths[:1], steps, "out", on=__import__("collections").OrderedDict()))
 
 # ---- engines, where they are installed

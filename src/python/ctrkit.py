@@ -3,7 +3,7 @@
 
     import ctrkit
     cheap = ctrkit.through(["ctr-select", "--where", "price < 10"])
-    cheap(table)                        # a pyarrow.Table, a pandas.DataFrame, or an iterable of record batches
+    cheap(table)                        # a pyarrow.Table, a data frame of pandas or polars, or an iterable of record batches
     cheap.spark(frame)                  # Spark: mapInArrow, with the schema of the result
     cheap.ray(dataset)                  # Ray: map_batches
     cheap.dask(frame)                   # Dask: map_partitions
@@ -22,6 +22,7 @@ import sys
 import sysconfig
 import tempfile
 import threading
+from collections.abc import Iterable, Mapping
 
 __version__ = "@VERSION@"
 __all__ = ["FilterError", "through", "over_files", "program"]
@@ -38,16 +39,19 @@ class FilterError(Exception):
         return self.args[0] + (": " + self.stderr.strip() if self.stderr.strip() else "")
 
 
-def program(name):
-    """The path of a command: as this package installed it, else as the shell finds it."""
-    if os.sep in name:
-        return name
+def _find(name):
     beside = [sysconfig.get_path("scripts"), os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin")]
     user = sysconfig.get_preferred_scheme("user") if hasattr(sysconfig, "get_preferred_scheme") else os.name + "_user"
     beside += [sysconfig.get_path("scripts", user)]
-    found = next((p for p in (os.path.join(b, name) for b in beside if b) if os.access(p, os.X_OK)), None) or shutil.which(name)
+    return next((p for p in (os.path.join(b, name) for b in beside if b) if os.access(p, os.X_OK)), None) or shutil.which(name)
+
+
+def program(name):
+    """The path of a command: as this package installed it, else as the shell finds it."""
+    found = name if os.sep in name else _find(name)
     if not found:
-        raise FilterError(f"there is no {name} in {sysconfig.get_path('scripts')} or PATH: pip install ctrkit where this runs", [name])
+        advice = "" if _find("ctr-cat") else ": pip install ctrkit where this runs"
+        raise FilterError(f"there is no {name} in {sysconfig.get_path('scripts')} or PATH{advice}", [name])
     return found
 
 
@@ -247,6 +251,12 @@ def _cogrouped(plain, left, right, on, partitions, arrow, from_arrow_schema):
     return bucket(left).cogroup(bucket(right)).applyInArrow(work, from_arrow_schema(schema))
 
 
+def _want_batch(given):
+    import pyarrow as pa
+    if not isinstance(given, pa.RecordBatch):
+        raise TypeError(f"a filter takes a pyarrow.Table, a data frame or an iterable of record batches: this is {type(given).__name__}")
+
+
 class through:  # is called as a function
     """A filter, or a pipeline of them (a list of argument lists), as a function of Arrow data. signed=True gives types that Spark has: keys as
     int64 of the same bits, times in microseconds, no dictionaries."""
@@ -278,6 +288,7 @@ class through:  # is called as a function
         first = next(batches, None)
         if first is None:  # an empty partition, of which not even the schema is known
             return
+        _want_batch(first)
 
         def all_of_them():
             yield first
@@ -293,6 +304,12 @@ class through:  # is called as a function
             return self(pa.Table.from_batches([data]))
         if type(data).__module__.partition(".")[0] == "pandas":
             return self(pa.Table.from_pandas(data, preserve_index=False)).to_pandas()
+        if hasattr(data, "__arrow_c_stream__") and not hasattr(data, "__next__"):  # of polars, DuckDB and others
+            return self(pa.table(data))
+        if not isinstance(data, Iterable) or isinstance(data, (Mapping, str, bytes)):
+            _want_batch(data)
+        for batch in data if isinstance(data, (list, tuple)) else ():
+            _want_batch(batch)
         return self._batches(data)
 
     def spark(self, frame, right=None, on=(), partitions=None):
@@ -374,6 +391,8 @@ def over_files(paths, pipeline, out, on=None):
     stages = [list(a) for a in pipeline]
     if not stages or any(isinstance(a, str) for a in pipeline):
         raise ValueError('over_files() wants a list of argument lists, such as [["ctr-import", "{}"], ["ctr-extract", "plan"]]')
+    if not any("{}" in a for argv in stages for a in argv):
+        raise ValueError("over_files() wants {} in the pipeline where the path of each file goes: no argument has it")
     if not callable(out):
         os.makedirs(out, exist_ok=True)
     tasks = [(str(p), stages, out(str(p)) if callable(out) else os.path.join(out, os.path.basename(p) + ".arrows")) for p in paths]
