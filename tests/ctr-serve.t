@@ -337,6 +337,7 @@ fails(2, 'ADDR:PORT', '--listen', 'here', 'lr.model');
 fails(2, 'no address in numbers', '--listen', 'localhost:80', 'lr.model');
 fails(1, 'none.model: cannot open', 'none.model');
 fails(1, 'none.map', '--map', 'none.map', 'lr.model');
+fails(2, '^ctr-serve: \.: is a directory\n', '--check', '.');
 fails(2, 'has no plan', 'plain.model') if sh('ctr-select --columns click,user log.arrows | ctr-select --add "f=hash(user)" | ctr-cat >plain.arrows; printf "1 1:1\n0 2:1\n" | ctr-import -q -f libsvm | ctr-train lr -q -o plain.model -; echo 1');
 sh(q{ctr-select --add 'odd=hour % 2' lr.p | ctr-calibrate -q --fit platt --by odd --slice-clicks 5 -o by.map 2>/dev/null});
 fails(2, 'fitted by column odd', '--map', 'by.map', 'lr.model');
@@ -650,7 +651,7 @@ cmp_ok($rate{3}, '>', $rate{1} + .05, 'examples/serve.sh: models that learn from
 my $page = slurp("$ENV{CTR_TOP}/man/ctr-serve.1");
 like($page, qr/^Replace files by rename only/m, 'says how files are replaced');
 my ($shown) = $page =~ /^(\{"model":"[0-9a-f]{32}","scores":.*)$/m;
-my ($make) = $page =~ /^(printf 'user,ad.*?)^ctr-serve/ms;
+my ($make) = $page =~ /^(printf 'user,ad[^\n]*-o log\.arrows\n.*?)^ctr-serve/ms;
 $make =~ s/\\\\/\\/g;
 sh("mkdir man && cd man && { $make } 2>/dev/null");
 start('man/ads.model');

@@ -126,7 +126,7 @@ for my $case (['lr', 'ucb=1.5', '--bid price --price second --slots 1,0.5,0.25']
     is(sh("$log | ctr-export -q -f csv --no-header --columns seed | sort -u"), "7\n", 'and the seed');
 }
 sub fails { my ($want, $re, @args) = @_; my $said = `timeout 60 ctr-serve @args 2>&1 </dev/null`; is($? >> 8, $want, "ctr-serve @args"); like($said, qr/$re/, 'says why'); }
-fails(2, 'have no uncertainty', '--check', '--explore', 'ucb=1', 'mlp.model');
+fails(2, '^ctr-serve: mlp\.model: models of kind mlp have no uncertainty', '--check', '--explore', 'ucb=1', 'mlp.model');
 fails(2, 'wants ucb=C', '--check', '--explore', 'ucb', 'ads.model');
 fails(2, '--top or --slots', '--check', '--explore', 'thompson', 'ads.model');
 fails(2, 'wants factors', '--check', '--slots', '0.5,1', 'ads.model');

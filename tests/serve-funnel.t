@@ -178,7 +178,7 @@ for (['mine', 'all columns'], ['ids', 'ids alone']) {
 }
 sh('ctr-select -q --add "visit=1" ids.arrows >one.arrows');
 sh('ctr-select -q -c -ad mine.arrows >half.arrows');
-for (['short', q{there is no column 'past'}], ['half', 'column (kind|price) is one of the ads, and the pre-rank wants their key, ad'], ['one', 'rows 1 and 2 are of one request, but differ in user, which the pre-rank reads of the user']) {
+for (['short', 'column past is missing: the user'], ['half', 'column (kind|price) is one of the ads, and the pre-rank wants their key, ad'], ['one', 'rows 1 and 2 are of one request, but differ in user, which the pre-rank reads of the user']) {
     my ($file, $re) = @$_;
     ($status, $head, $body) = stream('/v1/score', "$file.arrows");
     is($status, 400, "$file.arrows is refused");
@@ -233,6 +233,54 @@ is(lines((stream('/v1/score', 'few.arrows'))[2], qw(visit item score)), lines(sl
 is(metric('ctr_serve_unknown_ads_total') . ' ' . metric('ctr_serve_unknown_users_total'), '1 0', 'keys that the files do not have are counted');
 is(stop(), 0, 'ends with 0');
 
+# ---- streams of a plan without a query: the columns of the user that the server knows tell requests apart, for pre-rank and ranking
+
+(my $no_query = $common) =~ s/^query visit\n//m;
+spew('plain.plan', $no_query . "keep user, prerank\n");
+sh('ctr-train lr -q -o plain.model plain.plan log.arrows');
+(my $no_ads = $no_query) =~ s/^id item = ad\n//m;
+spew('no-ads.plan', $no_ads . "keep user\n");
+sh('ctr-train lr -q -o no-ads.model no-ads.plan log.arrows');
+sh('ctr-select -q --add "row=0" ids.arrows | ctr-sort -q -k user >by-user.arrows && ctr-select -q -c user,hour,ad,prerank --add "prerank=0.5" by-user.arrows >keys.arrows && ctr-select -q -c user,hour,ad,prerank --add "prerank=0.5" ids.arrows >mixed.arrows');
+sub ranked { # ranked FILE TOP: what ctr-rank makes of the scores of the same server
+    my ($file) = @_;
+    spew('scores.arrows', (stream('/v1/score', $file))[2]);
+    sh('ctr-rank -q --by user --top 7 scores.arrows >order.arrows');
+    return lines(slurp('order.arrows'), qw(user item score rank));
+}
+for (['the key of --users', '--users', 'users.arrow', '--ads', 'ads.arrow'], ['what the tower reads', @models[1 .. $#models], 'ads1.arrow', '--prerank-top', 12, '--users', 'users.arrow']) {
+    my ($name, @options) = @$_;
+    start('plain.model', @options, '--threads', 1, '--top', 7);
+    my @all = split /\n/, my $want = ranked('keys.arrows');
+    is(scalar(@all), 21, "$name: seven of each of three users");
+    is(lines((stream('/v1/rank', 'keys.arrows'))[2], qw(user item score rank)), $want, 'in the order of ctr-rank --by user');
+    ($status, $head, $body) = stream('/v1/rank', 'mixed.arrows');
+    is($status, 400, 'users in turn');
+    like($body, qr/rows 1 and 4 are of one user, with others between them: sort the rows by user/, 'are refused');
+    is(stop(), 0, 'ends with 0');
+}
+start('plain.model', @models[1 .. $#models], 'ads1.arrow', '--prerank-top', 12, '--threads', 1, '--top', 7);
+is(lines((stream('/v1/rank', 'requests.arrows'))[2], qw(user item score rank)), ranked('requests.arrows'), 'rows without ads: each is a request');
+sh('ctr-cat requests.arrows requests.arrows >twice.arrows');
+is(join(' ', map { /rank (\d+)/ } split /\n/, lines((stream('/v1/rank', 'twice.arrows'))[2], 'rank')), join(' ', (1 .. 7) x 6), 'two of one user, too');
+is(stop(), 0, 'ends with 0');
+sh('ctr-join -q -k ad ads.arrows keys.arrows | ctr-join -q -k user users.arrow >whole.arrows');
+start('plain.model', '--threads', 1, '--top', 7);
+is(join(' ', map { /rank (\d+)/ } split /\n/, lines((stream('/v1/rank', 'whole.arrows'))[2], 'rank')), join(' ', 1 .. 7), 'where the server knows no user: one request');
+($status, $head, $body) = stream('/v1/score', 'keys.arrows');
+is($status, 400, 'a column that is missing');
+is($body, '{"error":"column past is missing: the user, the context or the ads give it (null: not known)"}' . "\n", 'is told as in JSON');
+is(stop(), 0, 'ends with 0');
+start('no-ads.model', @models[1 .. $#models], 'ads1.arrow', '--threads', 1);
+for my $path ('/v1/score', '/v1/rank') {
+    ($status, $head, $body) = stream($path, 'requests.arrows');
+    is($status, 400, "$path: rows without ads, of a plan that does not keep them");
+    like($body, qr/the answer could not say which ad has which score: add a line `keep ad` to the plan/, 'are refused');
+}
+like((ask('/v1/score', $json->encode({ user => $u })))[1], qr/"ads":\["a/, 'JSON names them');
+is((stream('/v1/score', 'mine.arrows'))[0], 200, 'rows with ads are scored');
+is(stop(), 0, 'ends with 0');
+
 # ---- files that do not fit
 
 is(sh('ctr-serve --check rank.model --ads ads.arrow --prerank tower1.model --vectors ads1.arrow | grep -v ^model | cut -f1,2,4 | sed "s/tower.*/tower/"'),
@@ -240,7 +288,7 @@ is(sh('ctr-serve --check rank.model --ads ads.arrow --prerank tower1.model --vec
 fails(2, 'needs --vectors|--vectors', '--prerank tower1.model rank.model');
 fails(2, 'needs --prerank|--prerank', '--vectors ads1.arrow rank.model');
 fails(1, 'the vectors of the users are of model \w+, those of the ads of model \w+: make both with one model', '--ads ads.arrow --prerank tower1.model --vectors ads2.arrow rank.model');
-fails(2, 'no output user', '--ads ads.arrow --prerank rank.model --vectors ads1.arrow rank.model');
+fails(2, '^ctr-serve: rank\.model: models of kind lr have no output user', '--ads ads.arrow --prerank rank.model --vectors ads1.arrow rank.model');
 fails(2, 'no column holds vectors', '--ads ads.arrow --prerank tower1.model --vectors ads.arrow rank.model');
 fails(2, 'these are vectors of the user', '--ads ads.arrow --prerank tower1.model --vectors users.vec rank.model');
 fails(2, q{its key 'item' is no column that the model reads: give a file of ads}, '--prerank tower1.model --vectors ads1.arrow rank.model');

@@ -52,9 +52,10 @@ static int choose_device(struct ctr_loaded *m, const struct ctr_predict_opts *o,
     if (wants && !gpu && !strncmp(o->device, "gpu", 3))
         return ctr_fail(err, CTR_EUSAGE, "--device gpu: %s predicts on the CPU, which looks its keys up: leave it out",
                         m->info.model->name);
-    if (o->uncertainty && !m->info.model->predict_uncertain)
-        return ctr_fail(err, CTR_EUSAGE, "%s: models of kind %s have no uncertainty", m->path, m->info.model->name);
-    return 0;
+    if (!o->uncertainty || m->info.model->predict_uncertain)
+        return 0;
+    ctr_err_file(err, m->path);
+    return ctr_fail(err, CTR_EUSAGE, "models of kind %s have no uncertainty", m->info.model->name);
 }
 
 static int load(struct ctr_loaded **out, const char *path, const struct ctr_predict_opts *o, struct ctr_err *err)
@@ -150,7 +151,9 @@ int ctr_loaded_output(const struct ctr_loaded *m, const char *name, struct ctr_o
         rc = rc ? rc : ctr_buf_printf(&names, err, "%s%s", i ? ", " : "", out->name);
     }
     if (!rc)
-        rc = ctr_fail(err, CTR_EUSAGE, "%s: models of kind %s have no output %.40s%s%s", m->path, model->name, name,
+        ctr_err_file(err, m->path);
+    if (!rc)
+        rc = ctr_fail(err, CTR_EUSAGE, "models of kind %s have no output %.40s%s%s", model->name, name,
                       names.len ? "; they have " : ": those of two-tower have towers",
                       names.len ? (const char *)names.data : "");
     ctr_buf_free(&names);

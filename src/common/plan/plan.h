@@ -132,6 +132,8 @@ bool ctr_plan_type_fits(const struct ctr_field *was, const struct ctr_field *is)
 
 /* Is a column read by the definition of that role, or by one that it uses? */
 bool ctr_plan_role_reads(const struct ctr_plan *p, enum ctr_role role, const char *column);
+/* Does the result show the values of a column: does a line `keep` or `id` read it? */
+bool ctr_plan_keeps(const struct ctr_plan *p, const char *column);
 
 /* The signals of a plan, in order: the definitions with role feature, dense or image. Borrowed during the call. */
 struct ctr_plan_signal {

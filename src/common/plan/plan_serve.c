@@ -119,6 +119,16 @@ bool ctr_plan_role_reads(const struct ctr_plan *p, enum ctr_role role, const cha
     return found;
 }
 
+bool ctr_plan_keeps(const struct ctr_plan *p, const char *column)
+{
+    for (int i = 0; i < p->tree.ndefs; i++) {
+        const struct plan_def *d = &p->tree.def[i];
+        if ((d->kind == PLAN_KEEP || ctr_plan_in_roles(d, PLAN_ROLES(CTR_ROLE_ID))) && reads(d->expr, column))
+            return true;
+    }
+    return false;
+}
+
 int ctr_plan_project(const struct ctr_plan *p, struct ctr_batch_source *from, struct ctr_err *err)
 {
     const struct ctr_strs *in = ctr_plan_inputs(p);

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 
 static struct {
     const char *listen, *map, *users, *ads, *images, *key_seed, *log, *bid, *order, *floor, *price, *clicks_log;
@@ -247,6 +248,7 @@ static void on_answer(void *ctx, const struct ctr_http_request *q)
 
 static int check_options(struct ctr_cli *cli, struct ctr_err *err)
 {
+    struct stat st;
     if (o.threads > 256)
         return ctr_cli_usage(err, "--threads wants 0 to 256");
     if (o.request_ms < 1 || o.idle_ms < 1)
@@ -260,7 +262,10 @@ static int check_options(struct ctr_cli *cli, struct ctr_err *err)
     const char *const files[] = { cli->args[0], o.map, o.users, o.ads, o.images, o.key_seed, o.tower, o.vectors };
     for (size_t i = 0; i < CTR_COUNT(files); i++)
         if (files[i] && !ctr_cli_reopens(files[i]))
-            return ctr_cli_usage(err, "%s: a server looks at its files again, and a pipe can be read once", files[i]);
+            return ctr_cli_usage(err, "%s: %s", files[i],
+                                 !stat(files[i], &st) && S_ISDIR(st.st_mode)
+                                     ? "is a directory"
+                                     : "a server looks at its files again, and a pipe can be read once");
     int rc = 0;
     for (size_t i = 0; i < CTR_COUNT(files) && !rc; i++) {
         if (!files[i])

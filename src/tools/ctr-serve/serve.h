@@ -8,6 +8,7 @@
  * moment. A request holds one from beginning to end, so no answer is of two.
  * - serve_rows.c: the body to a batch of raw columns: JSON, or a stream
  * - serve_stream.c: what a stream leaves out
+ * - serve_requests.c: which rows of a stream are one request
  * - serve_prerank.c: of many ads the best (serve_prerank.h)
  * - serve_lane.c: the batch to scores: the objects of ctr-extract, ctr-predict and ctr-calibrate, one after another
  * - serve_log.c: what was asked and answered, and clicks, as streams
@@ -123,6 +124,7 @@ struct serve_generation {
     struct ctr_schema rows;     /* the plan's alone */
     int columns;                /* of these */
     int user_key, ad_key;       /* columns of the schema, or -1 */
+    struct ctr_strs query;      /* raw columns that the plan makes the role query of */
     int *from_users, *from_ads; /* by column of the schema: column of the file, or -1 */
     const struct serve_rank *rank;
     struct ctr_text_opts text;
@@ -183,6 +185,9 @@ void serve_desk_free(struct serve_desk *d);
  * wrong. */
 int serve_rows_json(struct serve_desk *d, uint8_t *body, size_t n, int64_t most_rows, struct ctr_err *err) CTR_MUST;
 
+/* Column k is none of the request and of no file. */
+int serve_fail_missing(const struct serve_generation *g, int k, struct ctr_err *err) CTR_MUST;
+
 /* As ctr_keyed_get_many; keys that the file does not have are counted. */
 int serve_look_up(struct ctr_keyed *file, struct ctr_batchbuf *rows, const struct ctr_col *keys, struct ctr_buf *found,
                   int64_t *missed, struct ctr_err *err) CTR_MUST;
@@ -190,10 +195,22 @@ int serve_look_up(struct ctr_keyed *file, struct ctr_batchbuf *rows, const struc
 /* ---- streams: serve_stream.c ---- */
 
 /* *rows becomes the source of rows with all columns: those that the stream lacks are looked up, and rows are cut by the
- * pre-rank. CTR_EDATA: the stream is wrong; CTR_ELARGE: it has more than `most` rows, or they take more than
- * `most_bytes` without dictionaries. */
+ * pre-rank. *each: wanted, and set if each batch is then a request of its own, because the ranking has no role query.
+ * CTR_EDATA: the stream is wrong; CTR_ELARGE: it has more than `most` rows, or they take more than `most_bytes` without
+ * dictionaries. */
 int serve_stream_complete(struct serve_desk *d, struct ctr_batch_source *rows, int64_t most, int64_t most_bytes,
-                          struct ctr_err *err) CTR_MUST;
+                          bool *each, struct ctr_err *err) CTR_MUST;
+
+/* Of each row of a batch the first row of its request, until the next call. at: of each column of the generation's
+ * schema the column of b, or -1. */
+struct serve_requests {
+    struct ctr_buf first; /* int64_t */
+    struct ctr_index index;
+};
+int serve_requests_find(struct serve_requests *r, const struct serve_generation *g, const struct ctr_batch *b,
+                        const int *at, const int64_t **first, struct ctr_err *err) CTR_MUST;
+bool serve_requests_differ(const struct serve_generation *g, const int *at); /* may there be more than one? */
+void serve_requests_free(struct serve_requests *r);
 
 /* The parser takes a line: line ends between values become blanks. False: one is in a text. */
 bool serve_join_lines(uint8_t *body, size_t n);

@@ -325,6 +325,9 @@ static int plan_columns(struct serve_generation *g, struct ctr_err *err)
     const struct ctr_strs *in = ctr_plan_inputs(g->model->plan);
     int rc = 0;
     for (int i = 0; i < in->n && !rc; i++)
+        if (ctr_plan_role_reads(g->model->plan, CTR_ROLE_QUERY, in->s[i]))
+            rc = ctr_strs_add(&g->query, in->s[i], strlen(in->s[i]), err);
+    for (int i = 0; i < in->n && !rc; i++)
         if (!ctr_plan_can_lack(g->model->plan, in->s[i]))
             rc = add_column(g, in->s[i], err);
     g->columns = g->schema.n;
@@ -380,6 +383,7 @@ static void generation_free(struct serve_generation *g)
     ctr_schema_free(&g->jsonl_schema);
     ctr_schema_free(&g->schema);
     ctr_schema_free(&g->rows);
+    ctr_strs_free(&g->query);
     free(g->from_users);
     free(g->from_ads);
     model_release(g->model);

@@ -15,7 +15,6 @@ struct serve_prerank {
     struct ctr_schema columns; /* that the tower's plan reads */
     int *from;                 /* of each: column of the generation's schema; -1: of the ad's side, null here */
     struct ctr_strs inputs;    /* of the user's side */
-    struct ctr_strs query;     /* raw columns by which the model's plan tells requests apart */
     int key, score;            /* columns of the generation's schema: of an ad; `prerank`, or -1 */
     int64_t top;
 };
@@ -34,7 +33,7 @@ struct serve_cut {
     int64_t asked, n; /* ads of the request; those that are kept */
     /* of a stream: */
     struct ctr_part user_row;
-    struct ctr_index requests; /* their first rows */
+    struct serve_requests requests;
     struct ctr_buf order, all,
         rows; /* uint64_t: first row of the request, and row; struct ctr_best; int64_t: the row of its request */
 };
@@ -61,7 +60,6 @@ void serve_prerank_free(struct serve_prerank *p)
         return;
     ctr_schema_free(&p->columns);
     ctr_strs_free(&p->inputs);
-    ctr_strs_free(&p->query);
     free(p->from);
     free(p);
 }
@@ -89,16 +87,6 @@ static int note_signal(void *ctx, const struct ctr_plan_signal *s, struct ctr_er
     for (int i = 0; ctr_strs_find(r->inputs, s->name) >= 0 && i < s->inputs->n && !rc; i++)
         if (ctr_strs_find(&r->columns, s->inputs->s[i]) < 0)
             rc = ctr_strs_add(&r->columns, s->inputs->s[i], strlen(s->inputs->s[i]), err);
-    return rc;
-}
-
-static int find_query(struct serve_prerank *p, const struct ctr_plan *plan, struct ctr_err *err)
-{
-    const struct ctr_strs *in = ctr_plan_inputs(plan);
-    int rc = 0;
-    for (int i = 0; i < in->n && !rc; i++)
-        if (ctr_plan_role_reads(plan, CTR_ROLE_QUERY, in->s[i]))
-            rc = ctr_strs_add(&p->query, in->s[i], strlen(in->s[i]), err);
     return rc;
 }
 
@@ -145,8 +133,6 @@ int serve_prerank_new(struct serve_generation *g, int64_t top, struct ctr_err *e
     int rc = p->from ? find_inputs(p, g->tower->loaded, err) : ctr_fail_nomem(err, (size_t)in->n * sizeof *p->from);
     if (!rc)
         rc = ctr_plan_signals(g->tower->plan, note_signal, &r, err);
-    if (!rc)
-        rc = find_query(p, g->model->plan, err);
     for (int i = 0; i < in->n && !rc; i++)
         if (!ctr_plan_can_lack(g->tower->plan, in->s[i]))
             rc = add_column(g, in->s[i], ctr_strs_find(&r.columns, in->s[i]) >= 0, err);
@@ -205,7 +191,7 @@ void serve_cut_free(struct serve_cut *c)
     ctr_batchbuf_free(&c->nulls);
     ctr_batchbuf_free(&c->kept);
     ctr_part_free(&c->user_row);
-    ctr_index_free(&c->requests);
+    serve_requests_free(&c->requests);
     free(c->feature);
     free(c->col);
     free(c->input);
@@ -480,58 +466,16 @@ static int by_order(const void *a, const void *b)
     return *x < *y ? -1 : *x > *y;
 }
 
-static bool same_request(const struct ctr_batch *b, const int *column, int n, int64_t i, int64_t k)
-{
-    while (n && !ctr_col_compare(&b->col[column[n - 1]], i, &b->col[column[n - 1]], k))
-        n--;
-    return !n;
-}
-
-/* The first row of the request of row i. */
-static int first_row(struct serve_cut *c, const struct ctr_batch *b, const int *column, int n, int64_t i,
-                     uint32_t *first, struct ctr_err *err)
-{
-    uint64_t hash = 0;
-    for (int k = 0; k < n; k++)
-        hash = ctr_mix64(hash ^ ctr_col_hash(&b->col[column[k]], i, ctr_hash_secret));
-    const struct ctr_index_slot *s = ctr_index_find(&c->requests, hash);
-    while (s && !same_request(b, column, n, s->number, i))
-        s = ctr_index_next(&c->requests, s);
-    *first = s ? s->number : (uint32_t)i;
-    return s ? 0 : ctr_index_add(&c->requests, hash, (uint32_t)i, err);
-}
-
-/* Which columns tell requests apart: those of the plan's query, else all of the user that the tower reads. */
-static int request_columns(const struct serve_prerank *p, const struct ctr_batch *b, const int *at, int *column, int *n,
-                           struct ctr_err *err)
-{
-    for (int i = 0; i < p->query.n; i++) {
-        const int k = ctr_schema_need(b->schema, p->query.s[i], err);
-        if (k < 0)
-            return k;
-        column[(*n)++] = k;
-    }
-    for (int i = 0; i < p->columns.n && !p->query.n; i++)
-        if (p->from[i] >= 0 && at[p->from[i]] >= 0)
-            column[(*n)++] = at[p->from[i]];
-    return 0;
-}
-
 /* Rows by request, in the order of the stream: the first row of the request above the row. */
-static int order_rows(struct serve_cut *c, const struct serve_prerank *p, const struct ctr_batch *b, const int *at,
+static int order_rows(struct serve_cut *c, const struct serve_generation *g, const struct ctr_batch *b, const int *at,
                       struct ctr_err *err)
 {
-    int *column = calloc((size_t)(p->query.n + p->columns.n) + 1, sizeof *column), n = 0;
-    int rc = column ? request_columns(p, b, at, column, &n, err) : ctr_fail_nomem(err, sizeof *column);
+    const int64_t *first;
+    int rc = serve_requests_find(&c->requests, g, b, at, &first, err);
     ctr_buf_clear(&c->order);
-    ctr_index_clear(&c->requests);
     uint64_t *order = ctr_buf_extend(&c->order, b->rows, sizeof *order, &rc, err);
-    for (int64_t i = 0; i < b->rows && !rc; i++) {
-        uint32_t first = 0;
-        rc = first_row(c, b, column, n, i, &first, err);
-        order[i] = (uint64_t)first << 32 | (uint64_t)i;
-    }
-    free(column);
+    for (int64_t i = 0; i < b->rows && !rc; i++)
+        order[i] = (uint64_t)first[i] << 32 | (uint64_t)i;
     if (!rc)
         qsort(order, (size_t)b->rows, sizeof *order, by_order);
     return rc;
@@ -610,7 +554,7 @@ static int cut_request(struct serve_desk *d, const struct ctr_batch *b, const in
 static int cut_requests(struct serve_desk *d, const struct ctr_batch *b, const int *at, struct ctr_err *err)
 {
     struct serve_cut *c = d->cut;
-    int rc = order_rows(c, d->g->prerank, b, at, err);
+    int rc = order_rows(c, d->g, b, at, err);
     const uint64_t *order = AS(uint64_t, c->order);
     for (int64_t i = 0, n = 0; i < b->rows && !rc; i += n) {
         for (n = 1; i + n < b->rows && order[i + n] >> 32 == order[i] >> 32;)

@@ -307,7 +307,7 @@ static int look_up_ads(struct serve_desk *d, bool *ads, struct ctr_err *err)
                 : 0;
 }
 
-static int fail_missing(const struct serve_generation *g, int k, struct ctr_err *err)
+int serve_fail_missing(const struct serve_generation *g, int k, struct ctr_err *err)
 {
     const char *name = g->schema.f[k].name;
     const bool in_users = g->from_users[k] >= 0, in_ads = g->from_ads[k] >= 0;
@@ -344,7 +344,7 @@ static int place_column(struct serve_desk *d, int k, bool user, bool ads, struct
     else if (ads && g->from_ads[k] >= 0)
         d->col[k] = *ctr_colbuf_view(&d->ads_rows.col[g->from_ads[k]]);
     else
-        return fail_missing(g, k, err);
+        return serve_fail_missing(g, k, err);
     return 0;
 }
 

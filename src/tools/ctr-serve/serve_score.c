@@ -20,8 +20,8 @@ struct scoring {
     const struct serve_generation *g;
     struct serve_lane *lane;
     struct ctr_writer *w;
-    bool ranks;
-    int64_t kept; /* rows of a ranking so far */
+    bool ranks, each; /* each: every batch of a stream is a request */
+    int64_t kept;     /* rows of a ranking so far */
     /* Of a ranking of ads: all scores; by place in the request the rank (0: not kept) and the propensity. */
     struct ctr_buf scores, places, chances;
     struct ctr_buf shown; /* struct serve_shown: what clicks may come of */
@@ -270,7 +270,7 @@ static int score_batches(struct scoring *x, struct ctr_batch_source *rows, struc
         n += b->rows;
         rc = n > x->s->most_ads
                  ? ctr_fail(err, CTR_ELARGE, "more than %lld rows are not taken (--max-ads)", (long long)x->s->most_ads)
-                 : run_lane(x, b, false, x->ranks ? write_ranked : write_scores, err);
+                 : run_lane(x, b, x->each, x->ranks ? write_ranked : write_scores, err);
     }
     if (!rc)
         rc = run_lane(x, NULL, true, write_ranked, err);
@@ -303,6 +303,15 @@ static int score_source(struct scoring *x, struct ctr_batch_source *rows, struct
     return rc;
 }
 
+/* As for ads in JSON, before the plan says it by its lines. */
+static int check_columns(const struct serve_generation *g, const struct ctr_batch_source *rows, struct ctr_err *err)
+{
+    for (int k = 0; k < g->columns; k++)
+        if (ctr_schema_find(ctr_batch_source_schema(rows), g->schema.f[k].name) < 0)
+            return serve_fail_missing(g, k, err);
+    return 0;
+}
+
 static int score_stream(struct scoring *x, struct ctr_err *err)
 {
     struct ctr_batch_source rows = { 0 };
@@ -315,8 +324,11 @@ static int score_stream(struct scoring *x, struct ctr_err *err)
         rc = ctr_reader_open(&r, paths, 1, &o, err);
     if (!rc)
         rows = ctr_batch_source_stream(r);
+    x->each = x->ranks && !x->g->query.n;
     if (!rc)
-        rc = serve_stream_complete(x->d, &rows, x->s->most_ads, x->s->most_bytes, err);
+        rc = serve_stream_complete(x->d, &rows, x->s->most_ads, x->s->most_bytes, &x->each, err);
+    if (!rc)
+        rc = check_columns(x->g, &rows, err);
     if (!rc)
         rc = ctr_plan_narrow(x->g->model->plan, &rows, NULL, err);
     if (!rc)

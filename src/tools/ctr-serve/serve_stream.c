@@ -18,7 +18,11 @@ struct stream {
     struct ctr_batchbuf rows, kept;
     struct ctr_col *col;
     struct ctr_batch batch;
-    bool done;
+    bool each; /* request is a batch: */
+    struct serve_requests requests;
+    struct ctr_buf request; /* int64_t: of a row of the result: the same for those of one request */
+    struct ctr_part part;
+    int64_t passed; /* rows of the result */
 };
 
 static void stream_free(void *object)
@@ -26,6 +30,9 @@ static void stream_free(void *object)
     struct stream *x = object;
     ctr_batchbuf_free(&x->rows);
     ctr_batchbuf_free(&x->kept);
+    serve_requests_free(&x->requests);
+    ctr_buf_free(&x->request);
+    ctr_part_free(&x->part);
     ctr_schema_free(&x->given);
     ctr_schema_free(&x->s);
     free(x->at);
@@ -159,28 +166,59 @@ static int complete(struct stream *x, const struct ctr_batch *b, struct ctr_err 
     return rc;
 }
 
+/* Rows of one request have no others between them: rows stay in the order of the stream, as places in the log do. */
+static int find_requests(struct stream *x, const struct ctr_batch *b, const int64_t **first, struct ctr_err *err)
+{
+    int rc = serve_requests_find(&x->requests, x->d->g, b, x->at, first, err);
+    for (int64_t i = 1; i < b->rows && !rc; i++)
+        if ((*first)[i] != i && (*first)[i] != (*first)[i - 1])
+            rc = ctr_fail(err, CTR_EDATA,
+                          "rows %lld and %lld are of one user, with others between them: sort the rows by user",
+                          (long long)(*first)[i] + 1, (long long)i + 1);
+    return rc;
+}
+
+/* Of the rows that are left, by their rows of the stream. first: NULL: each row of the stream was a request. */
+static int note_requests(struct stream *x, const int64_t *first, const int64_t *row, int64_t n, struct ctr_err *err)
+{
+    int rc = 0;
+    int64_t *request = ctr_buf_extend(&x->request, n, sizeof *request, &rc, err);
+    for (int64_t i = 0; i < n && !rc; i++)
+        request[i] = first ? first[row ? row[i] : i] : row[i];
+    return rc;
+}
+
 static int stream_finish(void *object, struct ctr_err *err)
 {
     struct stream *x = object;
+    const struct serve_generation *g = x->d->g;
     const struct ctr_batch *b = ctr_batchbuf_view(&x->rows);
-    const int64_t *row;
-    int64_t n;
-    int rc = 0;
-    if (x->d->cut && !(rc = serve_cut_stream(x->d, b, x->at, x->most, &row, &n, err))) {
+    const int64_t *row = NULL, *first = NULL;
+    int64_t n = b->rows;
+    const bool ads = !x->d->cut || x->at[g->ad_key] >= 0;
+    int rc = x->each && ads ? find_requests(x, b, &first, err) : 0;
+    if (!rc && x->d->cut && !(rc = serve_cut_stream(x->d, b, x->at, x->most, &row, &n, err))) {
         rc = ctr_batchbuf_gather(&x->kept, b, row, n, err);
         b = ctr_batchbuf_view(&x->kept);
     }
+    if (!rc && x->each)
+        rc = note_requests(x, first, row, n, err);
     return rc ? rc : complete(x, b, err);
 }
 
 static int stream_next(void *object, const struct ctr_batch **b, struct ctr_err *err)
 {
     struct stream *x = object;
-    (void)err;
-    *b = &x->batch;
-    const bool some = x->batch.rows && !x->done;
-    x->done |= some;
-    return some;
+    const int64_t *request = (const int64_t *)(void *)x->request.data, from = x->passed;
+    int64_t n = CTR_MIN(x->batch.rows - from, 1);
+    *b = &x->part.batch;
+    if (!n)
+        return 0;
+    while (from + n < x->batch.rows && (!x->each || request[from + n] == request[from]))
+        n++;
+    x->passed += n;
+    const int rc = ctr_batch_part(&x->part, &x->batch, from, n, err);
+    return rc ? rc : 1;
 }
 
 /* Columns of types that we do not know are left out, since rows are kept. One that the model reads is no such column:
@@ -203,10 +241,24 @@ static int known_columns(const struct serve_generation *g, struct ctr_batch_sour
     return rc;
 }
 
+/* The answer has no ads but those that the plan keeps. */
+static int check_key(const struct stream *x, struct ctr_err *err)
+{
+    const struct serve_generation *g = x->d->g;
+    if (!x->d->cut || x->at[g->ad_key] >= 0 || ctr_plan_keeps(g->model->plan, g->schema.f[g->ad_key].name))
+        return 0;
+    return ctr_fail(err, CTR_EDATA,
+                    "the rows have no ads, and the answer could not say which ad has which score: add a line `keep "
+                    "%.200s` to the plan and train again, or ask in JSON",
+                    g->schema.f[g->ad_key].name);
+}
+
 int serve_stream_complete(struct serve_desk *d, struct ctr_batch_source *rows, int64_t most, int64_t most_bytes,
-                          struct ctr_err *err)
+                          bool *each, struct ctr_err *err)
 {
     static const struct ctr_push_ops ops = { stream_schema, stream_batch, stream_finish, stream_next, stream_free };
+    const bool wanted = *each;
+    *each = false;
     if (!d->cut && !d->users_file && !d->ads_file)
         return 0;
     struct stream *x = calloc(1, sizeof *x);
@@ -218,7 +270,10 @@ int serve_stream_complete(struct serve_desk *d, struct ctr_batch_source *rows, i
     int rc = known_columns(d->g, rows, err);
     if (!rc)
         rc = stream_open(x, ctr_batch_source_schema(rows), err);
-    const bool needed = !rc && (d->cut || x->s.n > x->given.n);
+    if (!rc)
+        rc = check_key(x, err);
+    *each = x->each = !rc && wanted && (serve_requests_differ(d->g, x->at) || (d->cut && x->at[d->g->ad_key] < 0));
+    const bool needed = !rc && (d->cut || x->each || x->s.n > x->given.n);
     if (needed)
         rc = ctr_batch_source_push(rows, &ops, x, err);
     if (rc || !needed)
