@@ -32,6 +32,17 @@ struct ctr_lr_spill {
     struct ctr_err lost;                    /* code 0, or why keys were lost: nothing more is learned or saved */
 };
 
+/* Memory has room for four keys, and disk a page with A, B and C. Rows come in blocks of tiles (row: keys):
+ *
+ *     rows 1, 2: A D     missing A, D; one sweep finds A; D is new     memory A D        disk A B C
+ *     row 3:     B E     missing B, E; B is found                      memory A D B E    disk A B C; shared: A, B
+ *     row 4:     F       no room: all of memory is merged into the     memory F          disk A B C D E
+ *                        pages by key, A's and B's states replaced,
+ *                        and the tables begin anew
+ *
+ * While a key is in memory its state there counts, and the one on disk is old. The rows are learned one by one by the
+ * loop of lr in memory, which never sees that a key is missing. */
+
 static int refused(struct ctr_err *err, const char *what, const char *why)
 {
     return ctr_fail(err, CTR_EUSAGE, "--spill: %s %s; leave it out, or %s", what, why,
