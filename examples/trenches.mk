@@ -1,11 +1,11 @@
 # Experiments after "Ad Click Prediction: a View from the Trenches" (McMahan et al., KDD 2013): `make -C examples trenches`, or one
 # of the targets below. What they printed stands in trenches.md, beside the paper's figures.
 #
-# LOG: a Criteo-like log of ROWS rows from a seed (tests/bench/bench-log.c), 39 one-hot fields, for everyone; REAL: the same
+# LOG: a Criteo-like log of ROWS rows (4 million) from a seed (tests/bench/bench-log.c), 39 one-hot fields, for everyone; REAL: the same
 # features streams of the logs of DATA, where they are. Each experiment leaves its table in $(T)/NAME.txt.
 
-ROWS ?= 4000000
-T    := $(OUT)/trenches/$(ROWS)
+trenches_rows := $(or $(ROWS),4000000)# ROWS itself has another default in other recipes
+T    := $(OUT)/trenches/$(trenches_rows)
 LOG  := $(T)/log.arrows
 real := $(strip $(if $(wildcard $(DATA)/criteo_small_20k),criteo) $(if $(wildcard $(DATA)/avazu_10k),avazu) \
 	$(if $(wildcard $(DATA)/mind_5k),mind) $(if $(wildcard $(DATA)/amex2018_ctr),amex) $(if $(wildcard $(DATA)/ml1m_half),ml1m))
@@ -20,7 +20,7 @@ $(BENCH_LOG): ../tests/bench/bench-log.c
 trenches_columns := click:int8,I[1..13]:float64,C[1..26]:utf8
 $(LOG): trenches.plan $(BENCH_LOG)
 	@mkdir -p $(@D)
-	$(BENCH_LOG) tsv $(ROWS) | ctr-import --format tsv --columns '$(trenches_columns)' | ctr-extract $< -o $@
+	$(BENCH_LOG) tsv $(trenches_rows) | ctr-import --format tsv --columns '$(trenches_columns)' | ctr-extract $< -o $@
 
 $(T)/criteo.arrows: $(criteo_inputs)
 	@mkdir -p $(@D)
@@ -195,7 +195,7 @@ $(T)/sample.txt: $(F)/sample.train.arrows
 # options; a truth that fits its log closely; the same of the columns C1 to C16 (the picture). And the public logs, whose clicks are drawn again
 # from such a truth: of criteo with the same plans; of ml1m from all of its plan, learned without its crosses.
 trenches += fig3
-FIG3_ROWS ?= $(shell expr $(ROWS) / 10)
+FIG3_ROWS ?= $(shell expr $(trenches_rows) / 10)
 FIG3_MODELS ?= 32
 fig3_settings := weak strong narrow $(filter criteo ml1m,$(real))
 fig3_columns = $(if $(filter narrow,$(1)),16,26)

@@ -58,6 +58,7 @@ drawn() { # a curve of two points in two worlds
     grep -c '^| 2026.*| +0.1000 ± 0.0000 |' "$W/curves.md"
 }
 is 'images: a picture of two curves beside their table' "$(drawn | tr '\n' ' ')" '[2, 2] 2 '
+is 'warmup has its own number of rows' "$(make -n -C "$CTR_TOP/examples" warmup | grep -o 'ROWS=[0-9]*')" 'ROWS=40000'
 lacks() { CTR_CHROMIUM=$W/none make -s -C "$CTR_TOP/examples" OUT="$W/lacks" trenches-fig2.png >"$W/lacks.txt" 2>&1 || grep -c 'no chromium: install chromium' "$W/lacks.txt"; }
 is 'what a target needs is told before it works' "$(lacks) $(ls "$W/lacks" 2>/dev/null)" '1 '
 for e in criteo avazu mind mindhistory amex ml100k ml1m ml1mhistory parquet amazon taobao ipinyou; do ok "$e runs" figures $e; done
