@@ -146,6 +146,7 @@ argument is missing: ctr-calibrate .options. --fit KIND .* …; --help shows the
 LIST
 ok 'manuals of a build that is not installed' sh -c "MANPATH=/nowhere ctrkit help select | grep -q ctr-select"
 ok 'of a format' sh -c "MANPATH=/nowhere ctrkit help plan | grep -qi ctr-plan"
+ok 'of a model, by the name of its page' sh -c "MANPATH=/nowhere ctrkit help train-lr | grep -q 'ctr-train-lr'"
 ok 'of a model' sh -c "MANPATH=/nowhere ctrkit help din | grep -qi ctr-train-din"
 alone=$W/alone # copies without manuals beside them
 mkdir -p "$alone" && cp "$CTR_BUILD/bin/ctrkit" "$CTR_BUILD/bin/ctr-select" "$CTR_BUILD/bin/ctr-train" "$alone"

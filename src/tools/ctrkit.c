@@ -365,18 +365,6 @@ static int no_tool(const char *folder, const char *name, struct ctr_err *err)
     return rc;
 }
 
-static bool has_tool(const char *folder, const char *name)
-{
-    char path[PATH_MAX + 80];
-
-    if (ctr_tools) {
-        snprintf(path, sizeof path, "ctr-%s", name);
-        return linked_tool(path);
-    }
-    snprintf(path, sizeof path, "%s/ctr-%s", folder, name);
-    return !strchr(name, '/') && !access(path, X_OK);
-}
-
 /* The file of a page that belongs to this program: beside a build, or where `make install` puts it. */
 static bool find_page(const char *folder, const char *pattern, char *path, size_t size)
 {
@@ -468,8 +456,8 @@ static bool find_owner(const char *word, char *tool, size_t size)
     return false;
 }
 
-/* ctrkit help: this tool's help; ctrkit help train: a tool's manual; ctrkit help train lr, or lr: that of its first
- * argument. */
+/* ctrkit help: this tool's help; ctrkit help train: a tool's manual; ctrkit help train lr, train-lr or lr: that of its
+ * first argument. */
 static int help(const struct place *at, const char *topic, const char *word, struct ctr_err *err)
 {
     static const struct {
@@ -481,6 +469,7 @@ static int help(const struct place *at, const char *topic, const char *word, str
     };
     const char *const folder = at->folder;
     char page[128], owner[64];
+    size_t size;
 
     if (!topic) {
         execl(at->program, "ctrkit", "--help", (char *)NULL);
@@ -491,9 +480,8 @@ static int help(const struct place *at, const char *topic, const char *word, str
     for (size_t i = 0; i < CTR_COUNT(others); i++)
         if (!strcmp(topic, others[i].topic))
             return show_manual(folder, others[i].page, err);
-    bool known = has_tool(folder, topic);
-    for (size_t i = 0; i < CTR_COUNT(optional); i++)
-        known |= !strcmp(topic, optional[i].name);
+    snprintf(page, sizeof page, "ctr-%s.1", topic);
+    bool known = page_text(page, &size);
     if (!known && !word && find_owner(topic, owner, sizeof owner)) {
         known = true;
         word = topic;
