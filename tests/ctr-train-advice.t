@@ -49,6 +49,13 @@ is 'nor where columns share one table' "$(advice)" ''
 cp m.arrows v.arrows
 ctr-train lr -q --hash-bits 20 plain.plan log=with.csv -o m.arrows
 ok 'the model is the same with -v' cmp v.arrows m.arrows
+plan 'keep b' >more.plan # the line that is told is one of the plan, whatever names it has
+sed -i 's/^feature a$/v = a\nfeature `or` = v/; s/^feature `b b` = b$/feature b/; s/^feature c$/b_or = c\nfeature c = b_or\nfeature b_or_2 = d/' more.plan
+train more.plan log=with.csv
+is 'names that a plan quotes, and a name that is free' "$(advice)" "try 'feature b_or_3 = cross(b, \`or\`)'"
+advice | sed "s/^try '//; s/'$//" >>more.plan
+ok 'the plan with that line is read' train more.plan log=with.csv
+is 'and gets no advice' "$(advice)" ''
 plan 'feature list = split(a, "")' 'weight w = 10' 'dense len = length(b)' >more.plan
 train more.plan log=with.csv
 ok 'beside lists, weights and numbers it is found, too' grep -q 'a and `b b` tell more together' said

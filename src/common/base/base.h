@@ -153,6 +153,7 @@ size_t ctr_format(char *out, size_t size, const char *fmt, ...) CTR_PRINTF(3, 4)
 size_t ctr_vformat(char *out, size_t size, const char *fmt, va_list ap) CTR_PRINTF(3, 0);
 int ctr_buf_format(struct ctr_buf *b, struct ctr_err *err, const char *fmt, ...) CTR_MUST CTR_PRINTF(3, 4);
 int ctr_buf_vformat(struct ctr_buf *b, struct ctr_err *err, const char *fmt, va_list ap) CTR_MUST CTR_PRINTF(3, 0);
+bool ctr_name_is_reserved(const char *name); /* a word of the plan language: `or`, `in`, … */
 /* A name in the syntax of the plan language: bare, or in back quotes with back quotes, backslashes and unprintable
  * characters escaped. */
 int ctr_quote_in(struct ctr_buf *b, char quote, const char *s, size_t n, struct ctr_err *err) CTR_MUST;

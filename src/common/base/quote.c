@@ -165,9 +165,18 @@ int ctr_quote_in(struct ctr_buf *b, char quote, const char *s, size_t n, struct 
     return 0;
 }
 
+bool ctr_name_is_reserved(const char *name)
+{
+    static const char *const words[] = { "or", "and", "not", "true", "false", "null", "in" };
+    for (size_t i = 0; i < CTR_COUNT(words); i++)
+        if (!strcmp(name, words[i]))
+            return true;
+    return false;
+}
+
 static bool name_is_bare(const char *s)
 {
-    if (!(*s == '_' || (*s >= 'A' && *s <= 'Z') || (*s >= 'a' && *s <= 'z')))
+    if (ctr_name_is_reserved(s) || !(*s == '_' || (*s >= 'A' && *s <= 'Z') || (*s >= 'a' && *s <= 'z')))
         return false;
     for (; *s; s++)
         if (!(*s == '_' || *s == '.' || (*s >= 'A' && *s <= 'Z') || (*s >= 'a' && *s <= 'z') ||

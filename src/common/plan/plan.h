@@ -59,6 +59,10 @@ const char *ctr_plan_text(const struct ctr_plan *p);
 const struct ctr_strs *ctr_plan_inputs(const struct ctr_plan *p);
 /* May a log lack the column? For a model's plan: if only the label and the weight read it. */
 bool ctr_plan_can_lack(const struct ctr_plan *p, const char *column);
+/* Does the name stand for a definition or an input column? And the name that the plan has for a column of its result
+ * (column x.feature: x), or NULL. */
+bool ctr_plan_has_name(const struct ctr_plan *p, const char *name);
+const char *ctr_plan_name_of(const struct ctr_plan *p, const char *column);
 /* Identity of the plan and its fitted state: XXH3-128 in hex; models require it of a stream. */
 const char *ctr_plan_id(const struct ctr_plan *p);
 bool ctr_plan_needs_fit(const struct ctr_plan *p);

@@ -41,11 +41,7 @@ static bool is_word(const struct plan_tok *t, const char *word)
 
 static bool is_reserved(const struct plan_tok *t)
 {
-    static const char *const words[] = { "or", "and", "not", "true", "false", "null", "in" };
-    for (size_t i = 0; i < CTR_COUNT(words); i++)
-        if (is_word(t, words[i]))
-            return true;
-    return false;
+    return t->kind == TOK_NAME && !t->quoted && !t->range && ctr_name_is_reserved(t->name);
 }
 
 static int unexpected_so(struct parser *p, const struct plan_tok *t, const char *wanted, const char *remedy)

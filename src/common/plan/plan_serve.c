@@ -108,6 +108,19 @@ bool ctr_plan_can_lack(const struct ctr_plan *p, const char *column)
     return can_lack;
 }
 
+bool ctr_plan_has_name(const struct ctr_plan *p, const char *name)
+{
+    return ctr_map_get(&p->tree.names, name) >= 0 || ctr_strs_find(&p->tree.inputs, name) >= 0;
+}
+
+const char *ctr_plan_name_of(const struct ctr_plan *p, const char *column)
+{
+    for (int i = 0; i < p->tree.ndefs; i++)
+        if (!strcmp(p->tree.def[i].column, column))
+            return p->tree.def[i].name;
+    return NULL;
+}
+
 bool ctr_plan_role_reads(const struct ctr_plan *p, enum ctr_role role, const char *column)
 {
     struct ctr_err err = { 0 };

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Texts about a run of training: progress lines in the style of Vowpal Wabbit, and the summary. */
+#include "common/plan/plan.h"
 #include "common/train/trainer.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 int ctr_train_progress(const struct ctr_train_stats *s, bool heading, struct ctr_buf *text, struct ctr_err *err)
 {
@@ -75,32 +77,57 @@ static double entropy(double p)
     return p > 0 && p < 1 ? -p * ctr_log(p) - (1 - p) * ctr_log(1 - p) : 0;
 }
 
-/* What the model misses of pairs of features, as a line of the plan. */
-static int advise_cross(const struct ctr_trainer *t, struct ctr_buf *text, struct ctr_err *err)
+/* A name for the cross of two features that nothing has: a_b, a_b_2, … */
+static void name_cross(const struct ctr_trainer *t, const struct ctr_plan *plan, const char *const of[2], char *out,
+                       size_t size)
 {
-    struct ctr_cross found;
+    snprintf(out, size, "%s_%s", of[0], of[1]);
+    for (int i = 2; ctr_schema_find(&t->stream, out) >= 0 || (plan && ctr_plan_has_name(plan, out)); i++)
+        snprintf(out, size, "%s_%s_%d", of[0], of[1], i);
+}
+
+static int tell_cross(const struct ctr_trainer *t, const struct ctr_cross *found, struct ctr_buf *text,
+                      struct ctr_err *err)
+{
+    struct ctr_plan *plan = NULL;
+    struct ctr_err unread = { 0 }; /* without its plan, names are those of the columns */
     struct ctr_buf name[3] = { { 0 } };
-    char both[200];
-    int rc = ctr_crosses_find(t->crosses, &found, err);
-    if (rc <= 0)
-        return rc;
-    snprintf(both, sizeof both, "%s_%s", found.name[0], found.name[1]);
-    const char *const named[] = { found.name[0], found.name[1], both };
-    rc = 0;
+    const char *of[3] = { found->name[0], found->name[1] };
+    const size_t size = strlen(of[0]) + strlen(of[1]) + 16;
+    char *both = malloc(size);
+    int rc = both ? 0 : ctr_fail_nomem(err, size);
+    const bool read = !rc && !ctr_plan_of_meta(&plan, "plan", &t->stream.meta, &unread) && plan;
+    for (int i = 0; i < 2 && read; i++) {
+        const char *known = ctr_plan_name_of(plan, of[i]);
+        of[i] = known ? known : of[i];
+    }
+    if (both)
+        name_cross(t, plan, of, both, size);
+    of[2] = both;
     for (int i = 0; i < 3 && !rc; i++)
-        if (!(rc = ctr_quote_name(&name[i], named[i], err)))
+        if (!(rc = ctr_quote_name(&name[i], of[i], err)))
             rc = ctr_buf_append(&name[i], "", 1, err);
     if (!rc)
         rc = ctr_buf_format(text, err,
                             "%s and %s tell more together: a weight for each pair of their frequent values would lower "
                             "the progressive log loss of %" PRId64
                             " of the last rows by %.1f%% (%.0f standard errors); try 'feature %s = cross(%s, %s)'\n",
-                            (const char *)name[0].data, (const char *)name[1].data, found.rows, 100 * found.gain,
-                            found.errors, (const char *)name[2].data, (const char *)name[0].data,
+                            (const char *)name[0].data, (const char *)name[1].data, found->rows, 100 * found->gain,
+                            found->errors, (const char *)name[2].data, (const char *)name[0].data,
                             (const char *)name[1].data);
     for (int i = 0; i < 3; i++)
         ctr_buf_free(&name[i]);
+    ctr_plan_free(plan);
+    free(both);
     return rc;
+}
+
+/* What the model misses of pairs of features, as a line of the plan. */
+static int advise_cross(const struct ctr_trainer *t, struct ctr_buf *text, struct ctr_err *err)
+{
+    struct ctr_cross found;
+    const int rc = ctr_crosses_find(t->crosses, &found, err);
+    return rc > 0 ? tell_cross(t, &found, text, err) : rc;
 }
 
 int ctr_trainer_advice(const struct ctr_trainer *t, struct ctr_buf *text, struct ctr_err *err)
