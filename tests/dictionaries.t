@@ -28,6 +28,25 @@ ctr-history -q -c ad --age shared.arrows -o history
 ctr-select -q --add 'later=age + 1' --where 'n > 3 or n < 2' shared.arrows -o selected
 ctr-select -q --columns age,user,list,past shared.arrows | ctr-cat --batch 100 -o small
 ctr-sort -q -k user shared.arrows | ctr-cat --share '*' -o all
+# ---- plans run in threads, which are batches ahead: each batch keeps the dictionary that it came with
+awk 'BEGIN { print "click,city,n"; for (i = 0; i < 60000; i++) printf "%d,c%d_%d,%d\n", i * 7 % 3 == 0, i / 3000, i * 7919 % 211, i }' |
+    ctr-import -q -f csv --header --label click -o log.arrows
+awk 'BEGIN { print "n,v"; for (i = 0; i < 60000; i += 7) print i "," i % 5 }' | ctr-import -q -f csv --header -o side.arrows
+ctr-cat --batch 1000 --share city log.arrows -o dict.arrows
+for plan in 'join side on n' 'join (group city, seen = count()) on city' 'sort n'; do
+    printf '%s\n' 'from log' "$plan" 'label click' 'feature city' 'keep n' >views.plan
+    case $plan in *side*) side=side=side.arrows ;; *) side= ;; esac
+    ctr-extract -q -j 1 views.plan log=log.arrows $side 2>err | ctr-export -f csv >want.csv
+    is "all rows come through '$plan'" "$(wc -l <want.csv)" 60001
+    for j in 1 2 3; do
+        ctr-extract -q -j $j views.plan log=dict.arrows $side 2>err | ctr-export -f csv >got.csv
+        ok "dictionaries of each batch through '$plan', -j $j" cmp want.csv got.csv
+    done
+    ctr-train lr -q -j 1 -o want.m views.plan log=log.arrows $side 2>err
+    ctr-train lr -q -j 3 -o got.m views.plan log=dict.arrows $side 2>err
+    ok 'and learning from them' same_rows want.m got.m
+done
+
 if has_python pyarrow pandas; then
     "$PY" "$CTR_TOP/tests/dictionaries.py" foreign foreign.arrows
     ctr-cat foreign.arrows -o passed

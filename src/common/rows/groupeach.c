@@ -24,6 +24,7 @@ struct each {
     struct ctr_group *group;
     struct ctr_spool *spool;
     struct ctr_reader *r;
+    bool ended; /* all rows of r were given */
     struct ctr_join *join;
     struct ctr_strs keys;
     const int *input; /* of the group */
@@ -268,13 +269,12 @@ static int all_next(struct each *e, const struct ctr_batch **out, struct ctr_err
     int rc;
     if (!e->join)
         return 0;
-    while (!(rc = ctr_join_next(e->join, out, err)) && e->r) {
+    while (!(rc = ctr_join_next(e->join, out, err)) && !e->ended) { /* the reader stays: rows have its dictionaries */
         rc = ctr_reader_next(e->r, &b, err);
         if (rc > 0) {
             rc = ctr_join_batch(e->join, b, err);
         } else if (!rc) {
-            ctr_reader_free(e->r);
-            e->r = NULL;
+            e->ended = true;
             rc = ctr_join_finish(e->join, err);
         }
         if (rc)

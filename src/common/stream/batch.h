@@ -184,6 +184,7 @@ struct ctr_col {
     const float *weight;        /* CTR_WKEY */
     const struct ctr_col *item; /* CTR_LIST, CTR_FIXED */
     const struct ctr_col *dict; /* dictionary-encoded: the values (never itself encoded), else NULL */
+    uint64_t id;                /* of a dictionary: columns of one id have the same values; 0: unknown */
 };
 
 struct ctr_batch {

@@ -8,6 +8,7 @@
 #include "common/base/isa.h"
 #include "common/base/memory.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 struct where { /* context of a decoding */
@@ -812,6 +813,8 @@ static int dictionary_take(struct arrow_leaf *l, int level, struct arrow_dict *d
     return rc;
 }
 
+static _Atomic uint64_t ids; /* given so far: of dictionaries of all readers */
+
 int ctr_leaf_dictionary(struct arrow_leaf *l, const struct arrow_message *m, const uint8_t *body,
                         struct ctr_reader_stats *st, struct ctr_err *err)
 {
@@ -826,6 +829,7 @@ int ctr_leaf_dictionary(struct arrow_leaf *l, const struct arrow_message *m, con
             if (rc >= 0)
                 rc = dictionary_decode(l, i, level, d, err);
             d->ready = rc >= 0;
+            d->col.id = atomic_fetch_add(&ids, 1) + 1;
             if (rc < 0)
                 return fail_column(l, err);
         }

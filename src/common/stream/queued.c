@@ -9,7 +9,17 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+/* A batch's dictionary belongs to the source, which changes it for the next batch: what is made ahead has copies. One
+ * is kept for the batches that have the same dictionary. Only the thread makes, counts and frees them. */
+struct copy {
+    uint64_t id;
+    int uses; /* slots, and queued.last */
+    struct ctr_colbuf values;
+    const struct ctr_col *view;
+};
+
 struct slot {
+    struct copy **copy; /* by column */
     struct ctr_batchbuf rows;
     struct ctr_batch view;
     const char *name; /* of the current file */
@@ -26,6 +36,7 @@ struct queued {
     pthread_cond_t made, given_back;
     struct slot *slot;
     int slots;
+    struct copy **last; /* by column: of the dictionary that came last, if its id is known */
     int64_t head, tail;
     int64_t held, most; /* bytes of all slots, and how many they may have when another batch is made */
     bool stop, has;     /* has: the caller uses slot tail */
@@ -43,18 +54,72 @@ static void waited(int64_t from_ns, int64_t *sum_ns, struct ctr_stage_waits *w)
     w->to_ns[w->n++] = now_ns;
 }
 
+/* *at refers to c, or to nothing, from now on. */
+static void refer(struct copy **at, struct copy *c)
+{
+    struct copy *before = *at;
+    if (c)
+        c->uses++;
+    *at = c;
+    if (!before || --before->uses)
+        return;
+    ctr_colbuf_free(&before->values);
+    free(before);
+}
+
+static int copy_dictionary(struct copy **at, const struct ctr_field *f, const struct ctr_col *dict, struct ctr_err *err)
+{
+    struct ctr_field plain = *f;
+    struct copy *c = calloc(1, sizeof *c);
+    if (!c)
+        return ctr_fail_nomem(err, sizeof *c);
+    refer(at, c);
+    plain.dict = false;
+    int rc = ctr_colbuf_init(&c->values, &plain, err);
+    if (!rc)
+        rc = ctr_colbuf_range(&c->values, dict, 0, dict->rows, err);
+    c->view = ctr_colbuf_view(&c->values);
+    c->id = c->values.view.id = dict->id;
+    return rc;
+}
+
+static int own_dictionaries(struct queued *q, struct slot *s, struct ctr_err *err)
+{
+    const struct ctr_schema *schema = s->rows.schema;
+    int rc = 0;
+    for (int i = 0; i < schema->n && !rc; i++) {
+        struct ctr_colbuf *c = &s->rows.col[i];
+        if (!c->dict || !schema->f[i].dict)
+            continue;
+        if (c->dict->id && q->last[i] && q->last[i]->id == c->dict->id)
+            refer(&s->copy[i], q->last[i]);
+        else
+            rc = copy_dictionary(&s->copy[i], &schema->f[i], c->dict, err);
+        if (!rc && s->copy[i]->id)
+            refer(&q->last[i], s->copy[i]);
+        c->dict = rc ? NULL : s->copy[i]->view;
+    }
+    return rc;
+}
+
 static void make(struct queued *q, struct slot *s)
 {
     const struct ctr_batch *b;
+    for (int i = 0; i < ctr_batch_source_schema(&q->below)->n; i++)
+        refer(&s->copy[i], NULL);
     s->rc = s->rows.schema ? 0 : ctr_batchbuf_init(&s->rows, ctr_batch_source_schema(&q->below), &s->err);
     if (s->rc)
         return;
     ctr_batchbuf_clear(&s->rows);
+    for (int i = 0; i < s->rows.schema->n; i++)
+        s->rows.col[i].dict = NULL; /* it was of the batch before */
     s->rc = ctr_batch_source_next(&q->below, &b, &s->err);
     s->name = ctr_batch_source_name(&q->below);
     if (s->rc <= 0)
         return;
-    const int rc = ctr_batchbuf_range(&s->rows, b, 0, b->rows, &s->err);
+    int rc = ctr_batchbuf_range(&s->rows, b, 0, b->rows, &s->err);
+    if (!rc)
+        rc = own_dictionaries(q, s, &s->err);
     s->rc = rc ? rc : s->rc;
     s->view = *ctr_batchbuf_view(&s->rows);
     s->view.first_row = b->first_row;
@@ -145,8 +210,16 @@ static const char *queued_name(const void *source)
 
 static void free_slots(struct queued *q)
 {
-    for (int i = 0; q->slot && i < q->slots; i++)
+    const int n = ctr_batch_source_schema(&q->below)->n;
+    for (int i = 0; q->slot && i < q->slots; i++) {
+        for (int k = 0; q->slot[i].copy && k < n; k++)
+            refer(&q->slot[i].copy[k], NULL);
+        free(q->slot[i].copy);
         ctr_batchbuf_free(&q->slot[i].rows);
+    }
+    for (int k = 0; q->last && k < n; k++)
+        refer(&q->last[k], NULL);
+    free(q->last);
     free(q->slot);
     pthread_mutex_destroy(&q->lock);
     pthread_cond_destroy(&q->made);
@@ -189,7 +262,12 @@ int ctr_batch_source_queue(struct ctr_batch_source *s, int slots, struct ctr_sta
     pthread_cond_init(&q->made, NULL);
     pthread_cond_init(&q->given_back, NULL);
     q->slot = calloc((size_t)slots, sizeof *q->slot);
-    int rc = q->slot ? 0 : ctr_fail_nomem(err, (size_t)slots * sizeof *q->slot);
+    const size_t columns = (size_t)ctr_batch_source_schema(s)->n + 1;
+    q->last = calloc(columns, sizeof *q->last);
+    int rc = q->slot && q->last ? 0 : ctr_fail_nomem(err, (size_t)slots * sizeof *q->slot);
+    for (int i = 0; !rc && i < slots; i++)
+        if (!(q->slot[i].copy = calloc(columns, sizeof *q->slot[i].copy)))
+            rc = ctr_fail_nomem(err, columns * sizeof *q->slot[i].copy);
     for (int i = 0; !rc && i < slots; i++)
         rc = ctr_batchbuf_init(&q->slot[i].rows, ctr_batch_source_schema(s), err);
     if (!rc && ctr_thread_start(&q->thread, run, q))
