@@ -100,6 +100,8 @@ static inline void ctr_buf_clear(struct ctr_buf *b)
 /* Ensure room for element n of an array with room for *cap elements of `size` bytes; a full array doubles. `array`:
  * address of its pointer, NULL at first. */
 int ctr_array_grow(void *array, int n, int *cap, size_t size, struct ctr_err *err) CTR_MUST;
+/* Make the *n elements of an array at least `to`: the new ones are zero. */
+int ctr_array_extend(void *array, int *n, int to, size_t size, struct ctr_err *err) CTR_MUST;
 
 /* Finds elements of an array by hash; see index.c below. */
 struct ctr_index_slot {

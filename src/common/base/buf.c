@@ -213,6 +213,21 @@ int ctr_array_grow(void *array, int n, int *cap, size_t size, struct ctr_err *er
     return 0;
 }
 
+int ctr_array_extend(void *array, int *n, int to, size_t size, struct ctr_err *err)
+{
+    uint8_t **at = array, *p;
+
+    if (to <= *n)
+        return 0;
+    p = realloc(*at, (size_t)to * size);
+    if (!p)
+        return ctr_fail_nomem(err, (size_t)to * size);
+    memset(p + (size_t)*n * size, 0, (size_t)(to - *n) * size);
+    *at = p;
+    *n = to;
+    return 0;
+}
+
 static int grow_strs(struct ctr_strs *l, struct ctr_err *err)
 {
     int cap = l->cap ? l->cap * 2 : 8;

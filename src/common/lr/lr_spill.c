@@ -95,15 +95,8 @@ void ctr_lr_spill_free(struct ctr_lr_spill *s)
 int ctr_lr_spill_bind(struct lr *m, struct ctr_err *err)
 {
     struct ctr_lr_spill *s = m->spill;
-    if (!s || m->tables <= s->tables)
-        return 0;
-    struct ctr_keyset *missing = realloc(s->missing, (size_t)m->tables * sizeof *missing);
-    if (!missing)
-        return ctr_fail_nomem(err, (size_t)m->tables * sizeof *missing);
-    s->missing = missing;
-    for (; s->tables < m->tables; s->tables++)
-        missing[s->tables] = (struct ctr_keyset){ .n = 0 };
-    return ctr_keypages_bind(s->file, m->tables, err);
+    const int rc = s ? ctr_array_extend(&s->missing, &s->tables, m->tables, sizeof *s->missing, err) : 0;
+    return rc || !s ? rc : ctr_keypages_bind(s->file, m->tables, err);
 }
 
 /* ---- empty ---- */

@@ -119,15 +119,7 @@ void ctr_keypages_free(struct ctr_keypages *p)
 
 int ctr_keypages_bind(struct ctr_keypages *p, int tables, struct ctr_err *err)
 {
-    if (tables <= p->tables)
-        return 0;
-    struct pages *list = realloc(p->table, (size_t)tables * sizeof *list);
-    if (!list)
-        return ctr_fail_nomem(err, (size_t)tables * sizeof *list);
-    p->table = list;
-    for (; p->tables < tables; p->tables++)
-        list[p->tables] = (struct pages){ .rows = 0 };
-    return 0;
+    return ctr_array_extend(&p->table, &p->tables, tables, sizeof *p->table, err);
 }
 
 int64_t ctr_keypages_count(const struct ctr_keypages *p, int table)

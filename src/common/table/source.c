@@ -23,19 +23,6 @@
 
 /* ---- begin ---- */
 
-static int make_tables(struct ctr_source_batch *b, int tables, struct ctr_err *err)
-{
-    if (tables <= b->tables)
-        return 0;
-    struct ctr_source_table *t = realloc(b->table, (size_t)tables * sizeof *t);
-    if (!t)
-        return ctr_fail_nomem(err, (size_t)tables * sizeof *t);
-    memset(t + b->tables, 0, (size_t)(tables - b->tables) * sizeof *t);
-    b->table = t;
-    b->tables = tables;
-    return 0;
-}
-
 /* The keys of table t of a minibatch, from number `from` on. */
 static struct ctr_source_keys keys_of(const struct ctr_source_batch *b, int t, int64_t from)
 {
@@ -75,7 +62,7 @@ static void find_table(void *ctx, int64_t t, int worker)
 int ctr_source_begin(struct ctr_source *s, const struct ctr_want *want, int buffer, struct ctr_err *err)
 {
     struct ctr_source_batch *b = &s->batch[buffer];
-    int rc = make_tables(b, want->tables, err);
+    int rc = ctr_array_extend(&b->table, &b->tables, want->tables, sizeof *b->table, err);
     b->make = want->make;
     b->pool = want->pool;
     for (int t = 0; t < want->tables && !rc; t++) {

@@ -97,19 +97,6 @@ static int bad_message(int rank, struct ctr_err *err)
 
 /* ---- begin ---- */
 
-static int make_sets(struct side *side, int tables, struct ctr_err *err)
-{
-    if (tables <= side->sets)
-        return 0;
-    struct ctr_keyset *set = realloc(side->set, (size_t)tables * sizeof *set);
-    if (!set)
-        return ctr_fail_nomem(err, (size_t)tables * sizeof *set);
-    memset(set + side->sets, 0, (size_t)(tables - side->sets) * sizeof *set);
-    side->set = set;
-    side->sets = tables;
-    return 0;
-}
-
 /* Send the keys since the last begin to their owners: a count per table, then the keys of each table. */
 static int ask(struct over_ranks *s, int buffer, int tables, struct ctr_err *err)
 {
@@ -198,7 +185,8 @@ static int ranks_begin(struct ctr_source *source, const struct ctr_want *want, i
     struct over_ranks *s = (struct over_ranks *)source;
     int rc = join(source, err);
     if (!rc)
-        rc = make_sets(&s->side[buffer], want->tables, err);
+        rc = ctr_array_extend(&s->side[buffer].set, &s->side[buffer].sets, want->tables, sizeof *s->side[buffer].set,
+                              err);
     if (!rc)
         rc = ask(s, buffer, want->tables, err);
     if (rc)
