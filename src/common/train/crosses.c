@@ -12,7 +12,7 @@
  *
  * The pair with the largest gain is told if it is ERRORS standard errors and the share LEAST of the log loss or more. A
  * pair of which another column is the cross already is left out. */
-#include "common/train/crosses.h"
+#include "common/train/trainer.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -103,10 +103,10 @@ static void take_row(struct ctr_crosses *c, const struct ctr_rows *r, int64_t i,
 {
     const int64_t at = c->taken++ % ROWS, step = r->transposed ? r->rows : 1;
     const int64_t first = r->transposed ? i : r->start[i], n = r->start[i + 1] - r->start[i];
-    const double w = r->weight ? r->weight[i] : 1, p = CTR_MIN(CTR_MAX(score, 1e-15), 1 - 1e-15);
+    const double w = r->weight ? r->weight[i] : 1, p = ctr_validation_clip(score);
     c->row[at] = (struct row){ .residual = (float)(w * (r->label[i] - p)),
                                .curvature = (float)(w * p * (1 - p)),
-                               .loss = (float)(-w * (r->label[i] * log(p) + (1 - r->label[i]) * log1p(-p))) };
+                               .loss = (float)(w * ctr_validation_loss(p, r->label[i])) };
     for (int k = 0; k < c->columns; k++)
         c->value[(int64_t)k * ROWS + at] = 0;
     for (int64_t k = 0; k < n; k++) {

@@ -28,6 +28,9 @@ void ctr_validation_row(struct ctr_validation *v, double score, double label, do
 /* The same for rows [from, end) and several models; the scores of row i start at score[i * stride]. */
 void ctr_validation_rows(struct ctr_validation *v, int models, const double *score, int64_t stride,
                          const struct ctr_rows *r, int64_t from, int64_t end);
+double ctr_validation_clip(double score); /* so that the loss of a wrong and certain one is limited */
+/* The log loss of a clipped score. */
+double ctr_validation_loss(double p, double label);
 void ctr_validation_settle(struct ctr_validation *v);                                 /* brings s up to date */
 void ctr_validation_add(struct ctr_validation *v, const struct ctr_validation *more); /* of other rows; both settled */
 /* Progressive AUC; odds closer than 1/128 count as ties; NaN: only one class. */

@@ -27,7 +27,7 @@ void ctr_validation_settle(struct ctr_validation *v)
 
 static const double LEAST = 1e-280; /* minimum of a product before its logarithm is taken */
 
-static double clip(double p)
+double ctr_validation_clip(double p)
 {
     return p < P_MIN ? P_MIN : p > 1 - P_MIN ? 1 - P_MIN : p;
 }
@@ -49,9 +49,19 @@ CTR_BODY double *bins_of(struct ctr_validation *v, double label)
     return label == 1 ? v->positive : v->negative;
 }
 
+double ctr_validation_loss(double p, double label)
+{
+    double loss = 0;
+    if (label > 0)
+        loss -= label * ctr_log(p);
+    if (label < 1)
+        loss -= (1 - label) * ctr_log(1 - p);
+    return loss;
+}
+
 void ctr_validation_row(struct ctr_validation *v, double score, double label, double weight)
 {
-    double p = clip(score);
+    double p = ctr_validation_clip(score);
     int bin = bin_of(p);
     v->s.weight += weight;
     v->s.since_weight += weight;
@@ -62,13 +72,9 @@ void ctr_validation_row(struct ctr_validation *v, double score, double label, do
         if (v->product < LEAST)
             ctr_validation_settle(v);
     } else {
-        double loss = 0;
+        const double loss = ctr_validation_loss(p, label);
         v->positive[bin] += weight * label;
         v->negative[bin] += weight * (1 - label);
-        if (label > 0)
-            loss -= label * ctr_log(p);
-        if (label < 1)
-            loss -= (1 - label) * ctr_log(1 - p);
         v->s.loss += weight * loss;
         v->s.since_loss += weight * loss;
     }
@@ -96,7 +102,7 @@ static void one_model(struct ctr_validation *v, const double *score, int64_t str
             product = v->product;
             continue;
         }
-        const double p = clip(score[i * stride]);
+        const double p = ctr_validation_clip(score[i * stride]);
         bins_of(v, label)[bin_of(p)] += 1;
         s.weight += 1;
         s.since_weight += 1;
