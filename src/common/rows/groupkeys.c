@@ -3,11 +3,8 @@
  * groupkeys: numbers for combinations of key values. Rows are looked up a tile at a time, so that the cache misses of a
  * tile overlap: prefetch slots; take the number that the hash finds, or a new one; append the keys of new numbers;
  * compare every row with the keys of its number, column by column. Rows that differ have the hash of other keys by
- * chance: they are looked up again, value by value. One integer has the hash of no other (ctr_mix64 is a bijection),
- * and is not compared. */
+ * chance: they are looked up again, value by value. */
 #include "common/rows/groupkeys.h"
-
-#include "common/rows/relkey.h"
 
 #include <stdlib.h>
 
@@ -73,14 +70,6 @@ static void compare(const struct ctr_col *c, const struct ctr_col *key, const in
     }
 }
 
-/* Are the hashes of these rows and of all groups distinct for distinct keys? A null has the hash of some integer. */
-static bool hash_is_exact(const struct ctr_groupkeys *k, const struct ctr_col *c)
-{
-    const enum ctr_keyclass cls = ctr_key_class(c->type);
-    return k->key.schema->n == 1 && (cls == CTR_KEY_INT || cls == CTR_KEY_TIME) && !c->valid &&
-           !(c->dict && c->dict->valid) && !k->key.views[0].valid;
-}
-
 static int append(struct ctr_groupkeys *k, const struct ctr_batch *b, const int64_t *row, int64_t n,
                   struct ctr_err *err)
 {
@@ -124,15 +113,13 @@ static int find_tile(struct ctr_groupkeys *k, const struct ctr_batch *b, const u
     }
     if (!rc)
         rc = append(k, b, fresh, made, err);
-    if (rc || hash_is_exact(k, b->col))
-        return rc;
     const struct ctr_col *first = &k->key.views[0];
-    const int width = ctr_types[first->type].width;
+    const int width = rc ? 0 : ctr_types[first->type].width;
     for (int64_t i = 0; width && i < n; i++)
         if (number[i] >= 0)
             __builtin_prefetch((const uint8_t *)first->data + number[i] * width);
     memset(same, 1, (size_t)n);
-    for (int j = 0; j < k->key.schema->n; j++)
+    for (int j = 0; !rc && j < k->key.schema->n; j++)
         compare(&b->col[j], &k->key.views[j], row, number, n, same);
     for (int64_t i = 0; !rc && i < n; i++)
         if (!same[i])

@@ -115,30 +115,27 @@ static void take_mean(const struct ctr_aggregate *a, const struct tile *t)
     add(a, t, a->at + 1);
 }
 
-/* The first of the smallest values: NaN is the largest number, and -0 equals 0. Which rows are better follows no
- * pattern: nothing here branches. */
+/* The first of the smallest values: NaN is the largest number, and -0 equals 0. */
 static bool less_real(double a, double b)
 {
-    return (a < b) | (isnan(b) & !isnan(a));
+    return a < b || (isnan(b) && !isnan(a));
 }
 
 static void take_extreme(const struct ctr_aggregate *a, const struct tile *t, bool largest)
 {
-    const uint64_t flip = (a->type == CTR_U64 ? 0 : (uint64_t)1 << 63) ^ (largest ? ~(uint64_t)0 : 0);
     const bool real = is_real(a);
-    for (int i = 0; real && i < t->n; i++) {
+    const uint64_t flip = a->type == CTR_U64 ? 0 : (uint64_t)1 << 63, down = largest ? ~(uint64_t)0 : 0;
+    for (int i = 0; i < t->n; i++) {
         int64_t *w = &t->state[i][a->at];
-        const double v = t->real[i], was = real_of(w[1]), low = largest ? was : v, high = largest ? v : was;
-        const bool better = t->there[i] & (!w[0] | less_real(low, high));
-        w[0] |= t->there[i];
-        w[1] = better ? bits_of(v) : w[1];
-    }
-    for (int i = 0; !real && i < t->n; i++) {
-        int64_t *w = &t->state[i][a->at];
-        const int64_t v = t->whole[i], was = w[1];
-        const bool better = t->there[i] & (!w[0] | (((uint64_t)v ^ flip) < ((uint64_t)was ^ flip)));
-        w[0] |= t->there[i];
-        w[1] = better ? v : was;
+        bool better = !w[0];
+        if (!t->there[i])
+            continue;
+        if (real)
+            better |= largest ? less_real(real_of(w[1]), t->real[i]) : less_real(t->real[i], real_of(w[1]));
+        else
+            better |= ((uint64_t)t->whole[i] ^ flip ^ down) < ((uint64_t)w[1] ^ flip ^ down);
+        w[0] = 1;
+        w[1] = !better ? w[1] : real ? bits_of(t->real[i]) : t->whole[i];
     }
 }
 
