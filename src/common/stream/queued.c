@@ -105,14 +105,14 @@ static int own_dictionaries(struct queued *q, struct slot *s, struct ctr_err *er
 static void make(struct queued *q, struct slot *s)
 {
     const struct ctr_batch *b;
-    for (int i = 0; i < ctr_batch_source_schema(&q->below)->n; i++)
-        refer(&s->copy[i], NULL);
     s->rc = s->rows.schema ? 0 : ctr_batchbuf_init(&s->rows, ctr_batch_source_schema(&q->below), &s->err);
     if (s->rc)
         return;
     ctr_batchbuf_clear(&s->rows);
-    for (int i = 0; i < s->rows.schema->n; i++)
-        s->rows.col[i].dict = NULL; /* it was of the batch before */
+    for (int i = 0; i < s->rows.schema->n; i++) { /* those of the batch before */
+        refer(&s->copy[i], NULL);
+        s->rows.col[i].dict = NULL;
+    }
     s->rc = ctr_batch_source_next(&q->below, &b, &s->err);
     s->name = ctr_batch_source_name(&q->below);
     if (s->rc <= 0)
