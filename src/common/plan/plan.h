@@ -134,8 +134,8 @@ bool ctr_plan_in_bundle(const struct ctr_plan *p);  /* it was read from a fitted
 bool ctr_plan_input_type(const struct ctr_plan *p, const char *name, struct ctr_field *type);
 bool ctr_plan_type_fits(const struct ctr_field *was, const struct ctr_field *is);
 
-/* Is a column read by the definition of that role, or by one that it uses? */
-bool ctr_plan_role_reads(const struct ctr_plan *p, enum ctr_role role, const char *column);
+/* 1: the definition of that role, or one that it uses, reads the column; 0: no; or an error. */
+int ctr_plan_role_reads(const struct ctr_plan *p, enum ctr_role role, const char *column, struct ctr_err *err) CTR_MUST;
 /* Does the result show the values of a column: does a line `keep` or `id` read it? */
 bool ctr_plan_keeps(const struct ctr_plan *p, const char *column);
 

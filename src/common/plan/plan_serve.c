@@ -121,15 +121,15 @@ const char *ctr_plan_name_of(const struct ctr_plan *p, const char *column)
     return NULL;
 }
 
-bool ctr_plan_role_reads(const struct ctr_plan *p, enum ctr_role role, const char *column)
+int ctr_plan_role_reads(const struct ctr_plan *p, enum ctr_role role, const char *column, struct ctr_err *err)
 {
-    struct ctr_err err = { 0 };
     bool *others = calloc((size_t)p->tree.ndefs + 1, sizeof *others), found = false;
-    const bool known = others && !ctr_plan_leave_others_out(p, PLAN_ROLES(role), others, &err);
-    for (int i = 0; known && i < p->tree.ndefs && !found; i++)
+    const int rc = others ? ctr_plan_leave_others_out(p, PLAN_ROLES(role), others, err)
+                          : ctr_fail_nomem(err, (size_t)p->tree.ndefs);
+    for (int i = 0; !rc && i < p->tree.ndefs && !found; i++)
         found = !others[i] && reads(p->tree.def[i].expr, column);
     free(others);
-    return found;
+    return rc ? rc : found;
 }
 
 bool ctr_plan_keeps(const struct ctr_plan *p, const char *column)

@@ -324,8 +324,8 @@ static int plan_columns(struct serve_generation *g, struct ctr_err *err)
 {
     const struct ctr_strs *in = ctr_plan_inputs(g->model->plan);
     int rc = 0;
-    for (int i = 0; i < in->n && !rc; i++)
-        if (ctr_plan_role_reads(g->model->plan, CTR_ROLE_QUERY, in->s[i]))
+    for (int i = 0; i < in->n && rc >= 0; i++)
+        if ((rc = ctr_plan_role_reads(g->model->plan, CTR_ROLE_QUERY, in->s[i], err)) > 0)
             rc = ctr_strs_add(&g->query, in->s[i], strlen(in->s[i]), err);
     for (int i = 0; i < in->n && !rc; i++)
         if (!ctr_plan_can_lack(g->model->plan, in->s[i]))
@@ -650,7 +650,7 @@ static bool replace(struct serve_models *s, const bool file[FILES], bool say, in
     if (rc && say) {
         ctr_format(text, sizeof text, "%s; what was served before goes on", ctr_err_text(&err).s);
         s->o.warn(s->o.ctx, text);
-        count_load(s, 0, 1); /* who sees the count finds the reason */
+        count_load(s, 0, 1); /* after the reason is set, so that it can be read once the count has changed */
     }
     if (rc)
         return false;

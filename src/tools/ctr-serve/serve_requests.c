@@ -52,9 +52,9 @@ static bool same_request(const struct ctr_batch *b, const int *column, int n, in
 static int first_row(struct serve_requests *r, const struct ctr_batch *b, const int *column, int n, int64_t i,
                      int64_t *first, struct ctr_err *err)
 {
-    uint64_t hash = 0;
+    uint64_t hash = ctr_hash_secret;
     for (int k = 0; k < n; k++)
-        hash = ctr_mix64(hash ^ ctr_col_hash(&b->col[column[k]], i, ctr_hash_secret));
+        hash = ctr_col_hash(&b->col[column[k]], i, hash);
     const struct ctr_index_slot *s = ctr_index_find(&r->index, hash);
     while (s && !same_request(b, column, n, s->number, i))
         s = ctr_index_next(&r->index, s);
