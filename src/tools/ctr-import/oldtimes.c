@@ -7,6 +7,7 @@
 
 /* Smaller numbers are counts from a start of their own, as in tests and some public logs. */
 enum { SECONDS_1997 = 864000000 };
+#define MS_1990 INT64_C(631152000000)
 
 static int begin(struct ctr_old_times *t, int n, struct ctr_err *err)
 {
@@ -28,7 +29,7 @@ int ctr_old_times_see(struct ctr_old_times *t, const struct ctr_batch *b, struct
     for (int i = 0; !rc && i < t->n; i++) {
         const struct ctr_col *c = &b->col[i];
         const int64_t *v = c->data;
-        if (b->schema->f[i].type != CTR_TIME || c->dict)
+        if (b->schema->f[i].type != CTR_TIME || c->dict || t->last[i] >= MS_1990) /* nothing is to be told of it */
             continue;
         for (int64_t k = 0; k < b->rows; k++)
             if (!ctr_col_null(c, k)) {
@@ -44,8 +45,7 @@ void ctr_old_times_tell(const struct ctr_old_times *t, const struct ctr_schema *
 {
     for (int i = 0; i < t->n; i++) {
         char text[700], first[40], last[40];
-        if (t->first[i] < SECONDS_1997 || t->last[i] < t->first[i] ||
-            t->last[i] >= ctr_time_civil(1990, 1, 1, 0, 0, 0, 0))
+        if (t->first[i] < SECONDS_1997 || t->last[i] < t->first[i] || t->last[i] >= MS_1990)
             continue;
         first[ctr_time_iso(first, t->first[i])] = '\0';
         last[ctr_time_iso(last, t->last[i])] = '\0';
