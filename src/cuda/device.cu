@@ -208,7 +208,7 @@ int cuda_read_later(struct cuda_dev *c, const void *from, int n, void *const *ho
     rc = rc ? rc : back_room(c, n, all, &pinned, err);
     rc =
         rc ? rc : cuda_check(c, cudaMemcpyAsync(pinned, from, all, cudaMemcpyDeviceToHost, c->compute), "reading", err);
-    if (rc) { /* nobody waits for those before it */
+    if (rc) { /* the reads queued before it are given up, too */
         c->pendings = 0;
         return rc;
     }

@@ -11,7 +11,7 @@
 
 #include "common/plan/program.h"
 
-/* The fitted plan of `feature v = vocab(site)` in a file, and who reads what of it:
+/* The fitted plan of `feature v = vocab(site)` in a file, and which function reads which part:
  *
  *     section plan     metadata CTR_META_PLAN: the text; CTR_META_PLAN_ID; CTR_META_PLAN_INPUTS: types of columns
  *     section vocab.v  the state of the operator: key, name, count

@@ -143,7 +143,7 @@ static void look(void *ctx)
  *     serve_inbox_open     --image-inbox: before models, whose tables it fills
  *     serve_models_open    the first generation; a file that does not fit ends the server here
  *     open_logs            their columns depend on the model's plan
- *     ctr_http_open        listens, but nobody is accepted until the loop runs
+ *     ctr_http_open        listens, but no connection is accepted until the loop runs
  *     queue, inbox, watch  threads start; ctr_http_run is the loop of this thread until SIGTERM
  *
  * The loop calls on_request for each request: `routes` says whether it is answered at once (GET /metrics) or given to

@@ -428,7 +428,7 @@ int serve_cut(struct serve_desk *d, bool user, bool given, struct ctr_err *err)
     c->given = given;
     c->asked = given ? d->batch.rows : v->ads;
     c->n = CTR_MIN(p->top, c->asked);
-    if (!c->asked || (given && c->asked <= p->top && p->score < 0)) { /* all are kept, and nobody asks for products */
+    if (!c->asked || (given && c->asked <= p->top && p->score < 0)) { /* all are kept, and no answer has the products */
         c->n = c->asked;
         return 0;
     }
