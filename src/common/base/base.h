@@ -270,7 +270,18 @@ bool ctr_parse_u64(const char *p, size_t n, uint64_t *v);
 bool ctr_parse_f64(const char *p, size_t n, double *v);
 bool ctr_parse_f32(const char *p, size_t n, float *v);
 
-float ctr_f16_to_f32(uint16_t h);
+static inline float ctr_f16_to_f32(uint16_t h) /* without a branch, so that loops are vectorized */
+{
+    const uint32_t sign = (uint32_t)(h & 0x8000U) << 16, exp = h >> 10 & 31U, man = h & 0x3ffU;
+    const float subnormal = (float)(int32_t)man * 0x1p-24F; /* exact */
+    uint32_t bits;
+    float f;
+    memcpy(&bits, &subnormal, sizeof bits);
+    bits = exp ? (exp == 31 ? 0x7f800000U : (exp + 112) << 23) | man << 13 : bits;
+    bits |= sign;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
 uint16_t ctr_f32_to_f16(float f); /* round to nearest even */
 
 /* Sizes "64", "10K", "256M", "2.7 MiB" (powers of 1024; rounded up to bytes) and durations "14d", "1h", "30m", "15s",

@@ -122,23 +122,6 @@ bool ctr_parse_i64(const char *p, size_t n, int64_t *v)
 
 /* ---- half floats ---- */
 
-float ctr_f16_to_f32(uint16_t h)
-{
-    uint32_t sign = (uint32_t)(h & 0x8000u) << 16, exp = h >> 10 & 31, man = h & 0x3ffu, bits;
-    if (exp == 31) {
-        bits = sign | 0x7f800000u | man << 13;
-    } else if (exp) {
-        bits = sign | (exp + 112) << 23 | man << 13;
-    } else { /* subnormal: man * 2^-24 is exact in single precision */
-        float f = (float)man * 0x1p-24f;
-        memcpy(&bits, &f, 4);
-        bits |= sign;
-    }
-    float f;
-    memcpy(&f, &bits, 4);
-    return f;
-}
-
 uint16_t ctr_f32_to_f16(float f)
 {
     uint32_t bits;

@@ -145,27 +145,13 @@ static float number_at(const struct ctr_col *items, int64_t i, float scale)
                                    : (float)ctr_col_f64(items, i);
 }
 
-/* As ctr_f16_to_f32, without a branch, so that it is vectorized. */
-static float half(uint16_t h)
-{
-    const uint32_t sign = (uint32_t)(h & 0x8000U) << 16, exp = h >> 10 & 31U, man = h & 0x3ffU;
-    const float subnormal = (float)(int32_t)man * 0x1p-24F;
-    uint32_t bits = 0;
-    float f;
-    memcpy(&bits, &subnormal, sizeof bits);
-    bits = exp ? (exp == 31 ? 0x7f800000U : (exp + 112) << 23) | man << 13 : bits;
-    bits |= sign;
-    memcpy(&f, &bits, sizeof f);
-    return f;
-}
-
 /* n plain numbers as floats. False: one is NaN or infinite, or the type is not one of these. */
 static bool convert(enum ctr_type type, const void *from, float scale, float *to, int32_t n)
 {
     if (type == CTR_F32)
         memcpy(to, from, (size_t)n * sizeof *to);
     for (int32_t k = 0; k < n && type == CTR_F16; k++)
-        to[k] = half(((const uint16_t *)from)[k]);
+        to[k] = ctr_f16_to_f32(((const uint16_t *)from)[k]);
     for (int32_t k = 0; k < n && type == CTR_I8; k++)
         to[k] = scale * (float)((const int8_t *)from)[k];
     return (type == CTR_F32 || type == CTR_F16 || type == CTR_I8) && all_finite(to, n);
