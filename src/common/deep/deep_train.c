@@ -238,13 +238,22 @@ void ctr_deep_set_scored(void *learner, bool scored)
     ((struct ctr_deep_learner *)learner)->unscored = !scored;
 }
 
+/* The rows behind those of r that the next minibatch takes after n of r's; *more: how many. NULL: none is ready. */
+static const struct ctr_rows *peek_rest(const struct ctr_deep_learner *l, int64_t n, int64_t *more)
+{
+    const int64_t room = l->net.p.minibatch - n;
+    const struct ctr_rows *next = l->ahead.peek && room ? l->ahead.peek(l->ahead.ctx, 1, false) : NULL;
+    *more = next ? CTR_MIN(next->rows, room) : 0;
+    return next;
+}
+
 static void announce_images(struct ctr_deep_learner *l, const struct ctr_rows *r, int64_t from, int64_t n)
 {
-    struct ctr_deep *d = &l->net;
-    ctr_deep_images_announce(d, r, from, n);
-    const struct ctr_rows *more = !l->ahead.peek || n == d->p.minibatch ? NULL : l->ahead.peek(l->ahead.ctx, 1, false);
-    if (more)
-        ctr_deep_images_announce(d, more, 0, CTR_MIN(more->rows, d->p.minibatch - n));
+    int64_t more;
+    ctr_deep_images_announce(&l->net, r, from, n);
+    const struct ctr_rows *next = peek_rest(l, n, &more);
+    if (next)
+        ctr_deep_images_announce(&l->net, next, 0, more);
 }
 
 /* The minibatch is complete: announce the rows of r from row `next` on, which belong to the following one. */
@@ -259,9 +268,9 @@ static int announce_next(struct ctr_deep_learner *l, const struct ctr_rows *r, i
     if (d->p.comm || !d->p.prefetch || !d->vectors.source || !ctr_source_looks_ahead(d->vectors.source))
         return 0; /* ranks announce together */
     int rc = ctr_deep_announce(d, r, next, n, l->pool, err);
-    const struct ctr_rows *more =
-        rc || !l->ahead.peek || n == d->p.minibatch ? NULL : l->ahead.peek(l->ahead.ctx, 1, false);
-    return more ? ctr_deep_announce(d, more, 0, CTR_MIN(more->rows, d->p.minibatch - n), l->pool, err) : rc;
+    int64_t more;
+    const struct ctr_rows *rest = rc ? NULL : peek_rest(l, n, &more);
+    return rest ? ctr_deep_announce(d, rest, 0, more, l->pool, err) : rc;
 }
 
 static int learn(struct ctr_deep_learner *l, const struct ctr_rows *r, double *score, int64_t bound,
