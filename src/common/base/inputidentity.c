@@ -24,14 +24,14 @@ struct held {
 
 static struct {
     pthread_mutex_t lock;
-    struct held *first;
+    struct held *first[4096]; /* by hash of the path: a run may have tens of thousands of files */
     int fds;
 } all = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* The location of the pointer to a path, or where it would be. */
 static struct held **find(const char *path)
 {
-    struct held **at = &all.first;
+    struct held **at = &all.first[ctr_hash64(path, strlen(path), 0) % CTR_COUNT(all.first)];
     while (*at && strcmp((*at)->path, path))
         at = &(*at)->next;
     return at;
@@ -106,12 +106,13 @@ void ctr_input_identity_release(const char *path)
 
 void ctr_input_identity_release_all(void)
 {
-    for (struct held *h; (h = all.first);) {
-        all.first = h->next;
-        if (h->fd >= 0)
-            close(h->fd);
-        free(h);
-    }
+    for (size_t i = 0; i < CTR_COUNT(all.first); i++)
+        for (struct held *h; (h = all.first[i]);) {
+            all.first[i] = h->next;
+            if (h->fd >= 0)
+                close(h->fd);
+            free(h);
+        }
     all.fds = 0;
 }
 
