@@ -280,7 +280,13 @@ def spark():
         sides = frame.select("user", "`a.b`"), session.createDataFrame(words.to_pandas())
         equal("Spark: a join, both sides shuffled by key", sorted((r.asDict() for r in looked.spark(sides[0], right=sides[1], on="a.b", partitions=7).collect()),
                                                                   key=lambda r: r["a.b"]), together)
-        raises("Spark: keys of other types", ValueError, ["bigint", "int"], lambda: looked.spark(sides[0], right=sides[1].selectExpr("int(`a.b`) as `a.b`"), on="a.b"))
+        narrow = looked.spark(sides[0], right=sides[1].selectExpr("int(`a.b`) as `a.b`", "word"), on=["a.b"])
+        equal("Spark: a join by integers of two widths", sorted((r.asDict() for r in narrow.collect()), key=lambda r: r["a.b"]), together)
+        raises("Spark: keys of other kinds", FilterError, ["ctr-join failed", "a.b"],
+               lambda: looked.spark(sides[0], right=sides[1].selectExpr("string(`a.b`) as `a.b`", "word"), on="a.b"))
+        raises("Spark: a join by nothing", ValueError, ["columns of both frames", "[]"], lambda: looked.spark(sides[0], right=sides[1]))
+        raises("Spark: a join by a column of one side", ValueError, ["columns of both frames", "word"], lambda: looked.spark(sides[0], right=sides[1], on="word"))
+        equal("Spark: a join with no rows on the right", {r["found"] for r in looked.spark(sides[0], right=sides[1].where("false"), on="a.b").collect()}, {False})
         raises("Spark: a join that fails", Exception, ["ctr-join failed", "nope"], lambda: ctrkit.through(["ctr-join", "-k", "nope", "{}"]).spark(sides[0], right=sides[1], on="a.b"))
         equal("Spark: files", [now for _, now in ctrkit.over_files(paths[:3], steps, "spark.out", on=session)], [True] * 3)
         equal("Spark: files that are done", [now for _, now in ctrkit.over_files(paths[:3], steps, "spark.out", on=session.sparkContext)], [False] * 3)
@@ -294,6 +300,9 @@ def ray():
     try:
         data = engine.data.from_arrow([big.slice(i * 5000, 5000) for i in range(4)])
         equal("Ray: rows", sorted(r["a.b"] for r in ctrkit.through(["ctr-select", "--where", "a.b % 2 == 0"]).ray(data).take_all()), list(range(0, N, 2)))
+        parts = data.map_batches(lambda t: t.append_column("part", pa.array([u % 4 for u in t["user"].to_pylist()])), batch_format="pyarrow")
+        got = parts.groupby("part").map_groups(per_user, batch_format="pyarrow").take_all()
+        equal("Ray: groups of a shuffle by key are those of one machine", sorted(got, key=lambda r: r["user"]), one)
         raises("Ray: a filter that fails", Exception, ["no column 'nope'"], lambda: ctrkit.through(["ctr-select", "--where", "nope > 1"]).ray(data).take_all())
         equal("Ray: files", [now for _, now in ctrkit.over_files(paths[:3], steps, "ray.out", on=engine)], [True] * 3)
         equal("Ray: files that are done", [now for _, now in ctrkit.over_files(paths[:3], steps, "ray.out", on=engine)], [False] * 3)
@@ -306,6 +315,8 @@ def dask():
     frame = dask.dataframe.from_pandas(big.to_pandas(), npartitions=3)
     got = ctrkit.through(["ctr-select", "--where", "a.b % 2 == 0"]).dask(frame).compute()
     equal("Dask: rows", sorted(got["a.b"].tolist()), list(range(0, N, 2)))
+    got = per_user.dask(frame.shuffle("user")).compute().sort_values("user").to_dict("records")
+    equal("Dask: groups of a shuffle by key are those of one machine", got, one)
     raises("Dask: a filter that fails", Exception, ["no column 'nope'"], lambda: ctrkit.through(["ctr-select", "--where", "nope > 1"]).dask(frame).compute())
     from dask.distributed import Client
     with Client(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None) as client:
