@@ -212,6 +212,8 @@ class through:  # is called as a function
     """A filter, or a pipeline of them (a list of argument lists), as a function of Arrow data. signed=True gives types that Spark has: keys as
     int64 of the same bits, times in microseconds, no dictionaries."""
 
+    __name__ = "through"  # Ray's map_groups asks a function for it
+
     def __init__(self, argv, signed=False):
         import pyarrow  # or say that there is none
         self.stages = [list(argv)] if argv and isinstance(argv[0], str) else [list(a) for a in argv]
