@@ -270,7 +270,7 @@ static int lr_save_schema(const void *learner, struct ctr_schema *s, struct ctr_
         rc = rows_of(l, t, digest_some, m, err);
     if (rc)
         return rc;
-    m->file->elsewhere = &m->rows;
+    m->file->saved.elsewhere = &m->rows;
     return ctr_lr_save_schema(m->file, s, err);
 }
 

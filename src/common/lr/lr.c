@@ -18,18 +18,16 @@ int ctr_lr_new(void **out, const struct ctr_model *model, const struct ctr_param
     if (!m)
         return ctr_fail_nomem(err, sizeof *m);
     m->params = *p;
-    m->kernel = ctr_keyindex_kernel_best();
     m->loops = ctr_lr_loops_best();
-    pthread_rwlock_init(&m->finding, NULL);
+    ctr_lr_finding_init(&m->finding);
     m->no_bias = p->lr.no_bias;
     int rc = ctr_learning_init(&m->learning, p, err);
     ctr_learning_start(&m->learning, &m->more.event, 0);
     m->expiry = (struct ctr_expiry){ p->lr.expire, p->lr.expire_floor, m->learning.layout.bytes, CTR_NO_DAY, 0, NULL };
-    m->stride = m->learning.layout.bytes + (p->lr.expire ? CTR_DAY_BYTES : 0);
-    ctr_states_init(&m->states, m->stride - CTR_STATE_AT);
+    ctr_states_init(&m->states, m->learning.layout.bytes - CTR_STATE_AT + (p->lr.expire ? CTR_DAY_BYTES : 0));
     double unseen;
     if (!rc && p->uncertainty && !(rc = ctr_lr_unseen_rate(&m->learning, &m->more.event, &unseen, err)))
-        m->each_row = ctr_lr_learn_uncertain;
+        m->each.learn = ctr_lr_learn_uncertain;
     if (!rc)
         rc = ctr_inclusion_new(&m->inclusion, p, err);
     if (!rc)
@@ -49,21 +47,15 @@ void ctr_lr_free(void *learner)
         return;
     for (int i = 0; i < m->tables; i++)
         ctr_keys_free(&m->table[i]);
-    struct ctr_buf *bufs[] = { &m->row, &m->hash, &m->registered, &m->far,   &m->z,   &m->n,
-                               &m->w,   &m->root, &m->x,          &m->terms, &m->gone };
-    for (size_t i = 0; i < CTR_COUNT(bufs); i++)
-        ctr_buf_free(bufs[i]);
-    ctr_changed_free(&m->changed);
+    ctr_lr_finding_free(&m->finding);
+    ctr_lr_scratch_free(&m->scratch);
+    ctr_changed_free(&m->delta.changed);
+    ctr_buf_free(&m->delta.gone);
     ctr_states_free(&m->states);
-    ctr_lr_finder_free(&m->finder);
-    for (int i = 0; i < CTR_FIND_THREADS; i++)
-        ctr_lr_finder_free(&m->by_thread[i]);
-    pthread_rwlock_destroy(&m->finding);
     ctr_more_free(&m->more);
     free(m->table);
-    free(m->sorted);
-    free(m->extra);
     free(m->seed);
+    free(m->saved.sorted);
     ctr_inclusion_free(m->inclusion);
     ctr_lr_spill_free(m->spill);
     free(m);
@@ -79,10 +71,10 @@ int ctr_lr_bind(void *learner, const struct ctr_strs *names, struct ctr_err *err
     if (!table)
         return ctr_fail_nomem(err, n * sizeof *table);
     m->table = table;
-    uint64_t *extra = realloc(m->extra, n * sizeof *extra);
+    uint64_t *extra = realloc(m->finding.extra, n * sizeof *extra);
     if (!extra)
         return ctr_fail_nomem(err, n * sizeof *extra);
-    m->extra = extra;
+    m->finding.extra = extra;
     uint64_t *seed = realloc(m->seed, n * sizeof *seed);
     if (!seed)
         return ctr_fail_nomem(err, n * sizeof *seed);
@@ -127,50 +119,11 @@ static int64_t lr_memory(const void *learner)
 
 /* ---- training ---- */
 
-static int make_state_groups(struct lr *m, struct ctr_err *err)
-{
-    int rc = 0;
-    for (int i = 0; i < m->tables && !rc; i++)
-        if (ctr_lr_wants(m, i))
-            rc = ctr_states_make(ctr_lr_states_of(m, i), m->table[i].known, err);
-    return rc;
-}
-
-int ctr_lr_register_keys(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, const uint32_t *number,
-                         struct ctr_err *err)
-{
-    const int64_t first = r->start[from], last = r->start[end], k = r->start[from + 1] - first;
-    uint32_t most = 0;
-    int rc = r->one_a_table ? ctr_buf_room(&m->registered, 2 * k, sizeof most, err) : 0;
-    if (rc)
-        return rc;
-    struct ctr_lr_registered registered = { (uint32_t *)(void *)m->registered.data,
-                                            (uint32_t *)(void *)m->registered.data + k };
-    for (int64_t j = 0; r->one_a_table && j < k; j++) {
-        const struct ctr_keys *t = &m->table[r->table[r->transposed ? j : first + j]];
-        registered.known[j] = t->known;
-        registered.learned[j] = 0;
-    }
-    if (r->one_a_table)
-        m->loops->register_keys(number + first, end - from, k, &registered);
-    for (int64_t j = 0; r->one_a_table && j < k; j++) {
-        struct ctr_keys *t = &m->table[r->table[r->transposed ? j : first + j]];
-        t->known = registered.known[j];
-        t->learned += registered.learned[j];
-        most = CTR_MAX(most, t->known);
-    }
-    for (int64_t e = first; !r->one_a_table && e < last; e++) {
-        ctr_keys_register(&m->table[r->table[e]], number[e]);
-        most = CTR_MAX(most, number[e]);
-    }
-    return m->state_groups ? make_state_groups(m, err) : ctr_states_make(&m->states, most, err);
-}
-
 /* Find the state numbers of rows [from, end), and create the states. */
 static int find_rows(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, int64_t bound,
                      const uint32_t **number, struct ctr_err *err)
 {
-    struct ctr_buf *own = &m->finder.own;
+    struct ctr_buf *own = &m->finding.here.own;
     int rc = 0;
     *number = r->number;
     if (!*number && !(rc = ctr_buf_room(own, r->start[end], sizeof **number, err))) {
@@ -201,10 +154,10 @@ static int learn_block(struct lr *m, const struct ctr_rows *r, int64_t from, int
     const uint32_t *number = NULL;
     int rc = find_rows(m, r, from, end, bound, &number, err);
     if (!rc)
-        rc = ctr_changed_room(&m->changed, numbers_given(m), err);
+        rc = ctr_changed_room(&m->delta.changed, numbers_given(m), err);
     if (rc)
         return rc;
-    if (m->changed.on)
+    if (m->delta.changed.on)
         ctr_lr_note_changed(m, number + r->start[from], r->start[end] - r->start[from]);
     return ctr_lr_train_exactly(m, r, from, end, number, score, err);
 }
@@ -286,11 +239,11 @@ static int lr_summary(const void *learner, struct ctr_buf *text, struct ctr_err 
 static int lr_changes(void *learner, enum ctr_changes what, struct ctr_err *err)
 {
     struct lr *m = learner;
-    m->all_change = m->learning.shrinking || m->learning.rate == CTR_RATE_GLOBAL;
-    m->expiry.gone = &m->gone;
+    m->delta.all_change = m->learning.shrinking || m->learning.rate == CTR_RATE_GLOBAL;
+    m->expiry.gone = &m->delta.gone;
     if (what == CTR_CHANGES_NOTE)
-        ctr_buf_clear(&m->gone);
-    return ctr_changed_set(&m->changed, what, numbers_given(m), err);
+        ctr_buf_clear(&m->delta.gone);
+    return ctr_changed_set(&m->delta.changed, what, numbers_given(m), err);
 }
 
 static int lr_state(const void *learner, struct ctr_buf *words, struct ctr_err *err)

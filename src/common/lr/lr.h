@@ -49,61 +49,91 @@ struct ctr_lr_finder {
     struct ctr_buf own;              /* numbers, for rows that have none yet */
 };
 
+/* lr_find.c: what finding keys takes beside the tables. */
+struct ctr_lr_finding {
+    struct ctr_lr_finder here;                        /* of the learner's thread, */
+    struct ctr_lr_finder by_thread[CTR_FIND_THREADS]; /* of those that find parts of rows ahead */
+    pthread_rwlock_t lock;                            /* read lock: threads that find keys ahead */
+    const struct ctr_keyindex_kernel *kernel;
+    uint64_t *extra;           /* by table: entries in the block */
+    struct ctr_buf registered; /* struct ctr_lr_registered of a block */
+    int variants;              /* number of variants it finds for: for messages about --memory */
+};
+
+/* lr_variants_bind.c: of an lr that only finds keys, in place of `states`, which other learners use: one per distinct
+ * row length; and for each table the index of its own. Element 0 has rows of 0 bytes, for tables that no learner uses;
+ * their keys get no numbers. */
+struct ctr_lr_groups {
+    struct ctr_states *states; /* NULL: there are none */
+    int *of, n;
+};
+
+struct lr;
+/* lr_uncertain.c, lr_shared_value_row.c: `learn` replaces forward and update for each row. k coordinates, the bias
+ * last. */
+struct ctr_lr_each {
+    int (*learn)(struct lr *m, const struct ctr_rows *r, int64_t i, const struct ctr_coords *s, uint8_t *const *row,
+                 int64_t k, double *score, struct ctr_err *err); /* NULL: nothing does */
+    void *ctx;
+};
+
+/* lr_rows.c: scratch memory of the rows in progress. */
+struct ctr_lr_scratch {
+    struct ctr_buf row;              /* table rows */
+    struct ctr_buf hash;             /* hashes of some transposed rows, by row: for random draws */
+    int64_t block, width;            /* the first row of the block; entries per row */
+    struct ctr_buf far;              /* uint16_t: positions of rows with one entry per table, when states are many */
+    int64_t far_n;                   /* how many */
+    struct ctr_buf z, n, w, root, x; /* of a row's coordinates */
+    int64_t filled;       /* x holds this number of ones minus 1, then the bias and zeros; 0: something else */
+    struct ctr_buf terms; /* of a row's uncertainty, or of its score in lr_evaluate.c */
+};
+
+/* lr.c, lr_save.c: since the last checkpoint, for deltas. */
+struct ctr_lr_delta {
+    struct ctr_changed changed; /* by number: rows that were learned from, or made */
+    bool all_change;            /* weights follow from the number of rows: all rows do */
+    struct ctr_buf gone;        /* struct ctr_expired: keys that were dropped */
+};
+
+/* lr_save.c: the rows that are saved, where `table` does not hold them. */
+struct ctr_lr_saved {
+    struct ctr_lr_sorted *sorted;             /* by table; NULL: none */
+    const struct ctr_learning *sorted_as;     /* the learner whose layout its rows have */
+    const struct ctr_lr_elsewhere *elsewhere; /* in the place of both; NULL: nothing */
+};
+
 struct lr {
     struct ctr_learning learning; /* parameters, layout of a table row, kernels */
-    uint32_t stride;              /* bytes of a table row: 8, the learner's state, the day */
+    struct ctr_params params;     /* as in the model file */
     bool no_bias;
+    /* what is learned: by table its keys, and the seed of its name; states by number; the bias */
+    int tables;
     struct ctr_keys *table;
+    uint64_t *seed;
     struct ctr_states states;
-    /* Or NULL: for an lr that only finds keys, in place of `states`: one per distinct row length; and for each table
-     * the index of its own. Element 0 has rows of 0 bytes, for tables that no learner uses; their keys get no
-     * numbers. */
-    struct ctr_states *state_groups;
-    int *state_group_of, state_group_count;
-    int variants;                             /* number of variants it finds for: for messages about --memory */
-    struct ctr_lr_sorted *sorted;             /* by table: saved instead of `table`; NULL: `table` holds the rows */
-    const struct ctr_learning *sorted_as;     /* the learner whose layout its rows have */
-    const struct ctr_lr_elsewhere *elsewhere; /* saved in the place of both; NULL: nothing */
-    struct ctr_changed changed;      /* by number: rows that were learned from, or made, since the last checkpoint */
-    bool all_change;                 /* weights follow from the number of rows: all rows do */
-    struct ctr_buf gone;             /* struct ctr_expired: keys that were dropped since then */
+    struct ctr_lr_groups groups;
+    struct ctr_more more; /* for learners that need it; the event of the last row learned */
+    struct ctr_expiry expiry;
     struct ctr_inclusion *inclusion; /* NULL: every key is included */
     struct ctr_lr_spill *spill;      /* NULL: all keys are in memory */
-    struct ctr_expiry expiry;
-    uint64_t *seed;  /* by table: seed of its name */
-    uint64_t *extra; /* by table: entries in the block */
-    int tables;
-    struct ctr_lr_finder finder;
-    struct ctr_lr_finder by_thread[CTR_FIND_THREADS]; /* for threads that find parts of rows ahead */
-    pthread_rwlock_t finding;                         /* read lock: threads that find keys ahead */
-    struct ctr_buf row;                               /* table rows of the rows in progress */
-    struct ctr_buf hash;                              /* hashes of some transposed rows, by row: for random draws */
-    int64_t block, width;                             /* the first of these; entries per row */
-    const struct ctr_keyindex_kernel *kernel;
     const struct ctr_lr_loops *loops;
-    struct ctr_buf registered; /* struct ctr_lr_registered of a block */
-    struct ctr_buf far;        /* uint16_t: positions of rows with one entry per table, when `number` is large */
-    int64_t far_n;
-    struct ctr_buf z, n, w, root, x; /* scratch of a row */
-    int64_t filled;           /* x holds this number of ones minus 1, then the bias and zeros; 0: something else */
-    struct ctr_more more;     /* for learners that need it; the event of the last row learned */
-    struct ctr_params params; /* as in the model file */
-    /* NULL, or replaces forward and update for each row. k coordinates, the bias last. */
-    int (*each_row)(struct lr *m, const struct ctr_rows *r, int64_t i, const struct ctr_coords *s, uint8_t *const *row,
-                    int64_t k, double *score, struct ctr_err *err);
-    void *each_ctx;
-    struct ctr_buf terms; /* of the uncertainty of a row */
+    struct ctr_lr_finding finding;
+    struct ctr_lr_each each;
+    struct ctr_lr_scratch scratch;
+    struct ctr_lr_delta delta;
+    struct ctr_lr_saved saved;
     _Alignas(16) uint8_t bias[CTR_STATE_MOST_BYTES],
         spare[CTR_STATE_MOST_BYTES]; /* outside the tables. See optimizer.h */
 };
 
 static inline struct ctr_states *ctr_lr_states_of(struct lr *m, int table)
 {
-    return m->state_groups ? &m->state_groups[m->state_group_of[table]] : &m->states;
+    return m->groups.states ? &m->groups.states[m->groups.of[table]] : &m->states;
 }
 static inline bool ctr_lr_wants(const struct lr *m, int table)
 {
-    return !m->state_groups || m->state_group_of[table];
+    return !m->groups.states || m->groups.of[table];
 }
 
 /* Vectorised loops; all instruction sets give the same result. */
@@ -125,13 +155,13 @@ const struct ctr_lr_loops *ctr_lr_loops_best(void); /* lr_find.c */
 /* Of saving: does a delta hold the row of this number? */
 static inline bool ctr_lr_saves(const struct lr *m, uint64_t number)
 {
-    return m->all_change || !ctr_changed_skips(&m->changed, number);
+    return m->delta.all_change || !ctr_changed_skips(&m->delta.changed, number);
 }
 /* The rows that learning from these entries changes. */
 static inline void ctr_lr_note_changed(struct lr *m, const uint32_t *number, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
-        ctr_changed_note(&m->changed, number[i]);
+        ctr_changed_note(&m->delta.changed, number[i]);
 }
 
 extern const struct ctr_param ctr_lr_options[]; /* lr_options.c */
@@ -141,7 +171,8 @@ int ctr_lr_bind(void *learner, const struct ctr_strs *tables, struct ctr_err *er
 #define CTR_LR_TOO_LARGE ": weights or values of features are too large; scale them down, or lower --alpha"
 
 /* lr_find.c */
-void ctr_lr_finder_free(struct ctr_lr_finder *f);
+void ctr_lr_finding_init(struct ctr_lr_finding *f);
+void ctr_lr_finding_free(struct ctr_lr_finding *f);
 int64_t ctr_lr_block_end(const struct ctr_rows *r,
                          int64_t from); /* rows [from, result) form a block: tables grow only between blocks */
 /* Find the keys of rows [from, end), a block: number[e] is the state number of entry e's key; 0: refused. Fails when
@@ -158,7 +189,9 @@ void ctr_lr_release_finders(struct lr *m);
 int ctr_lr_register_keys(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, const uint32_t *number,
                          struct ctr_err *err) CTR_MUST;
 
-/* lr_rows.c: learn rows [from, end) of a block one by one; number[e] is the state number of entry e; its state exists.
+/* lr_rows.c */
+void ctr_lr_scratch_free(struct ctr_lr_scratch *s);
+/* Learn rows [from, end) of a block one by one; number[e] is the state number of entry e; its state exists.
  */
 int ctr_lr_train_exactly(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, const uint32_t *number,
                          double *score, struct ctr_err *err) CTR_MUST;
@@ -175,7 +208,7 @@ int ctr_lr_evaluate(void *learner, const struct ctr_rows *rows, double *score, s
  * in `s`; ctr_lanes_dot sums them. x NULL: all 1. */
 void ctr_lr_uncertain_terms(const struct ctr_learning *l, const struct ctr_event *e, const struct ctr_coords *s,
                             uint8_t *const *row, const double *x, int64_t k, double *term);
-/* An each_row of struct lr: learns as without it, and computes the uncertainty. */
+/* An `each` of struct lr: learns as without it, and computes the uncertainty. */
 int ctr_lr_learn_uncertain(struct lr *m, const struct ctr_rows *r, int64_t i, const struct ctr_coords *s,
                            uint8_t *const *row, int64_t k, double *score, struct ctr_err *err) CTR_MUST;
 /* The largest learning rate, that of an unseen key after `e`; fails if it is not finite. */

@@ -40,12 +40,12 @@ int ctr_lr_evaluate(void *learner, const struct ctr_rows *r, double *score, stru
     int64_t most = 0;
     for (int64_t i = 0; i < r->rows; i++)
         most = CTR_MAX(most, r->start[i + 1] - r->start[i]);
-    int rc = ctr_buf_room(&m->terms, ctr_lanes_padded(most + 1), sizeof *score, err);
+    int rc = ctr_buf_room(&m->scratch.terms, ctr_lanes_padded(most + 1), sizeof *score, err);
     ctr_lr_hold_finders(m);
     for (int64_t i = 0, here = 0; i < r->rows && !rc; i++) {
         if (i == here && (rc = ctr_lr_spill_bring(m, r, i, false, &here, err)))
             break;
-        score[i] = ctr_sigmoid(logit_of(m, r, i, (double *)(void *)m->terms.data));
+        score[i] = ctr_sigmoid(logit_of(m, r, i, (double *)(void *)m->scratch.terms.data));
         if (!(score[i] >= 0))
             rc = ctr_lr_diverged(r->first_row + i + 1, err);
     }

@@ -23,11 +23,27 @@ enum {
 };
 #define ASKED UINT32_MAX /* temporary number: the key may be new, and the filter must decide */
 
-void ctr_lr_finder_free(struct ctr_lr_finder *f)
+static void finder_free(struct ctr_lr_finder *f)
 {
     struct ctr_buf *bufs[] = { &f->hash[0], &f->hash[1], &f->home[0], &f->home[1], &f->group, &f->own };
     for (size_t i = 0; i < CTR_COUNT(bufs); i++)
         ctr_buf_free(bufs[i]);
+}
+
+void ctr_lr_finding_init(struct ctr_lr_finding *f)
+{
+    f->kernel = ctr_keyindex_kernel_best();
+    pthread_rwlock_init(&f->lock, NULL);
+}
+
+void ctr_lr_finding_free(struct ctr_lr_finding *f)
+{
+    finder_free(&f->here);
+    for (int i = 0; i < CTR_FIND_THREADS; i++)
+        finder_free(&f->by_thread[i]);
+    pthread_rwlock_destroy(&f->lock);
+    ctr_buf_free(&f->registered);
+    free(f->extra);
 }
 
 int64_t ctr_lr_block_end(const struct ctr_rows *r, int64_t from)
@@ -47,7 +63,8 @@ static uint64_t bytes_after(struct lr *m)
     uint64_t need = (uint64_t)ctr_inclusion_bytes(m->inclusion);
     for (int i = 0; i < m->tables; i++) {
         const struct ctr_states *s = ctr_lr_states_of(m, i);
-        need += m->extra[i] ? ctr_keys_bytes_after(&m->table[i], s, m->extra[i]) : ctr_keys_bytes(&m->table[i], s);
+        need += m->finding.extra[i] ? ctr_keys_bytes_after(&m->table[i], s, m->finding.extra[i])
+                                    : ctr_keys_bytes(&m->table[i], s);
     }
     return need;
 }
@@ -62,11 +79,11 @@ static int check_memory(struct lr *m, int64_t bound, struct ctr_err *err)
         keys += m->table[i].index.used;
     const struct ctr_size_text needs = ctr_size_text_beyond(need, (uint64_t)bound),
                                allows = ctr_size_text((uint64_t)bound);
-    if (m->variants)
+    if (m->finding.variants)
         return ctr_fail(err, CTR_ENOMEM,
                         "%lld keys of %d variants need %s to go on, --memory allows %s: raise it, refuse rare keys "
                         "(--inclusion), or share values (--single-value)",
-                        (long long)keys, m->variants, needs.s, allows.s);
+                        (long long)keys, m->finding.variants, needs.s, allows.s);
     return ctr_fail(
         err, CTR_ENOMEM,
         "the table of %lld keys needs %s to go on, --memory allows %s: raise it, keep keys on disk (--spill "
@@ -79,10 +96,10 @@ static void measure_block(struct lr *m, const struct ctr_rows *r, int64_t from, 
 {
     int64_t first = r->start[from], last = r->one_a_table ? r->start[from + 1] : r->start[end];
     int64_t each = r->one_a_table ? end - from : 1;
-    memset(m->extra, 0, (size_t)m->tables * sizeof *m->extra);
+    memset(m->finding.extra, 0, (size_t)m->tables * sizeof *m->finding.extra);
     for (int64_t e = first; e < last; e++) {
         const int table = r->table[r->transposed ? e - first : e];
-        m->extra[table] += ctr_lr_wants(m, table) ? (uint64_t)each : 0;
+        m->finding.extra[table] += ctr_lr_wants(m, table) ? (uint64_t)each : 0;
     }
 }
 
@@ -114,11 +131,11 @@ static int count_new(struct lr *m, const struct ctr_rows *r, int64_t from, int64
         }
     const int64_t n = (int64_t)(found.len / sizeof(struct new_key));
     const struct new_key *key = (struct new_key *)(void *)found.data;
-    memset(m->extra, 0, (size_t)m->tables * sizeof *m->extra);
+    memset(m->finding.extra, 0, (size_t)m->tables * sizeof *m->finding.extra);
     if (n)
         qsort(found.data, (size_t)n, sizeof *key, by_table_and_hash);
     for (int64_t i = 0; i < n; i++)
-        m->extra[key[i].table] += !i || by_table_and_hash(&key[i - 1], &key[i]);
+        m->finding.extra[key[i].table] += !i || by_table_and_hash(&key[i - 1], &key[i]);
     ctr_buf_free(&found);
     return rc;
 }
@@ -127,8 +144,8 @@ static int reserve_block(struct lr *m, struct ctr_err *err)
 {
     int rc = 0;
     for (int i = 0; i < m->tables && !rc; i++)
-        if (m->extra[i])
-            rc = ctr_keys_reserve(&m->table[i], ctr_lr_states_of(m, i), m->extra[i], err);
+        if (m->finding.extra[i])
+            rc = ctr_keys_reserve(&m->table[i], ctr_lr_states_of(m, i), m->finding.extra[i], err);
     return rc;
 }
 
@@ -182,7 +199,7 @@ static struct column begin_column(const struct lr *m, const struct ctr_lr_finder
     for (int64_t i = 0; i < n && !r->transposed; i++)
         hash[i] = of[i * width];
     const struct column c = { table, n, r->transposed ? of : hash, home };
-    m->kernel->homes(&t->index, c.hash, n, home);
+    m->finding.kernel->homes(&t->index, c.hash, n, home);
     if (ctr_keyindex_bytes(&t->index) > NEAR_BYTES)
         prefetch_all(home, n);
     return c;
@@ -225,7 +242,7 @@ static void end_column(struct lr *m, const struct column *c, uint32_t *restrict 
     for (int64_t i = 0; !c->hash && i < c->n; i++)
         number[i] = 0;
     for (int64_t at = 0; c->hash && at < c->n; at += WORD) {
-        others[at / WORD] = m->kernel->find(c->hash + at, c->home + at, CTR_MIN(c->n - at, WORD), number + at);
+        others[at / WORD] = m->finding.kernel->find(c->hash + at, c->home + at, CTR_MIN(c->n - at, WORD), number + at);
         prefetch_further(c->home + at, others[at / WORD]);
     }
     for (int64_t at = 0; c->hash && at < c->n; at += WORD)
@@ -342,7 +359,7 @@ static void ask_rows(struct lr *m, const struct ctr_rows *r, int64_t from, int64
 /* Entry by entry: a table may occur several times in a row. */
 static void find_entries(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, uint32_t *number)
 {
-    struct ctr_keyline **home = (struct ctr_keyline **)(void *)m->finder.home[0].data;
+    struct ctr_keyline **home = (struct ctr_keyline **)(void *)m->finding.here.home[0].data;
     const int64_t first = r->start[from];
     for (int64_t e = first, i = 0; e < r->start[end]; e++, i++) {
         home[i] = ctr_keyindex_home(&m->table[r->table[e]].index, r->hash[e]);
@@ -373,16 +390,57 @@ int ctr_lr_find_block(struct lr *m, const struct ctr_rows *r, int64_t from, int6
     const int64_t first = r->start[from], last = r->start[end];
     int rc = find_room(m, r, from, end, bound, err);
     if (!rc)
-        rc = make_scratch(&m->finder, r->one_a_table ? end - from : last - first, err);
+        rc = make_scratch(&m->finding.here, r->one_a_table ? end - from : last - first, err);
     if (rc)
         return rc;
     if (r->one_a_table)
-        find_positions(m, &m->finder, r, from, end, (struct positions){ 0, r->start[from + 1] - first }, number);
+        find_positions(m, &m->finding.here, r, from, end, (struct positions){ 0, r->start[from + 1] - first }, number);
     else
         find_entries(m, r, from, end, number);
     if (m->inclusion)
         ask_rows(m, r, from, end, number);
     return 0;
+}
+
+/* ---- states for what was found ---- */
+
+static int make_state_groups(struct lr *m, struct ctr_err *err)
+{
+    int rc = 0;
+    for (int i = 0; i < m->tables && !rc; i++)
+        if (ctr_lr_wants(m, i))
+            rc = ctr_states_make(ctr_lr_states_of(m, i), m->table[i].known, err);
+    return rc;
+}
+
+int ctr_lr_register_keys(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, const uint32_t *number,
+                         struct ctr_err *err)
+{
+    const int64_t first = r->start[from], last = r->start[end], k = r->start[from + 1] - first;
+    uint32_t most = 0;
+    int rc = r->one_a_table ? ctr_buf_room(&m->finding.registered, 2 * k, sizeof most, err) : 0;
+    if (rc)
+        return rc;
+    struct ctr_lr_registered registered = { (uint32_t *)(void *)m->finding.registered.data,
+                                            (uint32_t *)(void *)m->finding.registered.data + k };
+    for (int64_t j = 0; r->one_a_table && j < k; j++) {
+        const struct ctr_keys *t = &m->table[r->table[r->transposed ? j : first + j]];
+        registered.known[j] = t->known;
+        registered.learned[j] = 0;
+    }
+    if (r->one_a_table)
+        m->loops->register_keys(number + first, end - from, k, &registered);
+    for (int64_t j = 0; r->one_a_table && j < k; j++) {
+        struct ctr_keys *t = &m->table[r->table[r->transposed ? j : first + j]];
+        t->known = registered.known[j];
+        t->learned += registered.learned[j];
+        most = CTR_MAX(most, t->known);
+    }
+    for (int64_t e = first; !r->one_a_table && e < last; e++) {
+        ctr_keys_register(&m->table[r->table[e]], number[e]);
+        most = CTR_MAX(most, number[e]);
+    }
+    return m->groups.states ? make_state_groups(m, err) : ctr_states_make(&m->states, most, err);
 }
 
 /* ---- ahead, on any thread ---- */
@@ -422,27 +480,27 @@ int ctr_lr_find(void *learner, const struct ctr_rows *r, const struct ctr_find *
 {
     struct lr *m = learner;
     int rc = 0;
-    pthread_rwlock_rdlock(&m->finding);
+    pthread_rwlock_rdlock(&m->finding.lock);
     if (!r->transposed)
         rc = f->part ? 0 : find_all(m, r, f->memory_bytes, f->number, err);
     else if (f->part == CTR_FIND_FIRST)
         rc = f->memory_bytes ? find_room(m, r, 0, r->rows, f->memory_bytes, err) : 0;
     else if (f->part < CTR_FIND_PARTS)
-        rc = find_part(m, &m->by_thread[f->thread], r, f->part, f->memory_bytes, f->number, err);
+        rc = find_part(m, &m->finding.by_thread[f->thread], r, f->part, f->memory_bytes, f->number, err);
     else if (m->inclusion)
         ask_rows(m, r, 0, r->rows, f->number);
-    pthread_rwlock_unlock(&m->finding);
+    pthread_rwlock_unlock(&m->finding.lock);
     return rc;
 }
 
 void ctr_lr_hold_finders(struct lr *m)
 {
-    pthread_rwlock_wrlock(&m->finding);
+    pthread_rwlock_wrlock(&m->finding.lock);
 }
 
 void ctr_lr_release_finders(struct lr *m)
 {
-    pthread_rwlock_unlock(&m->finding);
+    pthread_rwlock_unlock(&m->finding.lock);
 }
 
 /* ---- loops for the learner ---- */

@@ -157,13 +157,13 @@ static bool digest_all(const struct lr *m, uint64_t *digest)
     bool finite = digest_row(m, &m->learning, ctr_bias_key(), m->bias, digest);
     if (m->no_bias)
         *digest = 0;
-    if (m->elsewhere)
-        all = m->elsewhere->digested;
-    else if (!m->sorted)
+    if (m->saved.elsewhere)
+        all = m->saved.elsewhere->digested;
+    else if (!m->saved.sorted)
         all = digest_keys(m);
-    for (int i = 0; i < m->tables && m->sorted; i++) {
-        const struct ctr_lr_sorted *t = &m->sorted[i];
-        const struct ctr_lr_digested own = t->digested ? *t->digested : ctr_lr_digest_sorted(m, m->sorted_as, t);
+    for (int i = 0; i < m->tables && m->saved.sorted; i++) {
+        const struct ctr_lr_sorted *t = &m->saved.sorted[i];
+        const struct ctr_lr_digested own = t->digested ? *t->digested : ctr_lr_digest_sorted(m, m->saved.sorted_as, t);
         all.digest += own.digest;
         all.finite &= own.finite;
     }
@@ -174,7 +174,7 @@ static bool digest_all(const struct lr *m, uint64_t *digest)
 /* Does the file tell of keys that were dropped: a delta? */
 static bool drops(const struct lr *m)
 {
-    return m->expiry.days && m->changed.only;
+    return m->expiry.days && m->delta.changed.only;
 }
 
 static int set_whole(struct ctr_meta *meta, const char *key, int64_t v, struct ctr_err *err)
@@ -433,7 +433,7 @@ static int save_bias(struct saver *s, struct ctr_err *err)
 
 static const struct ctr_learning *layout_of(const struct lr *m)
 {
-    return m->sorted ? m->sorted_as : &m->learning;
+    return m->saved.sorted ? m->saved.sorted_as : &m->learning;
 }
 
 /* Store n <= GROUP rows of model o, a learner that has columns, from row `from` of t on. */
@@ -507,9 +507,9 @@ static int save_range(void *ctx, struct ctr_numbered *e, uint64_t n, struct ctr_
     struct saver *s = ctx;
     const struct lr *m = s->at->model->m;
     const struct ctr_states *states = &m->states;
-    struct ctr_lr_sorted t = { e, m->changed.only ? 0 : n, ctr_states_rows(states), states->bytes, NULL };
+    struct ctr_lr_sorted t = { e, m->delta.changed.only ? 0 : n, ctr_states_rows(states), states->bytes, NULL };
     int rc = 0;
-    for (uint64_t i = 0; i < n && m->changed.only && !rc; i++) { /* a delta */
+    for (uint64_t i = 0; i < n && m->delta.changed.only && !rc; i++) { /* a delta */
         if (!ctr_lr_saves(m, e[i].number))
             continue;
         if (s->gone < s->gone_end && s->gone->key <= e[i].key) { /* the rows before go first */
@@ -533,15 +533,16 @@ static int by_table_and_key(const void *a, const void *b)
 /* Of a delta: the keys that were dropped, by table and key. */
 static void sort_gone(struct lr *m)
 {
-    if (drops(m) && m->gone.len)
-        qsort(m->gone.data, m->gone.len / sizeof(struct ctr_expired), sizeof(struct ctr_expired), by_table_and_key);
+    if (drops(m) && m->delta.gone.len)
+        qsort(m->delta.gone.data, m->delta.gone.len / sizeof(struct ctr_expired), sizeof(struct ctr_expired),
+              by_table_and_key);
 }
 
 /* The keys of a table that were dropped, which are sorted. */
 static void find_gone(struct saver *s, const struct lr *m, int table)
 {
-    const struct ctr_expired *all = (const struct ctr_expired *)(const void *)m->gone.data;
-    const size_t n = drops(m) ? m->gone.len / sizeof *all : 0;
+    const struct ctr_expired *all = (const struct ctr_expired *)(const void *)m->delta.gone.data;
+    const size_t n = drops(m) ? m->delta.gone.len / sizeof *all : 0;
     size_t from = 0, to;
     while (from < n && all[from].table < table)
         from++;
@@ -561,15 +562,15 @@ static int save_table(struct saver *s, int table, struct ctr_err *err)
     const struct page *p = s->at;
     const struct lr *m = p->model->m;
     struct ctr_lr_sorted t[CTR_SAVE_TOGETHER];
-    if (m->elsewhere)
-        return m->elsewhere->each(m->elsewhere->ctx, table, take_sorted, s, err);
-    if (!m->sorted) {
+    if (m->saved.elsewhere)
+        return m->saved.elsewhere->each(m->saved.elsewhere->ctx, table, take_sorted, s, err);
+    if (!m->saved.sorted) {
         find_gone(s, m, table);
         int rc = ctr_keys_sorted(&m->table[table], save_range, s, err);
         return rc ? rc : save_dropped_below(s, 0, true, err);
     }
     for (int v = 0; v < p->n; v++)
-        t[v] = p->model[v].m->sorted[table];
+        t[v] = p->model[v].m->saved.sorted[table];
     return save_sorted(s, t, err);
 }
 
@@ -600,9 +601,9 @@ static uint64_t keys_of(const struct lr *m, int table)
 {
     struct saver s = { .current = 0 };
     find_gone(&s, m, table);
-    return m->elsewhere ? m->elsewhere->keys[table]
-           : m->sorted  ? m->sorted[table].n
-                        : m->table[table].learned + (uint64_t)(s.gone_end - s.gone);
+    return m->saved.elsewhere ? m->saved.elsewhere->keys[table]
+           : m->saved.sorted  ? m->saved.sorted[table].n
+                              : m->table[table].learned + (uint64_t)(s.gone_end - s.gone);
 }
 
 int ctr_lr_save_some(void *const *learner, int models, const struct ctr_strs *tables, struct ctr_writer *const *w,
@@ -629,7 +630,7 @@ int ctr_lr_save_some(void *const *learner, int models, const struct ctr_strs *ta
         rc = make_page(&s.page[0], learner, models, w, &s.names, err);
     if (!rc) {
         s.names = *ctr_colbuf_view(&names);
-        if (!m->sorted && worth_a_thread(m))
+        if (!m->saved.sorted && worth_a_thread(m))
             start_writer(&s, learner, models, w);
         ctr_lr_hold_finders(m);
         rc = save_tables(&s, order, n, err);

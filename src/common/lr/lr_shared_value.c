@@ -95,8 +95,8 @@ static int shared_value_new(void **out, const struct ctr_model *model, const str
         shared_value_free(q);
         return rc;
     }
-    q->one->each_row = ctr_shared_value_learn;
-    q->one->each_ctx = &q->step;
+    q->one->each.learn = ctr_shared_value_learn;
+    q->one->each.ctx = &q->step;
     *out = q;
     return 0;
 }
@@ -262,7 +262,7 @@ static int shared_value_standalone(const void *learner, int i, const struct ctr_
         return rc;
     for (int t = 0; t < q->orders.tables; t++)
         if (ctr_shared_value_has(&q->step, t, i))
-            m->sorted[t] = sorted_table(q, t);
+            m->saved.sorted[t] = sorted_table(q, t);
     memcpy(m->bias, q->one->bias, sizeof m->bias);
     m->more.event = q->one->more.event;
     return 0;

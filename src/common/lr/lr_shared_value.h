@@ -40,7 +40,7 @@ static inline bool ctr_shared_value_has(const struct ctr_shared_value_step *q, i
     return q->has[q->class_of[table] * q->words + (size_t)variant / 64] >> variant % 64 & 1;
 }
 
-/* An each_row of struct lr, whose each_ctx is a struct ctr_shared_value_step. */
+/* The `each` of a struct lr, whose ctx is a struct ctr_shared_value_step. */
 int ctr_shared_value_learn(struct lr *m, const struct ctr_rows *r, int64_t i, const struct ctr_coords *s,
                            uint8_t *const *row, int64_t k, double *score, struct ctr_err *err) CTR_MUST;
 

@@ -172,7 +172,7 @@ static int predict(const struct ctr_shared_value_step *q, const struct ctr_rows 
 int ctr_shared_value_learn(struct lr *m, const struct ctr_rows *r, int64_t i, const struct ctr_coords *s,
                            uint8_t *const *row, int64_t k, double *score, struct ctr_err *err)
 {
-    struct ctr_shared_value_step *q = m->each_ctx;
+    struct ctr_shared_value_step *q = m->each.ctx;
     const struct ctr_learning *l = &m->learning;
     (void)l->forward(l, s, row, k); /* to compute the weights */
     int rc = make_products(q, l, s, r->table + r->start[i], k, err);
@@ -185,7 +185,7 @@ int ctr_shared_value_learn(struct lr *m, const struct ctr_rows *r, int64_t i, co
         return rc;
     q->rows++;
     q->kernel->means(q, class, k, s->x);
-    m->filled = 0;
+    m->scratch.filled = 0;
     l->update(l, s, row, k, 1);
     return 0;
 }

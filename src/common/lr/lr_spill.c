@@ -378,7 +378,7 @@ static int digest_page(void *to, const struct ctr_lr_sorted *t, struct ctr_err *
 int ctr_lr_spill_settle(struct lr *m, struct ctr_err *err)
 {
     struct ctr_lr_spill *s = m->spill;
-    m->elsewhere = NULL;
+    m->saved.elsewhere = NULL;
     int rc = s ? check_lost(s, err) : 0;
     if (rc || !s || !ctr_keypages_count(s->file, -1))
         return rc;
@@ -390,7 +390,7 @@ int ctr_lr_spill_settle(struct lr *m, struct ctr_err *err)
         keys[t] = (uint64_t)ctr_keypages_count(s->file, t);
         rc = rows_of(m, t, digest_page, m, err);
     }
-    m->elsewhere = &s->rows;
+    m->saved.elsewhere = &s->rows;
     return rc;
 }
 

@@ -30,7 +30,7 @@ int ctr_lr_spill_bring(struct lr *m, const struct ctr_rows *r, int64_t from, boo
 void ctr_lr_spill_set_ahead(void *learner, const struct ctr_ahead *ahead); /* of struct ctr_model */
 /* While a model is read: make room for a key that is not on disk. */
 int ctr_lr_spill_room(struct lr *m, struct ctr_err *err) CTR_MUST;
-/* Before a model is saved: if keys are on disk, all of them are, and m->elsewhere has them. */
+/* Before a model is saved: if keys are on disk, all of them are, and m->saved.elsewhere has them. */
 int ctr_lr_spill_settle(struct lr *m, struct ctr_err *err) CTR_MUST;
 
 /* Keys that are on disk alone, and bytes beside the tables; 0 for NULL. */

@@ -102,9 +102,9 @@ int ctr_lr_standalone_file(const struct ctr_variants *vs, int i, const struct ct
         rc = ctr_lr_bind(m, names, err);
     if (!rc) {
         const size_t tables = (size_t)m->tables + 1;
-        m->sorted_as = as;
-        if (!(m->sorted = calloc(tables, sizeof *m->sorted)))
-            rc = ctr_fail_nomem(err, tables * sizeof *m->sorted);
+        m->saved.sorted_as = as;
+        if (!(m->saved.sorted = calloc(tables, sizeof *m->saved.sorted)))
+            rc = ctr_fail_nomem(err, tables * sizeof *m->saved.sorted);
     }
     if (rc) {
         ctr_lr_free(m);

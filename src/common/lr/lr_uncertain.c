@@ -60,11 +60,11 @@ int ctr_lr_learn_uncertain(struct lr *m, const struct ctr_rows *r, int64_t i, co
 {
     const struct ctr_learning *l = &m->learning;
     const double weight = r->weight ? r->weight[i] : 1, p = ctr_sigmoid(l->forward(l, s, row, k));
-    int rc = p >= 0 ? ctr_buf_reserve(&m->terms, (size_t)k * sizeof(double), err)
+    int rc = p >= 0 ? ctr_buf_reserve(&m->scratch.terms, (size_t)k * sizeof(double), err)
                     : ctr_lr_diverged(r->first_row + i + 1, err);
     if (rc)
         return rc;
-    double *term = (double *)(void *)m->terms.data;
+    double *term = (double *)(void *)m->scratch.terms.data;
     ctr_lr_uncertain_terms(l, &m->more.event, s, row, r->x ? s->x : NULL, k, term);
     score[i] = p;
     score[r->rows + i] = ctr_lanes_dot(term, NULL, k);

@@ -46,8 +46,8 @@ static void variant_set_free(void *learner)
         ctr_lr_free(q->v[i].one);
         free(q->v[i].rows);
     }
-    for (int i = 0; q->find && i < q->find->state_group_count; i++)
-        ctr_states_free(&q->find->state_groups[i]);
+    for (int i = 0; q->find && i < q->find->groups.n; i++)
+        ctr_states_free(&q->find->groups.states[i]);
     for (int t = 0; t < q->tables; t++) {
         free(q->table[t].digest);
         free(q->table[t].at);
@@ -66,8 +66,8 @@ static void variant_set_free(void *learner)
     ctr_lr_orders_free(&q->orders);
     ctr_lr_x8_free(q);
     if (q->find) {
-        free(q->find->state_groups);
-        free(q->find->state_group_of);
+        free(q->find->groups.states);
+        free(q->find->groups.of);
     }
     ctr_lr_free(q->find);
     ctr_buf_free(&q->spot);
@@ -110,7 +110,7 @@ static int make_finder(struct variant_set *q, const struct ctr_params *p, struct
     if (rc)
         return rc;
     q->find->no_bias = true; /* variants have their own bias */
-    q->find->variants = q->n;
+    q->find->finding.variants = q->n;
     return 0;
 }
 
@@ -213,8 +213,8 @@ static int make_scratch(struct variant_set *q, struct ctr_err *err)
 static int find_numbers(struct variant_set *q, int64_t bound, struct ctr_err *err)
 {
     struct lr *m = q->find;
-    int rc = q->r->number ? 0 : ctr_buf_room(&m->finder.own, q->r->start[q->end], sizeof *q->number, err);
-    uint32_t *own = (uint32_t *)(void *)m->finder.own.data;
+    int rc = q->r->number ? 0 : ctr_buf_room(&m->finding.here.own, q->r->start[q->end], sizeof *q->number, err);
+    uint32_t *own = (uint32_t *)(void *)m->finding.here.own.data;
     q->number = q->r->number ? q->r->number : own;
     if (!rc && !q->r->number)
         rc = ctr_lr_find_block(m, q->r, q->from, q->end, bound, own, err);

@@ -99,7 +99,7 @@ struct variant_set {
     int tables;
     struct ctr_lr_orders orders;  /* of the tables, while models are saved */
     const struct ctr_strs *names; /* of tables, owned by the trainer */
-    struct lr *find;              /* finds keys in its own tables; its `state_groups` hold the rows of states */
+    struct lr *find;              /* finds keys in its own tables; its `groups` have the rows of states */
     ctr_sigmoids *sigmoids;
     const struct ctr_x8_kernel *x8_kernel;
     struct ctr_buf spot;      /* by table: struct ctr_lr_spot */

@@ -56,19 +56,19 @@ static int add_tables(struct variant_set *q, const struct ctr_strs *names, struc
     if (!table)
         return ctr_fail_nomem(err, n * sizeof *table);
     q->table = table;
-    struct ctr_states *state_groups = realloc(q->find->state_groups, (n + 1) * sizeof *state_groups);
-    if (!state_groups)
-        return ctr_fail_nomem(err, n * sizeof *state_groups);
-    q->find->state_groups = state_groups;
-    int *state_group_of = realloc(q->find->state_group_of, n * sizeof *state_group_of);
-    if (!state_group_of)
-        return ctr_fail_nomem(err, n * sizeof *state_group_of);
-    q->find->state_group_of = state_group_of;
-    if (!q->find->state_group_count)
-        ctr_states_init(&state_groups[q->find->state_group_count++], 0);
+    struct ctr_states *states = realloc(q->find->groups.states, (n + 1) * sizeof *states);
+    if (!states)
+        return ctr_fail_nomem(err, n * sizeof *states);
+    q->find->groups.states = states;
+    int *of = realloc(q->find->groups.of, n * sizeof *of);
+    if (!of)
+        return ctr_fail_nomem(err, n * sizeof *of);
+    q->find->groups.of = of;
+    if (!q->find->groups.n)
+        ctr_states_init(&states[q->find->groups.n++], 0);
     for (; q->tables < names->n; q->tables++) {
         memset(&q->table[q->tables], 0, sizeof *q->table);
-        state_group_of[q->tables] = 0;
+        of[q->tables] = 0;
     }
     return ctr_lr_orders_init(&q->orders, q->tables, err);
 }
@@ -98,16 +98,16 @@ static int lay_out(struct variant_set *q, int table, const bool *has, struct ctr
     for (int full = 1; full >= 0; full--)
         for (int i = 0; i < q->n; i++)
             if (t->at[i] != CTR_LR_NONE && !q->v[i].one->learning.events && !q->v[i].x8 && q->v[i].uniform == full) {
-                t->at[i] = (int32_t)bytes - 8;    /* position of the hash */
-                bytes += q->v[i].one->stride - 8; /* its own columns, without the hash */
+                t->at[i] = (int32_t)bytes - 8;      /* position of the hash */
+                bytes += q->v[i].one->states.bytes; /* its own columns, without the hash */
             }
     struct lr *m = q->find;
-    int *shape = &m->state_group_of[table]; /* with a filter each table has its own row of refused keys, because threads
-                                               write there */
-    for (*shape = 0; any && *shape < m->state_group_count && (m->inclusion || m->state_groups[*shape].bytes != bytes);)
+    int *shape = &m->groups.of[table]; /* with a filter each table has its own row of refused keys, because threads
+                                          write there */
+    for (*shape = 0; any && *shape < m->groups.n && (m->inclusion || m->groups.states[*shape].bytes != bytes);)
         ++*shape;
-    if (*shape == m->state_group_count)
-        ctr_states_init(&m->state_groups[m->state_group_count++], bytes);
+    if (*shape == m->groups.n)
+        ctr_states_init(&m->groups.states[m->groups.n++], bytes);
     return 0;
 }
 

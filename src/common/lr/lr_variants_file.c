@@ -74,7 +74,7 @@ static int variant_set_standalone(const void *learner, int i, const struct ctr_s
         return rc;
     for (int t = 0; t < q->tables; t++)
         if (q->table[t].at && q->table[t].at[i] != CTR_LR_NONE)
-            m->sorted[t] = sorted_table(q, i, t);
+            m->saved.sorted[t] = sorted_table(q, i, t);
     ctr_lr_move_state(piece, ctr_lr_pieces(&v->one->learning, &m->learning, piece), v->bias, m->bias);
     m->more.event = v->one->more.event;
     return 0;
