@@ -556,7 +556,7 @@ struct ctr_deep_learner {
     double bad;                       /* what the device found then */
     struct ctr_dev_time time;
     struct ctr_ahead ahead; /* the next rows; peek NULL: unknown */
-    bool unscored;          /* the predictions before each update are not needed */
+    bool unscored;          /* as the rows said that came last */
     struct {
         bool whole;               /* every rank's minibatch is complete */
         int64_t rows;             /* of this step, over all ranks */
@@ -598,17 +598,15 @@ int ctr_deep_settle(struct ctr_deep_learner *l, struct ctr_err *err) CTR_MUST;
 #define CTR_DEEP_FUNCTIONS                                                                                             \
     .by_column = true, .floats = CTR_FLOAT_FLUSH, .rows = CTR_MAX_MINIBATCH, .learner_new = ctr_deep_learner_new,      \
     .learner_free = ctr_deep_learner_free, .bind = ctr_deep_bind, .set_ahead = ctr_deep_set_ahead,                     \
-    .set_scored = ctr_deep_set_scored, .counts = ctr_deep_counts, .count_rows = ctr_deep_count_rows,                   \
-    .train_rows = ctr_deep_train_rows, .end_pass = ctr_deep_end_pass, .evaluate = ctr_deep_evaluate,                   \
-    .pending = ctr_deep_pending, .keys = ctr_deep_keys, .memory = ctr_deep_memory, .add_summary = ctr_deep_summary,    \
-    .changes = ctr_deep_changes, .save_schema = ctr_deep_save_schema, .save = ctr_deep_save,                           \
-    .section_names = ctr_deep_section_names, .save_sections = ctr_deep_save_sections, .load = ctr_deep_load,           \
-    .warm = ctr_deep_warm, .scorer_open = ctr_deep_scorer_open, .scorer_free = ctr_deep_scorer_free,                   \
-    .session_new = ctr_deep_session_new, .session_free = ctr_deep_session_free, .predict_rows = ctr_deep_predict_rows, \
-    .output = ctr_deep_output, .output_rows = ctr_deep_output_rows, .input = ctr_deep_scorer_input,                    \
-    .images = ctr_deep_scorer_images, .attends = ctr_deep_attends, .attended_rows = ctr_deep_attended_rows,            \
-    .explainer_new = ctr_deep_explainer_new, .explainer_free = ctr_deep_explainer_free,                                \
-    .explain_rows = ctr_deep_explain_rows
+    .counts = ctr_deep_counts, .count_rows = ctr_deep_count_rows, .train_rows = ctr_deep_train_rows,                   \
+    .end_pass = ctr_deep_end_pass, .evaluate = ctr_deep_evaluate, .pending = ctr_deep_pending, .keys = ctr_deep_keys,  \
+    .memory = ctr_deep_memory, .add_summary = ctr_deep_summary, .changes = ctr_deep_changes,                           \
+    .save_schema = ctr_deep_save_schema, .save = ctr_deep_save, .section_names = ctr_deep_section_names,               \
+    .save_sections = ctr_deep_save_sections, .load = ctr_deep_load, .warm = ctr_deep_warm,                             \
+    .scorer_open = ctr_deep_scorer_open, .scorer_free = ctr_deep_scorer_free, .session_new = ctr_deep_session_new,     \
+    .session_free = ctr_deep_session_free, .predict_rows = ctr_deep_predict_rows, .output = ctr_deep_output,           \
+    .output_rows = ctr_deep_output_rows, .input = ctr_deep_scorer_input, .images = ctr_deep_scorer_images,             \
+    .explain = &ctr_deep_explain
 
 int ctr_deep_learner_new(void **learner, const struct ctr_model *m, const struct ctr_params *p, struct ctr_err *err);
 void ctr_deep_learner_free(void *learner);
@@ -616,7 +614,6 @@ int ctr_deep_bind(void *learner, const struct ctr_inputs *in, const struct ctr_s
 int ctr_deep_train_rows(void *learner, const struct ctr_rows *rows, double *score, int64_t memory_bytes,
                         struct ctr_err *err);
 void ctr_deep_set_ahead(void *learner, const struct ctr_ahead *ahead);
-void ctr_deep_set_scored(void *learner, bool scored);
 bool ctr_deep_counts(void *learner, bool can);
 int ctr_deep_count_rows(void *learner, const struct ctr_rows *rows, int64_t memory_bytes, struct ctr_err *err);
 int ctr_deep_evaluate(void *learner, const struct ctr_rows *rows, double *score, struct ctr_err *err);
@@ -648,13 +645,9 @@ bool ctr_deep_output(const void *scorer, int i, struct ctr_output *out);
 int ctr_deep_output_rows(void *session, const struct ctr_rows *rows, float *value, struct ctr_key_counts *counts,
                          struct ctr_err *err);
 bool ctr_deep_attends(const void *scorer);
-int ctr_deep_explainer_new(void **explainer, const void *scorer, const struct ctr_inputs *in,
-                           const struct ctr_strs *tables, struct ctr_err *err);
-void ctr_deep_explainer_free(void *explainer);
-int ctr_deep_explain_rows(void *explainer, const struct ctr_rows *rows, double *score, struct ctr_parts *parts,
-                          struct ctr_err *err);
 int ctr_deep_attended_rows(void *session, const struct ctr_rows *rows, double *score, ctr_attended_each *each,
                            void *ctx, struct ctr_err *err);
+extern const struct ctr_explain_ops ctr_deep_explain; /* deep_explain.c */
 
 /* A network over a scorer's parameters and tables, bound to the inputs of a stream. output: NULL, or its name.
  * `explains`: for deep_explain.c. The caller frees it, after an error too. */

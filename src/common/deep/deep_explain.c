@@ -59,7 +59,7 @@ static int64_t floats_of(const struct ctr_deep *d)
     return last.at + last.value.rows * last.value.cols;
 }
 
-void ctr_deep_explainer_free(void *explainer)
+static void explainer_free(void *explainer)
 {
     struct explainer *e = explainer;
     if (!e)
@@ -75,8 +75,8 @@ void ctr_deep_explainer_free(void *explainer)
     free(e);
 }
 
-int ctr_deep_explainer_new(void **out, const void *scorer, const struct ctr_inputs *in, const struct ctr_strs *tables,
-                           struct ctr_err *err)
+static int explainer_open(void **out, const void *scorer, const struct ctr_inputs *in, const struct ctr_strs *tables,
+                          struct ctr_err *err)
 {
     struct explainer *e = calloc(1, sizeof *e);
     if (!e)
@@ -86,7 +86,7 @@ int ctr_deep_explainer_new(void **out, const void *scorer, const struct ctr_inpu
     if (!rc && !(e->kept = calloc((size_t)e->net.sequences + 1, sizeof(struct ctr_mem *))))
         rc = ctr_fail_nomem(err, ((size_t)e->net.sequences + 1) * sizeof(struct ctr_mem *));
     if (rc)
-        ctr_deep_explainer_free(e);
+        explainer_free(e);
     else
         *out = e;
     return rc;
@@ -365,8 +365,8 @@ static int integrate(struct explainer *e, const struct ctr_rows *r, struct ctr_e
     return rc;
 }
 
-int ctr_deep_explain_rows(void *explainer, const struct ctr_rows *r, double *score, struct ctr_parts *parts,
-                          struct ctr_err *err)
+static int explain_rows(void *explainer, const struct ctr_rows *r, double *score, struct ctr_parts *parts,
+                        struct ctr_err *err)
 {
     struct explainer *e = explainer;
     struct ctr_deep *d = &e->net;
@@ -389,3 +389,11 @@ int ctr_deep_explain_rows(void *explainer, const struct ctr_rows *r, double *sco
     ctr_deep_clear(d);
     return rc;
 }
+
+const struct ctr_explain_ops ctr_deep_explain = {
+    .open = explainer_open,
+    .free = explainer_free,
+    .rows = explain_rows,
+    .attends = ctr_deep_attends,
+    .attended_rows = ctr_deep_attended_rows,
+};

@@ -233,11 +233,6 @@ void ctr_deep_set_ahead(void *learner, const struct ctr_ahead *ahead)
     ((struct ctr_deep_learner *)learner)->ahead = ahead ? *ahead : (struct ctr_ahead){ 0 };
 }
 
-void ctr_deep_set_scored(void *learner, bool scored)
-{
-    ((struct ctr_deep_learner *)learner)->unscored = !scored;
-}
-
 /* The rows behind those of r that the next minibatch takes after n of r's; *more: how many. NULL: none is ready. */
 static const struct ctr_rows *peek_rest(const struct ctr_deep_learner *l, int64_t n, int64_t *more)
 {
@@ -313,6 +308,7 @@ static int learn_none(struct ctr_deep_learner *l, struct ctr_err *err)
 int ctr_deep_train_rows(void *learner, const struct ctr_rows *r, double *score, int64_t bound, struct ctr_err *err)
 {
     struct ctr_deep_learner *l = learner;
+    l->unscored = r->unscored;
     ctr_dev_time_enter(&l->time);
     int rc = r->rows || !l->net.p.comm ? learn(l, r, score, bound, err) : learn_none(l, err);
     ctr_dev_time_leave(&l->time);

@@ -424,11 +424,12 @@ static void make_next_states(struct variant_set *q)
 /* More than two threads synchronise; of two, one is the feed's, which learns when it has time. */
 static void run_groups(struct variant_set *q)
 {
-    if (q->groups == 2 && q->worker.submit) {
-        q->worker.submit(q->worker.ctx, run_second, q);
+    const struct ctr_worker *second = q->r->worker;
+    if (q->groups == 2 && second) {
+        second->submit(second->ctx, run_second, q);
         make_next_states(q);
         run_group(q, 0, 0);
-        q->worker.settle(q->worker.ctx);
+        second->settle(second->ctx);
     } else
         ctr_pool_run(q->pool, q->groups, run_group, q);
 }
@@ -476,11 +477,6 @@ static enum ctr_finds variant_set_finds(const void *learner, bool saves)
     return ctr_model_lr.finds(((const struct variant_set *)learner)->find, saves);
 }
 
-static void variant_set_set_worker(void *learner, const struct ctr_worker *worker)
-{
-    ((struct variant_set *)learner)->worker = worker ? *worker : (struct ctr_worker){ 0 };
-}
-
 static bool variant_set_transposed(const void *learner)
 {
     return !((const struct variant_set *)learner)->events;
@@ -514,7 +510,6 @@ const struct ctr_model ctr_model_lr_variants = {
     .train_rows = variant_set_train_rows,
     .find = variant_set_find,
     .finds = variant_set_finds,
-    .set_worker = variant_set_set_worker,
     .end_pass = variant_set_end_pass,
     .keys = ctr_lr_variants_keys,
     .memory = ctr_lr_variants_memory,

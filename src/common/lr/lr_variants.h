@@ -102,10 +102,9 @@ struct variant_set {
     struct lr *find;              /* finds keys in its own tables; its `groups` have the rows of states */
     ctr_sigmoids *sigmoids;
     const struct ctr_x8_kernel *x8_kernel;
-    struct ctr_buf spot;      /* by table: struct ctr_lr_spot */
-    bool one_spot;            /* equal for all tables */
-    struct ctr_worker worker; /* the second of two threads; submit NULL: none */
-    struct ctr_pool *pool;    /* for more than two threads; else NULL */
+    struct ctr_buf spot;   /* by table: struct ctr_lr_spot */
+    bool one_spot;         /* equal for all tables */
+    struct ctr_pool *pool; /* for more than two threads; else NULL */
     struct group *group;
     int groups;
     /* of the current block */

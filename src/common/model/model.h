@@ -35,6 +35,9 @@ struct ctr_rows {
     bool transposed;        /* one_a_table, x NULL, and entry k of row i is hash[k * rows + i]; table: of one row */
     const float *dense;     /* by column: rows x ctr_inputs_dense; NULL: none */
     const uint32_t *number; /* one per entry, set by the model's `find`; NULL: find did not run */
+    /* of rows to learn: */
+    bool unscored; /* nobody needs the predictions: a learner may leave them out where they cost extra, score[i] = 0 */
+    const struct ctr_worker *worker; /* a second thread for a part of the work; NULL: none */
 };
 
 /* Columns of a schema bound as features: role feature (keys: uint64, lists of it, weighted keys) and role dense (a
@@ -366,6 +369,25 @@ struct ctr_variant_ops {
     const struct ctr_model *model;
 };
 
+/* Of models whose log odds are no sum over entries. */
+struct ctr_explain_ops {
+    /* What makes the log odds up: a session of its own, and scores and parts of rows, some dozens at a time. */
+    int (*open)(void **explainer, const void *scorer, const struct ctr_inputs *in, const struct ctr_strs *tables,
+                struct ctr_err *err);
+    void (*free)(void *explainer);
+    int (*rows)(void *explainer, const struct ctr_rows *rows, double *score, struct ctr_parts *parts,
+                struct ctr_err *err);
+    /* Does the model weigh the items of histories? Then scores of a session's rows, and `each` gets every unit that
+     * weighs. */
+    bool (*attends)(const void *scorer);
+    int (*attended_rows)(void *session, const struct ctr_rows *rows, double *score, ctr_attended_each *each, void *ctx,
+                         struct ctr_err *err);
+};
+
+/* NULL in place of a function says that the model has no such thing. Some have one implementor all the same:
+ * write_slim, slim and row_weights lr; counts, count_rows, pending, warm, output, output_rows, input, images and
+ * explain what all deep models share; together and save, above, lr by variants. They are no direct calls because the
+ * trainer, the predictor and tools know no folder of models (tests/layers.t), and ask a model what it has by them. */
 struct ctr_image_table;
 struct ctr_model {
     const char *name, *summary;
@@ -401,13 +423,8 @@ struct ctr_model {
      * saves checkpoints, and for one that does not: */
     int (*find)(void *learner, const struct ctr_rows *rows, const struct ctr_find *f, struct ctr_err *err);
     enum ctr_finds (*finds)(const void *learner, bool saves);
-    /* NULL, or gives the learner a second thread for part of its work; NULL takes it away. */
-    void (*set_worker)(void *learner, const struct ctr_worker *worker);
     /* NULL, or gives the learner access to the rows ahead; NULL takes it away. */
     void (*set_ahead)(void *learner, const struct ctr_ahead *ahead);
-    /* NULL, or says whether the predictions of train_rows are needed from now on; the learner may leave them out where
-     * they cost extra, with score[i] = 0. */
-    void (*set_scored)(void *learner, bool scored);
     /* NULL, or: does the learner want the keys of all rows counted before it learns? `can`: it is done. Then count_rows
      * gets them all, after bind; and NULL once these were all. Over ranks all call it, each with own rows or none. */
     bool (*counts)(void *learner, bool can);
@@ -473,17 +490,7 @@ struct ctr_model {
     bool (*input)(const void *scorer, int i, const char **name, const char **side);
     /* NULL, or its table of images, if it has one (deep/image_table.h). */
     struct ctr_image_table *(*images)(const void *scorer);
-    /* NULL, or does it weigh the items of histories? Then scores of rows, and `each` gets every unit that weighs. */
-    bool (*attends)(const void *scorer);
-    int (*attended_rows)(void *session, const struct ctr_rows *rows, double *score, ctr_attended_each *each, void *ctx,
-                         struct ctr_err *err);
-    /* NULL, or, for models whose log odds are no sum over entries, what makes them up: a session of its own, and scores
-     * and parts of rows, some dozens at a time. */
-    int (*explainer_new)(void **explainer, const void *scorer, const struct ctr_inputs *in,
-                         const struct ctr_strs *tables, struct ctr_err *err);
-    void (*explainer_free)(void *explainer);
-    int (*explain_rows)(void *explainer, const struct ctr_rows *rows, double *score, struct ctr_parts *parts,
-                        struct ctr_err *err);
+    const struct ctr_explain_ops *explain; /* NULL: row_weights tells all, or nothing does */
 };
 /* The model of that name, or NULL; defined in model/models.c, which knows every learner. */
 const struct ctr_model *ctr_model_find(const char *name);

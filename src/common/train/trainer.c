@@ -80,8 +80,6 @@ static void note_wide(struct ctr_trainer *t)
 
 static void end_pass(struct ctr_trainer *t)
 {
-    if (t->feed && t->job.model->set_worker)
-        t->job.model->set_worker(t->learner, NULL);
     if (t->feed && t->job.model->set_ahead)
         t->job.model->set_ahead(t->learner, NULL);
     ctr_feed_free(t->feed);
@@ -226,10 +224,6 @@ static int start_feed(struct ctr_trainer *t, const struct ctr_batch_source *s, s
         const struct ctr_ahead ahead = { peek, t->feed };
         model->set_ahead(t->learner, &ahead);
     }
-    if (!rc && model->set_worker) {
-        const struct ctr_worker worker = ctr_feed_worker(t->feed);
-        model->set_worker(t->learner, &worker);
-    }
     return rc;
 }
 
@@ -333,7 +327,10 @@ static int take_tile(struct ctr_trainer *t, const struct ctr_tile *tile, struct 
     double *score = ctr_progressive_room(&t->progressive, tile->n, &rc, err);
     if (rc)
         return rc;
+    const struct ctr_worker worker = ctr_feed_worker(t->feed);
     struct ctr_rows rows = tile->rows;
+    rows.worker = &worker;
+    rows.unscored = !t->job.params.comm && (t->at.pass || t->job.unscored);
     if (tile->digest[0])
         memcpy(t->at.digest, tile->digest, sizeof tile->digest);
     if (!tile->known)

@@ -278,8 +278,6 @@ int ctr_trainer_start_pass(struct ctr_trainer *t, const struct ctr_schema *s, co
         rc = t->job.model->bind(t->learner, t->in, &t->tables, err);
     if (!rc && t->job.model->count_rows && t->at.pass) /* the first pass has counted all */
         rc = t->job.model->count_rows(t->learner, NULL, 0, err);
-    if (!rc && t->job.model->set_scored)
-        t->job.model->set_scored(t->learner, t->job.params.comm || !(t->at.pass || t->job.unscored));
     if (!rc && first && t->chain.whole)
         rc = ctr_checkpoint_follow(t, err);
     if (!rc && first && t->job.init_partial && !t->resumed)

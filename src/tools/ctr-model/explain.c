@@ -106,9 +106,9 @@ static int add_columns(struct ctr_schema *s, const struct column *c, size_t n, s
 static int choose(struct ctr_explain *e, struct ctr_err *err)
 {
     const struct ctr_model *m = e->info.model;
-    if (e->attends && m->attends && m->attends(e->scorer))
+    if (e->attends && m->explain && m->explain->attends(e->scorer))
         return add_columns(&e->schema, item_columns, CTR_COUNT(item_columns), err);
-    if (!e->attends && (m->row_weights || m->explainer_new))
+    if (!e->attends && (m->row_weights || m->explain))
         return add_columns(&e->schema, columns, CTR_COUNT(columns), err);
     int rc = e->attends
                  ? ctr_fail(err, CTR_EUSAGE,
@@ -164,7 +164,7 @@ void ctr_explain_free(struct ctr_explain *e)
     if (e->session)
         e->info.model->session_free(e->session);
     if (e->deep)
-        e->info.model->explainer_free(e->deep);
+        e->info.model->explain->free(e->deep);
     if (e->scorer)
         e->info.model->scorer_free(e->scorer);
     ctr_model_info_free(&e->info);
@@ -229,7 +229,7 @@ static int open_session(struct ctr_explain *e, struct ctr_err *err)
     for (int i = 0; i < ctr_inputs_count(e->in) && !rc; i++)
         if (!ctr_inputs_info(e->in, i).dense)
             rc = ctr_buf_append(&e->keys, &i, sizeof i, err);
-    return rc ? rc : m->explainer_new(&e->deep, e->scorer, e->in, &e->tables, err);
+    return rc ? rc : m->explain->open(&e->deep, e->scorer, e->in, &e->tables, err);
 }
 
 /* Rows that the plan's statements have not seen would be explained as if they had. */
@@ -779,13 +779,13 @@ static int predict(struct ctr_explain *e, const struct ctr_rows *r, double *scor
 {
     const struct ctr_model *m = e->info.model;
     if (e->deep)
-        return m->explain_rows(e->deep, r, score, &e->told, err);
+        return m->explain->rows(e->deep, r, score, &e->told, err);
     if (!e->attends)
         return m->predict_rows(e->session, r, score, NULL, err);
     ctr_buf_clear(&e->units);
     ctr_buf_clear(&e->starts);
     ctr_buf_clear(&e->weights);
-    return m->attended_rows(e->session, r, score, take_unit, e, err);
+    return m->explain->attended_rows(e->session, r, score, take_unit, e, err);
 }
 
 static int explain_rows(struct ctr_explain *e, const struct ctr_batch *features, struct ctr_batchbuf *out,
