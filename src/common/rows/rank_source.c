@@ -3,8 +3,6 @@
  * rank_source: ranking as a stage over a source of batches, with a sort before it where requests are scattered. */
 #include "common/rows/rank.h"
 
-#include <stdlib.h>
-
 #include "common/rows/relation.h"
 
 static const struct ctr_schema *schema_of(const void *x)
@@ -28,57 +26,6 @@ static void free_of(void *x)
     ctr_rank_free(x);
 }
 
-/* A source of sorted rows: reads the one below to its end first. */
-struct sorted {
-    struct ctr_batch_source below;
-    struct ctr_sort *sort;
-    bool read;
-};
-
-static const struct ctr_schema *sorted_schema(const void *source)
-{
-    return ctr_sort_schema(((const struct sorted *)source)->sort);
-}
-static const char *sorted_name(const void *source)
-{
-    return ctr_batch_source_name(&((const struct sorted *)source)->below);
-}
-static void sorted_close(void *source)
-{
-    struct sorted *s = source;
-    ctr_sort_free(s->sort);
-    ctr_batch_source_close(&s->below);
-    free(s);
-}
-static int sorted_next(void *source, const struct ctr_batch **b, struct ctr_err *err)
-{
-    struct sorted *s = source;
-    int rc = 0;
-
-    while (!s->read && (rc = ctr_batch_source_next(&s->below, b, err)) > 0)
-        if ((rc = ctr_sort_batch(s->sort, *b, err)))
-            return rc;
-    if (!s->read && !rc)
-        rc = ctr_sort_finish(s->sort, err);
-    s->read = true;
-    return rc ? rc : ctr_sort_next(s->sort, b, err);
-}
-
-static int sorted_source(struct ctr_batch_source *s, const struct ctr_sort_opts *so, struct ctr_err *err)
-{
-    static const struct ctr_batch_source_ops ops = { sorted_schema, sorted_next, sorted_name, sorted_close, NULL };
-    struct sorted *new = calloc(1, sizeof *new);
-    int rc = new ? ctr_sort_new(&new->sort, ctr_batch_source_schema(s), so, err) : ctr_fail_nomem(err, sizeof *new);
-
-    if (rc) {
-        free(new);
-        return rc;
-    }
-    new->below = *s;
-    *s = (struct ctr_batch_source){ &ops, new };
-    return 0;
-}
-
 /* The schema after sorting: dictionaries are decoded. */
 static int sorted_fields(struct ctr_schema *to, const struct ctr_schema *from, struct ctr_err *err)
 {
@@ -96,13 +43,14 @@ int ctr_rank_source(struct ctr_batch_source *s, const struct ctr_rank_opts *o, b
     const bool sorts = !sorted && o->by && o->by->n;
     struct ctr_schema schema = { 0 };
     struct ctr_rank *rank = NULL;
+    struct ctr_sort *sort;
     int rc = sorts ? sorted_fields(&schema, ctr_batch_source_schema(s), err) : 0;
 
     if (!rc)
         rc = ctr_rank_new(&rank, sorts ? &schema : ctr_batch_source_schema(s), o, err);
     ctr_schema_free(&schema);
     if (!rc && sorts)
-        rc = sorted_source(s, &so, err);
+        rc = ctr_sort_source(s, &so, &sort, err);
     if (!rc)
         rc = ctr_batch_source_push(s, &ops, rank, err);
     if (rc) {
