@@ -459,11 +459,6 @@ void ctr_history_free(struct ctr_history *h)
     free(h);
 }
 
-const struct ctr_schema *ctr_history_schema(const struct ctr_history *h)
-{
-    return &h->out;
-}
-
 void ctr_history_get_stats(const struct ctr_history *h, struct ctr_history_stats *st)
 {
     *st = h->st;
@@ -882,14 +877,19 @@ static int answer_batch(struct ctr_history *h, struct ctr_err *err)
 
 /* ---- the stage ---- */
 
-int ctr_history_batch(struct ctr_history *h, const struct ctr_batch *b, struct ctr_err *err)
+static const struct ctr_schema *schema(const void *history)
 {
-    return ctr_timefeed_push(&h->event.feed, b, err);
+    return &((const struct ctr_history *)history)->out;
 }
 
-int ctr_history_finish(struct ctr_history *h, struct ctr_err *err)
+static int batch(void *history, const struct ctr_batch *b, struct ctr_err *err)
 {
-    return ctr_timefeed_finish(&h->event.feed, err);
+    return ctr_timefeed_push(&((struct ctr_history *)history)->event.feed, b, err);
+}
+
+static int finish(void *history, struct ctr_err *err)
+{
+    return ctr_timefeed_finish(&((struct ctr_history *)history)->event.feed, err);
 }
 
 static bool full(const struct ctr_history *h)
@@ -917,8 +917,9 @@ static int give(struct ctr_history *h, int64_t from, const struct ctr_batch **ou
     return 1;
 }
 
-int ctr_history_next(struct ctr_history *h, const struct ctr_batch **out, struct ctr_err *err)
+static int next(void *history, const struct ctr_batch **out, struct ctr_err *err)
 {
+    struct ctr_history *h = history;
     struct side *s = &h->event;
     int rc = 0;
 
@@ -951,4 +952,15 @@ int ctr_history_next(struct ctr_history *h, const struct ctr_batch **out, struct
     for (; !rc && s->pos < s->b->rows && (s->pos == from || !full(h)); s->pos++)
         rc = answer_row(h, s->pos, err);
     return rc ? rc : give(h, from, out, err);
+}
+
+static void free_history(void *history)
+{
+    ctr_history_free(history);
+}
+
+int ctr_history_source(struct ctr_batch_source *s, struct ctr_history *h, struct ctr_err *err)
+{
+    static const struct ctr_push_ops ops = { schema, batch, finish, next, free_history };
+    return ctr_batch_source_push(s, &ops, h, err);
 }

@@ -3,8 +3,7 @@
  * history: adds to each row of a time-ordered log what was known about its user and keys at that time.
  *
  *     ctr_history_new(&h, schema, past, past_name, &opts, err)
- *     for each batch of events:  ctr_history_batch(h, b, err);  while (ctr_history_next(h, &out, err) > 0) …
- *     ctr_history_finish(h, err);  while (ctr_history_next(h, &out, err) > 0) …
+ *     ctr_history_source(&s, h, err)       s, a source of the events, becomes that of its result
  *
  * Behaviours are the rows of the events' own log, or of a second log (`past`), that satisfy `where`. A behaviour of
  * time s is known to an event of time t if t - s > delay; so behaviours of the same millisecond or later are never
@@ -80,12 +79,6 @@ int ctr_history_new(struct ctr_history **h, const struct ctr_schema *events, con
                     const char *past_name, const struct ctr_history_opts *o, struct ctr_err *err) CTR_MUST;
 /* Replace *s by a stage that adds h's columns to its rows. It frees h, which must have been made for *s's schema. */
 int ctr_history_source(struct ctr_batch_source *s, struct ctr_history *h, struct ctr_err *err) CTR_MUST;
-const struct ctr_schema *ctr_history_schema(const struct ctr_history *h);
-/* The batch must stay valid until ctr_history_next has returned 0. */
-int ctr_history_batch(struct ctr_history *h, const struct ctr_batch *b, struct ctr_err *err) CTR_MUST;
-int ctr_history_finish(struct ctr_history *h, struct ctr_err *err) CTR_MUST;
-int ctr_history_next(struct ctr_history *h, const struct ctr_batch **out,
-                     struct ctr_err *err) CTR_MUST; /* 1, 0: more input, < 0 */
 /* What it knows, for ctr_history_restore of a later run with the same options, before its first batch, whose rows come
  * in time behind those of this one. The results of both are those of one run over all rows. */
 int ctr_history_save(struct ctr_history *h, struct ctr_out *out, struct ctr_err *err) CTR_MUST;
