@@ -57,11 +57,6 @@ static int extraction_next(void *source, const struct ctr_batch **b, struct ctr_
     return rc;
 }
 
-static const char *extraction_name(const void *source)
-{
-    return ctr_batch_source_name(&((const struct extraction *)source)->below);
-}
-
 static void extraction_free(struct extraction *x)
 {
     ctr_program_free(x->program);
@@ -86,8 +81,7 @@ static void extraction_close(void *source)
 int ctr_plan_source(struct ctr_batch_source *s, struct ctr_plan *plan, const struct ctr_plan_source_opts *o,
                     struct ctr_err *err)
 {
-    static const struct ctr_batch_source_ops ops = { extraction_schema, extraction_next, extraction_name,
-                                                     extraction_close, NULL };
+    static const struct ctr_batch_source_ops ops = { extraction_schema, extraction_next, NULL, extraction_close, NULL };
     struct extraction *x = calloc(1, sizeof *x);
     if (!x)
         return ctr_fail_nomem(err, sizeof *x);

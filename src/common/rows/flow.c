@@ -37,6 +37,7 @@ struct joined {
 };
 
 struct flow {
+    struct ctr_batch_source below; /* the stages so far */
     const struct ctr_plan *plan;
     struct ctr_flow_opts o;
     struct flow_view *view; /* one per statement; empty for those without a view */
@@ -58,7 +59,6 @@ struct flow {
     const struct ctr_flow_views *files; /* while the views are opened */
     bool pruned;                        /* columns that nothing reads are left out */
     bool threads, regular;              /* regular: all views can be reopened */
-    struct ctr_batch_source source;
     int64_t start_ns, opened_ns; /* when it was begun to open the views; when all sides that joins hold were read */
     bool whole;                  /* the end has been reached */
 };
@@ -86,7 +86,7 @@ static void CTR_PRINTF(3, 4) say(const struct flow *f, void (*to)(void *ctx, con
  * is gone through twice. Backwards (find_wants): the features want click, user and brand, of which the view ads may
  * have each, so all three and its key are wanted of it; from the log these, the key ad, and day for the condition.
  * A name that the view lacks is left out when it is opened; where no view has a name, all columns are read, so that the
- * error can name the nearest. Forwards (make_stages): each statement puts its stage on f->source; drop_columns leaves
+ * error can name the nearest. Forwards (make_stages): each statement puts its stage on f->below; drop_columns leaves
  * out what nothing behind it reads, such as day after statement 1. Statements that hold rows share --memory: each takes
  * an even share of what those before it left. */
 
@@ -338,9 +338,9 @@ static int select_stage(struct flow *f, int i, const struct ctr_plan_statement *
     if (!rc && s->adds)
         rc = ctr_strs_add(&add, s->text, strlen(s->text), err);
     if (!rc)
-        rc = ctr_select_source(&f->source, &spec, &f->exploded[i], err);
+        rc = ctr_select_source(&f->below, &spec, &f->exploded[i], err);
     if (!rc)
-        rc = ctr_batch_source_provenance(&f->source, "ctr-select", (const char *)line.data, err);
+        rc = ctr_batch_source_provenance(&f->below, "ctr-select", (const char *)line.data, err);
     ctr_strs_free(&add);
     ctr_buf_free(&line);
     return rc;
@@ -400,7 +400,7 @@ static int provenance(struct flow *f, const char *filter, const struct ctr_plan_
     if (!rc)
         rc = ctr_buf_append(&line, "", 1, err);
     if (!rc)
-        rc = ctr_batch_source_provenance(&f->source, filter, (const char *)line.data, err);
+        rc = ctr_batch_source_provenance(&f->below, filter, (const char *)line.data, err);
     ctr_buf_free(&line);
     return rc;
 }
@@ -416,14 +416,14 @@ static int join_stage(struct flow *f, int i, const struct ctr_plan_statement *s,
     const bool streams = ctr_stage_option(s, "merge") || ctr_stage_option(s, "by-row");
     int rc = join_options(f, s, &jo, err);
     if (!rc)
-        rc = settle_keys(f, i, ctr_batch_source_schema(&f->source), err);
+        rc = settle_keys(f, i, ctr_batch_source_schema(&f->below), err);
     if (!rc && ctr_stage_option(s, "group-key"))
         rc = group_view(f, i, s, err);
     if (!rc && streams)
         rc = on_thread(f, view, f->links, "read", s->view.name, err);
     if (!rc)
-        rc = ctr_join_new(&j, ctr_batch_source_schema(&f->source), view, s->view.name, &jo, err);
-    if (!rc && (rc = ctr_join_source(&f->source, j, err)))
+        rc = ctr_join_new(&j, ctr_batch_source_schema(&f->below), view, s->view.name, &jo, err);
+    if (!rc && (rc = ctr_join_source(&f->below, j, err)))
         ctr_join_free(j);
     if (!rc) {
         f->join[f->joins++] = (struct joined){ j, i };
@@ -446,7 +446,7 @@ static int history_options(const struct flow *f, const struct ctr_plan_statement
                            struct ctr_err *err)
 {
     const char *user = ctr_stage_option(s, "user"), *time = ctr_stage_option(s, "time"), *order, *last, *prior;
-    const struct ctr_schema *schema = ctr_batch_source_schema(&f->source);
+    const struct ctr_schema *schema = ctr_batch_source_schema(&f->below);
     const bool lists = ctr_stage_option(s, "columns") || ctr_stage_option(s, "age"),
                users = lists || ctr_stage_option(s, "session");
     int rc = 0;
@@ -514,13 +514,13 @@ static int history_stage(struct flow *f, int i, const struct ctr_plan_statement 
     ho.counts = &counts;
     ho.lookups = &lookups;
     if (!rc && s->view.name)
-        rc = settle_keys(f, i, ctr_batch_source_schema(&f->source), err);
+        rc = settle_keys(f, i, ctr_batch_source_schema(&f->below), err);
     if (!rc && s->view.name)
         rc = on_thread(f, &f->view[i].source, f->links, "read", s->view.name, err);
     if (!rc)
-        rc = ctr_history_new(&f->history[i], ctr_batch_source_schema(&f->source),
+        rc = ctr_history_new(&f->history[i], ctr_batch_source_schema(&f->below),
                              s->view.name ? &f->view[i].source : NULL, s->view.name ? s->view.name : "", &ho, err);
-    if (!rc && (rc = ctr_history_source(&f->source, f->history[i], err)))
+    if (!rc && (rc = ctr_history_source(&f->below, f->history[i], err)))
         ctr_history_free(f->history[i]);
     take_share(f, next_share(f));
     ctr_strs_free(&columns);
@@ -558,7 +558,7 @@ static int group_view(struct flow *f, int i, const struct ctr_plan_statement *s,
 
 static int group_stage(struct flow *f, int i, const struct ctr_plan_statement *s, struct ctr_err *err)
 {
-    const int rc = group_rows(f, i, s, &f->source, "key", "add", next_share(f), err);
+    const int rc = group_rows(f, i, s, &f->below, "key", "add", next_share(f), err);
     take_share(f, next_share(f));
     return rc ? rc : provenance(f, "ctr-group", s, err);
 }
@@ -573,7 +573,7 @@ static int sort_stage(struct flow *f, int i, const struct ctr_plan_statement *s,
                                       .threads = f->o.threads };
     int rc = one_text(&keys, ctr_stage_option(s, "key"), err);
     if (!rc)
-        rc = ctr_sort_source(&f->source, &so, &f->sort[i], err);
+        rc = ctr_sort_source(&f->below, &so, &f->sort[i], err);
     take_share(f, next_share(f));
     ctr_strs_free(&keys);
     return rc ? rc : provenance(f, "ctr-sort", s, err);
@@ -581,16 +581,16 @@ static int sort_stage(struct flow *f, int i, const struct ctr_plan_statement *s,
 
 static int union_stage(struct flow *f, int i, const struct ctr_plan_statement *s, struct ctr_err *err)
 {
-    int rc = settle_keys(f, i, ctr_batch_source_schema(&f->source), err);
+    int rc = settle_keys(f, i, ctr_batch_source_schema(&f->below), err);
     if (!rc)
-        rc = ctr_union_source(&f->source, &f->view[i].source, err);
+        rc = ctr_union_source(&f->below, &f->view[i].source, err);
     return rc ? rc : provenance(f, "ctr-cat", s, err);
 }
 
 /* Leave out what nothing after statement i reads, before the next statement copies it. */
 static int drop_columns(struct flow *f, int i, struct ctr_err *err)
 {
-    const struct ctr_schema *s = ctr_batch_source_schema(&f->source);
+    const struct ctr_schema *s = ctr_batch_source_schema(&f->below);
     if (!f->drops)
         return 0;
     int *column = malloc(((size_t)s->n + 1) * sizeof *column), n = 0;
@@ -601,7 +601,7 @@ static int drop_columns(struct flow *f, int i, struct ctr_err *err)
             column[n++] = c;
     if (!n && s->n)
         column[n++] = 0; /* for the number of rows */
-    const int rc = n < s->n ? ctr_batch_source_project(&f->source, column, n, err) : 0;
+    const int rc = n < s->n ? ctr_batch_source_project(&f->below, column, n, err) : 0;
     free(column);
     return rc;
 }
@@ -610,7 +610,7 @@ static int make_stages(struct flow *f, struct ctr_err *err)
 {
     bool reading = true; /* no join so far */
     start_shares(f);
-    f->source = f->view[0].source;
+    f->below = f->view[0].source;
     f->view[0].source.ops = NULL;
     int rc = 0;
     for (int i = 1; !rc && i < f->n; i++) {
@@ -624,17 +624,16 @@ static int make_stages(struct flow *f, struct ctr_err *err)
             [CTR_STATEMENT_UNIQUE] = sort_stage,     [CTR_STATEMENT_UNION] = union_stage,
         };
         if (join && reading)
-            rc = on_thread(f, &f->source, f->links, "read", f->view[0].view->name, err);
+            rc = on_thread(f, &f->below, f->links, "read", f->view[0].view->name, err);
         reading = reading && !join;
         if (!rc && (rc = stage[s->kind](f, i, s, err)))
             rc = ctr_flow_fault(f->plan, i, &f->view[i], false, err);
         if (!rc)
             rc = drop_columns(f, i, err);
         if (!rc)
-            rc = ctr_flow_faulty(&f->source, f->plan, i, &f->view[i], f->failed, err);
+            rc = ctr_flow_faulty(&f->below, f->plan, i, &f->view[i], f->failed, err);
     }
-    return rc ? rc
-              : on_thread(f, &f->source, 0, reading ? "read" : "join", reading ? f->view[0].view->name : NULL, err);
+    return rc ? rc : on_thread(f, &f->below, 0, reading ? "read" : "join", reading ? f->view[0].view->name : NULL, err);
 }
 
 /* ---- words ---- */
@@ -784,26 +783,16 @@ static void tell_time_line(const struct flow *f)
 
 /* ---- the source ---- */
 
-static const struct ctr_schema *flow_schema(const void *source)
-{
-    return ctr_batch_source_schema(&((const struct flow *)source)->source);
-}
-
 static int flow_next(void *source, const struct ctr_batch **b, struct ctr_err *err)
 {
     struct flow *f = source;
-    int rc = ctr_batch_source_next(&f->source, b, err);
+    int rc = ctr_batch_source_next(&f->below, b, err);
     if (rc == CTR_ENOMEM && f->o.memory_bytes)
         ctr_err_add(err, " (statements that hold rows share %s)", ctr_size_text((uint64_t)f->o.memory_bytes).s);
     if (!rc && !f->whole)
         tell_rows(f);
     f->whole |= !rc;
     return rc;
-}
-
-static const char *flow_name(const void *source)
-{
-    return ctr_batch_source_name(&((const struct flow *)source)->source);
 }
 
 static void flow_close(void *source)
@@ -815,7 +804,7 @@ static void flow_close(void *source)
         if (f->o.time_line && f->links)
             tell_time_line(f);
     }
-    ctr_batch_source_close(&f->source);
+    ctr_batch_source_close(&f->below);
     for (int i = 0; f->link && i < f->links; i++)
         free_waits(&f->link[i].times);
     if (f->o.last_times && f->o.time_line)
@@ -921,7 +910,7 @@ static int open_flow(struct flow **out, const struct ctr_plan *plan, const struc
 int ctr_flow_open(struct ctr_batch_source *s, const struct ctr_plan *plan, const struct ctr_flow_views *views,
                   const struct ctr_flow_opts *o, struct ctr_err *err)
 {
-    static const struct ctr_batch_source_ops ops = { flow_schema, flow_next, flow_name, flow_close, NULL };
+    static const struct ctr_batch_source_ops ops = { NULL, flow_next, NULL, flow_close, NULL };
     struct flow *f = NULL;
     struct ctr_err narrow = { 0 };
     bool pruned = false;

@@ -31,11 +31,6 @@ struct faulty {
     char rows[256]; /* what its rows are called, where they are not those that it is given */
 };
 
-static const struct ctr_schema *faulty_schema(const void *source)
-{
-    return ctr_batch_source_schema(&((const struct faulty *)source)->below);
-}
-
 static const char *faulty_name(const void *source)
 {
     const struct faulty *s = source;
@@ -79,7 +74,7 @@ static bool keeps_rows(const struct ctr_plan_statement *s)
 int ctr_flow_faulty(struct ctr_batch_source *s, const struct ctr_plan *plan, int statement,
                     const struct flow_view *view, bool *failed, struct ctr_err *err)
 {
-    static const struct ctr_batch_source_ops ops = { faulty_schema, faulty_next, faulty_name, faulty_close, NULL };
+    static const struct ctr_batch_source_ops ops = { NULL, faulty_next, faulty_name, faulty_close, NULL };
     const struct ctr_plan_statement *st = ctr_plan_statement(plan, statement);
     struct faulty *new = malloc(sizeof *new);
     if (!new)

@@ -483,11 +483,6 @@ static int roled_next(void *source, const struct ctr_batch **b, struct ctr_err *
     return ctr_batch_source_next(&((struct roled *)source)->below, b, err);
 }
 
-static const char *roled_name(const void *source)
-{
-    return ctr_batch_source_name(&((const struct roled *)source)->below);
-}
-
 static void roled_close(void *source)
 {
     struct roled *r = source;
@@ -512,7 +507,7 @@ static int role_column(const struct ctr_schema *s, enum ctr_role role, const cha
 
 static int set_roles(struct flow_view *v, struct ctr_err *err)
 {
-    static const struct ctr_batch_source_ops ops = { roled_schema, roled_next, roled_name, roled_close, NULL };
+    static const struct ctr_batch_source_ops ops = { roled_schema, roled_next, NULL, roled_close, NULL };
     struct roled *r = calloc(1, sizeof *r);
     if (!r)
         return ctr_fail_nomem(err, sizeof *r);

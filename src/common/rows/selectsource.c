@@ -15,11 +15,6 @@ static const struct ctr_schema *selected_schema(const void *source)
     return ctr_select_schema(((const struct selected *)source)->select);
 }
 
-static const char *selected_name(const void *source)
-{
-    return ctr_batch_source_name(&((const struct selected *)source)->below);
-}
-
 static void selected_close(void *source)
 {
     struct selected *s = source;
@@ -44,7 +39,7 @@ static int selected_next(void *source, const struct ctr_batch **b, struct ctr_er
         if (rc > 0)
             rc = ctr_select_batch(s->select, in, err);
         if (rc < 0) {
-            ctr_err_file(err, selected_name(s));
+            ctr_err_file(err, ctr_batch_source_name(&s->below));
             return rc;
         }
     }
@@ -53,8 +48,7 @@ static int selected_next(void *source, const struct ctr_batch **b, struct ctr_er
 int ctr_select_source(struct ctr_batch_source *s, const struct ctr_select_spec *spec, struct ctr_select **stage,
                       struct ctr_err *err)
 {
-    static const struct ctr_batch_source_ops ops = { selected_schema, selected_next, selected_name, selected_close,
-                                                     NULL };
+    static const struct ctr_batch_source_ops ops = { selected_schema, selected_next, NULL, selected_close, NULL };
     struct selected *new = calloc(1, sizeof *new);
     int n, rc = new ? ctr_select_new(&new->select, spec, ctr_batch_source_schema(s), err)
                     : ctr_fail_nomem(err, sizeof *new);
@@ -66,8 +60,7 @@ int ctr_select_source(struct ctr_batch_source *s, const struct ctr_select_spec *
     }
     if (rc) {
         if (new)
-            ctr_select_free(new->select);
-        free(new);
+            selected_close(new);
         return rc;
     }
     if (stage)

@@ -217,11 +217,6 @@ struct sieve {
     struct ctr_batch view;
 };
 
-static const struct ctr_schema *sieve_schema(const void *source)
-{
-    return ctr_batch_source_schema(&((const struct sieve *)source)->below);
-}
-
 static const char *sieve_name(const void *source)
 {
     return ctr_batch_source_name(&((const struct sieve *)source)->below);
@@ -386,7 +381,7 @@ static int sieve_next(void *source, const struct ctr_batch **b, struct ctr_err *
 int ctr_bad_rows_source(struct ctr_batch_source *s, struct ctr_bad_rows *bad, const struct ctr_rule *rule, int n,
                         const struct ctr_bad_look *look, struct ctr_err *err)
 {
-    static const struct ctr_batch_source_ops ops = { sieve_schema, sieve_next, sieve_name, sieve_close, NULL };
+    static const struct ctr_batch_source_ops ops = { NULL, sieve_next, sieve_name, sieve_close, NULL };
     struct sieve *made = calloc(1, sizeof *made);
     if (made)
         made->rule = calloc((size_t)n + 1, sizeof *made->rule);

@@ -69,30 +69,21 @@ static int picked_next(void *source, const struct ctr_batch **b, struct ctr_err 
     return rc;
 }
 
-static const char *picked_name(const void *source)
+static void picked_close(void *source)
 {
-    return ctr_batch_source_name(&((const struct picked *)source)->below);
-}
-
-static void picked_free(struct picked *p)
-{
+    struct picked *p = source;
+    ctr_batch_source_close(&p->below);
     ctr_schema_free(&p->schema);
     free(p->column);
     free(p->col);
     free(p);
 }
 
-static void picked_close(void *source)
-{
-    ctr_batch_source_close(&((struct picked *)source)->below);
-    picked_free(source);
-}
-
 /* columns NULL: all. program NULL: no provenance line. */
 static int pick(struct ctr_batch_source *s, const int *columns, int n, const char *program, const char *options,
                 struct ctr_err *err)
 {
-    static const struct ctr_batch_source_ops ops = { picked_schema, picked_next, picked_name, picked_close, NULL };
+    static const struct ctr_batch_source_ops ops = { picked_schema, picked_next, NULL, picked_close, NULL };
     const struct ctr_schema *full = ctr_batch_source_schema(s);
     struct picked *p = calloc(1, sizeof *p);
     if (!p)
@@ -108,7 +99,7 @@ static int pick(struct ctr_batch_source *s, const int *columns, int n, const cha
     if (!rc && program)
         rc = ctr_schema_provenance(&p->schema, program, options, err);
     if (rc) {
-        picked_free(p);
+        picked_close(p);
         return rc;
     }
     p->below = *s;
@@ -144,31 +135,21 @@ struct regrouped {
     const char *name; /* of the file of the last batch */
 };
 
-static const struct ctr_schema *regrouped_schema(const void *source)
-{
-    return ctr_batch_source_schema(&((const struct regrouped *)source)->below);
-}
-
 static const char *regrouped_name(const void *source)
 {
     const struct regrouped *r = source;
     return r->name ? r->name : ctr_batch_source_name(&r->below);
 }
 
-static void free_regrouped(struct regrouped *r)
+static void regrouped_close(void *source)
 {
+    struct regrouped *r = source;
+    ctr_batch_source_close(&r->below);
     if (r->buf.col)
         ctr_batchbuf_free(&r->buf);
     ctr_part_free(&r->part);
     ctr_schema_free(&r->plain);
     free(r);
-}
-
-static void regrouped_close(void *source)
-{
-    struct regrouped *r = source;
-    ctr_batch_source_close(&r->below);
-    free_regrouped(r);
 }
 
 /* Are there more rows? If not, `end` has the reason. */
@@ -235,8 +216,7 @@ static int regrouped_next(void *source, const struct ctr_batch **b, struct ctr_e
 
 int ctr_batch_source_regroup(struct ctr_batch_source *s, int64_t rows, struct ctr_err *err)
 {
-    static const struct ctr_batch_source_ops ops = { regrouped_schema, regrouped_next, regrouped_name, regrouped_close,
-                                                     NULL };
+    static const struct ctr_batch_source_ops ops = { NULL, regrouped_next, regrouped_name, regrouped_close, NULL };
     struct regrouped *r = calloc(1, sizeof *r);
     if (!r)
         return ctr_fail_nomem(err, sizeof *r);
@@ -248,7 +228,7 @@ int ctr_batch_source_regroup(struct ctr_batch_source *s, int64_t rows, struct ct
     if (!rc)
         rc = ctr_batchbuf_init(&r->buf, &r->plain, err);
     if (rc) {
-        free_regrouped(r);
+        regrouped_close(r);
         return rc;
     }
     r->below = *s;

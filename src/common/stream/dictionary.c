@@ -83,13 +83,10 @@ static const struct ctr_schema *shared_schema(const void *source)
     return &((const struct shared *)source)->schema;
 }
 
-static const char *shared_name(const void *source)
+static void shared_close(void *source)
 {
-    return ctr_batch_source_name(&((const struct shared *)source)->below);
-}
-
-static void free_shared(struct shared *s)
-{
+    struct shared *s = source;
+    ctr_batch_source_close(&s->below);
     if (s->held.col)
         ctr_batchbuf_free(&s->held);
     for (int k = 0; k < s->schema.n; k++) {
@@ -105,13 +102,6 @@ static void free_shared(struct shared *s)
     ctr_schema_free(&s->schema);
     ctr_schema_free(&s->plain);
     free(s);
-}
-
-static void shared_close(void *source)
-{
-    struct shared *s = source;
-    ctr_batch_source_close(&s->below);
-    free_shared(s);
 }
 
 /* Find the columns that the patterns name. */
@@ -153,14 +143,14 @@ static int start(struct shared *s, const struct ctr_schema *in, const struct ctr
 
 int ctr_dictionary_source(struct ctr_batch_source *s, const struct ctr_strs *columns, int64_t rows, struct ctr_err *err)
 {
-    static const struct ctr_batch_source_ops ops = { shared_schema, shared_next, shared_name, shared_close, NULL };
+    static const struct ctr_batch_source_ops ops = { shared_schema, shared_next, NULL, shared_close, NULL };
     struct shared *new = calloc(1, sizeof *new);
     if (!new)
         return ctr_fail_nomem(err, sizeof *new);
     new->rows = rows > 0 ? rows : CTR_BATCH_ROWS;
     int rc = start(new, ctr_batch_source_schema(s), columns, err);
     if (rc) {
-        free_shared(new);
+        shared_close(new);
         return rc;
     }
     new->below = *s;

@@ -18,11 +18,6 @@ static const struct ctr_schema *pushed_schema(const void *source)
     return s->ops->schema(s->object);
 }
 
-static const char *pushed_name(const void *source)
-{
-    return ctr_batch_source_name(&((const struct pushed *)source)->below);
-}
-
 static void pushed_close(void *source)
 {
     struct pushed *s = source;
@@ -57,7 +52,7 @@ static int pushed_next(void *source, const struct ctr_batch **b, struct ctr_err 
 int ctr_batch_source_push(struct ctr_batch_source *s, const struct ctr_push_ops *push, void *object,
                           struct ctr_err *err)
 {
-    static const struct ctr_batch_source_ops ops = { pushed_schema, pushed_next, pushed_name, pushed_close, NULL };
+    static const struct ctr_batch_source_ops ops = { pushed_schema, pushed_next, NULL, pushed_close, NULL };
     struct pushed *new = malloc(sizeof *new);
     if (!new)
         return ctr_fail_nomem(err, sizeof *new);

@@ -176,11 +176,6 @@ static void *run(void *arg)
     return NULL;
 }
 
-static const struct ctr_schema *queued_schema(const void *source)
-{
-    return ctr_batch_source_schema(&((const struct queued *)source)->below);
-}
-
 /* After the end, further calls return the same result, an error or none. */
 static int queued_next(void *source, const struct ctr_batch **b, struct ctr_err *err)
 {
@@ -252,7 +247,7 @@ struct ctr_stage_text ctr_stage_text(const char *name, int64_t ran_ns, int64_t w
 
 int ctr_batch_source_queue(struct ctr_batch_source *s, int slots, struct ctr_stage_times *times, struct ctr_err *err)
 {
-    static const struct ctr_batch_source_ops ops = { queued_schema, queued_next, queued_name, queued_close, NULL };
+    static const struct ctr_batch_source_ops ops = { NULL, queued_next, queued_name, queued_close, NULL };
     struct queued *q = calloc(1, sizeof *q);
     if (!q)
         return ctr_fail_nomem(err, sizeof *q);

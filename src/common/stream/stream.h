@@ -139,12 +139,15 @@ int ctr_identity_drop(struct ctr_schema *s, struct ctr_buf *dropped, struct ctr_
  *     ctr_batch_source_close(&s)                                     frees all stages
  *
  * If a function that puts a stage over *s fails, *s is unchanged. Each pass opens a new source. The rows depend neither
- * on threads nor on batch boundaries. */
+ * on threads nor on batch boundaries.
+ *
+ * A stage over one source begins its struct with that one, `struct ctr_batch_source below`. */
 struct ctr_batch_source_ops {
-    const struct ctr_schema *(*schema)(const void *source);
+    const struct ctr_schema *(*schema)(const void *source); /* NULL: that of `below` */
     /* 1: *b is the next batch, borrowed until the next call; 0: the end, and the input was whole; < 0: an error. */
     int (*next)(void *source, const struct ctr_batch **b, struct ctr_err *err);
-    const char *(*name)(const void *source); /* of the file being read, for messages; valid until close */
+    /* Of the file being read, for messages; valid until close. NULL: that of `below`. */
+    const char *(*name)(const void *source);
     void (*close)(void *source);
     /* May be NULL. Before the first next: keep these columns only; the others are not read. */
     int (*project)(void *source, const int *columns, int n, struct ctr_err *err);
@@ -155,7 +158,7 @@ struct ctr_batch_source {
 };
 static inline const struct ctr_schema *ctr_batch_source_schema(const struct ctr_batch_source *s)
 {
-    return s->ops->schema(s->source);
+    return s->ops->schema ? s->ops->schema(s->source) : ctr_batch_source_schema(s->source);
 }
 static inline int ctr_batch_source_next(const struct ctr_batch_source *s, const struct ctr_batch **b,
                                         struct ctr_err *err)
@@ -164,7 +167,7 @@ static inline int ctr_batch_source_next(const struct ctr_batch_source *s, const 
 }
 static inline const char *ctr_batch_source_name(const struct ctr_batch_source *s)
 {
-    return s->ops->name(s->source);
+    return s->ops->name ? s->ops->name(s->source) : ctr_batch_source_name(s->source);
 }
 static inline void ctr_batch_source_close(struct ctr_batch_source *s)
 {

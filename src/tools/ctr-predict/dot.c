@@ -18,9 +18,9 @@ static const char *const prefixes[SIDES] = { "\x01user.", "\x01"
                                                           "ad." };
 
 struct dot {
-    struct ctr_batch_source from; /* pairs, joined with both sides */
+    struct ctr_batch_source below; /* pairs, joined with both sides */
     struct ctr_schema schema;
-    int *column; /* of `from`; -1: the score */
+    int *column; /* of `below`; -1: the score */
     int key[SIDES], vector[SIDES];
     int32_t width;
     float bias;
@@ -36,7 +36,7 @@ static void dot_close(void *source)
 {
     struct dot *d = source;
     struct ctr_mem *mems[] = { d->values[USER], d->values[AD], d->product, d->bias_mem };
-    ctr_batch_source_close(&d->from);
+    ctr_batch_source_close(&d->below);
     for (size_t i = 0; i < CTR_COUNT(mems); i++)
         ctr_mem_free(mems[i]);
     ctr_dev_free(d->dev);
@@ -51,11 +51,6 @@ static void dot_close(void *source)
 static const struct ctr_schema *dot_schema(const void *source)
 {
     return &((const struct dot *)source)->schema;
-}
-
-static const char *dot_name(const void *source)
-{
-    return ctr_batch_source_name(&((const struct dot *)source)->from);
 }
 
 /* ---- rows ---- */
@@ -141,7 +136,7 @@ static int dot_next(void *source, const struct ctr_batch **out, struct ctr_err *
 {
     struct dot *d = source;
     const struct ctr_batch *b;
-    int rc = ctr_batch_source_next(&d->from, &b, err);
+    int rc = ctr_batch_source_next(&d->below, &b, err);
     if (rc <= 0)
         return rc;
     rc = score_rows(d, b, err);
@@ -153,7 +148,7 @@ static int dot_next(void *source, const struct ctr_batch **out, struct ctr_err *
     return rc ? rc : 1;
 }
 
-static const struct ctr_batch_source_ops dot_ops = { dot_schema, dot_next, dot_name, dot_close };
+static const struct ctr_batch_source_ops dot_ops = { dot_schema, dot_next, NULL, dot_close, NULL };
 
 /* ---- binding ---- */
 
@@ -268,16 +263,16 @@ int ctr_dot_source(struct ctr_batch_source *pairs, struct ctr_batch_source *user
     if (!rc)
         rc = ctr_vectors_fit(&v[USER], &v[AD], err);
     if (d) {
-        d->from = *pairs;
+        d->below = *pairs;
         pairs->ops = NULL;
     }
     if (!rc) {
         d->width = v[USER].width;
         d->bias = v[USER].bias;
-        rc = find_columns(d, key, ctr_batch_source_schema(&d->from), err);
+        rc = find_columns(d, key, ctr_batch_source_schema(&d->below), err);
     }
     if (!rc)
-        rc = make_schema(d, ctr_batch_source_schema(&d->from), err);
+        rc = make_schema(d, ctr_batch_source_schema(&d->below), err);
     if (!rc)
         rc = open_device(d, o->threads, err);
     ctr_buf_free(&key[USER]);
