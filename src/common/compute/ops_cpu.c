@@ -51,7 +51,7 @@ void ctr_cpu_close(struct ctr_dev *dev)
 
 /* ---- tasks: rows, columns, or a run of elements ---- */
 
-/* Each operation below is a pair: ctr_cpu_X says how many rows a task has, run_X calls the kernel for rows [from, to).
+/* Most operations below are a pair: run_X calls the kernel for rows [from, to), SPREAD says how many rows a task has.
  * For example, with 4 threads and a matrix of 1,000 x 64:
  *
  *     act, dropout, …    by rows: rows_a_task(64) = 32,768 / 64 = 512       tasks [0, 512) [512, 1000)
@@ -91,6 +91,14 @@ static int spread(struct task *t, struct ctr_dev *dev, const void *a, int64_t n,
     ctr_pool_run(dev->pool, (n + t->block - 1) / t->block, run_task, t);
     return 0;
 }
+
+/* An operation that is run_OP over [0, n), in blocks, and nothing else. */
+#define SPREAD(op, n, block)                                                                                           \
+    int ctr_cpu_##op(struct ctr_dev *dev, const struct ctr_dev_##op *a, struct ctr_err *err)                           \
+    {                                                                                                                  \
+        (void)err;                                                                                                     \
+        return spread(&(struct task){ 0 }, dev, a, n, block, run_##op);                                                \
+    }
 
 /* Columns per task for sums over rows: wide, because rows are far apart in memory, and long runs load faster. */
 static int64_t cols_a_task(const struct ctr_dev *dev, int64_t cols)
@@ -141,11 +149,7 @@ static void run_act(const struct task *t, int64_t from, int64_t to)
                     a->z.cols);
 }
 
-int ctr_cpu_act(struct ctr_dev *dev, const struct ctr_dev_act *a, struct ctr_err *err)
-{
-    (void)err;
-    return spread(&(struct task){ 0 }, dev, a, a->z.rows, rows_a_task(a->z.cols), run_act);
-}
+SPREAD(act, a->z.rows, rows_a_task(a->z.cols))
 
 int ctr_cpu_run_sums(struct ctr_dev *dev, struct ctr_run_sums *s, int64_t rows, int64_t cols, struct ctr_err *err)
 {
@@ -257,11 +261,7 @@ static void run_pool(const struct task *t, int64_t from, int64_t to)
     t->kernels->pool(&b, from, to);
 }
 
-int ctr_cpu_pool(struct ctr_dev *dev, const struct ctr_dev_pool *a, struct ctr_err *err)
-{
-    (void)err;
-    return spread(&(struct task){ 0 }, dev, a, a->lists.lists, rows_a_task(a->rows.cols), run_pool);
-}
+SPREAD(pool, a->lists.lists, rows_a_task(a->rows.cols))
 
 static void run_pool_grad(const struct task *t, int64_t from, int64_t to)
 {
@@ -276,11 +276,7 @@ static void run_pool_grad(const struct task *t, int64_t from, int64_t to)
     t->kernels->pool_grad(&b, from, to);
 }
 
-int ctr_cpu_pool_grad(struct ctr_dev *dev, const struct ctr_dev_pool_grad *a, struct ctr_err *err)
-{
-    (void)err;
-    return spread(&(struct task){ 0 }, dev, a, a->grad.rows, rows_a_task(8 * a->grad.cols), run_pool_grad);
-}
+SPREAD(pool_grad, a->grad.rows, rows_a_task(8 * a->grad.cols))
 
 /* ---- target attention: tasks of rows, whose entries are theirs ---- */
 
@@ -306,12 +302,7 @@ static void run_attend_input(const struct task *t, int64_t from, int64_t to)
     t->kernels->attend_input(&b, from, to);
 }
 
-int ctr_cpu_attend_input(struct ctr_dev *dev, const struct ctr_dev_attend_input *a, struct ctr_err *err)
-{
-    (void)err;
-    return spread(&(struct task){ 0 }, dev, a, a->query.rows, sequences_a_task(&a->segments, 3 * a->key.cols),
-                  run_attend_input);
-}
+SPREAD(attend_input, a->query.rows, sequences_a_task(&a->segments, 3 * a->key.cols))
 
 static void run_attend_input_grad(const struct task *t, int64_t from, int64_t to)
 {
@@ -324,12 +315,7 @@ static void run_attend_input_grad(const struct task *t, int64_t from, int64_t to
     t->kernels->attend_input_grad(&b, from, to);
 }
 
-int ctr_cpu_attend_input_grad(struct ctr_dev *dev, const struct ctr_dev_attend_input_grad *a, struct ctr_err *err)
-{
-    (void)err;
-    return spread(&(struct task){ 0 }, dev, a, a->query.rows, sequences_a_task(&a->segments, 4 * a->key.cols),
-                  run_attend_input_grad);
-}
+SPREAD(attend_input_grad, a->query.rows, sequences_a_task(&a->segments, 4 * a->key.cols))
 
 static void run_attend(const struct task *t, int64_t from, int64_t to)
 {
@@ -343,11 +329,7 @@ static void run_attend(const struct task *t, int64_t from, int64_t to)
     t->kernels->attend(&b, from, to);
 }
 
-int ctr_cpu_attend(struct ctr_dev *dev, const struct ctr_dev_attend *a, struct ctr_err *err)
-{
-    (void)err;
-    return spread(&(struct task){ 0 }, dev, a, a->out.rows, sequences_a_task(&a->segments, a->value.cols), run_attend);
-}
+SPREAD(attend, a->out.rows, sequences_a_task(&a->segments, a->value.cols))
 
 static void run_attend_grad(const struct task *t, int64_t from, int64_t to)
 {
@@ -362,12 +344,7 @@ static void run_attend_grad(const struct task *t, int64_t from, int64_t to)
     t->kernels->attend_grad(&b, from, to);
 }
 
-int ctr_cpu_attend_grad(struct ctr_dev *dev, const struct ctr_dev_attend_grad *a, struct ctr_err *err)
-{
-    (void)err;
-    return spread(&(struct task){ 0 }, dev, a, a->dout.rows, sequences_a_task(&a->segments, 2 * a->value.cols),
-                  run_attend_grad);
-}
+SPREAD(attend_grad, a->dout.rows, sequences_a_task(&a->segments, 2 * a->value.cols))
 
 static void run_move_rows(const struct task *t, int64_t from, int64_t to)
 {
@@ -382,13 +359,7 @@ static void run_move_rows(const struct task *t, int64_t from, int64_t to)
     }
 }
 
-int ctr_cpu_move_rows(struct ctr_dev *dev, const struct ctr_dev_move_rows *a, struct ctr_err *err)
-{
-    (void)err;
-    if (a->from.cols == 0)
-        return 0;
-    return spread(&(struct task){ 0 }, dev, a, a->n, rows_a_task(a->from.cols), run_move_rows);
-}
+SPREAD(move_rows, a->from.cols ? a->n : 0, rows_a_task(a->from.cols))
 
 /* ---- elementwise ---- */
 
@@ -399,13 +370,7 @@ static void run_copy(const struct task *t, int64_t from, int64_t to)
         memcpy(block_at(a->to, i, 0).p, block_at(a->from, i, 0).p, (size_t)a->from.cols * sizeof(float));
 }
 
-int ctr_cpu_copy(struct ctr_dev *dev, const struct ctr_dev_copy *a, struct ctr_err *err)
-{
-    (void)err;
-    if (a->from.cols == 0)
-        return 0;
-    return spread(&(struct task){ 0 }, dev, a, a->from.rows, rows_a_task(a->from.cols), run_copy);
-}
+SPREAD(copy, a->from.cols ? a->from.rows : 0, rows_a_task(a->from.cols))
 
 static void run_axpby(const struct task *t, int64_t from, int64_t to)
 {
@@ -414,11 +379,7 @@ static void run_axpby(const struct task *t, int64_t from, int64_t to)
         t->kernels->axpby(a->a, block_at(a->x, i, 0).p, a->b, block_at(a->y, i, 0).p, a->x.cols);
 }
 
-int ctr_cpu_axpby(struct ctr_dev *dev, const struct ctr_dev_axpby *a, struct ctr_err *err)
-{
-    (void)err;
-    return spread(&(struct task){ 0 }, dev, a, a->x.rows, rows_a_task(a->x.cols), run_axpby);
-}
+SPREAD(axpby, a->x.rows, rows_a_task(a->x.cols))
 
 static void run_fill(const struct task *t, int64_t from, int64_t to)
 {
@@ -428,11 +389,7 @@ static void run_fill(const struct task *t, int64_t from, int64_t to)
             block_at(a->x, i, 0).p[j] = a->value;
 }
 
-int ctr_cpu_fill(struct ctr_dev *dev, const struct ctr_dev_fill *a, struct ctr_err *err)
-{
-    (void)err;
-    return spread(&(struct task){ 0 }, dev, a, a->x.rows, rows_a_task(a->x.cols), run_fill);
-}
+SPREAD(fill, a->x.rows, rows_a_task(a->x.cols))
 
 static void run_row_dot(const struct task *t, int64_t from, int64_t to)
 {
@@ -441,11 +398,7 @@ static void run_row_dot(const struct task *t, int64_t from, int64_t to)
                         a->bias.mem ? *ctr_vec_f32(a->bias) : 0, a->bias.mem, f32_at(a->y, from), to - from);
 }
 
-int ctr_cpu_row_dot(struct ctr_dev *dev, const struct ctr_dev_row_dot *a, struct ctr_err *err)
-{
-    (void)err;
-    return spread(&(struct task){ 0 }, dev, a, a->a.rows, rows_a_task(a->a.cols), run_row_dot);
-}
+SPREAD(row_dot, a->a.rows, rows_a_task(a->a.cols))
 
 static void run_row_scale(const struct task *t, int64_t from, int64_t to)
 {
@@ -454,11 +407,7 @@ static void run_row_scale(const struct task *t, int64_t from, int64_t to)
         t->kernels->axpby(*f32_at(a->s, i), block_at(a->x, i, 0).p, 0, block_at(a->y, i, 0).p, a->x.cols);
 }
 
-int ctr_cpu_row_scale(struct ctr_dev *dev, const struct ctr_dev_row_scale *a, struct ctr_err *err)
-{
-    (void)err;
-    return spread(&(struct task){ 0 }, dev, a, a->x.rows, rows_a_task(a->x.cols), run_row_scale);
-}
+SPREAD(row_scale, a->x.rows, rows_a_task(a->x.cols))
 
 static void run_dropout(const struct task *t, int64_t from, int64_t to)
 {
@@ -472,11 +421,7 @@ static void run_dropout(const struct task *t, int64_t from, int64_t to)
                             block_at(a->y, i, 0).p, a->x.cols);
 }
 
-int ctr_cpu_dropout(struct ctr_dev *dev, const struct ctr_dev_dropout *a, struct ctr_err *err)
-{
-    (void)err;
-    return spread(&(struct task){ 0 }, dev, a, a->x.rows, rows_a_task(a->x.cols), run_dropout);
-}
+SPREAD(dropout, a->x.rows, rows_a_task(a->x.cols))
 
 /* ---- crosses of features ---- */
 
@@ -488,11 +433,7 @@ static void run_cross(const struct task *t, int64_t from, int64_t to)
                           block_at(a->y, i, 0).p, a->y.cols);
 }
 
-int ctr_cpu_cross(struct ctr_dev *dev, const struct ctr_dev_cross *a, struct ctr_err *err)
-{
-    (void)err;
-    return spread(&(struct task){ 0 }, dev, a, a->y.rows, rows_a_task(a->y.cols), run_cross);
-}
+SPREAD(cross, a->y.rows, rows_a_task(a->y.cols))
 
 static void run_cross_grad(const struct task *t, int64_t from, int64_t to)
 {
@@ -502,11 +443,7 @@ static void run_cross_grad(const struct task *t, int64_t from, int64_t to)
                                block_at(a->dz, i, 0).p, block_at(a->dx0, i, 0).p, a->dy.cols, a->add);
 }
 
-int ctr_cpu_cross_grad(struct ctr_dev *dev, const struct ctr_dev_cross_grad *a, struct ctr_err *err)
-{
-    (void)err;
-    return spread(&(struct task){ 0 }, dev, a, a->dy.rows, rows_a_task(a->dy.cols), run_cross_grad);
-}
+SPREAD(cross_grad, a->dy.rows, rows_a_task(a->dy.cols))
 
 static void run_dots(const struct task *t, int64_t from, int64_t to)
 {
@@ -515,13 +452,7 @@ static void run_dots(const struct task *t, int64_t from, int64_t to)
         t->kernels->dots(block_at(a->x, i, 0).p, block_at(a->out, i, 0).p, a->fields, a->x.cols / a->fields);
 }
 
-int ctr_cpu_dots(struct ctr_dev *dev, const struct ctr_dev_dots *a, struct ctr_err *err)
-{
-    (void)err;
-    if (a->out.cols == 0)
-        return 0;
-    return spread(&(struct task){ 0 }, dev, a, a->x.rows, rows_a_task(a->x.cols * a->fields / 4), run_dots);
-}
+SPREAD(dots, a->out.cols ? a->x.rows : 0, rows_a_task(a->x.cols * a->fields / 4))
 
 static void run_dots_grad(const struct task *t, int64_t from, int64_t to)
 {
@@ -531,13 +462,7 @@ static void run_dots_grad(const struct task *t, int64_t from, int64_t to)
                               a->x.cols / a->fields);
 }
 
-int ctr_cpu_dots_grad(struct ctr_dev *dev, const struct ctr_dev_dots_grad *a, struct ctr_err *err)
-{
-    (void)err;
-    if (a->x.cols == 0)
-        return 0;
-    return spread(&(struct task){ 0 }, dev, a, a->x.rows, rows_a_task(a->x.cols * a->fields / 2), run_dots_grad);
-}
+SPREAD(dots_grad, a->x.cols ? a->x.rows : 0, rows_a_task(a->x.cols * a->fields / 2))
 
 /* ---- batch normalization ---- */
 
@@ -547,11 +472,7 @@ static void run_stats(const struct task *t, int64_t from, int64_t to)
     t->kernels->stats(block_at(a->x, 0, from), a->x.rows, to - from, f32_at(a->mean, from), f32_at(a->var, from));
 }
 
-int ctr_cpu_stats(struct ctr_dev *dev, const struct ctr_dev_stats *a, struct ctr_err *err)
-{
-    (void)err;
-    return spread(&(struct task){ 0 }, dev, a, a->x.cols, cols_a_task(dev, a->x.cols), run_stats);
-}
+SPREAD(stats, a->x.cols, cols_a_task(dev, a->x.cols))
 
 static void run_norm(const struct task *t, int64_t from, int64_t to)
 {
@@ -568,11 +489,7 @@ static void run_norm(const struct task *t, int64_t from, int64_t to)
     t->kernels->norm(&b, to - from, a->x.cols);
 }
 
-int ctr_cpu_norm(struct ctr_dev *dev, const struct ctr_dev_norm *a, struct ctr_err *err)
-{
-    (void)err;
-    return spread(&(struct task){ 0 }, dev, a, a->x.rows, rows_a_task(a->x.cols), run_norm);
-}
+SPREAD(norm, a->x.rows, rows_a_task(a->x.cols))
 
 static void run_norm_grad(const struct task *t, int64_t from, int64_t to)
 {
@@ -591,11 +508,7 @@ static void run_norm_grad(const struct task *t, int64_t from, int64_t to)
     t->kernels->norm_grad(&b, a->x.rows, to - from);
 }
 
-int ctr_cpu_norm_grad(struct ctr_dev *dev, const struct ctr_dev_norm_grad *a, struct ctr_err *err)
-{
-    (void)err;
-    return spread(&(struct task){ 0 }, dev, a, a->x.cols, cols_a_task(dev, a->x.cols), run_norm_grad);
-}
+SPREAD(norm_grad, a->x.cols, cols_a_task(dev, a->x.cols))
 
 /* ---- loss, optimizers ---- */
 
