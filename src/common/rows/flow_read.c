@@ -23,92 +23,30 @@
 
 /* ---- text ---- */
 
-/* The import options available in a plan, named as in ctr-import. */
-static void set_header(struct ctr_text_opts *t, const char *text)
-{
-    t->header = !text;
-}
-static void set_columns(struct ctr_text_opts *t, const char *text)
-{
-    t->columns = text;
-}
-static void set_delimiter(struct ctr_text_opts *t, const char *text)
-{
-    t->delimiter = ctr_text_delimiter(text);
-}
-static void set_encoding(struct ctr_text_opts *t, const char *text)
-{
-    t->latin1 = !strcmp(text, "latin1");
-}
-static void set_keys(struct ctr_text_opts *t, const char *text)
-{
-    t->keys = text;
-}
-static void set_binary(struct ctr_text_opts *t, const char *text)
-{
-    t->binary = !text;
-}
-static void set_schema(struct ctr_text_opts *t, const char *text)
-{
-    t->schema = text;
-}
-static void set_partitions(struct ctr_text_opts *t, const char *text)
-{
-    t->partitions = !text;
-}
-static void set_bad_rows(struct ctr_text_opts *t, const char *text)
-{
-    t->bad_rows = text;
-}
-
-static void set_escape(struct ctr_text_opts *t, const char *text)
-{
-    t->escape = text;
-}
-static void set_comment(struct ctr_text_opts *t, const char *text)
-{
-    t->comment = text;
-}
-static void set_trim(struct ctr_text_opts *t, const char *text)
-{
-    (void)text;
-    t->trim = true;
-}
-static void set_decimal(struct ctr_text_opts *t, const char *text)
-{
-    t->decimal = text;
-}
-static void set_thousands(struct ctr_text_opts *t, const char *text)
-{
-    t->thousands = text;
-}
-static void set_skip_lines(struct ctr_text_opts *t, const char *text)
-{
-    if (!ctr_parse_i64(text, strlen(text), &t->skip_lines))
-        t->skip_lines = -1;
-}
-
+/* The import options available in a plan, named as in ctr-import, and the member that becomes true or the text. */
+enum option_kind { FLAG, TEXT_OF, NULLS, DELIMITER, ENCODING, LINES }; /* NULLS: the caller's list */
+#define MEMBER(name) offsetof(struct ctr_text_opts, name)
 static const struct option {
     const char *name;
-    bool flag, null; /* true or a text; null: "null", whose list the caller owns */
-    void (*set)(struct ctr_text_opts *t, const char *text);
+    enum option_kind kind;
+    size_t at;
 } options[] = {
-    { "header", true, false, set_header },
-    { "columns", false, false, set_columns },
-    { "delimiter", false, false, set_delimiter },
-    { "null", false, true, NULL },
-    { "encoding", false, false, set_encoding },
-    { "keys", false, false, set_keys },
-    { "binary", true, false, set_binary },
-    { "bad-rows", false, false, set_bad_rows },
-    { "escape", false, false, set_escape },
-    { "comment", false, false, set_comment },
-    { "trim", true, false, set_trim },
-    { "skip-lines", false, false, set_skip_lines },
-    { "decimal", false, false, set_decimal },
-    { "thousands", false, false, set_thousands },
-    { "schema", false, false, set_schema },
-    { "partitions", true, false, set_partitions },
+    { "header", FLAG, MEMBER(header) },
+    { "columns", TEXT_OF, MEMBER(columns) },
+    { "delimiter", DELIMITER, 0 },
+    { "null", NULLS, 0 },
+    { "encoding", ENCODING, 0 },
+    { "keys", TEXT_OF, MEMBER(keys) },
+    { "binary", FLAG, MEMBER(binary) },
+    { "bad-rows", TEXT_OF, MEMBER(bad_rows) },
+    { "escape", TEXT_OF, MEMBER(escape) },
+    { "comment", TEXT_OF, MEMBER(comment) },
+    { "trim", FLAG, MEMBER(trim) },
+    { "skip-lines", LINES, 0 },
+    { "decimal", TEXT_OF, MEMBER(decimal) },
+    { "thousands", TEXT_OF, MEMBER(thousands) },
+    { "schema", TEXT_OF, MEMBER(schema) },
+    { "partitions", FLAG, MEMBER(partitions) },
 };
 
 /* Names in a plan use '_' for '-'. */
@@ -129,12 +67,20 @@ static int set_option(struct ctr_text_opts *t, const struct ctr_view_option *o, 
         names[n++] = *canonical = options[i].name;
         if (!same_option(options[i].name, o->name))
             continue;
-        if (options[i].flag != !o->text)
+        if ((options[i].kind == FLAG) != !o->text)
             return ctr_fail(err, CTR_EUSAGE, "%s=%s: the option wants %s", o->name, o->text ? o->text : "true",
                             o->text ? "true" : "a text in quotes");
-        if (options[i].null)
-            return ctr_strs_add(nulls, o->text, strlen(o->text), err);
-        options[i].set(t, o->text);
+        void *member = (char *)t + options[i].at;
+        switch (options[i].kind) {
+        case FLAG: *(bool *)member = true; break;
+        case TEXT_OF: *(const char **)member = o->text; break;
+        case NULLS: return ctr_strs_add(nulls, o->text, strlen(o->text), err);
+        case DELIMITER: t->delimiter = ctr_text_delimiter(o->text); break;
+        case ENCODING: t->latin1 = !strcmp(o->text, "latin1"); break;
+        case LINES:
+            if (!ctr_parse_i64(o->text, strlen(o->text), &t->skip_lines))
+                t->skip_lines = -1;
+        }
         return 0;
     }
     for (int r = 0; r < CTR_NROLES; r++) {
