@@ -89,10 +89,11 @@ static const struct ctr_report_kind *const kinds[] = {
 
 static const struct ctr_report_kind *kind_of(const struct ctr_schema *s)
 {
-    for (size_t i = 0; i < CTR_COUNT(kinds); i++)
-        if (!kinds[i]->is || kinds[i]->is(s))
-            return kinds[i];
-    return &rows;
+    size_t i = 0;
+    int at[32];
+    while (kinds[i]->is ? !kinds[i]->is(s) : !ctr_report_find(s, kinds[i]->columns, kinds[i]->ncolumns, at))
+        i++; /* the last one fits all */
+    return kinds[i];
 }
 
 /* ---- a stream ---- */
@@ -141,6 +142,10 @@ static int begin(struct ctr_report_file *f, const struct ctr_schema *s, struct c
         rc = ctr_fail(err, CTR_EKIND, "it is a %s: %s", f->kind->name, f->kind->remedy);
     if (!rc && pg)
         rc = ctr_strs_split(&f->made, pg, '\n', err);
+    if (!rc && f->kind->state && !(f->state = calloc(1, f->kind->state)))
+        rc = ctr_fail_nomem(err, f->kind->state);
+    if (!rc)
+        (void)ctr_report_find(s, f->kind->columns, f->kind->ncolumns, f->state);
     return rc || !f->kind->begin ? rc : f->kind->begin(f, s, err);
 }
 

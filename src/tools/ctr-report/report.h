@@ -58,7 +58,7 @@ struct ctr_report_file {
     bool sealed;
     struct ctr_strs made;  /* provenance, a line each */
     struct ctr_plan *plan; /* the plan in it, or NULL */
-    void *state;           /* of the kind */
+    void *state;           /* of the kind, or NULL */
 };
 
 struct ctr_report {
@@ -72,10 +72,21 @@ struct ctr_report {
     struct ctr_pool *pool;
 };
 
+/* Columns by name and class, which is checked: a kind gets what it expects. */
+enum ctr_report_class { CTR_CLASS_TEXT, CTR_CLASS_NUMBER, CTR_CLASS_TIME, CTR_CLASS_TEXTS, CTR_CLASS_NUMBERS };
+struct ctr_report_column {
+    const char *name;
+    enum ctr_report_class class;
+    bool must;
+};
+
 struct ctr_report_kind {
     const char *name; /* "a model" without "a" */
     enum ctr_report_part part;
-    bool (*is)(const struct ctr_schema *s); /* NULL: no stream, or nothing else fits */
+    bool (*is)(const struct ctr_schema *s); /* NULL: it has the columns; without any: no stream, or nothing else fits */
+    const struct ctr_report_column *columns;
+    int ncolumns;
+    size_t state; /* bytes of the file's state, zeroed; it begins with an int for each column: where it is */
     int (*begin)(struct ctr_report_file *f, const struct ctr_schema *s, struct ctr_err *err);
     int (*batch)(struct ctr_report_file *f, const struct ctr_batch *b, struct ctr_err *err); /* of the first section */
     int (*end)(struct ctr_report_file *f, struct ctr_err *err);
@@ -96,13 +107,6 @@ void ctr_report_free(struct ctr_report *r);
 
 /* ---- for kinds ---- */
 
-/* Columns by name and class, which is checked: a kind gets what it expects. */
-enum ctr_report_class { CTR_CLASS_TEXT, CTR_CLASS_NUMBER, CTR_CLASS_TIME, CTR_CLASS_TEXTS, CTR_CLASS_NUMBERS };
-struct ctr_report_column {
-    const char *name;
-    enum ctr_report_class class;
-    bool must;
-};
 /* Sets at[i], -1: not there. False: one that must be there is not, or one is of another class. */
 bool ctr_report_find(const struct ctr_schema *s, const struct ctr_report_column *want, int n, int *at);
 /* Values of a row, columns from ctr_report_find. NaN, or no text (p NULL): null, or no such column. */
@@ -117,8 +121,6 @@ struct ctr_report_number ctr_report_percent(double x);
 struct ctr_report_number ctr_report_metric(double x);   /* as ctr-eval does */
 struct ctr_report_number ctr_report_decimals(double x); /* four */
 struct ctr_report_number ctr_report_time(double ms);    /* its second */
-/* A state of so many bytes, zeroed, which the file owns. */
-int ctr_report_state(struct ctr_report_file *f, size_t size, struct ctr_err *err) CTR_MUST;
 /* What slice a row is of, "by = …, from …"; "" without. */
 int ctr_report_slice(const struct ctr_batch *b, int by, int window, int64_t row, struct ctr_buf *out,
                      struct ctr_err *err) CTR_MUST;

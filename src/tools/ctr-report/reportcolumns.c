@@ -84,12 +84,6 @@ struct ctr_report_number ctr_report_time(double ms)
     return n;
 }
 
-int ctr_report_state(struct ctr_report_file *f, size_t size, struct ctr_err *err)
-{
-    f->state = calloc(1, size);
-    return f->state ? 0 : ctr_fail_nomem(err, size);
-}
-
 int ctr_report_slice(const struct ctr_batch *b, int by, int window, int64_t row, struct ctr_buf *out,
                      struct ctr_err *err)
 {

@@ -31,22 +31,6 @@ struct explained {
     int64_t row, rows;
 };
 
-static bool is_explained(const struct ctr_schema *s)
-{
-    int at[COLUMNS];
-    return ctr_report_find(s, columns, COLUMNS, at);
-}
-
-static int begin_explained(struct ctr_report_file *f, const struct ctr_schema *s, struct ctr_err *err)
-{
-    const int rc = ctr_report_state(f, sizeof(struct explained), err);
-    if (rc)
-        return rc;
-    return ctr_report_find(s, columns, COLUMNS, ((struct explained *)f->state)->at)
-               ? 0
-               : ctr_fail(err, CTR_EDATA, "columns of ctr-model are missing");
-}
-
 static void end_row(struct explained *x)
 {
     for (int i = 0; i < x->name.n; i++) {
@@ -159,8 +143,9 @@ static const char *const figures[] = { "importance", NULL };
 const struct ctr_report_kind ctr_report_explained = {
     .name = "stream of explained rows",
     .part = CTR_PART_WEIGHTS,
-    .is = is_explained,
-    .begin = begin_explained,
+    .columns = columns,
+    .ncolumns = COLUMNS,
+    .state = sizeof(struct explained),
     .batch = batch_explained,
     .end = end_explained,
     .free = free_explained,

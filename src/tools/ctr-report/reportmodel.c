@@ -203,31 +203,12 @@ struct weights {
     struct ctr_html_table t;
 };
 
-static bool is_weights(const struct ctr_schema *s)
-{
-    int at[WEIGHTS];
-    return ctr_report_find(s, weight_columns, WEIGHTS, at);
-}
-
-static bool is_changes(const struct ctr_schema *s)
-{
-    int at[CHANGES];
-    return ctr_report_find(s, change_columns, CHANGES, at);
-}
-
 static int begin_weights(struct ctr_report_file *f, const struct ctr_schema *s, struct ctr_err *err)
 {
-    const bool changes = f->kind == &ctr_report_changes;
-    struct weights *w;
-    int rc = ctr_report_state(f, sizeof *w, err);
-
-    if (rc)
-        return rc;
-    w = f->state;
-    if (!ctr_report_find(s, changes ? change_columns : weight_columns, changes ? CHANGES : WEIGHTS, w->at))
-        return ctr_fail(err, CTR_EDATA, "columns of ctr-model are missing");
-    w->t = changes ? ctr_html_table(&f->html, "Weights that changed most", change_head)
-                   : ctr_html_table(&f->html, "Strongest weights", weight_head);
+    struct weights *w = f->state;
+    (void)s, (void)err;
+    w->t = f->kind == &ctr_report_changes ? ctr_html_table(&f->html, "Weights that changed most", change_head)
+                                          : ctr_html_table(&f->html, "Strongest weights", weight_head);
     return 0;
 }
 
@@ -289,7 +270,9 @@ static const char *const weight_figures[] = { "importance", NULL };
 const struct ctr_report_kind ctr_report_weights = {
     .name = "table of weights",
     .part = CTR_PART_WEIGHTS,
-    .is = is_weights,
+    .columns = weight_columns,
+    .ncolumns = WEIGHTS,
+    .state = sizeof(struct weights),
     .begin = begin_weights,
     .batch = batch_weights,
     .end = end_weights,
@@ -298,7 +281,9 @@ const struct ctr_report_kind ctr_report_weights = {
 const struct ctr_report_kind ctr_report_changes = {
     .name = "table of changed weights",
     .part = CTR_PART_WEIGHTS,
-    .is = is_changes,
+    .columns = change_columns,
+    .ncolumns = CHANGES,
+    .state = sizeof(struct weights),
     .begin = begin_weights,
     .batch = batch_weights,
     .end = end_weights,

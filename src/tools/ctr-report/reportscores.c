@@ -46,15 +46,11 @@ static bool is_progressive(const struct ctr_schema *s)
 static int begin_scores(struct ctr_report_file *f, const struct ctr_schema *s, struct ctr_err *err)
 {
     struct ctr_eval_opts o = { .keep = true, .memory_bytes = f->report->memory_bytes };
-    struct scores *x;
-    int rc = ctr_report_state(f, sizeof *x, err);
+    struct scores *x = f->state;
 
-    if (rc)
-        return rc;
-    x = f->state;
     score_columns(s, &o.columns);
     x->users = o.columns.user >= 0;
-    rc = ctr_metric_columns_check(&o.columns, s, err);
+    int rc = ctr_metric_columns_check(&o.columns, s, err);
     if (!rc)
         rc = ctr_metric_list(NULL, x->users, &x->metric, &x->n, err);
     for (int i = 0; !rc && i < x->n; i++)
@@ -167,7 +163,8 @@ static void free_scores(void *state)
 static const char *const score_figures[] = { "reliability", "roc", "lift", "scores", NULL };
 static const char *const progressive_figures[] = { "learning", "reliability", NULL };
 #define SCORES                                                                                                         \
-    .part = CTR_PART_EVALUATION, .begin = begin_scores, .batch = batch_scores, .end = end_scores, .free = free_scores
+    .part = CTR_PART_EVALUATION, .state = sizeof(struct scores), .begin = begin_scores, .batch = batch_scores,         \
+    .end = end_scores, .free = free_scores
 const struct ctr_report_kind ctr_report_scores = {
     .name = "stream of scores", .is = is_scores, SCORES, .figures = score_figures
 };
@@ -194,12 +191,6 @@ struct table {
     struct ctr_html_table t;
     bool begun;
 };
-
-static bool is_table(const struct ctr_schema *s)
-{
-    int at[COLUMNS];
-    return ctr_report_find(s, columns, COLUMNS, at);
-}
 
 static void find_metrics(struct table *x, const struct ctr_schema *s)
 {
@@ -236,14 +227,8 @@ static void make_head(struct table *x)
 
 static int begin_table(struct ctr_report_file *f, const struct ctr_schema *s, struct ctr_err *err)
 {
-    struct table *x;
-    int rc = ctr_report_state(f, sizeof *x, err);
-
-    if (rc)
-        return rc;
-    x = f->state;
-    if (!ctr_report_find(s, columns, COLUMNS, x->at))
-        return ctr_fail(err, CTR_EDATA, "columns of ctr-eval are missing");
+    struct table *x = f->state;
+    (void)err;
     find_metrics(x, s);
     make_head(x);
     x->t = ctr_html_table(&f->html, "By slice", x->head);
@@ -349,7 +334,9 @@ static const char *const table_figures[] = { "metric", NULL };
 const struct ctr_report_kind ctr_report_eval = {
     .name = "table of ctr-eval",
     .part = CTR_PART_EVALUATION,
-    .is = is_table,
+    .columns = columns,
+    .ncolumns = COLUMNS,
+    .state = sizeof(struct table),
     .begin = begin_table,
     .batch = batch_table,
     .end = end_table,

@@ -90,22 +90,10 @@ struct stats {
     double rows; /* of the log, of the first column */
 };
 
-static bool is_profile(const struct ctr_schema *s)
-{
-    int at[COLUMNS];
-    return ctr_report_find(s, columns, COLUMNS, at);
-}
-
 static int begin_profile(struct ctr_report_file *f, const struct ctr_schema *s, struct ctr_err *err)
 {
-    struct stats *x;
-    int rc = ctr_report_state(f, sizeof *x, err);
-
-    if (rc)
-        return rc;
-    x = f->state;
-    if (!ctr_report_find(s, columns, COLUMNS, x->at))
-        return ctr_fail(err, CTR_EDATA, "columns of ctr-stats are missing");
+    struct stats *x = f->state;
+    (void)s;
     x->labelled = x->at[INFORMATION] >= 0 && x->at[TOP_RATE] >= 0 && x->at[TOP_LOW] >= 0 && x->at[TOP_HIGH] >= 0;
     x->rows = NAN;
     x->rates = (struct ctr_html){ .most = f->html.most * 2 / 5, .err = err };
@@ -302,7 +290,9 @@ static void free_profile(void *state)
 const struct ctr_report_kind ctr_report_profile = {
     .name = "profile",
     .part = CTR_PART_STATISTICS,
-    .is = is_profile,
+    .columns = columns,
+    .ncolumns = COLUMNS,
+    .state = sizeof(struct stats),
     .begin = begin_profile,
     .batch = batch_profile,
     .end = end_profile,
@@ -361,22 +351,10 @@ struct drift {
     struct ctr_buf slice;
 };
 
-static bool is_drift(const struct ctr_schema *s)
-{
-    int at[D_COLUMNS];
-    return ctr_report_find(s, drift_columns, D_COLUMNS, at);
-}
-
 static int begin_drift(struct ctr_report_file *f, const struct ctr_schema *s, struct ctr_err *err)
 {
-    struct drift *x;
-    int rc = ctr_report_state(f, sizeof *x, err);
-
-    if (rc)
-        return rc;
-    x = f->state;
-    if (!ctr_report_find(s, drift_columns, D_COLUMNS, x->at))
-        return ctr_fail(err, CTR_EDATA, "columns of ctr-stats are missing");
+    struct drift *x = f->state;
+    (void)s, (void)err;
     x->t = ctr_html_table(&f->html, "Columns beside those of the reference", drift_head);
     return 0;
 }
@@ -446,7 +424,9 @@ static const char *const drift_figures[] = { "drift", NULL };
 const struct ctr_report_kind ctr_report_drift = {
     .name = "table of drift",
     .part = CTR_PART_DRIFT,
-    .is = is_drift,
+    .columns = drift_columns,
+    .ncolumns = D_COLUMNS,
+    .state = sizeof(struct drift),
     .begin = begin_drift,
     .batch = batch_drift,
     .end = end_drift,
