@@ -194,11 +194,11 @@ bool ctr_value_number(const struct ctr_value *v, double *d);
 
 #define CTR_ARG(T, k) const T *a##k = (const T *)t->in[k].v
 
-/* r[i] = body(…) for a fixed result; _OK bodies can clear ok. */
-#define CTR_LOOP1(name, TA, TR, expr)                                                                                  \
+/* r[i] = expr for a fixed result, after these declarations; _OK bodies can clear ok. */
+#define CTR_LOOP_OVER(name, TR, expr, ...)                                                                             \
     static int name##_run(struct ctr_op_tile *t, struct ctr_err *err)                                                  \
     {                                                                                                                  \
-        CTR_ARG(TA, 0);                                                                                                \
+        __VA_ARGS__;                                                                                                   \
         TR *r = t->out;                                                                                                \
         uint8_t *ok = t->ok;                                                                                           \
         (void)err;                                                                                                     \
@@ -208,65 +208,13 @@ bool ctr_value_number(const struct ctr_value *v, double *d);
         return 0;                                                                                                      \
     }                                                                                                                  \
     CTR_LOOP_ROW(name, CTR_LOOP_OF_FIXED)
-#define CTR_LOOP2(name, TA, TB, TR, expr)                                                                              \
-    static int name##_run(struct ctr_op_tile *t, struct ctr_err *err)                                                  \
-    {                                                                                                                  \
-        CTR_ARG(TA, 0);                                                                                                \
-        CTR_ARG(TB, 1);                                                                                                \
-        TR *r = t->out;                                                                                                \
-        uint8_t *ok = t->ok;                                                                                           \
-        (void)err;                                                                                                     \
-        (void)ok;                                                                                                      \
-        for (int i = 0; i < t->n; i++)                                                                                 \
-            r[i] = (TR)(expr);                                                                                         \
-        return 0;                                                                                                      \
-    }                                                                                                                  \
-    CTR_LOOP_ROW(name, CTR_LOOP_OF_FIXED)
+#define CTR_LOOP1(name, TA, TR, expr)     CTR_LOOP_OVER(name, TR, expr, CTR_ARG(TA, 0))
+#define CTR_LOOP2(name, TA, TB, TR, expr) CTR_LOOP_OVER(name, TR, expr, CTR_ARG(TA, 0); CTR_ARG(TB, 1))
 #define CTR_LOOP3(name, TA, TB, TC, TR, expr)                                                                          \
-    static int name##_run(struct ctr_op_tile *t, struct ctr_err *err)                                                  \
-    {                                                                                                                  \
-        CTR_ARG(TA, 0);                                                                                                \
-        CTR_ARG(TB, 1);                                                                                                \
-        CTR_ARG(TC, 2);                                                                                                \
-        TR *r = t->out;                                                                                                \
-        uint8_t *ok = t->ok;                                                                                           \
-        (void)err;                                                                                                     \
-        (void)ok;                                                                                                      \
-        for (int i = 0; i < t->n; i++)                                                                                 \
-            r[i] = (TR)(expr);                                                                                         \
-        return 0;                                                                                                      \
-    }                                                                                                                  \
-    CTR_LOOP_ROW(name, CTR_LOOP_OF_FIXED)
-
-/* r[i] = expr over in[k]. */
-#define CTR_LOOP0(name, TR, expr)                                                                                      \
-    static int name##_run(struct ctr_op_tile *t, struct ctr_err *err)                                                  \
-    {                                                                                                                  \
-        const struct ctr_op_in *in = t->in;                                                                            \
-        TR *r = t->out;                                                                                                \
-        uint8_t *ok = t->ok;                                                                                           \
-        (void)err;                                                                                                     \
-        (void)ok;                                                                                                      \
-        (void)in;                                                                                                      \
-        for (int i = 0; i < t->n; i++)                                                                                 \
-            r[i] = (TR)(expr);                                                                                         \
-        return 0;                                                                                                      \
-    }                                                                                                                  \
-    CTR_LOOP_ROW(name, CTR_LOOP_OF_FIXED)
-#define CTR_LOOP_PARAM(name, TA, P, TR, expr)                                                                          \
-    static int name##_run(struct ctr_op_tile *t, struct ctr_err *err)                                                  \
-    {                                                                                                                  \
-        CTR_ARG(TA, 0);                                                                                                \
-        const P *p = t->param;                                                                                         \
-        TR *r = t->out;                                                                                                \
-        uint8_t *ok = t->ok;                                                                                           \
-        (void)err;                                                                                                     \
-        (void)ok;                                                                                                      \
-        for (int i = 0; i < t->n; i++)                                                                                 \
-            r[i] = (TR)(expr);                                                                                         \
-        return 0;                                                                                                      \
-    }                                                                                                                  \
-    CTR_LOOP_ROW(name, CTR_LOOP_OF_FIXED)
+    CTR_LOOP_OVER(name, TR, expr, CTR_ARG(TA, 0); CTR_ARG(TB, 1); CTR_ARG(TC, 2))
+/* expr over in[k]. */
+#define CTR_LOOP0(name, TR, expr)             CTR_LOOP_OVER(name, TR, expr, const struct ctr_op_in *in = t->in; (void)in)
+#define CTR_LOOP_PARAM(name, TA, P, TR, expr) CTR_LOOP_OVER(name, TR, expr, CTR_ARG(TA, 0); const P *p = t->param)
 /* WRITE(t, i) writes the vector of row i. */
 #define CTR_LOOP_VECTOR(name, WRITE)                                                                                   \
     static int name##_run(struct ctr_op_tile *t, struct ctr_err *err)                                                  \
