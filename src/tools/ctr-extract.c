@@ -8,7 +8,6 @@
 #include "common/plan/plan.h"
 #include "common/op/op.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

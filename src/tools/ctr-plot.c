@@ -4,8 +4,6 @@
 #include "common/cli/cli.h"
 #include "common/plot/plot.h"
 
-#include <stdlib.h>
-
 static struct {
     const char *title, *column, *metric;
     int64_t bins, count;

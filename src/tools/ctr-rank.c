@@ -4,8 +4,6 @@
 #include "common/cli/cli.h"
 #include "common/rows/rank.h"
 
-#include <stdlib.h>
-
 static struct {
     struct ctr_strs by;
     const char *order, *bid, *floor, *price, *uncertainty;

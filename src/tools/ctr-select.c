@@ -6,7 +6,6 @@
 #include "common/rows/spool.h"
 #include "common/rows/select.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 static struct {

@@ -8,7 +8,6 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <unistd.h>
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 #endif

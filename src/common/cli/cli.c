@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 /* The line of the synopsis for this action, which may be one of several, as in "allow|remove SIGNAL"; else the

@@ -3,7 +3,6 @@
  * options: parses the option tables with getopt_long; the same tables give the help and completion. */
 #include "common/cli/options.h"
 
-#include <errno.h>
 #include <getopt.h>
 #include <math.h>
 #include <stdlib.h>

@@ -12,7 +12,6 @@
  * Formulas are of servers apart from workers. Here every rank is both, so that 1 / R of the bytes stay where they are.
  */
 #include <inttypes.h>
-#include <stdlib.h>
 
 #include "common/compute/comm.h"
 #include "common/deep/deep.h"

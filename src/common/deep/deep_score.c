@@ -4,7 +4,6 @@
  * them, on its own device, or the network of one output, which has only the inputs of one side. A score depends only on
  * its row. An unknown key has the initial value of the learner. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "common/deep/deep_attention.h"

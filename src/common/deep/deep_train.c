@@ -10,7 +10,6 @@
  * An update is queued without waiting: on a GPU the host continues with the next rows, whose lists are copied while the
  * device still learns, until the next scores are needed. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "common/deep/deep.h"

@@ -6,7 +6,6 @@
  * threads divide the variants.
  *
  * An lr that does not learn finds the keys (states.h), ahead where possible (feed.h). */
-#include <math.h>
 #include <stdlib.h>
 
 #include "common/lr/lr_variants.h"

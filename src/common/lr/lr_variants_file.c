@@ -3,7 +3,6 @@
  * Variants of lr as files: each model as if trained alone, and checkpoints, which hold a section of lr per variant. See
  * lr_variants.c. */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "common/lr/lr_variants.h"
 

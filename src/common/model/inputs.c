@@ -5,7 +5,6 @@
 #include "common/model/inputs.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "common/table/table.h"

@@ -6,7 +6,6 @@
 #include "common/model/inputs.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "common/table/table.h"
 

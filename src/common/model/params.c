@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * params: the options of a model, driven by its option table: conversion to text, checks and comparison. */
-#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 

@@ -6,7 +6,6 @@
 #include "common/parquet/parquet_ahead.h"
 
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>

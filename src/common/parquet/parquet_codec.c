@@ -6,7 +6,6 @@
 #include "common/parquet/parquet_impl.h"
 
 #include <lz4.h>
-#include <stdlib.h>
 #include <zlib.h>
 #include <zstd.h>
 #ifdef CTR_SNAPPY

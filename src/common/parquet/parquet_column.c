@@ -5,7 +5,6 @@
 #include "common/parquet/parquet_impl.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 /* The lists [1, null], null, [] and [2], where lists and items may be null (list_def 2, max_def 3), in a chunk:

@@ -4,8 +4,6 @@
  * of a page; where the page holds fewer, that is an error. */
 #include "common/parquet/parquet_impl.h"
 
-#include <stdlib.h>
-
 #define BIT(type) (1u << (type))
 #define ALL       (BIT(PQ_NTYPES) - 1)
 

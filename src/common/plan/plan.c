@@ -3,7 +3,6 @@
  * plan: the public view of a plan: its text, its fitted state, its identity. The state is kept as sections, as in a
  * fitted plan or a model; only binding passes it to operators.
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

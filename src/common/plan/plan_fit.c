@@ -3,7 +3,6 @@
  * plan_fit: one pass over the rows fits every fitted operator of a plan, such as vocab; the fitted state becomes
  * sections of the plan, which then equals one read from a file.
  */
-#include <stdlib.h>
 
 #include "common/plan/program.h"
 

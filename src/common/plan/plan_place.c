@@ -3,7 +3,6 @@
  * plan_place: assigns each node of a program to a device ("FeatureBox", section 4: computation on the GPU, operators
  * that need much memory and those without a kernel on the CPU). Invariant: nodes are placed layer by layer in plan
  * order, so that the placement depends only on the plan, its tables and the options. */
-#include <stdlib.h>
 
 #include "common/plan/program.h"
 

@@ -4,7 +4,6 @@
  * run them; each node writes its own buffer, so the bytes do not depend on threads.
  */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "common/plan/plancore.h"

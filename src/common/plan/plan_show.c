@@ -3,7 +3,6 @@
  * plan_show: describes a program as text (--explain) and as a graph for graphviz (--dot). Both show the nodes that run:
  * live nodes, layer by layer.
  */
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "common/plan/program.h"

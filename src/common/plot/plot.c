@@ -5,7 +5,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 static const struct ctr_plot_kind *const kinds[] = {
     &ctr_plot_reliability, &ctr_plot_roc,    &ctr_plot_pr,        &ctr_plot_lift,

@@ -6,7 +6,6 @@
 #include "common/table/table.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 enum { TOP = 20, MOST_TABLES = 65536 };

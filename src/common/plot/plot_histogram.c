@@ -6,7 +6,6 @@
 #include "common/table/table.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 enum { BINS = 40, TEXTS = 20, MOST_TEXTS = 65536, MOST_BYTES = 64 << 20 };

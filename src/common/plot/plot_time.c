@@ -4,7 +4,6 @@
 #include "common/plot/plot_draw.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 /* ---- a metric by window ---- */

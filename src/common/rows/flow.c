@@ -5,9 +5,7 @@
 #include "common/rows/flowcore.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 /* A queue between two stages. */
 struct link {

@@ -4,7 +4,6 @@
  * plan already: see words.h and ctr_text_opts.in_plan. */
 #include "common/rows/flowcore.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 int ctr_flow_fault(const struct ctr_plan *plan, int statement, const struct flow_view *v, bool rows,

@@ -5,7 +5,6 @@
  */
 #include "common/rows/flowcore.h"
 
-#include <stdio.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>

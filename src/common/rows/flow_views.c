@@ -4,7 +4,6 @@
 #include "common/rows/flowcore.h"
 
 #include <glob.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 

@@ -6,8 +6,6 @@
  * chance: they are looked up again, value by value. */
 #include "common/rows/groupkeys.h"
 
-#include <stdlib.h>
-
 enum { TILE = CTR_BATCH_ROWS / 16 };
 
 int ctr_groupkeys_init(struct ctr_groupkeys *k, const struct ctr_schema *schema, struct ctr_err *err)

@@ -4,8 +4,6 @@
  * never later than a following one; whether a row is late depends only on the preceding rows, not on batches. */
 #include "common/rows/historycore.h"
 
-#include <stdlib.h>
-
 enum { HELD_ROWS = 1 << 14 }; /* minimum number of rows sorted at once */
 
 static struct ctr_err *in_log(struct ctr_err *err, const struct ctr_timefeed *f)

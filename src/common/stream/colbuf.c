@@ -4,7 +4,6 @@
  * first null, then has a bit per row; bits past the last row are 0. */
 #include "common/stream/batch.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 /* A column of texts, "ab", null, "c", is

@@ -5,8 +5,6 @@
  */
 #include "common/stream/arrow.h"
 
-#include <stdlib.h>
-
 enum { MAX_GAP = 256 };
 
 void ctr_ipcfile_close(struct ctr_ipcfile *f)

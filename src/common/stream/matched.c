@@ -4,7 +4,6 @@
  * they first occur, null where a file lacks one. Each file is a stream of its own, read by its own reader. */
 #include "common/stream/matched.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 struct ctr_matched {

@@ -4,8 +4,6 @@
  * copied. */
 #include "common/stream/batch.h"
 
-#include <stdlib.h>
-
 static int32_t value_width(const struct ctr_col *c)
 {
     return c->dict ? (int32_t)sizeof(int32_t) : ctr_types[c->type].width;

@@ -4,8 +4,6 @@
  * two rows have one number exactly if their values have the same bits; the hash only says where to look. */
 #include "common/stream/batch.h"
 
-#include <stdlib.h>
-
 static const void *at(const struct ctr_col *c, int64_t i)
 {
     return (const uint8_t *)c->data + (size_t)i * (size_t)ctr_types[c->type].width;

@@ -4,7 +4,6 @@
 #include "common/text/text.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 
 struct words {
     const struct ctr_text_opts *o;

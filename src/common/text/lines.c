@@ -8,7 +8,6 @@
 #include "common/text/text.h"
 #include "common/text/unpack.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>

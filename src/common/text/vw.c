@@ -9,7 +9,6 @@
  */
 #include "common/text/fields.h"
 #include <math.h>
-#include <stdlib.h>
 
 /* The part before the first bar. */
 struct head {

@@ -9,7 +9,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 /* A sample has two halves, the older of which is replaced when the newer has HALF rows or more (at most twice as many);
  * of each tile it takes a quarter, at least SOME rows. Fewer than LEAST rows in the halves of all ranks are not judged.

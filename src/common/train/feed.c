@@ -18,7 +18,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
-#include <unistd.h>
 
 enum {
     TILE_ROWS = 256,   /* their entries stay in cache between the pass by column and the update by row */

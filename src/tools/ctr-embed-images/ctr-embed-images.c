@@ -7,8 +7,6 @@
 #include "tools/ctr-embed-images/embed.h"
 #include "common/rows/relation.h"
 
-#include <stdlib.h>
-
 static struct {
     const char *weights, *preprocess, *bad, *type, *column, *key_type, *update, *tower;
     bool vectors;

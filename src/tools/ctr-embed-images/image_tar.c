@@ -6,7 +6,6 @@
 #include "tools/ctr-embed-images/embed.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
 enum { BLOCK = 512, PIECE = 1 << 20, NAME_BYTES = 1 << 16 };
 

@@ -3,8 +3,6 @@
  * evalestimate_run: ctr-eval --at and --propensity: options, columns, the two evaluations, and what they print. */
 #include "tools/ctr-eval/evalestimate.h"
 
-#include <stdlib.h>
-
 static int check(const struct ctr_cli *cli, const struct ctr_estimate_opts *o, struct ctr_err *err)
 {
     static const char *const others[] = { "by",      "slices",    "window",      "lateness", "control", "bootstrap",

@@ -7,7 +7,6 @@
 #include "common/rows/rank.h"
 #include "common/rows/select.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 

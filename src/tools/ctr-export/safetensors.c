@@ -4,7 +4,6 @@
  * one for the first tensor of each section, one for the second, and so on. */
 #include "tools/ctr-export/safetensors.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 

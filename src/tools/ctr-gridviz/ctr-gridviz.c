@@ -4,8 +4,6 @@
 #include "common/cli/cli.h"
 #include "tools/ctr-gridviz/gridviz.h"
 
-#include <stdlib.h>
-
 enum { MANY_SLICES = 100000 };
 
 static const char *title = "GridViz";

@@ -3,7 +3,6 @@
  * ctr-model: prints information about models, and converts them to small serving files. */
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <unistd.h>
 
 #include "common/cli/cli.h"

@@ -5,7 +5,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 static bool fits(const struct ctr_field *f, enum ctr_report_class class)
 {

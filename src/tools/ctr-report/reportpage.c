@@ -3,9 +3,6 @@
  * reportpage: the page around the pieces: head and style, contents, parts in their order, provenance. */
 #include "tools/ctr-report/report.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-
 __asm__(".section .rodata\n"
         ".global ctr_report_css, ctr_report_css_size\n"
         "ctr_report_css: .incbin \"src/tools/ctr-report/report.css\"\n"

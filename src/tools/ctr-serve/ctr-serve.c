@@ -6,7 +6,6 @@
 #include "tools/ctr-serve/serve_prerank.h"
 
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 

@@ -7,7 +7,6 @@
 #include "tools/ctr-serve/http.h"
 
 #include <ctype.h>
-#include <stdio.h>
 #include <strings.h>
 
 size_t ctr_http_head_end(const uint8_t *p, size_t n, size_t from)

@@ -8,7 +8,6 @@
 
 #include "common/text/json.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <time.h>
 

@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { REQUEST, SERVED, MODEL, MAP, RANK, PLACE, COLUMNS }; /* then those of the request, then the scores */

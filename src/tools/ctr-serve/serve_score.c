@@ -7,7 +7,6 @@
 #include "tools/ctr-serve/serve_prerank.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>

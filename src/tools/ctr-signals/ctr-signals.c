@@ -4,7 +4,6 @@
  * signal.h. */
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "common/cli/cli.h"

@@ -5,7 +5,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "common/metric/metric.h"
 #include "tools/ctr-stats/summary.h"

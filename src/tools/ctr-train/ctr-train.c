@@ -3,10 +3,8 @@
  * ctr-train: trains a model on a stream of features. Options and wiring; a run is in train.h, training in
  * src/common/train. */
 #include <errno.h>
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
