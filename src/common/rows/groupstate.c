@@ -31,6 +31,7 @@ struct ctr_groupfunction {
     const char *name;
     enum input input;
     enum result result;
+    bool late;             /* of two alike: the largest, the last */
     bool ordered;          /* needs the values in order */
     bool kept;             /* results lie beside the words, of numbers too */
     int words, real_words; /* of a group's state; of a column of floats */
@@ -91,6 +92,7 @@ static void add_whole(int64_t *w, int64_t v, bool wide)
     w[0] = (int64_t)low;
 }
 
+/* `at`: the word of the sum. */
 static void add(const struct ctr_aggregate *a, const struct tile *t, int at)
 {
     const bool wide = a->type == CTR_U64;
@@ -121,9 +123,9 @@ static bool less_real(double a, double b)
     return a < b || (isnan(b) && !isnan(a));
 }
 
-static void take_extreme(const struct ctr_aggregate *a, const struct tile *t, bool largest)
+static void take_extreme(const struct ctr_aggregate *a, const struct tile *t)
 {
-    const bool real = is_real(a);
+    const bool real = is_real(a), largest = a->f->late;
     const uint64_t flip = a->type == CTR_U64 ? 0 : (uint64_t)1 << 63, down = largest ? ~(uint64_t)0 : 0;
     for (int i = 0; i < t->n; i++) {
         int64_t *w = &t->state[i][a->at];
@@ -139,35 +141,15 @@ static void take_extreme(const struct ctr_aggregate *a, const struct tile *t, bo
     }
 }
 
-static void take_min(const struct ctr_aggregate *a, const struct tile *t)
-{
-    take_extreme(a, t, false);
-}
-
-static void take_max(const struct ctr_aggregate *a, const struct tile *t)
-{
-    take_extreme(a, t, true);
-}
-
-static void take_end(const struct ctr_aggregate *a, const struct tile *t, bool last)
+static void take_end(const struct ctr_aggregate *a, const struct tile *t)
 {
     for (int i = 0; i < t->n; i++) {
         int64_t *w = &t->state[i][a->at];
-        if (w[0] && !last)
+        if (w[0] && !a->f->late)
             continue;
         w[0] = t->there[i] ? 1 : 2;
         w[1] = is_real(a) ? bits_of(t->real[i]) : t->whole[i];
     }
-}
-
-static void take_first(const struct ctr_aggregate *a, const struct tile *t)
-{
-    take_end(a, t, false);
-}
-
-static void take_last(const struct ctr_aggregate *a, const struct tile *t)
-{
-    take_end(a, t, true);
 }
 
 /* ---- functions: values beside the words ---- */
@@ -178,9 +160,10 @@ static int keep_row(int64_t *w, const struct tile *t, int i, struct ctr_colbuf *
     return ctr_colbuf_range(kept, t->c, t->row[i], 1, err);
 }
 
-static int keep_extreme(const struct ctr_aggregate *a, const struct tile *t, int sign, struct ctr_colbuf *kept,
+static int keep_extreme(const struct ctr_aggregate *a, const struct tile *t, struct ctr_colbuf *kept,
                         struct ctr_err *err)
 {
+    const int sign = a->f->late ? -1 : 1;
     int rc = 0;
     for (int i = 0; !rc && i < t->n; i++) {
         int64_t *w = &t->state[i][a->at];
@@ -188,16 +171,6 @@ static int keep_extreme(const struct ctr_aggregate *a, const struct tile *t, int
             rc = keep_row(w, t, i, kept, err);
     }
     return rc;
-}
-
-static int keep_min(const struct ctr_aggregate *a, const struct tile *t, struct ctr_colbuf *kept, struct ctr_err *err)
-{
-    return keep_extreme(a, t, 1, kept, err);
-}
-
-static int keep_max(const struct ctr_aggregate *a, const struct tile *t, struct ctr_colbuf *kept, struct ctr_err *err)
-{
-    return keep_extreme(a, t, -1, kept, err);
 }
 
 static int keep_first(const struct ctr_aggregate *a, const struct tile *t, struct ctr_colbuf *kept, struct ctr_err *err)
@@ -321,28 +294,22 @@ static int give_quantile(struct results *r, int64_t *failed, struct ctr_err *err
 }
 
 static const struct ctr_groupfunction functions[] = {
-    { "count", IN_ROWS, OUT_COUNT, false, false, 1, 1, take_count, NULL, give_count },
-    { "sum", IN_NUMBER, OUT_SUM, false, false, 2, 1, take_sum, NULL, give_sum },
-    { "mean", IN_NUMBER, OUT_REAL, false, false, 3, 2, take_mean, NULL, give_mean },
-    { "min", IN_SCALAR, OUT_SAME, false, false, 2, 2, take_min, keep_min, give_same },
-    { "max", IN_SCALAR, OUT_SAME, false, false, 2, 2, take_max, keep_max, give_same },
-    { "first", IN_ANY, OUT_SAME, false, false, 2, 2, take_first, keep_first, give_same },
-    { "last", IN_ANY, OUT_SAME, false, false, 2, 2, take_last, keep_last, give_same },
-    { "distinct", IN_SCALAR, OUT_COUNT, true, false, 2, 2, take_count, NULL, give_distinct },
-    { "quantile", IN_NUMBER, OUT_REAL, true, false, 2, 2, take_count, NULL, give_quantile },
-    { "mode", IN_SCALAR, OUT_SAME, true, true, 1, 1, NULL, keep_nothing, NULL },
-    { "top", IN_SCALAR, OUT_LIST, true, true, 1, 1, NULL, keep_nothing, NULL },
+    { "count", IN_ROWS, OUT_COUNT, false, false, false, 1, 1, take_count, NULL, give_count },
+    { "sum", IN_NUMBER, OUT_SUM, false, false, false, 2, 1, take_sum, NULL, give_sum },
+    { "mean", IN_NUMBER, OUT_REAL, false, false, false, 3, 2, take_mean, NULL, give_mean },
+    { "min", IN_SCALAR, OUT_SAME, false, false, false, 2, 2, take_extreme, keep_extreme, give_same },
+    { "max", IN_SCALAR, OUT_SAME, true, false, false, 2, 2, take_extreme, keep_extreme, give_same },
+    { "first", IN_ANY, OUT_SAME, false, false, false, 2, 2, take_end, keep_first, give_same },
+    { "last", IN_ANY, OUT_SAME, true, false, false, 2, 2, take_end, keep_last, give_same },
+    { "distinct", IN_SCALAR, OUT_COUNT, false, true, false, 2, 2, take_count, NULL, give_distinct },
+    { "quantile", IN_NUMBER, OUT_REAL, false, true, false, 2, 2, take_count, NULL, give_quantile },
+    { "mode", IN_SCALAR, OUT_SAME, false, true, true, 1, 1, NULL, keep_nothing, NULL },
+    { "top", IN_SCALAR, OUT_LIST, false, true, true, 1, 1, NULL, keep_nothing, NULL },
 };
-
-/* Does it copy values beside the words? */
-static bool keeps(const struct ctr_aggregate *a)
-{
-    return a->f->kept || (a->f->keep && !in_words(a));
-}
 
 bool ctr_aggregate_keeps(const struct ctr_aggregate *a)
 {
-    return keeps(a);
+    return a->f->kept || (a->f->keep && !in_words(a));
 }
 
 bool ctr_aggregate_counts(const struct ctr_aggregate *a)
@@ -481,8 +448,8 @@ int ctr_groupstate_init(struct ctr_groupstate *s, struct ctr_aggregate *agg, int
         return ctr_fail_nomem(err, (size_t)n * sizeof *s->kept);
     for (int i = 0; !rc && i < n; i++) {
         agg[i].at = s->stride;
-        s->stride += keeps(&agg[i]) ? 1 : is_real(&agg[i]) ? agg[i].f->real_words : agg[i].f->words;
-        if (keeps(&agg[i]))
+        s->stride += ctr_aggregate_keeps(&agg[i]) ? 1 : is_real(&agg[i]) ? agg[i].f->real_words : agg[i].f->words;
+        if (ctr_aggregate_keeps(&agg[i]))
             rc = ctr_colbuf_init(&s->kept[i], &agg[i].of, err);
     }
     return rc;
@@ -500,7 +467,7 @@ void ctr_groupstate_free(struct ctr_groupstate *s)
 void ctr_groupstate_clear(struct ctr_groupstate *s)
 {
     for (int i = 0; i < s->n; i++)
-        if (keeps(&s->agg[i]))
+        if (ctr_aggregate_keeps(&s->agg[i]))
             ctr_colbuf_clear(&s->kept[i]);
     s->word.len = 0;
     s->groups = 0;
@@ -516,7 +483,7 @@ int64_t ctr_groupstate_bytes(const struct ctr_groupstate *s)
 {
     int64_t bytes = (int64_t)s->word.cap;
     for (int i = 0; i < s->n; i++)
-        bytes += keeps(&s->agg[i]) ? colbuf_bytes(&s->kept[i]) : 0;
+        bytes += ctr_aggregate_keeps(&s->agg[i]) ? colbuf_bytes(&s->kept[i]) : 0;
     return bytes;
 }
 
@@ -579,7 +546,7 @@ static int take_tile(struct ctr_groupstate *s, const struct ctr_batch *b, struct
         if (decoded != a->taken)
             decode(t);
         decoded = a->taken;
-        if (keeps(a))
+        if (ctr_aggregate_keeps(a))
             rc = a->f->keep(a, t, &s->kept[i], err);
         else
             a->f->take(a, t);
@@ -643,7 +610,7 @@ int ctr_groupstate_take(struct ctr_groupstate *s, const struct ctr_batch *b, con
         rc = take_tile(s, b, &t, err);
     }
     for (int i = 0; !rc && i < s->n; i++)
-        if (keeps(&s->agg[i]))
+        if (ctr_aggregate_keeps(&s->agg[i]))
             rc = drop_old(s, i, err);
     return rc;
 }
@@ -845,8 +812,8 @@ int ctr_groupstate_give(const struct ctr_aggregate *a, struct ctr_groupstate *co
             r.w[i] = ctr_groupstate_of(of[at + i], number[at + i]) + a->at;
             __builtin_prefetch(r.w[i]);
         }
-        rc = keeps(a) ? append_kept(&r, out, err) : a->f->give(&r, failed, err);
-        if (!rc && !keeps(a))
+        rc = ctr_aggregate_keeps(a) ? append_kept(&r, out, err) : a->f->give(&r, failed, err);
+        if (!rc && !ctr_aggregate_keeps(a))
             rc = append(&r, out, err);
         if (rc)
             *failed += at;
