@@ -3,6 +3,7 @@
  * serve_metrics: counts of what was served, as text for Prometheus. A request adds to them once, at its end. */
 #include "tools/ctr-serve/serve.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 static const int codes[] = { 200, 400, 404, 405, 408, 411, 413, 414, 415, 431, 500, 503, 504, 505 };
@@ -69,12 +70,22 @@ void serve_metrics_free(struct serve_metrics *m)
 
 /* ---- text ---- */
 
-static int one(struct ctr_buf *out, const char *name, const char *kind, const char *help, double value,
-               struct ctr_err *err)
+struct metric {
+    const char *name, *kind, *help;
+    double value; /* NaN: there is none */
+};
+
+static int put_metrics(struct ctr_buf *out, const struct metric *m, size_t n, struct ctr_err *err)
 {
     char text[CTR_NUM_MAX];
-    const int n = (int)ctr_fmt_f64(text, value);
-    return ctr_buf_printf(out, err, "# HELP %s %s\n# TYPE %s %s\n%s %.*s\n", name, help, name, kind, name, n, text);
+    int rc = 0;
+    for (size_t i = 0; i < n && !rc; i++) {
+        const int digits = (int)ctr_fmt_f64(text, m[i].value);
+        if (!isnan(m[i].value))
+            rc = ctr_buf_printf(out, err, "# HELP %s %s\n# TYPE %s %s\n%s %.*s\n", m[i].name, m[i].help, m[i].name,
+                                m[i].kind, m[i].name, digits, text);
+    }
+    return rc;
 }
 
 static int histogram(struct ctr_buf *out, const struct serve_metrics *m, int s, struct ctr_err *err)
@@ -137,28 +148,19 @@ static int counts_text(struct ctr_buf *out, const struct serve_metrics *m, struc
                             "# TYPE ctr_serve_seconds histogram\n");
     for (int s = 0; s < SERVE_STAGES && !rc; s++)
         rc = histogram(out, m, s, err);
+    const struct metric counts[] = {
+        { "ctr_serve_ads_total", "counter", "Ads scored.", (double)m->scored },
+        { "ctr_serve_score_sum", "counter", "Sum of all scores.", m->score_sum },
+        { "ctr_serve_loads_total", "counter", "Models, maps and files taken.", (double)m->loads },
+        { "ctr_serve_bad_loads_total", "counter", "Models, maps and files refused.", (double)m->bad_loads },
+        { "ctr_serve_unknown_users_total", "counter", "Keys that --users does not have.", (double)m->no_user },
+        { "ctr_serve_unknown_ads_total", "counter", "Keys that --ads does not have.", (double)m->no_ad },
+        { "ctr_serve_unknown_vectors_total", "counter", "Ads that --vectors does not have.", (double)m->no_vector },
+        { "ctr_serve_images_total", "counter", "Photographs taken.", (double)m->images },
+        { "ctr_serve_bad_images_total", "counter", "Photographs refused.", (double)m->bad_images },
+    };
     if (!rc)
-        rc = one(out, "ctr_serve_ads_total", "counter", "Ads scored.", (double)m->scored, err);
-    if (!rc)
-        rc = one(out, "ctr_serve_score_sum", "counter", "Sum of all scores.", m->score_sum, err);
-    if (!rc)
-        rc = one(out, "ctr_serve_loads_total", "counter", "Models, maps and files taken.", (double)m->loads, err);
-    if (!rc)
-        rc = one(out, "ctr_serve_bad_loads_total", "counter", "Models, maps and files refused.", (double)m->bad_loads,
-                 err);
-    if (!rc)
-        rc = one(out, "ctr_serve_unknown_users_total", "counter", "Keys that --users does not have.",
-                 (double)m->no_user, err);
-    if (!rc)
-        rc =
-            one(out, "ctr_serve_unknown_ads_total", "counter", "Keys that --ads does not have.", (double)m->no_ad, err);
-    if (!rc)
-        rc = one(out, "ctr_serve_unknown_vectors_total", "counter", "Ads that --vectors does not have.",
-                 (double)m->no_vector, err);
-    if (!rc)
-        rc = one(out, "ctr_serve_images_total", "counter", "Photographs taken.", (double)m->images, err);
-    if (!rc)
-        rc = one(out, "ctr_serve_bad_images_total", "counter", "Photographs refused.", (double)m->bad_images, err);
+        rc = put_metrics(out, counts, CTR_COUNT(counts), err);
     if (!rc)
         rc = tables_text(out, m, false, err);
     return rc ? rc : tables_text(out, m, true, err);
@@ -169,25 +171,19 @@ static int clicks_text(struct serve *s, struct ctr_buf *out, struct ctr_err *err
 {
     struct serve_clicks_state c;
     serve_clicks_get(s->clicks, &c);
-    int rc =
-        one(out, "ctr_serve_clicks_total", "counter", "Clicks on ads whose scores were kept.", (double)c.clicks, err);
-    if (!rc)
-        rc = one(out, "ctr_serve_clicks_unknown_total", "counter", "Clicks on requests or ads that are not kept.",
-                 (double)c.unknown, err);
-    if (!rc)
-        rc = one(out, "ctr_serve_clicks_repeated_total", "counter", "Clicks on ads that had one already.",
-                 (double)c.repeated, err);
-    if (!rc)
-        rc = one(out, "ctr_serve_kept_ads", "gauge", "Ads whose scores are kept for clicks.", (double)c.ads, err);
-    if (!rc)
-        rc = one(out, "ctr_serve_kept_clicks", "gauge", "Of these, those with a click.", (double)c.clicked, err);
-    if (!rc && c.ads)
-        rc = one(out, "ctr_serve_mean_score", "gauge", "Mean of the scores that are kept.", c.score_sum / (double)c.ads,
-                 err);
-    if (!rc && c.clicks && c.score_sum > 0)
-        rc = one(out, "ctr_serve_calibration_ratio", "gauge",
-                 "Clicks over the sum of scores, of the ads that are kept.", (double)c.clicked / c.score_sum, err);
-    return rc;
+    const struct metric m[] = {
+        { "ctr_serve_clicks_total", "counter", "Clicks on ads whose scores were kept.", (double)c.clicks },
+        { "ctr_serve_clicks_unknown_total", "counter", "Clicks on requests or ads that are not kept.",
+          (double)c.unknown },
+        { "ctr_serve_clicks_repeated_total", "counter", "Clicks on ads that had one already.", (double)c.repeated },
+        { "ctr_serve_kept_ads", "gauge", "Ads whose scores are kept for clicks.", (double)c.ads },
+        { "ctr_serve_kept_clicks", "gauge", "Of these, those with a click.", (double)c.clicked },
+        { "ctr_serve_mean_score", "gauge", "Mean of the scores that are kept.",
+          c.ads ? c.score_sum / (double)c.ads : NAN },
+        { "ctr_serve_calibration_ratio", "gauge", "Clicks over the sum of scores, of the ads that are kept.",
+          c.clicks && c.score_sum > 0 ? (double)c.clicked / c.score_sum : NAN },
+    };
+    return put_metrics(out, m, CTR_COUNT(m), err);
 }
 
 static int state_text(struct serve *s, struct ctr_buf *out, struct ctr_err *err)
@@ -197,28 +193,24 @@ static int state_text(struct serve *s, struct ctr_buf *out, struct ctr_err *err)
     pthread_mutex_lock(&s->lock);
     const double queue = (double)s->under_way;
     pthread_mutex_unlock(&s->lock);
-    int rc = one(out, "ctr_serve_under_way", "gauge", "Scoring requests that wait or are at work.", queue, err);
-    if (!rc)
-        rc = one(out, "ctr_serve_connections", "gauge", "Open connections.", (double)http.connections, err);
-    if (!rc)
-        rc = one(out, "ctr_serve_connections_refused_total", "counter", "Connections beyond --connections.",
-                 (double)http.refused, err);
-    if (!rc)
-        rc = one(out, "ctr_serve_slow_total", "counter", "Connections cut off for slowness.", (double)http.cut, err);
-    if (!rc)
-        rc = one(out, "ctr_serve_held_bytes", "gauge", "Memory of requests and answers under way.",
-                 (double)http.held_bytes, err);
-    if (!rc && s->log)
-        rc = one(out, "ctr_serve_log_lost_total", "counter", "Rows that --log could not write.",
-                 (double)serve_log_lost(s->log), err);
-    if (!rc && s->clicks_log)
-        rc = one(out, "ctr_serve_clicks_log_lost_total", "counter", "Clicks that --clicks-log could not write.",
-                 (double)serve_log_lost(s->clicks_log), err);
+    const struct metric state[] = {
+        { "ctr_serve_under_way", "gauge", "Scoring requests that wait or are at work.", queue },
+        { "ctr_serve_connections", "gauge", "Open connections.", (double)http.connections },
+        { "ctr_serve_connections_refused_total", "counter", "Connections beyond --connections.", (double)http.refused },
+        { "ctr_serve_slow_total", "counter", "Connections cut off for slowness.", (double)http.cut },
+        { "ctr_serve_held_bytes", "gauge", "Memory of requests and answers under way.", (double)http.held_bytes },
+        { "ctr_serve_log_lost_total", "counter", "Rows that --log could not write.",
+          s->log ? (double)serve_log_lost(s->log) : NAN },
+        { "ctr_serve_clicks_log_lost_total", "counter", "Clicks that --clicks-log could not write.",
+          s->clicks_log ? (double)serve_log_lost(s->clicks_log) : NAN },
+    };
+    const struct metric age = { "ctr_serve_model_age_seconds", "gauge", "Time since the model or map was taken.",
+                                (double)(ctr_clock_ms() - g->loaded_ms) / 1000 };
+    int rc = put_metrics(out, state, CTR_COUNT(state), err);
     if (!rc && s->clicks)
         rc = clicks_text(s, out, err);
     if (!rc)
-        rc = one(out, "ctr_serve_model_age_seconds", "gauge", "Time since the model or map was taken.",
-                 (double)(ctr_clock_ms() - g->loaded_ms) / 1000, err);
+        rc = put_metrics(out, &age, 1, err);
     if (!rc)
         rc = ctr_buf_printf(out, err,
                             "# HELP ctr_serve_model_info The model and map of now.\n"
