@@ -44,8 +44,7 @@ struct job {
     int64_t from, to;         /* of the rows that match --where, these go to the output */
     int64_t seen;             /* rows that have matched --where so far */
     struct ctr_batchbuf part; /* rows of a batch being written */
-    bool part_made;
-    int64_t *idx[2]; /* rows of a batch for the output and for the rest */
+    int64_t *idx[2];          /* rows of a batch for the output and for the rest */
     int64_t idx_cap;
     struct spool *spool; /* while rows are spooled */
     int64_t empty;
@@ -323,7 +322,6 @@ static int open_writers(struct job *j, struct ctr_err *err)
         rc = open_rest(j, err);
     if (rc < 0)
         return rc;
-    j->part_made = true;
     return ctr_batchbuf_init(&j->part, s, err);
 }
 
@@ -332,12 +330,10 @@ static void close_section(struct job *j)
     j->cli->idle_writer = NULL;
     ctr_writer_free(j->w);
     ctr_writer_free(j->rest);
-    if (j->part_made)
-        ctr_batchbuf_free(&j->part);
+    ctr_batchbuf_free(&j->part);
     ctr_select_free(j->s);
     j->w = j->rest = NULL;
     j->s = NULL;
-    j->part_made = false;
 }
 
 static int act(struct job *j, struct ctr_err *err)

@@ -451,9 +451,7 @@ static int merge_section(struct merge *m, bool first, struct ctr_out *out, struc
         rc = write_rows(m, err);
     if (!rc)
         rc = ctr_writer_finish(m->w, err);
-    if (keyed)
-        ctr_batchbuf_free(&m->rows);
-    m->rows = (struct ctr_batchbuf){ 0 };
+    ctr_batchbuf_free(&m->rows);
     ctr_writer_free(m->w);
     m->w = NULL;
     if (!rc)

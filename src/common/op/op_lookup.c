@@ -523,8 +523,7 @@ static int column_lookup(const struct ctr_op_call *call, const struct ctr_col *c
         rc = pool_rows(p, &found, call->result.width, NULL, rows, out, err);
     else if (!rc)
         rc = ctr_colbuf_range(out, ctr_colbuf_view(&found.col[p->column]), 0, rows, err);
-    if (found.schema)
-        ctr_batchbuf_free(&found);
+    ctr_batchbuf_free(&found);
     return rc;
 }
 
@@ -562,8 +561,7 @@ static int column_embedding(const struct ctr_op_call *call, const struct ctr_col
         rc = get_many(p, ctr_colbuf_view(&items), items.rows, &found, err);
     if (!rc)
         rc = pool_rows(p, &found, call->result.width, end, rows, out, err);
-    if (found.schema)
-        ctr_batchbuf_free(&found);
+    ctr_batchbuf_free(&found);
     ctr_colbuf_free(&items);
     free(end);
     return rc;
@@ -658,8 +656,7 @@ static int compare_items(struct similar *s, struct ctr_err *err)
                                          err)
                         : ctr_colbuf_null(s->to, err);
     }
-    if (found.schema)
-        ctr_batchbuf_free(&found);
+    ctr_batchbuf_free(&found);
     ctr_colbuf_clear(&s->items);
     ctr_buf_clear(&s->owner);
     return rc;
@@ -710,8 +707,7 @@ static int compare_rows(struct similar *s, const struct ctr_col *keys, const str
     }
     if (!rc)
         rc = compare_items(s, err);
-    if (s->own.schema)
-        ctr_batchbuf_free(&s->own);
+    ctr_batchbuf_free(&s->own);
     ctr_colbuf_free(&own);
     return rc;
 }

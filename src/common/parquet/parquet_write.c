@@ -715,8 +715,7 @@ void ctr_parquet_writer_free(struct ctr_parquet_writer *w)
         for (size_t j = 0; j < CTR_COUNT(b); j++)
             ctr_buf_free(b[j]);
     }
-    if (w->rows.schema)
-        ctr_batchbuf_free(&w->rows);
+    ctr_batchbuf_free(&w->rows);
     ctr_schema_free(&w->schema);
     free(w->leaf);
     free(w->worker);

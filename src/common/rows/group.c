@@ -419,13 +419,10 @@ void ctr_group_free(struct ctr_group *g)
     free(g->share);
     ctr_sort_free(g->rest);
     ctr_sort_free(g->order);
-    if (g->picked.schema)
-        ctr_batchbuf_free(&g->picked);
-    if (g->result.schema)
-        ctr_batchbuf_free(&g->result);
+    ctr_batchbuf_free(&g->picked);
+    ctr_batchbuf_free(&g->result);
     ctr_groupsave_free(&g->save);
-    if (g->last.schema)
-        ctr_batchbuf_free(&g->last);
+    ctr_batchbuf_free(&g->last);
     for (int i = 0; i < g->n; i++)
         ctr_aggregate_free(&g->agg[i]);
     ctr_schema_free(&g->keys);

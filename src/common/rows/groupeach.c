@@ -181,8 +181,7 @@ static void each_free(void *object)
         ctr_aggregate_free(&e->agg[i]);
     ctr_groupkeys_free(&e->known);
     ctr_groupstate_free(&e->state);
-    if (e->wait.schema)
-        ctr_batchbuf_free(&e->wait);
+    ctr_batchbuf_free(&e->wait);
     struct ctr_buf *buf[] = { &e->hash, &e->null, &e->number, &e->row, &e->mark, &e->of, &e->wait_number };
     for (size_t i = 0; i < CTR_COUNT(buf); i++)
         ctr_buf_free(buf[i]);

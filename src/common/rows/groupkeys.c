@@ -16,8 +16,7 @@ int ctr_groupkeys_init(struct ctr_groupkeys *k, const struct ctr_schema *schema,
 
 void ctr_groupkeys_free(struct ctr_groupkeys *k)
 {
-    if (k->key.schema)
-        ctr_batchbuf_free(&k->key);
+    ctr_batchbuf_free(&k->key);
     ctr_index_free(&k->index);
     *k = (struct ctr_groupkeys){ 0 };
 }

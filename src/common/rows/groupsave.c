@@ -122,10 +122,8 @@ int ctr_groupsave_init(struct ctr_groupsave *s, const struct ctr_schema *keys, c
 
 void ctr_groupsave_free(struct ctr_groupsave *s)
 {
-    if (s->rows.col)
-        ctr_batchbuf_free(&s->rows);
-    if (s->times.col)
-        ctr_batchbuf_free(&s->times);
+    ctr_batchbuf_free(&s->rows);
+    ctr_batchbuf_free(&s->times);
     for (int k = 0; k < s->nvalues; k++) {
         ctr_sort_free(s->sort[k]);
         ctr_schema_free(&s->valued[k]);
@@ -145,8 +143,7 @@ const struct ctr_schema *ctr_groupsave_schema(const struct ctr_groupsave *s, int
 /* Rows of values go to a buffer of their schema, which the sort takes or the caller borrows. */
 static int start_times(struct ctr_groupsave *s, int k, struct ctr_err *err)
 {
-    if (s->times.col)
-        ctr_batchbuf_free(&s->times);
+    ctr_batchbuf_free(&s->times);
     s->times = (struct ctr_batchbuf){ 0 };
     return ctr_batchbuf_init(&s->times, &s->valued[k], err);
 }

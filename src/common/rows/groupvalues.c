@@ -18,8 +18,7 @@ int ctr_groupvalues_init(struct ctr_groupvalues *v, const struct ctr_schema *sch
 
 void ctr_groupvalues_free(struct ctr_groupvalues *v)
 {
-    if (v->pairs.schema)
-        ctr_batchbuf_free(&v->pairs);
+    ctr_batchbuf_free(&v->pairs);
     ctr_sort_free(v->sort);
     ctr_buf_free(&v->start);
     ctr_buf_free(&v->key);

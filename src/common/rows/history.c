@@ -448,8 +448,7 @@ void ctr_history_free(struct ctr_history *h)
     ctr_expr_free(h->where);
     ctr_expr_free(h->dwell);
     ctr_feedback_free(&h->counts);
-    if (h->rest.col)
-        ctr_batchbuf_free(&h->rest);
+    ctr_batchbuf_free(&h->rest);
     ctr_schema_free(&h->rest_schema);
     ctr_sessions_free(&h->sessions);
     ctr_buf_free(&h->what);

@@ -84,8 +84,7 @@ static int section_end(struct section *s, int rc, struct ctr_err *err)
     if (!rc)
         rc = ctr_writer_finish(s->w, err);
     ctr_writer_free(s->w);
-    if (s->rows.col)
-        ctr_batchbuf_free(&s->rows);
+    ctr_batchbuf_free(&s->rows);
     ctr_schema_free(&s->schema);
     return rc;
 }

@@ -280,10 +280,8 @@ void ctr_rank_free(struct ctr_rank *r)
 {
     if (!r)
         return;
-    if (r->held.schema)
-        ctr_batchbuf_free(&r->held);
-    if (r->out.schema)
-        ctr_batchbuf_free(&r->out);
+    ctr_batchbuf_free(&r->held);
+    ctr_batchbuf_free(&r->out);
     ctr_colbuf_free(&r->explored);
     for (size_t i = 0; i < CTR_COUNT(r->numbers); i++)
         ctr_buf_free(&r->numbers[i]);

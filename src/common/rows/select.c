@@ -40,7 +40,6 @@ struct ctr_select {
     bool mark;
 
     struct ctr_colbuf *buf, *item; /* rows that match --where; exploded rows */
-    bool *buf_made, *item_made;
     struct ctr_col *col, *picked;
     int64_t *idx, *item_idx;
     uint8_t *taken, *taken_out;
@@ -280,13 +279,10 @@ static int find_inputs(struct ctr_select *s, struct ctr_err *err)
     s->inputs = calloc(n, sizeof *s->inputs);
     s->buf = calloc(n, sizeof *s->buf);
     s->item = calloc(n, sizeof *s->item);
-    s->buf_made = calloc(n, sizeof *s->buf_made);
-    s->item_made = calloc(n, sizeof *s->item_made);
     s->col = calloc(n, sizeof *s->col);
     s->picked = calloc((size_t)s->picks.n + 1, sizeof *s->picked);
     s->repeat = calloc(n, sizeof *s->repeat);
-    if (!s->need || !s->kept || !s->inputs || !s->buf || !s->item || !s->buf_made || !s->item_made || !s->col ||
-        !s->picked || !s->repeat)
+    if (!s->need || !s->kept || !s->inputs || !s->buf || !s->item || !s->col || !s->picked || !s->repeat)
         return ctr_fail_nomem(err, n * sizeof *s->buf);
     need_names(s, s->where);
     for (int i = 0; i < s->nadd; i++)
@@ -312,15 +308,11 @@ static int make_buffers(struct ctr_select *s, struct ctr_err *err)
 {
     int rc = 0;
     for (int i = 0; rc == 0 && s->where && i < s->input.n; i++)
-        if (s->need[i]) {
+        if (s->need[i])
             rc = ctr_colbuf_init(&s->buf[i], &s->input.f[i], err);
-            s->buf_made[i] = true;
-        }
     for (int i = 0; rc == 0 && s->nexplode && i < s->exploded.n; i++)
-        if (s->kept[i]) {
+        if (s->kept[i])
             rc = ctr_colbuf_init(&s->item[i], &s->exploded.f[i], err);
-            s->item_made[i] = true;
-        }
     return rc;
 }
 
@@ -373,16 +365,12 @@ int ctr_select_new(struct ctr_select **out, const struct ctr_select_spec *spec, 
 
 static void free_buffers(struct ctr_select *s)
 {
-    for (int i = 0; s->buf_made && s->item_made && i < last_schema(s)->n; i++) {
-        if (s->buf_made[i])
-            ctr_colbuf_free(&s->buf[i]);
-        if (s->item_made[i])
-            ctr_colbuf_free(&s->item[i]);
+    for (int i = 0; s->buf && s->item && i < last_schema(s)->n; i++) {
+        ctr_colbuf_free(&s->buf[i]);
+        ctr_colbuf_free(&s->item[i]);
     }
     free(s->buf);
     free(s->item);
-    free(s->buf_made);
-    free(s->item_made);
 }
 
 void ctr_select_free(struct ctr_select *s)

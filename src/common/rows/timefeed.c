@@ -58,10 +58,8 @@ int ctr_timefeed_init(struct ctr_timefeed *f, const struct ctr_schema *in, struc
 void ctr_timefeed_free(struct ctr_timefeed *f)
 {
     ctr_sort_free(f->sort);
-    if (f->held.col)
-        ctr_batchbuf_free(&f->held);
-    if (f->ready.col)
-        ctr_batchbuf_free(&f->ready);
+    ctr_batchbuf_free(&f->held);
+    ctr_batchbuf_free(&f->ready);
     ctr_buf_free(&f->idx);
     ctr_schema_free(&f->schema);
 }

@@ -77,8 +77,7 @@ void ctr_bad_rows_free(struct ctr_bad_rows *bad)
     free(bad->reason);
     ctr_writer_free(bad->w);
     ctr_out_free(bad->out);
-    if (bad->added.col)
-        ctr_batchbuf_free(&bad->added);
+    ctr_batchbuf_free(&bad->added);
     ctr_schema_free(&bad->added_schema);
     ctr_schema_free(&bad->schema);
     free(bad);

@@ -301,7 +301,7 @@ struct ctr_colbuf {
 };
 
 int ctr_colbuf_init(struct ctr_colbuf *b, const struct ctr_field *f, struct ctr_err *err) CTR_MUST;
-void ctr_colbuf_free(struct ctr_colbuf *b);
+void ctr_colbuf_free(struct ctr_colbuf *b);  /* also of one that is all zero */
 void ctr_colbuf_clear(struct ctr_colbuf *b); /* keeps memory */
 const struct ctr_col *ctr_colbuf_view(struct ctr_colbuf *b);
 
@@ -362,7 +362,7 @@ struct ctr_batchbuf {
     struct ctr_batch batch; /* storage for ctr_batchbuf_view */
 };
 int ctr_batchbuf_init(struct ctr_batchbuf *b, const struct ctr_schema *s, struct ctr_err *err) CTR_MUST;
-void ctr_batchbuf_free(struct ctr_batchbuf *b);
+void ctr_batchbuf_free(struct ctr_batchbuf *b); /* also of one that is all zero */
 void ctr_batchbuf_clear(struct ctr_batchbuf *b);
 int64_t ctr_batchbuf_rows(const struct ctr_batchbuf *b);
 int ctr_batchbuf_range(struct ctr_batchbuf *b, const struct ctr_batch *from, int64_t start, int64_t n,

@@ -145,8 +145,7 @@ static void regrouped_close(void *source)
 {
     struct regrouped *r = source;
     ctr_batch_source_close(&r->below);
-    if (r->buf.col)
-        ctr_batchbuf_free(&r->buf);
+    ctr_batchbuf_free(&r->buf);
     ctr_part_free(&r->part);
     ctr_schema_free(&r->plain);
     free(r);

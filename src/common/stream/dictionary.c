@@ -87,8 +87,7 @@ static void shared_close(void *source)
 {
     struct shared *s = source;
     ctr_batch_source_close(&s->below);
-    if (s->held.col)
-        ctr_batchbuf_free(&s->held);
+    ctr_batchbuf_free(&s->held);
     for (int k = 0; k < s->schema.n; k++) {
         if (s->entries)
             ctr_colbuf_free(&s->entries[k]);

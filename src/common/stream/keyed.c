@@ -51,7 +51,6 @@ struct ctr_keyed {
     uint64_t clock;
     int64_t blocks_read;
     struct ctr_batchbuf rows; /* found rows, in block order */
-    bool rows_set;
     struct ctr_buf scratch, want, at, pick;
 };
 
@@ -183,7 +182,6 @@ static int open_keyed(struct ctr_keyed *k, const char *path, struct ctr_err *err
     if (k->key < 0)
         return k->key;
     rc = ctr_batchbuf_init(&k->rows, &k->schema, err);
-    k->rows_set = rc >= 0;
     k->verified = calloc(k->file.footer.nblocks + 1, 1);
     if (rc >= 0 && !k->verified)
         rc = ctr_fail_nomem(err, k->file.footer.nblocks);
@@ -244,8 +242,7 @@ void ctr_keyed_free(struct ctr_keyed *k)
         free_slot(&k->slot[i]);
     free_slot(&k->keys);
     ctr_colbuf_free(&k->first);
-    if (k->rows_set)
-        ctr_batchbuf_free(&k->rows);
+    ctr_batchbuf_free(&k->rows);
     ctr_ipcfile_close(&k->file);
     ctr_source_close(&k->src);
     if (k->held)

@@ -26,7 +26,7 @@ struct ctr_writer {
     struct ctr_writer_opts opts;
     struct ctr_batchbuf pending;
     int64_t pending_bytes;
-    bool pending_set, finished, failed;
+    bool finished, failed;
     struct ctr_col *cols; /* of the current batch, in the form of the schema */
     struct writer_dict *dicts;
     struct arrow_body body, dict_body;
@@ -51,8 +51,7 @@ void ctr_writer_free(struct ctr_writer *w)
 {
     if (!w)
         return;
-    if (w->pending_set)
-        ctr_batchbuf_free(&w->pending);
+    ctr_batchbuf_free(&w->pending);
     ctr_file_writer_free(w->file);
     ctr_body_free(&w->body);
     ctr_body_free(&w->dict_body);
@@ -257,7 +256,6 @@ static int start(struct ctr_writer *w, struct ctr_err *err)
     int rc = ctr_batchbuf_init(&w->pending, &w->schema, err);
     if (rc < 0)
         return rc;
-    w->pending_set = true;
     w->start = ctr_out_tell(w->out);
     w->link.after = written_before(w);
     if (w->opts.file) {

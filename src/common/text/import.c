@@ -789,8 +789,7 @@ void ctr_import_free(struct ctr_import *im)
         return;
     for (int i = 0; im->job && i < im->jobs; i++) {
         struct ctr_text_job *j = &im->job[i];
-        if (j->out.schema)
-            ctr_batchbuf_free(&j->out);
+        ctr_batchbuf_free(&j->out);
         ctr_buf_free(&j->scratch);
         ctr_buf_free(&j->scratch2);
         ctr_buf_free(&j->why);
@@ -799,8 +798,7 @@ void ctr_import_free(struct ctr_import *im)
     }
     free(im->job);
     free(im->loss);
-    if (im->rest.schema)
-        ctr_batchbuf_free(&im->rest);
+    ctr_batchbuf_free(&im->rest);
     free(im->head);
     ctr_pool_free(im->pool);
     if (im->state)

@@ -106,8 +106,7 @@ static int show(struct ctr_cli *cli, const struct ctr_estimate *e, int n, const 
         !(rc = ctr_cli_writer(cli, out, &schema, &w, err)) && !(rc = ctr_writer_batch(w, ctr_batchbuf_view(&b), err)))
         rc = ctr_cli_finish(cli, w, out, err);
     ctr_writer_free(w);
-    if (b.schema)
-        ctr_batchbuf_free(&b);
+    ctr_batchbuf_free(&b);
     ctr_schema_free(&schema);
     ctr_buf_free(&text);
     ctr_out_free(out);

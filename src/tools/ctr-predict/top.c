@@ -282,10 +282,8 @@ void ctr_top_ads_free(struct ctr_top_ads *t)
     ctr_pool_free(t->own_pool);
     if (t->dev)
         ctr_dev_free(t->dev);
-    if (t->ad_rows.schema)
-        ctr_batchbuf_free(&t->ad_rows);
-    if (t->out.schema)
-        ctr_batchbuf_free(&t->out);
+    ctr_batchbuf_free(&t->ad_rows);
+    ctr_batchbuf_free(&t->out);
     ctr_schema_free(&t->ad_schema);
     ctr_schema_free(&t->schema);
     free(t->user_column);

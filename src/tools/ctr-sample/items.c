@@ -113,8 +113,7 @@ int ctr_items_read(struct ctr_items *s, const struct ctr_batch_source *from, con
 
 void ctr_items_free(struct ctr_items *s)
 {
-    if (s->rows.col)
-        ctr_batchbuf_free(&s->rows);
+    ctr_batchbuf_free(&s->rows);
     ctr_schema_free(&s->schema);
     ctr_buf_free(&s->known);
     ctr_keyvalue_set_free(&s->set);

@@ -182,8 +182,7 @@ void ctr_negatives_free(struct ctr_negatives *s)
     ctr_spool_free(s->spool);
     struct ctr_batchbuf *buf[] = { &s->result, &s->held, &s->rest };
     for (size_t i = 0; i < CTR_COUNT(buf); i++)
-        if (buf[i]->col)
-            ctr_batchbuf_free(buf[i]);
+        ctr_batchbuf_free(buf[i]);
     ctr_items_free(&s->items);
     ctr_keyvalue_rows_free(&s->user);
     ctr_keyvalue_rows_free(&s->key);

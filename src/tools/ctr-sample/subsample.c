@@ -120,8 +120,7 @@ void ctr_subsample_free(struct ctr_subsample *s)
         return;
     ctr_reader_free(s->r);
     ctr_spool_free(s->spool);
-    if (s->rows.col)
-        ctr_batchbuf_free(&s->rows);
+    ctr_batchbuf_free(&s->rows);
     ctr_colbuf_free(&s->weight);
     ctr_buf_free(&s->labels);
     ctr_buf_free(&s->weights);

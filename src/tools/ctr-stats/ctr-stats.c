@@ -413,8 +413,7 @@ static int make_result(struct ctr_cli *cli, const struct ctr_profiles *p, const 
 
 static void result_free(struct result *r)
 {
-    if (r->rows.schema)
-        ctr_batchbuf_free(&r->rows);
+    ctr_batchbuf_free(&r->rows);
     ctr_schema_free(&r->schema);
     ctr_buf_free(&r->text);
 }

@@ -464,8 +464,7 @@ void ctr_profiles_free(struct ctr_profiles *p)
     free(p->by);
     free(p->label);
     ctr_index_free(&p->index);
-    if (p->gathered.schema)
-        ctr_batchbuf_free(&p->gathered);
+    ctr_batchbuf_free(&p->gathered);
     struct ctr_buf *buf[] = { &p->number, &p->order, &p->text, &p->labels, &p->clicks, &p->some };
     for (size_t i = 0; i < CTR_COUNT(buf); i++)
         ctr_buf_free(buf[i]);
