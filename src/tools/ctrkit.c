@@ -272,7 +272,6 @@ static int print_summary(struct ctr_out *out, const char *folder, const char *to
 {
     char path[2 * PATH_MAX + 128], text[64 << 10], *const args[] = { path, "--help", NULL };
     int fd[2], n;
-    pid_t pid;
     const struct ctr_tool *linked = linked_tool(tool);
 
     if (linked)
@@ -280,7 +279,7 @@ static int print_summary(struct ctr_out *out, const char *folder, const char *to
     snprintf(path, sizeof path, "%s/%s", folder, tool);
     if (pipe(fd))
         return ctr_fail_sys(err, "pipe");
-    pid = fork();
+    pid_t pid = fork();
     if (pid == 0) {
         dup2(fd[1], STDOUT_FILENO);
         close(fd[0]);

@@ -31,11 +31,10 @@ static bool is_large(size_t bytes)
 static uint8_t *pages_map(size_t bytes)
 {
     uint8_t *p = mmap(NULL, bytes + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    size_t before;
 
     if (p == MAP_FAILED)
         return NULL;
-    before = -(uintptr_t)p % HUGE_PAGE;
+    size_t before = -(uintptr_t)p % HUGE_PAGE;
     if (before)
         (void)munmap(p, before);
     (void)munmap(p + before + bytes, HUGE_PAGE - before);
@@ -71,11 +70,10 @@ static void release(struct ctr_buf *b)
 static uint8_t *resize(struct ctr_buf *b, size_t cap)
 {
     size_t bytes = cap + CTR_PAD;
-    uint8_t *p;
 
     if (is_large(bytes) && b->cap && is_large(b->cap + CTR_PAD))
         return map_longer(b->data, b->cap + CTR_PAD, bytes);
-    p = is_large(bytes) ? pages_map(bytes) : aligned_alloc(64, bytes);
+    uint8_t *p = is_large(bytes) ? pages_map(bytes) : aligned_alloc(64, bytes);
     if (!p)
         return NULL;
     if (b->len)
@@ -87,7 +85,6 @@ static uint8_t *resize(struct ctr_buf *b, size_t cap)
 int ctr_buf_reserve(struct ctr_buf *b, size_t extra, struct ctr_err *err)
 {
     size_t need, cap;
-    uint8_t *p;
 
     if (extra <= b->cap - b->len && b->cap)
         return 0;
@@ -98,7 +95,7 @@ int ctr_buf_reserve(struct ctr_buf *b, size_t extra, struct ctr_err *err)
     cap = (CTR_MAX(cap, 64) + 63) & ~(size_t)63;
     if (is_large(cap + CTR_PAD))
         cap = (cap + CTR_PAD + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE - CTR_PAD;
-    p = resize(b, cap);
+    uint8_t *p = resize(b, cap);
     if (!p)
         return ctr_fail_nomem(err, cap);
     if (!is_large(cap + CTR_PAD)) /* mappings are zero already */
@@ -241,11 +238,10 @@ static int grow_strs(struct ctr_strs *l, struct ctr_err *err)
 
 int ctr_strs_add(struct ctr_strs *l, const char *s, size_t len, struct ctr_err *err)
 {
-    char *copy;
     int rc = l->n == l->cap ? grow_strs(l, err) : 0;
     if (rc)
         return rc;
-    copy = malloc(len + 1);
+    char *copy = malloc(len + 1);
     if (!copy)
         return ctr_fail_nomem(err, len + 1);
     memcpy(copy, s, len);
@@ -404,13 +400,12 @@ bool ctr_ascii(const uint8_t *p, size_t n)
 size_t ctr_utf8_length(const uint8_t *p, const uint8_t *end)
 {
     uint8_t lo = 0x80, hi = 0xbf;
-    size_t n;
 
     if (p[0] < 0x80)
         return 1;
     if (p[0] < 0xc2 || p[0] > 0xf4)
         return 0;
-    n = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+    size_t n = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
     if ((size_t)(end - p) < n)
         return 0;
     if (p[0] == 0xe0)

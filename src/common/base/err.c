@@ -29,13 +29,12 @@ int ctr_fail_sys(struct ctr_err *err, const char *fmt, ...)
 {
     int sys = errno;
     char reason[128];
-    size_t n;
     va_list ap;
 
     va_start(ap, fmt);
     err_vset(err, CTR_ESYS, sys, fmt, ap);
     va_end(ap);
-    n = strlen(err->what);
+    size_t n = strlen(err->what);
     snprintf(err->what + n, sizeof err->what - n, "%s%s", n ? ": " : "", strerror_r(sys, reason, sizeof reason));
     return CTR_ESYS;
 }

@@ -309,7 +309,6 @@ static int give_name(struct ctr_out *o)
 static int open_target(struct ctr_out *o, const char *path, struct ctr_err *err)
 {
     struct stat st;
-    size_t n;
     int64_t fd;
 
     if (!*path)
@@ -327,7 +326,7 @@ static int open_target(struct ctr_out *o, const char *path, struct ctr_err *err)
     o->path = ctr_path_followed(path); /* so that a link to a file stays a link */
     if (!o->path)
         return errno == ENOMEM ? ctr_fail_nomem(err, strlen(path)) : ctr_fail_sys(err, "%s: cannot be written", path);
-    n = strlen(o->path) + sizeof ".tmp.XXXXXX";
+    size_t n = strlen(o->path) + sizeof ".tmp.XXXXXX";
     o->temp = malloc(n);
     if (!o->temp)
         return ctr_fail_nomem(err, n);
@@ -350,7 +349,6 @@ int ctr_out_open(struct ctr_out **out, const char *path, unsigned flags, struct 
     bool is_stdout = ctr_names_stdout(path);
     struct ctr_out *o = calloc(1, sizeof *o);
     struct stat st;
-    int rc;
 
     if (!o)
         return ctr_fail_nomem(err, sizeof *o);
@@ -358,7 +356,7 @@ int ctr_out_open(struct ctr_out **out, const char *path, unsigned flags, struct 
     o->slot = -1;
     memset(o->seal.digits, '0', sizeof o->seal.digits);
     o->name = strdup(is_stdout ? "stdout" : flags & CTR_OUT_TEMP ? CTR_TEMP_NAME : path);
-    rc = o->name ? ctr_buf_reserve(&o->buf, OUT_BUFFER, err) : ctr_fail_nomem(err, 16);
+    int rc = o->name ? ctr_buf_reserve(&o->buf, OUT_BUFFER, err) : ctr_fail_nomem(err, 16);
     if (!rc && is_stdout)
         o->fd = STDOUT_FILENO;
     else if (!rc)

@@ -338,18 +338,15 @@ int ctr_cli_queue(const struct ctr_cli *cli, int64_t queue, bool views, struct c
 
 void ctr_cli_progress(struct ctr_cli *cli, int64_t rows, int64_t total)
 {
-    int64_t now;
-    double seconds;
-
     if (!cli->progress)
         return;
-    now = ctr_clock_ms();
+    int64_t now = ctr_clock_ms();
     if (!cli->progress_start_ms)
         cli->progress_start_ms = now;
     if (now < cli->progress_next_ms)
         return;
     cli->progress_next_ms = now + 100;
-    seconds = (double)(now - cli->progress_start_ms) / 1000;
+    double seconds = (double)(now - cli->progress_start_ms) / 1000;
     fprintf(stderr, "\r\033[K%s: %lld rows", cli->tool->name, (long long)rows);
     if (total > 0)
         fprintf(stderr, " (%d%%)", (int)(100 * rows / total));

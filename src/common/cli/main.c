@@ -271,13 +271,12 @@ int ctr_cli_main(const struct ctr_tool *tool, int argc, char **argv)
     struct ctr_cli cli = { .tool = tool, .jobs = no_jobs, .device = "cpu", .flush_ms = 200 };
     struct ctr_option_tables tables;
     struct ctr_err err = { 0 };
-    int rc;
 
     running = tool;
     hold_standard_fds();
     catch_signals();
     bind_tables(&tables, &cli);
-    rc = ctr_options_parse(&cli, &tables, argc, argv, &err);
+    int rc = ctr_options_parse(&cli, &tables, argc, argv, &err);
     if (!rc && (common.help || common.list_options || common.version)) {
         if (common.help)
             ctr_options_help(tool, &tables, *common.help, stdout);

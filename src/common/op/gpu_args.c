@@ -96,13 +96,12 @@ static int put_values(struct gpu_args *a, const struct ctr_col *c, int64_t rows,
                       struct ctr_err *err)
 {
     const int width = ctr_types[c->type].width;
-    int rc;
     to->type = device_type(c->type);
     if (c->type != CTR_UTF8)
         return put_once(a, c->data, c->type == CTR_BOOL ? (rows + 7) / 8 : rows * width, &to->data, err);
     if (rows == 0)
         return put_once(a, "\0\0\0", 4, (const void **)&to->offsets, err);
-    rc = put_once(a, c->offsets, (rows + 1) * 4, (const void **)&to->offsets, err);
+    int rc = put_once(a, c->offsets, (rows + 1) * 4, (const void **)&to->offsets, err);
     return rc < 0 ? rc : put_once(a, c->data, c->offsets[rows], &to->data, err);
 }
 
@@ -242,10 +241,9 @@ static int decoded(struct gpu_call *m, int k, const struct ctr_vtype *type, cons
                    struct ctr_err *err)
 {
     const struct ctr_field f = ctr_vtype_field(type);
-    int rc;
     if (!(*c)->dict || !is_list(type))
         return 0;
-    rc = ctr_colbuf_init(&m->plain[k], &f, err);
+    int rc = ctr_colbuf_init(&m->plain[k], &f, err);
     if (rc == 0)
         rc = ctr_colbuf_range(&m->plain[k], *c, 0, m->from->rows, err);
     *c = ctr_colbuf_view(&m->plain[k]);

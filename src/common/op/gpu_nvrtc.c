@@ -250,7 +250,6 @@ static int refused(const struct nvrtc *n, void *program, int result, const char 
     enum { OUT_OF_MEMORY = 1, INVALID_OPTION = 5 };
     size_t size = 0;
     char *log = NULL;
-    int rc;
     if (result == OUT_OF_MEMORY)
         return ctr_fail(err, CTR_ENOMEM,
                         "NVRTC has too little memory to compile the kernel of a layer; --place NODE=cpu leaves an "
@@ -262,9 +261,10 @@ static int refused(const struct nvrtc *n, void *program, int result, const char 
                         n->major, n->minor, arch);
     if (n->nvrtcGetProgramLogSize(program, &size) == 0 && (log = calloc(1, size + 1)))
         (void)n->nvrtcGetProgramLog(program, log);
-    rc = ctr_fail(err, CTR_EDATA,
-                  "NVRTC %d.%d refuses the kernel of a layer (--place NODE=cpu leaves an operator out of it): %.200s",
-                  n->major, n->minor, log ? log : "it does not say why");
+    int rc =
+        ctr_fail(err, CTR_EDATA,
+                 "NVRTC %d.%d refuses the kernel of a layer (--place NODE=cpu leaves an operator out of it): %.200s",
+                 n->major, n->minor, log ? log : "it does not say why");
     free(log);
     return rc;
 }
@@ -333,12 +333,11 @@ int ctr_gpu_compile(const struct ctr_buf *text, const char *arch, struct ctr_gpu
     char path[PATH_MAX], name[sizeof out->key + sizeof ".cubin"];
     const double from = now();
     int rc = know_version(&nvrtc, err);
-    bool place;
     if (rc < 0)
         return rc;
     make_key(&nvrtc, text, arch, out->key);
     snprintf(name, sizeof name, "%s.cubin", out->key);
-    place = cache_path(name, path, sizeof path, &out->distrusted);
+    bool place = cache_path(name, path, sizeof path, &out->distrusted);
     out->cached = place && cache_read(path, out);
     if (!out->cached)
         rc = compile_new(&nvrtc, text, arch, out, place ? path : NULL, err);

@@ -522,7 +522,6 @@ int ctr_gpu_open(struct ctr_gpu **out, const struct ctr_gpu_opts *opts, struct c
     struct ctr_gpu *m = calloc(1, sizeof *m);
     char text[192];
     int64_t bytes;
-    int rc;
     *out = NULL;
     if (!m)
         return ctr_fail_nomem(err, sizeof *m);
@@ -531,7 +530,7 @@ int ctr_gpu_open(struct ctr_gpu **out, const struct ctr_gpu_opts *opts, struct c
         m->opts.pool_bytes = bytes;
     if (!m->opts.pool_bytes)
         m->opts.pool_bytes = opts->memory_bytes ? CTR_MIN(FIRST_POOL, CTR_MAX(opts->memory_bytes / 8, 1)) : FIRST_POOL;
-    rc = ctr_gpu_cuda_open(&m->cuda, opts->device ? ctr_dev_number_of(opts->device) : -1, err);
+    int rc = ctr_gpu_cuda_open(&m->cuda, opts->device ? ctr_dev_number_of(opts->device) : -1, err);
     if (rc < 0) {
         ctr_gpu_free(m);
         return rc;

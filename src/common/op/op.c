@@ -79,7 +79,6 @@ static int load_list(struct ctr_lane_kind kind, uint64_t hash_seed, const struct
                      const struct ctr_col *c, int64_t from, int n, struct arg_work *w, struct ctr_err *err)
 {
     int64_t base = c->offsets ? c->offsets[from] : from * type->width;
-    int64_t items;
     int rc;
 
     for (int i = 0; i < n; i++) {
@@ -87,7 +86,7 @@ static int load_list(struct ctr_lane_kind kind, uint64_t hash_seed, const struct
         int64_t to = c->offsets ? c->offsets[from + i + 1] : at + type->width;
         w->span[i] = (struct opv_span){ at - base, to - base };
     }
-    items = w->span[n - 1].to;
+    int64_t items = w->span[n - 1].to;
     w->in.span = w->span;
     if (kind.lane == CTR_LANE_NONE)
         return 0;
@@ -246,10 +245,9 @@ static int append_narrow(struct ctr_colbuf *out, const void *lane, const uint8_t
 static int run_narrow(const struct run *r, struct ctr_op_tile *t, struct ctr_err *err)
 {
     double scratch[CTR_OP_TILE];
-    int rc;
 
     t->out = scratch;
-    rc = r->s->loop->run(t, err);
+    int rc = r->s->loop->run(t, err);
     return rc ? rc : append_narrow(r->out, scratch, t->ok, t->n, err);
 }
 
@@ -368,11 +366,10 @@ static int run_lifted(const struct ctr_op_call *call, const struct ctr_col *cons
     const struct ctr_col *c = col[0], *item = c->item;
     int64_t from = c->offsets ? c->offsets[0] : 0;
     int64_t n = c->offsets ? c->offsets[rows] - from : rows * call->arg[0].type.width;
-    int rc;
 
     if (rows == 0)
         return 0;
-    rc = run_plain(call, &item, from, n, out->item, err);
+    int rc = run_plain(call, &item, from, n, out->item, err);
     (void)s;
     return rc ? rc : ctr_op_device_shape(out, c, rows, err);
 }
@@ -407,12 +404,11 @@ static int run_entries(const struct ctr_op_call *call, int k, const struct ctr_c
     const struct ctr_col **entry = calloc((size_t)call->nargs, sizeof *entry);
     int64_t idx[CTR_OP_TILE], bytes = 0;
     struct ctr_colbuf b;
-    int rc;
 
     if (!entry)
         return ctr_fail_nomem(err, (size_t)call->nargs * sizeof *entry);
     entry[k] = col[k]->dict;
-    rc = ctr_colbuf_init(&b, &f, err);
+    int rc = ctr_colbuf_init(&b, &f, err);
     if (!rc)
         rc = run_decoded(call, entry, col[k]->dict->rows, &b, err);
     for (int64_t done = 0; !rc && done < rows; done += CTR_OP_TILE) {

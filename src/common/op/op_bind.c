@@ -180,10 +180,9 @@ static bool scalar_fits(char letter, const struct ctr_vtype *t)
 static bool arg_fits(const char **p, const struct ctr_op_arg *a, const struct ctr_vtype *type, unsigned flags)
 {
     bool list = **p == '[', literal;
-    char letter;
 
     *p += list;
-    letter = *(*p)++;
+    char letter = *(*p)++;
     literal = **p == '!';
     *p += literal;
     if (literal && !a->literal)
@@ -299,7 +298,6 @@ static int no_variant(const struct ctr_op_call *call, int nargs, const struct ct
     const struct ctr_op *op = call->op;
     int reach[64], best = 0;
     char wants[64] = "", words[256] = "", got[64];
-    const char *hint;
     bool whole;
 
     for (int v = 0; v < 64 && op->variants[v].args; v++) {
@@ -314,7 +312,7 @@ static int no_variant(const struct ctr_op_call *call, int nargs, const struct ct
     if (call->arg[best].literal && call->arg[best].literal->kind == CTR_V_NULL)
         return ctr_fail(err, CTR_EUSAGE, "%s cannot take null; is_null(x) asks for it, fill(x, value) replaces it",
                         op->name);
-    hint = hint_for(wants, &type[best]);
+    const char *hint = hint_for(wants, &type[best]);
     if (!call->arg[best].literal && strstr(words, "literal"))
         hint = "it must be written out, a column cannot give it";
     return ctr_fail(err, CTR_EUSAGE, "%s wants %s as its %s argument, got %s%s%s", op->name, words, ordinal(best),
@@ -437,7 +435,6 @@ static const struct ctr_op_variant *choose(const struct ctr_op_call *call, const
 static const struct ctr_op_variant *choose_lifted(struct ctr_op_state *s, const struct ctr_op_call *call,
                                                   struct ctr_vtype *type)
 {
-    const struct ctr_op_variant *v;
     struct ctr_vtype whole = type[0];
 
     if (!(call->op->flags & CTR_OP_LIFT) || s->nargs < 1 || !is_list(&whole) || call->arg[0].literal)
@@ -446,7 +443,7 @@ static const struct ctr_op_variant *choose_lifted(struct ctr_op_state *s, const 
         if (!call->arg[k].literal)
             return NULL;
     type[0] = item_type(&whole);
-    v = choose(call, type, s->nargs);
+    const struct ctr_op_variant *v = choose(call, type, s->nargs);
     if (!v)
         type[0] = whole;
     s->lift = v != NULL;
@@ -455,11 +452,9 @@ static const struct ctr_op_variant *choose_lifted(struct ctr_op_state *s, const 
 
 static int bind_types(struct ctr_op_call *call, struct ctr_op_state *s, struct ctr_vtype *type, struct ctr_err *err)
 {
-    const struct ctr_op_variant *v;
-
     for (int k = 0; k < s->nargs; k++) /* a literal's type is by its kind, ignoring the front end's */
         type[k] = call->arg[k].literal ? ctr_value_type(call->arg[k].literal) : call->arg[k].type;
-    v = choose(call, type, s->nargs);
+    const struct ctr_op_variant *v = choose(call, type, s->nargs);
     if (!v)
         v = choose_lifted(s, call, type);
     if (!v)

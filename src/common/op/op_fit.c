@@ -134,12 +134,11 @@ static int vocab_grow(struct vocab *v, struct ctr_err *err)
 int ctr_vocab_add(struct vocab *v, uint64_t hash, struct opv_str text, uint64_t count, int64_t *entry,
                   struct ctr_err *err)
 {
-    uint64_t i;
     int rc = vocab_grow(v, err);
 
     if (rc)
         return rc;
-    i = vocab_slot(v, hash, &text);
+    uint64_t i = vocab_slot(v, hash, &text);
     if (v->slot[i]) {
         struct entry *e = slot_entry(v, v->slot[i]);
         e->count += count;

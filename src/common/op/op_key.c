@@ -269,7 +269,6 @@ static int list_keys(const struct ctr_vtype *type, const struct ctr_col *c, int6
     uint64_t missing = ctr_missing_key(seed);
     struct ctr_colbuf *b = out->item;
     uint64_t *all = malloc((size_t)n * 8 + 8), *to;
-    int32_t *end;
     int rc = all ? 0 : ctr_fail_nomem(err, (size_t)n * 8);
 
     if (!rc)
@@ -283,7 +282,7 @@ static int list_keys(const struct ctr_vtype *type, const struct ctr_col *c, int6
         return rc;
     }
     to = (uint64_t *)b->data.data;
-    end = (int32_t *)(out->offsets.data + out->offsets.len);
+    int32_t *end = (int32_t *)(out->offsets.data + out->offsets.len);
     for (int64_t i = 0; i < rows; i++) {
         int64_t at = c->offsets ? c->offsets[i] : i * type->width;
         int64_t stop = c->offsets ? c->offsets[i + 1] : at + type->width;

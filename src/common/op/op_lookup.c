@@ -111,8 +111,6 @@ static int prepare_file(struct ctr_op_call *call, struct ctr_op_state *s, const 
     const char *what = call->op->name;
     struct lookup *p = calloc(1, sizeof *p);
     struct ctr_str column = call->arg[s->nargs - 1].literal->s;
-    const struct ctr_schema *schema;
-    const struct ctr_field *f;
     char want[64], got[64], *name;
     int rc;
 
@@ -124,7 +122,7 @@ static int prepare_file(struct ctr_op_call *call, struct ctr_op_state *s, const 
     s->param_free = lookup_free;
     if ((rc = open_file(call, p, err)))
         return rc;
-    schema = ctr_keyed_schema(p->file);
+    const struct ctr_schema *schema = ctr_keyed_schema(p->file);
     name = strndup(column.p, column.n);
     if (!name)
         return ctr_fail_nomem(err, column.n);
@@ -132,7 +130,7 @@ static int prepare_file(struct ctr_op_call *call, struct ctr_op_state *s, const 
     free(name);
     if (rc < 0)
         return rc;
-    f = &schema->f[ctr_keyed_column(p->file)];
+    const struct ctr_field *f = &schema->f[ctr_keyed_column(p->file)];
     if (call->arg[1].literal)
         return ctr_fail(err, CTR_EUSAGE, "%s wants a column as its key", what);
     if (!key_fits(key, f))

@@ -71,7 +71,6 @@ static bool is_bare(const struct plan_tok *t)
 static const char *spaced_remedy(const struct parser *p, char *to, size_t size)
 {
     int from = p->i, end = p->i;
-    size_t n;
     while (from > 0 && is_bare(&p->toks.t[from - 1]))
         from--;
     while (is_bare(&p->toks.t[end]))
@@ -79,7 +78,7 @@ static const char *spaced_remedy(const struct parser *p, char *to, size_t size)
     *to = 0;
     if (from == p->i || end == p->i)
         return to;
-    n = (size_t)snprintf(to, size, "; a name with spaces stands in back quotes: `");
+    size_t n = (size_t)snprintf(to, size, "; a name with spaces stands in back quotes: `");
     for (int i = from; i < end && n + 64 < size; i++)
         n += (size_t)snprintf(to + n, size - n, "%s%.40s", i > from ? " " : "", p->toks.t[i].name);
     snprintf(to + n, size - n, "`");

@@ -368,13 +368,12 @@ int ctr_group_new(struct ctr_group **out, const struct ctr_schema *schema, const
                   struct ctr_err *err)
 {
     struct ctr_group *g = *out = NULL;
-    int rc;
     if (!(g = calloc(1, sizeof *g)))
         return ctr_fail_nomem(err, sizeof *g);
     g->opts = *o;
     if (g->opts.batch_rows <= 0)
         g->opts.batch_rows = CTR_BATCH_ROWS;
-    rc = find_keys(g, schema, err);
+    int rc = find_keys(g, schema, err);
     if (!rc)
         rc = find_aggregates(g, schema, err);
     if (!rc)

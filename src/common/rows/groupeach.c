@@ -321,7 +321,6 @@ static int find_groups(struct each *e, const struct ctr_batch *taken, struct ctr
 {
     const int64_t n = taken->rows, before = e->known.n;
     int key[64];
-    int32_t *row;
     int rc = e->nkeys > (int)CTR_COUNT(key) ? ctr_fail(err, CTR_EUSAGE, "more than %d keys", (int)CTR_COUNT(key)) : 0;
     if (!rc)
         rc = ctr_buf_room(&e->hash, n, sizeof(uint64_t), err);
@@ -338,7 +337,7 @@ static int find_groups(struct each *e, const struct ctr_batch *taken, struct ctr
     memset(e->null.data, 0, (size_t)n);
     rc = ctr_keys_hash(taken, key, e->nkeys, ctr_hash_secret, (uint64_t *)(void *)e->hash.data, e->null.data, err);
     int64_t have = 0, *found = numbers(e) + n;
-    row = (int32_t *)(void *)e->row.data;
+    int32_t *row = (int32_t *)(void *)e->row.data;
     for (int64_t i = 0; !rc && i < n; i++) {
         row[have] = (int32_t)i;
         have += !e->null.data[i];

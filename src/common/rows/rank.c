@@ -642,12 +642,10 @@ static void count_nameless(struct ctr_rank *r, const struct ctr_batch *b)
 
 int ctr_rank_batch(struct ctr_rank *r, const struct ctr_batch *b, struct ctr_err *err)
 {
-    struct ctr_rank_candidate *fresh;
-
     forget_given(r);
     int rc = load_numbers(r, b, err);
 
-    fresh = (struct ctr_rank_candidate *)(void *)r->fresh.data;
+    struct ctr_rank_candidate *fresh = (struct ctr_rank_candidate *)(void *)r->fresh.data;
     r->stats.rows += b->rows;
     count_nameless(r, b);
     for (int64_t from = 0, to; !rc && from < b->rows; from = to) {

@@ -128,10 +128,9 @@ static uint64_t list_bytes(const struct ctr_col *c, const struct ctr_rowcol *rc,
 {
     const struct ctr_col *item = c->item;
     int64_t from, n;
-    uint64_t bytes;
 
     list_span(c, rc, row, &from, &n);
-    bytes = 5 + (list_has_nulls(item) ? ((uint64_t)n + 7) / 8 : 0);
+    uint64_t bytes = 5 + (list_has_nulls(item) ? ((uint64_t)n + 7) / 8 : 0);
     if (rc->item == CTR_UTF8) {
         bytes += 4 * (uint64_t)n;
         if (!item->dict)
@@ -440,13 +439,11 @@ static int read_text(const struct ctr_rowformat *f, int col, const uint8_t *cons
 {
     uint32_t slot = f->col[col].slot, before = previous_slot(f, col);
     uint64_t total = out->data.len;
-    int32_t *to;
-    uint8_t *p;
     int rc;
 
     if ((rc = start_offsets(out, n, err)))
         return rc;
-    to = (int32_t *)(out->offsets.data + out->offsets.len);
+    int32_t *to = (int32_t *)(out->offsets.data + out->offsets.len);
     for (int64_t i = 0; i < n; i++)
         if (!(null && null[i]))
             total += get_u32(rows[i] + slot) - (before ? get_u32(rows[i] + before) : f->fixed_bytes);
@@ -454,7 +451,7 @@ static int read_text(const struct ctr_rowformat *f, int col, const uint8_t *cons
         return ctr_fail_too_long(err);
     if ((rc = ctr_buf_reserve(&out->data, (size_t)total - out->data.len, err)))
         return rc;
-    p = out->data.data + out->data.len;
+    uint8_t *p = out->data.data + out->data.len;
     for (int64_t i = 0; i < n; i++) {
         if (!(null && null[i])) {
             uint32_t from = before ? get_u32(rows[i] + before) : f->fixed_bytes;

@@ -111,13 +111,11 @@ static int fill(struct ctr_merge *m, int i, struct ctr_err *err)
 
 static bool before(const struct ctr_merge *m, int a, int b)
 {
-    int c;
-
     if (a < 0 || b < 0)
         return a < 0;
     if (!m->head[a].row || !m->head[b].row)
         return m->head[a].row || (!m->head[b].row && a < b);
-    c = ctr_rowref_compare(m->order, &m->head[a], &m->head[b]);
+    int c = ctr_rowref_compare(m->order, &m->head[a], &m->head[b]);
     return c < 0 || (!c && a < b);
 }
 
@@ -178,10 +176,9 @@ void ctr_merge_free(struct ctr_merge *m)
 static bool step(struct ctr_merge *m, int i)
 {
     struct source *s = &m->src[i];
-    size_t have;
 
     s->pos += ctr_row_size(m->head[i].row);
-    have = s->buf.len - s->pos;
+    size_t have = s->buf.len - s->pos;
     if (have < 4 || have < ctr_row_size(s->buf.data + s->pos))
         return false;
     ctr_rowref_set(m->order, &m->head[i], s->buf.data + s->pos);

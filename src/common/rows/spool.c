@@ -19,12 +19,11 @@ int ctr_spool_new(struct ctr_spool **spool, const struct ctr_schema *schema, str
 {
     struct ctr_spool *s = calloc(1, sizeof *s);
     struct ctr_schema plain;
-    int rc;
 
     if (!s)
         return ctr_fail_nomem(err, sizeof *s);
     s->fd = ctr_tmpfile(err);
-    rc = s->fd < 0 ? err->code : ctr_schema_copy(&plain, schema, err);
+    int rc = s->fd < 0 ? err->code : ctr_schema_copy(&plain, schema, err);
     if (!rc) {
         snprintf(s->path, sizeof s->path, "/dev/fd/%d", s->fd);
         rc = ctr_meta_set(&plain.meta, CTR_META_SECTION, NULL, err); /* one stream, not a bundle */

@@ -29,7 +29,6 @@ static struct ctr_field item_field(const struct ctr_field *f)
 int ctr_colbuf_init(struct ctr_colbuf *b, const struct ctr_field *f, struct ctr_err *err)
 {
     struct ctr_field item = item_field(f);
-    int rc;
 
     *b = (struct ctr_colbuf){ .type = f->type, .width = f->width, .is_dict = f->dict };
     if (f->dict || !ctr_type_list(f->type))
@@ -37,7 +36,7 @@ int ctr_colbuf_init(struct ctr_colbuf *b, const struct ctr_field *f, struct ctr_
     b->item = calloc(1, sizeof *b->item);
     if (!b->item)
         return ctr_fail_nomem(err, sizeof *b->item);
-    rc = ctr_colbuf_init(b->item, &item, err);
+    int rc = ctr_colbuf_init(b->item, &item, err);
     return rc;
 }
 
@@ -296,14 +295,13 @@ static int range_offsets(struct ctr_colbuf *b, const struct ctr_col *c, int64_t 
 {
     int64_t base = b->type == CTR_UTF8 ? (int64_t)b->data.len : b->item->rows;
     int64_t start = c->offsets[from], end = c->offsets[from + n], shift = base - start;
-    int32_t *to;
     int rc;
 
     if (base + (end - start) > INT32_MAX)
         return offsets_push(b, INT64_MAX, err);
     if ((rc = offsets_reserve(b, n, err)))
         return rc;
-    to = (int32_t *)(b->offsets.data + b->offsets.len);
+    int32_t *to = (int32_t *)(b->offsets.data + b->offsets.len);
     for (int64_t i = 0; i < n; i++)
         to[i] = (int32_t)(c->offsets[from + i + 1] + shift);
     b->offsets.len += (size_t)n * sizeof *to;
@@ -351,7 +349,6 @@ static int range_decode(struct ctr_colbuf *b, const struct ctr_col *c, int64_t f
 
 int ctr_colbuf_range(struct ctr_colbuf *b, const struct ctr_col *c, int64_t from, int64_t n, struct ctr_err *err)
 {
-    int64_t nulls;
     int rc;
 
     if (n <= 0)
@@ -362,7 +359,7 @@ int ctr_colbuf_range(struct ctr_colbuf *b, const struct ctr_col *c, int64_t from
         b->dict = c->dict;
     if ((rc = range_values(b, c, from, n, err)))
         return rc;
-    nulls = c->valid ? n - ctr_bits_count(c->valid, from, n) : 0;
+    int64_t nulls = c->valid ? n - ctr_bits_count(c->valid, from, n) : 0;
     if (!nulls)
         return valid_extend(b, n, err);
     if ((rc = valid_start(b, n, err)))
@@ -446,8 +443,6 @@ static int gather_text(struct ctr_colbuf *b, const struct ctr_col *c, const int6
                        struct ctr_err *err)
 {
     int64_t total = (int64_t)b->data.len;
-    int32_t *to;
-    uint8_t *out;
     int rc;
 
     for (int64_t i = 0; i < n; i++)
@@ -457,8 +452,8 @@ static int gather_text(struct ctr_colbuf *b, const struct ctr_col *c, const int6
         return offsets_push(b, total, err);
     if ((rc = offsets_reserve(b, n, err)) || (rc = ctr_buf_reserve(&b->data, (size_t)total - b->data.len, err)))
         return rc;
-    to = (int32_t *)(b->offsets.data + b->offsets.len);
-    out = b->data.data + b->data.len;
+    int32_t *to = (int32_t *)(b->offsets.data + b->offsets.len);
+    uint8_t *out = b->data.data + b->data.len;
     for (int64_t i = 0; i < n; i++) {
         if (idx[i] >= 0) {
             size_t len = (size_t)(c->offsets[idx[i] + 1] - c->offsets[idx[i]]);

@@ -218,12 +218,11 @@ static void fold(XXH3_state_t *to, const struct column_digest *d)
 void ctr_digest_hex(struct ctr_digest *d, char out[33])
 {
     XXH3_state_t all;
-    XXH128_hash_t h;
 
     XXH3_copyState(&all, d->schema);
     XXH3_128bits_update(&all, &d->rows, sizeof d->rows);
     for (int i = 0; i < d->n; i++)
         fold(&all, &d->col[i]);
-    h = XXH3_128bits_digest(&all);
+    XXH128_hash_t h = XXH3_128bits_digest(&all);
     snprintf(out, 33, "%016llx%016llx", (unsigned long long)h.high64, (unsigned long long)h.low64);
 }

@@ -96,7 +96,6 @@ static bool unescape(const char *p, size_t n, struct ctr_buf *out)
 static int add_first(struct ctr_keyed *k, const char *p, size_t n, struct ctr_err *err)
 {
     enum ctr_type t = k->schema.f[k->key].type;
-    const char *text;
     int64_t i;
     uint64_t u;
     double d;
@@ -104,7 +103,7 @@ static int add_first(struct ctr_keyed *k, const char *p, size_t n, struct ctr_er
     if (rc < 0)
         return rc;
     bool fits = unescape(p, n, &k->scratch);
-    text = (const char *)k->scratch.data;
+    const char *text = (const char *)k->scratch.data;
     n = k->scratch.len;
     if (fits && t == CTR_UTF8)
         return ctr_colbuf_str(&k->first, text, n, err);

@@ -168,10 +168,8 @@ int ctr_schema_add(struct ctr_schema *s, const char *name, enum ctr_type type, s
 
 int ctr_schema_copy(struct ctr_schema *to, const struct ctr_schema *from, struct ctr_err *err)
 {
-    int rc;
-
     *to = (struct ctr_schema){ 0 };
-    rc = ctr_meta_copy(&to->meta, &from->meta, err);
+    int rc = ctr_meta_copy(&to->meta, &from->meta, err);
     for (int i = 0; !rc && i < from->n; i++)
         rc = append_field(to, &from->f[i], from->f[i].name, err);
     if (rc)

@@ -23,10 +23,9 @@ struct digits {
 static void read_limbs(const uint8_t *p, int bits, uint32_t limb[LIMBS], bool *negative)
 {
     const int n = bits / 32;
-    uint64_t carry;
     memcpy(limb, p, (size_t)bits / 8);
     *negative = limb[n - 1] >> 31;
-    carry = *negative;
+    uint64_t carry = *negative;
     for (int i = 0; i < n; i++) {
         carry += *negative ? ~limb[i] : limb[i];
         limb[i] = (uint32_t)carry;

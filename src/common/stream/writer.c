@@ -402,12 +402,11 @@ static int write_empty_rows(struct ctr_writer *w, int64_t rows, struct ctr_err *
 
 int ctr_writer_batch(struct ctr_writer *w, const struct ctr_batch *b, struct ctr_err *err)
 {
-    int rc;
     if (!b->rows)
         return 0;
     if (w->finished || w->failed)
         return ctr_fail(err, CTR_EDATA, "%s: written after its end", ctr_out_name(w->out));
-    rc = w->schema.n ? write_rows(w, b, err) : write_empty_rows(w, b->rows, err);
+    int rc = w->schema.n ? write_rows(w, b, err) : write_empty_rows(w, b->rows, err);
     w->failed = rc < 0;
     return rc < 0 ? rc : 0;
 }

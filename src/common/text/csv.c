@@ -828,9 +828,8 @@ static int parse_tile(const struct csv *s, struct csv_tile *t, int skip, struct 
                       int64_t *line, struct ctr_err *err)
 {
     int64_t before = ctr_batchbuf_rows(&j->out), good = 0;
-    int rc;
     choose_rows(t, skip);
-    rc = append_columns(s, t, j, err);
+    int rc = append_columns(s, t, j, err);
     if (rc)
         return rc;
     int tried = t->rows;

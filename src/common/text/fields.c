@@ -32,14 +32,13 @@ int ctr_fields_new(struct ctr_fields **out, const struct ctr_text_opts *o, struc
 static int add_column(struct ctr_fields *s, const char *name, enum ctr_type type, enum ctr_type item,
                       struct ctr_err *err)
 {
-    struct ctr_text_column *c;
     int rc;
 
     if (ctr_text_columns_find(&s->columns, name, strlen(name)) >= 0)
         return ctr_fail(err, CTR_EDATA, "two fields would be called %s", name);
     if ((rc = ctr_text_columns_add(&s->columns, name, strlen(name), err)) < 0)
         return rc;
-    c = &s->columns.c[s->columns.n - 1];
+    struct ctr_text_column *c = &s->columns.c[s->columns.n - 1];
     c->typed = true;
     c->type = (struct ctr_field){ .type = type, .item = item };
     return 0;
@@ -155,7 +154,6 @@ static int make_schema(struct ctr_fields *s, const struct ctr_text_opts *o, stru
 {
     size_t bytes = (size_t)s->columns.n * sizeof(struct ctr_text_column);
     struct ctr_text_column *made = malloc(bytes + 1);
-    int rc;
 
     if (!made)
         return ctr_fail_nomem(err, bytes);
@@ -163,7 +161,7 @@ static int make_schema(struct ctr_fields *s, const struct ctr_text_opts *o, stru
     for (int k = 0; k < s->columns.n; k++)
         s->columns.c[k].typed &=
             !o->like; /* the format determines the types: check_types explains how to choose others */
-    rc = ctr_text_schema(&s->columns, NULL, o, schema, err);
+    int rc = ctr_text_schema(&s->columns, NULL, o, schema, err);
     if (rc == 0)
         rc = check_types(s, made, schema, err);
     free(made);

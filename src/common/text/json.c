@@ -56,10 +56,8 @@ static inline bool is_digit(char c)
 /* Is [p, e) a JSON number? */
 static bool is_number(const char *p, const char *e)
 {
-    const char *from;
-
     p += p < e && *p == '-';
-    from = p;
+    const char *from = p;
     while (p < e && is_digit(*p))
         p++;
     if (p == from || (*from == '0' && p - from > 1))
@@ -313,12 +311,11 @@ const char *ctr_json_unsound(const struct ctr_json *v)
 int ctr_json_unescape(const char *p, size_t n, struct ctr_buf *out, struct ctr_err *err)
 {
     const char *end = p + n;
-    char *to;
     int rc = ctr_buf_reserve(out, n, err);
 
     if (rc < 0)
         return rc;
-    to = (char *)out->data + out->len;
+    char *to = (char *)out->data + out->len;
     while (p < end) {
         const char *slash = memchr(p, '\\', (size_t)(end - p));
         size_t k = (size_t)((slash ? slash : end) - p);

@@ -94,13 +94,12 @@ static int open_jsonl(void **state, const struct ctr_text_opts *o, const struct 
     struct jsonl *j = calloc(1, sizeof(*j));
     struct ctr_infer *infer = NULL;
     struct ctr_buf scratch = { 0 };
-    int rc;
 
     *state = j;
     if (!j)
         return ctr_fail_nomem(err, sizeof(*j));
     j->o = o;
-    rc = list_columns(j, o, first, &scratch, err);
+    int rc = list_columns(j, o, first, &scratch, err);
     if (rc == 0 && !j->columns.n)
         rc = fail_no_columns(j, first, &scratch, err);
     j->inferred = !o->columns && !o->like && !o->only;

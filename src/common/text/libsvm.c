@@ -90,11 +90,10 @@ static int put_pair(const struct ctr_fields *s, struct ctr_text_job *j, int fiel
 static int libsvm_row(const struct ctr_fields *s, struct ctr_text_job *j, const char *p, const char *end,
                       struct ctr_err *why)
 {
-    const char *e;
     int rc;
 
     end = cut_comment(p, end);
-    e = ctr_next_token(&p, end);
+    const char *e = ctr_next_token(&p, end);
     if (p == e)
         return 0;
     if ((rc = ctr_fields_label(s, j, p, (size_t)(e - p), why)) < 0)
@@ -213,11 +212,10 @@ static int libffm_open(void **state, const struct ctr_text_opts *o, const struct
 static int libffm_row(const struct ctr_fields *s, struct ctr_text_job *j, const char *p, const char *end,
                       struct ctr_err *why)
 {
-    const char *e;
     int rc, field = -1;
 
     end = cut_comment(p, end);
-    e = ctr_next_token(&p, end);
+    const char *e = ctr_next_token(&p, end);
     if (p == e)
         return 0;
     rc = ctr_fields_label(s, j, p, (size_t)(e - p), why);

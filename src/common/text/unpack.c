@@ -240,13 +240,12 @@ static const struct ctr_unpack_method skippable = { "zstd or lz4", "", skip_open
 
 int ctr_unpack_open(struct ctr_unpack **out, const void *p, size_t n, struct ctr_err *err)
 {
-    const struct ctr_unpack_method *m;
     *out = NULL;
     for (size_t i = 0; i < CTR_COUNT(strangers); i++)
         if (begins(p, n, strangers[i].magic, strangers[i].n))
             return strangers[i].command ? ctr_fail(err, CTR_EKIND, "%s: %s", strangers[i].what, strangers[i].command)
                                         : ctr_fail(err, CTR_EDATA, "%s", strangers[i].what);
-    m = is_skippable(p, n) ? &skippable : find_method(p, n);
+    const struct ctr_unpack_method *m = is_skippable(p, n) ? &skippable : find_method(p, n);
     if (!m)
         return 0;
     struct ctr_unpack *u = calloc(1, sizeof *u);

@@ -74,11 +74,10 @@ static int add_namespace(struct ctr_fields *s, const char *p, size_t n, struct c
 {
     struct ctr_buf name = { 0 };
     bool is_reserved = false;
-    int rc;
 
     for (size_t k = 0; k < CTR_COUNT(reserved); k++)
         is_reserved |= strlen(reserved[k]) == n && !memcmp(reserved[k], p, n);
-    rc = ctr_buf_printf(&name, err, "%s%.*s", is_reserved ? "ns." : "", n ? (int)n : 1, n ? p : "_");
+    int rc = ctr_buf_printf(&name, err, "%s%.*s", is_reserved ? "ns." : "", n ? (int)n : 1, n ? p : "_");
     if (rc == 0)
         rc = ctr_fields_add_field(s, p, n, (const char *)name.data, err);
     ctr_buf_free(&name);

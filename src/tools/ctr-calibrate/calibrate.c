@@ -46,11 +46,10 @@ struct ctr_cal_fit {
 static int part_add(struct ctr_cal_fit *f, const char *text, size_t n, struct ctr_err *err)
 {
     int rc = ctr_array_grow(&f->part, f->n, &f->cap, sizeof *f->part, err);
-    struct part *p;
 
     if (rc)
         return rc;
-    p = &f->part[f->n];
+    struct part *p = &f->part[f->n];
     *p = (struct part){ .sample.wide = !f->narrow, .text_bytes = n };
     if (text && (rc = ctr_memdup(&p->text, text, n, err)))
         return rc;
@@ -553,18 +552,15 @@ static int fit_regression(const struct ctr_sample *s, const struct link *l, stru
 {
     struct ctr_buf buf = { 0 };
     double centre, spread, rate, a, b = 0;
-    struct point *p;
-    int64_t n;
-    bool one;
     int rc = points(s, l, &buf, err);
 
     if (rc)
         goto out;
-    p = (struct point *)buf.data;
-    n = (int64_t)(buf.len / sizeof *p);
+    struct point *p = (struct point *)buf.data;
+    int64_t n = (int64_t)(buf.len / sizeof *p);
     rate = standardise(p, n, &centre, &spread);
     a = l == &poisson_link ? ctr_cal_log(rate) : ctr_cal_logit(rate);
-    one = spread == 0; /* score: the slope is undetermined */
+    bool one = spread == 0; /* score: the slope is undetermined */
     if (one)
         spread = b = 1;
     climb(l, p, n, &a, &b, one);
@@ -729,11 +725,10 @@ int ctr_cal_fit_bias(const struct ctr_cal_fit *f, const struct ctr_cal_map *m, s
                      struct ctr_err *err)
 {
     struct ctr_reliability_bin *r = calloc((size_t)bins, sizeof *r);
-    int n;
 
     if (!r)
         return ctr_fail_nomem(err, (size_t)bins * sizeof *r);
-    n = ctr_sample_bins(&f->part[0].sample, f->weight, r, bins);
+    int n = ctr_sample_bins(&f->part[0].sample, f->weight, r, bins);
     for (int i = 0; i < n; i++)
         b[i] = (struct ctr_cal_bias){ r[i].low, r[i].high, r[i].weight, 0, 0, r[i].score, r[i].label };
     for (int i = f->n > 1 ? 1 : 0; i < f->n; i++) {

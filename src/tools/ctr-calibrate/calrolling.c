@@ -104,14 +104,13 @@ static int fit(struct ctr_cal_rolling *r, int64_t until, struct ctr_err *err)
     struct ctr_cal_fit_opts o = r->o.fit;
     struct ctr_cal_fit *f = NULL;
     struct ctr_cal_map *m = NULL;
-    int rc;
 
     forget(r, until);
     if (!r->n)
         return 0;
     if (o.memory_bytes)
         o.memory_bytes = CTR_MAX(1, o.memory_bytes - held_bytes(r));
-    rc = ctr_cal_fit_new(&f, &r->schema, &o, err);
+    int rc = ctr_cal_fit_new(&f, &r->schema, &o, err);
     for (int i = 0; !rc && i < r->n; i++)
         rc = ctr_cal_fit_batch(f, ctr_batchbuf_view(&r->pane[i].rows), err);
     if (!rc && !(rc = ctr_cal_fit_finish(f, &m, err)) && (rc = check_clicks(r, f, err))) {
@@ -153,13 +152,12 @@ static int add_rows(struct ctr_cal_rolling *r, const struct ctr_batch *b, int64_
                     struct ctr_err *err)
 {
     struct pane *p;
-    int rc;
 
     if (is_old(r, start, r->latest)) {
         r->old += n;
         return 0;
     }
-    rc = find_pane(r, start, &p, err);
+    int rc = find_pane(r, start, &p, err);
     return rc ? rc : ctr_batchbuf_range(&p->rows, b, from, n, err);
 }
 

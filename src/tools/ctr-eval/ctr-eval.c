@@ -145,13 +145,12 @@ static int find(struct ctr_cli *cli, struct input *in, const struct ctr_strs *by
 static int project(struct input *in, int nby, struct ctr_err *err)
 {
     int *column[] = { &in->c.label, &in->c.score, &in->c.weight, &in->c.user, &in->c.time, &in->id };
-    int rc;
 
     for (size_t i = 0; i < CTR_COUNT(column); i++)
         *column[i] = keep(in, *column[i]);
     for (int i = 0; i < nby; i++)
         in->by[i] = keep(in, in->by[i]);
-    rc = ctr_batch_source_project(&in->rows, in->keep, in->n, err);
+    int rc = ctr_batch_source_project(&in->rows, in->keep, in->n, err);
     return rc ? rc : ctr_metric_columns_check(&in->c, ctr_batch_source_schema(&in->rows), err);
 }
 
@@ -320,11 +319,10 @@ static void tell_late(struct show *s, bool end)
 static int show_window(void *ctx, struct ctr_eval *e, int64_t window, struct ctr_err *err)
 {
     struct show *s = ctx;
-    int rc;
 
     tell_rows(s->cli, e);
     s->view.window = &window;
-    rc = !s->w && ctr_out_tell(s->out) ? ctr_out_write(s->out, "\n", 1, err) : 0;
+    int rc = !s->w && ctr_out_tell(s->out) ? ctr_out_write(s->out, "\n", 1, err) : 0;
     if (!rc && !(rc = show(s, e, err)))
         rc = s->w ? ctr_writer_flush(s->w, err) : ctr_out_flush(s->out, err);
     s->view.window = NULL;

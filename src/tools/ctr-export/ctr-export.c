@@ -292,7 +292,6 @@ static int export_stream(struct ctr_cli *cli, struct ctr_err *err)
     struct ctr_reader *r = NULL;
     struct ctr_export *e = NULL;
     struct ctr_out *out = NULL;
-    int rc;
 
     eo.no_header = o.no_header;
     eo.flat = o.flat;
@@ -304,7 +303,7 @@ static int export_stream(struct ctr_cli *cli, struct ctr_err *err)
     if (!f)
         return ctr_cli_usage(err, "%s: the suffix is that of no format written here: name one with --format%s",
                              cli->out, strstr(cli->out, ".arrow") ? ", or copy the stream with ctr-cat" : "");
-    rc = ctr_export_check(f, &eo, err);
+    int rc = ctr_export_check(f, &eo, err);
     if (rc == 0)
         rc = ctr_cli_reader(cli, 0, &ro, &r, err);
     if (rc == 0 && o.columns)

@@ -85,7 +85,6 @@ static int start(struct ctr_export *e, struct ctr_buf *head, struct ctr_err *err
 {
     struct jsonl *j = calloc(1, sizeof(*j));
     bool *done = calloc((size_t)e->schema.n + 1, 1);
-    int rc;
 
     (void)head;
     e->state = j;
@@ -99,7 +98,7 @@ static int start(struct ctr_export *e, struct ctr_buf *head, struct ctr_err *err
     }
     for (int k = 0; k < e->schema.n; k++)
         j->nested[k] = is_path(e, e->schema.f[k].name);
-    rc = e->schema.n ? object(e, j, done, 0, 0, err) : ctr_put(&j->text, "{", 1, err);
+    int rc = e->schema.n ? object(e, j, done, 0, 0, err) : ctr_put(&j->text, "{", 1, err);
     free(done);
     if (rc < 0)
         return rc;

@@ -112,7 +112,6 @@ static int start(struct ctr_export *e, struct ctr_buf *head, struct ctr_err *err
 /* Convert value k of c to the array's type; false: impossible. */
 static bool store(enum ctr_type type, const struct ctr_col *c, int64_t k, uint8_t *to)
 {
-    double f;
     int64_t i;
 
     if (type == c->type && type != CTR_BOOL) {
@@ -124,7 +123,7 @@ static bool store(enum ctr_type type, const struct ctr_col *c, int64_t k, uint8_
         memcpy(to, &i, size_of(type)); /* little-endian */
         return true;
     }
-    f = ctr_col_f64(c, k);
+    double f = ctr_col_f64(c, k);
     if (c->type == CTR_I64 && (f >= 0x1p63 || (int64_t)f != ((const int64_t *)c->data)[k]))
         return false;
     if (c->type == CTR_U64 && (f >= 0x1p64 || (uint64_t)f != ((const uint64_t *)c->data)[k]))
@@ -226,13 +225,12 @@ static int finish(struct ctr_export *e, struct ctr_err *err)
 {
     const struct npy *y = e->state;
     struct ctr_buf head = { 0 };
-    int rc;
 
     if (e->spill < 0)
         return e->rows == e->opts.total_rows ? 0
                                              : ctr_fail(err, CTR_EDATA, "%lld rows came where the file announced %lld",
                                                         (long long)e->rows, (long long)e->opts.total_rows);
-    rc = put_head(y, e->rows, &head, err);
+    int rc = put_head(y, e->rows, &head, err);
     if (rc == 0)
         rc = ctr_out_write(e->out, head.data, head.len, err);
     if (rc == 0)

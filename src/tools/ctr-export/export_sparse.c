@@ -187,14 +187,13 @@ static int start_libsvm(struct ctr_export *e, struct ctr_buf *head, struct ctr_e
 /* Fields are numbered by position; if all columns are named f0, f7, …, they keep these numbers. */
 static int start_libffm(struct ctr_export *e, struct ctr_buf *head, struct ctr_err *err)
 {
-    struct sparse *s;
     bool named = true;
     int rc = start(e, false, false, err);
 
     (void)head;
     if (rc < 0)
         return rc;
-    s = e->state;
+    struct sparse *s = e->state;
     for (int k = 0; k < s->sources; k++) {
         const char *name = e->schema.f[s->source[k].column].name;
         named = named && name[0] == 'f' && ctr_parse_u64(name + 1, strlen(name + 1), &s->source[k].field) &&
@@ -216,13 +215,12 @@ static bool vw_word(const char *p, size_t n)
 /* A column becomes a namespace of its name; "_" is the unnamed namespace, and all single numbers are in "dense". */
 static int start_vw(struct ctr_export *e, struct ctr_buf *head, struct ctr_err *err)
 {
-    struct sparse *s;
     int rc = start(e, false, true, err);
 
     (void)head;
     if (rc < 0)
         return rc;
-    s = e->state;
+    struct sparse *s = e->state;
     for (int k = 0; k < s->sources; k++) {
         const struct ctr_field *f = &e->schema.f[s->source[k].column];
         const char *name = f->name;
@@ -432,8 +430,6 @@ static int libsvm_row(const struct ctr_export *e, const struct ctr_batch *b, int
                       struct ctr_err *err)
 {
     const struct sparse *s = e->state;
-    struct item *it;
-    size_t n;
     int rc = put_label(e, b, i, &t->text, err);
 
     if (rc == 0 && s->query >= 0)
@@ -441,8 +437,8 @@ static int libsvm_row(const struct ctr_export *e, const struct ctr_batch *b, int
     ctr_buf_clear(&t->scratch);
     for (int k = 0; k < s->sources && rc == 0; k++)
         rc = gather(e, &s->source[k], b, i, &t->scratch, err);
-    it = (struct item *)t->scratch.data;
-    n = t->scratch.len / sizeof(*it);
+    struct item *it = (struct item *)t->scratch.data;
+    size_t n = t->scratch.len / sizeof(*it);
     if (!s->texts && rc == 0)
         n = ascend(it, n);
     for (size_t k = 0; k < n && rc == 0; k++)

@@ -104,14 +104,13 @@ static int total(const struct ctr_table *t, int shown)
 
 static void lay_out(struct ctr_table *t)
 {
-    int left;
     for (int k = 0; k < t->schema.n; k++) {
         struct column *c = &t->column[k];
         c->wide = CTR_MAX(c->numbers, CTR_MIN(c->natural, (int)LEAST));
     }
     for (t->shown = t->schema.n; t->shown > 1 && total(t, t->shown) > t->o.width;)
         t->shown--;
-    left = t->o.width - total(t, t->shown);
+    int left = t->o.width - total(t, t->shown);
     for (int step = 1; left > 0 && step;) { /* to the narrowest that wants more */
         struct column *least = NULL;
         for (int k = 0; k < t->shown; k++) {

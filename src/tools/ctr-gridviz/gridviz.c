@@ -177,14 +177,13 @@ static int find_slice(struct ctr_gridviz *g, const struct table *t, const struct
     bool all = ctr_col_missing(&b->col[t->by], i) || ctr_col_missing(&b->col[t->slice], i);
     struct ctr_str text = all ? (struct ctr_str){ "", 0 } : ctr_col_str(&b->col[t->slice], i);
     struct slice s = { .by = -1 };
-    uint64_t h;
     int rc;
 
     if (!all && (s.by = by_index(g, ctr_col_str(&b->col[t->by], i), err)) < 0)
         return s.by;
     s.windowed = t->window >= 0 && !ctr_col_missing(&b->col[t->window], i);
     s.window_ms = s.windowed ? ctr_col_i64(&b->col[t->window], i) : 0;
-    h = ctr_hash64(text.p, text.n, ctr_hash_secret + (uint64_t)s.by);
+    uint64_t h = ctr_hash64(text.p, text.n, ctr_hash_secret + (uint64_t)s.by);
     h = s.windowed ? ctr_mix64(h ^ 0x77696e646f77u) + ctr_mix64((uint64_t)s.window_ms) : h;
     const int64_t known = g->ids.n;
     if ((rc = ctr_idmap_get(&g->ids, h, id, err)) || (g->ids.n > known && (rc = slice_new(g, &s, text, err))))

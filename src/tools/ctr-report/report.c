@@ -228,15 +228,13 @@ static int put_figure(struct ctr_report *r, struct ctr_html *h, const struct ctr
 static int add_figure(struct ctr_report_file *f, int i, struct ctr_buf *svg, struct ctr_err *err)
 {
     const char *const *name = f->kind->figures;
-    const struct ctr_plot_kind *k;
-    int rc;
 
     for (int at = 0; name && *name && at < i; at++)
         name++;
     if (!name || !*name)
         return 0;
-    k = ctr_plot_find(*name);
-    rc = k ? draw((const struct ctr_report_file *const *)&f, 1, k, svg, err) : 0;
+    const struct ctr_plot_kind *k = ctr_plot_find(*name);
+    int rc = k ? draw((const struct ctr_report_file *const *)&f, 1, k, svg, err) : 0;
     if (!rc && k && svg->len)
         rc = put_figure(f->report, &f->figures, k, svg);
     if (rc)
@@ -285,7 +283,6 @@ int ctr_report_figures(struct ctr_report *r, struct ctr_err *err)
 static int is_text(const char *path, bool *text, struct ctr_err *err)
 {
     char head[6];
-    ssize_t n;
     int rc = ctr_is_file(path, err), fd;
 
     *text = false;
@@ -293,7 +290,7 @@ static int is_text(const char *path, bool *text, struct ctr_err *err)
         return rc;
     if ((fd = ctr_open_input(path, O_RDONLY, err)) < 0)
         return fd;
-    n = ctr_read_full(fd, head, sizeof head, err);
+    ssize_t n = ctr_read_full(fd, head, sizeof head, err);
     close(fd);
     *text = n > 0 && !(n >= 4 && !memcmp(head, "\xff\xff\xff\xff", 4)) && !(n == 6 && !memcmp(head, "ARROW1", 6));
     return n < 0 ? (int)n : 0;
@@ -332,7 +329,6 @@ int ctr_report_add(struct ctr_report *r, const char *path, const char *name, str
     struct ctr_report_file *more = realloc(r->file, ((size_t)r->n + 1) * sizeof *more), *f;
     const size_t left = CTR_REPORT_TABLES - CTR_MIN((size_t)CTR_REPORT_TABLES, r->used);
     bool text = false;
-    int rc;
 
     if (!more)
         return ctr_fail_nomem(err, ((size_t)r->n + 1) * sizeof *more);
@@ -345,7 +341,7 @@ int ctr_report_add(struct ctr_report *r, const char *path, const char *name, str
                                                              left / (size_t)CTR_MAX(r->files - r->n + 1, 1)),
                                              .err = err },
                                    .figures = { .err = err } };
-    rc = name_file(f, name, err);
+    int rc = name_file(f, name, err);
     if (!rc)
         rc = is_text(path, &text, err);
     if (!rc)

@@ -97,7 +97,6 @@ static int end_explained(struct ctr_report_file *f, struct ctr_err *err)
 {
     struct explained *x = f->state;
     struct order *order = calloc((size_t)x->name.n + 1, sizeof *order);
-    struct ctr_html_table t;
 
     if (!order)
         return ctr_fail_nomem(err, (size_t)x->name.n * sizeof *order);
@@ -105,7 +104,7 @@ static int end_explained(struct ctr_report_file *f, struct ctr_err *err)
     for (int i = 0; i < x->name.n; i++)
         order[i] = (struct order){ x->of[i].size, i };
     qsort(order, (size_t)x->name.n, sizeof *order, by_size);
-    t = ctr_html_table(&f->html, "Contributions to the log odds", head);
+    struct ctr_html_table t = ctr_html_table(&f->html, "Contributions to the log odds", head);
     for (int i = 0; i < x->name.n; i++) {
         const struct sums *s = &x->of[order[i].table];
         const char *name = x->name.s[order[i].table];

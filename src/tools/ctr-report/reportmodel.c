@@ -42,18 +42,15 @@ static int put_signal(void *ctx, const struct ctr_plan_signal *s, struct ctr_err
 static int put_plan(struct ctr_report_file *f, struct ctr_err *err)
 {
     struct ctr_html *h = &f->html;
-    struct ctr_html_table t;
     const size_t most = h->most;
-    int64_t left_out;
-    int rc;
 
     h->most = most / 2;
-    t = ctr_html_table(h, "What a model learns from", signal_head);
-    rc = ctr_plan_signals(f->plan, put_signal, &t, err);
+    struct ctr_html_table t = ctr_html_table(h, "What a model learns from", signal_head);
+    int rc = ctr_plan_signals(f->plan, put_signal, &t, err);
     ctr_html_table_end(&t);
     h->most = most;
     ctr_html_markup(h, "<pre tabindex=\"0\"><code>");
-    left_out = ctr_html_lines(h, ctr_plan_text(f->plan));
+    int64_t left_out = ctr_html_lines(h, ctr_plan_text(f->plan));
     ctr_html_markup(h, "</code></pre>\n");
     if (left_out) {
         ctr_html_markup(h, "<p class=\"less\">");

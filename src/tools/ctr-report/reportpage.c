@@ -68,11 +68,9 @@ static void put_contents(struct ctr_html *h, const struct ctr_report *r, const c
 
 static void put_brief(struct ctr_html *h, const struct ctr_report *r)
 {
-    struct ctr_html_table t;
-
     if (!r->brief.buf.len)
         return;
-    t = ctr_html_table(h, "In short", ctr_report_brief_head);
+    struct ctr_html_table t = ctr_html_table(h, "In short", ctr_report_brief_head);
     t.rows = 1;
     if (!h->rc)
         h->rc = ctr_buf_append(&h->buf, r->brief.buf.data, r->brief.buf.len, h->err);
@@ -177,7 +175,6 @@ static int put_made(struct ctr_html_table *t, const struct ctr_report *r, const 
 
 static int put_provenance(struct ctr_html *h, const struct ctr_report *r)
 {
-    struct ctr_html_table t;
     int rc = 0;
 
     ctr_html_markup(
@@ -185,7 +182,7 @@ static int put_provenance(struct ctr_html *h, const struct ctr_report *r)
            "What the page was made of. A digest is that of ctr-info --digest, of a model that of its weights; "
            "of a plan it is its id.</p>\n");
     put_files(h, r);
-    t = ctr_html_table(h, "Programs that made these files", made_head);
+    struct ctr_html_table t = ctr_html_table(h, "Programs that made these files", made_head);
     for (int i = 0; !rc && i < r->n; i++)
         for (int k = 0; !rc && k < r->file[i].made.n; k++)
             if (is_first(r, i, k))
@@ -198,7 +195,6 @@ static int put_provenance(struct ctr_html *h, const struct ctr_report *r)
 int ctr_report_page(const struct ctr_report *r, const char *title, struct ctr_buf *page, struct ctr_err *err)
 {
     struct ctr_html h = { .most = CTR_REPORT_BYTES - 200, .err = err };
-    int rc;
 
     put_head(&h, title);
     put_contents(&h, r, title);
@@ -206,7 +202,7 @@ int ctr_report_page(const struct ctr_report *r, const char *title, struct ctr_bu
     for (int i = 0; i < CTR_REPORT_PARTS; i++)
         if (has_part(r, i))
             put_part(&h, r, i);
-    rc = put_provenance(&h, r);
+    int rc = put_provenance(&h, r);
     ctr_html_markup(&h, "</main>\n</body>\n</html>\n");
     if (!rc)
         rc = h.rc;

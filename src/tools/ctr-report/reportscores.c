@@ -93,11 +93,10 @@ static int put_bins(struct ctr_report_file *f, const struct scores *x, struct ct
 {
     struct ctr_reliability_bin bin[BINS];
     const int n = ctr_eval_reliability(x->e, bin, BINS, err);
-    struct ctr_html_table t;
 
     if (n <= 0)
         return n;
-    t = ctr_html_table(&f->html, "Reliability: bins of equal weight by score", bin_head);
+    struct ctr_html_table t = ctr_html_table(&f->html, "Reliability: bins of equal weight by score", bin_head);
     for (int i = 0; i < n; i++)
         if (ctr_html_row(&t)) {
             ctr_html_cell(&t, "%s", ctr_report_metric(bin[i].low).s);
@@ -122,13 +121,12 @@ static double value_of(const struct scores *x, const struct ctr_metric_sums *sum
 static int end_scores(struct ctr_report_file *f, struct ctr_err *err)
 {
     struct scores *x = f->state;
-    const struct ctr_metric_sums *sums;
     double brief[CTR_BRIEF];
     int rc = ctr_eval_finish(x->e, f->report->pool, err);
 
     if (rc)
         return rc;
-    sums = &ctr_eval_slice(x->e, 0)->sums[0];
+    const struct ctr_metric_sums *sums = &ctr_eval_slice(x->e, 0)->sums[0];
     brief[0] = (double)sums->rows;
     brief[1] = sums->label / sums->weight;
     for (int i = 2; i < CTR_BRIEF; i++)

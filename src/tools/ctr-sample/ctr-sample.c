@@ -259,7 +259,6 @@ static int sample_rows(struct ctr_cli *cli, struct ctr_err *err)
     struct ctr_batch_source rows = { 0 };
     struct ctr_subsample *s = NULL;
     struct ctr_out *out = NULL;
-    int rc;
 
     if (o.permute)
         return permute(cli, err);
@@ -269,7 +268,7 @@ static int sample_rows(struct ctr_cli *cli, struct ctr_err *err)
         return ctr_cli_usage(err,
                              "--share R, above 0 and up to 1, says how many of the queries without a click to keep; "
                              "--negatives N adds rows, and --permute COL shuffles a column, instead");
-    rc = ctr_cli_bad_rows(cli, o.bad_rows, err);
+    int rc = ctr_cli_bad_rows(cli, o.bad_rows, err);
     if (!rc && !(rc = ctr_cli_reader(cli, 0, NULL, &r, err)))
         rows = ctr_batch_source_stream(r);
     if (!rc)

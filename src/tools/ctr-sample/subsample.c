@@ -89,13 +89,12 @@ int ctr_subsample_new(struct ctr_subsample **out, const struct ctr_schema *in, c
                       struct ctr_err *err)
 {
     struct ctr_subsample *s = calloc(1, sizeof *s);
-    int rc;
 
     if (!s)
         return ctr_fail_nomem(err, sizeof *s);
     s->o = *o;
     ctr_keyvalue_set_init(&s->clicked);
-    rc = output_schema(s, in, err);
+    int rc = output_schema(s, in, err);
     if (!rc && !(s->views = calloc((size_t)s->out.n, sizeof *s->views)))
         rc = ctr_fail_nomem(err, (size_t)s->out.n * sizeof *s->views);
     if (!rc) {
@@ -203,7 +202,6 @@ static int choose(struct ctr_subsample *s, const struct ctr_batch *b, int64_t *k
 int ctr_subsample_next(struct ctr_subsample *s, const struct ctr_batch **out, struct ctr_err *err)
 {
     const struct ctr_batch *b;
-    struct ctr_batch with;
     int64_t kept = 0;
     int rc;
 
@@ -215,7 +213,7 @@ int ctr_subsample_next(struct ctr_subsample *s, const struct ctr_batch **out, st
     } while (!kept);
     memcpy(s->views, b->col, (size_t)b->schema->n * sizeof *s->views);
     s->views[s->o.weight] = *ctr_colbuf_view(&s->weight);
-    with = (struct ctr_batch){ .schema = &s->out, .rows = b->rows, .col = s->views };
+    struct ctr_batch with = (struct ctr_batch){ .schema = &s->out, .rows = b->rows, .col = s->views };
     ctr_batchbuf_clear(&s->rows);
     if ((rc = ctr_batchbuf_gather(&s->rows, &with, s->idx, kept, err)))
         return rc;
