@@ -232,6 +232,13 @@ static inline const struct ctr_index_slot *ctr_index_next(const struct ctr_index
     return s->number != CTR_INDEX_FREE ? s : NULL;
 }
 
+/* For qsort, of an array of these, or of structs that begin with one: order.c. No number is NaN. */
+int ctr_by_u32(const void *a, const void *b);
+int ctr_by_u64(const void *a, const void *b);
+int ctr_by_i64(const void *a, const void *b);
+int ctr_by_f64(const void *a, const void *b);
+int ctr_by_text(const void *a, const void *b); /* char * */
+
 void ctr_sha256(const void *data, size_t n, uint8_t out[32]); /* one-way: sha256.c */
 /* A feature's key: XXH3-64 of the canonical text of the value, seeded with XXH3-64 of the name of
  * its table.  Integers in decimal, other doubles as ctr_fmt_f64 writes them, null as "(missing)". */

@@ -47,11 +47,6 @@ static int choose_kind(const struct ctr_field *f, int role, enum ctr_input_kind 
     return 0;
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const struct ctr_input *)a)->name, ((const struct ctr_input *)b)->name);
-}
-
 /* The number of a table, appended when it is new. */
 static int number_table(struct ctr_strs *tables, const char *name, struct ctr_err *err)
 {
@@ -152,7 +147,7 @@ int ctr_inputs_new(struct ctr_inputs **out, const struct ctr_schema *s, int labe
         ctr_inputs_free(in);
         return rc;
     }
-    qsort(in->in, (size_t)in->n, sizeof *in->in, by_name);
+    qsort(in->in, (size_t)in->n, sizeof *in->in, ctr_by_text);
     find_groups(in);
     in->plain = !in->has_x && !in->change.hash_bits;
     for (int i = 0, keys = 0; i < in->n; i++) {

@@ -564,13 +564,6 @@ static int quantiles_fit_tile(void *ctx, struct ctr_op_tile *t, struct ctr_err *
     return 0;
 }
 
-static int by_value(const void *pa, const void *pb)
-{
-    double a = *(const double *)pa, b = *(const double *)pb;
-
-    return (a > b) - (a < b);
-}
-
 /* Threshold i is the value of rank floor(i N / n); equal ones are merged. */
 static int quantiles_finish(void *state, struct ctr_err *err)
 {
@@ -580,7 +573,7 @@ static int quantiles_finish(void *state, struct ctr_err *err)
     int rc = 0;
 
     if (rows)
-        qsort(v, (size_t)rows, sizeof *v, by_value);
+        qsort(v, (size_t)rows, sizeof *v, ctr_by_f64);
     for (int64_t i = 1; !rc && rows && i < q->n; i++) {
         double at = v[(int64_t)((__int128)i * rows / q->n)];
         if (q->at.len && at == last)

@@ -70,18 +70,6 @@ static bool item_of(enum ctr_lane lane, const struct ctr_value *v, union item *t
     }
 }
 
-static int by_i(const void *a, const void *b)
-{
-    return opv_cmp_i(*(const int64_t *)a, *(const int64_t *)b);
-}
-static int by_u(const void *a, const void *b)
-{
-    return opv_cmp_u(*(const uint64_t *)a, *(const uint64_t *)b);
-}
-static int by_f(const void *a, const void *b)
-{
-    return opv_cmp_f(*(const double *)a, *(const double *)b);
-}
 static int by_s(const void *a, const void *b)
 {
     return opv_cmp_s(*(const struct opv_str *)a, *(const struct opv_str *)b);
@@ -119,9 +107,9 @@ static int prepare_in(struct ctr_op_call *call, struct ctr_op_state *s, struct c
     }
     qsort(p + 1, (size_t)*p, width,
           lane == CTR_LANE_STR   ? by_s
-          : lane == CTR_LANE_F64 ? by_f
-          : lane == CTR_LANE_U64 ? by_u
-                                 : by_i);
+          : lane == CTR_LANE_F64 ? ctr_by_f64
+          : lane == CTR_LANE_U64 ? ctr_by_u64
+                                 : ctr_by_i64);
     return 0;
 }
 

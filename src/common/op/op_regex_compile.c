@@ -75,16 +75,10 @@ static int add_range(struct compiler *c, struct set *s, uint32_t from, uint32_t 
     return 0;
 }
 
-static int by_from(const void *a, const void *b)
-{
-    const struct range *x = a, *y = b;
-    return x->from < y->from ? -1 : x->from > y->from;
-}
-
 static void sort_ranges(struct set *s)
 {
     int n = 0;
-    qsort(s->range, (size_t)s->n, sizeof *s->range, by_from);
+    qsort(s->range, (size_t)s->n, sizeof *s->range, ctr_by_u32);
     for (int i = 0; i < s->n; i++)
         if (n && s->range[i].from <= s->range[n - 1].to + 1)
             s->range[n - 1].to = CTR_MAX(s->range[n - 1].to, s->range[i].to);
@@ -566,12 +560,6 @@ static int add_symbols_from(struct compiler *c, uint32_t cp, uint32_t *sample)
     return 0;
 }
 
-static int by_number(const void *a, const void *b)
-{
-    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return x < y ? -1 : x > y;
-}
-
 static int make_symbols(struct compiler *c)
 {
     uint32_t *cut = malloc((size_t)(c->sets * MOST_RANGES * 2 + 1) * sizeof *cut), sample[OPV_RE_SYMBOLS];
@@ -588,7 +576,7 @@ static int make_symbols(struct compiler *c)
             cut[n++] = CTR_MAX(c->set[i].range[k].to + 1, 128u);
         }
     if (rc >= 0)
-        qsort(cut, (size_t)n, sizeof *cut, by_number);
+        qsort(cut, (size_t)n, sizeof *cut, ctr_by_u32);
     for (int i = 0; rc >= 0 && i < n; i++)
         if (!i || cut[i] != cut[i - 1])
             rc = add_symbols_from(c, cut[i], sample);

@@ -53,11 +53,6 @@ static int add_below(struct ctr_strs *out, const char *folder, int depth, struct
     return rc;
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 /* ---- lists of files ---- */
 
 /* A line of a list: relative to the folder of the list. */
@@ -137,7 +132,7 @@ int ctr_parquet_files(struct ctr_strs *out, const char *path, struct ctr_err *er
         rc = ctr_fail(err, CTR_EDATA, "is a folder without a file *.parquet in it or below");
     }
     if (!rc)
-        qsort(below.s, (size_t)below.n, sizeof *below.s, by_name);
+        qsort(below.s, (size_t)below.n, sizeof *below.s, ctr_by_text);
     for (int i = 0; !rc && i < below.n; i++)
         rc = ctr_strs_add(out, below.s[i], strlen(below.s[i]), err);
     ctr_strs_free(&below);

@@ -422,17 +422,6 @@ const char *ctr_program_names_collision(const struct ctr_program *g, int i)
 
 /* ---- saving ---- */
 
-static int by_key(const void *a, const void *b)
-{
-    const struct name_slot *x = a, *y = b;
-    return (x->key > y->key) - (x->key < y->key);
-}
-
-static int by_table(const void *a, const void *b)
-{
-    return strcmp(((const struct name_table *)a)->table, ((const struct name_table *)b)->table);
-}
-
 /* Move the used slots to the front, sorted; the table is not used afterwards. */
 static void sort_slots(struct name_table *t)
 {
@@ -441,7 +430,7 @@ static void sort_slots(struct name_table *t)
         if (t->slot[i].count)
             t->slot[n++] = t->slot[i];
     if (n)
-        qsort(t->slot, n, sizeof *t->slot, by_key);
+        qsort(t->slot, n, sizeof *t->slot, ctr_by_u64);
 }
 
 static int names_schema(struct ctr_schema *s, struct ctr_err *err)
@@ -515,7 +504,7 @@ int ctr_program_names_save(struct ctr_program *g, struct ctr_out *out, int64_t *
     struct ctr_colbuf tables;
     *collisions = m->collisions.n;
     if (m->n)
-        qsort(m->t, (size_t)m->n, sizeof *m->t, by_table);
+        qsort(m->t, (size_t)m->n, sizeof *m->t, ctr_by_text);
     int rc = ctr_colbuf_init(&tables, &text, err);
     if (rc == 0)
         rc = names_schema(&s, err);

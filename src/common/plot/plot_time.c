@@ -18,12 +18,6 @@ struct windows {
     bool intervals, control;
 };
 
-static int by_time(const void *a, const void *b)
-{
-    const struct window *x = a, *y = b;
-    return x->time < y->time ? -1 : x->time > y->time;
-}
-
 static bool all_have(const struct ctr_plot *p, const char *name)
 {
     for (int i = 0; i < p->n; i++)
@@ -97,7 +91,7 @@ static int read_windows(struct ctr_plot *p, int i, const char *metric, struct wi
     while (!rc && (rc = ctr_plot_next(p, i, &b, err)) > 0)
         rc = add_windows(w, &c, b, err);
     if (w->w.len)
-        qsort(w->w.data, w->w.len / sizeof(struct window), sizeof(struct window), by_time);
+        qsort(w->w.data, w->w.len / sizeof(struct window), sizeof(struct window), ctr_by_f64);
     return ctr_plot_fail(p, i, rc, err);
 }
 

@@ -77,11 +77,6 @@ static int no_view(const struct ctr_plan *plan, const char *argument, struct ctr
     return rc;
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 /* The files that a pattern of the plan names, in the order of the bytes of their names: patterns stand for themselves
  * in the folder of the plan. */
 static int add_pattern(struct ctr_flow_views *v, const char *view, const char *folder, const char *pattern,
@@ -101,7 +96,7 @@ static int add_pattern(struct ctr_flow_views *v, const char *view, const char *f
         rc = ctr_fail(err, CTR_EDATA, "%s%s: %s", folder, pattern,
                       failed == GLOB_NOMATCH ? "no file has such a name" : "a folder cannot be read");
     if (!rc)
-        qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, by_name);
+        qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, ctr_by_text);
     for (size_t i = 0; !rc && i < found.gl_pathc; i++)
         rc = add_files(v, view, strlen(view), found.gl_pathv[i], err);
     globfree(&found);

@@ -79,12 +79,6 @@ struct ctr_numbered *ctr_numbered_sort(struct ctr_numbered *a, struct ctr_number
     return a;
 }
 
-static int compare_keys(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
 /* The upper bounds (inclusive) of the ranges, from an evenly spaced sample. */
 static int make_bounds(const struct ctr_sorted_of *of, uint64_t **bounds, size_t *n, struct ctr_err *err)
 {
@@ -97,7 +91,7 @@ static int make_bounds(const struct ctr_sorted_of *of, uint64_t **bounds, size_t
             i++;
         got += i < of->places;
     }
-    qsort(sample, got, sizeof *sample, compare_keys);
+    qsort(sample, got, sizeof *sample, ctr_by_u64);
     *n = 0;
     for (size_t r = 1; r < ranges && got; r++)
         sample[(*n)++] = sample[r * got / ranges]; /* n < r * got / ranges: reads stay ahead of writes */

@@ -126,12 +126,6 @@ const struct ctr_text_format ctr_text_libsvm = { .name = "libsvm",
 
 /* ---- libffm ---- */
 
-static int by_number(const void *a, const void *b)
-{
-    const uint64_t *x = a, *y = b;
-    return (*x > *y) - (*x < *y);
-}
-
 /* Add the fields of a line that are not in seen[0..n); stops at one too many. */
 static int line_fields(const char *p, const char *end, uint64_t *seen, int n)
 {
@@ -161,7 +155,7 @@ static int sample_fields(struct ctr_fields *s, const struct ctr_text_block *b, s
         return ctr_fail_nomem(err, CTR_MAX_FIELDS * sizeof(*seen));
     for (int rows = 0; rows < CTR_SAMPLE_ROWS && (end = ctr_next_record(&p, b->p + b->n, &line)) != NULL; rows++)
         n = line_fields(line, cut_comment(line, end), seen, n);
-    qsort(seen, (size_t)n, sizeof(*seen), by_number);
+    qsort(seen, (size_t)n, sizeof(*seen), ctr_by_u64);
     for (int k = 0; k < n && rc == 0; k++) {
         char name[CTR_NUM_MAX + 2] = "f";
         size_t len = ctr_fmt_u64(name + 1, seen[k]);

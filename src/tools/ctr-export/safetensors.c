@@ -169,11 +169,6 @@ static int by_alignment(const void *a, const void *b)
     return m != n ? (m < n ? 1 : -1) : strcmp(x->name, y->name);
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const struct tensor *)a)->name, ((const struct tensor *)b)->name);
-}
-
 static int put_text(struct ctr_buf *b, const char *s, struct ctr_err *err)
 {
     return ctr_json_quote(b, s, strlen(s), err);
@@ -247,7 +242,7 @@ static int write_file(struct writer *w, struct ctr_out *out, struct ctr_err *err
     struct ctr_buf head = { 0 };
     if (!w->n)
         return ctr_fail(err, CTR_EUSAGE, "no numeric column: safetensors holds numbers and fixed_size_lists of them");
-    qsort(w->t, (size_t)w->n, sizeof *w->t, by_name);
+    qsort(w->t, (size_t)w->n, sizeof *w->t, ctr_by_text);
     for (int i = 1; i < w->n; i++)
         if (!strcmp(w->t[i].name, w->t[i - 1].name))
             return ctr_fail(err, CTR_EDATA, "two tensors would have the name %s", w->t[i].name);

@@ -135,12 +135,6 @@ static int clean_index(struct serve_clicks *c, struct ctr_err *err)
     return rc;
 }
 
-static int by_place(const void *a, const void *b)
-{
-    const struct serve_shown *x = a, *y = b;
-    return x->place < y->place ? -1 : x->place > y->place;
-}
-
 static struct kept *kept_new(const char *id, const struct serve_shown *row, int64_t n)
 {
     struct kept *k = malloc(sizeof *k + (size_t)n * (sizeof *row + sizeof(bool)));
@@ -158,7 +152,7 @@ static struct kept *kept_new(const char *id, const struct serve_shown *row, int6
         sorted &= !i || row[i - 1].place < row[i].place;
     }
     if (!sorted) /* a ranking */
-        qsort(k->row, (size_t)n, sizeof *k->row, by_place);
+        qsort(k->row, (size_t)n, sizeof *k->row, ctr_by_i64);
     return k;
 }
 
@@ -195,7 +189,7 @@ static void count_click(struct serve_clicks *c, const struct serve_click *click,
 {
     struct kept *k = find(c, click->id);
     const struct serve_shown is = { .place = click->place };
-    const struct serve_shown *row = k ? bsearch(&is, k->row, (size_t)k->n, sizeof is, by_place) : NULL;
+    const struct serve_shown *row = k ? bsearch(&is, k->row, (size_t)k->n, sizeof is, ctr_by_i64) : NULL;
     if (!row) {
         n->unknown++;
     } else if (k->is[row - k->row]) {

@@ -70,12 +70,6 @@ static void path_of(const struct serve_inbox *i, int64_t number, char path[4200]
     snprintf(path, 4200, "%.4000s/%06lld.arrows", i->o.dir, (long long)number);
 }
 
-static int by_number(const void *a, const void *b)
-{
-    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
 /* The numbers of the files, in order. */
 static int list(const struct serve_inbox *i, struct ctr_buf *numbers, struct ctr_err *err)
 {
@@ -91,7 +85,7 @@ static int list(const struct serve_inbox *i, struct ctr_buf *numbers, struct ctr
     if (d)
         closedir(d);
     if (numbers->len)
-        qsort(numbers->data, numbers->len / sizeof(int64_t), sizeof(int64_t), by_number);
+        qsort(numbers->data, numbers->len / sizeof(int64_t), sizeof(int64_t), ctr_by_i64);
     return rc;
 }
 

@@ -52,12 +52,6 @@ static const char *path_of(const struct serve_models *s, int file)
 
 /* ---- parts ---- */
 
-static int by_name(const void *a, const void *b)
-{
-    const char *const *x = a, *const *y = b;
-    return strcmp(*x, *y);
-}
-
 /* The metadata of a section but for its provenance, by name: the plan, its identity and types, the kind and options of
  * the model, its fixed parameters. */
 static int put_meta(struct ctr_buf *to, const struct ctr_meta *m, struct ctr_err *err)
@@ -67,7 +61,7 @@ static int put_meta(struct ctr_buf *to, const struct ctr_meta *m, struct ctr_err
     int rc = kv ? 0 : ctr_fail_nomem(err, (size_t)m->n * pair);
     if (!rc && m->n) {
         memcpy(kv, m->kv, (size_t)m->n * pair);
-        qsort(kv, (size_t)m->n, pair, by_name);
+        qsort(kv, (size_t)m->n, pair, ctr_by_text);
     }
     for (int i = 0; !rc && i < 2 * m->n; i++)
         if (strcmp(kv[i - i % 2], CTR_META_PG) != 0)

@@ -460,12 +460,6 @@ const struct ctr_col *serve_cut_column(const struct serve_desk *d, int k)
 
 /* ---- rows of a stream ---- */
 
-static int by_order(const void *a, const void *b)
-{
-    const uint64_t *x = a, *y = b;
-    return *x < *y ? -1 : *x > *y;
-}
-
 /* Rows by request, in the order of the stream: the first row of the request above the row. */
 static int order_rows(struct serve_cut *c, const struct serve_generation *g, const struct ctr_batch *b, const int *at,
                       struct ctr_err *err)
@@ -477,7 +471,7 @@ static int order_rows(struct serve_cut *c, const struct serve_generation *g, con
     for (int64_t i = 0; i < b->rows && !rc; i++)
         order[i] = (uint64_t)first[i] << 32 | (uint64_t)i;
     if (!rc)
-        qsort(order, (size_t)b->rows, sizeof *order, by_order);
+        qsort(order, (size_t)b->rows, sizeof *order, ctr_by_u64);
     return rc;
 }
 

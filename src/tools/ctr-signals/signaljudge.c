@@ -37,15 +37,9 @@ struct day {
  *
  * Limits are widened by what chance does: two standard errors of shares, and the noise of PSI of so many rows. */
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double median(double *x, int n)
 {
-    qsort(x, (size_t)n, sizeof *x, by_value);
+    qsort(x, (size_t)n, sizeof *x, ctr_by_f64);
     return (x[(n - 1) / 2] + x[n / 2]) / 2;
 }
 

@@ -229,12 +229,6 @@ static double poisson(struct draws *d, double mean)
     return CTR_MAX(0, floor(mean + sqrt(mean) * normal + .5));
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double percentile(const double *sorted, double p)
 {
     const double r = (CTR_DRIFT_REPLICATES - 1) * p, whole = floor(r);
@@ -248,7 +242,7 @@ static void interval(double *value, double is, double *low, double *high)
     double mean = 0;
     for (int r = 0; r < CTR_DRIFT_REPLICATES; r++)
         mean += value[r] / CTR_DRIFT_REPLICATES;
-    qsort(value, CTR_DRIFT_REPLICATES, sizeof *value, by_value);
+    qsort(value, CTR_DRIFT_REPLICATES, sizeof *value, ctr_by_f64);
     *low = CTR_MAX(0, CTR_MIN(is, percentile(value, .025) + is - mean));
     *high = CTR_MAX(is, percentile(value, .975) + is - mean);
 }

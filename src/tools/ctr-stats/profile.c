@@ -456,12 +456,6 @@ static int many_put(struct ctr_profile *p, const struct ctr_value *v, const char
     return ctr_bins_add(&m->bins, &bin, err);
 }
 
-static int by_number(const void *a, const void *b)
-{
-    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* The least shift at which the numbers of the table take few enough bins: two neighbours share one when they differ
  * only in lower bits. */
 static int first_shift(const struct ctr_profile *p, int *shift, struct ctr_err *err)
@@ -473,7 +467,7 @@ static int first_shift(const struct ctr_profile *p, int *shift, struct ctr_err *
     for (int64_t i = 0; i < p->table.cap; i++)
         if (p->table.slot[i].n && !ctr_kind_nan(p->kind, p->table.slot[i].key))
             at[n++] = ctr_kind_position(p->kind, p->table.slot[i].key);
-    qsort(at, (size_t)n, sizeof *at, by_number);
+    qsort(at, (size_t)n, sizeof *at, ctr_by_u64);
     for (int64_t i = 1; i < n; i++)
         differ[at[i] == at[i - 1] ? 0 : 64 - __builtin_clzll(at[i] ^ at[i - 1])]++;
     free(at);

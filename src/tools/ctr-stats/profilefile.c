@@ -166,12 +166,6 @@ static int put_values(struct put *to, struct ctr_err *err)
     return rc;
 }
 
-static int by_place(const void *x, const void *y)
-{
-    const struct ctr_bin *a = x, *b = y;
-    return (a->at > b->at) - (a->at < b->at);
-}
-
 static int put_bins(struct put *to, struct ctr_err *err)
 {
     const struct ctr_bins *b = &to->column->many->bins;
@@ -182,7 +176,7 @@ static int put_bins(struct put *to, struct ctr_err *err)
         if (b->slot[i].n)
             bin[n++] = b->slot[i];
     if (n)
-        qsort(bin, (size_t)n, sizeof *bin, by_place);
+        qsort(bin, (size_t)n, sizeof *bin, ctr_by_u64);
     for (int64_t i = 0; !rc && i < n; i++) {
         const struct row r = { .part = "bin", .key = bin[i].at, .n = bin[i].n, .clicks = bin[i].clicks };
         rc = put_row(to, &r, err);

@@ -22,12 +22,6 @@ const char *const ctr_quantile_names[CTR_QUANTILES] = { "q01", "q05", "q25", "me
 
 /* ---- values in order ---- */
 
-static int by_place(const void *a, const void *b)
-{
-    const uint64_t x = ((const struct ctr_point *)a)->at, y = ((const struct ctr_point *)b)->at;
-    return (x > y) - (x < y);
-}
-
 int ctr_points_shift(const struct ctr_profile *p)
 {
     return p->many ? p->many->bins.shift : -1;
@@ -40,7 +34,7 @@ static void unite(struct ctr_buf *points, size_t from)
     const size_t n = (points->len - from) / sizeof *point;
     size_t kept = 0;
     if (n)
-        qsort(point, n, sizeof *point, by_place);
+        qsort(point, n, sizeof *point, ctr_by_u64);
     for (size_t i = 0; i < n; i++) {
         if (kept && point[kept - 1].at == point[i].at) {
             point[kept - 1].n += point[i].n;
