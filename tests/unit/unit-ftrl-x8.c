@@ -6,10 +6,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "common/lr/ftrl_plain.h"
 #include "common/lr/ftrl_x8.h"
 #include "common/lr/lr.h"
 
+#include "ftrl_plain.h"
 #include "tap.h"
 
 enum { KEYS = 50, EVENTS = 300, WIDE = 30, ROOM = 32, CANARY = 0x5a, STATE = 2 * CTR_X8 * sizeof(double) };

@@ -6,10 +6,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "common/lr/ftrl_plain.h"
 #include "common/model/models.h"
 
 #include "comm_threads.h"
+#include "ftrl_plain.h"
 #include "tap.h"
 
 enum { MOST_RANKS = 3, TABLES = 3, KEYS = 40, MINIBATCH = 16, STEPS = 30, MOST = MOST_RANKS * MINIBATCH * STEPS };

@@ -8,10 +8,10 @@
 #include <unistd.h>
 
 #include "common/deep/deep.h"
-#include "common/lr/ftrl_plain.h"
 #include "common/lr/lr.h"
 #include "common/table/table.h"
 
+#include "ftrl_plain.h"
 #include "tap.h"
 
 enum { LONGEST = 70 };

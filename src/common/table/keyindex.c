@@ -213,19 +213,6 @@ int ctr_keyindex_filter(struct ctr_keyindex *t, bool (*keep)(const void *ctx, ui
     return rc;
 }
 
-int ctr_keyindex_shrink(struct ctr_keyindex *t, struct ctr_err *err)
-{
-    struct ctr_keyindex small = { .size = 0 };
-    uint64_t at = 0, hash;
-    int rc = ctr_keyindex_reserve(&small, t->used, err);
-    for (const uint32_t *number; !rc && (number = ctr_keyindex_next(t, &at, &hash));)
-        *ctr_keyindex_get(&small, hash) = *number;
-    ctr_keyindex_free(rc ? &small : t);
-    if (!rc)
-        *t = small;
-    return rc;
-}
-
 /* ---- visits ---- */
 
 /* *at: 0, then 1 + the place of the next key to look at. */

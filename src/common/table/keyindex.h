@@ -127,9 +127,6 @@ static inline uint32_t *ctr_keyindex_get(struct ctr_keyindex *t, uint64_t h)
 int ctr_keyindex_filter(struct ctr_keyindex *t, bool (*keep)(const void *ctx, uint32_t number), const void *ctx,
                         struct ctr_err *err) CTR_MUST;
 
-/* Build the index anew, with no more lines than its keys need; until it is built both are in memory. */
-int ctr_keyindex_shrink(struct ctr_keyindex *t, struct ctr_err *err) CTR_MUST;
-
 /* Every key once, in no defined order: *at starts with 0; NULL at the end. */
 const uint32_t *ctr_keyindex_next(const struct ctr_keyindex *t, uint64_t *at, uint64_t *hash);
 
