@@ -83,26 +83,10 @@ static int check_options(const struct ctr_cli *cli, struct ctr_err *err)
     return 0;
 }
 
-static bool not_idle(void *ctx)
-{
-    (void)ctx; /* waiting for --behaviours is no reason to write */
-    return true;
-}
-
 static int open_behaviours(struct ctr_cli *cli, struct ctr_reader **r, struct ctr_err *err)
 {
-    struct ctr_reader_opts ro = { .idle = not_idle };
-    struct ctr_cli only = *cli;
-    char *name[] = { (char *)(uintptr_t)o.behaviours };
-
-    if (!o.behaviours)
-        return 0;
-    int rc = ctr_cli_read(cli, o.behaviours, err);
-    if (rc)
-        return rc;
-    only.args = name;
-    only.nargs = 1;
-    return ctr_cli_reader(&only, 0, &ro, r, err);
+    const int rc = o.behaviours ? ctr_cli_read(cli, o.behaviours, err) : 0;
+    return rc || !o.behaviours ? rc : ctr_cli_side_reader(cli, o.behaviours, r, err);
 }
 
 /* The state is renamed behind the output, so that a run that was killed can be run again. */

@@ -54,21 +54,6 @@ static int check_options(const struct ctr_cli *cli, struct ctr_err *err)
     return 0;
 }
 
-static bool not_idle(void *ctx)
-{
-    (void)ctx; /* no output is pending while RIGHT is read */
-    return true;
-}
-
-static int open_right(struct ctr_cli *cli, struct ctr_reader **r, struct ctr_err *err)
-{
-    struct ctr_cli only = *cli;
-    struct ctr_reader_opts ro = { .idle = not_idle };
-
-    only.nargs = 1;
-    return ctr_cli_reader(&only, 0, &ro, r, err);
-}
-
 static int open_join(struct ctr_cli *cli, const struct ctr_schema *left, struct ctr_batch_source *right,
                      struct ctr_join **j, struct ctr_err *err)
 {
@@ -141,7 +126,7 @@ static int join_streams(struct ctr_cli *cli, struct ctr_err *err)
 
     if (!rc)
         rc = check_options(cli, err);
-    if (!rc && !(rc = open_right(cli, &from, err)))
+    if (!rc && !(rc = ctr_cli_side_reader(cli, cli->args[0], &from, err)))
         right = ctr_batch_source_stream(from);
     if (!rc)
         rc = ctr_cli_reader(cli, 1, NULL, &left, err);

@@ -152,6 +152,23 @@ int ctr_cli_reader(struct ctr_cli *cli, int first, const struct ctr_reader_opts 
     return ctr_reader_open(r, cli->args + first, n, &o, err);
 }
 
+static bool not_idle(void *ctx)
+{
+    (void)ctx;
+    return true;
+}
+
+int ctr_cli_side_reader(const struct ctr_cli *cli, const char *path, struct ctr_reader **r, struct ctr_err *err)
+{
+    const struct ctr_reader_opts o = { .idle = not_idle };
+    struct ctr_cli only = *cli;
+    char *name[] = { (char *)(uintptr_t)path };
+    only.args = name;
+    only.nargs = 1;
+    only.stdin_read = false; /* by this one */
+    return ctr_cli_reader(&only, 0, &o, r, err);
+}
+
 int ctr_cli_out(struct ctr_cli *cli, unsigned out_flags, struct ctr_out **o, struct ctr_err *err)
 {
     return ctr_out_open(o, cli->out, out_flags, err);

@@ -153,6 +153,10 @@ bool ctr_cli_given(const struct ctr_cli *cli, const char *name);
  * (ctr_input_identity_keep) until the tool ends, so each stays the same file for every read. */
 int ctr_cli_reader(struct ctr_cli *cli, int first, const struct ctr_reader_opts *opts, struct ctr_reader **r,
                    struct ctr_err *err) CTR_MUST;
+/* Another stream than the main one: waiting for it is no reason to write what is pending. `path` of an option is
+ * registered by ctr_cli_read before. */
+int ctr_cli_side_reader(const struct ctr_cli *cli, const char *path, struct ctr_reader **r,
+                        struct ctr_err *err) CTR_MUST;
 /* The inputs args[first…], each FILE or NAME=FILE, as files, and their names: that of the file without folder and
  * suffix, or stdin. Checks them as ctr_cli_inputs does; an input or a name given twice is an error. `what`: a noun for
  * an input. */

@@ -91,28 +91,15 @@ static int sample(struct ctr_cli *cli, struct ctr_reader *r, const struct ctr_ba
 
 /* ---- negatives ---- */
 
-static bool not_idle(void *ctx)
-{
-    (void)ctx; /* no output is pending while ITEMS is read */
-    return true;
-}
-
 static int open_items(struct ctr_cli *cli, struct ctr_reader **r, struct ctr_err *err)
 {
-    struct ctr_reader_opts ro = { .idle = not_idle };
-    struct ctr_cli only = *cli;
-    char *name[] = { (char *)(uintptr_t)o.items };
     bool main_stdin = !cli->nargs;
     for (int i = 0; i < cli->nargs; i++)
         main_stdin |= !strcmp(cli->args[i], "-");
     if (!strcmp(o.items, "-") && main_stdin)
         return ctr_cli_usage(err, "--items and the main stream cannot both be stdin");
-    int rc = ctr_cli_read(cli, o.items, err);
-    if (rc)
-        return rc;
-    only.args = name;
-    only.nargs = 1;
-    return ctr_cli_reader(&only, 0, &ro, r, err);
+    const int rc = ctr_cli_read(cli, o.items, err);
+    return rc ? rc : ctr_cli_side_reader(cli, o.items, r, err);
 }
 
 /* TIME[=TIME2] */
