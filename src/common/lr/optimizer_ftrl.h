@@ -8,8 +8,8 @@
  *     g_i = weight (p - y) x_i,  sigma_i = (sqrt(n_i + g_i^2) - sqrt(n_i)) / alpha
  *     z_i += g_i - sigma_i w_i,  n_i += g_i^2
  *
- * tests/unit/ftrl_plain.h has a version without vectors. The state of a key is z and n, 8 bytes after the pointer to its
- * row. optimizer_types.h includes this text after optimizer_body.h. */
+ * tests/unit/ftrl_plain.h has a version without vectors. The state of a key is z and n, 8 bytes after the pointer to
+ * its row. optimizer_types.h includes this text after optimizer_body.h. */
 typedef REAL NAME(pair) __attribute__((vector_size(2 * sizeof(REAL)))); /* z, n as in a table row */
 typedef REAL NAME(four) __attribute__((vector_size(4 * sizeof(REAL))));
 
