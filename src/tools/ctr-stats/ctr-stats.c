@@ -230,7 +230,7 @@ static int read_limits(struct limits *l, struct ctr_err *err)
 static void check_limits(struct limits *l, const struct ctr_profile *column, const struct ctr_drift *d)
 {
     for (int i = 0; i < l->n; i++) {
-        const double x = l->limit[i].measure->value(d);
+        const double x = *(const double *)((const char *)d + l->limit[i].measure->at);
         if (!(x > l->limit[i].most))
             continue;
         if (*l->first)

@@ -282,7 +282,7 @@ static double sd_of(const struct ctr_profile *p)
 int ctr_drift(const struct ctr_profile *now, const struct ctr_profile *ref, uint64_t seed, struct ctr_drift *d,
               struct ctr_err *err)
 {
-    *d = (struct ctr_drift){ now->rows, -1, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, null_share(now), NAN };
+    *d = (struct ctr_drift){ now->rows, -1, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, null_share(now), NAN, NAN };
     if (!ref || ref->kind != now->kind || ref->list != now->list)
         return 0;
     struct points points = { 0 };
@@ -294,6 +294,7 @@ int ctr_drift(const struct ctr_profile *now, const struct ctr_profile *ref, uint
         struct draws draws = { seed, ctr_hash64(now->name, strlen(now->name), 0), 0 };
         d->ref_rows = ref->rows;
         d->ref_nulls = null_share(ref);
+        d->null_change = fabs(d->nulls - d->ref_nulls);
         d->psi = stability(g);
         d->js = divergence(g);
         d->wasserstein = now->kind == CTR_KIND_TEXT ? NAN : earth_mover(&points, sd_of(ref));
@@ -323,33 +324,17 @@ const struct ctr_slice *ctr_drift_slice(const struct ctr_profiles *in, const cha
 
 /* ---- what --fail-above knows ---- */
 
-static double psi_of(const struct ctr_drift *d)
-{
-    return d->psi;
-}
-static double js_of(const struct ctr_drift *d)
-{
-    return d->js;
-}
-static double wasserstein_of(const struct ctr_drift *d)
-{
-    return d->wasserstein;
-}
-static double new_of(const struct ctr_drift *d)
-{
-    return d->fresh;
-}
-static double vanished_of(const struct ctr_drift *d)
-{
-    return d->vanished;
-}
-static double nulls_of(const struct ctr_drift *d)
-{
-    return fabs(d->nulls - d->ref_nulls);
-}
+#define MEASURE(name, member)                                                                                          \
+    {                                                                                                                  \
+        name, offsetof(struct ctr_drift, member)                                                                       \
+    }
 const struct ctr_drift_measure ctr_drift_measures[] = {
-    { "psi", psi_of },           { "js", js_of },       { "wasserstein", wasserstein_of }, { "new", new_of },
-    { "vanished", vanished_of }, { "nulls", nulls_of },
+    MEASURE("psi", psi),
+    MEASURE("js", js),
+    MEASURE("wasserstein", wasserstein),
+    MEASURE("new", fresh),
+    MEASURE("vanished", vanished),
+    MEASURE("nulls", null_change),
 };
 const int ctr_drift_measures_count = CTR_COUNT(ctr_drift_measures);
 

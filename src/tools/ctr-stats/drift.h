@@ -14,7 +14,7 @@ struct ctr_drift {
     double js, js_low, js_high;
     double wasserstein;
     double fresh, vanished; /* shares of rows with values that the other does not have */
-    double nulls, ref_nulls;
+    double nulls, ref_nulls, null_change;
 };
 /* `ref` NULL: there is none. */
 int ctr_drift(const struct ctr_profile *now, const struct ctr_profile *ref, uint64_t seed, struct ctr_drift *d,
@@ -26,7 +26,7 @@ const struct ctr_slice *ctr_drift_slice(const struct ctr_profiles *in, const cha
 /* What --fail-above knows. */
 struct ctr_drift_measure {
     const char *name;
-    double (*value)(const struct ctr_drift *d); /* NaN: undefined */
+    size_t at; /* of the double in struct ctr_drift; NaN: undefined */
 };
 extern const struct ctr_drift_measure ctr_drift_measures[];
 extern const int ctr_drift_measures_count;
