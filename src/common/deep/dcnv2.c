@@ -79,13 +79,7 @@ static int dcnv2_declare(struct ctr_deep *d, struct ctr_err *err)
         !strcmp(d->p.deep.structure, "parallel") && d->p.deep.hidden.n; /* without hidden layers both are the same */
     for (int l = 0; l < m->layers && !rc; l++)
         rc = declare_layer(d, &m->layer[l], l, err);
-    const struct ctr_stack_shape shape = { .prefix = "",
-                                           .hidden = d->p.deep.hidden,
-                                           .in = d->x_cols,
-                                           .out = m->parallel ? 0 : 1,
-                                           .activation = d->p.deep.activation,
-                                           .batch_norm = d->p.deep.batch_norm,
-                                           .dropout = d->p.dropout };
+    const struct ctr_stack_shape shape = ctr_stack_hidden(d, "", d->x_cols, m->parallel ? 0 : 1);
     if (!rc)
         rc = ctr_stack_declare(d, &m->deep, &shape, err);
     if (!rc && m->parallel)

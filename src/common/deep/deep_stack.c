@@ -50,6 +50,12 @@ static int declare_layer(struct ctr_deep *d, struct ctr_stack *s, int l, int32_t
     return rc;
 }
 
+struct ctr_stack_shape ctr_stack_hidden(const struct ctr_deep *d, const char *prefix, int32_t in, int32_t out)
+{
+    return (struct ctr_stack_shape){ prefix,      d->p.deep.hidden, in, out, d->p.deep.activation, d->p.deep.batch_norm,
+                                     d->p.dropout };
+}
+
 int ctr_stack_declare(struct ctr_deep *d, struct ctr_stack *s, const struct ctr_stack_shape *shape, struct ctr_err *err)
 {
     int32_t in = shape->in;

@@ -59,6 +59,8 @@ struct ctr_stack {
     struct ctr_mem *user_x, *sum; /* of these rows: x, and the sums over the user's columns */
 };
 
+/* Of the hidden layers that the options describe. */
+struct ctr_stack_shape ctr_stack_hidden(const struct ctr_deep *d, const char *prefix, int32_t in, int32_t out);
 int ctr_stack_declare(struct ctr_deep *d, struct ctr_stack *s, const struct ctr_stack_shape *shape,
                       struct ctr_err *err) CTR_MUST;
 int ctr_stack_declare_running(struct ctr_deep *d, struct ctr_stack *s, struct ctr_err *err) CTR_MUST;

@@ -36,13 +36,7 @@ static int declare_network(struct ctr_deep *d, struct ctr_err *err)
     d->state = m;
     const bool ask_ids = d->p.images.pool && !strcmp(d->p.images.pool, "multi-query");
     int rc = ctr_attention_declare(d, &m->in, &(struct ctr_attention_shape){ .ask_ids = ask_ids }, err);
-    const struct ctr_stack_shape shape = { .prefix = "",
-                                           .hidden = d->p.deep.hidden,
-                                           .in = (int32_t)m->in.cols,
-                                           .out = 1,
-                                           .activation = d->p.deep.activation,
-                                           .batch_norm = d->p.deep.batch_norm,
-                                           .dropout = d->p.dropout };
+    const struct ctr_stack_shape shape = ctr_stack_hidden(d, "", (int32_t)m->in.cols, 1);
     if (!rc)
         rc = ctr_stack_declare(d, &m->stack, &shape, err);
     if (!rc)

@@ -68,13 +68,7 @@ static int dlrm_declare(struct ctr_deep *d, struct ctr_err *err)
     if (m->vectors > CTR_MAX_DOT_FIELDS || !m->cols)
         return ctr_fail(err, CTR_EUSAGE, "dlrm takes 2 to %d features, the numbers being one of them; there %s %lld",
                         CTR_MAX_DOT_FIELDS, m->vectors == 1 ? "is" : "are", (long long)m->vectors);
-    const struct ctr_stack_shape shape = { .prefix = "",
-                                           .hidden = d->p.deep.hidden,
-                                           .in = (int32_t)m->cols,
-                                           .out = 1,
-                                           .activation = d->p.deep.activation,
-                                           .batch_norm = d->p.deep.batch_norm,
-                                           .dropout = d->p.dropout };
+    const struct ctr_stack_shape shape = ctr_stack_hidden(d, "", (int32_t)m->cols, 1);
     int rc = m->numbers ? declare_bottom(d, m, err) : 0;
     if (!rc)
         rc = ctr_stack_declare(d, &m->top, &shape, err);

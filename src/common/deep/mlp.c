@@ -36,13 +36,7 @@ static int mlp_declare(struct ctr_deep *d, struct ctr_err *err)
     d->state = s;
     for (int i = 0; i < d->inputs; i++)
         d->input[i].pooling = ctr_deep_pooling_of(d->p.deep.pooling);
-    const struct ctr_stack_shape shape = { .prefix = "",
-                                           .hidden = d->p.deep.hidden,
-                                           .in = d->x_cols,
-                                           .out = 1,
-                                           .activation = d->p.deep.activation,
-                                           .batch_norm = d->p.deep.batch_norm,
-                                           .dropout = d->p.dropout };
+    const struct ctr_stack_shape shape = ctr_stack_hidden(d, "", d->x_cols, 1);
     int rc = ctr_stack_declare(d, s, &shape, err);
     s->same_input = true;
     if (!rc)

@@ -166,13 +166,8 @@ static int declare(struct ctr_deep *d, struct ctr_err *err)
         if (!has_tower(d, s))
             continue;
         rc = find_columns(d, &t->side[s], outputs[s].side, err);
-        const struct ctr_stack_shape shape = { .prefix = prefix[s],
-                                               .hidden = d->p.deep.hidden,
-                                               .in = (int32_t)t->side[s].cols,
-                                               .out = (int32_t)d->p.deep.vector,
-                                               .activation = d->p.deep.activation,
-                                               .batch_norm = d->p.deep.batch_norm,
-                                               .dropout = d->p.dropout };
+        const struct ctr_stack_shape shape =
+            ctr_stack_hidden(d, prefix[s], (int32_t)t->side[s].cols, (int32_t)d->p.deep.vector);
         if (!rc)
             rc = find_distinct(d, &t->side[s], outputs[s].side, err);
         if (!rc)
