@@ -320,6 +320,11 @@ size_t ctr_time_iso(char *out, int64_t ms);
  * 0000 to 9999 too), else strptime-like: %Y %y %m %d %H %I %M %S (one or two digits each, %S with optional fraction),
  * %p (AM/PM), %b %B, %a %A, %z, %f, %F, %T, %% . */
 bool ctr_time_parse(const char *format, const char *p, size_t n, int64_t *ms);
+/* The value of a hexadecimal digit in any case; -1: it is none. */
+static inline int ctr_hex_digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
+}
 /* Bytes of a UTF-8 byte order mark at the start of the text: 3, or 0. */
 static inline size_t ctr_utf8_mark(const void *text, size_t n)
 {

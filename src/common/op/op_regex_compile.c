@@ -196,9 +196,7 @@ static int take_escape(struct compiler *c, uint32_t *cp)
         *cp = 0;
         for (int k = 1; k <= 2; k++) {
             const char h = c->i + (size_t)k < c->n ? c->text[c->i + (size_t)k] : 'x';
-            const int v = h >= '0' && h <= '9'                 ? h - '0'
-                          : (h | 32) >= 'a' && (h | 32) <= 'f' ? (h | 32) - 'a' + 10
-                                                               : -1;
+            const int v = ctr_hex_digit(h);
             if (v < 0)
                 return refuse(c, "\\x wants two hexadecimal digits");
             *cp = *cp * 16 + (uint32_t)v;

@@ -141,19 +141,14 @@ int ctr_parquet_files(struct ctr_strs *out, const char *path, struct ctr_err *er
 
 /* ---- partitions ---- */
 
-static int hex(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
-}
-
 /* Without %41 and the like, which writers put for characters that a folder's name cannot have. */
 static int add_decoded(struct ctr_strs *out, const char *p, size_t n, struct ctr_err *err)
 {
     struct ctr_buf text = { 0 };
     int rc = 0;
     for (size_t i = 0; !rc && i < n; i++) {
-        const bool coded = p[i] == '%' && i + 2 < n && hex(p[i + 1]) >= 0 && hex(p[i + 2]) >= 0;
-        const char c = coded ? (char)(hex(p[i + 1]) << 4 | hex(p[i + 2])) : p[i];
+        const bool coded = p[i] == '%' && i + 2 < n && ctr_hex_digit(p[i + 1]) >= 0 && ctr_hex_digit(p[i + 2]) >= 0;
+        const char c = coded ? (char)(ctr_hex_digit(p[i + 1]) << 4 | ctr_hex_digit(p[i + 2])) : p[i];
         rc = ctr_buf_append(&text, &c, 1, err);
         i += coded ? 2 : 0;
     }

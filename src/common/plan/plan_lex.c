@@ -252,21 +252,13 @@ static bool is_alpha(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
-static int hex_digit(char c)
-{
-    if (is_digit(c))
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static int hex_number(const char *p, const char *end, int digits)
 {
     int v = 0;
     if (end - p < digits)
         return -1;
     for (int i = 0; i < digits; i++) {
-        int h = hex_digit(p[i]);
+        int h = ctr_hex_digit(p[i]);
         if (h < 0)
             return -1;
         v = v * 16 + h;

@@ -3,14 +3,6 @@
  * serve_images: keys in paths. See serve_images.h. */
 #include "tools/ctr-serve/serve_images.h"
 
-static int hex(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                                  : -1;
-}
-
 const char *serve_image_key(const char *path, char key[SERVE_KEY_BYTES])
 {
     const char *p = path + strlen(SERVE_IMAGES);
@@ -18,7 +10,7 @@ const char *serve_image_key(const char *path, char key[SERVE_KEY_BYTES])
     for (; *p && n + 1 < SERVE_KEY_BYTES; p++) {
         int c = (unsigned char)*p;
         if (c == '%') {
-            const int high = hex(p[1]), low = high < 0 ? -1 : hex(p[2]);
+            const int high = ctr_hex_digit(p[1]), low = high < 0 ? -1 : ctr_hex_digit(p[2]);
             if (low < 0)
                 return "a % in the key is not followed by two hexadecimal digits";
             c = high << 4 | low;
