@@ -30,12 +30,6 @@ static int make_store(const struct ctr_deep_tables *all, struct ctr_deep *d, str
     return rc;
 }
 
-static int bind_table(struct ctr_deep *d, int t, struct ctr_embedding *rows, struct ctr_err *err)
-{
-    return spills(d) ? ctr_source_disk_bind(d->vectors.store, t, rows, err)
-                     : ctr_source_ram_bind(d->vectors.store, t, rows, err);
-}
-
 /* Add a cache if the device has its own memory. */
 static int make_cache(struct ctr_deep *d, struct ctr_err *err)
 {
@@ -58,7 +52,8 @@ int ctr_deep_source_bind(struct ctr_deep_tables *all, struct ctr_deep *d, struct
             rc = ctr_deep_ranks_source(d, all, err);
     }
     for (int t = 0; t < all->n && !rc; t++)
-        rc = bind_table(d, t, &all->t[t].rows, err);
+        rc = spills(d) ? ctr_source_disk_bind(d->vectors.store, t, &all->t[t].rows, err)
+                       : ctr_source_ram_bind(d->vectors.store, t, &all->t[t].rows, err);
     return rc;
 }
 

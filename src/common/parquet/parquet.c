@@ -351,18 +351,14 @@ static int match_file(struct ctr_parquet *p, struct ctr_err *err)
 
 /* ---- the schema ---- */
 
-static int add_column(struct ctr_text_columns *l, const struct pq_leaf *leaf, struct ctr_err *err)
-{
-    return ctr_text_columns_add(l, leaf->name, strlen(leaf->name), err);
-}
-
 /* The columns that --columns names, else all of them. */
 static int choose_columns(struct ctr_parquet *p, struct ctr_err *err)
 {
     struct ctr_text_columns all = { 0 };
     int rc = p->o.columns ? ctr_text_columns_parse(&p->columns, &p->o, err) : 0;
     for (int i = 0; !rc && i < p->all.n; i++)
-        rc = add_column(p->o.columns ? &all : &p->columns, &p->all.leaf[i], err);
+        rc = ctr_text_columns_add(p->o.columns ? &all : &p->columns, p->all.leaf[i].name, strlen(p->all.leaf[i].name),
+                                  err);
     for (int i = 0; !rc && p->o.columns && i < p->columns.n; i++) {
         const struct ctr_text_column *c = &p->columns.c[i];
         const int k =

@@ -100,12 +100,6 @@ static void put_schema(const struct ctr_parquet_writer *w, struct pq_put *t)
     }
 }
 
-static void put_bytes_of(struct pq_put *t, const struct ctr_buf *b)
-{
-    if (!t->rc)
-        t->rc = ctr_buf_append(t->b, b->data, b->len, t->err);
-}
-
 static void put_chunk(const struct ctr_parquet_writer *w, struct pq_put *t, const struct leaf *l, const struct chunk *c)
 {
     const char *path[] = { w->schema.f[l->column].name, "list", "element", l->part == KEY ? "key" : "weight" };
@@ -132,7 +126,8 @@ static void put_chunk(const struct ctr_parquet_writer *w, struct pq_put *t, cons
         ctr_pq_put_i64(t, 11, c->start);
     ctr_pq_put_struct(t, 12);
     t->depth--; /* its bytes end it */
-    put_bytes_of(t, &c->statistics);
+    if (!t->rc)
+        t->rc = ctr_buf_append(t->b, c->statistics.data, c->statistics.len, t->err);
     ctr_pq_put_list(t, 13, PQ_STRUCT, dict ? 2 : 1);
     for (int k = 0; k <= dict; k++) {
         ctr_pq_put_element(t);

@@ -164,11 +164,6 @@ static int const_node(struct plan_graph *g, const struct plan_ast *a, struct ctr
     return found >= 0 ? found : add_node(g, n, err);
 }
 
-static int ref_node(struct plan_graph *g, const struct plan_ref *r, struct ctr_err *err)
-{
-    return r->node >= 0 ? r->node : const_node(g, r->literal, err);
-}
-
 /* Row i of a scalar column, not null, as a literal; text is copied to the arena. */
 static int scalar_value(struct plan_graph *g, const struct ctr_vtype *t, enum ctr_type type, const struct ctr_col *c,
                         int64_t i, struct ctr_value *v, struct ctr_err *err)
@@ -490,7 +485,7 @@ int ctr_graph_tree(struct plan_graph *g, const struct plan_tree *t, const bool *
             continue;
         rc = bind_ast(&b, d->expr, &b.def[i]);
         if (rc == 0 && d->kind != PLAN_VALUE) {
-            rc = g->def_node[i] = ref_node(g, &b.def[i], err);
+            rc = g->def_node[i] = b.def[i].node >= 0 ? b.def[i].node : const_node(g, b.def[i].literal, err);
             rc = CTR_MIN(rc, 0);
         }
         if (rc == 0 && b.def[i].node >= 0 && d->defines && !g->node[b.def[i].node].name)

@@ -39,14 +39,9 @@ static size_t words_before(const struct ctr_behaviours *u, const struct ctr_past
     return u->texts && p->word ? text_words(p->word[-1]) : 0;
 }
 
-static struct ctr_str text_of(const struct ctr_past *p)
-{
-    return (struct ctr_str){ (const char *)(p->word - text_words(p->word[-1])), p->word[-1] };
-}
-
 struct ctr_str ctr_behaviours_text(const struct ctr_past *p)
 {
-    return text_of(p);
+    return (struct ctr_str){ (const char *)(p->word - text_words(p->word[-1])), p->word[-1] };
 }
 
 static void free_ring(const struct ctr_behaviours *u, const struct ctr_past *p)
@@ -157,7 +152,7 @@ static uint32_t same_user(const struct ctr_behaviours *u, uint32_t number, const
 {
     while (number && u->texts) {
         const struct ctr_past *p = ctr_behaviours_past(u, number);
-        if (ctr_keyvalue_same(user, text_of(p)))
+        if (ctr_keyvalue_same(user, ctr_behaviours_text(p)))
             return number;
         number = p->next == number ? 0 : p->next;
     }
@@ -219,7 +214,8 @@ static void forget(const struct ctr_behaviours *u, struct ctr_past *p, int64_t n
 uint64_t *ctr_behaviours_add(struct ctr_behaviours *u, struct ctr_past *past, int64_t now, int *rc, struct ctr_err *err)
 {
     forget(u, past, now);
-    if (past->n == past->cap && (*rc = grow(u, past, u->texts ? text_of(past) : (struct ctr_str){ 0 }, err)))
+    if (past->n == past->cap &&
+        (*rc = grow(u, past, u->texts ? ctr_behaviours_text(past) : (struct ctr_str){ 0 }, err)))
         return NULL;
     uint64_t *word = (uint64_t *)(uintptr_t)ctr_behaviour(u, past, past->n++);
     word[0] = (uint64_t)now;

@@ -21,23 +21,14 @@
  * valid_extend or valid_start counts the rows. A function that fails in between leaves buffers longer than `rows` says;
  * such a column is only cleared or freed. */
 
-static struct ctr_field item_field(const struct ctr_field *f)
-{
-    return (struct ctr_field){ .type = f->item };
-}
-
 int ctr_colbuf_init(struct ctr_colbuf *b, const struct ctr_field *f, struct ctr_err *err)
 {
-    struct ctr_field item = item_field(f);
-
+    const struct ctr_field item = { .type = f->item };
     *b = (struct ctr_colbuf){ .type = f->type, .width = f->width, .is_dict = f->dict };
     if (f->dict || !ctr_type_list(f->type))
         return 0;
     b->item = calloc(1, sizeof *b->item);
-    if (!b->item)
-        return ctr_fail_nomem(err, sizeof *b->item);
-    int rc = ctr_colbuf_init(b->item, &item, err);
-    return rc;
+    return b->item ? ctr_colbuf_init(b->item, &item, err) : ctr_fail_nomem(err, sizeof *b->item);
 }
 
 void ctr_colbuf_free(struct ctr_colbuf *b)

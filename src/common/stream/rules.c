@@ -30,11 +30,6 @@ static bool is_finite(double x, bool single)
     return single ? fabsf((float)x) < INFINITY : fabs(x) < INFINITY;
 }
 
-static const struct ctr_col *values_of(const struct ctr_col *c)
-{
-    return c->dict ? c->dict : c;
-}
-
 /* ---- row by row ---- */
 
 static bool is_bad_scalar(const struct ctr_rule *r, const struct ctr_col *c, int64_t i)
@@ -129,7 +124,7 @@ static bool suspect(const struct ctr_rule *r, const struct ctr_col *c)
         return true;
     if (r->role != CTR_ROLE_DENSE && r->role != CTR_ROLE_FEATURE)
         return c->valid || (c->dict && c->dict->valid);
-    const struct ctr_col *values = values_of(c);
+    const struct ctr_col *values = c->dict ? c->dict : c;
     return suspect_numbers(r, values->item ? values->item : values);
 }
 

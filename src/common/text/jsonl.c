@@ -23,23 +23,17 @@
  * Without line 3, put_common would append 1 2, and then x y, in a loop each. With arrays of objects, such as column
  * items.price of {"items":[{"price":3},{"price":4}]}, which is the list [3,4], a tile is one line (put_lists). */
 
-static const char *path_of(const struct ctr_text_column *c)
-{
-    return c->source ? c->source : c->name;
-}
-
 /* Build the tree of columns; `wanted`: only those in the schema. */
 static int build_tree(struct jsonl *j, bool wanted, struct ctr_err *err)
 {
-    int rc;
-
-    if ((rc = ctr_json_tree_begin(&j->tree, err)) < 0)
-        return rc;
-    for (int k = 0; k < j->columns.n; k++)
-        if ((!wanted || j->columns.c[k].out >= 0) &&
-            (rc = ctr_json_tree_add(&j->tree, path_of(&j->columns.c[k]), k, err)) < 0)
-            return rc;
-    rc = ctr_json_tree_end(&j->tree, err);
+    int rc = ctr_json_tree_begin(&j->tree, err);
+    for (int k = 0; !rc && k < j->columns.n; k++) {
+        const struct ctr_text_column *c = &j->columns.c[k];
+        if (!wanted || c->out >= 0)
+            rc = ctr_json_tree_add(&j->tree, c->source ? c->source : c->name, k, err);
+    }
+    if (!rc)
+        rc = ctr_json_tree_end(&j->tree, err);
     return rc ? rc : ctr_json_lists_make(&j->lists, &j->tree, j->columns.n, err);
 }
 

@@ -427,11 +427,6 @@ static void start_threads(struct ctr_feed *f)
 
 /* ---- taking ---- */
 
-static bool stopping(const struct ctr_feed *f)
-{
-    return f->o.stop && *f->o.stop;
-}
-
 /* Sleep until there is a tile or a change; must hold the lock, which is released during idle(). */
 static void wait_some(struct ctr_feed *f, int64_t *since)
 {
@@ -445,7 +440,7 @@ static void wait_some(struct ctr_feed *f, int64_t *since)
     const int64_t until = now + (left > 0 ? CTR_MIN(left, STOP_MS) : STOP_MS);
     struct timespec ts = { .tv_sec = (time_t)(until / 1000), .tv_nsec = (long)(until % 1000) * 1000000 };
     if (pthread_cond_timedwait(&f->some, &f->lock, &ts) == ETIMEDOUT && f->found == f->taken &&
-        (stopping(f) || (atomic_load(&f->idles) && ctr_clock_ms() - *since >= f->o.idle_ms))) {
+        ((f->o.stop && *f->o.stop) || (atomic_load(&f->idles) && ctr_clock_ms() - *since >= f->o.idle_ms))) {
         pthread_mutex_unlock(&f->lock);
         f->o.idle(f->o.ctx);
         *since = ctr_clock_ms();

@@ -252,11 +252,6 @@ static void stop(struct ctr_export *e)
 
 /* ---- rows: items ---- */
 
-static int add_item(struct ctr_buf *items, struct item it, struct ctr_err *err)
-{
-    return ctr_put(items, &it, sizeof(it), err);
-}
-
 static uint64_t fold(const struct ctr_export *e, uint64_t key)
 {
     const struct sparse *s = e->state;
@@ -283,7 +278,7 @@ static int add_value(const struct ctr_export *e, const struct source *src, const
         if (v->type == CTR_WKEY)
             it.value = (double)v->weight[k];
     }
-    return add_item(items, it, err);
+    return ctr_put(items, &it, sizeof(it), err);
 }
 
 /* Set the values of a text list; both lists must have equal lengths. */

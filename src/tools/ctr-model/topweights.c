@@ -388,11 +388,6 @@ static int index_shown(struct tops *s, struct ctr_err *err)
     return 0;
 }
 
-static bool same_key(const struct weight *a, const struct weight *b)
-{
-    return a->key == b->key && a->table == b->table;
-}
-
 static struct name *name_new(struct ctr_str s)
 {
     struct name *x = malloc(sizeof *x + s.n);
@@ -417,8 +412,10 @@ static int set_name(struct tops *s, int table, uint64_t key, struct ctr_str name
         else
             high = mid;
     }
-    for (; low < s->nshown && same_key(s->shown[low], &w); low++) { /* a model may have been joined of two */
+    for (; low < s->nshown; low++) { /* a model may have been joined of two */
         struct weight *at = s->shown[low];
+        if (at->key != key || at->table != table)
+            break;
         if (!at->name && !(at->name = name_new(name)))
             return ctr_fail_nomem(err, sizeof *at->name + name.n);
         if (count) {

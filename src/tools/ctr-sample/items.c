@@ -178,14 +178,9 @@ static uint64_t *sums(const struct ctr_items *s)
     return (uint64_t *)(void *)s->sum.data;
 }
 
-static int64_t count_of(const struct ctr_items *s, int64_t item)
-{
-    return ((const int64_t *)(const void *)s->count.data)[item];
-}
-
 static uint64_t weight(const struct ctr_items *s, int64_t item)
 {
-    const double n = (double)(1 + count_of(s, item));
+    const double n = (double)(1 + ((const int64_t *)(const void *)s->count.data)[item]);
     return !s->sum.len ? 1 : (uint64_t)(ctr_exp(s->popular * ctr_log(n)) * UNIT + 0.5);
 }
 

@@ -213,13 +213,7 @@ static int check(struct run *run, struct ctr_err *err)
     return rc;
 }
 
-/* The plan that extracted a stream; NULL: none. */
-static int stream_plan(const struct ctr_schema *s, struct ctr_plan **p, struct ctr_err *err)
-{
-    return ctr_plan_of_meta(p, "plan of the stream", &s->meta, err);
-}
-
-/* cli: its arguments from `first` on are the stream. */
+/* cli: its arguments from `first` on are the stream. *p: the plan that extracted it; NULL: none. */
 static int measure(struct ctr_cli *cli, int first, struct ctr_stream_check **v, struct ctr_plan **p,
                    struct ctr_err *err)
 {
@@ -229,7 +223,7 @@ static int measure(struct ctr_cli *cli, int first, struct ctr_stream_check **v, 
     if (rc)
         return rc;
     int label = ctr_cli_role(cli, ctr_reader_schema(r), CTR_ROLE_LABEL, false, err);
-    rc = label < -1 ? label : stream_plan(ctr_reader_schema(r), p, err);
+    rc = label < -1 ? label : ctr_plan_of_meta(p, "plan of the stream", &ctr_reader_schema(r)->meta, err);
     if (!rc)
         rc = ctr_stream_check_new(v, ctr_reader_schema(r), label, err);
     while (!rc && (rc = ctr_reader_next(r, &b, err)) > 0)

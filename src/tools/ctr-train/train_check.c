@@ -37,12 +37,6 @@ static int check_options(const struct ctr_train *run, struct ctr_err *err)
     return 0;
 }
 
-static void tell_unplaced(const struct ctr_train *run)
-{
-    if (run->o->place.n && !strcmp(run->cli->device, "cpu"))
-        ctr_cli_note(run->cli, "every operator runs on the CPU: --place is for --device gpu");
-}
-
 static int check_uncertainty(const struct ctr_train *run, const struct ctr_train_job *job, struct ctr_err *err)
 {
     if (!job->params.uncertainty)
@@ -101,7 +95,8 @@ int ctr_train_check(const struct ctr_train *run, struct ctr_train_job *job, stru
     const struct ctr_train_opts *o = run->o;
     const char *save_every = !o->save_every && o->follow ? "1m" : o->save_every;
     int rc = o->validation ? check_validation(run, job, err) : 0;
-    tell_unplaced(run);
+    if (o->place.n && !strcmp(run->cli->device, "cpu"))
+        ctr_cli_note(run->cli, "every operator runs on the CPU: --place is for --device gpu");
     if (!rc)
         rc = check_options(run, err);
     if (!rc)
