@@ -97,7 +97,6 @@ enum ctr_statement_kind {
  * ctr-import. */
 struct ctr_view_option {
     const char *name, *text; /* text NULL: true */
-    int pos_line;
 };
 struct ctr_view {
     const char *name, *format; /* format NULL: a stream */

@@ -127,7 +127,7 @@ static const char *keep(struct reader *r, const struct ctr_buf *b)
 
 static int view_option(struct reader *r, struct ctr_view *v)
 {
-    const struct ctr_view_option o = { .name = r->t->name, .pos_line = r->t->pos.line };
+    const struct ctr_view_option o = { .name = r->t->name };
     int rc;
     if (r->t->kind != TOK_NAME || r->t[1].kind != TOK_ASSIGN)
         return unexpected(r, "a text in quotes, or an option: NAME=LITERAL");

@@ -732,7 +732,6 @@ static int past_row(struct ctr_history *h, struct ctr_err *err)
             h->rest_taken = true;
             rc = h->rest.col ? ctr_timefeed_push(&s->feed, ctr_batchbuf_view(&h->rest), err) : 0;
         } else if (!rc && (rc = ctr_batch_source_next(h->second, &b, err)) > 0) {
-            h->st.past_rows += b->rows;
             rc = ctr_timefeed_push(&s->feed, b, err);
         } else if (!rc)
             rc = ctr_timefeed_finish(&s->feed, err);

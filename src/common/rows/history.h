@@ -67,7 +67,7 @@ struct ctr_history_opts {
 };
 
 struct ctr_history_stats {
-    int64_t rows, past_rows, behaviours;      /* read; behaviours among them */
+    int64_t rows, behaviours;                 /* read; behaviours among them */
     int64_t empty, no_user;                   /* rows with empty lists; those of them whose user is null */
     int64_t users, dropped_users, most_bytes; /* at the end; users dropped after their window had passed */
     int64_t spilled_bytes;

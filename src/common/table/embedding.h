@@ -23,13 +23,12 @@ struct ctr_embedding {
     struct ctr_keyindex index; /* of hashes: row numbers */
     struct ctr_area area;      /* rows */
     int32_t width;             /* floats of a value */
-    int32_t floats;            /* of a row: value and optimizer state, 1 … CTR_EMBEDDING_MAX_FLOATS */
+    int32_t floats;            /* of a row: value and optimizer state, at least 1 */
     uint32_t used;
     uint64_t seed;
     float scale;
     struct ctr_changed changed; /* noted by get, reserve before it, and scatter; sorted looks at `only` */
 };
-enum { CTR_EMBEDDING_MAX_FLOATS = 1 << 16 };
 
 void ctr_embedding_init(struct ctr_embedding *t, int32_t width, int32_t floats, uint64_t seed, float scale);
 void ctr_embedding_free(struct ctr_embedding *t);

@@ -140,7 +140,6 @@ struct serve_models_opts {
     struct serve_files files;
     struct serve_rank rank;
     int threads;
-    int64_t batch_memory_bytes;
     struct serve_metrics *metrics;
     void (*note)(void *ctx, const char *text); /* a generation has been replaced, or a file is bad */
     void (*warn)(void *ctx, const char *text);
