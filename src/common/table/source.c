@@ -214,18 +214,22 @@ int ctr_source_settle(struct ctr_source *s, struct ctr_err *err)
 int ctr_source_changes(struct ctr_source *s, enum ctr_changes what, struct ctr_err *err)
 {
     int rc = ctr_source_settle(s, err);
-    return rc || !s->ops->changes ? rc : s->ops->changes(s, what, err);
+    if (!rc && s->ops->changes)
+        rc = s->ops->changes(s, what, err);
+    return rc || !s->below ? rc : ctr_source_changes(s->below, what, err);
 }
 
 int ctr_source_save(struct ctr_source *s, int table, ctr_source_each *each, void *ctx, struct ctr_err *err)
 {
     int rc = ctr_source_settle(s, err);
-    return rc ? rc : s->ops->save(s, table, each, ctx, err);
+    return rc             ? rc
+           : s->ops->save ? s->ops->save(s, table, each, ctx, err)
+                          : ctr_source_save(s->below, table, each, ctx, err);
 }
 
 int ctr_source_load(struct ctr_source *s, int table, uint64_t key, const float *row, struct ctr_err *err)
 {
-    return s->ops->load(s, table, key, row, err);
+    return s->ops->load ? s->ops->load(s, table, key, row, err) : ctr_source_load(s->below, table, key, row, err);
 }
 
 bool ctr_source_looks_ahead(const struct ctr_source *s)
@@ -235,12 +239,12 @@ bool ctr_source_looks_ahead(const struct ctr_source *s)
 
 int64_t ctr_source_rows(const struct ctr_source *s, int table)
 {
-    return s->ops->rows(s, table);
+    return s->ops->rows ? s->ops->rows(s, table) : ctr_source_rows(s->below, table);
 }
 
 int64_t ctr_source_memory(const struct ctr_source *s)
 {
-    return s->ops->memory ? s->ops->memory(s) : 0;
+    return s->ops->memory ? s->ops->memory(s) : s->below ? ctr_source_memory(s->below) : 0;
 }
 
 int ctr_source_summary(const struct ctr_source *s, struct ctr_buf *text, struct ctr_err *err)

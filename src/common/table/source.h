@@ -107,8 +107,9 @@ struct ctr_source_ops {
 /* Common part of all sources; each kind's struct begins with it. */
 struct ctr_source {
     const struct ctr_source_ops *ops;
-    struct ctr_dev *dev;   /* where values lie; borrowed */
-    int32_t width, floats; /* of a value; of a row: value | state */
+    struct ctr_dev *dev;      /* where values lie; borrowed */
+    struct ctr_source *below; /* or NULL: has changes, rows and memory, saves and loads where ops do not */
+    int32_t width, floats;    /* of a value; of a row: value | state */
     struct ctr_source_batch {
         struct ctr_source_table {
             const uint64_t *hash;

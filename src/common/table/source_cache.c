@@ -22,7 +22,6 @@ struct held {
 
 struct cache {
     struct ctr_source base;
-    struct ctr_source *below;
     int64_t slots;         /* 0: none */
     bool begun;            /* the first minibatch has been seen */
     bool bounded;          /* it has reached its limit */
@@ -82,7 +81,7 @@ static void cache_free(struct ctr_source *s)
     }
     ctr_buf_free(&c->scratch);
     ctr_buf_free(&c->put);
-    ctr_source_free(c->below);
+    ctr_source_free(c->base.below);
     free(c);
 }
 
@@ -119,7 +118,8 @@ static int move_below(struct cache *c, const struct held *h, int64_t n, bool bac
             hash[i - at] = h[i].hash;
         const struct ctr_source_keys keys = { .table = h[at].table, .hash = hash, .n = end - at };
         float *to = rows + at * c->base.floats;
-        rc = back ? c->below->ops->put(c->below, &keys, to, err) : c->below->ops->fetch(c->below, &keys, make, to, err);
+        rc = back ? c->base.below->ops->put(c->base.below, &keys, to, err)
+                  : c->base.below->ops->fetch(c->base.below, &keys, make, to, err);
     }
     return rc;
 }
@@ -149,7 +149,7 @@ static int cache_settle(struct ctr_source *s, struct ctr_err *err)
     struct cache *c = (struct cache *)s;
     const size_t slots = (size_t)c->slots, row = (size_t)s->floats * sizeof(float);
     if (!c->newer)
-        return ctr_source_settle(c->below, err);
+        return ctr_source_settle(c->base.below, err);
     uint32_t *stamp = malloc(slots * sizeof *stamp);
     int rc = stamp ? ctr_mem_read(c->stamp, 0, stamp, slots * sizeof *stamp, err)
                    : ctr_fail_nomem(err, slots * sizeof *stamp);
@@ -166,7 +166,7 @@ static int cache_settle(struct ctr_source *s, struct ctr_err *err)
     }
     free(stamp);
     c->newer = rc != 0;
-    return rc ? rc : ctr_source_settle(c->below, err);
+    return rc ? rc : ctr_source_settle(c->base.below, err);
 }
 
 /* ---- size ---- */
@@ -222,7 +222,7 @@ static int fit(struct cache *c, int buffer, struct ctr_err *err)
         c->begun = true;
         return 0;
     }
-    const int64_t keys = ctr_source_rows(c->below, -1) + b->n; /* all may be new */
+    const int64_t keys = ctr_source_rows(c->base.below, -1) + b->n; /* all may be new */
     c->now++;
     if (!c->bounded && keys > c->slots / WAYS * 6) { /* sets of WAYS overflow when fuller */
         int64_t slots = affordable(c);
@@ -498,35 +498,9 @@ static int cache_push(struct ctr_source *s, int buffer, const struct ctr_source_
 static int cache_count(struct ctr_source *s, int buffer, const struct ctr_source_keys *keys, const int32_t *uses,
                        uint32_t *total, struct ctr_err *err)
 {
-    struct ctr_source *below = ((struct cache *)s)->below;
+    struct ctr_source *below = s->below;
     const struct ctr_source_keys plain = { .table = keys->table, .hash = keys->hash, .n = keys->n };
     return below->ops->count(below, buffer, &plain, uses, total, err);
-}
-
-/* What settling puts back counts as changed: all rows that the device holds. */
-static int cache_changes(struct ctr_source *s, enum ctr_changes what, struct ctr_err *err)
-{
-    return ctr_source_changes(((struct cache *)s)->below, what, err);
-}
-
-static int cache_save(struct ctr_source *s, int table, ctr_source_each *each, void *ctx, struct ctr_err *err)
-{
-    return ctr_source_save(((struct cache *)s)->below, table, each, ctx, err);
-}
-
-static int cache_load(struct ctr_source *s, int table, uint64_t key, const float *row, struct ctr_err *err)
-{
-    return ctr_source_load(((struct cache *)s)->below, table, key, row, err);
-}
-
-static int64_t cache_row_count(const struct ctr_source *s, int table)
-{
-    return ctr_source_rows(((const struct cache *)s)->below, table);
-}
-
-static int64_t cache_memory(const struct ctr_source *s)
-{
-    return ctr_source_memory(((const struct cache *)s)->below);
 }
 
 static int cache_summary(const struct ctr_source *s, struct ctr_buf *text, struct ctr_err *err)
@@ -541,7 +515,7 @@ static int cache_summary(const struct ctr_source *s, struct ctr_buf *text, struc
                             "device evictions     %" PRId64 "\n",
                             c->slots, ctr_size_text((uint64_t)c->slots * (uint64_t)s->floats * sizeof(float)).s,
                             c->hits, c->misses, c->evictions);
-    return rc ? rc : ctr_source_summary(c->below, text, err);
+    return rc ? rc : ctr_source_summary(c->base.below, text, err);
 }
 
 static const struct ctr_source_ops cache_ops = { .name = "cache",
@@ -549,11 +523,6 @@ static const struct ctr_source_ops cache_ops = { .name = "cache",
                                                  .push = cache_push,
                                                  .count = cache_count,
                                                  .settle = cache_settle,
-                                                 .changes = cache_changes,
-                                                 .save = cache_save,
-                                                 .load = cache_load,
-                                                 .rows = cache_row_count,
-                                                 .memory = cache_memory,
                                                  .summary = cache_summary,
                                                  .free = cache_free };
 
@@ -565,8 +534,9 @@ int ctr_source_cache(struct ctr_source **out, struct ctr_dev *dev, struct ctr_so
         return ctr_fail_nomem(err, sizeof *c);
     }
     c->expected = LEAST_EXPECTED;
-    c->base = (struct ctr_source){ .ops = &cache_ops, .dev = dev, .width = below->width, .floats = below->floats };
-    c->below = below;
+    c->base = (struct ctr_source){
+        .ops = &cache_ops, .dev = dev, .below = below, .width = below->width, .floats = below->floats
+    };
     *out = &c->base;
     return 0;
 }
