@@ -407,6 +407,7 @@ uninstall:
 version := $(shell sed -n 's/^\#define CTR_VERSION "\([^"]*\)".*/\1/p' src/common/base/base.h)
 package = $(Q)B=$(B) VERSION=$(version) NVCC=$(NVCC) .ci/package/$1
 wheel image static spdx release-check: $(B)/static/ctrkit
+release-check: bins single # its tests run them
 dist deb wheel image static conda spdx sums release-check:
 	$(call package,$@)
 
