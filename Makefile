@@ -115,7 +115,7 @@ $(B)/single/%.o:
 $(B)/single/tools.inc: $(tools:%=$(B)/single/%.o)
 	$(Q)printf 'TOOL(%s)\n' $(patsubst ctr_tool_%,%,$(foreach t,$(tools),$(call tool_id,$t))) >$@
 $(B)/src/common/cli/main_all.o: $(B)/single/tools.inc
-$(B)/src/common/cli/main_all.o: override CPPFLAGS += -I$(B)/single
+$(B)/src/common/cli/main_all.o: private override CPPFLAGS += -I$(B)/single # the tools are compiled without it
 singleobj := $(B)/src/common/cli/main_all.o $(tools:%=$(B)/single/%.o) $(parts:%.c=$(B)/%.o) $(B)/libctr.a
 withlibs  := $(if $(sqlite),sqlite3) $(if $(images),libjpeg libpng)
 .PHONY: single plugins
