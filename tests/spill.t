@@ -105,18 +105,22 @@ ok '--validation' cmp got.m all.m
 resumes() {
     rm -f c.ckpt got.arrows
     for delay in .1 .2 .3 .5 .8 600; do
-        timeout --foreground -s KILL $delay ctr-train mlp --embedding 200 --hidden 4 --minibatch 100 --l2 .001 -q --memory 2500K --spill spill \
+        timeout --foreground -s KILL $delay ctr-train mlp --embedding 200 --hidden 4 --minibatch 100 --l2 .001 -q --memory 2500K --spill spill "$@" \
             --checkpoint c.ckpt --checkpoint-every 2000 --resume -o got.arrows rows.arrows && break
     done 2>/dev/null
     cmp got.arrows all.arrows
 }
 ok 'kill -9 and resume' resumes
+[ -n "$SAN" ] || ok '… with rows that are read ahead' resumes --prefetch 1
 is 'what killed runs left is gone' "$(ls spill)" ''
-injected() { # injected KIND:N:ACTION TEXT: the run fails with TEXT, whatever call of the file fails
-    ! env ASAN_OPTIONS="verify_asan_link_order=0:${ASAN_OPTIONS:-}" LD_PRELOAD="$CTR_BUILD/fault/inject.so" CTR_INJECT=$1 ctr-train mlp --embedding 200 --hidden 4 \
-        --minibatch 100 -q --memory 2500K --spill spill -o x.arrows rows.arrows 2>x.err && grep -q -e "$2" x.err
+injected() { # injected KIND:N:ACTION TEXT [OPTIONS]: the run fails with TEXT, whatever call of the file fails
+    _inject=$1 _text=$2
+    shift 2
+    ! env ASAN_OPTIONS="verify_asan_link_order=0:${ASAN_OPTIONS:-}" LD_PRELOAD="$CTR_BUILD/fault/inject.so" CTR_INJECT=$_inject ctr-train mlp --embedding 200 --hidden 4 \
+        --minibatch 100 -q --memory 2500K --spill spill "$@" -o x.arrows rows.arrows 2>x.err && grep -q -e "$_text" x.err
 }
 ok 'a disk that cannot be read' injected read:2000+:EIO 'spill: rows on disk: cannot read: Input/output error'
+ok 'nor when it reads ahead' injected read:2000+:EIO 'spill: rows on disk: cannot read: Input/output error' --prefetch 1
 # The last rows that are read are those of a look at the learned model, whose failure is no reason to end the run; but the model is lost.
 printf 'label click\nfeature a\nfeature b\n' >ab.plan
 ctr-import -q --format csv --header rows.csv | ctr-select --head 300 | ctr-extract -q ab.plan -o ab.arrows
@@ -273,6 +277,7 @@ ok 'lr row by row --checkpoint-deltas' message 'leave it out, or learn by --mini
 echo a >variants
 ok 'lr --variants' message 'leave it or --variants out' ctr-train lr -q --variants variants --memory 1M --spill spill -o 'm-%s' some.arrows
 ok 'an error of another file does not name --spill' sh -c '! ctr-train lr -q --minibatch 100 --memory 90K --spill spill some.arrows >/dev/full 2>x.err && grep -q space x.err && ! grep -q -e --spill x.err'
+ok '--prefetch of two minibatches' message '--prefetch must be 0 or 1: more gains nothing' train -q --prefetch 2 --memory 2500K --spill spill some.arrows
 ok 'lr --prefetch row by row' message '--prefetch goes with --minibatch and --spill' ctr-train lr -q --prefetch 1 some.arrows
 ok 'lr without --memory' message '--spill: needs --memory' ctr-train lr -q --minibatch 100 --spill spill some.arrows
 ok 'lr --inclusion' message 'leave it or --minibatch out' ctr-train lr -q --minibatch 100 --inclusion bloom=1 --memory 1M --spill spill some.arrows

@@ -403,7 +403,7 @@ class Bench:
             f = self.made(f"{self.dir}/{name}{rows}.arrows", f"{log} | ctr-import -q --format csv --header | ctr-extract -q {text} -o {{out}}")
             model, train = f"{self.dir}/spill.model", "ctr-train mlp -v --embedding 32 --minibatch 1000"
             keys, mib = self.table(f"{train} -o {model} {f}")
-            some = [(part, ahead) for part in (4, 10) for ahead in ("", " --prefetch 1")] if name == "Zipf" else [(4, "")]
+            some = [(part, ahead) for part in ((4, 10) if name == "Zipf" else (4,)) for ahead in ("", " --prefetch 1")]
             commands = []
             for part, ahead in some:
                 kib = int(mib * 1024 / part)

@@ -30,7 +30,8 @@ extern const char *const ctr_deep_missing_images[], *const ctr_deep_image_scales
       .needs = "l2" },                                                                                                 \
     { "spill", CTR_PARAM_FOLDER, CTR_PARAM_AT(spill), .unit = "DIR", .group = CTR_GROUP_MEMORY,                        \
       .help = "keep embeddings beyond --memory on disk, in DIR", .flags = CTR_PARAM_UNSAVED },                         \
-    { "prefetch", CTR_PARAM_INT, CTR_PARAM_AT(prefetch), "0", 0, 1, "0 or 1", "N", CTR_GROUP_MEMORY,                   \
+    { "prefetch", CTR_PARAM_INT, CTR_PARAM_AT(prefetch), "0", 0, 1, "0 or 1: more gains nothing", "N",                 \
+      CTR_GROUP_MEMORY,                                                                                                \
       "number of minibatches whose rows are requested ahead, from disk or other ranks",                                \
       .flags = CTR_PARAM_UNSAVED | CTR_PARAM_LOCAL },                                                                  \
     { "minibatch", CTR_PARAM_INT, CTR_PARAM_AT(minibatch), "3000", 1, CTR_MAX_MINIBATCH, "1 to 65536 rows",            \

@@ -64,7 +64,7 @@ const struct ctr_param ctr_lr_options[] = {
       CTR_PARAM_UNSAVED | CTR_PARAM_LOCAL | CTR_PARAM_ROWWISE },
     { "spill", CTR_PARAM_FOLDER, AT(spill), .unit = "DIR", .group = CTR_GROUP_MEMORY,
       .help = "keep keys beyond --memory on disk, in DIR", .flags = CTR_PARAM_UNSAVED },
-    { "prefetch", CTR_PARAM_INT, AT(prefetch), "0", 0, 1, "0 or 1", "N", CTR_GROUP_MEMORY,
+    { "prefetch", CTR_PARAM_INT, AT(prefetch), "0", 0, 1, "0 or 1: more gains nothing", "N", CTR_GROUP_MEMORY,
       "number of minibatches whose rows are requested ahead, from disk or other ranks",
       CTR_PARAM_UNSAVED | CTR_PARAM_LOCAL },
     { "seed", CTR_PARAM_INT, AT(seed), "0", 0, 0x1p63, "0 or more", .flags = CTR_PARAM_UNTYPED, .unsaved = "0" },

@@ -100,9 +100,8 @@ static const struct ctr_param *saved_find(const struct ctr_model *m, struct ctr_
 
 int ctr_params_check(const struct ctr_model *m, const struct ctr_params *p, struct ctr_err *err)
 {
-    const struct ctr_param *o;
-    for (int i = 0; (o = saved_at(m, i)); i++)
-        if (!in_range(p, o))
+    for (const struct ctr_param *o = m->options; o->name; o++)
+        if (ctr_model_takes(m, o) && !in_range(p, o))
             return ctr_fail(err, CTR_EUSAGE, "--%s must be %s", saved_name(o), o->range);
     return 0;
 }

@@ -20,7 +20,8 @@
  *
  * One background job at a time reads the rows of a minibatch into its pinned slots. While it may run, only a fetch or
  * put of a minibatch that has its values may use its slots, which no job touches; all else waits for it first
- * (finish). Results do not depend on the number of slots. */
+ * (finish). So reading for more than one minibatch ahead gains nothing: tests/bench/NOTES.md. Results do not depend on
+ * the number of slots. */
 #include "common/table/keyindex.h"
 #include "common/table/rowfile.h"
 #include "common/table/source.h"
