@@ -129,6 +129,44 @@ static void test_split(void)
     ctr_pool_free(pool);
 }
 
+/* Enough keys that they are put into bins: all over, in few places, at few scores, all equal but one, all near each
+ * other but one, and of one class. */
+static double split_score(int kind, double u, int i)
+{
+    const double of[] = { u, u * u * u * 1e-3, floor(u * 5) / 5, i == 9, i == 9 ? 1e-300 : .5 + u * 0x1p-20, u };
+    return of[kind];
+}
+
+static void test_take_auc(void)
+{
+    enum { KEYS = 400000, KINDS = 6 };
+    struct ctr_pool *pool = NULL;
+    bool same = !ctr_pool_new(&pool, 3, CTR_FLOAT_IEEE, &err);
+    for (int k = 0; same && k < 4 * KINDS; k++) {
+        const int kind = k / 4, rare = k & 1;
+        struct ctr_sample s = { .wide = k & 2 }, t = { .wide = k & 2 };
+        double auc = 0;
+        int rc = ctr_sample_reserve(&s, KEYS, &err);
+        if (!rc)
+            rc = ctr_sample_reserve(&t, KEYS, &err);
+        for (int i = 0; !rc && i < KEYS; i++) {
+            const double p = split_score(kind, ctr_random01(8, (uint64_t)kind, (uint64_t)i), i);
+            const unsigned click = kind == KINDS - 1 || (i % 3 == 0) == rare;
+            ctr_sample_push_plain(&s, p, click, 0);
+            ctr_sample_push_plain(&t, p, click, 0);
+        }
+        same = !rc && !ctr_sample_sort(&s, NULL, &err) && !ctr_sample_take_auc(&t, k & 1 ? pool : NULL, &auc, &err);
+        const double right = ctr_sample_auc(&s);
+        same &= !t.n && (auc == right || (isnan(auc) && isnan(right)));
+        if (!same)
+            printf("# kind %d: %.17g %.17g\n", k, auc, right);
+        ctr_sample_free(&s);
+        ctr_sample_free(&t);
+    }
+    ok(same, "the auc of %d keys in bins is that of sorted ones", KEYS);
+    ctr_pool_free(pool);
+}
+
 /* ---- whole evaluations ---- */
 
 static struct ctr_schema schema;
@@ -319,6 +357,36 @@ static void test_eval(void)
     ctr_eval_free(e);
 }
 
+/* Users of some 17, 140 and 350 rows, without weights. */
+static void test_gauc(void)
+{
+    static struct data d;
+    static const char *const levels[] = { "plain", "avx2", NULL };
+    struct ctr_eval_opts o = { .columns = { LABEL, -1, SCORE, USER, -1 }, .needs = CTR_NEED_USERS };
+
+    for (int k = 0; k < 9; k++) {
+        const int users = k % 3 == 0 ? 40 : k % 3 == 1 ? 5 : 2;
+        double gauc = 0, in = 0;
+        make(&d, 700, k, k < 6 ? 0 : 13, false, false, false, false);
+        for (int i = 0; i < d.n; i++)
+            d.user[i] %= users;
+        for (int u = 0; u < users; u++) {
+            const double auc = pairs(&d, u);
+            double n = 0;
+            for (int i = 0; i < d.n; i++)
+                n += d.user[i] == u;
+            gauc += isnan(auc) ? 0 : n * auc;
+            in += isnan(auc) ? 0 : n;
+        }
+        ctr_cpu_limit(levels[k / 3]);
+        struct ctr_eval *e = evaluate(&d, 700, &o, NULL);
+        const double got = e ? ctr_eval_slice(e, 0)->sums[0].gauc : NAN;
+        ok(e && near(got, gauc / in), "gauc of %d users: %.17g %.17g", users, got, gauc / in);
+        ctr_eval_free(e);
+    }
+    ctr_cpu_limit(NULL);
+}
+
 static bool same(const struct ctr_eval *a, const struct ctr_eval *b)
 {
     bool r = ctr_eval_slices(a) == ctr_eval_slices(b);
@@ -463,8 +531,10 @@ int main(void)
     test_losses();
     test_sort();
     test_split();
+    test_take_auc();
     test_auc();
     test_eval();
+    test_gauc();
     test_bootstrap();
     test_reliability();
     test_bad();

@@ -603,9 +603,15 @@ static int finish_slice(struct ctr_eval *e, struct ctr_slice *s, uint32_t *local
                           e->o.bootstrap ? &s->parts->users[side] : NULL, err);
         if (!e->o.bootstrap && !e->o.keep) /* not needed any more: sort only keys */
             m->units = false;
+        const bool ranks = e->o.needs & CTR_NEED_RANKS;
+        if (!rc && ranks && !e->o.bootstrap && !e->o.keep && !(e->o.needs & CTR_NEED_BINS)) {
+            if ((rc = ctr_sample_take_auc(m, pool, &to->auc, err)))
+                return rc;
+            continue;
+        }
         if (!rc && e->o.needs & (CTR_NEED_RANKS | CTR_NEED_BINS))
             rc = ctr_sample_sort(m, pool, err);
-        if (!rc && e->o.needs & CTR_NEED_RANKS)
+        if (!rc && ranks)
             to->auc = ctr_sample_auc(m);
         if (!rc && e->o.needs & CTR_NEED_BINS)
             to->ece = ctr_sample_ece(m, to->weight);

@@ -230,14 +230,19 @@ static void find_numbers(const struct ctr_memo *m, const struct ctr_col *c, int6
     const uint32_t *number = (const uint32_t *)(const void *)m->number.data;
     uint64_t value[CTR_MEMO_TILE], known = m->number.len / sizeof *number;
 
-    for (int64_t k = 0; k < n; k++) {
-        int64_t i = from + k;
-        bool missing = ctr_col_missing(c, i);
-        const struct ctr_col *in = missing ? c : resolve(c, &i);
-        value[k] = missing ? UINT64_MAX : whole_number(in, i);
+    if (c->type == CTR_I32 && !c->valid && !c->dict)
+        for (int64_t k = 0; k < n; k++) /* the common case */
+            value[k] = (uint64_t)((const int32_t *)c->data)[from + k];
+    else
+        for (int64_t k = 0; k < n; k++) {
+            int64_t i = from + k;
+            bool missing = ctr_col_missing(c, i);
+            const struct ctr_col *in = missing ? c : resolve(c, &i);
+            value[k] = missing ? UINT64_MAX : whole_number(in, i);
+        }
+    for (int64_t k = 0; k < n; k++)
         if (value[k] < known)
             __builtin_prefetch(&number[value[k]]);
-    }
     for (int64_t k = 0; k < n; k++)
         id[k] = value[k] < known ? number[value[k]] - 1 : UINT32_MAX; /* 0 - 1: also unknown */
 }

@@ -4,6 +4,7 @@
  * sorted by score. Users are in order of first appearance, so the order of the sum depends only on the rows.
  *
  * Source: Zhu et al., "Optimized Cost per Click in Taobao Display Advertising", KDD 2017. */
+#include "common/base/isa.h"
 #include "common/metric/evalstate.h"
 
 #include <math.h>
@@ -14,44 +15,52 @@ struct group {
     bool both; /* has both classes */
 };
 
-/* For few keys: compare every positive with every negative, without sorting. */
-enum { FEW = 48 };
-static uint64_t wins_of_few(const uint64_t *k, int64_t n)
+/* A user with few keys: compare every positive with every negative, without sorting. */
+enum { FEW = 256, LANES = 8 };
+CTR_BODY void few_body(const uint64_t *k, int64_t n, struct group *g)
 {
-    uint64_t score[2][FEW], wins = 0; /* of negatives, of positives */
+    int64_t score[2][FEW + LANES], wins = 0; /* of negatives, of positives */
     int64_t count[2] = { 0 };
 
     for (int64_t i = 0; i < n; i++) { /* store to both; one is overwritten */
-        uint64_t positive = k[i] & 1;
-        score[0][count[0]] = score[1][count[1]] = k[i] >> 1;
-        count[0] += (int64_t)!positive;
-        count[1] += (int64_t)positive;
+        int64_t positive = (int64_t)(k[i] & 1);
+        score[0][count[0]] = score[1][count[1]] = (int64_t)(k[i] >> 1);
+        count[0] += !positive;
+        count[1] += positive;
     }
-    for (int64_t i = 0; i < count[1]; i++)
-        for (int64_t j = 0; j < count[0]; j++)
-            wins += (uint64_t)(score[0][j] < score[1][i]) + (uint64_t)(score[0][j] <= score[1][i]);
-    return wins;
+    g->both = count[0] && count[1];
+    for (int i = 0; i < LANES; i++) /* whole vectors: no positive wins over these */
+        score[0][count[0] + i] = INT64_MAX;
+    const int64_t lanes = (count[0] + LANES - 1) & -(int64_t)LANES;
+    for (int64_t i = 0; g->both && i < count[1]; i++)
+        for (int64_t j = 0; j < lanes; j++)
+            wins += (score[0][j] < score[1][i]) + (score[0][j] <= score[1][i]);
+    g->auc = (double)wins / 2 / ((double)count[1] * (double)count[0]);
 }
+
+#define GROUP_FEW(isa, attributes)                                                                                     \
+    attributes static void few_##isa(const uint64_t *k, int64_t n, struct group *g)                                    \
+    {                                                                                                                  \
+        few_body(k, n, g);                                                                                             \
+    }
+CTR_EACH_ISA(GROUP_FEW)
+#define FEW_ROW(isa) few_##isa
+static void (*const few[])(const uint64_t *k, int64_t n, struct group *g) = CTR_ISA_TABLE(FEW_ROW);
 
 /* Unweighted: only keys. */
 static void group_keys(uint64_t *k, uint64_t *tmp, int64_t n, struct group *g)
 {
     struct ctr_wins w = CTR_NO_WINS;
-    int64_t pos = 0;
 
-    for (int64_t i = 0; i < n; i++)
-        pos += (int64_t)(k[i] & 1);
     g->weight = (double)n;
-    g->both = pos && pos < n;
-    if (!g->both)
-        return;
     if (n <= FEW) {
-        g->auc = (double)wins_of_few(k, n) / 2 / ((double)pos * (double)(n - pos));
+        few[ctr_cpu_best()](k, n, g);
         return;
     }
     k = ctr_key_sort(k, tmp, n);
     for (int64_t i = 0; i < n; i++)
         ctr_wins_add(&w, k[i]);
+    g->both = w.pos && w.neg;
     g->auc = ctr_wins_auc(&w);
 }
 
@@ -133,18 +142,23 @@ static int count(const struct ctr_sample *s, struct users *u, struct ctr_err *er
     return 0;
 }
 
-/* Group entries by user. */
+/* Group entries by user. The places of a few entries ahead are prefetched: they are all over memory. */
 static void scatter(const struct ctr_sample *s, const struct users *u, void *to)
 {
+    enum { AHEAD = 16 };
     int64_t *at = (int64_t *)u->end.data;
+    const size_t size = s->weight.len ? sizeof(struct ctr_pair) : sizeof(uint64_t);
 
-    if (s->weight.len)
-        for (int64_t i = 0; i < s->n; i++)
-            ((struct ctr_pair *)to)[at[number(u, i)]++] =
+    for (int64_t i = 0; i < s->n; i++) {
+        if (i + AHEAD < s->n)
+            __builtin_prefetch((char *)to + (size_t)at[number(u, i + AHEAD)] * size, 1);
+        const int64_t k = at[number(u, i)]++;
+        if (s->weight.len)
+            ((struct ctr_pair *)to)[k] =
                 (struct ctr_pair){ .key = ctr_sample_key(s, i), .weight = ctr_sample_weight(s, i) };
-    else
-        for (int64_t i = 0; i < s->n; i++)
-            ((uint64_t *)to)[at[number(u, i)]++] = ctr_sample_key(s, i);
+        else
+            ((uint64_t *)to)[k] = ctr_sample_key(s, i);
+    }
 }
 
 static int average(const struct ctr_sample *s, const struct users *us, uint8_t *data, uint8_t *tmp,

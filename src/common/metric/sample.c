@@ -236,16 +236,17 @@ DEFINE_SORT(pair, struct ctr_pair, uint64_t, KEY_OF_PAIR)
 
 /* Many keys, by the threads of a pool: each places its share of the keys by their upper digit, which makes parts that
  * fit the cache; then parts are sorted, each by one thread. Equal keys are equal entries, so that order among them is
- * nothing to keep. */
+ * nothing to keep. `classes`: the lowest bit of a digit is the class, above it are the upper bits of the score. */
 enum { MANY = 1 << 18, SHARES = 64 };
 struct split {
     void *from, *to;
     size_t n;
     int64_t shares;
     uint64_t least[SHARES], most[SHARES]; /* of a share; then all of the first */
-    int low;                              /* bit of the digit */
-    size_t count[SHARES][DIGITS];         /* of a share; then where its next key of a digit goes */
-    size_t start[DIGITS + 1];             /* of a part */
+    int low, classes;                     /* bit of the digit; 0 or 1 */
+    size_t count[SHARES][2 * DIGITS];     /* of a share; then where its next key of a digit goes */
+    size_t start[2 * DIGITS + 1];         /* of a part */
+    uint64_t wins[DIGITS];                /* with classes: twice the pairs within a part of scores */
 };
 
 #define DEFINE_SPLIT(name, T)                                                                                          \
@@ -262,20 +263,40 @@ struct split {
         s->most[share] = most;                                                                                         \
         (void)worker;                                                                                                  \
     }                                                                                                                  \
+    CTR_BODY size_t name##_digit(T offset, int low, T class)                                                           \
+    {                                                                                                                  \
+        return (size_t)(offset >> low << class | (offset & class));                                                    \
+    }                                                                                                                  \
+    CTR_BODY void name##_count_share(struct split *s, int64_t share, T class)                                          \
+    {                                                                                                                  \
+        const T *a = s->from, base = (T)s->least[0];                                                                   \
+        const int low = s->low;                                                                                        \
+        size_t *count = s->count[share];                                                                               \
+        for (size_t i = share_of(s, share), end = share_of(s, share + 1); i < end; i++)                                \
+            count[name##_digit(a[i] - base, low, class)]++;                                                            \
+    }                                                                                                                  \
+    CTR_BODY void name##_place_share(struct split *s, int64_t share, T class)                                          \
+    {                                                                                                                  \
+        const T *a = s->from, base = (T)s->least[0];                                                                   \
+        const int low = s->low;                                                                                        \
+        size_t *next = s->count[share];                                                                                \
+        T *to = s->to;                                                                                                 \
+        for (size_t i = share_of(s, share), end = share_of(s, share + 1); i < end; i++) {                              \
+            const size_t at = next[name##_digit(a[i] - base, low, class)]++;                                           \
+            to[at] = a[i];                                                                                             \
+            __builtin_prefetch(&to[at + CTR_LINE / sizeof *to], 1);                                                    \
+        }                                                                                                              \
+    }                                                                                                                  \
     static void name##_count(void *ctx, int64_t share, int worker)                                                     \
     {                                                                                                                  \
         struct split *s = ctx;                                                                                         \
-        const T *a = s->from, base = (T)s->least[0];                                                                   \
-        for (size_t i = share_of(s, share); i < share_of(s, share + 1); i++)                                           \
-            s->count[share][(a[i] - base) >> s->low]++;                                                                \
+        s->classes ? name##_count_share(s, share, 1) : name##_count_share(s, share, 0);                                \
         (void)worker;                                                                                                  \
     }                                                                                                                  \
     static void name##_place(void *ctx, int64_t share, int worker)                                                     \
     {                                                                                                                  \
         struct split *s = ctx;                                                                                         \
-        const T *a = s->from, base = (T)s->least[0];                                                                   \
-        for (size_t i = share_of(s, share); i < share_of(s, share + 1); i++)                                           \
-            ((T *)s->to)[s->count[share][(a[i] - base) >> s->low]++] = a[i];                                           \
+        s->classes ? name##_place_share(s, share, 1) : name##_place_share(s, share, 0);                                \
         (void)worker;                                                                                                  \
     }                                                                                                                  \
     static void name##_part(void *ctx, int64_t digit, int worker)                                                      \
@@ -296,8 +317,8 @@ static size_t share_of(const struct split *s, int64_t share)
 DEFINE_SPLIT(narrow, uint32_t)
 DEFINE_SPLIT(wide, uint64_t)
 
-/* Returns the result: a or t; NULL: there is no memory for its counts. */
-static void *split_sort(void *a, void *t, size_t n, bool wide, struct ctr_pool *pool)
+/* Place the n keys in a into parts in t. NULL: there is no memory for the counts. */
+static struct split *split(void *a, void *t, size_t n, bool wide, int classes, struct ctr_pool *pool)
 {
     struct split *s = calloc(1, sizeof *s);
     if (!s)
@@ -305,16 +326,19 @@ static void *split_sort(void *a, void *t, size_t n, bool wide, struct ctr_pool *
     s->from = a;
     s->to = t;
     s->n = n;
+    s->classes = classes;
     s->shares = CTR_MIN(pool ? ctr_pool_threads(pool) : 1, SHARES);
     ctr_pool_run(pool, s->shares, wide ? wide_range : narrow_range, s);
     for (int64_t k = 1; k < s->shares; k++) {
         s->least[0] = CTR_MIN(s->least[0], s->least[k]);
         s->most[0] = CTR_MAX(s->most[0], s->most[k]);
     }
-    s->low = CTR_MAX(0, (s->least[0] < s->most[0] ? 64 - __builtin_clzll(s->most[0] - s->least[0]) : 0) - DIGIT_BITS);
+    s->least[0] &= ~(uint64_t)1;
+    s->low = (s->least[0] < s->most[0] ? 64 - __builtin_clzll(s->most[0] - s->least[0]) : 0) - DIGIT_BITS;
+    s->low = CTR_MAX(classes, s->low);
     ctr_pool_run(pool, s->shares, wide ? wide_count : narrow_count, s);
     size_t sum = 0;
-    for (int d = 0; d < DIGITS; d++) {
+    for (int d = 0; d < DIGITS << classes; d++) {
         s->start[d] = sum;
         for (int64_t k = 0; k < s->shares; k++) {
             const size_t count = s->count[k][d];
@@ -322,11 +346,142 @@ static void *split_sort(void *a, void *t, size_t n, bool wide, struct ctr_pool *
             sum += count;
         }
     }
-    s->start[DIGITS] = sum;
+    s->start[DIGITS << classes] = sum;
     ctr_pool_run(pool, s->shares, wide ? wide_place : narrow_place, s);
+    return s;
+}
+
+/* Returns the result: a or t; NULL: there is no memory for its counts. */
+static void *split_sort(void *a, void *t, size_t n, bool wide, struct ctr_pool *pool)
+{
+    struct split *s = split(a, t, n, wide, 0, pool);
+    if (!s)
+        return NULL;
     ctr_pool_run(pool, DIGITS, wide ? wide_part : narrow_part, s);
     free(s);
     return t;
+}
+
+/* The AUC alone needs no order. Of a part of scores the entries of the rarer class are put into bins of scores. An
+ * entry of the other class then lies above those of the bins below its own, and is compared with those of its own bin,
+ * which are few; else both classes are sorted. Keys of both classes are compared as positives. */
+enum { BIN_BITS = 12, BINS = 1 << BIN_BITS, MOST = 32 };
+struct bins {
+    uint64_t first; /* the least score of the part, as a key */
+    int low;
+    uint32_t cell[BINS + 1]; /* where a bin begins */
+};
+
+CTR_BODY uint64_t positive_at(const void *a, size_t i, bool wide)
+{
+    return (wide ? ((const uint64_t *)a)[i] : ((const uint32_t *)a)[i]) | 1;
+}
+
+/* Put the m keys of a into list by bins, unless one gets more than MOST. */
+CTR_BODY bool fill_bins(struct bins *b, const void *a, size_t m, void *list, bool wide)
+{
+    uint32_t sum = 0, most = 0, *end = b->cell + 1;
+
+    memset(b->cell, 0, sizeof b->cell);
+    for (size_t i = 0; i < m; i++)
+        end[(positive_at(a, i, wide) - b->first) >> b->low]++;
+    for (int k = 0; k < BINS; k++) {
+        const uint32_t count = end[k];
+        end[k] = sum;
+        sum += count;
+        most = CTR_MAX(most, count);
+    }
+    for (size_t i = 0; most <= MOST && i < m; i++) {
+        const uint64_t k = positive_at(a, i, wide);
+        const uint32_t at = end[(k - b->first) >> b->low]++;
+        if (wide)
+            ((uint64_t *)list)[at] = k;
+        else
+            ((uint32_t *)list)[at] = (uint32_t)k;
+    }
+    return most <= MOST;
+}
+
+/* For all x together: twice the keys of the list below, and once the equal ones. */
+CTR_BODY uint64_t below(const struct bins *b, const void *x, size_t n, const void *list, bool wide)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t k = positive_at(x, i, wide);
+        const uint32_t *cell = &b->cell[(k - b->first) >> b->low];
+        sum += 2 * (uint64_t)cell[0];
+        for (uint32_t j = cell[0]; j < cell[1]; j++)
+            sum += (uint64_t)(positive_at(list, j, wide) < k) + (uint64_t)(positive_at(list, j, wide) <= k);
+    }
+    return sum;
+}
+
+/* The same, of sorted keys. */
+CTR_BODY uint64_t below_sorted(const void *x, size_t n, const void *list, size_t m, bool wide)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0, less = 0, equal = 0; i < n; i++) {
+        const uint64_t k = positive_at(x, i, wide);
+        while (less < m && positive_at(list, less, wide) < k)
+            less++;
+        while (equal < m && positive_at(list, equal, wide) <= k)
+            equal++;
+        sum += less + equal;
+    }
+    return sum;
+}
+
+CTR_BODY void part_wins(struct split *s, int64_t digit, bool wide)
+{
+    const size_t *start = s->start + 2 * digit, n[2] = { start[1] - start[0], start[2] - start[1] };
+    const size_t size = wide ? sizeof(uint64_t) : sizeof(uint32_t);
+    const int rare = n[1] < n[0];
+    uint8_t *a = (uint8_t *)s->to + start[rare] * size, *x = (uint8_t *)s->to + start[!rare] * size;
+    void *list = (uint8_t *)s->from + start[rare] * size, *tmp = (uint8_t *)s->from + start[!rare] * size;
+    struct bins b;
+    uint64_t lower;
+
+    if (!n[0] || !n[1])
+        return;
+    b.first = s->least[0] + ((uint64_t)digit << s->low);
+    b.low = CTR_MAX(0, s->low - BIN_BITS);
+    if (fill_bins(&b, a, n[rare], list, wide)) {
+        lower = below(&b, x, n[!rare], list, wide);
+    } else {
+        list = wide ? (void *)wide_sort((uint64_t *)(void *)a, list, n[rare])
+                    : (void *)narrow_sort((uint32_t *)(void *)a, list, n[rare]);
+        tmp = wide ? (void *)wide_sort((uint64_t *)(void *)x, tmp, n[!rare])
+                   : (void *)narrow_sort((uint32_t *)(void *)x, tmp, n[!rare]);
+        lower = below_sorted(tmp, n[!rare], list, n[rare], wide);
+    }
+    s->wins[digit] = rare ? 2 * (uint64_t)n[0] * (uint64_t)n[1] - lower : lower;
+}
+
+static void wide_wins(void *ctx, int64_t digit, int worker)
+{
+    part_wins(ctx, digit, true);
+    (void)worker;
+}
+
+static void narrow_wins(void *ctx, int64_t digit, int worker)
+{
+    part_wins(ctx, digit, false);
+    (void)worker;
+}
+
+static double split_auc(struct split *s, bool wide, struct ctr_pool *pool)
+{
+    uint64_t wins = 0, count[2] = { 0 }; /* twice the pairs; of negatives, of positives */
+    ctr_pool_run(pool, DIGITS, wide ? wide_wins : narrow_wins, s);
+    for (int d = 0; d < DIGITS; d++) {
+        const uint64_t positives = s->start[2 * d + 2] - s->start[2 * d + 1];
+        wins += s->wins[d] + 2 * positives * count[0];
+        count[0] += s->start[2 * d + 1] - s->start[2 * d];
+        count[1] += positives;
+    }
+    return count[0] && count[1] ? (double)wins / 2 / ((double)count[0] * (double)count[1]) : NAN;
 }
 
 void ctr_pair_sort(struct ctr_pair *a, struct ctr_pair *tmp, int64_t n)
@@ -452,4 +607,25 @@ double ctr_sample_auc(const struct ctr_sample *s)
         pos += t.pos;
     }
     return neg > 0 && pos > 0 ? wins / 2 / (neg * pos) : NAN;
+}
+
+int ctr_sample_take_auc(struct ctr_sample *s, struct ctr_pool *pool, double *auc, struct ctr_err *err)
+{
+    struct ctr_buf tmp = { 0 };
+    struct split *parts = NULL;
+    int rc = 0;
+
+    if (!s->sorted && !s->weight.len && !s->units && s->n >= MANY && s->n <= UINT32_MAX) {
+        if ((rc = ctr_buf_reserve(&tmp, (size_t)s->n * (s->wide ? 8 : 4), err)))
+            return rc;
+        parts = split(s->key.data, tmp.data, (size_t)s->n, s->wide, 1, pool);
+    }
+    if (parts)
+        *auc = split_auc(parts, s->wide, pool);
+    else if (!(rc = ctr_sample_sort(s, pool, err)))
+        *auc = ctr_sample_auc(s);
+    free(parts);
+    ctr_buf_free(&tmp);
+    ctr_sample_free(s);
+    return rc;
 }

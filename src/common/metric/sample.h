@@ -169,5 +169,7 @@ static inline double ctr_wins_auc(const struct ctr_wins *w)
 
 /* Exact AUC of a sorted sample; NaN if a class has no weight. */
 double ctr_sample_auc(const struct ctr_sample *s);
+/* The same of one that need not be sorted, which is faster. It is empty then. */
+int ctr_sample_take_auc(struct ctr_sample *s, struct ctr_pool *pool, double *auc, struct ctr_err *err) CTR_MUST;
 
 #endif

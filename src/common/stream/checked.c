@@ -2,6 +2,7 @@
  *
  * checked: labels, weights and scores as doubles that callers can use without checks. Plans, trainers and metrics all
  * use it, so that a bad value has one message. */
+#include "common/base/isa.h"
 #include "common/stream/rules.h"
 
 #include <float.h>
@@ -24,7 +25,7 @@ static int doubles(const struct ctr_col *c, struct ctr_buf *buf, const double **
 }
 
 /* May one of v[0..n) be outside [0, high]? Tests the bits; those of -0 are suspect, too. */
-static bool suspect(const double *v, int64_t n, double high)
+CTR_FAST static bool suspect(const double *v, int64_t n, double high)
 {
     uint64_t limit, bits, seen = 0;
 

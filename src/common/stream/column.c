@@ -2,6 +2,7 @@
  *
  * column: reads single values from borrowed columns: as numbers, text, hashes, and for comparison. For conversions at
  * the boundaries and for keys; hot loops read the buffers directly. */
+#include "common/base/isa.h"
 #include "common/stream/batch.h"
 
 #include <math.h>
@@ -72,7 +73,7 @@ void ctr_col_to_f64(const struct ctr_col *c, double null_value, double *out)
     ctr_col_range_f64(c, 0, c->rows, null_value, out);
 }
 
-void ctr_col_range_f64(const struct ctr_col *c, int64_t from, int64_t n, double null_value, double *out)
+CTR_FAST void ctr_col_range_f64(const struct ctr_col *c, int64_t from, int64_t n, double null_value, double *out)
 {
     if (c->dict || c->type == CTR_BOOL || c->type == CTR_F16) {
         for (int64_t i = 0; i < n; i++)

@@ -2,6 +2,7 @@
  *
  * rules: the values that rows may have in columns of a role, and what is said about others. A column is looked at as a
  * whole first; only one that may hold a bad value is looked at row by row. */
+#include "common/base/isa.h"
 #include "common/stream/rules.h"
 
 #include <float.h>
@@ -99,15 +100,18 @@ static bool suspect_numbers(const struct ctr_rule *r, const struct ctr_col *c)
 }
 
 /* Tests the bits; those of -0 are suspect, too. */
-static bool suspect_scalars(const struct ctr_rule *r, const struct ctr_col *c)
+CTR_FAST static bool suspect_scalars(const struct ctr_rule *r, const struct ctr_col *c)
 {
     const double high = highest(r->role);
+    const bool in_place = c->type == CTR_F64 && !c->dict && !c->valid;
     uint64_t limit, bits, seen = 0;
-    double value[SOME];
+    double some[SOME];
     memcpy(&limit, &high, sizeof limit);
     for (int64_t done = 0, n; !(seen >> 63) && done < c->rows; done += n) {
+        const double *value = in_place ? (const double *)c->data + done : some;
         n = CTR_MIN(SOME, c->rows - done);
-        ctr_col_range_f64(c, done, n, NAN, value);
+        if (!in_place)
+            ctr_col_range_f64(c, done, n, NAN, some);
         for (int64_t i = 0; i < n; i++) {
             memcpy(&bits, &value[i], sizeof bits);
             seen |= bits | (limit - bits);
