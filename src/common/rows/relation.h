@@ -30,7 +30,7 @@ struct ctr_sort_opts {
     uint64_t seed;
     int64_t memory_bytes; /* 0: see ctr_relation_memory */
     int64_t batch_rows;   /* of the result; 0: CTR_BATCH_ROWS */
-    int threads;          /* 2 or more: sort and write runs while the next is read */
+    int threads;          /* 2 or more: write runs, and make batches of the result, beside the caller */
 };
 struct ctr_sort_stats {
     int64_t rows, dropped; /* read; dropped by unique */

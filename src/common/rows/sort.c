@@ -39,7 +39,12 @@ struct ctr_sort {
     struct ctr_buf last; /* the row kept last, for unique */
     bool has_last;
     int64_t next; /* in-memory result: next reference */
-    struct ctr_batchbuf out;
+    struct ctr_batchbuf out[2];
+    int at;                       /* the batch that is made next; the caller has the other one */
+    struct ctr_background *maker; /* with threads: makes it meanwhile */
+    bool making; /* until ctr_background_wait it owns batch `at` and all that the result is read from */
+    int made_rc;
+    struct ctr_err made_err;
     struct ctr_sort_stats stats;
 };
 
@@ -109,8 +114,8 @@ int ctr_sort_new(struct ctr_sort **out, const struct ctr_schema *schema, const s
         s->order = (struct ctr_roworder){ .format = &s->format, .by_tag = true, .exact = true };
     else if (!rc)
         rc = ctr_roworder_init(&s->order, &s->format, &s->schema, o->keys, err);
-    if (!rc)
-        rc = ctr_batchbuf_init(&s->out, &s->schema, err);
+    for (int i = 0; !rc && i < 2; i++)
+        rc = ctr_batchbuf_init(&s->out[i], &s->schema, err);
     s->opts.keys = NULL;
     if (rc) {
         ctr_sort_free(s);
@@ -142,12 +147,14 @@ void ctr_sort_free(struct ctr_sort *s)
         return;
     if (s->writing)
         pthread_join(s->writer, NULL);
+    ctr_background_free(s->maker);
     ctr_merge_free(s->merge);
     ctr_spill_free(&s->spill);
     free_bins(s);
     ctr_buf_free(&s->last);
-    if (s->out.schema)
-        ctr_batchbuf_free(&s->out);
+    for (int i = 0; i < 2; i++)
+        if (s->out[i].schema)
+            ctr_batchbuf_free(&s->out[i]);
     ctr_roworder_free(&s->order);
     ctr_rowformat_free(&s->format);
     ctr_schema_free(&s->schema);
@@ -156,6 +163,8 @@ void ctr_sort_free(struct ctr_sort *s)
 
 void ctr_sort_get_stats(const struct ctr_sort *s, struct ctr_sort_stats *st)
 {
+    if (s->making)
+        (void)ctr_background_wait(s->maker, -1);
     *st = s->stats;
 }
 
@@ -459,13 +468,14 @@ static int memory_rows(struct ctr_sort *s, const uint8_t **rows, int max)
     return n;
 }
 
-int ctr_sort_next(struct ctr_sort *s, const struct ctr_batch **b, struct ctr_err *err)
+static int make_batch(struct ctr_sort *s, struct ctr_err *err)
 {
     const uint8_t *rows[CTR_ROW_TILE];
+    struct ctr_batchbuf *out = &s->out[s->at];
     int64_t have = 0;
     int rc = 0;
 
-    ctr_batchbuf_clear(&s->out);
+    ctr_batchbuf_clear(out);
     while (have < s->opts.batch_rows) {
         int max = (int)CTR_MIN(s->opts.batch_rows - have, CTR_ROW_TILE);
         int n = s->merge ? merged_rows(s, s->merge, rows, max, err) : memory_rows(s, rows, max);
@@ -474,13 +484,42 @@ int ctr_sort_next(struct ctr_sort *s, const struct ctr_batch **b, struct ctr_err
             break;
         }
         for (int c = 0; !rc && c < s->schema.n; c++)
-            rc = ctr_row_read(&s->format, c, rows, n, &s->out.col[c], err);
+            rc = ctr_row_read(&s->format, c, rows, n, &out->col[c], err);
         if (rc)
             break;
         have += n;
     }
-    if (rc)
+    return rc ? rc : have > 0;
+}
+
+static void make_beside(void *ctx)
+{
+    struct ctr_sort *s = ctx;
+    s->made_rc = make_batch(s, &s->made_err);
+}
+
+static int take_made(struct ctr_sort *s, struct ctr_err *err)
+{
+    (void)ctr_background_wait(s->maker, -1);
+    s->making = false;
+    if (s->made_rc < 0)
+        *err = s->made_err;
+    return s->made_rc;
+}
+
+/* With threads, one makes the next batch while the caller uses this one. */
+int ctr_sort_next(struct ctr_sort *s, const struct ctr_batch **b, struct ctr_err *err)
+{
+    int rc = s->making ? take_made(s, err) : make_batch(s, err);
+
+    if (rc <= 0)
         return rc;
-    *b = ctr_batchbuf_view(&s->out);
-    return have > 0;
+    *b = ctr_batchbuf_view(&s->out[s->at]);
+    s->at = !s->at;
+    if (s->opts.threads > 1 && (*b)->rows == s->opts.batch_rows && !s->maker)
+        s->maker = ctr_background_new();
+    s->making = s->maker;
+    if (s->making)
+        ctr_background_run(s->maker, make_beside, s);
+    return rc;
 }
