@@ -157,6 +157,12 @@ for f in csv tsv jsonl npy; do
     ctr-cat --batch 1000 "$W/big.arrows" | ctr-export -f $f -j 4 >"$W/4.$f"
     ok "$f: the same bytes with four threads and other batches" cmp "$W/1.$f" "$W/4.$f"
 done
+{ seq 30000 && printf 'a\tb\n' && seq 30000; } | ctr-import --format csv --columns a:utf8 >"$W/tab.arrows"
+for j in 1 4; do ctr-export -f tsv -j $j "$W/tab.arrows" >"$W/tab.$j" 2>"$W/tab.$j.err"; done
+is "a row that cannot be written" "$(grep -c 'row 30001: column a' "$W/tab.1.err")" 1
+ok "four threads say the same" cmp "$W/tab.1.err" "$W/tab.4.err"
+ok "rows before it are written" grep -qx 1000 "$W/tab.1"
+ok "by four threads the same" cmp "$W/tab.1" "$W/tab.4"
 ok "csv: 50000 rows come back" cmp "$W/big.csv" "$W/1.csv"
 ctr-export -o "$W/s.jsonl" "$W/rows.arrows"
 ok "the suffix of -o decides" grep -q '^{' "$W/s.jsonl"

@@ -116,15 +116,14 @@ static int next_batch(struct ctr_reader *r, int64_t rows, struct ctr_batch *b, s
     return 1;
 }
 
-static int copy(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_export *e, struct ctr_out *out,
-                struct ctr_err *err)
+static int copy(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_export *e, struct ctr_err *err)
 {
     struct ctr_batch b;
     int rc;
 
     while ((rc = next_batch(r, ctr_export_rows(e), &b, err)) > 0) {
         ctr_cli_progress_clear(cli);
-        if ((rc = ctr_export_batch(e, &b, err)) < 0 || (rc = ctr_out_flush(out, err)) < 0)
+        if ((rc = ctr_export_batch(e, &b, err)) < 0)
             return rc;
         ctr_cli_progress(cli, ctr_export_rows(e), ctr_reader_total_rows(r));
     }
@@ -299,7 +298,7 @@ static int export_stream(struct ctr_cli *cli, struct ctr_err *err)
     eo.null_text = o.null_text;
     eo.formulas = o.formulas;
     eo.bits = (int)CTR_MIN(o.bits, (int64_t)64);
-    eo.threads = (int)cli->jobs;
+    eo.threads = ctr_cli_terminal(cli) ? 1 : (int)cli->jobs; /* there rows share lines with the progress */
     if (!f)
         return ctr_cli_usage(err, "%s: the suffix is that of no format written here: name one with --format%s",
                              cli->out, strstr(cli->out, ".arrow") ? ", or copy the stream with ctr-cat" : "");
@@ -321,7 +320,7 @@ static int export_stream(struct ctr_cli *cli, struct ctr_err *err)
         goto done;
     if (*ctr_export_left_out(e))
         ctr_cli_note(cli, "not written: %s", ctr_export_left_out(e));
-    if ((rc = copy(cli, r, e, out, err)) == 0)
+    if ((rc = copy(cli, r, e, err)) == 0)
         rc = ctr_out_commit(out, err);
 done:
     ctr_export_free(e);

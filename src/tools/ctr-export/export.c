@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * export: the table of export formats and their common driver. A batch is divided into tiles of a fixed number of rows,
- * which are formatted in parallel and written in order: the bytes do not depend on threads.
+ * which are formatted in parallel and written in order, by a thread of its own: the bytes do not depend on threads.
  */
 #include "tools/ctr-export/export_format.h"
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { TILE_ROWS = 1024 };
+enum { TILE_ROWS = 256 }; /* a batch of wide rows has 2,048: several for each thread */
 
 static const struct ctr_export_format *const formats[] = { &ctr_export_csv,    &ctr_export_tsv,    &ctr_export_jsonl,
                                                            &ctr_export_libsvm, &ctr_export_libffm, &ctr_export_vw,
@@ -98,6 +98,8 @@ int ctr_export_open(struct ctr_export **to, const struct ctr_export_format *f, c
         goto fail;
     if (opts->threads > 1 && (rc = ctr_pool_new(&e->pool, opts->threads, CTR_FLOAT_IEEE, err)) < 0)
         goto fail;
+    if (opts->threads > 1)
+        e->writer = ctr_background_new();
     if (e->left_out.len && (rc = ctr_put(&e->left_out, "", 1, err)) < 0) /* terminate it */
         goto fail;
     ctr_buf_free(&head);
@@ -109,20 +111,61 @@ fail:
     return rc;
 }
 
-static int grow_tiles(struct ctr_export *e, int n, struct ctr_err *err)
+static int grow_tiles(struct ctr_export_wave *w, int n, struct ctr_err *err)
 {
     struct ctr_export_tile *t;
 
-    if (n <= e->tiles)
+    if (n <= w->tiles)
         return 0;
-    t = realloc(e->tile, (size_t)n * sizeof(*t));
+    t = realloc(w->tile, (size_t)n * sizeof(*t));
     if (!t)
         return ctr_fail_nomem(err, (size_t)n * sizeof(*t));
-    memset(t + e->tiles, 0, (size_t)(n - e->tiles) * sizeof(*t));
-    e->tile = t;
-    e->tiles = n;
+    memset(t + w->tiles, 0, (size_t)(n - w->tiles) * sizeof(*t));
+    w->tile = t;
+    w->tiles = n;
     return 0;
 }
+
+/* ---- writing, beside the next wave ---- */
+
+static int write_wave(struct ctr_export *e, const struct ctr_export_wave *w, struct ctr_err *err)
+{
+    int rc = 0;
+
+    for (int i = 0; i < w->n && rc == 0; i++)
+        rc = sink(e, &w->tile[i].text, err);
+    return rc == 0 && w->last ? ctr_out_flush(e->out, err) : rc;
+}
+
+static void write_beside(void *ctx)
+{
+    struct ctr_export *e = ctx;
+
+    e->writer_rc = write_wave(e, &e->wave[!e->at], &e->writer_err);
+}
+
+static int await_writer(struct ctr_export *e, struct ctr_err *err)
+{
+    if (!e->writer)
+        return 0;
+    (void)ctr_background_wait(e->writer, -1);
+    if (e->writer_rc < 0)
+        *err = e->writer_err;
+    return e->writer_rc;
+}
+
+static int hand_over(struct ctr_export *e, struct ctr_err *err)
+{
+    int rc = await_writer(e, err);
+
+    if (rc < 0 || !e->writer)
+        return rc < 0 ? rc : write_wave(e, &e->wave[e->at], err);
+    e->at = !e->at;
+    ctr_background_run(e->writer, write_beside, e);
+    return 0;
+}
+
+/* ---- formatting ---- */
 
 struct job {
     struct ctr_export *e;
@@ -133,7 +176,7 @@ struct job {
 static void run_tile(void *ctx, int64_t task, int worker)
 {
     const struct job *j = ctx;
-    struct ctr_export_tile *t = &j->e->tile[task];
+    struct ctr_export_tile *t = &j->e->wave[j->e->at].tile[task];
     int64_t from = j->first + task * TILE_ROWS, to = CTR_MIN(from + TILE_ROWS, j->b->rows);
 
     (void)worker;
@@ -142,25 +185,35 @@ static void run_tile(void *ctx, int64_t task, int worker)
     t->rc = j->e->format->rows(j->e, j->b, from, to, t, &t->err);
 }
 
-/* Processes several tiles per thread at a time, so that memory does not grow with the batch. */
+/* Of a row that cannot be written: the rows before it are. */
+static int fail_at(struct ctr_export *e, const struct ctr_export_tile *bad, struct ctr_err *err)
+{
+    int rc = await_writer(e, err);
+
+    if (rc == 0)
+        *err = bad->err;
+    return rc < 0 ? rc : bad->rc;
+}
+
+/* Processes some tiles per thread at a time, so that memory does not grow with the batch. */
 int ctr_export_batch(struct ctr_export *e, const struct ctr_batch *b, struct ctr_err *err)
 {
-    int wave = e->pool ? 4 * ctr_pool_threads(e->pool) : 1, rc;
-    struct job j = { e, b, 0 };
+    const int most = e->pool ? 16 * ctr_pool_threads(e->pool) : 4;
+    int rc;
 
-    if ((rc = grow_tiles(e, wave, err)) < 0)
-        return rc;
-    for (; j.first < b->rows; j.first += (int64_t)wave * TILE_ROWS) {
-        int64_t n = CTR_MIN((b->rows - j.first + TILE_ROWS - 1) / TILE_ROWS, (int64_t)wave);
+    for (struct job j = { e, b, 0 }; j.first < b->rows; j.first += (int64_t)most * TILE_ROWS) {
+        struct ctr_export_wave *w = &e->wave[e->at];
+        if ((rc = grow_tiles(w, most, err)) < 0)
+            return rc;
+        const int n = (int)CTR_MIN((b->rows - j.first + TILE_ROWS - 1) / TILE_ROWS, (int64_t)most);
         ctr_pool_run(e->pool, n, run_tile, &j);
-        for (int64_t i = 0; i < n; i++) {
-            if (e->tile[i].rc < 0) {
-                *err = e->tile[i].err;
-                return e->tile[i].rc;
-            }
-            if ((rc = sink(e, &e->tile[i].text, err)) < 0)
-                return rc;
-        }
+        for (w->n = 0; w->n < n && w->tile[w->n].rc == 0;)
+            w->n++;
+        w->last = w->n == n && j.first + (int64_t)most * TILE_ROWS >= b->rows;
+        if ((rc = hand_over(e, err)) < 0)
+            return rc;
+        if (w->n < n)
+            return fail_at(e, &w->tile[w->n], err);
     }
     e->rows += b->rows;
     return 0;
@@ -168,8 +221,10 @@ int ctr_export_batch(struct ctr_export *e, const struct ctr_batch *b, struct ctr
 
 int ctr_export_finish(struct ctr_export *e, struct ctr_err *err)
 {
-    int rc = e->format->finish ? e->format->finish(e, err) : 0;
+    int rc = await_writer(e, err);
 
+    if (rc == 0 && e->format->finish)
+        rc = e->format->finish(e, err);
     return rc == 0 && e->gzip ? ctr_export_gzip_write(e->gzip, NULL, 0, true, e->out, err) : rc;
 }
 
@@ -177,12 +232,15 @@ void ctr_export_free(struct ctr_export *e)
 {
     if (!e)
         return;
+    ctr_background_free(e->writer);
     e->format->stop(e);
-    for (int i = 0; i < e->tiles; i++) {
-        ctr_buf_free(&e->tile[i].text);
-        ctr_buf_free(&e->tile[i].scratch);
+    for (struct ctr_export_wave *w = e->wave; w < e->wave + CTR_COUNT(e->wave); w++) {
+        for (int i = 0; i < w->tiles; i++) {
+            ctr_buf_free(&w->tile[i].text);
+            ctr_buf_free(&w->tile[i].scratch);
+        }
+        free(w->tile);
     }
-    free(e->tile);
     ctr_pool_free(e->pool);
     ctr_export_gzip_free(e->gzip);
     ctr_buf_free(&e->left_out);

@@ -31,6 +31,13 @@ struct ctr_export_format {
     void (*stop)(struct ctr_export *e);                       /* frees e->state; also called after a failed start */
 };
 
+/* Tiles that are formatted together, and then written. */
+struct ctr_export_wave {
+    struct ctr_export_tile *tile;
+    int tiles, n; /* allocated; in use */
+    bool last;    /* of its batch */
+};
+
 struct ctr_export_gzip;
 struct ctr_export {
     const struct ctr_export_format *format;
@@ -42,9 +49,12 @@ struct ctr_export {
     void *state;
     struct ctr_buf left_out;
     struct ctr_pool *pool;
-    struct ctr_export_gzip *gzip; /* NULL: plain */
-    struct ctr_export_tile *tile;
-    int tiles;
+    struct ctr_export_gzip *gzip;   /* NULL: plain */
+    struct ctr_export_wave wave[2]; /* `at` is being formatted; with a writer, that writes the other one */
+    int at;
+    struct ctr_background *writer; /* NULL: the caller writes */
+    int writer_rc;
+    struct ctr_err writer_err;
 };
 
 /* export_gzip.c: write a piece of text, the last one if `end`, to `out`. */
