@@ -82,6 +82,9 @@ ctr-extract -q text.fitted pieces.arrows -o pieces.want
 for pool in 1 1000 4096; do
     CTR_GPU_POOL=$pool same "a pool of $pool bytes, which grows" text.fitted pieces.arrows pieces.want
 done
+ctr-cat -q --batch 8192 text.arrows text.arrows text.arrows text.arrows text.arrows text.arrows text.arrows text.arrows -o long.arrows
+ctr-extract -q text.fitted long.arrows -o long.want
+same "more rows than a block finds places for, and more items" text.fitted long.arrows long.want
 for j in 2 4; do
     same "-j $j" text.fitted text.arrows text.fitted.want -j $j
 done

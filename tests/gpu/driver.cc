@@ -102,7 +102,7 @@ struct node {
 struct graph {
     std::vector<node> nodes;
 };
-enum { ARGUMENT = 56 }; /* sizeof(struct opd_layer) */
+enum { ARGUMENT = 72 }; /* sizeof(struct opd_layer) */
 
 static bool in_limits(unsigned blocks, unsigned threads, unsigned shared)
 {

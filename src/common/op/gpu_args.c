@@ -499,7 +499,11 @@ int ctr_gpu_args(struct gpu_args *a, const struct ctr_gpu_call *call, int n, con
         rc = put(a, NULL, 1, &none, err); /* so that no ref is 0 */
     for (int i = 0; rc == 0 && i < n; i++)
         rc = put_call(a, &a->info[a->order[i]], &a->call[i], err);
+    a->tiles = 1;
+    for (int i = 0; rc == 0 && i < a->nvariable; i++)
+        a->tiles = CTR_MAX(a->tiles, (a->call[a->variable[i]].rows + OPD_TILE - 1) / OPD_TILE);
     a->total = take(a, GPU_DOWN, a->nvariable * 16);
+    a->sum = take(a, GPU_SCRATCH, a->nvariable * a->tiles * 16);
     a->size[GPU_UP] = a->up.len + n * (int64_t)(sizeof *a->call + sizeof(struct opd_place)) + (n + ntable) * 16 + 1024;
     return rc;
 }

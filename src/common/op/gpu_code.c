@@ -103,6 +103,8 @@ static int find_functions(const struct gpu_code *c, struct gpu_module *m, struct
         rc = ctr_gpu_cuda_function(c->cuda, m->module, name, &m->function[i], err);
     }
     if (rc == 0 && has_places(m))
+        rc = ctr_gpu_cuda_function(c->cuda, m->module, "ctr_sums", &m->sums, err);
+    if (rc == 0 && has_places(m))
         rc = ctr_gpu_cuda_function(c->cuda, m->module, "ctr_places", &m->places, err);
     if (rc == 0 && has_places(m))
         rc = ctr_gpu_cuda_function(c->cuda, m->module, "ctr_compact", &m->compact, err);

@@ -12,8 +12,8 @@ struct gpu_module {
     int nloops;
     void *module, **function; /* ctr_layer, or ctr_op_0 … */
     int nfunctions;
-    void *places, *compact; /* NULL: all results have fixed sizes */
-    void *graph;            /* of the launch before, and what it was started with */
+    void *sums, *places, *compact; /* NULL: all results have fixed sizes */
+    void *graph;                   /* of the launch before, and what it was started with */
     struct opd_layer last;
     unsigned blocks;
 };

@@ -91,8 +91,13 @@ static int launch(struct ctr_gpu *m, struct ctr_err *err)
         rc = ctr_gpu_cuda_launch(m->cuda, f->function[i], blocks, OPD_THREADS, SHARED_BYTES, l, err);
         m->stats.launches++;
     }
+    const unsigned parts = (unsigned)(a->nvariable * a->tiles);
+    if (rc == 0 && a->nvariable && a->tiles > 1) {
+        rc = ctr_gpu_cuda_launch(m->cuda, f->sums, parts, OPD_THREADS, SHARED_BYTES, l, err);
+        m->stats.compactions++;
+    }
     if (rc == 0 && a->nvariable) {
-        rc = ctr_gpu_cuda_launch(m->cuda, f->places, (unsigned)a->nvariable, OPD_THREADS, SHARED_BYTES, l, err);
+        rc = ctr_gpu_cuda_launch(m->cuda, f->places, parts, OPD_THREADS, SHARED_BYTES, l, err);
         m->stats.compactions++;
     }
     return rc < 0 ? rc : ctr_gpu_cuda_mark(m->cuda, GPU_KERNELS_END, err);
@@ -372,6 +377,8 @@ static void set_layer(struct ctr_gpu *m)
     l->first = (const void *)(uintptr_t)(block + (uint64_t)a->first_at);
     l->variable = (const void *)(uintptr_t)(block + (uint64_t)a->variable_at);
     l->nvariable = a->nvariable;
+    l->tiles = a->tiles;
+    l->sum = (void *)(uintptr_t)(m->memory.scratch.p + (uint64_t)ctr_gpu_at(a->sum));
     l->pool = (void *)(uintptr_t)(block + (uint64_t)a->pool_at);
     l->total = (void *)(uintptr_t)(m->memory.down.p + (uint64_t)ctr_gpu_at(a->total));
     l->place = (const void *)(uintptr_t)(block + (uint64_t)a->place_at);

@@ -668,29 +668,66 @@ OPV_FN void opd_store_view(const struct opd_call *c, int64_t row, uint8_t ok, in
 
 #ifndef OPD_FIXED_ONLY
 
-/* Turn sizes into positions, in place: one block per call. */
-OPV_FN void opd_places(int64_t *v, int64_t rows)
+/* Turn the sizes of rows [row, end) into positions from `at` on, in place, by one block. Returns where they end. */
+OPV_FN int64_t opd_places(int64_t *v, int64_t row, int64_t end, int64_t at)
 {
-    int64_t carry = 0, all, none;
-    for (int64_t base = 0; base < rows; base += blockDim.x) {
-        const int64_t row = base + threadIdx.x;
-        const int64_t at = opd_prefix(row < rows ? v[row] : 0, 0, &all, &none);
-        if (row < rows)
-            v[row] = carry + at;
-        carry += all;
+    int64_t all, none;
+    for (row += threadIdx.x; row - threadIdx.x < end; row += blockDim.x) {
+        const int64_t before = opd_prefix(row < end ? v[row] : 0, 0, &all, &none);
+        if (row < end)
+            v[row] = at + before;
+        at += all;
     }
-    if (threadIdx.x == 0)
-        v[rows] = carry;
+    return at;
+}
+
+/* The sum of every step-th of v, from element k up to `end`, by one block. */
+OPV_FN int64_t opd_sum(const int64_t *v, int64_t step, int64_t k, int64_t end)
+{
+    int64_t sum = 0, all, none;
+    for (k += threadIdx.x; k < end; k += blockDim.x)
+        sum += v[k * step];
+    (void)opd_prefix(sum, 0, &all, &none);
+    return all;
+}
+
+/* A tile of a call, for each block. */
+struct opd_part {
+    const struct opd_call *c;
+    int64_t *sum; /* of the call */
+    int64_t tile, row, end;
+};
+OPV_FN struct opd_part opd_part_of(const struct opd_layer *L)
+{
+    const int64_t j = blockIdx.x / L->tiles, tile = blockIdx.x % L->tiles;
+    const struct opd_call *c = L->call + L->variable[j];
+    const int64_t row = tile * OPD_TILE < c->rows ? tile * OPD_TILE : c->rows;
+    const struct opd_part p = { c, L->sum + 2 * j * L->tiles, tile, row,
+                                row + OPD_TILE < c->rows ? row + OPD_TILE : c->rows };
+    return p;
+}
+
+/* For ctr_places, which adds up the sums of the tiles before its own. */
+OPD_KERNEL(ctr_sums)
+{
+    const struct opd_part p = opd_part_of(&L);
+    const int64_t bytes = opd_sum(p.c->row_bytes, 1, p.row, p.end), items = opd_sum(p.c->row_items, 1, p.row, p.end);
+    if (threadIdx.x == 0) {
+        p.sum[2 * p.tile] = bytes;
+        p.sum[2 * p.tile + 1] = items;
+    }
 }
 
 OPD_KERNEL(ctr_places)
 {
-    const struct opd_call *c = L.call + L.variable[blockIdx.x];
-    opd_places(c->row_bytes, c->rows);
-    opd_places(c->row_items, c->rows);
-    if (threadIdx.x == 0) {
-        L.total[2 * blockIdx.x] = c->row_bytes[c->rows];
-        L.total[2 * blockIdx.x + 1] = c->row_items[c->rows];
+    const struct opd_part p = opd_part_of(&L);
+    const int64_t before = opd_sum(p.sum, 2, 0, p.tile), items_before = opd_sum(p.sum + 1, 2, 0, p.tile);
+    const int64_t bytes = opd_places(p.c->row_bytes, p.row, p.end, before);
+    const int64_t items = opd_places(p.c->row_items, p.row, p.end, items_before);
+    if (threadIdx.x == 0 && p.row < p.end && p.end == p.c->rows) {
+        int64_t *total = L.total + 2 * (blockIdx.x / L.tiles);
+        total[0] = p.c->row_bytes[p.end] = bytes;
+        total[1] = p.c->row_items[p.end] = items;
     }
 }
 

@@ -8,7 +8,7 @@
 
 #include "common/op/body.h"
 
-enum { OPD_ARGS = 8, OPD_THREADS = 256, OPD_ROUND = 128 };
+enum { OPD_ARGS = 8, OPD_THREADS = 256, OPD_ROUND = 128, OPD_TILE = 1024 };
 
 /* Types of the values of a column. */
 enum opd_type {
@@ -94,9 +94,10 @@ struct opd_pool {
 
 struct opd_layer {
     const struct opd_call *call;
-    const int32_t *first;    /* first call of each operator */
-    const int32_t *variable; /* calls with results of variable size */
-    int64_t nvariable;
+    const int32_t *first;     /* first call of each operator */
+    const int32_t *variable;  /* calls with results of variable size */
+    int64_t nvariable, tiles; /* runs of OPD_TILE rows of the longest of these */
+    int64_t *sum;             /* by call, tile: bytes, items */
     struct opd_pool *pool;
     int64_t *total;                /* of each of these: bytes, items */
     const struct opd_place *place; /* and where its compacted result goes */
