@@ -46,8 +46,8 @@ for learner in mlp lr; do
         done
     done
     case $learner in
-    mlp) bounds="launch:520 wait:40 back:75 copy:80" ;;
-    lr) bounds="launch:285 wait:40 back:75 copy:105" ;;
+    mlp) bounds="launch:400 wait:40 back:75 copy:90" ;;
+    lr) bounds="launch:170 wait:40 back:75 copy:115" ;;
     esac
     for bound in $bounds; do
         call=${bound%:*} most=${bound#*:}

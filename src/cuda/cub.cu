@@ -9,7 +9,7 @@
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_scan.cuh>
 
-template <class T> static int scan(struct cuda_dev *c, T *x, int64_t n, struct ctr_err *err)
+int cuda_scan_i32(struct cuda_dev *c, int32_t *x, int64_t n, struct ctr_err *err)
 {
     size_t bytes = 0;
     int rc = cuda_check(c, cub::DeviceScan::ExclusiveSum(NULL, bytes, x, x, n, c->compute), "prefix sums", err);
@@ -38,20 +38,20 @@ int cuda_sort_by(struct cuda_dev *c, const struct cuda_sort *s, struct ctr_err *
 /* CUB launches one kernel that prepares and one that sums. */
 KERNEL prepare_kernel(int64_t) {}
 
-template <class T> static void scan_kernel(T *x, int64_t n)
+static void scan_kernel(int32_t *x, int64_t n)
 {
-    T s = 0;
+    int32_t s = 0;
     for (int64_t i = 0; i < n; i++) {
-        const T v = x[i];
+        const int32_t v = x[i];
         x[i] = s;
         s += v;
     }
 }
 
-template <class T> static int scan(struct cuda_dev *c, T *x, int64_t n, struct ctr_err *err)
+int cuda_scan_i32(struct cuda_dev *c, int32_t *x, int64_t n, struct ctr_err *err)
 {
     LAUNCH_ONCE(c, prepare_kernel, n);
-    LAUNCH_ONCE(c, scan_kernel<T>, x, n);
+    LAUNCH_ONCE(c, scan_kernel, x, n);
     return cuda_started(c, "prefix sums", err);
 }
 
@@ -78,13 +78,3 @@ int cuda_sort_by(struct cuda_dev *c, const struct cuda_sort *s, struct ctr_err *
     return cuda_started(c, "sorting", err);
 }
 #endif
-
-int cuda_scan_i32(struct cuda_dev *c, int32_t *x, int64_t n, struct ctr_err *err)
-{
-    return scan<int32_t>(c, x, n, err);
-}
-
-int cuda_scan_u64(struct cuda_dev *c, uint64_t *x, int64_t n, struct ctr_err *err)
-{
-    return scan<uint64_t>(c, x, n, err);
-}

@@ -116,6 +116,15 @@ template <class T> static inline T *cuda_scratch(struct cuda_dev *c, int i, int6
         if (blocks_ > 0)                                                                                               \
             LAUNCH_BLOCKS(c, kernel, CTR_MIN(blocks_, MOST_BLOCKS), THREADS, 0, __VA_ARGS__);                          \
     } while (0)
+/* Of a number that other threads read or write at the same time. */
+static __device__ __forceinline__ uint32_t load_relaxed(const uint32_t *p)
+{
+    return *(const volatile uint32_t *)p;
+}
+static __device__ __forceinline__ void store_relaxed(uint32_t *p, uint32_t v)
+{
+    *(volatile uint32_t *)p = v;
+}
 #define SHARED(type, name)                                                                                             \
     extern __shared__ __align__(16) unsigned char ctr_shared_[];                                                       \
     type *name = (type *)(void *)ctr_shared_
@@ -142,7 +151,6 @@ void cuda_link_close(struct cuda_dev *c);
 
 /* Exclusive prefix sums of n numbers, in place: cub.cu. If the last number is 0 it becomes the sum of all others. */
 int cuda_scan_i32(struct cuda_dev *c, int32_t *x, int64_t n, struct ctr_err *err);
-int cuda_scan_u64(struct cuda_dev *c, uint64_t *x, int64_t n, struct ctr_err *err);
 
 /* Stable, ascending by the low `bits` bits of the keys; the input is unchanged. */
 struct cuda_sort {

@@ -212,9 +212,18 @@ int cuda_unique(struct ctr_dev *dev, const struct ctr_dev_unique *a, struct ctr_
     return rc ? rc : cuda_started(c, "unique", err);
 }
 
-/* ---- slots of a working set: hits at once; the others sorted by set, then one thread for each set, in order. ---- */
+/* ---- slots of a working set ----
+ *
+ * Minibatch 7 wants keys A to E; sets have 2 slots, not 8. A and E are there, the sets of A B D and of C E are full:
+ *
+ *     hits    A and E are stamped 7; B, C and D, which miss, are in a chain for each set, D B and C, in any order
+ *     take    a thread a chain gives slots to its lowest keys: B evicts the other key of A's set, C that of E's set,
+ *             D gets none
+ *     list    each miss counts those before it, by tiles and then in its own: B is the first, C the second, D the third
+ *
+ * Atomics make chains, whose order has no effect, and counts. */
 
-enum { SET = 8 };
+enum { SET = 8, TILE = 64, TILES = 64 };
 struct slots {
     uint64_t *key;
     uint32_t *stamp;
@@ -223,14 +232,21 @@ struct slots {
     uint64_t sets;
     uint32_t now;
     int64_t n;
-    /* per wanted key: its set or, if present, `sets`; the slot that it evicts a key from, or -1 */
-    uint64_t *set;
-    uint32_t *order;
-    int32_t *out_slot;
-    uint64_t *rank;   /* number of misses and, 32 bits higher, evictions before it; [n]: all */
-    uint64_t *counts; /* misses, evictions, failures */
+    int32_t *next;     /* per wanted key: of a miss, the next one of its chain + 1, or 0; of a hit -1 */
+    int32_t *out_slot; /* the slot that it evicts a key from, or -1 */
+    /* zeroed before: misses, evictions and failures; misses and, 32 bits higher, evictions of each TILE keys, and of
+     * each TILES tiles; of each set one of its misses + 1, or 0 */
+    unsigned long long *counts, *tile, *tiles;
+    int32_t *head;
 };
 
+static __device__ __forceinline__ void add_to_tile(const struct slots &s, int64_t i, unsigned long long v)
+{
+    atomicAdd(&s.tile[i / TILE], v);
+    atomicAdd(&s.tiles[i / TILE / TILES], v);
+}
+
+/* A stamp that another thread sets meanwhile was set before, too. */
 KERNEL hits_kernel(struct slots s)
 {
     EACH(i, s.n)
@@ -238,114 +254,118 @@ KERNEL hits_kernel(struct slots s)
         const uint64_t set = ctr_mix64(s.want[i]) % s.sets;
         int32_t found = -1;
         for (int64_t p = (int64_t)set * SET; p < (int64_t)(set + 1) * SET && found < 0; p++)
-            if (s.stamp[p] && s.key[p] == s.want[i])
+            if (load_relaxed(&s.stamp[p]) && s.key[p] == s.want[i])
                 found = (int32_t)p;
         s.slot[i] = found;
-        s.set[i] = found < 0 ? set : s.sets;
-        s.order[i] = (uint32_t)i;
         s.out_slot[i] = -1;
-        if (i == 0)
-            s.counts[2] = 0;
+        s.next[i] = found < 0 ? atomicExch(&s.head[set], (int32_t)i + 1) : -1;
+        if (found < 0)
+            add_to_tile(s, i, 1);
+        else
+            store_relaxed(&s.stamp[found], s.now);
     }
 }
 
-/* A separate kernel, because others read a set's stamps while they search. */
-KERNEL stamp_kernel(struct slots s)
-{
-    EACH(i, s.n)
-    if (s.slot[i] >= 0)
-        s.stamp[s.slot[i]] = s.now;
-}
-
-/* Key i, which is absent, takes a slot. */
-static __device__ __forceinline__ void take_slot(const struct slots &s, int64_t set, int64_t i)
+/* Key i, which is absent, takes a slot, if there is one. */
+static __device__ __forceinline__ bool take_slot(const struct slots &s, int64_t set, int64_t i)
 {
     int64_t oldest = -1;
     for (int64_t p = set * SET; p < (set + 1) * SET; p++)
         if (s.stamp[p] != s.now && (oldest < 0 || s.stamp[p] < s.stamp[oldest]))
             oldest = p;
-    s.slot[i] = (int32_t)oldest;
     if (oldest < 0)
-        return;
-    if (s.stamp[oldest])
+        return false;
+    s.slot[i] = (int32_t)oldest;
+    if (s.stamp[oldest]) {
         s.out_slot[i] = (int32_t)oldest;
+        add_to_tile(s, i, 1ULL << 32);
+    }
     s.key[oldest] = s.want[i];
     s.stamp[oldest] = s.now;
+    return true;
 }
 
-/* set, order: sorted by set, within a set in key order. */
-KERNEL take_kernel(struct slots s, const uint64_t *set, const uint32_t *order)
+/* The lowest key above `after` in the chain that begins with key i; -1: none. */
+static __device__ __forceinline__ int64_t next_miss(const struct slots &s, int64_t i, int64_t after)
 {
-    EACH(j, s.n)
-    if (set[j] < s.sets && (j == 0 || set[j] != set[j - 1]))
-        for (int64_t k = j; k < s.n && set[k] == set[j]; k++)
-            take_slot(s, (int64_t)set[k], order[k]);
+    int64_t lowest = -1;
+    for (; i >= 0; i = s.next[i] - 1)
+        if (i > after && (lowest < 0 || i < lowest))
+            lowest = i;
+    return lowest;
 }
 
-KERNEL count_kernel(struct slots s)
+/* By the head of each chain, which is gone through SET + 1 times at most. */
+KERNEL take_kernel(struct slots s)
 {
-    EACH(i, s.n + 1)
-    {
-        const bool miss = i < s.n && s.set[i] < s.sets;
-        s.rank[i] = (uint64_t)miss | (uint64_t)(miss && s.out_slot[i] >= 0) << 32;
-        if (miss && s.slot[i] < 0)
-            atomicAdd((unsigned long long *)&s.counts[2], 1ULL);
+    EACH(i, s.n)
+    if (s.next[i] >= 0) {
+        const uint64_t set = ctr_mix64(s.want[i]) % s.sets;
+        if (s.head[set] == (int32_t)i + 1)
+            for (int64_t k = next_miss(s, i, -1); k >= 0 && take_slot(s, (int64_t)set, k);)
+                k = next_miss(s, i, k);
     }
+}
+
+/* Misses and evictions before key i. */
+static __device__ __forceinline__ unsigned long long misses_before(const struct slots &s, int64_t i)
+{
+    unsigned long long n = 0;
+    for (int64_t t = 0; t < i / TILE / TILES; t++)
+        n += s.tiles[t];
+    for (int64_t t = i / TILE / TILES * TILES; t < i / TILE; t++)
+        n += s.tile[t];
+    for (int64_t k = i / TILE * TILE; k < i; k++)
+        n += s.next[k] < 0 ? 0 : s.out_slot[k] < 0 ? 1 : 1 + (1ULL << 32);
+    return n;
 }
 
 KERNEL list_kernel(struct slots s, int32_t *missed, int32_t *missed_slot, int32_t *evicted_slot)
 {
-    EACH(i, s.n)
-    {
-        if (s.set[i] < s.sets) {
-            const int64_t misses = (int64_t)(s.rank[i] & UINT32_MAX);
-            missed[misses] = (int32_t)i;
-            missed_slot[misses] = s.slot[i];
-            if (s.out_slot[i] >= 0)
-                evicted_slot[s.rank[i] >> 32] = s.out_slot[i];
-        }
-        if (i == 0) {
-            s.counts[0] = s.rank[s.n] & UINT32_MAX;
-            s.counts[1] = s.rank[s.n] >> 32;
-        }
+    EACH(i, s.n + 1)
+    if (i == s.n) {
+        const unsigned long long all = misses_before(s, i);
+        s.counts[0] = all & UINT32_MAX;
+        s.counts[1] = all >> 32;
+    } else if (s.next[i] >= 0) {
+        const unsigned long long before = misses_before(s, i);
+        missed[before & UINT32_MAX] = (int32_t)i;
+        missed_slot[before & UINT32_MAX] = s.slot[i];
+        if (s.out_slot[i] >= 0)
+            evicted_slot[before >> 32] = s.out_slot[i];
+        if (s.slot[i] < 0)
+            atomicAdd(&s.counts[2], 1ULL);
     }
 }
 
 int cuda_slots(struct ctr_dev *dev, const struct ctr_dev_slots *a, struct ctr_err *err)
 {
     struct cuda_dev *c = cuda_of(dev);
-    const int64_t n = a->want.n;
+    const int64_t n = a->want.n, sets = a->key.n / SET, tiles = n / TILE + 1, numbers = 3 + tiles + tiles / TILES + 1;
+    const size_t zeroed = (size_t)numbers * sizeof(uint64_t) + (size_t)sets * sizeof(int32_t);
     int rc = 0;
-    uint64_t *set = cuda_scratch<uint64_t>(c, 4, n, &rc, err);
-    uint32_t *order = cuda_scratch<uint32_t>(c, 5, n, &rc, err);
     struct slots s = { ctr_vec_u64(a->key),
                        ctr_vec_u32(a->stamp),
                        ctr_vec_u64(a->want),
                        ctr_vec_i32(a->slot),
-                       (uint64_t)(a->key.n / SET),
+                       (uint64_t)sets,
                        a->now,
                        n };
-    s.set = cuda_scratch<uint64_t>(c, 8, n, &rc, err);
-    s.order = cuda_scratch<uint32_t>(c, 10, n, &rc, err);
+    s.next = cuda_scratch<int32_t>(c, 10, n, &rc, err);
     s.out_slot = cuda_scratch<int32_t>(c, 11, n, &rc, err);
-    s.rank = cuda_scratch<uint64_t>(c, 12, n + 4, &rc, err);
-    s.counts = s.rank + n + 1;
-    const struct cuda_sort by_set = { s.set, s.order, set, order, n, cuda_bits(s.sets + 1) };
-
+    s.counts = (unsigned long long *)cuda_scratch_bytes(c, 12, (int64_t)zeroed, &rc, err);
     *a->misses = *a->evictions = *a->failures = 0;
     if (rc || n == 0)
         return rc;
+    s.tile = s.counts + 3;
+    s.tiles = s.tile + tiles;
+    s.head = (int32_t *)(s.counts + numbers);
+    rc = cuda_check(c, cudaMemsetAsync(s.counts, 0, zeroed, c->compute), "slots", err);
+    if (rc)
+        return rc;
     LAUNCH(c, hits_kernel, n, s);
-    LAUNCH(c, stamp_kernel, n, s);
-    rc = cuda_sort_by(c, &by_set, err);
-    if (rc)
-        return rc;
-    LAUNCH(c, take_kernel, n, s, (const uint64_t *)set, (const uint32_t *)order);
-    LAUNCH(c, count_kernel, n + 1, s);
-    rc = cuda_scan_u64(c, s.rank, n + 1, err);
-    if (rc)
-        return rc;
-    LAUNCH(c, list_kernel, n, s, ctr_vec_i32(a->missed), ctr_vec_i32(a->missed_slot), ctr_vec_i32(a->evicted_slot));
+    LAUNCH(c, take_kernel, n, s);
+    LAUNCH(c, list_kernel, n + 1, s, ctr_vec_i32(a->missed), ctr_vec_i32(a->missed_slot), ctr_vec_i32(a->evicted_slot));
     void *const counts[] = { a->misses, a->evictions, a->failures };
     static const size_t bytes[] = { sizeof(int64_t), sizeof(int64_t), sizeof(int64_t) };
     return cuda_read_later(c, s.counts, 3, counts, bytes, err);

@@ -89,12 +89,15 @@ int cuda_gemm(struct ctr_dev *dev, const struct ctr_dev_gemm *a, struct ctr_err 
         return cuda_fail(err, CTR_EUSAGE, "gemm: more than 2^31 rows or columns");
     if (k == 0 && !a->add)
         LAUNCH(c, fill_kernel, m * n, out, 0.0f, m, n);
-    if (k > 0 &&
-        cublasSgemm(c->blas, a->tb ? CUBLAS_OP_T : CUBLAS_OP_N, a->ta ? CUBLAS_OP_T : CUBLAS_OP_N, (int)n, (int)m,
-                    (int)k, &one, ctr_mat_f32(a->b), (int)CTR_MAX(a->b.stride, 1), ctr_mat_f32(a->a),
-                    (int)CTR_MAX(a->a.stride, 1), &beta, out.p, (int)CTR_MAX(a->c.stride, 1)) != CUBLAS_STATUS_SUCCESS)
-        return cuda_fail(err, CTR_ESYS, "%s: cuBLAS does not start %lld x %lld x %lld", dev->title, (long long)m,
-                         (long long)n, (long long)k);
+    if (k > 0 && cublasSgemm(c->blas, a->tb ? CUBLAS_OP_T : CUBLAS_OP_N, a->ta ? CUBLAS_OP_T : CUBLAS_OP_N, (int)n,
+                             (int)m, (int)k, &one, ctr_mat_f32(a->b), (int)CTR_MAX(a->b.stride, 1), ctr_mat_f32(a->a),
+                             (int)CTR_MAX(a->a.stride, 1), &beta, out.p,
+                             (int)CTR_MAX(a->c.stride, 1)) != CUBLAS_STATUS_SUCCESS) {
+        const int rc = cuda_check(c, cudaGetLastError(), "gemm", err); /* of a kernel before it */
+        return rc ? rc
+                  : cuda_fail(err, CTR_ESYS, "%s: cuBLAS does not start %lld x %lld x %lld", dev->title, (long long)m,
+                              (long long)n, (long long)k);
+    }
     if (a->bias.mem || a->pre.mem || a->act.kind != CTR_ACT_NONE)
         LAUNCH(c, act_kernel, m * n, act_args(&a->act, a->bias), out, a->pre.mem ? view_of(a->pre) : none, out, m, n);
     return gemm_back(dev, a, err);

@@ -315,5 +315,18 @@ template <class T> static inline T atomicAdd(T *p, T v)
     onhost_give_way();
     return __atomic_fetch_add(p, v, __ATOMIC_RELAXED);
 }
+template <class T> static inline T atomicExch(T *p, T v)
+{
+    onhost_give_way();
+    return __atomic_exchange_n(p, v, __ATOMIC_RELAXED);
+}
+[[maybe_unused]] static inline uint32_t load_relaxed(const uint32_t *p)
+{
+    return __atomic_load_n(p, __ATOMIC_RELAXED);
+}
+[[maybe_unused]] static inline void store_relaxed(uint32_t *p, uint32_t v)
+{
+    __atomic_store_n(p, v, __ATOMIC_RELAXED);
+}
 
 #endif

@@ -122,12 +122,6 @@ static __host__ __device__ __forceinline__ int64_t pieces_of(int64_t entries)
     return entries > PIECE ? (entries + PIECE - 1) / PIECE : 0;
 }
 
-KERNEL count_pieces_kernel(const int32_t *group, int64_t unique, int32_t *pieces)
-{
-    EACH(u, unique + 1)
-    pieces[u] = u < unique ? (int32_t)pieces_of(group[u + 1] - group[u]) : 0;
-}
-
 struct sums {
     double g, squares;
 };
@@ -142,25 +136,46 @@ static __device__ __forceinline__ void add_entries(const struct lists &l, const 
     }
 }
 
-/* first[u]: number of pieces of the groups before u; the last: of all. The group of a piece is the last one that starts
- * at or before it.
+/* Where the sums of piece k of a group lie: entries are cut into windows of PIECE, and at most two pieces begin in a
+ * window: the first one of a group (after which nothing begins there), and another one, of a group that began before.
  */
-KERNEL sum_pieces_kernel(struct lists l, const int32_t *group, const int32_t *item, int64_t unique,
-                         const int32_t *first, struct sums *out, int64_t most)
+static __host__ __device__ __forceinline__ int64_t place_of(int64_t start, int64_t k)
 {
-    EACH(i, most * l.width)
+    return 2 * ((start + k * PIECE) / PIECE) + (k == 0);
+}
+
+/* The last group that starts at or before entry e. */
+static __device__ __forceinline__ int64_t group_of(const int32_t *group, int64_t unique, int64_t e)
+{
+    int64_t u = 0;
+    for (int64_t end = unique; end - u > 1;) {
+        const int64_t half = u + (end - u) / 2;
+        if (group[half] <= e)
+            u = half;
+        else
+            end = half;
+    }
+    return u;
+}
+
+/* Which piece lies at a place? -1: none. */
+static __device__ __forceinline__ int64_t piece_at(const int32_t *group, int64_t unique, int64_t place, int64_t *u)
+{
+    const int64_t window = place / 2 * PIECE;
+    *u = group_of(group, unique, place % 2 ? window + PIECE - 1 : window);
+    const int64_t start = group[*u], k = place % 2 ? 0 : (window - start + PIECE - 1) / PIECE;
+    return k < pieces_of(group[*u + 1] - start) && place_of(start, k) == place ? k : -1;
+}
+
+KERNEL sum_pieces_kernel(struct lists l, const int32_t *group, const int32_t *item, int64_t unique, struct sums *out,
+                         int64_t places)
+{
+    EACH(i, places * l.width)
     {
-        const int64_t piece = i / l.width;
-        if (piece < first[unique]) {
-            int64_t u = 0;
-            for (int64_t end = unique; end - u > 1;) {
-                const int64_t half = u + (end - u) / 2;
-                if (first[half] <= piece)
-                    u = half;
-                else
-                    end = half;
-            }
-            const int64_t from = group[u] + (piece - first[u]) * PIECE;
+        int64_t u;
+        const int64_t k = piece_at(group, unique, i / l.width, &u);
+        if (k >= 0) {
+            const int64_t from = group[u] + k * PIECE;
             struct sums s = { 0.0, 0.0 };
             add_entries(l, item, from, CTR_MIN(from + PIECE, (int64_t)group[u + 1]), i % l.width, &s);
             out[i] = s;
@@ -168,8 +183,8 @@ KERNEL sum_pieces_kernel(struct lists l, const int32_t *group, const int32_t *it
     }
 }
 
-KERNEL pool_grad_kernel(struct lists l, const int32_t *group, const int32_t *item, const int32_t *first,
-                        const struct sums *piece, struct view grad, struct view squares, int64_t unique, bool add)
+KERNEL pool_grad_kernel(struct lists l, const int32_t *group, const int32_t *item, const struct sums *piece,
+                        struct view grad, struct view squares, int64_t unique, bool add)
 {
     EACH(i, unique * l.width)
     {
@@ -178,7 +193,7 @@ KERNEL pool_grad_kernel(struct lists l, const int32_t *group, const int32_t *ite
         if (!pieces)
             add_entries(l, item, group[u], group[u + 1], d, &s);
         for (int64_t k = 0; k < pieces; k++) {
-            const struct sums of_piece = piece[(first[u] + k) * l.width + d];
+            const struct sums of_piece = piece[place_of(group[u], k) * l.width + d];
             s.g += of_piece.g;
             s.squares += of_piece.squares;
         }
@@ -193,22 +208,16 @@ int cuda_pool_grad(struct ctr_dev *dev, const struct ctr_dev_pool_grad *a, struc
     struct cuda_dev *c = cuda_of(dev);
     struct lists l = lists_of(a->how, &a->lists, a->rows, a->dout, a->grad.cols);
     l.pooled = view_of(a->out);
-    const int64_t unique = a->grad.rows, most = 2 * (a->lists.index.n / PIECE);
+    const int64_t unique = a->grad.rows, entries = a->lists.index.n, places = 2 * (entries / PIECE + 1);
     const int32_t *group = ctr_vec_i32(a->group_start), *item = ctr_vec_i32(a->group_item);
     int rc = 0;
-    int32_t *first = cuda_scratch<int32_t>(c, 4, unique + 1, &rc, err);
-    struct sums *sum = cuda_scratch<struct sums>(c, 6, most * l.width, &rc, err);
+    struct sums *sum = cuda_scratch<struct sums>(c, 6, places * l.width, &rc, err);
     if (rc)
         return rc;
-    if (most) {
-        LAUNCH(c, count_pieces_kernel, unique + 1, group, unique, first);
-        rc = cuda_scan_i32(c, first, unique + 1, err);
-        if (rc)
-            return rc;
-        LAUNCH(c, sum_pieces_kernel, most * l.width, l, group, item, unique, first, sum, most);
-    }
-    LAUNCH(c, pool_grad_kernel, unique * l.width, l, group, item, first, sum, view_of(a->grad), view_of(a->squares),
-           unique, a->add);
+    if (unique && entries > PIECE)
+        LAUNCH(c, sum_pieces_kernel, places * l.width, l, group, item, unique, sum, places);
+    LAUNCH(c, pool_grad_kernel, unique * l.width, l, group, item, (const struct sums *)sum, view_of(a->grad),
+           view_of(a->squares), unique, a->add);
     return cuda_started(c, "pool_grad", err);
 }
 

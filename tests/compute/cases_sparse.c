@@ -326,8 +326,9 @@ static int run_slots(struct trial *t, int d, void *ctx, struct ctr_err *err)
 
 static void try_slots(struct trial *t)
 {
-    for (int i = 0; i < 15; i++) {
-        const int64_t n = trial_sizes[i % 5], room = i < 5 ? 8 : i < 10 ? 256 : 1024;
+    for (int i = 0; i < 17; i++) { /* the last ones: as many keys as a minibatch has, and more than can have a slot */
+        const int64_t n = i < 15 ? trial_sizes[i % 5] : 10000;
+        const int64_t room = i < 5 ? 8 : i < 10 ? 256 : i < 15 ? 1024 : i < 16 ? 1 << 15 : 1 << 12;
         struct slots s = { 0 };
         trial_start(t, 0, "slots %lld in %lld", (long long)n, (long long)room);
         s.key = trial_array(t, "key", 'q', true, room);

@@ -89,8 +89,8 @@ static void cache_free(struct ctr_source *s)
  *
  *     slots      ctr_dev_slots, on the device: A 3, C 8 hits; B takes slot 5 of key Z, D takes slot 9
  *     evict      row 5 (Z) is copied to `stage`, then to the host, and written below
- *     bring      B and D are read from below into `stage`, and copied into u and slots 5 and 9
- *     values     u, one row a key in the order of the minibatch: hits are copied from their slots
+ *     bring      B and D are read from below into `stage`, and copied into slots 5 and 9
+ *     values     u, one row a key in the order of the minibatch: copied from their slots
  *     push       the step changes u and the slots; a key that got no slot (its set was full of keys of this minibatch)
  *                goes below at once (step_unslotted)
  *
@@ -294,10 +294,10 @@ static int evict(struct cache *c, const int32_t *slot, int64_t n, struct ctr_err
     return rc ? rc : save_rows(c, rows_of(c), ctr_vec(c->evicted_slot, n), h, n, err);
 }
 
-/* Load n missed rows into u and into their slots. h: of the rows of this piece; on_host: their slots, set where they
- * have none. */
+/* Load n missed rows into their slots and, where some have none (`all`), all of them into u. h: of the rows of this
+ * piece; on_host: their slots, set where they have none. */
 static int bring(struct cache *c, struct ctr_mat u, const struct held *h, const int32_t *missed, const int32_t *slot,
-                 int64_t n, int32_t *on_host, int buffer, struct ctr_err *err)
+                 int64_t n, bool all, int32_t *on_host, int buffer, struct ctr_err *err)
 {
     int rc = 0;
     if (!n)
@@ -322,7 +322,7 @@ static int bring(struct cache *c, struct ctr_mat u, const struct held *h, const 
         };
         if (!rc)
             rc = ctr_mem_write(c->stage, 0, c->stage_host, (size_t)(k * c->base.floats) * sizeof(float), err);
-        if (!rc)
+        if (!rc && all)
             rc = ctr_dev_move_rows(c->base.dev, &to_u, err);
         if (!rc)
             rc = ctr_dev_move_rows(c->base.dev, &to_set, err);
@@ -403,12 +403,10 @@ static int values_in_set(struct cache *c, int buffer, struct ctr_err *err)
     if (!rc)
         rc = evict(c, f.evicted_slot, f.evictions, err);
     const struct ctr_mat u = ctr_mat_at(b->u, before * c->base.floats, n, c->base.floats);
-    const struct ctr_dev_move_rows hits = { .n = n,
-                                            .from = ctr_mat_cols(rows_of(c), 0, c->base.width),
-                                            .to = ctr_mat_cols(u, 0, c->base.width),
-                                            .from_index = slot };
-    if (!rc && f.misses < n)
-        rc = ctr_dev_move_rows(c->base.dev, &hits, err);
+    const struct ctr_dev_move_rows slotted = { .n = n,
+                                               .from = ctr_mat_cols(rows_of(c), 0, c->base.width),
+                                               .to = ctr_mat_cols(u, 0, c->base.width),
+                                               .from_index = slot };
     int32_t *on_host = ctr_buf_extend(&c->part[buffer].slotted, n, sizeof *on_host, &rc, err);
     if (!rc)
         memset(on_host, 0, (size_t)n * sizeof *on_host);
@@ -416,7 +414,9 @@ static int values_in_set(struct cache *c, int buffer, struct ctr_err *err)
     c->hits += b->make ? n - f.misses : 0; /* of what is learned from */
     c->misses += b->make ? f.misses : 0;
     c->evictions += f.evictions;
-    return rc ? rc : bring(c, u, h, f.missed, f.missed_slot, f.misses, on_host, buffer, err);
+    if (!rc)
+        rc = bring(c, u, h, f.missed, f.missed_slot, f.misses, f.failures, on_host, buffer, err);
+    return rc || f.failures == n ? rc : ctr_dev_move_rows(c->base.dev, &slotted, err);
 }
 
 static int cache_values(struct ctr_source *s, int buffer, struct ctr_mat *values, struct ctr_err *err)
