@@ -1,0 +1,28 @@
+#!/bin/sh
+# Under the sanitizers what leaks is told, though the search for leaks is left out where nothing is left (tests/unit/leaks.c).
+. "${0%/*}/lib.sh"
+[ -n "$SAN" ] || skip_all 'only a sanitizer searches for leaks'
+cd "$W" || exit 1
+cat >leak.c <<'END'
+#include <stdlib.h>
+#include <string.h>
+int main(int argc, char **argv)
+{
+    char *volatile kept = strdup(argv[0]), *volatile lost = strdup(argv[argc - 1]);
+    if (argc == 1) {
+        free(lost);
+        free(kept);
+    }
+    kept = lost = NULL;
+    return 0;
+}
+END
+# shellcheck disable=SC2046
+ok 'a program' $(cat "$CTR_BUILD/flags") -o leak leak.c "$CTR_BUILD/libctr.a" $(pkg-config --libs zlib libxxhash libzstd liblz4) -lm -lpthread
+exits 'that frees all' 0 ./leak
+is 'says nothing' "$(cat err)" ''
+ok 'and is not searched' sh -c 'nm -D leak | grep -q " T __lsan_is_turned_off"'
+exits 'that does not' 23 env ASAN_OPTIONS=exitcode=99 LSAN_OPTIONS=exitcode=23 ./leak more
+err_like 'is told' 'LeakSanitizer: detected memory leaks'
+err_like 'of both' 'SUMMARY: AddressSanitizer: [0-9]* byte.* leaked in 2 allocation'
+done_testing
