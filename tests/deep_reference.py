@@ -57,6 +57,7 @@ class Model:
         self.towers = any(n.startswith("two-tower.") for n in t)
         self.rows, self.width = {}, 0
         self.scale = {}
+        self.kept = None  # what inputs of keys are pooled to, by row and input, while no vector of a key changes
         for n, (shape, v) in t.items():
             if n.startswith("emb.") and not n.endswith(".key"):
                 self.width = w = shape[1]
@@ -222,7 +223,11 @@ def pooled(m, o, entries, image=False, is_list=False, oldest=False):
 
 
 def pooled_input(m, o, rows, i, f):
-    return pooled(m, o, rows.keys[i][f], rows.images[f], rows.lists[f], rows.oldest[f])
+    if rows.images[f] or m.kept is None:
+        return pooled(m, o, rows.keys[i][f], rows.images[f], rows.lists[f], rows.oldest[f])
+    if (i, f) not in m.kept:
+        m.kept[i, f] = pooled(m, o, rows.keys[i][f])
+    return m.kept[i, f]
 
 
 def attended(m, o, rows, batch, name, fields, training, ids=None):
@@ -272,7 +277,7 @@ def fm(m, o, rows, batch, training):
 
 
 def dcnv2(m, o, rows, batch, training):
-    x0 = [sum((pooled(m, o, e) for e in rows.keys[i]), []) + rows.numbers[i] for i in batch]
+    x0 = [sum((pooled_input(m, o, rows, i, f) for f in range(len(rows.keys[i]))), []) + rows.numbers[i] for i in batch]
     x = x0
     for l in range(sum(n.startswith("cross.") and n.endswith(".weight") for n in m.dense)):
         t = x
@@ -288,7 +293,7 @@ def dcnv2(m, o, rows, batch, training):
 
 
 def dlrm(m, o, rows, batch, training):
-    v = [[pooled(m, o, e) for e in rows.keys[i]] for i in batch]
+    v = [[pooled_input(m, o, rows, i, f) for f in range(len(rows.keys[i]))] for i in batch]
     numbers = [rows.numbers[i] for i in batch]
     if numbers[0]:
         bottom = hidden_layers(m, o, numbers, "bottom.", o["bottom"] + [m.width], training, o["batch-norm"])
@@ -332,21 +337,35 @@ def forward(m, o, rows, batch, training=None):
 
 
 def loss(m, o, rows, batch, step):
+    """The sum over these rows."""
     logits = forward(m, o, rows, batch, (step, {}))
-    each = [rows.weight[i] * (math.log1p(math.exp(-abs(z))) + max(z, 0) - rows.label[i] * z) for i, z in zip(batch, logits)]
-    return sum(each) / len(batch)
+    return sum(rows.weight[i] * (math.log1p(math.exp(-abs(z))) + max(z, 0) - rows.label[i] * z) for i, z in zip(batch, logits))
 
 
-def gradient(m, o, rows, batch, step, values):
-    """Central differences; one-sided kinks of the activations are rare at this eps."""
+def gradient(m, o, rows, batch, step, values, n):
+    """Central differences of the mean over n rows, of which those outside of `batch` do not depend on `values`; one-sided kinks of the
+    activations are rare at this eps."""
     out, eps = [], 1e-6
     for i, v in enumerate(values):
         values[i] = v + eps
         up = loss(m, o, rows, batch, step)
         values[i] = v - eps
-        out.append((up - loss(m, o, rows, batch, step)) / (2 * eps))
+        out.append((up - loss(m, o, rows, batch, step)) / (2 * eps * n))
         values[i] = v
     return out
+
+
+def gradients(m, o, rows, batch, step, names, keys):
+    """Of all parameters. A key's vector changes the rows that have it; the others too, where statistics of the minibatch or draws by a
+    row's place in it are between."""
+    m.kept = {}
+    grads = {n: gradient(m, o, rows, batch, step, m.dense[n], len(batch)) for n in names}
+    m.kept = None
+    together = o["batch-norm"] or o["dropout"] or o["activation"] == "dice"
+    for k in keys:
+        some = batch if together else [i for i in batch if any(k == e for entries in rows.keys[i] for e, _ in entries)]
+        grads[k] = gradient(m, o, rows, some, step, m.rows[k], len(batch))
+    return grads
 
 
 def adam(values, g, state, rate, t):
@@ -379,8 +398,7 @@ def train(m, o, rows):
             trained = [n for n in m.dense if not n.endswith((".mean", ".var")) and n != "image.scale"]
             running = {}
             forward(m, o, rows, batch, (t, running))
-            grads = {n: gradient(m, o, rows, batch, t, m.dense[n]) for n in trained}
-            grads.update({k: gradient(m, o, rows, batch, t, m.rows[k]) for k in used})
+            grads = gradients(m, o, rows, batch, t, trained, used)
             t += 1
             for k in used:
                 grads[k] = [g + o["l2"] / o["given"].get(k[1], counts[k]) * w for g, w in zip(grads[k], m.rows[k])]
@@ -497,9 +515,10 @@ def integrated(m, o, rows, i, points=150):
         return forward(m, o, rows, [i])[0]
 
     parts, eps = {}, 1e-6
+    line = [logit((p + 0.5) / points) for p in range(points)]
+    ways = (eps, -eps) if "max" in (o["pooling"], o["images-pool"]) else (eps,)  # of two that are the largest each has half
     for what in entries + [n for n, x in enumerate(numbers) if x != 0]:
-        each = [logit((p + 0.5) / points, what, eps) - logit((p + 0.5) / points, what, -eps) for p in range(points)]
-        parts[what] = sum(each) / (2 * eps * points)
+        parts[what] = sum((logit((p + 0.5) / points, what, by) - z) / by for by in ways for p, z in enumerate(line)) / (len(ways) * points)
     answer = logit(1), logit(0), parts
     m.scale = {}
     return answer
