@@ -2,6 +2,7 @@
 # A new model is one file, one row of the table of models, and one page: tests/toy/ has the file and the page, and everything
 # else, from --help to prediction, follows. The tools that learn and predict are linked anew with it; nothing else is compiled.
 . "${0%/*}/lib.sh"
+[ -z "$SAN" ] || skip_all 'the plain half links it'
 cd "$CTR_TOP" || exit 1
 [ -f "$CTR_BUILD/flags" ] || skip_all "there are no flags of the build"
 flags=$(cat "$CTR_BUILD/flags")
