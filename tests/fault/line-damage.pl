@@ -58,9 +58,10 @@ sub judge_damage {
 
 # Each target damaged in `count` ways of `make(bytes, i)`, which returns (words, damaged bytes) or nothing.
 sub damage_line {
-    my ($dir, $per_target, $must_see, $make) = @_;
+    my ($dir, $quick, $per_target, $must_see, $make) = @_;
     inputs($dir, 45);
     my @jobs = targets();
+    @jobs = some_of(2, $must_see, @jobs) if $quick && $SAN; # a target is cut, or has a flipped bit and a message that is not in its place
     my @r = spread(\@jobs, $dir, sub {
         my ($c, $file) = @{ $_[0] };
         my $at = $_[1];
@@ -90,7 +91,7 @@ sub seed_of { my $h = 5; $h = ($h * 33 + ord) & 0xffffffff for split //, $_[0]; 
 
 line '2a', 'truncation', sub {
     my ($quick, $dir) = @_;
-    my ($seen, $harmless, $n, @bad) = damage_line($dir, $quick ? ($SAN ? 1 : 6) : 80, 1, sub {
+    my ($seen, $harmless, $n, @bad) = damage_line($dir, $quick, $quick ? ($SAN ? 1 : 3) : 80, 1, sub {
         my ($bytes, $i, $who) = @_;
         my @cut = messages($bytes);
         my $at = $i < ($quick ? 2 : @cut) ? $cut[$quick ? random_of(seed_of($who), $i, scalar @cut || 1) : $i] : random_of(seed_of($who), $i, length $bytes);
@@ -102,7 +103,7 @@ line '2a', 'truncation', sub {
 
 line '2b', 'flipped bits', sub {
     my ($quick, $dir) = @_;
-    my ($seen, $harmless, $n, @bad) = damage_line($dir, $quick ? ($SAN ? 1 : 6) : ($ENV{FLIPS} || 400), 0, sub {
+    my ($seen, $harmless, $n, @bad) = damage_line($dir, $quick, $quick ? ($SAN ? 1 : 3) : ($ENV{FLIPS} || 400), 0, sub {
         my ($bytes, $i, $who) = @_;
         my $bit = random_of(seed_of($who), $i, 8 * length $bytes);
         vec($bytes, $bit, 1) ^= 1;
@@ -114,7 +115,7 @@ line '2b', 'flipped bits', sub {
 
 line '2c', 'messages dropped, repeated, swapped', sub {
     my ($quick, $dir) = @_;
-    my ($seen, $harmless, $n, @bad) = damage_line($dir, $quick ? ($SAN ? 1 : 3) : 60, 0, sub {
+    my ($seen, $harmless, $n, @bad) = damage_line($dir, $quick, $quick ? ($SAN ? 1 : 3) : 60, 0, sub {
         my ($bytes, $i, $who) = @_;
         my @at = messages($bytes);
         return if $bytes =~ /^ARROW1/ || !@at; # packed text has none

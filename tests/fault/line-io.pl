@@ -7,6 +7,7 @@ line '1a', 'full and closed stdio', sub {
     my ($quick, $dir) = @_;
     inputs($dir, 45);
     my @jobs = map { my $c = $_; map { [$c, $_] } qw(full closed_out closed_in) } commands(sub { !$_[0]{own} });
+    @jobs = @jobs[grep { $_ % 3 == int($_ / 3) % 3 } 0 .. $#jobs] if $quick && $SAN; # each command one way
     my @r = spread(\@jobs, $dir, sub {
         my ($c, $what) = @{ $_[0] };
         my $at = $_[1];
