@@ -4,7 +4,6 @@
 has_python json || skip_all "no python"
 REF="$CTR_TOP/tests/model_reference.py"
 cd "$W" || exit 1
-ref() { "$PY" "$REF" "$@"; }
 ref make mixed 2500 mixed.arrows || exit 1
 
 for precision in f64 f32; do
@@ -48,7 +47,7 @@ for change in 'hash-bits=9' 'normalize=l2' 'dropout=.3' 'hash-bits=9 normalize=l
     ok "rows are changed as for learning: $change" ref score onehot.arrows ch.arrows sch.arrows $change
 done
 unscaled() { ! ref score onehot.arrows ch.arrows sch.arrows hash-bits=9 normalize=l1; }
-ok 'and the check can fail' unscaled
+[ "$SAN" ] || ok 'and the check can fail' unscaled
 is 'score is float64' "$(ctr-info s.arrows | sed '1,/^column/d' | awk '{ printf "%s %s %s,", $1, $2, $3 }')" \
     'row int64 id,click float64 label,w float64 weight,note utf8 -,score float64 score,'
 ctr-select --columns row,a,b,item,past,text,age,vec,word mixed.arrows >nolabel.arrows

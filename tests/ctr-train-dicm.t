@@ -46,7 +46,6 @@ make "$([ -n "$SAN" ] && echo 10 || echo 16)" 1 tiny.arrows images.arrows && cp 
 small() { ctr-train dicm -q --images images.arrows --embedding 2 --hidden 3 --images-tower 3,2 --attention-hidden 2 --minibatch 8 --rate .01 "$@" tiny.arrows; }
 train() { ctr-train dicm -q --images images.arrows --embedding 4 --hidden 12,8 --images-tower 8,6 --attention-hidden 6 --minibatch 100 --rate .01 "$@"; }
 scores() { ctr-export -f csv --columns score "$1"; }
-ref() { "$PY" "$REF" "$@"; }
 
 # ---- the model, by finite differences through pooling, tower and base
 agrees() { agrees_with dicm "hidden=3 images=keys.arrows images-tower=3,2 attention-hidden=2 minibatch=8 rate=.01" "$@"; } # agrees OPTIONS -- REFERENCE-OPTIONS
@@ -96,7 +95,7 @@ ok '--images-scale standard, and missing images, which are zeros behind it' agre
     images=lacks.keys images-tower=0 images-scale=standard
 ok 'missing images are zeros' agrees --images lacks.arrows --missing-image zero --images-tower 0 -- images=lacks.keys images-tower=0
 wrong() { ! agrees --images-pool mean --; }
-ok 'the check can fail' wrong
+[ "$SAN" ] || ok 'the check can fail' wrong
 grep -v '^feature\|^dense' plan >images-only.plan
 only() { "$PY" make.py 60 4 raw.arrows x.images && ctr-extract -q images-only.plan raw.arrows | train -o only.arrows && ctr-extract -q images-only.plan raw.arrows |
     ctr-predict --images images.arrows only.arrows >/dev/null; }
@@ -156,7 +155,7 @@ ok 'explain: the weights of attention are those of the reference' attends --imag
 ok 'softmax, queries of IDs, histories of ids' attends --images-pool multi-query --base din --attention softmax -- \
     images-pool=multi-query base=din attention=softmax ad=item
 not_softmax() { ! ref attention a.model few.arrows a.explained n=2 images=keys.arrows hidden=12,8 images-tower=8,6 attention-hidden=6 images-pool=multi-query base=din ad=item; }
-ok 'the check can fail' not_softmax
+[ "$SAN" ] || ok 'the check can fail' not_softmax
 explain -n 0 --format stream a.model few.raw >raw.explained
 explain -n 0 --format stream --names names.arrows a.model few.arrows >named.explained
 is 'raw rows have the names that --names tells of features' "$(ctr-info --digest raw.explained)" "$(ctr-info --digest named.explained)"

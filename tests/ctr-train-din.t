@@ -44,7 +44,6 @@ make "$([ -n "$SAN" ] && echo 16 || echo 24)" 1 tiny.arrows && make 1500 2 rows.
 small() { ctr-train din -q --embedding 2 --hidden 3 --attention-hidden 2 --minibatch 12 --rate .01 "$@" tiny.arrows; }
 train() { ctr-train din -q --embedding 4 --hidden 12,8 --attention-hidden 6,4 --minibatch 100 --rate .01 "$@"; }
 scores() { ctr-export -f csv --columns score "$1"; }
-ref() { "$PY" "$REF" "$@"; }
 
 # ---- the model: aligned fields, one without a candidate, two histories, empty ones, row weights, fractional labels
 agrees() { agrees_with din "hidden=3 attention-hidden=2 minibatch=12 rate=.01 activation=dice" "$@"; } # agrees OPTIONS -- REFERENCE-OPTIONS
@@ -56,7 +55,7 @@ ok 'units without hidden layers, softmax' agrees --attention-hidden 0 --attentio
 ok 'batch normalization, dropout, means, l2' agrees --batch-norm --dropout .3 --seed 3 --pooling mean --l2 .1 -- \
     batch-norm=1 dropout=.3 seed=3 pooling=mean l2=.1
 wrong() { ! agrees -- attention=softmax; }
-ok 'the check can fail' wrong
+[ "$SAN" ] || ok 'the check can fail' wrong
 
 # ---- the same bytes however rows arrive
 for o in '' '--attention softmax --activation prelu --l2 .1'; do

@@ -12,7 +12,6 @@ cd "$W" || exit 1
 small() { ctr-train mlp -q --embedding 2 --hidden 4,3 --minibatch 16 --rate .01 "$@" tiny.arrows; }
 train() { ctr-train mlp -q --embedding 5 --hidden 16,8 --minibatch 100 "$@"; }
 scores() { ctr-export -f csv --columns score "$1"; }
-ref() { "$PY" "$REF" "$@"; }
 
 # ---- the model: lists, weighted keys, shared tables, numbers, row weights, fractional labels
 agrees() { agrees_with mlp "hidden=4,3 minibatch=16 rate=.01" "$@"; } # agrees OPTIONS -- REFERENCE-OPTIONS
@@ -52,7 +51,7 @@ ok 'no hidden layer' agrees --hidden 0 -- hidden=0
 ok 'the columns of the user first' agrees --user-features past,word,vec --
 ok 'another seed' agrees --seed 7 --
 wrong() { ! agrees -- rate=.0101; }
-ok 'the check can fail' wrong
+[ "$SAN" ] || ok 'the check can fail' wrong
 
 # ---- a network that gives one score to all rows
 awk 'BEGIN { s = 7; print "click,ad,user"; for (i = 0; i < 3000; i++) { s = s * 16807 % 2147483647; a = s % 20; s = s * 16807 % 2147483647
@@ -127,7 +126,7 @@ ok 'and with relu' predicts --activation relu -- activation=relu
 ok 'and with means' predicts --pooling mean -- pooling=mean
 ok 'and with the largest' predicts --pooling max -- pooling=max
 another() { ! predicts --pooling max -- pooling=mean; }
-ok 'the check of pooling can fail' another
+[ "$SAN" ] || ok 'the check of pooling can fail' another
 
 # ---- keys that the model does not know: as the learner scores them before its first update of them
 foretells() { # foretells N OPTIONS: a model of N rows predicts the next 100 as the learner scores them before it learns from them
@@ -277,7 +276,8 @@ is 'leaves no best model' "$(ls v.ckpt* 2>/dev/null)" ''
 ctr-cat --batch 70 rows.arrows >batches.arrows
 
 # ---- a planted world that lr cannot see: clicks depend on the product of a and b alone
-cat >planted.py <<'EOF'
+if [ -z "$SAN" ]; then
+    cat >planted.py <<'EOF'
 import math, random
 r = random.Random(5)
 print("click,a,b,truth")
@@ -286,21 +286,22 @@ for i in range(40000):
     p = 1 / (1 + math.exp(-4 * (a / 9.5 - 1) * (b / 9.5 - 1)))
     print("%d,%d,%d,%.6f" % (r.random() < p, a, b, p))
 EOF
-printf 'label click\nfeature a\nfeature b\nkeep truth\n' >planted.plan
-"$PY" planted.py | ctr-import -q -f csv --header | ctr-extract -q planted.plan | ctr-select --head 75% --rest later.arrows -o planted.arrows
-auc() { ctr-eval --metrics auc "$@" | awk '$1 == "total" { print $NF }'; }
-ctr-train lr -q -o lr.arrows planted.arrows
-for seed in 1 2 3 4 5; do
-    ctr-train mlp -q --embedding 4 --hidden 16,8 --minibatch 100 --rate .003 --passes 3 --seed $seed -o mlp.arrows planted.arrows
-    ctr-predict -q mlp.arrows later.arrows | auc
-done >seeds.txt
-learned() {
-    mlp=$(awk '{ s += $1 } END { if (NR == 5) print s / NR }' seeds.txt)
-    lr=$(ctr-predict -q lr.arrows later.arrows | auc) truth=$(auc --score truth later.arrows)
-    echo "AUC of lr $lr, of mlp $mlp, of the planted probabilities $truth"
-    awk -v l="$lr" -v m="$mlp" -v t="$truth" 'BEGIN { exit !(l > 0 && l < .55 && m > t - .005 && m <= t + .005) }'
-}
-ok 'mlp, mean of five seeds, is within .005 of the best AUC there is, where lr is at .5' learned
+    printf 'label click\nfeature a\nfeature b\nkeep truth\n' >planted.plan
+    "$PY" planted.py | ctr-import -q -f csv --header | ctr-extract -q planted.plan | ctr-select --head 75% --rest later.arrows -o planted.arrows
+    auc() { ctr-eval --metrics auc "$@" | awk '$1 == "total" { print $NF }'; }
+    ctr-train lr -q -o lr.arrows planted.arrows
+    for seed in 1 2 3 4 5; do
+        ctr-train mlp -q --embedding 4 --hidden 16,8 --minibatch 100 --rate .003 --passes 3 --seed $seed -o mlp.arrows planted.arrows
+        ctr-predict -q mlp.arrows later.arrows | auc
+    done >seeds.txt
+    learned() {
+        mlp=$(awk '{ s += $1 } END { if (NR == 5) print s / NR }' seeds.txt)
+        lr=$(ctr-predict -q lr.arrows later.arrows | auc) truth=$(auc --score truth later.arrows)
+        echo "AUC of lr $lr, of mlp $mlp, of the planted probabilities $truth"
+        awk -v l="$lr" -v m="$mlp" -v t="$truth" 'BEGIN { exit !(l > 0 && l < .55 && m > t - .005 && m <= t + .005) }'
+    }
+    ok 'mlp, mean of five seeds, is within .005 of the best AUC there is, where lr is at .5' learned
+fi
 
 # ---- what is wrong
 exits 'an option of another model' 2 ctr-train lr --embedding 3 rows.arrows

@@ -206,7 +206,6 @@ done
 common=
 
 # Lists, weighted keys, shared tables, dense numbers.
-ref() { "$PY" "$REF" "$@"; }
 ref make mixed 1500 mixed.arrows
 {
     printf 'all\nfew in=item,past,vec,word,age alpha=.3\nno-dense out=age,vec l1=.1\n'

@@ -6,7 +6,6 @@ has_python json || skip_all "no python"
 REF="$CTR_TOP/tests/model_reference.py"
 cd "$W" || exit 1
 
-ref() { "$PY" "$REF" "$@"; }
 train() { ctr-train lr -q "$@"; }
 # agrees STREAM REFERENCE-OPTIONS -- OPTIONS
 agrees() {
@@ -45,11 +44,11 @@ ok 'for 1 day, but for 150 that are left' agrees timed.arrows 'expire=1 expire-f
 ok 'in other layouts' agrees timed.arrows 'expire=2 learning-rate=counts tolerance=1e-3' -- --expire 2 --learning-rate counts --precision f32
 ok 'a month: none' agrees timed.arrows 'expire=3000' -- --expire 3000
 forgetful() { ! agrees timed.arrows 'expire=2' -- --expire 1; }
-ok 'the check of expiry can fail' forgetful
+[ "$SAN" ] || ok 'the check of expiry can fail' forgetful
 dropped() { ! agrees onehot.arrows 'dropout=.3 seed=1' -- --dropout .3; }
-ok 'the seed matters' dropped
+[ "$SAN" ] || ok 'the seed matters' dropped
 wrong() { ! agrees onehot.arrows 'alpha=.100001' --; }
-ok 'the check can fail' wrong
+[ "$SAN" ] || ok 'the check can fail' wrong
 
 # ---- the same bytes however rows arrive
 train -o m.arrows --progressive p.arrows mixed.arrows
