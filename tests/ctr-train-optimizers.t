@@ -6,7 +6,6 @@ has_python json || skip_all "no python"
 REF="$CTR_TOP/tests/model_reference.py"
 cd "$W" || exit 1
 
-ref() { "$PY" "$REF" "$@"; }
 train() { ctr-train lr -q "$@"; }
 # agrees STREAM REFERENCE-OPTIONS OPTIONS
 agrees() {
@@ -50,22 +49,32 @@ ok 'beta 0' agrees_with onehot.arrows optimizer=ogd beta=0
 ref make onehot 6000 long.arrows || exit 1
 ok 'counts above 2047 are drawn as the reference draws them' agrees_with long.arrows learning-rate=counts seed=3
 wrong() { ! agrees onehot.arrows 'optimizer=rda' --optimizer ogd; }
-ok 'the check can fail' wrong
+[ "$SAN" ] || ok 'the check can fail' wrong
 
 
 # ---- files, and the same bytes however rows arrive: every optimizer, rate and precision
 ctr-cat --batch 7 onehot.arrows >small.arrows
-every() { # COMMAND OPTIMIZER RATE PRECISION … for each choice that there is; under the sanitizers for any two of the three
+# every COMMAND… : with each optimizer, rate and precision that there is; under the sanitizers with each optimizer once, and with each of the
+# others: unit-optimizer has all of them there too.
+two=
+every() {
     _i=-1
     for o in $optimizers; do
         for r in per-coordinate counts global; do
             for p in f64 f32 q2.13; do
                 _i=$((_i + 1))
-                [ -z "$SAN" ] || [ $(((_i / 9 + 2 * (_i / 3) + _i) % 3)) -eq 0 ] || continue
+                [ -z "$SAN" ] || [ $((_i % 9)) -eq $((3 * (_i / 9 % 3) + 2 * (_i / 9) % 3)) ] || continue
+                [ -z "$two" ] || [ $(((_i / 9 + 2 * (_i / 3) + _i) % 3)) -eq 0 ] || continue
                 [ $o-$r-$p = rda-global-q2.13 ] || "$@" --optimizer $o --learning-rate $r --precision $p --l1 .05 $(flags $(threshold $o 2)) --seed 4 || return 1
             done
         done
     done
+}
+any_two() { # with any two of the three: where a file's layout counts, or how a state is read, and no combination of all
+    [ -n "$SAN" ] || two=1
+    every "$@"
+    _any=$? two=
+    return $_any
 }
 threads() {
     train --uncertainty -o t1.arrows --progressive t1.p -j 1 "$@" mixed.arrows
@@ -78,7 +87,7 @@ batches() {
     train --uncertainty -o b1.arrows --progressive b1.p "$@" onehot.arrows && train --uncertainty -o b7.arrows --progressive b7.p "$@" small.arrows &&
         cmp b1.p b7.p && same_rows b1.arrows b7.arrows || { echo "$@"; return 1; }
 }
-ok 'the same predictions and model for any batches' every batches
+ok 'the same predictions and model for any batches' any_two batches
 head -c 60000 small.arrows >cut.arrows
 resumes() {
     rm -f c.ckpt*
@@ -93,13 +102,13 @@ warm() {
     train -o one.arrows "$@" onehot.arrows && train -o twice.arrows --init one.arrows "$@" onehot.arrows &&
         train -o two.arrows --passes 2 "$@" onehot.arrows && same_rows two.arrows twice.arrows || { echo "$@"; return 1; }
 }
-ok '--init goes on as a second pass would' every warm
+ok '--init goes on as a second pass would' any_two warm
 predicts() {
     train -o m$_i.arrows "$@" onehot.arrows && ctr-predict -o s$_i.arrows m$_i.arrows onehot.arrows || { echo "$@"; return 1; }
     predicted="$predicted m$_i.arrows s$_i.arrows"
 }
 predicted=
-all_predict() { every predicts && ref score onehot.arrows $predicted; }
+all_predict() { any_two predicts && ref score onehot.arrows $predicted; }
 ok 'prediction is that of the weights in the file' all_predict
 prunes() {
     train -o m.arrows "$@" mixed.arrows && ctr-select --where 'weight != 0' -o pruned.arrows m.arrows &&
@@ -107,7 +116,7 @@ prunes() {
     for f in m pruned bare; do ctr-predict -o $f.p $f.arrows mixed.arrows || return 1; ctr-export --columns score $f.p >$f.s 2>/dev/null || ctr-export $f.p >$f.s; done
     cmp m.s pruned.s && cmp m.s bare.s && ctr-model top -n 3 m.arrows >top.txt && [ "$(wc -l <top.txt)" -ge 3 ] || { echo "$@"; return 1; }
 }
-ok 'pruned, or without its state, a model predicts the same; top shows it' every prunes
+ok 'pruned, or without its state, a model predicts the same; top shows it' any_two prunes
 edits() {
     train -o m.arrows "$@" onehot.arrows && ctr-select --add 'weight=weight + 0.5' -o edited.arrows m.arrows && ctr-predict -o m.p m.arrows onehot.arrows &&
         ctr-predict -o edited.p edited.arrows onehot.arrows 2>edited.err || return 1
@@ -116,7 +125,7 @@ edits() {
     *) ! cmp -s m.p edited.p && test ! -s edited.err ;;
     esac || { echo "$@"; return 1; }
 }
-ok 'edited weights: z wins where there is one, else they count' every edits
+ok 'edited weights: z wins where there is one, else they count' any_two edits
 # fobos: what a row without the key takes from a weight is that of the options it was learned with
 ctr-select --head 0 -o none.arrows onehot.arrows
 others() { # the weights of a model stay what they were when a run of other options begins with it
@@ -178,13 +187,13 @@ beside() { # the model and the scores are those of a run without
         ctr-select --columns row,click,w,note,score b2.p | ctr-export >b2.txt && ctr-select --columns row,click,w,note,score b1.p | ctr-export >b1.txt &&
         cmp b1.txt b2.txt && same_rows b1.arrows b2.arrows || { echo "$@"; return 1; }
 }
-ok 'scores and model are those of a run without it' every beside
+ok 'scores and model are those of a run without it' any_two beside
 goes_on() { # what ctr-predict says of the next row
     train -o m.arrows "$@" seen.arrows && ctr-predict --uncertainty m.arrows unseen.arrows | ctr-select --columns row,score,uncertainty --head 1 | ctr-export >next &&
         train -o m.arrows --progressive p.p --uncertainty "$@" onehot.arrows && ctr-select --where 'row == 700' --columns row,score,uncertainty p.p | ctr-export | cmp next - ||
         { echo "$@"; return 1; }
 }
-ok 'bit for bit that of ctr-predict before the next row' every goes_on
+ok 'bit for bit that of ctr-predict before the next row' any_two goes_on
 train --uncertainty --alpha .3 --beta 2 --progressive p.p -o m.arrows onehot.arrows
 is 'keys not seen count alpha / beta: two features and the bias' "$(ref column p.p uncertainty | awk 'NR == 1 { printf "%.7f", $1 }')" 0.4500000
 is 'the column follows the score' "$(ctr-info p.p | awk '/^score/ { s = NR } $1 == "uncertainty" { print NR - s, $2, $3 }')" '1 float64 uncertainty'
