@@ -163,6 +163,18 @@ is "a row that cannot be written" "$(grep -c 'row 30001: column a' "$W/tab.1.err
 ok "four threads say the same" cmp "$W/tab.1.err" "$W/tab.4.err"
 ok "rows before it are written" grep -qx 1000 "$W/tab.1"
 ok "by four threads the same" cmp "$W/tab.1" "$W/tab.4"
+ctr-cat --batch 1000 "$W/big.arrows" 2>"$W/cut.err" | head -c 30000 >"$W/cut.arrows"
+for j in 1 4; do
+    exits "rows that cannot be written, then a stream cut short ($j)" 1 sh -c "ctr-export -j $j '$W/cut.arrows' >/dev/full"
+    err_like "the first is said ($j)" 'stdout: write failed: No space'
+done
+mkfifo "$W/slow"
+ctr-export -j 4 <"$W/slow" >/dev/full 2>"$W/slow.err" &
+exec 9>"$W/slow"
+cat "$W/rows.arrows" >&9
+ok "while no input comes, it is said, too" until_true grep -q 'No space' "$W/slow.err"
+exec 9>&-
+wait $!
 ok "csv: 50000 rows come back" cmp "$W/big.csv" "$W/1.csv"
 ctr-export -o "$W/s.jsonl" "$W/rows.arrows"
 ok "the suffix of -o decides" grep -q '^{' "$W/s.jsonl"

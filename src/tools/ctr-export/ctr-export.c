@@ -116,10 +116,18 @@ static int next_batch(struct ctr_reader *r, int64_t rows, struct ctr_batch *b, s
     return 1;
 }
 
+/* No input comes: go on to wait for it, unless the rows so far cannot be written. */
+static bool is_written(void *ctx)
+{
+    struct ctr_export *e = *(struct ctr_export **)ctx;
+    struct ctr_err told_by_copy;
+    return !e || !ctr_export_await(e, &told_by_copy);
+}
+
 static int copy(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_export *e, struct ctr_err *err)
 {
     struct ctr_batch b;
-    int rc;
+    int rc, written;
 
     while ((rc = next_batch(r, ctr_export_rows(e), &b, err)) > 0) {
         ctr_cli_progress_clear(cli);
@@ -128,6 +136,8 @@ static int copy(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_export *e,
         ctr_cli_progress(cli, ctr_export_rows(e), ctr_reader_total_rows(r));
     }
     ctr_cli_progress_clear(cli);
+    if ((written = ctr_export_await(e, err)) < 0)
+        return written;
     return rc < 0 ? rc : ctr_export_finish(e, err);
 }
 
@@ -285,11 +295,13 @@ static int export_stream(struct ctr_cli *cli, struct ctr_err *err)
         return run_table(cli, err);
     if (o.vertical)
         return ctr_cli_usage(err, "--vertical is of --format table");
-    const struct ctr_reader_opts ro = { .only = o.section };
-    struct ctr_export_opts eo = CTR_EXPORT_OPTS;
-    const struct ctr_export_format *f = choose_format(cli->out, &eo.gzip);
     struct ctr_reader *r = NULL;
     struct ctr_export *e = NULL;
+    const struct ctr_reader_opts ro = {
+        .only = o.section, .idle = is_written, .idle_ctx = &e, .idle_ms = (int)cli->flush_ms, .ahead = cli->jobs > 1
+    };
+    struct ctr_export_opts eo = CTR_EXPORT_OPTS;
+    const struct ctr_export_format *f = choose_format(cli->out, &eo.gzip);
     struct ctr_out *out = NULL;
 
     eo.no_header = o.no_header;

@@ -144,7 +144,7 @@ static void write_beside(void *ctx)
     e->writer_rc = write_wave(e, &e->wave[!e->at], &e->writer_err);
 }
 
-static int await_writer(struct ctr_export *e, struct ctr_err *err)
+int ctr_export_await(struct ctr_export *e, struct ctr_err *err)
 {
     if (!e->writer)
         return 0;
@@ -156,7 +156,7 @@ static int await_writer(struct ctr_export *e, struct ctr_err *err)
 
 static int hand_over(struct ctr_export *e, struct ctr_err *err)
 {
-    int rc = await_writer(e, err);
+    int rc = ctr_export_await(e, err);
 
     if (rc < 0 || !e->writer)
         return rc < 0 ? rc : write_wave(e, &e->wave[e->at], err);
@@ -188,7 +188,7 @@ static void run_tile(void *ctx, int64_t task, int worker)
 /* Of a row that cannot be written: the rows before it are. */
 static int fail_at(struct ctr_export *e, const struct ctr_export_tile *bad, struct ctr_err *err)
 {
-    int rc = await_writer(e, err);
+    int rc = ctr_export_await(e, err);
 
     if (rc == 0)
         *err = bad->err;
@@ -221,7 +221,7 @@ int ctr_export_batch(struct ctr_export *e, const struct ctr_batch *b, struct ctr
 
 int ctr_export_finish(struct ctr_export *e, struct ctr_err *err)
 {
-    int rc = await_writer(e, err);
+    int rc = ctr_export_await(e, err);
 
     if (rc == 0 && e->format->finish)
         rc = e->format->finish(e, err);

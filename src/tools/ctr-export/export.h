@@ -50,6 +50,8 @@ int ctr_export_check(const struct ctr_export_format *f, const struct ctr_export_
 int ctr_export_open(struct ctr_export **e, const struct ctr_export_format *f, const struct ctr_schema *s,
                     const struct ctr_export_opts *opts, struct ctr_out *out, struct ctr_err *err) CTR_MUST;
 int ctr_export_batch(struct ctr_export *e, const struct ctr_batch *b, struct ctr_err *err) CTR_MUST;
+/* Wait until the batches so far are written; an error of that is the earliest. */
+int ctr_export_await(struct ctr_export *e, struct ctr_err *err) CTR_MUST;
 int ctr_export_finish(struct ctr_export *e, struct ctr_err *err) CTR_MUST;
 void ctr_export_free(struct ctr_export *e);
 int64_t ctr_export_rows(const struct ctr_export *e);
