@@ -284,6 +284,8 @@ def spark():
         equal("Spark: a join by integers of two widths", sorted((r.asDict() for r in narrow.collect()), key=lambda r: r["a.b"]), together)
         raises("Spark: keys of other kinds", FilterError, ["ctr-join failed", "a.b"],
                lambda: looked.spark(sides[0], right=sides[1].selectExpr("string(`a.b`) as `a.b`", "word"), on="a.b"))
+        raises("Spark: keys of times with a zone and days", ValueError, ["time is timestamp[us, tz=UTC]", "date32"],
+               lambda: ctrkit.through(["ctr-join", "-k", "time", "{}"]).spark(frame.select("time"), right=frame.selectExpr("date(time) as time"), on="time"))
         raises("Spark: a join by nothing", ValueError, ["columns of both frames", "[]"], lambda: looked.spark(sides[0], right=sides[1]))
         raises("Spark: a join by a column of one side", ValueError, ["columns of both frames", "word"], lambda: looked.spark(sides[0], right=sides[1], on="word"))
         equal("Spark: a join with no rows on the right", {r["found"] for r in looked.spark(sides[0], right=sides[1].where("false"), on="a.b").collect()}, {False})

@@ -258,7 +258,7 @@ class through:  # is called as a function
         """frame.mapInArrow(…): a partition at a time.
 
         With `right`, another frame: rows of both whose columns `on` are equal meet in one of `partitions` (default: those of a shuffle), each of which
-        fits in a worker's memory; {} in the arguments is a file of right's rows.
+        fits in a worker's memory; {} in the arguments is a file of right's rows. Columns of times must be of one type on both sides.
         """
         from pyspark.sql import functions
         from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
@@ -272,7 +272,13 @@ class through:  # is called as a function
         on, sides = [on] if isinstance(on, str) else list(on), {"l": names, "r": right.columns}
         if not on or any(n not in columns for n in on for columns in sides.values()):
             raise ValueError(f"spark(…, right=, on=): on= names columns of both frames, by which their rows meet: this is {on}")
-        schema = plain.beside(arrow.empty_table(), to_arrow_schema(right.schema, **zone).empty_table()).schema
+        arrows = {"l": arrow, "r": to_arrow_schema(right.schema, **zone)}
+        for n in on:
+            l, r = (arrows[side].types[columns.index(n)] for side, columns in sides.items())
+            # Spark hashes a local time or a day as the instant that it is in the session's zone; ctr-join takes it for one in UTC.
+            if pa.types.is_temporal(l) and pa.types.is_temporal(r) and l != r:
+                raise ValueError(f"spark(…, right=, on=): {n} is {l} and, on the right, {r}: cast them to the same")
+        schema = plain.beside(arrow.empty_table(), arrows["r"].empty_table()).schema
         keys = [functions.coalesce(*(f"{side}{columns.index(n)}" for side, columns in sides.items())) for n in on]
         # One frame of the rows of both, in which those of a side have nulls in the columns of the other.
         both = [numbered(f, side).withColumn("side", functions.lit(side)) for side, f in (("l", frame), ("r", right))]
