@@ -85,6 +85,14 @@ done
 ctr-cat -q --batch 8192 text.arrows text.arrows text.arrows text.arrows text.arrows text.arrows text.arrows text.arrows -o long.arrows
 ctr-extract -q text.fitted long.arrows -o long.want
 same "more rows than a block finds places for, and more items" text.fitted long.arrows long.want
+ctr-select -q --head 1 text.arrows -o one.arrows
+ctr-extract -q text.fitted one.arrows -o one.want
+same "a row whose list has no items" text.fitted one.arrows one.want
+for n in 1024 1025; do
+    ctr-select -q --head $n long.arrows | ctr-cat -q --batch 8192 -o some.arrows
+    ctr-extract -q text.fitted some.arrows -o some.want
+    same "$n rows, as many as a block finds places for, or one more" text.fitted some.arrows some.want
+done
 for j in 2 4; do
     same "-j $j" text.fitted text.arrows text.fitted.want -j $j
 done

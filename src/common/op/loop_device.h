@@ -718,13 +718,14 @@ OPD_KERNEL(ctr_sums)
     }
 }
 
+/* The last tile of a call tells its totals; the first one where there are no rows (a call over the items of a list). */
 OPD_KERNEL(ctr_places)
 {
     const struct opd_part p = opd_part_of(&L);
     const int64_t before = opd_sum(p.sum, 2, 0, p.tile), items_before = opd_sum(p.sum + 1, 2, 0, p.tile);
     const int64_t bytes = opd_places(p.c->row_bytes, p.row, p.end, before);
     const int64_t items = opd_places(p.c->row_items, p.row, p.end, items_before);
-    if (threadIdx.x == 0 && p.row < p.end && p.end == p.c->rows) {
+    if (threadIdx.x == 0 && p.end == p.c->rows && (p.row < p.end || p.tile == 0)) {
         int64_t *total = L.total + 2 * (blockIdx.x / L.tiles);
         total[0] = p.c->row_bytes[p.end] = bytes;
         total[1] = p.c->row_items[p.end] = items;
