@@ -288,6 +288,7 @@ def spark():
                lambda: ctrkit.through(["ctr-join", "-k", "time", "{}"]).spark(frame.select("time"), right=frame.selectExpr("date(time) as time"), on="time"))
         raises("Spark: a join by nothing", ValueError, ["columns of both frames", "[]"], lambda: looked.spark(sides[0], right=sides[1]))
         raises("Spark: a join by a column of one side", ValueError, ["columns of both frames", "word"], lambda: looked.spark(sides[0], right=sides[1], on="word"))
+        raises("Spark: a join without a file of the right", ValueError, ["wants {} in the arguments"], lambda: ctrkit.through(["ctr-cat"]).spark(sides[0], right=sides[1], on="a.b"))
         equal("Spark: a join with no rows on the right", {r["found"] for r in looked.spark(sides[0], right=sides[1].where("false"), on="a.b").collect()}, {False})
         raises("Spark: a join that fails", Exception, ["ctr-join failed", "nope"], lambda: ctrkit.through(["ctr-join", "-k", "nope", "{}"]).spark(sides[0], right=sides[1], on="a.b"))
         equal("Spark: files", [now for _, now in ctrkit.over_files(paths[:3], steps, "spark.out", on=session)], [True] * 3)

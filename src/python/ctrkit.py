@@ -64,6 +64,10 @@ def program(name):
     return found
 
 
+def _takes_file(stages):
+    return any("{}" in a for argv in stages for a in argv)
+
+
 class _Chain:
     """Filters joined by pipes. What they say goes to files, so that none waits for a reader of it."""
 
@@ -272,6 +276,8 @@ class through:  # is called as a function
         on, sides = [on] if isinstance(on, str) else list(on), {"l": names, "r": right.columns}
         if not on or any(n not in columns for n in on for columns in sides.values()):
             raise ValueError(f"spark(…, right=, on=): on= names columns of both frames, by which their rows meet: this is {on}")
+        if not _takes_file(self.stages):
+            raise ValueError("spark(…, right=): wants {} in the arguments where the file of right's rows goes: no argument has it")
         arrows = {"l": arrow, "r": to_arrow_schema(right.schema, **zone)}
         for n in on:
             l, r = (arrows[side].types[columns.index(n)] for side, columns in sides.items())
@@ -352,7 +358,7 @@ def over_files(paths, pipeline, out, on=None):
     stages = [list(a) for a in pipeline]
     if not stages or any(isinstance(a, str) for a in pipeline):
         raise ValueError('over_files() wants a list of argument lists, such as [["ctr-import", "{}"], ["ctr-extract", "plan"]]')
-    if not any("{}" in a for argv in stages for a in argv):
+    if not _takes_file(stages):
         raise ValueError("over_files() wants {} in the pipeline where the path of each file goes: no argument has it")
     if not callable(out):
         os.makedirs(out, exist_ok=True)
