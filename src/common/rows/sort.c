@@ -40,7 +40,7 @@ struct ctr_sort {
     bool has_last;
     int64_t next; /* in-memory result: next reference */
     struct ctr_batchbuf out[2];
-    int at;                       /* the batch that is made next; the caller has the other one */
+    int at;                       /* the batch that is made next; with threads the caller has the other one */
     struct ctr_background *maker; /* with threads: makes it meanwhile */
     bool making; /* until ctr_background_wait it owns batch `at` and all that the result is read from */
     int made_rc;
@@ -515,8 +515,10 @@ int ctr_sort_next(struct ctr_sort *s, const struct ctr_batch **b, struct ctr_err
     if (rc <= 0)
         return rc;
     *b = ctr_batchbuf_view(&s->out[s->at]);
+    if (s->opts.threads <= 1)
+        return rc;
     s->at = !s->at;
-    if (s->opts.threads > 1 && (*b)->rows == s->opts.batch_rows && !s->maker)
+    if ((*b)->rows == s->opts.batch_rows && !s->maker)
         s->maker = ctr_background_new();
     s->making = s->maker;
     if (s->making)
