@@ -147,8 +147,8 @@ END
     sh('cp id.b.model id.next && mv id.next id.a.model');
     ok(until_metric('ctr_serve_model_info{model="' . $id{b} . '",map=""}', 1), 'the one with the other plan is taken');
     like((post($ask))[1], qr/^X-Model: $id{b}\r?$/m, 'and named');
-    like(slurp('serve.err'), qr/serves model $id{b} from now on/, 'on stderr');
     is(stop(), 0, 'ends with 0');
+    like(slurp('serve.err'), qr/serves model $id{b} from now on/, 'on stderr, which comes after it is served');
     is(sh('ctr-cat id.0*.arrows | ctr-export -q -f csv --no-header --columns model'), "$id{a}\n$id{b}\n", 'and in the log');
 }
 
