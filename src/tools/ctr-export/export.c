@@ -111,21 +111,6 @@ fail:
     return rc;
 }
 
-static int grow_tiles(struct ctr_export_wave *w, int n, struct ctr_err *err)
-{
-    struct ctr_export_tile *t;
-
-    if (n <= w->tiles)
-        return 0;
-    t = realloc(w->tile, (size_t)n * sizeof(*t));
-    if (!t)
-        return ctr_fail_nomem(err, (size_t)n * sizeof(*t));
-    memset(t + w->tiles, 0, (size_t)(n - w->tiles) * sizeof(*t));
-    w->tile = t;
-    w->tiles = n;
-    return 0;
-}
-
 /* ---- writing, beside the next wave ---- */
 
 static int write_wave(struct ctr_export *e, const struct ctr_export_wave *w, struct ctr_err *err)
@@ -203,7 +188,7 @@ int ctr_export_batch(struct ctr_export *e, const struct ctr_batch *b, struct ctr
 
     for (struct job j = { e, b, 0 }; j.first < b->rows; j.first += (int64_t)most * TILE_ROWS) {
         struct ctr_export_wave *w = &e->wave[e->at];
-        if ((rc = grow_tiles(w, most, err)) < 0)
+        if ((rc = ctr_array_extend(&w->tile, &w->tiles, most, sizeof *w->tile, err)) < 0)
             return rc;
         const int n = (int)CTR_MIN((b->rows - j.first + TILE_ROWS - 1) / TILE_ROWS, (int64_t)most);
         ctr_pool_run(e->pool, n, run_tile, &j);
