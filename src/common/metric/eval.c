@@ -601,20 +601,19 @@ static int finish_slice(struct ctr_eval *e, struct ctr_slice *s, uint32_t *local
         if (e->o.needs & CTR_NEED_USERS && e->o.columns.user >= 0)
             rc = ctr_gauc(m, &(struct ctr_gauc_users){ e->users.n, &e->no_user, s == e->slice[0] ? NULL : local }, to,
                           e->o.bootstrap ? &s->parts->users[side] : NULL, err);
-        if (!e->o.bootstrap && !e->o.keep) /* not needed any more: sort only keys */
+        const bool ranks = e->o.needs & CTR_NEED_RANKS, bins = e->o.needs & CTR_NEED_BINS,
+                   once = !e->o.bootstrap && !e->o.keep;
+        if (once) /* not needed any more: sort only keys */
             m->units = false;
-        const bool ranks = e->o.needs & CTR_NEED_RANKS;
-        if (!rc && ranks && !e->o.bootstrap && !e->o.keep && !(e->o.needs & CTR_NEED_BINS)) {
-            if ((rc = ctr_sample_take_auc(m, pool, &to->auc, err)))
-                return rc;
-            continue;
-        }
-        if (!rc && e->o.needs & (CTR_NEED_RANKS | CTR_NEED_BINS))
+        if (!rc && ranks && !bins && once) {
+            rc = ctr_sample_take_auc(m, pool, &to->auc, err);
+        } else if (!rc && (ranks || bins)) {
             rc = ctr_sample_sort(m, pool, err);
-        if (!rc && ranks)
-            to->auc = ctr_sample_auc(m);
-        if (!rc && e->o.needs & CTR_NEED_BINS)
-            to->ece = ctr_sample_ece(m, to->weight);
+            if (!rc && ranks)
+                to->auc = ctr_sample_auc(m);
+            if (!rc && bins)
+                to->ece = ctr_sample_ece(m, to->weight);
+        }
         if (!e->o.bootstrap && !(e->o.keep && s == e->slice[0]))
             ctr_sample_free(m);
     }
