@@ -205,7 +205,11 @@ class Bench:
         self.keep(what, ours, name, base)
 
     def keep(self, what, ours, name="", peer=None):
-        """A line of history.tsv, and whether it moved since the last one."""
+        """A line of history.tsv, and whether it moved since the last one. "the same, -j 2" has the name of the row above it in front."""
+        if what.startswith("the same"):
+            what = f"{self.above}: {what}"
+        else:
+            self.above = what
         number = peer["cpu"] / ours["cpu"] if peer else ours["cpu"]
         line = [self.version, time.strftime("%Y-%m-%d"), what.replace("\\", ""), f"{ours['wall']:.3f}", f"{ours['cpu']:.3f}", name,
                 f"{peer['wall'] / ours['wall']:.3f}" if peer else "", f"{number:.3f}" if peer else ""]
@@ -319,16 +323,15 @@ class Bench:
         sixty_four = self.plan("variants64", "".join(f"v{i} alpha={0.005 * (i + 1):.3f} l1={i % 3}\n" for i in range(64)))
         single = self.plan("sixteen", "".join(f"v{i} out=C{i + 1}\n" for i in range(16)))
         sixteen = f"ctr-train lr -q -o '{self.dir}/v-%s.arrows'"
-        for m in self.sizes():
-            rows = [("--inclusion bloom=1", f"{lr} --inclusion bloom=1", "1.25"), ("--inclusion bloom=2", f"{lr} --inclusion bloom=2", "1.25"),
-                    ("--inclusion poisson=0.1", f"{lr} --inclusion poisson=0.1", "1.1"),
-                    ("--variants, 16 of them", f"{sixteen} --variants {variants}", "4"),
-                    ("the same, -j 2", f"{sixteen} -j 2 --variants {variants}", "4"),
-                    ("--variants, 64 of them", f"{sixteen} --variants {sixty_four}", "10"),
-                    ("the same, --single-value", f"{sixteen} --single-value --variants {single}", "4")]
-            plain, *got = self.medians([f"{command} {self.features(m)}" for command in [lr] + [r[1] for r in rows]])
-            for (what, _, goal), took in zip(rows, got):
-                self.versus(f"train lr {what}, {m}M rows", took, "one plain model", plain, (m, "M rows/s"), f"<= {goal}", times=True)
+        rows = [("--inclusion bloom=1", f"{lr} --inclusion bloom=1", "1.25"), ("--inclusion bloom=2", f"{lr} --inclusion bloom=2", "1.25"),
+                ("--inclusion poisson=0.1", f"{lr} --inclusion poisson=0.1", "1.1"),
+                ("--variants, 16 of them", f"{sixteen} --variants {variants}", "4"),
+                ("the same, -j 2", f"{sixteen} -j 2 --variants {variants}", "4"),
+                ("--variants, 64 of them", f"{sixteen} --variants {sixty_four}", "10"),
+                ("the same, --single-value", f"{sixteen} --single-value --variants {single}", "4")]
+        plain, *got = self.medians([f"{command} {self.features(1)}" for command in [lr] + [r[1] for r in rows]])
+        for (what, _, goal), took in zip(rows, got):
+            self.versus(f"train lr {what}, 1M rows", took, "one plain model", plain, (1, "M rows/s"), f"<= {goal}", times=True)
 
     def deep(self):
         """Embedding&MLP, 26 fields x 10, 400-400-400, minibatches of 4096. Ours counts start, reading and the saved model too."""
@@ -365,7 +368,7 @@ class Bench:
 
     def spill(self):
         """Tables of ten and four times --memory, whose ids come by Zipf's law, beside all in memory; and what prefetching gains."""
-        rows = 500000 if self.a.quick else 2000000
+        rows = 500000
         text = self.plan("zipf.plan", "label click\nfeature F[1..6]\n")
         log = ("""awk 'BEGIN {{ srand(1); print "click,F1,F2,F3,F4,F5,F6"; for (i = 0; i < ROWS; i++) {{ printf "%d", rand() < .3; """
                """for (f = 0; f < 6; f++) printf ",%d", int(exp(rand() * log(1e7))); print "" }} }}'""").replace("ROWS", str(rows))
@@ -388,7 +391,7 @@ class Bench:
         return int(keys), float(size) * (1024 if unit == "GiB" else 1)
 
     def cgroup(self):
-        """Tables beyond memory in a memory cgroup of --memory and 64 MiB, which counts the pages of files; uniform keys beside the reads of the disk."""
+        """Tables beyond memory in a memory cgroup of --memory and 64 MiB, which counts the pages of files; uniform keys beside the reads of the disk. One run."""
         if not os.path.isdir("/sys/fs/cgroup/memory"):
             return self.notes.append("cgroup: no memory cgroup (version 1) is mounted: its rows are left out.")
         group = f"/sys/fs/cgroup/memory/ctr-bench-{os.getpid()}"
@@ -409,7 +412,7 @@ class Bench:
                 kib = int(mib * 1024 / part)
                 limit = f"echo {(kib << 10) + (64 << 20)} >{group}/memory.limit_in_bytes; echo 0 >{group}/memory.force_empty"
                 commands.append(f"{limit}; (echo $BASHPID >{group}/cgroup.procs; exec {train} -o {model}{len(commands)} --memory {kib}K --spill {self.dir}{ahead} {f})")
-            whole, *spilled = self.medians([f"{train} -o {model} {f}", *commands])
+            whole, *spilled = self.in_turn([f"{train} -o {model} {f}", *commands], 1)
             for i in range(len(commands)):
                 sh(f"cmp {model} {model}{i} && rm {model}{i}")
             rate = float(sh(f"{self.tool}/bench-limit reads {self.dir} 4")[2])
@@ -433,7 +436,7 @@ class Bench:
             kib = int(mib * 1024 / part)
             limit = f"echo {(kib << 10) + (64 << 20)} >{group}/memory.limit_in_bytes; echo 0 >{group}/memory.force_empty"
             commands.append(f"{limit}; (echo $BASHPID >{group}/cgroup.procs; exec {train} -o {model}{part} --memory {kib}K --spill {self.dir} {f})")
-        whole, *spilled = self.medians([f"{train} -o {model} {f}", *commands])
+        whole, *spilled = self.in_turn([f"{train} -o {model} {f}", *commands], 1)
         for part, m in zip(parts, spilled):
             sh(f"cmp {model} {model}{part} && rm {model}{part}")
             full, sweeps = re.search(r"memory was full +(\d+)", m["err"])[1], re.search(r"disk keys read .* in (\d+) sweeps", m["err"])[1]
@@ -442,9 +445,9 @@ class Bench:
                      {4: "<= 2.5", 10: "<= 4"}[part])
 
     def images(self):
-        """dicm, a small tower: each image of a table of random vectors of 4096 (CTR_BENCH_NUMBERS) numbers once, in random order, read from disk: beside the table in the system's
-        cache, and the time in which 16 readers read as many bytes in pieces of 1 MiB."""
-        n, width = 100000 if self.a.quick else 1000000, int(os.environ.get("CTR_BENCH_NUMBERS", 4096))
+        """dicm, a small tower: each image of a table of random vectors of 4096 (CTR_BENCH_NUMBERS) numbers once, in random order, read from disk (a million
+        with BENCH=images: 28 GB): beside the table in the system's cache, and the time in which 16 readers read as many bytes in pieces of 1 MiB."""
+        n, width = 1000000 if self.only and not self.a.quick else 100000, int(os.environ.get("CTR_BENCH_NUMBERS", 4096))
         vectors = ("ctr-join -q --by-row {dir}/keys.arrows <({tool}/bench-log vectors {n} {width} | ctr-import -q -f npy | ctr-select -q --columns vector=value)"
                    " | ctr-cat -q --batch 64 --to file --key key").format(dir=self.dir, tool=self.tool, n=n, width=width)
         sh(f"seq 0 {n - 1} | ctr-import -q -f tsv --columns key:int64 -o {self.dir}/keys.arrows")
