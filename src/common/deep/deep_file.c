@@ -70,7 +70,6 @@ int ctr_deep_section_names(const void *learner, const struct ctr_strs *tables, s
 /* ---- the main section ---- */
 
 const char *const ctr_deep_relations[CTR_DEEP_RELATIONS] = { "history_of", "history", "side" };
-enum { FIXED_COLUMNS = 5 };
 
 static bool has_relations(const struct ctr_deep *d)
 {
@@ -102,32 +101,20 @@ int ctr_deep_save_schema(const void *learner, struct ctr_schema *s, struct ctr_e
     return rc ? rc : ctr_meta_set(&s->meta, CTR_META_MODEL_CLOCK, clock, err);
 }
 
-static int put_text(struct ctr_colbuf *c, const char *text, struct ctr_err *err)
+/* A row, with the metadata columns of an input; `in` NULL: it is not an input. */
+static int put_part(struct ctr_batchbuf *b, const struct ctr_deep_input *in, const char *name, enum kind kind,
+                    const char *table, int64_t rows, int64_t cols, struct ctr_err *err)
 {
-    return text ? ctr_colbuf_str(c, text, strlen(text), err) : ctr_colbuf_null(c, err);
-}
-
-/* The metadata columns of an input; `in` NULL: a row that is not an input. */
-static int put_relations(struct ctr_batchbuf *b, const struct ctr_deep_input *in, struct ctr_err *err)
-{
-    const char *text[] = { in ? in->history_of : NULL, in ? in->group : NULL, in ? in->side : NULL };
-    int rc = 0;
-    for (int i = 0; FIXED_COLUMNS + i < b->schema->n && !rc; i++)
-        rc = put_text(&b->col[FIXED_COLUMNS + i], text[i], err);
-    return rc;
-}
-
-static int put_part(struct ctr_batchbuf *b, const char *name, enum kind kind, const char *table, int64_t rows,
-                    int64_t cols, struct ctr_err *err)
-{
-    int rc = ctr_colbuf_str(&b->col[0], name, strlen(name), err);
-    if (!rc)
-        rc = ctr_colbuf_str(&b->col[1], kinds[kind], strlen(kinds[kind]), err);
-    if (!rc)
-        rc = put_text(&b->col[2], table, err);
-    if (!rc)
-        rc = ctr_colbuf_i64(&b->col[3], rows, err);
-    return rc ? rc : ctr_colbuf_i64(&b->col[4], cols, err);
+    const char *relations[] = { in ? in->history_of : NULL, in ? in->group : NULL, in ? in->side : NULL };
+    struct ctr_append a = { b->col, err, 0 };
+    ctr_append_text(&a, name);
+    ctr_append_text(&a, kinds[kind]);
+    ctr_append_text(&a, table);
+    ctr_append_i64(&a, true, rows);
+    ctr_append_i64(&a, true, cols);
+    for (int i = 0; a.next < b->col + b->schema->n; i++)
+        ctr_append_text(&a, relations[i]);
+    return a.rc;
 }
 
 int ctr_deep_save(void *learner, const struct ctr_strs *tables, struct ctr_writer *w, struct ctr_err *err)
@@ -145,14 +132,12 @@ int ctr_deep_save(void *learner, const struct ctr_strs *tables, struct ctr_write
     rc = ctr_batchbuf_init(&b, ctr_writer_schema(w), err);
     for (int i = 0; i < d->inputs && !rc; i++) {
         const struct ctr_deep_input *in = &d->input[i];
-        rc = put_part(&b, in->name,
+        rc = put_part(&b, in, in->name,
                       !in->table  ? NUMBERS
                       : in->image ? (in->list ? IMAGES : IMAGE)
                       : in->list  ? KEYS
                                   : KEY,
                       in->table, 0, in->table ? in->cols : in->dense, err);
-        if (!rc)
-            rc = put_relations(&b, in, err);
     }
     if (!rc)
         rc = ctr_deep_ranks_count(l, err);
@@ -162,15 +147,10 @@ int ctr_deep_save(void *learner, const struct ctr_strs *tables, struct ctr_write
         rc = ctr_comm_sum_i64(d->p.comm, &rows, 1, err);
         l->ranks.keys += rows;
         if (!rc)
-            rc = put_part(&b, list[i]->name, TABLE, list[i]->name, rows, d->width, err);
-        if (!rc)
-            rc = put_relations(&b, NULL, err);
+            rc = put_part(&b, NULL, list[i]->name, TABLE, list[i]->name, rows, d->width, err);
     }
-    for (int i = 0; i < d->params && !rc; i++) {
-        rc = put_part(&b, d->param[i].name, PARAMETER, NULL, d->param[i].rows, d->param[i].cols, err);
-        if (!rc)
-            rc = put_relations(&b, NULL, err);
-    }
+    for (int i = 0; i < d->params && !rc; i++)
+        rc = put_part(&b, NULL, d->param[i].name, PARAMETER, NULL, d->param[i].rows, d->param[i].cols, err);
     if (!rc)
         rc = ctr_writer_batch(w, ctr_batchbuf_view(&b), err);
     ctr_batchbuf_free(&b);

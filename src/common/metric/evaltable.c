@@ -119,64 +119,44 @@ int ctr_eval_stream_schema(const struct ctr_eval_view *v, struct ctr_schema *s, 
     return 0;
 }
 
-static int put(struct ctr_colbuf **c, double value, struct ctr_err *err)
-{
-    struct ctr_colbuf *b = (*c)++;
-
-    return isfinite(value) ? ctr_colbuf_f64(b, value, err) : ctr_colbuf_null(b, err);
-}
-
-static int put_metric(const struct ctr_eval *e, int64_t slice, const struct ctr_eval_view *v, int metric,
-                      struct ctr_colbuf **c, struct ctr_err *err)
+static void put_metric(const struct ctr_eval *e, int64_t slice, const struct ctr_eval_view *v, int metric,
+                       struct ctr_append *a)
 {
     double value[PARTS];
-    int rc = part_values(e, slice, v, metric, value, err);
-
-    for (int i = 0; !rc && i < PARTS; i++)
+    if (!a->rc)
+        a->rc = part_values(e, slice, v, metric, value, a->err);
+    for (int i = 0; !a->rc && i < PARTS; i++)
         if (has(&parts[i], v))
-            rc = put(c, value[i], err);
-    return rc;
-}
-
-static int put_text(struct ctr_colbuf **c, const char *text, struct ctr_err *err)
-{
-    struct ctr_colbuf *b = (*c)++;
-
-    return text ? ctr_colbuf_str(b, text, strlen(text), err) : ctr_colbuf_null(b, err);
-}
-
-static int put_count(struct ctr_colbuf **c, bool there, int64_t n, struct ctr_err *err)
-{
-    return there ? ctr_colbuf_i64((*c)++, n, err) : 0;
+            ctr_append_f64(a, isfinite(value[i]), value[i]);
 }
 
 int ctr_eval_stream_rows(const struct ctr_eval *e, const struct ctr_eval_view *v, struct ctr_batchbuf *rows,
                          struct ctr_err *err)
 {
-    int rc;
+    int rc = 0;
 
-    for (int64_t i = 0; i < ctr_eval_slices(e); i++) {
+    for (int64_t i = 0; !rc && i < ctr_eval_slices(e); i++) {
         const struct ctr_eval_slice *s = ctr_eval_slice(e, i);
-        struct ctr_colbuf *c = rows->col;
-        if ((rc = put_text(&c, s->by < 0 ? NULL : v->by_names[s->by], err)) ||
-            (rc = s->by < 0 ? ctr_colbuf_null(c++, err) : ctr_colbuf_str(c++, s->text, s->text_n, err)))
-            return rc;
-        if (v->windows) {
-            struct ctr_colbuf *w = c++;
-            const int64_t *window = window_of(s, v);
-            if ((rc = window ? ctr_colbuf_i64(w, *window, err) : ctr_colbuf_null(w, err)))
-                return rc;
+        const struct ctr_metric_sums *t = &s->sums[0];
+        const int64_t *window = window_of(s, v);
+        struct ctr_append a = { rows->col, err, 0 };
+        ctr_append_text(&a, s->by < 0 ? NULL : v->by_names[s->by]);
+        ctr_append_str(&a, s->by < 0 ? NULL : s->text, s->text_n);
+        if (v->windows)
+            ctr_append_i64(&a, window, window ? *window : 0);
+        ctr_append_i64(&a, true, t->rows);
+        ctr_append_f64(&a, isfinite(t->weight), t->weight);
+        ctr_append_f64(&a, isfinite(t->label), t->label);
+        if (v->users) {
+            ctr_append_i64(&a, true, t->users);
+            ctr_append_i64(&a, true, t->left_out_users);
+            ctr_append_i64(&a, true, t->left_out_rows);
         }
-        if ((rc = put_count(&c, true, s->sums[0].rows, err)) || (rc = put(&c, s->sums[0].weight, err)) ||
-            (rc = put(&c, s->sums[0].label, err)) || (rc = put_count(&c, v->users, s->sums[0].users, err)) ||
-            (rc = put_count(&c, v->users, s->sums[0].left_out_users, err)) ||
-            (rc = put_count(&c, v->users, s->sums[0].left_out_rows, err)))
-            return rc;
         for (int m = 0; m < v->n; m++)
-            if ((rc = put_metric(e, i, v, v->metrics[m], &c, err)))
-                return rc;
+            put_metric(e, i, v, v->metrics[m], &a);
+        rc = a.rc;
     }
-    return 0;
+    return rc;
 }
 
 /* ---- the table: cells of text, then aligned ---- */

@@ -600,12 +600,11 @@ int ctr_vocab_save(const void *state, struct ctr_batchbuf *rows, struct ctr_err 
 
     for (int64_t k = 0; !rc && k < v->n; k++) {
         const struct entry *e = &v->entry[k];
-        rc = ctr_colbuf_i64(&rows->col[0], (int64_t)e->hash, err);
-        if (!rc)
-            rc = v->keys ? ctr_colbuf_null(&rows->col[1], err)
-                         : ctr_colbuf_str(&rows->col[1], (const char *)v->texts.data + e->at, (size_t)e->n, err);
-        if (!rc)
-            rc = ctr_colbuf_i64(&rows->col[2], (int64_t)e->count, err);
+        struct ctr_append a = { rows->col, err, 0 };
+        ctr_append_i64(&a, true, (int64_t)e->hash);
+        ctr_append_str(&a, v->keys ? NULL : (const char *)v->texts.data + e->at, (size_t)e->n);
+        ctr_append_i64(&a, true, (int64_t)e->count);
+        rc = a.rc;
     }
     return rc;
 }

@@ -459,13 +459,12 @@ static int save_table(const struct name_table *t, int number, const struct ctr_c
         ctr_batchbuf_clear(b);
         rc = ctr_colbuf_range(&b->col[0], &col, 0, (int64_t)n, err);
         for (size_t i = done; rc == 0 && i < done + n; i++) {
-            struct ctr_str name = slot_name(t, &t->slot[i]);
-            bool valid = ctr_utf8_valid((const uint8_t *)name.p, name.n);
-            rc = ctr_colbuf_i64(&b->col[1], (int64_t)t->slot[i].key, err);
-            if (rc == 0)
-                rc = valid ? ctr_colbuf_str(&b->col[2], name.p, name.n, err) : ctr_colbuf_null(&b->col[2], err);
-            if (rc == 0)
-                rc = ctr_colbuf_i64(&b->col[3], (int64_t)t->slot[i].count, err);
+            const struct ctr_str name = slot_name(t, &t->slot[i]);
+            struct ctr_append a = { b->col + 1, err, 0 };
+            ctr_append_i64(&a, true, (int64_t)t->slot[i].key);
+            ctr_append_str(&a, ctr_utf8_valid((const uint8_t *)name.p, name.n) ? name.p : NULL, name.n);
+            ctr_append_i64(&a, true, (int64_t)t->slot[i].count);
+            rc = a.rc;
         }
         if (rc == 0)
             rc = ctr_writer_batch(w, ctr_batchbuf_view(b), err);

@@ -354,6 +354,22 @@ int ctr_colbuf_match(struct ctr_colbuf *b, const struct ctr_col *c, int64_t rows
 int ctr_colbuf_gather(struct ctr_colbuf *b, const struct ctr_col *c, const int64_t *idx, int64_t n,
                       struct ctr_err *err) CTR_MUST;
 
+/* The values of a row, column after column:
+ *
+ *     struct ctr_append a = { rows->col, err, 0 };
+ *     ctr_append_text(&a, "ctr");           of the first column
+ *     ctr_append_f64(&a, clicks > 0, ctr);  of the second; null without clicks
+ *     return a.rc;                          of the first call that failed; calls after it did nothing */
+struct ctr_append {
+    struct ctr_colbuf *next;
+    struct ctr_err *err;
+    int rc;
+};
+void ctr_append_i64(struct ctr_append *a, bool there, int64_t v); /* not there: null */
+void ctr_append_f64(struct ctr_append *a, bool there, double v);
+void ctr_append_str(struct ctr_append *a, const char *p, size_t n); /* p NULL: null */
+void ctr_append_text(struct ctr_append *a, const char *text);
+
 /* One buffer per column of a schema. */
 struct ctr_batchbuf {
     const struct ctr_schema *schema; /* borrowed */

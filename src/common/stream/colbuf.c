@@ -222,6 +222,32 @@ int ctr_colbuf_str(struct ctr_colbuf *b, const char *p, size_t n, struct ctr_err
     return rc ? rc : valid_extend(b, 1, err);
 }
 
+void ctr_append_i64(struct ctr_append *a, bool there, int64_t v)
+{
+    if (!a->rc)
+        a->rc = there ? ctr_colbuf_i64(a->next, v, a->err) : ctr_colbuf_null(a->next, a->err);
+    a->next++;
+}
+
+void ctr_append_f64(struct ctr_append *a, bool there, double v)
+{
+    if (!a->rc)
+        a->rc = there ? ctr_colbuf_f64(a->next, v, a->err) : ctr_colbuf_null(a->next, a->err);
+    a->next++;
+}
+
+void ctr_append_str(struct ctr_append *a, const char *p, size_t n)
+{
+    if (!a->rc)
+        a->rc = p ? ctr_colbuf_str(a->next, p, n, a->err) : ctr_colbuf_null(a->next, a->err);
+    a->next++;
+}
+
+void ctr_append_text(struct ctr_append *a, const char *text)
+{
+    ctr_append_str(a, text, text ? strlen(text) : 0);
+}
+
 int ctr_colbuf_close(struct ctr_colbuf *b, struct ctr_err *err)
 {
     int rc = 0;

@@ -57,13 +57,13 @@ int ctr_estimates_rows(const struct ctr_estimate *e, int n, struct ctr_batchbuf 
     int rc = 0;
 
     for (int i = 0; !rc && i < n; i++) {
-        const double v[] = { e[i].value, e[i].low, e[i].high };
-        rc = ctr_colbuf_str(&rows->col[0], e[i].name, strlen(e[i].name), err);
-        for (int k = 0; !rc && k < 3; k++)
-            rc =
-                isfinite(v[k]) ? ctr_colbuf_f64(&rows->col[1 + k], v[k], err) : ctr_colbuf_null(&rows->col[1 + k], err);
-        if (!rc)
-            rc = ctr_colbuf_i64(&rows->col[4], e[i].rows, err);
+        struct ctr_append a = { rows->col, err, 0 };
+        ctr_append_text(&a, e[i].name);
+        ctr_append_f64(&a, isfinite(e[i].value), e[i].value);
+        ctr_append_f64(&a, isfinite(e[i].low), e[i].low);
+        ctr_append_f64(&a, isfinite(e[i].high), e[i].high);
+        ctr_append_i64(&a, true, e[i].rows);
+        rc = a.rc;
     }
     return rc;
 }

@@ -76,7 +76,6 @@ static const struct column columns[] = {
     { "row", CTR_I64 },   { "score", CTR_F64 }, { "table", CTR_UTF8 }, { "key", CTR_U64 },
     { "name", CTR_UTF8 }, { "x", CTR_F64 },     { "weight", CTR_F64 }, { "contribution", CTR_F64 },
 };
-enum { ROW, SCORE, TABLE, KEY, NAME, X, WEIGHT, CONTRIBUTION };
 static const struct column item_columns[] = {
     { "row", CTR_I64 },        { "score", CTR_F64 }, { "unit", CTR_I64 }, { "list", CTR_UTF8 }, { "of", CTR_UTF8 },
     { "candidate", CTR_UTF8 }, { "place", CTR_I64 }, { "key", CTR_U64 },  { "name", CTR_UTF8 }, { "weight", CTR_F64 },
@@ -539,28 +538,18 @@ struct line {
     double x, weight, contribution;
 };
 
-static int put_number(struct ctr_colbuf *c, double v, struct ctr_err *err)
-{
-    return isnan(v) ? ctr_colbuf_null(c, err) : ctr_colbuf_f64(c, v, err);
-}
-
 static int put_line(struct ctr_batchbuf *out, int64_t row, double score, const struct line *l, struct ctr_err *err)
 {
-    struct ctr_colbuf *c = out->col;
-    int rc = ctr_colbuf_i64(&c[ROW], row, err);
-    if (!rc)
-        rc = ctr_colbuf_f64(&c[SCORE], score, err);
-    if (!rc)
-        rc = ctr_colbuf_str(&c[TABLE], l->table, strlen(l->table), err);
-    if (!rc)
-        rc = l->key ? ctr_colbuf_i64(&c[KEY], (int64_t)*l->key, err) : ctr_colbuf_null(&c[KEY], err);
-    if (!rc)
-        rc = l->name ? ctr_colbuf_str(&c[NAME], l->name, l->name_n, err) : ctr_colbuf_null(&c[NAME], err);
-    if (!rc)
-        rc = put_number(&c[X], l->x, err);
-    if (!rc)
-        rc = put_number(&c[WEIGHT], l->weight, err);
-    return rc ? rc : put_number(&c[CONTRIBUTION], l->contribution, err);
+    struct ctr_append a = { out->col, err, 0 };
+    ctr_append_i64(&a, true, row);
+    ctr_append_f64(&a, true, score);
+    ctr_append_text(&a, l->table);
+    ctr_append_i64(&a, l->key, l->key ? (int64_t)*l->key : 0);
+    ctr_append_str(&a, l->name, l->name_n);
+    ctr_append_f64(&a, !isnan(l->x), l->x);
+    ctr_append_f64(&a, !isnan(l->weight), l->weight);
+    ctr_append_f64(&a, !isnan(l->contribution), l->contribution);
+    return a.rc;
 }
 
 static int put_part(struct ctr_explain *e, const struct ctr_rows *r, int64_t i, const struct part *p, double score,
@@ -683,31 +672,20 @@ struct item_line {
     const uint64_t *key;
 };
 
-static int put_text(struct ctr_colbuf *c, struct ctr_str s, struct ctr_err *err)
-{
-    return s.p ? ctr_colbuf_str(c, s.p, s.n, err) : ctr_colbuf_null(c, err);
-}
-
 static int put_item_line(struct ctr_batchbuf *out, const struct item_line *l, struct ctr_err *err)
 {
-    struct ctr_colbuf *c = out->col;
-    int rc = ctr_colbuf_i64(c++, l->row, err);
-    if (!rc)
-        rc = ctr_colbuf_f64(c++, l->score, err);
-    if (!rc)
-        rc = ctr_colbuf_i64(c++, l->unit, err);
-    const struct ctr_str texts[] = { l->list, l->of, l->candidate };
-    for (size_t i = 0; i < CTR_COUNT(texts) && !rc; i++)
-        rc = put_text(c++, texts[i], err);
-    if (!rc)
-        rc = l->place ? ctr_colbuf_i64(c, l->place, err) : ctr_colbuf_null(c, err);
-    c++;
-    if (!rc)
-        rc = l->key ? ctr_colbuf_i64(c, (int64_t)*l->key, err) : ctr_colbuf_null(c, err);
-    c++;
-    if (!rc)
-        rc = put_text(c++, l->name, err);
-    return rc ? rc : ctr_colbuf_f64(c, l->weight, err);
+    struct ctr_append a = { out->col, err, 0 };
+    ctr_append_i64(&a, true, l->row);
+    ctr_append_f64(&a, true, l->score);
+    ctr_append_i64(&a, true, l->unit);
+    ctr_append_str(&a, l->list.p, l->list.n);
+    ctr_append_str(&a, l->of.p, l->of.n);
+    ctr_append_str(&a, l->candidate.p, l->candidate.n);
+    ctr_append_i64(&a, l->place, l->place);
+    ctr_append_i64(&a, l->key, l->key ? (int64_t)*l->key : 0);
+    ctr_append_str(&a, l->name.p, l->name.n);
+    ctr_append_f64(&a, true, l->weight);
+    return a.rc;
 }
 
 /* The lines of an item: one of each list. */

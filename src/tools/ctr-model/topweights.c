@@ -598,21 +598,18 @@ static int name_special(struct tops *s, struct ctr_err *err)
 
 static int add_row(const struct tops *s, const struct weight *w, struct ctr_batchbuf *rows, struct ctr_err *err)
 {
-    const char *table = s->tables.s[w->table];
-    struct ctr_colbuf *c = rows->col;
-    int rc = ctr_colbuf_str(c++, table, strlen(table), err);
-    if (!rc)
-        rc = ctr_colbuf_i64(c++, (int64_t)w->key, err);
-    if (!rc)
-        rc = w->name ? ctr_colbuf_str(c, w->name->p, w->name->n, err) : ctr_colbuf_null(c, err);
-    c++;
-    if (!rc && s->from)
-        rc = ctr_colbuf_f64(c++, w->old, err);
-    else if (!rc && (rc = w->counted ? ctr_colbuf_i64(c, (int64_t)w->count, err) : ctr_colbuf_null(c, err)) == 0)
-        c++;
-    if (!rc)
-        rc = ctr_colbuf_f64(c++, w->w, err);
-    return rc || !s->from ? rc : ctr_colbuf_f64(c, w->w - w->old, err);
+    struct ctr_append a = { rows->col, err, 0 };
+    ctr_append_text(&a, s->tables.s[w->table]);
+    ctr_append_i64(&a, true, (int64_t)w->key);
+    ctr_append_str(&a, w->name ? w->name->p : NULL, w->name ? w->name->n : 0);
+    if (s->from)
+        ctr_append_f64(&a, true, w->old);
+    else
+        ctr_append_i64(&a, w->counted, (int64_t)w->count);
+    ctr_append_f64(&a, true, w->w);
+    if (s->from)
+        ctr_append_f64(&a, true, w->w - w->old);
+    return a.rc;
 }
 
 static int make_schema(struct ctr_schema *s, bool diff, struct ctr_err *err)

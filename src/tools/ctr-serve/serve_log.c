@@ -19,7 +19,6 @@
 
 enum { REQUEST, SERVED, MODEL, MAP, RANK, PLACE, COLUMNS }; /* then those of the request, then the scores */
 static const char *const names[COLUMNS] = { "request", "served", "model", "map", "rank", "place" };
-enum { CLICK_REQUEST, CLICK_PLACE, CLICK_TIME }; /* of a log of clicks */
 enum { RETRY_MS = 1000 };
 
 struct serve_log {
@@ -167,7 +166,7 @@ static int clicks_schema(struct ctr_schema *s, struct ctr_err *err)
         rc = ctr_schema_add(s, "place", CTR_I64, err);
     if (!rc)
         rc = ctr_schema_add(s, "clicked", CTR_TIME, err);
-    return rc ? rc : ctr_field_set_role(&s->f[CLICK_TIME], CTR_ROLE_TIME, err);
+    return rc ? rc : ctr_field_set_role(&s->f[s->n - 1], CTR_ROLE_TIME, err);
 }
 
 /* The endless stream. Opening a FIFO waits for its reader, which a server that is at work must not: `again`. */
@@ -327,17 +326,6 @@ struct answered {
     const struct serve_logged *q;
 };
 
-/* Propensity and seed of the ad at a place: null where no ranking of ads chose it. */
-static int append_chance(struct ctr_colbuf *col, const struct serve_generation *g, const struct serve_logged *q,
-                         int64_t place, struct ctr_err *err)
-{
-    const bool chosen = q->rank && q->rank[place];
-    int rc = chosen ? ctr_colbuf_f64(&col[0], q->propensity[place], err) : ctr_colbuf_null(&col[0], err);
-    if (!rc)
-        rc = q->rank ? ctr_colbuf_i64(&col[1], (int64_t)g->rank->seed, err) : ctr_colbuf_null(&col[1], err);
-    return rc;
-}
-
 static int append(struct serve_log *l, const void *what, struct ctr_err *err)
 {
     const struct answered *a = what;
@@ -349,23 +337,21 @@ static int append(struct serve_log *l, const void *what, struct ctr_err *err)
     ctr_batchbuf_clear(&l->rows);
     for (int64_t i = 0; i < b->rows && !rc; i++) {
         const int64_t place = serve_cut_ad(q->desk, q->row + i);
-        rc = ctr_colbuf_str(&col[REQUEST], q->id, strlen(q->id), err);
-        if (!rc)
-            rc = ctr_colbuf_i64(&col[SERVED], q->served_ms, err);
-        if (!rc)
-            rc = ctr_colbuf_str(&col[MODEL], g->model->digest, strlen(g->model->digest), err);
-        if (!rc)
-            rc = g->map ? ctr_colbuf_str(&col[MAP], g->map->digest, strlen(g->map->digest), err)
-                        : ctr_colbuf_null(&col[MAP], err);
-        if (!rc)
-            rc = q->rank && q->rank[place] ? ctr_colbuf_i64(&col[RANK], q->rank[place], err)
-                                           : ctr_colbuf_null(&col[RANK], err);
-        if (!rc)
-            rc = ctr_colbuf_i64(&col[PLACE], place, err);
-        if (!rc)
-            rc = ctr_colbuf_f64(&col[COLUMNS + g->columns], a->score[i], err);
-        if (!rc && explores(g))
-            rc = append_chance(&col[COLUMNS + g->columns + 1], g, q, place, err);
+        const bool chosen = q->rank && q->rank[place]; /* by a ranking of ads */
+        struct ctr_append to = { col, err, 0 };        /* in the order of `names` */
+        ctr_append_text(&to, q->id);
+        ctr_append_i64(&to, true, q->served_ms);
+        ctr_append_text(&to, g->model->digest);
+        ctr_append_text(&to, g->map ? g->map->digest : NULL);
+        ctr_append_i64(&to, chosen, chosen ? q->rank[place] : 0);
+        ctr_append_i64(&to, true, place);
+        to.next += g->columns;
+        ctr_append_f64(&to, true, a->score[i]);
+        if (explores(g)) {
+            ctr_append_f64(&to, chosen, chosen ? q->propensity[place] : 0);
+            ctr_append_i64(&to, q->rank, (int64_t)g->rank->seed);
+        }
+        rc = to.rc;
     }
     for (int i = 0; i < g->columns && !rc; i++) {
         const int at = column_of(b, &g->rows.f[i], err);
@@ -382,15 +368,14 @@ struct clicked {
 static int append_clicks(struct serve_log *l, const void *what, struct ctr_err *err)
 {
     const struct clicked *c = what;
-    struct ctr_colbuf *col = l->rows.col;
     int rc = 0;
     ctr_batchbuf_clear(&l->rows);
     for (int64_t i = 0; i < c->n && !rc; i++) {
-        rc = ctr_colbuf_str(&col[CLICK_REQUEST], c->click[i].id, strlen(c->click[i].id), err);
-        if (!rc)
-            rc = ctr_colbuf_i64(&col[CLICK_PLACE], c->click[i].place, err);
-        if (!rc)
-            rc = ctr_colbuf_i64(&col[CLICK_TIME], c->now_ms, err);
+        struct ctr_append to = { l->rows.col, err, 0 }; /* as clicks_schema has them */
+        ctr_append_text(&to, c->click[i].id);
+        ctr_append_i64(&to, true, c->click[i].place);
+        ctr_append_i64(&to, true, c->now_ms);
+        rc = to.rc;
     }
     return rc;
 }

@@ -361,14 +361,13 @@ int ctr_drift_row(const struct ctr_profiles *p, const struct ctr_slice *slice, c
     const double value[CTR_COUNT(numbers)] = { d->psi,      d->psi_low, d->psi_high,    d->js,
                                                d->js_low,   d->js_high, d->wasserstein, d->fresh,
                                                d->vanished, d->nulls,   d->ref_nulls };
-    int rc = ctr_put_names(p, slice, column, &c, err);
-    if (!rc)
-        rc = ctr_put_i64(&c, true, d->rows, err);
-    if (!rc)
-        rc = ctr_put_i64(&c, d->ref_rows >= 0, d->ref_rows, err);
-    for (size_t i = 0; !rc && i < CTR_COUNT(value); i++)
-        rc = ctr_put_f64(&c, value[i], err);
-    return rc;
+    struct ctr_append a = { c, err, 0 };
+    ctr_put_names(p, slice, column, &a);
+    ctr_append_i64(&a, true, d->rows);
+    ctr_append_i64(&a, d->ref_rows >= 0, d->ref_rows);
+    for (size_t i = 0; i < CTR_COUNT(value); i++)
+        ctr_put_f64(&a, value[i]);
+    return a.rc;
 }
 
 int ctr_drift_head(struct ctr_buf *out, struct ctr_err *err)

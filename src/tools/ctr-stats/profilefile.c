@@ -84,42 +84,27 @@ struct put {
     struct ctr_writer *w;
 };
 
-static int put_text(struct ctr_colbuf *c, const char *text, size_t n, struct ctr_err *err)
-{
-    return text ? ctr_colbuf_str(c, text, n, err) : ctr_colbuf_null(c, err);
-}
-
 static int put_row(struct put *to, const struct row *r, struct ctr_err *err)
 {
-    struct ctr_colbuf *c = to->rows.col;
+    struct ctr_append a = { to->rows.col, err, 0 }; /* in the order of `fields` */
     const struct ctr_profile *p = to->column;
     const struct ctr_slice *slice = to->slice;
-    int rc = put_text(&c[BY], slice ? slice->by : NULL, slice ? (size_t)slice->by_n : 0, err);
-    if (!rc)
-        rc = slice && to->p->window_ms ? ctr_colbuf_i64(&c[WINDOW], slice->window_ms, err)
-                                       : ctr_colbuf_null(&c[WINDOW], err);
-    if (!rc)
-        rc = put_text(&c[COLUMN], p->name, strlen(p->name), err);
-    if (!rc)
-        rc = put_text(&c[TYPE], p->type, strlen(p->type), err);
-    if (!rc)
-        rc = put_text(&c[ROLE], p->role, p->role ? strlen(p->role) : 0, err);
-    if (!rc)
-        rc = put_text(&c[PART], r->part, strlen(r->part), err);
-    if (!rc)
-        rc = ctr_colbuf_i64(&c[KEY], (int64_t)r->key, err);
-    if (!rc)
-        rc = ctr_colbuf_i64(&c[ROWS], r->n, err);
-    if (!rc)
-        rc = ctr_colbuf_i64(&c[CLICKS], (int64_t)r->clicks, err);
-    if (!rc)
-        rc = put_text(&c[TEXT], r->text, r->text_n, err);
-    if (!rc)
-        rc = ctr_colbuf_i64(&c[BYTES], r->bytes, err);
+    ctr_append_str(&a, slice ? slice->by : NULL, slice ? (size_t)slice->by_n : 0);
+    ctr_append_i64(&a, slice && to->p->window_ms, slice ? slice->window_ms : 0);
+    ctr_append_text(&a, p->name);
+    ctr_append_text(&a, p->type);
+    ctr_append_text(&a, p->role);
+    ctr_append_text(&a, r->part);
+    ctr_append_i64(&a, true, (int64_t)r->key);
+    ctr_append_i64(&a, true, r->n);
+    ctr_append_i64(&a, true, (int64_t)r->clicks);
+    ctr_append_str(&a, r->text, r->text_n);
+    ctr_append_i64(&a, true, r->bytes);
+    int rc = a.rc;
     for (int i = 0; !rc && i < r->ncounts; i++)
-        rc = ctr_colbuf_i64(c[COUNTS].item, r->counts[i], err);
+        rc = ctr_colbuf_i64(a.next->item, r->counts[i], err);
     if (!rc)
-        rc = ctr_colbuf_close(&c[COUNTS], err);
+        rc = ctr_colbuf_close(a.next, err);
     if (!rc && ctr_batchbuf_rows(&to->rows) == CTR_BATCH_ROWS) {
         rc = ctr_writer_batch(to->w, ctr_batchbuf_view(&to->rows), err);
         ctr_batchbuf_clear(&to->rows);

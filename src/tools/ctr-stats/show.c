@@ -78,35 +78,21 @@ int ctr_show_schema(const struct ctr_profiles *p, struct ctr_schema *s, struct c
     return CTR_MIN(rc, 0);
 }
 
-int ctr_put_f64(struct ctr_colbuf **c, double x, struct ctr_err *err)
+void ctr_put_f64(struct ctr_append *a, double x)
 {
-    struct ctr_colbuf *b = (*c)++;
-    return isnan(x) ? ctr_colbuf_null(b, err) : ctr_colbuf_f64(b, x, err);
+    ctr_append_f64(a, !isnan(x), x);
 }
 
-int ctr_put_i64(struct ctr_colbuf **c, bool there, int64_t x, struct ctr_err *err)
+void ctr_put_names(const struct ctr_profiles *p, const struct ctr_slice *slice, const struct ctr_profile *column,
+                   struct ctr_append *a)
 {
-    struct ctr_colbuf *b = (*c)++;
-    return there ? ctr_colbuf_i64(b, x, err) : ctr_colbuf_null(b, err);
-}
-
-int ctr_put_text(struct ctr_colbuf **c, const char *text, size_t n, struct ctr_err *err)
-{
-    struct ctr_colbuf *b = (*c)++;
-    return text ? ctr_colbuf_str(b, text, n, err) : ctr_colbuf_null(b, err);
-}
-
-int ctr_put_names(const struct ctr_profiles *p, const struct ctr_slice *slice, const struct ctr_profile *column,
-                  struct ctr_colbuf **c, struct ctr_err *err)
-{
-    int rc = p->by ? ctr_put_text(c, slice->by, (size_t)slice->by_n, err) : 0;
-    if (!rc && p->window_ms)
-        rc = ctr_put_i64(c, !slice->absent, slice->window_ms, err);
-    if (!rc)
-        rc = ctr_put_text(c, column->name, strlen(column->name), err);
-    if (!rc)
-        rc = ctr_put_text(c, column->type, strlen(column->type), err);
-    return rc ? rc : ctr_put_text(c, column->role, column->role ? strlen(column->role) : 0, err);
+    if (p->by)
+        ctr_append_str(a, slice->by, (size_t)slice->by_n);
+    if (p->window_ms)
+        ctr_append_i64(a, !slice->absent, slice->window_ms);
+    ctr_append_text(a, column->name);
+    ctr_append_text(a, column->type);
+    ctr_append_text(a, column->role);
 }
 
 static int write_end(const struct ctr_profile *p, const struct ctr_end *e, struct ctr_buf *text, struct ctr_err *err)
@@ -116,33 +102,30 @@ static int write_end(const struct ctr_profile *p, const struct ctr_end *e, struc
     return rc ? rc : ctr_value_write(p, ctr_kind_unorder(p->kind, e->order), e->text, e->n, e->cut, text, err);
 }
 
-static int put_end(struct ctr_colbuf **c, const struct ctr_profile *p, bool there, const struct ctr_end *e,
-                   struct ctr_buf *text, struct ctr_err *err)
+static void put_end(struct ctr_append *a, const struct ctr_profile *p, bool there, const struct ctr_end *e,
+                    struct ctr_buf *text)
 {
-    const int rc = there ? write_end(p, e, text, err) : 0;
-    return rc ? rc : ctr_put_text(c, there ? (const char *)text->data : NULL, text->len, err);
+    if (there && !a->rc)
+        a->rc = write_end(p, e, text, a->err);
+    ctr_append_str(a, there ? (const char *)text->data : NULL, text->len);
 }
 
-static int put_lengths(struct ctr_colbuf **c, const struct ctr_profile *p, const struct ctr_totals *t,
-                       struct ctr_err *err)
+static void put_lengths(struct ctr_append *a, const struct ctr_profile *p, const struct ctr_totals *t)
 {
     const bool text = p->kind == CTR_KIND_TEXT && !p->list;
     const bool any = p->list ? p->lists > 0 : text && t->ordered > 0;
     const double mean = !any      ? NAN
                         : p->list ? (double)p->items / (double)p->lists
                                   : (double)t->length / (double)t->ordered;
-    int rc = ctr_put_i64(c, any, p->list ? p->shortest : t->shortest, err);
-    if (!rc)
-        rc = ctr_put_f64(c, mean, err);
-    return rc ? rc : ctr_put_i64(c, any, p->list ? p->longest : t->longest, err);
+    ctr_append_i64(a, any, p->list ? p->shortest : t->shortest);
+    ctr_put_f64(a, mean);
+    ctr_append_i64(a, any, p->list ? p->longest : t->longest);
 }
 
-static int put_top(struct ctr_colbuf **c, const struct ctr_profile *p, const struct ctr_summary *s,
+static int put_top(struct ctr_colbuf *list, const struct ctr_profile *p, const struct ctr_summary *s,
                    struct ctr_buf *text, struct ctr_err *err)
 {
-    struct ctr_colbuf *list = *c;
     int rc = 0;
-    *c += 3;
     for (int i = 0; !rc && i < s->ntop; i++) {
         const struct ctr_frequent *f = &s->top[i];
         ctr_buf_clear(text);
@@ -158,28 +141,25 @@ static int put_top(struct ctr_colbuf **c, const struct ctr_profile *p, const str
     }
     for (int i = 0; !rc && i < 3; i++)
         rc = ctr_colbuf_close(&list[i], err);
-    return rc ? rc : ctr_put_f64(c, s->top_error, err);
+    return rc;
 }
 
-static int put_clicks(struct ctr_colbuf **c, const struct ctr_profile *p, const struct ctr_summary *s,
-                      struct ctr_err *err)
+static void put_clicks(struct ctr_append *a, const struct ctr_profile *p, const struct ctr_summary *s)
 {
-    int rc = ctr_put_f64(c, s->rate, err);
-    if (!rc)
-        rc = ctr_put_f64(c, s->null_rate, err);
-    for (int k = 0; !rc && k < 3; k++) {
-        for (int i = 0; !rc && p->labelled && i < s->ntop; i++) {
+    ctr_put_f64(a, s->rate);
+    ctr_put_f64(a, s->null_rate);
+    for (int k = 0; k < 3; k++, a->next++) {
+        for (int i = 0; !a->rc && p->labelled && i < s->ntop; i++) {
             const double n = (double)s->top[i].n;
             double value[3] = { s->top[i].clicks / n };
             ctr_rate_interval(value[0], n, &value[1], &value[2]);
-            rc = ctr_colbuf_f64((*c)->item, value[k], err);
+            a->rc = ctr_colbuf_f64(a->next->item, value[k], a->err);
         }
-        if (!rc)
-            rc = ctr_colbuf_close((*c)++, err);
+        if (!a->rc)
+            a->rc = ctr_colbuf_close(a->next, a->err);
     }
-    if (!rc)
-        rc = ctr_put_f64(c, s->iv, err);
-    return rc ? rc : ctr_put_f64(c, s->auc, err);
+    ctr_put_f64(a, s->iv);
+    ctr_put_f64(a, s->auc);
 }
 
 static int put_column(const struct ctr_profiles *all, const struct ctr_slice *slice, const struct ctr_profile *p,
@@ -187,32 +167,31 @@ static int put_column(const struct ctr_profiles *all, const struct ctr_slice *sl
 {
     struct ctr_summary s;
     const struct ctr_totals *t = &s.totals;
-    int rc = ctr_summarize(p, &s, err);
-    if (!rc)
-        rc = ctr_put_names(all, slice, p, &c, err);
+    const int rc = ctr_summarize(p, &s, err);
+    if (rc)
+        return rc;
+    struct ctr_append a = { c, err, 0 };
+    ctr_put_names(all, slice, p, &a);
     const bool number = p->kind != CTR_KIND_TEXT;
     const int64_t counts[] = { p->rows, p->nulls, p->values, t->nan, t->zeros, s.distinct };
-    for (size_t i = 0; !rc && i < CTR_COUNT(counts); i++)
-        rc = ctr_put_i64(&c, i != 3 || p->kind == CTR_KIND_FLOAT, counts[i], err);
-    if (!rc)
-        rc = ctr_put_f64(&c, s.distinct_error, err);
-    if (!rc)
-        rc = put_end(&c, p, t->ordered, &t->min, text, err);
-    if (!rc)
-        rc = put_end(&c, p, t->ordered, &t->max, text, err);
-    if (!rc)
-        rc = ctr_put_f64(&c, number ? s.mean : NAN, err);
-    if (!rc)
-        rc = ctr_put_f64(&c, number ? s.sd : NAN, err);
-    for (int i = 0; !rc && i < CTR_QUANTILES; i++)
-        rc = ctr_put_f64(&c, s.quantile[i], err);
-    if (!rc)
-        rc = ctr_put_f64(&c, s.quantile_error, err);
-    if (!rc)
-        rc = put_lengths(&c, p, t, err);
-    if (!rc)
-        rc = put_top(&c, p, &s, text, err);
-    return rc || !all->label ? rc : put_clicks(&c, p, &s, err);
+    for (size_t i = 0; i < CTR_COUNT(counts); i++)
+        ctr_append_i64(&a, i != 3 || p->kind == CTR_KIND_FLOAT, counts[i]);
+    ctr_put_f64(&a, s.distinct_error);
+    put_end(&a, p, t->ordered, &t->min, text);
+    put_end(&a, p, t->ordered, &t->max, text);
+    ctr_put_f64(&a, number ? s.mean : NAN);
+    ctr_put_f64(&a, number ? s.sd : NAN);
+    for (int i = 0; i < CTR_QUANTILES; i++)
+        ctr_put_f64(&a, s.quantile[i]);
+    ctr_put_f64(&a, s.quantile_error);
+    put_lengths(&a, p, t);
+    if (!a.rc)
+        a.rc = put_top(a.next, p, &s, text, err);
+    a.next += 3;
+    ctr_put_f64(&a, s.top_error);
+    if (all->label)
+        put_clicks(&a, p, &s);
+    return a.rc;
 }
 
 int ctr_show_rows(const struct ctr_profiles *p, struct ctr_batchbuf *rows, struct ctr_err *err)

@@ -12,13 +12,11 @@ int ctr_show_table(const struct ctr_profiles *p, struct ctr_buf *out, struct ctr
 
 /* ---- cells of both, and of drift ---- */
 
-int ctr_put_f64(struct ctr_colbuf **c, double x, struct ctr_err *err) CTR_MUST; /* NaN: null */
-int ctr_put_i64(struct ctr_colbuf **c, bool there, int64_t x, struct ctr_err *err) CTR_MUST;
-int ctr_put_text(struct ctr_colbuf **c, const char *text, size_t n, struct ctr_err *err) CTR_MUST; /* NULL: null */
+void ctr_put_f64(struct ctr_append *a, double x); /* NaN: null */
 /* Column name, type and role; by and window where there are such. */
 int ctr_put_names_schema(const struct ctr_profiles *p, struct ctr_schema *s, struct ctr_err *err) CTR_MUST;
-int ctr_put_names(const struct ctr_profiles *p, const struct ctr_slice *slice, const struct ctr_profile *column,
-                  struct ctr_colbuf **c, struct ctr_err *err) CTR_MUST;
+void ctr_put_names(const struct ctr_profiles *p, const struct ctr_slice *slice, const struct ctr_profile *column,
+                   struct ctr_append *a);
 /* A number in at most eight characters; NaN as -. */
 struct ctr_cell {
     char s[32];
