@@ -4,51 +4,48 @@
 #include "common/cli/cli.h"
 #include "common/rows/history.h"
 
-#define DAYS(n) ((int64_t)(n)*24 * 3600 * 1000)
-
 static struct {
-    const char *where, *dwell, *behaviours, *order, *group, *bad_rows, *state;
+    const char *behaviours, *order, *bad_rows, *state;
     struct ctr_strs columns, counts;
-    int64_t min_dwell_ms, last, window_ms, delay_ms, lateness_ms, count_window_ms, session_ms;
-    bool age, sort;
-    double prior;
-} o = { .last = 50, .window_ms = DAYS(14), .lateness_ms = -1, .count_window_ms = -1, .prior = 20 };
+    bool sort;
+    struct ctr_history_opts h;
+} o = { .h = { CTR_HISTORY_USUAL, .columns = &o.columns, .counts = &o.counts } };
 
 static const struct ctr_opt opts[] = {
     { "columns", 'c', CTR_OPT_LIST, "COL,…", "list the values of these columns in past behaviours, item by item",
       &o.columns, CTR_OPT_BASIC },
     { "where", 0, CTR_OPT_STR, "EXPR", "condition of a row that is a behaviour, and a click for --count, such as click",
-      &o.where, CTR_OPT_ONCE | CTR_OPT_BASIC },
+      &o.h.where, CTR_OPT_ONCE | CTR_OPT_BASIC },
     { "behaviours", 0, CTR_OPT_STR, "FILE", "read the behaviours from FILE instead of the input", &o.behaviours,
       CTR_OPT_PATH | CTR_OPT_ONCE },
-    { "last", 0, CTR_OPT_INT, "N", "list at most the N newest behaviours (default 50)", &o.last,
+    { "last", 0, CTR_OPT_INT, "N", "list at most the N newest behaviours (default 50)", &o.h.last,
       CTR_OPT_SOME | CTR_OPT_BASIC, .needs = "columns|age" },
     { "window", 0, CTR_OPT_DURATION, "DURATION", "list only behaviours of the last DURATION (default 14d)",
-      &o.window_ms, CTR_OPT_BASIC, .needs = "columns|age" },
-    { "dwell", 0, CTR_OPT_STR, "EXPR", "duration of a behaviour in milliseconds, for --min-dwell", &o.dwell,
+      &o.h.window_ms, CTR_OPT_BASIC, .needs = "columns|age" },
+    { "dwell", 0, CTR_OPT_STR, "EXPR", "duration of a behaviour in milliseconds, for --min-dwell", &o.h.dwell,
       CTR_OPT_ONCE, .needs = "min-dwell" },
     { "min-dwell", 0, CTR_OPT_DURATION, "DURATION",
-      "leave out behaviours shorter than DURATION; the others become known DURATION after their start", &o.min_dwell_ms,
-      0, .needs = "dwell" },
+      "leave out behaviours shorter than DURATION; the others become known DURATION after their start",
+      &o.h.min_dwell_ms, 0, .needs = "dwell" },
     { "delay", 0, CTR_OPT_DURATION, "DURATION", "behaviours and clicks become known after DURATION (default 0s)",
-      &o.delay_ms, CTR_OPT_BASIC },
+      &o.h.delay_ms, CTR_OPT_BASIC },
     { "order", 0, CTR_OPT_CHOICE, "newest|oldest", "which behaviour comes first in a list (default newest)", &o.order,
       0, .needs = "columns|age" },
-    { "age", 0, CTR_OPT_FLAG, NULL, "also list the ages of the behaviours, in milliseconds", &o.age, 0 },
-    { "group", 0, CTR_OPT_STR, "NAME", "prefix of the names of the lists, before a dot (default history)", &o.group, 0,
-      .needs = "columns|age" },
+    { "age", 0, CTR_OPT_FLAG, NULL, "also list the ages of the behaviours, in milliseconds", &o.h.age, 0 },
+    { "group", 0, CTR_OPT_STR, "NAME", "prefix of the names of the lists, before a dot (default history)", &o.h.group,
+      0, .needs = "columns|age" },
     { "count", 0, CTR_OPT_LIST, "KEY[+KEY2],…", "add impressions, clicks and click rate of each key so far", &o.counts,
       CTR_OPT_BASIC },
     { "count-window", 0, CTR_OPT_DURATION, "DURATION", "count only rows of the last DURATION (default: all)",
-      &o.count_window_ms, 0, .needs = "count" },
+      &o.h.count_window_ms, 0, .needs = "count" },
     { "prior", 0, CTR_OPT_REAL, "ROWS",
-      "smooth click rates towards the overall one, with the weight of ROWS rows (default 20)", &o.prior, 0,
+      "smooth click rates towards the overall one, with the weight of ROWS rows (default 20)", &o.h.prior, 0,
       .needs = "count" },
     { "session", 0, CTR_OPT_DURATION, "GAP",
-      "number the sessions of a user, and the rows in each; a longer gap ends one", &o.session_ms, CTR_OPT_BASIC },
+      "number the sessions of a user, and the rows in each; a longer gap ends one", &o.h.session_ms, CTR_OPT_BASIC },
     { "sort", 0, CTR_OPT_FLAG, NULL, "sort the input by time first, within --memory", &o.sort, CTR_OPT_BASIC },
     { "lateness", 0, CTR_OPT_DURATION, "DURATION", "put rows that come up to DURATION late into order of time",
-      &o.lateness_ms, 0 },
+      &o.h.lateness_ms, 0 },
     { "state", 0, CTR_OPT_STR, "FILE", "go on from what FILE knows, if it is there, and leave there what is known now",
       &o.state, CTR_OPT_PATH | CTR_OPT_ONCE | CTR_OPT_BASIC },
     CTR_OPT_BAD_ROWS(o.bad_rows, CTR_OPT_LOCAL, NULL),
@@ -65,20 +62,20 @@ static bool takes_stdin(const struct ctr_cli *cli)
 
 static int check_options(const struct ctr_cli *cli, struct ctr_err *err)
 {
-    if (!o.columns.n && !o.age && !o.counts.n && !ctr_cli_given(cli, "session"))
+    if (!o.columns.n && !o.h.age && !o.counts.n && !ctr_cli_given(cli, "session"))
         return ctr_cli_usage(err, "nothing to add: --columns and --age list behaviours, --count counts them, --session "
                                   "numbers sessions");
-    if (ctr_cli_given(cli, "session") && !o.session_ms)
+    if (ctr_cli_given(cli, "session") && !o.h.session_ms)
         return ctr_cli_usage(err, "--session GAP is longer than 0, such as 30m");
-    if (o.counts.n && !o.where)
+    if (o.counts.n && !o.h.where)
         return ctr_cli_usage(err, "--count needs --where: which rows are clicks?");
     if (o.state && ctr_names_stdout(o.state))
         return ctr_cli_usage(err, "--state is a file, which the next run reads");
-    if (o.sort && o.lateness_ms >= 0)
+    if (o.sort && o.h.lateness_ms >= 0)
         return ctr_cli_usage(err, "--sort and --lateness exclude each other");
     if (o.behaviours && !strcmp(o.behaviours, "-") && takes_stdin(cli))
         return ctr_cli_usage(err, "--behaviours and the main stream cannot both be stdin");
-    if (o.prior < 0)
+    if (o.h.prior < 0)
         return ctr_cli_usage(err, "--prior is a number of rows, 0 or more");
     return 0;
 }
@@ -108,35 +105,18 @@ static int open_state(struct ctr_cli *cli, struct ctr_history *h, struct ctr_err
 static int open_history(const struct ctr_cli *cli, const struct ctr_schema *s, const struct ctr_batch_source *past,
                         struct ctr_history **h, struct ctr_err *err)
 {
-    struct ctr_history_opts ho = { .where = o.where,
-                                   .dwell = o.dwell,
-                                   .min_dwell_ms = o.min_dwell_ms,
-                                   .columns = &o.columns,
-                                   .age = o.age,
-                                   .oldest_first = o.order && !strcmp(o.order, "oldest"),
-                                   .group = o.group,
-                                   .last = o.last,
-                                   .window_ms = o.window_ms,
-                                   .delay_ms = o.delay_ms,
-                                   .counts = &o.counts,
-                                   .prior = o.prior,
-                                   .count_window_ms = o.count_window_ms,
-                                   .session_ms = o.session_ms,
-                                   .input = o.sort               ? CTR_HISTORY_SORT
-                                            : o.lateness_ms >= 0 ? CTR_HISTORY_LATE
-                                                                 : CTR_HISTORY_ORDERED,
-                                   .lateness_ms = o.lateness_ms,
-                                   .memory_bytes = cli->memory_bytes,
-                                   .batch_rows = cli->batch_rows,
-                                   .threads = (int)cli->jobs,
-                                   .save = o.state ? save : NULL,
-                                   .save_ctx = &state_out,
-                                   .user = -1 };
-
+    struct ctr_history_opts ho = o.h;
+    ho.oldest_first = o.order && !strcmp(o.order, "oldest");
+    ho.input = o.sort ? CTR_HISTORY_SORT : ho.lateness_ms >= 0 ? CTR_HISTORY_LATE : CTR_HISTORY_ORDERED;
+    ho.memory_bytes = cli->memory_bytes;
+    ho.batch_rows = cli->batch_rows;
+    ho.threads = (int)cli->jobs;
+    ho.save = o.state ? save : NULL;
+    ho.save_ctx = &state_out;
     ho.time = ctr_cli_role(cli, s, CTR_ROLE_TIME, true, err);
     if (ho.time < 0)
         return ho.time;
-    if (o.columns.n || o.age || o.session_ms) {
+    if (o.columns.n || o.h.age || o.h.session_ms) {
         ho.user = ctr_cli_role(cli, s, CTR_ROLE_USER, true, err);
         if (ho.user < 0)
             return ho.user;
@@ -158,7 +138,7 @@ static void report(const struct ctr_cli *cli, const struct ctr_history *h)
     struct ctr_history_stats st;
 
     ctr_history_get_stats(h, &st);
-    if (o.columns.n || o.age)
+    if (o.columns.n || o.h.age)
         ctr_cli_note(cli, "%lld of %lld rows have an empty history, %lld of them no user", (long long)st.empty,
                      (long long)st.rows, (long long)st.no_user);
     ctr_cli_debug(cli, "%lld behaviours; %lld users held, %lld dropped; at most %s held, %s spilled",

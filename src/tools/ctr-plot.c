@@ -4,10 +4,7 @@
 #include "common/cli/cli.h"
 #include "common/plot/plot.h"
 
-static struct {
-    const char *title, *column, *metric;
-    int64_t bins, count;
-} o;
+static struct ctr_plot_opts o;
 
 static const struct ctr_opt opts[] = {
     { "title", 0, CTR_OPT_STR, "TEXT", "heading of the figure", &o.title, CTR_OPT_LOCAL },
@@ -18,7 +15,7 @@ static const struct ctr_opt opts[] = {
     { "bins", 0, CTR_OPT_INT, "N",
       "bins of equal weight (default 20), of a histogram at most N (default 40), blocks of rows (default 100)", &o.bins,
       CTR_OPT_LOCAL | CTR_OPT_SOME, .needs = "@reliability|@scores|@histogram|@learning" },
-    { "count", 'n', CTR_OPT_INT, "N", "show the N longest bars (default 20)", &o.count, CTR_OPT_LOCAL | CTR_OPT_SOME,
+    { "count", 'n', CTR_OPT_INT, "N", "show the N longest bars (default 20)", &o.top, CTR_OPT_LOCAL | CTR_OPT_SOME,
       .needs = "@importance|@drift|@histogram" },
     { 0 },
 };
@@ -74,17 +71,13 @@ static int draw(struct ctr_cli *cli, const struct ctr_plot_kind *kind, struct ct
     struct ctr_buf svg = { 0 }, notes = { 0 };
     struct ctr_pool *pool = NULL;
     int rc = ctr_pool_new(&pool, (int)cli->jobs, CTR_FLOAT_IEEE, err);
-    const struct ctr_plot_opts po = { .role = cli->role,
-                                      .title = o.title,
-                                      .column = o.column,
-                                      .metric = o.metric,
-                                      .bins = o.bins,
-                                      .top = o.count,
-                                      .memory_bytes = cli->memory_bytes,
-                                      .pool = pool,
-                                      .progress = show_progress,
-                                      .progress_ctx = cli,
-                                      .notes = &notes };
+    struct ctr_plot_opts po = o;
+    po.role = cli->role;
+    po.memory_bytes = cli->memory_bytes;
+    po.pool = pool;
+    po.progress = show_progress;
+    po.progress_ctx = cli;
+    po.notes = &notes;
     if (!rc)
         rc = ctr_plot_draw(kind, in, n, &po, &svg, err);
     if (!rc)
@@ -110,7 +103,7 @@ static int check_inputs(const struct ctr_cli *cli, const struct ctr_plot_kind *k
     for (size_t i = 0; dot && i < CTR_COUNT(other_endings); i++)
         if (!strcmp(dot + 1, other_endings[i]))
             return ctr_cli_usage(err, "figures are svg, and %s has another ending: give -o FILE.svg", cli->out);
-    if (o.bins > MOST_BINS || o.count > MOST_BINS)
+    if (o.bins > MOST_BINS || o.top > MOST_BINS)
         return ctr_cli_usage(err, "--%s wants 1 to %d", o.bins > MOST_BINS ? "bins" : "count", MOST_BINS);
     if (!strcmp(kind->name, "histogram") && !o.column)
         return ctr_cli_usage(err, "histogram wants a column: --column NAME");

@@ -6,22 +6,23 @@
 
 static struct {
     struct ctr_strs by;
-    const char *order, *bid, *floor, *price, *uncertainty;
-    int64_t top;
+    const char *price, *uncertainty;
     bool sorted;
     struct ctr_rank_slots slots;
     struct ctr_rank_exploring explore;
-} o;
+    struct ctr_rank_opts rank;
+} o = { .rank.by = &o.by, .rank.slot = o.slots.factor };
 
 static const struct ctr_opt opts[] = {
     { "by", 'b', CTR_OPT_LIST, "COL,…", "columns that name a request (default: the column of role query)", &o.by, 0 },
     { "order", 0, CTR_OPT_STR, "EXPR", "order candidates by this, the largest first (default: score, or bid x score)",
-      &o.order, CTR_OPT_ONCE },
-    { "bid", 0, CTR_OPT_STR, "COL", "bids a click: order by ecpm = bid x score, and add it as a column", &o.bid, 0 },
-    { "floor", 0, CTR_OPT_STR, "EXPR", "leave out candidates whose ecpm (or score, or --order) is below this", &o.floor,
-      CTR_OPT_ONCE },
-    { "top", 'k', CTR_OPT_INT, "K", "keep the K best candidates of each request (default: --slots, or all)", &o.top,
-      CTR_OPT_SOME },
+      &o.rank.order, CTR_OPT_ONCE },
+    { "bid", 0, CTR_OPT_STR, "COL", "bids a click: order by ecpm = bid x score, and add it as a column", &o.rank.bid,
+      0 },
+    { "floor", 0, CTR_OPT_STR, "EXPR", "leave out candidates whose ecpm (or score, or --order) is below this",
+      &o.rank.floor, CTR_OPT_ONCE },
+    { "top", 'k', CTR_OPT_INT, "K", "keep the K best candidates of each request (default: --slots, or all)",
+      &o.rank.top, CTR_OPT_SOME },
     { "price", 0, CTR_OPT_CHOICE, "first|second", "add what a click costs: the bid, or the generalised second price",
       &o.price, 0, .needs = "bid" },
     { "slots", 0, CTR_OPT_READ, "N|F,F,…", "slots that are shown, or the position factor of each, at most 1", &o.slots,
@@ -82,25 +83,18 @@ static void report(const struct ctr_cli *cli, const struct ctr_rank *r)
 
 static int rank_rows(struct ctr_cli *cli, struct ctr_err *err)
 {
-    struct ctr_rank_opts ro = { .by = &o.by,
-                                .order = o.order,
-                                .bid = o.bid,
-                                .floor = o.floor,
-                                .top = o.top,
-                                .price = !o.price          ? CTR_PRICE_NONE
-                                         : *o.price == 'f' ? CTR_PRICE_FIRST
-                                                           : CTR_PRICE_SECOND,
-                                .slot = o.slots.factor,
-                                .slots = o.slots.n,
-                                .explore = o.explore.kind,
-                                .amount = o.explore.amount,
-                                .seed = cli->seed };
+    struct ctr_rank_opts ro = o.rank;
     struct ctr_reader *r = NULL;
     struct ctr_batch_source source = { 0 };
     struct ctr_rank *rank = NULL;
     struct ctr_out *out = NULL;
     int rc = ctr_cli_reader(cli, 0, NULL, &r, err);
 
+    ro.price = !o.price ? CTR_PRICE_NONE : *o.price == 'f' ? CTR_PRICE_FIRST : CTR_PRICE_SECOND;
+    ro.slots = o.slots.n;
+    ro.explore = o.explore.kind;
+    ro.amount = o.explore.amount;
+    ro.seed = cli->seed;
     if (!rc) {
         source = ctr_batch_source_stream(r);
         rc = find_columns(cli, ctr_reader_schema(r), &ro, err);

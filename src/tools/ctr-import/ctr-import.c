@@ -14,19 +14,17 @@
 #include <sys/stat.h>
 
 static struct {
-    const char *format, *columns, *like, *plan, *delimiter, *encoding, *bad_rows, *keys, *keep, *where, *schema,
-        *escape, *comment, *decimal, *thousands;
+    const char *format, *like, *plan, *delimiter, *encoding, *keep, *where;
     struct ctr_strs nulls;
-    bool header, binary, trim, partitions;
-    int64_t skip_lines;
-} o;
+    struct ctr_text_opts text;
+} o = { .text.nulls = &o.nulls };
 
 static const struct ctr_opt opts[] = {
     { "format", 'f', CTR_OPT_CHOICE, "csv|tsv|jsonl|libsvm|libffm|vw|parquet|npy|safetensors",
       "input format (default: by the suffix of FILE, or by its content)", &o.format, CTR_OPT_BASIC },
-    { "header", 0, CTR_OPT_FLAG, NULL, "the first line of each file names the columns", &o.header, CTR_OPT_BASIC },
+    { "header", 0, CTR_OPT_FLAG, NULL, "the first line of each file names the columns", &o.text.header, CTR_OPT_BASIC },
     { "columns", 'c', CTR_OPT_STR, "NAME[=SOURCE][:TYPE],…", "names and types of the columns; X[1..26] repeats",
-      &o.columns, CTR_OPT_ONCE | CTR_OPT_BASIC },
+      &o.text.columns, CTR_OPT_ONCE | CTR_OPT_BASIC },
     { "like", 0, CTR_OPT_STR, "FILE", "take names, types and roles from the stream FILE", &o.like,
       CTR_OPT_PATH | CTR_OPT_BASIC },
     { "for", 0, CTR_OPT_STR, "PLAN", "import only the columns that PLAN reads", &o.plan, CTR_OPT_PATH },
@@ -36,23 +34,25 @@ static const struct ctr_opt opts[] = {
     { "null", 0, CTR_OPT_LIST, "[NAME:]STR", "text of a missing value, in all columns or in NAME (default: empty)",
       &o.nulls, CTR_OPT_BASIC },
     { "escape", 0, CTR_OPT_STR, "CHAR", "csv, tsv: the character that takes the meaning from the next, such as \\",
-      &o.escape, 0 },
-    { "comment", 0, CTR_OPT_STR, "STR", "csv, tsv: leave out lines that begin with STR, such as #", &o.comment, 0 },
-    { "skip-lines", 0, CTR_OPT_INT, "N", "leave out the first N lines of each file", &o.skip_lines, 0 },
-    { "trim", 0, CTR_OPT_FLAG, NULL, "csv, tsv: blanks around a cell are no part of it", &o.trim, 0 },
-    { "decimal", 0, CTR_OPT_STR, "SIGN", "csv, tsv: decimal sign of numbers (default a point)", &o.decimal, 0 },
+      &o.text.escape, 0 },
+    { "comment", 0, CTR_OPT_STR, "STR", "csv, tsv: leave out lines that begin with STR, such as #", &o.text.comment,
+      0 },
+    { "skip-lines", 0, CTR_OPT_INT, "N", "leave out the first N lines of each file", &o.text.skip_lines, 0 },
+    { "trim", 0, CTR_OPT_FLAG, NULL, "csv, tsv: blanks around a cell are no part of it", &o.text.trim, 0 },
+    { "decimal", 0, CTR_OPT_STR, "SIGN", "csv, tsv: decimal sign of numbers (default a point)", &o.text.decimal, 0 },
     { "thousands", 0, CTR_OPT_STR, "SIGN", "csv, tsv: what separates groups of three digits (default nothing)",
-      &o.thousands, 0 },
+      &o.text.thousands, 0 },
     { "encoding", 0, CTR_OPT_CHOICE, "utf8|latin1", "encoding of the input (default utf8)", &o.encoding, 0 },
     { "keys", 0, CTR_OPT_CHOICE, "hash|key|text", "libsvm, libffm, vw: read a feature as a hashed key, a key or a text",
-      &o.keys, 0 },
-    { "binary", 0, CTR_OPT_FLAG, NULL, "libsvm, libffm, vw: change labels -1 and 1 to 0 and 1", &o.binary, 0 },
-    CTR_OPT_BAD_ROWS(o.bad_rows, 0, NULL),
+      &o.text.keys, 0 },
+    { "binary", 0, CTR_OPT_FLAG, NULL, "libsvm, libffm, vw: change labels -1 and 1 to 0 and 1", &o.text.binary, 0 },
+    CTR_OPT_BAD_ROWS(o.text.bad_rows, 0, NULL),
     { "where", 0, CTR_OPT_STR, "EXPR", "Parquet: import only rows for which EXPR is true, and read few others",
       &o.where, CTR_OPT_ONCE | CTR_OPT_BASIC },
     { "schema", 0, CTR_OPT_CHOICE, "union|first|strict",
-      "Parquet: columns of all files, of the first, or the same in each (default union)", &o.schema, CTR_OPT_BASIC },
-    { "partitions", 0, CTR_OPT_FLAG, NULL, "Parquet: folders called NAME=VALUE are columns", &o.partitions,
+      "Parquet: columns of all files, of the first, or the same in each (default union)", &o.text.schema,
+      CTR_OPT_BASIC },
+    { "partitions", 0, CTR_OPT_FLAG, NULL, "Parquet: folders called NAME=VALUE are columns", &o.text.partitions,
       CTR_OPT_BASIC },
     { 0 },
 };
@@ -165,10 +165,10 @@ static int check_kept(const struct ctr_import *im, struct ctr_err *err)
 {
     struct ctr_import_stats stats;
     ctr_import_get_stats(im, &stats);
-    if (stats.rows || !stats.bad || strncmp(o.bad_rows, "quarantine=", 11))
+    if (stats.rows || !stats.bad || strncmp(o.text.bad_rows, "quarantine=", 11))
         return 0;
     return ctr_fail(err, CTR_EDATA, "none of %lld rows could be read; they are in %s, and why in %s.why",
-                    (long long)stats.bad, o.bad_rows + 11, o.bad_rows + 11);
+                    (long long)stats.bad, o.text.bad_rows + 11, o.text.bad_rows + 11);
 }
 
 static void note(void *ctx, const char *text)
@@ -275,10 +275,10 @@ static int import_tensors(struct ctr_cli *cli, struct ctr_err *err)
     int rc = check_tensor_options(cli, err);
     if (!rc)
         rc = ctr_cli_reread(cli, &path, err);
-    if (!rc && o.columns)
-        rc = ctr_strs_split(&names, o.columns, ',', err);
+    if (!rc && o.text.columns)
+        rc = ctr_strs_split(&names, o.text.columns, ',', err);
     if (!rc)
-        rc = ctr_tensor_rows_open(&t, path, o.columns ? &names : NULL, cli->batch_rows, err);
+        rc = ctr_tensor_rows_open(&t, path, o.text.columns ? &names : NULL, cli->batch_rows, err);
     for (int role = 0; role < CTR_NROLES && !rc; role++)
         if (cli->role[role])
             rc = ctr_tensor_rows_role(t, cli->role[role], (enum ctr_role)role, err);
@@ -430,39 +430,26 @@ static int expand_lists(struct ctr_cli *cli, struct ctr_strs *files, struct ctr_
 
 static int import_logs(struct ctr_cli *cli, struct ctr_err *err)
 {
-    struct ctr_text_opts t = { .header = o.header,
-                               .columns = o.columns,
-                               .delimiter = ctr_text_delimiter(o.delimiter),
-                               .nulls = &o.nulls,
-                               .latin1 = o.encoding && !strcmp(o.encoding, "latin1"),
-                               .bad_rows = o.bad_rows,
-                               .keys = o.keys,
-                               .binary = o.binary,
-                               .escape = o.escape,
-                               .comment = o.comment,
-                               .trim = o.trim,
-                               .decimal = o.decimal,
-                               .thousands = o.thousands,
-                               .skip_lines = o.skip_lines,
-                               .schema = o.schema,
-                               .partitions = o.partitions,
-                               .jobs = (int)cli->jobs,
-                               .batch_rows = cli->batch_rows ? cli->batch_rows : -1,
-                               .idle_ms = (int)cli->flush_ms,
-                               .note = note,
-                               .ctx = cli };
+    struct ctr_text_opts t = o.text;
     struct ctr_schema like = { 0 };
     struct ctr_plan *plan = NULL;
     struct ctr_strs lack = { 0 }, keep = { 0 };
     if (is_tensors(cli))
         return import_tensors(cli, err);
+    t.delimiter = ctr_text_delimiter(o.delimiter);
+    t.latin1 = o.encoding && !strcmp(o.encoding, "latin1");
+    t.jobs = (int)cli->jobs;
+    t.batch_rows = cli->batch_rows ? cli->batch_rows : -1;
+    t.idle_ms = (int)cli->flush_ms;
+    t.note = note;
+    t.ctx = cli;
     const bool parquet = is_parquet(cli);
     int rc = parquet ? 0
-             : o.where || o.schema || o.partitions
+             : o.where || o.text.schema || o.text.partitions
                  ? ctr_cli_usage(err, "--%s is about Parquet%s",
-                                 o.where        ? "where"
-                                 : o.partitions ? "partitions"
-                                                : "schema",
+                                 o.where             ? "where"
+                                 : o.text.partitions ? "partitions"
+                                                     : "schema",
                                  o.where ? ": ctr-select --where filters a stream" : "")
                  : choose_format(cli, &t, err);
     memcpy(t.role, cli->role, sizeof t.role);

@@ -9,12 +9,8 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-static struct {
-    int64_t rows, users, ads, campaigns, days;
-    double rate;
-    const char *start;
-    bool photos;
-} o = { .rows = 100000, .days = 7, .rate = .05, .start = "2026-01-05" };
+static struct ctr_synth_opts o = { .rows = 100000, .days = 7, .click_rate = .05 };
+static const char *start = "2026-01-05";
 
 static const struct ctr_opt opts[] = {
     { "rows", 'n', CTR_OPT_INT, "N", "number of impressions (default 100000)", &o.rows, CTR_OPT_SOME },
@@ -22,8 +18,8 @@ static const struct ctr_opt opts[] = {
     { "ads", 0, CTR_OPT_INT, "N", "number of ads (default: rows / 100, at most 20000)", &o.ads, CTR_OPT_SOME },
     { "campaigns", 0, CTR_OPT_INT, "N", "number of campaigns (default: ads / 10)", &o.campaigns, CTR_OPT_SOME },
     { "days", 0, CTR_OPT_INT, "N", "number of days that the log covers (default 7)", &o.days, CTR_OPT_SOME },
-    { "rate", 0, CTR_OPT_REAL, "P", "mean click probability (default 0.05)", &o.rate, 0 },
-    { "start", 0, CTR_OPT_STR, "TIME", "time of the first event (default 2026-01-05)", &o.start, 0 },
+    { "rate", 0, CTR_OPT_REAL, "P", "mean click probability (default 0.05)", &o.click_rate, 0 },
+    { "start", 0, CTR_OPT_STR, "TIME", "time of the first event (default 2026-01-05)", &start, 0 },
     { "photos", 0, CTR_OPT_FLAG, NULL,
       "also write photographs of the ads, which determine a part of the click probability", &o.photos, 0 },
     { 0 },
@@ -36,23 +32,18 @@ static void show_progress(void *ctx, int64_t rows)
 
 static int settle(struct ctr_synth_opts *so, const struct ctr_cli *cli, struct ctr_err *err)
 {
-    int64_t ads = o.ads ? o.ads : CTR_MIN(CTR_MAX(o.rows / 100, 10), 20000);
-
-    *so = (struct ctr_synth_opts){ .seed = cli->seed,
-                                   .rows = o.rows,
-                                   .users = o.users ? o.users : CTR_MAX(o.rows / 20, 10),
-                                   .ads = ads,
-                                   .campaigns = o.campaigns ? o.campaigns : CTR_MAX(ads / 10, 1),
-                                   .days = o.days,
-                                   .click_rate = o.rate,
-                                   .photos = o.photos };
+    *so = o;
+    so->seed = cli->seed;
+    so->users = o.users ? o.users : CTR_MAX(o.rows / 20, 10);
+    so->ads = o.ads ? o.ads : CTR_MIN(CTR_MAX(o.rows / 100, 10), 20000);
+    so->campaigns = o.campaigns ? o.campaigns : CTR_MAX(so->ads / 10, 1);
     if (o.days > 36500 || o.rows > INT64_C(1) << 40 || so->users > INT64_C(1) << 40 || so->ads > INT64_C(1) << 40 ||
         so->campaigns > INT64_C(1) << 40)
         return ctr_cli_usage(err, "--rows, --users, --ads and --campaigns want 1 to 2^40, --days 1 to 36500");
-    if (!(o.rate > 0 && o.rate < 1))
+    if (!(o.click_rate > 0 && o.click_rate < 1))
         return ctr_cli_usage(err, "--rate wants a probability between 0 and 1");
-    if (!ctr_time_parse(NULL, o.start, strlen(o.start), &so->start_ms))
-        return ctr_cli_usage(err, "--start wants a time such as 2026-01-05, not '%s'", o.start);
+    if (!ctr_time_parse(NULL, start, strlen(start), &so->start_ms))
+        return ctr_cli_usage(err, "--start wants a time such as 2026-01-05, not '%s'", start);
     return 0;
 }
 
