@@ -506,6 +506,5 @@ double ctr_sigmoid(double x);
 /* Vectorised, with the same bits; NULL: not available on this architecture. */
 typedef void ctr_sigmoids(const double *x, double *p, int64_t n);
 ctr_sigmoids *ctr_sigmoids_at(enum ctr_cpu level);
-ctr_sigmoids *ctr_sigmoids_best(void);
 
 #endif

@@ -76,8 +76,3 @@ ctr_sigmoids *ctr_sigmoids_at(enum ctr_cpu level)
 {
     return level < CTR_COUNT(kernels) ? kernels[level] : NULL;
 }
-
-ctr_sigmoids *ctr_sigmoids_best(void)
-{
-    return kernels[ctr_cpu_best()];
-}

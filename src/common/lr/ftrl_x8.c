@@ -60,11 +60,6 @@ const struct ctr_x8_kernel *ctr_x8_kernel_at(int i)
     return i >= 0 && i < (int)CTR_COUNT(kernels) ? &kernels[i] : NULL;
 }
 
-const struct ctr_x8_kernel *ctr_x8_kernel_best(void)
-{
-    return &kernels[ctr_cpu_best()];
-}
-
 double ctr_x8_dot(enum ctr_precision precision, const struct ctr_x8_row *r, int lane, const int32_t *at, int64_t n)
 {
     const double *w = r->w;

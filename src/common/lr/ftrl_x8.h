@@ -41,9 +41,8 @@ struct ctr_x8_kernel {
     void (*digest[2])(const uint64_t *mixed, const void *z, const void *n, const void *w, int64_t k, uint64_t *sum,
                       double *wrong);
 };
-/* Fastest first; the last one runs on every processor. */
+/* By enum ctr_cpu; NULL past the end. */
 const struct ctr_x8_kernel *ctr_x8_kernel_at(int i);
-const struct ctr_x8_kernel *ctr_x8_kernel_best(void);
 
 /* The dot product of one lane, whose n coordinates `at` lists. */
 double ctr_x8_dot(enum ctr_precision precision, const struct ctr_x8_row *r, int lane, const int32_t *at, int64_t n);

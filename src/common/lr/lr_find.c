@@ -32,7 +32,7 @@ static void finder_free(struct ctr_lr_finder *f)
 
 void ctr_lr_finding_init(struct ctr_lr_finding *f)
 {
-    f->kernel = ctr_keyindex_kernel_best();
+    f->kernel = ctr_keyindex_kernel_at((int)ctr_cpu_best());
     pthread_rwlock_init(&f->lock, NULL);
 }
 

@@ -129,7 +129,7 @@ int ctr_lr_scorer_open(void **out, const char *path, const struct ctr_model_info
         return ctr_fail_nomem(err, sizeof *s);
     s->no_bias = info->params.lr.no_bias;
     s->weights.rates = info->uncertainty;
-    s->sigmoids = ctr_sigmoids_best();
+    s->sigmoids = ctr_sigmoids_at(ctr_cpu_best());
     int rc = ctr_lr_walk_start(&walk, err);
     s->bias_rate = s->unseen_rate = walk.unseen_rate; /* until the bias row is read */
     if (!rc)
@@ -251,7 +251,7 @@ static void join_sums(lane_sums sum, int64_t n, double *restrict out)
 static void score_block(const struct scorer *s, const struct ctr_rows *r, int64_t from, int64_t n, double *logit,
                         double *uncertainty, struct ctr_key_counts *counts)
 {
-    const struct ctr_weights_kernel *kernel = ctr_weights_kernel_best();
+    const struct ctr_weights_kernel *kernel = ctr_weights_kernel_at((int)ctr_cpu_best());
     const int columns = (int)(r->start[1] - r->start[0]);
     const uint64_t *home[2][BLOCK];
     lane_sums weight, rate;

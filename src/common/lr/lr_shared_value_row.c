@@ -56,7 +56,7 @@ int ctr_shared_value_init(struct ctr_shared_value_step *q, int variants, struct 
     enum { PAIR = 2 * CTR_LANES };
     *q = (struct ctr_shared_value_step){ .n = variants, .groups = (variants + PAIR - 1) / PAIR * 2 };
     q->words = ((size_t)variants + 63) / 64;
-    q->sigmoids = ctr_sigmoids_best();
+    q->sigmoids = ctr_sigmoids_at(ctr_cpu_best());
     q->kernel = &kernels[ctr_cpu_best()];
     q->sum = lanes_new((size_t)q->groups, err);
     q->gradient = lanes_new((size_t)q->groups, err);

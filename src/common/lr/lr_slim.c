@@ -397,7 +397,7 @@ static int slim_open(void **out, const char *path, const struct ctr_model_info *
     if (!s)
         return ctr_fail_nomem(err, sizeof *s);
     s->no_bias = info->params.lr.no_bias;
-    s->sigmoids = ctr_sigmoids_best();
+    s->sigmoids = ctr_sigmoids_at(ctr_cpu_best());
     int rc = open_file(s, path, info->uncertainty, tables, err);
     if (rc) {
         slim_free(s);

@@ -120,8 +120,8 @@ static int variant_set_new(void **out, const struct ctr_model *model, const stru
     if (!q)
         return ctr_fail_nomem(err, sizeof *q);
     q->vs = p->variants;
-    q->sigmoids = ctr_sigmoids_best();
-    q->x8_kernel = ctr_x8_kernel_best();
+    q->sigmoids = ctr_sigmoids_at(ctr_cpu_best());
+    q->x8_kernel = ctr_x8_kernel_at((int)ctr_cpu_best());
     q->v = calloc((size_t)q->vs->n, sizeof *q->v);
     q->n = q->v ? q->vs->n : 0;
     int rc = q->v ? 0 : ctr_fail_nomem(err, (size_t)q->vs->n * sizeof *q->v);

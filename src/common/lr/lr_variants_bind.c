@@ -40,7 +40,8 @@ void ctr_lr_variants_lay_out_fixed(struct variant_set *q)
         l->layout.n = alone.n ? alone.n + by : 0;
         l->layout.last = alone.last ? alone.last + by : 0;
         q->fixed += (alone.bytes - first + 7) / 8 * 8;
-        ctr_learning_use(l, ctr_isa_best(), false); /* fused kernels assume the layout of a standalone row */
+        ctr_learning_use(l, ctr_isa_at((int)ctr_cpu_best()),
+                         false); /* fused kernels assume the layout of a standalone row */
     }
 }
 

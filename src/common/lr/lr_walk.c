@@ -20,7 +20,7 @@ static int find_keys(struct ctr_lr_walk *w, const struct ctr_batch *b, struct ct
         rc = ctr_buf_reserve(&w->table, (size_t)b->rows * sizeof(int), err);
     if (rc)
         return rc;
-    ctr_keyhash_kernel_best()->hash(w->c.key->data, b->rows, (uint64_t *)(void *)w->hash.data);
+    ctr_keyhash_kernel_at((int)ctr_cpu_best())->hash(w->c.key->data, b->rows, (uint64_t *)(void *)w->hash.data);
     const int32_t *index = names->dict ? names->data : NULL;
     for (int64_t i = 0; i < b->rows && !rc; i++) {
         if (!index || !i || index[i] != index[i - 1])

@@ -360,7 +360,7 @@ int ctr_learning_init(struct ctr_learning *l, const struct ctr_params *p, struct
     l->shrinking = l->step == CTR_STEP_FOBOS;
     lay_out(l);
     l->events = !ctr_learning_is_default(l);
-    ctr_learning_use(l, ctr_isa_best(), true);
+    ctr_learning_use(l, ctr_isa_at((int)ctr_cpu_best()), true);
     return 0;
 }
 

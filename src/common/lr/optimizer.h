@@ -268,8 +268,7 @@ struct ctr_isa {
         ctr_update *update;
     } fused[CTR_RATES][CTR_PRECISIONS];
 };
-/* Fastest first; the last one runs on every processor. */
+/* By enum ctr_cpu; NULL past the end. */
 const struct ctr_isa *ctr_isa_at(int i);
-const struct ctr_isa *ctr_isa_best(void);
 
 #endif

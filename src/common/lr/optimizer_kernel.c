@@ -202,11 +202,6 @@ const struct ctr_isa *ctr_isa_at(int i)
     return i >= 0 && i < (int)CTR_COUNT(isas) ? &isas[i] : NULL;
 }
 
-const struct ctr_isa *ctr_isa_best(void)
-{
-    return &isas[ctr_cpu_best()];
-}
-
 uint16_t ctr_count_code(uint64_t value)
 {
     uint32_t low = 0, high = UINT16_MAX;

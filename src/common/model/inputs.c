@@ -127,7 +127,7 @@ int ctr_inputs_new(struct ctr_inputs **out, const struct ctr_schema *s, int labe
     in->weight = weight;
     in->time = -1;
     in->change = change ? *change : (struct ctr_row_transform){ .scale = 1 };
-    in->kernel = ctr_keyhash_kernel_best();
+    in->kernel = ctr_keyhash_kernel_at((int)ctr_cpu_best());
     int rc = check_number(s, label, err);
     if (!rc)
         rc = check_number(s, weight, err);

@@ -45,6 +45,5 @@ struct ctr_keyhash_kernel {
     void (*hash)(const uint64_t *restrict key, int64_t n, uint64_t *restrict h); /* ctr_key_hash */
 };
 const struct ctr_keyhash_kernel *ctr_keyhash_kernel_at(int i); /* by enum ctr_cpu; NULL past the end */
-const struct ctr_keyhash_kernel *ctr_keyhash_kernel_best(void);
 
 #endif

@@ -29,8 +29,3 @@ const struct ctr_keyhash_kernel *ctr_keyhash_kernel_at(int i)
 {
     return i >= 0 && i < (int)CTR_COUNT(kernels) ? &kernels[i] : NULL;
 }
-
-const struct ctr_keyhash_kernel *ctr_keyhash_kernel_best(void)
-{
-    return &kernels[ctr_cpu_best()];
-}

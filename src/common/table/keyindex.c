@@ -240,7 +240,7 @@ const uint32_t *ctr_keyindex_next(const struct ctr_keyindex *t, uint64_t *at, ui
 uint64_t ctr_keyindex_some(const struct ctr_keyindex *t, uint64_t *first, struct ctr_numbered *e)
 {
     const uint64_t lines = CTR_MIN(t->end - *first, CTR_KEYINDEX_SOME_LINES);
-    uint64_t n = ctr_keyindex_kernel_best()->collect(t, *first, lines, 0, UINT64_MAX, e);
+    uint64_t n = ctr_keyindex_kernel_at((int)ctr_cpu_best())->collect(t, *first, lines, 0, UINT64_MAX, e);
     *first = lines == CTR_KEYINDEX_SOME_LINES ? *first + lines : UINT64_MAX;
     if (*first == UINT64_MAX && t->has_zero)
         e[n++] = (struct ctr_numbered){ ctr_key_unhash(0), t->zero };
@@ -257,7 +257,7 @@ static bool first_key(const void *table, uint64_t place, uint64_t *key)
 static uint64_t collect(const void *table, uint64_t place, uint64_t n, uint64_t low, uint64_t span,
                         struct ctr_numbered *e)
 {
-    return ctr_keyindex_kernel_best()->collect(table, place, n, low, span, e);
+    return ctr_keyindex_kernel_at((int)ctr_cpu_best())->collect(table, place, n, low, span, e);
 }
 
 int ctr_keyindex_sorted(const struct ctr_keyindex *t, uint64_t all, ctr_sorted_range *range, void *ctx,

@@ -156,6 +156,5 @@ struct ctr_keyindex_kernel {
                         struct ctr_numbered *e);
 };
 const struct ctr_keyindex_kernel *ctr_keyindex_kernel_at(int i); /* by enum ctr_cpu; NULL past the end */
-const struct ctr_keyindex_kernel *ctr_keyindex_kernel_best(void);
 
 #endif

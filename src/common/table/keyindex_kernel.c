@@ -133,8 +133,3 @@ const struct ctr_keyindex_kernel *ctr_keyindex_kernel_at(int i)
 {
     return i >= 0 && i < (int)CTR_COUNT(kernels) ? &kernels[i] : NULL;
 }
-
-const struct ctr_keyindex_kernel *ctr_keyindex_kernel_best(void)
-{
-    return &kernels[ctr_cpu_best()];
-}

@@ -94,6 +94,5 @@ struct ctr_weights_kernel {
     uint64_t (*add_rated)(const struct ctr_weights_terms *s); /* for tables with rates */
 };
 const struct ctr_weights_kernel *ctr_weights_kernel_at(int i); /* by enum ctr_cpu; NULL past the end */
-const struct ctr_weights_kernel *ctr_weights_kernel_best(void);
 
 #endif
