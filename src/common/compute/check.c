@@ -4,8 +4,6 @@
  * the back end's slot; so back ends need no checks. */
 #include "common/compute/compute_impl.h"
 
-#include <time.h>
-
 const char *ctr_dev_op_name(enum ctr_dev_op op)
 {
 #define NAME(name) #name,
@@ -488,13 +486,6 @@ static void check_max_pool(struct check *k, const struct ctr_dev_max_pool *a)
 
 /* ---- the calls ---- */
 
-static double now_seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 #define CALL(name)                                                                                                     \
     int ctr_dev_##name(struct ctr_dev *dev, const struct ctr_dev_##name *a, struct ctr_err *err)                       \
     {                                                                                                                  \
@@ -502,14 +493,14 @@ static double now_seconds(void)
         check_##name(&k, a);                                                                                           \
         if (k.code)                                                                                                    \
             return k.code;                                                                                             \
-        const double start = dev->profile ? now_seconds() : 0;                                                         \
+        const int64_t start_ns = dev->profile ? ctr_clock_ns() : 0;                                                    \
         const enum ctr_float_mode mode = ctr_float_mode(CTR_FLOAT_FLUSH);                                              \
         int rc = dev->ops->name(dev, a, err);                                                                          \
         ctr_float_mode(mode);                                                                                          \
         if (rc == 0 && dev->profile)                                                                                   \
             rc = dev->ops->sync(dev, err);                                                                             \
         if (dev->profile)                                                                                              \
-            dev->seconds[CTR_DEV_OP_##name] += now_seconds() - start;                                                  \
+            dev->seconds[CTR_DEV_OP_##name] += 1e-9 * (double)(ctr_clock_ns() - start_ns);                             \
         return rc;                                                                                                     \
     }
 CTR_DEV_OPS(CALL)

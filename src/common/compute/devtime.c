@@ -2,16 +2,8 @@
  *
  * devtime: profiles learning: with $CTR_PROFILE each operation is waited for. See compute.h. */
 #include <stdlib.h>
-#include <time.h>
 
 #include "common/compute/compute.h"
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 bool ctr_dev_times(void)
 {
@@ -23,14 +15,14 @@ void ctr_dev_time_enter(struct ctr_dev_time *t)
 {
     if (!ctr_dev_times())
         return;
-    const double at = now();
+    const double at = 1e-9 * (double)ctr_clock_ns();
     t->start = t->start > 0 ? t->start : at;
     t->outside += t->left > 0 ? at - t->left : 0;
 }
 
 void ctr_dev_time_leave(struct ctr_dev_time *t)
 {
-    t->left = t->start > 0 ? now() : 0;
+    t->left = t->start > 0 ? 1e-9 * (double)ctr_clock_ns() : 0;
 }
 
 static int line(const char *what, double seconds, double all, struct ctr_buf *text, struct ctr_err *err)

@@ -427,8 +427,6 @@ void ctr_deep_clear(struct ctr_deep *d);
 void ctr_deep_rows_free(struct ctr_deep *d);
 /* The number of a hash; a new hash gets the next number. *rc: set on an error, which is in s->err. */
 int32_t ctr_deep_set_add(struct ctr_deep_set *s, uint64_t h, int *rc);
-void ctr_deep_set_clear(struct ctr_deep_set *s);
-void ctr_deep_set_free(struct ctr_deep_set *s);
 /* Send the entries of each of `rows` values of `index`, in ascending order, to the device, as pool_grad requires. */
 int ctr_deep_send_groups(struct ctr_deep *d, const struct ctr_buf *index, int64_t rows, struct ctr_mem **start,
                          struct ctr_mem **item, struct ctr_err *err) CTR_MUST;

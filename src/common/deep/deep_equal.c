@@ -40,7 +40,7 @@ static int number_of(struct ctr_deep_equal *e, uint64_t h,
 
 void ctr_deep_equal_clear(struct ctr_deep_equal *e)
 {
-    ctr_deep_set_clear(&e->set);
+    ctr_keyset_clear(&e->set.keys);
     ctr_buf_clear(&e->number);
     e->sent = 0;
 }
@@ -50,7 +50,7 @@ void ctr_deep_equal_free(struct ctr_deep_equal *e)
     struct ctr_mem *mems[] = { e->on_device[0], e->on_device[1], e->start, e->item };
     for (size_t i = 0; i < CTR_COUNT(mems); i++)
         ctr_mem_free(mems[i]);
-    ctr_deep_set_free(&e->set);
+    ctr_keyset_free(&e->set.keys);
     ctr_buf_free(&e->number);
 }
 

@@ -256,16 +256,6 @@ int32_t ctr_deep_set_add(struct ctr_deep_set *s, uint64_t h, int *rc)
     return ctr_keyset_add(&s->keys, h, rc, &s->err);
 }
 
-void ctr_deep_set_clear(struct ctr_deep_set *s)
-{
-    ctr_keyset_clear(&s->keys);
-}
-
-void ctr_deep_set_free(struct ctr_deep_set *s)
-{
-    ctr_keyset_free(&s->keys);
-}
-
 struct pull {
     struct ctr_deep *d;
     struct ctr_deep_tables *all;
@@ -727,7 +717,7 @@ static void forget_keys(struct ctr_deep *d, int buffer)
     if (d->vectors.source)
         ctr_source_drop(d->vectors.source, buffer);
     for (int t = 0; t < d->batch.sets; t++)
-        ctr_deep_set_clear(&d->batch.set[buffer][t]);
+        ctr_keyset_clear(&d->batch.set[buffer][t].keys);
 }
 
 void ctr_deep_unannounce(struct ctr_deep *d)
@@ -783,7 +773,7 @@ void ctr_deep_rows_free(struct ctr_deep *d)
         ctr_deep_distinct_free(&d->distinct[i]);
     free(d->distinct);
     for (int i = 0; i < 2 * d->batch.sets; i++)
-        ctr_deep_set_free(&d->batch.set[i % 2][i / 2]);
+        ctr_keyset_free(&d->batch.set[i % 2][i / 2].keys);
     free(d->batch.set[0]);
     free(d->batch.set[1]);
     ctr_source_free(d->vectors.source);

@@ -263,17 +263,6 @@ int ctr_lane_append_valid(struct ctr_colbuf *b, const uint8_t *ok, int64_t n, st
 
 /* ---- room for results ---- */
 
-static int reserve_offsets(struct ctr_colbuf *b, int64_t n, struct ctr_err *err)
-{
-    int rc = ctr_buf_reserve(&b->offsets, ((size_t)n + 1) * sizeof(int32_t), err);
-
-    if (!rc && !b->offsets.len) {
-        *(int32_t *)b->offsets.data = 0;
-        b->offsets.len = sizeof(int32_t);
-    }
-    return rc;
-}
-
 int ctr_op_too_large(int64_t bytes, int64_t limit, struct ctr_err *err)
 {
     return ctr_fail(err, CTR_ELARGE, "the result takes %s, and %s is what one may take",
@@ -290,7 +279,7 @@ int ctr_op_reserve_text(struct ctr_colbuf *b, int64_t n, int64_t bytes, int64_t 
         return ctr_fail_too_long(err);
     if ((rc = ctr_buf_reserve(&b->data, (size_t)bytes + 8, err)))
         return rc;
-    return reserve_offsets(b, n, err);
+    return ctr_colbuf_reserve_offsets(b, n, err);
 }
 
 int ctr_op_reserve_items(struct ctr_colbuf *b, int64_t n, int64_t items, int64_t limit, struct ctr_err *err)
@@ -301,5 +290,5 @@ int ctr_op_reserve_items(struct ctr_colbuf *b, int64_t n, int64_t items, int64_t
         return ctr_op_too_large((items + b->item->rows) * width, limit, err);
     if (items < 0 || items > INT32_MAX - b->item->rows)
         return ctr_fail_too_long(err);
-    return reserve_offsets(b, n, err);
+    return ctr_colbuf_reserve_offsets(b, n, err);
 }

@@ -41,25 +41,21 @@ static enum ctr_condition_kind comparison(const char *name, bool flipped)
     return CTR_CONDITION_ANY;
 }
 
-static bool is_column(const struct plan_ast *a)
-{
-    return a->kind == AST_NAME && a->def < 0;
-}
-
 /* A condition on one column; CTR_CONDITION_ANY: it is none. `negated`: it stands below `not`. */
 static struct ctr_condition single(const struct plan_ast *a, bool negated)
 {
     struct ctr_condition c = { .kind = CTR_CONDITION_ANY };
-    if (is_column(a) && !negated) {
+    if (ctr_plan_is_column(a) && !negated) {
         c.kind = CTR_CONDITION_EQ;
         c.column = (char *)(uintptr_t)a->name; /* add copies it */
         c.value = (struct ctr_bound){ .kind = CTR_BOUND_BOOL, .number = 1 };
-    } else if (a->kind == AST_CALL && a->nargs == 1 && is_column(a->arg[0]) && !strcmp(ctr_op_name(a->op), "is_null")) {
+    } else if (a->kind == AST_CALL && a->nargs == 1 && ctr_plan_is_column(a->arg[0]) &&
+               !strcmp(ctr_op_name(a->op), "is_null")) {
         c.kind = negated ? CTR_CONDITION_PRESENT : CTR_CONDITION_NULL;
         c.column = (char *)(uintptr_t)a->arg[0]->name;
     } else if (a->kind == AST_CALL && a->nargs == 2 && !negated) {
-        const bool flipped = is_column(a->arg[1]);
-        if (is_column(a->arg[flipped]) && literal(a->arg[!flipped], &c.value)) {
+        const bool flipped = ctr_plan_is_column(a->arg[1]);
+        if (ctr_plan_is_column(a->arg[flipped]) && literal(a->arg[!flipped], &c.value)) {
             c.kind = comparison(ctr_op_name(a->op), flipped);
             c.column = (char *)(uintptr_t)a->arg[flipped]->name;
         }

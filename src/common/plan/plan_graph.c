@@ -310,11 +310,6 @@ static bool compares(const struct plan_ast *a)
     return !strcmp(op, "==") || !strcmp(op, "!=");
 }
 
-static bool is_column(const struct plan_ast *a)
-{
-    return a->kind == AST_NAME && a->def < 0;
-}
-
 /* Bind arguments as those of a node; `literals` counts those that are not columns. */
 static int bind_args(struct binder *b, const struct plan_ast *a, struct plan_node *n, int *literals)
 {
@@ -328,7 +323,7 @@ static int bind_args(struct binder *b, const struct plan_ast *a, struct plan_nod
         struct plan_ref r;
         struct ctr_op_arg *arg = &n->call.arg[i];
         int rc = bind_ast(b, a->arg[i], &r);
-        if (rc == CTR_EUSAGE && compares(a) && is_column(a->arg[i]) && *b->err->what)
+        if (rc == CTR_EUSAGE && compares(a) && ctr_plan_is_column(a->arg[i]) && *b->err->what)
             ctr_err_add(b->err, "; a text stands in quotes: \"%.60s\"", a->arg[i]->name);
         if (rc < 0)
             return rc;
@@ -427,7 +422,7 @@ static int bind_call(struct binder *b, const struct plan_ast *a, struct plan_ref
     rc = bind_op(b, &n);
     if (rc == CTR_EUSAGE)
         tell_hidden(b, a);
-    if (rc == CTR_EUSAGE && compares(a) && a->nargs == 2 && is_column(a->arg[1]))
+    if (rc == CTR_EUSAGE && compares(a) && a->nargs == 2 && ctr_plan_is_column(a->arg[1]))
         ctr_err_add(b->err, "; the text itself is \"%.60s\"", a->arg[1]->name);
     if (rc < 0)
         return ctr_plan_locate(&b->g->src, a->pos, b->err);

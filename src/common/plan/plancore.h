@@ -147,6 +147,10 @@ struct plan_ast {
     const char **arg_name; /* NULL: positional */
     int nargs;
 };
+static inline bool ctr_plan_is_column(const struct plan_ast *a)
+{
+    return a->kind == AST_NAME && a->def < 0;
+}
 
 enum plan_kind {
     PLAN_VALUE, /* intermediate */

@@ -305,6 +305,8 @@ void ctr_colbuf_free(struct ctr_colbuf *b);  /* also of one that is all zero */
 void ctr_colbuf_clear(struct ctr_colbuf *b); /* keeps memory */
 const struct ctr_col *ctr_colbuf_view(struct ctr_colbuf *b);
 
+/* Room for n more offsets, and the 0 before them. */
+int ctr_colbuf_reserve_offsets(struct ctr_colbuf *b, int64_t n, struct ctr_err *err) CTR_MUST;
 int ctr_colbuf_null(struct ctr_colbuf *b, struct ctr_err *err) CTR_MUST;
 int ctr_colbuf_i64(struct ctr_colbuf *b, int64_t v, struct ctr_err *err) CTR_MUST; /* any integer, bool, time (wraps) */
 int ctr_colbuf_f64(struct ctr_colbuf *b, double v, struct ctr_err *err) CTR_MUST;  /* any float type */

@@ -133,8 +133,7 @@ static size_t value_width(const struct ctr_colbuf *b)
     return b->is_dict ? sizeof(int32_t) : (size_t)ctr_types[b->type].width;
 }
 
-/* Room for n more offsets and the leading 0. */
-static int offsets_reserve(struct ctr_colbuf *b, int64_t n, struct ctr_err *err)
+int ctr_colbuf_reserve_offsets(struct ctr_colbuf *b, int64_t n, struct ctr_err *err)
 {
     int rc = ctr_buf_reserve(&b->offsets, ((size_t)n + 1) * sizeof(int32_t), err);
 
@@ -158,7 +157,7 @@ static int offsets_push(struct ctr_colbuf *b, int64_t end, struct ctr_err *err)
 
     if (end > INT32_MAX)
         return ctr_fail_too_long(err);
-    if ((rc = offsets_reserve(b, 1, err)))
+    if ((rc = ctr_colbuf_reserve_offsets(b, 1, err)))
         return rc;
     *(int32_t *)(b->offsets.data + b->offsets.len) = (int32_t)end;
     b->offsets.len += sizeof(int32_t);
@@ -316,7 +315,7 @@ static int range_offsets(struct ctr_colbuf *b, const struct ctr_col *c, int64_t 
 
     if (base + (end - start) > INT32_MAX)
         return offsets_push(b, INT64_MAX, err);
-    if ((rc = offsets_reserve(b, n, err)))
+    if ((rc = ctr_colbuf_reserve_offsets(b, n, err)))
         return rc;
     int32_t *to = (int32_t *)(b->offsets.data + b->offsets.len);
     for (int64_t i = 0; i < n; i++)
@@ -467,7 +466,8 @@ static int gather_text(struct ctr_colbuf *b, const struct ctr_col *c, const int6
             total += c->offsets[idx[i] + 1] - c->offsets[idx[i]];
     if (total > INT32_MAX)
         return offsets_push(b, total, err);
-    if ((rc = offsets_reserve(b, n, err)) || (rc = ctr_buf_reserve(&b->data, (size_t)total - b->data.len, err)))
+    if ((rc = ctr_colbuf_reserve_offsets(b, n, err)) ||
+        (rc = ctr_buf_reserve(&b->data, (size_t)total - b->data.len, err)))
         return rc;
     int32_t *to = (int32_t *)(b->offsets.data + b->offsets.len);
     uint8_t *out = b->data.data + b->data.len;

@@ -28,7 +28,6 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include <time.h>
 
 #define AS(type, buf) ((type *)(void *)(buf).data)
 
@@ -70,13 +69,6 @@ struct disk {
     int64_t read, written; /* rows, without those that saving reads */
     double waited;         /* s */
 };
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ---- slots ---- */
 
@@ -200,10 +192,10 @@ static int finish(struct disk *d, struct ctr_err *err)
 {
     struct job *j = &d->job;
     if (j->running) {
-        const double start = now();
+        const int64_t start_ns = ctr_clock_ns();
         if (d->thread)
             (void)ctr_background_wait(d->thread, -1);
-        d->waited += now() - start;
+        d->waited += 1e-9 * (double)(ctr_clock_ns() - start_ns);
         j->running = false;
         ctr_buf_clear(&j->get);
     }
