@@ -113,24 +113,22 @@ static int open_history(const struct ctr_cli *cli, const struct ctr_schema *s, c
     ho.threads = (int)cli->jobs;
     ho.save = o.state ? save : NULL;
     ho.save_ctx = &state_out;
-    ho.time = ctr_cli_role(cli, s, CTR_ROLE_TIME, true, err);
-    if (ho.time < 0)
-        return ho.time;
-    if (o.columns.n || o.h.age || o.h.session_ms) {
-        ho.user = ctr_cli_role(cli, s, CTR_ROLE_USER, true, err);
-        if (ho.user < 0)
-            return ho.user;
-    }
+    int rc = ctr_cli_role(cli, s, CTR_ROLE_TIME, true, &ho.time, err);
+    if (!rc && (o.columns.n || o.h.age || o.h.session_ms))
+        rc = ctr_cli_role(cli, s, CTR_ROLE_USER, true, &ho.user, err);
+    if (rc)
+        return rc;
     return ctr_history_new(h, s, past, o.behaviours && strcmp(o.behaviours, "-") ? o.behaviours : "stdin", &ho, err);
 }
 
 /* Rows without a time are at no place in the log. A null user has an empty history. */
 static int leave_bad_rows_out(struct ctr_cli *cli, struct ctr_batch_source *s, struct ctr_err *err)
 {
-    const struct ctr_rule rule = { .column = ctr_cli_role(cli, ctr_batch_source_schema(s), CTR_ROLE_TIME, true, err),
-                                   .role = CTR_ROLE_TIME };
+    struct ctr_rule rule = { .role = CTR_ROLE_TIME };
     int rc = ctr_cli_bad_rows(cli, o.bad_rows, err);
-    return rc ? rc : rule.column < 0 ? rule.column : ctr_cli_good_rows(cli, s, &rule, 1, err);
+    if (!rc)
+        rc = ctr_cli_role(cli, ctr_batch_source_schema(s), CTR_ROLE_TIME, true, &rule.column, err);
+    return rc ? rc : ctr_cli_good_rows(cli, s, &rule, 1, err);
 }
 
 static void report(const struct ctr_cli *cli, const struct ctr_history *h)

@@ -52,13 +52,11 @@ static int find_columns(const struct ctr_cli *cli, const struct ctr_schema *s, s
 {
     int rc = find_by(s, err);
 
-    if (!rc && (ro->score = ctr_cli_role(cli, s, CTR_ROLE_SCORE, false, err)) < -1)
-        rc = ro->score;
-    if (!rc && (ro->id = ctr_cli_role(cli, s, CTR_ROLE_ID, false, err)) < -1)
-        rc = ro->id;
-    if (!rc && (ro->uncertainty = ctr_schema_find_role(s, CTR_ROLE_UNCERTAINTY, o.uncertainty, false, err)) < -1)
-        rc = ro->uncertainty;
-    return rc;
+    if (!rc)
+        rc = ctr_cli_role(cli, s, CTR_ROLE_SCORE, false, &ro->score, err);
+    if (!rc)
+        rc = ctr_cli_role(cli, s, CTR_ROLE_ID, false, &ro->id, err);
+    return rc ? rc : ctr_schema_find_role(s, CTR_ROLE_UNCERTAINTY, o.uncertainty, false, &ro->uncertainty, err);
 }
 
 static void report(const struct ctr_cli *cli, const struct ctr_rank *r)

@@ -143,10 +143,12 @@ static int feed(char *path)
     const struct ctr_tile *tile;
     int64_t bytes = 0;
     const double start = now(), cpu = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
-    int rc = ctr_reader_open(&r, &path, 1, NULL, &err), got = 0;
-    int label = rc ? rc : ctr_schema_find_role(ctr_reader_schema(r), CTR_ROLE_LABEL, NULL, true, &err);
+    int rc = ctr_reader_open(&r, &path, 1, NULL, &err), got = 0, label;
 
-    rc = label < 0 ? label : ctr_inputs_new(&in, ctr_reader_schema(r), label, -1, NULL, &tables, &err);
+    if (!rc)
+        rc = ctr_schema_find_role(ctr_reader_schema(r), CTR_ROLE_LABEL, NULL, true, &label, &err);
+    if (!rc)
+        rc = ctr_inputs_new(&in, ctr_reader_schema(r), label, -1, NULL, &tables, &err);
     if (!rc)
         rc = ctr_inputs_by_column(in, &err);
     if (!rc)

@@ -293,10 +293,10 @@ int ctr_cli_write_all(struct ctr_cli *cli, const struct ctr_reader *r, const str
     return rc;
 }
 
-int ctr_cli_role(const struct ctr_cli *cli, const struct ctr_schema *s, enum ctr_role role, bool need,
+int ctr_cli_role(const struct ctr_cli *cli, const struct ctr_schema *s, enum ctr_role role, bool need, int *column,
                  struct ctr_err *err)
 {
-    return ctr_schema_find_role(s, role, cli->role[role], need, err);
+    return ctr_schema_find_role(s, role, cli->role[role], need, column, err);
 }
 
 /* ---- words ---- */

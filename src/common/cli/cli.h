@@ -195,9 +195,9 @@ int ctr_cli_side_out(struct ctr_cli *cli, const char *path, unsigned out_flags, 
  * note says that this run begins anew. */
 bool ctr_cli_goes_on(const struct ctr_cli *cli, const char *path);
 
-/* The column of a role: --label NAME if given, else the column with the role, else -1 (or, with `need`, an error that
- * names the option). */
-int ctr_cli_role(const struct ctr_cli *cli, const struct ctr_schema *s, enum ctr_role role, bool need,
+/* *column: that of a role: --label NAME if given, else the column with the role, else -1 (or, with `need`, an error
+ * that names the option). */
+int ctr_cli_role(const struct ctr_cli *cli, const struct ctr_schema *s, enum ctr_role role, bool need, int *column,
                  struct ctr_err *err) CTR_MUST;
 
 /* Messages on stderr: note unless -q, debug with -v; a warning, of what makes results other than they seem, always.

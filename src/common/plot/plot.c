@@ -49,32 +49,24 @@ static int find_column(const struct ctr_plot *p, const struct ctr_schema *s, con
                        struct ctr_err *err)
 {
     if (!w->name)
-        return ctr_schema_find_role(s, w->role, role_name(p->o, w->role), w->need, err);
-    if (!w->need)
-        return ctr_schema_find(s, w->name);
-    const int column = ctr_schema_need(s, w->name, err);
-    if (column < 0 && p->kind->from)
+        return ctr_schema_find_role(s, w->role, role_name(p->o, w->role), w->need, w->to, err);
+    *w->to = w->need ? ctr_schema_need(s, w->name, err) : ctr_schema_find(s, w->name);
+    if (*w->to >= -1)
+        return 0;
+    if (p->kind->from)
         ctr_err_add(err, "; %s writes it", p->kind->from);
-    return column;
+    return *w->to;
 }
 
 int ctr_plot_columns(struct ctr_plot *p, int i, const struct ctr_plot_want *want, int n, struct ctr_err *err)
 {
-    const struct ctr_schema *s = ctr_batch_source_schema(&p->in[i].rows);
-    int keep[16], kept = 0, rc = 0;
+    int *column[16], rc = 0;
     for (int k = 0; !rc && k < n; k++) {
-        const int column = find_column(p, s, &want[k], err);
-        if (column < -1)
-            rc = column;
-        int at = 0;
-        while (at < kept && keep[at] != column)
-            at++;
-        if (column >= 0 && at == kept)
-            keep[kept++] = column;
-        *want[k].to = column < 0 ? -1 : at;
+        column[k] = want[k].to;
+        rc = find_column(p, ctr_batch_source_schema(&p->in[i].rows), &want[k], err);
     }
     if (!rc)
-        rc = ctr_batch_source_project(&p->in[i].rows, keep, kept, err);
+        rc = ctr_batch_source_keep(&p->in[i].rows, column, n, NULL, err);
     return ctr_plot_fail(p, i, rc, err);
 }
 

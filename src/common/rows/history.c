@@ -207,15 +207,14 @@ static int open_past(struct ctr_history *h, const struct ctr_schema *events, con
 {
     const struct ctr_schema *s = ctr_batch_source_schema(h->second);
     const char *user = h->o.user < 0 ? NULL : events->f[h->o.user].name, *time = events->f[h->o.time].name;
-    int rc = 0;
 
     h->past.feed.name = name;
     h->past.feed.time = ctr_schema_find(s, time);
     if (h->past.feed.time < 0)
-        rc = h->past.feed.time = ctr_schema_find_role(s, CTR_ROLE_TIME, NULL, false, err);
+        h->past.feed.time = ctr_schema_role(s, CTR_ROLE_TIME);
     h->past.user = user ? ctr_schema_find(s, user) : -1;
     if (user && h->past.user < 0)
-        h->past.user = ctr_schema_find_role(s, CTR_ROLE_USER, NULL, false, err);
+        h->past.user = ctr_schema_role(s, CTR_ROLE_USER);
     ctr_err_file(err, name);
     if (h->past.feed.time < 0)
         return ctr_fail(err, CTR_EUSAGE, "has neither a column %s nor one with the role time", time);
@@ -225,8 +224,6 @@ static int open_past(struct ctr_history *h, const struct ctr_schema *events, con
     if ((s->f[h->past.feed.time].type == CTR_TIME) != (events->f[h->o.time].type == CTR_TIME))
         return ctr_fail(err, CTR_EUSAGE, "%s of the events is a timestamp and %s of %s is not, or the other way round",
                         time, s->f[h->past.feed.time].name, name);
-    if (rc < -1)
-        return rc;
     return ctr_timefeed_init(&h->past.feed, s, err);
 }
 

@@ -143,9 +143,9 @@ int ctr_schema_role(const struct ctr_schema *s, enum ctr_role role); /* the firs
 bool ctr_schema_role_free(const struct ctr_schema *s, int role);
 /* Append a field of another schema: without its role, if that is another column's alone. */
 int ctr_schema_add_other(struct ctr_schema *s, const struct ctr_field *f, struct ctr_err *err) CTR_MUST;
-/* The column called `name` or, if NULL, the first column of that role. -1: none; if `need`, that is an error that names
+/* *column: the one called `name` or, if NULL, the first of that role. -1: none; if `need`, that is an error that names
  * the option to use. */
-int ctr_schema_find_role(const struct ctr_schema *s, enum ctr_role role, const char *name, bool need,
+int ctr_schema_find_role(const struct ctr_schema *s, enum ctr_role role, const char *name, bool need, int *column,
                          struct ctr_err *err) CTR_MUST;
 int ctr_field_set_role(struct ctr_field *f, enum ctr_role role, struct ctr_err *err) CTR_MUST;
 int ctr_field_role(const struct ctr_field *f); /* enum ctr_role, or -1 */

@@ -112,6 +112,30 @@ int ctr_batch_source_project(struct ctr_batch_source *s, const int *columns, int
     return s->ops->project ? s->ops->project(s->source, columns, n, err) : pick(s, columns, n, NULL, NULL, err);
 }
 
+int ctr_batch_source_keep(struct ctr_batch_source *s, int *const *c, int n, const bool *others, struct ctr_err *err)
+{
+    const int all = ctr_batch_source_schema(s)->n;
+    int *which = calloc((size_t)all + 1, sizeof *which), *to = calloc((size_t)all + 1, sizeof *to), k = 0;
+    int rc = which && to ? 0 : ctr_fail_nomem(err, (size_t)all * sizeof *which);
+
+    for (int i = 0; !rc && i < all; i++) {
+        bool need = others && others[i];
+        for (int j = 0; j < n; j++)
+            need |= *c[j] == i;
+        to[i] = k;
+        if (need)
+            which[k++] = i;
+    }
+    for (int j = 0; !rc && j < n; j++)
+        if (*c[j] >= 0)
+            *c[j] = to[*c[j]];
+    if (!rc)
+        rc = ctr_batch_source_project(s, which, k, err);
+    free(which);
+    free(to);
+    return rc;
+}
+
 int ctr_batch_source_provenance(struct ctr_batch_source *s, const char *program, const char *options,
                                 struct ctr_err *err)
 {

@@ -266,13 +266,14 @@ static bool can_have(enum ctr_role role, const struct ctr_field *f)
     }
 }
 
-int ctr_schema_find_role(const struct ctr_schema *s, enum ctr_role role, const char *name, bool need,
+int ctr_schema_find_role(const struct ctr_schema *s, enum ctr_role role, const char *name, bool need, int *column,
                          struct ctr_err *err)
 {
     int i = name ? ctr_schema_need(s, name, err) : ctr_schema_role(s, role);
 
+    *column = CTR_MAX(i, -1);
     if (name || i >= 0 || !need)
-        return i;
+        return i < -1 ? i : 0;
     /* "score", and for several models "score.fast", …; else columns of a valid type without a role */
     const char **like = malloc((size_t)(s->n + 1) * sizeof *like);
     const size_t n = strlen(ctr_roles[role]);

@@ -180,6 +180,10 @@ struct ctr_batch_source ctr_batch_source_stream(struct ctr_reader *r);
 /* Before the first next: keep these columns only, in this order. A source that must read all columns hides the others.
  */
 int ctr_batch_source_project(struct ctr_batch_source *s, const int *columns, int n, struct ctr_err *err) CTR_MUST;
+/* The same: keep the columns whose positions are in c (-1: none) and, if not NULL, these others, in the order of the
+ * source; the positions become the new ones. */
+int ctr_batch_source_keep(struct ctr_batch_source *s, int *const *c, int n, const bool *others,
+                          struct ctr_err *err) CTR_MUST;
 /* Regroup *s into batches of `rows` rows, counted from its start; shorter batches occur at the end of a file and where
  * the input breaks off. */
 int ctr_batch_source_regroup(struct ctr_batch_source *s, int64_t rows, struct ctr_err *err) CTR_MUST;

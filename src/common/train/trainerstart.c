@@ -178,21 +178,18 @@ static int find_columns(struct ctr_trainer *t, const struct ctr_schema *s, struc
                 "column '%s' has the role image, and %s does not learn from images: train dicm or two-tower, make "
                 "it a feature in the plan (feature %s), or leave it out (ctr-select --columns)",
                 s->f[i].name, t->job.model->name, s->f[i].name);
-    t->label = ctr_schema_find_role(s, CTR_ROLE_LABEL, t->job.label, true, err);
-    if (t->label < 0)
-        return t->label;
-    t->weight = ctr_schema_find_role(s, CTR_ROLE_WEIGHT, t->job.weight, false, err);
-    return CTR_MIN(t->weight + 1, 0); /* -1: none */
+    int rc = ctr_schema_find_role(s, CTR_ROLE_LABEL, t->job.label, true, &t->label, err);
+    return rc ? rc : ctr_schema_find_role(s, CTR_ROLE_WEIGHT, t->job.weight, false, &t->weight, err);
 }
 
 /* Set up the time order check of the first pass. */
 static int start_order(struct ctr_trainer *t, const struct ctr_schema *s, struct ctr_err *err)
 {
     const bool fail = t->job.time_order == CTR_TIME_FAIL;
-    int time =
-        t->job.time_order == CTR_TIME_IGNORE ? -1 : ctr_schema_find_role(s, CTR_ROLE_TIME, t->job.time, fail, err);
-    if (time < -1)
-        return time;
+    int time = -1, rc = 0;
+    if (t->job.time_order != CTR_TIME_IGNORE &&
+        (rc = ctr_schema_find_role(s, CTR_ROLE_TIME, t->job.time, fail, &time, err)))
+        return rc;
     if (time >= 0 && s->f[time].type != CTR_TIME) {
         if (fail)
             return ctr_fail(err, CTR_EUSAGE, "column '%s' is no timestamp, as --time-order wants it", s->f[time].name);
@@ -265,8 +262,9 @@ int ctr_trainer_start_pass(struct ctr_trainer *t, const struct ctr_schema *s, co
     if (!rc && t->job.params.variants)
         rc = find_weights(t->job.params.variants, s, t->in, err);
     if (!rc && t->job.params.lr.expire) {
-        int time = ctr_schema_find_role(s, CTR_ROLE_TIME, t->job.time, true, err);
-        rc = time < 0 ? time : ctr_inputs_days(t->in, time, err);
+        int time;
+        if (!(rc = ctr_schema_find_role(s, CTR_ROLE_TIME, t->job.time, true, &time, err)))
+            rc = ctr_inputs_days(t->in, time, err);
     }
     if (!rc && !t->at.pass)
         rc = start_order(t, s, err);

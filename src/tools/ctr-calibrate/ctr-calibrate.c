@@ -186,36 +186,19 @@ static int find(struct ctr_cli *cli, struct ctr_batch_source *from, bool sieve, 
     const struct ctr_schema *s = ctr_batch_source_schema(from);
     const bool whole = sieve && ctr_cli_keeps_bad_rows(cli); /* all columns are set aside */
     int *const to[] = { &fo->columns.label, &fo->columns.score, &fo->columns.weight, &fo->by, &fo->columns.time };
-    int keep[CTR_COUNT(to)], n = 0;
+    int rc = ctr_cli_role(cli, s, CTR_ROLE_LABEL, true, &fo->columns.label, err);
 
-    fo->columns.label = ctr_cli_role(cli, s, CTR_ROLE_LABEL, true, err);
-    if (fo->columns.label < 0)
-        return fo->columns.label;
-    fo->columns.score = ctr_cli_role(cli, s, CTR_ROLE_SCORE, true, err);
-    if (fo->columns.score < 0)
-        return fo->columns.score;
-    fo->columns.weight = ctr_cli_role(cli, s, CTR_ROLE_WEIGHT, false, err); /* -1: none */
-    if (fo->columns.weight < -1)
-        return fo->columns.weight;
-    fo->by = o.by ? ctr_schema_need(s, o.by, err) : -1;
-    if (fo->by < -1)
-        return fo->by;
-    fo->columns.time = o.rolling_ms < 0 ? -1 : ctr_cli_role(cli, s, CTR_ROLE_TIME, true, err);
-    if (fo->columns.time < -1)
-        return fo->columns.time;
-    int rc = whole ? leave_bad_rows_out(cli, from, fo, err) : 0;
-    for (size_t i = 0; i < CTR_COUNT(to); i++) {
-        int k = 0;
-        if (*to[i] < 0)
-            continue;
-        while (k < n && keep[k] != *to[i])
-            k++;
-        keep[k] = *to[i];
-        *to[i] = k;
-        n += k == n;
-    }
+    fo->by = fo->columns.time = -1;
+    if (!rc && !(rc = ctr_cli_role(cli, s, CTR_ROLE_SCORE, true, &fo->columns.score, err)))
+        rc = ctr_cli_role(cli, s, CTR_ROLE_WEIGHT, false, &fo->columns.weight, err);
+    if (!rc && o.by && (fo->by = ctr_schema_need(s, o.by, err)) < 0)
+        rc = fo->by;
+    if (!rc && o.rolling_ms >= 0)
+        rc = ctr_cli_role(cli, s, CTR_ROLE_TIME, true, &fo->columns.time, err);
+    if (!rc && whole)
+        rc = leave_bad_rows_out(cli, from, fo, err);
     if (!rc)
-        rc = ctr_batch_source_project(from, keep, n, err);
+        rc = ctr_batch_source_keep(from, to, CTR_COUNT(to), NULL, err);
     return !rc && sieve && !whole ? leave_bad_rows_out(cli, from, fo, err) : rc;
 }
 
@@ -432,9 +415,8 @@ static int apply(struct ctr_cli *cli, struct ctr_err *err)
         return ctr_cli_usage(err, "--reload looks at the file of the map, and a pipe has none");
     ctr_file_changed(run.path, &run.seen);
     if (!(rc = ctr_cli_inputs(cli, 0, err)) && !(rc = ctr_cal_map_load(&run.m, run.path, err)) &&
-        !(rc = ctr_cli_reader(cli, 1, NULL, &run.r, err)) &&
-        (run.score = ctr_cli_role(cli, ctr_reader_schema(run.r), CTR_ROLE_SCORE, true, err)) < 0)
-        rc = run.score;
+        !(rc = ctr_cli_reader(cli, 1, NULL, &run.r, err)))
+        rc = ctr_cli_role(cli, ctr_reader_schema(run.r), CTR_ROLE_SCORE, true, &run.score, err);
     const struct ctr_rule rule = { .column = run.score, .role = CTR_ROLE_SCORE };
     if (run.r)
         run.rows = ctr_batch_source_stream(run.r);

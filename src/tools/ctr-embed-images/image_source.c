@@ -41,9 +41,9 @@ static int open_stream(struct ctr_image_source *s, struct ctr_err *err)
     int bytes = ctr_schema_need(schema, s->opts.column, err);
     if (bytes < 0)
         return bytes;
-    int key = ctr_schema_find_role(schema, CTR_ROLE_ID, s->opts.key, true, err);
-    if (key < 0)
-        return key;
+    int key;
+    if ((rc = ctr_schema_find_role(schema, CTR_ROLE_ID, s->opts.key, true, &key, err)))
+        return rc;
     char type[64];
     const struct ctr_field *f = &schema->f[key];
     if (f->type != CTR_UTF8 && !ctr_types[f->type].integer)

@@ -72,31 +72,20 @@ struct input {
     struct ctr_reader *r; /* of: */
     struct ctr_batch_source rows;
     struct ctr_metric_columns c;
-    int id;       /* or -1 */
-    int *by;      /* columns of by_names */
-    int *keep, n; /* columns of the file to keep */
+    int id;           /* or -1 */
+    int *by;          /* columns of by_names */
+    int **columns, n; /* all of these: the columns to keep */
 };
 
 /* For example, --by site on a file with the columns id, site, label, price, score:
  *
  *     find       label 2, score 4, by[0] 1: positions in the file; others -1
- *     project    keep[] = 2 4 1; from here on label is 0, score 1 and by[0] 2, and other columns are not read
+ *     project    from here on by[0] is 0, label 1 and score 2, and other columns are not read
  *     feed       batches of these three go to ctr_eval_batch, or with --lateness to ctr_eval_live_batch
  *     show       at the end, or for each window that closes: a table, or a batch of a stream
  *
  * With --bad-rows quarantine, rows are set aside with all their columns, so the sieve comes before the projection,
  * otherwise behind it. --at and --propensity are other evaluations, with sources of their own (evalestimate.c). */
-
-static int keep(struct input *in, int column)
-{
-    if (column < 0)
-        return -1;
-    for (int i = 0; i < in->n; i++)
-        if (in->keep[i] == column)
-            return i;
-    in->keep[in->n] = column;
-    return in->n++;
-}
 
 /* What a plan does not keep is not in the scores: say so, unless another name is near. */
 static int find_by(const struct ctr_schema *s, const char *name, struct ctr_err *err)
@@ -124,33 +113,31 @@ static int find(struct ctr_cli *cli, struct input *in, const struct ctr_strs *by
         { CTR_ROLE_ID, false, identity, &in->id },
     };
 
+    const struct ctr_schema *s = ctr_reader_schema(in->r);
+    int rc = 0;
+
     in->by = calloc((size_t)by->n + 1, sizeof *in->by);
-    in->keep = calloc(CTR_COUNT(part) + (size_t)by->n, sizeof *in->keep);
-    if (!in->keep || !in->by)
-        return ctr_fail_nomem(err, sizeof *in->keep * (size_t)by->n);
-    for (size_t i = 0; i < CTR_COUNT(part); i++) {
-        *part[i].to = part[i].look ? ctr_cli_role(cli, ctr_reader_schema(in->r), part[i].role, part[i].need, err) : -1;
-        if (*part[i].to < -1)
-            return *part[i].to;
+    in->columns = calloc(CTR_COUNT(part) + (size_t)by->n, sizeof *in->columns);
+    if (!in->columns || !in->by)
+        return ctr_fail_nomem(err, sizeof *in->columns * (size_t)by->n);
+    for (size_t i = 0; !rc && i < CTR_COUNT(part); i++) {
+        in->columns[in->n++] = part[i].to;
+        *part[i].to = -1;
+        if (part[i].look)
+            rc = ctr_cli_role(cli, s, part[i].role, part[i].need, part[i].to, err);
     }
-    for (int i = 0; i < by->n; i++) {
-        in->by[i] = find_by(ctr_reader_schema(in->r), by->s[i], err);
-        if (in->by[i] < 0)
-            return in->by[i];
+    for (int i = 0; !rc && i < by->n; i++) {
+        in->columns[in->n++] = &in->by[i];
+        in->by[i] = find_by(s, by->s[i], err);
+        rc = CTR_MIN(in->by[i], 0);
     }
-    return 0;
+    return rc;
 }
 
 /* Project to these columns, which are then referred to by their new positions. */
-static int project(struct input *in, int nby, struct ctr_err *err)
+static int project(struct input *in, struct ctr_err *err)
 {
-    int *column[] = { &in->c.label, &in->c.score, &in->c.weight, &in->c.user, &in->c.time, &in->id };
-
-    for (size_t i = 0; i < CTR_COUNT(column); i++)
-        *column[i] = keep(in, *column[i]);
-    for (int i = 0; i < nby; i++)
-        in->by[i] = keep(in, in->by[i]);
-    int rc = ctr_batch_source_project(&in->rows, in->keep, in->n, err);
+    const int rc = ctr_batch_source_keep(&in->rows, in->columns, in->n, NULL, err);
     return rc ? rc : ctr_metric_columns_check(&in->c, ctr_batch_source_schema(&in->rows), err);
 }
 
@@ -167,7 +154,7 @@ static int leave_bad_rows_out(struct ctr_cli *cli, struct input *in, struct ctr_
 static void input_free(struct input *in)
 {
     ctr_batch_source_close(&in->rows);
-    free(in->keep);
+    free(in->columns);
     free(in->by);
 }
 
@@ -494,7 +481,7 @@ static int evaluate_scores(struct ctr_cli *cli, struct ctr_err *err)
     if (!(needs(metrics, n) & CTR_NEED_USERS) && !o.bootstrap && !o.control)
         in.c.user = -1;                             /* not needed */
     const bool whole = ctr_cli_keeps_bad_rows(cli); /* all columns are set aside */
-    if (!(rc = whole ? leave_bad_rows_out(cli, &in, err) : 0) && !(rc = project(&in, by.n, err)) &&
+    if (!(rc = whole ? leave_bad_rows_out(cli, &in, err) : 0) && !(rc = project(&in, err)) &&
         !(rc = whole ? 0 : leave_bad_rows_out(cli, &in, err)) &&
         !(o.control && (rc = ctr_eval_control_open(&c, o.control, cli->role, err))))
         rc = evaluate(cli, &in, c, &by, metrics, n, err);

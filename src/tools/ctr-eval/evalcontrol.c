@@ -29,12 +29,13 @@ struct ctr_eval_control {
 };
 
 /* A role option may name a column that only the main stream has. */
-static int find(const struct ctr_schema *s, enum ctr_role role, const char *const *names, bool need,
+static int find(const struct ctr_schema *s, enum ctr_role role, const char *const *names, bool need, int *column,
                 struct ctr_err *err)
 {
-    if (!need && names[role] && ctr_schema_find(s, names[role]) < 0)
-        return -1;
-    return ctr_schema_find_role(s, role, names[role], need, err);
+    *column = -1;
+    return !need && names[role] && ctr_schema_find(s, names[role]) < 0
+               ? 0
+               : ctr_schema_find_role(s, role, names[role], need, column, err);
 }
 
 /* Find the columns and project to them. */
@@ -45,18 +46,13 @@ static int project(struct ctr_eval_control *c, const char *const *names, struct 
     int keep[PARTS + 1], n = 0, rc;
 
     for (int i = 0; i < PARTS; i++) {
-        int column = find(s, parts[i].role, names, parts[i].role == CTR_ROLE_LABEL, err);
-        if (column < -1)
-            return column;
-        c->part[i] = column < 0 ? -1 : n;
-        if (column >= 0)
-            keep[n++] = column;
+        if ((rc = find(s, parts[i].role, names, parts[i].role == CTR_ROLE_LABEL, &keep[n], err)))
+            return rc;
+        c->part[i] = keep[n] < 0 ? -1 : n;
+        n += keep[n] >= 0;
     }
-    keep[n] = find(s, CTR_ROLE_SCORE, names, true, err);
-    if (keep[n] < 0)
-        return keep[n];
-    c->score = n++;
-    if ((rc = ctr_reader_project(c->r, keep, n, err)))
+    c->score = n;
+    if ((rc = find(s, CTR_ROLE_SCORE, names, true, &keep[n], err)) || (rc = ctr_reader_project(c->r, keep, n + 1, err)))
         return rc;
     m.label = c->part[0];
     m.weight = c->part[1];

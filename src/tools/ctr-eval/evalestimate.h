@@ -78,9 +78,6 @@ int ctr_estimate_run(struct ctr_cli *cli, const struct ctr_estimate_opts *o, boo
 
 /* ---- what both need ---- */
 
-/* Keep the columns whose positions are in c (-1: none) and these others; the positions become the new ones. */
-int ctr_columns_keep(struct ctr_batch_source *s, int *const *c, int n, const bool *others,
-                     struct ctr_err *err) CTR_MUST;
 /* need[i]: an expression of numbers reads column i; each may be NULL. */
 int ctr_expr_columns(const struct ctr_schema *s, const char *const *exprs, const char *const *options, int n,
                      bool *need, struct ctr_err *err) CTR_MUST;

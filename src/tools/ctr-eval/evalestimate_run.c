@@ -37,13 +37,6 @@ static int read_at(const char *list, int64_t *at, int *n, struct ctr_err *err)
     return rc;
 }
 
-static int find_role(const struct ctr_cli *cli, const struct ctr_schema *s, enum ctr_role role, bool need, int *c,
-                     struct ctr_err *err)
-{
-    *c = ctr_cli_role(cli, s, role, need, err);
-    return *c < -1 ? *c : 0;
-}
-
 static int estimate_ranking(const struct ctr_cli *cli, const struct ctr_estimate_opts *o, struct ctr_batch_source *s,
                             struct ctr_estimate *e, int *n, struct ctr_err *err)
 {
@@ -56,10 +49,10 @@ static int estimate_ranking(const struct ctr_cli *cli, const struct ctr_estimate
                                    .threads = (int)cli->jobs };
     int rc = read_at(o->at, at, &ro.n, err);
 
-    if (!rc && !(rc = find_role(cli, schema, CTR_ROLE_QUERY, true, &ro.query, err)) &&
-        !(rc = find_role(cli, schema, CTR_ROLE_SCORE, true, &ro.score, err)) &&
-        !(rc = find_role(cli, schema, CTR_ROLE_ID, false, &ro.id, err)))
-        rc = find_role(cli, schema, CTR_ROLE_LABEL, !o->reference, &ro.label, err);
+    if (!rc && !(rc = ctr_cli_role(cli, schema, CTR_ROLE_QUERY, true, &ro.query, err)) &&
+        !(rc = ctr_cli_role(cli, schema, CTR_ROLE_SCORE, true, &ro.score, err)) &&
+        !(rc = ctr_cli_role(cli, schema, CTR_ROLE_ID, false, &ro.id, err)))
+        rc = ctr_cli_role(cli, schema, CTR_ROLE_LABEL, !o->reference, &ro.label, err);
     if (!rc)
         rc = ctr_ranking_evaluate(s, &ro, e, n, &without, err);
     if (!rc && without)
@@ -74,12 +67,12 @@ static int estimate_policy(const struct ctr_cli *cli, const struct ctr_estimate_
     struct ctr_policy_opts po = {
         .score = -1, .propensity = o->propensity, .target = o->target, .value = o->value, .direct = o->direct
     };
-    int rc = find_role(cli, schema, CTR_ROLE_LABEL, true, &po.label, err);
+    int rc = ctr_cli_role(cli, schema, CTR_ROLE_LABEL, true, &po.label, err);
 
     if (!rc)
-        rc = find_role(cli, schema, CTR_ROLE_WEIGHT, false, &po.weight, err);
+        rc = ctr_cli_role(cli, schema, CTR_ROLE_WEIGHT, false, &po.weight, err);
     if (!rc && o->direct)
-        rc = find_role(cli, schema, CTR_ROLE_SCORE, true, &po.score, err);
+        rc = ctr_cli_role(cli, schema, CTR_ROLE_SCORE, true, &po.score, err);
     if (!rc)
         rc = ctr_policy_evaluate(s, &po, e, n, err);
     if (!rc && e[*n - 1].value < (double)e[*n - 1].rows / 100) /* effective_rows */

@@ -137,7 +137,7 @@ static int narrow(struct policy *p, struct ctr_policy_opts *o, struct ctr_batch_
     if (!rc)
         rc = ctr_expr_columns(schema, text, options, EXPRS, need, err);
     if (!rc)
-        rc = ctr_columns_keep(s, columns, CTR_COUNT(columns), need, err);
+        rc = ctr_batch_source_keep(s, columns, CTR_COUNT(columns), need, err);
     for (int k = 0; !rc && k < EXPRS; k++)
         if (text[k])
             rc = ctr_number_expr(&p->expr[k], options[k], text[k], ctr_batch_source_schema(s), err);

@@ -155,7 +155,7 @@ static int open_stages(struct ranking *g, struct ctr_batch_source *s, struct ctr
     if (!rc && o->reference)
         reference = ctr_batch_source_schema(s)->n - 1;
     if (!rc)
-        rc = ctr_columns_keep(s, columns, CTR_COUNT(columns), NULL, err);
+        rc = ctr_batch_source_keep(s, columns, CTR_COUNT(columns), NULL, err);
     if (!rc) {
         const char *name = ctr_batch_source_schema(s)->f[query].name;
         g->tie = ctr_batch_source_schema(s)->n;

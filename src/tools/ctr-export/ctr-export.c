@@ -319,10 +319,9 @@ static int export_stream(struct ctr_cli *cli, struct ctr_err *err)
         rc = ctr_cli_reader(cli, 0, &ro, &r, err);
     if (rc == 0 && o.columns)
         rc = project(r, err);
-    for (int k = 0; k < CTR_NROLES && rc >= 0; k++)
-        if ((rc = eo.role[k] = ctr_cli_role(cli, ctr_reader_schema(r), (enum ctr_role)k, false, err)) == -1)
-            rc = 0; /* no such section */
-    if (rc < 0)
+    for (int k = 0; k < CTR_NROLES && !rc; k++)
+        rc = ctr_cli_role(cli, ctr_reader_schema(r), (enum ctr_role)k, false, &eo.role[k], err);
+    if (rc)
         goto done;
     eo.total_rows = ctr_reader_total_rows(r);
     if (o.head >= 0 && eo.total_rows >= 0)

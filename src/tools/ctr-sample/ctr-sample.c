@@ -38,14 +38,10 @@ static const struct ctr_opt opts[] = {
 static int settle(struct ctr_cli *cli, const struct ctr_schema *s, struct ctr_subsample_opts *so, struct ctr_err *err)
 {
     *so = (struct ctr_subsample_opts){ .share = o.share, .seed = cli->seed, .memory_bytes = cli->memory_bytes };
-    so->query = ctr_cli_role(cli, s, CTR_ROLE_QUERY, true, err);
-    if (so->query < 0)
-        return so->query;
-    so->label = ctr_cli_role(cli, s, CTR_ROLE_LABEL, true, err);
-    if (so->label < 0)
-        return so->label;
-    so->weight = ctr_cli_role(cli, s, CTR_ROLE_WEIGHT, false, err);
-    return so->weight < -1 ? so->weight : 0;
+    int rc = ctr_cli_role(cli, s, CTR_ROLE_QUERY, true, &so->query, err);
+    if (!rc)
+        rc = ctr_cli_role(cli, s, CTR_ROLE_LABEL, true, &so->label, err);
+    return rc ? rc : ctr_cli_role(cli, s, CTR_ROLE_WEIGHT, false, &so->weight, err);
 }
 
 static int leave_bad_rows_out(struct ctr_cli *cli, struct ctr_batch_source *rows, const struct ctr_subsample_opts *so,
@@ -133,10 +129,8 @@ static int open_negatives(struct ctr_cli *cli, const struct ctr_schema *s, const
         rc = ctr_cli_usage(err, "--by COL says which column is the user: none has the role user");
     if (!rc && ctr_type_list(s->f[no->user].type))
         rc = ctr_cli_usage(err, "%s is a list, and a list is no user", s->f[no->user].name);
-    if (!rc) {
-        no->label = ctr_cli_role(cli, s, CTR_ROLE_LABEL, false, err);
-        rc = no->label < -1 ? no->label : 0;
-    }
+    if (!rc)
+        rc = ctr_cli_role(cli, s, CTR_ROLE_LABEL, false, &no->label, err);
     if (!rc)
         rc = ctr_negatives_new(n, s, items, strcmp(o.items, "-") ? o.items : "stdin", no, err);
     free(time);

@@ -219,12 +219,11 @@ static int measure(struct ctr_cli *cli, int first, struct ctr_stream_check **v, 
 {
     struct ctr_reader *r = NULL;
     const struct ctr_batch *b;
-    int rc = ctr_cli_reader(cli, first, NULL, &r, err);
+    int label, rc = ctr_cli_reader(cli, first, NULL, &r, err);
     if (rc)
         return rc;
-    int label = ctr_cli_role(cli, ctr_reader_schema(r), CTR_ROLE_LABEL, false, err);
-    rc = label < -1 ? label : ctr_plan_of_meta(p, "plan of the stream", &ctr_reader_schema(r)->meta, err);
-    if (!rc)
+    if (!(rc = ctr_cli_role(cli, ctr_reader_schema(r), CTR_ROLE_LABEL, false, &label, err)) &&
+        !(rc = ctr_plan_of_meta(p, "plan of the stream", &ctr_reader_schema(r)->meta, err)))
         rc = ctr_stream_check_new(v, ctr_reader_schema(r), label, err);
     while (!rc && (rc = ctr_reader_next(r, &b, err)) > 0)
         rc = ctr_stream_check_batch(*v, b, err);

@@ -54,12 +54,10 @@ static int find_columns(struct ctr_cli *cli, const struct ctr_schema *s, int *la
                         struct ctr_err *err)
 {
     char type[64];
-    *label = ctr_cli_role(cli, s, CTR_ROLE_LABEL, false, err);
-    if (*label < -1)
-        return *label;
-    *time = o.window_ms ? ctr_cli_role(cli, s, CTR_ROLE_TIME, true, err) : -1;
-    if (*time < -1)
-        return *time;
+    int rc = ctr_cli_role(cli, s, CTR_ROLE_LABEL, false, label, err);
+    *time = -1;
+    if (rc || (o.window_ms && (rc = ctr_cli_role(cli, s, CTR_ROLE_TIME, true, time, err))))
+        return rc;
     if (*label >= 0 && s->f[*label].type != CTR_BOOL && !ctr_type_number(s->f[*label].type))
         return ctr_fail(err, CTR_EUSAGE, "%s is no label: it is %s, and labels are numbers from 0 to 1 or booleans",
                         s->f[*label].name, ctr_field_type_name(&s->f[*label], type, sizeof type));
