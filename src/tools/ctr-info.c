@@ -167,43 +167,35 @@ static int print_text(struct ctr_out *out, const struct section_info *info, cons
 
 /* ---- JSON ---- */
 
-/* Append "key":"value", with a comma unless it is the first of an object. */
-static int json_pair(struct ctr_buf *b, const char *key, const char *value, struct ctr_err *err)
+/* Append "key":"value". */
+static void json_pair(struct ctr_say *s, const char *comma, const char *key, const char *value)
 {
-    int rc = b->len && b->data[b->len - 1] == '{' ? 0 : ctr_buf_append(b, ",", 1, err);
-
-    if (!rc)
-        rc = ctr_json_quote(b, key, strlen(key), err);
-    if (!rc)
-        rc = ctr_buf_append(b, ":", 1, err);
-    return rc ? rc : ctr_json_quote(b, value, strlen(value), err);
+    ctr_say(s, "%s", comma);
+    ctr_say_json(s, key, strlen(key));
+    ctr_say(s, ":");
+    ctr_say_json(s, value, strlen(value));
 }
 
-static int json_meta(struct ctr_buf *b, const struct ctr_meta *m, struct ctr_err *err)
+static void json_meta(struct ctr_say *s, const struct ctr_meta *m)
 {
-    int rc = ctr_buf_printf(b, err, ",\"metadata\":{");
-
-    for (int i = 0; !rc && i < m->n; i++)
-        rc = json_pair(b, m->kv[2 * i], m->kv[2 * i + 1], err);
-    return rc ? rc : ctr_buf_append(b, "}", 1, err);
+    ctr_say(s, ",\"metadata\":{");
+    for (int i = 0; i < m->n; i++)
+        json_pair(s, i ? "," : "", m->kv[2 * i], m->kv[2 * i + 1]);
+    ctr_say(s, "}");
 }
 
-static int json_column(struct ctr_buf *b, const struct ctr_field *f, int64_t nulls, struct ctr_err *err)
+static void json_column(struct ctr_say *s, const struct ctr_field *f, int64_t nulls)
 {
     char type[64];
-    int rc = ctr_buf_append(b, "{", 1, err);
 
-    if (!rc)
-        rc = json_pair(b, "name", f->name, err);
-    if (!rc)
-        rc = json_pair(b, "type", ctr_field_type_name(f, type, sizeof type), err);
-    if (!rc && f->type == CTR_FOREIGN)
-        rc = ctr_buf_printf(b, err, ",\"read\":false");
-    else if (!rc)
-        rc = ctr_buf_printf(b, err, ",\"dictionary\":%s,\"nulls\":%lld", f->dict ? "true" : "false", (long long)nulls);
-    if (!rc)
-        rc = json_meta(b, &f->meta, err);
-    return rc ? rc : ctr_buf_append(b, "}", 1, err);
+    json_pair(s, "{", "name", f->name);
+    json_pair(s, ",", "type", ctr_field_type_name(f, type, sizeof type));
+    if (f->type == CTR_FOREIGN)
+        ctr_say(s, ",\"read\":false");
+    else
+        ctr_say(s, ",\"dictionary\":%s,\"nulls\":%lld", f->dict ? "true" : "false", (long long)nulls);
+    json_meta(s, &f->meta);
+    ctr_say(s, "}");
 }
 
 static int print_json(struct ctr_out *out, const struct section_info *info, const struct ctr_reader_stats *stats,
@@ -211,23 +203,20 @@ static int print_json(struct ctr_out *out, const struct section_info *info, cons
 {
     const struct ctr_schema *s = &info->schema;
     struct ctr_buf b = { 0 };
-    int rc = ctr_buf_printf(&b, err, "{\"rows\":%lld,\"batches\":%lld,\"sealed\":%s", (long long)info->rows,
-                            (long long)info->batches, stats->sealed ? "true" : "false");
+    struct ctr_say t = { &b, err, 0 };
 
-    if (!rc && *info->digest)
-        rc = ctr_buf_printf(&b, err, ",\"digest\":\"%s\"", info->digest);
-
-    if (!rc)
-        rc = json_meta(&b, &s->meta, err);
-    for (int i = 0; !rc && i < s->n; i++) {
-        rc = ctr_buf_printf(&b, err, i ? "," : ",\"columns\":[");
-        if (!rc)
-            rc = json_column(&b, &s->f[i], info->nulls[i], err);
+    ctr_say(&t, "{\"rows\":%lld,\"batches\":%lld,\"sealed\":%s", (long long)info->rows, (long long)info->batches,
+            stats->sealed ? "true" : "false");
+    if (*info->digest)
+        ctr_say(&t, ",\"digest\":\"%s\"", info->digest);
+    json_meta(&t, &s->meta);
+    ctr_say(&t, ",\"columns\":[");
+    for (int i = 0; i < s->n; i++) {
+        ctr_say(&t, "%s", i ? "," : "");
+        json_column(&t, &s->f[i], info->nulls[i]);
     }
-    if (!rc)
-        rc = ctr_buf_printf(&b, err, s->n ? "]}\n" : ",\"columns\":[]}\n");
-    if (!rc)
-        rc = ctr_out_write(out, b.data, b.len, err);
+    ctr_say(&t, "]}\n");
+    const int rc = t.rc ? t.rc : ctr_out_write(out, b.data, b.len, err);
     ctr_buf_free(&b);
     return rc;
 }

@@ -454,7 +454,9 @@ static int64_t said(const struct ctr_source *s, const char *name)
 {
     struct ctr_err err = { 0 };
     struct ctr_buf text = { 0 };
-    must(ctr_source_summary(s, &text, &err), &err);
+    struct ctr_say to = { &text, &err, 0 };
+    ctr_source_summary(s, &to);
+    must(to.rc, &err);
     const char *at = text.len ? strstr((const char *)text.data, name) : NULL;
     const int64_t n = at ? atoll(at + strlen(name)) : -1;
     ctr_buf_free(&text);

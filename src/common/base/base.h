@@ -92,6 +92,15 @@ int ctr_buf_append(struct ctr_buf *b, const void *p, size_t n, struct ctr_err *e
 int ctr_buf_printf(struct ctr_buf *b, struct ctr_err *err, const char *fmt, ...) CTR_MUST CTR_PRINTF(3, 4);
 int ctr_buf_vprintf(struct ctr_buf *b, struct ctr_err *err, const char *fmt, va_list ap) CTR_MUST CTR_PRINTF(3, 0);
 void ctr_buf_free(struct ctr_buf *b);
+
+/* A text that is made in pieces. rc: the first error, after which nothing more is appended. */
+struct ctr_say {
+    struct ctr_buf *to;
+    struct ctr_err *err;
+    int rc;
+};
+void ctr_say(struct ctr_say *s, const char *fmt, ...) CTR_PRINTF(2, 3);
+void ctr_say_bytes(struct ctr_say *s, const void *p, size_t n);
 static inline void ctr_buf_clear(struct ctr_buf *b)
 {
     b->len = 0;
@@ -155,11 +164,13 @@ size_t ctr_format(char *out, size_t size, const char *fmt, ...) CTR_PRINTF(3, 4)
 size_t ctr_vformat(char *out, size_t size, const char *fmt, va_list ap) CTR_PRINTF(3, 0);
 int ctr_buf_format(struct ctr_buf *b, struct ctr_err *err, const char *fmt, ...) CTR_MUST CTR_PRINTF(3, 4);
 int ctr_buf_vformat(struct ctr_buf *b, struct ctr_err *err, const char *fmt, va_list ap) CTR_MUST CTR_PRINTF(3, 0);
+void ctr_say_format(struct ctr_say *s, const char *fmt, ...) CTR_PRINTF(2, 3);
 bool ctr_name_is_reserved(const char *name); /* a word of the plan language: `or`, `in`, … */
 /* A name in the syntax of the plan language: bare, or in back quotes with back quotes, backslashes and unprintable
  * characters escaped. */
 int ctr_quote_in(struct ctr_buf *b, char quote, const char *s, size_t n, struct ctr_err *err) CTR_MUST;
 int ctr_quote_name(struct ctr_buf *b, const char *name, struct ctr_err *err) CTR_MUST;
+void ctr_say_name(struct ctr_say *s, const char *name);
 
 /* ---- optional libraries: optional.c ---- */
 

@@ -155,6 +155,21 @@ int ctr_buf_printf(struct ctr_buf *b, struct ctr_err *err, const char *fmt, ...)
     return rc;
 }
 
+void ctr_say(struct ctr_say *s, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    if (!s->rc)
+        s->rc = ctr_buf_vprintf(s->to, s->err, fmt, ap);
+    va_end(ap);
+}
+
+void ctr_say_bytes(struct ctr_say *s, const void *p, size_t n)
+{
+    if (!s->rc)
+        s->rc = ctr_buf_append(s->to, p, n, s->err);
+}
+
 void ctr_buf_free(struct ctr_buf *b)
 {
     release(b);

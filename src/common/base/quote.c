@@ -191,6 +191,12 @@ int ctr_quote_name(struct ctr_buf *b, const char *name, struct ctr_err *err)
                               : ctr_quote_in(b, '`', name, strlen(name), err);
 }
 
+void ctr_say_name(struct ctr_say *s, const char *name)
+{
+    if (!s->rc)
+        s->rc = ctr_quote_name(s->to, name, s->err);
+}
+
 /* ---- formats ---- */
 
 struct spec { /* one conversion: "%-*.*lld" */
@@ -373,4 +379,13 @@ int ctr_buf_format(struct ctr_buf *b, struct ctr_err *err, const char *fmt, ...)
     const int rc = ctr_buf_vformat(b, err, fmt, ap);
     va_end(ap);
     return rc;
+}
+
+void ctr_say_format(struct ctr_say *s, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    if (!s->rc)
+        s->rc = ctr_buf_vformat(s->to, s->err, fmt, ap);
+    va_end(ap);
 }

@@ -51,8 +51,7 @@ struct ctr_comm_bytes {
 
 /* Append a table of `sum`, the bytes of all ranks: KiB a step, the mean of `steps`, and beside it formula[kind], bytes
  * a step; below 0: there is none, and without bytes no line. */
-int ctr_comm_bytes_text(const struct ctr_comm_bytes *sum, int64_t steps, const double *formula, struct ctr_buf *text,
-                        struct ctr_err *err) CTR_MUST;
+void ctr_comm_bytes_text(const struct ctr_comm_bytes *sum, int64_t steps, const double *formula, struct ctr_say *text);
 
 struct ctr_comm_part {
     const void *p;

@@ -15,29 +15,26 @@ static bool of_rows(enum ctr_comm_kind kind)
            kind == CTR_COMM_IMAGE_GRADIENTS;
 }
 
-int ctr_comm_bytes_text(const struct ctr_comm_bytes *sum, int64_t steps, const double *formula, struct ctr_buf *text,
-                        struct ctr_err *err)
+void ctr_comm_bytes_text(const struct ctr_comm_bytes *sum, int64_t steps, const double *formula, struct ctr_say *text)
 {
     const double kib = 1024, unit = kib * (double)steps;
     double rows[3] = { 0 };
-    int rc = ctr_buf_format(text, err, "%-20s %12s %12s %12s\n", "KiB a step", "formula", "counted", "to others");
-    for (enum ctr_comm_kind k = 0; k < CTR_COMM_KINDS && !rc; k++) {
+    ctr_say_format(text, "%-20s %12s %12s %12s\n", "KiB a step", "formula", "counted", "to others");
+    for (enum ctr_comm_kind k = 0; k < CTR_COMM_KINDS; k++) {
         const double all = (double)counted(sum, k) / unit, away = (double)sum->away[k] / unit;
         if (formula[k] < 0 && !sum->all[k])
             continue;
-        rc = ctr_buf_format(text, err, "%-20s ", ctr_comm_kind_name[k]);
-        if (!rc)
-            rc = formula[k] < 0 ? ctr_buf_format(text, err, "%12s ", "")
-                                : ctr_buf_format(text, err, "%12.1f ", formula[k] / kib);
-        if (!rc)
-            rc = ctr_buf_format(text, err, "%12.1f %12.1f\n", all, away);
+        ctr_say_format(text, "%-20s ", ctr_comm_kind_name[k]);
+        if (formula[k] < 0)
+            ctr_say(text, "%12s ", "");
+        else
+            ctr_say(text, "%12.1f ", formula[k] / kib);
+        ctr_say(text, "%12.1f %12.1f\n", all, away);
         if (of_rows(k)) {
             rows[0] += CTR_MAX(formula[k], 0) / kib;
             rows[1] += all;
             rows[2] += away;
         }
     }
-    return rc ? rc
-              : ctr_buf_format(text, err, "%-20s %12.1f %12.1f %12.1f\n", "vectors, gradients", rows[0], rows[1],
-                               rows[2]);
+    ctr_say(text, "%-20s %12.1f %12.1f %12.1f\n", "vectors, gradients", rows[0], rows[1], rows[2]);
 }

@@ -663,8 +663,7 @@ struct ctr_dev_time {
 bool ctr_dev_times(void); /* for want.profile */
 void ctr_dev_time_enter(struct ctr_dev_time *t);
 void ctr_dev_time_leave(struct ctr_dev_time *t);
-int ctr_dev_time_summary(const struct ctr_dev_time *t, const struct ctr_dev *dev, struct ctr_buf *text,
-                         struct ctr_err *err) CTR_MUST;
+void ctr_dev_time_summary(const struct ctr_dev_time *t, const struct ctr_dev *dev, struct ctr_say *text);
 
 /* What ctr_dev_link_find, _id, ctr_dev_link and ctr_dev_swap call. */
 struct ctr_link_ops {

@@ -25,26 +25,23 @@ void ctr_dev_time_leave(struct ctr_dev_time *t)
     t->left = t->start > 0 ? 1e-9 * (double)ctr_clock_ns() : 0;
 }
 
-static int line(const char *what, double seconds, double all, struct ctr_buf *text, struct ctr_err *err)
+static void line(const char *what, double seconds, double all, struct ctr_say *text)
 {
-    return ctr_buf_printf(text, err, "time %-15s %.3f s (%.1f%%)\n", what, seconds, 100 * seconds / all);
+    ctr_say(text, "time %-15s %.3f s (%.1f%%)\n", what, seconds, 100 * seconds / all);
 }
 
-int ctr_dev_time_summary(const struct ctr_dev_time *t, const struct ctr_dev *dev, struct ctr_buf *text,
-                         struct ctr_err *err)
+void ctr_dev_time_summary(const struct ctr_dev_time *t, const struct ctr_dev *dev, struct ctr_say *text)
 {
     const double all = t->left - t->start;
     double rest = all - t->outside;
-    int rc = 0;
     if (!(all > 0))
-        return 0;
-    for (int op = 0; op < CTR_DEV_OP_COUNT && !rc; op++) {
+        return;
+    for (int op = 0; op < CTR_DEV_OP_COUNT; op++) {
         const double seconds = ctr_dev_seconds(dev, op);
         rest -= seconds;
         if (seconds > 0)
-            rc = line(ctr_dev_op_name(op), seconds, all, text, err);
+            line(ctr_dev_op_name(op), seconds, all, text);
     }
-    if (!rc)
-        rc = line("keys, tables", rest, all, text, err);
-    return rc ? rc : line("input", t->outside, all, text, err);
+    line("keys, tables", rest, all, text);
+    line("input", t->outside, all, text);
 }

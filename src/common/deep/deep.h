@@ -515,8 +515,7 @@ int ctr_deep_images_check(const struct ctr_deep *d, struct ctr_err *err) CTR_MUS
 /* For a network that is only a tower: n vectors to values. */
 int ctr_deep_tower_rows(struct ctr_deep *d, const float *vectors, int64_t n, float *values,
                         struct ctr_err *err) CTR_MUST;
-int ctr_deep_images_summary(const struct ctr_deep *d, const struct ctr_deep_images_counts *all, struct ctr_buf *text,
-                            struct ctr_err *err) CTR_MUST;
+void ctr_deep_images_summary(const struct ctr_deep *d, const struct ctr_deep_images_counts *all, struct ctr_say *text);
 /* Of this rank, so far; and a bit for each row of the table: some row of the stream has named it (over ranks). */
 void ctr_deep_images_counts(const struct ctr_deep *d, struct ctr_deep_images_counts *counts);
 const struct ctr_buf *ctr_deep_images_seen(const struct ctr_deep *d);
@@ -576,7 +575,7 @@ struct ctr_deep_learner {
 
 /* deep_ranks_bytes.c: sum the counts of all ranks, before a save; and print them in a summary. */
 int ctr_deep_ranks_count(struct ctr_deep_learner *l, struct ctr_err *err) CTR_MUST;
-int ctr_deep_ranks_summary(const struct ctr_deep_learner *l, struct ctr_buf *text, struct ctr_err *err) CTR_MUST;
+void ctr_deep_ranks_summary(const struct ctr_deep_learner *l, struct ctr_say *text);
 
 /* deep_ranks.c, for learners with net.p.comm. Stack the distribution of keys to owners on the source. */
 int ctr_deep_ranks_source(struct ctr_deep *d, const struct ctr_deep_tables *all, struct ctr_err *err) CTR_MUST;
@@ -620,7 +619,7 @@ int64_t ctr_deep_pending(const void *learner);
 int ctr_deep_changes(void *learner, enum ctr_changes what, struct ctr_err *err);
 int64_t ctr_deep_keys(const void *learner);
 int64_t ctr_deep_memory(const void *learner);
-int ctr_deep_summary(const void *learner, struct ctr_buf *text, struct ctr_err *err);
+void ctr_deep_summary(const void *learner, struct ctr_say *text);
 int ctr_deep_save_schema(const void *learner, struct ctr_schema *s, struct ctr_err *err);
 int ctr_deep_save(void *learner, const struct ctr_strs *tables, struct ctr_writer *w, struct ctr_err *err);
 int ctr_deep_section_names(const void *learner, const struct ctr_strs *tables, struct ctr_buf *names,

@@ -534,12 +534,11 @@ void ctr_deep_images_pass(struct ctr_deep *d)
         c->named_once = c->named;
 }
 
-int ctr_deep_images_summary(const struct ctr_deep *d, const struct ctr_deep_images_counts *all, struct ctr_buf *text,
-                            struct ctr_err *err)
+void ctr_deep_images_summary(const struct ctr_deep *d, const struct ctr_deep_images_counts *all, struct ctr_say *text)
 {
-    return ctr_buf_printf(text, err,
-                          "images in the file   %" PRId64 "\n"
-                          "images named         %" PRId64 "\n"
-                          "not in the file      %" PRId64 "\n",
-                          ctr_image_table_images(d->images->table), all->named, all->absent);
+    ctr_say(text,
+            "images in the file   %" PRId64 "\n"
+            "images named         %" PRId64 "\n"
+            "not in the file      %" PRId64 "\n",
+            ctr_image_table_images(d->images->table), all->named, all->absent);
 }

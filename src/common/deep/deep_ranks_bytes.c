@@ -100,46 +100,42 @@ static bool of_images(enum ctr_comm_kind kind)
            kind == CTR_COMM_SYNC_TOWER;
 }
 
-static int bytes_table(const struct ctr_deep_learner *l, struct ctr_buf *text, struct ctr_err *err)
+static void bytes_table(const struct ctr_deep_learner *l, struct ctr_say *text)
 {
     double says[CTR_COMM_KINDS];
     for (enum ctr_comm_kind k = 0; k < CTR_COMM_KINDS; k++)
         says[k] = of_images(k) && !l->net.images ? -1 : formula(l, k);
-    return ctr_comm_bytes_text(&l->ranks.sums.bytes, l->ranks.steps, says, text, err);
+    ctr_comm_bytes_text(&l->ranks.sums.bytes, l->ranks.steps, says, text);
 }
 
-static int images_lines(const struct ctr_deep_learner *l, struct ctr_buf *text, struct ctr_err *err)
+static void images_lines(const struct ctr_deep_learner *l, struct ctr_say *text)
 {
     const struct ctr_deep_ranks_sums *s = &l->ranks.sums;
     const int64_t vector = ctr_image_table_width(ctr_deep_images_table(&l->net)) * (int64_t)sizeof(float);
     const struct ctr_deep_images_counts *i = &s->images;
     const int64_t with_samples = i->named_once * vector, on_servers = l->ranks.distinct * vector;
-    int rc = ctr_buf_printf(
-        text, err, "images embedded      %" PRId64 " of %" PRId64 " asked for: %" PRId64 " forward passes saved\n",
-        i->forwards, i->asked, i->asked - i->forwards);
-    return rc ? rc
-              : ctr_buf_format(text, err,
-                               "vectors of images    %s with the samples, %s on servers: %.1f times as much\n",
-                               ctr_size_text((uint64_t)with_samples).s, ctr_size_text((uint64_t)on_servers).s,
-                               (double)with_samples / (double)CTR_MAX(on_servers, 1));
+    ctr_say(text, "images embedded      %" PRId64 " of %" PRId64 " asked for: %" PRId64 " forward passes saved\n",
+            i->forwards, i->asked, i->asked - i->forwards);
+    ctr_say(text, "vectors of images    %s with the samples, %s on servers: %.1f times as much\n",
+            ctr_size_text((uint64_t)with_samples).s, ctr_size_text((uint64_t)on_servers).s,
+            (double)with_samples / (double)CTR_MAX(on_servers, 1));
 }
 
-int ctr_deep_ranks_summary(const struct ctr_deep_learner *l, struct ctr_buf *text, struct ctr_err *err)
+void ctr_deep_ranks_summary(const struct ctr_deep_learner *l, struct ctr_say *text)
 {
     const struct ctr_deep *d = &l->net;
     const double steps = (double)l->ranks.steps;
     if (!d->p.comm || !l->ranks.steps)
-        return 0;
-    int rc = ctr_buf_format(text, err, "steps                %lld of %d ranks; a step asks for %.1f IDs",
-                            (long long)l->ranks.steps, ctr_comm_size(d->p.comm), (double)l->ranks.sums.ids / steps);
-    if (!rc && d->images)
-        rc = ctr_buf_format(text, err, " and %.1f images, distinct a rank; at %s",
-                            (double)l->ranks.sums.images.asked / steps, d->p.images.at);
-    if (!rc)
-        rc = ctr_buf_append(text, "\n", 1, err);
-    if (!rc && !ctr_dev_is_host(d->dev))
-        rc = ctr_buf_format(text, err, "dense gradients go   %s\n", d->link);
-    if (!rc)
-        rc = bytes_table(l, text, err);
-    return rc || !d->images ? rc : images_lines(l, text, err);
+        return;
+    ctr_say(text, "steps                %lld of %d ranks; a step asks for %.1f IDs", (long long)l->ranks.steps,
+            ctr_comm_size(d->p.comm), (double)l->ranks.sums.ids / steps);
+    if (d->images)
+        ctr_say_format(text, " and %.1f images, distinct a rank; at %s", (double)l->ranks.sums.images.asked / steps,
+                       d->p.images.at);
+    ctr_say(text, "\n");
+    if (!ctr_dev_is_host(d->dev))
+        ctr_say_format(text, "dense gradients go   %s\n", d->link);
+    bytes_table(l, text);
+    if (d->images)
+        images_lines(l, text);
 }

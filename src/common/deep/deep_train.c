@@ -378,16 +378,16 @@ int64_t ctr_deep_memory(const void *learner)
            ctr_deep_source_memory(&l->net) + ctr_deep_images_bytes(&l->net);
 }
 
-int ctr_deep_summary(const void *learner, struct ctr_buf *text, struct ctr_err *err)
+void ctr_deep_summary(const void *learner, struct ctr_say *text)
 {
     const struct ctr_deep_learner *l = learner;
-    int rc = l->net.vectors.source ? ctr_source_summary(l->net.vectors.source, text, err) : 0;
     struct ctr_deep_images_counts images = l->ranks.sums.images;
     if (l->net.images && !l->net.p.comm)
         ctr_deep_images_counts(&l->net, &images);
-    if (!rc && l->net.images)
-        rc = ctr_deep_images_summary(&l->net, &images, text, err);
-    if (!rc)
-        rc = ctr_deep_ranks_summary(l, text, err);
-    return rc ? rc : ctr_dev_time_summary(&l->time, l->net.dev, text, err);
+    if (l->net.vectors.source)
+        ctr_source_summary(l->net.vectors.source, text);
+    if (l->net.images)
+        ctr_deep_images_summary(&l->net, &images, text);
+    ctr_deep_ranks_summary(l, text);
+    ctr_dev_time_summary(&l->time, l->net.dev, text);
 }

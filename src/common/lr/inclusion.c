@@ -186,14 +186,16 @@ int64_t ctr_inclusion_seen(const struct ctr_inclusion *n)
     return llround(e < 2.5 * m && empty ? m * log(m / empty) : e);
 }
 
-int ctr_inclusion_summary(const struct ctr_inclusion *n, int64_t keys, struct ctr_buf *text, struct ctr_err *err)
+void ctr_inclusion_summary(const struct ctr_inclusion *n, int64_t keys, struct ctr_say *text)
 {
+    if (!n)
+        return;
     const int64_t seen = CTR_MAX(ctr_inclusion_seen(n), keys);
-    return ctr_buf_printf(text, err,
-                          "keys refused         %lld of about %lld, %lld times\n"
-                          "inclusion filter     %s\n",
-                          (long long)(seen - keys), (long long)seen, (long long)n->refused,
-                          ctr_size_text((uint64_t)ctr_inclusion_bytes(n)).s);
+    ctr_say(text,
+            "keys refused         %lld of about %lld, %lld times\n"
+            "inclusion filter     %s\n",
+            (long long)(seen - keys), (long long)seen, (long long)n->refused,
+            ctr_size_text((uint64_t)ctr_inclusion_bytes(n)).s);
 }
 
 /* ---- checkpoints ---- */

@@ -38,9 +38,8 @@ int64_t ctr_inclusion_bytes(const struct ctr_inclusion *n);
 int64_t ctr_inclusion_refused(const struct ctr_inclusion *n); /* occurrences */
 int64_t ctr_inclusion_seen(const struct ctr_inclusion *n);    /* distinct keys asked about, to within about 2% */
 
-/* Summary lines for a learner that holds `keys`. */
-int ctr_inclusion_summary(const struct ctr_inclusion *n, int64_t keys, struct ctr_buf *text,
-                          struct ctr_err *err) CTR_MUST;
+/* Summary lines for a learner that holds `keys`; n NULL: none. */
+void ctr_inclusion_summary(const struct ctr_inclusion *n, int64_t keys, struct ctr_say *text);
 
 /* Its whole state as words, for checkpoints. */
 int ctr_inclusion_save(const struct ctr_inclusion *n, struct ctr_buf *words, struct ctr_err *err) CTR_MUST;

@@ -219,19 +219,17 @@ static int lr_session_new(void **session, const void *scorer, const struct ctr_i
 
 /* ---- what was saved ---- */
 
-static int lr_summary(const void *learner, struct ctr_buf *text, struct ctr_err *err)
+static void lr_summary(const void *learner, struct ctr_say *text)
 {
     const struct lr *m = learner;
     const int64_t keys = lr_keys(m);
-    int rc = ctr_buf_printf(text, err, "bytes a key          %.1f\n",
-                            keys ? (double)(lr_memory(m) - ctr_inclusion_bytes(m->inclusion)) / (double)keys : 0);
-    if (!rc)
-        rc = ctr_learning_summary(&m->learning, &m->more.event, text, err);
-    if (!rc)
-        rc = ctr_lr_spill_summary(m, text, err);
-    if (!rc && m->expiry.days)
-        rc = ctr_buf_printf(text, err, "keys expired         %lld\n", (long long)m->expiry.dropped);
-    return rc || !m->inclusion ? rc : ctr_inclusion_summary(m->inclusion, keys, text, err);
+    ctr_say(text, "bytes a key          %.1f\n",
+            keys ? (double)(lr_memory(m) - ctr_inclusion_bytes(m->inclusion)) / (double)keys : 0);
+    ctr_learning_summary(&m->learning, &m->more.event, text);
+    ctr_lr_spill_summary(m, text);
+    if (m->expiry.days)
+        ctr_say(text, "keys expired         %lld\n", (long long)m->expiry.dropped);
+    ctr_inclusion_summary(m->inclusion, keys, text);
 }
 
 /* ---- deltas ---- */

@@ -164,17 +164,14 @@ static int64_t shared_value_memory(const void *learner)
     return ctr_model_lr.memory(((const struct shared_value *)learner)->one);
 }
 
-static int shared_value_summary(const void *learner, struct ctr_buf *text, struct ctr_err *err)
+static void shared_value_summary(const void *learner, struct ctr_say *text)
 {
     const struct shared_value *q = learner;
     const int64_t held =
         shared_value_memory(q) - ctr_inclusion_bytes(q->one->inclusion); /* the filter is reported on a separate line */
     const double bytes = (double)held / (double)CTR_MAX(shared_value_keys(q), 1);
-    int rc = ctr_model_lr.add_summary(q->one, text, err);
-    if (!rc)
-        rc = ctr_buf_printf(text, err, "shared values        %.3g bytes a key for each of %d variants\n",
-                            bytes / q->vs->n, q->vs->n);
-    return rc;
+    ctr_model_lr.add_summary(q->one, text);
+    ctr_say(text, "shared values        %.3g bytes a key for each of %d variants\n", bytes / q->vs->n, q->vs->n);
 }
 
 static int shared_value_state(const void *learner, struct ctr_buf *words, struct ctr_err *err)

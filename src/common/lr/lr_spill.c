@@ -409,19 +409,19 @@ int64_t ctr_lr_spill_memory(const struct ctr_lr_spill *s)
     return n;
 }
 
-int ctr_lr_spill_summary(const struct lr *m, struct ctr_buf *text, struct ctr_err *err)
+void ctr_lr_spill_summary(const struct lr *m, struct ctr_say *text)
 {
     const struct ctr_lr_spill *s = m->spill;
     if (!s)
-        return 0;
+        return;
     const struct ctr_rowfile_moved moved = ctr_keypages_moved(s->file);
-    return ctr_buf_printf(text, err,
-                          "memory keys          %" PRId64 " at most\n"
-                          "memory was full      %" PRId64 " times\n"
-                          "disk keys            %" PRId64 "\n"
-                          "disk keys read       %" PRId64 " in %" PRId64 " sweeps\n"
-                          "disk bytes moved     %s in %" PRId64 " reads, %s in %" PRId64 " writes\n",
-                          CTR_MAX(s->most, keys_in_memory(m)), s->emptied, ctr_keypages_count(s->file, -1), s->brought,
-                          s->looked, ctr_size_text((uint64_t)moved.read_bytes).s, moved.reads,
-                          ctr_size_text((uint64_t)moved.written_bytes).s, moved.writes);
+    ctr_say(text,
+            "memory keys          %" PRId64 " at most\n"
+            "memory was full      %" PRId64 " times\n"
+            "disk keys            %" PRId64 "\n"
+            "disk keys read       %" PRId64 " in %" PRId64 " sweeps\n"
+            "disk bytes moved     %s in %" PRId64 " reads, %s in %" PRId64 " writes\n",
+            CTR_MAX(s->most, keys_in_memory(m)), s->emptied, ctr_keypages_count(s->file, -1), s->brought, s->looked,
+            ctr_size_text((uint64_t)moved.read_bytes).s, moved.reads, ctr_size_text((uint64_t)moved.written_bytes).s,
+            moved.writes);
 }

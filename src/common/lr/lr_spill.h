@@ -36,6 +36,6 @@ int ctr_lr_spill_settle(struct lr *m, struct ctr_err *err) CTR_MUST;
 /* Keys that are on disk alone, and bytes beside the tables; 0 for NULL. */
 int64_t ctr_lr_spill_keys(const struct ctr_lr_spill *s);
 int64_t ctr_lr_spill_memory(const struct ctr_lr_spill *s);
-int ctr_lr_spill_summary(const struct lr *m, struct ctr_buf *text, struct ctr_err *err) CTR_MUST;
+void ctr_lr_spill_summary(const struct lr *m, struct ctr_say *text);
 
 #endif

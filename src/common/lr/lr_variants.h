@@ -184,7 +184,7 @@ int ctr_lr_variants_section_names(const void *learner, const struct ctr_strs *ta
 int ctr_lr_variants_save_sections(void *learner, const struct ctr_strs *tables, struct ctr_out *out,
                                   struct ctr_err *err) CTR_MUST;
 int ctr_lr_variants_load(void *learner, struct ctr_strs *tables, struct ctr_reader *r, struct ctr_err *err) CTR_MUST;
-int ctr_lr_variants_summary(const void *learner, struct ctr_buf *text, struct ctr_err *err) CTR_MUST;
+void ctr_lr_variants_summary(const void *learner, struct ctr_say *text);
 int ctr_lr_variants_state(const void *learner, struct ctr_buf *words, struct ctr_err *err) CTR_MUST;
 int ctr_lr_variants_restore(void *learner, const uint64_t *word, size_t words, struct ctr_err *err) CTR_MUST;
 

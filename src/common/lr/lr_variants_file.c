@@ -178,7 +178,7 @@ int ctr_lr_variants_load(void *learner, struct ctr_strs *tables, struct ctr_read
 /* ---- what was saved ---- */
 
 /* Values clipped to 16 bits, for the variants that have such values. */
-static int cut_off_summary(const struct variant_set *q, struct ctr_buf *text, struct ctr_err *err)
+static void cut_off_summary(const struct variant_set *q, struct ctr_say *text)
 {
     int64_t values = 0;
     int cut = 0, all = 0;
@@ -190,22 +190,20 @@ static int cut_off_summary(const struct variant_set *q, struct ctr_buf *text, st
         cut += m->more.event.clips > 0;
         all++;
     }
-    return all ? ctr_buf_printf(text, err, "cut off to [-4, 4)   %lld values, of %d variants among %d with q2.13\n",
-                                (long long)values, cut, all)
-               : 0;
+    if (all)
+        ctr_say(text, "cut off to [-4, 4)   %lld values, of %d variants among %d with q2.13\n", (long long)values, cut,
+                all);
 }
 
-int ctr_lr_variants_summary(const void *learner, struct ctr_buf *text, struct ctr_err *err)
+void ctr_lr_variants_summary(const void *learner, struct ctr_say *text)
 {
     const struct variant_set *q = learner;
     const int64_t keys = ctr_lr_variants_keys(q);
     const double bytes =
         keys ? (double)(ctr_lr_variants_memory(q) - ctr_inclusion_bytes(q->find->inclusion)) / (double)keys : 0;
-    int rc = ctr_buf_printf(text, err, "bytes a key          %.1f, %.1f for each of %d variants\n", bytes, bytes / q->n,
-                            q->n);
-    if (!rc)
-        rc = cut_off_summary(q, text, err);
-    return rc || !q->find->inclusion ? rc : ctr_inclusion_summary(q->find->inclusion, keys, text, err);
+    ctr_say(text, "bytes a key          %.1f, %.1f for each of %d variants\n", bytes, bytes / q->n, q->n);
+    cut_off_summary(q, text);
+    ctr_inclusion_summary(q->find->inclusion, keys, text);
 }
 
 int ctr_lr_variants_state(const void *learner, struct ctr_buf *words, struct ctr_err *err)

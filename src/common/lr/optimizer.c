@@ -370,21 +370,18 @@ void ctr_learning_start(const struct ctr_learning *l, struct ctr_event *e, uint6
     e->root = e->next = ctr_learning_root(l, (double)step);
 }
 
-int ctr_learning_summary(const struct ctr_learning *l, const struct ctr_event *e, struct ctr_buf *text,
-                         struct ctr_err *err)
+void ctr_learning_summary(const struct ctr_learning *l, const struct ctr_event *e, struct ctr_say *text)
 {
     const struct ctr_layout *at = &l->layout;
-    int rc = ctr_buf_printf(text, err, "bytes a state        %u: %s %u", at->bytes - 8,
-                            l->optimizer->dual ? "z" : "weight", at->value_bytes);
-    if (!rc && at->n)
-        rc = ctr_buf_printf(text, err, ", n %u", at->n_bytes);
-    if (!rc && at->counts)
-        rc = ctr_buf_printf(text, err, ", counts %zu", 2 * sizeof(uint16_t));
-    if (!rc && at->last)
-        rc = ctr_buf_printf(text, err, ", last %zu", sizeof(double));
-    if (!rc)
-        rc = ctr_buf_printf(text, err, "\n");
-    if (!rc && l->precision == CTR_Q13_STATE)
-        rc = ctr_buf_printf(text, err, "cut off to [-4, 4)   %lld values\n", (long long)e->clips);
-    return rc;
+    ctr_say(text, "bytes a state        %u: %s %u", at->bytes - 8, l->optimizer->dual ? "z" : "weight",
+            at->value_bytes);
+    if (at->n)
+        ctr_say(text, ", n %u", at->n_bytes);
+    if (at->counts)
+        ctr_say(text, ", counts %zu", 2 * sizeof(uint16_t));
+    if (at->last)
+        ctr_say(text, ", last %zu", sizeof(double));
+    ctr_say(text, "\n");
+    if (l->precision == CTR_Q13_STATE)
+        ctr_say(text, "cut off to [-4, 4)   %lld values\n", (long long)e->clips);
 }

@@ -162,8 +162,7 @@ static inline bool ctr_learning_derives(const struct ctr_learning *l)
 double ctr_learning_shrunk(const struct ctr_learning *l, double w, double root, double time);
 
 /* Summary lines: bytes of a state, and values clipped by q2.13. */
-int ctr_learning_summary(const struct ctr_learning *l, const struct ctr_event *e, struct ctr_buf *text,
-                         struct ctr_err *err) CTR_MUST;
+void ctr_learning_summary(const struct ctr_learning *l, const struct ctr_event *e, struct ctr_say *text);
 
 /* ---- one coordinate, with the bits of the kernels: files, prediction, tests ---- */
 

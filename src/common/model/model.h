@@ -440,7 +440,7 @@ struct ctr_model {
     int64_t (*keys)(const void *learner);
     int64_t (*memory)(const void *learner); /* bytes */
     /* NULL, or appends summary lines "name value": what was saved, and how. */
-    int (*add_summary)(const void *learner, struct ctr_buf *text, struct ctr_err *err);
+    void (*add_summary)(const void *learner, struct ctr_say *text);
     /* NULL, or what deltas need: see enum ctr_changes (table/changed.h). With CTR_CHANGES_ONLY, save writes the rows of
      * keyed sections that changed alone, and all else. */
     int (*changes)(void *learner, enum ctr_changes what, struct ctr_err *err);

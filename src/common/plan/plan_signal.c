@@ -18,76 +18,63 @@ struct walk {
 
 /* ---- identity ---- */
 
-static int hash_value(struct ctr_buf *b, const struct ctr_value *v, struct ctr_err *err)
+static void hash_value(struct ctr_say *s, const struct ctr_value *v)
 {
-    int rc = ctr_buf_printf(b, err, "%d:%lld:", (int)v->kind, (long long)v->i);
-    if (!rc && v->kind == CTR_V_FLOAT)
-        rc = ctr_buf_append(b, &v->f, sizeof v->f, err);
-    if (!rc && v->kind == CTR_V_STR)
-        rc = ctr_buf_printf(b, err, "%zu:", v->s.n);
-    if (!rc && v->kind == CTR_V_STR)
-        rc = ctr_buf_append(b, v->s.p, v->s.n, err);
-    if (!rc && v->kind == CTR_V_LIST)
-        rc = ctr_buf_printf(b, err, "[%d", v->n);
-    for (int i = 0; !rc && v->kind == CTR_V_LIST && i < v->n; i++)
-        rc = hash_value(b, &v->list[i], err);
-    return rc;
+    ctr_say(s, "%d:%lld:", (int)v->kind, (long long)v->i);
+    if (v->kind == CTR_V_FLOAT)
+        ctr_say_bytes(s, &v->f, sizeof v->f);
+    if (v->kind == CTR_V_STR) {
+        ctr_say(s, "%zu:", v->s.n);
+        ctr_say_bytes(s, v->s.p, v->s.n);
+    }
+    if (v->kind == CTR_V_LIST)
+        ctr_say(s, "[%d", v->n);
+    for (int i = 0; v->kind == CTR_V_LIST && i < v->n; i++)
+        hash_value(s, &v->list[i]);
 }
 
-static int hash_ast(const struct walk *w, struct ctr_buf *b, const struct plan_ast *a, struct ctr_err *err)
+static void hash_ast(const struct walk *w, struct ctr_say *s, const struct plan_ast *a)
 {
-    if (a->kind == AST_LITERAL)
-        return hash_value(b, &a->value, err);
-    if (a->kind == AST_NAME && a->def >= 0)
-        return ctr_buf_printf(b, err, "@%016llx%016llx", (unsigned long long)w->hash[a->def].hi,
-                              (unsigned long long)w->hash[a->def].lo);
-    const char *name = a->kind == AST_NAME ? a->name : ctr_op_identity(a->op);
-    int rc = ctr_buf_printf(b, err, "%s%zu:%s", a->kind == AST_NAME ? "column " : "call ", strlen(name), name);
-    for (int i = 0; !rc && a->kind == AST_CALL && i < a->nargs; i++) {
-        rc = ctr_buf_printf(b, err, "(%s=", a->arg_name[i] ? a->arg_name[i] : "");
-        if (!rc)
-            rc = hash_ast(w, b, a->arg[i], err);
-        if (!rc)
-            rc = ctr_buf_printf(b, err, ")");
+    if (a->kind == AST_LITERAL) {
+        hash_value(s, &a->value);
+    } else if (a->kind == AST_NAME && a->def >= 0) {
+        ctr_say(s, "@%016llx%016llx", (unsigned long long)w->hash[a->def].hi, (unsigned long long)w->hash[a->def].lo);
+    } else {
+        const char *name = a->kind == AST_NAME ? a->name : ctr_op_identity(a->op);
+        ctr_say(s, "%s%zu:%s", a->kind == AST_NAME ? "column " : "call ", strlen(name), name);
     }
-    return rc;
+    for (int i = 0; a->kind == AST_CALL && i < a->nargs; i++) {
+        ctr_say(s, "(%s=", a->arg_name[i] ? a->arg_name[i] : "");
+        hash_ast(w, s, a->arg[i]);
+        ctr_say(s, ")");
+    }
 }
 
 /* ---- words ---- */
-
-static int show_ast(struct ctr_buf *b, const struct plan_ast *a, struct ctr_err *err);
 
 static bool is_infix(const char *name)
 {
     return *name < 'a' || !strcmp(name, "and") || !strcmp(name, "or") || !strcmp(name, "in");
 }
 
-static int show_call(struct ctr_buf *b, const struct plan_ast *a, struct ctr_err *err)
-{
-    const char *name = ctr_op_name(a->op);
-    bool infix = is_infix(name);
-    int rc = infix                  ? ctr_buf_append(b, "(", 1, err)
-             : !strcmp(name, "neg") ? ctr_buf_append(b, "-(", 2, err)
-                                    : ctr_buf_printf(b, err, "%s(", name);
-    for (int i = 0; !rc && i < a->nargs; i++) {
-        if (i)
-            rc = infix ? ctr_buf_printf(b, err, " %s ", name) : ctr_buf_append(b, ", ", 2, err);
-        if (!rc && a->arg_name[i])
-            rc = ctr_buf_printf(b, err, "%s=", a->arg_name[i]);
-        if (!rc)
-            rc = show_ast(b, a->arg[i], err);
-    }
-    return rc ? rc : ctr_buf_append(b, ")", 1, err);
-}
-
-static int show_ast(struct ctr_buf *b, const struct plan_ast *a, struct ctr_err *err)
+static void show_ast(struct ctr_say *s, const struct plan_ast *a)
 {
     switch (a->kind) { /* LCOV_EXCL_BR_LINE there are no others */
-    case AST_NAME: return ctr_quote_name(b, a->name, err);
-    case AST_LITERAL: return ctr_value_show(b, &a->value, false, err);
+    case AST_NAME: ctr_say_name(s, a->name); return;
+    case AST_LITERAL: ctr_value_show(s, &a->value, false); return;
     case AST_CALL: break;
     }
-    return show_call(b, a, err);
+    const char *name = ctr_op_name(a->op);
+    bool infix = is_infix(name);
+    ctr_say(s, "%s(", infix ? "" : !strcmp(name, "neg") ? "-" : name);
+    for (int i = 0; i < a->nargs; i++) {
+        if (i)
+            ctr_say(s, infix ? " %s " : ", ", name);
+        if (a->arg_name[i])
+            ctr_say(s, "%s=", a->arg_name[i]);
+        show_ast(s, a->arg[i]);
+    }
+    ctr_say(s, ")");
 }
 
 /* ---- a signal ---- */
@@ -105,7 +92,7 @@ static int mark(struct walk *w, const struct plan_ast *a, struct ctr_err *err)
     return rc;
 }
 
-/* "vocab(words, min=10); words = split(lower(title), " ")": the expression, then the intermediates it uses. */
+/* "vocab(words, min=10); words = split(lower(title), " ")\0": the expression, then the intermediates it uses. */
 static int describe(struct walk *w, int def, struct ctr_buf *b, struct ctr_err *err)
 {
     const struct plan_def *d = w->tree->def;
@@ -114,20 +101,18 @@ static int describe(struct walk *w, int def, struct ctr_buf *b, struct ctr_err *
     int rc = mark(w, d[def].expr, err);
     for (int i = def - 1; !rc && i >= 0; i--)
         rc = w->needed[i] ? mark(w, d[i].expr, err) : 0;
-    if (!rc)
-        rc = show_ast(b, d[def].expr, err);
-    for (int i = 0; !rc && i < def; i++) {
+    struct ctr_say s = { b, err, rc };
+    show_ast(&s, d[def].expr);
+    for (int i = 0; i < def; i++) {
         if (!w->needed[i])
             continue;
-        rc = ctr_buf_append(b, "; ", 2, err);
-        if (!rc)
-            rc = ctr_quote_name(b, d[i].name, err);
-        if (!rc)
-            rc = ctr_buf_append(b, " = ", 3, err);
-        if (!rc)
-            rc = show_ast(b, d[i].expr, err);
+        ctr_say(&s, "; ");
+        ctr_say_name(&s, d[i].name);
+        ctr_say(&s, " = ");
+        show_ast(&s, d[i].expr);
     }
-    return rc;
+    ctr_say_bytes(&s, "", 1);
+    return s.rc;
 }
 
 static int give(struct walk *w, int def, ctr_plan_each_signal *each, void *ctx, struct ctr_err *err)
@@ -136,8 +121,6 @@ static int give(struct walk *w, int def, ctr_plan_each_signal *each, void *ctx, 
     struct ctr_buf text = { 0 }, id = { 0 };
     struct ctr_plan_signal s = { .name = d->name, .role = d->role, .table = d->table };
     int rc = describe(w, def, &text, err);
-    if (!rc)
-        rc = ctr_buf_append(&text, "", 1, err);
     if (!rc)
         rc = ctr_buf_printf(&id, err, "%s in %zu:%s %016llx%016llx", ctr_roles[d->role], strlen(d->table), d->table,
                             (unsigned long long)w->hash[def].hi, (unsigned long long)w->hash[def].lo);
@@ -164,9 +147,10 @@ int ctr_plan_signals(const struct ctr_plan *p, ctr_plan_each_signal *each, void 
     if (!w.hash || !w.needed)
         rc = ctr_fail_nomem(err, (size_t)t->ndefs * sizeof *w.hash);
     for (int i = 0; !rc && i < t->ndefs; i++) {
+        struct ctr_say s = { &b, err, 0 };
         ctr_buf_clear(&b);
-        rc = hash_ast(&w, &b, t->def[i].expr, err);
-        if (!rc)
+        hash_ast(&w, &s, t->def[i].expr);
+        if (!(rc = s.rc))
             w.hash[i] = ctr_hash128(b.data, b.len);
         int role = t->def[i].kind == PLAN_ROLE ? (int)t->def[i].role : -1;
         if (!rc && ctr_role_is_input(role))

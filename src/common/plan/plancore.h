@@ -319,6 +319,6 @@ void ctr_graph_free_gpu(struct plan_graph *g);
 bool ctr_value_equal(const struct ctr_value *a, const struct ctr_value *b); /* equal kind and bits */
 /* Write a literal in the syntax of the language. `brief`: only the first 60 bytes of long texts and 8 items of long
  * lists. */
-int ctr_value_show(struct ctr_buf *b, const struct ctr_value *v, bool brief, struct ctr_err *err) CTR_MUST;
+void ctr_value_show(struct ctr_say *s, const struct ctr_value *v, bool brief);
 
 #endif

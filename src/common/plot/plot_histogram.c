@@ -15,16 +15,17 @@ enum { BINS = 40, TEXTS = 20, MOST_TEXTS = 65536, MOST_BYTES = 64 << 20 };
 static int say_rest(const struct ctr_plot_bins *b, const struct ctr_plot_range *r, int64_t nulls, struct ctr_buf *out,
                     struct ctr_err *err)
 {
-    int rc = 0;
+    struct ctr_say s = { out, err, 0 };
     if (nulls)
-        rc = ctr_buf_printf(out, err, ", %s null", ctr_plot_count((double)nulls).s);
-    if (!rc && b->nans)
-        rc = ctr_buf_printf(out, err, ", %s NaN", ctr_plot_count((double)b->nans).s);
-    if (!rc && b->infinities)
-        rc = ctr_buf_printf(out, err, ", %s infinite", ctr_plot_count((double)b->infinities).s);
-    if (!rc && r->beyond > 0)
-        rc = ctr_buf_printf(out, err, ", %.2g%% of the rows beyond the axis", 100 * r->beyond);
-    return rc ? rc : ctr_buf_append(out, "", 1, err);
+        ctr_say(&s, ", %s null", ctr_plot_count((double)nulls).s);
+    if (b->nans)
+        ctr_say(&s, ", %s NaN", ctr_plot_count((double)b->nans).s);
+    if (b->infinities)
+        ctr_say(&s, ", %s infinite", ctr_plot_count((double)b->infinities).s);
+    if (r->beyond > 0)
+        ctr_say(&s, ", %.2g%% of the rows beyond the axis", 100 * r->beyond);
+    ctr_say_bytes(&s, "", 1);
+    return s.rc;
 }
 
 static void put_bins(struct ctr_svg *g, const struct ctr_plot_bins *b, const struct ctr_plot_range *r, int series,

@@ -292,32 +292,32 @@ static int describe(struct ctr_history *h, const struct ctr_strs *sets, struct c
     const struct ctr_schema *s = &h->event.feed.schema;
     const struct ctr_history_opts *o = &h->o;
     char type[64];
-    int rc = ctr_buf_printf(&h->what, err, "ctr-history 1; user %s", type_of(s, o->user, type, sizeof type));
-    if (!rc)
-        rc = ctr_buf_printf(&h->what, err, ", time %s; --where %s; --dwell %s; --min-dwell %lld; --delay %lld",
-                            type_of(s, o->time, type, sizeof type), o->where ? o->where : "true",
-                            o->dwell ? o->dwell : "none", (long long)o->min_dwell_ms, (long long)o->delay_ms);
-    for (int i = 0; !rc && i < h->columns.n; i++)
-        rc = ctr_buf_printf(&h->what, err, "; %s: %s", h->columns.s[i],
-                            type_of(&behaviours_side(h)->feed.schema, h->column[i], type, sizeof type));
-    if (!rc && h->recent.lists)
-        rc = ctr_buf_printf(&h->what, err, "; --last %lld; --window %lld", (long long)o->last, (long long)o->window_ms);
-    for (int i = 0; !rc && i < sets->n; i++) {
-        rc = ctr_buf_printf(&h->what, err, "; --count %s:", sets->s[i]);
-        for (int k = h->event.key_start[i]; !rc && k < h->event.key_start[i + 1]; k++)
-            rc = ctr_buf_printf(&h->what, err, " %s", type_of(s, h->event.key[k], type, sizeof type));
+    struct ctr_say t = { &h->what, err, 0 };
+    ctr_say(&t, "ctr-history 1; user %s", type_of(s, o->user, type, sizeof type));
+    ctr_say(&t, ", time %s; --where %s; --dwell %s; --min-dwell %lld; --delay %lld",
+            type_of(s, o->time, type, sizeof type), o->where ? o->where : "true", o->dwell ? o->dwell : "none",
+            (long long)o->min_dwell_ms, (long long)o->delay_ms);
+    for (int i = 0; i < h->columns.n; i++)
+        ctr_say(&t, "; %s: %s", h->columns.s[i],
+                type_of(&behaviours_side(h)->feed.schema, h->column[i], type, sizeof type));
+    if (h->recent.lists)
+        ctr_say(&t, "; --last %lld; --window %lld", (long long)o->last, (long long)o->window_ms);
+    for (int i = 0; i < sets->n; i++) {
+        ctr_say(&t, "; --count %s:", sets->s[i]);
+        for (int k = h->event.key_start[i]; k < h->event.key_start[i + 1]; k++)
+            ctr_say(&t, " %s", type_of(s, h->event.key[k], type, sizeof type));
     }
-    if (!rc && sets->n)
-        rc = ctr_buf_printf(&h->what, err, "; --count-window %lld", (long long)o->count_window_ms);
-    if (!rc && h->second) {
+    if (sets->n)
+        ctr_say(&t, "; --count-window %lld", (long long)o->count_window_ms);
+    if (h->second) {
         s = &h->past.feed.schema;
-        rc = ctr_buf_printf(&h->what, err, "; --behaviours with user %s", type_of(s, h->past.user, type, sizeof type));
-        if (!rc)
-            rc = ctr_buf_printf(&h->what, err, ", time %s", type_of(s, h->past.feed.time, type, sizeof type));
+        ctr_say(&t, "; --behaviours with user %s", type_of(s, h->past.user, type, sizeof type));
+        ctr_say(&t, ", time %s", type_of(s, h->past.feed.time, type, sizeof type));
     }
-    if (!rc && h->sessions.on)
-        rc = ctr_buf_printf(&h->what, err, "; --session %lld", (long long)o->session_ms);
-    return rc ? rc : ctr_buf_append(&h->what, "", 1, err);
+    if (h->sessions.on)
+        ctr_say(&t, "; --session %lld", (long long)o->session_ms);
+    ctr_say_bytes(&t, "", 1);
+    return t.rc;
 }
 
 static int start(struct ctr_history *h, const struct ctr_schema *events, const char *past_name, struct ctr_err *err)

@@ -247,9 +247,10 @@ int64_t ctr_source_memory(const struct ctr_source *s)
     return s->ops->memory ? s->ops->memory(s) : s->below ? ctr_source_memory(s->below) : 0;
 }
 
-int ctr_source_summary(const struct ctr_source *s, struct ctr_buf *text, struct ctr_err *err)
+void ctr_source_summary(const struct ctr_source *s, struct ctr_say *text)
 {
-    return s->ops->summary ? s->ops->summary(s, text, err) : 0;
+    if (s->ops->summary)
+        s->ops->summary(s, text);
 }
 
 void ctr_source_free(struct ctr_source *s)

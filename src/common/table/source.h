@@ -100,7 +100,7 @@ struct ctr_source_ops {
     int (*load)(struct ctr_source *s, int table, uint64_t key, const float *row, struct ctr_err *err);
     int64_t (*rows)(const struct ctr_source *s, int table); /* rows of a table; -1: of all tables */
     int64_t (*memory)(const struct ctr_source *s);          /* bytes of rows in this process; NULL: none */
-    int (*summary)(const struct ctr_source *s, struct ctr_buf *text, struct ctr_err *err);
+    void (*summary)(const struct ctr_source *s, struct ctr_say *text);
     void (*free)(struct ctr_source *s);
 };
 
@@ -156,7 +156,7 @@ int ctr_source_changes(struct ctr_source *s, enum ctr_changes what, struct ctr_e
 int ctr_source_save(struct ctr_source *s, int table, ctr_source_each *each, void *ctx, struct ctr_err *err) CTR_MUST;
 int ctr_source_load(struct ctr_source *s, int table, uint64_t key, const float *row, struct ctr_err *err) CTR_MUST;
 /* Append summary lines of all sources of the stack. */
-int ctr_source_summary(const struct ctr_source *s, struct ctr_buf *text, struct ctr_err *err) CTR_MUST;
+void ctr_source_summary(const struct ctr_source *s, struct ctr_say *text);
 void ctr_source_free(struct ctr_source *s);
 
 /* Tables in this process, borrowed: table[t] may be set anew between minibatches (ctr_source_ram_bind). `floats`: of a

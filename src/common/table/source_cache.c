@@ -503,19 +503,18 @@ static int cache_count(struct ctr_source *s, int buffer, const struct ctr_source
     return below->ops->count(below, buffer, &plain, uses, total, err);
 }
 
-static int cache_summary(const struct ctr_source *s, struct ctr_buf *text, struct ctr_err *err)
+static void cache_summary(const struct ctr_source *s, struct ctr_say *text)
 {
     const struct cache *c = (const struct cache *)s;
-    int rc = 0;
     if (c->slots)
-        rc = ctr_buf_printf(text, err,
-                            "device rows          %" PRId64 " (%s)\n"
-                            "device hits          %" PRId64 "\n"
-                            "device misses        %" PRId64 "\n"
-                            "device evictions     %" PRId64 "\n",
-                            c->slots, ctr_size_text((uint64_t)c->slots * (uint64_t)s->floats * sizeof(float)).s,
-                            c->hits, c->misses, c->evictions);
-    return rc ? rc : ctr_source_summary(c->base.below, text, err);
+        ctr_say(text,
+                "device rows          %" PRId64 " (%s)\n"
+                "device hits          %" PRId64 "\n"
+                "device misses        %" PRId64 "\n"
+                "device evictions     %" PRId64 "\n",
+                c->slots, ctr_size_text((uint64_t)c->slots * (uint64_t)s->floats * sizeof(float)).s, c->hits, c->misses,
+                c->evictions);
+    ctr_source_summary(c->base.below, text);
 }
 
 static const struct ctr_source_ops cache_ops = { .name = "cache",

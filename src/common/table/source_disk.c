@@ -831,23 +831,23 @@ static int64_t disk_memory(const struct ctr_source *s)
     return (int64_t)(d->rows.bytes + d->state.bytes) + index_bytes(d) + ctr_rowfile_memory(d->file);
 }
 
-static int disk_summary(const struct ctr_source *s, struct ctr_buf *text, struct ctr_err *err)
+static void disk_summary(const struct ctr_source *s, struct ctr_say *text)
 {
     const struct disk *d = (const struct disk *)s;
     const struct ctr_rowfile_moved m = ctr_rowfile_moved(d->file);
-    return ctr_buf_printf(text, err,
-                          "memory rows          %" PRIu32 " (%s with the index)\n"
-                          "memory hits          %" PRId64 " (%.1f%%)\n"
-                          "memory misses        %" PRId64 "\n"
-                          "memory evictions     %" PRId64 "\n"
-                          "disk rows read       %" PRId64 "\n"
-                          "disk rows written    %" PRId64 "\n"
-                          "disk bytes moved     %s in %" PRId64 " reads, %s in %" PRId64 " writes\n"
-                          "disk waited for      %.3f s\n",
-                          d->most, ctr_size_text((uint64_t)disk_memory(s)).s, d->hits,
-                          100 * (double)d->hits / (double)CTR_MAX(d->hits + d->misses, 1), d->misses, d->evictions,
-                          d->read, d->written, ctr_size_text((uint64_t)m.read_bytes).s, m.reads,
-                          ctr_size_text((uint64_t)m.written_bytes).s, m.writes, d->waited);
+    ctr_say(text,
+            "memory rows          %" PRIu32 " (%s with the index)\n"
+            "memory hits          %" PRId64 " (%.1f%%)\n"
+            "memory misses        %" PRId64 "\n"
+            "memory evictions     %" PRId64 "\n"
+            "disk rows read       %" PRId64 "\n"
+            "disk rows written    %" PRId64 "\n"
+            "disk bytes moved     %s in %" PRId64 " reads, %s in %" PRId64 " writes\n"
+            "disk waited for      %.3f s\n",
+            d->most, ctr_size_text((uint64_t)disk_memory(s)).s, d->hits,
+            100 * (double)d->hits / (double)CTR_MAX(d->hits + d->misses, 1), d->misses, d->evictions, d->read,
+            d->written, ctr_size_text((uint64_t)m.read_bytes).s, m.reads, ctr_size_text((uint64_t)m.written_bytes).s,
+            m.writes, d->waited);
 }
 
 static void disk_free(struct ctr_source *s)

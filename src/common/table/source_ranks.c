@@ -546,9 +546,9 @@ static int64_t ranks_memory(const struct ctr_source *source)
     return ctr_source_memory(((const struct over_ranks *)source)->below);
 }
 
-static int ranks_summary(const struct ctr_source *source, struct ctr_buf *text, struct ctr_err *err)
+static void ranks_summary(const struct ctr_source *source, struct ctr_say *text)
 {
-    return ctr_source_summary(((const struct over_ranks *)source)->below, text, err);
+    ctr_source_summary(((const struct over_ranks *)source)->below, text);
 }
 
 static void side_free(struct side *side, int ranks)

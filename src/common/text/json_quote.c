@@ -75,3 +75,9 @@ int ctr_json_quote(struct ctr_buf *b, const char *p, size_t n, struct ctr_err *e
     b->len += len;
     return 0;
 }
+
+void ctr_say_json(struct ctr_say *s, const char *p, size_t n)
+{
+    if (!s->rc)
+        s->rc = ctr_json_quote(s->to, p, n, s->err);
+}

@@ -76,15 +76,17 @@ static int tell_difference(int rank, const char *a, const char *b, struct ctr_er
                     (int)CTR_MIN(strcspn(a, "\n"), 300), a, rank, (int)CTR_MIN(strcspn(b, "\n"), 300), b);
 }
 
-static int same_text(struct ctr_comm *c, const struct ctr_buf *text, struct ctr_err *err)
+/* Frees the text. */
+static int same_text(struct ctr_comm *c, struct ctr_say *s)
 {
     const int size = ctr_comm_size(c);
     struct ctr_buf *in = NULL;
-    int rc = ctr_comm_gather_new(c, CTR_COMM_CONTROL, text->data, text->len + 1, &in, err);
+    int rc = s->rc ? s->rc : ctr_comm_gather_new(c, CTR_COMM_CONTROL, s->to->data, s->to->len + 1, &in, s->err);
     for (int r = 1; r < size && !rc; r++)
         if (in[r].len != in[0].len || memcmp(in[r].data, in[0].data, in[0].len) != 0)
-            rc = tell_difference(r, (const char *)in[0].data, (const char *)in[r].data, err);
+            rc = tell_difference(r, (const char *)in[0].data, (const char *)in[r].data, s->err);
     ctr_comm_gather_free(c, in);
+    ctr_buf_free(s->to);
     return rc;
 }
 
@@ -93,12 +95,14 @@ static int same_text(struct ctr_comm *c, const struct ctr_buf *text, struct ctr_
 static int put_part(struct ctr_buf *b, const char *name, const char *type, const struct ctr_meta *m,
                     struct ctr_err *err)
 {
-    int rc = ctr_buf_append(b, name, strlen(name) + 1, err);
-    if (!rc && type)
-        rc = ctr_buf_append(b, type, strlen(type) + 1, err);
-    for (int i = 0; i < 2 * m->n && !rc; i++)
-        rc = ctr_buf_append(b, m->kv[i], strlen(m->kv[i]) + 1, err);
-    return rc ? rc : ctr_buf_append(b, "", 1, err);
+    struct ctr_say s = { b, err, 0 };
+    ctr_say_bytes(&s, name, strlen(name) + 1);
+    if (type)
+        ctr_say_bytes(&s, type, strlen(type) + 1);
+    for (int i = 0; i < 2 * m->n; i++)
+        ctr_say_bytes(&s, m->kv[i], strlen(m->kv[i]) + 1);
+    ctr_say_bytes(&s, "", 1);
+    return s.rc;
 }
 
 static const char *take_text(const char **p)
@@ -167,65 +171,58 @@ static int same_streams(struct ctr_trainer *t, struct ctr_err *err)
 }
 
 /* What tells a file from most others: its size, and a hash of its beginning and end. */
-static int describe_content(struct ctr_buf *b, const char *path, struct ctr_err *err)
+static void describe_content(struct ctr_say *s, const char *path)
 {
     enum { ENDS = 1 << 16 };
     struct stat st;
-    if (!stat(path, &st) && !S_ISREG(st.st_mode)) /* a pipe can be read once */
-        return 0;
+    if (s->rc || (!stat(path, &st) && !S_ISREG(st.st_mode))) /* a pipe can be read once */
+        return;
     char *ends = calloc(2, ENDS);
     FILE *f = fopen(path, "rb");
-    int rc = ends ? 0 : ctr_fail_nomem(err, (size_t)2 * ENDS);
     size_t n = 0;
-    if (!rc && (!f || fstat(fileno(f), &st)))
-        rc = ctr_fail_sys(err, "%s: cannot be read", path);
-    if (!rc) {
+    if (!ends)
+        s->rc = ctr_fail_nomem(s->err, (size_t)2 * ENDS);
+    if (!s->rc && (!f || fstat(fileno(f), &st)))
+        s->rc = ctr_fail_sys(s->err, "%s: cannot be read", path);
+    if (!s->rc) {
         n = fread(ends, 1, ENDS, f);
         if (!fseeko(f, -(off_t)CTR_MIN(st.st_size, (off_t)ENDS), SEEK_END))
             n += fread(ends + n, 1, ENDS, f);
-        rc = ferror(f) ? ctr_fail_sys(err, "%s: cannot be read", path)
-                       : ctr_buf_printf(b, err, " of %" PRId64 " bytes, hash %016" PRIx64, (int64_t)st.st_size,
-                                        ctr_hash64(ends, n, 0));
+        if (ferror(f))
+            s->rc = ctr_fail_sys(s->err, "%s: cannot be read", path);
+        ctr_say(s, " of %" PRId64 " bytes, hash %016" PRIx64, (int64_t)st.st_size, ctr_hash64(ends, n, 0));
     }
     if (f)
         fclose(f);
     free(ends);
-    return rc;
 }
 
 int ctr_ranks_same_files(struct ctr_comm *c, char *const *path, int n, const struct ctr_shard_files *mine,
                          struct ctr_err *err)
 {
     struct ctr_buf text = { 0 };
-    int rc = ctr_buf_printf(&text, err, "%d files\n", n);
-    for (int i = 0; i < n && !rc; i++) {
-        rc = ctr_buf_printf(&text, err, "file %d: %s", i + 1, path[i]);
-        if (!rc && mine->parts) /* all ranks read its blocks */
-            rc = describe_content(&text, path[i], err);
-        if (!rc)
-            rc = ctr_buf_printf(&text, err, "\n");
+    struct ctr_say s = { &text, err, 0 };
+    ctr_say(&s, "%d files\n", n);
+    for (int i = 0; i < n; i++) {
+        ctr_say(&s, "file %d: %s", i + 1, path[i]);
+        if (mine->parts) /* all ranks read its blocks */
+            describe_content(&s, path[i]);
+        ctr_say(&s, "\n");
     }
-    if (!rc)
-        rc = same_text(c, &text, err);
-    ctr_buf_free(&text);
-    return rc;
+    return same_text(c, &s);
 }
 
 int ctr_ranks_same_whole(struct ctr_comm *c, const struct ctr_ranks_file *file, int n, struct ctr_err *err)
 {
     struct ctr_buf text = { 0 };
-    int rc = ctr_buf_printf(&text, err, "%d files that each reads whole\n", n);
-    for (int i = 0; i < n && !rc; i++) {
-        rc = ctr_buf_printf(&text, err, "%s %s", file[i].what, file[i].path);
-        if (!rc)
-            rc = describe_content(&text, file[i].path, err);
-        if (!rc)
-            rc = ctr_buf_printf(&text, err, "\n");
+    struct ctr_say s = { &text, err, 0 };
+    ctr_say(&s, "%d files that each reads whole\n", n);
+    for (int i = 0; i < n; i++) {
+        ctr_say(&s, "%s %s", file[i].what, file[i].path);
+        describe_content(&s, file[i].path);
+        ctr_say(&s, "\n");
     }
-    if (!rc)
-        rc = same_text(c, &text, err);
-    ctr_buf_free(&text);
-    return rc;
+    return same_text(c, &s);
 }
 
 static const char *given(const char *text)
@@ -234,23 +231,20 @@ static const char *given(const char *text)
 }
 
 /* Roles and first values, which models do not have among their options. */
-static int describe_job(struct ctr_buf *b, const struct ctr_train_job *j, struct ctr_err *err)
+static void describe_job(struct ctr_say *s, const struct ctr_train_job *j)
 {
     const struct ctr_params *p = &j->params;
     const char *const file[] = { "--init", j->init, "--plan", j->fitted, "--l2-counts", p->deep.l2_counts };
-    int rc = ctr_buf_printf(b, err,
-                            "label %s, weight %s, time %s, initial rate %g\nuser features %s, ad features %s\n%s%s%s\n",
-                            given(j->label), given(j->weight), given(j->time), j->init_rate,
-                            given(p->deep.user_features), given(p->deep.ad_features), j->resume ? "resumes" : "begins",
-                            j->init ? " from --init" : "", j->init_partial ? " in part" : "");
-    for (size_t i = 0; i < CTR_COUNT(file) && !rc; i += 2) {
-        rc = ctr_buf_printf(b, err, "%s %s", file[i], given(file[i + 1]));
-        if (!rc && file[i + 1])
-            rc = describe_content(b, file[i + 1], err);
-        if (!rc)
-            rc = ctr_buf_printf(b, err, "\n");
+    ctr_say(s, "label %s, weight %s, time %s, initial rate %g\nuser features %s, ad features %s\n%s%s%s\n",
+            given(j->label), given(j->weight), given(j->time), j->init_rate, given(p->deep.user_features),
+            given(p->deep.ad_features), j->resume ? "resumes" : "begins", j->init ? " from --init" : "",
+            j->init_partial ? " in part" : "");
+    for (size_t i = 0; i < CTR_COUNT(file); i += 2) {
+        ctr_say(s, "%s %s", file[i], given(file[i + 1]));
+        if (file[i + 1])
+            describe_content(s, file[i + 1]);
+        ctr_say(s, "\n");
     }
-    return rc;
 }
 
 int ctr_ranks_same(struct ctr_trainer *t, struct ctr_err *err)
@@ -259,30 +253,22 @@ int ctr_ranks_same(struct ctr_trainer *t, struct ctr_err *err)
     struct ctr_buf text = { 0 }, params = { 0 };
     if (!c)
         return 0;
-    int rc = ctr_params_text(t->job.model, &t->job.params, &params, err);
-    if (!rc)
-        rc = ctr_buf_printf(
-            &text, err, "version %s\nmodel %s with %s\npasses %" PRId64 ", seed %" PRId64 ", prefetch %" PRId64 "\n",
+    struct ctr_say s = { &text, err, ctr_params_text(t->job.model, &t->job.params, &params, err) };
+    ctr_say(&s, "version %s\nmodel %s with %s\npasses %" PRId64 ", seed %" PRId64 ", prefetch %" PRId64 "\n",
             CTR_VERSION, t->job.model->name, (const char *)params.data, t->job.passes, t->job.params.seed,
             t->job.params.prefetch);
-    if (!rc)
-        rc = describe_job(&text, &t->job, err);
-    if (!rc)
-        rc = ctr_buf_printf(&text, err, "validation %s, every %" PRId64 ", patience %" PRId64 "\n",
-                            given(t->job.validation), t->job.validation_every, t->job.patience);
-    if (!rc)
-        rc = ctr_buf_printf(&text, err,
-                            "checkpoint %s, deltas %" PRId64 "\npredictions before updates: %s\nrows on disk: %s\n",
-                            given(t->job.checkpoint), t->job.checkpoint_deltas,
-                            t->job.progressive ? "written"
-                            : t->job.unscored  ? "none"
-                                               : "made",
-                            t->job.params.spill ? "yes" : "no");
-    if (!rc)
-        rc = same_text(c, &text, err);
+    describe_job(&s, &t->job);
+    ctr_say(&s, "validation %s, every %" PRId64 ", patience %" PRId64 "\n", given(t->job.validation),
+            t->job.validation_every, t->job.patience);
+    ctr_say(&s, "checkpoint %s, deltas %" PRId64 "\npredictions before updates: %s\nrows on disk: %s\n",
+            given(t->job.checkpoint), t->job.checkpoint_deltas,
+            t->job.progressive ? "written"
+            : t->job.unscored  ? "none"
+                               : "made",
+            t->job.params.spill ? "yes" : "no");
+    int rc = same_text(c, &s);
     if (!rc)
         rc = same_streams(t, err);
-    ctr_buf_free(&text);
     ctr_buf_free(&params);
     return rc;
 }

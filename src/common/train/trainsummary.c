@@ -23,52 +23,54 @@ int ctr_train_progress(const struct ctr_train_stats *s, bool heading, struct ctr
                                s->score, s->features);
 }
 
-static int variants_table(const struct ctr_trainer *t, struct ctr_buf *text, struct ctr_err *err)
+static void variants_table(const struct ctr_trainer *t, struct ctr_say *text)
 {
-    int rc = ctr_buf_printf(text, err, "\n%-20s %12s %8s\n", "variant", "log loss", "AUC");
-    for (int i = 0; i < t->models && !rc; i++)
-        rc = ctr_buf_format(text, err, "%-20s %12.6f %8.4f\n", t->job.params.variants->v[i].name,
-                            t->v[i].s.loss / t->v[i].s.weight, ctr_trainer_auc(t, i));
-    return rc;
+    ctr_say(text, "\n%-20s %12s %8s\n", "variant", "log loss", "AUC");
+    for (int i = 0; i < t->models; i++)
+        ctr_say_format(text, "%-20s %12.6f %8.4f\n", t->job.params.variants->v[i].name,
+                       t->v[i].s.loss / t->v[i].s.weight, ctr_trainer_auc(t, i));
 }
 
 /* Append the content: keys, bytes, keys refused. */
-static int held(const struct ctr_trainer *t, struct ctr_buf *text, struct ctr_err *err)
+static void held(const struct ctr_trainer *t, struct ctr_say *text)
 {
     const struct ctr_model *m = t->job.model;
-    int rc = ctr_buf_printf(text, err, "keys                 %" PRId64 " (%s)\n", m->keys(t->learner),
-                            ctr_size_text_beyond((uint64_t)m->memory(t->learner), 0).s);
-    if (!rc && m->add_summary)
-        rc = m->add_summary(t->learner, text, err);
-    if (rc || !t->order.rows)
-        return rc;
-    return ctr_buf_printf(text, err, "out of time order    %" PRId64 " rows, by up to %s\n", t->order.rows,
-                          ctr_time_order_most(&t->order).s);
+    ctr_say(text, "keys                 %" PRId64 " (%s)\n", m->keys(t->learner),
+            ctr_size_text_beyond((uint64_t)m->memory(t->learner), 0).s);
+    if (m->add_summary)
+        m->add_summary(t->learner, text);
+    if (t->order.rows)
+        ctr_say(text, "out of time order    %" PRId64 " rows, by up to %s\n", t->order.rows,
+                ctr_time_order_most(&t->order).s);
 }
 
-int ctr_trainer_saved(const struct ctr_trainer *t, const char *what, struct ctr_buf *text, struct ctr_err *err)
+int ctr_trainer_saved(const struct ctr_trainer *t, const char *what, struct ctr_buf *to, struct ctr_err *err)
 {
-    int rc =
-        ctr_buf_format(text, err, "saved                %s, after %" PRId64 " rows%s\n", what,
-                       t->job.params.comm ? t->ranks.rows : t->v[0].s.rows, t->job.params.comm ? " of all ranks" : "");
-    return rc ? rc : held(t, text, err);
+    struct ctr_say text = { to, err, 0 };
+    ctr_say_format(&text, "saved                %s, after %" PRId64 " rows%s\n", what,
+                   t->job.params.comm ? t->ranks.rows : t->v[0].s.rows, t->job.params.comm ? " of all ranks" : "");
+    held(t, &text);
+    return text.rc;
 }
 
-int ctr_trainer_summary(const struct ctr_trainer *t, struct ctr_buf *text, struct ctr_err *err)
+int ctr_trainer_summary(const struct ctr_trainer *t, struct ctr_buf *to, struct ctr_err *err)
 {
     const struct ctr_train_stats *s = &t->v[0].s;
-    const struct ctr_model *m = t->job.model;
-    int rc = ctr_buf_printf(text, err, "\nrows                 %" PRId64 "\n", s->rows);
-    if (!rc)
-        rc = held(t, text, err);
-    if (rc || s->weight <= 0) /* no row had a weight: the mean is undefined */
-        return rc;
-    rc = ctr_buf_printf(text, err, "mean label           %s\n", ctr_mean_text(s->positives / s->weight).s);
-    if (rc || m->variant_ops)
-        return rc ? rc : variants_table(t, text, err);
+    struct ctr_say text = { to, err, 0 };
+    ctr_say(&text, "\nrows                 %" PRId64 "\n", s->rows);
+    held(t, &text);
+    if (s->weight <= 0) /* no row had a weight: the mean is undefined */
+        return text.rc;
+    ctr_say(&text, "mean label           %s\n", ctr_mean_text(s->positives / s->weight).s);
+    if (t->job.model->variant_ops) {
+        variants_table(t, &text);
+        return text.rc;
+    }
     const double auc = ctr_trainer_auc(t, 0);
-    rc = ctr_buf_printf(text, err, "progressive log loss %s\n", ctr_mean_text(s->loss / s->weight).s);
-    return rc || isnan(auc) ? rc : ctr_buf_printf(text, err, "progressive AUC      %.4f\n", auc);
+    ctr_say(&text, "progressive log loss %s\n", ctr_mean_text(s->loss / s->weight).s);
+    if (!isnan(auc))
+        ctr_say(&text, "progressive AUC      %.4f\n", auc);
+    return text.rc;
 }
 
 /* The log loss of a click rate as the score of every row. */

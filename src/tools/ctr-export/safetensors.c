@@ -169,57 +169,49 @@ static int by_alignment(const void *a, const void *b)
     return m != n ? (m < n ? 1 : -1) : strcmp(x->name, y->name);
 }
 
-static int put_text(struct ctr_buf *b, const char *s, struct ctr_err *err)
+static void put_text(struct ctr_say *s, const char *before, const char *text)
 {
-    return ctr_json_quote(b, s, strlen(s), err);
+    ctr_say(s, "%s", before);
+    ctr_say_json(s, text, strlen(text));
 }
 
 /* The model's metadata for readers of the tensors: all except the plan's text. */
 static int put_metadata(struct ctr_buf *head, const struct ctr_meta *m, struct ctr_err *err)
 {
-    int rc = 0;
+    struct ctr_say s = { head, err, 0 };
     bool any = false;
-    for (int i = 0; i < m->n && !rc; i++) {
+    for (int i = 0; i < m->n; i++) {
         const char *key = m->kv[(size_t)i * 2], *value = m->kv[(size_t)i * 2 + 1];
         if (strncmp(key, "ctr.", 4) != 0 || !strcmp(key, CTR_META_SECTIONS))
             continue;
-        rc = ctr_buf_printf(head, err, "%s", any ? "," : "{\"__metadata__\":{");
+        put_text(&s, any ? "," : "{\"__metadata__\":{", key);
+        put_text(&s, ":", value);
         any = true;
-        if (!rc)
-            rc = put_text(head, key, err);
-        if (!rc)
-            rc = ctr_buf_printf(head, err, ":");
-        if (!rc)
-            rc = put_text(head, value, err);
     }
-    return rc ? rc : ctr_buf_printf(head, err, "%s", any ? "}" : "{");
+    ctr_say(&s, "%s", any ? "}" : "{");
+    return s.rc;
 }
 
 static int put_head(const struct writer *w, struct ctr_buf *head, struct ctr_err *err)
 {
+    struct ctr_say s = { head, err, 0 };
     int64_t at = 0;
-    int rc = ctr_buf_append(head, w->metadata, strlen(w->metadata), err);
-    for (int i = 0; i < w->n && !rc; i++) {
+    ctr_say(&s, "%s", w->metadata);
+    for (int i = 0; i < w->n; i++) {
         const struct tensor *t = &w->t[i];
-        rc = ctr_buf_printf(head, err, "%s", i || strlen(w->metadata) > 1 ? "," : "");
-        if (!rc)
-            rc = put_text(head, t->name, err);
-        if (!rc)
-            rc = ctr_buf_printf(head, err, ":{\"dtype\":\"%s\",\"shape\":[", dtypes[t->type]);
-        if (!rc && !t->one_row)
-            rc = ctr_buf_printf(head, err, "%lld%s", (long long)t->rows, t->width ? "," : "");
-        if (!rc && t->width)
-            rc = ctr_buf_printf(head, err, "%lld", (long long)t->width);
-        if (!rc)
-            rc =
-                ctr_buf_printf(head, err, "],\"data_offsets\":[%lld,%lld]}", (long long)at, (long long)(at + t->bytes));
+        put_text(&s, i || strlen(w->metadata) > 1 ? "," : "", t->name);
+        ctr_say(&s, ":{\"dtype\":\"%s\",\"shape\":[", dtypes[t->type]);
+        if (!t->one_row)
+            ctr_say(&s, "%lld%s", (long long)t->rows, t->width ? "," : "");
+        if (t->width)
+            ctr_say(&s, "%lld", (long long)t->width);
+        ctr_say(&s, "],\"data_offsets\":[%lld,%lld]}", (long long)at, (long long)(at + t->bytes));
         at += t->bytes;
     }
-    if (!rc)
-        rc = ctr_buf_printf(head, err, "}");
-    while (!rc && head->len % 8)
-        rc = ctr_buf_append(head, " ", 1, err);
-    return rc;
+    ctr_say(&s, "}");
+    while (!s.rc && head->len % 8)
+        ctr_say(&s, " ");
+    return s.rc;
 }
 
 static int copy_tensor(const struct writer *w, const struct tensor *t, struct ctr_out *out, struct ctr_err *err)

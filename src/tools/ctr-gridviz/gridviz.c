@@ -268,101 +268,99 @@ int ctr_gridviz_add(struct ctr_gridviz *g, struct ctr_reader *r, const char *nam
 
 /* ---- JSON ---- */
 
-static int put_text(struct ctr_buf *out, const char *text, struct ctr_err *err)
+static void put_text(struct ctr_say *s, const char *before, const char *text)
 {
-    return ctr_json_quote(out, text, strlen(text), err);
+    ctr_say(s, "%s", before);
+    ctr_say_json(s, text, strlen(text));
 }
 
-static int put_number(struct ctr_buf *out, double v, struct ctr_err *err)
+static void put_number(struct ctr_say *s, double v)
 {
-    return !isfinite(v)                        ? ctr_buf_append(out, "null", 4, err)
-           : v == floor(v) && fabs(v) < 0x1p53 ? ctr_buf_printf(out, err, "%.0f", v)
-                                               : ctr_buf_printf(out, err, "%.9g", v);
+    if (isfinite(v))
+        ctr_say(s, v == floor(v) && fabs(v) < 0x1p53 ? "%.0f" : "%.9g", v);
+    else
+        ctr_say_bytes(s, "null", 4);
 }
 
-static const char *comma(bool *first)
-{
-    const char *c = *first ? "" : ",";
-
-    *first = false;
-    return c;
-}
-
-static int put_metrics(const struct ctr_gridviz *g, struct ctr_buf *out, struct ctr_err *err)
+static void put_metrics(const struct ctr_gridviz *g, struct ctr_say *s)
 {
     static const char *const goal[] = { "none", "high", "low", "one" };
-    bool first = true;
-    int rc = ctr_buf_printf(out, err, ",\n\"metrics\":[");
+    const char *comma = "";
 
-    for (int m = 0; !rc && m < ctr_metrics_count; m++) {
+    ctr_say(s, ",\n\"metrics\":[");
+    for (int m = 0; m < ctr_metrics_count; m++) {
         bool there = false;
         for (int64_t i = 0; i < model_count(g); i++)
             there |= models(g)[i].series[SUMS + m * CTR_EVAL_PARTS].len > 0;
-        if (there)
-            rc = ctr_buf_printf(out, err, "%s{\"name\":\"%s\",\"help\":\"%s\",\"goal\":\"%s\"}", comma(&first),
-                                ctr_metrics[m].name, ctr_metrics[m].help, goal[ctr_metrics[m].goal]);
+        if (!there)
+            continue;
+        ctr_say(s, "%s{\"name\":\"%s\",\"help\":\"%s\",\"goal\":\"%s\"}", comma, ctr_metrics[m].name,
+                ctr_metrics[m].help, goal[ctr_metrics[m].goal]);
+        comma = ",";
     }
-    return rc ? rc : ctr_buf_append(out, "]", 1, err);
+    ctr_say(s, "]");
 }
 
-static int put_slices(const struct ctr_gridviz *g, struct ctr_buf *out, struct ctr_err *err)
+static void put_slices(const struct ctr_gridviz *g, struct ctr_say *s)
 {
-    const struct slice *s = slices(g);
+    const struct slice *slice = slices(g);
     int64_t n = ctr_gridviz_slices(g);
-    int rc = ctr_buf_printf(out, err, ",\n\"by_of\":[");
 
-    for (int64_t i = 0; !rc && i < n; i++)
-        rc = ctr_buf_printf(out, err, "%s%d", i ? "," : "", s[i].by);
-    rc = rc ? rc : ctr_buf_printf(out, err, "],\n\"slice\":[");
-    for (int64_t i = 0; !rc && i < n; i++)
-        if (!i || !(rc = ctr_buf_append(out, ",", 1, err)))
-            rc = ctr_json_quote(out, s[i].text, s[i].text_n, err);
-    rc = rc ? rc : ctr_buf_printf(out, err, "],\n\"window\":[");
-    for (int64_t i = 0; !rc && i < n; i++)
-        rc = s[i].windowed ? ctr_buf_printf(out, err, "%s%" PRId64, i ? "," : "", s[i].window_ms)
-                           : ctr_buf_printf(out, err, "%snull", i ? "," : "");
-    return rc ? rc : ctr_buf_append(out, "]", 1, err);
+    ctr_say(s, ",\n\"by_of\":[");
+    for (int64_t i = 0; i < n; i++)
+        ctr_say(s, "%s%d", i ? "," : "", slice[i].by);
+    ctr_say(s, "],\n\"slice\":[");
+    for (int64_t i = 0; i < n; i++) {
+        ctr_say_bytes(s, ",", i > 0);
+        ctr_say_json(s, slice[i].text, slice[i].text_n);
+    }
+    ctr_say(s, "],\n\"window\":[");
+    for (int64_t i = 0; i < n; i++) {
+        ctr_say_bytes(s, ",", i > 0);
+        if (slice[i].windowed)
+            ctr_say(s, "%" PRId64, slice[i].window_ms);
+        else
+            ctr_say_bytes(s, "null", 4);
+    }
+    ctr_say(s, "]");
 }
 
-static int put_series(const struct ctr_buf *series, const char *name, struct ctr_buf *out, struct ctr_err *err)
-{
-    int rc = ctr_buf_printf(out, err, ",\n\"%s\":[", name);
-
-    for (size_t i = 0; !rc && i < series->len / sizeof(double); i++)
-        if (!i || !(rc = ctr_buf_append(out, ",", 1, err)))
-            rc = put_number(out, ((const double *)(const void *)series->data)[i], err);
-    return rc ? rc : ctr_buf_append(out, "]", 1, err);
-}
-
-static int put_model(const struct model *m, struct ctr_buf *out, struct ctr_err *err)
+static void put_model(const struct model *m, struct ctr_say *s)
 {
     char name[96];
-    int rc = ctr_buf_printf(out, err, "{\"name\":");
 
-    rc = rc ? rc : put_text(out, m->name, err);
-    for (int k = 0; !rc && k < series_count(); k++) {
+    put_text(s, "{\"name\":", m->name);
+    for (int k = 0; k < series_count(); k++) {
+        const double *value = (const double *)(const void *)m->series[k].data;
+        if (!m->series[k].len)
+            continue;
         series_name(k, name, sizeof name);
-        if (m->series[k].len)
-            rc = put_series(&m->series[k], name, out, err);
+        ctr_say(s, ",\n\"%s\":[", name);
+        for (size_t i = 0; i < m->series[k].len / sizeof *value; i++) {
+            ctr_say_bytes(s, ",", i > 0);
+            put_number(s, value[i]);
+        }
+        ctr_say(s, "]");
     }
-    return rc ? rc : ctr_buf_append(out, "}", 1, err);
+    ctr_say(s, "}");
 }
 
 int ctr_gridviz_data(const struct ctr_gridviz *g, const char *title, struct ctr_buf *out, struct ctr_err *err)
 {
-    int rc = ctr_buf_printf(out, err, "{\"title\":");
+    struct ctr_say s = { out, err, 0 };
 
-    rc = rc ? rc : put_text(out, title, err);
-    rc = rc ? rc : ctr_buf_printf(out, err, ",\n\"by\":[");
-    for (int i = 0; !rc && i < g->by.n; i++)
-        if (!i || !(rc = ctr_buf_append(out, ",", 1, err)))
-            rc = put_text(out, g->by.s[i], err);
-    rc = rc ? rc : ctr_buf_append(out, "]", 1, err);
-    rc = rc ? rc : put_metrics(g, out, err);
-    rc = rc ? rc : put_slices(g, out, err);
-    rc = rc ? rc : ctr_buf_printf(out, err, ",\n\"models\":[");
-    for (int64_t i = 0; !rc && i < model_count(g); i++)
-        if (!i || !(rc = ctr_buf_append(out, ",\n", 2, err)))
-            rc = put_model(&models(g)[i], out, err);
-    return rc ? rc : ctr_buf_printf(out, err, "]}");
+    put_text(&s, "{\"title\":", title);
+    ctr_say(&s, ",\n\"by\":[");
+    for (int i = 0; i < g->by.n; i++)
+        put_text(&s, i ? "," : "", g->by.s[i]);
+    ctr_say(&s, "]");
+    put_metrics(g, &s);
+    put_slices(g, &s);
+    ctr_say(&s, ",\n\"models\":[");
+    for (int64_t i = 0; i < model_count(g); i++) {
+        ctr_say(&s, "%s", i ? ",\n" : "");
+        put_model(&models(g)[i], &s);
+    }
+    ctr_say(&s, "]}");
+    return s.rc;
 }

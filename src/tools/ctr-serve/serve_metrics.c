@@ -75,79 +75,64 @@ struct metric {
     double value; /* NaN: there is none */
 };
 
-static int put_metrics(struct ctr_buf *out, const struct metric *m, size_t n, struct ctr_err *err)
+static void put_metrics(struct ctr_say *out, const struct metric *m, size_t n)
 {
     char text[CTR_NUM_MAX];
-    int rc = 0;
-    for (size_t i = 0; i < n && !rc; i++) {
+    for (size_t i = 0; i < n; i++) {
         const int digits = (int)ctr_fmt_f64(text, m[i].value);
         if (!isnan(m[i].value))
-            rc = ctr_buf_printf(out, err, "# HELP %s %s\n# TYPE %s %s\n%s %.*s\n", m[i].name, m[i].help, m[i].name,
-                                m[i].kind, m[i].name, digits, text);
+            ctr_say(out, "# HELP %s %s\n# TYPE %s %s\n%s %.*s\n", m[i].name, m[i].help, m[i].name, m[i].kind, m[i].name,
+                    digits, text);
     }
-    return rc;
 }
 
-static int histogram(struct ctr_buf *out, const struct serve_metrics *m, int s, struct ctr_err *err)
+static void histogram(struct ctr_say *out, const struct serve_metrics *m, int s)
 {
     int64_t sum = 0;
-    int rc = 0;
-    for (int b = 0; b <= SERVE_BUCKETS && !rc; b++) {
+    for (int b = 0; b <= SERVE_BUCKETS; b++) {
         char text[CTR_NUM_MAX + 1] = "+Inf";
         if (b < SERVE_BUCKETS)
             text[ctr_fmt_f64(text, bounds[b])] = 0;
         sum += m->bucket[s][b];
-        rc = ctr_buf_printf(out, err, "ctr_serve_seconds_bucket{stage=\"%s\",le=\"%s\"} %lld\n", stages[s], text,
-                            (long long)sum);
+        ctr_say(out, "ctr_serve_seconds_bucket{stage=\"%s\",le=\"%s\"} %lld\n", stages[s], text, (long long)sum);
     }
-    if (!rc)
-        rc = ctr_buf_printf(out, err,
-                            "ctr_serve_seconds_sum{stage=\"%s\"} %.9f\nctr_serve_seconds_count{stage=\"%s\"} %lld\n",
-                            stages[s], m->seconds[s], stages[s], (long long)m->count[s]);
-    return rc;
+    ctr_say(out, "ctr_serve_seconds_sum{stage=\"%s\"} %.9f\nctr_serve_seconds_count{stage=\"%s\"} %lld\n", stages[s],
+            m->seconds[s], stages[s], (long long)m->count[s]);
 }
 
 /* A label's value: backslash, quote and newline are escaped. */
-static int label(struct ctr_buf *out, const char *text, struct ctr_err *err)
+static void label(struct ctr_say *out, const char *text)
 {
-    int rc = 0;
-    for (; *text && !rc; text++)
-        rc = *text == '\n'                   ? ctr_buf_append(out, "\\n", 2, err)
-             : *text == '"' || *text == '\\' ? ctr_buf_printf(out, err, "\\%c", *text)
-                                             : ctr_buf_append(out, text, 1, err);
-    return rc;
+    for (; *text; text++)
+        if (*text == '\n')
+            ctr_say(out, "\\n");
+        else
+            ctr_say(out, "%s%c", *text == '"' || *text == '\\' ? "\\" : "", *text);
 }
 
-static int tables_text(struct ctr_buf *out, const struct serve_metrics *m, bool unknown, struct ctr_err *err)
+static void tables_text(struct ctr_say *out, const struct serve_metrics *m, bool unknown)
 {
     const char *name = unknown ? "ctr_serve_unknown_keys_total" : "ctr_serve_keys_total";
-    int rc = ctr_buf_printf(out, err, "# HELP %s Keys of scored rows%s, by table.\n# TYPE %s counter\n", name,
-                            unknown ? " that the model does not hold" : "", name);
-    for (int i = 0; i < m->tables && !rc; i++) {
-        rc = ctr_buf_printf(out, err, "%s{table=\"", name);
-        if (!rc)
-            rc = label(out, m->table[i].name, err);
-        if (!rc)
-            rc = ctr_buf_printf(out, err, "\"} %lld\n", (long long)(unknown ? m->table[i].unknown : m->table[i].keys));
+    ctr_say(out, "# HELP %s Keys of scored rows%s, by table.\n# TYPE %s counter\n", name,
+            unknown ? " that the model does not hold" : "", name);
+    for (int i = 0; i < m->tables; i++) {
+        ctr_say(out, "%s{table=\"", name);
+        label(out, m->table[i].name);
+        ctr_say(out, "\"} %lld\n", (long long)(unknown ? m->table[i].unknown : m->table[i].keys));
     }
-    return rc;
 }
 
-static int counts_text(struct ctr_buf *out, const struct serve_metrics *m, struct ctr_err *err)
+static void counts_text(struct ctr_say *out, const struct serve_metrics *m)
 {
-    int rc = ctr_buf_printf(out, err,
-                            "# HELP ctr_serve_requests_total Answers, by status.\n"
-                            "# TYPE ctr_serve_requests_total counter\n");
-    for (size_t i = 0; i < CTR_COUNT(codes) && !rc; i++)
+    ctr_say(out, "# HELP ctr_serve_requests_total Answers, by status.\n"
+                 "# TYPE ctr_serve_requests_total counter\n");
+    for (size_t i = 0; i < CTR_COUNT(codes); i++)
         if (m->code[i] || codes[i] == 200)
-            rc = ctr_buf_printf(out, err, "ctr_serve_requests_total{code=\"%d\"} %lld\n", codes[i],
-                                (long long)m->code[i]);
-    if (!rc)
-        rc = ctr_buf_printf(out, err,
-                            "# HELP ctr_serve_seconds Time of a scoring request, by stage.\n"
-                            "# TYPE ctr_serve_seconds histogram\n");
-    for (int s = 0; s < SERVE_STAGES && !rc; s++)
-        rc = histogram(out, m, s, err);
+            ctr_say(out, "ctr_serve_requests_total{code=\"%d\"} %lld\n", codes[i], (long long)m->code[i]);
+    ctr_say(out, "# HELP ctr_serve_seconds Time of a scoring request, by stage.\n"
+                 "# TYPE ctr_serve_seconds histogram\n");
+    for (int s = 0; s < SERVE_STAGES; s++)
+        histogram(out, m, s);
     const struct metric counts[] = {
         { "ctr_serve_ads_total", "counter", "Ads scored.", (double)m->scored },
         { "ctr_serve_score_sum", "counter", "Sum of all scores.", m->score_sum },
@@ -159,15 +144,13 @@ static int counts_text(struct ctr_buf *out, const struct serve_metrics *m, struc
         { "ctr_serve_images_total", "counter", "Photographs taken.", (double)m->images },
         { "ctr_serve_bad_images_total", "counter", "Photographs refused.", (double)m->bad_images },
     };
-    if (!rc)
-        rc = put_metrics(out, counts, CTR_COUNT(counts), err);
-    if (!rc)
-        rc = tables_text(out, m, false, err);
-    return rc ? rc : tables_text(out, m, true, err);
+    put_metrics(out, counts, CTR_COUNT(counts));
+    tables_text(out, m, false);
+    tables_text(out, m, true);
 }
 
 /* Do clicks come as the scores say? Of the requests that are kept. */
-static int clicks_text(struct serve *s, struct ctr_buf *out, struct ctr_err *err)
+static void clicks_text(struct serve *s, struct ctr_say *out)
 {
     struct serve_clicks_state c;
     serve_clicks_get(s->clicks, &c);
@@ -183,10 +166,10 @@ static int clicks_text(struct serve *s, struct ctr_buf *out, struct ctr_err *err
         { "ctr_serve_calibration_ratio", "gauge", "Clicks over the sum of scores, of the ads that are kept.",
           c.clicks && c.score_sum > 0 ? (double)c.clicked / c.score_sum : NAN },
     };
-    return put_metrics(out, m, CTR_COUNT(m), err);
+    put_metrics(out, m, CTR_COUNT(m));
 }
 
-static int state_text(struct serve *s, struct ctr_buf *out, struct ctr_err *err)
+static void state_text(struct serve *s, struct ctr_say *out)
 {
     const struct ctr_http_stats http = ctr_http_stats(s->http);
     struct serve_generation *g = serve_models_hold(s->models);
@@ -206,25 +189,24 @@ static int state_text(struct serve *s, struct ctr_buf *out, struct ctr_err *err)
     };
     const struct metric age = { "ctr_serve_model_age_seconds", "gauge", "Time since the model or map was taken.",
                                 (double)(ctr_clock_ms() - g->loaded_ms) / 1000 };
-    int rc = put_metrics(out, state, CTR_COUNT(state), err);
-    if (!rc && s->clicks)
-        rc = clicks_text(s, out, err);
-    if (!rc)
-        rc = put_metrics(out, &age, 1, err);
-    if (!rc)
-        rc = ctr_buf_printf(out, err,
-                            "# HELP ctr_serve_model_info The model and map of now.\n"
-                            "# TYPE ctr_serve_model_info gauge\n"
-                            "ctr_serve_model_info{model=\"%s\",map=\"%s\"} 1\n",
-                            g->model->digest, g->map ? g->map->digest : "");
+    put_metrics(out, state, CTR_COUNT(state));
+    if (s->clicks)
+        clicks_text(s, out);
+    put_metrics(out, &age, 1);
+    ctr_say(out,
+            "# HELP ctr_serve_model_info The model and map of now.\n"
+            "# TYPE ctr_serve_model_info gauge\n"
+            "ctr_serve_model_info{model=\"%s\",map=\"%s\"} 1\n",
+            g->model->digest, g->map ? g->map->digest : "");
     serve_generation_release(g);
-    return rc;
 }
 
-int serve_metrics_text(struct serve *s, struct ctr_buf *out, struct ctr_err *err)
+int serve_metrics_text(struct serve *s, struct ctr_buf *to, struct ctr_err *err)
 {
+    struct ctr_say out = { to, err, 0 };
     pthread_mutex_lock(&s->metrics.lock);
-    int rc = counts_text(out, &s->metrics, err);
+    counts_text(&out, &s->metrics);
     pthread_mutex_unlock(&s->metrics.lock);
-    return rc ? rc : state_text(s, out, err);
+    state_text(s, &out);
+    return out.rc;
 }

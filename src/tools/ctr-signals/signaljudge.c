@@ -126,6 +126,7 @@ struct judgement {
     double cell[CTR_STREAM_CHECK_CELLS], missing;
     double psi, psi_pinned, unseen; /* NaN: no reference */
     struct ctr_buf why;             /* "; this; that"; zero-terminated */
+    struct ctr_say say;             /* to it */
     bool passed;
 };
 
@@ -146,42 +147,39 @@ static struct words name_of(const struct reference *r)
 }
 
 /* Compare with one reference: change of missing values, and of the distribution. */
-static int judge_change(struct judgement *j, const struct reference *ref, double *psi, struct ctr_err *err)
+static void judge_change(struct judgement *j, const struct reference *ref, double *psi)
 {
     double noise, rows = (double)j->r->rows;
     double spread = j->missing * (1 - j->missing) / rows + ref->missing * (1 - ref->missing) / ref->rows;
-    int rc = 0;
     if (fabs(j->missing - ref->missing) > j->rules->max_missing_change + 2 * sqrt(spread))
-        rc = ctr_buf_printf(&j->why, err, "; missing in %.1f%% of rows, %.1f%% in %s", j->missing * 100,
-                            ref->missing * 100, name_of(ref).s);
+        ctr_say(&j->say, "; missing in %.1f%% of rows, %.1f%% in %s", j->missing * 100, ref->missing * 100,
+                name_of(ref).s);
     *psi = ctr_stream_check_psi(j->cell, ref->cell, &noise);
-    if (!rc && *psi > j->rules->max_psi + noise)
-        rc = ctr_buf_printf(&j->why, err, "; drifted: PSI %.3f from %s", *psi, name_of(ref).s);
-    return rc;
+    if (*psi > j->rules->max_psi + noise)
+        ctr_say(&j->say, "; drifted: PSI %.3f from %s", *psi, name_of(ref).s);
 }
 
-static int judge_unseen(struct judgement *j, struct ctr_err *err)
+static void judge_unseen(struct judgement *j)
 {
     struct ctr_unseen u;
     if (!j->r->seen || !ctr_seen_compare(j->r->seen, &j->near.seen, &u))
-        return 0;
+        return;
     j->unseen = u.share;
-    if (u.share <= u.expected + j->rules->max_unseen * (1 - u.expected) + u.noise)
-        return 0;
-    return ctr_buf_printf(&j->why, err, "; never seen in %s: %.1f%% of values", name_of(&j->near).s, u.share * 100);
+    if (u.share > u.expected + j->rules->max_unseen * (1 - u.expected) + u.noise)
+        ctr_say(&j->say, "; never seen in %s: %.1f%% of values", name_of(&j->near).s, u.share * 100);
 }
 
-static int judge_itself(struct judgement *j, struct ctr_err *err)
+static void judge_itself(struct judgement *j)
 {
     const struct ctr_stream_check_result *r = j->r;
-    int rc = r->rows ? 0 : ctr_buf_printf(&j->why, err, "; no rows");
-    if (!rc && j->missing > j->rules->max_missing)
-        rc = ctr_buf_printf(&j->why, err, "; missing in %.1f%% of rows", j->missing * 100);
-    if (!rc && r->rows && r->distinct <= 1 && (!r->missing || r->missing == r->rows))
-        rc = ctr_buf_printf(&j->why, err, "; the same in all rows");
-    if (!rc && r->auc > j->rules->max_auc)
-        rc = ctr_buf_printf(&j->why, err, "; leak? AUC %.4f alone", r->auc);
-    return rc;
+    if (!r->rows)
+        ctr_say(&j->say, "; no rows");
+    if (j->missing > j->rules->max_missing)
+        ctr_say(&j->say, "; missing in %.1f%% of rows", j->missing * 100);
+    if (r->rows && r->distinct <= 1 && (!r->missing || r->missing == r->rows))
+        ctr_say(&j->say, "; the same in all rows");
+    if (r->auc > j->rules->max_auc)
+        ctr_say(&j->say, "; leak? AUC %.4f alone", r->auc);
 }
 
 static int judge(struct judgement *j, struct ctr_err *err)
@@ -189,19 +187,21 @@ static int judge(struct judgement *j, struct ctr_err *err)
     const bool one = j->near.checks == 1 && j->near.id == j->pinned.id;
     j->missing = j->r->rows ? (double)j->r->missing / (double)j->r->rows : NAN;
     take_cells(j->cell, j->r->histogram, (double)j->r->missing);
-    int rc = judge_itself(j, err);
-    if (!rc && j->r->rows && j->near.checks && !one)
-        rc = judge_change(j, &j->near, &j->psi, err);
-    if (!rc && j->r->rows && j->pinned.checks)
-        rc = judge_change(j, &j->pinned, &j->psi_pinned, err);
+    j->say = (struct ctr_say){ &j->why, err, 0 };
+    judge_itself(j);
+    if (j->r->rows && j->near.checks && !one)
+        judge_change(j, &j->near, &j->psi);
+    if (j->r->rows && j->pinned.checks)
+        judge_change(j, &j->pinned, &j->psi_pinned);
     if (one)
         j->psi = j->psi_pinned;
-    if (!rc && j->r->rows)
-        rc = judge_unseen(j, err);
+    if (j->r->rows)
+        judge_unseen(j);
     j->passed = !j->why.len;
-    if (!rc && j->passed)
-        rc = ctr_buf_printf(&j->why, err, "; passed");
-    return rc ? rc : ctr_buf_append(&j->why, "", 1, err);
+    if (j->passed)
+        ctr_say(&j->say, "; passed");
+    ctr_say_bytes(&j->say, "", 1);
+    return j->say.rc;
 }
 
 /* ---- kept ---- */
