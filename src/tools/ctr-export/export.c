@@ -158,6 +158,21 @@ struct job {
     int64_t first; /* row of the first tile */
 };
 
+/* Of a tile with a row that cannot be written: the rows before it, one by one. */
+static void keep_rows_before(const struct job *j, int64_t from, int64_t to, struct ctr_export_tile *t)
+{
+    struct ctr_err same = { 0 };
+
+    ctr_buf_clear(&t->text);
+    for (int64_t i = from; i < to; i++) {
+        const size_t whole = t->text.len;
+        if (j->e->format->rows(j->e, j->b, i, i + 1, t, &same) < 0) {
+            t->text.len = whole;
+            return;
+        }
+    }
+}
+
 static void run_tile(void *ctx, int64_t task, int worker)
 {
     const struct job *j = ctx;
@@ -168,6 +183,8 @@ static void run_tile(void *ctx, int64_t task, int worker)
     ctr_buf_clear(&t->text);
     memset(&t->err, 0, sizeof(t->err));
     t->rc = j->e->format->rows(j->e, j->b, from, to, t, &t->err);
+    if (t->rc < 0)
+        keep_rows_before(j, from, to, t);
 }
 
 /* Of a row that cannot be written: the rows before it are. */
@@ -192,13 +209,14 @@ int ctr_export_batch(struct ctr_export *e, const struct ctr_batch *b, struct ctr
             return rc;
         const int n = (int)CTR_MIN((b->rows - j.first + TILE_ROWS - 1) / TILE_ROWS, (int64_t)most);
         ctr_pool_run(e->pool, n, run_tile, &j);
-        for (w->n = 0; w->n < n && w->tile[w->n].rc == 0;)
-            w->n++;
-        w->last = w->n == n && j.first + (int64_t)most * TILE_ROWS >= b->rows;
+        const struct ctr_export_tile *bad = NULL;
+        for (w->n = 0; w->n < n && !bad; w->n++)
+            bad = w->tile[w->n].rc < 0 ? &w->tile[w->n] : NULL;
+        w->last = bad || j.first + (int64_t)most * TILE_ROWS >= b->rows;
         if ((rc = hand_over(e, err)) < 0)
             return rc;
-        if (w->n < n)
-            return fail_at(e, &w->tile[w->n], err);
+        if (bad)
+            return fail_at(e, bad, err);
     }
     e->rows += b->rows;
     return 0;
