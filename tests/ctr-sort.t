@@ -92,6 +92,10 @@ case $CTR_BUILD in
     for j in 1 2; do
         ok "--memory 64M -j $j is kept within 5%, and 5 MB of program" below 73000 ctr-sort -q -j $j -k k --memory 64M large.arrows
     done
+    awk 'BEGIN { for (i = 0; i < 5000; i++) printf "%d,%020000d\n", i * 7919 % 5003, i }' | ctr-import -q -f csv --columns k:int32,pad:utf8 | ctr-cat --batch 50 -o wide.arrows
+    for j in 1 2; do
+        ok "also of wide rows, -j $j" below 73000 ctr-sort -q -j $j -k k --memory 64M wide.arrows
+    done
     ;;
 esac
 done_testing

@@ -13,6 +13,7 @@
 #define MIN_MEMORY (64 << 10)
 #define MIN_READ   (64 << 10)
 #define MAX_READ   (8 << 20)
+#define MAX_RESULT (4 << 20)
 
 /* Rows to be written to a run. */
 struct bin {
@@ -28,7 +29,7 @@ struct ctr_sort {
     struct ctr_roworder order;
     struct bin bins[2], *bin; /* bin: being filled; with threads the other one is being written */
     struct ctr_rowref *tmp;
-    int64_t tmp_cap, budget;
+    int64_t tmp_cap, budget, bytes; /* bytes: of all rows */
     pthread_t writer;
     bool spilled; /* at least one run */
     bool writing; /* the thread is running and owns these: its bin, tmp, spill, stats.dropped */
@@ -326,8 +327,10 @@ int ctr_sort_batch(struct ctr_sort *s, const struct ctr_batch *b, struct ctr_err
             rc = ctr_rowarena_add(&s->bin->arena, &s->format, b->col, idx, n, tag, at, err);
         if (rc)
             return rc;
-        for (int i = 0; i < n; i++)
+        for (int i = 0; i < n; i++) {
+            s->bytes += ctr_row_size(at[i]);
             ctr_rowref_set(&s->order, &s->bin->refs[s->bin->n++], at[i]);
+        }
         s->stats.rows += n;
         done += n;
     }
@@ -433,10 +436,23 @@ static int merge_passes(struct ctr_sort *s, struct ctr_err *err)
     return rc;
 }
 
+/* Two batches of the result are held beside the budget, so wide rows make short ones: a power of two, as a writer's
+ * are. */
+static void bound_result(struct ctr_sort *s)
+{
+    const int64_t most = CTR_MAX(CTR_MIN(s->budget / 32, MAX_RESULT), MIN_READ);
+    int64_t rows = CTR_BATCH_ROWS;
+
+    while (rows > 1 && s->stats.rows && rows > most / (s->bytes / s->stats.rows + 1))
+        rows /= 2;
+    s->opts.batch_rows = CTR_MIN(s->opts.batch_rows, rows);
+}
+
 int ctr_sort_finish(struct ctr_sort *s, struct ctr_err *err)
 {
     int rc;
 
+    bound_result(s);
     if (!s->spilled)
         return sort_rows(s, s->bin, err);
     rc = await_writer(s, err);
