@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 enum { MOST_COLUMNS = 64 }; /* one bit each in a behaviour's null set */
-enum { ITEMS = 1 << 22 };   /* per column in an output batch, unless one row has more */
+enum { LEAST_LIST_BYTES = 1 << 16 };
 
 /* A log and the columns read from it, prepared batch by batch. */
 struct side {
@@ -45,6 +45,7 @@ struct ctr_history {
     struct ctr_col *views;
     struct ctr_batch batch;
     int64_t budget;
+    int64_t list_bytes;  /* of the items of a list in an output batch, unless one row has more */
     struct ctr_buf what; /* options on which its state depends */
     bool began, restored, saved;
     struct ctr_schema rest_schema; /* restored: rows of the log of behaviours that are not known yet … */
@@ -360,6 +361,7 @@ static int start(struct ctr_history *h, const struct ctr_schema *events, const c
     h->recent.age = o->age;
     h->recent.oldest_first = o->oldest_first;
     h->recent.lists = h->columns.n + o->age;
+    h->list_bytes = CTR_MIN(CTR_MAX(h->budget / 8 / (h->recent.lists + 1), LEAST_LIST_BYTES), CTR_BATCH_BYTES);
     if (!rc)
         rc = add_counts(h, &sets, err);
     if (!rc && h->sessions.on)
@@ -826,11 +828,12 @@ static int answer_row(struct ctr_history *h, int64_t i, struct ctr_err *err)
 
 /* ---- all rows of a batch, by several threads ---- */
 
-/* So few items that the lists are one batch of the output. */
+/* So few items that the lists, which threads hold twice, are one batch of the output. */
 static bool by_threads(const struct ctr_history *h)
 {
     const struct side *s = &h->event;
-    return h->recent.pool && !s->pos && s->b->rows && h->o.last < ITEMS / s->b->rows;
+    return h->recent.pool && !s->pos && s->b->rows &&
+           h->o.last < h->list_bytes / 2 / (int64_t)sizeof(uint64_t) / s->b->rows;
 }
 
 /* Counts and sessions go beside the lists. */
@@ -859,7 +862,7 @@ static int answer_batch(struct ctr_history *h, struct ctr_err *err)
         no_user += s->who.row[i].null;
     }
     const struct ctr_historyrows r = { s->b, s->who.row, times(s), is, h->numbers ? answer_numbers : NULL, h };
-    if (rc || (rc = ctr_historylists_rows(&h->recent, &r, CTR_BATCH_BYTES - 1, &h->st.empty, err)) <= 0)
+    if (rc || (rc = ctr_historylists_rows(&h->recent, &r, h->list_bytes / 2 - 1, &h->st.empty, err)) <= 0)
         return rc;
     h->st.rows += s->b->rows;
     h->st.behaviours += behaviours;
@@ -890,7 +893,7 @@ static int finish(void *history, struct ctr_err *err)
 static bool full(const struct ctr_history *h)
 {
     for (int i = 0; i < h->recent.lists; i++)
-        if (h->recent.list[i].item->rows >= ITEMS || h->recent.list[i].item->data.len >= CTR_BATCH_BYTES)
+        if ((int64_t)h->recent.list[i].item->data.len >= h->list_bytes)
             return true;
     return false;
 }
