@@ -414,6 +414,16 @@ is 'leaves nothing beside a checkpoint that is not there' "$(ls none.ckpt* x.arr
 is 'nor does a run whose output is not read' "$(ls none.ckpt* 2>/dev/null)" ''
 exits 'a model that cannot be written' 1 ctr-train lr -q --checkpoint none.ckpt -o /dev/full --progressive x.p mixed.arrows
 is 'nor does a run whose end failed' "$(ls none.ckpt* 2>/dev/null)" ''
+mkfifo idle
+ctr-cat --batch 50 mixed.arrows | head -c 60000 >part.arrows
+ctr-train lr -q --flush 20ms --checkpoint idle.ckpt --progressive /dev/full -o idle.arrows <idle 2>err &
+exec 9>idle
+cat part.arrows >&9
+ok 'predictions that cannot be written end the run while no input comes' until_true grep -q 'No space left' err
+wait $!
+is 'with status 1' $? 1
+ok 'and its checkpoint' test -s idle.ckpt
+exec 9>&-
 exits 'an empty input' 1 ctr-train lr -q -o x.arrows
 exits '--memory' 1 ctr-train lr -q --memory 10K -o x.arrows onehot.arrows
 err_like 'says what it needs' 'needs [0-9.]+ [KM]iB to go on, --memory allows 10 KiB'

@@ -16,6 +16,16 @@ tail -c 8 "$W/a.arrows" >&3
 exec 3>&-
 wait
 is "and the stream is whole" "$(ctr-info --digest "$W/live")" "$(ctr-info --digest "$W/a.arrows")"
+for t in 'ctr-cat' 'ctr-select --where true -j 2'; do
+    $t --flush 20ms <"$W/in" >/dev/full 2>"$W/full" &
+    exec 3>"$W/in"
+    head -c $size "$W/a.arrows" >&3
+    has_ended() { ! kill -0 $!; }
+    ok "$t: an output that fails while no input comes ends it" until_true has_ended
+    exec 3>&-
+    wait $! && status=0 || status=$?
+    is "$t: with the reason" "$status $(cat "$W/full")" "1 ${t%% *}: stdout: write failed: No space left on device"
+done
 
 d=$(ctr-info --digest "$W/a.arrows")
 is "a file has the digest of its stream" "$(ctr-info --digest "$W/a.arrow")" "$d"

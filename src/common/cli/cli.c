@@ -94,12 +94,7 @@ int ctr_cli_read(struct ctr_cli *cli, const char *path, struct ctr_err *err)
 static bool flush_when_idle(void *ctx)
 {
     struct ctr_cli *cli = ctx;
-    struct ctr_err err = { 0 };
-
-    /* The next write reports an error. */
-    if (cli->idle_writer && ctr_writer_flush(cli->idle_writer, &err))
-        cli->idle_writer = NULL;
-    return true;
+    return !cli->idle_writer || !ctr_writer_flush(cli->idle_writer, &cli->idle_err);
 }
 
 /* A file that is named again is read again, which may be meant. */

@@ -125,6 +125,7 @@ struct ctr_cli {
     /* scaffold */
     char device_name[16];           /* of `device`, where ranks chose it */
     struct ctr_writer *idle_writer; /* flushed when input is idle */
+    struct ctr_err idle_err;        /* why that failed, which ended the reading */
     int64_t progress_next_ms, progress_start_ms;
     bool progress_drawn; /* a progress line is on the terminal */
     char reread[32];     /* ctr_cli_reread: the copy's name */

@@ -295,7 +295,7 @@ int ctr_cli_main(const struct ctr_tool *tool, int argc, char **argv)
     ctr_strs_free(&cli.written);
     ctr_options_free(&tables);
     if (rc)
-        return report(&cli, &err);
+        return report(&cli, cli.idle_err.code ? &cli.idle_err : &err);
     if (cli.progress_drawn)
         fputc('\n', stderr);
     return close_stdout(tool);

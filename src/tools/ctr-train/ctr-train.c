@@ -200,16 +200,16 @@ static int end_stopped(struct ctr_train *run, struct ctr_err *err)
     return rc;
 }
 
-/* The input is idle: flush the output, and stop if a signal requested it. Another thread may be waiting for input, so a
- * stop ends the process here; the checkpoint is complete by then. */
+/* The input is idle: flush the output, and stop if that fails or a signal requested it. Another thread may be waiting
+ * for input, so a stop ends the process here; the checkpoint is complete by then. */
 static void idle(void *ctx)
 {
     struct ctr_train *run = ctx;
-    struct ctr_err err = { 0 };
-    if (run->writer && ctr_writer_flush(run->writer, &err))
-        run->writer = NULL; /* the next write reports the error */
+    struct ctr_err err = { 0 }, second = { 0 };
     const bool stopping = stop;
-    int rc = ctr_trainer_save_due(run->trainer, stopping, &err);
+    int rc = run->writer ? ctr_writer_flush(run->writer, &err) : 0;
+    const int saved = ctr_trainer_save_due(run->trainer, stopping || rc, rc ? &second : &err);
+    rc = rc ? rc : saved;
     if (!rc && !stopping && ctr_train_follows_file(run))
         rc = ctr_trainer_check_end(run->trainer, &err);
     if (!rc && !stopping)
