@@ -414,6 +414,13 @@ is 'leaves nothing beside a checkpoint that is not there' "$(ls none.ckpt* x.arr
 is 'nor does a run whose output is not read' "$(ls none.ckpt* 2>/dev/null)" ''
 exits 'a model that cannot be written' 1 ctr-train lr -q --checkpoint none.ckpt -o /dev/full --progressive x.p mixed.arrows
 is 'nor does a run whose end failed' "$(ls none.ckpt* 2>/dev/null)" ''
+no_room() {
+    env ASAN_OPTIONS="verify_asan_link_order=0:${ASAN_OPTIONS:-}" LD_PRELOAD="$CTR_BUILD/fault/inject.so" CTR_INJECT=fsync:1+:ENOSPC ctr-train lr -q --checkpoint full.ckpt \
+        --checkpoint-every 100 -o full.arrows mixed.arrows
+}
+exits 'a checkpoint that the disk has no room for' 1 no_room
+is 'is said once' "$(grep -c 'No space left' err)" 1
+is 'and not tried again' "$(ls full.* 2>/dev/null)" ''
 mkfifo idle
 ctr-cat --batch 50 mixed.arrows | head -c 60000 >part.arrows
 ctr-train lr -q --flush 20ms --checkpoint idle.ckpt --progressive /dev/full -o idle.arrows <idle 2>err &

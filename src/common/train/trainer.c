@@ -380,9 +380,10 @@ static void tell_saved(const struct ctr_trainer *t, const char *what)
 
 static int write_checkpoint(struct ctr_trainer *t, struct ctr_err *err)
 {
-    if (!t->job.checkpoint || before_resume(t) || !t->digest)
+    if (!t->job.checkpoint || before_resume(t) || !t->digest || t->chain.failed)
         return 0;
     int rc = ctr_checkpoint_write(t, err);
+    t->chain.failed = rc;
     if (!rc)
         tell_saved(t, "checkpoint");
     return rc;

@@ -78,6 +78,7 @@ void ctr_lastrows_free(struct ctr_lastrows *s);
 /* Checkpoints written: a whole one, then up to job.checkpoint_deltas deltas, each of the changes since the last. */
 struct ctr_checkpoint_chain {
     struct ctr_schedule due;
+    bool failed;                /* one could not be written: the run ends, and tries no other */
     bool whole;                 /* there is a whole one, and changes since the last one are noted */
     int64_t n;                  /* deltas behind it */
     char state[CTR_STATE_TEXT]; /* of the last one */
