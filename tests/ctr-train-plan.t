@@ -132,6 +132,13 @@ err_like 'says what is wanted' 'log.csv:1:5: .*ctr-import makes streams'
 awk '{ for (i = 0; i < 12; i++) print }' log.csv >large.csv
 exits 'a large one' 1 ctr-train lr -o x.arrows large.csv
 err_like 'is no plan at all' 'large.csv: is not an Arrow stream.*ctr-import'
+ctr-extract -q plain.plan log.arrows -o plain.features && ctr-train lr -q -o plain.model plain.features
+exits 'a plan behind the rows' 1 ctr-train lr -o x.arrows plain.features plain.plan
+err_like 'is told where it goes' 'plain.plan: is not an Arrow stream.*; plain.plan is a plan, which goes before the streams$'
+exits 'so by ctr-extract' 2 ctr-extract log.arrows plain.plan
+err_like 'too' 'log.arrows: holds no plan.*; plain.plan is a plan, which goes before the streams$'
+exits 'and a model by ctr-predict' 1 ctr-predict plain.features plain.model
+err_like 'too' 'plain.features: .*; plain.model is a model, which goes before the streams$'
 # A feature of floats is said once, as by ctr-extract.
 ctr-select -q --add 'x = price * (ad + 1) / 7' log.arrows -o floats.arrows
 printf 'label click\nfeature x\nfeature ad\n' >floats.plan

@@ -484,8 +484,10 @@ static int with_plan(struct job *j, struct ctr_err *err)
         rc = ctr_cli_read(j->cli, o.key_seed, err);
     if (rc == 0)
         rc = (o.inputs ? ctr_plan_open : ctr_plan_open_all)(&j->plan, j->path, err);
-    if (rc < 0)
+    if (rc < 0) {
+        ctr_plan_tell_misplaced(j->cli->args + first, j->cli->nargs - first, err);
         return rc;
+    }
     if (o.key_seed && (rc = ctr_plan_key_seed(j->plan, o.key_seed, err)) < 0)
         return rc;
     if (o.table && !ctr_plan_statement(j->plan, 0))

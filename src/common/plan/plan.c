@@ -437,6 +437,21 @@ int ctr_plan_named(const char *path, bool *is_plan, struct ctr_err *err)
     return rc;
 }
 
+void ctr_plan_tell_misplaced(char *const *files, int n, struct ctr_err *err)
+{
+    for (int i = 0; i < n && (err->code == CTR_EDATA || err->code == CTR_EUSAGE); i++) {
+        struct ctr_err unused = { 0 };
+        struct ctr_plan *p = NULL;
+        bool is_plan;
+        if (ctr_plan_named(files[i], &is_plan, &unused) || !is_plan || ctr_plan_open(&p, files[i], &unused))
+            continue;
+        (void)ctr_err_remedy(err, "; %s is a %s, which goes before the streams", files[i],
+                             p->is_model ? "model" : "plan");
+        ctr_plan_free(p);
+        return;
+    }
+}
+
 /* ---- what it says ---- */
 
 const char *ctr_plan_text(const struct ctr_plan *p)

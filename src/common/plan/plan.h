@@ -156,6 +156,9 @@ int ctr_plan_project(const struct ctr_plan *p, struct ctr_batch_source *s, struc
 /* Is `path` a plan instead of rows: plan text, a fitted plan or a model? For a pipe the answer is no, without reading
  * it. */
 int ctr_plan_named(const char *path, bool *is_plan, struct ctr_err *err) CTR_MUST;
+/* After a failure: where one of these files, which are read as rows, is a plan or a model, say so, and where it goes.
+ */
+void ctr_plan_tell_misplaced(char *const *files, int n, struct ctr_err *err);
 
 /* Once a program is bound to its schema: *s becomes the source of the rows of which the plan makes a label in [0, 1]
  * and a weight of 0 or more. Where bad rows are left out, also those whose time is null and, with `dense`, those of

@@ -3,6 +3,7 @@
  * ctr-predict: applies a model to a stream of features: scores, vectors of its towers, and scores from such vectors. */
 #include "common/cli/cli.h"
 #include "common/model/model.h"
+#include "common/plan/plan.h"
 #include "tools/ctr-predict/retrieval.h"
 
 #include <stdlib.h>
@@ -111,7 +112,9 @@ static int open_model(struct run *run, struct ctr_err *err)
                                           .output = o.tower };
     ctr_input_identity_release(run->model); /* the file may be replaced by another model, which the predictor checks */
     rc = ctr_predictor_open(&run->p, run->model, &run->how, err);
-    if (!rc)
+    if (rc)
+        ctr_plan_tell_misplaced(cli->args + 1, cli->nargs - 1, err);
+    else
         warn(run, run->p);
     return rc;
 }

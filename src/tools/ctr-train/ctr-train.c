@@ -407,6 +407,8 @@ static int train(struct ctr_cli *cli, struct ctr_err *err)
         rc = take_files(&run, &job, err);
     if (!rc)
         rc = run_job(&run, &job, err);
+    if (rc && !run.plan && cli->nargs > 2)
+        ctr_plan_tell_misplaced(cli->args + 2, cli->nargs - 2, err);
     ctr_train_free(&run, rc);
     return rc;
 }
