@@ -146,7 +146,10 @@ is(sh(q{ctr-cat served.0*.arrows | ctr-select -c score | ctr-info --digest}), sh
 
 # ---- streams: the same, of several requests at once
 
-sub stream { return Serve::ask(message($_[0], slurp($_[1]), 'Content-Type: application/vnd.apache.arrow.stream', 'Connection: close')); }
+sub stream { # PATH FILE HEADER…
+    my ($path, $file, @headers) = @_;
+    return Serve::ask(message($path, slurp($file), 'Content-Type: application/vnd.apache.arrow.stream', 'Connection: close', @headers));
+}
 sub lines { my ($body, @of) = @_; return $body if $body =~ m{^\{}; spew('answer.arrows', $body); return join "\n", map { numbers($_, @of) } split /\n/, sh('ctr-export -f jsonl answer.arrows'); }
 start(@models, 'ads1.arrow', '--prerank-top', 20, '--threads', 2, '--map', 'map', '--log', 'streams.arrows', '--bid', 'bid', '--top', 5, '--clicks', 1000);
 requests(@users);
@@ -272,6 +275,15 @@ is($status, 400, 'a column that is missing');
 is($body, '{"error":"column past is missing: the user, the context or the ads give it (null: not known)"}' . "\n", 'is told as in JSON');
 is(stop(), 0, 'ends with 0');
 start('no-ads.model', @models[1 .. $#models], 'ads1.arrow', '--threads', 1);
+csv('crowd.csv', [qw(user hour ad prerank)], map { my $u = $_; map { { user => $u, hour => 1, ad => $ads[$_ * 31]{ad}, prerank => .5 } } 1 .. 6 } 1 .. 20);
+sh('ctr-import -q --header --columns user:int64,hour:int64,ad:utf8,prerank:float64 -o crowd.arrows crowd.csv');
+start('plain.model', '--users', 'users.arrow', '--ads', 'ads.arrow', '--threads', 1, '--explore', 'epsilon=0.5', '--seed', 1);
+spew('crowd.ranked', (stream('/v1/rank', 'crowd.arrows', 'X-Request-Id: crowd'))[2]);
+my (%scores, %how); # by user, in the order of ranks
+push @{ $scores{ $_->{user} } }, $_->{score} for map { decode_json($_) } split /\n/, sh('ctr-export -f jsonl crowd.ranked');
+$how{ join(' ', @$_) eq join(' ', sort { $b <=> $a } @$_) ? 'by score' : 'at random' }++ for values %scores;
+is(join(', ', sort keys %how), 'at random, by score', 'users of one stream explore, each for itself') or diag explain \%how;
+is(stop(), 0, 'ends with 0');
 for my $path ('/v1/score', '/v1/rank') {
     ($status, $head, $body) = stream($path, 'requests.arrows');
     is($status, 400, "$path: rows without ads, of a plan that does not keep them");

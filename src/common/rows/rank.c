@@ -27,6 +27,7 @@ struct ctr_rank {
     double *slot;
     int slots;
     uint64_t seed, called; /* the hash of a name */
+    int64_t before_call;   /* requests */
     bool is_called;
     char order_name[32];
 
@@ -532,14 +533,16 @@ static int put_numbers(struct ctr_rank *r, int64_t k, struct ctr_err *err)
 void ctr_rank_call(struct ctr_rank *r, const struct ctr_col *name)
 {
     r->is_called = true;
+    r->before_call = r->stats.requests;
     r->called = ctr_col_hash(name, 0, ctr_mix64(r->seed));
 }
 
 static uint64_t request_hash(const struct ctr_rank *r, const struct ctr_batch *b, int64_t row)
 {
-    uint64_t h = r->nby         ? ctr_mix64(r->seed)
-                 : r->is_called ? r->called
-                                : ctr_random64(r->seed, 0, (uint64_t)r->stats.requests);
+    const uint64_t number = (uint64_t)(r->stats.requests - r->before_call);
+    uint64_t h = r->nby                        ? ctr_mix64(r->seed)
+                 : r->is_called && number == 0 ? r->called
+                                               : ctr_random64(r->is_called ? r->called : r->seed, 0, number);
 
     for (int k = 0; k < r->nby; k++)
         h = ctr_col_hash(&b->col[r->by[k]], row, h);

@@ -69,8 +69,8 @@ void ctr_rank_free(struct ctr_rank *r);
 /* The input's columns, then rank and, as the options say, ecpm, explored, price, slot_factor and propensity. An input
  * column of such a name goes on as NAME_before. */
 const struct ctr_schema *ctr_rank_schema(const struct ctr_rank *r);
-/* Without `by`: the requests that come are called `name`, row 0 of it, as if one column said so: what is random is that
- * of ctr-rank --by this column. */
+/* Without `by`: the request that comes is called `name`, row 0 of it, as if one column said so: what is random is that
+ * of ctr-rank --by this column. That of others behind it is a function of the name and their number. */
 void ctr_rank_call(struct ctr_rank *r, const struct ctr_col *name);
 /* `by` values must not descend (in the order of ctr_sort). */
 int ctr_rank_batch(struct ctr_rank *r, const struct ctr_batch *b, struct ctr_err *err) CTR_MUST;
