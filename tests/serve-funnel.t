@@ -189,7 +189,7 @@ for (['short', 'column past is missing: the user'], ['half', 'column (kind|price
 }
 SKIP: {
     my $py = $ENV{CTR_PYTHON} || 'python3';
-    skip 'no pyarrow: set CTR_PYTHON', 6 if system("$py -c 'import pyarrow' 2>/dev/null");
+    skip 'no pyarrow: set CTR_PYTHON', 10 if system("$py -c 'import pyarrow' 2>/dev/null");
     sh(qq{$py -c 'if True:
         import pyarrow as pa
         t = pa.ipc.open_stream("ids.arrows").read_all()
@@ -200,7 +200,7 @@ SKIP: {
     is($status, 400, 'a key of a type that is not read is not a request without ads');
     like($body, qr/column ad is of a type that is not read: list of lists/, 'says why');
     sh(qq{$py -c 'if True:
-        import pyarrow as pa
+        import pyarrow as pa, struct
         n = 1 << 27
         runs = lambda v: pa.RunEndEncodedArray.from_arrays(pa.array([n], pa.int32()), v)
         user = runs(pa.array([1], pa.int64()))
@@ -209,8 +209,18 @@ SKIP: {
         t = pa.ipc.open_stream("ids.arrows").read_all()
         long = pa.DictionaryArray.from_arrays(pa.array([0] * t.num_rows, pa.int32()), pa.array(["x" * 200000]))
         t = t.set_column(t.column_names.index("past"), "past", long)
-        with pa.ipc.new_stream("long.arrows", t.schema) as w: w.write_table(t)'});
-    for (['runs', 'more than 10000 rows are not taken \\(--max-ads\\)'], ['long', 'rows of more than 16 MiB, without dictionaries, are not taken \\(--max-body\\)']) {
+        with pa.ipc.new_stream("long.arrows", t.schema) as w: w.write_table(t)
+        text = b"x" * 200000
+        view = struct.pack("<i4sii", len(text), text[:4], 0, 0)
+        shared = pa.Array.from_buffers(pa.string_view(), t.num_rows, [None, pa.py_buffer(view * t.num_rows), pa.py_buffer(text)])
+        t = t.set_column(t.column_names.index("past"), "past", shared)
+        with pa.ipc.new_stream("shared.arrows", t.schema) as w: w.write_table(t)
+        runs = pa.RunEndEncodedArray.from_arrays(pa.array([t.num_rows], pa.int32()), pa.array(["x" * 200000]))
+        t = t.set_column(t.column_names.index("past"), "past", runs)
+        with pa.ipc.new_stream("same.arrows", t.schema) as w: w.write_table(t)'});
+    my $written = 'rows of more than 16 MiB, with each text and list written out, are not taken \\(--max-body\\)';
+    for (['runs', 'more than 10000 rows are not taken \\(--max-ads\\)'], ['long', 'rows of more than 16 MiB, without dictionaries, are not taken \\(--max-body\\)'],
+         ['shared', $written], ['same', $written]) {
         my ($file, $re) = @$_;
         ($status, $head, $body) = stream('/v1/score', "$file.arrows");
         is($status, 413, "$file.arrows: few bytes of very many rows, or of one long text in each");
@@ -262,6 +272,15 @@ for (['the key of --users', '--users', 'users.arrow', '--ads', 'ads.arrow'], ['w
     like($body, qr/rows 1 and 4 are of one user, with others between them: sort the rows by user/, 'are refused');
     is(stop(), 0, 'ends with 0');
 }
+csv('crowd.csv', [qw(user hour ad prerank)], map { my $u = $_; map { { user => $u, hour => 1, ad => $ads[$_ * 31]{ad}, prerank => .5 } } 1 .. 6 } 1 .. 20);
+sh('ctr-import -q --header --columns user:int64,hour:int64,ad:utf8,prerank:float64 -o crowd.arrows crowd.csv');
+start('plain.model', '--users', 'users.arrow', '--ads', 'ads.arrow', '--threads', 1, '--explore', 'epsilon=0.5', '--seed', 1);
+spew('crowd.ranked', (stream('/v1/rank', 'crowd.arrows', 'X-Request-Id: crowd'))[2]);
+my (%scores, %how); # by user, in the order of ranks
+push @{ $scores{ $_->{user} } }, $_->{score} for map { decode_json($_) } split /\n/, sh('ctr-export -f jsonl crowd.ranked');
+$how{ join(' ', @$_) eq join(' ', sort { $b <=> $a } @$_) ? 'by score' : 'at random' }++ for values %scores;
+is(join(', ', sort keys %how), 'at random, by score', 'users of one stream explore, each for itself') or diag explain \%how;
+is(stop(), 0, 'ends with 0');
 start('plain.model', @models[1 .. $#models], 'ads1.arrow', '--prerank-top', 12, '--threads', 1, '--top', 7);
 is(lines((stream('/v1/rank', 'requests.arrows'))[2], qw(user item score rank)), ranked('requests.arrows'), 'rows without ads: each is a request');
 sh('ctr-cat requests.arrows requests.arrows >twice.arrows');
@@ -275,15 +294,6 @@ is($status, 400, 'a column that is missing');
 is($body, '{"error":"column past is missing: the user, the context or the ads give it (null: not known)"}' . "\n", 'is told as in JSON');
 is(stop(), 0, 'ends with 0');
 start('no-ads.model', @models[1 .. $#models], 'ads1.arrow', '--threads', 1);
-csv('crowd.csv', [qw(user hour ad prerank)], map { my $u = $_; map { { user => $u, hour => 1, ad => $ads[$_ * 31]{ad}, prerank => .5 } } 1 .. 6 } 1 .. 20);
-sh('ctr-import -q --header --columns user:int64,hour:int64,ad:utf8,prerank:float64 -o crowd.arrows crowd.csv');
-start('plain.model', '--users', 'users.arrow', '--ads', 'ads.arrow', '--threads', 1, '--explore', 'epsilon=0.5', '--seed', 1);
-spew('crowd.ranked', (stream('/v1/rank', 'crowd.arrows', 'X-Request-Id: crowd'))[2]);
-my (%scores, %how); # by user, in the order of ranks
-push @{ $scores{ $_->{user} } }, $_->{score} for map { decode_json($_) } split /\n/, sh('ctr-export -f jsonl crowd.ranked');
-$how{ join(' ', @$_) eq join(' ', sort { $b <=> $a } @$_) ? 'by score' : 'at random' }++ for values %scores;
-is(join(', ', sort keys %how), 'at random, by score', 'users of one stream explore, each for itself') or diag explain \%how;
-is(stop(), 0, 'ends with 0');
 for my $path ('/v1/score', '/v1/rank') {
     ($status, $head, $body) = stream($path, 'requests.arrows');
     is($status, 400, "$path: rows without ads, of a plan that does not keep them");

@@ -241,6 +241,7 @@ struct arrow_data {
     const struct arrow_source *file; /* or NULL: a buffer is read of it when it is used … */
     int64_t file_at, have;           /* … from here on, but for the first bytes of the body, which are there */
     int64_t held;                    /* bytes of memory that the buffers used so far take */
+    int64_t written;                 /* bytes of texts and lists that share theirs, once each is written out */
     bool uncharged;                  /* they may take more than ctr_memory_batch */
     bool mapped;                     /* bytes are read when a buffer is used */
     bool copied;                     /* copy values, too */
@@ -295,9 +296,11 @@ struct arrow_decoded {
 struct arrow_leaf {
     const struct arrow_field *path[ARROW_MAX_DEPTH + 1];
     int depth;
-    struct ctr_field field;                       /* the resulting field; owns name and meta */
-    const struct arrow_field *foreign;            /* the field that makes it CTR_FOREIGN */
-    struct ctr_decimal *decimal;                  /* what the caller wants of its decimals, or NULL */
+    struct ctr_field field;            /* the resulting field; owns name and meta */
+    const struct arrow_field *foreign; /* the field that makes it CTR_FOREIGN */
+    struct ctr_decimal *decimal;       /* what the caller wants of its decimals, or NULL */
+    int64_t most_written;              /* as of ctr_reader_opts */
+    const char *written_option;
     struct arrow_decoded out[2];                  /* of the current batch, and of the one read ahead */
     struct arrow_dict *dict[ARROW_MAX_DEPTH + 1]; /* if path[i] is encoded */
 };

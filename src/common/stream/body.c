@@ -17,7 +17,7 @@ int ctr_data_set(struct arrow_data *d, const struct arrow_message *m, const uint
     d->m = m;
     d->body = body;
     d->stats = st;
-    d->held = 0;
+    d->held = d->written = 0;
     d->seen.len = 0;
     int rc = ctr_buf_reserve(&d->seen, m->nbuffers + 1, err);
     if (rc < 0)

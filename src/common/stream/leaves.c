@@ -57,7 +57,9 @@ static int leaf_add(struct walk *w, const char *name, const struct ctr_meta *met
     if (rc)
         return rc;
     struct arrow_leaf *l = &ls->l[ls->n++];
-    *l = (struct arrow_leaf){ .depth = w->depth };
+    *l = (struct arrow_leaf){ .depth = w->depth,
+                              .most_written = w->o->most_written,
+                              .written_option = w->o->written_option };
     memcpy(l->path, w->path, sizeof l->path);
     bool fixed = w->list && w->list->kind == ARROW_FIXED_LIST;
     l->field.type = fixed ? CTR_FIXED : w->list ? CTR_LIST : type;

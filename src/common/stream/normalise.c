@@ -172,8 +172,19 @@ static int variadic(struct where *w, int k, int64_t *before, int64_t *own, struc
     return 0;
 }
 
+/* May texts or lists be written out that take `bytes` more? Few bytes may say that many repeat. */
+static int may_write_out(const struct where *w, int64_t bytes, struct ctr_err *err)
+{
+    struct arrow_data *d = w->d;
+    d->written = bytes > INT64_MAX - d->written ? INT64_MAX : d->written + bytes;
+    if (!w->l->most_written || d->written <= w->l->most_written)
+        return 0;
+    return ctr_fail(err, CTR_ELARGE, "rows of more than %s, with each text and list written out, are not taken (%s)",
+                    ctr_size_text((uint64_t)w->l->most_written).s, w->l->written_option);
+}
+
 /* Views may share bytes many times: check their total size before copying. */
-static int view_total(const struct ctr_col *c, const uint8_t *p, struct ctr_err *err)
+static int view_total(const struct where *w, const struct ctr_col *c, const uint8_t *p, struct ctr_err *err)
 {
     int64_t total = 0;
     for (int64_t i = 0; i < c->rows; i++) {
@@ -186,7 +197,7 @@ static int view_total(const struct ctr_col *c, const uint8_t *p, struct ctr_err 
         if ((total += v.length) > INT32_MAX)
             return ctr_fail(err, CTR_EKIND, "a batch holds more than 2^31-1 bytes of text: write smaller batches");
     }
-    return 0;
+    return total > ctr_memory_batch() ? ctr_memory_fail("a batch", total, err) : may_write_out(w, total, err);
 }
 
 static int decode_view(struct where *w, const struct arrow_field *f, int b, struct arrow_level *lv, struct ctr_err *err)
@@ -198,7 +209,7 @@ static int decode_view(struct where *w, const struct arrow_field *f, int b, stru
     if (rc >= 0)
         rc = ctr_data_buffer(w->d, b + 1, c->rows * (int64_t)sizeof(struct view), &p, NULL, err);
     if (rc >= 0)
-        rc = view_total(c, p, err);
+        rc = view_total(w, c, p, err);
     if (rc >= 0)
         rc = ctr_buf_reserve(&lv->offsets, ((size_t)c->rows + 1) * 4, err);
     lv->data.len = 0;
@@ -426,23 +437,25 @@ static int spread_begin(const struct where *w, int level, struct ctr_err *err)
     return rc;
 }
 
-/* May n more values of `bytes` in all be appended? Few bytes may say that many repeat. */
-static int spread_room(const struct arrow_level *lv, int64_t n, int64_t bytes, struct ctr_err *err)
+/* May n more values of `bytes` in all be appended? */
+static int spread_room(const struct where *w, const struct arrow_level *lv, int64_t n, int64_t bytes,
+                       struct ctr_err *err)
 {
     const struct ctr_colbuf *item = lv->spread.item;
     const int64_t all = (int64_t)(lv->spread.data.len + lv->spread.offsets.len) + bytes +
                         (item ? (int64_t)(item->data.len + item->offsets.len) : 0);
     if (lv->spread.rows > INT32_MAX - n || all > INT32_MAX)
         return ctr_fail(err, CTR_EKIND, "a batch holds more than 2^31-1 bytes or items: write smaller batches");
-    return all > ctr_memory_batch() ? ctr_memory_fail("a batch", all, err) : 0;
+    return all > ctr_memory_batch() ? ctr_memory_fail("a batch", all, err) : may_write_out(w, bytes, err);
 }
 
 /* Append value k n times. */
-static int spread_run(struct arrow_level *lv, const struct ctr_col *c, int64_t k, int64_t n, struct ctr_err *err)
+static int spread_run(const struct where *w, struct arrow_level *lv, const struct ctr_col *c, int64_t k, int64_t n,
+                      struct ctr_err *err)
 {
     int64_t idx[512];
     const int64_t bytes = CTR_MAX(ctr_col_bytes(c, k, 1), 1);
-    int rc = spread_room(lv, n, bytes > INT64_MAX / n ? INT64_MAX / 2 : n * bytes, err);
+    int rc = spread_room(w, lv, n, bytes > INT64_MAX / n ? INT64_MAX / 2 : n * bytes, err);
     for (int64_t i = 0; i < CTR_MIN(n, (int64_t)CTR_COUNT(idx)); i++)
         idx[i] = k;
     for (int64_t left = n, m; rc >= 0 && left > 0; left -= m) {
@@ -484,7 +497,7 @@ static int decode_runs(struct where *w, int i, int b, int64_t rows, int level, s
         if (end <= at)
             rc = ctr_fail(err, CTR_EDATA, "the ends of runs do not rise");
         else
-            rc = spread_run(lv, &values, k, end - at, err);
+            rc = spread_run(w, lv, &values, k, end - at, err);
         at = end;
     }
     if (rc >= 0 && at < rows)
@@ -520,7 +533,7 @@ static int decode_views(struct where *w, int i, int b, int level, struct ctr_err
         const int64_t at = run_end(from, 8 * width, k), n = ctr_col_null(c, k) ? 0 : run_end(sizes, 8 * width, k);
         if (n && (at < 0 || n < 0 || at > items.rows || n > items.rows - at))
             rc = ctr_fail(err, CTR_EDATA, "a list goes beyond its items");
-        else if (n && (rc = spread_room(below, n, ctr_col_bytes(&items, at, n), err)) >= 0)
+        else if (n && (rc = spread_room(w, below, n, ctr_col_bytes(&items, at, n), err)) >= 0)
             rc = ctr_colbuf_range(&below->spread, &items, at, n, err);
         offset[k + 1] = (int32_t)below->spread.rows;
     }
@@ -669,8 +682,10 @@ static int decode_indices(struct where *w, int i, int b, int level, struct ctr_e
     }
     lv->col.type = dict->col.type;
     lv->col.dict = &dict->col;
-    if (!w->encoded || level > 0)
-        return unfold(lv, &as, err);
+    if (!w->encoded || level > 0) {
+        rc = w->l->most_written ? may_write_out(w, ctr_col_bytes(&lv->col, 0, lv->col.rows), err) : 0;
+        return rc < 0 ? rc : unfold(lv, &as, err);
+    }
     return is_much(dict, lv->col.rows) ? few_entries(lv, dict, &as, err) : 0;
 }
 

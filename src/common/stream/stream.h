@@ -47,7 +47,10 @@ struct ctr_reader_opts {
     int64_t most_rows; /* of a batch; more are CTR_ELARGE before they are decoded (0: any). Nulls and runs of a large
                           array take few bytes: with it, items of lists are no more than the body has bits, either */
     const char *most_option; /* needs most_rows: the option that says so (borrowed) */
-    bool ahead;              /* needs idle: a thread reads the next batch while the caller uses the last; same result */
+    int64_t most_written; /* bytes of a batch's texts and lists that share theirs (views, runs, dictionaries in lists)
+                             once each is written out; more are CTR_ELARGE before they are (0: any) */
+    const char *written_option; /* needs most_written: the option that says so (borrowed) */
+    bool ahead; /* needs idle: a thread reads the next batch while the caller uses the last; same result */
 };
 
 /* Opens the files as one stream: n == 0 or "-" is stdin; each may be a stream, several streams one after another (`cat

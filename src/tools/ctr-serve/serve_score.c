@@ -316,7 +316,11 @@ static int score_stream(struct scoring *x, struct ctr_err *err)
     struct ctr_batch_source rows = { 0 };
     struct ctr_reader *r;
     char path[40], *const paths[] = { path };
-    const struct ctr_reader_opts o = { .foreign = true, .most_rows = x->s->most_ads, .most_option = "--max-ads" };
+    const struct ctr_reader_opts o = { .foreign = true,
+                                       .most_rows = x->s->most_ads,
+                                       .most_option = "--max-ads",
+                                       .most_written = x->s->most_bytes,
+                                       .written_option = "--max-body" };
     const int fd = memory_file(path, err);
     int rc = fd < 0 ? fd : ctr_write_full(fd, x->q->body, (size_t)x->q->head.body_bytes, err);
     if (!rc)
