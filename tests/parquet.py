@@ -308,6 +308,14 @@ def dictionaries(directory):
             if g.to_pylist() != pa.concat_tables(tables).column(name).to_pylist():
                 print(f"{options}: {name} differs")
                 bad = 1
+    plain = os.path.join(directory, "plain.parquet")
+    pq.write_table(tables[2].slice(0, 9000), plain, use_dictionary=False)
+    for order in [paths[0], plain], [plain, paths[0]]:
+        got = pa.ipc.open_stream(subprocess.run(["ctr-import", "-q", "-c", "ad", *order], capture_output=True, check=True).stdout).read_all()["ad"]
+        want = pa.concat_tables([pq.read_table(p, columns=["ad"]) for p in order])["ad"]
+        if not pa.types.is_dictionary(got.type) or pa.chunked_array([c.dictionary_decode() for c in got.chunks]).to_pylist() != want.to_pylist():
+            print(f"{order}: {got.type}, or other values: most rows are dictionary-encoded")
+            bad = 1
     kinds = {"few": ([f"ad-{i:05}" for i in range(2000)], True), "many": ([f"ad-{i:05}" for i in range(3000)], False),
              "long": ([f"the title of an advertisement, {i:05}" for i in range(3000)], True)}
     path = os.path.join(directory, "pays.parquet")

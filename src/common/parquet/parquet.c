@@ -419,7 +419,7 @@ static bool dictionary_pays(const struct ctr_parquet *p, const struct pq_leaf *l
     enum { FEW = 2048, LONG_BYTES = 24 };
     const struct pq_file *in = p->in;
     int64_t values, bytes;
-    return l->file != in->number ||
+    return l->file != in->number || !in->footer.groups ||
            !ctr_pq_dictionary_size(in->fd, &in->footer.group[0].chunk[l->column], &values, &bytes) || values <= FEW ||
            bytes / values > LONG_BYTES;
 }
@@ -451,7 +451,7 @@ static int open_column(struct ctr_parquet *p, struct ctr_text_column *as, int k,
         return ctr_fail(err, CTR_EUSAGE, "column %s is a list, whose items keep the type that they have in the file",
                         l->name);
     f->dict = same && !p->o.like && (p->paths.n == 1 || !as->typed) &&
-              ((l->dict && dictionary_pays(p, l)) || (l->partition && f->type == CTR_UTF8));
+              ((l->dict > 0 && dictionary_pays(p, l)) || (l->partition && f->type == CTR_UTF8));
     f->none = !as->typed && ctr_pq_no_values(l);
     p->dicts |= f->dict && !l->partition;
     return ctr_pq_column_open(&p->column[as->out], &p->schema, as->out, as, err);

@@ -147,7 +147,7 @@ struct pq_leaf {
     struct ctr_field native;
     char *refusal; /* NULL, or why the column cannot be read */
     /* of the columns of several files: parquet_set.c */
-    bool dict;      /* comes as dictionary pages in the first file that has it */
+    int64_t dict;   /* above 0: comes as dictionary pages in files of half the rows or more */
     int32_t fixed;  /* LIST: the items of each, or 0 */
     bool partition; /* of the path, not in the file */
     bool padded;    /* and an integer that is written with and without zeros in front */

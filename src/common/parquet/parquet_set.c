@@ -60,12 +60,12 @@ static int unite(struct pq_leaf *all, const struct pq_leaf *l, char *const *path
 {
     char there[64], here[64], why[900];
     all->seen = file + 1;
+    all->dict += l->dict;
     if (ctr_pq_no_values(all) && !ctr_pq_no_values(l)) { /* which stay nulls of the other type */
         all->kind = l->kind;
         all->native = l->native;
         all->scale = l->scale;
         all->precision = l->precision;
-        all->dict = false;
         all->file = file;
         return l->refusal && !all->refusal ? ctr_strdup(&all->refusal, l->refusal, err) : 0;
     }
@@ -115,7 +115,7 @@ int ctr_pq_set_add(struct pq_leaves *all, const struct pq_footer *f, const struc
         struct pq_leaf *l = &leaves->leaf[i];
         const int k = ctr_pq_leaf(all, l->name, guess);
         guess = k < 0 ? all->n + 1 : k + 1;
-        l->dict = comes_as_dictionary(f, l);
+        l->dict = comes_as_dictionary(f, l) ? f->rows + 1 : ctr_pq_no_values(l) ? 0 : -f->rows;
         if (k < 0) {
             rc = add_leaf(all, l, file, err);
             if (!rc && file)
