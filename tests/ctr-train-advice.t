@@ -59,4 +59,10 @@ is 'and gets no advice' "$(advice)" ''
 plan 'feature list = split(a, "")' 'weight w = 10' 'dense len = length(b)' >more.plan
 train more.plan log=with.csv
 ok 'beside lists, weights and numbers it is found, too' grep -q 'a and `b b` tell more together' said
+for w in 0.01 100; do # the unit of weights does not matter
+    plan "weight w = $w" >more.plan
+    train more.plan log=with.csv
+    ok "rows of weight $w" grep -q 'a and `b b` tell more together' said
+    ok 'as much as those of weight 1' awk -v t="$told" '/together/ { match($0, / by [0-9.]*%/); g = substr($0, RSTART + 4) } END { exit !(g > .7 * t && g < 1.5 * t) }' said
+done
 done_testing

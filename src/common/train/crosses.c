@@ -7,7 +7,9 @@
  * suffice:
  *
  *     1. take the effects of each column alone away, fitted to both folds: they are no cross
- *     2. d of each cell = S / (V + RIDGE) from one fold; its gain is measured on the other, and the other way round
+ *     2. d of each cell = S / (V + RIDGE w) from one fold, with w the mean weight of the rows; its gain is measured on
+ *        the other, and the other way round. RIDGE does not grow with the rows: it is a prior, that effects of crosses
+ * on the log-odds vary by sqrt(1 / RIDGE) = .3
  *     3. without a cross the gain is 0 on average, with the variance sum d^2 (residual^2)
  *
  * The pair with the largest gain is told if it is ERRORS standard errors and the share LEAST of the log loss or more. A
@@ -33,7 +35,7 @@ static const double RIDGE = 10, ERRORS = 5, LEAST = .002;
 
 struct row {
     float residual, curvature; /* weight (label - p), weight p (1 - p) */
-    float loss;
+    float loss, weight;
 };
 
 struct ctr_crosses {
@@ -106,7 +108,8 @@ static void take_row(struct ctr_crosses *c, const struct ctr_rows *r, int64_t i,
     const double w = r->weight ? r->weight[i] : 1, p = ctr_validation_clip(score);
     c->row[at] = (struct row){ .residual = (float)(w * (r->label[i] - p)),
                                .curvature = (float)(w * p * (1 - p)),
-                               .loss = (float)(w * ctr_validation_loss(p, r->label[i])) };
+                               .loss = (float)(w * ctr_validation_loss(p, r->label[i])),
+                               .weight = (float)w };
     for (int k = 0; k < c->columns; k++)
         c->value[(int64_t)k * ROWS + at] = 0;
     for (int64_t k = 0; k < n; k++) {
@@ -135,7 +138,7 @@ struct search {
     int64_t from, rows;                        /* of the sample, as it was taken */
     uint8_t *code;                             /* [columns][rows]: 1 … VALUES - 1, or 0 */
     uint8_t *fold;                             /* [rows] */
-    double loss;                               /* of all rows */
+    double loss, ridge;                        /* loss: of all rows */
     int paired[CTR_CROSSES_COLUMNS], pairs_of; /* columns that are paired */
     struct cell cell[2][CELLS];                /* by fold, of a pair */
     double effect[2][VALUES];                  /* on the log-odds, of the values of a pair */
@@ -260,7 +263,7 @@ static double gain_of(struct search *s, int a, int b, double *variance)
         const double effect = s->effect[0][at / VALUES] + s->effect[1][at % VALUES];
         for (int fold = 0; fold < 2; fold++) {
             const struct cell *from = &s->cell[fold][at], *on = &s->cell[!fold][at];
-            const double d = (from->residual - from->curvature * effect) / (from->curvature + RIDGE);
+            const double d = (from->residual - from->curvature * effect) / (from->curvature + s->ridge);
             gain += d * (on->residual - on->curvature * effect) - d * d * on->curvature / 2;
             *variance += d * d * on->square;
         }
@@ -336,6 +339,7 @@ int ctr_crosses_find(const struct ctr_crosses *c, struct ctr_cross *found, struc
     for (int64_t i = 0; i < rows; i++) {
         s->fold[i] = ctr_random64(0, 1, (uint64_t)(s->from + i)) & 1;
         s->loss += (double)c->row[(s->from + i) % ROWS].loss;
+        s->ridge += RIDGE * (double)c->row[(s->from + i) % ROWS].weight / (double)rows;
     }
     int rc = code_columns(s, err);
     if (!rc && s->loss > 0)
