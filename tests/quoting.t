@@ -120,6 +120,38 @@ for list in list versions notes; do
     people "signals $list" ctr-signals --db "$db" "$list"
 done
 is "columns, values and tables of such bytes ($runs runs)" "$(clean)" ''
+
+# ---- names in back quotes are read back by the options that take several ----
+
+printf '"a,b","x=y",q`q,"c+d\te",t,click,score\n1,2,3,4,5,1,0.5\n' |
+    ctr-import -f csv --header --user a,b --time t --label click --score score -c 't:timestamp[unix_ms]' -o odd.arrows
+names() { ctr-info "$1" | sed '1,/^column/d' | awk '{ printf "%s ", $1 }'; }
+is "names as ctr-info prints them" "$(names odd.arrows)" '`a,b` `x=y` `q\`q` `c+d\x09e` t click score '
+odd='`a,b`,`x=y`,`q\`q`,`c+d\x09e`'
+reads() { # WHAT COMMAND… : the columns that it gives
+    _cols=$2
+    exits "$1" 0 "${@:3}" -o odd.out odd.arrows
+    is "$1: columns" "$(names odd.out)" "$_cols"
+}
+all='`a,b` `x=y` `q\`q` `c+d\x09e` t click score '
+reads group '`a,b` `x=y` `q\`q` `c+d\x09e` n ' ctr-group -k "$odd" --add 'n=count()'
+reads 'group --each-row' "${all}n " ctr-group --each-row -k "$odd" --add 'n=count()'
+reads sort "$all" ctr-sort -k "$odd"
+reads join "${all}r.t r.click r.score " ctr-join -q -k "$odd" --prefix r. odd.arrows
+reads 'join, renamed keys' "${all}\`r.x=y\` " ctr-join -q -k '`a,b`=`a,b`' --prefix r. -c '`x=y`' odd.arrows
+reads rank "${all}rank " ctr-rank --by "$odd"
+reads 'sort, descending' "$all" ctr-sort -k '`a,b`:desc'
+reads 'history --sort' "${all}session.number session.position " ctr-history --sort --session 1s --time t
+reads history "${all}\`history.a,b\` \`history.c+d\x09e\` " ctr-history -q -c '`a,b`,`c+d\x09e`'
+printf 'a,a:desc\n1,1\n1,2\n' | ctr-import -f csv --header -o desc.arrows
+is "a name that ends in :desc" "$(ctr-group -k '`a:desc`' --add 'n=count()' desc.arrows | ctr-export --no-header | tr '\n' ' ')" '1,1 2,1 '
+printf '"t,x",u\n2,1\n1,1\n' | ctr-import -f csv --header --user u --time t,x -c '`t,x`:timestamp[unix_ms],u' -o tx.arrows
+exits "a time of such a name" 0 ctr-history --sort --session 1s -o tx.out tx.arrows
+is export "$(ctr-export -c "$odd" --no-header odd.arrows)" 1,2,3,4
+is eval "$(ctr-eval -q --by "$odd" --metrics rows odd.arrows | wc -l)" 6
+exits split 0 ctr-split --shards 1 --by "$odd" -o 'odd-%d' odd.arrows
+is "a back quote in a name is one" "$(ctr-export -c 'q`q,t' --no-header odd.arrows)" 3,1970-01-01T00:00:00.005Z
+
 ctr-export -f jsonl --columns "$U" h.arrows | head -1 >out
 ok 'what is data stays as it is' "$PY" -I -c 'import json, sys; d = json.loads(open("out").read()); assert d == {sys.argv[1]: sys.argv[1] + "0"}, d' "$U"
 done_testing

@@ -281,6 +281,48 @@ int ctr_strs_split(struct ctr_strs *l, const char *s, char sep, struct ctr_err *
     }
 }
 
+/* Bytes of the name in back quotes that s begins with; 1: it begins with none. */
+static size_t quoted_bytes(const char *s)
+{
+    for (size_t i = 1; *s == '`' && s[i]; i++) {
+        if (s[i] == '`')
+            return i + 1;
+        i += s[i] == '\\' && s[i + 1];
+    }
+    return 1;
+}
+
+size_t ctr_names_span(const char *s, char stop)
+{
+    size_t n = 0;
+    while (s[n] && s[n] != stop) {
+        const bool starts = !n || s[n - 1] == '=';
+        n += starts ? quoted_bytes(s + n) : 1;
+    }
+    return n;
+}
+
+int ctr_names_split(struct ctr_strs *l, const char *s, char sep, struct ctr_err *err)
+{
+    for (;; s++) {
+        const size_t n = ctr_names_span(s, sep);
+        const int rc = ctr_strs_add(l, s, n, err);
+        s += n;
+        if (rc || !*s)
+            return rc;
+    }
+}
+
+int ctr_names_add(struct ctr_strs *l, const char *name, struct ctr_err *err)
+{
+    struct ctr_buf b = { 0 };
+    int rc = ctr_quote_in(&b, '`', name, strlen(name), err);
+    if (!rc)
+        rc = ctr_strs_add(l, (const char *)b.data, b.len, err);
+    ctr_buf_free(&b);
+    return rc;
+}
+
 int ctr_strs_find_n(const struct ctr_strs *l, const char *s, size_t n)
 {
     if (l->index.cap)

@@ -110,16 +110,19 @@ static int find_aggregates(struct ctr_group *g, const struct ctr_schema *s, stru
 
 static int find_keys(struct ctr_group *g, const struct ctr_schema *s, struct ctr_err *err)
 {
+    struct ctr_strs given = { 0 };
     int rc = 0;
     for (int i = 0; !rc && g->opts.keys && i < g->opts.keys->n; i++)
-        rc = ctr_strs_split(&g->key_names, g->opts.keys->s[i], ',', err);
-    if (!rc && !g->key_names.n)
-        return ctr_fail(err, CTR_EUSAGE, "say what to group by: -k COLUMN");
-    if (!rc && !(g->key = calloc((size_t)g->key_names.n + 1, sizeof *g->key)))
-        rc = ctr_fail_nomem(err, (size_t)g->key_names.n * sizeof *g->key);
-    for (int i = 0; !rc && i < g->key_names.n; i++) {
-        g->key[i] = ctr_schema_need(s, g->key_names.s[i], err);
+        rc = ctr_names_split(&given, g->opts.keys->s[i], ',', err);
+    if (!rc && !given.n)
+        rc = ctr_fail(err, CTR_EUSAGE, "say what to group by: -k COLUMN");
+    if (!rc && !(g->key = calloc((size_t)given.n + 1, sizeof *g->key)))
+        rc = ctr_fail_nomem(err, (size_t)given.n * sizeof *g->key);
+    for (int i = 0; !rc && i < given.n; i++) {
+        g->key[i] = ctr_schema_need(s, given.s[i], err);
         rc = CTR_MIN(g->key[i], 0);
+        if (!rc)
+            rc = ctr_strs_add(&g->key_names, s->f[g->key[i]].name, strlen(s->f[g->key[i]].name), err);
         if (!rc && ctr_key_class(s->f[g->key[i]].type) == CTR_KEY_NONE)
             rc = ctr_fail(err, CTR_EUSAGE, "%s is a list, and a list cannot be a key: take an element with at()",
                           g->key_names.s[i]);
@@ -128,6 +131,7 @@ static int find_keys(struct ctr_group *g, const struct ctr_schema *s, struct ctr
                 rc = ctr_fail(err, CTR_EUSAGE, "%s is named twice among the keys", g->key_names.s[i]);
     }
     g->nkeys = rc ? 0 : g->key_names.n;
+    ctr_strs_free(&given);
     return rc;
 }
 
@@ -273,7 +277,7 @@ static int new_sort(struct ctr_group *g, struct ctr_sort **s, const struct ctr_s
     };
     int rc = 0;
     for (int i = 0; !rc && i < keys; i++)
-        rc = ctr_strs_add(&names, schema->f[i].name, strlen(schema->f[i].name), err);
+        rc = ctr_names_add(&names, schema->f[i].name, err);
     if (!rc)
         rc = ctr_sort_new(s, schema, &so, err);
     ctr_strs_free(&names);

@@ -64,9 +64,15 @@ struct each {
 
 static int find_keys(struct each *e, struct ctr_err *err)
 {
+    struct ctr_strs given = { 0 };
     int rc = 0;
     for (int i = 0; !rc && e->o.keys && i < e->o.keys->n; i++)
-        rc = ctr_strs_split(&e->keys, e->o.keys->s[i], ',', err);
+        rc = ctr_names_split(&given, e->o.keys->s[i], ',', err);
+    for (int i = 0; !rc && i < given.n; i++) {
+        const int c = ctr_schema_need(&e->in, given.s[i], err);
+        rc = c < 0 ? c : ctr_strs_add(&e->keys, e->in.f[c].name, strlen(e->in.f[c].name), err);
+    }
+    ctr_strs_free(&given);
     return rc;
 }
 
@@ -229,7 +235,8 @@ static int join_groups(struct each *e, struct ctr_err *err)
     struct ctr_buf keys = { 0 };
     int rc = 0;
     for (int i = 0; !rc && i < e->keys.n; i++)
-        rc = ctr_buf_printf(&keys, err, "%s%s", i ? "," : "", e->keys.s[i]);
+        if (!(rc = ctr_buf_append(&keys, ",", i != 0, err)))
+            rc = ctr_quote_in(&keys, '`', e->keys.s[i], strlen(e->keys.s[i]), err);
     if (!rc)
         rc = ctr_buf_append(&keys, "", 1, err);
     const struct ctr_join_opts jo = { .keys = (const char *)keys.data,

@@ -58,7 +58,7 @@ static int start_values(struct ctr_groupsave *s, int k, const struct ctr_schema 
     for (int i = 0; !rc && i < keys->n; i++) {
         rc = ctr_schema_add_field(to, &keys->f[i], NULL, err);
         if (!rc)
-            rc = ctr_strs_add(&names, keys->f[i].name, strlen(keys->f[i].name), err);
+            rc = ctr_names_add(&names, keys->f[i].name, err);
     }
     if (!rc)
         rc = ctr_schema_add_field(to, &valued->f[1], "state.value", err);

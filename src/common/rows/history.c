@@ -344,7 +344,7 @@ static int start(struct ctr_history *h, const struct ctr_schema *events, const c
     if (!rc && h->second)
         rc = open_past(h, events, past_name, err);
     for (int i = 0; !rc && o->columns && i < o->columns->n; i++)
-        rc = ctr_strs_split(&h->columns, o->columns->s[i], ',', err);
+        rc = ctr_names_split(&h->columns, o->columns->s[i], ',', err);
     for (int i = 0; !rc && o->counts && i < o->counts->n; i++)
         rc = ctr_strs_split(&sets, o->counts->s[i], ',', err);
     h->sets = sets.n;

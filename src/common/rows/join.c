@@ -92,7 +92,7 @@ static int wanted(struct ctr_join *j, const struct ctr_schema *right, int rtime,
     if (j->opts.kind == CTR_JOIN_ANTI || j->once_kind == CTR_JOIN_ANTI)
         return 0;
     if (j->opts.columns)
-        rc = ctr_strs_split(&names, j->opts.columns, ',', err);
+        rc = ctr_names_split(&names, j->opts.columns, ',', err);
     for (int i = 0; !rc && i < names.n; i++) {
         int col = ctr_schema_need(right, names.s[i], err);
         if (col < 0)

@@ -102,7 +102,7 @@ static int find_by(struct ctr_rank *r, const struct ctr_strs *by, struct ctr_err
     int rc = 0;
 
     for (int i = 0; !rc && by && i < by->n; i++)
-        rc = ctr_strs_split(&names, by->s[i], ',', err);
+        rc = ctr_names_split(&names, by->s[i], ',', err);
     if (!rc && !(r->by = calloc((size_t)names.n + 1, sizeof *r->by)))
         rc = ctr_fail_nomem(err, (size_t)names.n * sizeof *r->by);
     for (int i = 0; !rc && i < names.n; i++) {

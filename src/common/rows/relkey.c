@@ -156,7 +156,8 @@ static int parse_pair(char *spec, const struct ctr_schema *left, const struct ct
                       bool in_plan, struct ctr_keypair *p, struct ctr_err *err)
 {
     /* A column name may contain '=': then the text names that column. */
-    char *eq = ctr_schema_find(left, spec) < 0 ? strchr(spec, '=') : NULL;
+    char *eq = ctr_schema_find(left, spec) < 0 ? spec + ctr_names_span(spec, '=') : NULL;
+    eq = eq && *eq ? eq : NULL;
 
     if (eq)
         *eq = 0;
@@ -177,7 +178,7 @@ int ctr_keypairs_parse(const char *spec, const struct ctr_schema *left, const st
                        const char *right_name, bool in_plan, struct ctr_keypair **pairs, int *n, struct ctr_err *err)
 {
     struct ctr_strs names = { 0 };
-    int rc = ctr_strs_split(&names, spec, ',', err);
+    int rc = ctr_names_split(&names, spec, ',', err);
 
     *n = 0;
     *pairs = rc ? NULL : calloc((size_t)names.n + 1, sizeof **pairs);

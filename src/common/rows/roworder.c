@@ -59,7 +59,7 @@ int ctr_roworder_init(struct ctr_roworder *o, const struct ctr_rowformat *f, con
 
     *o = (struct ctr_roworder){ .format = f };
     for (int i = 0; !rc && i < keys->n; i++)
-        rc = ctr_strs_split(&names, keys->s[i], ',', err);
+        rc = ctr_names_split(&names, keys->s[i], ',', err);
     for (int i = 0; !rc && i < names.n; i++)
         rc = add_key(o, s, names.s[i], err);
     ctr_strs_free(&names);

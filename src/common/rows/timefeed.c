@@ -31,8 +31,7 @@ static int make_sort(struct ctr_timefeed *f, struct ctr_err *err)
     struct ctr_sort_opts so = {
         .keys = &keys, .memory_bytes = f->memory_bytes, .batch_rows = f->batch_rows, .threads = f->threads
     };
-    const char *name = f->schema.f[f->time].name;
-    int rc = ctr_strs_add(&keys, name, strlen(name), err);
+    int rc = ctr_names_add(&keys, f->schema.f[f->time].name, err);
     if (!rc)
         rc = ctr_sort_new(&f->sort, &f->schema, &so, err);
     ctr_strs_free(&keys);

@@ -196,6 +196,18 @@ int ctr_schema_find(const struct ctr_schema *s, const char *name)
     return -1;
 }
 
+/* Is `quoted` the name in back quotes, plainly or as ctr-info and plans print it, with escapes? */
+static bool is_quoted(const char *name, const char *quoted, size_t n)
+{
+    struct ctr_buf b = { 0 };
+    struct ctr_err none = { 0 };
+    const bool plain = strlen(name) == n - 2 && !memcmp(name, quoted + 1, n - 2);
+    const bool same =
+        plain || (!ctr_quote_in(&b, '`', name, strlen(name), &none) && b.len == n && !memcmp(b.data, quoted, n));
+    ctr_buf_free(&b);
+    return same;
+}
+
 int ctr_schema_need(const struct ctr_schema *s, const char *name, struct ctr_err *err)
 {
     int i = ctr_schema_find(s, name);
@@ -205,8 +217,8 @@ int ctr_schema_need(const struct ctr_schema *s, const char *name, struct ctr_err
 
     if (i >= 0)
         return i;
-    for (i = 0; n > 2 && name[0] == '`' && name[n - 1] == '`' && i < s->n; i++) /* as printed by ctr-info and plans */
-        if (strlen(s->f[i].name) == n - 2 && !memcmp(s->f[i].name, name + 1, n - 2))
+    for (i = 0; n > 2 && name[0] == '`' && name[n - 1] == '`' && i < s->n; i++)
+        if (is_quoted(s->f[i].name, name, n))
             return i;
     names = malloc((size_t)(s->n + 1) * sizeof *names);
     for (i = 0; names && i < s->n; i++)

@@ -337,7 +337,7 @@ static int check_options(struct ctr_strs *by, struct ctr_err *err)
     int rc;
 
     for (int i = 0; i < o.by.n; i++)
-        if ((rc = ctr_strs_split(by, o.by.s[i], ',', err)))
+        if ((rc = ctr_names_split(by, o.by.s[i], ',', err)))
             return rc;
     if (o.reliability && strcmp(o.format, "table"))
         return ctr_cli_usage(err, "--reliability draws below a table: it does not go with --format stream");

@@ -86,7 +86,7 @@ static const struct ctr_export_format *choose_format(const char *out, bool *gzip
 static int project(struct ctr_reader *r, struct ctr_err *err)
 {
     struct ctr_strs names = { 0 };
-    int *column = NULL, rc = ctr_strs_split(&names, o.columns, ',', err);
+    int *column = NULL, rc = ctr_names_split(&names, o.columns, ',', err);
 
     if (rc == 0 && !(column = calloc((size_t)names.n + 1, sizeof(*column))))
         rc = ctr_fail_nomem(err, (size_t)names.n * sizeof(*column));

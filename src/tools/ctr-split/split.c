@@ -17,7 +17,7 @@ struct ctr_split {
 static int find_keys(struct ctr_split *s, const struct ctr_schema *schema, const char *keys, struct ctr_err *err)
 {
     struct ctr_strs names = { 0 };
-    int rc = ctr_strs_split(&names, keys, ',', err);
+    int rc = ctr_names_split(&names, keys, ',', err);
 
     s->key = rc ? NULL : calloc((size_t)names.n + 1, sizeof *s->key);
     if (!rc && !s->key)
