@@ -81,6 +81,10 @@ is "no match at all: lost zeros" "$(cat said)" "ctr-join: no row has a match: th
 why() { printf 'k\n%s\n' "$1" | import one k:utf8; printf 'k\n%s\n' "$2" | import two k:utf8; ctr-join -q -k k two one 2>&1 >/dev/null | grep -o 'differ by [a-z ]*'; }
 is "case" "$(why Abc aBC)" "differ by upper and lower case"
 is "spaces" "$(why 'ab ' ab)" "differ by spaces around them"
+is "which an option takes off" "$(ctr-join -q -k k two one 2>&1 >/dev/null | grep -o '[a-z-]* --trim takes them off$')" "ctr-import --trim takes them off"
+is "no match by time: the first times" "$(printf 'u,t\n1,5\n' | import late u:int8,t:int32; printf 'u,t\n1,9\n' | import later u:int8,t:int64
+    ctr-join -q -k u --as-of t --prefix r. later late 2>&1 >/dev/null)" \
+    "ctr-join: no row has a match: the first key here is u (int8) 1, t (int32) 5, the first in later is u (int8) 1, t (int64) 9"
 is "decimals" "$(why 12.0 12)" "differ by a decimal part"
 is "nothing known" "$(why x y)" ""
 is "--prefix shows the right time" "$(csv -k user=who --as-of time --prefix c_ clicks views | sed -n 3p)" \

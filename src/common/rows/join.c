@@ -289,21 +289,22 @@ static void run_shares(struct ctr_join *j, int64_t n, void (*fn)(void *ctx, int6
     ctr_pool_run(j->pool, j->shares, fn, j);
 }
 
-/* ---- the first keys, for a message ---- */
+/* ---- the first keys, and times, for a message ---- */
 
 static int keep_first(struct ctr_join *j, const struct ctr_batch *b, bool right, struct ctr_err *err)
 {
-    const int *key = right ? j->right_key : j->left_key;
+    const int *key = right ? j->right_key : j->left_key, time = right ? j->rtime : j->ltime;
     struct ctr_buf text = { 0 };
     char type[64], *const to = j->first[right];
     size_t n = 0;
     int rc = 0;
 
-    for (int k = 0; !rc && k < j->npairs && b->rows && n + 1 < sizeof j->first[right]; k++) {
-        const struct ctr_field *f = &b->schema->f[key[k]];
-        const bool null = ctr_col_missing(&b->col[key[k]], 0);
+    for (int k = 0; !rc && k < j->npairs + (time >= 0) && b->rows && n + 1 < sizeof j->first[right]; k++) {
+        const int at = k < j->npairs ? key[k] : time;
+        const struct ctr_field *f = &b->schema->f[at];
+        const bool null = ctr_col_missing(&b->col[at], 0);
         ctr_buf_clear(&text);
-        if (null || (!(rc = ctr_buf_reserve(&text, 1, err)) && !(rc = ctr_col_text(&b->col[key[k]], 0, &text, err))))
+        if (null || (!(rc = ctr_buf_reserve(&text, 1, err)) && !(rc = ctr_col_text(&b->col[at], 0, &text, err))))
             n += (size_t)snprintf(to + n, sizeof j->first[right] - n, "%s%.40s (%.20s) %.*s", k ? ", " : "", f->name,
                                   ctr_field_type_name(f, type, sizeof type), null ? 4 : (int)CTR_MIN(text.len, 40u),
                                   null ? "null" : (const char *)text.data);

@@ -59,7 +59,7 @@ static const struct suspicion {
 } suspicions[] = {
     { "leading zeros", "one side was a number once; write it as text (ctr-import --columns NAME:utf8)", no_zeros },
     { "upper and lower case", "lower() makes them equal", no_case },
-    { "spaces around them", "trim() takes them off", no_spaces },
+    { "spaces around them", "ctr-import --trim takes them off", no_spaces },
     { "a decimal part", "one side was a float once; import it as an integer (--columns NAME:int64)", no_decimals },
 };
 
