@@ -450,6 +450,18 @@ said() { # said NAME REGEX TEXT OPTION… : an import that succeeds says so on s
     exits "$_n" 0 ctr-import "$@" -o "$W/said.arrows" "$W/said.csv"
     err_like "says so" "$_re"
 }
+said "numbers behind rows without a value" "column b: null in the first 1000 lines, so it is text, and 2 numbers .the first: '7.10'. became text: --columns" \
+    "a,b\\n$(awk 'BEGIN { for (i = 0; i < 1200; i++) printf "%d,\\n", i }')1,7.10\\n2,x\\n3,\"8\"\\n" -f csv --header
+is "as which they stay" "$(ctr-select --tail 3 "$W/said.arrows" | text | tr '\n' ' ')" 'a,b 1,7.10 2,x 3,8 '
+said "times finer than milliseconds" "^ctr-import: column t: 2 times had digits below a millisecond, which are cut off .the first: '2024-01-01T10:00:00.1234Z'.: a utf8 column keeps them$" \
+    't\n2024-01-01T10:00:00.123000Z\n2024-01-01T10:00:00.1234Z\n2024-01-01T10:00:00.1239Z\n' -f csv --header -c t:timestamp
+for form in 'unix 1700000000.5 1700000000.5001' 'unix_ms 1700000000500 1700000000500.1' 'unix_us 1700000000500000 1700000000500001' \
+    'unix_ns 1700000000500000000 1700000000500000001' '%S.%f 07.500000 07.5001' 'local:Europe/Paris 2024-01-01T10:00:00.500 2024-01-01T10:00:00.5001'; do
+    set -- $form
+    said "as $1" 'column t: 1 time had digits' "t\n$2\n$3\n" -f csv --header --time "t:$1"
+done
+printf '{"t":"2024-01-01T10:00:00.1234Z"}\n' | ctr-import -f jsonl -c t:timestamp -o "$W/said.arrows" 2>"$W/err"
+err_like "in jsonl" 'column t: 1 time had digits below a millisecond'
 said "a header with tabs" '^ctr-import: line 1 is taken for one column; --format tsv may be meant$' 'user\tage\n1\t2\n' -f csv --header
 said "a header with semicolons" "one column; --delimiter ';' may be meant$" 'user;age\n1;2\n' -f csv --header
 said "a line with ::" 'one column; --delimiter :: may be meant$' '1::2::3\n' -f csv

@@ -115,6 +115,13 @@ def test_times():
         column([v, None], pa.timestamp(unit, "America/New_York"), [v, None])
     column(pa.array([-1, -1001], pa.int64()).cast(pa.timestamp("us", "UTC")), "times before 1970",
            [dt.datetime(1969, 12, 31, 23, 59, 59, 999000, UTC), dt.datetime(1969, 12, 31, 23, 59, 59, 998000, UTC)])
+    fine = pa.table({"n": [1, 2, 3], "x": pa.array([1000, None, 1001], pa.int64()).cast(pa.timestamp("us", "UTC"))})
+    said = "ctr-cat: column x: 1 time had digits below a millisecond, which are cut off\n"
+    for how in (dict(), dict(file=True), dict(chunk=1)):
+        for jobs in "1", "3":
+            p = run(["ctr-cat", "-j", jobs], encode(fine, **how))
+            ok(p.stderr.decode() == said, f"times that lose digits are counted {how} -j {jobs}", p.stderr.decode())
+    ok(not run(["ctr-cat"], encode(fine.slice(0, 2))).stderr, "and none where none does")
     column([dt.date(2019, 11, 14), None, dt.date(1960, 1, 1)], pa.date32(),
            [dt.datetime(2019, 11, 14, tzinfo=UTC), None, dt.datetime(1960, 1, 1, tzinfo=UTC)])
 

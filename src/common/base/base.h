@@ -336,6 +336,8 @@ size_t ctr_time_iso(char *out, int64_t ms);
  * 0000 to 9999 too), else strptime-like: %Y %y %m %d %H %I %M %S (one or two digits each, %S with optional fraction),
  * %p (AM/PM), %b %B, %a %A, %z, %f, %F, %T, %% . */
 bool ctr_time_parse(const char *format, const char *p, size_t n, int64_t *ms);
+/* The same; *cut: digits other than 0 behind the milliseconds were cut off. */
+bool ctr_time_parse_cut(const char *format, const char *p, size_t n, int64_t *ms, bool *cut);
 /* The value of a hexadecimal digit in any case; -1: it is none. */
 static inline int ctr_hex_digit(char c)
 {

@@ -66,43 +66,44 @@ static bool has_text(int64_t ms)
 }
 
 /* Microseconds (per_ms 1000) or nanoseconds since 1970, rounded down to milliseconds. */
-static bool parse_fine_epoch(const char *p, size_t n, int64_t per_ms, int64_t *ms)
+static bool parse_fine_epoch(const char *p, size_t n, int64_t per_ms, int64_t *ms, bool *cut)
 {
     int64_t t;
     if (!ctr_parse_i64(p, n, &t))
         return false;
     *ms = t / per_ms - (t % per_ms < 0);
+    *cut = t % per_ms != 0;
     return has_text(*ms);
 }
 
 /* Seconds (scale 1000) or milliseconds (scale 1) since 1970, with an optional fraction, rounded down to
  * milliseconds. */
-static bool parse_epoch(const char *p, size_t n, int64_t scale, int64_t *ms)
+static bool parse_epoch(const char *p, size_t n, int64_t scale, int64_t *ms, bool *cut)
 {
     const char *point = memchr(p, '.', n);
     size_t whole = point ? (size_t)(point - p) : n;
     bool neg = n && *p == '-';
+    struct opv_civil t = { 0 }; /* of which the fraction is used */
     int64_t s;
-    int frac = 0, finer = 0;
     if (!ctr_parse_i64(p, whole, &s) || __builtin_mul_overflow(s, scale, &s))
         return false;
     if (point) {
-        const uint8_t *end = (const uint8_t *)p + n;
-        struct opv_cursor c = { (const uint8_t *)point + 1, end };
-        if ((c.p < c.end && !opv_take_fraction(&c, &frac)) || c.p != c.end)
+        struct opv_cursor c = { (const uint8_t *)point + 1, (const uint8_t *)p + n };
+        if ((c.p < c.end && !opv_take_fraction(&c, &t)) || c.p != c.end)
             return false;
-        if (scale == 1)
-            frac = 0;
-        for (const char *d = point + 1 + (scale == 1 ? 0 : 3); d < p + n; d++)
-            finer |= *d != '0';
+        if (scale == 1) { /* all of it is below a millisecond */
+            t.finer |= t.ms != 0;
+            t.ms = 0;
+        }
     }
+    *cut = t.finer;
     /* milliseconds read as seconds would be in the year 49000 */
-    return !__builtin_add_overflow(s, neg ? -frac - finer : frac, ms) && has_text(*ms);
+    return !__builtin_add_overflow(s, neg ? -t.ms - t.finer : t.ms, ms) && has_text(*ms);
 }
 
 static const struct {
     const char *name;
-    bool (*parse)(const char *p, size_t n, int64_t unit, int64_t *ms);
+    bool (*parse)(const char *p, size_t n, int64_t unit, int64_t *ms, bool *cut);
     int64_t unit;
 } epochs[] = { { "unix", parse_epoch, 1000 },
                { "unix_ms", parse_epoch, 1 },
@@ -125,17 +126,23 @@ bool ctr_time_format_valid(const char *format)
     return fields > 0;
 }
 
+bool ctr_time_parse_cut(const char *format, const char *p, size_t n, int64_t *ms, bool *cut)
+{
+    const uint8_t *text = (const uint8_t *)p, *f = (const uint8_t *)format;
+    struct opv_civil t;
+    for (size_t i = 0; format && i < CTR_COUNT(epochs); i++)
+        if (!strcmp(format, epochs[i].name))
+            return epochs[i].parse(p, n, epochs[i].unit, ms, cut);
+    if (!(f ? opv_civil_parse(f, (int64_t)strlen(format), text, (int64_t)n, &t) : opv_civil_iso(text, (int64_t)n, &t)))
+        return false;
+    *cut = t.finer;
+    return opv_civil_ms(&t, ms);
+}
+
 bool ctr_time_parse(const char *format, const char *p, size_t n, int64_t *ms)
 {
-    const uint8_t *text = (const uint8_t *)p;
-    struct opv_civil t;
-    if (!format)
-        return opv_civil_iso(text, (int64_t)n, &t) && opv_civil_ms(&t, ms);
-    for (size_t i = 0; i < CTR_COUNT(epochs); i++)
-        if (!strcmp(format, epochs[i].name))
-            return epochs[i].parse(p, n, epochs[i].unit, ms);
-    return opv_civil_parse((const uint8_t *)format, (int64_t)strlen(format), text, (int64_t)n, &t) &&
-           opv_civil_ms(&t, ms);
+    bool cut;
+    return ctr_time_parse_cut(format, p, n, ms, &cut);
 }
 
 int64_t ctr_clock_ns(void)

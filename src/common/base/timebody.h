@@ -73,6 +73,7 @@ struct opv_civil {
     int32_t pm; /* 1 am, 2 pm, 0 not given */
     int32_t hour12, zoned;
     int32_t offset_m; /* minutes east of UTC */
+    int32_t finer;    /* digits other than 0 were cut off behind the milliseconds */
 };
 
 OPV_FN int opv_digit_next(const struct opv_cursor *c)
@@ -97,16 +98,18 @@ OPV_FN int opv_take_char(struct opv_cursor *c, uint8_t ch)
     return 1;
 }
 /* Digits of a fraction of a second, truncated to milliseconds. */
-OPV_FN int opv_take_fraction(struct opv_cursor *c, int32_t *ms)
+OPV_FN int opv_take_fraction(struct opv_cursor *c, struct opv_civil *t)
 {
     int n = 0;
     int32_t x = 0;
     for (; opv_digit_next(c); c->p++, n++)
         if (n < 3)
             x = x * 10 + (*c->p - '0');
+        else
+            t->finer |= *c->p != '0';
     for (int i = n; i < 3; i++)
         x *= 10;
-    *ms = x;
+    t->ms = x;
     return n > 0;
 }
 /* Z, +01, +0100, +01:00 */
@@ -197,7 +200,7 @@ OPV_FN int opv_take_iso_clock(struct opv_cursor *c, struct opv_civil *t)
     if (!opv_take_int(c, 1, 2, &t->hour) || !opv_take_char(c, ':') || !opv_take_int(c, 2, 2, &t->minute))
         return 0;
     if (opv_take_char(c, ':') && (!opv_take_int(c, 2, 2, &t->second) ||
-                                  ((opv_take_char(c, '.') || opv_take_char(c, ',')) && !opv_take_fraction(c, &t->ms))))
+                                  ((opv_take_char(c, '.') || opv_take_char(c, ',')) && !opv_take_fraction(c, t))))
         return 0;
     blank = opv_take_char(c, ' ');
     return !(blank || c->p < c->end) || opv_take_zone(c, t);
@@ -206,7 +209,7 @@ OPV_FN int opv_take_iso_clock(struct opv_cursor *c, struct opv_civil *t)
 OPV_FN int opv_civil_iso(const uint8_t *p, int64_t n, struct opv_civil *t)
 {
     struct opv_cursor cursor = { p, p + n }, *c = &cursor;
-    const struct opv_civil none = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 };
+    const struct opv_civil none = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 };
     uint8_t sep;
     *t = none;
     if (!opv_take_iso_year(c, &t->year))
@@ -245,7 +248,7 @@ OPV_FN int opv_take_hour12(struct opv_cursor *c, struct opv_civil *t)
 /* Seconds, and a fraction unless the format has one. */
 OPV_FN int opv_take_seconds(struct opv_cursor *c, struct opv_civil *t, int point_follows)
 {
-    return opv_take_two(c, &t->second) && (point_follows || !opv_take_char(c, '.') || opv_take_fraction(c, &t->ms));
+    return opv_take_two(c, &t->second) && (point_follows || !opv_take_char(c, '.') || opv_take_fraction(c, t));
 }
 OPV_FN int opv_take_day_name(struct opv_cursor *c)
 {
@@ -270,7 +273,7 @@ OPV_FN int opv_take_field(struct opv_cursor *c, uint8_t letter, int point_follow
     case 'p': return opv_take_am_pm(c, &t->pm);
     case 'M': return opv_take_two(c, &t->minute);
     case 'S': return opv_take_seconds(c, t, point_follows);
-    case 'f': return opv_take_fraction(c, &t->ms);
+    case 'f': return opv_take_fraction(c, t);
     case 'z': return opv_take_zone(c, t);
     case 'F':
         return opv_take_year(c, t) && opv_take_char(c, '-') && opv_take_two(c, &t->month) && opv_take_char(c, '-') &&
@@ -289,7 +292,7 @@ OPV_FN int opv_take_field(struct opv_cursor *c, uint8_t letter, int point_follow
 OPV_FN int opv_civil_parse(const uint8_t *format, int64_t nf, const uint8_t *p, int64_t n, struct opv_civil *t)
 {
     struct opv_cursor c = { p, p + n };
-    const struct opv_civil none = { 1970, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0 };
+    const struct opv_civil none = { 1970, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0 };
     *t = none;
     for (int64_t f = 0; f < nf; f++) {
         if (format[f] != '%') {

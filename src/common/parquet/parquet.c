@@ -735,9 +735,10 @@ void ctr_parquet_notes(const struct ctr_parquet *p, void (*note)(void *ctx, cons
                        c->name, ctr_text_setting(&p->o, "columns", "%s:utf8", source_name(p->as[i])).s);
             note(ctx, text);
         }
-        if (c->lost) {
+        const int64_t lost = c->lost + (loss ? loss->n[CTR_LOSS_FINER] : 0);
+        if (lost) {
             ctr_format(text, sizeof text, "column %s: %lld value%s had digits below a millisecond, which are cut off",
-                       c->name, (long long)c->lost, CTR_S(c->lost));
+                       c->name, (long long)lost, CTR_S(lost));
             note(ctx, text);
         }
         if (loss && loss->n[CTR_LOSS_ROUNDED]) {

@@ -9,6 +9,7 @@
 #include "common/base/memory.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 struct where { /* context of a decoding */
@@ -238,6 +239,13 @@ static int64_t floor_div(int64_t v, int64_t by)
     return v / by - (v % by < 0);
 }
 
+static void count_cut(struct ctr_reader_stats *s, const char *column, int64_t times)
+{
+    if (times && !s->times_cut)
+        snprintf(s->times_cut_in, sizeof s->times_cut_in, "%s", column);
+    s->times_cut += times;
+}
+
 static int decode_time(struct where *w, const struct arrow_field *f, int b, struct arrow_level *lv, struct ctr_err *err)
 {
     static const int64_t mul[] = { 1000, 1, 1, 1 }, div[] = { 1, 1, 1000, 1000000 };
@@ -252,7 +260,7 @@ static int decode_time(struct where *w, const struct arrow_field *f, int b, stru
     if (rc < 0)
         return rc;
     int64_t *to = (int64_t *)lv->data.data;
-    int64_t m = days ? 86400000 : mul[f->unit], q = days ? 1 : div[f->unit];
+    int64_t m = days ? 86400000 : mul[f->unit], q = days ? 1 : div[f->unit], cut = 0;
     for (int64_t i = 0; i < c->rows; i++) {
         int64_t v = days ? ((const int32_t *)p)[i] : ((const int64_t *)p)[i];
         if (ctr_col_null(c, i))
@@ -260,7 +268,9 @@ static int decode_time(struct where *w, const struct arrow_field *f, int b, stru
         if (m != 1 && __builtin_mul_overflow(v, m, &v))
             return ctr_fail(err, CTR_EKIND, "row %lld of the batch is a time out of range", (long long)i + 1);
         to[i] = q == 1 ? v : floor_div(v, q);
+        cut += v % q != 0;
     }
+    count_cut(w->d->stats, w->l->field.name, cut);
     c->data = to;
     return 0;
 }

@@ -664,6 +664,8 @@ void ctr_reader_free(struct ctr_reader *r)
     if (r->fetching)
         ctr_background_wait(r->thread, -1);
     ctr_background_free(r->thread);
+    if (r->opts.cut && r->stats.times_cut)
+        r->opts.cut(r->opts.cut_ctx, r->stats.times_cut_in, r->stats.times_cut);
     close_file(r);
     for (int i = 0; r->paths && i < r->npaths; i++)
         free(r->paths[i]);

@@ -41,6 +41,10 @@ struct ctr_reader_opts {
     bool (*idle)(void *ctx);
     void *idle_ctx;
     int idle_ms;
+    /* Called by ctr_reader_free (NULL: none) when so many times of foreign streams had digits below a millisecond,
+     * which are cut off, the first of them in `column`. */
+    void (*cut)(void *ctx, const char *column, int64_t times);
+    void *cut_ctx;
     struct ctr_decimal *decimal; /* of n columns (borrowed); those of others are exact as numbers, or an error */
     int ndecimals;
     bool follow; /* needs idle: the input may grow: the end of a file, or of the writers of a FIFO, does not end it */
@@ -94,6 +98,8 @@ struct ctr_reader_stats {
     int64_t bytes_read;     /* from pipes and files; for a mapped file, bytes of the used buffers */
     int64_t bytes_verified; /* hashed */
     bool sealed;            /* the input has the integrity layer */
+    int64_t times_cut;      /* to milliseconds … */
+    char times_cut_in[64];  /* … the first in this column */
 };
 void ctr_reader_get_stats(const struct ctr_reader *r, struct ctr_reader_stats *s);
 

@@ -173,21 +173,22 @@ bool ctr_cell_inferable(enum ctr_type t, const char *p, size_t n)
     }
 }
 
+void ctr_job_loss(struct ctr_text_job *j, const struct ctr_text_column *c, enum ctr_text_loss k, const char *p,
+                  size_t n)
+{
+    struct ctr_text_losses *l = &j->loss[c->out];
+    if (!l->n[k] && !l->open[k])
+        l->first[k] = ctr_text_show(p, n);
+    l->open[k]++;
+    j->lossy = true;
+}
+
 void ctr_job_value(struct ctr_text_job *j, const struct ctr_text_column *c, enum ctr_type t, const char *p, size_t n)
 {
-    const bool lost[CTR_NLOSSES] = {
-        [CTR_LOSS_ROUNDED] = ctr_types[t].floating && !float_holds(t, p, n, false),
-        [CTR_LOSS_PADDED] = c->like && (ctr_types[t].floating || ctr_types[t].integer) && ctr_cell_padded(p, n),
-    };
-    for (int k = 0; k < CTR_NLOSSES; k++) {
-        struct ctr_text_losses *l = &j->loss[c->out];
-        if (!lost[k])
-            continue;
-        if (!l->n[k] && !l->open[k])
-            l->first[k] = ctr_text_show(p, n);
-        l->open[k]++;
-        j->lossy = true;
-    }
+    if (ctr_types[t].floating && !float_holds(t, p, n, false))
+        ctr_job_loss(j, c, CTR_LOSS_ROUNDED, p, n);
+    if (c->like && (ctr_types[t].floating || ctr_types[t].integer) && ctr_cell_padded(p, n))
+        ctr_job_loss(j, c, CTR_LOSS_PADDED, p, n);
 }
 
 /* ---- appending ---- */
@@ -209,6 +210,18 @@ static bool in_range(enum ctr_type t, int64_t v)
     return v >= -((int64_t)1 << (bits - 1)) && v < (int64_t)1 << (bits - 1);
 }
 
+/* Digits below a millisecond are cut off, and counted. */
+static bool take_time(struct ctr_text_job *j, const struct ctr_text_column *c, const char *p, size_t n, int64_t *ms)
+{
+    bool cut = false;
+    if (!ctr_time_parse_cut(c->local ? NULL : c->time_format, p, n, ms, &cut) ||
+        (c->local && !ctr_local_parse(c->local, p, n, ms)))
+        return false;
+    if (cut)
+        ctr_job_loss(j, c, CTR_LOSS_FINER, p, n);
+    return true;
+}
+
 static int append_scalar(struct ctr_colbuf *b, const struct ctr_text_column *c, const char *p, size_t n,
                          struct ctr_text_job *j, struct ctr_err *err)
 {
@@ -223,11 +236,7 @@ static int append_scalar(struct ctr_colbuf *b, const struct ctr_text_column *c, 
     switch (t) {
     case CTR_BOOL: rc = parse_bool(p, n, &i) ? ctr_colbuf_i64(b, i, err) : 1; break;
     case CTR_U64: rc = ctr_parse_u64(p, n, &u) ? ctr_colbuf_i64(b, (int64_t)u, err) : 1; break;
-    case CTR_TIME:
-        rc = (c->local ? ctr_local_parse(c->local, p, n, &i) : ctr_time_parse(c->time_format, p, n, &i))
-                 ? ctr_colbuf_i64(b, i, err)
-                 : 1;
-        break;
+    case CTR_TIME: rc = take_time(j, c, p, n, &i) ? ctr_colbuf_i64(b, i, err) : 1; break;
     case CTR_UTF8:
         rc = j->block.utf8 || ctr_utf8_valid((const uint8_t *)p, n) ? ctr_colbuf_str(b, p, n, err) : 1;
         break;

@@ -712,6 +712,8 @@ static int set_up(struct csv *s, const struct ctr_text_opts *o, const struct ctr
         rc = ctr_fail_nomem(err, ((size_t)s->d.columns + 1) * (sizeof *infer + sizeof *words));
     if (!rc && b->n)
         rc = infer_types(s, b, &t, infer, words, err);
+    for (int c = 0; !rc && b->n && c < s->d.columns; c++)
+        s->columns.c[c].blank = !s->columns.c[c].typed && !infer[c].values;
     if (!rc && s->header && b->n)
         note_no_rows(s, o, b);
     if (!rc && b->n && !s->header)

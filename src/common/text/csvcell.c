@@ -409,7 +409,7 @@ static int column_text(struct csv_tile *t, const struct csv_dialect *d, int c, b
     return finish_rows(t, b, nulls, err);
 }
 
-/* ---- everything else: quoted cells, bools, times, lists ---- */
+/* ---- everything else: quoted cells, bools, times, lists, texts of columns without values in the first rows ---- */
 
 static int column_any(struct csv_tile *t, const struct csv_dialect *d, const struct ctr_text_column *column, int c,
                       struct ctr_colbuf *b, struct ctr_err *err)
@@ -432,6 +432,8 @@ static int column_any(struct csv_tile *t, const struct csv_dialect *d, const str
         rc = null ? 0 : ctr_cell_append(b, column, s.p, s.n, t->job, err);
         if (rc < 0)
             return rc;
+        if (rc && ctr_text_late(column) && ctr_parse_f64(s.p, s.n, &(double){ 0 }))
+            ctr_job_loss(t->job, column, CTR_LOSS_LATE, s.p, s.n);
         if (rc)
             continue;
         if (!null)
@@ -446,7 +448,7 @@ int ctr_csv_column(struct csv_tile *t, const struct csv_dialect *d, const struct
                    struct ctr_colbuf *b, struct ctr_err *err)
 {
     const struct ctr_type_info *type = &ctr_types[b->type];
-    if (t->special[c])
+    if (t->special[c] || ctr_text_late(column))
         return column_any(t, d, column, c, b, err);
     if (b->type == CTR_UTF8)
         return column_text(t, d, c, !t->job->block.utf8, b, err);

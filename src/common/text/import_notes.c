@@ -46,6 +46,12 @@ static void note_losses(const struct words *w, const struct ctr_schema *s, const
                 "a utf8 column they stay",
                 name, (long long)loss[i].n[CTR_LOSS_PADDED], loss[i].n[CTR_LOSS_PADDED] == 1 ? "" : "s", type,
                 loss[i].first[CTR_LOSS_PADDED].s);
+        if (loss[i].n[CTR_LOSS_FINER])
+            say(w,
+                "column %s: %lld time%s had digits below a millisecond, which are cut off (the first: %s): a utf8 "
+                "column keeps them",
+                name, (long long)loss[i].n[CTR_LOSS_FINER], CTR_S(loss[i].n[CTR_LOSS_FINER]),
+                loss[i].first[CTR_LOSS_FINER].s);
     }
 }
 

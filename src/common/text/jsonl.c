@@ -142,13 +142,8 @@ static int report(struct ctr_text_job *job, const struct ctr_text_record *r, con
 /* A number in a column that is text because the first lines had only nulls. */
 static void note_late(struct ctr_text_job *job, const struct ctr_text_column *c, const struct ctr_json *v)
 {
-    struct ctr_text_losses *l = &job->loss[c->out];
-    if (*v->p == 't' || *v->p == 'f')
-        return;
-    if (!l->n[CTR_LOSS_LATE] && !l->open[CTR_LOSS_LATE])
-        l->first[CTR_LOSS_LATE] = ctr_text_show(v->p, v->n);
-    l->open[CTR_LOSS_LATE]++;
-    job->lossy = true;
+    if (*v->p != 't' && *v->p != 'f')
+        ctr_job_loss(job, c, CTR_LOSS_LATE, v->p, v->n);
 }
 
 /* ---- the common values of a column, appended without a call each, where there is room ---- */
@@ -394,7 +389,7 @@ static inline int put_value(const struct jsonl *j, struct ctr_text_job *job, int
     if (c->out >= 0 && v->kind != CTR_JSON_NONE) {
         job->loss[c->out].present = true;
         job->loss[c->out].filled |= v->kind != CTR_JSON_NULL;
-        if (c->blank && v->kind == CTR_JSON_PLAIN)
+        if (ctr_text_late(c) && v->kind == CTR_JSON_PLAIN)
             note_late(job, c, v);
     }
     if (c->out < 0 || put_common(&job->out.col[c->out], v, 0, 1, job->block.utf8, &s))

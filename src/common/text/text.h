@@ -238,7 +238,8 @@ struct ctr_text_shown ctr_text_show(const char *p, size_t n);
 enum ctr_text_loss {
     CTR_LOSS_ROUNDED, /* integers that the float type cannot represent */
     CTR_LOSS_PADDED,  /* with --like: ctr_cell_padded; --columns requests the number */
-    CTR_LOSS_LATE,    /* jsonl: numbers that became text, as the first lines had only nulls */
+    CTR_LOSS_LATE,    /* numbers that became text, as the first lines had only nulls */
+    CTR_LOSS_FINER,   /* times with digits below a millisecond */
     CTR_NLOSSES
 };
 struct ctr_text_losses {
@@ -287,8 +288,16 @@ int ctr_job_bad(struct ctr_text_job *j, const struct ctr_text_record *r, struct 
                 ...) CTR_MUST CTR_PRINTF(4, 5);
 /* Truncate all columns of j->out to `rows` rows, and discard the losses of the removed rows. */
 void ctr_job_rewind(struct ctr_text_job *j, int64_t rows);
-/* A value of type t was read from [p, p+n) for column c: record whether it loses something. When the row, and those
- * since the last call, are good, ctr_job_settle counts it. */
+/* Text only because the first rows had no value: the numbers in it are counted (CTR_LOSS_LATE). */
+static inline bool ctr_text_late(const struct ctr_text_column *c)
+{
+    return c->blank && c->type.type == CTR_UTF8;
+}
+/* The value that was read from [p, p+n) for column c loses something. When the row, and those since the last call, are
+ * good, ctr_job_settle counts it. */
+void ctr_job_loss(struct ctr_text_job *j, const struct ctr_text_column *c, enum ctr_text_loss k, const char *p,
+                  size_t n);
+/* A number of type t was read: record what it loses. */
 void ctr_job_value(struct ctr_text_job *j, const struct ctr_text_column *c, enum ctr_type t, const char *p, size_t n);
 void ctr_job_settle(struct ctr_text_job *j);
 /* What to do about text that is not UTF-8, as the end of a message: p[0, n) is its line. */
