@@ -1,8 +1,10 @@
-"""Reads the dictionaries of streams and bundles as other programs do: dictionaries.py check FILE, nulls FILE, foreign FILE (writes one)."""
+"""Reads the dictionaries of streams and bundles as other programs do: dictionaries.py check FILE… (a line of TAP
+each), nulls FILE, foreign FILE (writes one)."""
 import io
 import shutil
 import subprocess
 import sys
+import traceback
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -86,6 +88,16 @@ def check(path):
                 pass
 
 
+def check_all(*paths):
+    for path in paths:
+        try:
+            check(path)
+            print("ok -", path)
+        except Exception:
+            print("not ok -", path)
+            print("# " + traceback.format_exc().replace("\n", "\n# "))
+
+
 def nulls(path):
     for table in tables(path):
         print(*(f"{n}={table[n].null_count}" for n in table.column_names))
@@ -100,4 +112,4 @@ def foreign(path):
         writer.write_table(table)
 
 
-{"check": check, "nulls": nulls, "foreign": foreign}[sys.argv[1]](sys.argv[2])
+{"check": check_all, "nulls": nulls, "foreign": foreign}[sys.argv[1]](*sys.argv[2:])

@@ -163,6 +163,14 @@ gpu_driver() {
         export CTR_CUDA_DRIVER="${CTR_CUDA_DRIVER:-libcuda.so.1}"
     fi
 }
+# tap_of FILE : the checks that another program wrote there, numbered as ours.
+tap_of() {
+    while read -r _line; do
+        case $_line in '#'*) echo "$_line" && continue ;; esac
+        n_tests=$((n_tests + 1))
+        echo "${_line%%" - "*} $n_tests - ${_line#*" - "}"
+    done <"$1"
+}
 # in_browser SCRIPT ARGUMENT… : the checks of browser/SCRIPT, as ours.
 in_browser() {
     _script=$1
@@ -170,10 +178,7 @@ in_browser() {
     "$PY" "$CTR_TOP/tests/browser/$_script" "$@" >"$W/browser.out" 2>"$W/browser.err" || [ -s "$W/browser.out" ] ||
         echo "not ok - $_script $*: $(tail -n 1 "$W/browser.err")" >"$W/browser.out"
     [ ! -s "$W/browser.err" ] || echo "not ok - $_script $*: $(tail -n 1 "$W/browser.err")" >>"$W/browser.out"
-    while read -r line; do
-        n_tests=$((n_tests + 1))
-        echo "${line%%" - "*} $n_tests - ${line#*" - "}"
-    done <"$W/browser.out"
+    tap_of "$W/browser.out"
 }
 # has_browser NAME: chromium is there. Without it NAME is skipped, but with CTR_PEERS=1 the test ends. The plain half opens what both make.
 has_browser() {
