@@ -1,6 +1,6 @@
 # Makes plain text of manual pages, for `ctrkit help` where neither man nor mandoc is: awk -f this man/*.[1-9].
 # A line "\f NAME.SECTION" begins a page. It knows the macros of mdoc(7) that our pages use and stops at any other one;
-# tests/tools.t holds its words against those of mandoc.
+# tests/help.t holds its words against those of mandoc.
 
 BEGIN {
     WIDTH = 78
