@@ -2,11 +2,12 @@
  *
  * compute: every operation of one back end against the reference, and against finite differences.
  *
- *     compute [--device cpu|gpu] [--gemm exact|tf32] [--threads N] [--seed N] [--nan] [--digest] [OPERATIONS]
+ *     compute [--device cpu|gpu] [--gemm exact|tf32] [--threads N] [--seed N] [--nan] [--digest[=alone]] [OPERATIONS]
  *     compute [--device cpu|gpu] --bench [OPERATION]
  *
  * OPERATIONS: only these are tried, as in "slots,unique". --digest: also, on stderr, a hash of the outputs of each
- * operation, which must not depend on --threads or $CTR_CPU, and without finite differences. --bench: times. Exit 77:
+ * operation, which must not depend on --threads or $CTR_CPU, and without finite differences; --digest=alone: without
+ * the reference, too. --bench: times. Exit 77:
  * there is no such device ("skipped: no device"). */
 #include "trial.h"
 
@@ -186,7 +187,7 @@ static int open_both(struct trial *t, const struct ctr_dev_want *want)
 struct options {
     struct ctr_dev_want want;
     uint64_t seed;
-    bool nan, digest, bench;
+    bool nan, digest, alone, bench;
     const char *only;
     double error;
 };
@@ -195,7 +196,7 @@ static int parse(int argc, char **argv, struct options *o)
 {
     static const struct option longs[] = {
         { "device", 1, NULL, 'd' }, { "gemm", 1, NULL, 'g' }, { "threads", 1, NULL, 'j' },
-        { "seed", 1, NULL, 's' },   { "nan", 0, NULL, 'n' },  { "digest", 0, NULL, 'D' },
+        { "seed", 1, NULL, 's' },   { "nan", 0, NULL, 'n' },  { "digest", 2, NULL, 'D' },
         { "bench", 0, NULL, 'b' },  { "err", 1, NULL, 'e' },  { 0 },
     };
     for (int c; (c = getopt_long(argc, argv, "", longs, NULL)) != -1;)
@@ -205,7 +206,7 @@ static int parse(int argc, char **argv, struct options *o)
         case 'j': o->want.threads = atoi(optarg); break;
         case 's': o->seed = strtoull(optarg, NULL, 10); break;
         case 'n': o->nan = true; break;
-        case 'D': o->digest = true; break;
+        case 'D': o->digest = true, o->alone = optarg != NULL; break;
         case 'b': o->bench = true; break;
         case 'e': o->error = atof(optarg); break;
         default: return 2;
@@ -229,6 +230,7 @@ int main(int argc, char **argv)
         t.seed = o.seed;
         t.error = o.error;
         t.only = o.only;
+        t.alone = o.alone;
         printf("# %s, seed %llu\n", ctr_dev_title(t.dev[TRIED]), (unsigned long long)o.seed);
         if (*ctr_dev_note(t.dev[TRIED]))
             printf("# %s\n", ctr_dev_note(t.dev[TRIED]));

@@ -34,6 +34,7 @@ struct trial {
     int64_t trials;
     const char *only; /* operations to try, with commas between; NULL: all */
     bool nan;         /* put some NaNs into real inputs */
+    bool alone;       /* without the reference */
 };
 
 /* Random numbers that follow from the seed. */
