@@ -4,7 +4,7 @@
 . "${0%/*}/lib.sh"
 gpu_driver
 export XDG_CACHE_HOME="$W/cache" CTR_CUDA_ON_HOST_THREADS=16 CTR_CUDA_ON_HOST_CXXFLAGS=-O0
-[ -z "$SAN" ] || export CTR_CUDA_ON_HOST_CXXFLAGS="-O0 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-sanitize=vptr"
+[ -z "$SAN" ] || export CTR_CUDA_ON_HOST_CXXFLAGS="-O0 -fsanitize=address,undefined -fsanitize-undefined-trap-on-error -fno-sanitize=vptr"
 cd "$W" || exit 1
 
 # Counts with gaps, hexadecimal texts; examples/criteo.plan.
