@@ -348,7 +348,13 @@ $(B)/fault/inject.so: tests/fault/inject.c
 	$(call say,LD,$@)
 	$(Q)$(CC) -D_GNU_SOURCE -O2 -g -Wall -Wextra $(if $(DEV),-Werror) $(if $(SAN)$(TSAN),-DNO_ALLOC) -fPIC -shared -o $@ $< -ldl
 
-checked: $(B)/fault/inject.so
+# Starts commands for the tests of faults.
+$(B)/fault/spawn: tests/fault/spawn.c
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) -D_GNU_SOURCE -O2 -Wall -Wextra $(if $(DEV),-Werror) -o $@ $<
+
+checked: $(B)/fault/inject.so $(B)/fault/spawn
 
 # The README's two commands in minimal roots of Debian 12 and 13, as root and as a user. As root, with debootstrap; FRESH='trixie' picks.
 .PHONY: fresh
@@ -357,7 +363,7 @@ fresh:
 
 .PHONY: fault
 # The scorecard of faults: make fault, or make fault LINE='3 7'. Its quick part is in `make check`.
-fault: bins units $(B)/fault/inject.so
+fault: bins units $(B)/fault/inject.so $(B)/fault/spawn
 	@CTR_TOP=$(CURDIR) CTR_BUILD=$(CURDIR)/$(B) tests/fault/scorecard $(LINE)
 
 # Static checks: formatting, cppcheck, manual pages.

@@ -72,10 +72,7 @@ line '16', 'keys that are made to meet', sub {
         my ($name, $shell) = @$_;
         my $usual;
         for my $kind (@kinds) {
-            my @before = times;
-            my ($status, $signal) = run(dir => $dir, args => ['sh', '-c', 'exec ' . ($shell =~ s/(?<!%)%s/$kind/gr =~ s/%%/%/gr)]);
-            my @after = times; # of the processor
-            my $took = $after[2] + $after[3] - $before[2] - $before[3];
+            my ($status, $signal, $took) = run(dir => $dir, args => ['sh', '-c', 'exec ' . ($shell =~ s/(?<!%)%s/$kind/gr =~ s/%%/%/gr)]);
             $usual = $took unless defined $usual;
             $runs++;
             $worst = $took / ($usual + .1) if $took / ($usual + .1) > $worst;

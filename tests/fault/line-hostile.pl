@@ -70,10 +70,7 @@ my @MONSTERS = ( # made by a pipe, not held here: name, cap, shell, says
 sub hostile {
     my ($name, $cap, $args, $says, $at, %o) = @_;
     unlink "$at/report";
-    my @before = times;
-    my ($status, $signal) = run(dir => $at, args => $args, env => { LD_PRELOAD => $INJECT, CTR_INJECT_REPORT => "report" }, %o);
-    my @after = times; # of the processor, which a loaded machine does not stretch
-    my $took = $after[2] + $after[3] - $before[2] - $before[3];
+    my ($status, $signal, $took) = run(dir => $at, args => $args, env => { LD_PRELOAD => $INJECT, CTR_INJECT_REPORT => "report" }, %o);
     my ($peak) = sort { $b <=> $a } map { /rss=(\d+)/ ? $1 : 0 } grep { /alloc=/ } split /\n/, slurp("$at/report") // '';
     my $wrong = $signal || $status == 0 || $status > 2 ? outcome($status, $signal) . ': ' . last_words($at)
         : !$SAN && ($peak || 0) > $cap * 1024 ? int($peak / 1024) . " MiB of memory, the cap is $cap"
