@@ -242,6 +242,7 @@ awk 'BEGIN { print "k,page"; for (k = 0; k < 3; k++) { printf "%d,", k; for (i =
 awk 'BEGIN { print "k,id"; for (i = 0; i < 1300; i++) print int(i / 400) "," i }' | import narrow k:int32,id:int64
 for o in "-k k" "-k k --multi" "-k k --merge" "-k k --merge --multi"; do
     for m in "--memory 4M" "--memory 1 -j 2"; do
+        case $SAN$o$m in 1*k--memory\ 4M | 1*merge--memory\ 4M | 1*multi--memory\ 1*) continue ;; esac # each way with one of the two
         is "long texts ($o $m)" "$(ctr-join -q $o $m wide narrow | ctr-select --add 'n=length(page)' --add 'w=substr(page, 0, 5)' -c n,w | ctr-export -f csv --no-header | sort | uniq -c | tr -s ' ')" ' 100 ,
  400 300000,word0
  400 300000,word1
@@ -266,6 +267,7 @@ while IFS="$(printf '\t')" read -r name args counts; do
     want=$(ctr-info --digest "ref/$name.want")
     args=$(echo "$args" | sed 's#OUT#ref#g')
     for o in "--memory 1" "--memory 300K --batch 100 -j 1" "--memory 1G --batch 70000" "-j 4"; do
+        one_of 3 || continue
         is "reference: $name, $o" "$(ctr-join $o $args 2>said | ctr-info --digest)" "$want"
         is "and what matches nothing, on either side" "$(counts)" "$counts"
     done
