@@ -53,7 +53,7 @@ rm -f "$ptx"/counted-*
 PTX_COUNT=1 ctr-extract -q --device gpu criteo.plan criteo.arrows -o got.arrows 2>counts
 figures=$(awk '/^ptx: instructions/ { for (i = 1; i <= NF; i++) if ($i ~ /^[0-9]+,?$/) n += $i } END { printf "%.0f", n / 512 }' counts)
 echo "# $figures instructions of PTX a row"
-ok "instructions a row" test "$figures" -gt 0 -a "$figures" -le 5500
+ok "instructions a row" test "$figures" -gt 0 -a "$figures" -le 4000
 ptxas=$(command -v ptxas || ls "$(dirname "$(readlink -f "$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)")")/ptxas" 2>/dev/null)
 if [ -n "$ptxas" ]; then
     for f in "$ptx"/counted-*.ptx; do

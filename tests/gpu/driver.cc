@@ -102,7 +102,7 @@ struct node {
 struct graph {
     std::vector<node> nodes;
 };
-enum { ARGUMENT = 72 }; /* sizeof(struct opd_layer) */
+enum { ARGUMENT = 80 }; /* sizeof(struct opd_layer) */
 
 static bool in_limits(unsigned blocks, unsigned threads, unsigned shared)
 {

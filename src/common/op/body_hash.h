@@ -82,15 +82,22 @@ OPV_FN uint64_t opv_hash_0_3(const uint8_t *p, uint64_t n, uint64_t seed)
     return opv_hash_3((uint64_t)p[0] << 16 | (uint64_t)p[n >> 1] << 24 | p[n - 1] | n << 8, seed);
 }
 /* x: the last four bytes, and the first four above them. */
-OPV_INLINE uint64_t opv_hash_8(uint64_t x, uint64_t n, uint64_t seed)
+OPV_INLINE uint64_t opv_hash_8_secret(uint64_t seed)
 {
-    seed ^= opv_swap64(seed & 0xffffffffu); /* its low half, bytes reversed, over the high half */
-    x ^= 0xc73ab174c5ecd5a2u - seed;
+    return 0xc73ab174c5ecd5a2u - (seed ^ opv_swap64(seed & 0xffffffffu)); /* the low half, reversed, on the high one */
+}
+OPV_INLINE uint64_t opv_hash_8_by(uint64_t x, uint64_t n, uint64_t secret)
+{
+    x ^= secret;
     x ^= opv_rotl64(x, 49) ^ opv_rotl64(x, 24);
     x *= 0x9fb21c651e98df25u;
     x ^= (x >> 35) + n;
     x *= 0x9fb21c651e98df25u;
     return x ^ x >> 28;
+}
+OPV_INLINE uint64_t opv_hash_8(uint64_t x, uint64_t n, uint64_t seed)
+{
+    return opv_hash_8_by(x, n, opv_hash_8_secret(seed));
 }
 OPV_INLINE uint64_t opv_hash_4_8(const uint8_t *p, uint64_t n, uint64_t seed)
 {
@@ -114,18 +121,20 @@ OPV_INLINE uint64_t opv_hash_short(const uint8_t *p, uint64_t n, uint64_t seed)
 {
     return n - 4 <= 4 ? opv_hash_4_8(p, n, seed) : n < 4 ? opv_hash_0_3(p, n, seed) : opv_hash_9_16(p, n, seed);
 }
-/* The same of a text in two registers: its first eight bytes, and of one that is longer the last eight. Bytes of the
- * first beyond the text do not matter. */
+/* The same of one to eight bytes in a register, in which those beyond the text do not matter. secret: of
+ * opv_hash_8_secret. */
+OPV_INLINE uint64_t opv_hash_word(uint64_t x, uint64_t n, uint64_t seed, uint64_t secret)
+{
+    if (n >= 4)
+        return opv_hash_8_by((x >> 8 * (n - 4) & 0xffffffffu) | x << 32, n, secret);
+    return opv_hash_3((x & 0xff) << 16 | (x >> 8 * (n >> 1) & 0xff) << 24 | (x >> 8 * (n - 1) & 0xff) | n << 8, seed);
+}
+/* And of a text in two: its first eight bytes, and of one that is longer the last eight. */
 OPV_INLINE uint64_t opv_hash_words(uint64_t lo, uint64_t hi, uint64_t n, uint64_t seed)
 {
-    if (n - 4 <= 4)
-        return opv_hash_8((lo >> 8 * (n - 4) & 0xffffffffu) | lo << 32, n, seed);
-    if (n > 8)
-        return opv_hash_16(lo, hi, n, seed);
-    if (n == 0)
-        return opv_avalanche(seed ^ 0x8726f9105dc21ddcu);
-    return opv_hash_3((lo & 0xff) << 16 | (lo >> 8 * (n >> 1) & 0xff) << 24 | (lo >> 8 * (n - 1) & 0xff) | n << 8,
-                      seed);
+    return n > 8    ? opv_hash_16(lo, hi, n, seed)
+           : n == 0 ? opv_avalanche(seed ^ 0x8726f9105dc21ddcu)
+                    : opv_hash_word(lo, n, seed, opv_hash_8_secret(seed));
 }
 
 /* ---- longer texts ---- */

@@ -2,6 +2,7 @@
  *
  * gpu_args: see gpu_args.h. */
 #include "common/op/gpu_args.h"
+#include "common/op/body_hash.h"
 
 #include <stdlib.h>
 
@@ -277,18 +278,36 @@ static int put_literal(struct gpu_args *a, const struct gpu_call *m, int k, stru
     return rc;
 }
 
-/* What a thread need not ask for each row. */
-static void set_form(struct opd_arg *to)
+static enum opd_reads reads_of(const struct opd_arg *to)
 {
-    const struct opd_col *c = &to->col;
-    const bool plain = !to->literal && !to->list && !c->index && !to->first;
-    to->form = !plain ? OPD_ANY : c->ok ? OPD_BYTES : c->valid ? OPD_BITS : OPD_ALL;
-    if (to->lane == OPD_HASH || to->lane == OPD_LANE_U64)
-        to->hashed = to->key || to->lane == OPD_LANE_U64 ? OPD_HASHED_KEY
-                     : c->type == OPD_UTF8               ? OPD_HASHED_TEXT
-                     : c->type == OPD_I64                ? OPD_HASHED_I64
-                     : c->type == OPD_I32                ? OPD_HASHED_I32
-                                                         : OPD_HASHED_ANY;
+    static const int8_t of_type[OPD_BYTE + 1] = { [OPD_I32] = OPD_READS_I32,
+                                                  [OPD_I64] = OPD_READS_I64,
+                                                  [OPD_F32] = OPD_READS_F32,
+                                                  [OPD_F64] = OPD_READS_F64,
+                                                  [OPD_UTF8] = OPD_READS_TEXT };
+    enum { INTEGERS = 1 << OPD_READS_I32 | 1 << OPD_READS_I64, FLOATS = 1 << OPD_READS_F32 | 1 << OPD_READS_F64 };
+    static const uint8_t by_lane[OPD_HASH + 1] = { [OPD_LANE_I64] = INTEGERS,
+                                                   [OPD_LANE_F64] = INTEGERS | FLOATS,
+                                                   [OPD_STR] = 1 << OPD_READS_TEXT,
+                                                   [OPD_TEXT] = 1 << OPD_READS_TEXT,
+                                                   [OPD_HASH] = INTEGERS | 1 << OPD_READS_TEXT };
+    const enum opd_reads reads = (enum opd_reads)of_type[to->col.type];
+    if (to->lane == OPD_LANE_U64 || (to->lane == OPD_HASH && to->key))
+        return OPD_READS_KEY;
+    return !(by_lane[to->lane] >> reads & 1)       ? OPD_BY_TYPE
+           : reads == OPD_READS_TEXT && to->col.at ? OPD_READS_RESULT
+                                                   : reads;
+}
+
+/* What a thread need not ask for each row. */
+static void set_reads(struct opd_arg *to)
+{
+    to->reads = reads_of(to);
+    to->plain = to->literal || to->list || to->col.index || to->first ? OPD_BY_TYPE : to->reads;
+    to->hash_secret = opv_hash_8_secret(to->hash_seed);
+    to->present = to->col.ok ? to->col.ok : to->col.valid;
+    to->by = to->col.ok ? 0 : 3;
+    to->low = to->col.ok ? 0 : 7;
 }
 
 static int put_arg(struct gpu_args *a, struct gpu_call *m, int k, struct opd_call *call, struct ctr_err *err)
@@ -402,7 +421,7 @@ static int put_call(struct gpu_args *a, struct gpu_call *m, struct opd_call *cal
     call->nulls = m->d.nulls;
     for (int k = 0; rc == 0 && k < m->d.nargs; k++) {
         rc = put_arg(a, m, k, call, err);
-        set_form(&call->arg[k]);
+        set_reads(&call->arg[k]);
     }
     call->rows = m->rows;
     if (kind == CTR_LOOP_OF_FIXED) {
@@ -499,9 +518,11 @@ int ctr_gpu_args(struct gpu_args *a, const struct ctr_gpu_call *call, int n, con
         rc = put(a, NULL, 1, &none, err); /* so that no ref is 0 */
     for (int i = 0; rc == 0 && i < n; i++)
         rc = put_call(a, &a->info[a->order[i]], &a->call[i], err);
-    a->tiles = 1;
-    for (int i = 0; rc == 0 && i < a->nvariable; i++)
-        a->tiles = CTR_MAX(a->tiles, (a->call[a->variable[i]].rows + OPD_TILE - 1) / OPD_TILE);
+    a->tiles = a->fixed_tiles = 1;
+    for (int i = 0; rc == 0 && i < n; i++) {
+        int64_t *tiles = a->info[a->order[i]].d.kind == CTR_LOOP_OF_FIXED ? &a->fixed_tiles : &a->tiles;
+        *tiles = CTR_MAX(*tiles, (a->call[i].rows + OPD_TILE - 1) / OPD_TILE);
+    }
     a->total = take(a, GPU_DOWN, a->nvariable * 16);
     a->sum = take(a, GPU_SCRATCH, a->nvariable * a->tiles * 16);
     a->size[GPU_UP] = a->up.len + n * (int64_t)(sizeof *a->call + sizeof(struct opd_place)) + (n + ntable) * 16 + 1024;
@@ -529,7 +550,8 @@ static void resolve_call(struct opd_call *c, const uint64_t base[GPU_AREAS])
         struct opd_arg *g = &c->arg[k];
         void *const of_arg[] = { &g->col.data,        &g->col.valid, &g->col.offsets,  &g->col.at,  &g->col.index,
                                  &g->col.entry_valid, &g->col.ok,    &g->col.entry_ok, &g->valid,   &g->ok,
-                                 &g->offsets,         &g->at,        &g->item,         &g->item_ok, &g->item_text };
+                                 &g->offsets,         &g->at,        &g->item,         &g->item_ok, &g->item_text,
+                                 &g->present };
         for (size_t i = 0; i < CTR_COUNT(of_arg); i++)
             resolve(of_arg[i], base);
     }

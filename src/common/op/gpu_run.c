@@ -45,12 +45,17 @@ struct ctr_gpu {
 
 /* ---- launches ---- */
 
-static unsigned blocks_of(const struct gpu_args *a)
+/* One for each tile of each call of fixed size that a kernel has, and for each OPD_THREADS rows of the others. */
+static unsigned blocks_of(const struct ctr_gpu *m)
 {
-    int64_t rows = 1;
+    const struct gpu_args *a = &m->run.args;
+    int64_t rows = 1, calls = m->opts.launch == CTR_GPU_LAYER ? a->n : 1;
     for (int i = 0; i < a->n; i++)
         rows = CTR_MAX(rows, a->call[i].rows);
-    return (unsigned)CTR_MIN((rows + OPD_THREADS - 1) / OPD_THREADS, MOST_BLOCKS);
+    for (int g = 0; g < a->nloops; g++)
+        calls = CTR_MAX(calls, a->first[g + 1] - a->first[g]);
+    rows = CTR_MAX((rows + OPD_THREADS - 1) / OPD_THREADS, calls * a->fixed_tiles);
+    return (unsigned)CTR_MIN(rows, MOST_BLOCKS);
 }
 
 enum { SHARED_BYTES = (OPD_THREADS + 18) * 8 /* as opd_prefix needs */ };
@@ -83,7 +88,7 @@ static int launch(struct ctr_gpu *m, struct ctr_err *err)
     const struct gpu_args *a = &m->run.args;
     const struct opd_layer *l = &m->run.layer;
     struct gpu_module *f = m->run.module;
-    const unsigned blocks = blocks_of(a);
+    const unsigned blocks = blocks_of(m);
     int rc = ctr_gpu_cuda_mark(m->cuda, GPU_KERNELS, err);
     if (rc == 0 && m->opts.launch == CTR_GPU_GRAPH)
         rc = start_graph(m, f, blocks, l, err);
@@ -175,7 +180,7 @@ static struct gpu_call *variable(const struct gpu_args *a, int i)
     return &a->info[a->order[a->variable[i]]];
 }
 
-/* Of a compacted result: its bytes, a 0, and the ends of its items. */
+/* Of a compacted result: its bytes, a 0, and the ends of its items, or what may be read after a text. */
 struct size {
     int64_t bytes, items, ends_at, all;
 };
@@ -184,7 +189,7 @@ static struct size size_of(const struct ctr_gpu *m, const struct gpu_args *a, in
     const int64_t *total =
         (const int64_t *)(const void *)(m->memory.sizes.data + ctr_gpu_at(a->total)) + 2 * (ptrdiff_t)i;
     struct size s = { .bytes = total[0], .items = total[1], .ends_at = (total[0] + 63) / 64 * 64 };
-    s.all = s.ends_at + (variable(a, i)->d.kind == CTR_LOOP_OF_TEXTS ? (s.items + 1) * 4 + 63 : 63) / 64 * 64;
+    s.all = s.ends_at + (variable(a, i)->d.kind == CTR_LOOP_OF_TEXTS ? (s.items + 1) * 4 + 63 : 64) / 64 * 64;
     return s;
 }
 
@@ -250,7 +255,7 @@ static int compact(struct ctr_gpu *m, struct ctr_err *err)
     if (rc == 0)
         rc = ctr_gpu_cuda_mark(m->cuda, GPU_KERNELS, err);
     if (rc == 0)
-        rc = ctr_gpu_cuda_launch(m->cuda, m->run.module->compact, blocks_of(a), OPD_THREADS, SHARED_BYTES,
+        rc = ctr_gpu_cuda_launch(m->cuda, m->run.module->compact, blocks_of(m), OPD_THREADS, SHARED_BYTES,
                                  &m->run.layer, err);
     if (rc == 0)
         rc = ctr_gpu_cuda_mark(m->cuda, GPU_KERNELS_END, err);
@@ -378,6 +383,7 @@ static void set_layer(struct ctr_gpu *m)
     l->variable = (const void *)(uintptr_t)(block + (uint64_t)a->variable_at);
     l->nvariable = a->nvariable;
     l->tiles = a->tiles;
+    l->fixed_tiles = a->fixed_tiles;
     l->sum = (void *)(uintptr_t)(m->memory.scratch.p + (uint64_t)ctr_gpu_at(a->sum));
     l->pool = (void *)(uintptr_t)(block + (uint64_t)a->pool_at);
     l->total = (void *)(uintptr_t)(m->memory.down.p + (uint64_t)ctr_gpu_at(a->total));

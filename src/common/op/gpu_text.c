@@ -105,14 +105,14 @@ int ctr_gpu_text(struct ctr_buf *text, const struct ctr_op_device *const *loop, 
     for (int k = 0; rc >= 0 && k < n; k++)
         rc = include(text, loop, k, err);
     if (rc >= 0 && !each) {
-        rc = ctr_buf_printf(text, err, "\nOPD_KERNEL(ctr_layer)\n{\n    OPD_ROW\n");
+        rc = ctr_buf_printf(text, err, "\nOPD_KERNEL(ctr_layer)\n{\n    OPD_ROW(0)\n");
         for (int k = 0; rc >= 0 && k < n; k++)
             rc = loop_line(text, loop[k], k, err);
         if (rc >= 0)
             rc = ctr_buf_printf(text, err, "}\n");
     }
     for (int k = 0; rc >= 0 && each && k < n; k++) {
-        rc = ctr_buf_printf(text, err, "\nOPD_KERNEL(ctr_op_%d)\n{\n    OPD_ROW\n", k);
+        rc = ctr_buf_printf(text, err, "\nOPD_KERNEL(ctr_op_%d)\n{\n    OPD_ROW(%d)\n", k, k);
         if (rc >= 0)
             rc = loop_line(text, loop[k], k, err);
         if (rc >= 0)

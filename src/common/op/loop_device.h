@@ -22,12 +22,19 @@
     type *name = (type *)(void *)opd_shared_
 /* Four blocks a processor: at most 64 registers a thread. */
 #define OPD_KERNEL(name) extern "C" __global__ void __launch_bounds__(OPD_THREADS, 4) name(const struct opd_layer L)
+/* x stays in a register; else the compiler makes it again in each round of a loop. */
+#define OPD_KEEP(x) asm("" : "+r"(x))
 #else
 #define OPD_FN                 static __attribute__((unused, noinline))
 #define OPD_INLINE             static inline __attribute__((unused))
 #define OPD_SHARED(type, name) type *name = (type *)onhost_here().shared
 #define OPD_KERNEL(name)       extern "C" void name(const struct opd_layer L)
+#define OPD_KEEP(x)            (void)(x)
 #endif
+
+/* What nearly all rows are goes straight on. */
+#define OPD_LIKELY(x) __builtin_expect(!!(x), 1)
+#define OPD_SELDOM(x) __builtin_expect(!!(x), 0)
 
 /* Barrier k of opd_prefix. tests/gpu.t leaves out one at a time, to show that blocks on the host notice. */
 #ifdef OPD_WITHOUT_BARRIER
@@ -99,14 +106,9 @@ OPD_FN double opd_f64(const struct opd_col *c, int64_t j)
     default: return (double)opd_i64(c, j);
     }
 }
-OPV_FN struct opv_str opd_str(const struct opd_col *c, int64_t j)
+template <typename T> OPD_INLINE struct opv_str opd_str(const void *data, const T *offsets, int64_t j)
 {
-    struct opv_str s;
-    const int64_t *at = c->at ? c->at + j : 0;
-    const int32_t *offsets = c->offsets + j;
-    const int64_t from = at ? at[0] : offsets[0];
-    s.n = (at ? at[1] : offsets[1]) - from;
-    s.p = (const uint8_t *)c->data + from;
+    const struct opv_str s = { (const uint8_t *)data + offsets[j], offsets[j + 1] - offsets[j] };
     return s;
 }
 /* The canonical text of an integer, at most 20 bytes and a sign. */
@@ -129,7 +131,7 @@ OPD_FN struct opv_str opd_text(const struct opd_col *c, int64_t j, uint8_t *room
 {
     struct opv_str s = { room, 0 };
     if (c->type == OPD_UTF8)
-        return opd_str(c, j);
+        return c->at ? opd_str(c->data, c->at, j) : opd_str(c->data, c->offsets, j);
     if (c->type == OPD_BOOL || c->type == OPD_BYTE) {
         const int yes = (int)opd_i64(c, j);
         const char *word = yes ? "true" : "false";
@@ -166,29 +168,44 @@ OPD_INLINE uint64_t opd_word(const uint8_t *p, uint64_t n)
     return x;
 #endif
 }
-/* Of fewer than 4 bytes, or more than 8: one copy in a kernel. */
+/* The four bytes at p + 4 * k. */
+OPD_INLINE uint32_t opd_four(const uint8_t *p, int k)
+{
+#ifdef __CUDACC_RTC__ /* of two words; up to four bytes behind these are read */
+    const uint32_t *at = (const uint32_t *)((uint64_t)p & ~(uint64_t)3) + k;
+    return __funnelshift_r(at[0], at[1], (unsigned)(uint64_t)p * 8);
+#else
+    return (uint32_t)opd_word(p + 4 * k, 4);
+#endif
+}
+/* Of any length: one copy in a kernel. */
 OPD_FN uint64_t opd_hash_other(const uint8_t *p, uint64_t n, uint64_t seed)
 {
     if (n > OPV_HASH_SHORT)
         return opv_hash_long(p, n, seed);
     return opv_hash_words(n ? opd_word(p, n < 8 ? n : 8) : 0, n > 8 ? opd_word(p + n - 8, 8) : 0, n, seed);
 }
-OPD_INLINE uint64_t opd_hash(struct opv_str s, uint64_t seed)
+OPD_INLINE uint64_t opd_hash(struct opv_str s, uint64_t seed, uint64_t secret)
 {
     const uint64_t n = (uint64_t)s.n;
-    return n - 4 <= 4 ? opv_hash_words(opd_word(s.p, n), 0, n, seed) : opd_hash_other(s.p, n, seed);
+    if (OPD_LIKELY(n - 4 <= 4))
+        return opv_hash_8_by(opd_four(s.p + n, -1) | (uint64_t)opd_four(s.p, 0) << 32, n, secret);
+    return opd_hash_other(s.p, n, seed);
 }
 /* Of the canonical text of a number: written first, or, of up to seven digits, made in a register. */
 OPD_FN uint64_t opd_hash_number(const struct opd_col *c, int64_t j, uint64_t seed)
 {
     uint8_t room[OPD_NUMBER];
-    return opd_hash(opd_text(c, j, room), seed);
+    const struct opv_str s = opd_text(c, j, room);
+    return opd_hash_other(s.p, (uint64_t)s.n, seed);
 }
 enum { OPD_SEVEN_DIGITS = 10000000 };
-OPD_INLINE uint64_t opd_hash_integer(int32_t v, uint64_t seed)
+OPD_INLINE uint64_t opd_hash_integer(int32_t v, uint64_t seed, uint64_t secret)
 {
     uint32_t u = v < 0 ? 0 - (uint32_t)v : (uint32_t)v, n = 0;
     uint64_t text = 0;
+    if (OPD_LIKELY((uint32_t)v < 10)) /* a digit is the first, the middle and the last byte */
+        return opv_hash_3(('0' + (uint32_t)v) * 0x01010001u + (1 << 8), seed);
     do { /* the last digit first: each pushes those before it towards the end */
         text = text << 8 | ('0' + u % 10);
         u /= 10;
@@ -198,7 +215,7 @@ OPD_INLINE uint64_t opd_hash_integer(int32_t v, uint64_t seed)
         text = text << 8 | '-';
         n++;
     }
-    return opv_hash_words(text, 0, n, seed);
+    return opv_hash_word(text, n, seed, secret);
 }
 
 /* ---- values ---- */
@@ -215,56 +232,80 @@ OPD_INLINE int64_t opd_place(const struct opd_col *c, int64_t row)
     row = c->index[row];
     return opd_ok(c->entry_ok, c->entry_valid, row) ? row : -1;
 }
+/* What an argument's values are read with, once read itself. */
+struct opd_source {
+    const struct opd_arg *arg; /* for what is rare */
+    const void *data;
+    const int32_t *offsets;
+    const int64_t *at;
+    uint64_t seed, secret;
+    int reads;
+};
+OPD_INLINE struct opd_source opd_source_of(const struct opd_arg *a, int reads)
+{
+    const struct opd_source s = { a, a->col.data, a->col.offsets, a->col.at, a->hash_seed, a->hash_secret, reads };
+    return s;
+}
+OPD_INLINE int64_t opd_integer_at(const struct opd_source *s, int64_t j)
+{
+    return s->reads == OPD_READS_I64 ? ((const int64_t *)s->data)[j] : ((const int32_t *)s->data)[j];
+}
+
 /* The value at that place, of the lane that the operator wants. Returns whether it is in range. */
-OPD_INLINE uint8_t opd_value(const struct opd_arg *a, int64_t j, int64_t *v, uint8_t *text)
-{
-    const struct opd_col *c = &a->col;
-    (void)text;
-    *v = c->type == OPD_I64   ? ((const int64_t *)c->data)[j]
-         : c->type == OPD_I32 ? ((const int32_t *)c->data)[j]
-                              : opd_i64(c, j);
-    return c->type != OPD_U64 || *v >= 0;
-}
-OPD_INLINE uint8_t opd_value(const struct opd_arg *a, int64_t j, double *v, uint8_t *text)
-{
-    const struct opd_col *c = &a->col;
-    (void)text;
-    *v = c->type == OPD_F64   ? ((const double *)c->data)[j]
-         : c->type == OPD_I64 ? (double)((const int64_t *)c->data)[j]
-                              : opd_f64(c, j);
-    return 1;
-}
-OPD_INLINE uint8_t opd_value(const struct opd_arg *a, int64_t j, uint8_t *v, uint8_t *text)
+OPD_INLINE uint8_t opd_value(const struct opd_source *s, int64_t j, int64_t *v, uint8_t *text)
 {
     (void)text;
-    *v = (uint8_t)opd_i64(&a->col, j);
-    return 1;
-}
-OPD_INLINE uint8_t opd_value(const struct opd_arg *a, int64_t j, struct opv_str *v, uint8_t *text)
-{
-    *v = a->lane == OPD_TEXT ? opd_text(&a->col, j, text) : opd_str(&a->col, j);
-    return 1;
-}
-OPD_INLINE uint8_t opd_value(const struct opd_arg *a, int64_t j, uint64_t *v, uint8_t *text)
-{
-    const struct opd_col *c = &a->col;
-    (void)text;
-    if (a->hashed == OPD_HASHED_KEY) {
-        *v = ((const uint64_t *)c->data)[j];
+    if (s->reads != OPD_BY_TYPE) {
+        *v = opd_integer_at(s, j);
         return 1;
     }
-    if (a->hashed == OPD_HASHED_TEXT) {
-        *v = opd_hash(opd_str(c, j), a->hash_seed);
+    *v = opd_i64(&s->arg->col, j);
+    return s->arg->col.type != OPD_U64 || *v >= 0;
+}
+OPD_INLINE uint8_t opd_value(const struct opd_source *s, int64_t j, double *v, uint8_t *text)
+{
+    (void)text;
+    if (s->reads == OPD_READS_I64 || s->reads == OPD_READS_I32)
+        *v = (double)opd_integer_at(s, j);
+    else if (s->reads == OPD_READS_F64)
+        *v = ((const double *)s->data)[j];
+    else
+        *v = s->reads == OPD_READS_F32 ? opv_number((double)((const float *)s->data)[j]) : opd_f64(&s->arg->col, j);
+    return 1;
+}
+OPD_INLINE uint8_t opd_value(const struct opd_source *s, int64_t j, uint8_t *v, uint8_t *text)
+{
+    (void)text;
+    *v = (uint8_t)opd_i64(&s->arg->col, j);
+    return 1;
+}
+OPD_INLINE uint8_t opd_value(const struct opd_source *s, int64_t j, struct opv_str *v, uint8_t *text)
+{
+    *v = s->reads == OPD_READS_TEXT     ? opd_str(s->data, s->offsets, j)
+         : s->reads == OPD_READS_RESULT ? opd_str(s->data, s->at, j)
+                                        : opd_text(&s->arg->col, j, text);
+    return 1;
+}
+OPD_INLINE uint8_t opd_value(const struct opd_source *s, int64_t j, uint64_t *v, uint8_t *text)
+{
+    (void)text;
+    if (s->reads == OPD_READS_TEXT || s->reads == OPD_READS_RESULT) {
+        *v = opd_hash(s->reads == OPD_READS_TEXT ? opd_str(s->data, s->offsets, j) : opd_str(s->data, s->at, j),
+                      s->seed, s->secret);
         return 1;
     }
-    if (a->hashed != OPD_HASHED_ANY) {
-        const int64_t i = a->hashed == OPD_HASHED_I64 ? ((const int64_t *)c->data)[j] : ((const int32_t *)c->data)[j];
-        if (i > -OPD_SEVEN_DIGITS && i < OPD_SEVEN_DIGITS) {
-            *v = opd_hash_integer((int32_t)i, a->hash_seed);
+    if (s->reads == OPD_READS_KEY) {
+        *v = ((const uint64_t *)s->data)[j];
+        return 1;
+    }
+    if (s->reads != OPD_BY_TYPE) {
+        const int64_t i = opd_integer_at(s, j);
+        if (OPD_LIKELY(i > -OPD_SEVEN_DIGITS && i < OPD_SEVEN_DIGITS)) {
+            *v = opd_hash_integer((int32_t)i, s->seed, s->secret);
             return 1;
         }
     }
-    *v = opd_hash_number(c, j, a->hash_seed);
+    *v = opd_hash_number(&s->arg->col, j, s->seed);
     return 1;
 }
 /* What the host stores for a null; nothing reads it. */
@@ -278,49 +319,117 @@ OPD_INLINE void opd_null(struct opv_str *v, uint8_t *text)
     v->n = 0;
 }
 
-/* An argument of a row. Returns whether it is present; the lane of a null gets a defined value. text: OPD_NUMBER bytes,
- * for the text of a number. A kernel has one copy of the code. */
-template <typename T> OPD_FN uint8_t opd_get(const struct opd_arg *a, int64_t row, T *v, uint8_t *text)
-{
+/* An argument of a row, and whether it is present; a null has a defined value. text: OPD_NUMBER bytes, for the text of
+ * a number. A kernel has one copy of the code. */
+template <typename T> struct opd_got {
+    T v;
+    uint8_t ok;
+};
+template <typename T> OPD_FN struct opd_got<T> opd_get_copy(const struct opd_arg *a, int64_t row, uint8_t *text) {
+    struct opd_got<T> r;
     if (a->literal) {
-        *v = *(const T *)a->col.data;
-        return (uint8_t)a->literal_ok;
+        r.v = *(const T *)a->col.data;
+        r.ok = (uint8_t)a->literal_ok;
+        return r;
     }
     const int64_t j = opd_place(&a->col, row + a->first);
-    if (j < 0) {
-        opd_null(v, text);
-        return 0;
-    }
-    return opd_value(a, j, v, text);
+    const struct opd_source s = opd_source_of(a, (int)a->reads);
+    r.ok = 0;
+    if (j < 0)
+        opd_null(&r.v, text);
+    else
+        r.ok = opd_value(&s, j, &r.v, text);
+    return r;
 }
-/* The same, in place, where it is most of an operator's work. */
-template <typename T> OPD_INLINE uint8_t opd_get_here(const struct opd_arg *a, int64_t row, T *v, uint8_t *text)
+/* Only texts have a use for the memory of the thread's row. */
+template <typename T>
+OPD_INLINE uint8_t *opd_room(uint8_t *, T *)
 {
-    const int64_t form = a->form;
-    if (form == OPD_ANY) {
-        T lane; /* so that *v can be a register */
-        const uint8_t ok = opd_get(a, row, &lane, text);
-        *v = lane;
-        return ok;
-    }
-    if (form == OPD_BITS ? !opd_bit(a->col.valid, row) : form == OPD_BYTES && !a->col.ok[row]) {
-        opd_null(v, text);
-        return 0;
-    }
-    return opd_value(a, row, v, text);
+    return 0;
 }
+OPD_INLINE uint8_t *opd_room(uint8_t *text, struct opv_str *)
+{
+    return text;
+}
+template <typename T> OPD_INLINE uint8_t opd_get(const struct opd_arg *a, int64_t row, T *v, uint8_t *text)
+{
+    const struct opd_got<T> r = opd_get_copy<T>(a, row, opd_room(text, v));
+    *v = r.v;
+    return r.ok;
+}
+
+/* A call of a tile of rows: what its rows share is read once, and stays in registers. */
+struct opd_unit {
+    const struct opd_call *call;
+    const void *param;
+    void *out;
+    uint8_t *ok;
+    /* argument 0 */
+    const uint8_t *present;
+    int by, plain;
+    unsigned bit; /* of the thread's rows, which are a multiple of 8 apart */
+};
+OPD_INLINE struct opd_unit opd_unit_of(const struct opd_call *c, unsigned row)
+{
+    const struct opd_arg *a = &c->arg[0];
+    unsigned bit = 1u << (row & (unsigned)a->low);
+    OPD_KEEP(bit);
+    const struct opd_unit u = { c, c->param, c->out, c->ok, a->present, a->by, (int)a->plain, bit };
+    return u;
+}
+/* Is argument 0, which is plain, null? */
+#define OPD_NULL(u, row) ((u)->present && OPD_SELDOM(!((u)->present[(row) >> (u)->by] & (u)->bit)))
+/* The rows of a thread: a block has a multiple of 8 threads. */
+#define OPD_ROWS(row, to) _Pragma("unroll 1") for (; (row) < (to); (row) += blockDim.x)
 /* A value of fixed size; that of a null is 0. */
-template <typename T> OPD_INLINE void opd_put(const struct opd_call *c, int64_t row, T v, uint8_t ok)
+template <typename T> OPD_INLINE void opd_put(const struct opd_unit *u, int64_t row, T v, uint8_t ok)
 {
-    ((T *)c->out)[row] = ok ? v : 0;
-    c->ok[row] = ok;
+    ((T *)u->out)[row] = ok ? v : 0;
+    u->ok[row] = ok;
+}
+
+/* Call each(row, key, v, ok) for argument 0, which is plain. */
+template <typename F>
+OPD_INLINE void opd_hashes_of(const struct opd_unit *u, int reads, int64_t key, int64_t row, int64_t to, F each)
+{
+    const struct opd_source in = opd_source_of(&u->call->arg[0], reads);
+    OPD_ROWS(row, to)
+    {
+        uint64_t v;
+        if (OPD_NULL(u, row)) {
+            each(row, 0, 0, 0);
+            continue;
+        }
+        (void)opd_value(&in, row, &v, 0);
+        each(row, key, v, 1);
+    }
+}
+/* The hashes, or keys, of argument 0, with a loop for each of the common types. key: they are keys. */
+template <typename F>
+OPD_INLINE void opd_hashes(const struct opd_unit *u, int64_t row, int64_t to, uint8_t *text, F each)
+{
+    const struct opd_arg *a = &u->call->arg[0];
+    uint64_t v;
+    if (u->plain == OPD_READS_TEXT)
+        opd_hashes_of(u, OPD_READS_TEXT, 0, row, to, each);
+    else if (u->plain == OPD_READS_I64)
+        opd_hashes_of(u, OPD_READS_I64, 0, row, to, each);
+    else if (u->plain != OPD_BY_TYPE)
+        opd_hashes_of(u, u->plain, a->key, row, to, each);
+    else
+        OPD_ROWS(row, to)
+        {
+            const uint8_t ok = opd_get(a, row, &v, text);
+            each(row, a->key, v, ok);
+        }
 }
 
 /* The same by the lane of the argument, for loops of any. */
 template <typename T> OPD_INLINE uint8_t opd_lane_of(const struct opd_arg *a, int64_t j, void *to, uint8_t *text)
 {
+    const struct opd_source s = opd_source_of(a, (int)a->reads);
     if (j >= 0)
-        return opd_value(a, j, (T *)to, text);
+        return opd_value(&s, j, (T *)to, text);
     opd_null((T *)to, text);
     return 0;
 }
@@ -407,28 +516,31 @@ OPD_FN void opd_open(const struct opd_call *c, int64_t row, struct opd_row *w)
 }
 
 /* Results that are vectors the loop has written. */
-OPV_FN void opd_store(const struct opd_call *c, int64_t row, const struct opd_row *w)
+OPV_FN void opd_store(const struct opd_unit *u, int64_t row, const struct opd_row *w)
 {
-    if (c->vector)
-        c->ok[row] = w->ok;
-    else if (c->bytes == 1)
-        opd_put(c, row, (uint8_t)(w->out & 1), w->ok);
+    if (u->call->vector)
+        u->ok[row] = w->ok;
+    else if (u->call->bytes == 1)
+        opd_put(u, row, (uint8_t)(w->out & 1), w->ok);
     else
-        opd_put(c, row, w->out, w->ok);
+        opd_put(u, row, w->out, w->ok);
 }
 
 /* ---- the macros of loop.h ---- */
 
-/* A loop of results of fixed size becomes a function of a call and a row. Those of scalars read their arguments into
- * registers, the others, by way of opd_open, into the thread's row. */
-#define CTR_LOOP_FIXED(name) OPD_INLINE void name(const struct opd_call *c, int64_t row, struct opd_row *w)
+/* A loop of results of fixed size becomes a function of a call and the rows of a thread. Those of scalars read their
+ * arguments into registers, the others, by way of opd_open, into the thread's row. */
+#define CTR_LOOP_FIXED(name) OPD_INLINE void name(const struct opd_unit *u, int64_t row, int64_t to, struct opd_row *w)
 #define CTR_LOOP_TILE(name)                                                                                            \
     OPV_FN void name##_tile(struct ctr_op_tile *t);                                                                    \
     CTR_LOOP_FIXED(name)                                                                                               \
     {                                                                                                                  \
-        opd_open(c, row, w);                                                                                           \
-        name##_tile(&w->tile);                                                                                         \
-        opd_store(c, row, w);                                                                                          \
+        OPD_ROWS(row, to)                                                                                              \
+        {                                                                                                              \
+            opd_open(u->call, row, w);                                                                                 \
+            name##_tile(&w->tile);                                                                                     \
+            opd_store(u, row, w);                                                                                      \
+        }                                                                                                              \
     }                                                                                                                  \
     OPV_FN void name##_tile(struct ctr_op_tile *t)
 #define CTR_LOOP0(name, TR, expr)                                                                                      \
@@ -446,38 +558,54 @@ OPV_FN void opd_store(const struct opd_call *c, int64_t row, const struct opd_ro
     {                                                                                                                  \
         WRITE(t, 0);                                                                                                   \
     }
-#define CTR_ARG_ROW(get, T, k)                                                                                         \
+/* Argument 0 in place, where it is most of an operator's work. */
+#define CTR_ARG_HERE(T, TR)                                                                                            \
+    T a0[1];                                                                                                           \
+    if (u->plain == OPD_BY_TYPE) {                                                                                     \
+        ok[0] = opd_get(in.arg, row, a0, w->text[0]);                                                                  \
+    } else if (OPD_NULL(u, row)) {                                                                                     \
+        opd_put(u, row, (TR)0, 0);                                                                                     \
+        continue;                                                                                                      \
+    } else                                                                                                             \
+        ok[0] = opd_value(&in, row, a0, 0);
+#define CTR_ARG_ROW(T, k)                                                                                              \
     T a##k[1];                                                                                                         \
-    ok[0] &= get(&c->arg[k], row, a##k, w->text[k]);
+    ok[0] &= opd_get(&u->call->arg[k], row, a##k, w->text[k]);
 #define CTR_LOOP_SCALARS(name, TR, args, expr)                                                                         \
     CTR_LOOP_FIXED(name)                                                                                               \
     {                                                                                                                  \
-        const int i = 0;                                                                                               \
-        uint8_t ok[1] = { 1 };                                                                                         \
-        args TR r = 0;                                                                                                 \
-        if (ok[0])                                                                                                     \
-            r = (TR)(expr);                                                                                            \
-        (void)w;                                                                                                       \
-        opd_put(c, row, r, ok[0]);                                                                                     \
+        const struct opd_source in = opd_source_of(&u->call->arg[0], u->plain);                                        \
+        (void)in;                                                                                                      \
+        OPD_ROWS(row, to)                                                                                              \
+        {                                                                                                              \
+            const int i = 0;                                                                                           \
+            uint8_t ok[1] = { 1 };                                                                                     \
+            args TR r = 0;                                                                                             \
+            if (ok[0])                                                                                                 \
+                r = (TR)(expr);                                                                                        \
+            (void)w;                                                                                                   \
+            opd_put(u, row, r, ok[0]);                                                                                 \
+        }                                                                                                              \
     }
-#define CTR_LOOP1(name, TA, TR, expr) CTR_LOOP_SCALARS(name, TR, CTR_ARG_ROW(opd_get_here, TA, 0), expr)
-#define CTR_LOOP2(name, TA, TB, TR, expr)                                                                              \
-    CTR_LOOP_SCALARS(name, TR, CTR_ARG_ROW(opd_get, TA, 0) CTR_ARG_ROW(opd_get, TB, 1), expr)
+#define CTR_LOOP1(name, TA, TR, expr)     CTR_LOOP_SCALARS(name, TR, CTR_ARG_HERE(TA, TR), expr)
+#define CTR_LOOP2(name, TA, TB, TR, expr) CTR_LOOP_SCALARS(name, TR, CTR_ARG_ROW(TA, 0) CTR_ARG_ROW(TB, 1), expr)
 #define CTR_LOOP3(name, TA, TB, TC, TR, expr)                                                                          \
-    CTR_LOOP_SCALARS(name, TR, CTR_ARG_ROW(opd_get, TA, 0) CTR_ARG_ROW(opd_get, TB, 1) CTR_ARG_ROW(opd_get, TC, 2),    \
-                     expr)
+    CTR_LOOP_SCALARS(name, TR, CTR_ARG_ROW(TA, 0) CTR_ARG_ROW(TB, 1) CTR_ARG_ROW(TC, 2), expr)
 #define CTR_LOOP_PARAM(name, TA, P, TR, expr)                                                                          \
-    CTR_LOOP_SCALARS(name, TR, CTR_ARG_ROW(opd_get_here, TA, 0) const P *p = (const P *)c->param;, expr)
+    CTR_LOOP_SCALARS(name, TR, CTR_ARG_HERE(TA, TR) const P *p = (const P *)u->param;, expr)
 #define CTR_LOOP_FOLD(name, T, body)                                                                                   \
     CTR_LOOP_FIXED(name)                                                                                               \
     {                                                                                                                  \
-        uint8_t ok = 1;                                                                                                \
-        T r = 0, a;                                                                                                    \
-        for (int k = 0; k < (int)c->nargs; k++) {                                                                      \
-            ok &= opd_get(&c->arg[k], row, &a, w->text[k]);                                                            \
-            r = body(r, a);                                                                                            \
+        OPD_ROWS(row, to)                                                                                              \
+        {                                                                                                              \
+            uint8_t ok = 1;                                                                                            \
+            T r = 0, a;                                                                                                \
+            for (int k = 0; k < (int)u->call->nargs; k++) {                                                            \
+                ok &= opd_get(&u->call->arg[k], row, &a, w->text[k]);                                                  \
+                r = body(r, a);                                                                                        \
+            }                                                                                                          \
+            opd_put(u, row, r, ok);                                                                                    \
         }                                                                                                              \
-        opd_put(c, row, r, ok);                                                                                        \
     }
 
 /* Variable-size results go to a sink, which only counts if it has no memory. */
@@ -601,16 +729,33 @@ OPV_FN int64_t opd_take(struct opd_pool *pool, int64_t bytes)
 
 /* ---- a loop over the calls of an operator; a kernel begins with one row for all of its loops ---- */
 
-#define OPD_ROW            struct opd_row w_;
+/* unit_: the block's next tile of those of the layer's calls, in their order; it has each gridDim.x-th. */
+#define OPD_ROW(group)                                                                                                 \
+    struct opd_row w_;                                                                                                 \
+    unsigned unit_ = (group) ? opd_unit_from(opd_tiles(&L, group)) : blockIdx.x;
 #define OPD_EACH(group, j) for (int j = L.first[group]; j < L.first[(group) + 1]; j++)
+
+/* The tiles of all calls are shared out among the blocks: few rows of many features keep a whole device busy, and a
+ * thread has several rows of a call, whose parameters it reads once. */
 #define OPD_FIXED(group, fn)                                                                                           \
-    OPD_EACH(group, j_)                                                                                                \
-    {                                                                                                                  \
-        const struct opd_call *c_ = L.call + j_;                                                                       \
-        for (int64_t row_ = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; row_ < c_->rows;                           \
-             row_ += (int64_t)gridDim.x * blockDim.x)                                                                  \
-            fn(c_, row_, &w_);                                                                                         \
+    for (const unsigned end_ = opd_tiles(&L, (group) + 1); unit_ < end_; unit_ += gridDim.x) {                         \
+        const unsigned tiles_ = (unsigned)L.fixed_tiles;                                                               \
+        const struct opd_call *c_ = L.call + unit_ / tiles_;                                                           \
+        const int64_t from_ = (int64_t)(unit_ % tiles_) * OPD_TILE;                                                    \
+        const int64_t to_ = from_ + OPD_TILE < c_->rows ? from_ + OPD_TILE : c_->rows;                                 \
+        const struct opd_unit u_ = opd_unit_of(c_, threadIdx.x);                                                       \
+        fn(&u_, from_ + threadIdx.x, to_, &w_);                                                                        \
     }
+/* Of all calls before that operator's. */
+OPD_INLINE unsigned opd_tiles(const struct opd_layer *L, int group)
+{
+    return (unsigned)L->first[group] * (unsigned)L->fixed_tiles;
+}
+/* The block's first tile from that one on. */
+OPD_INLINE unsigned opd_unit_from(unsigned from)
+{
+    return from + (blockIdx.x + gridDim.x - from % gridDim.x) % gridDim.x;
+}
 
 /* Two passes: the first counts, the second writes into the pool. keys: 8 bytes per item. */
 #define OPD_VARIABLE(group, fn, has_ends, is_keys)                                                                     \
@@ -639,7 +784,8 @@ OPV_FN int64_t opd_take(struct opd_pool *pool, int64_t bytes)
                 opd_store_view(c_, row_, w_.ok, at_, &s_, is_keys);                                                    \
             }                                                                                                          \
         }                                                                                                              \
-    }
+    }                                                                                                                  \
+    unit_ = opd_unit_from(opd_tiles(&L, (group) + 1));
 #define OPD_TEXT_(group, fn)  OPD_VARIABLE(group, fn, 0, 0)
 #define OPD_TEXTS_(group, fn) OPD_VARIABLE(group, fn, 1, 0)
 #define OPD_KEYS_(group, fn)  OPD_VARIABLE(group, fn, 0, 1)

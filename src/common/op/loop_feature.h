@@ -13,15 +13,17 @@ struct op_feature {
     int64_t key;            /* the values are keys */
     int64_t aligned;        /* a null item has a key, too */
 };
-OPV_FN uint64_t op_feature_key(const struct op_feature *p, uint64_t v, uint8_t ok)
+/* key: p->key, which a loop over rows knows. */
+OPV_FN uint64_t op_feature_key(const struct op_feature *p, int64_t key, uint64_t v, uint8_t ok)
 {
-    return !ok ? p->missing : p->key ? ctr_mix64(v ^ p->seed) : v;
+    return !ok ? p->missing : key ? ctr_mix64(v ^ p->seed) : v;
 }
 CTR_LOOP_FIXED(loop_feature)
 {
-    uint64_t v;
-    const uint8_t ok = opd_get_here(&c->arg[0], row, &v, w->text[0]);
-    opd_put(c, row, op_feature_key((const struct op_feature *)c->param, v, ok), 1);
+    const struct op_feature *p = (const struct op_feature *)u->param;
+    opd_hashes(u, row, to, w->text[0], [&](int64_t at, int64_t key, uint64_t v, uint8_t ok) {
+        opd_put(u, at, op_feature_key(p, key, v, ok), 1);
+    });
 }
 
 OPV_FN int64_t op_feature_max(const struct ctr_op_tile *t, int i)
@@ -40,7 +42,7 @@ OPV_FN int64_t op_feature_keys(const struct ctr_op_tile *t, int i, uint64_t *to)
     }
     for (int64_t k = in->span[i].from; k < in->span[i].to; k++)
         if (in->item_ok[k] || p->aligned)
-            to[n++] = op_feature_key(p, ((const uint64_t *)in->item)[k], in->item_ok[k]);
+            to[n++] = op_feature_key(p, p->key, ((const uint64_t *)in->item)[k], in->item_ok[k]);
     return n;
 }
 CTR_LOOP_KEYS(loop_features, op_feature_max, op_feature_keys)
@@ -69,10 +71,10 @@ OPV_FN uint64_t op_vocab_key(const struct op_vocab_feature *p, uint64_t x)
 }
 CTR_LOOP_FIXED(loop_vocab_feature)
 {
-    uint64_t v;
-    const uint8_t ok = opd_get_here(&c->arg[0], row, &v, w->text[0]);
-    v = op_feature_key((const struct op_feature *)c->param, v, ok);
-    opd_put(c, row, op_vocab_key((const struct op_vocab_feature *)c->param, v), 1);
+    const struct op_vocab_feature *p = (const struct op_vocab_feature *)u->param;
+    opd_hashes(u, row, to, w->text[0], [&](int64_t at, int64_t key, uint64_t v, uint8_t ok) {
+        opd_put(u, at, op_vocab_key(p, op_feature_key(&p->feature, key, v, ok)), 1);
+    });
 }
 
 OPV_FN int64_t op_vocab_keys(const struct ctr_op_tile *t, int i, uint64_t *to)

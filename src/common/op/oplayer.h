@@ -44,19 +44,31 @@ struct opd_col {
     int64_t type;
 };
 
-/* How the value of a row is found: with a literal, a dictionary and all; or plain, where all are present, have a bit or
- * have a byte that says so. */
-enum opd_form { OPD_ANY, OPD_ALL, OPD_BITS, OPD_BYTES };
-/* What OPD_HASH hashes; a key, and OPD_LANE_U64, is taken as it is. */
-enum opd_hashed { OPD_HASHED_ANY, OPD_HASHED_KEY, OPD_HASHED_TEXT, OPD_HASHED_I64, OPD_HASHED_I32 };
+/* How a value becomes that of the lane: by one load of a known type, or as the type of the column says. A key, and
+ * OPD_LANE_U64, is taken as it is. */
+enum opd_reads {
+    OPD_BY_TYPE,
+    OPD_READS_I32,
+    OPD_READS_I64,
+    OPD_READS_F32,
+    OPD_READS_F64,
+    OPD_READS_TEXT,
+    OPD_READS_RESULT, /* a text of `at` */
+    OPD_READS_KEY
+};
 
 /* An argument of a call. A literal is a single value of its lane, for all rows. */
 struct opd_arg {
     struct opd_col col; /* for scalars; for lists, their items */
     int64_t lane, list, literal, literal_ok, width;
-    uint64_t hash_seed; /* of OPD_HASH */
-    int64_t key;        /* already a hash */
-    int64_t form, hashed;
+    uint64_t hash_seed, hash_secret; /* of OPD_HASH; opv_hash_8_secret of it */
+    int64_t key;                     /* already a hash */
+    int64_t reads;
+    /* The same, if the value of a row lies at its place: no literal, no dictionary; else OPD_BY_TYPE. Then row r is
+     * present if byte r >> by of `present` (NULL: all are) has bit r & low. */
+    int64_t plain;
+    const uint8_t *present;
+    int32_t by, low;
     /* lists */
     const uint8_t *valid, *ok; /* as those of a column */
     const int32_t *offsets;    /* both NULL: each has `width` items */
@@ -97,6 +109,7 @@ struct opd_layer {
     const int32_t *first;     /* first call of each operator */
     const int32_t *variable;  /* calls with results of variable size */
     int64_t nvariable, tiles; /* runs of OPD_TILE rows of the longest of these */
+    int64_t fixed_tiles;      /* the same of the calls with results of fixed size */
     int64_t *sum;             /* by call, tile: bytes, items */
     struct opd_pool *pool;
     int64_t *total;                /* of each of these: bytes, items */
