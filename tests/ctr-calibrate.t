@@ -95,6 +95,27 @@ for levels in 3 40 1000 100000; do
     done
 done
 
+# ---- 300,000 rows, whose pools are found in bins of scores, unless the report (without -q) needs them sorted: smooth scores, of float32, in a narrow
+# range with some far away, of 50 levels, and wrong ones
+awk -v OFS=, 'BEGIN { s = 7; print "click,smooth,close,levels,wrong,narrow"; for (i = 0; i < 300000; i++) { s = (s * 16807) % 2147483647; p = s / 2147483647
+    s = (s * 16807) % 2147483647; printf "%d,%.17g,%.17g,%.17g,%.17g,%.6g\n", s / 2147483647 < p * p * .7, p, i % 1000 ? .5 + p * 1e-9 : p * 1e-200, int(p * 50) / 50, 1 - p, p } }' >binned.csv
+ctr-import --header --label click --columns click:int8,smooth:float64,close:float64,levels:float64,wrong:float64,narrow:float32 binned.csv -o binned.arrows 2>/dev/null
+kinds="smooth close levels wrong" column=1
+for score in $kinds; do
+    column=$((column + 1))
+    [ -n "$SAN" ] && [ $score != close ] && continue
+    cut -d, -f1,$column binned.csv >one.csv
+    ctr-calibrate --fit isotonic -q --min-clicks 0 -o binned.map --score $score binned.arrows
+    is "bins, $score: the pools of the textbook" "$(ctr-export -c score,value --no-header binned.map | awk -F, '{ printf "%.12g %.12g\n", $1, $2 }' | md5sum)" "$(pools one.csv | md5sum)"
+done
+for score in $kinds narrow; do
+    for o in "" "--min-clicks 0" "--min-clicks 2000" "-j 3"; do
+        ctr-calibrate --fit isotonic -q $o -o binned.map --score $score binned.arrows
+        ctr-calibrate --fit isotonic $o -o sorted.map --score $score binned.arrows 2>said
+        is "bins, $score $o: the map of sorted rows" "$(ctr-info --digest binned.map | cut -d' ' -f1)" "$(ctr-info --digest sorted.map | cut -d' ' -f1)"
+    done
+done
+
 # ---- pools of few clicks: by hand, .1 -> 0; {.2, .3} -> 1/3 (a tie of two at .3); {.5, .6} -> 1/2; .8 -> 1
 map_of() { import - | ctr-calibrate --fit isotonic "$@" 2>said | ctr-export --no-header -f csv | awk -F, '{ printf("%s%s:%.4f", (NR > 1 ? " " : ""), $5, $6) }'; }
 is "a click and a non-click each" "$(map_of --min-clicks 1 <small.csv)" "0.1:0.2500 0.3:0.2500 0.5:0.6667 0.8:0.6667"

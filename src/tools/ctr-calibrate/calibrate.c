@@ -12,6 +12,7 @@
 
 #include "common/base/isa.h"
 #include "common/metric/calstate.h"
+#include "tools/ctr-calibrate/calpools.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -183,22 +184,16 @@ int ctr_cal_fit_batch(struct ctr_cal_fit *f, const struct ctr_batch *b, struct c
 /* For example, isotonic of rows (score, label) .1 0, .2 1, .3 0, .3 1, .4 0, .5 1:
  *
  *     points            .1: 0/1    .2: 1/1    .3: 1/2    .4: 0/1    .5: 1/1       clicks of rows
- *     pool_violators    .1: 0/1    .2-.4: 2/4                       .5: 1/1       as .3 is below .2, .4 below both
+ *     pools             .1: 0/1    .2-.4: 2/4                       .5: 1/1       as .3 is below .2, .4 below both
  *     knots, constant   .1 0       .2 .5                            .5 1          linear: also .4 .5
  *
  * With --min-clicks 1, merge_thin joins pools without a click or a non-click to the next ones, the last one to the one
  * before: here one pool of 3/6 is left. It ranks nothing (keeps 0 of the ranking, LEAST_KEPT is .9), so that the map
- * becomes platt. Where all weights are 1, pool_whole finds the same pools with integers. */
+ * becomes platt. */
 
 /* ---- isotonic ---- */
 
-struct block {
-    double low, high; /* scores */
-    double weight, label, value;
-    int64_t rows[2]; /* with a label below 1; with one above 0 */
-};
-
-static void absorb(struct block *b, const struct block *next)
+static void absorb(struct ctr_cal_pool *b, const struct ctr_cal_pool *next)
 {
     b->high = next->high;
     b->weight += next->weight;
@@ -208,116 +203,9 @@ static void absorb(struct block *b, const struct block *next)
     b->rows[1] += next->rows[1];
 }
 
-static int pool_violators(const struct ctr_sample *s, struct ctr_buf *blocks, struct ctr_err *err)
-{
-    struct ctr_ties t = { .s = s };
-    int64_t n = 0;
-    int rc;
-
-    while (ctr_ties_next(&t)) {
-        struct block x = { t.score, t.score, t.neg + t.pos, t.pos, 0, { t.entries[0], t.entries[1] } }, *b;
-        if (x.weight == 0)
-            continue;
-        blocks->len = (size_t)n * sizeof x;
-        if ((rc = ctr_buf_reserve(blocks, sizeof x, err)))
-            return rc;
-        b = (struct block *)blocks->data;
-        x.value = x.label / x.weight;
-        while (n && b[n - 1].value >= x.value) {
-            n--;
-            x.low = b[n].low;
-            x.weight += b[n].weight;
-            x.label += b[n].label;
-            x.value = x.label / x.weight;
-            x.rows[0] += b[n].rows[0];
-            x.rows[1] += b[n].rows[1];
-        }
-        b[n++] = x;
-    }
-    blocks->len = (size_t)n * sizeof(struct block);
-    return 0;
-}
-
-/* The same if every entry weighs 1, with integers. A block extends to the first entry of the next. Counts are below
- * 2^26, so that products compare exactly, like the rounded quotients, which differ whenever the fractions do.
- */
-enum { MAX_WHOLE = 1 << 26 };
-struct whole {
-    uint32_t first, positive;
-};
-
-/* Push a block, which ends before `end`, onto the n existing ones; returns their new number. */
-static inline int64_t pool_block(struct whole *b, int64_t n, struct whole x, uint32_t end)
-{
-    while (n && (uint64_t)b[n - 1].positive * (end - x.first) >= (uint64_t)x.positive * (x.first - b[n - 1].first)) {
-        n--;
-        x.positive += b[n].positive;
-        x.first = b[n].first;
-    }
-    b[n] = x;
-    return n + 1;
-}
-
-/* The entries of a score, negatives first, form one point. A point with only positives is pooled with the next, one
- * with only negatives with the previous; so blocks start only where a point with a negative precedes one with a
- * positive. */
-static inline int64_t pool_points(const struct ctr_sample *s, bool wide, struct whole *b)
-{
-    const uint64_t *wides = (const uint64_t *)(const void *)s->key.data;
-    const uint32_t *narrows = (const uint32_t *)(const void *)s->key.data;
-    const uint32_t n = (uint32_t)s->n;
-    struct whole x = { 0, 0 };
-    uint64_t last = 1, mixed = UINT64_MAX, key; /* mixed: the last score with both classes */
-    int64_t blocks = 0;
-
-    for (uint32_t i = 0; i < n; i++, last = key) {
-        key = wide ? wides[i] : narrows[i];
-        if (~last & key & 1) {
-            uint32_t from = i; /* start of its point */
-            while (from > x.first && (wide ? wides[from - 1] : narrows[from - 1]) >> 1 == key >> 1)
-                from--;
-            mixed = from < i ? key >> 1 : mixed;
-            if (from > x.first) {
-                blocks = pool_block(b, blocks, x, from);
-                x = (struct whole){ from, 0 };
-            }
-        } else if (last & key & 1 && last >> 1 == mixed && key >> 1 != mixed) {
-            blocks = pool_block(b, blocks, x, i);
-            x = (struct whole){ i, 0 };
-        }
-        x.positive += key & 1;
-    }
-    return pool_block(b, blocks, x, n);
-}
-
-static int pool_whole(const struct ctr_sample *s, struct ctr_buf *blocks, struct ctr_err *err)
-{
-    struct ctr_buf buf = { 0 };
-    int rc = ctr_buf_reserve(&buf, ((size_t)s->n / 2 + 2) * sizeof(struct whole), err);
-    const struct whole *b = (const struct whole *)(const void *)buf.data;
-
-    if (rc)
-        return rc;
-    int64_t n =
-        s->wide ? pool_points(s, true, (struct whole *)buf.data) : pool_points(s, false, (struct whole *)buf.data);
-    for (int64_t i = 0; !rc && i < n; i++) {
-        uint32_t end = i + 1 < n ? b[i + 1].first : (uint32_t)s->n;
-        struct block x = { ctr_sample_score(s, ctr_sample_key(s, b[i].first)),
-                           ctr_sample_score(s, ctr_sample_key(s, end - 1)),
-                           end - b[i].first,
-                           b[i].positive,
-                           0,
-                           { end - b[i].first - b[i].positive, b[i].positive } };
-        x.value = x.label / x.weight;
-        rc = ctr_buf_append(blocks, &x, sizeof x, err);
-    }
-    ctr_buf_free(&buf);
-    return rc;
-}
-
 /* Pools with fewer than `least` rows of a class are unreliable, and pools of a single class give 0 or 1: such a pool is
  * merged with the following ones until it has enough, the last one with the previous. Returns the number left. */
-static int64_t merge_thin(struct block *b, int64_t n, int64_t least)
+static int64_t merge_thin(struct ctr_cal_pool *b, int64_t n, int64_t least)
 {
     int64_t left = 0;
 
@@ -332,7 +220,7 @@ static int64_t merge_thin(struct block *b, int64_t n, int64_t least)
     return left;
 }
 
-static void note_pools(struct ctr_cal_pools *p, const struct block *b, int64_t found, int64_t left)
+static void note_pools(struct ctr_cal_pools *p, const struct ctr_cal_pool *b, int64_t found, int64_t left)
 {
     p->low = p->left ? CTR_MIN(p->low, b[0].value) : b[0].value;
     p->high = p->left ? CTR_MAX(p->high, b[left - 1].value) : b[left - 1].value;
@@ -341,9 +229,9 @@ static void note_pools(struct ctr_cal_pools *p, const struct block *b, int64_t f
 }
 
 /* The share of the ranking, which is AUC - 1/2, that these pools keep; 1 where the scores rank nothing. */
-static double keeps(const struct ctr_sample *s, const struct block *b, int64_t n)
+static double keeps(double auc, const struct ctr_cal_pool *b, int64_t n)
 {
-    const double before = ctr_sample_auc(s) - 0.5;
+    const double before = auc - 0.5;
     double wins = 0, below = 0, clicks = 0;
 
     for (int64_t i = 0; i < n; i++) {
@@ -360,7 +248,7 @@ static double keeps(const struct ctr_sample *s, const struct block *b, int64_t n
  * planted ones. */
 #define LEAST_KEPT 0.9
 
-static int put_knots(struct ctr_cal_part *to, const struct block *b, int64_t n, struct ctr_err *err)
+static int put_knots(struct ctr_cal_part *to, const struct ctr_cal_pool *b, int64_t n, struct ctr_err *err)
 {
     int rc = 0;
 
@@ -374,21 +262,38 @@ static int put_knots(struct ctr_cal_part *to, const struct block *b, int64_t n, 
     return rc;
 }
 
-/* `to` becomes a platt map without knots where the pools lose the ranking. */
-static int fit_isotonic(struct ctr_cal_fit *f, const struct ctr_sample *s, struct ctr_cal_part *to, struct ctr_err *err)
+/* *kept: see keeps, or a number from LEAST_KEPT to it. The sample is sorted where its AUC must be known exactly. */
+static int pool_sample(struct ctr_cal_fit *f, struct ctr_sample *s, struct ctr_buf *pools, int64_t *found,
+                       int64_t *left, double *kept, struct ctr_err *err)
 {
-    struct ctr_buf blocks = { 0 };
-    bool whole = s->n && s->n < MAX_WHOLE && !s->weight.len;
-    int rc = whole ? pool_whole(s, &blocks, err) : pool_violators(s, &blocks, err);
-    int64_t found = (int64_t)(blocks.len / sizeof(struct block)), left = 0;
-    struct block *b = (struct block *)blocks.data;
+    double auc[2] = { 0 };
+    int rc = s->sorted ? ctr_cal_pool_sorted(s, pools, err) : ctr_cal_pool_unsorted(s, pools, auc, err);
+    struct ctr_cal_pool *b = (struct ctr_cal_pool *)pools->data;
+
+    *found = (int64_t)(pools->len / sizeof *b);
+    *left = rc ? 0 : merge_thin(b, *found, f->o.min_clicks);
+    *kept = 1;
+    if (rc || *left == *found)
+        return rc;
+    *kept = CTR_MIN(keeps(auc[0], b, *left), keeps(auc[1], b, *left));
+    if (auc[0] > 0.5 && *kept >= LEAST_KEPT)
+        return 0;
+    rc = ctr_sample_sort(s, f->o.pool, err);
+    *kept = keeps(ctr_sample_auc(s), b, *left);
+    return rc;
+}
+
+/* `to` becomes a platt map without knots where the pools lose the ranking. */
+static int fit_isotonic(struct ctr_cal_fit *f, struct ctr_sample *s, struct ctr_cal_part *to, struct ctr_err *err)
+{
+    struct ctr_buf pools = { 0 };
     const double edge = f->o.min_clicks ? EDGE : 0; /* a rounded quotient may be 1 */
-    double kept = 1;
+    int64_t found, left;
+    double kept;
+    int rc = pool_sample(f, s, &pools, &found, &left, &kept, err);
+    struct ctr_cal_pool *b = (struct ctr_cal_pool *)pools.data;
 
     if (!rc) {
-        left = merge_thin(b, found, f->o.min_clicks);
-        if (left < found)
-            kept = keeps(s, b, left);
         for (int64_t i = 0; i < left; i++)
             b[i].value = CTR_MIN(CTR_MAX(b[i].value, edge), 1 - edge);
         if (s == &f->part[0].sample) {
@@ -401,7 +306,7 @@ static int fit_isotonic(struct ctr_cal_fit *f, const struct ctr_sample *s, struc
             note_pools(&f->pools, b, found, left);
         rc = kept < LEAST_KEPT ? 0 : put_knots(to, b, left, err);
     }
-    ctr_buf_free(&blocks);
+    ctr_buf_free(&pools);
     return rc;
 }
 
@@ -587,7 +492,9 @@ out:
 
 static int fit_part(struct ctr_cal_fit *f, struct part *p, struct ctr_cal_part *to, struct ctr_err *err)
 {
-    int rc = ctr_sample_sort(&p->sample, f->o.pool, err);
+    const bool isotonic = f->o.kind == CTR_CAL_ISOTONIC_LINEAR || f->o.kind == CTR_CAL_ISOTONIC_CONSTANT;
+    const bool bins = isotonic && !f->o.measured && ctr_cal_pool_bins(&p->sample);
+    int rc = bins ? 0 : ctr_sample_sort(&p->sample, f->o.pool, err);
 
     to->mapped = true;
     to->kind = f->o.kind;
@@ -601,7 +508,7 @@ static int fit_part(struct ctr_cal_fit *f, struct part *p, struct ctr_cal_part *
     rc = fit_isotonic(f, &p->sample, to, err);
     if (rc || to->kind != CTR_CAL_PLATT)
         return rc;
-    f->replaced += p != f->part;
+    f->replaced += p != f->part; /* the AUC was needed: the sample is sorted */
     return fit_regression(&p->sample, &logistic_link, to, &f->floored, err);
 }
 

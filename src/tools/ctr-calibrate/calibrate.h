@@ -19,6 +19,7 @@ struct ctr_cal_fit_opts {
      */
     int64_t min_clicks;
     int64_t memory_bytes;
+    bool measured;         /* ctr_cal_fit_bias is to be called on these rows: they are sorted */
     struct ctr_pool *pool; /* whose threads sort; NULL: one */
 };
 struct ctr_cal_fit;

@@ -317,6 +317,7 @@ static int fit(struct ctr_cli *cli, struct ctr_err *err)
                                    .kind = kind(),
                                    .min_rows = o.slice_clicks,
                                    .min_clicks = o.min_clicks,
+                                   .measured = o.rolling_ms >= 0 || (!cli->quiet && !o.held_out),
                                    .memory_bytes = cli->memory_bytes };
     struct ctr_batch_source s = { 0 };
     struct ctr_reader *r = NULL;
