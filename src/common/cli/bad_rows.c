@@ -15,8 +15,7 @@ static void deliver(void *ctx)
 {
     struct ctr_cli *cli = ctx;
     struct ctr_err second = { 0 };
-    if (cli->idle_writer)
-        (void)!ctr_writer_flush(cli->idle_writer, &second);
+    (void)!ctr_cli_flush(cli, &second);
 }
 
 int ctr_cli_bad_rows(struct ctr_cli *cli, const char *policy, struct ctr_err *err)

@@ -91,10 +91,17 @@ int ctr_cli_read(struct ctr_cli *cli, const char *path, struct ctr_err *err)
     return rc;
 }
 
+int ctr_cli_flush(struct ctr_cli *cli, struct ctr_err *err)
+{
+    if (cli->writes)
+        (void)ctr_background_wait(cli->writes, -1);
+    return cli->idle_writer ? ctr_writer_flush(cli->idle_writer, err) : 0;
+}
+
 static bool flush_when_idle(void *ctx)
 {
     struct ctr_cli *cli = ctx;
-    return !cli->idle_writer || !ctr_writer_flush(cli->idle_writer, &cli->idle_err);
+    return !ctr_cli_flush(cli, &cli->idle_err);
 }
 
 /* A file that is named again is read again, which may be meant. */
@@ -279,22 +286,95 @@ int ctr_cli_finish(struct ctr_cli *cli, struct ctr_writer *w, struct ctr_out *o,
     return rc ? rc : ctr_out_commit(o, err);
 }
 
+/* Writes a copy of a batch, while the caller makes and copies the next one. */
+struct behind {
+    struct ctr_background *thread; /* or NULL: nothing is copied */
+    struct ctr_writer *w;
+    struct ctr_batchbuf copy[2];
+    int at; /* the copy that is being written, or was last */
+    int rc; /* of writing it */
+    struct ctr_err err;
+};
+
+/* A dictionary is its source's, which may change it meanwhile: such a column is written at once. */
+static int start_behind(struct ctr_cli *cli, struct behind *b, const struct ctr_schema *s, struct ctr_err *err)
+{
+    bool copies = cli->jobs > 1;
+    int rc = 0;
+
+    for (int i = 0; i < s->n; i++)
+        copies &= !s->f[i].dict;
+    for (int k = 0; !rc && copies && k < 2; k++)
+        rc = ctr_batchbuf_init(&b->copy[k], s, err);
+    if (!rc && copies)
+        b->thread = cli->writes = ctr_background_new();
+    return rc;
+}
+
+static void end_behind(struct ctr_cli *cli, struct behind *b)
+{
+    ctr_background_free(b->thread);
+    cli->writes = NULL;
+    for (int k = 0; k < 2; k++)
+        ctr_batchbuf_free(&b->copy[k]);
+}
+
+static void write_copy(void *ctx)
+{
+    struct behind *b = ctx;
+    b->rc = ctr_writer_batch(b->w, ctr_batchbuf_view(&b->copy[b->at]), &b->err);
+}
+
+static int wait_behind(struct behind *b, struct ctr_err *err)
+{
+    if (b->thread)
+        (void)ctr_background_wait(b->thread, -1);
+    if (b->rc)
+        *err = b->err;
+    return b->rc;
+}
+
+static int write_behind(struct behind *b, const struct ctr_batch *rows, struct ctr_err *err)
+{
+    enum { MOST_BYTES = 4 << 20 }; /* a larger batch would take too much memory twice */
+    const bool copies = b->thread && ctr_batch_bytes(rows) <= CTR_MIN((int64_t)MOST_BYTES, ctr_memory_part());
+    struct ctr_batchbuf *next = &b->copy[!b->at];
+    int rc = 0;
+
+    if (copies) {
+        ctr_batchbuf_clear(next);
+        rc = ctr_batchbuf_range(next, rows, 0, rows->rows, err);
+    }
+    if (!rc)
+        rc = wait_behind(b, err);
+    if (rc || !copies)
+        return rc ? rc : ctr_writer_batch(b->w, rows, err);
+    b->at = !b->at;
+    ctr_background_run(b->thread, write_copy, b);
+    return 0;
+}
+
 int ctr_cli_write_all(struct ctr_cli *cli, const struct ctr_reader *r, const struct ctr_batch_source *rows,
                       struct ctr_out *out, struct ctr_err *err)
 {
-    struct ctr_writer *w = NULL;
+    struct behind behind = { 0 };
     const struct ctr_batch *b;
-    int rc = ctr_cli_writer(cli, out, ctr_batch_source_schema(rows), &w, err);
+    int rc = ctr_cli_writer(cli, out, ctr_batch_source_schema(rows), &behind.w, err);
 
+    if (!rc)
+        rc = start_behind(cli, &behind, ctr_batch_source_schema(rows), err);
     while (!rc && (rc = ctr_batch_source_next(rows, &b, err)) > 0) {
-        rc = ctr_writer_batch(w, b, err);
+        rc = write_behind(&behind, b, err);
         ctr_cli_progress(cli, ctr_reader_rows(r), ctr_reader_total_rows(r));
     }
+    if (!rc)
+        rc = wait_behind(&behind, err);
     if (rc < 0 && !strncmp(err->what, "row ", 4)) /* of the input, where no other file is named */
         ctr_err_file(err, ctr_batch_source_name(rows));
+    end_behind(cli, &behind);
     if (!rc)
-        rc = ctr_cli_finish(cli, w, out, err);
-    ctr_writer_free(w);
+        rc = ctr_cli_finish(cli, behind.w, out, err);
+    ctr_writer_free(behind.w);
     return rc;
 }
 

@@ -11,8 +11,10 @@
  *     emit   left columns by lidx, right columns by rows, a column after the other
  *
  * So --inner, --anti and times change what `put` lists, threads share the loops of match and emit by rows, and a batch
- * that would be too large is cut between two entries of the list: (pos, sub) is where the next one goes on. The plain
- * version, a loop over the left rows with a dictionary, is tests/relation-reference.py, which every method must equal.
+ * that would be too large is cut between two entries of the list: (pos, sub) is where the next one goes on. Where every
+ * left row is output once (`direct`), nothing is listed: right columns are read in the tile that was just matched,
+ * which is the fast one beside the three steps. The plain version, a loop over the left rows with a dictionary, is
+ * tests/relation-reference.py, which every method must equal.
  */
 #include "common/rows/joincore.h"
 
@@ -268,6 +270,8 @@ static int make_shares(struct ctr_join *j, struct ctr_err *err)
 
 static void free_shares(struct ctr_join *j)
 {
+    for (int k = 0; j->share && k < j->shares; k++)
+        ctr_buf_free(&j->share[k].seen);
     for (int k = 1; j->share && k < j->shares; k++) {
         for (int i = 0; j->share[k].rout && i < j->nr; i++)
             ctr_colbuf_free(&j->share[k].rout[i]);
@@ -344,6 +348,20 @@ static int take_right(struct ctr_join *j, const struct ctr_batch *b, struct ctr_
     return rc;
 }
 
+static int make_seen(struct ctr_join *j, struct ctr_err *err)
+{
+    const int64_t bytes = (j->stats.right_rows + 7) / 8 + 1, behind = 8 * (bytes - 1);
+    int rc = 0;
+
+    memcpy(j->format.none + 4, &behind, sizeof behind);
+    for (int k = 0; !rc && k < j->shares; k++)
+        if (!(rc = ctr_buf_room(&j->share[k].seen, bytes, 1, err))) {
+            memset(j->share[k].seen.data, 0, (size_t)bytes);
+            j->share[k].seen.len = (size_t)bytes;
+        }
+    return rc;
+}
+
 static int read_right(struct ctr_join *j, struct ctr_err *err)
 {
     const struct ctr_batch *b;
@@ -356,7 +374,10 @@ static int read_right(struct ctr_join *j, struct ctr_err *err)
             return rc;
         j->stats.right_rows += b->rows;
     }
-    return rc || j->part ? rc : ctr_jointable_build(&j->table, j, err);
+    if (rc || j->part)
+        return rc;
+    rc = ctr_jointable_build(&j->table, j, err);
+    return rc || j->table.grouped ? rc : make_seen(j, err);
 }
 
 enum { PART_BYTES = 64 << 20, LEAST_PART_BYTES = 1 << 20 };
@@ -489,27 +510,100 @@ int ctr_join_out_reserve(struct ctr_join *j, int64_t rows, struct ctr_err *err)
     return 0;
 }
 
-/* Find the matches of a share; for a time join, the row for each time. */
-static void match_share(void *ctx, int64_t share, int worker)
+/* Is a row output, given whether it has a match? */
+static bool takes(const struct ctr_join *j, bool matched)
 {
-    struct ctr_join *j = ctx;
-    const struct ctr_joinshare *s = &j->share[share];
-    const struct ctr_col *t = j->ltime >= 0 ? &j->b->col[j->ltime] : NULL;
+    return j->opts.kind != (matched ? CTR_JOIN_ANTI : CTR_JOIN_INNER);
+}
 
-    (void)worker;
-    ctr_jointable_probe(&j->table, j->b, s->from, s->to, j->hash, j->null, j->head);
-    for (int64_t i = s->from; t && i < s->to; i++)
+/* Append the right columns of n <= CTR_ROW_TILE rows to those of a share: these rows stay in the cache from column to
+ * column. */
+static void read_rows(const struct ctr_join *j, struct ctr_joinshare *s, const uint8_t *const *rows, int64_t n)
+{
+    for (int i = 0; !s->rc && i < j->nr; i++)
+        s->rc = ctr_row_read(&j->format, j->rcol[i], rows, n, &s->rout[i], &s->err);
+}
+
+/* For a time join, the row for each time. */
+static void find_times(const struct ctr_join *j, int64_t from, int64_t to)
+{
+    const struct ctr_col *t = &j->b->col[j->ltime];
+
+    for (int64_t i = from; i < to; i++)
         if (j->head[i])
             j->head[i] =
                 ctr_col_missing(t, i) ? NULL : ctr_jointable_at(&j->table, &j->opts, j->head[i], ctr_col_i64(t, i));
+}
+
+/* Tags are the numbers of the right rows; `none` has a bit in the byte behind them. */
+static void note_seen(const struct ctr_join *j, struct ctr_joinshare *s, const uint8_t *const *head, int n)
+{
+    const uint8_t *none = j->format.none;
+    uint8_t *seen = s->seen.data;
+    int64_t matched = 0;
+
+    for (int i = 0; i < n; i++) {
+        const uint64_t row = ctr_row_tag(head[i] ? head[i] : none);
+        seen[row >> 3] |= (uint8_t)(1 << (row & 7));
+        matched += head[i] != NULL;
+    }
+    s->matched += matched;
+}
+
+/* Find the matches of a share. While the rows of a tile are read, the memory brings those of the next tile and the
+ * slots of the one behind it. */
+static void match_share(void *ctx, int64_t share, int worker)
+{
+    enum { TILE = CTR_ROW_TILE / 4 };
+    struct ctr_join *j = ctx;
+    struct ctr_joinshare *s = &j->share[share];
+    const struct ctr_jointable *t = &j->table;
+
+    (void)worker;
+    s->rc = 0;
+    s->matched = 0;
+    for (int64_t at = s->from - 2 * TILE, find, ask; at < s->to; at += TILE) {
+        if ((ask = at + 2 * TILE) < s->to)
+            ctr_jointable_ask(t, j->hash + ask, (int)CTR_MIN(s->to - ask, TILE));
+        if ((find = at + TILE) >= s->from && find < s->to)
+            ctr_jointable_find(t, j->hash + find, j->null + find, (int)CTR_MIN(s->to - find, TILE), j->head + find);
+        if (at < s->from)
+            continue;
+        const int n = (int)CTR_MIN(s->to - at, TILE);
+        ctr_jointable_verify(t, j->b, at, n, j->hash + at, j->head + at);
+        if (j->ltime >= 0)
+            find_times(j, at, at + n);
+        if (s->seen.len)
+            note_seen(j, s, j->head + at, n);
+        if (j->direct)
+            read_rows(j, s, j->head + at, n);
+    }
 }
 
 static int64_t count_matched(const struct ctr_join *j)
 {
     int64_t n = 0;
 
-    for (int64_t i = 0; i < j->b->rows; i++)
+    if (!j->skip && !j->share->seen.len)
+        return ctr_jointable_mark(j->head, j->b->rows);
+    for (int k = 0; !j->skip && k < j->shares; k++)
+        n += j->share[k].matched;
+    for (int64_t i = 0; j->skip && i < j->b->rows; i++)
         n += j->head[i] != NULL;
+    return n;
+}
+
+/* Right rows that no share has seen. */
+static int64_t count_unseen(const struct ctr_join *j)
+{
+    int64_t n = j->stats.right_rows;
+
+    for (int64_t i = 0; 8 * i < j->stats.right_rows; i++) {
+        uint8_t seen = 0;
+        for (int k = 0; k < j->shares; k++)
+            seen |= j->share[k].seen.data[i];
+        n -= __builtin_popcount(seen);
+    }
     return n;
 }
 
@@ -524,8 +618,11 @@ int ctr_join_match(struct ctr_join *j, const struct ctr_batch *b, struct ctr_err
         return rc;
     j->b = b;
     j->pos = j->sub = 0;
+    j->direct = j->share->seen.len && takes(j, false) && (double)b->rows * j->table.widest <= (double)j->part_bytes;
+    if (j->direct)
+        ctr_join_clear_out(j);
     run_shares(j, b->rows, match_share);
-    j->stats.matched += j->skip ? count_matched(j) : ctr_jointable_mark(j->head, b->rows);
+    j->stats.matched += count_matched(j);
     j->stats.left_rows += b->rows;
     j->stats.unmatched = j->stats.left_rows - j->stats.matched;
     return 0;
@@ -542,8 +639,7 @@ static void ask_rows(const struct ctr_join *j, int64_t from, int64_t to)
         }
 }
 
-/* Read the right columns of a share of the output rows, a tile at a time: its rows stay in the cache from column to
- * column. */
+/* Read the right columns of a share of the output rows. */
 static void read_share(void *ctx, int64_t share, int worker)
 {
     struct ctr_join *j = ctx;
@@ -553,20 +649,15 @@ static void read_share(void *ctx, int64_t share, int worker)
     s->rc = 0;
     for (int64_t at = s->from; at < s->to; at += CTR_ROW_TILE) {
         ask_rows(j, at + CTR_ROW_TILE, CTR_MIN(s->to, at + 2 * CTR_ROW_TILE));
-        for (int i = 0; !s->rc && i < j->nr; i++)
-            s->rc = ctr_row_read(&j->format, j->rcol[i], j->rows + at, CTR_MIN(s->to - at, CTR_ROW_TILE), &s->rout[i],
-                                 &s->err);
+        read_rows(j, s, j->rows + at, CTR_MIN(s->to - at, CTR_ROW_TILE));
     }
 }
 
-static int read_right_columns(struct ctr_join *j, struct ctr_err *err)
+/* Join the right columns of the shares. */
+static int take_right_columns(struct ctr_join *j, struct ctr_err *err)
 {
     int rc = 0;
 
-    for (int k = 1; k < j->shares; k++)
-        for (int i = 0; i < j->nr; i++)
-            ctr_colbuf_clear(&j->share[k].rout[i]);
-    run_shares(j, j->n, read_share);
     for (int k = 0; k < j->shares; k++) {
         struct ctr_joinshare *s = &j->share[k];
         if (s->rc) {
@@ -582,8 +673,9 @@ static int read_right_columns(struct ctr_join *j, struct ctr_err *err)
 void ctr_join_clear_out(struct ctr_join *j)
 {
     ctr_batchbuf_clear(&j->lout);
-    for (int i = 0; i < j->nr; i++)
-        ctr_colbuf_clear(&j->rout[i]);
+    for (int k = 0; k < j->shares; k++)
+        for (int i = 0; i < j->nr; i++)
+            ctr_colbuf_clear(&j->share[k].rout[i]);
     j->n = 0;
 }
 
@@ -594,7 +686,7 @@ int ctr_join_emit(struct ctr_join *j, const struct ctr_batch *b, const struct ct
     bool whole = j->n == b->rows;
     int rc = 0;
 
-    for (int64_t i = 0; whole && i < j->n; i++)
+    for (int64_t i = 0; whole && !j->direct && i < j->n; i++)
         whole = j->lidx[i] == i;
     if (!whole)
         rc = ctr_batchbuf_gather(&j->lout, b, j->lidx, j->n, err);
@@ -608,12 +700,6 @@ int ctr_join_emit(struct ctr_join *j, const struct ctr_batch *b, const struct ct
     j->stats.out_rows += j->n;
     *out = &j->batch;
     return 1;
-}
-
-/* Is a row output, given whether it has a match? */
-static bool takes(const struct ctr_join *j, bool matched)
-{
-    return j->opts.kind != (matched ? CTR_JOIN_ANTI : CTR_JOIN_INNER);
 }
 
 /* Output the rows of the batch from `pos` on, each once, with its match. */
@@ -703,14 +789,13 @@ static void cut_output(struct ctr_join *j, int64_t first_pos, int64_t first_sub)
     j->n = n;
 }
 
-int ctr_join_table_next(struct ctr_join *j, const struct ctr_batch **out, struct ctr_err *err)
+/* The output rows of the batch from `pos` on, or as many as fit. */
+static int put(struct ctr_join *j, struct ctr_err *err)
 {
     const int64_t pos = j->pos, sub = j->sub;
     int64_t room;
     int rc;
 
-    if (!j->b || j->pos == j->b->rows)
-        return 0;
     ctr_join_clear_out(j);
     room = j->opts.multi ? CTR_MAX(j->opts.batch_rows, 256) : j->b->rows;
     if ((rc = ctr_join_out_reserve(j, room, err)))
@@ -720,11 +805,24 @@ int ctr_join_table_next(struct ctr_join *j, const struct ctr_batch **out, struct
     else
         put_rows(j);
     cut_output(j, pos, sub);
-    if (!j->n)
+    run_shares(j, j->n, read_share);
+    return 0;
+}
+
+int ctr_join_table_next(struct ctr_join *j, const struct ctr_batch **out, struct ctr_err *err)
+{
+    int rc = 0;
+
+    if (!j->b || j->pos == j->b->rows)
         return 0;
-    if ((rc = read_right_columns(j, err)))
+    if (j->direct)
+        j->pos = j->n = j->b->rows;
+    else
+        rc = put(j, err);
+    if (rc || !j->n)
         return rc;
-    return ctr_join_emit(j, j->b, out, err);
+    rc = take_right_columns(j, err);
+    return rc ? rc : ctr_join_emit(j, j->b, out, err);
 }
 
 int ctr_join_batch(struct ctr_join *j, const struct ctr_batch *b, struct ctr_err *err)
@@ -760,7 +858,7 @@ int ctr_join_finish(struct ctr_join *j, struct ctr_err *err)
         return ctr_joinpart_finish(j, err);
     j->b = NULL;
     if (j->opts.how == CTR_JOIN_HASH) {
-        j->stats.right_unmatched = ctr_jointable_unmatched(&j->table);
+        j->stats.right_unmatched = j->share->seen.len ? count_unseen(j) : ctr_jointable_unmatched(&j->table);
         return 0;
     }
     return j->opts.how == CTR_JOIN_MERGE ? ctr_joinmerge_finish(j, err) : ctr_joinrow_finish(j, err);

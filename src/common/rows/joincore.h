@@ -88,6 +88,8 @@ struct ctr_joinmerge; /* joinmerge.c */
 /* A thread's part of the rows of a batch: a run of whole tiles. */
 struct ctr_joinshare {
     int64_t from, to;
+    int64_t matched;     /* of its rows; */
+    struct ctr_buf seen; /* a bit per right row: it has matched one of this share's, of any batch. Empty: see direct */
     struct ctr_colbuf *rout; /* the right columns of its rows; the first share uses those of the join */
     struct ctr_err err;
     int rc;
@@ -116,6 +118,7 @@ struct ctr_join {
 
     /* the current left batch and its matches */
     const struct ctr_batch *b;
+    bool direct;      /* each left row is output once, in order: right columns are read as soon as matches are found */
     int64_t pos, sub; /* next row, and number of its matches already output */
     uint64_t *hash;
     uint8_t *null;
@@ -149,10 +152,15 @@ int ctr_jointable_add(struct ctr_jointable *t, const struct ctr_col *cols, const
                       int n, const uint64_t *tags, struct ctr_err *err) CTR_MUST;
 int ctr_jointable_add_row(struct ctr_jointable *t, const uint8_t *row, uint64_t hash, struct ctr_err *err) CTR_MUST;
 int ctr_jointable_build(struct ctr_jointable *t, const struct ctr_join *j, struct ctr_err *err) CTR_MUST;
-/* For rows [from, to) of b: head[i] = the row that matches row i, or the first of its group. */
-void ctr_jointable_probe(const struct ctr_jointable *t, const struct ctr_batch *b, int64_t from, int64_t to,
-                         const uint64_t *hash, const uint8_t *null, const uint8_t **head);
-/* Mark matched right rows: each row or, without a time, the first of its group. */
+/* Look up n <= CTR_ROW_TILE rows of a batch, in three steps, before each of which the memory has time to bring what the
+ * one before asked for: slots; head[i] = the row that may match row i, or the first of its group; is it that, rows
+ * [first, first + n) of b say, or which one is? */
+void ctr_jointable_ask(const struct ctr_jointable *t, const uint64_t *hash, int n);
+void ctr_jointable_find(const struct ctr_jointable *t, const uint64_t *hash, const uint8_t *null, int n,
+                        const uint8_t **head);
+void ctr_jointable_verify(const struct ctr_jointable *t, const struct ctr_batch *b, int64_t first, int n,
+                          const uint64_t *hash, const uint8_t **head);
+/* Of a table of groups: mark matched right rows, each row or, without a time, the first of its group. */
 int64_t ctr_jointable_mark(const uint8_t *const *row, int64_t n);
 int64_t ctr_jointable_unmatched(const struct ctr_jointable *t);
 /* With a time: the row of the group for a left time, or NULL. */

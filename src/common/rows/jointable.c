@@ -2,8 +2,8 @@
  *
  * jointable: the right rows of a join in memory, and an open-addressing index of their keys: 8 bytes a slot, of which
  * 16 bits of the hash reject nearly every wrong row without reading it. A match is always verified by comparing the
- * keys. Probing processes tiles, so that the cache misses of many rows overlap. It is not a ctr_index, because 16 bytes
- * a slot would double the misses.
+ * keys. Rows are looked up in tiles, in three steps that ask the memory ahead, so that the cache misses of many rows
+ * overlap each other and other work. It is not a ctr_index, because 16 bytes a slot would double the misses.
  *
  * Invariant: the result depends only on the order of rows, never on addresses or hashes. */
 #include "common/rows/joincore.h"
@@ -300,36 +300,37 @@ static const uint8_t *probe_slow(const struct ctr_jointable *t, const struct ctr
     return NULL;
 }
 
-static void probe_tile(const struct ctr_jointable *t, const struct ctr_batch *b, int64_t first, int n,
-                       const uint64_t *hash, const uint8_t *null, const uint8_t **head)
+void ctr_jointable_ask(const struct ctr_jointable *t, const uint64_t *hash, int n)
 {
-    uint8_t same[CTR_ROW_TILE];
-
     for (int i = 0; i < n; i++)
         __builtin_prefetch(&t->slot[hash[i] & t->mask]);
+}
+
+void ctr_jointable_find(const struct ctr_jointable *t, const uint64_t *hash, const uint8_t *null, int n,
+                        const uint8_t **head)
+{
     for (int i = 0; i < n; i++) {
         uint64_t at = hash[i] & t->mask;
         while (t->slot[at] && (t->slot[at] ^ hash[i]) & ~ADDRESS)
             at = (at + 1) & t->mask;
         head[i] = null[i] ? NULL : slot_row(t->slot[at]);
-        same[i] = 1;
-        if (head[i]) { /* the slots, and the start of the variable part */
-            __builtin_prefetch(head[i]);
-            __builtin_prefetch(head[i] + t->format->fixed_bytes);
-        }
+        const uint8_t *row = head[i] ? head[i] : t->format->none;
+        __builtin_prefetch(row);
+        __builtin_prefetch(row + t->format->fixed_bytes); /* the start of the variable part */
     }
+}
+
+void ctr_jointable_verify(const struct ctr_jointable *t, const struct ctr_batch *b, int64_t first, int n,
+                          const uint64_t *hash, const uint8_t **head)
+{
+    uint8_t same[CTR_ROW_TILE];
+
+    memset(same, 1, (size_t)n);
     for (int k = 0; k < t->npairs; k++)
         ctr_keys_verify(&t->pair[k], t->format, &b->col[t->pair[k].left], first, head, n, same);
     for (int i = 0; i < n; i++)
         if (!same[i])
             head[i] = probe_slow(t, b, first + i, hash[i]);
-}
-
-void ctr_jointable_probe(const struct ctr_jointable *t, const struct ctr_batch *b, int64_t from, int64_t to,
-                         const uint64_t *hash, const uint8_t *null, const uint8_t **head)
-{
-    for (int64_t i = from; i < to; i += CTR_ROW_TILE)
-        probe_tile(t, b, i, (int)CTR_MIN(to - i, CTR_ROW_TILE), hash + i, null + i, head + i);
 }
 
 /* First position in [from, to) whose time is >= `time`. */

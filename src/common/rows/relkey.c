@@ -245,11 +245,10 @@ int ctr_keys_compare(enum ctr_keyclass cls, const struct ctr_col *a, int64_t i, 
     do {                                                                                                               \
         const L *v_ = (const L *)left->data + first;                                                                   \
         for (int i = 0; i < n; i++) {                                                                                  \
-            R r_ = 0;                                                                                                  \
-            if (!rows[i])                                                                                              \
-                continue;                                                                                              \
-            memcpy(&r_, rows[i] + slot, sizeof r_);                                                                    \
-            ok[i] &= v_[i] == r_;                                                                                      \
+            const uint8_t *row_ = rows[i] ? rows[i] : f->none;                                                         \
+            R r_;                                                                                                      \
+            memcpy(&r_, row_ + slot, sizeof r_);                                                                       \
+            ok[i] &= (v_[i] == r_) | !rows[i];                                                                         \
         }                                                                                                              \
     } while (0)
 

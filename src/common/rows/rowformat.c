@@ -43,12 +43,19 @@ int ctr_rowformat_init(struct ctr_rowformat *f, const struct ctr_schema *s, bool
     if (at > UINT32_MAX / 4)
         return ctr_fail(err, CTR_EDATA, "%d columns are too many for one row", s->n);
     f->fixed_bytes = (uint32_t)at;
+    f->none = calloc(1, at);
+    if (!f->none)
+        return ctr_fail_nomem(err, at);
+    for (int i = 0; i < f->n; i++)
+        if (!f->col[i].width)
+            memcpy(f->none + f->col[i].slot, &f->fixed_bytes, sizeof f->fixed_bytes);
     return 0;
 }
 
 void ctr_rowformat_free(struct ctr_rowformat *f)
 {
     free(f->col);
+    free(f->none);
     *f = (struct ctr_rowformat){ 0 };
 }
 
@@ -372,19 +379,12 @@ static int count_rows(struct ctr_colbuf *b, const uint8_t *null, int64_t n, stru
 #define READ_SLOTS(T)                                                                                                  \
     do {                                                                                                               \
         T *v_ = (T *)(out->data.data + out->data.len);                                                                 \
-        if (!null)                                                                                                     \
-            for (int64_t i = 0; i < n; i++)                                                                            \
-                memcpy(&v_[i], rows[i] + slot, sizeof(T));                                                             \
-        else                                                                                                           \
-            for (int64_t i = 0; i < n; i++)                                                                            \
-                if (null[i])                                                                                           \
-                    v_[i] = 0;                                                                                         \
-                else                                                                                                   \
-                    memcpy(&v_[i], rows[i] + slot, sizeof(T));                                                         \
+        for (int64_t i = 0; i < n; i++)                                                                                \
+            memcpy(&v_[i], rows[i] + slot, sizeof(T));                                                                 \
     } while (0)
 
-static int read_fixed(const struct ctr_rowcol *rc, const uint8_t *const *rows, const uint8_t *null, int64_t n,
-                      struct ctr_colbuf *out, struct ctr_err *err)
+static int read_fixed(const struct ctr_rowcol *rc, const uint8_t *const *rows, int64_t n, struct ctr_colbuf *out,
+                      struct ctr_err *err)
 {
     uint32_t slot = rc->slot;
     int r;
@@ -398,7 +398,7 @@ static int read_fixed(const struct ctr_rowcol *rc, const uint8_t *const *rows, c
             out->data.len = need;
         }
         for (int64_t i = 0; i < n; i++)
-            if (!(null && null[i]) && rows[i][slot])
+            if (rows[i][slot])
                 out->data.data[(out->rows + i) >> 3] |= (uint8_t)(1 << ((out->rows + i) & 7));
         return 0;
     }
@@ -434,7 +434,7 @@ static uint32_t previous_slot(const struct ctr_rowformat *f, int col)
     return 0;
 }
 
-static int read_text(const struct ctr_rowformat *f, int col, const uint8_t *const *rows, const uint8_t *null, int64_t n,
+static int read_text(const struct ctr_rowformat *f, int col, const uint8_t *const *rows, int64_t n,
                      struct ctr_colbuf *out, struct ctr_err *err)
 {
     uint32_t slot = f->col[col].slot, before = previous_slot(f, col);
@@ -445,20 +445,17 @@ static int read_text(const struct ctr_rowformat *f, int col, const uint8_t *cons
         return rc;
     int32_t *to = (int32_t *)(out->offsets.data + out->offsets.len);
     for (int64_t i = 0; i < n; i++)
-        if (!(null && null[i]))
-            total += get_u32(rows[i] + slot) - (before ? get_u32(rows[i] + before) : f->fixed_bytes);
+        total += get_u32(rows[i] + slot) - (before ? get_u32(rows[i] + before) : f->fixed_bytes);
     if (total > INT32_MAX)
         return ctr_fail_too_long(err);
     if ((rc = ctr_buf_reserve(&out->data, (size_t)total - out->data.len, err)))
         return rc;
     uint8_t *p = out->data.data + out->data.len;
     for (int64_t i = 0; i < n; i++) {
-        if (!(null && null[i])) {
-            uint32_t from = before ? get_u32(rows[i] + before) : f->fixed_bytes;
-            uint32_t len = get_u32(rows[i] + slot) - from;
-            copy_bytes(p, rows[i] + from, len);
-            p += len;
-        }
+        uint32_t from = before ? get_u32(rows[i] + before) : f->fixed_bytes;
+        uint32_t len = get_u32(rows[i] + slot) - from;
+        copy_bytes(p, rows[i] + from, len);
+        p += len;
         to[i] = (int32_t)(p - out->data.data);
     }
     out->offsets.len += (size_t)n * 4;
@@ -491,7 +488,7 @@ static int read_items(const uint8_t *p, int64_t n, struct ctr_colbuf *out, struc
         struct ctr_rowcol flat = { .type = CTR_BOOL };
         for (int64_t i = 0; i < n; i++) {
             const uint8_t *at = p + i;
-            if ((rc = read_fixed(&flat, &at, NULL, 1, out, err)))
+            if ((rc = read_fixed(&flat, &at, 1, out, err)))
                 return rc;
             out->rows++; /* read_fixed uses rows as its position; restored below */
         }
@@ -550,16 +547,22 @@ static int read_tile(const struct ctr_rowformat *f, int col, const uint8_t *cons
                      struct ctr_colbuf *out, struct ctr_err *err)
 {
     uint8_t null[CTR_ROW_TILE];
+    const uint8_t *some[CTR_ROW_TILE];
     const struct ctr_rowcol *c = &f->col[col];
     uint8_t any = 0;
     int rc;
 
     for (int64_t i = 0; i < n; i++)
-        any |= null[i] = !rows[i] || (c->any_null && ctr_row_null(f, rows[i], col));
+        any |= null[i] = !rows[i];
+    for (int64_t i = 0; any && i < n; i++)
+        some[i] = rows[i] ? rows[i] : f->none;
+    rows = any ? some : rows;
+    for (int64_t i = 0; c->any_null && i < n; i++)
+        any |= null[i] |= ctr_row_null(f, rows[i], col);
     if (c->width)
-        rc = read_fixed(c, rows, any ? null : NULL, n, out, err);
+        rc = read_fixed(c, rows, n, out, err);
     else if (c->type == CTR_UTF8)
-        rc = read_text(f, col, rows, any ? null : NULL, n, out, err);
+        rc = read_text(f, col, rows, n, out, err);
     else
         rc = read_lists(f, col, rows, any ? null : NULL, n, out, err);
     return rc ? rc : count_rows(out, any ? null : NULL, n, err);

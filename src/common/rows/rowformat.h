@@ -28,6 +28,7 @@ struct ctr_rowformat {
     int n;
     bool tagged, variable;
     uint32_t bits_at, fixed_bytes; /* size of the part before the variable bytes */
+    uint8_t *none;                 /* such a part, of zeros and empty texts: read in place of a row that is NULL */
 };
 
 int ctr_rowformat_init(struct ctr_rowformat *f, const struct ctr_schema *s, bool tagged, struct ctr_err *err) CTR_MUST;

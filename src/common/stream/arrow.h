@@ -13,15 +13,6 @@
 #include "common/stream/flatbuf.h"
 #include "common/stream/stream.h"
 
-/* Bytes of the values of all rows. */
-static inline int64_t ctr_batch_bytes(const struct ctr_batch *b)
-{
-    int64_t bytes = 0;
-    for (int i = 0; i < b->schema->n; i++)
-        bytes += ctr_col_bytes(&b->col[i], 0, b->rows);
-    return bytes;
-}
-
 enum {
     ARROW_MAX_METADATA = 16 << 20,
     ARROW_MAX_DEPTH = 16,

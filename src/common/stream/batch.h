@@ -401,6 +401,14 @@ int ctr_batch_part(struct ctr_part *s, const struct ctr_batch *b, int64_t from, 
 void ctr_part_free(struct ctr_part *s);
 /* Bytes of the values of rows [from, from + n); a dictionary entry counts each time it is used. */
 int64_t ctr_col_bytes(const struct ctr_col *c, int64_t from, int64_t n);
+/* Bytes of the values of all rows. */
+static inline int64_t ctr_batch_bytes(const struct ctr_batch *b)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < b->schema->n; i++)
+        bytes += ctr_col_bytes(&b->col[i], 0, b->rows);
+    return bytes;
+}
 
 #include "common/stream/rules.h"
 
