@@ -149,28 +149,6 @@ static __host__ __device__ __forceinline__ float *at(struct view v, int64_t i, i
 extern const struct ctr_link_ops cuda_link_ops;
 void cuda_link_close(struct cuda_dev *c);
 
-/* Exclusive prefix sums of n numbers, in place: cub.cu. If the last number is 0 it becomes the sum of all others. */
-int cuda_scan_i32(struct cuda_dev *c, int32_t *x, int64_t n, struct ctr_err *err);
-
-/* Stable, ascending by the low `bits` bits of the keys; the input is unchanged. */
-struct cuda_sort {
-    const uint64_t *keys;
-    const uint32_t *values;
-    uint64_t *to_keys;
-    uint32_t *to_values;
-    int64_t n;
-    int bits;
-};
-int cuda_sort_by(struct cuda_dev *c, const struct cuda_sort *s, struct ctr_err *err);
-/* Number of bits of numbers below n. */
-static inline int cuda_bits(uint64_t n)
-{
-    int bits = 1;
-    while (bits < 64 && n > (uint64_t)1 << bits)
-        bits++;
-    return bits;
-}
-
 #define CUDA_DECLARE(name) int cuda_##name(struct ctr_dev *dev, const struct ctr_dev_##name *a, struct ctr_err *err);
 CTR_DEV_OPS(CUDA_DECLARE)
 #undef CUDA_DECLARE

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * keys: unique keys, slots of a cache, reductions, loss. Atomics are used only where their order cannot
- * affect a result. Scratch buffers: 0 that of cub.cu, 1-3 prefix sums and reductions, 4-15 the operations. */
+ * keys: slots of a cache, reductions, loss. Atomics are used only where their order cannot affect a result.
+ * Scratch buffers: 2 reductions, 4-15 the operations. */
 #include "cuda/kernel.h"
 
 /* ---- reductions: BLOCKS blocks of WAYS threads each take every so manyth element, then one block joins what these
@@ -102,116 +102,6 @@ int cuda_reduce(struct ctr_dev *dev, const struct ctr_dev_reduce *a, struct ctr_
     return cuda_started(c, "reduce", err);
 }
 
-/* Copy a few bytes to the host and wait. */
-static int fetch(struct cuda_dev *c, const void *from, void *to, size_t bytes, struct ctr_err *err)
-{
-    int rc = cuda_read_later(c, from, 1, &to, &bytes, err);
-    return rc ? rc : cuda_wait(c, "counting", err);
-}
-
-/* ---- unique keys: a hash table of entries (+ 1), in which each key's place ends with its first entry ---- */
-
-KERNEL insert_kernel(const uint64_t *keys, int64_t n, int32_t *table, uint64_t mask, uint32_t *place)
-{
-    EACH(e, n)
-    {
-        const int32_t mine = (int32_t)e + 1;
-        uint64_t h = ctr_mix64(keys[e]) & mask;
-        for (;; h = (h + 1) & mask) {
-            const int32_t other = atomicCAS(&table[h], 0, mine);
-            if (other == 0)
-                break;
-            if (keys[other - 1] == keys[e]) {
-                atomicMin(&table[h], mine);
-                break;
-            }
-        }
-        place[e] = (uint32_t)h;
-    }
-}
-
-KERNEL first_kernel(const int32_t *table, const uint32_t *place, int64_t n, int32_t *rank)
-{
-    EACH(e, n + 1)
-    rank[e] = e < n && table[place[e]] == (int32_t)e + 1;
-}
-
-KERNEL rank_kernel(const uint64_t *keys, const int32_t *table, const uint32_t *place, const int32_t *rank, int64_t n,
-                   uint64_t *unique, int32_t *index, uint64_t *by_index, uint32_t *entry)
-{
-    EACH(e, n)
-    {
-        const int32_t first = table[place[e]] - 1;
-        index[e] = rank[first];
-        if (first == (int32_t)e)
-            unique[rank[e]] = keys[e];
-        by_index[e] = (uint64_t)rank[first];
-        entry[e] = (uint32_t)e;
-    }
-}
-
-KERNEL group_kernel(const uint64_t *by_index, const uint32_t *entry, int64_t n, const int32_t *count, int32_t *start,
-                    int32_t *item)
-{
-    EACH(i, n + 1)
-    {
-        if (i == n)
-            start[*count] = (int32_t)n;
-        else if (i == 0 || by_index[i] != by_index[i - 1])
-            start[by_index[i]] = (int32_t)i;
-        if (i < n)
-            item[i] = (int32_t)entry[i];
-    }
-}
-
-static int group_entries(struct cuda_dev *c, const struct ctr_dev_unique *a, const uint64_t *by_index,
-                         const uint32_t *entry, const int32_t *count, struct ctr_err *err)
-{
-    const int64_t n = a->keys.n;
-    int rc = 0;
-    uint64_t *sorted = cuda_scratch<uint64_t>(c, 4, n, &rc, err);
-    uint32_t *sorted_entry = cuda_scratch<uint32_t>(c, 5, n, &rc, err);
-    const struct cuda_sort s = { by_index, entry, sorted, sorted_entry, n, cuda_bits((uint64_t)*a->count) };
-    if (rc == 0 && n)
-        rc = cuda_sort_by(c, &s, err);
-    if (rc)
-        return rc;
-    LAUNCH(c, group_kernel, n + 1, sorted, sorted_entry, n, count, ctr_vec_i32(a->group_start),
-           ctr_vec_i32(a->group_item));
-    return cuda_started(c, "unique", err);
-}
-
-int cuda_unique(struct ctr_dev *dev, const struct ctr_dev_unique *a, struct ctr_err *err)
-{
-    struct cuda_dev *c = cuda_of(dev);
-    const int64_t n = a->keys.n;
-    const uint64_t *keys = ctr_vec_u64(a->keys);
-    int64_t size = 64;
-    int rc = 0;
-
-    while (size < 2 * n)
-        size *= 2;
-    int32_t *table = cuda_scratch<int32_t>(c, 8, size, &rc, err), *rank = cuda_scratch<int32_t>(c, 9, n + 1, &rc, err);
-    uint32_t *place = cuda_scratch<uint32_t>(c, 10, n, &rc, err), *entry = cuda_scratch<uint32_t>(c, 11, n, &rc, err);
-    uint64_t *by_index = cuda_scratch<uint64_t>(c, 12, n, &rc, err);
-    int32_t *count = rank + n, found = 0;
-    rc = rc ? rc : cuda_check(c, cudaMemsetAsync(table, 0, (size_t)size * sizeof *table, c->compute), "unique", err);
-    if (rc)
-        return rc;
-    LAUNCH(c, insert_kernel, n, keys, n, table, (uint64_t)size - 1, place);
-    LAUNCH(c, first_kernel, n + 1, table, place, n, rank);
-    rc = cuda_scan_i32(c, rank, n + 1, err);
-    if (rc)
-        return rc;
-    LAUNCH(c, rank_kernel, n, keys, table, place, rank, n, ctr_vec_u64(a->unique), ctr_vec_i32(a->index), by_index,
-           entry);
-    rc = fetch(c, count, &found, sizeof found, err);
-    *a->count = found;
-    if (rc == 0 && a->group_start.mem)
-        rc = group_entries(c, a, by_index, entry, count, err);
-    return rc ? rc : cuda_started(c, "unique", err);
-}
-
 /* ---- slots of a working set ----
  *
  * Minibatch 7 wants keys A to E; sets have 2 slots, not 8. A and E are there, the sets of A B D and of C E are full:
@@ -221,46 +111,119 @@ int cuda_unique(struct ctr_dev *dev, const struct ctr_dev_unique *a, struct ctr_
  *             D gets none
  *     list    each miss counts those before it, by tiles and then in its own: B is the first, C the second, D the third
  *
- * Atomics make chains, whose order has no effect, and counts. */
+ * Where keys repeat, entries A B A C B, each key is looked up by the first of its entries, 0 1 3:
+ *
+ *     insert  a hash table of entries + 1, in which the place of each key ends with its first one, and counts them
+ *     list    each first entry counts keys and entries before it: the groups of A B C are 0 1 2 and begin at 0 2 4
+ *     place   each entry takes a place in its group, as it comes, and the slot of its key
+ *     sort    each entry counts the lower ones of its group: 0 2 | 1 4 | 3
+ *
+ * Atomics make chains and places, whose order has no effect, and counts. The entries of a group are compared with each
+ * other: of a key of half of 4096 rows by 2048 threads, which read the same 2048 numbers. A sort of all entries takes
+ * five launches. */
 
 enum { SET = 8, TILE = 64, TILES = 64 };
 struct slots {
     uint64_t *key;
     uint32_t *stamp;
-    const uint64_t *want;
+    const uint64_t *want, *salt;
+    int64_t salts;
     int32_t *slot;
     uint64_t sets;
     uint32_t now;
     int64_t n;
-    int32_t *next;     /* per wanted key: of a miss, the next one of its chain + 1, or 0; of a hit -1 */
+    int32_t *next;     /* per wanted key: of a miss, the next one of its chain + 1, or 0; of others -1 */
     int32_t *out_slot; /* the slot that it evicts a key from, or -1 */
-    /* zeroed before: misses, evictions and failures; misses and, 32 bits higher, evictions of each TILE keys, and of
-     * each TILES tiles; of each set one of its misses + 1, or 0 */
+    /* zeroed before: misses, evictions, failures and groups; misses and, 32 bits higher, evictions of each TILE keys,
+     * and of each TILES tiles; of each set one of its misses + 1, or 0 */
     unsigned long long *counts, *tile, *tiles;
     int32_t *head;
 };
 
-static __device__ __forceinline__ void add_to_tile(const struct slots &s, int64_t i, unsigned long long v)
+/* Where keys repeat. */
+struct groups {
+    uint32_t *table; /* zeroed, like `uses`: the first entry + 1 at each place; NULL: keys are distinct */
+    int32_t *uses;   /* entries at each place */
+    uint64_t mask;
+    uint32_t *place; /* of each entry's key */
+    int32_t *mine;   /* of the first entry of a key: how many it has; of others 0 */
+    int32_t *number; /* of the first entry of a key: its group */
+    int32_t *loose;  /* the entries of each group, as they came */
+    int32_t *start, *item, *slot;
+    unsigned long long *tile, *tiles; /* zeroed: as in slots, groups and entries */
+};
+
+static __device__ __forceinline__ uint64_t key_of(const struct slots &s, int64_t e)
 {
-    atomicAdd(&s.tile[i / TILE], v);
-    atomicAdd(&s.tiles[i / TILE / TILES], v);
+    return s.salt ? ctr_mix64(s.want[e] ^ s.salt[e % s.salts]) : s.want[e];
+}
+
+static __device__ __forceinline__ int64_t first_of(const struct groups &g, int64_t e)
+{
+    return (int64_t)g.table[g.place[e]] - 1;
+}
+
+KERNEL insert_kernel(struct slots s, struct groups g)
+{
+    EACH(e, s.n)
+    {
+        const uint32_t mine = (uint32_t)e + 1;
+        const uint64_t key = key_of(s, e);
+        uint64_t h = ctr_mix64(key) & g.mask;
+        for (;; h = (h + 1) & g.mask) {
+            uint32_t other = load_relaxed(&g.table[h]);
+            if (other == 0)
+                other = atomicCAS(&g.table[h], 0u, mine);
+            if (other == 0)
+                break;
+            if (key_of(s, (int64_t)other - 1) == key) {
+                if (mine < other)
+                    atomicMin(&g.table[h], mine);
+                break;
+            }
+        }
+        g.place[e] = (uint32_t)h;
+        atomicAdd(&g.uses[h], 1);
+    }
+}
+
+static __device__ __forceinline__ void add_to_tile(unsigned long long *tile, unsigned long long *tiles, int64_t i,
+                                                   unsigned long long v)
+{
+    atomicAdd(&tile[i / TILE], v);
+    atomicAdd(&tiles[i / TILE / TILES], v);
+}
+
+/* Is entry i the first of its key? Then it is counted. */
+static __device__ __forceinline__ bool is_first(const struct groups &g, int64_t i)
+{
+    const bool first = !g.table || first_of(g, i) == i;
+    if (g.table) {
+        const int32_t uses = first ? g.uses[g.place[i]] : 0;
+        g.mine[i] = uses;
+        if (first)
+            add_to_tile(g.tile, g.tiles, i, 1 + ((unsigned long long)uses << 32));
+    }
+    return first;
 }
 
 /* A stamp that another thread sets meanwhile was set before, too. */
-KERNEL hits_kernel(struct slots s)
+KERNEL hits_kernel(struct slots s, struct groups g)
 {
     EACH(i, s.n)
-    {
-        const uint64_t set = ctr_mix64(s.want[i]) % s.sets;
+    if (!is_first(g, i)) {
+        s.next[i] = -1;
+    } else {
+        const uint64_t key = key_of(s, i), set = ctr_mix64(key) % s.sets;
         int32_t found = -1;
         for (int64_t p = (int64_t)set * SET; p < (int64_t)(set + 1) * SET && found < 0; p++)
-            if (load_relaxed(&s.stamp[p]) && s.key[p] == s.want[i])
+            if (load_relaxed(&s.stamp[p]) && s.key[p] == key)
                 found = (int32_t)p;
         s.slot[i] = found;
         s.out_slot[i] = -1;
         s.next[i] = found < 0 ? atomicExch(&s.head[set], (int32_t)i + 1) : -1;
         if (found < 0)
-            add_to_tile(s, i, 1);
+            add_to_tile(s.tile, s.tiles, i, 1);
         else
             store_relaxed(&s.stamp[found], s.now);
     }
@@ -278,9 +241,9 @@ static __device__ __forceinline__ bool take_slot(const struct slots &s, int64_t 
     s.slot[i] = (int32_t)oldest;
     if (s.stamp[oldest]) {
         s.out_slot[i] = (int32_t)oldest;
-        add_to_tile(s, i, 1ULL << 32);
+        add_to_tile(s.tile, s.tiles, i, 1ULL << 32);
     }
-    s.key[oldest] = s.want[i];
+    s.key[oldest] = key_of(s, i);
     s.stamp[oldest] = s.now;
     return true;
 }
@@ -300,75 +263,185 @@ KERNEL take_kernel(struct slots s)
 {
     EACH(i, s.n)
     if (s.next[i] >= 0) {
-        const uint64_t set = ctr_mix64(s.want[i]) % s.sets;
+        const uint64_t set = ctr_mix64(key_of(s, i)) % s.sets;
         if (s.head[set] == (int32_t)i + 1)
             for (int64_t k = next_miss(s, i, -1); k >= 0 && take_slot(s, (int64_t)set, k);)
                 k = next_miss(s, i, k);
     }
 }
 
-/* Misses and evictions before key i. */
-static __device__ __forceinline__ unsigned long long misses_before(const struct slots &s, int64_t i)
+/* Of the tiles before that of entry i. */
+static __device__ __forceinline__ unsigned long long tiles_before(const unsigned long long *tile,
+                                                                  const unsigned long long *tiles, int64_t i)
 {
     unsigned long long n = 0;
     for (int64_t t = 0; t < i / TILE / TILES; t++)
-        n += s.tiles[t];
+        n += tiles[t];
     for (int64_t t = i / TILE / TILES * TILES; t < i / TILE; t++)
-        n += s.tile[t];
+        n += tile[t];
+    return n;
+}
+
+/* Misses and evictions before key i. */
+static __device__ __forceinline__ unsigned long long misses_before(const struct slots &s, int64_t i)
+{
+    unsigned long long n = tiles_before(s.tile, s.tiles, i);
     for (int64_t k = i / TILE * TILE; k < i; k++)
         n += s.next[k] < 0 ? 0 : s.out_slot[k] < 0 ? 1 : 1 + (1ULL << 32);
     return n;
 }
 
-KERNEL list_kernel(struct slots s, int32_t *missed, int32_t *missed_slot, int32_t *evicted_slot)
+/* Groups, and their entries, before entry i. */
+static __device__ __forceinline__ unsigned long long groups_before(const struct groups &g, int64_t i)
+{
+    unsigned long long n = tiles_before(g.tile, g.tiles, i);
+    for (int64_t k = i / TILE * TILE; k < i; k++)
+        n += g.mine[k] ? 1 + ((unsigned long long)g.mine[k] << 32) : 0;
+    return n;
+}
+
+static __device__ __forceinline__ void list_miss(const struct slots &s, int64_t i, int32_t *missed,
+                                                 int32_t *missed_slot, int32_t *evicted_slot)
+{
+    const unsigned long long before = misses_before(s, i);
+    missed[before & UINT32_MAX] = (int32_t)i;
+    missed_slot[before & UINT32_MAX] = s.slot[i];
+    if (s.out_slot[i] >= 0)
+        evicted_slot[before >> 32] = s.out_slot[i];
+    if (s.slot[i] < 0)
+        atomicAdd(&s.counts[2], 1ULL);
+}
+
+static __device__ __forceinline__ void list_group(const struct slots &s, const struct groups &g, int64_t i)
+{
+    const unsigned long long before = groups_before(g, i);
+    const int32_t u = (int32_t)(before & UINT32_MAX);
+    g.start[u] = (int32_t)(before >> 32);
+    if (i == s.n) {
+        s.counts[3] = (unsigned long long)u;
+    } else {
+        g.slot[u] = s.slot[i];
+        g.number[i] = u;
+    }
+}
+
+KERNEL list_kernel(struct slots s, struct groups g, int32_t *missed, int32_t *missed_slot, int32_t *evicted_slot)
 {
     EACH(i, s.n + 1)
-    if (i == s.n) {
-        const unsigned long long all = misses_before(s, i);
-        s.counts[0] = all & UINT32_MAX;
-        s.counts[1] = all >> 32;
-    } else if (s.next[i] >= 0) {
-        const unsigned long long before = misses_before(s, i);
-        missed[before & UINT32_MAX] = (int32_t)i;
-        missed_slot[before & UINT32_MAX] = s.slot[i];
-        if (s.out_slot[i] >= 0)
-            evicted_slot[before >> 32] = s.out_slot[i];
-        if (s.slot[i] < 0)
-            atomicAdd(&s.counts[2], 1ULL);
+    {
+        if (i == s.n) {
+            const unsigned long long all = misses_before(s, i);
+            s.counts[0] = all & UINT32_MAX;
+            s.counts[1] = all >> 32;
+        } else if (s.next[i] >= 0) {
+            list_miss(s, i, missed, missed_slot, evicted_slot);
+        }
+        if (g.table && (i == s.n || g.mine[i]))
+            list_group(s, g, i);
     }
+}
+
+KERNEL place_kernel(struct slots s, struct groups g)
+{
+    EACH(e, s.n)
+    {
+        const int64_t first = first_of(g, e);
+        if (first != e)
+            s.slot[e] = s.slot[first];
+        g.loose[g.start[g.number[first]] + atomicAdd(&g.uses[g.place[e]], -1) - 1] = (int32_t)e;
+    }
+}
+
+KERNEL sort_kernel(struct groups g, int64_t n)
+{
+    EACH(i, n)
+    {
+        const int32_t e = g.loose[i], u = g.number[first_of(g, e)], from = g.start[u], end = g.start[u + 1];
+        int32_t lower = 0;
+        for (int32_t k = from; k < end; k++)
+            lower += g.loose[k] < e;
+        g.item[from + lower] = e;
+    }
+}
+
+/* A part of what is zeroed together. */
+template <class T> static T *part_of(char **at, int64_t n)
+{
+    T *const p = (T *)(void *)*at;
+    *at += n * (int64_t)sizeof(T);
+    return p;
+}
+
+static struct groups groups_of(struct cuda_dev *c, const struct ctr_dev_slots *a, int *rc, struct ctr_err *err)
+{
+    const int64_t n = a->want.n;
+    struct groups g = {};
+    if (!a->group_start.mem)
+        return g;
+    g.mask = 63;
+    while ((int64_t)g.mask + 1 < 2 * n)
+        g.mask = 2 * g.mask + 1;
+    g.place = cuda_scratch<uint32_t>(c, 13, n, rc, err);
+    g.mine = cuda_scratch<int32_t>(c, 14, 3 * n, rc, err);
+    g.number = g.mine + n;
+    g.loose = g.number + n;
+    g.start = ctr_vec_i32(a->group_start);
+    g.item = ctr_vec_i32(a->group_item);
+    g.slot = ctr_vec_i32(a->group_slot);
+    return g;
 }
 
 int cuda_slots(struct ctr_dev *dev, const struct ctr_dev_slots *a, struct ctr_err *err)
 {
     struct cuda_dev *c = cuda_of(dev);
-    const int64_t n = a->want.n, sets = a->key.n / SET, tiles = n / TILE + 1, numbers = 3 + tiles + tiles / TILES + 1;
-    const size_t zeroed = (size_t)numbers * sizeof(uint64_t) + (size_t)sets * sizeof(int32_t);
+    const int64_t n = a->want.n, sets = a->key.n / SET, tiles = n / TILE + 1, sums = tiles + tiles / TILES + 1;
     int rc = 0;
     struct slots s = { ctr_vec_u64(a->key),
                        ctr_vec_u32(a->stamp),
                        ctr_vec_u64(a->want),
+                       ctr_vec_u64(a->salt),
+                       a->salt.n,
                        ctr_vec_i32(a->slot),
                        (uint64_t)sets,
                        a->now,
                        n };
+    struct groups g = groups_of(c, a, &rc, err);
+    const int64_t places = g.mask ? (int64_t)g.mask + 1 : 0;
+    const size_t zeroed = (size_t)(4 + 2 * sums) * sizeof(uint64_t) + (size_t)(sets + 2 * places) * sizeof(int32_t);
     s.next = cuda_scratch<int32_t>(c, 10, n, &rc, err);
     s.out_slot = cuda_scratch<int32_t>(c, 11, n, &rc, err);
     s.counts = (unsigned long long *)cuda_scratch_bytes(c, 12, (int64_t)zeroed, &rc, err);
     *a->misses = *a->evictions = *a->failures = 0;
+    if (a->groups)
+        *a->groups = 0;
+    if (rc == 0 && n == 0 && g.start)
+        rc = cuda_check(c, cudaMemsetAsync(g.start, 0, sizeof *g.start, c->compute), "slots", err);
     if (rc || n == 0)
         return rc;
-    s.tile = s.counts + 3;
-    s.tiles = s.tile + tiles;
-    s.head = (int32_t *)(s.counts + numbers);
+    char *at = (char *)(s.counts + 4);
+    s.tile = part_of<unsigned long long>(&at, tiles);
+    s.tiles = part_of<unsigned long long>(&at, sums - tiles);
+    g.tile = part_of<unsigned long long>(&at, tiles);
+    g.tiles = part_of<unsigned long long>(&at, sums - tiles);
+    s.head = part_of<int32_t>(&at, sets);
+    g.table = places ? part_of<uint32_t>(&at, places) : NULL;
+    g.uses = part_of<int32_t>(&at, places);
     rc = cuda_check(c, cudaMemsetAsync(s.counts, 0, zeroed, c->compute), "slots", err);
     if (rc)
         return rc;
-    LAUNCH(c, hits_kernel, n, s);
+    if (places)
+        LAUNCH(c, insert_kernel, n, s, g);
+    LAUNCH(c, hits_kernel, n, s, g);
     LAUNCH(c, take_kernel, n, s);
-    LAUNCH(c, list_kernel, n + 1, s, ctr_vec_i32(a->missed), ctr_vec_i32(a->missed_slot), ctr_vec_i32(a->evicted_slot));
-    void *const counts[] = { a->misses, a->evictions, a->failures };
-    static const size_t bytes[] = { sizeof(int64_t), sizeof(int64_t), sizeof(int64_t) };
-    return cuda_read_later(c, s.counts, 3, counts, bytes, err);
+    LAUNCH(c, list_kernel, n + 1, s, g, ctr_vec_i32(a->missed), ctr_vec_i32(a->missed_slot),
+           ctr_vec_i32(a->evicted_slot));
+    if (places) {
+        LAUNCH(c, place_kernel, n, s, g);
+        LAUNCH(c, sort_kernel, n, g, n);
+    }
+    void *const counts[] = { a->misses, a->evictions, a->failures, a->groups };
+    static const size_t bytes[] = { sizeof(int64_t), sizeof(int64_t), sizeof(int64_t), sizeof(int64_t) };
+    return cuda_read_later(c, s.counts, places ? 4 : 3, counts, bytes, err);
 }
 
 /* ---- loss ---- */

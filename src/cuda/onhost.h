@@ -70,12 +70,6 @@ enum { ONHOST_BLOCKS = 2, ONHOST_THREADS = 4 };
             CUDA_FAILED(c, (blocks) > 0 ? onhost_launch((c)->compute, blocks, threads, bytes, kernel, __VA_ARGS__)     \
                                         : cudaErrorInvalidConfiguration);                                              \
     } while (0)
-/* What a library of CUDA does in launches of its own. */
-#define LAUNCH_ONCE(c, kernel, ...)                                                                                    \
-    do {                                                                                                               \
-        if ((c)->failed == cudaSuccess)                                                                                \
-            CUDA_FAILED(c, onhost_launch((c)->compute, 0, 0, 0, kernel, __VA_ARGS__));                                 \
-    } while (0)
 #define SHARED(type, name) type *name = (type *)onhost_here().shared
 
 typedef int cudaError_t;
@@ -110,10 +104,10 @@ enum onhost_call {
 inline const char *const onhost_call_names[ONHOST_CALLS] = { "malloc", "copy", "back",   "launch",
                                                              "blas",   "wait", "create", "fault" };
 inline std::atomic<int64_t> onhost_calls[ONHOST_CALLS], onhost_left, onhost_kernels, onhost_overlapped, onhost_pageable,
-    onhost_bytes;
+    onhost_bytes, onhost_down;
 
 /* Printed when the process ends. onhost_kernels: queued; onhost_overlapped: bytes copied meanwhile; onhost_bytes:
- * between host and device. */
+ * between host and device; onhost_down: of these, to the host. */
 struct onhost_report {
     ~onhost_report()
     {
@@ -123,6 +117,7 @@ struct onhost_report {
             fprintf(stderr, "on host: %s %lld\n", onhost_call_names[i], (long long)onhost_calls[i]);
         fprintf(stderr, "on host: %lld bytes were copied while kernels were queued\n", (long long)onhost_overlapped);
         fprintf(stderr, "on host: bytes %lld\n", (long long)onhost_bytes);
+        fprintf(stderr, "on host: down %lld\n", (long long)onhost_down);
         fprintf(stderr, "on host: %lld copies of pageable memory\n", (long long)onhost_pageable);
         fprintf(stderr, "on host: %lld left\n", (long long)onhost_left);
     }
@@ -382,6 +377,8 @@ static inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, 
         onhost_pageable++;
     if (e == cudaSuccess && !(to_device && from_device))
         onhost_bytes += (int64_t)n;
+    if (e == cudaSuccess && !to_device)
+        onhost_down += (int64_t)n;
     if (e == cudaSuccess)
         onhost_queue(s, [=] {
             memcpy(to, from, n);

@@ -14,13 +14,14 @@ static double seconds(clockid_t clock)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-enum { COPY_BYTES = 16 << 20, BATCH = 4096, FIELDS = 26, WIDTH = 10, ENTRIES = BATCH * FIELDS };
+enum { COPY_BYTES = 16 << 20, BATCH = 4096, FIELDS = 26, WIDTH = 10, ENTRIES = BATCH * FIELDS, SLOTS = 1 << 18 };
 
 struct bench {
     struct ctr_dev *dev;
     void *pinned; /* COPY_BYTES */
-    struct ctr_mem *x, *y, *z, *w, *index, *start, *item, *keys, *unique, *out;
-    int64_t count;
+    struct ctr_mem *x, *y, *z, *w, *index, *start, *item, *keys, *slots, *list, *out;
+    int64_t count, told[3];
+    uint32_t now;
     int64_t m, n, k;
     struct ctr_err err;
 };
@@ -131,20 +132,33 @@ static struct ctr_lists one_hot(struct bench *b)
     return (struct ctr_lists){ .lists = ENTRIES, .per_row = FIELDS, .index = ctr_vec(b->index, ENTRIES) };
 }
 
-static int run_unique(struct bench *b)
+/* Keys of a minibatch that all have their slots, but for the first time. */
+static int run_slots(struct bench *b)
 {
-    return ctr_dev_unique(b->dev,
-                          &(struct ctr_dev_unique){ ctr_vec(b->keys, ENTRIES), ctr_vec(b->unique, ENTRIES),
-                                                    ctr_vec(b->index, ENTRIES), ctr_vec(b->start, ENTRIES + 1),
-                                                    ctr_vec(b->item, ENTRIES), &b->count },
-                          &b->err);
+    return ctr_dev_slots(b->dev,
+                         &(struct ctr_dev_slots){ .key = ctr_vec_at(b->slots, 0, SLOTS),
+                                                  .stamp = ctr_vec_at(b->slots, 2 * SLOTS, SLOTS),
+                                                  .want = ctr_vec(b->keys, ENTRIES),
+                                                  .slot = ctr_vec(b->index, ENTRIES),
+                                                  .missed = ctr_vec_at(b->list, 0, ENTRIES),
+                                                  .missed_slot = ctr_vec_at(b->list, ENTRIES, ENTRIES),
+                                                  .evicted_slot = ctr_vec_at(b->list, 2 * ENTRIES, ENTRIES),
+                                                  .now = ++b->now,
+                                                  .misses = &b->told[0],
+                                                  .evictions = &b->told[1],
+                                                  .failures = &b->told[2],
+                                                  .group_start = ctr_vec(b->start, ENTRIES + 1),
+                                                  .group_item = ctr_vec(b->item, ENTRIES),
+                                                  .group_slot = ctr_vec_at(b->list, 3 * ENTRIES, ENTRIES),
+                                                  .groups = &b->count },
+                         &b->err);
 }
 
 static int run_pool(struct bench *b)
 {
     return ctr_dev_pool(b->dev,
                         &(struct ctr_dev_pool){ .lists = one_hot(b),
-                                                .rows = ctr_mat(b->x, b->count, WIDTH),
+                                                .rows = ctr_mat(b->x, SLOTS, WIDTH),
                                                 .out = ctr_mat(b->y, BATCH, FIELDS * WIDTH) },
                         &b->err);
 }
@@ -255,7 +269,7 @@ static const struct line lines[] = {
     GEMM("gemm of 4096x400x400 beside such a copy", BATCH, 400, 400, run_copy_beside),
     PER_SECOND("act prelu 4096x400, elements", BATCH * 400, run_act),
     PER_SECOND("act_grad prelu 4096x400, elements", BATCH * 400, run_act_grad),
-    PER_SECOND("unique of 106496 keys", ENTRIES, run_unique),
+    PER_SECOND("slots of 106496 keys that repeat", ENTRIES, run_slots),
     PER_SECOND("pool 4096x26 of width 10, entries", ENTRIES, run_pool),
     PER_SECOND("pool_grad 4096x26 of width 10, entries", ENTRIES, run_pool_grad),
     PER_SECOND("cross 4096x400, elements", BATCH * 400, run_cross),
@@ -329,7 +343,8 @@ static int put_keys(struct bench *b)
 int trial_bench(struct ctr_dev *dev, const char *only)
 {
     struct bench b = { .dev = dev };
-    struct ctr_mem **const all[] = { &b.x, &b.y, &b.z, &b.w, &b.index, &b.start, &b.item, &b.keys, &b.unique, &b.out };
+    struct ctr_mem **const all[] = { &b.x,    &b.y,    &b.z,     &b.w,    &b.index, &b.start,
+                                     &b.item, &b.keys, &b.slots, &b.list, &b.out };
     const int64_t big = 4096 * 1024;
 
     int rc = put(&b, &b.x, big, uniform);
@@ -339,11 +354,13 @@ int trial_bench(struct ctr_dev *dev, const char *only)
     rc = rc ? rc : put(&b, &b.index, ENTRIES, NULL);
     rc = rc ? rc : put(&b, &b.start, ENTRIES + 1, NULL);
     rc = rc ? rc : put(&b, &b.item, ENTRIES, NULL);
-    rc = rc ? rc : put(&b, &b.unique, 2 * ENTRIES, NULL);
+    rc = rc ? rc : put(&b, &b.slots, 3 * SLOTS, NULL);
+    rc = rc ? rc : put(&b, &b.list, 4 * ENTRIES, NULL);
     rc = rc ? rc : put(&b, &b.out, 2048, NULL);
     rc = rc ? rc : put_keys(&b);
     rc = rc ? rc : ctr_host_new(&b.pinned, dev, COPY_BYTES, &b.err);
-    rc = rc ? rc : run_unique(&b);
+    rc = rc ? rc : run_slots(&b);
+    rc = rc ? rc : ctr_dev_sync(dev, &b.err);
     printf("# %s\n", ctr_dev_title(dev));
     for (size_t i = 0; i < CTR_COUNT(lines) && rc == 0; i++)
         if (!only || strstr(lines[i].name, only))

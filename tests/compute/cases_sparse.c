@@ -8,7 +8,7 @@
 
 #define U 0x1p-24
 
-/* Lists of a minibatch over `unique` rows, entries and groups as ctr_dev_unique gives them. */
+/* Lists of a minibatch over `unique` rows, entries and groups as ctr_dev_slots gives them. */
 struct lists {
     struct array *start, *index, *segment, *x, *group_start, *group_item, *rows, *out, *pooled, *grad, *squares;
     int64_t samples, fields, unique, width, stride, out_stride, entries;
@@ -234,64 +234,10 @@ static void try_opt_rows(struct trial *t)
 
 /* ---- keys ---- */
 
-struct keys {
-    struct array *keys, *unique, *index, *group_start, *group_item;
-    int64_t count[BACK_ENDS];
-};
-
-static struct array *some_keys(struct trial *t, bool out, int64_t n, int64_t distinct_keys)
-{
-    struct array *a = trial_array(t, "keys", 'q', out, n);
-    uint64_t *k = trial_data(a);
-    for (int64_t i = 0; i < n; i++) {
-        const uint64_t v = (uint64_t)trial_below(t, distinct_keys);
-        k[i] = v == 0 ? 0 : v == 1 ? UINT64_MAX : v % 3 ? ctr_mix64(v) : v; /* the ends, the middle, small ones */
-    }
-    return a;
-}
-
-static const int64_t key_counts[] = { 0, 1, 31, 33, 257, 3000, 20000 };
-
-static int run_unique(struct trial *t, int d, void *ctx, struct ctr_err *err)
-{
-    struct keys *k = ctx;
-    int rc = ctr_dev_unique(t->dev[d],
-                            &(struct ctr_dev_unique){ trial_vec(k->keys, d), trial_vec(k->unique, d),
-                                                      trial_vec(k->index, d), trial_vec(k->group_start, d),
-                                                      trial_vec(k->group_item, d), &k->count[d] },
-                            err);
-    /* what lies behind the count may differ: it is wiped */
-    const int64_t n = k->keys->n, from = k->count[d];
-    const uint64_t zeros[1] = { 0 };
-    for (int64_t i = from; i < n && rc == 0; i++) {
-        rc = ctr_mem_write(k->unique->mem[d], (size_t)(GUARD + i) * 8, zeros, 8, err);
-        if (rc == 0 && k->group_start)
-            rc = ctr_mem_write(k->group_start->mem[d], (size_t)(GUARD + i + 1) * 4, zeros, 4, err);
-    }
-    if (rc == 0 && d == TRIED && !t->alone && k->count[TRIED] != k->count[REFERENCE])
-        return ctr_fail(err, CTR_EDATA, "%lld keys, not %lld", (long long)k->count[TRIED],
-                        (long long)k->count[REFERENCE]);
-    return rc;
-}
-
-static void try_unique(struct trial *t)
-{
-    for (int i = 0; i < 18; i++) {
-        struct keys k = { 0 };
-        const int64_t n = key_counts[i % 6];
-        trial_start(t, 0, "unique %lld", (long long)n);
-        k.keys = some_keys(t, false, n, i < 6 ? 1 : i < 12 ? 20 : 100000);
-        k.unique = trial_array(t, "unique", 'q', true, n);
-        k.index = trial_array(t, "index", 'i', true, n);
-        k.group_start = i % 4 ? trial_array(t, "group_start", 'i', true, n + 1) : NULL;
-        k.group_item = i % 4 ? trial_array(t, "group_item", 'i', true, n) : NULL;
-        trial_go(t, run_unique, &k);
-    }
-}
-
 struct slots {
     struct array *key, *stamp, *want, *slot, *missed, *missed_slot, *evicted_slot;
-    int64_t counts[BACK_ENDS][3];
+    struct array *salt, *group_start, *group_item, *group_slot;
+    int64_t counts[BACK_ENDS][4];
 };
 
 static int run_slots(struct trial *t, int d, void *ctx, struct ctr_err *err)
@@ -315,14 +261,34 @@ static int run_slots(struct trial *t, int d, void *ctx, struct ctr_err *err)
                                                     .now = now,
                                                     .misses = &s->counts[d][0],
                                                     .evictions = &s->counts[d][1],
-                                                    .failures = &s->counts[d][2] },
+                                                    .failures = &s->counts[d][2],
+                                                    .salt = trial_vec(s->salt, d),
+                                                    .group_start = trial_vec(s->group_start, d),
+                                                    .group_item = trial_vec(s->group_item, d),
+                                                    .group_slot = trial_vec(s->group_slot, d),
+                                                    .groups = &s->counts[d][3] },
                            err);
         rc = rc ? rc : ctr_dev_sync(t->dev[d], err);
     }
     if (rc == 0 && d == TRIED && !t->alone &&
         memcmp(s->counts[TRIED], s->counts[REFERENCE], sizeof s->counts[TRIED]) != 0)
-        return ctr_fail(err, CTR_EDATA, "other counts of misses, evictions, failures");
+        return ctr_fail(err, CTR_EDATA, "other counts of misses, evictions, failures, groups");
     return rc;
+}
+
+static struct slots slots_arrays(struct trial *t, int64_t n, int64_t room)
+{
+    struct slots s = { 0 };
+    s.key = trial_array(t, "key", 'q', true, room);
+    s.stamp = trial_array(t, "stamp", 'i', true, room);
+    memset(trial_data(s.key), 0, (size_t)room * 8);
+    memset(trial_data(s.stamp), 0, (size_t)room * 4);
+    s.want = trial_array(t, "want", 'q', false, 5 * n);
+    s.slot = trial_array(t, "slot", 'i', true, n);
+    s.missed = trial_array(t, "missed", 'i', true, n);
+    s.missed_slot = trial_array(t, "missed_slot", 'i', true, n);
+    s.evicted_slot = trial_array(t, "evicted_slot", 'i', true, n);
+    return s;
 }
 
 static void try_slots(struct trial *t)
@@ -330,29 +296,33 @@ static void try_slots(struct trial *t)
     for (int i = 0; i < 17; i++) { /* the last ones: as many keys as a minibatch has, and more than can have a slot */
         const int64_t n = i < 15 ? trial_sizes[i % 5] : 10000;
         const int64_t room = i < 5 ? 8 : i < 10 ? 256 : i < 15 ? 1024 : i < 16 ? 1 << 15 : 1 << 12;
-        struct slots s = { 0 };
         trial_start(t, 0, "slots %lld in %lld", (long long)n, (long long)room);
-        s.key = trial_array(t, "key", 'q', true, room);
-        s.stamp = trial_array(t, "stamp", 'i', true, room);
-        memset(trial_data(s.key), 0, (size_t)room * 8);
-        memset(trial_data(s.stamp), 0, (size_t)room * 4);
-        s.want = trial_array(t, "want", 'q', false, 5 * n);
+        struct slots s = slots_arrays(t, n, room);
         for (int64_t e = 0; e < 5 * n; e++) /* distinct within a minibatch, half of them as in the one before */
             ((uint64_t *)trial_data(s.want))[e] = (uint64_t)(e % n + e / n * (n / 2));
-        s.slot = trial_array(t, "slot", 'i', true, n);
-        s.missed = trial_array(t, "missed", 'i', true, n);
-        s.missed_slot = trial_array(t, "missed_slot", 'i', true, n);
-        s.evicted_slot = trial_array(t, "evicted_slot", 'i', true, n);
+        trial_go(t, run_slots, &s);
+    }
+    static const int64_t entries[] = { 0, 1, 31, 257, 3000 };
+    static const int64_t keys[] = { 1, 20, 100000 };
+    for (int i = 0; i < 15; i++) { /* keys that repeat: one, some, few of them; of three tables or of one */
+        const int64_t n = entries[i % 5], distinct_keys = keys[i / 5], room = i % 2 ? 256 : 8192;
+        trial_start(t, 0, "slots %lld of %lld keys in %lld", (long long)n, (long long)distinct_keys, (long long)room);
+        struct slots s = slots_arrays(t, n, room);
+        for (int64_t e = 0; e < 5 * n; e++) {
+            const uint64_t v = (uint64_t)trial_below(t, distinct_keys);
+            ((uint64_t *)trial_data(s.want))[e] = v == 0 ? 0 : v == 1 ? UINT64_MAX : v % 3 ? ctr_mix64(v) : v;
+        }
+        s.salt = i % 3 ? trial_array(t, "salt", 'q', false, 3) : NULL;
+        for (int k = 0; s.salt && k < 3; k++)
+            ((uint64_t *)trial_data(s.salt))[k] = (uint64_t)k * 0x9e3779b97f4a7c15u;
+        s.group_start = trial_array(t, "group_start", 'i', true, n + 1);
+        s.group_item = trial_array(t, "group_item", 'i', true, n);
+        s.group_slot = trial_array(t, "group_slot", 'i', true, n);
         trial_go(t, run_slots, &s);
     }
 }
 
 const struct trial_case trial_sparse_cases[] = {
-    { "pool", try_pool },
-    { "pool_grad", try_pool_grad },
-    { "move_rows", try_move_rows },
-    { "opt_rows", try_opt_rows },
-    { "unique", try_unique },
-    { "slots", try_slots },
-    { 0 },
+    { "pool", try_pool },         { "pool_grad", try_pool_grad }, { "move_rows", try_move_rows },
+    { "opt_rows", try_opt_rows }, { "slots", try_slots },         { 0 },
 };

@@ -5,7 +5,7 @@
  *     compute [--device cpu|gpu] [--gemm exact|tf32] [--threads N] [--seed N] [--nan] [--digest[=alone]] [OPERATIONS]
  *     compute [--device cpu|gpu] --bench [OPERATION]
  *
- * OPERATIONS: only these are tried, as in "slots,unique". --digest: also, on stderr, a hash of the outputs of each
+ * OPERATIONS: only these are tried, as in "slots,opt_rows". --digest: also, on stderr, a hash of the outputs of each
  * operation, which must not depend on --threads or $CTR_CPU, and without finite differences; --digest=alone: without
  * the reference, too. --bench: times. Exit 77:
  * there is no such device ("skipped: no device"). */

@@ -614,32 +614,6 @@ static int opt_rows(struct ctr_dev *dev, const struct ctr_dev_opt_rows *a, struc
 
 /* ---- keys ---- */
 
-static int unique(struct ctr_dev *dev, const struct ctr_dev_unique *a, struct ctr_err *err)
-{
-    const uint64_t *keys = ctr_vec_u64(a->keys);
-    uint64_t *seen = ctr_vec_u64(a->unique);
-    int32_t *index = ctr_vec_i32(a->index), *start = ctr_vec_i32(a->group_start), *item = ctr_vec_i32(a->group_item);
-    int32_t count = 0, next = 0;
-
-    (void)dev, (void)err;
-    for (int64_t e = 0; e < a->keys.n; e++) {
-        int32_t u = 0;
-        while (u < count && seen[u] != keys[e])
-            u++;
-        if (u == count)
-            seen[count++] = keys[e];
-        index[e] = u;
-    }
-    for (int32_t u = 0; start && u <= count; u++) {
-        start[u] = next;
-        for (int64_t e = 0; u < count && e < a->keys.n; e++)
-            if (index[e] == u)
-                item[next++] = (int32_t)e;
-    }
-    *a->count = count;
-    return 0;
-}
-
 /* The slot that holds the key in its set, or -1; *oldest: the slot that it may take, or -1. */
 static int64_t find_slot(const struct ctr_dev_slots *a, uint64_t want, int64_t *oldest)
 {
@@ -657,23 +631,59 @@ static int64_t find_slot(const struct ctr_dev_slots *a, uint64_t want, int64_t *
     return -1;
 }
 
+static uint64_t wanted(const struct ctr_dev_slots *a, int64_t i)
+{
+    const uint64_t *want = ctr_vec_u64(a->want), *salt = ctr_vec_u64(a->salt);
+    return salt ? ctr_mix64(want[i] ^ salt[i % a->salt.n]) : want[i];
+}
+
+/* The first entry with the key of entry i. */
+static int64_t first_of(const struct ctr_dev_slots *a, int64_t i)
+{
+    int64_t first = 0;
+    while (wanted(a, first) != wanted(a, i))
+        first++;
+    return first;
+}
+
+/* The entries of each key, by the first one of each. */
+static void group(const struct ctr_dev_slots *a)
+{
+    int32_t *start = ctr_vec_i32(a->group_start), *item = ctr_vec_i32(a->group_item), *slot = ctr_vec_i32(a->slot);
+    int32_t next = 0, groups = 0;
+    for (int32_t i = 0; i < a->want.n; i++) {
+        const int64_t first = first_of(a, i);
+        slot[i] = slot[first];
+        if (first != i)
+            continue;
+        ctr_vec_i32(a->group_slot)[groups] = slot[i];
+        start[groups++] = next;
+        for (int32_t e = i; e < a->want.n; e++)
+            if (wanted(a, e) == wanted(a, i))
+                item[next++] = e;
+    }
+    start[groups] = next;
+    *a->groups = groups;
+}
+
 static int slots(struct ctr_dev *dev, const struct ctr_dev_slots *a, struct ctr_err *err)
 {
-    uint64_t *key = ctr_vec_u64(a->key), *want = ctr_vec_u64(a->want);
+    uint64_t *key = ctr_vec_u64(a->key);
     uint32_t *stamp = ctr_vec_u32(a->stamp);
     int32_t *slot = ctr_vec_i32(a->slot);
     int64_t oldest, misses = 0, evictions = 0, failures = 0;
+    const bool groups = a->group_start.mem;
 
     (void)dev, (void)err;
     for (int64_t i = 0; i < a->want.n; i++) {
-        slot[i] = (int32_t)find_slot(a, want[i], &oldest);
+        slot[i] = (int32_t)find_slot(a, wanted(a, i), &oldest);
         if (slot[i] >= 0)
             stamp[slot[i]] = a->now;
     }
     for (int64_t i = 0; i < a->want.n; i++) {
-        if (slot[i] >= 0)
+        if (slot[i] >= 0 || (groups && first_of(a, i) != i))
             continue;
-        find_slot(a, want[i], &oldest);
+        find_slot(a, wanted(a, i), &oldest);
         ctr_vec_i32(a->missed)[misses] = (int32_t)i;
         ctr_vec_i32(a->missed_slot)[misses++] = (int32_t)oldest;
         slot[i] = (int32_t)oldest;
@@ -683,9 +693,11 @@ static int slots(struct ctr_dev *dev, const struct ctr_dev_slots *a, struct ctr_
         }
         if (stamp[oldest])
             ctr_vec_i32(a->evicted_slot)[evictions++] = (int32_t)oldest;
-        key[oldest] = want[i];
+        key[oldest] = wanted(a, i);
         stamp[oldest] = a->now;
     }
+    if (groups)
+        group(a);
     *a->misses = misses;
     *a->evictions = evictions;
     *a->failures = failures;

@@ -114,7 +114,7 @@ const kernel *kernel_find(const std::string &base, const std::string &name)
         }
         auto &module = modules[base];
         for (const struct ptx_kernel *k = (const struct ptx_kernel *)dlsym(h, "ptx_kernels"); k && k->name; k++)
-            module[k->name] = kernel{ *k, strstr(k->name, "3cub") != NULL };
+            module[k->name] = kernel{ *k };
         for (const struct ptx_global *g = (const struct ptx_global *)dlsym(h, "ptx_globals"); g && g->at; g++)
             memory[(uint64_t)g->at] = { g->bytes, true };
     }
@@ -391,14 +391,14 @@ static void step(struct block &b, enum order order)
         bar_try(b);
     }
 }
-static std::vector<unsigned> sequence_of(const kernel *k, unsigned blocks, enum order order)
+static std::vector<unsigned> sequence_of(unsigned blocks, enum order order)
 {
     std::vector<unsigned> s(blocks);
     for (unsigned i = 0; i < blocks; i++)
         s[i] = i;
-    if (!k->in_order && order == REVERSE)
+    if (order == REVERSE)
         std::reverse(s.begin(), s.end());
-    for (unsigned i = blocks; !k->in_order && order == RANDOM && i > 1; i--)
+    for (unsigned i = blocks; order == RANDOM && i > 1; i--)
         std::swap(s[i - 1], s[draw() % i]);
     return s;
 }
@@ -411,7 +411,7 @@ int launch(const kernel *k, const unsigned grid[3], const unsigned block_size[3]
     const enum order order = machine_setup();
     std::vector<uint8_t> param_copy(param, param + k->k.param_bytes);
     std::vector<struct block> flight(std::min(order == RANDOM ? 4u : 1u, blocks));
-    const std::vector<unsigned> sequence = sequence_of(k, blocks, order);
+    const std::vector<unsigned> sequence = sequence_of(blocks, order);
     unsigned next = 0, live = (unsigned)flight.size();
     param_copy.resize(k->k.param_bytes + 16);
     _mm_setcsr(0x1f80); /* the caller may flush denormals; a kernel says so at each instruction */

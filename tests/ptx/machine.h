@@ -7,7 +7,6 @@
  *     fwd        blocks and threads in order, one block at a time (default)
  *     rev        the last block and the last thread first
  *     rand:SEED  four blocks in flight, the next step drawn
- * Blocks of CUB start in order: its look-back waits for blocks before it, which a card starts in that order, too.
  *
  * An error is told with kernel, block, thread and line of the PTX, and aborts: accesses outside of an allocation, of
  * shared memory or misaligned, division by 0, lanes that a mask wrongly names, a barrier that a part of a block
@@ -25,7 +24,6 @@ extern "C" {
 
 struct kernel {
     struct ptx_kernel k;
-    bool in_order;
 };
 
 /* Device memory lies between pages that nobody owns, and is poisoned. */

@@ -4,7 +4,7 @@
 
     ptx_to_c.py MODULE.ptx >MODULE.c
 
-It knows the instructions that nvcc, NVRTC and CUB make of our text. Another one becomes a call of die() and is told on stderr.
+It knows the instructions that nvcc and NVRTC make of our text. Another one becomes a call of die() and is told on stderr.
 
   registers         integers of their width; floats as bit patterns
   f32, f64          the host's, one rounding an operation (-ffp-contract=off), .ftz where the instruction says so

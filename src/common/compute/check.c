@@ -192,7 +192,7 @@ static void check_pool_grad(struct check *k, const struct ctr_dev_pool_grad *a)
     shaped(k, "grad", a->grad);
     refuse(k, a->how == CTR_POOL_FM && a->grad.cols < 1, "FM needs a column of weights");
     if (a->how == CTR_POOL_MAX || a->how == CTR_POOL_FM)
-        mat(k, "rows", a->rows, a->grad.rows, a->grad.cols);
+        mat(k, "rows", a->rows, a->rows.rows, a->grad.cols);
     vec(k, "group_start", a->group_start, a->grad.rows + 1, 4);
     vec(k, "group_item", a->group_item, a->lists.index.n, 4);
     if (!k->code)
@@ -412,21 +412,6 @@ static void check_opt_rows(struct check *k, const struct ctr_dev_opt_rows *a)
     refuse(k, a->squares.mem && a->opt.kind != CTR_OPT_FTRL, "squares are for FTRL");
 }
 
-static void check_unique(struct check *k, const struct ctr_dev_unique *a)
-{
-    const int64_t n = a->keys.n;
-
-    sized(k, "keys", a->keys, 8);
-    vec(k, "unique", a->unique, n, 8);
-    vec(k, "index", a->index, n, 4);
-    refuse(k, !a->count, "count is missing");
-    refuse(k, n > INT32_MAX - 1, "more than 2^31 keys");
-    if (a->group_start.mem || a->group_item.mem) {
-        vec(k, "group_start", a->group_start, n + 1, 4);
-        vec(k, "group_item", a->group_item, n, 4);
-    }
-}
-
 static void check_slots(struct check *k, const struct ctr_dev_slots *a)
 {
     const int64_t n = a->want.n;
@@ -441,6 +426,18 @@ static void check_slots(struct check *k, const struct ctr_dev_slots *a)
     vec(k, "evicted_slot", a->evicted_slot, n, 4);
     refuse(k, a->now == 0, "now counts from 1");
     refuse(k, !a->misses || !a->evictions || !a->failures, "misses, evictions and failures are missing");
+    refuse(k, n > INT32_MAX - 1, "more than 2^31 keys");
+    const bool groups = a->group_start.mem;
+    refuse(k, !groups && (a->salt.mem || a->group_item.mem || a->group_slot.mem), "group_start is missing");
+    if (!groups)
+        return;
+    vec(k, "group_start", a->group_start, n + 1, 4);
+    vec(k, "group_item", a->group_item, n, 4);
+    vec(k, "group_slot", a->group_slot, n, 4);
+    refuse(k, !a->groups, "groups is missing");
+    if (a->salt.mem)
+        sized(k, "salt", a->salt, 8);
+    refuse(k, a->salt.mem && a->salt.n == 0, "salt is empty");
 }
 
 static void check_reduce(struct check *k, const struct ctr_dev_reduce *a)

@@ -299,18 +299,18 @@ enum ctr_pooling { CTR_POOL_SUM, CTR_POOL_MEAN, CTR_POOL_MAX, CTR_POOL_FM };
 struct ctr_dev_pool {
     enum ctr_pooling how;
     struct ctr_lists lists;
-    struct ctr_mat rows; /* [unique x width] */
+    struct ctr_mat rows; /* [any x width]: distinct keys, or a whole table */
     struct ctr_mat out;  /* [samples x per_row * width] */
 };
 
 /* Its gradient by row: grad[u][d] = sum over the entries e with index[e] = u, in ascending order of e (= row order), of
  * x[e] · dout[list of e][d] (MEAN: / number of entries; MAX: where e won; FM, d >= 1: of x (dout[d] + dout[0] (out[d] -
- * x row[d])) ). ctr_dev_unique gives the entries of each row. If several calls (fields with different pooling) add to
+ * x row[d])) ). ctr_dev_slots gives the entries of each row. If several calls (fields with different pooling) add to
  * one grad: set `add` in all but the first. cuda: in pieces of 128 entries, then over the pieces. */
 struct ctr_dev_pool_grad {
     enum ctr_pooling how;
     struct ctr_lists lists;
-    struct ctr_vec group_start, group_item; /* i32 [unique + 1], i32 [entries]: from ctr_dev_unique */
+    struct ctr_vec group_start, group_item; /* i32 [unique + 1], i32 [entries]: as from ctr_dev_slots */
     struct ctr_mat rows;                    /* as in pool: MAX and FM only */
     struct ctr_mat out;                     /* the result of pool: FM only */
     struct ctr_mat dout;                    /* as out in pool */
@@ -530,37 +530,33 @@ struct ctr_dev_opt_rows {
 
 /* ---- keys ---- */
 
-/* Unique keys in order of first appearance: unique[index[e]] = keys[e]. group_item lists the entries of unique key 0 in
- * ascending order, then those of 1, …: those of u are group_item[group_start[u]] … [group_start[u+1]-1]. *count (host)
- * receives the number of unique keys, which waits for the device. */
-struct ctr_dev_unique {
-    struct ctr_vec keys;                    /* u64 [n] */
-    struct ctr_vec unique;                  /* u64 [n], the first *count are set */
-    struct ctr_vec index;                   /* i32 [n] */
-    struct ctr_vec group_start, group_item; /* i32 [n + 1], i32 [n]; both or none */
-    int64_t *count;
-};
-
 /* Slots of a cache in device memory: assigns keys to rows of the cache. There are `slots` slots (a multiple of 8), in
  * sets of 8; key k belongs to set ctr_mix64(k) % (slots / 8). key[slot] is valid if stamp[slot] != 0; stamp is the
- * `now` of its last use. First, each of the n distinct keys that is present is stamped (a hit). Then each other key, in
- * order, takes a slot of its set: a free one, or the least recently used that is not stamped `now` (lowest stamp, then
- * lowest slot), whose key is evicted; if all 8 are stamped `now`: slot[i] = -1. The caller then moves rows, in this
- * order:
+ * `now` of its last use. First, each of the n keys that is present is stamped (a hit). Then each other key, in order,
+ * takes a slot of its set: a free one, or the least recently used that is not stamped `now` (lowest stamp, then lowest
+ * slot), whose key is evicted; if all 8 are stamped `now`: slot[i] = -1. The caller then moves rows, in this order:
  *   evicted_slot[j], j < *evictions        slots of evicted keys: save these rows
  *   missed, missed_slot[j], j < *misses    ascending indices i of absent keys, and slot[i]: load these rows
  * Evictions are in the order of the keys that caused them. now starts at 1 and increases. Initialise everything to
- * zero. The counts are there after the next ctr_mem_read or ctr_dev_sync. */
+ * zero. The counts are there after the next ctr_mem_read or ctr_dev_sync.
+ *
+ * Keys may repeat only with groups: then the first one of equal keys stands for them in `missed` and in the counts.
+ * Groups give the entries of each key, keys in order of first appearance: group u has the slot group_slot[u] and the
+ * entries group_item[group_start[u]] … [group_start[u+1]-1], ascending. A wanted key is want[i] or, with salt,
+ * ctr_mix64(want[i] ^ salt[i % salt.n]): of hashes of several tables, those of each by a salt of its own. */
 struct ctr_dev_slots {
     struct ctr_vec key;          /* u64 [slots] */
     struct ctr_vec stamp;        /* u32 [slots] */
-    struct ctr_vec want;         /* u64 [n], distinct */
+    struct ctr_vec want;         /* u64 [n] */
     struct ctr_vec slot;         /* i32 [n] */
     struct ctr_vec missed;       /* i32 [n] */
     struct ctr_vec missed_slot;  /* i32 [n] */
     struct ctr_vec evicted_slot; /* i32 [n] */
     uint32_t now;
-    int64_t *misses, *evictions, *failures; /* host; failures: number of slots of -1 */
+    int64_t *misses, *evictions, *failures;             /* host; failures: missed keys without a slot */
+    struct ctr_vec salt;                                /* u64, or none; with groups */
+    struct ctr_vec group_start, group_item, group_slot; /* i32 [n + 1], [n], [n]: all, or none */
+    int64_t *groups;                                    /* host, with groups: how many */
 };
 
 /* ---- reductions ---- */
@@ -637,7 +633,6 @@ struct ctr_dev_max_pool {
     X(bce)                                                                                                             \
     X(opt_dense)                                                                                                       \
     X(opt_rows)                                                                                                        \
-    X(unique)                                                                                                          \
     X(slots)                                                                                                           \
     X(reduce)                                                                                                          \
     X(conv)                                                                                                            \

@@ -1,35 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * keys_cpu: unique keys, slots of a cache and reductions on the CPU. It has its own table, because it implements the
- * operation `unique` without allocation, in the device's scratch memory. */
+ * keys_cpu: slots of a cache and reductions on the CPU. It has its own hash table, because it finds distinct keys
+ * without allocation, in the device's scratch memory. */
 #include "common/compute/cpu.h"
 
-/* ---- unique: a hash table of positions in `unique`, open addressing, at most half full ---- */
+/* ---- distinct keys: a hash table of numbers + 1, open addressing, at most half full ---- */
 
 enum { AHEAD = 16 }; /* keys between prefetch and use */
 
-static void find_unique(const struct ctr_dev_unique *a, int32_t *table, uint64_t mask)
+/* unique[index[e]] = key[e]; returns how many there are. */
+static int32_t find_unique(const uint64_t *key, int64_t n, int32_t *table, uint64_t mask, uint64_t *unique,
+                           int32_t *index)
 {
-    const uint64_t *keys = ctr_vec_u64(a->keys);
-    uint64_t *unique = ctr_vec_u64(a->unique);
-    int32_t *index = ctr_vec_i32(a->index), count = 0;
-
-    for (int64_t e = 0; e < a->keys.n; e++) {
-        if (e + AHEAD < a->keys.n)
-            __builtin_prefetch(&table[ctr_hash_place(keys[e + AHEAD], mask)]);
-        uint64_t h = ctr_hash_place(keys[e], mask);
-        while (table[h] && unique[table[h] - 1] != keys[e])
+    int32_t count = 0;
+    for (int64_t e = 0; e < n; e++) {
+        if (e + AHEAD < n)
+            __builtin_prefetch(&table[ctr_hash_place(key[e + AHEAD], mask)]);
+        uint64_t h = ctr_hash_place(key[e], mask);
+        while (table[h] && unique[table[h] - 1] != key[e])
             h = (h + 1) & mask;
         if (!table[h]) {
-            unique[count++] = keys[e];
+            unique[count++] = key[e];
             table[h] = count;
         }
         index[e] = table[h] - 1;
     }
-    *a->count = count;
+    return count;
 }
 
-/* Group entries by unique key: count, sum, then place in ascending order. */
+/* Group entries by distinct key: count, sum, then place in ascending order. */
 static void group_entries(const int32_t *index, int64_t n, int64_t count, int32_t *start, int32_t *item)
 {
     memset(start, 0, (size_t)(count + 1) * sizeof *start);
@@ -43,27 +42,17 @@ static void group_entries(const int32_t *index, int64_t n, int64_t count, int32_
     start[0] = 0;
 }
 
-int ctr_cpu_unique(struct ctr_dev *dev, const struct ctr_dev_unique *a, struct ctr_err *err)
-{
-    const int64_t n = a->keys.n;
-    uint64_t size = 64;
-    void *table;
-
-    while (size < 2 * (uint64_t)n)
-        size *= 2;
-    int rc = ctr_dev_scratch(dev, 2, size * sizeof(int32_t), &table, err);
-    if (rc)
-        return rc;
-    memset(table, 0, size * sizeof(int32_t));
-    find_unique(a, table, size - 1);
-    if (a->group_start.mem)
-        group_entries(ctr_vec_i32(a->index), n, *a->count, ctr_vec_i32(a->group_start), ctr_vec_i32(a->group_item));
-    return 0;
-}
-
 /* ---- slots of a working set ---- */
 
 enum { WAYS = 8 };
+
+/* The operation for n distinct keys. */
+struct find {
+    const struct ctr_dev_slots *a;
+    const uint64_t *want;
+    int64_t n;
+    int32_t *slot;
+};
 
 static int64_t set_of(const struct ctr_dev_slots *a, uint64_t key)
 {
@@ -71,15 +60,16 @@ static int64_t set_of(const struct ctr_dev_slots *a, uint64_t key)
 }
 
 /* Stamp the keys that are present; returns the number of absent ones. */
-static int64_t take_hits(const struct ctr_dev_slots *a)
+static int64_t take_hits(const struct find *f)
 {
-    const uint64_t *key = ctr_vec_u64(a->key), *want = ctr_vec_u64(a->want);
+    const struct ctr_dev_slots *a = f->a;
+    const uint64_t *key = ctr_vec_u64(a->key), *want = f->want;
     uint32_t *stamp = ctr_vec_u32(a->stamp);
-    int32_t *slot = ctr_vec_i32(a->slot), *missed = ctr_vec_i32(a->missed);
+    int32_t *slot = f->slot, *missed = ctr_vec_i32(a->missed);
     int64_t misses = 0;
 
-    for (int64_t i = 0; i < a->want.n; i++) {
-        if (i + AHEAD < a->want.n) {
+    for (int64_t i = 0; i < f->n; i++) {
+        if (i + AHEAD < f->n) {
             const int64_t ahead = set_of(a, want[i + AHEAD]);
             __builtin_prefetch(&key[ahead]);
             __builtin_prefetch(&stamp[ahead]);
@@ -108,30 +98,68 @@ static int64_t oldest_of(const struct ctr_dev_slots *a, int64_t set)
     return oldest;
 }
 
-int ctr_cpu_slots(struct ctr_dev *dev, const struct ctr_dev_slots *a, struct ctr_err *err)
+static void find_slots(const struct find *f)
 {
-    uint64_t *key = ctr_vec_u64(a->key), *want = ctr_vec_u64(a->want);
+    const struct ctr_dev_slots *a = f->a;
+    uint64_t *key = ctr_vec_u64(a->key);
     uint32_t *stamp = ctr_vec_u32(a->stamp);
-    const int64_t misses = take_hits(a);
+    const int64_t misses = take_hits(f);
     int64_t evictions = 0, failures = 0;
 
-    (void)dev, (void)err;
     for (int64_t j = 0; j < misses; j++) {
         const int32_t i = ctr_vec_i32(a->missed)[j];
-        const int64_t s = oldest_of(a, set_of(a, want[i]));
-        ctr_vec_i32(a->slot)[i] = ctr_vec_i32(a->missed_slot)[j] = (int32_t)s;
+        const int64_t s = oldest_of(a, set_of(a, f->want[i]));
+        f->slot[i] = ctr_vec_i32(a->missed_slot)[j] = (int32_t)s;
         if (s < 0) {
             failures++;
             continue;
         }
         if (stamp[s])
             ctr_vec_i32(a->evicted_slot)[evictions++] = (int32_t)s;
-        key[s] = want[i];
+        key[s] = f->want[i];
         stamp[s] = a->now;
     }
     *a->misses = misses;
     *a->evictions = evictions;
     *a->failures = failures;
+}
+
+/* The same for keys that may repeat: for those that are distinct, by number, which then give all entries their slots.
+ */
+static int find_groups(struct ctr_dev *dev, const struct ctr_dev_slots *a, struct ctr_err *err)
+{
+    const int64_t n = a->want.n;
+    int32_t *index = ctr_vec_i32(a->slot), *start = ctr_vec_i32(a->group_start), *item = ctr_vec_i32(a->group_item);
+    uint64_t size = 64;
+    void *table, *keys;
+
+    while (size < 2 * (uint64_t)n)
+        size *= 2;
+    int rc = ctr_dev_scratch(dev, 2, size * sizeof(int32_t), &table, err);
+    if (!rc)
+        rc = ctr_dev_scratch(dev, 3, (size_t)(2 * n) * sizeof(uint64_t), &keys, err);
+    if (rc)
+        return rc;
+    uint64_t *key = keys, *unique = key + n;
+    const uint64_t *want = ctr_vec_u64(a->want), *salt = ctr_vec_u64(a->salt);
+    for (int64_t e = 0; e < n; e++)
+        key[e] = salt ? ctr_mix64(want[e] ^ salt[e % a->salt.n]) : want[e];
+    memset(table, 0, size * sizeof(int32_t));
+    *a->groups = find_unique(key, n, table, size - 1, unique, index);
+    group_entries(index, n, *a->groups, start, item);
+    find_slots(&(struct find){ a, unique, *a->groups, ctr_vec_i32(a->group_slot) });
+    for (int64_t j = 0; j < *a->misses; j++)
+        ctr_vec_i32(a->missed)[j] = item[start[ctr_vec_i32(a->missed)[j]]];
+    for (int64_t e = 0; e < n; e++)
+        index[e] = ctr_vec_i32(a->group_slot)[index[e]];
+    return 0;
+}
+
+int ctr_cpu_slots(struct ctr_dev *dev, const struct ctr_dev_slots *a, struct ctr_err *err)
+{
+    if (a->group_start.mem)
+        return find_groups(dev, a, err);
+    find_slots(&(struct find){ a, ctr_vec_u64(a->want), a->want.n, ctr_vec_i32(a->slot) });
     return 0;
 }
 
