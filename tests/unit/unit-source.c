@@ -414,6 +414,47 @@ static void learn(struct ctr_source *s, const struct batch *b, int buffer, int n
     ctr_source_drop(s, buffer);
 }
 
+/* The same where the source numbers the keys, each of which comes twice or more. 0: it does not. */
+static int learn_entries(struct ctr_source *s, const struct batch *b, int number, struct ctr_mem *grad)
+{
+    enum { ENTRIES = 2 * MOST * TABLES };
+    static const int tables[TABLES] = { 0, 1 };
+    static uint64_t hash[ENTRIES];
+    struct ctr_err err = { 0 };
+    const int64_t n = 2 * CTR_MAX(b->n[0], b->n[1]) * TABLES;
+    struct ctr_mem *key = NULL, *list = NULL;
+    struct ctr_mat values;
+    for (int64_t e = 0; e < n; e++)
+        hash[e] = b->hash[e % TABLES][e / TABLES % b->n[e % TABLES]];
+    must(ctr_mem_new(&key, dev, sizeof hash, &err), &err);
+    must(ctr_mem_new(&list, dev, (3 * ENTRIES + 1) * sizeof(int32_t), &err), &err);
+    must(ctr_mem_write(key, 0, hash, sizeof hash, &err), &err);
+    struct ctr_source_entries e = { .hash = hash,
+                                    .on_device = ctr_vec(key, n),
+                                    .table = tables,
+                                    .fields = TABLES,
+                                    .index = ctr_vec(list, n),
+                                    .group_item = ctr_vec_at(list, ENTRIES, n),
+                                    .group_start = ctr_vec_at(list, 2 * ENTRIES, n + 1) };
+    const int rc = ctr_source_takes_entries(s) ? ctr_source_entries(s, 0, &e, &values, &err) : 0;
+    const int32_t *index = ctr_mem_host(list), *item = index + ENTRIES, *start = item + ENTRIES;
+    must(rc, &err);
+    struct ctr_source_step step = {
+        .opt = { .kind = CTR_OPT_ADAM, .rate = .05F, .eps = 1e-8F, .beta1 = .9F, .beta2 = .999F, .step = number + 1 },
+        .grad = ctr_mat(grad, e.distinct, s->width)
+    };
+    for (int64_t u = 0; rc && u < e.distinct; u++)
+        for (int j = 0; j < s->width; j++)
+            row(step.grad, u)[j] = .5F * row(values, index[item[start[u]]])[j] + (float)(hash[item[start[u]]] % 7) - 3;
+    if (rc)
+        must(ctr_source_push(s, 0, &step, &err), &err);
+    if (rc)
+        ctr_source_drop(s, 0);
+    ctr_mem_free(key);
+    ctr_mem_free(list);
+    return rc;
+}
+
 /* What all keys have in the end, and the minibatches between: the keys of the next one are announced before each is
  * learned from. */
 static void train(struct ctr_source *s, int threads, float result[TABLES][KEYS][WIDTH])
@@ -632,6 +673,59 @@ static void test_order(void)
     ram_end(&ram);
 }
 
+/* ---- keys that the source numbers ---- */
+
+/* Keys that share one of the cache's sets of 8 slots. */
+static void crowd(struct batch *b, const struct ctr_source *s)
+{
+    const uint64_t sets = (uint64_t)said(s, "device rows") / 8;
+    b->n[0] = 0;
+    for (uint64_t k = 1000; b->n[0] < 9; k++) {
+        const uint64_t hash = ctr_key_hash(k);
+        if (ctr_mix64(ctr_mix64(hash)) % sets == 0)
+            b->hash[0][b->n[0]++] = hash;
+    }
+}
+
+static void test_entries(void)
+{
+    struct ctr_err err = { 0 };
+    struct ram ram[2];
+    struct ctr_mem *grad = NULL;
+    static struct batch b;
+    int done = 0;
+    double of_cache = 0, of_tables = 0;
+    setenv("CTR_WORKING_SET", "", 1);
+    struct ctr_source *cache = cached(ram_source(&ram[0])), *tables = ram_source(&ram[1]);
+    ok(!ctr_source_takes_entries(tables), "tables in memory number no keys");
+    must(ctr_mem_new(&grad, dev, TABLES * MOST * WIDTH * sizeof(float), &err), &err);
+    for (int i = 0; i < BATCHES; i++) {
+        make_batch(&b, i);
+        if (i == BATCHES / 2)
+            crowd(&b, cache);
+        const int rc = learn_entries(cache, &b, i, grad);
+        if (!rc)
+            begin(cache, &b, 0, true, NULL, 0);
+        if (!rc)
+            learn(cache, &b, 0, i, grad, NULL);
+        done += rc;
+        begin(tables, &b, 0, true, NULL, 0);
+        learn(tables, &b, 0, i, grad, NULL);
+    }
+    for (int t = 0; t < TABLES; t++) {
+        must(ctr_source_save(cache, t, sum_rows, &of_cache, &err), &err);
+        must(ctr_source_save(tables, t, sum_rows, &of_tables, &err), &err);
+    }
+    ok(done == BATCHES - 2, "a cache numbers keys but of the first minibatch and of one that crowds a set: %d of %d",
+       done, BATCHES);
+    ok(of_cache != 0 && of_cache == of_tables, "and rows learn as in memory");
+    ctr_source_free(cache);
+    ctr_source_free(tables);
+    ctr_mem_free(grad);
+    ram_end(&ram[0]);
+    ram_end(&ram[1]);
+}
+
 /* ---- a table in and out; counts ---- */
 
 static int add_row(void *ctx, uint64_t key, const float *r, struct ctr_err *err)
@@ -696,6 +790,7 @@ int main(void)
     test_disk(dir);
     rmdir(dir);
     test_order();
+    test_entries();
     test_file();
     test_counts();
     ctr_dev_free(dev);

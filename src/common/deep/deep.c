@@ -508,7 +508,9 @@ void ctr_deep_free(struct ctr_deep *d)
                                d->batch.buffers[0].weight,
                                d->batch.buffers[1].weight,
                                d->batch.buffers[0].numbers,
-                               d->batch.buffers[1].numbers };
+                               d->batch.buffers[1].numbers,
+                               d->batch.buffers[0].hash,
+                               d->batch.buffers[1].hash };
     if (d->state)
         d->spec->free(d);
     ctr_upload_free(&d->batch.upload, d->dev);
@@ -518,6 +520,8 @@ void ctr_deep_free(struct ctr_deep *d)
         ctr_mem_free(mems[i]);
     ctr_buf_free(&d->batch.label);
     ctr_buf_free(&d->batch.weight);
+    ctr_buf_free(&d->batch.number);
+    free(d->batch.tables);
     ctr_deep_inputs_free(d->input, d->inputs);
     for (int i = 0; i < d->sequences; i++) {
         free(d->sequence[i].input);

@@ -12,10 +12,11 @@
  *
  * A model sees vectors, never keys or tables, so that a table in this process, a cache on a GPU, a parameter
  * server or an owner of images are the same to it. deep.c: shapes, parameters, memory; deep_rows.c: lists, pull and
- * push; deep_entries.c: lists of rows by table; deep_equal.c: lists that rows have in common, rows that are equal in
- * some inputs; deep_source.c: where rows live; deep_stack.c: a stack of dense layers, a part of models; deep_counts.c:
- * how often keys come; deep_train.c: the learner; deep_ranks.c: a learner over ranks; deep_ranks_bytes.c: what ranks
- * send; deep_file.c, deep_read.c: sections of a model file; deep_score.c: prediction; deep_explain.c: what makes one.
+ * push; deep_numbers.c: keys that the device numbers; deep_entries.c: lists of rows by table; deep_equal.c: lists that
+ * rows have in common, rows that are equal in some inputs; deep_source.c: where rows live; deep_stack.c: a stack of
+ * dense layers, a part of models; deep_counts.c: how often keys come; deep_train.c: the learner; deep_ranks.c: a
+ * learner over ranks; deep_ranks_bytes.c: what ranks send; deep_file.c, deep_read.c: sections of a model file;
+ * deep_score.c: prediction; deep_explain.c: what makes one.
  *
  * Everything is cut by rows: an activation, a logit, a score depends on its row and on the parameters alone; gradients
  * are sums in the order of rows, of equal lists first (deep_equal.c). So neither threads nor how rows arrive change a
@@ -144,9 +145,12 @@ struct ctr_minibatch {
      * current one. A buffer is free when its next minibatch begins, because the scores in between were waited for. */
     int buffer_index;
     struct ctr_deep_batch {
-        struct ctr_mem *label, *weight, *numbers;
+        struct ctr_mem *label, *weight, *numbers, *hash;
     } buffers[2];
     int64_t sent_rows;
+    bool on_device; /* the device has numbered the keys of this minibatch so far: ctr_source_entries */
+    int *tables;    /* for that: of a row's keys; with `by_table`, the numbers of all entries */
+    struct ctr_buf number;
     /* The distinct keys so far, by table, per buffer of the source; the other buffer has those of the next minibatch if
      * they were announced. The second buffer takes memory and may be absent. */
     struct ctr_deep_set *set[2];
@@ -430,6 +434,15 @@ int32_t ctr_deep_set_add(struct ctr_deep_set *s, uint64_t h, int *rc);
 /* Send the entries of each of `rows` values of `index`, in ascending order, to the device, as pool_grad requires. */
 int ctr_deep_send_groups(struct ctr_deep *d, const struct ctr_buf *index, int64_t rows, struct ctr_mem **start,
                          struct ctr_mem **item, struct ctr_err *err) CTR_MUST;
+
+/* ---- deep_numbers.c: keys that the device numbers ---- */
+
+/* NULL: it does, in minibatches that are learned from; else why the host does. */
+const char *ctr_deep_host_numbers(const struct ctr_deep *d, const struct ctr_deep_tables *all);
+/* Before pooling, in the place of the host: number the keys of the minibatch; `first`: its first new row. Those before
+ * are numbered again. 1: done; 0: the host numbers its keys. */
+int ctr_deep_number_there(struct ctr_deep *d, const struct ctr_deep_tables *all, int64_t first,
+                          struct ctr_err *err) CTR_MUST;
 
 /* ---- deep_entries.c: rows by table ---- */
 

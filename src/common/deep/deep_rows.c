@@ -31,6 +31,9 @@ static struct ctr_deep_set *sets_of(const struct ctr_deep *d)
  *     push        gradients of x go back along the same lists, added up for each of the 3 rows in the order of
  *                 entries; the source steps and stores them
  *
+ * Where the device numbers the keys (deep_numbers.c), entries go up as hashes; find_keys and push's lists of entries
+ * are its work, and the rows of the matrix are those of the table on the device.
+ *
  * Several tables' distinct keys follow one another in the matrix. ctr_deep_announce does the first steps for the next
  * minibatch in the other buffer, so that a source on disk or of other ranks can fetch what is coming. */
 
@@ -332,7 +335,7 @@ static void place_entries(void *ctx, int64_t t, int worker)
     }
 }
 
-/* ---- pull ---- */
+/* ---- sending ---- */
 
 int ctr_deep_check_bound(const struct ctr_deep *d, const struct ctr_deep_tables *all, int64_t entries, int64_t bound,
                          struct ctr_err *err)
@@ -450,7 +453,8 @@ static int send_lists(struct ctr_deep *d, struct ctr_err *err)
         struct ctr_deep_group *g = &d->group[i];
         struct ctr_deep_lists *l = &g->buffers[d->batch.buffer_index];
         const size_t sent = (size_t)g->sent_entries * 4, all = (size_t)g->entries * 4;
-        rc = ctr_deep_send(d, &l->index, g->index.data, sent, all, err);
+        if (!d->batch.on_device)
+            rc = ctr_deep_send(d, &l->index, g->index.data, sent, all, err);
         if (!rc && g->ragged)
             rc = ctr_deep_send(d, &l->x, g->x.data, sent, all, err);
         if (!rc && g->ragged && !g->field) /* fields of a sequence share these */
@@ -571,6 +575,8 @@ static int pool_all(struct ctr_deep *d, int64_t first, struct ctr_err *err)
     return rc;
 }
 
+/* ---- pull ---- */
+
 int ctr_deep_pull(struct ctr_deep *d, struct ctr_deep_tables *all, bool make, struct ctr_pool *pool, int64_t first,
                   int64_t bound, struct ctr_err *err)
 {
@@ -579,6 +585,13 @@ int ctr_deep_pull(struct ctr_deep *d, struct ctr_deep_tables *all, bool make, st
     for (int g = 0; g < d->groups; g++) /* each may be new */
         entries += d->group[g].entries;
     int rc = make ? ctr_deep_check_bound(d, all, entries, bound, err) : 0;
+    const bool before = d->batch.on_device;
+    if (!rc && make && (rc = ctr_deep_number_there(d, all, first, err)) > 0)
+        return send_lists(d, err) || ctr_deep_sent(d, err) ? err->code : pool_all(d, first, err);
+    if (before) { /* the host has numbered none of them */
+        p.first = 0;
+        d->group->sent_entries = 0;
+    }
     for (int g = 0; g < d->groups && !rc; g++)
         (void)ctr_buf_extend(&d->group[g].index,
                              d->group[g].entries - (int64_t)(d->group[g].index.len / sizeof(int32_t)), sizeof(int32_t),
@@ -586,7 +599,7 @@ int ctr_deep_pull(struct ctr_deep *d, struct ctr_deep_tables *all, bool make, st
     if (rc)
         return rc;
     if (d->spec->by_table)
-        ctr_deep_entries_number(d, first, pool);
+        ctr_deep_entries_number(d, p.first, pool);
     else
         ctr_pool_run(pool, d->batch.sets, find_keys, &p);
     if (!d->vectors.source) /* no tables */
@@ -594,7 +607,7 @@ int ctr_deep_pull(struct ctr_deep *d, struct ctr_deep_tables *all, bool make, st
     if ((rc = begin_own_keys(d, make, pool, err)))
         return rc;
     if (d->spec->by_table)
-        rc = ctr_deep_entries_place(d, first, pool, err);
+        rc = ctr_deep_entries_place(d, p.first, pool, err);
     else
         ctr_pool_run(pool, d->batch.sets, place_entries, &p);
     if (rc || (rc = send_lists(d, err))) /* copied while rows are fetched */
@@ -658,11 +671,12 @@ static int row_gradients(struct ctr_deep *d, struct ctr_err *err)
         const struct ctr_mat to =
             g->images ? ctr_deep_images_grad(d) : ctr_mat(d->vectors.du, d->batch.unique, d->width);
         /* during the backward pass */
-        rc = ctr_deep_send_groups(d, &g->index, to.rows, &g->group_start_mem, &g->group_item_mem, err);
+        if (!d->batch.on_device)
+            rc = ctr_deep_send_groups(d, &g->index, to.rows, &g->group_start_mem, &g->group_item_mem, err);
         if (!rc && g->common)
             rc = ctr_deep_equal_sum(d, &g->equal, part_of_x(d, g, d->dx, d->pooled_cols, 0),
                                     ctr_mat(g->grad, g->equal.set.keys.n, g->width), err);
-        else if (!rc)
+        else if (!rc && !d->batch.on_device)
             rc = ctr_deep_sent(d, err);
         if (rc)
             break;
@@ -730,7 +744,8 @@ void ctr_deep_clear(struct ctr_deep *d)
 {
     d->rows = d->batch.unique = d->batch.sent_rows = 0;
     d->batch.buffer_index = !d->batch.buffer_index;
-    d->batch.weighted = false;
+    d->batch.weighted = d->batch.on_device = false;
+    ctr_buf_clear(&d->batch.number);
     ctr_buf_clear(&d->batch.label);
     ctr_buf_clear(&d->batch.weight);
     for (int i = 0; i < d->groups; i++) {

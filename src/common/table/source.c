@@ -181,6 +181,21 @@ static int store_push(struct ctr_source *s, int buffer, const struct ctr_source_
     return rc ? rc : run_tables(&task, step->pool, put_table, err);
 }
 
+bool ctr_source_takes_entries(const struct ctr_source *s)
+{
+    return s->ops->takes_entries && s->ops->takes_entries(s);
+}
+
+int ctr_source_entries(struct ctr_source *s, int buffer, struct ctr_source_entries *e, struct ctr_mat *values,
+                       struct ctr_err *err)
+{
+    struct ctr_source_batch *b = &s->batch[buffer];
+    const int rc = s->ops->entries(s, buffer, e, values, err);
+    b->n = b->here = rc > 0 ? e->distinct : 0;
+    b->make = rc > 0;
+    return rc;
+}
+
 int ctr_source_push(struct ctr_source *s, int buffer, const struct ctr_source_step *step, struct ctr_err *err)
 {
     int rc = s->ops->push ? s->ops->push(s, buffer, step, err) : store_push(s, buffer, step, err);

@@ -17,6 +17,8 @@
  *     ctr_source_push(s, buffer, &step, err);       one optimizer step with the gradients of these rows
  *     ctr_source_drop(s, buffer);                   release the minibatch; without push nothing is learned
  *
+ * ctr_source_entries can take the place of begin and values: the device numbers the keys.
+ *
  * Two minibatches may be in progress, in buffers 0 and 1: keys of the second can be announced while the first is
  * learned. Request the second's values after the push of the first, because they depend on it; a source that would
  * return older values refuses (CTR_EUSAGE).
@@ -59,6 +61,20 @@ struct ctr_source_step {
     struct ctr_pool *pool;  /* as in want */
 };
 
+/* Entries of a minibatch in training whose keys are not numbered. The device numbers them (ctr_dev_slots), and the host
+ * sees the keys that are new there. */
+struct ctr_source_entries {
+    const uint64_t *hash;
+    const int *table; /* e belongs to table[e % fields], in every call; NULL: to tables[e] */
+    int fields;
+    const uint16_t *tables;
+    struct ctr_vec on_device; /* u64 [n]: the hashes; with tables, ctr_source_number of each */
+    /* set: the row of values of each entry, and the entries of each distinct key, whose gradients are rows of the grad
+     * of push, in this order; i32 [n], [n + 1], [n] */
+    struct ctr_vec index, group_start, group_item;
+    int64_t distinct;
+};
+
 /* Keys of one table, as passed from a source to the one below it. */
 struct ctr_source_keys {
     int table;
@@ -91,6 +107,9 @@ struct ctr_source_ops {
     /* Wait until the rows of a minibatch can be fetched. NULL: they always can. */
     int (*ready)(struct ctr_source *s, int buffer, struct ctr_err *err);
     int (*values)(struct ctr_source *s, int buffer, struct ctr_mat *values, struct ctr_err *err); /* NULL: uses fetch */
+    bool (*takes_entries)(const struct ctr_source *s);                                            /* NULL: never */
+    int (*entries)(struct ctr_source *s, int buffer, struct ctr_source_entries *e, struct ctr_mat *values,
+                   struct ctr_err *err);
     int (*push)(struct ctr_source *s, int buffer, const struct ctr_source_step *step,
                 struct ctr_err *err); /* NULL: uses put */
     void (*drop)(struct ctr_source *s, int buffer);
@@ -130,6 +149,17 @@ struct ctr_source {
 int ctr_source_begin(struct ctr_source *s, const struct ctr_want *want, int buffer, struct ctr_err *err) CTR_MUST;
 /* *values has one row per key; its stride may exceed its width. */
 int ctr_source_values(struct ctr_source *s, int buffer, struct ctr_mat *values, struct ctr_err *err) CTR_MUST;
+/* Do entries take the place of begin and values in the next minibatch? Then ctr_source_entries gives 1, or 0 if not
+ * this time. It may be called again for the same minibatch, with entries appended. */
+bool ctr_source_takes_entries(const struct ctr_source *s);
+/* One number for table and hash; hashes of one table stay distinct. */
+#define CTR_SOURCE_SALT UINT64_C(0x9e3779b97f4a7c15)
+static inline uint64_t ctr_source_number(int table, uint64_t hash)
+{
+    return ctr_mix64(hash ^ (uint64_t)table * CTR_SOURCE_SALT);
+}
+int ctr_source_entries(struct ctr_source *s, int buffer, struct ctr_source_entries *e, struct ctr_mat *values,
+                       struct ctr_err *err) CTR_MUST;
 /* For each key of table t, the index of its row in values and gradients. */
 const int32_t *ctr_source_places(const struct ctr_source *s, int buffer, int t);
 /* For each key of table t, the number of its row, or CTR_EMBEDDING_NONE; NULL: the source keeps no such numbers. */

@@ -2,10 +2,10 @@
  *
  * A cache of rows on a device. See source.h.
  *
- * On the device a key is one 64-bit number, its hash mixed with its table; ctr_dev_slots finds which keys of a
- * minibatch have a slot (hits), which do not (misses, requested from below), and which must go (evictions, first
- * written back below). The host stores the table and hash of each slot and never reads hits. All transfers to and from
- * below use `stage`, STAGE_ROWS rows at a time. */
+ * On the device a key is one 64-bit number, its hash mixed with its table (ctr_source_number); ctr_dev_slots finds
+ * which keys of a minibatch have a slot (hits), which do not (misses, requested from below), and which must go
+ * (evictions, first written back below). The host stores the table and hash of each slot and never reads hits. All
+ * transfers to and from below use `stage`, STAGE_ROWS rows at a time. */
 #include "common/table/source.h"
 
 #include <inttypes.h>
@@ -14,6 +14,10 @@
 #define AS(type, buf) ((type *)(void *)(buf).data)
 
 enum { WAYS = 8, STAGE_ROWS = 16384, LEAST_EXPECTED = 256 };
+/* Slots a key when they grow, as far as memory allows; they grow when there are half as many. With fewer slots, more
+ * sets of WAYS overflow: with four thirds to two a key, every minibatch of a table of 3,000 keys had evictions, for
+ * which the host waits. */
+enum { SLOTS_A_KEY = 4 };
 
 struct held {
     uint64_t hash;
@@ -34,13 +38,14 @@ struct cache {
     struct ctr_mem *stage; /* [stage_rows x floats] */
     float *stage_host;     /* its copy on the host */
     int64_t stage_rows;
-    struct ctr_mem *want, *missed, *missed_slot, *evicted_slot, *index;
-    struct ctr_buf scratch, put; /* i32; struct held */
+    struct ctr_mem *want, *missed, *missed_slot, *evicted_slot, *index, *salt;
+    struct ctr_buf scratch, put; /* i32 or u64; struct held or u64 */
     int64_t hits, misses, evictions;
     int64_t expected; /* misses of a minibatch at most, by the one before it */
+    int64_t distinct; /* keys of the last minibatch */
     struct {
         bool in_set;            /* its rows use the slots */
-        struct ctr_mem *slot;   /* i32 [n]: the slot of each row; -1: none */
+        struct ctr_mem *slot;   /* i32 [n]: the slot of each row, or of each distinct key; -1: none */
         struct ctr_buf key;     /* struct held: per row */
         struct ctr_buf slotted; /* i32: copy of slot on the host */
         int64_t unslotted;
@@ -70,8 +75,8 @@ static void free_rows(struct cache *c)
 static void cache_free(struct ctr_source *s)
 {
     struct cache *c = (struct cache *)s;
-    struct ctr_mem *mems[] = { c->want,  c->missed,       c->missed_slot, c->evicted_slot,
-                               c->index, c->part[0].slot, c->part[1].slot };
+    struct ctr_mem *mems[] = { c->want,  c->missed, c->missed_slot,  c->evicted_slot,
+                               c->index, c->salt,   c->part[0].slot, c->part[1].slot };
     for (size_t i = 0; i < CTR_COUNT(mems); i++)
         ctr_mem_free(mems[i]);
     free_rows(c);
@@ -94,7 +99,10 @@ static void cache_free(struct ctr_source *s)
  *     push       the step changes u and the slots; a key that got no slot (its set was full of keys of this minibatch)
  *                goes below at once (step_unslotted)
  *
- * Hits never leave the device; `below` sees misses, evictions and, when the cache settles, all that is newer. */
+ * Hits never leave the device; `below` sees misses, evictions and, when the cache settles, all that is newer.
+ *
+ * Where the device numbers the keys (cache_entries), the slots are the rows of values: nothing is copied to u. A
+ * minibatch with a key that got no slot begins anew, as above. */
 
 /* ---- below ---- */
 
@@ -186,6 +194,11 @@ static int64_t affordable(const struct cache *c)
     return CTR_MIN(slots, INT32_MAX) / WAYS * WAYS;
 }
 
+static bool has_room(const struct cache *c, int64_t keys)
+{
+    return keys * SLOTS_A_KEY <= c->slots * 2;
+}
+
 static int make_rows(struct cache *c, int64_t slots, struct ctr_err *err)
 {
     const size_t row = (size_t)c->base.floats * sizeof(float);
@@ -224,10 +237,10 @@ static int fit(struct cache *c, int buffer, struct ctr_err *err)
     }
     const int64_t keys = ctr_source_rows(c->base.below, -1) + b->n; /* all may be new */
     c->now++;
-    if (!c->bounded && keys > c->slots / WAYS * 6) { /* sets of WAYS overflow when fuller */
+    if (!c->bounded && !has_room(c, keys)) {
         int64_t slots = affordable(c);
-        c->bounded = slots <= keys * 2;
-        slots = CTR_MIN(slots, (keys * 2 + WAYS - 1) / WAYS * WAYS);
+        c->bounded = slots <= keys * SLOTS_A_KEY;
+        slots = CTR_MIN(slots, (keys * SLOTS_A_KEY + WAYS - 1) / WAYS * WAYS);
         if (slots > c->slots) {
             rc = cache_settle(&c->base, err);
             free_rows(c);
@@ -294,24 +307,15 @@ static int evict(struct cache *c, const int32_t *slot, int64_t n, struct ctr_err
     return rc ? rc : save_rows(c, rows_of(c), ctr_vec(c->evicted_slot, n), h, n, err);
 }
 
-/* Load n missed rows into their slots and, where some have none (`all`), all of them into u. h: of the rows of this
- * piece; on_host: their slots, set where they have none. */
-static int bring(struct cache *c, struct ctr_mat u, const struct held *h, const int32_t *missed, const int32_t *slot,
-                 int64_t n, bool all, int32_t *on_host, int buffer, struct ctr_err *err)
+/* Load n missed rows, which have keys come[i] (in c->put), into their slots and, where some have none (`all`), all of
+ * them into u. */
+static int bring(struct cache *c, struct ctr_mat u, const struct held *come, const int32_t *slot, int64_t n, bool all,
+                 struct ctr_err *err)
 {
     int rc = 0;
-    if (!n)
-        return 0;
-    ctr_buf_clear(&c->put);
-    struct held *come = ctr_buf_extend(&c->put, n, sizeof *come, &rc, err);
-    for (int64_t i = 0; i < n && !rc; i++) {
-        come[i] = h[missed[i]];
-        on_host[missed[i]] = slot[i];
-        if (slot[i] < 0)
-            c->part[buffer].unslotted++;
-        else
+    for (int64_t i = 0; i < n; i++)
+        if (slot[i] >= 0)
             c->held[slot[i]] = come[i];
-    }
     for (int64_t at = 0, k; at < n && !rc; at += k) {
         k = CTR_MIN(n - at, c->stage_rows);
         rc = move_below(c, come + at, k, false, true, c->stage_host, err);
@@ -328,12 +332,6 @@ static int bring(struct cache *c, struct ctr_mat u, const struct held *h, const 
             rc = ctr_dev_move_rows(c->base.dev, &to_set, err);
     }
     return rc;
-}
-
-/* One number for table and hash; hashes of one table stay distinct. */
-static uint64_t number_of(const struct held *h)
-{
-    return ctr_mix64(h->hash ^ ((uint64_t)h->table * 0x9e3779b97f4a7c15u));
 }
 
 /* What ctr_dev_slots says of n keys, on the host: as much of the lists as is expected comes with the counts, so that
@@ -360,62 +358,88 @@ static int read_found(struct cache *c, struct found *f, int64_t n, struct ctr_er
     return rc;
 }
 
+/* The lists of n keys, on the host and on the device. *slots: of that operation, without its keys. */
+static int start_lists(struct cache *c, int64_t n, struct found *f, struct ctr_dev_slots *slots, struct ctr_err *err)
+{
+    int rc = make_lists(c, n, err);
+    ctr_buf_clear(&c->scratch);
+    f->missed = ctr_buf_extend(&c->scratch, 3 * n, sizeof *f->missed, &rc, err);
+    f->missed_slot = f->missed + n;
+    f->evicted_slot = f->missed_slot + n;
+    *slots = (struct ctr_dev_slots){ .key = ctr_vec(c->key, c->slots),
+                                     .stamp = ctr_vec(c->stamp, c->slots),
+                                     .missed = ctr_vec(c->missed, n),
+                                     .missed_slot = ctr_vec(c->missed_slot, n),
+                                     .evicted_slot = ctr_vec(c->evicted_slot, n),
+                                     .now = c->now,
+                                     .misses = &f->misses,
+                                     .evictions = &f->evictions,
+                                     .failures = &f->failures };
+    return rc;
+}
+
+/* Run it, read what it says, and write below the rows of keys that go. */
+static int find_slots(struct cache *c, int64_t n, struct found *f, const struct ctr_dev_slots *slots,
+                      struct ctr_err *err)
+{
+    int rc = ctr_dev_slots(c->base.dev, slots, err);
+    if (!rc)
+        rc = read_found(c, f, n, err);
+    c->newer = true;
+    c->evictions += f->evictions;
+    return rc ? rc : evict(c, f->evicted_slot, f->evictions, err);
+}
+
+/* Room for the keys of n missed rows. */
+static struct held *room_for_missed(struct cache *c, int64_t n, int *rc, struct ctr_err *err)
+{
+    ctr_buf_clear(&c->put);
+    return ctr_buf_extend(&c->put, n, sizeof(struct held), rc, err);
+}
+
 /* Fetch the rows from `here` on through the slots. */
 static int values_in_set(struct cache *c, int buffer, struct ctr_err *err)
 {
     struct ctr_source_batch *b = &c->base.batch[buffer];
     const int64_t before = b->here, n = b->n - before;
     struct found f = { 0 };
+    struct ctr_dev_slots slots = { 0 };
     int rc = 0;
     if (!n)
         return 0;
     const struct held *h = AS(struct held, c->part[buffer].key) + before;
-    ctr_buf_clear(&c->scratch);
-    uint64_t *number = ctr_buf_extend(&c->scratch, n, sizeof *number, &rc, err);
+    ctr_buf_clear(&c->put);
+    uint64_t *number = ctr_buf_extend(&c->put, n, sizeof *number, &rc, err);
     for (int64_t i = 0; i < n && !rc; i++)
-        number[i] = number_of(&h[i]);
+        number[i] = ctr_source_number(h[i].table, h[i].hash);
     if (!rc)
-        rc = make_lists(c, n, err);
+        rc = start_lists(c, n, &f, &slots, err);
     if (!rc)
         rc = ctr_mem_keep(&c->part[buffer].slot, c->base.dev, (size_t)before * 4, (size_t)b->n * 4, err);
     if (!rc)
         rc = ctr_mem_write(c->want, 0, number, (size_t)n * sizeof *number, err);
-    const struct ctr_vec slot = ctr_vec_at(c->part[buffer].slot, before, n);
-    const struct ctr_dev_slots slots = { .key = ctr_vec(c->key, c->slots),
-                                         .stamp = ctr_vec(c->stamp, c->slots),
-                                         .want = ctr_vec(c->want, n),
-                                         .slot = slot,
-                                         .missed = ctr_vec(c->missed, n),
-                                         .missed_slot = ctr_vec(c->missed_slot, n),
-                                         .evicted_slot = ctr_vec(c->evicted_slot, n),
-                                         .now = c->now,
-                                         .misses = &f.misses,
-                                         .evictions = &f.evictions,
-                                         .failures = &f.failures };
-    ctr_buf_clear(&c->scratch);
-    f.missed = ctr_buf_extend(&c->scratch, 3 * n, sizeof *f.missed, &rc, err);
-    f.missed_slot = f.missed + n;
-    f.evicted_slot = f.missed_slot + n;
+    slots.want = ctr_vec(c->want, n);
+    slots.slot = ctr_vec_at(c->part[buffer].slot, before, n);
     if (!rc)
-        rc = ctr_dev_slots(c->base.dev, &slots, err);
-    if (!rc)
-        rc = read_found(c, &f, n, err);
-    if (!rc)
-        rc = evict(c, f.evicted_slot, f.evictions, err);
+        rc = find_slots(c, n, &f, &slots, err);
     const struct ctr_mat u = ctr_mat_at(b->u, before * c->base.floats, n, c->base.floats);
     const struct ctr_dev_move_rows slotted = { .n = n,
                                                .from = ctr_mat_cols(rows_of(c), 0, c->base.width),
                                                .to = ctr_mat_cols(u, 0, c->base.width),
-                                               .from_index = slot };
+                                               .from_index = slots.slot };
     int32_t *on_host = ctr_buf_extend(&c->part[buffer].slotted, n, sizeof *on_host, &rc, err);
-    if (!rc)
-        memset(on_host, 0, (size_t)n * sizeof *on_host);
-    c->newer = true;
+    struct held *come = room_for_missed(c, f.misses, &rc, err);
+    if (rc)
+        return rc;
+    memset(on_host, 0, (size_t)n * sizeof *on_host);
+    for (int64_t i = 0; i < f.misses; i++) {
+        come[i] = h[f.missed[i]];
+        on_host[f.missed[i]] = f.missed_slot[i];
+    }
+    c->part[buffer].unslotted += f.failures;
     c->hits += b->make ? n - f.misses : 0; /* of what is learned from */
     c->misses += b->make ? f.misses : 0;
-    c->evictions += f.evictions;
-    if (!rc)
-        rc = bring(c, u, h, f.missed, f.missed_slot, f.misses, f.failures, on_host, buffer, err);
+    rc = bring(c, u, come, f.missed_slot, f.misses, f.failures, err);
     return rc || f.failures == n ? rc : ctr_dev_move_rows(c->base.dev, &slotted, err);
 }
 
@@ -432,7 +456,85 @@ static int cache_values(struct ctr_source *s, int buffer, struct ctr_mat *values
     if (!rc)
         rc = c->part[buffer].in_set ? values_in_set(c, buffer, err) : fetch_all(c, buffer, err);
     *values = (struct ctr_mat){ b->u, 0, b->n, s->width, s->floats };
+    c->distinct = b->n;
     return rc;
+}
+
+/* ---- keys that the device numbers ---- */
+
+/* What makes the hash of each field a number: ctr_source_number. */
+static int send_salt(struct cache *c, const struct ctr_source_entries *e, struct ctr_err *err)
+{
+    int rc = 0;
+    if (c->salt || !e->table)
+        return 0;
+    ctr_buf_clear(&c->scratch);
+    uint64_t *salt = ctr_buf_extend(&c->scratch, e->fields, sizeof *salt, &rc, err);
+    for (int f = 0; f < e->fields && !rc; f++)
+        salt[f] = (uint64_t)e->table[f] * CTR_SOURCE_SALT;
+    if (!rc)
+        rc = ctr_mem_new(&c->salt, c->base.dev, (size_t)e->fields * sizeof *salt, err);
+    return rc ? rc : ctr_mem_write(c->salt, 0, salt, (size_t)e->fields * sizeof *salt, err);
+}
+
+/* While the slots have room for all keys: else some of a minibatch get none now and then. */
+static bool cache_takes_entries(const struct ctr_source *s)
+{
+    const struct cache *c = (const struct cache *)s;
+    const int64_t keys = ctr_source_rows(s->below, -1) + c->distinct;
+    return c->begun && !c->bounded && (has_room(c, keys) || affordable(c) > keys * SLOTS_A_KEY);
+}
+
+static int entries_fit(struct cache *c, int buffer, int64_t n, struct ctr_err *err)
+{
+    struct ctr_source_batch *b = &c->base.batch[buffer];
+    b->n = CTR_MIN(n, c->distinct); /* about so many */
+    b->make = true;
+    const int rc = fit(c, buffer, err);
+    return rc ? rc : c->part[buffer].in_set && !c->bounded;
+}
+
+static struct held key_of(const struct ctr_source_entries *e, int32_t i)
+{
+    return (struct held){ e->hash[i], e->table ? e->table[i % e->fields] : e->tables[i] };
+}
+
+static int cache_entries(struct ctr_source *s, int buffer, struct ctr_source_entries *e, struct ctr_mat *values,
+                         struct ctr_err *err)
+{
+    struct cache *c = (struct cache *)s;
+    const int64_t n = e->on_device.n;
+    struct found f = { 0 };
+    struct ctr_dev_slots slots = { 0 };
+    int rc = entries_fit(c, buffer, n, err);
+    if (rc <= 0)
+        return rc;
+    rc = send_salt(c, e, err);
+    if (!rc)
+        rc = start_lists(c, n, &f, &slots, err);
+    if (!rc)
+        rc = ctr_mem_grow(&c->part[buffer].slot, s->dev, (size_t)n * 4, err);
+    slots.want = e->on_device;
+    slots.salt = ctr_vec(c->salt, c->salt ? e->fields : 0);
+    slots.slot = e->index;
+    slots.group_start = e->group_start;
+    slots.group_item = e->group_item;
+    slots.group_slot = ctr_vec(c->part[buffer].slot, n);
+    slots.groups = &e->distinct;
+    if (!rc)
+        rc = find_slots(c, n, &f, &slots, err);
+    struct held *come = room_for_missed(c, f.misses, &rc, err);
+    for (int64_t i = 0; i < f.misses && !rc; i++)
+        come[i] = key_of(e, f.missed[i]);
+    if (!rc)
+        rc = bring(c, (struct ctr_mat){ 0 }, come, f.missed_slot, f.misses, false, err);
+    if (rc || f.failures)
+        return rc;
+    c->distinct = e->distinct;
+    c->hits += e->distinct - f.misses;
+    c->misses += f.misses;
+    *values = (struct ctr_mat){ c->rows, 0, c->slots, s->width, s->floats };
+    return 1;
 }
 
 /* ---- push ---- */
@@ -519,6 +621,8 @@ static void cache_summary(const struct ctr_source *s, struct ctr_say *text)
 
 static const struct ctr_source_ops cache_ops = { .name = "cache",
                                                  .values = cache_values,
+                                                 .takes_entries = cache_takes_entries,
+                                                 .entries = cache_entries,
                                                  .push = cache_push,
                                                  .count = cache_count,
                                                  .settle = cache_settle,
