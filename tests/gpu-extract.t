@@ -429,6 +429,7 @@ XDG_CACHE_HOME=$W/empty CTR_CUDA_ON_HOST_FAIL=nvrtcCompileProgram:1 ok "NVRTC re
 for call in cuModuleLoadData cuStreamCreate cuMemcpyHtoDAsync_v2 cuLaunchKernel cuMemcpyDtoHAsync_v2 cuStreamSynchronize cuEventElapsedTime; do
     CTR_CUDA_ON_HOST_FAIL=$call:1 ok "$call that fails" fails 'GPU: ' gpu criteo.plan criteo.arrows
 done
+CTR_CUDA_ON_HOST_THREADS=12 ok "blocks of threads that are no multiple of 8" fails 'GPU: ' gpu criteo.plan criteo.arrows
 CTR_CUDA_ON_HOST_FAIL=fault:2 ok "a kernel that faults" fails 'GPU: .*an illegal memory access' gpu --batch 50 criteo.plan criteo.arrows
 CTR_CUDA_ON_HOST_FAIL=cuModuleLoadData:1:222 ok "a driver of another version than NVRTC" \
     fails 'the driver refuses a kernel that NVRTC compiled for sm_90 (222): they are of different versions' gpu criteo.plan criteo.arrows

@@ -7,7 +7,8 @@
  *
  * $CTR_CUDA_ON_HOST_FAIL=CALL:N[:CODE] has the N-th call of a name fail; $CTR_CUDA_ON_HOST_SAYS has the end of the process tell
  * how often each was called and what is left; $CTR_CUDA_ON_HOST_THREADS is another size of blocks, which no kernel may
- * mind; $CTR_CUDA_ON_HOST_CXXFLAGS are for the compiler; $CTR_CUDA_ON_HOST_MEMORY is the device's memory in bytes.
+ * mind if it is a multiple of 8 and at most 256; $CTR_CUDA_ON_HOST_CXXFLAGS are for the compiler; $CTR_CUDA_ON_HOST_MEMORY
+ * is the device's memory in bytes.
  *
  * What a driver refuses is refused here: calls before cuInit or on a thread without a context, pointers that are not the
  * device's (of copies, to free), launches beyond a GPU's limits, options that NVRTC does not know. FAIL=fault:N lets the N-th
@@ -104,9 +105,12 @@ struct graph {
 };
 enum { ARGUMENT = 80 }; /* sizeof(struct opd_layer) */
 
+/* A thread's rows have one bit of a bitmap's bytes in common: OPD_NULL in loop_device.h. */
 static bool in_limits(unsigned blocks, unsigned threads, unsigned shared)
 {
-    return blocks >= 1 && blocks <= 0x7fffffff && threads >= 1 && threads <= 1024 && shared <= 48 << 10;
+    const char *fewer = getenv("CTR_CUDA_ON_HOST_THREADS");
+    return blocks >= 1 && blocks <= 0x7fffffff && threads >= 1 && threads <= 1024 && shared <= 48 << 10 &&
+           (!fewer || (atoi(fewer) % 8 == 0 && atoi(fewer) <= 256));
 }
 static void run(const node &n)
 {

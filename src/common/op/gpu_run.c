@@ -58,6 +58,7 @@ static unsigned blocks_of(const struct ctr_gpu *m)
     return (unsigned)CTR_MIN(rows, MOST_BLOCKS);
 }
 
+_Static_assert(OPD_THREADS % 8 == 0 && OPD_TILE % 8 == 0, "a thread's rows have one bit of a bitmap's bytes in common");
 enum { SHARED_BYTES = (OPD_THREADS + 18) * 8 /* as opd_prefix needs */ };
 
 /* The graph is that of the launch before, where it began with the same. */

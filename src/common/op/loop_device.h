@@ -379,7 +379,7 @@ OPD_INLINE struct opd_unit opd_unit_of(const struct opd_call *c, unsigned row)
 }
 /* Is argument 0, which is plain, null? */
 #define OPD_NULL(u, row) ((u)->present && OPD_SELDOM(!((u)->present[(row) >> (u)->by] & (u)->bit)))
-/* The rows of a thread: a block has a multiple of 8 threads. */
+/* The rows of a thread: a block has a multiple of 8 threads, as gpu_run.c checks. */
 #define OPD_ROWS(row, to) _Pragma("unroll 1") for (; (row) < (to); (row) += blockDim.x)
 /* A value of fixed size; that of a null is 0. */
 template <typename T> OPD_INLINE void opd_put(const struct opd_unit *u, int64_t row, T v, uint8_t ok)
