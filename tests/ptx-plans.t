@@ -50,10 +50,20 @@ done
 
 # ---- the kernels of criteo.plan: 39 features
 rm -f "$ptx"/counted-*
-PTX_COUNT=1 ctr-extract -q --device gpu criteo.plan criteo.arrows -o got.arrows 2>counts
-figures=$(awk '/^ptx: instructions/ { for (i = 1; i <= NF; i++) if ($i ~ /^[0-9]+,?$/) n += $i } END { printf "%.0f", n / 512 }' counts)
+counted() { # PLAN FILE: instructions a row of 512
+    PTX_COUNT=1 ctr-extract -q --device gpu "$1" "$2" -o got.arrows 2>counts
+    awk '/^ptx: instructions/ { for (i = 1; i <= NF; i++) if ($i ~ /^[0-9]+,?$/) n += $i } END { printf "%.0f", n / 512 }' counts
+}
+figures=$(counted criteo.plan criteo.arrows)
 echo "# $figures instructions of PTX a row"
 ok "instructions a row" test "$figures" -gt 0 -a "$figures" -le 4000
+
+# ---- with a list of 51 items a row: no other call has tiles for these
+{ cat criteo.plan && echo 'keep items = hash(items)'; } >items.plan
+ctr-select -q --add "items=split(concat(row, \"$(seq -s '' -f ' %g' 50)\"), \" \")" criteo.arrows -o items.arrows || exit 1
+more=$(($(counted items.plan items.arrows) - figures))
+echo "# $more instructions of PTX a row for its items"
+ok "instructions an item" test "$more" -gt 0 -a "$more" -le $((51 * 150))
 ptxas=$(command -v ptxas || ls "$(dirname "$(readlink -f "$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)")")/ptxas" 2>/dev/null)
 if [ -n "$ptxas" ]; then
     for f in "$ptx"/counted-*.ptx; do

@@ -465,15 +465,47 @@ static void make_groups(struct gpu_args *a)
         a->info[i].group = g;
     }
     for (int g = 0; g < a->nloops; g++) {
-        a->first[g] = at;
+        a->first[g].call = at;
         for (int i = 0; i < a->n; i++)
             if (a->info[i].group == g)
                 a->order[at++] = i;
     }
-    a->first[a->nloops] = at;
+    a->first[a->nloops].call = at;
     for (int i = 0; i < a->n; i++)
         if (a->info[a->order[i]].d.kind != CTR_LOOP_OF_FIXED)
             a->variable[a->nvariable++] = i;
+}
+
+/* Calls of fixed size have tiles of their own; those of variable size share the number of the longest. */
+static int64_t tiles_of(const struct opd_call *c)
+{
+    return (c->rows + OPD_TILE - 1) / OPD_TILE;
+}
+static bool has_tiles(const struct gpu_args *a, int i)
+{
+    return a->info[a->order[i]].d.kind == CTR_LOOP_OF_FIXED;
+}
+static void count_tiles(struct gpu_args *a)
+{
+    int64_t tile = 0;
+    a->tiles = 1;
+    for (int g = 0, i = 0; g <= a->nloops; g++) {
+        for (; i < a->first[g].call; i++)
+            if (has_tiles(a, i))
+                tile += tiles_of(&a->call[i]);
+            else
+                a->tiles = CTR_MAX(a->tiles, tiles_of(&a->call[i]));
+        a->first[g].tile = (int32_t)tile;
+    }
+}
+static int put_tiles(struct gpu_args *a, void **to, struct ctr_err *err)
+{
+    int rc = put(a, NULL, a->first[a->nloops].tile * (int64_t)sizeof(struct opd_tile), to, err);
+    struct opd_tile *t = rc < 0 ? NULL : (void *)(a->up.data + ctr_gpu_at(*to));
+    for (int32_t i = 0; t && i < a->n; i++)
+        for (int32_t at = 0; has_tiles(a, i) && at < tiles_of(&a->call[i]); at++)
+            *t++ = (struct opd_tile){ i, at };
+    return rc;
 }
 
 const char *ctr_gpu_describe(const struct ctr_gpu_call *c, uint64_t param[CTR_OP_DEVICE_PARAM], struct ctr_op_device *d)
@@ -518,14 +550,12 @@ int ctr_gpu_args(struct gpu_args *a, const struct ctr_gpu_call *call, int n, con
         rc = put(a, NULL, 1, &none, err); /* so that no ref is 0 */
     for (int i = 0; rc == 0 && i < n; i++)
         rc = put_call(a, &a->info[a->order[i]], &a->call[i], err);
-    a->tiles = a->fixed_tiles = 1;
-    for (int i = 0; rc == 0 && i < n; i++) {
-        int64_t *tiles = a->info[a->order[i]].d.kind == CTR_LOOP_OF_FIXED ? &a->fixed_tiles : &a->tiles;
-        *tiles = CTR_MAX(*tiles, (a->call[i].rows + OPD_TILE - 1) / OPD_TILE);
-    }
+    if (rc == 0)
+        count_tiles(a);
     a->total = take(a, GPU_DOWN, a->nvariable * 16);
     a->sum = take(a, GPU_SCRATCH, a->nvariable * a->tiles * 16);
-    a->size[GPU_UP] = a->up.len + n * (int64_t)(sizeof *a->call + sizeof(struct opd_place)) + (n + ntable) * 16 + 1024;
+    a->size[GPU_UP] = a->up.len + n * (int64_t)(sizeof *a->call + sizeof(struct opd_place)) + (n + ntable) * 16 +
+                      a->first[a->nloops].tile * (int64_t)sizeof(struct opd_tile) + 1024;
     return rc;
 }
 
@@ -575,6 +605,9 @@ int ctr_gpu_args_place(struct gpu_args *a, const uint64_t base[GPU_AREAS], struc
     if (rc == 0)
         rc = put(a, a->first, (a->nloops + 1) * (int64_t)sizeof *a->first, &at, err);
     a->first_at = ctr_gpu_at(at);
+    if (rc == 0)
+        rc = put_tiles(a, &at, err);
+    a->tiles_at = ctr_gpu_at(at);
     if (rc == 0)
         rc = put(a, a->variable, a->nvariable * (int64_t)sizeof *a->variable, &at, err);
     a->variable_at = ctr_gpu_at(at);

@@ -61,7 +61,8 @@ struct gpu_args {
     int *order; /* calls by group: position -> index of the call */
     const struct ctr_op_device **loop;
     int nloops;
-    int32_t *first, *variable;
+    struct opd_first *first;
+    int32_t *variable;
     int nvariable;
     struct ctr_buf fixes; /* int64_t: offsets of refs in `up` */
     struct gpu_seen {
@@ -70,10 +71,10 @@ struct gpu_args {
         bool passing; /* the layer owns it: later layers must not look for it */
     } * seen;         /* buffers already copied */
     int nseen, seen_cap;
-    bool passing;                                               /* of the buffers that are copied next */
-    int64_t calls_at, first_at, variable_at, pool_at, place_at; /* in up */
-    void *total, *sum;                                          /* of opd_layer; in GPU_DOWN, in GPU_SCRATCH */
-    int64_t tiles, fixed_tiles;                                 /* of opd_layer */
+    bool passing;                                                         /* of the buffers that are copied next */
+    int64_t calls_at, first_at, tiles_at, variable_at, pool_at, place_at; /* in up */
+    void *total, *sum; /* of opd_layer; in GPU_DOWN, in GPU_SCRATCH */
+    int64_t tiles;     /* of opd_layer */
 };
 
 /* table: the operators in the kernel, independent of the calls. */

@@ -45,17 +45,16 @@ struct ctr_gpu {
 
 /* ---- launches ---- */
 
-/* One for each tile of each call of fixed size that a kernel has, and for each OPD_THREADS rows of the others. */
+/* One for each tile that a kernel has, and for each OPD_THREADS rows of the calls of variable size. */
 static unsigned blocks_of(const struct ctr_gpu *m)
 {
     const struct gpu_args *a = &m->run.args;
-    int64_t rows = 1, calls = m->opts.launch == CTR_GPU_LAYER ? a->n : 1;
-    for (int i = 0; i < a->n; i++)
-        rows = CTR_MAX(rows, a->call[i].rows);
+    int64_t rows = 1, tiles = m->opts.launch == CTR_GPU_LAYER ? a->first[a->nloops].tile : 0;
+    for (int i = 0; i < a->nvariable; i++)
+        rows = CTR_MAX(rows, a->call[a->variable[i]].rows);
     for (int g = 0; g < a->nloops; g++)
-        calls = CTR_MAX(calls, a->first[g + 1] - a->first[g]);
-    rows = CTR_MAX((rows + OPD_THREADS - 1) / OPD_THREADS, calls * a->fixed_tiles);
-    return (unsigned)CTR_MIN(rows, MOST_BLOCKS);
+        tiles = CTR_MAX(tiles, a->first[g + 1].tile - a->first[g].tile);
+    return (unsigned)CTR_MIN(CTR_MAX((rows + OPD_THREADS - 1) / OPD_THREADS, tiles), MOST_BLOCKS);
 }
 
 _Static_assert(OPD_THREADS % 8 == 0 && OPD_TILE % 8 == 0, "a thread's rows have one bit of a bitmap's bytes in common");
@@ -381,10 +380,10 @@ static void set_layer(struct ctr_gpu *m)
     struct opd_layer *l = &m->run.layer;
     l->call = (const void *)(uintptr_t)(block + (uint64_t)a->calls_at);
     l->first = (const void *)(uintptr_t)(block + (uint64_t)a->first_at);
+    l->tile = (const void *)(uintptr_t)(block + (uint64_t)a->tiles_at);
     l->variable = (const void *)(uintptr_t)(block + (uint64_t)a->variable_at);
     l->nvariable = a->nvariable;
     l->tiles = a->tiles;
-    l->fixed_tiles = a->fixed_tiles;
     l->sum = (void *)(uintptr_t)(m->memory.scratch.p + (uint64_t)ctr_gpu_at(a->sum));
     l->pool = (void *)(uintptr_t)(block + (uint64_t)a->pool_at);
     l->total = (void *)(uintptr_t)(m->memory.down.p + (uint64_t)ctr_gpu_at(a->total));

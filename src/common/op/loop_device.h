@@ -729,28 +729,24 @@ OPV_FN int64_t opd_take(struct opd_pool *pool, int64_t bytes)
 
 /* ---- a loop over the calls of an operator; a kernel begins with one row for all of its loops ---- */
 
-/* unit_: the block's next tile of those of the layer's calls, in their order; it has each gridDim.x-th. */
+/* unit_: the block's next tile; it has each gridDim.x-th of the layer's. */
 #define OPD_ROW(group)                                                                                                 \
     struct opd_row w_;                                                                                                 \
-    unsigned unit_ = (group) ? opd_unit_from(opd_tiles(&L, group)) : blockIdx.x;
-#define OPD_EACH(group, j) for (int j = L.first[group]; j < L.first[(group) + 1]; j++)
+    unsigned unit_ = (group) ? opd_unit_from((unsigned)L.first[group].tile) : blockIdx.x;                              \
+    (void)unit_;
+#define OPD_EACH(group, j) for (int j = L.first[group].call; j < L.first[(group) + 1].call; j++)
 
 /* The tiles of all calls are shared out among the blocks: few rows of many features keep a whole device busy, and a
  * thread has several rows of a call, whose parameters it reads once. */
 #define OPD_FIXED(group, fn)                                                                                           \
-    for (const unsigned end_ = opd_tiles(&L, (group) + 1); unit_ < end_; unit_ += gridDim.x) {                         \
-        const unsigned tiles_ = (unsigned)L.fixed_tiles;                                                               \
-        const struct opd_call *c_ = L.call + unit_ / tiles_;                                                           \
-        const int64_t from_ = (int64_t)(unit_ % tiles_) * OPD_TILE;                                                    \
+    for (const unsigned end_ = (unsigned)L.first[(group) + 1].tile; unit_ < end_; unit_ += gridDim.x) {                \
+        const struct opd_tile at_ = L.tile[unit_];                                                                     \
+        const struct opd_call *c_ = L.call + at_.call;                                                                 \
+        const int64_t from_ = (int64_t)at_.at * OPD_TILE;                                                              \
         const int64_t to_ = from_ + OPD_TILE < c_->rows ? from_ + OPD_TILE : c_->rows;                                 \
         const struct opd_unit u_ = opd_unit_of(c_, threadIdx.x);                                                       \
         fn(&u_, from_ + threadIdx.x, to_, &w_);                                                                        \
     }
-/* Of all calls before that operator's. */
-OPD_INLINE unsigned opd_tiles(const struct opd_layer *L, int group)
-{
-    return (unsigned)L->first[group] * (unsigned)L->fixed_tiles;
-}
 /* The block's first tile from that one on. */
 OPD_INLINE unsigned opd_unit_from(unsigned from)
 {
@@ -784,8 +780,7 @@ OPD_INLINE unsigned opd_unit_from(unsigned from)
                 opd_store_view(c_, row_, w_.ok, at_, &s_, is_keys);                                                    \
             }                                                                                                          \
         }                                                                                                              \
-    }                                                                                                                  \
-    unit_ = opd_unit_from(opd_tiles(&L, (group) + 1));
+    }
 #define OPD_TEXT_(group, fn)  OPD_VARIABLE(group, fn, 0, 0)
 #define OPD_TEXTS_(group, fn) OPD_VARIABLE(group, fn, 1, 0)
 #define OPD_KEYS_(group, fn)  OPD_VARIABLE(group, fn, 0, 1)

@@ -104,13 +104,22 @@ struct opd_pool {
     uint8_t *data;
 };
 
+/* Of an operator: its first call, and the first tile of its calls. */
+struct opd_first {
+    int32_t call, tile;
+};
+/* Rows at * OPD_TILE and on, at most OPD_TILE of them, of a call with results of fixed size. */
+struct opd_tile {
+    int32_t call, at;
+};
+
 struct opd_layer {
     const struct opd_call *call;
-    const int32_t *first;     /* first call of each operator */
-    const int32_t *variable;  /* calls with results of variable size */
-    int64_t nvariable, tiles; /* runs of OPD_TILE rows of the longest of these */
-    int64_t fixed_tiles;      /* the same of the calls with results of fixed size */
-    int64_t *sum;             /* by call, tile: bytes, items */
+    const struct opd_first *first; /* of each operator, and the ends of the last */
+    const struct opd_tile *tile;   /* those of all calls, in their order */
+    const int32_t *variable;       /* calls with results of variable size */
+    int64_t nvariable, tiles;      /* runs of OPD_TILE rows of the longest of these */
+    int64_t *sum;                  /* by call, tile: bytes, items */
     struct opd_pool *pool;
     int64_t *total;                /* of each of these: bytes, items */
     const struct opd_place *place; /* and where its compacted result goes */
