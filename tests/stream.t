@@ -26,6 +26,17 @@ for t in 'ctr-cat' 'ctr-select --where true -j 2'; do
     wait $! && status=0 || status=$?
     is "$t: with the reason" "$status $(cat "$W/full")" "1 ${t%% *}: stdout: write failed: No space left on device"
 done
+# With -j 2 a thread writes. One whole batch fills its output, so that the writing fails, not a flush.
+awk 'BEGIN { print "user"; for (i = 0; i < 20000; i++) print i }' | ctr-import -q --format csv --header --columns user:int64 >"$W/many"
+for j in 1 2; do
+    ctr-join -q --anti -k user -j $j --flush 20ms "$W/a.arrows" <"$W/in" >/dev/full 2>"$W/full" &
+    exec 3>"$W/in"
+    head -c 140000 "$W/many" >&3
+    ok "ctr-join -j $j: writing that fails while no input comes ends it" until_true has_ended
+    exec 3>&-
+    wait $! && status=0 || status=$?
+    is "ctr-join -j $j: with the reason" "$status $(cat "$W/full")" "1 ctr-join: stdout: write failed: No space left on device"
+done
 
 d=$(ctr-info --digest "$W/a.arrows")
 is "a file has the digest of its stream" "$(ctr-info --digest "$W/a.arrow")" "$d"

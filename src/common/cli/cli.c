@@ -95,6 +95,10 @@ int ctr_cli_flush(struct ctr_cli *cli, struct ctr_err *err)
 {
     if (cli->writes)
         (void)ctr_background_wait(cli->writes, -1);
+    if (cli->idle_err.code) { /* the writer has failed, and its flush would do nothing */
+        *err = cli->idle_err;
+        return cli->idle_err.code;
+    }
     return cli->idle_writer ? ctr_writer_flush(cli->idle_writer, err) : 0;
 }
 
@@ -294,14 +298,17 @@ struct behind {
     int at; /* the copy that is being written, or was last */
     int rc; /* of writing it */
     struct ctr_err err;
+    struct ctr_err *first; /* the idle_err of ctr_cli, which a failure fills, too */
 };
 
-/* A dictionary is its source's, which may change it meanwhile: such a column is written at once. */
+/* A dictionary is its source's, which may change it meanwhile: with such a column, all is written at once; so are rows
+ * without columns, of which a copy has none. */
 static int start_behind(struct ctr_cli *cli, struct behind *b, const struct ctr_schema *s, struct ctr_err *err)
 {
-    bool copies = cli->jobs > 1;
+    bool copies = cli->jobs > 1 && s->n;
     int rc = 0;
 
+    b->first = &cli->idle_err;
     for (int i = 0; i < s->n; i++)
         copies &= !s->f[i].dict;
     for (int k = 0; !rc && copies && k < 2; k++)
@@ -323,6 +330,8 @@ static void write_copy(void *ctx)
 {
     struct behind *b = ctx;
     b->rc = ctr_writer_batch(b->w, ctr_batchbuf_view(&b->copy[b->at]), &b->err);
+    if (b->rc && !b->first->code) /* else that flush is the reason */
+        *b->first = b->err;
 }
 
 static int wait_behind(struct behind *b, struct ctr_err *err)

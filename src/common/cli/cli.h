@@ -125,7 +125,7 @@ struct ctr_cli {
     /* scaffold */
     char device_name[16];           /* of `device`, where ranks chose it */
     struct ctr_writer *idle_writer; /* flushed when input is idle */
-    struct ctr_err idle_err;        /* why that failed, which ended the reading */
+    struct ctr_err idle_err;        /* why that, or the writing by a thread, failed, which ends the reading */
     struct ctr_background *writes;  /* the thread that writes to it, or NULL */
     int64_t progress_next_ms, progress_start_ms;
     bool progress_drawn; /* a progress line is on the terminal */
@@ -181,7 +181,7 @@ int64_t ctr_cli_batch_rows(const struct ctr_cli *cli, const struct ctr_schema *s
 /* A stream writer on `out` with this tool's provenance added to a copy of the schema; flushes when input pauses. */
 int ctr_cli_writer(struct ctr_cli *cli, struct ctr_out *out, const struct ctr_schema *schema, struct ctr_writer **w,
                    struct ctr_err *err) CTR_MUST;
-/* Flush idle_writer, if there is one. */
+/* Flush idle_writer, if there is one. Fails, too, where the thread has failed to write to it. */
 int ctr_cli_flush(struct ctr_cli *cli, struct ctr_err *err) CTR_MUST;
 /* Write all batches of `rows` to `out` and finish; shows progress of r, from which they are made. With -j 2 and more a
  * batch is written by a thread while the next one is made. */
