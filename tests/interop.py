@@ -122,6 +122,15 @@ def test_times():
             p = run(["ctr-cat", "-j", jobs], encode(fine, **how))
             ok(p.stderr.decode() == said, f"times that lose digits are counted {how} -j {jobs}", p.stderr.decode())
     ok(not run(["ctr-cat"], encode(fine.slice(0, 2))).stderr, "and none where none does")
+    path = [os.path.join(W, name) for name in ("fine.plan", "fine.arrows", "wide.arrows")]
+    for p, data in zip(path, (b"from log\nkeep n\nkeep x\n", encode(fine), encode(fine.append_column("y", fine["n"])))):
+        with open(p, "wb") as f:
+            f.write(data)
+    said = "ctr-extract: view log: column x: %d time%s had digits below a millisecond, which are cut off\n"
+    for jobs in "1", "3":
+        for files, want in (path[1:2], said % (1, "")), (path[1:], said % (2, "s")):
+            p = run(["ctr-extract", "-j", jobs, "-o", os.path.join(W, "x"), path[0], *("log=" + f for f in files)])
+            ok(p.stderr.decode() == want, f"so they are in {len(files)} files of a view, -j {jobs}", p.stderr.decode())
     column([dt.date(2019, 11, 14), None, dt.date(1960, 1, 1)], pa.date32(),
            [dt.datetime(2019, 11, 14, tzinfo=UTC), None, dt.datetime(1960, 1, 1, tzinfo=UTC)])
 

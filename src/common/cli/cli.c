@@ -141,10 +141,9 @@ int ctr_cli_inputs(struct ctr_cli *cli, int first, struct ctr_err *err)
     return !rc && cli->nargs <= first ? refuse_same(cli, NULL, err) : rc;
 }
 
-static void tell_cut(void *ctx, const char *column, int64_t times)
+static void note(void *ctx, const char *text)
 {
-    ctr_cli_note(ctx, "column %s: %lld time%s had digits below a millisecond, which are cut off", column,
-                 (long long)times, CTR_S(times));
+    ctr_cli_note(ctx, "%s", text);
 }
 
 int ctr_cli_reader(struct ctr_cli *cli, int first, const struct ctr_reader_opts *opts, struct ctr_reader **r,
@@ -161,9 +160,9 @@ int ctr_cli_reader(struct ctr_cli *cli, int first, const struct ctr_reader_opts 
         o.idle_ms = (int)cli->flush_ms;
         o.ahead = cli->jobs > 1;
     }
-    if (!o.cut) {
-        o.cut = tell_cut;
-        o.cut_ctx = cli;
+    if (!o.note) {
+        o.note = note;
+        o.note_ctx = cli;
     }
     return ctr_reader_open(r, cli->args + first, n, &o, err);
 }
@@ -176,7 +175,7 @@ static bool not_idle(void *ctx)
 
 int ctr_cli_side_reader(const struct ctr_cli *cli, const char *path, struct ctr_reader **r, struct ctr_err *err)
 {
-    const struct ctr_reader_opts o = { .idle = not_idle, .cut = tell_cut, .cut_ctx = (void *)(uintptr_t)cli };
+    const struct ctr_reader_opts o = { .idle = not_idle, .note = note, .note_ctx = (void *)(uintptr_t)cli };
     struct ctr_cli only = *cli;
     char *name[] = { (char *)(uintptr_t)path };
     only.args = name;

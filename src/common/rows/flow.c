@@ -691,6 +691,11 @@ static void tell_rows(const struct flow *f)
             ctr_parquet_notes(f->view[i].parquet, ctr_flow_view_note, &f->view[i]);
         else if (f->view[i].matched)
             ctr_matched_notes(f->view[i].matched, ctr_flow_view_note, &f->view[i]);
+        else if (f->view[i].reader) {
+            struct ctr_reader_stats rs;
+            ctr_reader_get_stats(f->view[i].reader, &rs);
+            ctr_reader_notes(&rs, ctr_flow_view_note, &f->view[i]);
+        }
     }
 }
 

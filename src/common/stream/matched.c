@@ -20,7 +20,8 @@ struct ctr_matched {
     struct ctr_colbuf *made;
     struct ctr_col *col;
     struct ctr_batch batch;
-    int64_t rows, bytes;
+    int64_t rows;
+    struct ctr_reader_stats read; /* bytes and times, of the files before this one */
 };
 
 /* ---- the schema ---- */
@@ -143,13 +144,21 @@ static int project(struct ctr_matched *m, struct ctr_err *err)
     return rc;
 }
 
+static struct ctr_reader_stats read_so_far(const struct ctr_matched *m)
+{
+    struct ctr_reader_stats all = m->read, st = { 0 };
+    if (m->reader)
+        ctr_reader_get_stats(m->reader, &st);
+    if (!all.times_cut)
+        memcpy(all.times_cut_in, st.times_cut_in, sizeof all.times_cut_in);
+    all.times_cut += st.times_cut;
+    all.bytes_read += st.bytes_read;
+    return all;
+}
+
 static int next_file(struct ctr_matched *m, struct ctr_err *err)
 {
-    struct ctr_reader_stats st;
-    if (m->reader) {
-        ctr_reader_get_stats(m->reader, &st);
-        m->bytes += st.bytes_read;
-    }
+    m->read = read_so_far(m);
     ctr_reader_free(m->reader);
     m->reader = NULL;
     m->at = m->file;
@@ -282,15 +291,14 @@ struct ctr_batch_source ctr_matched_source(struct ctr_matched *m)
 
 int64_t ctr_matched_bytes(const struct ctr_matched *m)
 {
-    struct ctr_reader_stats st = { 0 };
-    if (m->reader)
-        ctr_reader_get_stats(m->reader, &st);
-    return m->bytes + st.bytes_read;
+    return read_so_far(m).bytes_read;
 }
 
 void ctr_matched_notes(const struct ctr_matched *m, void (*note)(void *ctx, const char *text), void *ctx)
 {
     char text[700];
+    const struct ctr_reader_stats read = read_so_far(m);
+    ctr_reader_notes(&read, note, ctx);
     for (int i = 0; i < m->schema.n; i++)
         if (m->lack[i]) {
             ctr_format(text, sizeof text, "column %s: %d of %d files lack it, and are null there (the first: %s)",

@@ -23,7 +23,7 @@ int ctr_matched_open(struct ctr_matched **m, char *const *paths, int n, const st
 void ctr_matched_part(struct ctr_matched *m, int part, int parts);
 struct ctr_batch_source ctr_matched_source(struct ctr_matched *m);
 int64_t ctr_matched_bytes(const struct ctr_matched *m);
-/* After the last batch: which columns files lacked. */
+/* After the last batch: which columns files lacked, and of ctr_reader_notes. */
 void ctr_matched_notes(const struct ctr_matched *m, void (*note)(void *ctx, const char *text), void *ctx);
 void ctr_matched_free(struct ctr_matched *m);
 

@@ -664,8 +664,8 @@ void ctr_reader_free(struct ctr_reader *r)
     if (r->fetching)
         ctr_background_wait(r->thread, -1);
     ctr_background_free(r->thread);
-    if (r->opts.cut && r->stats.times_cut)
-        r->opts.cut(r->opts.cut_ctx, r->stats.times_cut_in, r->stats.times_cut);
+    if (r->opts.note)
+        ctr_reader_notes(&r->stats, r->opts.note, r->opts.note_ctx);
     close_file(r);
     for (int i = 0; r->paths && i < r->npaths; i++)
         free(r->paths[i]);
@@ -794,4 +794,14 @@ const char *ctr_reader_mixed(const struct ctr_reader *r)
 void ctr_reader_get_stats(const struct ctr_reader *r, struct ctr_reader_stats *s)
 {
     *s = r->shown;
+}
+
+void ctr_reader_notes(const struct ctr_reader_stats *s, void (*note)(void *ctx, const char *text), void *ctx)
+{
+    char text[400];
+    if (!s->times_cut)
+        return;
+    ctr_format(text, sizeof text, "column %s: %lld time%s had digits below a millisecond, which are cut off",
+               s->times_cut_in, (long long)s->times_cut, CTR_S(s->times_cut));
+    note(ctx, text);
 }

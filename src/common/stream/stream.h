@@ -41,10 +41,8 @@ struct ctr_reader_opts {
     bool (*idle)(void *ctx);
     void *idle_ctx;
     int idle_ms;
-    /* Called by ctr_reader_free (NULL: none) when so many times of foreign streams had digits below a millisecond,
-     * which are cut off, the first of them in `column`. */
-    void (*cut)(void *ctx, const char *column, int64_t times);
-    void *cut_ctx;
+    void (*note)(void *ctx, const char *text); /* of ctr_reader_notes, which ctr_reader_free calls; or NULL */
+    void *note_ctx;
     struct ctr_decimal *decimal; /* of n columns (borrowed); those of others are exact as numbers, or an error */
     int ndecimals;
     bool follow; /* needs idle: the input may grow: the end of a file, or of the writers of a FIFO, does not end it */
@@ -102,6 +100,8 @@ struct ctr_reader_stats {
     char times_cut_in[64];  /* … the first in this column */
 };
 void ctr_reader_get_stats(const struct ctr_reader *r, struct ctr_reader_stats *s);
+/* For the user: how many times of foreign streams had digits below a millisecond, which are cut off; if any had. */
+void ctr_reader_notes(const struct ctr_reader_stats *s, void (*note)(void *ctx, const char *text), void *ctx);
 
 /* The files of part `part` of `parts`: every parts-th one, or, of one IPC file, the blocks; for ctr_reader_open. `path`
  * is the caller's to free, also after an error: shards.c. */
