@@ -5,6 +5,7 @@ and by pyarrow, and compared value by value.
     parquet.py --compare FILE [OPTION…]     one file, ctr-import with these options
     parquet.py --dictionaries DIR           dictionary columns, also beside pages without a dictionary; prints what differs
     parquet.py --decimals DIR               decimals as text, float64 and int64; UUIDs
+    parquet.py --durations DIR              durations of each unit and writer, alone, in structs and lists, in sets of files
 """
 import decimal, os, random, subprocess, sys, uuid
 
@@ -363,7 +364,74 @@ def decimals(directory):
     return bad
 
 
+DAY = 86400000
+
+
+def durations(directory):
+    """Parquet has no durations: they are int64, and Arrow's schema in the file tells the unit."""
+    bad = 0
+
+    def check(what, got, want):
+        nonlocal bad
+        bad |= got != want
+        if got != want:
+            print(f"{what}: {got}, not {want}")
+
+    def read(files, *options):
+        run = subprocess.run(["ctr-import", *options, *files], capture_output=True)
+        said = run.stderr.decode()
+        return (said, None) if run.returncode else (said, pa.ipc.open_stream(run.stdout).read_all())
+
+    def write(name, table, **options):
+        path = os.path.join(directory, name + ".parquet")
+        pq.write_table(table, path, **options)
+        return path
+
+    files = []
+    for unit, per in (("s", 1000), ("ms", 1), ("us", 1 / 1000), ("ns", 1 / 1000000)):
+        of_ms = [DAY, None, -5000, 0]
+        d = pa.array([v if v is None else round(v / per) for v in of_ms], pa.int64()).cast(pa.duration(unit))
+        n = pa.array([1, 2, 3, 4], pa.int64())
+        lists = pa.ListArray.from_arrays(pa.array([0, 2, 2, 3, 4], pa.int32()), d)
+        t = pa.table({"d": d, "n": n, "s": pa.StructArray.from_arrays([n, d], ["n", "d"]), "l": lists, "k": d.dictionary_encode()})
+        files.append(write(unit, t))
+        said, got = read(files[-1:])
+        check(unit, said, "")
+        check(unit, got.to_pydict(), {"d": of_ms, "n": [1, 2, 3, 4], "s.n": [1, 2, 3, 4], "s.d": of_ms, "k": of_ms,
+                                      "l": [[DAY, None], [], [-5000], [0]]})
+        for low, rows in (DAY, [1]), (1, [1]), (-5000, [1, 3, 4]):
+            said, got = read(files[-1:], "--where", f"d >= {low}")
+            check(f"{unit} --where d >= {low}", got.column("n").to_pylist(), rows)
+    said, got = read(files, "-c", "d")
+    check("all units", got.column("d").to_pylist(), [DAY, None, -5000, 0] * 4)
+    fine = write("fine", pa.table({"d": pa.array([1500, -1500, 2000], pa.int64()).cast(pa.duration("us"))}))
+    said, got = read([fine])
+    check("finer ones", got.column("d").to_pylist(), [1, -2, 2])
+    check("finer ones", said, "ctr-import: column d: 2 values had digits below a millisecond, which are cut off\n")
+    long = write("long", pa.table({"d": pa.array([2**62], pa.int64()).cast(pa.duration("s"))}))
+    said, got = read([long])
+    check("a long one", got is None and "long.parquet: column d" in said and "too long for milliseconds" in said, True)
+    number = write("number", pa.table({"d": pa.array([5], pa.int64())}))
+    said, got = read([files[0], number])
+    check("durations and numbers", got is None and "is a duration in" in said and "a plain value in" in said, True)
+    for value in b"", b"/////w", b"////////////////AAAA", b"*" * 40, b"QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFB":
+        t = pa.table({"d": pa.array([5], pa.int64())}).replace_schema_metadata({b"ARROW:schema": value})
+        said, got = read([write("odd", t, store_schema=False)])
+        check(f"a schema {value}", got and got.column("d").to_pylist(), [5])
+    try:
+        import polars as pl
+        import datetime as dt
+        path = os.path.join(directory, "polars.parquet")
+        pl.DataFrame({"d": [dt.timedelta(days=1), None]}).write_parquet(path)
+        check("Polars", read([path])[1].column("d").to_pylist(), [DAY, None])
+    except ImportError:
+        pass
+    return bad
+
+
 def main():
+    if sys.argv[1] == "--durations":
+        return durations(sys.argv[2])
     if sys.argv[1] == "--dictionaries":
         return dictionaries(sys.argv[2])
     if sys.argv[1] == "--decimals":

@@ -163,6 +163,7 @@ if has_python pyarrow polars duckdb numpy; then
     "$PY" "$CTR_TOP/tests/parquet.py" "$W" 0 $n >"$W/files" 2>&1
     is "$n files of pyarrow, Polars and DuckDB, value by value" "$(tail -n 30 "$W/files")" "$n of $n files"
     is 'dictionary columns' "$("$PY" "$CTR_TOP/tests/parquet.py" --dictionaries "$W" 2>&1)" ''
+    is 'durations' "$("$PY" "$CTR_TOP/tests/parquet.py" --durations "$W" 2>&1)" ''
     is 'decimals and UUIDs' "$("$PY" "$CTR_TOP/tests/parquet.py" --decimals "$W" 2>&1)" ''
 else
     skip 'files of pyarrow, Polars and DuckDB, value by value' 'no pyarrow, polars or duckdb'

@@ -142,6 +142,8 @@ static int open_file(struct ctr_parquet *p, struct ctr_err *err)
         rc = ctr_pq_footer_read(&f->footer, f->fd, f->size, err);
     if (!rc)
         rc = ctr_pq_leaves(&f->leaves, &f->footer, err);
+    if (!rc)
+        rc = ctr_pq_durations(&f->footer, &f->leaves, err);
     if (!rc && p->o.partitions)
         rc = ctr_pq_partitions(path, &f->names, &f->values, err);
     if (rc)

@@ -39,6 +39,17 @@ static void divide(struct pq_column *c, const uint8_t *from, int64_t n, int64_t 
     c->lost += lost;
 }
 
+static int from_seconds(const struct pq_column *c, const uint8_t *from, int64_t n, uint8_t *to, struct ctr_err *err)
+{
+    bool bad = false;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t ms;
+        bad |= __builtin_mul_overflow(load_i64(from + 8 * i), (int64_t)1000, &ms);
+        store_i64(to + 8 * i, ms);
+    }
+    return bad ? ctr_pq_damaged(c, err, "a duration is too long for milliseconds") : 0;
+}
+
 static void from_int96(struct pq_column *c, const uint8_t *from, int64_t n, uint8_t *to)
 {
     for (int64_t i = 0; i < n; i++, from += 12) {
@@ -84,6 +95,7 @@ int ctr_pq_convert(struct pq_column *c, const uint8_t *from, int64_t n, uint8_t 
         return 0;
     case PQ_K_US: divide(c, from, n, 1000, to); return 0;
     case PQ_K_NS: divide(c, from, n, 1000000, to); return 0;
+    case PQ_K_S: return from_seconds(c, from, n, to, err);
     case PQ_K_INT96: from_int96(c, from, n, to); return 0;
     default: return 0;
     }

@@ -128,6 +128,7 @@ enum pq_kind {
     PQ_K_DAY,    /* int32 days to a time */
     PQ_K_US,     /* int64 µs to ms, digits counted */
     PQ_K_NS,
+    PQ_K_S,       /* int64 s to ms */
     PQ_K_MS32,    /* int32 ms to int64 */
     PQ_K_INT96,   /* nanoseconds of the day and Julian day */
     PQ_K_TEXT,    /* bytes, checked to be UTF-8 */
@@ -145,6 +146,7 @@ struct pq_leaf {
     uint8_t max_def, max_rep;
     uint8_t list_def; /* max_rep 1: definition level from which there is an item */
     struct ctr_field native;
+    bool duration; /* of milliseconds, once it is converted */
     char *refusal; /* NULL, or why the column cannot be read */
     /* of the columns of several files: parquet_set.c */
     int64_t dict;   /* above 0: comes as dictionary pages in files of half the rows or more */
@@ -167,6 +169,11 @@ struct pq_leaves {
 int ctr_pq_leaves(struct pq_leaves *l, const struct pq_footer *f, struct ctr_err *err) CTR_MUST;
 void ctr_pq_leaves_free(struct pq_leaves *l);
 int ctr_pq_leaf(const struct pq_leaves *l, const char *name, int guess); /* or -1; guess: where it may be */
+
+/* ---- the schema in Arrow's terms: parquet_arrow.c ---- */
+
+/* Leaves that are durations by it become int64 of milliseconds. */
+int ctr_pq_durations(const struct pq_footer *f, struct pq_leaves *leaves, struct ctr_err *err) CTR_MUST;
 
 /* ---- metadata of ctr-export: parquet_meta.c ---- */
 

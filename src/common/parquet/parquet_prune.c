@@ -33,6 +33,8 @@ static bool number(const struct pq_leaf *l, struct ctr_str s, long double *out)
     }
     if (l->type == PQ_INT32 && is_signed)
         v = (int32_t)v;
+    if (l->kind == PQ_K_S && __builtin_mul_overflow(v, (int64_t)1000, &v))
+        return false;
     v = l->kind == PQ_K_DAY  ? v * DAY_MS
         : l->kind == PQ_K_US ? floor_by(v, 1000)
         : l->kind == PQ_K_NS ? floor_by(v, 1000000)
@@ -43,9 +45,9 @@ static bool number(const struct pq_leaf *l, struct ctr_str s, long double *out)
 
 static bool is_comparable(const struct pq_leaf *l)
 {
-    return !l->max_rep &&
-           (l->kind == PQ_K_BITS || l->kind == PQ_K_SAME || l->kind == PQ_K_NARROW || l->kind == PQ_K_DAY ||
-            l->kind == PQ_K_US || l->kind == PQ_K_NS || l->kind == PQ_K_MS32 || l->kind == PQ_K_TEXT);
+    return !l->max_rep && (l->kind == PQ_K_BITS || l->kind == PQ_K_SAME || l->kind == PQ_K_NARROW ||
+                           l->kind == PQ_K_DAY || l->kind == PQ_K_US || l->kind == PQ_K_NS || l->kind == PQ_K_S ||
+                           l->kind == PQ_K_MS32 || l->kind == PQ_K_TEXT);
 }
 
 static enum ctr_bound_kind kind_of(enum ctr_type t)

@@ -18,18 +18,18 @@ bool ctr_pq_same_type(const struct ctr_field *leaf, const struct ctr_field *as)
     return leaf->type == as->type;
 }
 
-/* Values of one type that differ in what they mean: numbers and times of day, texts and decimals. Timestamps of any
- * unit are one. */
+/* Values of one type that differ in what they mean: numbers, times of day and durations, texts and decimals. Timestamps
+ * of any unit are one, and so are durations. */
 int ctr_pq_meaning(const struct pq_leaf *l)
 {
     const enum ctr_type t = l->native.type == CTR_LIST ? l->native.item : l->native.type;
     const bool of_day = t != CTR_TIME && (l->kind == PQ_K_US || l->kind == PQ_K_NS || l->kind == PQ_K_MS32);
-    return l->kind == PQ_K_DECIMAL ? 2 : of_day;
+    return l->kind == PQ_K_DECIMAL ? 2 : l->duration ? 3 : of_day;
 }
 
 const char *ctr_pq_meaning_name(int meaning)
 {
-    return (const char *const[]){ "plain value", "time of day", "decimal" }[meaning];
+    return (const char *const[]){ "plain value", "time of day", "decimal", "duration" }[meaning];
 }
 
 bool ctr_pq_widens(const struct ctr_field *from, const struct ctr_field *to)
@@ -63,6 +63,7 @@ static int unite(struct pq_leaf *all, const struct pq_leaf *l, char *const *path
     all->dict += l->dict;
     if (ctr_pq_no_values(all) && !ctr_pq_no_values(l)) { /* which stay nulls of the other type */
         all->kind = l->kind;
+        all->duration = l->duration;
         all->native = l->native;
         all->scale = l->scale;
         all->precision = l->precision;

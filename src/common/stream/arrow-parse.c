@@ -434,6 +434,52 @@ int ctr_message_parse(struct arrow_message *m, const uint8_t *p, size_t n, struc
     return rc;
 }
 
+/* ---- durations ---- */
+
+struct found {
+    struct ctr_buf name;
+    void (*each)(void *ctx, const char *name, int unit);
+    void *ctx;
+};
+
+/* `f` and what it holds; named: its name is part of the column's. */
+static int durations(struct found *to, const struct arrow_field *f, bool named, struct ctr_err *err)
+{
+    const size_t had = to->name.len;
+    int rc = named ? ctr_buf_append(&to->name, ".", had != 0, err) : 0;
+    if (!rc && named)
+        rc = ctr_buf_append(&to->name, f->name, strlen(f->name), err);
+    for (int i = 0; !rc && i < f->nchild; i++)
+        rc = durations(to, &f->child[i], f->kind == ARROW_STRUCT, err);
+    if (!rc && f->kind == ARROW_DURATION && !(rc = ctr_buf_append(&to->name, "", 1, err)))
+        to->each(to->ctx, (const char *)to->name.data, f->unit);
+    to->name.len = had;
+    return rc;
+}
+
+int ctr_arrow_durations(const uint8_t *message, size_t n, void (*each)(void *ctx, const char *name, int unit),
+                        void *ctx, struct ctr_err *err)
+{
+    struct found to = { .each = each, .ctx = ctx };
+    struct arrow_message m;
+    struct arrow_schema s = { 0 };
+    struct ctr_buf scratch = { 0 };
+    struct ctr_err none = { 0 };
+    if (n < 16 || ctr_fb_load32(message) != -1)
+        return 0;
+    int rc = ctr_message_parse(&m, message, n, &scratch, &none);
+    if (!rc && m.type == ARROW_SCHEMA)
+        rc = ctr_arrow_schema(&s, &m.header, &none);
+    if (rc)
+        rc = rc == CTR_ENOMEM ? ctr_fail_nomem(err, n) : 0;
+    for (int i = 0; !rc && i < s.n; i++)
+        rc = durations(&to, &s.f[i], true, err);
+    ctr_arrow_free(&s);
+    ctr_buf_free(&scratch);
+    ctr_buf_free(&to.name);
+    return rc;
+}
+
 /* ---- footer ---- */
 
 static int read_blocks(struct arrow_block **out, size_t *n, const struct ctr_fb_view *t, int field, struct ctr_err *err)

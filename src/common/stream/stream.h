@@ -103,6 +103,12 @@ void ctr_reader_get_stats(const struct ctr_reader *r, struct ctr_reader_stats *s
 /* For the user: how many times of foreign streams had digits below a millisecond, which are cut off; if any had. */
 void ctr_reader_notes(const struct ctr_reader_stats *s, void (*note)(void *ctx, const char *text), void *ctx);
 
+/* each(ctx, name, unit) for the durations in the schema of a message of Arrow, of which Parquet files hold a copy: the
+ * name has dots behind structs, items of lists have that of the list; unit 0 s, 1 ms, 2 us, 3 ns. A message that is
+ * damaged has none. */
+int ctr_arrow_durations(const uint8_t *message, size_t n, void (*each)(void *ctx, const char *name, int unit),
+                        void *ctx, struct ctr_err *err) CTR_MUST;
+
 /* The files of part `part` of `parts`: every parts-th one, or, of one IPC file, the blocks; for ctr_reader_open. `path`
  * is the caller's to free, also after an error: shards.c. */
 struct ctr_shard_files {
