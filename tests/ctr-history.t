@@ -143,6 +143,8 @@ case $CTR_BUILD in
     for j in 1 2; do
         ok "lists of 400 items are within --memory, -j $j" below 73000 ctr-history -q -j $j -c item --age --last 400 --memory 64M busy
     done
+    awk 'BEGIN { print "user,time,item"; for (i = 0; i < 20000; i++) printf "%d,%d,\n", i % 3, i }' | import blank user:int32,time:int64,item:utf8 --null NULL --user user --time time
+    ok 'so are lists of 2000 empty texts' below 73000 ctr-history -q -j 1 -c item --last 2000 --memory 64M blank
     ctr-history -q -j 1 -c item --last 400 busy | ctr-info --digest >busy.whole
     is 'in smaller batches the same' "$(ctr-history -q -j 2 -c item --last 400 --memory 4M busy | ctr-info --digest)" "$(cat busy.whole)"
     ;;

@@ -892,9 +892,11 @@ static int finish(void *history, struct ctr_err *err)
 
 static bool full(const struct ctr_history *h)
 {
-    for (int i = 0; i < h->recent.lists; i++)
-        if ((int64_t)h->recent.list[i].item->data.len >= h->list_bytes)
+    for (int i = 0; i < h->recent.lists; i++) {
+        const struct ctr_colbuf *item = h->recent.list[i].item; /* of empty texts only the offsets grow */
+        if ((int64_t)(item->data.len + item->offsets.len) >= h->list_bytes)
             return true;
+    }
     return false;
 }
 
