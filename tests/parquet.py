@@ -326,6 +326,15 @@ def dictionaries(directory):
         if pa.types.is_dictionary(got.schema.field(k).type) != dictionary or got[k].to_pylist() != [v[i % len(v)] for i in range(n)]:
             print(f"{k}: {got.schema.field(k).type}, or other values")
             bad = 1
+    few, none = os.path.join(directory, "few.parquet"), os.path.join(directory, "none.parquet")
+    pq.write_table(pq.read_table(path).slice(0, 500), few, use_dictionary=False)
+    pq.write_table(pq.read_table(path).slice(0, 0), none)
+    for order in [few, path], [path, few], [none, path], [path, none]:
+        got = pa.ipc.open_stream(subprocess.run(["ctr-import", "-q", *order], capture_output=True, check=True).stdout).read_all()
+        for k, (_, dictionary) in kinds.items():
+            if pa.types.is_dictionary(got.schema.field(k).type) != dictionary:
+                print(f"{order}: {k}: {got.schema.field(k).type}")
+                bad = 1
     lacks = os.path.join(directory, "lacks.parquet")
     pq.write_table(pa.table({"other": [1, 2, 3]}), lacks)
     results = [subprocess.run(["ctr-import", "-q", "-j", j, path, lacks], capture_output=True, check=True).stdout for j in ("1", "2")]

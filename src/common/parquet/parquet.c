@@ -177,7 +177,7 @@ static int open_all(struct ctr_parquet *p, struct ctr_err *err)
         close_file(p);
         rc = open_file(p, err);
         if (!rc)
-            rc = ctr_pq_set_add(&p->all, &p->in->footer, &p->in->leaves, p->paths.s, p->at, err);
+            rc = ctr_pq_set_add(&p->all, &p->in->footer, &p->in->leaves, p->in->fd, p->paths.s, p->at, err);
     } while (!rc && all && p->file < p->paths.n);
     if (rc || !all)
         return rc;
@@ -414,18 +414,6 @@ static int refuse(const struct ctr_parquet *p, const struct pq_leaf *l, struct c
                     ctr_text_option(&p->o, "columns").s);
 }
 
-/* Many short texts, of which a batch has nearly as many as rows, cost more as a dictionary of each batch than as texts.
- */
-static bool dictionary_pays(const struct ctr_parquet *p, const struct pq_leaf *l)
-{
-    enum { FEW = 2048, LONG_BYTES = 24 };
-    const struct pq_file *in = p->in;
-    int64_t values, bytes;
-    return l->file != in->number || !in->footer.groups ||
-           !ctr_pq_dictionary_size(in->fd, &in->footer.group[0].chunk[l->column], &values, &bytes) || values <= FEW ||
-           bytes / values > LONG_BYTES;
-}
-
 /* The reader of one column, the k-th that was asked for: as it is in the files, or converted. */
 static int open_column(struct ctr_parquet *p, struct ctr_text_column *as, int k, struct ctr_err *err)
 {
@@ -453,7 +441,7 @@ static int open_column(struct ctr_parquet *p, struct ctr_text_column *as, int k,
         return ctr_fail(err, CTR_EUSAGE, "column %s is a list, whose items keep the type that they have in the file",
                         l->name);
     f->dict = same && !p->o.like && (p->paths.n == 1 || !as->typed) &&
-              ((l->dict > 0 && dictionary_pays(p, l)) || (l->partition && f->type == CTR_UTF8));
+              (l->dict > 0 || (l->partition && f->type == CTR_UTF8));
     f->none = !as->typed && ctr_pq_no_values(l);
     p->dicts |= f->dict && !l->partition;
     return ctr_pq_column_open(&p->column[as->out], &p->schema, as->out, as, err);

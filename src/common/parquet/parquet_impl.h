@@ -149,7 +149,7 @@ struct pq_leaf {
     bool duration; /* of milliseconds, once it is converted */
     char *refusal; /* NULL, or why the column cannot be read */
     /* of the columns of several files: parquet_set.c */
-    int64_t dict;   /* above 0: comes as dictionary pages in files of half the rows or more */
+    int64_t dict;   /* above 0: comes as dictionary pages that pay in files of half the rows or more */
     int32_t fixed;  /* LIST: the items of each, or 0 */
     bool partition; /* of the path, not in the file */
     bool padded;    /* and an integer that is written with and without zeros in front */
@@ -196,9 +196,9 @@ int ctr_pq_meaning(const struct pq_leaf *l);
 const char *ctr_pq_meaning_name(int meaning);
 bool ctr_pq_widens(const struct ctr_field *from, const struct ctr_field *to); /* numbers without loss */
 bool ctr_pq_no_values(const struct pq_leaf *l);                               /* a column of nothing but nulls */
-/* Add the columns of file number `file`; `dict` of leaves is set. */
-int ctr_pq_set_add(struct pq_leaves *all, const struct pq_footer *f, const struct pq_leaves *leaves, char *const *paths,
-                   int file, struct ctr_err *err) CTR_MUST;
+/* Add the columns of file number `file`, open as `fd`; `dict` of leaves is set. */
+int ctr_pq_set_add(struct pq_leaves *all, const struct pq_footer *f, const struct pq_leaves *leaves, int fd,
+                   char *const *paths, int file, struct ctr_err *err) CTR_MUST;
 int ctr_pq_set_partitions(struct pq_leaves *all, const struct ctr_strs *paths, struct ctr_err *err) CTR_MUST;
 
 /* ---- row groups that a condition leaves out: parquet_prune.c ---- */

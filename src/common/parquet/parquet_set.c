@@ -108,15 +108,25 @@ static bool comes_as_dictionary(const struct pq_footer *f, const struct pq_leaf 
     return true;
 }
 
-int ctr_pq_set_add(struct pq_leaves *all, const struct pq_footer *f, const struct pq_leaves *leaves, char *const *paths,
-                   int file, struct ctr_err *err)
+/* Many short texts, of which a batch has nearly as many as rows, cost more as a dictionary of each batch than as texts.
+ */
+static bool dictionary_pays(const struct pq_footer *f, const struct pq_leaf *l, int fd)
+{
+    enum { FEW = 2048, LONG_BYTES = 24 };
+    int64_t values, bytes;
+    return !ctr_pq_dictionary_size(fd, &f->group[0].chunk[l->column], &values, &bytes) || values <= FEW ||
+           bytes / values > LONG_BYTES;
+}
+
+int ctr_pq_set_add(struct pq_leaves *all, const struct pq_footer *f, const struct pq_leaves *leaves, int fd,
+                   char *const *paths, int file, struct ctr_err *err)
 {
     int rc = 0, guess = 0;
     for (int i = 0; !rc && i < leaves->n; i++) {
         struct pq_leaf *l = &leaves->leaf[i];
         const int k = ctr_pq_leaf(all, l->name, guess);
         guess = k < 0 ? all->n + 1 : k + 1;
-        l->dict = comes_as_dictionary(f, l) ? f->rows + 1 : ctr_pq_no_values(l) ? 0 : -f->rows;
+        l->dict = comes_as_dictionary(f, l) && dictionary_pays(f, l, fd) ? f->rows + 1 : ctr_pq_no_values(l) ? 0 : -f->rows;
         if (k < 0) {
             rc = add_leaf(all, l, file, err);
             if (!rc && file)
