@@ -443,10 +443,13 @@ void ctr_plan_tell_misplaced(char *const *files, int n, struct ctr_err *err)
         struct ctr_err unused = { 0 };
         struct ctr_plan *p = NULL;
         bool is_plan;
-        if (ctr_plan_named(files[i], &is_plan, &unused) || !is_plan || ctr_plan_open(&p, files[i], &unused))
+        if (ctr_plan_named(files[i], &is_plan, &unused) || !is_plan)
             continue;
+        const bool opens = !ctr_plan_open(&p, files[i], &unused); /* not, say, a model of features that no plan made */
         (void)ctr_err_remedy(err, "; %s is a %s, which goes before the streams", files[i],
-                             p->is_model ? "model" : "plan");
+                             !opens        ? "plan or model"
+                             : p->is_model ? "model"
+                                           : "plan");
         ctr_plan_free(p);
         return;
     }
