@@ -9,6 +9,7 @@ import random
 import re
 import subprocess
 import sys
+import tempfile
 import uuid
 
 import pyarrow as pa
@@ -131,6 +132,16 @@ def test_times():
         for files, want in (path[1:2], said % (1, "")), (path[1:], said % (2, "s")):
             p = run(["ctr-extract", "-j", jobs, "-o", os.path.join(W, "x"), path[0], *("log=" + f for f in files)])
             ok(p.stderr.decode() == want, f"so they are in {len(files)} files of a view, -j {jobs}", p.stderr.decode())
+    both = run(["ctr-cat"], encode(fine.append_column("y", pa.array([1001, 1002, 1000], pa.int64()).cast(pa.timestamp("us"))))).stderr.decode()
+    ok(both == said[:-1] + ", and so had 2 in other columns\n", "each column's count is its own", both)
+    clicks = pa.table({"click": [0, 1, 1], "time": pa.array([1001, 2000, 3000], pa.int64()).cast(pa.timestamp("us"))})
+    with tempfile.TemporaryDirectory() as folder:
+        with open(os.path.join(folder, "plan"), "w") as f:
+            f.write("label click\ntime time\nfeature click2 = click + 1\n")
+        with open(os.path.join(folder, "rows"), "wb") as f:
+            f.write(encode(clicks))
+        p = run(["ctr-train", "lr", "--passes", "3", "-o", os.path.join(folder, "model"), os.path.join(folder, "plan"), os.path.join(folder, "rows")], b"")
+        ok(p.stderr.decode().count("1 time had digits") == 1, "once for several passes", p.stderr.decode())
     column([dt.date(2019, 11, 14), None, dt.date(1960, 1, 1)], pa.date32(),
            [dt.datetime(2019, 11, 14, tzinfo=UTC), None, dt.datetime(1960, 1, 1, tzinfo=UTC)])
 

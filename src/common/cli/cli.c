@@ -146,6 +146,15 @@ static void note(void *ctx, const char *text)
     ctr_cli_note(ctx, "%s", text);
 }
 
+/* Of the main input, which each pass reads. */
+static void note_once(void *ctx, const char *text)
+{
+    struct ctr_cli *cli = ctx;
+    if (!cli->told_cut)
+        note(cli, text);
+    cli->told_cut = true;
+}
+
 int ctr_cli_reader(struct ctr_cli *cli, int first, const struct ctr_reader_opts *opts, struct ctr_reader **r,
                    struct ctr_err *err)
 {
@@ -161,7 +170,7 @@ int ctr_cli_reader(struct ctr_cli *cli, int first, const struct ctr_reader_opts 
         o.ahead = cli->jobs > 1;
     }
     if (!o.note) {
-        o.note = note;
+        o.note = note_once;
         o.note_ctx = cli;
     }
     return ctr_reader_open(r, cli->args + first, n, &o, err);

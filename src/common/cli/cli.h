@@ -129,6 +129,7 @@ struct ctr_cli {
     struct ctr_background *writes;  /* the thread that writes to it, or NULL */
     int64_t progress_next_ms, progress_start_ms;
     bool progress_drawn; /* a progress line is on the terminal */
+    bool told_cut;       /* that times of the input lose digits */
     char reread[32];     /* ctr_cli_reread: the copy's name */
     const char *reread_name;
     bool stdin_taken, stdin_read; /* already used for a copy; already used as an input other than the main stream */

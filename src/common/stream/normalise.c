@@ -243,7 +243,7 @@ static void count_cut(struct ctr_reader_stats *s, const char *column, int64_t ti
 {
     if (times && !s->times_cut)
         snprintf(s->times_cut_in, sizeof s->times_cut_in, "%s", column);
-    s->times_cut += times;
+    *(strncmp(s->times_cut_in, column, sizeof s->times_cut_in - 1) ? &s->others_cut : &s->times_cut) += times;
 }
 
 static int decode_time(struct where *w, const struct arrow_field *f, int b, struct arrow_level *lv, struct ctr_err *err)

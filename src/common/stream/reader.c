@@ -798,10 +798,12 @@ void ctr_reader_get_stats(const struct ctr_reader *r, struct ctr_reader_stats *s
 
 void ctr_reader_notes(const struct ctr_reader_stats *s, void (*note)(void *ctx, const char *text), void *ctx)
 {
-    char text[400];
+    char text[400], more[64] = "";
     if (!s->times_cut)
         return;
-    ctr_format(text, sizeof text, "column %s: %lld time%s had digits below a millisecond, which are cut off",
-               s->times_cut_in, (long long)s->times_cut, CTR_S(s->times_cut));
+    if (s->others_cut)
+        snprintf(more, sizeof more, ", and so had %lld in other columns", (long long)s->others_cut);
+    ctr_format(text, sizeof text, "column %s: %lld time%s had digits below a millisecond, which are cut off%s",
+               s->times_cut_in, (long long)s->times_cut, CTR_S(s->times_cut), more);
     note(ctx, text);
 }

@@ -97,7 +97,8 @@ struct ctr_reader_stats {
     int64_t bytes_verified; /* hashed */
     bool sealed;            /* the input has the integrity layer */
     int64_t times_cut;      /* to milliseconds … */
-    char times_cut_in[64];  /* … the first in this column */
+    char times_cut_in[64];  /* … in this column, the first that has such times … */
+    int64_t others_cut;     /* … and in others */
 };
 void ctr_reader_get_stats(const struct ctr_reader *r, struct ctr_reader_stats *s);
 /* For the user: how many times of foreign streams had digits below a millisecond, which are cut off; if any had. */
