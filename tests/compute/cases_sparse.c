@@ -302,10 +302,12 @@ static void try_slots(struct trial *t)
             ((uint64_t *)trial_data(s.want))[e] = (uint64_t)(e % n + e / n * (n / 2));
         trial_go(t, run_slots, &s);
     }
-    static const int64_t entries[] = { 0, 1, 31, 257, 3000 };
+    /* the last ones: groups that cuda sorts in runs of 512 entries */
+    static const int64_t entries[] = { 0, 1, 31, 257, 3000, 8193, 9217, 10000 };
     static const int64_t keys[] = { 1, 20, 100000 };
-    for (int i = 0; i < 15; i++) { /* keys that repeat: one, some, few of them; of three tables or of one */
-        const int64_t n = entries[i % 5], distinct_keys = keys[i / 5], room = i % 2 ? 256 : 8192;
+    for (int i = 0; i < 18; i++) { /* keys that repeat: one, some, few of them; of three tables or of one */
+        const int64_t n = entries[i < 15 ? i % 5 : i - 10], distinct_keys = keys[i < 15 ? i / 5 : i - 15];
+        const int64_t room = i % 2 ? 256 : 8192;
         trial_start(t, 0, "slots %lld of %lld keys in %lld", (long long)n, (long long)distinct_keys, (long long)room);
         struct slots s = slots_arrays(t, n, room);
         for (int64_t e = 0; e < 5 * n; e++) {
