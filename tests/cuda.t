@@ -101,6 +101,18 @@ ok "lists" same mlp $shape --minibatch 500 lists.arrows
 ok "are the host's" numbered 'host: some are in lists'
 ok "counts" same mlp $shape --l2 .001 --minibatch 500 rows.arrows
 ok "are the host's" numbered 'host: --l2 counts them'
+# Where the device has memory for the rows of keys but not for lists of entries as well, the host goes on.
+awk 'BEGIN { srand(3); print "click,a,b,c,d,e"; for (i = 0; i < 9000; i++)
+    print (rand() < .3) "," int(50 * rand()) "," int(40 * rand()) "," int(30 * rand()) "," int(9 * rand()) "," int(i < 6000 ? 9 * rand() : i) }' >short.csv
+printf 'label click\nfeature a\nfeature b\nfeature c\nfeature d\nfeature e\n' >short.plan
+ctr-import -q --format csv --header short.csv | ctr-extract -q short.plan -o short.arrows
+for memory in 1M 2M 4M 6M 8M 10M 20M; do
+    ok "lr: with $memory of the device" same lr --minibatch 3000 --passes 2 --device-memory $memory short.arrows
+    case $memory in
+    2M) ok "numbered by the host" numbered 'host: the device has no room for all of their rows and entries' ;;
+    20M) ok "numbered by the device" numbered device ;;
+    esac
+done
 another() { same mlp $shape --minibatch 500 rows.arrows && cp host.m one.m && same mlp $shape --minibatch 499 rows.arrows && ! cmp -s one.m host.m; }
 ok "another minibatch gives another model: the comparison can fail" another
 

@@ -436,7 +436,7 @@ static int learn_entries(struct ctr_source *s, const struct batch *b, int number
                                     .index = ctr_vec(list, n),
                                     .group_item = ctr_vec_at(list, ENTRIES, n),
                                     .group_start = ctr_vec_at(list, 2 * ENTRIES, n + 1) };
-    const int rc = ctr_source_takes_entries(s) ? ctr_source_entries(s, 0, &e, &values, &err) : 0;
+    const int rc = ctr_source_takes_entries(s, n) ? ctr_source_entries(s, 0, &e, &values, &err) : 0;
     const int32_t *index = ctr_mem_host(list), *item = index + ENTRIES, *start = item + ENTRIES;
     must(rc, &err);
     struct ctr_source_step step = {
@@ -697,7 +697,7 @@ static void test_entries(void)
     double of_cache = 0, of_tables = 0;
     setenv("CTR_WORKING_SET", "", 1);
     struct ctr_source *cache = cached(ram_source(&ram[0])), *tables = ram_source(&ram[1]);
-    ok(!ctr_source_takes_entries(tables), "tables in memory number no keys");
+    ok(!ctr_source_takes_entries(tables, 1), "tables in memory number no keys");
     must(ctr_mem_new(&grad, dev, TABLES * MOST * WIDTH * sizeof(float), &err), &err);
     for (int i = 0; i < BATCHES; i++) {
         make_batch(&b, i);

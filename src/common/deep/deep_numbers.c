@@ -69,7 +69,7 @@ int ctr_deep_number_there(struct ctr_deep *d, const struct ctr_deep_tables *all,
     struct ctr_source_entries e = { 0 };
     const uint64_t *send = NULL;
     d->batch.on_device = false;
-    if ((first && !more) || ctr_deep_host_numbers(d, all) || !ctr_source_takes_entries(d->vectors.source))
+    if ((first && !more) || ctr_deep_host_numbers(d, all) || !ctr_source_takes_entries(d->vectors.source, g->entries))
         return 0;
     int rc = entries_to_send(d, &e, &send, err);
     if (!rc)

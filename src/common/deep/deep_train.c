@@ -387,8 +387,8 @@ void ctr_deep_summary(const void *learner, struct ctr_say *text)
         ctr_deep_images_counts(&l->net, &images);
     if (l->net.vectors.source)
         ctr_source_summary(l->net.vectors.source, text);
-    if (!why && !ctr_source_takes_entries(l->net.vectors.source))
-        why = "the device has no room for all of their rows";
+    if (!why && !ctr_source_takes_entries(l->net.vectors.source, 0))
+        why = "the device has no room for all of their rows and entries";
     if (!ctr_dev_is_host(l->net.dev))
         ctr_say(text, "keys numbered by     the %s%s\n", why ? "host: " : "device", why ? why : "");
     if (l->net.images)

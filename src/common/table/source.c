@@ -181,9 +181,9 @@ static int store_push(struct ctr_source *s, int buffer, const struct ctr_source_
     return rc ? rc : run_tables(&task, step->pool, put_table, err);
 }
 
-bool ctr_source_takes_entries(const struct ctr_source *s)
+bool ctr_source_takes_entries(struct ctr_source *s, int64_t n)
 {
-    return s->ops->takes_entries && s->ops->takes_entries(s);
+    return s->ops->takes_entries && s->ops->takes_entries(s, n);
 }
 
 int ctr_source_entries(struct ctr_source *s, int buffer, struct ctr_source_entries *e, struct ctr_mat *values,

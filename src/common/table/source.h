@@ -107,7 +107,7 @@ struct ctr_source_ops {
     /* Wait until the rows of a minibatch can be fetched. NULL: they always can. */
     int (*ready)(struct ctr_source *s, int buffer, struct ctr_err *err);
     int (*values)(struct ctr_source *s, int buffer, struct ctr_mat *values, struct ctr_err *err); /* NULL: uses fetch */
-    bool (*takes_entries)(const struct ctr_source *s);                                            /* NULL: never */
+    bool (*takes_entries)(struct ctr_source *s, int64_t n);                                       /* NULL: never */
     int (*entries)(struct ctr_source *s, int buffer, struct ctr_source_entries *e, struct ctr_mat *values,
                    struct ctr_err *err);
     int (*push)(struct ctr_source *s, int buffer, const struct ctr_source_step *step,
@@ -149,9 +149,10 @@ struct ctr_source {
 int ctr_source_begin(struct ctr_source *s, const struct ctr_want *want, int buffer, struct ctr_err *err) CTR_MUST;
 /* *values has one row per key; its stride may exceed its width. */
 int ctr_source_values(struct ctr_source *s, int buffer, struct ctr_mat *values, struct ctr_err *err) CTR_MUST;
-/* Do entries take the place of begin and values in the next minibatch? Then ctr_source_entries gives 1, or 0 if not
- * this time. It may be called again for the same minibatch, with entries appended. */
-bool ctr_source_takes_entries(const struct ctr_source *s);
+/* Do n entries take the place of begin and values in the next minibatch? Ask before there is memory for their lists on
+ * the device. Then ctr_source_entries gives 1, or 0 if not this time. It may be called again for the same minibatch,
+ * with entries appended. */
+bool ctr_source_takes_entries(struct ctr_source *s, int64_t n);
 /* One number for table and hash; hashes of one table stay distinct. */
 #define CTR_SOURCE_SALT UINT64_C(0x9e3779b97f4a7c15)
 static inline uint64_t ctr_source_number(int table, uint64_t hash)

@@ -18,6 +18,9 @@ enum { WAYS = 8, STAGE_ROWS = 16384, LEAST_EXPECTED = 256 };
  * sets of WAYS overflow: with four thirds to two a key, every minibatch of a table of 3,000 keys had evictions, for
  * which the host waits. */
 enum { SLOTS_A_KEY = 4 };
+/* What lists of entries that the device numbers take, at most: by cache_entries, its operation and its caller, in both
+ * buffers. */
+enum { BYTES_AN_ENTRY = 200 };
 
 struct held {
     uint64_t hash;
@@ -29,6 +32,7 @@ struct cache {
     int64_t slots;         /* 0: none */
     bool begun;            /* the first minibatch has been seen */
     bool bounded;          /* it has reached its limit */
+    bool crowded;          /* there is no memory for lists of entries */
     bool newer;            /* it has changes not yet written below */
     uint32_t now;          /* number of minibatches */
     struct ctr_mem *rows;  /* [slots x floats] */
@@ -43,6 +47,7 @@ struct cache {
     int64_t hits, misses, evictions;
     int64_t expected; /* misses of a minibatch at most, by the one before it */
     int64_t distinct; /* keys of the last minibatch */
+    int64_t entries;  /* there are lists of so many */
     struct {
         bool in_set;            /* its rows use the slots */
         struct ctr_mem *slot;   /* i32 [n]: the slot of each row, or of each distinct key; -1: none */
@@ -287,7 +292,7 @@ static int make_lists(struct cache *c, int64_t n, struct ctr_err *err)
     const struct {
         struct ctr_mem **mem;
         size_t size;
-    } lists[] = { { &c->want, 8 }, { &c->missed, 4 }, { &c->missed_slot, 4 }, { &c->evicted_slot, 4 } };
+    } lists[] = { { &c->missed, 4 }, { &c->missed_slot, 4 }, { &c->evicted_slot, 4 } };
     int rc = 0;
     for (size_t i = 0; i < CTR_COUNT(lists) && !rc; i++)
         rc = ctr_mem_grow(lists[i].mem, c->base.dev, (size_t)n * lists[i].size, err);
@@ -417,6 +422,8 @@ static int values_in_set(struct cache *c, int buffer, struct ctr_err *err)
     if (!rc)
         rc = ctr_mem_keep(&c->part[buffer].slot, c->base.dev, (size_t)before * 4, (size_t)b->n * 4, err);
     if (!rc)
+        rc = ctr_mem_grow(&c->want, c->base.dev, (size_t)n * sizeof *number, err);
+    if (!rc)
         rc = ctr_mem_write(c->want, 0, number, (size_t)n * sizeof *number, err);
     slots.want = ctr_vec(c->want, n);
     slots.slot = ctr_vec_at(c->part[buffer].slot, before, n);
@@ -477,12 +484,16 @@ static int send_salt(struct cache *c, const struct ctr_source_entries *e, struct
     return rc ? rc : ctr_mem_write(c->salt, 0, salt, (size_t)e->fields * sizeof *salt, err);
 }
 
-/* While the slots have room for all keys: else some of a minibatch get none now and then. */
-static bool cache_takes_entries(const struct ctr_source *s)
+/* While the slots have room for all keys, else some of a minibatch get none now and then; and while half of the memory
+ * that is left has room for lists of entries: slots may take the other half first. */
+static bool cache_takes_entries(struct ctr_source *s, int64_t n)
 {
-    const struct cache *c = (const struct cache *)s;
+    struct cache *c = (struct cache *)s;
     const int64_t keys = ctr_source_rows(s->below, -1) + c->distinct;
-    return c->begun && !c->bounded && (has_room(c, keys) || affordable(c) > keys * SLOTS_A_KEY);
+    if (!c->begun || c->bounded || c->crowded || !(has_room(c, keys) || affordable(c) > keys * SLOTS_A_KEY))
+        return false;
+    c->crowded = n > c->entries && ctr_dev_memory_free(s->dev) / 2 < n * BYTES_AN_ENTRY;
+    return !c->crowded;
 }
 
 static int entries_fit(struct cache *c, int buffer, int64_t n, struct ctr_err *err)
@@ -528,6 +539,7 @@ static int cache_entries(struct ctr_source *s, int buffer, struct ctr_source_ent
         come[i] = key_of(e, f.missed[i]);
     if (!rc)
         rc = bring(c, (struct ctr_mat){ 0 }, come, f.missed_slot, f.misses, false, err);
+    c->entries = CTR_MAX(c->entries, n);
     if (rc || f.failures)
         return rc;
     c->distinct = e->distinct;
