@@ -291,8 +291,19 @@ click null the label .column click. is null
 w -1 the weight .column w. is -1, but must be finite and not negative
 w inf the weight .column w. is inf
 w null the weight .column w. is null
-age inf a value of column age is NaN or infinite; of a number x, if.abs.x. < 1e38, x, 0. in the plan is none
+age inf a value of column age is infinite as float32, which dense numbers of a plan are .up to 3.4e38.; of a number x, if.abs.x. < 1e38, x, 0. in the plan is none
 LIST
+printf 'click,x\n1,2\n0,1e39\n1,inf\n' | ctr-import -f csv --header --label click -c click,x:float64 -o large.arrows
+printf 'label click\ndense d = x\n' >large.plan
+exits 'a dense number of a plan beyond float32' 1 ctr-train mlp -q -o x.arrows large.plan large.arrows
+err_like 'is told of' 'row 2: a value of column d is infinite as float32, which dense numbers of a plan are .up to 3.4e38.'
+printf 'click,x\n1,2\n0,1e30\n1,3\n' | ctr-import -f csv --header --label click -c click,x:float64 | ctr-extract large.plan |
+    ctr-select --add 'd=if(d == 2, d, if(d == 3, 1.0 / 0, d * 1e12))' -o beyond.arrows
+exits 'a float64 beyond float32' 1 ctr-train mlp -q -o x.arrows beyond.arrows
+err_like 'is said' 'beyond.arrows: row 2: 1.0000000150474662e[+]42 in column d is beyond float32, which dense numbers are .3.4e38.; log1p'
+exits 'two bad numbers' 0 ctr-train mlp --bad-rows skip=2 -o x.arrows beyond.arrows
+err_like 'are counted apart' '2 of 3 rows are bad and left out: 1 dense d beyond float32, 1 dense d NaN or infinite$'
+rm x.arrows
 ok 'no model is left of a failed run' test ! -e x.arrows
 exits 'an unknown model' 2 ctr-train lrr mixed.arrows
 err_like 'names the nearest' "no model 'lrr'; the nearest is 'lr'$"

@@ -201,12 +201,14 @@ static void put_numbers(const struct ctr_input *in, const struct ctr_col *c, int
     }
 }
 
-static int bad_value(const struct ctr_inputs *in, int64_t row, const char *column, struct ctr_err *err)
+/* Value `at` of c. */
+static int bad_value(const struct ctr_inputs *in, int64_t row, const struct ctr_col *c, int64_t at, const char *column,
+                     struct ctr_err *err)
 {
-    return ctr_fail(
-        err, CTR_EDATA,
-        "row %lld: a value of column %s is NaN or infinite; of a number x, if(abs(x) < 1e38, x, 0) in the plan is none",
-        (long long)(in->batch->first_row + row + 1), column);
+    struct ctr_rule_text why;
+    ctr_number_why(c, at, column, &why);
+    return ctr_fail(err, CTR_EDATA, "row %lld: %s; %s", (long long)(in->batch->first_row + row + 1), why.what,
+                    why.hint);
 }
 
 /* Store values [at, at + n) of a column, 0 for null, to every step-th float. Returns the first that is NaN or infinite,
@@ -237,18 +239,20 @@ static int put_dense_column(const struct ctr_inputs *in, const struct ctr_input 
 {
     const struct ctr_col *c = &in->batch->col[p->column];
     const int32_t width = in->schema->f[p->column].width;
-    int64_t bad = n;
-    if (p->kind == CTR_INPUT_NUMBER)
-        bad = put_floats(c, from, n, to, in->dense);
+    if (p->kind == CTR_INPUT_NUMBER) {
+        const int64_t bad = put_floats(c, from, n, to, in->dense);
+        return bad == n ? 0 : bad_value(in, from + bad, c, from + bad, p->name, err);
+    }
     for (int64_t i = 0; p->kind == CTR_INPUT_NUMBERS && i < n; i++) {
         int64_t at = 0, end = 0;
         const struct ctr_col *items = ctr_col_items(c, width, from + i, &at, &end);
+        const int64_t bad = items ? at + put_floats(items, at, end - at, to + i * in->dense, 1) : end;
         if (!items)
             memset(to + i * in->dense, 0, (size_t)width * sizeof *to);
-        else if (put_floats(items, at, end - at, to + i * in->dense, 1) < end - at)
-            bad = CTR_MIN(bad, i);
+        else if (bad < end)
+            return bad_value(in, from + i, items, bad, p->name, err);
     }
-    return bad == n ? 0 : bad_value(in, from + bad, p->name, err);
+    return 0;
 }
 
 static int put_dense(const struct ctr_inputs *in, struct ctr_buf *buf, int64_t from, int64_t n, struct ctr_err *err)
@@ -391,11 +395,10 @@ static int64_t join_repeated(struct ctr_inputs *in, const struct sink *s, int64_
     return to;
 }
 
-/* The first input with a NaN or infinite value in this row; one must exist. */
-static const struct ctr_input *not_finite(const struct ctr_inputs *in, int64_t row)
+/* The error of the first NaN or infinite value of this row; one must exist. */
+static int not_finite(const struct ctr_inputs *in, int64_t row, struct ctr_err *err)
 {
-    const struct ctr_input *p = in->in;
-    for (bool found = false; !found && p < in->in + in->n; p += !found) {
+    for (const struct ctr_input *p = in->in; p < in->in + in->n; p++) {
         const struct ctr_col *c = &in->batch->col[p->column], *items = c;
         int64_t at = row, end = row + 1;
         if (p->kind == CTR_INPUT_KEY || p->kind == CTR_INPUT_KEYS ||
@@ -403,12 +406,14 @@ static const struct ctr_input *not_finite(const struct ctr_inputs *in, int64_t r
             continue;
         if (p->kind != CTR_INPUT_NUMBER)
             items = ctr_col_items(c, in->schema->f[p->column].width, row, &at, &end);
-        for (; items && !found && at < end; at++)
-            found = !ctr_col_null(items, at) &&
-                    !(fabs(p->kind == CTR_INPUT_WEIGHTED_KEYS ? (double)items->weight[at] : ctr_col_f64(items, at)) <
-                      INFINITY);
+        for (; items && at < end; at++)
+            if (!ctr_col_null(items, at) &&
+                !(fabs(p->kind == CTR_INPUT_WEIGHTED_KEYS ? (double)items->weight[at] : ctr_col_f64(items, at)) <
+                  INFINITY))
+                return bad_value(in, row, items, at, p->name, err);
     }
-    return p;
+    return ctr_fail(err, CTR_EDATA, "row %lld: a value is NaN or infinite",
+                    (long long)(in->batch->first_row + row + 1));
 }
 
 static int check_x(const struct ctr_inputs *in, const struct sink *s, int64_t row, int64_t from, int64_t end,
@@ -416,7 +421,7 @@ static int check_x(const struct ctr_inputs *in, const struct sink *s, int64_t ro
 {
     for (int64_t e = from; e < end; e++)
         if (!(fabs(s->x[e]) < INFINITY))
-            return bad_value(in, row, not_finite(in, row)->name, err);
+            return not_finite(in, row, err);
     return 0;
 }
 

@@ -10,6 +10,7 @@
 
 const char *const ctr_faults[CTR_NFAULTS] = { [CTR_FAULT_NULL] = "null",
                                               [CTR_FAULT_NUMBER] = "NaN or infinite",
+                                              [CTR_FAULT_LARGE] = "beyond float32",
                                               [CTR_FAULT_RANGE] = "not in [0, 1]",
                                               [CTR_FAULT_NEGATIVE] = "negative",
                                               [CTR_FAULT_LENGTH] = "of another length" };
@@ -39,25 +40,25 @@ static bool is_bad_scalar(const struct ctr_rule *r, const struct ctr_col *c, int
     return !(x >= 0 && x <= highest(r->role));
 }
 
-/* Items [at, end): is a number, or the weight of a key, neither null nor finite? */
-static bool is_bad_item(const struct ctr_rule *r, const struct ctr_col *c, int64_t at, int64_t end)
+/* The first number of row i, or weight of a key, that is neither null nor finite: its place in *of, or -1. */
+static int64_t bad_number(const struct ctr_rule *r, const struct ctr_batch *b, int64_t i, const struct ctr_col **of)
 {
-    for (; at < end; at++)
+    const struct ctr_col *c = *of = &b->col[r->column];
+    int64_t at = i, end = i + 1;
+    if (ctr_col_missing(c, i))
+        return -1;
+    if (c->type == CTR_LIST || c->type == CTR_FIXED)
+        c = *of = ctr_col_items(c, b->schema->f[r->column].width, i, &at, &end);
+    for (; c && at < end; at++)
         if (!ctr_col_null(c, at) && !is_finite(c->weight ? (double)c->weight[at] : ctr_col_f64(c, at), r->single))
-            return true;
-    return false;
+            return at;
+    return -1;
 }
 
 static bool is_bad_dense(const struct ctr_rule *r, const struct ctr_batch *b, int64_t i)
 {
-    const struct ctr_col *c = &b->col[r->column];
-    int64_t at = i, end = i + 1;
-    if (ctr_col_missing(c, i))
-        return false;
-    if (c->type != CTR_LIST && c->type != CTR_FIXED)
-        return !is_finite(ctr_col_f64(c, i), r->single);
-    const struct ctr_col *items = ctr_col_items(c, b->schema->f[r->column].width, i, &at, &end);
-    return items && is_bad_item(r, items, at, end);
+    const struct ctr_col *of;
+    return bad_number(r, b, i, &of) >= 0;
 }
 
 /* A null list is one item that is missing. */
@@ -165,6 +166,27 @@ static void scalar_why(const struct ctr_rule *r, double x, struct ctr_rule_text 
                            : "a comparison makes a label, as rating >= 4");
 }
 
+void ctr_number_why(const struct ctr_col *c, int64_t at, const char *column, struct ctr_rule_text *to)
+{
+    const double x = c->weight ? (double)c->weight[at] : ctr_col_f64(c, at);
+    const bool single = !c->weight && (c->dict ? c->dict->type : c->type) == CTR_F32;
+    char text[CTR_NUM_MAX];
+    const bool large = fabs(x) < INFINITY;
+    to->fault = large ? CTR_FAULT_LARGE : CTR_FAULT_NUMBER;
+    if (large)
+        ctr_format(to->what, sizeof to->what, "%.*s in column %s is beyond float32, which dense numbers are (3.4e38)",
+                   (int)ctr_fmt_f64(text, x), text, column);
+    else if (single && isinf(x))
+        ctr_format(to->what, sizeof to->what,
+                   "a value of column %s is infinite as float32, which dense numbers of a plan are (up to 3.4e38)",
+                   column);
+    else
+        ctr_format(to->what, sizeof to->what, "a value of column %s is NaN or infinite", column);
+    ctr_format(to->hint, sizeof to->hint, "%s",
+               large ? "log1p(x), or x / 1e9, in the plan makes a number x smaller"
+                     : "of a number x, if(abs(x) < 1e38, x, 0) in the plan is none");
+}
+
 void ctr_rule_why(const struct ctr_rule *r, const struct ctr_batch *b, int64_t i, struct ctr_rule_text *to)
 {
     const struct ctr_col *c = &b->col[r->column];
@@ -179,9 +201,9 @@ void ctr_rule_why(const struct ctr_rule *r, const struct ctr_batch *b, int64_t i
             r->aligned);
         ctr_format(to->hint, sizeof to->hint, "mend the row, or leave one of them out of that group");
     } else if (r->role == CTR_ROLE_DENSE || r->role == CTR_ROLE_FEATURE) {
-        to->fault = CTR_FAULT_NUMBER;
-        ctr_format(to->what, sizeof to->what, "a value of column %s is NaN or infinite", r->name);
-        ctr_format(to->hint, sizeof to->hint, "of a number x, if(abs(x) < 1e38, x, 0) in the plan is none");
+        const struct ctr_col *of;
+        const int64_t at = bad_number(r, b, i, &of);
+        ctr_number_why(of, at, r->name, to);
     } else if (is_scalar(r->role) && !ctr_col_missing(c, i))
         scalar_why(r, ctr_col_f64(c, i), to);
     else if (r->made)

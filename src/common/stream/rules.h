@@ -20,7 +20,15 @@ struct ctr_rule {
     const char *first_name;
 };
 
-enum ctr_fault { CTR_FAULT_NULL, CTR_FAULT_NUMBER, CTR_FAULT_RANGE, CTR_FAULT_NEGATIVE, CTR_FAULT_LENGTH, CTR_NFAULTS };
+enum ctr_fault {
+    CTR_FAULT_NULL,
+    CTR_FAULT_NUMBER,
+    CTR_FAULT_LARGE, /* a finite number that float32 makes infinite */
+    CTR_FAULT_RANGE,
+    CTR_FAULT_NEGATIVE,
+    CTR_FAULT_LENGTH,
+    CTR_NFAULTS
+};
 extern const char *const ctr_faults[CTR_NFAULTS]; /* "null", "NaN or infinite", … */
 
 /* For each row i of a batch: 0, or 1 + the number of the first rule that it breaks. Returns whether some do. */
@@ -30,6 +38,8 @@ struct ctr_rule_text {
     enum ctr_fault fault;
     char what[512], hint[200];
 };
+/* The same of number `at` of c, the values, items or weights of a column. */
+void ctr_number_why(const struct ctr_col *c, int64_t at, const char *column, struct ctr_rule_text *to);
 void ctr_rule_why(const struct ctr_rule *rule, const struct ctr_batch *b, int64_t i, struct ctr_rule_text *to);
 
 /* ---- what becomes of bad rows ---- */
