@@ -147,6 +147,11 @@ printf 'a,a:desc\n1,1\n1,2\n' | ctr-import -f csv --header -o desc.arrows
 is "a name that ends in :desc" "$(ctr-group -k '`a:desc`' --add 'n=count()' desc.arrows | ctr-export --no-header | tr '\n' ' ')" '1,1 2,1 '
 printf '"t,x",u\n2,1\n1,1\n' | ctr-import -f csv --header --user u --time t,x -c '`t,x`:timestamp[unix_ms],u' -o tx.arrows
 exits "a time of such a name" 0 ctr-history --sort --session 1s -o tx.out tx.arrows
+count=$(ctr-history -q --where 'click > 0' --count '`a,b`,`x=y`+`c+d\x09e`,q`q' odd.arrows | ctr-info | sed -n 's/^\(`*count[^ ]*\) .*/\1/p' | tr '\n' ' ')
+is 'history --count' "$count" '`count.a,b.impressions` `count.a,b.clicks` `count.a,b.rate` `count.x=y+c+d\x09e.impressions` `count.x=y+c+d\x09e.clicks` `count.x=y+c+d\x09e.rate` `count.q\`q.impressions` `count.q\`q.clicks` `count.q\`q.rate` '
+printf '"a,b",c\nx,y\nx,y\n' | ctr-import -f csv --header -o texts.arrows
+exits 'cat --share' 0 ctr-cat --share '`a,b`' -o odd.out texts.arrows
+is 'cat --share: it is shared' "$(ctr-info odd.out | awk '/a,b/ { print $2, $3 }' | tr -d ' ')" "$(ctr-cat --share 'a?b' texts.arrows | ctr-info | awk '/a,b/ { print $2, $3 }' | tr -d ' ')"
 is export "$(ctr-export -c "$odd" --no-header odd.arrows)" 1,2,3,4
 is eval "$(ctr-eval -q --by "$odd" --metrics rows odd.arrows | wc -l)" 6
 exits split 0 ctr-split --shards 1 --by "$odd" -o 'odd-%d' odd.arrows

@@ -140,7 +140,7 @@ static int share(const struct ctr_cli *cli, struct ctr_batch_source *in, struct 
     struct ctr_strs columns = { 0 };
     int rc = 0;
     for (int i = 0; i < o.share.n && !rc; i++)
-        rc = ctr_strs_split(&columns, o.share.s[i], ',', err);
+        rc = ctr_names_split(&columns, o.share.s[i], ',', err);
     if (!rc)
         rc = ctr_dictionary_source(in, &columns, cli->batch_rows, err);
     ctr_strs_free(&columns);

@@ -130,8 +130,8 @@ struct ctr_strs {
 };
 int ctr_strs_add(struct ctr_strs *l, const char *s, size_t len, struct ctr_err *err) CTR_MUST;
 int ctr_strs_split(struct ctr_strs *l, const char *s, char sep, struct ctr_err *err) CTR_MUST; /* "a,b" */
-/* The same of names of columns: one in back quotes, at the start or behind =, may hold the separator. It keeps its
- * quotes, which ctr_schema_need takes off. ctr_names_add: a name as an item of such a list. */
+/* The same of names of columns: one in back quotes, at the start or behind = or +, may hold the separator. It keeps
+ * its quotes, which ctr_schema_need takes off. ctr_names_add: a name as an item of such a list. */
 int ctr_names_split(struct ctr_strs *l, const char *s, char sep, struct ctr_err *err) CTR_MUST;
 int ctr_names_add(struct ctr_strs *l, const char *name, struct ctr_err *err) CTR_MUST;
 size_t ctr_names_span(const char *s, char stop);            /* bytes before the first `stop` outside of such a name */

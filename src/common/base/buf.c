@@ -296,7 +296,7 @@ size_t ctr_names_span(const char *s, char stop)
 {
     size_t n = 0;
     while (s[n] && s[n] != stop) {
-        const bool starts = !n || s[n - 1] == '=';
+        const bool starts = !n || s[n - 1] == '=' || s[n - 1] == '+';
         n += starts ? quoted_bytes(s + n) : 1;
     }
     return n;

@@ -128,20 +128,37 @@ static int add_lists(struct ctr_history *h, struct ctr_err *err)
     return CTR_MIN(rc, 0);
 }
 
+/* "a+b": the names of a set of keys, without back quotes. */
+static int set_name(const struct ctr_schema *s, const char *key, struct ctr_buf *name, struct ctr_err *err)
+{
+    struct ctr_strs names = { 0 };
+    int rc = ctr_names_split(&names, key, '+', err);
+    name->len = 0;
+    for (int i = 0; i < names.n && rc >= 0; i++)
+        if ((rc = ctr_schema_need(s, names.s[i], err)) >= 0)
+            rc = ctr_buf_printf(name, err, "%s%s", i ? "+" : "", s->f[rc].name);
+    if (rc >= 0)
+        rc = ctr_buf_append(name, "", 1, err);
+    ctr_strs_free(&names);
+    return CTR_MIN(rc, 0);
+}
+
 static int count_fields(struct ctr_history *h, const char *key, struct ctr_err *err)
 {
     static const struct {
         const char *name;
         enum ctr_type type;
     } field[] = { { "impressions", CTR_I64 }, { "clicks", CTR_I64 }, { "rate", CTR_F64 } };
-    int rc = 0;
+    struct ctr_buf set = { 0 };
+    int rc = set_name(&h->event.feed.schema, key, &set, err);
     for (size_t i = 0; i < CTR_COUNT(field) && rc >= 0; i++) {
         struct ctr_buf name = { 0 };
-        rc = ctr_buf_printf(&name, err, "count.%s.%s%c", key, field[i].name, 0);
+        rc = ctr_buf_printf(&name, err, "count.%s.%s%c", (const char *)set.data, field[i].name, 0);
         if (!rc)
             rc = ctr_schema_add(&h->out, (char *)name.data, field[i].type, err);
         ctr_buf_free(&name);
     }
+    ctr_buf_free(&set);
     return CTR_MIN(rc, 0);
 }
 
@@ -150,7 +167,7 @@ static int key_columns(struct side *s, const char *log, const char *key, int set
 {
     struct ctr_strs names = { 0 };
     char type[128];
-    int rc = ctr_strs_split(&names, key, '+', err);
+    int rc = ctr_names_split(&names, key, '+', err);
     for (int i = 0; i < names.n && rc >= 0; i++) {
         if ((rc = ctr_schema_need(&s->feed.schema, names.s[i], err)) < 0) {
             if (log)
@@ -304,7 +321,10 @@ static int describe(struct ctr_history *h, const struct ctr_strs *sets, struct c
     if (h->recent.lists)
         ctr_say(&t, "; --last %lld; --window %lld", (long long)o->last, (long long)o->window_ms);
     for (int i = 0; i < sets->n; i++) {
-        ctr_say(&t, "; --count %s:", sets->s[i]);
+        ctr_say(&t, "; --count ");
+        for (int k = h->event.key_start[i]; k < h->event.key_start[i + 1]; k++)
+            ctr_say(&t, "%s%s", k > h->event.key_start[i] ? "+" : "", s->f[h->event.key[k]].name);
+        ctr_say(&t, ":");
         for (int k = h->event.key_start[i]; k < h->event.key_start[i + 1]; k++)
             ctr_say(&t, " %s", type_of(s, h->event.key[k], type, sizeof type));
     }
@@ -346,7 +366,7 @@ static int start(struct ctr_history *h, const struct ctr_schema *events, const c
     for (int i = 0; !rc && o->columns && i < o->columns->n; i++)
         rc = ctr_names_split(&h->columns, o->columns->s[i], ',', err);
     for (int i = 0; !rc && o->counts && i < o->counts->n; i++)
-        rc = ctr_strs_split(&sets, o->counts->s[i], ',', err);
+        rc = ctr_names_split(&sets, o->counts->s[i], ',', err);
     h->sets = sets.n;
     if (!rc && (h->columns.n || o->age || h->sessions.on) && o->user < 0)
         rc = ctr_fail(err, CTR_EUSAGE, "whose %s? %s NAME says",

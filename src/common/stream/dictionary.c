@@ -115,6 +115,8 @@ static int choose(struct shared *s, const struct ctr_strs *columns, struct ctr_e
         const int found = any ? 0 : ctr_schema_need(&s->schema, pattern, err);
         if (found < 0)
             return found;
+        if (!any) /* a name in back quotes */
+            s->share[found] = s->schema.f[found].dict = true;
     }
     return 0;
 }
