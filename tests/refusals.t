@@ -8,6 +8,7 @@ printf '1 qid:3 1:2\n0 qid:4 2:1\n' | ctr-import --format libsvm -o svm.arrows
 printf 'a\n1\n' >a.csv
 printf 'label click\nfeature site\n' >log.plan
 printf '{"a":1}\n' >a.jsonl
+printf 'FEA1\000\000\000\000%0100d\000\000\000\000FEA1' 0 >one.feather
 
 # What stdout leads to is written behind what is there, whatever its name.
 echo old >words
@@ -56,6 +57,8 @@ done <<'LIST'
 2|ctr-export -f libffm --columns site log.arrows|no label column
 2|ctr-select --columns 'click,a\ b=price' log.arrows @PIPE@ ctr-export -f tsv --delimiter ' ' --columns nothing|no column
 1|ctr-export -f libsvm log.arrows|qid is null
+1|ctr-export one.feather|^ctr-export: one.feather: is a Feather V1 file, not a stream: write it as Feather V2, which is an Arrow IPC file
+1|ctr-cat <one.feather|^ctr-cat: stdin: is a Feather V1 file
 2|ctr-import -f csv --columns a:int65 a.csv|'int65' is no type
 2|ctr-import -f csv --columns 'a:' a.csv|is not NAME
 2|ctr-import -f csv --columns 'X[1..1000000]' a.csv|are more than

@@ -405,6 +405,8 @@ static int fail_no_stream(const struct ctr_reader *r, const uint8_t *p, size_t n
         { "\x28\xb5\x2f\xfd", "zstd" UNPACK "(zstd -dc)" },
         { "\x04\x22\x4d\x18", "lz4" UNPACK "(lz4 -dc)" },
         { "PAR1", "Parquet, not a stream: ctr-import FILE.parquet makes one of it" },
+        { "FEA1", "a Feather V1 file, not a stream: write it as Feather V2, which is an Arrow IPC file, as "
+                  "pyarrow.feather.write_feather does" },
     };
     for (size_t i = 0; i < CTR_COUNT(known); i++)
         if (n >= strlen(known[i][0]) && !memcmp(p, known[i][0], strlen(known[i][0])))
