@@ -66,6 +66,12 @@ by,slice,rows,weight,positives,auc,squared_error
 genre,(missing),1,0.5,0,,0.04000000000000001
 genre,x,3,3,2,0.75,0.19666666666666666
 genre,y,3,5,1,0.375,0.2780000000000001"
+awk 'BEGIN { n = split("(missing)|(missing)|(missing)|||(rest)|(rest)|\047(missing)\047|\047(missing)\047|y|z", g, "|"); print "click,score,g"
+    for (i = 1; i <= n; i++) print i % 2 ",.5," g[i] }' | ctr-import --format csv --header --label click --score score >named.arrows
+is "a text that reads like the slice of nulls, or the rest, is another slice" "$(ctr-eval --format stream -b g -n 4 -m rows named.arrows | ctr-export --no-header -c slice,rows | LC_ALL=C sort | tr '\n' ' ')" \
+    "''(missing)'',2 '(missing)',3 '(rest)',2 (missing),2 (rest),2 ,11 "
+is "in the table, too" "$(ctr-eval -b g -n 4 -m rows named.arrows | awk 'NR > 2 { print $1, $2 }' | LC_ALL=C sort | tr '\n' ' ')" \
+    "g=''(missing)'' 2 g='(missing)' 3 g='(rest)' 2 g=(missing) 2 g=(rest) 2 "
 is "roles by option" "$(ctr-import --format csv --header small.csv | ctr-eval --label click --score p -m auc)" "\
 slice  rows  positives       auc
 total     7      2.500  0.766667"
@@ -95,7 +101,7 @@ ctr-import --format csv --header $roles many.csv | ctr-select --add 'top=if(leng
 # Values of ad0 … ad24 alone: the rest is what is no such.
 cut_to() { grep -E "^(ad|top)=(ad[0-9]|ad1[0-9]|ad2[0-4]|\(rest\)) " | sed 's/^[a-z]*=//' | tr -s ' ' | sort; }
 for args in '-m auc,log_loss,calibration' '-m auc,gauc --bootstrap 8' "-m auc,squared_error --control many.arrows" '--window 1h -m auc,normalized_entropy'; do
-    is "many values, the rest summed: $args" "$(ctr-eval $args --by ad --slices 25 many.arrows | cut_to)" "$(ctr-eval $args --by top many.arrows | cut_to)"
+    is "many values, the rest summed: $args" "$(ctr-eval $args --by ad --slices 25 many.arrows | cut_to)" "$(ctr-eval $args --by top many.arrows | tr -d \' | cut_to)"
 done
 ctr-eval --by ad,list --slices 20 --window 1h --bootstrap 4 --format stream many.arrows >s1
 ctr-cat --batch 7 many.arrows | ctr-eval --by ad,list --slices 20 --window 1h --bootstrap 4 --format stream -j 4 >s4

@@ -146,7 +146,12 @@ static int slice_new(struct ctr_eval *e, const struct ctr_slice_value *v, uint64
     if (isnan(s->number))
         s->number = INFINITY;
     s->pub = (struct ctr_eval_slice){
-        .by = v->by, .text_n = s->pub.text_n, .text = s->text, .windowed = windowed, .window_ms = window
+        .by = v->by,
+        .text_n = s->pub.text_n,
+        .text = s->text,
+        .none = v->col ? ctr_col_missing(v->col, v->i) : v->by >= 0,
+        .windowed = windowed,
+        .window_ms = window,
     };
     s->value = value;
     s->missing = v->col && ctr_col_missing(v->col, v->i);

@@ -130,18 +130,35 @@ static void put_metric(const struct ctr_eval *e, int64_t slice, const struct ctr
             ctr_append_f64(a, isfinite(value[i]), value[i]);
 }
 
+/* The name of a slice. The values (missing) and (rest) stand in '…', and so do values that then would read the same. */
+static int slice_name(const struct ctr_eval_slice *s, struct ctr_buf *out, struct ctr_err *err)
+{
+    const char *p = s->text;
+    size_t n = s->text_n;
+    for (; n > 2 && p[0] == '\'' && p[n - 1] == '\''; n -= 2)
+        p++;
+    const bool like = (n == 9 && !memcmp(p, "(missing)", 9)) || (n == 6 && !memcmp(p, "(rest)", 6));
+    const bool quoted = like && !s->none && s->by >= 0;
+    out->len = 0;
+    int rc = ctr_buf_append(out, "'", quoted, err);
+    if (!rc)
+        rc = ctr_buf_append(out, s->text, s->text_n, err);
+    return rc ? rc : ctr_buf_append(out, "'", quoted, err);
+}
+
 int ctr_eval_stream_rows(const struct ctr_eval *e, const struct ctr_eval_view *v, struct ctr_batchbuf *rows,
                          struct ctr_err *err)
 {
+    struct ctr_buf name = { 0 };
     int rc = 0;
 
     for (int64_t i = 0; !rc && i < ctr_eval_slices(e); i++) {
         const struct ctr_eval_slice *s = ctr_eval_slice(e, i);
         const struct ctr_metric_sums *t = &s->sums[0];
         const int64_t *window = window_of(s, v);
-        struct ctr_append a = { rows->col, err, 0 };
+        struct ctr_append a = { rows->col, err, slice_name(s, &name, err) };
         ctr_append_text(&a, s->by < 0 ? NULL : v->by_names[s->by]);
-        ctr_append_str(&a, s->by < 0 ? NULL : s->text, s->text_n);
+        ctr_append_str(&a, s->by < 0 ? NULL : name.len ? (const char *)name.data : "", name.len);
         if (v->windows)
             ctr_append_i64(&a, window, window ? *window : 0);
         ctr_append_i64(&a, true, t->rows);
@@ -156,6 +173,7 @@ int ctr_eval_stream_rows(const struct ctr_eval *e, const struct ctr_eval_view *v
             put_metric(e, i, v, v->metrics[m], &a);
         rc = a.rc;
     }
+    ctr_buf_free(&name);
     return rc;
 }
 
@@ -294,10 +312,14 @@ static int slice_cells(struct grid *g, const struct ctr_eval_slice *s, const str
                        struct ctr_err *err)
 {
     const int64_t *window = window_of(s, v);
+    struct ctr_buf name = { 0 };
     char text[500];
-    if (s->by >= 0)
-        ctr_quote(text, sizeof text, s->text, s->text_n);
-    int rc = s->by < 0 ? cell(g, err, "total") : cell(g, err, "%s=%.400s", v->by_names[s->by], text);
+    int rc = slice_name(s, &name, err);
+    if (!rc)
+        ctr_quote(text, sizeof text, name.len ? (const char *)name.data : "", name.len);
+    ctr_buf_free(&name);
+    if (!rc)
+        rc = s->by < 0 ? cell(g, err, "total") : cell(g, err, "%s=%.400s", v->by_names[s->by], text);
 
     if (rc || !v->windows)
         return rc;

@@ -143,6 +143,7 @@ struct ctr_eval_slice {
     int by;           /* index into opts.by, or -1: all rows */
     uint32_t text_n;  /* the value may contain a zero byte */
     const char *text; /* the value; "(missing)" for null; "" for all rows */
+    bool none;        /* of null or of the rest: the text is no value */
     bool windowed;
     int64_t window_ms;              /* start */
     struct ctr_metric_sums sums[2]; /* [1]: of the control */
