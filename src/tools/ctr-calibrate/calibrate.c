@@ -267,7 +267,7 @@ static int pool_sample(struct ctr_cal_fit *f, struct ctr_sample *s, struct ctr_b
                        int64_t *left, double *kept, struct ctr_err *err)
 {
     double auc[2] = { 0 };
-    int rc = s->sorted ? ctr_cal_pool_sorted(s, pools, err) : ctr_cal_pool_unsorted(s, pools, auc, err);
+    int rc = s->sorted ? ctr_cal_pool_sorted(s, pools, err) : ctr_cal_pool_unsorted(s, f->o.pool, pools, auc, err);
     struct ctr_cal_pool *b = (struct ctr_cal_pool *)pools->data;
 
     *found = (int64_t)(pools->len / sizeof *b);

@@ -9,8 +9,9 @@
  * bin's part of it begins and ends at known points, and lies above the corner between them: as many steps to the right
  * as the bin has negatives, then all its positives. If that corner lies above the convex function of the bins' ends, no
  * pool begins or ends within the bin, and the order within it does not matter. Only the entries of other bins are
- * sorted. For example, ends after 0/2, 1/4 and 3/6 positives of entries have the convex function with edges of rates 0,
- * 1/2 and 1; a bin with 10 entries amid a pool of thousands is far above its edge, mostly. */
+ * copied and sorted or, if these are more than half, all are. For example, ends after 0/2, 1/4 and 3/6 positives of
+ * entries have the convex function with edges of rates 0, 1/2 and 1; a bin with 10 entries amid a pool of thousands is
+ * far above its edge, mostly. */
 #include "tools/ctr-calibrate/calpools.h"
 
 #include "common/base/isa.h"
@@ -298,7 +299,8 @@ static void bound_auc(const struct bins *b, double auc[2])
         auc[i] = (double)(wins + (i ? within : 0)) / 2 / ((double)count[0] * (double)count[1]);
 }
 
-int ctr_cal_pool_unsorted(const struct ctr_sample *s, struct ctr_buf *pools, double auc[2], struct ctr_err *err)
+int ctr_cal_pool_unsorted(struct ctr_sample *s, struct ctr_pool *threads, struct ctr_buf *pools, double auc[2],
+                          struct ctr_err *err)
 {
     struct bins *b = calloc(1, sizeof *b);
     struct ctr_sample entries = { .wide = s->wide };
@@ -313,6 +315,11 @@ int ctr_cal_pool_unsorted(const struct ctr_sample *s, struct ctr_buf *pools, dou
     if (pool) {
         choose(b, pool, (uint32_t)s->n);
         free(pool);
+        if (b->sorted > s->n / 2) { /* a copy of so many would take more memory than to sort the sample */
+            free(b);
+            rc = ctr_sample_sort(s, threads, err);
+            return rc ? rc : ctr_cal_pool_sorted(s, pools, err);
+        }
         pool = malloc(((size_t)BINS + b->sorted) * sizeof *pool);
         rc = ctr_sample_reserve(&entries, (int64_t)b->sorted / 2 + 1, err);
     }

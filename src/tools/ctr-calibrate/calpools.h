@@ -17,8 +17,9 @@ int ctr_cal_pool_sorted(const struct ctr_sample *s, struct ctr_buf *pools, struc
 
 /* Has a sample so many rows, all of weight 1, that its pools are found faster without sorting it? */
 bool ctr_cal_pool_bins(const struct ctr_sample *s);
-/* Append the same pools, of such a sample. auc: bounds of its AUC. */
-int ctr_cal_pool_unsorted(const struct ctr_sample *s, struct ctr_buf *pools, double auc[2],
+/* Append the same pools, of such a sample. auc: bounds of its AUC. Sorts it, by `threads`, where the bins say too
+ * little. */
+int ctr_cal_pool_unsorted(struct ctr_sample *s, struct ctr_pool *threads, struct ctr_buf *pools, double auc[2],
                           struct ctr_err *err) CTR_MUST;
 
 #endif
