@@ -124,7 +124,7 @@ int cuda_reduce(struct ctr_dev *dev, const struct ctr_dev_reduce *a, struct ctr_
  * threads, which read the same 2048 numbers. A null of 26 fields in 65536 rows would take 10^11 comparisons; by runs it
  * takes 3 * 10^9 steps. A sort of all entries takes five launches. */
 
-enum { SET = 8, TILE = 64, TILES = 64, AT_ONCE = 8192, RUN = 512 };
+enum { SET = 8, TILE = 64, TILES = 64, AT_ONCE = 16384, RUN = 512 };
 struct slots {
     uint64_t *key;
     uint32_t *stamp;

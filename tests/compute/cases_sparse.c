@@ -303,7 +303,7 @@ static void try_slots(struct trial *t)
         trial_go(t, run_slots, &s);
     }
     /* the last ones: groups that cuda sorts in runs of 512 entries */
-    static const int64_t entries[] = { 0, 1, 31, 257, 3000, 8193, 9217, 10000 };
+    static const int64_t entries[] = { 0, 1, 31, 257, 3000, 16385, 17409, 20000 };
     static const int64_t keys[] = { 1, 20, 100000 };
     for (int i = 0; i < 18; i++) { /* keys that repeat: one, some, few of them; of three tables or of one */
         const int64_t n = entries[i < 15 ? i % 5 : i - 10], distinct_keys = keys[i < 15 ? i / 5 : i - 15];

@@ -414,6 +414,8 @@ static void learn(struct ctr_source *s, const struct batch *b, int buffer, int n
     ctr_source_drop(s, buffer);
 }
 
+static int tries; /* of the source, to number keys */
+
 /* The same where the source numbers the keys, each of which comes twice or more. 0: it does not. */
 static int learn_entries(struct ctr_source *s, const struct batch *b, int number, struct ctr_mem *grad)
 {
@@ -436,7 +438,9 @@ static int learn_entries(struct ctr_source *s, const struct batch *b, int number
                                     .index = ctr_vec(list, n),
                                     .group_item = ctr_vec_at(list, ENTRIES, n),
                                     .group_start = ctr_vec_at(list, 2 * ENTRIES, n + 1) };
-    const int rc = ctr_source_takes_entries(s, n) ? ctr_source_entries(s, 0, &e, &values, &err) : 0;
+    const bool takes = ctr_source_takes_entries(s, n);
+    const int rc = takes ? ctr_source_entries(s, 0, &e, &values, &err) : 0;
+    tries += takes;
     const int32_t *index = ctr_mem_host(list), *item = index + ENTRIES, *start = item + ENTRIES;
     must(rc, &err);
     struct ctr_source_step step = {
@@ -693,7 +697,7 @@ static void test_entries(void)
     struct ram ram[2];
     struct ctr_mem *grad = NULL;
     static struct batch b;
-    int done = 0;
+    int done = 0, numbered = 0;
     double of_cache = 0, of_tables = 0;
     setenv("CTR_WORKING_SET", "", 1);
     struct ctr_source *cache = cached(ram_source(&ram[0])), *tables = ram_source(&ram[1]);
@@ -712,6 +716,18 @@ static void test_entries(void)
         begin(tables, &b, 0, true, NULL, 0);
         learn(tables, &b, 0, i, grad, NULL);
     }
+    tries = 0;
+    for (int i = 0; i < 30; i++) {
+        make_batch(&b, i);
+        crowd(&b, cache);
+        if (learn_entries(cache, &b, i, grad))
+            numbered++;
+        begin(cache, &b, 0, true, NULL, 0);
+        learn(cache, &b, 0, i, grad, NULL);
+        begin(tables, &b, 0, true, NULL, 0);
+        learn(tables, &b, 0, i, grad, NULL);
+    }
+    ok(tries == 5 && !numbered, "where each minibatch crowds a set, it tries after 1, 3, 7 and 15: %d", tries);
     for (int t = 0; t < TABLES; t++) {
         must(ctr_source_save(cache, t, sum_rows, &of_cache, &err), &err);
         must(ctr_source_save(tables, t, sum_rows, &of_tables, &err), &err);

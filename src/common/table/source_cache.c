@@ -21,6 +21,8 @@ enum { SLOTS_A_KEY = 4 };
 /* What lists of entries that the device numbers take, at most: by cache_entries, its operation and its caller, in both
  * buffers. */
 enum { BYTES_AN_ENTRY = 200 };
+/* Minibatches after which the device tries again, at most, where each has keys without a slot. */
+enum { MOST_PAUSE = 63 };
 
 struct held {
     uint64_t hash;
@@ -45,9 +47,10 @@ struct cache {
     struct ctr_mem *want, *missed, *missed_slot, *evicted_slot, *index, *salt;
     struct ctr_buf scratch, put; /* i32 or u64; struct held or u64 */
     int64_t hits, misses, evictions;
-    int64_t expected; /* misses of a minibatch at most, by the one before it */
-    int64_t distinct; /* keys of the last minibatch */
-    int64_t entries;  /* there are lists of so many */
+    int64_t expected;      /* misses of a minibatch at most, by the one before it */
+    int64_t distinct;      /* keys of the last minibatch */
+    int64_t entries;       /* there are lists of so many */
+    uint32_t again, pause; /* the device numbers keys from minibatch `again` on */
     struct {
         bool in_set;            /* its rows use the slots */
         struct ctr_mem *slot;   /* i32 [n]: the slot of each row, or of each distinct key; -1: none */
@@ -107,7 +110,8 @@ static void cache_free(struct ctr_source *s)
  * Hits never leave the device; `below` sees misses, evictions and, when the cache settles, all that is newer.
  *
  * Where the device numbers the keys (cache_entries), the slots are the rows of values: nothing is copied to u. A
- * minibatch with a key that got no slot begins anew, as above. */
+ * minibatch with a key that got no slot begins anew, as above; where one after another does, as when each has all keys
+ * of the table, the device tries less and less often. */
 
 /* ---- below ---- */
 
@@ -492,6 +496,8 @@ static bool cache_takes_entries(struct ctr_source *s, int64_t n)
     const int64_t keys = ctr_source_rows(s->below, -1) + c->distinct;
     if (!c->begun || c->bounded || c->crowded || !(has_room(c, keys) || affordable(c) > keys * SLOTS_A_KEY))
         return false;
+    if (n && c->now < c->again)
+        return false;
     c->crowded = n > c->entries && ctr_dev_memory_free(s->dev) / 2 < n * BYTES_AN_ENTRY;
     return !c->crowded;
 }
@@ -540,8 +546,12 @@ static int cache_entries(struct ctr_source *s, int buffer, struct ctr_source_ent
     if (!rc)
         rc = bring(c, (struct ctr_mat){ 0 }, come, f.missed_slot, f.misses, false, err);
     c->entries = CTR_MAX(c->entries, n);
-    if (rc || f.failures)
+    if (rc)
         return rc;
+    c->pause = f.failures ? CTR_MIN(2 * c->pause + 1, MOST_PAUSE) : 0;
+    c->again = c->now + c->pause;
+    if (f.failures)
+        return 0;
     c->distinct = e->distinct;
     c->hits += e->distinct - f.misses;
     c->misses += f.misses;
