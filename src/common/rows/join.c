@@ -348,11 +348,14 @@ static int take_right(struct ctr_join *j, const struct ctr_batch *b, struct ctr_
     return rc;
 }
 
+/* Where the sets of many threads would take much memory, matched rows are marked themselves, after each batch. */
 static int make_seen(struct ctr_join *j, struct ctr_err *err)
 {
     const int64_t bytes = (j->stats.right_rows + 7) / 8 + 1, behind = 8 * (bytes - 1);
     int rc = 0;
 
+    if (j->shares * bytes > j->budget / 32)
+        return 0;
     memcpy(j->format.none + 4, &behind, sizeof behind);
     for (int k = 0; !rc && k < j->shares; k++)
         if (!(rc = ctr_buf_room(&j->share[k].seen, bytes, 1, err))) {
