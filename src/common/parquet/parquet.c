@@ -440,8 +440,8 @@ static int open_column(struct ctr_parquet *p, struct ctr_text_column *as, int k,
     if (!same && l->max_rep)
         return ctr_fail(err, CTR_EUSAGE, "column %s is a list, whose items keep the type that they have in the file",
                         l->name);
-    f->dict = same && !p->o.like && (p->paths.n == 1 || !as->typed) &&
-              (l->dict > 0 || (l->partition && f->type == CTR_UTF8));
+    f->dict =
+        same && !p->o.like && (p->paths.n == 1 || !as->typed) && (l->dict > 0 || (l->partition && f->type == CTR_UTF8));
     f->none = !as->typed && ctr_pq_no_values(l);
     p->dicts |= f->dict && !l->partition;
     return ctr_pq_column_open(&p->column[as->out], &p->schema, as->out, as, err);

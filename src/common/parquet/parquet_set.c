@@ -126,7 +126,9 @@ int ctr_pq_set_add(struct pq_leaves *all, const struct pq_footer *f, const struc
         struct pq_leaf *l = &leaves->leaf[i];
         const int k = ctr_pq_leaf(all, l->name, guess);
         guess = k < 0 ? all->n + 1 : k + 1;
-        l->dict = comes_as_dictionary(f, l) && dictionary_pays(f, l, fd) ? f->rows + 1 : ctr_pq_no_values(l) ? 0 : -f->rows;
+        l->dict = comes_as_dictionary(f, l) && dictionary_pays(f, l, fd) ? f->rows + 1
+                  : ctr_pq_no_values(l)                                  ? 0
+                                                                         : -f->rows;
         if (k < 0) {
             rc = add_leaf(all, l, file, err);
             if (!rc && file)
