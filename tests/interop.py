@@ -123,15 +123,6 @@ def test_times():
             p = run(["ctr-cat", "-j", jobs], encode(fine, **how))
             ok(p.stderr.decode() == said, f"times that lose digits are counted {how} -j {jobs}", p.stderr.decode())
     ok(not run(["ctr-cat"], encode(fine.slice(0, 2))).stderr, "and none where none does")
-    path = [os.path.join(W, name) for name in ("fine.plan", "fine.arrows", "wide.arrows")]
-    for p, data in zip(path, (b"from log\nkeep n\nkeep x\n", encode(fine), encode(fine.append_column("y", fine["n"])))):
-        with open(p, "wb") as f:
-            f.write(data)
-    said = "ctr-extract: view log: column x: %d time%s had digits below a millisecond, which are cut off\n"
-    for jobs in "1", "3":
-        for files, want in (path[1:2], said % (1, "")), (path[1:], said % (2, "s")):
-            p = run(["ctr-extract", "-j", jobs, "-o", os.path.join(W, "x"), path[0], *("log=" + f for f in files)])
-            ok(p.stderr.decode() == want, f"so they are in {len(files)} files of a view, -j {jobs}", p.stderr.decode())
     both = run(["ctr-cat"], encode(fine.append_column("y", pa.array([1001, 1002, 1000], pa.int64()).cast(pa.timestamp("us"))))).stderr.decode()
     ok(both == said[:-1] + ", and so had 2 in other columns\n", "each column's count is its own", both)
     clicks = pa.table({"click": [0, 1, 1], "time": pa.array([1001, 2000, 3000], pa.int64()).cast(pa.timestamp("us"))})
@@ -142,6 +133,15 @@ def test_times():
             f.write(encode(clicks))
         p = run(["ctr-train", "lr", "--passes", "3", "-o", os.path.join(folder, "model"), os.path.join(folder, "plan"), os.path.join(folder, "rows")], b"")
         ok(p.stderr.decode().count("1 time had digits") == 1, "once for several passes", p.stderr.decode())
+    path = [os.path.join(W, name) for name in ("fine.plan", "fine.arrows", "wide.arrows")]
+    for p, data in zip(path, (b"from log\nkeep n\nkeep x\n", encode(fine), encode(fine.append_column("y", fine["n"])))):
+        with open(p, "wb") as f:
+            f.write(data)
+    said = "ctr-extract: view log: column x: %d time%s had digits below a millisecond, which are cut off\n"
+    for jobs in "1", "3":
+        for files, want in (path[1:2], said % (1, "")), (path[1:], said % (2, "s")):
+            p = run(["ctr-extract", "-j", jobs, "-o", os.path.join(W, "x"), path[0], *("log=" + f for f in files)])
+            ok(p.stderr.decode() == want, f"so they are in {len(files)} files of a view, -j {jobs}", p.stderr.decode())
     column([dt.date(2019, 11, 14), None, dt.date(1960, 1, 1)], pa.date32(),
            [dt.datetime(2019, 11, 14, tzinfo=UTC), None, dt.datetime(1960, 1, 1, tzinfo=UTC)])
 

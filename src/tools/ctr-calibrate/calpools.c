@@ -305,10 +305,10 @@ int ctr_cal_pool_unsorted(struct ctr_sample *s, struct ctr_pool *threads, struct
     struct bins *b = calloc(1, sizeof *b);
     struct ctr_sample entries = { .wide = s->wide };
     struct whole *pool = NULL;
-    int rc = b ? 0 : ctr_fail_nomem(err, sizeof *b);
+    int rc = 0;
 
-    if (rc)
-        return rc;
+    if (!b)
+        return ctr_fail_nomem(err, sizeof *b);
     s->wide ? fill(b, s, true) : fill(b, s, false);
     bound_auc(b, auc);
     pool = malloc((size_t)BINS * sizeof *pool);
