@@ -298,7 +298,14 @@ int ctr_cli_finish(struct ctr_cli *cli, struct ctr_writer *w, struct ctr_out *o,
     return rc ? rc : ctr_out_commit(o, err);
 }
 
-/* Writes a copy of a batch, while the caller makes and copies the next one. */
+/* Writes a copy of a batch, while the caller makes and copies the next one. For example, of three batches, with two
+ * copies:
+ *
+ *     caller   make 1  copy 1  make 2  copy 2  wait  make 3  copy 3  wait         finish
+ *     thread                   write 1 ............  write 2 ......  write 3 ...
+ *
+ * So at most one batch is being written, in order; an error of the thread is the caller's at the next wait, or when
+ * input is idle (ctr_cli_flush). */
 struct behind {
     struct ctr_background *thread; /* or NULL: nothing is copied */
     struct ctr_writer *w;

@@ -4,7 +4,7 @@
 #ifndef CTR_CALPOOLS_H
 #define CTR_CALPOOLS_H
 
-#include "common/metric/sample.h"
+#include "common/metric/evalstate.h"
 
 struct ctr_cal_pool {
     double low, high; /* scores */
