@@ -304,9 +304,9 @@ static void try_slots(struct trial *t)
     }
     /* the last ones: groups that cuda sorts in runs of 512 entries */
     static const int64_t entries[] = { 0, 1, 31, 257, 3000, 16385, 17409, 20000 };
-    static const int64_t keys[] = { 1, 20, 100000 };
+    static const int64_t keys[] = { 1, 20, 100000, 1, 20, 100 }; /* the reference looks through all of them */
     for (int i = 0; i < 18; i++) { /* keys that repeat: one, some, few of them; of three tables or of one */
-        const int64_t n = entries[i < 15 ? i % 5 : i - 10], distinct_keys = keys[i < 15 ? i / 5 : i - 15];
+        const int64_t n = entries[i < 15 ? i % 5 : i - 10], distinct_keys = keys[i < 15 ? i / 5 : i - 12];
         const int64_t room = i % 2 ? 256 : 8192;
         trial_start(t, 0, "slots %lld of %lld keys in %lld", (long long)n, (long long)distinct_keys, (long long)room);
         struct slots s = slots_arrays(t, n, room);
