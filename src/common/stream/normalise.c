@@ -9,7 +9,6 @@
 #include "common/base/memory.h"
 
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 struct where { /* context of a decoding */
@@ -239,13 +238,6 @@ static int64_t floor_div(int64_t v, int64_t by)
     return v / by - (v % by < 0);
 }
 
-static void count_cut(struct ctr_reader_stats *s, const char *column, int64_t times)
-{
-    if (times && !s->times_cut)
-        snprintf(s->times_cut_in, sizeof s->times_cut_in, "%s", column);
-    *(strncmp(s->times_cut_in, column, sizeof s->times_cut_in - 1) ? &s->others_cut : &s->times_cut) += times;
-}
-
 static int decode_time(struct where *w, const struct arrow_field *f, int b, struct arrow_level *lv, struct ctr_err *err)
 {
     static const int64_t mul[] = { 1000, 1, 1, 1 }, div[] = { 1, 1, 1000, 1000000 };
@@ -268,9 +260,9 @@ static int decode_time(struct where *w, const struct arrow_field *f, int b, stru
         if (m != 1 && __builtin_mul_overflow(v, m, &v))
             return ctr_fail(err, CTR_EKIND, "row %lld of the batch is a time out of range", (long long)i + 1);
         to[i] = q == 1 ? v : floor_div(v, q);
-        cut += v % q != 0;
+        cut += (uint64_t)v != (uint64_t)to[i] * (uint64_t)q;
     }
-    count_cut(w->d->stats, w->l->field.name, cut);
+    ctr_reader_count_cut(w->d->stats, w->l->field.name, cut);
     c->data = to;
     return 0;
 }

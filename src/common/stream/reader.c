@@ -798,6 +798,13 @@ void ctr_reader_get_stats(const struct ctr_reader *r, struct ctr_reader_stats *s
     *s = r->shown;
 }
 
+void ctr_reader_count_cut(struct ctr_reader_stats *s, const char *column, int64_t times)
+{
+    if (times && !s->times_cut)
+        snprintf(s->times_cut_in, sizeof s->times_cut_in, "%s", column);
+    *(strncmp(s->times_cut_in, column, sizeof s->times_cut_in - 1) ? &s->others_cut : &s->times_cut) += times;
+}
+
 void ctr_reader_notes(const struct ctr_reader_stats *s, void (*note)(void *ctx, const char *text), void *ctx)
 {
     char text[400], more[64] = "";

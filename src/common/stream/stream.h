@@ -101,6 +101,8 @@ struct ctr_reader_stats {
     int64_t others_cut;     /* … and in others */
 };
 void ctr_reader_get_stats(const struct ctr_reader *r, struct ctr_reader_stats *s);
+/* Count times of a column that lost digits. */
+void ctr_reader_count_cut(struct ctr_reader_stats *s, const char *column, int64_t times);
 /* For the user: how many times of foreign streams had digits below a millisecond, which are cut off; if any had. */
 void ctr_reader_notes(const struct ctr_reader_stats *s, void (*note)(void *ctx, const char *text), void *ctx);
 
