@@ -193,16 +193,25 @@ OPV_FN void opv_time_write(const uint8_t *format, int64_t nf, const struct opv_z
             opv_put_field(s, format[++f], local, offset);
     }
 }
-/* A format of no bytes is ISO 8601. A zone in the text wins. */
-OPV_FN int64_t opv_time_read(const uint8_t *format, int64_t nf, const struct opv_zone *z, struct opv_str a, uint8_t *ok)
+/* Of a text that was parsed: a zone in it wins. */
+OPV_FN int64_t opv_time_of(const struct opv_civil *t, const struct opv_zone *z, uint8_t *ok)
 {
-    struct opv_civil t;
     int64_t ms = 0;
-    if (!(nf ? opv_civil_parse(format, nf, a.p, a.n, &t) : opv_civil_iso(a.p, a.n, &t)) || !opv_civil_ms(&t, &ms)) {
+    if (!opv_civil_ms(t, &ms)) {
         *ok = 0;
         return 0;
     }
-    return t.zoned ? ms : opv_from_local(z, ms, ok);
+    return t->zoned ? ms : opv_from_local(z, ms, ok);
+}
+/* A format of no bytes is ISO 8601. */
+OPV_FN int64_t opv_time_read(const uint8_t *format, int64_t nf, const struct opv_zone *z, struct opv_str a, uint8_t *ok)
+{
+    struct opv_civil t;
+    if (!(nf ? opv_civil_parse(format, nf, a.p, a.n, &t) : opv_civil_iso(a.p, a.n, &t))) {
+        *ok = 0;
+        return 0;
+    }
+    return opv_time_of(&t, z, ok);
 }
 
 #endif

@@ -33,11 +33,14 @@ int ctr_local_open(struct ctr_local **l, const char *zone, const char *what, str
     return rc;
 }
 
-bool ctr_local_parse(const struct ctr_local *l, const char *p, size_t n, int64_t *ms)
+bool ctr_local_parse_cut(const struct ctr_local *l, const char *p, size_t n, int64_t *ms, bool *cut)
 {
-    const struct op_time *t = (const struct op_time *)l;
+    struct opv_civil t;
     uint8_t ok = 1;
-    *ms = opv_time_read(t->format, 0, &t->zone, (struct opv_str){ (const uint8_t *)p, (int64_t)n }, &ok);
+    if (!opv_civil_iso((const uint8_t *)p, (int64_t)n, &t))
+        return false;
+    *cut = t.finer;
+    *ms = opv_time_of(&t, &((const struct op_time *)l)->zone, &ok);
     return ok;
 }
 

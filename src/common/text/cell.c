@@ -214,8 +214,8 @@ static bool in_range(enum ctr_type t, int64_t v)
 static bool take_time(struct ctr_text_job *j, const struct ctr_text_column *c, const char *p, size_t n, int64_t *ms)
 {
     bool cut = false;
-    if (!ctr_time_parse_cut(c->local ? NULL : c->time_format, p, n, ms, &cut) ||
-        (c->local && !ctr_local_parse(c->local, p, n, ms)))
+    if (!(c->local ? ctr_local_parse_cut(c->local, p, n, ms, &cut)
+                   : ctr_time_parse_cut(c->time_format, p, n, ms, &cut)))
         return false;
     if (cut)
         ctr_job_loss(j, c, CTR_LOSS_FINER, p, n);
