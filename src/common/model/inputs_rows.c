@@ -399,18 +399,11 @@ static int64_t join_repeated(struct ctr_inputs *in, const struct sink *s, int64_
 static int not_finite(const struct ctr_inputs *in, int64_t row, struct ctr_err *err)
 {
     for (const struct ctr_input *p = in->in; p < in->in + in->n; p++) {
-        const struct ctr_col *c = &in->batch->col[p->column], *items = c;
-        int64_t at = row, end = row + 1;
-        if (p->kind == CTR_INPUT_KEY || p->kind == CTR_INPUT_KEYS ||
-            (p->kind == CTR_INPUT_NUMBER && ctr_col_missing(c, row)))
-            continue;
-        if (p->kind != CTR_INPUT_NUMBER)
-            items = ctr_col_items(c, in->schema->f[p->column].width, row, &at, &end);
-        for (; items && at < end; at++)
-            if (!ctr_col_null(items, at) &&
-                !(fabs(p->kind == CTR_INPUT_WEIGHTED_KEYS ? (double)items->weight[at] : ctr_col_f64(items, at)) <
-                  INFINITY))
-                return bad_value(in, row, items, at, p->name, err);
+        const struct ctr_col *of;
+        const bool keys = p->kind == CTR_INPUT_KEY || p->kind == CTR_INPUT_KEYS;
+        const int64_t at = keys ? -1 : ctr_number_bad(in->batch, p->column, row, false, &of);
+        if (at >= 0)
+            return bad_value(in, row, of, at, p->name, err);
     }
     return ctr_fail(err, CTR_EDATA, "row %lld: a value is NaN or infinite",
                     (long long)(in->batch->first_row + row + 1));

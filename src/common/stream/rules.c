@@ -40,17 +40,16 @@ static bool is_bad_scalar(const struct ctr_rule *r, const struct ctr_col *c, int
     return !(x >= 0 && x <= highest(r->role));
 }
 
-/* The first number of row i, or weight of a key, that is neither null nor finite: its place in *of, or -1. */
-static int64_t bad_number(const struct ctr_rule *r, const struct ctr_batch *b, int64_t i, const struct ctr_col **of)
+int64_t ctr_number_bad(const struct ctr_batch *b, int column, int64_t i, bool single, const struct ctr_col **of)
 {
-    const struct ctr_col *c = *of = &b->col[r->column];
+    const struct ctr_col *c = *of = &b->col[column];
     int64_t at = i, end = i + 1;
     if (ctr_col_missing(c, i))
         return -1;
     if (c->type == CTR_LIST || c->type == CTR_FIXED)
-        c = *of = ctr_col_items(c, b->schema->f[r->column].width, i, &at, &end);
+        c = *of = ctr_col_items(c, b->schema->f[column].width, i, &at, &end);
     for (; c && at < end; at++)
-        if (!ctr_col_null(c, at) && !is_finite(c->weight ? (double)c->weight[at] : ctr_col_f64(c, at), r->single))
+        if (!ctr_col_null(c, at) && !is_finite(c->weight ? (double)c->weight[at] : ctr_col_f64(c, at), single))
             return at;
     return -1;
 }
@@ -58,7 +57,7 @@ static int64_t bad_number(const struct ctr_rule *r, const struct ctr_batch *b, i
 static bool is_bad_dense(const struct ctr_rule *r, const struct ctr_batch *b, int64_t i)
 {
     const struct ctr_col *of;
-    return bad_number(r, b, i, &of) >= 0;
+    return ctr_number_bad(b, r->column, i, r->single, &of) >= 0;
 }
 
 /* A null list is one item that is missing. */
@@ -202,7 +201,7 @@ void ctr_rule_why(const struct ctr_rule *r, const struct ctr_batch *b, int64_t i
         ctr_format(to->hint, sizeof to->hint, "mend the row, or leave one of them out of that group");
     } else if (r->role == CTR_ROLE_DENSE || r->role == CTR_ROLE_FEATURE) {
         const struct ctr_col *of;
-        const int64_t at = bad_number(r, b, i, &of);
+        const int64_t at = ctr_number_bad(b, r->column, i, r->single, &of);
         ctr_number_why(of, at, r->name, to);
     } else if (is_scalar(r->role) && !ctr_col_missing(c, i))
         scalar_why(r, ctr_col_f64(c, i), to);

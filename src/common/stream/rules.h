@@ -38,7 +38,10 @@ struct ctr_rule_text {
     enum ctr_fault fault;
     char what[512], hint[200];
 };
-/* The same of number `at` of c, the values, items or weights of a column. */
+/* The first number of row i of a column, or weight of a key, that is neither null nor finite (single: as float32): its
+ * place in *of, the values, items or weights; -1: there is none. */
+int64_t ctr_number_bad(const struct ctr_batch *b, int column, int64_t i, bool single, const struct ctr_col **of);
+/* Why number `at` of c, the values, items or weights of a column, is bad. */
 void ctr_number_why(const struct ctr_col *c, int64_t at, const char *column, struct ctr_rule_text *to);
 void ctr_rule_why(const struct ctr_rule *rule, const struct ctr_batch *b, int64_t i, struct ctr_rule_text *to);
 
