@@ -170,10 +170,8 @@ static int print_text(struct ctr_out *out, const struct section_info *info, cons
 /* Append "key":"value". */
 static void json_pair(struct ctr_say *s, const char *comma, const char *key, const char *value)
 {
-    ctr_say(s, "%s", comma);
-    ctr_say_json(s, key, strlen(key));
-    ctr_say(s, ":");
-    ctr_say_json(s, value, strlen(value));
+    ctr_say_json_text(s, comma, key);
+    ctr_say_json_text(s, ":", value);
 }
 
 static void json_meta(struct ctr_say *s, const struct ctr_meta *m)

@@ -43,6 +43,7 @@ int ctr_json_unescape(const char *p, size_t n, struct ctr_buf *out, struct ctr_e
 /* Append a text in quotes, with the necessary escapes. */
 int ctr_json_quote(struct ctr_buf *b, const char *p, size_t n, struct ctr_err *err) CTR_MUST;
 void ctr_say_json(struct ctr_say *s, const char *p, size_t n);
+void ctr_say_json_text(struct ctr_say *s, const char *before, const char *text); /* `before` as it is, then the text */
 
 /* Append a value to a column, like ctr_cell_append: 1; 0: it does not fit (rewind: items may remain); < 0: no memory. A
  * utf8 column accepts any value as its text, but an object or array only if it is valid JSON throughout; null and

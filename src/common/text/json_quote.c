@@ -81,3 +81,9 @@ void ctr_say_json(struct ctr_say *s, const char *p, size_t n)
     if (!s->rc)
         s->rc = ctr_json_quote(s->to, p, n, s->err);
 }
+
+void ctr_say_json_text(struct ctr_say *s, const char *before, const char *text)
+{
+    ctr_say(s, "%s", before);
+    ctr_say_json(s, text, strlen(text));
+}

@@ -169,12 +169,6 @@ static int by_alignment(const void *a, const void *b)
     return m != n ? (m < n ? 1 : -1) : strcmp(x->name, y->name);
 }
 
-static void put_text(struct ctr_say *s, const char *before, const char *text)
-{
-    ctr_say(s, "%s", before);
-    ctr_say_json(s, text, strlen(text));
-}
-
 /* The model's metadata for readers of the tensors: all except the plan's text. */
 static int put_metadata(struct ctr_buf *head, const struct ctr_meta *m, struct ctr_err *err)
 {
@@ -184,8 +178,8 @@ static int put_metadata(struct ctr_buf *head, const struct ctr_meta *m, struct c
         const char *key = m->kv[(size_t)i * 2], *value = m->kv[(size_t)i * 2 + 1];
         if (strncmp(key, "ctr.", 4) != 0 || !strcmp(key, CTR_META_SECTIONS))
             continue;
-        put_text(&s, any ? "," : "{\"__metadata__\":{", key);
-        put_text(&s, ":", value);
+        ctr_say_json_text(&s, any ? "," : "{\"__metadata__\":{", key);
+        ctr_say_json_text(&s, ":", value);
         any = true;
     }
     ctr_say(&s, "%s", any ? "}" : "{");
@@ -199,7 +193,7 @@ static int put_head(const struct writer *w, struct ctr_buf *head, struct ctr_err
     ctr_say(&s, "%s", w->metadata);
     for (int i = 0; i < w->n; i++) {
         const struct tensor *t = &w->t[i];
-        put_text(&s, i || strlen(w->metadata) > 1 ? "," : "", t->name);
+        ctr_say_json_text(&s, i || strlen(w->metadata) > 1 ? "," : "", t->name);
         ctr_say(&s, ":{\"dtype\":\"%s\",\"shape\":[", dtypes[t->type]);
         if (!t->one_row)
             ctr_say(&s, "%lld%s", (long long)t->rows, t->width ? "," : "");

@@ -268,12 +268,6 @@ int ctr_gridviz_add(struct ctr_gridviz *g, struct ctr_reader *r, const char *nam
 
 /* ---- JSON ---- */
 
-static void put_text(struct ctr_say *s, const char *before, const char *text)
-{
-    ctr_say(s, "%s", before);
-    ctr_say_json(s, text, strlen(text));
-}
-
 static void put_number(struct ctr_say *s, double v)
 {
     if (isfinite(v))
@@ -329,7 +323,7 @@ static void put_model(const struct model *m, struct ctr_say *s)
 {
     char name[96];
 
-    put_text(s, "{\"name\":", m->name);
+    ctr_say_json_text(s, "{\"name\":", m->name);
     for (int k = 0; k < series_count(); k++) {
         const double *value = (const double *)(const void *)m->series[k].data;
         if (!m->series[k].len)
@@ -349,10 +343,10 @@ int ctr_gridviz_data(const struct ctr_gridviz *g, const char *title, struct ctr_
 {
     struct ctr_say s = { out, err, 0 };
 
-    put_text(&s, "{\"title\":", title);
+    ctr_say_json_text(&s, "{\"title\":", title);
     ctr_say(&s, ",\n\"by\":[");
     for (int i = 0; i < g->by.n; i++)
-        put_text(&s, i ? "," : "", g->by.s[i]);
+        ctr_say_json_text(&s, i ? "," : "", g->by.s[i]);
     ctr_say(&s, "]");
     put_metrics(g, &s);
     put_slices(g, &s);
