@@ -310,10 +310,9 @@ struct behind {
     struct ctr_background *thread; /* or NULL: nothing is copied */
     struct ctr_writer *w;
     struct ctr_batchbuf copy[2];
-    int at; /* the copy that is being written, or was last */
-    int rc; /* of writing it */
-    struct ctr_err err;
-    struct ctr_err *first; /* the idle_err of ctr_cli, which a failure fills, too */
+    int at;              /* the copy that is being written, or was last */
+    int rc;              /* of writing it; the reason is in: */
+    struct ctr_err *err; /* the idle_err of ctr_cli */
 };
 
 /* A dictionary is its source's, which may change it meanwhile: with such a column, all is written at once; so are rows
@@ -323,7 +322,7 @@ static int start_behind(struct ctr_cli *cli, struct behind *b, const struct ctr_
     bool copies = cli->jobs > 1 && s->n;
     int rc = 0;
 
-    b->first = &cli->idle_err;
+    b->err = &cli->idle_err;
     for (int i = 0; i < s->n; i++)
         copies &= !s->f[i].dict;
     for (int k = 0; !rc && copies && k < 2; k++)
@@ -344,9 +343,10 @@ static void end_behind(struct ctr_cli *cli, struct behind *b)
 static void write_copy(void *ctx)
 {
     struct behind *b = ctx;
-    b->rc = ctr_writer_batch(b->w, ctr_batchbuf_view(&b->copy[b->at]), &b->err);
-    if (b->rc && !b->first->code) /* else that flush is the reason */
-        *b->first = b->err;
+    struct ctr_err err = { 0 };
+    b->rc = ctr_writer_batch(b->w, ctr_batchbuf_view(&b->copy[b->at]), &err);
+    if (b->rc && !b->err->code) /* else a flush that failed before is the reason */
+        *b->err = err;
 }
 
 static int wait_behind(struct behind *b, struct ctr_err *err)
@@ -354,7 +354,7 @@ static int wait_behind(struct behind *b, struct ctr_err *err)
     if (b->thread)
         (void)ctr_background_wait(b->thread, -1);
     if (b->rc)
-        *err = b->err;
+        *err = *b->err;
     return b->rc;
 }
 

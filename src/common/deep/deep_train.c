@@ -381,16 +381,17 @@ int64_t ctr_deep_memory(const void *learner)
 void ctr_deep_summary(const void *learner, struct ctr_say *text)
 {
     const struct ctr_deep_learner *l = learner;
-    const char *why = ctr_deep_host_numbers(&l->net, &l->tables);
     struct ctr_deep_images_counts images = l->ranks.sums.images;
     if (l->net.images && !l->net.p.comm)
         ctr_deep_images_counts(&l->net, &images);
     if (l->net.vectors.source)
         ctr_source_summary(l->net.vectors.source, text);
-    if (!why && !ctr_source_takes_entries(l->net.vectors.source, 0))
-        why = "the device has no room for all of their rows and entries";
-    if (!ctr_dev_is_host(l->net.dev))
+    if (!ctr_dev_is_host(l->net.dev)) {
+        const char *why = ctr_deep_host_numbers(&l->net, &l->tables);
+        if (!why && !ctr_source_takes_entries(l->net.vectors.source, 0))
+            why = "the device has no room for all of their rows and entries";
         ctr_say(text, "keys numbered by     the %s%s\n", why ? "host: " : "device", why ? why : "");
+    }
     if (l->net.images)
         ctr_deep_images_summary(&l->net, &images, text);
     ctr_deep_ranks_summary(l, text);

@@ -141,20 +141,20 @@ static int slice_new(struct ctr_eval *e, const struct ctr_slice_value *v, uint64
         ctr_slice_free(s);
         return rc;
     }
+    s->missing = v->col && ctr_col_missing(v->col, v->i);
     if (v->col && (v->col->type <= CTR_F64 || v->col->type == CTR_TIME))
-        s->number = ctr_col_missing(v->col, v->i) ? INFINITY : ctr_col_f64(v->col, v->i);
+        s->number = s->missing ? INFINITY : ctr_col_f64(v->col, v->i);
     if (isnan(s->number))
         s->number = INFINITY;
     s->pub = (struct ctr_eval_slice){
         .by = v->by,
         .text_n = s->pub.text_n,
         .text = s->text,
-        .none = v->col ? ctr_col_missing(v->col, v->i) : v->by >= 0,
+        .none = v->col ? s->missing : v->by >= 0,
         .windowed = windowed,
         .window_ms = window,
     };
     s->value = value;
-    s->missing = v->col && ctr_col_missing(v->col, v->i);
     s->bits = v->col && !s->missing && v->col->type != CTR_UTF8 ? ctr_keyvalue_bits(v->col, v->i) : 0;
     s->text_bytes = (uint32_t)(e->text.len - 1);
     s->rest = !v->col && v->by >= 0;

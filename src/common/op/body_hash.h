@@ -81,11 +81,12 @@ OPV_FN uint64_t opv_hash_0_3(const uint8_t *p, uint64_t n, uint64_t seed)
         return opv_avalanche(seed ^ 0x8726f9105dc21ddcu);
     return opv_hash_3((uint64_t)p[0] << 16 | (uint64_t)p[n >> 1] << 24 | p[n - 1] | n << 8, seed);
 }
-/* x: the last four bytes, and the first four above them. */
+/* Of four to eight bytes: what the seed is to them. */
 OPV_INLINE uint64_t opv_hash_8_secret(uint64_t seed)
 {
     return 0xc73ab174c5ecd5a2u - (seed ^ opv_swap64(seed & 0xffffffffu)); /* the low half, reversed, on the high one */
 }
+/* x: the last four bytes, and the first four above them. */
 OPV_INLINE uint64_t opv_hash_8_by(uint64_t x, uint64_t n, uint64_t secret)
 {
     x ^= secret;

@@ -356,7 +356,7 @@ static int make_seen(struct ctr_join *j, struct ctr_err *err)
 
     if (j->shares * bytes > j->budget / 32)
         return 0;
-    memcpy(j->format.none + 4, &behind, sizeof behind);
+    ctr_row_set_tag(j->format.none, (uint64_t)behind);
     for (int k = 0; !rc && k < j->shares; k++)
         if (!(rc = ctr_buf_room(&j->share[k].seen, bytes, 1, err))) {
             memset(j->share[k].seen.data, 0, (size_t)bytes);
@@ -587,12 +587,14 @@ static int64_t count_matched(const struct ctr_join *j)
 {
     int64_t n = 0;
 
-    if (!j->skip && !j->share->seen.len)
-        return ctr_jointable_mark(j->head, j->b->rows);
-    for (int k = 0; !j->skip && k < j->shares; k++)
-        n += j->share[k].matched;
-    for (int64_t i = 0; j->skip && i < j->b->rows; i++)
-        n += j->head[i] != NULL;
+    if (j->skip)
+        for (int64_t i = 0; i < j->b->rows; i++)
+            n += j->head[i] != NULL;
+    else if (j->share->seen.len)
+        for (int k = 0; k < j->shares; k++)
+            n += j->share[k].matched;
+    else
+        n = ctr_jointable_mark(j->head, j->b->rows);
     return n;
 }
 

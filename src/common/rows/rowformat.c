@@ -318,7 +318,7 @@ void ctr_row_write(struct ctr_rowformat *f, const struct ctr_col *cols, const in
     for (int i = 0; i < n; i++) {
         put_u32(to[i], size[i]);
         if (f->tagged)
-            memcpy(to[i] + 4, &tags[i], 8);
+            ctr_row_set_tag(to[i], tags[i]);
         memset(to[i] + f->bits_at, 0, ((size_t)f->n + 7) / 8);
         end[i] = f->fixed_bytes;
     }

@@ -56,6 +56,10 @@ static inline uint64_t ctr_row_tag(const uint8_t *row)
     memcpy(&v, row + 4, 8);
     return v;
 }
+static inline void ctr_row_set_tag(uint8_t *row, uint64_t v)
+{
+    memcpy(row + 4, &v, 8);
+}
 static inline bool ctr_row_null(const struct ctr_rowformat *f, const uint8_t *row, int col)
 {
     return row[f->bits_at + ((uint32_t)col >> 3)] >> (col & 7) & 1;
