@@ -300,7 +300,8 @@ static inline float ctr_f16_to_f32(uint16_t h) /* without a branch, so that loop
     uint32_t bits;
     float f;
     memcpy(&bits, &subnormal, sizeof bits);
-    bits = exp ? (exp == 31 ? 0x7f800000U : (exp + 112) << 23) | man << 13 : bits;
+    const uint32_t normal = (exp + 112 + 112 * (uint32_t)(exp == 31)) << 23 | man << 13;
+    bits ^= (bits ^ normal) & -(uint32_t)(exp != 0); /* exp ? normal : bits */
     bits |= sign;
     memcpy(&f, &bits, sizeof f);
     return f;

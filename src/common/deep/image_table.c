@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "common/base/isa.h"
 #include "common/deep/image_table.h"
 #include "common/model/model.h"
 #include "common/stream/stream.h"
@@ -130,12 +131,12 @@ int ctr_image_columns(const struct ctr_schema *s, int columns[3], int32_t *width
     return 0;
 }
 
-static bool all_finite(const float *x, int32_t n)
+CTR_FAST static bool all_finite(const float *x, int32_t n)
 {
-    bool good = true;
+    int32_t bad = 0; /* a count: loops that end early are not made vectors of */
     for (int32_t k = 0; k < n; k++)
-        good &= fabsf(x[k]) < INFINITY;
-    return good;
+        bad += !(fabsf(x[k]) < INFINITY);
+    return !bad;
 }
 
 static float number_at(const struct ctr_col *items, int64_t i, float scale)
@@ -146,7 +147,7 @@ static float number_at(const struct ctr_col *items, int64_t i, float scale)
 }
 
 /* n plain numbers as floats. False: one is NaN or infinite, or the type is not one of these. */
-static bool convert(enum ctr_type type, const void *from, float scale, float *to, int32_t n)
+CTR_FAST static bool convert(enum ctr_type type, const void *from, float scale, float *to, int32_t n)
 {
     if (type == CTR_F32)
         memcpy(to, from, (size_t)n * sizeof *to);
