@@ -37,6 +37,7 @@ write('zeros.arrows', {'k': pa.array([0] * 4000000), 'v': pa.array([0.] * 400000
 write('equal.arrows', {'k': pa.array([0] * 2000000), 'v': pa.array([0.] * 2000000)}, 8192)
 write('plain.arrows', {'k': pa.array(range(3000000))}, 3000000)
 write('wide.arrows', {'click': [i % 3 == 0 for i in range(4096)], **{f'c{k}': [(i * 7919 + k) % 97 for i in range(4096)] for k in range(300)}}, 512)
+write('rare.arrows', {'k': [int(i % 500 == 0) for i in range(300000)], 't': ['x' * 100000 if i % 500 == 0 else 'y' for i in range(300000)]}, 8192)
 write('cell.arrows', {'k': [1, 2], 't': ['x' * 30000000, 'y']}, 2)
 EOF
 
@@ -74,6 +75,9 @@ ok 'as the side that a join holds' refuses 16 'zeros.arrows: a batch needs 61.1 
 ok 'one that is not packed' refuses 16 'plain.arrows: a batch needs 22.9 MiB, and' ctr-sort --memory 16M -k k plain.arrows
 ok 'is read when it fits' within 192 ctr-sort --memory 192M -k k plain.arrows
 ok 'a cell of 30 MB' refuses 64 'cell.arrows: a batch needs 28.7 MiB, and of --memory 64 MiB a batch may take 8 MiB' ctr-sort --memory 64M -k k cell.arrows
+for j in 1 2; do
+    ok "600 rows of 100 KB, side by side behind many small ones, -j $j" within 32 ctr-sort --memory 32M -j $j -k k rare.arrows
+done
 ctr-cat --batch 8192 -o cut.arrows plain.arrows
 ok 'and so are smaller ones' within 16 ctr-sort --memory 16M -k k cut.arrows
 ok 'rows of one key on the side that a join holds' refuses 16 'rows 1 and 2 have the same key k=0' ctr-join --memory 16M -k k equal.arrows log.arrows

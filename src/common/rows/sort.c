@@ -39,7 +39,10 @@ struct ctr_sort {
     struct ctr_merge *merge;
     struct ctr_buf last; /* the row kept last, for unique */
     bool has_last;
-    int64_t next; /* in-memory result: next reference */
+    int64_t next;                      /* in-memory result: next reference */
+    const uint8_t *tile[CTR_ROW_TILE]; /* the next rows of the result … */
+    int tile_at, tile_n;               /* … from tile_at on */
+    int64_t batch_bytes;               /* end a batch of the result */
     struct ctr_batchbuf out[2];
     int at;                       /* the batch that is made next; with threads the caller has the other one */
     struct ctr_background *maker; /* with threads: makes it meanwhile */
@@ -437,12 +440,13 @@ static int merge_passes(struct ctr_sort *s, struct ctr_err *err)
 }
 
 /* Two batches of the result are held beside the budget, so wide rows make short ones: a power of two, as a writer's
- * are. */
+ * are; fewer where rows are much wider than the mean. */
 static void bound_result(struct ctr_sort *s)
 {
     const int64_t most = CTR_MAX(CTR_MIN(s->budget / 32, MAX_RESULT), MIN_READ);
     int64_t rows = CTR_BATCH_ROWS;
 
+    s->batch_bytes = 2 * most;
     while (rows > 1 && s->stats.rows && rows > most / (s->bytes / s->stats.rows + 1))
         rows /= 2;
     s->opts.batch_rows = CTR_MIN(s->opts.batch_rows, rows);
@@ -484,28 +488,40 @@ static int memory_rows(struct ctr_sort *s, const uint8_t **rows, int max)
     return n;
 }
 
+/* The next rows of the result in s->tile, if none is left there. 0 at the end. */
+static int next_tile(struct ctr_sort *s, struct ctr_err *err)
+{
+    if (s->tile_at < s->tile_n)
+        return 1;
+    const int n =
+        s->merge ? merged_rows(s, s->merge, s->tile, CTR_ROW_TILE, err) : memory_rows(s, s->tile, CTR_ROW_TILE);
+    s->tile_at = 0;
+    s->tile_n = CTR_MAX(n, 0);
+    return n;
+}
+
 static int make_batch(struct ctr_sort *s, struct ctr_err *err)
 {
-    const uint8_t *rows[CTR_ROW_TILE];
     struct ctr_batchbuf *out = &s->out[s->at];
-    int64_t have = 0;
+    int64_t have = 0, bytes = 0;
     int rc = 0;
 
     ctr_batchbuf_clear(out);
-    while (have < s->opts.batch_rows) {
-        int max = (int)CTR_MIN(s->opts.batch_rows - have, CTR_ROW_TILE);
-        int n = s->merge ? merged_rows(s, s->merge, rows, max, err) : memory_rows(s, rows, max);
-        if (n <= 0) {
-            rc = n;
-            break;
-        }
+    while (have < s->opts.batch_rows && bytes < s->batch_bytes && (rc = next_tile(s, err)) > 0) {
+        const uint8_t *const *rows = s->tile + s->tile_at;
+        const int most = (int)CTR_MIN(s->opts.batch_rows - have, s->tile_n - s->tile_at);
+        int n = 0;
+        while (n < most && bytes < s->batch_bytes)
+            bytes += ctr_row_size(rows[n++]);
+        rc = 0;
         for (int c = 0; !rc && c < s->schema.n; c++)
             rc = ctr_row_read(&s->format, c, rows, n, &out->col[c], err);
         if (rc)
             break;
+        s->tile_at += n;
         have += n;
     }
-    return rc ? rc : have > 0;
+    return rc < 0 ? rc : have > 0;
 }
 
 static void make_beside(void *ctx)
