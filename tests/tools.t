@@ -73,6 +73,10 @@ while read -r cmd; do
     case $cmd in ctr-info* | ctr-eval* | ctr-stats* | ctr-plot*) ;; *) ok "$cmd: a vanished reader" reader_gone "$cmd" "$W/big.arrows" ;; esac
 done <"$W/filters"
 
+# A program that blocks SIGPIPE leaves it so to those that it starts.
+blocked="perl -MPOSIX -e 'sigprocmask(SIG_BLOCK, POSIX::SigSet->new(SIGPIPE)); exec @ARGV'"
+[ ! -s "$W/big.arrows" ] || ok "a vanished reader where SIGPIPE is blocked" reader_gone "$blocked ctr-cat" "$W/big.arrows"
+
 # A name that a script left empty is seen in the message.
 for cmd in 'ctr-cat' 'ctr-import -f csv' 'ctr-extract' 'ctr-predict'; do
     has "${cmd%% *}" && ok "$cmd: an empty name" fails_with "^${cmd%% *}: '': cannot" $cmd ''

@@ -133,7 +133,11 @@ static void catch_signals(void)
     static const int fatal[] = { SIGINT, SIGTERM, SIGHUP, SIGPIPE };
     struct sigaction sa = { .sa_handler = die_of_signal, .sa_flags = SA_RESETHAND };
     struct sigaction old;
+    sigset_t pipe;
 
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    sigprocmask(SIG_UNBLOCK, &pipe, NULL); /* whatever the parent left: the end of a reader ends a tool silently */
     for (size_t i = 0; i < CTR_COUNT(fatal); i++)
         if (sigaction(fatal[i], NULL, &old) == 0 && (old.sa_handler == SIG_DFL || fatal[i] == SIGPIPE))
             sigaction(fatal[i], &sa, NULL);
