@@ -59,6 +59,9 @@ is "are the rest" "$(csv rest.arrows)" "id,g
 4,Drama
 4,War
 4,Sci-Fi"
+exits "--columns that leave none" 2 ctr-select --columns '*,-*' lists.arrows
+err_like "are named: the rows would be lost" '^ctr-select: --columns [*],-[*] leaves no column$'
+exits "also with nothing but drops" 2 ctr-select --columns '-*' lists.arrows
 exits "a new name for what is exploded" 2 ctr-select --explode h=g lists.arrows
 err_like "is refused, with a word" "--explode h=g: it gives no new names, --columns does"
 exits "lists of different lengths" 1 ctr-select --add 'm=ngrams(g, 2)' --explode g,m lists.arrows
