@@ -125,6 +125,11 @@ def test_times():
     ok(not run(["ctr-cat"], encode(fine.slice(0, 2))).stderr, "and none where none does")
     both = run(["ctr-cat"], encode(fine.append_column("y", pa.array([1001, 1002, 1000], pa.int64()).cast(pa.timestamp("us"))))).stderr.decode()
     ok(both == said[:-1] + ", and so had 2 in other columns\n", "each column's count is its own", both)
+    entries = fine["x"].combine_chunks().dictionary_encode()
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([3], pa.int32()), pa.array([1001], pa.int64()).cast(pa.timestamp("us")))
+    for many in pa.DictionaryArray.from_arrays(pa.array([1, 1, 1, 0]), entries.dictionary), runs:
+        p = run(["ctr-cat"], encode(pa.table({"x": many})))
+        ok(p.stderr.decode() == said.replace("time had", "time in dictionaries or runs had"), "of many rows with one time, it is said that the time counts", p.stderr.decode())
     clicks = pa.table({"click": [0, 1, 1], "time": pa.array([1001, 2000, 3000], pa.int64()).cast(pa.timestamp("us"))})
     with tempfile.TemporaryDirectory() as folder:
         with open(os.path.join(folder, "plan"), "w") as f:

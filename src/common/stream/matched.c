@@ -149,7 +149,7 @@ static struct ctr_reader_stats read_so_far(const struct ctr_matched *m)
     struct ctr_reader_stats all = m->read, st = { 0 };
     if (m->reader)
         ctr_reader_get_stats(m->reader, &st);
-    ctr_reader_count_cut(&all, st.times_cut_in, st.times_cut);
+    ctr_reader_count_cut(&all, st.times_cut_in, st.times_cut, st.entries_cut);
     all.others_cut += st.others_cut;
     all.bytes_read += st.bytes_read;
     return all;

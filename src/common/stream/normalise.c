@@ -17,6 +17,7 @@ struct where { /* context of a decoding */
     struct arrow_store *st;
     bool encoded; /* the result may stay dictionary-encoded */
     int view;     /* number of views before the field */
+    bool entries; /* a value is that of all rows with an entry, or of a run */
 };
 
 /* A leaf is the path of nested Arrow fields from a column to its values; decode_at follows it from field i to i + 1.
@@ -262,7 +263,7 @@ static int decode_time(struct where *w, const struct arrow_field *f, int b, stru
         to[i] = q == 1 ? v : floor_div(v, q);
         cut += (uint64_t)v != (uint64_t)to[i] * (uint64_t)q;
     }
-    ctr_reader_count_cut(w->d->stats, w->l->field.name, cut);
+    ctr_reader_count_cut(w->d->stats, w->l->field.name, cut, w->entries);
     c->data = to;
     return 0;
 }
@@ -479,7 +480,7 @@ static int decode_runs(struct where *w, int i, int b, int64_t rows, int level, s
 {
     const struct arrow_field *f = w->l->path[i], *ends = &f->child[0];
     struct arrow_level *lv = &w->st->lv[level];
-    const bool encoded = w->encoded;
+    const bool encoded = w->encoded, entries = w->entries;
     const uint8_t *p = NULL;
     int64_t runs, nulls, at = 0;
     int rc = ctr_data_node(w->d, ends->node, &runs, &nulls, err);
@@ -488,9 +489,11 @@ static int decode_runs(struct where *w, int i, int b, int64_t rows, int level, s
     if (rc >= 0)
         rc = ctr_data_buffer(w->d, ends->buffer + (b - f->buffer) + 1, runs * (ends->bits / 8), &p, NULL, err);
     w->encoded = false;
+    w->entries = true;
     if (rc >= 0)
         rc = decode_at(w, i + 1, false, runs, level, err);
     w->encoded = encoded;
+    w->entries = entries;
     if (rc >= 0)
         rc = spread_begin(w, level, err);
     const struct ctr_col values = lv->col;
@@ -736,7 +739,7 @@ static int decode_at(struct where *w, int i, bool root, int64_t rows, int level,
 
 int ctr_leaf_decode(struct arrow_leaf *l, int at, struct arrow_data *d, const struct ctr_col **out, struct ctr_err *err)
 {
-    struct where w = { l, d, &l->out[at].store, true };
+    struct where w = { .l = l, .d = d, .st = &l->out[at].store, .encoded = true };
     int rc = l->foreign ? ctr_leaf_refuse(l, err) : decode_at(&w, 0, false, d->m->rows, 0, err);
     if (rc < 0)
         return fail_column(l, err);
@@ -792,7 +795,7 @@ static int dictionary_grow(struct arrow_leaf *l, struct arrow_dict *d, int level
 
 static int dictionary_decode(struct arrow_leaf *l, int i, int level, struct arrow_dict *d, struct ctr_err *err)
 {
-    struct where w = { l, &d->data, &d->store, false };
+    struct where w = { .l = l, .d = &d->data, .st = &d->store, .entries = true };
     const struct ctr_col *c = &d->store.lv[level].col;
     int rc = decode_at(&w, i, true, d->m.rows, level, err);
     if (rc < 0)

@@ -798,10 +798,12 @@ void ctr_reader_get_stats(const struct ctr_reader *r, struct ctr_reader_stats *s
     *s = r->shown;
 }
 
-void ctr_reader_count_cut(struct ctr_reader_stats *s, const char *column, int64_t times)
+void ctr_reader_count_cut(struct ctr_reader_stats *s, const char *column, int64_t times, bool entries)
 {
-    if (times && !s->times_cut)
+    if (times && !s->times_cut) {
         snprintf(s->times_cut_in, sizeof s->times_cut_in, "%s", column);
+        s->entries_cut = entries;
+    }
     *(strncmp(s->times_cut_in, column, sizeof s->times_cut_in - 1) ? &s->others_cut : &s->times_cut) += times;
 }
 
@@ -812,7 +814,8 @@ void ctr_reader_notes(const struct ctr_reader_stats *s, void (*note)(void *ctx, 
         return;
     if (s->others_cut)
         snprintf(more, sizeof more, ", and so had %lld in other columns", (long long)s->others_cut);
-    ctr_format(text, sizeof text, "column %s: %lld time%s had digits below a millisecond, which are cut off%s",
-               s->times_cut_in, (long long)s->times_cut, CTR_S(s->times_cut), more);
+    ctr_format(text, sizeof text, "column %s: %lld time%s%s had digits below a millisecond, which are cut off%s",
+               s->times_cut_in, (long long)s->times_cut, CTR_S(s->times_cut),
+               s->entries_cut ? " in dictionaries or runs" : "", more);
     note(ctx, text);
 }

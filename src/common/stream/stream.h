@@ -98,11 +98,12 @@ struct ctr_reader_stats {
     bool sealed;            /* the input has the integrity layer */
     int64_t times_cut;      /* to milliseconds … */
     char times_cut_in[64];  /* … in this column, the first that has such times … */
+    bool entries_cut;       /* each counted once for all rows of its entry in a dictionary, or run … */
     int64_t others_cut;     /* … and in others */
 };
 void ctr_reader_get_stats(const struct ctr_reader *r, struct ctr_reader_stats *s);
 /* Count times of a column that lost digits. */
-void ctr_reader_count_cut(struct ctr_reader_stats *s, const char *column, int64_t times);
+void ctr_reader_count_cut(struct ctr_reader_stats *s, const char *column, int64_t times, bool entries);
 /* For the user: how many times of foreign streams had digits below a millisecond, which are cut off; if any had. */
 void ctr_reader_notes(const struct ctr_reader_stats *s, void (*note)(void *ctx, const char *text), void *ctx);
 
