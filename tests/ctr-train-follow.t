@@ -57,9 +57,9 @@ for grown in 0 100; do
 done
 
 # ---- the same stop, twice: what timeout sends to a program and to its group
-ctr-train lr -q --follow --flush 20ms -o twice.arrows whole.arrows &
+ctr-train lr -q --follow --flush 20ms --save-every 50ms -o twice.arrows whole.arrows &
 pid=$!
-sleep .3
+until_true cmp -s want.arrows twice.arrows
 kill -TERM $pid && kill -TERM $pid && kill -INT $pid
 wait $pid
 is 'SIGTERM, SIGTERM and SIGINT at once: one stop in order' $? 0
@@ -159,9 +159,10 @@ kill -TERM $pid
 wait $pid
 
 # ---- checkpoints while the input pauses
-ctr-train lr -q --follow --flush 20ms --checkpoint i.ckpt --checkpoint-every 50ms -o i.arrows onehot.arrows &
+: >err
+ctr-train lr --follow --flush 20ms --checkpoint i.ckpt --checkpoint-every 50ms -o i.arrows onehot.arrows 2>err &
 pid=$!
-ok 'a checkpoint of the rows before a pause' until_true ctr-info -q --check i.ckpt
+ok 'a checkpoint of the rows before a pause' until_true grep -q '^saved  *checkpoint.* 6000 ' err # on a slow machine there are some on the way
 kill -TERM $pid
 wait $pid
 ok 'and the model at the end' cmp want.arrows i.arrows
