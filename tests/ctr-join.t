@@ -134,6 +134,8 @@ exits "--by-row with a longer right side" 1 ctr-join --by-row long views
 err_like "says how many rows" "long has more rows than the left side, which has 5"
 exits "a clash of names" 2 ctr-join -k user views labelled
 err_like "names column and remedy" "both sides have a column time: .*--prefix"
+exits "a column twice" 2 ctr-join -k user --columns age,city,age users views
+err_like "is named" '^ctr-join: users: age is named twice$'
 exits "an unknown key" 2 ctr-join -k usr users views
 err_like "on the left" "usr.*nearest.*user"
 exits "an unknown key on the right" 2 ctr-join -k user=usr users views

@@ -40,6 +40,8 @@ for p in 'x.arrows' 'x-%d-%d' 'x-%s' 'x-%n' 'x-%ld' 'x-%d-%s' 'x-%999999999d' 'x
 done
 exits "no shards" 2 ctr-split --shards 0 -o 'x-%d' log.arrows
 exits "too many shards" 2 ctr-split --shards 100000 -o 'x-%d' log.arrows
+exits "a key twice" 2 ctr-split --shards 2 --by user,user -o 'x-%d' log.arrows
+err_like "is named" '^ctr-split: user is named twice$'
 exits "an unknown key" 2 ctr-split --shards 2 --by usr -o 'x-%d' log.arrows
 err_like "and the nearest" "usr.*nearest.*user"
 cp log.arrows self-1

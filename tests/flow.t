@@ -509,7 +509,7 @@ refuse 'a stream without a byte' 1 'empty.arrows: is empty, without even a schem
 gzip -c log.csv | head -c 5000 >cut.csv.gz
 refuse 'text that is short' 1 'cut.csv.gz: gzip: truncated' 'from log = csv("cut.csv.gz", header=true)'
 refuse 'a folder' 1 'is a folder without a file *.parquet' 'from log = csv(header=true)' log=.
-refuse 'a list of a column named twice' 2 'bad.plan:2:1: column history.ad is there twice: name a column once, or call the lists otherwise by group "NAME"' 'from log
+refuse 'a list of a column named twice' 2 'bad.plan:2:1: ad is named twice' 'from log
 history ad, ad by user at at' log=days.arrows
 refuse 'a condition of a history that is a number' 2 "where 'click' is int64, but must be a condition (bool), such as click != 0" 'from log
 history ad by user at at where "click"' log=days.arrows

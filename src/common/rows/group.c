@@ -110,28 +110,18 @@ static int find_aggregates(struct ctr_group *g, const struct ctr_schema *s, stru
 
 static int find_keys(struct ctr_group *g, const struct ctr_schema *s, struct ctr_err *err)
 {
-    struct ctr_strs given = { 0 };
-    int rc = 0;
+    int rc = 0, n = 0;
     for (int i = 0; !rc && g->opts.keys && i < g->opts.keys->n; i++)
-        rc = ctr_names_split(&given, g->opts.keys->s[i], ',', err);
-    if (!rc && !given.n)
+        rc = ctr_schema_columns(s, g->opts.keys->s[i], ',', &g->key, &n, err);
+    if (!rc && !n)
         rc = ctr_fail(err, CTR_EUSAGE, "say what to group by: -k COLUMN");
-    if (!rc && !(g->key = calloc((size_t)given.n + 1, sizeof *g->key)))
-        rc = ctr_fail_nomem(err, (size_t)given.n * sizeof *g->key);
-    for (int i = 0; !rc && i < given.n; i++) {
-        g->key[i] = ctr_schema_need(s, given.s[i], err);
-        rc = CTR_MIN(g->key[i], 0);
+    for (int i = 0; !rc && i < n; i++) {
+        const struct ctr_field *f = &s->f[g->key[i]];
+        rc = ctr_key_check(f, err);
         if (!rc)
-            rc = ctr_strs_add(&g->key_names, s->f[g->key[i]].name, strlen(s->f[g->key[i]].name), err);
-        if (!rc && ctr_key_class(s->f[g->key[i]].type) == CTR_KEY_NONE)
-            rc = ctr_fail(err, CTR_EUSAGE, "%s is a list, and a list cannot be a key: take an element with at()",
-                          g->key_names.s[i]);
-        for (int k = 0; !rc && k < i; k++)
-            if (g->key[k] == g->key[i])
-                rc = ctr_fail(err, CTR_EUSAGE, "%s is named twice among the keys", g->key_names.s[i]);
+            rc = ctr_strs_add(&g->key_names, f->name, strlen(f->name), err);
     }
-    g->nkeys = rc ? 0 : g->key_names.n;
-    ctr_strs_free(&given);
+    g->nkeys = rc ? 0 : n;
     return rc;
 }
 

@@ -64,15 +64,12 @@ struct each {
 
 static int find_keys(struct each *e, struct ctr_err *err)
 {
-    struct ctr_strs given = { 0 };
-    int rc = 0;
+    int *column = NULL, n = 0, rc = 0;
     for (int i = 0; !rc && e->o.keys && i < e->o.keys->n; i++)
-        rc = ctr_names_split(&given, e->o.keys->s[i], ',', err);
-    for (int i = 0; !rc && i < given.n; i++) {
-        const int c = ctr_schema_need(&e->in, given.s[i], err);
-        rc = c < 0 ? c : ctr_strs_add(&e->keys, e->in.f[c].name, strlen(e->in.f[c].name), err);
-    }
-    ctr_strs_free(&given);
+        rc = ctr_schema_columns(&e->in, e->o.keys->s[i], ',', &column, &n, err);
+    for (int i = 0; !rc && i < n; i++)
+        rc = ctr_strs_add(&e->keys, e->in.f[column[i]].name, strlen(e->in.f[column[i]].name), err);
+    free(column);
     return rc;
 }
 

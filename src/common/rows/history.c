@@ -4,6 +4,7 @@
  * its earlier rows become known first. Invariant: before an event of time t is answered, every behaviour of a time
  * below t has been added; the other files leave out what is not yet known at t. */
 #include "common/rows/historycore.h"
+#include "common/rows/relkey.h"
 #include "common/plan/plan.h"
 
 #include <stdlib.h>
@@ -31,8 +32,7 @@ struct ctr_history {
     const struct ctr_batch_source *second; /* the log of behaviours, or NULL */
     struct ctr_expr *where, *dwell;
     const struct ctr_col *is, *took; /* their results for the batch of behaviours */
-    struct ctr_strs columns;
-    int *column; /* of the behaviours' log: the columns to list */
+    int *column, columns;            /* of the behaviours' log: the columns to list */
     int sets, numbers;
     struct ctr_colbuf *number; /* three per set of keys, two of sessions */
     struct ctr_sessions sessions;
@@ -107,40 +107,28 @@ static int add_lists(struct ctr_history *h, struct ctr_err *err)
     char type[128];
     int rc = 0;
 
-    if (h->columns.n > MOST_COLUMNS)
+    if (h->columns > MOST_COLUMNS)
         return ctr_fail(err, CTR_EUSAGE, "a behaviour has at most %d columns", MOST_COLUMNS);
-    h->column = calloc((size_t)h->columns.n + 1, sizeof *h->column);
-    if (!h->column)
-        return ctr_fail_nomem(err, (size_t)h->columns.n * sizeof *h->column);
-    for (int i = 0; i < h->columns.n && rc >= 0; i++) {
-        const int c = rc = ctr_schema_need(s, h->columns.s[i], err);
-        if (rc < 0)
-            break;
-        h->column[i] = c;
-        if (ctr_type_list(s->f[c].type))
+    for (int i = 0; i < h->columns && !rc; i++) {
+        const struct ctr_field *f = &s->f[h->column[i]];
+        if (ctr_type_list(f->type))
             return ctr_fail(err, CTR_EUSAGE,
-                            "%s is %s, and a behaviour has one value a column: take an element with at()", s->f[c].name,
-                            ctr_field_type_name(&s->f[c], type, sizeof type));
-        rc = list_field(h, group, s->f[c].name, &s->f[c], err);
+                            "%s is %s, and a behaviour has one value a column: take an element with at()", f->name,
+                            ctr_field_type_name(f, type, sizeof type));
+        rc = list_field(h, group, f->name, f, err);
     }
-    if (rc >= 0 && h->o.age)
-        rc = list_field(h, group, "age", NULL, err);
-    return CTR_MIN(rc, 0);
+    return rc || !h->o.age ? rc : list_field(h, group, "age", NULL, err);
 }
 
 /* "a+b": the names of a set of keys, without back quotes. */
 static int set_name(const struct ctr_schema *s, const char *key, struct ctr_buf *name, struct ctr_err *err)
 {
-    struct ctr_strs names = { 0 };
-    int rc = ctr_names_split(&names, key, '+', err);
+    int *column = NULL, n = 0, rc = ctr_schema_columns(s, key, '+', &column, &n, err);
     name->len = 0;
-    for (int i = 0; i < names.n && rc >= 0; i++)
-        if ((rc = ctr_schema_need(s, names.s[i], err)) >= 0)
-            rc = ctr_buf_printf(name, err, "%s%s", i ? "+" : "", s->f[rc].name);
-    if (rc >= 0)
-        rc = ctr_buf_append(name, "", 1, err);
-    ctr_strs_free(&names);
-    return CTR_MIN(rc, 0);
+    for (int i = 0; i < n && !rc; i++)
+        rc = ctr_buf_printf(name, err, "%s%s", i ? "+" : "", s->f[column[i]].name);
+    free(column);
+    return rc ? rc : ctr_buf_append(name, "", 1, err);
 }
 
 static int count_fields(struct ctr_history *h, const char *key, struct ctr_err *err)
@@ -165,24 +153,15 @@ static int count_fields(struct ctr_history *h, const char *key, struct ctr_err *
 /* "a+b": the columns of a set of keys in a log. */
 static int key_columns(struct side *s, const char *log, const char *key, int set, struct ctr_err *err)
 {
-    struct ctr_strs names = { 0 };
-    char type[128];
-    int rc = ctr_names_split(&names, key, '+', err);
-    for (int i = 0; i < names.n && rc >= 0; i++) {
-        if ((rc = ctr_schema_need(&s->feed.schema, names.s[i], err)) < 0) {
-            if (log)
-                ctr_err_file(err, log);
-            break;
-        }
-        const struct ctr_field *f = &s->feed.schema.f[rc];
-        if (ctr_type_list(f->type))
-            rc = ctr_fail(err, CTR_EUSAGE, "%s is %s, and a list cannot be a key: take an element with at()", f->name,
-                          ctr_field_type_name(f, type, sizeof type));
-        else
-            s->key[s->key_start[set]++] = rc;
+    int *column = NULL, n = 0, rc = ctr_schema_columns(&s->feed.schema, key, '+', &column, &n, err);
+    if (rc && log)
+        ctr_err_file(err, log);
+    for (int i = 0; i < n && !rc; i++) {
+        rc = ctr_key_check(&s->feed.schema.f[column[i]], err);
+        s->key[s->key_start[set]++] = column[i];
     }
-    ctr_strs_free(&names);
-    return CTR_MIN(rc, 0);
+    free(column);
+    return rc;
 }
 
 static int add_counts(struct ctr_history *h, const struct ctr_strs *sets, struct ctr_err *err)
@@ -315,8 +294,8 @@ static int describe(struct ctr_history *h, const struct ctr_strs *sets, struct c
     ctr_say(&t, ", time %s; --where %s; --dwell %s; --min-dwell %lld; --delay %lld",
             type_of(s, o->time, type, sizeof type), o->where ? o->where : "true", o->dwell ? o->dwell : "none",
             (long long)o->min_dwell_ms, (long long)o->delay_ms);
-    for (int i = 0; i < h->columns.n; i++)
-        ctr_say(&t, "; %s: %s", h->columns.s[i],
+    for (int i = 0; i < h->columns; i++)
+        ctr_say(&t, "; %s: %s", behaviours_side(h)->feed.schema.f[h->column[i]].name,
                 type_of(&behaviours_side(h)->feed.schema, h->column[i], type, sizeof type));
     if (h->recent.lists)
         ctr_say(&t, "; --last %lld; --window %lld", (long long)o->last, (long long)o->window_ms);
@@ -364,23 +343,23 @@ static int start(struct ctr_history *h, const struct ctr_schema *events, const c
     if (!rc && h->second)
         rc = open_past(h, events, past_name, err);
     for (int i = 0; !rc && o->columns && i < o->columns->n; i++)
-        rc = ctr_names_split(&h->columns, o->columns->s[i], ',', err);
+        rc = ctr_schema_columns(&behaviours_side(h)->feed.schema, o->columns->s[i], ',', &h->column, &h->columns, err);
     for (int i = 0; !rc && o->counts && i < o->counts->n; i++)
         rc = ctr_names_split(&sets, o->counts->s[i], ',', err);
     h->sets = sets.n;
-    if (!rc && (h->columns.n || o->age || h->sessions.on) && o->user < 0)
+    if (!rc && (h->columns || o->age || h->sessions.on) && o->user < 0)
         rc = ctr_fail(err, CTR_EUSAGE, "whose %s? %s NAME says",
-                      h->columns.n || o->age ? "behaviours are to be listed" : "sessions are these",
+                      h->columns || o->age ? "behaviours are to be listed" : "sessions are these",
                       ctr_words(o->in_plan, "--user", "by"));
     if (!rc)
         rc = check_users(h, err);
     if (!rc)
         rc = add_lists(h, err);
-    h->recent.columns = h->columns.n;
+    h->recent.columns = h->columns;
     h->recent.column = h->column;
     h->recent.age = o->age;
     h->recent.oldest_first = o->oldest_first;
-    h->recent.lists = h->columns.n + o->age;
+    h->recent.lists = h->columns + o->age;
     h->list_bytes = CTR_MIN(CTR_MAX(h->budget / 8 / (h->recent.lists + 1), LEAST_LIST_BYTES), CTR_BATCH_BYTES);
     if (!rc)
         rc = add_counts(h, &sets, err);
@@ -397,10 +376,10 @@ static int start(struct ctr_history *h, const struct ctr_schema *events, const c
         rc = compile(h, &h->where, ctr_word(o->in_plan, "--where"), o->where, s, true, err);
     if (!rc && o->dwell)
         rc = compile(h, &h->dwell, ctr_word(o->in_plan, "--dwell"), o->dwell, s, false, err);
-    ctr_behaviours_init(&h->recent.users, h->columns.n, o);
+    ctr_behaviours_init(&h->recent.users, h->columns, o);
     if (!rc && h->sets && o->count_window_ms >= 0 && (uint64_t)o->count_window_ms <= h->recent.users.delay_ms)
         rc = too_short(h, "--count-window", "click", err);
-    if (!rc && h->columns.n && (uint64_t)o->window_ms <= h->recent.users.delay_ms)
+    if (!rc && h->columns && (uint64_t)o->window_ms <= h->recent.users.delay_ms)
         rc = too_short(h, "--window", "behaviour", err);
     return rc ? rc : ctr_feedback_init(&h->counts, h->sets, h->recent.users.delay_ms, o->count_window_ms, err);
 }
@@ -471,7 +450,6 @@ void ctr_history_free(struct ctr_history *h)
     ctr_schema_free(&h->rest_schema);
     ctr_sessions_free(&h->sessions);
     ctr_buf_free(&h->what);
-    ctr_strs_free(&h->columns);
     ctr_part_free(&h->part);
     ctr_schema_free(&h->out);
     free(h);
@@ -537,9 +515,9 @@ static int add_rest(void *ctx, const struct ctr_batch *b, struct ctr_err *err)
 static int state(struct ctr_history *h, struct ctr_historystate *s, struct types *t, struct ctr_err *err)
 {
     const struct side *e = &h->event;
-    *t = (struct types){ calloc((size_t)h->columns.n + 1, sizeof *t->value),
+    *t = (struct types){ calloc((size_t)h->columns + 1, sizeof *t->value),
                          calloc((size_t)h->sets + 1, sizeof *t->key_text) };
-    for (int v = 0; t->value && v < h->columns.n; v++)
+    for (int v = 0; t->value && v < h->columns; v++)
         t->value[v] = h->recent.list[v].item->type;
     for (int k = 0; t->key_text && k < h->sets; k++)
         t->key_text[k] =
@@ -561,7 +539,7 @@ static int state(struct ctr_history *h, struct ctr_historystate *s, struct types
                                     .next_rest = next_rest,
                                     .add_rest = add_rest,
                                     .ctx = h };
-    return t->value && t->key_text ? 0 : ctr_fail_nomem(err, (size_t)h->columns.n * sizeof *t->value);
+    return t->value && t->key_text ? 0 : ctr_fail_nomem(err, (size_t)h->columns * sizeof *t->value);
 }
 
 int ctr_history_save(struct ctr_history *h, struct ctr_out *out, struct ctr_err *err)

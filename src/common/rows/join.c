@@ -86,24 +86,17 @@ static bool is_key(const struct ctr_keypair *p, int n, int right)
  * left's. */
 static int wanted(struct ctr_join *j, const struct ctr_schema *right, int rtime, bool *want, struct ctr_err *err)
 {
-    struct ctr_strs names = { 0 };
-    int rc = 0;
+    int *named = NULL, n = 0, rc = 0;
 
     if (j->opts.once)
         want[right->n - 1] = true; /* the number */
     if (j->opts.kind == CTR_JOIN_ANTI || j->once_kind == CTR_JOIN_ANTI)
         return 0;
-    if (j->opts.columns)
-        rc = ctr_names_split(&names, j->opts.columns, ',', err);
-    for (int i = 0; !rc && i < names.n; i++) {
-        int col = ctr_schema_need(right, names.s[i], err);
-        if (col < 0)
-            ctr_err_file(err, j->right_name);
-        else
-            want[col] = true;
-        rc = CTR_MIN(col, 0);
-    }
-    ctr_strs_free(&names);
+    if (j->opts.columns && (rc = ctr_schema_columns(right, j->opts.columns, ',', &named, &n, err)))
+        ctr_err_file(err, j->right_name);
+    for (int i = 0; i < n; i++)
+        want[named[i]] = true;
+    free(named);
     for (int i = 0; !j->opts.columns && i < right->n; i++) {
         bool same_time = i == rtime && !j->opts.prefix && !strcmp(right->f[i].name, j->left.f[j->ltime].name);
         want[i] = !is_key(j->pair, j->npairs, i) && !same_time;

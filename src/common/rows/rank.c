@@ -6,6 +6,7 @@
 
 #include "common/plan/plan.h"
 #include "common/rows/rank_impl.h"
+#include "common/rows/relkey.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -98,23 +99,12 @@ static int compile(struct ctr_expr **e, const char *option, const char *text, co
 
 static int find_by(struct ctr_rank *r, const struct ctr_strs *by, struct ctr_err *err)
 {
-    struct ctr_strs names = { 0 };
     int rc = 0;
 
     for (int i = 0; !rc && by && i < by->n; i++)
-        rc = ctr_names_split(&names, by->s[i], ',', err);
-    if (!rc && !(r->by = calloc((size_t)names.n + 1, sizeof *r->by)))
-        rc = ctr_fail_nomem(err, (size_t)names.n * sizeof *r->by);
-    for (int i = 0; !rc && i < names.n; i++) {
-        const int c = ctr_schema_need(&r->in, names.s[i], err);
-        if (c < 0)
-            rc = c;
-        else if (ctr_type_list(r->in.f[c].type))
-            rc = ctr_fail(err, CTR_EUSAGE, "--by %.80s: a list cannot name a request", names.s[i]);
-        else
-            r->by[r->nby++] = c;
-    }
-    ctr_strs_free(&names);
+        rc = ctr_schema_columns(&r->in, by->s[i], ',', &r->by, &r->nby, err);
+    for (int i = 0; !rc && i < r->nby; i++)
+        rc = ctr_key_check(&r->in.f[r->by[i]], err);
     return rc;
 }
 

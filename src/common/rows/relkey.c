@@ -102,6 +102,16 @@ enum ctr_keyclass ctr_key_class(enum ctr_type t)
     return t == CTR_BOOL ? CTR_KEY_BOOL : t == CTR_UTF8 ? CTR_KEY_TEXT : t == CTR_TIME ? CTR_KEY_TIME : CTR_KEY_NONE;
 }
 
+int ctr_key_check(const struct ctr_field *f, struct ctr_err *err)
+{
+    char type[64];
+
+    if (ctr_key_class(f->type) != CTR_KEY_NONE)
+        return 0;
+    return ctr_fail(err, CTR_EUSAGE, "%s is %s, and a list cannot be a key: take an element with at()", f->name,
+                    ctr_field_type_name(f, type, sizeof type));
+}
+
 /* The operator of the plan language that casts to a class; times and booleans are compared with other types as
  * integers. */
 static const char *cast_to(enum ctr_keyclass c)
@@ -115,12 +125,11 @@ static int pair_types(struct ctr_keypair *p, const struct ctr_field *l, const st
     enum ctr_keyclass a = ctr_key_class(l->type), b = ctr_key_class(r->type);
     char lt[64], rt[64];
 
-    ctr_field_type_name(l, lt, sizeof lt);
-    ctr_field_type_name(r, rt, sizeof rt);
     if (a == CTR_KEY_NONE || b == CTR_KEY_NONE)
-        return ctr_fail(err, CTR_EUSAGE, "%s is %s, and a list cannot be a key: take an element with at()",
-                        a == CTR_KEY_NONE ? l->name : r->name, a == CTR_KEY_NONE ? lt : rt);
+        return ctr_key_check(a == CTR_KEY_NONE ? l : r, err);
     if (a != b) {
+        ctr_field_type_name(l, lt, sizeof lt);
+        ctr_field_type_name(r, rt, sizeof rt);
         /* The side to cast: the float rather than integers, times and booleans, because not every integer is
          * representable as a float. */
         bool right = a == CTR_KEY_FLOAT   ? false
@@ -188,7 +197,7 @@ int ctr_keypairs_parse(const char *spec, const struct ctr_schema *left, const st
         rc = parse_pair(names.s[i], left, right, right_name, in_plan, &(*pairs)[i], err);
         for (int k = 0; !rc && k < i; k++)
             if ((*pairs)[k].left == (*pairs)[i].left && (*pairs)[k].right == (*pairs)[i].right)
-                rc = ctr_fail(err, CTR_EUSAGE, "%s is named twice among the keys", names.s[i]);
+                rc = ctr_fail(err, CTR_EUSAGE, "%s is named twice", names.s[i]);
     }
     *n = rc ? 0 : names.n;
     ctr_strs_free(&names);

@@ -11,6 +11,8 @@
 /* Classes of comparable types. */
 enum ctr_keyclass { CTR_KEY_NONE, CTR_KEY_INT, CTR_KEY_FLOAT, CTR_KEY_BOOL, CTR_KEY_TEXT, CTR_KEY_TIME };
 enum ctr_keyclass ctr_key_class(enum ctr_type t);
+/* A list cannot be a key: CTR_EUSAGE. */
+int ctr_key_check(const struct ctr_field *f, struct ctr_err *err) CTR_MUST;
 
 struct ctr_keypair {
     int left, right; /* columns */

@@ -4,6 +4,7 @@
  * b, and `exact` means that equal prefixes imply equality. It has its own radix sort, which moves prefixes of 16 bytes
  * with row pointers, and resolves ties by the whole keys. */
 #include "common/rows/roworder.h"
+#include "common/rows/relkey.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -12,7 +13,7 @@
 
 static int add_key(struct ctr_roworder *o, const struct ctr_schema *s, char *name, struct ctr_err *err)
 {
-    char *colon = strrchr(name, ':'), type[64];
+    char *colon = strrchr(name, ':');
     struct ctr_rowkey *k = realloc(o->key, ((size_t)o->n + 1) * sizeof *k);
 
     if (!k)
@@ -27,15 +28,11 @@ static int add_key(struct ctr_roworder *o, const struct ctr_schema *s, char *nam
     k->col = ctr_schema_need(s, name, err);
     if (k->col < 0)
         return k->col;
-    if (s->f[k->col].type == CTR_LIST || s->f[k->col].type == CTR_FIXED)
-        return ctr_fail(err, CTR_EUSAGE,
-                        "%s is %s, and a list cannot be a key: take an element with at(), or its length", name,
-                        ctr_field_type_name(&s->f[k->col], type, sizeof type));
     for (int i = 0; i < o->n; i++)
         if (o->key[i].col == k->col)
-            return ctr_fail(err, CTR_EUSAGE, "%s is named twice among the keys", name);
+            return ctr_fail(err, CTR_EUSAGE, "%s is named twice", name);
     o->n++;
-    return 0;
+    return ctr_key_check(&s->f[k->col], err);
 }
 
 static bool is_exact(const struct ctr_roworder *o)

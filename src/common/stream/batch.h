@@ -138,6 +138,10 @@ int ctr_schema_find(const struct ctr_schema *s, const char *name); /* index or -
 /* Like find, but an unknown name is an error (CTR_EUSAGE, never -1) that names the nearest column. Returns the
  * index. */
 int ctr_schema_need(const struct ctr_schema *s, const char *name, struct ctr_err *err) CTR_MUST;
+/* Append the columns that a list such as "a,`b,c`" names to the *n of *columns, which the caller frees. A column that
+ * is named twice is an error, too. */
+int ctr_schema_columns(const struct ctr_schema *s, const char *list, char sep, int **columns, int *n,
+                       struct ctr_err *err) CTR_MUST;
 int ctr_schema_role(const struct ctr_schema *s, enum ctr_role role); /* the first column of that role, or -1 */
 /* May another column have this role (enum ctr_role, or -1: none)? */
 bool ctr_schema_role_free(const struct ctr_schema *s, int role);

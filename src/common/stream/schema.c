@@ -234,6 +234,27 @@ int ctr_schema_need(const struct ctr_schema *s, const char *name, struct ctr_err
     return rc;
 }
 
+int ctr_schema_columns(const struct ctr_schema *s, const char *list, char sep, int **columns, int *n,
+                       struct ctr_err *err)
+{
+    struct ctr_strs names = { 0 };
+    int rc = ctr_names_split(&names, list, sep, err), have = *n;
+
+    if (!rc)
+        rc = ctr_array_extend(columns, &have, *n + names.n, sizeof **columns, err);
+    for (int i = 0; i < names.n && !rc; i++) {
+        const int column = ctr_schema_need(s, names.s[i], err);
+        rc = CTR_MIN(column, 0);
+        for (int k = 0; k < *n && !rc; k++)
+            if ((*columns)[k] == column)
+                rc = ctr_fail(err, CTR_EUSAGE, "%s is named twice", s->f[column].name);
+        if (!rc)
+            (*columns)[(*n)++] = column;
+    }
+    ctr_strs_free(&names);
+    return rc;
+}
+
 int ctr_field_role(const struct ctr_field *f)
 {
     const char *role = ctr_meta_get(&f->meta, CTR_META_ROLE);

@@ -16,21 +16,10 @@ struct ctr_split {
 
 static int find_keys(struct ctr_split *s, const struct ctr_schema *schema, const char *keys, struct ctr_err *err)
 {
-    struct ctr_strs names = { 0 };
-    int rc = ctr_names_split(&names, keys, ',', err);
+    int rc = ctr_schema_columns(schema, keys, ',', &s->key, &s->nkeys, err);
 
-    s->key = rc ? NULL : calloc((size_t)names.n + 1, sizeof *s->key);
-    if (!rc && !s->key)
-        rc = ctr_fail_nomem(err, (size_t)names.n * sizeof *s->key);
-    for (int i = 0; !rc && i < names.n; i++) {
-        s->key[i] = ctr_schema_need(schema, names.s[i], err);
-        rc = CTR_MIN(s->key[i], 0);
-        if (!rc && ctr_key_class(schema->f[s->key[i]].type) == CTR_KEY_NONE)
-            rc = ctr_fail(err, CTR_EUSAGE, "%s is a list, and a list cannot be a key: take an element with at()",
-                          names.s[i]);
-    }
-    s->nkeys = names.n;
-    ctr_strs_free(&names);
+    for (int i = 0; !rc && i < s->nkeys; i++)
+        rc = ctr_key_check(&schema->f[s->key[i]], err);
     return rc;
 }
 
