@@ -120,6 +120,7 @@ is "libsvm: a repeated index has the sum in the order of the row" "$(ctr-export 
 exits "an unknown column" 2 ctr-export -c prise "$W/rows.arrows"
 err_like "names the nearest" 'price'
 exits "a column twice" 2 ctr-export -c price,price "$W/rows.arrows"
+err_like "is named" 'price is named twice$'
 exits "an option of another format" 2 ctr-export -f jsonl --null x "$W/rows.arrows"
 err_like "is named" --format jsonl takes no --null
 exits "libsvm without a label" 2 ctr-export -f libsvm -c price "$W/rows.arrows"
@@ -167,6 +168,26 @@ ok "by four threads the same" cmp "$W/tab.want" "$W/tab.4"
 for f in libsvm libffm vw; do
     is "$f: the rows before it, and no part of it" "$(ctr-export -f $f "$W/nan.arrows" 2>/dev/null | wc -l)" 2
 done
+mkfifo "$W/fifo.tsv.gz"
+for j in 1 4; do
+    cat "$W/fifo.tsv.gz" >"$W/tab.gz" &
+    exits "gzip of a row that cannot be written ($j)" 1 ctr-export -j $j -o "$W/fifo.tsv.gz" "$W/tab.arrows"
+    wait $!
+    gzip -dc "$W/tab.gz" >"$W/tab.$j" 2>"$W/tab.err"
+    is "has no end, as gzip tells ($j)" "$? $(grep -c 'unexpected end' "$W/tab.err")" '1 1'
+    ok "but all rows before it ($j)" cmp "$W/tab.want" "$W/tab.$j"
+done
+seq 500 | ctr-import -f csv -c n:int64 | ctr-cat --batch 10 | head -c 20000 >"$W/short.arrows"
+for f in csv table; do
+    rows=$(ctr-export -f $f "$W/short.arrows" 2>"$W/short.err" | sed 1d | wc -l)
+    is "$f of a stream that breaks off: the rows before" "$(grep -c "after batch [0-9]* .row $rows)" "$W/short.err") $((rows > 100))" '1 1'
+done
+exits "npy of it" 1 ctr-export -f npy "$W/short.arrows"
+err_like "says how many rows are good" "; there is no array, but --head $rows makes one of the rows before\$"
+ok "which it does" ctr-export -f npy --head "$rows" -o "$W/short.npy" "$W/short.arrows"
+exits "npy of a pipe with a row that cannot be written" 1 sh -c 'ctr-export -f npy -c user.id <"$1"' - "$W/rows.arrows"
+err_like "likewise" 'row 3: column user.id: .*; there is no array, but --head 2 makes one'
+is "nothing is written" "$(wc -c <"$W/out")" 0
 ctr-cat --to file -o "$W/rows.arrow" "$W/rows.arrows"
 exits "npy: a row that cannot be written" 1 ctr-export -f npy -c user.id "$W/rows.arrow"
 is "the two numbers before it" "$(tail -c 16 "$W/out" | od -An -t d8 | tr -s ' ')" ' 7 8'

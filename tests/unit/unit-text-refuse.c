@@ -459,7 +459,7 @@ static void test_gzip(void)
         check(-1);
     check(ctr_out_open(&o, out_path, 0, &err));
     check(ctr_export_gzip_new(&g, &err));
-    check(ctr_export_gzip_write(g, p, n, true, o, &err));
+    check(ctr_export_gzip_write(g, p, n, CTR_GZIP_END, o, &err));
     check(ctr_out_commit(o, &err));
     ctr_out_free(o);
     ctr_export_gzip_free(g);

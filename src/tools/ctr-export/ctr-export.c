@@ -85,22 +85,12 @@ static const struct ctr_export_format *choose_format(const char *out, bool *gzip
 
 static int project(struct ctr_reader *r, struct ctr_err *err)
 {
-    struct ctr_strs names = { 0 };
-    int *column = NULL, rc = ctr_names_split(&names, o.columns, ',', err);
+    int *column = NULL, n = 0, rc = ctr_schema_columns(ctr_reader_schema(r), o.columns, ',', &column, &n, err);
 
-    if (rc == 0 && !(column = calloc((size_t)names.n + 1, sizeof(*column))))
-        rc = ctr_fail_nomem(err, (size_t)names.n * sizeof(*column));
-    for (int i = 0; i < names.n && rc >= 0; i++) {
-        rc = column[i] = ctr_schema_need(ctr_reader_schema(r), names.s[i], err);
-        for (int k = 0; k < i && rc >= 0; k++)
-            if (column[k] == column[i])
-                rc = ctr_fail(err, CTR_EUSAGE, "--columns: %s stands there twice", names.s[i]);
-    }
-    if (rc >= 0)
-        rc = ctr_reader_project(r, column, names.n, err);
+    if (rc == 0)
+        rc = ctr_reader_project(r, column, n, err);
     free(column);
-    ctr_strs_free(&names);
-    return rc < 0 ? rc : 0;
+    return rc;
 }
 
 /* The next batch, up to row --head: 1; 0: the end, or enough rows. */
@@ -132,13 +122,13 @@ static int copy(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_export *e,
     while ((rc = next_batch(r, ctr_export_rows(e), &b, err)) > 0) {
         ctr_cli_progress_clear(cli);
         if ((rc = ctr_export_batch(e, &b, err)) < 0)
-            return rc;
+            break;
         ctr_cli_progress(cli, ctr_export_rows(e), ctr_reader_total_rows(r));
     }
     ctr_cli_progress_clear(cli);
     if ((written = ctr_export_await(e, err)) < 0)
         return written;
-    return rc < 0 ? rc : ctr_export_finish(e, err);
+    return rc < 0 ? ctr_export_break_off(e, err) : ctr_export_finish(e, err);
 }
 
 /* Is it a format that is no text, row after row: named, or by the suffix of -o? */
@@ -245,6 +235,7 @@ static int run_table(struct ctr_cli *cli, struct ctr_err *err)
     struct ctr_table *t = NULL;
     struct ctr_out *out = NULL;
     struct ctr_batch b;
+    struct ctr_err of_the_end = { 0 };
     int64_t rows = 0;
     int rc = 0;
     if (o.delimiter || o.formulas || o.flat || o.bits || (o.vertical && o.no_header))
@@ -267,6 +258,8 @@ static int run_table(struct ctr_cli *cli, struct ctr_err *err)
             ctr_cli_progress(cli, rows, ctr_reader_total_rows(r));
     }
     ctr_cli_progress_clear(cli);
+    if (rc < 0 && rows && !ctr_table_finish(t, &of_the_end)) /* the first rows wait for their widths */
+        (void)!ctr_out_flush(out, &of_the_end);
     if (!rc)
         rc = ctr_table_finish(t, err);
     if (!rc)

@@ -71,7 +71,7 @@ static int sink(struct ctr_export *e, const struct ctr_buf *text, struct ctr_err
     if (!text->len)
         return 0;
     if (e->gzip)
-        return ctr_export_gzip_write(e->gzip, text->data, text->len, false, e->out, err);
+        return ctr_export_gzip_write(e->gzip, text->data, text->len, CTR_GZIP_MORE, e->out, err);
     return e->spill >= 0 ? ctr_write_full(e->spill, text->data, text->len, err)
                          : ctr_out_write(e->out, text->data, text->len, err);
 }
@@ -164,9 +164,9 @@ static void keep_rows_before(const struct job *j, int64_t from, int64_t to, stru
     struct ctr_err same = { 0 };
 
     ctr_buf_clear(&t->text);
-    for (int64_t i = from; i < to; i++) {
+    for (t->good = 0; t->good < to - from; t->good++) {
         const size_t whole = t->text.len;
-        if (j->e->format->rows(j->e, j->b, i, i + 1, t, &same) < 0) {
+        if (j->e->format->rows(j->e, j->b, from + t->good, from + t->good + 1, t, &same) < 0) {
             t->text.len = whole;
             return;
         }
@@ -187,13 +187,14 @@ static void run_tile(void *ctx, int64_t task, int worker)
         keep_rows_before(j, from, to, t);
 }
 
-/* Of a row that cannot be written: the rows before it are. */
-static int fail_at(struct ctr_export *e, const struct ctr_export_tile *bad, struct ctr_err *err)
+/* Of a row that cannot be written: the rows before it are. `first`: the first row of its tile. */
+static int fail_at(struct ctr_export *e, const struct ctr_export_tile *bad, int64_t first, struct ctr_err *err)
 {
     int rc = ctr_export_await(e, err);
 
     if (rc == 0)
         *err = bad->err;
+    e->rows += first + bad->good;
     return rc < 0 ? rc : bad->rc;
 }
 
@@ -216,7 +217,7 @@ int ctr_export_batch(struct ctr_export *e, const struct ctr_batch *b, struct ctr
         if ((rc = hand_over(e, err)) < 0)
             return rc;
         if (bad)
-            return fail_at(e, bad, err);
+            return fail_at(e, bad, j.first + (bad - w->tile) * TILE_ROWS, err);
     }
     e->rows += b->rows;
     return 0;
@@ -228,7 +229,18 @@ int ctr_export_finish(struct ctr_export *e, struct ctr_err *err)
 
     if (rc == 0 && e->format->finish)
         rc = e->format->finish(e, err);
-    return rc == 0 && e->gzip ? ctr_export_gzip_write(e->gzip, NULL, 0, true, e->out, err) : rc;
+    return rc == 0 && e->gzip ? ctr_export_gzip_write(e->gzip, NULL, 0, CTR_GZIP_END, e->out, err) : rc;
+}
+
+int ctr_export_break_off(struct ctr_export *e, struct ctr_err *err)
+{
+    struct ctr_err of_the_end = { 0 };
+
+    if (e->gzip && !ctr_export_gzip_write(e->gzip, NULL, 0, CTR_GZIP_CUT, e->out, &of_the_end))
+        (void)!ctr_out_flush(e->out, &of_the_end);
+    if (e->format->binary && e->rows && err->code == CTR_EDATA) /* its number of rows stands in front */
+        ctr_err_add(err, "; there is no array, but --head %lld makes one of the rows before", (long long)e->rows);
+    return err->code;
 }
 
 void ctr_export_free(struct ctr_export *e)

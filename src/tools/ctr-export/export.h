@@ -53,6 +53,9 @@ int ctr_export_batch(struct ctr_export *e, const struct ctr_batch *b, struct ctr
 /* Wait until the batches so far are written; an error of that is the earliest. */
 int ctr_export_await(struct ctr_export *e, struct ctr_err *err) CTR_MUST;
 int ctr_export_finish(struct ctr_export *e, struct ctr_err *err) CTR_MUST;
+/* Instead, of an input with the error `err`, which is returned: the rows before it are written, but an output that has
+ * an end has none, so that its reader fails, too. */
+int ctr_export_break_off(struct ctr_export *e, struct ctr_err *err) CTR_MUST;
 void ctr_export_free(struct ctr_export *e);
 int64_t ctr_export_rows(const struct ctr_export *e);
 /* The columns that are not written, "a, b"; "" if all are. */

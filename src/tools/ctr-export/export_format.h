@@ -16,6 +16,7 @@ struct ctr_export_tile {
     struct ctr_buf scratch; /* private to the format */
     struct ctr_err err;
     int rc;
+    int64_t good; /* after a failure: the rows before it, in `text` */
 };
 
 struct ctr_export_format {
@@ -57,10 +58,12 @@ struct ctr_export {
     struct ctr_err writer_err;
 };
 
-/* export_gzip.c: write a piece of text, the last one if `end`, to `out`. */
+/* export_gzip.c: write a piece of text to `out`. Behind the last one of an input that breaks off, CTR_GZIP_CUT makes
+ * all text so far readable, but the end is missing, as readers tell. */
+enum ctr_gzip_next { CTR_GZIP_MORE, CTR_GZIP_CUT, CTR_GZIP_END };
 int ctr_export_gzip_new(struct ctr_export_gzip **g, struct ctr_err *err) CTR_MUST;
-int ctr_export_gzip_write(struct ctr_export_gzip *g, const void *p, size_t n, bool end, struct ctr_out *out,
-                          struct ctr_err *err) CTR_MUST;
+int ctr_export_gzip_write(struct ctr_export_gzip *g, const void *p, size_t n, enum ctr_gzip_next next,
+                          struct ctr_out *out, struct ctr_err *err) CTR_MUST;
 void ctr_export_gzip_free(struct ctr_export_gzip *g);
 
 int ctr_export_leave_out(struct ctr_export *e, int column, struct ctr_err *err) CTR_MUST;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * export_gzip: compresses text with gzip. The header has no name and no time, and nothing is flushed before the end, so
- * that the bytes depend only on the text. */
+ * export_gzip: compresses text with gzip. The header has no name and no time, and nothing is flushed before the end or
+ * a failure, so that the bytes depend only on the text. */
 #include "tools/ctr-export/export_format.h"
 #include <stdlib.h>
 #include <zlib.h>
@@ -21,9 +21,12 @@ int ctr_export_gzip_new(struct ctr_export_gzip **g, struct ctr_err *err)
     return ctr_fail_nomem(err, 256 << 10);
 }
 
-int ctr_export_gzip_write(struct ctr_export_gzip *g, const void *p, size_t n, bool end, struct ctr_out *out,
-                          struct ctr_err *err)
+int ctr_export_gzip_write(struct ctr_export_gzip *g, const void *p, size_t n, enum ctr_gzip_next next,
+                          struct ctr_out *out, struct ctr_err *err)
 {
+    static const int flush[] = {
+        [CTR_GZIP_MORE] = Z_NO_FLUSH, [CTR_GZIP_CUT] = Z_SYNC_FLUSH, [CTR_GZIP_END] = Z_FINISH
+    };
     const uint8_t *from = p;
     int rc = 0;
 
@@ -36,7 +39,7 @@ int ctr_export_gzip_write(struct ctr_export_gzip *g, const void *p, size_t n, bo
         do {
             g->z.next_out = g->out;
             g->z.avail_out = sizeof(g->out);
-            (void)deflate(&g->z, end && !n ? Z_FINISH : Z_NO_FLUSH); /* a full output buffer means that there is more */
+            (void)deflate(&g->z, flush[n ? CTR_GZIP_MORE : next]); /* a full output buffer means that there is more */
             rc = ctr_out_write(out, g->out, sizeof(g->out) - g->z.avail_out, err);
         } while (rc == 0 && !g->z.avail_out);
     } while (rc == 0 && n);
