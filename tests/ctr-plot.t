@@ -138,6 +138,12 @@ printf 'x\n1e300\n-1e300\n1e-300\n5e-324\n0\n' | ctr-import -q -f csv --header -
 is 'the widest range' "$(grep -o ': [0-9], [0-9]*%<' wide.svg | tr '\n' ' ')" ': 1, 20%< : 3, 60%< : 1, 20%< '
 printf 'site\na\n\nb\n' | ctr-import -q -f csv --header --null '' | ctr-plot histogram --column site >missing.svg
 is 'a null text is a value' "$(grep -c '>(missing)<' missing.svg)" 1
+printf 'site\n(missing)\n\n(empty)\n\047(missing)\047\n' | ctr-import -q -f csv --header --null '' | ctr-plot histogram --column site >missing.svg
+is 'and not a text that reads like one' "$(grep -o ">[^<>]*([a-z]*)[^<>]*</text>" missing.svg | sort | tr '\n' ' ')" \
+    ">''(missing)''</text> >'(empty)'</text> >'(missing)'</text> >(missing)</text> "
+printf 'site,x\n,1\n(missing),2\n' | ctr-import -q -f csv --header --null '' -c site,x:int64 -o missing.arrows
+ctr-stats --by site --against missing.arrows missing.arrows | ctr-plot drift >missing.svg
+is 'also in a figure of slices' "$(grep -o ">x, [^<>]*</text>" missing.svg | sort | tr '\n' ' ')" ">x, '(missing)'</text> >x, (missing)</text> "
 printf 'site\na\n""\nb\n' | ctr-import -q -f csv --header | ctr-plot histogram --column site >empty.svg
 is 'so is the empty one' "$(grep -c '>(empty)<' empty.svg)" 1
 printf 'w\n1e308\n-1e308\n1e300\n' | ctr-import -q -f csv --header | ctr-plot histogram --column w >wide.svg

@@ -132,6 +132,11 @@ ctr-eval --by site --window 1d --time time --control scored.arrows --format stre
 ctr-stats --by site --against earlier.profile earlier.arrows -o by.drift 2>/dev/null || ctr-stats --against earlier.profile earlier.arrows -o by.drift
 ok 'slices and windows' sh -c "ctr-report by.stats windows.eval by.drift >slices.html && $PY $CTR_TOP/tests/html_page.py check slices.html"
 ok 'with the control' grep -q 'change_%' slices.html
+awk 'BEGIN { print "site,v"; for (i = 0; i < 20; i++) print (i % 2 ? "(missing)" : "") "," (i % 4 < 2 ? "(empty)" : "\"\"") }' |
+    ctr-import -q -f csv --header --null N -c site,v | ctr-select --add 'site=if(site == "", null, site)' | ctr-stats --by site -o missing.stats
+is 'texts that read like nulls and empty texts are told from these' \
+    "$(ctr-report missing.stats | grep -oE "(<small>|, )?&?[#0-9a-z;']*\((missing|empty)\)[&#0-9a-z;']*" | sed "s/&#39;/'/g; s/<small>//; s/, //" | sort -u | tr '\n' ' ')" \
+    "'(empty)' '(missing)' (empty) (missing) "
 ctr-cat -q --batch 50 scored.arrows | ctr-report scored.arrows=- >batches.html
 ctr-report scored.arrows | cmp - batches.html && is 'other batches' 1 1
 ctr-cat -q --to file -o scored.arrow scored.arrows

@@ -99,6 +99,9 @@ ok 'and is the same again' cmp log.profile again.profile
 ctr-stats --profile site.profile site.arrows >/dev/null
 exits 'profiles of other columns' 2 ctr-stats --merge log.profile site.profile
 err_like 'are named' 'site.profile: .*'
+printf 'site,x\n(missing),1\n,2\n' | ctr-import -q -f csv --header --null '' -o missing.arrows
+is 'a text that reads like the slice of nulls is another one' "$(ctr-stats --by site -f table missing.arrows | grep = | tr '\n' ' ')" \
+    "site = '(missing)' site = (missing) "
 ctr-stats --by site --profile by.profile log.arrows >/dev/null
 exits 'of other slices' 2 ctr-stats --merge log.profile by.profile
 err_like 'likewise' 'by.profile: has other slices'

@@ -163,6 +163,10 @@ bool ctr_text_is_plain(const char *s, size_t n); /* can it be shown as it is? */
 size_t ctr_quote(char *out, size_t size, const char *s, size_t n);
 size_t ctr_quote_value(char *out, size_t size, const char *s, size_t n); /* the same, plain text in '…' */
 int ctr_buf_quote(struct ctr_buf *b, const char *s, size_t n, struct ctr_err *err) CTR_MUST;
+/* Append a value as the name of a slice or bar among others. NULL is (missing). A text that reads so, or (rest),
+ * (others) or (empty), which are such names, too, stands in '…', and so does a text in '…' that then would be the same.
+ */
+int ctr_buf_value_name(struct ctr_buf *b, const char *s, size_t n, struct ctr_err *err) CTR_MUST;
 /* Like printf, but each %s is quoted as above; inside '…' in the format, a text that contains ' is quoted too. Widths
  * count characters. Text that these functions made passes through %s unchanged. */
 size_t ctr_format(char *out, size_t size, const char *fmt, ...) CTR_PRINTF(3, 4);

@@ -149,6 +149,30 @@ int ctr_buf_quote(struct ctr_buf *b, const char *s, size_t n, struct ctr_err *er
     return 0;
 }
 
+/* Different values have different names:
+ *
+ *     null            (missing)
+ *     (missing)       '(missing)'
+ *     '(missing)'     ''(missing)''
+ *     'x'             'x' */
+int ctr_buf_value_name(struct ctr_buf *b, const char *s, size_t n, struct ctr_err *err)
+{
+    static const char *const names[] = { "(missing)", "(rest)", "(others)", "(empty)" };
+    const char *in = s;
+    size_t m = n;
+    bool quoted = false;
+    if (!s)
+        return ctr_buf_append(b, names[0], strlen(names[0]), err);
+    for (; m > 2 && in[0] == '\'' && in[m - 1] == '\''; m -= 2)
+        in++;
+    for (size_t i = 0; i < CTR_COUNT(names); i++)
+        quoted |= m == strlen(names[i]) && !memcmp(in, names[i], m);
+    int rc = ctr_buf_append(b, "'", quoted, err);
+    if (!rc)
+        rc = ctr_buf_append(b, s, n, err);
+    return rc ? rc : ctr_buf_append(b, "'", quoted, err);
+}
+
 int ctr_quote_in(struct ctr_buf *b, char quote, const char *s, size_t n, struct ctr_err *err)
 {
     struct sink k = { .full = true };

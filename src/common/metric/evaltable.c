@@ -130,20 +130,11 @@ static void put_metric(const struct ctr_eval *e, int64_t slice, const struct ctr
             ctr_append_f64(a, isfinite(value[i]), value[i]);
 }
 
-/* The name of a slice. The values (missing) and (rest) stand in '…', and so do values that then would read the same. */
 static int slice_name(const struct ctr_eval_slice *s, struct ctr_buf *out, struct ctr_err *err)
 {
-    const char *p = s->text;
-    size_t n = s->text_n;
-    for (; n > 2 && p[0] == '\'' && p[n - 1] == '\''; n -= 2)
-        p++;
-    const bool like = (n == 9 && !memcmp(p, "(missing)", 9)) || (n == 6 && !memcmp(p, "(rest)", 6));
-    const bool quoted = like && !s->none && s->by >= 0;
     out->len = 0;
-    int rc = ctr_buf_append(out, "'", quoted, err);
-    if (!rc)
-        rc = ctr_buf_append(out, s->text, s->text_n, err);
-    return rc ? rc : ctr_buf_append(out, "'", quoted, err);
+    return s->none || s->by < 0 ? ctr_buf_append(out, s->text, s->text_n, err)
+                                : ctr_buf_value_name(out, s->text, s->text_n, err);
 }
 
 int ctr_eval_stream_rows(const struct ctr_eval *e, const struct ctr_eval_view *v, struct ctr_batchbuf *rows,

@@ -146,6 +146,22 @@ static int add_text(const struct ctr_batch *b, int column, int64_t i, const char
     return rc ? rc : ctr_col_text(&b->col[column], i, name, err);
 }
 
+/* Append the value of a slice, ", VALUE". */
+static int add_slice(const struct ctr_batch *b, int column, int64_t i, struct ctr_buf *name, struct ctr_err *err)
+{
+    struct ctr_buf value = { 0 };
+    const bool null = column >= 0 && ctr_col_missing(&b->col[column], i);
+    if (column < 0)
+        return 0;
+    int rc = null ? 0 : ctr_col_text(&b->col[column], i, &value, err);
+    if (!rc)
+        rc = ctr_buf_append(name, ", ", 2, err);
+    if (!rc)
+        rc = ctr_buf_value_name(name, null ? NULL : value.len ? (const char *)value.data : "", value.len, err);
+    ctr_buf_free(&value);
+    return rc;
+}
+
 /* The bias is in every row alike: no column, and its bar would dwarf the others. */
 static bool is_bias(const struct ctr_batch *b, int table, int64_t i)
 {
@@ -171,7 +187,7 @@ static int name_row(const struct bar_columns *c, const struct ctr_batch *b, int6
         !ctr_col_missing(&b->col[c->key], i))
         rc = ctr_buf_printf(name, err, " #%016llx", (unsigned long long)ctr_col_i64(&b->col[c->key], i));
     if (!rc)
-        rc = add_text(b, c->by, i, ", ", name, err);
+        rc = add_slice(b, c->by, i, name, err);
     return rc ? rc : add_text(b, c->window, i, ", ", name, err);
 }
 

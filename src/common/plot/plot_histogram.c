@@ -335,16 +335,19 @@ static int text_names(const struct texts *t, const struct ranked *r, int shown, 
                       struct ctr_err *err)
 {
     const int64_t *start = (const int64_t *)(const void *)t->set.start.data;
+    struct ctr_buf name = { 0 };
     int rc = 0;
     for (int i = 0; !rc && i < shown; i++) {
-        if (t->set.null && r[i].number == t->set.null - 1)
-            rc = ctr_strs_add(names, "(missing)", 9, err);
-        else if (start[r[i].number + 1] == start[r[i].number])
-            rc = ctr_strs_add(names, "(empty)", 7, err);
-        else
-            rc = ctr_strs_add(names, (const char *)t->set.bytes.data + start[r[i].number],
-                              (size_t)(start[r[i].number + 1] - start[r[i].number]), err);
+        const int64_t *at = start + r[i].number;
+        const bool null = t->set.null && r[i].number == t->set.null - 1, empty = !null && at[1] == at[0];
+        name.len = 0;
+        rc = empty ? ctr_buf_append(&name, "(empty)", 7, err)
+                   : ctr_buf_value_name(&name, null ? NULL : (const char *)t->set.bytes.data + at[0],
+                                        (size_t)(at[1] - at[0]), err);
+        if (!rc)
+            rc = ctr_strs_add(names, (const char *)name.data, name.len, err);
     }
+    ctr_buf_free(&name);
     return rc;
 }
 

@@ -91,7 +91,7 @@ int ctr_report_slice(const struct ctr_batch *b, int by, int window, int64_t row,
 
     ctr_buf_clear(out);
     if (by >= 0)
-        rc = value.p ? ctr_buf_append(out, value.p, value.n, err) : ctr_buf_append(out, "(missing)", 9, err);
+        rc = ctr_buf_value_name(out, value.p, value.n, err);
     if (!rc && window >= 0 && !ctr_col_missing(&b->col[window], row))
         rc = ctr_buf_printf(out, err, "%sfrom %s", out->len ? ", " : "",
                             ctr_report_time(ctr_report_value(b, window, row)).s);

@@ -86,7 +86,7 @@ struct stats {
     bool labelled;
     struct ctr_html_table t, rate;
     struct ctr_html rates; /* the table of click rates, which follows that of columns */
-    struct ctr_buf slice;
+    struct ctr_buf slice, value;
     double rows; /* of the log, of the first column */
 };
 
@@ -134,15 +134,21 @@ static double item(const struct ctr_batch *b, int column, int64_t i, int64_t k)
 }
 
 /* Frequent value k of row i, p NULL: there is none, or too few have it. */
-static struct ctr_str frequent(const struct stats *x, const struct ctr_batch *b, int64_t i, int64_t k)
+static struct ctr_str frequent(struct stats *x, const struct ctr_batch *b, int64_t i, int64_t k)
 {
+    static const struct ctr_str none = { NULL, 0 };
     int64_t from = 0, to = 0;
     const struct ctr_col *c = ctr_col_items(&b->col[x->at[TOP_VALUE]], 0, i, &from, &to);
 
     if (!c || k >= to - from || ctr_col_missing(c, from + k) || !(item(b, x->at[TOP_ROWS], i, k) >= FEW))
-        return (struct ctr_str){ NULL, 0 };
+        return none;
     const struct ctr_str value = ctr_col_str(c, from + k);
-    return value.n ? value : (struct ctr_str){ "(empty)", 7 };
+    ctr_buf_clear(&x->value);
+    const int rc = value.n ? ctr_buf_value_name(&x->value, value.p, value.n, x->rates.err)
+                           : ctr_buf_append(&x->value, "(empty)", 7, x->rates.err);
+    if (rc)
+        x->rates.rc = rc;
+    return rc ? none : (struct ctr_str){ (const char *)x->value.data, x->value.len };
 }
 
 /* The name of a column, and of what slice its row is. */
@@ -175,7 +181,7 @@ static void put_end(struct ctr_html_table *t, const struct stats *x, const struc
         ctr_html_text_cell(t, value.p, value.n, 32);
 }
 
-static void put_top(struct ctr_html_table *t, const struct stats *x, const struct ctr_batch *b, int64_t i, bool shows)
+static void put_top(struct ctr_html_table *t, struct stats *x, const struct ctr_batch *b, int64_t i, bool shows)
 {
     ctr_html_cell_begin(t);
     ctr_html_markup(t->h, "<span>");
@@ -284,6 +290,7 @@ static void free_profile(void *state)
         return;
     ctr_buf_free(&x->rates.buf);
     ctr_buf_free(&x->slice);
+    ctr_buf_free(&x->value);
     free(x);
 }
 

@@ -237,7 +237,13 @@ int ctr_slice_name(const struct ctr_profiles *p, const struct ctr_slice *slice, 
 {
     char window[CTR_NUM_MAX + 1] = { 0 };
     const bool in_window = p->window_ms && !slice->absent;
-    int rc = p->by ? ctr_buf_format(out, err, "%s = %s", p->by, slice->by ? slice->by : "(missing)") : 0;
+    struct ctr_buf value = { 0 };
+    int rc = p->by ? ctr_buf_value_name(&value, slice->by, (size_t)slice->by_n, err) : 0;
+    if (!rc && p->by)
+        rc = ctr_buf_format(out, err, "%s = ", p->by);
+    if (!rc && value.len)
+        rc = ctr_buf_quote(out, (const char *)value.data, value.len, err);
+    ctr_buf_free(&value);
     if (!rc && in_window) {
         window[ctr_time_iso(window, slice->window_ms)] = 0;
         rc = ctr_buf_format(out, err, p->by ? ", from %s" : "from %s", window);
