@@ -756,4 +756,14 @@ printf 'label y\nfeature v = lookup("%s", y, "v")\n' "$W/fifo.arrow" >"$W/fifo.p
 printf 'y\n1\n' | ctr-import -f csv --header >"$W/fifo.in"
 exits "lookup of a FIFO without a writer does not wait" 1 timeout 10 ctr-extract "$W/fifo.plan" "$W/fifo.in"
 err_like "it says why" 'fifo.arrow: is no regular file, and blocks are read in any order: ctr-cat --to file -o FILE makes one'
+# ---- numbers that float32 does not hold
+printf 'g\tx\tl\na\t2\t[1]\nb\tinf\t[]\na\t1e39\t[1,-1e39]\na\t-1e300\t\n' |
+    ctr-import -q -f tsv --header -c 'g:utf8,x:float64,l:list<float64>' -o large.arrows
+printf 'dense d = x\ndense e = l\nfeature g\n' >large.plan
+large='row 3: 1e+39 in column d is beyond float32, which dense numbers are (3.4e38), and infinite in the features; log1p(x), or x / 1e9, in the plan makes a number x smaller'
+for f in large.arrows shared.arrows; do
+    [ -e $f ] || ctr-cat --share x large.arrows -o $f
+    exits "a dense number of $f beyond float32" 0 ctr-extract -o large.feat large.plan $f
+    is 'is told with row and value' "$(grep -F "$large" err | wc -l) $(grep -c 'row 3: -1e.39 in column e' err) $(wc -l <err)" '1 1 2'
+done
 done_testing

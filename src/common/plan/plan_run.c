@@ -78,33 +78,67 @@ static int run_label(const struct plan_graph *g, struct plan_node *n, const stru
     return rc;
 }
 
-/* Append the numbers of c as float32; null stays null. */
-static int append_f32(struct plan_node *n, struct ctr_colbuf *out, const struct ctr_col *c, struct ctr_err *err)
+/* Does only float32 make it infinite? */
+static bool is_large(double x)
+{
+    return fabs(x) < INFINITY && !(fabsf((float)x) < INFINITY);
+}
+
+/* Remember the first such number of the rows. */
+static void find_large(const struct plan_graph *g, struct plan_node *n, const struct ctr_col *rows)
+{
+    for (int64_t i = 0; i < rows->rows && !n->large_row; i++) {
+        int64_t at = i, end = i + 1;
+        const struct ctr_col *c = n->type.type == CTR_F32 ? rows : ctr_col_items(rows, n->type.width, i, &at, &end);
+        for (; c && at < end && !n->large_row; at++)
+            if (!ctr_col_missing(c, at) && is_large(ctr_col_f64(c, at))) {
+                n->large = ctr_col_f64(c, at);
+                n->large_row = g->batch->first_row + i + 1;
+            }
+    }
+}
+
+/* Append the numbers of c as float32; null stays null. *large: is one beyond it? */
+static int append_f32(struct plan_node *n, const struct ctr_col *c, bool *large, struct ctr_err *err)
 {
     const double *v;
     int rc = to_doubles(n, c, &v, err);
     bool nulls = c->nulls || (c->dict && c->dict->nulls);
     if (rc == 0)
-        rc = ctr_buf_reserve(&out->data, (size_t)c->rows * sizeof(float), err);
-    for (int64_t i = 0; rc == 0 && i < c->rows; i++)
-        rc = nulls && ctr_col_missing(c, i) ? ctr_colbuf_null(out, err) : ctr_colbuf_f64(out, v[i], err);
+        rc = ctr_buf_reserve(&n->out.data, (size_t)c->rows * sizeof(float), err);
+    for (int64_t i = 0; rc == 0 && i < c->rows; i++) {
+        *large |= is_large(v[i]);
+        rc = nulls && ctr_col_missing(c, i) ? ctr_colbuf_null(&n->out, err) : ctr_colbuf_f64(&n->out, v[i], err);
+    }
     return rc;
 }
 
-static int run_dense(struct plan_node *n, const struct ctr_col *c, struct ctr_err *err)
+static int append_f32_lists(struct plan_node *n, const struct ctr_col *c, bool *large, struct ctr_err *err)
 {
     int rc = 0;
-    if (n->type.type == CTR_F32)
-        return append_f32(n, &n->out, c, err);
     for (int64_t i = 0; rc == 0 && i < c->rows; i++) {
         int64_t from = 0, to = 0;
         const struct ctr_col *item = ctr_col_items(c, n->type.width, i, &from, &to);
-        for (; rc == 0 && from < to; from++)
-            rc = ctr_col_missing(item, from) ? ctr_colbuf_null(n->out.item, err)
-                                             : ctr_colbuf_f64(n->out.item, ctr_col_f64(item, from), err);
+        for (; rc == 0 && from < to; from++) {
+            const bool null = ctr_col_missing(item, from);
+            const double x = null ? 0 : ctr_col_f64(item, from);
+            *large |= is_large(x);
+            rc = null ? ctr_colbuf_null(n->out.item, err) : ctr_colbuf_f64(n->out.item, x, err);
+        }
         if (rc == 0)
             rc = item ? ctr_colbuf_close(&n->out, err) : ctr_colbuf_null(&n->out, err);
     }
+    return rc;
+}
+
+/* c: `rows`, or the entries of its dictionary. */
+static int run_dense(const struct plan_graph *g, struct plan_node *n, const struct ctr_col *rows,
+                     const struct ctr_col *c, struct ctr_err *err)
+{
+    bool large = false;
+    const int rc = (n->type.type == CTR_F32 ? append_f32 : append_f32_lists)(n, c, &large, err);
+    if (large)
+        find_large(g, n, rows);
     return rc;
 }
 
@@ -212,7 +246,7 @@ static int run_node(struct plan_graph *g, struct plan_node *n, struct ctr_err *e
     case NODE_CONST: rc = run_const(g, n, rows, err); break;
     case NODE_CALL: rc = run_call(g, n, NULL, shared, rows, err); break;
     case NODE_KEYS: rc = run_keys(g, n, shared, rows, err); break;
-    case NODE_DENSE: rc = run_dense(n, shared ? shared->dict : from, err); break;
+    case NODE_DENSE: rc = run_dense(g, n, from, shared ? shared->dict : from, err); break;
     case NODE_LABEL: rc = run_label(g, n, from, err); break;
     case NODE_WEIGHT: n->col = from; return check(g, n, from, &v, err);
     }

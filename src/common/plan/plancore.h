@@ -238,6 +238,8 @@ struct plan_node {
     const char *fit_section; /* fitted: name of its section */
     bool fit_ready;
     int64_t values, unknown; /* of a vocab: values produced; how many of them were "(other)" */
+    double large;            /* NODE_DENSE: the first number that only float32 makes infinite … */
+    int64_t large_row;       /* … and its row, from 1; 0: there is none */
     uint64_t *sketch;        /* NODE_KEYS of a column of floats: PLAN_SKETCH_BITS bits, one set for each key; or NULL */
     struct ctr_colbuf out;
     bool has_out;
@@ -249,7 +251,7 @@ struct plan_node {
     const char *side; /* ctr.side; "": mixed */
     const char *past, *group,
         *order;            /* ctr.history_of, ctr.history and ctr.order of the column whose items these are, or NULL */
-    const char *role_name; /* for messages about a label or weight: its name in the plan */
+    const char *role_name; /* for messages about a number of a role: its name in the plan */
 };
 
 enum { PLAN_SKETCH_BITS = 1 << 19 };

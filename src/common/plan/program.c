@@ -239,7 +239,7 @@ static int bind_outputs(struct ctr_program *g, struct ctr_err *err)
                 return rc;
             continue;
         }
-        if (kind == NODE_LABEL || kind == NODE_WEIGHT)
+        if (kind == NODE_LABEL || kind == NODE_WEIGHT || kind == NODE_DENSE)
             g->graph.node[node].role_name = d->name;
         g->node[nout] = node;
         g->def[nout++] = d;
@@ -522,6 +522,18 @@ void ctr_program_tell_floats(const struct ctr_program *g, int64_t rows, void (*n
     enum { MANY = 1000 };
     const char *name;
     int64_t keys;
+    for (int i = 0; i < g->graph.n; i++) {
+        const struct plan_node *n = &g->graph.node[i];
+        const struct ctr_col one = { .type = CTR_F64, .rows = 1, .data = &n->large };
+        struct ctr_rule_text why;
+        char text[1024];
+        if (!n->large_row)
+            continue;
+        ctr_number_why(&one, 0, n->role_name, &why);
+        snprintf(text, sizeof text, "row %lld: %s, and infinite in the features; %s", (long long)n->large_row, why.what,
+                 why.hint);
+        note(ctx, text);
+    }
     for (int i = 0; (name = float_keys(g, i, &keys)); i++) {
         char text[1024];
         if (keys < MANY)
