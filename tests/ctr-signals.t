@@ -149,6 +149,14 @@ is 'of a stream and itself: no drift, nothing unseen' "$(ctr-signals vet --again
 ctr-select --columns '-hour' second.f -o less.f
 exits 'a column that is gone' 3 ctr-signals vet --against first.f --max-auc 1 --max-psi 99 --max-unseen 1 less.f
 is 'is absent' "$(awk '/absent from the stream/ { print $1 }' out)" hour
+# Numbers of any size: a hundred times as much is drift, and identifiers that float64 rounds to one another are not one.
+large() { awk -v k="$1" 'BEGIN { print "micros,id"; for (i = 0; i < 3000; i++) printf "%d,46116860184%08d\n", (50000 + i * 7919 % 10007) * k, i }' |
+    ctr-import -q -f csv --header --columns micros:float64,id:int64; }
+large 1 >large.arrows
+large 100 >larger.arrows
+exits 'large numbers that grow' 3 ctr-signals vet --against large.arrows larger.arrows
+is 'are drift' "$(awk '/^micros/ { print $10 }' out)" 'drifted:'
+is 'each large integer is a value' "$(awk '/^id/ { print ($5 > 2900 && $5 < 3100) }' out)" 1
 exits '--against with an index' 2 ctr-signals vet --against first.f --db one.db second.f
 err_like 'is a usage error' 'against compares with a stream, and --db is for an index'
 exits '--against a file that is not there' 1 ctr-signals vet --against nosuch.f second.f

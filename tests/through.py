@@ -230,6 +230,15 @@ os.remove("out/3.csv.arrows")
 equal("so is one whose output is gone", [now for _, now in ctrkit.over_files(paths, steps, "out")], [i == 3 for i in range(5)])
 other = [steps[0], ["ctr-select", "--where", "b % 2 == 1"]]
 equal("another pipeline does all again", [now for _, now in ctrkit.over_files(paths, other, "out")], [True] * 5)
+views = [["ctr-extract", "-q", "of.plan", "log={}", "names=names.csv"]]
+for name, text in (("of.plan", "from log = csv(header=true)\njoin names = csv(header=true) on b\nlabel y = a > 1\nfeature name\n"), ("names.csv", "b,name\n1,x\n")):
+    with open(name, "w") as f:
+        f.write(text)
+equal("views", [now for _, now in ctrkit.over_files(paths[1:3], views, "views.out")], [True] * 2)
+equal("that are done", [now for _, now in ctrkit.over_files(paths[1:3], views, "views.out")], [False] * 2)
+with open("names.csv", "a") as f:
+    f.write("2,z\n")
+equal("a view that changed makes all anew", [now for _, now in ctrkit.over_files(paths[1:3], views, "views.out")], [True] * 2)
 with open("in/4.csv", "a") as f:
     f.write("4,no number\n")
 before = open("out/4.csv.arrows", "rb").read()

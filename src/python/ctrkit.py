@@ -325,12 +325,17 @@ def _stamp(path):
     return [os.path.abspath(path), s.st_size, s.st_mtime_ns]
 
 
+def _files(stages):
+    """The files that arguments name, by themselves or behind VIEW= or --option=."""
+    return [f for argv in stages for a in argv[1:] for f in (a, a.partition("=")[2]) if os.path.isfile(f)]
+
+
 def _one_file(task):
     """A pipeline over a file, unless its output is there, of the same pipeline and files. Returns (output, was it made now?)."""
     path, stages, out = task
     stages = [[a.replace("{}", path) for a in argv] for argv in stages]
     mark = f"{out}.done"
-    say = json.dumps({"stages": stages, "files": [_stamp(path)] + [_stamp(a) for argv in stages for a in argv[1:] if os.path.isfile(a)]}, indent=1)
+    say = json.dumps({"stages": stages, "files": [_stamp(f) for f in [path, *_files(stages)]]}, indent=1)
     with contextlib.suppress(FileNotFoundError):
         with open(mark) as f:
             if f.read() == say and os.path.exists(out):

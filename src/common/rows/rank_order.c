@@ -41,10 +41,24 @@ static int ascending(const void *x, const void *y, void *ctx)
 
 /* ---- values ---- */
 
-static void draw(struct ctr_rank_candidate *c, int64_t n, const struct ctr_col *id, uint64_t request)
+/* Candidates of one id, or without one, differ by their order: else they would always move together. */
+static void draw(struct ctr_rank_order *o, const struct ctr_col *id, uint64_t request)
 {
-    for (int64_t i = 0; i < n; i++)
+    struct item *item = (struct item *)(void *)o->item.data;
+    struct ctr_rank_candidate *c = o->c;
+    struct by rows = { c, NULL };
+    uint64_t same = 0;
+
+    for (int64_t i = 0; i < o->n; i++) {
         c[i].draw = id ? ctr_col_hash(id, c[i].row, request) : ctr_mix64(request ^ ctr_mix64((uint64_t)i + 1));
+        item[i] = (struct item){ c[i].draw, i };
+    }
+    qsort_r(item, (size_t)o->n, sizeof *item, descending, &rows);
+    for (int64_t k = 1; k < o->n; k++) {
+        same = item[k].key == item[k - 1].key ? same + 1 : 0;
+        if (same)
+            c[item[k].i].draw = ctr_mix64(item[k].key + same);
+    }
 }
 
 static void set_values(const struct ctr_rank_how *how, struct ctr_rank_candidate *c, int64_t n, uint64_t request)
@@ -153,7 +167,7 @@ int ctr_rank_order(struct ctr_rank_order *o, const struct ctr_rank_how *how, str
     o->n = n;
     o->randomised = how->explore == CTR_EXPLORE_EPSILON && ctr_random01(request, 0, 0) < how->amount;
     if (how->explore == CTR_EXPLORE_THOMPSON || o->randomised)
-        draw(c, n, id, request);
+        draw(o, id, request);
     set_values(how, c, n, request);
     sort_values(o, how, id);
     o->kept = how->top ? CTR_MIN(how->top, o->above) : o->above;

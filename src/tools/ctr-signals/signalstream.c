@@ -110,15 +110,24 @@ void ctr_stream_check_free(struct ctr_stream_check *v)
 
 /* ---- a value ---- */
 
-/* Zero, then powers of two from 2^-15 to 2^15, for each sign. */
+/* Zero, then powers of two for each sign: those from 2^-16 to 2^15 apart, others by their exponent modulo 31. */
 static int number_bucket(double x)
 {
+    enum { EXPONENTS = 31, LEAST = -15 };
     int exponent;
     if (x == 0)
         return 0;
+    if (isinf(x))
+        return 32;
     frexp(x, &exponent);
-    exponent = isinf(x) ? 15 : CTR_MIN(CTR_MAX(exponent, -15), 15);
-    return (x < 0 ? 32 : 0) + exponent + 16;
+    return (x < 0 ? 33 : 1) + ((exponent - LEAST) % EXPONENTS + EXPONENTS) % EXPONENTS;
+}
+
+/* Integers that float64 does not tell apart keep their own bits. */
+static uint64_t number_hash(const struct ctr_col *c, int64_t i, double x)
+{
+    const int64_t whole = ctr_types[c->type].integer ? ctr_col_i64(c, i) : 0;
+    return ctr_mix64(whole && fabs(x) > 0x1p53 ? ctr_hash64(&whole, sizeof whole, 0) : ctr_hash64(&x, sizeof x, 0));
 }
 
 static void count_value(struct measured *m, uint64_t hash, int bucket)
@@ -150,7 +159,7 @@ static bool take_value(struct measured *m, const struct ctr_col *c, int64_t i, u
         double x = ctr_col_f64(values, at);
         if (isnan(x))
             return false;
-        *hash = ctr_mix64(ctr_hash64(&x, sizeof x, 0));
+        *hash = number_hash(values, at, x);
         count_value(m, *hash, number_bucket(x));
         return true;
     }
