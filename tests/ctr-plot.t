@@ -86,6 +86,8 @@ ctr-plot histogram --column site -o sites.svg rows=rows.arrows plain.arrows
 is 'a histogram of texts, of two inputs' "$(grep -c '<rect class="ctr-f1" x=.*<title>plain: ' sites.svg)" 7
 ctr-plot histogram --column site --count 2 -o two.svg plain.arrows
 is 'the most frequent ones' "$(grep -o 'ctr-t" x="[0-9.]*" y="[0-9.]*" text-anchor="end">[^<]*' two.svg | sed 's/.*>//' | tr '\n' ' ')" 's0 s1 (others) '
+ctr-select --where false plain.arrows | ctr-plot histogram --column site --count 2 -o two.svg plain.arrows none=-
+is 'an input without rows has no others' "$(grep -o '<title>none: [0-9.]*' two.svg | sort -u)" '<title>none: 0'
 
 # ---- times
 span() { printf 'by,window,rows,auc\n,2026-02-27T00:00:00Z,1,0.5\n,%s,1,0.6\n' "$1" | ctr-import -q -f csv --header --columns by:utf8,window:timestamp,rows:int64,auc:float64 --null '' |

@@ -76,6 +76,16 @@ try:
     ok("a frame of polars", same(even(polars.from_arrow(table)).cast(want.schema), want))
 except ImportError:
     skip("a frame of polars", "no polars")
+try:
+    import pandas
+    large = [2**62 + 1, None, -(2**62) - 1]
+    frame = ctrkit.through(["ctr-cat"])(pandas.DataFrame({"id": pandas.array(large, dtype="Int64"), "n": [1.0, None, 3.0]}))
+    equal("a frame of pandas", [frame["n"].sum(), len(frame)], [4.0, 3])
+    named = ctrkit.through(["ctr-select", "--add", "id=if(n > 2, 4611686018427387905, null)"])(pandas.DataFrame({"n": [1, 2, 3]}))
+    equal("large integers beside nulls are not rounded", named["id"].dropna().tolist(), large[:1])
+    equal("small ones are float64, as pandas has them", str(ctrkit.through(["ctr-select", "--add", "id=if(n > 2, 5, null)"])(pandas.DataFrame({"n": [1, 2, 3]}))["id"].dtype), "float64")
+except ImportError:
+    skip("a frame of pandas", "no pandas")
 ok("a batch", same(even(table.to_batches()[0]), want))
 equal("the schema, by no rows", even.schema(table.schema).names, ["n", "text", "x"])
 equal("no rows, with the schema", (even(table.slice(0, 0)).num_rows, even(table.slice(0, 0)).schema.names), (0, ["n", "text", "x"]))

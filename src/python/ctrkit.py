@@ -212,6 +212,19 @@ def _batch(given):
     return given
 
 
+def _to_pandas(table):
+    """As Table.to_pandas(), which makes float64 of integers beside nulls: where that would round, pandas' Int64 or UInt64."""
+    import pandas
+    frame = table.to_pandas()
+    for name, column in zip(table.column_names, table.columns):
+        if column.null_count and column.type in (pa.int64(), pa.uint64()):
+            try:
+                column.cast(pa.float64())
+            except pa.ArrowInvalid:
+                frame[name] = column.to_pandas(types_mapper={pa.int64(): pandas.Int64Dtype(), pa.uint64(): pandas.UInt64Dtype()}.get)
+    return frame
+
+
 class through:  # is called as a function
     """A filter, or a pipeline of them (a list of argument lists), as a function of Arrow data. signed=True gives types that Spark has: keys as
     int64 of the same bits, times in microseconds, no dictionaries."""
@@ -251,7 +264,7 @@ class through:  # is called as a function
             schema, batches = self._flow(data.schema, data.to_batches())
             return pa.Table.from_batches(list(batches), schema)
         if type(data).__module__.partition(".")[0] == "pandas":
-            return self(pa.Table.from_pandas(data, preserve_index=False)).to_pandas()
+            return _to_pandas(self(pa.Table.from_pandas(data, preserve_index=False)))
         if hasattr(data, "__arrow_c_stream__") and not hasattr(data, "__next__"):  # of polars, DuckDB and others
             return self(pa.table(data))
         if not isinstance(data, Iterable) or isinstance(data, (Mapping, str, bytes)):

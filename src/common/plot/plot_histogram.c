@@ -356,7 +356,7 @@ static void put_text_bars(struct ctr_plot *p, struct ctr_svg *g, const struct te
 {
     const double high = .8 / p->n;
     for (int s = 0; s < p->n; s++) {
-        double rest = 1;
+        double rest = t->total[s] > 0; /* of the rows that there are */
         for (int i = 0; i < shown + others; i++) {
             const double share = i < shown ? text_share(t, s, p->n, r[i].number) : fmax(0, rest);
             const double y = i + .1 + s * high;
