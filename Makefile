@@ -392,26 +392,31 @@ demo:
 	$(if $(wildcard $(B)/lib/ctr/ctr-cuda.so),,@echo '  note: the plug-in for GPUs is left out, which the demo does not need ($(if $(NVCC),make builds it,install the CUDA toolkit and run make))')
 	@PATH="$(CURDIR)/bin:$$PATH" examples/demo.sh
 
-# SINGLE=1: one program and links to it.
+# SINGLE=1: one program and links to it. Folders may have blanks, which the shell must not split.
+quote   = '$(subst ','\'',$1)'
+root    = $(call quote,$(DESTDIR)$(PREFIX))
+manroot = $(call quote,$(DESTDIR)$(mandir))
+mansect = man$(subst .,,$(suffix $m))
+program = $(if $(SINGLE),$(B)/single,$(B)/bin)/ctrkit
 install: $(if $(SINGLE),single,bins) $(plugin) $(mpi)
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/bash-completion/completions \
-		$(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d $(sort $(foreach m,$(mans),$(DESTDIR)$(mandir)/man$(subst .,,$(suffix $m))))
-	install -m 755 $(if $(SINGLE),$(B)/single/ctrkit,$(bins)) $(DESTDIR)$(PREFIX)/bin
-	$(if $(SINGLE),for t in $(filter-out ctrkit,$(tools)); do ln -sf ctrkit $(DESTDIR)$(PREFIX)/bin/$$t || exit; done)
-	$(if $(plugin)$(mpi),install -D -m 755 -t $(DESTDIR)$(PREFIX)/lib/ctr $(plugin) $(mpi))
-	$(foreach m,$(mans),install -m 644 $m $(DESTDIR)$(mandir)/man$(subst .,,$(suffix $m))/ &&) true
-	$(if $(SINGLE),$(B)/single,$(B)/bin)/ctrkit --completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/ctrkit
-	$(if $(SINGLE),$(B)/single,$(B)/bin)/ctrkit --completion zsh >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_ctrkit
-	$(if $(SINGLE),$(B)/single,$(B)/bin)/ctrkit --completion fish >$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/ctrkit.fish
-	cd $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d && $(foreach t,$(filter-out ctrkit,$(tools)),ln -sf ctrkit.fish $t.fish &&) true
-	cd $(DESTDIR)$(PREFIX)/share/bash-completion/completions && $(foreach t,$(filter-out ctrkit,$(tools)),ln -sf ctrkit $t &&) true
+	install -d $(addprefix $(root)/,bin share/bash-completion/completions share/zsh/site-functions share/fish/vendor_completions.d) \
+		$(foreach s,$(sort $(foreach m,$(mans),$(mansect))),$(manroot)/$s)
+	install -m 755 $(if $(SINGLE),$(program),$(bins)) $(root)/bin
+	$(if $(SINGLE),for t in $(filter-out ctrkit,$(tools)); do ln -sf ctrkit $(root)/bin/$$t || exit; done)
+	$(if $(plugin)$(mpi),install -D -m 755 -t $(root)/lib/ctr $(plugin) $(mpi))
+	$(foreach m,$(mans),install -m 644 $m $(manroot)/$(mansect)/ &&) true
+	$(program) --completion bash >$(root)/share/bash-completion/completions/ctrkit
+	$(program) --completion zsh >$(root)/share/zsh/site-functions/_ctrkit
+	$(program) --completion fish >$(root)/share/fish/vendor_completions.d/ctrkit.fish
+	cd $(root)/share/fish/vendor_completions.d && $(foreach t,$(filter-out ctrkit,$(tools)),ln -sf ctrkit.fish $t.fish &&) true
+	cd $(root)/share/bash-completion/completions && $(foreach t,$(filter-out ctrkit,$(tools)),ln -sf ctrkit $t &&) true
 
 uninstall:
-	rm -rf $(DESTDIR)$(PREFIX)/lib/ctr
-	rm -f $(tools:%=$(DESTDIR)$(PREFIX)/bin/%) $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_ctrkit
-	rm -f $(tools:%=$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/%.fish)
-	rm -f $(tools:%=$(DESTDIR)$(PREFIX)/share/bash-completion/completions/%)
-	rm -f $(foreach m,$(mans),$(DESTDIR)$(mandir)/man$(subst .,,$(suffix $m))/$(notdir $m))
+	rm -rf $(root)/lib/ctr
+	rm -f $(foreach t,$(tools),$(root)/bin/$t) $(root)/share/zsh/site-functions/_ctrkit
+	rm -f $(foreach t,$(tools),$(root)/share/fish/vendor_completions.d/$t.fish)
+	rm -f $(foreach t,$(tools),$(root)/share/bash-completion/completions/$t)
+	rm -f $(foreach m,$(mans),$(manroot)/$(mansect)/$(notdir $m))
 
 # Packages: build/dist has what is made; .ci/package/ has what makes it. `make release-check` makes and tests all of it.
 .PHONY: dist deb wheel image static conda spdx sums release-check

@@ -35,6 +35,9 @@ is "an object in another line: one text" "$(printf '{"a":[{"x":5}]}\n{"a":{"x":6
 is "a value in another line: one text" "$(printf '{"a":[{"x":5}]}\n{"a":7}\n{"a":[1,2]}\n' | lines)" '{"a":"[{\"x\":5}]"}
 {"a":"7"}
 {"a":"[1,2]"}'
+is "two arrays in one line" "$(printf '{"a":[{"x":5},{"x":6}],"b":{"c":[{"y":true}]},"d":[{"x":"t"}]}\n{"d":[{}],"a":[]}\n' | lines)" \
+    '{"a":{"x":[5,6]},"b":{"c":{"y":[true]}},"d":{"x":["t"]}}
+{"a":{"x":[]},"b":{"c":{"y":null}},"d":{"x":[null]}}'
 is "objects and values in one array: one text" "$(printf '{"a":[{"x":5},6]}\n' | lines)" '{"a":"[{\"x\":5},6]"}'
 is "objects below, and lists, which are texts" "$(printf '{"a":[{"p":{"q":1.5},"l":[1,2],"s":[{"r":1}]},{"p":{"q":2}},{"p":null}]}\n' | lines)" \
     '{"a":{"p":{"q":[1.5,2,null]},"l":["[1,2]",null,null],"s":["[{\"r\":1}]",null,null]}}'

@@ -103,4 +103,11 @@ else
 fi
 ok 'make uninstall' make -s -C "$top" uninstall B="$CTR_BUILD" DESTDIR="$W/root" PREFIX=/usr
 is 'leaves nothing' "$(find "$W/root" -type f -o -type l)" ''
+# A folder whose name has blanks and quotes, beside one that is its first word.
+mkdir "$W/root/my" && echo kept >"$W/root/my/file"
+odd() { make -s -C "$top" "$1" B="$CTR_BUILD" DESTDIR="$W/root" PREFIX="/my 'own' tools"; }
+ok 'make install into a folder with blanks' odd install
+is 'puts all there' "$(cd "$W/root/my 'own' tools" && find . -type f | wc -l) $(ls "$W/root/my")" "$(($(ls "$CTR_BUILD/bin" "$top/man" | grep -c 'ctr') + $(ls "$CTR_BUILD/lib/ctr" | wc -l) + 3)) file"
+ok 'make uninstall from there' odd uninstall
+is 'leaves what is beside it' "$(cd "$W/root" && find . -type f -o -type l)" './my/file'
 done_testing

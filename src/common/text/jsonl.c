@@ -317,6 +317,7 @@ static int put_list(const struct jsonl *j, struct ctr_text_job *job, int g, cons
     if (s->of != g)
         s->walk.memo->n = 0;
     s->of = g;
+    s->misfit = FITS;
     for (int i = l->n; i-- > 0 && s->misfit == FITS;) {
         const struct ctr_text_column *c = &j->columns.c[ *column = l->column[i]];
         s->misfit = c->out >= 0 && !ctr_type_list(c->type.type) ? NO_LIST : FITS;
@@ -366,7 +367,6 @@ static int put_lists(const struct jsonl *j, struct ctr_text_job *job, struct ctr
     int rc = 1;
     s->why = NULL;
     s->failed = false;
-    s->misfit = FITS;
     memset(s->done, 0, (size_t)j->columns.n);
     for (int g = 0; g < j->lists.n && rc > 0; g++) {
         const struct ctr_json v = value[j->columns.n + g];
