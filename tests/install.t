@@ -44,6 +44,10 @@ is 'columns of a stream that is named' "$(completions ctr-join "$W/log.arrows" -
 is 'more of them' "$(completions ctr-sample "$W/log.arrows" --permute click,a)" 'click,ad'
 is 'columns to choose' "$(completions ctr-select "$W/log.arrows" --columns click,a)" 'click,ad'
 is 'roles' "$(completions ctr-eval "$W/log.arrows" --label cl)" 'click'
+printf '{"a b":1,"$(touch${IFS}ran)":2,"*":3}\n' | "$W/root/usr/bin/ctr-import" -q -f jsonl -o "$W/names.arrows"
+is 'names of any kind' "$(cd "$W" && completions ctr-select names.arrows --columns '' | tr '\n' ,)" 'a b,$(touch${IFS}ran),*,'
+ok 'none is run by the shell' test ! -e "$W/ran"
+is 'files, too' "$(cp "$W/log.arrows" "$W/log 2.arrows" && cd "$W" && completions ctr-cat log | sort)" "$(printf 'log 2.arrows\nlog.arrows')"
 is 'none where no stream is' "$(completions ctr-eval --label cl)" ''
 models=$(sed -n 's/^    ROW(ctr_model_\([a-z0-9_]*\),.*/\1/p' "$top/src/common/model/models.c" | tr _ -)
 is 'the model to train' "$(completions ctr-train '')" "$models"

@@ -34,7 +34,7 @@ static const char bash_completion[] =
     "done | "
     "tr '\\t' '\\n'; }\n"
     "_ctrkit() {\n"
-    "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} tool=$1 first=1 kind arg word=\n"
+    "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} tool=$1 first=1 kind arg word= before=\n"
     "    if [ \"${1##*/}\" = ctrkit ]; then\n"
     "        case $COMP_CWORD,$prev in\n"
     "        1,*) COMPREPLY=($(compgen -W \"help $(_ctrkit_tools \"$1\") --list --completion --help --version\" -- "
@@ -53,8 +53,11 @@ static const char bash_completion[] =
     "    list) COMPREPLY=($(compgen -W \"${arg//|/ }\" -- \"${cur##*,}\"))\n"
     "        case $cur in *,*) COMPREPLY=(\"${COMPREPLY[@]/#/${cur%,*},}\") ;; esac\n"
     "        return ;;\n"
-    "    columns) COMPREPLY=($(compgen -W \"$(_ctrkit_columns \"${COMP_WORDS[@]:1}\")\" -- \"${cur##*,}\"))\n"
-    "        case $cur in *,*) COMPREPLY=(\"${COMPREPLY[@]/#/${cur%,*},}\") ;; esac\n"
+    "    columns) COMPREPLY=()\n"
+    "        case $cur in *,*) before=${cur%,*}, ;; esac\n"
+    "        while IFS= read -r arg; do # not compgen -W, which would run the commands in a name\n"
+    "            [[ $before$arg != \"$cur\"* ]] || COMPREPLY+=(\"$before$arg\")\n"
+    "        done < <(_ctrkit_columns \"${COMP_WORDS[@]:1}\")\n"
     "        return ;;\n"
     "    text|number|size|duration) return ;;\n"
     "    esac\n"
@@ -68,7 +71,7 @@ static const char bash_completion[] =
     "        case \" ${COMP_WORDS[*]:first:COMP_CWORD-first} \" in *\" $kind \"*) arg= ;; esac\n"
     "    done\n"
     "    COMPREPLY=($(compgen -W \"${arg//|/ }\" -- \"$cur\"))\n"
-    "    [ -n \"$arg\" ] || COMPREPLY=($(compgen -f -- \"$cur\"))\n"
+    "    [ -n \"$arg\" ] || mapfile -t COMPREPLY < <(compgen -f -- \"$cur\")\n"
     "}\n";
 /* compinit reads the first line word by word, literally: quotes would become part of the pattern. */
 static const char zsh_completion[] =
