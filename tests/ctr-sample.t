@@ -206,4 +206,13 @@ err_like 'is a usage error' 'goes with none of --share, --negatives and --bad-ro
 head -c 3000 p.arrows >p.cut
 exits 'truncated rows' 1 ctr-sample --permute ad -o never p.cut
 ok 'leave no output' test ! -e never
+# A weight that its type cannot hold.
+heavy() { awk -v w="$2" 'BEGIN { print "q,click,w"; for (i = 0; i < 2000; i++) print i ",0," w }' |
+    ctr-import -q --header -f csv -c "w:$1" --query q --label click --weight w -o "$W/heavy.arrows"; }
+for kind in 'float16 40000' 'float32 3e38'; do
+    heavy $kind
+    exits "a weight beyond ${kind% *}" 1 ctr-sample --share 0.5 -o "$W/heavier.arrows" "$W/heavy.arrows"
+    err_like 'is an error with its row' "row [0-9]*: its weight over --share is more than ${kind% *} holds: ctr-select --add 'w=w \* 1.0'"
+    ok 'as float64 it goes' sh -c "ctr-select --add 'w=w * 1.0' '$W/heavy.arrows' | ctr-sample -q --share 0.5 --weight w | ctr-stats | ctr-export -f csv --columns name,max | grep -q '^w,[68]'"
+done
 done_testing

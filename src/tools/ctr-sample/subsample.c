@@ -8,6 +8,7 @@
 #include "common/rows/spool.h"
 #include "common/table/table.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 enum { DRAW = 0x5a3b1e };
@@ -171,6 +172,21 @@ int ctr_subsample_finish(struct ctr_subsample *s, struct ctr_err *err)
     return ctr_spool_reread(s->spool, &s->r, err);
 }
 
+/* Of the kept rows: a float16 ends at 65504. */
+static int check_weights(struct ctr_subsample *s, const struct ctr_batch *b, int64_t kept, struct ctr_err *err)
+{
+    const struct ctr_col *w = ctr_colbuf_view(&s->weight);
+    const struct ctr_field *f = &s->out.f[s->o.weight];
+
+    for (int64_t k = 0; k < kept; k++)
+        if (!isfinite(ctr_col_f64(w, s->idx[k])))
+            return ctr_fail(err, CTR_EDATA,
+                            "row %lld: its weight over --share is more than %s holds: ctr-select --add '%s=%s * 1.0' "
+                            "makes it float64",
+                            (long long)(b->first_row + s->idx[k] + 1), ctr_types[f->type].name, f->name, f->name);
+    return 0;
+}
+
 /* Select the rows to keep into s->idx; their weights go to s->weight, which has a value for every row. */
 static int choose(struct ctr_subsample *s, const struct ctr_batch *b, int64_t *kept, struct ctr_err *err)
 {
@@ -196,7 +212,7 @@ static int choose(struct ctr_subsample *s, const struct ctr_batch *b, int64_t *k
         rc = ctr_colbuf_f64(&s->weight, old ? w * ctr_col_f64(old, i) : w, err);
     }
     s->st.kept += *kept;
-    return rc;
+    return rc ? rc : check_weights(s, b, *kept, err);
 }
 
 int ctr_subsample_next(struct ctr_subsample *s, const struct ctr_batch **out, struct ctr_err *err)
