@@ -249,6 +249,12 @@ equal("that are done", [now for _, now in ctrkit.over_files(paths[1:3], views, "
 with open("names.csv", "a") as f:
     f.write("2,z\n")
 equal("a view that changed makes all anew", [now for _, now in ctrkit.over_files(paths[1:3], views, "views.out")], [True] * 2)
+os.makedirs("days/day=1")
+parts = lambda: ctrkit.over_files(["days"], [["ctr-import", "-q", "--partitions", "{}"]], "days.out")[0]
+for name, rows in (("a", 3), ("b", 4)):
+    subprocess.run(["ctr-export", "-o", f"days/day=1/{name}.parquet", first[rows][0]], check=True)
+    equal(f"a folder with {name}", (parts()[1], parts()[1]), (True, False))
+equal("has the rows of all files below it", count(parts()[0]), sum(count(first[rows][0]) for rows in (3, 4)))
 with open("in/4.csv", "a") as f:
     f.write("4,no number\n")
 before = open("out/4.csv.arrows", "rb").read()

@@ -335,7 +335,8 @@ class through:  # is called as a function
 
 def _stamp(path):
     s = os.stat(path)
-    return [os.path.abspath(path), s.st_size, s.st_mtime_ns]
+    inside = [_stamp(os.path.join(path, name)) for name in sorted(os.listdir(path))] if os.path.isdir(path) else []
+    return [os.path.abspath(path), s.st_size, s.st_mtime_ns, *inside]
 
 
 def _files(stages):
