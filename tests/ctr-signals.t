@@ -405,6 +405,14 @@ is 'none of them changed anything' "$(s consumers --format jsonl | sed 's/"since
 exits 'their alerts are like any others' 3 sh -c 'ctr-signals -q deprecate user && ctr-signals alerts'
 is 'with their names' "$(awk 'NR > 1 { print $1 }' out | sort | tr '\n' ,)" 'ranker,v1.model,v2.model,'
 
+# The number of a version that was removed belongs to nobody else: deprecations and consumers of other software name it.
+for d in ad 'lower(ad)' 'concat(ad)'; do
+    echo "feature ad = $d" | sed 's/= ad$//' >n.plan
+    q --db n.db remove ad@2 2>/dev/null
+    q --db n.db add n.plan
+done
+is 'a number is not used again' "$(s --db n.db versions --format jsonl | sed 's/.*"version":\([0-9]*\).*"definition":"\([^"]*\)".*/\1 \2/' | tr '\n' ,)" '1 ad,3 concat(ad),'
+
 # ---- an index of version 1
 if has_python sqlite3; then
     old() { rm -f old.db; "$PY" -c 'import sqlite3, sys; sqlite3.connect("old.db").executescript(open(sys.argv[1]).read())' "$CTR_TOP/tests/golden/signals-v1.sql"; }
@@ -412,6 +420,10 @@ if has_python sqlite3; then
     exits 'an index of version 1 is brought to this one' 0 s --db old.db vettings --format jsonl
     is 'by a listing too' "$(sed -n 's/.*"signal":"\([a-z]*\)".*"result":"\([a-z]*\)".*/\1 \2/p' out | tr '\n' ,)" 'ad passed,price passed,no failed,'
     exits 'once' 0 s --db old.db list
+    echo 'feature ad = lower(ad)' >next.plan
+    q --db old.db add next.plan
+    is 'and counts on' "$(s --db old.db list --format jsonl ad | sed 's/.*"version":\([0-9]*\).*/\1/')" 2
+    old
     printf 'label click\nfeature ad\ndense price\nfeature no = if(true, null, ad)\n' >old.plan
     exits 'check sees what failed' 3 s --db old.db check old.plan
     awk 'BEGIN { srand(2); print "ad,price,click"

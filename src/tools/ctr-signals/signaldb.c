@@ -10,15 +10,16 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { APPLICATION_ID = 0x63747253 /* "ctrS" */, VERSION = 2 };
+enum { APPLICATION_ID = 0x63747253 /* "ctrS" */, VERSION = 3 };
 
-/* A version's `unused_ms` is the time when it lost its last consumer (or was added without one); null while it has one.
- * `pinned` is a vetting; null: the first that passes will be pinned; 0: none. A vetting's `seen` is a sample of its
- * values, null if none is taken or it can no longer be a reference; `stream` is the name given to the stream ('': no
- * name and no plan). */
+/* A signal's `last` is the number of its newest version, which may have been removed. A version's `unused_ms` is the
+ * time when it lost its last consumer (or was added without one); null while it has one. `pinned` is a vetting; null:
+ * the first that passes will be pinned; 0: none. A vetting's `seen` is a sample of its values, null if none is taken or
+ * it can no longer be a reference; `stream` is the name given to the stream ('': no name and no plan). */
 static const char schema[] =
     "CREATE TABLE signal (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, owner TEXT NOT NULL DEFAULT '',"
-    " description TEXT NOT NULL DEFAULT '', platform TEXT NOT NULL DEFAULT '', created_ms INTEGER NOT NULL) STRICT;"
+    " description TEXT NOT NULL DEFAULT '', platform TEXT NOT NULL DEFAULT '', created_ms INTEGER NOT NULL,"
+    " last INTEGER NOT NULL DEFAULT 0) STRICT;"
     "CREATE TABLE version (id INTEGER PRIMARY KEY, signal INTEGER NOT NULL REFERENCES signal ON DELETE CASCADE,"
     " number INTEGER NOT NULL, role TEXT NOT NULL, definition TEXT NOT NULL, hash TEXT NOT NULL,"
     " inputs TEXT NOT NULL, allowed INTEGER NOT NULL DEFAULT 0, deprecated INTEGER NOT NULL DEFAULT 0,"
@@ -35,14 +36,20 @@ static const char schema[] =
     " psi_pinned REAL, unseen REAL, seen BLOB, stream TEXT) STRICT;"
     "CREATE INDEX vetting_version ON vetting (version);";
 
-/* Upgrade from version 1, whose vettings were compared with the previous one. */
-static const char upgrade[] = "ALTER TABLE version ADD COLUMN pinned INTEGER;"
-                              "ALTER TABLE vetting ADD COLUMN passed INTEGER NOT NULL DEFAULT 0;"
-                              "ALTER TABLE vetting ADD COLUMN psi_pinned REAL;"
-                              "ALTER TABLE vetting ADD COLUMN unseen REAL;"
-                              "ALTER TABLE vetting ADD COLUMN seen BLOB;"
-                              "ALTER TABLE vetting ADD COLUMN stream TEXT;"
-                              "UPDATE vetting SET passed = verdict = 'passed';";
+/* What makes an index of version i + 1 or later of one of version i. Version 1 compared a vetting with the previous
+ * one; version 2 gave the number of a version that was removed to the next one. */
+static const char *const upgrade[VERSION] = {
+    schema,
+    "ALTER TABLE version ADD COLUMN pinned INTEGER;"
+    "ALTER TABLE vetting ADD COLUMN passed INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE vetting ADD COLUMN psi_pinned REAL;"
+    "ALTER TABLE vetting ADD COLUMN unseen REAL;"
+    "ALTER TABLE vetting ADD COLUMN seen BLOB;"
+    "ALTER TABLE vetting ADD COLUMN stream TEXT;"
+    "UPDATE vetting SET passed = verdict = 'passed';",
+    "ALTER TABLE signal ADD COLUMN last INTEGER NOT NULL DEFAULT 0;"
+    "UPDATE signal SET last = (SELECT coalesce(max(number), 0) FROM version WHERE version.signal = signal.id);",
+};
 
 /* ---- statements ---- */
 
@@ -191,9 +198,10 @@ static int make_tables(struct ctr_signals *s, struct ctr_err *err)
     int rc = ctr_signals_begin(s, err);
     if (!rc)
         rc = ctr_signals_number(s, &version, 0, err, "PRAGMA user_version", "");
-    if (!rc && version < VERSION &&
-        (sqlite3_exec(s->db, version ? upgrade : schema, NULL, NULL, NULL) != SQLITE_OK ||
-         sqlite3_exec(s->db, mark, NULL, NULL, NULL) != SQLITE_OK))
+    const int64_t was = version;
+    for (; !rc && version < VERSION; version = version ? version + 1 : VERSION)
+        rc = sqlite3_exec(s->db, upgrade[version], NULL, NULL, NULL) == SQLITE_OK ? 0 : db_fail(s, err);
+    if (!rc && was < VERSION && sqlite3_exec(s->db, mark, NULL, NULL, NULL) != SQLITE_OK)
         rc = db_fail(s, err);
     return rc ? rc : ctr_signals_commit(s, err);
 }

@@ -81,9 +81,10 @@ static int add_version(struct adding *a, const char *name, const char *role, con
     if (!rc && !version)
         rc = ctr_signals_run(s, err,
                              "INSERT INTO version (signal, number, role, definition, hash, inputs, created_ms,"
-                             " unused_ms) SELECT ?1, 1 + coalesce(max(number), 0), ?2, ?3, ?4, ?5, ?6, ?6"
-                             " FROM version WHERE signal = ?1",
+                             " unused_ms) SELECT ?1, 1 + last, ?2, ?3, ?4, ?5, ?6, ?6 FROM signal WHERE id = ?1",
                              "issssi", signal, role, definition, hash, inputs, s->now_ms);
+    if (!rc && !version)
+        rc = ctr_signals_run(s, err, "UPDATE signal SET last = last + 1 WHERE id = ?", "i", signal);
     a->n->signals += is_new;
     a->n->versions += !is_new && !version;
     a->n->known += version != 0;
