@@ -77,7 +77,7 @@ fuzzers := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(sort $(filter-out $(left),$(w
 .PHONY: help all links bins units fuzzers fuzz packages check checked coverage demo deps install uninstall clean lint format bench
 .DELETE_ON_ERROR:
 # Kept, though no rule names them. Not all objects: what is missing of the library's is made, as when SQLite came after a build.
-.SECONDARY: $(patsubst %.c,$(B)/%.o,$(wildcard src/tools/*.c src/tools/*/*.c tests/unit/*.c tests/bench/*.c tests/fuzz/*.c tests/compute/*.c))
+.SECONDARY: $(mainobj) $(patsubst %.c,$(B)/%.o,$(wildcard src/tools/*.c src/tools/*/*.c tests/unit/*.c tests/bench/*.c tests/fuzz/*.c tests/compute/*.c))
 
 all: links $(plugin)
 	$(if $(NVCC)$(other),,@echo '  note: no nvcc, so the plug-in for GPUs is left out (install the CUDA toolkit and run make again, or give NVCC=PATH)')
