@@ -21,7 +21,7 @@
 static const char device_name[] = "PTX on the host";
 
 /* sum += column · x */
-__attribute__((target_clones("arch=haswell", "default"), optimize("O3"))) static void add_column(float *sum, const float *column, float x, long n)
+__attribute__((target_clones("fma", "default"), optimize("O3"))) static void add_column(float *sum, const float *column, float x, long n)
 {
     for (long i = 0; i < n; i++)
         sum[i] = __builtin_fmaf(column[i], x, sum[i]);
