@@ -20,7 +20,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#if !defined __x86_64__
 #include <ucontext.h>
+#endif
 
 #if defined __SANITIZE_THREAD__
 #include <sanitizer/tsan_interface.h>
@@ -53,11 +55,46 @@ inline thread_local struct onhost_place {
 #define blockDim  (onhost_here().threads)
 #define gridDim   (onhost_here().blocks)
 
+/* ---- where a fibre, or its launcher, goes on ---- */
+
+static void onhost_enter(void);
+enum { ONHOST_STACK = 256 << 10 };
+#if defined __x86_64__
+/* The stack, with the registers that a call keeps on top. swapcontext would make a system call for each switch, and
+ * AddressSanitizer would clear the shadow of the whole stack. */
+typedef void **onhost_context;
+__attribute__((naked, noinline, no_sanitize("thread"))) static void onhost_switch(onhost_context *, onhost_context *)
+{
+    __asm__("push %rbp\n push %rbx\n push %r12\n push %r13\n push %r14\n push %r15\n"
+            "mov %rsp, (%rdi)\n mov (%rsi), %rsp\n"
+            "pop %r15\n pop %r14\n pop %r13\n pop %r12\n pop %rbx\n pop %rbp\n ret");
+}
+static inline void onhost_prepare(onhost_context *at, void *stack)
+{
+    void **top = (void **)((char *)stack + ONHOST_STACK) - 1;
+    top[-1] = (void *)onhost_enter; /* whose caller is NULL, at top[0] */
+    *at = top - 7;
+}
+#else
+typedef ucontext_t onhost_context;
+static inline void onhost_switch(onhost_context *from, onhost_context *to)
+{
+    swapcontext(from, to);
+}
+static inline void onhost_prepare(onhost_context *at, void *stack)
+{
+    getcontext(at);
+    at->uc_stack.ss_sp = stack;
+    at->uc_stack.ss_size = ONHOST_STACK;
+    at->uc_link = NULL;
+    makecontext(at, onhost_enter, 0);
+}
+#endif
+
 enum onhost_state { ONHOST_RUNS, ONHOST_GAVE_WAY, ONHOST_AT_BARRIER, ONHOST_ENDED };
 
 struct onhost_fibre {
-    enum { STACK = 256 << 10 };
-    ucontext_t at;
+    onhost_context at;
     void *stack;
     enum onhost_state state;
 #if defined __SANITIZE_THREAD__
@@ -71,7 +108,7 @@ struct onhost_fibre {
 struct onhost_fibres {
     onhost_fibre **all;
     unsigned n;
-    ucontext_t home;
+    onhost_context home;
     onhost_fibre *now; /* NULL: none is running */
     void (*body)(const void *of);
     const void *of;
@@ -106,7 +143,7 @@ ONHOST_UNSEEN static void onhost_leave(enum onhost_state state)
     void *fake = NULL;
     __sanitizer_start_switch_fiber(&fake, f->home_stack, f->home_bytes);
 #endif
-    swapcontext(&me->at, &f->home);
+    onhost_switch(&me->at, &f->home);
 #if defined __SANITIZE_ADDRESS__
     __sanitizer_finish_switch_fiber(fake, &f->home_stack, &f->home_bytes);
 #endif
@@ -128,14 +165,10 @@ ONHOST_UNSEEN static void onhost_enter(void)
 
 inline onhost_fibre::onhost_fibre()
 {
-    stack = mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    stack = mmap(NULL, ONHOST_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (stack == MAP_FAILED)
         abort();
-    getcontext(&at);
-    at.uc_stack.ss_sp = stack;
-    at.uc_stack.ss_size = STACK;
-    at.uc_link = NULL;
-    makecontext(&at, onhost_enter, 0);
+    onhost_prepare(&at, stack);
 #if defined __SANITIZE_THREAD__
     tsan = __tsan_create_fiber(0);
 #endif
@@ -146,7 +179,7 @@ inline onhost_fibre::~onhost_fibre()
 #if defined __SANITIZE_THREAD__
     __tsan_destroy_fiber(tsan);
 #endif
-    munmap(stack, STACK);
+    munmap(stack, ONHOST_STACK);
 }
 
 /* Continue the fibre as thread t of block b. */
@@ -163,9 +196,9 @@ ONHOST_UNSEEN static void onhost_switch_to(onhost_fibre *to, unsigned b, unsigne
 #endif
 #if defined __SANITIZE_ADDRESS__
     void *fake = NULL;
-    __sanitizer_start_switch_fiber(&fake, to->stack, onhost_fibre::STACK);
+    __sanitizer_start_switch_fiber(&fake, to->stack, ONHOST_STACK);
 #endif
-    swapcontext(&f->home, &to->at);
+    onhost_switch(&f->home, &to->at);
 #if defined __SANITIZE_ADDRESS__
     __sanitizer_finish_switch_fiber(fake, NULL, NULL);
 #endif
