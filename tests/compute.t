@@ -69,6 +69,6 @@ exits "a plug-in that is not there" 77 env CTR_CUDA_PLUGIN="$W/none.so" "$comput
 ok "says so" grep -q "no GPU: the plug-in cannot be opened: .*none.so" "$W/out"
 exits "a library that is no plug-in" 77 env CTR_CUDA_PLUGIN="$CTR_BUILD/fault/inject.so" "$compute" --device gpu
 ok "says so" grep -q "inject.so: no plug-in of ctrkit" "$W/out"
-exits "auto takes the CPU" 0 env CTR_CUDA_PLUGIN="$W/none.so" "$compute" --device auto
+exits "auto takes the CPU" 0 env CTR_CUDA_PLUGIN="$W/none.so" "$compute" --device auto fill
 ok "and says why" grep -q "^# device auto: the CPU, because no GPU: the plug-in cannot be opened" "$W/out"
 done_testing
