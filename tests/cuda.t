@@ -47,7 +47,7 @@ if [ -z "$SAN" ]; then # counts, of trainings that are run here below
             done
         done
         case $learner in
-        mlp) bounds="launch:395 wait:25 back:62 copy:45" ;;
+        mlp) bounds="launch:165 wait:25 back:62 copy:45" ;; # two graphs, and 14 kernels
         lr) bounds="launch:155 wait:25 back:62 copy:65" ;;
         esac
         for bound in $bounds; do
@@ -116,9 +116,48 @@ done
 another() { same mlp $shape --minibatch 500 rows.arrows && cp host.m one.m && same mlp $shape --minibatch 499 rows.arrows && ! cmp -s one.m host.m; }
 ok "another minibatch gives another model: the comparison can fail" another
 
+# ---- CUDA graphs: the same model without; what has other operands each time is none
+head -n 701 rows.csv | ctr-import -q --format csv --header | ctr-extract -q plan -o few.arrows
+graphs() { # graphs MODEL OPTIONS…: both give one model; and_are LEAST-LAUNCHES
+    CTR_CUDA_GRAPHS=0 ctr-train "$@" -q --device gpu -o plain.m && ctr-train "$@" -v --device gpu -o graph.m 2>graph.err && cmp plain.m graph.m
+}
+launched() { sed -n 's/^CUDA graphs  *[0-9]*, launched \([0-9]*\) times.*/\1/p' graph.err; }
+awk -F, 'NR == 1 { print "both," $0; next } { print (NR % 3 ? $2 " " : "") $3 "," $0 }' rows.csv | head -n 4001 | ctr-import -q --format csv --header | ctr-extract -q lists.plan -o some.arrows
+for way in "mlp $shape" "mlp $shape --batch-norm" "mlp $shape --activation dice" "dcnv2 $shape" "dlrm $shape" "fm --embedding 8" \
+    "two-tower $shape --user-features a --ad-features b,x"; do
+    ok "graphs: ${way%% *}${way#* 16,8}" graphs $way --minibatch 300 --passes 3 rows.arrows
+done
+ok "graphs: lr" graphs lr --minibatch 300 --passes 2 rows.arrows
+ok "graphs: lists" graphs mlp $shape --minibatch 300 --passes 2 some.arrows
+ok "graphs: dropout" graphs mlp $shape --dropout .2 --minibatch 300 --passes 2 rows.arrows
+for order in copies kernels; do
+    CTR_CUDA_ON_HOST_ORDER=$order ok "graphs: $order late" graphs mlp $shape --minibatch 499 --passes 2 --validation few.arrows rows.arrows
+done
+ok "graphs: validation in a pass, the best model" graphs mlp $shape --minibatch 300 --passes 3 --validation few.arrows --validation-every 3000 rows.arrows
+# Of 40 minibatches a pass: two graphs each but for the first ones of a shape.
+ok "graphs: most minibatches are two ($(launched))" test "$(launched)" -ge 230
+resumed() {
+    rm -f c.ckpt
+    ctr-train mlp $shape -q --device gpu --minibatch 300 --passes 1 --checkpoint c.ckpt -o none.m rows.arrows &&
+        ctr-train mlp $shape -q --device gpu --minibatch 300 --passes 2 --checkpoint c.ckpt --resume -o resumed.m rows.arrows &&
+        CTR_CUDA_GRAPHS=0 ctr-train mlp $shape -q --device gpu --minibatch 300 --passes 2 -o plain.m rows.arrows && cmp resumed.m plain.m
+}
+ok "graphs: a run that is resumed" resumed
+# A capture that fails at any of its calls.
+uncaptured() {
+    CTR_CUDA_ON_HOST_SAYS=1 ctr-train mlp $shape -q --device gpu --minibatch 300 --passes 4 -o whole.m few.arrows 2>graph.err
+    _all=$(calls capture graph.err) _i=1
+    [ "$_all" -gt 20 ] || return 1
+    while [ $_i -le "$_all" ]; do
+        CTR_CUDA_ON_HOST_SAYS=1 CTR_CUDA_ON_HOST_FAIL=capture:$_i ctr-train mlp $shape -v --device gpu --minibatch 300 --passes 4 -o part.m few.arrows 2>graph.err &&
+            cmp whole.m part.m && grep -q '^CUDA graphs .*; no more: ' graph.err && grep -q '^on host: 0 left' graph.err || { echo "capture:$_i"; cat graph.err; return 1; }
+        _i=$((_i + ${SAN:+9} + 1))
+    done
+}
+ok "graphs: none after a capture that fails, at any call; the same model" uncaptured
+
 # ---- the n-th call of each kind fails: exit 1, words that name the device, no file, nothing left, no hang. (Waiting before what is
 # done with is freed may fail when all is read already: then the file is whole.)
-head -n 701 rows.csv | ctr-import -q --format csv --header | ctr-extract -q plan -o few.arrows
 CTR_CUDA_ON_HOST_SAYS=1 mlp --minibatch 300 --passes 2 -o mlp.arrows few.arrows 2>mlp.calls
 CTR_CUDA_ON_HOST_SAYS=1 lr --minibatch 300 --passes 2 -o lr.arrows few.arrows 2>lr.calls
 # One thread: whether two of them find work, each with memory of its own, is a matter of chance on a loaded machine.

@@ -43,6 +43,11 @@ train --device gpu -o gpu.arrows --progressive gpu.p
 train --device gpu -o gpu2.arrows --progressive gpu2.p
 ok "the same device gives the same model" cmp gpu.arrows gpu2.arrows
 ok "and the same predictions" cmp gpu.p gpu2.p
+CTR_CUDA_GRAPHS=0 exits "without CUDA graphs" 0 train --device gpu -o plain.arrows --progressive plain.p
+ok "the same model" cmp gpu.arrows plain.arrows
+ok "and the same predictions" cmp gpu.p plain.p
+exits "with them" 0 ctr-train mlp -v --embedding 5 --hidden 16,8 --minibatch 300 --device gpu -o gpu2.arrows rows.arrows
+err_like "some are launched" '^CUDA graphs  *[1-9][0-9]*, launched [1-9][0-9]* times$'
 exits "auto with a GPU" 0 ctr-train mlp -v --hidden 4 --device auto -o auto.arrows rows.arrows
 err_like "says which" 'device auto: cuda: '
 

@@ -40,6 +40,8 @@ printf 'label click\nfeature a\nfeature b\n' >plan
 ctr-import -q -f csv --header rows.csv | ctr-extract -q plan -o rows.arrows || exit 1
 train() { ctr-train mlp -q --device gpu --embedding 4 --hidden 8 --minibatch 100 -o "$1" rows.arrows; }
 ok "a model" train one
+CTR_CUDA_GRAPHS=0 ok "without CUDA graphs" train two
+ok "the same" cmp one two
 for order in rand:6 rev; do
     PTX_ORDER=$order ok "a model, blocks and threads in order $order" train two
     ok "the same" cmp one two

@@ -30,6 +30,9 @@ int cuda_started(struct cuda_dev *c, const char *what, struct ctr_err *err)
 {
     const cudaError_t e = c->failed;
     c->failed = cudaSuccess;
+    if (e == cudaErrorUnknown && c->product[0])
+        return cuda_fail(err, CTR_ESYS, "%s: cuBLAS does not start %d x %d x %d", c->dev->title, c->product[0],
+                         c->product[1], c->product[2]);
     return cuda_check(c, e, what, err);
 }
 
@@ -45,7 +48,7 @@ static int64_t device_free(const struct ctr_dev *dev)
 static int device_order(struct ctr_dev *dev, enum ctr_queue first, enum ctr_queue then, struct ctr_err *err)
 {
     struct cuda_dev *c = cuda_of(dev);
-    const cudaStream_t streams[] = { c->compute, c->copy };
+    const cudaStream_t streams[] = { cuda_queue(c), c->copy };
     int rc = cuda_check(c, cudaEventRecord(c->event, streams[first]), "ordering", err);
     return rc ? rc : cuda_check(c, cudaStreamWaitEvent(streams[then], c->event, 0), "ordering", err);
 }
@@ -63,7 +66,7 @@ static int mem_new(struct ctr_dev *dev, void **p, size_t bytes, struct ctr_err *
         (void)cudaGetLastError(); /* clear it for the next call */
         return rc;
     }
-    rc = cuda_check(c, cudaMemsetAsync(*p, 0, bytes + CTR_PAD, c->compute), "clearing", err);
+    rc = cuda_check(c, cudaMemsetAsync(*p, 0, bytes + CTR_PAD, cuda_queue(c)), "clearing", err);
     if (rc == 0) /* before copies of the copy queue */
         rc = device_order(dev, CTR_COMPUTE, CTR_COPY, err);
     if (rc) {
@@ -77,7 +80,7 @@ static int mem_new(struct ctr_dev *dev, void **p, size_t bytes, struct ctr_err *
 static void wait_all(struct cuda_dev *c)
 {
     CUDA_FAILED(c, cudaStreamSynchronize(c->copy));
-    CUDA_FAILED(c, cudaStreamSynchronize(c->compute));
+    CUDA_FAILED(c, cudaStreamSynchronize(cuda_queue(c)));
 }
 
 static void mem_free(struct ctr_dev *dev, void *p)
@@ -128,7 +131,7 @@ static void host_free(struct ctr_dev *dev, void *p)
 int cuda_wait(struct cuda_dev *c, const char *what, struct ctr_err *err)
 {
     c->pinned_used = c->back_used = 0;
-    const int rc = cuda_check(c, cudaStreamSynchronize(c->compute), what, err);
+    const int rc = cuda_check(c, cudaStreamSynchronize(cuda_queue(c)), what, err);
     for (int i = 0; i < c->pendings && rc == 0; i++)
         memcpy(c->pending[i].host, c->pending[i].pinned, c->pending[i].bytes);
     c->pendings = 0;
@@ -175,7 +178,7 @@ static int device_write(struct ctr_dev *dev, void *to, const void *host, size_t 
         c->pinned_used = CTR_MIN((c->pinned_used + bytes + CTR_PAD - 1) / CTR_PAD * CTR_PAD, (size_t)PINNED);
         host = pinned;
     }
-    rc = cuda_check(c, cudaMemcpyAsync(to, host, bytes, cudaMemcpyHostToDevice, later ? c->copy : c->compute),
+    rc = cuda_check(c, cudaMemcpyAsync(to, host, bytes, cudaMemcpyHostToDevice, later ? c->copy : cuda_queue(c)),
                     "writing", err);
     return rc || later || !large ? rc : cuda_wait(c, "writing", err);
 }
@@ -206,8 +209,8 @@ int cuda_read_later(struct cuda_dev *c, const void *from, int n, void *const *ho
     char *pinned = NULL;
     int rc = cuda_started(c, "starting a kernel", err);
     rc = rc ? rc : back_room(c, n, all, &pinned, err);
-    rc =
-        rc ? rc : cuda_check(c, cudaMemcpyAsync(pinned, from, all, cudaMemcpyDeviceToHost, c->compute), "reading", err);
+    rc = rc ? rc
+            : cuda_check(c, cudaMemcpyAsync(pinned, from, all, cudaMemcpyDeviceToHost, cuda_queue(c)), "reading", err);
     if (rc) { /* the reads queued before it are given up, too */
         c->pendings = 0;
         return rc;
@@ -225,7 +228,7 @@ static int device_read(struct ctr_dev *dev, const void *from, void *host, size_t
     const bool direct = bytes > (size_t)(later ? PINNED : STAGED);
     int rc = direct ? cuda_started(c, "starting a kernel", err) : cuda_read_later(c, from, 1, &host, &bytes, err);
     if (direct && rc == 0)
-        rc = cuda_check(c, cudaMemcpyAsync(host, from, bytes, cudaMemcpyDeviceToHost, c->compute), "reading", err);
+        rc = cuda_check(c, cudaMemcpyAsync(host, from, bytes, cudaMemcpyDeviceToHost, cuda_queue(c)), "reading", err);
     return rc || (later && !direct) ? rc : cuda_wait(c, "reading", err);
 }
 
@@ -237,6 +240,7 @@ static void device_close(struct ctr_dev *dev)
     cuda_link_close(c);
     if (c->copy && c->compute)
         wait_all(c);
+    cuda_graphs_close(c);
     for (int i = 0; i < SCRATCHES; i++)
         cudaFree(c->scratch[i]);
     cudaFreeHost(c->pinned);
@@ -329,6 +333,7 @@ static int device_open(struct ctr_dev *dev, const struct ctr_dev_want *want, str
     rc = rc ? rc : cuda_check(c, cudaStreamCreateWithFlags(&c->copy, cudaStreamNonBlocking), "opening", err);
     rc = rc ? rc : cuda_check(c, cudaEventCreateWithFlags(&c->event, cudaEventDisableTiming), "opening", err);
     rc = rc ? rc : open_blas(c, tf32, err);
+    cuda_graphs_open(c);
     if (rc)
         device_close(dev);
     return rc;
@@ -349,6 +354,8 @@ static const struct ctr_ops ops = { .name = "cuda",
                                     .copied = device_copied,
                                     .memory_free = device_free,
                                     .link = &cuda_link_ops,
+                                    .collect = cuda_collect,
+                                    .start = cuda_start,
                                     CTR_DEV_OPS(SLOT) };
 
 extern "C" {

@@ -11,6 +11,8 @@
  *     }
  *     LAUNCH(c, double_it, n, x, n);      c: struct cuda_dev *; errors stay in c->failed until cuda_started
  *
+ * A launch is a struct cuda_work, which starts at once or is kept for a CUDA graph (graph.cu).
+ *
  * The threads of a block can share memory and synchronise; all of them must reach a barrier:
  *
  *     KERNEL sum_of_block(const float *x, float *sum)
@@ -50,16 +52,18 @@ enum { SCRATCHES = 16, PENDING = 16 };
     } while (0)
 
 struct cuda_nccl;
+struct cuda_graphs;
 
 /* The state of a device. */
 struct cuda_dev {
     struct ctr_dev *dev;
-    cudaStream_t compute, copy;
+    cudaStream_t compute, copy; /* compute: for others than struct cuda_work by cuda_queue */
     cudaEvent_t event;
     cublasHandle_t blas;
     void *workspace; /* used by cuBLAS */
     int ordinal;
     cudaError_t failed; /* the first launch that failed */
+    int product[3];     /* rows, columns and inner size of a product that cuBLAS refused */
     char *pinned;       /* staging buffer for writes, so that the host need not wait; NULL until first used */
     size_t pinned_used;
     char *back; /* likewise for reads; NULL until first used */
@@ -72,7 +76,8 @@ struct cuda_dev {
     int pendings;
     void *scratch[SCRATCHES];
     size_t scratch_bytes[SCRATCHES];
-    struct cuda_nccl *nccl; /* nccl.cu: the connection with other ranks, or NULL */
+    struct cuda_nccl *nccl;     /* nccl.cu: the connection with other ranks, or NULL */
+    struct cuda_graphs *graphs; /* graph.cu; NULL: none are made */
 };
 
 /* Every call begins with this: it makes this device the calling thread's current one. */
@@ -99,23 +104,96 @@ template <class T> static inline T *cuda_scratch(struct cuda_dev *c, int i, int6
     return (T *)cuda_scratch_bytes(c, i, n * (int64_t)sizeof(T), rc, err);
 }
 
+/* ---- the compute queue: graph.cu ---- */
+
+/* A function and, behind it, a copy of its arguments. Works whose bytes are equal do the same. */
+struct cuda_work {
+    cudaError_t (*start)(struct cuda_dev *c, const struct cuda_work *w);
+    void (*kernel)(void); /* and its launch; NULL: no kernel */
+    unsigned blocks, threads;
+    size_t shared, bytes; /* of shared memory; of this and the arguments */
+};
+/* Start it, or keep it until cuda_start. Nothing is done after an error, because inputs may be missing. */
+void cuda_do(struct cuda_dev *c, const struct cuda_work *w);
+/* The stream of the compute queue, to which all works so far were given. */
+cudaStream_t cuda_queue(struct cuda_dev *c);
+void cuda_collect(struct ctr_dev *dev);
+int cuda_start(struct ctr_dev *dev, struct ctr_err *err);
+void cuda_graphs_open(struct cuda_dev *c);
+void cuda_graphs_close(struct cuda_dev *c);
+
+namespace /* files have structs of one name */
+{
+/* Arguments of types P as bytes, each in a multiple of 8. */
+template <class... P> struct cuda_arguments {
+    enum { BYTES = 0 };
+    static void copy(char *) {}
+    template <class F, class... A> static cudaError_t pass(const char *, const F &f, A... a) { return f(a...); }
+};
+template <class T, class... P> struct cuda_arguments<T, P...> {
+    enum { ROOM = (sizeof(T) + 7) / 8 * 8, BYTES = ROOM + cuda_arguments<P...>::BYTES };
+    static void copy(char *to, T v, P... p)
+    {
+        memcpy(to, &v, sizeof v);
+        cuda_arguments<P...>::copy(to + ROOM, p...);
+    }
+    template <class F, class... A> static cudaError_t pass(const char *from, const F &f, A... a)
+    {
+        T v;
+        memcpy(&v, from, sizeof v);
+        return cuda_arguments<P...>::pass(from + ROOM, f, a..., v);
+    }
+};
+
+template <class... P> cudaError_t cuda_start_kernel(struct cuda_dev *c, const struct cuda_work *w)
+{
+    void (*const kernel)(P...) = (void (*)(P...))w->kernel;
+    return cuda_arguments<P...>::pass((const char *)(w + 1), [=](P... p) {
+#ifdef CTR_CUDA_ON_HOST
+        return onhost_launch(c->compute, w->blocks, w->threads, w->shared, kernel, p...);
+#else
+        kernel<<<w->blocks, w->threads, w->shared, c->compute>>>(p...);
+        return cudaGetLastError();
+#endif
+    });
+}
+
+template <class T> struct cuda_type {
+    typedef T is;
+};
+template <class... P>
+void cuda_launch(struct cuda_dev *c, int64_t blocks, int64_t threads, size_t shared, void (*kernel)(P...),
+                 typename cuda_type<P>::is... p)
+{
+    struct {
+        struct cuda_work w;
+        char arguments[cuda_arguments<P...>::BYTES];
+    } all;
+    memset(&all, 0, sizeof all); /* what is between arguments */
+    all.w.start = cuda_start_kernel<P...>;
+    all.w.kernel = (void (*)(void))kernel;
+    all.w.blocks = (unsigned)blocks;
+    all.w.threads = (unsigned)threads;
+    all.w.shared = shared;
+    all.w.bytes = sizeof all;
+    cuda_arguments<P...>::copy(all.arguments, p...);
+    cuda_do(c, &all.w);
+}
+} // namespace
+#define LAUNCH_BLOCKS(c, kernel, blocks, threads, bytes, ...)                                                          \
+    cuda_launch(c, blocks, threads, bytes, kernel, __VA_ARGS__)
+#define LAUNCH(c, kernel, n, ...)                                                                                      \
+    do {                                                                                                               \
+        if ((n) > 0)                                                                                                   \
+            cuda_launch(c, EACH_BLOCKS(n), EACH_THREADS, 0, kernel, __VA_ARGS__);                                      \
+    } while (0)
+
 #ifndef CTR_CUDA_ON_HOST
 #define KERNEL static __global__ void
 #define EACH(i, n)                                                                                                     \
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < (n); i += (int64_t)gridDim.x * blockDim.x)
-#define LAUNCH_BLOCKS(c, kernel, blocks, threads, bytes, ...)                                                          \
-    do {                                                                                                               \
-        if ((c)->failed == cudaSuccess) { /* otherwise its inputs may be missing */                                    \
-            kernel<<<(unsigned)(blocks), (unsigned)(threads), bytes, (c)->compute>>>(__VA_ARGS__);                     \
-            CUDA_FAILED(c, cudaGetLastError());                                                                        \
-        }                                                                                                              \
-    } while (0)
-#define LAUNCH(c, kernel, n, ...)                                                                                      \
-    do {                                                                                                               \
-        const int64_t blocks_ = ((n) + THREADS - 1) / THREADS;                                                         \
-        if (blocks_ > 0)                                                                                               \
-            LAUNCH_BLOCKS(c, kernel, CTR_MIN(blocks_, MOST_BLOCKS), THREADS, 0, __VA_ARGS__);                          \
-    } while (0)
+#define EACH_BLOCKS(n) CTR_MIN(((n) + THREADS - 1) / THREADS, MOST_BLOCKS)
+#define EACH_THREADS   THREADS
 /* Of a number that other threads read or write at the same time. */
 static __device__ __forceinline__ uint32_t load_relaxed(const uint32_t *p)
 {

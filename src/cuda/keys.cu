@@ -459,7 +459,7 @@ int cuda_slots(struct ctr_dev *dev, const struct ctr_dev_slots *a, struct ctr_er
     if (a->groups)
         *a->groups = 0;
     if (rc == 0 && n == 0 && g.start)
-        rc = cuda_check(c, cudaMemsetAsync(g.start, 0, sizeof *g.start, c->compute), "slots", err);
+        rc = cuda_check(c, cudaMemsetAsync(g.start, 0, sizeof *g.start, cuda_queue(c)), "slots", err);
     if (rc || n == 0)
         return rc;
     char *at = (char *)(s.counts + 4);
@@ -470,7 +470,7 @@ int cuda_slots(struct ctr_dev *dev, const struct ctr_dev_slots *a, struct ctr_er
     s.head = part_of<int32_t>(&at, sets);
     g.table = places ? part_of<uint32_t>(&at, places) : NULL;
     g.uses = part_of<int32_t>(&at, places);
-    rc = cuda_check(c, cudaMemsetAsync(s.counts, 0, zeroed, c->compute), "slots", err);
+    rc = cuda_check(c, cudaMemsetAsync(s.counts, 0, zeroed, cuda_queue(c)), "slots", err);
     if (rc)
         return rc;
     if (places)

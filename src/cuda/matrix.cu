@@ -70,6 +70,48 @@ KERNEL fill_kernel(struct view x, float value, int64_t rows, int64_t cols)
     *at(x, e / cols, e % cols) = value;
 }
 
+struct product {
+    struct cuda_work w;
+    const float *a, *b;
+    float *c, beta;
+    int ta, tb, m, n, k, a_stride, b_stride, c_stride;
+};
+
+static cudaError_t start_product(struct cuda_dev *c, const struct cuda_work *w)
+{
+    const struct product *p = (const struct product *)w;
+    const float one = 1;
+    if (cublasSgemm(c->blas, p->tb ? CUBLAS_OP_T : CUBLAS_OP_N, p->ta ? CUBLAS_OP_T : CUBLAS_OP_N, p->n, p->m, p->k,
+                    &one, p->b, p->b_stride, p->a, p->a_stride, &p->beta, p->c, p->c_stride) == CUBLAS_STATUS_SUCCESS)
+        return cudaSuccess;
+    const cudaError_t e = cudaGetLastError(); /* of a kernel before it */
+    c->product[0] = p->m;
+    c->product[1] = p->n;
+    c->product[2] = p->k;
+    return e == cudaSuccess ? cudaErrorUnknown : e;
+}
+
+static void multiply(struct cuda_dev *c, const struct ctr_dev_gemm *a, int64_t k)
+{
+    struct product p;
+    memset(&p, 0, sizeof p);
+    p.w.start = start_product;
+    p.w.bytes = sizeof p;
+    p.a = ctr_mat_f32(a->a);
+    p.b = ctr_mat_f32(a->b);
+    p.c = ctr_mat_f32(a->c);
+    p.beta = a->add ? 1 : 0;
+    p.ta = a->ta;
+    p.tb = a->tb;
+    p.m = (int)a->c.rows;
+    p.n = (int)a->c.cols;
+    p.k = (int)k;
+    p.a_stride = (int)CTR_MAX(a->a.stride, 1);
+    p.b_stride = (int)CTR_MAX(a->b.stride, 1);
+    p.c_stride = (int)CTR_MAX(a->c.stride, 1);
+    cuda_do(c, &p.w);
+}
+
 static int gemm_back(struct ctr_dev *dev, const struct ctr_dev_gemm *a, struct ctr_err *err)
 {
     const struct ctr_dev_act_grad back = ctr_gemm_back(a);
@@ -80,7 +122,6 @@ int cuda_gemm(struct ctr_dev *dev, const struct ctr_dev_gemm *a, struct ctr_err 
 {
     struct cuda_dev *c = cuda_of(dev);
     const int64_t m = a->c.rows, n = a->c.cols, k = a->ta ? a->a.rows : a->a.cols;
-    const float one = 1, beta = a->add ? 1 : 0;
     const struct view none = { NULL, 0 }, out = view_of(a->c);
 
     if (m == 0 || n == 0)
@@ -89,15 +130,8 @@ int cuda_gemm(struct ctr_dev *dev, const struct ctr_dev_gemm *a, struct ctr_err 
         return cuda_fail(err, CTR_EUSAGE, "gemm: more than 2^31 rows or columns");
     if (k == 0 && !a->add)
         LAUNCH(c, fill_kernel, m * n, out, 0.0f, m, n);
-    if (k > 0 && cublasSgemm(c->blas, a->tb ? CUBLAS_OP_T : CUBLAS_OP_N, a->ta ? CUBLAS_OP_T : CUBLAS_OP_N, (int)n,
-                             (int)m, (int)k, &one, ctr_mat_f32(a->b), (int)CTR_MAX(a->b.stride, 1), ctr_mat_f32(a->a),
-                             (int)CTR_MAX(a->a.stride, 1), &beta, out.p,
-                             (int)CTR_MAX(a->c.stride, 1)) != CUBLAS_STATUS_SUCCESS) {
-        const int rc = cuda_check(c, cudaGetLastError(), "gemm", err); /* of a kernel before it */
-        return rc ? rc
-                  : cuda_fail(err, CTR_ESYS, "%s: cuBLAS does not start %lld x %lld x %lld", dev->title, (long long)m,
-                              (long long)n, (long long)k);
-    }
+    if (k > 0)
+        multiply(c, a, k);
     if (a->bias.mem || a->pre.mem || a->act.kind != CTR_ACT_NONE)
         LAUNCH(c, act_kernel, m * n, act_args(&a->act, a->bias), out, a->pre.mem ? view_of(a->pre) : none, out, m, n);
     return gemm_back(dev, a, err);

@@ -108,7 +108,7 @@ static int wait_for(struct cuda_dev *c, bool queued, const char *what, struct ct
             return failed(c, is_error(asked) ? asked : state, what, err);
         if (state == ncclSuccess && !queued)
             return 0;
-        const cudaError_t e = state == ncclSuccess ? cudaStreamQuery(c->compute) : cudaErrorNotReady;
+        const cudaError_t e = state == ncclSuccess ? cudaStreamQuery(cuda_queue(c)) : cudaErrorNotReady;
         if (e == cudaSuccess)
             return 0;
         if (e != cudaErrorNotReady || now_s() > until)
@@ -170,9 +170,9 @@ static ncclResult_t queue(struct cuda_dev *c, const struct ctr_dev_swap *a)
     for (int k = 1; k < n->ranks && !is_error(e); k++) { /* each rank begins with another one */
         const int to = (n->rank + k) % n->ranks, from = (n->rank + n->ranks - k) % n->ranks;
         if (a->out_n[to])
-            e = nccl.send(out + a->out_at[to], (size_t)a->out_n[to], ncclInt8, to, n->comm, c->compute);
+            e = nccl.send(out + a->out_at[to], (size_t)a->out_n[to], ncclInt8, to, n->comm, cuda_queue(c));
         if (a->in_n[from] && !is_error(e))
-            e = nccl.receive(in + a->in_at[from], (size_t)a->in_n[from], ncclInt8, from, n->comm, c->compute);
+            e = nccl.receive(in + a->in_at[from], (size_t)a->in_n[from], ncclInt8, from, n->comm, cuda_queue(c));
     }
     const ncclResult_t end = nccl.group_end();
     return is_error(e) ? e : end;
@@ -186,7 +186,7 @@ static int link_swap(struct ctr_dev *dev, const struct ctr_dev_swap *a, struct c
     if (!rc && a->out_n[own])
         rc = cuda_check(c,
                         cudaMemcpyAsync((char *)a->in->p + a->in_at[own], (const char *)a->out->p + a->out_at[own],
-                                        (size_t)a->out_n[own], cudaMemcpyDeviceToDevice, c->compute),
+                                        (size_t)a->out_n[own], cudaMemcpyDeviceToDevice, cuda_queue(c)),
                         "copying", err);
     if (rc)
         return rc;

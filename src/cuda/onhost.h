@@ -18,7 +18,11 @@
  * What a driver refuses is refused here: pointers that no allocation of the right kind holds (of copies, of kernels, to
  * free), sizes of launches beyond a GPU's limits, leading dimensions that cuBLAS does not take. Fresh memory is NaN.
  * $CTR_CUDA_ON_HOST_FAIL=fault:N lets the N-th kernel start and fault: as on a GPU, that is seen by the first call that
- * waits for it, and by every one after. */
+ * waits for it, and by every one after.
+ *
+ * A stream that is captured records kernels, products and copies with their arguments, and runs nothing. Any other call
+ * of that thread that takes a device, memory or a stream fails and makes the capture invalid. Calls during a capture,
+ * and those that make a graph of it, count as "capture"; a graph that is launched counts as one launch. */
 #ifndef CTR_CUDA_ONHOST_H
 #define CTR_CUDA_ONHOST_H
 
@@ -59,18 +63,8 @@ static inline int64_t onhost_last(const struct onhost_place &me, int64_t n)
     for (int64_t i = onhost_last(here_, n); i >= 0; i -= onhost_threads(here_))
 /* Runs a kernel without barriers in blocks only to detect races. */
 enum { ONHOST_BLOCKS = 2, ONHOST_THREADS = 4 };
-#define LAUNCH(c, kernel, n, ...)                                                                                      \
-    do {                                                                                                               \
-        if ((n) > 0 && (c)->failed == cudaSuccess)                                                                     \
-            CUDA_FAILED(c, onhost_launch((c)->compute, ONHOST_RACES ? ONHOST_BLOCKS : 0, ONHOST_THREADS, 0, kernel,    \
-                                         __VA_ARGS__));                                                                \
-    } while (0)
-#define LAUNCH_BLOCKS(c, kernel, blocks, threads, bytes, ...)                                                          \
-    do {                                                                                                               \
-        if ((c)->failed == cudaSuccess)                                                                                \
-            CUDA_FAILED(c, (blocks) > 0 ? onhost_launch((c)->compute, blocks, threads, bytes, kernel, __VA_ARGS__)     \
-                                        : cudaErrorInvalidConfiguration);                                              \
-    } while (0)
+#define EACH_BLOCKS(n)     (ONHOST_RACES ? ONHOST_BLOCKS : 0)
+#define EACH_THREADS       (ONHOST_RACES ? ONHOST_THREADS : 0)
 #define SHARED(type, name) type *name = (type *)onhost_here().shared
 
 typedef int cudaError_t;
@@ -82,12 +76,17 @@ enum {
     cudaErrorInvalidDevice = 101,
     cudaErrorNotReady = 600,
     cudaErrorIllegalAddress = 700,
-    cudaErrorLaunchFailure = 719
+    cudaErrorLaunchFailure = 719,
+    cudaErrorStreamCaptureUnsupported = 900,
+    cudaErrorStreamCaptureInvalidated = 901,
+    cudaErrorStreamCaptureUnmatched = 903,
+    cudaErrorUnknown = 999
 };
 enum { CUBLAS_STATUS_SUCCESS, CUBLAS_STATUS_INVALID_VALUE = 7, CUBLAS_OP_N = 0, CUBLAS_OP_T = 1 };
 enum { CUBLAS_DEFAULT_MATH = 0, CUBLAS_TF32_TENSOR_OP_MATH = 3 };
 enum { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
 enum { cudaStreamNonBlocking, cudaEventDisableTiming };
+enum { cudaStreamCaptureModeThreadLocal = 1 };
 
 /* ---- calls: they are counted, and one of them may fail ---- */
 
@@ -100,10 +99,11 @@ enum onhost_call {
     ONHOST_WAIT,
     ONHOST_CREATE,
     ONHOST_FAULT,
+    ONHOST_CAPTURE,
     ONHOST_CALLS
 };
-inline const char *const onhost_call_names[ONHOST_CALLS] = { "malloc", "copy", "back",   "launch",
-                                                             "blas",   "wait", "create", "fault" };
+inline const char *const onhost_call_names[ONHOST_CALLS] = { "malloc", "copy",   "back",  "launch", "blas",
+                                                             "wait",   "create", "fault", "capture" };
 inline std::atomic<int64_t> onhost_calls[ONHOST_CALLS], onhost_left, onhost_kernels, onhost_overlapped, onhost_pageable,
     onhost_bytes, onhost_down;
 
@@ -133,11 +133,43 @@ static inline bool onhost_fails(enum onhost_call call)
     return colon && (size_t)(colon - want) == strlen(onhost_call_names[call]) &&
            !strncmp(want, onhost_call_names[call], (size_t)(colon - want)) && n == atoll(colon + 1);
 }
-static inline cudaError_t onhost_called(enum onhost_call call)
+
+/* Of a thread: the stream that is captured, and what it was given. */
+inline thread_local struct onhost_capture {
+    struct onhost_stream *stream;
+    bool invalid;
+    std::vector<std::function<void()>> nodes;
+} onhost_capture;
+inline thread_local cudaError_t onhost_last_error; /* cudaGetLastError: of captures and graphs */
+
+static inline cudaError_t onhost_noted(cudaError_t e)
 {
+    onhost_last_error = e == cudaSuccess ? onhost_last_error : e;
+    return e;
+}
+static inline cudaError_t onhost_invalid(cudaError_t e)
+{
+    onhost_capture.invalid = true;
+    return onhost_noted(e);
+}
+/* A call for stream s, or NULL: may a thread that captures make it? */
+static inline cudaError_t onhost_called(enum onhost_call call, struct onhost_stream *s = NULL)
+{
+    if (onhost_capture.stream) {
+        if (s != onhost_capture.stream)
+            return onhost_invalid(cudaErrorStreamCaptureUnsupported);
+        return onhost_fails(ONHOST_CAPTURE) || onhost_capture.invalid
+                   ? onhost_invalid(cudaErrorStreamCaptureInvalidated)
+                   : cudaSuccess;
+    }
     return !onhost_fails(call)     ? cudaSuccess
            : call == ONHOST_MALLOC ? cudaErrorMemoryAllocation
                                    : cudaErrorLaunchFailure;
+}
+/* Likewise, of one that is not counted. */
+static inline cudaError_t onhost_unless_capturing()
+{
+    return onhost_capture.stream ? onhost_invalid(cudaErrorStreamCaptureUnsupported) : cudaSuccess;
 }
 
 /* ---- memory: of the device, and pinned ---- */
@@ -203,6 +235,7 @@ typedef struct onhost_event *cudaEvent_t;
 struct onhost_blas {
     cudaStream_t stream;
     int math;
+    bool workspace;
 };
 typedef struct onhost_blas *cublasHandle_t;
 
@@ -226,34 +259,45 @@ static inline void onhost_run(cudaStream_t s, int64_t upto)
 }
 static inline void onhost_queue(cudaStream_t s, std::function<void()> what)
 {
+    if (onhost_capture.stream) {
+        onhost_capture.nodes.push_back(std::move(what));
+        return;
+    }
     s->waiting.push_back(std::move(what));
     s->queued++;
     onhost_kernels += s->computes;
     if (!onhost_order(s->computes ? "kernels" : "copies"))
         onhost_run(s, s->queued);
 }
-/* In `blocks` blocks of `threads` threads or, if blocks is 0, as one thread with all elements. */
+static inline cudaError_t cudaGetLastError()
+{
+    const cudaError_t e = onhost_fault ? onhost_fault.load() : onhost_last_error;
+    onhost_last_error = cudaSuccess;
+    return e;
+}
+/* In `blocks` blocks of `threads` threads or, of 0 threads, as one thread with all elements. */
 template <class F, class... A>
 static inline cudaError_t onhost_launch(cudaStream_t s, unsigned blocks, unsigned threads, size_t bytes, F kernel,
                                         A... a)
 {
-    cudaError_t e = s->device == onhost_device ? onhost_called(ONHOST_LAUNCH) : cudaErrorInvalidDevice;
-    if (e == cudaSuccess && blocks && (blocks > 0x7fffffff || threads < 1 || threads > 1024 || bytes > 48 << 10))
+    cudaError_t e = s->device == onhost_device ? onhost_called(ONHOST_LAUNCH, s) : cudaErrorInvalidDevice;
+    if (e == cudaSuccess && threads && (blocks < 1 || blocks > 0x7fffffff || threads > 1024 || bytes > 48 << 10))
         e = cudaErrorInvalidConfiguration;
     if (e == cudaSuccess && !(onhost_takes(a) && ...))
         e = cudaErrorInvalidValue;
     if (e == cudaSuccess)
-        e = onhost_fault;
+        e = cudaGetLastError();
     if (e != cudaSuccess)
         return e;
-    if (!s->computes)
+    if (!s->computes && !onhost_capture.stream) {
         onhost_run(s, s->queued);
-    s->computes = true;
-    const bool faults = onhost_fails(ONHOST_FAULT);
+        s->computes = true;
+    }
+    const bool faults = !onhost_capture.stream && onhost_fails(ONHOST_FAULT);
     onhost_queue(s, [=] {
-        if (faults)
+        if (faults || !(onhost_takes(a) && ...)) /* its memory may be gone by now */
             onhost_fault = cudaErrorIllegalAddress;
-        else if (blocks)
+        else if (threads)
             onhost_run_blocks(blocks, threads, bytes, [&] { kernel(a...); });
         else
             kernel(a...);
@@ -275,6 +319,8 @@ static inline const char *cudaGetErrorString(cudaError_t e)
     case cudaErrorIllegalAddress: return "an illegal memory access was encountered";
     case cudaErrorInvalidConfiguration: return "invalid configuration argument";
     case cudaErrorLaunchFailure: return "unspecified launch failure";
+    case cudaErrorStreamCaptureUnsupported: return "operation not permitted when stream is capturing";
+    case cudaErrorStreamCaptureInvalidated: return "operation failed due to a previous error during capture";
     default: return "no error";
     }
 }
@@ -327,8 +373,9 @@ static inline cudaError_t onhost_alloc(void **p, size_t n, bool pinned)
 }
 static inline cudaError_t onhost_free(void *p, bool pinned)
 {
-    if (!p)
-        return cudaSuccess;
+    const cudaError_t e = onhost_unless_capturing();
+    if (!p || e != cudaSuccess)
+        return e;
     {
         const std::lock_guard<std::mutex> guard(onhost_lock);
         const auto b = onhost_blocks.find((const char *)p);
@@ -359,7 +406,7 @@ static inline cudaError_t cudaFreeHost(void *p)
 }
 static inline cudaError_t cudaMemsetAsync(void *p, int v, size_t n, cudaStream_t s)
 {
-    cudaError_t e = onhost_called(ONHOST_COPY);
+    cudaError_t e = onhost_called(ONHOST_COPY, s);
     if (e == cudaSuccess && !onhost_on_device(p, n))
         e = cudaErrorInvalidValue;
     if (e == cudaSuccess)
@@ -369,13 +416,15 @@ static inline cudaError_t cudaMemsetAsync(void *p, int v, size_t n, cudaStream_t
 /* Both ends are what `kind` says; a host's memory that is not pinned is counted. */
 static inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, int kind, cudaStream_t s)
 {
-    cudaError_t e = onhost_called(kind == cudaMemcpyDeviceToHost ? ONHOST_BACK : ONHOST_COPY);
+    cudaError_t e = onhost_called(kind == cudaMemcpyDeviceToHost ? ONHOST_BACK : ONHOST_COPY, s);
     const bool to_device = kind != cudaMemcpyDeviceToHost, from_device = kind != cudaMemcpyHostToDevice;
     const void *host = to_device ? from : to;
     if (e == cudaSuccess && n && (onhost_on_device(to, n) != to_device || onhost_on_device(from, n) != from_device))
         e = cudaErrorInvalidValue;
-    if (e == cudaSuccess && n && !(to_device && from_device) && !onhost_holds(host, n))
+    if (e == cudaSuccess && n && !(to_device && from_device) && !onhost_holds(host, n)) {
         onhost_pageable++;
+        e = onhost_unless_capturing();
+    }
     if (e == cudaSuccess && !(to_device && from_device))
         onhost_bytes += (int64_t)n;
     if (e == cudaSuccess && !to_device)
@@ -388,22 +437,22 @@ static inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, 
         });
     return e;
 }
-static inline cudaError_t cudaGetLastError()
+template <class T, class F>
+static inline cudaError_t onhost_create(T *out, const F &first, enum onhost_call call = ONHOST_CREATE)
 {
-    return onhost_fault;
-}
-template <class T> static inline cudaError_t onhost_create(T *out, decltype(**out) first)
-{
-    const cudaError_t e = onhost_called(ONHOST_CREATE);
+    const cudaError_t e = onhost_called(call);
     *out = NULL;
     if (e != cudaSuccess)
         return e;
-    *out = new auto(first);
+    *out = new F(first);
     onhost_left++;
     return e;
 }
 template <class T> static inline cudaError_t onhost_destroy(T *p)
 {
+    const cudaError_t e = onhost_unless_capturing();
+    if (e != cudaSuccess)
+        return e;
     onhost_left -= p != NULL;
     delete p;
     return cudaSuccess;
@@ -416,8 +465,10 @@ static inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, int)
 }
 static inline cudaError_t cudaStreamSynchronize(cudaStream_t s)
 {
-    onhost_run(s, s->queued);
     const cudaError_t e = onhost_called(ONHOST_WAIT);
+    if (onhost_capture.stream)
+        return e;
+    onhost_run(s, s->queued);
     return onhost_fault ? onhost_fault.load() : e;
 }
 static inline cudaError_t cudaStreamQuery(cudaStream_t s)
@@ -440,14 +491,76 @@ static inline cudaError_t cudaEventDestroy(cudaEvent_t e)
 static inline cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s)
 {
     *e = { s, s->queued };
-    return cudaSuccess;
+    return onhost_unless_capturing();
 }
 static inline cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, int)
 {
     const onhost_event now = *e;
-    if (!onhost_order("careless"))
+    const cudaError_t may = onhost_unless_capturing();
+    if (may == cudaSuccess && !onhost_order("careless"))
         onhost_queue(s, [=] { onhost_run(now.stream, now.at); });
-    return cudaSuccess;
+    return may;
+}
+
+/* ---- graphs ---- */
+
+struct onhost_graph {
+    std::vector<std::function<void()>> nodes;
+};
+struct onhost_graph_exec : onhost_graph {
+};
+typedef struct onhost_graph *cudaGraph_t;
+typedef struct onhost_graph_exec *cudaGraphExec_t;
+
+static inline cudaError_t cudaStreamBeginCapture(cudaStream_t s, int)
+{
+    const cudaError_t e = onhost_called(ONHOST_CAPTURE);
+    if (e != cudaSuccess)
+        return onhost_noted(e);
+    onhost_capture.stream = s;
+    onhost_capture.invalid = false;
+    onhost_capture.nodes.clear();
+    return e;
+}
+static inline cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *g)
+{
+    *g = NULL;
+    if (s != onhost_capture.stream)
+        return onhost_noted(cudaErrorStreamCaptureUnmatched);
+    const cudaError_t e = onhost_called(ONHOST_CAPTURE, s);
+    onhost_capture.stream = NULL;
+    return e == cudaSuccess ? onhost_noted(onhost_create(g, onhost_graph{ onhost_capture.nodes }, ONHOST_CAPTURE)) : e;
+}
+static inline cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *exec, cudaGraph_t g, unsigned long long)
+{
+    return onhost_noted(onhost_create(exec, onhost_graph_exec{ *g }, ONHOST_CAPTURE));
+}
+static inline cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t)
+{
+    return onhost_noted(onhost_called(ONHOST_CAPTURE));
+}
+static inline cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t s)
+{
+    cudaError_t e = s->device != onhost_device ? cudaErrorInvalidDevice
+                    : onhost_fault             ? onhost_fault.load()
+                                               : onhost_called(ONHOST_LAUNCH);
+    const bool faults = e == cudaSuccess && onhost_fails(ONHOST_FAULT);
+    if (e == cudaSuccess)
+        onhost_queue(s, [=, nodes = exec->nodes] {
+            if (faults)
+                onhost_fault = cudaErrorIllegalAddress;
+            for (size_t i = 0; i < nodes.size() && !onhost_fault; i++)
+                nodes[i]();
+        });
+    return e;
+}
+static inline cudaError_t cudaGraphDestroy(cudaGraph_t g)
+{
+    return onhost_destroy(g);
+}
+static inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
+{
+    return onhost_destroy(exec);
 }
 
 /* ---- cuBLAS ---- */
@@ -465,11 +578,13 @@ static inline int cublasDestroy(cublasHandle_t h)
 static inline int cublasSetStream(cublasHandle_t h, cudaStream_t s)
 {
     h->stream = s;
+    h->workspace = false;
     return CUBLAS_STATUS_SUCCESS;
 }
-static inline int cublasSetWorkspace(cublasHandle_t, void *p, size_t n)
+static inline int cublasSetWorkspace(cublasHandle_t h, void *p, size_t n)
 {
-    return onhost_on_device(p, n) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+    h->workspace = onhost_on_device(p, n);
+    return h->workspace ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
 }
 static inline int cublasSetMathMode(cublasHandle_t h, int mode)
 {
@@ -514,13 +629,15 @@ static inline void onhost_sgemm(bool tf32, int ta, int tb, int m, int n, int k, 
 static inline int cublasSgemm(cublasHandle_t h, int ta, int tb, int m, int n, int k, const float *alpha, const float *a,
                               int lda, const float *b, int ldb, const float *beta, float *c, int ldc)
 {
-    if (onhost_fails(ONHOST_BLAS))
+    if (onhost_called(ONHOST_BLAS, h->stream) != cudaSuccess)
+        return 1;
+    if (!h->workspace && onhost_unless_capturing() != cudaSuccess) /* it would allocate one */
         return 1;
     const auto least = [](int rows) { return rows > 1 ? rows : 1; };
     if (m < 0 || n < 0 || k < 0 || lda < least(ta ? k : m) || ldb < least(tb ? n : k) || ldc < least(m))
         return CUBLAS_STATUS_INVALID_VALUE;
     const bool tf32 = h->math == CUBLAS_TF32_TENSOR_OP_MATH;
-    return onhost_launch(h->stream, 0, 1, 0, onhost_sgemm, tf32, ta, tb, m, n, k, *alpha, a, lda, b, ldb, *beta, c,
+    return onhost_launch(h->stream, 0, 0, 0, onhost_sgemm, tf32, ta, tb, m, n, k, *alpha, a, lda, b, ldb, *beta, c,
                          ldc) == cudaSuccess
                ? CUBLAS_STATUS_SUCCESS
                : 1;

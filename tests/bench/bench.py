@@ -555,12 +555,14 @@ class Bench:
             if not self.gpu_run(train):
                 return False
             rate, said = self.passes(train, rows)
+            plain, _ = self.passes(f"CTR_CUDA_GRAPHS=0 {train}", rows)
             peers = [self.peer_seconds(f"{torch} {HERE}/deep_torch.py {how} 2 {40 * minibatch} {minibatch} cuda", how, 1)
                      for how in ("sparse", "dense", "compiled") for _ in range(self.runs if torch else 0)]
             peer = min((x for x in peers if x), key=lambda m: m["wall"], default=None)
             theirs = 40 * minibatch / peer["wall"] / 1e3 if peer else 0
             self.row(f"train mlp on the GPU, minibatches of {minibatch}", f"{rate:.0f} k rows/s", f"PyTorch {peer['how']} {theirs:.0f} k rows/s" if peer else "",
                      f"{rate / theirs:.1f}" if peer else "", "3")
+            self.row("- a step", f"{minibatch / rate:.3f} ms", f"without CUDA graphs {minibatch / plain:.3f} ms", f"{rate / plain:.2f}")
             self.shares(train, said)
         return True
 

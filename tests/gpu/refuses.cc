@@ -11,6 +11,19 @@ static void gives(const char *what, int want, int got)
     }
 }
 static void kernel(float *) {}
+static void adds(float *p, float x) { *p += x; }
+
+/* Begins a capture of s, calls, and says what the end of the capture gives. */
+template <class F> static void captured(const char *what, int calls, int ends, cudaStream_t s, const F &call)
+{
+    cudaGraph_t graph;
+    gives("a capture begins", cudaSuccess, cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal));
+    gives(what, calls, call());
+    gives(what, ends, cudaStreamEndCapture(s, &graph));
+    gives(what, ends == cudaSuccess, graph != NULL);
+    cudaGetLastError();
+    cudaGraphDestroy(graph);
+}
 
 int main()
 {
@@ -41,9 +54,59 @@ int main()
           cublasSgemm(blas, CUBLAS_OP_N, CUBLAS_OP_N, 2, 2, 2, &one, device, 1, device, 2, &one, device, 2));
     gives("transposed, too", CUBLAS_STATUS_INVALID_VALUE,
           cublasSgemm(blas, CUBLAS_OP_N, CUBLAS_OP_T, 2, 3, 2, &one, device, 2, device, 2, &one, device, 2));
+    cudaStream_t other;
+    cudaEvent_t event;
+    cublasHandle_t bare;
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    void *more;
+    const int no = cudaErrorStreamCaptureUnsupported, invalid = cudaErrorStreamCaptureInvalidated;
+    cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking);
+    cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+    cublasCreate(&bare);
+    cublasSetStream(bare, s);
+    const auto product = [&](cublasHandle_t h) { return cublasSgemm(h, CUBLAS_OP_N, CUBLAS_OP_N, 1, 1, 1, &one, device, 1, device, 1, &one, device, 1); };
+    captured("captured: waiting", no, invalid, s, [&] { return cudaStreamSynchronize(s); });
+    captured("captured: asking", no, invalid, s, [&] { return cudaStreamQuery(s); });
+    captured("captured: allocating", no, invalid, s, [&] { return cudaMalloc(&more, 64); });
+    captured("captured: pinned memory", no, invalid, s, [&] { return cudaMallocHost(&more, 64); });
+    captured("captured: freeing", no, invalid, s, [&] { return cudaFree(device); });
+    captured("captured: a pageable copy", no, invalid, s, [&] { return cudaMemcpyAsync(device, host, 64, cudaMemcpyHostToDevice, s); });
+    captured("captured: a pinned copy", cudaSuccess, cudaSuccess, s, [&] { return cudaMemcpyAsync(device, pinned, 64, cudaMemcpyHostToDevice, s); });
+    captured("captured: another stream", no, invalid, s, [&] { return onhost_launch(other, 1, 32, 0, kernel, device); });
+    captured("captured: an event", no, invalid, s, [&] { return cudaEventRecord(event, s); });
+    captured("captured: waiting for one", no, invalid, s, [&] { return cudaStreamWaitEvent(s, event, 0); });
+    captured("captured: creating", no, invalid, s, [&] { return cudaStreamCreateWithFlags((cudaStream_t *)&more, 0); });
+    captured("captured: a product without a workspace", 1, invalid, s, [&] { return product(bare); });
+    captured("captured: behind a refused call", invalid, invalid, s, [&] {
+        cudaFree(device);
+        cudaGetLastError();
+        return onhost_launch(s, 1, 32, 0, kernel, device);
+    });
+    gives("the end of no capture", cudaErrorStreamCaptureUnmatched, cudaStreamEndCapture(s, &graph));
+    gives("an error of a capture stays until it is asked for", cudaErrorStreamCaptureUnmatched, onhost_launch(s, 1, 32, 0, kernel, device));
+    float *at = device, x = 2;
+    gives("a workspace", CUBLAS_STATUS_SUCCESS, cublasSetWorkspace(bare, device, 64));
+    *device = 1;
+    cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal);
+    onhost_launch(s, 1, 1, 0, adds, at, x);
+    gives("captured: a product", CUBLAS_STATUS_SUCCESS, product(bare));
+    gives("a capture", cudaSuccess, cudaStreamEndCapture(s, &graph));
+    gives("a graph", cudaSuccess, cudaGraphInstantiateWithFlags(&exec, graph, 0));
+    gives("a capture runs nothing", 1, (int)*device);
+    at = NULL;
+    x = 5;
+    gives("a graph is launched", cudaSuccess, cudaGraphLaunch(exec, s));
+    cudaStreamSynchronize(s);
+    gives("with the arguments that were captured, in order", 12, (int)*device);
+    cudaGraphDestroy(graph);
+    cudaGraphExecDestroy(exec);
+    cudaEventDestroy(event);
+    cudaStreamDestroy(other);
+    cublasDestroy(bare);
     gives("cudaFree of pinned memory", cudaErrorInvalidValue, cudaFree(pinned));
     gives("cudaFreeHost of the device's", cudaErrorInvalidValue, cudaFreeHost(device));
-    setenv("CTR_CUDA_ON_HOST_FAIL", "fault:3", 1);
+    setenv("CTR_CUDA_ON_HOST_FAIL", "fault:4", 1);
     gives("a kernel that faults starts", cudaSuccess, onhost_launch(s, 1, 32, 0, kernel, device));
     setenv("CTR_CUDA_ON_HOST_FAIL", "", 1);
     gives("a wait reports it", cudaErrorIllegalAddress, cudaStreamSynchronize(s));

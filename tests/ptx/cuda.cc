@@ -12,6 +12,7 @@
 #include <cuda_runtime.h>
 #include <dirent.h>
 #include <dlfcn.h>
+#include <functional>
 #include <map>
 #include <time.h>
 #include <tuple>
@@ -32,6 +33,11 @@ __attribute__((target_clones("fma", "default"), optimize("O3"))) static void add
 static std::map<const void *, std::string> names; /* of kernels, by the address of their stub on the host */
 static thread_local std::vector<std::tuple<dim3, dim3, size_t, cudaStream_t>> configurations; /* <<<…>>> not yet taken */
 static thread_local cudaError_t last_error;
+struct CUgraph_st { /* kernels and products, each returns a negative number if it is refused */
+    std::vector<std::function<int()>> nodes;
+};
+struct CUgraphExec_st : CUgraph_st {};
+static thread_local CUgraph_st *capturing;
 
 static const kernel *kernel_of(const void *stub)
 {
@@ -88,6 +94,10 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t stub, dim3 grid, dim3 block, void **
     std::vector<uint8_t> param(k->k.param_bytes + 8, 0xee);
     for (unsigned i = 0; i < k->k.params; i++)
         memcpy(&param[k->k.param[2 * i]], arguments[i], k->k.param[2 * i + 1]);
+    if (capturing) {
+        capturing->nodes.push_back([=] { return launch(k, g, b, shared, param.data()); });
+        return cudaSuccess;
+    }
     return launch(k, g, b, shared, param.data()) < 0 ? last_error = cudaErrorInvalidConfiguration : cudaSuccess;
 }
 
@@ -184,6 +194,42 @@ cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
     *available = *total = 8ull << 30;
     return cudaSuccess;
 }
+cudaError_t cudaStreamBeginCapture(cudaStream_t, enum cudaStreamCaptureMode)
+{
+    capturing = new CUgraph_st;
+    return cudaSuccess;
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t *g)
+{
+    *g = std::exchange(capturing, nullptr);
+    return cudaSuccess;
+}
+cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *exec, cudaGraph_t g, unsigned long long)
+{
+    *exec = new CUgraphExec_st{ *g };
+    return cudaSuccess;
+}
+cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t)
+{
+    return cudaSuccess;
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t)
+{
+    bool refused = false;
+    for (const auto &node : exec->nodes)
+        refused |= node() < 0;
+    return refused ? last_error = cudaErrorInvalidConfiguration : cudaSuccess;
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t g)
+{
+    delete g;
+    return cudaSuccess;
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
+{
+    delete exec;
+    return cudaSuccess;
+}
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, enum cudaMemcpyKind kind, cudaStream_t)
 {
     device_copy(to, kind != cudaMemcpyDeviceToHost, from, kind != cudaMemcpyHostToDevice, n);
@@ -234,11 +280,15 @@ cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t, void *p, size_t)
     return (uintptr_t)p % 256 ? CUBLAS_STATUS_INVALID_VALUE : CUBLAS_STATUS_SUCCESS;
 }
 /* Column-major, as cuBLAS has it: C = alpha op(A) op(B) + beta C, C of m x n. */
-cublasStatus_t cublasSgemm_v2(cublasHandle_t, cublasOperation_t trans_a, cublasOperation_t trans_b, int m, int n, int k, const float *alpha, const float *a,
+cublasStatus_t cublasSgemm_v2(cublasHandle_t h, cublasOperation_t trans_a, cublasOperation_t trans_b, int m, int n, int k, const float *alpha, const float *a,
                               int lda, const float *b, int ldb, const float *beta, float *c, int ldc)
 {
     if (m < 0 || n < 0 || k < 0 || lda < std::max(1, trans_a ? k : m) || ldb < std::max(1, trans_b ? n : k) || ldc < std::max(1, m))
         return CUBLAS_STATUS_INVALID_VALUE;
+    if (capturing) {
+        capturing->nodes.push_back([=, x = *alpha, y = *beta] { return -cublasSgemm_v2(h, trans_a, trans_b, m, n, k, &x, a, lda, b, ldb, &y, c, ldc); });
+        return CUBLAS_STATUS_SUCCESS;
+    }
     std::vector<float> columns((size_t)m * k), sum(m); /* of op(A) */
     for (long l = 0; l < k; l++)
         for (long i = 0; i < m; i++)

@@ -88,6 +88,14 @@ struct ctr_pool *ctr_dev_pool_of(const struct ctr_dev *dev);
 /* Wait for all queued operations; returns their run-time errors. */
 int ctr_dev_sync(struct ctr_dev *dev, struct ctr_err *err) CTR_MUST;
 
+/* Operations between these calls, which no thread's other calls interrupt, start at the latter. It returns their
+ * errors, or rc if that is none of 0. Where the same ones come again with the same operands, numbers and shapes, a GPU
+ * starts all at once, as a CUDA graph ($CTR_CUDA_GRAPHS=0: none); the results are the same. Any other call that comes
+ * between them starts what came before it. */
+void ctr_dev_collect(struct ctr_dev *dev);
+int ctr_dev_start(struct ctr_dev *dev, int rc, struct ctr_err *err) CTR_MUST;
+void ctr_dev_graphs_summary(const struct ctr_dev *dev, struct ctr_say *text); /* of a GPU: how many, or why not */
+
 /* ---- memory: device.c ---- */
 
 /* Zeroed, 64-byte aligned, readable 64 bytes past its end. CTR_ENOMEM names the bytes needed, the bytes free, and
@@ -683,7 +691,9 @@ struct ctr_ops {
     int (*order)(struct ctr_dev *dev, enum ctr_queue first, enum ctr_queue then, struct ctr_err *err);
     int (*copied)(struct ctr_dev *dev, struct ctr_err *err);
     int64_t (*memory_free)(const struct ctr_dev *dev);
-    const struct ctr_link_ops *link; /* NULL: devices cannot be connected */
+    const struct ctr_link_ops *link;      /* NULL: devices cannot be connected */
+    void (*collect)(struct ctr_dev *dev); /* NULL, as is start: operations start at once */
+    int (*start)(struct ctr_dev *dev, struct ctr_err *err);
 #define CTR_DEV_SLOT(name) int (*name)(struct ctr_dev * dev, const struct ctr_dev_##name *a, struct ctr_err *err);
     CTR_DEV_OPS(CTR_DEV_SLOT)
 #undef CTR_DEV_SLOT

@@ -18,6 +18,10 @@ struct ctr_dev {
     int rank, ranks;            /* of ctr_dev_link; 0 ranks: none */
     int64_t bytes, limit_bytes; /* allocated; 0: no bound */
     char title[160], note[1400];
+    struct {
+        int64_t made, launched;
+        char why[96]; /* no more are made; "": they are */
+    } graphs;
     double seconds[CTR_DEV_OP_COUNT];
     struct ctr_mem *scratch[CTR_SCRATCHES];
     void *plugin; /* handle of dlopen */

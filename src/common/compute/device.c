@@ -158,6 +158,26 @@ int ctr_dev_sync(struct ctr_dev *dev, struct ctr_err *err)
     return dev->ops->sync(dev, err);
 }
 
+void ctr_dev_collect(struct ctr_dev *dev)
+{
+    if (dev->ops->collect)
+        dev->ops->collect(dev);
+}
+
+int ctr_dev_start(struct ctr_dev *dev, int rc, struct ctr_err *err)
+{
+    struct ctr_err second = { 0 };
+    const int started = dev->ops->start ? dev->ops->start(dev, rc ? &second : err) : 0;
+    return rc ? rc : started;
+}
+
+void ctr_dev_graphs_summary(const struct ctr_dev *dev, struct ctr_say *text)
+{
+    if (dev->ops->start)
+        ctr_say(text, "CUDA graphs          %lld, launched %lld times%s%s\n", (long long)dev->graphs.made,
+                (long long)dev->graphs.launched, *dev->graphs.why ? "; no more: " : "", dev->graphs.why);
+}
+
 /* ---- memory ---- */
 
 static int no_memory(const struct ctr_dev *dev, size_t bytes, struct ctr_err *err)

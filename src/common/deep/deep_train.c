@@ -8,7 +8,12 @@
  * whole minibatch. If training has a forward pass of its own and nobody needs the scores, the pieces are not scored.
  *
  * An update is queued without waiting: on a GPU the host continues with the next rows, whose lists are copied while the
- * device still learns, until the next scores are needed. */
+ * device still learns, until the next scores are needed. Minibatches of 4 rows, from batches of 3 and 5:
+ *
+ *     rows 1-3     add, pull, forward (collected: a CUDA graph if it is as before), wait for 3 scores
+ *     row 4        add, pull, forward, wait for its score and for whether the last parameters were numbers
+ *                  update: loss and backward (collected), push to the tables, dense optimizer, search for NaN
+ *     rows 5-8     add, pull, … while the device learns rows 1-4 */
 #include <math.h>
 #include <stdlib.h>
 
@@ -127,6 +132,13 @@ static struct ctr_dev_opt optimizer(const struct ctr_deep_learner *l)
     };
 }
 
+static int forward(struct ctr_deep *d, int64_t from, int64_t n, bool training, struct ctr_err *err)
+{
+    ctr_dev_collect(d->dev);
+    const int rc = d->spec->forward(d, from, n, training, err);
+    return ctr_dev_start(d->dev, rc, err);
+}
+
 /* dlogit of the minibatch: the gradient of its mean weighted loss; with `ftrl`, of the sum. */
 static int loss_gradient(struct ctr_deep_learner *l, struct ctr_err *err)
 {
@@ -139,6 +151,16 @@ static int loss_gradient(struct ctr_deep_learner *l, struct ctr_err *err)
                                      .dz = ctr_vec(d->dlogit, d->rows),
                                      .scale = d->spec->ftrl ? 1 : 1 / (float)rows };
     return ctr_dev_bce(d->dev, &bce, err);
+}
+
+static int backward(struct ctr_deep_learner *l, struct ctr_err *err)
+{
+    struct ctr_deep *d = &l->net;
+    ctr_dev_collect(d->dev);
+    int rc = loss_gradient(l, err);
+    if (!rc)
+        rc = d->spec->backward(d, err);
+    return ctr_dev_start(d->dev, rc, err);
 }
 
 /* l->bad was read: are the parameters of the last update numbers? */
@@ -195,13 +217,11 @@ static int update(struct ctr_deep_learner *l, struct ctr_err *err)
     if (!rc && d->p.comm)
         rc = ctr_deep_ranks_ahead(l, err);
     if (!rc && d->rows && d->separate_training_forward)
-        rc = d->spec->forward(d, 0, d->rows, true, err);
+        rc = forward(d, 0, d->rows, true, err);
     if (!rc && d->rows && !scores_ahead(l))
         rc = ctr_deep_scores(d, 0, d->rows, l->first_row, NULL, err);
     if (!rc && d->rows)
-        rc = loss_gradient(l, err);
-    if (!rc && d->rows)
-        rc = d->spec->backward(d, err);
+        rc = backward(l, err);
     if (!rc && d->groups)
         rc = ctr_deep_push(d, &l->tables, l->pool, &opt, err);
     const struct ctr_dev_opt_dense step = { .opt = opt,
@@ -284,7 +304,7 @@ static int learn(struct ctr_deep_learner *l, const struct ctr_rows *r, double *s
         if (!rc && d->rows == d->p.minibatch)
             rc = announce_next(l, r, at + n, err);
         if (!rc && scores_ahead(l))
-            rc = d->spec->forward(d, from, n, !d->separate_training_forward, err);
+            rc = forward(d, from, n, !d->separate_training_forward, err);
         if (!rc && scores_ahead(l))
             rc = settle_and_score(l, from, n, r->first_row + at, score + at, err);
         else if (!rc && !(rc = ctr_deep_settle(l, err)))
@@ -333,7 +353,7 @@ int ctr_deep_evaluate(void *learner, const struct ctr_rows *r, double *score, st
     if (!rc)
         rc = ctr_deep_pull(d, &l->tables, false, l->pool, 0, 0, err);
     if (!rc)
-        rc = d->spec->forward(d, 0, r->rows, false, err);
+        rc = forward(d, 0, r->rows, false, err);
     if (!rc)
         rc = ctr_deep_scores(d, 0, r->rows, r->first_row, score, err);
     ctr_deep_clear(d);
@@ -391,6 +411,7 @@ void ctr_deep_summary(const void *learner, struct ctr_say *text)
         if (!why && !ctr_source_takes_entries(l->net.vectors.source, 0))
             why = "the device has no room for all of their rows and entries";
         ctr_say(text, "keys numbered by     the %s%s\n", why ? "host: " : "device", why ? why : "");
+        ctr_dev_graphs_summary(l->net.dev, text);
     }
     if (l->net.images)
         ctr_deep_images_summary(&l->net, &images, text);
