@@ -303,11 +303,13 @@ static __device__ __forceinline__ unsigned long long groups_before(const struct 
 }
 
 static __device__ __forceinline__ void list_miss(const struct slots &s, int64_t i, int32_t *missed,
-                                                 int32_t *missed_slot, int32_t *evicted_slot)
+                                                 int32_t *missed_slot, uint64_t *missed_want, int32_t *evicted_slot)
 {
     const unsigned long long before = misses_before(s, i);
     missed[before & UINT32_MAX] = (int32_t)i;
     missed_slot[before & UINT32_MAX] = s.slot[i];
+    if (missed_want)
+        missed_want[before & UINT32_MAX] = s.want[i];
     if (s.out_slot[i] >= 0)
         evicted_slot[before >> 32] = s.out_slot[i];
     if (s.slot[i] < 0)
@@ -327,7 +329,8 @@ static __device__ __forceinline__ void list_group(const struct slots &s, const s
     }
 }
 
-KERNEL list_kernel(struct slots s, struct groups g, int32_t *missed, int32_t *missed_slot, int32_t *evicted_slot)
+KERNEL list_kernel(struct slots s, struct groups g, int32_t *missed, int32_t *missed_slot, uint64_t *missed_want,
+                   int32_t *evicted_slot)
 {
     EACH(i, s.n + 1)
     {
@@ -336,7 +339,7 @@ KERNEL list_kernel(struct slots s, struct groups g, int32_t *missed, int32_t *mi
             s.counts[0] = all & UINT32_MAX;
             s.counts[1] = all >> 32;
         } else if (s.next[i] >= 0) {
-            list_miss(s, i, missed, missed_slot, evicted_slot);
+            list_miss(s, i, missed, missed_slot, missed_want, evicted_slot);
         }
         if (g.table && (i == s.n || g.mine[i]))
             list_group(s, g, i);
@@ -478,7 +481,7 @@ int cuda_slots(struct ctr_dev *dev, const struct ctr_dev_slots *a, struct ctr_er
     LAUNCH(c, hits_kernel, n, s, g);
     LAUNCH(c, take_kernel, n, s);
     LAUNCH(c, list_kernel, n + 1, s, g, ctr_vec_i32(a->missed), ctr_vec_i32(a->missed_slot),
-           ctr_vec_i32(a->evicted_slot));
+           ctr_vec_u64(a->missed_want), ctr_vec_i32(a->evicted_slot));
     if (places) {
         LAUNCH(c, place_kernel, n, s, g);
         const bool once = n <= AT_ONCE;

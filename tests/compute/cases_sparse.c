@@ -235,7 +235,7 @@ static void try_opt_rows(struct trial *t)
 /* ---- keys ---- */
 
 struct slots {
-    struct array *key, *stamp, *want, *slot, *missed, *missed_slot, *evicted_slot;
+    struct array *key, *stamp, *want, *slot, *missed, *missed_slot, *missed_want, *evicted_slot;
     struct array *salt, *group_start, *group_item, *group_slot;
     int64_t counts[BACK_ENDS][4];
 };
@@ -257,6 +257,7 @@ static int run_slots(struct trial *t, int d, void *ctx, struct ctr_err *err)
                                                     .slot = trial_vec(s->slot, d),
                                                     .missed = trial_vec(s->missed, d),
                                                     .missed_slot = trial_vec(s->missed_slot, d),
+                                                    .missed_want = trial_vec(s->missed_want, d),
                                                     .evicted_slot = trial_vec(s->evicted_slot, d),
                                                     .now = now,
                                                     .misses = &s->counts[d][0],
@@ -320,6 +321,7 @@ static void try_slots(struct trial *t)
         s.group_start = trial_array(t, "group_start", 'i', true, n + 1);
         s.group_item = trial_array(t, "group_item", 'i', true, n);
         s.group_slot = trial_array(t, "group_slot", 'i', true, n);
+        s.missed_want = i % 2 ? trial_array(t, "missed_want", 'q', true, n) : NULL;
         trial_go(t, run_slots, &s);
     }
 }

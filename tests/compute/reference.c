@@ -685,6 +685,8 @@ static int slots(struct ctr_dev *dev, const struct ctr_dev_slots *a, struct ctr_
             continue;
         find_slot(a, wanted(a, i), &oldest);
         ctr_vec_i32(a->missed)[misses] = (int32_t)i;
+        if (a->missed_want.mem)
+            ctr_vec_u64(a->missed_want)[misses] = ctr_vec_u64(a->want)[i];
         ctr_vec_i32(a->missed_slot)[misses++] = (int32_t)oldest;
         slot[i] = (int32_t)oldest;
         if (oldest < 0) {

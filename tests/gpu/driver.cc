@@ -27,6 +27,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -75,10 +76,12 @@ typedef uint64_t pointer;
 
 /* A GiB, or $CTR_CUDA_ON_HOST_MEMORY. */
 static std::map<pointer, size_t> allocated;
+static std::mutex allocated_lock; /* the plug-in's stand-in looks into it on another thread */
 static size_t taken;
 /* Does one allocation hold n bytes at p? */
 static bool on_device(pointer p, size_t n)
 {
+    const std::lock_guard<std::mutex> guard(allocated_lock);
     auto a = allocated.upper_bound(p);
     return n == 0 || (a != allocated.begin() && p + n <= (--a)->first + a->second);
 }
@@ -226,10 +229,15 @@ int cuMemAlloc_v2(pointer *p, size_t n)
         return 2;
     memset(at, 0xff, n); /* not cleared: as floats NaN, as offsets out of range */
     *p = (pointer)(uintptr_t)at;
+    const std::lock_guard<std::mutex> guard(allocated_lock);
     allocated[*p] = n;
     taken += n;
     left++;
     return 0;
+}
+bool driver_holds(const void *p, size_t n)
+{
+    return on_device((pointer)(uintptr_t)p, n);
 }
 int cuMemGetInfo_v2(size_t *available, size_t *all)
 {
@@ -240,6 +248,7 @@ int cuMemGetInfo_v2(size_t *available, size_t *all)
 }
 int cuMemFree_v2(pointer p)
 {
+    const std::lock_guard<std::mutex> guard(allocated_lock);
     if (!allocated.count(p))
         return INVALID_VALUE;
     memset((void *)(uintptr_t)p, 0xff, allocated[p]);

@@ -424,6 +424,7 @@ static void check_slots(struct check *k, const struct ctr_dev_slots *a)
     vec(k, "missed", a->missed, n, 4);
     vec(k, "missed_slot", a->missed_slot, n, 4);
     vec(k, "evicted_slot", a->evicted_slot, n, 4);
+    optional(k, "missed_want", a->missed_want, n, 8);
     refuse(k, a->now == 0, "now counts from 1");
     refuse(k, !a->misses || !a->evictions || !a->failures, "misses, evictions and failures are missing");
     refuse(k, n > INT32_MAX - 1, "more than 2^31 keys");

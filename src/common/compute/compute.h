@@ -115,6 +115,10 @@ size_t ctr_mem_bytes(const struct ctr_mem *m);
 /* The bytes, if ctr_dev_is_host, else NULL. Only valid after ctr_dev_sync or ctr_mem_read. */
 void *ctr_mem_host(struct ctr_mem *m);
 
+/* Bytes of the device that something else in this process has allocated there; not to be written. They are not freed
+ * with *m, and do not count. */
+int ctr_mem_at(struct ctr_mem **m, struct ctr_dev *dev, uint64_t address, size_t bytes, struct ctr_err *err) CTR_MUST;
+
 /* Copy host to device and back, from byte `at`, in operation order; `host` may be reused at once. Reading waits for
  * queued operations; writing waits only for room, or if it exceeds 4 MiB. read_later is a read without a wait of its
  * own: `host` has the bytes after the next ctr_mem_read or ctr_dev_sync. */
@@ -562,6 +566,7 @@ struct ctr_dev_slots {
     struct ctr_vec evicted_slot; /* i32 [n] */
     uint32_t now;
     int64_t *misses, *evictions, *failures;             /* host; failures: missed keys without a slot */
+    struct ctr_vec missed_want;                         /* u64 [n]: want[missed[j]]; or none */
     struct ctr_vec salt;                                /* u64, or none; with groups */
     struct ctr_vec group_start, group_item, group_slot; /* i32 [n + 1], [n], [n]: all, or none */
     int64_t *groups;                                    /* host, with groups: how many */

@@ -31,7 +31,7 @@ struct ctr_mem {
     struct ctr_dev *dev;
     void *p;
     size_t bytes;
-    bool shared; /* belongs to another device, which frees it */
+    bool shared; /* belongs to something else, which frees it */
 };
 
 static inline float *ctr_mat_f32(struct ctr_mat m)

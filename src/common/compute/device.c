@@ -225,6 +225,12 @@ int ctr_mem_share(struct ctr_mem **out, struct ctr_dev *dev, const struct ctr_me
     return 0;
 }
 
+int ctr_mem_at(struct ctr_mem **out, struct ctr_dev *dev, uint64_t address, size_t bytes, struct ctr_err *err)
+{
+    const struct ctr_mem there = { .p = (void *)(uintptr_t)address, .bytes = bytes };
+    return ctr_mem_share(out, dev, &there, err);
+}
+
 int ctr_mem_grow(struct ctr_mem **m, struct ctr_dev *dev, size_t bytes, struct ctr_err *err)
 {
     size_t room = *m ? (*m)->bytes : 0;

@@ -157,10 +157,14 @@ static int find_groups(struct ctr_dev *dev, const struct ctr_dev_slots *a, struc
 
 int ctr_cpu_slots(struct ctr_dev *dev, const struct ctr_dev_slots *a, struct ctr_err *err)
 {
+    int rc = 0;
     if (a->group_start.mem)
-        return find_groups(dev, a, err);
-    find_slots(&(struct find){ a, ctr_vec_u64(a->want), a->want.n, ctr_vec_i32(a->slot) });
-    return 0;
+        rc = find_groups(dev, a, err);
+    else
+        find_slots(&(struct find){ a, ctr_vec_u64(a->want), a->want.n, ctr_vec_i32(a->slot) });
+    for (int64_t j = 0; a->missed_want.mem && !rc && j < *a->misses; j++)
+        ctr_vec_u64(a->missed_want)[j] = ctr_vec_u64(a->want)[ctr_vec_i32(a->missed)[j]];
+    return rc;
 }
 
 /* ---- reductions: partial results of fixed runs of rows, joined in order ---- */

@@ -510,7 +510,8 @@ void ctr_deep_free(struct ctr_deep *d)
                                d->batch.buffers[0].numbers,
                                d->batch.buffers[1].numbers,
                                d->batch.buffers[0].hash,
-                               d->batch.buffers[1].hash };
+                               d->batch.buffers[1].hash,
+                               d->batch.bias };
     if (d->state)
         d->spec->free(d);
     ctr_upload_free(&d->batch.upload, d->dev);

@@ -149,8 +149,11 @@ struct ctr_minibatch {
     } buffers[2];
     int64_t sent_rows;
     bool on_device; /* the device has numbered the keys of this minibatch so far: ctr_source_entries */
-    int *tables;    /* for that: of a row's keys; with `by_table`, the numbers of all entries */
-    struct ctr_buf number;
+    bool left;      /* the hashes of its entries are in `hash` on the device alone */
+    int *tables;    /* for that: of a row's keys, `fields` of them; 0: tables differ from row to row, and */
+    int fields;
+    struct ctr_buf number; /* the numbers of all entries go up */
+    struct ctr_mem *bias;  /* u64: the hash of the bias, for each row */
     /* The distinct keys so far, by table, per buffer of the source; the other buffer has those of the next minibatch if
      * they were announced. The second buffer takes memory and may be absent. */
     struct ctr_deep_set *set[2];
@@ -439,6 +442,14 @@ int ctr_deep_send_groups(struct ctr_deep *d, const struct ctr_buf *index, int64_
 
 /* NULL: it does, in minibatches that are learned from; else why the host does. */
 const char *ctr_deep_host_numbers(const struct ctr_deep *d, const struct ctr_deep_tables *all);
+/* The hashes of n rows of `keys` keys, which are on the device (ctr_rows.device_hash), as entries of the group: copied
+ * there, or to the host if those before them are. `bias`: each row ends with that hash, too; 0: it does not. */
+int ctr_deep_add_left(struct ctr_deep *d, uint64_t device_hash, int64_t n, int64_t keys, uint64_t bias,
+                      struct ctr_err *err) CTR_MUST;
+/* Each row has n keys, and key k belongs to table d->batch.tables[k], which the caller sets. */
+int ctr_deep_set_fields(struct ctr_deep *d, int n, struct ctr_err *err) CTR_MUST;
+/* Bring the hashes of the minibatch to the host, if they are not there. */
+int ctr_deep_bring(struct ctr_deep *d, struct ctr_err *err) CTR_MUST;
 /* Before pooling, in the place of the host: number the keys of the minibatch; `first`: its first new row. Those before
  * are numbered again. 1: done; 0: the host numbers its keys. */
 int ctr_deep_number_there(struct ctr_deep *d, const struct ctr_deep_tables *all, int64_t first,
@@ -609,14 +620,14 @@ int ctr_deep_settle(struct ctr_deep_learner *l, struct ctr_err *err) CTR_MUST;
     .by_column = true, .floats = CTR_FLOAT_FLUSH, .rows = CTR_MAX_MINIBATCH, .learner_new = ctr_deep_learner_new,      \
     .learner_free = ctr_deep_learner_free, .bind = ctr_deep_bind, .set_ahead = ctr_deep_set_ahead,                     \
     .counts = ctr_deep_counts, .count_rows = ctr_deep_count_rows, .train_rows = ctr_deep_train_rows,                   \
-    .end_pass = ctr_deep_end_pass, .evaluate = ctr_deep_evaluate, .pending = ctr_deep_pending, .keys = ctr_deep_keys,  \
-    .memory = ctr_deep_memory, .add_summary = ctr_deep_summary, .changes = ctr_deep_changes,                           \
-    .save_schema = ctr_deep_save_schema, .save = ctr_deep_save, .section_names = ctr_deep_section_names,               \
-    .save_sections = ctr_deep_save_sections, .load = ctr_deep_load, .warm = ctr_deep_warm,                             \
-    .scorer_open = ctr_deep_scorer_open, .scorer_free = ctr_deep_scorer_free, .session_new = ctr_deep_session_new,     \
-    .session_free = ctr_deep_session_free, .predict_rows = ctr_deep_predict_rows, .output = ctr_deep_output,           \
-    .output_rows = ctr_deep_output_rows, .input = ctr_deep_scorer_input, .images = ctr_deep_scorer_images,             \
-    .explain = &ctr_deep_explain
+    .wants_hashes = ctr_deep_wants_hashes, .read_hashes = ctr_deep_read_hashes, .end_pass = ctr_deep_end_pass,         \
+    .evaluate = ctr_deep_evaluate, .pending = ctr_deep_pending, .keys = ctr_deep_keys, .memory = ctr_deep_memory,      \
+    .add_summary = ctr_deep_summary, .changes = ctr_deep_changes, .save_schema = ctr_deep_save_schema,                 \
+    .save = ctr_deep_save, .section_names = ctr_deep_section_names, .save_sections = ctr_deep_save_sections,           \
+    .load = ctr_deep_load, .warm = ctr_deep_warm, .scorer_open = ctr_deep_scorer_open,                                 \
+    .scorer_free = ctr_deep_scorer_free, .session_new = ctr_deep_session_new, .session_free = ctr_deep_session_free,   \
+    .predict_rows = ctr_deep_predict_rows, .output = ctr_deep_output, .output_rows = ctr_deep_output_rows,             \
+    .input = ctr_deep_scorer_input, .images = ctr_deep_scorer_images, .explain = &ctr_deep_explain
 
 int ctr_deep_learner_new(void **learner, const struct ctr_model *m, const struct ctr_params *p, struct ctr_err *err);
 void ctr_deep_learner_free(void *learner);
@@ -629,6 +640,8 @@ int ctr_deep_count_rows(void *learner, const struct ctr_rows *rows, int64_t memo
 int ctr_deep_evaluate(void *learner, const struct ctr_rows *rows, double *score, struct ctr_err *err);
 int ctr_deep_end_pass(void *learner, struct ctr_err *err);
 int64_t ctr_deep_pending(const void *learner);
+const char *ctr_deep_wants_hashes(const void *learner);
+int ctr_deep_read_hashes(void *learner, uint64_t device_hash, int64_t n, uint64_t *to, struct ctr_err *err);
 int ctr_deep_changes(void *learner, enum ctr_changes what, struct ctr_err *err);
 int64_t ctr_deep_keys(const void *learner);
 int64_t ctr_deep_memory(const void *learner);

@@ -14,15 +14,36 @@
 
 #define AS(type, buf) ((type *)(void *)(buf).data)
 
+/* Where each row has one entry of each table: these, in order. */
+static int set_tables(struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int64_t n, struct ctr_err *err)
+{
+    const int keys = n && r->one_a_table && !r->x ? (int)(r->start[from + 1] - r->start[from]) : 0;
+    if (!keys) {
+        d->batch.fields = 0;
+        return 0;
+    }
+    const int rc = ctr_deep_set_fields(d, keys + !d->p.lr.no_bias, err);
+    for (int k = 0; k < d->batch.fields && !rc; k++)
+        d->batch.tables[k] = k < keys ? r->table[r->start[from] + k] + 1 : 0;
+    return rc;
+}
+
 int ctr_deep_entries_add(struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int64_t n, struct ctr_err *err)
 {
     struct ctr_deep_group *g = d->group;
     const uint64_t bias_hash = ctr_key_hash(ctr_bias_key());
     const int64_t bias = !d->p.lr.no_bias, all = r->start[from + n] - r->start[from] + n * bias;
+    const bool left = r->device_hash;
     if (g->entries + all > INT32_MAX)
         return ctr_fail(err, CTR_EDATA, "a minibatch has more than 2^31 keys: lower --minibatch");
     int rc = g->start.len ? 0 : ctr_buf_append(&g->start, &(int32_t){ 0 }, sizeof(int32_t), err);
-    uint64_t *hash = ctr_buf_extend(&g->hash, all, sizeof *hash, &rc, err);
+    if (!rc)
+        rc = set_tables(d, r, from, n, err);
+    if (!rc)
+        rc = left ? ctr_deep_add_left(d, r->device_hash + (uint64_t)r->start[from] * sizeof *r->hash, n,
+                                      d->batch.fields - bias, bias ? bias_hash : 0, err)
+                  : ctr_deep_bring(d, err);
+    uint64_t *hash = ctr_buf_extend(&g->hash, left ? 0 : all, sizeof *hash, &rc, err);
     uint16_t *table = ctr_buf_extend(&g->table, all, sizeof *table, &rc, err);
     int32_t *segment = ctr_buf_extend(&g->segment, all, sizeof *segment, &rc, err);
     float *x = ctr_buf_extend(&g->x, all, sizeof *x, &rc, err);
@@ -33,13 +54,15 @@ int ctr_deep_entries_add(struct ctr_deep *d, const struct ctr_rows *r, int64_t f
     for (int64_t i = from; i < from + n; i++) {
         const int32_t row = (int32_t)(d->rows + i - from);
         for (int64_t e = r->start[i]; e < r->start[i + 1]; e++, k++) {
-            hash[k] = r->hash[e];
+            if (!left)
+                hash[k] = r->hash[e];
             table[k] = (uint16_t)(r->table[e] + 1);
             segment[k] = row;
             x[k] = r->x ? (float)r->x[e] : 1;
         }
         if (bias) {
-            hash[k] = bias_hash;
+            if (!left)
+                hash[k] = bias_hash;
             table[k] = 0;
             segment[k] = row;
             x[k++] = 1;

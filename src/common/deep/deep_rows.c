@@ -31,8 +31,8 @@ static struct ctr_deep_set *sets_of(const struct ctr_deep *d)
  *     push        gradients of x go back along the same lists, added up for each of the 3 rows in the order of
  *                 entries; the source steps and stores them
  *
- * Where the device numbers the keys (deep_numbers.c), entries go up as hashes; find_keys and push's lists of entries
- * are its work, and the rows of the matrix are those of the table on the device.
+ * Where the device numbers the keys (deep_numbers.c), entries go up as hashes, or are there; find_keys and push's lists
+ * of entries are its work, and the rows of the matrix are those of the table on the device.
  *
  * Several tables' distinct keys follow one another in the matrix. ctr_deep_announce does the first steps for the next
  * minibatch in the other buffer, so that a source on disk or of other ranks can fetch what is coming. */
@@ -113,7 +113,11 @@ int ctr_deep_tables_bind(struct ctr_deep_tables *all, struct ctr_deep *d, bool a
 static int add_plain(struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int64_t n, struct ctr_err *err)
 {
     struct ctr_deep_group *g = d->group;
-    int rc = ctr_buf_append(&g->hash, r->hash + r->start[from], (size_t)(n * d->keys) * sizeof *r->hash, err);
+    const int64_t at = r->start[from];
+    int rc = r->device_hash ? ctr_deep_add_left(d, r->device_hash + (uint64_t)at * sizeof *r->hash, n, d->keys, 0, err)
+                            : ctr_deep_bring(d, err);
+    if (!rc && !r->device_hash)
+        rc = ctr_buf_append(&g->hash, r->hash + at, (size_t)(n * d->keys) * sizeof *r->hash, err);
     g->entries += n * d->keys;
     return rc;
 }
@@ -588,6 +592,7 @@ int ctr_deep_pull(struct ctr_deep *d, struct ctr_deep_tables *all, bool make, st
     const bool before = d->batch.on_device;
     if (!rc && make && (rc = ctr_deep_number_there(d, all, first, err)) > 0)
         return send_lists(d, err) || ctr_deep_sent(d, err) ? err->code : pool_all(d, first, err);
+    rc = rc ? rc : ctr_deep_bring(d, err);
     if (before) { /* the host has numbered none of them */
         p.first = 0;
         d->group->sent_entries = 0;
@@ -744,7 +749,7 @@ void ctr_deep_clear(struct ctr_deep *d)
 {
     d->rows = d->batch.unique = d->batch.sent_rows = 0;
     d->batch.buffer_index = !d->batch.buffer_index;
-    d->batch.weighted = d->batch.on_device = false;
+    d->batch.weighted = d->batch.on_device = d->batch.left = false;
     ctr_buf_clear(&d->batch.number);
     ctr_buf_clear(&d->batch.label);
     ctr_buf_clear(&d->batch.weight);

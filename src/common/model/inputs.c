@@ -242,6 +242,26 @@ void ctr_inputs_transpose(struct ctr_inputs *in)
     in->transposed = in->plain && !in->has_x && !(in->change.drop > 0) && !in->by_column;
 }
 
+int ctr_inputs_leave(const struct ctr_inputs *in, const struct ctr_batch_source *s, const struct ctr_leave *how,
+                     const char **why, struct ctr_err *err)
+{
+    struct ctr_leave leave = *how;
+    int *column = malloc(((size_t)in->n + 1) * sizeof *column);
+    if (!column)
+        return ctr_fail_nomem(err, (size_t)in->n * sizeof *column);
+    leave.column = column;
+    for (int k = 0; k < in->n; k++)
+        if (in->in[k].kind == CTR_INPUT_KEY)
+            column[leave.n++] = in->in[k].column;
+    if (!leave.unwanted && (!in->plain || in->has_x || in->transposed))
+        leave.unwanted = "rows have entries of other kinds";
+    if (!leave.unwanted && !leave.n)
+        leave.unwanted = "there are none";
+    const int rc = ctr_batch_source_leave(s, &leave, why, err);
+    free(column);
+    return rc;
+}
+
 /* Of one input: its numbers or weights are finite, and its lists as long as those of their group. */
 static int add_rules(const struct ctr_inputs *in, const struct ctr_input *p, struct ctr_rule *to)
 {

@@ -142,14 +142,19 @@ static void put_block(const struct ctr_inputs *in, int first, int columns, int64
     }
 }
 
+static void put_tables(const struct ctr_inputs *in, int64_t n, const struct sink *s)
+{
+    for (int64_t i = 0; i < n && s->table; i++)
+        memcpy(s->table + i * in->n, in->tables, (size_t)in->n * sizeof *s->table);
+}
+
 static void put_plain(const struct ctr_inputs *in, int64_t from, int64_t n, const struct sink *s)
 {
     for (int64_t r = 0; r < n; r += BLOCK_ROWS)
         for (int k = 0; k < in->fixed; k += BLOCK_COLUMNS)
             put_block(in, k, CTR_MIN(BLOCK_COLUMNS, in->fixed - k), from + r, CTR_MIN(BLOCK_ROWS, n - r),
                       s->hash + r * in->fixed + k);
-    for (int64_t i = 0; i < n && s->table; i++)
-        memcpy(s->table + i * in->n, in->tables, (size_t)in->n * sizeof *s->table);
+    put_tables(in, n, s);
 }
 
 /* Hashes by column. A column's rows of a tile are too short for the hardware prefetcher to reach the next column's. */
@@ -444,9 +449,10 @@ static bool no_table(const struct ctr_inputs *in)
     return in->by_column && in->plain;
 }
 
-static int make_room(const struct ctr_inputs *in, struct ctr_rowbuf *buf, int64_t entries, struct ctr_err *err)
+static int make_room(const struct ctr_inputs *in, struct ctr_rowbuf *buf, int64_t entries, bool hashes,
+                     struct ctr_err *err)
 {
-    int rc = ctr_buf_room(&buf->hash, entries, sizeof(uint64_t), err);
+    int rc = hashes ? ctr_buf_room(&buf->hash, entries, sizeof(uint64_t), err) : 0;
     if (!rc && !no_table(in))
         rc = ctr_buf_room(&buf->table, entries, sizeof(uint16_t), err);
     if (!rc && in->has_x)
@@ -540,14 +546,18 @@ int ctr_inputs_rows(struct ctr_inputs *in, struct ctr_rowbuf *keep, int64_t from
     if (rc)
         return rc;
     int64_t *start = (int64_t *)(void *)buf->start.data;
+    const uint64_t there = in->batch->device_hashes;
     if ((rc = check_aligned(in, from, n, err)) || (rc = measure(in, from, n, start, err)) ||
-        (rc = make_room(in, buf, start[n], err)))
+        (rc = make_room(in, buf, start[n], !there, err)))
         return rc;
     struct sink s = { (int64_t *)(void *)in->cursor.data, in->transposed ? n : 1, (uint64_t *)(void *)buf->hash.data,
                       no_table(in) ? NULL : (uint16_t *)(void *)buf->table.data,
                       in->has_x ? (double *)(void *)buf->x.data : NULL };
     const bool fast = all_plain(in);
-    put_values(in, fast, from, n, start, &s);
+    if (there)
+        put_tables(in, n, &s);
+    else
+        put_values(in, fast, from, n, start, &s);
     for (int64_t e = 0; in->change.hash_bits && e < start[n]; e++)
         s.hash[e] = ctr_row_transform_fold(s.hash[e], in->change.hash_bits);
     if (!in->plain && (rc = second_sweep(in, &s, from, n, start, err)))
@@ -565,7 +575,8 @@ int ctr_inputs_rows(struct ctr_inputs *in, struct ctr_rowbuf *keep, int64_t from
         .rows = n,
         .first_row = in->batch->first_row + from,
         .start = start,
-        .hash = s.hash,
+        .hash = there ? NULL : s.hash,
+        .device_hash = there ? there + (uint64_t)(from * in->fixed) * sizeof *s.hash : 0,
         .table = s.table,
         .x = s.x,
         .one_a_table = in->plain && !(in->change.drop > 0),

@@ -23,7 +23,7 @@ struct ctr_rows {
     int64_t rows;
     int64_t first_row; /* of the stream, for messages */
     const int64_t *start;
-    const uint64_t *hash;  /* ctr_key_hash of the key */
+    const uint64_t *hash;  /* ctr_key_hash of the key; none with device_hash */
     const uint16_t *table; /* index into the list of table names; by column: number of the input, or NULL if each input
                               has one entry */
     const double *x;       /* NULL: all 1 */
@@ -35,6 +35,7 @@ struct ctr_rows {
     bool transposed;        /* one_a_table, x NULL, and entry k of row i is hash[k * rows + i]; table: of one row */
     const float *dense;     /* by column: rows x ctr_inputs_dense; NULL: none */
     const uint32_t *number; /* one per entry, set by the model's `find`; NULL: find did not run */
+    uint64_t device_hash;   /* not 0: in place of `hash`, its address on the learner's device (ctr_model.read_hashes) */
     /* of rows to learn: */
     bool unscored; /* nobody needs the predictions: a learner may leave them out where they cost extra, score[i] = 0 */
     const struct ctr_worker *worker; /* a second thread for a part of the work; NULL: none */
@@ -86,6 +87,10 @@ int ctr_inputs_rules(const struct ctr_inputs *in, struct ctr_rule **rules, int *
  * seen. */
 void ctr_inputs_watch(struct ctr_inputs *in);
 bool ctr_inputs_range(const struct ctr_inputs *in, int i, double *low, double *high);
+/* Leave the keys of the source on the device of the learner: ctr_batch_source_leave, for columns that this sets, unless
+ * there are lists of keys or numbers with weights. Rows then have device_hash where the batch has device_hashes. */
+int ctr_inputs_leave(const struct ctr_inputs *in, const struct ctr_batch_source *s, const struct ctr_leave *how,
+                     const char **why, struct ctr_err *err) CTR_MUST;
 /* Start a batch (borrowed until the next one) and check all its labels and weights. */
 int ctr_inputs_batch(struct ctr_inputs *in, const struct ctr_batch *b, struct ctr_err *err) CTR_MUST;
 /* How many of rows [from, from + n) have at most `entries` entries together; at least one. Results per row take about
@@ -432,6 +437,10 @@ struct ctr_model {
     /* NULL, or scores rows without learning; only between passes. At most params.minibatch rows. Over ranks all call
      * it, each with rows of its own or none. */
     int (*evaluate)(void *learner, const struct ctr_rows *rows, double *score, struct ctr_err *err);
+    /* NULL: rows have hashes. Else why so, or NULL: train_rows takes rows whose hashes are on the learner's device, and
+     * needs them until it returns. read_hashes: n of them. */
+    const char *(*wants_hashes)(const void *learner);
+    int (*read_hashes)(void *learner, uint64_t device_hash, int64_t n, uint64_t *to, struct ctr_err *err);
     int (*end_pass)(void *learner, struct ctr_err *err); /* all rows of a pass have been given */
     bool (*transposed)(const void *learner);             /* does it accept transposed rows? NULL: no */
     /* Number of rows scored but not yet learned, or NULL: always 0. Checkpoints do not contain them: a resumed run

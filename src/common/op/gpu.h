@@ -91,6 +91,10 @@ struct ctr_gpu_call {
     struct ctr_colbuf *out;
     int keep;   /* slot of the result; 0: none */
     bool stays; /* in it alone: *out gets at most the shape of a list. Not for results of type float32 */
+    /* Keys of scalars: not 0: the result is their hashes (ctr_key_hash) at that address, `step` numbers apart, and
+     * stays. */
+    uint64_t hashes;
+    int64_t step;
 };
 const char *ctr_gpu_refuses(const struct ctr_gpu_call *c);
 /* Get the code of a layer of these calls; only `call`, `type` and `seed` are used. */
@@ -106,6 +110,11 @@ void ctr_gpu_abandon(struct ctr_gpu *m);
 /* Copy a column while a layer runs. Encoded lists are left out: the host decodes them for the layer that reads them. */
 int ctr_gpu_copy(struct ctr_gpu *m, const struct ctr_col *col, const struct ctr_vtype *type,
                  struct ctr_err *err) CTR_MUST;
+
+/* Memory for hashes: buffer `number`, with at least so many bytes at *at, without what was there. Unlike slots it lasts
+ * until ctr_gpu_free. */
+enum { CTR_GPU_HASHES = 16 };
+int ctr_gpu_hashes(struct ctr_gpu *m, int number, int64_t bytes, uint64_t *at, struct ctr_err *err) CTR_MUST;
 
 struct ctr_gpu_stats {
     int64_t stayed; /* results that are on the device alone */

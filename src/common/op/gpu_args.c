@@ -433,7 +433,10 @@ static int put_call(struct gpu_args *a, struct gpu_call *m, struct opd_call *cal
     }
     if (rc == 0 && m->from->keep)
         return keep_rows(a, m, call, err);
-    take_rows(a, m, call);
+    if (m->from->hashes)
+        call->out = address(m->from->hashes);
+    else
+        take_rows(a, m, call);
     return rc;
 }
 
@@ -519,6 +522,8 @@ static int describe(struct gpu_call *m, const struct ctr_gpu_call *from, struct 
 {
     const char *why = ctr_gpu_describe(from, m->param, &m->d);
     m->from = from;
+    if (!why && from->hashes)
+        ctr_op_device_hashes(m->param, from->step);
     if (!why && from->call)
         return ctr_op_device_load(from->call, &m->d, err);
     return why ? ctr_fail(err, CTR_EDATA, "%s has no code for a GPU: it %s",

@@ -524,6 +524,14 @@ int ctr_gpu_launch_of(const char *word, enum ctr_gpu_launch *launch, struct ctr_
     return ctr_fail(err, CTR_EUSAGE, "launches are meta, graph or each, not '%s'", word);
 }
 
+int ctr_gpu_hashes(struct ctr_gpu *m, int number, int64_t bytes, uint64_t *at, struct ctr_err *err)
+{
+    struct gpu_mem *of = &m->memory.hashes[number];
+    const int rc = ctr_gpu_room(&m->memory, of, bytes, err);
+    *at = rc ? 0 : of->p;
+    return rc;
+}
+
 int64_t ctr_gpu_memory(const struct ctr_gpu *m)
 {
     return m->opts.memory_bytes ? m->opts.memory_bytes : ctr_gpu_cuda_memory(m->cuda);

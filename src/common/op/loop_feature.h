@@ -12,17 +12,26 @@ struct op_feature {
     uint64_t seed, missing; /* the key of a null */
     int64_t key;            /* the values are keys */
     int64_t aligned;        /* a null item has a key, too */
+    int64_t step;           /* 0: keys; else their hashes, so many numbers apart, for scalars */
 };
 /* key: p->key, which a loop over rows knows. */
 OPV_FN uint64_t op_feature_key(const struct op_feature *p, int64_t key, uint64_t v, uint8_t ok)
 {
     return !ok ? p->missing : key ? ctr_mix64(v ^ p->seed) : v;
 }
+OPD_INLINE void op_feature_put(const struct opd_unit *u, int64_t step, int64_t row, uint64_t key)
+{
+    if (step)
+        ((uint64_t *)u->out)[row * step] = ctr_key_hash(key);
+    else
+        opd_put(u, row, key, 1);
+}
 CTR_LOOP_FIXED(loop_feature)
 {
     const struct op_feature *p = (const struct op_feature *)u->param;
+    const int64_t step = p->step;
     opd_hashes(u, row, to, w->text[0], [&](int64_t at, int64_t key, uint64_t v, uint8_t ok) {
-        opd_put(u, at, op_feature_key(p, key, v, ok), 1);
+        op_feature_put(u, step, at, op_feature_key(p, key, v, ok));
     });
 }
 
@@ -72,8 +81,9 @@ OPV_FN uint64_t op_vocab_key(const struct op_vocab_feature *p, uint64_t x)
 CTR_LOOP_FIXED(loop_vocab_feature)
 {
     const struct op_vocab_feature *p = (const struct op_vocab_feature *)u->param;
+    const int64_t step = p->feature.step;
     opd_hashes(u, row, to, w->text[0], [&](int64_t at, int64_t key, uint64_t v, uint8_t ok) {
-        opd_put(u, at, op_vocab_key(p, op_feature_key(&p->feature, key, v, ok)), 1);
+        op_feature_put(u, step, at, op_vocab_key(p, op_feature_key(&p->feature, key, v, ok)));
     });
 }
 

@@ -198,6 +198,8 @@ const char *ctr_op_device_keys(const struct ctr_vtype *type, uint64_t seed, void
 enum { CTR_OP_DEVICE_PARAM = 12 };
 const char *ctr_op_device_vocab_keys(const struct ctr_op_call *call, uint64_t seed, uint64_t *param,
                                      struct ctr_op_device *d);
+/* Of either, for scalars: its result is not keys, but their hashes (ctr_key_hash), `step` numbers apart. */
+void ctr_op_device_hashes(void *param, int64_t step);
 
 /* ---- Unicode: op_unicode.c ---- */
 

@@ -115,7 +115,7 @@ uint64_t ctr_op_table_id(void)
 /* As struct op_feature of loop_feature.h. */
 struct feature {
     uint64_t seed, missing;
-    int64_t key, aligned;
+    int64_t key, aligned, step;
 };
 
 const char *ctr_op_device_keys(const struct ctr_vtype *type, uint64_t seed, void *param, struct ctr_op_device *d)
@@ -124,7 +124,7 @@ const char *ctr_op_device_keys(const struct ctr_vtype *type, uint64_t seed, void
     const char *why = no_lane(CTR_LANE_HASH, list ? type->item : type->type, type->key);
     if (why)
         return why;
-    *(struct feature *)param = (struct feature){ seed, ctr_missing_key(seed), type->key, type->aligned };
+    *(struct feature *)param = (struct feature){ seed, ctr_missing_key(seed), type->key, type->aligned, 0 };
     *d = (struct ctr_op_device){ .loop = list ? "loop_features" : "loop_feature",
                                  .file = "loop_feature.h",
                                  .kind = list ? CTR_LOOP_OF_KEYS : CTR_LOOP_OF_FIXED,
@@ -135,6 +135,11 @@ const char *ctr_op_device_keys(const struct ctr_vtype *type, uint64_t seed, void
                                  .param = param,
                                  .param_bytes = sizeof(struct feature) };
     return NULL;
+}
+
+void ctr_op_device_hashes(void *param, int64_t step)
+{
+    ((struct feature *)param)->step = step; /* with which that of a vocab begins */
 }
 
 /* As struct op_vocab_feature of loop_feature.h. */

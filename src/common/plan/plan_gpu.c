@@ -4,7 +4,8 @@
  * bytes that the CPU would, so that no result depends on where a node ran.
  *
  * A result that later nodes on the GPU read stays there, in a slot until the layer of its last reader; results whose
- * lives do not overlap share slots. It comes to the host only if something there reads it. */
+ * lives do not overlap share slots. It comes to the host only if something there reads it. Keys that a learner on the
+ * same GPU reads are left there as rows of hashes, in one of several buffers that batches take in turn. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -19,12 +20,17 @@ struct plan_gpu {
     struct ctr_gpu_call *call; /* with their nodes and types of keys */
     struct plan_node **node;
     struct ctr_vtype *type;
-    int *from;        /* slots of arguments, MOST_ARGS a call */
-    struct gpu_stay { /* of each node's result */
-        int slot;     /* 0: it comes to the host alone */
-        int last;     /* layer of its last reader on the GPU */
-        bool host;    /* the host reads it, too */
-    } * stay;         /* by node; NULL until the first batch */
+    int *from;                 /* slots of arguments, MOST_ARGS a call */
+    struct gpu_stay {          /* of each node's result */
+        int slot;              /* 0: it comes to the host alone */
+        int last;              /* layer of its last reader on the GPU */
+        bool host;             /* the host reads it, too */
+    } * stay;                  /* by node; NULL until the first batch */
+    struct gpu_left {          /* hashes that are left on the GPU */
+        int *place;            /* by node: of those of a row, from 1; 0: none. NULL: of no node */
+        int n, batches, batch; /* of a row; buffers, and the one of this batch */
+        uint64_t at;           /* it; 0: it has no room, and keys come to the host */
+    } left;
     struct gpu_layer {
         int64_t batches;
         struct ctr_gpu_stats took; /* what it added to those of the device */
@@ -217,10 +223,24 @@ static void set_slots(const struct plan_graph *g, const struct plan_node *node, 
     u->call[at].stays = own->slot && !own->host;
 }
 
+/* Where the hashes of a node go that are left on the GPU; 0: it has keys. */
+static uint64_t hashes_of(const struct plan_graph *g, const struct plan_node *node)
+{
+    const struct gpu_left *l = &g->gpu->left;
+    const int place = l->at ? l->place[node - g->node] : 0;
+    return place ? l->at + (uint64_t)(place - 1) * sizeof(uint64_t) : 0;
+}
+
+/* The encoded column by whose entries a node is computed, or NULL: of hashes there is one a row. */
+static const struct ctr_col *shared_of(const struct plan_graph *g, const struct plan_node *node)
+{
+    return hashes_of(g, node) ? NULL : ctr_node_shared(g, node, g->batch->rows);
+}
+
 static void set_call(struct plan_graph *g, struct plan_node *node, int at)
 {
     struct ctr_gpu_call *call = &g->gpu->call[at];
-    const struct ctr_col *shared = ctr_node_shared(g, node, g->batch->rows);
+    const struct ctr_col *shared = shared_of(g, node);
     struct plan_node *of = call->filter ? argument(g, node) : node;
     ctr_node_args(g, of, shared);
     ctr_colbuf_clear(&node->out);
@@ -228,6 +248,9 @@ static void set_call(struct plan_graph *g, struct plan_node *node, int at)
     call->col = of->arg_col;
     call->rows = shared ? shared->dict->rows : g->batch->rows;
     set_slots(g, node, of, at);
+    call->hashes = hashes_of(g, node);
+    call->step = g->gpu->left.n;
+    call->stays |= call->hashes != 0;
 }
 
 /* Of a result that stays on the device the host has a column without values; of a list computed by items, its shape. */
@@ -238,12 +261,38 @@ static void set_done(struct plan_graph *g, struct plan_node *node, const struct 
         node->absent = (struct ctr_col){ .type = node->type.type, .rows = call->rows };
         values = &node->absent;
     }
-    ctr_node_done(node, values, ctr_node_shared(g, node, g->batch->rows));
+    ctr_node_done(node, values, shared_of(g, node));
 }
 
 int ctr_graph_begin_gpu(struct plan_graph *g, struct ctr_err *err)
 {
-    return g->gpu ? ctr_gpu_begin(g->gpu->device, err) : 0;
+    struct gpu_left *l = g->gpu ? &g->gpu->left : NULL;
+    struct ctr_err none = { 0 };
+    if (l && l->place && ctr_gpu_hashes(g->gpu->device, l->batch, g->batch->rows * l->n * 8, &l->at, &none))
+        l->at = 0;
+    return l ? ctr_gpu_begin(g->gpu->device, err) : 0;
+}
+
+int ctr_graph_leave_gpu(struct plan_graph *g, const int *node, int n, int batches, struct ctr_err *err)
+{
+    struct gpu_left *l = &g->gpu->left;
+    l->place = ctr_arena_alloc(&g->arena, ((size_t)g->n + 1) * sizeof *l->place, err);
+    if (!l->place)
+        return err->code;
+    for (int i = 0; i < n; i++)
+        l->place[node[i]] = i + 1;
+    l->n = n;
+    l->batches = CTR_MIN(batches, CTR_GPU_HASHES);
+    return 0;
+}
+
+uint64_t ctr_graph_left_gpu(struct plan_graph *g)
+{
+    struct gpu_left *l = g->gpu ? &g->gpu->left : NULL;
+    if (!l || !l->at || !g->batch->rows)
+        return 0;
+    l->batch = (l->batch + 1) % l->batches;
+    return l->at;
 }
 
 int ctr_graph_start_gpu(struct plan_graph *g, int layer, struct ctr_err *err)

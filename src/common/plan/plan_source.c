@@ -57,6 +57,14 @@ static int extraction_next(void *source, const struct ctr_batch **b, struct ctr_
     return rc;
 }
 
+static int extraction_leave(void *source, const struct ctr_leave *l, const char **why, struct ctr_err *err)
+{
+    struct extraction *x = source;
+    *why = l->unwanted;
+    const int rc = *why ? 0 : ctr_program_leave(x->program, l->column, l->n, l->batches, why, err);
+    return rc <= 0 || !ctr_batch_source_regroup(&x->below, l->rows, err) ? rc : err->code;
+}
+
 static void extraction_free(struct extraction *x)
 {
     ctr_program_free(x->program);
@@ -81,7 +89,8 @@ static void extraction_close(void *source)
 int ctr_plan_source(struct ctr_batch_source *s, struct ctr_plan *plan, const struct ctr_plan_source_opts *o,
                     struct ctr_err *err)
 {
-    static const struct ctr_batch_source_ops ops = { extraction_schema, extraction_next, NULL, extraction_close, NULL };
+    static const struct ctr_batch_source_ops ops = { extraction_schema, extraction_next, NULL, extraction_close, NULL,
+                                                     extraction_leave };
     struct extraction *x = calloc(1, sizeof *x);
     if (!x)
         return ctr_fail_nomem(err, sizeof *x);

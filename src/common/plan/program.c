@@ -547,6 +547,44 @@ void ctr_program_tell_floats(const struct ctr_program *g, int64_t rows, void (*n
     }
 }
 
+/* ---- keys that are left on the GPU ---- */
+
+/* Why the keys of output `column` cannot be, or NULL. */
+static const char *not_left(const struct ctr_program *g, int column)
+{
+    const struct plan_node *n = &g->graph.node[g->node[column]];
+    int outputs = 0;
+    for (int i = 0; i < g->output.n; i++)
+        outputs += g->node[i] == g->node[column];
+    const struct {
+        bool is;
+        const char *why;
+    } reasons[] = { { n->kind != NODE_KEYS || !n->on_gpu, "the CPU makes some" },
+                    { g->output.f[column].type != CTR_U64, "some are in lists" },
+                    { has_float_keys(g, n), "those of floats are counted" },
+                    { outputs > 1, "two features have the same" } };
+    for (size_t i = 0; i < CTR_COUNT(reasons); i++)
+        if (reasons[i].is)
+            return reasons[i].why;
+    return NULL;
+}
+
+int ctr_program_leave(struct ctr_program *g, const int *column, int n, int batches, const char **why,
+                      struct ctr_err *err)
+{
+    int *node = malloc(((size_t)n + 1) * sizeof *node);
+    if (!node)
+        return ctr_fail_nomem(err, (size_t)n * sizeof *node);
+    *why = g->graph.gpu ? NULL : "the plan runs on the CPU";
+    for (int i = 0; i < n && !*why; i++) {
+        *why = not_left(g, column[i]);
+        node[i] = g->node[column[i]];
+    }
+    const int rc = *why ? 0 : ctr_graph_leave_gpu(&g->graph, node, n, batches, err);
+    free(node);
+    return rc || *why ? rc : 1;
+}
+
 /* ---- parts of a batch ---- */
 
 enum { LEAST_NODE_BYTES = 64 << 10 };
@@ -662,7 +700,7 @@ int ctr_program_more(struct ctr_program *g, const struct ctr_batch **out, struct
         return err->code;
     for (int i = 0; i < g->output.n; i++)
         g->col[i] = *g->graph.node[g->node[i]].col;
-    g->batch = (struct ctr_batch){ &g->output, b->rows, b->first_row, g->col };
+    g->batch = (struct ctr_batch){ &g->output, b->rows, b->first_row, g->col, ctr_graph_left_gpu(&g->graph) };
     *out = &g->batch;
     return 1;
 }

@@ -214,6 +214,7 @@ struct sieve {
     struct ctr_buf broken, texts;
     struct ctr_part part, row;
     struct ctr_batch view;
+    int left; /* hashes of a row that are left on a device */
 };
 
 static const char *sieve_name(const void *source)
@@ -347,6 +348,9 @@ static int give(struct sieve *s, const struct ctr_batch **b, struct ctr_err *err
     } else {
         rc = ctr_batch_part(&s->part, s->in, s->at, n, err);
         s->view = s->part.batch;
+        s->view.device_hashes = s->in->device_hashes;
+        if (s->view.device_hashes)
+            s->view.device_hashes += (uint64_t)(s->at * s->left) * sizeof(uint64_t);
     }
     s->view.first_row = s->given;
     *b = n == s->in->rows && s->given == s->in->first_row ? s->in : &s->view;
@@ -377,10 +381,20 @@ static int sieve_next(void *source, const struct ctr_batch **b, struct ctr_err *
     }
 }
 
+static int sieve_leave(void *source, const struct ctr_leave *l, const char **why, struct ctr_err *err)
+{
+    struct sieve *s = source;
+    struct ctr_leave leave = *l;
+    s->left = l->n;
+    if (s->bad->o.policy.kind == CTR_BAD_QUARANTINE)
+        leave.unwanted = "bad rows are written with them";
+    return ctr_batch_source_leave(&s->below, &leave, why, err);
+}
+
 int ctr_bad_rows_source(struct ctr_batch_source *s, struct ctr_bad_rows *bad, const struct ctr_rule *rule, int n,
                         const struct ctr_bad_look *look, struct ctr_err *err)
 {
-    static const struct ctr_batch_source_ops ops = { NULL, sieve_next, sieve_name, sieve_close, NULL };
+    static const struct ctr_batch_source_ops ops = { NULL, sieve_next, sieve_name, sieve_close, NULL, sieve_leave };
     struct sieve *made = calloc(1, sizeof *made);
     if (made)
         made->rule = calloc((size_t)n + 1, sizeof *made->rule);

@@ -196,6 +196,7 @@ struct ctr_batch {
     int64_t rows;
     int64_t first_row;         /* rows before this batch in its stream */
     const struct ctr_col *col; /* schema->n of them */
+    uint64_t device_hashes;    /* 0: none; else as in struct ctr_leave, whose columns have no data */
 };
 
 static inline bool ctr_bit(const uint8_t *bits, int64_t i)

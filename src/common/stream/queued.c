@@ -222,6 +222,13 @@ static void free_slots(struct queued *q)
     free(q);
 }
 
+static int queued_leave(void *source, const struct ctr_leave *l, const char **why, struct ctr_err *err)
+{
+    struct ctr_leave leave = *l;
+    leave.unwanted = "a queue copies them";
+    return ctr_batch_source_leave(&((struct queued *)source)->below, &leave, why, err);
+}
+
 static void queued_close(void *source)
 {
     struct queued *q = source;
@@ -247,7 +254,7 @@ struct ctr_stage_text ctr_stage_text(const char *name, int64_t ran_ns, int64_t w
 
 int ctr_batch_source_queue(struct ctr_batch_source *s, int slots, struct ctr_stage_times *times, struct ctr_err *err)
 {
-    static const struct ctr_batch_source_ops ops = { NULL, queued_next, queued_name, queued_close, NULL };
+    static const struct ctr_batch_source_ops ops = { NULL, queued_next, queued_name, queued_close, NULL, queued_leave };
     struct queued *q = calloc(1, sizeof *q);
     if (!q)
         return ctr_fail_nomem(err, sizeof *q);

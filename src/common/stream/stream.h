@@ -161,6 +161,7 @@ int ctr_identity_drop(struct ctr_schema *s, struct ctr_buf *dropped, struct ctr_
  * on threads nor on batch boundaries.
  *
  * A stage over one source begins its struct with that one, `struct ctr_batch_source below`. */
+struct ctr_leave;
 struct ctr_batch_source_ops {
     const struct ctr_schema *(*schema)(const void *source); /* NULL: that of `below` */
     /* 1: *b is the next batch, borrowed until the next call; 0: the end, and the input was whole; < 0: an error. */
@@ -170,6 +171,8 @@ struct ctr_batch_source_ops {
     void (*close)(void *source);
     /* May be NULL. Before the first next: keep these columns only; the others are not read. */
     int (*project)(void *source, const int *columns, int n, struct ctr_err *err);
+    /* May be NULL: ctr_batch_source_leave. */
+    int (*leave)(void *source, const struct ctr_leave *l, const char **why, struct ctr_err *err);
 };
 struct ctr_batch_source {
     const struct ctr_batch_source_ops *ops; /* NULL: not open */
@@ -206,6 +209,23 @@ int ctr_batch_source_keep(struct ctr_batch_source *s, int *const *c, int n, cons
 /* Regroup *s into batches of `rows` rows, counted from its start; shorter batches occur at the end of a file and where
  * the input breaks off. */
 int ctr_batch_source_regroup(struct ctr_batch_source *s, int64_t rows, struct ctr_err *err) CTR_MUST;
+/* Before the first next, for who works on the device that makes the keys of these columns: leave them there. Row i of
+ * a batch has the hash (ctr_key_hash) of column k at address batch->device_hashes + 8 * (i * n + k), which is valid for
+ * `batches` batches with rows. Batches begin and end as if they were regrouped by `rows`. A batch may have its keys in
+ * the columns all the same. 1: done; 0: not for this source, *why (NULL: not for any of its kind) and nothing changed.
+ */
+struct ctr_leave {
+    const int *column;
+    int n, batches;
+    int64_t rows;
+    const char *unwanted; /* NULL, or why this is not to be done, which then is the *why of a source that could */
+};
+static inline int ctr_batch_source_leave(const struct ctr_batch_source *s, const struct ctr_leave *l, const char **why,
+                                         struct ctr_err *err)
+{
+    *why = NULL;
+    return s->ops->leave ? s->ops->leave(s->source, l, why, err) : 0;
+}
 /* An object that consumes and produces batches: pass each input batch to `batch`, then call `next` until it returns 0;
  * after the last input call `finish`, then `next` for the remaining results. *s becomes the source of the object's
  * results and frees the object. */

@@ -2,8 +2,8 @@
  *
  * keyhash: what tables hold instead of keys, and where it lies there.
  *
- * h = ctr_key_hash(key) is a bijection of the 64-bit keys. Tables mark empty places with h = 0, and keep the one key
- * that has it elsewhere.
+ * h = ctr_key_hash(key) (base/mix64.h) is a bijection of the 64-bit keys. Tables mark empty places with h = 0, and keep
+ * the one key that has it elsewhere.
  *
  * The home of h among `size` places is ctr_hash_scale(ctr_hash_keyed(h), size). It is monotone in the keyed hash, so
  * that a table can grow in place, from its end. The hash is keyed by a random number of the process because input may
@@ -13,11 +13,6 @@
 
 #include "common/base/base.h"
 
-#define CTR_KEY_SALT 0x2545f4914f6cdd1du
-static inline uint64_t ctr_key_hash(uint64_t key)
-{
-    return ctr_mix64(key ^ CTR_KEY_SALT);
-}
 static inline uint64_t ctr_key_unhash(uint64_t h) /* the inverse */
 {
     const uint64_t inverse = 0xcfee444d8b59a89bu; /* of 0xd6e8feb86659fd93, modulo 2^64 */

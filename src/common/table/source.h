@@ -64,8 +64,8 @@ struct ctr_source_step {
 /* Entries of a minibatch in training whose keys are not numbered. The device numbers them (ctr_dev_slots), and the host
  * sees the keys that are new there. */
 struct ctr_source_entries {
-    const uint64_t *hash;
-    const int *table; /* e belongs to table[e % fields], in every call; NULL: to tables[e] */
+    const uint64_t *hash; /* NULL: on the device alone */
+    const int *table;     /* e belongs to table[e % fields], in every call; NULL: to tables[e] */
     int fields;
     const uint16_t *tables;
     struct ctr_vec on_device; /* u64 [n]: the hashes; with tables, ctr_source_number of each */

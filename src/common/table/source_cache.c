@@ -44,8 +44,8 @@ struct cache {
     struct ctr_mem *stage; /* [stage_rows x floats] */
     float *stage_host;     /* its copy on the host */
     int64_t stage_rows;
-    struct ctr_mem *want, *missed, *missed_slot, *evicted_slot, *index, *salt;
-    struct ctr_buf scratch, put; /* i32 or u64; struct held or u64 */
+    struct ctr_mem *want, *missed, *missed_slot, *missed_want, *evicted_slot, *index, *salt;
+    struct ctr_buf scratch, put, hashes; /* i32 or u64; struct held or u64; u64 */
     int64_t hits, misses, evictions;
     int64_t expected;      /* misses of a minibatch at most, by the one before it */
     int64_t distinct;      /* keys of the last minibatch */
@@ -83,7 +83,7 @@ static void free_rows(struct cache *c)
 static void cache_free(struct ctr_source *s)
 {
     struct cache *c = (struct cache *)s;
-    struct ctr_mem *mems[] = { c->want,  c->missed, c->missed_slot,  c->evicted_slot,
+    struct ctr_mem *mems[] = { c->want,  c->missed, c->missed_slot,  c->missed_want, c->evicted_slot,
                                c->index, c->salt,   c->part[0].slot, c->part[1].slot };
     for (size_t i = 0; i < CTR_COUNT(mems); i++)
         ctr_mem_free(mems[i]);
@@ -94,6 +94,7 @@ static void cache_free(struct ctr_source *s)
     }
     ctr_buf_free(&c->scratch);
     ctr_buf_free(&c->put);
+    ctr_buf_free(&c->hashes);
     ctr_source_free(c->base.below);
     free(c);
 }
@@ -348,21 +349,28 @@ static int bring(struct cache *c, struct ctr_mat u, const struct held *come, con
 struct found {
     int64_t misses, evictions, failures;
     int32_t *missed, *missed_slot, *evicted_slot; /* [n] */
+    uint64_t *missed_want;                        /* [n], or NULL */
 };
 
 static int read_found(struct cache *c, struct found *f, int64_t n, struct ctr_err *err)
 {
     const struct list {
         struct ctr_mem *mem;
-        int32_t *to;
-    } lists[] = { { c->evicted_slot, f->evicted_slot }, { c->missed_slot, f->missed_slot }, { c->missed, f->missed } };
+        void *to; /* NULL: it is not wanted */
+        size_t size;
+    } lists[] = { { c->missed_want, f->missed_want, 8 },
+                  { c->evicted_slot, f->evicted_slot, 4 },
+                  { c->missed_slot, f->missed_slot, 4 },
+                  { c->missed, f->missed, 4 } };
     int64_t from = 0, end = CTR_MIN(c->expected, n);
     int rc = 0;
     for (; !rc && from < end; from = end, end = f->misses) /* the rest, of which evictions are a part */
-        for (size_t i = 0; i < CTR_COUNT(lists) && !rc; i++)
-            rc = (i + 1 < CTR_COUNT(lists) ? ctr_mem_read_later : ctr_mem_read)(
-                lists[i].mem, (size_t)from * sizeof(int32_t), lists[i].to + from,
-                (size_t)(end - from) * sizeof(int32_t), err);
+        for (size_t i = 0; i < CTR_COUNT(lists) && !rc; i++) {
+            const size_t at = (size_t)from * lists[i].size, bytes = (size_t)(end - from) * lists[i].size;
+            if (lists[i].to)
+                rc = (i + 1 < CTR_COUNT(lists) ? ctr_mem_read_later
+                                               : ctr_mem_read)(lists[i].mem, at, (char *)lists[i].to + at, bytes, err);
+        }
     c->expected = f->misses + f->misses / 2 + LEAST_EXPECTED;
     return rc;
 }
@@ -511,9 +519,21 @@ static int entries_fit(struct cache *c, int buffer, int64_t n, struct ctr_err *e
     return rc ? rc : c->part[buffer].in_set && !c->bounded;
 }
 
-static struct held key_of(const struct ctr_source_entries *e, int32_t i)
+/* The key that is missed number j. */
+static struct held key_of(const struct ctr_source_entries *e, const struct found *f, int64_t j)
 {
-    return (struct held){ e->hash[i], e->table ? e->table[i % e->fields] : e->tables[i] };
+    const int32_t i = f->missed[j];
+    return (struct held){ e->hash ? e->hash[i] : f->missed_want[j], e->table ? e->table[i % e->fields] : e->tables[i] };
+}
+
+/* The hashes of missed keys, which come with the lists of these. */
+static int want_hashes(struct cache *c, int64_t n, struct found *f, struct ctr_dev_slots *slots, struct ctr_err *err)
+{
+    int rc = ctr_mem_grow(&c->missed_want, c->base.dev, (size_t)n * sizeof(uint64_t), err);
+    ctr_buf_clear(&c->hashes);
+    f->missed_want = ctr_buf_extend(&c->hashes, n, sizeof *f->missed_want, &rc, err);
+    slots->missed_want = ctr_vec(c->missed_want, n);
+    return rc;
 }
 
 static int cache_entries(struct ctr_source *s, int buffer, struct ctr_source_entries *e, struct ctr_mat *values,
@@ -529,10 +549,12 @@ static int cache_entries(struct ctr_source *s, int buffer, struct ctr_source_ent
     rc = send_salt(c, e, err);
     if (!rc)
         rc = start_lists(c, n, &f, &slots, err);
+    if (!rc && !e->hash)
+        rc = want_hashes(c, n, &f, &slots, err);
     if (!rc)
         rc = ctr_mem_grow(&c->part[buffer].slot, s->dev, (size_t)n * 4, err);
     slots.want = e->on_device;
-    slots.salt = ctr_vec(c->salt, c->salt ? e->fields : 0);
+    slots.salt = e->table ? ctr_vec(c->salt, e->fields) : (struct ctr_vec){ 0 };
     slots.slot = e->index;
     slots.group_start = e->group_start;
     slots.group_item = e->group_item;
@@ -542,7 +564,7 @@ static int cache_entries(struct ctr_source *s, int buffer, struct ctr_source_ent
         rc = find_slots(c, n, &f, &slots, err);
     struct held *come = room_for_missed(c, f.misses, &rc, err);
     for (int64_t i = 0; i < f.misses && !rc; i++)
-        come[i] = key_of(e, f.missed[i]);
+        come[i] = key_of(e, &f, i);
     if (!rc)
         rc = bring(c, (struct ctr_mat){ 0 }, come, f.missed_slot, f.misses, false, err);
     c->entries = CTR_MAX(c->entries, n);

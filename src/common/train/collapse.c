@@ -25,6 +25,8 @@ static int append(struct ctr_lastrows_half *h, const struct ctr_rows *r, int64_t
     int64_t width = r->rows && r->transposed ? r->start[1] - r->start[0] : 0, at = 0;
     const int64_t entries = r->transposed ? n * width : r->start[r->rows] - begin;
     int rc = 0;
+    h->left = r->device_hash ? r->device_hash + (uint64_t)begin * sizeof *r->hash : 0;
+    h->n_left = entries;
     int64_t *start = ctr_buf_extend(&h->start, n, sizeof *start, &rc, err);
     double *label = ctr_buf_extend(&h->label, n, sizeof *label, &rc, err);
     uint64_t *hash = ctr_buf_extend(&h->hash, entries, sizeof *hash, &rc, err);
@@ -39,7 +41,8 @@ static int append(struct ctr_lastrows_half *h, const struct ctr_rows *r, int64_t
         start[i] = h->entries + at;
         label[i] = r->label[from + i];
         for (int64_t j = 0; j < k; j++, at++) {
-            hash[at] = r->hash[r->transposed ? j * r->rows + from + i : first + j];
+            if (!r->device_hash)
+                hash[at] = r->hash[r->transposed ? j * r->rows + from + i : first + j];
             if (table)
                 table[at] = r->table[r->transposed ? j : first + j];
             if (x)
@@ -59,6 +62,7 @@ static void clear(struct ctr_lastrows_half *h)
     for (size_t i = 0; i < CTR_COUNT(all); i++)
         ctr_buf_clear(all[i]);
     h->rows = h->entries = 0;
+    h->left = 0;
 }
 
 void ctr_lastrows_free(struct ctr_lastrows *s)
@@ -71,9 +75,23 @@ void ctr_lastrows_free(struct ctr_lastrows *s)
     }
 }
 
-int ctr_lastrows_add(struct ctr_lastrows *s, const struct ctr_rows *r, int64_t dense, struct ctr_err *err)
+int ctr_lastrows_bring(struct ctr_trainer *t, struct ctr_err *err)
 {
+    int rc = 0;
+    for (struct ctr_lastrows_half *h = t->last.half; h < t->last.half + 2 && !rc; h++) {
+        if (h->left)
+            rc = t->job.model->read_hashes(t->learner, h->left, h->n_left,
+                                           (uint64_t *)(void *)h->hash.data + h->entries - h->n_left, err);
+        h->left = 0;
+    }
+    return rc;
+}
+
+int ctr_lastrows_add(struct ctr_trainer *t, const struct ctr_rows *r, struct ctr_err *err)
+{
+    struct ctr_lastrows *s = &t->last;
     struct ctr_lastrows_half *h = &s->half[s->now];
+    const int64_t dense = ctr_inputs_dense(t->in);
     const bool fits = h->has_table == !!r->table && h->has_x == !!r->x && h->one == r->one_a_table &&
                       h->dense_width == (r->dense ? dense : 0);
     if (!r->rows)
@@ -88,7 +106,10 @@ int ctr_lastrows_add(struct ctr_lastrows *s, const struct ctr_rows *r, int64_t d
     h->one = r->one_a_table;
     h->dense_width = r->dense ? dense : 0;
     const int64_t wanted = s->half[!s->now].rows ? CTR_MAX(r->rows / 4, SOME) : HALF;
-    return append(h, r, r->rows - CTR_MIN(r->rows, CTR_MIN(wanted, HALF)), dense, err);
+    const int64_t n = CTR_MIN(r->rows, CTR_MIN(wanted, HALF));
+    const int rc = append(h, r, r->rows - n, dense, err);
+    return rc || n == HALF ? rc
+                           : ctr_lastrows_bring(t, err); /* else the half is full, and the next tile's is the other */
 }
 
 /* Rows [from, from + n) of a half. */
@@ -191,7 +212,10 @@ int ctr_collapse_look(struct ctr_trainer *t, struct ctr_err *err)
     t->constant = NAN;
     if (!t->job.model->evaluate || t->job.model->variant_ops || !t->have_stream)
         return 0;
-    int rc = score_sample(t, &s, &diverged);
+    int rc = ctr_lastrows_bring(t, err);
+    if (rc)
+        return rc;
+    rc = score_sample(t, &s, &diverged);
     if (rc == CTR_EDATA && !t->job.params.comm) /* saving the model says what to do */
         return 0;
     if (rc) {

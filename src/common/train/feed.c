@@ -20,9 +20,8 @@
 #include <time.h>
 
 enum {
-    TILE_ROWS = 256,   /* their entries stay in cache between the pass by column and the update by row */
-    RING = 8,          /* tiles: reading and verifying the next batch takes about as long as learning five tiles */
-    LARGE_TILE = 8192, /* rows: of larger tiles only one is made ahead, because of their memory */
+    TILE_ROWS = 256, /* their entries stay in cache between the pass by column and the update by row */
+    RING = 8,        /* tiles: reading and verifying the next batch takes about as long as learning five tiles */
     SOME =
         RING / 4,  /* tiles to collect before waking a thread while more are coming: waking takes as long as one tile */
     BACKLOG = 4,   /* tiles whose keys are not found before the maker helps */
@@ -344,8 +343,7 @@ static bool has_room(const struct ctr_feed *f)
 {
     const struct slot *last = &f->slot[(f->made + RING - 1) % RING];
     const bool hold = f->made && f->o.with_batches && last->tile.ends_batch;
-    const uint64_t most = f->o.tile_rows > LARGE_TILE ? 2 : RING;
-    return !f->ended && f->made - f->taken < (hold ? 1 : most);
+    return !f->ended && f->made - f->taken < (hold ? 1 : (uint64_t)ctr_feed_tiles_ahead(f->o.tile_rows));
 }
 
 static void make(struct ctr_feed *f)

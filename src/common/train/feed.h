@@ -37,6 +37,13 @@ struct ctr_feed_opts {
     struct ctr_learn_times *times; /* set by ctr_feed_free, or NULL */
 };
 
+/* Tiles of so many rows, at most, that are made ahead. A batch has at least one. */
+static inline int ctr_feed_tiles_ahead(int64_t tile_rows)
+{
+    enum { AHEAD = 8, LARGE_TILE = 8192 }; /* rows: of larger ones only one more is made, because of their memory */
+    return tile_rows > LARGE_TILE ? 2 : AHEAD;
+}
+
 /* The result of one ctr_feed_next: some rows of one batch. */
 struct ctr_tile {
     int64_t n;

@@ -338,7 +338,7 @@ static int take_tile(struct ctr_trainer *t, const struct ctr_tile *tile, struct 
     if (!rc && rows.rows)
         rc = learn_rows(t, &rows, score, err);
     if (!rc && t->job.model->evaluate && !t->job.model->variant_ops)
-        rc = ctr_lastrows_add(&t->last, &rows, ctr_inputs_dense(t->in), err);
+        rc = ctr_lastrows_add(t, &rows, err);
     if (!rc && t->job.params.uncertainty)
         rc = ctr_progressive_pair(&t->progressive, score, rows.rows, err);
     if (!rc && t->crosses && !t->at.pass && !tile->known)
@@ -576,12 +576,46 @@ static int take_steps(struct ctr_trainer *t, bool last, const struct ctr_tile **
     return !rc && word.all_ended && last ? ctr_ranks_balance(t, err) : rc;
 }
 
+/* Why the host reads the plan's keys; NULL: it does not. */
+static const char *host_reads(const struct ctr_trainer *t)
+{
+    const struct ctr_train_job *job = &t->job;
+    const struct {
+        bool is;
+        const char *why;
+    } reasons[] = { { t->digest, "a checkpoint has their digest" },
+                    { t->spool, "--spool writes them" },
+                    { t->crosses, "crosses are measured" },
+                    { job->follow, "rows are learned as they come" } };
+    for (size_t i = 0; i < CTR_COUNT(reasons); i++)
+        if (reasons[i].is)
+            return reasons[i].why;
+    return job->model->wants_hashes(t->learner);
+}
+
+/* Leave them on the device if that can be. Returns 1: done. */
+static int leave_keys(struct ctr_trainer *t, const struct ctr_batch_source *s, struct ctr_err *err)
+{
+    const int64_t rows = ctr_trainer_rows_at_once(t);
+    t->leaves = false;
+    if (!t->job.model->wants_hashes)
+        return 0;
+    const struct ctr_leave how = { .rows = rows, .batches = ctr_feed_tiles_ahead(rows) + 2, .unwanted = host_reads(t) };
+    const int rc = ctr_inputs_leave(t->in, s, &how, &t->brings, err);
+    t->leaves = rc > 0;
+    return rc;
+}
+
 /* Bind the run to its input, which is at its first batch: *s has the rows to learn from. */
 static int start_rows(struct ctr_trainer *t, struct ctr_batch_source *s, struct ctr_err *err)
 {
     int rc = ctr_trainer_start_pass(t, ctr_batch_source_schema(s), ctr_batch_source_name(s), err);
     if (!rc)
         rc = ctr_trainer_good_rows(t, s, err);
+    if (!rc)
+        rc = leave_keys(t, s, err);
+    if (rc > 0)
+        return 0;
     if (!rc && t->job.model->rows && !t->job.follow) /* rows of a growing log are learned as they come */
         rc = ctr_batch_source_regroup(s, ctr_trainer_rows_at_once(t), err);
     return rc;
@@ -669,6 +703,8 @@ static int run_shard(struct ctr_trainer *t, int number, bool last, struct ctr_er
         end_following(t, err);
     if (!rc)
         rc = run_pass(t, &s, last, err);
+    if (!rc)
+        rc = ctr_lastrows_bring(t, err);
     if (!rc && shards->reads >= 0 && !before_resume(t))
         shards->at[number] = t->at;
     const bool looked = !t->job.params.comm && ctr_earlystop_due(t, t->at.row);

@@ -66,13 +66,17 @@ bool ctr_schedule_due(struct ctr_schedule *s, const struct ctr_every *every, int
 struct ctr_lastrows_half {
     struct ctr_buf start, label, hash, table, x, dense;
     int64_t rows, entries, dense_width;
+    uint64_t left; /* address of the last n_left hashes on the learner's device; 0: they are in `hash` */
+    int64_t n_left;
     bool has_table, has_x, one; /* one_a_table */
 };
 struct ctr_lastrows {
     struct ctr_lastrows_half half[2];
     int now; /* the newer one */
 };
-int ctr_lastrows_add(struct ctr_lastrows *s, const struct ctr_rows *r, int64_t dense, struct ctr_err *err) CTR_MUST;
+int ctr_lastrows_add(struct ctr_trainer *t, const struct ctr_rows *r, struct ctr_err *err) CTR_MUST;
+/* Bring the hashes that are on the device: those of the last two tiles may be, until their batches are gone. */
+int ctr_lastrows_bring(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
 void ctr_lastrows_free(struct ctr_lastrows *s);
 
 /* Checkpoints written: a whole one, then up to job.checkpoint_deltas deltas, each of the changes since the last. */
@@ -119,6 +123,8 @@ struct ctr_trainer {
     struct ctr_digest *digest;
     struct ctr_inputs *in;
     struct ctr_feed *feed;       /* of the current pass */
+    bool leaves;                 /* the plan's keys are left on the device; if not, */
+    const char *brings;          /* why; NULL: it has no plan that could */
     int label, weight;           /* columns */
     struct ctr_time_order order; /* in the first pass */
     bool bias_told;

@@ -39,6 +39,9 @@ static void held(const struct ctr_trainer *t, struct ctr_say *text)
             ctr_size_text_beyond((uint64_t)m->memory(t->learner), 0).s);
     if (m->add_summary)
         m->add_summary(t->learner, text);
+    if (t->leaves || t->brings)
+        ctr_say(text, "keys of the plan     %s%s\n",
+                t->leaves ? "stay on the device" : "come to the host: ", t->leaves ? "" : t->brings);
     if (t->order.rows)
         ctr_say(text, "out of time order    %" PRId64 " rows, by up to %s\n", t->order.rows,
                 ctr_time_order_most(&t->order).s);

@@ -1,0 +1,125 @@
+#!/bin/sh
+# ctr-train MODEL PLAN FILE --device gpu: the keys that a plan's kernels make stay in the device's memory until the embeddings
+# are gathered; the host sees labels, numbers, counts and what is new to it. The model is that of the extracted stream, byte for byte.
+. "${0%/*}/lib.sh"
+gpu_driver
+[ -f "$gpu_plugin" ] || skip_all "the plug-in on the host: there is no c++"
+export XDG_CACHE_HOME="$W/cache" CTR_CUDA_ON_HOST_THREADS=16 CTR_CUDA_ON_HOST_CXXFLAGS=-O1 CTR_CUDA_PLUGIN="$gpu_plugin"
+[ -z "$SAN" ] || export CTR_CUDA_ON_HOST_CXXFLAGS="-O0 -fsanitize=address,undefined -fsanitize-undefined-trap-on-error -fno-sanitize=vptr"
+cd "$W" || exit 1
+
+# Nulls, rare values, texts; a key a row in `id`.
+awk 'BEGIN { srand(5); print "click,a,b,c,place,price,id"
+    for (i = 0; i < 9000; i++) { a = int(1 / (.0004 + rand())); b = int(300 * rand())
+        printf "%d,%s,%s,%d,%s,%s,%d\n", rand() < .2 + .5 * ((7 * a + b) % 3 == 0), rand() < .1 ? "" : a, rand() < .2 ? "" : "b" b, i % 17,
+            "city " int(9 * rand()), rand() < .1 ? "" : rand() * 90, i } }' >rows.csv
+ctr-import -q --format csv --header --columns click:int8,a:int64,b:utf8,c:int32,place:utf8,price:float64,id:int64 -o rows.arrows rows.csv || exit 1
+cat >keys.plan <<'PLAN'
+label   click
+bb      = lower(b)
+feature a
+feature b = bb
+feature ab = cross(a, bb)
+feature c
+feature rare = vocab(bb, min=40)
+feature place
+dense   price = log_scale(price)
+PLAN
+ctr-extract -q --fit keys.plan -o plan rows.arrows || exit 1
+printf 'label click\nfeature a\nfeature b\nfeature id\n' >ids.plan
+printf 'label click\nfeature a\nfeature b\n' >two.plan
+
+train() { ctr-train "$@"; }
+values() { ctr-info --digest "$1"; }
+# of the plug-in's report, which comes after the driver's
+calls() { awk -v name="$1" '$1 $2 $3 == "onhost:" name { n = $4 } END { print n }' "$2"; }
+stay() { grep -q '^keys of the plan     stay on the device$' said; }
+come() { grep -q "^keys of the plan     come to the host: $1\$" said; }
+# same PLAN ROWS MODEL OPTIONS…: the model of the extracted stream, and that of the plan, whose words are in `said`.
+same() {
+    _plan=$1 _rows=$2
+    shift 2
+    ctr-extract -q "$_plan" "$_rows" -o stream.arrows && ctr-train "$@" -q --device gpu --plan "$_plan" -o stream.m stream.arrows && ctr-train "$@" -v --device gpu -o plan.m "$_plan" "$_rows" 2>said &&
+        [ "$(values plan.m)" = "$(values stream.m)" ]
+}
+
+# ---- the same model
+shape="--embedding 6 --hidden 8,4"
+for minibatch in 100 1024 4096; do
+    ok "mlp, minibatches of $minibatch" same plan rows.arrows mlp $shape --minibatch $minibatch --passes 2
+    ok "mlp, minibatches of $minibatch: keys stay" stay
+done
+for learner in "dcnv2 $shape" "dlrm --embedding 6 --hidden 8,4 --bottom 8" "fm --embedding 6"; do
+    ok "${learner%% *}" same plan rows.arrows $learner --minibatch 700
+    ok "${learner%% *}: keys stay" stay
+done
+# lr: rows by table, with a bias. With -v it measures crosses, for which the host reads the keys.
+sed '/^dense/d' keys.plan >lr.plan
+ctr-extract -q --fit lr.plan -o lr.fitted rows.arrows
+for o in '' '--no-bias'; do
+    ok "lr $o" same lr.fitted rows.arrows lr --minibatch 700 --passes 2 $o
+    ok "lr $o: with -v keys come" come 'crosses are measured'
+    CTR_CUDA_ON_HOST_SAYS=1 train lr -q --device gpu --minibatch 700 --passes 2 $o -o got.m lr.fitted rows.arrows 2>there
+    is "lr $o: the same without" "$(values got.m)" "$(values plan.m)"
+    CTR_CUDA_ON_HOST_SAYS=1 train lr -q --device gpu --minibatch 700 --passes 2 $o -o got.m stream.arrows 2>here
+    ok "lr $o: hashes do not go up" test "$(calls bytes there)" -lt "$(($(calls bytes here) - 400000))"
+done
+another() { same plan rows.arrows mlp $shape --minibatch 700 && cp plan.m one.m && same plan rows.arrows mlp $shape --minibatch 701 && ! cmp -s one.m plan.m; }
+ok "another minibatch gives another model: the comparison can fail" another
+for j in 1 2 4; do
+    train mlp -q $shape --device gpu --minibatch 700 -j $j -o got.m plan rows.arrows
+    ok "-j $j: the same bytes" cmp got.m one.m
+done
+for batch in 1 77 8192; do
+    ctr-cat -q --batch $batch -o batch.arrows rows.arrows
+    train mlp -q $shape --device gpu --minibatch 700 -o got.m plan batch.arrows
+    is "batches of $batch rows: the same" "$(values got.m)" "$(values one.m)"
+done
+for order in copies kernels; do
+    CTR_CUDA_ON_HOST_ORDER=$order train mlp -q $shape --device gpu --minibatch 700 -o got.m plan rows.arrows
+    ok "$order as late as they may be: the same bytes" cmp got.m one.m
+done
+for memory in '--memory 5M' '--device-memory 3M' '--device-memory 20M'; do
+    ok "$memory" same plan rows.arrows mlp $shape --minibatch 700 --passes 2 $memory
+done
+CTR_CUDA_ON_HOST_MEMORY=200000 train mlp -q $shape --device gpu --minibatch 700 -o got.m plan rows.arrows
+is "a device with memory for parts of a batch alone" "$(values got.m)" "$(values one.m)"
+CTR_WORKING_SET=64 train mlp -q $shape --device gpu --minibatch 700 -o got.m plan rows.arrows
+is "fewer rows on the device than keys" "$(values got.m)" "$(values one.m)"
+ctr-cat -q --share place,b -o encoded.arrows rows.arrows
+train mlp -v $shape --device gpu --minibatch 700 -o got.m plan encoded.arrows 2>said
+ok "columns that are dictionaries: keys stay" stay
+is "and make the same model" "$(values got.m)" "$(values one.m)"
+ok "a key a row" same ids.plan rows.arrows mlp $shape --minibatch 700 --passes 2
+ok "its keys stay" stay
+train mlp -q $shape --device gpu --minibatch 700 --progressive plan.p -o got.m plan rows.arrows
+ctr-extract -q plan rows.arrows | train mlp -q $shape --device gpu --minibatch 700 --progressive stream.p -o got.m
+is "--progressive: the same scores" "$(values plan.p)" "$(values stream.p)"
+ok "some files, the last minibatch of each short" same plan rows.arrows mlp $shape --minibatch 4000
+head -n 700 rows.csv | ctr-import -q --format csv --header --columns click:int8,a:int64,b:utf8,c:int32,place:utf8,price:float64,id:int64 -o few.arrows
+train mlp -q $shape --device gpu --minibatch 512 -o plan.m plan few.arrows rows.arrows few.arrows
+for f in few rows few; do ctr-extract -q plan $f.arrows -o $f.features; done
+train mlp -q $shape --device gpu --minibatch 512 --plan plan -o stream.m few.features rows.features few.features
+is "several files" "$(values plan.m)" "$(values stream.m)"
+
+# ---- the rows that tell whether the model has collapsed are read back
+train mlp -q $shape --device gpu --minibatch 700 --rate 0 -o got.m two.plan rows.arrows 2>plan.said
+ctr-extract -q two.plan rows.arrows | train mlp -q $shape --device gpu --minibatch 700 --rate 0 -o got.m 2>stream.said
+is "a model that has not learned: the same words" "$(cat plan.said)" "$(cat stream.said)"
+
+# ---- keys come to the host where it reads them
+ctr-extract -q plan rows.arrows -o stream.arrows
+stops="--minibatch 700 --passes 2 --validation-every 1500 --patience 1 --validation"
+train mlp -q $shape --device gpu $stops few.features --plan plan -o want.m stream.arrows
+train mlp -v $shape --device gpu $stops few.arrows -o got.m plan rows.arrows 2>said
+is "validation, and a run that stops early" "$(values got.m)" "$(values want.m)"
+ok "validation: keys stay" stay
+ok "a checkpoint" same plan rows.arrows mlp $shape --minibatch 700 --checkpoint cp
+ok "a checkpoint: keys come" come 'a checkpoint has their digest'
+train mlp -v $shape --device gpu --minibatch 700 --passes 2 --spool spool -o got.m plan rows.arrows 2>said
+train mlp -q $shape --device gpu --minibatch 700 --passes 2 -o want.m plan rows.arrows
+is "--spool" "$(values got.m)" "$(values want.m)"
+ok "counts for --l2" same plan rows.arrows mlp $shape --minibatch 700 --l2 .01
+ok "--l2: keys come" come '--l2 counts them'
+train mlp -v $shape --device gpu --minibatch 700 --place place=cpu -o got.m plan rows.arrows 2>said
+is "an operator on the CPU" "$(values got.m)" "$(values one.m)"
