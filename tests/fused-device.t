@@ -123,3 +123,12 @@ ok "counts for --l2" same plan rows.arrows mlp $shape --minibatch 700 --l2 .01
 ok "--l2: keys come" come '--l2 counts them'
 train mlp -v $shape --device gpu --minibatch 700 --place place=cpu -o got.m plan rows.arrows 2>said
 is "an operator on the CPU" "$(values got.m)" "$(values one.m)"
+printf 'from log\nwhere c < 9\nlabel click\nfeature a\nfeature b\n' >flow.plan
+train mlp -v $shape --device gpu --minibatch 700 -j 1 -o one.m flow.plan log=rows.arrows 2>said
+ok "views in one thread: keys stay" stay
+train mlp -v $shape --device gpu --minibatch 700 -j 4 -o got.m flow.plan log=rows.arrows 2>said
+ok "views in several threads: keys come" come 'a queue copies them'
+is "the same model" "$(values got.m)" "$(values one.m)"
+train mlp -v $shape --minibatch 700 -o got.m plan rows.arrows 2>said
+ok "on the CPU nothing is said of it" sh -c '! grep -q "^keys of the plan" said'
+done_testing

@@ -220,7 +220,7 @@ struct ctr_gpu_opts; /* common/op/gpu.h */
 int ctr_program_gpu(struct ctr_program *g, const struct ctr_gpu_opts *o, const struct ctr_strs *place,
                     struct ctr_err *err) CTR_MUST;
 bool ctr_program_on_gpu(const struct ctr_program *g);
-/* Before the first run: ctr_batch_source_leave of output columns, but for the regrouping. */
+/* On a GPU, before the first run: ctr_batch_source_leave of output columns, but for the regrouping. */
 int ctr_program_leave(struct ctr_program *g, const int *column, int n, int batches, const char **why,
                       struct ctr_err *err) CTR_MUST;
 /* A line a layer to o->debug: nodes, launches, memory, times. */

@@ -60,6 +60,8 @@ static int extraction_next(void *source, const struct ctr_batch **b, struct ctr_
 static int extraction_leave(void *source, const struct ctr_leave *l, const char **why, struct ctr_err *err)
 {
     struct extraction *x = source;
+    if (!ctr_program_on_gpu(x->program))
+        return 0;
     *why = l->unwanted;
     const int rc = *why ? 0 : ctr_program_leave(x->program, l->column, l->n, l->batches, why, err);
     return rc <= 0 || !ctr_batch_source_regroup(&x->below, l->rows, err) ? rc : err->code;

@@ -575,7 +575,7 @@ int ctr_program_leave(struct ctr_program *g, const int *column, int n, int batch
     int *node = malloc(((size_t)n + 1) * sizeof *node);
     if (!node)
         return ctr_fail_nomem(err, (size_t)n * sizeof *node);
-    *why = g->graph.gpu ? NULL : "the plan runs on the CPU";
+    *why = NULL;
     for (int i = 0; i < n && !*why; i++) {
         *why = not_left(g, column[i]);
         node[i] = g->node[column[i]];

@@ -21,7 +21,7 @@
 
 enum {
     TILE_ROWS = 256, /* their entries stay in cache between the pass by column and the update by row */
-    RING = 8,        /* tiles: reading and verifying the next batch takes about as long as learning five tiles */
+    RING = CTR_FEED_RING,
     SOME =
         RING / 4,  /* tiles to collect before waking a thread while more are coming: waking takes as long as one tile */
     BACKLOG = 4,   /* tiles whose keys are not found before the maker helps */

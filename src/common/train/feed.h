@@ -38,10 +38,11 @@ struct ctr_feed_opts {
 };
 
 /* Tiles of so many rows, at most, that are made ahead. A batch has at least one. */
+enum { CTR_FEED_RING = 8 }; /* reading and verifying the next batch takes about as long as learning five tiles */
 static inline int ctr_feed_tiles_ahead(int64_t tile_rows)
 {
-    enum { AHEAD = 8, LARGE_TILE = 8192 }; /* rows: of larger ones only one more is made, because of their memory */
-    return tile_rows > LARGE_TILE ? 2 : AHEAD;
+    enum { LARGE_TILE = 8192 }; /* rows: of larger ones only one more is made, because of their memory */
+    return tile_rows > LARGE_TILE ? 2 : CTR_FEED_RING;
 }
 
 /* The result of one ctr_feed_next: some rows of one batch. */
