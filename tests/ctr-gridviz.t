@@ -117,6 +117,7 @@ constructor
 END
     printf 'site,%s,,200,100,10,0.3\n' "$(head -c 20000 /dev/zero | tr '\0' x)"
     printf 'site,(missing),,50,100,10,0.4\n'
+    printf 'site,far,+300000-01-01T00:00:00Z,40,100,10,0.4\n'
 } >hostile.csv
 table auc_loss:float64 hostile.arrows <hostile.csv
 exits "hostile names" 0 ctr-gridviz --title '</title><script>window.hacked = 1</script>' -o hostile.html '<b>a<b>=hostile.arrows'

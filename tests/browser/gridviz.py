@@ -231,6 +231,8 @@ def hostile(path):
         equal('the policy refuses what is injected', c.js('''(() => { const s = document.createElement('script'); s.textContent = 'window.hacked = 1';
             document.body.append(s); return window.hacked === undefined; })()'''), True)
         equal('still no script ran', c.js('window.hacked === undefined'), True)
+        set_value(c, 'breakdown', str(c.js("document.getElementById('breakdown').options.length - 1")))
+        equal('a window beyond the times of the browser', c.js('gridviz.columns().filter(s => / ms$/.test(s))'), ['site=far 9404918380800000 ms'])
 
 
 def frames(path):

@@ -36,7 +36,8 @@ function clean(text, most) {
   return shown + (cut ? '\u2026' : '');
 }
 const isolate = text => '\u2068' + text + '\u2069';
-const windowText = ms => new Date(ms).toISOString().replace(/(:00)?\.000Z$/, 'Z').replace('T', ' ');
+const windowText = ms => Math.abs(ms) > 864e13 ? ms + ' ms' : // beyond the times that Date has
+  new Date(ms).toISOString().replace(/(:00)?\.000Z$/, 'Z').replace('T', ' ');
 function sliceText(i) {
   const all = data.by_of[i] < 0, w = data.window[i];
   return (all ? 'total' : data.slice[i] === '' ? '(empty)' : data.slice[i]) + (w === null ? '' : all ? ' ' + windowText(w) : ' \u00b7 ' + windowText(w));
