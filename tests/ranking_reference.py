@@ -47,7 +47,9 @@ def mean(x, w=None):
     x = np.asarray(x, float)
     w = np.ones(len(x)) if w is None else np.asarray(w, float)
     m = np.sum(w * x) / np.sum(w)
-    se = math.sqrt(np.sum((w * (x - m)) ** 2)) / np.sum(w)
+    if len(x) < 2:
+        return [m, None, None, len(x)]
+    se = math.sqrt(np.sum((w * (x - m)) ** 2) * len(x) / (len(x) - 1)) / np.sum(w)
     return [m, m - Z * se, m + Z * se, len(x)]
 
 

@@ -15,7 +15,8 @@ void ctr_estimate_mean(struct ctr_estimate *e, const char *name, const struct ct
 {
     const double mean = m->w > 0 ? m->wx / m->w : NAN;
     const double spread = m->wwxx - 2 * mean * m->wwx + mean * mean * m->ww;
-    const double half = NORMAL_975 * sqrt(CTR_MAX(spread, 0)) / m->w;
+    const double rows = (double)m->n;
+    const double half = m->n > 1 ? NORMAL_975 * sqrt(CTR_MAX(spread, 0) * rows / (rows - 1)) / m->w : NAN;
 
     *e = (struct ctr_estimate){ .value = mean, .low = mean - half, .high = mean + half, .rows = m->n };
     snprintf(e->name, sizeof e->name, "%s", name);

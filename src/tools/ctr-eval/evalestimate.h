@@ -7,8 +7,9 @@
 
 #include "common/cli/cli.h"
 
-/* A weighted mean of independent values, from five sums in the order of the rows. Its variance is
- * sum w^2 (x - mean)^2 / (sum w)^2; with importance weights this is the linearisation (delta method) of a ratio. */
+/* A weighted mean of n independent values, from five sums in the order of the rows. Its variance is
+ * n / (n - 1) sum w^2 (x - mean)^2 / (sum w)^2; with importance weights this is the linearisation (delta method) of a
+ * ratio. Of one value it is undefined. */
 struct ctr_mean {
     int64_t n;
     double w, wx, ww, wwx, wwxx;
