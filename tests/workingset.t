@@ -57,8 +57,7 @@ fi
 
 # ---- every read of the tables sees what the device has learned
 for rows in 0 64 ''; do
-    CTR_WORKING_SET=$rows train -q --validation rows.arrows --passes 3 -o "valid$rows.arrows" rows.arrows 2>/dev/null
-    CTR_WORKING_SET=$rows train -v --validation rows.arrows --passes 3 -o got.arrows rows.arrows 2>&1 | grep 'validation log loss' >"valid$rows.txt"
+    CTR_WORKING_SET=$rows train -v --validation rows.arrows --passes 3 -o "valid$rows.arrows" rows.arrows 2>&1 | grep 'validation log loss' >"valid$rows.txt"
 done
 is "a loss for each pass" "$(grep -c 'validation log loss' valid0.txt)" 3
 for rows in 64 ''; do
