@@ -369,7 +369,7 @@ fi
 # ---- against others
 if has_python pyarrow numpy sklearn; then
     cat >ref.py <<'END'
-import subprocess, sys, io, numpy as np, pyarrow as pa
+import os, subprocess, sys, io, numpy as np, pyarrow as pa
 from sklearn.metrics import roc_auc_score, log_loss, brier_score_loss
 
 def evaluate(cols, args, roles):
@@ -390,8 +390,9 @@ def near(what, a, b):
     if not abs(a - b) <= 1e-9 * max(1, abs(b)):
         sys.exit(f'{what}: {a} is not {b}')
 
+san = '-san' in os.environ['CTR_BUILD'] # there scores of both widths, with and without weights
 roles = {'y': 'label', 'p': 'score', 'w': 'weight', 'u': 'user'}
-for seed in range(6):
+for seed in [0, 3] if san else range(6):
     rng = np.random.default_rng(seed)
     n = 5000
     p = rng.beta(1, 3, n)
@@ -434,7 +435,7 @@ for seed in range(6):
 
 # Rows that weigh 1: slices by texts short, long and with zero bytes, by the same as a dictionary, by small and large numbers, with nulls.
 names = ['', 'a', 'ab', 'ab\0', 'x' * 15, 'x' * 16, 'x' * 17] + [f'site{i}' for i in range(300)]
-for seed in range(4):
+for seed in [1, 2] if san else range(4):
     rng = np.random.default_rng(seed)
     n = 6000
     p = [rng.beta(1, 3, n), np.round(rng.beta(1, 3, n), 2).astype(np.float32), rng.choice([0, 5e-324, 1e-300, .25, 1], n), np.full(n, .5)][seed]
@@ -499,10 +500,11 @@ for w in 1e308 1e-200; do
 done
 is 'no metric of 0' "$(ctr-eval -q -f stream --metrics log_loss,squared_error,auc wide.arrows | ctr-export -c auc --no-header)$(printf 'click,w,score\n1,1e308,.4\n0,1e308,.3\n' | ctr-import -f csv --header --label click --weight w --score score --columns click:int8,w:float64,score:float64 | ctr-eval -q -f stream --metrics log_loss,squared_error | ctr-export -c log_loss,squared_error --no-header)" '"",'
 # ---- many users in many days: the rest takes those that go, not the windows of all that stay, time and again
-awk 'BEGIN { for (i = 0; i < 600000; i++) print i % 2 ",.5," (i % 2 ? i : i % 998) "," 86400 * (i * 7919 % 3001) }' |
+rows=${SAN:+60000} rows=${rows:-600000}
+awk -v n=$rows 'BEGIN { for (i = 0; i < n; i++) print i % 2 ",.5," (i % 2 ? i : i % 998) "," 86400 * (i * 7919 % 3001) }' |
     ctr-import -f csv --label click --score p --time t:unix --columns click:int8,p:float64,u:utf8,t:timestamp -o days.arrows
-ok '--slices 5 of 300,000 users by day, in 5 s of a processor' sh -c 'ulimit -t 5; exec ctr-eval -q --time t --by u --window 1d --slices 5 --metrics log_loss days.arrows >days'
-is 'with all rows of all days' "$(awk '$1 == "u=(rest)" && $2 == "all" || $1 ~ /^u=[0-9]/ && $2 == "all" { n += $3 } END { print n }' days)" 600000
+ok '--slices 5 of '$((rows / 2))' users by day, in 5 s of a processor' sh -c 'ulimit -t 5; exec ctr-eval -q --time t --by u --window 1d --slices 5 --metrics log_loss days.arrows >days'
+is 'with all rows of all days' "$(awk '$1 == "u=(rest)" && $2 == "all" || $1 ~ /^u=[0-9]/ && $2 == "all" { n += $3 } END { print n }' days)" $rows
 
 # ---- a value with the byte 0 is a value of its own
 printf 's,l,score\na\000c,0,.2\na\000b,1,.5\na,1,.9\na\000b,0,.1\n\000,1,.5\n' | ctr-import -qf csv --header --label l --score score >"$W/nul.arrows"

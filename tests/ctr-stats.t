@@ -211,7 +211,8 @@ if ! has_python pyarrow; then
     done_testing
     exit 0
 fi
-"$PY" "$CTR_TOP/tests/stats_reference.py" make . || exit 1
+REF="$CTR_TOP/tests/stats_reference.py"
+ref make . || exit 1
 
 # ---- profiles that lie: forge FROM TO CODE, which changes its rows or its schema
 forge() {
@@ -242,7 +243,7 @@ exits 'a bin beyond the greatest number' 1 ctr-stats --merge forged.profile
 err_like 'is refused' 'no row of a profile'
 for log in small many; do
     ctr-stats -j 1 --label label --profile $log.profile $log.arrows >$log.stats
-    ok "$log: against the reference" "$PY" "$CTR_TOP/tests/stats_reference.py" check $log.arrows $log.stats label
+    ok "$log: against the reference" ref check $log.arrows $log.stats label
     [ $log = many ] && [ -n "$SAN" ] && continue
     [ $log = small ] || for part in bin frequent totals; do
         ctr-select --where "part != \"$part\"" many.profile -o part.profile
@@ -274,10 +275,10 @@ ctr-stats --merge --profile merged.profile b.profile a.profile >/dev/null
 ok 'slices merged' cmp by.profile merged.profile
 ctr-select --where 'label == 1' --rest ref.arrows small.arrows -o now.arrows
 ctr-stats --against ref.arrows now.arrows -o drift.stats
-ok 'drift: against the reference' "$PY" "$CTR_TOP/tests/stats_reference.py" drift now.arrows ref.arrows drift.stats 1e-9
+ok 'drift: against the reference' ref drift now.arrows ref.arrows drift.stats 1e-9
 ctr-select --columns label,float,int,text many.arrows -o some.arrows
 ctr-stats --against some.arrows other.arrows -o drift.stats
-ok 'of many values, about' "$PY" "$CTR_TOP/tests/stats_reference.py" drift other.arrows some.arrows drift.stats .003
+ok 'of many values, about' ref drift other.arrows some.arrows drift.stats .003
 ctr-stats -j 3 --against some.arrows other.arrows -o again.stats
 ok 'intervals are of the seed' same_rows drift.stats again.stats
 ok 'the check can fail' sh -c "ctr-select --tail 2999 small.arrows | ctr-stats --label label >less.stats; ! '$PY' '$CTR_TOP/tests/stats_reference.py' check small.arrows less.stats label"

@@ -83,7 +83,7 @@ mkdir "$W/plan" && cp "$W/de.csv" "$W/plan"
 printf 'from log = csv(header=true, delimiter=";", decimal=",", thousands=".", trim=true, escape="\\\\", comment="~", skip_lines="0")\nkeep a, b\n' >"$W/plan/p.plan"
 is "views of plans" "$(ctr-extract "$W/plan/p.plan" log="$W/plan/de.csv" | text | tr '\n' ' ')" 'a,b 1234.5,-1000 -2250,2000000 ,7 '
 if has_python json; then
-    for seed in 1 2 3; do
+    for seed in ${SAN:-1 2 3}; do # the first alone under the sanitizers
         is "tables in many dialects are read as they were written, seed $seed" "$("$PY" "$CTR_TOP/tests/dialects.py" "$W" $seed | sed 's/same .*/same/' | uniq)" same
     done
 else

@@ -110,7 +110,7 @@ small_batches() {
 # ref ACTION ARGUMENT… : the plain version $REF in Python. Under the sanitizers it makes and compares files, and computes no values beside
 # ours: the plain half does, and the commands that it would judge have run.
 ref() {
-    case ${SAN:+$1} in '' | make | counts | same | set | column | foreign | auc) "$PY" "$REF" "$@" ;; esac
+    case ${SAN:+$1} in '' | make | data | counts | same | set | column | foreign | auc) "$PY" "$REF" "$@" ;; esac
 }
 
 # agrees_with MODEL FIXED OPTION… -- REFERENCE-OPTION… : a model that `small` of the test trains has the values and progressive scores

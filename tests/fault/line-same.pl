@@ -38,7 +38,7 @@ line '8a', 'the same bytes', sub {
         my %good = outputs($at);
         my @ways = map { ['file', @$_] } @SAME_BYTES;
         push @ways, ['pipe', 'a pipe', [], {}] unless $c->{own} || $c->{file} || $c->{quiet};
-        for my $w (some_of($quick ? ($SAN ? 4 : 2) : 1, length $c->{name}, @ways)) {
+        for my $w (some_of($quick ? ($SAN ? 8 : 2) : 1, length $c->{name}, @ways)) {
             my ($how, $what, $more, $env) = @$w;
             next if $what eq '--memory' && $c->{name} =~ /spill/;
             $n++;
