@@ -102,6 +102,18 @@ for f in few rows few; do ctr-extract -q plan $f.arrows -o $f.features; done
 train mlp -q $shape --device gpu --minibatch 512 --plan plan -o stream.m few.features rows.features few.features
 is "several files" "$(values plan.m)" "$(values stream.m)"
 
+# ---- what a pass of three minibatches costs: what four passes do and two do not
+printf 'label click\nfeature a\nfeature b\ndense price\n' >cost.plan
+for passes in 2 4; do
+    CTR_CUDA_ON_HOST_SAYS=1 train mlp -q --embedding 8 --hidden 16,8 --device gpu --minibatch 4096 --passes $passes -o got.m cost.plan rows.arrows 2>cost.$passes
+done
+cost() { echo $((($(calls "$1" cost.4) - $(calls "$1" cost.2)) / 2)); }
+ok "at most 40 launches a minibatch ($(cost launch))" test "$(cost launch)" -le 120
+ok "two waits a minibatch, one for the end of a pass, two for the last rows ($(cost wait))" test "$(cost wait)" -le 9
+# A number 4, a label 4 and a score 4; lists of keys that are new on the device; hashes of the last rows.
+ok "at most 15 bytes a row ($(($(cost bytes) / 9000)))" test "$(cost bytes)" -le 135000
+ok "of these 7 to the host ($(($(cost down) / 9000)))" test "$(cost down)" -le 63000
+
 # ---- the rows that tell whether the model has collapsed are read back
 train mlp -q $shape --device gpu --minibatch 700 --rate 0 -o got.m two.plan rows.arrows 2>plan.said
 ctr-extract -q two.plan rows.arrows | train mlp -q $shape --device gpu --minibatch 700 --rate 0 -o got.m 2>stream.said
