@@ -40,6 +40,7 @@ for tool in "$CTR_BUILD"/bin/ctr*; do
     while IFS=$'\t' read -r option letter kind rest; do
         case $option in --*) ;; *) continue ;; esac
         case $name$option in *--output | *--quiet | *--help | *--version | *--list-options) continue ;; esac
+        one_of 4 || continue # the code of a usage error is the same for all
         case $kind in
         flag | '') try "$name $option=" "$name" "$option=$H" log.arrows ;;
         *) try "$name $option" "$name" "$option" "$H" log.arrows ;;
