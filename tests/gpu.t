@@ -13,7 +13,7 @@ if [ -n "${CTR_GPU:-}" ]; then # make check-gpu: each row on the card, and the p
     done_testing
     exit 0
 fi
-[ -z "$SAN" ] || export CTR_CUDA_ON_HOST_CXXFLAGS="-fsanitize=address,undefined -fsanitize-undefined-trap-on-error -fno-sanitize=vptr"
+[ -z "$SAN" ] || export CTR_CUDA_ON_HOST_CXXFLAGS="-O0 -fsanitize=address,undefined -fsanitize-undefined-trap-on-error -fno-sanitize=vptr"
 cd "$W" || exit 1
 
 # ---- operators
