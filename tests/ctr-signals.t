@@ -423,6 +423,13 @@ if has_python sqlite3; then
     echo 'feature ad = lower(ad)' >next.plan
     q --db old.db add next.plan
     is 'and counts on' "$(s --db old.db list --format jsonl ad | sed 's/.*"version":\([0-9]*\).*/\1/')" 2
+    q --db two.db add n.plan
+    "$PY" -c 'import sqlite3; sqlite3.connect("two.db").executescript("ALTER TABLE signal DROP COLUMN last; PRAGMA user_version = 2")'
+    cp two.db same.db
+    exits 'an index of version 2 is listed' 0 s --db two.db list
+    ok 'and stays as it is' cmp two.db same.db
+    q --db two.db add next.plan
+    is 'until it counts on' "$(s --db two.db list --format jsonl ad | sed 's/.*"version":\([0-9]*\).*/\1/')" 2
     old
     printf 'label click\nfeature ad\ndense price\nfeature no = if(true, null, ad)\n' >old.plan
     exits 'check sees what failed' 3 s --db old.db check old.plan

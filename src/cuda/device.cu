@@ -138,10 +138,17 @@ int cuda_wait(struct cuda_dev *c, const char *what, struct ctr_err *err)
     return rc;
 }
 
+/* Start what was collected: its errors, too, come before a read. */
+static int all_started(struct cuda_dev *c, struct ctr_err *err)
+{
+    (void)cuda_queue(c);
+    return cuda_started(c, "starting a kernel", err);
+}
+
 static int device_sync(struct ctr_dev *dev, struct ctr_err *err)
 {
     struct cuda_dev *c = cuda_of(dev);
-    int rc = cuda_started(c, "starting a kernel", err);
+    int rc = all_started(c, err);
     rc = rc ? rc : cuda_wait(c, "computing", err);
     return rc ? rc : cuda_check(c, cudaStreamSynchronize(c->copy), "copying", err);
 }
@@ -207,7 +214,7 @@ int cuda_read_later(struct cuda_dev *c, const void *from, int n, void *const *ho
     for (int i = 0; i < n; i++)
         all += bytes[i];
     char *pinned = NULL;
-    int rc = cuda_started(c, "starting a kernel", err);
+    int rc = all_started(c, err);
     rc = rc ? rc : back_room(c, n, all, &pinned, err);
     rc = rc ? rc
             : cuda_check(c, cudaMemcpyAsync(pinned, from, all, cudaMemcpyDeviceToHost, cuda_queue(c)), "reading", err);
@@ -226,7 +233,7 @@ static int device_read(struct ctr_dev *dev, const void *from, void *host, size_t
 {
     struct cuda_dev *c = cuda_of(dev);
     const bool direct = bytes > (size_t)(later ? PINNED : STAGED);
-    int rc = direct ? cuda_started(c, "starting a kernel", err) : cuda_read_later(c, from, 1, &host, &bytes, err);
+    int rc = direct ? all_started(c, err) : cuda_read_later(c, from, 1, &host, &bytes, err);
     if (direct && rc == 0)
         rc = cuda_check(c, cudaMemcpyAsync(host, from, bytes, cudaMemcpyDeviceToHost, cuda_queue(c)), "reading", err);
     return rc || (later && !direct) ? rc : cuda_wait(c, "reading", err);

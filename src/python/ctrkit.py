@@ -334,14 +334,15 @@ class through:  # is called as a function
 
 
 def _stamp(path):
-    s = os.stat(path)
+    s = os.stat(path, follow_symlinks=os.path.exists(path))  # a link to nothing is no error
     inside = [_stamp(os.path.join(path, name)) for name in sorted(os.listdir(path))] if os.path.isdir(path) else []
     return [os.path.abspath(path), s.st_size, s.st_mtime_ns, *inside]
 
 
 def _files(stages):
-    """The files that arguments name, by themselves or behind VIEW= or --option=."""
-    return [f for argv in stages for a in argv[1:] for f in (a, a.partition("=")[2]) if os.path.isfile(f)]
+    """The files that arguments name, by themselves or behind VIEW= or --option=, and folders behind VIEW=."""
+    return [f for argv in stages for a in argv[1:] for f in (a, a.partition("=")[2])
+            if os.path.isfile(f) or (f != a and a[0] != "-" and os.path.isdir(f))]
 
 
 def _one_file(task):

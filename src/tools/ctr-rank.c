@@ -44,7 +44,7 @@ static int find_by(const struct ctr_schema *s, struct ctr_err *err)
         return 0;
     if (query < 0)
         return ctr_cli_usage(err, "no column has the role query: name the columns of a request with --by");
-    return ctr_strs_add(&o.by, s->f[query].name, strlen(s->f[query].name), err);
+    return ctr_names_add(&o.by, s->f[query].name, err);
 }
 
 static int find_columns(const struct ctr_cli *cli, const struct ctr_schema *s, struct ctr_rank_opts *ro,

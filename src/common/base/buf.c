@@ -316,7 +316,7 @@ int ctr_names_split(struct ctr_strs *l, const char *s, char sep, struct ctr_err 
 int ctr_names_add(struct ctr_strs *l, const char *name, struct ctr_err *err)
 {
     struct ctr_buf b = { 0 };
-    int rc = ctr_quote_in(&b, '`', name, strlen(name), err);
+    int rc = ctr_quote_name(&b, name, err);
     if (!rc)
         rc = ctr_strs_add(l, (const char *)b.data, b.len, err);
     ctr_buf_free(&b);

@@ -191,8 +191,8 @@ int ctr_program_run(struct ctr_program *g, const struct ctr_batch *in, const str
 /* Counts of vocabulary i (its section, such as "vocab.genre"; NULL past the last): the values that it produced so far,
  * and those not in it. */
 const char *ctr_program_unknown(const struct ctr_program *g, int i, int64_t *values, int64_t *unknown);
-/* Note, with the remedy: the first number of each dense column that float32 made infinite; each such feature that made
- * many keys of so many rows. */
+/* Note, with the remedy: the first number of each dense column that float32 makes infinite, and each feature that is a
+ * plain column of floats and made many keys. `rows`: of the input. */
 void ctr_program_tell_floats(const struct ctr_program *g, int64_t rows, void (*note)(void *ctx, const char *text),
                              void *ctx);
 /* Values of text columns that are keys of their own although they differ from others by Unicode normalisation alone,

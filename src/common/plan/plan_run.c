@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "common/base/isa.h"
 #include "common/plan/plancore.h"
 
 /* ---- constants ---- */
@@ -78,53 +79,54 @@ static int run_label(const struct plan_graph *g, struct plan_node *n, const stru
     return rc;
 }
 
-/* Does only float32 make it infinite? */
-static bool is_large(double x)
+/* Is one of the numbers infinite? The features are float32. */
+CTR_FAST static bool has_infinite(const struct ctr_colbuf *b)
 {
-    return fabs(x) < INFINITY && !(fabsf((float)x) < INFINITY);
+    const float *x = (const float *)(const void *)b->data.data;
+    int64_t infinite = 0;
+    for (int64_t i = 0; i < b->rows; i++)
+        infinite += fabsf(x[i]) == INFINITY;
+    return infinite > 0;
 }
 
-/* Remember the first such number of the rows. */
+/* Remember the first number of the rows that only float32 makes infinite. */
 static void find_large(const struct plan_graph *g, struct plan_node *n, const struct ctr_col *rows)
 {
     for (int64_t i = 0; i < rows->rows && !n->large_row; i++) {
         int64_t at = i, end = i + 1;
         const struct ctr_col *c = n->type.type == CTR_F32 ? rows : ctr_col_items(rows, n->type.width, i, &at, &end);
-        for (; c && at < end && !n->large_row; at++)
-            if (!ctr_col_missing(c, at) && is_large(ctr_col_f64(c, at))) {
-                n->large = ctr_col_f64(c, at);
+        for (; c && at < end && !n->large_row; at++) {
+            const double x = ctr_col_missing(c, at) ? 0 : ctr_col_f64(c, at);
+            if (fabs(x) < INFINITY && fabsf((float)x) == INFINITY) {
+                n->large = x;
                 n->large_row = g->batch->first_row + i + 1;
             }
+        }
     }
 }
 
-/* Append the numbers of c as float32; null stays null. *large: is one beyond it? */
-static int append_f32(struct plan_node *n, const struct ctr_col *c, bool *large, struct ctr_err *err)
+/* Append the numbers of c as float32; null stays null. */
+static int append_f32(struct plan_node *n, const struct ctr_col *c, struct ctr_err *err)
 {
     const double *v;
     int rc = to_doubles(n, c, &v, err);
     bool nulls = c->nulls || (c->dict && c->dict->nulls);
     if (rc == 0)
         rc = ctr_buf_reserve(&n->out.data, (size_t)c->rows * sizeof(float), err);
-    for (int64_t i = 0; rc == 0 && i < c->rows; i++) {
-        *large |= is_large(v[i]);
+    for (int64_t i = 0; rc == 0 && i < c->rows; i++)
         rc = nulls && ctr_col_missing(c, i) ? ctr_colbuf_null(&n->out, err) : ctr_colbuf_f64(&n->out, v[i], err);
-    }
     return rc;
 }
 
-static int append_f32_lists(struct plan_node *n, const struct ctr_col *c, bool *large, struct ctr_err *err)
+static int append_f32_lists(struct plan_node *n, const struct ctr_col *c, struct ctr_err *err)
 {
     int rc = 0;
     for (int64_t i = 0; rc == 0 && i < c->rows; i++) {
         int64_t from = 0, to = 0;
         const struct ctr_col *item = ctr_col_items(c, n->type.width, i, &from, &to);
-        for (; rc == 0 && from < to; from++) {
-            const bool null = ctr_col_missing(item, from);
-            const double x = null ? 0 : ctr_col_f64(item, from);
-            *large |= is_large(x);
-            rc = null ? ctr_colbuf_null(n->out.item, err) : ctr_colbuf_f64(n->out.item, x, err);
-        }
+        for (; rc == 0 && from < to; from++)
+            rc = ctr_col_missing(item, from) ? ctr_colbuf_null(n->out.item, err)
+                                             : ctr_colbuf_f64(n->out.item, ctr_col_f64(item, from), err);
         if (rc == 0)
             rc = item ? ctr_colbuf_close(&n->out, err) : ctr_colbuf_null(&n->out, err);
     }
@@ -135,9 +137,9 @@ static int append_f32_lists(struct plan_node *n, const struct ctr_col *c, bool *
 static int run_dense(const struct plan_graph *g, struct plan_node *n, const struct ctr_col *rows,
                      const struct ctr_col *c, struct ctr_err *err)
 {
-    bool large = false;
-    const int rc = (n->type.type == CTR_F32 ? append_f32 : append_f32_lists)(n, c, &large, err);
-    if (large)
+    const bool plain = n->type.type == CTR_F32;
+    const int rc = plain ? append_f32(n, c, err) : append_f32_lists(n, c, err);
+    if (rc == 0 && !n->large_row && has_infinite(plain ? &n->out : n->out.item))
         find_large(g, n, rows);
     return rc;
 }

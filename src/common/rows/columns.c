@@ -251,8 +251,6 @@ int ctr_columns_parse(struct ctr_picks *out, const char *list, const struct ctr_
             break;
         p++;
     }
-    if (rc == 0 && !out->n && s->n)
-        rc = ctr_fail(err, CTR_EUSAGE, "--columns %.60s leaves no column", list);
     return rc;
 }
 

@@ -201,6 +201,8 @@ static int compile_columns(struct ctr_select *s, const struct ctr_select_spec *s
 {
     const struct ctr_schema *before = s->nexplode ? &s->exploded : last_schema(s);
     int rc = ctr_columns_parse(&s->picks, spec->columns ? spec->columns : "*", before, err);
+    if (rc == 0 && !s->picks.n && before->n)
+        rc = ctr_fail(err, CTR_EUSAGE, "--columns %.60s leaves no column", spec->columns);
     if (rc == 0)
         rc = ctr_meta_copy(&s->output.meta, &before->meta, err);
     for (int i = 0; rc == 0 && i < s->picks.n; i++) {

@@ -441,7 +441,7 @@ static int prepare(struct run *r, struct ctr_err *err)
     if (!rc)
         rc = ctr_batchbuf_init(&r->rows, &r->schema, err);
     if (!rc)
-        rc = ctr_strs_add(&keys, r->schema.f[0].name, strlen(r->schema.f[0].name), err);
+        rc = ctr_names_add(&keys, r->schema.f[0].name, err);
     if (!rc)
         rc = ctr_sort_new(&r->sort, &r->schema, &sort, err);
     ctr_strs_free(&keys);

@@ -159,7 +159,7 @@ static int open_stages(struct ranking *g, struct ctr_batch_source *s, struct ctr
     if (!rc) {
         const char *name = ctr_batch_source_schema(s)->f[query].name;
         g->tie = ctr_batch_source_schema(s)->n;
-        rc = ctr_strs_add(&by, name, strlen(name), err);
+        rc = ctr_names_add(&by, name, err);
     }
     struct ctr_rank_opts ro = {
         .by = &by, .order = order, .order_name = option, .score = g->score, .id = id, .uncertainty = -1

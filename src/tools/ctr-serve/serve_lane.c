@@ -256,7 +256,7 @@ static int rank_new(struct serve_lane *l, const struct serve_generation *g, stru
                                       .seed = how->seed };
     int rc = find_bid(l, how->bid, err);
     if (!rc && query >= 0)
-        rc = ctr_strs_add(&by, s->f[query].name, strlen(s->f[query].name), err);
+        rc = ctr_names_add(&by, s->f[query].name, err);
     if (!rc)
         rc = of_expression(ctr_rank_new(&l->rank, s, &ro, err), err);
     ctr_strs_free(&by);

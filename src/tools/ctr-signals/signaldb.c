@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { APPLICATION_ID = 0x63747253 /* "ctrS" */, VERSION = 3 };
+enum { APPLICATION_ID = 0x63747253 /* "ctrS" */, VERSION = 3, READABLE = 2 /* by listings */ };
 
 /* A signal's `last` is the number of its newest version, which may have been removed. A version's `unused_ms` is the
  * time when it lost its last consumer (or was added without one); null while it has one. `pinned` is a vetting; null:
@@ -246,6 +246,7 @@ static int open_file(struct ctr_signals *s, enum ctr_signals_mode mode, struct c
                                                    : SQLITE_OPEN_READWRITE;
     struct stat st;
     int64_t version = VERSION;
+    const int64_t least = mode == CTR_SIGNALS_READ ? READABLE : VERSION;
     const bool file = strcmp(s->path, IN_MEMORY) != 0; /* check_name lets no file have that name */
     if (mode != CTR_SIGNALS_CREATE && stat(s->path, &st)) {
         ctr_err_file(err, s->path);
@@ -257,14 +258,14 @@ static int open_file(struct ctr_signals *s, enum ctr_signals_mode mode, struct c
     /* A writer was killed, and the next process that may write undoes its change. Or the index has an older version,
      * and the next process that may write upgrades it. */
     if (mode == CTR_SIGNALS_READ &&
-        (rc ? s->db && sqlite3_extended_errcode(s->db) == SQLITE_READONLY_ROLLBACK : version < VERSION))
+        (rc ? s->db && sqlite3_extended_errcode(s->db) == SQLITE_READONLY_ROLLBACK : version < least))
         rc = open_with(s, mode, SQLITE_OPEN_READWRITE, &version, err);
-    if (!rc && version < VERSION && sqlite3_db_readonly(s->db, "main") == 1) {
+    if (!rc && version < least && sqlite3_db_readonly(s->db, "main") == 1) {
         ctr_err_file(err, s->path);
         rc = ctr_fail(err, CTR_EDATA, "an index of version %lld: a user with permission to write must list it once",
                       (long long)version);
     }
-    if (!rc && version < VERSION)
+    if (!rc && version < least)
         rc = make_tables(s, err);
     if (!rc)
         rc = ctr_signals_run(s, err, "PRAGMA foreign_keys = ON", "");
