@@ -140,6 +140,12 @@ train mlp -v $shape --device gpu --minibatch 700 -j 1 -o one.m flow.plan log=row
 ok "views in one thread: keys stay" stay
 train mlp -v $shape --device gpu --minibatch 700 -j 4 -o got.m flow.plan log=rows.arrows 2>said
 ok "views in several threads: keys come" come 'a queue copies them'
+# A batch of bad rows alone gives the learner no tile, by which the age of hashes is counted.
+ctr-select -q --add 'price=if(id % 100 < 60, 1e300, price)' rows.arrows -o bad.arrows
+sed 's/log_scale(price)/price/' keys.plan >bad.plan
+ctr-extract -q --fit bad.plan -o bad.fitted rows.arrows
+ok "bad rows" same bad.fitted bad.arrows mlp $shape --minibatch 20 --bad-rows skip=9000
+ok "bad rows that are left out: keys come" come 'bad rows are left out'
 is "the same model" "$(values got.m)" "$(values one.m)"
 train mlp -v $shape --minibatch 700 -o got.m plan rows.arrows 2>said
 ok "on the CPU nothing is said of it" sh -c '! grep -q "^keys of the plan" said'

@@ -214,7 +214,6 @@ struct sieve {
     struct ctr_buf broken, texts;
     struct ctr_part part, row;
     struct ctr_batch view;
-    int left; /* hashes of a row that are left on a device */
 };
 
 static const char *sieve_name(const void *source)
@@ -348,9 +347,7 @@ static int give(struct sieve *s, const struct ctr_batch **b, struct ctr_err *err
     } else {
         rc = ctr_batch_part(&s->part, s->in, s->at, n, err);
         s->view = s->part.batch;
-        s->view.device_hashes = s->in->device_hashes;
-        if (s->view.device_hashes)
-            s->view.device_hashes += (uint64_t)(s->at * s->left) * sizeof(uint64_t);
+        s->view.device_hashes = s->in->device_hashes; /* of its first row, which s->at then is: sieve_leave */
     }
     s->view.first_row = s->given;
     *b = n == s->in->rows && s->given == s->in->first_row ? s->in : &s->view;
@@ -381,13 +378,13 @@ static int sieve_next(void *source, const struct ctr_batch **b, struct ctr_err *
     }
 }
 
+/* How long hashes are valid is counted in batches, of which a sieve may drop whole ones. */
 static int sieve_leave(void *source, const struct ctr_leave *l, const char **why, struct ctr_err *err)
 {
     struct sieve *s = source;
     struct ctr_leave leave = *l;
-    s->left = l->n;
-    if (s->bad->o.policy.kind == CTR_BAD_QUARANTINE)
-        leave.unwanted = "bad rows are written with them";
+    if (s->bad->o.policy.kind != CTR_BAD_FAIL)
+        leave.unwanted = "bad rows are left out";
     return ctr_batch_source_leave(&s->below, &leave, why, err);
 }
 
