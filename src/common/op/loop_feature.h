@@ -19,20 +19,19 @@ OPV_FN uint64_t op_feature_key(const struct op_feature *p, int64_t key, uint64_t
 {
     return !ok ? p->missing : key ? ctr_mix64(v ^ p->seed) : v;
 }
-OPD_INLINE void op_feature_put(const struct opd_unit *u, int64_t step, int64_t row, uint64_t key)
-{
-    if (step)
-        ((uint64_t *)u->out)[row * step] = ctr_key_hash(key);
-    else
-        opd_put(u, row, key, 1);
-}
 CTR_LOOP_FIXED(loop_feature)
 {
     const struct op_feature *p = (const struct op_feature *)u->param;
+    uint64_t *const hashes = (uint64_t *)u->out;
     const int64_t step = p->step;
-    opd_hashes(u, row, to, w->text[0], [&](int64_t at, int64_t key, uint64_t v, uint8_t ok) {
-        op_feature_put(u, step, at, op_feature_key(p, key, v, ok));
-    });
+    if (step) /* a loop of its own: the choice within one would cost six instructions a row */
+        opd_hashes(u, row, to, w->text[0], [&](int64_t at, int64_t key, uint64_t v, uint8_t ok) {
+            hashes[at * step] = ctr_key_hash(op_feature_key(p, key, v, ok));
+        });
+    else
+        opd_hashes(u, row, to, w->text[0], [&](int64_t at, int64_t key, uint64_t v, uint8_t ok) {
+            opd_put(u, at, op_feature_key(p, key, v, ok), 1);
+        });
 }
 
 OPV_FN int64_t op_feature_max(const struct ctr_op_tile *t, int i)
@@ -81,10 +80,16 @@ OPV_FN uint64_t op_vocab_key(const struct op_vocab_feature *p, uint64_t x)
 CTR_LOOP_FIXED(loop_vocab_feature)
 {
     const struct op_vocab_feature *p = (const struct op_vocab_feature *)u->param;
+    uint64_t *const hashes = (uint64_t *)u->out;
     const int64_t step = p->feature.step;
-    opd_hashes(u, row, to, w->text[0], [&](int64_t at, int64_t key, uint64_t v, uint8_t ok) {
-        op_feature_put(u, step, at, op_vocab_key(p, op_feature_key(&p->feature, key, v, ok)));
-    });
+    if (step)
+        opd_hashes(u, row, to, w->text[0], [&](int64_t at, int64_t key, uint64_t v, uint8_t ok) {
+            hashes[at * step] = ctr_key_hash(op_vocab_key(p, op_feature_key(&p->feature, key, v, ok)));
+        });
+    else
+        opd_hashes(u, row, to, w->text[0], [&](int64_t at, int64_t key, uint64_t v, uint8_t ok) {
+            opd_put(u, at, op_vocab_key(p, op_feature_key(&p->feature, key, v, ok)), 1);
+        });
 }
 
 OPV_FN int64_t op_vocab_keys(const struct ctr_op_tile *t, int i, uint64_t *to)
