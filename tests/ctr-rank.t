@@ -41,6 +41,9 @@ is 'no rows' "$(ctr-rank --bid bid --explore epsilon=0.5 none.arrows | ctr-expor
 is 'columns keep their roles' "$(ctr-rank ads.arrows | ctr-info | awk '$1 == "request" || $1 == "ad" || $1 == "rank" { printf "%s %s %s, ", $1, $2, $3 }')" \
     'request int64 query, ad utf8 id, rank int32 -, '
 
+printf '{"a,b":1,"s":0.5,"y":0}\n{"a,b":1,"s":0.6,"y":1}\n' | ctr-import -q -f jsonl --query a,b --score s --label y -o comma.arrows
+is 'a request whose name has a comma' "$(ctr-rank comma.arrows | ctr-export -f csv --columns s --no-header | tr '\n' ' ')" '0.6 0.5 '
+ok 'and by ctr-eval --at' ctr-eval --at 1 comma.arrows
 exits 'no request' 2 sh -c "ctr-import -q -f csv --header --score score ads.csv | ctr-rank"
 err_like 'names the option' 'no column has the role query: name the columns of a request with --by'
 exits 'no score' 2 sh -c "ctr-import -q -f csv --header --query request ads.csv | ctr-rank"

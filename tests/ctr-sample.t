@@ -199,6 +199,8 @@ exits 'a column that is not there' 2 ctr-sample --permute nosuch p.arrows
 err_like 'is named' 'nosuch'
 exits 'all columns' 2 ctr-sample --permute '*' p.arrows
 err_like 'is a shuffle of rows' 'names every column: rows change places by ctr-sort --shuffle'
+exits 'no column' 2 ctr-sample --permute '*,-*' p.arrows
+err_like 'is told of this option' '^ctr-sample: --permute [*],-[*] names no column$'
 exits 'a new name' 2 ctr-sample --permute x=ad p.arrows
 err_like 'is none' 'renames none: write ad'
 exits '--permute with --share' 2 ctr-sample --permute ad --share .5 p.arrows

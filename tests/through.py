@@ -255,6 +255,14 @@ for name, rows in (("a", 3), ("b", 4)):
     subprocess.run(["ctr-export", "-o", f"days/day=1/{name}.parquet", first[rows][0]], check=True)
     equal(f"a folder with {name}", (parts()[1], parts()[1]), (True, False))
 equal("has the rows of all files below it", count(parts()[0]), sum(count(first[rows][0]) for rows in (3, 4)))
+with open("folder.plan", "w") as f:
+    f.write("from log = csv(header=true)\njoin days on b\nlabel y = a > 1\nfeature a_of\n")
+os.makedirs("side")
+os.symlink("nowhere", "side/link")
+view = lambda: ctrkit.over_files(paths[1:2], [["ctr-extract", "-q", "folder.plan", "log={}", "days=side"]], "folder.out")[0][1]
+for name, k in (("a", 1), ("b", 2)):
+    subprocess.run(f"printf 'b,a_of\\n{k},{k}\\n' | ctr-import -q -f csv --header | ctr-export -o side/{name}.parquet", shell=True, check=True)
+    equal(f"a view that is a folder, with {name}", (view(), view()), (True, False))
 with open("in/4.csv", "a") as f:
     f.write("4,no number\n")
 before = open("out/4.csv.arrows", "rb").read()
