@@ -443,7 +443,8 @@ int ctr_deep_send_groups(struct ctr_deep *d, const struct ctr_buf *index, int64_
 /* NULL: it does, in minibatches that are learned from; else why the host does. */
 const char *ctr_deep_host_numbers(const struct ctr_deep *d, const struct ctr_deep_tables *all);
 /* The hashes of n rows of `keys` keys, which are on the device (ctr_rows.device_hash), as entries of the group: copied
- * there, or to the host if those before them are. `bias`: each row ends with that hash, too; 0: it does not. */
+ * there, or to the host if it numbers them or has those before them. `bias`: each row ends with that hash, too; 0: it
+ * does not. */
 int ctr_deep_add_left(struct ctr_deep *d, uint64_t device_hash, int64_t n, int64_t keys, uint64_t bias,
                       struct ctr_err *err) CTR_MUST;
 /* Each row has n keys, and key k belongs to table d->batch.tables[k], which the caller sets. */

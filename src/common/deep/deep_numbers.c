@@ -97,7 +97,7 @@ int ctr_deep_add_left(struct ctr_deep *d, uint64_t device_hash, int64_t n, int64
     const int64_t width = keys + (bias != 0);
     struct ctr_mem *there;
     int rc = 0;
-    if (!d->group->hash.len) {
+    if (d->batch.left || (!d->group->entries && ctr_source_takes_entries(d->vectors.source, 0))) {
         if ((rc = ctr_mem_at(&there, d->dev, device_hash, (size_t)(n * keys) * 8, err)))
             return rc;
         rc = copy_rows(d, there, n, keys, bias, err);

@@ -112,7 +112,7 @@ int ctr_gpu_copy(struct ctr_gpu *m, const struct ctr_col *col, const struct ctr_
                  struct ctr_err *err) CTR_MUST;
 
 /* Memory for hashes: buffer `number`, with at least so many bytes at *at, without what was there. Unlike slots it lasts
- * until ctr_gpu_free. */
+ * until ctr_gpu_free, so all of them take a quarter of the memory at most: CTR_ELARGE. */
 enum { CTR_GPU_HASHES = 16 };
 int ctr_gpu_hashes(struct ctr_gpu *m, int number, int64_t bytes, uint64_t *at, struct ctr_err *err) CTR_MUST;
 

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { FIRST_POOL = 1 << 20, MOST_BLOCKS = 1024 };
+enum { FIRST_POOL = 1 << 20, MOST_BLOCKS = 1024, HASHES_SHARE = 4 };
 
 struct ctr_gpu {
     struct ctr_gpu_opts opts;
@@ -527,6 +527,10 @@ int ctr_gpu_launch_of(const char *word, enum ctr_gpu_launch *launch, struct ctr_
 int ctr_gpu_hashes(struct ctr_gpu *m, int number, int64_t bytes, uint64_t *at, struct ctr_err *err)
 {
     struct gpu_mem *of = &m->memory.hashes[number];
+    const int64_t room = of->bytes < bytes ? CTR_MIN(ctr_gpu_memory(m), ctr_gpu_cuda_memory(m->cuda)) : INT64_MAX;
+    *at = 0;
+    if (bytes > room / HASHES_SHARE / CTR_GPU_HASHES)
+        return ctr_fail(err, CTR_ELARGE, "hashes leave too little of the GPU's memory to the layers");
     const int rc = ctr_gpu_room(&m->memory, of, bytes, err);
     *at = rc ? 0 : of->p;
     return rc;

@@ -333,6 +333,8 @@ static int take_tile(struct ctr_trainer *t, const struct ctr_tile *tile, struct 
     rows.unscored = !t->job.params.comm && (t->at.pass || t->job.unscored);
     if (tile->digest[0])
         memcpy(t->at.digest, tile->digest, sizeof tile->digest);
+    if (t->leaves && rows.rows && !rows.device_hash)
+        t->brings = "the device has no room for those of all rows";
     if (!tile->known)
         rc = start_bias(t, err);
     if (!rc && rows.rows)

@@ -123,7 +123,7 @@ struct ctr_trainer {
     struct ctr_digest *digest;
     struct ctr_inputs *in;
     struct ctr_feed *feed;       /* of the current pass */
-    bool leaves;                 /* the plan's keys are left on the device; if not, */
+    bool leaves;                 /* the plan's keys are left on the device; if not, or not all, */
     const char *brings;          /* why; NULL: it has no plan that could */
     int label, weight;           /* columns */
     struct ctr_time_order order; /* in the first pass */

@@ -40,8 +40,8 @@ static void held(const struct ctr_trainer *t, struct ctr_say *text)
     if (m->add_summary)
         m->add_summary(t->learner, text);
     if (t->leaves || t->brings)
-        ctr_say(text, "keys of the plan     %s%s\n",
-                t->leaves ? "stay on the device" : "come to the host: ", t->leaves ? "" : t->brings);
+        ctr_say(text, "keys of the plan     %s%s\n", t->brings ? "come to the host: " : "stay on the device",
+                t->brings ? t->brings : "");
     if (t->order.rows)
         ctr_say(text, "out of time order    %" PRId64 " rows, by up to %s\n", t->order.rows,
                 ctr_time_order_most(&t->order).s);
