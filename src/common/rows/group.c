@@ -112,15 +112,11 @@ static int find_keys(struct ctr_group *g, const struct ctr_schema *s, struct ctr
 {
     int rc = 0, n = 0;
     for (int i = 0; !rc && g->opts.keys && i < g->opts.keys->n; i++)
-        rc = ctr_schema_columns(s, g->opts.keys->s[i], ',', &g->key, &n, err);
+        rc = ctr_key_columns(s, g->opts.keys->s[i], ',', &g->key, &n, err);
     if (!rc && !n)
         rc = ctr_fail(err, CTR_EUSAGE, "say what to group by: -k COLUMN");
-    for (int i = 0; !rc && i < n; i++) {
-        const struct ctr_field *f = &s->f[g->key[i]];
-        rc = ctr_key_check(f, err);
-        if (!rc)
-            rc = ctr_strs_add(&g->key_names, f->name, strlen(f->name), err);
-    }
+    for (int i = 0; !rc && i < n; i++)
+        rc = ctr_strs_add(&g->key_names, s->f[g->key[i]].name, strlen(s->f[g->key[i]].name), err);
     g->nkeys = rc ? 0 : n;
     return rc;
 }

@@ -102,9 +102,7 @@ static int find_by(struct ctr_rank *r, const struct ctr_strs *by, struct ctr_err
     int rc = 0;
 
     for (int i = 0; !rc && by && i < by->n; i++)
-        rc = ctr_schema_columns(&r->in, by->s[i], ',', &r->by, &r->nby, err);
-    for (int i = 0; !rc && i < r->nby; i++)
-        rc = ctr_key_check(&r->in.f[r->by[i]], err);
+        rc = ctr_key_columns(&r->in, by->s[i], ',', &r->by, &r->nby, err);
     return rc;
 }
 

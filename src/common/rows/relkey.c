@@ -112,6 +112,15 @@ int ctr_key_check(const struct ctr_field *f, struct ctr_err *err)
                     ctr_field_type_name(f, type, sizeof type));
 }
 
+int ctr_key_columns(const struct ctr_schema *s, const char *list, char sep, int **columns, int *n, struct ctr_err *err)
+{
+    int i = *n, rc = ctr_schema_columns(s, list, sep, columns, n, err);
+
+    for (; !rc && i < *n; i++)
+        rc = ctr_key_check(&s->f[(*columns)[i]], err);
+    return rc;
+}
+
 /* The operator of the plan language that casts to a class; times and booleans are compared with other types as
  * integers. */
 static const char *cast_to(enum ctr_keyclass c)

@@ -13,6 +13,9 @@ enum ctr_keyclass { CTR_KEY_NONE, CTR_KEY_INT, CTR_KEY_FLOAT, CTR_KEY_BOOL, CTR_
 enum ctr_keyclass ctr_key_class(enum ctr_type t);
 /* A list cannot be a key: CTR_EUSAGE. */
 int ctr_key_check(const struct ctr_field *f, struct ctr_err *err) CTR_MUST;
+/* ctr_schema_columns of keys. */
+int ctr_key_columns(const struct ctr_schema *s, const char *list, char sep, int **columns, int *n,
+                    struct ctr_err *err) CTR_MUST;
 
 struct ctr_keypair {
     int left, right; /* columns */

@@ -14,15 +14,6 @@ struct ctr_split {
     int64_t *rows, *start;
 };
 
-static int find_keys(struct ctr_split *s, const struct ctr_schema *schema, const char *keys, struct ctr_err *err)
-{
-    int rc = ctr_schema_columns(schema, keys, ',', &s->key, &s->nkeys, err);
-
-    for (int i = 0; !rc && i < s->nkeys; i++)
-        rc = ctr_key_check(&schema->f[s->key[i]], err);
-    return rc;
-}
-
 int ctr_split_new(struct ctr_split **out, const struct ctr_schema *schema, const char *keys, int shards,
                   struct ctr_err *err)
 {
@@ -40,7 +31,7 @@ int ctr_split_new(struct ctr_split **out, const struct ctr_schema *schema, const
     if (!s->start)
         rc = ctr_fail_nomem(err, (size_t)shards * sizeof *s->start);
     if (!rc && keys)
-        rc = find_keys(s, schema, keys, err);
+        rc = ctr_key_columns(schema, keys, ',', &s->key, &s->nkeys, err);
     if (rc) {
         ctr_split_free(s);
         return rc;
