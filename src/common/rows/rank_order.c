@@ -41,7 +41,7 @@ static int ascending(const void *x, const void *y, void *ctx)
 
 /* ---- values ---- */
 
-/* Candidates of one id, or without one, differ by their order: else they would always move together. */
+/* Candidates of one id, among them those of none, differ by their order: else they would always move together. */
 static void draw(struct ctr_rank_order *o, const struct ctr_col *id, uint64_t request)
 {
     struct item *item = (struct item *)(void *)o->item.data;
@@ -53,6 +53,8 @@ static void draw(struct ctr_rank_order *o, const struct ctr_col *id, uint64_t re
         c[i].draw = id ? ctr_col_hash(id, c[i].row, request) : ctr_mix64(request ^ ctr_mix64((uint64_t)i + 1));
         item[i] = (struct item){ c[i].draw, i };
     }
+    if (!id) /* they differ by their order alone */
+        return;
     qsort_r(item, (size_t)o->n, sizeof *item, descending, &rows);
     for (int64_t k = 1; k < o->n; k++) {
         same = item[k].key == item[k - 1].key ? same + 1 : 0;
