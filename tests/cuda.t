@@ -119,7 +119,7 @@ ok "another minibatch gives another model: the comparison can fail" another
 
 # ---- CUDA graphs: the same model without; what has other operands each time is none
 head -n 701 rows.csv | ctr-import -q --format csv --header | ctr-extract -q plan -o few.arrows
-graphs() { # graphs MODEL OPTIONS…: both give one model; and_are LEAST-LAUNCHES
+graphs() { # graphs MODEL OPTIONS…: both give one model, with and without
     CTR_CUDA_GRAPHS=0 ctr-train "$@" -q --device gpu -o plain.m && ctr-train "$@" -v --device gpu -o graph.m 2>graph.err && cmp plain.m graph.m
 }
 launched() { sed -n 's/^CUDA graphs  *[0-9]*, launched \([0-9]*\) times.*/\1/p' graph.err; }

@@ -88,10 +88,10 @@ struct ctr_pool *ctr_dev_pool_of(const struct ctr_dev *dev);
 /* Wait for all queued operations; returns their run-time errors. */
 int ctr_dev_sync(struct ctr_dev *dev, struct ctr_err *err) CTR_MUST;
 
-/* Operations between these calls, which no thread's other calls interrupt, start at the latter. It returns their
- * errors, or rc if that is none of 0. Where the same ones come again with the same operands, numbers and shapes, a GPU
- * starts all at once, as a CUDA graph ($CTR_CUDA_GRAPHS=0: none); the results are the same. Any other call that comes
- * between them starts what came before it. */
+/* Operations between these calls, all of one thread, may start as late as at the second call. It returns their errors,
+ * or rc if that is not 0. Where the same operations come again with the same operands, numbers and shapes, a GPU starts
+ * all of them at once, as a CUDA graph ($CTR_CUDA_GRAPHS=0: none); the results are the same. Reading, writing, waiting
+ * and allocating between the calls start the operations before them. */
 void ctr_dev_collect(struct ctr_dev *dev);
 int ctr_dev_start(struct ctr_dev *dev, int rc, struct ctr_err *err) CTR_MUST;
 void ctr_dev_graphs_summary(const struct ctr_dev *dev, struct ctr_say *text); /* of a GPU: how many, or why not */

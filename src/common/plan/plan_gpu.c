@@ -276,14 +276,16 @@ int ctr_graph_begin_gpu(struct plan_graph *g, struct ctr_err *err)
 int ctr_graph_leave_gpu(struct plan_graph *g, const int *node, int n, int batches, struct ctr_err *err)
 {
     struct gpu_left *l = &g->gpu->left;
+    if (batches > CTR_GPU_HASHES)
+        return 0;
     l->place = ctr_arena_alloc(&g->arena, ((size_t)g->n + 1) * sizeof *l->place, err);
     if (!l->place)
         return err->code;
     for (int i = 0; i < n; i++)
         l->place[node[i]] = i + 1;
     l->n = n;
-    l->batches = CTR_MIN(batches, CTR_GPU_HASHES);
-    return 0;
+    l->batches = batches;
+    return 1;
 }
 
 uint64_t ctr_graph_left_gpu(struct plan_graph *g)

@@ -318,7 +318,8 @@ int ctr_graph_start_gpu(struct plan_graph *g, int layer, struct ctr_err *err) CT
 int ctr_graph_finish_gpu(struct plan_graph *g, int layer, struct ctr_err *err) CTR_MUST;
 void ctr_graph_abandon_gpu(struct plan_graph *g);
 /* From the next batch on leave the hashes of these nodes, each keys of scalars on the GPU, in its memory: those of a
- * row in this order, of so many batches. After a batch: where they lie; 0: its nodes have their keys. */
+ * row in this order, of so many batches. 1: done; 0: there are fewer buffers, and nothing changed. After a batch: where
+ * they lie; 0: its nodes have their keys. */
 int ctr_graph_leave_gpu(struct plan_graph *g, const int *node, int n, int batches, struct ctr_err *err) CTR_MUST;
 uint64_t ctr_graph_left_gpu(struct plan_graph *g);
 void ctr_graph_free_gpu(struct plan_graph *g);

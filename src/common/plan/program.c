@@ -581,8 +581,10 @@ int ctr_program_leave(struct ctr_program *g, const int *column, int n, int batch
         node[i] = g->node[column[i]];
     }
     const int rc = *why ? 0 : ctr_graph_leave_gpu(&g->graph, node, n, batches, err);
+    if (!rc && !*why)
+        *why = "more batches wait for the learner than the GPU has buffers for";
     free(node);
-    return rc || *why ? rc : 1;
+    return rc;
 }
 
 /* ---- parts of a batch ---- */
