@@ -242,21 +242,37 @@ void ctr_inputs_transpose(struct ctr_inputs *in)
     in->transposed = in->plain && !in->has_x && !(in->change.drop > 0) && !in->by_column;
 }
 
+/* The columns of the inputs of a kind. */
+static int list_columns(const struct ctr_inputs *in, enum ctr_input_kind kind, int *to)
+{
+    int n = 0;
+    for (int k = 0; k < in->n; k++)
+        if (in->in[k].kind == kind)
+            to[n++] = in->in[k].column;
+    return n;
+}
+
 int ctr_inputs_leave(const struct ctr_inputs *in, const struct ctr_batch_source *s, const struct ctr_leave *how,
                      const char **why, struct ctr_err *err)
 {
     struct ctr_leave leave = *how;
-    int *column = malloc(((size_t)in->n + 1) * sizeof *column);
+    int *column = malloc((3 * (size_t)in->n + 1) * sizeof *column), *list = column + in->n, *number = list + in->n;
     if (!column)
-        return ctr_fail_nomem(err, (size_t)in->n * sizeof *column);
+        return ctr_fail_nomem(err, 3 * (size_t)in->n * sizeof *column);
     leave.column = column;
-    for (int k = 0; k < in->n; k++)
-        if (in->in[k].kind == CTR_INPUT_KEY)
-            column[leave.n++] = in->in[k].column;
-    if (!leave.unwanted && (!in->plain || in->has_x || in->transposed))
+    leave.list = list;
+    leave.number = number;
+    leave.n = list_columns(in, CTR_INPUT_KEY, column);
+    leave.lists = list_columns(in, CTR_INPUT_KEYS, list);
+    leave.numbers = list_columns(in, CTR_INPUT_NUMBER, number);
+    if (!leave.unwanted && list_columns(in, CTR_INPUT_WEIGHTED_KEYS, number + leave.numbers))
+        leave.unwanted = "some have weights";
+    if (!leave.unwanted && (in->transposed || (!in->by_column && (!in->plain || in->has_x))))
         leave.unwanted = "rows have entries of other kinds";
-    if (!leave.unwanted && !leave.n)
+    if (!leave.unwanted && !leave.n && !leave.lists)
         leave.unwanted = "there are none";
+    if (list_columns(in, CTR_INPUT_NUMBERS, number + leave.numbers))
+        leave.numbers = 0;
     const int rc = ctr_batch_source_leave(s, &leave, why, err);
     free(column);
     return rc;

@@ -546,7 +546,7 @@ int ctr_inputs_rows(struct ctr_inputs *in, struct ctr_rowbuf *keep, int64_t from
     if (rc)
         return rc;
     int64_t *start = (int64_t *)(void *)buf->start.data;
-    const uint64_t there = in->batch->device_hashes;
+    const uint64_t there = in->batch->left ? in->batch->left->hashes : 0;
     if ((rc = check_aligned(in, from, n, err)) || (rc = measure(in, from, n, start, err)) ||
         (rc = make_room(in, buf, start[n], !there, err)))
         return rc;

@@ -88,7 +88,7 @@ int ctr_inputs_rules(const struct ctr_inputs *in, struct ctr_rule **rules, int *
 void ctr_inputs_watch(struct ctr_inputs *in);
 bool ctr_inputs_range(const struct ctr_inputs *in, int i, double *low, double *high);
 /* Leave the keys of the source on the device of the learner: ctr_batch_source_leave, for columns that this sets, unless
- * there are lists of keys or numbers with weights. Rows then have device_hash where the batch has device_hashes. */
+ * there are keys with weights. Rows then have device_hash where the batch has left its own. */
 int ctr_inputs_leave(const struct ctr_inputs *in, const struct ctr_batch_source *s, const struct ctr_leave *how,
                      const char **why, struct ctr_err *err) CTR_MUST;
 /* Start a batch (borrowed until the next one) and check all its labels and weights. */

@@ -221,8 +221,8 @@ int ctr_program_gpu(struct ctr_program *g, const struct ctr_gpu_opts *o, const s
                     struct ctr_err *err) CTR_MUST;
 bool ctr_program_on_gpu(const struct ctr_program *g);
 /* On a GPU, before the first run: ctr_batch_source_leave of output columns, but for the regrouping. */
-int ctr_program_leave(struct ctr_program *g, const int *column, int n, int batches, const char **why,
-                      struct ctr_err *err) CTR_MUST;
+struct ctr_leave;
+int ctr_program_leave(struct ctr_program *g, const struct ctr_leave *l, const char **why, struct ctr_err *err) CTR_MUST;
 /* A line a layer to o->debug: nodes, launches, memory, times. */
 void ctr_program_gpu_say(const struct ctr_program *g);
 int ctr_program_explain(const struct ctr_program *g, struct ctr_buf *out, struct ctr_err *err) CTR_MUST;

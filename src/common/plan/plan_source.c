@@ -63,7 +63,7 @@ static int extraction_leave(void *source, const struct ctr_leave *l, const char 
     if (!ctr_program_on_gpu(x->program))
         return 0;
     *why = l->unwanted;
-    const int rc = *why ? 0 : ctr_program_leave(x->program, l->column, l->n, l->batches, why, err);
+    const int rc = *why ? 0 : ctr_program_leave(x->program, l, why, err);
     return rc <= 0 || !ctr_batch_source_regroup(&x->below, l->rows, err) ? rc : err->code;
 }
 

@@ -569,18 +569,17 @@ static const char *not_left(const struct ctr_program *g, int column)
     return NULL;
 }
 
-int ctr_program_leave(struct ctr_program *g, const int *column, int n, int batches, const char **why,
-                      struct ctr_err *err)
+int ctr_program_leave(struct ctr_program *g, const struct ctr_leave *l, const char **why, struct ctr_err *err)
 {
-    int *node = malloc(((size_t)n + 1) * sizeof *node);
+    int *node = malloc(((size_t)l->n + 1) * sizeof *node);
     if (!node)
-        return ctr_fail_nomem(err, (size_t)n * sizeof *node);
-    *why = NULL;
-    for (int i = 0; i < n && !*why; i++) {
-        *why = not_left(g, column[i]);
-        node[i] = g->node[column[i]];
+        return ctr_fail_nomem(err, (size_t)l->n * sizeof *node);
+    *why = l->lists ? "some are in lists" : NULL;
+    for (int i = 0; i < l->n && !*why; i++) {
+        *why = not_left(g, l->column[i]);
+        node[i] = g->node[l->column[i]];
     }
-    const int rc = *why ? 0 : ctr_graph_leave_gpu(&g->graph, node, n, batches, err);
+    const int rc = *why ? 0 : ctr_graph_leave_gpu(&g->graph, node, l->n, l->batches, err);
     if (!rc && !*why)
         *why = "more batches wait for the learner than the GPU has buffers for";
     free(node);
@@ -702,7 +701,8 @@ int ctr_program_more(struct ctr_program *g, const struct ctr_batch **out, struct
         return err->code;
     for (int i = 0; i < g->output.n; i++)
         g->col[i] = *g->graph.node[g->node[i]].col;
-    g->batch = (struct ctr_batch){ &g->output, b->rows, b->first_row, g->col, ctr_graph_left_gpu(&g->graph) };
+    g->left = (struct ctr_left){ .hashes = ctr_graph_left_gpu(&g->graph) };
+    g->batch = (struct ctr_batch){ &g->output, b->rows, b->first_row, g->col, g->left.hashes ? &g->left : NULL };
     *out = &g->batch;
     return 1;
 }

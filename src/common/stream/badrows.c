@@ -347,7 +347,7 @@ static int give(struct sieve *s, const struct ctr_batch **b, struct ctr_err *err
     } else {
         rc = ctr_batch_part(&s->part, s->in, s->at, n, err);
         s->view = s->part.batch;
-        s->view.device_hashes = s->in->device_hashes; /* with them no row is left out (sieve_leave), so s->at is 0 */
+        s->view.left = s->in->left; /* with them no row is left out (sieve_leave), so s->at is 0 */
     }
     s->view.first_row = s->given;
     *b = n == s->in->rows && s->given == s->in->first_row ? s->in : &s->view;

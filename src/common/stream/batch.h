@@ -194,9 +194,18 @@ struct ctr_col {
 struct ctr_batch {
     const struct ctr_schema *schema;
     int64_t rows;
-    int64_t first_row;         /* rows before this batch in its stream */
-    const struct ctr_col *col; /* schema->n of them */
-    uint64_t device_hashes;    /* 0: none; else as in struct ctr_leave, whose columns have no data */
+    int64_t first_row;           /* rows before this batch in its stream */
+    const struct ctr_col *col;   /* schema->n of them */
+    const struct ctr_left *left; /* of ctr_batch_source_leave: what is on the device instead; NULL: nothing */
+};
+
+/* Columns whose values are on a device. Its memory is valid for as many batches as the source was asked for. */
+struct ctr_left {
+    uint64_t hashes;      /* address: of row i and column k of n, the hash (ctr_key_hash) at 8 * (i * n + k) */
+    const uint64_t *list; /* addresses: of item j of a list column its hash at 8 * j; no item is null */
+    uint64_t numbers;     /* address: of row i and column k of n, a finite float at 4 * (i * n + k), of a null 0; 0: the
+                           * columns have them */
+    const double *low, *high; /* ranges of the numbers of some rows; low > high: none is present */
 };
 
 static inline bool ctr_bit(const uint8_t *bits, int64_t i)
