@@ -223,6 +223,20 @@ static __host__ __device__ __forceinline__ float *at(struct view v, int64_t i, i
     return v.p + i * v.stride + j;
 }
 
+/* How many of n ascending entries are below e. */
+static __device__ __forceinline__ int32_t lower_ones(const int32_t *entry, int32_t n, int32_t e)
+{
+    int32_t at = 0;
+    for (int32_t end = n; at < end;) {
+        const int32_t middle = (at + end) / 2;
+        if (entry[middle] < e)
+            at = middle + 1;
+        else
+            end = middle;
+    }
+    return at;
+}
+
 /* nccl.cu */
 extern const struct ctr_link_ops cuda_link_ops;
 void cuda_link_close(struct cuda_dev *c);

@@ -381,20 +381,6 @@ KERNEL sort_kernel(struct groups g, int64_t n, int32_t run, int32_t *sorted)
     }
 }
 
-/* How many of n ascending entries are below e. */
-static __device__ __forceinline__ int32_t lower_ones(const int32_t *entry, int32_t n, int32_t e)
-{
-    int32_t at = 0;
-    for (int32_t end = n; at < end;) {
-        const int32_t middle = (at + end) / 2;
-        if (entry[middle] < e)
-            at = middle + 1;
-        else
-            end = middle;
-    }
-    return at;
-}
-
 KERNEL merge_kernel(struct groups g, int64_t n, const int32_t *sorted)
 {
     EACH(i, n)

@@ -126,13 +126,30 @@ struct sums {
     double g, squares;
 };
 
-static __device__ __forceinline__ void add_entries(const struct lists &l, const int32_t *item, int64_t from, int64_t to,
-                                                   int64_t d, struct sums *s)
+/* The entries of each row, of this call those from `first` on, of `entries`. */
+struct items {
+    const int32_t *group, *item;
+    int32_t first, entries;
+    int64_t whole; /* there are no others */
+};
+
+static __device__ __forceinline__ void items_of(const struct items &g, int64_t u, int32_t *from, int32_t *end)
+{
+    *from = g.group[u];
+    *end = g.group[u + 1];
+    if (!g.whole) {
+        *from += lower_ones(g.item + *from, *end - *from, g.first);
+        *end = *from + lower_ones(g.item + *from, *end - *from, g.first + g.entries);
+    }
+}
+
+static __device__ __forceinline__ void add_entries(const struct lists &l, const struct items &g, int64_t from,
+                                                   int64_t to, int64_t d, struct sums *s)
 {
     for (int64_t n = from; n < to; n++) {
-        const double g = (double)entry_gradient(l, item[n], d);
-        s->g += g;
-        s->squares += g * g;
+        const double g_of = (double)entry_gradient(l, g.item[n] - g.first, d);
+        s->g += g_of;
+        s->squares += g_of * g_of;
     }
 }
 
@@ -159,41 +176,42 @@ static __device__ __forceinline__ int64_t group_of(const int32_t *group, int64_t
 }
 
 /* Which piece lies at a place? -1: none. */
-static __device__ __forceinline__ int64_t piece_at(const int32_t *group, int64_t unique, int64_t place, int64_t *u)
+static __device__ __forceinline__ int64_t piece_at(const struct items &g, int64_t unique, int64_t place, int32_t *from,
+                                                   int32_t *end)
 {
     const int64_t window = place / 2 * PIECE;
-    *u = group_of(group, unique, place % 2 ? window + PIECE - 1 : window);
-    const int64_t start = group[*u], k = place % 2 ? 0 : (window - start + PIECE - 1) / PIECE;
-    return k < pieces_of(group[*u + 1] - start) && place_of(start, k) == place ? k : -1;
+    items_of(g, group_of(g.group, unique, place % 2 ? window + PIECE - 1 : window), from, end);
+    const int64_t k = place % 2 ? 0 : (window - *from + PIECE - 1) / PIECE;
+    return k >= 0 && k < pieces_of(*end - *from) && place_of(*from, k) == place ? k : -1;
 }
 
-KERNEL sum_pieces_kernel(struct lists l, const int32_t *group, const int32_t *item, int64_t unique, struct sums *out,
-                         int64_t places)
+KERNEL sum_pieces_kernel(struct lists l, struct items g, int64_t unique, struct sums *out, int64_t places)
 {
     EACH(i, places * l.width)
     {
-        int64_t u;
-        const int64_t k = piece_at(group, unique, i / l.width, &u);
+        int32_t from, end;
+        const int64_t k = piece_at(g, unique, i / l.width, &from, &end), first = from + k * PIECE;
         if (k >= 0) {
-            const int64_t from = group[u] + k * PIECE;
             struct sums s = { 0.0, 0.0 };
-            add_entries(l, item, from, CTR_MIN(from + PIECE, (int64_t)group[u + 1]), i % l.width, &s);
+            add_entries(l, g, first, CTR_MIN(first + PIECE, (int64_t)end), i % l.width, &s);
             out[i] = s;
         }
     }
 }
 
-KERNEL pool_grad_kernel(struct lists l, const int32_t *group, const int32_t *item, const struct sums *piece,
-                        struct view grad, struct view squares, int64_t unique, bool add)
+KERNEL pool_grad_kernel(struct lists l, struct items g, const struct sums *piece, struct view grad, struct view squares,
+                        int64_t unique, bool add)
 {
     EACH(i, unique * l.width)
     {
-        const int64_t u = i / l.width, d = i % l.width, pieces = pieces_of(group[u + 1] - group[u]);
+        int32_t from, end;
+        items_of(g, i / l.width, &from, &end);
+        const int64_t u = i / l.width, d = i % l.width, pieces = pieces_of(end - from);
         struct sums s = { add ? (double)*at(grad, u, d) : 0.0, 0.0 };
         if (!pieces)
-            add_entries(l, item, group[u], group[u + 1], d, &s);
+            add_entries(l, g, from, end, d, &s);
         for (int64_t k = 0; k < pieces; k++) {
-            const struct sums of_piece = piece[place_of(group[u], k) * l.width + d];
+            const struct sums of_piece = piece[place_of(from, k) * l.width + d];
             s.g += of_piece.g;
             s.squares += of_piece.squares;
         }
@@ -208,16 +226,17 @@ int cuda_pool_grad(struct ctr_dev *dev, const struct ctr_dev_pool_grad *a, struc
     struct cuda_dev *c = cuda_of(dev);
     struct lists l = lists_of(a->how, &a->lists, a->rows, a->dout, a->grad.cols);
     l.pooled = view_of(a->out);
-    const int64_t unique = a->grad.rows, entries = a->lists.index.n, places = 2 * (entries / PIECE + 1);
-    const int32_t *group = ctr_vec_i32(a->group_start), *item = ctr_vec_i32(a->group_item);
+    const int64_t unique = a->grad.rows, entries = a->lists.index.n, places = 2 * (a->group_item.n / PIECE + 1);
+    const struct items g = { ctr_vec_i32(a->group_start), ctr_vec_i32(a->group_item), (int32_t)a->first,
+                             (int32_t)entries, entries == a->group_item.n };
     int rc = 0;
     struct sums *sum = cuda_scratch<struct sums>(c, 6, places * l.width, &rc, err);
     if (rc)
         return rc;
     if (unique && entries > PIECE)
-        LAUNCH(c, sum_pieces_kernel, places * l.width, l, group, item, unique, sum, places);
-    LAUNCH(c, pool_grad_kernel, unique * l.width, l, group, item, (const struct sums *)sum, view_of(a->grad),
-           view_of(a->squares), unique, a->add);
+        LAUNCH(c, sum_pieces_kernel, places * l.width, l, g, unique, sum, places);
+    LAUNCH(c, pool_grad_kernel, unique * l.width, l, g, (const struct sums *)sum, view_of(a->grad), view_of(a->squares),
+           unique, a->add);
     return cuda_started(c, "pool_grad", err);
 }
 

@@ -12,8 +12,9 @@
 struct lists {
     struct array *start, *index, *segment, *x, *group_start, *group_item, *rows, *out, *pooled, *grad, *squares;
     int64_t samples, fields, unique, width, stride, out_stride, entries;
+    int64_t first, items; /* of groups, which have entries of other calls before and behind these */
     enum ctr_pooling how;
-    bool add, skewed; /* one row has half of the entries */
+    bool add, skewed, joint; /* one row has half of the entries; there are others' */
 };
 
 static void make_lists(struct trial *t, struct lists *s, bool one_hot, bool with_x)
@@ -40,14 +41,20 @@ static void make_lists(struct trial *t, struct lists *s, bool one_hot, bool with
         }
         start[i + 1] = e;
     }
+    s->first = s->joint ? 2 * s->unique : 0;
+    s->items = s->entries + (s->joint ? 5 * s->unique : 0);
     s->group_start = trial_array(t, "group_start", 'i', false, s->unique + 1);
-    s->group_item = trial_array(t, "group_item", 'i', false, s->entries);
+    s->group_item = trial_array(t, "group_item", 'i', false, s->items);
     int32_t *group = trial_data(s->group_start), *item = trial_data(s->group_item), next = 0;
     for (int32_t u = 0; u <= s->unique; u++) {
         group[u] = next;
+        for (int32_t e = 0; s->joint && u < s->unique && e < 2; e++)
+            item[next++] = 2 * u + e;
         for (int32_t e = 0; e < s->entries; e++)
             if (index[e] == u)
-                item[next++] = e;
+                item[next++] = (int32_t)s->first + e;
+        for (int32_t e = 0; s->joint && u < s->unique && e < 3; e++)
+            item[next++] = (int32_t)(s->first + s->entries) + 3 * u + e;
     }
     s->x = with_x ? trial_uniform(t, "x", false, s->entries, -1, 1) : NULL;
 }
@@ -89,6 +96,7 @@ static int run_pool_grad(struct trial *t, int d, void *ctx, struct ctr_err *err)
                                      .add = s->add,
                                      .group_start = trial_vec(s->group_start, d),
                                      .group_item = trial_vec(s->group_item, d),
+                                     .first = s->first,
                                      .rows = trial_mat(s->rows, d, s->unique, s->width, s->stride),
                                      .dout = trial_mat(s->out, d, s->samples, s->fields * s->width, s->out_stride),
                                      .out = trial_mat(s->pooled, d, s->samples, s->fields * s->width, s->out_stride),
@@ -108,7 +116,8 @@ static void try_pooling(struct trial *t, bool gradient)
                                .unique = i % 7 == 6 ? 1 : 40,
                                .how = how,
                                .add = i % 2,
-                               .skewed = i % 3 == 1 };
+                               .skewed = i % 3 == 1,
+                               .joint = gradient && i % 4 > 1 };
             if (i == 17)
                 s.unique = 0;
             trial_start(t, 64 * U, "pool%s %d %lldx%lld of %lld width %lld", gradient ? "_grad" : "", how,

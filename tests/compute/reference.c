@@ -213,7 +213,10 @@ static int pool_grad(struct ctr_dev *dev, const struct ctr_dev_pool_grad *a, str
         for (int64_t d = 0; d < width; d++) {
             double g = a->add ? (double)*at(a->grad, u, d) : 0, squares = 0;
             for (int64_t i = group[u]; i < group[u + 1]; i++) {
-                const int64_t e = item[i], s = l->start.mem ? ctr_vec_i32(l->segment)[e] : e;
+                const int64_t e = item[i] - a->first;
+                if (e < 0 || e >= l->index.n) /* of another call */
+                    continue;
+                const int64_t s = l->start.mem ? ctr_vec_i32(l->segment)[e] : e;
                 const struct span list = list_at(l, s);
                 double dout = (double)*at(a->dout, s / l->per_row, s % l->per_row * width + d);
                 if (a->how == CTR_POOL_MEAN)

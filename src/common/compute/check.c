@@ -194,7 +194,8 @@ static void check_pool_grad(struct check *k, const struct ctr_dev_pool_grad *a)
     if (a->how == CTR_POOL_MAX || a->how == CTR_POOL_FM)
         mat(k, "rows", a->rows, a->rows.rows, a->grad.cols);
     vec(k, "group_start", a->group_start, a->grad.rows + 1, 4);
-    vec(k, "group_item", a->group_item, a->lists.index.n, 4);
+    refuse(k, a->first < 0 || a->first > a->group_item.n - a->lists.index.n, "groups have fewer entries");
+    vec(k, "group_item", a->group_item, a->group_item.n, 4);
     if (!k->code)
         mat(k, "dout", a->dout, a->lists.lists / a->lists.per_row, a->lists.per_row * a->grad.cols);
     if (!k->code && a->how == CTR_POOL_FM)

@@ -318,15 +318,17 @@ struct ctr_dev_pool {
 /* Its gradient by row: grad[u][d] = sum over the entries e with index[e] = u, in ascending order of e (= row order), of
  * x[e] · dout[list of e][d] (MEAN: / number of entries; MAX: where e won; FM, d >= 1: of x (dout[d] + dout[0] (out[d] -
  * x row[d])) ). ctr_dev_slots gives the entries of each row. If several calls (fields with different pooling) add to
- * one grad: set `add` in all but the first. cuda: in pieces of 128 entries, then over the pieces. */
+ * one grad: set `add` in all but the first. Groups may be of the entries of all of these calls together: entry e of
+ * this one is then first + e there, and others are left out. cuda: in pieces of 128 entries, then over the pieces. */
 struct ctr_dev_pool_grad {
     enum ctr_pooling how;
     struct ctr_lists lists;
-    struct ctr_vec group_start, group_item; /* i32 [unique + 1], i32 [entries]: as from ctr_dev_slots */
-    struct ctr_mat rows;                    /* as in pool: MAX and FM only */
-    struct ctr_mat out;                     /* the result of pool: FM only */
-    struct ctr_mat dout;                    /* as out in pool */
-    struct ctr_mat grad;                    /* [unique x width] */
+    struct ctr_vec group_start, group_item; /* i32 [unique + 1], i32 [entries or more]: as from ctr_dev_slots */
+    int64_t first;
+    struct ctr_mat rows; /* as in pool: MAX and FM only */
+    struct ctr_mat out;  /* the result of pool: FM only */
+    struct ctr_mat dout; /* as out in pool */
+    struct ctr_mat grad; /* [unique x width] */
     bool add;
     /* SUM: [unique x width], set to the sums of squares of the terms of grad; or none. Accumulators are then double,
      * because FTRL's n is large compared with what a row adds. */

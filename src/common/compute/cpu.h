@@ -48,6 +48,8 @@ struct ctr_pool_block {
     struct ctr_block rows, out; /* out: dout for the gradient */
     struct ctr_block pooled;    /* FM, for the gradient: the result of pool */
     const int32_t *group, *item;
+    int64_t first, entries;         /* of item: only these, counted from the first */
+    bool whole;                     /* there are no others */
     struct ctr_block grad, squares; /* squares.p NULL: none */
     bool add;
 };

@@ -411,15 +411,28 @@ CTR_BODY void grad_entry(const struct ctr_pool_block *b, int64_t e, float *grad)
             grad[d] += is_largest(b, e, first, end, d) ? x * dout[d] : 0.0f;
 }
 
+/* The entries of row u among the items are [from, end). */
+CTR_BODY void items_of(const struct ctr_pool_block *b, int64_t u, int64_t *from, int64_t *end)
+{
+    *from = b->group[u];
+    *end = b->group[u + 1];
+    while (!b->whole && *from < *end && b->item[*from] < b->first)
+        ++*from;
+    while (!b->whole && *from < *end && b->item[*end - 1] >= b->first + b->entries)
+        --*end;
+}
+
 /* SUM of row u, and the sum of squares. */
 static void grad_squares(const struct ctr_pool_block *b, int64_t u)
 {
+    int64_t from, end;
+    items_of(b, u, &from, &end);
     float *grad = b->grad.p + u * b->grad.stride, *squares = b->squares.p + u * b->squares.stride;
 
     for (int64_t d = 0; d < b->width; d++) {
         double g = b->add ? (double)grad[d] : 0, sum = 0;
-        for (int64_t i = b->group[u]; i < b->group[u + 1]; i++) {
-            const int64_t e = b->item[i];
+        for (int64_t i = from; i < end; i++) {
+            const int64_t e = b->item[i] - b->first;
             const float x = b->x ? b->x[e] : 1.0f, of_entry = x * sample_of(b, b->start ? b->segment[e] : e)[d];
             g += (double)of_entry;
             sum += (double)of_entry * (double)of_entry;
@@ -432,9 +445,9 @@ static void grad_squares(const struct ctr_pool_block *b, int64_t u)
 static void pool_grad(const struct ctr_pool_block *b, int64_t from, int64_t to)
 {
     enum { AHEAD = 12 };
-    const int64_t end = b->group[to];
+    const int64_t known = b->whole ? b->group[to] : 0;
 
-    for (int64_t u = from; u < to; u++) {
+    for (int64_t u = from, i, end; u < to; u++) {
         float *grad = b->grad.p + u * b->grad.stride;
         if (b->squares.p) {
             grad_squares(b, u);
@@ -442,12 +455,12 @@ static void pool_grad(const struct ctr_pool_block *b, int64_t from, int64_t to)
         }
         if (!b->add)
             memset(grad, 0, (size_t)b->width * sizeof *grad);
-        for (int64_t i = b->group[u]; i < b->group[u + 1]; i++) {
-            if (i + AHEAD < end) { /* the next rows' entries follow these */
+        for (items_of(b, u, &i, &end); i < end; i++) {
+            if (i + AHEAD < known) { /* the next rows' entries follow these */
                 const int64_t e = b->item[i + AHEAD];
                 __builtin_prefetch(sample_of(b, b->start ? b->segment[e] : e));
             }
-            grad_entry(b, b->item[i], grad);
+            grad_entry(b, b->item[i] - b->first, grad);
         }
     }
 }

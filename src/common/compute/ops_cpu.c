@@ -269,6 +269,9 @@ static void run_pool_grad(const struct task *t, int64_t from, int64_t to)
     struct ctr_pool_block b = pool_block(a->how, &a->lists, a->rows, a->dout, a->grad.cols);
     b.group = ctr_vec_i32(a->group_start);
     b.item = ctr_vec_i32(a->group_item);
+    b.first = a->first;
+    b.entries = a->lists.index.n;
+    b.whole = a->group_item.n == b.entries;
     b.grad = block_at(a->grad, 0, 0);
     b.squares = block_at(a->squares, 0, 0);
     b.pooled = block_at(a->out, 0, 0);
