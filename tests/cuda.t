@@ -99,7 +99,29 @@ done
 printf 'label click\nfeature a\nfeature both = split(both, " ")\n' >lists.plan
 awk -F, 'NR == 1 { print "both," $0; next } { print $2 " " $3 "," $0 }' rows.csv | ctr-import -q --format csv --header | ctr-extract -q lists.plan -o lists.arrows
 ok "lists" same mlp $shape --minibatch 500 lists.arrows
-ok "are the host's" numbered 'host: some are in lists'
+ok "numbered by the device" numbered device
+# Lists that rows have in common, with nulls and empty ones, in the table of a key; a history, which has one of its own.
+awk 'BEGIN { srand(9); print "click,item,cat,user,tags,past,kinds"; for (i = 0; i < 5000; i++) { u = int(300 * rand()); past = kinds = ""
+    for (k = 0; k < u % 7; k++) { past = past (k ? " " : "") (u * k) % 90; kinds = kinds (k ? " " : "") "k" (u * k) % 8 }
+    printf "%d,%d,k%d,%d,%s,%s,%s\n", rand() < .3, 90 * rand(), 8 * rand(), u, rand() < .1 ? "" : int(u / 3) " t" u % 5 " t" u % 5, past, kinds } }' >history.csv
+cat >history.plan <<'PLAN'
+label   click
+feature item
+feature cat
+feature user
+feature tags in item = split(tags, " ")
+feature past in item of item = split(past, " ")
+feature kinds in cat of cat = split(kinds, " ")
+PLAN
+ctr-import -q --format csv --header --columns click:int8,item:int64,cat:utf8,user:int64,tags:utf8,past:utf8,kinds:utf8 history.csv | ctr-extract -q history.plan -o history.arrows
+for pooling in sum mean max; do
+    ok "lists in the table of a key, pooled by $pooling" same mlp $shape --pooling $pooling --minibatch 500 --passes 2 history.arrows
+    ok "numbered by the device" numbered device
+done
+for learner in "din $shape" "dcnv2 $shape" "fm --embedding 8"; do
+    ok "${learner%% *}: lists" same $learner --minibatch 700 --passes 2 history.arrows
+    ok "numbered by the device" numbered device
+done
 ok "counts" same mlp $shape --l2 .001 --minibatch 500 rows.arrows
 ok "are the host's" numbered 'host: --l2 counts them'
 # Where the device has memory for the rows of keys but not for lists of entries as well, the host goes on.

@@ -431,10 +431,11 @@ static int learn_entries(struct ctr_source *s, const struct batch *b, int number
     must(ctr_mem_new(&key, dev, sizeof hash, &err), &err);
     must(ctr_mem_new(&list, dev, (3 * ENTRIES + 1) * sizeof(int32_t), &err), &err);
     must(ctr_mem_write(key, 0, hash, sizeof hash, &err), &err);
+    const struct ctr_source_part part = { n, tables, TABLES };
     struct ctr_source_entries e = { .hash = hash,
                                     .on_device = ctr_vec(key, n),
-                                    .table = tables,
-                                    .fields = TABLES,
+                                    .part = &part,
+                                    .parts = 1,
                                     .index = ctr_vec(list, n),
                                     .group_item = ctr_vec_at(list, ENTRIES, n),
                                     .group_start = ctr_vec_at(list, 2 * ENTRIES, n + 1) };

@@ -511,6 +511,10 @@ void ctr_deep_free(struct ctr_deep *d)
                                d->batch.buffers[1].numbers,
                                d->batch.buffers[0].hash,
                                d->batch.buffers[1].hash,
+                               d->batch.buffers[0].index,
+                               d->batch.buffers[1].index,
+                               d->batch.group_start,
+                               d->batch.group_item,
                                d->batch.bias };
     if (d->state)
         d->spec->free(d);
@@ -522,6 +526,7 @@ void ctr_deep_free(struct ctr_deep *d)
     ctr_buf_free(&d->batch.label);
     ctr_buf_free(&d->batch.weight);
     ctr_buf_free(&d->batch.number);
+    ctr_buf_free(&d->batch.part);
     free(d->batch.tables);
     ctr_deep_inputs_free(d->input, d->inputs);
     for (int i = 0; i < d->sequences; i++) {

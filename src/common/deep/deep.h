@@ -118,6 +118,7 @@ struct ctr_deep_group {
     } buffers[2]; /* on the device, by buffer_index */
     struct ctr_mem *group_start_mem, *group_item_mem;
     int64_t sent_entries, sent_lists; /* already on the device */
+    int64_t first_entry;              /* among those of all groups, where the device numbers them */
     /* if common */
     struct ctr_deep_equal equal;  /* of each row, its list */
     int64_t pooled;               /* lists already pooled */
@@ -146,13 +147,16 @@ struct ctr_minibatch {
     int buffer_index;
     struct ctr_deep_batch {
         struct ctr_mem *label, *weight, *numbers, *hash;
+        struct ctr_mem *index; /* of the entries of all groups, if the device has numbered them */
     } buffers[2];
     int64_t sent_rows;
     bool on_device; /* the device has numbered the keys of this minibatch so far: ctr_source_entries */
     bool left;      /* the hashes of its entries are in `hash` on the device alone */
-    int *tables;    /* for that: of a row's keys, `fields` of them; 0: tables differ from row to row, and */
+    struct ctr_mem *group_start, *group_item; /* the entries of each distinct key */
+    int *tables; /* for that: of a row's keys, `fields` of them; 0: tables differ from row to row */
     int fields;
-    struct ctr_buf number; /* the numbers of all entries go up */
+    struct ctr_buf number; /* unless one group has keys of fields: the numbers of all entries, which go up */
+    struct ctr_buf part;   /* struct ctr_source_part: of the groups */
     struct ctr_mem *bias;  /* u64: the hash of the bias, for each row */
     /* The distinct keys so far, by table, per buffer of the source; the other buffer has those of the next minibatch if
      * they were announced. The second buffer takes memory and may be absent. */
@@ -432,6 +436,9 @@ static inline int ctr_deep_sent(struct ctr_deep *d, struct ctr_err *err)
 /* Clear the minibatch. */
 void ctr_deep_clear(struct ctr_deep *d);
 void ctr_deep_rows_free(struct ctr_deep *d);
+/* Entries of all groups; and, of entries [first, first + n) of one, the rows of values. */
+int64_t ctr_deep_entries(const struct ctr_deep *d);
+struct ctr_vec ctr_deep_index(const struct ctr_deep *d, const struct ctr_deep_group *g, int64_t first, int64_t n);
 /* The number of a hash; a new hash gets the next number. *rc: set on an error, which is in s->err. */
 int32_t ctr_deep_set_add(struct ctr_deep_set *s, uint64_t h, int *rc);
 /* Send the entries of each of `rows` values of `index`, in ascending order, to the device, as pool_grad requires. */

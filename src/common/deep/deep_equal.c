@@ -195,7 +195,7 @@ struct ctr_lists ctr_deep_common_lists(const struct ctr_deep *d, const struct ct
     return (struct ctr_lists){ .lists = lists,
                                .per_row = 1,
                                .start = ctr_vec_at(on->start, first, lists + 1),
-                               .index = ctr_vec(on->index, g->entries),
+                               .index = ctr_deep_index(d, g, 0, g->entries),
                                .segment = ctr_vec(on->segment, g->entries),
                                .x = ctr_vec(on->x, g->entries) };
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Minibatches whose keys the device numbers (ctr_source_entries): of a single group, in which each key is an entry of
- * one table by its place in the row, or, with `by_table`, of any. Entries go up as hashes or numbers, or are there: a
- * plan's extraction has left them. The index of their rows and the entries of each distinct key are made there. The
- * host has the hashes of what is new. */
+ * Minibatches whose keys the device numbers (ctr_source_entries), those of all groups together: the entries of one
+ * group follow those of the one before. Entries go up as hashes or numbers, or are there: a plan's extraction has left
+ * them. The index of their rows and the entries of each distinct key are made there. The host has the hashes of what is
+ * new. */
 #include <stdlib.h>
 
 #include "common/deep/deep.h"
@@ -12,7 +12,6 @@
 
 const char *ctr_deep_host_numbers(const struct ctr_deep *d, const struct ctr_deep_tables *all)
 {
-    const struct ctr_deep_group *g = d->group;
     const struct {
         bool is;
         const char *why;
@@ -20,8 +19,7 @@ const char *ctr_deep_host_numbers(const struct ctr_deep *d, const struct ctr_dee
                     { d->p.comm, "their rows are those of ranks" },
                     { d->p.spill, "--spill reads their rows ahead" },
                     { all->counts, "--l2 counts them" },
-                    { d->images, "some are images" },
-                    { d->groups > 1 || (g->ragged && !d->spec->by_table) || g->common, "some are in lists" } };
+                    { d->images, "some are images" } };
     for (size_t i = 0; i < CTR_COUNT(reasons); i++)
         if (reasons[i].is)
             return reasons[i].why;
@@ -34,9 +32,10 @@ const char *ctr_deep_wants_hashes(const void *learner)
 {
     const struct ctr_deep_learner *l = learner;
     const struct ctr_deep *d = &l->net;
-    return ctr_dev_is_host(d->dev) ? "the model is on the CPU"
-           : d->distincts          ? "rows are compared"
-                                   : ctr_deep_host_numbers(d, &l->tables);
+    return ctr_dev_is_host(d->dev)                                     ? "the model is on the CPU"
+           : d->distincts                                              ? "rows are compared"
+           : !d->spec->by_table && (d->groups > 1 || d->group->ragged) ? "some are in lists"
+                                                                       : ctr_deep_host_numbers(d, &l->tables);
 }
 
 static int read_hashes(struct ctr_deep *d, uint64_t device_hash, int64_t n, uint64_t *to, struct ctr_err *err)
@@ -128,12 +127,13 @@ int ctr_deep_bring(struct ctr_deep *d, struct ctr_err *err)
 
 /* ---- numbering ---- */
 
-static int make_groups(struct ctr_deep *d, struct ctr_deep_group *g, struct ctr_mem **index, struct ctr_err *err)
+static int make_groups(struct ctr_deep *d, int64_t entries, struct ctr_err *err)
 {
-    struct ctr_mem **const mem[] = { index, &g->group_item_mem, &g->group_start_mem };
+    struct ctr_mem **const mem[] = { &d->batch.buffers[d->batch.buffer_index].index, &d->batch.group_item,
+                                     &d->batch.group_start };
     int rc = 0;
     for (size_t i = 0; i < CTR_COUNT(mem) && !rc; i++)
-        rc = ctr_mem_grow(mem[i], d->dev, (size_t)(g->entries + 1) * sizeof(int32_t), err);
+        rc = ctr_mem_grow(mem[i], d->dev, (size_t)(entries + 1) * sizeof(int32_t), err);
     return rc;
 }
 
@@ -147,53 +147,81 @@ int ctr_deep_set_fields(struct ctr_deep *d, int n, struct ctr_err *err)
     return 0;
 }
 
-/* What goes up of each entry: the hash of its key, or its number where tables differ from row to row. */
+/* A group's entries are of fields, or of its one input of lists. */
+static int list_parts(struct ctr_deep *d, struct ctr_source_entries *e, struct ctr_err *err)
+{
+    int rc = d->spec->by_table ? 0 : ctr_deep_set_fields(d, d->keys, err);
+    for (int k = 0; k < d->keys && !d->spec->by_table && !rc; k++)
+        d->batch.tables[k] = d->input[d->key_input[k]].table_at;
+    ctr_buf_clear(&d->batch.part);
+    struct ctr_source_part *part =
+        ctr_buf_extend(&d->batch.part, d->batch.fields ? d->groups : 0, sizeof *part, &rc, err);
+    int64_t at = 0;
+    for (int i = 0; i < d->groups && !rc; i++) {
+        struct ctr_deep_group *g = &d->group[i];
+        g->first_entry = at;
+        at += g->entries;
+        if (d->batch.fields)
+            part[i] = (struct ctr_source_part){ at, d->batch.tables + g->first,
+                                                d->spec->by_table ? d->batch.fields : g->inputs };
+    }
+    e->part = part;
+    e->parts = d->batch.fields ? d->groups : 0;
+    e->tables = AS(uint16_t, d->group->table);
+    return rc;
+}
+
+/* The numbers of the entries of group g from `from` on. */
+static int add_numbers(struct ctr_deep *d, const struct ctr_deep_group *g, int64_t from,
+                       const struct ctr_source_entries *e, const struct ctr_source_part *part, struct ctr_err *err)
+{
+    int rc = 0;
+    uint64_t *number = ctr_buf_extend(&d->batch.number, g->entries - from, sizeof *number, &rc, err);
+    for (int64_t i = from; i < g->entries && !rc; i++)
+        *number++ = ctr_source_number(part ? part->table[i % part->fields] : e->tables[i], AS(uint64_t, g->hash)[i]);
+    return rc;
+}
+
+/* What goes up of each entry: the hash of its key or, unless they are one group of fields, its number. */
 static int entries_to_send(struct ctr_deep *d, struct ctr_source_entries *e, const uint64_t **send, struct ctr_err *err)
 {
-    const struct ctr_deep_group *g = d->group;
-    const int64_t known = (int64_t)(d->batch.number.len / sizeof **send);
-    int rc = 0;
-    e->hash = *send = d->batch.left ? NULL : AS(uint64_t, g->hash);
-    if (!d->spec->by_table && (rc = ctr_deep_set_fields(d, d->keys, err)))
+    int rc = list_parts(d, e, err);
+    e->hash = d->groups > 1 || d->batch.left ? NULL : AS(uint64_t, d->group->hash);
+    *send = e->hash;
+    if (e->parts == 1)
         return rc;
-    for (int k = 0; k < d->keys && !d->spec->by_table; k++)
-        d->batch.tables[k] = d->input[d->key_input[k]].table_at;
-    if (d->batch.fields) {
-        e->table = d->batch.tables;
-        e->fields = d->batch.fields;
-        return 0;
-    }
-    e->tables = AS(uint16_t, g->table);
-    uint64_t *number = ctr_buf_extend(&d->batch.number, g->entries - known, sizeof *number, &rc, err);
-    for (int64_t i = known; i < g->entries && !rc; i++)
-        *number++ = ctr_source_number(e->tables[i], e->hash[i]);
+    if (e->parts)
+        ctr_buf_clear(&d->batch.number);
+    for (int i = 0; i < d->groups && !rc; i++)
+        rc = add_numbers(d, &d->group[i], e->parts ? 0 : (int64_t)(d->batch.number.len / sizeof **send), e,
+                         e->parts ? &e->part[i] : NULL, err);
     *send = AS(uint64_t, d->batch.number);
     return rc;
 }
 
 int ctr_deep_number_there(struct ctr_deep *d, const struct ctr_deep_tables *all, int64_t first, struct ctr_err *err)
 {
-    struct ctr_deep_group *g = d->group;
+    const int64_t entries = ctr_deep_entries(d);
     struct ctr_mem **hash = &d->batch.buffers[d->batch.buffer_index].hash;
-    struct ctr_mem **index = &g->buffers[d->batch.buffer_index].index;
     const bool more = d->batch.on_device;
     struct ctr_source_entries e = { 0 };
     const uint64_t *send = NULL;
     d->batch.on_device = false;
-    if ((first && !more) || ctr_deep_host_numbers(d, all) || !ctr_source_takes_entries(d->vectors.source, g->entries))
+    if ((first && !more) || !entries || ctr_deep_host_numbers(d, all) ||
+        !ctr_source_takes_entries(d->vectors.source, entries))
         return 0;
     int rc = entries_to_send(d, &e, &send, err);
     if (!rc && !d->batch.left)
-        rc = ctr_deep_send(d, hash, send, more ? (size_t)g->sent_entries * sizeof *send : 0,
-                           (size_t)g->entries * sizeof *send, err);
+        rc = ctr_deep_send(d, hash, send, more && d->groups == 1 ? (size_t)d->group->sent_entries * sizeof *send : 0,
+                           (size_t)entries * sizeof *send, err);
     if (!rc)
-        rc = make_groups(d, g, index, err);
+        rc = make_groups(d, entries, err);
     if (!rc)
         rc = ctr_deep_sent(d, err);
-    e.on_device = ctr_vec(*hash, g->entries);
-    e.index = ctr_vec(*index, g->entries);
-    e.group_start = ctr_vec(g->group_start_mem, g->entries + 1);
-    e.group_item = ctr_vec(g->group_item_mem, g->entries);
+    e.on_device = ctr_vec(*hash, entries);
+    e.index = ctr_vec(d->batch.buffers[d->batch.buffer_index].index, entries);
+    e.group_start = ctr_vec(d->batch.group_start, entries + 1);
+    e.group_item = ctr_vec(d->batch.group_item, entries);
     if (!rc)
         rc = ctr_source_entries(d->vectors.source, d->batch.key_buffer, &e, &d->vectors.value, err);
     d->batch.on_device = rc > 0;

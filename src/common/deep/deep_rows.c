@@ -475,6 +475,12 @@ static int send_lists(struct ctr_deep *d, struct ctr_err *err)
     return rc;
 }
 
+struct ctr_vec ctr_deep_index(const struct ctr_deep *d, const struct ctr_deep_group *g, int64_t first, int64_t n)
+{
+    return d->batch.on_device ? ctr_vec_at(d->batch.buffers[d->batch.buffer_index].index, g->first_entry + first, n)
+                              : ctr_vec_at(g->buffers[d->batch.buffer_index].index, first, n);
+}
+
 /* The lists of group g from row `first` on. */
 static struct ctr_lists lists_of(const struct ctr_deep *d, const struct ctr_deep_group *g, int64_t first)
 {
@@ -482,11 +488,11 @@ static struct ctr_lists lists_of(const struct ctr_deep *d, const struct ctr_deep
     struct ctr_lists l = { .lists = (d->rows - first) * g->fields, .per_row = g->fields };
     if (g->ragged) { /* start holds entry numbers of the minibatch */
         l.start = ctr_vec_at(on->start, first * g->fields, l.lists + 1);
-        l.index = ctr_vec(on->index, g->entries);
+        l.index = ctr_deep_index(d, g, 0, g->entries);
         l.segment = ctr_vec(on->segment, g->entries);
         l.x = ctr_vec(on->x, g->entries);
     } else {
-        l.index = ctr_vec_at(on->index, first * g->fields, l.lists);
+        l.index = ctr_deep_index(d, g, first * g->fields, l.lists);
     }
     return l;
 }
@@ -509,7 +515,7 @@ static struct ctr_lists entries_of(const struct ctr_deep *d, const struct ctr_de
     const struct ctr_deep_lists *on = &g->buffers[d->batch.buffer_index];
     return (struct ctr_lists){ .lists = g->entries - first,
                                .per_row = 1,
-                               .index = ctr_vec_at(on->index, first, g->entries - first),
+                               .index = ctr_deep_index(d, g, first, g->entries - first),
                                .x = ctr_vec_at(on->x, first, g->entries - first) };
 }
 
@@ -581,21 +587,27 @@ static int pool_all(struct ctr_deep *d, int64_t first, struct ctr_err *err)
 
 /* ---- pull ---- */
 
+int64_t ctr_deep_entries(const struct ctr_deep *d)
+{
+    int64_t entries = 0;
+    for (int g = 0; g < d->groups; g++)
+        entries += d->group[g].entries;
+    return entries;
+}
+
 int ctr_deep_pull(struct ctr_deep *d, struct ctr_deep_tables *all, bool make, struct ctr_pool *pool, int64_t first,
                   int64_t bound, struct ctr_err *err)
 {
     struct pull p = { d, all, make, first };
-    int64_t entries = 0;
-    for (int g = 0; g < d->groups; g++) /* each may be new */
-        entries += d->group[g].entries;
-    int rc = make ? ctr_deep_check_bound(d, all, entries, bound, err) : 0;
+    int rc = make ? ctr_deep_check_bound(d, all, ctr_deep_entries(d), bound, err) : 0; /* each may be new */
     const bool before = d->batch.on_device;
     if (!rc && make && (rc = ctr_deep_number_there(d, all, first, err)) > 0)
         return send_lists(d, err) || ctr_deep_sent(d, err) ? err->code : pool_all(d, first, err);
     rc = rc ? rc : ctr_deep_bring(d, err);
     if (before) { /* the host has numbered none of them */
         p.first = 0;
-        d->group->sent_entries = 0;
+        for (int g = 0; g < d->groups; g++)
+            d->group[g].sent_entries = 0;
     }
     for (int g = 0; g < d->groups && !rc; g++)
         (void)ctr_buf_extend(&d->group[g].index,
@@ -668,6 +680,7 @@ static int row_gradients(struct ctr_deep *d, struct ctr_err *err)
 {
     int rc = ctr_mem_grow(&d->vectors.du, d->dev, (size_t)(d->batch.unique * d->width) * sizeof(float), err);
     bool begun[2] = { false, false }; /* for tables, for images */
+    const int64_t all = ctr_deep_entries(d);
     if (!rc && d->images)
         rc = ctr_deep_images_room(d, err);
     for (int i = 0; i < d->groups && !rc; i++) {
@@ -685,16 +698,20 @@ static int row_gradients(struct ctr_deep *d, struct ctr_err *err)
             rc = ctr_deep_sent(d, err);
         if (rc)
             break;
-        struct ctr_dev_pool_grad grad = { .how = g->pooling,
-                                          .lists = lists_of(d, g, 0),
-                                          .group_start = ctr_vec(g->group_start_mem, to.rows + 1),
-                                          .group_item = ctr_vec(g->group_item_mem, g->entries),
-                                          .rows = rows,
-                                          .dout = part_of_x(d, g, d->dx, d->pooled_cols, 0),
-                                          .out = part_of_x(d, g, d->x, d->x_cols, 0),
-                                          .grad = to,
-                                          .squares = squares_of(d),
-                                          .add = begun[g->images] };
+        struct ctr_dev_pool_grad grad = {
+            .how = g->pooling,
+            .lists = lists_of(d, g, 0),
+            .group_start = ctr_vec(d->batch.on_device ? d->batch.group_start : g->group_start_mem, to.rows + 1),
+            .group_item =
+                d->batch.on_device ? ctr_vec(d->batch.group_item, all) : ctr_vec(g->group_item_mem, g->entries),
+            .first = d->batch.on_device ? g->first_entry : 0,
+            .rows = rows,
+            .dout = part_of_x(d, g, d->dx, d->pooled_cols, 0),
+            .out = part_of_x(d, g, d->x, d->x_cols, 0),
+            .grad = to,
+            .squares = squares_of(d),
+            .add = begun[g->images]
+        };
         begun[g->images] = true;
         if (g->sequence) {
             grad.lists = entries_of(d, g, 0);

@@ -484,16 +484,17 @@ static int cache_values(struct ctr_source *s, int buffer, struct ctr_mat *values
 /* What makes the hash of each field a number: ctr_source_number. */
 static int send_salt(struct cache *c, const struct ctr_source_entries *e, struct ctr_err *err)
 {
+    const struct ctr_source_part *p = e->part;
     int rc = 0;
-    if (c->salt || !e->table)
+    if (c->salt || e->parts != 1)
         return 0;
     ctr_buf_clear(&c->scratch);
-    uint64_t *salt = ctr_buf_extend(&c->scratch, e->fields, sizeof *salt, &rc, err);
-    for (int f = 0; f < e->fields && !rc; f++)
-        salt[f] = (uint64_t)e->table[f] * CTR_SOURCE_SALT;
+    uint64_t *salt = ctr_buf_extend(&c->scratch, p->fields, sizeof *salt, &rc, err);
+    for (int f = 0; f < p->fields && !rc; f++)
+        salt[f] = (uint64_t)p->table[f] * CTR_SOURCE_SALT;
     if (!rc)
-        rc = ctr_mem_new(&c->salt, c->base.dev, (size_t)e->fields * sizeof *salt, err);
-    return rc ? rc : ctr_mem_write(c->salt, 0, salt, (size_t)e->fields * sizeof *salt, err);
+        rc = ctr_mem_new(&c->salt, c->base.dev, (size_t)p->fields * sizeof *salt, err);
+    return rc ? rc : ctr_mem_write(c->salt, 0, salt, (size_t)p->fields * sizeof *salt, err);
 }
 
 /* While the slots have room for all keys, else some of a minibatch get none now and then; and while half of the memory
@@ -519,11 +520,24 @@ static int entries_fit(struct cache *c, int buffer, int64_t n, struct ctr_err *e
     return rc ? rc : c->part[buffer].in_set && !c->bounded;
 }
 
+static int table_of(const struct ctr_source_entries *e, int64_t i)
+{
+    const struct ctr_source_part *p = e->part;
+    int64_t first = 0;
+    for (; e->parts && i >= p->end; p++)
+        first = p->end;
+    return e->parts ? p->table[(i - first) % p->fields] : e->tables[i];
+}
+
 /* The key that is missed number j. */
 static struct held key_of(const struct ctr_source_entries *e, const struct found *f, int64_t j)
 {
     const int32_t i = f->missed[j];
-    return (struct held){ e->hash ? e->hash[i] : f->missed_want[j], e->table ? e->table[i % e->fields] : e->tables[i] };
+    const int table = table_of(e, i);
+    const uint64_t hash = e->hash         ? e->hash[i]
+                          : e->parts == 1 ? f->missed_want[j]
+                                          : ctr_source_hash(table, f->missed_want[j]);
+    return (struct held){ hash, table };
 }
 
 /* The hashes of missed keys, which come with the lists of these. */
@@ -554,7 +568,7 @@ static int cache_entries(struct ctr_source *s, int buffer, struct ctr_source_ent
     if (!rc)
         rc = ctr_mem_grow(&c->part[buffer].slot, s->dev, (size_t)n * 4, err);
     slots.want = e->on_device;
-    slots.salt = e->table ? ctr_vec(c->salt, e->fields) : (struct ctr_vec){ 0 };
+    slots.salt = e->parts == 1 ? ctr_vec(c->salt, e->part->fields) : (struct ctr_vec){ 0 };
     slots.slot = e->index;
     slots.group_start = e->group_start;
     slots.group_item = e->group_item;
