@@ -129,6 +129,7 @@ struct slots {
     uint64_t *key;
     uint32_t *stamp;
     const uint64_t *want, *salt;
+    const int32_t *part;
     int64_t salts;
     int32_t *slot;
     uint64_t sets;
@@ -157,7 +158,7 @@ struct groups {
 
 static __device__ __forceinline__ uint64_t key_of(const struct slots &s, int64_t e)
 {
-    return s.salt ? ctr_mix64(s.want[e] ^ s.salt[e % s.salts]) : s.want[e];
+    return s.salt ? ctr_mix64(s.want[e] ^ s.salt[ctr_e_salt_of(s.part, s.salts, e)]) : s.want[e];
 }
 
 static __device__ __forceinline__ int64_t first_of(const struct groups &g, int64_t e)
@@ -433,6 +434,7 @@ int cuda_slots(struct ctr_dev *dev, const struct ctr_dev_slots *a, struct ctr_er
                        ctr_vec_u32(a->stamp),
                        ctr_vec_u64(a->want),
                        ctr_vec_u64(a->salt),
+                       ctr_vec_i32(a->part),
                        a->salt.n,
                        ctr_vec_i32(a->slot),
                        (uint64_t)sets,
@@ -478,6 +480,46 @@ int cuda_slots(struct ctr_dev *dev, const struct ctr_dev_slots *a, struct ctr_er
     void *const counts[] = { a->misses, a->evictions, a->failures, a->groups };
     static const size_t bytes[] = { sizeof(int64_t), sizeof(int64_t), sizeof(int64_t), sizeof(int64_t) };
     return cuda_read_later(c, s.counts, places ? 4 : 3, counts, bytes, err);
+}
+
+/* ---- lists of items ---- */
+
+KERNEL take_items_kernel(const uint64_t *from, const int32_t *item, const int32_t *start, uint64_t none, uint64_t *to,
+                         int32_t *segment, int32_t first, int64_t lists)
+{
+    EACH(l, lists)
+    for (int32_t k = start[l]; k < start[l + 1]; k++) {
+        to[k] = item[l] < 0 ? none : from[item[l] + (k - start[l])];
+        if (segment)
+            segment[k] = first + (int32_t)l;
+    }
+}
+
+int cuda_take_items(struct ctr_dev *dev, const struct ctr_dev_take_items *a, struct ctr_err *err)
+{
+    struct cuda_dev *c = cuda_of(dev);
+    LAUNCH(c, take_items_kernel, a->item.n, (const uint64_t *)ctr_vec_u64(a->from), ctr_vec_i32(a->item),
+           ctr_vec_i32(a->start), a->none, ctr_vec_u64(a->to), ctr_vec_i32(a->segment), (int32_t)a->first, a->item.n);
+    return cuda_started(c, "take_items", err);
+}
+
+KERNEL item_digests_kernel(const uint64_t *from, const int32_t *item, const int32_t *count, uint64_t none,
+                           uint64_t seed, uint64_t other_seed, uint64_t *out, int64_t lists)
+{
+    EACH(i, 2 * lists)
+    {
+        const int64_t l = i / 2;
+        out[i] =
+            ctr_e_digest(item[l] < 0 ? &none : from + item[l], item[l] < 0 ? 1 : count[l], i % 2 ? other_seed : seed);
+    }
+}
+
+int cuda_item_digests(struct ctr_dev *dev, const struct ctr_dev_item_digests *a, struct ctr_err *err)
+{
+    struct cuda_dev *c = cuda_of(dev);
+    LAUNCH(c, item_digests_kernel, 2 * a->item.n, (const uint64_t *)ctr_vec_u64(a->from), ctr_vec_i32(a->item),
+           ctr_vec_i32(a->count), a->none, a->seed[0], a->seed[1], ctr_vec_u64(a->out), a->item.n);
+    return cuda_started(c, "item_digests", err);
 }
 
 /* ---- loss ---- */

@@ -245,7 +245,7 @@ static void try_opt_rows(struct trial *t)
 
 struct slots {
     struct array *key, *stamp, *want, *slot, *missed, *missed_slot, *missed_want, *evicted_slot;
-    struct array *salt, *group_start, *group_item, *group_slot;
+    struct array *salt, *part, *group_start, *group_item, *group_slot;
     int64_t counts[BACK_ENDS][4];
 };
 
@@ -273,6 +273,7 @@ static int run_slots(struct trial *t, int d, void *ctx, struct ctr_err *err)
                                                     .evictions = &s->counts[d][1],
                                                     .failures = &s->counts[d][2],
                                                     .salt = trial_vec(s->salt, d),
+                                                    .part = trial_vec(s->part, d),
                                                     .group_start = trial_vec(s->group_start, d),
                                                     .group_item = trial_vec(s->group_item, d),
                                                     .group_slot = trial_vec(s->group_slot, d),
@@ -327,6 +328,10 @@ static void try_slots(struct trial *t)
         s.salt = i % 3 ? trial_array(t, "salt", 'q', false, 3) : NULL;
         for (int k = 0; s.salt && k < 3; k++)
             ((uint64_t *)trial_data(s.salt))[k] = (uint64_t)k * 0x9e3779b97f4a7c15u;
+        s.part = s.salt && i % 3 == 2 ? trial_array(t, "part", 'i', false, 9) : NULL; /* the second is empty */
+        for (int k = 0; s.part && k < 9; k++)
+            ((int32_t *)trial_data(s.part))[k] =
+                (int32_t[]){ (int32_t)n / 3, 0, 1, (int32_t)n / 3, 1, 2, (int32_t)n, 1, 2 }[k];
         s.group_start = trial_array(t, "group_start", 'i', true, n + 1);
         s.group_item = trial_array(t, "group_item", 'i', true, n);
         s.group_slot = trial_array(t, "group_slot", 'i', true, n);
@@ -335,7 +340,80 @@ static void try_slots(struct trial *t)
     }
 }
 
+struct items {
+    struct array *from, *item, *count, *start, *to, *segment, *out;
+};
+
+static int run_take_items(struct trial *t, int d, void *ctx, struct ctr_err *err)
+{
+    const struct items *s = ctx;
+    return ctr_dev_take_items(t->dev[d],
+                              &(struct ctr_dev_take_items){ .from = trial_vec(s->from, d),
+                                                            .item = trial_vec(s->item, d),
+                                                            .start = trial_vec(s->start, d),
+                                                            .none = 77,
+                                                            .to = trial_vec(s->to, d),
+                                                            .segment = trial_vec(s->segment, d),
+                                                            .first = 5 },
+                              err);
+}
+
+static int run_item_digests(struct trial *t, int d, void *ctx, struct ctr_err *err)
+{
+    const struct items *s = ctx;
+    return ctr_dev_item_digests(t->dev[d],
+                                &(struct ctr_dev_item_digests){ .from = trial_vec(s->from, d),
+                                                                .item = trial_vec(s->item, d),
+                                                                .count = trial_vec(s->count, d),
+                                                                .none = 77,
+                                                                .seed = { 3, UINT64_MAX },
+                                                                .out = trial_vec(s->out, d) },
+                                err);
+}
+
+/* Lists of up to 9 of 50 items, some of which are none. */
+static void try_items(struct trial *t, bool digests)
+{
+    for (int i = 0; i < 10; i++) {
+        const int64_t lists = trial_sizes[i % 5];
+        struct items s = { 0 };
+        trial_start(t, 0, "%s of %lld lists", digests ? "item_digests" : "take_items", (long long)lists);
+        s.from = trial_array(t, "from", 'q', false, 50);
+        s.item = trial_array(t, "item", 'i', false, lists);
+        s.count = trial_array(t, "count", 'i', false, lists);
+        s.start = trial_array(t, "start", 'i', false, lists + 1);
+        for (int k = 0; k < 50; k++)
+            ((uint64_t *)trial_data(s.from))[k] = ctr_mix64((uint64_t)trial_below(t, 20));
+        int32_t *item = trial_data(s.item), *count = trial_data(s.count), *start = trial_data(s.start);
+        start[0] = 3;
+        for (int64_t l = 0; l < lists; l++) {
+            item[l] = (int32_t)trial_below(t, 42) - 1;
+            count[l] = (int32_t)trial_below(t, 10);
+            start[l + 1] = start[l] + (item[l] < 0 ? 1 : count[l]);
+        }
+        s.to = digests ? NULL : trial_array(t, "to", 'q', true, start[lists] + 2);
+        s.segment = !digests && i % 2 ? trial_array(t, "segment", 'i', true, start[lists] + 2) : NULL;
+        s.out = digests ? trial_array(t, "out", 'q', true, 2 * lists) : NULL;
+        trial_go(t, digests ? run_item_digests : run_take_items, &s);
+    }
+}
+
+static void try_take_items(struct trial *t)
+{
+    try_items(t, false);
+}
+static void try_item_digests(struct trial *t)
+{
+    try_items(t, true);
+}
+
 const struct trial_case trial_sparse_cases[] = {
-    { "pool", try_pool },         { "pool_grad", try_pool_grad }, { "move_rows", try_move_rows },
-    { "opt_rows", try_opt_rows }, { "slots", try_slots },         { 0 },
+    { "pool", try_pool },
+    { "pool_grad", try_pool_grad },
+    { "move_rows", try_move_rows },
+    { "opt_rows", try_opt_rows },
+    { "slots", try_slots },
+    { "take_items", try_take_items },
+    { "item_digests", try_item_digests },
+    { 0 },
 };

@@ -637,7 +637,14 @@ static int64_t find_slot(const struct ctr_dev_slots *a, uint64_t want, int64_t *
 static uint64_t wanted(const struct ctr_dev_slots *a, int64_t i)
 {
     const uint64_t *want = ctr_vec_u64(a->want), *salt = ctr_vec_u64(a->salt);
-    return salt ? ctr_mix64(want[i] ^ salt[i % a->salt.n]) : want[i];
+    const int32_t *part = ctr_vec_i32(a->part);
+    int64_t p = 0;
+    while (part && i >= part[3 * p])
+        p++;
+    const int64_t begin = p ? part[3 * p - 3] : 0;
+    return !salt  ? want[i]
+           : part ? ctr_mix64(want[i] ^ salt[part[3 * p + 1] + (i - begin) % part[3 * p + 2]])
+                  : ctr_mix64(want[i] ^ salt[i % a->salt.n]);
 }
 
 /* The first entry with the key of entry i. */
@@ -706,6 +713,35 @@ static int slots(struct ctr_dev *dev, const struct ctr_dev_slots *a, struct ctr_
     *a->misses = misses;
     *a->evictions = evictions;
     *a->failures = failures;
+    return 0;
+}
+
+static int take_items(struct ctr_dev *dev, const struct ctr_dev_take_items *a, struct ctr_err *err)
+{
+    const int32_t *start = ctr_vec_i32(a->start);
+    (void)dev, (void)err;
+    for (int64_t k = 0; k < a->to.n; k++)
+        for (int64_t l = 0; l < a->item.n; l++)
+            if (k >= start[l] && k < start[l + 1]) {
+                const int64_t item = ctr_vec_i32(a->item)[l];
+                ctr_vec_u64(a->to)[k] = item < 0 ? a->none : ctr_vec_u64(a->from)[item + k - start[l]];
+                if (a->segment.mem)
+                    ctr_vec_i32(a->segment)[k] = (int32_t)(a->first + l);
+            }
+    return 0;
+}
+
+static int item_digests(struct ctr_dev *dev, const struct ctr_dev_item_digests *a, struct ctr_err *err)
+{
+    (void)dev, (void)err;
+    for (int64_t l = 0; l < a->item.n; l++)
+        for (int k = 0; k < 2; k++) {
+            const int64_t item = ctr_vec_i32(a->item)[l], n = item < 0 ? 1 : ctr_vec_i32(a->count)[l];
+            uint64_t h = ctr_mix64(a->seed[k] ^ (uint64_t)n);
+            for (int64_t i = 0; i < n; i++)
+                h = ctr_mix64(h ^ (item < 0 ? a->none : ctr_vec_u64(a->from)[item + i]));
+            ctr_vec_u64(a->out)[2 * l + k] = h;
+        }
     return 0;
 }
 

@@ -440,6 +440,26 @@ static void check_slots(struct check *k, const struct ctr_dev_slots *a)
     if (a->salt.mem)
         sized(k, "salt", a->salt, 8);
     refuse(k, a->salt.mem && a->salt.n == 0, "salt is empty");
+    if (a->part.mem)
+        sized(k, "part", a->part, 4);
+    refuse(k, a->part.mem && (!a->salt.mem || a->part.n % 3 != 0), "parts are triples, with salts");
+}
+
+static void check_take_items(struct check *k, const struct ctr_dev_take_items *a)
+{
+    sized(k, "from", a->from, 8);
+    sized(k, "to", a->to, 8);
+    vec(k, "item", a->item, a->item.n, 4);
+    vec(k, "start", a->start, a->item.n + 1, 4);
+    optional(k, "segment", a->segment, a->to.n, 4);
+}
+
+static void check_item_digests(struct check *k, const struct ctr_dev_item_digests *a)
+{
+    sized(k, "from", a->from, 8);
+    vec(k, "item", a->item, a->item.n, 4);
+    vec(k, "count", a->count, a->item.n, 4);
+    vec(k, "out", a->out, 2 * a->item.n, 8);
 }
 
 static void check_reduce(struct check *k, const struct ctr_dev_reduce *a)

@@ -557,7 +557,8 @@ struct ctr_dev_opt_rows {
  * Keys may repeat only with groups: then the first one of equal keys stands for them in `missed` and in the counts.
  * Groups give the entries of each key, keys in order of first appearance: group u has the slot group_slot[u] and the
  * entries group_item[group_start[u]] … [group_start[u+1]-1], ascending. A wanted key is want[i] or, with salt,
- * ctr_mix64(want[i] ^ salt[i % salt.n]): of hashes of several tables, those of each by a salt of its own. */
+ * ctr_mix64(want[i] ^ salt[i % salt.n]): of hashes of several tables, those of each by a salt of its own. With parts,
+ * those of a part, counted from its begin, have its own salts: part[p] is where it ends, its first salt, how many. */
 struct ctr_dev_slots {
     struct ctr_vec key;          /* u64 [slots] */
     struct ctr_vec stamp;        /* u32 [slots] */
@@ -570,8 +571,30 @@ struct ctr_dev_slots {
     int64_t *misses, *evictions, *failures;             /* host; failures: missed keys without a slot */
     struct ctr_vec missed_want;                         /* u64 [n]: want[missed[j]]; or none */
     struct ctr_vec salt;                                /* u64, or none; with groups */
+    struct ctr_vec part;                                /* i32 [3 parts], the last of which ends at n; or none */
     struct ctr_vec group_start, group_item, group_slot; /* i32 [n + 1], [n], [n]: all, or none */
     int64_t *groups;                                    /* host, with groups: how many */
+};
+
+/* Lists of items of `from`: list l has the `count[l]` ones from item[l] on or, if that is -1, `none` alone, and goes to
+ * to[start[l]] … to[start[l + 1] - 1], as long as it is. With segment, first + l goes to the same places there. */
+struct ctr_dev_take_items {
+    struct ctr_vec from;  /* u64 */
+    struct ctr_vec item;  /* i32 [lists] */
+    struct ctr_vec start; /* i32 [lists + 1]: places of `to`, ascending: not checked, nor are items */
+    uint64_t none;
+    struct ctr_vec to;      /* u64 */
+    struct ctr_vec segment; /* i32 [to.n], or none */
+    int64_t first;
+};
+
+/* Digests of such lists: two numbers each, so that lists with equal ones are equal but for one chance in 2^128, as far
+ * as nobody knows the seeds. */
+struct ctr_dev_item_digests {
+    struct ctr_vec from;        /* u64 */
+    struct ctr_vec item, count; /* i32 [lists] */
+    uint64_t none, seed[2];
+    struct ctr_vec out; /* u64 [2 lists] */
 };
 
 /* ---- reductions ---- */
@@ -649,6 +672,8 @@ struct ctr_dev_max_pool {
     X(opt_dense)                                                                                                       \
     X(opt_rows)                                                                                                        \
     X(slots)                                                                                                           \
+    X(take_items)                                                                                                      \
+    X(item_digests)                                                                                                    \
     X(reduce)                                                                                                          \
     X(conv)                                                                                                            \
     X(max_pool)

@@ -231,4 +231,24 @@ CTR_ELEMENT float ctr_e_inner_product(const float *x, const float *y, int64_t n)
     return sum[0];
 }
 
+/* The salt of wanted key e (ctr_dev_slots): part is NULL, or triples of end, first salt, salts. */
+CTR_ELEMENT int64_t ctr_e_salt_of(const int32_t *part, int64_t salts, int64_t e)
+{
+    int64_t first = 0;
+    if (!part)
+        return e % salts;
+    for (; e >= part[0]; part += 3)
+        first = part[0];
+    return part[1] + (e - first) % part[2];
+}
+
+/* A digest of n items. */
+CTR_ELEMENT uint64_t ctr_e_digest(const uint64_t *item, int64_t n, uint64_t seed)
+{
+    uint64_t h = ctr_mix64(seed ^ (uint64_t)n);
+    for (int64_t i = 0; i < n; i++)
+        h = ctr_mix64(h ^ item[i]);
+    return h;
+}
+
 #endif

@@ -3,6 +3,7 @@
  * keys_cpu: slots of a cache and reductions on the CPU. It has its own hash table, because it finds distinct keys
  * without allocation, in the device's scratch memory. */
 #include "common/compute/cpu.h"
+#include "common/compute/element.h"
 
 /* ---- distinct keys: a hash table of numbers + 1, open addressing, at most half full ---- */
 
@@ -143,7 +144,7 @@ static int find_groups(struct ctr_dev *dev, const struct ctr_dev_slots *a, struc
     uint64_t *key = keys, *unique = key + n;
     const uint64_t *want = ctr_vec_u64(a->want), *salt = ctr_vec_u64(a->salt);
     for (int64_t e = 0; e < n; e++)
-        key[e] = salt ? ctr_mix64(want[e] ^ salt[e % a->salt.n]) : want[e];
+        key[e] = salt ? ctr_mix64(want[e] ^ salt[ctr_e_salt_of(ctr_vec_i32(a->part), a->salt.n, e)]) : want[e];
     memset(table, 0, size * sizeof(int32_t));
     *a->groups = find_unique(key, n, table, size - 1, unique, index);
     group_entries(index, n, *a->groups, start, item);
@@ -165,6 +166,34 @@ int ctr_cpu_slots(struct ctr_dev *dev, const struct ctr_dev_slots *a, struct ctr
     for (int64_t j = 0; a->missed_want.mem && !rc && j < *a->misses; j++)
         ctr_vec_u64(a->missed_want)[j] = ctr_vec_u64(a->want)[ctr_vec_i32(a->missed)[j]];
     return rc;
+}
+
+int ctr_cpu_take_items(struct ctr_dev *dev, const struct ctr_dev_take_items *a, struct ctr_err *err)
+{
+    const uint64_t *from = ctr_vec_u64(a->from);
+    const int32_t *item = ctr_vec_i32(a->item), *start = ctr_vec_i32(a->start);
+    uint64_t *to = ctr_vec_u64(a->to);
+    (void)dev, (void)err;
+    for (int64_t l = 0; l < a->item.n; l++)
+        for (int32_t k = start[l]; k < start[l + 1]; k++) {
+            to[k] = item[l] < 0 ? a->none : from[item[l] + (k - start[l])];
+            if (a->segment.mem)
+                ctr_vec_i32(a->segment)[k] = (int32_t)(a->first + l);
+        }
+    return 0;
+}
+
+int ctr_cpu_item_digests(struct ctr_dev *dev, const struct ctr_dev_item_digests *a, struct ctr_err *err)
+{
+    const uint64_t *from = ctr_vec_u64(a->from);
+    const int32_t *item = ctr_vec_i32(a->item), *count = ctr_vec_i32(a->count);
+    (void)dev, (void)err;
+    for (int64_t l = 0; l < a->item.n; l++) {
+        const uint64_t *items = item[l] < 0 ? &a->none : from + item[l];
+        for (int k = 0; k < 2; k++)
+            ctr_vec_u64(a->out)[2 * l + k] = ctr_e_digest(items, item[l] < 0 ? 1 : count[l], a->seed[k]);
+    }
+    return 0;
 }
 
 /* ---- reductions: partial results of fixed runs of rows, joined in order ---- */
