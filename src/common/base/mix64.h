@@ -23,16 +23,6 @@ CTR_MIX64_FN uint64_t ctr_mix64(uint64_t x)
     return x ^ x >> 32;
 }
 
-/* Its inverse: the factor is that of the other modulo 2^64. */
-CTR_MIX64_FN uint64_t ctr_unmix64(uint64_t x)
-{
-    x ^= x >> 32;
-    x *= 0xcfee444d8b59a89bu;
-    x ^= x >> 32;
-    x *= 0xcfee444d8b59a89bu;
-    return x ^ x >> 32;
-}
-
 /* What tables hold instead of a key: table/keyhash.h. */
 #define CTR_KEY_SALT 0x2545f4914f6cdd1du
 CTR_MIX64_FN uint64_t ctr_key_hash(uint64_t key)

@@ -509,8 +509,8 @@ void ctr_deep_free(struct ctr_deep *d)
                                d->batch.buffers[1].weight,
                                d->batch.buffers[0].numbers,
                                d->batch.buffers[1].numbers,
-                               d->batch.buffers[0].hash,
-                               d->batch.buffers[1].hash,
+                               d->batch.hash,
+                               d->batch.digest,
                                d->batch.buffers[0].index,
                                d->batch.buffers[1].index,
                                d->batch.group_start,
@@ -527,6 +527,8 @@ void ctr_deep_free(struct ctr_deep *d)
     ctr_buf_free(&d->batch.weight);
     ctr_buf_free(&d->batch.number);
     ctr_buf_free(&d->batch.part);
+    ctr_buf_free(&d->batch.digests);
+    ctr_rowbuf_free(&d->batch.home);
     free(d->batch.tables);
     ctr_deep_inputs_free(d->input, d->inputs);
     for (int i = 0; i < d->sequences; i++) {

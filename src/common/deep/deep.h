@@ -12,11 +12,11 @@
  *
  * A model sees vectors, never keys or tables, so that a table in this process, a cache on a GPU, a parameter
  * server or an owner of images are the same to it. deep.c: shapes, parameters, memory; deep_rows.c: lists, pull and
- * push; deep_numbers.c: keys that the device numbers; deep_entries.c: lists of rows by table; deep_equal.c: lists that
- * rows have in common, rows that are equal in some inputs; deep_source.c: where rows live; deep_stack.c: a stack of
- * dense layers, a part of models; deep_counts.c: how often keys come; deep_train.c: the learner; deep_ranks.c: a
- * learner over ranks; deep_ranks_bytes.c: what ranks send; deep_file.c, deep_read.c: sections of a model file;
- * deep_score.c: prediction; deep_explain.c: what makes one.
+ * push; deep_numbers.c: keys that the device numbers; deep_left.c: keys that are there; deep_entries.c: lists of rows
+ * by table; deep_equal.c: lists that rows have in common, rows that are equal in some inputs; deep_source.c: where rows
+ * live; deep_stack.c: a stack of dense layers, a part of models; deep_counts.c: how often keys come; deep_train.c: the
+ * learner; deep_ranks.c: a learner over ranks; deep_ranks_bytes.c: what ranks send; deep_file.c, deep_read.c: sections
+ * of a model file; deep_score.c: prediction; deep_explain.c: what makes one.
  *
  * Everything is cut by rows: an activation, a logit, a score depends on its row and on the parameters alone; gradients
  * are sums in the order of rows, of equal lists first (deep_equal.c). So neither threads nor how rows arrive change a
@@ -114,11 +114,16 @@ struct ctr_deep_group {
     struct ctr_buf index, start, segment, x; /* as in struct ctr_lists; start, segment and x if ragged */
     struct ctr_buf table;                    /* with `by_table`, u16 [entries]: their tables */
     struct ctr_deep_lists {
-        struct ctr_mem *index, *start, *segment, *x;
+        struct ctr_mem *index, *start, *segment, *x, *hash;
+        struct ctr_mem *item, *row_item, *row_count;
     } buffers[2]; /* on the device, by buffer_index */
     struct ctr_mem *group_start_mem, *group_item_mem;
     int64_t sent_entries, sent_lists; /* already on the device */
     int64_t first_entry;              /* among those of all groups, where the device numbers them */
+    /* if the keys are on the device: deep_left.c */
+    struct ctr_buf item;                /* i32: of each list, its first item */
+    struct ctr_buf row_item, row_count; /* i32: of each row, if common: item of its list, and how many */
+    struct ctr_buf digest;              /* u64: of each list, if common: two numbers */
     /* if common */
     struct ctr_deep_equal equal;  /* of each row, its list */
     int64_t pooled;               /* lists already pooled */
@@ -146,18 +151,22 @@ struct ctr_minibatch {
      * current one. A buffer is free when its next minibatch begins, because the scores in between were waited for. */
     int buffer_index;
     struct ctr_deep_batch {
-        struct ctr_mem *label, *weight, *numbers, *hash;
+        struct ctr_mem *label, *weight, *numbers;
         struct ctr_mem *index; /* of the entries of all groups, if the device has numbered them */
     } buffers[2];
     int64_t sent_rows;
-    bool on_device; /* the device has numbered the keys of this minibatch so far: ctr_source_entries */
-    bool left;      /* the hashes of its entries are in `hash` on the device alone */
+    bool on_device;       /* the device has numbered the keys of this minibatch so far: ctr_source_entries */
+    bool left;            /* the hashes of its entries are on the device alone: deep_left.c */
+    struct ctr_mem *hash; /* of the entries of all groups, if there are several */
     struct ctr_mem *group_start, *group_item; /* the entries of each distinct key */
     int *tables; /* for that: of a row's keys, `fields` of them; 0: tables differ from row to row */
     int fields;
-    struct ctr_buf number; /* unless one group has keys of fields: the numbers of all entries, which go up */
-    struct ctr_buf part;   /* struct ctr_source_part: of the groups */
-    struct ctr_mem *bias;  /* u64: the hash of the bias, for each row */
+    struct ctr_buf number;  /* unless one group has keys of fields: the numbers of all entries, which go up */
+    struct ctr_buf part;    /* struct ctr_source_part: of the groups */
+    struct ctr_mem *bias;   /* u64: the hash of the bias, for each row */
+    struct ctr_mem *digest; /* u64: of lists of new rows, */
+    struct ctr_buf digests; /* the same on the host */
+    struct ctr_rowbuf home; /* rows that came to the host */
     /* The distinct keys so far, by table, per buffer of the source; the other buffer has those of the next minibatch if
      * they were announced. The second buffer takes memory and may be absent. */
     struct ctr_deep_set *set[2];
@@ -436,8 +445,9 @@ static inline int ctr_deep_sent(struct ctr_deep *d, struct ctr_err *err)
 /* Clear the minibatch. */
 void ctr_deep_clear(struct ctr_deep *d);
 void ctr_deep_rows_free(struct ctr_deep *d);
-/* Entries of all groups; and, of entries [first, first + n) of one, the rows of values. */
+/* Entries of all groups; and, of entries [first, first + n) of one, their x and the rows of values. */
 int64_t ctr_deep_entries(const struct ctr_deep *d);
+struct ctr_vec ctr_deep_x(const struct ctr_deep *d, const struct ctr_deep_group *g, int64_t first, int64_t n);
 struct ctr_vec ctr_deep_index(const struct ctr_deep *d, const struct ctr_deep_group *g, int64_t first, int64_t n);
 /* The number of a hash; a new hash gets the next number. *rc: set on an error, which is in s->err. */
 int32_t ctr_deep_set_add(struct ctr_deep_set *s, uint64_t h, int *rc);
@@ -449,19 +459,40 @@ int ctr_deep_send_groups(struct ctr_deep *d, const struct ctr_buf *index, int64_
 
 /* NULL: it does, in minibatches that are learned from; else why the host does. */
 const char *ctr_deep_host_numbers(const struct ctr_deep *d, const struct ctr_deep_tables *all);
-/* The hashes of n rows of `keys` keys, which are on the device (ctr_rows.device_hash), as entries of the group: copied
- * there, or to the host if it numbers them or has those before them. `bias`: each row ends with that hash, too; 0: it
- * does not. */
-int ctr_deep_add_left(struct ctr_deep *d, uint64_t device_hash, int64_t n, int64_t keys, uint64_t bias,
-                      struct ctr_err *err) CTR_MUST;
 /* Each row has n keys, and key k belongs to table d->batch.tables[k], which the caller sets. */
 int ctr_deep_set_fields(struct ctr_deep *d, int n, struct ctr_err *err) CTR_MUST;
-/* Bring the hashes of the minibatch to the host, if they are not there. */
-int ctr_deep_bring(struct ctr_deep *d, struct ctr_err *err) CTR_MUST;
 /* Before pooling, in the place of the host: number the keys of the minibatch; `first`: its first new row. Those before
  * are numbered again. 1: done; 0: the host numbers its keys. */
 int ctr_deep_number_there(struct ctr_deep *d, const struct ctr_deep_tables *all, int64_t first,
                           struct ctr_err *err) CTR_MUST;
+
+/* ---- deep_left.c: rows whose keys are on the device (ctr_rows.left) ---- */
+
+/* Do they stay there, as rows to be added now? Else ctr_deep_left_rows gives them on the host (ctr_deep_bring_rows). */
+bool ctr_deep_keeps_left(const struct ctr_deep *d);
+int ctr_deep_left_rows(struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int64_t n, struct ctr_rowbuf *to,
+                       struct ctr_rows *host, struct ctr_err *err) CTR_MUST;
+/* Add the entries of rows [from, from + n). */
+int ctr_deep_add_left(struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int64_t n,
+                      struct ctr_err *err) CTR_MUST;
+/* Of each row, keys [first, first + n) of those that it has one of, and the bias unless it is 0, behind the entries of
+ * g: only on the device. */
+struct ctr_left_keys {
+    int first, n;
+    uint64_t bias;
+};
+int ctr_deep_add_left_keys(struct ctr_deep *d, struct ctr_deep_group *g, const struct ctr_rows *r, int64_t from,
+                           int64_t n, struct ctr_left_keys keys, struct ctr_err *err) CTR_MUST;
+/* The lists of g from number `first` on, which are in g->item and g->start, on the device. */
+int ctr_deep_take_left(struct ctr_deep *d, struct ctr_deep_group *g, const struct ctr_rows_list *l, int64_t first,
+                       struct ctr_err *err) CTR_MUST;
+/* Bring the entries of the minibatch to the host, if they are not there. */
+int ctr_deep_bring(struct ctr_deep *d, struct ctr_err *err) CTR_MUST;
+/* Did the device make the lists of the minibatch? Then it has their segments, and x is 1. */
+static inline bool ctr_deep_made_lists(const struct ctr_deep *d)
+{
+    return d->batch.left && !d->spec->by_table;
+}
 
 /* ---- deep_entries.c: rows by table ---- */
 
@@ -486,6 +517,11 @@ int ctr_deep_equal_send(struct ctr_deep *d, struct ctr_deep_equal *e, struct ctr
 /* Add rows [from, from + n) of r to a common group. */
 int ctr_deep_common_add(struct ctr_deep *d, struct ctr_deep_group *g, const struct ctr_rows *r, int64_t from, int64_t n,
                         struct ctr_err *err) CTR_MUST;
+/* The same of rows whose lists are on the device, where each has a digest of two numbers. And: g's keys have come to
+ * the host, where lists are compared item by item. */
+int ctr_deep_common_add_left(struct ctr_deep *d, struct ctr_deep_group *g, const struct ctr_rows_list *l, int64_t from,
+                             int64_t n, const uint64_t *digest, struct ctr_err *err) CTR_MUST;
+int ctr_deep_common_bring(struct ctr_deep *d, struct ctr_deep_group *g, struct ctr_err *err) CTR_MUST;
 /* Pool the lists not yet pooled, and copy those of rows `first` and later to x, a part of d->x. */
 int ctr_deep_common_pool(struct ctr_deep *d, struct ctr_deep_group *g, int64_t first, struct ctr_mat x,
                          struct ctr_err *err) CTR_MUST;
@@ -628,7 +664,7 @@ int ctr_deep_settle(struct ctr_deep_learner *l, struct ctr_err *err) CTR_MUST;
     .by_column = true, .floats = CTR_FLOAT_FLUSH, .rows = CTR_MAX_MINIBATCH, .learner_new = ctr_deep_learner_new,      \
     .learner_free = ctr_deep_learner_free, .bind = ctr_deep_bind, .set_ahead = ctr_deep_set_ahead,                     \
     .counts = ctr_deep_counts, .count_rows = ctr_deep_count_rows, .train_rows = ctr_deep_train_rows,                   \
-    .wants_hashes = ctr_deep_wants_hashes, .read_hashes = ctr_deep_read_hashes, .end_pass = ctr_deep_end_pass,         \
+    .refuses_left = ctr_deep_refuses_left, .bring_rows = ctr_deep_bring_rows, .end_pass = ctr_deep_end_pass,           \
     .evaluate = ctr_deep_evaluate, .pending = ctr_deep_pending, .keys = ctr_deep_keys, .memory = ctr_deep_memory,      \
     .add_summary = ctr_deep_summary, .changes = ctr_deep_changes, .save_schema = ctr_deep_save_schema,                 \
     .save = ctr_deep_save, .section_names = ctr_deep_section_names, .save_sections = ctr_deep_save_sections,           \
@@ -648,8 +684,9 @@ int ctr_deep_count_rows(void *learner, const struct ctr_rows *rows, int64_t memo
 int ctr_deep_evaluate(void *learner, const struct ctr_rows *rows, double *score, struct ctr_err *err);
 int ctr_deep_end_pass(void *learner, struct ctr_err *err);
 int64_t ctr_deep_pending(const void *learner);
-const char *ctr_deep_wants_hashes(const void *learner);
-int ctr_deep_read_hashes(void *learner, uint64_t device_hash, int64_t n, uint64_t *to, struct ctr_err *err);
+const char *ctr_deep_refuses_left(const void *learner);
+int ctr_deep_bring_rows(void *learner, const struct ctr_rows *r, int64_t from, int64_t n, struct ctr_rowbuf *to,
+                        struct ctr_rows *host, struct ctr_err *err);
 int ctr_deep_changes(void *learner, enum ctr_changes what, struct ctr_err *err);
 int64_t ctr_deep_keys(const void *learner);
 int64_t ctr_deep_memory(const void *learner);

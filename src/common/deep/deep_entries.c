@@ -33,16 +33,15 @@ int ctr_deep_entries_add(struct ctr_deep *d, const struct ctr_rows *r, int64_t f
     struct ctr_deep_group *g = d->group;
     const uint64_t bias_hash = ctr_key_hash(ctr_bias_key());
     const int64_t bias = !d->p.lr.no_bias, all = r->start[from + n] - r->start[from] + n * bias;
-    const bool left = r->device_hash;
+    const bool left = r->left;
     if (g->entries + all > INT32_MAX)
         return ctr_fail(err, CTR_EDATA, "a minibatch has more than 2^31 keys: lower --minibatch");
     int rc = g->start.len ? 0 : ctr_buf_append(&g->start, &(int32_t){ 0 }, sizeof(int32_t), err);
     if (!rc)
         rc = set_tables(d, r, from, n, err);
-    if (!rc)
-        rc = left ? ctr_deep_add_left(d, r->device_hash + (uint64_t)r->start[from] * sizeof *r->hash, n,
-                                      d->batch.fields - bias, bias ? bias_hash : 0, err)
-                  : ctr_deep_bring(d, err);
+    if (!rc && left)
+        rc = ctr_deep_add_left_keys(d, g, r, from, n, (struct ctr_left_keys){ 0, r->left->keys, bias ? bias_hash : 0 },
+                                    err);
     uint64_t *hash = ctr_buf_extend(&g->hash, left ? 0 : all, sizeof *hash, &rc, err);
     uint16_t *table = ctr_buf_extend(&g->table, all, sizeof *table, &rc, err);
     int32_t *segment = ctr_buf_extend(&g->segment, all, sizeof *segment, &rc, err);

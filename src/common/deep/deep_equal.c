@@ -188,6 +188,61 @@ int ctr_deep_common_add(struct ctr_deep *d, struct ctr_deep_group *g, const stru
     return rc;
 }
 
+static bool has_digest(const void *group, int32_t k, const void *digest)
+{
+    const struct ctr_deep_group *g = group;
+    return !memcmp(AS(uint64_t, g->digest) + 2 * (ptrdiff_t)k, digest, 2 * sizeof(uint64_t));
+}
+
+/* A new list of `count` items from `item` on. */
+static int append_left(struct ctr_deep_group *g, int32_t item, int32_t count, const uint64_t *digest,
+                       struct ctr_err *err)
+{
+    const int64_t lists = (int64_t)(g->item.len / sizeof item);
+    const int64_t end = (lists ? AS(int32_t, g->start)[lists] : 0) + (int64_t)count;
+    if (end > INT32_MAX)
+        return ctr_fail(err, CTR_EDATA, "a minibatch has more than 2^31 keys: lower --minibatch");
+    int rc = ctr_buf_append(&g->start, &(int32_t){ (int32_t)end }, sizeof(int32_t), err);
+    if (!rc)
+        rc = ctr_buf_append(&g->item, &item, sizeof item, err);
+    return rc ? rc : ctr_buf_append(&g->digest, digest, 2 * sizeof *digest, err);
+}
+
+int ctr_deep_common_add_left(struct ctr_deep *d, struct ctr_deep_group *g, const struct ctr_rows_list *l, int64_t from,
+                             int64_t n, const uint64_t *digest, struct ctr_err *err)
+{
+    const int64_t before = g->equal.set.keys.n;
+    int rc = g->start.len ? 0 : ctr_buf_append(&g->start, &(int32_t){ 0 }, sizeof(int32_t), err);
+    int32_t *number = ctr_buf_extend(&g->equal.number, n, sizeof *number, &rc, err);
+    for (int64_t i = 0; i < n && !rc; i++, digest += 2) {
+        const int64_t known = g->equal.set.keys.n;
+        rc = number_of(&g->equal, digest[0], has_digest, g, digest, &number[i], err);
+        if (!rc && g->equal.set.keys.n > known)
+            rc = append_left(g, l->item[from + i], l->count[from + i], digest, err);
+    }
+    return rc ? rc : ctr_deep_take_left(d, g, l, before, err);
+}
+
+int ctr_deep_common_bring(struct ctr_deep *d, struct ctr_deep_group *g, struct ctr_err *err)
+{
+    const int64_t lists = g->equal.set.keys.n;
+    struct ctr_buf ones = { 0 };
+    int32_t number;
+    int rc = 0;
+    (void)d;
+    double *x = ctr_buf_extend(&ones, g->entries, sizeof *x, &rc, err);
+    for (int64_t e = 0; e < g->entries && !rc; e++)
+        x[e] = 1;
+    ctr_keyset_clear(&g->equal.set.keys);
+    for (int64_t k = 0; k < lists && !rc; k++) {
+        const int32_t from = AS(int32_t, g->start)[k];
+        const struct list l = { AS(uint64_t, g->hash) + from, x, AS(int32_t, g->start)[k + 1] - from };
+        rc = number_of(&g->equal, hash_of(&l), is_list, g, &l, &number, err);
+    }
+    ctr_buf_free(&ones);
+    return rc;
+}
+
 struct ctr_lists ctr_deep_common_lists(const struct ctr_deep *d, const struct ctr_deep_group *g, int64_t first)
 {
     const struct ctr_deep_lists *on = &g->buffers[d->batch.buffer_index];
@@ -197,7 +252,7 @@ struct ctr_lists ctr_deep_common_lists(const struct ctr_deep *d, const struct ct
                                .start = ctr_vec_at(on->start, first, lists + 1),
                                .index = ctr_deep_index(d, g, 0, g->entries),
                                .segment = ctr_vec(on->segment, g->entries),
-                               .x = ctr_vec(on->x, g->entries) };
+                               .x = ctr_deep_x(d, g, 0, g->entries) };
 }
 
 int ctr_deep_common_pool(struct ctr_deep *d, struct ctr_deep_group *g, int64_t first, struct ctr_mat x,

@@ -114,10 +114,7 @@ static int add_plain(struct ctr_deep *d, const struct ctr_rows *r, int64_t from,
 {
     struct ctr_deep_group *g = d->group;
     const int64_t at = r->start[from];
-    int rc = r->device_hash ? ctr_deep_add_left(d, r->device_hash + (uint64_t)at * sizeof *r->hash, n, d->keys, 0, err)
-                            : ctr_deep_bring(d, err);
-    if (!rc && !r->device_hash)
-        rc = ctr_buf_append(&g->hash, r->hash + at, (size_t)(n * d->keys) * sizeof *r->hash, err);
+    const int rc = ctr_buf_append(&g->hash, r->hash + at, (size_t)(n * d->keys) * sizeof *r->hash, err);
     g->entries += n * d->keys;
     return rc;
 }
@@ -209,19 +206,33 @@ static int check_aligned(const struct ctr_deep *d, struct ctr_deep_sequence *s, 
     return 0;
 }
 
+/* Numbers that are sent, or are there, into their columns of x. */
 static int add_numbers(struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int64_t n, struct ctr_err *err)
 {
+    const int64_t at = from * d->dense;
     const size_t bytes = (size_t)(n * d->dense) * sizeof(float);
-    struct ctr_mem **numbers = &d->batch.buffers[d->batch.buffer_index].numbers;
-    int rc = bytes ? ctr_deep_send(d, numbers, r->dense + from * d->dense, 0, bytes, err) : 0;
-    if (!rc && bytes)
+    struct ctr_mem **sent = &d->batch.buffers[d->batch.buffer_index].numbers, *there = NULL;
+    const uint64_t left = r->left ? r->left->numbers : 0;
+    if (!bytes)
+        return 0;
+    int rc = left ? ctr_mem_at(&there, d->dev, left + (uint64_t)at * sizeof(float), bytes, err)
+                  : ctr_deep_send(d, sent, r->dense + at, 0, bytes, err);
+    if (!rc && !left)
         rc = ctr_deep_sent(d, err);
     const struct ctr_mat to = ctr_mat_rows(ctr_mat(d->x, d->room, d->x_cols), d->rows, n);
-    const struct ctr_dev_copy copy = { ctr_mat(*numbers, n, d->dense), ctr_mat_cols(to, d->pooled_cols, d->dense) };
-    if (!rc && bytes)
+    const struct ctr_dev_copy copy = { ctr_mat(left ? there : *sent, n, d->dense),
+                                       ctr_mat_cols(to, d->pooled_cols, d->dense) };
+    if (!rc)
         rc = ctr_dev_copy(d->dev, &copy, err);
-    if (rc || !ctr_deep_trains(d))
-        return rc;
+    ctr_mem_free(there);
+    return rc;
+}
+
+static int add_labels(struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int64_t n, struct ctr_err *err)
+{
+    int rc = 0;
+    if (!ctr_deep_trains(d))
+        return 0;
     float *label = ctr_buf_extend(&d->batch.label, n, sizeof *label, &rc, err);
     float *weight = ctr_buf_extend(&d->batch.weight, n, sizeof *weight, &rc, err);
     for (int64_t i = 0; i < n && !rc; i++) {
@@ -234,9 +245,20 @@ static int add_numbers(struct ctr_deep *d, const struct ctr_rows *r, int64_t fro
 
 int ctr_deep_add(struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int64_t n, struct ctr_err *err)
 {
+    struct ctr_rows host;
     int rc = ctr_deep_room(d, d->rows + n, err);
+    if (!rc && r->left && !ctr_deep_keeps_left(d)) {
+        rc = ctr_deep_left_rows(d, r, from, n, &d->batch.home, &host, err);
+        r = &host;
+        from = 0;
+    }
+    if (!rc && !r->left)
+        rc = ctr_deep_bring(d, err);
+    d->batch.left |= r->left != NULL;
     if (!rc && d->spec->by_table)
         rc = ctr_deep_entries_add(d, r, from, n, err);
+    else if (!rc && r->left)
+        rc = ctr_deep_add_left(d, r, from, n, err);
     else if (!rc && d->groups == 1 && !d->group->ragged)
         rc = add_plain(d, r, from, n, err);
     else
@@ -251,6 +273,8 @@ int ctr_deep_add(struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int
         rc = ctr_deep_images_add(d, n, r->first_row + from, err);
     if (!rc)
         rc = add_numbers(d, r, from, n, err);
+    if (!rc)
+        rc = add_labels(d, r, from, n, err);
     if (!rc)
         d->rows += n;
     return rc;
@@ -449,6 +473,7 @@ static int send_lists(struct ctr_deep *d, struct ctr_err *err)
 {
     struct ctr_deep_batch *on = &d->batch.buffers[d->batch.buffer_index];
     const size_t known = (size_t)d->batch.sent_rows * sizeof(float);
+    const bool made = ctr_deep_made_lists(d);
     int rc = ctr_deep_trains(d) ? ctr_deep_send(d, &on->label, d->batch.label.data, known, d->batch.label.len, err) : 0;
     if (!rc && d->batch.weighted)
         rc = ctr_deep_send(d, &on->weight, d->batch.weight.data, known, d->batch.weight.len, err);
@@ -459,11 +484,11 @@ static int send_lists(struct ctr_deep *d, struct ctr_err *err)
         const size_t sent = (size_t)g->sent_entries * 4, all = (size_t)g->entries * 4;
         if (!d->batch.on_device)
             rc = ctr_deep_send(d, &l->index, g->index.data, sent, all, err);
-        if (!rc && g->ragged)
+        if (!rc && g->ragged && !made)
             rc = ctr_deep_send(d, &l->x, g->x.data, sent, all, err);
-        if (!rc && g->ragged && !g->field) /* fields of a sequence share these */
+        if (!rc && g->ragged && !g->field && !made) /* fields of a sequence share these */
             rc = ctr_deep_send(d, &l->segment, g->segment.data, sent, all, err);
-        if (!rc && g->ragged && !g->field)
+        if (!rc && g->ragged && !g->field && !made)
             rc = ctr_deep_send(d, &l->start, g->start.data, (size_t)g->sent_lists * 4, g->start.len, err);
         if (!rc && g->common)
             rc = ctr_deep_equal_send(d, &g->equal, err);
@@ -481,6 +506,11 @@ struct ctr_vec ctr_deep_index(const struct ctr_deep *d, const struct ctr_deep_gr
                               : ctr_vec_at(g->buffers[d->batch.buffer_index].index, first, n);
 }
 
+struct ctr_vec ctr_deep_x(const struct ctr_deep *d, const struct ctr_deep_group *g, int64_t first, int64_t n)
+{
+    return ctr_deep_made_lists(d) ? (struct ctr_vec){ 0 } : ctr_vec_at(g->buffers[d->batch.buffer_index].x, first, n);
+}
+
 /* The lists of group g from row `first` on. */
 static struct ctr_lists lists_of(const struct ctr_deep *d, const struct ctr_deep_group *g, int64_t first)
 {
@@ -490,7 +520,7 @@ static struct ctr_lists lists_of(const struct ctr_deep *d, const struct ctr_deep
         l.start = ctr_vec_at(on->start, first * g->fields, l.lists + 1);
         l.index = ctr_deep_index(d, g, 0, g->entries);
         l.segment = ctr_vec(on->segment, g->entries);
-        l.x = ctr_vec(on->x, g->entries);
+        l.x = ctr_deep_x(d, g, 0, g->entries);
     } else {
         l.index = ctr_deep_index(d, g, first * g->fields, l.lists);
     }
@@ -512,11 +542,10 @@ static int64_t start_of(const struct ctr_deep_group *g, int64_t row)
 
 static struct ctr_lists entries_of(const struct ctr_deep *d, const struct ctr_deep_group *g, int64_t first)
 {
-    const struct ctr_deep_lists *on = &g->buffers[d->batch.buffer_index];
     return (struct ctr_lists){ .lists = g->entries - first,
                                .per_row = 1,
                                .index = ctr_deep_index(d, g, first, g->entries - first),
-                               .x = ctr_vec_at(on->x, first, g->entries - first) };
+                               .x = ctr_deep_x(d, g, first, g->entries - first) };
 }
 
 /* A field's columns for the entries from `first` on. */
@@ -772,7 +801,8 @@ void ctr_deep_clear(struct ctr_deep *d)
     ctr_buf_clear(&d->batch.weight);
     for (int i = 0; i < d->groups; i++) {
         struct ctr_deep_group *g = &d->group[i];
-        struct ctr_buf *bufs[] = { &g->hash, &g->index, &g->start, &g->segment, &g->x, &g->table };
+        struct ctr_buf *bufs[] = { &g->hash,  &g->index, &g->start,    &g->segment,   &g->x,
+                                   &g->table, &g->item,  &g->row_item, &g->row_count, &g->digest };
         for (size_t b = 0; b < CTR_COUNT(bufs); b++)
             ctr_buf_clear(bufs[b]);
         ctr_deep_equal_clear(&g->equal);
@@ -795,11 +825,17 @@ void ctr_deep_rows_free(struct ctr_deep *d)
 {
     for (int i = 0; d->group && i < d->groups; i++) {
         struct ctr_deep_group *g = &d->group[i];
-        struct ctr_buf *bufs[] = { &g->hash, &g->index, &g->start, &g->segment, &g->x, &g->table };
-        const struct ctr_deep_lists *even = &g->buffers[0], *odd = &g->buffers[1];
-        struct ctr_mem *mems[] = { even->index,        even->start,       even->segment, even->x,
-                                   odd->index,         odd->start,        odd->segment,  odd->x,
-                                   g->group_start_mem, g->group_item_mem, g->value,      g->grad };
+        struct ctr_buf *bufs[] = { &g->hash,  &g->index, &g->start,    &g->segment,   &g->x,
+                                   &g->table, &g->item,  &g->row_item, &g->row_count, &g->digest };
+        struct ctr_mem *mems[] = { g->group_start_mem, g->group_item_mem, g->value, g->grad };
+        for (int b = 0; b < 2; b++) {
+            const struct ctr_deep_lists *l = &g->buffers[b];
+            struct ctr_mem *of[] = {
+                l->index, l->start, l->segment, l->x, l->hash, l->item, l->row_item, l->row_count
+            };
+            for (size_t k = 0; k < CTR_COUNT(of); k++)
+                ctr_mem_free(of[k]);
+        }
         for (size_t b = 0; b < CTR_COUNT(bufs); b++)
             ctr_buf_free(bufs[b]);
         for (size_t b = 0; b < CTR_COUNT(mems); b++)

@@ -179,8 +179,8 @@ int ctr_inputs_weigh(struct ctr_inputs *in, int column, struct ctr_err *err)
 
 void ctr_rowbuf_free(struct ctr_rowbuf *b)
 {
-    struct ctr_buf *bufs[] = { &b->start,  &b->hash, &b->table,  &b->x,       &b->dense,    &b->label,
-                               &b->weight, &b->day,  &b->number, &b->weights, &b->weight_at };
+    struct ctr_buf *bufs[] = { &b->start, &b->hash,   &b->table,   &b->x,         &b->dense, &b->label, &b->weight,
+                               &b->day,   &b->number, &b->weights, &b->weight_at, &b->left,  &b->item };
     for (size_t i = 0; i < CTR_COUNT(bufs); i++)
         ctr_buf_free(bufs[i]);
 }

@@ -42,9 +42,15 @@ static void see_numbers(struct ctr_inputs *in, const struct ctr_batch *b)
 {
     enum { ROWS = 256 };
     const int64_t step = b->rows / ROWS + 1;
-    for (int k = 0; k < in->n; k++) {
+    const bool left = b->left && b->left->numbers;
+    for (int k = 0, number = 0; k < in->n; k++) {
         struct ctr_input *p = &in->in[k];
         const struct ctr_col *c = &b->col[p->column];
+        if (left && p->kind == CTR_INPUT_NUMBER) {
+            p->low = CTR_MIN(p->low, b->left->low[number]);
+            p->high = CTR_MAX(p->high, b->left->high[number++]);
+            continue;
+        }
         for (int64_t i = 0; p->kind == CTR_INPUT_NUMBER && i < b->rows; i += step)
             see_number(p, c, i);
         for (int64_t i = 0; p->kind == CTR_INPUT_NUMBERS && i < b->rows; i += step) {
@@ -449,13 +455,13 @@ static bool no_table(const struct ctr_inputs *in)
     return in->by_column && in->plain;
 }
 
-static int make_room(const struct ctr_inputs *in, struct ctr_rowbuf *buf, int64_t entries, bool hashes,
+static int make_room(const struct ctr_inputs *in, struct ctr_rowbuf *buf, int64_t entries, bool hashes, bool tables,
                      struct ctr_err *err)
 {
     int rc = hashes ? ctr_buf_room(&buf->hash, entries, sizeof(uint64_t), err) : 0;
-    if (!rc && !no_table(in))
+    if (!rc && tables)
         rc = ctr_buf_room(&buf->table, entries, sizeof(uint16_t), err);
-    if (!rc && in->has_x)
+    if (!rc && in->has_x && hashes)
         rc = ctr_buf_room(&buf->x, entries, sizeof(double), err);
     return rc;
 }
@@ -536,6 +542,101 @@ static void put_values(const struct ctr_inputs *in, bool fast, int64_t from, int
     }
 }
 
+/* ---- rows that are on a device ---- */
+
+/* Room for what n rows with so many lists have of these: buf->left is a struct ctr_rows_left and its lists. */
+static int left_room(struct ctr_rowbuf *buf, int lists, int64_t n, struct ctr_rows_list **list, int32_t **item,
+                     struct ctr_err *err)
+{
+    struct ctr_rows_left *left;
+    int rc = ctr_buf_room(&buf->left, 1, sizeof *left + (size_t)lists * sizeof **list, err);
+    if (!rc)
+        rc = ctr_buf_room(&buf->item, 2 * lists * n, sizeof **item, err);
+    left = (struct ctr_rows_left *)(void *)buf->left.data;
+    *list = rc ? NULL : (struct ctr_rows_list *)(void *)(left + 1);
+    *item = (int32_t *)(void *)buf->item.data;
+    return rc;
+}
+
+static int put_left(const struct ctr_inputs *in, struct ctr_rowbuf *buf, int64_t from, int64_t n, struct ctr_err *err)
+{
+    const struct ctr_left *there = in->batch->left;
+    struct ctr_rows_left left = { .hashes = there->hashes + (uint64_t)(from * in->fixed) * sizeof(uint64_t),
+                                  .keys = in->fixed };
+    struct ctr_rows_list *list;
+    int32_t *item;
+    if (there->numbers)
+        left.numbers = there->numbers + (uint64_t)(from * in->dense) * sizeof(float);
+    for (int k = 0; k < in->n; k++)
+        left.lists += in->in[k].kind == CTR_INPUT_KEYS;
+    const int rc = left_room(buf, left.lists, n, &list, &item, err);
+    if (rc)
+        return rc;
+    left.list = list;
+    memcpy(buf->left.data, &left, sizeof left);
+    const uint64_t *hash = there->list;
+    for (const struct ctr_input *p = in->in; p < in->in + in->n; p++) {
+        if (p->kind != CTR_INPUT_KEYS)
+            continue;
+        *list++ = (struct ctr_rows_list){ *hash++, item, item + n, p->missing };
+        for (int64_t i = 0; i < n; i++) {
+            int64_t at = 0, end = 1;
+            const struct ctr_col *c = &in->batch->col[p->column];
+            item[i] = ctr_col_items(c, in->schema->f[p->column].width, from + i, &at, &end) ? (int32_t)at : -1;
+            item[n + i] = (int32_t)(end - at);
+        }
+        item += 2 * n;
+    }
+    return 0;
+}
+
+static int keep(struct ctr_buf *b, const void *of, int64_t n, size_t size, struct ctr_err *err)
+{
+    ctr_buf_clear(b);
+    return of ? ctr_buf_append(b, of, (size_t)n * size, err) : 0;
+}
+
+int ctr_rows_keep_left(const struct ctr_rows *r, int64_t from, int64_t n, int64_t dense, struct ctr_rowbuf *buf,
+                       struct ctr_rows *kept, struct ctr_err *err)
+{
+    struct ctr_rows_left left = *r->left;
+    struct ctr_rows_list *list;
+    int32_t *item;
+    int rc = left_room(buf, left.lists, n, &list, &item, err);
+    if (!rc)
+        rc = keep(&buf->start, r->start + from, n + 1, sizeof *r->start, err);
+    if (!rc)
+        rc = keep(&buf->label, r->label + from, n, sizeof *r->label, err);
+    if (!rc)
+        rc = keep(&buf->table, r->table ? r->table + r->start[from] : NULL, r->start[from + n] - r->start[from],
+                  sizeof *r->table, err);
+    if (!rc)
+        rc = keep(&buf->dense, r->dense ? r->dense + from * dense : NULL, n * dense, sizeof *r->dense, err);
+    if (rc)
+        return rc;
+    for (int l = 0; l < left.lists; l++, item += 2 * n) {
+        list[l] = (struct ctr_rows_list){ left.list[l].hash, item, item + n, left.list[l].none };
+        memcpy(item, left.list[l].item + from, (size_t)n * sizeof *item);
+        memcpy(item + n, left.list[l].count + from, (size_t)n * sizeof *item);
+    }
+    left.list = list;
+    left.hashes += (uint64_t)(from * left.keys) * sizeof(uint64_t);
+    left.numbers += left.numbers ? (uint64_t)(from * dense) * sizeof(float) : 0;
+    memcpy(buf->left.data, &left, sizeof left);
+    int64_t *start = (int64_t *)(void *)buf->start.data;
+    for (int64_t i = n; i >= 0; i--)
+        start[i] -= start[0];
+    *kept = (struct ctr_rows){ .rows = n,
+                               .first_row = r->first_row + from,
+                               .start = start,
+                               .label = (const double *)(const void *)buf->label.data,
+                               .table = r->table ? (const uint16_t *)(const void *)buf->table.data : NULL,
+                               .dense = r->dense ? (const float *)(const void *)buf->dense.data : NULL,
+                               .one_a_table = r->one_a_table,
+                               .left = (const struct ctr_rows_left *)(const void *)buf->left.data };
+    return 0;
+}
+
 int ctr_inputs_rows(struct ctr_inputs *in, struct ctr_rowbuf *keep, int64_t from, int64_t n, struct ctr_rows *rows,
                     struct ctr_err *err)
 {
@@ -546,13 +647,14 @@ int ctr_inputs_rows(struct ctr_inputs *in, struct ctr_rowbuf *keep, int64_t from
     if (rc)
         return rc;
     int64_t *start = (int64_t *)(void *)buf->start.data;
-    const uint64_t there = in->batch->left ? in->batch->left->hashes : 0;
+    const struct ctr_left *there = in->batch->left;
+    const bool tables = !no_table(in) && (!there || in->plain);
     if ((rc = check_aligned(in, from, n, err)) || (rc = measure(in, from, n, start, err)) ||
-        (rc = make_room(in, buf, start[n], !there, err)))
+        (rc = make_room(in, buf, start[n], !there, tables, err)))
         return rc;
     struct sink s = { (int64_t *)(void *)in->cursor.data, in->transposed ? n : 1, (uint64_t *)(void *)buf->hash.data,
-                      no_table(in) ? NULL : (uint16_t *)(void *)buf->table.data,
-                      in->has_x ? (double *)(void *)buf->x.data : NULL };
+                      tables ? (uint16_t *)(void *)buf->table.data : NULL,
+                      in->has_x && !there ? (double *)(void *)buf->x.data : NULL };
     const bool fast = all_plain(in);
     if (there)
         put_tables(in, n, &s);
@@ -560,9 +662,12 @@ int ctr_inputs_rows(struct ctr_inputs *in, struct ctr_rowbuf *keep, int64_t from
         put_values(in, fast, from, n, start, &s);
     for (int64_t e = 0; in->change.hash_bits && e < start[n]; e++)
         s.hash[e] = ctr_row_transform_fold(s.hash[e], in->change.hash_bits);
-    if (!in->plain && (rc = second_sweep(in, &s, from, n, start, err)))
+    if (!in->plain && !there && (rc = second_sweep(in, &s, from, n, start, err)))
         return rc;
-    if (in->dense && (rc = put_dense(in, &buf->dense, from, n, err)))
+    const bool dense = in->dense && !(there && there->numbers);
+    if (dense && (rc = put_dense(in, &buf->dense, from, n, err)))
+        return rc;
+    if (there && (rc = put_left(in, buf, from, n, err)))
         return rc;
     for (int64_t e = 0; fast && s.x && e < start[n]; e++)
         s.x[e] = 1;
@@ -576,11 +681,11 @@ int ctr_inputs_rows(struct ctr_inputs *in, struct ctr_rowbuf *keep, int64_t from
         .first_row = in->batch->first_row + from,
         .start = start,
         .hash = there ? NULL : s.hash,
-        .device_hash = there ? there + (uint64_t)(from * in->fixed) * sizeof *s.hash : 0,
+        .left = there ? (const struct ctr_rows_left *)(const void *)buf->left.data : NULL,
         .table = s.table,
         .x = s.x,
         .one_a_table = in->plain && !(in->change.drop > 0),
-        .dense = in->dense ? (const float *)(const void *)buf->dense.data : NULL,
+        .dense = dense ? (const float *)(const void *)buf->dense.data : NULL,
     };
     if (in->time >= 0 && (rc = put_days(in, &buf->day, from, n, &rows->day, err)))
         return rc;

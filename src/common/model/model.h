@@ -23,7 +23,7 @@ struct ctr_rows {
     int64_t rows;
     int64_t first_row; /* of the stream, for messages */
     const int64_t *start;
-    const uint64_t *hash;  /* ctr_key_hash of the key; none with device_hash */
+    const uint64_t *hash;  /* ctr_key_hash of the key; none with left */
     const uint16_t *table; /* index into the list of table names; by column: number of the input, or NULL if each input
                               has one entry */
     const double *x;       /* NULL: all 1 */
@@ -35,10 +35,23 @@ struct ctr_rows {
     bool transposed;        /* one_a_table, x NULL, and entry k of row i is hash[k * rows + i]; table: of one row */
     const float *dense;     /* by column: rows x ctr_inputs_dense; NULL: none */
     const uint32_t *number; /* one per entry, set by the model's `find`; NULL: find did not run */
-    uint64_t device_hash;   /* not 0: in place of `hash`, its address on the learner's device (ctr_model.read_hashes) */
+    const struct ctr_rows_left *left; /* NULL, or what is on the learner's device in place of hash, x and dense */
     /* of rows to learn: */
     bool unscored; /* nobody needs the predictions: a learner may leave them out where they cost extra, score[i] = 0 */
     const struct ctr_worker *worker; /* a second thread for a part of the work; NULL: none */
+};
+
+/* Rows on a device (ctr_batch_source_leave); their x are all 1. */
+struct ctr_rows_left {
+    uint64_t
+        hashes; /* address: row i has the hash of its k-th key, of inputs with a key a row, at 8 * (i * keys + k) */
+    int keys, lists;
+    const struct ctr_rows_list {
+        uint64_t hash;               /* address: item j has its hash at 8 * j */
+        const int32_t *item, *count; /* [rows]: the first item of each row, and how many; item -1: `none` is the one */
+        uint64_t none;
+    } * list;         /* of inputs with lists; both kinds in the order of inputs. Then there is no table */
+    uint64_t numbers; /* address: as dense; 0: they are there */
 };
 
 /* Columns of a schema bound as features: role feature (keys: uint64, lists of it, weighted keys) and role dense (a
@@ -88,7 +101,7 @@ int ctr_inputs_rules(const struct ctr_inputs *in, struct ctr_rule **rules, int *
 void ctr_inputs_watch(struct ctr_inputs *in);
 bool ctr_inputs_range(const struct ctr_inputs *in, int i, double *low, double *high);
 /* Leave the keys of the source on the device of the learner: ctr_batch_source_leave, for columns that this sets, unless
- * there are keys with weights. Rows then have device_hash where the batch has left its own. */
+ * there are keys with weights. Rows then are `left` where the batch is. */
 int ctr_inputs_leave(const struct ctr_inputs *in, const struct ctr_batch_source *s, const struct ctr_leave *how,
                      const char **why, struct ctr_err *err) CTR_MUST;
 /* Start a batch (borrowed until the next one) and check all its labels and weights. */
@@ -99,13 +112,18 @@ enum { CTR_TILE_ENTRIES = 1 << 18, CTR_ENTRY_BYTES = 32 };
 int64_t ctr_inputs_fit(const struct ctr_inputs *in, int64_t from, int64_t n, int64_t entries);
 /* Memory for rows. Zero-initialise to start. */
 struct ctr_rowbuf {
-    struct ctr_buf start, hash, table, x, dense, label, weight, day, number, weights, weight_at;
+    struct ctr_buf start, hash, table, x, dense, label, weight, day, number, weights, weight_at, left, item;
 };
 void ctr_rowbuf_free(struct ctr_rowbuf *b);
 /* Its rows [from, from + n). *rows lies in `buf` and no longer needs the batch; buf NULL: it is borrowed until the next
  * call or batch. Lists of one group (ctr.history) that differ in length are an error. */
 int ctr_inputs_rows(struct ctr_inputs *in, struct ctr_rowbuf *buf, int64_t from, int64_t n, struct ctr_rows *rows,
                     struct ctr_err *err) CTR_MUST;
+
+/* Copy `left` rows [from, from + n) with `dense` numbers each and their labels: *kept borrows *buf, and needs what is
+ * on the device. */
+int ctr_rows_keep_left(const struct ctr_rows *r, int64_t from, int64_t n, int64_t dense, struct ctr_rowbuf *buf,
+                       struct ctr_rows *kept, struct ctr_err *err) CTR_MUST;
 
 /* ---- models: models.c, one file each ---- */
 
@@ -437,10 +455,12 @@ struct ctr_model {
     /* NULL, or scores rows without learning; only between passes. At most params.minibatch rows. Over ranks all call
      * it, each with rows of its own or none. */
     int (*evaluate)(void *learner, const struct ctr_rows *rows, double *score, struct ctr_err *err);
-    /* NULL: rows have hashes. Else why so, or NULL: train_rows takes rows whose hashes are on the learner's device, and
-     * needs them until it returns. read_hashes: n of them. */
-    const char *(*wants_hashes)(const void *learner);
-    int (*read_hashes)(void *learner, uint64_t device_hash, int64_t n, uint64_t *to, struct ctr_err *err);
+    /* NULL: rows are never `left`. Else why they must not be, or NULL: train_rows takes such rows, and needs what is on
+     * the device until it returns. bring_rows: rows [from, from + n) as *host, which borrows the labels of r and what
+     * is in *to. */
+    const char *(*refuses_left)(const void *learner);
+    int (*bring_rows)(void *learner, const struct ctr_rows *r, int64_t from, int64_t n, struct ctr_rowbuf *to,
+                      struct ctr_rows *host, struct ctr_err *err);
     int (*end_pass)(void *learner, struct ctr_err *err); /* all rows of a pass have been given */
     bool (*transposed)(const void *learner);             /* does it accept transposed rows? NULL: no */
     /* Number of rows scored but not yet learned, or NULL: always 0. Checkpoints do not contain them: a resumed run

@@ -70,10 +70,10 @@ struct ctr_source_part {
 };
 struct ctr_source_entries {
     const uint64_t *hash;               /* NULL: on the device alone */
-    const struct ctr_source_part *part; /* if one, with the same tables in every call */
-    int parts;                          /* 0: */
-    const uint16_t *tables;             /* entry e belongs to tables[e] */
-    struct ctr_vec on_device;           /* u64 [n]: of one part the hashes, else ctr_source_number of each */
+    const struct ctr_source_part *part; /* as many, and of the same tables, in every call */
+    int parts;                          /* 0: entry e belongs to tables[e] */
+    const uint16_t *tables;
+    struct ctr_vec on_device; /* u64 [n]: the hashes; with tables, ctr_source_number of each */
     /* set: the row of values of each entry, and the entries of each distinct key, whose gradients are rows of the grad
      * of push, in this order; i32 [n], [n + 1], [n] */
     struct ctr_vec index, group_start, group_item;
@@ -163,10 +163,6 @@ bool ctr_source_takes_entries(struct ctr_source *s, int64_t n);
 static inline uint64_t ctr_source_number(int table, uint64_t hash)
 {
     return ctr_mix64(hash ^ (uint64_t)table * CTR_SOURCE_SALT);
-}
-static inline uint64_t ctr_source_hash(int table, uint64_t number)
-{
-    return ctr_unmix64(number) ^ (uint64_t)table * CTR_SOURCE_SALT;
 }
 int ctr_source_entries(struct ctr_source *s, int buffer, struct ctr_source_entries *e, struct ctr_mat *values,
                        struct ctr_err *err) CTR_MUST;

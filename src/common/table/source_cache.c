@@ -44,8 +44,8 @@ struct cache {
     struct ctr_mem *stage; /* [stage_rows x floats] */
     float *stage_host;     /* its copy on the host */
     int64_t stage_rows;
-    struct ctr_mem *want, *missed, *missed_slot, *missed_want, *evicted_slot, *index, *salt;
-    struct ctr_buf scratch, put, hashes; /* i32 or u64; struct held or u64; u64 */
+    struct ctr_mem *want, *missed, *missed_slot, *missed_want, *evicted_slot, *index, *salt, *part_mem;
+    struct ctr_buf scratch, put, hashes, parts; /* i32 or u64; struct held or u64; u64; i32 */
     int64_t hits, misses, evictions;
     int64_t expected;      /* misses of a minibatch at most, by the one before it */
     int64_t distinct;      /* keys of the last minibatch */
@@ -83,8 +83,8 @@ static void free_rows(struct cache *c)
 static void cache_free(struct ctr_source *s)
 {
     struct cache *c = (struct cache *)s;
-    struct ctr_mem *mems[] = { c->want,  c->missed, c->missed_slot,  c->missed_want, c->evicted_slot,
-                               c->index, c->salt,   c->part[0].slot, c->part[1].slot };
+    struct ctr_mem *mems[] = { c->want,  c->missed, c->missed_slot, c->missed_want,  c->evicted_slot,
+                               c->index, c->salt,   c->part_mem,    c->part[0].slot, c->part[1].slot };
     for (size_t i = 0; i < CTR_COUNT(mems); i++)
         ctr_mem_free(mems[i]);
     free_rows(c);
@@ -95,6 +95,7 @@ static void cache_free(struct ctr_source *s)
     ctr_buf_free(&c->scratch);
     ctr_buf_free(&c->put);
     ctr_buf_free(&c->hashes);
+    ctr_buf_free(&c->parts);
     ctr_source_free(c->base.below);
     free(c);
 }
@@ -484,17 +485,44 @@ static int cache_values(struct ctr_source *s, int buffer, struct ctr_mat *values
 /* What makes the hash of each field a number: ctr_source_number. */
 static int send_salt(struct cache *c, const struct ctr_source_entries *e, struct ctr_err *err)
 {
-    const struct ctr_source_part *p = e->part;
     int rc = 0;
-    if (c->salt || e->parts != 1)
+    if (c->salt || !e->parts)
         return 0;
     ctr_buf_clear(&c->scratch);
-    uint64_t *salt = ctr_buf_extend(&c->scratch, p->fields, sizeof *salt, &rc, err);
-    for (int f = 0; f < p->fields && !rc; f++)
-        salt[f] = (uint64_t)p->table[f] * CTR_SOURCE_SALT;
+    for (const struct ctr_source_part *p = e->part; p < e->part + e->parts; p++) {
+        uint64_t *salt = ctr_buf_extend(&c->scratch, p->fields, sizeof *salt, &rc, err);
+        for (int f = 0; f < p->fields && !rc; f++)
+            salt[f] = (uint64_t)p->table[f] * CTR_SOURCE_SALT;
+    }
     if (!rc)
-        rc = ctr_mem_new(&c->salt, c->base.dev, (size_t)p->fields * sizeof *salt, err);
-    return rc ? rc : ctr_mem_write(c->salt, 0, salt, (size_t)p->fields * sizeof *salt, err);
+        rc = ctr_mem_new(&c->salt, c->base.dev, c->scratch.len, err);
+    return rc ? rc : ctr_mem_write(c->salt, 0, c->scratch.data, c->scratch.len, err);
+}
+
+/* Where each part ends, and its salts among all of them. */
+static int send_parts(struct cache *c, const struct ctr_source_entries *e, struct ctr_dev_slots *slots,
+                      struct ctr_err *err)
+{
+    int32_t salts = 0;
+    int rc = 0;
+    ctr_buf_clear(&c->parts);
+    int32_t *to = ctr_buf_extend(&c->parts, 3 * e->parts, sizeof *to, &rc, err);
+    for (const struct ctr_source_part *p = e->part; p < e->part + e->parts && !rc; p++) {
+        *to++ = (int32_t)p->end;
+        *to++ = salts;
+        *to++ = p->fields;
+        salts += p->fields;
+    }
+    if (!e->parts || rc)
+        return rc;
+    slots->salt = ctr_vec(c->salt, salts);
+    if (e->parts == 1)
+        return 0;
+    rc = ctr_mem_grow(&c->part_mem, c->base.dev, c->parts.len, err);
+    if (!rc)
+        rc = ctr_mem_write(c->part_mem, 0, c->parts.data, c->parts.len, err);
+    slots->part = ctr_vec(c->part_mem, 3 * e->parts);
+    return rc;
 }
 
 /* While the slots have room for all keys, else some of a minibatch get none now and then; and while half of the memory
@@ -533,11 +561,7 @@ static int table_of(const struct ctr_source_entries *e, int64_t i)
 static struct held key_of(const struct ctr_source_entries *e, const struct found *f, int64_t j)
 {
     const int32_t i = f->missed[j];
-    const int table = table_of(e, i);
-    const uint64_t hash = e->hash         ? e->hash[i]
-                          : e->parts == 1 ? f->missed_want[j]
-                                          : ctr_source_hash(table, f->missed_want[j]);
-    return (struct held){ hash, table };
+    return (struct held){ e->hash ? e->hash[i] : f->missed_want[j], table_of(e, i) };
 }
 
 /* The hashes of missed keys, which come with the lists of these. */
@@ -563,12 +587,13 @@ static int cache_entries(struct ctr_source *s, int buffer, struct ctr_source_ent
     rc = send_salt(c, e, err);
     if (!rc)
         rc = start_lists(c, n, &f, &slots, err);
+    if (!rc)
+        rc = send_parts(c, e, &slots, err);
     if (!rc && !e->hash)
         rc = want_hashes(c, n, &f, &slots, err);
     if (!rc)
         rc = ctr_mem_grow(&c->part[buffer].slot, s->dev, (size_t)n * 4, err);
     slots.want = e->on_device;
-    slots.salt = e->parts == 1 ? ctr_vec(c->salt, e->part->fields) : (struct ctr_vec){ 0 };
     slots.slot = e->index;
     slots.group_start = e->group_start;
     slots.group_item = e->group_item;

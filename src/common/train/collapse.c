@@ -25,8 +25,6 @@ static int append(struct ctr_lastrows_half *h, const struct ctr_rows *r, int64_t
     int64_t width = r->rows && r->transposed ? r->start[1] - r->start[0] : 0, at = 0;
     const int64_t entries = r->transposed ? n * width : r->start[r->rows] - begin;
     int rc = 0;
-    h->left = r->device_hash ? r->device_hash + (uint64_t)begin * sizeof *r->hash : 0;
-    h->n_left = entries;
     int64_t *start = ctr_buf_extend(&h->start, n, sizeof *start, &rc, err);
     double *label = ctr_buf_extend(&h->label, n, sizeof *label, &rc, err);
     uint64_t *hash = ctr_buf_extend(&h->hash, entries, sizeof *hash, &rc, err);
@@ -41,8 +39,7 @@ static int append(struct ctr_lastrows_half *h, const struct ctr_rows *r, int64_t
         start[i] = h->entries + at;
         label[i] = r->label[from + i];
         for (int64_t j = 0; j < k; j++, at++) {
-            if (!r->device_hash)
-                hash[at] = r->hash[r->transposed ? j * r->rows + from + i : first + j];
+            hash[at] = r->hash[r->transposed ? j * r->rows + from + i : first + j];
             if (table)
                 table[at] = r->table[r->transposed ? j : first + j];
             if (x)
@@ -62,7 +59,7 @@ static void clear(struct ctr_lastrows_half *h)
     for (size_t i = 0; i < CTR_COUNT(all); i++)
         ctr_buf_clear(all[i]);
     h->rows = h->entries = 0;
-    h->left = 0;
+    h->left = false;
 }
 
 void ctr_lastrows_free(struct ctr_lastrows *s)
@@ -72,30 +69,18 @@ void ctr_lastrows_free(struct ctr_lastrows *s)
                                         &s->half[i].table, &s->half[i].x,     &s->half[i].dense };
         for (size_t j = 0; j < CTR_COUNT(all); j++)
             ctr_buf_free(all[j]);
+        ctr_rowbuf_free(&s->half[i].buf);
     }
 }
 
-int ctr_lastrows_bring(struct ctr_trainer *t, struct ctr_err *err)
-{
-    int rc = 0;
-    for (struct ctr_lastrows_half *h = t->last.half; h < t->last.half + 2 && !rc; h++) {
-        if (h->left)
-            rc = t->job.model->read_hashes(t->learner, h->left, h->n_left,
-                                           (uint64_t *)(void *)h->hash.data + h->entries - h->n_left, err);
-        h->left = 0;
-    }
-    return rc;
-}
-
-int ctr_lastrows_add(struct ctr_trainer *t, const struct ctr_rows *r, struct ctr_err *err)
+/* Add the last n rows to the newer half, or to the other one if it is full or has rows of another kind. */
+static int add(struct ctr_trainer *t, const struct ctr_rows *r, int64_t n, struct ctr_err *err)
 {
     struct ctr_lastrows *s = &t->last;
     struct ctr_lastrows_half *h = &s->half[s->now];
     const int64_t dense = ctr_inputs_dense(t->in);
     const bool fits = h->has_table == !!r->table && h->has_x == !!r->x && h->one == r->one_a_table &&
                       h->dense_width == (r->dense ? dense : 0);
-    if (!r->rows)
-        return 0;
     if (h->rows && (h->rows >= HALF || !fits)) {
         s->now = !s->now;
         h = &s->half[s->now];
@@ -105,11 +90,65 @@ int ctr_lastrows_add(struct ctr_trainer *t, const struct ctr_rows *r, struct ctr
     h->has_x = r->x;
     h->one = r->one_a_table;
     h->dense_width = r->dense ? dense : 0;
-    const int64_t wanted = s->half[!s->now].rows ? CTR_MAX(r->rows / 4, SOME) : HALF;
+    return append(h, r, r->rows - n, dense, err);
+}
+
+/* Bring the rows of a half, which has no others. */
+static int bring(struct ctr_trainer *t, struct ctr_lastrows_half *h, struct ctr_err *err)
+{
+    struct ctr_rowbuf buf = { 0 };
+    struct ctr_rows host;
+    int rc = t->job.model->bring_rows(t->learner, &h->there, 0, h->there.rows, &buf, &host, err);
+    clear(h);
+    if (!rc) {
+        t->last.now = (int)(h - t->last.half);
+        rc = add(t, &host, host.rows, err);
+    }
+    ctr_rowbuf_free(&buf);
+    return rc;
+}
+
+int ctr_lastrows_bring(struct ctr_trainer *t, struct ctr_err *err)
+{
+    const int now = t->last.now;
+    int rc = 0;
+    for (struct ctr_lastrows_half *h = t->last.half; h < t->last.half + 2 && !rc; h++)
+        rc = h->left ? bring(t, h, err) : 0;
+    t->last.now = now;
+    return rc;
+}
+
+/* Rows on the device fill a half, which needs them there no longer than until the next tile but one is added. */
+static int add_left(struct ctr_trainer *t, const struct ctr_rows *r, int64_t n, struct ctr_err *err)
+{
+    struct ctr_lastrows *s = &t->last;
+    struct ctr_lastrows_half *h = &s->half[s->now];
+    struct ctr_rowbuf buf = { 0 };
+    struct ctr_rows host;
+    int rc;
+    if (n < HALF) {
+        rc = t->job.model->bring_rows(t->learner, r, r->rows - n, n, &buf, &host, err);
+        if (!rc)
+            rc = add(t, &host, n, err);
+        ctr_rowbuf_free(&buf);
+        return rc ? rc : ctr_lastrows_bring(t, err);
+    }
+    if (h->rows) {
+        s->now = !s->now;
+        h = &s->half[s->now];
+    }
+    clear(h);
+    rc = ctr_rows_keep_left(r, r->rows - n, n, ctr_inputs_dense(t->in), &h->buf, &h->there, err);
+    h->left = !rc;
+    h->rows = rc ? 0 : n;
+    return rc;
+}
+
+int ctr_lastrows_add(struct ctr_trainer *t, const struct ctr_rows *r, struct ctr_err *err)
+{
+    const int64_t wanted = t->last.half[!t->last.now].rows ? CTR_MAX(r->rows / 4, SOME) : HALF;
     const int64_t n = CTR_MIN(r->rows, CTR_MIN(wanted, HALF));
-    const int rc = append(h, r, r->rows - n, dense, err);
-    return rc || n == HALF ? rc
-                           : ctr_lastrows_bring(t, err); /* else the half is full, and the next tile's is the other */
+    return !r->rows ? 0 : r->left ? add_left(t, r, n, err) : add(t, r, n, err);
 }
 
 /* Rows [from, from + n) of a half. */

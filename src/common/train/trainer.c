@@ -333,7 +333,7 @@ static int take_tile(struct ctr_trainer *t, const struct ctr_tile *tile, struct 
     rows.unscored = !t->job.params.comm && (t->at.pass || t->job.unscored);
     if (tile->digest[0])
         memcpy(t->at.digest, tile->digest, sizeof tile->digest);
-    if (t->leaves && rows.rows && !rows.device_hash)
+    if (t->leaves && rows.rows && !rows.left)
         t->brings = "the device has no room for those of all rows";
     if (!tile->known)
         rc = start_bias(t, err);
@@ -592,7 +592,7 @@ static const char *host_reads(const struct ctr_trainer *t)
     for (size_t i = 0; i < CTR_COUNT(reasons); i++)
         if (reasons[i].is)
             return reasons[i].why;
-    return job->model->wants_hashes(t->learner);
+    return job->model->refuses_left(t->learner);
 }
 
 /* Leave them on the device if that can be. Returns 1: done. */
@@ -600,7 +600,7 @@ static int leave_keys(struct ctr_trainer *t, const struct ctr_batch_source *s, s
 {
     const int64_t rows = ctr_trainer_rows_at_once(t);
     t->leaves = false;
-    if (!t->job.model->wants_hashes)
+    if (!t->job.model->refuses_left)
         return 0;
     const struct ctr_leave how = { .rows = rows, .batches = ctr_feed_tiles_ahead(rows) + 2, .unwanted = host_reads(t) };
     const int rc = ctr_inputs_leave(t->in, s, &how, &t->brings, err);

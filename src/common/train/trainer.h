@@ -66,8 +66,9 @@ bool ctr_schedule_due(struct ctr_schedule *s, const struct ctr_every *every, int
 struct ctr_lastrows_half {
     struct ctr_buf start, label, hash, table, x, dense;
     int64_t rows, entries, dense_width;
-    uint64_t left; /* address of the last n_left hashes on the learner's device; 0: they are in `hash` */
-    int64_t n_left;
+    bool left; /* its rows are on the learner's device, as `there` says, which has its memory in `buf` */
+    struct ctr_rows there;
+    struct ctr_rowbuf buf;
     bool has_table, has_x, one; /* one_a_table */
 };
 struct ctr_lastrows {
@@ -75,7 +76,7 @@ struct ctr_lastrows {
     int now; /* the newer one */
 };
 int ctr_lastrows_add(struct ctr_trainer *t, const struct ctr_rows *r, struct ctr_err *err) CTR_MUST;
-/* Bring the hashes that are on the device: those of the last two tiles may be, until their batches are gone. */
+/* Bring the rows that are on the device: those of the last two tiles may be, until their batches are gone. */
 int ctr_lastrows_bring(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
 void ctr_lastrows_free(struct ctr_lastrows *s);
 
