@@ -343,6 +343,14 @@ template <class T> static inline T atomicMin(T *p, T v)
         ;
     return old;
 }
+template <class T> static inline T atomicMax(T *p, T v)
+{
+    onhost_give_way();
+    T old = __atomic_load_n(p, __ATOMIC_RELAXED);
+    while (v > old && !__atomic_compare_exchange_n(p, &old, v, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+    return old;
+}
 template <class T> static inline T atomicAdd(T *p, T v)
 {
     onhost_give_way();

@@ -273,6 +273,7 @@ int ctr_inputs_leave(const struct ctr_inputs *in, const struct ctr_batch_source 
         leave.unwanted = "there are none";
     if (list_columns(in, CTR_INPUT_NUMBERS, number + leave.numbers))
         leave.numbers = 0;
+    leave.numbers = 0; /* rows read the columns */
     const int rc = ctr_batch_source_leave(s, &leave, why, err);
     free(column);
     return rc;

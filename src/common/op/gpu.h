@@ -91,13 +91,23 @@ struct ctr_gpu_call {
     struct ctr_colbuf *out;
     int keep;   /* slot of the result; 0: none */
     bool stays; /* in it alone: *out gets at most the shape of a list. Not for results of type float32 */
-    /* Keys of scalars: not 0: the result is their hashes (ctr_key_hash) at that address, `step` numbers apart, and
-     * stays. */
-    uint64_t hashes;
+    bool shape; /* … and that of one that is not lifted, too */
+    /* What another's kernels read: not 0: the result is at address `left`, values of it `step` apart, and stays: of
+     * keys their hashes (ctr_key_hash), for lists those of the items, as a lifted call's; or dense: of a column of
+     * numbers float32. A null has the hash of a null, or 0. */
     int64_t step;
+    bool dense;
+    uint64_t left;
+    struct ctr_gpu_found *found; /* what is among these; NULL: anything may be */
+};
+enum { CTR_GPU_RANGE_ROWS = 256 };
+struct ctr_gpu_found {
+    bool unfit; /* a number that is not finite, or a null of keys */
+    double low,
+        high; /* numbers: the range of rows 0, s, 2 * s, …, s = rows / CTR_GPU_RANGE_ROWS + 1; none: low > high */
 };
 const char *ctr_gpu_refuses(const struct ctr_gpu_call *c);
-/* Get the code of a layer of these calls; only `call`, `type` and `seed` are used. */
+/* Get the code of a layer of these calls; only `call`, `filter`, `type`, `seed`, `step` and `dense` are used. */
 int ctr_gpu_prepare(struct ctr_gpu *m, const struct ctr_gpu_call *call, int n, struct ctr_err *err) CTR_MUST;
 /* A batch begins. Columns of the calls must not change until the next one: they are copied to the device once. */
 int ctr_gpu_begin(struct ctr_gpu *m, struct ctr_err *err) CTR_MUST;
@@ -111,10 +121,11 @@ void ctr_gpu_abandon(struct ctr_gpu *m);
 int ctr_gpu_copy(struct ctr_gpu *m, const struct ctr_col *col, const struct ctr_vtype *type,
                  struct ctr_err *err) CTR_MUST;
 
-/* Memory for hashes: buffer `number`, with at least so many bytes at *at, without what was there. Unlike slots it lasts
- * until ctr_gpu_free, so all of them take a quarter of the memory at most: CTR_ELARGE. */
-enum { CTR_GPU_HASHES = 16 };
-int ctr_gpu_hashes(struct ctr_gpu *m, int number, int64_t bytes, uint64_t *at, struct ctr_err *err) CTR_MUST;
+/* Memory for what is left: buffer `which` (from 0 on) of batch `batch` (of CTR_GPU_LEFT), with at least so many bytes
+ * at *at, without what was there. Unlike slots it lasts until ctr_gpu_free, so all of them take a quarter of the memory
+ * at most: CTR_ELARGE. */
+enum { CTR_GPU_LEFT = 16 };
+int ctr_gpu_left(struct ctr_gpu *m, int batch, int which, int64_t bytes, uint64_t *at, struct ctr_err *err) CTR_MUST;
 
 struct ctr_gpu_stats {
     int64_t stayed; /* results that are on the device alone */

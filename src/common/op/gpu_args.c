@@ -375,7 +375,7 @@ static enum ctr_type kept_type(const struct ctr_vtype *t)
     return ctr_types[type].integer && ctr_types[type].width < 8 ? CTR_I64 : type;
 }
 
-/* A result stays in its slot: presence, then values, or where the bytes and items of each row begin. */
+/* A result stays in its slot: presence, then values, or where the items and bytes of each row begin. */
 static int keep_rows(struct gpu_args *a, const struct gpu_call *m, struct opd_call *call, struct ctr_err *err)
 {
     const bool fixed = m->d.kind == CTR_LOOP_OF_FIXED;
@@ -392,8 +392,8 @@ static int keep_rows(struct gpu_args *a, const struct gpu_call *m, struct opd_ca
                             .width = call->bytes,
                             .ok = at,
                             .out = fixed ? at + (uint64_t)ok : 0,
-                            .at = fixed ? 0 : at + (uint64_t)ok,
-                            .item = fixed ? 0 : at + (uint64_t)(ok + values) };
+                            .item = fixed ? 0 : at + (uint64_t)ok,
+                            .at = fixed ? 0 : at + (uint64_t)(ok + values) };
     call->ok = address(r->ok);
     call->out = address(r->out);
     call->row_bytes = address(r->at);
@@ -433,10 +433,11 @@ static int put_call(struct gpu_args *a, struct gpu_call *m, struct opd_call *cal
     }
     if (rc == 0 && m->from->keep)
         return keep_rows(a, m, call, err);
-    if (m->from->hashes)
-        call->out = address(m->from->hashes);
-    else
+    if (!m->from->step)
         take_rows(a, m, call);
+    call->out = m->from->step ? address(m->from->left) : call->out;
+    if (m->from->found)
+        call->found = ref(GPU_UP, a->found_at + (int64_t)sizeof(struct opd_found) * a->nfound++);
     return rc;
 }
 
@@ -513,17 +514,23 @@ static int put_tiles(struct gpu_args *a, void **to, struct ctr_err *err)
 
 const char *ctr_gpu_describe(const struct ctr_gpu_call *c, uint64_t param[CTR_OP_DEVICE_PARAM], struct ctr_op_device *d)
 {
-    return c->call     ? ctr_op_device(c->call, d)
-           : c->filter ? ctr_op_device_vocab_keys(c->filter, c->seed, param, d)
-                       : ctr_op_device_keys(c->type, c->seed, param, d);
+    if (c->call)
+        return ctr_op_device(c->call, d);
+    if (c->dense) {
+        ctr_op_device_dense(c->step, c->rows / CTR_GPU_RANGE_ROWS + 1, param, d);
+        return NULL;
+    }
+    const char *why = c->filter ? ctr_op_device_vocab_keys(c->filter, c->seed, param, d)
+                                : ctr_op_device_keys(c->type, c->seed, param, d);
+    if (!why && c->step)
+        ctr_op_device_hashes(d, c->step);
+    return why;
 }
 
 static int describe(struct gpu_call *m, const struct ctr_gpu_call *from, struct ctr_err *err)
 {
     const char *why = ctr_gpu_describe(from, m->param, &m->d);
     m->from = from;
-    if (!why && from->hashes)
-        ctr_op_device_hashes(m->param, from->step);
     if (!why && from->call)
         return ctr_op_device_load(from->call, &m->d, err);
     return why ? ctr_fail(err, CTR_EDATA, "%s has no code for a GPU: it %s",
@@ -534,7 +541,7 @@ static int describe(struct gpu_call *m, const struct ctr_gpu_call *from, struct 
 int ctr_gpu_args(struct gpu_args *a, const struct ctr_gpu_call *call, int n, const struct ctr_op_device *table,
                  int ntable, const struct gpu_device *device, struct ctr_err *err)
 {
-    int rc = 0;
+    int rc = 0, found = 0;
     *a = (struct gpu_args){ .device = device, .n = n, .size = { ALIGN, ALIGN, ALIGN } };
     a->call = calloc((size_t)n, sizeof *a->call);
     a->info = calloc((size_t)n, sizeof *a->info);
@@ -553,6 +560,11 @@ int ctr_gpu_args(struct gpu_args *a, const struct ctr_gpu_call *call, int n, con
     void *none;
     if (rc == 0)
         rc = put(a, NULL, 1, &none, err); /* so that no ref is 0 */
+    for (int i = 0; i < n; i++)
+        found += call[i].found != NULL;
+    if (rc == 0 && found)
+        rc = put(a, NULL, found * (int64_t)sizeof(struct opd_found), &none, err);
+    a->found_at = ctr_gpu_at(none);
     for (int i = 0; rc == 0 && i < n; i++)
         rc = put_call(a, &a->info[a->order[i]], &a->call[i], err);
     if (rc == 0)
@@ -578,7 +590,7 @@ static void resolve(void *field, const uint64_t base[GPU_AREAS])
 
 static void resolve_call(struct opd_call *c, const uint64_t base[GPU_AREAS])
 {
-    void *const fields[] = { &c->param, &c->out, &c->ok, &c->at, &c->start, &c->row_bytes, &c->row_items };
+    void *const fields[] = { &c->param, &c->out, &c->ok, &c->at, &c->start, &c->row_bytes, &c->row_items, &c->found };
     for (size_t i = 0; i < CTR_COUNT(fields); i++)
         resolve(fields[i], base);
     for (int k = 0; k < c->nargs; k++) {

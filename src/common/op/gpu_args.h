@@ -74,7 +74,9 @@ struct gpu_args {
     bool passing;                                                         /* of the buffers that are copied next */
     int64_t calls_at, first_at, tiles_at, variable_at, pool_at, place_at; /* in up */
     void *total, *sum; /* of opd_layer; in GPU_DOWN, in GPU_SCRATCH */
-    int64_t tiles;     /* of opd_layer */
+    int64_t found_at;  /* in up: struct opd_found of the calls with one, in the order of `call` */
+    int nfound;
+    int64_t tiles; /* of opd_layer */
 };
 
 /* table: the operators in the kernel, independent of the calls. */

@@ -16,8 +16,8 @@ static int64_t held(const struct gpu_memory *m)
         bytes += m->table[i].at.bytes;
     for (int i = 0; i < m->nslots; i++)
         bytes += m->slot[i].rows.bytes + m->slot[i].data.bytes;
-    for (int i = 0; i < CTR_GPU_HASHES; i++)
-        bytes += m->hashes[i].bytes;
+    for (int i = 0; i < m->nleft; i++)
+        bytes += m->left[i].bytes;
     return bytes;
 }
 
@@ -231,8 +231,8 @@ void ctr_gpu_memory_release(struct gpu_memory *m)
 void ctr_gpu_memory_free(struct gpu_memory *m)
 {
     ctr_gpu_memory_release(m);
-    for (int i = 0; i < CTR_GPU_HASHES; i++)
-        release(m, &m->hashes[i]);
+    for (int i = 0; i < m->nleft; i++)
+        release(m, &m->left[i]);
     for (int i = 0; i < m->ntables; i++)
         release(m, &m->table[i].at);
     for (int i = 0; i < m->nblocks; i++)
@@ -242,5 +242,6 @@ void ctr_gpu_memory_free(struct gpu_memory *m)
     free(m->block);
     free(m->copied);
     free(m->slot);
+    free(m->left);
     free(m->table);
 }

@@ -6,7 +6,7 @@
  *     areas    of the layer that runs: results, scratch memory, the pool, compacted results
  *     blocks   one for each copy to the device in a batch: arguments and columns, which later layers read there
  *     slots    results that stay on the device for later layers
- *     hashes   of keys, for who reads them after the batch
+ *     left     hashes of keys and numbers, for who reads them after the batch
  *     tables   of operators, such as vocabularies, copied once */
 #ifndef CTR_GPU_MEMORY_H
 #define CTR_GPU_MEMORY_H
@@ -46,7 +46,8 @@ struct gpu_memory {
     int ncopied, copied_cap;
     struct gpu_slot *slot; /* from 1 on: slot[0] is unused */
     int nslots, slots_cap;
-    struct gpu_mem hashes[CTR_GPU_HASHES];
+    struct gpu_mem *left; /* buffer `which` of batch b: which * CTR_GPU_LEFT + b */
+    int nleft, left_cap;
     struct gpu_table {
         uint64_t id;
         struct gpu_mem at;
@@ -74,7 +75,7 @@ int ctr_gpu_block(struct gpu_memory *m, int64_t bytes, gpu_ptr *block, struct ct
 /* They are queued: later layers of the batch find the columns of *a in the block. Then comes the next one. */
 int ctr_gpu_copied(struct gpu_memory *m, const struct gpu_args *a, gpu_ptr block, struct ctr_err *err) CTR_MUST;
 
-/* Wait, then free all but hashes, tables and page-locked memory. */
+/* Wait, then free all but what is left, tables and page-locked memory. */
 void ctr_gpu_memory_release(struct gpu_memory *m);
 void ctr_gpu_memory_free(struct gpu_memory *m);
 

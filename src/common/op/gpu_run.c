@@ -10,10 +10,11 @@
 #include "common/op/gpu_code.h"
 #include "common/op/gpu_memory.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { FIRST_POOL = 1 << 20, MOST_BLOCKS = 1024, HASHES_SHARE = 4 };
+enum { FIRST_POOL = 1 << 20, MOST_BLOCKS = 1024, LEFT_SHARE = 4 };
 
 struct ctr_gpu {
     struct ctr_gpu_opts opts;
@@ -138,6 +139,9 @@ static int queue(struct ctr_gpu *m, gpu_ptr to, const void *from, int64_t bytes,
         rc = launch(m, err);
     if (rc == 0 && a->nvariable)
         rc = ctr_gpu_down(memory, pool_of(a), m->run.block + (uint64_t)a->pool_at, sizeof(struct opd_pool), err);
+    if (rc == 0 && a->nfound)
+        rc = ctr_gpu_down(memory, a->up.data + a->found_at, m->run.block + (uint64_t)a->found_at,
+                          a->nfound * (int64_t)sizeof(struct opd_found), err);
     if (rc == 0)
         rc = ctr_gpu_down(memory, memory->sizes.data, memory->down.p, a->size[GPU_DOWN], err);
     for (int i = 0; rc == 0 && i < a->n; i++)
@@ -292,8 +296,8 @@ static int take_rows(const struct ctr_gpu *m, const struct gpu_args *a, int i, s
                                           .rows = c->rows,
                                           .limit_bytes = c->from->call ? c->from->call->limit_bytes : 0,
                                           .ok = result(m, c, o->ok),
-                                          .bytes = data,
-                                          .at = result(m, c, o->row_bytes),
+                                          .bytes = c->from->stays ? NULL : data,
+                                          .at = c->from->stays ? NULL : result(m, c, o->row_bytes),
                                           .item = result(m, c, o->row_items),
                                           .end = (const int32_t *)(const void *)(data + size_of(m, a, i).ends_at + 4) };
     return ctr_op_device_rows(out_of(c), &r, err);
@@ -306,10 +310,33 @@ static int take_shape(struct gpu_call *c, struct ctr_err *err)
     return ctr_op_device_shape(c->from->out, list->dict ? ctr_colbuf_view(&c->plain[0]) : list, c->from->rows, err);
 }
 
+/* Of numbers in the order of op_dense_rank. */
+static double number_of(uint32_t rank)
+{
+    const uint32_t bits = rank >> 31 ? rank & 0x7fffffffu : ~rank;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return (double)x;
+}
+
+static void take_found(const struct gpu_args *a)
+{
+    const struct opd_found *o = (const struct opd_found *)(const void *)(a->up.data + a->found_at);
+    for (int i = 0; i < a->n; i++) {
+        struct ctr_gpu_found *found = a->info[a->order[i]].from->found;
+        if (!found)
+            continue;
+        *found = (struct ctr_gpu_found){ o->unfit, o->low ? number_of(~o->low) : INFINITY,
+                                         o->high ? number_of(o->high) : -INFINITY };
+        o++;
+    }
+}
+
 static int take_results(struct ctr_gpu *m, struct ctr_err *err)
 {
     struct gpu_args *a = &m->run.args;
     int rc = 0;
+    take_found(a);
     for (int i = 0; rc == 0 && i < a->n; i++) {
         const struct gpu_call *c = &a->info[a->order[i]];
         if (c->d.kind == CTR_LOOP_OF_FIXED && !c->from->stays)
@@ -317,7 +344,7 @@ static int take_results(struct ctr_gpu *m, struct ctr_err *err)
         m->stats.stayed += c->from->stays;
     }
     for (int i = 0; rc == 0 && i < a->nvariable; i++)
-        if (!variable(a, i)->from->stays)
+        if (!variable(a, i)->from->stays || variable(a, i)->from->shape)
             rc = take_rows(m, a, i, err);
     for (int i = 0; rc == 0 && i < a->n; i++)
         if (a->info[i].d.lift)
@@ -347,11 +374,12 @@ static int room_for_sizes(struct ctr_gpu *m, struct ctr_err *err)
     for (int i = 0; i < a->n; i++) {
         struct gpu_call *c = &a->info[i];
         const struct gpu_kept *k = c->from->keep ? &m->memory.slot[c->from->keep].kept : NULL;
-        if (!k || c->from->stays)
+        if (!k || (c->from->stays && !c->from->shape))
             continue;
         c->rows_at = bytes;
-        c->rows_bytes = k->kind == CTR_LOOP_OF_FIXED ? (int64_t)(k->out - k->ok) + c->rows * k->width
-                                                     : (int64_t)(k->item - k->ok) + (c->rows + 1) * 8;
+        c->rows_bytes = k->kind == CTR_LOOP_OF_FIXED
+                            ? (int64_t)(k->out - k->ok) + c->rows * k->width
+                            : (int64_t)((c->from->stays ? k->item : k->at) - k->ok) + (c->rows + 1) * 8;
         bytes += (c->rows_bytes + 63) / 64 * 64;
     }
     return ctr_gpu_pinned(&m->memory, &m->memory.sizes, bytes + 8, 0, err);
@@ -524,14 +552,27 @@ int ctr_gpu_launch_of(const char *word, enum ctr_gpu_launch *launch, struct ctr_
     return ctr_fail(err, CTR_EUSAGE, "launches are meta, graph or each, not '%s'", word);
 }
 
-int ctr_gpu_hashes(struct ctr_gpu *m, int number, int64_t bytes, uint64_t *at, struct ctr_err *err)
+int ctr_gpu_left(struct ctr_gpu *m, int batch, int which, int64_t bytes, uint64_t *at, struct ctr_err *err)
 {
-    struct gpu_mem *of = &m->memory.hashes[number];
-    const int64_t room = of->bytes < bytes ? CTR_MIN(ctr_gpu_memory(m), ctr_gpu_cuda_memory(m->cuda)) : INT64_MAX;
+    struct gpu_memory *memory = &m->memory;
+    const int number = which * CTR_GPU_LEFT + batch;
+    int64_t all = bytes;
+    int rc = 0;
     *at = 0;
-    if (bytes > room / HASHES_SHARE / CTR_GPU_HASHES)
-        return ctr_fail(err, CTR_ELARGE, "hashes leave too little of the GPU's memory to the layers");
-    const int rc = ctr_gpu_room(&m->memory, of, bytes, err);
+    while (rc == 0 && memory->nleft <= number) {
+        rc = ctr_array_grow(&memory->left, memory->nleft, &memory->left_cap, sizeof *memory->left, err);
+        if (rc == 0)
+            memory->left[memory->nleft++] = (struct gpu_mem){ 0 };
+    }
+    if (rc < 0)
+        return rc;
+    for (int i = batch; i < memory->nleft; i += CTR_GPU_LEFT)
+        all += i == number ? 0 : memory->left[i].bytes;
+    struct gpu_mem *of = &memory->left[number];
+    const int64_t room = of->bytes < bytes ? CTR_MIN(ctr_gpu_memory(m), ctr_gpu_cuda_memory(m->cuda)) : INT64_MAX;
+    if (all > room / LEFT_SHARE / CTR_GPU_LEFT)
+        return ctr_fail(err, CTR_ELARGE, "what is left takes too much of the GPU's memory from the layers");
+    rc = ctr_gpu_room(memory, of, bytes, err);
     *at = rc ? 0 : of->p;
     return rc;
 }
@@ -553,13 +594,13 @@ int ctr_gpu_open(struct ctr_gpu **out, const struct ctr_gpu_opts *opts, struct c
     m->opts = *opts;
     if (pool && ctr_parse_i64(pool, strlen(pool), &bytes) && bytes > 0)
         m->opts.pool_bytes = bytes;
-    if (!m->opts.pool_bytes)
-        m->opts.pool_bytes = opts->memory_bytes ? CTR_MIN(FIRST_POOL, CTR_MAX(opts->memory_bytes / 8, 1)) : FIRST_POOL;
     int rc = ctr_gpu_cuda_open(&m->cuda, opts->device ? ctr_dev_number_of(opts->device) : -1, err);
     if (rc < 0) {
         ctr_gpu_free(m);
         return rc;
     }
+    if (!m->opts.pool_bytes)
+        m->opts.pool_bytes = CTR_MIN(FIRST_POOL, CTR_MAX(ctr_gpu_memory(m) / 8, 1));
     snprintf(text, sizeof text, "device: %s (%s)", ctr_gpu_cuda_name(m->cuda), ctr_gpu_cuda_arch(m->cuda));
     m->memory = (struct gpu_memory){ .cuda = m->cuda, .stats = &m->stats, .most_bytes = opts->memory_bytes };
     m->device = ctr_gpu_memory_device(&m->memory);

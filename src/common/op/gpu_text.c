@@ -22,6 +22,7 @@
     X(layer, "op/oplayer.h")                                                                                           \
     X(loop, "op/loop.h")                                                                                               \
     X(device, "op/loop_device.h")                                                                                      \
+    X(dense, "op/loop_dense.h")                                                                                        \
     X(feature, "op/loop_feature.h")                                                                                    \
     X(infix, "op/loop_infix.h")                                                                                        \
     X(json, "op/loop_json.h")                                                                                          \

@@ -12,12 +12,18 @@ struct op_feature {
     uint64_t seed, missing; /* the key of a null */
     int64_t key;            /* the values are keys */
     int64_t aligned;        /* a null item has a key, too */
-    int64_t step;           /* 0: keys; else their hashes, so many numbers apart, for scalars */
+    int64_t step;           /* 0: keys; else their hashes, so many numbers apart, for scalars or the items of lists */
 };
 /* key: p->key, which a loop over rows knows. */
 OPV_FN uint64_t op_feature_key(const struct op_feature *p, int64_t key, uint64_t v, uint8_t ok)
 {
     return !ok ? p->missing : key ? ctr_mix64(v ^ p->seed) : v;
+}
+/* A null that must not be. */
+OPV_FN void op_feature_seen(const struct opd_call *c, uint8_t ok)
+{
+    if (!ok && c->found)
+        atomicMax(&c->found->unfit, 1u);
 }
 CTR_LOOP_FIXED(loop_feature)
 {
@@ -27,6 +33,7 @@ CTR_LOOP_FIXED(loop_feature)
     if (step) /* a loop of its own: the choice within one would cost six instructions a row */
         opd_hashes(u, row, to, w->text[0], [&](int64_t at, int64_t key, uint64_t v, uint8_t ok) {
             hashes[at * step] = ctr_key_hash(op_feature_key(p, key, v, ok));
+            op_feature_seen(u->call, ok);
         });
     else
         opd_hashes(u, row, to, w->text[0], [&](int64_t at, int64_t key, uint64_t v, uint8_t ok) {
@@ -85,6 +92,7 @@ CTR_LOOP_FIXED(loop_vocab_feature)
     if (step)
         opd_hashes(u, row, to, w->text[0], [&](int64_t at, int64_t key, uint64_t v, uint8_t ok) {
             hashes[at * step] = ctr_key_hash(op_vocab_key(p, op_feature_key(&p->feature, key, v, ok)));
+            op_feature_seen(u->call, ok);
         });
     else
         opd_hashes(u, row, to, w->text[0], [&](int64_t at, int64_t key, uint64_t v, uint8_t ok) {

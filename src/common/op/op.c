@@ -347,7 +347,8 @@ int ctr_op_device_shape(struct ctr_colbuf *out, const struct ctr_col *c, int64_t
         if ((rc = ctr_op_reserve_items(out, rows, 0, 0, err)))
             return rc;
         for (int64_t i = 1; i <= rows; i++)
-            ((int32_t *)out->offsets.data)[i] = c->offsets[i] - c->offsets[0];
+            ((int32_t *)out->offsets.data)[i] =
+                c->offsets ? c->offsets[i] - c->offsets[0] : (int32_t)i * ctr_col_width(c);
         out->offsets.len = (size_t)(rows + 1) * sizeof(int32_t);
     }
     for (int64_t done = 0; done < rows; done += CTR_OP_TILE) {

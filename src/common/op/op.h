@@ -176,7 +176,8 @@ void ctr_op_device_literal(const struct ctr_op_call *call, int k, void *value, u
 int ctr_op_device_fixed(struct ctr_colbuf *out, const void *lane, const uint8_t *ok, int64_t rows,
                         struct ctr_err *err) CTR_MUST;
 /* Fill an empty column with variable-size results: row i has the bytes [at[i], at[i + 1]) and, for lists, the items
- * [item[i], item[i + 1]), whose texts end at end[…]. CTR_ELARGE above limit_bytes (0: no limit). */
+ * [item[i], item[i + 1]), whose texts end at end[…]. CTR_ELARGE above limit_bytes (0: no limit). bytes NULL: of lists
+ * the shape alone, without items. */
 struct ctr_op_device_rows {
     enum ctr_loop_kind kind;
     int64_t rows, limit_bytes;
@@ -188,7 +189,7 @@ int ctr_op_device_rows(struct ctr_colbuf *out, const struct ctr_op_device_rows *
 /* Whether a column may have so many bytes or, of lists, items: CTR_ELARGE as ctr_op_device_rows. */
 int ctr_op_device_fits(enum ctr_loop_kind kind, int64_t bytes, int64_t items, int64_t limit_bytes,
                        struct ctr_err *err) CTR_MUST;
-/* For a lifted call: set offsets and nulls of the list whose items are in out->item. */
+/* For a lifted call: set offsets and nulls of the list whose items are in out->item, or nowhere. */
 int ctr_op_device_shape(struct ctr_colbuf *out, const struct ctr_col *list, int64_t rows, struct ctr_err *err) CTR_MUST;
 /* The keys of a feature as a device call. Its parameters for `seed` are written to *param, which has room for 32 bytes.
  */
@@ -198,8 +199,11 @@ const char *ctr_op_device_keys(const struct ctr_vtype *type, uint64_t seed, void
 enum { CTR_OP_DEVICE_PARAM = 12 };
 const char *ctr_op_device_vocab_keys(const struct ctr_op_call *call, uint64_t seed, uint64_t *param,
                                      struct ctr_op_device *d);
-/* Of either, for scalars: its result is not keys, but their hashes (ctr_key_hash), `step` numbers apart. */
-void ctr_op_device_hashes(void *param, int64_t step);
+/* Of either: its result is not keys, but their hashes (ctr_key_hash), `step` numbers apart. For lists it is lifted: a
+ * null item has the hash of a null. */
+void ctr_op_device_hashes(struct ctr_op_device *d, int64_t step);
+/* Numbers as float32, `step` of them apart, a null is 0, and the range of every `every`-th. *param as above. */
+void ctr_op_device_dense(int64_t step, int64_t every, uint64_t *param, struct ctr_op_device *d);
 
 /* ---- Unicode: op_unicode.c ---- */
 

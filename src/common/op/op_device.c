@@ -81,6 +81,7 @@ int ctr_op_device_table(struct ctr_op_device *d, int cap)
     /* chosen by prepare; not in any table row */
     static const struct ctr_op_device others[] = {
         { .loop = "loop_cross_lists", .file = "loop_key.h", .kind = CTR_LOOP_OF_KEYS },
+        { .loop = "loop_dense", .file = "loop_dense.h", .kind = CTR_LOOP_OF_FIXED },
         { .loop = "loop_feature", .file = "loop_feature.h", .kind = CTR_LOOP_OF_FIXED },
         { .loop = "loop_features", .file = "loop_feature.h", .kind = CTR_LOOP_OF_KEYS },
         { .loop = "loop_vocab_feature", .file = "loop_feature.h", .kind = CTR_LOOP_OF_FIXED },
@@ -137,9 +138,36 @@ const char *ctr_op_device_keys(const struct ctr_vtype *type, uint64_t seed, void
     return NULL;
 }
 
-void ctr_op_device_hashes(void *param, int64_t step)
+void ctr_op_device_hashes(struct ctr_op_device *d, int64_t step)
 {
-    ((struct feature *)param)->step = step; /* with which that of a vocab begins */
+    ((struct feature *)d->param)->step = step; /* with which that of a vocab begins */
+    if (d->kind == CTR_LOOP_OF_FIXED)
+        return;
+    d->loop = d->param_bytes == sizeof(struct feature) ? "loop_feature" : "loop_vocab_feature"; /* of each item */
+    d->kind = CTR_LOOP_OF_FIXED;
+    d->lift = true;
+    d->arg[0].list = false;
+    d->inner = (struct ctr_vtype){ .type = CTR_U64, .key = true };
+}
+
+/* As struct op_dense of loop_dense.h. */
+struct dense {
+    int64_t step, every;
+};
+_Static_assert(sizeof(struct dense) <= CTR_OP_DEVICE_PARAM * sizeof(uint64_t), "it has room");
+
+void ctr_op_device_dense(int64_t step, int64_t every, uint64_t *param, struct ctr_op_device *d)
+{
+    *(struct dense *)(void *)param = (struct dense){ step, every };
+    *d = (struct ctr_op_device){ .loop = "loop_dense",
+                                 .file = "loop_dense.h",
+                                 .kind = CTR_LOOP_OF_FIXED,
+                                 .nargs = 1,
+                                 .arg = { { OPD_LANE_F64, false } },
+                                 .nulls = true,
+                                 .inner = { .type = CTR_F32 },
+                                 .param = param,
+                                 .param_bytes = sizeof(struct dense) };
 }
 
 /* As struct op_vocab_feature of loop_feature.h. */
@@ -191,7 +219,7 @@ static int append_ends(struct ctr_colbuf *out, const int64_t *at, int64_t rows, 
     return 0;
 }
 
-static int append_lists(struct ctr_colbuf *out, const struct ctr_op_device_rows *r, struct ctr_err *err)
+static int append_items(struct ctr_colbuf *out, const struct ctr_op_device_rows *r, struct ctr_err *err)
 {
     const int64_t items = r->item[r->rows], bytes = r->at[r->rows];
     struct ctr_colbuf *b = out->item;
@@ -203,6 +231,12 @@ static int append_lists(struct ctr_colbuf *out, const struct ctr_op_device_rows 
     if (!rc)
         rc = ctr_buf_append(&b->data, r->bytes, (size_t)bytes, err);
     b->rows += rc ? 0 : items;
+    return rc;
+}
+
+static int append_lists(struct ctr_colbuf *out, const struct ctr_op_device_rows *r, struct ctr_err *err)
+{
+    const int rc = r->bytes ? append_items(out, r, err) : ctr_op_reserve_items(out, r->rows, 0, 0, err);
     return rc ? rc : append_ends(out, r->item, r->rows, err);
 }
 

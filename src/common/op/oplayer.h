@@ -81,6 +81,12 @@ struct opd_arg {
 
 enum { OPD_NUMBER = 24 };
 
+/* What a call has found in its values, where another's kernels read them. The host clears it. */
+struct opd_found {
+    uint32_t unfit;     /* there is a value that those cannot take: a number that is not finite, a null in a list */
+    uint32_t low, high; /* numbers: the extremes of some rows, in loop_dense.h's order; 0: none is present */
+};
+
 /* A call, an instance of an operator. */
 struct opd_call {
     int64_t rows, nargs;
@@ -95,6 +101,7 @@ struct opd_call {
     int64_t *start;
     int64_t *row_bytes; /* rows + 1: in the end, where each row begins in the compacted bytes */
     int64_t *row_items;
+    struct opd_found *found; /* or NULL */
     struct opd_arg arg[OPD_ARGS];
 };
 

@@ -4,13 +4,21 @@
  * bytes that the CPU would, so that no result depends on where a node ran.
  *
  * A result that later nodes on the GPU read stays there, in a slot until the layer of its last reader; results whose
- * lives do not overlap share slots. It comes to the host only if something there reads it. Keys that a learner on the
- * same GPU reads are left there as rows of hashes, in one of several buffers that batches take in turn. */
+ * lives do not overlap share slots. It comes to the host only if something there reads it.
+ *
+ * What a learner on the same GPU reads is left there, in buffers that batches take in turn: rows of hashes of keys,
+ * rows of numbers, the hashes of lists' items. Numbers run on the GPU for that alone. A batch for which there is no
+ * room, or that has a value that must not be there, runs again with nothing left. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "common/op/gpu.h"
 #include "common/plan/program.h"
+#include "common/stream/stream.h"
+
+enum { MOST_ARGS = 8 };
+enum { LEFT_KEYS, LEFT_NUMBERS, LEFT_LISTS }; /* buffers of a batch */
 
 struct plan_gpu {
     struct ctr_gpu *device;
@@ -20,24 +28,34 @@ struct plan_gpu {
     struct ctr_gpu_call *call; /* with their nodes and types of keys */
     struct plan_node **node;
     struct ctr_vtype *type;
-    int *from;                 /* slots of arguments, MOST_ARGS a call */
-    struct gpu_stay {          /* of each node's result */
-        int slot;              /* 0: it comes to the host alone */
-        int last;              /* layer of its last reader on the GPU */
-        bool host;             /* the host reads it, too */
-    } * stay;                  /* by node; NULL until the first batch */
-    struct gpu_left {          /* hashes that are left on the GPU */
-        int *place;            /* by node: of those of a row, from 1; 0: none. NULL: of no node */
-        int n, batches, batch; /* of a row; buffers, and the one of this batch */
-        uint64_t at;           /* it; 0: it has no room, and keys come to the host */
+    int *from;             /* slots of arguments, MOST_ARGS a call */
+    struct gpu_stay {      /* of each node's result */
+        int slot;          /* 0: it comes to the host alone */
+        int last;          /* layer of its last reader on the GPU */
+        bool host;         /* the host reads it, too */
+        bool shape;        /* the host reads where its lists begin and end */
+        bool unless_left;  /* the host reads it for numbers that are not left */
+    } * stay;              /* by node; NULL until the first batch */
+    struct gpu_left {      /* what is left on the GPU */
+        struct gpu_place { /* of a node's result: the buffer from 1 on, 0: none, and its place in a row */
+            int buffer, column;
+        } * place;                   /* by node; NULL: nothing is left */
+        int *number;                 /* the nodes of numbers */
+        int n[LEFT_LISTS];           /* values of a row, by buffer */
+        int lists;                   /* their buffers follow */
+        int batches, batch;          /* that take turns; this one's turn */
+        bool on, unfit;              /* this batch leaves what it can; and cannot */
+        int64_t tried, again;        /* batches that were to leave it; those that ran again */
+        uint64_t *at;                /* by buffer */
+        struct ctr_gpu_found *found; /* by number, then by list */
+        double *low, *high;
+        struct ctr_left batch_left;
     } left;
     struct gpu_layer {
         int64_t batches;
         struct ctr_gpu_stats took; /* what it added to those of the device */
     } * layer;                     /* one each */
 };
-
-enum { MOST_ARGS = 8 };
 
 /* Nodes a = lower(t), b = words(a), c = sort(b) and keys(c), each a layer, all on the GPU:
  *
@@ -85,16 +103,35 @@ static struct plan_node *argument(struct plan_graph *g, const struct plan_node *
     return &g->node[n->arg[0]];
 }
 
+/* The buffer that the node's result is left in, and its place there; NULL: it comes to the host, or to a slot. */
+static const struct gpu_place *place_of(const struct plan_graph *g, const struct plan_node *n)
+{
+    const struct gpu_left *l = &g->gpu->left;
+    const struct gpu_place *p = l->place ? &l->place[n - g->node] : NULL;
+    return p && p->buffer ? p : NULL;
+}
+
+static bool is_left_list(const struct plan_graph *g, const struct plan_node *n)
+{
+    const struct gpu_place *p = place_of(g, n);
+    return p && p->buffer > LEFT_LISTS;
+}
+
 /* Everything of a call but its columns. */
 static void describe(struct plan_graph *g, int at, struct plan_node *n)
 {
     struct plan_gpu *u = g->gpu;
+    const struct gpu_place *p = u->left.on ? place_of(g, n) : NULL;
     u->node[at] = n;
-    u->type[at] = n->kind != NODE_KEYS ? n->type : n->fused ? argument(g, n)->call.arg[0].type : keys_type(g, n);
+    u->type[at] = n->kind == NODE_CALL ? n->type : n->fused ? argument(g, n)->call.arg[0].type : keys_type(g, n);
     u->call[at] = (struct ctr_gpu_call){ .call = n->kind == NODE_CALL ? &n->call : NULL,
                                          .filter = n->kind == NODE_KEYS && n->fused ? &argument(g, n)->call : NULL,
                                          .type = &u->type[at],
                                          .seed = n->seed,
+                                         .step = !p                       ? 0
+                                                 : p->buffer > LEFT_LISTS ? 1
+                                                                          : u->left.n[p->buffer - 1],
+                                         .dense = n->kind == NODE_DENSE,
                                          .out = &n->out };
 }
 
@@ -123,9 +160,9 @@ static const struct plan_node *reads(const struct plan_graph *g, const struct pl
 }
 
 /* Can n take argument `of` from the device? An encoded list is decoded by the host. */
-static bool reads_there(const struct plan_node *n, const struct plan_node *of)
+static bool reads_there(const struct plan_graph *g, const struct plan_node *n, const struct plan_node *of)
 {
-    return n->on_gpu && !(is_list(of) && of->shared && !n->shared);
+    return (n->on_gpu || place_of(g, n)) && !(is_list(of) && of->shared && (!n->shared || is_left_list(g, n)));
 }
 
 static bool is_lifted(const struct plan_node *n)
@@ -134,10 +171,11 @@ static bool is_lifted(const struct plan_node *n)
     return n->kind == NODE_CALL && is_list(n) && !ctr_op_device(&n->call, &d) && d.lift;
 }
 
-/* A lifted call has the shape of its list, which the host keeps. That of another lifted call is there anyway. */
-static bool needs_shape(const struct plan_node *n, const struct plan_node *of)
+/* A lifted call, and a list that is left, has the shape of its list, which the host keeps. That of another lifted call
+ * is there anyway. */
+static bool needs_shape(const struct plan_graph *g, const struct plan_node *n, const struct plan_node *of)
 {
-    return is_lifted(n) && is_list(of) && !is_lifted(of);
+    return (is_lifted(n) || is_left_list(g, n)) && is_list(of) && !is_lifted(of);
 }
 
 static void find_readers(const struct plan_graph *g, struct gpu_stay *stay)
@@ -146,11 +184,16 @@ static void find_readers(const struct plan_graph *g, struct gpu_stay *stay)
         const struct plan_node *n = &g->node[i], *of = reads(g, n);
         stay[i].host = n->used || n->fit_section;
         for (int k = 0; of && k < of->nargs; k++) {
-            struct gpu_stay *s = of->arg[k] < 0 ? NULL : &stay[of->arg[k]];
-            if (s && reads_there(n, &g->node[of->arg[k]]))
+            const struct plan_node *arg = of->arg[k] < 0 ? NULL : &g->node[of->arg[k]];
+            if (!arg)
+                continue;
+            struct gpu_stay *s = &stay[of->arg[k]];
+            if (reads_there(g, n, arg))
                 s->last = CTR_MAX(s->last, n->depth);
-            if (s)
-                s->host |= !reads_there(n, &g->node[of->arg[k]]) || needs_shape(n, &g->node[of->arg[k]]);
+            else
+                s->host = true;
+            s->shape |= needs_shape(g, n, arg);
+            s->unless_left |= n->kind == NODE_DENSE;
         }
     }
 }
@@ -216,25 +259,63 @@ static void set_slots(const struct plan_graph *g, const struct plan_node *node, 
     int *from = u->from + (ptrdiff_t)at * MOST_ARGS;
     for (int k = 0; k < of->nargs; k++) {
         const int arg = of->arg[k];
-        from[k] = arg >= 0 && reads_there(node, &g->node[arg]) ? u->stay[arg].slot : 0;
+        from[k] = arg >= 0 && reads_there(g, node, &g->node[arg]) ? u->stay[arg].slot : 0;
     }
     u->call[at].from = from;
     u->call[at].keep = own->slot;
-    u->call[at].stays = own->slot && !own->host;
+    u->call[at].stays = own->slot && !own->host && (u->left.on || !own->unless_left);
+    u->call[at].shape = own->shape;
 }
 
-/* Where the hashes of a node go that are left on the GPU; 0: it has keys. */
-static uint64_t hashes_of(const struct plan_graph *g, const struct plan_node *node)
-{
-    const struct gpu_left *l = &g->gpu->left;
-    const int place = l->at ? l->place[node - g->node] : 0;
-    return place ? l->at + (uint64_t)(place - 1) * sizeof(uint64_t) : 0;
-}
-
-/* The encoded column by whose entries a node is computed, or NULL: of hashes there is one a row. */
+/* The encoded column by whose entries a node is computed, or NULL: what is left is there for each row. */
 static const struct ctr_col *shared_of(const struct plan_graph *g, const struct plan_node *node)
 {
-    return hashes_of(g, node) ? NULL : ctr_node_shared(g, node, g->batch->rows);
+    return g->gpu->left.on && place_of(g, node) ? NULL : ctr_node_shared(g, node, g->batch->rows);
+}
+
+static int64_t items_of(const struct ctr_col *c, const struct ctr_vtype *type, int64_t rows)
+{
+    int64_t items = 0;
+    if (type->type == CTR_FIXED)
+        return rows * type->width;
+    if (!c->dict)
+        return rows ? c->offsets[rows] - c->offsets[0] : 0;
+    for (int64_t i = 0; i < rows; i++) {
+        int64_t from = 0, to = 0;
+        (void)ctr_col_items(c, type->width, i, &from, &to);
+        items += to - from;
+    }
+    return items;
+}
+
+/* Room for the items of a list that is left. Those that are null have no key, but where lists are aligned. */
+static void make_room_for_list(struct plan_graph *g, const struct plan_node *node, const struct ctr_gpu_call *call)
+{
+    struct gpu_left *l = &g->gpu->left;
+    const struct ctr_col *c = call->col[0], *items = (c->dict ? c->dict : c)->item;
+    const int which = place_of(g, node)->buffer - 1;
+    struct ctr_err none = { 0 };
+    const int64_t bytes = CTR_MAX(items_of(c, call->type, call->rows), 1) * 8; /* so that the address is not 0 */
+    l->unfit |= (!node->group && items && (items->nulls || (items->dict && items->dict->nulls))) ||
+                ctr_gpu_left(g->gpu->device, l->batch, which, bytes, &l->at[which], &none);
+}
+
+/* The result is left. */
+static void leave(struct plan_graph *g, const struct plan_node *node, struct ctr_gpu_call *call)
+{
+    struct gpu_left *l = &g->gpu->left;
+    const struct gpu_place *p = place_of(g, node);
+    const int width = p->buffer - 1 == LEFT_NUMBERS ? 4 : 8;
+    if (p->buffer > LEFT_LISTS)
+        make_room_for_list(g, node, call);
+    call->left = l->at[p->buffer - 1] + (uint64_t)(p->column * width);
+    call->stays = true;
+    if (node->kind == NODE_DENSE)
+        call->found = &l->found[p->column];
+    else if (p->buffer > LEFT_LISTS && !node->group)
+        call->found = &l->found[l->n[LEFT_NUMBERS] + p->buffer - 1 - LEFT_LISTS];
+    if (call->found)
+        *call->found = (struct ctr_gpu_found){ false, INFINITY, -INFINITY }; /* as of no rows */
 }
 
 static void set_call(struct plan_graph *g, struct plan_node *node, int at)
@@ -248,53 +329,19 @@ static void set_call(struct plan_graph *g, struct plan_node *node, int at)
     call->col = of->arg_col;
     call->rows = shared ? shared->dict->rows : g->batch->rows;
     set_slots(g, node, of, at);
-    call->hashes = hashes_of(g, node);
-    call->step = g->gpu->left.n;
-    call->stays |= call->hashes != 0;
+    if (call->step)
+        leave(g, node, call);
 }
 
 /* Of a result that stays on the device the host has a column without values; of a list computed by items, its shape. */
 static void set_done(struct plan_graph *g, struct plan_node *node, const struct ctr_gpu_call *call)
 {
     const struct ctr_col *values = ctr_colbuf_view(&node->out);
-    if (call->stays && !values->rows) {
+    if (call->stays && !values->rows && call->rows) {
         node->absent = (struct ctr_col){ .type = node->type.type, .rows = call->rows };
         values = &node->absent;
     }
     ctr_node_done(node, values, shared_of(g, node));
-}
-
-int ctr_graph_begin_gpu(struct plan_graph *g, struct ctr_err *err)
-{
-    struct gpu_left *l = g->gpu ? &g->gpu->left : NULL;
-    struct ctr_err none = { 0 };
-    if (l && l->place && ctr_gpu_hashes(g->gpu->device, l->batch, g->batch->rows * l->n * 8, &l->at, &none))
-        l->at = 0;
-    return l ? ctr_gpu_begin(g->gpu->device, err) : 0;
-}
-
-int ctr_graph_leave_gpu(struct plan_graph *g, const int *node, int n, int batches, struct ctr_err *err)
-{
-    struct gpu_left *l = &g->gpu->left;
-    if (batches > CTR_GPU_HASHES)
-        return 0;
-    l->place = ctr_arena_alloc(&g->arena, ((size_t)g->n + 1) * sizeof *l->place, err);
-    if (!l->place)
-        return err->code;
-    for (int i = 0; i < n; i++)
-        l->place[node[i]] = i + 1;
-    l->n = n;
-    l->batches = batches;
-    return 1;
-}
-
-uint64_t ctr_graph_left_gpu(struct plan_graph *g)
-{
-    struct gpu_left *l = g->gpu ? &g->gpu->left : NULL;
-    if (!l || !l->at || !g->batch->rows)
-        return 0;
-    l->batch = (l->batch + 1) % l->batches;
-    return l->at;
 }
 
 int ctr_graph_start_gpu(struct plan_graph *g, int layer, struct ctr_err *err)
@@ -306,6 +353,8 @@ int ctr_graph_start_gpu(struct plan_graph *g, int layer, struct ctr_err *err)
         return rc;
     for (int i = 0; i < n; i++)
         set_call(g, u->node[i], i);
+    if (u->left.unfit)
+        return 1;
     u->n = n;
     u->before = *ctr_gpu_stats(u->device);
     return ctr_gpu_start(u->device, u->call, n, err);
@@ -334,12 +383,14 @@ int ctr_graph_finish_gpu(struct plan_graph *g, int layer, struct ctr_err *err)
         rc = ctr_gpu_finish(u->device, err);
     else
         ctr_gpu_abandon(u->device);
-    for (int i = 0; rc == 0 && i < u->n; i++)
+    for (int i = 0; rc == 0 && i < u->n; i++) {
         set_done(g, u->node[i], &u->call[i]);
+        u->left.unfit |= u->call[i].found && u->call[i].found->unfit;
+    }
     add_stats(&u->layer[layer].took, &u->before, ctr_gpu_stats(u->device));
     u->layer[layer].batches++;
     u->n = 0;
-    return rc;
+    return rc < 0 ? rc : u->left.unfit;
 }
 
 void ctr_graph_abandon_gpu(struct plan_graph *g)
@@ -439,6 +490,101 @@ void ctr_graph_free_gpu(struct plan_graph *g)
 bool ctr_program_on_gpu(const struct ctr_program *p)
 {
     return p->graph.gpu;
+}
+
+/* ---- what is left ---- */
+
+/* Numbers run on the GPU for that alone. */
+static void turn_on(struct plan_graph *g, bool on)
+{
+    struct gpu_left *l = &g->gpu->left;
+    l->on = on;
+    for (int i = 0; i < l->n[LEFT_NUMBERS]; i++)
+        g->node[l->number[i]].on_gpu = on;
+}
+
+/* Where most batches have what cannot be left, to try costs more than it saves. */
+static bool tries(struct gpu_left *l, bool leave)
+{
+    enum { SOME = 8 };
+    l->again += l->unfit;
+    l->unfit = false;
+    const bool on = l->place && leave && l->again <= SOME + l->tried / SOME;
+    l->tried += on;
+    return on;
+}
+
+int ctr_graph_begin_gpu(struct plan_graph *g, bool leave, struct ctr_err *err)
+{
+    static const int width[LEFT_LISTS] = { 8, 4 };
+    struct gpu_left *l = g->gpu ? &g->gpu->left : NULL;
+    struct ctr_err none = { 0 };
+    if (!l)
+        return 0;
+    bool on = tries(l, leave);
+    for (int i = 0; i < LEFT_LISTS && on; i++)
+        on = !l->n[i] ||
+             !ctr_gpu_left(g->gpu->device, l->batch, i, g->batch->rows * l->n[i] * width[i], &l->at[i], &none);
+    turn_on(g, on);
+    return ctr_gpu_begin(g->gpu->device, err);
+}
+
+static int make_left(struct plan_graph *g, const struct ctr_leave *of, struct ctr_err *err)
+{
+    struct gpu_left *l = &g->gpu->left;
+    const size_t numbers = (size_t)of->numbers, lists = (size_t)of->lists;
+    struct gpu_place *place = ctr_arena_alloc(&g->arena, ((size_t)g->n + 1) * sizeof *place, err);
+    l->number = ctr_arena_alloc(&g->arena, (numbers + 1) * sizeof *l->number, err);
+    l->at = ctr_arena_alloc(&g->arena, (LEFT_LISTS + lists) * sizeof *l->at, err);
+    l->found = ctr_arena_alloc(&g->arena, (numbers + lists + 1) * sizeof *l->found, err);
+    l->low = ctr_arena_alloc(&g->arena, (2 * numbers + 1) * sizeof *l->low, err);
+    if (!place || !l->number || !l->at || !l->found || !l->low)
+        return err->code;
+    for (int i = 0; i < g->n; i++)
+        place[i] = (struct gpu_place){ 0 };
+    for (int i = 0; i < of->n; i++)
+        place[of->column[i]] = (struct gpu_place){ LEFT_KEYS + 1, i };
+    for (int i = 0; i < of->numbers; i++)
+        place[l->number[i] = of->number[i]] = (struct gpu_place){ LEFT_NUMBERS + 1, i };
+    for (int i = 0; i < of->lists; i++)
+        place[of->list[i]] = (struct gpu_place){ LEFT_LISTS + 1 + i, 0 };
+    for (size_t i = 0; i < LEFT_LISTS + lists; i++)
+        l->at[i] = 0;
+    l->high = l->low + numbers;
+    l->place = place;
+    l->n[LEFT_KEYS] = of->n;
+    l->n[LEFT_NUMBERS] = of->numbers;
+    l->lists = of->lists;
+    l->batches = of->batches;
+    return 0;
+}
+
+int ctr_graph_leave_gpu(struct plan_graph *g, const struct ctr_leave *of, struct ctr_err *err)
+{
+    if (of->batches > CTR_GPU_LEFT)
+        return 0;
+    int rc = make_left(g, of, err);
+    if (!rc && (of->numbers || of->lists)) { /* by other kernels than otherwise */
+        turn_on(g, true);
+        rc = prepare_layers(g, err);
+        turn_on(g, false);
+    }
+    return rc < 0 ? rc : 1;
+}
+
+const struct ctr_left *ctr_graph_left_gpu(struct plan_graph *g)
+{
+    struct gpu_left *l = g->gpu ? &g->gpu->left : NULL;
+    if (!l || !l->on || !g->batch->rows)
+        return NULL;
+    for (int i = 0; i < l->n[LEFT_NUMBERS]; i++) {
+        l->low[i] = l->found[i].low;
+        l->high[i] = l->found[i].high;
+    }
+    l->batch = (l->batch + 1) % l->batches;
+    l->batch_left = (struct ctr_left){ l->n[LEFT_KEYS] ? l->at[LEFT_KEYS] : 0, l->at + LEFT_LISTS,
+                                       l->n[LEFT_NUMBERS] ? l->at[LEFT_NUMBERS] : 0, l->low, l->high };
+    return &l->batch_left;
 }
 
 /* ---- what -v says ---- */

@@ -291,12 +291,12 @@ static int run_nodes(struct plan_graph *g, const int *node, int n, struct ctr_er
     return rc;
 }
 
-/* While the GPU runs its nodes, the CPU runs the others. */
+/* While the GPU runs its nodes, the CPU runs the others. 1: as run_layers. */
 static int run_layer(struct plan_graph *g, int l, struct ctr_err *err)
 {
     const int *node = g->order + g->layer[l], n = g->layer[l + 1] - g->layer[l];
     int rc = ctr_graph_start_gpu(g, l, err);
-    if (rc < 0)
+    if (rc)
         return rc;
     rc = g->pool && l && n > 1 ? run_nodes_parallel(g, node, n, err) : run_nodes(g, node, n, err);
     if (rc == 0)
@@ -316,13 +316,20 @@ static int room_for_errors(struct plan_graph *g, struct ctr_err *err)
     return g->task_err ? CTR_OK : ctr_fail_nomem(err, (size_t)widest * sizeof *g->task_err);
 }
 
+/* 1: what was to be left on the GPU cannot be. */
+static int run_layers(struct plan_graph *g, bool leave, struct ctr_err *err)
+{
+    int rc = ctr_graph_begin_gpu(g, leave, err);
+    for (int l = 0; rc == 0 && l < g->nlayers; l++)
+        rc = run_layer(g, l, err);
+    return rc;
+}
+
 int ctr_graph_run(struct plan_graph *g, const struct ctr_batch *in, struct ctr_err *err)
 {
     int rc = room_for_errors(g, err);
     g->batch = in;
     if (rc == 0)
-        rc = ctr_graph_begin_gpu(g, err);
-    for (int l = 0; rc == 0 && l < g->nlayers; l++)
-        rc = run_layer(g, l, err);
-    return rc;
+        rc = run_layers(g, true, err);
+    return rc > 0 ? run_layers(g, false, err) : rc;
 }

@@ -311,17 +311,18 @@ const struct ctr_col *ctr_node_shared(const struct plan_graph *g, const struct p
 /* Set n->col; if `shared` is not NULL, the values belong to its entries. */
 void ctr_node_done(struct plan_node *n, const struct ctr_col *values, const struct ctr_col *shared);
 /* plan_gpu.c: why a GPU cannot run a node (words that follow "it "), or NULL. For each batch begin; for each of its
- * layers start the on_gpu nodes, and finish or abandon them after the others have run. */
+ * layers start the on_gpu nodes, and finish or abandon them after the others have run. 1 from start (nothing runs) or
+ * finish: the batch has what cannot be left, and begins again without `leave`. */
 const char *ctr_node_refused(const struct plan_graph *g, const struct plan_node *n);
-int ctr_graph_begin_gpu(struct plan_graph *g, struct ctr_err *err) CTR_MUST;
+int ctr_graph_begin_gpu(struct plan_graph *g, bool leave, struct ctr_err *err) CTR_MUST;
 int ctr_graph_start_gpu(struct plan_graph *g, int layer, struct ctr_err *err) CTR_MUST;
 int ctr_graph_finish_gpu(struct plan_graph *g, int layer, struct ctr_err *err) CTR_MUST;
 void ctr_graph_abandon_gpu(struct plan_graph *g);
-/* From the next batch on leave the hashes of these nodes, each keys of scalars on the GPU, in its memory: those of a
- * row in this order, of so many batches. 1: done; 0: there are fewer buffers, and nothing changed. After a batch: where
- * they lie; 0: its nodes have their keys. */
-int ctr_graph_leave_gpu(struct plan_graph *g, const int *node, int n, int batches, struct ctr_err *err) CTR_MUST;
-uint64_t ctr_graph_left_gpu(struct plan_graph *g);
+/* From the next batch on leave these nodes on the GPU, where their arguments are or can go: keys, lists of keys,
+ * numbers. In *of, columns are nodes. 1: done; 0: there are fewer buffers than batches, and nothing changed. After a
+ * batch: what is left; NULL: its nodes have everything. */
+int ctr_graph_leave_gpu(struct plan_graph *g, const struct ctr_leave *of, struct ctr_err *err) CTR_MUST;
+const struct ctr_left *ctr_graph_left_gpu(struct plan_graph *g);
 void ctr_graph_free_gpu(struct plan_graph *g);
 bool ctr_value_equal(const struct ctr_value *a, const struct ctr_value *b); /* equal kind and bits */
 /* Write a literal in the syntax of the language. `brief`: only the first 60 bytes of long texts and 8 items of long

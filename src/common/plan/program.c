@@ -547,39 +547,69 @@ void ctr_program_tell_floats(const struct ctr_program *g, int64_t rows, void (*n
     }
 }
 
-/* ---- keys that are left on the GPU ---- */
+/* ---- what is left on the GPU ---- */
 
-/* Why the keys of output `column` cannot be, or NULL. */
-static const char *not_left(const struct ctr_program *g, int column)
+static bool is_output_twice(const struct ctr_program *g, int column)
 {
-    const struct plan_node *n = &g->graph.node[g->node[column]];
     int outputs = 0;
     for (int i = 0; i < g->output.n; i++)
         outputs += g->node[i] == g->node[column];
+    return outputs > 1;
+}
+
+/* Why the keys of output `column` cannot be, or NULL. */
+static const char *not_left(const struct ctr_program *g, int column, enum ctr_type type)
+{
+    const struct plan_node *n = &g->graph.node[g->node[column]];
     const struct {
         bool is;
         const char *why;
     } reasons[] = { { n->kind != NODE_KEYS || !n->on_gpu, "the CPU makes some" },
-                    { g->output.f[column].type != CTR_U64, "some are in lists" },
+                    { g->output.f[column].type != type, "some are in lists" },
                     { has_float_keys(g, n), "those of floats are counted" },
-                    { outputs > 1, "two features have the same" } };
+                    { is_output_twice(g, column), "two features have the same" } };
     for (size_t i = 0; i < CTR_COUNT(reasons); i++)
         if (reasons[i].is)
             return reasons[i].why;
     return NULL;
 }
 
+/* Can the number of output `column` be? A column goes up for it as for any other node. */
+static bool leaves_number(const struct ctr_program *g, int column)
+{
+    const struct plan_node *n = &g->graph.node[g->node[column]];
+    const struct plan_node *of = n->kind == NODE_DENSE && n->type.type == CTR_F32 ? &g->graph.node[n->arg[0]] : NULL;
+    return of && (of->on_gpu || of->kind == NODE_COLUMN || of->kind == NODE_CAST) && !is_output_twice(g, column);
+}
+
+/* The nodes of output columns. */
+static void nodes_of(const struct ctr_program *g, const int *column, int n, int *node)
+{
+    for (int i = 0; i < n; i++)
+        node[i] = g->node[column[i]];
+}
+
 int ctr_program_leave(struct ctr_program *g, const struct ctr_leave *l, const char **why, struct ctr_err *err)
 {
-    int *node = malloc(((size_t)l->n + 1) * sizeof *node);
+    const size_t n = (size_t)l->n + (size_t)l->lists + (size_t)l->numbers;
+    int *node = malloc((n + 1) * sizeof *node), *list = node + l->n, *number = list + l->lists;
+    struct ctr_leave nodes = *l;
     if (!node)
-        return ctr_fail_nomem(err, (size_t)l->n * sizeof *node);
-    *why = l->lists ? "some are in lists" : NULL;
-    for (int i = 0; i < l->n && !*why; i++) {
-        *why = not_left(g, l->column[i]);
-        node[i] = g->node[l->column[i]];
-    }
-    const int rc = *why ? 0 : ctr_graph_leave_gpu(&g->graph, node, l->n, l->batches, err);
+        return ctr_fail_nomem(err, n * sizeof *node);
+    *why = NULL;
+    for (int i = 0; i < l->n && !*why; i++)
+        *why = not_left(g, l->column[i], CTR_U64);
+    for (int i = 0; i < l->lists && !*why; i++)
+        *why = not_left(g, l->list[i], CTR_LIST);
+    for (int i = 0; i < l->numbers; i++)
+        nodes.numbers = leaves_number(g, l->number[i]) ? nodes.numbers : 0;
+    nodes_of(g, l->column, l->n, node);
+    nodes_of(g, l->list, l->lists, list);
+    nodes_of(g, l->number, l->numbers, number);
+    nodes.column = node;
+    nodes.list = list;
+    nodes.number = number;
+    const int rc = *why ? 0 : ctr_graph_leave_gpu(&g->graph, &nodes, err);
     if (!rc && !*why)
         *why = "more batches wait for the learner than the GPU has buffers for";
     free(node);
@@ -701,8 +731,7 @@ int ctr_program_more(struct ctr_program *g, const struct ctr_batch **out, struct
         return err->code;
     for (int i = 0; i < g->output.n; i++)
         g->col[i] = *g->graph.node[g->node[i]].col;
-    g->left = (struct ctr_left){ .hashes = ctr_graph_left_gpu(&g->graph) };
-    g->batch = (struct ctr_batch){ &g->output, b->rows, b->first_row, g->col, g->left.hashes ? &g->left : NULL };
+    g->batch = (struct ctr_batch){ &g->output, b->rows, b->first_row, g->col, ctr_graph_left_gpu(&g->graph) };
     *out = &g->batch;
     return 1;
 }

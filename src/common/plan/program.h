@@ -67,7 +67,6 @@ struct ctr_program {
     const struct plan_def **def;
     struct ctr_col *col;
     struct ctr_batch batch;
-    struct ctr_left left; /* of it, on a GPU */
     struct ctr_pool *pool;
     struct plan_names *names;
     int64_t memory_bytes, input_bytes; /* --memory; bytes of input values per part */

@@ -137,7 +137,8 @@ bool ctr_rules_mark(const struct ctr_rule *rule, int n, const struct ctr_batch *
     bool found = false;
     memset(broken, 0, (size_t)b->rows * sizeof *broken);
     for (int k = 0; k < n; k++) {
-        if (!suspect(&rule[k], &b->col[rule[k].column]))
+        const bool left = rule[k].role == CTR_ROLE_DENSE && b->left && b->left->numbers; /* all are finite */
+        if (left || !suspect(&rule[k], &b->col[rule[k].column]))
             continue;
         for (int64_t i = 0; i < b->rows; i++)
             if (!broken[i] && is_bad(&rule[k], b, i)) {
