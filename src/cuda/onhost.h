@@ -212,7 +212,7 @@ static inline bool onhost_on_device(const void *p, size_t n)
 template <class T> static inline bool onhost_takes(T a)
 {
     if constexpr (std::is_pointer_v<T>)
-        return !a || onhost_holds((const void *)a, 1);
+        return !a || onhost_holds((const void *)a, 1) || onhost_driver_holds((const void *)a, 1);
     return true;
 }
 

@@ -37,16 +37,18 @@ bool ctr_deep_keeps_left(const struct ctr_deep *d)
 
 /* ---- to the host ---- */
 
-static int read_there(struct ctr_deep *d, uint64_t address, int64_t n, size_t size, void *to, struct ctr_err *err)
+/* What is read together, so that the device is waited for once. */
+struct reads {
+    struct ctr_deep *d;
+    struct ctr_mem **there; /* of each */
+    int n;
+};
+
+static int read_there(struct reads *r, uint64_t address, int64_t n, size_t size, void *to, struct ctr_err *err)
 {
     const size_t bytes = (size_t)n * size;
-    struct ctr_mem *there;
-    int rc = bytes ? ctr_mem_at(&there, d->dev, address, bytes, err) : 0;
-    if (rc || !bytes)
-        return rc;
-    rc = ctr_mem_read(there, 0, to, bytes, err);
-    ctr_mem_free(there);
-    return rc;
+    int rc = bytes ? ctr_mem_at(&r->there[r->n], r->d->dev, address, bytes, err) : 0;
+    return rc || !bytes ? rc : ctr_mem_read_later(r->there[r->n++], 0, to, bytes, err);
 }
 
 /* The items of a list's rows [from, from + n) are among [*first, *end). */
@@ -62,49 +64,95 @@ static void extent(const struct ctr_rows_list *l, int64_t from, int64_t n, int64
     *first = CTR_MIN(*first, *end);
 }
 
-/* Input k of rows [from, from + n): entries at next[i] of each row, which go on behind them. */
-static int weave(struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int64_t n, int k, int list, int key,
-                 int64_t *next, struct ctr_rowbuf *to, struct ctr_err *err)
+/* Hashes of rows [from, from + n): of the keys, and behind them those of each list's extent. */
+static int read_hashes(struct reads *r, const struct ctr_rows_left *left, int64_t from, int64_t n, struct ctr_buf *to,
+                       struct ctr_err *err)
 {
-    const struct ctr_rows_left *left = r->left;
-    const struct ctr_rows_list *l = list < 0 ? NULL : &left->list[list];
-    struct ctr_buf items = { 0 };
-    int64_t first = from, end = from + n;
+    int64_t all = n * left->keys, first, end;
     int rc = 0;
-    if (l)
-        extent(l, from, n, &first, &end);
-    const int64_t width = l ? 1 : left->keys, all = (end - first) * width;
-    uint64_t *item = ctr_buf_extend(&items, all, sizeof *item, &rc, err);
+    for (int l = 0; l < left->lists; l++) {
+        extent(&left->list[l], from, n, &first, &end);
+        all += end - first;
+    }
+    uint64_t *hash = ctr_buf_extend(to, all, sizeof *hash, &rc, err);
     if (!rc)
-        rc = read_there(d, (l ? l->hash : left->hashes) + (uint64_t)(first * width) * 8, all, sizeof *item, item, err);
-    for (int64_t i = 0; i < n && !rc; i++)
-        for (int32_t j = 0; j < (l ? l->count[from + i] : 1); j++, next[i]++) {
-            const int64_t at = !l ? i * width + key : l->item[from + i] < 0 ? -1 : l->item[from + i] - first + j;
-            AS(uint64_t, to->hash)[next[i]] = at < 0 ? l->none : item[at];
-            AS(uint16_t, to->table)[next[i]] = (uint16_t)d->key_input[k];
-            AS(double, to->x)[next[i]] = 1;
-        }
-    ctr_buf_free(&items);
+        rc = read_there(r, left->hashes + (uint64_t)(from * left->keys) * 8, n * left->keys, 8, hash, err);
+    hash += rc ? 0 : n * left->keys;
+    for (const struct ctr_rows_list *l = left->list; l < left->list + left->lists && !rc; l++) {
+        extent(l, from, n, &first, &end);
+        rc = read_there(r, l->hash + (uint64_t)first * 8, end - first, 8, hash, err);
+        hash += end - first;
+    }
     return rc;
 }
 
-static int bring_lists(struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int64_t n, struct ctr_rowbuf *to,
-                       struct ctr_err *err)
+/* Where an entry goes: behind those that its row has. */
+static void put(struct ctr_rowbuf *to, int64_t at, uint64_t hash, int input)
+{
+    AS(uint64_t, to->hash)[at] = hash;
+    AS(uint16_t, to->table)[at] = (uint16_t)input;
+    AS(double, to->x)[at] = 1;
+}
+
+/* Rows with lists, from what was read: next[i] is where the next entry of row i goes. */
+static void weave(const struct ctr_deep *d, const struct ctr_rows_left *left, int64_t from, int64_t n,
+                  const uint64_t *hash, int64_t *next, struct ctr_rowbuf *to)
+{
+    const uint64_t *item = hash + n * left->keys;
+    const struct ctr_rows_list *l = left->list;
+    int key = 0;
+    for (int k = 0; k < d->keys; k++) {
+        const int input = d->key_input[k];
+        if (!d->input[input].list) {
+            for (int64_t i = 0; i < n; i++)
+                put(to, next[i]++, hash[i * left->keys + key], input);
+            key++;
+            continue;
+        }
+        int64_t first, end;
+        extent(l, from, n, &first, &end);
+        for (int64_t i = 0; i < n; i++)
+            for (int32_t j = 0; j < l->count[from + i]; j++)
+                put(to, next[i]++, l->item[from + i] < 0 ? l->none : item[l->item[from + i] - first + j], input);
+        item += end - first;
+        l++;
+    }
+}
+
+static int bring_lists(struct ctr_deep *d, const struct ctr_rows_left *left, int64_t from, int64_t n,
+                       const uint64_t *hash, struct ctr_rowbuf *to, struct ctr_err *err)
 {
     const int64_t entries = AS(int64_t, to->start)[n];
-    struct ctr_buf cursor = { 0 };
-    int rc = ctr_buf_room(&to->table, entries, sizeof(uint16_t), err), lists = 0, keys = 0;
+    struct ctr_buf next = { 0 };
+    int rc = ctr_buf_room(&to->table, entries, sizeof(uint16_t), err);
+    if (!rc)
+        rc = ctr_buf_room(&to->hash, entries, sizeof(uint64_t), err);
     if (!rc)
         rc = ctr_buf_room(&to->x, entries, sizeof(double), err);
     if (!rc)
-        rc = ctr_buf_append(&cursor, to->start.data, (size_t)n * sizeof(int64_t), err);
-    for (int k = 0; k < d->keys && !rc; k++) {
-        const bool list = d->input[d->key_input[k]].list;
-        rc = weave(d, r, from, n, k, list ? lists : -1, keys, AS(int64_t, cursor), to, err);
-        lists += list;
-        keys += !list;
-    }
-    ctr_buf_free(&cursor);
+        rc = ctr_buf_append(&next, to->start.data, (size_t)n * sizeof(int64_t), err);
+    if (!rc)
+        weave(d, left, from, n, hash, AS(int64_t, next), to);
+    ctr_buf_free(&next);
+    return rc;
+}
+
+static int read_rows(struct ctr_deep *d, const struct ctr_rows_left *left, int64_t from, int64_t n,
+                     struct ctr_buf *hash, struct ctr_buf *dense, struct ctr_err *err)
+{
+    struct reads r = { d, calloc((size_t)left->lists + 2, sizeof *r.there), 0 };
+    char last;
+    int rc = r.there ? read_hashes(&r, left, from, n, hash, err) : ctr_fail_nomem(err, sizeof *r.there);
+    if (!rc && left->numbers)
+        rc = ctr_buf_room(dense, n * d->dense, sizeof(float), err);
+    if (!rc && left->numbers)
+        rc = read_there(&r, left->numbers + (uint64_t)(from * d->dense) * sizeof(float), n * d->dense, sizeof(float),
+                        dense->data, err);
+    if (!rc && r.n) /* which waits for the others */
+        rc = ctr_mem_read(r.there[0], 0, &last, 1, err);
+    while (r.n > 0)
+        ctr_mem_free(r.there[--r.n]);
+    free(r.there);
     return rc;
 }
 
@@ -112,21 +160,17 @@ int ctr_deep_left_rows(struct ctr_deep *d, const struct ctr_rows *r, int64_t fro
                        struct ctr_rows *host, struct ctr_err *err)
 {
     const struct ctr_rows_left *left = r->left;
-    const int64_t begin = r->start[from], entries = r->start[from + n] - begin;
-    const uint64_t numbers = left->numbers ? left->numbers + (uint64_t)(from * d->dense) * sizeof(float) : 0;
+    const int64_t begin = r->start[from];
+    struct ctr_buf hash = { 0 };
     int rc = ctr_buf_room(&to->start, n + 1, sizeof(int64_t), err);
-    if (!rc)
-        rc = ctr_buf_room(&to->hash, entries, sizeof(uint64_t), err);
-    if (!rc && numbers)
-        rc = ctr_buf_room(&to->dense, n * d->dense, sizeof(float), err);
-    if (rc)
-        return rc;
-    for (int64_t i = 0; i <= n; i++)
+    for (int64_t i = 0; i <= n && !rc; i++)
         AS(int64_t, to->start)[i] = r->start[from + i] - begin;
-    rc = left->lists ? bring_lists(d, r, from, n, to, err)
-                     : read_there(d, left->hashes + (uint64_t)begin * 8, entries, 8, to->hash.data, err);
-    if (!rc && numbers)
-        rc = read_there(d, numbers, n * d->dense, sizeof(float), to->dense.data, err);
+    ctr_buf_clear(&to->hash);
+    if (!rc)
+        rc = read_rows(d, left, from, n, left->lists ? &hash : &to->hash, &to->dense, err);
+    if (!rc && left->lists)
+        rc = bring_lists(d, left, from, n, AS(uint64_t, hash), to, err);
+    ctr_buf_free(&hash);
     *host = *r;
     host->left = NULL;
     host->rows = n;
@@ -137,7 +181,7 @@ int ctr_deep_left_rows(struct ctr_deep *d, const struct ctr_rows *r, int64_t fro
     host->x = left->lists ? AS(double, to->x) : NULL;
     host->label = r->label ? r->label + from : NULL;
     host->weight = r->weight ? r->weight + from : NULL;
-    host->dense = numbers ? AS(float, to->dense) : r->dense ? r->dense + from * d->dense : NULL;
+    host->dense = left->numbers ? AS(float, to->dense) : r->dense ? r->dense + from * d->dense : NULL;
     return rc;
 }
 

@@ -256,9 +256,10 @@ int ctr_inputs_leave(const struct ctr_inputs *in, const struct ctr_batch_source 
                      const char **why, struct ctr_err *err)
 {
     struct ctr_leave leave = *how;
-    int *column = malloc((3 * (size_t)in->n + 1) * sizeof *column), *list = column + in->n, *number = list + in->n;
+    int *column = malloc((3 * (size_t)in->n + 1) * sizeof *column);
     if (!column)
         return ctr_fail_nomem(err, 3 * (size_t)in->n * sizeof *column);
+    int *const list = column + in->n, *const number = list + in->n;
     leave.column = column;
     leave.list = list;
     leave.number = number;
@@ -273,7 +274,6 @@ int ctr_inputs_leave(const struct ctr_inputs *in, const struct ctr_batch_source 
         leave.unwanted = "there are none";
     if (list_columns(in, CTR_INPUT_NUMBERS, number + leave.numbers))
         leave.numbers = 0;
-    leave.numbers = 0; /* rows read the columns */
     const int rc = ctr_batch_source_leave(s, &leave, why, err);
     free(column);
     return rc;
