@@ -48,6 +48,9 @@ done
 for order in forward mixed backward; do
     CTR_CUDA_ON_HOST_BLOCKS=$order ok "threads of a block: $order" left both rows.arrows 2 1000 0 0
 done
+ctr-select -q --head 0 -o empty.arrows rows.arrows
+ok "no rows" left both empty.arrows 3 100 0 0
+
 # ---- what cannot be left comes to the host
 for value in 1e300 -1e39 '1e308 * 10' '1e308 * 10 - 1e308 * 10'; do
     ctr-select -q --add "price=if(a == 7, $value, price)" rows.arrows -o odd.arrows
@@ -66,6 +69,24 @@ ok "nulls within aligned lists: they are left" whole 100 0
 ctr-extract -q --fit lifted.plan -o lifted rows.arrows
 ok "nulls that a kernel makes within lists" left lifted rows.arrows 3 10 0 0
 ok "nulls that a kernel makes within lists: they come" says '0 of 300 batches left, 0 with numbers'
+ok "an operator of a number on the CPU" left both rows.arrows 3 100 0 0 half=cpu log=cpu
+ok "an operator of a number on the CPU: keys are left" whole 100 0
+ok "an operator of keys on the CPU" left both rows.arrows 3 100 0 0 parts=cpu
+ok "an operator of keys on the CPU: they come" says 'the CPU makes some'
+{ cat keys.plan && printf 'dense c\ndense v = seen\n'; } >vector.plan
+ctr-extract -q --fit vector.plan -o vector rows.arrows
+ok "a list of numbers" left vector rows.arrows 3 100 0 0
+ok "a list of numbers: keys are left" whole 100 0
+ok "more batches than buffers" left both rows.arrows 17 100 0 0
+ok "more batches than buffers: they come" says 'more batches wait for the learner than the GPU has buffers for'
+awk 'BEGIN { for (i = 0; i < 500; i++) printf "{\"click\":%d,\"pair\":%s}\n", i % 2, i % 9 ? "[" i % 7 "," i % 5 "]" : "null" }' |
+    ctr-import -q --format jsonl --columns 'click:int8,pair:fixed_size_list<int64>[2]' -o pairs.arrows
+printf 'label click\nfeature pair\n' >pairs.plan
+ok "lists of a fixed size, some null" left pairs.plan pairs.arrows 3 100 0 0
+ok "lists of a fixed size, some null, with null items: they come" says '0 of 5 batches left, 0 with numbers'
+ctr-select -q --where 'length(pair) == 2' -o full.arrows pairs.arrows
+ok "lists of a fixed size" left pairs.plan full.arrows 3 100 0 0
+ok "lists of a fixed size: all are left" says '5 of 5 batches left, 0 with numbers'
 ctr-cat -q --share tags,seen,b,c,path -o shared.arrows rows.arrows
 for rows in 100 4000; do
     ok "dictionaries, batches of $rows rows" left both shared.arrows 3 $rows 0 0

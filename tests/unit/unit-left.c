@@ -3,8 +3,10 @@
  * unit-left: what a plan's extraction leaves in the device's memory (ctr_batch_source_leave) is what it makes on the
  * CPU.
  *
- *     unit-left PLAN FILE BATCHES ROWS MEMORY POOL    batches that wait for a learner; their rows; bytes of device
- * memory, 0: all; of the first pool
+ *     unit-left PLAN FILE BATCHES ROWS MEMORY POOL [NODE=cpu ...]
+ *
+ * BATCHES of ROWS rows are valid at a time; MEMORY: bytes of the device's, 0: all; POOL: of the first pool, 0: as it
+ * is.
  *
  * Reads what is left by the driver that $CTR_CUDA_DRIVER names (tests/left.t), at once and again as late as may be. */
 #include "common/op/gpu.h"
@@ -51,7 +53,7 @@ static struct columns columns_of(const struct ctr_schema *s)
 }
 
 static void open_source(struct ctr_batch_source *s, const char *plan_file, char *file, int64_t rows,
-                        const struct ctr_gpu_opts *gpu)
+                        const struct ctr_gpu_opts *gpu, const struct ctr_strs *place)
 {
     struct ctr_reader *r;
     struct ctr_plan *plan;
@@ -60,7 +62,7 @@ static void open_source(struct ctr_batch_source *s, const char *plan_file, char 
     if (rows)
         CHECK(ctr_batch_source_regroup(s, rows, &err));
     CHECK(ctr_plan_open(&plan, plan_file, &err));
-    CHECK(ctr_plan_source(s, plan, &(struct ctr_plan_source_opts){ .gpu = gpu, .threads = 2 }, &err));
+    CHECK(ctr_plan_source(s, plan, &(struct ctr_plan_source_opts){ .gpu = gpu, .place = place, .threads = 2 }, &err));
 }
 
 /* ---- the device's memory ---- */
@@ -206,7 +208,7 @@ static void say(void *ctx, const char *text)
 
 int main(int argc, char **argv)
 {
-    if (argc != 7) {
+    if (argc < 7) {
         printf("1..0 # SKIP started by tests/left.t\n");
         return 0;
     }
@@ -214,6 +216,7 @@ int main(int argc, char **argv)
     const struct ctr_gpu_opts gpu = {
         .memory_bytes = atoll(argv[5]), .pool_bytes = atoll(argv[6]), .debug = say, .note = say
     };
+    const struct ctr_strs place = { .s = argv + 7, .n = argc - 7 };
     void *driver = dlopen(getenv("CTR_CUDA_DRIVER"), RTLD_NOW);
     void *f = driver ? dlsym(driver, "cuMemcpyDtoHAsync_v2") : NULL;
     struct ctr_batch_source on_gpu, on_cpu;
@@ -225,11 +228,11 @@ int main(int argc, char **argv)
     if (!f)
         return 1;
     memcpy(&copy_down, &f, sizeof f);
-    open_source(&on_gpu, argv[1], argv[2], 0, &gpu);
+    open_source(&on_gpu, argv[1], argv[2], 0, &gpu, &place);
     const struct columns c = columns_of(ctr_batch_source_schema(&on_gpu));
     const struct ctr_leave leave = { c.key, c.list, c.number, c.n, c.lists, c.numbers, batches, atoll(argv[4]), NULL };
     CHECK(rc = ctr_batch_source_leave(&on_gpu, &leave, &why, &err));
-    open_source(&on_cpu, argv[1], argv[2], rc ? leave.rows : 0, NULL);
+    open_source(&on_cpu, argv[1], argv[2], rc ? leave.rows : 0, NULL, NULL);
     printf("# %s\n", rc ? "left" : why ? why : "no");
     for (int64_t at = 0; same; at += got->rows) { /* where the device has little memory, batches come in parts */
         CHECK(rc = ctr_batch_source_next(&on_gpu, &got, &err));

@@ -103,8 +103,8 @@ struct ctr_gpu_call {
 enum { CTR_GPU_RANGE_ROWS = 256 };
 struct ctr_gpu_found {
     bool unfit; /* a number that is not finite, or a null of keys */
-    double low,
-        high; /* numbers: the range of rows 0, s, 2 * s, …, s = rows / CTR_GPU_RANGE_ROWS + 1; none: low > high */
+    /* Numbers: the range of rows 0, s, 2 * s, … with s = rows / CTR_GPU_RANGE_ROWS + 1; without one low > high. */
+    double low, high;
 };
 const char *ctr_gpu_refuses(const struct ctr_gpu_call *c);
 /* Get the code of a layer of these calls; only `call`, `filter`, `type`, `seed`, `step` and `dense` are used. */

@@ -433,9 +433,10 @@ static int put_call(struct gpu_args *a, struct gpu_call *m, struct opd_call *cal
     }
     if (rc == 0 && m->from->keep)
         return keep_rows(a, m, call, err);
-    if (!m->from->step)
+    if (m->from->step)
+        call->out = address(m->from->left);
+    else
         take_rows(a, m, call);
-    call->out = m->from->step ? address(m->from->left) : call->out;
     if (m->from->found)
         call->found = ref(GPU_UP, a->found_at + (int64_t)sizeof(struct opd_found) * a->nfound++);
     return rc;
@@ -557,11 +558,11 @@ int ctr_gpu_args(struct gpu_args *a, const struct ctr_gpu_call *call, int n, con
         rc = describe(&a->info[i], &call[i], err);
     if (rc == 0)
         make_groups(a);
-    void *none;
-    if (rc == 0)
-        rc = put(a, NULL, 1, &none, err); /* so that no ref is 0 */
     for (int i = 0; i < n; i++)
         found += call[i].found != NULL;
+    void *none = NULL;
+    if (rc == 0)
+        rc = put(a, NULL, 1, &none, err); /* so that no ref is 0 */
     if (rc == 0 && found)
         rc = put(a, NULL, found * (int64_t)sizeof(struct opd_found), &none, err);
     a->found_at = ctr_gpu_at(none);

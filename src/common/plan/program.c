@@ -574,7 +574,7 @@ static const char *not_left(const struct ctr_program *g, int column, enum ctr_ty
     return NULL;
 }
 
-/* Can the number of output `column` be? A column goes up for it as for any other node. */
+/* Can the number of output `column` be? A column of the input goes up for it, as for any other node. */
 static bool leaves_number(const struct ctr_program *g, int column)
 {
     const struct plan_node *n = &g->graph.node[g->node[column]];
@@ -582,37 +582,45 @@ static bool leaves_number(const struct ctr_program *g, int column)
     return of && (of->on_gpu || of->kind == NODE_COLUMN || of->kind == NODE_CAST) && !is_output_twice(g, column);
 }
 
-/* The nodes of output columns. */
-static void nodes_of(const struct ctr_program *g, const int *column, int n, int *node)
+/* Why what *l names cannot be, or NULL. */
+static const char *none_left(const struct ctr_program *g, const struct ctr_leave *l)
 {
+    const char *why = NULL;
+    for (int i = 0; i < l->n && !why; i++)
+        why = not_left(g, l->column[i], CTR_U64);
+    for (int i = 0; i < l->lists && !why; i++)
+        why = not_left(g, l->list[i], CTR_LIST);
+    return why;
+}
+
+/* The nodes of n output columns, in *room. */
+static const int *nodes_of(const struct ctr_program *g, const int *column, int n, int **room)
+{
+    int *node = *room;
     for (int i = 0; i < n; i++)
         node[i] = g->node[column[i]];
+    *room += n;
+    return node;
 }
 
 int ctr_program_leave(struct ctr_program *g, const struct ctr_leave *l, const char **why, struct ctr_err *err)
 {
     const size_t n = (size_t)l->n + (size_t)l->lists + (size_t)l->numbers;
-    int *node = malloc((n + 1) * sizeof *node), *list = node + l->n, *number = list + l->lists;
     struct ctr_leave nodes = *l;
-    if (!node)
-        return ctr_fail_nomem(err, n * sizeof *node);
-    *why = NULL;
-    for (int i = 0; i < l->n && !*why; i++)
-        *why = not_left(g, l->column[i], CTR_U64);
-    for (int i = 0; i < l->lists && !*why; i++)
-        *why = not_left(g, l->list[i], CTR_LIST);
+    if ((*why = none_left(g, l)))
+        return 0;
+    int *room = malloc((n + 1) * sizeof *room), *next = room;
+    if (!room)
+        return ctr_fail_nomem(err, n * sizeof *room);
     for (int i = 0; i < l->numbers; i++)
         nodes.numbers = leaves_number(g, l->number[i]) ? nodes.numbers : 0;
-    nodes_of(g, l->column, l->n, node);
-    nodes_of(g, l->list, l->lists, list);
-    nodes_of(g, l->number, l->numbers, number);
-    nodes.column = node;
-    nodes.list = list;
-    nodes.number = number;
-    const int rc = *why ? 0 : ctr_graph_leave_gpu(&g->graph, &nodes, err);
-    if (!rc && !*why)
+    nodes.column = nodes_of(g, l->column, l->n, &next);
+    nodes.list = nodes_of(g, l->list, l->lists, &next);
+    nodes.number = nodes_of(g, l->number, l->numbers, &next);
+    const int rc = ctr_graph_leave_gpu(&g->graph, &nodes, err);
+    if (!rc)
         *why = "more batches wait for the learner than the GPU has buffers for";
-    free(node);
+    free(room);
     return rc;
 }
 
