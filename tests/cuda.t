@@ -152,6 +152,9 @@ for way in "mlp $shape" "mlp $shape --batch-norm" "mlp $shape --activation dice"
 done
 ok "graphs: lr" graphs lr --minibatch 300 --passes 2 rows.arrows
 ok "graphs: lists" graphs mlp $shape --minibatch 300 --passes 2 some.arrows
+printf 'label click\ntiny = x * 1e-39\ndense tiny\n' >tiny.plan
+ctr-import -q --format csv --header rows.csv | ctr-extract -q tiny.plan -o tiny.arrows
+ok "graphs: numbers that are denormal" graphs mlp --hidden 8 --activation relu --minibatch 300 tiny.arrows
 ok "graphs: dropout" graphs mlp $shape --dropout .2 --minibatch 300 --passes 2 rows.arrows
 for order in copies kernels; do
     CTR_CUDA_ON_HOST_ORDER=$order ok "graphs: $order late" graphs mlp $shape --minibatch 499 --passes 2 --validation few.arrows rows.arrows
@@ -159,11 +162,11 @@ done
 ok "graphs: validation in a pass, the best model" graphs mlp $shape --minibatch 300 --passes 3 --validation few.arrows --validation-every 3000 rows.arrows
 # Of 40 minibatches a pass: two graphs each but for the first ones of a shape.
 ok "graphs: most minibatches are two ($(launched))" test "$(launched)" -ge 230
-resumed() {
+resumed() { # where the input broke off, in the middle of a minibatch
     rm -f c.ckpt
-    ctr-train mlp $shape -q --device gpu --minibatch 300 --passes 1 --checkpoint c.ckpt -o none.m rows.arrows &&
-        ctr-train mlp $shape -q --device gpu --minibatch 300 --passes 2 --checkpoint c.ckpt --resume -o resumed.m rows.arrows &&
-        CTR_CUDA_GRAPHS=0 ctr-train mlp $shape -q --device gpu --minibatch 300 --passes 2 -o plain.m rows.arrows && cmp resumed.m plain.m
+    ! head -c 150000 batch125.arrows | ctr-train mlp $shape -q --device gpu --minibatch 300 --checkpoint c.ckpt -o none.m 2>cut.err && test -s c.ckpt &&
+        ctr-train mlp $shape -v --device gpu --minibatch 300 --checkpoint c.ckpt --resume -o resumed.m batch125.arrows 2>graph.err && grep -q 'resum' graph.err &&
+        CTR_CUDA_GRAPHS=0 ctr-train mlp $shape -q --device gpu --minibatch 300 -o plain.m batch125.arrows && cmp resumed.m plain.m
 }
 ok "graphs: a run that is resumed" resumed
 # A capture that fails at any of its calls.

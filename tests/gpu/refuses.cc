@@ -45,6 +45,11 @@ int main()
     gives("a kernel on the host's memory", cudaErrorInvalidValue, onhost_launch(s, 1, 32, 0, kernel, host));
     gives("1025 threads", cudaErrorInvalidConfiguration, onhost_launch(s, 1, 1025, 0, kernel, device));
     gives("49153 shared bytes", cudaErrorInvalidConfiguration, onhost_launch(s, 1, 32, 49153, kernel, device));
+#if defined __x86_64__
+    *device = 0;
+    onhost_launch(s, 1, 1, 0, adds, device, 1e-39f);
+    gives("denormals of a kernel are zero", 1, *device == 0);
+#endif
     gives("cublasCreate", CUBLAS_STATUS_SUCCESS, cublasCreate(&blas));
     cublasSetStream(blas, s);
     gives("a workspace on the host", CUBLAS_STATUS_INVALID_VALUE, cublasSetWorkspace(blas, host, 64));
@@ -106,7 +111,7 @@ int main()
     cublasDestroy(bare);
     gives("cudaFree of pinned memory", cudaErrorInvalidValue, cudaFree(pinned));
     gives("cudaFreeHost of the device's", cudaErrorInvalidValue, cudaFreeHost(device));
-    setenv("CTR_CUDA_ON_HOST_FAIL", "fault:4", 1);
+    setenv("CTR_CUDA_ON_HOST_FAIL", "fault:5", 1);
     gives("a kernel that faults starts", cudaSuccess, onhost_launch(s, 1, 32, 0, kernel, device));
     setenv("CTR_CUDA_ON_HOST_FAIL", "", 1);
     gives("a wait reports it", cudaErrorIllegalAddress, cudaStreamSynchronize(s));
