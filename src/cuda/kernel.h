@@ -106,7 +106,7 @@ template <class T> static inline T *cuda_scratch(struct cuda_dev *c, int i, int6
 
 /* ---- the compute queue: graph.cu ---- */
 
-/* A function and, behind it, a copy of its arguments. Works whose bytes are equal do the same. */
+/* A function and, behind it, a copy of its arguments, which have no padding. Works with the same bytes do the same. */
 struct cuda_work {
     cudaError_t (*start)(struct cuda_dev *c, const struct cuda_work *w);
     void (*kernel)(void); /* and its launch; NULL: no kernel */

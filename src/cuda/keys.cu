@@ -133,7 +133,7 @@ struct slots {
     int64_t salts;
     int32_t *slot;
     uint64_t sets;
-    uint32_t now;
+    uint32_t now, unused; /* unused: 0, in the place of padding */
     int64_t n;
     int32_t *next;     /* per wanted key: of a miss, the next one of its chain + 1, or 0; of others -1 */
     int32_t *out_slot; /* the slot that it evicts a key from, or -1 */
@@ -439,6 +439,7 @@ int cuda_slots(struct ctr_dev *dev, const struct ctr_dev_slots *a, struct ctr_er
                        ctr_vec_i32(a->slot),
                        (uint64_t)sets,
                        a->now,
+                       0,
                        n };
     struct groups g = groups_of(c, a, &rc, err);
     const int64_t places = g.mask ? (int64_t)g.mask + 1 : 0;

@@ -426,7 +426,7 @@ int cuda_stats(struct ctr_dev *dev, const struct ctr_dev_stats *a, struct ctr_er
 
 struct norm_args {
     const float *mean, *var, *gamma, *beta;
-    float eps;
+    float eps, unused; /* 0, in the place of padding: works are compared as bytes */
 };
 
 KERNEL norm_kernel(struct norm_args k, struct view x, struct view y, int64_t rows, int64_t cols)
@@ -442,8 +442,9 @@ KERNEL norm_kernel(struct norm_args k, struct view x, struct view y, int64_t row
 int cuda_norm(struct ctr_dev *dev, const struct ctr_dev_norm *a, struct ctr_err *err)
 {
     struct cuda_dev *c = cuda_of(dev);
-    const struct norm_args k = { ctr_vec_f32(a->mean), ctr_vec_f32(a->var), ctr_vec_f32(a->gamma), ctr_vec_f32(a->beta),
-                                 a->eps };
+    const struct norm_args k = {
+        ctr_vec_f32(a->mean), ctr_vec_f32(a->var), ctr_vec_f32(a->gamma), ctr_vec_f32(a->beta), a->eps, 0
+    };
     LAUNCH(c, norm_kernel, a->x.rows * a->x.cols, k, view_of(a->x), view_of(a->y), a->x.rows, a->x.cols);
     return cuda_started(c, "norm", err);
 }
@@ -479,7 +480,7 @@ KERNEL norm_grad_kernel(struct norm_args k, struct view x, struct view dy, struc
 int cuda_norm_grad(struct ctr_dev *dev, const struct ctr_dev_norm_grad *a, struct ctr_err *err)
 {
     struct cuda_dev *c = cuda_of(dev);
-    const struct norm_args k = { ctr_vec_f32(a->mean), ctr_vec_f32(a->var), ctr_vec_f32(a->gamma), NULL, a->eps };
+    const struct norm_args k = { ctr_vec_f32(a->mean), ctr_vec_f32(a->var), ctr_vec_f32(a->gamma), NULL, a->eps, 0 };
     struct sums s;
 
     int rc = new_sums(c, &s, a->x.rows, a->x.cols, err);

@@ -16,7 +16,8 @@
  * A call for another one than that of the calling thread's last cudaSetDevice fails.
  *
  * What a driver refuses is refused here: pointers that no allocation of the right kind holds (of copies, of kernels, to
- * free), sizes of launches beyond a GPU's limits, leading dimensions that cuBLAS does not take. Fresh memory is NaN.
+ * free), sizes of launches beyond a GPU's limits, leading dimensions that cuBLAS does not take; and arguments with
+ * padding, whose bytes graph.cu would compare. Fresh memory is NaN.
  * $CTR_CUDA_ON_HOST_FAIL=fault:N lets the N-th kernel start and fault: as on a GPU, that is seen by the first call that
  * waits for it, and by every one after.
  *
@@ -302,6 +303,22 @@ static inline cudaError_t cudaGetLastError()
     onhost_last_error = cudaSuccess;
     return e;
 }
+#if defined __has_builtin
+#if __has_builtin(__builtin_clear_padding)
+#define ONHOST_KNOWS_PADDING
+#endif
+#endif
+/* Has T bytes that no member sets? Arguments of kernels are compared as bytes (graph.cu). */
+template <class T> static inline bool onhost_padded()
+{
+    alignas(T) unsigned char all[sizeof(T)], ones[sizeof(T)];
+    memset(all, 0xff, sizeof all);
+    memset(ones, 0xff, sizeof ones);
+#ifdef ONHOST_KNOWS_PADDING
+    __builtin_clear_padding((T *)(void *)all);
+#endif
+    return memcmp(all, ones, sizeof all) != 0;
+}
 /* In `blocks` blocks of `threads` threads or, of 0 threads, as one thread with all elements. */
 template <class F, class... A>
 static inline cudaError_t onhost_launch(cudaStream_t s, unsigned blocks, unsigned threads, size_t bytes, F kernel,
@@ -310,7 +327,7 @@ static inline cudaError_t onhost_launch(cudaStream_t s, unsigned blocks, unsigne
     cudaError_t e = s->device == onhost_device ? onhost_called(ONHOST_LAUNCH, s) : cudaErrorInvalidDevice;
     if (e == cudaSuccess && threads && (blocks < 1 || blocks > 0x7fffffff || threads > 1024 || bytes > 48 << 10))
         e = cudaErrorInvalidConfiguration;
-    if (e == cudaSuccess && !(onhost_takes(a) && ...))
+    if (e == cudaSuccess && (!(onhost_takes(a) && ...) || (onhost_padded<A>() || ...)))
         e = cudaErrorInvalidValue;
     if (e == cudaSuccess)
         e = cudaGetLastError();

@@ -6,6 +6,7 @@
 
 struct lists {
     enum ctr_pooling how;
+    int32_t unused; /* 0, in the place of padding: works are compared as bytes */
     int64_t count, per_row, width;
     const int32_t *start, *index, *segment;
     const float *x;
@@ -17,6 +18,7 @@ static struct lists lists_of(enum ctr_pooling how, const struct ctr_lists *l, st
                              int64_t width)
 {
     struct lists s = { how,
+                       0,
                        l->lists,
                        l->per_row,
                        width,

@@ -11,6 +11,11 @@ static void gives(const char *what, int want, int got)
     }
 }
 static void kernel(float *) {}
+struct has_padding {
+    float *p;
+    float x;
+};
+static void padded(struct has_padding) {}
 static void adds(float *p, float x) { *p += x; }
 
 /* Begins a capture of s, calls, and says what the end of the capture gives. */
@@ -43,6 +48,9 @@ int main()
     gives("pageable copies are counted", 1, (int)onhost_pageable);
     gives("a kernel", cudaSuccess, onhost_launch(s, 1, 32, 0, kernel, device));
     gives("a kernel on the host's memory", cudaErrorInvalidValue, onhost_launch(s, 1, 32, 0, kernel, host));
+#ifdef ONHOST_KNOWS_PADDING
+    gives("an argument with padding", cudaErrorInvalidValue, onhost_launch(s, 1, 32, 0, padded, (struct has_padding){ device, 1 }));
+#endif
     gives("1025 threads", cudaErrorInvalidConfiguration, onhost_launch(s, 1, 1025, 0, kernel, device));
     gives("49153 shared bytes", cudaErrorInvalidConfiguration, onhost_launch(s, 1, 32, 49153, kernel, device));
 #if defined __x86_64__
