@@ -181,6 +181,8 @@ uncaptured() {
     done
 }
 ok "graphs: none after a capture that fails, at any call; the same model" uncaptured
+CTR_PROFILE=1 ok "graphs: with a profile" graphs mlp $shape --minibatch 300 --passes 4 few.arrows
+ok "there are none, which is said" grep -q '^CUDA graphs  *0, launched 0 times; no more: .CTR_PROFILE waits for each operation$' graph.err
 
 # ---- the n-th call of each kind fails: exit 1, words that name the device, no file, nothing left, no hang. (Waiting before what is
 # done with is freed may fail when all is read already: then the file is whole.)

@@ -39,9 +39,11 @@ struct cuda_graphs {
 void cuda_graphs_open(struct cuda_dev *c)
 {
     const char *wanted = getenv("CTR_CUDA_GRAPHS");
-    if (wanted && !strcmp(wanted, "0"))
-        snprintf(c->dev->graphs.why, sizeof c->dev->graphs.why, "$CTR_CUDA_GRAPHS is 0");
-    else /* without memory there are none */
+    const char *why = wanted && !strcmp(wanted, "0") ? "$CTR_CUDA_GRAPHS is 0"
+                      : c->dev->profile              ? "$CTR_PROFILE waits for each operation"
+                                                     : "";
+    snprintf(c->dev->graphs.why, sizeof c->dev->graphs.why, "%s", why);
+    if (!*why) /* without memory there are none */
         c->graphs = (struct cuda_graphs *)calloc(1, sizeof *c->graphs);
 }
 
