@@ -180,7 +180,9 @@ uncaptured() {
         _i=$((_i + ${SAN:+9} + 1))
     done
 }
-ok "graphs: none after a capture that fails, at any call; the same model" uncaptured
+ok "graphs: no more after a capture that fails, at any call; the same model" uncaptured
+CTR_CUDA_ON_HOST_FAIL=capture:20 ok "graphs: the second one is refused" graphs mlp $shape --minibatch 300 --passes 4 few.arrows
+is "the first one goes on" "$(grep -c 'graphs  *1, launched 6 times; no more' graph.err)" 1
 CTR_PROFILE=1 ok "graphs: with a profile" graphs mlp $shape --minibatch 300 --passes 4 few.arrows
 ok "there are none, which is said" grep -q '^CUDA graphs  *0, launched 0 times; no more: .CTR_PROFILE waits for each operation$' graph.err
 

@@ -4,7 +4,8 @@
  * launch, arguments. Bytes that came OFTEN are captured as a graph, which is launched in their place from then on. So
  * what a graph does is what would have been started, whatever the caller's memory or shapes became meanwhile, and the
  * first time, when kernels are loaded and scratch memory grows, is never captured. During a capture nothing but works
- * is called: no wait, no allocation, no copy. The driver may refuse a capture: then works start as ever.
+ * is called: no wait, no allocation, no copy. The driver may refuse a capture: then no other is tried, the graphs that
+ * are there go on, and other works start as ever.
  *
  *     step 1    forward A B C D; backward E F G H(labels 0)     new, remembered, started one by one
  *     step 2    A B C D; E F G H(labels 1)                      started one by one
@@ -105,11 +106,11 @@ void cuda_do(struct cuda_dev *c, const struct cuda_work *w)
 void cuda_collect(struct ctr_dev *dev)
 {
     struct cuda_dev *c = cuda_of(dev);
-    if (c->graphs && !*dev->graphs.why)
+    if (c->graphs && (!*dev->graphs.why || dev->graphs.made))
         c->graphs->collects = c->graphs->whole = true;
 }
 
-/* What is kept as a graph; NULL: dev->graphs.why says why, and all is as before. */
+/* What is kept as a graph; NULL: dev->graphs.why says why, and no other is captured. */
 static cudaGraphExec_t capture(struct cuda_dev *c)
 {
     cudaGraph_t graph = NULL;
@@ -171,13 +172,14 @@ static struct known *find(struct cuda_graphs *g)
 static void start_as_graph(struct cuda_dev *c)
 {
     struct cuda_graphs *g = c->graphs;
+    const bool refused = *c->dev->graphs.why;
     struct known *k = find(g);
-    if (!k) {
+    if (!k && !refused)
         remember(c);
+    if (!k)
         return;
-    }
     k->used = ++g->clock;
-    if (!k->exec && ++k->times > OFTEN)
+    if (!k->exec && !refused && ++k->times > OFTEN)
         k->exec = capture(c);
     if (!k->exec)
         return;
