@@ -275,13 +275,13 @@ checked: $(if $(shell command -v c++),$(B)/onhost/libcuda.so $(B)/onhost/libnccl
 
 .PHONY: check-gpu bench-gpu
 # On a machine with a GPU; elsewhere they say "skipped: no device". `make check` runs the same tests on the host.
-gpu_tests := tests/gpu.t tests/gpu-extract.t tests/device.t tests/lr-device.t tests/workingset.t tests/ranks-device.t
-check-gpu: all $(B)/compute/compute $(B)/unit/unit-op $(B)/unit/unit-gpu $(B)/onhost/libcuda.so
+gpu_tests := tests/gpu.t tests/gpu-extract.t tests/left.t tests/device.t tests/lr-device.t tests/workingset.t tests/ranks-device.t
+check-gpu: all $(B)/compute/compute $(addprefix $(B)/unit/unit-,op gpu left) $(B)/onhost/libcuda.so
 	@$(B)/compute/compute --device gpu --nan && CTR_GPU=1 CTR_BUILD=$(CURDIR)/$(B) tests/run $(gpu_tests) || [ $$? -eq 77 ]
 
 # One archive that tests and measures on a bare machine with a GPU: card/run there (tests/gpu/card-run).
 .PHONY: card
-card: all $(B)/compute/compute $(B)/unit/unit-op $(B)/unit/unit-gpu $(addprefix $(B)/bench/bench-,log limit gpu)
+card: all $(B)/compute/compute $(addprefix $(B)/unit/unit-,op gpu left) $(addprefix $(B)/bench/bench-,log limit gpu)
 	@$(if $(plugin),,echo "make card: there is no nvcc" >&2; exit 1;) tests/gpu/card $(B) $(B)/card.tar.gz
 
 # BENCH=featurebox: launches, memory and plans alone, which need the driver and NVRTC and no plug-in. BENCH=din: din alone.

@@ -41,8 +41,7 @@ struct plan_gpu {
             int buffer, column;
         } * place;                   /* by node; NULL: nothing is left */
         int *number;                 /* the nodes of numbers */
-        int n[LEFT_LISTS];           /* values of a row, by buffer */
-        int lists;                   /* their buffers follow */
+        int n[LEFT_LISTS];           /* values of a row, by buffer; those of lists follow */
         int batches, batch;          /* that take turns; this one's turn */
         bool on, unfit;              /* this batch leaves what it can; and cannot */
         int64_t tried, again;        /* batches that were to leave it; those that ran again */
@@ -288,15 +287,27 @@ static int64_t items_of(const struct ctr_col *c, const struct ctr_vtype *type, i
     return items;
 }
 
+/* Is an item null, as far as the host knows? */
+static bool has_null_items(const struct ctr_col *c, const struct ctr_vtype *type, int64_t rows)
+{
+    const struct ctr_col *item = (c->dict ? c->dict : c)->item;
+    if (!item || (item->dict && item->dict->nulls))
+        return item != NULL;
+    if (c->dict || !item->valid)
+        return item->nulls;
+    const int64_t items = items_of(c, type, rows), from = c->offsets && items ? c->offsets[0] : 0;
+    return ctr_bits_count(item->valid, from, items) < items;
+}
+
 /* Room for the items of a list that is left. Those that are null have no key, but where lists are aligned. */
 static void make_room_for_list(struct plan_graph *g, const struct plan_node *node, const struct ctr_gpu_call *call)
 {
     struct gpu_left *l = &g->gpu->left;
-    const struct ctr_col *c = call->col[0], *items = (c->dict ? c->dict : c)->item;
+    const struct ctr_col *c = call->col[0];
     const int which = place_of(g, node)->buffer - 1;
     struct ctr_err none = { 0 };
     const int64_t bytes = CTR_MAX(items_of(c, call->type, call->rows), 1) * 8; /* so that the address is not 0 */
-    l->unfit |= (!node->group && items && (items->nulls || (items->dict && items->dict->nulls))) ||
+    l->unfit |= (!node->group && has_null_items(c, call->type, call->rows)) ||
                 ctr_gpu_left(g->gpu->device, l->batch, which, bytes, &l->at[which], &none);
 }
 
@@ -554,7 +565,6 @@ static int make_left(struct plan_graph *g, const struct ctr_leave *of, struct ct
     l->place = place;
     l->n[LEFT_KEYS] = of->n;
     l->n[LEFT_NUMBERS] = of->numbers;
-    l->lists = of->lists;
     l->batches = of->batches;
     return 0;
 }
