@@ -12,18 +12,12 @@ struct op_feature {
     uint64_t seed, missing; /* the key of a null */
     int64_t key;            /* the values are keys */
     int64_t aligned;        /* a null item has a key, too */
-    int64_t step;           /* 0: keys; else their hashes, so many numbers apart, for scalars or the items of lists */
+    int64_t step;           /* 0: keys; else their hashes, so many numbers apart, for scalars */
 };
 /* key: p->key, which a loop over rows knows. */
 OPV_FN uint64_t op_feature_key(const struct op_feature *p, int64_t key, uint64_t v, uint8_t ok)
 {
     return !ok ? p->missing : key ? ctr_mix64(v ^ p->seed) : v;
-}
-/* A null that must not be. */
-OPV_FN void op_feature_seen(const struct opd_call *c, uint8_t ok)
-{
-    if (!ok && c->found)
-        atomicMax(&c->found->unfit, 1u);
 }
 CTR_LOOP_FIXED(loop_feature)
 {
@@ -33,7 +27,6 @@ CTR_LOOP_FIXED(loop_feature)
     if (step) /* a loop of its own: the choice within one would cost six instructions a row */
         opd_hashes(u, row, to, w->text[0], [&](int64_t at, int64_t key, uint64_t v, uint8_t ok) {
             hashes[at * step] = ctr_key_hash(op_feature_key(p, key, v, ok));
-            op_feature_seen(u->call, ok);
         });
     else
         opd_hashes(u, row, to, w->text[0], [&](int64_t at, int64_t key, uint64_t v, uint8_t ok) {
@@ -92,7 +85,6 @@ CTR_LOOP_FIXED(loop_vocab_feature)
     if (step)
         opd_hashes(u, row, to, w->text[0], [&](int64_t at, int64_t key, uint64_t v, uint8_t ok) {
             hashes[at * step] = ctr_key_hash(op_vocab_key(p, op_feature_key(&p->feature, key, v, ok)));
-            op_feature_seen(u->call, ok);
         });
     else
         opd_hashes(u, row, to, w->text[0], [&](int64_t at, int64_t key, uint64_t v, uint8_t ok) {
@@ -108,5 +100,47 @@ OPV_FN int64_t op_vocab_keys(const struct ctr_op_tile *t, int i, uint64_t *to)
     return n;
 }
 CTR_LOOP_KEYS(loop_vocab_features, op_feature_max, op_vocab_keys)
+
+/* ---- hashes of the items of lists, one behind the other ---- */
+
+/* A loop of its own: in that of the hashes it would take registers from those of scalars. */
+OPD_FN void op_seek_null(const struct opd_call *c, int64_t row, int64_t to)
+{
+    const struct opd_col *a = &c->arg[0].col;
+    if (!c->found || !(a->ok || a->valid || a->index))
+        return;
+    OPD_ROWS(row, to)
+    {
+        if (opd_place(a, row + c->arg[0].first) < 0)
+            atomicMax(&c->found->unfit, 1u);
+    }
+}
+/* Not inlined, for the same reason. */
+OPD_FN void op_feature_items(const struct opd_unit *u, int64_t row, int64_t to, uint8_t *text)
+{
+    const struct op_feature *p = (const struct op_feature *)u->param;
+    uint64_t *const hashes = (uint64_t *)u->out;
+    opd_hashes(u, row, to, text, [&](int64_t at, int64_t key, uint64_t v, uint8_t ok) {
+        hashes[at] = ctr_key_hash(op_feature_key(p, key, v, ok));
+    });
+}
+CTR_LOOP_FIXED(loop_feature_items)
+{
+    op_seek_null(u->call, row, to);
+    op_feature_items(u, row, to, w->text[0]);
+}
+OPD_FN void op_vocab_items(const struct opd_unit *u, int64_t row, int64_t to, uint8_t *text)
+{
+    const struct op_vocab_feature *p = (const struct op_vocab_feature *)u->param;
+    uint64_t *const hashes = (uint64_t *)u->out;
+    opd_hashes(u, row, to, text, [&](int64_t at, int64_t key, uint64_t v, uint8_t ok) {
+        hashes[at] = ctr_key_hash(op_vocab_key(p, op_feature_key(&p->feature, key, v, ok)));
+    });
+}
+CTR_LOOP_FIXED(loop_vocab_feature_items)
+{
+    op_seek_null(u->call, row, to);
+    op_vocab_items(u, row, to, w->text[0]);
+}
 
 #endif

@@ -86,6 +86,8 @@ int ctr_op_device_table(struct ctr_op_device *d, int cap)
         { .loop = "loop_features", .file = "loop_feature.h", .kind = CTR_LOOP_OF_KEYS },
         { .loop = "loop_vocab_feature", .file = "loop_feature.h", .kind = CTR_LOOP_OF_FIXED },
         { .loop = "loop_vocab_features", .file = "loop_feature.h", .kind = CTR_LOOP_OF_KEYS },
+        { .loop = "loop_feature_items", .file = "loop_feature.h", .kind = CTR_LOOP_OF_FIXED },
+        { .loop = "loop_vocab_feature_items", .file = "loop_feature.h", .kind = CTR_LOOP_OF_FIXED },
         { .loop = "loop_lookup", .file = "loop_lookup.h", .kind = CTR_LOOP_OF_FIXED },
         { .loop = "loop_lookup_text", .file = "loop_lookup.h", .kind = CTR_LOOP_OF_TEXT },
         { .loop = "loop_embedding", .file = "loop_lookup.h", .kind = CTR_LOOP_OF_FIXED },
@@ -143,7 +145,7 @@ void ctr_op_device_hashes(struct ctr_op_device *d, int64_t step)
     ((struct feature *)d->param)->step = step; /* with which that of a vocab begins */
     if (d->kind == CTR_LOOP_OF_FIXED)
         return;
-    d->loop = d->param_bytes == sizeof(struct feature) ? "loop_feature" : "loop_vocab_feature"; /* of each item */
+    d->loop = d->param_bytes == sizeof(struct feature) ? "loop_feature_items" : "loop_vocab_feature_items";
     d->kind = CTR_LOOP_OF_FIXED;
     d->lift = true;
     d->arg[0].list = false;
