@@ -47,6 +47,7 @@ for order in fwd rand:5; do
     PTX_ORDER=$order ok "examples/criteo.plan: the bytes of the CPU ($order)" same criteo.plan criteo.arrows
     PTX_ORDER=$order ok "texts, lists and vocabularies: the bytes of the CPU ($order)" same text.fitted text.arrows
 done
+PTX_ORDER=rand:5 ok "hashes and numbers that are left for a learner" "$CTR_BUILD/unit/unit-left" text.fitted text.arrows 3 40 0 0
 
 # ---- the kernels of criteo.plan: 39 features
 rm -f "$ptx"/counted-*

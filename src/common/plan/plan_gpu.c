@@ -67,6 +67,15 @@ struct plan_gpu {
  * a, b and c stay: a column without values stands for them on the host (node->absent). If an operator on the CPU read
  * b, too, b would be in its slot and be copied down (stay.host). */
 
+/* Of `feature a`, `feature tags`, a list, and `dense price` a batch of n rows leaves, as place[node] says:
+ *
+ *     node    buffer, column                                      what the host has of it
+ *     a       1, 0    n hashes; with more such features in turn   nothing (absent)
+ *     price   2, 0    n floats, likewise                          nothing; its range (found)
+ *     tags    3, 0    a hash an item                              where each list begins, and which are null
+ *
+ * With 3 batches at a time the next two have such buffers of their own, and the fourth those of the first again. */
+
 /* ---- which nodes ---- */
 
 static struct ctr_vtype keys_type(const struct plan_graph *g, const struct plan_node *n)
