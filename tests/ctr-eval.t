@@ -187,6 +187,8 @@ exits "an id that nothing asks for" 2 ctr-eval --id user small.arrows
 err_like "says what does" '--id goes with --control'
 exits "a query" 2 ctr-eval --query user small.arrows
 err_like "says what to do" '--query goes with --at: .*--by'
+exits "a column twice" 2 ctr-eval --by user,t --by user small.arrows
+err_like "is named" '^ctr-eval: small.arrows: user is named twice$'
 exits "windows of no time" 2 ctr-eval -w 0s small.arrows
 err_like "are refused" '--window wants more than 0'
 exits "no bins" 2 ctr-eval --reliability --bins 0 small.arrows

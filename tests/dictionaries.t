@@ -12,6 +12,8 @@ awk 'BEGIN { print "user,time,age,past,ad,ok,click"
     --columns user:utf8,time:timestamp,age:float64,past:utf8,ad:utf8,ok:bool,click:int8 - |
     ctr-select --add 'list=split(past, " ")' --add 'none=if(age > 1e9, age, null)' --add 'n=int(age)' -o plain.arrows
 ctr-cat --share 'user,time,age,past,list,ok,none,n' plain.arrows -o shared.arrows
+exits 'a column twice' 2 ctr-cat --share user,time --share user plain.arrows
+err_like 'is named' 'user is named twice$'
 is 'the rows stay' "$(ctr-info --digest shared.arrows)" "$(ctr-info --digest plain.arrows)"
 printf '%s\n' 'label click' 'user user' 'time time' 'feature ad' 'feature list in ad' 'feature age' 'feature old = age // 10' 'feature ok' 'feature user_key = user' \
     'feature long = length(past) > 3' 'feature known = vocab(past, min=2)' 'dense years = n // 10' 'keep raw_age = age, raw_list = list' >f.plan

@@ -109,6 +109,9 @@ static int choose(struct shared *s, const struct ctr_strs *columns, struct ctr_e
     for (int i = 0; i < columns->n; i++) {
         const char *pattern = columns->s[i];
         bool any = false;
+        for (int k = 0; k < i; k++)
+            if (!strcmp(pattern, columns->s[k]))
+                return ctr_fail(err, CTR_EUSAGE, "%s is named twice", pattern);
         for (int k = 0; k < s->schema.n; k++)
             if (!strcmp(pattern, s->schema.f[k].name) || ctr_glob(pattern, s->schema.f[k].name))
                 any = s->share[k] = s->schema.f[k].dict = true;

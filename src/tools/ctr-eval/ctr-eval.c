@@ -130,6 +130,9 @@ static int find(struct ctr_cli *cli, struct input *in, const struct ctr_strs *by
         in->columns[in->n++] = &in->by[i];
         in->by[i] = find_by(s, by->s[i], err);
         rc = CTR_MIN(in->by[i], 0);
+        for (int k = 0; k < i && !rc; k++)
+            if (in->by[k] == in->by[i])
+                rc = ctr_fail(err, CTR_EUSAGE, "%s is named twice", by->s[i]);
     }
     return rc;
 }
