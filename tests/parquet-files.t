@@ -33,6 +33,10 @@ ln -s nothing "$W/log/day=2026-11-01/hour=3/gone.parquet"
 exits 'a file of a folder that is not there' 1 ctr-import -o "$W/x.arrows" "$W/log"
 err_like 'is an error' 'gone.parquet: .*No such file'
 rm "$W/log/day=2026-11-01/hour=3/gone.parquet"
+ln -s ../.. "$W/log/day=2026-11-01/hour=3/up"
+exits 'a link to a folder above it' 1 ctr-import -o "$W/x.arrows" "$W/log"
+err_like 'is an error' 'hour=3/up: is a link to a folder that it lies in, whose files would be read again$'
+rm "$W/log/day=2026-11-01/hour=3/up"
 exits '--schema first' 0 ctr-import --schema first -c id:int64,ad -o "$W/first.arrows" "$W/log"
 is 'has the columns of the first' "$(ctr-export -f jsonl "$W/first.arrows" | tail -n 1)" '{"id":1099511627776,"ad":"b"}'
 make log2/1.parquet '{"id":1}'

@@ -263,6 +263,10 @@ view = lambda: ctrkit.over_files(paths[1:2], [["ctr-extract", "-q", "folder.plan
 for name, k in (("a", 1), ("b", 2)):
     subprocess.run(f"printf 'b,a_of\\n{k},{k}\\n' | ctr-import -q -f csv --header | ctr-export -o side/{name}.parquet", shell=True, check=True)
     equal(f"a view that is a folder, with {name}", (view(), view()), (True, False))
+for name in "left", "right":  # followed on and on, they would be 2^40 folders
+    os.makedirs("looped", exist_ok=True)
+    os.symlink("../looped", f"looped/{name}")
+equal("a folder with links to itself", [name[0].rpartition("/")[2] for name in ctrkit._stamp("looped")[3:]], ["left", "right"])
 with open("in/4.csv", "a") as f:
     f.write("4,no number\n")
 before = open("out/4.csv.arrows", "rb").read()

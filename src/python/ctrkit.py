@@ -333,9 +333,12 @@ class through:  # is called as a function
 # ---- files ----
 
 
-def _stamp(path):
-    s = os.stat(path, follow_symlinks=os.path.exists(path))  # a link to nothing is no error
-    inside = [_stamp(os.path.join(path, name)) for name in sorted(os.listdir(path))] if os.path.isdir(path) else []
+def _stamp(path, above=()):
+    """What tells that a file or folder changed. A link to nothing is no error, nor is one to a folder above it, which is not read again."""
+    s = os.stat(path, follow_symlinks=os.path.exists(path))
+    listed = (*above, (s.st_dev, s.st_ino))
+    names = sorted(os.listdir(path)) if os.path.isdir(path) and listed[-1] not in above else []
+    inside = [_stamp(os.path.join(path, name), listed) for name in names]
     return [os.path.abspath(path), s.st_size, s.st_mtime_ns, *inside]
 
 

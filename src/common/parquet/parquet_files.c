@@ -13,11 +13,20 @@
 
 enum { MAX_DEPTH = 64, MAX_NAME = 8192 };
 
-static int add_below(struct ctr_strs *out, const char *folder, int depth, struct ctr_err *err);
+/* A folder that is being listed. */
+struct listed {
+    const struct listed *above;
+    int depth;
+    dev_t device;
+    ino_t inode;
+};
+
+static int add_below(struct ctr_strs *out, const char *folder, const struct listed *above, struct ctr_err *err);
 
 /* Of a folder: what begins with . or _ is no data for Spark, Hive and others either, but a partition that is called so.
  */
-static int add_entry(struct ctr_strs *out, const char *folder, const char *name, int depth, struct ctr_err *err)
+static int add_entry(struct ctr_strs *out, const char *folder, const char *name, const struct listed *in,
+                     struct ctr_err *err)
 {
     const size_t n = strlen(name);
     struct ctr_buf path = { 0 };
@@ -29,27 +38,39 @@ static int add_entry(struct ctr_strs *out, const char *folder, const char *name,
         rc = ctr_buf_append(&path, "", 1, err);
     const bool there = !rc && !stat((const char *)path.data, &st);
     if (there && S_ISDIR(st.st_mode))
-        rc = add_below(out, (const char *)path.data, depth + 1, err);
+        rc = add_below(out, (const char *)path.data, in, err);
     else if (!rc && n > 8 && !strcmp(name + n - 8, ".parquet")) /* opening one that is not there says so */
         rc = ctr_strs_add(out, (const char *)path.data, path.len - 1, err);
     ctr_buf_free(&path);
     return rc;
 }
 
-static int add_below(struct ctr_strs *out, const char *folder, int depth, struct ctr_err *err)
+/* A link to a folder above it would give its files again and again. */
+static bool is_above(const struct listed *folder)
+{
+    for (const struct listed *f = folder->above; f; f = f->above)
+        if (f->device == folder->device && f->inode == folder->inode)
+            return true;
+    return false;
+}
+
+static int add_below(struct ctr_strs *out, const char *folder, const struct listed *above, struct ctr_err *err)
 {
     const struct dirent *e;
-    int rc = 0;
-    DIR *d = depth > MAX_DEPTH ? NULL : opendir(folder);
-    if (!d) {
-        rc = depth > MAX_DEPTH ? ctr_fail(err, CTR_EDATA, "has folders deeper than %d", MAX_DEPTH)
-                               : ctr_fail_sys(err, "cannot list it");
+    struct stat st = { 0 };
+    DIR *d = opendir(folder);
+    int rc = d && !fstat(dirfd(d), &st) ? 0 : ctr_fail_sys(err, "cannot list it");
+    const struct listed in = { above, above ? above->depth + 1 : 0, st.st_dev, st.st_ino };
+    if (!rc && is_above(&in))
+        rc = ctr_fail(err, CTR_EDATA, "is a link to a folder that it lies in, whose files would be read again");
+    if (!rc && in.depth > MAX_DEPTH)
+        rc = ctr_fail(err, CTR_EDATA, "has folders deeper than %d", MAX_DEPTH);
+    if (rc)
         ctr_err_file(err, folder);
-        return rc;
-    }
     while (!rc && (e = readdir(d)))
-        rc = add_entry(out, folder, e->d_name, depth, err);
-    closedir(d);
+        rc = add_entry(out, folder, e->d_name, &in, err);
+    if (d)
+        closedir(d);
     return rc;
 }
 
@@ -126,7 +147,7 @@ int ctr_parquet_files(struct ctr_strs *out, const char *path, struct ctr_err *er
         return add_list(out, path + 1, err);
     if (!strcmp(path, "-") || stat(path, &st) || !S_ISDIR(st.st_mode))
         return ctr_strs_add(out, path, strlen(path), err);
-    int rc = add_below(&below, path, 0, err);
+    int rc = add_below(&below, path, NULL, err);
     if (!rc && !below.n) {
         ctr_err_file(err, path);
         rc = ctr_fail(err, CTR_EDATA, "is a folder without a file *.parquet in it or below");
