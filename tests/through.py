@@ -83,6 +83,8 @@ try:
     equal("a frame of pandas", [frame["n"].sum(), len(frame)], [4.0, 3])
     named = ctrkit.through(["ctr-select", "--add", "id=if(n > 2, 4611686018427387905, null)"])(pandas.DataFrame({"n": [1, 2, 3]}))
     equal("large integers beside nulls are not rounded", named["id"].dropna().tolist(), large[:1])
+    lists = ctrkit.through(["ctr-cat"])(pandas.DataFrame({"l": [[1], [2**53 + 1, None]]}))
+    equal("nor those of lists", [list(cell) for cell in lists["l"]], [[1], [2**53 + 1, None]])
     equal("small ones are float64, as pandas has them", str(ctrkit.through(["ctr-select", "--add", "id=if(n > 2, 5, null)"])(pandas.DataFrame({"n": [1, 2, 3]}))["id"].dtype), "float64")
 except ImportError:
     skip("a frame of pandas", "no pandas")

@@ -212,16 +212,29 @@ def _batch(given):
     return given
 
 
+def _rounds(column):
+    """Would integers of a column, or of its lists, be rounded as the float64 that pandas makes of them beside nulls?"""
+    if pa.types.is_list(column.type) or pa.types.is_fixed_size_list(column.type):
+        return any(_rounds(c.flatten()) for c in column.iterchunks())
+    if not column.null_count or column.type not in (pa.int64(), pa.uint64()):
+        return False
+    try:
+        column.cast(pa.float64())
+    except pa.ArrowInvalid:
+        return True
+    return False
+
+
 def _to_pandas(table):
-    """As Table.to_pandas(), which makes float64 of integers beside nulls: where that would round, pandas' Int64 or UInt64."""
+    """As Table.to_pandas(), but where that would round integers beside nulls, pandas' Int64 or UInt64, or lists as arrays of objects."""
+    import numpy
     import pandas
     frame = table.to_pandas()
     for name, column in zip(table.column_names, table.columns):
-        if column.null_count and column.type in (pa.int64(), pa.uint64()):
-            try:
-                column.cast(pa.float64())
-            except pa.ArrowInvalid:
-                frame[name] = column.to_pandas(types_mapper={pa.int64(): pandas.Int64Dtype(), pa.uint64(): pandas.UInt64Dtype()}.get)
+        if _rounds(column) and column.type in (pa.int64(), pa.uint64()):
+            frame[name] = column.to_pandas(types_mapper={pa.int64(): pandas.Int64Dtype(), pa.uint64(): pandas.UInt64Dtype()}.get)
+        elif _rounds(column):
+            frame[name] = [None if cell is None else numpy.array(cell, dtype=object) for cell in column.to_pylist()]
     return frame
 
 
