@@ -204,6 +204,7 @@ says "a text in the first row, but a number too" '' 'x,1\n2,2\n'
 says "a header without rows" 'in.csv has no rows: columns without a type are utf8; --columns or --like gives types$' 'user,price\n' --header
 says "a header without rows, and types" '' 'user,price\n' --header -c user:utf8,price:float32
 says "a header" '' 'user,price\nal,1\n' --header
+says "lines that end in CR CR LF" "line 1 of .*in.csv ends in two CR, of which one stays in its last cell; tr -d '.r' mends that" 'a,b\r\r\n1,2\r\r\n' --header
 says "lines that end in CR" 'in.csv is one line with CR in it' 'a,b\r1,2\r' --header
 says "one line of CRLF" '' 'a,b\r\n' --header -c a:utf8,b:utf8
 printf 'a,b\r\n1,2\r\n3,4' >"$W/crlf.csv"

@@ -211,11 +211,14 @@ static struct ctr_text_option other_delimiter(const struct ctr_text_opts *o, con
     return none;
 }
 
-/* Lines that end in CR alone form a single line. */
+/* Lines that end in CR alone form a single line; of those that end in CR CR LF, the last cell ends in a CR. */
 static void note_line_ends(const struct ctr_text_opts *o, const struct ctr_text_block *b)
 {
     const char *cr = memchr(b->p, '\r', b->n), *nl = memchr(b->p, '\n', b->n);
-    if (cr && nl == b->p + b->n - 1 && cr < nl - 1)
+    if (nl && nl - b->p > 1 && nl[-1] == '\r' && nl[-2] == '\r')
+        ctr_text_note(o, "line 1 of %s ends in two CR, of which one stays in its last cell; tr -d '\\r' mends that",
+                      b->file);
+    else if (cr && nl == b->p + b->n - 1 && cr < nl - 1)
         ctr_text_note(o, "%s is one line with CR in it; if its lines end in CR, tr '\\r' '\\n' mends them", b->file);
 }
 
