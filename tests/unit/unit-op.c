@@ -51,6 +51,7 @@ static const struct type_name {
     { "d", { .type = CTR_I64, .duration = true } },
     { "lt", { .type = CTR_LIST, .item = CTR_UTF8 } },
     { "li", { .type = CTR_LIST, .item = CTR_I32 } },
+    { "lu", { .type = CTR_LIST, .item = CTR_U64 } },
     { "lf", { .type = CTR_LIST, .item = CTR_F64 } },
     { "lf32", { .type = CTR_LIST, .item = CTR_F32 } },
     { "v2", { .type = CTR_FIXED, .item = CTR_F32, .width = 2 } },

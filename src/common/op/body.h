@@ -73,6 +73,26 @@ OPV_FN int64_t opv_mod_i(int64_t a, int64_t b, uint8_t *ok)
     r = a % b;
     return r + (r != 0 && (r < 0) != (b < 0) ? b : 0);
 }
+/* The same of a uint64, which may be 2^63 or more. */
+OPV_FN int64_t opv_div_ui(uint64_t a, int64_t b, uint8_t *ok)
+{
+    const uint64_t m = b < 0 ? 0 - (uint64_t)b : (uint64_t)b, most = 0x7fffffffffffffffu + (b < 0);
+    uint64_t q;
+    if (a <= 0x7fffffffffffffffu || b == 0)
+        return opv_div_i((int64_t)a, b, ok);
+    q = a / m + (b < 0 && a % m != 0);
+    *ok &= q <= most;
+    return !*ok ? 0 : (int64_t)(b < 0 ? 0 - q : q);
+}
+OPV_FN int64_t opv_mod_ui(uint64_t a, int64_t b, uint8_t *ok)
+{
+    const uint64_t m = b < 0 ? 0 - (uint64_t)b : (uint64_t)b;
+    uint64_t r;
+    if (a <= 0x7fffffffffffffffu || b == 0)
+        return opv_mod_i((int64_t)a, b, ok);
+    r = a % m;
+    return (int64_t)r + (r != 0 && b < 0 ? b : 0);
+}
 OPV_FN int64_t opv_neg_i(int64_t a, uint8_t *ok)
 {
     *ok &= a != OPV_I64_MIN;
@@ -83,6 +103,11 @@ OPV_FN int64_t opv_abs_i(int64_t a, uint8_t *ok)
     return a < 0 ? opv_neg_i(a, ok) : a;
 }
 OPV_FN int64_t opv_clip_i(int64_t x, int64_t lo, int64_t hi)
+{
+    return x < lo ? lo : x > hi ? hi : x;
+}
+
+OPV_FN uint64_t opv_clip_u(uint64_t x, uint64_t lo, uint64_t hi)
 {
     return x < lo ? lo : x > hi ? hi : x;
 }
@@ -253,6 +278,10 @@ OPV_FN uint8_t opv_not_above(int cmp)
 }
 /* Does b take the place of a as the least (sign -1) or the greatest (1)? NaN gives way to every number. */
 OPV_FN int opv_beats_i(int64_t a, int64_t b, int sign)
+{
+    return sign < 0 ? b < a : b > a;
+}
+OPV_FN int opv_beats_u(uint64_t a, uint64_t b, int sign)
 {
     return sign < 0 ? b < a : b > a;
 }

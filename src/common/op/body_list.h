@@ -9,7 +9,7 @@
 
 #include "common/op/body_hash.h"
 
-enum opv_item_kind { OPV_ITEM_I64, OPV_ITEM_F64, OPV_ITEM_STR };
+enum opv_item_kind { OPV_ITEM_I64, OPV_ITEM_U64, OPV_ITEM_F64, OPV_ITEM_STR };
 
 /* The items of a row: a lane of their kind, and which of them are present. */
 struct opv_items {
@@ -35,6 +35,8 @@ OPV_FN int opv_compare_item(const struct opv_items *l, int64_t a, int64_t b)
         return opv_compare_str(l->s[a], l->s[b]);
     if (l->kind == OPV_ITEM_I64)
         return l->i[a] < l->i[b] ? -1 : l->i[a] > l->i[b];
+    if (l->kind == OPV_ITEM_U64)
+        return (uint64_t)l->i[a] < (uint64_t)l->i[b] ? -1 : (uint64_t)l->i[a] > (uint64_t)l->i[b];
     if (l->f[a] != l->f[a] || l->f[b] != l->f[b])
         return (l->f[a] != l->f[a]) - (l->f[b] != l->f[b]);
     return l->f[a] < l->f[b] ? -1 : l->f[a] > l->f[b];
@@ -196,6 +198,16 @@ OPV_FN int64_t opv_sum_i(struct opv_span a, const int64_t *x, const uint8_t *ite
     for (int64_t i = a.from; i < a.to; i++)
         if (item_ok[i])
             sum = opv_add_i(sum, x[i], ok);
+    return sum;
+}
+OPV_FN int64_t opv_sum_u(struct opv_span a, const uint64_t *x, const uint8_t *item_ok, uint8_t *ok)
+{
+    int64_t sum = 0;
+    for (int64_t i = a.from; i < a.to; i++)
+        if (item_ok[i]) {
+            *ok &= x[i] <= 0x7fffffffffffffffu;
+            sum = opv_add_i(sum, (int64_t)x[i], ok);
+        }
     return sum;
 }
 OPV_FN double opv_sum_f(struct opv_span a, const double *x, const uint8_t *item_ok)

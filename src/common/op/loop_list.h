@@ -9,6 +9,7 @@
 
 #define OP_SUM(expr) ok[i] ? (expr) : 0
 CTR_LOOP0(loop_sum_i, int64_t, OP_SUM(opv_sum_i(in->span[i], (const int64_t *)in->item, in->item_ok, &ok[i])))
+CTR_LOOP0(loop_sum_u, int64_t, OP_SUM(opv_sum_u(in->span[i], (const uint64_t *)in->item, in->item_ok, &ok[i])))
 CTR_LOOP0(loop_sum_f, double, OP_SUM(opv_sum_f(in->span[i], (const double *)in->item, in->item_ok)))
 CTR_LOOP0(loop_mean, double, OP_SUM(opv_mean(in->span[i], (const double *)in->item, in->item_ok, &ok[i])))
 
@@ -45,12 +46,14 @@ CTR_LOOP_VECTOR(loop_histogram, op_histogram_row)
 /* ---- lists of some of the items ---- */
 
 CTR_LOOP_CHOSEN(loop_sort_i, OPV_ITEM_I64, opv_sort_list)
+CTR_LOOP_CHOSEN(loop_sort_u, OPV_ITEM_U64, opv_sort_list)
 CTR_LOOP_CHOSEN(loop_sort_f, OPV_ITEM_F64, opv_sort_list)
 CTR_LOOP_CHOSEN(loop_sort_t, OPV_ITEM_STR, opv_sort_list)
 CTR_LOOP_CHOSEN(loop_unique_i, OPV_ITEM_I64, opv_unique_list)
 CTR_LOOP_CHOSEN(loop_unique_f, OPV_ITEM_F64, opv_unique_list)
 CTR_LOOP_CHOSEN(loop_unique_t, OPV_ITEM_STR, opv_unique_list)
 CTR_LOOP_CHOSEN(loop_top_i, OPV_ITEM_I64, opv_top_list)
+CTR_LOOP_CHOSEN(loop_top_u, OPV_ITEM_U64, opv_top_list)
 CTR_LOOP_CHOSEN(loop_top_f, OPV_ITEM_F64, opv_top_list)
 CTR_LOOP_CHOSEN(loop_top_t, OPV_ITEM_STR, opv_top_list)
 
@@ -67,8 +70,10 @@ OPV_FN int64_t op_find_min(const struct opv_items *l, struct opv_span a, int64_t
     return opv_extreme(l, a, -1);
 }
 CTR_LOOP_FOUND(loop_max_i, OPV_ITEM_I64, op_find_max)
+CTR_LOOP_FOUND(loop_max_u, OPV_ITEM_U64, op_find_max)
 CTR_LOOP_FOUND(loop_max_f, OPV_ITEM_F64, op_find_max)
 CTR_LOOP_FOUND(loop_min_i, OPV_ITEM_I64, op_find_min)
+CTR_LOOP_FOUND(loop_min_u, OPV_ITEM_U64, op_find_min)
 CTR_LOOP_FOUND(loop_min_f, OPV_ITEM_F64, op_find_min)
 CTR_LOOP_FOUND(loop_mode_i, OPV_ITEM_I64, opv_mode)
 CTR_LOOP_FOUND(loop_mode_f, OPV_ITEM_F64, opv_mode)

@@ -10,6 +10,7 @@
 /* ---- conversion ---- */
 
 CTR_LOOP1(loop_same_i, int64_t, int64_t, a0[i])
+CTR_LOOP1(loop_same_u, uint64_t, uint64_t, a0[i])
 CTR_LOOP1(loop_same_f, double, double, a0[i])
 CTR_LOOP1(loop_float_i, int64_t, double, (double)a0[i])
 CTR_LOOP1(loop_int_f, double, int64_t, opv_int_f(a0[i], &ok[i]))
@@ -23,6 +24,7 @@ CTR_LOOP_PARAM(loop_round_to, double, double, double, opv_round_to(a0[i], *p))
 CTR_LOOP1(loop_abs_i, int64_t, int64_t, opv_abs_i(a0[i], &ok[i]))
 CTR_LOOP1(loop_abs_f, double, double, opv_abs_f(a0[i]))
 CTR_LOOP3(loop_clip_i, int64_t, int64_t, int64_t, int64_t, opv_clip_i(a0[i], a1[i], a2[i]))
+CTR_LOOP3(loop_clip_u, uint64_t, uint64_t, uint64_t, uint64_t, opv_clip_u(a0[i], a1[i], a2[i]))
 CTR_LOOP3(loop_clip_f, double, double, double, double, opv_clip_f(a0[i], a1[i], a2[i]))
 CTR_LOOP1(loop_log1p, double, double, opv_log1p(a0[i]))
 CTR_LOOP1(loop_log, double, double, opv_log(a0[i]))
@@ -64,14 +66,18 @@ CTR_LOOP_PARAM(loop_square_log_i, int64_t, struct op_square_log, int64_t,
         return best;                                                                                                   \
     }
 OP_EXTREME(loop_least_i, int64_t, opv_beats_i, -1)
+OP_EXTREME(loop_least_u, uint64_t, opv_beats_u, -1)
 OP_EXTREME(loop_least_f, double, opv_beats_f, -1)
 OP_EXTREME(loop_least_t, struct opv_str, opv_beats_s, -1)
 OP_EXTREME(loop_greatest_i, int64_t, opv_beats_i, 1)
+OP_EXTREME(loop_greatest_u, uint64_t, opv_beats_u, 1)
 OP_EXTREME(loop_greatest_f, double, opv_beats_f, 1)
 OP_EXTREME(loop_greatest_t, struct opv_str, opv_beats_s, 1)
 CTR_LOOP0(loop_least_i, int64_t, loop_least_i_of(t, i))
+CTR_LOOP0(loop_least_u, uint64_t, loop_least_u_of(t, i))
 CTR_LOOP0(loop_least_f, double, loop_least_f_of(t, i))
 CTR_LOOP0(loop_greatest_i, int64_t, loop_greatest_i_of(t, i))
+CTR_LOOP0(loop_greatest_u, uint64_t, loop_greatest_u_of(t, i))
 CTR_LOOP0(loop_greatest_f, double, loop_greatest_f_of(t, i))
 #define LEAST_MAX(t, i)         loop_least_t_of(t, i).n
 #define GREATEST_MAX(t, i)      loop_greatest_t_of(t, i).n

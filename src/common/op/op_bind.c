@@ -139,7 +139,7 @@ static const struct letter {
     const char *name;
 } letters[] = {
     { 'b', CTR_LANE_BOOL, "bool" },      { 'B', CTR_LANE_I64, "bool" },        { 'i', CTR_LANE_I64, "an integer" },
-    { 'u', CTR_LANE_U64, "uint64" },     { 'f', CTR_LANE_F64, "a number" },    { 'F', CTR_LANE_F64, "a float" },
+    { 'u', CTR_LANE_U64, "an integer" }, { 'f', CTR_LANE_F64, "a number" },    { 'F', CTR_LANE_F64, "a float" },
     { 't', CTR_LANE_STR, "text" },       { 'T', CTR_LANE_I64, "a time" },      { 'd', CTR_LANE_I64, "a duration" },
     { 'k', CTR_LANE_U64, "a key" },      { 'x', CTR_LANE_TEXT, "a scalar" },   { 'h', CTR_LANE_HASH, "a scalar" },
     { 'j', CTR_LANE_F64, "an integer" }, { 'v', CTR_LANE_NONE, "any column" },
@@ -176,8 +176,16 @@ static bool scalar_fits(char letter, const struct ctr_vtype *t)
     }
 }
 
-/* Does an argument match the pattern at *p? Advances *p. */
-static bool arg_fits(const char **p, const struct ctr_op_arg *a, const struct ctr_vtype *type, unsigned flags)
+static bool is_uint64(const struct ctr_vtype *t)
+{
+    const struct ctr_vtype item = item_type(t);
+    return scalar_fits('u', is_list(t) ? &item : t);
+}
+
+/* Does an argument match the pattern at *p? Advances *p. `with_uint64`: another one may be a uint64, beside which null
+ * and literals without a sign are uint64, too. */
+static bool arg_fits(const char **p, const struct ctr_op_arg *a, const struct ctr_vtype *type, unsigned flags,
+                     bool with_uint64)
 {
     bool list = **p == '[', literal;
 
@@ -188,11 +196,13 @@ static bool arg_fits(const char **p, const struct ctr_op_arg *a, const struct ct
     if (literal && !a->literal)
         return false;
     if (a->literal && a->literal->kind == CTR_V_NULL)
-        return flags & CTR_OP_NULL_ARG;
+        return (flags & CTR_OP_NULL_ARG) && (letter != 'u' || with_uint64);
     if (a->literal && a->literal->kind == CTR_V_LIST)
         return list && literal;
     if (letter == 'v')
         return !list || is_list(type);
+    if (letter == 'u' && !list && with_uint64 && a->literal && a->literal->kind == CTR_V_INT && a->literal->i >= 0)
+        return true;
     if (is_list(type) != list)
         return false;
     if (list) {
@@ -207,16 +217,19 @@ static int match(const struct ctr_op_variant *v, const struct ctr_op_arg *arg, c
                  unsigned flags, bool *whole)
 {
     const char *p = v->args, *last = p;
+    bool with_uint64 = false;
     int k = 0;
 
     *whole = false;
+    for (int i = 0; i < nargs; i++)
+        with_uint64 |= is_uint64(&type[i]);
     for (; k < nargs; k++) {
         if (*p == '*')
             p = last;
         if (*p == '>')
             return k;
         last = p;
-        if (!arg_fits(&p, &arg[k], &type[k], flags))
+        if (!arg_fits(&p, &arg[k], &type[k], flags, with_uint64))
             return k;
     }
     *whole = *p == '>' || *p == '*';
@@ -286,7 +299,7 @@ static void wanted(const struct ctr_op *op, int k, const int *reach, char *wants
         used = CTR_MIN(used, nwords - 1);
         if (list)
             wants[n++] = '[';
-        wants[n++] = p[list];
+        wants[n++] = p[list] == 'u' ? 'i' : p[list]; /* named alike */
         if (p[list + 1] == '!' && used + 10 < nwords)
             used += (size_t)snprintf(words + used, nwords - used, " literal");
     }
@@ -394,6 +407,7 @@ static struct ctr_vtype result_type(const char *p, const struct ctr_op_call *cal
     case 't': r.type = CTR_UTF8; break;
     case 'T': r.type = CTR_TIME; break;
     case 'd': r = (struct ctr_vtype){ .type = CTR_I64, .duration = true }; break;
+    case 'u': r.type = CTR_U64; break;
     case 'k': r = (struct ctr_vtype){ .type = CTR_U64, .key = true }; break;
     case '0': r.type = narrow_float(call, type, nargs); break;
     default: r.type = CTR_I64; break;

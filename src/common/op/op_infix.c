@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * op_infix: loops of the infix and unary operators. Integer arithmetic is in int64: a value or result outside its range
- * is null, and so is a division by 0; floats follow IEEE. Comparisons are exact between all types of numbers. */
+ * is null, and so is a division by 0; // and % also divide a uint64 of 2^63 or more. Floats follow IEEE. Comparisons
+ * are exact between all types of numbers. */
 #include "common/op/loop_infix.h"
 
 #include <stdlib.h>
@@ -155,9 +156,11 @@ const struct ctr_op ctr_ops_infix[] = {
       0, CTR_VARIANTS({ "jj>f", loop_ratio }, { "ff>f", loop_div_f }, { "di>d", loop_div_i }, { "dd>f", loop_div_d }),
       .identity = "/float" },
     { "//", "x // y -> int", "quotient rounded down to an integer: -7 // 2 is -4; null by 0 and outside int64", 0,
-      CTR_VARIANTS({ "ii>i", loop_div_i }, { "ff>i", loop_quotient_f }, { "dd>i", loop_div_i }) },
+      CTR_VARIANTS({ "ui>i", loop_div_ui }, { "ii>i", loop_div_i }, { "ff>i", loop_quotient_f },
+                   { "dd>i", loop_div_i }) },
     { "%", "x % y -> number or duration", "remainder with the sign of y: -7 % 2 is 1, so that x == x // y * y + x % y",
-      0, CTR_VARIANTS({ "ii>i", loop_mod_i }, { "ff>f", loop_mod_f }, { "dd>d", loop_mod_i }) },
+      0,
+      CTR_VARIANTS({ "ui>i", loop_mod_ui }, { "ii>i", loop_mod_i }, { "ff>f", loop_mod_f }, { "dd>d", loop_mod_i }) },
     { "neg", "-x -> number or duration", "negated: -(2 + 3) is -5", 0,
       CTR_VARIANTS({ "i>i", loop_neg_i }, { "f>f", loop_neg_f }, { "d>d", loop_neg_i }) },
     { NULL },

@@ -178,10 +178,11 @@ static int scalar_value(struct plan_graph *g, const struct ctr_vtype *t, enum ct
     if (ctr_types[type].floating)
         *v = (struct ctr_value){ .kind = CTR_V_FLOAT, .f = ctr_col_f64(c, i) };
     else
-        *v = (struct ctr_value){ .kind = type == CTR_BOOL   ? CTR_V_BOOL
-                                         : type == CTR_TIME ? CTR_V_TIME
-                                         : t->duration      ? CTR_V_DURATION
-                                                            : CTR_V_INT,
+        *v = (struct ctr_value){ .kind = type == CTR_BOOL                           ? CTR_V_BOOL
+                                         : type == CTR_TIME                         ? CTR_V_TIME
+                                         : t->duration                              ? CTR_V_DURATION
+                                         : type == CTR_U64 && ctr_col_i64(c, i) < 0 ? CTR_V_UINT
+                                                                                    : CTR_V_INT,
                                  .i = ctr_col_i64(c, i) };
     return CTR_OK;
 }

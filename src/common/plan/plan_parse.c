@@ -288,6 +288,13 @@ static int list_kind(struct parser *p, const struct arg_list *l, enum ctr_value_
     return CTR_OK;
 }
 
+/* Has the integer more digits than a float64? */
+static bool is_rounded(const struct ctr_value *v)
+{
+    const uint64_t m = v->kind == CTR_V_INT && v->i < 0 ? 0 - (uint64_t)v->i : (uint64_t)v->i;
+    return m && (m / (m & (0 - m))) >> 53;
+}
+
 /* Convert an item to its list's kind: integers become floats or unsigned. */
 static int widen(struct parser *p, const struct plan_ast *a, enum ctr_value_kind kind, struct ctr_value *v)
 {
@@ -297,6 +304,8 @@ static int widen(struct parser *p, const struct plan_ast *a, enum ctr_value_kind
         return CTR_OK;
     if (kind == CTR_V_UINT && i < 0)
         return parse_fail(p, a->pos, "the list mixes a negative integer with one of 2^63 or more");
+    if (kind == CTR_V_FLOAT && is_rounded(&a->value))
+        return parse_fail(p, a->pos, "the list has a float, and no float is this integer: a list of integers keeps it");
     *v = (struct ctr_value){ .kind = kind };
     if (kind == CTR_V_UINT)
         v->i = i;
