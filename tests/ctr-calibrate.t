@@ -252,6 +252,13 @@ awk -v OFS=, 'BEGIN { print "click,score"; for (i = 1; i < 100; i++) print (i * 
 import down.csv >down.arrows
 ctr-calibrate --fit power -o down.map down.arrows 2>said
 ok "clicks that fall with the score: kappa stays positive" grep -q 'a slope was raised to 0.001' said
+for i in 0 1 2 3 4 5 6 7 8 9; do echo "$((i < 2)),0.$((i + 1))5"; done | sed '1i click,score' |
+    ctr-import -q -f csv --header --label click --score score -o reversed.arrows
+for kind in platt power; do # the likelihood has no maximum at a negative slope
+    ctr-calibrate -q --fit $kind -o reversed.map reversed.arrows 2>/dev/null
+    is "$kind: the lowest scores have all clicks: the mean is their rate" "$(ctr-calibrate reversed.map reversed.arrows |
+        ctr-eval -q --metrics mean_score --format stream | ctr-select --add 'm=round(mean_score, 6)' | ctr-export --no-header -c m)" 0.2
+done
 ok "and the map monotone" monotone down.map
 
 # ---- held-out rows, and a feature that the model does not see: of the rows with a low score some click as often as not, of those with a

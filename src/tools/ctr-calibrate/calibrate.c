@@ -365,6 +365,12 @@ static struct newton sums(const struct link *l, const struct point *p, int64_t n
 /* Far from the maximum a full step may be 1e15 too long. */
 #define MAX_STEP 8.0
 
+/* g / h, which may be infinite. */
+static double coordinate_step(double g, double h)
+{
+    return h * 1e15 > fabs(g) ? g / h : g > 0 ? MAX_STEP : g < 0 ? -MAX_STEP : 0;
+}
+
 /* A Newton step; along the gradient, coordinate by coordinate, if the hessian is singular. */
 static void newton_step(const struct newton *s, bool fixed, double *da, double *db)
 {
@@ -374,8 +380,8 @@ static void newton_step(const struct newton *s, bool fixed, double *da, double *
         *da = (s->h[2] * s->g[0] - s->h[1] * s->g[1]) / det;
         *db = (s->h[0] * s->g[1] - s->h[1] * s->g[0]) / det;
     } else {
-        *da = s->h[0] > 0 ? s->g[0] / s->h[0] : s->g[0] > 0 ? MAX_STEP : s->g[0] < 0 ? -MAX_STEP : 0;
-        *db = !fixed && s->h[2] > 0 ? s->g[1] / s->h[2] : 0;
+        *da = coordinate_step(s->g[0], s->h[0]);
+        *db = !fixed && s->h[2] > 0 ? coordinate_step(s->g[1], s->h[2]) : 0;
     }
     longest = CTR_MAX(fabs(*da), fabs(*db));
     if (longest > MAX_STEP) {
@@ -456,7 +462,7 @@ static int fit_regression(const struct ctr_sample *s, const struct link *l, stru
                           struct ctr_err *err)
 {
     struct ctr_buf buf = { 0 };
-    double centre, spread, rate, a, b = 0;
+    double centre, spread, rate, constant, a, b = 0;
     int rc = points(s, l, &buf, err);
 
     if (rc)
@@ -464,7 +470,7 @@ static int fit_regression(const struct ctr_sample *s, const struct link *l, stru
     struct point *p = (struct point *)buf.data;
     int64_t n = (int64_t)(buf.len / sizeof *p);
     rate = standardise(p, n, &centre, &spread);
-    a = l == &poisson_link ? ctr_cal_log(rate) : ctr_cal_logit(rate);
+    a = constant = l == &poisson_link ? ctr_cal_log(rate) : ctr_cal_logit(rate);
     bool one = spread == 0; /* score: the slope is undetermined */
     if (one)
         spread = b = 1;
@@ -476,6 +482,7 @@ static int fit_regression(const struct ctr_sample *s, const struct link *l, stru
     }
     if (!(b >= CTR_CAL_MIN_SLOPE * spread)) { /* the scores do not increase with the clicks */
         *floored = true;
+        a = constant; /* where a score separates the labels the wrong way round, a and b grew without bound */
         b = CTR_CAL_MIN_SLOPE * spread;
         climb(l, p, n, &a, &b, true);
     }
