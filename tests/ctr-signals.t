@@ -181,6 +181,10 @@ done
 is 'nor are a hundred rows each, whose noise is known' "$(grep -c drifted few.vet)" 0
 exits 'limits' 3 sh -c 'ctr-extract ads.plan log.arrows | ctr-signals vet --max-missing .1 --max-auc 1 --max-psi 99'
 is 'are what they are set to' "$(grep -o 'missing in.*\|leak.*' out)" 'missing in 33.3% of rows'
+printf 'label click\nkeep ad\nfeature ad\ndense n = hour\nkeep n\n' >kept.plan
+s --db kept.db add -q kept.plan 2>/dev/null
+exits 'features and numbers that have the name of a kept column' 0 sh -c 'ctr-extract kept.plan log.arrows | ctr-signals --db kept.db vet'
+is 'are those of the plan' "$(awk '{ print $1, $2, $NF }' out | tr '\n' ,)" 'signal version verdict,ad 1 passed,n 1 passed,'
 printf 'label click\nfeature one = 1\nfeature none = if(true, null, ad)\n' >const.plan
 ctr-extract const.plan log.arrows | s vet >vet 2>/dev/null
 is 'a constant' "$(grep -c 'the same in all rows' vet)" 2

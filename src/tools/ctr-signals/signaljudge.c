@@ -335,6 +335,8 @@ int ctr_signals_check_stream(struct ctr_signals *s, const struct ctr_stream_chec
         struct ctr_stream_check_result r;
         bool passed;
         ctr_stream_check_result(v, i, &r);
+        const char *signal = p ? ctr_plan_name_of(p, r.name) : NULL; /* column x.feature: x */
+        r.name = signal ? signal : r.name;
         rc = check_column(s, rules, &r, stream, &passed, err);
         *failed += !passed;
     }
