@@ -52,11 +52,11 @@ sh('ctr-import -q --header --columns click:int8,user:int64,past:utf8,hour:int64,
 sh('ctr-import -q --header --columns ad:utf8,price:float64,kind:utf8 ads.csv | ctr-sort -q -k ad -o ads.arrows && ctr-cat --batch 100 --to file --key ad -o ads.arrow ads.arrows');
 my $common = "label click\nquery visit\nid item = ad\nfeature user\nfeature ad\nfeature past in ad of ad = split(past, \"|\")\nfeature kind\nfeature h = bucket(hour, [6, 12, 18])\ndense price\n";
 spew('rank.plan', $common . "keep hour, prerank, bid = price\nfeature both = cross(user, kind)\n");
-spew('tower.plan', $common);
+spew("tower.plan", "keep user\n" . $common); # its feature is the column user.feature
 sh('ctr-train lr -q --alpha .1 --progressive p.arrows -o rank.model rank.plan log.arrows && ctr-calibrate -q --fit platt -o map p.arrows 2>/dev/null');
 for ([1, ''], [2, '--seed 9']) {
     my ($n, $how) = @$_;
-    sh("ctr-train two-tower -q $how --user-features user,past,h --ad-features ad,kind,price --embedding 4 --hidden 8 --vector 6 --rate .02 --minibatch 100 -o tower$n.model tower.plan log.arrows");
+    sh("ctr-train two-tower -q $how --user-features user.feature,past,h --ad-features ad,kind,price --embedding 4 --hidden 8 --vector 6 --rate .02 --minibatch 100 -o tower$n.model tower.plan log.arrows");
     sh(qq{ctr-select -q --add 'user=0' --add 'hour=0' --add 'past=""' --add 'visit=0' ads.arrows | ctr-extract -q tower$n.model 2>/dev/null | ctr-select -q -c item,ad,kind,price | }
        . qq{ctr-predict -q --tower ad tower$n.model 2>/dev/null >ads$n.vec && ctr-cat --batch 64 --to file --key item -o ads$n.arrow ads$n.vec});
 }
@@ -66,7 +66,7 @@ sub requests { # requests USER…: the funnel's requests.arrows and context.arro
 }
 sub funnel { # funnel TOWER K RANK…: the lines of the ranking
     my ($n, $k, $map, $rank) = @_;
-    sh(qq{ctr-select -q --add 'ad=""' --add 'kind=""' --add 'price=0.0' requests.arrows | ctr-extract -q tower$n.model 2>/dev/null | ctr-select -q -c 'visit,user,past,h' | ctr-predict -q --tower user tower$n.model 2>/dev/null >users.vec});
+    sh(qq{ctr-select -q --add 'ad=""' --add 'kind=""' --add 'price=0.0' requests.arrows | ctr-extract -q tower$n.model 2>/dev/null | ctr-select -q -c 'visit,user.feature,past,h' | ctr-predict -q --tower user tower$n.model 2>/dev/null >users.vec});
     sh(qq{ctr-predict -q --dot --top $k users.vec ads$n.arrow 2>/dev/null | ctr-select -q -c visit,ad=item,prerank=score | ctr-join -q -k ad ads.arrows | ctr-join -q -k visit requests.arrows | }
        . qq{ctr-extract -q rank.model 2>/dev/null | ctr-predict -q rank.model 2>/dev/null} . ($map ? '| ctr-calibrate -q map' : '') . ' >scored.arrows');
     sh("ctr-rank -q $rank scored.arrows >ranked.arrows") if defined $rank;

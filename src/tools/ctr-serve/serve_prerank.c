@@ -76,15 +76,28 @@ static int find_inputs(struct serve_prerank *p, const struct ctr_loaded *tower, 
 }
 
 struct reads {
+    const struct ctr_plan *plan;
     const struct ctr_strs *inputs;
     struct ctr_strs columns;
 };
 
+/* Is the signal an input? Beside a kept column x, the input of x is x.feature. */
+static bool is_input(const struct reads *r, const char *signal)
+{
+    bool found = false;
+    for (int i = 0; i < r->inputs->n && !found; i++) {
+        const char *name = ctr_plan_name_of(r->plan, r->inputs->s[i]);
+        found = name && !strcmp(name, signal);
+    }
+    return found;
+}
+
 static int note_signal(void *ctx, const struct ctr_plan_signal *s, struct ctr_err *err)
 {
     struct reads *r = ctx;
+    const int n = is_input(r, s->name) ? s->inputs->n : 0;
     int rc = 0;
-    for (int i = 0; ctr_strs_find(r->inputs, s->name) >= 0 && i < s->inputs->n && !rc; i++)
+    for (int i = 0; i < n && !rc; i++)
         if (ctr_strs_find(&r->columns, s->inputs->s[i]) < 0)
             rc = ctr_strs_add(&r->columns, s->inputs->s[i], strlen(s->inputs->s[i]), err);
     return rc;
@@ -126,7 +139,7 @@ int serve_prerank_new(struct serve_generation *g, int64_t top, struct ctr_err *e
     if (!p)
         return ctr_fail_nomem(err, sizeof *p);
     const struct ctr_strs *in = ctr_plan_inputs(g->tower->plan);
-    struct reads r = { .inputs = &p->inputs };
+    struct reads r = { .plan = g->tower->plan, .inputs = &p->inputs };
     p->top = top;
     p->key = p->score = -1;
     p->from = calloc((size_t)in->n + 1, sizeof *p->from);
