@@ -295,6 +295,10 @@ PYTHON
     past() { printf "$1" >past.plan; ctr-extract past.plan past.arrows | relations; }
     is "of says whose past a list is, above or below its line" "$(past 'feature p in item of m = h.movie\nfeature m in item = movie\nfeature t of m = tags\n')" \
         "p m history; m - -; t m t; "
+    for order in 'keep movie\nfeature movie' 'feature movie\nkeep movie'; do
+        is "and a feature with the name of a kept column: ${order%% *} first" "$(past "$order\nfeature p of movie = h.movie\n" | tr ';' '\n' | sed 's/^ //' | sort | tr '\n' ' ')" \
+            "movie - - movie.feature - - p movie.feature history "
+    done
     is "without it the column says it" "$(past 'feature m in item = movie\nfeature p in item = h.movie\nfeature o in item = old\nfeature g = genre\nfeature pg in g = lower(h.genre)\n')" \
         "m - -; p m history; o m o; g - -; pg g history; "
     is "only where one feature of the table reads it" "$(past 'feature m in item = movie\nfeature n in item = movie + 1\nfeature p in item = h.movie\nfeature g = genre\nfeature pg = h.genre\n')" \

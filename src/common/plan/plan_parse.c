@@ -518,7 +518,9 @@ static int share_name(struct parser *p, struct plan_def *d)
     snprintf(column, size, "%s.%s", d->name, ctr_roles[in->role]);
     if (ctr_map_get(&p->outputs, column) >= 0)
         return 0;
-    const int rc = ctr_map_set(&p->outputs, column, p->tree->ndefs, p->err);
+    int rc = ctr_map_set(&p->outputs, column, p->tree->ndefs, p->err);
+    if (rc >= 0 && in == d) /* `of` means the input */
+        rc = ctr_map_set(&p->outputs, d->name, p->tree->ndefs, p->err);
     in->column = column;
     return rc < 0 ? rc : 1;
 }
