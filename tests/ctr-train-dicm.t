@@ -44,7 +44,8 @@ make() { "$PY" make.py "$1" "$2" raw.arrows "$4" && ctr-extract -q plan -o "$3" 
 make "$([ -n "$SAN" ] && echo 10 || echo 16)" 1 tiny.arrows images.arrows && cp raw.arrows raw.tiny && make 1500 2 rows.arrows images.arrows &&
     ctr-extract -q images.plan -o keys.arrows images.arrows || exit 1
 small() { ctr-train dicm -q --images images.arrows --embedding 2 --hidden 3 --images-tower 3,2 --attention-hidden 2 --minibatch 8 --rate .01 "$@" tiny.arrows; }
-train() { ctr-train dicm -q --images images.arrows --embedding 4 --hidden 12,8 --images-tower 8,6 --attention-hidden 6 --minibatch 100 --rate .01 "$@"; }
+told() { ctr-train dicm --images images.arrows --embedding 4 --hidden 12,8 --images-tower 8,6 --attention-hidden 6 --minibatch 100 --rate .01 "$@"; }
+train() { told -q "$@"; }
 scores() { ctr-export -f csv --columns score "$1"; }
 
 # ---- the model, by finite differences through pooling, tower and base
@@ -130,6 +131,9 @@ onhost=$CTR_BUILD/onhost/ctr-cuda.so
 if [ -f "$onhost" ]; then
     near() { CTR_CUDA_PLUGIN=$onhost train --device gpu -o gpu.arrows rows.arrows && train -o cpu.arrows rows.arrows && ref same gpu.arrows cpu.arrows 2e-3; }
     ok 'the kernels of a GPU, on the host: the same model but for rounding' near
+    numbered() { CTR_CUDA_PLUGIN=$onhost CTR_WORKING_SET=0 train --passes 2 --device gpu -o host.arrows rows.arrows &&
+        CTR_CUDA_PLUGIN=$onhost told --passes 2 --device gpu -o there.arrows rows.arrows 2>said && cmp host.arrows there.arrows && grep -q '^keys numbered by     the device$' said; }
+    ok 'the device numbers the keys that are no images: the same model' numbered
 else
     skip 'the kernels of a GPU' 'there is no c++'
 fi

@@ -445,7 +445,12 @@ static inline int ctr_deep_sent(struct ctr_deep *d, struct ctr_err *err)
 /* Clear the minibatch. */
 void ctr_deep_clear(struct ctr_deep *d);
 void ctr_deep_rows_free(struct ctr_deep *d);
-/* Entries of all groups; and, of entries [first, first + n) of one, their x and the rows of values. */
+/* Has the device numbered the keys of this group? Those of images it never does. */
+static inline bool ctr_deep_numbered(const struct ctr_deep *d, const struct ctr_deep_group *g)
+{
+    return d->batch.on_device && !g->images;
+}
+/* Entries of all groups without images; and, of entries [first, first + n) of one, their x and the rows of values. */
 int64_t ctr_deep_entries(const struct ctr_deep *d);
 struct ctr_vec ctr_deep_x(const struct ctr_deep *d, const struct ctr_deep_group *g, int64_t first, int64_t n);
 struct ctr_vec ctr_deep_index(const struct ctr_deep *d, const struct ctr_deep_group *g, int64_t first, int64_t n);

@@ -27,6 +27,7 @@ const char *ctr_deep_refuses_left(const void *learner)
             return "a key is a list";
     return ctr_dev_is_host(d->dev) ? "the model is on the CPU"
            : d->distincts          ? "rows are compared"
+           : d->images             ? "some are images"
                                    : ctr_deep_host_numbers(d, &l->tables);
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Minibatches whose keys the device numbers (ctr_source_entries), those of all groups together: the entries of one
- * group follow those of the one before. Entries go up as hashes or numbers, or are there: a plan's extraction has left
- * them. The index of their rows and the entries of each distinct key are made there. The host has the hashes of what is
- * new. */
+ * Minibatches whose keys the device numbers (ctr_source_entries), those of all groups but of images together: the
+ * entries of one group follow those of the one before. Entries go up as hashes or numbers, or are there: a plan's
+ * extraction has left them. The index of their rows and the entries of each distinct key are made there. The host has
+ * the hashes of what is new. */
 #include <stdlib.h>
 
 #include "common/deep/deep.h"
@@ -18,8 +18,7 @@ const char *ctr_deep_host_numbers(const struct ctr_deep *d, const struct ctr_dee
     } reasons[] = { { !d->vectors.source || !d->groups, "there are none" },
                     { d->p.comm, "their rows are those of ranks" },
                     { d->p.spill, "--spill reads their rows ahead" },
-                    { all->counts, "--l2 counts them" },
-                    { d->images, "some are images" } };
+                    { all->counts, "--l2 counts them" } };
     for (size_t i = 0; i < CTR_COUNT(reasons); i++)
         if (reasons[i].is)
             return reasons[i].why;
@@ -55,18 +54,18 @@ static int list_parts(struct ctr_deep *d, struct ctr_source_entries *e, struct c
     for (int k = 0; k < d->keys && !d->spec->by_table && !rc; k++)
         d->batch.tables[k] = d->input[d->key_input[k]].table_at;
     ctr_buf_clear(&d->batch.part);
-    e->parts = d->batch.fields ? d->groups : 0;
-    struct ctr_source_part *part = ctr_buf_extend(&d->batch.part, e->parts, sizeof *part, &rc, err);
+    struct ctr_source_part *part = ctr_buf_extend(&d->batch.part, d->groups, sizeof *part, &rc, err);
     int64_t at = 0;
-    for (int i = 0; i < d->groups && !rc; i++) {
-        struct ctr_deep_group *g = &d->group[i];
+    int n = 0;
+    for (struct ctr_deep_group *g = d->group; g < d->group + d->groups && !rc; g++) {
         g->first_entry = at;
-        at += g->entries;
-        if (e->parts)
-            part[i] = (struct ctr_source_part){ at, d->batch.tables + g->first,
-                                                d->spec->by_table ? d->batch.fields : g->inputs };
+        at += g->images ? 0 : g->entries;
+        if (!g->images)
+            part[n++] = (struct ctr_source_part){ at, d->batch.tables + g->first,
+                                                  d->spec->by_table ? d->batch.fields : g->inputs };
     }
     e->part = part;
+    e->parts = d->batch.fields ? n : 0;
     e->tables = AS(uint16_t, d->group->table);
     e->hash = d->groups > 1 || d->batch.left ? NULL : AS(uint64_t, d->group->hash);
     return rc;
@@ -90,8 +89,9 @@ static int send_entries(struct ctr_deep *d, const struct ctr_source_entries *e, 
     int rc = e->parts ? 0 : make_numbers(d, e, err);
     for (struct ctr_deep_group *g = d->group; g < d->group + d->groups && !d->batch.left && !rc; g++) {
         const struct ctr_buf *send = e->parts ? &g->hash : &d->batch.number;
-        rc = ctr_deep_send(d, &g->buffers[d->batch.buffer_index].hash, send->data,
-                           more ? (size_t)g->sent_entries * 8 : 0, (size_t)g->entries * 8, err);
+        if (!g->images)
+            rc = ctr_deep_send(d, &g->buffers[d->batch.buffer_index].hash, send->data,
+                               more ? (size_t)g->sent_entries * 8 : 0, (size_t)g->entries * 8, err);
     }
     return rc ? rc : ctr_deep_sent(d, err);
 }
@@ -107,7 +107,7 @@ static int join_groups(struct ctr_deep *d, int64_t entries, struct ctr_mem **has
         struct ctr_mem *of = g->buffers[d->batch.buffer_index].hash;
         const struct ctr_dev_copy copy = { ctr_mat(of, 1, 2 * g->entries), /* a number is two floats */
                                            ctr_mat_at(d->batch.hash, 2 * g->first_entry, 1, 2 * g->entries) };
-        if (g->entries)
+        if (g->entries && !g->images)
             rc = ctr_dev_copy(d->dev, &copy, err);
     }
     *hash = d->batch.hash;

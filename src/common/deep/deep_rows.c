@@ -482,7 +482,7 @@ static int send_lists(struct ctr_deep *d, struct ctr_err *err)
         struct ctr_deep_group *g = &d->group[i];
         struct ctr_deep_lists *l = &g->buffers[d->batch.buffer_index];
         const size_t sent = (size_t)g->sent_entries * 4, all = (size_t)g->entries * 4;
-        if (!d->batch.on_device)
+        if (!ctr_deep_numbered(d, g))
             rc = ctr_deep_send(d, &l->index, g->index.data, sent, all, err);
         if (!rc && g->ragged && !made)
             rc = ctr_deep_send(d, &l->x, g->x.data, sent, all, err);
@@ -502,8 +502,9 @@ static int send_lists(struct ctr_deep *d, struct ctr_err *err)
 
 struct ctr_vec ctr_deep_index(const struct ctr_deep *d, const struct ctr_deep_group *g, int64_t first, int64_t n)
 {
-    return d->batch.on_device ? ctr_vec_at(d->batch.buffers[d->batch.buffer_index].index, g->first_entry + first, n)
-                              : ctr_vec_at(g->buffers[d->batch.buffer_index].index, first, n);
+    return ctr_deep_numbered(d, g)
+               ? ctr_vec_at(d->batch.buffers[d->batch.buffer_index].index, g->first_entry + first, n)
+               : ctr_vec_at(g->buffers[d->batch.buffer_index].index, first, n);
 }
 
 struct ctr_vec ctr_deep_x(const struct ctr_deep *d, const struct ctr_deep_group *g, int64_t first, int64_t n)
@@ -620,7 +621,7 @@ int64_t ctr_deep_entries(const struct ctr_deep *d)
 {
     int64_t entries = 0;
     for (int g = 0; g < d->groups; g++)
-        entries += d->group[g].entries;
+        entries += d->group[g].images ? 0 : d->group[g].entries;
     return entries;
 }
 
@@ -714,26 +715,26 @@ static int row_gradients(struct ctr_deep *d, struct ctr_err *err)
         rc = ctr_deep_images_room(d, err);
     for (int i = 0; i < d->groups && !rc; i++) {
         struct ctr_deep_group *g = &d->group[i];
+        const bool there = ctr_deep_numbered(d, g);
         const struct ctr_mat rows = g->images ? ctr_deep_images_value(d) : d->vectors.value;
         const struct ctr_mat to =
             g->images ? ctr_deep_images_grad(d) : ctr_mat(d->vectors.du, d->batch.unique, d->width);
         /* during the backward pass */
-        if (!d->batch.on_device)
+        if (!there)
             rc = ctr_deep_send_groups(d, &g->index, to.rows, &g->group_start_mem, &g->group_item_mem, err);
         if (!rc && g->common)
             rc = ctr_deep_equal_sum(d, &g->equal, part_of_x(d, g, d->dx, d->pooled_cols, 0),
                                     ctr_mat(g->grad, g->equal.set.keys.n, g->width), err);
-        else if (!rc && !d->batch.on_device)
+        else if (!rc && !there)
             rc = ctr_deep_sent(d, err);
         if (rc)
             break;
         struct ctr_dev_pool_grad grad = {
             .how = g->pooling,
             .lists = lists_of(d, g, 0),
-            .group_start = ctr_vec(d->batch.on_device ? d->batch.group_start : g->group_start_mem, to.rows + 1),
-            .group_item =
-                d->batch.on_device ? ctr_vec(d->batch.group_item, all) : ctr_vec(g->group_item_mem, g->entries),
-            .first = d->batch.on_device ? g->first_entry : 0,
+            .group_start = ctr_vec(there ? d->batch.group_start : g->group_start_mem, to.rows + 1),
+            .group_item = there ? ctr_vec(d->batch.group_item, all) : ctr_vec(g->group_item_mem, g->entries),
+            .first = there ? g->first_entry : 0,
             .rows = rows,
             .dout = part_of_x(d, g, d->dx, d->pooled_cols, 0),
             .out = part_of_x(d, g, d->x, d->x_cols, 0),
