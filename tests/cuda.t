@@ -118,6 +118,20 @@ for pooling in sum mean max; do
     ok "lists in the table of a key, pooled by $pooling" same mlp $shape --pooling $pooling --minibatch 500 --passes 2 history.arrows
     ok "numbered by the device" numbered device
 done
+# In pieces, where the device has numbered some of a minibatch when it has no room for lists of more, and the host numbers all of it.
+awk 'BEGIN { srand(2); print "click,a,many"; n = 6000; for (i = 0; i < 13000; i++) { if (i % 1000 == 0) n = int(n * 1.08)
+    s = ""; for (k = 0; k < 16; k++) s = s (k ? " " : "") (i % 1000 * 16 + k) % n; printf "%d,%d,%s\n", rand() < .3, (i * 7) % n, s } }' >many.csv
+printf 'label click\nfeature many = split(many, " ")\n' >many.plan
+printf 'label click\nfeature a\n' >one.plan
+for plan in many one; do
+    ctr-import -q --format csv --header many.csv | ctr-extract -q $plan.plan -o many.arrows
+    ctr-cat -q --batch 250 -o pieces.arrows many.arrows
+    CTR_WORKING_SET=0 ctr-train mlp -q --embedding 4 --hidden 8 --device gpu --minibatch 1000 -o host.m many.arrows
+    for memory in 3M 8M 9M 10M 12M 14M; do
+        crowded() { cat pieces.arrows | ctr-train mlp -q --embedding 4 --hidden 8 --device gpu --device-memory $memory --minibatch 1000 --follow -o there.m && cmp host.m there.m; }
+        ok "$plan: pieces, $memory of the device" crowded
+    done
+done
 for learner in "din $shape" "dcnv2 $shape" "fm --embedding 8"; do
     ok "${learner%% *}: lists" same $learner --minibatch 700 --passes 2 history.arrows
     ok "numbered by the device" numbered device

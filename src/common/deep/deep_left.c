@@ -7,8 +7,8 @@
  * Two rows of a key `site` and a list `tags`, as they lie on the device, capitals being hashes:
  *
  *     hashes     A D                      keys of the rows
- *     tags       B C B C                  items: the first row has those from 0 on, two, the second those from 2 on,
- * two add        group site: A D; group tags, one list for both rows (their digests are equal): B C, starts 0 2
+ *     tags       B C B C                  items: two of the first row, from 0 on, and two of the second, from 2 on
+ *     add        group site: A D; group tags: B C, starts 0 2, one list for both rows, whose digests are equal
  *
  * The first step of a minibatch decides where its keys are; rows of the other kind are brought to the host, and with
  * them those that it has. */

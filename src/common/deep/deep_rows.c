@@ -306,7 +306,7 @@ static struct walk walk_field(const struct pull *p, int k)
     while (k >= g->first + g->inputs)
         g++;
     if (g->common)
-        return (struct walk){ g, g->pooled, g->equal.set.keys.n, 0, 0 };
+        return (struct walk){ g, p->first ? g->pooled : 0, g->equal.set.keys.n, 0, 0 };
     return (struct walk){ g, p->first * g->fields + k - g->first, p->d->rows * g->fields, 0, 0 };
 }
 
@@ -635,6 +635,7 @@ int ctr_deep_pull(struct ctr_deep *d, struct ctr_deep_tables *all, bool make, st
         return send_lists(d, err) || ctr_deep_sent(d, err) ? err->code : pool_all(d, first, err);
     rc = rc ? rc : ctr_deep_bring(d, err);
     if (before) { /* the host has numbered none of them */
+        ctr_source_drop(d->vectors.source, d->batch.key_buffer);
         p.first = 0;
         for (int g = 0; g < d->groups; g++)
             d->group[g].sent_entries = 0;
