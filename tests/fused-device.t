@@ -175,6 +175,16 @@ train mlp -q $shape --device gpu --minibatch 700 --rate 0 -o got.m two.plan rows
 ctr-extract -q two.plan rows.arrows | train mlp -q $shape --device gpu --minibatch 700 --rate 0 -o got.m 2>stream.said
 is "a model that has not learned: the same words" "$(cat plan.said)" "$(cat stream.said)"
 
+# The range of each number, of some rows of a batch.
+printf 'label click\nfeature b\ndense a\ndense price\ndense c\ndense id\ndense few = if(c == 3, 70, 1)\n' >ranges.plan
+train mlp $shape --device gpu --minibatch 700 -o got.m ranges.plan rows.arrows 2>said
+ok "ranges: keys stay" stay
+grep ' from .* to ' said >plan.said
+ctr-extract -q ranges.plan rows.arrows | train mlp $shape --device gpu --minibatch 700 -o got.m 2>said
+grep ' from .* to ' said >stream.said
+ok "ranges: there are some" grep 'few from 1 to 70' stream.said
+is "numbers with other ranges: the same words" "$(cat plan.said)" "$(cat stream.said)"
+
 # ---- keys come to the host where it reads them
 ctr-extract -q plan rows.arrows -o stream.arrows
 stops="--minibatch 700 --passes 2 --validation-every 1500 --patience 1 --validation"
@@ -182,6 +192,19 @@ train mlp -q $shape --device gpu $stops few.features --plan plan -o want.m strea
 train mlp -v $shape --device gpu $stops few.arrows -o got.m plan rows.arrows 2>said
 is "validation, and a run that stops early" "$(values got.m)" "$(values want.m)"
 ok "validation: keys stay" stay
+# Tiles that are learned in parts, between which the model is scored.
+parts() {
+    _plan=$1 _rows=$2
+    shift 2
+    ctr-extract -q "$_plan" "$_rows" -o stream.arrows && train "$@" --device gpu --validation stream.arrows --validation-every 300 --patience 99 -o want.m --plan "$_plan" stream.arrows 2>want.said &&
+        train "$@" --device gpu --validation "$_rows" --validation-every 300 --patience 99 -o got.m "$_plan" "$_rows" 2>said && stay && [ "$(values got.m)" = "$(values want.m)" ] &&
+        grep 'validation log loss' want.said >want.losses && grep 'validation log loss' said | cmp - want.losses && [ "$(wc -l <want.losses)" -gt 9 ]
+}
+ok "validation within tiles" parts plan rows.arrows mlp $shape --minibatch 100
+ok "validation within tiles: lists" parts lists.plan lists.arrows din $shape --minibatch 300
+export CTR_WORKING_SET=0
+ok "validation within tiles: lists, whose keys the host numbers" parts lists.plan lists.arrows din $shape --minibatch 300
+unset CTR_WORKING_SET
 ok "a checkpoint" same plan rows.arrows mlp $shape --minibatch 700 --checkpoint cp
 ok "a checkpoint: keys come" come 'a checkpoint has their digest'
 train mlp -v $shape --device gpu --minibatch 700 --passes 2 --spool spool -o got.m plan rows.arrows 2>said

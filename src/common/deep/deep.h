@@ -477,8 +477,8 @@ int ctr_deep_number_there(struct ctr_deep *d, const struct ctr_deep_tables *all,
 bool ctr_deep_keeps_left(const struct ctr_deep *d);
 int ctr_deep_left_rows(struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int64_t n, struct ctr_rowbuf *to,
                        struct ctr_rows *host, struct ctr_err *err) CTR_MUST;
-/* Add the entries of rows [from, from + n). */
-int ctr_deep_add_left(struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int64_t n,
+/* Add the entries of rows [from, from + n) there. */
+int ctr_deep_add_left(struct ctr_deep *d, const struct ctr_rows_left *left, int64_t from, int64_t n,
                       struct ctr_err *err) CTR_MUST;
 /* Of each row, keys [first, first + n) of those that it has one of, and the bias unless it is 0, behind the entries of
  * g: only on the device. */
@@ -486,7 +486,7 @@ struct ctr_left_keys {
     int first, n;
     uint64_t bias;
 };
-int ctr_deep_add_left_keys(struct ctr_deep *d, struct ctr_deep_group *g, const struct ctr_rows *r, int64_t from,
+int ctr_deep_add_left_keys(struct ctr_deep *d, struct ctr_deep_group *g, const struct ctr_rows_left *left, int64_t from,
                            int64_t n, struct ctr_left_keys keys, struct ctr_err *err) CTR_MUST;
 /* The lists of g from number `first` on, which are in g->item and g->start, on the device. */
 int ctr_deep_take_left(struct ctr_deep *d, struct ctr_deep_group *g, const struct ctr_rows_list *l, int64_t first,

@@ -40,8 +40,8 @@ int ctr_deep_entries_add(struct ctr_deep *d, const struct ctr_rows *r, int64_t f
     if (!rc)
         rc = set_tables(d, r, from, n, err);
     if (!rc && left)
-        rc = ctr_deep_add_left_keys(d, g, r, from, n, (struct ctr_left_keys){ 0, r->left->keys, bias ? bias_hash : 0 },
-                                    err);
+        rc = ctr_deep_add_left_keys(d, g, r->left, r->left_row + from, n,
+                                    (struct ctr_left_keys){ 0, r->left->keys, bias ? bias_hash : 0 }, err);
     uint64_t *hash = ctr_buf_extend(&g->hash, left ? 0 : all, sizeof *hash, &rc, err);
     uint16_t *table = ctr_buf_extend(&g->table, all, sizeof *table, &rc, err);
     int32_t *segment = ctr_buf_extend(&g->segment, all, sizeof *segment, &rc, err);

@@ -168,9 +168,9 @@ int ctr_deep_left_rows(struct ctr_deep *d, const struct ctr_rows *r, int64_t fro
         AS(int64_t, to->start)[i] = r->start[from + i] - begin;
     ctr_buf_clear(&to->hash);
     if (!rc)
-        rc = read_rows(d, left, from, n, left->lists ? &hash : &to->hash, &to->dense, err);
+        rc = read_rows(d, left, r->left_row + from, n, left->lists ? &hash : &to->hash, &to->dense, err);
     if (!rc && left->lists)
-        rc = bring_lists(d, left, from, n, AS(uint64_t, hash), to, err);
+        rc = bring_lists(d, left, r->left_row + from, n, AS(uint64_t, hash), to, err);
     ctr_buf_free(&hash);
     *host = *r;
     host->left = NULL;
@@ -248,16 +248,16 @@ static int make_bias(struct ctr_deep *d, int64_t n, uint64_t bias, struct ctr_er
     return rc;
 }
 
-int ctr_deep_add_left_keys(struct ctr_deep *d, struct ctr_deep_group *g, const struct ctr_rows *r, int64_t from,
+int ctr_deep_add_left_keys(struct ctr_deep *d, struct ctr_deep_group *g, const struct ctr_rows_left *left, int64_t from,
                            int64_t n, struct ctr_left_keys keys, struct ctr_err *err)
 {
     struct ctr_mem **hash = &g->buffers[d->batch.buffer_index].hash, *there;
-    const int64_t all = r->left->keys, width = keys.n + (keys.bias != 0);
+    const int64_t all = left->keys, width = keys.n + (keys.bias != 0);
     int rc = ctr_mem_keep(hash, d->dev, (size_t)g->entries * 8, (size_t)(g->entries + n * width) * 8, err);
     if (!rc && keys.bias)
         rc = make_bias(d, n, keys.bias, err);
     if (!rc)
-        rc = ctr_mem_at(&there, d->dev, r->left->hashes + (uint64_t)(from * all) * 8, (size_t)(n * all) * 8, err);
+        rc = ctr_mem_at(&there, d->dev, left->hashes + (uint64_t)(from * all) * 8, (size_t)(n * all) * 8, err);
     if (rc)
         return rc;
     /* a number is two floats */
@@ -375,9 +375,10 @@ static int start_digests(struct ctr_deep *d, struct ctr_deep_group *g, const str
 
 /* Digests of the lists of rows [from, from + n) of all groups that have lists in common, group by group, in
  * d->batch.digests. The device is waited for. */
-static int read_digests(struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int64_t n, struct ctr_err *err)
+static int read_digests(struct ctr_deep *d, const struct ctr_rows_left *left, int64_t from, int64_t n,
+                        struct ctr_err *err)
 {
-    const struct ctr_rows_list *l = r->left->list;
+    const struct ctr_rows_list *l = left->list;
     int64_t groups = 0, at = 0;
     int rc = 0;
     for (int i = 0; i < d->groups; i++)
@@ -395,14 +396,15 @@ static int read_digests(struct ctr_deep *d, const struct ctr_rows *r, int64_t fr
     return rc ? rc : ctr_mem_read(d->batch.digest, 0, to, d->batch.digests.len, err);
 }
 
-int ctr_deep_add_left(struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int64_t n, struct ctr_err *err)
+int ctr_deep_add_left(struct ctr_deep *d, const struct ctr_rows_left *left, int64_t from, int64_t n,
+                      struct ctr_err *err)
 {
-    const struct ctr_rows_list *l = r->left->list;
-    int rc = read_digests(d, r, from, n, err), keys = 0;
+    const struct ctr_rows_list *l = left->list;
+    int rc = read_digests(d, left, from, n, err), keys = 0;
     const uint64_t *digest = AS(uint64_t, d->batch.digests);
     for (struct ctr_deep_group *g = d->group; g < d->group + d->groups && !rc && n; g++) {
         if (!g->ragged) {
-            rc = ctr_deep_add_left_keys(d, g, r, from, n, (struct ctr_left_keys){ keys, g->inputs, 0 }, err);
+            rc = ctr_deep_add_left_keys(d, g, left, from, n, (struct ctr_left_keys){ keys, g->inputs, 0 }, err);
             keys += g->inputs;
             g->entries += n * g->inputs;
             continue;

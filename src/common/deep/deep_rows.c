@@ -209,10 +209,10 @@ static int check_aligned(const struct ctr_deep *d, struct ctr_deep_sequence *s, 
 /* Numbers that are sent, or are there, into their columns of x. */
 static int add_numbers(struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int64_t n, struct ctr_err *err)
 {
-    const int64_t at = from * d->dense;
+    const uint64_t left = r->left ? r->left->numbers : 0;
+    const int64_t at = ((left ? r->left_row : 0) + from) * d->dense;
     const size_t bytes = (size_t)(n * d->dense) * sizeof(float);
     struct ctr_mem **sent = &d->batch.buffers[d->batch.buffer_index].numbers, *there = NULL;
-    const uint64_t left = r->left ? r->left->numbers : 0;
     if (!bytes)
         return 0;
     int rc = left ? ctr_mem_at(&there, d->dev, left + (uint64_t)at * sizeof(float), bytes, err)
@@ -258,7 +258,7 @@ int ctr_deep_add(struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int
     if (!rc && d->spec->by_table)
         rc = ctr_deep_entries_add(d, r, from, n, err);
     else if (!rc && r->left)
-        rc = ctr_deep_add_left(d, r, from, n, err);
+        rc = ctr_deep_add_left(d, r->left, r->left_row + from, n, err);
     else if (!rc && d->groups == 1 && !d->group->ragged)
         rc = add_plain(d, r, from, n, err);
     else

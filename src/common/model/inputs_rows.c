@@ -48,7 +48,8 @@ static void see_numbers(struct ctr_inputs *in, const struct ctr_batch *b)
         const struct ctr_col *c = &b->col[p->column];
         if (left && p->kind == CTR_INPUT_NUMBER) {
             p->low = CTR_MIN(p->low, b->left->low[number]);
-            p->high = CTR_MAX(p->high, b->left->high[number++]);
+            p->high = CTR_MAX(p->high, b->left->high[number]);
+            number++;
             continue;
         }
         for (int64_t i = 0; p->kind == CTR_INPUT_NUMBER && i < b->rows; i += step)
@@ -600,6 +601,7 @@ int ctr_rows_keep_left(const struct ctr_rows *r, int64_t from, int64_t n, int64_
                        struct ctr_rows *kept, struct ctr_err *err)
 {
     struct ctr_rows_left left = *r->left;
+    const int64_t there = r->left_row + from;
     struct ctr_rows_list *list;
     int32_t *item;
     int rc = left_room(buf, left.lists, n, &list, &item, err);
@@ -616,12 +618,12 @@ int ctr_rows_keep_left(const struct ctr_rows *r, int64_t from, int64_t n, int64_
         return rc;
     for (int l = 0; l < left.lists; l++, item += 2 * n) {
         list[l] = (struct ctr_rows_list){ left.list[l].hash, item, item + n, left.list[l].none };
-        memcpy(item, left.list[l].item + from, (size_t)n * sizeof *item);
-        memcpy(item + n, left.list[l].count + from, (size_t)n * sizeof *item);
+        memcpy(item, left.list[l].item + there, (size_t)n * sizeof *item);
+        memcpy(item + n, left.list[l].count + there, (size_t)n * sizeof *item);
     }
     left.list = list;
-    left.hashes += (uint64_t)(from * left.keys) * sizeof(uint64_t);
-    left.numbers += left.numbers ? (uint64_t)(from * dense) * sizeof(float) : 0;
+    left.hashes += (uint64_t)(there * left.keys) * sizeof(uint64_t);
+    left.numbers += left.numbers ? (uint64_t)(there * dense) * sizeof(float) : 0;
     memcpy(buf->left.data, &left, sizeof left);
     int64_t *start = (int64_t *)(void *)buf->start.data;
     for (int64_t i = n; i >= 0; i--)

@@ -36,6 +36,7 @@ struct ctr_rows {
     const float *dense;     /* by column: rows x ctr_inputs_dense; NULL: none */
     const uint32_t *number; /* one per entry, set by the model's `find`; NULL: find did not run */
     const struct ctr_rows_left *left; /* NULL, or what is on the learner's device in place of hash, x and dense */
+    int64_t left_row;                 /* of its rows, the first of these */
     /* of rows to learn: */
     bool unscored; /* nobody needs the predictions: a learner may leave them out where they cost extra, score[i] = 0 */
     const struct ctr_worker *worker; /* a second thread for a part of the work; NULL: none */

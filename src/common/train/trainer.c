@@ -293,6 +293,7 @@ static struct ctr_rows part_of(const struct ctr_trainer *t, const struct ctr_row
     part.rows = n;
     part.first_row += from;
     part.start += from;
+    part.left_row += from;
     part.label += r->label ? from : 0;
     part.weight += r->weight ? from : 0;
     part.day += r->day ? from : 0;
