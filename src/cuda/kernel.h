@@ -228,7 +228,7 @@ static __device__ __forceinline__ int32_t lower_ones(const int32_t *entry, int32
 {
     int32_t at = 0;
     for (int32_t end = n; at < end;) {
-        const int32_t middle = (at + end) / 2;
+        const int32_t middle = at + (end - at) / 2;
         if (entry[middle] < e)
             at = middle + 1;
         else

@@ -121,7 +121,7 @@ int ctr_deep_number_there(struct ctr_deep *d, const struct ctr_deep_tables *all,
     struct ctr_source_entries e = { 0 };
     struct ctr_mem *hash = NULL;
     d->batch.on_device = false;
-    if ((first && !more) || !entries || ctr_deep_host_numbers(d, all) ||
+    if ((first && !more) || !entries || entries > INT32_MAX || ctr_deep_host_numbers(d, all) ||
         !ctr_source_takes_entries(d->vectors.source, entries))
         return 0;
     int rc = list_parts(d, &e, err);

@@ -366,8 +366,8 @@ void ctr_inputs_watch(struct ctr_inputs *in)
 
 bool ctr_inputs_range(const struct ctr_inputs *in, int i, double *low, double *high)
 {
-    *low = in->in[i].low;
-    *high = in->in[i].high;
+    *low = in->in[i].low + 0.0; /* not -0, which is equal to 0 and so may be found first or not */
+    *high = in->in[i].high + 0.0;
     return in->watch && *low <= *high;
 }
 
