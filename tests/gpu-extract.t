@@ -340,7 +340,9 @@ if [ -f "$gpu_plugin" ]; then
     CTR_CUDA_ON_HOST_SAYS=1 train -v --place q=cpu --place words=cpu -o placed.model text.fitted text.arrows 2>placed
     ok "ctr-train --place: the same model" cmp got.model placed.model
     nodes() { sed -n "s/^ctr-train: layer $2: \([0-9]*\) of .* nodes on the GPU.*/\1/p" "$1"; }
-    is "a node less in layer 1, and one in layer 2" "$(nodes placed 1) $(nodes placed 2)" "$(($(nodes said 1) - 1)) $(($(nodes said 2) - 1))"
+    fewer() { [ "$(nodes placed "$1")" -lt "$(nodes said "$1")" ]; }
+    ok "fewer nodes in layer 1: the operator, and numbers, of which all stay there or none" fewer 1
+    ok "and in layer 2" fewer 2
     for launch in meta graph each; do
         CTR_CUDA_ON_HOST_SAYS=1 train -q --launch $launch -o $launch.model text.fitted text.arrows 2>$launch
         ok "ctr-train --launch $launch: the same model" cmp got.model $launch.model
