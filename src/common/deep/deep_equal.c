@@ -17,6 +17,16 @@
 
 #define AS(type, buf) ((type *)(void *)(buf).data)
 
+/* Three rows with a list `tags`, capitals being hashes of keys:
+ *
+ *     row   tags     its list
+ *     0     [B C]    0, which is new: the group gets the entries B C
+ *     1     []       1, which is new: no entry
+ *     2     [B C]    0
+ *
+ * Two lists are pooled; rows 0 and 2 get copies of what list 0 gave, whose gradient is the sum of those of both rows.
+ */
+
 /* ---- numbers ---- */
 
 /* The number of what has this hash, the next one if it is new. If another thing has the same hash, the next hash is

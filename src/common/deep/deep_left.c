@@ -151,6 +151,8 @@ static int read_rows(struct ctr_deep *d, const struct ctr_rows_left *left, int64
                         dense->data, err);
     if (!rc && r.n) /* which waits for the others */
         rc = ctr_mem_read(r.there[0], 0, &last, 1, err);
+    if (rc && r.n) /* what is queued still writes there */
+        (void)!ctr_dev_sync(d->dev, &(struct ctr_err){ 0 });
     while (r.n > 0)
         ctr_mem_free(r.there[--r.n]);
     free(r.there);

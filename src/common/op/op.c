@@ -341,14 +341,16 @@ static int run_plain(const struct ctr_op_call *call, const struct ctr_col *const
 int ctr_op_device_shape(struct ctr_colbuf *out, const struct ctr_col *c, int64_t rows, struct ctr_err *err)
 {
     uint8_t ok[CTR_OP_TILE];
+    const int64_t width = c->offsets ? 0 : ctr_col_width(c);
     int rc;
 
     if (out->type == CTR_LIST) {
+        if (rows * width > INT32_MAX)
+            return ctr_op_too_large(rows * width, INT32_MAX, err);
         if ((rc = ctr_op_reserve_items(out, rows, 0, 0, err)))
             return rc;
         for (int64_t i = 1; i <= rows; i++)
-            ((int32_t *)out->offsets.data)[i] =
-                c->offsets ? c->offsets[i] - c->offsets[0] : (int32_t)i * ctr_col_width(c);
+            ((int32_t *)out->offsets.data)[i] = c->offsets ? c->offsets[i] - c->offsets[0] : (int32_t)(i * width);
         out->offsets.len = (size_t)(rows + 1) * sizeof(int32_t);
     }
     for (int64_t done = 0; done < rows; done += CTR_OP_TILE) {
