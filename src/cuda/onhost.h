@@ -259,7 +259,7 @@ static inline bool onhost_order(const char *word)
     const char *order = getenv("CTR_CUDA_ON_HOST_ORDER");
     return order && strstr(order, word);
 }
-/* While it lives, denormals are zero, as in kernels that nvcc makes with -ftz=true: whoever runs them, and when. */
+/* While it lives, denormals are zero, as in kernels that nvcc makes with -ftz=true, in any thread and at any time. */
 struct onhost_flush {
 #if defined __x86_64__
     const unsigned before = __builtin_ia32_stmxcsr();

@@ -161,7 +161,7 @@ struct ctr_minibatch {
     struct ctr_mem *group_start, *group_item; /* the entries of each distinct key */
     int *tables; /* for that: of a row's keys, `fields` of them; 0: tables differ from row to row */
     int fields;
-    struct ctr_buf number;  /* unless one group has keys of fields: the numbers of all entries, which go up */
+    struct ctr_buf number;  /* where tables differ from row to row: u64, of each entry, ctr_source_number */
     struct ctr_buf part;    /* struct ctr_source_part: of the groups */
     struct ctr_mem *bias;   /* u64: the hash of the bias, for each row */
     struct ctr_mem *digest; /* u64: of lists of new rows, */
@@ -450,6 +450,8 @@ static inline bool ctr_deep_numbered(const struct ctr_deep *d, const struct ctr_
 {
     return d->batch.on_device && !g->images;
 }
+/* Numbers of entries are int32: an error if there are more. */
+int ctr_deep_count_fits(int64_t entries, struct ctr_err *err) CTR_MUST;
 /* Entries of all groups without images; and, of entries [first, first + n) of one, their x and the rows of values. */
 int64_t ctr_deep_entries(const struct ctr_deep *d);
 struct ctr_vec ctr_deep_x(const struct ctr_deep *d, const struct ctr_deep_group *g, int64_t first, int64_t n);
@@ -526,7 +528,7 @@ int ctr_deep_common_add(struct ctr_deep *d, struct ctr_deep_group *g, const stru
  * the host, where lists are compared item by item. */
 int ctr_deep_common_add_left(struct ctr_deep *d, struct ctr_deep_group *g, const struct ctr_rows_list *l, int64_t from,
                              int64_t n, const uint64_t *digest, struct ctr_err *err) CTR_MUST;
-int ctr_deep_common_bring(struct ctr_deep *d, struct ctr_deep_group *g, struct ctr_err *err) CTR_MUST;
+int ctr_deep_common_bring(struct ctr_deep_group *g, struct ctr_err *err) CTR_MUST;
 /* Pool the lists not yet pooled, and copy those of rows `first` and later to x, a part of d->x. */
 int ctr_deep_common_pool(struct ctr_deep *d, struct ctr_deep_group *g, int64_t first, struct ctr_mat x,
                          struct ctr_err *err) CTR_MUST;

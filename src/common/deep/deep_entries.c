@@ -34,9 +34,9 @@ int ctr_deep_entries_add(struct ctr_deep *d, const struct ctr_rows *r, int64_t f
     const uint64_t bias_hash = ctr_key_hash(ctr_bias_key());
     const int64_t bias = !d->p.lr.no_bias, all = r->start[from + n] - r->start[from] + n * bias;
     const bool left = r->left;
-    if (g->entries + all > INT32_MAX)
-        return ctr_fail(err, CTR_EDATA, "a minibatch has more than 2^31 keys: lower --minibatch");
-    int rc = g->start.len ? 0 : ctr_buf_append(&g->start, &(int32_t){ 0 }, sizeof(int32_t), err);
+    int rc = ctr_deep_count_fits(g->entries + all, err);
+    if (!rc && !g->start.len)
+        rc = ctr_buf_append(&g->start, &(int32_t){ 0 }, sizeof(int32_t), err);
     if (!rc)
         rc = set_tables(d, r, from, n, err);
     if (!rc && left)

@@ -126,9 +126,9 @@ static bool is_list(const void *group, int32_t k, const void *list)
 /* Room for `all` entries and `lists` more lists. */
 static int make_room(struct ctr_deep_group *g, int64_t all, int64_t lists, struct ctr_err *err)
 {
-    if (g->entries + all > INT32_MAX)
-        return ctr_fail(err, CTR_EDATA, "a minibatch has more than 2^31 keys: lower --minibatch");
-    int rc = g->start.len ? 0 : ctr_buf_append(&g->start, &(int32_t){ 0 }, sizeof(int32_t), err);
+    int rc = ctr_deep_count_fits(g->entries + all, err);
+    if (!rc && !g->start.len)
+        rc = ctr_buf_append(&g->start, &(int32_t){ 0 }, sizeof(int32_t), err);
     if (!rc)
         rc = ctr_buf_reserve(&g->hash, (size_t)all * sizeof(uint64_t), err);
     if (!rc)
@@ -210,9 +210,9 @@ static int append_left(struct ctr_deep_group *g, int32_t item, int32_t count, co
 {
     const int64_t lists = (int64_t)(g->item.len / sizeof item);
     const int64_t end = (lists ? AS(int32_t, g->start)[lists] : 0) + (int64_t)count;
-    if (end > INT32_MAX)
-        return ctr_fail(err, CTR_EDATA, "a minibatch has more than 2^31 keys: lower --minibatch");
-    int rc = ctr_buf_append(&g->start, &(int32_t){ (int32_t)end }, sizeof(int32_t), err);
+    int rc = ctr_deep_count_fits(end, err);
+    if (!rc)
+        rc = ctr_buf_append(&g->start, &(int32_t){ (int32_t)end }, sizeof(int32_t), err);
     if (!rc)
         rc = ctr_buf_append(&g->item, &item, sizeof item, err);
     return rc ? rc : ctr_buf_append(&g->digest, digest, 2 * sizeof *digest, err);
@@ -233,13 +233,12 @@ int ctr_deep_common_add_left(struct ctr_deep *d, struct ctr_deep_group *g, const
     return rc ? rc : ctr_deep_take_left(d, g, l, before, err);
 }
 
-int ctr_deep_common_bring(struct ctr_deep *d, struct ctr_deep_group *g, struct ctr_err *err)
+int ctr_deep_common_bring(struct ctr_deep_group *g, struct ctr_err *err)
 {
     const int64_t lists = g->equal.set.keys.n;
     struct ctr_buf ones = { 0 };
     int32_t number;
     int rc = 0;
-    (void)d;
     double *x = ctr_buf_extend(&ones, g->entries, sizeof *x, &rc, err);
     for (int64_t e = 0; e < g->entries && !rc; e++)
         x[e] = 1;

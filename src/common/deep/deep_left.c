@@ -195,7 +195,7 @@ int ctr_deep_bring_rows(void *learner, const struct ctr_rows *r, int64_t from, i
 }
 
 /* Lists that the device made: their segments, and their x, which are 1. */
-static int bring_list_group(struct ctr_deep *d, struct ctr_deep_group *g, struct ctr_err *err)
+static int bring_list_group(struct ctr_deep_group *g, struct ctr_err *err)
 {
     int rc = 0;
     ctr_buf_clear(&g->segment);
@@ -209,7 +209,7 @@ static int bring_list_group(struct ctr_deep *d, struct ctr_deep_group *g, struct
             x[e] = 1;
         }
     g->sent_entries = 0;
-    return rc || !g->common ? rc : ctr_deep_common_bring(d, g, err);
+    return rc || !g->common ? rc : ctr_deep_common_bring(g, err);
 }
 
 int ctr_deep_bring(struct ctr_deep *d, struct ctr_err *err)
@@ -225,7 +225,7 @@ int ctr_deep_bring(struct ctr_deep *d, struct ctr_err *err)
         if (!rc && g->entries)
             rc = ctr_mem_read(there, 0, to, (size_t)g->entries * sizeof *to, err);
         if (!rc && g->ragged && !d->spec->by_table)
-            rc = bring_list_group(d, g, err);
+            rc = bring_list_group(g, err);
     }
     return rc;
 }
@@ -337,8 +337,7 @@ static int add_lists(struct ctr_deep *d, struct ctr_deep_group *g, const struct 
             end += g->split ? slot_of(g, from_end, l->item[i], l->count[i], s, item) : l->count[i];
             *start++ = (int32_t)end;
         }
-    if (!rc && end > INT32_MAX)
-        return ctr_fail(err, CTR_EDATA, "a minibatch has more than 2^31 keys: lower --minibatch");
+    rc = rc ? rc : ctr_deep_count_fits(end, err);
     return rc ? rc : ctr_deep_take_left(d, g, l, before, err);
 }
 

@@ -135,16 +135,22 @@ static int64_t add_slots(struct ctr_deep_group *g, const struct ctr_rows *r, int
     return k;
 }
 
+int ctr_deep_count_fits(int64_t entries, struct ctr_err *err)
+{
+    return entries <= INT32_MAX ? 0
+                                : ctr_fail(err, CTR_EDATA, "a minibatch has more than 2^31 keys: lower --minibatch");
+}
+
 /* Add the entries of group g in rows [from, from + n). The entries of a row are in input order. */
 static int add_lists(struct ctr_deep *d, struct ctr_deep_group *g, const struct ctr_rows *r, int64_t from, int64_t n,
                      struct ctr_err *err)
 {
     const int first = d->key_input[g->first];
     const bool from_end = g->split == CTR_SPLIT_END || d->input[first].oldest_first;
-    int rc = 0;
     int64_t all = r->start[from + n] - r->start[from], at = g->entries;
-    if (at + all > INT32_MAX)
-        return ctr_fail(err, CTR_EDATA, "a minibatch has more than 2^31 keys: lower --minibatch");
+    int rc = ctr_deep_count_fits(at + all, err);
+    if (rc)
+        return rc;
     uint64_t *hash = ctr_buf_extend(&g->hash, all, sizeof *hash, &rc, err);
     int32_t *segment = ctr_buf_extend(&g->segment, g->ragged ? all : 0, sizeof *segment, &rc, err);
     float *x = ctr_buf_extend(&g->x, g->ragged ? all : 0, sizeof *x, &rc, err);

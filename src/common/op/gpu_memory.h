@@ -6,7 +6,7 @@
  *     areas    of the layer that runs: results, scratch memory, the pool, compacted results
  *     blocks   one for each copy to the device in a batch: arguments and columns, which later layers read there
  *     slots    results that stay on the device for later layers
- *     left     hashes of keys and numbers, for who reads them after the batch
+ *     left     hashes of keys, and numbers, that the learner reads after the batch
  *     tables   of operators, such as vocabularies, copied once */
 #ifndef CTR_GPU_MEMORY_H
 #define CTR_GPU_MEMORY_H

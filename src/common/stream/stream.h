@@ -209,7 +209,7 @@ int ctr_batch_source_keep(struct ctr_batch_source *s, int *const *c, int n, cons
 /* Regroup *s into batches of `rows` rows, counted from its start; shorter batches occur at the end of a file and where
  * the input breaks off. */
 int ctr_batch_source_regroup(struct ctr_batch_source *s, int64_t rows, struct ctr_err *err) CTR_MUST;
-/* Before the first next, for who works on the device that makes the keys of these columns: leave them there, and the
+/* Before the first next, for a reader on the device that makes the keys of these columns: leave them there, and the
  * numbers if they can be. A batch then has `left`, valid for `batches` batches with rows; the columns have no values,
  * lists of keys and of their nulls excepted. Batches begin and end as if they were regrouped by `rows`. A batch may
  * have all in its columns all the same. 1: done; 0: not for this source, *why (NULL: not for any of its kind) and
